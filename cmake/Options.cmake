@@ -1,0 +1,58 @@
+# Compiler settings for everything in the tree, and the one way to declare a library or a test.
+option(IPOIB_TESTS "Build the tests" ON)
+option(IPOIB_FUZZ "Build the fuzz targets; needs clang" OFF)
+set(IPOIB_SANITIZE "" CACHE STRING "Sanitizers for everything, as for -fsanitize=: address,undefined or thread")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
+                    $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)
+if(IPOIB_SANITIZE)
+  add_compile_options(-fsanitize=${IPOIB_SANITIZE} -fno-omit-frame-pointer
+                      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  add_link_options(-fsanitize=${IPOIB_SANITIZE})
+endif()
+
+# A library of src/: its link line is its row in the dependency diagram.
+function(ipoib_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+endfunction()
+
+# A GoogleTest program whose cases ctest knows one by one, under a label.
+function(ipoib_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} TEST_PREFIX ${ARG_LABEL}/ PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 120
+                       DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# A libFuzzer target: tests/fuzz/<name>.cpp. Built by clang with IPOIB_FUZZ, and run by ctest for
+# IPOIB_FUZZ_SECONDS.
+set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
+function(ipoib_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  if(NOT IPOIB_FUZZ)
+    return()
+  endif()
+  add_executable(fuzz_${name} ${ARG_SOURCES})
+  set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINKS})
+  add_test(NAME fuzz/${name} COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS}
+           -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
+  set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()

@@ -1,0 +1,116 @@
+// Byte order lives here and nowhere else: bounded big-endian readers and writers.
+//
+// Both remember whether they ever ran past their end. A reader past its end yields zeroes, a writer
+// drops what does not fit; the caller looks at ok() once, after the last field.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace ipoib {
+
+using ConstBytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+/// The unsigned number of `Width` octets at the front of `bytes`, which has at least as many.
+template <std::unsigned_integral T, std::size_t Width = sizeof(T)>
+[[nodiscard]] constexpr T load_be(const std::uint8_t* bytes) {
+  T value = 0;
+  for (std::size_t i = 0; i < Width; ++i) value = static_cast<T>(value << 8 | bytes[i]);
+  return value;
+}
+
+template <std::unsigned_integral T, std::size_t Width = sizeof(T)>
+constexpr void store_be(std::uint8_t* bytes, T value) {
+  for (std::size_t i = 0; i < Width; ++i) {
+    bytes[i] = static_cast<std::uint8_t>(value >> (8 * (Width - 1 - i)));
+  }
+}
+
+class ByteReader {
+ public:
+  explicit ByteReader(ConstBytes bytes) : bytes_(bytes) {}
+
+  [[nodiscard]] std::uint8_t u8() { return number<std::uint8_t, 1>(); }
+  [[nodiscard]] std::uint16_t u16() { return number<std::uint16_t, 2>(); }
+  [[nodiscard]] std::uint32_t u24() { return number<std::uint32_t, 3>(); }
+  [[nodiscard]] std::uint32_t u32() { return number<std::uint32_t, 4>(); }
+  [[nodiscard]] std::uint64_t u64() { return number<std::uint64_t, 8>(); }
+  template <std::size_t N>
+  [[nodiscard]] std::array<std::uint8_t, N> array() {
+    std::array<std::uint8_t, N> out{};
+    if (const auto from = take(N); !from.empty()) std::copy_n(from.data(), N, out.data());
+    return out;
+  }
+  /// The next `count` octets, or an empty span when there are fewer.
+  [[nodiscard]] ConstBytes take(std::size_t count) {
+    if (count > bytes_.size()) {
+      ok_ = false;
+      bytes_ = {};
+      return {};
+    }
+    const auto out = bytes_.first(count);
+    bytes_ = bytes_.subspan(count);
+    return out;
+  }
+  void skip(std::size_t count) { (void)take(count); }
+  [[nodiscard]] ConstBytes rest() const { return bytes_; }
+  [[nodiscard]] std::size_t left() const { return bytes_.size(); }
+  [[nodiscard]] bool ok() const { return ok_; }
+
+ private:
+  template <std::unsigned_integral T, std::size_t Width>
+  T number() {
+    const auto from = take(Width);
+    return from.empty() ? T{0} : load_be<T, Width>(from.data());
+  }
+  ConstBytes bytes_;
+  bool ok_ = true;
+};
+
+class ByteWriter {
+ public:
+  explicit ByteWriter(MutableBytes bytes) : all_(bytes) {}
+
+  void u8(std::uint8_t value) { number<std::uint8_t, 1>(value); }
+  void u16(std::uint16_t value) { number<std::uint16_t, 2>(value); }
+  void u24(std::uint32_t value) { number<std::uint32_t, 3>(value); }
+  void u32(std::uint32_t value) { number<std::uint32_t, 4>(value); }
+  void u64(std::uint64_t value) { number<std::uint64_t, 8>(value); }
+  void bytes(ConstBytes from) {
+    if (const auto to = reserve(from.size()); to.size() == from.size()) {
+      std::copy(from.begin(), from.end(), to.begin());
+    }
+  }
+  void zeros(std::size_t count) {
+    const auto to = reserve(count);
+    std::fill(to.begin(), to.end(), std::uint8_t{0});
+  }
+  [[nodiscard]] std::size_t written() const { return used_; }
+  [[nodiscard]] bool ok() const { return ok_; }
+
+ private:
+  MutableBytes reserve(std::size_t count) {
+    if (count > all_.size() - used_) {
+      ok_ = false;
+      return {};
+    }
+    const auto out = all_.subspan(used_, count);
+    used_ += count;
+    return out;
+  }
+  template <std::unsigned_integral T, std::size_t Width>
+  void number(T value) {
+    if (const auto to = reserve(Width); !to.empty()) store_be<T, Width>(to.data(), value);
+  }
+  MutableBytes all_;
+  std::size_t used_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace ipoib

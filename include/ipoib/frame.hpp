@@ -1,0 +1,78 @@
+// Buffers of the data path. One arena, registered with the HCA as a whole, cut into equal slots.
+//
+// A Frame owns one slot and gives it back when it dies, so a frame is in exactly one place: being
+// read, parked, posted, or free. Nothing here locks: a pool belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ipoib/bytes.hpp"
+
+namespace ipoib {
+
+class FramePool;
+
+/// Move-only owner of one slot of a FramePool; `bytes()` is a window into that slot.
+class Frame {
+ public:
+  Frame() = default;
+  Frame(Frame&& other) noexcept { *this = std::move(other); }
+  Frame& operator=(Frame&& other) noexcept;
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+  ~Frame() { release(); }
+
+  [[nodiscard]] explicit operator bool() const { return pool_ != nullptr; }
+  [[nodiscard]] MutableBytes bytes() { return {slot_ + begin_, size_}; }
+  [[nodiscard]] ConstBytes bytes() const { return {slot_ + begin_, size_}; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::size_t headroom() const { return begin_; }
+
+  /// Sets the window: `size` octets from `begin` of the slot. Both must lie within the slot.
+  void window(std::size_t begin, std::size_t size);
+  /// Moves the front of the window back by `count` octets of headroom, and returns the new front.
+  std::uint8_t* prepend(std::size_t count);
+  /// Moves the front of the window forward over `count` octets.
+  void drop_front(std::size_t count);
+  void release();
+
+ private:
+  friend class FramePool;
+  Frame(FramePool& pool, std::uint8_t* slot) : pool_(&pool), slot_(slot) {}
+
+  FramePool* pool_ = nullptr;
+  std::uint8_t* slot_ = nullptr;
+  std::uint32_t begin_ = 0;
+  std::uint32_t size_ = 0;
+};
+
+/// `count` slots of `slot_size` octets in one page-aligned arena. Must outlive its frames.
+class FramePool {
+ public:
+  FramePool(std::size_t count, std::size_t slot_size);
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
+  ~FramePool();
+
+  /// A frame with an empty window at offset 0; a false Frame when none is free.
+  [[nodiscard]] Frame take();
+  [[nodiscard]] std::size_t available() const { return free_.size(); }
+  [[nodiscard]] std::size_t capacity() const { return count_; }
+  [[nodiscard]] std::size_t slot_size() const { return slot_size_; }
+  /// The whole arena, for ibv_reg_mr.
+  [[nodiscard]] MutableBytes arena() { return {arena_, arena_size_}; }
+
+ private:
+  friend class Frame;
+  std::size_t count_;
+  std::size_t slot_size_;
+  std::size_t arena_size_;
+  std::uint8_t* arena_;
+  std::vector<std::uint8_t*> free_;
+};
+
+}  // namespace ipoib

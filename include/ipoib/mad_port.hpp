@@ -1,0 +1,42 @@
+// Seam: management datagrams of the GSI (QP1) of one port.
+// Implemented by src/verbs over libibumad, and by tests/sim over the emulated subnet's core.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ipoib/address.hpp"
+#include "ipoib/bytes.hpp"
+#include "ipoib/result.hpp"
+#include "ipoib/time.hpp"
+
+namespace ipoib {
+
+/// Where a MAD goes: QP1 of a LID, with the well-known Q_Key 0x80010000 (IBA 3.5.3).
+struct MadDestination {
+  Lid lid;
+  ServiceLevel sl;
+  std::uint16_t pkey_index = 0;
+};
+
+struct ReceivedMad {
+  /// Not so: nothing came back within the time-out of the request whose octets these are.
+  bool answered = true;
+  /// The whole MAD; an RMPP answer is reassembled already. The low 32 bits of the transaction id
+  /// are those of the request; the high 32 belong to the layer below.
+  std::vector<std::uint8_t> bytes;
+};
+
+class MadPort {
+ public:
+  virtual ~MadPort() = default;
+
+  /// Sends a request and awaits its response for `timeout`; it is not repeated below this seam.
+  [[nodiscard]] virtual Result<void> send(const MadDestination& to, ConstBytes mad,
+                                          Duration timeout) = 0;
+  /// The next answer, time-out or unsolicited MAD; nothing when there is none now. Never blocks.
+  [[nodiscard]] virtual std::optional<ReceivedMad> receive() = 0;
+};
+
+}  // namespace ipoib

@@ -1,0 +1,33 @@
+// A number with a meaning gets a type: LID, QPN and Q_Key are all integers to a compiler.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <functional>
+
+namespace ipoib {
+
+/// An integer `Rep` that cannot be mistaken for another one. `Tag` is never defined.
+template <class Tag, class Rep>
+class Strong {
+ public:
+  using Representation = Rep;
+
+  constexpr Strong() = default;
+  constexpr explicit Strong(Rep value) : value_(value) {}
+
+  [[nodiscard]] constexpr Rep value() const { return value_; }
+  friend constexpr auto operator<=>(Strong, Strong) = default;
+
+ private:
+  Rep value_{};
+};
+
+}  // namespace ipoib
+
+template <class Tag, class Rep>
+struct std::hash<ipoib::Strong<Tag, Rep>> {
+  std::size_t operator()(ipoib::Strong<Tag, Rep> key) const noexcept {
+    return std::hash<Rep>{}(key.value());
+  }
+};

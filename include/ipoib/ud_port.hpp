@@ -1,0 +1,85 @@
+// Seam: one unreliable-datagram queue pair with one completion queue, in packet words.
+// Implemented by src/verbs over libibverbs, and by tests/sim over the emulated fabric's core.
+#pragma once
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ipoib/address.hpp"
+#include "ipoib/frame.hpp"
+#include "ipoib/result.hpp"
+
+namespace ipoib {
+
+/// The global route of an address vector (IBA 11.2.2.1); always present for multicast.
+struct GlobalRoute {
+  Gid dgid;
+  std::uint8_t sgid_index = 0;
+  std::uint32_t flow_label = 0;  ///< 20 bits
+  std::uint8_t hop_limit = 0;
+  std::uint8_t traffic_class = 0;
+  friend bool operator==(const GlobalRoute&, const GlobalRoute&) = default;
+};
+
+/// What an address handle is made from: the way to one port or one group.
+struct AddressVector {
+  Lid dlid;
+  ServiceLevel sl;
+  std::uint8_t rate =
+      0;  ///< IBA rate code as in a PathRecord: 2 = 2.5 Gb/s, 3 = 10 Gb/s; 0 = port's
+  std::uint8_t source_path_bits = 0;
+  std::optional<GlobalRoute> global;
+  friend bool operator==(const AddressVector&, const AddressVector&) = default;
+};
+
+/// An address handle of the port that made it. Counted by its thread only: a posted send holds a
+/// reference until its completion, so a handle is never destroyed under the hardware.
+class AddressHandle
+    : public boost::intrusive_ref_counter<AddressHandle, boost::thread_unsafe_counter> {
+ public:
+  AddressHandle() = default;
+  AddressHandle(const AddressHandle&) = delete;
+  AddressHandle& operator=(const AddressHandle&) = delete;
+  virtual ~AddressHandle() = default;
+};
+using AddressHandlePtr = boost::intrusive_ptr<AddressHandle>;
+
+/// One datagram to send: the frame begins with the encapsulation header of RFC 4391, 6.
+struct Outgoing {
+  AddressHandlePtr to;
+  Qpn qpn;
+  Frame frame;
+};
+
+/// One datagram received: the frame begins with the encapsulation header.
+struct Incoming {
+  Frame frame;
+  Lid source_lid;
+  Qpn source_qpn;
+  bool has_grh = false;
+  Gid source_gid;       ///< of the GRH; zero without
+  Gid destination_gid;  ///< of the GRH; zero without
+};
+
+class UdPort {
+ public:
+  virtual ~UdPort() = default;
+
+  [[nodiscard]] virtual Qpn qpn() const = 0;
+  /// Makes a handle; the error says which resource or attribute was refused.
+  [[nodiscard]] virtual Result<AddressHandlePtr> create_address_handle(const AddressVector& to) = 0;
+  /// Posts from the front of `batch`, as one chain, and takes the frames that it posted. Returns
+  /// their number; fewer than batch.size() when the send queue is full.
+  virtual std::size_t send(std::span<Outgoing> batch) = 0;
+  /// Appends at most `limit` received datagrams to `out`; returns how many. Also reaps sends.
+  virtual std::size_t receive(std::vector<Incoming>& out, std::size_t limit) = 0;
+  /// Attaches the queue pair to a group, or detaches it.
+  [[nodiscard]] virtual Result<void> attach(const Gid& mgid, Lid mlid) = 0;
+  [[nodiscard]] virtual Result<void> detach(const Gid& mgid, Lid mlid) = 0;
+};
+
+}  // namespace ipoib

@@ -1,0 +1,71 @@
+#include "ipoib/frame.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <new>
+
+namespace ipoib {
+
+Frame& Frame::operator=(Frame&& other) noexcept {
+  if (this != &other) {
+    release();
+    pool_ = std::exchange(other.pool_, nullptr);
+    slot_ = std::exchange(other.slot_, nullptr);
+    begin_ = std::exchange(other.begin_, 0);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+void Frame::window(std::size_t begin, std::size_t size) {
+  assert(pool_ != nullptr && begin + size <= pool_->slot_size());
+  begin_ = static_cast<std::uint32_t>(begin);
+  size_ = static_cast<std::uint32_t>(size);
+}
+
+std::uint8_t* Frame::prepend(std::size_t count) {
+  assert(count <= begin_);
+  begin_ -= static_cast<std::uint32_t>(count);
+  size_ += static_cast<std::uint32_t>(count);
+  return slot_ + begin_;
+}
+
+void Frame::drop_front(std::size_t count) {
+  assert(count <= size_);
+  begin_ += static_cast<std::uint32_t>(count);
+  size_ -= static_cast<std::uint32_t>(count);
+}
+
+void Frame::release() {
+  if (pool_ == nullptr) return;
+  pool_->free_.push_back(slot_);
+  pool_ = nullptr;
+  slot_ = nullptr;
+  begin_ = size_ = 0;
+}
+
+FramePool::FramePool(std::size_t count, std::size_t slot_size)
+    : count_(count), slot_size_(slot_size), arena_size_(count * slot_size), arena_(nullptr) {
+  void* memory =
+      mmap(nullptr, arena_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  arena_ = static_cast<std::uint8_t*>(memory);
+  free_.reserve(count_);
+  for (std::size_t i = count_; i > 0; --i) free_.push_back(arena_ + (i - 1) * slot_size_);
+}
+
+FramePool::~FramePool() {
+  assert(free_.size() == count_ && "a pool outlives its frames");
+  munmap(arena_, arena_size_);
+}
+
+Frame FramePool::take() {
+  if (free_.empty()) return {};
+  std::uint8_t* const slot = free_.back();
+  free_.pop_back();
+  return Frame(*this, slot);
+}
+
+}  // namespace ipoib

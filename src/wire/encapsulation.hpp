@@ -1,0 +1,29 @@
+// RFC 4391, 6: the four octets before each frame.
+//
+//    0                   1                   2                   3
+//    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//   +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//   |         Type (16 bits)        |       Reserved (16 bits)      |
+//   +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/bytes.hpp"
+
+namespace ipoib::wire {
+
+/// The types that RFC 4391 allows.
+enum class EtherType : std::uint16_t { ipv4 = 0x0800, arp = 0x0806, rarp = 0x8035, ipv6 = 0x86dd };
+
+inline constexpr std::size_t kEncapsulationSize = 4;
+inline constexpr std::size_t kGrhSize = 40;
+
+/// The type of a frame. Nothing when it is shorter than the header or of another type.
+/// "The Reserved field MUST be set to zero on send and ignored on receive."
+[[nodiscard]] std::optional<EtherType> parse_encapsulation(ConstBytes frame);
+/// Writes the header into the four octets at `to`.
+void emit_encapsulation(EtherType type, std::uint8_t* to);
+
+}  // namespace ipoib::wire

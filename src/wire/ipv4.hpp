@@ -1,0 +1,33 @@
+// The little IPv4 that a link needs: enough to choose a destination (RFC 791, 3.1).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/bytes.hpp"
+#include "ipoib/ip.hpp"
+
+namespace ipoib::wire {
+
+struct Ipv4Header {
+  static constexpr std::size_t kMinimumSize = 20;
+
+  Ipv4Address source;
+  Ipv4Address destination;
+  std::uint8_t header_size = kMinimumSize;  ///< octets, with options
+  std::uint16_t total_length = 0;           ///< octets, header and payload
+  std::uint8_t protocol = 0;
+
+  /// Nothing unless version, header length and total length fit the octets at hand.
+  [[nodiscard]] static std::optional<Ipv4Header> parse(ConstBytes packet);
+};
+
+/// IP version nibble of a packet; 0 when it is empty.
+[[nodiscard]] inline std::uint8_t ip_version(ConstBytes packet) {
+  return packet.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(packet[0] >> 4);
+}
+
+/// The Internet checksum over `bytes` (RFC 1071), in host order, ready to be stored big-endian.
+[[nodiscard]] std::uint16_t internet_checksum(ConstBytes bytes);
+
+}  // namespace ipoib::wire

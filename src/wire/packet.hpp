@@ -1,0 +1,98 @@
+// Headers of an InfiniBand data packet: LRH (IBA 7.7), GRH (8.3), BTH (9.2), DETH (9.3.3).
+//
+//   | LRH 8 | GRH 40, if LNH = 3 | BTH 12 | DETH 8 | payload, pad to 4 | ICRC 4 | VCRC 2 |
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/address.hpp"
+#include "ipoib/bytes.hpp"
+
+namespace ipoib::wire {
+
+struct Lrh {
+  static constexpr std::size_t kSize = 8;
+  static constexpr std::uint8_t kLnhLocal = 2;   ///< BTH follows
+  static constexpr std::uint8_t kLnhGlobal = 3;  ///< GRH, then BTH
+  std::uint8_t virtual_lane = 0;
+  ServiceLevel sl;
+  std::uint8_t next_header = kLnhLocal;
+  Lid dlid;
+  std::uint16_t length = 0;  ///< 4-octet words from LRH to the end of the ICRC
+  Lid slid;
+
+  [[nodiscard]] static std::optional<Lrh> parse(ConstBytes bytes);
+  void emit(MutableBytes to) const;
+  friend bool operator==(const Lrh&, const Lrh&) = default;
+};
+
+struct Grh {
+  static constexpr std::size_t kSize = 40;
+  static constexpr std::uint8_t kNextHeaderIba = 0x1b;
+  std::uint8_t traffic_class = 0;
+  std::uint32_t flow_label = 0;
+  std::uint16_t payload_length = 0;  ///< octets from after the GRH to the end of the ICRC
+  std::uint8_t next_header = kNextHeaderIba;
+  std::uint8_t hop_limit = 0;
+  Gid sgid;
+  Gid dgid;
+
+  /// Nothing unless 40 octets are there and the version is 6.
+  [[nodiscard]] static std::optional<Grh> parse(ConstBytes bytes);
+  void emit(MutableBytes to) const;
+  friend bool operator==(const Grh&, const Grh&) = default;
+};
+
+struct Bth {
+  static constexpr std::size_t kSize = 12;
+  static constexpr std::uint8_t kUdSendOnly = 0x64;
+  static constexpr std::uint8_t kUdSendOnlyImmediate = 0x65;
+  std::uint8_t opcode = kUdSendOnly;
+  bool solicited = false;
+  std::uint8_t pad = 0;  ///< 0..3 octets of padding after the payload
+  PKey pkey;
+  Qpn destination;
+  std::uint32_t psn = 0;  ///< 24 bits
+
+  [[nodiscard]] static std::optional<Bth> parse(ConstBytes bytes);
+  void emit(MutableBytes to) const;
+  friend bool operator==(const Bth&, const Bth&) = default;
+};
+
+struct Deth {
+  static constexpr std::size_t kSize = 8;
+  QKey qkey;
+  Qpn source;
+
+  [[nodiscard]] static std::optional<Deth> parse(ConstBytes bytes);
+  void emit(MutableBytes to) const;
+  friend bool operator==(const Deth&, const Deth&) = default;
+};
+
+/// A UD packet without its CRCs: the headers, and what follows them.
+struct UdPacket {
+  static constexpr std::size_t kMaxHeaderSize =
+      Lrh::kSize + Grh::kSize + Bth::kSize + Deth::kSize + 4;
+  Lrh lrh;
+  std::optional<Grh> grh;
+  Bth bth;
+  Deth deth;
+  std::optional<std::uint32_t> immediate;
+  ConstBytes payload;  ///< without padding
+
+  /// Parses LRH to the end of the padding, without CRCs. Nothing unless all lengths agree, the
+  /// opcode is one of the two of UD, and LRH.length says what is there (with ICRC counted).
+  [[nodiscard]] static std::optional<UdPacket> parse(ConstBytes packet);
+  /// Fills in the lengths and the pad count for `payload_size` octets, writes the headers, and
+  /// returns how many octets these take. `to` has room for kMaxHeaderSize.
+  std::size_t emit_headers(std::size_t payload_size, MutableBytes to);
+};
+
+/// ICRC (IBA 7.8.1) of a packet from LRH to the end of the padding, as the number whose
+/// little-endian octets go onto the wire; variant fields are masked.
+[[nodiscard]] std::uint32_t invariant_crc(ConstBytes packet);
+/// VCRC (IBA 7.8.2) of a packet from LRH to the end of the ICRC, same convention.
+[[nodiscard]] std::uint16_t variant_crc(ConstBytes packet_with_icrc);
+
+}  // namespace ipoib::wire

@@ -1,0 +1,34 @@
+#include "ipoib/frame.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ipoib {
+namespace {
+
+TEST(FramePool, GivesEachSlotOnceAndTakesItBack) {
+  FramePool pool(2, 128);
+  Frame first = pool.take();
+  Frame second = pool.take();
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(second);
+  EXPECT_FALSE(pool.take());
+  Frame moved = std::move(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): moved-from frames are empty
+  moved.release();
+  EXPECT_EQ(pool.available(), 1U);
+}
+
+TEST(Frame, WindowMovesWithinItsSlot) {
+  FramePool pool(1, 128);
+  Frame frame = pool.take();
+  frame.window(44, 20);
+  frame.bytes()[0] = 0x45;
+  *frame.prepend(4) = 0x08;
+  EXPECT_EQ(frame.size(), 24U);
+  EXPECT_EQ(frame.headroom(), 40U);
+  frame.drop_front(4);
+  EXPECT_EQ(frame.bytes()[0], 0x45);
+}
+
+}  // namespace
+}  // namespace ipoib
