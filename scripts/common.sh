@@ -1,0 +1,90 @@
+# What demo, test and bench share: messages, packages, the build. Sourced by bash scripts.
+
+set -euo pipefail
+
+root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build_dir=$root_dir/build
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
+warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() { warn "$*"; exit 1; }
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+build_packages=(g++ cmake ninja-build pkg-config libboost1.81-dev libboost-program-options1.81-dev
+  libboost-json1.81-dev libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev libspdlog-dev
+  libsystemd-dev)
+run_packages=(iproute2 iputils-ping ethtool)
+test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
+  infiniband-diags opensm ibsim-utils tshark iperf3 socat mandoc bash-completion file)
+check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
+bench_packages=(fastd iperf3 libbenchmark-dev python3)
+
+# Installs those of the named packages that are missing. Services that a package brings are kept
+# from starting: nothing here needs one.
+install_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  if ! is_root; then
+    die "these packages are missing: ${missing[*]}
+Run this script once as root, or install them with: apt-get install --no-install-recommends ${missing[*]}"
+  fi
+  command -v apt-get >/dev/null || die "this is not Debian: install by hand what stands for: ${missing[*]}"
+  say "installing ${#missing[@]} packages: ${missing[*]}"
+  local policy=/usr/sbin/policy-rc.d made_policy=
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && made_policy=1
+  fi
+  local status=0 log
+  log=$(mktemp)
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+      "${missing[@]}"; } </dev/null >"$log" 2>&1 || status=$?
+  [ -z "$made_policy" ] || rm -f $policy
+  if [ $status -ne 0 ]; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "apt-get failed; its last lines are above"
+  fi
+  rm -f "$log"
+}
+
+# Runs a command as the user who called sudo, or as oneself.
+as_caller() {
+  if is_root && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ]; then
+    runuser -u "$SUDO_USER" -- "$@"
+  else
+    "$@"
+  fi
+}
+
+# What root has written below the build folder belongs to the caller afterwards.
+give_back() {
+  if is_root && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ] && [ -d "$build_dir" ]; then
+    chown -R "$SUDO_UID:$SUDO_GID" "$build_dir"
+  fi
+}
+
+# build PRESET [TARGET...]: configures and builds, with ninja's one-line progress on a terminal.
+build() {
+  local preset=$1
+  shift
+  say "building ($preset)"
+  (cd "$root_dir" && as_caller cmake --preset "$preset" -Wno-dev >/dev/null) ||
+    die "cmake could not configure; its messages are above"
+  local quiet=()
+  [ -t 1 ] || quiet=(-- --quiet)
+  (cd "$root_dir" && as_caller cmake --build --preset "$preset" --parallel "$(nproc)" \
+    ${1:+--target "$@"} "${quiet[@]}") || die "the build failed; its messages are above"
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds; fails when the time is over.
+wait_for() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $deadline ] || return 1
+    sleep 0.05
+  done
+}
