@@ -1,0 +1,89 @@
+// The emulated subnet as a value: subnet manager, subnet administrator, and the subnet management
+// agents of all nodes.
+//
+// No descriptor, no clock, no thread. Stimuli come in as calls, with `now` where time matters; what
+// follows from them is appended to two lists that the caller drains: MADs to send, and what has
+// changed of the picture that everybody forwards by (the fabric file in a live subnet, the switch
+// in a simulated one). Nothing that comes in a MAD can make it throw, or grow without a bound.
+#pragma once
+
+#include <bitset>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ipoib/result.hpp"
+#include "ipoib/time.hpp"
+#include "softib/core/fabric_types.hpp"
+#include "softib/core/mad_packet.hpp"
+#include "softib/core/partition.hpp"
+#include "softib/core/subnet_view.hpp"
+
+namespace softib {
+
+struct SubnetConfig {
+  std::vector<Partition> partitions{default_partition()};
+  std::uint8_t mtu = 4;  ///< IBA code: of the ports, and of groups whose partition says nothing
+};
+
+/// LID of the SM's port (node 0), and of the switch, which has a LID but is no node.
+inline constexpr Lid kSmLid{1};
+inline constexpr Lid kSwitchLid{0xbfff};
+/// After an SM restart, how long packets to a group still reach those who were in it before and
+/// have not joined again.
+inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
+
+class Subnet {
+ public:
+  explicit Subnet(SubnetConfig config = {});
+  Subnet(const Subnet&) = delete;
+  Subnet& operator=(const Subnet&) = delete;
+  ~Subnet();
+
+  /// Goes on where a dead subnet stopped. Nodes keep index, LID and port state, each is asked to
+  /// register again; memberships are forgotten, but forwarded by for kRejoinGrace, and a group that
+  /// is made again gets its MLID back. To be called before anything else; a record that makes no
+  /// sense (a LID taken twice, ...) is left out.
+  void adopt(const SubnetSnapshot& before, ipoib::TimePoint now);
+  [[nodiscard]] SubnetSnapshot snapshot() const;
+
+  /// Adds an HCA and brings its port up; its name decides its GUIDs. One that exists is returned.
+  [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name);
+  [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
+  /// Anything but active ends the port's memberships, as a real SM would find it gone.
+  [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
+  [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
+  /// Of one HCA in one partition, which is made (without a group) when there is none.
+  [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);
+  /// Forgets groups and subscriptions as an SM that is started anew, in the manner of adopt().
+  void restart_sm(ipoib::TimePoint now);
+
+  [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
+  [[nodiscard]] const Node* node(NodeIndex index) const;  ///< null: no such node
+  /// The node with a unicast LID, whatever the state of its port.
+  [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
+  /// Who gets packets to a multicast LID: members that receive, whatever port sends.
+  [[nodiscard]] NodeSet receivers(Lid mlid) const;
+  [[nodiscard]] std::vector<GroupView> groups() const;
+  [[nodiscard]] const std::vector<Partition>& partitions() const;
+  [[nodiscard]] const SubnetCounters& counters() const;
+
+  /// A MAD for the SM's port (QP1), or a subnet management packet (QP0) for any node.
+  void receive(const MadPacket& packet, ipoib::TimePoint now);
+  /// When on_time() wants to be called; kNever when nothing waits.
+  [[nodiscard]] ipoib::TimePoint next_deadline() const;
+  void on_time(ipoib::TimePoint now);
+
+  /// MADs to be sent since the last call, in order.
+  [[nodiscard]] std::vector<MadPacket> take_outgoing();
+  /// What has changed since the last call.
+  [[nodiscard]] SubnetChanges take_changes();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace softib

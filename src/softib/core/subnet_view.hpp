@@ -1,0 +1,88 @@
+// What of a Subnet is to be seen from outside: nodes, groups, what changed, what was counted.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "softib/core/fabric_types.hpp"
+
+namespace softib {
+
+struct Node {
+  std::string name;  ///< 1 to kMaxNodeName octets
+  PortAttributes port;
+};
+
+/// A multicast group as everybody forwards by it.
+struct GroupForwarding {
+  Gid mgid;           ///< zero: no group has this MLID
+  NodeSet receivers;  ///< members that receive (not those that only send)
+  friend bool operator==(const GroupForwarding&, const GroupForwarding&) = default;
+};
+[[nodiscard]] constexpr std::size_t group_index(Lid mlid) {
+  return std::size_t{mlid.value()} - ipoib::kFirstMulticastLid.value();
+}
+[[nodiscard]] constexpr Lid group_lid(std::size_t index) {
+  return Lid(static_cast<std::uint16_t>(ipoib::kFirstMulticastLid.value() + index));
+}
+
+/// What must survive the subnet's process, and no more.
+struct SubnetSnapshot {
+  struct NodeEntry {
+    NodeIndex index = 0;
+    Node node;
+  };
+  struct GroupEntry {
+    Lid mlid;
+    GroupForwarding forwarding;
+  };
+  std::vector<NodeEntry> nodes;
+  std::vector<GroupEntry> groups;
+};
+
+/// What a publisher has to write again. A node that changed may be gone, or have another LID.
+struct SubnetChanges {
+  NodeSet nodes;
+  std::bitset<kMaxGroups> groups;  ///< by group_index(mlid)
+
+  [[nodiscard]] bool any() const { return nodes.any() || groups.any(); }
+};
+
+/// A group with what its members agreed on, for people.
+struct GroupView {
+  struct Member {
+    NodeIndex node = 0;
+    std::uint8_t join_state = 0;  ///< OR of ipoib::wire::McMemberRecord::JoinState
+    bool proxy = false;           ///< joined by another port
+  };
+  Gid mgid;
+  Lid mlid;
+  PKey pkey;
+  QKey qkey;
+  std::uint8_t mtu = 0;   ///< IBA code
+  std::uint8_t rate = 0;  ///< IBA code
+  ServiceLevel sl;
+  bool permanent = false;  ///< made beforehand: stays without members
+  std::vector<Member> members;
+  NodeSet receivers;  ///< as forwarded by, with those who may still join again
+};
+
+/// What the subnet's own port has seen. Each MAD that comes in is counted once.
+struct SubnetCounters {
+  std::uint64_t answered = 0;          ///< SA and SMA requests with an answer of any status
+  std::uint64_t refused = 0;           ///< of these, with a status other than 0
+  std::uint64_t rmpp_control = 0;      ///< ACK, STOP and ABORT of transfers under way
+  std::uint64_t drop_malformed = 0;    ///< no MAD of a class that is served here
+  std::uint64_t drop_response = 0;     ///< an answer to no question of ours
+  std::uint64_t drop_source = 0;       ///< from a LID of no node, or one that is not active
+  std::uint64_t drop_qkey = 0;         ///< Q_Key of QP1 missing
+  std::uint64_t drop_pkey = 0;         ///< P_Key that the SM's port does not have
+  std::uint64_t drop_destination = 0;  ///< for a LID that nothing here answers for
+  std::uint64_t rmpp_resent = 0;       ///< segments sent again
+  std::uint64_t rmpp_given_up = 0;     ///< transfers without acknowledgement, or aborted
+  std::uint64_t over_limit = 0;        ///< refused since a bound was reached
+};
+
+}  // namespace softib
