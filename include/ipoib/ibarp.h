@@ -1,0 +1,185 @@
+/*
+ * libibarp: get, set, delete and list the neighbour entries of IP-over-InfiniBand interfaces run by
+ * ipoibd, in C. See ibarp(3).
+ *
+ * All functions that return int return 0 on success and a negative errno value on failure, unless
+ * said otherwise; ibarp_error() then has the reason in words. The values that matter:
+ *   -ENOENT      no such entry            -EPERM     only root may change
+ *   -EEXIST      there is one already     -EINVAL    an argument, or what the daemon did not accept
+ *   -ENODEV      no ipoibd has this interface in this network namespace
+ *   -ETIMEDOUT   no answer in time        -EPIPE, -ECONNRESET, ...  the daemon has gone away
+ *   -EPROTO      an answer that is none
+ * After the last two lines the handle is of no more use but for ibarp_close().
+ *
+ * Threads: a handle may be used by one thread at a time; different handles are independent. No
+ * function raises a signal or keeps a pointer to an argument. File descriptors are close-on-exec.
+ *
+ * Structures begin with their size, set by whoever fills them in or asks for them to be filled in:
+ * an application and a library of different age agree on the shorter of the two.
+ */
+#ifndef IPOIB_IBARP_H
+#define IPOIB_IBARP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define IBARP_API __attribute__((visibility("default")))
+#else
+#define IBARP_API
+#endif
+
+#define IBARP_HARDWARE_SIZE 20
+#define IBARP_HARDWARE_TEXT 60 /* "00:00:04:01:fe:80:..." and its 0 */
+#define IBARP_ADDRESS_TEXT 46  /* the longest IPv6 address and its 0 */
+#define IBARP_NAME_SIZE 32     /* names of interfaces, states, modules, threads, with their 0 */
+#define IBARP_TEXT_SIZE 128    /* longer texts, with their 0 */
+
+/* A connection to the ipoibd of one interface. */
+struct ibarp;
+
+/* An IP address in network order; an IPv4 address takes the first four octets. */
+struct ibarp_address {
+  int family; /* AF_INET or AF_INET6 */
+  uint8_t bytes[16];
+};
+
+/* A link-layer address, RFC 4391, 9.1.1. */
+struct ibarp_hardware {
+  uint8_t flags;
+  uint32_t qpn; /* 24 bits */
+  uint8_t gid[16];
+};
+
+#define IBARP_HAS_HARDWARE 0x1u  /* hardware */
+#define IBARP_HAS_PATH 0x2u      /* dlid, sl, mtu, rate_mbps */
+#define IBARP_HAS_USED 0x4u      /* used_ms */
+#define IBARP_HAS_CONFIRMED 0x8u /* confirmed_ms */
+#define IBARP_PERMANENT 0x10u    /* set by an administrator; does not age */
+
+struct ibarp_entry {
+  size_t size;
+  uint32_t flags; /* which of the members below are there; IBARP_PERMANENT */
+  struct ibarp_address address;
+  struct ibarp_hardware hardware;
+  char state[IBARP_NAME_SIZE];
+  uint16_t dlid;
+  uint8_t sl;
+  uint32_t mtu;          /* octets */
+  uint32_t rate_mbps;    /* 0: not known */
+  uint64_t used_ms;      /* since a packet last used it */
+  uint64_t confirmed_ms; /* since the last proof that the neighbour lives */
+  uint32_t references;   /* posted sends and open questions that hold it */
+  uint32_t waiting;      /* frames that wait for it to be resolved */
+};
+
+struct ibarp_info {
+  size_t size;
+  char interface[IBARP_NAME_SIZE];
+  char device[IBARP_TEXT_SIZE]; /* RDMA device */
+  uint32_t port;
+  uint16_t pkey;
+  uint16_t lid;
+  uint32_t qkey;
+  struct ibarp_hardware hardware;    /* its own link-layer address */
+  uint32_t mtu;                      /* octets of an IP packet; 0: not known yet */
+  char state[IBARP_NAME_SIZE];       /* "up" when packets flow */
+  char waiting_for[IBARP_TEXT_SIZE]; /* what the bring-up waits for; may be empty */
+  char version[IBARP_NAME_SIZE];     /* of the daemon */
+  uint32_t pid;                      /* of the daemon */
+};
+
+struct ibarp_group {
+  size_t size;
+  uint8_t mgid[16];
+  uint16_t mlid;
+  char membership[IBARP_NAME_SIZE]; /* "full", "send-only", "joining" */
+};
+
+struct ibarp_counter {
+  size_t size;
+  char name[IBARP_TEXT_SIZE];
+  uint64_t value;
+};
+
+struct ibarp_log_level {
+  size_t size;
+  char module[IBARP_NAME_SIZE];
+  char level[IBARP_NAME_SIZE];
+};
+
+struct ibarp_trace_record {
+  size_t size;
+  char thread[IBARP_NAME_SIZE];
+  char keyword[IBARP_TEXT_SIZE];
+  int64_t when_ns; /* CLOCK_MONOTONIC */
+  uint64_t first;
+  uint64_t second;
+};
+
+/* Callbacks are called from within the call that takes them. What they point at is theirs until
+ * they return. A result other than 0 ends the walk and becomes its result. They may use the handle.
+ */
+typedef int ibarp_interface_fn(const char* interface, void* data);
+typedef int ibarp_entry_fn(const struct ibarp_entry* entry, void* data);
+typedef int ibarp_group_fn(const struct ibarp_group* group, void* data);
+typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
+typedef int ibarp_log_fn(const struct ibarp_log_level* level, void* data);
+typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
+
+/* Calls back for each interface that an ipoibd has in this network namespace, in order of name. */
+IBARP_API int ibarp_interfaces(ibarp_interface_fn* each, void* data);
+
+/* Connects. *handle is NULL on failure. */
+IBARP_API int ibarp_open(const char* interface, struct ibarp** handle);
+/* NULL is allowed. */
+IBARP_API void ibarp_close(struct ibarp* handle);
+/* How long each exchange with the daemon may take; 5000 ms unless set; -1: for ever. */
+IBARP_API void ibarp_set_timeout(struct ibarp* handle, int milliseconds);
+/* Why the last call on this handle failed; never NULL; good until the next call. */
+IBARP_API const char* ibarp_error(const struct ibarp* handle);
+/* A negative errno value of this library in words, for where there is no handle; never NULL. */
+IBARP_API const char* ibarp_strerror(int error);
+
+/* Fills in *entry; the caller sets entry->size. */
+IBARP_API int ibarp_get(struct ibarp* handle, const struct ibarp_address* address,
+                        struct ibarp_entry* entry);
+/* Makes a permanent entry. add fails where there is one, change where there is none. */
+enum ibarp_set_mode { IBARP_ADD = 0, IBARP_CHANGE = 1, IBARP_REPLACE = 2 };
+IBARP_API int ibarp_set(struct ibarp* handle, const struct ibarp_address* address,
+                        const struct ibarp_hardware* hardware, enum ibarp_set_mode mode);
+IBARP_API int ibarp_delete(struct ibarp* handle, const struct ibarp_address* address);
+/* Calls back for each entry in ascending order, IPv4 first. Memory does not grow with their number;
+ * entries that come or go meanwhile may be seen or not. */
+IBARP_API int ibarp_list(struct ibarp* handle, ibarp_entry_fn* each, void* data);
+/* Deletes all entries but permanent ones; *deleted, if not NULL, is how many that were. */
+IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);
+
+/* Fills in *info; the caller sets info->size. */
+IBARP_API int ibarp_get_info(struct ibarp* handle, struct ibarp_info* info);
+IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* data);
+IBARP_API int ibarp_stats(struct ibarp* handle, ibarp_counter_fn* each, void* data);
+IBARP_API int ibarp_log_levels(struct ibarp* handle, ibarp_log_fn* each, void* data);
+/* module "all": every one. */
+IBARP_API int ibarp_set_log_level(struct ibarp* handle, const char* module, const char* level);
+/* Calls back for each record of each of the daemon's threads, in order of time. */
+IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data);
+
+/* Text to values and back. A link-layer address is read as 20 octets in hexadecimal with colons, or
+ * in the short form QPN@GID, "0x401@fe80::2:c903:0:1". -EINVAL on anything else. */
+IBARP_API int ibarp_parse_address(const char* text, struct ibarp_address* address);
+IBARP_API int ibarp_parse_hardware(const char* text, struct ibarp_hardware* hardware);
+IBARP_API const char* ibarp_format_address(const struct ibarp_address* address,
+                                           char text[IBARP_ADDRESS_TEXT]);
+IBARP_API const char* ibarp_format_hardware(const struct ibarp_hardware* hardware,
+                                            char text[IBARP_HARDWARE_TEXT]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
