@@ -6,7 +6,10 @@
 #include <string>
 
 #include "ipoib/result.hpp"
+#include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
+#include "softib/folder.hpp"
+#include "softib/port_counters.hpp"
 
 namespace softib {
 
@@ -27,25 +30,48 @@ class MadReceiver {
   virtual ~MadReceiver() = default;
   /// A whole packet to QP0 or QP1, LRH to padding.
   virtual void receive_mad(ConstBytes packet) = 0;
+  /// The time asked for by Endpoint::set_mad_deadline has come.
+  virtual void mad_deadline(ipoib::TimePoint now) = 0;
 };
 
+/// All of it may be called from any thread.
 class Endpoint : public PacketSink {
  public:
-  /// Attaches this process to HCA `hca` of the subnet in `folder`, adding the HCA if the subnet
-  /// does not have it. Errors say which of subnet, HCA or place was not to be had, and what to do.
-  [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach(const std::string& folder,
+  /// Attaches this process to HCA `hca` of a subnet, adding the HCA if the subnet does not have it.
+  /// Errors say which of subnet, HCA or place was not to be had, and what to do.
+  [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach(const SubnetFolder& folder,
                                                                        const std::string& hca);
+  /// Attaches to a node that is in the fabric file: node 0 is the subnet process's own.
+  [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach_node(
+      const SubnetFolder& folder, NodeIndex node);
 
   [[nodiscard]] virtual const std::string& hca_name() const = 0;
+  [[nodiscard]] virtual NodeIndex node() const = 0;
   [[nodiscard]] virtual std::uint32_t place() const = 0;
   [[nodiscard]] virtual std::uint32_t epoch() const = 0;
   /// The port as it is now; cheap.
   [[nodiscard]] virtual PortAttributes port() const = 0;
   /// Sends one MAD packet (LRH to padding) to whom it belongs: the subnet, or an agent elsewhere.
   virtual void send_mad(ConstBytes packet) = 0;
-  /// Sets who gets packets and MADs. Before that they are dropped and counted.
+  /// Has MadReceiver::mad_deadline called at `when`, once; replaces what was set before.
+  virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
+  /// Makes the processes of `node` look at the port's record; for the subnet process after a
+  /// change. A nudge may get lost only where one is not needed.
+  virtual void nudge(NodeIndex node) = 0;
+  /// Sets who gets packets and MADs; null for nobody. Until then they are dropped and counted.
+  /// When the call returns, the engine is no longer in the receiver that was set before (unless
+  /// it is the engine that calls).
   virtual void set_receiver(PacketReceiver* receiver) = 0;
   virtual void set_mad_receiver(MadReceiver* receiver) = 0;
+  /// Counts for this node, as `softib show` has it.
+  virtual void count(PortCounter counter, std::uint64_t by = 1) = 0;
+  [[nodiscard]] virtual PortCounterValues counters() const = 0;
 };
+
+/// The endpoint of this process, attached on first use by SOFTIB_DIR, SOFTIB_SUBNET, SOFTIB_HCA and
+/// SOFTIB_CAPTURE; the verbs and the umad side share it. It lives until the process ends: nothing
+/// is torn down at exit. A child after fork() gets one of its own, and what was made on its
+/// parent's is dead in it. An error is not remembered: the next call tries again.
+[[nodiscard]] ipoib::Result<Endpoint*> process_endpoint();
 
 }  // namespace softib

@@ -1,0 +1,41 @@
+// Seam: how packets get from one process to the process in another place of the subnet.
+// Implemented by SocketWire; shared memory would be another one.
+#pragma once
+
+#include <span>
+
+#include "softib/core/fabric_types.hpp"
+
+namespace softib {
+
+/// Where a process is to be found.
+struct PlaceAddress {
+  NodeIndex node = 0;
+  std::uint32_t place = 0;
+  friend auto operator<=>(const PlaceAddress&, const PlaceAddress&) = default;
+};
+
+enum class Delivery : std::uint8_t {
+  delivered,
+  empty_place,  ///< nobody lives there
+  congested,    ///< did not drain in time
+  lost,         ///< died while we sent
+};
+
+/// Whether a sender may wait for a congested receiver. The engine never does: it is the one who
+/// drains, and two engines that wait for each other would wait for ever.
+enum class Patience : std::uint8_t { wait, never_wait };
+
+/// The way out. From any thread; packets to one place keep their order.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  /// Sends packets to one place. Returns how many were delivered, from the front, and sets `why`
+  /// for the rest.
+  virtual std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
+                           Patience patience, Delivery& why) = 0;
+  /// Wakes the engine there.
+  virtual void nudge(PlaceAddress to) = 0;
+};
+
+}  // namespace softib
