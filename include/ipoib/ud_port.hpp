@@ -65,13 +65,18 @@ struct Incoming {
   Gid destination_gid;  ///< of the GRH; zero without
 };
 
-class UdPort {
+/// The part of a UdPort that the link's protocol needs.
+class AddressHandleFactory {
  public:
-  virtual ~UdPort() = default;
+  virtual ~AddressHandleFactory() = default;
 
-  [[nodiscard]] virtual Qpn qpn() const = 0;
   /// Makes a handle; the error says which resource or attribute was refused.
   [[nodiscard]] virtual Result<AddressHandlePtr> create_address_handle(const AddressVector& to) = 0;
+};
+
+class UdPort : public AddressHandleFactory {
+ public:
+  [[nodiscard]] virtual Qpn qpn() const = 0;
   /// Posts from the front of `batch`, as one chain, and takes the frames that it posted. Returns
   /// their number; fewer than batch.size() when the send queue is full.
   virtual std::size_t send(std::span<Outgoing> batch) = 0;

@@ -1,0 +1,75 @@
+// Everything that can be tuned in a link, and every bound of what it keeps.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "ipoib/address.hpp"
+#include "ipoib/time.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::link {
+
+/// What the broadcast group is created with, where that is allowed (RFC 4391, 5 and 10). The
+/// defaults are those of OpenSM.
+struct GroupCreation {
+  bool allowed = false;
+  QKey qkey{0x0b1b};
+  std::uint8_t mtu = 4;   ///< IBA code: 2048
+  std::uint8_t rate = 3;  ///< IBA code: 10 Gb/s
+  ServiceLevel sl;
+  std::uint32_t flow_label = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint8_t traffic_class = 0;
+};
+
+/// Joins are repeated after `first`, doubled each time up to `last`, with jitter of a quarter.
+struct Backoff {
+  Duration first = std::chrono::seconds(1);
+  Duration last = std::chrono::seconds(16);
+};
+
+/// Neighbour ageing, in the words of RFC 4861, 10.
+struct Ageing {
+  Duration reachable = std::chrono::seconds(30);  ///< base: each time 0.5 to 1.5 of it
+  Duration delay = std::chrono::seconds(5);       ///< from the use of a stale entry to its probe
+  Duration retransmit = std::chrono::seconds(1);  ///< between two ARP requests for one address
+  std::uint8_t unicast_probes = 3;                ///< to the known address
+  std::uint8_t broadcast_probes = 3;              ///< then, and for an unknown address
+  Duration negative = std::chrono::seconds(5);    ///< how long a failure is remembered
+  Duration idle = std::chrono::minutes(20);       ///< a stale entry is forgotten after that
+  std::uint8_t announcements = 2;                 ///< gratuitous ARPs for an address
+  Duration announce_interval = std::chrono::seconds(2);
+};
+
+struct PathTimes {
+  Duration refresh = std::chrono::minutes(15);  ///< age at which a path in use is asked for again
+  Backoff negative{std::chrono::seconds(1), std::chrono::seconds(16)};  ///< after a refusal
+  Duration idle = std::chrono::minutes(2);  ///< a path that no neighbour uses is forgotten then
+};
+
+/// Bounds. Going over one drops or evicts, and counts.
+struct Limits {
+  std::size_t neighbours = 16384;
+  std::size_t unresolved = 2048;  ///< neighbours without an address that are being asked for
+  std::size_t parked_per_neighbour = 16;  ///< frames
+  std::size_t parked = 512;               ///< frames in all; less than the pool has
+  std::size_t paths = 16384;
+  std::size_t path_questions = 16;     ///< outstanding at the SA; the others wait their turn
+  std::uint32_t arp_broadcasts = 200;  ///< a second, and as a burst
+};
+
+struct Config {
+  PKey pkey = kDefaultPKey;
+  std::uint8_t scope = wire::kLinkLocalScope;
+  GroupCreation creation;
+  Backoff join_backoff;
+  /// How often memberships are confirmed: another user of the port may have left for all.
+  Duration membership_refresh = std::chrono::minutes(10);
+  Ageing ageing;
+  PathTimes path;
+  Limits limits;
+};
+
+}  // namespace ipoib::link

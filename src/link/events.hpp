@@ -1,0 +1,82 @@
+// What goes in and out of a Link besides packets: the port's status, questions to the subnet
+// administrator with their answers, and instructions to whoever owns queue pair and TUN.
+//
+// Each question carries an id, and is answered by exactly one call of Link::on_join_answer or
+// Link::on_path_answer with it; a question that nobody answered in time is answered by a Refusal
+// without status. Answers to questions that no longer matter are ignored. Instructions are carried
+// out in their order; none is answered, but see Link::on_setup_failed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "ipoib/address.hpp"
+#include "ipoib/strong.hpp"
+#include "wire/sa_records.hpp"
+#include "wire/sa_status.hpp"
+
+namespace ipoib::link {
+
+/// What the port is like now; given anew whenever something of it changes.
+struct PortStatus {
+  bool active = false;  ///< logical state ACTIVE
+  bool sm_known = false;
+  Lid lid;
+  Gid gid;                                  ///< index 0
+  std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key
+  friend bool operator==(const PortStatus&, const PortStatus&) = default;
+};
+
+using QuestionId = Strong<struct QuestionIdTag, std::uint32_t>;
+
+/// Set(MCMemberRecord): join, or create and join, by the components given.
+struct JoinGroup {
+  QuestionId id;
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+};
+/// Get(PathRecord).
+struct AskPath {
+  QuestionId id;
+  wire::PathRecord record;
+  std::uint64_t components = 0;  ///< OR of PathRecord::Mask
+};
+
+/// How a question was refused. No status: no answer in time, or nobody to ask.
+struct Refusal {
+  std::optional<wire::SaStatus> status;
+};
+using JoinAnswer = std::variant<wire::McMemberRecord, Refusal>;
+using PathAnswer = std::variant<wire::PathRecord, Refusal>;
+
+/// Delete(MCMemberRecord). Nobody waits for its answer.
+struct LeaveGroup {
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;
+};
+/// Bring the queue pair to RTS with these, or back to RTS if one of them has changed.
+struct ConfigureQueuePair {
+  std::uint16_t pkey_index = 0;
+  QKey qkey;
+};
+struct AttachGroup {
+  Gid mgid;
+  Lid mlid;
+};
+struct DetachGroup {
+  Gid mgid;
+  Lid mlid;
+};
+/// The interface's MTU: that of the group without the encapsulation header.
+struct SetMtu {
+  std::uint32_t octets = 0;
+};
+struct SetCarrier {
+  bool on = false;
+};
+
+using Event = std::variant<JoinGroup, AskPath, LeaveGroup, ConfigureQueuePair, AttachGroup,
+                           DetachGroup, SetMtu, SetCarrier>;
+
+}  // namespace ipoib::link

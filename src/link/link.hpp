@@ -1,0 +1,111 @@
+// The protocol of one IPoIB link (RFC 4391): bring-up, neighbours, paths, groups.
+//
+// A Link has no descriptor, no clock and no thread. Its owner, the pump of an interface, calls one
+// method per stimulus with the time, and afterwards drains what the call appended:
+//   sends()    datagrams for UdPort::send; what is not posted stays at the front
+//   to_host()  IP packets for TunPort::write
+//   events()   rare: questions to the SA, instructions about queue pair, groups, MTU and carrier
+// and arms one timer for next_deadline(). No call re-enters, blocks or throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ipoib/frame.hpp"
+#include "ipoib/host_view.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/result.hpp"
+#include "ipoib/time.hpp"
+#include "ipoib/ud_port.hpp"
+#include "link/config.hpp"
+#include "link/counters.hpp"
+#include "link/events.hpp"
+#include "link/neighbour_info.hpp"
+
+namespace ipoib::link {
+
+/// Free octets that a frame for from_host() has before its packet.
+inline constexpr std::size_t kHeadroom = 4;
+
+/// What a link works with; all of it outlives the link.
+struct Surroundings {
+  const HostView& host;
+  AddressHandleFactory& handles;
+  FramePool& frames;  ///< for ARP messages; slots of at least 64 octets
+  Logger& log;
+};
+
+class Link {
+ public:
+  /// `qpn` is that of the queue pair, which exists but need not be configured. `seed` is for
+  /// jitter.
+  Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  ~Link();
+
+  // --- Stimuli: port, queue pair, host ---------------------------------------------------------
+  void on_port(const PortStatus& port, TimePoint now);
+  /// The SM asks its clients to register again (IBA 14.4.11).
+  void on_client_reregister(TimePoint now);
+  /// The queue pair was made anew, in the state RESET.
+  void on_queue_pair(Qpn qpn, TimePoint now);
+  /// ConfigureQueuePair or AttachGroup was refused: the link goes down and starts over, later.
+  void on_setup_failed(TimePoint now);
+  /// The addresses of the HostView have changed.
+  void on_host_changed(TimePoint now);
+  /// Leaves the groups and lets go of all frames; nothing but draining comes after that.
+  void shut_down(TimePoint now);
+
+  // --- Stimuli: answers of the SA --------------------------------------------------------------
+  void on_join_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
+  void on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now);
+
+  // --- Stimuli: packets; the frames are taken --------------------------------------------------
+  /// IP packets of the host, each with kHeadroom octets before it.
+  void from_host(std::span<Frame> batch, TimePoint now);
+  void from_fabric(std::span<Incoming> batch, TimePoint now);
+
+  // --- Stimuli: time ---------------------------------------------------------------------------
+  /// Does what is due. Its cost is that of what is due, not of what exists.
+  void tick(TimePoint now);
+  /// When tick() has something to do; kNever when nothing.
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  // --- To drain --------------------------------------------------------------------------------
+  [[nodiscard]] std::vector<Outgoing>& sends();
+  [[nodiscard]] std::vector<Frame>& to_host();
+  [[nodiscard]] std::vector<Event>& events();
+
+  // --- Administration --------------------------------------------------------------------------
+  /// At most about `limit` entries: a page ends with a bucket of the table.
+  [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
+  [[nodiscard]] std::optional<NeighbourInfo> get(const IpAddress& address, TimePoint now) const;
+  /// Adds an entry, or replaces one, that ARP does not change and ageing does not end.
+  [[nodiscard]] Result<void> set_permanent(const IpAddress& address, const HwAddress& hardware,
+                                           TimePoint now);
+  /// False when there is no such entry.
+  bool remove(const IpAddress& address, TimePoint now);
+  /// Removes all entries but the permanent ones; returns how many.
+  std::size_t flush(TimePoint now);
+
+  // --- State -----------------------------------------------------------------------------------
+  [[nodiscard]] bool is_up() const;
+  /// What bring-up waits for, as a phrase for a person; "nothing: the link is up" when it is.
+  [[nodiscard]] std::string waiting_for() const;
+  [[nodiscard]] HwAddress hardware_address() const;
+  [[nodiscard]] std::uint32_t mtu() const;  ///< octets; 0 before the first join
+  [[nodiscard]] std::size_t neighbour_count() const;
+  [[nodiscard]] const Counters& counters() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ipoib::link
