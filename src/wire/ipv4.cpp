@@ -1,0 +1,40 @@
+// RFC 791, 3.1; only the fields that a link looks at are read:
+//
+//   0         1     2              4                 9         10         12       16
+//   | ver,IHL | TOS | total length | id, frag, TTL | protocol | checksum | source | destination |
+#include "wire/ipv4.hpp"
+
+namespace ipoib::wire {
+
+std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
+  if (packet.size() < kMinimumSize || ip_version(packet) != 4) return std::nullopt;
+  ByteReader reader(packet);
+  Ipv4Header header;
+  header.header_size = static_cast<std::uint8_t>((reader.u8() & 0x0f) * 4);
+  reader.skip(1);
+  header.total_length = reader.u16();
+  reader.skip(5);
+  header.protocol = reader.u8();
+  reader.skip(2);
+  header.source = Ipv4Address(reader.array<Ipv4Address::kSize>());
+  header.destination = Ipv4Address(reader.array<Ipv4Address::kSize>());
+
+  const bool fits = header.header_size >= kMinimumSize &&
+                    header.header_size <= header.total_length &&
+                    header.total_length <= packet.size();
+  if (!fits) return std::nullopt;
+  return header;
+}
+
+std::uint16_t internet_checksum(ConstBytes bytes) {
+  // 64 bits hold the carries of far more octets than a packet has; an odd last octet is the high
+  // one of its word (RFC 1071, 4.1).
+  std::uint64_t sum = 0;
+  ByteReader reader(bytes);
+  while (reader.left() >= 2) sum += reader.u16();
+  if (reader.left() == 1) sum += std::uint64_t{reader.u8()} << 8;
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+}  // namespace ipoib::wire

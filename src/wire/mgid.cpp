@@ -1,0 +1,53 @@
+#include "wire/mgid.hpp"
+
+#include "ipoib/bytes.hpp"
+
+namespace ipoib::wire {
+
+namespace {
+
+constexpr std::size_t kGroupIdOffset = 6;
+constexpr std::size_t kGroupIdSize = Gid::kSize - kGroupIdOffset;
+
+/// Flags 0001: all MGIDs of IPoIB are transient ones (RFC 4391, 4); the P_Key is that of a full
+/// member, whatever the port is (RFC 4391, 4.1).
+Gid make(std::uint16_t signature, PKey pkey, std::uint8_t scope,
+         const std::array<std::uint8_t, kGroupIdSize>& group_id) {
+  Gid::Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.u8(0xff);
+  writer.u8(static_cast<std::uint8_t>(0x10 | (scope & 0x0f)));
+  writer.u16(signature);
+  writer.u16(pkey.as_full().value());
+  writer.bytes(group_id);
+  return Gid(bytes);
+}
+
+Gid from_ipv4(std::uint32_t low_bits, PKey pkey, std::uint8_t scope) {
+  std::array<std::uint8_t, kGroupIdSize> group_id{};
+  store_be(&group_id[kGroupIdSize - 4], low_bits);
+  return make(kIpv4Signature, pkey, scope, group_id);
+}
+
+}  // namespace
+
+Gid broadcast_gid(PKey pkey, std::uint8_t scope) { return from_ipv4(0xffffffff, pkey, scope); }
+
+Gid multicast_gid(Ipv4Address group, PKey pkey, std::uint8_t scope) {
+  return from_ipv4(group.number() & 0x0fffffff, pkey, scope);
+}
+
+Gid multicast_gid(const Ipv6Address& group, PKey pkey, std::uint8_t scope) {
+  std::array<std::uint8_t, kGroupIdSize> group_id;
+  std::copy_n(group.bytes().begin() + kGroupIdOffset, kGroupIdSize, group_id.begin());
+  return make(kIpv6Signature, pkey, scope, group_id);
+}
+
+bool is_ipoib_mgid(const Gid& mgid) {
+  const auto signature = load_be<std::uint16_t>(&mgid.bytes()[2]);
+  const bool is_transient = (mgid.bytes()[1] & 0xf0) == 0x10;
+  return mgid.is_multicast() && is_transient &&
+         (signature == kIpv4Signature || signature == kIpv6Signature);
+}
+
+}  // namespace ipoib::wire

@@ -1,0 +1,180 @@
+// LRH (IBA 7.7):   | VL 4, LVer 4 | SL 4, - 2, LNH 2 | DLID 16 | - 5, length 11 | SLID 16 |
+// GRH (IBA 8.3):   | ver 4, class 8, flow 20 | PayLen 16 | NxtHdr 8 | HopLmt 8 | SGID | DGID |
+// BTH (IBA 9.2):   | opcode 8 | SE 1, M 1, pad 2, TVer 4 | P_Key 16 | - 8 | QP 24 | A 1, - 7 | PSN
+// 24 | DETH (IBA 9.3.3): | Q_Key 32 | - 8 | source QP 24 |
+#include "wire/packet.hpp"
+
+#include <cassert>
+
+namespace ipoib::wire {
+
+namespace {
+
+constexpr std::size_t kWord = 4;
+constexpr std::size_t kIcrcSize = 4;
+constexpr std::uint16_t kMaxLrhLength = 0x7ff;
+
+}  // namespace
+
+std::optional<Lrh> Lrh::parse(ConstBytes bytes) {
+  ByteReader reader(bytes);
+  const std::uint8_t lane = reader.u8();
+  const std::uint8_t level = reader.u8();
+  Lrh lrh;
+  lrh.virtual_lane = lane >> 4;
+  lrh.sl = ServiceLevel(level >> 4);
+  lrh.next_header = level & 0x03;
+  lrh.dlid = Lid(reader.u16());
+  lrh.length = reader.u16() & kMaxLrhLength;
+  lrh.slid = Lid(reader.u16());
+  const bool is_version_0 = (lane & 0x0f) == 0;
+  if (!reader.ok() || !is_version_0) return std::nullopt;
+  return lrh;
+}
+
+void Lrh::emit(MutableBytes to) const {
+  ByteWriter writer(to);
+  writer.u8(static_cast<std::uint8_t>(virtual_lane << 4));
+  writer.u8(static_cast<std::uint8_t>(sl.value() << 4 | (next_header & 0x03)));
+  writer.u16(dlid.value());
+  writer.u16(length & kMaxLrhLength);
+  writer.u16(slid.value());
+  assert(writer.ok());
+}
+
+std::optional<Grh> Grh::parse(ConstBytes bytes) {
+  ByteReader reader(bytes);
+  const std::uint32_t route = reader.u32();
+  Grh grh;
+  grh.traffic_class = static_cast<std::uint8_t>(route >> 20);
+  grh.flow_label = route & 0xfffff;
+  grh.payload_length = reader.u16();
+  grh.next_header = reader.u8();
+  grh.hop_limit = reader.u8();
+  grh.sgid = Gid(reader.array<Gid::kSize>());
+  grh.dgid = Gid(reader.array<Gid::kSize>());
+  if (!reader.ok() || route >> 28 != 6) return std::nullopt;
+  return grh;
+}
+
+void Grh::emit(MutableBytes to) const {
+  ByteWriter writer(to);
+  writer.u32(6U << 28 | std::uint32_t{traffic_class} << 20 | (flow_label & 0xfffff));
+  writer.u16(payload_length);
+  writer.u8(next_header);
+  writer.u8(hop_limit);
+  writer.bytes(sgid.bytes());
+  writer.bytes(dgid.bytes());
+  assert(writer.ok());
+}
+
+std::optional<Bth> Bth::parse(ConstBytes bytes) {
+  ByteReader reader(bytes);
+  Bth bth;
+  bth.opcode = reader.u8();
+  const std::uint8_t flags = reader.u8();
+  bth.solicited = (flags & 0x80) != 0;
+  bth.pad = flags >> 4 & 0x03;
+  bth.pkey = PKey(reader.u16());
+  reader.skip(1);
+  bth.destination = Qpn(reader.u24());
+  reader.skip(1);
+  bth.psn = reader.u24();
+  const bool is_version_0 = (flags & 0x0f) == 0;
+  if (!reader.ok() || !is_version_0) return std::nullopt;
+  return bth;
+}
+
+void Bth::emit(MutableBytes to) const {
+  ByteWriter writer(to);
+  writer.u8(opcode);
+  writer.u8(static_cast<std::uint8_t>((solicited ? 0x80 : 0) | (pad & 0x03) << 4));
+  writer.u16(pkey.value());
+  writer.zeros(1);
+  writer.u24(destination.value());
+  writer.zeros(1);
+  writer.u24(psn);
+  assert(writer.ok());
+}
+
+std::optional<Deth> Deth::parse(ConstBytes bytes) {
+  ByteReader reader(bytes);
+  Deth deth;
+  deth.qkey = QKey(reader.u32());
+  reader.skip(1);
+  deth.source = Qpn(reader.u24());
+  if (!reader.ok()) return std::nullopt;
+  return deth;
+}
+
+void Deth::emit(MutableBytes to) const {
+  ByteWriter writer(to);
+  writer.u32(qkey.value());
+  writer.zeros(1);
+  writer.u24(source.value());
+  assert(writer.ok());
+}
+
+std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) {
+  ByteReader reader(bytes);
+  const auto lrh = Lrh::parse(reader.take(Lrh::kSize));
+  if (!lrh || lrh->length * kWord != bytes.size() + kIcrcSize) return std::nullopt;
+
+  UdPacket packet;
+  packet.lrh = *lrh;
+  if (lrh->next_header == Lrh::kLnhGlobal) {
+    packet.grh = Grh::parse(reader.take(Grh::kSize));
+    const bool agrees = packet.grh && packet.grh->next_header == Grh::kNextHeaderIba &&
+                        packet.grh->payload_length == reader.left() + kIcrcSize;
+    if (!agrees) return std::nullopt;
+  } else if (lrh->next_header != Lrh::kLnhLocal) {
+    return std::nullopt;
+  }
+
+  const auto bth = Bth::parse(reader.take(Bth::kSize));
+  const auto deth = Deth::parse(reader.take(Deth::kSize));
+  if (!bth || !deth) return std::nullopt;
+  packet.bth = *bth;
+  packet.deth = *deth;
+  if (bth->opcode == Bth::kUdSendOnlyImmediate) {
+    packet.immediate = reader.u32();
+  } else if (bth->opcode != Bth::kUdSendOnly) {
+    return std::nullopt;
+  }
+  if (!reader.ok() || reader.left() < bth->pad) return std::nullopt;
+  packet.payload = reader.rest().first(reader.left() - bth->pad);
+  return packet;
+}
+
+std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
+  const std::size_t padded = (payload_size + kWord - 1) / kWord * kWord;
+  const std::size_t transport =
+      Bth::kSize + Deth::kSize + (immediate ? kWord : 0) + padded + kIcrcSize;
+  const std::size_t words = (Lrh::kSize + (grh ? Grh::kSize : 0) + transport) / kWord;
+  assert(words <= kMaxLrhLength);
+
+  lrh.next_header = grh ? Lrh::kLnhGlobal : Lrh::kLnhLocal;
+  lrh.length = static_cast<std::uint16_t>(words);
+  bth.opcode = immediate ? Bth::kUdSendOnlyImmediate : Bth::kUdSendOnly;
+  bth.pad = static_cast<std::uint8_t>(padded - payload_size);
+
+  lrh.emit(to);
+  std::size_t used = Lrh::kSize;
+  if (grh) {
+    grh->next_header = Grh::kNextHeaderIba;
+    grh->payload_length = static_cast<std::uint16_t>(transport);
+    grh->emit(to.subspan(used));
+    used += Grh::kSize;
+  }
+  bth.emit(to.subspan(used));
+  used += Bth::kSize;
+  deth.emit(to.subspan(used));
+  used += Deth::kSize;
+  if (immediate) {
+    store_be(to.subspan(used, kWord).data(), *immediate);
+    used += kWord;
+  }
+  return used;
+}
+
+}  // namespace ipoib::wire

@@ -1,0 +1,112 @@
+// PortInfo (IBA 14.2.5.6). Fields of 4 bits share an octet, the first in the high half:
+//
+//   0       8           16    18       20          24     26      28          29-31
+//   | M_Key | GidPrefix | LID | SM LID | CapMask   | diag | lease | local port | width en., sup.,
+//   act. | 32                  33                 34              35                   36 | speed
+//   sup., state | phys. state, def. | M_Key prot,LMC | speed act., en.  | nbr. MTU, SM SL | 37 38
+//   41               42-50          50        51                     52     64 | VL cap., type |
+//   VLs | reply, MTU cap. | ..., errors | GUIDs   | reregister, SubnetTimeOut | ... |
+//
+// PortInfoRecord (IBA 15.2.5.3):  | EndportLID 2 | port 1 | options 1 | PortInfo 64 |
+#include "wire/port_info.hpp"
+
+#include <cassert>
+
+namespace ipoib::wire {
+
+namespace {
+
+constexpr std::uint8_t high(std::uint8_t octet) { return octet >> 4; }
+constexpr std::uint8_t low(std::uint8_t octet) { return octet & 0x0f; }
+constexpr std::uint8_t halves(std::uint8_t upper, std::uint8_t lower) {
+  return static_cast<std::uint8_t>(upper << 4 | (lower & 0x0f));
+}
+
+}  // namespace
+
+std::optional<PortInfo> PortInfo::parse(ConstBytes bytes) {
+  ByteReader reader(bytes);
+  PortInfo info;
+  info.m_key = reader.u64();
+  info.gid_prefix = reader.u64();
+  info.lid = Lid(reader.u16());
+  info.sm_lid = Lid(reader.u16());
+  info.capability_mask = reader.u32();
+  reader.skip(4);
+  info.local_port = reader.u8();
+  info.link_width_enabled = reader.u8();
+  info.link_width_supported = reader.u8();
+  info.link_width_active = reader.u8();
+  const std::uint8_t speed_and_state = reader.u8();
+  info.link_speed_supported = high(speed_and_state);
+  info.port_state = low(speed_and_state);
+  info.physical_state = high(reader.u8());
+  info.lmc = reader.u8() & 0x07;
+  const std::uint8_t speeds = reader.u8();
+  info.link_speed_active = high(speeds);
+  info.link_speed_enabled = low(speeds);
+  const std::uint8_t mtu_and_sl = reader.u8();
+  info.neighbor_mtu = high(mtu_and_sl);
+  info.sm_sl = ServiceLevel(low(mtu_and_sl));
+  info.vl_capability = high(reader.u8());
+  reader.skip(3);
+  info.mtu_capability = low(reader.u8());
+  reader.skip(8);
+  info.guid_capability = reader.u8();
+  const std::uint8_t reregister_and_timeout = reader.u8();
+  info.client_reregister = (reregister_and_timeout & 0x80) != 0;
+  info.subnet_timeout = reregister_and_timeout & 0x1f;
+  reader.skip(12);
+  if (!reader.ok()) return std::nullopt;
+  return info;
+}
+
+void PortInfo::emit(MutableBytes to) const {
+  ByteWriter writer(to);
+  writer.u64(m_key);
+  writer.u64(gid_prefix);
+  writer.u16(lid.value());
+  writer.u16(sm_lid.value());
+  writer.u32(capability_mask);
+  writer.zeros(4);
+  writer.u8(local_port);
+  writer.u8(link_width_enabled);
+  writer.u8(link_width_supported);
+  writer.u8(link_width_active);
+  writer.u8(halves(link_speed_supported, port_state));
+  writer.u8(halves(physical_state, 0));
+  writer.u8(lmc & 0x07);
+  writer.u8(halves(link_speed_active, link_speed_enabled));
+  writer.u8(halves(neighbor_mtu, sm_sl.value()));
+  writer.u8(halves(vl_capability, 0));
+  writer.zeros(3);
+  writer.u8(halves(0, mtu_capability));
+  writer.zeros(8);
+  writer.u8(guid_capability);
+  writer.u8(static_cast<std::uint8_t>((client_reregister ? 0x80 : 0) | (subnet_timeout & 0x1f)));
+  writer.zeros(12);
+  assert(writer.ok());
+}
+
+std::optional<PortInfoRecord> PortInfoRecord::parse(ConstBytes record) {
+  ByteReader reader(record);
+  PortInfoRecord out;
+  out.lid = Lid(reader.u16());
+  out.port = reader.u8();
+  reader.skip(1);
+  const auto info = PortInfo::parse(reader.take(PortInfo::kSize));
+  if (!info) return std::nullopt;
+  out.info = *info;
+  return out;
+}
+
+void PortInfoRecord::emit(MutableBytes to) const {
+  assert(to.size() >= kSize);
+  ByteWriter writer(to);
+  writer.u16(lid.value());
+  writer.u8(port);
+  writer.u8(0);
+  info.emit(to.subspan(writer.written()));
+}
+
+}  // namespace ipoib::wire

@@ -1,0 +1,56 @@
+// PortInfo, and the record that the subnet administrator makes of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/address.hpp"
+#include "ipoib/bytes.hpp"
+
+namespace ipoib::wire {
+
+/// PortInfo (IBA 14.2.5.6), 64 octets: the fields that a UD subnet without routing has.
+struct PortInfo {
+  static constexpr std::size_t kSize = 64;
+  std::uint64_t m_key = 0;
+  std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
+  Lid lid;
+  Lid sm_lid;
+  std::uint32_t capability_mask = 0;
+  std::uint8_t local_port = 1;
+  std::uint8_t link_width_enabled = 0;
+  std::uint8_t link_width_supported = 0;
+  std::uint8_t link_width_active = 0;
+  std::uint8_t link_speed_supported = 0;
+  std::uint8_t port_state = 0;      ///< 1 down, 2 init, 3 armed, 4 active
+  std::uint8_t physical_state = 0;  ///< 3 disabled, 5 link up
+  std::uint8_t lmc = 0;
+  std::uint8_t link_speed_active = 0;
+  std::uint8_t link_speed_enabled = 0;
+  std::uint8_t neighbor_mtu = 0;  ///< code
+  ServiceLevel sm_sl;
+  std::uint8_t vl_capability = 0;
+  std::uint8_t mtu_capability = 0;  ///< code
+  std::uint8_t guid_capability = 1;
+  bool client_reregister = false;
+  std::uint8_t subnet_timeout = 0;
+
+  [[nodiscard]] static std::optional<PortInfo> parse(ConstBytes bytes);
+  void emit(MutableBytes to) const;
+  friend bool operator==(const PortInfo&, const PortInfo&) = default;
+};
+
+/// PortInfoRecord (IBA 15.2.5.3), 68 octets: EndportLID, port number, options, PortInfo.
+struct PortInfoRecord {
+  static constexpr std::size_t kSize = 68;
+  enum Mask : std::uint64_t { kLid = 1ULL << 0, kPort = 1ULL << 1 };
+  Lid lid;
+  std::uint8_t port = 1;
+  PortInfo info;
+
+  [[nodiscard]] static std::optional<PortInfoRecord> parse(ConstBytes record);
+  void emit(MutableBytes to) const;
+  friend bool operator==(const PortInfoRecord&, const PortInfoRecord&) = default;
+};
+
+}  // namespace ipoib::wire
