@@ -1,0 +1,119 @@
+// See the header for what is promised; here is how a record is read whole, and how text is written
+// when nothing but write(2) can be trusted.
+#include "ipoib/trace.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+namespace ipoib {
+
+namespace {
+
+// Text into a descriptor with write(2) alone: this runs in the handler of a crash, where the heap
+// and stdio may be what has broken.
+class SignalSafeText {
+ public:
+  explicit SignalSafeText(int fd) : fd_(fd) {}
+  SignalSafeText(const SignalSafeText&) = delete;
+  SignalSafeText& operator=(const SignalSafeText&) = delete;
+  ~SignalSafeText() { flush(); }
+
+  SignalSafeText& operator<<(const char* text) {
+    for (; *text != '\0'; ++text) put(*text);
+    return *this;
+  }
+  SignalSafeText& hexadecimal(std::uint64_t value) {
+    *this << "0x";
+    int digits = 1;
+    while (digits < 16 && value >> (4 * digits) != 0) ++digits;
+    while (digits-- > 0) put("0123456789abcdef"[value >> (4 * digits) & 0xf]);
+    return *this;
+  }
+  SignalSafeText& seconds(Duration::rep nanoseconds) {
+    constexpr std::uint64_t kNanoPerSecond = 1'000'000'000;
+    auto value = static_cast<std::uint64_t>(nanoseconds);
+    if (nanoseconds < 0) {
+      put('-');
+      value = std::uint64_t{0} - value;
+    }
+    decimal(value / kNanoPerSecond, 1);
+    put('.');
+    decimal(value % kNanoPerSecond, 9);
+    return *this;
+  }
+
+ private:
+  void decimal(std::uint64_t value, std::size_t width) {
+    std::array<char, 20> digits{};
+    std::size_t count = 0;
+    for (; value != 0 || count < width; value /= 10) {
+      digits[count++] = static_cast<char>('0' + value % 10);
+    }
+    while (count > 0) put(digits[--count]);
+  }
+  void put(char c) {
+    if (used_ == buffer_.size()) flush();
+    buffer_[used_++] = c;
+  }
+  void flush() {
+    std::size_t done = 0;
+    while (done < used_) {
+      const ssize_t n = ::write(fd_, buffer_.data() + done, used_ - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;  // nobody is left to tell
+      done += static_cast<std::size_t>(n);
+    }
+    used_ = 0;
+  }
+
+  int fd_;
+  std::size_t used_ = 0;
+  std::array<char, 1024> buffer_;
+};
+
+}  // namespace
+
+TraceRing::TraceRing(std::string_view thread) {
+  std::copy_n(thread.data(), std::min(thread.size(), kMaxName), name_.data());
+}
+
+bool TraceRing::read(std::uint64_t sequence, TraceRecord& out) const noexcept {
+  if (sequence >= count()) return false;
+  const Slot& slot = slots_[sequence % kRecords];
+  out.sequence = sequence;
+  out.keyword = slot.keyword.load(std::memory_order_acquire);
+  out.when = TimePoint(Duration(slot.when.load(std::memory_order_acquire)));
+  out.first = slot.first.load(std::memory_order_acquire);
+  out.second = slot.second.load(std::memory_order_acquire);
+  // Once as many records more are counted, this place is being written again.
+  return count() - sequence < kRecords;
+}
+
+TraceRing& TraceRings::add(std::string_view thread) {
+  const std::size_t index = size();
+  if (index == kMax) throw std::length_error("too many threads to trace");
+  rings_[index] = std::make_unique<TraceRing>(thread);
+  size_.store(index + 1, std::memory_order_release);
+  return *rings_[index];
+}
+
+void TraceRings::write_text(int fd) const noexcept {
+  SignalSafeText text(fd);
+  for (std::size_t i = 0; i < size(); ++i) {
+    const TraceRing& from = ring(i);
+    const std::uint64_t end = from.count();
+    TraceRecord record;
+    for (std::uint64_t n = end - std::min<std::uint64_t>(end, TraceRing::kRecords); n < end; ++n) {
+      if (!from.read(n, record)) continue;
+      text << "trace " << from.thread() << " ";
+      text.seconds(record.when.time_since_epoch().count()) << " " << record.keyword << " ";
+      text.hexadecimal(record.first) << " ";
+      text.hexadecimal(record.second) << "\n";
+    }
+  }
+}
+
+}  // namespace ipoib

@@ -1,0 +1,92 @@
+#include "ipoib/crash_dump.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+namespace ipoib {
+namespace {
+
+struct Death {
+  int status = 0;
+  std::string text;  ///< what the dump wrote
+};
+
+/// Runs `crash` in a child with one traced record, and waits for its end.
+Death death_by(const std::function<void()>& crash) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    close(STDERR_FILENO);  // a sanitizer's report of the crash that we want
+    TraceRings rings;
+    rings.add("ib0").record("last_words", TimePoint(std::chrono::seconds(3)), 4, 5);
+    const CrashDump dump(rings, ends[1]);
+    crash();
+    _exit(0);
+  }
+  close(ends[1]);
+  Death death;
+  std::array<char, 256> buffer{};
+  for (ssize_t n = 0; (n = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    death.text.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  close(ends[0]);
+  EXPECT_EQ(waitpid(child, &death.status, 0), child);
+  return death;
+}
+
+constexpr const char* kRecord = "trace ib0 3.000000000 last_words 0x4 0x5\n";
+
+TEST(CrashDump, WritesTheTraceOnAbort) {
+  const Death death = death_by([] { std::abort(); });
+  EXPECT_EQ(death.text, kRecord);
+  ASSERT_TRUE(WIFSIGNALED(death.status));
+  EXPECT_EQ(WTERMSIG(death.status), SIGABRT);
+}
+
+TEST(CrashDump, WritesTheTraceOnAFault) {
+  const Death death = death_by([] {
+    void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *static_cast<volatile char*>(page) = 1;
+  });
+  EXPECT_EQ(death.text, kRecord);
+  // By the signal, or by the exit of a sanitizer that has reported it.
+  EXPECT_TRUE(WIFSIGNALED(death.status) ? WTERMSIG(death.status) == SIGSEGV
+                                        : WEXITSTATUS(death.status) != 0);
+}
+
+TEST(CrashDump, PassesASentSignalOn) {
+  const Death death = death_by([] { kill(getpid(), SIGILL); });
+  EXPECT_EQ(death.text, kRecord);
+  EXPECT_TRUE(WIFSIGNALED(death.status) ? WTERMSIG(death.status) == SIGILL
+                                        : WEXITSTATUS(death.status) != 0);
+}
+
+TEST(CrashDump, GivesTheSignalsBack) {
+  struct sigaction before {};
+  struct sigaction after {};
+  sigaction(SIGBUS, nullptr, &before);
+  {
+    const TraceRings rings;
+    const CrashDump dump(rings, -1);
+    struct sigaction within {};
+    sigaction(SIGBUS, nullptr, &within);
+    EXPECT_NE(within.sa_sigaction, before.sa_sigaction);
+  }
+  sigaction(SIGBUS, nullptr, &after);
+  EXPECT_EQ(after.sa_sigaction, before.sa_sigaction);
+}
+
+}  // namespace
+}  // namespace ipoib
