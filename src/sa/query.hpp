@@ -1,0 +1,73 @@
+// Questions to the subnet administrator and their answers (IBA 15.4; RFC 4391, 5 and 9.1.2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "ipoib/address.hpp"
+#include "ipoib/strong.hpp"
+#include "wire/sa_records.hpp"
+#include "wire/sa_status.hpp"
+
+namespace ipoib::sa {
+
+/// The caller's name for a question; the client never looks into it.
+using QueryId = Strong<struct QueryIdTag, std::uint64_t>;
+
+/// Get(PathRecord).
+struct PathQuery {
+  wire::PathRecord record;
+  std::uint64_t components = 0;  ///< OR of PathRecord::Mask: which fields of `record` count
+};
+/// Set(MCMemberRecord): join a group, or create and join it, by the components given.
+struct JoinQuery {
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+};
+/// Delete(MCMemberRecord): give up the JoinState bits of the record.
+struct LeaveQuery {
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+};
+using Query = std::variant<PathQuery, JoinQuery, LeaveQuery>;
+
+/// One reversible path between two ports within a partition.
+[[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
+/// Joins a group that exists: MGID, PortGID, P_Key and JoinState, and nothing to create it with.
+[[nodiscard]] JoinQuery join_query(const Gid& mgid, const Gid& port, PKey pkey,
+                                   std::uint8_t join_state);
+/// Joins a group, and creates it with the Q_Key, MTU, rate, SL, flow label, traffic class and hop
+/// limit of `group` where it does not exist (RFC 4391, 10; IBA 15.2.5.17.3).
+[[nodiscard]] JoinQuery create_query(const wire::McMemberRecord& group);
+/// The inverse of a join.
+[[nodiscard]] LeaveQuery leave_query(const Gid& mgid, const Gid& port, std::uint8_t join_state);
+
+enum class FailureKind : std::uint8_t {
+  status,            ///< the administrator refused, see `status`
+  timeout,           ///< no answer to any of the attempts
+  no_sm,             ///< the port knows no subnet manager to ask
+  overloaded,        ///< too many questions wait already
+  send_failed,       ///< the port did not take the request
+  malformed_answer,  ///< an answer that is no record, or the record of something else
+};
+
+/// Why a question has no record for an answer.
+struct SaFailure {
+  FailureKind kind = FailureKind::status;
+  std::optional<wire::SaStatus> status;  ///< with kind `status` only
+  std::string detail;                    ///< with kind `send_failed`: the error of the port
+
+  /// One line: what happened, by name and number, and the likely cause.
+  [[nodiscard]] std::string text() const;
+};
+
+/// Each question has exactly one answer, unless it is cancelled. A join and a leave are answered
+/// by the group's record.
+struct Answer {
+  QueryId id;
+  std::variant<wire::PathRecord, wire::McMemberRecord, SaFailure> result;
+};
+
+}  // namespace ipoib::sa
