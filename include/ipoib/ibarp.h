@@ -55,26 +55,22 @@ struct ibarp_hardware {
   uint8_t gid[16];
 };
 
-#define IBARP_HAS_HARDWARE 0x1u  /* hardware */
-#define IBARP_HAS_PATH 0x2u      /* dlid, sl, mtu, rate_mbps */
-#define IBARP_HAS_USED 0x4u      /* used_ms */
-#define IBARP_HAS_CONFIRMED 0x8u /* confirmed_ms */
-#define IBARP_PERMANENT 0x10u    /* set by an administrator; does not age */
+#define IBARP_HAS_HARDWARE 0x1u /* hardware */
+#define IBARP_HAS_PATH 0x2u     /* dlid, sl, path_mtu, rate_mbps */
 
 struct ibarp_entry {
   size_t size;
-  uint32_t flags; /* which of the members below are there; IBARP_PERMANENT */
+  uint32_t flags; /* which of the members below are there */
   struct ibarp_address address;
   struct ibarp_hardware hardware;
-  char state[IBARP_NAME_SIZE];
+  char state[IBARP_NAME_SIZE]; /* "reachable", "permanent", ... */
   uint16_t dlid;
   uint8_t sl;
-  uint32_t mtu;          /* octets */
-  uint32_t rate_mbps;    /* 0: not known */
-  uint64_t used_ms;      /* since a packet last used it */
-  uint64_t confirmed_ms; /* since the last proof that the neighbour lives */
-  uint32_t references;   /* posted sends and open questions that hold it */
-  uint32_t waiting;      /* frames that wait for it to be resolved */
+  uint32_t path_mtu;   /* octets of the InfiniBand payload */
+  uint32_t rate_mbps;  /* 0: not known */
+  uint64_t idle_ms;    /* since a packet last used it */
+  uint32_t references; /* to its address handle: the path, and posted sends */
+  uint32_t waiting;    /* frames that wait for it to be resolved */
 };
 
 struct ibarp_info {
@@ -104,6 +100,7 @@ struct ibarp_counter {
   size_t size;
   char name[IBARP_TEXT_SIZE];
   uint64_t value;
+  int is_drop; /* counts dropped packets; its name says why */
 };
 
 struct ibarp_log_level {
@@ -153,8 +150,8 @@ enum ibarp_set_mode { IBARP_ADD = 0, IBARP_CHANGE = 1, IBARP_REPLACE = 2 };
 IBARP_API int ibarp_set(struct ibarp* handle, const struct ibarp_address* address,
                         const struct ibarp_hardware* hardware, enum ibarp_set_mode mode);
 IBARP_API int ibarp_delete(struct ibarp* handle, const struct ibarp_address* address);
-/* Calls back for each entry in ascending order, IPv4 first. Memory does not grow with their number;
- * entries that come or go meanwhile may be seen or not. */
+/* Calls back for each entry, in no order. Memory does not grow with their number; entries that come
+ * or go meanwhile may be seen or not. */
 IBARP_API int ibarp_list(struct ibarp* handle, ibarp_entry_fn* each, void* data);
 /* Deletes all entries but permanent ones; *deleted, if not NULL, is how many that were. */
 IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);

@@ -20,16 +20,15 @@ namespace ipoib::control {
 
 inline constexpr std::size_t kMaxRequestLine = 4096;       ///< octets, with the newline
 inline constexpr std::size_t kMaxResponseLine = 1U << 20;  ///< octets; what a client accepts
-inline constexpr std::size_t kMaxPageEntries = 128;
-inline constexpr std::size_t kMaxPageLines = 512;  ///< of a trace ring
+inline constexpr std::size_t kPageEntries = 128;
+inline constexpr std::size_t kPageLines = 512;  ///< of a trace ring
 
 /// The abstract socket of an interface: this, then the interface's name.
 inline constexpr std::string_view kSocketPrefix = "ipoibd/";
 
-/// Entries in ascending order of IpAddress, from the first one above `after`.
+/// One page, of about kPageEntries.
 struct ListRequest {
-  std::optional<IpAddress> after;
-  std::size_t limit = kMaxPageEntries;  ///< 1 to kMaxPageEntries
+  std::uint64_t cursor = 0;  ///< 0: from the beginning; else what the page before gave
   friend bool operator==(const ListRequest&, const ListRequest&) = default;
 };
 struct GetRequest {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "control/protocol.hpp"
-#include "ipoib/log.hpp"
+#include "ipoib/log_fwd.hpp"
 
 namespace boost::asio {
 class io_context;

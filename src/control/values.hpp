@@ -26,28 +26,27 @@ struct Path {
 /// One neighbour.
 struct Entry {
   IpAddress address;
-  std::string state;                  ///< name of the state in docs/states.md, in lower case
-  bool permanent = false;             ///< set by an administrator: does not age
+  std::string state;                  ///< as in docs/states.md: "reachable", "permanent", ...
   std::optional<HwAddress> hardware;  ///< none before the first answer
   std::optional<Path> path;           ///< none before the SA answered
-  std::optional<Duration> used;       ///< age of the last use for a packet; none: never
-  std::optional<Duration> confirmed;  ///< age of the last proof that it lives; none: never
-  std::uint32_t references = 0;       ///< posted sends and questions that hold it
+  Duration idle{};                    ///< since a packet last used it
+  std::uint32_t references = 0;       ///< to its address handle: the path, and posted sends
   std::uint32_t waiting = 0;          ///< frames parked until it is resolved
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-/// A page of the cache. `more`: ask again with `after` = the last address.
+/// A page of the cache, in no order. Each entry that exists all the while is in one of the pages.
 struct EntryPage {
   std::vector<Entry> entries;
-  bool more = false;
+  std::optional<std::uint64_t> next;  ///< cursor of the next page; none: this was the last
   friend bool operator==(const EntryPage&, const EntryPage&) = default;
 };
 
-/// A counter, named by what it counts: "tx_packets", "drop_no_path".
+/// A counter, named by what it counts: "packets_sent", "path_failed".
 struct Counter {
   std::string name;
   std::uint64_t value = 0;
+  bool is_drop = false;  ///< it counts packets that were dropped, its name says why
   friend bool operator==(const Counter&, const Counter&) = default;
 };
 
