@@ -1,0 +1,57 @@
+// Messages to a thread that sleeps in its event loop: a bounded queue with an eventfd beside it.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "linux/wake_up.hpp"
+
+namespace ipoib::host {
+
+/// Any thread posts, one thread drains. Nothing here is on the data path.
+template <class Message>
+class Mailbox {
+ public:
+  explicit Mailbox(std::size_t capacity) : capacity_(capacity) {}
+
+  /// False when the mailbox is full: the receiver is behind, and the message is the caller's again.
+  [[nodiscard]] bool post(Message&& message) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (queue_.size() >= capacity_) {
+        ++refused_;
+        return false;
+      }
+      queue_.push_back(std::move(message));
+      if (queue_.size() > 1) return true;  // the receiver has been woken for the first one
+    }
+    wake_up_.signal();
+    return true;
+  }
+
+  /// Hands over everything in order of arrival; `out` is emptied first, and its memory reused.
+  void drain(std::vector<Message>& out) {
+    out.clear();
+    wake_up_.clear();
+    const std::lock_guard lock(mutex_);
+    out.swap(queue_);
+  }
+
+  /// Readable while messages wait.
+  [[nodiscard]] int descriptor() const { return wake_up_.descriptor(); }
+  [[nodiscard]] std::size_t refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Message> queue_;
+  std::size_t capacity_;
+  std::size_t refused_ = 0;
+  WakeUp wake_up_;
+};
+
+}  // namespace ipoib::host

@@ -1,0 +1,48 @@
+// Mirror of what the host has configured on one interface, over rtnetlink.
+//
+// Notifications only say that something has changed; what is there now is always asked for anew
+// with a dump. So a lost notification (ENOBUFS) costs one dump and nothing else, and there is one
+// way in which the mirror can come to be.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "ipoib/result.hpp"
+#include "linux/host_snapshot.hpp"
+
+struct nl_sock;
+
+namespace ipoib::host {
+
+class NetlinkView {
+ public:
+  /// Subscribes to address and link changes of the current network namespace.
+  [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(int interface_index);
+
+  /// Readable when the host's configuration may have changed.
+  [[nodiscard]] int descriptor() const;
+  /// Takes in the notifications at hand. A snapshot when it differs from the last one returned; the
+  /// first call always returns one. An interface that is administratively down has no addresses.
+  [[nodiscard]] Result<std::optional<HostSnapshot>> update();
+  [[nodiscard]] bool interface_exists() const { return exists_; }
+
+ private:
+  struct CloseSocket {
+    void operator()(nl_sock* socket) const;
+  };
+  using Socket = std::unique_ptr<nl_sock, CloseSocket>;
+
+  NetlinkView(Socket events, Socket queries, int interface_index);
+  [[nodiscard]] bool drain_events();
+  [[nodiscard]] Result<HostSnapshot> take_snapshot();
+
+  Socket events_;
+  Socket queries_;
+  int interface_index_;
+  bool exists_ = true;
+  bool dirty_ = true;  ///< a change was announced and not looked at yet
+  std::optional<HostSnapshot> last_;
+};
+
+}  // namespace ipoib::host

@@ -1,0 +1,56 @@
+// A persistent TUN device: the host's side of an IPoIB interface.
+//
+// The kernel keeps a persistent TUN, with its addresses and routes, when its process dies; it loses
+// carrier then, and the next open() adopts it. remove() ends that, so that an orderly shutdown
+// leaves nothing behind. While the descriptor is open nobody else can have the device.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ipoib/file_descriptor.hpp"
+#include "ipoib/tun_port.hpp"
+
+namespace ipoib::host {
+
+struct TunOptions {
+  std::string name = "ib0";
+  std::uint32_t queue_length = 512;  ///< packets that the kernel keeps for us (txqueuelen)
+};
+
+class TunDevice final : public TunPort {
+ public:
+  /// Makes the interface, or adopts a persistent one of that name that nobody holds. A new one is
+  /// administratively up; an adopted one is as its last administrator left it. No carrier yet.
+  [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
+  ~TunDevice() override = default;
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  std::size_t read(FramePool& pool, std::size_t headroom, std::vector<Frame>& out,
+                   std::size_t limit) override;
+  bool write(ConstBytes packet) override;
+  [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override;
+  [[nodiscard]] Result<void> set_carrier(bool on) override;
+
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
+  [[nodiscard]] int interface_index() const { return index_; }
+  [[nodiscard]] bool adopted() const { return adopted_; }
+  /// Somebody has deleted the interface under us; nothing can be read or written any more.
+  [[nodiscard]] bool is_gone() const { return gone_; }
+  /// The interface disappears when this object dies.
+  void remove();
+
+ private:
+  TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)
+      : fd_(std::move(fd)), control_(std::move(control)), name_(std::move(name)) {}
+  [[nodiscard]] Result<void> configure(const TunOptions& options);
+
+  FileDescriptor fd_;
+  FileDescriptor control_;  ///< a socket in the interface's namespace, for its ioctls
+  std::string name_;
+  int index_ = 0;
+  bool adopted_ = false;
+  bool gone_ = false;
+};
+
+}  // namespace ipoib::host
