@@ -1,0 +1,46 @@
+// Asynchronous events of a device (IBA 11.6.3), as far as an interface cares.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ipoib/result.hpp"
+#include "verbs/device.hpp"
+
+namespace ipoib::verbs {
+
+enum class AsyncEvent : std::uint8_t {
+  port_active,
+  port_error,
+  lid_change,
+  pkey_change,
+  gid_change,
+  sm_change,
+  client_reregister,
+  queue_pair_fatal,  ///< also: a completion queue overran
+  device_fatal,
+  other,
+};
+[[nodiscard]] std::string_view name(AsyncEvent event);
+/// What an ibv_event_type means to us.
+[[nodiscard]] AsyncEvent classify(ibv_event_type type);
+
+/// Reads a device's event descriptor without blocking. Events of other ports are skipped.
+class AsyncEventReader {
+ public:
+  /// Makes the device's event descriptor non-blocking; `device` must outlive this.
+  [[nodiscard]] static Result<AsyncEventReader> open(const Device& device);
+
+  [[nodiscard]] int descriptor() const { return context_->async_fd; }
+  /// The next event at hand, already acknowledged; nothing when there is none.
+  [[nodiscard]] std::optional<AsyncEvent> next();
+
+ private:
+  AsyncEventReader(ibv_context* context, std::uint8_t port) : context_(context), port_(port) {}
+
+  ibv_context* context_;
+  std::uint8_t port_;
+};
+
+}  // namespace ipoib::verbs

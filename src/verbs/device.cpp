@@ -1,0 +1,143 @@
+#include "verbs/device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "ipoib/bytes.hpp"
+#include "verbs/verbs_error.hpp"
+
+namespace ipoib::verbs {
+
+namespace {
+
+bool has_infiniband_port(ibv_context* context, std::uint8_t port) {
+  ibv_port_attr attributes{};
+  if (ibv_query_port(context, port, &attributes) != 0) return false;
+  // Old providers leave the link layer unspecified when it is InfiniBand.
+  return attributes.link_layer == IBV_LINK_LAYER_INFINIBAND ||
+         attributes.link_layer == IBV_LINK_LAYER_UNSPECIFIED;
+}
+
+std::uint32_t octets(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+
+/// LinkWidthActive (IBA 14.2.5.6): one bit for each width.
+std::uint32_t lanes(std::uint8_t width) {
+  switch (width) {
+    case 1:
+      return 1;
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+/// LinkSpeedActive and LinkSpeedExtActive as verbs join them, in Mb/s for each lane.
+std::uint32_t lane_mbps(std::uint8_t speed) {
+  switch (speed) {
+    case 1:
+      return 2500;
+    case 2:
+      return 5000;
+    case 4:
+    case 8:
+      return 10000;
+    case 16:
+      return 14000;
+    case 32:
+      return 25000;
+    case 64:
+      return 50000;
+    case 128:
+      return 100000;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey) {
+  std::optional<PKeyEntry> found;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const auto entry = table[i];
+    if (!entry.is_valid() || !entry.same_partition(pkey)) continue;
+    if (entry.is_full()) return PKeyEntry{static_cast<std::uint16_t>(i), entry};
+    if (!found) found = PKeyEntry{static_cast<std::uint16_t>(i), entry};
+  }
+  return found;
+}
+
+Device::Device(Context context, std::uint8_t port)
+    : context_(std::move(context)), name_(ibv_get_device_name(context_->device)), port_(port) {}
+
+Result<Device> Device::open(const std::string& name, std::uint8_t port) {
+  int count = 0;
+  const DeviceList list(ibv_get_device_list(&count));
+  if (!list || count == 0) return Error{ENODEV, "no RDMA device"};
+  std::string seen;
+  for (int i = 0; i < count; ++i) {
+    const std::string candidate = ibv_get_device_name(list[i]);
+    seen += (seen.empty() ? "" : ", ") + candidate;
+    if (!name.empty() && candidate != name) continue;
+    Context context(ibv_open_device(list[i]));
+    if (!context) {
+      if (!name.empty()) return refused("cannot open RDMA device " + name, errno);
+      continue;
+    }
+    if (has_infiniband_port(context.get(), port)) return Device(std::move(context), port);
+    if (!name.empty()) {
+      return Error{ENODEV,
+                   "RDMA device " + name + " has no InfiniBand port " + std::to_string(port)};
+    }
+  }
+  if (!name.empty()) return Error{ENODEV, "no RDMA device " + name + " among " + seen};
+  return Error{ENODEV,
+               "no RDMA device with an InfiniBand port " + std::to_string(port) + " among " + seen};
+}
+
+Result<PortSnapshot> Device::query(PKey pkey) const {
+  ibv_port_attr attributes{};
+  if (const int error = ibv_query_port(context_.get(), port_, &attributes); error != 0) {
+    return refused("cannot query port " + std::to_string(port_) + " of " + name_, error);
+  }
+  PortSnapshot out;
+  out.active = attributes.state == IBV_PORT_ACTIVE;
+  out.lid = Lid(attributes.lid);
+  out.lmc = attributes.lmc;
+  out.sm_lid = Lid(attributes.sm_lid);
+  out.sm_sl = ServiceLevel(attributes.sm_sl);
+  out.active_mtu = octets(attributes.active_mtu);
+  out.max_mtu = octets(attributes.max_mtu);
+  out.rate_mbps = lanes(attributes.active_width) * lane_mbps(attributes.active_speed);
+
+  ibv_gid gid{};
+  if (ibv_query_gid(context_.get(), port_, 0, &gid) != 0) {
+    return refused("cannot read GID 0 of " + name_, errno);
+  }
+  Gid::Bytes bytes;
+  std::copy_n(gid.raw, bytes.size(), bytes.begin());
+  out.gid = Gid(bytes);
+
+  std::vector<PKey> table;
+  table.reserve(attributes.pkey_tbl_len);
+  for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
+    __be16 value = 0;
+    if (ibv_query_pkey(context_.get(), port_, i, &value) != 0) break;
+    std::array<std::uint8_t, sizeof(value)> octet_pair;
+    std::memcpy(octet_pair.data(), &value, sizeof(value));
+    table.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
+  }
+  out.partition = find_partition(table, pkey);
+  return out;
+}
+
+}  // namespace ipoib::verbs

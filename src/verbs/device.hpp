@@ -1,0 +1,62 @@
+// Finding an RDMA device and reading what the subnet manager has configured on its port.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ipoib/address.hpp"
+#include "ipoib/result.hpp"
+#include "verbs/owners.hpp"
+
+namespace ipoib::verbs {
+
+/// A place in a port's P_Key table.
+struct PKeyEntry {
+  std::uint16_t index = 0;
+  PKey pkey;
+  friend bool operator==(const PKeyEntry&, const PKeyEntry&) = default;
+};
+
+/// A port as it is at one moment.
+struct PortSnapshot {
+  bool active = false;
+  Lid lid;
+  std::uint8_t lmc = 0;
+  Lid sm_lid;
+  ServiceLevel sm_sl;
+  Gid gid;                       ///< index 0
+  std::uint32_t active_mtu = 0;  ///< octets
+  std::uint32_t max_mtu = 0;     ///< octets
+  std::uint32_t rate_mbps = 0;
+  /// Where the asked partition is in the P_Key table; nothing when the port is not a member.
+  std::optional<PKeyEntry> partition;
+  friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
+};
+
+/// The place of `pkey`'s partition: a full member's entry if there is one, else a limited one's.
+[[nodiscard]] std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey);
+
+/// One open device and one of its ports. The verbs are thread-safe, so threads may share it.
+class Device {
+ public:
+  /// Opens the device called `name`, or the first one with an InfiniBand port `port` when `name` is
+  /// empty. Error code ENODEV: no such device (yet); anything else: it is there and refuses.
+  [[nodiscard]] static Result<Device> open(const std::string& name, std::uint8_t port);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::uint8_t port() const { return port_; }
+  [[nodiscard]] ibv_context* context() const { return context_.get(); }
+  /// Reads port, GID 0 and P_Key table, and looks for the partition of `pkey`.
+  [[nodiscard]] Result<PortSnapshot> query(PKey pkey) const;
+
+ private:
+  Device(Context context, std::uint8_t port);
+
+  Context context_;
+  std::string name_;
+  std::uint8_t port_;
+};
+
+}  // namespace ipoib::verbs

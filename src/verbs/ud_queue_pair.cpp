@@ -1,0 +1,210 @@
+// The hot half of UdQueuePair: posting and polling. Nothing here allocates, blocks or logs.
+#include "verbs/ud_queue_pair.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "verbs/receive_layout.hpp"
+#include "verbs/verbs_address_handle.hpp"
+#include "wire/packet.hpp"
+
+namespace ipoib::verbs {
+
+namespace {
+
+// Completions fetched by one call; a multiple of this costs more calls, no more memory.
+constexpr std::size_t kPollBatch = 32;
+
+// A work request's id is its send number, or this bit and its receive slot: the opcode of a failed
+// completion is not defined.
+constexpr std::uint64_t kReceiveId = std::uint64_t{1} << 63;
+
+}  // namespace
+
+std::uint32_t UdQueuePair::local_key(const std::uint8_t* address) const {
+  for (const auto& registration : registrations_) {
+    if (address >= registration.begin && address < registration.end) {
+      return registration.region->lkey;
+    }
+  }
+  assert(false && "a frame of a pool that was never registered");
+  return 0;
+}
+
+void UdQueuePair::fill_send(const Outgoing& datagram, std::uint64_t sequence, ibv_send_wr& work,
+                            ibv_sge& piece) {
+  const auto bytes = datagram.frame.bytes();
+  piece.addr = reinterpret_cast<std::uintptr_t>(bytes.data());
+  piece.length = static_cast<std::uint32_t>(bytes.size());
+  piece.lkey = local_key(bytes.data());
+  work = {};
+  work.wr_id = sequence;
+  work.next = &work + 1;
+  work.sg_list = &piece;
+  work.num_sge = 1;
+  work.opcode = IBV_WR_SEND;
+  work.send_flags = piece.length <= depths_.inline_octets ? unsigned{IBV_SEND_INLINE} : 0U;
+  work.wr.ud.ah = static_cast<const VerbsAddressHandle&>(*datagram.to).get();
+  work.wr.ud.remote_qpn = datagram.qpn.value();
+  // The link's Q_Key is that of the queue pair: the top bit set means "use it" (IBA 10.2.5).
+  work.wr.ud.remote_qkey = attributes_.qkey.value();
+}
+
+std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
+  if (!up_) return 0;
+  const auto count = std::min(batch.size(), sends_.size() - sends_in_flight());
+  if (count < batch.size()) ++counters_.send_queue_full;
+  if (count == 0) return 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    fill_send(batch[i], send_head_ + i, send_work_[i], send_pieces_[i]);
+  }
+  send_work_[count - 1].next = nullptr;
+  send_work_[count - 1].send_flags |= IBV_SEND_SIGNALED;
+
+  std::size_t posted = count;
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(qp_.get(), send_work_.data(), &refused) != 0) {
+    ++counters_.post_refused;
+    broken_ = true;
+    posted = static_cast<std::size_t>(refused - send_work_.data());
+  }
+  for (std::size_t i = 0; i < posted; ++i) {
+    auto& slot = sends_[(send_head_ + i) & (sends_.size() - 1)];
+    slot.to = std::move(batch[i].to);
+    if ((send_work_[i].send_flags & IBV_SEND_INLINE) != 0) {
+      batch[i].frame.release();
+    } else {
+      slot.frame = std::move(batch[i].frame);
+    }
+  }
+  send_head_ += posted;
+  return posted;
+}
+
+std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) {
+  std::array<ibv_wc, kPollBatch> completions;
+  std::size_t count = 0;
+  while (count < limit) {
+    const auto wanted = std::min(limit - count, kPollBatch);
+    const int found = ibv_poll_cq(cq_.get(), static_cast<int>(wanted), completions.data());
+    if (found < 0) broken_ = true;
+    for (int i = 0; i < found; ++i) {
+      const auto& completion = completions[static_cast<std::size_t>(i)];
+      if ((completion.wr_id & kReceiveId) == 0) {
+        complete_send(completion);
+      } else if (complete_receive(completion, out)) {
+        ++count;
+      }
+    }
+    if (found < static_cast<int>(wanted)) break;
+  }
+  if (up_) post_receives(std::min(kReceiveChain, receives_.size() / 2));
+  return count;
+}
+
+/// One completion covers all sends up to its own: a send queue completes in order (IBA 10.8.3.1).
+void UdQueuePair::complete_send(const ibv_wc& completion) {
+  if (completion.status != IBV_WC_SUCCESS) {
+    if (completion.status != IBV_WC_WR_FLUSH_ERR) ++counters_.send_errors;
+    broken_ = true;
+  }
+  for (; send_tail_ <= completion.wr_id && send_tail_ < send_head_; ++send_tail_) {
+    auto& slot = sends_[send_tail_ & (sends_.size() - 1)];
+    slot.to.reset();
+    slot.frame.release();
+  }
+}
+
+bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incoming>& out) {
+  const auto slot = static_cast<std::uint32_t>(completion.wr_id & ~kReceiveId);
+  Frame frame = std::move(receives_[slot]);
+  idle_receives_.push_back(slot);
+  if (completion.status != IBV_WC_SUCCESS) {
+    if (completion.status != IBV_WC_WR_FLUSH_ERR) ++counters_.receive_errors;
+    broken_ = true;
+    return false;
+  }
+  if (completion.byte_len < wire::kGrhSize + wire::kEncapsulationSize ||
+      completion.byte_len > frame.size()) {
+    ++counters_.malformed;
+    return false;
+  }
+  Incoming incoming;
+  incoming.source_lid = Lid(completion.slid);
+  incoming.source_qpn = Qpn(completion.src_qp);
+  incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
+  if (incoming.has_grh) {
+    const auto grh = wire::Grh::parse(frame.bytes().first(wire::kGrhSize));
+    if (!grh) {
+      ++counters_.malformed;
+      return false;
+    }
+    incoming.source_gid = grh->sgid;
+    incoming.destination_gid = grh->dgid;
+  }
+  frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
+  incoming.frame = std::move(frame);
+  out.push_back(std::move(incoming));
+  return true;
+}
+
+/// Posts all idle receives, as chains, once there are `at_least` of them.
+void UdQueuePair::post_receives(std::size_t at_least) {
+  while (!idle_receives_.empty() && idle_receives_.size() >= at_least && !broken_) {
+    const auto filled = fill_receives();
+    if (filled == 0) {
+      ++counters_.receive_starved;
+      return;
+    }
+    ibv_recv_wr* refused = nullptr;
+    std::size_t posted = filled;
+    if (ibv_post_recv(qp_.get(), receive_work_.data(), &refused) != 0) {
+      ++counters_.post_refused;
+      broken_ = true;
+      posted = static_cast<std::size_t>(refused - receive_work_.data());
+    }
+    for (std::size_t i = posted; i < filled; ++i) {
+      const auto slot = static_cast<std::uint32_t>(receive_work_[i].wr_id & ~kReceiveId);
+      receives_[slot].release();
+      idle_receives_.push_back(slot);
+    }
+  }
+}
+
+/// Builds one chain in `receive_work_`; returns its length, 0 when no frame is free.
+std::size_t UdQueuePair::fill_receives() {
+  std::size_t filled = 0;
+  while (filled < kReceiveChain && !idle_receives_.empty()) {
+    Frame frame = receive_pool_->take();
+    if (!frame) break;
+    frame.window(0, receive_size(max_mtu_));
+    const auto slot = idle_receives_.back();
+    idle_receives_.pop_back();
+    auto& piece = receive_pieces_[filled];
+    piece.addr = reinterpret_cast<std::uintptr_t>(frame.bytes().data());
+    piece.length = receive_size(max_mtu_);
+    piece.lkey = registrations_.front().region->lkey;  // the receive pool is the first one
+    auto& work = receive_work_[filled];
+    work.wr_id = kReceiveId | slot;
+    work.next = &work + 1;
+    work.sg_list = &piece;
+    work.num_sge = 1;
+    receives_[slot] = std::move(frame);
+    ++filled;
+  }
+  if (filled > 0) receive_work_[filled - 1].next = nullptr;
+  return filled;
+}
+
+void UdQueuePair::arm() { broken_ = ibv_req_notify_cq(cq_.get(), 0) != 0 || broken_; }
+
+void UdQueuePair::acknowledge_events() {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  unsigned count = 0;
+  while (ibv_get_cq_event(channel_.get(), &cq, &context) == 0) ++count;
+  if (count > 0) ibv_ack_cq_events(cq_.get(), count);
+}
+
+}  // namespace ipoib::verbs

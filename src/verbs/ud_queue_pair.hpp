@@ -1,0 +1,150 @@
+// The UD queue pair of an interface: one QP, one CQ for both directions, one completion channel.
+//
+// Cold (ud_queue_pair_setup.cpp): made once in state RESET, so its number is known from the start;
+// configure() takes it to RTS with a P_Key index and a Q_Key, bring_down() back to RESET with every
+// frame returned. An error completion leaves is_broken() true; mend() goes down and up again, and
+// the number stays. Only where the device refuses that, remake() makes a new queue pair.
+//
+// Hot (ud_queue_pair.cpp): sends go out as one chain with one signalled work request, the last; the
+// frames and address handles of a chain are held until that one's completion covers them. Receives
+// are reposted as chains.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/ud_port.hpp"
+#include "verbs/device.hpp"
+
+namespace ipoib::verbs {
+
+/// Depths of the work queues, in work requests; less where the device has less, and the send queue
+/// a power of two.
+struct QueueDepths {
+  std::uint32_t receive = 512;
+  std::uint32_t send = 512;
+  std::uint32_t inline_octets = 128;
+};
+
+/// What a UD queue pair is told on its way from RESET to RTS.
+struct UdAttributes {
+  std::uint16_t pkey_index = 0;
+  QKey qkey;
+  friend bool operator==(const UdAttributes&, const UdAttributes&) = default;
+};
+
+/// Written by the thread that owns the queue pair.
+struct UdCounters {
+  std::uint64_t receive_errors = 0;   ///< completions with an error status, flushes apart
+  std::uint64_t send_errors = 0;      ///< same
+  std::uint64_t malformed = 0;        ///< no room for GRH and encapsulation header, or a bad GRH
+  std::uint64_t send_queue_full = 0;  ///< calls of send() that could not post everything
+  std::uint64_t receive_starved = 0;  ///< times when no frame was free for a receive
+  std::uint64_t post_refused = 0;     ///< ibv_post_send or ibv_post_recv failed
+  std::uint64_t bring_ups = 0;
+};
+
+class UdQueuePair final : public UdPort {
+ public:
+  /// Makes PD, CQ, channel, queue pair and receive buffers for packets of up to `max_mtu` octets.
+  /// `device` and `log` must outlive it, and it the address handles that it makes.
+  [[nodiscard]] static Result<std::unique_ptr<UdQueuePair>> create(const Device& device,
+                                                                   std::uint32_t max_mtu,
+                                                                   const QueueDepths& depths,
+                                                                   Logger& log);
+  ~UdQueuePair() override;
+
+  /// Registers a pool whose frames will be given to send(). It must outlive this object.
+  [[nodiscard]] Result<void> register_pool(FramePool& pool);
+  /// To RTS with these attributes, receives posted. A queue pair that is up already goes through
+  /// RESET only if it must: for another P_Key index, not for another Q_Key.
+  [[nodiscard]] Result<void> configure(const UdAttributes& attributes);
+  /// To RESET; all posted frames are back when it returns. What was received and not fetched is
+  /// lost. Attachments to groups stay.
+  [[nodiscard]] Result<void> bring_down();
+  /// Down and up again, with the attributes that it had.
+  [[nodiscard]] Result<void> mend();
+  /// A new queue pair, in RESET and attached to no group, in place of the old one.
+  [[nodiscard]] Result<void> remake();
+  [[nodiscard]] bool is_up() const { return up_; }
+  /// The queue pair has stopped working by an error.
+  [[nodiscard]] bool is_broken() const { return broken_; }
+
+  // UdPort
+  [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
+  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
+  std::size_t send(std::span<Outgoing> batch) override;
+  std::size_t receive(std::vector<Incoming>& out, std::size_t limit) override;
+  [[nodiscard]] Result<void> attach(const Gid& mgid, Lid mlid) override;
+  [[nodiscard]] Result<void> detach(const Gid& mgid, Lid mlid) override;
+
+  /// Readable once after arm(), when a completion arrives.
+  [[nodiscard]] int descriptor() const { return channel_->fd; }
+  /// Asks for an event at the next completion. What is complete already raises none: call receive()
+  /// once more before sleeping.
+  void arm();
+  /// Takes the events at hand off the channel.
+  void acknowledge_events();
+
+  /// Sends posted and not known to be complete.
+  [[nodiscard]] std::size_t sends_in_flight() const { return send_head_ - send_tail_; }
+  [[nodiscard]] const UdCounters& counters() const { return counters_; }
+
+ private:
+  struct Registration {
+    const std::uint8_t* begin;
+    const std::uint8_t* end;
+    MemoryRegion region;
+  };
+  struct PostedSend {
+    AddressHandlePtr to;
+    Frame frame;  ///< empty when it went inline
+  };
+
+  UdQueuePair(const Device& device, std::uint32_t max_mtu, const QueueDepths& depths, Logger& log)
+      : device_(device), log_(log), max_mtu_(max_mtu), depths_(depths) {}
+  [[nodiscard]] Result<void> make_queues();
+  [[nodiscard]] Result<void> make_queue_pair();
+  [[nodiscard]] Result<void> bring_up();
+  [[nodiscard]] Result<void> set_qkey();
+  [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
+  void take_everything_back();
+
+  [[nodiscard]] std::uint32_t local_key(const std::uint8_t* address) const;
+  void fill_send(const Outgoing& datagram, std::uint64_t sequence, ibv_send_wr& work,
+                 ibv_sge& piece);
+  void complete_send(const ibv_wc& completion);
+  bool complete_receive(const ibv_wc& completion, std::vector<Incoming>& out);
+  void post_receives(std::size_t at_least);
+  std::size_t fill_receives();
+
+  const Device& device_;
+  Logger& log_;
+  std::uint32_t max_mtu_;
+  QueueDepths depths_;
+  std::unique_ptr<FramePool> receive_pool_;
+  ProtectionDomain pd_;
+  std::vector<Registration> registrations_;
+  CompletionChannel channel_;
+  CompletionQueue cq_;
+  QueuePair qp_;
+  UdAttributes attributes_;
+  bool up_ = false;
+  bool broken_ = false;
+
+  // The send with number n is in slot n modulo depth; [tail, head) are posted.
+  std::vector<PostedSend> sends_;
+  std::uint64_t send_head_ = 0;
+  std::uint64_t send_tail_ = 0;
+  std::vector<ibv_send_wr> send_work_;  ///< scratch for one chain
+  std::vector<ibv_sge> send_pieces_;
+  // A posted receive is named by its slot; `idle_receives_` are the slots that are not posted.
+  std::vector<Frame> receives_;
+  std::vector<std::uint32_t> idle_receives_;
+  std::vector<ibv_recv_wr> receive_work_;  ///< scratch for one chain
+  std::vector<ibv_sge> receive_pieces_;
+  UdCounters counters_;
+};
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,225 @@
+// The cold half of UdQueuePair: making it, its way through the states of IBA 10.3.1, address
+// handles and groups.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+
+#include "ipoib/log.hpp"
+#include "verbs/receive_layout.hpp"
+#include "verbs/ud_queue_pair.hpp"
+#include "verbs/verbs_address_handle.hpp"
+#include "verbs/verbs_error.hpp"
+
+namespace ipoib::verbs {
+
+namespace {
+
+std::string remedy_for_memory(int error) {
+  return error == ENOMEM || error == EAGAIN || error == EPERM
+             ? "raise the limit of locked memory (ulimit -l), or run as root"
+             : "";
+}
+
+ibv_gid raw(const Gid& gid) {
+  ibv_gid out;
+  std::copy(gid.bytes().begin(), gid.bytes().end(), out.raw);
+  return out;
+}
+
+}  // namespace
+
+UdQueuePair::~UdQueuePair() {
+  qp_.reset();  // from here on the hardware touches no frame
+  take_everything_back();
+}
+
+Result<std::unique_ptr<UdQueuePair>> UdQueuePair::create(const Device& device,
+                                                         std::uint32_t max_mtu,
+                                                         const QueueDepths& depths, Logger& log) {
+  std::unique_ptr<UdQueuePair> pair(new UdQueuePair(device, max_mtu, depths, log));
+  if (auto done = pair->make_queues(); !done) return done.error();
+  if (auto done = pair->make_queue_pair(); !done) return done.error();
+  return pair;
+}
+
+Result<void> UdQueuePair::make_queues() {
+  ibv_device_attr limits{};
+  if (const int error = ibv_query_device(device_.context(), &limits); error != 0) {
+    return refused("cannot query " + device_.name(), error);
+  }
+  const auto most = static_cast<std::uint32_t>(limits.max_qp_wr);
+  depths_.send = std::bit_floor(std::min(depths_.send, most));
+  depths_.receive = std::min(depths_.receive, most);
+
+  pd_.reset(ibv_alloc_pd(device_.context()));
+  if (!pd_) return refused("cannot allocate a protection domain", errno);
+  channel_.reset(ibv_create_comp_channel(device_.context()));
+  if (!channel_) return refused("cannot create a completion channel", errno);
+  const int flags = fcntl(channel_->fd, F_GETFL);
+  if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return refused("completion channel", errno);
+  }
+  cq_.reset(ibv_create_cq(device_.context(), static_cast<int>(depths_.send + depths_.receive),
+                          nullptr, channel_.get(), 0));
+  if (!cq_) return refused("cannot create a completion queue", errno);
+
+  receive_pool_ = std::make_unique<FramePool>(depths_.receive + kSpareReceiveFrames,
+                                              receive_slot_size(max_mtu_));
+  if (auto done = register_pool(*receive_pool_); !done) return done;
+
+  sends_.resize(depths_.send);
+  send_work_.resize(depths_.send);
+  send_pieces_.resize(depths_.send);
+  receives_.resize(depths_.receive);
+  receive_work_.resize(kReceiveChain);
+  receive_pieces_.resize(kReceiveChain);
+  take_everything_back();
+  return {};
+}
+
+Result<void> UdQueuePair::make_queue_pair() {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = cq_.get();
+  wanted.qp_type = IBV_QPT_UD;
+  wanted.cap.max_send_wr = depths_.send;
+  wanted.cap.max_recv_wr = depths_.receive;
+  wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
+  wanted.cap.max_inline_data = depths_.inline_octets;
+  const auto asked = wanted;
+  qp_.reset(ibv_create_qp(pd_.get(), &wanted));
+  if (!qp_) {
+    wanted = asked;
+    wanted.cap.max_inline_data = 0;  // some devices refuse what others would shrink
+    qp_.reset(ibv_create_qp(pd_.get(), &wanted));
+  }
+  if (!qp_) return refused("cannot create a queue pair", errno, remedy_for_memory(errno));
+  depths_.inline_octets = std::min(depths_.inline_octets, wanted.cap.max_inline_data);
+  return {};
+}
+
+Result<void> UdQueuePair::register_pool(FramePool& pool) {
+  const auto arena = pool.arena();
+  MemoryRegion region(ibv_reg_mr(pd_.get(), arena.data(), arena.size(), IBV_ACCESS_LOCAL_WRITE));
+  if (!region) return refused("cannot register memory", errno, remedy_for_memory(errno));
+  registrations_.push_back({arena.data(), arena.data() + arena.size(), std::move(region)});
+  return {};
+}
+
+Result<void> UdQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
+  if (const int error = ibv_modify_qp(qp_.get(), &attributes, mask); error != 0) {
+    return refused(std::string("queue pair: ") + what, error,
+                   error == EPERM ? "a controlled Q_Key needs CAP_NET_RAW: run as root" : "");
+  }
+  return {};
+}
+
+Result<void> UdQueuePair::configure(const UdAttributes& attributes) {
+  const auto before = std::exchange(attributes_, attributes);
+  if (up_ && before.pkey_index == attributes.pkey_index) {
+    return before.qkey == attributes.qkey ? Result<void>() : set_qkey();
+  }
+  return mend();
+}
+
+Result<void> UdQueuePair::mend() {
+  if (auto done = bring_down(); !done) return done;
+  return bring_up();
+}
+
+Result<void> UdQueuePair::bring_up() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = attributes_.pkey_index;
+  attributes.port_num = device_.port();
+  attributes.qkey = attributes_.qkey.value();
+  constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  if (auto done = modify(attributes, kInit, "RESET to INIT"); !done) return done;
+  // Posted before RTR, so that there is no moment at which a datagram finds no buffer.
+  post_receives(1);
+  attributes = {};
+  attributes.qp_state = IBV_QPS_RTR;
+  if (auto done = modify(attributes, IBV_QP_STATE, "INIT to RTR"); !done) return done;
+  attributes.qp_state = IBV_QPS_RTS;
+  if (auto done = modify(attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTR to RTS"); !done)
+    return done;
+  up_ = true;
+  ++counters_.bring_ups;
+  return {};
+}
+
+Result<void> UdQueuePair::bring_down() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  if (auto done = modify(attributes, IBV_QP_STATE, "to RESET"); !done) return done;
+  take_everything_back();
+  return {};
+}
+
+Result<void> UdQueuePair::remake() {
+  qp_.reset();
+  take_everything_back();
+  return make_queue_pair();
+}
+
+/// The queue pair is in RESET or gone: what was posted is ours, and completions mean nothing now.
+void UdQueuePair::take_everything_back() {
+  ibv_wc ignored;
+  while (cq_ && ibv_poll_cq(cq_.get(), 1, &ignored) > 0) {
+  }
+  for (auto& send : sends_) send = {};
+  send_tail_ = send_head_;
+  for (auto& frame : receives_) frame.release();
+  idle_receives_.clear();
+  for (auto slot = depths_.receive; slot > 0; --slot) idle_receives_.push_back(slot - 1);
+  up_ = broken_ = false;
+}
+
+Result<void> UdQueuePair::set_qkey() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.qkey = attributes_.qkey.value();
+  return modify(attributes, IBV_QP_STATE | IBV_QP_QKEY, "another Q_Key");
+}
+
+Result<AddressHandlePtr> UdQueuePair::create_address_handle(const AddressVector& to) {
+  ibv_ah_attr attributes{};
+  attributes.dlid = to.dlid.value();
+  attributes.sl = to.sl.value();
+  attributes.src_path_bits = to.source_path_bits;
+  attributes.static_rate = to.rate;  // enum ibv_rate has the codes of the PathRecord
+  attributes.port_num = device_.port();
+  if (to.global) {
+    attributes.is_global = 1;
+    attributes.grh.dgid = raw(to.global->dgid);
+    attributes.grh.sgid_index = to.global->sgid_index;
+    attributes.grh.flow_label = to.global->flow_label;
+    attributes.grh.hop_limit = to.global->hop_limit;
+    attributes.grh.traffic_class = to.global->traffic_class;
+  }
+  RawAddressHandle handle(ibv_create_ah(pd_.get(), &attributes));
+  if (!handle) {
+    return refused("address handle to LID " + std::to_string(to.dlid.value()), errno);
+  }
+  return AddressHandlePtr(new VerbsAddressHandle(std::move(handle)));
+}
+
+Result<void> UdQueuePair::attach(const Gid& mgid, Lid mlid) {
+  const auto group = raw(mgid);
+  if (const int error = ibv_attach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
+    return refused("cannot attach to " + mgid.to_string(), error);
+  }
+  return {};
+}
+
+Result<void> UdQueuePair::detach(const Gid& mgid, Lid mlid) {
+  const auto group = raw(mgid);
+  if (const int error = ibv_detach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
+    return refused("cannot detach from " + mgid.to_string(), error);
+  }
+  return {};
+}
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,20 @@
+// The AddressHandle of a verbs device.
+#pragma once
+
+#include <utility>
+
+#include "ipoib/ud_port.hpp"
+#include "verbs/owners.hpp"
+
+namespace ipoib::verbs {
+
+class VerbsAddressHandle final : public AddressHandle {
+ public:
+  explicit VerbsAddressHandle(RawAddressHandle handle) : handle_(std::move(handle)) {}
+  [[nodiscard]] ibv_ah* get() const { return handle_.get(); }
+
+ private:
+  RawAddressHandle handle_;
+};
+
+}  // namespace ipoib::verbs
