@@ -1,0 +1,67 @@
+// A completion queue (IBA 10.2.4, 11.4.2): a ring of completions, and the request to be told of the
+// next one.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace softib {
+
+class QueuePair;
+
+class CompletionQueue {
+ public:
+  /// What asks for an event: nothing, a solicited (or failed) completion, or any.
+  enum class Arm : std::uint8_t { off, solicited, any };
+  struct Pushed {
+    bool stored = false;    ///< not so: the queue is full, or was so before, and is in error now
+    bool notify = false;    ///< the event that was asked for has happened
+    bool in_error = false;  ///< the queue has just gone into the error state
+  };
+
+  explicit CompletionQueue(std::uint32_t capacity);
+
+  /// `position` is the work request's place in its queue, which is given back by poll().
+  Pushed push(const ibv_wc& completion, QueuePair& qp, std::uint32_t position, bool solicited);
+  /// Takes completions from the front and gives their work requests' places back to the queue
+  /// pairs. Returns how many; -1 when the queue is in error and empty.
+  int poll(std::span<ibv_wc> out);
+  /// Asks for one event, for what is added after this call (IBA 11.4.2.2). Asking for any prevails
+  /// over asking for solicited ones until the event has happened.
+  void arm(bool solicited_only);
+  /// Forgets the completions of a queue pair that is destroyed or reset.
+  void forget(const QueuePair& qp);
+  /// False, and no change, when what is in the queue does not fit.
+  bool resize(std::uint32_t capacity);
+
+  /// Any thread may ask: a poller that finds nothing need not take a lock.
+  [[nodiscard]] std::uint32_t size() const { return size_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] bool in_error() const { return in_error_; }
+
+  std::uint32_t handle = 0;
+  std::uint32_t users = 0;  ///< queues of queue pairs that complete here
+  void* owner = nullptr;    ///< for whoever made it
+
+ private:
+  struct Entry {
+    ibv_wc completion;
+    QueuePair* qp;
+    std::uint32_t position;
+  };
+  [[nodiscard]] Entry& at(std::uint32_t offset) { return ring_[(head_ + offset) & mask_]; }
+
+  std::vector<Entry> ring_;
+  std::uint32_t mask_;
+  std::uint32_t capacity_;
+  std::uint32_t head_ = 0;
+  std::atomic<std::uint32_t> size_ = 0;
+  Arm arm_ = Arm::off;
+  bool in_error_ = false;
+};
+
+}  // namespace softib

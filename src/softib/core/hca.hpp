@@ -1,0 +1,120 @@
+// The model of one HCA as one process sees it: objects, work, packets and events as values.
+//
+// No descriptor, no clock, no lock. Work requests and packets come in as calls. Packets to be sent
+// are handed out in batches by next_packets(), since whoever carries them may want to do so without
+// the lock that guards the model; completions wait in completion queues, events in a list.
+//
+// The fabric brings a packet to every process that its destination names, the sender's own among
+// them: nothing is looped back in here. It must not come back into the model from within the
+// sending of a batch, but for receive().
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "softib/core/hca_counters.hpp"
+#include "softib/core/hca_events.hpp"
+#include "softib/core/hca_multicast.hpp"
+#include "softib/core/object_table.hpp"
+#include "softib/core/queue_pair.hpp"
+
+namespace softib {
+
+class Hca {
+ public:
+  /// `epoch` and `place` go into the numbers of its queue pairs.
+  Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port);
+  ~Hca();
+  Hca(const Hca&) = delete;
+  Hca& operator=(const Hca&) = delete;
+
+  // Objects live until they are destroyed, at the latest with the Hca. Destroying one that others
+  // use is refused with EBUSY; making one beyond its bound with ENOMEM; bad attributes with EINVAL.
+  [[nodiscard]] ipoib::Result<ProtectionDomain*> create_protection_domain();
+  [[nodiscard]] ipoib::Result<void> destroy(ProtectionDomain& pd);
+  [[nodiscard]] ipoib::Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
+                                                            std::uint64_t length,
+                                                            std::uint64_t address, int access);
+  [[nodiscard]] ipoib::Result<void> deregister_memory(std::uint32_t key);
+  [[nodiscard]] ipoib::Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity);
+  [[nodiscard]] ipoib::Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
+  [[nodiscard]] ipoib::Result<void> destroy(CompletionQueue& cq);
+  [[nodiscard]] ipoib::Result<AddressHandle*> create_address_handle(ProtectionDomain& pd,
+                                                                    const ibv_ah_attr& attributes);
+  [[nodiscard]] ipoib::Result<void> destroy(AddressHandle& ah);
+  [[nodiscard]] ipoib::Result<QueuePair*> create_queue_pair(const QueuePairConfig& config);
+  /// ibv_modify_qp. Back in RTS, what was posted meanwhile waits for next_packets().
+  [[nodiscard]] ipoib::Result<void> modify(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  [[nodiscard]] ipoib::Result<void> destroy(QueuePair& qp);
+  [[nodiscard]] ipoib::Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
+  [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
+
+  /// Queue a chain: 0, or an errno value with `*bad` at the first request that was not queued.
+  /// Sends move on with next_packets().
+  int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
+  int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad);
+  /// Completes the sends of the batch before, and hands out the next one, which is valid until the
+  /// next call for this queue pair, or its end. Empty: there is nothing to send.
+  [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
+
+  /// A packet from the fabric, LRH to padding.
+  void receive(ConstBytes packet);
+  /// What the SM has made of the port; the difference to what it was is told as events.
+  void set_port(const PortAttributes& now);
+
+  [[nodiscard]] const PortAttributes& port() const { return port_; }
+  [[nodiscard]] const HcaCounters& counters() const { return counters_; }
+  [[nodiscard]] std::size_t queue_pair_count() const { return qp_count_; }
+  /// Events since the last clear_events(), oldest first.
+  [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }
+  void clear_events() { events_.clear(); }
+
+ private:
+  enum class Prepared : std::uint8_t { packet, dropped, failed };
+
+  void complete(CompletionQueue& cq, QueuePair& qp, const ibv_wc& wc, std::uint32_t position,
+                bool solicited);
+  void complete_send(QueuePair& qp, std::uint32_t position, ibv_wc_status status);
+  void complete_in_flight(QueuePair& qp);
+  [[nodiscard]] Prepared prepare(QueuePair& qp, std::uint32_t position, OutgoingPacket& out,
+                                 ibv_wc_status& why);
+  void flush_sends(QueuePair& qp);
+  void flush_receives(QueuePair& qp);
+  void enter_error(QueuePair& qp);
+  void reset(QueuePair& qp);
+  void raise(const HcaEvent& event);
+
+  void receive_unicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  void receive_multicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  [[nodiscard]] bool accepts(QueuePair& qp, const ipoib::wire::UdPacket& packet);
+  void deliver(QueuePair& qp, const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh,
+                                      ConstBytes payload);
+
+  std::uint32_t epoch_;
+  std::uint32_t place_;
+  PortAttributes port_;
+  HcaCounters counters_;
+  MemoryTable memory_;
+  MulticastTable multicast_;
+  ObjectTable<ProtectionDomain, kMaxProtectionDomains> domains_;
+  ObjectTable<CompletionQueue, kMaxCompletionQueues> cqs_;
+  ObjectTable<AddressHandle, kMaxAddressHandles> ahs_;
+  std::array<std::unique_ptr<QueuePair>, kMaxQueuePairs> qps_;  ///< by QpnLayout::index
+  std::uint32_t next_index_ = 0;
+  std::size_t qp_count_ = 0;
+  std::vector<HcaEvent> events_;
+};
+
+/// Sends all that a queue pair has to send, for those who need no lock.
+inline void transmit(Hca& hca, QueuePair& qp, PacketSink& sink) {
+  for (auto batch = hca.next_packets(qp); !batch.empty(); batch = hca.next_packets(qp)) {
+    sink.send(batch);
+  }
+}
+
+}  // namespace softib

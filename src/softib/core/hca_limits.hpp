@@ -1,0 +1,28 @@
+// Bounds of one emulated HCA as one process sees it; verbs report them as device attributes.
+#pragma once
+
+#include <cstdint>
+
+#include "softib/core/fabric_types.hpp"
+
+namespace softib {
+
+inline constexpr std::uint32_t kMaxQueuePairs = QpnLayout::kQpsPerPlace;
+inline constexpr std::uint32_t kMaxQueueWr = 16384;  ///< work requests of one queue
+inline constexpr std::uint32_t kMaxSge = OutgoingPacket::kMaxPieces;
+inline constexpr std::uint32_t kMaxInline = 1024;  ///< octets of one work request
+inline constexpr std::uint32_t kMaxCompletionQueues = 1024;
+inline constexpr std::uint32_t kMaxCqe = 1U << 18;  ///< entries of one completion queue
+inline constexpr std::uint32_t kMaxProtectionDomains = 1024;
+inline constexpr std::uint32_t kMaxMemoryRegions = 1U << 16;
+inline constexpr std::uint32_t kMaxAddressHandles = 1U << 17;
+inline constexpr std::uint32_t kMaxAttachedGroups = 1024;  ///< multicast groups with a queue pair
+inline constexpr std::uint32_t kMaxAttachedQps = 128;      ///< queue pairs of one group
+inline constexpr std::uint32_t kGidTableSize = 1;
+inline constexpr std::uint8_t kPortNumber = 1;
+/// Packets that a queue pair hands out in one go.
+inline constexpr std::size_t kSendBatch = 16;
+/// Events that wait for their taker; what comes on top is counted and lost.
+inline constexpr std::size_t kMaxPendingEvents = 4096;
+
+}  // namespace softib

@@ -1,0 +1,107 @@
+// A queue pair of the unreliable-datagram service (IBA 10.2.4, 10.3.1): its state, its attributes
+// and its two queues. What happens to packets is in the Hca; see hca.hpp.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ipoib/result.hpp"
+#include "softib/core/completion_queue.hpp"
+#include "softib/core/hca_limits.hpp"
+#include "softib/core/hca_memory.hpp"
+#include "softib/core/work_queue.hpp"
+
+namespace softib {
+
+struct QueuePairConfig {
+  ProtectionDomain* pd = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  ibv_qp_cap cap{};
+  bool signal_all = false;            ///< sq_sig_all
+  bool block_self_multicast = false;  ///< IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+};
+
+/// What a send keeps of its work request.
+struct SendRequest {
+  std::uint64_t id = 0;
+  ibv_ah_attr to{};
+  const ProtectionDomain* to_domain = nullptr;
+  Qpn destination;
+  QKey qkey;
+  std::uint32_t immediate = 0;  ///< host order
+  std::uint32_t element_count = 0;
+  std::uint32_t inline_size = 0;
+  std::uint32_t length = 0;  ///< octets of payload; kept by processing for the completion
+  bool with_immediate = false;
+  bool is_inline = false;
+  bool signalled = false;
+  bool solicited = false;
+};
+
+struct ReceiveRequest {
+  std::uint64_t id = 0;
+  std::uint32_t element_count = 0;
+};
+
+/// Whether the transition is one of UD's and `mask` is made of what it requires and allows, which
+/// is what ibv_modify_qp(3) has in its tables (IBA 11.2.5.2).
+[[nodiscard]] bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask);
+
+class QueuePair {
+ public:
+  QueuePair(Qpn number, const QueuePairConfig& config);
+
+  [[nodiscard]] Qpn number() const { return number_; }
+  [[nodiscard]] ibv_qp_state state() const { return state_; }
+  [[nodiscard]] const QueuePairConfig& config() const { return config_; }
+  [[nodiscard]] QKey qkey() const { return qkey_; }
+  [[nodiscard]] std::uint16_t pkey_index() const { return pkey_index_; }
+  /// Of the next packet, 24 bits.
+  [[nodiscard]] std::uint32_t send_psn() const { return send_psn_; }
+  [[nodiscard]] bool receives() const {
+    return state_ != IBV_QPS_RESET && state_ != IBV_QPS_INIT && state_ != IBV_QPS_ERR;
+  }
+  /// All that ibv_query_qp reports.
+  [[nodiscard]] ibv_qp_attr attributes() const;
+
+  /// EINVAL for a wrong mask or value; 0 or ENOMEM for a request that was or was not queued.
+  int enqueue(const ibv_send_wr& request);
+  int enqueue(const ibv_recv_wr& request);
+
+  void* owner = nullptr;          ///< for whoever made it
+  std::uint32_t attachments = 0;  ///< multicast groups
+
+ private:
+  friend class Hca;
+  friend class CompletionQueue;
+  using Batch = std::array<OutgoingPacket, kSendBatch>;
+
+  [[nodiscard]] int copy_payload(const ibv_send_wr& request, SendRequest& to);
+  [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position) {
+    return &inline_[std::size_t{position & inline_mask_} * config_.cap.max_inline_data];
+  }
+  /// EINVAL, or the attributes taken over.
+  [[nodiscard]] int apply(const ibv_qp_attr& attr, int mask);
+
+  Qpn number_;
+  QueuePairConfig config_;
+  ibv_qp_state state_ = IBV_QPS_RESET;
+  QKey qkey_;
+  std::uint16_t pkey_index_ = 0;
+  std::uint32_t initial_psn_ = 0;
+  std::uint32_t send_psn_ = 0;
+  bool notify_drained_ = false;
+  WorkQueue<SendRequest> sends_;
+  WorkQueue<ReceiveRequest> receives_;
+  std::vector<std::uint8_t> inline_;  ///< of the sends, by place in their ring
+  std::uint32_t inline_mask_;
+  std::unique_ptr<Batch> batch_;  ///< handed out by Hca::next_packets
+  std::uint32_t in_flight_ = 0;   ///< sends that the batch stands for
+};
+
+}  // namespace softib
