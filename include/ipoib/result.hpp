@@ -4,11 +4,17 @@
 #include <boost/system/result.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace ipoib {
 
 /// What went wrong, as one line for a person: what, why, and what to do about it.
 struct Error {
+  Error() = default;
+  /// A constructor, since an aggregate can be made from an int alone, and then Result<int> could
+  /// not tell a value from an error.
+  Error(int number, std::string text) : code(number), message(std::move(text)) {}
+
   int code = 0;  ///< errno value, 0 where none applies
   std::string message;
 };

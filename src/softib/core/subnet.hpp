@@ -23,14 +23,6 @@
 
 namespace softib {
 
-struct SubnetConfig {
-  std::vector<Partition> partitions{default_partition()};
-  std::uint8_t mtu = 4;  ///< IBA code: of the ports, and of groups whose partition says nothing
-};
-
-/// LID of the SM's port (node 0), and of the switch, which has a LID but is no node.
-inline constexpr Lid kSmLid{1};
-inline constexpr Lid kSwitchLid{0xbfff};
 /// After an SM restart, how long packets to a group still reach those who were in it before and
 /// have not joined again.
 inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);

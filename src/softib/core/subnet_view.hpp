@@ -7,8 +7,21 @@
 #include <vector>
 
 #include "softib/core/fabric_types.hpp"
+#include "softib/core/partition.hpp"
 
 namespace softib {
+
+struct SubnetConfig {
+  std::vector<Partition> partitions{default_partition()};
+  std::uint8_t mtu = 4;    ///< IBA code: of the ports, and of groups whose partition says nothing
+  std::uint64_t seed = 0;  ///< GUIDs are made from it and the name of the node
+};
+
+/// LID of the SM's port (node 0), and of the switch, which has a LID but is no node.
+inline constexpr Lid kSmLid{1};
+inline constexpr Lid kSwitchLid{0xbfff};
+inline constexpr const char* kSmName = "softib-sm";
+inline constexpr const char* kSwitchName = "softib-switch";
 
 struct Node {
   std::string name;  ///< 1 to kMaxNodeName octets

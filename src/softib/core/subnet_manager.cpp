@@ -1,0 +1,310 @@
+#include "softib/core/subnet_manager.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "wire/sa_records.hpp"
+
+namespace softib {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+/// Locally administered EUI-64s (the 0x02 of the first octet) of individual stations.
+constexpr std::uint64_t kOui = 0x02'501b;
+constexpr unsigned kOuiShift = 40;
+
+constexpr std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ value >> 27) * 0x94d049bb133111ebULL;
+  return value ^ value >> 31;
+}
+
+std::uint64_t hash(std::string_view text, std::uint64_t seed) {
+  std::uint64_t state = mix(seed + 0x9e3779b97f4a7c15ULL);
+  for (const char c : text) state = mix(state ^ static_cast<std::uint8_t>(c));
+  return state;
+}
+
+bool is_printable(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNodeName &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+PortAttributes new_port(std::uint8_t mtu) {
+  PortAttributes port;
+  port.state = PortState::active;
+  port.mtu = mtu;
+  port.sm_lid = kSmLid;
+  return port;
+}
+
+std::size_t find_base(const std::array<PKey, kPKeyTableSize>& table, PKey key) {
+  const auto same = [&](PKey other) { return other.is_valid() && other.same_partition(key); };
+  return static_cast<std::size_t>(std::find_if(table.begin(), table.end(), same) - table.begin());
+}
+
+}  // namespace
+
+SubnetManager::SubnetManager(SubnetConfig config)
+    : config_(std::move(config)), nodes_(kMaxNodes), last_lid_(0) {
+  switch_.name = kSwitchName;
+  switch_.port = new_port(config_.mtu);
+  switch_.port.lid = kSwitchLid;
+  // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
+  switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName).node;
+  switch_.port.pkeys[0] = ipoib::kDefaultPKey;
+  const auto sm = add(kSmName);
+  assert(sm && *sm == kSmNode && nodes_[kSmNode]->port.lid == kSmLid);
+  (void)sm;
+}
+
+void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
+  for (const auto& entry : nodes) {
+    Node node = entry.node;
+    if (entry.index == kSmNode && node.name == kSmName && nodes_[kSmNode]) {
+      (void)remove(kSmNode);
+    }
+    node.port.mtu = config_.mtu;
+    if (entry.index >= kMaxNodes || nodes_[entry.index]) continue;
+    if (!is_printable(node.name) || !is_free(node.port.lid)) continue;
+    (void)insert(entry.index, std::move(node));
+  }
+  if (!nodes_[kSmNode]) (void)add(kSmName);
+  for (auto& node : nodes_) {
+    if (node) node->port.sm_lid = nodes_[kSmNode]->port.lid;
+  }
+}
+
+Result<NodeIndex> SubnetManager::add(std::string_view name) {
+  if (const auto known = find(name)) return *known;
+  if (!is_printable(name) || name == kSwitchName) {
+    return Error{EINVAL, "'" + std::string(name) + "' is no name for an HCA"};
+  }
+  const auto free = std::find(nodes_.begin(), nodes_.end(), std::nullopt);
+  const auto lid = next_lid();
+  if (free == nodes_.end() || !lid) {
+    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(kMaxNodes) + " nodes"};
+  }
+  const auto index = static_cast<NodeIndex>(free - nodes_.begin());
+  const Guids guids = make_guids(name);
+  Node node{std::string(name), new_port(config_.mtu)};
+  node.port.node_guid = guids.node;
+  node.port.port_guid = guids.port;
+  node.port.lid = *lid;
+  if (index != kSmNode && nodes_[kSmNode]) node.port.sm_lid = nodes_[kSmNode]->port.lid;
+  if (index == kSmNode) node.port.sm_lid = *lid;
+  last_lid_ = *lid;
+  const bool is_new = insert(index, std::move(node));
+  assert(is_new);
+  (void)is_new;
+  return index;
+}
+
+Result<void> SubnetManager::remove(NodeIndex index) {
+  Error error;
+  const Node* gone = find_node(index, error);
+  if (gone == nullptr) return error;
+  by_name_.erase(gone->name);
+  by_guid_.erase(gone->port.port_guid);
+  by_lid_.erase(gone->port.lid);
+  nodes_[index].reset();
+  list_end_ports();
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (node->port.state == state) return {};
+  node->port.state = state;
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (node->port.lid == lid) return {};
+  if (!is_free(lid)) {
+    return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is taken, or no unicast LID"};
+  }
+  by_lid_.erase(node->port.lid);
+  by_lid_[lid] = index;
+  node->port.lid = lid;
+  changed_.set(index);
+  if (index != kSmNode) return {};
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i]) continue;
+    nodes_[i]->port.sm_lid = lid;
+    changed_.set(i);
+  }
+  return {};
+}
+
+Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membership as) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (!pkey.is_valid()) return Error{EINVAL, "0 and 0x8000 are no P_Keys"};
+  auto& partitions = config_.partitions;
+  auto partition = std::find_if(partitions.begin(), partitions.end(),
+                                [&](const auto& other) { return other.pkey.same_partition(pkey); });
+  if (partition == partitions.end()) {
+    if (partitions.size() == kMaxPartitions) {
+      return Error{ENOSPC, "the subnet has " + std::to_string(kMaxPartitions) + " partitions"};
+    }
+    Partition made;
+    made.pkey = pkey.as_full();
+    made.broadcast_group = false;
+    partition = partitions.insert(partitions.end(), made);
+  }
+  if (partition->members.size() >= kMaxNamedMembers) {
+    return Error{ENOSPC, "the partition names " + std::to_string(kMaxNamedMembers) + " HCAs"};
+  }
+  partition->set(node->name, as);
+  const auto table = pkey_table(*node, index == kSmNode, node->port.pkeys);
+  if (table == node->port.pkeys) return {};
+  node->port.pkeys = table;
+  changed_.set(index);
+  return {};
+}
+
+void SubnetManager::ask_to_reregister() {
+  for (std::size_t i = kSmNode + 1; i < nodes_.size(); ++i) {
+    if (!nodes_[i]) continue;
+    ++nodes_[i]->port.reregister_count;
+    changed_.set(i);
+  }
+}
+
+const Node* SubnetManager::node(NodeIndex index) const {
+  return index < nodes_.size() && nodes_[index] ? &*nodes_[index] : nullptr;
+}
+
+std::optional<NodeIndex> SubnetManager::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<NodeIndex> SubnetManager::find(Guid port_guid) const {
+  const auto found = by_guid_.find(port_guid);
+  if (found == by_guid_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const {
+  const auto found = by_lid_.find(lid);
+  if (found == by_lid_.end()) return std::nullopt;
+  return found->second;
+}
+
+NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}); }
+
+SubnetManager::Guids SubnetManager::make_guids(std::string_view name) const {
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    // The last four bits are for the ports of the node.
+    const std::uint64_t station = hash(name, config_.seed + attempt) & 0xff'ffff'fff0ULL;
+    const std::uint64_t guid = kOui << kOuiShift | station;
+    const Guids guids{Guid(guid), Guid(guid + 1)};
+    const bool is_taken = by_guid_.contains(guids.port) || switch_.port.node_guid == guids.node;
+    if (!is_taken) return guids;
+  }
+}
+
+std::optional<Lid> SubnetManager::next_lid() const {
+  // Ascending, so that the LID of a node that is gone does not come back soon.
+  for (std::uint32_t step = 1; step < kSwitchLid.value(); ++step) {
+    const std::uint32_t number = (last_lid_.value() + step - 1) % (kSwitchLid.value() - 1) + 1;
+    const Lid lid(static_cast<std::uint16_t>(number));
+    if (is_free(lid)) return lid;
+  }
+  return std::nullopt;
+}
+
+bool SubnetManager::is_free(Lid lid) const {
+  return ipoib::is_unicast(lid) && lid != kSwitchLid && !by_lid_.contains(lid);
+}
+
+std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
+    const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const {
+  std::array<PKey, kPKeyTableSize> wanted{};
+  for (std::size_t i = 0; i < config_.partitions.size(); ++i) {
+    const Partition& partition = config_.partitions[i];
+    const auto as = is_sm ? Membership::full : partition.membership(node.name);
+    if (as == Membership::full) wanted[i] = partition.pkey;
+    if (as == Membership::limited) wanted[i] = PKey(partition.pkey.base());
+  }
+  // Queue pairs refer to a key by its index: what stays, stays where it is.
+  std::array<PKey, kPKeyTableSize> table{};
+  for (auto& key : wanted) {
+    const std::size_t at = key.is_valid() ? find_base(before, key) : kPKeyTableSize;
+    if (at != kPKeyTableSize) table[at] = std::exchange(key, PKey());
+  }
+  for (const PKey key : wanted) {
+    if (!key.is_valid()) continue;
+    const auto free = std::find(table.begin(), table.end(), PKey());
+    assert(free != table.end());
+    *free = key;
+  }
+  return table;
+}
+
+bool SubnetManager::insert(NodeIndex index, Node node) {
+  if (by_name_.contains(node.name) || by_guid_.contains(node.port.port_guid)) return false;
+  node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
+  by_name_[node.name] = index;
+  by_guid_[node.port.port_guid] = index;
+  by_lid_[node.port.lid] = index;
+  last_lid_ = std::max(last_lid_, node.port.lid);
+  nodes_[index] = std::move(node);
+  list_end_ports();
+  changed_.set(index);
+  return true;
+}
+
+void SubnetManager::list_end_ports() {
+  end_ports_.clear();
+  for (const auto& node : nodes_) {
+    if (node) end_ports_.push_back(&*node);
+  }
+  end_ports_.push_back(&switch_);
+}
+
+Node* SubnetManager::find_node(NodeIndex index, Error& error) {
+  if (index < nodes_.size() && nodes_[index]) return &*nodes_[index];
+  error = Error{ENOENT, "there is no node " + std::to_string(index)};
+  return nullptr;
+}
+
+std::uint8_t port_rate(const PortAttributes& port) {
+  // LinkWidthActive and LinkSpeedActive are powers of two: 1x, 4x, 8x, 12x; 2.5, 5, 10 Gb/s.
+  const std::uint32_t lanes = port.width == 8 ? 12 : port.width == 4 ? 8 : port.width == 2 ? 4 : 1;
+  const std::uint32_t wanted = lanes * port.speed * 2'500;
+  for (std::uint8_t code = 2; code <= 24; ++code) {
+    if (ipoib::wire::rate_mbps(code) == wanted) return code;
+  }
+  return 2;
+}
+
+PKey find_pkey(const PortAttributes& port, PKey partition) {
+  const std::size_t at = find_base(port.pkeys, partition);
+  return at == kPKeyTableSize ? PKey() : port.pkeys[at];
+}
+
+PKey shared_pkey(const PortAttributes& from, const PortAttributes& to, PKey only) {
+  for (const PKey key : from.pkeys) {
+    if (!key.is_valid() || (only.is_valid() && !key.same_partition(only))) continue;
+    if (const PKey other = find_pkey(to, key); key.admits(other)) return key;
+  }
+  return PKey();
+}
+
+}  // namespace softib

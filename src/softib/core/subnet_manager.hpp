@@ -1,0 +1,83 @@
+// The subnet manager's half of the emulated subnet: nodes, their GUIDs, LIDs, port states and P_Key
+// tables. It decides; that somebody else reads what it decided is no concern of it: it says which
+// nodes have changed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ipoib/result.hpp"
+#include "softib/core/partition.hpp"
+#include "softib/core/subnet_view.hpp"
+
+namespace softib {
+
+class SubnetManager {
+ public:
+  static constexpr NodeIndex kSmNode = 0;
+
+  explicit SubnetManager(SubnetConfig config);
+
+  /// Takes over nodes of an earlier subnet with their index, GUIDs, LID and port state. Left out is
+  /// what contradicts itself: an index, a name, a GUID or a LID that is taken.
+  void adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
+  [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name);
+  [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
+  [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
+  [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
+  [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
+  /// Asks the clients of every HCA to register again (IBA 14.4.11).
+  void ask_to_reregister();
+
+  [[nodiscard]] const Node* node(NodeIndex index) const;
+  [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
+  [[nodiscard]] std::optional<NodeIndex> find(Guid port_guid) const;
+  [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
+  /// The switch between them: a LID and a GUID of its own, but no node.
+  [[nodiscard]] const Node& the_switch() const { return switch_; }
+  /// All ports that have a LID: the nodes in their order, then the switch.
+  [[nodiscard]] const std::vector<const Node*>& end_ports() const { return end_ports_; }
+  [[nodiscard]] const std::vector<Partition>& partitions() const { return config_.partitions; }
+  [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
+  /// Nodes that have changed since the last call; some of them may be gone.
+  [[nodiscard]] NodeSet take_changed();
+
+ private:
+  struct Guids {
+    Guid node;
+    Guid port;
+  };
+  [[nodiscard]] Guids make_guids(std::string_view name) const;
+  [[nodiscard]] std::optional<Lid> next_lid() const;
+  [[nodiscard]] bool is_free(Lid lid) const;
+  [[nodiscard]] std::array<PKey, kPKeyTableSize> pkey_table(
+      const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
+  bool insert(NodeIndex index, Node node);
+  void list_end_ports();
+  [[nodiscard]] Node* find_node(NodeIndex index, ipoib::Error& error);
+
+  SubnetConfig config_;
+  std::vector<std::optional<Node>> nodes_;
+  std::map<std::string, NodeIndex, std::less<>> by_name_;
+  std::unordered_map<Guid, NodeIndex> by_guid_;
+  std::unordered_map<Lid, NodeIndex> by_lid_;
+  Node switch_;
+  std::vector<const Node*> end_ports_;
+  Lid last_lid_;
+  NodeSet changed_;
+};
+
+/// IBA rate code of a port, from its width and speed (IBA 14.2.5.6).
+[[nodiscard]] std::uint8_t port_rate(const PortAttributes& port);
+/// A key of `port` in the partition; an invalid key when it is no member.
+[[nodiscard]] PKey find_pkey(const PortAttributes& port, PKey partition);
+/// Whether the two may talk to each other in some partition; its key as `from` has it, or an
+/// invalid key. `only`, if valid, is the one partition to look at.
+[[nodiscard]] PKey shared_pkey(const PortAttributes& from, const PortAttributes& to,
+                               PKey only = PKey());
+
+}  // namespace softib
