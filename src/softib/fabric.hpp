@@ -82,6 +82,9 @@ class FabricWriter : public Fabric {
 
  private:
   FabricWriter(Fabric&& fabric, bool adopted) : Fabric(std::move(fabric)), adopted_(adopted) {}
+  void release_lid(Lid lid, NodeIndex owner);
+  void advance_generation();
+
   bool adopted_;
 };
 
