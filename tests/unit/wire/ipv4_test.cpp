@@ -1,0 +1,69 @@
+#include "wire/ipv4.hpp"
+
+#include "golden.hpp"
+
+namespace ipoib::wire {
+namespace {
+
+// An echo request of 28 octets.
+const auto kPing = octets(
+    "45 00 001c 0000 4000 40 01 2687 0a2c0001 0a2c0002"
+    "08 00 f7ff 0000 0000");
+
+TEST(Ipv4Header, ReadsWhatChoosesADestination) {
+  const auto header = Ipv4Header::parse(kPing);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->source, Ipv4Address(0x0a2c0001));
+  EXPECT_EQ(header->destination, Ipv4Address(0x0a2c0002));
+  EXPECT_EQ(header->header_size, 20);
+  EXPECT_EQ(header->total_length, 28);
+  EXPECT_EQ(header->protocol, 1);
+}
+
+TEST(Ipv4Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv4Header>(kPing); }
+
+TEST(Ipv4Header, AcceptsOptionsAndPadding) {
+  auto packet = kPing;
+  packet[0] = 0x46;
+  packet.resize(40);
+  const auto header = Ipv4Header::parse(packet);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->header_size, 24);
+}
+
+TEST(Ipv4Header, RefusesLengthsThatDisagree) {
+  auto packet = kPing;
+  packet[0] = 0x44;  // a header of 16 octets
+  EXPECT_FALSE(Ipv4Header::parse(packet));
+  packet[0] = 0x48;  // a header of 32 octets in a packet of 28
+  packet.resize(40);
+  EXPECT_FALSE(Ipv4Header::parse(packet));
+  packet = kPing;
+  packet[0] = 0x65;
+  EXPECT_FALSE(Ipv4Header::parse(packet));
+}
+
+TEST(IpVersion, IsTheFirstNibble) {
+  EXPECT_EQ(ip_version(kPing), 4);
+  EXPECT_EQ(ip_version(octets("60")), 6);
+  EXPECT_EQ(ip_version({}), 0);
+}
+
+TEST(InternetChecksum, IsThatOfRfc1071) {
+  // The numbers of RFC 1071, 3: the sum is 0xddf2.
+  EXPECT_EQ(internet_checksum(octets("0001 f203 f4f5 f6f7")), 0xffff ^ 0xddf2);
+  EXPECT_EQ(internet_checksum({}), 0xffff);
+  EXPECT_EQ(internet_checksum(octets("12")), 0xffff ^ 0x1200);
+}
+
+TEST(InternetChecksum, OfAWholeHeaderIsZero) {
+  EXPECT_EQ(internet_checksum(ConstBytes(kPing).first(20)), 0);
+  EXPECT_EQ(internet_checksum(ConstBytes(kPing).subspan(20)), 0);
+}
+
+TEST(InternetChecksum, KeepsAllCarries) {
+  EXPECT_EQ(internet_checksum(std::vector<std::uint8_t>(65536, 0xff)), 0);
+}
+
+}  // namespace
+}  // namespace ipoib::wire

@@ -1,0 +1,42 @@
+#include "wire/sa_values.hpp"
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include "wire/sa_status.hpp"
+
+namespace ipoib::wire {
+namespace {
+
+TEST(RateCode, IsThatOfVerbs) {
+  for (int code = 2; code <= 24; ++code) {
+    EXPECT_EQ(rate_mbps(static_cast<std::uint8_t>(code)),
+              static_cast<std::uint32_t>(ibv_rate_to_mbps(static_cast<ibv_rate>(code))))
+        << code;
+  }
+  EXPECT_EQ(rate_mbps(0), 0U);
+  EXPECT_EQ(rate_mbps(1), 0U);
+  EXPECT_EQ(rate_mbps(63), 0U);
+}
+
+TEST(MtuCode, IsTheInverseOfItsOctets) {
+  EXPECT_EQ(mtu_octets(1), 256U);
+  EXPECT_EQ(mtu_octets(4), 2048U);
+  EXPECT_EQ(mtu_octets(5), 4096U);
+  EXPECT_EQ(mtu_octets(0), 0U);
+  EXPECT_EQ(mtu_octets(6), 0U);
+  for (std::uint8_t code = 1; code <= 5; ++code) EXPECT_EQ(mtu_code(mtu_octets(code)), code);
+  EXPECT_EQ(mtu_code(1500), 0);
+}
+
+TEST(SaStatus, HasANameAndACause) {
+  EXPECT_EQ(name(SaStatus::request_invalid), "request invalid");
+  EXPECT_EQ(name(SaStatus::no_records), "no records");
+  EXPECT_EQ(name(static_cast<SaStatus>(0x7777)), "unknown status");
+  EXPECT_FALSE(likely_cause(SaStatus::insufficient_components).empty());
+  EXPECT_TRUE(likely_cause(SaStatus::ok).empty());
+  EXPECT_TRUE(likely_cause(static_cast<SaStatus>(0x7777)).empty());
+}
+
+}  // namespace
+}  // namespace ipoib::wire
