@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "control/values.hpp"
-#include "ipoib/log.hpp"
+#include "ipoib/log_fwd.hpp"
 #include "ipoib/result.hpp"
 
 namespace ipoib::control {

@@ -95,6 +95,7 @@ using Response = Result<Reply>;
 /// A line without its newline. The error is for the client: EINVAL, or EOPNOTSUPP for an unknown
 /// op.
 [[nodiscard]] Result<Request> parse_request(std::string_view line);
+/// One line with its newline.
 [[nodiscard]] std::string emit(const Request& request);
 /// The response to `request`. An error that the other side reports and one in its line (EPROTO)
 /// look alike to the caller, who can act upon neither.

@@ -36,9 +36,9 @@ class Handler {
  public:
   virtual ~Handler() = default;
 
-  /// Answers one request, now or later, by one call of `done` on the server's thread. The values
-  /// are the caller's to keep: they may travel to the interface's thread and back. `done` may be
-  /// called after the server is gone, and does nothing then.
+  /// Answers one request, now or later, by one call of `done`, from any thread: request and answer
+  /// are values that may travel to the interface's thread and back. `done` may be called after the
+  /// server is gone, and does nothing then, but not after the io_context is.
   virtual void handle(InterfaceRequest request, std::function<void(Response)> done) = 0;
 };
 

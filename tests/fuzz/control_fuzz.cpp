@@ -1,0 +1,58 @@
+// Lines of the control protocol: what is understood comes back from its own line unchanged.
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "control/protocol.hpp"
+
+using namespace ipoib::control;
+
+namespace {
+
+void require(bool what) {
+  if (!what) std::abort();
+}
+
+std::string_view without_newline(const std::string& line) {
+  require(!line.empty() && line.find('\n') == line.size() - 1);
+  return std::string_view(line).substr(0, line.size() - 1);
+}
+
+void fuzz_request(std::string_view line) {
+  const auto request = parse_request(line);
+  if (request.has_error()) {
+    require(request.error().code != 0 && !request.error().message.empty());
+    return;
+  }
+  const auto again = parse_request(without_newline(emit(*request)));
+  require(again.has_value() && *again == *request);
+}
+
+void fuzz_response(const Request& request, std::string_view line) {
+  const Response response = parse_response(request, line);
+  const Response again = parse_response(request, without_newline(emit(response)));
+  require(again.has_value() == response.has_value());
+  if (response.has_value()) require(*again == *response);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::vector<Request> kRequests{InterfaceRequest(ListRequest{}),
+                                              InterfaceRequest(GetRequest{}),
+                                              InterfaceRequest(SetRequest{}),
+                                              InterfaceRequest(FlushRequest{}),
+                                              InterfaceRequest(StatsRequest{}),
+                                              InterfaceRequest(InfoRequest{}),
+                                              LogRequest{},
+                                              TraceRequest{}};
+  if (size == 0) return 0;
+  const std::string_view line(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::size_t kind = data[0] % (kRequests.size() + 1);
+  if (kind == kRequests.size()) {
+    fuzz_request(line);
+  } else {
+    fuzz_response(kRequests[kind], line);
+  }
+  return 0;
+}

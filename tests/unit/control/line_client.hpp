@@ -1,0 +1,78 @@
+// A client of the control socket that says what it is told to, right or wrong.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "control/protocol.hpp"
+
+namespace ipoib::control {
+
+class LineClient {
+ public:
+  explicit LineClient(const std::string& interface)
+      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const std::string name = std::string(kSocketPrefix) + interface;
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    std::copy(name.begin(), name.end(), to.sun_path + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&to), size) == 0;
+  }
+  LineClient(LineClient&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)),
+        connected_(other.connected_),
+        input_(std::move(other.input_)) {}
+  LineClient& operator=(LineClient&&) = delete;
+  ~LineClient() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  [[nodiscard]] bool connected() const { return connected_; }
+  [[nodiscard]] int fd() const { return fd_; }
+  /// False when the peer has gone.
+  bool send(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n < 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+  /// The next line without its newline; nothing when the peer has closed.
+  std::optional<std::string> line() {
+    for (;;) {
+      if (const auto end = input_.find('\n'); end != std::string::npos) {
+        std::string out = input_.substr(0, end);
+        input_.erase(0, end + 1);
+        return out;
+      }
+      std::array<char, 4096> buffer{};
+      const ssize_t n = recv(fd_, buffer.data(), buffer.size(), 0);
+      if (n <= 0) return std::nullopt;
+      input_.append(buffer.data(), static_cast<std::size_t>(n));
+    }
+  }
+  Response ask(const Request& request) {
+    send(emit(request));
+    const auto answer = line();
+    if (!answer) return Error{EPIPE, "closed"};
+    return parse_response(request, *answer);
+  }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+  std::string input_;
+};
+
+}  // namespace ipoib::control

@@ -1,0 +1,106 @@
+// An interface in memory: a control::Handler that keeps entries in a map.
+#pragma once
+
+#include <cerrno>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "control/server.hpp"
+
+namespace ipoib::control {
+
+/// Answers at once, or, between hold() and release(), not before release(). Any thread may use it.
+class MemoryHandler : public Handler {
+ public:
+  void handle(InterfaceRequest request, std::function<void(Response)> done) override {
+    const std::lock_guard lock(mutex_);
+    ++handled_;
+    changed_.notify_all();
+    if (holding_) {
+      held_.emplace_back(std::move(request), std::move(done));
+    } else {
+      done(std::visit(*this, request));
+    }
+  }
+
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    holding_ = true;
+  }
+  /// Answers what was held, from the calling thread.
+  void release() {
+    const std::lock_guard lock(mutex_);
+    holding_ = false;
+    for (auto& [request, done] : std::exchange(held_, {})) done(std::visit(*this, request));
+  }
+  /// Waits until so many requests have come.
+  void wait_for(std::size_t requests) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return handled_ >= requests; });
+  }
+  void put(Entry entry) {
+    const std::lock_guard lock(mutex_);
+    entries_[entry.address] = std::move(entry);
+  }
+
+  Response operator()(const ListRequest& request) {
+    EntryPage page;
+    auto at = entries_.begin();
+    std::advance(at, std::min<std::size_t>(request.cursor, entries_.size()));
+    for (; at != entries_.end() && page.entries.size() < kPageEntries; ++at) {
+      page.entries.push_back(at->second);
+    }
+    if (at != entries_.end()) page.next = request.cursor + page.entries.size();
+    return Reply(page);
+  }
+  Response operator()(const GetRequest& request) {
+    const auto at = entries_.find(request.address);
+    if (at == entries_.end()) return missing(request.address);
+    return Reply(at->second);
+  }
+  Response operator()(const SetRequest& request) {
+    const bool exists = entries_.count(request.address) != 0;
+    if (exists && request.mode == SetRequest::Mode::add) {
+      return Error{EEXIST, to_string(request.address) + ": there is an entry already"};
+    }
+    if (!exists && request.mode == SetRequest::Mode::change) return missing(request.address);
+    Entry entry;
+    entry.address = request.address;
+    entry.state = "permanent";
+    entry.hardware = request.hardware;
+    entries_[request.address] = entry;
+    return Reply(Done{});
+  }
+  Response operator()(const DeleteRequest& request) {
+    if (entries_.erase(request.address) == 0) return missing(request.address);
+    return Reply(Done{});
+  }
+  Response operator()(const FlushRequest& /*request*/) {
+    return Reply(Flushed{std::erase_if(
+        entries_, [](const auto& each) { return each.second.state != "permanent"; })});
+  }
+  Response operator()(const StatsRequest& /*request*/) {
+    return Reply(std::vector<Counter>{{"packets_sent", 7, false}, {"path_failed", 2, true}});
+  }
+  Response operator()(const InfoRequest& /*request*/) { return Reply(info); }
+
+  InterfaceInfo info;
+
+ private:
+  static Error missing(const IpAddress& address) {
+    return {ENOENT, to_string(address) + ": no such entry"};
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool holding_ = false;
+  std::size_t handled_ = 0;
+  std::vector<std::pair<InterfaceRequest, std::function<void(Response)>>> held_;
+  std::map<IpAddress, Entry> entries_;
+};
+
+}  // namespace ipoib::control

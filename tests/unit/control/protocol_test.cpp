@@ -1,0 +1,220 @@
+#include "control/protocol.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <limits>
+
+namespace ipoib::control {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+const IpAddress kV4 = Ipv4Address(0x0a2c0002);
+const IpAddress kV6 = *parse_ip_address("2001:db8::2");
+const HwAddress kHardware{0x80, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(0x0002c90300000001))};
+
+Entry full_entry() {
+  Entry entry;
+  entry.address = kV4;
+  entry.state = "reachable";
+  entry.hardware = kHardware;
+  entry.path = Path{Lid(0xbfff), ServiceLevel(15), 4096, 100'000};
+  entry.idle = milliseconds(1234);
+  entry.references = 3;
+  entry.waiting = 16;
+  return entry;
+}
+
+/// A line without its newline, which must be there and be the only one.
+std::string line_of(std::string text) {
+  EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
+  text.pop_back();
+  return text;
+}
+
+class Requests : public testing::TestWithParam<Request> {};
+
+TEST_P(Requests, SurviveTheirLine) {
+  const std::string line = line_of(emit(GetParam()));
+  const auto back = parse_request(line);
+  ASSERT_TRUE(back.has_value()) << line << ": " << back.error().message;
+  EXPECT_EQ(*back, GetParam()) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Requests,
+    testing::Values(InterfaceRequest(ListRequest{}),
+                    InterfaceRequest(ListRequest{std::numeric_limits<std::uint64_t>::max()}),
+                    InterfaceRequest(GetRequest{kV4}), InterfaceRequest(GetRequest{kV6}),
+                    InterfaceRequest(SetRequest{SetRequest::Mode::add, kV4, kHardware}),
+                    InterfaceRequest(SetRequest{SetRequest::Mode::change, kV6, kHardware}),
+                    InterfaceRequest(SetRequest{SetRequest::Mode::replace, kV4, kHardware}),
+                    InterfaceRequest(DeleteRequest{kV6}), InterfaceRequest(FlushRequest{}),
+                    InterfaceRequest(StatsRequest{}), InterfaceRequest(InfoRequest{}), LogRequest{},
+                    LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77}));
+
+struct Answer {
+  Request request;
+  Reply reply;
+};
+
+class Replies : public testing::TestWithParam<Answer> {};
+
+TEST_P(Replies, SurviveTheirLine) {
+  const std::string line = line_of(emit(Response(GetParam().reply)));
+  const auto back = parse_response(GetParam().request, line);
+  ASSERT_TRUE(back.has_value()) << line << ": " << back.error().message;
+  EXPECT_EQ(*back, GetParam().reply) << line;
+}
+
+InterfaceInfo full_info() {
+  InterfaceInfo info;
+  info.interface = "ib0";
+  info.device = "softib0";
+  info.port = 1;
+  info.pkey = kDefaultPKey;
+  info.qkey = QKey(0x80000b1b);
+  info.qpn = Qpn(0xfffffe);
+  info.gid = kHardware.gid;
+  info.lid = Lid(7);
+  info.mtu = 2044;
+  info.state = "joining";
+  info.waiting_for = "the SA's answer to a \"join\"";
+  info.version = "0.1.0";
+  info.pid = 4711;
+  info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"},
+                 {*Gid::parse("ff12:401b:ffff::1"), Lid(0), "joining"}};
+  return info;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Replies,
+    testing::Values(
+        Answer{InterfaceRequest(ListRequest{}), EntryPage{}},
+        Answer{InterfaceRequest(ListRequest{}),
+               EntryPage{{full_entry(), Entry{kV6, "incomplete", {}, {}, {}, 0, 1}}, 42}},
+        Answer{InterfaceRequest(GetRequest{kV4}), full_entry()},
+        Answer{InterfaceRequest(SetRequest{}), Done{}},
+        Answer{InterfaceRequest(DeleteRequest{}), Done{}},
+        Answer{InterfaceRequest(FlushRequest{}), Flushed{9999}},
+        Answer{InterfaceRequest(StatsRequest{}),
+               std::vector<Counter>{{"packets_sent", ~std::uint64_t{0}, false},
+                                    {"path_failed", 1, true}}},
+        Answer{InterfaceRequest(InfoRequest{}), full_info()},
+        Answer{LogRequest{}, std::vector<ModuleLevel>{{"link", "debug"}, {"sa", "info"}}},
+        Answer{TraceRequest{},
+               TracePage{2,
+                         "ib0",
+                         {{41, "tx", TimePoint(milliseconds(-5)), 1, ~std::uint64_t{0}}},
+                         42,
+                         43}}));
+
+TEST(Request, IsAChangeOrALook) {
+  EXPECT_TRUE(is_change(InterfaceRequest(SetRequest{})));
+  EXPECT_TRUE(is_change(InterfaceRequest(DeleteRequest{})));
+  EXPECT_TRUE(is_change(InterfaceRequest(FlushRequest{})));
+  EXPECT_TRUE(is_change(LogRequest{{{"link", "debug"}}}));
+  EXPECT_FALSE(is_change(LogRequest{}));
+  EXPECT_FALSE(is_change(InterfaceRequest(ListRequest{})));
+  EXPECT_FALSE(is_change(InterfaceRequest(GetRequest{})));
+  EXPECT_FALSE(is_change(InterfaceRequest(StatsRequest{})));
+  EXPECT_FALSE(is_change(InterfaceRequest(InfoRequest{})));
+  EXPECT_FALSE(is_change(TraceRequest{}));
+}
+
+TEST(Request, MembersThatAreNotKnownAreIgnored) {
+  const auto request = parse_request(R"({"op":"info","colour":"blue","deep":[{}]})");
+  ASSERT_TRUE(request.has_value());
+  EXPECT_EQ(*request, Request(InterfaceRequest(InfoRequest{})));
+}
+
+struct Bad {
+  std::string_view line;
+  int code;
+  std::string_view says;
+};
+
+class BadRequests : public testing::TestWithParam<Bad> {};
+
+TEST_P(BadRequests, AreRefusedInWords) {
+  const auto request = parse_request(GetParam().line);
+  ASSERT_TRUE(request.has_error()) << GetParam().line;
+  EXPECT_EQ(request.error().code, GetParam().code);
+  EXPECT_THAT(request.error().message, HasSubstr(GetParam().says)) << GetParam().line;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadRequests,
+    testing::Values(
+        Bad{"", EINVAL, "not JSON"}, Bad{"{", EINVAL, "not JSON"},
+        Bad{"GET / HTTP/1.1", EINVAL, ""}, Bad{"{} {}", EINVAL, "not JSON"},
+        Bad{"[]", EINVAL, "not a JSON object"}, Bad{"7", EINVAL, "not a JSON object"},
+        Bad{"{}", EINVAL, "\"op\""}, Bad{R"({"op":7})", EINVAL, "\"op\": expected a string"},
+        Bad{R"({"op":"sing"})", EOPNOTSUPP, "unknown op"},
+        Bad{R"({"op":"get"})", EINVAL, "get: \"address\""},
+        Bad{R"({"op":"get","address":"10.44.0.256"})", EINVAL, "an IP address"},
+        Bad{R"({"op":"get","address":["10.44.0.2"]})", EINVAL, "a string"},
+        Bad{R"({"op":"list","cursor":-1})", EINVAL, "cursor"},
+        Bad{R"({"op":"list","cursor":1.5})", EINVAL, "cursor"},
+        Bad{R"({"op":"list","cursor":18446744073709551616})", EINVAL, "cursor"},
+        Bad{R"({"op":"set","mode":"add","address":"10.44.0.2"})", EINVAL, "lladdr"},
+        Bad{R"({"op":"set","mode":"add","address":"10.44.0.2","lladdr":"00:11:22:33:44:55"})",
+            EINVAL, "20 octets"},
+        Bad{R"({"op":"set","mode":"grow","address":"10.44.0.2","lladdr":"x"})", EINVAL, "mode"},
+        Bad{R"({"op":"log","set":{}})", EINVAL, "an array"},
+        Bad{R"({"op":"log","set":["link"]})", EINVAL, "an array of objects"},
+        Bad{R"({"op":"log","set":[{"module":"link"}]})", EINVAL, "level"},
+        Bad{R"({"op":"trace"})", EINVAL, "ring"},
+        Bad{R"({"op":"trace","ring":4294967296,"from":0})", EINVAL, "0 to 4294967295"}));
+
+TEST(Request, NestedDeeplyIsRefused) {
+  const std::string line = R"({"op":)" + std::string(2000, '[');
+  const auto request = parse_request(line);
+  ASSERT_TRUE(request.has_error());
+  EXPECT_EQ(request.error().code, EINVAL);
+}
+
+TEST(Response, CarriesARefusal) {
+  const auto back = parse_response(InterfaceRequest(GetRequest{}),
+                                   line_of(emit(Response(Error{ENOENT, "no \"such\" entry"}))));
+  ASSERT_TRUE(back.has_error());
+  EXPECT_EQ(back.error().code, ENOENT);
+  EXPECT_EQ(back.error().message, "no \"such\" entry");
+}
+
+TEST(Response, ARefusalWithoutACodeHasOneOnTheWire) {
+  const auto back =
+      parse_response(InterfaceRequest(GetRequest{}), line_of(emit(Response(Error{0, "no luck"}))));
+  ASSERT_TRUE(back.has_error());
+  EXPECT_EQ(back.error().code, EIO);
+}
+
+class BadResponses : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(BadResponses, AreAProtocolError) {
+  const auto response = parse_response(InterfaceRequest(GetRequest{kV4}), GetParam());
+  ASSERT_TRUE(response.has_error()) << GetParam();
+  EXPECT_EQ(response.error().code, EPROTO) << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadResponses,
+    testing::Values("", "null", "{}", R"({"ok":"yes"})", R"({"ok":false})",
+                    R"({"ok":false,"error":{}})",
+                    R"({"ok":false,"error":{"code":0,"message":"fine"}})",
+                    R"({"ok":false,"error":{"code":-2,"message":"x"}})", R"({"ok":true})",
+                    R"({"ok":true,"entry":[]})", R"({"ok":true,"entry":{"address":"10.44.0.2"}})",
+                    R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":-1,)"
+                    R"("references":0,"waiting":0}})",
+                    R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":)"
+                    R"(9223372036854775807,"references":0,"waiting":0}})",
+                    R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":1,)"
+                    R"("references":4294967296,"waiting":0}})",
+                    R"({"ok":true,"entry":{"address":"10.44.0.2","state":"stale","idle_ms":1,)"
+                    R"("references":0,"waiting":0,"path":7}})"));
+
+}  // namespace
+}  // namespace ipoib::control

@@ -1,0 +1,82 @@
+// A control server on a thread of its own, under a name that no other test has.
+#pragma once
+
+#include <spdlog/sinks/null_sink.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "control/log_levels.hpp"
+#include "control/server.hpp"
+#include "ipoib/log.hpp"
+#include "ipoib/trace.hpp"
+#include "memory_handler.hpp"
+
+namespace ipoib::control {
+
+class RunningServer {
+ public:
+  explicit RunningServer(std::chrono::milliseconds idle_timeout = kIdleTimeout,
+                         std::string name = unique_name())
+      : name_(std::move(name)) {
+    server_.emplace(context_, Server::Parts{handler, levels_, trace, *loggers.front()},
+                    Server::Options{name_, idle_timeout});
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  ~RunningServer() {
+    stop();
+    work_.reset();
+    thread_.join();
+  }
+
+  /// Takes the server down, on its thread; the thread goes on.
+  void stop() {
+    on_thread([this] { server_.reset(); });
+  }
+  [[nodiscard]] Server::Counters counters() {
+    Server::Counters copy;
+    on_thread([&] { copy = server_->counters(); });
+    return copy;
+  }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] static std::string unique_name() {
+    static std::atomic<int> number{0};
+    return "t" + std::to_string(getpid()) + "-" + std::to_string(number++);
+  }
+
+  MemoryHandler handler;
+  TraceRings trace;
+  std::vector<std::shared_ptr<Logger>> loggers{logger("control"), logger("link")};
+
+ private:
+  static std::shared_ptr<Logger> logger(const char* name) {
+    return std::make_shared<Logger>(name, std::make_shared<spdlog::sinks::null_sink_mt>());
+  }
+  template <class Call>
+  void on_thread(Call call) {
+    std::promise<void> ran;
+    boost::asio::post(context_, [&] {
+      call();
+      ran.set_value();
+    });
+    ran.get_future().wait();
+  }
+
+  std::string name_;
+  LogLevels levels_{loggers};
+  boost::asio::io_context context_;
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_{
+      boost::asio::make_work_guard(context_)};
+  std::optional<Server> server_;
+  std::thread thread_;
+};
+
+}  // namespace ipoib::control

@@ -1,0 +1,296 @@
+#include "control/server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+#include "line_client.hpp"
+#include "running_server.hpp"
+
+namespace ipoib::control {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Contains;
+using testing::HasSubstr;
+
+const IpAddress kAddress = Ipv4Address(0x0a2c0002);
+const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(1))};
+const Request kSet = InterfaceRequest(SetRequest{SetRequest::Mode::add, kAddress, kHardware});
+const Request kInfo = InterfaceRequest(InfoRequest{});
+
+/// Makes the calling thread somebody else for as long as it lives; only root can.
+class AsNobody {
+ public:
+  AsNobody() : ok_(seteuid(65534) == 0) {}
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+  ~AsNobody() {
+    if (ok_) (void)!seteuid(0);
+  }
+  [[nodiscard]] bool ok() const { return ok_; }
+
+ private:
+  bool ok_;
+};
+
+#define REQUIRE_ROOT() \
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, who alone may change entries"
+
+TEST(Server, AnswersOneRequestAfterTheOther) {
+  RunningServer server;
+  server.handler.info.interface = "ib7";
+  LineClient client(server.name());
+  ASSERT_TRUE(client.connected());
+  for (int i = 0; i < 3; ++i) {
+    const Response answer = client.ask(kInfo);
+    ASSERT_TRUE(answer.has_value()) << answer.error().message;
+    EXPECT_EQ(std::get<InterfaceInfo>(*answer).interface, "ib7");
+  }
+  EXPECT_EQ(server.counters().clients, 1U);
+  EXPECT_EQ(server.counters().requests, 3U);
+}
+
+TEST(Server, AnswersAPipelineInOrder) {
+  RunningServer server;
+  LineClient client(server.name());
+  client.send(emit(kInfo) + emit(Request(LogRequest{})) + "nonsense\n" + emit(kInfo));
+  EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
+  EXPECT_TRUE(parse_response(LogRequest{}, client.line().value()).has_value());
+  EXPECT_EQ(parse_response(kInfo, client.line().value()).error().code, EINVAL);
+  EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
+  EXPECT_EQ(server.counters().bad_requests, 1U);
+}
+
+TEST(Server, AnswersAClientThatHasSaidAll) {
+  RunningServer server;
+  LineClient client(server.name());
+  client.send(emit(kInfo));
+  shutdown(client.fd(), SHUT_WR);
+  EXPECT_TRUE(client.line().has_value());
+  EXPECT_FALSE(client.line().has_value());
+}
+
+TEST(Server, CutsOffALineWithoutEnd) {
+  RunningServer server;
+  LineClient client(server.name());
+  client.send(std::string(kMaxRequestLine, 'x'));
+  const auto answer = client.line();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(parse_response(kInfo, *answer).error().code, EMSGSIZE);
+  EXPECT_FALSE(client.line().has_value());
+  EXPECT_EQ(server.counters().bad_requests, 1U);
+}
+
+TEST(Server, TakesTheLongestLine) {
+  RunningServer server;
+  LineClient client(server.name());
+  std::string request = emit(kInfo);
+  request.insert(1, std::string(kMaxRequestLine - request.size(), ' '));
+  ASSERT_EQ(request.size(), kMaxRequestLine);
+  client.send(request);
+  EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
+}
+
+TEST(Server, LetsOnlyRootChange) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  {
+    const AsNobody nobody;
+    ASSERT_TRUE(nobody.ok());
+    LineClient client(server.name());
+    for (const Request& change :
+         {kSet, Request(InterfaceRequest(DeleteRequest{kAddress})),
+          Request(InterfaceRequest(FlushRequest{})), Request(LogRequest{{{"link", "off"}}})}) {
+      const Response answer = client.ask(change);
+      ASSERT_TRUE(answer.has_error());
+      EXPECT_EQ(answer.error().code, EPERM);
+      EXPECT_THAT(answer.error().message, HasSubstr("only root"));
+    }
+    EXPECT_TRUE(client.ask(kInfo).has_value());
+  }
+  EXPECT_EQ(server.counters().denied, 4U);
+  LineClient root(server.name());
+  EXPECT_EQ(root.ask(InterfaceRequest(GetRequest{kAddress})).error().code, ENOENT);
+  EXPECT_TRUE(root.ask(kSet).has_value());
+  EXPECT_TRUE(root.ask(InterfaceRequest(GetRequest{kAddress})).has_value());
+  EXPECT_EQ(root.ask(kSet).error().code, EEXIST);
+}
+
+TEST(Server, ChangesLogLevels) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  LineClient client(server.name());
+  const Response answer = client.ask(LogRequest{{{"link", "debug"}}});
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_THAT(std::get<std::vector<ModuleLevel>>(*answer), Contains(ModuleLevel{"link", "debug"}));
+  EXPECT_EQ(server.loggers[1]->level(), spdlog::level::debug);
+  EXPECT_EQ(client.ask(LogRequest{{{"link", "loud"}}}).error().code, EINVAL);
+}
+
+TEST(Server, AddsItsOwnCounters) {
+  RunningServer server;
+  LineClient client(server.name());
+  client.send("{}\n");
+  ASSERT_TRUE(client.line().has_value());
+  const Response answer = client.ask(InterfaceRequest(StatsRequest{}));
+  ASSERT_TRUE(answer.has_value());
+  const auto& counters = std::get<std::vector<Counter>>(*answer);
+  EXPECT_THAT(counters, Contains(Counter{"path_failed", 2, true}));
+  EXPECT_THAT(counters, Contains(Counter{"control_bad_requests", 1, false}));
+  EXPECT_THAT(counters, Contains(Counter{"control_clients", 1, false}));
+}
+
+TEST(Server, GivesTheTraceInPages) {
+  RunningServer server;
+  TraceRing& ring = server.trace.add("ib0");
+  constexpr std::uint64_t kWritten = TraceRing::kRecords + 100;
+  for (std::uint64_t i = 0; i < kWritten; ++i) {
+    ring.record("turn", TimePoint(milliseconds(i)), i, 2 * i);
+  }
+  LineClient client(server.name());
+  std::uint64_t expected = 101;
+  for (TraceRequest request; request.from < kWritten;) {
+    const Response answer = client.ask(request);
+    ASSERT_TRUE(answer.has_value()) << answer.error().message;
+    const auto& page = std::get<TracePage>(*answer);
+    EXPECT_EQ(page.rings, 1U);
+    EXPECT_EQ(page.thread, "ib0");
+    EXPECT_EQ(page.end, kWritten);
+    EXPECT_LE(page.lines.size(), kPageLines);
+    for (const TraceLine& line : page.lines) {
+      EXPECT_EQ(line.sequence, expected);
+      EXPECT_EQ(line.first, expected++);
+    }
+    request.from = page.next;
+  }
+  EXPECT_EQ(expected, kWritten);
+  EXPECT_EQ(client.ask(TraceRequest{1, 0}).error().code, EINVAL);
+}
+
+TEST(Server, BoundsItsClients) {
+  RunningServer server;
+  const std::size_t places = geteuid() == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
+  std::vector<LineClient> clients;
+  for (std::size_t i = 0; i < places; ++i) {
+    clients.emplace_back(server.name());
+    ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
+  }
+  LineClient one_more(server.name());
+  const auto answer = one_more.line();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(parse_response(kInfo, *answer).error().code, EBUSY);
+  EXPECT_FALSE(one_more.line().has_value());
+  EXPECT_EQ(server.counters().refused, 1U);
+
+  EXPECT_TRUE(clients.front().ask(kInfo).has_value()) << "those inside are not disturbed";
+  // A place is free as soon as the server has seen the end of a client.
+  clients.pop_back();
+  for (;;) {
+    LineClient next(server.name());
+    if (next.ask(kInfo).has_value()) break;
+  }
+}
+
+TEST(Server, KeepsPlacesForRoot) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  std::vector<LineClient> clients;
+  {
+    const AsNobody nobody;
+    for (std::size_t i = 0; i < kMaxClients - kPlacesForRoot; ++i) {
+      clients.emplace_back(server.name());
+      ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
+    }
+    LineClient one_more(server.name());
+    EXPECT_EQ(parse_response(kInfo, one_more.line().value()).error().code, EBUSY);
+  }
+  LineClient root(server.name());
+  EXPECT_TRUE(root.ask(kInfo).has_value());
+}
+
+TEST(Server, ASlowReaderIsItsOwnProblem) {
+  RunningServer server;
+  for (std::uint32_t i = 0; i < kPageEntries; ++i) {
+    Entry entry;
+    entry.address = Ipv4Address(i);
+    entry.state = "failed";
+    server.handler.put(entry);
+  }
+  // It asks for far more than its socket holds, and reads nothing.
+  LineClient slow(server.name());
+  std::string requests;
+  for (int i = 0; i < 2000; ++i) requests += emit(InterfaceRequest(ListRequest{}));
+  while (::send(slow.fd(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+  }
+  ASSERT_EQ(errno, EAGAIN) << "the server must have stopped to read";
+
+  LineClient other(server.name());
+  EXPECT_TRUE(other.ask(kInfo).has_value());
+}
+
+TEST(Server, CutsOffWhoDoesNothing) {
+  RunningServer server(milliseconds(20));
+  LineClient silent(server.name());
+  EXPECT_FALSE(silent.line().has_value());
+  LineClient half(server.name());
+  half.send("{\"op\":");
+  EXPECT_FALSE(half.line().has_value());
+  EXPECT_EQ(server.counters().timeouts, 2U);
+}
+
+TEST(Server, CutsOffWhoReadsNothing) {
+  RunningServer server(milliseconds(20));
+  LineClient slow(server.name());
+  while (slow.send(emit(Request(TraceRequest{})))) {
+  }
+  EXPECT_EQ(server.counters().timeouts, 1U);
+}
+
+TEST(Server, WaitsForALateAnswer) {
+  RunningServer server;
+  server.handler.hold();
+  LineClient patient(server.name());
+  patient.send(emit(kInfo));
+  LineClient gone(server.name());
+  gone.send(emit(kInfo));
+  server.handler.wait_for(2);
+  { const LineClient closes(std::move(gone)); }
+  server.handler.release();
+  EXPECT_TRUE(parse_response(kInfo, patient.line().value()).has_value());
+  EXPECT_TRUE(patient.ask(kInfo).has_value());
+}
+
+TEST(Server, GivesUpAnAnswerThatDoesNotCome) {
+  RunningServer server(milliseconds(20));
+  server.handler.hold();
+  LineClient client(server.name());
+  client.send(emit(kInfo));
+  EXPECT_FALSE(client.line().has_value());
+  server.handler.release();
+  EXPECT_EQ(server.counters().timeouts, 1U);
+}
+
+TEST(Server, ClosesItsClientsWhenItGoes) {
+  RunningServer server;
+  server.handler.hold();
+  LineClient client(server.name());
+  client.send(emit(kInfo));
+  server.handler.wait_for(1);
+  server.stop();
+  EXPECT_FALSE(client.line().has_value());
+  server.handler.release();
+  EXPECT_FALSE(LineClient(server.name()).connected());
+}
+
+TEST(Server, IsTheOnlyOneOfItsInterface) {
+  const RunningServer first;
+  EXPECT_THROW(RunningServer(kIdleTimeout, first.name()), std::system_error);
+}
+
+}  // namespace
+}  // namespace ipoib::control
