@@ -16,9 +16,11 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
                     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)
+# What clang counts to -Wconversion and g++ does not.
+add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
 if(IPOIB_SANITIZE)
   add_compile_options(-fsanitize=${IPOIB_SANITIZE} -fno-omit-frame-pointer
-                      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+                      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   add_link_options(-fsanitize=${IPOIB_SANITIZE})
 endif()
 
