@@ -18,6 +18,7 @@ struct MadDestination {
   Lid lid;
   ServiceLevel sl;
   std::uint16_t pkey_index = 0;
+  friend bool operator==(const MadDestination&, const MadDestination&) = default;
 };
 
 struct ReceivedMad {

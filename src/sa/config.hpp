@@ -25,7 +25,7 @@ struct Config {
   Retry membership{.first_timeout = std::chrono::milliseconds(500),
                    .last_timeout = std::chrono::seconds(4)};
   std::size_t window = 32;         ///< requests in flight; the others wait their turn
-  std::size_t max_waiting = 1024;  ///< questions that wait; one more is refused
+  std::size_t max_waiting = 1024;  ///< questions beyond the window; one more is refused
   /// How long a question waits for a subnet manager; with 0 it fails at once without one.
   Duration patience_without_sm = std::chrono::seconds(5);
   /// A port reports time-outs itself; this much later a request is given up without a report.

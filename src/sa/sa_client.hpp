@@ -4,21 +4,20 @@
 // with the time, afterwards drains answers(), and arms one timer for next_deadline(). A question is
 // in one of three states:
 //
-//   Waiting     for a place in the window, or for a subnet manager
-//   InFlight    a request was sent; a response or a time-out comes
-//   BackingOff  after a time-out or BUSY, before the next attempt
+//   waiting      for a place in the window, or for a subnet manager
+//   in flight    a request was sent; a response or a time-out comes
+//   backing off  after a time-out or BUSY, before the next attempt
 //
 // It gives one answer to one question and keeps nothing afterwards: memberships are their owner's.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
-#include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "ipoib/log_fwd.hpp"
@@ -56,37 +55,33 @@ class SaClient {
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
  private:
-  /// The low half of the transaction id of its requests.
-  using Tid = std::uint32_t;
-  struct Waiting {};
-  struct InFlight {};
-  struct BackingOff {};
+  using Tid = std::uint32_t;  ///< low half of the transaction id of a question's requests
+  enum class State : std::uint8_t { unlisted, waiting, in_flight, backing_off };
   struct Transaction {
     QueryId id;
     Query query;
-    std::variant<Waiting, InFlight, BackingOff> state;
-    TimePoint deadline = kNever;
-    unsigned attempts = 0;  ///< requests sent
+    State state = State::unlisted;
+    TimePoint deadline = kNever;  ///< what for depends on the state
+    unsigned attempts = 0;        ///< requests sent
   };
-  using Transactions = std::unordered_map<Tid, Transaction>;
+  using Transactions = std::map<Tid, Transaction>;
+  using Place = Transactions::iterator;
 
-  MadDestination destination() const;
-  void send_waiting(TimePoint now);
-  void send(Transactions::iterator at, TimePoint now);
-  void attempt_failed(Transactions::iterator at, const SaFailure& failure, TimePoint now);
-  void wait(Transactions::iterator at, TimePoint now);
-  void rename(Transactions::iterator at);
-  void arm(Transactions::iterator at, TimePoint deadline);
-  void leave_state(Transactions::iterator at);
+  void settle(TimePoint now);
+  void expire(Place at, TimePoint now);
+  void send(Place at, TimePoint now);
+  void enter(Place at, State state, TimePoint deadline);
+  void wait(Place at, TimePoint now);
+  void attempt_failed(Place at, SaFailure failure, TimePoint now);
   void receive(const ReceivedMad& mad, TimePoint now);
-  void respond(Transactions::iterator at, ConstBytes mad, TimePoint now);
-  void finish(Transactions::iterator at, Answer&& answer);
-  void fail(Transactions::iterator at, const SaFailure& failure);
-  [[nodiscard]] Tid next_tid();
-  [[nodiscard]] const Retry& retry_of(const Query& query) const;
+  void respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now);
+  void fail(Place at, SaFailure failure);
+  void forget(Place at);
+  [[nodiscard]] Place renamed(Place at);
+  [[nodiscard]] Tid free_tid();
   [[nodiscard]] Duration jittered(Duration pause);
 
-  Config config_;
+  const Config config_;
   MadPort& port_;
   Logger& log_;
   std::mt19937_64 random_;

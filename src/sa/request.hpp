@@ -1,0 +1,35 @@
+// Questions as MADs (IBA 15.2.1.1), and the records in the MADs that answer them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "ipoib/bytes.hpp"
+#include "sa/query.hpp"
+#include "wire/mad.hpp"
+
+namespace ipoib::sa {
+
+/// What tells the response to a question from other MADs, besides its transaction id.
+struct Exchange {
+  std::uint8_t method = 0;
+  std::uint8_t response = 0;
+  std::uint16_t attribute = 0;
+};
+[[nodiscard]] Exchange exchange_of(const Query& query);
+
+using RequestMad = std::array<std::uint8_t, wire::kMadSize>;
+[[nodiscard]] RequestMad request_mad(const Query& query, std::uint32_t tid);
+
+using Record = std::variant<wire::PathRecord, wire::McMemberRecord>;
+/// The record of a successful response; nothing when it has none, or one of another path or group,
+/// or one that nobody could send by.
+[[nodiscard]] std::optional<Record> record_of(const Query& query, ConstBytes mad);
+
+/// "path to fe80::1", for the log.
+[[nodiscard]] std::string describe(const Query& query);
+
+}  // namespace ipoib::sa

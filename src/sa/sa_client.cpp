@@ -1,0 +1,279 @@
+// In the order in which things happen to a question: asked, sent, backed off, answered.
+//
+//   state        stimulus               does                                       next state
+//   -            ask                    queue full: fail(overloaded)               -
+//                                       else                                       waiting
+//   waiting      its turn, SM known     send                                       in flight
+//                port refuses to send   last attempt: fail(send_failed)            -
+//                                       else                                       backing off
+//                deadline (no SM)       fail(no_sm)                                -
+//   in flight    record                 answer                                     -
+//                wrong record           fail(malformed_answer)                     -
+//                other status           fail(status)                               -
+//                BUSY                   last attempt: fail(status)                 -
+//                                       else                                       backing off
+//                time-out               last attempt: fail(timeout)                -
+//                                       else                                       backing off
+//                deadline (no report)   as time-out, under another transaction id
+//                SM changes             another transaction id, attempts anew      waiting
+//   backing off  deadline               -                                          waiting
+//   any          cancel                 -                                          -
+#include "sa/sa_client.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "ipoib/log.hpp"
+#include "sa/request.hpp"
+
+namespace ipoib::sa {
+
+namespace {
+
+/// `first`, doubled `times` times, at most `last`.
+Duration doubled(Duration first, unsigned times, Duration last) {
+  while (times-- > 0 && first < last) first *= 2;
+  return std::min(first, last);
+}
+
+bool is_busy(wire::SaStatus status) {
+  return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(wire::SaStatus::busy)) !=
+         0;
+}
+
+const Retry& retry_of(const Config& config, const Query& query) {
+  return std::holds_alternative<PathQuery>(query) ? config.path : config.membership;
+}
+
+bool is_membership(const Query& query) { return !std::holds_alternative<PathQuery>(query); }
+
+}  // namespace
+
+SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed)
+    : config_(config),
+      port_(port),
+      log_(log),
+      random_(seed),
+      last_tid_(static_cast<Tid>(random_())) {}
+
+void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
+  if (sm == sm_) return;
+  sm_ = sm;
+  if (sm_) {
+    log_.info("the subnet manager is at LID {}, SL {}", sm_->lid.value(), sm_->sl.value());
+  } else {
+    log_.info("the port knows no subnet manager");
+  }
+
+  std::vector<Tid> concerned;
+  for (const auto& [tid, transaction] : transactions_) {
+    if (transaction.state != State::backing_off) concerned.push_back(tid);
+  }
+  for (const Tid tid : concerned) {
+    auto at = transactions_.find(tid);
+    if (at->second.state == State::in_flight) {
+      at = renamed(at);
+      at->second.attempts = 0;
+    }
+    wait(at, now);
+  }
+  settle(now);
+}
+
+void SaClient::ask(QueryId id, const Query& query, TimePoint now) {
+  ++counters_.queries;
+  if (transactions_.size() >= config_.window + config_.max_waiting) {
+    ++counters_.overloaded;
+    answers_.push_back({id, SaFailure{FailureKind::overloaded, {}, {}}});
+    return;
+  }
+  const auto at = transactions_.emplace(free_tid(), Transaction{id, query}).first;
+  wait(at, now);
+  settle(now);
+}
+
+void SaClient::cancel(QueryId id, TimePoint now) {
+  for (auto at = transactions_.begin(); at != transactions_.end();) {
+    const auto next = std::next(at);
+    if (at->second.id == id) {
+      ++counters_.cancelled;
+      forget(at);
+    }
+    at = next;
+  }
+  settle(now);
+}
+
+void SaClient::on_readable(TimePoint now) {
+  while (const auto mad = port_.receive()) receive(*mad, now);
+  settle(now);
+}
+
+void SaClient::on_time(TimePoint now) { settle(now); }
+
+TimePoint SaClient::next_deadline() const {
+  return deadlines_.empty() ? kNever : deadlines_.begin()->first;
+}
+
+/// What is due, and then what there is room for. Once each: a port that refuses everything must not
+/// keep us here.
+void SaClient::settle(TimePoint now) {
+  for (auto due = deadlines_.size(); due > 0 && next_deadline() <= now; --due) {
+    expire(transactions_.find(deadlines_.begin()->second), now);
+  }
+  for (auto turns = waiting_.size(); turns > 0 && sm_ && in_flight_ < config_.window; --turns) {
+    send(transactions_.find(waiting_.front()), now);
+  }
+}
+
+void SaClient::expire(Place at, TimePoint now) {
+  switch (at->second.state) {
+    case State::waiting:
+      ++counters_.without_sm;
+      fail(at, {FailureKind::no_sm, {}, {}});
+      return;
+    case State::in_flight:
+      // The port has lost it, or reports it late: either way the name is not used again.
+      ++counters_.timeouts;
+      attempt_failed(renamed(at), {FailureKind::timeout, {}, {}}, now);
+      return;
+    case State::backing_off:
+      wait(at, now);
+      return;
+    case State::unlisted:
+      assert(!"has no deadline");
+  }
+}
+
+/// Joins the end of the queue, or keeps its place there.
+void SaClient::wait(Place at, TimePoint now) {
+  enter(at, State::waiting, sm_ ? kNever : now + config_.patience_without_sm);
+}
+
+void SaClient::send(Place at, TimePoint now) {
+  Transaction& transaction = at->second;
+  const Retry& retry = retry_of(config_, transaction.query);
+  const Duration timeout = doubled(retry.first_timeout, transaction.attempts, retry.last_timeout);
+
+  ++counters_.requests;
+  if (transaction.attempts++ > 0) ++counters_.retries;
+  log_.debug("{}: attempt {}, tid {:08x}", describe(transaction.query), transaction.attempts,
+             at->first);
+  const auto sent = port_.send(*sm_, request_mad(transaction.query, at->first), timeout);
+  if (sent) {
+    enter(at, State::in_flight, now + timeout + config_.port_grace);
+    return;
+  }
+  ++counters_.send_errors;
+  attempt_failed(at, {FailureKind::send_failed, {}, sent.error().message}, now);
+}
+
+void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
+  const Transaction& transaction = at->second;
+  const Retry& retry = retry_of(config_, transaction.query);
+  if (transaction.attempts >= retry.attempts) {
+    fail(at, std::move(failure));
+    return;
+  }
+  const Duration pause = doubled(retry.first_pause, transaction.attempts - 1, retry.last_pause);
+  enter(at, State::backing_off, now + jittered(pause));
+}
+
+void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
+  const auto header = wire::SaHeader::parse(mad.bytes);
+  const auto at = header ? transactions_.find(static_cast<Tid>(header->mad.transaction_id))
+                         : transactions_.end();
+  if (at == transactions_.end() || at->second.state != State::in_flight) {
+    ++counters_.strangers;
+    return;
+  }
+  const Exchange exchange = exchange_of(at->second.query);
+  const std::uint8_t expected = mad.answered ? exchange.response : exchange.method;
+  if (header->mad.method != expected || header->mad.attribute_id != exchange.attribute) {
+    ++counters_.strangers;
+    return;
+  }
+  if (mad.answered) {
+    respond(at, static_cast<wire::SaStatus>(header->mad.status), mad.bytes, now);
+  } else {
+    ++counters_.timeouts;
+    attempt_failed(at, {FailureKind::timeout, {}, {}}, now);
+  }
+}
+
+void SaClient::respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now) {
+  if (is_busy(status)) {
+    ++counters_.busy;
+    attempt_failed(at, {FailureKind::status, status, {}}, now);
+    return;
+  }
+  if (status != wire::SaStatus::ok) {
+    ++counters_.refused_by_status;
+    fail(at, {FailureKind::status, status, {}});
+    return;
+  }
+  const auto record = record_of(at->second.query, mad);
+  if (!record) {
+    ++counters_.malformed_answers;
+    fail(at, {FailureKind::malformed_answer, {}, {}});
+    return;
+  }
+  ++counters_.answers;
+  std::visit([&](const auto& any) { answers_.push_back({at->second.id, any}); }, *record);
+  forget(at);
+}
+
+/// RFC 4391, 12, wants each failed multicast operation in the log. Failed paths are as many as
+/// there are addresses without a host.
+void SaClient::fail(Place at, SaFailure failure) {
+  const auto level = is_membership(at->second.query) ? spdlog::level::warn : spdlog::level::debug;
+  if (log_.should_log(level)) {
+    log_.log(level, "{} failed: {}", describe(at->second.query), failure.text());
+  }
+  answers_.push_back({at->second.id, std::move(failure)});
+  forget(at);
+}
+
+/// The one place where a state changes.
+void SaClient::enter(Place at, State state, TimePoint deadline) {
+  auto& [tid, transaction] = *at;
+  deadlines_.erase({transaction.deadline, tid});
+  if (transaction.state != state) {
+    if (transaction.state == State::waiting) std::erase(waiting_, tid);
+    if (transaction.state == State::in_flight) --in_flight_;
+    if (state == State::waiting) waiting_.push_back(tid);
+    if (state == State::in_flight) ++in_flight_;
+  }
+  transaction.state = state;
+  transaction.deadline = deadline;
+  if (deadline != kNever) deadlines_.insert({deadline, tid});
+}
+
+void SaClient::forget(Place at) {
+  enter(at, State::unlisted, kNever);
+  transactions_.erase(at);
+}
+
+/// Gives a request in flight a new name, under which no answer to the old one is taken.
+SaClient::Place SaClient::renamed(Place at) {
+  assert(at->second.state == State::in_flight);
+  deadlines_.erase({at->second.deadline, at->first});
+  at->second.deadline = kNever;
+  auto node = transactions_.extract(at);
+  node.key() = free_tid();
+  return transactions_.insert(std::move(node)).position;
+}
+
+SaClient::Tid SaClient::free_tid() {
+  do {
+    ++last_tid_;
+  } while (transactions_.contains(last_tid_));
+  return last_tid_;
+}
+
+Duration SaClient::jittered(Duration pause) {
+  std::uniform_int_distribution<Duration::rep> spread(pause.count() / 2, pause.count() * 3 / 2);
+  return Duration(spread(random_));
+}
+
+}  // namespace ipoib::sa

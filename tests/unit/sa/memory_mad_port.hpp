@@ -1,0 +1,57 @@
+// A MadPort in memory: keeps what was sent, hands over what a test puts in.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "ipoib/mad_port.hpp"
+#include "wire/mad.hpp"
+
+namespace ipoib::sa {
+
+class MemoryMadPort : public MadPort {
+ public:
+  struct Sent {
+    MadDestination to;
+    std::vector<std::uint8_t> mad;
+    Duration timeout;
+
+    [[nodiscard]] wire::SaHeader header() const { return *wire::SaHeader::parse(mad); }
+  };
+
+  Result<void> send(const MadDestination& to, ConstBytes mad, Duration timeout) override {
+    if (refusing) return Error{11, "the send queue is full"};
+    sent.push_back({to, {mad.begin(), mad.end()}, timeout});
+    return {};
+  }
+  std::optional<ReceivedMad> receive() override {
+    if (inbox.empty()) return std::nullopt;
+    auto mad = std::move(inbox.front());
+    inbox.pop_front();
+    return mad;
+  }
+
+  /// The response to a request: its header with `status`, and `record` behind it.
+  template <class Record>
+  void respond(const Sent& request, std::uint16_t status, const Record& record) {
+    auto header = request.header();
+    header.mad.method = header.mad.method == wire::method::kDelete ? wire::method::kDeleteResp
+                                                                   : wire::method::kGetResp;
+    header.mad.status = status;
+    // The layer below owns the high half, and does not always clear it.
+    header.mad.transaction_id |= std::uint64_t{0xabcd} << 32;
+    ReceivedMad mad;
+    mad.bytes.resize(wire::kMadSize);
+    header.emit(mad.bytes);
+    record.emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));
+    inbox.push_back(std::move(mad));
+  }
+  void time_out(const Sent& request) { inbox.push_back({false, request.mad}); }
+
+  std::vector<Sent> sent;
+  std::deque<ReceivedMad> inbox;
+  bool refusing = false;
+};
+
+}  // namespace ipoib::sa
