@@ -1,0 +1,104 @@
+#include "verbs/umad_port.hpp"
+
+#include <infiniband/umad.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "verbs/verbs_error.hpp"
+#include "wire/mad.hpp"
+
+namespace ipoib::verbs {
+
+namespace {
+
+constexpr int kSaClassVersion = 2;
+constexpr int kRmppVersion = 1;
+
+/// The library's own error values say which step failed; why is in errno, where it is set.
+Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
+  const std::string what = "MADs of " + device + " port " + std::to_string(port);
+  if (result == -EIO) {
+    const bool is_forbidden = reason == EACCES || reason == EPERM;
+    return refused(what, reason == 0 ? EIO : reason,
+                   is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
+                                : "is /dev/infiniband/umad* there, and udev running?");
+  }
+  if (result == -ENODEV) return refused(what, ENODEV, "ibstat -l lists the devices there are");
+  if (result == -EINVAL) {
+    return refused(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
+  }
+  return refused(what, -result, "is libibumad as old as the kernel?");
+}
+
+/// umad_send takes milliseconds, and 0 means that no response is awaited.
+int milliseconds(Duration timeout) {
+  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  return static_cast<int>(std::max<std::int64_t>(whole, 1));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std::uint8_t port) {
+  umad_init();
+  errno = 0;
+  const int handle = umad_open_port(device.c_str(), port);
+  if (handle < 0) return cannot_open(device, port, handle, errno);
+  errno = 0;
+  const int agent =
+      umad_register(handle, wire::mgmt_class::kSubnAdm, kSaClassVersion, kRmppVersion, nullptr);
+  if (agent < 0) {
+    const int reason = errno == 0 ? -agent : errno;
+    umad_close_port(handle);
+    return refused("agent for subnet administration on " + device, reason);
+  }
+  return std::unique_ptr<UmadPort>(new UmadPort(handle, agent));
+}
+
+UmadPort::~UmadPort() {
+  umad_unregister(port_, agent_);
+  umad_close_port(port_);
+}
+
+Result<void> UmadPort::send(const MadDestination& to, ConstBytes mad, Duration timeout) {
+  std::vector<std::uint8_t> buffer(umad_size() + mad.size());
+  std::ranges::copy(mad, buffer.data() + umad_size());
+  umad_set_addr(buffer.data(), to.lid.value(), static_cast<int>(wire::kGsiQpn.value()),
+                to.sl.value(), static_cast<int>(wire::kGsiQKey.value()));
+  umad_set_pkey(buffer.data(), to.pkey_index);
+  const int result = umad_send(port_, agent_, buffer.data(), static_cast<int>(mad.size()),
+                               milliseconds(timeout), 0);
+  if (result < 0) {
+    return refused("MAD to LID " + std::to_string(to.lid.value()), errno == 0 ? -result : errno);
+  }
+  return {};
+}
+
+std::optional<ReceivedMad> UmadPort::receive() {
+  if (failed_ || umad_poll(port_, 0) != 0) return std::nullopt;
+  auto length = static_cast<int>(wire::kMadSize);
+  std::vector<std::uint8_t> buffer(umad_size() + wire::kMadSize);
+  int result = umad_recv(port_, buffer.data(), &length, 0);
+  if (result == -ENOSPC) {
+    // A reassembled answer: the layer below holds all of it already, and says how much that is.
+    length = std::max(length, static_cast<int>(wire::kMadSize));
+    buffer.resize(umad_size() + static_cast<std::size_t>(length));
+    result = umad_recv(port_, buffer.data(), &length, 0);
+  }
+  if (result < 0) {
+    failed_ = result != -EWOULDBLOCK && result != -EINTR;
+    return std::nullopt;
+  }
+  ReceivedMad mad;
+  mad.answered = umad_status(buffer.data()) == 0;
+  const auto begin = buffer.begin() + static_cast<std::ptrdiff_t>(umad_size());
+  const auto size =
+      std::clamp<std::size_t>(static_cast<std::size_t>(length), 0, buffer.size() - umad_size());
+  mad.bytes.assign(begin, begin + static_cast<std::ptrdiff_t>(size));
+  return mad;
+}
+
+int UmadPort::fd() const { return umad_get_fd(port_); }
+
+}  // namespace ipoib::verbs
