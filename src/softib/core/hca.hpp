@@ -68,32 +68,32 @@ class Hca {
 
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
-  [[nodiscard]] std::size_t queue_pair_count() const { return qp_count_; }
   /// Events since the last clear_events(), oldest first.
   [[nodiscard]] std::span<const HcaEvent> events() const { return events_; }
   void clear_events() { events_.clear(); }
 
  private:
-  enum class Prepared : std::uint8_t { packet, dropped, failed };
+  void receive_unicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  void receive_multicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  [[nodiscard]] bool accepts(const QueuePair& qp, const ipoib::wire::UdPacket& packet);
+  void deliver(QueuePair& qp, const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh,
+                                      ConstBytes payload);
+  /// The octets of a send, and its headers; the latter false when the port lets nothing out.
+  [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
+  [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
 
   void complete(CompletionQueue& cq, QueuePair& qp, const ibv_wc& wc, std::uint32_t position,
                 bool solicited);
-  void complete_send(QueuePair& qp, std::uint32_t position, ibv_wc_status status);
+  void complete_send(QueuePair& qp, ibv_wc_status status);
   void complete_in_flight(QueuePair& qp);
-  [[nodiscard]] Prepared prepare(QueuePair& qp, std::uint32_t position, OutgoingPacket& out,
-                                 ibv_wc_status& why);
+  void fail_send(QueuePair& qp, ibv_wc_status status);
   void flush_sends(QueuePair& qp);
   void flush_receives(QueuePair& qp);
   void enter_error(QueuePair& qp);
   void reset(QueuePair& qp);
   void raise(const HcaEvent& event);
-
-  void receive_unicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
-  void receive_multicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
-  [[nodiscard]] bool accepts(QueuePair& qp, const ipoib::wire::UdPacket& packet);
-  void deliver(QueuePair& qp, const ipoib::wire::UdPacket& packet, ConstBytes grh);
-  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh,
-                                      ConstBytes payload);
+  void forget_events(const void* object);
 
   std::uint32_t epoch_;
   std::uint32_t place_;

@@ -15,6 +15,7 @@ struct HcaCounters {
   std::uint64_t received_octets = 0;   ///< of payload
   std::uint64_t receive_errors = 0;    ///< receives that completed with an error of their own
   std::uint64_t drop_malformed = 0;
+  std::uint64_t drop_length = 0;      ///< longer than the MTU of the port
   std::uint64_t drop_port = 0;        ///< came while the port was not active
   std::uint64_t drop_lid = 0;         ///< for another LID
   std::uint64_t drop_gid = 0;         ///< GRH for another port, or missing in a multicast

@@ -16,8 +16,8 @@ class QueuePair;
 class MulticastTable {
  public:
   /// Attaching twice is one attachment. Errors: EINVAL for what is no multicast GID and LID; ENOMEM
-  /// beyond kMaxAttachedGroups or kMaxAttachedQps. True: it is new.
-  [[nodiscard]] ipoib::Result<bool> attach(QueuePair& qp, const Gid& group, Lid lid);
+  /// beyond kMaxAttachedGroups or kMaxAttachedQps.
+  [[nodiscard]] ipoib::Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
   /// EINVAL when it is not attached.
   [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   [[nodiscard]] std::span<QueuePair* const> attached(const Gid& group, Lid lid) const;

@@ -36,7 +36,7 @@ struct SendRequest {
   std::uint32_t immediate = 0;  ///< host order
   std::uint32_t element_count = 0;
   std::uint32_t inline_size = 0;
-  std::uint32_t length = 0;  ///< octets of payload; kept by processing for the completion
+  std::uint32_t length = 0;  ///< octets of payload; known when it is made into a packet
   bool with_immediate = false;
   bool is_inline = false;
   bool signalled = false;
@@ -81,7 +81,9 @@ class QueuePair {
   friend class CompletionQueue;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
-  [[nodiscard]] int copy_payload(const ibv_send_wr& request, SendRequest& to);
+  [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
+  /// The completion of the request at `position` has been polled.
+  void retire(ibv_wc_opcode opcode, std::uint32_t position);
   [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position) {
     return &inline_[std::size_t{position & inline_mask_} * config_.cap.max_inline_data];
   }
@@ -93,7 +95,6 @@ class QueuePair {
   ibv_qp_state state_ = IBV_QPS_RESET;
   QKey qkey_;
   std::uint16_t pkey_index_ = 0;
-  std::uint32_t initial_psn_ = 0;
   std::uint32_t send_psn_ = 0;
   bool notify_drained_ = false;
   WorkQueue<SendRequest> sends_;

@@ -1,0 +1,178 @@
+// Life of a packet that comes in: the port's checks (is it for us?), those of the queue pair
+// (P_Key, Q_Key, a receive posted), the octets into the memory that was posted, the completion.
+//
+// What fails the first two is dropped and counted, as the datagram service has it (IBA 9.8.3). A
+// receive whose own memory is at fault completes with an error and takes the queue pair into ERR
+// (IBA 10.10.3.1: "completion error on the receive queue"): the sum of its elements too small for
+// the message is a local length error, memory that may not be written a local protection error.
+#include <algorithm>
+#include <cstring>
+
+#include "softib/core/hca.hpp"
+#include "softib/core/network_order.hpp"
+#include "wire/sa_records.hpp"
+
+namespace softib {
+namespace {
+
+using ipoib::wire::UdPacket;
+constexpr std::size_t kGrhSize = ipoib::wire::Grh::kSize;
+
+/// Copies what of `from`, which begins at octet `begin` of the message, falls into the part of the
+/// message that starts at `offset` and is `size` octets long.
+void copy_part(ConstBytes from, std::size_t begin, std::uint8_t* to, std::size_t offset,
+               std::size_t size) {
+  const auto first = std::max(begin, offset);
+  const auto last = std::min(begin + from.size(), offset + size);
+  if (first < last) std::memcpy(to + (first - offset), from.data() + (first - begin), last - first);
+}
+
+}  // namespace
+
+int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  for (auto* wr = chain; wr != nullptr; wr = wr->next) {
+    if (const int error = qp.enqueue(*wr)) {
+      *bad = wr;
+      return error;
+    }
+  }
+  if (qp.state_ == IBV_QPS_ERR) flush_receives(qp);
+  return 0;
+}
+
+void Hca::receive(ConstBytes bytes) {
+  const auto packet = UdPacket::parse(bytes);
+  if (!packet) {
+    ++counters_.drop_malformed;
+  } else if (port_.state != PortState::active) {
+    ++counters_.drop_port;
+  } else if (packet->payload.size() > ipoib::wire::mtu_octets(port_.mtu)) {
+    ++counters_.drop_length;
+  } else {
+    const auto grh = packet->grh ? bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+    if (ipoib::is_multicast(packet->lrh.dlid)) {
+      receive_multicast(*packet, grh);
+    } else {
+      receive_unicast(*packet, grh);
+    }
+  }
+}
+
+void Hca::receive_unicast(const UdPacket& packet, ConstBytes grh) {
+  if (packet.lrh.dlid != port_.lid) {
+    ++counters_.drop_lid;
+    return;
+  }
+  if (packet.grh && packet.grh->dgid != port_.gid() &&
+      packet.grh->dgid != Gid(Gid::kLinkLocalPrefix, port_.port_guid)) {
+    ++counters_.drop_gid;
+    return;
+  }
+  const auto number = packet.bth.destination;
+  const auto& qp = qps_[QpnLayout::index(number)];
+  if (qp == nullptr || qp->number() != number) {
+    ++counters_.drop_unknown_qp;
+    return;
+  }
+  if (accepts(*qp, packet)) deliver(*qp, packet, grh);
+}
+
+void Hca::receive_multicast(const UdPacket& packet, ConstBytes grh) {
+  // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
+  if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
+    ++counters_.drop_gid;
+    return;
+  }
+  const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
+  if (attached.empty()) ++counters_.drop_not_attached;
+  for (QueuePair* const qp : attached) {
+    const bool own = packet.deth.source == qp->number() && packet.lrh.slid == port_.lid;
+    if (own && qp->config().block_self_multicast) continue;
+    if (accepts(*qp, packet)) deliver(*qp, packet, grh);
+  }
+}
+
+bool Hca::accepts(const QueuePair& qp, const UdPacket& packet) {
+  if (!qp.receives()) {
+    ++counters_.drop_qp_state;
+    return false;
+  }
+  if (!port_.pkeys[qp.pkey_index()].admits(packet.bth.pkey)) {
+    ++counters_.drop_pkey;
+    return false;
+  }
+  if (qp.qkey() != packet.deth.qkey) {
+    ++counters_.drop_qkey;
+    return false;
+  }
+  return true;
+}
+
+void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
+  if (qp.receives_.waiting() == 0) {
+    ++counters_.drop_no_receive;
+    return;
+  }
+  const auto position = qp.receives_.processed();
+  const auto status = scatter(qp, position, grh, packet.payload);
+  ibv_wc wc{};
+  wc.wr_id = qp.receives_.at(position).id;
+  wc.status = status;
+  wc.opcode = IBV_WC_RECV;
+  wc.qp_num = qp.number().value();
+  if (status == IBV_WC_SUCCESS) {
+    wc.byte_len = static_cast<std::uint32_t>(kGrhSize + packet.payload.size());
+    wc.src_qp = packet.deth.source.value();
+    wc.slid = packet.lrh.slid.value();
+    wc.sl = packet.lrh.sl.value();
+    wc.pkey_index = qp.pkey_index();
+    wc.wc_flags = (packet.grh ? unsigned{IBV_WC_GRH} : 0) |
+                  (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0);
+    if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
+    ++counters_.received_packets;
+    counters_.received_octets += packet.payload.size();
+  } else {
+    ++counters_.receive_errors;
+  }
+  qp.receives_.advance(1);
+  complete(*qp.config_.receive_cq, qp, wc, position, packet.bth.solicited);
+  if (status != IBV_WC_SUCCESS && qp.state_ != IBV_QPS_ERR) enter_error(qp);
+}
+
+ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh,
+                           ConstBytes payload) {
+  const auto elements =
+      qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
+  std::uint64_t room = 0;
+  for (const auto& element : elements) room += element.length;
+  const auto message = kGrhSize + payload.size();
+  if (room < message) return IBV_WC_LOC_LEN_ERR;
+
+  std::size_t offset = 0;
+  for (auto element : elements) {
+    element.length =
+        static_cast<std::uint32_t>(std::min<std::size_t>(element.length, message - offset));
+    if (element.length == 0) continue;
+    auto* const to = memory_.resolve(element, qp.config_.pd, true);
+    if (to == nullptr) return IBV_WC_LOC_PROT_ERR;
+    copy_part(grh, 0, to, offset, element.length);
+    copy_part(payload, kGrhSize, to, offset, element.length);
+    offset += element.length;
+  }
+  return IBV_WC_SUCCESS;
+}
+
+void Hca::flush_receives(QueuePair& qp) {
+  while (qp.receives_.waiting() != 0) {
+    const auto position = qp.receives_.processed();
+    ibv_wc wc{};
+    wc.wr_id = qp.receives_.at(position).id;
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = IBV_WC_RECV;
+    wc.qp_num = qp.number().value();
+    qp.receives_.advance(1);
+    complete(*qp.config_.receive_cq, qp, wc, position, false);
+  }
+}
+
+}  // namespace softib

@@ -1,0 +1,156 @@
+// Life of a send: queued by post_send; made into a packet and handed out by next_packets, together
+// with others; completed by the next call of next_packets, in the order of posting.
+//
+// A send that cannot be made into a packet waits until those before it are completed, completes
+// with its error, and takes the send queue into SQE, which flushes what follows (IBA 10.10.3.1).
+#include "softib/core/hca.hpp"
+#include "wire/sa_records.hpp"
+
+namespace softib {
+namespace {
+
+constexpr std::array<std::uint8_t, 3> kPadding{};
+constexpr std::uint32_t kPsnMask = 0xffffff;
+constexpr std::uint32_t kFlowLabelMask = 0xfffff;
+constexpr std::uint8_t kServiceLevelMask = 0xf;
+
+ipoib::wire::Grh make_grh(const ibv_global_route& route, const Gid& source) {
+  ipoib::wire::Grh grh;
+  grh.traffic_class = route.traffic_class;
+  grh.flow_label = route.flow_label & kFlowLabelMask;
+  grh.hop_limit = route.hop_limit;
+  grh.sgid = source;
+  grh.dgid = Gid(std::to_array(route.dgid.raw));
+  return grh;
+}
+
+}  // namespace
+
+int Hca::post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad) {
+  for (auto* wr = chain; wr != nullptr; wr = wr->next) {
+    if (const int error = qp.enqueue(*wr)) {
+      *bad = wr;
+      return error;
+    }
+  }
+  return 0;
+}
+
+std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
+  complete_in_flight(qp);
+  std::size_t packets = 0;
+  while (qp.state_ == IBV_QPS_RTS && packets < kSendBatch && qp.sends_.waiting() > qp.in_flight_) {
+    const auto position = qp.sends_.processed() + qp.in_flight_;
+    auto& out = (*qp.batch_)[packets];
+    const auto status = gather(qp, position, out);
+    if (status != IBV_WC_SUCCESS) {
+      if (packets != 0) break;
+      complete_in_flight(qp);
+      fail_send(qp, status);
+    } else {
+      ++qp.in_flight_;
+      if (address(qp, position, out)) ++packets;
+    }
+  }
+  if (packets == 0) complete_in_flight(qp);
+  return std::span(*qp.batch_).first(packets);
+}
+
+ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
+  auto& request = qp.sends_.at(position);
+  if (request.to_domain != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
+
+  out.piece_count = 0;
+  std::uint64_t length = 0;
+  if (request.is_inline) {
+    length = request.inline_size;
+    if (length != 0) {
+      out.pieces[out.piece_count++] = {qp.inline_data(position), request.inline_size};
+    }
+  } else {
+    for (const auto& element : qp.sends_.elements(position).first(request.element_count)) {
+      if (element.length == 0) continue;
+      const auto* const memory = memory_.resolve(element, qp.config_.pd, false);
+      if (memory == nullptr) return IBV_WC_LOC_PROT_ERR;
+      out.pieces[out.piece_count++] = {memory, element.length};
+      length += element.length;
+    }
+  }
+  if (length > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
+  request.length = static_cast<std::uint32_t>(length);
+  return IBV_WC_SUCCESS;
+}
+
+bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
+  const auto& request = qp.sends_.at(position);
+  const auto pkey = port_.pkeys[qp.pkey_index_];
+  const auto psn = qp.send_psn_;
+  qp.send_psn_ = (psn + 1) & kPsnMask;
+  if (port_.state != PortState::active) {
+    ++counters_.send_drop_port;
+    return false;
+  }
+  if (!pkey.is_valid()) {
+    ++counters_.send_drop_pkey;
+    return false;
+  }
+
+  ipoib::wire::UdPacket packet;
+  packet.lrh.sl = ServiceLevel(request.to.sl & kServiceLevelMask);
+  packet.lrh.dlid = Lid(request.to.dlid);
+  packet.lrh.slid = port_.lid;  // LMC is 0: there are no path bits to add
+  if (request.to.is_global != 0) packet.grh = make_grh(request.to.grh, port_.gid());
+  packet.bth.solicited = request.solicited;
+  packet.bth.pkey = pkey;
+  packet.bth.destination = request.destination;
+  packet.bth.psn = psn;
+  packet.deth = {request.qkey, qp.number_};
+  if (request.with_immediate) packet.immediate = request.immediate;
+  out.header_size = packet.emit_headers(request.length, out.header);
+  if (packet.bth.pad != 0) {
+    out.pieces[out.piece_count++] = ConstBytes(kPadding).first(packet.bth.pad);
+  }
+  out.dlid = packet.lrh.dlid;
+  out.destination = request.destination;
+  ++counters_.sent_packets;
+  counters_.sent_octets += request.length;
+  return true;
+}
+
+void Hca::complete_in_flight(QueuePair& qp) {
+  while (qp.in_flight_ != 0) {
+    --qp.in_flight_;
+    complete_send(qp, IBV_WC_SUCCESS);
+  }
+  // An error may have come while the batch was out; its sends were to be completed first.
+  if (qp.state_ == IBV_QPS_ERR || qp.state_ == IBV_QPS_SQE) flush_sends(qp);
+}
+
+void Hca::fail_send(QueuePair& qp, ibv_wc_status status) {
+  ++counters_.send_errors;
+  qp.state_ = IBV_QPS_SQE;
+  complete_send(qp, status);
+  flush_sends(qp);
+}
+
+void Hca::flush_sends(QueuePair& qp) {
+  if (qp.in_flight_ != 0) return;
+  while (qp.sends_.waiting() != 0) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
+}
+
+void Hca::complete_send(QueuePair& qp, ibv_wc_status status) {
+  const auto position = qp.sends_.processed();
+  const auto& request = qp.sends_.at(position);
+  qp.sends_.advance(1);
+  // What failed is always reported (IBA 10.7.3.1).
+  if (status == IBV_WC_SUCCESS && !request.signalled) return;
+  ibv_wc wc{};
+  wc.wr_id = request.id;
+  wc.status = status;
+  wc.opcode = IBV_WC_SEND;
+  wc.byte_len = status == IBV_WC_SUCCESS ? request.length : 0;
+  wc.qp_num = qp.number_.value();
+  complete(*qp.config_.send_cq, qp, wc, position, false);
+}
+
+}  // namespace softib

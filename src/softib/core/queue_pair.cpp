@@ -1,0 +1,105 @@
+#include "softib/core/queue_pair.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "softib/core/network_order.hpp"
+
+namespace softib {
+namespace {
+
+constexpr unsigned kKnownSendFlags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+constexpr std::uint32_t kMaxQpn = 0xffffff;
+constexpr std::uint32_t kControlledQKey = 0x80000000;
+
+std::uint32_t inline_slots(const ibv_qp_cap& cap) {
+  return cap.max_inline_data == 0 || cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
+}
+
+}  // namespace
+
+QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
+    : number_(number),
+      config_(config),
+      sends_(config.cap.max_send_wr, config.cap.max_send_sge),
+      receives_(config.cap.max_recv_wr, config.cap.max_recv_sge),
+      inline_(std::size_t{inline_slots(config.cap)} * config.cap.max_inline_data),
+      inline_mask_(inline_slots(config.cap) - 1),
+      batch_(std::make_unique<Batch>()) {}
+
+int QueuePair::enqueue(const ibv_send_wr& wr) {
+  // Sends may be posted from RTS on; in SQE and ERR they are flushed (IBA 10.3.1).
+  if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_INIT || state_ == IBV_QPS_RTR) return EINVAL;
+  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) return EINVAL;
+  if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
+  if (wr.wr.ud.ah == nullptr || wr.wr.ud.remote_qpn > kMaxQpn) return EINVAL;
+  if (sends_.full()) return ENOMEM;
+
+  const auto position = sends_.next_position();
+  SendRequest& request = sends_.at(position);
+  const auto& ah = static_cast<const AddressHandle&>(*wr.wr.ud.ah);
+  request.id = wr.wr_id;
+  request.to = ah.attributes;
+  request.to_domain = ah.domain;
+  request.destination = Qpn(wr.wr.ud.remote_qpn);
+  // "If the high-order bit of the Q_Key in the work request is set, the Q_Key of the QP context is
+  // used" (IBA 10.2.5).
+  request.qkey = (wr.wr.ud.remote_qkey & kControlledQKey) != 0 ? qkey_ : QKey(wr.wr.ud.remote_qkey);
+  request.with_immediate = wr.opcode == IBV_WR_SEND_WITH_IMM;
+  if (request.with_immediate) request.immediate = from_network(wr.imm_data);
+  request.signalled = config_.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  if (const int error = copy_elements(wr, position)) return error;
+  sends_.post();
+  return 0;
+}
+
+int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
+  SendRequest& request = sends_.at(position);
+  const auto count = static_cast<std::uint32_t>(wr.num_sge);
+  if (wr.num_sge < 0 || count > config_.cap.max_send_sge) return EINVAL;
+  request.element_count = count;
+  if (!request.is_inline) {
+    std::copy_n(wr.sg_list, count, sends_.elements(position).begin());
+    return 0;
+  }
+  std::uint64_t size = 0;
+  for (std::uint32_t i = 0; i < count; ++i) size += wr.sg_list[i].length;
+  if (size > config_.cap.max_inline_data) return EINVAL;
+  request.inline_size = static_cast<std::uint32_t>(size);
+  if (size == 0) return 0;
+  auto* to = inline_data(position);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto& element = wr.sg_list[i];
+    if (element.length == 0) continue;
+    std::memcpy(to, std::bit_cast<const void*>(element.addr), element.length);
+    to += element.length;
+  }
+  return 0;
+}
+
+int QueuePair::enqueue(const ibv_recv_wr& wr) {
+  if (state_ == IBV_QPS_RESET) return EINVAL;
+  const auto count = static_cast<std::uint32_t>(wr.num_sge);
+  if (wr.num_sge < 0 || count > config_.cap.max_recv_sge) return EINVAL;
+  if (receives_.full()) return ENOMEM;
+  const auto position = receives_.next_position();
+  receives_.at(position) = {wr.wr_id, count};
+  std::copy_n(wr.sg_list, count, receives_.elements(position).begin());
+  receives_.post();
+  return 0;
+}
+
+void QueuePair::retire(ibv_wc_opcode opcode, std::uint32_t position) {
+  if ((opcode & IBV_WC_RECV) != 0) {
+    receives_.retire(position);
+  } else {
+    sends_.retire(position);
+  }
+}
+
+}  // namespace softib
