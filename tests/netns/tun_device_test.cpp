@@ -1,0 +1,201 @@
+// TunDevice against the kernel's own TUN driver.
+#include "linux/tun_device.hpp"
+
+#include <arpa/inet.h>
+#include <linux/if.h>
+#include <linux/if_arp.h>
+#include <netlink/netlink.h>
+#include <netlink/route/link.h>
+#include <netlink/route/link/inet6.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <numeric>
+
+#include "namespace_fixture.hpp"
+#include "wire/ipv4.hpp"
+
+namespace ipoib::host {
+namespace {
+
+constexpr std::size_t kHeadroom = 4;
+
+using Socket = std::unique_ptr<nl_sock, decltype(&nl_socket_free)>;
+using KernelLink = std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)>;
+
+/// The kernel's own description of an interface; null when there is none.
+KernelLink kernel_link(const std::string& name) {
+  const Socket socket(nl_socket_alloc(), &nl_socket_free);
+  nl_connect(socket.get(), NETLINK_ROUTE);
+  rtnl_link* link = nullptr;
+  rtnl_link_get_kernel(socket.get(), 0, name.c_str(), &link);
+  return {link, &rtnl_link_put};
+}
+
+bool has_carrier(const std::string& name) {
+  return (rtnl_link_get_flags(kernel_link(name).get()) & IFF_LOWER_UP) != 0;
+}
+
+std::unique_ptr<TunDevice> open_tun(const std::string& name = "ib0") {
+  auto tun = TunDevice::open({.name = name});
+  EXPECT_TRUE(tun) << tun.error().message;
+  return tun ? std::move(*tun) : nullptr;
+}
+
+class TunDeviceTest : public test::NamespaceTest {};
+
+TEST_F(TunDeviceTest, MakesAnInterfaceThatIsUpWithoutCarrier) {
+  const auto tun = open_tun();
+  const auto link = kernel_link("ib0");
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(tun->name(), "ib0");
+  EXPECT_EQ(tun->interface_index(), rtnl_link_get_ifindex(link.get()));
+  EXPECT_FALSE(tun->adopted());
+  EXPECT_EQ(rtnl_link_get_arptype(link.get()), unsigned{ARPHRD_INFINIBAND});
+  EXPECT_NE(rtnl_link_get_flags(link.get()) & IFF_UP, 0U);
+  EXPECT_EQ(rtnl_link_get_txqlen(link.get()), TunOptions().queue_length);
+  EXPECT_FALSE(has_carrier("ib0"));
+}
+
+TEST_F(TunDeviceTest, KeepsTheKernelFromInventingALinkLocalAddress) {
+  const auto tun = open_tun();
+  std::uint8_t mode = 0xff;
+  ASSERT_EQ(rtnl_link_inet6_get_addr_gen_mode(kernel_link("ib0").get(), &mode), 0);
+  EXPECT_EQ(mode, rtnl_link_inet6_str2addrgenmode("none"));
+}
+
+TEST_F(TunDeviceTest, SetsCarrierAndMtu) {
+  const auto tun = open_tun();
+  EXPECT_TRUE(tun->set_carrier(true));
+  EXPECT_TRUE(has_carrier("ib0"));
+  EXPECT_TRUE(tun->set_carrier(false));
+  EXPECT_FALSE(has_carrier("ib0"));
+  EXPECT_TRUE(tun->set_mtu(4092));
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 4092U);
+  EXPECT_TRUE(tun->set_mtu(2044));
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 2044U);
+  const auto refused = tun->set_mtu(70000);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("70000"), std::string::npos);
+}
+
+TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {
+  int index = 0;
+  {
+    const auto tun = open_tun();
+    index = tun->interface_index();
+    ASSERT_TRUE(tun->set_carrier(true));
+    ip("addr add 10.9.0.1/24 dev ib0");
+  }
+  EXPECT_FALSE(has_carrier("ib0"));
+  ip("link set ib0 down");
+  const auto tun = open_tun();
+  EXPECT_TRUE(tun->adopted());
+  EXPECT_EQ(tun->interface_index(), index);
+  ip("addr show dev ib0 | grep -q 10.9.0.1/24");
+  EXPECT_EQ(rtnl_link_get_flags(kernel_link("ib0").get()) & IFF_UP, 0U)
+      << "an adopted interface is as its administrator left it";
+}
+
+TEST_F(TunDeviceTest, DisappearsAfterRemove) {
+  {
+    const auto tun = open_tun();
+    tun->remove();
+    EXPECT_NE(kernel_link("ib0"), nullptr);
+  }
+  EXPECT_EQ(kernel_link("ib0"), nullptr);
+}
+
+TEST_F(TunDeviceTest, RefusesAnInterfaceThatSomebodyHolds) {
+  const auto tun = open_tun();
+  const auto second = TunDevice::open({.name = "ib0"});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EBUSY);
+  EXPECT_NE(second.error().message.find("--name"), std::string::npos);
+}
+
+TEST_F(TunDeviceTest, RefusesAnInterfaceOfAnotherKind) {
+  const auto tun = TunDevice::open({.name = "lo"});
+  ASSERT_FALSE(tun);
+  EXPECT_EQ(tun.error().code, EINVAL);
+}
+
+TEST_F(TunDeviceTest, ReadsWhatTheHostSends) {
+  const auto tun = open_tun();
+  ASSERT_TRUE(tun->set_carrier(true));
+  ip("addr add 10.9.0.1/24 dev ib0");
+  const FileDescriptor sender(socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  inet_pton(AF_INET, "10.9.0.2", &to.sin_addr);
+  const std::string payload = "hello";
+  ASSERT_EQ(sendto(sender.get(), payload.data(), payload.size(), 0,
+                   reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+            5);
+
+  FramePool pool(2, 2048);
+  std::vector<Frame> frames;
+  // The kernel may also send IPv6 of its own, which is not what is looked for.
+  std::optional<wire::Ipv4Header> header;
+  while (!header && test::wait_readable(tun->descriptor())) {
+    frames.clear();
+    ASSERT_EQ(tun->read(pool, kHeadroom, frames, 1), 1U);
+    header = wire::Ipv4Header::parse(std::as_const(frames[0]).bytes());
+  }
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->destination.to_string(), "10.9.0.2");
+  EXPECT_EQ(frames[0].size(), 20 + 8 + payload.size());
+  EXPECT_EQ(frames[0].headroom(), kHeadroom);
+}
+
+TEST_F(TunDeviceTest, ReadsNothingWithoutAPacketOrAFrame) {
+  const auto tun = open_tun();
+  FramePool pool(1, 2048);
+  std::vector<Frame> frames;
+  const Frame taken = pool.take();
+  EXPECT_EQ(tun->read(pool, kHeadroom, frames, 4), 0U);
+  EXPECT_TRUE(frames.empty());
+}
+
+TEST_F(TunDeviceTest, WritesToTheHost) {
+  const auto tun = open_tun();
+  ASSERT_TRUE(tun->set_carrier(true));
+  ip("addr add 10.9.0.1/24 dev ib0");
+  const FileDescriptor receiver(socket(AF_INET, SOCK_DGRAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(4242);
+  inet_pton(AF_INET, "10.9.0.1", &at.sin_addr);
+  ASSERT_EQ(bind(receiver.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+
+  std::array<std::uint8_t, 32> packet{0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10,  9,   0,   2,
+                                      10,   9, 0, 1,  0, 9, 0, 0, 0,  12, 0, 0, 'p', 'i', 'n', 'g'};
+  store_be<std::uint16_t>(&packet[22], 4242);
+  store_be(&packet[10], wire::internet_checksum(ConstBytes(packet).first(20)));
+  EXPECT_TRUE(tun->write(packet));
+  ASSERT_TRUE(test::wait_readable(receiver.get()));
+  std::array<char, 16> text{};
+  EXPECT_EQ(recv(receiver.get(), text.data(), text.size(), 0), 4);
+  EXPECT_EQ(std::string(text.data(), 4), "ping");
+}
+
+TEST_F(TunDeviceTest, ReportsAWriteThatTheHostRefuses) {
+  const auto tun = open_tun();
+  ip("link set ib0 down");
+  const std::array<std::uint8_t, 20> packet{0x45, 0, 0, 20};
+  EXPECT_FALSE(tun->write(packet));
+  EXPECT_FALSE(tun->is_gone());
+}
+
+TEST_F(TunDeviceTest, NoticesThatItsInterfaceWasDeleted) {
+  const auto tun = open_tun();
+  ip("link del ib0");
+  FramePool pool(1, 2048);
+  std::vector<Frame> frames;
+  EXPECT_EQ(tun->read(pool, kHeadroom, frames, 1), 0U);
+  EXPECT_TRUE(tun->is_gone());
+}
+
+}  // namespace
+}  // namespace ipoib::host
