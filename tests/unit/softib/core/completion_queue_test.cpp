@@ -1,0 +1,128 @@
+#include "softib/core/completion_queue.hpp"
+
+#include "hca_fixture.hpp"
+
+namespace softib::test {
+namespace {
+
+class CompletionQueueTest : public testing::Test {
+ protected:
+  CompletionQueueTest() {
+    completion.opcode = IBV_WC_RECV;
+    completion.status = IBV_WC_SUCCESS;
+  }
+  CompletionQueue::Pushed push(std::uint64_t id, bool solicited = false) {
+    completion.wr_id = id;
+    return cq.push(completion, qp, 0, solicited);
+  }
+  std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
+    std::vector<ibv_wc> out(limit);
+    out.resize(static_cast<std::size_t>(cq.poll(out)));
+    std::vector<std::uint64_t> ids;
+    for (const auto& each : out) ids.push_back(each.wr_id);
+    return ids;
+  }
+  ibv_wc completion{};
+  CompletionQueue cq{3};
+  QueuePair qp{Qpn(5), {}};
+  QueuePair other{Qpn(6), {}};
+};
+using Ids = std::vector<std::uint64_t>;
+
+TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
+  for (std::uint64_t id = 0; id < 20; id += 2) {
+    EXPECT_TRUE(push(id).stored);
+    EXPECT_TRUE(push(id + 1).stored);
+    EXPECT_EQ(cq.size(), 2U);
+    EXPECT_EQ(poll_ids(1), Ids{id});
+    EXPECT_EQ(poll_ids(), Ids{id + 1});
+  }
+}
+
+TEST_F(CompletionQueueTest, OverrunIsAnErrorForGoodButWhatIsInItCanBePolled) {
+  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_TRUE(push(id).stored);
+  const auto over = push(3);
+  EXPECT_FALSE(over.stored);
+  EXPECT_TRUE(over.in_error);
+  EXPECT_EQ(poll_ids(), (Ids{0, 1, 2}));
+  std::array<ibv_wc, 1> out;
+  EXPECT_EQ(cq.poll(out), -1);
+  const auto later = push(4);
+  EXPECT_FALSE(later.stored);
+  EXPECT_FALSE(later.in_error);  // it has been told once
+}
+
+TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
+  EXPECT_FALSE(push(0).notify);
+  cq.arm(false);
+  EXPECT_TRUE(push(1).notify);
+  EXPECT_FALSE(push(2).notify);
+}
+
+TEST_F(CompletionQueueTest, WhatIsThereAlreadyIsNotNotified) {
+  push(0);
+  cq.arm(false);
+  EXPECT_EQ(poll_ids(), Ids{0});
+  EXPECT_TRUE(push(1).notify);
+}
+
+TEST_F(CompletionQueueTest, SolicitedOnlyWaitsForASolicitedOrFailedOne) {
+  cq.arm(true);
+  EXPECT_FALSE(push(0, false).notify);
+  EXPECT_TRUE(push(1, true).notify);
+  poll_ids();
+  cq.arm(true);
+  completion.status = IBV_WC_WR_FLUSH_ERR;
+  EXPECT_TRUE(push(2, false).notify);
+}
+
+TEST_F(CompletionQueueTest, AskingForSolicitedDoesNotTakeBackAskingForAny) {
+  cq.arm(false);
+  cq.arm(true);
+  EXPECT_TRUE(push(0, false).notify);
+}
+
+TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
+  push(0);
+  cq.push(completion, other, 0, false);
+  push(2);
+  cq.forget(other);
+  EXPECT_EQ(poll_ids(), (Ids{0, 2}));
+}
+
+TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInIt) {
+  push(0);
+  push(1);
+  EXPECT_EQ(poll_ids(1), Ids{0});
+  push(2);
+  push(3);
+  EXPECT_FALSE(cq.resize(2));
+  EXPECT_EQ(cq.capacity(), 3U);
+  EXPECT_TRUE(cq.resize(10));
+  EXPECT_EQ(poll_ids(), (Ids{1, 2, 3}));
+  for (std::uint64_t id = 0; id < 10; ++id) EXPECT_TRUE(push(id).stored);
+  EXPECT_FALSE(push(10).stored);
+}
+
+using CqOverrunTest = HcaTest;
+
+TEST_F(CqOverrunTest, TakesTheQueuePairsWithIt) {
+  auto config = a.config();
+  config.send_cq = *a.hca.create_completion_queue(1);
+  auto& qp = a.make_qp(IBV_QPS_RTS, config);
+  auto& bystander = a.make_qp();
+  ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
+  auto sge = a.element(0, 4);
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  EXPECT_TRUE(a.hca.events().empty());
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  EXPECT_EQ(a.async_events(), (std::vector<ibv_event_type>{IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL}));
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(bystander.state(), IBV_QPS_RTS);
+  EXPECT_EQ(a.hca.counters().cq_overruns, 1U);
+  EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);  // the receive, in the other queue
+}
+
+}  // namespace
+}  // namespace softib::test
