@@ -137,6 +137,9 @@ Result<PortSnapshot> Device::query(PKey pkey) const {
     table.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
   }
   out.partition = find_partition(table, pkey);
+  out.default_partition = find_partition(table, kDefaultPKey);
+  std::copy_if(table.begin(), table.end(), std::back_inserter(out.pkeys),
+               [](PKey key) { return key.is_valid(); });
   return out;
 }
 

@@ -32,6 +32,9 @@ struct PortSnapshot {
   std::uint32_t rate_mbps = 0;
   /// Where the asked partition is in the P_Key table; nothing when the port is not a member.
   std::optional<PKeyEntry> partition;
+  /// The same for the default partition, in which the subnet administrator is (IBA 10.9.1.2).
+  std::optional<PKeyEntry> default_partition;
+  std::vector<PKey> pkeys;  ///< the table, without its free places
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
 
