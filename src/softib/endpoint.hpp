@@ -13,7 +13,7 @@
 
 namespace softib {
 
-/// Called by the engine thread, never with a lock of the endpoint held.
+/// Called by the engine thread. It may call everything of the endpoint.
 class PacketReceiver {
  public:
   virtual ~PacketReceiver() = default;
@@ -60,7 +60,7 @@ class Endpoint : public PacketSink {
   virtual void nudge(NodeIndex node) = 0;
   /// Sets who gets packets and MADs; null for nobody. Until then they are dropped and counted.
   /// When the call returns, the engine is no longer in the receiver that was set before (unless
-  /// it is the engine that calls).
+  /// it is the engine that calls): so do not call it with a lock that the receiver takes.
   virtual void set_receiver(PacketReceiver* receiver) = 0;
   virtual void set_mad_receiver(MadReceiver* receiver) = 0;
   /// Counts for this node, as `softib show` has it.

@@ -1,9 +1,11 @@
 // Seam: how packets get from one process to the process in another place of the subnet.
-// Implemented by SocketWire; shared memory would be another one.
+// Implemented by SocketWire and SocketEngine; shared memory would be another pair.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
+#include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
 
 namespace softib {
@@ -26,7 +28,7 @@ enum class Delivery : std::uint8_t {
 /// drains, and two engines that wait for each other would wait for ever.
 enum class Patience : std::uint8_t { wait, never_wait };
 
-/// The way out. From any thread; packets to one place keep their order.
+/// The way out. From any thread; packets of one thread to one place keep their order.
 class Wire {
  public:
   virtual ~Wire() = default;
@@ -36,6 +38,20 @@ class Wire {
                            Patience patience, Delivery& why) = 0;
   /// Wakes the engine there.
   virtual void nudge(PlaceAddress to) = 0;
+};
+
+/// The way in; called by the engine thread.
+class WireReceiver {
+ public:
+  virtual ~WireReceiver() = default;
+  /// Packets, LRH to padding, from anybody; their octets are valid only during the call.
+  virtual void arrived(std::span<const ConstBytes> packets) = 0;
+  /// Octets that were no packet.
+  virtual void malformed() = 0;
+  /// After each turn of the engine, whatever woke it.
+  virtual void turned() = 0;
+  /// The engine's deadline has come.
+  virtual void deadline(ipoib::TimePoint now) = 0;
 };
 
 }  // namespace softib

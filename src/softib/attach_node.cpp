@@ -1,0 +1,31 @@
+// How a process comes to an endpoint on a node: the fabric file, then a place.
+#include <cerrno>
+#include <exception>
+#include <utility>
+
+#include "softib/live_endpoint.hpp"
+
+namespace softib {
+
+using ipoib::Error;
+using ipoib::Result;
+
+Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const SubnetFolder& folder,
+                                                        NodeIndex node) {
+  auto fabric = Fabric::open(folder.fabric());
+  if (!fabric) return fabric.error();
+  const auto record = fabric->node(node);
+  if (!record) {
+    return Error{ENODEV, "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
+  }
+  auto place = Place::take(folder, *fabric, node);
+  if (!place) return place.error();
+  try {
+    return std::unique_ptr<Endpoint>(std::make_unique<LiveEndpoint>(
+        folder, std::move(*fabric), node, record->name, std::move(*place)));
+  } catch (const std::exception& error) {
+    return Error{EMFILE, std::string("cannot start the HCA's engine: ") + error.what()};
+  }
+}
+
+}  // namespace softib

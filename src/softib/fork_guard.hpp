@@ -1,0 +1,36 @@
+// What a process that forks must not share with its child: locks that say "this process lives",
+// sockets whose end says "it died". The child has no engine thread, so it cannot use them either.
+//
+// Descriptors under guard are closed in the child, by a handler of pthread_atfork(3). (A child that
+// runs another program at once, without fork handlers, loses them by their close-on-exec flag.)
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "softib/unique_fd.hpp"
+
+namespace softib {
+
+/// Grows in the child of each fork. Who was made in another generation is dead in this process.
+[[nodiscard]] std::uint32_t fork_generation();
+
+/// Owner of a descriptor that a child does not get.
+class GuardedFd {
+ public:
+  GuardedFd() = default;
+  explicit GuardedFd(UniqueFd fd);
+  GuardedFd(GuardedFd&&) noexcept = default;
+  GuardedFd& operator=(GuardedFd&& other) noexcept;
+  ~GuardedFd() { reset(); }
+
+  [[nodiscard]] int get() const { return fd_.get(); }
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(fd_); }
+  void reset();
+
+ private:
+  UniqueFd fd_;
+  std::uint32_t generation_ = 0;
+};
+
+}  // namespace softib

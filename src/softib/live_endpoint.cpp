@@ -1,0 +1,174 @@
+#include "softib/live_endpoint.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "wire/mad.hpp"
+#include "wire/packet.hpp"
+
+namespace softib {
+
+using ipoib::wire::Bth;
+using ipoib::wire::Deth;
+using ipoib::wire::Grh;
+using ipoib::wire::Lrh;
+
+namespace {
+
+/// Where the destination queue pair of a packet stands: in the BTH, behind LRH and, if there is
+/// one, GRH. Nothing for what is no UD packet.
+std::optional<Qpn> destination_of(ConstBytes packet) {
+  const auto lrh = Lrh::parse(packet);
+  if (!lrh || lrh->next_header < Lrh::kLnhLocal) return std::nullopt;
+  const std::size_t before =
+      Lrh::kSize + (lrh->next_header == Lrh::kLnhGlobal ? Grh::kSize : std::size_t{0});
+  if (packet.size() < before + Bth::kSize + Deth::kSize) return std::nullopt;
+  const auto bth = Bth::parse(packet.subspan(before));
+  return bth ? std::optional(bth->destination) : std::nullopt;
+}
+
+PortAttributes gone(PortAttributes port) {
+  port.state = PortState::down;
+  port.lid = Lid();
+  return port;
+}
+
+}  // namespace
+
+LiveEndpoint::LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, std::string name,
+                           Place place)
+    : folder_(std::move(folder)),
+      fabric_(std::move(fabric)),
+      node_(node),
+      name_(std::move(name)),
+      place_(std::move(place)),
+      wire_(folder_, fabric_),
+      router_(folder_, fabric_, wire_, node_),
+      last_version_(fabric_.node_version(node_)),
+      last_port_(port()),
+      engine_(place_.listener(), *this) {
+  place_.occupy(fabric_);
+  // Before that, nobody would have told it of a change.
+  engine_.wake();
+}
+
+LiveEndpoint::~LiveEndpoint() {
+  if (is_dead()) return;
+  place_.leave(folder_, fabric_);
+}
+
+PortAttributes LiveEndpoint::port() const {
+  if (const auto record = fabric_.node(node_)) return record->port;
+  const std::lock_guard lock(port_mutex_);
+  return fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
+}
+
+Patience LiveEndpoint::patience() const {
+  return engine_.is_current_thread() ? Patience::never_wait : Patience::wait;
+}
+
+void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
+  if (!is_dead()) router_.send(batch, patience());
+}
+
+void LiveEndpoint::send_mad(ConstBytes packet) {
+  if (!is_dead()) router_.send_mad(packet, patience());
+}
+
+void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
+  if (!is_dead()) engine_.set_deadline(when);
+}
+
+void LiveEndpoint::nudge(NodeIndex node) {
+  if (!is_dead()) router_.nudge(node);
+}
+
+template <class Receiver>
+void LiveEndpoint::replace(Receiver*& current, Receiver* receiver) {
+  if (is_dead()) return;
+  if (engine_.is_current_thread()) {
+    current = receiver;
+    return;
+  }
+  const std::lock_guard lock(delivery_);
+  current = receiver;
+}
+
+void LiveEndpoint::set_receiver(PacketReceiver* receiver) { replace(receiver_, receiver); }
+
+void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) { replace(mad_receiver_, receiver); }
+
+void LiveEndpoint::count(PortCounter counter, std::uint64_t by) {
+  if (by != 0) fabric_.count(node_, counter, by);
+}
+
+PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_); }
+
+/// Engine: what arrives passes the port, if that is active; management packets pass in any case,
+/// their sender has asked (Router::send_mad).
+void LiveEndpoint::arrived(std::span<const ConstBytes> packets) {
+  sort(packets);
+  count(PortCounter::received_packets, packets_.size() + mads_.size());
+  std::uint64_t octets = 0;
+  for (const auto& packet : packets_) octets += packet.size();
+  for (const auto& packet : mads_) octets += packet.size();
+  count(PortCounter::received_octets, octets);
+  const std::lock_guard lock(delivery_);
+  if (!packets_.empty()) {
+    if (receiver_ != nullptr) {
+      receiver_->receive(packets_);
+    } else {
+      count(PortCounter::drop_no_receiver, packets_.size());
+    }
+  }
+  for (const auto& mad : mads_) {
+    if (mad_receiver_ != nullptr) {
+      mad_receiver_->receive_mad(mad);
+    } else {
+      count(PortCounter::drop_mad_no_agent, 1);
+    }
+  }
+}
+
+void LiveEndpoint::sort(std::span<const ConstBytes> packets) {
+  packets_.clear();
+  mads_.clear();
+  const bool active = fabric_.port_state(node_) == PortState::active;
+  for (const auto& packet : packets) {
+    const auto destination = destination_of(packet);
+    if (!destination) {
+      count(PortCounter::drop_malformed, 1);
+    } else if (*destination <= ipoib::wire::kGsiQpn) {
+      mads_.push_back(packet);
+    } else if (!active) {
+      count(PortCounter::drop_port_not_active, 1);
+    } else {
+      packets_.push_back(packet);
+    }
+  }
+}
+
+void LiveEndpoint::malformed() { count(PortCounter::drop_malformed, 1); }
+
+/// Engine: events are the difference between two readings of the port's record.
+void LiveEndpoint::turned() {
+  const std::uint32_t version = fabric_.node_version(node_);
+  if (version == last_version_) return;
+  last_version_ = version;
+  const PortAttributes now = port();
+  PortAttributes before = now;
+  {
+    const std::lock_guard lock(port_mutex_);
+    std::swap(before, last_port_);
+  }
+  if (before == now) return;
+  const std::lock_guard lock(delivery_);
+  if (receiver_ != nullptr) receiver_->port_changed(before, now);
+}
+
+void LiveEndpoint::deadline(ipoib::TimePoint now) {
+  const std::lock_guard lock(delivery_);
+  if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
+}
+
+}  // namespace softib

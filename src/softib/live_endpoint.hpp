@@ -1,0 +1,71 @@
+// The endpoint of a running process: place, wire, router and engine put together.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "softib/endpoint.hpp"
+#include "softib/fabric.hpp"
+#include "softib/place.hpp"
+#include "softib/router.hpp"
+#include "softib/socket_engine.hpp"
+#include "softib/socket_wire.hpp"
+
+namespace softib {
+
+class LiveEndpoint final : public Endpoint, private WireReceiver {
+ public:
+  /// Throws std::system_error when the system has no descriptors or threads left.
+  LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, std::string name, Place place);
+  ~LiveEndpoint() override;
+
+  [[nodiscard]] const std::string& hca_name() const override { return name_; }
+  [[nodiscard]] NodeIndex node() const override { return node_; }
+  [[nodiscard]] std::uint32_t place() const override { return place_.index(); }
+  [[nodiscard]] std::uint32_t epoch() const override { return place_.epoch(); }
+  [[nodiscard]] PortAttributes port() const override;
+  void send(std::span<const OutgoingPacket> batch) override;
+  void send_mad(ConstBytes packet) override;
+  void set_mad_deadline(ipoib::TimePoint when) override;
+  void nudge(NodeIndex node) override;
+  void set_receiver(PacketReceiver* receiver) override;
+  void set_mad_receiver(MadReceiver* receiver) override;
+  void count(PortCounter counter, std::uint64_t by) override;
+  [[nodiscard]] PortCounterValues counters() const override;
+
+ private:
+  void arrived(std::span<const ConstBytes> packets) override;
+  void malformed() override;
+  void turned() override;
+  void deadline(ipoib::TimePoint now) override;
+
+  [[nodiscard]] bool is_dead() const { return generation_ != fork_generation(); }
+  [[nodiscard]] Patience patience() const;
+  void sort(std::span<const ConstBytes> packets);
+  template <class Receiver>
+  void replace(Receiver*& current, Receiver* receiver);
+
+  SubnetFolder folder_;
+  mutable Fabric fabric_;
+  const NodeIndex node_;
+  const std::string name_;
+  Place place_;
+  const std::uint32_t generation_ = fork_generation();
+  SocketWire wire_;
+  Router router_;
+
+  mutable std::mutex port_mutex_;
+  std::uint32_t last_version_;  ///< of the engine
+  PortAttributes last_port_;
+
+  std::mutex delivery_;  ///< held by the engine while it is in a receiver
+  PacketReceiver* receiver_ = nullptr;
+  MadReceiver* mad_receiver_ = nullptr;
+  std::vector<ConstBytes> packets_;  ///< of the engine
+  std::vector<ConstBytes> mads_;
+
+  SocketEngine engine_;  ///< last: it uses all of the above
+};
+
+}  // namespace softib

@@ -1,0 +1,191 @@
+#include "softib/router.hpp"
+
+#include <array>
+
+#include "softib/core/mad_packet.hpp"
+#include "softib/mad_route.hpp"
+#include "softib/place.hpp"
+#include "softib/train.hpp"
+
+namespace softib {
+
+using ipoib::wire::MadHeader;
+
+namespace {
+
+/// Packets that are looked at together for a common destination.
+constexpr std::size_t kChunk = 64;
+
+bool is_mad(const OutgoingPacket& packet) { return packet.destination <= ipoib::wire::kGsiQpn; }
+
+/// Whether they go to the same places.
+bool alike(const OutgoingPacket& a, const OutgoingPacket& b) {
+  if (a.dlid != b.dlid || is_mad(a) != is_mad(b)) return false;
+  return ipoib::is_multicast(a.dlid) ||
+         QpnLayout::place(a.destination) == QpnLayout::place(b.destination);
+}
+
+std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
+  ipoib::ByteWriter writer(to);
+  writer.bytes({packet.header.data(), packet.header_size});
+  for (std::size_t i = 0; i < packet.piece_count; ++i) writer.bytes(packet.pieces[i]);
+  return writer.ok() ? writer.written() : 0;
+}
+
+/// Subnet management starts and ends on the node itself (IBA 14.2.2: a hop count of zero), and
+/// needs no link.
+bool is_local_smp(const MadPacket& packet, const MadHeader& header) {
+  constexpr std::size_t kHopCountOctet = 7;
+  if (header.management_class == ipoib::wire::mgmt_class::kSubnDirected) {
+    return packet.mad[kHopCountOctet] == 0;
+  }
+  return packet.dlid == packet.slid;
+}
+
+}  // namespace
+
+void Router::send(std::span<const OutgoingPacket> batch, Patience patience) {
+  if (fabric_.port_state(node_) != PortState::active) {
+    count(PortCounter::drop_port_not_active, batch.size());
+    return;
+  }
+  for (; batch.size() > kChunk; batch = batch.subspan(kChunk)) {
+    send_chunk(batch.first(kChunk), patience);
+  }
+  send_chunk(batch, patience);
+}
+
+/// Brings together what goes to one destination, in order, so that it can travel in one message.
+void Router::send_chunk(std::span<const OutgoingPacket> chunk, Patience patience) {
+  std::array<bool, kChunk> done{};
+  std::array<const OutgoingPacket*, kChunk> together;
+  for (std::size_t first = 0; first < chunk.size(); ++first) {
+    if (done[first]) continue;
+    std::size_t count = 0;
+    for (std::size_t i = first; i < chunk.size(); ++i) {
+      if (done[i] || !alike(chunk[first], chunk[i])) continue;
+      together[count++] = &chunk[i];
+      done[i] = true;
+    }
+    send_alike({together.data(), count}, patience);
+  }
+}
+
+void Router::send_alike(Packets packets, Patience patience) {
+  if (is_mad(*packets.front())) return send_mads(packets, patience);
+  std::uint64_t octets = 0;
+  for (const auto* packet : packets) octets += size_of(*packet);
+  count(PortCounter::sent_packets, packets.size());
+  count(PortCounter::sent_octets, octets);
+  if (ipoib::is_multicast(packets.front()->dlid)) {
+    multicast(packets, patience);
+  } else {
+    unicast(packets, patience);
+  }
+}
+
+void Router::unicast(Packets packets, Patience patience) {
+  const auto& first = *packets.front();
+  const auto node = fabric_.node_at(first.dlid);
+  if (!node) return count(PortCounter::drop_unknown_lid, packets.size());
+  if (fabric_.port_state(*node) != PortState::active) {
+    return count(PortCounter::drop_port_not_active, packets.size());
+  }
+  deliver({*node, QpnLayout::place(first.destination)}, packets, patience);
+}
+
+/// A queue pair may talk to the GSI of a port, as the MAD layer does.
+void Router::send_mads(Packets packets, Patience patience) {
+  for (const auto* packet : packets) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+    const std::size_t size = gather(*packet, octets);
+    if (size == 0) {
+      count(PortCounter::drop_malformed);
+    } else {
+      send_mad({octets.data(), size}, patience);
+    }
+  }
+}
+
+void Router::multicast(Packets packets, Patience patience) {
+  const auto group = fabric_.group(packets.front()->dlid);
+  if (!group || group->mgid.is_zero()) return count(PortCounter::drop_unknown_lid, packets.size());
+  for (NodeIndex node = 0; node < kMaxNodes; ++node) {
+    if (!group->receivers[node] || fabric_.port_state(node) != PortState::active) continue;
+    count(PortCounter::multicast_copies, deliver_to_all(node, packets, patience));
+  }
+}
+
+std::size_t Router::deliver_to_all(NodeIndex node, Packets packets, Patience patience) {
+  std::size_t delivered = 0;
+  for (auto places = fabric_.occupied(node); places != 0; places &= places - 1) {
+    const auto place = static_cast<std::uint32_t>(__builtin_ctzll(places));
+    delivered += deliver({node, place}, packets, patience);
+  }
+  return delivered;
+}
+
+std::size_t Router::deliver(PlaceAddress to, Packets packets, Patience patience) {
+  if ((fabric_.occupied(to.node) >> to.place & 1) == 0) {
+    count(PortCounter::drop_empty_place, packets.size());
+    return 0;
+  }
+  Delivery why = Delivery::delivered;
+  const std::size_t delivered = wire_.send(to, packets, patience, why);
+  switch (why) {
+    case Delivery::delivered:
+      break;
+    case Delivery::congested:
+      count(PortCounter::drop_congested, packets.size() - delivered);
+      break;
+    case Delivery::empty_place:
+      count(PortCounter::drop_empty_place, packets.size() - delivered);
+      clean_place(folder_, fabric_, to.node, to.place);
+      break;
+    case Delivery::lost:
+      count(PortCounter::drop_lost_peer, packets.size() - delivered);
+      clean_place(folder_, fabric_, to.node, to.place);
+      break;
+  }
+  return delivered;
+}
+
+/// A port that is not active carries subnet management only, one that is down nothing (IBA 7.2.7).
+bool Router::may_pass(NodeIndex node, bool subnet_management) const {
+  const auto state = fabric_.port_state(node);
+  return subnet_management ? state != PortState::down : state == PortState::active;
+}
+
+void Router::send_mad(ConstBytes octets, Patience patience) {
+  const auto packet = MadPacket::parse(octets);
+  const auto header = packet ? MadHeader::parse(packet->mad) : std::nullopt;
+  if (!header) return count(PortCounter::drop_malformed);
+  const bool smp = is_smp(header->management_class);
+  const bool to_subnet = smp && !header->is_response();
+  const auto node = to_subnet ? kSubnetNode : fabric_.node_at(packet->dlid);
+  if (!node) return count(PortCounter::drop_unknown_lid);
+  const bool local = smp && is_local_smp(*packet, *header);
+  if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
+    return count(PortCounter::drop_port_not_active);
+  }
+
+  OutgoingPacket outgoing;
+  outgoing.pieces[0] = octets;
+  outgoing.piece_count = 1;
+  const OutgoingPacket* const alone = &outgoing;
+  count(PortCounter::sent_packets);
+  count(PortCounter::sent_octets, octets.size());
+  if (header->is_response() && *node != kSubnetNode) {
+    deliver({*node, MadRoute::of(header->transaction_id).place}, {&alone, 1}, patience);
+  } else if (deliver_to_all(*node, {&alone, 1}, patience) == 0) {
+    count(PortCounter::drop_mad_no_agent);
+  }
+}
+
+void Router::nudge(NodeIndex node) {
+  for (auto places = fabric_.occupied(node); places != 0; places &= places - 1) {
+    wire_.nudge({node, static_cast<std::uint32_t>(__builtin_ctzll(places))});
+  }
+}
+
+}  // namespace softib

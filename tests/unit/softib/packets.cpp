@@ -1,0 +1,96 @@
+#include "packets.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+namespace softib::test {
+
+using ipoib::wire::UdPacket;
+
+namespace {
+constexpr std::array<std::uint8_t, 3> kPadding{};
+
+ConstBytes octets(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+}  // namespace
+
+TextPacket::TextPacket(Lid slid, Lid dlid, Qpn destination, std::string text)
+    : slid_(slid), dlid_(dlid), destination_(destination), text_(std::move(text)) {}
+
+OutgoingPacket TextPacket::outgoing() const {
+  UdPacket packet;
+  packet.lrh.slid = slid_;
+  packet.lrh.dlid = dlid_;
+  packet.bth.pkey = ipoib::kDefaultPKey;
+  packet.bth.destination = destination_;
+  packet.deth.source = QpnLayout::make(1, 0, 7);
+  OutgoingPacket out;
+  out.header_size = packet.emit_headers(text_.size(), out.header);
+  // Two pieces, to see that the wire gathers.
+  out.pieces[0] = octets(text_).first(text_.size() / 2);
+  out.pieces[1] = octets(text_).subspan(text_.size() / 2);
+  out.pieces[2] = ConstBytes(kPadding).first(packet.bth.pad);
+  out.piece_count = 3;
+  out.dlid = dlid_;
+  out.destination = destination_;
+  return out;
+}
+
+void send_text(Endpoint& from, Lid dlid, Qpn destination, const std::string& text) {
+  const TextPacket packet(from.port().lid, dlid, destination, text);
+  const OutgoingPacket out = packet.outgoing();
+  from.send({&out, 1});
+}
+
+void Mailbox::receive(std::span<const ConstBytes> batch) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& octets : batch) {
+    const auto packet = UdPacket::parse(octets);
+    texts_.push_back(packet ? std::string(packet->payload.begin(), packet->payload.end())
+                            : "no packet");
+  }
+  changed_.notify_all();
+}
+
+void Mailbox::port_changed(const PortAttributes& before, const PortAttributes& now) {
+  const std::lock_guard lock(mutex_);
+  changes_.emplace_back(before, now);
+  changed_.notify_all();
+}
+
+void Mailbox::receive_mad(ConstBytes packet) {
+  const std::lock_guard lock(mutex_);
+  mads_.emplace_back(packet.begin(), packet.end());
+  changed_.notify_all();
+}
+
+void Mailbox::mad_deadline(ipoib::TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  deadlines_.push_back(now);
+  changed_.notify_all();
+}
+
+template <class T>
+T Mailbox::take(std::deque<T>& from) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, kPatience, [&] { return !from.empty(); })) {
+    throw std::runtime_error("nothing came");
+  }
+  T first = std::move(from.front());
+  from.pop_front();
+  return first;
+}
+
+std::string Mailbox::next_text() { return take(texts_); }
+std::vector<std::uint8_t> Mailbox::next_mad() { return take(mads_); }
+std::pair<PortAttributes, PortAttributes> Mailbox::next_change() { return take(changes_); }
+ipoib::TimePoint Mailbox::next_deadline() { return take(deadlines_); }
+
+std::size_t Mailbox::count_until(const std::string& last) {
+  std::size_t count = 1;
+  while (next_text() != last) ++count;
+  return count;
+}
+
+}  // namespace softib::test

@@ -1,0 +1,71 @@
+// Packets to send, and a receiver that one can wait for.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "softib/endpoint.hpp"
+
+namespace softib::test {
+
+/// A packet with the text as its payload; owns the memory that `outgoing()` points to.
+class TextPacket {
+ public:
+  TextPacket(Lid slid, Lid dlid, Qpn destination, std::string text);
+  [[nodiscard]] OutgoingPacket outgoing() const;
+
+ private:
+  Lid slid_;
+  Lid dlid_;
+  Qpn destination_;
+  std::string text_;
+};
+
+/// Sends one text to a queue pair.
+void send_text(Endpoint& from, Lid dlid, Qpn destination, const std::string& text);
+
+/// Remembers what it gets. Nothing may wait longer than kPatience.
+class Mailbox : public PacketReceiver, public MadReceiver {
+ public:
+  static constexpr std::chrono::seconds kPatience{30};
+
+  void receive(std::span<const ConstBytes> batch) override;
+  void port_changed(const PortAttributes& before, const PortAttributes& now) override;
+  void receive_mad(ConstBytes packet) override;
+  void mad_deadline(ipoib::TimePoint now) override;
+
+  /// The text of the next packet; throws when none comes.
+  [[nodiscard]] std::string next_text();
+  [[nodiscard]] std::vector<std::uint8_t> next_mad();
+  [[nodiscard]] std::pair<PortAttributes, PortAttributes> next_change();
+  [[nodiscard]] ipoib::TimePoint next_deadline();
+  [[nodiscard]] std::size_t count_until(const std::string& last);
+
+ private:
+  template <class T>
+  T take(std::deque<T>& from);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> texts_;
+  std::deque<std::vector<std::uint8_t>> mads_;
+  std::deque<std::pair<PortAttributes, PortAttributes>> changes_;
+  std::deque<ipoib::TimePoint> deadlines_;
+};
+
+/// Looks at the clock only to give up: waits until a condition holds, checked again and again.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + Mailbox::kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace softib::test
