@@ -162,8 +162,8 @@ TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
     void port_changed(const PortAttributes&, const PortAttributes&) override {}
     std::mutex release;
   } stopped;
-  stopped.release.lock();
   two_->set_receiver(&stopped);
+  stopped.release.lock();
   const std::string text(4096, 'x');
   while (counted(*one_, PortCounter::drop_congested) == 0) {
     send_text(*one_, TestSubnet::lid(2), qp_of(*two_), text);

@@ -1,0 +1,82 @@
+// Packets of this process in a file that tshark reads: pcap with ERF records (link type 197), since
+// no link type of pcap says InfiniBand as well.
+//
+//   pcap record header 16 | ERF header 16 | LRH ... padding, ICRC 4, VCRC 2
+//   ERF: | timestamp 8, little-endian 32.32 s | type 8 = 21 | flags 8 | rlen 16 | - 16 | wlen 16 |
+//
+// Each batch is one write(2) to the end of the file: a process that is killed leaves a readable
+// file, and several processes may share one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ipoib/result.hpp"
+#include "softib/endpoint.hpp"
+#include "softib/unique_fd.hpp"
+
+namespace softib {
+
+/// The ERF interface number, by which tshark tells the directions apart.
+enum class Direction : std::uint8_t { sent = 0, received = 1 };
+
+class CaptureFile {
+ public:
+  using WallTime = std::chrono::system_clock::time_point;
+
+  /// Appends to a file; one that is new or empty gets its header.
+  [[nodiscard]] static ipoib::Result<CaptureFile> open(const std::string& path);
+
+  /// Adds a packet, LRH to padding, to the batch; the CRCs are computed here.
+  void add(ConstBytes packet, Direction direction, WallTime when);
+  /// Writes the batch. What the file system does not take is lost, and counted.
+  void flush();
+  [[nodiscard]] std::uint64_t lost_batches() const { return lost_; }
+
+ private:
+  explicit CaptureFile(UniqueFd file) : file_(std::move(file)) {}
+  UniqueFd file_;
+  std::vector<std::uint8_t> batch_;
+  std::uint64_t lost_ = 0;
+};
+
+/// An endpoint whose packets and MADs, sent and received, are in a capture, each once.
+class CapturingEndpoint final : public Endpoint, private PacketReceiver, private MadReceiver {
+ public:
+  CapturingEndpoint(std::unique_ptr<Endpoint> inner, CaptureFile file);
+  ~CapturingEndpoint() override;
+
+  [[nodiscard]] const std::string& hca_name() const override { return inner_->hca_name(); }
+  [[nodiscard]] NodeIndex node() const override { return inner_->node(); }
+  [[nodiscard]] std::uint32_t place() const override { return inner_->place(); }
+  [[nodiscard]] std::uint32_t epoch() const override { return inner_->epoch(); }
+  [[nodiscard]] PortAttributes port() const override { return inner_->port(); }
+  void send(std::span<const OutgoingPacket> batch) override;
+  void send_mad(ConstBytes packet) override;
+  void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
+  void nudge(NodeIndex node) override { inner_->nudge(node); }
+  void set_receiver(PacketReceiver* receiver) override;
+  void set_mad_receiver(MadReceiver* receiver) override;
+  void count(PortCounter counter, std::uint64_t by) override { inner_->count(counter, by); }
+  [[nodiscard]] PortCounterValues counters() const override { return inner_->counters(); }
+
+ private:
+  void receive(std::span<const ConstBytes> batch) override;
+  void port_changed(const PortAttributes& before, const PortAttributes& now) override;
+  void receive_mad(ConstBytes packet) override;
+  void mad_deadline(ipoib::TimePoint now) override;
+  [[nodiscard]] bool is_own(ConstBytes packet) const;
+
+  std::unique_ptr<Endpoint> inner_;
+  std::mutex mutex_;  ///< of the file
+  CaptureFile file_;
+  std::vector<std::uint8_t> gathered_;
+  PacketReceiver* receiver_ = nullptr;
+  MadReceiver* mad_receiver_ = nullptr;
+};
+
+}  // namespace softib

@@ -1,0 +1,103 @@
+// Who sends to itself sees its packet once: as sent. So a packet that comes back is left out; it is
+// known by the queue pair that it is from.
+#include "softib/capture.hpp"
+
+namespace softib {
+
+using std::chrono::system_clock;
+
+CapturingEndpoint::CapturingEndpoint(std::unique_ptr<Endpoint> inner, CaptureFile file)
+    : inner_(std::move(inner)), file_(std::move(file)) {
+  inner_->set_receiver(this);
+  inner_->set_mad_receiver(this);
+}
+
+CapturingEndpoint::~CapturingEndpoint() {
+  inner_->set_receiver(nullptr);
+  inner_->set_mad_receiver(nullptr);
+}
+
+void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = system_clock::now();
+    for (const auto& packet : batch) {
+      gathered_.assign(packet.header.begin(),
+                       packet.header.begin() + static_cast<std::ptrdiff_t>(packet.header_size));
+      for (std::size_t i = 0; i < packet.piece_count; ++i) {
+        gathered_.insert(gathered_.end(), packet.pieces[i].begin(), packet.pieces[i].end());
+      }
+      file_.add(gathered_, Direction::sent, now);
+    }
+    file_.flush();
+  }
+  inner_->send(batch);
+}
+
+void CapturingEndpoint::send_mad(ConstBytes packet) {
+  {
+    const std::lock_guard lock(mutex_);
+    file_.add(packet, Direction::sent, system_clock::now());
+    file_.flush();
+  }
+  inner_->send_mad(packet);
+}
+
+/// The engine has left the old receiver when the inner endpoint has let go of us.
+void CapturingEndpoint::set_receiver(PacketReceiver* receiver) {
+  inner_->set_receiver(nullptr);
+  receiver_ = receiver;
+  inner_->set_receiver(this);
+}
+
+void CapturingEndpoint::set_mad_receiver(MadReceiver* receiver) {
+  inner_->set_mad_receiver(nullptr);
+  mad_receiver_ = receiver;
+  inner_->set_mad_receiver(this);
+}
+
+bool CapturingEndpoint::is_own(ConstBytes octets) const {
+  const auto packet = ipoib::wire::UdPacket::parse(octets);
+  if (!packet || packet->lrh.slid != inner_->port().lid) return false;
+  return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
+         QpnLayout::place(packet->deth.source) == inner_->place();
+}
+
+void CapturingEndpoint::receive(std::span<const ConstBytes> batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = system_clock::now();
+    for (const auto& packet : batch) {
+      if (!is_own(packet)) file_.add(packet, Direction::received, now);
+    }
+    file_.flush();
+  }
+  if (receiver_ != nullptr) {
+    receiver_->receive(batch);
+  } else {
+    count(PortCounter::drop_no_receiver, batch.size());
+  }
+}
+
+void CapturingEndpoint::port_changed(const PortAttributes& before, const PortAttributes& now) {
+  if (receiver_ != nullptr) receiver_->port_changed(before, now);
+}
+
+void CapturingEndpoint::receive_mad(ConstBytes packet) {
+  {
+    const std::lock_guard lock(mutex_);
+    file_.add(packet, Direction::received, system_clock::now());
+    file_.flush();
+  }
+  if (mad_receiver_ != nullptr) {
+    mad_receiver_->receive_mad(packet);
+  } else {
+    count(PortCounter::drop_mad_no_agent, 1);
+  }
+}
+
+void CapturingEndpoint::mad_deadline(ipoib::TimePoint now) {
+  if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
+}
+
+}  // namespace softib
