@@ -56,15 +56,15 @@ class Subnet {
   [[nodiscard]] const Node* node(NodeIndex index) const;  ///< null: no such node
   /// The node with a unicast LID, whatever the state of its port.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
-  /// Who gets packets to a multicast LID: members that receive, whatever port sends.
-  [[nodiscard]] NodeSet receivers(Lid mlid) const;
+  /// Who gets packets to a multicast LID, whatever port sends; nobody when there is no such group.
+  [[nodiscard]] GroupForwarding forwarding(Lid mlid) const;
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] const std::vector<Partition>& partitions() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 
   /// A MAD for the SM's port (QP1), or a subnet management packet (QP0) for any node.
   void receive(const MadPacket& packet, ipoib::TimePoint now);
-  /// When on_time() wants to be called; kNever when nothing waits.
+  /// When on_time() wants to be called; kNever when nothing waits, the beginning of time for now.
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   void on_time(ipoib::TimePoint now);
 

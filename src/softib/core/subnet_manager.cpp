@@ -123,6 +123,7 @@ Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
   if (node == nullptr) return error;
   if (node->port.state == state) return {};
   node->port.state = state;
+  list_end_ports();
   changed_.set(index);
   return {};
 }
@@ -273,7 +274,7 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
 void SubnetManager::list_end_ports() {
   end_ports_.clear();
   for (const auto& node : nodes_) {
-    if (node) end_ports_.push_back(&*node);
+    if (node && node->port.state != PortState::down) end_ports_.push_back(&*node);
   }
   end_ports_.push_back(&switch_);
 }
@@ -305,6 +306,14 @@ PKey shared_pkey(const PortAttributes& from, const PortAttributes& to, PKey only
     if (const PKey other = find_pkey(to, key); key.admits(other)) return key;
   }
   return PKey();
+}
+
+PKey shared_pkey(const Node& from, const Node& to, PKey only) {
+  if (&from != &to) return shared_pkey(from.port, to.port, only);
+  if (only.is_valid()) return find_pkey(from.port, only);
+  const auto valid = [](PKey key) { return key.is_valid(); };
+  const auto first = std::find_if(from.port.pkeys.begin(), from.port.pkeys.end(), valid);
+  return first == from.port.pkeys.end() ? PKey() : *first;
 }
 
 }  // namespace softib

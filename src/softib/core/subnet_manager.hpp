@@ -39,7 +39,7 @@ class SubnetManager {
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
   /// The switch between them: a LID and a GUID of its own, but no node.
   [[nodiscard]] const Node& the_switch() const { return switch_; }
-  /// All ports that have a LID: the nodes in their order, then the switch.
+  /// All ports that an SM sees: the nodes whose port is not down in their order, then the switch.
   [[nodiscard]] const std::vector<const Node*>& end_ports() const { return end_ports_; }
   [[nodiscard]] const std::vector<Partition>& partitions() const { return config_.partitions; }
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
@@ -79,5 +79,7 @@ class SubnetManager {
 /// invalid key. `only`, if valid, is the one partition to look at.
 [[nodiscard]] PKey shared_pkey(const PortAttributes& from, const PortAttributes& to,
                                PKey only = PKey());
+/// The same for two ports of the subnet; a port may always talk to itself.
+[[nodiscard]] PKey shared_pkey(const Node& from, const Node& to, PKey only = PKey());
 
 }  // namespace softib

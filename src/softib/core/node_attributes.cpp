@@ -1,0 +1,98 @@
+#include "softib/core/node_attributes.hpp"
+
+#include <algorithm>
+
+namespace softib {
+
+namespace {
+
+using ipoib::wire::NodeInfo;
+using ipoib::wire::NodeRecord;
+using ipoib::wire::PortInfo;
+
+constexpr std::uint8_t kUsualSwitchPorts = 36;
+constexpr std::uint8_t kPhysicalDisabled = 3;
+constexpr std::uint8_t kPhysicalLinkUp = 5;
+constexpr std::uint8_t kPhysicalPolling = 2;
+constexpr std::uint8_t kWidths1xAnd4x = 3;
+constexpr std::uint8_t kSpeedsUpToQdr = 7;
+constexpr std::uint8_t kOneLane = 1;
+
+PortInfo link(const PortAttributes& port) {
+  PortInfo info;
+  info.link_width_enabled = info.link_width_supported = kWidths1xAnd4x;
+  info.link_width_active = port.width;
+  info.link_speed_enabled = info.link_speed_supported = kSpeedsUpToQdr;
+  info.link_speed_active = port.speed;
+  info.port_state = static_cast<std::uint8_t>(port.state);
+  info.physical_state = port.state == PortState::down ? kPhysicalDisabled : kPhysicalLinkUp;
+  info.neighbor_mtu = port.mtu;
+  info.mtu_capability = port.max_mtu;
+  info.vl_capability = kOneLane;
+  return info;
+}
+
+}  // namespace
+
+std::optional<std::uint8_t> switch_port(NodeIndex node) {
+  if (node >= kMaxSwitchPorts) return std::nullopt;
+  return static_cast<std::uint8_t>(node + 1);
+}
+
+std::uint8_t switch_port_count(const SubnetManager& manager) {
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < kMaxSwitchPorts; ++i) {
+    if (manager.node(static_cast<NodeIndex>(i)) != nullptr) last = i + 1;
+  }
+  return static_cast<std::uint8_t>(std::max<std::size_t>(last, kUsualSwitchPorts));
+}
+
+NodeInfo node_info(const SubnetManager& manager, const Node& node) {
+  const bool is_switch = &node == &manager.the_switch();
+  NodeInfo info;
+  info.type = is_switch ? NodeInfo::kSwitch : NodeInfo::kChannelAdapter;
+  info.ports = is_switch ? switch_port_count(manager) : std::uint8_t{1};
+  info.system_image_guid = info.node_guid = node.port.node_guid;
+  info.port_guid = node.port.port_guid;
+  info.partition_capacity = kPKeyTableSize;
+  info.device_id = kDeviceId;
+  info.revision = kHardwareRevision;
+  info.local_port = is_switch ? std::uint8_t{0} : std::uint8_t{1};
+  info.vendor_id = kVendorId;
+  return info;
+}
+
+std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node) {
+  static_assert(kMaxNodeName < NodeRecord::kDescriptionSize);
+  std::array<char, NodeRecord::kDescriptionSize> description{};
+  std::copy(node.name.begin(), node.name.end(), description.begin());
+  return description;
+}
+
+PortInfo port_info(const SubnetManager& manager, const Node& node) {
+  PortInfo info = link(node.port);
+  info.gid_prefix = node.port.gid_prefix;
+  info.lid = node.port.lid;
+  info.sm_lid = node.port.sm_lid;
+  info.sm_sl = node.port.sm_sl;
+  info.subnet_timeout = kSubnetTimeout;
+  info.local_port = &node == &manager.the_switch() ? std::uint8_t{0} : std::uint8_t{1};
+  const bool is_sm = &node == manager.node(SubnetManager::kSmNode);
+  info.capability_mask = kCapabilityClientReregister | (is_sm ? kCapabilityIsSm : 0);
+  return info;
+}
+
+PortInfo switch_port_info(const SubnetManager& manager, std::uint8_t port) {
+  const Node* peer = port == 0 ? nullptr : manager.node(static_cast<NodeIndex>(port - 1));
+  PortAttributes attributes = manager.the_switch().port;
+  if (peer != nullptr) attributes = peer->port;
+  if (peer == nullptr) attributes.state = PortState::down;
+  PortInfo info = link(attributes);
+  if (attributes.state == PortState::down) info.physical_state = kPhysicalPolling;
+  info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
+  info.local_port = port;
+  info.guid_capability = 0;
+  return info;
+}
+
+}  // namespace softib

@@ -1,0 +1,39 @@
+// Nodes of the emulated subnet as subnet management describes them (IBA 14.2.5): what the SMA of a
+// node answers and what the SA keeps of it are the same values.
+#pragma once
+
+#include <optional>
+
+#include "softib/core/subnet_manager.hpp"
+#include "wire/node_record.hpp"
+#include "wire/port_info.hpp"
+
+namespace softib {
+
+/// An OUI of the locally administered kind, and the one kind of device.
+inline constexpr std::uint32_t kVendorId = 0x02501b;
+inline constexpr std::uint16_t kDeviceId = 1;
+inline constexpr std::uint32_t kHardwareRevision = 0;
+/// 4.096 us * 2^18, about a second: OpenSM's default for SubnetTimeOut and packet lifetime.
+inline constexpr std::uint8_t kSubnetTimeout = 18;
+/// What a switch can have; nodes beyond it are on the subnet, but on no port that has a number.
+inline constexpr std::size_t kMaxSwitchPorts = 254;
+
+/// Bits of PortInfo:CapabilityMask.
+inline constexpr std::uint32_t kCapabilityIsSm = 1U << 1;
+inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
+
+/// The port of the switch that a node is cabled to.
+[[nodiscard]] std::optional<std::uint8_t> switch_port(NodeIndex node);
+[[nodiscard]] std::uint8_t switch_port_count(const SubnetManager& manager);
+
+[[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
+[[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(
+    const Node& node);
+/// Of port 1 of an HCA, or of port 0 of the switch.
+[[nodiscard]] ipoib::wire::PortInfo port_info(const SubnetManager& manager, const Node& node);
+/// Of an external port of the switch.
+[[nodiscard]] ipoib::wire::PortInfo switch_port_info(const SubnetManager& manager,
+                                                     std::uint8_t port);
+
+}  // namespace softib

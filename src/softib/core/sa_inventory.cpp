@@ -1,0 +1,129 @@
+#include "softib/core/sa_inventory.hpp"
+
+#include <array>
+#include <numeric>
+
+#include "softib/core/node_attributes.hpp"
+
+namespace softib {
+
+namespace {
+
+using ipoib::wire::NodeRecord;
+using ipoib::wire::PortInfo;
+using ipoib::wire::PortInfoRecord;
+
+/// NodeRecord: LID, reserved, base and class version, type, ports; system image, node and port
+/// GUID; partition capacity, device, revision, local port, vendor; description.
+constexpr std::array<std::uint16_t, 15> kNodeRecordWidths{16, 16, 8,  8,  8, 8,  64, 64,
+                                                          64, 16, 16, 32, 8, 24, 512};
+static_assert(std::accumulate(kNodeRecordWidths.begin(), kNodeRecordWidths.end(), 0U) ==
+              8 * NodeRecord::kSize);
+
+/// PortInfoRecord: LID, port, options; M_Key, GidPrefix, LID, SM LID, CapabilityMask, diagnostics,
+/// lease, local port; widths enabled, supported, active; speed supported, state; physical state,
+/// default state; protection, reserved, LMC; speed active, enabled; neighbour MTU, SM SL; VLs, init
+/// type, three limits, reply, MTU capability; stall count, head-of-queue life; VLs in use, four
+/// enforcements; three violation counts, GUIDs; re-register, reserved, SubnetTimeOut; reserved,
+/// RespTime; two error thresholds; credits, reserved, latency, CapabilityMask2; extended speeds.
+constexpr std::array<std::uint16_t, 58> kPortInfoRecordWidths{
+    16, 8,  8, 64, 64, 16, 16, 32, 16, 16, 8,  8, 8,  8,  4, 4, 4, 4, 2, 3,
+    3,  4,  4, 4,  4,  4,  4,  8,  8,  8,  4,  4, 3,  5,  4, 1, 1, 1, 1, 16,
+    16, 16, 8, 1,  2,  5,  3,  5,  4,  4,  16, 8, 24, 16, 4, 4, 3, 5};
+static_assert(std::accumulate(kPortInfoRecordWidths.begin(), kPortInfoRecordWidths.end(), 0U) ==
+              8 * PortInfoRecord::kSize);
+constexpr std::uint64_t kCapabilityMaskComponent = 1ULL << 7;
+constexpr std::size_t kCapabilityMaskOffset = 4 + 20;
+/// Attribute modifier: ports that have all bits of the given CapabilityMask (IBA 15.2.5.3).
+constexpr std::uint32_t kMatchCapabilityBits = 1U << 31;
+
+/// ClassPortInfo (IBA 13.4.8.1), 72 octets:
+/// | base 1 | class 2 | CapabilityMask 16 | CapabilityMask2 27, RespTimeValue 5 | redirect 32 |
+/// | trap 32 |; in each of the two, Q_Key and QP are the last but one and the last word.
+struct SaClassPortInfo {
+  static constexpr std::size_t kSize = 72;
+  static constexpr std::uint16_t kUdMulticast = 1U << 9;
+  static constexpr std::uint16_t kCapabilityMaskMatch = 1U << 13;
+  static constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;
+  static constexpr std::uint32_t kResponseTime = 18;  ///< 4.096 us * 2^18
+
+  void emit(ipoib::MutableBytes to) const {
+    ipoib::ByteWriter writer(to);
+    writer.u8(1);
+    writer.u8(2);
+    writer.u16(kUdMulticast | kCapabilityMaskMatch);
+    writer.u32(kSendOnlyFullMember << 5 | kResponseTime);
+    writer.zeros(16 + 4 + 2 + 2);
+    writer.u32(ipoib::wire::kGsiQpn.value());
+    writer.u32(ipoib::wire::kGsiQKey.value());
+    writer.zeros(16 + 4 + 2 + 2 + 4);
+    writer.u32(ipoib::wire::kGsiQKey.value());
+    assert(writer.ok());
+  }
+};
+
+bool may_see(const SaRequest& request, const Node& node) {
+  return &node == &request.from || shared_pkey(request.from, node).is_valid();
+}
+
+bool matches(const SaRequest& request, const PortInfoRecord& record) {
+  std::array<std::uint8_t, PortInfoRecord::kSize> octets;
+  record.emit(octets);
+  std::uint64_t mask = request.header.component_mask;
+  const bool by_bits = (request.header.mad.attribute_modifier & kMatchCapabilityBits) != 0;
+  if (by_bits && (mask & kCapabilityMaskComponent) != 0) {
+    mask &= ~kCapabilityMaskComponent;
+    const auto wanted =
+        ipoib::load_be<std::uint32_t>(request.record.data() + kCapabilityMaskOffset);
+    if ((record.info.capability_mask & wanted) != wanted) return false;
+  }
+  return components_equal(request.record, octets, mask, kPortInfoRecordWidths);
+}
+
+}  // namespace
+
+SaAnswer query_nodes(const SaRequest& request, const SubnetManager& manager) {
+  RecordTable found(NodeRecord::kSize);
+  for (const Node* node : manager.end_ports()) {
+    if (!may_see(request, *node)) continue;
+    NodeRecord record;
+    record.lid = node->port.lid;
+    record.node = node_info(manager, *node);
+    record.description = node_description(*node);
+    std::array<std::uint8_t, NodeRecord::kSize> octets;
+    record.emit(octets);
+    const bool matches =
+        components_equal(request.record, octets, request.header.component_mask, kNodeRecordWidths);
+    if (matches) found.add(ConstBytes(octets));
+  }
+  return found;
+}
+
+SaAnswer query_ports(const SaRequest& request, const SubnetManager& manager) {
+  RecordTable found(PortInfoRecord::kSize);
+  const auto consider = [&](Lid lid, const PortInfo& info) {
+    PortInfoRecord record;
+    record.lid = lid;
+    record.port = info.local_port;
+    record.info = info;
+    if (matches(request, record)) found.add(record);
+  };
+  for (const Node* node : manager.end_ports()) {
+    if (!may_see(request, *node)) continue;
+    consider(node->port.lid, port_info(manager, *node));
+    if (node != &manager.the_switch()) continue;
+    const std::uint8_t last = switch_port_count(manager);
+    for (unsigned port = 1; port <= last; ++port) {
+      consider(node->port.lid, switch_port_info(manager, static_cast<std::uint8_t>(port)));
+    }
+  }
+  return found;
+}
+
+SaAnswer query_class_port_info() {
+  RecordTable found(SaClassPortInfo::kSize);
+  found.add(SaClassPortInfo{});
+  return found;
+}
+
+}  // namespace softib

@@ -1,0 +1,201 @@
+#include "softib/core/sa_paths.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "softib/core/node_attributes.hpp"
+#include "softib/core/rates.hpp"
+#include "wire/path_record.hpp"
+
+namespace softib {
+
+namespace {
+
+using ipoib::wire::PathRecord;
+using ipoib::wire::SaStatus;
+using ipoib::wire::Selector;
+
+/// Everything about one query that does not depend on the pair of ports.
+struct Query {
+  const SaRequest& request;
+  const PathRecord& wanted;
+
+  [[nodiscard]] bool has(std::uint64_t components) const { return request.has(components); }
+};
+
+/// The MTU to give of a path that can have up to `have`; nothing if the query rules it out. "Less
+/// than" is met by giving less.
+std::optional<std::uint8_t> choose_mtu(const Query& query, std::uint8_t have) {
+  if (!query.has(PathRecord::kMtuSelector | PathRecord::kMtu)) return have;
+  const std::uint8_t wanted = query.wanted.mtu;
+  if (query.wanted.mtu_selector == Selector::less && have >= wanted) {
+    return wanted > 1 ? std::optional<std::uint8_t>(wanted - 1) : std::nullopt;
+  }
+  if (query.wanted.mtu_selector == Selector::exactly) {
+    return have >= wanted ? std::optional(wanted) : std::nullopt;
+  }
+  return mtu_satisfies(query.wanted.mtu_selector, wanted, have) ? std::optional(have)
+                                                                : std::nullopt;
+}
+
+std::optional<std::uint8_t> choose_rate(const Query& query, std::uint8_t have) {
+  if (!query.has(PathRecord::kRateSelector | PathRecord::kRate)) return have;
+  const std::uint8_t wanted = query.wanted.rate;
+  if (query.wanted.rate_selector == Selector::less && compare_rates(have, wanted) >= 0) {
+    const std::uint8_t slower = slower_rate(wanted);
+    return slower != 0 ? std::optional(slower) : std::nullopt;
+  }
+  return rate_satisfies(query.wanted.rate_selector, wanted, have) ? std::optional(have)
+                                                                  : std::nullopt;
+}
+
+std::optional<std::uint8_t> choose_lifetime(const Query& query, std::uint8_t have) {
+  if (!query.has(PathRecord::kLifetimeSelector | PathRecord::kLifetime)) return have;
+  const std::uint8_t wanted = query.wanted.lifetime;
+  switch (query.wanted.lifetime_selector) {
+    case Selector::greater:
+      return have > wanted ? std::optional(have) : std::nullopt;
+    case Selector::less:
+      if (have < wanted) return have;
+      return wanted > 1 ? std::optional<std::uint8_t>(wanted - 1) : std::nullopt;
+    case Selector::exactly:
+      return have >= wanted ? std::optional(wanted) : std::nullopt;
+    case Selector::largest:
+      return have;
+  }
+  return std::nullopt;
+}
+
+/// The one path between two ports, if the query does not rule it out.
+std::optional<PathRecord> path(const Query& query, const Node& from, const Node& to) {
+  const bool is_loopback = &from == &to;
+  const auto mtu = choose_mtu(query, std::min(from.port.mtu, to.port.mtu));
+  const std::uint8_t slower = compare_rates(port_rate(from.port), port_rate(to.port)) < 0
+                                  ? port_rate(from.port)
+                                  : port_rate(to.port);
+  const auto rate = choose_rate(query, slower);
+  // "For loopback paths, PacketLifeTime shall be zero" (IBA 15.2.5.16).
+  const auto lifetime = choose_lifetime(query, is_loopback ? std::uint8_t{0} : kSubnetTimeout);
+  const PKey only = query.has(PathRecord::kPKey) ? query.wanted.pkey : PKey();
+  const PKey shared = shared_pkey(from, to, only);
+  const bool asks_invalid = query.has(PathRecord::kPKey) && !only.is_valid();
+  if (!mtu || !rate || !lifetime || !shared.is_valid() || asks_invalid) return std::nullopt;
+
+  PathRecord record;
+  record.sgid = from.port.gid();
+  record.dgid = to.port.gid();
+  record.slid = from.port.lid;
+  record.dlid = to.port.lid;
+  record.reversible = true;
+  record.pkey = only.is_valid() ? only : shared;
+  record.sl = query.has(PathRecord::kSl) ? query.wanted.sl : ServiceLevel(0);
+  record.mtu = *mtu;
+  record.rate = *rate;
+  record.lifetime = *lifetime;
+  return record;
+}
+
+bool is_end(const Query& query, const Node& node, std::uint64_t gid_component, const Gid& gid,
+            std::uint64_t lid_component, Lid lid) {
+  if (query.has(gid_component) && node.port.gid() != gid) return false;
+  if (query.has(lid_component) && node.port.lid != lid) return false;
+  return true;
+}
+
+SaAnswer unicast_paths(const Query& query, const SubnetManager& manager) {
+  RecordTable found(PathRecord::kSize);
+  // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports, and
+  // there is one path for each.
+  const bool wants_none =
+      query.request.is_table() && query.has(PathRecord::kNumbPath) && query.wanted.numb_path == 0;
+  if (wants_none) return found;
+  const Node& requester = query.request.from;
+  for (const Node* from : manager.end_ports()) {
+    const bool is_source = is_end(query, *from, PathRecord::kSgid, query.wanted.sgid,
+                                  PathRecord::kSlid, query.wanted.slid);
+    if (!is_source || !shared_pkey(requester, *from).is_valid()) continue;
+    for (const Node* to : manager.end_ports()) {
+      const bool is_target = is_end(query, *to, PathRecord::kDgid, query.wanted.dgid,
+                                    PathRecord::kDlid, query.wanted.dlid);
+      if (!is_target || !shared_pkey(requester, *to).is_valid()) continue;
+      const auto record = path(query, *from, *to);
+      if (record) found.add(*record);
+      if (found.is_full() || (record && !query.request.is_table())) return found;
+    }
+  }
+  return found;
+}
+
+/// SGID and SLID, if given, have to name a member, and the rest has to agree with the group.
+bool group_matches(const Query& query, const SubnetManager& manager, const McGroup& group) {
+  const auto& record = group.record;
+  const PathRecord& wanted = query.wanted;
+  if (query.has(PathRecord::kDlid) && wanted.dlid != record.mlid) return false;
+  if (query.has(PathRecord::kSgid)) {
+    const auto node = manager.find(wanted.sgid.guid());
+    if (!node || !group.members.contains(*node)) return false;
+  }
+  if (query.has(PathRecord::kSlid)) {
+    const auto node = manager.node_at(wanted.slid);
+    if (!node || !group.members.contains(*node)) return false;
+  }
+  if (query.has(PathRecord::kPKey) && wanted.pkey != record.pkey) return false;
+  if (query.has(PathRecord::kSl) && wanted.sl != record.sl) return false;
+  if (query.has(PathRecord::kFlowLabel) && wanted.flow_label != record.flow_label) return false;
+  if (query.has(PathRecord::kHopLimit) && wanted.hop_limit != record.hop_limit) return false;
+  return !query.has(PathRecord::kTrafficClass) || wanted.traffic_class == record.traffic_class;
+}
+
+SaAnswer multicast_path(const Query& query, const SubnetManager& manager,
+                        const MulticastGroups& groups) {
+  RecordTable found(PathRecord::kSize);
+  const McGroup* group = groups.find(query.wanted.dgid);
+  if (group == nullptr || !group_matches(query, manager, *group)) return found;
+  PathRecord record = query.wanted;
+  record.dlid = group->record.mlid;
+  record.flow_label = group->record.flow_label;
+  record.hop_limit = group->record.hop_limit;
+  record.traffic_class = group->record.traffic_class;
+  record.reversible = false;
+  record.numb_path = 1;
+  record.pkey = group->record.pkey;
+  record.qos_class = 0;
+  record.sl = group->record.sl;
+  record.mtu_selector = record.rate_selector = record.lifetime_selector = Selector::exactly;
+  record.mtu = group->record.mtu;
+  record.rate = group->record.rate;
+  record.lifetime = group->record.lifetime;
+  found.add(record);
+  return found;
+}
+
+}  // namespace
+
+SaAnswer query_paths(const SaRequest& request, const SubnetManager& manager,
+                     const MulticastGroups& groups) {
+  const auto wanted = PathRecord::parse(request.record);
+  if (!wanted) return SaStatus::request_invalid;
+  const Query query{request, *wanted};
+  const bool bad_rate =
+      query.has(PathRecord::kRateSelector | PathRecord::kRate) && !is_rate(wanted->rate);
+  const bool bad_mtu =
+      query.has(PathRecord::kMtuSelector | PathRecord::kMtu) && !is_mtu(wanted->mtu);
+  if (bad_rate || bad_mtu) return SaStatus::request_invalid;
+  if (query.has(PathRecord::kDgid) && wanted->dgid.is_multicast()) {
+    return multicast_path(query, manager, groups);
+  }
+  // The two halves of an end have to agree (IBA 15.2.5.16).
+  const auto disagree = [&](std::uint64_t components, const Gid& gid, Lid lid) {
+    if (!query.has(components)) return false;
+    const auto by_gid = manager.find(gid.guid());
+    const auto by_lid = manager.node_at(lid);
+    return by_gid && by_lid && *by_gid != *by_lid;
+  };
+  if (disagree(PathRecord::kSgid | PathRecord::kSlid, wanted->sgid, wanted->slid) ||
+      disagree(PathRecord::kDgid | PathRecord::kDlid, wanted->dgid, wanted->dlid)) {
+    return SaStatus::request_invalid;
+  }
+  return unicast_paths(query, manager);
+}
+
+}  // namespace softib
