@@ -1,0 +1,125 @@
+// Packets of any kind into an HCA with several queue pairs: nothing but what was posted is written,
+// and each posted receive completes at most once.
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+#include "softib/core/hca.hpp"
+
+namespace {
+
+using namespace softib;
+
+constexpr std::size_t kBuffer = 256;
+constexpr std::size_t kReceives = 4;
+constexpr std::uint8_t kUntouched = 0x5a;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+PortAttributes make_port() {
+  PortAttributes port;
+  port.port_guid = Guid(0x0002c90000000005);
+  port.lid = Lid(5);
+  port.state = PortState::active;
+  port.pkeys[0] = ipoib::kDefaultPKey;
+  port.pkeys[1] = PKey(0x0012);
+  return port;
+}
+
+class Target {
+ public:
+  Target() {
+    for (std::uint16_t i = 0; i < 3; ++i) add_queue_pair(i % 2);
+    const auto group = *Gid::parse("ff12:401b:ffff::ffff:ffff");
+    require(hca_.attach(*qps_[0], group, Lid(0xc000)).has_value());
+    require(hca_.attach(*qps_[1], group, Lid(0xc000)).has_value());
+  }
+
+  /// Takes a packet as it comes, or with the fields mended that would keep it from getting far.
+  void feed(std::span<const std::uint8_t> data) {
+    if (data.empty()) return;
+    std::vector<std::uint8_t> packet(data.begin() + 1, data.end());
+    if ((data[0] & 1) != 0) mend(packet, data[0]);
+    hca_.receive(packet);
+    std::array<ibv_wc, 16> wc;
+    const int count = cq_->poll(wc);
+    require(count >= 0 && completed_ + static_cast<std::size_t>(count) <= posted_);
+    completed_ += static_cast<std::size_t>(count);
+    require(guard_.front() == kUntouched && guard_.back() == kUntouched);
+    hca_.clear_events();
+  }
+
+ private:
+  void add_queue_pair(std::uint16_t pkey_index) {
+    auto& qp = **hca_.create_queue_pair(
+        {.pd = pd_, .send_cq = cq_, .receive_cq = cq_, .cap = {1, kReceives, 1, 2, 0}});
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.pkey_index = pkey_index;
+    attr.qkey = 0x0b1b;
+    attr.qp_state = IBV_QPS_INIT;
+    require(hca_.modify(qp, attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY)
+                .has_value());
+    attr.qp_state = IBV_QPS_RTR;
+    require(hca_.modify(qp, attr, IBV_QP_STATE).has_value());
+    for (std::size_t i = 0; i < kReceives; ++i) {
+      std::array<ibv_sge, 2> sges{ibv_sge{address(1), 41, region_.key},
+                                  ibv_sge{address(64), kBuffer - 64, region_.key}};
+      ibv_recv_wr wr{i, nullptr, sges.data(), 2};
+      ibv_recv_wr* bad = nullptr;
+      require(hca_.post_receive(qp, &wr, &bad) == 0);
+      ++posted_;
+    }
+    qps_.push_back(&qp);
+  }
+  [[nodiscard]] std::uint64_t address(std::size_t offset) const {
+    return std::bit_cast<std::uint64_t>(guard_.data() + offset);
+  }
+  void mend(std::vector<std::uint8_t>& packet, std::uint8_t how) const {
+    if (packet.size() < 28) return;
+    packet.resize(packet.size() / 4 * 4);
+    ipoib::store_be(&packet[4], static_cast<std::uint16_t>((packet.size() + 4) / 4));
+    ipoib::store_be<std::uint16_t>(&packet[2], (how & 2) != 0 ? 0xc000 : 5);
+    const bool global = (packet[1] & 3) == ipoib::wire::Lrh::kLnhGlobal;
+    const std::size_t bth = global ? 48 : 8;
+    if (packet.size() < bth + 20) return;
+    if (global) {
+      packet[8] = 0x60;
+      packet[14] = ipoib::wire::Grh::kNextHeaderIba;
+      ipoib::store_be(&packet[12], static_cast<std::uint16_t>(packet.size() - 48 + 4));
+    }
+    packet[bth] = (how & 4) != 0 ? 0x64 : 0x65;
+    ipoib::store_be<std::uint16_t>(&packet[bth + 2], 0xffff);
+    const auto qpn = (how & 2) != 0 ? ipoib::kMulticastQpn : qps_[how / 64 % qps_.size()]->number();
+    ipoib::store_be<std::uint32_t, 3>(&packet[bth + 5], qpn.value());
+    ipoib::store_be<std::uint32_t>(&packet[bth + 12], 0x0b1b);
+  }
+
+  Hca hca_{1, 0, make_port()};
+  ProtectionDomain* pd_ = *hca_.create_protection_domain();
+  CompletionQueue* cq_ = *hca_.create_completion_queue(64);
+  std::vector<std::uint8_t> guard_ = std::vector<std::uint8_t>(kBuffer + 1, kUntouched);
+  MemoryRegion region_ = *hca_.register_memory(*pd_, guard_.data() + 1, kBuffer - 1, address(1),
+                                               IBV_ACCESS_LOCAL_WRITE);
+  std::vector<QueuePair*> qps_;
+  std::size_t posted_ = 0;
+  std::size_t completed_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Target target;
+  // Several packets in one input, each after its length.
+  ipoib::ByteReader reader({data, size});
+  while (reader.left() > 1) {
+    const std::size_t length = reader.u16();
+    target.feed(reader.take(std::min(length, reader.left())));
+  }
+  return 0;
+}
