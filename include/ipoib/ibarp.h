@@ -7,9 +7,10 @@
  *   -ENOENT      no such entry            -EPERM     only root may change
  *   -EEXIST      there is one already     -EINVAL    an argument, or what the daemon did not accept
  *   -ENODEV      no ipoibd has this interface in this network namespace
- *   -ETIMEDOUT   no answer in time        -EPIPE, -ECONNRESET, ...  the daemon has gone away
+ *   -EACCES      its socket belongs to neither root nor this user, and is not to be believed
+ *   -ETIMEDOUT   no answer in time        -EPIPE     the daemon has gone away
  *   -EPROTO      an answer that is none
- * After the last two lines the handle is of no more use but for ibarp_close().
+ * After the last two lines the next call connects anew: a handle outlives the daemon.
  *
  * Threads: a handle may be used by one thread at a time; different handles are independent. No
  * function raises a signal or keeps a pointer to an argument. File descriptors are close-on-exec.
@@ -131,7 +132,7 @@ typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
 /* Calls back for each interface that an ipoibd has in this network namespace, in order of name. */
 IBARP_API int ibarp_interfaces(ibarp_interface_fn* each, void* data);
 
-/* Connects. *handle is NULL on failure. */
+/* Connects to the ipoibd of that interface. *handle is NULL on failure. */
 IBARP_API int ibarp_open(const char* interface, struct ibarp** handle);
 /* NULL is allowed. */
 IBARP_API void ibarp_close(struct ibarp* handle);

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "as_nobody.hpp"
 #include "line_client.hpp"
 #include "running_server.hpp"
 
@@ -22,24 +23,6 @@ const IpAddress kAddress = Ipv4Address(0x0a2c0002);
 const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(1))};
 const Request kSet = InterfaceRequest(SetRequest{SetRequest::Mode::add, kAddress, kHardware});
 const Request kInfo = InterfaceRequest(InfoRequest{});
-
-/// Makes the calling thread somebody else for as long as it lives; only root can.
-class AsNobody {
- public:
-  AsNobody() : ok_(seteuid(65534) == 0) {}
-  AsNobody(const AsNobody&) = delete;
-  AsNobody& operator=(const AsNobody&) = delete;
-  ~AsNobody() {
-    if (ok_) (void)!seteuid(0);
-  }
-  [[nodiscard]] bool ok() const { return ok_; }
-
- private:
-  bool ok_;
-};
-
-#define REQUIRE_ROOT() \
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, who alone may change entries"
 
 TEST(Server, AnswersOneRequestAfterTheOther) {
   RunningServer server;

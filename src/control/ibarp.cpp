@@ -1,0 +1,283 @@
+// libibarp: the functions of ibarp.h. Each builds one request, asks, and hands out the reply; an
+// answer's type belongs to its request, so std::get cannot fail.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "control/connection.hpp"
+#include "control/ibarp_values.hpp"
+
+using namespace ipoib;           // NOLINT: the C functions live outside
+using namespace ipoib::control;  // NOLINT
+
+struct ibarp {
+  Connection connection;
+  std::string error;
+};
+
+namespace {
+
+constexpr const char* kNoMemory = "out of memory";
+
+int refuse(ibarp* handle, const Error& error) {
+  handle->error = error.message;
+  return error.code == 0 ? -EIO : -error.code;
+}
+
+int invalid(ibarp* handle, const char* what) { return refuse(handle, Error{EINVAL, what}); }
+
+/// Runs the body of a function on a handle.
+template <class Call>
+int with(ibarp* handle, Call call) noexcept {
+  if (handle == nullptr) return -EINVAL;
+  handle->error.clear();
+  const int result = guarded(call);
+  if (result == -ENOMEM) guarded([&] { return refuse(handle, Error{ENOMEM, kNoMemory}); });
+  return result;
+}
+
+/// Asks, and hands a good answer of the given type to `use`.
+template <class T, class Use>
+int ask(ibarp* handle, const Request& request, Use use) {
+  const Response response = handle->connection.ask(request);
+  if (response.has_error()) return refuse(handle, response.error());
+  return use(std::get<T>(*response));
+}
+
+/// Calls back with each value as a structure, until one call returns other than 0.
+template <class T, class Function>
+int each_of(const std::vector<T>& values, Function* each, void* data) {
+  for (const T& value : values) {
+    const auto out = to_c(value);
+    if (const int stop = each(&out, data); stop != 0) return stop;
+  }
+  return 0;
+}
+
+int one_address(ibarp* handle, const ibarp_address* address, IpAddress& out) {
+  const auto value = address == nullptr ? std::nullopt : from_c(*address);
+  if (!value) return invalid(handle, "an address is of the family AF_INET or AF_INET6");
+  out = *value;
+  return 0;
+}
+
+struct ThreadLine {
+  std::string thread;
+  TraceLine line;
+};
+
+/// All records of all rings that there were when each ring was first asked for: a busy thread adds
+/// to its ring faster than it can be read.
+Result<std::vector<ThreadLine>> read_trace(Connection& connection) {
+  std::vector<ThreadLine> out;
+  std::uint32_t rings = 1;
+  for (TraceRequest request; request.ring < rings; request = {request.ring + 1, 0}) {
+    std::optional<std::uint64_t> end;
+    do {
+      Response response = connection.ask(request);
+      // A program without any thread to trace has no ring 0.
+      if (response.has_error() && response.error().code == EINVAL && request.ring == 0) return out;
+      if (response.has_error()) return response.error();
+      auto& page = std::get<TracePage>(*response);
+      if (!end) end = page.end;
+      rings = page.rings;
+      request.from = std::max(page.next, request.from + 1);
+      for (TraceLine& line : page.lines) {
+        if (line.sequence < *end) out.push_back({page.thread, std::move(line)});
+      }
+    } while (request.from < *end);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.line.when < b.line.when; });
+  return out;
+}
+
+}  // namespace
+
+extern "C" {
+
+int ibarp_interfaces(ibarp_interface_fn* each, void* data) {
+  return guarded([&] {
+    std::ifstream file("/proc/net/unix");
+    if (!file) return -errno;
+    std::ostringstream text;
+    text << file.rdbuf();
+    for (const std::string& name : interfaces_in(text.str())) {
+      if (const int stop = each(name.c_str(), data); stop != 0) return stop;
+    }
+    return 0;
+  });
+}
+
+int ibarp_open(const char* interface, ibarp** handle) {
+  if (handle == nullptr) return -EINVAL;
+  *handle = nullptr;
+  if (interface == nullptr) return -EINVAL;
+  return guarded([&] {
+    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}});
+    if (const auto opened = made->connection.open(); opened.has_error()) {
+      return -opened.error().code;
+    }
+    *handle = made.release();
+    return 0;
+  });
+}
+
+void ibarp_close(ibarp* handle) { delete handle; }
+
+void ibarp_set_timeout(ibarp* handle, int milliseconds) {
+  handle->connection.set_timeout(std::chrono::milliseconds(milliseconds));
+}
+
+const char* ibarp_error(const ibarp* handle) {
+  return handle == nullptr ? "no handle" : handle->error.c_str();
+}
+
+const char* ibarp_strerror(int error) {
+  switch (error) {
+    case 0:
+      return "success";
+    case -ENOENT:
+      return "no such entry";
+    case -EEXIST:
+      return "there is an entry already";
+    case -EPERM:
+      return "only root may change anything";
+    case -ENODEV:
+      return "no ipoibd runs this interface in this network namespace";
+    case -EACCES:
+      return "the interface's control socket belongs to another user";
+    case -ETIMEDOUT:
+      return "ipoibd does not answer";
+    case -EPIPE:
+      return "ipoibd has gone away";
+    case -EPROTO:
+      return "the answer of ipoibd is not understood";
+    default:
+      break;
+  }
+  const char* const text = strerrordesc_np(-error);
+  return text == nullptr ? "unknown error" : text;
+}
+
+int ibarp_get(ibarp* handle, const ibarp_address* address, ibarp_entry* entry) {
+  return with(handle, [&] {
+    GetRequest request;
+    if (const int bad = one_address(handle, address, request.address); bad != 0) return bad;
+    return ask<Entry>(handle, InterfaceRequest(request), [&](const Entry& found) {
+      return give(to_c(found), entry) ? 0 : invalid(handle, "entry->size is not set");
+    });
+  });
+}
+
+int ibarp_set(ibarp* handle, const ibarp_address* address, const ibarp_hardware* hardware,
+              ibarp_set_mode mode) {
+  return with(handle, [&] {
+    SetRequest request;
+    if (const int bad = one_address(handle, address, request.address); bad != 0) return bad;
+    const auto to = hardware == nullptr ? std::nullopt : from_c(*hardware);
+    if (!to) return invalid(handle, "a queue pair number has 24 bits");
+    request.hardware = *to;
+    switch (mode) {
+      case IBARP_ADD:
+        request.mode = SetRequest::Mode::add;
+        break;
+      case IBARP_CHANGE:
+        request.mode = SetRequest::Mode::change;
+        break;
+      case IBARP_REPLACE:
+        request.mode = SetRequest::Mode::replace;
+        break;
+      default:
+        return invalid(handle, "no such mode");
+    }
+    return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });
+  });
+}
+
+int ibarp_delete(ibarp* handle, const ibarp_address* address) {
+  return with(handle, [&] {
+    DeleteRequest request;
+    if (const int bad = one_address(handle, address, request.address); bad != 0) return bad;
+    return ask<Done>(handle, InterfaceRequest(request), [](const Done&) { return 0; });
+  });
+}
+
+int ibarp_list(ibarp* handle, ibarp_entry_fn* each, void* data) {
+  return with(handle, [&] {
+    ListRequest request;
+    for (bool more = true; more;) {
+      const int stop =
+          ask<EntryPage>(handle, InterfaceRequest(request), [&](const EntryPage& page) {
+            more = page.next.has_value();
+            request.cursor = page.next.value_or(0);
+            return each_of(page.entries, each, data);
+          });
+      if (stop != 0) return stop;
+    }
+    return 0;
+  });
+}
+
+int ibarp_flush(ibarp* handle, std::uint64_t* deleted) {
+  return with(handle, [&] {
+    return ask<Flushed>(handle, InterfaceRequest(FlushRequest{}), [&](const Flushed& flushed) {
+      if (deleted != nullptr) *deleted = flushed.entries;
+      return 0;
+    });
+  });
+}
+
+int ibarp_get_info(ibarp* handle, ibarp_info* info) {
+  return with(handle, [&] {
+    return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}), [&](const auto& found) {
+      return give(to_c(found), info) ? 0 : invalid(handle, "info->size is not set");
+    });
+  });
+}
+
+int ibarp_groups(ibarp* handle, ibarp_group_fn* each, void* data) {
+  return with(handle, [&] {
+    return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}),
+                              [&](const auto& found) { return each_of(found.groups, each, data); });
+  });
+}
+
+int ibarp_stats(ibarp* handle, ibarp_counter_fn* each, void* data) {
+  return with(handle, [&] {
+    return ask<std::vector<Counter>>(handle, InterfaceRequest(StatsRequest{}),
+                                     [&](const auto& all) { return each_of(all, each, data); });
+  });
+}
+
+int ibarp_log_levels(ibarp* handle, ibarp_log_fn* each, void* data) {
+  return with(handle, [&] {
+    return ask<std::vector<ModuleLevel>>(handle, LogRequest{},
+                                         [&](const auto& all) { return each_of(all, each, data); });
+  });
+}
+
+int ibarp_set_log_level(ibarp* handle, const char* module, const char* level) {
+  return with(handle, [&] {
+    if (module == nullptr || level == nullptr) return invalid(handle, "no module or no level");
+    return ask<std::vector<ModuleLevel>>(handle, LogRequest{{{module, level}}},
+                                         [](const auto&) { return 0; });
+  });
+}
+
+int ibarp_trace(ibarp* handle, ibarp_trace_fn* each, void* data) {
+  return with(handle, [&] {
+    const auto lines = read_trace(handle->connection);
+    if (lines.has_error()) return refuse(handle, lines.error());
+    for (const auto& [thread, line] : *lines) {
+      const ibarp_trace_record record = to_c(thread, line);
+      if (const int stop = each(&record, data); stop != 0) return stop;
+    }
+    return 0;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,123 @@
+// libibarp: addresses as text and back.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "control/ibarp_values.hpp"
+
+namespace ipoib::control {
+
+namespace {
+
+/// "QPN@GID", the QPN in decimal or, with 0x, in hexadecimal.
+std::optional<HwAddress> parse_short_form(std::string_view text) {
+  const auto at = text.find('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto gid = Gid::parse(text.substr(at + 1));
+  std::string_view number = text.substr(0, at);
+  int base = 10;
+  if (number.size() > 2 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')) {
+    number.remove_prefix(2);
+    base = 16;
+  }
+  std::uint32_t qpn = 0;
+  const auto* const end = number.data() + number.size();
+  const auto [stop, error] = std::from_chars(number.data(), end, qpn, base);
+  if (!gid || error != std::errc() || stop != end || qpn > kMulticastQpn.value()) {
+    return std::nullopt;
+  }
+  return HwAddress{0, Qpn(qpn), *gid};
+}
+
+}  // namespace
+
+std::optional<IpAddress> from_c(const ibarp_address& address) {
+  if (address.family == AF_INET) {
+    Ipv4Address::Bytes bytes;
+    std::copy_n(address.bytes, bytes.size(), bytes.begin());
+    return Ipv4Address(bytes);
+  }
+  if (address.family == AF_INET6) {
+    Ipv6Address::Bytes bytes;
+    std::copy_n(address.bytes, bytes.size(), bytes.begin());
+    return Ipv6Address(bytes);
+  }
+  return std::nullopt;
+}
+
+ibarp_address to_c(const IpAddress& address) {
+  ibarp_address out{};
+  out.family = std::holds_alternative<Ipv4Address>(address) ? AF_INET : AF_INET6;
+  std::visit(
+      [&out](const auto& any) { std::copy_n(any.bytes().begin(), any.bytes().size(), out.bytes); },
+      address);
+  return out;
+}
+
+std::optional<HwAddress> from_c(const ibarp_hardware& hardware) {
+  if (hardware.qpn > kMulticastQpn.value()) return std::nullopt;
+  Gid::Bytes gid;
+  std::copy_n(hardware.gid, gid.size(), gid.begin());
+  return HwAddress{hardware.flags, Qpn(hardware.qpn), Gid(gid)};
+}
+
+ibarp_hardware to_c(const HwAddress& hardware) {
+  ibarp_hardware out{};
+  out.flags = hardware.flags;
+  out.qpn = hardware.qpn.value();
+  std::copy_n(hardware.gid.bytes().begin(), Gid::kSize, out.gid);
+  return out;
+}
+
+}  // namespace ipoib::control
+
+using namespace ipoib;           // NOLINT: the C functions live outside
+using namespace ipoib::control;  // NOLINT
+
+extern "C" {
+
+int ibarp_parse_address(const char* text, ibarp_address* address) {
+  return guarded([&] {
+    const auto value = text == nullptr ? std::nullopt : parse_ip_address(text);
+    if (!value || address == nullptr) return -EINVAL;
+    *address = to_c(*value);
+    return 0;
+  });
+}
+
+int ibarp_parse_hardware(const char* text, ibarp_hardware* hardware) {
+  return guarded([&] {
+    if (text == nullptr || hardware == nullptr) return -EINVAL;
+    auto value = HwAddress::parse(text);
+    if (!value) value = parse_short_form(text);
+    if (!value) return -EINVAL;
+    *hardware = to_c(*value);
+    return 0;
+  });
+}
+
+const char* ibarp_format_address(const ibarp_address* address, char text[IBARP_ADDRESS_TEXT]) {
+  text[0] = '\0';
+  guarded([&] {
+    if (const auto value = from_c(*address)) copy_text(to_string(*value), text, IBARP_ADDRESS_TEXT);
+    return 0;
+  });
+  return text;
+}
+
+const char* ibarp_format_hardware(const ibarp_hardware* hardware, char text[IBARP_HARDWARE_TEXT]) {
+  text[0] = '\0';
+  guarded([&] {
+    if (const auto value = from_c(*hardware)) {
+      copy_text(value->to_string(), text, IBARP_HARDWARE_TEXT);
+    }
+    return 0;
+  });
+  return text;
+}
+
+}  // extern "C"

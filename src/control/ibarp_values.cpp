@@ -1,0 +1,102 @@
+// libibarp: values into the structures of ibarp.h.
+#include "control/ibarp_values.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace ipoib::control {
+
+namespace {
+
+template <std::size_t Size>
+void set(char (&to)[Size], const std::string& from) {
+  copy_text(from, to, Size);
+}
+
+}  // namespace
+
+void copy_text(const std::string& from, char* to, std::size_t size) {
+  const std::size_t length = std::min(from.size(), size - 1);
+  std::copy_n(from.data(), length, to);
+  to[length] = '\0';
+}
+
+ibarp_entry to_c(const Entry& entry) {
+  ibarp_entry out{};
+  out.size = sizeof(out);
+  out.address = to_c(entry.address);
+  set(out.state, entry.state);
+  if (entry.hardware) {
+    out.flags |= IBARP_HAS_HARDWARE;
+    out.hardware = to_c(*entry.hardware);
+  }
+  if (entry.path) {
+    out.flags |= IBARP_HAS_PATH;
+    out.dlid = entry.path->dlid.value();
+    out.sl = entry.path->sl.value();
+    out.path_mtu = entry.path->mtu;
+    out.rate_mbps = entry.path->rate_mbps;
+  }
+  out.idle_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(entry.idle).count());
+  out.references = entry.references;
+  out.waiting = entry.waiting;
+  return out;
+}
+
+ibarp_info to_c(const InterfaceInfo& info) {
+  ibarp_info out{};
+  out.size = sizeof(out);
+  set(out.interface, info.interface);
+  set(out.device, info.device);
+  out.port = info.port;
+  out.pkey = info.pkey.value();
+  out.lid = info.lid.value();
+  out.qkey = info.qkey.value();
+  out.hardware = to_c(HwAddress{0, info.qpn, info.gid});
+  out.mtu = info.mtu;
+  set(out.state, info.state);
+  set(out.waiting_for, info.waiting_for);
+  set(out.version, info.version);
+  out.pid = info.pid;
+  return out;
+}
+
+ibarp_group to_c(const Group& group) {
+  ibarp_group out{};
+  out.size = sizeof(out);
+  std::copy_n(group.mgid.bytes().begin(), Gid::kSize, out.mgid);
+  out.mlid = group.mlid.value();
+  set(out.membership, group.membership);
+  return out;
+}
+
+ibarp_counter to_c(const Counter& counter) {
+  ibarp_counter out{};
+  out.size = sizeof(out);
+  set(out.name, counter.name);
+  out.value = counter.value;
+  out.is_drop = counter.is_drop ? 1 : 0;
+  return out;
+}
+
+ibarp_log_level to_c(const ModuleLevel& level) {
+  ibarp_log_level out{};
+  out.size = sizeof(out);
+  set(out.module, level.module);
+  set(out.level, level.level);
+  return out;
+}
+
+ibarp_trace_record to_c(const std::string& thread, const TraceLine& line) {
+  ibarp_trace_record out{};
+  out.size = sizeof(out);
+  set(out.thread, thread);
+  set(out.keyword, line.keyword);
+  out.when_ns = line.when.time_since_epoch().count();
+  out.first = line.first;
+  out.second = line.second;
+  return out;
+}
+
+}  // namespace ipoib::control

@@ -1,0 +1,56 @@
+// libibarp: the structures of ibarp.h from values and back, and the rules of its C boundary.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "control/values.hpp"
+#include "ipoib/ibarp.h"
+
+namespace ipoib::control {
+
+/// Runs `call`, which returns what the C function returns; no exception leaves.
+template <class Call>
+int guarded(Call call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return -ENOMEM;
+  } catch (const std::exception&) {
+    return -EIO;
+  }
+}
+
+/// Nothing for an unknown family, or a QPN of more than 24 bits.
+[[nodiscard]] std::optional<IpAddress> from_c(const ibarp_address& address);
+[[nodiscard]] std::optional<HwAddress> from_c(const ibarp_hardware& hardware);
+[[nodiscard]] ibarp_address to_c(const IpAddress& address);
+[[nodiscard]] ibarp_hardware to_c(const HwAddress& hardware);
+
+/// As much of a text as fits with its 0.
+void copy_text(const std::string& from, char* to, std::size_t size);
+
+/// With `size` set to that of this library; texts that are too long are cut off.
+[[nodiscard]] ibarp_entry to_c(const Entry& entry);
+[[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
+[[nodiscard]] ibarp_group to_c(const Group& group);
+[[nodiscard]] ibarp_counter to_c(const Counter& counter);
+[[nodiscard]] ibarp_log_level to_c(const ModuleLevel& level);
+[[nodiscard]] ibarp_trace_record to_c(const std::string& thread, const TraceLine& line);
+
+/// Gives a structure to a caller whose own may be longer or shorter: as much as both know, and the
+/// size of that. False when the caller's is shorter than any version ever was.
+template <class Struct>
+[[nodiscard]] bool give(Struct value, Struct* to, std::size_t first_version_size = sizeof(Struct)) {
+  if (to == nullptr || to->size < first_version_size) return false;
+  value.size = to->size < sizeof(Struct) ? to->size : sizeof(Struct);
+  std::memcpy(static_cast<void*>(to), &value, value.size);
+  return true;
+}
+
+}  // namespace ipoib::control

@@ -1,0 +1,324 @@
+#include "ipoib/ibarp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "as_nobody.hpp"
+#include "ibarp_in_c.h"
+#include "line_client.hpp"
+#include "running_server.hpp"
+
+namespace ipoib::control {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::StrEq;
+
+/// An open handle.
+class Handle {
+ public:
+  explicit Handle(const std::string& interface)
+      : result_(ibarp_open(interface.c_str(), &handle_)) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { ibarp_close(handle_); }
+  [[nodiscard]] ibarp* get() const { return handle_; }
+  [[nodiscard]] int result() const { return result_; }
+
+ private:
+  ibarp* handle_ = nullptr;
+  int result_;
+};
+
+int info_of(ibarp* handle) {
+  ibarp_info info{};
+  info.size = sizeof(info);
+  return ibarp_get_info(handle, &info);
+}
+
+void put(RunningServer& server, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Entry entry;
+    entry.address = Ipv4Address(0x0a000000 + i);
+    entry.state = "reachable";
+    server.handler.put(entry);
+  }
+}
+
+TEST(Ibarp, IsUsableFromC) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  server.trace.add("ib0").record("turn", TimePoint{}, 1, 2);
+  InterfaceInfo& info = server.handler.info;
+  info.pkey = kDefaultPKey;
+  info.qpn = Qpn(0x401);
+  info.state = "up";
+  info.groups = {{Gid{}, Lid(0xc000), "full"}};
+  EXPECT_EQ(ibarp_in_c(server.name().c_str()), 0) << "the line of ibarp_in_c.c that failed";
+}
+
+TEST(Ibarp, GivesAllOfAnEntry) {
+  RunningServer server;
+  Entry entry;
+  entry.address = *parse_ip_address("2001:db8::2");
+  entry.state = "probing";
+  entry.hardware = HwAddress{0x80, Qpn(0xabcdef), *Gid::parse("fe80::1")};
+  entry.path = Path{Lid(0x12), ServiceLevel(3), 2048, 40'000};
+  entry.idle = std::chrono::seconds(90);
+  entry.references = 4;
+  entry.waiting = 5;
+  server.handler.put(entry);
+  const Handle handle(server.name());
+  ibarp_address address{};
+  ASSERT_EQ(ibarp_parse_address("2001:db8::2", &address), 0);
+  ibarp_entry found{};
+  found.size = sizeof(found);
+  ASSERT_EQ(ibarp_get(handle.get(), &address, &found), 0) << ibarp_error(handle.get());
+  EXPECT_EQ(found.address.family, AF_INET6);
+  EXPECT_STREQ(found.state, "probing");
+  EXPECT_EQ(found.flags, IBARP_HAS_HARDWARE | IBARP_HAS_PATH);
+  EXPECT_EQ(found.hardware.flags, 0x80);
+  EXPECT_EQ(found.hardware.qpn, 0xabcdefU);
+  EXPECT_EQ(found.dlid, 0x12);
+  EXPECT_EQ(found.sl, 3);
+  EXPECT_EQ(found.path_mtu, 2048U);
+  EXPECT_EQ(found.rate_mbps, 40'000U);
+  EXPECT_EQ(found.idle_ms, 90'000U);
+  EXPECT_EQ(found.references, 4U);
+  EXPECT_EQ(found.waiting, 5U);
+}
+
+TEST(Ibarp, ListsManyEntries) {
+  constexpr std::uint32_t kEntries = 10'000;
+  RunningServer server;
+  put(server, kEntries);
+  const Handle handle(server.name());
+  std::set<std::string> seen;
+  const auto each = [](const ibarp_entry* entry, void* data) {
+    std::array<char, IBARP_ADDRESS_TEXT> text{};
+    static_cast<std::set<std::string>*>(data)->insert(
+        ibarp_format_address(&entry->address, text.data()));
+    return 0;
+  };
+  ASSERT_EQ(ibarp_list(handle.get(), each, &seen), 0);
+  EXPECT_EQ(seen.size(), kEntries);
+}
+
+TEST(Ibarp, ACallbackEndsTheList) {
+  RunningServer server;
+  put(server, 3 * kPageEntries);
+  const Handle handle(server.name());
+  std::size_t calls = 0;
+  const auto each = [](const ibarp_entry*, void* data) {
+    return ++*static_cast<std::size_t*>(data) == kPageEntries + 1 ? -77 : 0;
+  };
+  EXPECT_EQ(ibarp_list(handle.get(), each, &calls), -77);
+  EXPECT_EQ(calls, kPageEntries + 1);
+  EXPECT_EQ(info_of(handle.get()), 0) << "the handle is as good as before";
+}
+
+TEST(Ibarp, ACallbackMayUseTheHandle) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  put(server, 50);
+  const Handle handle(server.name());
+  const auto remove = [](const ibarp_entry* entry, void* data) {
+    return ibarp_delete(static_cast<ibarp*>(data), &entry->address);
+  };
+  EXPECT_EQ(ibarp_list(handle.get(), remove, handle.get()), 0);
+  const auto fail = [](const ibarp_entry*, void*) { return 1; };
+  EXPECT_EQ(ibarp_list(handle.get(), fail, nullptr), 0) << "none are left";
+}
+
+TEST(Ibarp, AgreesOnTheShorterStructure) {
+  RunningServer server;
+  server.handler.info.pid = 4711;
+  const Handle handle(server.name());
+  struct Later {
+    ibarp_info info;
+    std::uint64_t more;
+  } later{};
+  later.info.size = sizeof(later);
+  later.more = 7;
+  ASSERT_EQ(ibarp_get_info(handle.get(), &later.info), 0);
+  EXPECT_EQ(later.info.size, sizeof(ibarp_info));
+  EXPECT_EQ(later.info.pid, 4711U);
+  EXPECT_EQ(later.more, 7U);
+  ibarp_info unset{};
+  EXPECT_EQ(ibarp_get_info(handle.get(), &unset), -EINVAL);
+  EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("size"));
+}
+
+TEST(Ibarp, RefusesWrongArguments) {
+  RunningServer server;
+  const Handle handle(server.name());
+  const ibarp_address unknown{};
+  const ibarp_hardware hardware{0, 1U << 24, {}};
+  ibarp_address address{};
+  ASSERT_EQ(ibarp_parse_address("10.0.0.1", &address), 0);
+  ibarp_entry entry{};
+  entry.size = sizeof(entry);
+  EXPECT_EQ(ibarp_get(handle.get(), &unknown, &entry), -EINVAL);
+  EXPECT_EQ(ibarp_get(handle.get(), nullptr, &entry), -EINVAL);
+  EXPECT_EQ(ibarp_get(nullptr, &address, &entry), -EINVAL);
+  EXPECT_EQ(ibarp_set(handle.get(), &address, &hardware, IBARP_ADD), -EINVAL);
+  EXPECT_EQ(ibarp_set_log_level(handle.get(), nullptr, "debug"), -EINVAL);
+  EXPECT_EQ(ibarp_open(nullptr, nullptr), -EINVAL);
+}
+
+TEST(Ibarp, SaysThatNobodyServesTheInterface) {
+  for (const char* const name : {"no-such-if", "",
+                                 "a-name-that-no-interface-can-have-since-it-is-"
+                                 "longer-than-any-socket-address-could-ever-be-"
+                                 "in-this-or-another-kernel"}) {
+    const Handle handle(name);
+    EXPECT_EQ(handle.result(), -ENODEV);
+    EXPECT_EQ(handle.get(), nullptr);
+  }
+  EXPECT_THAT(ibarp_strerror(-ENODEV), HasSubstr("no ipoibd"));
+}
+
+TEST(Ibarp, OutlivesTheDaemon) {
+  auto server = std::make_unique<RunningServer>();
+  const std::string name = server->name();
+  const Handle handle(name);
+  ASSERT_EQ(info_of(handle.get()), 0);
+  server.reset();
+  EXPECT_EQ(info_of(handle.get()), -ENODEV);
+  server = std::make_unique<RunningServer>(kIdleTimeout, name);
+  EXPECT_EQ(info_of(handle.get()), 0) << ibarp_error(handle.get());
+}
+
+TEST(Ibarp, ComesBackAfterItWasIdleForTooLong) {
+  RunningServer server(milliseconds(10));
+  const Handle handle(server.name());
+  ASSERT_EQ(info_of(handle.get()), 0);
+  while (server.counters().timeouts == 0) {
+  }
+  EXPECT_EQ(info_of(handle.get()), 0) << ibarp_error(handle.get());
+}
+
+TEST(Ibarp, DoesNotWaitForEver) {
+  RunningServer server;
+  const Handle handle(server.name());
+  server.handler.hold();
+  ibarp_set_timeout(handle.get(), 10);
+  EXPECT_EQ(info_of(handle.get()), -ETIMEDOUT);
+  server.handler.release();
+  ibarp_set_timeout(handle.get(), -1);
+  EXPECT_EQ(info_of(handle.get()), 0) << "the late answer was not taken for this one";
+}
+
+TEST(Ibarp, IsToldThatThereAreTooManyClients) {
+  RunningServer server;
+  std::vector<LineClient> clients;
+  for (std::size_t i = 0; i < kMaxClients; ++i) clients.emplace_back(server.name());
+  const Handle handle(server.name());
+  ASSERT_EQ(handle.result(), 0);
+  EXPECT_EQ(info_of(handle.get()), -EBUSY);
+  EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("too many clients"));
+}
+
+TEST(Ibarp, BelievesOnlyRootAndItsOwnUser) {
+  REQUIRE_ROOT();
+  std::optional<RunningServer> server;
+  {
+    const AsNobody nobody;
+    server.emplace();
+    const Handle own(server->name());
+    EXPECT_EQ(own.result(), 0);
+  }
+  const Handle handle(server->name());
+  EXPECT_EQ(handle.result(), -EACCES);
+}
+
+TEST(Ibarp, GivesTheTraceOfAllThreadsInOrderOfTime) {
+  RunningServer server;
+  TraceRing& control = server.trace.add("control");
+  TraceRing& pump = server.trace.add("ib0");
+  for (std::uint64_t i = 0; i < 2 * TraceRing::kRecords; ++i) {
+    control.record("even", TimePoint(milliseconds(2 * i)), i);
+    pump.record("odd", TimePoint(milliseconds(2 * i + 1)), i);
+  }
+  const Handle handle(server.name());
+  std::vector<std::int64_t> times;
+  const auto each = [](const ibarp_trace_record* record, void* data) {
+    EXPECT_STREQ(record->thread, record->when_ns / 1'000'000 % 2 == 0 ? "control" : "ib0");
+    static_cast<std::vector<std::int64_t>*>(data)->push_back(record->when_ns);
+    return 0;
+  };
+  ASSERT_EQ(ibarp_trace(handle.get(), each, &times), 0);
+  EXPECT_EQ(times.size(), 2 * (TraceRing::kRecords - 1));
+  EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+}
+
+TEST(Ibarp, HasNoTraceWithoutAThread) {
+  RunningServer server;
+  const Handle handle(server.name());
+  EXPECT_EQ(ibarp_trace(
+                handle.get(), [](const ibarp_trace_record*, void*) { return 1; }, nullptr),
+            0);
+}
+
+TEST(Ibarp, FindsInterfaces) {
+  const RunningServer one;
+  const RunningServer other;
+  const Handle connection(one.name());  // an accepted socket of the same name
+  std::vector<std::string> names;
+  const auto each = [](const char* name, void* data) {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  ASSERT_EQ(ibarp_interfaces(each, &names), 0);
+  EXPECT_EQ(std::count(names.begin(), names.end(), one.name()), 1);
+  EXPECT_EQ(std::count(names.begin(), names.end(), other.name()), 1);
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(ibarp_interfaces([](const char*, void*) { return 5; }, nullptr), 5);
+}
+
+TEST(IbarpText, ReadsBothFormsOfALinkLayerAddress) {
+  ibarp_hardware long_form{};
+  ibarp_hardware short_form{};
+  std::array<char, IBARP_HARDWARE_TEXT> text{};
+  ASSERT_EQ(ibarp_parse_hardware("00:00:04:01:FE:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01",
+                                 &long_form),
+            0);
+  for (const char* const form : {"0x401@fe80::2:c903:0:1", "1025@fe80::2:c903:0:1"}) {
+    ASSERT_EQ(ibarp_parse_hardware(form, &short_form), 0) << form;
+    EXPECT_THAT(ibarp_format_hardware(&short_form, text.data()),
+                StrEq("00:00:04:01:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01"));
+    EXPECT_EQ(std::memcmp(&long_form.gid, &short_form.gid, sizeof(long_form.gid)), 0);
+  }
+}
+
+TEST(IbarpText, ReadsNothingElse) {
+  ibarp_hardware hardware{};
+  for (const char* const text :
+       {"", "@", "0x401@", "@fe80::1", "0x@fe80::1", "0x1000000@fe80::1", "-1@fe80::1",
+        "0x401@10.0.0.1", "0x401 @fe80::1", "4 @fe80::1", "00:11:22:33:44:55"}) {
+    EXPECT_EQ(ibarp_parse_hardware(text, &hardware), -EINVAL) << text;
+  }
+  EXPECT_EQ(ibarp_parse_hardware(nullptr, &hardware), -EINVAL);
+  ibarp_address address{};
+  for (const char* const text : {"", "10.0.0", "10.0.0.256", "fe80::g"}) {
+    EXPECT_EQ(ibarp_parse_address(text, &address), -EINVAL) << text;
+  }
+  EXPECT_EQ(ibarp_parse_address(nullptr, &address), -EINVAL);
+}
+
+TEST(IbarpText, FormatsAnUnknownFamilyAsNothing) {
+  const ibarp_address address{};
+  std::array<char, IBARP_ADDRESS_TEXT> text{};
+  EXPECT_THAT(ibarp_format_address(&address, text.data()), StrEq(""));
+}
+
+}  // namespace
+}  // namespace ipoib::control
