@@ -45,21 +45,24 @@ struct Ageing {
 
 struct PathTimes {
   Duration refresh = std::chrono::minutes(15);  ///< age at which a path in use is asked for again
-  Backoff negative{std::chrono::seconds(1), std::chrono::seconds(16)};  ///< after a refusal
-  Duration idle = std::chrono::minutes(2);  ///< a path that no neighbour uses is forgotten then
+  Backoff negative;  ///< no question to the SA for so long after it refused a path
 };
 
 /// Bounds. Going over one drops or evicts, and counts.
 struct Limits {
   std::size_t neighbours = 16384;
-  std::size_t unresolved = 2048;  ///< neighbours without an address that are being asked for
+  std::size_t unresolved = 2048;          ///< neighbours without an address, asked for
   std::size_t parked_per_neighbour = 16;  ///< frames
   std::size_t parked = 512;               ///< frames in all; less than the pool has
   std::size_t paths = 16384;
-  std::size_t path_questions = 16;     ///< outstanding at the SA; the others wait their turn
-  std::uint32_t arp_broadcasts = 200;  ///< a second, and as a burst
+  std::size_t path_questions = 16;   ///< outstanding at the SA; the others wait their turn
+  std::size_t announcements = 1024;  ///< addresses being announced at a time
+  /// ARP requests by broadcast, a second: half of them for new neighbours, a quarter to ask for
+  /// these again, a quarter for neighbours that answered once, so that they do not starve.
+  std::uint32_t arp_broadcasts = 1000;
 };
 
+/// All durations are positive.
 struct Config {
   PKey pkey = kDefaultPKey;
   std::uint8_t scope = wire::kLinkLocalScope;

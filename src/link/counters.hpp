@@ -8,56 +8,59 @@
 
 namespace ipoib::link {
 
-/// Names are stable: they are the interface to monitoring. kFirstEvent parts drops from the rest.
+/// Names are stable: they are the interface to monitoring. Drops come before kFirstEvent.
 enum class Counter : std::uint8_t {
-  // Packets of the host that were dropped.
-  link_down,
-  malformed_packet,
-  ipv6_not_supported,
-  multicast_not_joined,
-  bad_destination,     ///< unspecified, loopback, or the host's own
-  packet_too_big,      ///< over the link's MTU
-  path_mtu_exceeded,   ///< over the MTU of the path to this neighbour
-  neighbour_failed,    ///< no neighbour answers at this address, or none did lately
-  neighbour_limit,     ///< no entry for another neighbour
-  unresolved_limit,    ///< too many addresses are being asked for
-  path_failed,         ///< the SA gave no path
-  parked_limit,        ///< too many frames wait for one neighbour
-  parked_total_limit,  ///< too many frames wait for all neighbours
-  neighbour_removed,   ///< the entry was deleted, replaced or evicted while frames waited
-  // Datagrams of the fabric that were dropped.
-  malformed_datagram,
-  own_multicast,  ///< our own, looped back
-  foreign_group,  ///< of a group that shares a LID with one of ours
-  not_up,         ///< came before the link was up
-  unsupported_type,
-  malformed_arp,
-  bad_arp_sender,
-  duplicate_address,  ///< somebody else's ARP claims an address of the host
-  // Drops of our own making.
-  no_frame,  ///< no free frame for an ARP message
-  address_handle_refused,
+  // Packets of the host.
+  drop_link_down,  ///< also: frames that waited when the link went down
+  drop_malformed_packet,
+  drop_ipv6_not_supported,  ///< both ways
+  drop_multicast_not_joined,
+  drop_bad_destination,     ///< unspecified, loopback, or the host's own
+  drop_packet_too_big,      ///< over the link's MTU
+  drop_path_mtu_exceeded,   ///< over the MTU of the path to this neighbour
+  drop_neighbour_failed,    ///< no neighbour answers at this address, or none did lately
+  drop_neighbour_limit,     ///< no room for another entry
+  drop_neighbour_removed,   ///< the entry was deleted or evicted while frames waited
+  drop_unresolved_limit,    ///< too many addresses are being asked for
+  drop_arp_rate_limit,      ///< no ARP request may go soon for one more address
+  drop_path_limit,          ///< no room for another path
+  drop_path_failed,         ///< the SA gave no path
+  drop_parked_limit,        ///< too many frames wait for this neighbour
+  drop_parked_total_limit,  ///< too many frames wait for all neighbours
+  // Datagrams of the fabric.
+  drop_not_up,  ///< came before the link was up
+  drop_malformed_datagram,
+  drop_own_multicast,  ///< our own, looped back
+  drop_foreign_group,  ///< of a group that is not ours; groups may share a LID
+  drop_unsupported_type,
+  drop_malformed_arp,
+  drop_bad_arp_sender,     ///< no address that a neighbour can have
+  drop_duplicate_address,  ///< somebody else's ARP claims an address of the host
+  // Our own.
+  drop_no_frame,  ///< no free frame for an ARP message
   // Events.
   kFirstEvent,
-  packets_sent = kFirstEvent,  ///< IP, of the host
-  packets_received,            ///< IP, for the host
+  tx_packets = kFirstEvent,  ///< IP, of the host, handed to the fabric
+  rx_packets,                ///< IP, for the host
   arp_received,
   arp_requests_broadcast,
   arp_requests_unicast,
   arp_replies_sent,
   arp_announcements_sent,
-  arp_broadcasts_deferred,  ///< by the rate limit
+  arp_announcements_skipped,  ///< more addresses at a time than the bound
+  arp_requests_withheld,      ///< by the rate limit; their time comes later, or not at all
   neighbours_created,
   neighbours_evicted,  ///< to make room
-  neighbour_address_changed,
+  neighbour_address_changes,
   path_questions,
   path_answers,
   path_refusals,
-  paths_evicted,
-  path_lid_mismatch,  ///< a neighbour's datagram came from another LID than its path's
+  paths_evicted,        ///< to make room
+  path_lid_mismatches,  ///< a neighbour sends from another LID than its path leads to
+  address_handle_refusals,
   join_questions,
   join_refusals,
-  carrier_changes,
+  carrier_losses,
   kCount,
 };
 inline constexpr std::size_t kCounterCount = static_cast<std::size_t>(Counter::kCount);

@@ -35,17 +35,20 @@ struct JoinGroup {
   QuestionId id;
   wire::McMemberRecord record;
   std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+  friend bool operator==(const JoinGroup&, const JoinGroup&) = default;
 };
 /// Get(PathRecord).
 struct AskPath {
   QuestionId id;
   wire::PathRecord record;
   std::uint64_t components = 0;  ///< OR of PathRecord::Mask
+  friend bool operator==(const AskPath&, const AskPath&) = default;
 };
 
 /// How a question was refused. No status: no answer in time, or nobody to ask.
 struct Refusal {
   std::optional<wire::SaStatus> status;
+  friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 using JoinAnswer = std::variant<wire::McMemberRecord, Refusal>;
 using PathAnswer = std::variant<wire::PathRecord, Refusal>;
@@ -54,26 +57,32 @@ using PathAnswer = std::variant<wire::PathRecord, Refusal>;
 struct LeaveGroup {
   wire::McMemberRecord record;
   std::uint64_t components = 0;
+  friend bool operator==(const LeaveGroup&, const LeaveGroup&) = default;
 };
 /// Bring the queue pair to RTS with these, or back to RTS if one of them has changed.
 struct ConfigureQueuePair {
   std::uint16_t pkey_index = 0;
   QKey qkey;
+  friend bool operator==(const ConfigureQueuePair&, const ConfigureQueuePair&) = default;
 };
 struct AttachGroup {
   Gid mgid;
   Lid mlid;
+  friend bool operator==(const AttachGroup&, const AttachGroup&) = default;
 };
 struct DetachGroup {
   Gid mgid;
   Lid mlid;
+  friend bool operator==(const DetachGroup&, const DetachGroup&) = default;
 };
 /// The interface's MTU: that of the group without the encapsulation header.
 struct SetMtu {
   std::uint32_t octets = 0;
+  friend bool operator==(const SetMtu&, const SetMtu&) = default;
 };
 struct SetCarrier {
   bool on = false;
+  friend bool operator==(const SetCarrier&, const SetCarrier&) = default;
 };
 
 using Event = std::variant<JoinGroup, AskPath, LeaveGroup, ConfigureQueuePair, AttachGroup,

@@ -90,16 +90,18 @@ class Link {
   [[nodiscard]] Result<void> set_permanent(const IpAddress& address, const HwAddress& hardware,
                                            TimePoint now);
   /// False when there is no such entry.
-  bool remove(const IpAddress& address, TimePoint now);
+  bool remove(const IpAddress& address);
   /// Removes all entries but the permanent ones; returns how many.
-  std::size_t flush(TimePoint now);
+  std::size_t flush();
 
   // --- State -----------------------------------------------------------------------------------
-  [[nodiscard]] bool is_up() const;
+  [[nodiscard]] LinkState state() const;
   /// What bring-up waits for, as a phrase for a person; "nothing: the link is up" when it is.
   [[nodiscard]] std::string waiting_for() const;
   [[nodiscard]] HwAddress hardware_address() const;
   [[nodiscard]] std::uint32_t mtu() const;  ///< octets; 0 before the first join
+  [[nodiscard]] QKey qkey() const;          ///< 0 before the first join
+  [[nodiscard]] std::vector<GroupInfo> groups() const;
   [[nodiscard]] std::size_t neighbour_count() const;
   [[nodiscard]] const Counters& counters() const;
 

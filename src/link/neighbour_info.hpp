@@ -1,4 +1,4 @@
-// A neighbour entry as the administrator sees it; a value, detached from the table.
+// What a link shows to its administrator: neighbour entries, groups; values, detached from tables.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ enum class NeighbourState : std::uint8_t {
 struct PathInfo {
   Lid dlid;
   ServiceLevel sl;
-  std::uint32_t mtu = 0;  ///< of the fabric, octets
-  std::uint8_t rate = 0;  ///< IBA code; wire::rate_mbps
-  bool refreshing = false;
+  std::uint32_t mtu = 0;     ///< of the InfiniBand payload, octets
+  std::uint8_t rate = 0;     ///< IBA code; see wire::rate_mbps
+  bool in_question = false;  ///< in use, and to be asked for again
 };
 
 struct NeighbourInfo {
@@ -39,9 +39,10 @@ struct NeighbourInfo {
   NeighbourState state = NeighbourState::incomplete;
   std::optional<HwAddress> hardware;
   std::optional<PathInfo> path;
-  Duration idle{};               ///< since its last use by a packet
-  std::uint32_t references = 0;  ///< to its address handle: the path, and posted sends
-  std::uint32_t parked = 0;      ///< frames waiting
+  std::optional<Duration> used;       ///< age of the last use for a packet; none: never
+  std::optional<Duration> confirmed;  ///< age of the last proof that it lives; none: never
+  std::uint32_t references = 0;       ///< to its address handle: its path, and posted sends
+  std::uint32_t parked = 0;           ///< frames that wait
 };
 
 /// Where a listing goes on; {} is the beginning.
@@ -55,5 +56,23 @@ struct NeighbourPage {
   std::vector<NeighbourInfo> entries;
   std::optional<NeighbourCursor> next;  ///< nothing: that was the last page
 };
+
+struct GroupInfo {
+  Gid mgid;
+  Lid mlid;             ///< 0 until it is joined
+  bool joined = false;  ///< as a full member; else joining
+};
+
+/// The states of docs/states.md, "Bring-up".
+enum class LinkState : std::uint8_t {
+  port_down,
+  no_subnet_manager,
+  no_pkey,
+  joining,
+  up,
+  stopped,
+};
+/// The enumerator as text; stable.
+[[nodiscard]] std::string_view name(LinkState state);
 
 }  // namespace ipoib::link

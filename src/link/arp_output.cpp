@@ -1,0 +1,111 @@
+#include "link/arp_output.hpp"
+
+#include <cassert>
+#include <utility>
+
+#include "link/group.hpp"
+#include "link/host_addresses.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace ipoib::link {
+namespace {
+
+/// How much of a second's requests may go at once.
+constexpr std::uint32_t kBurstShare = 4;
+
+TokenBucket bucket(std::uint32_t per_second) {
+  return TokenBucket(per_second, per_second / kBurstShare);
+}
+
+}  // namespace
+
+ArpOutput::ArpOutput(const Environment& env)
+    : env_(env),
+      first_(bucket(env.config.limits.arp_broadcasts / 2)),
+      repetitions_(bucket(env.config.limits.arp_broadcasts / 4)),
+      revalidations_(bucket(env.config.limits.arp_broadcasts / 4)) {}
+
+bool ArpOutput::may_ask_first(TimePoint now) const {
+  return first_.next_moment(now) <= now + env_.config.ageing.retransmit;
+}
+
+TimePoint ArpOutput::reserve_first(TimePoint now) {
+  const auto moment = first_.reserve(now, env_.config.ageing.retransmit);
+  assert(moment.has_value());
+  if (*moment > now) env_.out.counters.add(Counter::arp_requests_withheld);
+  return *moment;
+}
+
+bool ArpOutput::admit_repetition(TimePoint now) {
+  const bool admitted = repetitions_.take(now);
+  if (!admitted) env_.out.counters.add(Counter::arp_requests_withheld);
+  return admitted;
+}
+
+bool ArpOutput::admit_revalidation(TimePoint now) {
+  const bool admitted = revalidations_.take(now);
+  if (!admitted) env_.out.counters.add(Counter::arp_requests_withheld);
+  return admitted;
+}
+
+wire::Arp ArpOutput::request_for(Ipv4Address target) const {
+  return wire::Arp{.operation = wire::ArpOperation::request,
+                   .sender_hardware = own_,
+                   .sender_protocol = env_.host.source_for(target),
+                   .target_hardware = {},
+                   .target_protocol = target};
+}
+
+void ArpOutput::broadcast_request(Ipv4Address target) {
+  env_.out.counters.add(Counter::arp_requests_broadcast);
+  broadcast(make(request_for(target)));
+}
+
+void ArpOutput::unicast_request(Ipv4Address target, const HwAddress& hardware,
+                                const PathData& path) {
+  wire::Arp request = request_for(target);
+  request.target_hardware = hardware;
+  if (Frame frame = make(request)) {
+    env_.out.counters.add(Counter::arp_requests_unicast);
+    env_.out.sends.push_back(Outgoing{path.handle, hardware.qpn, std::move(frame)});
+  }
+}
+
+void ArpOutput::announce(Ipv4Address address) {
+  env_.out.counters.add(Counter::arp_announcements_sent);
+  wire::Arp announcement = request_for(address);
+  announcement.sender_protocol = address;
+  broadcast(make(announcement));
+}
+
+Frame ArpOutput::make_reply(const wire::Arp& request) {
+  return make(wire::Arp{.operation = wire::ArpOperation::reply,
+                        .sender_hardware = own_,
+                        .sender_protocol = request.target_protocol,
+                        .target_hardware = request.sender_hardware,
+                        .target_protocol = request.sender_protocol});
+}
+
+void ArpOutput::broadcast_reply(const wire::Arp& request) { broadcast(make_reply(request)); }
+
+Frame ArpOutput::make(const wire::Arp& message) {
+  Frame frame = env_.frames.take();
+  if (!frame) {
+    env_.out.counters.add(Counter::drop_no_frame);
+    return frame;
+  }
+  frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
+  wire::emit_encapsulation(wire::EtherType::arp, frame.bytes().data());
+  wire::Arp sent = message;
+  // RFC 4391, 9.1.1: the first octet "MUST be set to zero on send".
+  sent.sender_hardware.flags = 0;
+  sent.target_hardware.flags = 0;
+  sent.emit(frame.bytes().subspan(wire::kEncapsulationSize));
+  return frame;
+}
+
+void ArpOutput::broadcast(Frame&& frame) {
+  if (frame) env_.broadcast.send(std::move(frame), env_.out);
+}
+
+}  // namespace ipoib::link

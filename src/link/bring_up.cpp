@@ -1,0 +1,59 @@
+#include "link/bring_up.hpp"
+
+#include <utility>
+
+namespace ipoib::link {
+namespace {
+
+bool is_usable(const PortStatus& port) { return port.active && is_unicast(port.lid); }
+
+}  // namespace
+
+BringUp::Step BringUp::on_port(const PortStatus& port) {
+  const PortStatus before = std::exchange(port_, port);
+  switch (state_) {
+    case LinkState::port_down:
+    case LinkState::no_subnet_manager:
+    case LinkState::no_pkey:
+      return while_waiting();
+    case LinkState::joining:
+    case LinkState::up:
+      return while_running(before);
+    case LinkState::stopped:
+      return Step::none;
+  }
+  return Step::none;
+}
+
+BringUp::Step BringUp::while_waiting() {
+  if (!is_usable(port_)) {
+    state_ = LinkState::port_down;
+  } else if (!port_.sm_known) {
+    state_ = LinkState::no_subnet_manager;
+  } else if (!port_.pkey_index) {
+    state_ = LinkState::no_pkey;
+  } else {
+    state_ = LinkState::joining;
+    return Step::join;
+  }
+  return Step::none;
+}
+
+/// A subnet manager that goes away takes nothing with it: what is resolved works without it.
+BringUp::Step BringUp::while_running(const PortStatus& before) {
+  if (!is_usable(port_)) {
+    state_ = LinkState::port_down;
+    return Step::go_down;
+  }
+  if (!port_.pkey_index) {
+    state_ = LinkState::no_pkey;
+    return Step::go_down;
+  }
+  if (port_.pkey_index != before.pkey_index || port_.gid != before.gid) {
+    state_ = LinkState::joining;
+    return Step::restart;
+  }
+  return port_.lid != before.lid ? Step::confirm : Step::none;
+}
+
+}  // namespace ipoib::link

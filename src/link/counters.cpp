@@ -1,0 +1,61 @@
+#include "link/counters.hpp"
+
+namespace ipoib::link {
+namespace {
+
+constexpr std::array<std::string_view, kCounterCount> kNames{
+    "drop_link_down",
+    "drop_malformed_packet",
+    "drop_ipv6_not_supported",
+    "drop_multicast_not_joined",
+    "drop_bad_destination",
+    "drop_packet_too_big",
+    "drop_path_mtu_exceeded",
+    "drop_neighbour_failed",
+    "drop_neighbour_limit",
+    "drop_neighbour_removed",
+    "drop_unresolved_limit",
+    "drop_arp_rate_limit",
+    "drop_path_limit",
+    "drop_path_failed",
+    "drop_parked_limit",
+    "drop_parked_total_limit",
+    "drop_not_up",
+    "drop_malformed_datagram",
+    "drop_own_multicast",
+    "drop_foreign_group",
+    "drop_unsupported_type",
+    "drop_malformed_arp",
+    "drop_bad_arp_sender",
+    "drop_duplicate_address",
+    "drop_no_frame",
+    "tx_packets",
+    "rx_packets",
+    "arp_received",
+    "arp_requests_broadcast",
+    "arp_requests_unicast",
+    "arp_replies_sent",
+    "arp_announcements_sent",
+    "arp_announcements_skipped",
+    "arp_requests_withheld",
+    "neighbours_created",
+    "neighbours_evicted",
+    "neighbour_address_changes",
+    "path_questions",
+    "path_answers",
+    "path_refusals",
+    "paths_evicted",
+    "path_lid_mismatches",
+    "address_handle_refusals",
+    "join_questions",
+    "join_refusals",
+    "carrier_losses",
+};
+// A name too few would leave an empty one at the end; a name too many does not compile.
+static_assert(!kNames.back().empty());
+
+}  // namespace
+
+std::string_view name(Counter counter) { return kNames[static_cast<std::size_t>(counter)]; }
+
+}  // namespace ipoib::link

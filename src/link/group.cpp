@@ -1,0 +1,205 @@
+// One method for each stimulus of docs/states.md, "Group", with every state spelled out.
+#include "link/group.hpp"
+
+#include <array>
+#include <cassert>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "link/backoff.hpp"
+#include "link/overloaded.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using namespace group_state;
+using wire::McMemberRecord;
+
+constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
+    "Absent", "Joining", "Pausing", "Member", "Confirming"};
+
+/// A plain join of a group that does not exist is refused for the components that it lacks to
+/// create it (IBA 15.2.5.17.3); some administrators say that there is no such record.
+bool means_no_group(const Refusal& refusal) {
+  return refusal.status == wire::SaStatus::insufficient_components ||
+         refusal.status == wire::SaStatus::no_records;
+}
+
+std::string describe(const Refusal& refusal) {
+  if (!refusal.status) return "no answer from the subnet administrator";
+  std::string text = "refused: " + std::string(wire::name(*refusal.status));
+  const std::string_view cause = wire::likely_cause(*refusal.status);
+  if (!cause.empty()) text += " (" + std::string(cause) + ")";
+  return text;
+}
+
+}  // namespace
+
+void Group::start(const std::optional<McMemberRecord>& creation) {
+  assert(std::holds_alternative<Absent>(state_));
+  creation_ = creation;
+  become(Joining{.question = ask(false)}, "started");
+}
+
+bool Group::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
+  if (!asks(id)) return false;
+  return std::visit(Overloaded{
+                        [&](const McMemberRecord& record) { return joined(record, now); },
+                        [&](const Refusal& refusal) {
+                          refused(refusal, now);
+                          return false;
+                        },
+                    },
+                    answer);
+}
+
+std::optional<Membership> Group::accept(const McMemberRecord& record) {
+  if (record.mgid != mgid_ || !is_multicast(record.mlid) || wire::mtu_octets(record.mtu) == 0) {
+    env_.log.warn("{} group {}: the subnet administrator's record makes no sense", name_,
+                  mgid_.to_string());
+    return std::nullopt;
+  }
+  AddressVector vector{
+      .dlid = record.mlid, .sl = record.sl, .rate = record.rate, .global = GlobalRoute{}};
+  vector.global = GlobalRoute{.dgid = mgid_,
+                              .sgid_index = 0,
+                              .flow_label = record.flow_label,
+                              .hop_limit = record.hop_limit,
+                              .traffic_class = record.traffic_class};
+  auto handle = env_.handles.create_address_handle(vector);
+  if (!handle) {
+    env_.out.counters.add(Counter::address_handle_refusals);
+    env_.log.warn("{} group {}: no address handle: {}", name_, mgid_.to_string(),
+                  handle.error().message);
+    return std::nullopt;
+  }
+  return Membership{record, std::move(*handle)};
+}
+
+bool Group::joined(const McMemberRecord& record, TimePoint now) {
+  auto membership = accept(record);
+  if (!membership) {
+    refused(Refusal{}, now);
+    return false;
+  }
+  const TimePoint confirm_at = now + env_.random.jittered(env_.config.membership_refresh, 75, 125);
+  become(Member{.membership = std::move(*membership), .confirm_at = confirm_at}, "joined");
+  return true;
+}
+
+void Group::refused(const Refusal& refusal, TimePoint now) {
+  const bool create = means_no_group(refusal) && creation_.has_value();
+  const auto note = [&] {
+    env_.out.counters.add(Counter::join_refusals);
+    // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
+    env_.log.warn("{} group {}: join {}", name_, mgid_.to_string(), describe(refusal));
+  };
+  std::visit(
+      Overloaded{
+          [](Absent&) { assert(false && "no question is outstanding"); },
+          [&](Joining& s) {
+            const unsigned refusals = s.refusals;
+            if (create && !s.creating) {
+              become(Joining{ask(true), true, refusals}, "there is none: create it");
+              return;
+            }
+            note();
+            const Duration pause = pause_after(refusals + 1, env_.config.join_backoff, env_.random);
+            become(Pausing{now + pause, refusals + 1, describe(refusal)}, "refused");
+          },
+          [](Pausing&) { assert(false && "no question is outstanding"); },
+          [](Member&) { assert(false && "no question is outstanding"); },
+          [&](Confirming& s) {
+            Membership membership = std::move(s.membership);
+            const unsigned refusals = s.refusals;
+            if (create && !s.creating) {
+              become(Confirming{std::move(membership), ask(true), true, refusals},
+                     "it is gone: create it");
+              return;
+            }
+            note();
+            const Duration pause = pause_after(refusals + 1, env_.config.join_backoff, env_.random);
+            become(Member{std::move(membership), now + pause, refusals + 1},
+                   "not confirmed: used as it was");
+          },
+      },
+      state_);
+}
+
+void Group::on_reregister() {
+  std::visit(Overloaded{
+                 [](Absent&) {},
+                 [&](Joining& s) {
+                   become(Joining{ask(false), false, s.refusals}, "register again");
+                 },
+                 [&](Pausing&) { become(Joining{.question = ask(false)}, "register again"); },
+                 [&](Member& s) {
+                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
+                          "register again");
+                 },
+                 [&](Confirming& s) {
+                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
+                          "register again");
+                 },
+             },
+             state_);
+}
+
+void Group::on_lost() {
+  std::visit(Overloaded{
+                 [](Absent&) {},
+                 [&](Joining&) { become(Absent{}, "lost"); },
+                 [&](Pausing&) { become(Absent{}, "lost"); },
+                 [&](Member&) { become(Absent{}, "lost"); },
+                 [&](Confirming&) { become(Absent{}, "lost"); },
+             },
+             state_);
+  detach();
+}
+
+void Group::leave() {
+  std::visit(Overloaded{
+                 [](Absent&) {},
+                 [&](Joining&) { emit_leave(); },
+                 [](Pausing&) {},
+                 [&](Member&) { emit_leave(); },
+                 [&](Confirming&) { emit_leave(); },
+             },
+             state_);
+  on_lost();
+}
+
+void Group::on_setup_failed(TimePoint now) {
+  on_lost();
+  const Duration pause = pause_after(1, env_.config.join_backoff, env_.random);
+  become(Pausing{now + pause, 1, "queue pair or group could not be set up"}, "set-up failed");
+}
+
+void Group::tick(TimePoint now) {
+  if (next_deadline() > now) return;
+  std::visit(Overloaded{
+                 [](Absent&) { assert(false && "no deadline"); },
+                 [](Joining&) { assert(false && "no deadline"); },
+                 [&](Pausing& s) {
+                   become(Joining{.question = ask(false), .refusals = s.refusals}, "tries again");
+                 },
+                 [&](Member& s) {
+                   Membership membership = std::move(s.membership);
+                   const unsigned refusals = s.refusals;
+                   become(Confirming{.membership = std::move(membership),
+                                     .question = ask(false),
+                                     .refusals = refusals},
+                          "to be confirmed");
+                 },
+                 [](Confirming&) { assert(false && "no deadline"); },
+             },
+             state_);
+}
+
+void Group::become(State&& next, std::string_view why) {
+  env_.log.debug("{} group: {} -> {}: {}", name_, kNames[state_.index()], kNames[next.index()],
+                 why);
+  state_ = std::move(next);
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,254 @@
+// The conductor: hands stimuli to the parts, and carries out what bring-up decides.
+#include "link/link.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "link/link_parts.hpp"
+#include "link/overloaded.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace ipoib::link {
+namespace {
+
+static_assert(kHeadroom == wire::kEncapsulationSize);
+
+}  // namespace
+
+Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn number,
+                   std::uint64_t seed)
+    : config(settings),
+      host_view(around.host),
+      log(around.log),
+      random(seed),
+      parking{.per_neighbour = settings.limits.parked_per_neighbour,
+              .in_all = settings.limits.parked,
+              .used = 0},
+      qpn(number),
+      groups({config, port_gid, around.handles, out, ids, random, log}),
+      paths({config, around.handles, out, ids, random, log}),
+      arp({config, host, groups.broadcast(), around.frames, out}),
+      neighbours({config, paths, arp, out, parking, random, log}),
+      announcer(config, host, arp, out),
+      checked{} {
+  (void)host.update(host_view);
+}
+
+Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
+    : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {}
+
+Link::~Link() = default;
+
+// --- Port, queue pair, host ----------------------------------------------------------------------
+
+void Link::on_port(const PortStatus& port, TimePoint now) {
+  Parts& p = *parts_;
+  const LinkState before = p.bring_up.state();
+  const BringUp::Step step = p.bring_up.on_port(port);
+  if (before != p.bring_up.state()) {
+    p.log.info("link: {} -> {}", name(before), name(p.bring_up.state()));
+  }
+  switch (step) {
+    case BringUp::Step::none:
+      break;
+    case BringUp::Step::join:
+      p.take_port();
+      p.join();
+      break;
+    case BringUp::Step::go_down:
+      p.go_down(now);
+      break;
+    case BringUp::Step::restart:
+      p.go_down(now);
+      p.take_port();
+      p.join();
+      break;
+    case BringUp::Step::confirm:
+      p.confirm_registration("the port has another LID");
+      if (p.bring_up.is_up()) p.announcer.start_all(now);
+      break;
+  }
+}
+
+void Link::on_client_reregister(TimePoint /*now*/) {
+  if (parts_->bring_up.is_running()) parts_->confirm_registration("register again");
+}
+
+void Link::on_queue_pair(Qpn qpn, TimePoint now) {
+  Parts& p = *parts_;
+  p.qpn = qpn;
+  p.configured.reset();
+  p.groups.for_each([](Group& group) { group.forget_attachment(); });
+  p.arp.set_hardware(hardware_address());
+  if (!p.bring_up.is_up()) return;
+  p.configure_queue_pair();
+  p.groups.for_each([](Group& group) { group.attach(); });
+  p.announcer.start_all(now);
+}
+
+void Link::on_setup_failed(TimePoint now) {
+  Parts& p = *parts_;
+  if (!p.bring_up.is_running()) return;
+  p.go_down(now);
+  p.bring_up.on_setup_failed();
+  p.groups.broadcast().on_setup_failed(now);
+  p.log.warn("link: the queue pair could not be set up; joins again later");
+}
+
+void Link::on_host_changed(TimePoint now) {
+  Parts& p = *parts_;
+  const auto added = p.host.update(p.host_view);
+  p.drop_own_entries();
+  if (!p.bring_up.is_up()) return;
+  for (const Ipv4Address address : added) p.announcer.start(address, now);
+}
+
+void Link::shut_down(TimePoint now) {
+  Parts& p = *parts_;
+  if (p.bring_up.state() == LinkState::stopped) return;
+  // Leaving comes first: what goes down has nothing to leave.
+  p.groups.for_each([](Group& group) { group.leave(); });
+  p.go_down(now);
+  p.neighbours.clear(Counter::drop_link_down);
+  p.out.sends.clear();
+  p.out.to_host.clear();
+  p.bring_up.stop();
+}
+
+void Link::Parts::take_port() {
+  port_gid = bring_up.port().gid;
+  paths.set_source(port_gid);
+  arp.set_hardware(HwAddress{.flags = 0, .qpn = qpn, .gid = port_gid});
+}
+
+void Link::Parts::join() {
+  std::optional<wire::McMemberRecord> creation;
+  if (const GroupCreation& wanted = config.creation; wanted.allowed) {
+    creation.emplace();
+    creation->qkey = wanted.qkey;
+    creation->mtu = wanted.mtu;
+    creation->rate = wanted.rate;
+    creation->sl = wanted.sl;
+    creation->flow_label = wanted.flow_label;
+    creation->hop_limit = wanted.hop_limit;
+    creation->traffic_class = wanted.traffic_class;
+  }
+  groups.broadcast().start(creation);
+}
+
+void Link::Parts::go_down(TimePoint now) {
+  if (configured) {
+    out.events.emplace_back(SetCarrier{false});
+    out.counters.add(Counter::carrier_losses);
+  }
+  configured.reset();
+  groups.for_each([](Group& group) { group.on_lost(); });
+  announcer.stop();
+  neighbours.link_down(now);
+  paths.doubt_all("link down");
+}
+
+void Link::Parts::confirm_registration(std::string_view why) {
+  groups.for_each([](Group& group) { group.on_reregister(); });
+  paths.doubt_all(why);
+}
+
+// --- Answers of the SA ---------------------------------------------------------------------------
+
+void Link::on_join_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
+  Parts& p = *parts_;
+  Group* const group = p.groups.find(id);
+  if (group == nullptr || !group->on_answer(id, answer, now)) return;
+  if (group == &p.groups.broadcast()) {
+    p.broadcast_joined(now);
+  } else {
+    group->attach();
+  }
+}
+
+/// RFC 4391, 5: Q_Key and MTU of the link are those of the broadcast group.
+void Link::Parts::broadcast_joined(TimePoint now) {
+  Group& broadcast = groups.broadcast();
+  configure_queue_pair();
+  broadcast.attach();
+  constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
+  set_mtu(wire::mtu_octets(broadcast.record()->mtu) - kHeader);
+  if (bring_up.is_up()) return;
+  bring_up.on_joined();
+  out.events.emplace_back(SetCarrier{true});
+  log.info("link: up as {}, MTU {}", arp.hardware().to_string(), mtu);
+  // RFC 4391, 10: a group "MUST" have P_Key, Q_Key, SL, MTU and HopLimit of the broadcast group;
+  // the rest follows it too.
+  groups.all_nodes().start(*broadcast.record());
+  announcer.start_all(now);
+}
+
+void Link::Parts::configure_queue_pair() {
+  const ConfigureQueuePair wanted{.pkey_index = *bring_up.port().pkey_index,
+                                  .qkey = groups.broadcast().record()->qkey};
+  if (configured == wanted) return;
+  configured = wanted;
+  out.events.emplace_back(wanted);
+}
+
+void Link::Parts::set_mtu(std::uint32_t octets) {
+  if (std::exchange(mtu, octets) != octets) out.events.emplace_back(SetMtu{octets});
+}
+
+void Link::on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
+  if (Path* const path = parts_->paths.on_answer(id, answer, now)) {
+    parts_->neighbours.path_answered(*path, now);
+  }
+}
+
+// --- Time, output, state -------------------------------------------------------------------------
+
+void Link::tick(TimePoint now) {
+  Parts& p = *parts_;
+  p.groups.for_each([now](Group& group) { group.tick(now); });
+  p.announcer.tick(now);
+  p.neighbours.tick(now);
+  p.paths.tick(now);
+}
+
+TimePoint Link::next_deadline() const {
+  const Parts& p = *parts_;
+  return std::min({p.groups.next_deadline(), p.announcer.next_deadline(),
+                   p.neighbours.next_deadline(), p.paths.next_deadline()});
+}
+
+std::vector<Outgoing>& Link::sends() { return parts_->out.sends; }
+std::vector<Frame>& Link::to_host() { return parts_->out.to_host; }
+std::vector<Event>& Link::events() { return parts_->out.events; }
+
+LinkState Link::state() const { return parts_->bring_up.state(); }
+
+std::string Link::waiting_for() const {
+  switch (state()) {
+    case LinkState::port_down:
+      return "the port to become ACTIVE";
+    case LinkState::no_subnet_manager:
+      return "a subnet manager";
+    case LinkState::no_pkey:
+      return "the P_Key to appear in the port's table";
+    case LinkState::joining:
+      return parts_->groups.broadcast().waiting_for();
+    case LinkState::up:
+      return "nothing: the link is up";
+    case LinkState::stopped:
+      return "nothing: the link is shut down";
+  }
+  return {};
+}
+
+HwAddress Link::hardware_address() const {
+  return HwAddress{.flags = 0, .qpn = parts_->qpn, .gid = parts_->port_gid};
+}
+std::uint32_t Link::mtu() const { return parts_->mtu; }
+QKey Link::qkey() const { return parts_->configured ? parts_->configured->qkey : QKey{}; }
+std::vector<GroupInfo> Link::groups() const { return parts_->groups.info(); }
+std::size_t Link::neighbour_count() const { return parts_->neighbours.size(); }
+const Counters& Link::counters() const { return parts_->out.counters; }
+
+}  // namespace ipoib::link

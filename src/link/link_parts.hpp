@@ -1,0 +1,76 @@
+// The parts of a Link, and what they share. Members are in the order of their dependence.
+#pragma once
+
+#include "link/announcer.hpp"
+#include "link/arp_output.hpp"
+#include "link/bring_up.hpp"
+#include "link/group_table.hpp"
+#include "link/host_addresses.hpp"
+#include "link/link.hpp"
+#include "link/neighbour_table.hpp"
+#include "link/path_table.hpp"
+
+namespace ipoib::link {
+
+struct Link::Parts {
+  Parts(const Config& settings, const Surroundings& around, Qpn number, std::uint64_t seed);
+
+  // Port, groups, queue pair (link.cpp).
+  void take_port();
+  void join();
+  void go_down(TimePoint now);
+  void confirm_registration(std::string_view why);
+  void broadcast_joined(TimePoint now);
+  void configure_queue_pair();
+  void set_mtu(std::uint32_t octets);
+  /// Entries for what cannot be a neighbour any more.
+  void drop_own_entries();
+
+  // Host to fabric (transmit.cpp).
+  void transmit(Frame&& frame, TimePoint now);
+  void transmit_other(Frame&& frame);
+  void transmit_unknown(Frame&& frame, Ipv4Address destination, TimePoint now);
+
+  // Fabric to host (receive.cpp).
+  void receive(Incoming&& datagram, TimePoint now);
+  [[nodiscard]] bool is_ours(const Incoming& datagram);
+  void receive_ipv4(Incoming&& datagram);
+  void receive_arp(const Incoming& datagram, TimePoint now);
+  [[nodiscard]] Neighbour* find_or_create(Ipv4Address address);
+  void learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
+             const Incoming& datagram, TimePoint now);
+  void answer(Neighbour& requester, const wire::Arp& request, TimePoint now);
+  void answer_probe(const wire::Arp& request, TimePoint now);
+  void note_duplicate(const wire::Arp& message, TimePoint now);
+  void check_source(const Neighbour& sender, const Incoming& datagram);
+
+  const Config config;
+  const HostView& host_view;
+  Logger& log;
+  Output out;
+  QuestionIds ids;
+  Random random;
+  ParkingBudget parking;
+  Qpn qpn;
+  BringUp bring_up;
+  Gid port_gid;
+  std::uint32_t mtu = 0;
+  HostAddresses host;
+  GroupTable groups;
+  PathTable paths;
+  ArpOutput arp;
+  NeighbourTable neighbours;
+  Announcer announcer;
+  /// What the queue pair is configured with; nothing: it is not.
+  std::optional<ConfigureQueuePair> configured;
+  /// Until when no duplicate address is logged.
+  TimePoint quiet_until{};
+  /// The sender that was looked at last, and found in order.
+  struct {
+    Ipv4Address address;
+    Qpn qpn;
+    Lid lid;
+  } checked;
+};
+
+}  // namespace ipoib::link

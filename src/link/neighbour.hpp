@@ -1,0 +1,125 @@
+// One entry of the neighbour cache: a state machine, docs/states.md, "Neighbour".
+//
+// An entry acts through its Environment: it asks by ARP, asks for paths, and appends sends. It
+// knows nothing of the table that it is in: each stimulus returns whether the entry is to go.
+#pragma once
+
+#include <boost/intrusive/list_hook.hpp>
+#include <boost/intrusive/unordered_set_hook.hpp>
+#include <optional>
+#include <string_view>
+
+#include "ipoib/ip.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "link/config.hpp"
+#include "link/neighbour_info.hpp"
+#include "link/neighbour_states.hpp"
+#include "link/output.hpp"
+#include "link/random.hpp"
+
+namespace ipoib::link {
+
+class ArpOutput;
+class PathTable;
+
+/// What entries work with; outlives them.
+struct NeighbourEnvironment {
+  const Config& config;
+  PathTable& paths;
+  ArpOutput& arp;
+  Output& out;
+  ParkingBudget& parking;
+  Random& random;
+  Logger& log;
+};
+
+enum class Fate : bool { keep, erase };
+/// How an address was learnt: by a reply to us, which shows that our frames arrive, or otherwise.
+enum class Evidence : bool { told, confirmed };
+
+using NeighbourHashHook = boost::intrusive::unordered_set_base_hook<
+    boost::intrusive::link_mode<boost::intrusive::safe_link>>;
+using NeighbourListHook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<class NeighbourListTag>,
+                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+/// Where a table keeps an entry, by what it would cost to lose it.
+enum class NeighbourShelf : std::uint8_t { none, failed, stale, living, unresolved, permanent };
+
+class Neighbour : public NeighbourHashHook,
+                  public NeighbourListHook,
+                  public PathWaiter,
+                  public Timed {
+ public:
+  using Environment = NeighbourEnvironment;
+
+  explicit Neighbour(Ipv4Address address) : address_(address) {}
+  Neighbour(const Neighbour&) = delete;
+  Neighbour& operator=(const Neighbour&) = delete;
+
+  /// The data path's way in: sends if nothing else is to be done, else leaves the frame alone.
+  [[nodiscard]] bool forward(Frame& frame, std::vector<Outgoing>& sends, TimePoint now) {
+    const auto* const reachable = std::get_if<neighbour_state::Reachable>(&state_);
+    if (reachable == nullptr) return false;
+    const PathData* const path = reachable->route.path->ready();
+    if (path == nullptr || frame.size() > path->mtu) return false;
+    used_ = now;
+    sends.push_back(Outgoing{path->handle, reachable->route.hardware.qpn, std::move(frame)});
+    return true;
+  }
+
+  // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
+  [[nodiscard]] Fate on_packet(Frame&& frame, const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_address(const HwAddress& hardware, Evidence evidence,
+                                const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_reply_owed(Frame&& reply, const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_path_ready(const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_path_failed(const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_deadline(const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_link_down(const Environment& env, TimePoint now);
+  [[nodiscard]] Fate on_set_permanent(neighbour_state::Route&& route, const Environment& env,
+                                      TimePoint now);
+  /// Before it goes for another reason than its own.
+  void on_removed(Counter why, const Environment& env);
+
+  [[nodiscard]] Ipv4Address address() const { return address_; }
+  [[nodiscard]] const neighbour_state::State& state() const { return state_; }
+  [[nodiscard]] NeighbourState state_name() const;
+  [[nodiscard]] TimePoint deadline() const;
+  [[nodiscard]] TimePoint last_use() const { return used_; }
+  [[nodiscard]] std::size_t parked() const;
+  /// Null while there is no address.
+  [[nodiscard]] const neighbour_state::Route* route() const;
+  [[nodiscard]] NeighbourInfo info(TimePoint now) const;
+
+ private:
+  Fate become(neighbour_state::State&& next, std::string_view why, const Environment& env);
+  Fate adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
+             const Environment& env, TimePoint now);
+  Fate settle(neighbour_state::Route&& route, Evidence evidence, ParkedFrames&& parked,
+              const Environment& env, TimePoint now);
+  Fate confirm(neighbour_state::Route&& route, const Environment& env, TimePoint now);
+  Fate fail(std::string_view why, const Environment& env, TimePoint now);
+  Fate unconfirm(neighbour_state::Route&& route, std::string_view why, const Environment& env,
+                 TimePoint now);
+  Fate make_permanent(neighbour_state::Route&& route, ParkedFrames&& parked, const Environment& env,
+                      TimePoint now);
+  void send(Frame&& frame, const neighbour_state::Route& route, const Environment& env,
+            TimePoint now);
+  void send_or_park(Frame&& frame, neighbour_state::Permanent& state, const Environment& env,
+                    TimePoint now);
+  Fate first_request(Frame&& frame, const Environment& env, TimePoint now);
+  Fate next_request(neighbour_state::Incomplete& state, const Environment& env, TimePoint now);
+  Fate next_probe(neighbour_state::Probing& state, const Environment& env, TimePoint now);
+
+  friend class NeighbourTable;
+  static constexpr TimePoint kNeverYet = TimePoint::min();
+
+  Ipv4Address address_;
+  NeighbourShelf shelf_ = NeighbourShelf::none;  ///< its table's
+  neighbour_state::State state_;
+  TimePoint used_ = kNeverYet;
+  TimePoint confirmed_ = kNeverYet;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,45 @@
+#include "link/neighbour_info.hpp"
+
+namespace ipoib::link {
+
+std::string_view name(NeighbourState state) {
+  switch (state) {
+    case NeighbourState::incomplete:
+      return "incomplete";
+    case NeighbourState::resolving:
+      return "resolving";
+    case NeighbourState::reachable:
+      return "reachable";
+    case NeighbourState::stale:
+      return "stale";
+    case NeighbourState::delay:
+      return "delay";
+    case NeighbourState::probing:
+      return "probing";
+    case NeighbourState::failed:
+      return "failed";
+    case NeighbourState::permanent:
+      return "permanent";
+  }
+  return "unknown";
+}
+
+std::string_view name(LinkState state) {
+  switch (state) {
+    case LinkState::port_down:
+      return "port_down";
+    case LinkState::no_subnet_manager:
+      return "no_subnet_manager";
+    case LinkState::no_pkey:
+      return "no_pkey";
+    case LinkState::joining:
+      return "joining";
+    case LinkState::up:
+      return "up";
+    case LinkState::stopped:
+      return "stopped";
+  }
+  return "unknown";
+}
+
+}  // namespace ipoib::link

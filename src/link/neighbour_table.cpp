@@ -1,0 +1,160 @@
+#include "link/neighbour_table.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "link/overloaded.hpp"
+
+namespace ipoib::link {
+namespace {
+
+NeighbourShelf shelf_for(const neighbour_state::State& state) {
+  using namespace neighbour_state;
+  return std::visit(Overloaded{
+                        [](const New&) { return NeighbourShelf::none; },
+                        [](const Incomplete&) { return NeighbourShelf::unresolved; },
+                        [](const Resolving&) { return NeighbourShelf::living; },
+                        [](const Reachable&) { return NeighbourShelf::living; },
+                        [](const Stale&) { return NeighbourShelf::stale; },
+                        [](const Delay&) { return NeighbourShelf::living; },
+                        [](const Probing&) { return NeighbourShelf::living; },
+                        [](const Failed&) { return NeighbourShelf::failed; },
+                        [](const Permanent&) { return NeighbourShelf::permanent; },
+                    },
+                    state);
+}
+
+}  // namespace
+
+NeighbourTable::NeighbourTable(const NeighbourEnvironment& env)
+    : env_(env),
+      buckets_(std::bit_ceil(std::max<std::size_t>(env.config.limits.neighbours, 2))),
+      entries_(Entries::bucket_traits(buckets_.data(), buckets_.size())) {}
+
+NeighbourTable::~NeighbourTable() { clear(Counter::drop_link_down); }
+
+Neighbour* NeighbourTable::create(Ipv4Address address) {
+  if (entries_.size() >= env_.config.limits.neighbours) {
+    Neighbour* const old = victim();
+    if (old == nullptr) return nullptr;
+    env_.out.counters.add(Counter::neighbours_evicted);
+    remove(*old, Counter::drop_neighbour_removed);
+  }
+  auto entry = std::make_unique<Neighbour>(address);
+  entries_.insert(*entry);
+  env_.out.counters.add(Counter::neighbours_created);
+  return entry.release();
+}
+
+/// Failed ones first, then those idle for longest, then one of the living that is idle for long.
+Neighbour* NeighbourTable::victim() {
+  if (!failed_.empty()) return &failed_.front();
+  if (!stale_.empty()) return &stale_.front();
+  Neighbour* idlest = nullptr;
+  Neighbour* first_seen = nullptr;
+  for (std::size_t i = 0; i < kEvictionScan && !living_.empty(); ++i) {
+    Neighbour& seen = living_.front();
+    if (&seen == first_seen) break;
+    if (first_seen == nullptr) first_seen = &seen;
+    living_.pop_front();
+    living_.push_back(seen);
+    if (seen.parked() > 0) continue;
+    if (idlest == nullptr || seen.last_use() < idlest->last_use()) idlest = &seen;
+  }
+  return idlest;
+}
+
+void NeighbourTable::apply(Neighbour& entry, Fate fate) {
+  if (fate == Fate::erase) {
+    erase(entry);
+    return;
+  }
+  timers_.arm(entry, entry.deadline());
+  place(entry);
+}
+
+void NeighbourTable::place(Neighbour& entry) {
+  const NeighbourShelf shelf = shelf_for(entry.state_);
+  if (shelf == entry.shelf_) return;
+  if (entry.shelf_ == NeighbourShelf::unresolved) --unresolved_;
+  if (shelf == NeighbourShelf::unresolved) ++unresolved_;
+  if (entry.NeighbourListHook::is_linked()) entry.NeighbourListHook::unlink();
+  entry.shelf_ = shelf;
+  if (List* const list = list_of(shelf)) list->push_back(entry);
+}
+
+NeighbourTable::List* NeighbourTable::list_of(NeighbourShelf shelf) {
+  switch (shelf) {
+    case NeighbourShelf::failed:
+      return &failed_;
+    case NeighbourShelf::stale:
+      return &stale_;
+    case NeighbourShelf::living:
+      return &living_;
+    case NeighbourShelf::none:
+    case NeighbourShelf::unresolved:
+    case NeighbourShelf::permanent:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+void NeighbourTable::erase(Neighbour& entry) {
+  if (entry.shelf_ == NeighbourShelf::unresolved) --unresolved_;
+  entries_.erase_and_dispose(entries_.iterator_to(entry), std::default_delete<Neighbour>());
+}
+
+void NeighbourTable::remove(Neighbour& entry, Counter why) {
+  entry.on_removed(why, env_);
+  erase(entry);
+}
+
+template <class Visit>
+void NeighbourTable::for_each(Visit&& visit) {
+  for (auto at = entries_.begin(); at != entries_.end();) visit(*at++);
+}
+
+void NeighbourTable::path_answered(Path& path, TimePoint now) {
+  const bool ready = path.usable() != nullptr;
+  while (!path.waiters().empty()) {
+    auto& entry = static_cast<Neighbour&>(path.waiters().front());
+    path.waiters().pop_front();
+    apply(entry, ready ? entry.on_path_ready(env_, now) : entry.on_path_failed(env_, now));
+  }
+}
+
+void NeighbourTable::link_down(TimePoint now) {
+  for_each([&](Neighbour& entry) { apply(entry, entry.on_link_down(env_, now)); });
+}
+
+std::size_t NeighbourTable::flush() {
+  const std::size_t before = entries_.size();
+  for_each([&](Neighbour& entry) {
+    if (entry.shelf_ != NeighbourShelf::permanent) remove(entry, Counter::drop_neighbour_removed);
+  });
+  return before - entries_.size();
+}
+
+void NeighbourTable::clear(Counter why) {
+  for_each([&](Neighbour& entry) { remove(entry, why); });
+}
+
+void NeighbourTable::tick(TimePoint now) {
+  while (Neighbour* const entry = timers_.pop_due(now)) {
+    apply(*entry, entry->on_deadline(env_, now));
+  }
+}
+
+NeighbourPage NeighbourTable::list(NeighbourCursor from, std::size_t limit, TimePoint now) const {
+  NeighbourPage page;
+  std::size_t bucket = from.bucket;
+  for (; bucket < buckets_.size() && page.entries.size() < limit; ++bucket) {
+    for (auto at = entries_.cbegin(bucket); at != entries_.cend(bucket); ++at) {
+      page.entries.push_back(at->info(now));
+    }
+  }
+  if (bucket < buckets_.size()) page.next = NeighbourCursor{static_cast<std::uint32_t>(bucket)};
+  return page;
+}
+
+}  // namespace ipoib::link

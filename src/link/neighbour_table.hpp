@@ -1,0 +1,97 @@
+// The neighbour cache: entries by IPv4 address, their deadlines, and who goes when it is full.
+//
+// Every stimulus passes through apply(), which afterwards puts the entry where its new state
+// belongs: into the queue of deadlines, and into one of three lists by what it would cost to lose
+// it. No operation looks at all entries, but those on the whole link.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/unordered_set.hpp>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "link/neighbour.hpp"
+
+namespace ipoib::link {
+
+class NeighbourTable {
+ public:
+  explicit NeighbourTable(const NeighbourEnvironment& env);
+  NeighbourTable(const NeighbourTable&) = delete;
+  NeighbourTable& operator=(const NeighbourTable&) = delete;
+  ~NeighbourTable();
+
+  [[nodiscard]] Neighbour* find(Ipv4Address address) {
+    const auto at = entries_.find(address);
+    return at == entries_.end() ? nullptr : &*at;
+  }
+  /// Makes an entry in the state New, for a stimulus that follows at once. Null when there is no
+  /// room for it: all others are permanent, or have frames waiting.
+  [[nodiscard]] Neighbour* create(Ipv4Address address);
+
+  // --- Stimuli, handed on to the entry, which may be gone afterwards ---------------------------
+  void packet(Neighbour& entry, Frame&& frame, TimePoint now) {
+    apply(entry, entry.on_packet(std::move(frame), env_, now));
+  }
+  void address(Neighbour& entry, const HwAddress& hardware, Evidence evidence, TimePoint now) {
+    apply(entry, entry.on_address(hardware, evidence, env_, now));
+  }
+  void reply_owed(Neighbour& entry, Frame&& reply, TimePoint now) {
+    apply(entry, entry.on_reply_owed(std::move(reply), env_, now));
+  }
+  void set_permanent(Neighbour& entry, neighbour_state::Route&& route, TimePoint now) {
+    apply(entry, entry.on_set_permanent(std::move(route), env_, now));
+  }
+  void remove(Neighbour& entry, Counter why);
+  /// The question for the path is answered: tells who waits for it.
+  void path_answered(Path& path, TimePoint now);
+  void link_down(TimePoint now);
+  /// Removes all but the permanent entries; returns how many.
+  std::size_t flush();
+  /// Removes everything.
+  void clear(Counter why);
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// Entries in the state Incomplete.
+  [[nodiscard]] std::size_t unresolved() const { return unresolved_; }
+  [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
+
+ private:
+  struct AddressOf {
+    using type = Ipv4Address;
+    type operator()(const Neighbour& entry) const { return entry.address(); }
+  };
+  using Entries =
+      boost::intrusive::unordered_set<Neighbour, boost::intrusive::base_hook<NeighbourHashHook>,
+                                      boost::intrusive::key_of_value<AddressOf>,
+                                      boost::intrusive::hash<std::hash<Ipv4Address>>,
+                                      boost::intrusive::power_2_buckets<true>>;
+  using List = boost::intrusive::list<Neighbour, boost::intrusive::base_hook<NeighbourListHook>,
+                                      boost::intrusive::constant_time_size<false>>;
+  /// How many entries of the list of the living are looked at for one that is idle.
+  static constexpr std::size_t kEvictionScan = 16;
+
+  void apply(Neighbour& entry, Fate fate);
+  void place(Neighbour& entry);
+  [[nodiscard]] List* list_of(NeighbourShelf shelf);
+  [[nodiscard]] Neighbour* victim();
+  void erase(Neighbour& entry);
+  /// Calls `visit` for each entry, which may erase that one.
+  template <class Visit>
+  void for_each(Visit&& visit);
+
+  NeighbourEnvironment env_;
+  std::vector<Entries::bucket_type> buckets_;
+  Entries entries_;
+  TimerQueue<Neighbour> timers_;
+  List failed_;  ///< in the order of failing
+  List stale_;   ///< in the order of their last use
+  List living_;  ///< in no order
+  std::size_t unresolved_ = 0;
+};
+
+}  // namespace ipoib::link

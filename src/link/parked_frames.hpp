@@ -1,0 +1,44 @@
+// Frames that wait for a neighbour or a path: ready to be sent but for the address handle.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ipoib/frame.hpp"
+#include "link/counters.hpp"
+
+namespace ipoib::link {
+
+/// Bounds for all the parked frames of a link, and how many there are.
+struct ParkingBudget {
+  std::size_t per_neighbour = 0;
+  std::size_t in_all = 0;
+  std::size_t used = 0;
+};
+
+/// The frames of one neighbour, in the order of their coming. When it is full the newcomer is
+/// refused: those who came first are the beginning of something.
+class ParkedFrames {
+ public:
+  explicit ParkedFrames(ParkingBudget& budget) : budget_(&budget) {}
+  ParkedFrames(ParkedFrames&& other) noexcept;
+  ParkedFrames& operator=(ParkedFrames&& other) noexcept;
+  ParkedFrames(const ParkedFrames&) = delete;
+  ParkedFrames& operator=(const ParkedFrames&) = delete;
+  ~ParkedFrames();
+
+  /// Parks the frame, or drops it and counts that.
+  void park(Frame&& frame, Counters& counters);
+  /// All of them, which are parked no longer.
+  [[nodiscard]] std::vector<Frame> take();
+  /// Drops all of them, each counted as `why`.
+  void drop(Counter why, Counters& counters);
+  [[nodiscard]] std::size_t size() const { return frames_.size(); }
+  [[nodiscard]] bool empty() const { return frames_.empty(); }
+
+ private:
+  ParkingBudget* budget_;
+  std::vector<Frame> frames_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,269 @@
+// One method for each stimulus of docs/states.md, "Path", with every state spelled out.
+#include "link/path_table.hpp"
+
+#include <array>
+#include <cassert>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "link/backoff.hpp"
+#include "link/overloaded.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using namespace path_state;
+
+constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
+    "Idle", "Waiting", "Asking", "Ready", "Suspect", "Refreshing", "Failed"};
+
+/// RFC 4391, 9.1.2: what is beyond the hardware address comes from the path record. The global
+/// route is there when the record leads through a router.
+AddressVector vector_of(const wire::PathRecord& record, const Gid& dgid) {
+  AddressVector vector{.dlid = record.dlid, .sl = record.sl, .rate = record.rate, .global = {}};
+  if (record.hop_limit > 0) {
+    vector.global = GlobalRoute{.dgid = dgid,
+                                .sgid_index = 0,
+                                .flow_label = record.flow_label,
+                                .hop_limit = record.hop_limit,
+                                .traffic_class = record.traffic_class};
+  }
+  return vector;
+}
+
+}  // namespace
+
+PathRef PathTable::acquire(const Gid& gid) {
+  if (Path* const known = find(gid)) {
+    // Used again: only the unused are in a list here, since who waits for its turn has a user.
+    if (known->users_ == 0 && known->PathListHook::is_linked()) known->PathListHook::unlink();
+    return PathRef(*known);
+  }
+  if (paths_.size() >= env_.config.limits.paths) {
+    if (unused_.empty()) return {};
+    env_.out.counters.add(Counter::paths_evicted);
+    erase(unused_.front());
+  }
+  return PathRef(paths_.try_emplace(gid, gid, *this).first->second);
+}
+
+Path* PathTable::find(const Gid& gid) {
+  const auto at = paths_.find(gid);
+  return at == paths_.end() ? nullptr : &at->second;
+}
+
+PathTable::Condition PathTable::use(Path& path, TimePoint now) {
+  const auto first_question = [&](unsigned refusals) {
+    if (busy()) {
+      become(path, Waiting{refusals}, "needed, but too many questions are outstanding");
+      waiting_.push_back(path);
+    } else {
+      become(path, Asking{ask(path), refusals}, "needed");
+    }
+    return Condition::asked;
+  };
+  return std::visit(
+      Overloaded{
+          [&](Idle&) { return first_question(0); },
+          [&](Waiting&) { return Condition::asked; },
+          [&](Asking&) { return Condition::asked; },
+          [&](Ready&) { return Condition::usable; },
+          [&](Suspect& s) {
+            if (now >= s.not_before && !busy()) {
+              PathData data = std::move(s.data);
+              const unsigned refusals = s.refusals;
+              become(path, Refreshing{std::move(data), ask(path), refusals}, "used, in doubt");
+            }
+            return Condition::usable;
+          },
+          [&](Refreshing&) { return Condition::usable; },
+          [&](Failed& s) {
+            return now < s.silent_until ? Condition::refused : first_question(s.refusals);
+          },
+      },
+      path.state_);
+}
+
+void PathTable::doubt(Path& path, std::string_view why) {
+  std::visit(Overloaded{
+                 [](Idle&) {},
+                 [](Waiting&) {},
+                 [](Asking&) {},
+                 [&](Ready& s) {
+                   PathData data = std::move(s.data);
+                   become(path, Suspect{.data = std::move(data)}, why);
+                 },
+                 [](Suspect&) {},
+                 [](Refreshing&) {},
+                 [](Failed&) {},
+             },
+             path.state_);
+}
+
+void PathTable::doubt_all(std::string_view why) {
+  for (auto at = paths_.begin(); at != paths_.end();) {
+    Path& path = (at++)->second;
+    doubt(path, why);
+    if (path.users_ == 0) on_unused(path);
+  }
+}
+
+void PathTable::on_source_lid(Path& path, Lid source) {
+  const PathData* const data = path.usable();
+  if (data == nullptr || source == data->vector.dlid || source == path.excused_lid_) return;
+  env_.out.counters.add(Counter::path_lid_mismatches);
+  path.excused_lid_ = source;
+  doubt(path, "its port sends from another LID");
+}
+
+Path* PathTable::on_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
+  const auto at = outstanding_.find(id);
+  if (at == outstanding_.end()) return nullptr;
+  Path& path = *at->second;
+  outstanding_.erase(at);
+  ask_next();
+  std::visit(Overloaded{
+                 [&](const wire::PathRecord& record) { answered(path, record, now); },
+                 [&](const Refusal& refusal) { refused(path, refusal, now); },
+             },
+             answer);
+  if (path.users_ > 0) return &path;
+  on_unused(path);
+  return nullptr;
+}
+
+std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& record) {
+  const std::uint32_t mtu = wire::mtu_octets(record.mtu);
+  if (!is_unicast(record.dlid) || mtu == 0) {
+    env_.log.debug("path {}: the SA's record makes no sense: DLID {:#x}, MTU code {}",
+                   path.gid_.to_string(), record.dlid.value(), record.mtu);
+    return std::nullopt;
+  }
+  PathData data{.handle = {}, .vector = vector_of(record, path.gid_), .mtu = mtu};
+  if (const PathData* const old = path.usable(); old != nullptr && old->vector == data.vector) {
+    data.handle = old->handle;
+    return data;
+  }
+  auto handle = env_.handles.create_address_handle(data.vector);
+  if (!handle) {
+    env_.out.counters.add(Counter::address_handle_refusals);
+    env_.log.warn("path {}: no address handle: {}", path.gid_.to_string(), handle.error().message);
+    return std::nullopt;
+  }
+  data.handle = std::move(*handle);
+  return data;
+}
+
+void PathTable::answered(Path& path, const wire::PathRecord& record, TimePoint now) {
+  auto data = accept(path, record);
+  if (!data) return refused(path, Refusal{}, now);
+  env_.out.counters.add(Counter::path_answers);
+  // Spread, lest paths that were asked for together be refreshed together.
+  const TimePoint refresh_at = now + env_.random.jittered(env_.config.path.refresh, 75, 125);
+  become(path, Ready{std::move(*data), refresh_at}, "answered");
+}
+
+void PathTable::refused(Path& path, const Refusal& refusal, TimePoint now) {
+  env_.out.counters.add(Counter::path_refusals);
+  const auto pause = [&](unsigned refusals) {
+    return pause_after(refusals, env_.config.path.negative, env_.random);
+  };
+  const std::string_view why = refusal.status ? wire::name(*refusal.status) : "no answer";
+  std::visit(Overloaded{
+                 [](Idle&) { assert(false && "no question is outstanding"); },
+                 [](Waiting&) { assert(false && "no question is outstanding"); },
+                 [&](Asking& s) {
+                   const unsigned refusals = s.refusals + 1;
+                   become(path, Failed{now + pause(refusals), refusals}, why);
+                 },
+                 [](Ready&) { assert(false && "no question is outstanding"); },
+                 [](Suspect&) { assert(false && "no question is outstanding"); },
+                 [&](Refreshing& s) {
+                   PathData data = std::move(s.data);
+                   const unsigned refusals = s.refusals + 1;
+                   become(path, Suspect{std::move(data), now + pause(refusals), refusals}, why);
+                 },
+                 [](Failed&) { assert(false && "no question is outstanding"); },
+             },
+             path.state_);
+}
+
+void PathTable::on_unused(Path& path) {
+  const auto keep = [&] {
+    if (!path.PathListHook::is_linked()) unused_.push_back(path);
+  };
+  std::visit(Overloaded{
+                 [&](Idle&) { erase(path); },
+                 [&](Waiting&) { erase(path); },
+                 [](Asking&) {},
+                 [&](Ready&) { keep(); },
+                 [&](Suspect&) { erase(path); },
+                 [](Refreshing&) {},
+                 [&](Failed&) { path.armed_for() == kNever ? erase(path) : keep(); },
+             },
+             path.state_);
+}
+
+void PathTable::tick(TimePoint now) {
+  while (Path* const path = timers_.pop_due(now)) {
+    if (path->users_ == 0) {
+      erase(*path);
+    } else {
+      doubt(*path, "not asked for again for long");
+    }
+  }
+}
+
+QuestionId PathTable::ask(Path& path) {
+  using wire::PathRecord;
+  const QuestionId id = env_.ids.next();
+  AskPath question{.id = id, .record = {}, .components = 0};
+  question.record.dgid = path.gid_;
+  question.record.sgid = source_;
+  question.record.pkey = env_.config.pkey.as_full();
+  question.record.reversible = true;
+  question.record.numb_path = 1;
+  question.components = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kPKey |
+                        PathRecord::kReversible | PathRecord::kNumbPath;
+  env_.out.events.emplace_back(std::move(question));
+  env_.out.counters.add(Counter::path_questions);
+  outstanding_.emplace(id, &path);
+  return id;
+}
+
+void PathTable::ask_next() {
+  if (waiting_.empty() || busy()) return;
+  Path& path = waiting_.front();
+  waiting_.pop_front();
+  const unsigned refusals = std::get<Waiting>(path.state_).refusals;
+  become(path, Asking{ask(path), refusals}, "its turn has come");
+}
+
+void PathTable::become(Path& path, State&& next, std::string_view why) {
+  if (env_.log.should_log(spdlog::level::debug)) {
+    env_.log.debug("path {}: {} -> {}: {}", path.gid_.to_string(), kNames[path.state_.index()],
+                   kNames[next.index()], why);
+  }
+  path.state_ = std::move(next);
+  const TimePoint deadline = std::visit(
+      Overloaded{
+          [](const Idle&) { return kNever; },
+          [](const Waiting&) { return kNever; },
+          [](const Asking&) { return kNever; },
+          [](const Ready& s) { return s.refresh_at; },
+          [](const Suspect&) { return kNever; },
+          [](const Refreshing&) { return kNever; },
+          // Remembered for longer than it is silent, so that the next silence is longer.
+          [&](const Failed& s) { return s.silent_until + env_.config.path.negative.last; },
+      },
+      path.state_);
+  timers_.arm(path, deadline);
+}
+
+void PathTable::erase(Path& path) {
+  assert(path.users_ == 0 && path.waiters_.empty());
+  const Gid gid = path.gid_;
+  paths_.erase(gid);
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,84 @@
+// All paths of a link, by GID: asks the SA for them, bounded, and remembers refusals.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "ipoib/log_fwd.hpp"
+#include "link/config.hpp"
+#include "link/events.hpp"
+#include "link/output.hpp"
+#include "link/path.hpp"
+#include "link/random.hpp"
+
+namespace ipoib::link {
+
+class PathTable {
+ public:
+  /// What paths work with; outlives the table.
+  struct Environment {
+    const Config& config;
+    AddressHandleFactory& handles;
+    Output& out;
+    QuestionIds& ids;
+    Random& random;
+    Logger& log;
+  };
+  enum class Condition { usable, asked, refused };
+
+  explicit PathTable(const Environment& env) : env_(env) {}
+  PathTable(const PathTable&) = delete;
+  PathTable& operator=(const PathTable&) = delete;
+  ~PathTable() { paths_.clear(); }
+
+  /// The port that paths begin at.
+  void set_source(const Gid& gid) { source_ = gid; }
+  /// The path to a GID, made if need be; nothing when the table is full of paths in use.
+  [[nodiscard]] PathRef acquire(const Gid& gid);
+
+  // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
+  /// Somebody has something to send by it.
+  Condition use(Path& path, TimePoint now);
+  /// The path may have changed: its next use asks again.
+  void doubt(Path& path, std::string_view why);
+  void doubt_all(std::string_view why);
+  /// Its port sent from `source`: each LID that is not the path's is a doubt, once.
+  void on_source_lid(Path& path, Lid source);
+  /// The path that the question was about, whose waiters the caller tells; null for a stranger.
+  Path* on_answer(QuestionId id, const PathAnswer& answer, TimePoint now);
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
+
+  [[nodiscard]] std::size_t size() const { return paths_.size(); }
+  [[nodiscard]] std::size_t outstanding() const { return outstanding_.size(); }
+  [[nodiscard]] Path* find(const Gid& gid);
+
+ private:
+  friend class PathRef;
+  using List = boost::intrusive::list<Path, boost::intrusive::base_hook<PathListHook>,
+                                      boost::intrusive::constant_time_size<false>>;
+
+  void on_unused(Path& path);
+  [[nodiscard]] bool busy() const {
+    return outstanding_.size() >= env_.config.limits.path_questions;
+  }
+  [[nodiscard]] QuestionId ask(Path& path);
+  void ask_next();
+  void become(Path& path, path_state::State&& next, std::string_view why);
+  void erase(Path& path);
+  [[nodiscard]] std::optional<PathData> accept(Path& path, const wire::PathRecord& record);
+  void answered(Path& path, const wire::PathRecord& record, TimePoint now);
+  void refused(Path& path, const Refusal& refusal, TimePoint now);
+
+  Environment env_;
+  Gid source_;
+  std::unordered_map<Gid, Path> paths_;
+  std::unordered_map<QuestionId, Path*> outstanding_;
+  List waiting_;  ///< state Waiting, in the order of their turn
+  List unused_;   ///< nobody uses them, the longest unused first
+  TimerQueue<Path> timers_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,43 @@
+// A rate limit that grants moments: so many a second, so many at once, and some ahead of time.
+//
+// Each grant moves the moment of the next one on by the interval; a pause lets the bucket fill up
+// to `burst` grants. Who is granted a moment in the future has it for sure, in the order of asking,
+// so those who wait need no queue and do not stampede.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/time.hpp"
+
+namespace ipoib::link {
+
+class TokenBucket {
+ public:
+  TokenBucket(std::uint32_t per_second, std::uint32_t burst)
+      : interval_(Duration(std::chrono::seconds(1)) / std::max(per_second, 1U)),
+        tolerance_(interval_ * (std::max(burst, 1U) - 1)) {}
+
+  /// The moment at which the caller may act; nothing when that is more than `patience` ahead.
+  [[nodiscard]] std::optional<TimePoint> reserve(TimePoint now, Duration patience) {
+    const TimePoint moment = next_moment(now);
+    if (moment > now + patience) return std::nullopt;
+    next_ = std::max(next_, now) + interval_;
+    return moment;
+  }
+  /// What reserve() would grant if it had patience for it.
+  [[nodiscard]] TimePoint next_moment(TimePoint now) const {
+    return std::max(now, next_ - tolerance_);
+  }
+  /// Whether the caller may act now.
+  [[nodiscard]] bool take(TimePoint now) { return reserve(now, Duration::zero()).has_value(); }
+
+ private:
+  Duration interval_;
+  Duration tolerance_;
+  TimePoint next_{};  ///< when the bucket is full again
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,82 @@
+// Host to fabric. The first function is the data path; the others are for what is rare.
+#include <utility>
+
+#include "link/link.hpp"
+#include "link/link_parts.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/ipv4.hpp"
+
+namespace ipoib::link {
+namespace {
+
+/// Whom on the link a packet is handed to. Everybody is on the link, until routes are mirrored from
+/// the host as its addresses are: then this is where they are asked.
+Ipv4Address next_hop(const wire::Ipv4Header& header) { return header.destination; }
+
+void encapsulate(Frame& frame) {
+  wire::emit_encapsulation(wire::EtherType::ipv4, frame.prepend(wire::kEncapsulationSize));
+}
+
+}  // namespace
+
+void Link::from_host(std::span<Frame> batch, TimePoint now) {
+  Parts& p = *parts_;
+  p.out.counters.add(Counter::tx_packets, batch.size());
+  if (!p.bring_up.is_up()) {
+    p.out.counters.add(Counter::drop_link_down, batch.size());
+    for (Frame& frame : batch) frame.release();
+    return;
+  }
+  for (Frame& frame : batch) p.transmit(std::move(frame), now);
+}
+
+/// An entry is found before the destination is classified: no entry exists for a group, a
+/// broadcast address, or an address of the host.
+void Link::Parts::transmit(Frame&& frame, TimePoint now) {
+  const auto header = wire::Ipv4Header::parse(frame.bytes());
+  if (!header || frame.size() > mtu) return transmit_other(std::move(frame));
+  const Ipv4Address hop = next_hop(*header);
+  Neighbour* const neighbour = neighbours.find(hop);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), hop, now);
+  encapsulate(frame);
+  if (!neighbour->forward(frame, out.sends, now)) {
+    neighbours.packet(*neighbour, std::move(frame), now);
+  }
+}
+
+/// What is not an IPv4 packet that fits.
+void Link::Parts::transmit_other(Frame&& frame) {
+  const Frame dropped = std::move(frame);
+  if (wire::ip_version(dropped.bytes()) == 6) {
+    out.counters.add(Counter::drop_ipv6_not_supported);
+  } else if (wire::Ipv4Header::parse(dropped.bytes())) {
+    out.counters.add(Counter::drop_packet_too_big);
+  } else {
+    out.counters.add(Counter::drop_malformed_packet);
+  }
+}
+
+/// RFC 4391, 4 and 5: the limited broadcast and those directed to a subnet go to the broadcast
+/// group, class D addresses to their own; the others are neighbours to be.
+void Link::Parts::transmit_unknown(Frame&& frame, Ipv4Address destination, TimePoint now) {
+  Frame taken = std::move(frame);
+  encapsulate(taken);
+  if (host.is_broadcast(destination)) return groups.broadcast().send(std::move(taken), out);
+  if (destination.is_multicast()) {
+    const Group* const group = groups.find(destination);
+    if (group != nullptr) return group->send(std::move(taken), out);
+    return out.counters.add(Counter::drop_multicast_not_joined);
+  }
+  if (!host.is_neighbour(destination)) return out.counters.add(Counter::drop_bad_destination);
+  if (neighbours.unresolved() >= config.limits.unresolved) {
+    return out.counters.add(Counter::drop_unresolved_limit);
+  }
+  // Before room is made for it at somebody else's cost.
+  if (!arp.may_ask_first(now)) return out.counters.add(Counter::drop_arp_rate_limit);
+  if (Neighbour* const neighbour = neighbours.create(destination)) {
+    return neighbours.packet(*neighbour, std::move(taken), now);
+  }
+  out.counters.add(Counter::drop_neighbour_limit);
+}
+
+}  // namespace ipoib::link

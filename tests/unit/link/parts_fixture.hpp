@@ -1,0 +1,190 @@
+// The parts of a link around one neighbour table, with in-memory twins of what is outside.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ipoib/log.hpp"
+#include "link/arp_output.hpp"
+#include "link/group_table.hpp"
+#include "link/host_addresses.hpp"
+#include "link/neighbour_table.hpp"
+#include "link/path_table.hpp"
+#include "wire/arp.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace ipoib::link {
+
+using namespace std::chrono_literals;
+
+/// Makes handles until it is told to refuse.
+class HandleFactoryTwin : public AddressHandleFactory {
+ public:
+  Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override {
+    if (refuses) return Error{12, "no memory for an address handle"};
+    made.push_back(to);
+    return AddressHandlePtr(new AddressHandle);
+  }
+  bool refuses = false;
+  std::vector<AddressVector> made;
+};
+
+class HostViewTwin : public HostView {
+ public:
+  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return prefixes; }
+  std::vector<Ipv4Prefix> prefixes;
+};
+
+inline const std::shared_ptr<Logger>& silent_logger() {
+  static const auto logger =
+      std::make_shared<Logger>("link", std::make_shared<spdlog::sinks::null_sink_st>());
+  logger->set_level(spdlog::level::debug);
+  return logger;
+}
+
+inline Gid port_gid(std::uint64_t guid) { return Gid(Gid::kLinkLocalPrefix, Guid(guid)); }
+inline HwAddress hardware(std::uint32_t qpn, std::uint64_t guid) {
+  return HwAddress{.flags = 0, .qpn = Qpn(qpn), .gid = port_gid(guid)};
+}
+inline wire::McMemberRecord group_record(const Gid& mgid, std::uint16_t mlid = 0xc000) {
+  wire::McMemberRecord record;
+  record.mgid = mgid;
+  record.mlid = Lid(mlid);
+  record.qkey = QKey(0x0b1b);
+  record.mtu = 4;
+  record.rate = 3;
+  return record;
+}
+inline wire::PathRecord path_record(const Gid& dgid, std::uint16_t dlid, std::uint8_t mtu = 4) {
+  wire::PathRecord record;
+  record.dgid = dgid;
+  record.dlid = Lid(dlid);
+  record.mtu = mtu;
+  record.rate = 3;
+  return record;
+}
+
+class PartsFixture : public ::testing::Test {
+ protected:
+  PartsFixture() {
+    view.prefixes = {{Ipv4Address(0x0a2c0001), 24}};
+    (void)host.update(view);
+    arp.set_hardware(kOwn);
+    paths.set_source(kOwn.gid);
+    groups.broadcast().start(std::nullopt);
+    const auto id = std::get<JoinGroup>(out.events.at(0)).id;
+    EXPECT_TRUE(groups.broadcast().on_answer(id, group_record(groups.broadcast().mgid()), now));
+    forget();
+  }
+  ~PartsFixture() override {
+    forget();
+    neighbours.clear(Counter::drop_link_down);
+  }
+
+  static inline const HwAddress kOwn = hardware(0x11, 1);
+  static constexpr Ipv4Address kPeer{0x0a2c0002};
+  static inline const HwAddress kHere = hardware(0x22, 2);   ///< where the peer is
+  static inline const HwAddress kThere = hardware(0x33, 3);  ///< where it is afterwards
+
+  /// Forgets what was said so far.
+  void forget() {
+    out.sends.clear();
+    out.events.clear();
+    out.counters = Counters{};
+  }
+  [[nodiscard]] std::uint64_t count(Counter counter) const { return out.counters[counter]; }
+  /// An IPv4 packet of that size, encapsulated.
+  [[nodiscard]] Frame packet(std::size_t size = 84) {
+    Frame frame = pool.take();
+    frame.window(0, wire::kEncapsulationSize + size);
+    wire::emit_encapsulation(wire::EtherType::ipv4, frame.bytes().data());
+    return frame;
+  }
+  /// The paths asked for since forget(), oldest first.
+  [[nodiscard]] std::vector<AskPath> asked() const {
+    std::vector<AskPath> questions;
+    for (const Event& event : out.events) {
+      if (const auto* question = std::get_if<AskPath>(&event)) questions.push_back(*question);
+    }
+    return questions;
+  }
+  void answer(const AskPath& question, const PathAnswer& with) {
+    if (Path* const path = paths.on_answer(question.id, with, now)) {
+      neighbours.path_answered(*path, now);
+    }
+  }
+  void grant(const AskPath& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
+    answer(question, path_record(question.record.dgid, dlid, mtu));
+  }
+  void refuse(const AskPath& question) { answer(question, Refusal{wire::SaStatus::no_records}); }
+  /// Makes the path to a port ready before anybody has asked for it.
+  void prepare_path(const Gid& gid, std::uint16_t dlid = 7) {
+    kept.push_back(paths.acquire(gid));
+    (void)paths.use(*kept.back(), now);
+    if (!asked().empty()) grant(asked().back(), dlid);
+    forget();
+  }
+  /// Makes the path to a port fail, for a while.
+  void spoil_path(const Gid& gid) {
+    kept.push_back(paths.acquire(gid));
+    (void)paths.use(*kept.back(), now);
+    refuse(asked().back());
+    forget();
+  }
+  void tick() {
+    neighbours.tick(now);
+    paths.tick(now);
+  }
+  /// Goes to the entry's deadline.
+  void reach_deadline() {
+    now = neighbours.next_deadline();
+    tick();
+  }
+  [[nodiscard]] Neighbour* entry(Ipv4Address address = kPeer) { return neighbours.find(address); }
+  /// "gone" when there is none.
+  [[nodiscard]] std::string state(Ipv4Address address = kPeer) {
+    Neighbour* const found = entry(address);
+    return found != nullptr ? std::string(name(found->state_name())) : "gone";
+  }
+  /// The ARP messages sent since forget(), with where each went.
+  struct SentArp {
+    wire::Arp message;
+    Qpn to;
+  };
+  [[nodiscard]] std::vector<SentArp> sent_arp() const {
+    std::vector<SentArp> messages;
+    for (const Outgoing& sent : out.sends) {
+      const ConstBytes bytes = sent.frame.bytes();
+      if (wire::parse_encapsulation(bytes) != wire::EtherType::arp) continue;
+      messages.push_back({*wire::Arp::parse(bytes.subspan(wire::kEncapsulationSize)), sent.qpn});
+    }
+    return messages;
+  }
+  [[nodiscard]] std::size_t sent_packets() const { return out.sends.size() - sent_arp().size(); }
+
+  TimePoint now{1h};
+  Config config;
+  FramePool pool{256, 4096};
+  HandleFactoryTwin handles;
+  HostViewTwin view;
+  HostAddresses host;
+  Output out;
+  QuestionIds ids;
+  Random random{7};
+  ParkingBudget parking{.per_neighbour = 4, .in_all = 6, .used = 0};
+  GroupTable groups{
+      Group::Environment{config, kOwn.gid, handles, out, ids, random, *silent_logger()}};
+  PathTable paths{PathTable::Environment{config, handles, out, ids, random, *silent_logger()}};
+  ArpOutput arp{ArpOutput::Environment{config, host, groups.broadcast(), pool, out}};
+  std::deque<PathRef> kept;
+  NeighbourTable neighbours{
+      NeighbourEnvironment{config, paths, arp, out, parking, random, *silent_logger()}};
+};
+
+}  // namespace ipoib::link
