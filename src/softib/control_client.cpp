@@ -1,0 +1,105 @@
+// Blocking, on purpose: whoever asks cannot go on without the answer.
+#include "softib/control_client.hpp"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "softib/control_protocol.hpp"
+#include "softib/unique_fd.hpp"
+
+namespace softib {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+constexpr timeval kTimeout{10, 0};
+
+Error refusal(const SubnetFolder& folder, int code) {
+  if (code == ENOENT || code == ECONNREFUSED) {
+    return Error{code, "no subnet '" + folder.name() + "' is running in " + folder.path() +
+                           "; start one with: softib subnet --subnet " + folder.name()};
+  }
+  if (code == EACCES || code == EPERM) {
+    return Error{code, "the subnet in " + folder.path() +
+                           " belongs to another user; be that user or root, or set SOFTIB_DIR"};
+  }
+  if (code == EAGAIN || code == ETIMEDOUT) {
+    return Error{ETIMEDOUT, "the subnet '" + folder.name() + "' does not answer"};
+  }
+  return Error{code, "control socket " + folder.control() + ": " + std::strerror(code)};
+}
+
+Result<UniqueFd> connect(const SubnetFolder& folder) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return refusal(folder, errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = folder.control();
+  if (path.size() >= sizeof address.sun_path) return refusal(folder, ENAMETOOLONG);
+  path.copy(address.sun_path, path.size());
+  (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
+  (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
+  const void* generic = &address;
+  if (::connect(socket.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
+    return refusal(folder, errno);
+  }
+  return socket;
+}
+
+Result<void> send_all(const SubnetFolder& folder, int socket, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return refusal(folder, errno);
+    text.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return {};
+}
+
+Result<std::string> receive_line(const SubnetFolder& folder, int socket) {
+  std::string line;
+  std::array<char, 65536> piece;
+  while (line.size() < kMaxControlAnswer) {
+    const ssize_t size = ::recv(socket, piece.data(), piece.size(), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return refusal(folder, errno);
+    if (size == 0) return Error{EPIPE, "the subnet '" + folder.name() + "' has hung up"};
+    line.append(piece.data(), static_cast<std::size_t>(size));
+    if (line.back() == '\n') {
+      line.pop_back();
+      return line;
+    }
+  }
+  return Error{EMSGSIZE, "the answer of the subnet is too long"};
+}
+
+}  // namespace
+
+Result<std::string> control_request(const SubnetFolder& folder, std::string_view line) {
+  const auto socket = connect(folder);
+  if (!socket) return socket.error();
+  std::string request(line);
+  if (!request.ends_with('\n')) request += '\n';
+  if (const auto sent = send_all(folder, socket->get(), request); !sent) return sent.error();
+  return receive_line(folder, socket->get());
+}
+
+Result<NodeIndex> request_attach(const SubnetFolder& folder, std::string_view hca) {
+  const auto line = control_request(folder, control::emit(control::Attach{std::string(hca)}));
+  if (!line) return line.error();
+  const auto answer = control::parse_answer(*line);
+  if (!answer) return answer.error();
+  const auto* node = answer->if_contains("node");
+  const bool makes_sense = node != nullptr && node->is_int64() && node->get_int64() >= 0 &&
+                           node->get_int64() < std::int64_t{kMaxNodes};
+  if (!makes_sense) return Error{EPROTO, "the subnet's answer makes no sense"};
+  return static_cast<NodeIndex>(node->get_int64());
+}
+
+}  // namespace softib

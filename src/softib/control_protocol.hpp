@@ -1,0 +1,65 @@
+// The control protocol of the subnet process: one JSON object a line in both directions.
+//
+//   {"command":"attach","hca":"a"}                                   -> {"ok":true,"node":1}
+//   {"command":"remove","hca":"a"}
+//   {"command":"show"}                                               -> {"ok":true, the picture}
+//   {"command":"set-port","hca":"a","state":"down"}                  down, init, armed, active
+//   {"command":"set-lid","hca":"a","lid":7}
+//   {"command":"set-partition","hca":"a","pkey":18,"membership":"limited"}      none, limited, full
+//   {"command":"restart-sm"}
+//
+// An answer without more to say is {"ok":true}; a refusal {"ok":false,"code":2,"error":"why"}, with
+// an errno value.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "ipoib/result.hpp"
+#include "softib/core/partition.hpp"
+
+namespace softib::control {
+
+struct Attach {
+  std::string hca;
+};
+struct Remove {
+  std::string hca;
+};
+struct Show {};
+struct SetPort {
+  std::string hca;
+  PortState state = PortState::active;
+};
+struct SetLid {
+  std::string hca;
+  Lid lid;
+};
+struct SetPartition {
+  std::string hca;
+  PKey pkey;
+  Membership membership = Membership::none;
+};
+struct RestartSm {};
+
+using Request = std::variant<Attach, Remove, Show, SetPort, SetLid, SetPartition, RestartSm>;
+
+/// The line of a request, with its newline.
+[[nodiscard]] std::string emit(const Request& request);
+/// From a line without newline. Never throws; the error says what is wrong with the line.
+[[nodiscard]] ipoib::Result<Request> parse_request(std::string_view line);
+
+/// The line of an answer: `ok` is added to `content`.
+[[nodiscard]] std::string emit_answer(boost::json::object content);
+[[nodiscard]] std::string emit_refusal(const ipoib::Error& error);
+/// The content of an answer, or the refusal.
+[[nodiscard]] ipoib::Result<boost::json::object> parse_answer(std::string_view line);
+
+[[nodiscard]] std::string_view name(PortState state);
+[[nodiscard]] std::string_view name(Membership membership);
+[[nodiscard]] std::optional<PortState> parse_port_state(std::string_view text);
+[[nodiscard]] std::optional<Membership> parse_membership(std::string_view text);
+
+}  // namespace softib::control
