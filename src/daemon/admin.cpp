@@ -1,0 +1,128 @@
+#include "daemon/admin.hpp"
+
+#include <cerrno>
+
+#include "link/overloaded.hpp"
+#include "wire/sa_values.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+Error no_entry(const IpAddress& address) {
+  return Error(ENOENT, to_string(address) + ": no such entry");
+}
+
+control::Entry to_entry(const link::NeighbourInfo& info) {
+  control::Entry entry;
+  entry.address = info.address;
+  entry.state = name(info.state);
+  entry.hardware = info.hardware;
+  if (info.path) {
+    entry.path = control::Path{info.path->dlid, info.path->sl, info.path->mtu,
+                               wire::rate_mbps(info.path->rate)};
+  }
+  entry.idle = info.used.value_or(Duration::zero());
+  entry.references = info.references;
+  entry.waiting = info.parked;
+  return entry;
+}
+
+control::Response list(const control::ListRequest& request, const link::Link& link, TimePoint now) {
+  // The cursor of the protocol is the link's; 0 begins in both.
+  const link::NeighbourCursor from{static_cast<std::uint32_t>(request.cursor)};
+  const auto page = link.list(from, control::kPageEntries, now);
+  control::EntryPage out;
+  out.entries.reserve(page.entries.size());
+  for (const auto& info : page.entries) out.entries.push_back(to_entry(info));
+  if (page.next) out.next = page.next->bucket;
+  return control::Reply(std::move(out));
+}
+
+control::Response get(const control::GetRequest& request, const link::Link& link, TimePoint now) {
+  const auto info = link.get(request.address, now);
+  if (!info) return no_entry(request.address);
+  return control::Reply(to_entry(*info));
+}
+
+control::Response set(const control::SetRequest& request, link::Link& link, TimePoint now) {
+  using Mode = control::SetRequest::Mode;
+  if (request.mode != Mode::replace) {
+    const bool exists = link.get(request.address, now).has_value();
+    if (request.mode == Mode::change && !exists) return no_entry(request.address);
+    if (request.mode == Mode::add && exists) {
+      return Error(EEXIST, to_string(request.address) + ": there is an entry already");
+    }
+  }
+  if (auto done = link.set_permanent(request.address, request.hardware, now); !done) {
+    return done.error();
+  }
+  return control::Reply(control::Done{});
+}
+
+std::vector<control::Counter> counters(const link::Link& link, const InterfaceState& state) {
+  std::vector<control::Counter> out;
+  for (std::size_t i = 0; i < link::kCounterCount; ++i) {
+    const auto counter = static_cast<link::Counter>(i);
+    out.push_back({std::string(name(counter)), link.counters()[counter], is_drop(counter)});
+  }
+  const auto& pair = state.queue_pair;
+  out.push_back({"host_refused", state.status.host_refused, true});
+  out.push_back({"receive_errors", pair.receive_errors, true});
+  out.push_back({"send_errors", pair.send_errors, true});
+  out.push_back({"receive_malformed", pair.malformed, true});
+  out.push_back({"send_queue_full", pair.send_queue_full, false});
+  out.push_back({"receive_starved", pair.receive_starved, false});
+  out.push_back({"post_refused", pair.post_refused, false});
+  out.push_back({"queue_pair_bring_ups", pair.bring_ups, false});
+  out.push_back({"messages_lost", state.status.messages_lost, false});
+  out.push_back({"neighbours", link.neighbour_count(), false});
+  return out;
+}
+
+control::InterfaceInfo information(const link::Link& link, const InterfaceState& state) {
+  control::InterfaceInfo info;
+  info.interface = state.identity.interface;
+  info.device = state.identity.device;
+  info.port = state.identity.port;
+  info.pkey = state.pkey;
+  info.qkey = link.qkey();
+  info.qpn = link.hardware_address().qpn;
+  info.gid = state.status.port.gid;
+  info.lid = state.status.port.lid;
+  info.mtu = link.mtu();
+  info.state = name(link.state());
+  if (link.state() != link::LinkState::up) info.waiting_for = link.waiting_for();
+  info.version = IPOIB_VERSION;
+  info.pid = state.identity.pid;
+  for (const auto& group : link.groups()) {
+    info.groups.push_back({group.mgid, group.mlid, group.joined ? "full" : "joining"});
+  }
+  return info;
+}
+
+}  // namespace
+
+control::Response answer(const control::InterfaceRequest& request, link::Link& link,
+                         const InterfaceState& state, TimePoint now) {
+  using control::Reply;
+  using control::Response;
+  return std::visit(
+      link::Overloaded{
+          [&](const control::ListRequest& r) { return list(r, link, now); },
+          [&](const control::GetRequest& r) { return get(r, link, now); },
+          [&](const control::SetRequest& r) { return set(r, link, now); },
+          [&](const control::DeleteRequest& r) {
+            return link.remove(r.address) ? Response(Reply(control::Done{}))
+                                          : Response(no_entry(r.address));
+          },
+          [&](const control::FlushRequest&) {
+            return Response(Reply(control::Flushed{link.flush()}));
+          },
+          [&](const control::StatsRequest&) { return Response(Reply(counters(link, state))); },
+          [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },
+      },
+      request);
+}
+
+}  // namespace ipoib::daemon

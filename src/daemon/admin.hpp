@@ -1,0 +1,40 @@
+// The administrator's requests, answered from a link.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/protocol.hpp"
+#include "link/link.hpp"
+#include "verbs/ud_queue_pair.hpp"
+
+namespace ipoib::daemon {
+
+/// What of an interface never changes.
+struct InterfaceIdentity {
+  std::string interface;
+  std::string device;
+  std::uint8_t port = 0;
+  std::uint32_t pid = 0;
+};
+
+/// What of an interface's state is known outside its link.
+struct InterfaceStatus {
+  link::PortStatus port;
+  std::uint64_t host_refused = 0;   ///< packets that the TUN did not take
+  std::uint64_t messages_lost = 0;  ///< the control thread's mailbox was full
+};
+
+struct InterfaceState {
+  const InterfaceIdentity& identity;
+  const InterfaceStatus& status;
+  const verbs::UdCounters& queue_pair;
+  PKey pkey;
+};
+
+/// Carries `request` out; runs on the interface's thread.
+[[nodiscard]] control::Response answer(const control::InterfaceRequest& request, link::Link& link,
+                                       const InterfaceState& state, TimePoint now);
+
+}  // namespace ipoib::daemon

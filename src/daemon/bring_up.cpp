@@ -1,0 +1,70 @@
+#include "daemon/bring_up.hpp"
+
+#include <csignal>
+#include <ctime>
+#include <stdexcept>
+
+#include "daemon/softib_launcher.hpp"
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+// Devices announce nothing before they are open: with --wait, how often to look.
+constexpr timespec kLookAgain{1, 0};
+
+std::string hexadecimal(PKey key) { return fmt::format("{:#06x}", key.value()); }
+
+std::string no_device(const Error& error) {
+  if (is_under_softib()) return error.message;
+  return error.message +
+         "; load the driver of an HCA (ibv_devices lists what there is), or use an emulated "
+         "subnet: "
+         "ipoibd --softib";
+}
+
+std::string no_partition(const verbs::Device& device, const verbs::PortSnapshot& port, PKey pkey) {
+  std::string present;
+  for (const auto key : port.pkeys) present += (present.empty() ? "" : ", ") + hexadecimal(key);
+  return device.name() + " port " + std::to_string(device.port()) + " is not in partition " +
+         hexadecimal(pkey) + ", but in " + (present.empty() ? "none" : present) +
+         "; choose another --pkey, have the subnet manager add the port, or use --wait";
+}
+
+Result<verbs::Device> try_once(const Options& options) {
+  auto device = verbs::Device::open(options.device, options.port);
+  if (!device) return Error(device.error().code, no_device(device.error()));
+  const auto port = device->query(options.link.pkey);
+  if (!port) return port.error();
+  if (port->active && !port->partition) {
+    return Error(ENOENT, no_partition(*device, *port, options.link.pkey));
+  }
+  return device;
+}
+
+/// False when the user wants to end.
+bool pause_until_next_look() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGINT);
+  return sigtimedwait(&ending, nullptr, &kLookAgain) < 0;
+}
+
+}  // namespace
+
+std::optional<verbs::Device> find_device(const Options& options, Logger& log) {
+  std::string said;
+  for (;;) {
+    auto device = try_once(options);
+    if (device) return std::move(*device);
+    const auto& message = device.error().message;
+    if (!options.wait) throw std::runtime_error(message);
+    if (message != said) log.info("waiting: {}", message);
+    said = message;
+    if (!pause_until_next_look()) return std::nullopt;
+  }
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,233 @@
+#include "daemon/control_thread.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "ipoib/log.hpp"
+#include "linux/poller.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+namespace asio = boost::asio;
+using Timer = asio::steady_timer;
+
+// Enough for the administrator to answer a leave, or to have been asked again once.
+constexpr std::chrono::seconds kLeavePatience{3};
+// When the interface's mailbox was full.
+constexpr std::chrono::milliseconds kRedeliver{10};
+
+// A question's name at the SA: what it is, and its name at the link.
+enum class Kind : std::uint32_t { join = 1, path = 2, leave = 3 };
+
+sa::QueryId query_id(Kind kind, link::QuestionId id) {
+  return sa::QueryId(std::uint64_t{static_cast<std::uint32_t>(kind)} << 32 | id.value());
+}
+Kind kind_of(sa::QueryId id) { return static_cast<Kind>(id.value() >> 32); }
+link::QuestionId question_of(sa::QueryId id) {
+  return link::QuestionId(static_cast<std::uint32_t>(id.value()));
+}
+
+template <class Message, class Record>
+ToInterface answered(const sa::Answer& answer) {
+  const auto id = question_of(answer.id);
+  if (const auto* const record = std::get_if<Record>(&answer.result)) return Message{id, *record};
+  const auto* const failure = std::get_if<sa::SaFailure>(&answer.result);
+  return Message{id, link::Refusal{failure != nullptr ? failure->status : std::nullopt}};
+}
+
+}  // namespace
+
+ControlThread::ControlThread(const Parts& parts)
+    : parts_(parts),
+      signals_(parts.context, SIGTERM, SIGINT),
+      sa_timer_(parts.context),
+      redeliver_timer_(parts.context),
+      finish_timer_(parts.context),
+      port_watch_(parts.context, parts.port.descriptor(), [this] { on_port_event(); }),
+      netlink_watch_(parts.context, parts.netlink.descriptor(), [this] { on_host_event(); }),
+      mad_watch_(parts.context, parts.mads.fd(), [this] { on_mad(); }),
+      inbox_watch_(parts.context, parts.inbox.descriptor(), [this] { on_messages(); }) {}
+
+std::string ControlThread::run() {
+  wait_for_signal();
+  parts_.sa.set_sm(subnet_administrator(parts_.port.snapshot()), host::monotonic_now());
+  on_host_event();
+  parts_.context.run();
+  return reason_;
+}
+
+void ControlThread::wait_for_signal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int number) {
+    if (error) return;
+    if (stopping_) return parts_.context.stop();  // asked twice: do not wait for anybody
+    parts_.log.info("{}: leaving the groups and removing the interface", strsignal(number));
+    ask_to_stop({});
+    wait_for_signal();
+  });
+}
+
+void ControlThread::on_port_event() {
+  const auto findings = parts_.port.update();
+  const auto now = host::monotonic_now();
+  parts_.trace.record("port event", now, findings.changed, findings.reregister);
+  if (findings.device_failed) return ask_to_stop("the RDMA device has failed or was removed");
+  if (findings.changed) {
+    parts_.sa.set_sm(subnet_administrator(parts_.port.snapshot()), now);
+    port_undelivered_ = true;
+  }
+  reregister_undelivered_ |= findings.reregister;
+  deliver();
+}
+
+void ControlThread::on_host_event() {
+  auto update = parts_.netlink.update();
+  if (!update) {
+    parts_.log.warn("{}", update.error().message);
+  } else if (*update) {
+    parts_.trace.record("host changed", host::monotonic_now(), (*update)->addresses().size());
+    host_undelivered_ = std::move(**update);
+  }
+  if (!parts_.netlink.interface_exists()) return ask_to_stop("the interface was deleted");
+  deliver();
+}
+
+void ControlThread::on_mad() {
+  parts_.sa.on_readable(host::monotonic_now());
+  if (parts_.mads.failed()) {
+    mad_watch_.stop();
+    return ask_to_stop("the management datagrams' device has failed or was removed");
+  }
+  deliver();
+}
+
+void ControlThread::on_messages() {
+  parts_.inbox.drain(messages_);
+  for (auto& message : messages_) {
+    std::visit([this](auto& content) { take(content); }, message);
+  }
+  messages_.clear();
+  deliver();
+}
+
+void ControlThread::take(link::JoinGroup& message) {
+  parts_.sa.ask(query_id(Kind::join, message.id), sa::JoinQuery{message.record, message.components},
+                host::monotonic_now());
+}
+
+void ControlThread::take(link::AskPath& message) {
+  parts_.sa.ask(query_id(Kind::path, message.id), sa::PathQuery{message.record, message.components},
+                host::monotonic_now());
+}
+
+void ControlThread::take(link::LeaveGroup& message) {
+  ++leaves_;
+  parts_.sa.ask(query_id(Kind::leave, {}), sa::LeaveQuery{message.record, message.components},
+                host::monotonic_now());
+}
+
+void ControlThread::take(AdminResponse& message) { message.done(std::move(message.response)); }
+
+void ControlThread::take(Stopped& message) {
+  interface_ended_ = true;
+  if (reason_.empty()) reason_ = std::move(message.reason);
+  finish_timer_.expires_after(kLeavePatience);
+  finish_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) parts_.context.stop();
+  });
+}
+
+void ControlThread::handle(control::InterfaceRequest request,
+                           std::function<void(control::Response)> done) {
+  AdminRequest message{std::move(request), std::move(done)};
+  ToInterface letter(std::move(message));
+  if (parts_.to_interface.post(std::move(letter))) return;
+  std::get<AdminRequest>(letter).done(Error(EBUSY, "the interface is too busy: try again"));
+}
+
+void ControlThread::ask_to_stop(const std::string& reason) {
+  if (stopping_) return;
+  stopping_ = true;
+  reason_ = reason;
+  stop_undelivered_ = true;
+  deliver();
+}
+
+/// Tells the interface's thread all that it does not know yet. What its mailbox refuses stays
+/// noted, and is said again soon, as it is by then.
+void ControlThread::deliver() {
+  if (!deliver_changes() || !deliver_answers()) {
+    redeliver_timer_.expires_after(kRedeliver);
+    redeliver_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) deliver();
+    });
+  }
+  arm_sa_timer();
+  if (interface_ended_ && leaves_ == 0) parts_.context.stop();
+}
+
+bool ControlThread::deliver_changes() {
+  auto& to = parts_.to_interface;
+  if (port_undelivered_) {
+    if (!to.post(PortChanged{port_status(parts_.port.snapshot())})) return false;
+    port_undelivered_ = false;
+  }
+  if (reregister_undelivered_) {
+    if (!to.post(ClientReregister{})) return false;
+    reregister_undelivered_ = false;
+  }
+  if (host_undelivered_) {
+    if (!to.post(HostChanged{*host_undelivered_})) return false;
+    host_undelivered_.reset();
+  }
+  if (stop_undelivered_) {
+    if (!to.post(Stop{})) return false;
+    stop_undelivered_ = false;
+  }
+  return true;
+}
+
+bool ControlThread::deliver_answers() {
+  auto& answers = parts_.sa.answers();
+  std::size_t delivered = 0;
+  for (const auto& answer : answers) {
+    bool taken = true;
+    switch (kind_of(answer.id)) {
+      case Kind::join:
+        taken = parts_.to_interface.post(answered<JoinAnswered, wire::McMemberRecord>(answer));
+        break;
+      case Kind::path:
+        taken = parts_.to_interface.post(answered<PathAnswered, wire::PathRecord>(answer));
+        break;
+      case Kind::leave:
+        --leaves_;
+        break;
+    }
+    if (!taken) break;
+    ++delivered;
+  }
+  const bool all = delivered == answers.size();
+  answers.erase(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(delivered));
+  return all;
+}
+
+void ControlThread::arm_sa_timer() {
+  const auto due = parts_.sa.next_deadline();
+  if (due == sa_timer_due_) return;
+  sa_timer_due_ = due;
+  if (due == kNever) {
+    sa_timer_.cancel();
+    return;
+  }
+  sa_timer_.expires_at(Timer::time_point(due.time_since_epoch()));
+  sa_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    sa_timer_due_ = kNever;
+    parts_.sa.on_time(host::monotonic_now());
+    deliver();
+  });
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,30 @@
+// The loggers of ipoibd, one a module, all to one place.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "control/log_levels.hpp"
+#include "daemon/options.hpp"
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+/// The modules, as --log and `ibarp log` name them.
+struct Logging {
+  /// Throws UsageError for an unknown module or level.
+  Logging(LogTarget target, const std::vector<control::ModuleLevel>& wanted);
+
+  std::shared_ptr<Logger> link;
+  std::shared_ptr<Logger> sa;
+  std::shared_ptr<Logger> verbs;
+  std::shared_ptr<Logger> control;
+  std::shared_ptr<Logger> daemon;
+  control::LogLevels levels;
+
+ private:
+  explicit Logging(const std::shared_ptr<spdlog::sinks::sink>& sink);
+};
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,61 @@
+// What the two threads of ipoibd say to each other.
+//
+// Both mailboxes are bounded well above what can be under way at a time: the link bounds its
+// questions, the control server its clients, and the rest is said again when it was refused.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "control/protocol.hpp"
+#include "link/events.hpp"
+#include "linux/host_snapshot.hpp"
+#include "linux/mailbox.hpp"
+
+namespace ipoib::daemon {
+
+inline constexpr std::size_t kMailboxCapacity = 4096;
+
+// --- From the control thread to the interface's ------------------------------------------------
+struct PortChanged {
+  link::PortStatus status;
+};
+struct ClientReregister {};
+struct HostChanged {
+  host::HostSnapshot snapshot;
+};
+struct JoinAnswered {
+  link::QuestionId id;
+  link::JoinAnswer answer;
+};
+struct PathAnswered {
+  link::QuestionId id;
+  link::PathAnswer answer;
+};
+/// `done` is not called there: it travels back with the response.
+struct AdminRequest {
+  control::InterfaceRequest request;
+  std::function<void(control::Response)> done;
+};
+/// Leave the groups and end.
+struct Stop {};
+using ToInterface = std::variant<PortChanged, ClientReregister, HostChanged, JoinAnswered,
+                                 PathAnswered, AdminRequest, Stop>;
+
+// --- From the interface's thread to the control thread -----------------------------------------
+struct AdminResponse {
+  control::Response response;
+  std::function<void(control::Response)> done;
+};
+/// The last message. Without a reason: it was asked to stop.
+struct Stopped {
+  std::string reason;
+};
+using ToControl =
+    std::variant<link::JoinGroup, link::AskPath, link::LeaveGroup, AdminResponse, Stopped>;
+
+using InterfaceMailbox = host::Mailbox<ToInterface>;
+using ControlMailbox = host::Mailbox<ToControl>;
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,112 @@
+#include "daemon/option_values.hpp"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <boost/algorithm/string/classification.hpp>
+#include <boost/algorithm/string/split.hpp>
+#include <charconv>
+
+#include "wire/sa_values.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+// Codes that a PathRecord may carry for a rate: 2 (2.5 Gb/s) and up (IBA 15.2.5.16).
+constexpr std::uint8_t kFirstRate = 2;
+constexpr std::uint8_t kLastRate = 23;
+
+[[noreturn]] void refuse(const std::string& option, const std::string& text,
+                         const std::string& allowed) {
+  throw UsageError("--" + option + " " + text + ": must be " + allowed);
+}
+
+std::string rate_text(std::uint32_t mbps) {
+  auto text = std::to_string(mbps / 1000);
+  if (mbps % 1000 != 0) text += "." + std::to_string(mbps % 1000 / 100);
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t parse_number(const std::string& option, const std::string& text, std::uint64_t least,
+                           std::uint64_t most) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  const char* const begin = text.data() + (hexadecimal ? 2 : 0);
+  const char* const end = text.data() + text.size();
+  std::uint64_t value = 0;
+  const auto [rest, error] = std::from_chars(begin, end, value, hexadecimal ? 16 : 10);
+  if (error != std::errc() || rest != end || value < least || value > most) {
+    refuse(option, text, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+bool parse_yes_no(const std::string& option, const std::string& text) {
+  if (text == "yes") return true;
+  if (text == "no") return false;
+  refuse(option, text, "yes or no");
+}
+
+PKey parse_pkey(const std::string& option, const std::string& text) {
+  const PKey key(static_cast<std::uint16_t>(parse_number(option, text, 0, 0xffff)));
+  if (!key.is_valid()) refuse(option, text, "a partition: 0x0000 and 0x8000 name none");
+  return key.as_full();
+}
+
+std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text) {
+  const auto octets = static_cast<std::uint32_t>(parse_number(option, text, 256, 4096));
+  const auto code = wire::mtu_code(octets);
+  if (code == 0) refuse(option, text, "256, 512, 1024, 2048 or 4096");
+  return code;
+}
+
+std::uint8_t parse_rate(const std::string& option, const std::string& text) {
+  std::string allowed;
+  for (auto code = kFirstRate; code <= kLastRate; ++code) {
+    const auto mbps = wire::rate_mbps(code);
+    if (mbps == 0) continue;
+    if (text == rate_text(mbps)) return code;
+    allowed += (allowed.empty() ? "one of " : ", ") + rate_text(mbps);
+  }
+  refuse(option, text, allowed);
+}
+
+SoftibTarget parse_softib(const std::string& text) {
+  const auto slash = text.find('/');
+  if (slash == std::string::npos) return {text, {}};
+  return {text.substr(0, slash), text.substr(slash + 1)};
+}
+
+std::vector<control::ModuleLevel> parse_log(const std::string& text) {
+  std::vector<std::string> words;
+  boost::split(words, text, boost::is_any_of(","));
+  std::vector<control::ModuleLevel> out;
+  for (const auto& word : words) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) {
+      out.push_back({"all", word});
+    } else {
+      out.push_back({word.substr(0, equals), word.substr(equals + 1)});
+    }
+  }
+  return out;
+}
+
+LogTarget parse_log_target(const std::string& option, const std::string& text) {
+  if (text == "stderr") return LogTarget::standard_error;
+  if (text == "syslog") return LogTarget::syslog;
+  refuse(option, text, "stderr or syslog");
+}
+
+std::string parse_interface(const std::string& option, const std::string& text) {
+  const bool possible = !text.empty() && text.size() < IFNAMSIZ && text != "." && text != ".." &&
+                        std::none_of(text.begin(), text.end(), [](unsigned char c) {
+                          return c <= ' ' || c == '/' || c == ':' || c == '%' || c >= 0x7f;
+                        });
+  if (!possible) refuse(option, text, "a name of 1 to 15 characters without blanks, / : and %");
+  return text;
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,168 @@
+#include "daemon/options.hpp"
+
+#include <boost/program_options.hpp>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "daemon/option_values.hpp"
+#include "wire/sa_values.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+namespace po = boost::program_options;
+
+/// An option whose text is parsed by `take` once it is known.
+po::typed_value<std::string>* text(const char* placeholder,
+                                   std::function<void(const std::string&)> take) {
+  return po::value<std::string>()->value_name(placeholder)->notifier(std::move(take));
+}
+
+/// A number in a field of the options, whose present value is the default.
+template <class T>
+po::typed_value<std::string>* number(const char* option, T& field, std::uint64_t least,
+                                     std::uint64_t most) {
+  return text("N",
+              [=, &field](const std::string& value) {
+                field = static_cast<T>(parse_number(option, value, least, most));
+              })
+      ->default_value(std::to_string(field));
+}
+
+po::options_description interface_options(Options& out) {
+  po::options_description group("Interface");
+  group.add_options()("port", number("port", out.port, 1, 254), "port of the RDMA device")(
+      "pkey",
+      text("P", [&](const auto& v) { out.link.pkey = parse_pkey("pkey", v); })
+          ->default_value("0xffff"),
+      "partition; with or without the membership bit: 0x7fff is 0xffff")(
+      "device", text("NAME", [&](const auto& v) { out.device = v; }),
+      "RDMA device, as ibv_devices names it (default: the first with such a port)")(
+      "name",
+      text("IF", [&](const auto& v) { out.interface = parse_interface("name", v); })
+          ->default_value(out.interface),
+      "name of the network interface")(
+      "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),
+      "octets; the interface's MTU is this or what the broadcast group allows, whichever is less")(
+      "softib",
+      text("[=SUBNET/HCA]", [&](const auto& v) { out.softib = parse_softib(v); })
+          ->implicit_value(""),
+      "run on an HCA of an emulated subnet; starts the subnet when it is not running. Both names "
+      "may be left out")(
+      "wait", po::bool_switch(&out.wait),
+      "wait for an RDMA device, port or partition that is not there at the start, instead of "
+      "giving up");
+  return group;
+}
+
+po::options_description link_options(Options& out) {
+  auto& link = out.link;
+  auto& creation = link.creation;
+  po::options_description group("Link");
+  group.add_options()("scope", number("scope", link.scope, 1, 14),
+                      "multicast scope of the link's groups; 2: link-local")(
+      "create-group",
+      text("yes|no", [&](const auto& v) { creation.allowed = parse_yes_no("create-group", v); })
+          ->default_value("no"),
+      "create the broadcast group when the subnet has none, with the parameters below")(
+      "group-mtu",
+      text("N", [&](const auto& v) { creation.mtu = parse_fabric_mtu("group-mtu", v); })
+          ->default_value(std::to_string(wire::mtu_octets(creation.mtu))),
+      "octets of InfiniBand payload: 256, 512, 1024, 2048 or 4096")(
+      "group-rate",
+      text("N", [&](const auto& v) { creation.rate = parse_rate("group-rate", v); })
+          ->default_value("10"),
+      "Gb/s that each member must have")(
+      "group-qkey",
+      text("N",
+           [&](const auto& v) {
+             creation.qkey =
+                 QKey(static_cast<std::uint32_t>(parse_number("group-qkey", v, 0, 0xffffffff)));
+           })
+          ->default_value("0x0b1b"),
+      "Q_Key")(
+      "group-sl",
+      text("N",
+           [&](const auto& v) {
+             creation.sl =
+                 ServiceLevel(static_cast<std::uint8_t>(parse_number("group-sl", v, 0, 15)));
+           })
+          ->default_value("0"),
+      "service level")("neighbours", number("neighbours", link.limits.neighbours, 16, 1048576),
+                       "neighbour entries kept at most")(
+      "unresolved", number("unresolved", link.limits.unresolved, 1, 65536),
+      "neighbours that are being asked for at a time, at most")(
+      "arp-rate", number("arp-rate", link.limits.arp_broadcasts, 1, 100000),
+      "ARP broadcasts a second, at most")("receive-queue",
+                                          number("receive-queue", out.queues.receive, 64, 16384),
+                                          "receives posted to the queue pair, work requests")(
+      "send-queue", number("send-queue", out.queues.send, 16, 16384),
+      "sends posted to the queue pair at most, work requests; rounded down to a power of two");
+  return group;
+}
+
+po::options_description process_options(Options& out) {
+  po::options_description group("Process");
+  group.add_options()(
+      "log",
+      text("LEVEL|MODULE=LEVEL,...", [&](const auto& v) { out.log = parse_log(v); })
+          ->default_value("info"),
+      "log levels: trace, debug, info, warning, error, off; modules: link, sa, verbs, "
+      "control, daemon")(
+      "log-target",
+      text("stderr|syslog",
+           [&](const auto& v) { out.log_target = parse_log_target("log-target", v); })
+          ->default_value("stderr"),
+      "where the log goes")("pid-file", text("FILE", [&](const auto& v) { out.pid_file = v; }),
+                            "file for the process id (default: none)")(
+      "config", po::value<std::string>()->value_name("FILE"),
+      "file of more options, lines \"option = value\"; the command line goes first (default: "
+      "none)")("help", "print this text")("version", "print the version");
+  return group;
+}
+
+std::string help_text(const po::options_description& all) {
+  std::ostringstream out;
+  out << "Usage: ipoibd [OPTION]...\n\n"
+         "IP over InfiniBand (RFC 4391) in user space: one network interface for one partition of\n"
+         "one port. Runs in the foreground until SIGTERM or SIGINT. See ipoibd(8).\n"
+      << all
+      << "\nExit status: 0 after an orderly end, 1 after a failure, 2 for an unusable option.\n";
+  return out.str();
+}
+
+void read_file(const std::string& path, const po::options_description& all, po::variables_map& to) {
+  std::ifstream file(path);
+  if (!file) throw UsageError("--config " + path + ": cannot be read");
+  try {
+    po::store(po::parse_config_file(file, all), to);
+  } catch (const po::error& error) {
+    throw UsageError(path + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+std::variant<Options, Information> parse_options(std::span<const std::string> arguments) {
+  Options options;
+  po::options_description all;
+  all.add(interface_options(options)).add(link_options(options)).add(process_options(options));
+  try {
+    po::variables_map values;
+    const std::vector<std::string> words(arguments.begin(), arguments.end());
+    const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(words).options(all).style(style).positional({}).run(),
+              values);
+    if (values.count("help") != 0) return Information{help_text(all)};
+    if (values.count("version") != 0) return Information{"ipoibd " IPOIB_VERSION "\n"};
+    if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw UsageError(std::string(error.what()) + "; ipoibd --help lists the options");
+  }
+  return options;
+}
+
+}  // namespace ipoib::daemon

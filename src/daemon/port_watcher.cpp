@@ -1,0 +1,56 @@
+#include "daemon/port_watcher.hpp"
+
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+link::PortStatus port_status(const verbs::PortSnapshot& port) {
+  link::PortStatus status;
+  status.active = port.active;
+  status.sm_known = subnet_administrator(port).has_value();
+  status.lid = port.lid;
+  status.gid = port.gid;
+  if (port.partition) status.pkey_index = port.partition->index;
+  return status;
+}
+
+std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port) {
+  if (!port.active || !is_unicast(port.sm_lid) || !port.default_partition) return std::nullopt;
+  return MadDestination{port.sm_lid, port.sm_sl, port.default_partition->index};
+}
+
+PortWatcher::PortWatcher(const verbs::Device& device, PKey pkey, Logger& log)
+    : device_(device),
+      pkey_(pkey),
+      log_(log),
+      events_(verbs::AsyncEventReader::open(device).value()) {
+  (void)look();
+}
+
+PortWatcher::Findings PortWatcher::update() {
+  Findings findings;
+  while (const auto event = events_.next()) {
+    log_.info("{}: {}", device_.name(), name(*event));
+    findings.reregister |= *event == verbs::AsyncEvent::client_reregister;
+    findings.device_failed |= *event == verbs::AsyncEvent::device_fatal;
+  }
+  findings.changed = look();
+  return findings;
+}
+
+bool PortWatcher::look() {
+  auto now = device_.query(pkey_);
+  if (!now) {
+    log_.warn("{}", now.error().message);
+    return false;
+  }
+  if (*now == snapshot_) return false;
+  snapshot_ = *now;
+  log_.info("{} port {}: {}, LID {:#x}, SM LID {:#x}, {}", device_.name(), device_.port(),
+            snapshot_.active ? "active" : "not active", snapshot_.lid.value(),
+            snapshot_.sm_lid.value(),
+            snapshot_.partition ? "member of the partition" : "not a member of the partition");
+  return true;
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,175 @@
+#include "daemon/pump.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+// Packets that one turn takes from either side before the other side has its turn.
+constexpr std::size_t kBatch = 64;
+// Frames read from the host beyond those parked and posted.
+constexpr std::size_t kSpareFrames = 4 * kBatch;
+constexpr std::size_t kArpFrames = 1024;
+constexpr std::size_t kArpFrameSize = 64;
+constexpr std::size_t kCacheLine = 64;
+// A queue pair that breaks again at once is mended again at this pace.
+constexpr Duration kMendPause = std::chrono::seconds(1);
+
+std::size_t host_slot(std::uint32_t max_mtu) {
+  return (max_mtu + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+}  // namespace
+
+Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
+    : host(link.limits.parked + depths.send + kSpareFrames, host_slot(max_mtu)),
+      arp(kArpFrames, kArpFrameSize) {}
+
+Pump::Pump(Settings settings, const Parts& parts)
+    : settings_(std::move(settings)),
+      parts_(parts),
+      link_(settings_.link,
+            {.host = host_view_,
+             .handles = parts.queue_pair,
+             .frames = parts.pools.arp,
+             .log = parts.link_log},
+            parts.queue_pair.qpn(), settings_.seed) {
+  poller_.add(parts_.tun.descriptor(), kTun);
+  poller_.add(parts_.queue_pair.descriptor(), kCompletions);
+  poller_.add(parts_.inbox.descriptor(), kInbox);
+}
+
+void Pump::run() {
+  while (!stopping_) turn();
+  now_ = host::monotonic_now();
+  link_.shut_down(now_);
+  drain();
+  (void)parts_.outbox.post(Stopped{std::move(reason_)});
+}
+
+void Pump::turn() {
+  now_ = host::monotonic_now();
+  if (std::exchange(inbox_ready_, false)) take_messages();
+  bool busy = from_fabric();
+  busy |= from_host();
+  if (link_.next_deadline() <= now_) {
+    parts_.trace.record("tick", now_);
+    link_.tick(now_);
+    drain();
+  }
+  if (parts_.queue_pair.is_broken()) mend_queue_pair();
+  if (parts_.tun.is_gone()) fail("interface " + parts_.tun.name() + " was deleted");
+  sleep(busy);
+}
+
+bool Pump::from_fabric() {
+  auto& queue_pair = parts_.queue_pair;
+  auto count = queue_pair.receive(datagrams_, kBatch);
+  if (count == 0 && !armed_) {
+    queue_pair.arm();
+    armed_ = true;
+    // What came before arming raises no event: look once more.
+    count = queue_pair.receive(datagrams_, kBatch);
+  }
+  if (count > 0) {
+    parts_.trace.record("from fabric", now_, count);
+    link_.from_fabric(datagrams_, now_);
+    datagrams_.clear();
+  }
+  drain();
+  return count > 0;
+}
+
+bool Pump::from_host() {
+  if (!tun_ready_ || !link_.sends().empty()) return false;
+  auto& pool = parts_.pools.host;
+  const auto count = parts_.tun.read(pool, link::kHeadroom, packets_, kBatch);
+  // The end of what was there, or of the frames? Only then will there be an edge to wait for.
+  if (count < kBatch && pool.available() > 0) tun_ready_ = false;
+  if (count == 0) return false;
+  parts_.trace.record("from host", now_, count);
+  link_.from_host(packets_, now_);
+  packets_.clear();
+  drain();
+  return true;
+}
+
+void Pump::drain() {
+  for (auto& packet : link_.to_host()) {
+    if (!parts_.tun.write(std::as_const(packet).bytes())) ++status_.host_refused;
+  }
+  link_.to_host().clear();
+  send_pending();
+  // Instructions may raise stimuli, and those other instructions: take what is there, in order.
+  while (!link_.events().empty()) {
+    events_.swap(link_.events());
+    for (auto& event : events_) {
+      std::visit([this](auto& instruction) { apply(instruction); }, event);
+    }
+    events_.clear();
+    if (std::exchange(setup_failed_, false)) link_.on_setup_failed(now_);
+    send_pending();
+  }
+}
+
+void Pump::send_pending() {
+  auto& sends = link_.sends();
+  if (sends.empty()) return;
+  const auto posted = parts_.queue_pair.send(sends);
+  parts_.trace.record("to fabric", now_, posted, sends.size());
+  sends.erase(sends.begin(), sends.begin() + static_cast<std::ptrdiff_t>(posted));
+}
+
+void Pump::mend_queue_pair() {
+  if (now_ < mend_not_before_) return;
+  mend_not_before_ = now_ + kMendPause;
+  armed_ = false;
+  auto& queue_pair = parts_.queue_pair;
+  const auto& counters = queue_pair.counters();
+  parts_.trace.record("mend", now_, counters.send_errors, counters.receive_errors);
+  const auto mended = queue_pair.mend();
+  if (mended) {
+    parts_.log.warn("queue pair {:#x} was in error ({} sends, {} receives so far) and is up again",
+                    queue_pair.qpn().value(), counters.send_errors, counters.receive_errors);
+    return;
+  }
+  parts_.log.error("{}; making another queue pair", mended.error().message);
+  if (const auto remade = queue_pair.remake(); !remade) return fail(remade.error().message);
+  link_.on_queue_pair(queue_pair.qpn(), now_);
+  drain();
+}
+
+TimePoint Pump::next_deadline() const {
+  const auto due = link_.next_deadline();
+  return parts_.queue_pair.is_broken() ? std::min(due, mend_not_before_) : due;
+}
+
+void Pump::sleep(bool busy) {
+  const bool more = busy || stopping_;
+  for (const auto& ready : poller_.wait(now_, more ? now_ : next_deadline())) {
+    switch (static_cast<Tag>(ready.tag)) {
+      case kTun:
+        tun_ready_ = true;
+        break;
+      case kCompletions:
+        parts_.queue_pair.acknowledge_events();
+        armed_ = false;
+        break;
+      case kInbox:
+        inbox_ready_ = true;
+        break;
+    }
+  }
+}
+
+void Pump::fail(std::string reason) {
+  if (stopping_) return;
+  stopping_ = true;
+  reason_ = std::move(reason);
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,115 @@
+// The interface's thread: it alone owns TUN, queue pair and link, and moves packets between them.
+//
+// One turn of its loop: read the clock; take messages; a batch from the fabric through the link; a
+// batch from the host through the link; what is due; then sleep, if there was nothing to do, until
+// TUN, completion channel, mailbox or the link's next deadline. The completion queue is armed when
+// it has been found empty, and polled once more before sleeping, so that no completion is slept
+// over. The TUN is not read while sends wait for room in the send queue or no frame is free; the
+// kernel's own queue takes the pressure then.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "daemon/admin.hpp"
+#include "daemon/messages.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/trace.hpp"
+#include "link/link.hpp"
+#include "linux/poller.hpp"
+#include "linux/tun_device.hpp"
+#include "verbs/ud_queue_pair.hpp"
+
+namespace ipoib::daemon {
+
+/// Frames of the two pools that the pump gives to the link.
+struct Pools {
+  FramePool host;  ///< packets of the host, parked, posted or being read
+  FramePool arp;   ///< messages that the link makes itself
+  /// For packets of up to `max_mtu` octets, and `link` as it bounds what is parked.
+  Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths);
+};
+
+class Pump {
+ public:
+  struct Parts {
+    host::TunDevice& tun;
+    verbs::UdQueuePair& queue_pair;
+    Pools& pools;
+    InterfaceMailbox& inbox;
+    ControlMailbox& outbox;
+    TraceRing& trace;
+    Logger& log;       ///< the pump's own
+    Logger& link_log;  ///< the link's
+  };
+  struct Settings {
+    link::Config link;
+    std::uint32_t max_ip_mtu = 0;
+    std::uint64_t seed = 0;
+    InterfaceIdentity identity;
+  };
+
+  Pump(Settings settings, const Parts& parts);
+
+  /// The life of the thread. Ends after Stop, or when the interface cannot go on, with a message
+  /// Stopped in either case.
+  void run();
+
+ private:
+  enum Tag : std::uint32_t { kTun, kCompletions, kInbox };
+
+  void turn();
+  [[nodiscard]] bool from_fabric();
+  [[nodiscard]] bool from_host();
+  void sleep(bool busy);
+  void drain();
+  void send_pending();
+  void mend_queue_pair();
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  void take_messages();
+  void on(PortChanged& message);
+  void on(ClientReregister& message);
+  void on(HostChanged& message);
+  void on(JoinAnswered& message);
+  void on(PathAnswered& message);
+  void on(AdminRequest& message);
+  void on(Stop& message);
+
+  void apply(link::JoinGroup& event);
+  void apply(link::AskPath& event);
+  void apply(link::LeaveGroup& event);
+  void apply(link::ConfigureQueuePair& event);
+  void apply(link::AttachGroup& event);
+  void apply(link::DetachGroup& event);
+  void apply(link::SetMtu& event);
+  void apply(link::SetCarrier& event);
+
+  void fail(std::string reason);
+
+  Settings settings_;
+  Parts parts_;
+  host::HostSnapshot host_view_;
+  link::Link link_;
+  host::Poller poller_;
+  InterfaceStatus status_;
+
+  TimePoint now_{};
+  bool tun_ready_ = true;
+  bool inbox_ready_ = true;
+  bool armed_ = false;
+  bool stopping_ = false;
+  bool setup_failed_ = false;
+  TimePoint mend_not_before_{};
+  std::string reason_;
+
+  // Batches, kept for their memory.
+  std::vector<Frame> packets_;
+  std::vector<Incoming> datagrams_;
+  std::vector<ToInterface> messages_;
+  std::vector<link::Event> events_;
+};
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,96 @@
+// The rare half of Pump: messages of the control thread, and instructions of the link.
+#include <algorithm>
+
+#include "daemon/pump.hpp"
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+void Pump::take_messages() {
+  parts_.inbox.drain(messages_);
+  for (auto& message : messages_) {
+    parts_.trace.record("message", now_, message.index());
+    std::visit([this](auto& content) { on(content); }, message);
+    drain();
+  }
+  messages_.clear();
+}
+
+void Pump::on(PortChanged& message) {
+  status_.port = message.status;
+  link_.on_port(message.status, now_);
+}
+
+void Pump::on(ClientReregister&) { link_.on_client_reregister(now_); }
+
+void Pump::on(HostChanged& message) {
+  host_view_ = std::move(message.snapshot);
+  link_.on_host_changed(now_);
+}
+
+void Pump::on(JoinAnswered& message) { link_.on_join_answer(message.id, message.answer, now_); }
+
+void Pump::on(PathAnswered& message) { link_.on_path_answer(message.id, message.answer, now_); }
+
+void Pump::on(AdminRequest& message) {
+  const InterfaceState state{settings_.identity, status_, parts_.queue_pair.counters(),
+                             settings_.link.pkey};
+  AdminResponse response{answer(message.request, link_, state, now_), std::move(message.done)};
+  if (!parts_.outbox.post(std::move(response))) ++status_.messages_lost;
+}
+
+void Pump::on(Stop&) { stopping_ = true; }
+
+// A question that cannot even be put is answered at once, like one that nobody answered.
+
+void Pump::apply(link::JoinGroup& event) {
+  const auto id = event.id;
+  if (parts_.outbox.post(std::move(event))) return;
+  ++status_.messages_lost;
+  link_.on_join_answer(id, link::Refusal{}, now_);
+}
+
+void Pump::apply(link::AskPath& event) {
+  const auto id = event.id;
+  if (parts_.outbox.post(std::move(event))) return;
+  ++status_.messages_lost;
+  link_.on_path_answer(id, link::Refusal{}, now_);
+}
+
+void Pump::apply(link::LeaveGroup& event) {
+  if (!parts_.outbox.post(std::move(event))) ++status_.messages_lost;
+}
+
+void Pump::apply(link::ConfigureQueuePair& event) {
+  armed_ = false;
+  if (auto done = parts_.queue_pair.configure({event.pkey_index, event.qkey}); !done) {
+    parts_.log.error("{}", done.error().message);
+    setup_failed_ = true;
+  }
+}
+
+void Pump::apply(link::AttachGroup& event) {
+  if (auto done = parts_.queue_pair.attach(event.mgid, event.mlid); !done) {
+    parts_.log.error("{}", done.error().message);
+    setup_failed_ = true;
+  }
+}
+
+void Pump::apply(link::DetachGroup& event) {
+  if (auto done = parts_.queue_pair.detach(event.mgid, event.mlid); !done) {
+    parts_.log.warn("{}", done.error().message);
+  }
+}
+
+void Pump::apply(link::SetMtu& event) {
+  const auto octets = std::min(event.octets, settings_.max_ip_mtu);
+  if (auto done = parts_.tun.set_mtu(octets); !done) parts_.log.error("{}", done.error().message);
+}
+
+void Pump::apply(link::SetCarrier& event) {
+  if (auto done = parts_.tun.set_carrier(event.on); !done) {
+    parts_.log.error("{}", done.error().message);
+  }
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,118 @@
+#include "daemon/softib_launcher.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+// Set for the second run: the option is still on the command line, or in the configuration file.
+constexpr const char* kMarker = "IPOIBD_UNDER_SOFTIB";
+
+constexpr std::chrono::seconds kSubnetPatience{10};
+constexpr std::chrono::milliseconds kSubnetPoll{50};
+
+using Words = std::vector<std::string>;
+
+std::filesystem::path own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+/// Beside this program, where a build has it; in the bin folder beside ours, where an installation
+/// has it; else wherever PATH leads.
+std::string softib_program() {
+  const auto folder = own_path().parent_path();
+  for (const auto& candidate : {folder / "softib", folder.parent_path() / "bin" / "softib"}) {
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "softib";
+}
+
+Words softib_command(const char* verb, const SoftibTarget& target) {
+  Words words{softib_program(), verb};
+  if (!target.subnet.empty()) words.insert(words.end(), {"--subnet", target.subnet});
+  return words;
+}
+
+std::vector<char*> c_words(Words& words) {
+  std::vector<char*> out;
+  for (auto& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+pid_t spawn_silently(Words words, short flags) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, flags);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+  }
+  pid_t child = -1;
+  const int error = posix_spawnp(&child, words.front().c_str(), &actions, &attributes,
+                                 c_words(words).data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error(words.front() + ": " + std::strerror(error));
+  return child;
+}
+
+bool subnet_runs(const SoftibTarget& target) {
+  const auto child = spawn_silently(softib_command("show", target), 0);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void start_subnet(const SoftibTarget& target) {
+  // A session of its own: neither our terminal nor our service manager's signals reach it.
+  const auto child = spawn_silently(softib_command("subnet", target), POSIX_SPAWN_SETSID);
+  const auto give_up = std::chrono::steady_clock::now() + kSubnetPatience;
+  while (!subnet_runs(target)) {
+    if (::waitpid(child, nullptr, WNOHANG) == child) {
+      // It may have lost a race against another one; then that one runs.
+      if (subnet_runs(target)) return;
+      throw std::runtime_error("the emulated subnet did not start: try `softib subnet` by hand");
+    }
+    if (std::chrono::steady_clock::now() > give_up) {
+      throw std::runtime_error("the emulated subnet does not answer: see `softib show`");
+    }
+    std::this_thread::sleep_for(kSubnetPoll);
+  }
+}
+
+}  // namespace
+
+bool is_under_softib() { return std::getenv(kMarker) != nullptr; }
+
+void run_under_softib(const SoftibTarget& target, std::span<const std::string> arguments,
+                      Logger& log) {
+  if (!subnet_runs(target)) {
+    log.info("starting an emulated subnet, which stays when this ends");
+    start_subnet(target);
+  }
+  auto words = softib_command("run", target);
+  if (!target.hca.empty()) words.insert(words.end(), {"--hca", target.hca});
+  words.insert(words.end(), {"--", own_path()});
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  ::setenv(kMarker, "1", 1);
+  ::execvp(words.front().c_str(), c_words(words).data());
+  throw std::runtime_error(words.front() + ": " + std::strerror(errno));
+}
+
+}  // namespace ipoib::daemon

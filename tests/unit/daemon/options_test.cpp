@@ -1,0 +1,154 @@
+#include "daemon/options.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "wire/sa_values.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Options parse(const std::vector<std::string>& arguments) {
+  return std::get<Options>(parse_options(arguments));
+}
+
+/// The complaint about `arguments`; empty when there is none.
+std::string complaint(const std::vector<std::string>& arguments) {
+  try {
+    (void)parse_options(arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+std::string information(const std::vector<std::string>& arguments) {
+  return std::get<Information>(parse_options(arguments)).text;
+}
+
+TEST(OptionsTest, HasDefaultsForEverything) {
+  const auto options = parse({});
+  EXPECT_EQ(options.port, 1);
+  EXPECT_EQ(options.link.pkey, kDefaultPKey);
+  EXPECT_EQ(options.interface, "ib0");
+  EXPECT_EQ(options.device, "");
+  EXPECT_FALSE(options.softib);
+  EXPECT_FALSE(options.wait);
+  EXPECT_EQ(options.max_ip_mtu, Options::kMaxIpMtu);
+  EXPECT_FALSE(options.link.creation.allowed);
+  EXPECT_EQ(options.link.creation.mtu, wire::mtu_code(2048));
+  EXPECT_EQ(options.link.creation.rate, link::GroupCreation().rate);
+  EXPECT_EQ(options.link.creation.qkey, QKey(0x0b1b));
+  EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
+  EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
+  EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
+  EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
+}
+
+TEST(OptionsTest, TakesAPartitionByEitherOfItsKeys) {
+  EXPECT_EQ(parse({"--pkey", "0x7fff"}).link.pkey, kDefaultPKey);
+  EXPECT_EQ(parse({"--pkey=0xFFFF"}).link.pkey, kDefaultPKey);
+  EXPECT_EQ(parse({"--pkey", "0x0012"}).link.pkey, PKey(0x8012));
+  EXPECT_EQ(parse({"--pkey", "32786"}).link.pkey, PKey(0x8012));
+}
+
+TEST(OptionsTest, RefusesKeysThatNameNoPartition) {
+  for (const char* key : {"0", "0x0000", "0x8000", "0x10000", "-1", "red", "", "0x", "0x12 "}) {
+    EXPECT_THAT(complaint({"--pkey", key}), HasSubstr("--pkey")) << key;
+  }
+}
+
+TEST(OptionsTest, ChecksEachValueAndSaysWhatIsAllowed) {
+  EXPECT_THAT(complaint({"--port", "0"}), HasSubstr("from 1 to 254"));
+  EXPECT_THAT(complaint({"--port", "255"}), HasSubstr("from 1 to 254"));
+  EXPECT_THAT(complaint({"--mtu", "67"}), HasSubstr("from 68 to 4092"));
+  EXPECT_THAT(complaint({"--group-mtu", "1500"}), HasSubstr("256, 512, 1024, 2048 or 4096"));
+  EXPECT_THAT(complaint({"--group-rate", "11"}), HasSubstr("2.5, 10"));
+  EXPECT_THAT(complaint({"--create-group", "maybe"}), HasSubstr("yes or no"));
+  EXPECT_THAT(complaint({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));
+  EXPECT_THAT(complaint({"--name", "a/b"}), HasSubstr("--name a/b"));
+  EXPECT_THAT(complaint({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
+}
+
+TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(complaint({"--prot", "1"}), HasSubstr("--help"));
+  EXPECT_THAT(complaint({"--por", "1"}), HasSubstr("--help")) << "no abbreviations";
+  EXPECT_THAT(complaint({"ib0"}), HasSubstr("--help"));
+  EXPECT_THAT(complaint({"--port"}), HasSubstr("--help"));
+  EXPECT_THAT(complaint({"--port", "1", "--port", "2"}), HasSubstr("--help"));
+}
+
+TEST(OptionsTest, ReadsTheParametersOfANewGroup) {
+  const auto creation = parse({"--create-group", "yes", "--group-mtu", "4096", "--group-rate",
+                               "2.5", "--group-qkey", "0x80000b1b", "--group-sl", "3"})
+                            .link.creation;
+  EXPECT_TRUE(creation.allowed);
+  EXPECT_EQ(wire::mtu_octets(creation.mtu), 4096U);
+  EXPECT_EQ(wire::rate_mbps(creation.rate), 2500U);
+  EXPECT_EQ(creation.qkey, QKey(0x80000b1b));
+  EXPECT_EQ(creation.sl, ServiceLevel(3));
+}
+
+TEST(OptionsTest, ReadsTheTargetOfSoftib) {
+  EXPECT_EQ(parse({"--softib"}).softib, SoftibTarget{});
+  EXPECT_EQ(parse({"--softib=lab"}).softib, (SoftibTarget{"lab", ""}));
+  EXPECT_EQ(parse({"--softib=lab/left"}).softib, (SoftibTarget{"lab", "left"}));
+  EXPECT_EQ(parse({"--softib=/left"}).softib, (SoftibTarget{"", "left"}));
+}
+
+TEST(OptionsTest, ReadsLogLevels) {
+  EXPECT_THAT(parse({"--log", "debug"}).log, ElementsAre(control::ModuleLevel{"all", "debug"}));
+  EXPECT_THAT(
+      parse({"--log", "warning,link=trace"}).log,
+      ElementsAre(control::ModuleLevel{"all", "warning"}, control::ModuleLevel{"link", "trace"}));
+}
+
+class ConfigFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const int fd = ::mkstemp(path_.data());
+    ASSERT_GE(fd, 0);
+    ::close(fd);
+  }
+  void TearDown() override { (void)std::remove(path_.c_str()); }
+  void write(const std::string& text) { std::ofstream(path_) << text; }
+
+  std::string path_ = ::testing::TempDir() + "ipoibd-XXXXXX";
+};
+
+TEST_F(ConfigFileTest, HasTheSameWordsAndComesAfterTheCommandLine) {
+  write("# comment\nport = 2\npkey = 0x8012\nname = ibx\nsoftib = lab/left\n");
+  const auto options = parse({"--config", path_, "--name", "iby"});
+  EXPECT_EQ(options.port, 2);
+  EXPECT_EQ(options.link.pkey, PKey(0x8012));
+  EXPECT_EQ(options.interface, "iby");
+  EXPECT_EQ(options.softib, (SoftibTarget{"lab", "left"}));
+}
+
+TEST_F(ConfigFileTest, IsCheckedLikeTheCommandLine) {
+  write("port = many\n");
+  EXPECT_THAT(complaint({"--config", path_}), HasSubstr("--port many"));
+  write("prot = 1\n");
+  EXPECT_THAT(complaint({"--config", path_}), StartsWith(path_));
+  EXPECT_THAT(complaint({"--config", path_ + ".none"}), HasSubstr("cannot be read"));
+}
+
+TEST(OptionsTest, HelpNamesEachDefault) {
+  const auto help = information({"--help"});
+  EXPECT_THAT(help, StartsWith("Usage: ipoibd"));
+  EXPECT_THAT(help, HasSubstr("--port N (=1)"));
+  EXPECT_THAT(help, HasSubstr("--pkey P (=0xffff)"));
+  EXPECT_THAT(help, HasSubstr("--mtu N (=4092)"));
+  EXPECT_THAT(help, HasSubstr("Exit status"));
+  EXPECT_THAT(information({"--version"}), StartsWith("ipoibd "));
+}
+
+}  // namespace
+}  // namespace ipoib::daemon
