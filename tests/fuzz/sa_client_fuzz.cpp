@@ -1,0 +1,155 @@
+// The client of the subnet administrator among arbitrary MADs, times and questions. The input is a
+// script: an octet says what happens next, the octets after it with what. Each question that was
+// not cancelled has exactly one answer in the end.
+#include <spdlog/sinks/null_sink.h>
+
+#include <memory>
+
+#include "../unit/sa/memory_mad_port.hpp"
+#include "ipoib/log.hpp"
+#include "require.hpp"
+#include "sa/sa_client.hpp"
+
+using namespace ipoib;
+using namespace ipoib::sa;
+
+namespace {
+
+constexpr std::size_t kMaxSteps = 2000;
+const Gid kPort(Gid::kLinkLocalPrefix, Guid(1));
+
+class Script {
+ public:
+  explicit Script(ConstBytes input) : input_(input) {}
+
+  void run() {
+    for (std::size_t step = 0; step < kMaxSteps && input_.left() > 0; ++step) {
+      do_step(input_.u8());
+      check();
+    }
+    // Nobody answers any more: everything ends by itself.
+    for (std::size_t step = 0; client_.next_deadline() != kNever; ++step) {
+      require(step < kMaxSteps * 50);
+      advance();
+    }
+    check();
+    require(client_.pending() == 0);
+  }
+
+ private:
+  void do_step(std::uint8_t what) {
+    switch (what % 8) {
+      case 0:
+        return ask();
+      case 1:
+        return client_.cancel(QueryId(input_.u8() % 4), now_);
+      case 2:
+        return set_sm();
+      case 3:
+        return advance();
+      case 4:
+        return receive({true, take(input_.u8())});
+      case 5:
+        return respond();
+      case 6:
+        if (!port_.sent.empty()) receive({false, pick().mad});
+        return;
+      case 7:
+        port_.refusing = !port_.refusing;
+        return;
+    }
+  }
+
+  void ask() {
+    ++asked_;
+    const QueryId id(input_.u8() % 4);
+    const Gid other(Gid::kLinkLocalPrefix, Guid(input_.u8()));
+    switch (input_.u8() % 3) {
+      case 0:
+        return client_.ask(id, path_query(kPort, other, kDefaultPKey), now_);
+      case 1:
+        return client_.ask(id, join_query(other, kPort, kDefaultPKey, 1), now_);
+      case 2:
+        return client_.ask(id, leave_query(other, kPort, 1), now_);
+    }
+  }
+
+  void set_sm() {
+    const Lid lid(input_.u8());
+    client_.set_sm(lid == Lid(0) ? std::nullopt : std::optional(MadDestination{lid, {}, 0}), now_);
+  }
+
+  void advance() {
+    if (client_.next_deadline() == kNever) return;
+    now_ = std::max(now_, client_.next_deadline());
+    client_.on_time(now_);
+  }
+
+  /// A request turned into a good response, with some octets of the input over it.
+  void respond() {
+    if (port_.sent.empty()) return;
+    auto bytes = pick().mad;
+    const auto record = MutableBytes(bytes).subspan(wire::kSaHeaderSize);
+    if (wire::SaHeader::parse(bytes)->mad.attribute_id == wire::attribute::kPathRecord) {
+      auto path = *wire::PathRecord::parse(record);
+      path.dlid = Lid(4);
+      path.mtu = 4;
+      path.emit(record);
+    } else {
+      auto group = *wire::McMemberRecord::parse(record);
+      group.mlid = kFirstMulticastLid;
+      group.mtu = 4;
+      group.emit(record);
+    }
+    bytes[3] =
+        bytes[3] == wire::method::kDelete ? wire::method::kDeleteResp : wire::method::kGetResp;
+    const std::size_t at = input_.u8();
+    const auto changes = take(input_.u8() % 64);
+    for (std::size_t i = 0; i < changes.size() && at + i < bytes.size(); ++i) {
+      bytes[at + i] = changes[i];
+    }
+    receive({true, std::move(bytes)});
+  }
+
+  void receive(ReceivedMad mad) {
+    port_.inbox.push_back(std::move(mad));
+    client_.on_readable(now_);
+  }
+
+  void check() {
+    answered_ += client_.answers().size();
+    client_.answers().clear();
+    require(port_.inbox.empty());
+    require(client_.pending() <= config_.window + config_.max_waiting);
+    require(asked_ == answered_ + client_.pending() + client_.counters().cancelled);
+  }
+
+  const MemoryMadPort::Sent& pick() { return port_.sent[input_.u8() % port_.sent.size()]; }
+  std::vector<std::uint8_t> take(std::size_t count) {
+    const auto octets = input_.take(std::min(count, input_.left()));
+    return {octets.begin(), octets.end()};
+  }
+
+  static Config small() {
+    Config config;
+    config.window = 3;
+    config.max_waiting = 5;
+    return config;
+  }
+
+  ByteReader input_;
+  Config config_ = small();
+  MemoryMadPort port_;
+  Logger log_{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
+  TimePoint now_{std::chrono::seconds(1)};
+  SaClient client_{config_, port_, log_, 1};
+  std::size_t asked_ = 0;
+  std::size_t answered_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Script({data, size}).run();
+  return 0;
+}
