@@ -67,10 +67,10 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
     out.push_back({std::string(name(counter)), link.counters()[counter], is_drop(counter)});
   }
   const auto& pair = state.queue_pair;
-  out.push_back({"host_refused", state.status.host_refused, true});
-  out.push_back({"receive_errors", pair.receive_errors, true});
-  out.push_back({"send_errors", pair.send_errors, true});
-  out.push_back({"receive_malformed", pair.malformed, true});
+  out.push_back({"drop_host_refused", state.status.host_refused, true});
+  out.push_back({"drop_receive_error", pair.receive_errors, true});
+  out.push_back({"drop_send_error", pair.send_errors, true});
+  out.push_back({"drop_receive_malformed", pair.malformed, true});
   out.push_back({"send_queue_full", pair.send_queue_full, false});
   out.push_back({"receive_starved", pair.receive_starved, false});
   out.push_back({"post_refused", pair.post_refused, false});

@@ -1,0 +1,127 @@
+#include "daemon/admin.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "ipoib/log.hpp"
+#include "linux/host_snapshot.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const IpAddress kPeer = Ipv4Address(0x0a2c0002);
+const IpAddress kOther = Ipv4Address(0x0a2c0003);
+const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(0x0002c90300000001))};
+
+class NoHandles final : public AddressHandleFactory {
+ public:
+  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
+    return AddressHandlePtr(new AddressHandle);
+  }
+};
+
+class AdminTest : public ::testing::Test {
+ protected:
+  control::Response ask(const control::InterfaceRequest& request) {
+    return answer(request, link_, {identity_, status_, counters_, kDefaultPKey}, now_);
+  }
+  template <class T>
+  T reply(const control::InterfaceRequest& request) {
+    return std::get<T>(ask(request).value());
+  }
+  control::Response set(const IpAddress& address, control::SetRequest::Mode mode) {
+    return ask(control::SetRequest{mode, address, kHardware});
+  }
+
+  using Mode = control::SetRequest::Mode;
+  TimePoint now_{std::chrono::seconds(1000)};
+  Logger log_{"test"};
+  host::HostSnapshot host_;
+  NoHandles handles_;
+  FramePool frames_{8, 64};
+  link::Link link_{{}, {host_, handles_, frames_, log_}, Qpn(0x77), 1};
+  InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
+  InterfaceStatus status_;
+  verbs::UdCounters counters_;
+};
+
+TEST_F(AdminTest, SetsGetsAndDeletesAnEntry) {
+  EXPECT_TRUE(set(kPeer, Mode::replace));
+  const auto entry = reply<control::Entry>(control::GetRequest{kPeer});
+  EXPECT_EQ(entry.address, kPeer);
+  EXPECT_EQ(entry.state, "permanent");
+  EXPECT_EQ(entry.hardware, kHardware);
+  EXPECT_TRUE(ask(control::DeleteRequest{kPeer}));
+  EXPECT_EQ(ask(control::GetRequest{kPeer}).error().code, ENOENT);
+  EXPECT_EQ(ask(control::DeleteRequest{kPeer}).error().code, ENOENT);
+}
+
+TEST_F(AdminTest, AddsOnlyWhatIsNotThereAndChangesOnlyWhatIs) {
+  EXPECT_EQ(set(kPeer, Mode::change).error().code, ENOENT);
+  EXPECT_TRUE(set(kPeer, Mode::add));
+  const auto second = set(kPeer, Mode::add);
+  EXPECT_EQ(second.error().code, EEXIST);
+  EXPECT_THAT(second.error().message, HasSubstr("10.44.0.2"));
+  EXPECT_TRUE(set(kPeer, Mode::change));
+}
+
+TEST_F(AdminTest, ListsEachEntryOnceOverAllPages) {
+  constexpr std::uint32_t kEntries = 1000;
+  for (std::uint32_t i = 0; i < kEntries; ++i) {
+    ASSERT_TRUE(set(Ipv4Address(0x0a2c0100 + i), Mode::add));
+  }
+  std::vector<IpAddress> seen;
+  control::ListRequest request;
+  for (bool more = true; more;) {
+    const auto page = reply<control::EntryPage>(request);
+    for (const auto& entry : page.entries) seen.push_back(entry.address);
+    more = page.next.has_value();
+    if (more) request.cursor = *page.next;
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_THAT(seen, SizeIs(kEntries));
+  EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
+}
+
+TEST_F(AdminTest, CountsWhatItFlushes) {
+  EXPECT_TRUE(set(kOther, Mode::add));
+  EXPECT_EQ(reply<control::Flushed>(control::FlushRequest{}).entries, 0U) << "permanent ones stay";
+}
+
+TEST_F(AdminTest, GathersTheCountersOfAllParts) {
+  status_.host_refused = 3;
+  counters_.send_errors = 5;
+  const auto counters = reply<std::vector<control::Counter>>(control::StatsRequest{});
+  EXPECT_THAT(counters, Contains(control::Counter{"drop_host_refused", 3, true}));
+  EXPECT_THAT(counters, Contains(control::Counter{"drop_send_error", 5, true}));
+  EXPECT_THAT(counters, Contains(control::Counter{"tx_packets", 0, false}));
+  std::vector<std::string> names;
+  for (const auto& counter : counters) names.push_back(counter.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << "a name twice";
+}
+
+TEST_F(AdminTest, DescribesTheInterface) {
+  status_.port.lid = Lid(4);
+  status_.port.gid = kHardware.gid;
+  const auto info = reply<control::InterfaceInfo>(control::InfoRequest{});
+  EXPECT_EQ(info.interface, "ibx");
+  EXPECT_EQ(info.device, "mlx5_0");
+  EXPECT_EQ(info.port, 2);
+  EXPECT_EQ(info.pid, 4711U);
+  EXPECT_EQ(info.pkey, kDefaultPKey);
+  EXPECT_EQ(info.qpn, Qpn(0x77));
+  EXPECT_EQ(info.lid, Lid(4));
+  EXPECT_EQ(info.gid, kHardware.gid);
+  EXPECT_EQ(info.state, name(link::LinkState::port_down));
+  EXPECT_FALSE(info.waiting_for.empty());
+}
+
+}  // namespace
+}  // namespace ipoib::daemon

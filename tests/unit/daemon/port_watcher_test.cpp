@@ -1,0 +1,55 @@
+#include "daemon/port_watcher.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ipoib::daemon {
+namespace {
+
+verbs::PortSnapshot active_port() {
+  verbs::PortSnapshot port;
+  port.active = true;
+  port.lid = Lid(7);
+  port.sm_lid = Lid(1);
+  port.sm_sl = ServiceLevel(3);
+  port.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x42));
+  port.partition = verbs::PKeyEntry{5, PKey(0x8012)};
+  port.default_partition = verbs::PKeyEntry{2, PKey(0x7fff)};
+  return port;
+}
+
+TEST(PortWatcherTest, TellsTheLinkWhatConcernsIt) {
+  const auto status = port_status(active_port());
+  EXPECT_TRUE(status.active);
+  EXPECT_TRUE(status.sm_known);
+  EXPECT_EQ(status.lid, Lid(7));
+  EXPECT_EQ(status.gid, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
+  EXPECT_EQ(status.pkey_index, 5);
+
+  auto stranger = active_port();
+  stranger.partition.reset();
+  EXPECT_EQ(port_status(stranger).pkey_index, std::nullopt);
+}
+
+TEST(PortWatcherTest, FindsTheSubnetAdministratorInTheDefaultPartition) {
+  const auto to = subnet_administrator(active_port());
+  ASSERT_TRUE(to);
+  EXPECT_EQ(to->lid, Lid(1));
+  EXPECT_EQ(to->sl, ServiceLevel(3));
+  EXPECT_EQ(to->pkey_index, 2);
+}
+
+TEST(PortWatcherTest, KnowsNoAdministratorThatCannotBeReached) {
+  auto down = active_port();
+  down.active = false;
+  EXPECT_FALSE(subnet_administrator(down));
+  auto no_sm = active_port();
+  no_sm.sm_lid = Lid(0);
+  EXPECT_FALSE(subnet_administrator(no_sm));
+  EXPECT_FALSE(port_status(no_sm).sm_known);
+  auto outside = active_port();
+  outside.default_partition.reset();
+  EXPECT_FALSE(subnet_administrator(outside));
+}
+
+}  // namespace
+}  // namespace ipoib::daemon
