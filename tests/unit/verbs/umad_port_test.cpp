@@ -1,0 +1,242 @@
+// The port over a libibumad in memory: the functions defined here take the place of the library's
+// in this program.
+#include "verbs/umad_port.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <infiniband/umad.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+
+#include "wire/mad.hpp"
+
+namespace {
+
+/// What the kernel's side of a MAD device has seen, and what it will do.
+struct Kernel {
+  struct Sent {
+    ib_mad_addr_t to;
+    int timeout_ms;
+    int retries;
+    std::vector<std::uint8_t> mad;
+  };
+  struct Pending {
+    std::uint32_t status = 0;
+    std::vector<std::uint8_t> mad;
+  };
+  int open_result = 7;
+  int register_result = 3;
+  int send_result = 0;
+  int receive_error = 0;
+  int reason = 0;  ///< errno of the call that fails
+  std::vector<int> registered;
+  std::vector<Sent> sent;
+  std::deque<Pending> pending;
+  int open_ports = 0;
+  int agents = 0;
+};
+Kernel kernel;
+
+int failing(int result) {
+  errno = kernel.reason;
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+int umad_init() { return 0; }
+
+// The layout since Linux 2.6.27, with a P_Key index; the library asks the device which one it is.
+size_t umad_size() { return sizeof(ib_user_mad); }
+void* umad_get_mad(void* umad) { return static_cast<ib_user_mad*>(umad)->data; }
+int umad_set_pkey(void* umad, int index) {
+  static_cast<ib_user_mad*>(umad)->addr.pkey_index = static_cast<std::uint16_t>(index);
+  return 0;
+}
+
+int umad_open_port(const char* /*device*/, int /*port*/) {
+  if (kernel.open_result < 0) return failing(kernel.open_result);
+  ++kernel.open_ports;
+  return kernel.open_result;
+}
+int umad_close_port(int port) {
+  EXPECT_EQ(port, kernel.open_result);
+  --kernel.open_ports;
+  return 0;
+}
+int umad_register(int /*port*/, int mgmt_class, int version, std::uint8_t rmpp, long* methods) {
+  EXPECT_EQ(methods, nullptr) << "a client serves no method";
+  if (kernel.register_result < 0) return failing(kernel.register_result);
+  kernel.registered = {mgmt_class, version, rmpp};
+  ++kernel.agents;
+  return kernel.register_result;
+}
+int umad_unregister(int /*port*/, int agent) {
+  EXPECT_EQ(agent, kernel.register_result);
+  --kernel.agents;
+  return 0;
+}
+int umad_send(int port, int agent, void* umad, int length, int timeout_ms, int retries) {
+  EXPECT_EQ(port, kernel.open_result);
+  if (kernel.send_result < 0) return failing(kernel.send_result);
+  EXPECT_EQ(agent, kernel.register_result);
+  const auto* mad = static_cast<std::uint8_t*>(umad_get_mad(umad));
+  kernel.sent.push_back({*umad_get_mad_addr(umad), timeout_ms, retries, {mad, mad + length}});
+  return 0;
+}
+int umad_poll(int /*port*/, int timeout_ms) {
+  EXPECT_EQ(timeout_ms, 0) << "never blocks";
+  return kernel.pending.empty() && kernel.receive_error == 0 ? -ETIMEDOUT : 0;
+}
+/// As user_mad.c does it: one whole MAD, or the first part of a longer one with ENOSPC.
+int umad_recv(int /*port*/, void* umad, int* length, int timeout_ms) {
+  EXPECT_EQ(timeout_ms, 0) << "never blocks";
+  if (kernel.receive_error != 0) return -kernel.receive_error;
+  const auto& next = kernel.pending.front();
+  auto* header = static_cast<ib_user_mad*>(umad);
+  header->status = next.status;
+  const auto room = static_cast<std::size_t>(*length);
+  *length = static_cast<int>(next.mad.size());
+  std::copy_n(next.mad.begin(), std::min(room, next.mad.size()),
+              static_cast<std::uint8_t*>(umad_get_mad(umad)));
+  if (room < next.mad.size()) return -ENOSPC;
+  kernel.pending.pop_front();
+  return kernel.register_result;
+}
+int umad_get_fd(int port) { return port; }
+
+}  // extern "C"
+
+namespace ipoib::verbs {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class UmadPortTest : public testing::Test {
+ protected:
+  UmadPortTest() { kernel = {}; }
+
+  static std::unique_ptr<UmadPort> open() { return UmadPort::open("mlx5_0", 1).value(); }
+  static Error open_error() {
+    const auto refused = UmadPort::open("mlx5_0", 1);
+    return refused.has_error() ? refused.error() : Error{0, "opened"};
+  }
+};
+
+TEST_F(UmadPortTest, RegistersForSubnetAdministrationWithReassembly) {
+  {
+    const auto port = open();
+    EXPECT_THAT(kernel.registered, ElementsAre(0x03, 2, 1));
+    EXPECT_EQ(port->fd(), kernel.open_result);
+  }
+  EXPECT_EQ(kernel.agents, 0);
+  EXPECT_EQ(kernel.open_ports, 0);
+}
+
+TEST_F(UmadPortTest, SaysWhatIsMissing) {
+  kernel.open_result = -ENODEV;
+  EXPECT_EQ(open_error().code, ENODEV);
+  EXPECT_THAT(open_error().message, AllOf(HasSubstr("mlx5_0 port 1"), HasSubstr("ibstat -l")));
+  kernel.open_result = -EINVAL;
+  EXPECT_THAT(open_error().message, HasSubstr("modprobe ib_umad"));
+  kernel.open_result = -EIO;
+  kernel.reason = EACCES;
+  EXPECT_EQ(open_error().code, EACCES);
+  EXPECT_THAT(open_error().message, HasSubstr("run as root"));
+  kernel.open_result = -EOPNOTSUPP;
+  EXPECT_EQ(open_error().code, EOPNOTSUPP);
+}
+
+TEST_F(UmadPortTest, ClosesThePortWhenItGetsNoAgent) {
+  kernel.register_result = -EPERM;
+  kernel.reason = ENOMEM;
+  EXPECT_EQ(open_error().code, ENOMEM);
+  EXPECT_EQ(kernel.open_ports, 0);
+}
+
+TEST_F(UmadPortTest, SendsToTheGeneralServicesInterface) {
+  const auto port = open();
+  const std::vector<std::uint8_t> mad(wire::kMadSize, 0x5a);
+  ASSERT_TRUE(port->send({Lid(0x1234), ServiceLevel(5), 2}, mad, std::chrono::microseconds(1500)));
+  ASSERT_EQ(kernel.sent.size(), 1U);
+  const auto& sent = kernel.sent[0];
+  EXPECT_EQ(sent.mad, mad);
+  EXPECT_EQ(sent.to.lid, htobe16(0x1234));
+  EXPECT_EQ(sent.to.qpn, htobe32(1));
+  EXPECT_EQ(sent.to.qkey, htobe32(0x80010000));
+  EXPECT_EQ(sent.to.sl, 5);
+  EXPECT_EQ(sent.to.pkey_index, 2);
+  EXPECT_EQ(sent.to.grh_present, 0);
+  EXPECT_EQ(sent.timeout_ms, 2) << "rounded up";
+  EXPECT_EQ(sent.retries, 0) << "the client's own business";
+}
+
+TEST_F(UmadPortTest, AwaitsAResponseHoweverShortTheTimeout) {
+  const auto port = open();
+  ASSERT_TRUE(port->send({Lid(1), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), {}));
+  EXPECT_EQ(kernel.sent[0].timeout_ms, 1);
+}
+
+TEST_F(UmadPortTest, SaysWhyASendWasRefused) {
+  const auto port = open();
+  kernel.send_result = -EIO;
+  kernel.reason = EAGAIN;
+  const auto sent = port->send({Lid(7), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), {});
+  ASSERT_TRUE(sent.has_error());
+  EXPECT_EQ(sent.error().code, EAGAIN);
+  EXPECT_THAT(sent.error().message, HasSubstr("LID 7"));
+}
+
+TEST_F(UmadPortTest, ReceivesAnswersAndTimeoutsInTheirOrder) {
+  const auto port = open();
+  EXPECT_FALSE(port->receive());
+  const std::vector<std::uint8_t> answer(wire::kMadSize, 0x11);
+  const std::vector<std::uint8_t> request(wire::kMadSize, 0x22);
+  kernel.pending = {{0, answer}, {ETIMEDOUT, request}};
+  auto mad = port->receive();
+  ASSERT_TRUE(mad);
+  EXPECT_TRUE(mad->answered);
+  EXPECT_EQ(mad->bytes, answer);
+  mad = port->receive();
+  ASSERT_TRUE(mad);
+  EXPECT_FALSE(mad->answered);
+  EXPECT_EQ(mad->bytes, request);
+  EXPECT_FALSE(port->receive());
+  EXPECT_FALSE(port->failed());
+}
+
+TEST_F(UmadPortTest, ReceivesReassembledAnswersOfAnyLength) {
+  const auto port = open();
+  std::vector<std::uint8_t> table(5000);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 7);
+  kernel.pending = {{0, table}};
+  const auto mad = port->receive();
+  ASSERT_TRUE(mad);
+  EXPECT_EQ(mad->bytes, table);
+}
+
+TEST_F(UmadPortTest, HasFailedWhenTheDeviceIsGone) {
+  const auto port = open();
+  kernel.receive_error = EIO;
+  EXPECT_FALSE(port->receive());
+  EXPECT_TRUE(port->failed());
+  kernel.receive_error = 0;
+  kernel.pending = {{0, std::vector<std::uint8_t>(wire::kMadSize)}};
+  EXPECT_FALSE(port->receive());
+}
+
+TEST_F(UmadPortTest, OutlivesAReadThatYieldedNothing) {
+  const auto port = open();
+  kernel.receive_error = EWOULDBLOCK;
+  EXPECT_FALSE(port->receive());
+  EXPECT_FALSE(port->failed());
+}
+
+}  // namespace
+}  // namespace ipoib::verbs
