@@ -1,0 +1,200 @@
+// Rows of docs/states.md, "Bring-up".
+#include "tests/unit/link/link_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+class BringUpStates : public LinkFixture {
+ protected:
+  void change_port() { link->on_port(port, now); }
+  /// A link that is up, with a neighbour in the state reachable.
+  void be_up_with_peer() {
+    bring_up();
+    meet_peer();
+    tick_to(now + 3s);
+    forget();
+  }
+  void expect_down() {
+    EXPECT_EQ(said<SetCarrier>(), (std::vector{SetCarrier{false}}));
+    EXPECT_EQ(
+        said<DetachGroup>(),
+        (std::vector{DetachGroup{broadcast(), Lid(0xc000)},
+                     DetachGroup{wire::multicast_gid(kAllNodes, kDefaultPKey), Lid(0xc001)}}));
+    EXPECT_EQ(state_of(kPeer), "stale");
+    EXPECT_TRUE(link->get(kPeer, now)->path->in_question);
+  }
+  void expect_up_again() {
+    grant_joins();
+    EXPECT_EQ(link->state(), LinkState::up);
+    EXPECT_EQ(said<SetCarrier>().back(), SetCarrier{true});
+    EXPECT_EQ(said<ConfigureQueuePair>().size(), 1U);
+    EXPECT_EQ(said<AttachGroup>().size(), 2U);
+  }
+  void expect_confirmation() {
+    EXPECT_EQ(link->state(), LinkState::up);
+    EXPECT_TRUE(said<SetCarrier>().empty());
+    EXPECT_EQ(said<JoinGroup>().size(), 2U);
+    EXPECT_EQ(state_of(kPeer), "reachable");
+    EXPECT_TRUE(link->get(kPeer, now)->path->in_question);
+  }
+};
+
+TEST_F(BringUpStates, BringUp_PortActive) {
+  make();
+  EXPECT_EQ(link->state(), LinkState::port_down);
+  const PortStatus complete = port;
+  port = {};
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::port_down);
+  EXPECT_EQ(link->waiting_for(), "the port to become ACTIVE");
+  port.active = true;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::port_down) << "ACTIVE, but without a LID";
+  port.lid = complete.lid;
+  port.gid = complete.gid;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::no_subnet_manager);
+  port.sm_known = true;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::no_pkey);
+  EXPECT_EQ(link->waiting_for(), "the P_Key to appear in the port's table");
+  EXPECT_TRUE(link->events().empty());
+  port.pkey_index = complete.pkey_index;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::joining);
+  ASSERT_EQ(said<JoinGroup>().size(), 1U);
+  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, broadcast());
+  EXPECT_NE(link->waiting_for().find("broadcast group"), std::string::npos);
+}
+
+TEST_F(BringUpStates, BringUp_Joined) {
+  make();
+  change_port();
+  const auto joins = take<JoinGroup>();
+  link->on_join_answer(joins.at(0).id, group_record(broadcast()), now);
+  EXPECT_EQ(link->state(), LinkState::up);
+  const std::vector<Event> in_order{ConfigureQueuePair{.pkey_index = 2, .qkey = QKey(0x0b1b)},
+                                    AttachGroup{broadcast(), Lid(0xc000)}, SetMtu{2044},
+                                    SetCarrier{true}};
+  ASSERT_GE(link->events().size(), 5U);
+  EXPECT_TRUE(std::equal(in_order.begin(), in_order.end(), link->events().begin()));
+  ASSERT_EQ(said<JoinGroup>().size(), 1U);
+  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, wire::multicast_gid(kAllNodes, kDefaultPKey));
+  EXPECT_EQ(link->mtu(), 2044U);
+  link->tick(now);
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].sender_protocol, kOwnIp);
+  EXPECT_EQ(sent_arp()[0].target_protocol, kOwnIp);
+}
+
+TEST_F(BringUpStates, BringUp_SetupFailed) {
+  be_up_with_peer();
+  link->on_setup_failed(now);
+  EXPECT_EQ(link->state(), LinkState::joining);
+  expect_down();
+  EXPECT_TRUE(said<JoinGroup>().empty()) << "not at once";
+  forget();
+  tick_to(now + config.join_backoff.first * 2);
+  expect_up_again();
+}
+
+TEST_F(BringUpStates, BringUp_PortDown) {
+  be_up_with_peer();
+  port.active = false;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::port_down);
+  expect_down();
+  send(kPeer);
+  EXPECT_TRUE(link->sends().empty());
+  EXPECT_EQ(count(Counter::drop_link_down), 1U);
+  forget();
+  port.active = true;
+  change_port();
+  expect_up_again();
+  send(kPeer);
+  EXPECT_FALSE(link->sends().empty()) << "what was known is used at once";
+}
+
+TEST_F(BringUpStates, BringUp_PKeyGone) {
+  be_up_with_peer();
+  port.pkey_index.reset();
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::no_pkey);
+  expect_down();
+}
+
+TEST_F(BringUpStates, BringUp_PKeyMoved) {
+  be_up_with_peer();
+  port.pkey_index = 5;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::joining);
+  expect_down();
+  forget();
+  link->on_client_reregister(now);
+  expect_up_again();
+  EXPECT_EQ(said<ConfigureQueuePair>()[0].pkey_index, 5);
+}
+
+TEST_F(BringUpStates, BringUp_GidChanged) {
+  be_up_with_peer();
+  port.gid = Gid(0xfec0'0000'0000'0000, Guid(1));
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::joining);
+  expect_down();
+  EXPECT_EQ(link->hardware_address().gid, port.gid);
+}
+
+TEST_F(BringUpStates, BringUp_LidChanged) {
+  be_up_with_peer();
+  port.lid = Lid(44);
+  change_port();
+  expect_confirmation();
+  link->tick(now);
+  EXPECT_EQ(sent_arp().size(), 1U) << "announced";
+}
+
+TEST_F(BringUpStates, BringUp_Reregister) {
+  be_up_with_peer();
+  link->on_client_reregister(now);
+  expect_confirmation();
+}
+
+TEST_F(BringUpStates, BringUp_SmGone) {
+  be_up_with_peer();
+  port.sm_known = false;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_TRUE(link->events().empty());
+  EXPECT_EQ(state_of(kPeer), "reachable");
+}
+
+TEST_F(BringUpStates, BringUp_NewQueuePair) {
+  be_up_with_peer();
+  link->on_queue_pair(Qpn(0x99), now);
+  EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_EQ(said<ConfigureQueuePair>().size(), 1U);
+  EXPECT_EQ(said<AttachGroup>().size(), 2U);
+  EXPECT_TRUE(said<SetCarrier>().empty());
+  link->tick(now);
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].sender_hardware.qpn, Qpn(0x99));
+}
+
+TEST_F(BringUpStates, BringUp_ShutDown) {
+  be_up_with_peer();
+  send(Ipv4Address(0x0a2c0063));
+  const std::size_t free_before = pool.available();
+  link->shut_down(now);
+  EXPECT_EQ(link->state(), LinkState::stopped);
+  EXPECT_EQ(said<LeaveGroup>().size(), 2U);
+  EXPECT_EQ(said<DetachGroup>().size(), 2U);
+  EXPECT_EQ(said<SetCarrier>().back(), SetCarrier{false});
+  EXPECT_GT(pool.available(), free_before);
+  EXPECT_EQ(pool.available(), pool.capacity());
+  EXPECT_EQ(link->next_deadline(), kNever);
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::stopped);
+}
+
+}  // namespace
+}  // namespace ipoib::link

@@ -1,0 +1,307 @@
+// Rows of docs/states.md, "Group".
+#include "tests/unit/link/parts_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using wire::McMemberRecord;
+
+class GroupStates : public PartsFixture {
+ protected:
+  template <class E>
+  [[nodiscard]] std::vector<E> said() const {
+    std::vector<E> found;
+    for (const Event& event : out.events) {
+      if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
+    }
+    return found;
+  }
+  [[nodiscard]] std::size_t join_count() const { return said<JoinGroup>().size(); }
+  void start(bool may_create = false) {
+    std::optional<McMemberRecord> creation;
+    if (may_create) creation = group_record(Gid{});
+    group.start(creation);
+    take_question();
+  }
+  void take_question() {
+    ASSERT_EQ(join_count(), 1U);
+    question = said<JoinGroup>()[0];
+    forget();
+  }
+  bool reply(const JoinAnswer& answer) { return group.on_answer(question.id, answer, now); }
+  bool grant_join(std::uint16_t mlid = 0xc000) { return reply(group_record(group.mgid(), mlid)); }
+  void refuse_join(wire::SaStatus status = wire::SaStatus::request_invalid) {
+    EXPECT_FALSE(reply(Refusal{status}));
+  }
+  void be_pausing() {
+    start();
+    refuse_join();
+    forget();
+  }
+  void be_member(bool may_create = false) {
+    start(may_create);
+    EXPECT_TRUE(grant_join());
+    group.attach();
+    forget();
+  }
+  void be_confirming(bool may_create = false) {
+    be_member(may_create);
+    group.on_reregister();
+    take_question();
+  }
+  void reach_group_deadline() {
+    now = group.next_deadline();
+    group.tick(now);
+  }
+  [[nodiscard]] bool is_absent() {
+    return group.record() == nullptr && group.next_deadline() == kNever && !group.asks(question.id);
+  }
+  void expect_plain_join() {
+    ASSERT_EQ(join_count(), 1U);
+    EXPECT_EQ(said<JoinGroup>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
+                                                   McMemberRecord::kPKey |
+                                                   McMemberRecord::kJoinState);
+  }
+  void expect_creating_join() {
+    ASSERT_EQ(join_count(), 1U);
+    EXPECT_TRUE((said<JoinGroup>()[0].components & McMemberRecord::kQKey) != 0);
+  }
+
+  Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, *silent_logger()},
+              "test", wire::broadcast_gid(kDefaultPKey)};
+  JoinGroup question;
+};
+
+TEST_F(GroupStates, Group_Absent_Start) {
+  group.start(std::nullopt);
+  expect_plain_join();
+  const McMemberRecord record = said<JoinGroup>()[0].record;
+  EXPECT_EQ(record.mgid, group.mgid());
+  EXPECT_EQ(record.port_gid, kOwn.gid);
+  EXPECT_EQ(record.join_state, McMemberRecord::kFullMember);
+}
+
+TEST_F(GroupStates, Group_Absent_Lost) {
+  group.on_lost();
+  EXPECT_TRUE(is_absent());
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(GroupStates, Group_Absent_Leave) {
+  group.leave();
+  EXPECT_TRUE(is_absent());
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(GroupStates, Group_Joining_Joined) {
+  start();
+  EXPECT_TRUE(grant_join());
+  ASSERT_NE(group.record(), nullptr);
+  EXPECT_EQ(group.record()->mlid, Lid(0xc000));
+  ASSERT_FALSE(handles.made.empty());
+  EXPECT_EQ(handles.made.back().dlid, Lid(0xc000));
+  ASSERT_TRUE(handles.made.back().global.has_value()) << "multicast always has a GRH";
+  EXPECT_EQ(handles.made.back().global->dgid, group.mgid());
+  group.attach();
+  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc000)}}));
+}
+
+TEST_F(GroupStates, Group_Joining_Joined_NoHandle) {
+  start();
+  handles.refuses = true;
+  EXPECT_FALSE(grant_join());
+  EXPECT_EQ(group.record(), nullptr);
+  EXPECT_GT(group.next_deadline(), now);
+  EXPECT_NE(group.next_deadline(), kNever);
+}
+
+TEST_F(GroupStates, Group_Joining_Refused_NoGroup) {
+  start(true);
+  refuse_join(wire::SaStatus::insufficient_components);
+  expect_creating_join();
+  // Refused to create as well: then it pauses, and begins with a plain join again.
+  take_question();
+  refuse_join(wire::SaStatus::insufficient_components);
+  EXPECT_EQ(join_count(), 0U);
+  reach_group_deadline();
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Joining_Refused) {
+  start(true);
+  refuse_join(wire::SaStatus::request_denied);
+  EXPECT_EQ(join_count(), 0U);
+  EXPECT_EQ(count(Counter::join_refusals), 1U);
+  EXPECT_GE(group.next_deadline(), now + config.join_backoff.first * 3 / 4);
+  EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
+}
+
+TEST_F(GroupStates, Group_Joining_Reregister) {
+  start();
+  group.on_reregister();
+  expect_plain_join();
+  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_EQ(group.record(), nullptr);
+}
+
+TEST_F(GroupStates, Group_Joining_Lost) {
+  start();
+  group.on_lost();
+  EXPECT_TRUE(is_absent());
+  EXPECT_FALSE(grant_join());
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(GroupStates, Group_Joining_Leave) {
+  start();
+  group.leave();
+  EXPECT_TRUE(is_absent());
+  ASSERT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveGroup>()[0].record.mgid, group.mgid());
+}
+
+TEST_F(GroupStates, Group_Pausing_Deadline) {
+  be_pausing();
+  Duration longest{};
+  for (int refusals = 1; refusals < 9; ++refusals) {
+    const TimePoint before = now;
+    reach_group_deadline();
+    longest = std::max(longest, now - before);
+    expect_plain_join();
+    take_question();
+    refuse_join();
+    forget();
+  }
+  EXPECT_GE(longest, config.join_backoff.last * 3 / 4);
+  EXPECT_LE(longest, config.join_backoff.last * 5 / 4);
+}
+
+TEST_F(GroupStates, Group_Pausing_Reregister) {
+  be_pausing();
+  group.on_reregister();
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Pausing_Lost) {
+  be_pausing();
+  group.on_lost();
+  EXPECT_TRUE(is_absent());
+}
+
+TEST_F(GroupStates, Group_Pausing_Leave) {
+  be_pausing();
+  group.leave();
+  EXPECT_TRUE(is_absent());
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(GroupStates, Group_Member_Deadline) {
+  be_member();
+  reach_group_deadline();
+  expect_plain_join();
+  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+}
+
+TEST_F(GroupStates, Group_Member_Reregister) {
+  be_member();
+  group.on_reregister();
+  expect_plain_join();
+  EXPECT_NE(group.record(), nullptr);
+  EXPECT_TRUE(said<DetachGroup>().empty());
+}
+
+TEST_F(GroupStates, Group_Member_Lost) {
+  be_member();
+  group.on_lost();
+  EXPECT_TRUE(is_absent());
+  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_TRUE(said<LeaveGroup>().empty());
+}
+
+TEST_F(GroupStates, Group_Member_Leave) {
+  be_member();
+  group.leave();
+  EXPECT_TRUE(is_absent());
+  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  ASSERT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveGroup>()[0].record.join_state, McMemberRecord::kFullMember);
+}
+
+TEST_F(GroupStates, Group_Confirming_Joined) {
+  be_confirming();
+  EXPECT_TRUE(grant_join());
+  group.attach();
+  EXPECT_TRUE(out.events.empty()) << "nothing has changed";
+  EXPECT_NE(group.next_deadline(), kNever);
+}
+
+TEST_F(GroupStates, Group_Confirming_Joined_Moved) {
+  be_confirming();
+  EXPECT_TRUE(grant_join(0xc005));
+  group.attach();
+  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
+  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(handles.made.back().dlid, Lid(0xc005));
+}
+
+TEST_F(GroupStates, Group_Confirming_Refused_NoGroup) {
+  be_confirming(true);
+  refuse_join(wire::SaStatus::insufficient_components);
+  expect_creating_join();
+  EXPECT_NE(group.record(), nullptr);
+}
+
+TEST_F(GroupStates, Group_Confirming_Refused) {
+  be_confirming();
+  refuse_join();
+  EXPECT_NE(group.record(), nullptr) << "stays in use";
+  EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
+  reach_group_deadline();
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Confirming_Reregister) {
+  be_confirming();
+  group.on_reregister();
+  expect_plain_join();
+  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+}
+
+TEST_F(GroupStates, Group_Confirming_Lost) {
+  be_confirming();
+  group.on_lost();
+  EXPECT_TRUE(is_absent());
+  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+}
+
+TEST_F(GroupStates, Group_Confirming_Leave) {
+  be_confirming();
+  group.leave();
+  EXPECT_TRUE(is_absent());
+  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+}
+
+using GroupTest = GroupStates;
+
+TEST_F(GroupTest, RecordOfAnotherGroupIsARefusal) {
+  start();
+  EXPECT_FALSE(reply(group_record(wire::multicast_gid(kAllNodes, kDefaultPKey))));
+  EXPECT_EQ(group.record(), nullptr);
+}
+
+TEST_F(GroupTest, SaysWhatItWaitsFor) {
+  start();
+  EXPECT_NE(group.waiting_for().find("answer to the join"), std::string::npos);
+  refuse_join(wire::SaStatus::request_denied);
+  EXPECT_NE(group.waiting_for().find("refused"), std::string::npos) << group.waiting_for();
+}
+
+TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
+  group.send(packet(), out);
+  EXPECT_TRUE(out.sends.empty());
+  EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::link

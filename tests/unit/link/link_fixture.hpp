@@ -1,0 +1,167 @@
+// A whole link, with a subnet administrator that answers as it is told.
+#pragma once
+
+#include "link/link.hpp"
+#include "tests/unit/link/parts_fixture.hpp"
+
+namespace ipoib::link {
+
+class LinkFixture : public ::testing::Test {
+ protected:
+  LinkFixture() {
+    port.active = true;
+    port.sm_known = true;
+    port.lid = Lid(4);
+    port.gid = port_gid(1);
+    port.pkey_index = 2;
+    view.prefixes = {{kOwnIp, 24}};
+  }
+  ~LinkFixture() override {
+    if (link) link->shut_down(now);
+  }
+
+  static constexpr Ipv4Address kOwnIp{0x0a2c0001};
+  static constexpr Ipv4Address kPeer{0x0a2c0002};
+  static inline const HwAddress kHere = hardware(0x22, 2);
+  static constexpr Qpn kOwnQpn{0x11};
+
+  void make() {
+    link = std::make_unique<Link>(config, Surroundings{view, handles, pool, *silent_logger()},
+                                  kOwnQpn, 42);
+  }
+  /// Makes a link and brings it up; what was said on the way is forgotten.
+  void bring_up() {
+    make();
+    link->on_port(port, now);
+    grant_joins();
+    ASSERT_EQ(link->state(), LinkState::up);
+    forget();
+  }
+  void forget() {
+    link->events().clear();
+    link->sends().clear();
+    link->to_host().clear();
+  }
+  template <class E>
+  [[nodiscard]] std::vector<E> said() {
+    std::vector<E> found;
+    for (const Event& event : link->events()) {
+      if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
+    }
+    return found;
+  }
+  /// Takes the questions out of the events.
+  template <class E>
+  [[nodiscard]] std::vector<E> take() {
+    const std::vector<E> found = said<E>();
+    std::erase_if(link->events(), [](const Event& e) { return std::holds_alternative<E>(e); });
+    return found;
+  }
+  /// Grants joins until nobody asks: broadcast group at 0xc000, others from 0xc001 on.
+  void grant_joins() {
+    for (auto asked = take<JoinGroup>(); !asked.empty(); asked = take<JoinGroup>()) {
+      for (const JoinGroup& join : asked) {
+        link->on_join_answer(join.id, group_record(join.record.mgid, mlid_of(join.record.mgid)),
+                             now);
+      }
+    }
+  }
+  [[nodiscard]] static std::uint16_t mlid_of(const Gid& mgid) {
+    return mgid == wire::broadcast_gid(kDefaultPKey) ? 0xc000 : 0xc001;
+  }
+  void grant_paths(std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
+    for (const AskPath& ask : take<AskPath>()) {
+      link->on_path_answer(ask.id, path_record(ask.record.dgid, dlid, mtu), now);
+    }
+  }
+  void tick_to(TimePoint then) {
+    while (link->next_deadline() <= then) {
+      now = link->next_deadline();
+      link->tick(now);
+    }
+    now = then;
+  }
+
+  /// An IPv4 packet of `size` octets, with the headroom that a link needs.
+  [[nodiscard]] Frame ip_packet(Ipv4Address to, Ipv4Address from = kOwnIp, std::size_t size = 84) {
+    Frame frame = pool.take();
+    frame.window(kHeadroom, size);
+    std::ranges::fill(frame.bytes(), std::uint8_t{0});
+    ByteWriter out(frame.bytes());
+    out.u8(0x45);
+    out.u8(0);
+    out.u16(static_cast<std::uint16_t>(size));
+    std::ranges::copy(from.bytes(), frame.bytes().begin() + 12);
+    std::ranges::copy(to.bytes(), frame.bytes().begin() + 16);
+    return frame;
+  }
+  void send(Ipv4Address to, std::size_t size = 84) {
+    Frame frame = ip_packet(to, kOwnIp, size);
+    link->from_host({&frame, 1}, now);
+  }
+  /// A datagram as the peer sends it, by unicast unless a group is given.
+  [[nodiscard]] Incoming datagram(Frame&& frame, std::optional<Gid> group = {}) {
+    Incoming incoming;
+    incoming.frame = std::move(frame);
+    incoming.source_lid = Lid(7);
+    incoming.source_qpn = kHere.qpn;
+    if (group) {
+      incoming.has_grh = true;
+      incoming.source_gid = kHere.gid;
+      incoming.destination_gid = *group;
+    }
+    return incoming;
+  }
+  void hear(Incoming&& incoming) { link->from_fabric({&incoming, 1}, now); }
+  [[nodiscard]] Frame arp_frame(const wire::Arp& message) {
+    Frame frame = pool.take();
+    frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
+    wire::emit_encapsulation(wire::EtherType::arp, frame.bytes().data());
+    message.emit(frame.bytes().subspan(wire::kEncapsulationSize));
+    return frame;
+  }
+  [[nodiscard]] wire::Arp arp_from_peer(wire::ArpOperation operation) const {
+    wire::Arp message;
+    message.operation = operation;
+    message.sender_hardware = kHere;
+    message.sender_protocol = kPeer;
+    message.target_protocol = kOwnIp;
+    return message;
+  }
+  void hear_arp(const wire::Arp& message, std::optional<Gid> group = {}) {
+    hear(datagram(arp_frame(message), group));
+  }
+  /// Has the peer answer, and its path granted: a neighbour in the state reachable.
+  void meet_peer() {
+    send(kPeer);
+    hear_arp(arp_from_peer(wire::ArpOperation::reply));
+    grant_paths();
+    ASSERT_EQ(state_of(kPeer), "reachable");
+    forget();
+  }
+  [[nodiscard]] std::string state_of(Ipv4Address address) const {
+    const auto info = link->get(address, now);
+    return info ? std::string(name(info->state)) : "gone";
+  }
+  [[nodiscard]] std::vector<wire::Arp> sent_arp() const {
+    std::vector<wire::Arp> messages;
+    for (const Outgoing& sent : link->sends()) {
+      const ConstBytes bytes = sent.frame.bytes();
+      if (wire::parse_encapsulation(bytes) != wire::EtherType::arp) continue;
+      messages.push_back(*wire::Arp::parse(bytes.subspan(wire::kEncapsulationSize)));
+    }
+    return messages;
+  }
+  [[nodiscard]] std::uint64_t count(Counter counter) const { return link->counters()[counter]; }
+  [[nodiscard]] static Gid broadcast() { return wire::broadcast_gid(kDefaultPKey); }
+
+  TimePoint now{1h};
+  Config config;
+  PortStatus port;
+  HostViewTwin view;
+  HandleFactoryTwin handles;
+  FramePool pool{512, 4096};
+  std::unique_ptr<Link> link;
+};
+
+}  // namespace ipoib::link

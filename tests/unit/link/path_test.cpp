@@ -1,0 +1,384 @@
+// Rows of docs/states.md, "Path".
+#include "tests/unit/link/parts_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+class PathStates : public PartsFixture {
+ protected:
+  using Condition = PathTable::Condition;
+
+  PathStates() { config.limits.path_questions = 2; }
+
+  [[nodiscard]] Condition use() { return paths.use(*user, now); }
+  template <class State>
+  [[nodiscard]] bool is() {
+    const Path* const path = paths.find(kHere.gid);
+    return path != nullptr && std::holds_alternative<State>(path->state());
+  }
+  [[nodiscard]] bool is_gone() { return paths.find(kHere.gid) == nullptr; }
+  void let_go() { user = PathRef(); }
+  /// Has so many questions outstanding that there is none for another path.
+  void be_busy() {
+    for (std::uint64_t guid = 100; guid < 102; ++guid) {
+      others.push_back(paths.acquire(port_gid(guid)));
+      (void)paths.use(*others.back(), now);
+      busy_with.push_back(asked().back());
+    }
+    out.events.clear();
+  }
+  void be_asking() {
+    EXPECT_EQ(use(), Condition::asked);
+    question = asked().at(0);
+    forget();
+  }
+  void be_waiting() {
+    be_busy();
+    EXPECT_EQ(use(), Condition::asked);
+    EXPECT_TRUE(is<path_state::Waiting>());
+  }
+  void be_ready() {
+    be_asking();
+    grant(question);
+    forget();
+  }
+  void be_suspect() {
+    be_ready();
+    paths.doubt(*user, "test");
+  }
+  void be_refreshing() {
+    be_suspect();
+    EXPECT_EQ(use(), Condition::usable);
+    question = asked().at(0);
+    forget();
+  }
+  void be_failed() {
+    be_asking();
+    refuse(question);
+    forget();
+  }
+  void reach_path_deadline() {
+    now = paths.next_deadline();
+    paths.tick(now);
+  }
+
+  PathRef user = paths.acquire(kHere.gid);
+  std::deque<PathRef> others;
+  std::vector<AskPath> busy_with;
+  AskPath question;
+};
+
+TEST_F(PathStates, Path_Idle_Use) {
+  EXPECT_EQ(use(), Condition::asked);
+  EXPECT_TRUE(is<path_state::Asking>());
+  ASSERT_EQ(asked().size(), 1U);
+  const AskPath asks = asked()[0];
+  EXPECT_EQ(asks.record.dgid, kHere.gid);
+  EXPECT_EQ(asks.record.sgid, kOwn.gid);
+  EXPECT_EQ(asks.record.pkey, kDefaultPKey);
+  EXPECT_EQ(asks.record.numb_path, 1);
+  EXPECT_TRUE(asks.record.reversible);
+}
+
+TEST_F(PathStates, Path_Idle_Use_Busy) {
+  be_busy();
+  EXPECT_EQ(use(), Condition::asked);
+  EXPECT_TRUE(is<path_state::Waiting>());
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(PathStates, Path_Idle_Unused) {
+  let_go();
+  EXPECT_TRUE(is_gone());
+}
+
+TEST_F(PathStates, Path_Waiting_Use) {
+  be_waiting();
+  EXPECT_EQ(use(), Condition::asked);
+  EXPECT_TRUE(is<path_state::Waiting>());
+}
+
+TEST_F(PathStates, Path_Waiting_Turn) {
+  be_waiting();
+  refuse(busy_with[0]);
+  EXPECT_TRUE(is<path_state::Asking>());
+  ASSERT_EQ(asked().size(), 1U);
+  EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
+}
+
+TEST_F(PathStates, Path_Waiting_Unused) {
+  be_waiting();
+  let_go();
+  EXPECT_TRUE(is_gone());
+  refuse(busy_with[0]);
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(PathStates, Path_Asking_Use) {
+  be_asking();
+  EXPECT_EQ(use(), Condition::asked);
+  EXPECT_TRUE(asked().empty()) << "one question for one GID";
+}
+
+TEST_F(PathStates, Path_Asking_Answer) {
+  be_asking();
+  wire::PathRecord record = path_record(kHere.gid, 7, 5);
+  record.sl = ServiceLevel(3);
+  answer(question, record);
+  ASSERT_NE(user->ready(), nullptr);
+  EXPECT_EQ(user->ready()->mtu, 4096U);
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_EQ(handles.made.back(),
+            (AddressVector{.dlid = Lid(7), .sl = ServiceLevel(3), .rate = 3, .global = {}}));
+}
+
+TEST_F(PathStates, Path_Asking_Answer_NoHandle) {
+  be_asking();
+  handles.refuses = true;
+  grant(question);
+  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_EQ(count(Counter::address_handle_refusals), 1U);
+}
+
+TEST_F(PathStates, Path_Asking_Refused) {
+  be_asking();
+  refuse(question);
+  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_EQ(count(Counter::path_refusals), 1U);
+}
+
+TEST_F(PathStates, Path_Asking_Unused) {
+  be_asking();
+  let_go();
+  EXPECT_TRUE(is<path_state::Asking>());
+  grant(question);
+  EXPECT_TRUE(is<path_state::Ready>());
+}
+
+TEST_F(PathStates, Path_Ready_Use) {
+  be_ready();
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_TRUE(is<path_state::Ready>());
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(PathStates, Path_Ready_Doubt) {
+  be_ready();
+  paths.on_source_lid(*user, Lid(7));
+  EXPECT_TRUE(is<path_state::Ready>()) << "that is where the path leads to";
+  paths.on_source_lid(*user, Lid(8));
+  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
+  // The SA stays with its answer: then that LID is no doubt any more.
+  (void)use();
+  grant(asked().at(0));
+  paths.on_source_lid(*user, Lid(8));
+  EXPECT_TRUE(is<path_state::Ready>());
+  paths.doubt_all("test");
+  EXPECT_TRUE(is<path_state::Suspect>());
+}
+
+TEST_F(PathStates, Path_Ready_Deadline) {
+  be_ready();
+  reach_path_deadline();
+  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(asked().empty()) << "its next use asks";
+}
+
+TEST_F(PathStates, Path_Ready_Deadline_Unused) {
+  be_ready();
+  let_go();
+  reach_path_deadline();
+  EXPECT_TRUE(is_gone());
+}
+
+TEST_F(PathStates, Path_Ready_Unused) {
+  be_ready();
+  let_go();
+  EXPECT_TRUE(is<path_state::Ready>());
+  user = paths.acquire(kHere.gid);
+  EXPECT_EQ(use(), Condition::usable);
+}
+
+TEST_F(PathStates, Path_Suspect_Use) {
+  be_suspect();
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_TRUE(is<path_state::Refreshing>());
+  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_NE(user->usable(), nullptr);
+}
+
+TEST_F(PathStates, Path_Suspect_Use_Early) {
+  be_refreshing();
+  refuse(question);
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(asked().empty());
+  now += config.path.negative.first * 2;
+  be_busy();
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_TRUE(is<path_state::Suspect>());
+  refuse(busy_with[0]);
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_TRUE(is<path_state::Refreshing>());
+}
+
+TEST_F(PathStates, Path_Suspect_Doubt) {
+  be_suspect();
+  paths.doubt(*user, "again");
+  EXPECT_TRUE(is<path_state::Suspect>());
+}
+
+TEST_F(PathStates, Path_Suspect_Unused) {
+  be_suspect();
+  let_go();
+  EXPECT_TRUE(is_gone());
+}
+
+TEST_F(PathStates, Path_Refreshing_Use) {
+  be_refreshing();
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(PathStates, Path_Refreshing_Answer) {
+  be_refreshing();
+  const AddressHandlePtr before = user->usable()->handle;
+  grant(question);
+  EXPECT_TRUE(is<path_state::Ready>());
+  EXPECT_EQ(user->ready()->handle, before) << "the same way, the same handle";
+  paths.doubt(*user, "test");
+  (void)use();
+  grant(asked().at(0), 9);
+  EXPECT_NE(user->ready()->handle, before);
+  EXPECT_EQ(user->ready()->vector.dlid, Lid(9));
+}
+
+TEST_F(PathStates, Path_Refreshing_Refused) {
+  be_refreshing();
+  const AddressHandlePtr before = user->usable()->handle;
+  refuse(question);
+  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_EQ(user->usable()->handle, before);
+}
+
+TEST_F(PathStates, Path_Refreshing_Doubt) {
+  be_refreshing();
+  paths.doubt(*user, "again");
+  EXPECT_TRUE(is<path_state::Refreshing>());
+}
+
+TEST_F(PathStates, Path_Refreshing_Unused) {
+  be_refreshing();
+  let_go();
+  EXPECT_TRUE(is<path_state::Refreshing>());
+  refuse(question);
+  EXPECT_TRUE(is_gone()) << "in doubt, and unused";
+}
+
+TEST_F(PathStates, Path_Failed_Use) {
+  be_failed();
+  EXPECT_EQ(use(), Condition::refused);
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(PathStates, Path_Failed_Use_Later) {
+  be_failed();
+  TimePoint began = now;
+  Duration silence{};
+  for (int refusals = 1; refusals < 8; ++refusals) {
+    began = now;
+    while (use() == Condition::refused) now += 100ms;
+    const Duration longer = now - began;
+    EXPECT_LE(longer, config.path.negative.last * 5 / 4 + 100ms);
+    if (refusals == 4) {
+      EXPECT_GT(longer, silence) << "it backs off";
+    }
+    silence = longer;
+    EXPECT_TRUE(is<path_state::Asking>());
+    refuse(asked().at(0));
+    forget();
+  }
+}
+
+TEST_F(PathStates, Path_Failed_Deadline) {
+  be_failed();
+  reach_path_deadline();
+  EXPECT_FALSE(is_gone()) << "it has a user";
+  let_go();
+  EXPECT_TRUE(is_gone());
+}
+
+TEST_F(PathStates, Path_Failed_Unused) {
+  be_failed();
+  let_go();
+  EXPECT_TRUE(is<path_state::Failed>());
+  user = paths.acquire(kHere.gid);
+  EXPECT_EQ(use(), Condition::refused);
+  let_go();
+  reach_path_deadline();
+  EXPECT_TRUE(is_gone());
+}
+
+using PathTableTest = PathStates;
+
+TEST_F(PathTableTest, AskedOnceForAllNeighboursOfOnePort) {
+  const PathRef second = paths.acquire(kHere.gid);
+  EXPECT_EQ(&*second, &*user);
+  (void)use();
+  EXPECT_EQ(paths.use(*second, now), Condition::asked);
+  EXPECT_EQ(asked().size(), 1U);
+}
+
+TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
+  be_asking();
+  wire::PathRecord record = path_record(kHere.gid, 7);
+  record.hop_limit = 5;
+  record.flow_label = 0x12345;
+  record.traffic_class = 9;
+  answer(question, record);
+  EXPECT_EQ(handles.made.back().global, (GlobalRoute{.dgid = kHere.gid,
+                                                     .sgid_index = 0,
+                                                     .flow_label = 0x12345,
+                                                     .hop_limit = 5,
+                                                     .traffic_class = 9}));
+}
+
+TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
+  be_asking();
+  answer(question, path_record(kHere.gid, 0xc000));
+  EXPECT_TRUE(is<path_state::Failed>());
+}
+
+TEST_F(PathTableTest, AnswerToNoQuestionIsIgnored) {
+  be_asking();
+  EXPECT_EQ(paths.on_answer(QuestionId(9999), path_record(kHere.gid, 7), now), nullptr);
+  EXPECT_TRUE(is<path_state::Asking>());
+}
+
+TEST_F(PathTableTest, FullTableEvictsUnusedPathsOnly) {
+  config.limits.paths = 2;
+  be_ready();
+  others.push_back(paths.acquire(kThere.gid));
+  EXPECT_FALSE(paths.acquire(port_gid(50)));
+  let_go();
+  others.push_back(paths.acquire(port_gid(50)));
+  EXPECT_TRUE(others.back());
+  EXPECT_TRUE(is_gone());
+  EXPECT_EQ(count(Counter::paths_evicted), 1U);
+}
+
+TEST_F(PathTableTest, QuestionsOutstandingAreBounded) {
+  config.limits.path_questions = 3;
+  for (std::uint64_t guid = 100; guid < 150; ++guid) {
+    others.push_back(paths.acquire(port_gid(guid)));
+    (void)paths.use(*others.back(), now);
+    EXPECT_LE(paths.outstanding(), 3U);
+  }
+  for (std::size_t i = 0; i < 50; ++i) grant(asked().at(i));
+  EXPECT_EQ(paths.outstanding(), 0U);
+  for (const PathRef& path : others) EXPECT_NE(path->ready(), nullptr);
+}
+
+}  // namespace
+}  // namespace ipoib::link
