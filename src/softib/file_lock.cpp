@@ -1,6 +1,11 @@
 #include "softib/file_lock.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <string>
 
 namespace softib {
 
@@ -28,6 +33,20 @@ void unlock(int fd, std::int64_t offset) {
 bool is_locked(int fd, std::int64_t offset) {
   auto lock = one_octet(F_WRLCK, offset);
   return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool write_holder(int fd) {
+  const std::string line = std::to_string(::getpid()) + "\n";
+  return ::ftruncate(fd, 0) == 0 &&
+         ::pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
+}
+
+int read_holder(int fd) {
+  std::array<char, 16> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  int pid = 0;
+  if (size > 0) std::from_chars(text.data(), text.data() + size, pid);
+  return pid;
 }
 
 }  // namespace softib

@@ -13,4 +13,10 @@ void unlock(int fd, std::int64_t offset);
 /// Whether somebody else has it.
 [[nodiscard]] bool is_locked(int fd, std::int64_t offset);
 
+/// For people: the process that holds the lock writes its id into the file. False when the file
+/// system does not take it; the lock is none the worse for it.
+bool write_holder(int fd);
+/// 0 when nobody has.
+[[nodiscard]] int read_holder(int fd);
+
 }  // namespace softib

@@ -34,6 +34,7 @@ Result<Place> Place::take(const SubnetFolder& folder, Fabric& fabric, NodeIndex 
                    "cannot take a place in " + folder.node(node) + ": " + std::strerror(code)};
     }
     if (!try_lock(lock.get(), 0)) continue;
+    (void)write_holder(lock.get());
     auto listener = listen_at(folder.place(node, index));
     if (!listener) return listener.error();
     Place place;

@@ -106,10 +106,10 @@ void MulticastGroups::restart(ipoib::TimePoint deadline) {
 void MulticastGroups::adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups,
                             ipoib::TimePoint deadline) {
   for (const auto& group : groups) {
-    const bool makes_sense = ipoib::is_multicast(group.mlid) &&
-                             group_index(group.mlid) < kMaxGroups &&
-                             group.forwarding.mgid.is_multicast();
-    if (!makes_sense) continue;
+    const bool is_known = ipoib::is_multicast(group.mlid) && group_index(group.mlid) < kMaxGroups;
+    if (!is_known) continue;
+    changed_.set(group_index(group.mlid));  // whatever becomes of it
+    if (!group.forwarding.mgid.is_multicast()) continue;
     const auto same = [&](const auto& other) { return other.mgid == group.forwarding.mgid; };
     if (std::any_of(earlier_.begin(), earlier_.end(), same)) continue;
     earlier_[group_index(group.mlid)] = group.forwarding;

@@ -64,12 +64,14 @@ SubnetManager::SubnetManager(SubnetConfig config)
 
 void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
   for (const auto& entry : nodes) {
+    if (entry.index >= kMaxNodes) continue;
+    changed_.set(entry.index);  // whatever becomes of it
     Node node = entry.node;
     if (entry.index == kSmNode && node.name == kSmName && nodes_[kSmNode]) {
       (void)remove(kSmNode);
     }
     node.port.mtu = config_.mtu;
-    if (entry.index >= kMaxNodes || nodes_[entry.index]) continue;
+    if (nodes_[entry.index]) continue;
     if (!is_printable(node.name) || !is_free(node.port.lid)) continue;
     (void)insert(entry.index, std::move(node));
   }
@@ -170,11 +172,17 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
     return Error{ENOSPC, "the partition names " + std::to_string(kMaxNamedMembers) + " HCAs"};
   }
   partition->set(node->name, as);
-  const auto table = pkey_table(*node, index == kSmNode, node->port.pkeys);
-  if (table == node->port.pkeys) return {};
-  node->port.pkeys = table;
-  changed_.set(index);
+  assign_pkeys(index);
+  assign_pkeys(kSmNode);  // a member of every partition, of a new one as well
   return {};
+}
+
+void SubnetManager::assign_pkeys(NodeIndex index) {
+  Node& node = *nodes_[index];
+  const auto table = pkey_table(node, index == kSmNode, node.port.pkeys);
+  if (table == node.port.pkeys) return;
+  node.port.pkeys = table;
+  changed_.set(index);
 }
 
 void SubnetManager::ask_to_reregister() {

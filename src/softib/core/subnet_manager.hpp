@@ -56,6 +56,7 @@ class SubnetManager {
   [[nodiscard]] bool is_free(Lid lid) const;
   [[nodiscard]] std::array<PKey, kPKeyTableSize> pkey_table(
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
+  void assign_pkeys(NodeIndex index);
   bool insert(NodeIndex index, Node node);
   void list_end_ports();
   [[nodiscard]] Node* find_node(NodeIndex index, ipoib::Error& error);

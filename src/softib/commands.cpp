@@ -1,0 +1,68 @@
+#include "softib/commands.hpp"
+
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <cstdlib>
+#include <iostream>
+
+namespace softib {
+
+namespace po = boost::program_options;
+
+int fail(const ipoib::Error& error) {
+  std::cerr << "softib: " << error.message << '\n';
+  return kFailure;
+}
+
+po::options_description common_options() {
+  po::options_description options("Options of all subcommands");
+  options.add_options()("subnet", po::value<std::string>()->value_name("NAME"),
+                        "the subnet (default: $SOFTIB_SUBNET, else \"default\")")(
+      "dir", po::value<std::string>()->value_name("DIR"),
+      "folder of the subnets (default: $SOFTIB_DIR, else /run/softib for root, "
+      "$XDG_RUNTIME_DIR/softib for others)")("help,h", "print this and exit");
+  return options;
+}
+
+std::optional<po::variables_map> parse_options(int argc, char** argv,
+                                               const po::options_description& options,
+                                               const po::positional_options_description& positional,
+                                               std::string_view usage, int& exit_code) {
+  po::options_description visible;
+  if (!options.options().empty()) visible.add(options);
+  visible.add(common_options());
+  // Positional arguments have options of their own below, which help does not show.
+  po::options_description all;
+  all.add(visible);
+  for (unsigned i = 0; i < positional.max_total_count() && i < 1; ++i) {
+    const auto& name = positional.name_for_position(0);
+    all.add_options()(name.c_str(), po::value<std::vector<std::string>>());
+  }
+  try {
+    po::variables_map values;
+    po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(),
+              values);
+    po::notify(values);
+    if (values.contains("help")) {
+      std::cout << usage << visible;
+      exit_code = kSuccess;
+      return std::nullopt;
+    }
+    return values;
+  } catch (const po::error& error) {
+    std::cerr << "softib " << argv[0] << ": " << error.what() << " (try softib " << argv[0]
+              << " --help)\n";
+    exit_code = kUsage;
+    return std::nullopt;
+  }
+}
+
+ipoib::Result<SubnetFolder> chosen_subnet(const po::variables_map& options) {
+  if (options.contains("dir")) {
+    ::setenv(kDirectoryVariable, options["dir"].as<std::string>().c_str(), 1);
+  }
+  if (options.contains("subnet")) return SubnetFolder::of(options["subnet"].as<std::string>());
+  return SubnetFolder::from_environment();
+}
+
+}  // namespace softib

@@ -1,0 +1,241 @@
+#include "softib/subnet_process.hpp"
+
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "softib/capture.hpp"
+#include "softib/core/subnet_manager.hpp"
+#include "softib/occupants.hpp"
+#include "softib/picture.hpp"
+#include "softib/place.hpp"
+
+namespace softib {
+
+namespace json = boost::json;
+using ipoib::Error;
+using ipoib::Result;
+using ipoib::TimePoint;
+
+namespace {
+
+constexpr NodeIndex kOwnNode = SubnetManager::kSmNode;
+
+TimePoint now() {
+  return TimePoint(std::chrono::duration_cast<ipoib::Duration>(
+      std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+}  // namespace
+
+SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, ipoib::Logger& log)
+    : context_(context),
+      folder_(std::move(options.folder)),
+      log_(log),
+      lock_(value_or_throw(SubnetLock::take(folder_))),
+      fabric_(value_or_throw(FabricWriter::create_or_adopt(folder_.fabric()))),
+      subnet_(std::move(options.config)),
+      timer_(context) {
+  if (fabric_.adopted()) adopt();
+  publish();
+  open_wire(options.capture);
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) endpoint_->nudge(index);
+  ControlHandler& self = *this;
+  server_ = std::make_unique<ControlServer>(context_, folder_.control(), self);
+  arm_timer();
+}
+
+SubnetProcess::~SubnetProcess() {
+  *alive_ = false;
+  server_.reset();
+  endpoint_->set_mad_receiver(nullptr);
+  endpoint_.reset();
+  remove_folder();
+}
+
+void SubnetProcess::adopt() {
+  const SubnetSnapshot before = fabric_.snapshot();
+  log_.info("going on where the subnet stopped: {} nodes, {} groups", before.nodes.size(),
+            before.groups.size());
+  for (const auto& entry : before.nodes) {
+    for (std::uint32_t place = 0; place < QpnLayout::kPlaces; ++place) {
+      clean_place(folder_, fabric_, entry.index, place);
+    }
+  }
+  subnet_.adopt(before, now());
+}
+
+void SubnetProcess::open_wire(const std::string& capture) {
+  endpoint_ = value_or_throw(Endpoint::attach_node(folder_, kOwnNode));
+  if (!capture.empty()) {
+    endpoint_ = std::make_unique<CapturingEndpoint>(std::move(endpoint_),
+                                                    value_or_throw(CaptureFile::open(capture)));
+  }
+  endpoint_->set_mad_receiver(this);
+}
+
+/// Takes away what was made here, if nobody lives on the subnet; still under the lock. What is not
+/// ours stays, and the folder with it.
+void SubnetProcess::remove_folder() {
+  const SubnetSnapshot last = fabric_.snapshot();
+  for (const auto& entry : last.nodes) {
+    if (!occupants(fabric_, folder_, entry.index).empty()) return;
+  }
+  for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
+  ::rmdir((folder_.path() + "/node").c_str());
+  ::unlink(folder_.fabric().c_str());
+  ::unlink(folder_.lock().c_str());
+  ::rmdir(folder_.path().c_str());
+}
+
+void SubnetProcess::publish_node(NodeIndex index) {
+  const Node* node = subnet_.node(index);
+  if (node == nullptr) {
+    const auto gone = fabric_.node(index);
+    if (!gone) return;
+    log_.info("HCA {} is removed", gone->name);
+    fabric_.remove_node(index);
+    folder_.remove_node(index);
+    return;
+  }
+  if (const auto made = folder_.create_node(index); !made) log_.error("{}", made.error().message);
+  log_.debug("{}: LID {}, {}", node->name, node->port.lid.value(), control::name(node->port.state));
+  fabric_.set_node(index, *node);
+}
+
+void SubnetProcess::publish() {
+  const SubnetChanges changes = subnet_.take_changes();
+  for (NodeIndex index = 0; index < kMaxNodes && changes.nodes.any(); ++index) {
+    if (!changes.nodes[index]) continue;
+    publish_node(index);
+    if (endpoint_) endpoint_->nudge(index);
+  }
+  for (std::size_t index = 0; index < kMaxGroups && changes.groups.any(); ++index) {
+    if (!changes.groups[index]) continue;
+    fabric_.set_group(group_lid(index), subnet_.forwarding(group_lid(index)));
+  }
+  for (const auto& packet : subnet_.take_outgoing()) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+    packet.emit(octets);
+    if (endpoint_) endpoint_->send_mad(octets);
+  }
+}
+
+/// On the engine's thread.
+void SubnetProcess::receive_mad(ConstBytes packet) {
+  auto mad = MadPacket::parse(packet);
+  if (!mad) return endpoint_->count(PortCounter::drop_malformed);
+  const std::lock_guard guard(waiting_mutex_);
+  if (waiting_.size() == kMaxWaitingMads) return endpoint_->count(PortCounter::drop_mad_full);
+  waiting_.push_back(*mad);
+  if (std::exchange(is_drain_posted_, true)) return;
+  boost::asio::post(context_, [this, alive = alive_] {
+    if (*alive) drain_mads();
+  });
+}
+
+void SubnetProcess::drain_mads() {
+  std::vector<MadPacket> mads;
+  {
+    const std::lock_guard guard(waiting_mutex_);
+    mads.swap(waiting_);
+    is_drain_posted_ = false;
+  }
+  const TimePoint when = now();
+  for (const auto& mad : mads) {
+    subnet_.receive(mad, when);
+    publish();
+  }
+  arm_timer();
+}
+
+void SubnetProcess::arm_timer() {
+  const TimePoint deadline = subnet_.next_deadline();
+  if (deadline == ipoib::kNever) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(std::chrono::steady_clock::time_point(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+          deadline.time_since_epoch())));
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    subnet_.on_time(now());
+    publish();
+    arm_timer();
+  });
+}
+
+struct SubnetProcess::Commands {
+  SubnetProcess& process;
+
+  /// Does something to the node of that name.
+  template <class Change>
+  Result<json::object> on(const std::string& hca, Change&& change) const {
+    const auto node = process.subnet_.find(hca);
+    if (!node) {
+      return Error{ENODEV, "the subnet '" + process.folder_.name() + "' has no HCA '" + hca + "'"};
+    }
+    const Result<void> done = change(*node);
+    if (!done) return done.error();
+    return json::object();
+  }
+
+  Result<json::object> operator()(const control::Attach& what) const {
+    const bool is_new = !process.subnet_.find(what.hca);
+    const auto node = process.subnet_.add_hca(what.hca);
+    if (!node) return node.error();
+    if (is_new) {
+      process.log_.info("HCA {} is on the subnet: LID {}", what.hca,
+                        process.subnet_.node(*node)->port.lid.value());
+    }
+    return json::object{{"node", *node}};
+  }
+  Result<json::object> operator()(const control::Remove& what) const {
+    return on(what.hca, [&](NodeIndex node) -> Result<void> {
+      const auto processes = occupants(process.fabric_, process.folder_, node);
+      if (processes.empty()) return process.subnet_.remove_hca(node);
+      return Error{EBUSY, "process " + std::to_string(processes.front().pid) + " runs on '" +
+                              what.hca + "'; end it first"};
+    });
+  }
+  Result<json::object> operator()(const control::Show&) const {
+    return picture(process.subnet_, process.fabric_, process.folder_);
+  }
+  Result<json::object> operator()(const control::SetPort& what) const {
+    return on(what.hca,
+              [&](NodeIndex node) { return process.subnet_.set_port_state(node, what.state); });
+  }
+  Result<json::object> operator()(const control::SetLid& what) const {
+    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_lid(node, what.lid); });
+  }
+  Result<json::object> operator()(const control::SetPartition& what) const {
+    return on(what.hca, [&](NodeIndex node) {
+      return process.subnet_.set_membership(node, what.pkey, what.membership);
+    });
+  }
+  Result<json::object> operator()(const control::RestartSm&) const {
+    process.subnet_.restart_sm(now());
+    return json::object();
+  }
+};
+
+Result<json::object> SubnetProcess::handle(const control::Request& request) {
+  auto answer = std::visit(Commands{*this}, request);
+  publish();
+  arm_timer();
+  return answer;
+}
+
+}  // namespace softib
