@@ -1,6 +1,7 @@
 // Management datagrams: the headers, and every record as if it were behind them.
 #include "require.hpp"
 #include "wire/mad.hpp"
+#include "wire/notice.hpp"
 #include "wire/sa_records.hpp"
 
 using namespace ipoib;
@@ -17,6 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require_stable<wire::NodeRecord>(record);
     require_stable<wire::PortInfo>(record);
     require_stable<wire::PortInfoRecord>(record);
+    require_stable<wire::Notice>(record);
+    require_stable<wire::InformInfo>(record);
   }
   return 0;
 }
