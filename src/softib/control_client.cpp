@@ -3,13 +3,13 @@
 
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "softib/control_protocol.hpp"
 #include "softib/unique_fd.hpp"
+#include "softib/unix_path.hpp"
 
 namespace softib {
 
@@ -38,15 +38,10 @@ Error refusal(const SubnetFolder& folder, int code) {
 Result<UniqueFd> connect(const SubnetFolder& folder) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return refusal(folder, errno);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = folder.control();
-  if (path.size() >= sizeof address.sun_path) return refusal(folder, ENAMETOOLONG);
-  path.copy(address.sun_path, path.size());
+  const UnixPath path(folder.control());
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
-  const void* generic = &address;
-  if (::connect(socket.get(), static_cast<const sockaddr*>(generic), sizeof address) != 0) {
+  if (::connect(socket.get(), path.address(), UnixPath::size()) != 0) {
     return refusal(folder, errno);
   }
   return socket;
@@ -88,18 +83,6 @@ Result<std::string> control_request(const SubnetFolder& folder, std::string_view
   if (!request.ends_with('\n')) request += '\n';
   if (const auto sent = send_all(folder, socket->get(), request); !sent) return sent.error();
   return receive_line(folder, socket->get());
-}
-
-Result<NodeIndex> request_attach(const SubnetFolder& folder, std::string_view hca) {
-  const auto line = control_request(folder, control::emit(control::Attach{std::string(hca)}));
-  if (!line) return line.error();
-  const auto answer = control::parse_answer(*line);
-  if (!answer) return answer.error();
-  const auto* node = answer->if_contains("node");
-  const bool makes_sense = node != nullptr && node->is_int64() && node->get_int64() >= 0 &&
-                           node->get_int64() < std::int64_t{kMaxNodes};
-  if (!makes_sense) return Error{EPROTO, "the subnet's answer makes no sense"};
-  return static_cast<NodeIndex>(node->get_int64());
 }
 
 }  // namespace softib

@@ -100,6 +100,8 @@ std::string SubnetFolder::agents(NodeIndex node_index) const {
   return node(node_index) + "/agents";
 }
 
+std::string SubnetFolder::issm(NodeIndex node_index) const { return node(node_index) + "/issm"; }
+
 Result<void> SubnetFolder::create() const {
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
@@ -119,6 +121,7 @@ void SubnetFolder::remove_node(NodeIndex index) const {
     ::unlink(place_lock(index, i).c_str());
   }
   ::unlink(agents(index).c_str());
+  ::unlink(issm(index).c_str());
   ::rmdir(node(index).c_str());
 }
 

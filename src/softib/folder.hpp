@@ -5,6 +5,7 @@
 //       node/<i>/<place>             socket of the process in a place of node i
 //       node/<i>/<place>.lock        held by that process
 //       node/<i>/agents              byte-range locks: which MADs an agent of the node has taken
+//       node/<i>/issm                opened by whoever says that he is the SM there
 #pragma once
 
 #include <string>
@@ -49,6 +50,7 @@ class SubnetFolder {
   [[nodiscard]] std::string place(NodeIndex node, std::uint32_t place) const;
   [[nodiscard]] std::string place_lock(NodeIndex node, std::uint32_t place) const;
   [[nodiscard]] std::string agents(NodeIndex node) const;
+  [[nodiscard]] std::string issm(NodeIndex node) const;
 
   /// For the subnet process: makes the folder and its parents; one that is there is fine.
   [[nodiscard]] ipoib::Result<void> create() const;

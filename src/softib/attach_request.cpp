@@ -1,0 +1,29 @@
+// The one request of the control protocol (control_protocol.hpp) that HCA processes make.
+#include <cerrno>
+
+#include "softib/control_client.hpp"
+#include "softib/flat_json.hpp"
+
+namespace softib {
+
+using ipoib::Error;
+using ipoib::Result;
+
+Result<NodeIndex> request_attach(const SubnetFolder& folder, std::string_view hca) {
+  // A valid name needs no escaping.
+  if (!is_valid_name(hca)) return Error{EINVAL, "not a name for an HCA: " + std::string(hca)};
+  const auto line =
+      control_request(folder, R"({"command":"attach","hca":")" + std::string(hca) + "\"}");
+  if (!line) return line.error();
+  const FlatJson answer(*line);
+  if (const auto why = answer.string("error")) {
+    return Error{static_cast<int>(answer.integer("code").value_or(EIO)), *why};
+  }
+  const auto node = answer.integer("node");
+  if (!node || *node < 0 || *node >= std::int64_t{kMaxNodes}) {
+    return Error{EPROTO, "the subnet's answer makes no sense"};
+  }
+  return static_cast<NodeIndex>(*node);
+}
+
+}  // namespace softib

@@ -1,0 +1,40 @@
+// What the files of the umad ABI share. Each function of the ABI has C linkage, is exported, and
+// lets no exception out. Its contract is that of libibumad's manual pages, and of the Linux
+// kernel's user_mad where these are silent.
+#pragma once
+
+#pragma GCC visibility push(default)
+#include <infiniband/umad.h>
+#include <infiniband/umad_str.h>
+#include <infiniband/umad_types.h>
+#pragma GCC visibility pop
+
+#include <cerrno>
+#include <new>
+
+#include "softib/umad/umad_host.hpp"
+
+namespace softib::umad {
+
+inline constexpr int kPortNumber = 1;
+
+/// The host of this process; null after a line on stderr (the first time) that says why not.
+[[nodiscard]] UmadHost* host();
+/// Whether a name (null: any device) and a port number (0: any) mean our one port.
+[[nodiscard]] bool is_our_device(const char* name);
+[[nodiscard]] bool is_our_port(int port);
+/// umad_debug(): how much the ABI says on stderr about what it is asked.
+[[nodiscard]] int debug_level();
+void say(const char* function, const std::string& what);
+
+/// Nothing thrown leaves the ABI: no memory is what is left to be thrown.
+template <class Function>
+auto guarded(Function function, int on_failure = -ENOMEM) noexcept -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::exception&) {
+    return on_failure;
+  }
+}
+
+}  // namespace softib::umad

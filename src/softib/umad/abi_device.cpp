@@ -1,0 +1,237 @@
+// The one device of a process, described: what libibumad reads from sysfs.
+#include <arpa/inet.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "softib/core/node_attributes.hpp"
+#include "softib/umad/abi.hpp"
+
+namespace softib::umad {
+
+namespace {
+
+constexpr std::uint8_t kLinkUp = 5;  ///< PortPhysicalState (IBA 14.2.5.6)
+constexpr std::uint8_t kDisabled = 3;
+constexpr const char* kFirmware = "1.0.0";
+constexpr const char* kDeviceType = "softib";
+
+struct Code {
+  std::uint8_t code;
+  std::uint32_t value;
+};
+/// LinkWidthActive in lanes, and LinkSpeedActive in Mb/s of a lane (IBA 14.2.5.6).
+constexpr std::array kLanes{Code{1, 1}, Code{2, 4}, Code{4, 8}, Code{8, 12}, Code{16, 2}};
+constexpr std::array kSpeeds{Code{1, 2500},   Code{2, 5000},   Code{4, 10000},  Code{8, 10000},
+                             Code{16, 14000}, Code{32, 25000}, Code{64, 50000}, Code{128, 100000}};
+
+std::uint32_t value_of(std::span<const Code> table, std::uint8_t code) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Code& one) { return one.code == code; });
+  return found == table.end() ? 0 : found->value;
+}
+
+template <std::size_t Size>
+void copy_name(char (&to)[Size], std::string_view from) {
+  const std::size_t count = std::min(from.size(), Size - 1);
+  std::copy_n(from.data(), count, to);
+  to[count] = '\0';
+}
+
+/// 0, or -ENOMEM.
+int describe(const PortAttributes& attributes, bool is_sm, umad_port_t& port) {
+  port = {};
+  auto* const pkeys =
+      static_cast<std::uint16_t*>(std::calloc(attributes.pkeys.size(), sizeof(std::uint16_t)));
+  if (pkeys == nullptr) return -ENOMEM;
+  std::transform(attributes.pkeys.begin(), attributes.pkeys.end(), pkeys,
+                 [](PKey pkey) { return pkey.value(); });
+  copy_name(port.ca_name, kDeviceName);
+  port.portnum = kPortNumber;
+  port.base_lid = attributes.lid.value();
+  port.sm_lid = attributes.sm_lid.value();
+  port.sm_sl = attributes.sm_sl.value();
+  port.state = static_cast<unsigned>(attributes.state);
+  port.phys_state = attributes.state == PortState::down ? kDisabled : kLinkUp;
+  port.rate = value_of(kLanes, attributes.width) * value_of(kSpeeds, attributes.speed) / 1000;
+  port.capmask = htonl(kCapabilityClientReregister | (is_sm ? kCapabilityIsSm : 0));
+  port.gid_prefix = htobe64(attributes.gid_prefix);
+  port.port_guid = htobe64(attributes.port_guid.value());
+  port.pkeys_size = static_cast<unsigned>(attributes.pkeys.size());
+  port.pkeys = pkeys;
+  copy_name(port.link_layer, "InfiniBand");
+  return 0;
+}
+
+bool is_sm(const PortAttributes& port) { return port.lid == port.sm_lid; }
+
+/// The device of this process, if `ca_name` may mean it.
+UmadHost* device(const char* ca_name) { return is_our_device(ca_name) ? host() : nullptr; }
+
+int get_ca(UmadHost& umad, umad_ca_t& ca) {
+  const PortAttributes port = umad.endpoint().port();
+  ca = {};
+  copy_name(ca.ca_name, kDeviceName);
+  ca.node_type = ipoib::wire::NodeInfo::kChannelAdapter;
+  ca.numports = kPortNumber;
+  copy_name(ca.fw_ver, kFirmware);
+  copy_name(ca.ca_type, kDeviceType);
+  copy_name(ca.hw_ver, std::to_string(kHardwareRevision));
+  ca.node_guid = htobe64(port.node_guid.value());
+  ca.system_guid = ca.node_guid;
+  // The caller, or umad_release_ca, frees it.
+  auto* const made = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
+  if (made == nullptr) return -ENOMEM;
+  if (const int result = describe(port, is_sm(port), *made); result < 0) {
+    std::free(made);
+    return result;
+  }
+  ca.ports[kPortNumber] = made;
+  return 0;
+}
+
+}  // namespace
+
+UmadHost* host() {
+  std::string why;
+  UmadHost* const found = UmadHost::get(why);
+  static std::atomic<bool> said = false;
+  if (found == nullptr && !said.exchange(true)) say("umad", why);
+  return found;
+}
+
+bool is_our_device(const char* name) {
+  return name == nullptr || std::string_view(name) == kDeviceName;
+}
+
+bool is_our_port(int port) { return port == UMAD_ANY_PORT || port == kPortNumber; }
+
+}  // namespace softib::umad
+
+using namespace softib::umad;
+
+extern "C" {
+
+int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max) {
+  return guarded([&] {
+    if (host() == nullptr || max < 1) return 0;
+    std::strncpy(cas[0], softib::kDeviceName, UMAD_CA_NAME_LEN);
+    return 1;
+  });
+}
+
+int umad_get_ca(const char* ca_name, umad_ca_t* ca) {
+  return guarded([&] {
+    UmadHost* const umad = device(ca_name);
+    return umad == nullptr ? -ENODEV : get_ca(*umad, *ca);
+  });
+}
+
+int umad_release_ca(umad_ca_t* ca) {
+  if (ca == nullptr) return -ENODEV;
+  for (auto*& port : ca->ports) {
+    if (port == nullptr) continue;
+    umad_release_port(port);
+    std::free(port);
+    port = nullptr;
+  }
+  return 0;
+}
+
+int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
+  return guarded([&] {
+    UmadHost* const umad = device(ca_name);
+    if (umad == nullptr) return -ENODEV;
+    if (!is_our_port(portnum)) return -EIO;
+    const auto attributes = umad->endpoint().port();
+    return describe(attributes, is_sm(attributes), *port);
+  });
+}
+
+int umad_release_port(umad_port_t* port) {
+  if (port == nullptr) return -ENODEV;
+  std::free(port->pkeys);
+  port->pkeys = nullptr;
+  port->pkeys_size = 0;
+  return 0;
+}
+
+/// By port number: the entry of port 0, which only switches have, is zero.
+int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
+  return guarded([&] {
+    UmadHost* const umad = device(ca_name);
+    if (umad == nullptr) return -ENODEV;
+    if (portguids == nullptr) return 0;
+    if (max < kPortNumber + 1) return -ENOMEM;
+    portguids[0] = 0;
+    portguids[kPortNumber] = htobe64(umad->endpoint().port().port_guid.value());
+    return kPortNumber + 1;
+  });
+}
+
+/// Whoever opens the device itself, as OpenSM does, finds a file.
+int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
+  return guarded([&] {
+    UmadHost* const umad = device(ca_name);
+    if (umad == nullptr) return -ENODEV;
+    if (!is_our_port(portnum) || max <= 0) return -EINVAL;
+    const std::string issm = umad->folder().issm(umad->endpoint().node());
+    const softib::UniqueFd file(::open(issm.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (!file || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
+    (void)::fchmod(file.get(), 0666);
+    std::copy_n(issm.c_str(), issm.size() + 1, path);
+    return 0;
+  });
+}
+
+struct umad_device_node* umad_get_ca_device_list(void) {
+  if (guarded([] { return host() == nullptr ? -ENODEV : 0; }) != 0) return nullptr;
+  // Node and name in one piece, as umad_free_ca_device_list() expects them.
+  const std::string_view name = softib::kDeviceName;
+  void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
+  if (memory == nullptr) return nullptr;
+  char* const text = static_cast<char*>(memory) + sizeof(umad_device_node);
+  std::copy_n(name.data(), name.size(), text);
+  auto* const node = static_cast<umad_device_node*>(memory);
+  node->ca_name = text;
+  return node;
+}
+
+void umad_free_ca_device_list(struct umad_device_node* head) {
+  while (head != nullptr) std::free(std::exchange(head, head->next));
+}
+
+/// By name; `size` nodes, or all of them when it is 0.
+int umad_sort_ca_device_list(struct umad_device_node** head, size_t size) {
+  return guarded(
+      [&] {
+        if (head == nullptr) return EINVAL;
+        std::vector<umad_device_node*> nodes;
+        for (auto* node = *head; node != nullptr && (size == 0 || nodes.size() < size);
+             node = node->next) {
+          nodes.push_back(node);
+        }
+        if (nodes.empty()) return 0;
+        if (size != 0 && nodes.size() != size) return EINVAL;
+        auto* const rest = nodes.back()->next;
+        std::stable_sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) {
+          return std::string_view(a->ca_name) < std::string_view(b->ca_name);
+        });
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+          nodes[i]->next = i + 1 < nodes.size() ? nodes[i + 1] : rest;
+        }
+        *head = nodes.front();
+        return 0;
+      },
+      ENOMEM);
+}
+
+}  // extern "C"

@@ -1,0 +1,203 @@
+// Ports and agents: open, register, send, receive.
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "softib/umad/abi.hpp"
+
+using namespace softib::umad;
+
+namespace {
+
+using softib::Lid;
+using softib::Qpn;
+using softib::ServiceLevel;
+
+/// What umad_register says for the kernel's open-source agents of vendor classes.
+constexpr std::uint32_t kOpenFabricsOui = 0x001405;
+
+std::array<std::uint64_t, 2> mask_of(const long* method_mask) {
+  std::array<std::uint64_t, 2> mask{};
+  if (method_mask != nullptr) std::memcpy(mask.data(), method_mask, sizeof mask);
+  return mask;
+}
+
+/// All refusals of a registration look alike to umad_register's callers; errno has the reason.
+int add_agent(int port, const Registration& registration) {
+  UmadHost* const umad = host();
+  const int id = umad == nullptr ? -EINVAL : umad->add_agent(port, registration);
+  if (id >= 0) return id;
+  errno = -id;
+  return -EPERM;
+}
+
+MadAddress address_of(const ib_user_mad& umad) {
+  MadAddress to;
+  to.lid = Lid(ntohs(umad.addr.lid));
+  to.sl = ServiceLevel(umad.addr.sl & 0x0f);
+  to.qpn = Qpn(ntohl(umad.addr.qpn));
+  to.pkey_index = umad.addr.pkey_index;
+  return to;
+}
+
+void fill(ib_user_mad& umad, const UmadHost::Received& received) {
+  umad = {};
+  umad.agent_id = static_cast<std::uint32_t>(received.id);
+  umad.status = static_cast<std::uint32_t>(received.mad.status);
+  umad.length = static_cast<std::uint32_t>(sizeof umad + received.mad.mad.size());
+  umad.addr.qpn = htonl(received.mad.peer.qpn.value());
+  umad.addr.lid = htons(received.mad.peer.lid.value());
+  umad.addr.sl = received.mad.peer.sl.value();
+  umad.addr.pkey_index = received.mad.peer.pkey_index;
+}
+
+int poll_port(int port, int timeout_ms) {
+  pollfd readable{port, POLLIN, 0};
+  const int count = ::poll(&readable, 1, timeout_ms);
+  if (count == 1) return 0;
+  if (count == 0) return -ETIMEDOUT;
+  return -EIO;
+}
+
+/// A message that is longer than a MAD and than the buffer stays; its first MAD is shown.
+int receive(int port, ib_user_mad* umad, int* length) {
+  UmadHost* const ports = host();
+  if (ports == nullptr || *length < 0) return -EINVAL;
+  const auto room = static_cast<std::size_t>(*length);
+  const auto received = ports->receive(port, room);
+  if (!received) return -EWOULDBLOCK;
+  if (received->id < 0) return received->id;
+  const auto& mad = received->mad.mad;
+  if (std::min(mad.size(), ipoib::wire::kMadSize) > room) return -EINVAL;
+  fill(*umad, *received);
+  std::memcpy(umad->data, mad.data(), mad.size() > room ? ipoib::wire::kMadSize : mad.size());
+  *length = static_cast<int>(mad.size());
+  return mad.size() > room ? -ENOSPC : received->id;
+}
+
+}  // namespace
+
+extern "C" {
+
+int umad_open_port(const char* ca_name, int portnum) {
+  return guarded([&] {
+    UmadHost* const umad = host();
+    if (umad == nullptr || !is_our_device(ca_name)) return -ENODEV;
+    if (!is_our_port(portnum)) return -EINVAL;
+    return umad->open_port();
+  });
+}
+
+int umad_close_port(int portid) {
+  return guarded([&] {
+    UmadHost* const umad = host();
+    return umad == nullptr ? -EINVAL : umad->close_port(portid);
+  });
+}
+
+int umad_get_fd(int portid) { return portid; }
+
+int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version,
+                  long method_mask[16 / sizeof(long)]) {
+  return guarded([&] {
+    Registration registration;
+    registration.management_class = static_cast<std::uint8_t>(mgmt_class);
+    registration.class_version = static_cast<std::uint8_t>(mgmt_version);
+    registration.rmpp_version = rmpp_version;
+    registration.oui = kOpenFabricsOui;
+    registration.methods = methods_of(mask_of(method_mask));
+    return add_agent(portid, registration);
+  });
+}
+
+int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t oui[3],
+                      long method_mask[16 / sizeof(long)]) {
+  return guarded([&] {
+    if (mgmt_class < 0 || mgmt_class > UINT8_MAX ||
+        !has_oui(static_cast<std::uint8_t>(mgmt_class))) {
+      return -EINVAL;
+    }
+    Registration registration;
+    registration.management_class = static_cast<std::uint8_t>(mgmt_class);
+    registration.class_version = 1;
+    registration.rmpp_version = rmpp_version;
+    registration.oui = ipoib::load_be<std::uint32_t, 3>(oui);
+    registration.methods = methods_of(mask_of(method_mask));
+    return add_agent(portid, registration);
+  });
+}
+
+/// Positive errno values here, unlike everywhere else.
+int umad_register2(int port_fd, struct umad_reg_attr* attr, uint32_t* agent_id) {
+  return guarded(
+      [&] {
+        if (attr == nullptr || agent_id == nullptr) return EINVAL;
+        if ((attr->flags & ~std::uint32_t{UMAD_USER_RMPP}) != 0) {
+          attr->flags = UMAD_USER_RMPP;  // what we know
+          return EINVAL;
+        }
+        Registration registration;
+        registration.management_class = attr->mgmt_class;
+        registration.class_version = attr->mgmt_class_version;
+        registration.rmpp_version = attr->rmpp_version;
+        registration.user_rmpp = (attr->flags & UMAD_USER_RMPP) != 0;
+        registration.oui = attr->oui;
+        registration.methods = methods_of({attr->method_mask[0], attr->method_mask[1]});
+        UmadHost* const umad = host();
+        const int id = umad == nullptr ? -EINVAL : umad->add_agent(port_fd, registration);
+        if (id < 0) return -id;
+        *agent_id = static_cast<std::uint32_t>(id);
+        return 0;
+      },
+      ENOMEM);
+}
+
+int umad_unregister(int portid, int agentid) {
+  return guarded([&] {
+    UmadHost* const umad = host();
+    return umad == nullptr ? -EINVAL : umad->remove_agent(portid, agentid);
+  });
+}
+
+int umad_send(int portid, int agentid, void* umad, int length, int timeout_ms, int retries) {
+  return guarded([&] {
+    UmadHost* const ports = host();
+    if (ports == nullptr || umad == nullptr || length < 0) return -EINVAL;
+    auto* const header = static_cast<ib_user_mad*>(umad);
+    header->agent_id = static_cast<std::uint32_t>(agentid);
+    header->timeout_ms = static_cast<std::uint32_t>(timeout_ms);
+    header->retries = static_cast<std::uint32_t>(retries);
+    if (debug_level() > 1) umad_dump(umad);
+    const Persistence persistence{std::chrono::milliseconds(timeout_ms),
+                                  static_cast<unsigned>(std::max(retries, 0))};
+    const int sent = ports->send(portid, agentid, address_of(*header),
+                                 {header->data, static_cast<std::size_t>(length)}, persistence);
+    if (sent == 0) return 0;
+    errno = -sent;
+    return -EIO;
+  });
+}
+
+int umad_recv(int portid, void* umad, int* length, int timeout_ms) {
+  return guarded([&] {
+    if (umad == nullptr || length == nullptr) {
+      errno = EINVAL;
+      return -EINVAL;
+    }
+    if (timeout_ms != 0) {
+      errno = 0;
+      if (const int polled = poll_port(portid, timeout_ms); polled < 0) {
+        if (errno == 0) errno = -polled;
+        return polled;
+      }
+    }
+    const int result = receive(portid, static_cast<ib_user_mad*>(umad), length);
+    if (result < 0) errno = -result;
+    return result;
+  });
+}
+
+int umad_poll(int portid, int timeout_ms) { return poll_port(portid, timeout_ms); }
+
+}  // extern "C"

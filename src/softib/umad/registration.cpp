@@ -1,0 +1,65 @@
+#include "softib/umad/registration.hpp"
+
+#include <cerrno>
+
+#include "softib/mad_route.hpp"
+
+namespace softib::umad {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+constexpr std::uint8_t kRmppVersion = 1;
+/// Bounds of the kernel's tables: versions, and classes besides the directed route.
+constexpr std::uint8_t kVersions = 0x83;
+constexpr std::uint8_t kClasses = 80;
+constexpr std::uint32_t kMaxOui = 0xffffff;
+
+Error refused(const char* why) { return Error{EINVAL, why}; }
+
+}  // namespace
+
+ipoib::Qpn Registration::qpn() const { return ipoib::Qpn(is_smp(management_class) ? 0U : 1U); }
+
+bool Registration::takes(const MadHeader& header, ConstBytes mad) const {
+  if (management_class == 0 || header.management_class != management_class) return false;
+  if (has_oui(management_class)) {
+    if (oui_of(mad) != oui) return false;
+  } else if (header.class_version != class_version) {
+    return false;
+  }
+  return methods[header.method & (kMethods - 1)];
+}
+
+std::vector<std::int64_t> Registration::claims() const {
+  std::vector<std::int64_t> all;
+  // An OUI of zero is none, so classes with and without do not meet.
+  const std::int64_t vendor = has_oui(management_class) ? std::int64_t{oui} << 24 : 0;
+  const std::int64_t version = has_oui(management_class) ? 0 : std::int64_t{class_version} << 16;
+  for (std::size_t method = 0; method < kMethods; ++method) {
+    if (!methods[method]) continue;
+    all.push_back(vendor | version | std::int64_t{management_class} << 8 |
+                  static_cast<std::int64_t>(method));
+  }
+  return all;
+}
+
+Result<void> Registration::check() const {
+  if (rmpp_version != 0 && rmpp_version != kRmppVersion) return refused("unknown RMPP version");
+  if (management_class == 0) return {};
+  if (class_version >= kVersions) return refused("class version out of range");
+  if (management_class >= kClasses && management_class != ipoib::wire::mgmt_class::kSubnDirected) {
+    return refused("management class out of range");
+  }
+  if (has_oui(management_class) && (oui == 0 || oui > kMaxOui)) return refused("no OUI");
+  if (rmpp_version != 0 && !has_rmpp(management_class)) return refused("a class without RMPP");
+  return {};
+}
+
+Registration::Methods methods_of(std::array<std::uint64_t, 2> mask) {
+  return Registration::Methods(mask[1]) << 64 | Registration::Methods(mask[0]);
+}
+
+}  // namespace softib::umad

@@ -1,0 +1,144 @@
+#include "softib/umad/rmpp.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace softib::umad {
+
+using ipoib::wire::kMadHeaderSize;
+using ipoib::wire::kMadSize;
+using ipoib::wire::kRmppHeaderSize;
+using ipoib::wire::RmppHeader;
+using ipoib::wire::RmppType;
+
+namespace {
+
+/// PayloadLength counts what follows the RMPP header, the class's own header with it
+/// (IBA 13.6.2.2).
+constexpr std::size_t kAfterRmpp = kMadSize - kMadHeaderSize - kRmppHeaderSize;
+
+std::uint8_t class_of(ConstBytes mad) { return mad[1]; }
+
+std::span<std::uint8_t> rmpp_part(Mad& mad) {
+  return std::span(mad).subspan(kMadHeaderSize, kRmppHeaderSize);
+}
+
+/// The headers of `segment` with the other direction, and an RMPP header of our own.
+Mad answer(const Mad& segment, const RmppHeader& rmpp) {
+  Mad mad{};
+  constexpr std::size_t kMethodOctet = 3;
+  std::copy_n(segment.begin(), header_size(class_of(segment)), mad.begin());
+  mad[kMethodOctet] ^= ipoib::wire::method::kResponse;
+  rmpp.emit(rmpp_part(mad));
+  return mad;
+}
+
+}  // namespace
+
+Mad rmpp_abort(const Mad& segment, RmppStatus status) {
+  RmppHeader rmpp;
+  rmpp.type = RmppType::abort;
+  rmpp.flags = RmppHeader::kActive;
+  rmpp.status = static_cast<std::uint8_t>(status);
+  return answer(segment, rmpp);
+}
+
+RmppReceiver::Outcome RmppReceiver::accept(const Mad& segment) {
+  const auto rmpp = RmppHeader::parse(ConstBytes(segment).subspan(kMadHeaderSize));
+  if (!rmpp || rmpp->data1 == 0) return Outcome::abort;
+  const bool is_first = (rmpp->flags & RmppHeader::kFirst) != 0;
+  if (is_first != (rmpp->data1 == 1) || rmpp->data1 > kMaxRmppSegments) return Outcome::abort;
+  // Come twice: our ACK was lost.
+  if (rmpp->data1 <= received_) return Outcome::acknowledge;
+  if (complete_ || rmpp->data1 != received_ + 1) return Outcome::nothing;
+  append(segment, *rmpp);
+  received_ = rmpp->data1;
+  if ((rmpp->flags & RmppHeader::kLast) != 0) {
+    complete_ = true;
+    return Outcome::complete;
+  }
+  if (received_ < window_last_) return Outcome::nothing;
+  window_last_ += kRmppWindow;
+  return Outcome::acknowledge;
+}
+
+/// The payload length of the last segment says how much of it is data; that of others is not used.
+void RmppReceiver::append(const Mad& segment, const RmppHeader& rmpp) {
+  const std::size_t header = header_size(class_of(segment));
+  std::size_t size = kMadSize - header;
+  if ((rmpp.flags & RmppHeader::kLast) != 0) {
+    const std::size_t class_header = header - kMadHeaderSize - kRmppHeaderSize;
+    // A length that is no length means all of the segment, to the Linux kernel and so to us.
+    if (rmpp.data2 >= class_header && rmpp.data2 <= kAfterRmpp) size = rmpp.data2 - class_header;
+  }
+  if (rmpp.data1 == 1)
+    message_.assign(segment.begin(), segment.begin() + static_cast<long>(header));
+  const auto data = segment.begin() + static_cast<long>(header);
+  message_.insert(message_.end(), data, data + static_cast<long>(size));
+}
+
+Mad RmppReceiver::acknowledgement(const Mad& segment) const {
+  RmppHeader rmpp;
+  rmpp.type = RmppType::ack;
+  rmpp.flags = RmppHeader::kActive;
+  rmpp.data1 = received_;
+  rmpp.data2 = std::max(window_last_, received_);
+  return answer(segment, rmpp);
+}
+
+RmppSender::RmppSender(std::vector<std::uint8_t> message)
+    : message_(std::move(message)), header_(header_size(class_of(message_))) {
+  assert(message_.size() >= header_);
+  const std::size_t data = message_.size() - header_;
+  const std::size_t each = kMadSize - header_;
+  segments_ = static_cast<std::uint32_t>(std::max<std::size_t>((data + each - 1) / each, 1));
+}
+
+std::vector<Mad> RmppSender::sendable() {
+  std::vector<Mad> out;
+  const std::uint32_t last = std::min(window_last_, segments_);
+  while (sent_ < last) out.push_back(segment(++sent_));
+  return out;
+}
+
+void RmppSender::restart() {
+  sent_ = acknowledged_ = 0;
+  window_last_ = 1;
+}
+
+bool RmppSender::acknowledge(std::uint32_t segment, std::uint32_t window_last) {
+  if (segment > sent_ || window_last < segment) return false;
+  acknowledged_ = std::max(acknowledged_, segment);
+  window_last_ = std::max(window_last_, window_last);
+  return true;
+}
+
+Mad RmppSender::segment(std::uint32_t number) const {
+  const std::size_t each = kMadSize - header_;
+  const std::size_t begin = header_ + (number - 1) * each;
+  const std::size_t size = std::min(message_.size() - begin, each);
+  const std::size_t class_header = header_ - kMadHeaderSize - kRmppHeaderSize;
+  Mad mad{};
+  std::copy_n(message_.begin(), header_, mad.begin());
+  std::copy_n(message_.begin() + static_cast<long>(begin), size,
+              mad.begin() + static_cast<long>(header_));
+  auto rmpp = RmppHeader::parse(rmpp_part(mad)).value_or(RmppHeader{});
+  rmpp.type = RmppType::data;
+  rmpp.flags = RmppHeader::kActive;
+  rmpp.status = 0;
+  rmpp.data1 = number;
+  rmpp.data2 = 0;
+  if (number == segments_) {
+    rmpp.flags |= RmppHeader::kLast;
+    rmpp.data2 = static_cast<std::uint32_t>(class_header + size);
+  }
+  if (number == 1) {
+    rmpp.flags |= RmppHeader::kFirst;
+    const std::size_t data = message_.size() - header_;
+    rmpp.data2 = static_cast<std::uint32_t>(segments_ * class_header + data);
+  }
+  rmpp.emit(rmpp_part(mad));
+  return mad;
+}
+
+}  // namespace softib::umad

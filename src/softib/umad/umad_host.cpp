@@ -1,0 +1,208 @@
+#include "softib/umad/umad_host.hpp"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "softib/file_lock.hpp"
+#include "softib/socket_engine.hpp"
+
+namespace softib::umad {
+
+using ipoib::Error;
+using ipoib::Result;
+
+/// A child after fork() must not wait for what a thread of its parent has begun: so there is no
+/// lock but what belongs to the new host.
+UmadHost* UmadHost::get(std::string& why) {
+  static std::atomic<UmadHost*> current = nullptr;
+  const auto endpoint = process_endpoint();
+  const auto folder = SubnetFolder::from_environment();
+  if (!endpoint || !folder) {
+    why = endpoint ? folder.error().message : endpoint.error().message;
+    return nullptr;
+  }
+  UmadHost* host = current.load();
+  if (host == nullptr || &host->endpoint_ != *endpoint) {
+    auto fresh = std::make_unique<UmadHost>(**endpoint, *folder, host);
+    // Lives until the process ends.
+    if (current.compare_exchange_strong(host, fresh.get())) host = fresh.release();
+  }
+  std::call_once(host->receiving_, [&] { host->endpoint_.set_mad_receiver(host); });
+  return host;
+}
+
+UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* of_parent)
+    : endpoint_(endpoint),
+      folder_(folder),
+      of_parent_(of_parent),
+      layer_(endpoint.epoch(), endpoint.place()) {}
+
+int UmadHost::open_port() {
+  UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) return -EIO;
+  const std::lock_guard lock(mutex_);
+  if (ports_.size() >= kMaxOpenPorts) return -EIO;
+  const int port = event.get();
+  // A descriptor that the program closed behind our back may come back as another port.
+  if (const auto stale = ports_.find(port); stale != ports_.end()) {
+    for (auto& agent : stale->second.agents) {
+      if (agent) forget(*agent);
+    }
+    (void)stale->second.event.release();
+    ports_.erase(stale);
+  }
+  ports_[port].event = std::move(event);
+  return port;
+}
+
+int UmadHost::close_port(int port) {
+  const std::lock_guard lock(mutex_);
+  const auto found = ports_.find(port);
+  if (found == ports_.end()) return -EINVAL;
+  for (auto& agent : found->second.agents) {
+    if (agent) forget(*agent);
+  }
+  ports_.erase(found);
+  return 0;
+}
+
+int UmadHost::add_agent(int port, const Registration& registration) {
+  const std::lock_guard lock(mutex_);
+  const auto found = ports_.find(port);
+  if (found == ports_.end()) return -EINVAL;
+  auto& agents = found->second.agents;
+  int id = 0;
+  while (id < static_cast<int>(agents.size()) && agents[static_cast<std::size_t>(id)]) ++id;
+  if (id == static_cast<int>(agents.size())) return -ENOMEM;
+  if (const auto checked = registration.check(); !checked) return -checked.error().code;
+  auto claims = claim(registration);
+  if (!claims) return -claims.error().code;
+  const auto number = layer_.add_agent(registration);
+  if (!number) return -number.error().code;
+  agents[static_cast<std::size_t>(id)] = Agent{*number, std::move(*claims)};
+  owners_[*number] = {port, id};
+  return id;
+}
+
+int UmadHost::remove_agent(int port, int id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = ports_.find(port);
+  if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
+  auto& agent = found->second.agents[static_cast<std::size_t>(id)];
+  if (!agent) return -EINVAL;
+  forget(*agent);
+  agent.reset();
+  return 0;
+}
+
+void UmadHost::forget(Agent& agent) {
+  layer_.remove_agent(agent.number);
+  owners_.erase(agent.number);
+  agent.claims.reset();
+}
+
+/// The locks of a request's octet in the node's agents file are what makes an agent its only taker,
+/// over all processes of the HCA; the kernel lets go of them when the process dies.
+Result<GuardedFd> UmadHost::claim(const Registration& registration) const {
+  const auto claims = registration.claims();
+  if (claims.empty()) return GuardedFd();
+  UniqueFd file(
+      ::open(folder_.agents(endpoint_.node()).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file) return Error{errno, "cannot open the node's agents file"};
+  (void)::fchmod(file.get(), 0666);
+  for (const auto octet : claims) {
+    if (!try_lock(file.get(), octet)) return Error{EPERM, "another agent takes this request"};
+  }
+  return GuardedFd(std::move(file));
+}
+
+int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
+                   const Persistence& persistence) {
+  std::vector<MadPacket> packets;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = ports_.find(port);
+    if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
+    const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
+    if (!agent) return -EINVAL;
+    const auto sent =
+        layer_.send(agent->number, to, mad, persistence, endpoint_.port(), monotonic_now());
+    if (!sent) return -sent.error().code;
+    packets = settle();
+  }
+  transmit(packets);
+  return 0;
+}
+
+std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit) {
+  const std::lock_guard lock(mutex_);
+  const auto found = ports_.find(port);
+  if (found == ports_.end()) return Received{-EINVAL, {}};
+  auto& waiting = found->second.waiting;
+  if (waiting.empty()) return std::nullopt;
+  if (waiting.front().mad.mad.size() > limit) return waiting.front();
+  Received first = std::move(waiting.front());
+  waiting.pop_front();
+  eventfd_t ignored = 0;
+  if (waiting.empty()) (void)::eventfd_read(port, &ignored);
+  return first;
+}
+
+void UmadHost::receive_mad(ConstBytes octets) {
+  const auto packet = MadPacket::parse(octets);
+  if (!packet) return endpoint_.count(PortCounter::drop_malformed);
+  std::vector<MadPacket> packets;
+  {
+    const std::lock_guard lock(mutex_);
+    layer_.receive(*packet, endpoint_.port(), monotonic_now());
+    packets = settle();
+  }
+  transmit(packets);
+}
+
+void UmadHost::mad_deadline(ipoib::TimePoint now) {
+  std::vector<MadPacket> packets;
+  {
+    const std::lock_guard lock(mutex_);
+    deadline_ = ipoib::kNever;  // it has gone off
+    layer_.on_time(now);
+    packets = settle();
+  }
+  transmit(packets);
+}
+
+/// After each call into the layer: what it has for agents, its next deadline; returns what is to be
+/// sent without the lock.
+std::vector<MadPacket> UmadHost::settle() {
+  for (auto& mad : layer_.take_arrived()) hand_up(std::move(mad));
+  for (const auto why : layer_.take_drops()) endpoint_.count(why);
+  const auto next = layer_.next_deadline();
+  if (next != deadline_) endpoint_.set_mad_deadline(next);
+  deadline_ = next;
+  return layer_.take_outgoing();
+}
+
+void UmadHost::hand_up(Arrived mad) {
+  const auto owner = owners_.find(mad.agent);
+  if (owner == owners_.end()) return;
+  auto& waiting = ports_.at(owner->second.port).waiting;
+  if (waiting.size() >= kMaxWaiting) return endpoint_.count(PortCounter::drop_mad_full);
+  if (waiting.empty()) (void)::eventfd_write(owner->second.port, 1);
+  waiting.push_back({owner->second.id, std::move(mad)});
+}
+
+void UmadHost::transmit(const std::vector<MadPacket>& packets) {
+  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+  for (const auto& packet : packets) {
+    packet.emit(octets);
+    endpoint_.send_mad(octets);
+  }
+}
+
+}  // namespace softib::umad

@@ -1,0 +1,85 @@
+// The umad side of a process: ports that are open, with their descriptors and queues, over one MAD
+// layer and the process's endpoint.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "softib/endpoint.hpp"
+#include "softib/fork_guard.hpp"
+#include "softib/umad/mad_layer.hpp"
+
+namespace softib::umad {
+
+/// Bounds of an open port: agents as in the kernel, MADs that wait to be received.
+inline constexpr std::size_t kMaxPortAgents = 32;
+inline constexpr std::size_t kMaxWaiting = 4096;
+inline constexpr std::size_t kMaxOpenPorts = 256;
+
+/// Thread-safe. Errors are negative errno values, the umad way.
+class UmadHost final : private MadReceiver {
+ public:
+  /// Of this process, attached on first use. Null: there is no HCA, and `why` says why.
+  [[nodiscard]] static UmadHost* get(std::string& why);
+
+  UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* of_parent);
+
+  [[nodiscard]] Endpoint& endpoint() { return endpoint_; }
+  [[nodiscard]] const SubnetFolder& folder() const { return folder_; }
+
+  /// A descriptor that is readable while a MAD waits; it names the port from now on.
+  [[nodiscard]] int open_port();
+  int close_port(int port);
+  /// The agent's id on this port. EPERM: somebody on this HCA has one of its methods.
+  [[nodiscard]] int add_agent(int port, const Registration& registration);
+  int remove_agent(int port, int id);
+  int send(int port, int id, const MadAddress& to, ConstBytes mad, const Persistence& persistence);
+
+  struct Received {
+    int id = 0;
+    Arrived mad;
+  };
+  /// Takes the first MAD that waits if `limit` octets are enough for it; else it stays, and `mad`
+  /// has a copy. Nothing when none waits; EINVAL as an agent id of -EINVAL: no such port.
+  [[nodiscard]] std::optional<Received> receive(int port, std::size_t limit);
+
+ private:
+  struct Agent {
+    std::uint32_t number = 0;  ///< in the MAD layer
+    GuardedFd claims;          ///< holds the locks of its methods
+  };
+  struct Port {
+    UniqueFd event;
+    std::array<std::optional<Agent>, kMaxPortAgents> agents;
+    std::deque<Received> waiting;
+  };
+  struct Owner {
+    int port = 0;
+    int id = 0;
+  };
+
+  void receive_mad(ConstBytes packet) override;
+  void mad_deadline(ipoib::TimePoint now) override;
+
+  [[nodiscard]] ipoib::Result<GuardedFd> claim(const Registration& registration) const;
+  void forget(Agent& agent);
+  [[nodiscard]] std::vector<MadPacket> settle();
+  void hand_up(Arrived mad);
+  void transmit(const std::vector<MadPacket>& packets);
+
+  Endpoint& endpoint_;
+  const SubnetFolder folder_;
+  [[maybe_unused]] UmadHost* const of_parent_;  ///< dead in this process, but pointed to
+  std::once_flag receiving_;
+  std::mutex mutex_;  ///< of all below; not held while sending
+  MadLayer layer_;
+  ipoib::TimePoint deadline_ = ipoib::kNever;
+  std::map<int, Port> ports_;
+  std::map<std::uint32_t, Owner> owners_;
+};
+
+}  // namespace softib::umad
