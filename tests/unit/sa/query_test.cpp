@@ -63,7 +63,8 @@ TEST(LeaveQuery, IsADelete) {
 
 TEST(SaFailure, SaysTheStatusByNameAndNumberAndItsCause) {
   const SaFailure failure{FailureKind::status, wire::SaStatus::request_invalid, {}};
-  EXPECT_THAT(failure.text(), HasSubstr("'request invalid' (0x0200): the port is not in this partition"));
+  EXPECT_THAT(failure.text(),
+              HasSubstr("'request invalid' (0x0200): the port is not in this partition"));
 }
 
 TEST(SaFailure, HasALineForEachKind) {

@@ -1,0 +1,275 @@
+// Rows of the table in sa_client.cpp that no answer ends, and the bounds.
+#include <limits>
+
+#include "sa_client_fixture.hpp"
+
+namespace ipoib::sa {
+namespace {
+
+TEST_F(SaClientTest, AsksAgainAfterATimeoutWithLongerTimeouts) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  time_out();
+  EXPECT_EQ(port.sent.size(), 1U) << "first a pause";
+  const Duration pause = client->next_deadline() - now;
+  EXPECT_GE(pause, config.path.first_pause / 2);
+  EXPECT_LE(pause, config.path.first_pause * 3 / 2);
+  advance();
+  ASSERT_EQ(port.sent.size(), 2U);
+  EXPECT_EQ(port.sent[1].timeout, 2 * config.path.first_timeout);
+  EXPECT_EQ(port.sent[1].mad, port.sent[0].mad) << "the same transaction (IBA 13.4.6.4)";
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().retries, 1U);
+}
+
+TEST_F(SaClientTest, TimeoutsAndPausesAreBounded) {
+  config.path = {.attempts = 40,
+                 .first_timeout = milliseconds(100),
+                 .last_timeout = milliseconds(700),
+                 .first_pause = milliseconds(10),
+                 .last_pause = milliseconds(40)};
+  make_client();
+  client->set_sm(kSm, now);
+  ask_path(1);
+  for (unsigned attempt = 1; attempt < config.path.attempts; ++attempt) {
+    time_out();
+    EXPECT_LE(client->next_deadline() - now, config.path.last_pause * 3 / 2);
+    advance();
+    EXPECT_LE(port.sent.back().timeout, config.path.last_timeout);
+  }
+  EXPECT_EQ(port.sent.size(), 40U);
+}
+
+TEST_F(SaClientTest, FailsAfterTheLastAttempt) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  for (unsigned attempt = 1; attempt < config.path.attempts; ++attempt) {
+    time_out();
+    EXPECT_TRUE(client->answers().empty());
+    advance();
+  }
+  time_out();
+  EXPECT_EQ(failure().kind, FailureKind::timeout);
+  EXPECT_EQ(port.sent.size(), config.path.attempts);
+  EXPECT_EQ(client->counters().timeouts, config.path.attempts);
+  EXPECT_EQ(client->pending(), 0U);
+}
+
+TEST_F(SaClientTest, MembershipHasTimeoutsOfItsOwn) {
+  client->set_sm(kSm, now);
+  ask_join(1);
+  EXPECT_EQ(port.sent[0].timeout, config.membership.first_timeout);
+}
+
+TEST_F(SaClientTest, AsksAgainWhenBusy) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  respond(SaStatus::busy, {});
+  EXPECT_TRUE(client->answers().empty());
+  EXPECT_EQ(client->counters().busy, 1U);
+  advance();
+  EXPECT_EQ(port.sent.size(), 2U);
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->counters().answers, 1U);
+}
+
+TEST_F(SaClientTest, FailsWithTheStatusWhenBusyToTheEnd) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  for (unsigned attempt = 1; attempt < config.path.attempts; ++attempt) {
+    respond(SaStatus::busy, {});
+    advance();
+  }
+  respond(SaStatus::busy, {});
+  const auto refused = failure();
+  EXPECT_EQ(refused.kind, FailureKind::status);
+  EXPECT_EQ(refused.status, SaStatus::busy);
+}
+
+TEST_F(SaClientTest, OutlivesAPortThatReportsNoTimeouts) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  EXPECT_EQ(client->next_deadline() - now, config.path.first_timeout + config.port_grace);
+  advance();
+  EXPECT_EQ(client->counters().timeouts, 1U);
+  advance();
+  ASSERT_EQ(port.sent.size(), 2U);
+  // The report that comes after all does not end the second attempt.
+  port.time_out(port.sent[0]);
+  client->on_readable(now);
+  EXPECT_EQ(client->counters().strangers, 1U);
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->counters().answers, 1U);
+}
+
+TEST_F(SaClientTest, AsksAgainWhenThePortRefuses) {
+  client->set_sm(kSm, now);
+  port.refusing = true;
+  ask_path(1);
+  EXPECT_EQ(client->counters().send_errors, 1U);
+  port.refusing = false;
+  advance();
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->counters().answers, 1U);
+}
+
+TEST_F(SaClientTest, FailsWithTheErrorOfAPortThatRefusesToTheEnd) {
+  client->set_sm(kSm, now);
+  port.refusing = true;
+  ask_path(1);
+  while (client->answers().empty()) advance();
+  const auto refused = failure();
+  EXPECT_EQ(refused.kind, FailureKind::send_failed);
+  EXPECT_EQ(refused.detail, "the send queue is full");
+  EXPECT_EQ(client->counters().send_errors, config.path.attempts);
+}
+
+TEST_F(SaClientTest, WaitsForASubnetManager) {
+  ask_path(1);
+  EXPECT_TRUE(port.sent.empty());
+  now += config.patience_without_sm / 2;
+  client->set_sm(kSm, now);
+  ASSERT_EQ(port.sent.size(), 1U);
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->counters().answers, 1U);
+}
+
+TEST_F(SaClientTest, LosesPatienceWithoutASubnetManager) {
+  ask_path(1);
+  EXPECT_EQ(client->next_deadline(), now + config.patience_without_sm);
+  advance();
+  EXPECT_EQ(failure().kind, FailureKind::no_sm);
+  EXPECT_EQ(client->counters().without_sm, 1U);
+}
+
+TEST_F(SaClientTest, WithoutPatienceFailsAtOnceWithoutASubnetManager) {
+  config.patience_without_sm = {};
+  make_client();
+  ask_path(1);
+  EXPECT_EQ(failure().kind, FailureKind::no_sm);
+}
+
+TEST_F(SaClientTest, AsksANewSubnetManagerAnew) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  time_out();
+  advance();
+  client->set_sm(kOtherSm, now);
+  ASSERT_EQ(port.sent.size(), 3U);
+  EXPECT_EQ(port.sent[2].to, kOtherSm);
+  EXPECT_EQ(port.sent[2].timeout, config.path.first_timeout);
+
+  port.respond(port.sent[1], 0, path());
+  client->on_readable(now);
+  EXPECT_EQ(client->counters().strangers, 1U) << "an answer of the old one comes too late";
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->counters().answers, 1U);
+}
+
+TEST_F(SaClientTest, TheSameSubnetManagerAgainIsNoChange) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  client->set_sm(kSm, now);
+  EXPECT_EQ(port.sent.size(), 1U);
+}
+
+TEST_F(SaClientTest, KeepsQuestionsWhileTheSubnetManagerIsAway) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  client->set_sm(std::nullopt, now);
+  EXPECT_EQ(client->next_deadline(), now + config.patience_without_sm);
+  client->set_sm(kOtherSm, now);
+  EXPECT_EQ(port.sent.size(), 2U);
+  EXPECT_EQ(client->pending(), 1U);
+}
+
+TEST_F(SaClientTest, SendsNoMoreThanTheWindow) {
+  config.window = 2;
+  make_client();
+  client->set_sm(kSm, now);
+  for (std::uint64_t id = 0; id < 4; ++id) ask_path(id, Gid(Gid::kLinkLocalPrefix, Guid(id)));
+  ASSERT_EQ(port.sent.size(), 2U);
+  port.respond(port.sent[1], 0, path(Gid(Gid::kLinkLocalPrefix, Guid(1))));
+  client->on_readable(now);
+  ASSERT_EQ(port.sent.size(), 3U) << "an answer makes room for the next";
+  EXPECT_EQ(client->answers().at(0).id, QueryId(1));
+  port.time_out(port.sent[0]);
+  client->on_readable(now);
+  EXPECT_EQ(port.sent.size(), 4U) << "a pause makes room as well";
+  advance();
+  EXPECT_EQ(port.sent.size(), 4U) << "and after it the window counts again";
+}
+
+TEST_F(SaClientTest, RefusesMoreQuestionsThanItsBound) {
+  config.window = 2;
+  config.max_waiting = 3;
+  make_client();
+  client->set_sm(kSm, now);
+  for (std::uint64_t id = 0; id < 5; ++id) ask_path(id);
+  EXPECT_TRUE(client->answers().empty());
+  ask_path(5);
+  EXPECT_EQ(client->answers().at(0).id, QueryId(5));
+  EXPECT_EQ(failure().kind, FailureKind::overloaded);
+  EXPECT_EQ(client->counters().overloaded, 1U);
+  EXPECT_EQ(client->pending(), 5U);
+}
+
+TEST_F(SaClientTest, ForgetsWhatIsCancelledInAnyState) {
+  config.window = 2;
+  make_client();
+  client->set_sm(kSm, now);
+  ask_path(1);
+  time_out();   // backing off
+  ask_path(1);  // in flight
+  ask_path(2);  // in flight
+  ask_path(1);  // waiting
+  ASSERT_EQ(port.sent.size(), 3U);
+  client->cancel(QueryId(1), now);
+  EXPECT_EQ(client->pending(), 1U);
+  EXPECT_EQ(client->counters().cancelled, 3U);
+
+  port.respond(port.sent[1], 0, path());
+  client->on_readable(now);
+  EXPECT_EQ(client->counters().strangers, 1U);
+  EXPECT_TRUE(client->answers().empty());
+  respond(SaStatus::ok, path());
+  EXPECT_EQ(client->answers().at(0).id, QueryId(2));
+  EXPECT_EQ(client->next_deadline(), kNever);
+}
+
+TEST_F(SaClientTest, CancellingMakesRoomForTheNext) {
+  config.window = 1;
+  make_client();
+  client->set_sm(kSm, now);
+  ask_path(1);
+  ask_path(2);
+  client->cancel(QueryId(1), now);
+  EXPECT_EQ(port.sent.size(), 2U);
+}
+
+TEST_F(SaClientTest, OnTimeIsHarmlessBeforeTheDeadline) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  client->on_time(now);
+  client->on_time(client->next_deadline() - Duration(1));
+  EXPECT_EQ(client->counters().timeouts, 0U);
+  EXPECT_EQ(port.sent.size(), 1U);
+}
+
+TEST_F(SaClientTest, TransactionIdsDifferAndComeFromTheSeed) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  ask_path(2);
+  const auto first = port.sent[0].header().mad.transaction_id;
+  EXPECT_NE(first, port.sent[1].header().mad.transaction_id);
+  EXPECT_LE(first, std::numeric_limits<std::uint32_t>::max());
+  port.sent.clear();
+  SaClient same(config, port, log, 42);
+  same.set_sm(kSm, now);
+  same.ask(QueryId(1), path_query(kPort, kPeer, kDefaultPKey), now);
+  EXPECT_EQ(port.sent[0].header().mad.transaction_id, first);
+}
+
+}  // namespace
+}  // namespace ipoib::sa
