@@ -1,0 +1,27 @@
+// What only root may do.
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "run.hpp"
+
+namespace ipoib::cli {
+
+void change(const Client& client, const Command& command) {
+  using Verb = Command::Verb;
+  const ibarp_address address = resolve(command.host, !command.numeric);
+  if (command.verb == Verb::remove) return client.check(ibarp_delete(client.get(), &address));
+  const ibarp_set_mode mode = command.verb == Verb::add      ? IBARP_ADD
+                              : command.verb == Verb::change ? IBARP_CHANGE
+                                                             : IBARP_REPLACE;
+  client.check(ibarp_set(client.get(), &address, &command.to, mode));
+}
+
+std::string flush(const Client& client, const Command& command) {
+  std::uint64_t deleted = 0;
+  client.check(ibarp_flush(client.get(), &deleted));
+  if (!command.json) return "";
+  return boost::json::serialize(
+      boost::json::object{{"interface", client.interface()}, {"deleted", deleted}});
+}
+
+}  // namespace ipoib::cli

@@ -1,0 +1,147 @@
+#include "client.hpp"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ipoib::cli {
+
+namespace {
+
+/// The callback of libibarp that collects what it is given in a vector.
+template <class T>
+int collect(const T* value, void* data) {
+  static_cast<std::vector<T>*>(data)->push_back(*value);
+  return 0;
+}
+
+bool before(const ibarp_entry& a, const ibarp_entry& b) {
+  if (a.address.family != b.address.family) return a.address.family == AF_INET;
+  return std::memcmp(a.address.bytes, b.address.bytes, sizeof(a.address.bytes)) < 0;
+}
+
+}  // namespace
+
+Client::Client(std::string interface) : interface_(std::move(interface)) {
+  ibarp* handle = nullptr;
+  if (const int result = ibarp_open(interface_.c_str(), &handle); result != 0) {
+    throw Failure(kBadValue, interface_ + ": " + ibarp_strerror(result));
+  }
+  handle_.reset(handle);
+}
+
+void Client::check(int result) const {
+  if (result == 0) return;
+  std::string why = ibarp_error(handle_.get());
+  if (why.empty()) why = ibarp_strerror(result);
+  const std::string prefix = interface_ + ": ";
+  throw Failure(kRefused, why.compare(0, prefix.size(), prefix) == 0 ? why : prefix + why);
+}
+
+std::vector<ibarp_entry> Client::entries() const {
+  std::vector<ibarp_entry> out;
+  check(ibarp_list(handle_.get(), collect<ibarp_entry>, &out));
+  std::sort(out.begin(), out.end(), before);
+  return out;
+}
+
+std::vector<ibarp_counter> Client::counters() const {
+  std::vector<ibarp_counter> out;
+  check(ibarp_stats(handle_.get(), collect<ibarp_counter>, &out));
+  return out;
+}
+
+std::vector<ibarp_group> Client::groups() const {
+  std::vector<ibarp_group> out;
+  check(ibarp_groups(handle_.get(), collect<ibarp_group>, &out));
+  return out;
+}
+
+std::vector<ibarp_log_level> Client::log_levels() const {
+  std::vector<ibarp_log_level> out;
+  check(ibarp_log_levels(handle_.get(), collect<ibarp_log_level>, &out));
+  return out;
+}
+
+std::vector<ibarp_trace_record> Client::trace() const {
+  std::vector<ibarp_trace_record> out;
+  check(ibarp_trace(handle_.get(), collect<ibarp_trace_record>, &out));
+  return out;
+}
+
+ibarp_info Client::info() const {
+  ibarp_info out{};
+  out.size = sizeof(out);
+  check(ibarp_get_info(handle_.get(), &out));
+  return out;
+}
+
+std::vector<std::string> interfaces_of(const Command& command) {
+  if (!command.device.empty()) return {command.device};
+  std::vector<std::string> names;
+  const auto each = [](const char* name, void* data) {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  if (const int result = ibarp_interfaces(each, &names); result != 0) {
+    throw Failure(kBadValue,
+                  std::string("the interfaces are not to be found: ") + ibarp_strerror(result));
+  }
+  if (names.empty()) throw Failure(kBadValue, "no ipoibd is running in this network namespace");
+  if (names.size() == 1 || !command.is_change()) return names;
+  std::string all;
+  for (const std::string& name : names) all += " " + name;
+  throw Failure(kUsage, "say by \"dev IF\" which interface is meant, of" + all);
+}
+
+ibarp_address resolve(const std::string& host, bool names) {
+  ibarp_address address{};
+  if (ibarp_parse_address(host.c_str(), &address) == 0) return address;
+  if (!names) throw Failure(kBadValue, "\"" + host + "\" is not an IP address");
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
+    throw Failure(kBadValue, host + ": " + gai_strerror(error));
+  }
+  std::array<char, NI_MAXHOST> text{};
+  getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,
+              NI_NUMERICHOST);
+  freeaddrinfo(found);
+  return resolve(text.data(), false);
+}
+
+std::string name_of(const ibarp_address& address) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(text_of(address).c_str(), nullptr, &hints, &found) != 0) return "?";
+  std::array<char, NI_MAXHOST> name{};
+  const int error = getnameinfo(found->ai_addr, found->ai_addrlen, name.data(), name.size(),
+                                nullptr, 0, NI_NAMEREQD);
+  freeaddrinfo(found);
+  return error == 0 ? name.data() : "?";
+}
+
+std::string text_of(const ibarp_address& address) {
+  std::array<char, IBARP_ADDRESS_TEXT> text{};
+  return ibarp_format_address(&address, text.data());
+}
+
+std::string text_of(const ibarp_hardware& hardware) {
+  std::array<char, IBARP_HARDWARE_TEXT> text{};
+  return ibarp_format_hardware(&hardware, text.data());
+}
+
+std::string gid_text(const std::uint8_t (&gid)[16]) {
+  ibarp_address address{};
+  address.family = AF_INET6;
+  std::copy_n(gid, sizeof(gid), address.bytes);
+  return text_of(address);
+}
+
+}  // namespace ipoib::cli

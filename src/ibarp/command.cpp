@@ -1,0 +1,253 @@
+// The command line in its two spellings: words as of ip(8) neigh, letters as of arp(8).
+#include "command.hpp"
+
+#include <getopt.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+namespace ipoib::cli {
+
+namespace {
+
+using Verb = Command::Verb;
+
+struct Word {
+  const char* text;
+  Verb verb;
+};
+constexpr std::array<Word, 17> kVerbs{{{"show", Verb::show},
+                                       {"list", Verb::show},
+                                       {"ls", Verb::show},
+                                       {"get", Verb::get},
+                                       {"add", Verb::add},
+                                       {"change", Verb::change},
+                                       {"chg", Verb::change},
+                                       {"replace", Verb::replace},
+                                       {"repl", Verb::replace},
+                                       {"del", Verb::remove},
+                                       {"delete", Verb::remove},
+                                       {"flush", Verb::flush},
+                                       {"stats", Verb::stats},
+                                       {"log", Verb::log},
+                                       {"trace", Verb::trace},
+                                       {"info", Verb::info},
+                                       {"help", Verb::help}}};
+
+constexpr std::array<option, 10> kOptions{{{"all", no_argument, nullptr, 'a'},
+                                           {"set", required_argument, nullptr, 's'},
+                                           {"delete", required_argument, nullptr, 'd'},
+                                           {"device", required_argument, nullptr, 'i'},
+                                           {"numeric", no_argument, nullptr, 'n'},
+                                           {"json", no_argument, nullptr, 'j'},
+                                           {"zeros", no_argument, nullptr, 'z'},
+                                           {"help", no_argument, nullptr, 'h'},
+                                           {"version", no_argument, nullptr, 'V'},
+                                           {nullptr, 0, nullptr, 0}}};
+constexpr const char* kLetters = ":as:d:i:njzhV";
+
+[[noreturn]] void misused(const std::string& what) {
+  throw Failure(kUsage, what + "; see ibarp --help");
+}
+
+/// The option that getopt_long has just refused.
+std::string option_name(char** argv) {
+  return optopt != 0 ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
+}
+
+/// The arguments that are no options, taken one after the other.
+class Words {
+ public:
+  Words(char** begin, char** end) : words_(begin, end) {}
+
+  [[nodiscard]] bool empty() const { return words_.empty(); }
+  [[nodiscard]] const std::string& front() const { return words_.front(); }
+  std::string take(const char* expected) {
+    if (words_.empty())
+      misused(std::string("the command line ends where ") + expected + " belongs");
+    std::string word = std::move(words_.front());
+    words_.pop_front();
+    return word;
+  }
+
+ private:
+  std::deque<std::string> words_;
+};
+
+/// HW: the 20 octets, QPN@GID, or the words "qpn QPN gid GID".
+ibarp_hardware take_hardware(Words& words) {
+  std::string text = words.take("a link-layer address");
+  if (text == "qpn") {
+    const std::string qpn = words.take("a queue pair number");
+    if (words.take("\"gid\"") != "gid") misused("after \"qpn QPN\" comes \"gid GID\"");
+    text = qpn + "@" + words.take("a GID");
+  }
+  ibarp_hardware hardware{};
+  if (ibarp_parse_hardware(text.c_str(), &hardware) != 0) {
+    throw Failure(kBadValue, "\"" + text +
+                                 "\" is no link-layer address; it is 20 octets in hexadecimal "
+                                 "with colons, or QPN@GID");
+  }
+  return hardware;
+}
+
+void take_level(Command& command, const std::string& word) {
+  const auto equals = word.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
+    misused("\"" + word + "\" is not MODULE=LEVEL");
+  }
+  command.levels.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+}
+
+/// What follows a verb: an address first where the verb has one, then pairs of keyword and value.
+void take_arguments(Command& command, Words& words) {
+  const bool sets = command.is_change() && command.verb != Verb::remove;
+  const bool has_host =
+      command.is_change() || command.verb == Verb::show || command.verb == Verb::get;
+  bool has_hardware = false;
+  while (!words.empty()) {
+    const std::string word = words.take("an argument");
+    if (word == "dev") {
+      command.device = words.take("an interface");
+    } else if (sets && word == "lladdr") {
+      command.to = take_hardware(words);
+      has_hardware = true;
+    } else if (sets && word == "nud") {
+      if (words.take("a state") != "permanent") misused("an entry that is set is permanent");
+    } else if (command.verb == Verb::log) {
+      take_level(command, word);
+    } else if (has_host && word == "to") {
+      command.host = words.take("an address");
+    } else if (has_host && command.host.empty()) {
+      command.host = word;
+    } else {
+      misused("\"" + word + "\" is not expected here");
+    }
+  }
+  const bool needs_host = command.is_change() || command.verb == Verb::get;
+  if (needs_host && command.host.empty()) misused("an address is required");
+  if (sets && !has_hardware) misused("\"lladdr HW\" is required");
+}
+
+void take_words(Command& command, Words& words) {
+  if (words.empty()) return;
+  const auto* const found = std::find_if(
+      kVerbs.begin(), kVerbs.end(), [&](const Word& each) { return words.front() == each.text; });
+  if (found == kVerbs.end()) {
+    // "show" may be left out.
+    ibarp_address address{};
+    if (words.front() != "dev" && ibarp_parse_address(words.front().c_str(), &address) != 0) {
+      misused("the command \"" + words.front() + "\" is not known");
+    }
+  } else {
+    command.verb = found->verb;
+    words.take("a command");
+  }
+  take_arguments(command, words);
+}
+
+void take_arp_words(Command& command, Words& words) {
+  if (command.verb == Verb::replace) command.to = take_hardware(words);
+  if (command.verb == Verb::show && !words.empty()) command.host = words.take("a host");
+  if (!words.empty()) misused("\"" + words.front() + "\" is not expected here");
+}
+
+}  // namespace
+
+Command parse_command(int argc, char** argv) {
+  Command command;
+  bool arp_spelling = false;
+  const auto choose = [&](Verb verb, const char* host) {
+    if (arp_spelling) misused("of -a, -s and -d one at a time");
+    arp_spelling = true;
+    command.verb = verb;
+    if (host != nullptr) command.host = host;
+  };
+  opterr = 0;
+  for (int letter = 0;
+       (letter = getopt_long(argc, argv, kLetters, kOptions.data(), nullptr)) != -1;) {
+    switch (letter) {
+      case 'a':
+        choose(Verb::show, nullptr);
+        command.bsd = true;
+        break;
+      case 's':
+        choose(Verb::replace, optarg);
+        break;
+      case 'd':
+        choose(Verb::remove, optarg);
+        break;
+      case 'i':
+        command.device = optarg;
+        break;
+      case 'n':
+        command.numeric = true;
+        break;
+      case 'j':
+        command.json = true;
+        break;
+      case 'z':
+        command.zeros = true;
+        break;
+      case 'h':
+        command.verb = Verb::help;
+        return command;
+      case 'V':
+        command.verb = Verb::version;
+        return command;
+      case ':':
+        misused("the option " + option_name(argv) + " needs an argument");
+      default:
+        misused("the option " + option_name(argv) + " is not known");
+    }
+  }
+  Words words(argv + optind, argv + argc);
+  if (arp_spelling) {
+    take_arp_words(command, words);
+  } else {
+    take_words(command, words);
+  }
+  return command;
+}
+
+const char* help_text() {
+  return R"(Usage: ibarp [OPTIONS] [COMMAND]
+Shows and changes the neighbour entries of the interfaces that ipoibd runs in
+this network namespace. Anybody may look; only root may change.
+
+Commands, in the manner of ip neigh:
+  show [ADDRESS] [dev IF]           list entries, or one; this is the default
+  get ADDRESS [dev IF]              the same, and fail when there is none
+  add ADDRESS lladdr HW [dev IF]    make a permanent entry where there is none
+  change ADDRESS lladdr HW [dev IF] make one of an entry that is there
+  replace ADDRESS lladdr HW [dev IF]  make one in either case
+  del ADDRESS [dev IF]              delete an entry
+  flush [dev IF]                    delete all entries but permanent ones
+  stats [dev IF]                    counters, drops by their reason
+  log [MODULE=LEVEL]... [dev IF]    show or set log levels
+  trace [dev IF]                    what the daemon's threads did last
+  info [dev IF]                     the interface, and what it waits for
+  help                              this text
+
+HW is 20 octets in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
+LEVEL is trace, debug, info, warning, error, critical or off; MODULE may be all.
+Without dev IF, a command is about all interfaces; one that changes an entry
+needs it when there are several.
+
+Options; -a, -s and -d in the manner of arp(8):
+  -a, --all [HOST]      show entries in BSD style
+  -s, --set HOST HW     make a permanent entry
+  -d, --delete HOST     delete an entry
+  -i, --device IF       the same as dev IF
+  -n, --numeric         do not look up names of hosts; only -a, -s, -d do
+  -j, --json            print JSON
+  -z, --zeros           stats: counters at zero, too
+  -h, --help            print this text
+  -V, --version         print the version
+
+Exit status: 0 done, 1 bad value or no such interface, 2 refused, 255 usage.
+)";
+}
+
+}  // namespace ipoib::cli

@@ -1,0 +1,110 @@
+// ibarp: parses the command line, runs the command on each interface it is about, prints.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "run.hpp"
+
+namespace {
+
+using namespace ipoib::cli;  // NOLINT: this file is the program
+using Verb = Command::Verb;
+
+void complain(const std::string& why) { std::fprintf(stderr, "ibarp: %s\n", why.c_str()); }
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// Calls `use(client)` for each interface. One that fails is reported and does not stop the others.
+template <class Use>
+Status for_each_interface(const Command& command, Use use) {
+  Status worst = kDone;
+  for (const std::string& name : interfaces_of(command)) {
+    try {
+      use(Client(name));
+    } catch (const Failure& failure) {
+      if (failure.status() == kUsage) throw;
+      complain(failure.what());
+      if (failure.status() > worst) worst = failure.status();
+    }
+  }
+  return worst;
+}
+
+Status run_show(const Command& command) {
+  std::vector<Listing> listings;
+  const Status status = for_each_interface(
+      command, [&](const Client& client) { listings.push_back(look_up(client, command)); });
+  const bool found = std::any_of(listings.begin(), listings.end(),
+                                 [](const Listing& each) { return !each.entries.empty(); });
+  if (command.verb == Verb::get && !found && status == kDone) {
+    throw Failure(kRefused, command.host + ": no such entry");
+  }
+  if (!listings.empty() || command.json) print(show(listings, command));
+  return status;
+}
+
+using Report = std::string (*)(const Client&, const Command&);
+
+Status run_report(const Command& command, Report report) {
+  std::string all;
+  const Status status = for_each_interface(command, [&](const Client& client) {
+    if (command.json && !all.empty()) all += ",";
+    all += report(client, command);
+  });
+  print(command.json ? "[" + all + "]\n" : all);
+  return status;
+}
+
+Status run(const Command& command) {
+  switch (command.verb) {
+    case Verb::show:
+    case Verb::get:
+      return run_show(command);
+    case Verb::add:
+    case Verb::change:
+    case Verb::replace:
+    case Verb::remove:
+      return for_each_interface(command, [&](const Client& client) { change(client, command); });
+    case Verb::flush:
+      return run_report(command, flush);
+    case Verb::stats:
+      return run_report(command, stats);
+    case Verb::log:
+      return run_report(command, log_levels);
+    case Verb::trace:
+      return run_report(command, trace);
+    case Verb::info:
+      return run_report(command, info);
+    case Verb::help:
+      print(help_text());
+      return kDone;
+    case Verb::version:
+      print("ibarp " IPOIB_VERSION "\n");
+      return kDone;
+  }
+  return kUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Status status = kDone;
+  try {
+    status = run(parse_command(argc, argv));
+  } catch (const Failure& failure) {
+    complain(failure.what());
+    status = failure.status();
+  } catch (const std::exception& error) {
+    complain(error.what());
+    status = kRefused;
+  }
+  // Whoever closed the pipe, head for one, has read all they wanted.
+  if (std::fflush(stdout) != 0 && errno != EPIPE) {
+    complain(std::string("the output is incomplete: ") + std::strerror(errno));
+    return status == kDone ? kBadValue : status;
+  }
+  return status;
+}

@@ -1,0 +1,138 @@
+// Entries: as a table where it fits, as a block each where it does not; as arp -a; as JSON.
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cerrno>
+
+#include "run.hpp"
+#include "text.hpp"
+
+namespace ipoib::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+bool has_hardware(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_HARDWARE) != 0; }
+bool has_path(const ibarp_entry& entry) { return (entry.flags & IBARP_HAS_PATH) != 0; }
+
+json::object as_json(const std::string& interface, const ibarp_entry& entry) {
+  json::object out{{"address", text_of(entry.address)},
+                   {"interface", interface},
+                   {"state", static_cast<const char*>(entry.state)}};
+  if (has_hardware(entry)) {
+    out["lladdr"] = text_of(entry.hardware);
+    out["flags"] = entry.hardware.flags;
+    out["qpn"] = entry.hardware.qpn;
+    out["gid"] = gid_text(entry.hardware.gid);
+  }
+  if (has_path(entry)) {
+    out["path"] = {{"dlid", entry.dlid},
+                   {"sl", entry.sl},
+                   {"mtu", entry.path_mtu},
+                   {"rate_mbps", entry.rate_mbps}};
+  }
+  out["idle_ms"] = entry.idle_ms;
+  out["references"] = entry.references;
+  out["waiting"] = entry.waiting;
+  return out;
+}
+
+Table as_table(const std::vector<Listing>& listings) {
+  using Align = Table::Align;
+  Table table({{"ADDRESS"},
+               {"DEV"},
+               {"STATE"},
+               {"FLAGS"},
+               {"QPN"},
+               {"GID"},
+               {"DLID"},
+               {"SL", Align::right},
+               {"MTU", Align::right},
+               {"RATE", Align::right},
+               {"IDLE", Align::right},
+               {"REFS", Align::right},
+               {"WAIT", Align::right},
+               {"LLADDR"}});
+  for (const auto& [interface, entries] : listings) {
+    for (const ibarp_entry& entry : entries) {
+      const ibarp_hardware& hardware = entry.hardware;
+      const bool known = has_hardware(entry);
+      const bool path = has_path(entry);
+      table.add({text_of(entry.address), interface, entry.state,
+                 known ? hexadecimal(hardware.flags, 2) : "-",
+                 known ? hexadecimal(hardware.qpn, 6) : "-", known ? gid_text(hardware.gid) : "-",
+                 path ? hexadecimal(entry.dlid, 4) : "-", path ? std::to_string(entry.sl) : "-",
+                 path ? std::to_string(entry.path_mtu) : "-", path ? rate(entry.rate_mbps) : "-",
+                 age(entry.idle_ms), std::to_string(entry.references),
+                 std::to_string(entry.waiting), known ? text_of(hardware) : "-"});
+    }
+  }
+  return table;
+}
+
+std::string as_block(const std::string& interface, const ibarp_entry& entry) {
+  const std::string indent = "    ";
+  std::string out = text_of(entry.address) + "  " + interface + "  " + entry.state + "\n";
+  if (has_hardware(entry)) {
+    out += indent + "lladdr " + text_of(entry.hardware) + "\n";
+    out += indent + "flags " + hexadecimal(entry.hardware.flags, 2) + "  qpn " +
+           hexadecimal(entry.hardware.qpn, 6) + "  gid " + gid_text(entry.hardware.gid) + "\n";
+  }
+  if (has_path(entry)) {
+    out += indent + "dlid " + hexadecimal(entry.dlid, 4) + "  sl " + std::to_string(entry.sl) +
+           "  mtu " + std::to_string(entry.path_mtu) + "  rate " + rate(entry.rate_mbps) + "\n";
+  }
+  out += indent + "idle " + age(entry.idle_ms) + "  references " +
+         std::to_string(entry.references) + "  waiting " + std::to_string(entry.waiting) + "\n";
+  return out;
+}
+
+std::string as_arp(const std::string& interface, const ibarp_entry& entry, bool names) {
+  std::string out =
+      (names ? name_of(entry.address) : "?") + " (" + text_of(entry.address) + ") at ";
+  out += has_hardware(entry) ? text_of(entry.hardware) + " [infiniband]" : "<incomplete>";
+  if (std::string(entry.state) == "permanent") out += " PERM";
+  return out + " on " + interface + "\n";
+}
+
+}  // namespace
+
+Listing look_up(const Client& client, const Command& command) {
+  if (command.host.empty()) return {client.interface(), client.entries()};
+  const ibarp_address address = resolve(command.host, command.bsd && !command.numeric);
+  ibarp_entry entry{};
+  entry.size = sizeof(entry);
+  const int result = ibarp_get(client.get(), &address, &entry);
+  if (result == -ENOENT) return {client.interface(), {}};
+  client.check(result);
+  return {client.interface(), {entry}};
+}
+
+std::string show(const std::vector<Listing>& listings, const Command& command) {
+  json::array all;
+  std::string lines;
+  bool empty = true;
+  for (const auto& [interface, entries] : listings) {
+    for (const ibarp_entry& entry : entries) {
+      empty = false;
+      if (command.json) all.push_back(as_json(interface, entry));
+      if (command.bsd) lines += as_arp(interface, entry, !command.numeric);
+    }
+  }
+  if (command.json) return json::serialize(all) + "\n";
+  if (command.bsd) {
+    return empty && !command.host.empty() ? command.host + " -- no entry\n" : lines;
+  }
+  if (empty) return "";
+  Table table = as_table(listings);
+  const std::size_t columns = columns_of_output();
+  if (table.width() > columns) table.drop_last_column();
+  if (table.width() <= columns) return table.text();
+  for (const auto& [interface, entries] : listings) {
+    for (const ibarp_entry& entry : entries) lines += as_block(interface, entry);
+  }
+  return lines;
+}
+
+}  // namespace ipoib::cli

@@ -1,0 +1,394 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+
+#include "as_nobody.hpp"
+#include "program.hpp"
+#include "running_server.hpp"
+
+namespace ipoib::cli {
+namespace {
+
+namespace json = boost::json;
+using control::Entry;
+using control::RunningServer;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr const char* kLongForm = "00:00:04:01:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01";
+constexpr const char* kUsageHint = "; see ibarp --help\n";
+
+/// A network namespace of its own, so that each server in it is a test's.
+class IbarpProgram : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { alone_ = unshare(CLONE_NEWNET) == 0; }
+
+  static Entry reachable() {
+    Entry entry;
+    entry.address = Ipv4Address(0x0a2c0002);
+    entry.state = "reachable";
+    entry.hardware = HwAddress::parse(kLongForm);
+    entry.path = control::Path{Lid(3), ServiceLevel(1), 2048, 40'000};
+    entry.idle = std::chrono::milliseconds(1234);
+    entry.references = 2;
+    return entry;
+  }
+  static Entry incomplete() {
+    Entry entry;
+    entry.address = Ipv4Address(0x0a2c0001);
+    entry.state = "incomplete";
+    entry.waiting = 7;
+    return entry;
+  }
+
+  static inline bool alone_ = false;
+};
+
+#define REQUIRE_ALONE() \
+  if (!alone_) GTEST_SKIP() << "needs a network namespace of its own"
+
+TEST_F(IbarpProgram, ShowsATable) {
+  RunningServer server;
+  server.handler.put(reachable());
+  server.handler.put(incomplete());
+  const std::string& name = server.name();
+  const std::string blanks(name.size() - 3, ' ');
+  const Outcome outcome = run_ibarp({"show", "dev", name});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out,
+            "ADDRESS    DEV" + blanks +
+                "  STATE       FLAGS  QPN       GID               DLID    SL   MTU     RATE  "
+                "IDLE  REFS  WAIT  LLADDR\n"
+                "10.44.0.1  " +
+                name +
+                "  incomplete  -      -         -                 -        -     -        -"
+                "    0s     0     7  -\n"
+                "10.44.0.2  " +
+                name +
+                "  reachable   0x00   0x000401  fe80::2:c903:0:1  0x0003   1  2048  40 Gb/s"
+                "  1.2s     2     0  " +
+                kLongForm + "\n");
+}
+
+TEST_F(IbarpProgram, FitsTheTerminal) {
+  RunningServer server;
+  server.handler.put(reachable());
+  const auto widest = [](const std::string& text) {
+    std::size_t longest = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      longest = std::max(longest, end - at);
+      at = end + 1;
+    }
+    return longest;
+  };
+  const std::string& name = server.name();
+  const std::string all = run_ibarp({"show", "dev", name}, {.columns = "200"}).out;
+  EXPECT_THAT(all, HasSubstr("LLADDR"));
+  const std::string without_octets = run_ibarp({"show", "dev", name}, {.columns = "140"}).out;
+  EXPECT_THAT(without_octets, AllOf(StartsWith("ADDRESS"), Not(HasSubstr("LLADDR"))));
+  EXPECT_LE(widest(without_octets), 140U);
+  const std::string blocks = run_ibarp({"show", "dev", name}, {.columns = "80"}).out;
+  EXPECT_EQ(blocks, "10.44.0.2  " + name + "  reachable\n    lladdr " + kLongForm +
+                        "\n    flags 0x00  qpn 0x000401  gid fe80::2:c903:0:1\n"
+                        "    dlid 0x0003  sl 1  mtu 2048  rate 40 Gb/s\n"
+                        "    idle 1.2s  references 2  waiting 0\n");
+  EXPECT_LE(widest(blocks), 80U);
+}
+
+TEST_F(IbarpProgram, ShowsOneEntry) {
+  RunningServer server;
+  server.handler.put(reachable());
+  server.handler.put(incomplete());
+  const std::string& name = server.name();
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"show", "10.44.0.1", "dev", name},
+                                             {"10.44.0.1", "dev", name},
+                                             {"list", "to", "10.44.0.1", "-i", name},
+                                             {"get", "10.44.0.1", "dev", name}}) {
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("10.44.0.1"), Not(HasSubstr("10.44.0.2"))));
+  }
+  const Outcome show = run_ibarp({"show", "10.44.0.9", "dev", name});
+  EXPECT_EQ(show.status, 0);
+  EXPECT_THAT(show.out, IsEmpty());
+  const Outcome get = run_ibarp({"get", "10.44.0.9", "dev", name});
+  EXPECT_EQ(get.status, 2);
+  EXPECT_EQ(get.err, "ibarp: 10.44.0.9: no such entry\n");
+}
+
+TEST_F(IbarpProgram, ShowsJson) {
+  RunningServer server;
+  server.handler.put(reachable());
+  server.handler.put(incomplete());
+  const json::value all = json::parse(run_ibarp({"--json", "dev", server.name()}).out);
+  EXPECT_EQ(all, json::parse(R"([{"address":"10.44.0.1","interface":")" + server.name() +
+                             R"(","state":"incomplete","idle_ms":0,"references":0,"waiting":7},
+      {"address":"10.44.0.2","interface":")" +
+                             server.name() + R"(","state":"reachable","lladdr":")" + kLongForm +
+                             R"(","flags":0,"qpn":1025,"gid":"fe80::2:c903:0:1",
+      "path":{"dlid":3,"sl":1,"mtu":2048,"rate_mbps":40000},
+      "idle_ms":1234,"references":2,"waiting":0}])"));
+}
+
+TEST_F(IbarpProgram, ShowsInTheMannerOfArp) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  server.handler.put(reachable());
+  server.handler.put(incomplete());
+  const std::string& name = server.name();
+  EXPECT_EQ(run_ibarp({"-n", "-s", "10.44.0.3", kLongForm, "-i", name}).status, 0);
+  EXPECT_EQ(run_ibarp({"-an", "-i", name}).out,
+            "? (10.44.0.1) at <incomplete> on " + name + "\n? (10.44.0.2) at " + kLongForm +
+                " [infiniband] on " + name + "\n? (10.44.0.3) at " + kLongForm +
+                " [infiniband] PERM on " + name + "\n");
+  EXPECT_EQ(run_ibarp({"-n", "-a", "10.44.0.9", "-i", name}).out, "10.44.0.9 -- no entry\n");
+  EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 0);
+  EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 2);
+}
+
+TEST_F(IbarpProgram, ChangesEntries) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string& name = server.name();
+  const auto ibarp = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"dev", name});
+    return run_ibarp(words);
+  };
+  EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", kLongForm}).status, 2);
+  EXPECT_EQ(ibarp({"add", "10.44.0.2", "lladdr", "0x401@fe80::2:c903:0:1"}).status, 0);
+  const Outcome again = ibarp({"add", "10.44.0.2", "lladdr", kLongForm});
+  EXPECT_EQ(again.status, 2);
+  EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: there is an entry already\n");
+  EXPECT_THAT(ibarp({"show"}).out, AllOf(HasSubstr("permanent"), HasSubstr(kLongForm)));
+  EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", "qpn", "7", "gid", "fe80::9"}).status, 0);
+  EXPECT_THAT(ibarp({"show"}).out, HasSubstr("0x000007  fe80::9"));
+  EXPECT_EQ(ibarp({"replace", "10.44.0.2", "lladdr", "8@fe80::9", "nud", "permanent"}).status, 0);
+  EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 0);
+  EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 2);
+}
+
+TEST_F(IbarpProgram, Flushes) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  server.handler.put(reachable());
+  server.handler.put(incomplete());
+  EXPECT_EQ(run_ibarp({"flush", "-j", "-i", server.name()}).out,
+            R"([{"interface":")" + server.name() + "\",\"deleted\":2}]\n");
+  const Outcome again = run_ibarp({"flush", "dev", server.name()});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(again.out, IsEmpty());
+}
+
+TEST_F(IbarpProgram, SaysThatOnlyRootChanges) {
+  REQUIRE_ROOT();
+  {
+    const control::AsNobody nobody;
+    if (eaccess(IBARP_PROGRAM, X_OK) != 0) {
+      GTEST_SKIP() << "nobody may not run the program here";
+    }
+  }
+  RunningServer server;
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"add", "10.44.0.2", "lladdr", kLongForm},
+                                             {"del", "10.44.0.2"},
+                                             {"flush"},
+                                             {"log", "link=debug"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"dev", server.name()});
+    const Outcome outcome = run_ibarp(all, {.as_nobody = true});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("only root may change"));
+  }
+  EXPECT_EQ(run_ibarp({"show", "dev", server.name()}, {.as_nobody = true}).status, 0);
+}
+
+TEST_F(IbarpProgram, ShowsCounters) {
+  RunningServer server;
+  const std::string& name = server.name();
+  const Outcome outcome = run_ibarp({"stats", "dev", name});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith(name + ":\n"), HasSubstr("  packets_sent"),
+                    HasSubstr("  dropped:\n  path_failed  2\n"),
+                    HasSubstr("more are zero; -z shows them"), Not(HasSubstr("control_timeouts"))));
+  EXPECT_THAT(run_ibarp({"stats", "-z", "dev", name}).out,
+              AllOf(HasSubstr("control_timeouts"), Not(HasSubstr("-z"))));
+  const json::value all = json::parse(run_ibarp({"stats", "-j", "dev", name}).out);
+  EXPECT_EQ(all.at(0).at("interface"), json::value(name));
+  EXPECT_EQ(all.at(0).at("counters").at("packets_sent"), 7);
+  EXPECT_EQ(all.at(0).at("drops").at("path_failed"), 2);
+}
+
+TEST_F(IbarpProgram, ShowsAndSetsLogLevels) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string& name = server.name();
+  EXPECT_EQ(run_ibarp({"log", "dev", name}).out, name + ":\n  control  info\n  link     info\n");
+  const Outcome set = run_ibarp({"log", "link=debug", "control=off", "dev", name});
+  EXPECT_EQ(set.status, 0);
+  EXPECT_THAT(set.out, IsEmpty());
+  EXPECT_EQ(
+      run_ibarp({"log", "-j", "dev", name}).out,
+      "[{\"interface\":\"" + name + R"(","levels":{"control":"off","link":"debug"}}])" + "\n");
+  const Outcome wrong = run_ibarp({"log", "link=loud", "dev", name});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("no such level"));
+}
+
+TEST_F(IbarpProgram, ShowsTheTrace) {
+  RunningServer server;
+  TraceRing& ring = server.trace.add("pump");
+  ring.record("path_query", TimePoint(std::chrono::nanoseconds(12'000'000'345)), 0x10, 2);
+  EXPECT_EQ(run_ibarp({"trace", "dev", server.name()}).out,
+            "[    12.000000345] pump path_query 0x10 0x2\n");
+  EXPECT_EQ(run_ibarp({"trace", "-j", "dev", server.name()}).out,
+            "[{\"interface\":\"" + server.name() +
+                R"(","records":[{"thread":"pump","when_ns":12000000345,"keyword":"path_query",)"
+                R"("first":16,"second":2}]}])"
+                "\n");
+}
+
+TEST_F(IbarpProgram, ShowsTheInterface) {
+  RunningServer server;
+  control::InterfaceInfo& info = server.handler.info;
+  info.interface = "ib0";
+  info.device = "mlx5_0";
+  info.port = 1;
+  info.pkey = kDefaultPKey;
+  info.qkey = QKey(0xb1b);
+  info.qpn = Qpn(0x401);
+  info.gid = *Gid::parse("fe80::2:c903:0:1");
+  info.lid = Lid(3);
+  info.mtu = 2044;
+  info.state = "joining";
+  info.waiting_for = "the broadcast group";
+  info.version = "0.1.0";
+  info.pid = 4711;
+  info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"}};
+  EXPECT_EQ(run_ibarp({"info", "dev", server.name()}).out,
+            server.name() +
+                ": joining, waiting for the broadcast group\n"
+                "    mlx5_0 port 1  pkey 0xffff  lid 0x0003  qkey 0x00000b1b  mtu 2044\n"
+                "    lladdr " +
+                kLongForm +
+                "\n"
+                "    qpn 0x000401  gid fe80::2:c903:0:1\n"
+                "    group ff12:401b:ffff::ffff:ffff  mlid 0xc000  full\n"
+                "    ipoibd 0.1.0  pid 4711\n");
+  const json::value all = json::parse(run_ibarp({"info", "-j", "dev", server.name()}).out);
+  EXPECT_EQ(all.at(0).at("qpn"), 0x401);
+  EXPECT_EQ(all.at(0).at("groups").at(0).at("mlid"), 0xc000);
+}
+
+TEST_F(IbarpProgram, IsAboutAllInterfaces) {
+  REQUIRE_ALONE();
+  RunningServer one;
+  RunningServer other;
+  one.handler.put(reachable());
+  other.handler.put(incomplete());
+  const Outcome outcome = run_ibarp({});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr(one.name()), HasSubstr(other.name())));
+  EXPECT_EQ(json::parse(run_ibarp({"stats", "--json"}).out).as_array().size(), 2U);
+  EXPECT_EQ(run_ibarp({"get", "10.44.0.2"}).status, 0);
+  const Outcome ambiguous = run_ibarp({"del", "10.44.0.2"});
+  EXPECT_EQ(ambiguous.status, 255);
+  EXPECT_THAT(ambiguous.err, AllOf(HasSubstr("dev IF"), HasSubstr(one.name())));
+}
+
+TEST_F(IbarpProgram, NeedsNoInterfaceWhereThereIsOne) {
+  REQUIRE_ROOT();
+  REQUIRE_ALONE();
+  RunningServer server;
+  server.handler.put(reachable());
+  EXPECT_EQ(run_ibarp({"del", "10.44.0.2"}).status, 0);
+}
+
+TEST_F(IbarpProgram, SaysThatNoDaemonIsRunning) {
+  REQUIRE_ALONE();
+  const Outcome outcome = run_ibarp({});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "ibarp: no ipoibd is running in this network namespace\n");
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+TEST_F(IbarpProgram, SaysThatNobodyServesTheInterface) {
+  const Outcome outcome = run_ibarp({"show", "dev", "no-such-if"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err,
+            "ibarp: no-such-if: no ipoibd runs this interface in this network namespace\n");
+}
+
+TEST_F(IbarpProgram, RefusesWrongValues) {
+  RunningServer server;
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"show", "10.44.0.256"},
+                                             {"add", "10.44.0.2", "lladdr", "00:11:22:33:44:55"},
+                                             {"-s", "10.44.0.2", "zz"},
+                                             {"-n", "-d", "host2"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"-i", server.name()});
+    const Outcome outcome = run_ibarp(all);
+    EXPECT_EQ(outcome.status, 1) << words[0] << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("ibarp: "), EndsWith("\n")));
+  }
+}
+
+TEST_F(IbarpProgram, RefusesAWrongCommandLine) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"sing"},
+           {"-Z"},
+           {"--loud"},
+           {"-nZ"},
+           {"show", "dev"},
+           {"add"},
+           {"add", "10.0.0.1"},
+           {"add", "10.0.0.1", "lladdr"},
+           {"add", "10.0.0.1", "lladdr", "qpn", "7", "lid", "3"},
+           {"add", "10.0.0.1", "lladdr", "7@fe80::1", "nud", "stale"},
+           {"del"},
+           {"get"},
+           {"del", "10.0.0.1", "10.0.0.2"},
+           {"flush", "now"},
+           {"log", "link"},
+           {"log", "=debug"},
+           {"-s"},
+           {"-s", "10.0.0.1"},
+           {"-a", "one", "two"},
+           {"-a", "-d", "10.0.0.1"}}) {
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 255) << words.back();
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("ibarp: "), EndsWith(kUsageHint))) << words.back();
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
+TEST_F(IbarpProgram, HelpsAndTellsItsVersion) {
+  for (const char* const word : {"--help", "-h", "help"}) {
+    const Outcome outcome = run_ibarp({word});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.out, StartsWith("Usage: ibarp "));
+  }
+  EXPECT_THAT(run_ibarp({"--version"}).out, testing::MatchesRegex("ibarp [0-9.]+\n"));
+}
+
+TEST_F(IbarpProgram, SaysNothingToAClosedPipe) {
+  const Outcome killed = run_ibarp({"--help"}, {.pipe_is_closed = true});
+  EXPECT_EQ(killed.status, 128 + SIGPIPE);
+  EXPECT_THAT(killed.err, IsEmpty());
+  const Outcome ended = run_ibarp({"--help"}, {.pipe_is_closed = true, .ignores_sigpipe = true});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_THAT(ended.err, IsEmpty());
+}
+
+}  // namespace
+}  // namespace ipoib::cli
