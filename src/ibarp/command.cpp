@@ -153,54 +153,58 @@ void take_arp_words(Command& command, Words& words) {
   if (!words.empty()) misused("\"" + words.front() + "\" is not expected here");
 }
 
+void apply(Command& command, int letter) {
+  switch (letter) {
+    case 'a':
+      command.bsd = true;
+      break;
+    case 's':
+      command.verb = Verb::replace;
+      command.host = optarg;
+      break;
+    case 'd':
+      command.verb = Verb::remove;
+      command.host = optarg;
+      break;
+    case 'i':
+      command.device = optarg;
+      break;
+    case 'n':
+      command.numeric = true;
+      break;
+    case 'j':
+      command.json = true;
+      break;
+    case 'z':
+      command.zeros = true;
+      break;
+    case 'h':
+      command.verb = Verb::help;
+      break;
+    case 'V':
+      command.verb = Verb::version;
+      break;
+    default:
+      break;
+  }
+}
+
 }  // namespace
 
 Command parse_command(int argc, char** argv) {
   Command command;
   bool arp_spelling = false;
-  const auto choose = [&](Verb verb, const char* host) {
-    if (arp_spelling) misused("of -a, -s and -d one at a time");
-    arp_spelling = true;
-    command.verb = verb;
-    if (host != nullptr) command.host = host;
-  };
   opterr = 0;
   for (int letter = 0;
        (letter = getopt_long(argc, argv, kLetters, kOptions.data(), nullptr)) != -1;) {
-    switch (letter) {
-      case 'a':
-        choose(Verb::show, nullptr);
-        command.bsd = true;
-        break;
-      case 's':
-        choose(Verb::replace, optarg);
-        break;
-      case 'd':
-        choose(Verb::remove, optarg);
-        break;
-      case 'i':
-        command.device = optarg;
-        break;
-      case 'n':
-        command.numeric = true;
-        break;
-      case 'j':
-        command.json = true;
-        break;
-      case 'z':
-        command.zeros = true;
-        break;
-      case 'h':
-        command.verb = Verb::help;
-        return command;
-      case 'V':
-        command.verb = Verb::version;
-        return command;
-      case ':':
-        misused("the option " + option_name(argv) + " needs an argument");
-      default:
-        misused("the option " + option_name(argv) + " is not known");
+    if (letter == 'a' || letter == 's' || letter == 'd') {
+      if (arp_spelling) misused("of -a, -s and -d one at a time");
+      arp_spelling = true;
     }
+    if (letter == ':') misused("the option " + option_name(argv) + " needs an argument");
+    if (letter == '?') misused("the option " + option_name(argv) + " is not known");
+    apply(command, letter);
+    if (command.verb == Verb::help || command.verb == Verb::version) return command;
   }
   Words words(argv + optind, argv + argc);
   if (arp_spelling) {
