@@ -1,4 +1,5 @@
-// How a process comes to an endpoint by the name of its HCA.
+#include "softib/attach.hpp"
+
 #include <cerrno>
 #include <utility>
 
@@ -11,19 +12,25 @@ namespace softib {
 using ipoib::Error;
 using ipoib::Result;
 
-/// A node that is in the fabric file needs no subnet process: programs restart while it is away.
-Result<std::unique_ptr<Endpoint>> Endpoint::attach(const SubnetFolder& folder,
-                                                   const std::string& hca) {
+Result<NodeIndex> find_or_add_node(const SubnetFolder& folder, const std::string& hca) {
   if (!is_valid_name(hca)) {
     return Error{EINVAL, "not a name for an HCA: '" + hca +
                              "' (letters, digits, '.', '_', '-'; at most 63)"};
   }
   const auto fabric = Fabric::open(folder.fabric());
-  if (!fabric && fabric.error().code != ENOENT) return fabric.error();
-  if (fabric) {
-    if (const auto node = fabric->find(hca)) return attach_node(folder, *node);
+  // The subnet process knows best why there is no file, or why it may not be read.
+  if (!fabric && fabric.error().code != ENOENT && fabric.error().code != EACCES) {
+    return fabric.error();
   }
-  const auto node = request_attach(folder, hca);
+  if (fabric) {
+    if (const auto node = fabric->find(hca)) return *node;
+  }
+  return request_attach(folder, hca);
+}
+
+Result<std::unique_ptr<Endpoint>> Endpoint::attach(const SubnetFolder& folder,
+                                                   const std::string& hca) {
+  const auto node = find_or_add_node(folder, hca);
   if (!node) return node.error();
   return attach_node(folder, *node);
 }

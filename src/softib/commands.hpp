@@ -22,6 +22,7 @@ inline constexpr int kUsage = 2;    ///< it could not be understood
 int subnet_command(int argc, char** argv);
 int show_command(int argc, char** argv);
 int set_command(int argc, char** argv);
+int run_command(int argc, char** argv);
 
 /// "softib: message" on stderr; returns kFailure.
 int fail(const ipoib::Error& error);

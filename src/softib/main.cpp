@@ -19,6 +19,7 @@ struct Command {
 constexpr std::array kCommands{
     Command{"subnet", "run an emulated subnet: switch, subnet manager and administrator",
             softib::subnet_command},
+    Command{"run", "run a program on an HCA of a subnet", softib::run_command},
     Command{"show", "print a subnet: nodes, partitions, groups, counters", softib::show_command},
     Command{"set", "change a running subnet: ports, LIDs, partitions, the subnet manager",
             softib::set_command},
