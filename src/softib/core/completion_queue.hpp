@@ -38,10 +38,12 @@ class CompletionQueue {
   /// False, and no change, when what is in the queue does not fit.
   bool resize(std::uint32_t capacity);
 
-  /// Any thread may ask: a poller that finds nothing need not take a lock.
-  [[nodiscard]] std::uint32_t size() const { return size_.load(std::memory_order_acquire); }
+  /// Whether poll() would return 0. Any thread may ask: who finds nothing need not take a lock.
+  [[nodiscard]] bool idle() const {
+    return size_.load(std::memory_order_acquire) == 0 && !in_error_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint32_t size() const { return size_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
-  [[nodiscard]] bool in_error() const { return in_error_; }
 
   std::uint32_t handle = 0;
   std::uint32_t users = 0;  ///< queues of queue pairs that complete here
@@ -61,7 +63,7 @@ class CompletionQueue {
   std::uint32_t head_ = 0;
   std::atomic<std::uint32_t> size_ = 0;
   Arm arm_ = Arm::off;
-  bool in_error_ = false;
+  std::atomic<bool> in_error_ = false;
 };
 
 }  // namespace softib

@@ -97,9 +97,9 @@ struct OutgoingPacket {
 };
 
 /// Where an HCA's packets go: the wire between processes, or the simulated switch of the tests. It
-/// brings a packet to all that its destination names, the sender's own port among them: for a
-/// unicast LID the process of the destination QPN, for a multicast LID every process of each
-/// member's node and of the sender's node. HCA models filter; they loop nothing back by themselves.
+/// brings a packet to all that its destination names, the sender's own port like any other: for a
+/// unicast LID the process of the destination QPN, for a multicast LID every process of each node
+/// that is in the group. HCA models filter; they loop nothing back by themselves.
 class PacketSink {
  public:
   virtual ~PacketSink() = default;

@@ -13,8 +13,6 @@ using ipoib::Result;
 Hca::Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port)
     : epoch_(epoch), place_(place), port_(port) {}
 
-Hca::~Hca() = default;
-
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   auto* const pd = domains_.add(std::make_unique<ProtectionDomain>());
   if (pd == nullptr) return Error{ENOMEM, "too many protection domains"};
@@ -32,6 +30,10 @@ Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, st
   auto region = memory_.add(pd, memory, length, address, access);
   if (region) ++pd.users;
   return region;
+}
+
+Result<void> Hca::reregister_memory(std::uint32_t key, const RegionChange& change) {
+  return memory_.change(key, change);
 }
 
 Result<void> Hca::deregister_memory(std::uint32_t key) {

@@ -4,9 +4,7 @@
 // are handed out in batches by next_packets(), since whoever carries them may want to do so without
 // the lock that guards the model; completions wait in completion queues, events in a list.
 //
-// The fabric brings a packet to every process that its destination names, the sender's own among
-// them: nothing is looped back in here. It must not come back into the model from within the
-// sending of a batch, but for receive().
+// Nothing is looped back in here: the fabric brings a packet to the sender's own process as well.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,36 +24,39 @@ namespace softib {
 
 class Hca {
  public:
-  /// `epoch` and `place` go into the numbers of its queue pairs.
+  template <class T>
+  using Result = ipoib::Result<T>;
+  /// The first two go into the numbers of its queue pairs.
   Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port);
-  ~Hca();
-  Hca(const Hca&) = delete;
-  Hca& operator=(const Hca&) = delete;
 
-  // Objects live until they are destroyed, at the latest with the Hca. Destroying one that others
-  // use is refused with EBUSY; making one beyond its bound with ENOMEM; bad attributes with EINVAL.
-  [[nodiscard]] ipoib::Result<ProtectionDomain*> create_protection_domain();
-  [[nodiscard]] ipoib::Result<void> destroy(ProtectionDomain& pd);
-  [[nodiscard]] ipoib::Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
-                                                            std::uint64_t length,
-                                                            std::uint64_t address, int access);
-  [[nodiscard]] ipoib::Result<void> deregister_memory(std::uint32_t key);
-  [[nodiscard]] ipoib::Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity);
-  [[nodiscard]] ipoib::Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
-  [[nodiscard]] ipoib::Result<void> destroy(CompletionQueue& cq);
-  [[nodiscard]] ipoib::Result<AddressHandle*> create_address_handle(ProtectionDomain& pd,
-                                                                    const ibv_ah_attr& attributes);
-  [[nodiscard]] ipoib::Result<void> destroy(AddressHandle& ah);
-  [[nodiscard]] ipoib::Result<QueuePair*> create_queue_pair(const QueuePairConfig& config);
+  // Objects live until they are destroyed, at the latest with the Hca. EBUSY: others use it;
+  // ENOMEM: beyond its bound; EINVAL: bad attributes.
+  [[nodiscard]] Result<ProtectionDomain*> create_protection_domain();
+  [[nodiscard]] Result<void> destroy(ProtectionDomain& pd);
+  [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
+                                                     std::uint64_t length, std::uint64_t address,
+                                                     int access);
+  /// Changes what is given: the domain, the memory (with its address by default), the access.
+  [[nodiscard]] Result<void> reregister_memory(std::uint32_t key, const RegionChange& change);
+  [[nodiscard]] Result<void> deregister_memory(std::uint32_t key);
+  [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity);
+  [[nodiscard]] Result<void> resize(CompletionQueue& cq, std::uint32_t capacity);
+  [[nodiscard]] Result<void> destroy(CompletionQueue& cq);
+  [[nodiscard]] Result<AddressHandle*> create_address_handle(ProtectionDomain& pd,
+                                                             const ibv_ah_attr& attributes);
+  [[nodiscard]] Result<void> destroy(AddressHandle& ah);
+  [[nodiscard]] Result<QueuePair*> create_queue_pair(const QueuePairConfig& config);
   /// ibv_modify_qp. Back in RTS, what was posted meanwhile waits for next_packets().
-  [[nodiscard]] ipoib::Result<void> modify(QueuePair& qp, const ibv_qp_attr& attr, int mask);
-  [[nodiscard]] ipoib::Result<void> destroy(QueuePair& qp);
-  [[nodiscard]] ipoib::Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
-  [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
+  [[nodiscard]] Result<void> modify(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  [[nodiscard]] Result<void> destroy(QueuePair& qp);
+  [[nodiscard]] Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
+  [[nodiscard]] Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
+  void detach_all(QueuePair& qp) { multicast_.detach_all(qp); }
 
   /// Queue a chain: 0, or an errno value with `*bad` at the first request that was not queued.
-  /// Sends move on with next_packets().
   int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
+  /// The same, but all of the chain or nothing.
+  int post_send_all(QueuePair& qp, ibv_send_wr* chain);
   int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad);
   /// Completes the sends of the batch before, and hands out the next one, which is valid until the
   /// next call for this queue pair, or its end. Empty: there is nothing to send.

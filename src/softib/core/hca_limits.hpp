@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kMaxAttachedQps = 128;      ///< queue pairs of o
 inline constexpr std::uint32_t kGidTableSize = 1;
 inline constexpr std::uint8_t kPortNumber = 1;
 /// Packets that a queue pair hands out in one go.
-inline constexpr std::size_t kSendBatch = 16;
+inline constexpr std::size_t kSendBatch = 32;
 /// Events that wait for their taker; what comes on top is counted and lost.
 inline constexpr std::size_t kMaxPendingEvents = 4096;
 

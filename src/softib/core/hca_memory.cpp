@@ -28,18 +28,25 @@ bool wraps(std::uint64_t address, std::uint64_t length) {
   return length > std::numeric_limits<std::uint64_t>::max() - address;
 }
 
+/// What is wrong with a region, if anything.
+std::optional<Error> fault(const MemoryRegion& region) {
+  if (region.length == 0 || wraps(std::bit_cast<std::uintptr_t>(region.memory), region.length) ||
+      wraps(region.address, region.length)) {
+    return Error{EINVAL, "a memory region must have octets, and not run over the end of memory"};
+  }
+  if (!is_sensible(region.access)) {
+    return Error{EINVAL, "access flags that a memory region cannot have"};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ipoib::Result<MemoryRegion> MemoryTable::add(ProtectionDomain& pd, void* memory,
                                              std::uint64_t length, std::uint64_t address,
                                              int access) {
-  auto* const first = static_cast<std::uint8_t*>(memory);
-  if (length == 0 || wraps(std::bit_cast<std::uintptr_t>(first), length) ||
-      wraps(address, length)) {
-    return Error{EINVAL, "a memory region must have octets, and not run over the end of memory"};
-  }
-  if (!is_sensible(access)) return Error{EINVAL, "access flags that a memory region cannot have"};
-
+  MemoryRegion region{&pd, static_cast<std::uint8_t*>(memory), length, address, 0, access};
+  if (const auto refused = fault(region)) return *refused;
   if (free_.empty()) {
     if (slots_.size() == kMaxMemoryRegions) return Error{ENOMEM, "too many memory regions"};
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -49,8 +56,27 @@ ipoib::Result<MemoryRegion> MemoryTable::add(ProtectionDomain& pd, void* memory,
   free_.pop_back();
   MemoryRegion& slot = slots_[index];
   const auto use = static_cast<std::uint8_t>(slot.key + 1);
-  slot = {&pd, first, length, address, (index + 1) << kKeyBits | use, access};
+  region.key = (index + 1) << kKeyBits | use;
+  slot = region;
   return slot;
+}
+
+ipoib::Result<void> MemoryTable::change(std::uint32_t key, const RegionChange& change) {
+  MemoryRegion* const region = find(key);
+  if (region == nullptr) return Error{EINVAL, "no memory region has this key"};
+  MemoryRegion next = *region;
+  if (change.pd != nullptr) next.pd = change.pd;
+  if (change.memory != nullptr) {
+    next.memory = static_cast<std::uint8_t*>(change.memory);
+    next.address = std::bit_cast<std::uint64_t>(change.memory);
+    next.length = change.length;
+  }
+  next.access = change.access.value_or(next.access);
+  if (const auto refused = fault(next)) return *refused;
+  --region->pd->users;
+  ++next.pd->users;
+  *region = next;
+  return {};
 }
 
 bool MemoryTable::remove(std::uint32_t key) {

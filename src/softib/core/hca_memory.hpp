@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ipoib/result.hpp"
@@ -30,6 +31,14 @@ struct MemoryRegion {
   int access = 0;             ///< IBV_ACCESS_*
 };
 
+/// What of a region is to become another (ibv_rereg_mr).
+struct RegionChange {
+  ProtectionDomain* pd = nullptr;
+  void* memory = nullptr;  ///< also the address by which it is named
+  std::uint64_t length = 0;
+  std::optional<int> access;
+};
+
 /// An ibv_ah, since that is what work requests point to. Its attributes are copied when a request
 /// is posted: it may be destroyed right after.
 struct AddressHandle : ibv_ah {
@@ -44,6 +53,8 @@ class MemoryTable {
   [[nodiscard]] ipoib::Result<MemoryRegion> add(ProtectionDomain& pd, void* memory,
                                                 std::uint64_t length, std::uint64_t address,
                                                 int access);
+  /// EINVAL for a region that there is not, or that cannot be; then it stays as it was.
+  [[nodiscard]] ipoib::Result<void> change(std::uint32_t key, const RegionChange& change);
   /// False when there is no region of this key.
   bool remove(std::uint32_t key);
   [[nodiscard]] MemoryRegion* find(std::uint32_t key);

@@ -37,6 +37,12 @@ ipoib::Result<void> MulticastTable::detach(QueuePair& qp, const Gid& group, Lid 
   return {};
 }
 
+void MulticastTable::detach_all(QueuePair& qp) {
+  for (auto& [key, qps] : groups_) std::erase(qps, &qp);
+  std::erase_if(groups_, [](const auto& group) { return group.second.empty(); });
+  qp.attachments = 0;
+}
+
 std::span<QueuePair* const> MulticastTable::attached(const Gid& group, Lid lid) const {
   const auto found = groups_.find({group, lid});
   if (found == groups_.end()) return {};

@@ -20,6 +20,7 @@ class MulticastTable {
   [[nodiscard]] ipoib::Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
   /// EINVAL when it is not attached.
   [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
+  void detach_all(QueuePair& qp);
   [[nodiscard]] std::span<QueuePair* const> attached(const Gid& group, Lid lid) const;
 
  private:

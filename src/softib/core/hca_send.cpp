@@ -36,6 +36,14 @@ int Hca::post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad) {
   return 0;
 }
 
+int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
+  const auto before = qp.sends_.next_position();
+  ibv_send_wr* bad = nullptr;
+  const int error = post_send(qp, chain, &bad);
+  if (error != 0) qp.sends_.take_back(before);
+  return error;
+}
+
 std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
   complete_in_flight(qp);
   std::size_t packets = 0;

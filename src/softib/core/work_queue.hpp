@@ -38,6 +38,8 @@ class WorkQueue {
   [[nodiscard]] std::uint32_t next_position() const { return posted_; }
   /// Posts what has been written at next_position(); the queue is not full.
   void post() { ++posted_; }
+  /// Takes back what has been posted from `position` on, none of which is processed.
+  void take_back(std::uint32_t position) { posted_ = position; }
   void advance(std::uint32_t count) { processed_ += count; }
   /// Gives back the place at `position` and all before it.
   void retire(std::uint32_t position) { retired_ = position + 1; }

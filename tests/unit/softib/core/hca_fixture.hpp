@@ -17,6 +17,7 @@ namespace softib::test {
 
 inline constexpr std::uint32_t kQKey = 0x0b1b;
 inline constexpr std::size_t kGrh = 40;
+inline constexpr std::uint32_t kQueue = 64;  ///< work requests of a host's queues
 inline const Gid kGroup = *Gid::parse("ff12:401b:ffff::ffff:ffff");
 inline constexpr Lid kGroupLid{0xc000};
 
@@ -76,8 +77,8 @@ struct Host {
     return {.pd = pd,
             .send_cq = cq,
             .receive_cq = cq,
-            .cap = {.max_send_wr = 32,
-                    .max_recv_wr = 32,
+            .cap = {.max_send_wr = kQueue,
+                    .max_recv_wr = kQueue,
                     .max_send_sge = 4,
                     .max_recv_sge = 4,
                     .max_inline_data = 256}};

@@ -61,6 +61,30 @@ TEST_F(MemoryTableTest, BadRegionsAreRefused) {
   EXPECT_TRUE(table.add(pd, memory.data(), 1, 0, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE));
 }
 
+TEST_F(MemoryTableTest, ChangesWhatIsGivenAndNothingWhenThatIsWrong) {
+  const auto key = add().key;
+  pd.users = 1;
+  std::array<std::uint8_t, 16> elsewhere{};
+  const auto code = [&](const RegionChange& change) {
+    const auto changed = table.change(key, change);
+    return changed ? 0 : changed.error().code;
+  };
+  EXPECT_EQ(code({nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE}), EINVAL);
+  EXPECT_EQ(code({nullptr, elsewhere.data(), 0, {}}), EINVAL);
+  EXPECT_EQ(table.change(key + 1, {}).error().code, EINVAL);
+  EXPECT_NE(table.resolve({0x1000, 1, key}, &pd, true), nullptr);
+
+  EXPECT_EQ(code({&other, nullptr, 0, {}}), 0);
+  EXPECT_EQ(pd.users, 0U);
+  EXPECT_EQ(other.users, 1U);
+  EXPECT_EQ(code({nullptr, elsewhere.data(), 16, {}}), 0);
+  const auto address = std::bit_cast<std::uint64_t>(elsewhere.data());
+  EXPECT_EQ(table.resolve({address, 16, key}, &other, true), elsewhere.data());
+  EXPECT_EQ(table.resolve({address, 16, key}, &pd, true), nullptr);
+  EXPECT_EQ(code({nullptr, nullptr, 0, 0}), 0);
+  EXPECT_EQ(table.resolve({address, 16, key}, &other, true), nullptr);
+}
+
 TEST_F(MemoryTableTest, IsBounded) {
   for (std::uint32_t i = 0; i < kMaxMemoryRegions; ++i) {
     ASSERT_TRUE(table.add(pd, memory.data(), 1, 0, 0));

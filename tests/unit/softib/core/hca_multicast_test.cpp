@@ -93,6 +93,19 @@ TEST_F(HcaMulticastTest, AttachedQueuePairCannotBeDestroyed) {
   EXPECT_EQ(b.hca.destroy(qp).error().code, EBUSY);
 }
 
+TEST_F(HcaMulticastTest, DetachesFromAllGroupsAtOnce) {
+  auto& qp = b.make_qp();
+  auto& other = b.make_qp();
+  ASSERT_TRUE(b.hca.attach(qp, kGroup, kGroupLid));
+  ASSERT_TRUE(b.hca.attach(qp, kGroup, Lid(0xc001)));
+  ASSERT_TRUE(b.hca.attach(other, kGroup, kGroupLid));
+  b.hca.detach_all(qp);
+  EXPECT_TRUE(b.hca.destroy(qp));
+  ASSERT_EQ(b.receive_into(other, 0, 100), 0);
+  shout(a.make_qp());
+  EXPECT_EQ(b.poll().size(), 1U);
+}
+
 TEST_F(HcaMulticastTest, OnlyMulticastAddresses) {
   auto& qp = b.make_qp();
   EXPECT_EQ(b.hca.attach(qp, b.hca.port().gid(), kGroupLid).error().code, EINVAL);

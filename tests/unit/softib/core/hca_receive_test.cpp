@@ -230,7 +230,7 @@ TEST_F(HcaReceiveTest, MemoryDeregisteredSinceThePostIsNotTouched) {
 }
 
 TEST_F(HcaReceiveTest, QueueIsFullUntilACompletionIsPolled) {
-  for (int i = 0; i < 32; ++i) ASSERT_EQ(b.receive_into(to, 0, 100), 0);
+  for (std::uint32_t i = 0; i < kQueue; ++i) ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   EXPECT_EQ(b.receive_into(to, 0, 100), ENOMEM);
   say("x");
   EXPECT_EQ(b.receive_into(to, 0, 100), ENOMEM);

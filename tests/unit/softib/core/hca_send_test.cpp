@@ -177,15 +177,15 @@ TEST_F(HcaSendTest, OnlySignalledSendsComplete) {
 TEST_F(HcaSendTest, ChainGoesOutInBatchesAndInOrder) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 4);
-  std::vector<ibv_send_wr> chain(20, a.send_request(a.handle(6), Qpn(0x10000), sge));
+  std::vector<ibv_send_wr> chain(40, a.send_request(a.handle(6), Qpn(0x10000), sge));
   for (std::size_t i = 0; i < chain.size(); ++i) {
     chain[i].wr_id = i;
     if (i + 1 < chain.size()) chain[i].next = &chain[i + 1];
   }
   ASSERT_EQ(a.send(qp, chain[0], sink), 0);
-  EXPECT_EQ(sink.batches, (std::vector<std::size_t>{kSendBatch, 20 - kSendBatch}));
+  EXPECT_EQ(sink.batches, (std::vector<std::size_t>{kSendBatch, 40 - kSendBatch}));
   const auto wc = a.poll();
-  ASSERT_EQ(wc.size(), 20U);
+  ASSERT_EQ(wc.size(), 40U);
   for (std::size_t i = 0; i < wc.size(); ++i) EXPECT_EQ(wc[i].wr_id, i);
 }
 
@@ -201,6 +201,21 @@ TEST_F(HcaSendTest, FirstBadRequestOfAChainIsPointedAtAndThoseBeforeAreSent) {
   EXPECT_EQ(bad, &chain[1]);
   transmit(a.hca, qp, sink);
   EXPECT_EQ(sink.packets.size(), 1U);
+}
+
+TEST_F(HcaSendTest, AllOfAChainOrNothing) {
+  auto& qp = a.make_qp();
+  auto sge = a.element(0, 4);
+  std::vector<ibv_send_wr> chain(2, a.send_request(a.handle(6), Qpn(0x10000), sge));
+  chain[0].next = &chain[1];
+  chain[1].wr.ud.ah = nullptr;
+  EXPECT_EQ(a.hca.post_send_all(qp, chain.data()), EINVAL);
+  transmit(a.hca, qp, sink);
+  EXPECT_TRUE(sink.packets.empty());
+  chain[1].wr.ud.ah = chain[0].wr.ud.ah;
+  EXPECT_EQ(a.hca.post_send_all(qp, chain.data()), 0);
+  transmit(a.hca, qp, sink);
+  EXPECT_EQ(sink.packets.size(), 2U);
 }
 
 TEST_F(HcaSendTest, BadRequestsAreRefusedAtOnce) {
@@ -231,13 +246,13 @@ TEST_F(HcaSendTest, QueueIsFullUntilACompletionIsPolled) {
   auto sge = a.element(0, 4);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   wr.send_flags = 0;
-  for (int i = 0; i < 31; ++i) ASSERT_EQ(a.send(qp, wr, sink), 0);
+  for (std::uint32_t i = 1; i < kQueue; ++i) ASSERT_EQ(a.send(qp, wr, sink), 0);
   wr.send_flags = IBV_SEND_SIGNALED;
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_EQ(a.send(qp, wr, sink), ENOMEM);
   // One completion gives back its own place and those of the unsignalled sends before it.
   ASSERT_EQ(a.poll().size(), 1U);
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
+  for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_EQ(a.send(qp, wr, sink), ENOMEM);
 }
 

@@ -154,8 +154,8 @@ TEST_F(QueuePairStatesTest, ResetForgetsWorkCompletionsAndAttributes) {
   EXPECT_EQ(qp.attributes().pkey_index, 0);
   // The queues are empty: all of their places can be had again.
   a.bring(qp, IBV_QPS_RTS);
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(a.receive_into(qp, 0, 64), 0);
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
+  for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.receive_into(qp, 0, 64), 0);
+  for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
 }
 
 TEST_F(QueuePairStatesTest, DrainedSendQueueTellsWhenAskedAndKeepsSends) {

@@ -1,0 +1,170 @@
+// Completion channels and completion queues.
+#include <span>
+
+#include "softib/verbs/abi.hpp"
+#include "softib/verbs/objects.hpp"
+
+namespace softib::verbs {
+namespace {
+
+ipoib::Result<Completions*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
+  auto& context = of(ibv);
+  if (attr.comp_vector >= static_cast<std::uint32_t>(ibv->num_comp_vectors)) {
+    return ipoib::Error{EINVAL, "no such completion vector"};
+  }
+  auto cq = std::make_unique<Completions>();
+  cq->context = ibv;
+  cq->channel = attr.channel;
+  cq->cq_context = attr.cq_context;
+  cq->cqe = static_cast<int>(attr.cqe);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  fill_in_polling(*cq);
+  {
+    const auto hca = context.device.hca();
+    const auto model = hca->create_completion_queue(attr.cqe);
+    if (!model) return model.error();
+    cq->model = *model;
+    cq->handle = (*model)->handle;
+    cq->model->owner = cq.get();
+  }
+  const std::lock_guard lock(context.mutex);
+  context.completions.insert(cq.get());
+  if (attr.channel != nullptr) ++attr.channel->refcnt;
+  return cq.release();
+}
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
+  return verb([&]() -> ipoib::Result<ibv_cq_ex*> {
+    const auto flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
+    if ((attr->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0 ||
+        (attr->wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+        (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
+      return unsupported("such a completion queue");
+    }
+    const auto cq = create(context, *attr);
+    if (!cq) return cq.error();
+    return *cq;
+  });
+}
+
+int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
+  auto& cq = of(ibv);
+  if (room < 0) return -1;
+  if (cq.model->idle()) return 0;  // so that a busy poller leaves the lock alone
+  const auto hca = of(ibv->context).device.hca();
+  return cq.model->poll(std::span(out, static_cast<std::size_t>(room)));
+}
+
+int req_notify_cq(ibv_cq* ibv, int solicited_only) {
+  const auto hca = of(ibv->context).device.hca();
+  of(ibv).model->arm(solicited_only != 0);
+  return 0;
+}
+
+/// "ibv_destroy_cq() waits for all completion events to be acknowledged"; so does the manual of
+/// ibv_get_async_event for the others.
+void wait_for_acknowledgements(Completions& cq) {
+  pthread_mutex_lock(&cq.mutex);
+  while (cq.comp_events_completed != cq.completion_events_taken ||
+         cq.async_events_completed != cq.async_events_taken) {
+    pthread_cond_wait(&cq.cond, &cq.mutex);
+  }
+  pthread_mutex_unlock(&cq.mutex);
+}
+
+}  // namespace
+
+ipoib::Result<void> destroy(Completions& cq) {
+  auto& context = of(cq.context);
+  if (const auto gone = context.device.hca()->destroy(*cq.model); !gone) return gone;
+  context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, cq); });
+  if (cq.channel != nullptr) {
+    of(cq.channel).events.withdraw([&](const Completions* each) { return each == &cq; });
+  }
+  wait_for_acknowledgements(cq);
+  {
+    const std::lock_guard lock(context.mutex);
+    context.completions.erase(&cq);
+    if (cq.channel != nullptr) --cq.channel->refcnt;
+  }
+  pthread_cond_destroy(&cq.cond);
+  pthread_mutex_destroy(&cq.mutex);
+  delete &cq;
+  return {};
+}
+
+void fill_in_completion_verbs(Context& context) {
+  context.create_cq_ex = create_cq_ex;
+  context.context.ops.poll_cq = poll_cq;
+  context.context.ops.req_notify_cq = req_notify_cq;
+}
+
+SOFTIB_ABI ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  return verb([&]() -> ipoib::Result<ibv_comp_channel*> {
+    auto channel = std::make_unique<Channel>();
+    channel->context = context;
+    channel->fd = channel->events.fd();
+    channel->refcnt = 0;
+    keep(of(context), of(context).channels, channel.get());
+    return channel.release();
+  });
+}
+
+SOFTIB_ABI int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  return verb([&]() -> ipoib::Result<void> {
+    auto& context = of(channel->context);
+    {
+      const std::lock_guard lock(context.mutex);
+      if (channel->refcnt != 0) return ipoib::Error{EBUSY, "completion queues use the channel"};
+      context.channels.erase(&of(channel));
+    }
+    delete &of(channel);
+    return {};
+  });
+}
+
+SOFTIB_ABI ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
+                                 ibv_comp_channel* channel, int vector) {
+  return verb([&]() -> ipoib::Result<ibv_cq*> {
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = static_cast<std::uint32_t>(std::max(cqe, 0));
+    attr.cq_context = cq_context;
+    attr.channel = channel;
+    attr.comp_vector = static_cast<std::uint32_t>(vector);
+    const auto cq = create(context, attr);
+    if (!cq) return cq.error();
+    return as_cq(**cq);
+  });
+}
+
+SOFTIB_ABI int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  return verb([&]() -> ipoib::Result<void> {
+    const auto capacity = static_cast<std::uint32_t>(std::max(cqe, 0));
+    const auto resized = of(cq->context).device.hca()->resize(*of(cq).model, capacity);
+    if (resized) cq->cqe = cqe;
+    return resized;
+  });
+}
+
+SOFTIB_ABI int ibv_destroy_cq(ibv_cq* cq) {
+  return verb([&] { return destroy(of(cq)); });
+}
+
+SOFTIB_ABI int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  const bool taken = of(channel).events.take([&](Completions* oldest) {
+    ++oldest->completion_events_taken;
+    *cq = as_cq(*oldest);
+    *cq_context = oldest->cq_context;
+  });
+  return taken ? 0 : -1;
+}
+
+SOFTIB_ABI void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  pthread_mutex_lock(&cq->mutex);
+  cq->comp_events_completed += count;
+  pthread_cond_broadcast(&cq->cond);
+  pthread_mutex_unlock(&cq->mutex);
+}
+
+}  // namespace softib::verbs

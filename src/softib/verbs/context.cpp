@@ -1,0 +1,164 @@
+// Devices and contexts: list, open, close, and the asynchronous events of a context.
+#include <cstdio>
+#include <cstdlib>
+
+#include "softib/core/network_order.hpp"
+#include "softib/verbs/abi.hpp"
+#include "softib/verbs/objects.hpp"
+
+namespace softib::verbs {
+namespace {
+
+ibv_context* open(ibv_device* listed) {
+  return verb([&]() -> ipoib::Result<ibv_context*> {
+    auto& device = of(listed);
+    auto context = std::make_unique<Context>(device);
+    device.add(*context);
+    return &context.release()->context;
+  });
+}
+
+/// What a program gets from ibv_get_device_list: a device and the null behind it.
+ibv_device** make_list(ibv_device* device) {
+  constexpr std::size_t kLength = 2;
+  auto** const list = static_cast<ibv_device**>(std::calloc(kLength, sizeof(ibv_device*)));
+  if (list != nullptr) list[0] = device;
+  return list;
+}
+
+/// Asynchronous events are taken by a read of their descriptor; those of objects are counted, for
+/// destroying the object waits until as many are acknowledged.
+void count_taken(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      ++of(event.element.cq).async_events_taken;
+      break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_SQ_DRAINED:
+      ++of(event.element.qp).async_events_taken;
+      break;
+    default:
+      break;
+  }
+}
+
+template <class Counter>
+void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, Counter& completed) {
+  pthread_mutex_lock(&mutex);
+  ++completed;
+  pthread_cond_broadcast(&condition);
+  pthread_mutex_unlock(&mutex);
+}
+
+}  // namespace
+
+bool is_of(const ibv_async_event& event, const Completions& cq) {
+  return event.event_type == IBV_EVENT_CQ_ERR && &of(event.element.cq) == &cq;
+}
+
+bool is_of(const ibv_async_event& event, const Pair& qp) {
+  const bool of_a_pair =
+      event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_SQ_DRAINED;
+  return of_a_pair && &of(event.element.qp) == &qp;
+}
+
+Context::Context(Device& on) : verbs_context{}, device(on) {
+  sz = sizeof(verbs_context);
+  context.device = &on.listed();
+  context.cmd_fd = -1;
+  context.async_fd = async_events.fd();
+  context.num_comp_vectors = 1;
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&context.mutex, nullptr);
+  fill_in_device_verbs(*this);
+  fill_in_completion_verbs(*this);
+  fill_in_queue_pair_verbs(*this);
+}
+
+/// As when the kernel sees the last of a context: what it has left behind goes, users first.
+Context::~Context() {
+  device.remove(*this);
+  for (auto* const qp : pairs) {
+    device.hca()->detach_all(*qp->model);
+    (void)device.hca()->destroy(*qp->model);
+    delete qp;
+  }
+  for (auto* const cq : completions) {
+    (void)device.hca()->destroy(*cq->model);
+    delete cq;
+  }
+  for (auto* const ah : handles) (void)device.hca()->destroy(*ah);
+  for (auto* const region : regions) {
+    (void)device.hca()->deregister_memory(region->lkey);
+    delete region;
+  }
+  for (auto* const domain : domains) {
+    (void)device.hca()->destroy(*domain->model);
+    delete domain;
+  }
+  for (auto* const channel : channels) delete channel;
+  pthread_mutex_destroy(&context.mutex);
+}
+
+SOFTIB_ABI ibv_device** ibv_get_device_list(int* count) {
+  if (count != nullptr) *count = 0;
+  return verb([&]() -> ipoib::Result<ibv_device**> {
+    const auto device = Device::of_process();
+    if (!device) {
+      // Whoever runs a program with this library wants the device: say what is in the way.
+      std::fprintf(stderr, "softib: %s\n", device.error().message.c_str());
+      return device.error();
+    }
+    auto** const list = make_list(&(*device)->listed());
+    if (list == nullptr) throw std::bad_alloc();
+    if (count != nullptr) *count = 1;
+    return list;
+  });
+}
+
+SOFTIB_ABI void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+SOFTIB_ABI const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+SOFTIB_ABI int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
+
+SOFTIB_ABI __be64 ibv_get_device_guid(ibv_device* device) {
+  return to_network(std::uint64_t{of(device).hca()->port().node_guid.value()});
+}
+
+SOFTIB_ABI ibv_context* ibv_open_device(ibv_device* device) { return open(device); }
+
+SOFTIB_ABI int ibv_close_device(ibv_context* context) {
+  return verb([&]() -> ipoib::Result<void> {
+    delete &of(context);
+    return {};
+  });
+}
+
+SOFTIB_ABI int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  const bool taken = of(context).async_events.take([&](const ibv_async_event& oldest) {
+    count_taken(oldest);
+    *event = oldest;
+  });
+  return taken ? 0 : -1;
+}
+
+SOFTIB_ABI void ibv_ack_async_event(ibv_async_event* event) {
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      auto& cq = *event->element.cq;
+      acknowledge(cq.mutex, cq.cond, cq.async_events_completed);
+      break;
+    }
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_SQ_DRAINED: {
+      auto& qp = *event->element.qp;
+      acknowledge(qp.mutex, qp.cond, qp.events_completed);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+}  // namespace softib::verbs

@@ -1,0 +1,143 @@
+#include "softib/verbs/device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "softib/folder.hpp"
+#include "softib/verbs/objects.hpp"
+
+namespace softib::verbs {
+namespace {
+
+/// Packets that the engine brings in while it has the lock.
+constexpr std::size_t kPacketsAtOnce = 16;
+
+std::atomic<Device*> current{nullptr};
+
+struct Drop {
+  std::uint64_t HcaCounters::*counter;
+  PortCounter reported_as;
+};
+constexpr std::array kDrops = {
+    Drop{&HcaCounters::send_drop_port, PortCounter::drop_port_not_active},
+    Drop{&HcaCounters::send_drop_pkey, PortCounter::drop_pkey},
+    Drop{&HcaCounters::drop_malformed, PortCounter::drop_malformed},
+    Drop{&HcaCounters::drop_length, PortCounter::drop_malformed},
+    Drop{&HcaCounters::drop_port, PortCounter::drop_port_not_active},
+    Drop{&HcaCounters::drop_lid, PortCounter::drop_unknown_lid},
+    Drop{&HcaCounters::drop_gid, PortCounter::drop_malformed},
+    Drop{&HcaCounters::drop_unknown_qp, PortCounter::drop_unknown_qp},
+    Drop{&HcaCounters::drop_qp_state, PortCounter::drop_unknown_qp},
+    Drop{&HcaCounters::drop_pkey, PortCounter::drop_pkey},
+    Drop{&HcaCounters::drop_qkey, PortCounter::drop_qkey},
+    Drop{&HcaCounters::drop_no_receive, PortCounter::drop_no_receive},
+    Drop{&HcaCounters::drop_not_attached, PortCounter::drop_not_attached},
+};
+
+void describe(ListedDevice& device) {
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
+  std::snprintf(device.name, sizeof device.name, "%s", kDeviceName);
+  std::snprintf(device.dev_name, sizeof device.dev_name, "uverbs0");
+  std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+  std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/%s",
+                kDeviceName);
+}
+
+}  // namespace
+
+ipoib::Result<Device*> Device::of_process() {
+  const auto endpoint = process_endpoint();
+  if (!endpoint) return endpoint.error();
+  auto* seen = current.load();
+  if (seen != nullptr && &seen->endpoint_ == *endpoint) return seen;
+  auto made = std::make_unique<Device>(**endpoint);
+  if (!current.compare_exchange_strong(seen, made.get())) return seen;
+  // The device of a parent, if there was one, is left behind: programs may point to it.
+  (*endpoint)->set_receiver(made.get());
+  return made.release();
+}
+
+Device::Device(Endpoint& endpoint)
+    : endpoint_(endpoint), hca_(endpoint.epoch(), endpoint.place(), endpoint.port()) {
+  describe(listed_);
+  listed_.device = this;
+}
+
+Device::~Device() = default;
+
+void Device::transmit(QueuePair& qp, std::span<const OutgoingPacket> batch) {
+  while (!batch.empty()) {
+    endpoint_.send(batch);
+    batch = hca()->next_packets(qp);
+  }
+}
+
+void Device::add(Context& context) {
+  const auto access = hca();
+  contexts_.push_back(&context);
+}
+
+void Device::remove(Context& context) {
+  const auto access = hca();
+  std::erase(contexts_, &context);
+}
+
+void Device::receive(std::span<const ConstBytes> batch) {
+  while (!batch.empty()) {
+    const auto some = batch.first(std::min(batch.size(), kPacketsAtOnce));
+    batch = batch.subspan(some.size());
+    const auto access = hca();
+    for (const auto& packet : some) access->receive(packet);
+    report_drops();
+  }
+}
+
+void Device::port_changed(const PortAttributes& /*before*/, const PortAttributes& now) {
+  const auto access = hca();
+  access->set_port(now);
+  report_drops();
+}
+
+void Device::pass_on_events() {
+  for (const auto& event : hca_.events()) {
+    if (const auto* const completion = std::get_if<CompletionEvent>(&event)) {
+      auto& cq = *static_cast<Completions*>(completion->cq->owner);
+      if (cq.channel != nullptr) of(cq.channel).events.push(&cq);
+    } else {
+      pass_on(std::get<AsyncEvent>(event));
+    }
+  }
+  hca_.clear_events();
+}
+
+void Device::pass_on(const AsyncEvent& event) {
+  ibv_async_event told{};
+  told.event_type = event.type;
+  if (event.cq != nullptr) {
+    auto& cq = *static_cast<Completions*>(event.cq->owner);
+    told.element.cq = as_cq(cq);
+    of(cq.context).async_events.push(told);
+  } else if (event.qp != nullptr) {
+    auto& qp = *static_cast<Pair*>(event.qp->owner);
+    told.element.qp = &qp.qp_base;
+    of(qp.qp_base.context).async_events.push(told);
+  } else {
+    told.element.port_num = kPortNumber;
+    for (auto* const context : contexts_) context->async_events.push(told);
+  }
+}
+
+void Device::report_drops() {
+  const auto& now = hca_.counters();
+  for (const auto& drop : kDrops) {
+    const auto by = now.*drop.counter - reported_.*drop.counter;
+    if (by != 0) endpoint_.count(drop.reported_as, by);
+  }
+  reported_ = now;
+}
+
+}  // namespace softib::verbs

@@ -1,0 +1,75 @@
+// The one device of a process: the model of its HCA between the endpoint, whose engine brings
+// packets, and the application's threads.
+//
+// One lock guards the model. It is never held while packets go out, so a sender that has to wait
+// for its receiver stops neither the engine nor other threads.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <mutex>
+#include <vector>
+
+#include "ipoib/result.hpp"
+#include "softib/core/hca.hpp"
+#include "softib/endpoint.hpp"
+
+namespace softib::verbs {
+
+struct Context;
+
+/// An ibv_device with room behind it: a provider library that a program links looks for its own
+/// fields there to see whether the device is one of its own, and must find nothing.
+class Device;
+struct ListedDevice : ibv_device {
+  void* no_provider[64] = {};
+  Device* device = nullptr;
+};
+
+class Device final : public PacketReceiver {
+ public:
+  /// The device over process_endpoint(). It lives as long as the process. A child of fork() gets
+  /// one of its own.
+  [[nodiscard]] static ipoib::Result<Device*> of_process();
+  explicit Device(Endpoint& endpoint);
+  ~Device() override;
+
+  /// The model for as long as the caller holds this; then its events are passed on.
+  class Access {
+   public:
+    explicit Access(Device& device) : device_(device), lock_(device.mutex_) {}
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+    ~Access() { device_.pass_on_events(); }
+    Hca* operator->() const { return &device_.hca_; }
+
+   private:
+    Device& device_;
+    std::lock_guard<std::mutex> lock_;
+  };
+  [[nodiscard]] Access hca() { return Access(*this); }
+  /// Sends what the queue pair has to send, the first batch of which has been handed out already.
+  void transmit(QueuePair& qp, std::span<const OutgoingPacket> batch);
+
+  [[nodiscard]] ListedDevice& listed() { return listed_; }
+  /// Contexts learn of the port's events.
+  void add(Context& context);
+  void remove(Context& context);
+
+  void receive(std::span<const ConstBytes> batch) override;
+  void port_changed(const PortAttributes& before, const PortAttributes& now) override;
+
+ private:
+  void pass_on_events();
+  void pass_on(const AsyncEvent& event);
+  void report_drops();
+
+  Endpoint& endpoint_;
+  ListedDevice listed_;
+  std::mutex mutex_;
+  Hca hca_;
+  HcaCounters reported_;  ///< what the endpoint has been told of
+  std::vector<Context*> contexts_;
+};
+
+}  // namespace softib::verbs

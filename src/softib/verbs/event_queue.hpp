@@ -1,0 +1,75 @@
+// Events behind a descriptor, as a completion channel or a context has them: the descriptor is
+// readable while an event waits, and taking one is a read of it. So epoll, O_NONBLOCK and signals
+// behave as they do on the kernel's, without any help of ours.
+//
+// The descriptor is an eventfd in semaphore mode that counts the events of the queue. A reader
+// first takes its count, then the event; one whose event has been withdrawn in between reads again.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <system_error>
+
+#include "softib/unique_fd.hpp"
+
+namespace softib::verbs {
+
+/// Events that nobody takes; what comes on top is lost.
+inline constexpr std::size_t kMaxQueuedEvents = 1U << 16;
+
+template <class Event>
+class EventQueue {
+ public:
+  EventQueue() : fd_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {
+    if (!fd_) throw std::system_error(errno, std::generic_category(), "eventfd");
+  }
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+  void push(const Event& event) {
+    const std::lock_guard lock(mutex_);
+    if (events_.size() == kMaxQueuedEvents) return;
+    events_.push_back(event);
+    (void)::eventfd_write(fd_.get(), 1);
+  }
+
+  /// Takes the oldest event, and waits for one unless the descriptor is O_NONBLOCK; `taken` sees it
+  /// while nobody can withdraw it. False: errno says why.
+  template <class Taken>
+  bool take(Taken taken) {
+    for (;;) {
+      std::uint64_t count = 0;
+      if (::read(fd_.get(), &count, sizeof count) != sizeof count) return false;
+      const std::lock_guard lock(mutex_);
+      if (events_.empty()) continue;
+      const Event event = events_.front();
+      events_.pop_front();
+      taken(event);
+      return true;
+    }
+  }
+
+  /// Withdraws the events of an object that goes.
+  template <class Which>
+  void withdraw(Which which) {
+    const std::lock_guard lock(mutex_);
+    for (auto count = std::erase_if(events_, which); count != 0; --count) {
+      // Must not block: a reader may hold the event's count already. (On a kernel that cannot do
+      // this the count stays, and the next reader finds nothing behind it.)
+      std::uint64_t one = 0;
+      const iovec to{&one, sizeof one};
+      (void)::preadv2(fd_.get(), &to, 1, -1, RWF_NOWAIT);
+    }
+  }
+
+ private:
+  UniqueFd fd_;
+  std::mutex mutex_;
+  std::deque<Event> events_;
+};
+
+}  // namespace softib::verbs

@@ -1,0 +1,189 @@
+// What a device, its port and the port's tables are like.
+#include <algorithm>
+#include <cstring>
+
+#include "softib/core/network_order.hpp"
+#include "softib/verbs/abi.hpp"
+#include "softib/verbs/objects.hpp"
+#include "wire/sa_records.hpp"
+
+#undef ibv_query_port
+
+namespace softib::verbs {
+namespace {
+
+constexpr std::uint32_t kVendorId = 0;  // no OUI: nobody sells it
+constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
+constexpr std::uint8_t kLinkUp = 5;   // IBA 14.2.5.6, PortPhysicalState
+constexpr std::uint8_t kPolling = 2;  // the same
+constexpr std::uint8_t kSubnetTimeout = 18;
+constexpr std::uint8_t kVl0Only = 1;
+
+ibv_device_attr device_attributes(const PortAttributes& port) {
+  ibv_device_attr attr{};
+  std::strncpy(attr.fw_ver, SOFTIB_VERSION, sizeof attr.fw_ver - 1);
+  attr.node_guid = to_network(port.node_guid.value());
+  attr.sys_image_guid = attr.node_guid;
+  attr.max_mr_size = ~std::uint64_t{0};
+  attr.page_size_cap = kPageSizes;
+  attr.vendor_id = kVendorId;
+  attr.hw_ver = 1;
+  attr.max_qp = kMaxQueuePairs;
+  attr.max_qp_wr = kMaxQueueWr;
+  attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                          IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                          IBV_DEVICE_SYS_IMAGE_GUID;
+  attr.max_sge = kMaxSge;
+  attr.max_cq = kMaxCompletionQueues;
+  attr.max_cqe = kMaxCqe;
+  attr.max_mr = kMaxMemoryRegions;
+  attr.max_pd = kMaxProtectionDomains;
+  attr.atomic_cap = IBV_ATOMIC_NONE;
+  attr.max_mcast_grp = kMaxAttachedGroups;
+  attr.max_mcast_qp_attach = kMaxAttachedQps;
+  attr.max_total_mcast_qp_attach = kMaxAttachedGroups * kMaxAttachedQps;
+  attr.max_ah = kMaxAddressHandles;
+  attr.max_pkeys = kPKeyTableSize;
+  attr.phys_port_cnt = 1;
+  return attr;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* out, std::size_t size) {
+  return verb([&]() -> ipoib::Result<void> {
+    if (input != nullptr && input->comp_mask != 0) return ipoib::Error{EINVAL, "no such query"};
+    if (size < sizeof out->orig_attr) return ipoib::Error{EINVAL, "no room for the attributes"};
+    ibv_device_attr_ex attr{};
+    attr.orig_attr = device_attributes(of(context).device.hca()->port());
+    attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
+    attr.phys_port_cnt_ex = attr.orig_attr.phys_port_cnt;
+    std::memcpy(out, &attr, std::min(size, sizeof attr));
+    return {};
+  });
+}
+
+ibv_port_attr port_attributes(const PortAttributes& port, const HcaCounters& counters) {
+  ibv_port_attr attr{};
+  attr.state = static_cast<ibv_port_state>(port.state);
+  attr.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
+  attr.active_mtu = static_cast<ibv_mtu>(port.mtu);
+  attr.gid_tbl_len = kGidTableSize;
+  attr.port_cap_flags = IBV_PORT_NOTICE_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
+  attr.max_msg_sz = ipoib::wire::mtu_octets(port.max_mtu);
+  attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
+  attr.qkey_viol_cntr = static_cast<std::uint32_t>(counters.drop_qkey);
+  attr.pkey_tbl_len = kPKeyTableSize;
+  attr.lid = port.lid.value();
+  attr.sm_lid = port.sm_lid.value();
+  attr.max_vl_num = kVl0Only;
+  attr.sm_sl = port.sm_sl.value();
+  attr.subnet_timeout = kSubnetTimeout;
+  attr.active_width = port.width;
+  attr.active_speed = port.speed;
+  attr.phys_state = port.state == PortState::down ? kPolling : kLinkUp;
+  attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  return attr;
+}
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t size) {
+  return verb([&]() -> ipoib::Result<void> {
+    if (port != kPortNumber) return ipoib::Error{EINVAL, "no such port"};
+    ibv_port_attr attr;
+    {
+      const auto hca = of(context).device.hca();
+      attr = port_attributes(hca->port(), hca->counters());
+    }
+    std::memcpy(out, &attr, std::min(size, sizeof attr));
+    return {};
+  });
+}
+
+ibv_gid raw(const Gid& gid) {
+  ibv_gid out;
+  std::copy(gid.bytes().begin(), gid.bytes().end(), out.raw);
+  return out;
+}
+
+/// The one entry of the GID table.
+ibv_gid_entry gid_entry(Context& context) {
+  ibv_gid_entry entry{};
+  entry.gid = raw(context.device.hca()->port().gid());
+  entry.port_num = kPortNumber;
+  entry.gid_type = IBV_GID_TYPE_IB;
+  return entry;
+}
+
+}  // namespace
+
+void fill_in_device_verbs(Context& context) {
+  context.query_port = query_port;
+  context.query_device_ex = query_device_ex;
+}
+
+SOFTIB_ABI int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+  *attr = device_attributes(of(context).device.hca()->port());
+  return 0;
+}
+
+/// For programs built before the structure had its last field: writes no more than they know.
+SOFTIB_ABI int ibv_query_port(ibv_context* context, std::uint8_t port,
+                              _compat_ibv_port_attr* attr) {
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
+                    offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+SOFTIB_ABI int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
+  return minus_one_if(verb([&]() -> ipoib::Result<void> {
+    if (port != kPortNumber || index != 0) return ipoib::Error{EINVAL, "no such GID"};
+    *gid = gid_entry(of(context)).gid;
+    return {};
+  }));
+}
+
+SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index,
+                                 ibv_gid_entry* out, std::uint32_t flags, std::size_t size) {
+  return verb([&]() -> ipoib::Result<void> {
+    if (flags != 0) return unsupported("flags of a GID query");
+    if (port != kPortNumber || index != 0) return ipoib::Error{EINVAL, "no such GID"};
+    const auto entry = gid_entry(of(context));
+    std::memcpy(out, &entry, std::min(size, sizeof entry));
+    return {};
+  });
+}
+
+SOFTIB_ABI ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
+                                        std::size_t room, std::uint32_t flags, std::size_t size) {
+  if (room == 0) return -EINVAL;
+  const int error = _ibv_query_gid_ex(context, kPortNumber, 0, entries, flags, size);
+  return error == 0 ? 1 : -error;
+}
+
+/// What rdma-core's own tools ask; the type is 0 for InfiniBand.
+SOFTIB_ABI int ibv_query_gid_type(ibv_context* /*context*/, std::uint8_t port, unsigned index,
+                                  int* type) {
+  return minus_one_if(verb([&]() -> ipoib::Result<void> {
+    if (port != kPortNumber || index != 0) return ipoib::Error{EINVAL, "no such GID"};
+    *type = 0;
+    return {};
+  }));
+}
+
+SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
+  return minus_one_if(verb([&]() -> ipoib::Result<void> {
+    if (port != kPortNumber || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
+      return ipoib::Error{EINVAL, "no such P_Key"};
+    }
+    const auto place = static_cast<std::size_t>(index);
+    *pkey = to_network(of(context).device.hca()->port().pkeys[place].value());
+    return {};
+  }));
+}
+
+SOFTIB_ABI int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
+  if (port != kPortNumber) return -1;
+  const auto pkeys = of(context).device.hca()->port().pkeys;
+  const auto found = std::find(pkeys.begin(), pkeys.end(), PKey(from_network(pkey)));
+  return found == pkeys.end() ? -1 : static_cast<int>(found - pkeys.begin());
+}
+
+}  // namespace softib::verbs

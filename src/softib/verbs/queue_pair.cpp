@@ -1,0 +1,195 @@
+// Queue pairs: making, changing, posting, multicast groups.
+#include <array>
+
+#include "softib/verbs/abi.hpp"
+#include "softib/verbs/objects.hpp"
+
+namespace softib::verbs {
+namespace {
+
+constexpr std::uint32_t kKnownParts =
+    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+constexpr std::uint64_t kKnownSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+
+bool is_supported(const ibv_qp_init_attr_ex& attr) {
+  const auto flags = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
+  const auto sends =
+      (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr.send_ops_flags : 0;
+  return attr.qp_type == IBV_QPT_UD && attr.srq == nullptr &&
+         (attr.comp_mask & ~kKnownParts) == 0 &&
+         (flags & ~std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB}) == 0 &&
+         (sends & ~kKnownSends) == 0;
+}
+
+QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
+  QueuePairConfig config;
+  config.pd = of(attr.pd).model;
+  if (attr.send_cq != nullptr) config.send_cq = of(attr.send_cq).model;
+  if (attr.recv_cq != nullptr) config.receive_cq = of(attr.recv_cq).model;
+  config.cap = attr.cap;
+  config.signal_all = attr.sq_sig_all != 0;
+  config.block_self_multicast = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
+                                (attr.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;
+  return config;
+}
+
+void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const QueuePair& model) {
+  qp.context = attr.pd->context;
+  qp.qp_context = attr.qp_context;
+  qp.pd = attr.pd;
+  qp.send_cq = attr.send_cq;
+  qp.recv_cq = attr.recv_cq;
+  qp.handle = model.number().value();
+  qp.qp_num = model.number().value();
+  qp.state = IBV_QPS_RESET;
+  qp.qp_type = IBV_QPT_UD;
+}
+
+ipoib::Result<Pair*> create(const ibv_qp_init_attr_ex& attr) {
+  if (!is_supported(attr)) return unsupported("queue pairs other than of unreliable datagrams");
+  if (attr.pd == nullptr) return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
+  auto& context = of(attr.pd->context);
+  auto qp = std::make_unique<Pair>();
+  {
+    const auto hca = context.device.hca();
+    const auto model = hca->create_queue_pair(configuration(attr));
+    if (!model) return model.error();
+    qp->model = *model;
+    qp->model->owner = qp.get();
+  }
+  describe(qp->qp_base, attr, *qp->model);
+  pthread_mutex_init(&qp->qp_base.mutex, nullptr);
+  pthread_cond_init(&qp->qp_base.cond, nullptr);
+  qp->extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (qp->extended) fill_in_building(*qp);
+  keep(context, context.pairs, qp.get());
+  return qp.release();
+}
+
+ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attr) {
+  return verb([&]() -> ipoib::Result<ibv_qp*> {
+    const auto qp = create(*attr);
+    if (!qp) return qp.error();
+    return &(*qp)->qp_base;
+  });
+}
+
+int post_send(ibv_qp* ibv, ibv_send_wr* chain, ibv_send_wr** bad) noexcept {
+  auto& qp = of(ibv);
+  auto& device = of(ibv->context).device;
+  const std::lock_guard sending(qp.sending);
+  int error = 0;
+  std::span<const OutgoingPacket> batch;
+  {
+    const auto hca = device.hca();
+    error = hca->post_send(*qp.model, chain, bad);
+    batch = hca->next_packets(*qp.model);
+  }
+  device.transmit(*qp.model, batch);
+  return error;
+}
+
+int post_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept {
+  return of(ibv->context).device.hca()->post_receive(*of(ibv).model, chain, bad);
+}
+
+Gid group_of(const ibv_gid* gid) { return Gid(std::to_array(gid->raw)); }
+
+}  // namespace
+
+ipoib::Result<void> destroy(Pair& qp) {
+  auto& context = of(qp.qp_base.context);
+  if (const auto gone = context.device.hca()->destroy(*qp.model); !gone) return gone;
+  context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, qp); });
+  pthread_mutex_lock(&qp.qp_base.mutex);
+  while (qp.qp_base.events_completed != qp.async_events_taken) {
+    pthread_cond_wait(&qp.qp_base.cond, &qp.qp_base.mutex);
+  }
+  pthread_mutex_unlock(&qp.qp_base.mutex);
+  forget(context, context.pairs, &qp);
+  pthread_cond_destroy(&qp.qp_base.cond);
+  pthread_mutex_destroy(&qp.qp_base.mutex);
+  delete &qp;
+  return {};
+}
+
+void fill_in_queue_pair_verbs(Context& context) {
+  context.create_qp_ex = create_qp_ex;
+  context.context.ops.post_send = post_send;
+  context.context.ops.post_recv = post_recv;
+}
+
+SOFTIB_ABI ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  return verb([&]() -> ipoib::Result<ibv_qp*> {
+    ibv_qp_init_attr_ex attr{};
+    attr.qp_context = init->qp_context;
+    attr.send_cq = init->send_cq;
+    attr.recv_cq = init->recv_cq;
+    attr.srq = init->srq;
+    attr.cap = init->cap;
+    attr.qp_type = init->qp_type;
+    attr.sq_sig_all = init->sq_sig_all;
+    attr.pd = pd;
+    const auto qp = create(attr);
+    if (!qp) return qp.error();
+    return &(*qp)->qp_base;
+  });
+}
+
+SOFTIB_ABI ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).extended ? &of(qp) : nullptr; }
+
+SOFTIB_ABI int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int mask) {
+  return verb([&]() -> ipoib::Result<void> {
+    auto& qp = of(ibv);
+    auto& device = of(ibv->context).device;
+    const std::lock_guard sending(qp.sending);
+    std::span<const OutgoingPacket> batch;
+    {
+      const auto hca = device.hca();
+      if (const auto modified = hca->modify(*qp.model, *attr, mask); !modified) return modified;
+      batch = hca->next_packets(*qp.model);
+    }
+    if ((mask & IBV_QP_STATE) != 0) ibv->state = attr->qp_state;
+    device.transmit(*qp.model, batch);
+    return {};
+  });
+}
+
+SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp_init_attr* init) {
+  return verb([&]() -> ipoib::Result<void> {
+    const auto hca = of(ibv->context).device.hca();
+    const auto& model = *of(ibv).model;
+    *attr = model.attributes();
+    *init = {};
+    init->qp_context = ibv->qp_context;
+    init->send_cq = ibv->send_cq;
+    init->recv_cq = ibv->recv_cq;
+    init->cap = attr->cap;
+    init->qp_type = ibv->qp_type;
+    init->sq_sig_all = model.config().signal_all ? 1 : 0;
+    ibv->state = attr->qp_state;
+    return {};
+  });
+}
+
+/// Completions follow their data, but within a message there is no order to rely on.
+SOFTIB_ABI int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/,
+                                          std::uint32_t /*flags*/) {
+  return 0;
+}
+
+SOFTIB_ABI int ibv_destroy_qp(ibv_qp* qp) {
+  return verb([&] { return destroy(of(qp)); });
+}
+
+SOFTIB_ABI int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
+  return verb(
+      [&] { return of(qp->context).device.hca()->attach(*of(qp).model, group_of(gid), Lid(lid)); });
+}
+
+SOFTIB_ABI int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
+  return verb(
+      [&] { return of(qp->context).device.hca()->detach(*of(qp).model, group_of(gid), Lid(lid)); });
+}
+
+}  // namespace softib::verbs

@@ -1,0 +1,40 @@
+// Work requests put together call by call: ibv_wr_start ... ibv_wr_complete (ibv_wr_post(3)).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace softib::verbs {
+
+/// What has been built since start(). All of it is posted together, or none of it. An error (a
+/// setter without a request, more data than inline data may be) is remembered for the end.
+class RequestBuilder {
+ public:
+  void start();
+  void begin(ibv_wr_opcode opcode, std::uint64_t id, unsigned flags, __be32 immediate = 0);
+  void refuse(int error);
+
+  void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
+  void set_elements(std::size_t count, const ibv_sge* elements);
+  /// The data is copied now; `limit` is the queue pair's max_inline_data.
+  void set_inline(std::size_t count, const ibv_data_buf* buffers, std::size_t limit);
+
+  [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] std::size_t size() const { return built_.size(); }
+  /// The chain, valid until the next start(); null when nothing was built.
+  [[nodiscard]] ibv_send_wr* chain();
+
+ private:
+  struct Built {
+    ibv_send_wr request{};
+    std::vector<ibv_sge> elements;
+    std::vector<std::uint8_t> data;
+  };
+  std::deque<Built> built_;
+  int error_ = 0;
+};
+
+}  // namespace softib::verbs

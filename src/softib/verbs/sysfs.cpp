@@ -1,0 +1,71 @@
+// rdma-core's tools read some attributes of a device from sysfs, through libibverbs. The device is
+// not there, so its attributes are answered from here; any other file is read as it is.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "softib/folder.hpp"
+#include "softib/unique_fd.hpp"
+#include "softib/verbs/abi.hpp"
+
+namespace softib::verbs {
+namespace {
+
+struct Attribute {
+  std::string_view name;
+  std::string_view value;
+};
+constexpr std::array kAttributes = {
+    Attribute{"board_id", "SOFTIB"}, Attribute{"fw_ver", SOFTIB_VERSION},
+    Attribute{"hca_type", "softib"}, Attribute{"hw_rev", "1"},
+    Attribute{"node_type", "1: CA"},
+};
+
+bool is_ours(std::string_view folder) {
+  return folder == std::string("/sys/class/infiniband/") + kDeviceName;
+}
+
+int copy(std::string_view value, char* to, std::size_t room) {
+  if (room == 0) return -1;
+  const auto size = std::min(value.size(), room - 1);
+  std::copy_n(value.begin(), size, to);
+  to[size] = '\0';
+  return static_cast<int>(size);
+}
+
+int read_file(const std::string& path, char* to, std::size_t room) {
+  if (room == 0) return -1;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto size = file ? ::read(file.get(), to, room - 1) : -1;
+  if (size < 0) return -1;
+  const bool line = size > 0 && to[size - 1] == '\n';
+  to[line ? size - 1 : size] = '\0';
+  return static_cast<int>(line ? size - 1 : size);
+}
+
+}  // namespace
+
+SOFTIB_ABI const char* ibv_get_sysfs_path() { return "/sys"; }
+
+/// The octets of a file without the newline at its end; -1 when it cannot be read.
+SOFTIB_ABI int ibv_read_sysfs_file(const char* folder, const char* file, char* to,
+                                   std::size_t room) {
+  try {
+    if (!is_ours(folder)) return read_file(std::string(folder) + "/" + file, to, room);
+    const auto* const found =
+        std::find_if(kAttributes.begin(), kAttributes.end(),
+                     [&](const Attribute& each) { return each.name == file; });
+    if (found != kAttributes.end()) return copy(found->value, to, room);
+    errno = ENOENT;
+  } catch (...) {
+    errno = ENOMEM;
+  }
+  return -1;
+}
+
+}  // namespace softib::verbs
