@@ -86,9 +86,9 @@ void ControlThread::on_host_event() {
   auto update = parts_.netlink.update();
   if (!update) {
     parts_.log.warn("{}", update.error().message);
-  } else if (*update) {
-    parts_.trace.record("host changed", host::monotonic_now(), (*update)->addresses().size());
-    host_undelivered_ = std::move(**update);
+  } else if (auto& snapshot = *update; snapshot.has_value()) {
+    parts_.trace.record("host changed", host::monotonic_now(), snapshot->addresses().size());
+    host_undelivered_ = std::move(snapshot);
   }
   if (!parts_.netlink.interface_exists()) return ask_to_stop("the interface was deleted");
   deliver();
@@ -141,8 +141,7 @@ void ControlThread::take(Stopped& message) {
 
 void ControlThread::handle(control::InterfaceRequest request,
                            std::function<void(control::Response)> done) {
-  AdminRequest message{std::move(request), std::move(done)};
-  ToInterface letter(std::move(message));
+  ToInterface letter(AdminRequest{request, std::move(done)});
   if (parts_.to_interface.post(std::move(letter))) return;
   std::get<AdminRequest>(letter).done(Error(EBUSY, "the interface is too busy: try again"));
 }

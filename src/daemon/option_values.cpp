@@ -3,9 +3,8 @@
 #include <net/if.h>
 
 #include <algorithm>
-#include <boost/algorithm/string/classification.hpp>
-#include <boost/algorithm/string/split.hpp>
 #include <charconv>
+#include <sstream>
 
 #include "wire/sa_values.hpp"
 
@@ -80,10 +79,9 @@ SoftibTarget parse_softib(const std::string& text) {
 }
 
 std::vector<control::ModuleLevel> parse_log(const std::string& text) {
-  std::vector<std::string> words;
-  boost::split(words, text, boost::is_any_of(","));
+  std::istringstream words(text);
   std::vector<control::ModuleLevel> out;
-  for (const auto& word : words) {
+  for (std::string word; std::getline(words, word, ',');) {
     const auto equals = word.find('=');
     if (equals == std::string::npos) {
       out.push_back({"all", word});

@@ -29,7 +29,9 @@ PortWatcher::PortWatcher(const verbs::Device& device, PKey pkey, Logger& log)
 
 PortWatcher::Findings PortWatcher::update() {
   Findings findings;
-  while (const auto event = events_.next()) {
+  for (;;) {
+    const auto event = events_.next();
+    if (!event) break;
     log_.info("{}: {}", device_.name(), name(*event));
     findings.reregister |= *event == verbs::AsyncEvent::client_reregister;
     findings.device_failed |= *event == verbs::AsyncEvent::device_fatal;

@@ -107,8 +107,8 @@ void Pump::drain() {
   // Instructions may raise stimuli, and those other instructions: take what is there, in order.
   while (!link_.events().empty()) {
     events_.swap(link_.events());
-    for (auto& event : events_) {
-      std::visit([this](auto& instruction) { apply(instruction); }, event);
+    for (const auto& event : events_) {
+      std::visit([this](const auto& instruction) { apply(instruction); }, event);
     }
     events_.clear();
     if (std::exchange(setup_failed_, false)) link_.on_setup_failed(now_);

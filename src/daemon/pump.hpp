@@ -78,14 +78,14 @@ class Pump {
   void on(AdminRequest& message);
   void on(Stop& message);
 
-  void apply(link::JoinGroup& event);
-  void apply(link::AskPath& event);
-  void apply(link::LeaveGroup& event);
-  void apply(link::ConfigureQueuePair& event);
-  void apply(link::AttachGroup& event);
-  void apply(link::DetachGroup& event);
-  void apply(link::SetMtu& event);
-  void apply(link::SetCarrier& event);
+  void apply(const link::JoinGroup& event);
+  void apply(const link::AskPath& event);
+  void apply(const link::LeaveGroup& event);
+  void apply(const link::ConfigureQueuePair& event);
+  void apply(const link::AttachGroup& event);
+  void apply(const link::DetachGroup& event);
+  void apply(const link::SetMtu& event);
+  void apply(const link::SetCarrier& event);
 
   void fail(std::string reason);
 

@@ -43,25 +43,23 @@ void Pump::on(Stop&) { stopping_ = true; }
 
 // A question that cannot even be put is answered at once, like one that nobody answered.
 
-void Pump::apply(link::JoinGroup& event) {
-  const auto id = event.id;
-  if (parts_.outbox.post(std::move(event))) return;
+void Pump::apply(const link::JoinGroup& event) {
+  if (parts_.outbox.post(event)) return;
   ++status_.messages_lost;
-  link_.on_join_answer(id, link::Refusal{}, now_);
+  link_.on_join_answer(event.id, link::Refusal{}, now_);
 }
 
-void Pump::apply(link::AskPath& event) {
-  const auto id = event.id;
-  if (parts_.outbox.post(std::move(event))) return;
+void Pump::apply(const link::AskPath& event) {
+  if (parts_.outbox.post(event)) return;
   ++status_.messages_lost;
-  link_.on_path_answer(id, link::Refusal{}, now_);
+  link_.on_path_answer(event.id, link::Refusal{}, now_);
 }
 
-void Pump::apply(link::LeaveGroup& event) {
-  if (!parts_.outbox.post(std::move(event))) ++status_.messages_lost;
+void Pump::apply(const link::LeaveGroup& event) {
+  if (!parts_.outbox.post(event)) ++status_.messages_lost;
 }
 
-void Pump::apply(link::ConfigureQueuePair& event) {
+void Pump::apply(const link::ConfigureQueuePair& event) {
   armed_ = false;
   if (auto done = parts_.queue_pair.configure({event.pkey_index, event.qkey}); !done) {
     parts_.log.error("{}", done.error().message);
@@ -69,25 +67,25 @@ void Pump::apply(link::ConfigureQueuePair& event) {
   }
 }
 
-void Pump::apply(link::AttachGroup& event) {
+void Pump::apply(const link::AttachGroup& event) {
   if (auto done = parts_.queue_pair.attach(event.mgid, event.mlid); !done) {
     parts_.log.error("{}", done.error().message);
     setup_failed_ = true;
   }
 }
 
-void Pump::apply(link::DetachGroup& event) {
+void Pump::apply(const link::DetachGroup& event) {
   if (auto done = parts_.queue_pair.detach(event.mgid, event.mlid); !done) {
     parts_.log.warn("{}", done.error().message);
   }
 }
 
-void Pump::apply(link::SetMtu& event) {
+void Pump::apply(const link::SetMtu& event) {
   const auto octets = std::min(event.octets, settings_.max_ip_mtu);
   if (auto done = parts_.tun.set_mtu(octets); !done) parts_.log.error("{}", done.error().message);
 }
 
-void Pump::apply(link::SetCarrier& event) {
+void Pump::apply(const link::SetCarrier& event) {
   if (auto done = parts_.tun.set_carrier(event.on); !done) {
     parts_.log.error("{}", done.error().message);
   }

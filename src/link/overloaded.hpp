@@ -7,5 +7,7 @@ template <class... Lambdas>
 struct Overloaded : Lambdas... {
   using Lambdas::operator()...;
 };
+template <class... Lambdas>
+Overloaded(Lambdas...) -> Overloaded<Lambdas...>;  // clang 16 does not deduce it for an aggregate
 
 }  // namespace ipoib::link

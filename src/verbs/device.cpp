@@ -84,7 +84,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port) {
   const DeviceList list(ibv_get_device_list(&count));
   if (!list || count == 0) return Error{ENODEV, "no RDMA device"};
   std::string seen;
-  for (int i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const std::string candidate = ibv_get_device_name(list[i]);
     seen += (seen.empty() ? "" : ", ") + candidate;
     if (!name.empty() && candidate != name) continue;
