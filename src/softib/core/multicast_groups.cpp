@@ -104,7 +104,7 @@ void MulticastGroups::restart(ipoib::TimePoint deadline) {
 }
 
 void MulticastGroups::adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups,
-                            ipoib::TimePoint deadline) {
+                            const NodeSet& alive, ipoib::TimePoint deadline) {
   for (const auto& group : groups) {
     const bool is_known = ipoib::is_multicast(group.mlid) && group_index(group.mlid) < kMaxGroups;
     if (!is_known) continue;
@@ -112,7 +112,7 @@ void MulticastGroups::adopt(const std::vector<SubnetSnapshot::GroupEntry>& group
     if (!group.forwarding.mgid.is_multicast()) continue;
     const auto same = [&](const auto& other) { return other.mgid == group.forwarding.mgid; };
     if (std::any_of(earlier_.begin(), earlier_.end(), same)) continue;
-    earlier_[group_index(group.mlid)] = group.forwarding;
+    earlier_[group_index(group.mlid)] = {group.forwarding.mgid, group.forwarding.receivers & alive};
   }
   grace_end_ = deadline;
 }

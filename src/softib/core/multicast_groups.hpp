@@ -65,8 +65,10 @@ class MulticastGroups {
   /// Forgets all groups that are not permanent, and all members, but goes on forwarding by what
   /// there was until `deadline`.
   void restart(ipoib::TimePoint deadline);
-  /// The same for what another subnet left behind, before the permanent groups are made.
-  void adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups, ipoib::TimePoint deadline);
+  /// The same for what another subnet left behind, before the permanent groups are made. Only nodes
+  /// that are `alive` go on receiving.
+  void adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups, const NodeSet& alive,
+             ipoib::TimePoint deadline);
   [[nodiscard]] ipoib::TimePoint grace_end() const { return grace_end_; }
   void end_grace();
 

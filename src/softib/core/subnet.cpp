@@ -84,15 +84,14 @@ void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
   State& s = *state_;
   s.manager.adopt(before.nodes);
   s.manager.ask_to_reregister();
-  s.groups = MulticastGroups();
-  s.groups.adopt(before.groups, now + kRejoinGrace);
-  s.make_permanent_groups();
-  // A receiver that is no node any more, or whose port is down, is none.
-  for (std::size_t i = 0; i < kMaxNodes; ++i) {
-    const Node* node = s.manager.node(static_cast<NodeIndex>(i));
-    const bool receives = node != nullptr && node->port.state == PortState::active;
-    if (!receives) s.groups.drop(static_cast<NodeIndex>(i));
+  NodeSet alive;
+  for (const auto& entry : before.nodes) {
+    const Node* node = s.manager.node(entry.index);
+    if (node != nullptr && node->port.state == PortState::active) alive.set(entry.index);
   }
+  s.groups = MulticastGroups();
+  s.groups.adopt(before.groups, alive, now + kRejoinGrace);
+  s.make_permanent_groups();
 }
 
 SubnetSnapshot Subnet::snapshot() const {

@@ -1,0 +1,51 @@
+// Lines of any kind at the control socket of a subnet: what is understood means the same after it
+// was written and read again. Half of them have the shape of a request, which random octets do not
+// hit upon.
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "require.hpp"
+#include "softib/control_protocol.hpp"
+
+namespace {
+
+using namespace softib::control;
+
+void try_line(std::string_view line) {
+  const auto request = parse_request(line);
+  (void)parse_answer(line);
+  if (!request) return;
+  std::string once = emit(*request);
+  ipoib::require(once.ends_with('\n'));
+  once.pop_back();
+  const auto again = parse_request(once);
+  ipoib::require(again.has_value() && emit(*again) == once + '\n');
+}
+
+/// A request of which the octets say the command, and the members up to each '|'.
+std::string shape(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kCommands{
+      "attach", "remove", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};
+  constexpr std::array<std::string_view, 5> kMembers{"hca", "state", "lid", "pkey", "membership"};
+  std::string line = "{\"command\":\"";
+  line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];
+  line += '"';
+  text.remove_prefix(text.empty() ? 0 : 1);
+  for (const auto member : kMembers) {
+    const auto end = text.find('|');
+    line += ",\"" + std::string(member) + "\":" + std::string(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (text.empty()) break;
+  }
+  return line + "}";
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(data, data + size);
+  try_line(text);
+  try_line(shape(text));
+  return 0;
+}

@@ -1,0 +1,170 @@
+// MADs of any kind, mixed with what the administrator does and with time, into a subnet with nodes
+// and groups. It counts each MAD once, forwards to living nodes only, keeps to its bounds, and can
+// be adopted at any moment.
+#include <array>
+
+#include "require.hpp"
+#include "softib/core/rmpp_sender.hpp"
+#include "softib/core/subnet.hpp"
+#include "wire/mad.hpp"
+#include "wire/mgid.hpp"
+
+namespace {
+
+using namespace softib;
+using ipoib::require;
+
+constexpr NodeIndex kNodes = 12;
+
+class Target {
+ public:
+  Target() : subnet_(config()) {
+    for (NodeIndex i = 1; i < kNodes; ++i) {
+      require(subnet_.add_hca("n" + std::to_string(i)).has_value());
+    }
+  }
+
+  /// One step: | what 8 | who 8 | octets |.
+  void step(ConstBytes data) {
+    if (data.size() < 2) return;
+    const auto who = static_cast<NodeIndex>(data[1] % (kNodes + 1));
+    const auto rest = data.subspan(2);
+    switch (data[0] % 10) {
+      case 0:
+        (void)subnet_.set_port_state(who, static_cast<PortState>(1 + data[0] / 10 % 4));
+        break;
+      case 1:
+        (void)subnet_.set_membership(who, PKey(static_cast<std::uint16_t>(1 + data[0] / 64)),
+                                     static_cast<Membership>(data[0] / 16 % 3));
+        break;
+      case 2:
+        now_ += std::chrono::milliseconds(data[0] * 100);
+        subnet_.on_time(now_);
+        break;
+      case 3:
+        if (data[0] > 200) subnet_.restart_sm(now_);
+        if (data[0] < 50) (void)subnet_.remove_hca(who);
+        if (data[0] < 100) (void)subnet_.add_hca("n" + std::to_string(who));
+        break;
+      case 4:
+        (void)subnet_.set_lid(who, Lid(static_cast<std::uint16_t>(1 + data[0] / 8)));
+        break;
+      default:
+        send(data[0], who, rest);
+        break;
+    }
+    check();
+  }
+
+  void be_adopted() const {
+    const SubnetSnapshot snapshot = subnet_.snapshot();
+    Subnet other(config());
+    other.adopt(snapshot, now_);
+    require(other.snapshot().nodes.size() == snapshot.nodes.size());
+    for (const auto& group : snapshot.groups) {
+      require(other.forwarding(group.mlid) == group.forwarding);
+    }
+  }
+
+ private:
+  static SubnetConfig config() {
+    SubnetConfig config;
+    config.partitions = make_partitions({"0x7fff=full", "1=limited", "2=full:n1,n2"}).value();
+    return config;
+  }
+
+  void send(std::uint8_t how, NodeIndex who, ConstBytes octets) {
+    MadPacket packet;
+    const Node* from = subnet_.node(who);
+    packet.slid = from != nullptr ? from->port.lid : Lid(who);
+    packet.dlid = subnet_.node(0)->port.lid;
+    packet.source = packet.destination = Qpn(1);
+    packet.qkey = ipoib::wire::kGsiQKey;
+    std::copy_n(octets.begin(), std::min(octets.size(), packet.mad.size()), packet.mad.begin());
+    if ((how & 0x80) != 0) mend_sa(packet, how);
+    if ((how & 0xc0) == 0x40) mend_smp(packet, how);
+    subnet_.receive(packet, now_);
+    ++sent_;
+  }
+
+  /// Gets a MAD past the checks that random octets do not pass.
+  void mend_sa(MadPacket& packet, std::uint8_t how) {
+    namespace attribute = ipoib::wire::attribute;
+    constexpr std::array<std::uint8_t, 4> kMethods{1, 2, 0x12, 0x15};
+    constexpr std::array<std::uint16_t, 6> kAttributes{
+        attribute::kMcMemberRecord, attribute::kPathRecord,     attribute::kMcMemberRecord,
+        attribute::kInformInfo,     attribute::kPortInfoRecord, attribute::kNodeRecord};
+    auto& mad = packet.mad;
+    mad[0] = 1;
+    mad[1] = ipoib::wire::mgmt_class::kSubnAdm;
+    mad[2] = 2;
+    const bool is_control = (mad[26] & 1) != 0 && mad[25] == 2;
+    if (is_control) return;
+    mad[3] = kMethods[mad[3] % kMethods.size()];
+    const std::uint16_t kind = kAttributes[mad[17] % kAttributes.size()];
+    ipoib::store_be(&mad[16], kind);
+    mad[26] = 0;
+    ipoib::store_be(&mad[36], std::uint64_t{(how & 0x40) != 0 ? 1U : 0U});
+    if (kind == attribute::kMcMemberRecord) mend_member(packet);
+  }
+  void mend_member(MadPacket& packet) {
+    auto& mad = packet.mad;
+    mad[48 + 7] |= 3;
+    const Node* node = subnet_.node(mad[56 + 31] % kNodes);
+    if (node == nullptr) return;
+    const Gid group = ipoib::wire::multicast_gid(ipoib::Ipv4Address(std::uint32_t{mad[56 + 15]}),
+                                                 ipoib::kDefaultPKey);
+    std::copy(group.bytes().begin(), group.bytes().end(), mad.begin() + 56);
+    const Gid gid = node->port.gid();
+    std::copy(gid.bytes().begin(), gid.bytes().end(), mad.begin() + 56 + 16);
+    ipoib::store_be(&mad[56 + 32], std::uint32_t{0x0b1b});
+    ipoib::store_be(&mad[56 + 40], std::uint16_t{0xffff});
+  }
+  static void mend_smp(MadPacket& packet, std::uint8_t how) {
+    packet.destination = Qpn(0);
+    packet.mad[0] = 1;
+    packet.mad[1] = (how & 1) != 0 ? 0x81 : 0x01;
+    packet.mad[2] = 1;
+    packet.mad[3] = 1;
+    if ((how & 1) == 0) packet.dlid = Lid(packet.mad[4]);
+    if ((how & 2) != 0) ipoib::store_be(&packet.mad[32], std::uint32_t{0xffffffff});
+  }
+
+  void check() {
+    const auto& counters = subnet_.counters();
+    const std::uint64_t counted =
+        counters.answered + counters.rmpp_control + counters.report_acknowledged +
+        counters.drop_malformed + counters.drop_response + counters.drop_source +
+        counters.drop_qkey + counters.drop_pkey + counters.drop_sm_key + counters.drop_destination;
+    require(counted == sent_);
+    for (const auto& packet : subnet_.take_outgoing()) {
+      std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+      packet.emit(octets);
+    }
+    (void)subnet_.take_changes();
+    NodeSet alive;
+    for (NodeIndex i = 0; i <= kNodes; ++i) {
+      const Node* node = subnet_.node(i);
+      alive[i] = node != nullptr && node->port.state == PortState::active;
+    }
+    for (const auto& group : subnet_.groups()) require((group.receivers & ~alive).none());
+  }
+
+  Subnet subnet_;
+  ipoib::TimePoint now_{std::chrono::hours(1)};
+  std::uint64_t sent_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr std::size_t kMaxSteps = 64;
+  Target target;
+  ipoib::ByteReader reader({data, size});
+  for (std::size_t i = 0; i < kMaxSteps && reader.left() > 1; ++i) {
+    const std::size_t length = reader.u16() % 300;
+    target.step(reader.take(std::min(length, reader.left())));
+  }
+  target.be_adopted();
+  return 0;
+}
