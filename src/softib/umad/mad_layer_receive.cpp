@@ -135,7 +135,7 @@ void MadLayer::reassemble(const Incoming& in, ipoib::TimePoint now) {
     transfer = std::prev(reassemblies_.end());
   }
   transfer->last = in.packet;
-  transfer->deadline = now + kReassemblyTimeout;
+  if (!transfer->receiver.is_complete()) transfer->deadline = now + kReassemblyTimeout;
   // While segments come, the request is being answered.
   const auto request = find(in.agent, in.header);
   if (request != transactions_.end() && request->deadline != ipoib::kNever) {

@@ -1,0 +1,178 @@
+#include "softib/umad/rmpp.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace softib::umad {
+namespace {
+
+using ipoib::wire::kMadHeaderSize;
+using ipoib::wire::kSaHeaderSize;
+using ipoib::wire::RmppHeader;
+using ipoib::wire::RmppType;
+using Outcome = RmppReceiver::Outcome;
+
+/// A message of the SA: its headers, and `octets` of data that count up.
+std::vector<std::uint8_t> make_message(std::size_t octets) {
+  std::vector<std::uint8_t> message(kSaHeaderSize + octets);
+  std::iota(message.begin() + kSaHeaderSize, message.end(), std::uint8_t{1});
+  MadHeader header;
+  header.management_class = ipoib::wire::mgmt_class::kSubnAdm;
+  header.class_version = 2;
+  header.method = ipoib::wire::method::kGetTableResp;
+  header.transaction_id = 42;
+  header.emit(message);
+  message[kMadHeaderSize] = 1;  // RMPP version
+  return message;
+}
+
+RmppHeader rmpp_of(const Mad& mad) {
+  return RmppHeader::parse(ConstBytes(mad).subspan(kMadHeaderSize)).value();
+}
+
+std::vector<std::uint8_t> data_of(const std::vector<std::uint8_t>& message) {
+  return {message.begin() + kSaHeaderSize, message.end()};
+}
+
+/// Lets sender and receiver talk until the end; returns the number of segments.
+std::size_t converse(RmppSender& sender, RmppReceiver& receiver) {
+  std::size_t count = 0;
+  while (!sender.is_done()) {
+    for (const auto& segment : sender.sendable()) {
+      ++count;
+      const auto outcome = receiver.accept(segment);
+      EXPECT_NE(outcome, Outcome::abort);
+      if (outcome == Outcome::nothing) continue;
+      const auto ack = rmpp_of(receiver.acknowledgement(segment));
+      EXPECT_EQ(ack.type, RmppType::ack);
+      EXPECT_TRUE(sender.acknowledge(ack.data1, ack.data2));
+    }
+  }
+  return count;
+}
+
+TEST(Rmpp, MessagesOfAnyLengthArriveWhole) {
+  for (const std::size_t octets : {0, 1, 199, 200, 201, 399, 400, 401, 20'000, 100'001}) {
+    const auto message = make_message(octets);
+    RmppSender sender(message);
+    RmppReceiver receiver;
+    EXPECT_EQ(converse(sender, receiver), std::max<std::size_t>((octets + 199) / 200, 1));
+    EXPECT_TRUE(receiver.is_complete());
+    EXPECT_EQ(data_of(receiver.take_message()), data_of(message)) << octets;
+  }
+}
+
+TEST(Rmpp, TheFirstSegmentGoesAlone) {
+  RmppSender sender(make_message(1000));
+  const auto first = sender.sendable();
+  ASSERT_EQ(first.size(), 1U);
+  const auto rmpp = rmpp_of(first[0]);
+  EXPECT_EQ(rmpp.flags, RmppHeader::kActive | RmppHeader::kFirst);
+  EXPECT_EQ(rmpp.data1, 1U);
+  EXPECT_EQ(rmpp.data2, 5 * 20 + 1000U);  // with the SA header of each segment
+  EXPECT_TRUE(sender.sendable().empty());
+}
+
+TEST(Rmpp, TheLastSegmentSaysItsLength) {
+  RmppSender sender(make_message(250));
+  (void)sender.sendable();
+  ASSERT_TRUE(sender.acknowledge(1, 10));
+  const auto last = sender.sendable();
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(rmpp_of(last[0]).flags, RmppHeader::kActive | RmppHeader::kLast);
+  EXPECT_EQ(rmpp_of(last[0]).data2, 20 + 50U);
+}
+
+TEST(Rmpp, TheAckTurnsTheDirectionRound) {
+  RmppSender sender(make_message(1000));
+  const auto first = sender.sendable().at(0);
+  RmppReceiver receiver;
+  EXPECT_EQ(receiver.accept(first), Outcome::acknowledge);
+  const auto ack = receiver.acknowledgement(first);
+  const auto header = MadHeader::parse(ack).value();
+  EXPECT_EQ(header.method, ipoib::wire::method::kGetTable);
+  EXPECT_EQ(header.transaction_id, 42U);
+  EXPECT_EQ(rmpp_of(ack).data1, 1U);
+  EXPECT_EQ(rmpp_of(ack).data2, 1 + kRmppWindow);
+}
+
+TEST(Rmpp, ASegmentThatComesTwiceIsAcknowledgedAgain) {
+  RmppSender sender(make_message(1000));
+  const auto first = sender.sendable().at(0);
+  RmppReceiver receiver;
+  EXPECT_EQ(receiver.accept(first), Outcome::acknowledge);
+  EXPECT_EQ(receiver.accept(first), Outcome::acknowledge);
+  sender.acknowledge(1, 10);
+  for (const auto& segment : sender.sendable()) (void)receiver.accept(segment);
+  EXPECT_EQ(data_of(receiver.take_message()), data_of(make_message(1000)));
+}
+
+TEST(Rmpp, AGapIsSentAgain) {
+  RmppSender sender(make_message(1000));
+  RmppReceiver receiver;
+  (void)receiver.accept(sender.sendable().at(0));
+  sender.acknowledge(1, 10);
+  auto rest = sender.sendable();
+  ASSERT_EQ(rest.size(), 4U);
+  EXPECT_EQ(receiver.accept(rest[1]), Outcome::nothing);  // the second one is lost
+  sender.rewind();
+  rest = sender.sendable();
+  ASSERT_EQ(rest.size(), 4U);
+  EXPECT_EQ(receiver.accept(rest[0]), Outcome::nothing);
+  EXPECT_EQ(receiver.accept(rest[1]), Outcome::nothing);
+  EXPECT_EQ(receiver.accept(rest[2]), Outcome::nothing);
+  EXPECT_EQ(receiver.accept(rest[3]), Outcome::complete);
+  EXPECT_EQ(data_of(receiver.take_message()), data_of(make_message(1000)));
+}
+
+TEST(Rmpp, CompletionComesOnce) {
+  RmppSender sender(make_message(10));
+  RmppReceiver receiver;
+  const auto only = sender.sendable().at(0);
+  EXPECT_EQ(receiver.accept(only), Outcome::complete);
+  EXPECT_EQ(receiver.accept(only), Outcome::acknowledge);
+}
+
+TEST(Rmpp, SegmentsThatContradictThemselvesAbort) {
+  const auto with = [](std::uint8_t flags, std::uint32_t number) {
+    Mad mad = RmppSender(make_message(1000)).sendable().at(0);
+    auto rmpp = rmpp_of(mad);
+    rmpp.flags = flags;
+    rmpp.data1 = number;
+    rmpp.emit(std::span(mad).subspan(kMadHeaderSize));
+    return mad;
+  };
+  const std::uint8_t first = RmppHeader::kActive | RmppHeader::kFirst;
+  EXPECT_EQ(RmppReceiver().accept(with(first, 0)), Outcome::abort);
+  EXPECT_EQ(RmppReceiver().accept(with(first, 2)), Outcome::abort);
+  EXPECT_EQ(RmppReceiver().accept(with(RmppHeader::kActive, 1)), Outcome::abort);
+  EXPECT_EQ(RmppReceiver().accept(with(RmppHeader::kActive, kMaxRmppSegments + 1)), Outcome::abort);
+  const auto abort = rmpp_abort(with(first, 1), RmppStatus::bad_segment);
+  EXPECT_EQ(rmpp_of(abort).type, RmppType::abort);
+  EXPECT_EQ(rmpp_of(abort).status, 120);
+}
+
+TEST(Rmpp, ALengthThatIsNoneMeansTheWholeSegment) {
+  Mad mad = RmppSender(make_message(100)).sendable().at(0);
+  auto rmpp = rmpp_of(mad);
+  for (const std::uint32_t length : {0U, 19U, 221U, 0xffff'ffffU}) {
+    rmpp.data2 = length;
+    rmpp.emit(std::span(mad).subspan(kMadHeaderSize));
+    RmppReceiver receiver;
+    EXPECT_EQ(receiver.accept(mad), Outcome::complete);
+    EXPECT_EQ(receiver.take_message().size(), mad.size()) << length;
+  }
+}
+
+TEST(Rmpp, AcknowledgementsOfTheUnsentAreRefused) {
+  RmppSender sender(make_message(1000));
+  (void)sender.sendable();
+  EXPECT_FALSE(sender.acknowledge(2, 10));
+  EXPECT_FALSE(sender.acknowledge(1, 0));
+  EXPECT_TRUE(sender.acknowledge(1, 3));
+  EXPECT_EQ(sender.sendable().size(), 2U);
+}
+
+}  // namespace
+}  // namespace softib::umad

@@ -1,0 +1,483 @@
+// The libibumad ABI as a program sees it, on a subnet whose SA is this test. The process's endpoint
+// is made once and lives until the end, as in any program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <infiniband/umad.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "packets.hpp"
+#include "softib/core/mad_packet.hpp"
+#include "softib/umad/rmpp.hpp"
+#include "softib/umad/umad_host.hpp"
+#include "test_subnet.hpp"
+
+namespace softib::umad {
+namespace {
+
+using ipoib::wire::kSaHeaderSize;
+using ipoib::wire::MadHeader;
+using test::TestSubnet;
+namespace method = ipoib::wire::method;
+
+constexpr std::uint8_t kSa = ipoib::wire::mgmt_class::kSubnAdm;
+constexpr int kSaVersion = 2;
+constexpr int kLong = 30'000;  ///< milliseconds, for what comes
+
+/// What answers on node 0.
+class Responder : public MadReceiver {
+ public:
+  using Answer = std::function<void(Endpoint&, MadPacket)>;
+  explicit Responder(Endpoint& endpoint) : endpoint_(endpoint) {}
+
+  void receive_mad(ConstBytes octets) override {
+    const std::lock_guard lock(mutex_);
+    MadPacket packet = MadPacket::parse(octets).value();
+    std::swap(packet.slid, packet.dlid);
+    if (answer_) answer_(endpoint_, packet);
+  }
+  void mad_deadline(ipoib::TimePoint) override {}
+  void set(Answer answer) {
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
+
+ private:
+  Endpoint& endpoint_;
+  std::mutex mutex_;
+  Answer answer_;
+};
+
+void send_packet(Endpoint& from, const MadPacket& packet) {
+  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+  packet.emit(octets);
+  from.send_mad(octets);
+}
+
+/// One for the whole program; never torn down, since the process's endpoint is not either.
+struct World {
+  TestSubnet subnet{2};
+  std::unique_ptr<Endpoint> sm = subnet.attach(0);
+  Responder responder{*sm};
+
+  World() {
+    sm->set_mad_receiver(&responder);
+    const std::string& path = subnet.folder().path();
+    ::setenv(kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
+    ::setenv(kSubnetVariable, subnet.folder().name().c_str(), 1);
+    ::setenv(kHcaVariable, "host1", 1);
+  }
+};
+
+World& world() {
+  static World& one = *new World;
+  return one;
+}
+
+void answer_simply(Endpoint& sm, MadPacket packet) {
+  packet.mad[3] |= method::kResponse;
+  send_packet(sm, packet);
+}
+
+/// An umad buffer with room for `size` octets of MAD.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t size = 256) : octets_(umad_size() + size) {}
+  [[nodiscard]] void* umad() { return octets_.data(); }
+  [[nodiscard]] std::uint8_t* mad() { return static_cast<std::uint8_t*>(umad_get_mad(umad())); }
+  [[nodiscard]] int size() const { return static_cast<int>(octets_.size() - umad_size()); }
+
+ private:
+  std::vector<std::uint8_t> octets_;
+};
+
+class UmadTest : public testing::Test {
+ protected:
+  UmadTest() {
+    world().responder.set(answer_simply);
+    port_ = umad_open_port(nullptr, 0);
+    EXPECT_GE(port_, 0);
+  }
+  ~UmadTest() override {
+    if (port_ >= 0) umad_close_port(port_);
+  }
+
+  static Buffer request(std::uint64_t id, std::uint8_t code = method::kGet,
+                        std::uint8_t management_class = kSa, std::size_t size = 256) {
+    Buffer buffer(size);
+    MadHeader header;
+    header.management_class = management_class;
+    header.class_version = management_class == kSa ? 2 : 1;
+    header.method = code;
+    header.transaction_id = id;
+    header.emit({buffer.mad(), size});
+    umad_set_addr(buffer.umad(), TestSubnet::lid(0).value(), 1, 0, 0x8001'0000);
+    umad_set_pkey(buffer.umad(), 0);
+    return buffer;
+  }
+  int send(int agent, Buffer buffer, int timeout_ms = kLong, int retries = 0) const {
+    return umad_send(port_, agent, buffer.umad(), buffer.size(), timeout_ms, retries);
+  }
+  int port_ = -1;
+};
+
+TEST_F(UmadTest, ARequestIsAnswered) {
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  ASSERT_EQ(agent, 0);
+  ASSERT_EQ(send(agent, request(0x11)), 0);
+  Buffer reply;
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, kLong), agent);
+  EXPECT_EQ(length, 256);
+  EXPECT_EQ(umad_status(reply.umad()), 0);
+  const auto header = MadHeader::parse({reply.mad(), 256}).value();
+  EXPECT_EQ(header.method, method::kGetResp);
+  EXPECT_EQ(header.transaction_id & 0xffff'ffff, 0x11U);
+  EXPECT_EQ(ntohs(umad_get_mad_addr(reply.umad())->lid), TestSubnet::lid(0).value());
+  EXPECT_EQ(ntohl(umad_get_mad_addr(reply.umad())->qpn), 1U);
+}
+
+TEST_F(UmadTest, ThePortIsADescriptorThatPolls) {
+  EXPECT_EQ(umad_get_fd(port_), port_);
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  pollfd readable{port_, POLLIN, 0};
+  EXPECT_EQ(::poll(&readable, 1, 0), 0);
+  EXPECT_EQ(umad_poll(port_, 0), -ETIMEDOUT);
+  ASSERT_EQ(send(agent, request(1)), 0);
+  ASSERT_EQ(send(agent, request(2)), 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(::poll(&readable, 1, kLong), 1);
+    EXPECT_EQ(umad_poll(port_, 0), 0);
+    Buffer reply;
+    int length = reply.size();
+    EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), agent);
+  }
+  EXPECT_EQ(::poll(&readable, 1, 0), 0);
+}
+
+TEST_F(UmadTest, ReceivingWithoutAMad) {
+  Buffer reply;
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), -EWOULDBLOCK);
+  EXPECT_EQ(errno, EWOULDBLOCK);
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 1), -ETIMEDOUT);
+  EXPECT_EQ(errno, ETIMEDOUT);
+  EXPECT_EQ(umad_recv(port_, nullptr, &length, 0), -EINVAL);
+}
+
+TEST_F(UmadTest, AReceiverMayBlock) {
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  std::thread later([&] { EXPECT_EQ(send(agent, request(1)), 0); });
+  Buffer reply;
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, -1), agent);
+  later.join();
+}
+
+TEST_F(UmadTest, ATimeoutComesThroughReceive) {
+  world().responder.set(nullptr);
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  ASSERT_EQ(send(agent, request(0x22), 1, 2), 0);
+  Buffer reply;
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, kLong), agent);
+  EXPECT_EQ(umad_status(reply.umad()), ETIMEDOUT);
+  EXPECT_EQ(length, 24);
+  EXPECT_EQ(MadHeader::parse({reply.mad(), 24})->transaction_id & 0xffff'ffff, 0x22U);
+}
+
+TEST_F(UmadTest, RepetitionsAreBelow) {
+  std::atomic<int> asked = 0;
+  world().responder.set([&](Endpoint& sm, MadPacket packet) {
+    if (++asked == 3) answer_simply(sm, packet);
+  });
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  ASSERT_EQ(send(agent, request(1), 5, 1000), 0);
+  Buffer reply;
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, kLong), agent);
+  EXPECT_EQ(umad_status(reply.umad()), 0);
+  EXPECT_GE(asked, 3);
+  world().responder.set(nullptr);
+}
+
+/// An answer of 1000 octets of data, sent segment by segment as the window allows.
+class TableSender {
+ public:
+  void operator()(Endpoint& sm, MadPacket packet) {
+    const auto rmpp = ipoib::wire::RmppHeader::parse(ConstBytes(packet.mad).subspan(24)).value();
+    if (rmpp.is_active() && rmpp.type == ipoib::wire::RmppType::ack) {
+      sender_->acknowledge(rmpp.data1, rmpp.data2);
+    } else {
+      std::vector<std::uint8_t> message(packet.mad.begin(), packet.mad.end());
+      message.resize(kSaHeaderSize + 1000, 0x5a);
+      message[3] |= method::kResponse;
+      message[24] = 1;
+      sender_.emplace(std::move(message));
+    }
+    for (const auto& segment : sender_->sendable()) {
+      packet.mad = segment;
+      send_packet(sm, packet);
+    }
+  }
+
+ private:
+  std::optional<RmppSender> sender_;
+};
+
+TEST_F(UmadTest, ATableTellsHowLargeABufferItNeeds) {
+  world().responder.set(TableSender());
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  ASSERT_EQ(send(agent, request(1, method::kGetTable)), 0);
+  Buffer small;
+  int length = small.size();
+  EXPECT_EQ(umad_recv(port_, small.umad(), &length, kLong), -ENOSPC);
+  EXPECT_EQ(errno, ENOSPC);
+  ASSERT_EQ(length, static_cast<int>(kSaHeaderSize + 1000));
+  // It stays until the buffer is large enough; so does the descriptor's state.
+  EXPECT_EQ(umad_poll(port_, 0), 0);
+  Buffer large(static_cast<std::size_t>(length));
+  EXPECT_EQ(umad_recv(port_, large.umad(), &length, 0), agent);
+  EXPECT_EQ(length, static_cast<int>(kSaHeaderSize + 1000));
+  EXPECT_EQ(large.mad()[kSaHeaderSize + 999], 0x5a);
+  EXPECT_EQ(std::memcmp(small.mad(), large.mad(), 256), 0);
+  EXPECT_EQ(umad_poll(port_, 0), -ETIMEDOUT);
+}
+
+TEST_F(UmadTest, ABufferThatIsTooSmallForAMad) {
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  ASSERT_EQ(send(agent, request(1)), 0);
+  ASSERT_EQ(umad_poll(port_, kLong), 0);
+  Buffer reply(100);
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), -EINVAL);
+}
+
+TEST_F(UmadTest, SendingToNobody) {
+  EXPECT_EQ(send(0, request(1)), -EIO);
+  EXPECT_EQ(errno, EINVAL);
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  EXPECT_EQ(umad_unregister(port_, agent), 0);
+  EXPECT_EQ(umad_unregister(port_, agent), -EINVAL);
+  EXPECT_EQ(send(agent, request(1)), -EIO);
+  EXPECT_EQ(umad_send(-1, 0, request(1).umad(), 256, 0, 0), -EIO);
+  EXPECT_EQ(umad_close_port(-1), -EINVAL);
+}
+
+// Registration.
+
+class Mask {
+ public:
+  explicit Mask(int method_code) {
+    mask_[static_cast<std::size_t>(method_code) / 64] |= 1L << (method_code % 64);
+  }
+  [[nodiscard]] long* get() { return mask_.data(); }
+
+ private:
+  std::array<long, 16 / sizeof(long)> mask_{};
+};
+
+TEST_F(UmadTest, UnsolicitedMadsGoToWhoHasRegistered) {
+  const int client = umad_register(port_, kSa, kSaVersion, 0, nullptr);
+  const int server = umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get());
+  EXPECT_NE(client, server);
+  MadPacket report;
+  report.slid = TestSubnet::lid(0);
+  report.dlid = TestSubnet::lid(1);
+  report.source = report.destination = Qpn(1);
+  report.qkey = ipoib::wire::kGsiQKey;
+  MadHeader header;
+  header.management_class = kSa;
+  header.class_version = kSaVersion;
+  header.method = method::kReport;
+  header.emit(report.mad);
+  send_packet(*world().sm, report);
+  Buffer mad;
+  int length = mad.size();
+  EXPECT_EQ(umad_recv(port_, mad.umad(), &length, kLong), server);
+}
+
+TEST_F(UmadTest, ARequestHasOneTaker) {
+  ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
+  EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
+  const int other = umad_open_port(kDeviceName, 1);
+  EXPECT_EQ(umad_register(other, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
+  EXPECT_GE(umad_register(other, kSa, kSaVersion, 0, Mask(method::kSet).get()), 0);
+  EXPECT_GE(umad_register(other, kSa, kSaVersion, 0, nullptr), 0);
+  umad_close_port(port_);
+  port_ = -1;
+  EXPECT_GE(umad_register(other, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
+  umad_close_port(other);
+}
+
+TEST_F(UmadTest, AgentsOfAPortAreBounded) {
+  for (std::size_t i = 0; i < kMaxPortAgents; ++i) {
+    EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 1, nullptr), static_cast<int>(i));
+  }
+  EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 1, nullptr), -EPERM);
+}
+
+TEST_F(UmadTest, VendorClassesNeedAnOui) {
+  std::array<std::uint8_t, 3> oui{0, 0x14, 5};
+  EXPECT_GE(umad_register_oui(port_, 0x32, 0, oui.data(), nullptr), 0);
+  EXPECT_EQ(umad_register_oui(port_, kSa, 0, oui.data(), nullptr), -EINVAL);
+  EXPECT_GE(umad_register(port_, 0x32, 1, 0, nullptr), 0);  // libibumad has an OUI of its own
+}
+
+TEST_F(UmadTest, TheSecondFormOfRegistration) {
+  umad_reg_attr attr{};
+  attr.mgmt_class = kSa;
+  attr.mgmt_class_version = kSaVersion;
+  attr.rmpp_version = 1;
+  attr.method_mask[0] = 1U << method::kReport;
+  std::uint32_t agent = 99;
+  EXPECT_EQ(umad_register2(port_, &attr, &agent), 0);
+  EXPECT_EQ(agent, 0U);
+  EXPECT_EQ(umad_register2(port_, &attr, &agent), EPERM);
+  EXPECT_EQ(umad_register2(port_, nullptr, &agent), EINVAL);
+  attr.flags = 0x80 | UMAD_USER_RMPP;
+  EXPECT_EQ(umad_register2(port_, &attr, &agent), EINVAL);
+  EXPECT_EQ(attr.flags, std::uint32_t{UMAD_USER_RMPP});
+  attr.method_mask[0] = 0;
+  EXPECT_EQ(umad_register2(port_, &attr, &agent), 0);
+  attr.mgmt_class = 0x32;
+  EXPECT_EQ(umad_register2(port_, &attr, &agent), EINVAL);
+}
+
+TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer does not follow threads over fork()";
+#endif
+  ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // What its parent opened is dead in the child; what it opens itself is alive.
+    int failures = send(0, request(1)) == -EIO ? 0 : 1;
+    port_ = umad_open_port(nullptr, 1);
+    if (umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()) != -EPERM) {
+      failures += 2;
+    }
+    const int agent = umad_register(port_, kSa, kSaVersion, 0, nullptr);
+    Buffer reply;
+    int length = reply.size();
+    if (send(agent, request(2)) != 0) failures += 4;
+    if (umad_recv(port_, reply.umad(), &length, kLong) != agent) failures += 8;
+    ::_exit(failures);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  // The parent has noticed nothing.
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  ASSERT_EQ(send(agent, request(3)), 0);
+  EXPECT_EQ(umad_poll(port_, kLong), 0);
+}
+
+// The device.
+
+TEST_F(UmadTest, TheDeviceIsDescribed) {
+  char names[UMAD_MAX_DEVICES][UMAD_CA_NAME_LEN] = {};
+  ASSERT_EQ(umad_get_cas_names(names, UMAD_MAX_DEVICES), 1);
+  EXPECT_STREQ(names[0], kDeviceName);
+  umad_ca_t ca;
+  ASSERT_EQ(umad_get_ca(nullptr, &ca), 0);
+  EXPECT_STREQ(ca.ca_name, kDeviceName);
+  EXPECT_EQ(ca.node_type, 1U);
+  EXPECT_EQ(ca.numports, 1);
+  EXPECT_EQ(be64toh(ca.node_guid), 0x0002'c903'0000'0001U);
+  EXPECT_EQ(ca.ports[0], nullptr);
+  ASSERT_NE(ca.ports[1], nullptr);
+  const auto& port = *ca.ports[1];
+  EXPECT_EQ(port.base_lid, 2U);
+  EXPECT_EQ(port.sm_lid, 1U);
+  EXPECT_EQ(port.state, 4U);
+  EXPECT_EQ(port.phys_state, 5U);
+  EXPECT_EQ(port.rate, 40U);
+  EXPECT_EQ(be64toh(port.gid_prefix), Gid::kLinkLocalPrefix);
+  EXPECT_EQ(be64toh(port.port_guid), 0x0002'c903'0000'0001U);
+  EXPECT_EQ(port.pkeys_size, kPKeyTableSize);
+  EXPECT_EQ(port.pkeys[0], 0xffff);
+  EXPECT_STREQ(port.link_layer, "InfiniBand");
+  EXPECT_EQ(umad_release_ca(&ca), 0);
+  EXPECT_EQ(ca.ports[1], nullptr);
+
+  std::array<__be64, 2> guids{1, 1};
+  EXPECT_EQ(umad_get_ca_portguids(kDeviceName, guids.data(), 2), 2);
+  EXPECT_EQ(guids[0], 0U);
+  EXPECT_EQ(be64toh(guids[1]), 0x0002'c903'0000'0001U);
+  EXPECT_EQ(umad_get_ca_portguids(kDeviceName, guids.data(), 1), -ENOMEM);
+}
+
+TEST_F(UmadTest, ThereIsNoOtherDevice) {
+  umad_ca_t ca;
+  umad_port_t port;
+  EXPECT_EQ(umad_get_ca("mlx5_0", &ca), -ENODEV);
+  EXPECT_EQ(umad_get_port(kDeviceName, 2, &port), -EIO);
+  EXPECT_EQ(umad_open_port("mlx5_0", 1), -ENODEV);
+  EXPECT_EQ(umad_open_port(kDeviceName, 2), -EINVAL);
+}
+
+TEST_F(UmadTest, TheListOfDevicesSorts) {
+  umad_device_node* list = umad_get_ca_device_list();
+  ASSERT_NE(list, nullptr);
+  EXPECT_STREQ(list->ca_name, kDeviceName);
+  EXPECT_EQ(list->next, nullptr);
+  umad_device_node b{list, "b"};
+  umad_device_node z{&b, "z"};
+  umad_device_node* head = &z;
+  EXPECT_EQ(umad_sort_ca_device_list(&head, 2), 0);
+  EXPECT_STREQ(head->ca_name, "b");
+  EXPECT_STREQ(head->next->ca_name, "z");
+  EXPECT_EQ(head->next->next, list);
+  EXPECT_EQ(umad_sort_ca_device_list(&head, 0), 0);
+  EXPECT_STREQ(head->next->ca_name, kDeviceName);
+  list->next = nullptr;
+  umad_free_ca_device_list(list);
+}
+
+TEST_F(UmadTest, TheIssmDeviceIsAFile) {
+  std::array<char, 256> path{};
+  ASSERT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), path.size()), 0);
+  EXPECT_EQ(::access(path.data(), R_OK | W_OK), 0);
+  EXPECT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), 5), -EINVAL);
+  EXPECT_EQ(umad_get_issm_path(kDeviceName, 3, path.data(), path.size()), -EINVAL);
+}
+
+TEST(UmadBuffer, AddressesAreInNetworkOrder) {
+  Buffer buffer;
+  umad_set_addr(buffer.umad(), 0x1234, 1, 3, static_cast<int>(0x8001'0000));
+  const auto* address = umad_get_mad_addr(buffer.umad());
+  EXPECT_EQ(ntohs(address->lid), 0x1234);
+  EXPECT_EQ(ntohl(address->qpn), 1U);
+  EXPECT_EQ(ntohl(address->qkey), 0x8001'0000U);
+  EXPECT_EQ(address->sl, 3);
+  umad_set_pkey(buffer.umad(), 7);
+  EXPECT_EQ(umad_get_pkey(buffer.umad()), 7);
+  ib_mad_addr_t grh{};
+  grh.gid[15] = 9;
+  grh.flow_label = 0x12345;
+  grh.hop_limit = 64;
+  umad_set_grh(buffer.umad(), &grh);
+  EXPECT_EQ(address->grh_present, 1);
+  EXPECT_EQ(address->gid[15], 9);
+  EXPECT_EQ(ntohl(address->flow_label), 0x12345U);
+  umad_set_grh(buffer.umad(), nullptr);
+  EXPECT_EQ(address->grh_present, 0);
+  EXPECT_EQ(umad_size(), sizeof(ib_user_mad));
+}
+
+TEST(UmadBuffer, DebugLevelsAreKept) {
+  EXPECT_EQ(umad_debug(-1), 0);
+  EXPECT_EQ(umad_debug(2), 2);
+  EXPECT_EQ(umad_debug(0), 0);
+}
+
+}  // namespace
+}  // namespace softib::umad
