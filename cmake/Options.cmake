@@ -46,6 +46,7 @@ endfunction()
 # A libFuzzer target: tests/fuzz/<name>.cpp. Built by clang with IPOIB_FUZZ, and run by ctest for
 # IPOIB_FUZZ_SECONDS.
 set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
+add_custom_target(fuzzers)
 function(ipoib_fuzz name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   if(NOT IPOIB_FUZZ)
@@ -55,6 +56,7 @@ function(ipoib_fuzz name)
   set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINKS})
+  add_dependencies(fuzzers fuzz_${name})
   add_test(NAME fuzz/${name} COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS}
            -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
   set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 300)
