@@ -32,11 +32,11 @@ Fate Neighbour::on_packet(Frame&& frame, const Environment& env, TimePoint now) 
       Overloaded{
           [&](New&) { return first_request(std::move(frame), env, now); },
           [&](Incomplete& s) {
-            s.parked.park(std::move(frame), env.out.counters);
+            s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
             return Fate::keep;
           },
           [&](Resolving& s) {
-            s.parked.park(std::move(frame), env.out.counters);
+            s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
             return Fate::keep;
           },
           [&](Reachable& s) { return sends(s.route); },
@@ -52,7 +52,7 @@ Fate Neighbour::on_packet(Frame&& frame, const Environment& env, TimePoint now) 
             return Fate::keep;
           },
           [&](Permanent& s) {
-            send_or_park(std::move(frame), s, env, now);
+            send_or_park(std::move(frame), Purpose::packet, s, env, now);
             return Fate::keep;
           },
       },
@@ -110,7 +110,7 @@ Fate Neighbour::on_reply_owed(Frame&& reply, const Environment& env, TimePoint n
                         [](New&) { return cannot_happen(); },
                         [](Incomplete&) { return cannot_happen(); },
                         [&](Resolving& s) {
-                          s.parked.park(std::move(reply), env.out.counters);
+                          s.parked.park(std::move(reply), Purpose::reply, env.out.counters);
                           return Fate::keep;
                         },
                         [&](Reachable& s) { return sends(s.route); },
@@ -123,7 +123,7 @@ Fate Neighbour::on_reply_owed(Frame&& reply, const Environment& env, TimePoint n
                           return Fate::keep;
                         },
                         [&](Permanent& s) {
-                          send_or_park(std::move(reply), s, env, now);
+                          send_or_park(std::move(reply), Purpose::reply, s, env, now);
                           return Fate::keep;
                         },
                     },

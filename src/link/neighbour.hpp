@@ -106,8 +106,8 @@ class Neighbour : public NeighbourHashHook,
                       TimePoint now);
   void send(Frame&& frame, const neighbour_state::Route& route, const Environment& env,
             TimePoint now);
-  void send_or_park(Frame&& frame, neighbour_state::Permanent& state, const Environment& env,
-                    TimePoint now);
+  void send_or_park(Frame&& frame, Purpose purpose, neighbour_state::Permanent& state,
+                    const Environment& env, TimePoint now);
   Fate first_request(Frame&& frame, const Environment& env, TimePoint now);
   Fate next_request(neighbour_state::Incomplete& state, const Environment& env, TimePoint now);
   Fate next_probe(neighbour_state::Probing& state, const Environment& env, TimePoint now);

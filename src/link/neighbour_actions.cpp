@@ -59,19 +59,17 @@ Fate Neighbour::adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames
 /// Address and path are there.
 Fate Neighbour::settle(Route&& route, Evidence evidence, ParkedFrames&& parked,
                        const Environment& env, TimePoint now) {
+  const bool used = parked.has_packets();
   std::vector<Frame> frames = parked.take();
-  const Route* settled = nullptr;
   if (evidence == Evidence::confirmed) {
     (void)confirm(std::move(route), env, now);
-    settled = &std::get<Reachable>(state_).route;
-  } else if (frames.empty()) {
-    return unconfirm(std::move(route), "resolved, unused", env, now);
-  } else {
+  } else if (used) {
     (void)become(Delay{std::move(route), now + env.config.ageing.delay}, "resolved, unconfirmed",
                  env);
-    settled = &std::get<Delay>(state_).route;
+  } else {
+    (void)unconfirm(std::move(route), "resolved, unused", env, now);
   }
-  for (Frame& frame : frames) send(std::move(frame), *settled, env, now);
+  for (Frame& frame : frames) send(std::move(frame), *this->route(), env, now);
   return Fate::keep;
 }
 
@@ -95,7 +93,7 @@ Fate Neighbour::make_permanent(Route&& route, ParkedFrames&& parked, const Envir
   std::vector<Frame> frames = parked.take();
   (void)become(Permanent{std::move(route), ParkedFrames(env.parking)}, "set", env);
   for (Frame& frame : frames) {
-    send_or_park(std::move(frame), std::get<Permanent>(state_), env, now);
+    send_or_park(std::move(frame), Purpose::packet, std::get<Permanent>(state_), env, now);
   }
   return Fate::keep;
 }
@@ -115,14 +113,14 @@ void Neighbour::send(Frame&& frame, const Route& route, const Environment& env, 
   env.out.sends.push_back(Outgoing{path->handle, route.hardware.qpn, std::move(taken)});
 }
 
-void Neighbour::send_or_park(Frame&& frame, Permanent& state, const Environment& env,
-                             TimePoint now) {
+void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
+                             const Environment& env, TimePoint now) {
   switch (env.paths.use(*state.route.path, now)) {
     case PathTable::Condition::usable:
       send(std::move(frame), state.route, env, now);
       return;
     case PathTable::Condition::asked:
-      state.parked.park(std::move(frame), env.out.counters);
+      state.parked.park(std::move(frame), purpose, env.out.counters);
       if (!PathWaiter::is_linked()) state.route.path->waiters().push_back(*this);
       return;
     case PathTable::Condition::refused:
@@ -134,7 +132,7 @@ void Neighbour::send_or_park(Frame&& frame, Permanent& state, const Environment&
 
 Fate Neighbour::first_request(Frame&& frame, const Environment& env, TimePoint now) {
   ParkedFrames parked(env.parking);
-  parked.park(std::move(frame), env.out.counters);
+  parked.park(std::move(frame), Purpose::packet, env.out.counters);
   const TimePoint moment = env.arp.reserve_first(now);
   if (moment > now) {
     return become(Incomplete{std::move(parked), moment, 0}, "a packet; asks in its turn", env);

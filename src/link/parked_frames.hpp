@@ -16,6 +16,9 @@ struct ParkingBudget {
   std::size_t used = 0;
 };
 
+/// What a frame is parked for: what the host sends is a use of the neighbour, a reply is none.
+enum class Purpose : bool { reply, packet };
+
 /// The frames of one neighbour, in the order of their coming. When it is full the newcomer is
 /// refused: those who came first are the beginning of something.
 class ParkedFrames {
@@ -28,17 +31,19 @@ class ParkedFrames {
   ~ParkedFrames();
 
   /// Parks the frame, or drops it and counts that.
-  void park(Frame&& frame, Counters& counters);
+  void park(Frame&& frame, Purpose purpose, Counters& counters);
   /// All of them, which are parked no longer.
   [[nodiscard]] std::vector<Frame> take();
   /// Drops all of them, each counted as `why`.
   void drop(Counter why, Counters& counters);
+  /// Whether one of them is a packet of the host.
+  [[nodiscard]] bool has_packets() const { return packets_ > 0; }
   [[nodiscard]] std::size_t size() const { return frames_.size(); }
-  [[nodiscard]] bool empty() const { return frames_.empty(); }
 
  private:
   ParkingBudget* budget_;
   std::vector<Frame> frames_;
+  std::size_t packets_ = 0;
 };
 
 }  // namespace ipoib::link

@@ -235,9 +235,10 @@ TEST_F(NeighbourStates, Resolving_PathReady_Confirmed) {
 
 TEST_F(NeighbourStates, Resolving_PathReady_Told) {
   be_resolving_unparked();
+  owe_reply();
   grant(question);
-  EXPECT_EQ(state(), "stale");
-  EXPECT_TRUE(out.sends.empty());
+  EXPECT_EQ(state(), "stale") << "a reply is no use";
+  expect_reply_sent_to(kHere);
 }
 
 TEST_F(NeighbourStates, Resolving_PathReady_Told_Parked) {

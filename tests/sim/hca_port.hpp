@@ -1,0 +1,53 @@
+// UdPort over the emulated HCA's model, in the words of verbs but without their ABI.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "ipoib/ud_port.hpp"
+#include "softib/core/hca.hpp"
+
+namespace ipoib::sim {
+
+class HcaPort : public UdPort {
+ public:
+  /// The port's frames, and those of `pools`, are registered. All outlive it; so does the HCA.
+  HcaPort(softib::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
+  HcaPort(const HcaPort&) = delete;
+  HcaPort& operator=(const HcaPort&) = delete;
+  ~HcaPort() override;
+
+  /// RESET to RTS, or back to RTS with other attributes.
+  void configure(std::uint16_t pkey_index, QKey qkey);
+
+  [[nodiscard]] Qpn qpn() const override;
+  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
+  std::size_t send(std::span<Outgoing> batch) override;
+  std::size_t receive(std::vector<Incoming>& out, std::size_t limit) override;
+  [[nodiscard]] Result<void> attach(const Gid& mgid, Lid mlid) override;
+  [[nodiscard]] Result<void> detach(const Gid& mgid, Lid mlid) override;
+
+ private:
+  void to_state(ibv_qp_state state, ibv_qp_attr attributes, int mask);
+  void post_receives();
+  [[nodiscard]] std::uint32_t key_of(const std::uint8_t* address) const;
+  void complete_receive(const ibv_wc& completion, std::vector<Incoming>& out);
+
+  struct Region {
+    const std::uint8_t* begin;
+    const std::uint8_t* end;
+    std::uint32_t key;
+  };
+
+  softib::Hca& hca_;
+  softib::PacketSink& fabric_;
+  FramePool receive_frames_;
+  std::vector<Region> regions_;
+  softib::ProtectionDomain* pd_;
+  softib::CompletionQueue* cq_;
+  softib::QueuePair* qp_;
+  std::deque<Outgoing> sending_;  ///< posted, in their order
+  std::deque<Frame> posted_;      ///< receives, in their order
+};
+
+}  // namespace ipoib::sim

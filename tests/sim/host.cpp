@@ -1,0 +1,223 @@
+#include "tests/sim/host.hpp"
+
+#include <spdlog/sinks/null_sink.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "wire/ipv4.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+constexpr std::size_t kBatch = 64;
+constexpr std::size_t kNumberOffset = 20;
+constexpr sa::QueryId kLeave{0};
+
+std::uint64_t seed_of(const HostOptions& options) {
+  return std::hash<std::string>{}(options.hca) ^ options.place << 8 ^ options.epoch;
+}
+
+}  // namespace
+
+Logger& silent_logger() {
+  static Logger logger("sim", std::make_shared<spdlog::sinks::null_sink_st>());
+  return logger;
+}
+
+MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t number,
+                            std::size_t size) {
+  MemoryTun::Packet packet(size);
+  ByteWriter out(packet);
+  out.u8(0x45);
+  out.u8(0);
+  out.u16(static_cast<std::uint16_t>(size));
+  out.u32(0);
+  out.u8(64);
+  out.u8(253);  // for experiments (RFC 3692)
+  out.u16(0);
+  out.bytes(from.bytes());
+  out.bytes(to.bytes());
+  out.u32(number);
+  return packet;
+}
+
+Host::Host(World& world, const HostOptions& options)
+    : world_(world), pkey_(options.link.pkey), addresses_{options.address}, tun_(options.hca) {
+  const softib::NodeIndex node = world_.subnet().add_hca(options.hca).value();
+  const softib::PortAttributes port = world_.subnet().node(node)->port;
+  hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
+  port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
+  sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, silent_logger(), seed_of(options));
+  link_ = std::make_unique<link::Link>(options.link,
+                                       link::Surroundings{*this, *port_, frames_, silent_logger()},
+                                       port_->qpn(), seed_of(options));
+  reregister_count_ = port.reregister_count;
+  node_ = world_.join(*this, options.hca);
+  tell_port(port);
+  turn();
+  world_.wake(*this, next_deadline());
+}
+
+Host::~Host() {
+  world_.part(*this);
+  link_.reset();
+  port_.reset();
+}
+
+std::string Host::state_of(Ipv4Address address) const {
+  const auto info = link_->get(address, world_.now());
+  return info ? std::string(name(info->state)) : "gone";
+}
+
+void Host::send(Ipv4Address to, std::uint32_t first, std::uint32_t count, std::size_t size) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tun_.to_fabric.push_back(ip_packet(ip(), to, first + i, size));
+  }
+  turn();
+  world_.wake(*this, next_deadline());
+}
+
+std::size_t Host::received_from(Ipv4Address from) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(tun_.from_fabric, [from](const MemoryTun::Packet& packet) {
+        return wire::Ipv4Header::parse(packet)->source == from;
+      }));
+}
+
+void Host::add_address(const Ipv4Prefix& prefix) {
+  addresses_.push_back(prefix);
+  link_->on_host_changed(world_.now());
+  turn();
+  world_.wake(*this, next_deadline());
+}
+
+void Host::shut_down() {
+  link_->shut_down(world_.now());
+  drain();
+}
+
+// --- Stimuli -------------------------------------------------------------------------------------
+
+void Host::port_changed(const softib::PortAttributes& port) {
+  hca_->set_port(port);
+  hca_->clear_events();
+  tell_port(port);
+  if (std::exchange(reregister_count_, port.reregister_count) != port.reregister_count) {
+    link_->on_client_reregister(world_.now());
+  }
+}
+
+void Host::tell_port(const softib::PortAttributes& port) {
+  link::PortStatus status;
+  status.active = port.state == softib::PortState::active;
+  status.sm_known = is_unicast(port.sm_lid);
+  status.lid = port.lid;
+  status.gid = port.gid();
+  const auto key = std::ranges::find_if(
+      port.pkeys, [this](PKey one) { return one.is_valid() && one.same_partition(pkey_); });
+  if (key != port.pkeys.end()) {
+    status.pkey_index = static_cast<std::uint16_t>(key - port.pkeys.begin());
+  }
+  std::optional<MadDestination> sm;
+  if (status.active && status.sm_known) sm = MadDestination{port.sm_lid, port.sm_sl, 0};
+  sa_->set_sm(sm, world_.now());
+  link_->on_port(status, world_.now());
+}
+
+TimePoint Host::next_deadline() const {
+  const bool host_waits = !tun_.to_fabric.empty();
+  return std::min({link_->next_deadline(), sa_->next_deadline(),
+                   host_waits ? world_.now() + std::chrono::microseconds(1) : kNever});
+}
+
+/// One turn of the loop of an interface's thread, and of the control thread beside it.
+void Host::turn() {
+  const TimePoint now = world_.now();
+  if (!mads_.empty()) sa_->on_readable(now);
+  sa_->on_time(now);
+  take_answers();
+  std::vector<Incoming> datagrams;
+  while (port_->receive(datagrams, kBatch) > 0) {
+    link_->from_fabric(datagrams, now);
+    datagrams.clear();
+    drain();
+  }
+  std::vector<Frame> packets;
+  if (link_->sends().empty() && tun_.read(frames_, link::kHeadroom, packets, kBatch) > 0) {
+    link_->from_host(packets, now);
+  }
+  if (link_->next_deadline() <= now) link_->tick(now);
+  drain();
+  take_answers();
+}
+
+void Host::take_answers() {
+  const TimePoint now = world_.now();
+  auto answers = std::exchange(sa_->answers(), {});
+  for (const sa::Answer& answer : answers) {
+    const link::QuestionId id(static_cast<std::uint32_t>(answer.id.value()));
+    if (const auto* path = std::get_if<wire::PathRecord>(&answer.result)) {
+      link_->on_path_answer(id, *path, now);
+    } else if (const auto* group = std::get_if<wire::McMemberRecord>(&answer.result)) {
+      link_->on_join_answer(id, *group, now);
+    } else {
+      const link::Refusal refusal{std::get<sa::SaFailure>(answer.result).status};
+      link_->on_path_answer(id, refusal, now);
+      link_->on_join_answer(id, refusal, now);
+    }
+    drain();
+  }
+}
+
+// --- What the link says --------------------------------------------------------------------------
+
+void Host::drain() {
+  for (Frame& packet : link_->to_host()) (void)tun_.write(std::as_const(packet).bytes());
+  link_->to_host().clear();
+  while (!link_->events().empty()) {
+    const auto events = std::exchange(link_->events(), {});
+    for (const link::Event& event : events) {
+      std::visit([this](const auto& instruction) { apply(instruction); }, event);
+    }
+  }
+  auto& sends = link_->sends();
+  const std::size_t posted = port_->send(sends);
+  sends.erase(sends.begin(), sends.begin() + static_cast<std::ptrdiff_t>(posted));
+}
+
+void Host::apply(const link::JoinGroup& event) {
+  sa_->ask(sa::QueryId(event.id.value()), sa::JoinQuery{event.record, event.components},
+           world_.now());
+}
+void Host::apply(const link::AskPath& event) {
+  sa_->ask(sa::QueryId(event.id.value()), sa::PathQuery{event.record, event.components},
+           world_.now());
+}
+void Host::apply(const link::LeaveGroup& event) {
+  sa_->ask(kLeave, sa::LeaveQuery{event.record, event.components}, world_.now());
+}
+void Host::apply(const link::ConfigureQueuePair& event) {
+  port_->configure(event.pkey_index, event.qkey);
+}
+void Host::apply(const link::AttachGroup& event) { port_->attach(event.mgid, event.mlid).value(); }
+void Host::apply(const link::DetachGroup& event) { port_->detach(event.mgid, event.mlid).value(); }
+void Host::apply(const link::SetMtu& event) { (void)tun_.set_mtu(event.octets); }
+void Host::apply(const link::SetCarrier& event) { (void)tun_.set_carrier(event.on); }
+
+// --- MadPort -------------------------------------------------------------------------------------
+
+Result<void> Host::send(const MadDestination& to, ConstBytes mad, Duration timeout) {
+  world_.send_mad(*this, to, mad, timeout);
+  return {};
+}
+
+std::optional<ReceivedMad> Host::receive() {
+  if (mads_.empty()) return std::nullopt;
+  ReceivedMad mad = std::move(mads_.front());
+  mads_.pop_front();
+  return mad;
+}
+
+}  // namespace ipoib::sim

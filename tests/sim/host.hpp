@@ -1,0 +1,100 @@
+// A host with an IPoIB link: Link, SaClient and queue pair as the daemon has them, in virtual time.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ipoib/host_view.hpp"
+#include "link/link.hpp"
+#include "sa/sa_client.hpp"
+#include "tests/sim/hca_port.hpp"
+#include "tests/sim/memory_tun.hpp"
+#include "tests/sim/world.hpp"
+
+namespace ipoib::sim {
+
+[[nodiscard]] Logger& silent_logger();
+/// An IPv4 packet with a number as its payload, of `size` octets in all.
+[[nodiscard]] MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t number,
+                                          std::size_t size = 28);
+
+struct HostOptions {
+  std::string hca;  ///< its name decides GUIDs; several hosts may share one
+  Ipv4Prefix address;
+  std::uint32_t place = 0;  ///< processes of one HCA differ in it
+  std::uint32_t epoch = 1;  ///< grows with each start of a process: its QPN is another one
+  link::Config link = {};
+};
+
+class Host : public Process, public HostView, public MadPort {
+ public:
+  Host(World& world, const HostOptions& options);
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+  /// As if by kill -9: says nothing to anybody.
+  ~Host() override;
+
+  [[nodiscard]] link::Link& link() { return *link_; }
+  [[nodiscard]] MemoryTun& tun() { return tun_; }
+  [[nodiscard]] const sa::Counters& sa_counters() const { return sa_->counters(); }
+  [[nodiscard]] softib::NodeIndex node() const { return node_; }
+  [[nodiscard]] Ipv4Address ip() const { return addresses_.front().address; }
+  [[nodiscard]] std::uint64_t count(link::Counter counter) const {
+    return link_->counters()[counter];
+  }
+  [[nodiscard]] bool is_up() const { return tun_.carrier; }
+  /// "gone" when there is no entry.
+  [[nodiscard]] std::string state_of(Ipv4Address address) const;
+
+  /// The host sends packets of these numbers to that address.
+  void send(Ipv4Address to, std::uint32_t first = 1, std::uint32_t count = 1,
+            std::size_t size = 28);
+  /// How many packets it got from there, and how many at all.
+  [[nodiscard]] std::size_t received_from(Ipv4Address from) const;
+  [[nodiscard]] std::size_t received() const { return tun_.from_fabric.size(); }
+  void add_address(const Ipv4Prefix& prefix);
+  /// SIGTERM.
+  void shut_down();
+
+  // --- Process ---------------------------------------------------------------------------------
+  void receive(ConstBytes packet) override { hca_->receive(packet); }
+  void receive_mad(const ReceivedMad& mad) override { mads_.push_back(mad); }
+  void port_changed(const softib::PortAttributes& port) override;
+  void turn() override;
+  [[nodiscard]] TimePoint next_deadline() const override;
+
+ private:
+  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return addresses_; }
+  [[nodiscard]] Result<void> send(const MadDestination& to, ConstBytes mad,
+                                  Duration timeout) override;
+  [[nodiscard]] std::optional<ReceivedMad> receive() override;
+
+  void tell_port(const softib::PortAttributes& port);
+  void take_answers();
+  void drain();
+  void apply(const link::JoinGroup& event);
+  void apply(const link::AskPath& event);
+  void apply(const link::LeaveGroup& event);
+  void apply(const link::ConfigureQueuePair& event);
+  void apply(const link::AttachGroup& event);
+  void apply(const link::DetachGroup& event);
+  void apply(const link::SetMtu& event);
+  void apply(const link::SetCarrier& event);
+
+  World& world_;
+  PKey pkey_;
+  std::vector<Ipv4Prefix> addresses_;
+  MemoryTun tun_;
+  FramePool frames_{1024, 4096 + 64};
+  std::deque<ReceivedMad> mads_;
+  std::uint32_t reregister_count_ = 0;
+  std::unique_ptr<softib::Hca> hca_;
+  std::unique_ptr<HcaPort> port_;
+  std::unique_ptr<sa::SaClient> sa_;
+  std::unique_ptr<link::Link> link_;
+  softib::NodeIndex node_ = 0;
+};
+
+}  // namespace ipoib::sim

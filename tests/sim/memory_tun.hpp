@@ -1,0 +1,58 @@
+// A TUN device in memory: the host's side of an interface, as two queues.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipoib/tun_port.hpp"
+
+namespace ipoib::sim {
+
+class MemoryTun : public TunPort {
+ public:
+  using Packet = std::vector<std::uint8_t>;
+
+  explicit MemoryTun(std::string name) : name_(std::move(name)) {}
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  std::size_t read(FramePool& pool, std::size_t headroom, std::vector<Frame>& out,
+                   std::size_t limit) override {
+    std::size_t count = 0;
+    for (; count < limit && !to_fabric.empty(); ++count) {
+      Frame frame = pool.take();
+      if (!frame) break;
+      const Packet& packet = to_fabric.front();
+      frame.window(headroom, packet.size());
+      std::copy(packet.begin(), packet.end(), frame.bytes().begin());
+      out.push_back(std::move(frame));
+      to_fabric.pop_front();
+    }
+    return count;
+  }
+  bool write(ConstBytes packet) override {
+    from_fabric.emplace_back(packet.begin(), packet.end());
+    return true;
+  }
+  [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override {
+    mtu = octets;
+    return {};
+  }
+  [[nodiscard]] Result<void> set_carrier(bool on) override {
+    carrier_changes += on != carrier ? 1 : 0;
+    carrier = on;
+    return {};
+  }
+
+  std::deque<Packet> to_fabric;     ///< what the host sends
+  std::vector<Packet> from_fabric;  ///< what the host got
+  std::uint32_t mtu = 0;
+  bool carrier = false;
+  unsigned carrier_changes = 0;
+
+ private:
+  std::string name_;
+};
+
+}  // namespace ipoib::sim

@@ -1,0 +1,255 @@
+// RFC 4391, clause by clause, on the emulated subnet.
+#include "tests/sim/sim_fixture.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+/// A subnet whose partition has these properties.
+softib::SubnetConfig subnet_with(std::uint8_t mtu, bool broadcast_group, PKey pkey = kDefaultPKey) {
+  softib::SubnetConfig config;
+  config.mtu = mtu;
+  softib::Partition& partition = config.partitions.front();
+  partition.broadcast_group = broadcast_group;
+  if (pkey != kDefaultPKey) {
+    softib::Partition other = partition;
+    other.pkey = pkey;
+    config.partitions.push_back(other);
+  }
+  return config;
+}
+
+class Rfc4391 : public Sim {};
+class WithoutGroup : public Sim {
+ protected:
+  WithoutGroup() : Sim(subnet_with(4, false)) {}
+};
+class WithMtu4096 : public Sim {
+ protected:
+  WithMtu4096() : Sim(subnet_with(5, true)) {}
+};
+class WithPartition : public Sim {
+ protected:
+  WithPartition() : Sim(subnet_with(4, true, PKey(0x8012))) {}
+};
+
+TEST_F(Rfc4391, RFC4391_4_BroadcastsGoToTheBroadcastGroup) {
+  add_many(5);
+  bring_up();
+  a().send(Ipv4Address(0xffffffff));
+  a().send(Ipv4Address(0x0a2cffff));
+  world.run_for(1s);
+  EXPECT_EQ(a().received(), 0U) << "not to itself";
+  for (std::size_t i = 1; i < hosts.size(); ++i) EXPECT_EQ(hosts[i]->received_from(a().ip()), 2U);
+}
+
+TEST_F(WithPartition, RFC4391_4_PartitionsAreLinksOfTheirOwn) {
+  config.pkey = PKey(0x0012);
+  two_hosts();
+  config.pkey = kDefaultPKey;
+  Host& stranger = add(3);
+  bring_up();
+  for (const link::GroupInfo& group : a().link().groups()) {
+    EXPECT_EQ(group.mgid.bytes()[4], 0x80) << "RFC 4391, 4.1: the full-member bit is set";
+    EXPECT_EQ(group.mgid.bytes()[5], 0x12);
+  }
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_FALSE(reaches(a(), stranger, 20s));
+}
+
+TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
+  world.faults.sa_is_deaf = true;
+  Host& host = add(1);
+  add(2);
+  world.run_for(30s);
+  EXPECT_FALSE(host.is_up());
+  EXPECT_EQ(host.link().state(), LinkState::joining);
+  host.send(address_of(2));
+  world.run_for(1s);
+  EXPECT_EQ(world.packets_sent, 0U);
+  EXPECT_EQ(host.count(Counter::drop_link_down), 1U);
+  world.faults.sa_is_deaf = false;
+  bring_up();
+  EXPECT_TRUE(reaches(a(), b()));
+}
+
+TEST_F(WithoutGroup, RFC4391_5_FirstNodeMayCreateTheBroadcastGroup) {
+  config.creation.allowed = true;
+  config.creation.qkey = QKey(0x4711);
+  config.creation.mtu = 3;
+  two_hosts();
+  EXPECT_EQ(a().tun().mtu, 1020U);
+  EXPECT_EQ(b().tun().mtu, 1020U);
+  EXPECT_EQ(b().link().qkey(), QKey(0x4711));
+  EXPECT_TRUE(reaches(a(), b()));
+}
+
+TEST_F(WithoutGroup, RFC4391_5_WaitsForTheGroupIfItMayNotCreateIt) {
+  Host& host = add(1);
+  world.run_for(5min);
+  EXPECT_EQ(host.link().state(), LinkState::joining);
+  EXPECT_LE(host.sa_counters().queries, 30U) << "with a back-off of up to 16 s";
+  config.creation.allowed = true;
+  add(2);
+  bring_up();
+}
+
+TEST_F(Rfc4391, RFC4391_6_ReservedIsZeroOnSend) {
+  two_hosts();
+  bool all_zero = true;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    if (!ud || ud->payload.size() < wire::kEncapsulationSize) return true;
+    all_zero = all_zero && ud->payload[2] == 0 && ud->payload[3] == 0;
+    return true;
+  };
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(all_zero);
+}
+
+TEST_F(Rfc4391, RFC4391_6_WithAndWithoutGrh) {
+  two_hosts();
+  bool unicast_without = false;
+  bool multicast_with = false;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    if (is_multicast(ud->lrh.dlid)) multicast_with = ud->grh.has_value();
+    if (!is_multicast(ud->lrh.dlid)) unicast_without = !ud->grh.has_value();
+    return true;
+  };
+  EXPECT_TRUE(reaches(a(), b()));
+  a().send(Ipv4Address(0xffffffff));
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 2; }, 1s));
+  EXPECT_TRUE(unicast_without);
+  EXPECT_TRUE(multicast_with);
+}
+
+TEST_F(Rfc4391, RFC4391_7_MtuIs2044ByDefault) {
+  two_hosts();
+  EXPECT_EQ(a().tun().mtu, 2044U);
+  a().send(b().ip(), 1, 1, 2044);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+  EXPECT_EQ(b().tun().from_fabric[0].size(), 2044U);
+  a().send(b().ip(), 1, 1, 2045);
+  world.run_for(1s);
+  EXPECT_EQ(b().received(), 1U);
+  EXPECT_EQ(a().count(Counter::drop_packet_too_big), 1U);
+}
+
+TEST_F(WithMtu4096, RFC4391_7_MtuIsThatOfTheGroupMinusFour) {
+  two_hosts();
+  EXPECT_EQ(a().tun().mtu, 4092U);
+  a().send(b().ip(), 1, 1, 4092);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+}
+
+TEST_F(Rfc4391, RFC4391_9_1_1_HardwareAddressIsQpnAndGid) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const auto entry = a().link().get(b().ip(), world.now());
+  ASSERT_TRUE(entry && entry->hardware);
+  EXPECT_EQ(*entry->hardware, b().link().hardware_address());
+  EXPECT_EQ(entry->hardware->flags, 0);
+  EXPECT_EQ(entry->hardware->gid, world.subnet().node(b().node())->port.gid());
+}
+
+TEST_F(Rfc4391, RFC4391_9_1_2_QKeyOfTheBroadcastGroupInAllTraffic) {
+  bool always = true;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    always = always && ud->deth.qkey == QKey(0x0b1b) && ud->bth.pkey.same_partition(kDefaultPKey);
+    return true;
+  };
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(reaches(b(), a()));
+  EXPECT_GT(world.packets_sent, 5U);
+  EXPECT_TRUE(always);
+}
+
+TEST_F(Rfc4391, RFC4391_9_2_ArpIsOfHardwareType32) {
+  two_hosts();
+  std::vector<std::vector<std::uint8_t>> messages;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    if (wire::parse_encapsulation(ud->payload) == wire::EtherType::arp) {
+      messages.emplace_back(ud->payload.begin() + 4, ud->payload.end());
+    }
+    return true;
+  };
+  EXPECT_TRUE(reaches(a(), b()));
+  ASSERT_EQ(messages.size(), 2U) << "a request and its reply";
+  for (const auto& message : messages) {
+    EXPECT_EQ(message.size(), 56U);
+    EXPECT_EQ((std::vector<std::uint8_t>(message.begin(), message.begin() + 7)),
+              (std::vector<std::uint8_t>{0, 32, 8, 0, 20, 4, 0}));
+  }
+}
+
+TEST_F(Rfc4391, RFC4391_9_4_RestartedPeerAnnouncesItsNewQpn) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const Qpn before = a().link().get(b().ip(), world.now())->hardware->qpn;
+  const auto queries = a().sa_counters().queries;
+  remove(b());
+  HostOptions again = options(2);
+  again.epoch = 2;
+  add(again);
+  bring_up();
+  world.run_for(1s);
+  EXPECT_NE(a().link().get(b().ip(), world.now())->hardware->qpn, before);
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_EQ(a().sa_counters().queries, queries) << "the same port: the path is kept";
+}
+
+TEST_F(Rfc4391, RFC4391_9_4_RestartWithoutAnnouncementIsFoundByProbes) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  // Nothing of what the new process tells everybody arrives.
+  world.tap = [](ConstBytes packet) {
+    const auto arp = arp_in(packet);
+    return !arp || arp->sender_protocol != arp->target_protocol;
+  };
+  remove(b());
+  HostOptions again = options(2);
+  again.epoch = 2;
+  add(again);
+  bring_up();
+  EXPECT_FALSE(reaches(a(), b())) << "to the queue pair that is gone";
+  const link::Ageing& ageing = config.ageing;
+  const Duration limit =
+      ageing.reachable * 3 / 2 + ageing.delay + ageing.retransmit * (ageing.unicast_probes + 1);
+  EXPECT_TRUE(keeps_trying(a(), b(), limit + 1s));
+}
+
+TEST_F(Rfc4391, RFC4391_10_AllNodesGroupIsMadeLikeTheBroadcastGroup) {
+  two_hosts();
+  const auto groups = world.subnet().groups();
+  const auto all_nodes = std::ranges::find(
+      groups, wire::multicast_gid(Ipv4Address(0xe0000001), kDefaultPKey), &softib::GroupView::mgid);
+  const auto broadcast =
+      std::ranges::find(groups, wire::broadcast_gid(kDefaultPKey), &softib::GroupView::mgid);
+  ASSERT_NE(all_nodes, groups.end());
+  EXPECT_EQ(all_nodes->members.size(), 2U);
+  EXPECT_EQ(all_nodes->qkey, broadcast->qkey);
+  EXPECT_EQ(all_nodes->mtu, broadcast->mtu);
+  EXPECT_EQ(all_nodes->rate, broadcast->rate);
+  a().send(Ipv4Address(0xe0000001));
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+  a().send(Ipv4Address(0xe0000002));
+  world.run_for(1s);
+  EXPECT_EQ(a().count(Counter::drop_multicast_not_joined), 1U);
+}
+
+TEST_F(Rfc4391, RFC4391_10_LeavesItsGroupsWhenItEnds) {
+  two_hosts();
+  a().shut_down();
+  EXPECT_FALSE(a().is_up());
+  world.run_for(5s);
+  for (const softib::GroupView& group : world.subnet().groups()) {
+    for (const auto& member : group.members) EXPECT_EQ(member.node, b().node());
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::sim

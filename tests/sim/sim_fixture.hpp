@@ -1,0 +1,90 @@
+// A world with hosts on one subnet 10.44.0.0/16.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "tests/sim/host.hpp"
+#include "wire/arp.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/packet.hpp"
+
+namespace ipoib::sim {
+
+using namespace std::chrono_literals;
+using link::Counter;
+using link::LinkState;
+
+[[nodiscard]] inline Ipv4Address address_of(std::uint32_t number) {
+  return Ipv4Address(0x0a2c0000U + number);
+}
+
+class Sim : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kSeed = 20240607;
+
+  explicit Sim(softib::SubnetConfig subnet = {}) : world(kSeed, std::move(subnet)) {}
+
+  [[nodiscard]] HostOptions options(std::uint32_t number) const {
+    HostOptions chosen;
+    chosen.hca = "hca" + std::to_string(number);
+    chosen.address = {address_of(number), 16};
+    chosen.link = config;
+    return chosen;
+  }
+  /// Host `number` on an HCA of its own; its address is address_of(number).
+  Host& add(std::uint32_t number) { return add(options(number)); }
+  Host& add(const HostOptions& chosen) {
+    hosts.push_back(std::make_unique<Host>(world, chosen));
+    return *hosts.back();
+  }
+  void add_many(std::uint32_t count) {
+    for (std::uint32_t i = 1; i <= count; ++i) add(i);
+  }
+  void remove(const Host& host) {
+    std::erase_if(hosts, [&](const auto& one) { return one.get() == &host; });
+  }
+  [[nodiscard]] bool all_up() const {
+    return std::ranges::all_of(hosts, [](const auto& host) { return host->is_up(); });
+  }
+  void bring_up() {
+    ASSERT_TRUE(world.run_until([this] { return all_up(); }, 60s));
+  }
+  /// Two hosts that are up and have announced themselves.
+  void two_hosts() {
+    add_many(2);
+    bring_up();
+    world.run_for(5s);
+  }
+  [[nodiscard]] Host& a() { return *hosts.at(0); }
+  [[nodiscard]] Host& b() { return *hosts.at(1); }
+  /// Sends one packet that way, and runs until it is there.
+  [[nodiscard]] bool reaches(Host& from, Host& to, Duration within = 1s) {
+    const std::size_t before = to.received_from(from.ip());
+    from.send(to.ip());
+    return world.run_until([&] { return to.received_from(from.ip()) > before; }, within);
+  }
+  /// Sends a packet every 100 ms until one is there.
+  [[nodiscard]] bool keeps_trying(Host& from, Host& to, Duration within) {
+    const TimePoint end = world.now() + within;
+    while (world.now() < end) {
+      if (reaches(from, to, 100ms)) return true;
+    }
+    return false;
+  }
+  /// What of a packet is an ARP message.
+  [[nodiscard]] static std::optional<wire::Arp> arp_in(ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    if (!ud || wire::parse_encapsulation(ud->payload) != wire::EtherType::arp) return {};
+    return wire::Arp::parse(ud->payload.subspan(wire::kEncapsulationSize));
+  }
+
+  link::Config config;
+  World world;
+  std::vector<std::unique_ptr<Host>> hosts;
+};
+
+}  // namespace ipoib::sim

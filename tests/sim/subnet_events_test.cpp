@@ -1,0 +1,158 @@
+// What happens to a link when something happens to the subnet: ports, partitions, SM and SA.
+#include "tests/sim/sim_fixture.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+class SubnetEvents : public Sim {
+ protected:
+  void set_port(const Host& host, softib::PortState state) {
+    world.subnet().set_port_state(host.node(), state).value();
+    world.publish();
+  }
+  void set_lid(const Host& host, std::uint16_t lid) {
+    world.subnet().set_lid(host.node(), Lid(lid)).value();
+    world.publish();
+  }
+  void set_membership(softib::NodeIndex node, softib::Membership as) {
+    world.subnet().set_membership(node, kDefaultPKey, as).value();
+    world.publish();
+  }
+};
+
+TEST_F(SubnetEvents, WaitsForThePort) {
+  const auto node = world.subnet().add_hca("hca1").value();
+  world.subnet().set_port_state(node, softib::PortState::init).value();
+  Host& host = add(1);
+  world.run_for(1min);
+  EXPECT_EQ(host.link().state(), LinkState::port_down);
+  EXPECT_EQ(world.mads_sent, 0U);
+  set_port(host, softib::PortState::active);
+  bring_up();
+}
+
+TEST_F(SubnetEvents, WaitsForThePartition) {
+  const auto node = world.subnet().add_hca("hca1").value();
+  world.subnet().set_membership(node, kDefaultPKey, softib::Membership::none).value();
+  Host& host = add(1);
+  world.run_for(1min);
+  EXPECT_EQ(host.link().state(), LinkState::no_pkey);
+  set_membership(node, softib::Membership::full);
+  bring_up();
+}
+
+TEST_F(SubnetEvents, PartitionGoneAndBack) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  set_membership(b().node(), softib::Membership::none);
+  world.run_for(1s);
+  EXPECT_FALSE(b().is_up());
+  EXPECT_EQ(b().link().state(), LinkState::no_pkey);
+  set_membership(b().node(), softib::Membership::full);
+  bring_up();
+  EXPECT_TRUE(keeps_trying(a(), b(), 5s));
+}
+
+TEST_F(SubnetEvents, PortDownIsLinkDown) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  set_port(a(), softib::PortState::down);
+  EXPECT_FALSE(a().is_up());
+  EXPECT_TRUE(b().is_up());
+  set_port(a(), softib::PortState::active);
+  bring_up();
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(reaches(b(), a()));
+}
+
+TEST_F(SubnetEvents, FlappingPortSettles) {
+  two_hosts();
+  for (int i = 0; i < 20; ++i) {
+    set_port(a(), softib::PortState::down);
+    world.run_for(Duration(std::chrono::microseconds(3 * i)));
+    set_port(a(), softib::PortState::active);
+    world.run_for(Duration(std::chrono::microseconds(7 * i)));
+  }
+  bring_up();
+  EXPECT_TRUE(keeps_trying(a(), b(), 5s));
+  EXPECT_EQ(world.subnet().groups().size(), 2U);
+}
+
+TEST_F(SubnetEvents, SmRestartKeepsCarrierAndTraffic) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const unsigned changes = a().tun().carrier_changes;
+  world.restart_sm();
+  EXPECT_TRUE(reaches(a(), b()));
+  world.run_for(10s);
+  EXPECT_EQ(a().tun().carrier_changes, changes);
+  for (const softib::GroupView& group : world.subnet().groups()) {
+    EXPECT_EQ(group.members.size(), 2U) << "both have joined again";
+  }
+  // Beyond what a restarted SM forwards by from before.
+  world.run_for(softib::kRejoinGrace * 2);
+  Host& c = add(3);
+  bring_up();
+  EXPECT_TRUE(reaches(c, a()));
+}
+
+TEST_F(SubnetEvents, UnicastGoesOnWithoutSubnetAdministrator) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  world.faults.sa_is_deaf = true;
+  world.restart_sm();
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_TRUE(reaches(a(), b()));
+    world.run_for(1s);
+  }
+  world.faults.sa_is_deaf = false;
+  world.run_for(1min);
+  EXPECT_TRUE(reaches(a(), b()));
+  Host& c = add(3);
+  bring_up();
+  EXPECT_TRUE(reaches(c, a()));
+}
+
+TEST_F(SubnetEvents, PeersNewLidIsSeenAndItsPathAskedForAgain) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(reaches(b(), a()));
+  set_lid(b(), 77);
+  world.run_for(100ms);
+  EXPECT_GT(a().count(Counter::path_lid_mismatches), 0U) << "its announcement shows it";
+  EXPECT_TRUE(keeps_trying(a(), b(), 1s));
+  EXPECT_EQ(a().link().get(b().ip(), world.now())->path->dlid, Lid(77));
+  EXPECT_TRUE(b().is_up());
+}
+
+TEST_F(SubnetEvents, PeersNewLidIsFoundByProbesIfNothingShowsIt) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  world.tap = [this](ConstBytes packet) {
+    return wire::UdPacket::parse(packet)->deth.source != b().link().hardware_address().qpn;
+  };
+  set_lid(b(), 77);
+  world.run_for(10s);
+  world.tap = nullptr;
+  EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+}
+
+TEST_F(SubnetEvents, SeveralProcessesOnOneHcaShareItsPath) {
+  add(1);
+  HostOptions first = options(2);
+  HostOptions second = options(3);
+  second.hca = first.hca;
+  second.place = 1;
+  add(first);
+  add(second);
+  bring_up();
+  world.run_for(5s);
+  const auto before = a().sa_counters().queries;
+  EXPECT_TRUE(reaches(a(), *hosts[1]));
+  EXPECT_TRUE(reaches(a(), *hosts[2]));
+  EXPECT_EQ(a().sa_counters().queries, before + 1);
+  EXPECT_TRUE(reaches(*hosts[1], *hosts[2])) << "through its own port";
+}
+
+}  // namespace
+}  // namespace ipoib::sim

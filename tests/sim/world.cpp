@@ -1,0 +1,202 @@
+#include "tests/sim/world.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "wire/packet.hpp"
+
+namespace ipoib::sim {
+
+World::World(std::uint64_t seed, softib::SubnetConfig config)
+    : random_(seed), subnet_(std::move(config)) {}
+
+// --- Time ----------------------------------------------------------------------------------------
+
+void World::at(TimePoint when, std::function<void()> act) {
+  events_.push(Event{when, ++order_, std::move(act)});
+}
+
+void World::step() {
+  // A queue's top is const lest its order be disturbed; what is moved out of it is popped.
+  Event next = std::move(const_cast<Event&>(events_.top()));
+  events_.pop();
+  now_ = next.when;
+  next.act();
+}
+
+void World::run_for(Duration time) {
+  const TimePoint end = now_ + time;
+  while (!events_.empty() && events_.top().when <= end) step();
+  now_ = end;
+}
+
+bool World::run_until(const std::function<bool()>& holds, Duration limit) {
+  const TimePoint end = now_ + limit;
+  while (!holds()) {
+    if (events_.empty() || events_.top().when > end) {
+      now_ = end;
+      return false;
+    }
+    step();
+  }
+  return true;
+}
+
+TimePoint World::arrival() {
+  std::uniform_int_distribution<Duration::rep> spread(0, faults.jitter.count());
+  return now_ + faults.latency + Duration(spread(random_));
+}
+
+bool World::lost(double probability) {
+  return probability > 0 && std::uniform_real_distribution<>(0, 1)(random_) < probability;
+}
+
+// --- Processes -----------------------------------------------------------------------------------
+
+softib::NodeIndex World::join(Process& process, const std::string& hca) {
+  const softib::NodeIndex node = subnet_.add_hca(hca).value();
+  members_.push_back(Member{++last_id_, node, &process, kNever});
+  publish();
+  return node;
+}
+
+void World::part(Process& process) {
+  std::erase_if(members_, [&](const Member& m) { return m.process == &process; });
+}
+
+World::Member* World::find(ProcessId id) {
+  const auto found = std::ranges::find(members_, id, &Member::id);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+World::Member* World::find(const Process& process) {
+  const auto found = std::ranges::find(members_, &process, &Member::process);
+  return found == members_.end() ? nullptr : &*found;
+}
+
+void World::wake(Process& process, TimePoint when) {
+  Member* const member = find(process);
+  if (member == nullptr || when >= member->woken_at) return;
+  member->woken_at = when;
+  at(std::max(when, now_), [this, id = member->id, when] {
+    Member* const woken = find(id);
+    if (woken == nullptr || woken->woken_at != when) return;
+    woken->woken_at = kNever;
+    give(*woken);
+  });
+}
+
+/// Lets it work, and notes when it wants to work again.
+void World::give(Member& member) {
+  Process& process = *member.process;
+  process.turn();
+  wake(process, process.next_deadline());
+}
+
+// --- Packets -------------------------------------------------------------------------------------
+
+void World::send(std::span<const softib::OutgoingPacket> batch) {
+  for (const softib::OutgoingPacket& out : batch) {
+    auto bytes = std::make_shared<std::vector<std::uint8_t>>(
+        out.header.begin(), out.header.begin() + static_cast<std::ptrdiff_t>(out.header_size));
+    for (std::size_t i = 0; i < out.piece_count; ++i) {
+      bytes->insert(bytes->end(), out.pieces[i].begin(), out.pieces[i].end());
+    }
+    ++packets_sent;
+    if (tap && !tap(*bytes)) continue;
+    // Packets to one destination keep their order.
+    TimePoint& last = last_arrivals_[out.dlid];
+    last = std::max(last, arrival());
+    at(last, [this, packet = Packet(std::move(bytes)), dlid = out.dlid] { deliver(packet, dlid); });
+  }
+}
+
+void World::deliver(Packet packet, Lid dlid) {
+  softib::NodeSet nodes;
+  if (is_multicast(dlid)) {
+    nodes = subnet_.forwarding(dlid).receivers;
+  } else if (const auto node = subnet_.node_at(dlid)) {
+    nodes.set(*node);
+  }
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!nodes.test(members_[i].node) || lost(faults.packet_loss)) continue;
+    members_[i].process->receive(*packet);
+    give(members_[i]);
+  }
+}
+
+// --- Management ----------------------------------------------------------------------------------
+
+void World::publish() {
+  const softib::SubnetChanges changes = subnet_.take_changes();
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!changes.nodes.test(members_[i].node)) continue;
+    const softib::Node* const node = subnet_.node(members_[i].node);
+    if (node == nullptr) continue;
+    members_[i].process->port_changed(node->port);
+    give(members_[i]);
+  }
+  for (const softib::MadPacket& packet : subnet_.take_outgoing()) answer(packet);
+  const TimePoint due = subnet_.next_deadline();
+  if (due >= subnet_woken_at_) return;
+  subnet_woken_at_ = due;
+  at(std::max(due, now_), [this] {
+    subnet_woken_at_ = kNever;
+    subnet_.on_time(now_);
+    publish();
+  });
+}
+
+void World::restart_sm() {
+  subnet_.restart_sm(now_);
+  publish();
+}
+
+void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Duration timeout) {
+  ++mads_sent;
+  const Member* const member = find(from);
+  const softib::Node* const node = subnet_.node(member->node);
+  auto header = *wire::MadHeader::parse(mad);
+  const auto low = static_cast<std::uint32_t>(header.transaction_id);
+  header.transaction_id = std::uint64_t{member->id} << 32 | low;
+  softib::MadPacket packet;
+  packet.slid = node->port.lid;
+  packet.dlid = to.lid;
+  packet.sl = to.sl;
+  packet.source = packet.destination = wire::kGsiQpn;
+  packet.qkey = wire::kGsiQKey;
+  std::ranges::copy(mad, packet.mad.begin());
+  header.emit(packet.mad);
+
+  unanswered_.emplace_back(member->id, low);
+  at(now_ + timeout, [this, id = member->id, low, packet] {
+    if (std::erase(unanswered_, std::pair{id, low}) == 0) return;
+    Member* const waits = find(id);
+    if (waits == nullptr) return;
+    waits->process->receive_mad({false, {packet.mad.begin(), packet.mad.end()}});
+    give(*waits);
+  });
+  if (faults.sa_is_deaf || lost(faults.mad_loss)) return;
+  at(arrival(), [this, packet] { to_subnet(packet); });
+}
+
+void World::to_subnet(const softib::MadPacket& packet) {
+  subnet_.receive(packet, now_);
+  publish();
+}
+
+void World::answer(const softib::MadPacket& packet) {
+  if (lost(faults.mad_loss)) return;
+  at(arrival(), [this, packet] {
+    const auto header = wire::MadHeader::parse(packet.mad);
+    if (!header || !header->is_response()) return;
+    const auto id = static_cast<ProcessId>(header->transaction_id >> 32);
+    const auto low = static_cast<std::uint32_t>(header->transaction_id);
+    Member* const asked = find(id);
+    if (asked == nullptr || std::erase(unanswered_, std::pair{id, low}) == 0) return;
+    asked->process->receive_mad({true, {packet.mad.begin(), packet.mad.end()}});
+    give(*asked);
+  });
+}
+
+}  // namespace ipoib::sim

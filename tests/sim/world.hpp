@@ -1,0 +1,118 @@
+// A subnet in one process under virtual time: the emulated fabric's core, the wires between its
+// nodes with seeded loss and delay, and nobody's clock but this one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ipoib/mad_port.hpp"
+#include "ipoib/time.hpp"
+#include "softib/core/subnet.hpp"
+
+namespace ipoib::sim {
+
+class World;
+
+/// A process on a node, as the world sees it.
+class Process {
+ public:
+  virtual ~Process() = default;
+  /// A packet for the node's HCA, LRH to padding.
+  virtual void receive(ConstBytes packet) = 0;
+  virtual void receive_mad(const ReceivedMad& mad) = 0;
+  virtual void port_changed(const softib::PortAttributes& port) = 0;
+  /// Its deadline has come, or it was given something.
+  virtual void turn() = 0;
+  [[nodiscard]] virtual TimePoint next_deadline() const = 0;
+};
+
+struct Faults {
+  double packet_loss = 0;  ///< probability, for each receiver
+  double mad_loss = 0;     ///< probability, each way
+  bool sa_is_deaf = false;
+  Duration latency = std::chrono::microseconds(2);
+  Duration jitter = std::chrono::microseconds(3);
+};
+
+class World : public softib::PacketSink {
+ public:
+  /// Looks at each packet that is sent; false: it is lost.
+  using Tap = std::function<bool(ConstBytes packet)>;
+
+  explicit World(std::uint64_t seed, softib::SubnetConfig config = {});
+
+  [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] softib::Subnet& subnet() { return subnet_; }
+  /// SA and SM have done something without being asked by a MAD: tells the ports.
+  void publish();
+  /// The subnet manager is started anew.
+  void restart_sm();
+
+  /// Runs everything that is due until then.
+  void run_for(Duration time);
+  /// Runs until it holds; false when it does not within `limit`.
+  [[nodiscard]] bool run_until(const std::function<bool()>& holds, Duration limit);
+
+  // --- For processes ---------------------------------------------------------------------------
+  /// The HCA of that name, which is added if there is none.
+  softib::NodeIndex join(Process& process, const std::string& hca);
+  void part(Process& process);
+  /// It has something to do at that time.
+  void wake(Process& process, TimePoint when);
+  void send(std::span<const softib::OutgoingPacket> batch) override;
+  void send_mad(Process& from, const MadDestination& to, ConstBytes mad, Duration timeout);
+
+  Faults faults;
+  Tap tap;
+  std::uint64_t packets_sent = 0;
+  std::uint64_t mads_sent = 0;
+
+ private:
+  using Packet = std::shared_ptr<const std::vector<std::uint8_t>>;
+  using ProcessId = std::uint32_t;
+  struct Member {
+    ProcessId id = 0;
+    softib::NodeIndex node = 0;
+    Process* process = nullptr;
+    TimePoint woken_at = kNever;
+  };
+  struct Event {
+    TimePoint when;
+    std::uint64_t order;
+    std::function<void()> act;
+    friend bool operator>(const Event& a, const Event& b) {
+      return a.when != b.when ? a.when > b.when : a.order > b.order;
+    }
+  };
+
+  void at(TimePoint when, std::function<void()> act);
+  void step();
+  [[nodiscard]] TimePoint arrival();
+  [[nodiscard]] bool lost(double probability);
+  void deliver(Packet packet, Lid dlid);
+  void give(Member& member);
+  void to_subnet(const softib::MadPacket& packet);
+  void answer(const softib::MadPacket& packet);
+  [[nodiscard]] Member* find(ProcessId id);
+  [[nodiscard]] Member* find(const Process& process);
+
+  TimePoint now_{std::chrono::seconds(1000)};
+  std::mt19937_64 random_;
+  softib::Subnet subnet_;
+  std::vector<Member> members_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t order_ = 0;
+  ProcessId last_id_ = 0;
+  std::unordered_map<Lid, TimePoint> last_arrivals_;
+  TimePoint subnet_woken_at_ = kNever;
+  /// Requests that no answer has come to: process and low half of the transaction id.
+  std::vector<std::pair<ProcessId, std::uint32_t>> unanswered_;
+};
+
+}  // namespace ipoib::sim
