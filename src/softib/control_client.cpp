@@ -81,7 +81,9 @@ Result<std::string> control_request(const SubnetFolder& folder, std::string_view
   if (!socket) return socket.error();
   std::string request(line);
   if (!request.ends_with('\n')) request += '\n';
-  if (const auto sent = send_all(folder, socket->get(), request); !sent) return sent.error();
+  // Who is turned away at the door finds it closed, and the reason behind it.
+  const auto sent = send_all(folder, socket->get(), request);
+  if (!sent && sent.error().code != EPIPE) return sent.error();
   return receive_line(folder, socket->get());
 }
 

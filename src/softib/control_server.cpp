@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "softib/control_client.hpp"
+#include "softib/unix_path.hpp"
 
 namespace softib {
 
@@ -47,8 +48,9 @@ class ControlServer::Impl : public std::enable_shared_from_this<Impl> {
       : path_(std::move(path)), handler_(handler), acceptor_(context), pause_(context) {
     ::unlink(path_.c_str());
     acceptor_.open();
-    acceptor_.bind(Protocol::endpoint(path_));
-    if (::chmod(path_.c_str(), 0666) != 0) {
+    const UnixPath name(path_);
+    if (::bind(acceptor_.native_handle(), name.address(), UnixPath::size()) != 0 ||
+        ::chmod(path_.c_str(), 0666) != 0) {
       throw std::system_error(errno, std::generic_category(), path_);
     }
     acceptor_.listen();

@@ -39,7 +39,7 @@ po::options_description subnet_options() {
       "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
       "number from which, with the names of the HCAs, the GUIDs are made")(
       "capture", po::value<std::string>()->value_name("FILE"),
-      "append the packets of the subnet manager's port to FILE, for tshark")(
+      "append the packets of the subnet manager's port, sent and received, to FILE, for tshark")(
       "log", po::value<std::string>()->default_value("info")->value_name("LEVEL"),
       "log level on stderr: debug, info, warning, error, off");
   return options;

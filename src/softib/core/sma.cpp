@@ -27,6 +27,7 @@ constexpr std::size_t kDrDlidOffset = 34;
 constexpr std::size_t kInitialPathOffset = 128;
 constexpr std::size_t kReturnPathOffset = 192;
 constexpr std::size_t kMaxHops = 63;
+constexpr std::uint32_t kUnicastBlocks = 0xc000 / 64;  ///< of a forwarding table
 constexpr std::uint16_t kDirectionBit = 0x8000;
 constexpr std::uint8_t kClassVersion = 1;
 
@@ -38,6 +39,7 @@ constexpr std::uint16_t kNodeDescription = 0x0010;
 constexpr std::uint16_t kSwitchInfo = 0x0012;
 constexpr std::uint16_t kGuidInfo = 0x0014;
 constexpr std::uint16_t kPKeyTable = 0x0016;
+constexpr std::uint16_t kLinearForwardingTable = 0x0019;
 constexpr std::uint16_t kSmInfo = 0x0020;
 
 using Data = std::array<std::uint8_t, kDataSize>;
@@ -56,9 +58,20 @@ Data switch_info(const SubnetManager& manager) {
   writer.u16(ipoib::kFirstMulticastLid.value());
   writer.u16(0);
   writer.u16(kMaxGroups);
-  std::uint16_t top = 0;
-  for (const Node* node : manager.end_ports()) top = std::max(top, node->port.lid.value());
-  writer.u16(top);
+  writer.u16(manager.the_switch().port.lid.value());
+  return data;
+}
+
+/// IBA 14.2.5.10: a block of 64 LIDs, the port that leads to each.
+Data forwarding_block(const SubnetManager& manager, std::uint32_t block) {
+  constexpr std::uint8_t kNoPort = 255;
+  Data data;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
+    const auto index = manager.node_at(lid);
+    data[i] = index ? switch_port(*index).value_or(kNoPort) : kNoPort;
+    if (lid == manager.the_switch().port.lid) data[i] = 0;
+  }
   return data;
 }
 
@@ -108,6 +121,9 @@ std::optional<Data> read_attribute(const Target& target, const MadHeader& header
     case kSwitchInfo:
       if (!is_switch) break;
       return switch_info(manager);
+    case kLinearForwardingTable:
+      if (!is_switch || modifier >= kUnicastBlocks) break;
+      return forwarding_block(manager, modifier);
     case kGuidInfo:
       if (modifier != 0) break;
       ipoib::store_be(data.data(), node.port.port_guid.value());

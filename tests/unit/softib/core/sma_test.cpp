@@ -19,6 +19,7 @@ constexpr std::uint16_t kSwitchInfo = 0x0012;
 constexpr std::uint16_t kGuidInfo = 0x0014;
 constexpr std::uint16_t kPortInfo = 0x0015;
 constexpr std::uint16_t kPKeyTable = 0x0016;
+constexpr std::uint16_t kLinearForwardingTable = 0x0019;
 
 class Sma : public ::testing::Test {
  protected:
@@ -106,6 +107,17 @@ TEST_F(Sma, TheSwitch) {
   EXPECT_EQ(used->port_state, 4);
   const auto unused = PortInfo::parse(data(*ask(smp(kSwitchLid, kPortInfo, 36))));
   EXPECT_EQ(unused->port_state, 1);
+}
+
+TEST_F(Sma, TheSwitchsForwardingTable) {
+  ASSERT_TRUE(subnet.set_lid(b.index(), Lid(64 + 5)));
+  const auto block = *ask(smp(kSwitchLid, kLinearForwardingTable, 1));
+  EXPECT_EQ(data(block)[5], switch_port(b.index()));
+  EXPECT_EQ(data(block)[6], 255) << "nobody";
+  const auto last = *ask(smp(kSwitchLid, kLinearForwardingTable, 0xbfff / 64));
+  EXPECT_EQ(data(last)[63], 0) << "itself";
+  EXPECT_NE(status(*ask(smp(kSwitchLid, kLinearForwardingTable, 0xc000 / 64))), 0U);
+  EXPECT_NE(status(*ask(smp(b.port().lid, kLinearForwardingTable))), 0U);
 }
 
 TEST_F(Sma, DirectedRoutes) {

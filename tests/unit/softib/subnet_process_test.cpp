@@ -1,0 +1,227 @@
+// The process of a subnet as its clients see it: control socket, fabric file, MADs, and what is
+// left when it ends.
+#include "softib/subnet_process.hpp"
+
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+
+#include "running_subnet.hpp"
+#include "softib/unique_fd.hpp"
+#include "softib/unix_path.hpp"
+#include "temporary_folder.hpp"
+#include "wire/mad.hpp"
+#include "wire/node_record.hpp"
+
+namespace softib::test {
+namespace {
+
+class SubnetProcessTest : public ::testing::Test {
+ protected:
+  TemporaryFolder root_;
+  SubnetFolder folder_{root_ / "lab"};
+};
+
+std::unique_ptr<Endpoint> attach(const SubnetFolder& folder, const std::string& hca) {
+  auto endpoint = Endpoint::attach(folder, hca);
+  EXPECT_TRUE(endpoint) << (endpoint ? "" : endpoint.error().message);
+  return endpoint ? std::move(*endpoint) : nullptr;
+}
+
+TEST_F(SubnetProcessTest, AddsAnHcaForWhoeverAttaches) {
+  const RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(a->port().lid, Lid(2));
+  EXPECT_EQ(a->port().state, PortState::active);
+  EXPECT_EQ(request_attach(folder_, "a").value(), a->node());
+  const auto node = shown_node(folder_, "a");
+  ASSERT_FALSE(node.empty());
+  EXPECT_EQ(node.at("processes").as_array().size(), 1U);
+  EXPECT_EQ(node.at("processes").as_array()[0].at("pid").as_int64(), ::getpid());
+}
+
+TEST_F(SubnetProcessTest, IsAloneInItsFolder) {
+  const RunningSubnet subnet(folder_);
+  try {
+    const RunningSubnet second(folder_);
+    FAIL() << "a second one runs";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("is running already"), std::string::npos);
+  }
+  EXPECT_TRUE(ask(folder_, control::Show{})) << "the first one is none the worse";
+}
+
+TEST_F(SubnetProcessTest, ChangesAreInTheFabricFileWhenTheAnswerComes) {
+  const RunningSubnet subnet(folder_);
+  const auto node = request_attach(folder_, "a").value();
+  const auto fabric = Fabric::open(folder_.fabric()).value();
+  ASSERT_TRUE(ask(folder_, control::SetPort{"a", PortState::down}));
+  EXPECT_EQ(fabric.port_state(node), PortState::down);
+  ASSERT_TRUE(ask(folder_, control::SetLid{"a", Lid(0x55)}));
+  EXPECT_EQ(fabric.node_at(Lid(0x55)), node);
+  ASSERT_TRUE(ask(folder_, control::SetPartition{"a", PKey(0x12), Membership::limited}));
+  EXPECT_EQ(fabric.node(node)->port.pkeys[1], PKey(0x0012));
+  ASSERT_TRUE(ask(folder_, control::RestartSm{}));
+  EXPECT_EQ(fabric.node(node)->port.reregister_count, 1U);
+  ASSERT_TRUE(ask(folder_, control::Remove{"a"}));
+  EXPECT_FALSE(fabric.node(node));
+  EXPECT_FALSE(std::filesystem::exists(folder_.node(node)));
+}
+
+TEST_F(SubnetProcessTest, RefusesWhatCannotBe) {
+  const RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  const auto code = [&](const control::Request& request) {
+    const auto answer = ask(folder_, request);
+    return answer ? 0 : answer.error().code;
+  };
+  EXPECT_EQ(code(control::SetPort{"nobody", PortState::down}), ENODEV);
+  EXPECT_EQ(code(control::SetLid{"a", Lid(0xc000)}), EINVAL);
+  EXPECT_EQ(code(control::Remove{kSmName}), EBUSY) << "this very process runs on it";
+  EXPECT_EQ(code(control::Remove{"a"}), EBUSY) << "we run on it";
+  EXPECT_EQ(code(control::Attach{kSwitchName}), EINVAL);
+}
+
+TEST_F(SubnetProcessTest, AnswersNonsenseWithARefusal) {
+  const RunningSubnet subnet(folder_);
+  for (const auto* line : {"", "{}", "[]", "{\"command\":\"attach\"}", "{\"command\":7}",
+                           "{\"command\":\"attach\",\"hca\":\"../..\"}",
+                           "{\"command\":\"set-lid\",\"hca\":\"a\",\"lid\":65536}"}) {
+    const auto answer = control_request(folder_, line);
+    ASSERT_TRUE(answer) << line;
+    EXPECT_EQ(control::parse_answer(*answer).error().code, EINVAL) << line;
+  }
+  const auto answer = control_request(folder_, std::string(kMaxControlRequest + 1, 'x'));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(control::parse_answer(*answer).error().code, EMSGSIZE);
+}
+
+TEST_F(SubnetProcessTest, TurnsClientsAwayBeyondTheBound) {
+  const RunningSubnet subnet(folder_);
+  std::vector<UniqueFd> clients;
+  const UnixPath path(folder_.control());
+  for (std::size_t i = 0; i < kMaxControlClients; ++i) {
+    clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(clients.back().get(), path.address(), UnixPath::size()), 0);
+  }
+  const auto answer = ask(folder_, control::Show{});
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, EBUSY);
+}
+
+/// Sends MADs to the SA and waits for what comes back.
+class Mads final : public MadReceiver {
+ public:
+  explicit Mads(Endpoint& endpoint) : endpoint_(endpoint) { endpoint.set_mad_receiver(this); }
+  ~Mads() override { endpoint_.set_mad_receiver(nullptr); }
+
+  MadPacket ask(const MadPacket& packet) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+    packet.emit(octets);
+    endpoint_.send_mad(octets);
+    std::unique_lock guard(mutex_);
+    arrived_.wait(guard, [&] { return answer_.has_value(); });
+    return *std::exchange(answer_, std::nullopt);
+  }
+
+ private:
+  void receive_mad(ConstBytes packet) override {
+    const std::lock_guard guard(mutex_);
+    answer_ = MadPacket::parse(packet);
+    arrived_.notify_one();
+  }
+  void mad_deadline(ipoib::TimePoint /*now*/) override {}
+
+  Endpoint& endpoint_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::optional<MadPacket> answer_;
+};
+
+MadPacket node_query(const Endpoint& from) {
+  ipoib::wire::SaHeader header;
+  header.mad.management_class = ipoib::wire::mgmt_class::kSubnAdm;
+  header.mad.class_version = 2;
+  header.mad.method = ipoib::wire::method::kGet;
+  header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
+  header.mad.transaction_id =
+      std::uint64_t{from.epoch() << QpnLayout::kPlaceBits | from.place()} << 50 | 1;
+  header.component_mask = ipoib::wire::NodeRecord::kLid;
+  ipoib::wire::NodeRecord asked;
+  asked.lid = kSmLid;
+  MadPacket packet;
+  packet.slid = from.port().lid;
+  packet.dlid = from.port().sm_lid;
+  packet.source = packet.destination = ipoib::wire::kGsiQpn;
+  packet.qkey = ipoib::wire::kGsiQKey;
+  header.emit(packet.mad);
+  asked.emit(std::span(packet.mad).subspan(ipoib::wire::kSaHeaderSize));
+  return packet;
+}
+
+TEST_F(SubnetProcessTest, AnswersMads) {
+  const RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  const auto answer = Mads(*a).ask(node_query(*a));
+  EXPECT_EQ(ipoib::wire::MadHeader::parse(answer.mad)->status, 0);
+  EXPECT_EQ(answer.slid, kSmLid);
+}
+
+TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
+  const std::string capture = root_ / "sm.pcap";
+  const RunningSubnet subnet(folder_, {}, capture);
+  const auto a = attach(folder_, "a");
+  (void)Mads(*a).ask(node_query(*a));
+  EXPECT_GT(std::filesystem::file_size(capture), 2 * MadPacket::kPacketSize);
+}
+
+TEST_F(SubnetProcessTest, LeavesNothingBehind) {
+  { const RunningSubnet subnet(folder_); }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+}
+
+TEST_F(SubnetProcessTest, LeavesWhatIsNotItsOwn) {
+  std::filesystem::create_directories(folder_.path());
+  const std::string precious = folder_.path() + "/precious";
+  { std::filesystem::copy_file("/proc/self/comm", precious); }
+  { const RunningSubnet subnet(folder_); }
+  EXPECT_TRUE(std::filesystem::exists(precious));
+  EXPECT_FALSE(std::filesystem::exists(folder_.fabric()));
+}
+
+TEST_F(SubnetProcessTest, GoesOnWhereAnEarlierOneStopped) {
+  std::unique_ptr<Endpoint> a;
+  {
+    const RunningSubnet first(folder_);
+    a = attach(folder_, "a");
+    ASSERT_TRUE(ask(folder_, control::SetLid{"a", Lid(0x55)}));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_.fabric())) << "a program lives on the subnet";
+  EXPECT_EQ(a->port().lid, Lid(0x55));
+  const auto refusal = ask(folder_, control::Show{});
+  ASSERT_FALSE(refusal);
+  EXPECT_NE(refusal.error().message.find("softib subnet"), std::string::npos);
+
+  const RunningSubnet second(folder_);
+  EXPECT_EQ(a->port().lid, Lid(0x55));
+  EXPECT_EQ(a->port().reregister_count, 1U);
+  EXPECT_EQ(request_attach(folder_, "a").value(), a->node());
+  const auto answer = Mads(*a).ask(node_query(*a));
+  EXPECT_EQ(ipoib::wire::MadHeader::parse(answer.mad)->status, 0);
+}
+
+TEST_F(SubnetProcessTest, PublishesGroupsBeforeAnybodyJoins) {
+  SubnetConfig config;
+  config.partitions = make_partitions({"0x12=full,nogroup", "0x13=full"}).value();
+  const RunningSubnet subnet(folder_, config);
+  const auto fabric = Fabric::open(folder_.fabric()).value();
+  EXPECT_EQ(fabric.group(Lid(0xc000))->mgid.to_string(), "ff12:401b:ffff::ffff:ffff");
+  EXPECT_EQ(fabric.group(Lid(0xc001))->mgid.to_string(), "ff12:401b:8013::ffff:ffff");
+  EXPECT_TRUE(fabric.group(Lid(0xc002))->mgid.is_zero());
+}
+
+}  // namespace
+}  // namespace softib::test
