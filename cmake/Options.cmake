@@ -43,6 +43,27 @@ function(ipoib_test name)
                        DISCOVERY_TIMEOUT 60)
 endfunction()
 
+# A Python unittest program whose cases ctest knows one by one, under a label. It finds the project's
+# programs in the folder that IPOIB_BIN names, and returns 77 with a reason when it cannot run.
+function(ipoib_python_test script)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
+  file(STRINGS ${script} lines REGEX "^class |^    def test_")
+  foreach(line ${lines})
+    if(line MATCHES "^class ([A-Za-z]+)")
+      set(class ${CMAKE_MATCH_1})
+    elseif(line MATCHES "def (test_[a-z0-9_]+)")
+      set(name ${ARG_LABEL}/${class}.${CMAKE_MATCH_1})
+      add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}
+                                    ${class}.${CMAKE_MATCH_1})
+      set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+        SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
+        ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
+    endif()
+  endforeach()
+endfunction()
+
 # A libFuzzer target: tests/fuzz/<name>.cpp. Built by clang with IPOIB_FUZZ, and run by ctest for
 # IPOIB_FUZZ_SECONDS.
 set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")

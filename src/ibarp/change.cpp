@@ -8,7 +8,7 @@ namespace ipoib::cli {
 
 void change(const Client& client, const Command& command) {
   using Verb = Command::Verb;
-  const ibarp_address address = resolve(command.host, !command.numeric);
+  const ibarp_address address = resolve(command.host, command.names);
   if (command.verb == Verb::remove) return client.check(ibarp_delete(client.get(), &address));
   const ibarp_set_mode mode = command.verb == Verb::add      ? IBARP_ADD
                               : command.verb == Verb::change ? IBARP_CHANGE

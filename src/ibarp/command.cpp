@@ -169,9 +169,6 @@ void apply(Command& command, int letter) {
     case 'i':
       command.device = optarg;
       break;
-    case 'n':
-      command.numeric = true;
-      break;
     case 'j':
       command.json = true;
       break;
@@ -194,6 +191,7 @@ void apply(Command& command, int letter) {
 Command parse_command(int argc, char** argv) {
   Command command;
   bool arp_spelling = false;
+  bool numeric = false;
   opterr = 0;
   for (int letter = 0;
        (letter = getopt_long(argc, argv, kLetters, kOptions.data(), nullptr)) != -1;) {
@@ -201,12 +199,14 @@ Command parse_command(int argc, char** argv) {
       if (arp_spelling) misused("of -a, -s and -d one at a time");
       arp_spelling = true;
     }
+    if (letter == 'n') numeric = true;
     if (letter == ':') misused("the option " + option_name(argv) + " needs an argument");
     if (letter == '?') misused("the option " + option_name(argv) + " is not known");
     apply(command, letter);
     if (command.verb == Verb::help || command.verb == Verb::version) return command;
   }
   Words words(argv + optind, argv + argc);
+  command.names = arp_spelling && !numeric;
   if (arp_spelling) {
     take_arp_words(command, words);
   } else {

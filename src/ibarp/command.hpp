@@ -54,8 +54,8 @@ struct Command {
   std::string device;   ///< empty: not said
   ibarp_hardware to{};  ///< of add, change, replace
   std::vector<std::pair<std::string, std::string>> levels;  ///< module and level, to be set
+  bool names = false;  ///< `host` may be a name, and addresses are shown with theirs
   bool json = false;
-  bool numeric = false;
   bool zeros = false;
 
   /// Whether it is about one entry, whose interface must be known.

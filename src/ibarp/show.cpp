@@ -100,7 +100,7 @@ std::string as_arp(const std::string& interface, const ibarp_entry& entry, bool 
 
 Listing look_up(const Client& client, const Command& command) {
   if (command.host.empty()) return {client.interface(), client.entries()};
-  const ibarp_address address = resolve(command.host, command.bsd && !command.numeric);
+  const ibarp_address address = resolve(command.host, command.names);
   ibarp_entry entry{};
   entry.size = sizeof(entry);
   const int result = ibarp_get(client.get(), &address, &entry);
@@ -117,7 +117,7 @@ std::string show(const std::vector<Listing>& listings, const Command& command) {
     for (const ibarp_entry& entry : entries) {
       empty = false;
       if (command.json) all.push_back(as_json(interface, entry));
-      if (command.bsd) lines += as_arp(interface, entry, !command.numeric);
+      if (command.bsd) lines += as_arp(interface, entry, command.names);
     }
   }
   if (command.json) return json::serialize(all) + "\n";

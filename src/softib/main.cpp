@@ -31,7 +31,9 @@ void print_usage(std::ostream& out) {
   for (const auto& command : kCommands) {
     out << "  " << std::left << std::setw(10) << command.name << command.summary << '\n';
   }
-  out << "\nsoftib SUBCOMMAND --help has the options of each.\n";
+  out << "\nsoftib SUBCOMMAND --help has the options of each.\n\nOptions:\n"
+         "  -h, --help  print this and exit\n"
+         "  --version   print the version and exit\n";
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // No descriptor, no clock, no lock. Work requests and packets come in as calls. Packets to be sent
 // are handed out in batches by next_packets(), since whoever carries them may want to do so without
 // the lock that guards the model; completions wait in completion queues, events in a list.
-//
 // Nothing is looped back in here: the fabric brings a packet to the sender's own process as well.
 #pragma once
 

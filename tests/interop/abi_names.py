@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Compares what libsoftib.so defines with what libibverbs and libibumad export.
+
+A function that is missing would reach the real library with an object of ours, and crash there.
+
+Usage: abi_names.py LIBSOFTIB
+"""
+import subprocess
+import sys
+
+from softib_subnet import need, skip
+
+need("nm", "ldconfig", "readelf")
+
+# They convert structures and never see an object of ours: the real library's serve.
+PURE = {"ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
+        "ibv_copy_qp_attr_from_kern"}
+# What else libibverbs exports is for its own drivers.
+PREFIXES = ("ibv_", "_ibv_", "umad_", "mbps_", "mult_")
+
+
+def find(name):
+    for line in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines():
+        if line.strip().startswith(name + " "):
+            return line.split("=>")[1].strip()
+    return skip(f"{name} is not installed")
+
+
+def exported(library):
+    """The functions that a library defines."""
+    output = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
+                            check=True).stdout
+    symbols = [line.split() for line in output.splitlines()]
+    return {name.partition("@")[0] for _, kind, name in symbols if kind in "TWi"}
+
+
+def main():
+    ours = exported(sys.argv[1])
+    failures = []
+    for library in ("libibverbs.so.1", "libibumad.so.3"):
+        theirs = {name for name in exported(find(library)) if name.startswith(PREFIXES)}
+        print(f"{library}: {len(theirs)} names")
+        if len(theirs) < 30:
+            failures.append(f"{library}: too few names to be true")
+        failures += [f"{library} exports {name}, libsoftib.so does not"
+                     for name in sorted(theirs - ours - PURE)]
+    failures += [f"libsoftib.so defines {name}, which is in neither ABI"
+                 for name in sorted(ours) if not name.startswith(PREFIXES)]
+    # It goes into programs of others: only the compiler's own libraries may come along.
+    needed = subprocess.run(["readelf", "-d", sys.argv[1]], capture_output=True, text=True,
+                            check=True).stdout
+    allowed = ("libc.", "libm.", "libstdc++.", "libgcc_s.", "ld-linux", "libasan.", "libubsan.",
+               "libtsan.")
+    for line in needed.splitlines():
+        if "(NEEDED)" in line and not any(f"[{name}" in line for name in allowed):
+            failures.append(f"libsoftib.so needs {line.split('[')[1].rstrip(']')}")
+    print(*failures, sep="\n")
+    return 1 if failures else 0
+
+
+sys.exit(main())

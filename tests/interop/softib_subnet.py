@@ -1,0 +1,105 @@
+"""A subnet of softib with a folder of its own, for tests that run programs on it.
+
+Tests skip with 77 and a reason when what they need is not there, and wait for conditions.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+PATIENCE = 60  # seconds, for each condition
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def need(*tools):
+    for tool in tools:
+        if shutil.which(tool) is None:
+            skip(f"{tool} is not installed")
+
+
+def wait_for(what, condition):
+    deadline = time.monotonic() + PATIENCE
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE} s in vain for {what}")
+        time.sleep(0.02)
+    return result
+
+
+class Subnet:
+    """`with Subnet(softib) as subnet:` runs a subnet process; at the end all that was started is
+    ended."""
+
+    def __init__(self, softib, *options):
+        self.softib = os.path.abspath(softib)
+        self.options = options
+        self.processes = []
+        self.process = None
+
+    def __enter__(self):
+        self.root = tempfile.TemporaryDirectory(prefix="softib-")
+        self.folder = pathlib.Path(self.root.name)
+        self.environment = dict(os.environ, SOFTIB_DIR=self.root.name)
+        self.environment.pop("SOFTIB_SUBNET", None)
+        self.start_subnet()
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        self.root.cleanup()
+
+    def _start(self, command, **more):
+        process = subprocess.Popen(command, env=self.environment, text=True, **more)
+        self.processes.append(process)
+        return process
+
+    def start_subnet(self):
+        """Returns when the subnet is ready."""
+        self.process = self._start([self.softib, "subnet", *self.options], stdout=subprocess.PIPE)
+        line = self.process.stdout.readline()
+        assert line.startswith("ready"), f"the subnet did not start: {line!r}"
+
+    def kill_subnet(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def command(self, hca, *command, options=()):
+        return [self.softib, "run", "--hca", hca, *options, "--", *command]
+
+    def run(self, hca, *command, options=(), check=True):
+        """Runs a program to its end; its output, both streams in one, is in `.stdout`."""
+        done = subprocess.run(self.command(hca, *command, options=options), env=self.environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=PATIENCE)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}")
+        return done
+
+    def start(self, hca, *command, options=(), **more):
+        """Starts a program, which is killed at the end."""
+        return self._start(self.command(hca, *command, options=options), **more)
+
+
+def run_tests(tests):
+    """Runs functions that raise AssertionError when they fail; ends the program."""
+    failed = 0
+    for test in tests:
+        try:
+            test()
+            print(f"ok      {test.__name__}")
+        except AssertionError as error:
+            failed += 1
+            print(f"FAILED  {test.__name__}: {error}")
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,181 @@
+"""Hosts on an emulated subnet, for tests of whole processes.
+
+A host is a network namespace with an ipoibd in it. All names carry the process id, and everything is
+taken down again however a test ends. The programs are in the folder IPOIB_BIN.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+BIN = os.environ.get("IPOIB_BIN", "build/bin")
+SKIPPED = 77  # exit status that ctest takes for "skipped"
+
+# How long a condition may take to become true: long enough for a busy machine and the sanitizers.
+PATIENCE = 30
+
+
+def program(name):
+    return os.path.join(BIN, name)
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Waits until condition() is true, and returns its value."""
+    give_up = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > give_up:
+            raise AssertionError(f"still not so after {patience} s: {what}")
+        time.sleep(0.02)
+
+
+class Process:
+    """A program in the background, its output in a file."""
+
+    def __init__(self, command, log, environment):
+        self.log = log
+        self.command = command
+        with open(log, "ab") as out:
+            self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+                                          stderr=subprocess.STDOUT, env=environment,
+                                          start_new_session=True)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def is_running(self):
+        return self.popen.poll() is None
+
+    def end(self, number=signal.SIGTERM):
+        """Sends a signal and returns the exit status."""
+        if self.is_running():
+            self.popen.send_signal(number)
+        try:
+            return self.popen.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+            raise AssertionError(f"does not end: {' '.join(self.command)}") from None
+
+    def output(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+
+class Subnet:
+    """`softib subnet`, in a folder of its own."""
+
+    def __init__(self, *options):
+        self.folder = tempfile.mkdtemp(prefix="ipoibd-test-")
+        self.environment = dict(os.environ, SOFTIB_DIR=os.path.join(self.folder, "softib"))
+        self.options = options
+        self.process = None
+        self.hosts = []
+        self.start()
+
+    def start(self):
+        self.process = Process([program("softib"), "subnet", *self.options],
+                               os.path.join(self.folder, "subnet.log"), self.environment)
+        wait_until(lambda: self.softib("show").returncode == 0, "softib show finds the subnet")
+
+    def softib(self, *arguments):
+        return subprocess.run([program("softib"), *arguments], env=self.environment, check=False,
+                              capture_output=True, text=True, timeout=PATIENCE)
+
+    def host(self, name):
+        host = Host(self, name)
+        self.hosts.append(host)
+        return host
+
+    def close(self):
+        for host in self.hosts:
+            host.close()
+        if self.process is not None:
+            self.process.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def logs(self):
+        out = []
+        for name in sorted(os.listdir(self.folder)):
+            if name.endswith(".log"):
+                with open(os.path.join(self.folder, name), errors="replace") as file:
+                    out.append(f"--- {name}\n{''.join(file.readlines()[-40:])}")
+        return "\n".join(out)
+
+
+class Host:
+    """A network namespace, and the ipoibd in it on an HCA of its own."""
+
+    def __init__(self, subnet, name):
+        self.subnet = subnet
+        self.name = name
+        self.namespace = f"ipoibd-{os.getpid()}-{name}"
+        self.daemon = None
+        self.log = os.path.join(subnet.folder, f"{name}.log")
+        subprocess.run(["ip", "netns", "add", self.namespace], check=True)
+        self.run("ip", "link", "set", "lo", "up")
+
+    def command(self, *command):
+        return ["ip", "netns", "exec", self.namespace, *command]
+
+    def run(self, *command, check=True):
+        return subprocess.run(self.command(*command), env=self.subnet.environment, check=check,
+                              capture_output=True, text=True, timeout=10 * PATIENCE)
+
+    def start(self, *options, address=None, wait=True):
+        """Starts ipoibd and waits until ib0 exists; with an address, until it has that and carrier.
+
+        `options` come after --port 1 --pkey 0xffff, and may replace the partition.
+        """
+        if "--pkey" not in options:
+            options = ("--pkey", "0xffff", *options)
+        self.daemon = Process(
+            self.command(program("softib"), "run", "--hca", self.name, "--", program("ipoibd"),
+                         "--port", "1", *options),
+            self.log, self.subnet.environment)
+        if not wait:
+            return
+        wait_until(lambda: self.link() is not None or not self.daemon.is_running(), "ib0 exists")
+        assert self.daemon.is_running(), self.daemon.output()
+        if address is not None:
+            self.run("ip", "addr", "add", address, "dev", "ib0")
+            wait_until(self.has_carrier, f"ib0 of {self.name} has carrier")
+
+    def link(self):
+        """The interface as `ip` describes it; None without one."""
+        result = self.run("ip", "-json", "addr", "show", "dev", "ib0", check=False)
+        return json.loads(result.stdout)[0] if result.returncode == 0 else None
+
+    def has_carrier(self):
+        link = self.link()
+        return link is not None and "LOWER_UP" in link["flags"]
+
+    def addresses(self):
+        return [entry["local"] for entry in self.link()["addr_info"]]
+
+    def ping(self, address, *options):
+        return self.run("ping", *options, address, check=False)
+
+    def reaches(self, address):
+        return self.ping(address, "-c", "1", "-W", "1").returncode == 0
+
+    def kill(self):
+        self.daemon.end(signal.SIGKILL)
+
+    def close(self):
+        if self.daemon is not None:
+            self.daemon.end()
+        subprocess.run(["ip", "netns", "del", self.namespace], check=False)
+
+
+def received(ping):
+    """How many answers a finished ping has counted."""
+    return int(re.search(r"(\d+) received", ping.stdout).group(1))

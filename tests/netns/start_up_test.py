@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What ipoibd says when it cannot start: one line, what to do, and an exit status."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import hosts
+
+
+def ipoibd(*arguments):
+    return subprocess.run([hosts.program("ipoibd"), *arguments], check=False, capture_output=True,
+                          text=True, timeout=hosts.PATIENCE)
+
+
+class StartUpTest(unittest.TestCase):
+    def assert_refused(self, result, status, *words):
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("ipoibd: "), result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+
+class WithoutDevice(StartUpTest):
+    def test_unusable_option(self):
+        self.assert_refused(ipoibd("--pkey", "0x8000"), 2, "--pkey 0x8000")
+        self.assert_refused(ipoibd("--colour"), 2, "--colour", "--help")
+        self.assert_refused(ipoibd("--log", "loud"), 2, "--log", "loud")
+
+    @unittest.skipIf(os.path.isdir("/sys/class/infiniband"), "this machine may have RDMA devices")
+    def test_no_rdma_device_names_both_ways_out(self):
+        self.assert_refused(ipoibd(), 1, "no RDMA device", "--softib", "driver")
+
+
+class OnASubnet(StartUpTest):
+    def setUp(self):
+        self.subnet = hosts.Subnet()
+        self.addCleanup(self.subnet.close)
+        self.host = self.subnet.host("lonely")
+
+    def ipoibd(self, *arguments, prefix=()):
+        return self.host.run(*prefix, hosts.program("softib"), "run", "--hca", "lonely", "--",
+                             hosts.program("ipoibd"), *arguments, check=False)
+
+    def test_no_such_device(self):
+        self.assert_refused(self.ipoibd("--device", "mlx5_7"), 1, "mlx5_7")
+
+    def test_no_such_port(self):
+        self.assert_refused(self.ipoibd("--port", "7"), 1, "port 7")
+
+    def test_no_such_partition(self):
+        self.assert_refused(self.ipoibd("--pkey", "0x1234"), 1, "0x9234", "0xffff", "--pkey")
+
+    def test_interface_of_another_kind(self):
+        self.assert_refused(self.ipoibd("--name", "lo"), 1, "lo", "--name")
+
+    def test_no_permission_for_a_tun(self):
+        without = ("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
+        self.assert_refused(self.ipoibd(prefix=without), 1, "ib0", "CAP_NET_ADMIN")
+
+    def test_interface_that_another_one_has(self):
+        self.host.start()
+        self.assert_refused(self.ipoibd(), 1, "ib0", "another process")
+
+    def test_partition_that_comes_later_and_has_no_group(self):
+        self.host.start("--pkey", "0x1234", "--wait", "--create-group", "yes", wait=False)
+        hosts.wait_until(lambda: "0x9234" in self.host.daemon.output(), "it says what it waits for")
+        self.assertIsNone(self.host.link())
+        done = self.subnet.softib("set", "partition", "0x1234", "lonely", "full")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        hosts.wait_until(self.host.has_carrier, "ib0 has carrier")
+
+    def test_waiting_ends_in_order(self):
+        self.host.start("--pkey", "0x1234", "--wait", wait=False)
+        hosts.wait_until(lambda: "0x9234" in self.host.daemon.output(), "it says what it waits for")
+        self.assertEqual(self.host.daemon.end(), 0)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: needs root for network namespaces and TUN devices")
+        sys.exit(hosts.SKIPPED)
+    unittest.main(verbosity=2)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The bash completions load, and complete options, words and names of interfaces.
+
+Usage: completion_test.py COMPLETION_FOLDER PROGRAM_FOLDER
+"""
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+
+BASH_COMPLETION = "/usr/share/bash-completion/bash_completion"
+SKIPPED = 77
+
+# Completes a line as readline would: the words of the line, the cursor at its end.
+SCRIPT = r"""
+set -u +u
+. "$BASH_COMPLETION" || exit 1
+. "$FOLDER/$1" || exit 1
+COMP_LINE=$2 COMP_POINT=${#2} COMP_TYPE=9 COMP_KEY=9
+read -ra COMP_WORDS <<<"$2"
+[[ $2 == *' ' ]] && COMP_WORDS+=('')
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+declare -a COMPREPLY=()
+compopt() { :; }
+"_$1" "$PROGRAMS/$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" || exit 1
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+failed = 0
+
+
+def expect(line, wanted, unwanted=(), **environment):
+    """The completions of a line contain each wanted word and no unwanted one."""
+    global failed
+    program = line.split()[0]
+    done = subprocess.run(["bash", "--norc", "-c", SCRIPT, "bash", program, line], text=True,
+                          capture_output=True, timeout=60, env={**os.environ, **environment})
+    words = {word.strip() for word in done.stdout.splitlines()}
+    missing = set(wanted) - words
+    wrong = set(unwanted) & words
+    if done.returncode != 0 or done.stderr or missing or wrong:
+        failed += 1
+        print(f"{line!r}: missing {sorted(missing)}, wrong {sorted(wrong)}, got {sorted(words)}, "
+              f"status {done.returncode} {done.stderr}")
+
+
+def main():
+    if not os.path.exists(BASH_COMPLETION):
+        print("bash-completion is not installed")
+        sys.exit(SKIPPED)
+    folder, programs = (str(pathlib.Path(each).resolve()) for each in sys.argv[1:])
+    os.environ.update(BASH_COMPLETION=BASH_COMPLETION, FOLDER=folder, PROGRAMS=programs)
+    name = f"c{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as daemon, tempfile.TemporaryDirectory() as subnets:
+        daemon.bind(f"\0ipoibd/{name}")
+        daemon.listen(1)
+        os.mkdir(f"{subnets}/red")
+
+        expect("ibarp ", ["show", "add", "del", "flush", "stats", "log", "trace", "info"])
+        expect("ibarp --", ["--json", "--numeric", "--device", "--help", "--version"], ["show"])
+        expect("ibarp --js", ["--json"], ["--numeric"])
+        expect("ibarp fl", ["flush"], ["show"])
+        expect("ibarp show dev ", [name])
+        expect(f"ibarp stats -i {name[:2]}", [name])
+        expect("ibarp flush ", ["dev"], ["show"])
+        expect("ibarp add 10.0.0.1 ", ["lladdr", "dev"])
+        expect("ibarp log link=de", ["debug"], ["info"])
+
+        expect("ipoibd --p", ["--port", "--pkey", "--pid-file"], ["--device"])
+        expect("ipoibd --create-group ", ["yes", "no"])
+        expect("ipoibd --name l", ["lo"])
+        expect("ipoibd --log-target s", ["stderr", "syslog"])
+        expect("ipoibd --log ", ["debug", "link="])
+
+        expect("softib ", ["subnet", "run", "show", "set", "--help"])
+        expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
+        expect("softib run --", ["--hca", "--capture", "--dir"], ["--partition"])
+        expect("softib show --subnet ", ["red"], SOFTIB_DIR=subnets)
+        expect("softib set ", ["hca", "port", "lid", "partition", "sm"])
+        expect("softib set --subnet red sm ", ["restart"])
+        expect("softib set port a ", ["up", "down"])
+        expect("softib set partition 0x12 a ", ["full", "limited", "none"])
+        expect("softib run -- bas", ["bash"])
+    sys.exit(1 if failed else 0)
+
+
+main()
