@@ -1,0 +1,72 @@
+// The fabric file with random words in it, as a broken writer might leave them: readers stay within
+// it, and a new writer makes of it what it says it is.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "require.hpp"
+#include "softib/fabric.hpp"
+#include "softib/fabric_layout.hpp"
+#include "softib/folder.hpp"
+
+using namespace ipoib;
+using namespace softib;
+
+namespace {
+
+const std::string& path() {
+  static const std::string one = "/dev/shm/softib-fuzz-" + std::to_string(::getpid());
+  return one;
+}
+
+/// A valid header, and `size` octets of the input scattered behind it: each at an offset that the
+/// three octets before it give.
+void write_file(ByteReader in) {
+  { (void)FabricWriter::create_or_adopt(path()); }
+  std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
+  while (in.left() > 0) {
+    const std::size_t at = in.u24() % sizeof(FabricLayout);
+    const std::size_t size = std::min<std::size_t>({in.u8(), in.left(), sizeof(FabricLayout) - at});
+    const auto octets = in.take(size);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(size));
+  }
+}
+
+void look_at(const Fabric& fabric) {
+  for (NodeIndex i = 0; i < kMaxNodes; ++i) {
+    if (const auto node = fabric.node(i)) require(is_valid_name(node->name));
+    (void)fabric.occupied(i);
+    (void)fabric.counters(i);
+    (void)fabric.port_state(i);
+  }
+  for (std::uint32_t lid = 0; lid < 0x10000; lid += 37) {
+    const auto node = fabric.node_at(Lid(static_cast<std::uint16_t>(lid)));
+    require(!node || *node < kMaxNodes);
+  }
+  for (std::size_t i = 0; i < kMaxGroups; ++i) (void)fabric.group(group_lid(i));
+  (void)fabric.snapshot();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  write_file(ByteReader({data, size}));
+  if (const auto fabric = Fabric::open(path())) look_at(*fabric);
+  if (auto writer = FabricWriter::create_or_adopt(path())) {
+    const auto nodes = writer->snapshot().nodes;
+    for (const auto& entry : nodes) {
+      const Lid lid = entry.node.port.lid;
+      if (is_unicast(lid)) require(writer->node_at(lid).has_value());
+    }
+    for (const auto& entry : nodes) {
+      writer->remove_node(entry.index);
+      require(!writer->node(entry.index));
+    }
+    require(writer->advance_epoch(7, 7) >= 1 && writer->epoch(7, 7) <= QpnLayout::kMaxEpoch);
+  }
+  std::filesystem::remove(path());
+  return 0;
+}
