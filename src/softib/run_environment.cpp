@@ -40,11 +40,9 @@ std::optional<std::string> name_of_namespace(const struct stat& ours) {
   return std::nullopt;
 }
 
-/// Who may not look at the first process is taken to be in its namespace.
-bool is_hosts_own(const struct stat& ours) {
-  const auto first = status_of("/proc/1/ns/net");
-  return !first || same(*first, ours);
-}
+/// Only the host's first namespace has the settings that belong to the whole machine. (Comparing it
+/// with that of process 1 is not for everybody.)
+bool is_hosts_own() { return status_of("/proc/sys/net/core/netdev_max_backlog").has_value(); }
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -67,7 +65,7 @@ std::string default_hca_name() {
   const auto ours = status_of("/proc/self/ns/net");
   if (!ours) return as_name(host_name());
   if (const auto name = name_of_namespace(*ours)) return as_name(*name);
-  return is_hosts_own(*ours) ? as_name(host_name()) : "ns-" + std::to_string(ours->st_ino);
+  return is_hosts_own() ? as_name(host_name()) : "ns-" + std::to_string(ours->st_ino);
 }
 
 ipoib::Result<std::string> find_libsoftib() {

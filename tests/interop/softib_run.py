@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""softib run: the environment it makes, how it fails, and programs that outlive what they stand on.
+
+Usage: softib_run.py SOFTIB
+"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+from softib_subnet import Subnet, need, run_tests, wait_for
+
+need("ibstat", "ibping", "saquery")
+SOFTIB = sys.argv[1]
+
+
+def environment_of(subnet, *options, **more):
+    """What a program under softib run finds in its environment."""
+    done = subprocess.run([SOFTIB, "run", *options, "--", "env"], text=True, check=True,
+                          env=dict(subnet.environment, **more), capture_output=True)
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def refused(*command, **more):
+    """Exit code and message of a softib run that cannot be."""
+    done = subprocess.run([SOFTIB, "run", *command], text=True, capture_output=True, **more)
+    return done.returncode, done.stderr
+
+
+def the_environment_says_where_to_go():
+    with Subnet(SOFTIB) as subnet:
+        found = environment_of(subnet, "--hca", "a")
+        assert found["SOFTIB_DIR"] == subnet.root.name, found
+        assert found["SOFTIB_SUBNET"] == "default" and found["SOFTIB_HCA"] == "a", found
+        first = found["LD_PRELOAD"].split(":")
+        assert first[-1].endswith("/libsoftib.so"), first
+        # What was preloaded before comes behind.
+        again = environment_of(subnet, "--hca", "a", LD_PRELOAD="libm.so.6")["LD_PRELOAD"]
+        assert again.split(":") == [*first, "libm.so.6"], again
+
+
+def the_exit_code_is_the_programs():
+    with Subnet(SOFTIB) as subnet:
+        for code in (0, 7):
+            done = subnet.run("a", "sh", "-c", f"exit {code}", check=False)
+            assert done.returncode == code, done
+        assert subnet.run("a", "no-such-program", check=False).returncode == 127
+        assert subnet.run("a", "/etc/passwd", check=False).returncode == 126
+
+
+def options_end_where_the_program_begins():
+    with Subnet(SOFTIB) as subnet:
+        for command in (["--hca", "a", "echo", "--hca"], ["--hca=a", "--", "echo", "--hca"]):
+            done = subprocess.run([SOFTIB, "run", *command], env=subnet.environment, text=True,
+                                  capture_output=True, check=True)
+            assert done.stdout == "--hca\n", done
+        assert refused("--hca", "a", env=subnet.environment)[0] == 2
+        assert refused("--no-such-option", "true", env=subnet.environment)[0] == 2
+
+
+def without_a_subnet_it_says_how_to_start_one():
+    with tempfile.TemporaryDirectory() as folder:
+        code, message = refused("true", env=dict(os.environ, SOFTIB_DIR=folder))
+        assert code == 1 and "softib subnet" in message, message
+        code, message = refused("--subnet", "../x", "true", env=dict(os.environ, SOFTIB_DIR=folder))
+        assert code == 1 and "not a name" in message, message
+
+
+def names_of_hcas_are_checked():
+    with Subnet(SOFTIB) as subnet:
+        code, message = refused("--hca", "a b", "true", env=subnet.environment)
+        assert code == 1 and "'a b'" in message, message
+
+
+def the_name_of_the_namespace_is_the_hcas():
+    if os.geteuid() != 0:
+        print("        (a network namespace needs root)")
+        return
+    name = f"softib-test-{os.getpid()}"
+    with Subnet(SOFTIB) as subnet:
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        try:
+            done = subprocess.run(["ip", "netns", "exec", name, SOFTIB, "run", "printenv", "SOFTIB_HCA"],
+                                  env=subnet.environment, text=True, capture_output=True, check=True)
+            assert done.stdout.strip() == name, done
+        finally:
+            subprocess.run(["ip", "netns", "delete", name], check=True)
+        # A namespace that has no name is known by its number.
+        done = subprocess.run(["unshare", "--net", SOFTIB, "run", "sh", "-c",
+                               "echo $SOFTIB_HCA; readlink /proc/self/ns/net"],
+                              env=subnet.environment, text=True, capture_output=True, check=True)
+        hca, link = done.stdout.split()
+        assert hca == "ns-" + link[len("net:["):-1], done
+        own = environment_of(subnet)["SOFTIB_HCA"]
+        assert not own.startswith("ns-"), own
+
+
+def pings(subnet, hca, lid):
+    done = subnet.run(hca, "ibping", "-c", "1", str(lid), check=False)
+    return "Pong" in done.stdout
+
+
+def lid_of(subnet, hca):
+    listing = subnet.run(hca, "ibstat").stdout
+    return int(next(line for line in listing.splitlines() if "Base lid" in line).split(":")[1])
+
+
+def mads_of_programs_go_on_without_the_subnet_process():
+    with Subnet(SOFTIB) as subnet:
+        lid = lid_of(subnet, "b")
+        lid_of(subnet, "a")
+        subnet.start("b", "ibping", "-S")
+        wait_for("a pong", lambda: pings(subnet, "a", lid))
+        subnet.kill_subnet()
+        # A program that starts now finds its HCA, and its peer.
+        assert pings(subnet, "a", lid), "no pong without the subnet process"
+        assert "not running" in subnet.run("a", "true").stdout
+        subnet.start_subnet()
+        assert lid_of(subnet, "b") == lid, "the LID changed over the restart"
+        records = subnet.run("a", "saquery").stdout
+        assert records.count("NodeRecord dump") >= 3, records
+        assert pings(subnet, "a", lid), "no pong after the restart"
+
+
+def a_killed_program_starts_again():
+    with Subnet(SOFTIB) as subnet:
+        lid = lid_of(subnet, "b")
+        server = subnet.start("b", "ibping", "-S")
+        wait_for("a pong", lambda: pings(subnet, "a", lid))
+        # One HCA has one server of a class.
+        second = subnet.run("b", "ibping", "-S", check=False)
+        assert "can't serve class" in second.stdout, second.stdout
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        assert not pings(subnet, "a", lid), "the dead answers"
+        subnet.start("b", "ibping", "-S")
+        wait_for("a pong of the new one", lambda: pings(subnet, "a", lid))
+
+
+run_tests([the_environment_says_where_to_go, the_exit_code_is_the_programs,
+           options_end_where_the_program_begins, without_a_subnet_it_says_how_to_start_one,
+           names_of_hcas_are_checked, the_name_of_the_namespace_is_the_hcas,
+           mads_of_programs_go_on_without_the_subnet_process, a_killed_program_starts_again])
