@@ -42,6 +42,7 @@ LogLevels::LogLevels(std::vector<std::shared_ptr<Logger>> loggers) : loggers_(st
 
 std::vector<ModuleLevel> LogLevels::all() const {
   std::vector<ModuleLevel> out;
+  out.reserve(loggers_.size());
   for (const auto& logger : loggers_) {
     out.push_back({logger->name(), std::string(name(logger->level()))});
   }
@@ -65,8 +66,8 @@ Result<void> LogLevels::set(const std::vector<ModuleLevel>& levels) {
     }
     if (changes.size() > before) continue;
     std::string names;
-    for (const auto& logger : loggers_) names += logger->name() + ", ";
-    return Error{EINVAL, module + ": no such module; there are " + names + "all"};
+    for (const auto& logger : loggers_) names.append(logger->name()).append(", ");
+    return Error{EINVAL, module + ": no such module; there are " + names.append(kAllModules)};
   }
   for (const auto& [logger, level] : changes) logger->set_level(level);
   return {};

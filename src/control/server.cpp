@@ -143,7 +143,7 @@ void Server::Impl::serve(const Session& from, Request request, std::function<voi
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {
     return done(page_of(parts_.trace, *trace));
   }
-  auto& about_interface = std::get<InterfaceRequest>(request);
+  const auto& about_interface = std::get<InterfaceRequest>(request);
   if (std::holds_alternative<StatsRequest>(about_interface)) {
     // Ours come along; as they are now, since the answer may arrive on any thread.
     done = [done = std::move(done), own = as_values(counters_)](Response answer) {
@@ -155,7 +155,7 @@ void Server::Impl::serve(const Session& from, Request request, std::function<voi
       done(std::move(answer));
     };
   }
-  parts_.handler.handle(std::move(about_interface), std::move(done));
+  parts_.handler.handle(about_interface, std::move(done));
 }
 
 Response Server::Impl::set_levels(const LogRequest& request) {
@@ -167,7 +167,7 @@ void Server::Impl::stop() {
   stopped_ = true;
   error_code ignored;
   acceptor_.close(ignored);
-  pause_.cancel();
+  pause_.cancel(ignored);
   for (const auto& session : sessions_) session->stop();
   sessions_.clear();
 }

@@ -22,8 +22,8 @@ Session::Session(Socket socket, const ucred& peer, Owner& owner, std::chrono::mi
 
 void Session::stop() {
   owner_ = nullptr;
-  timer_.cancel();
   error_code ignored;
+  timer_.cancel(ignored);
   socket_.close(ignored);
 }
 

@@ -16,9 +16,10 @@ namespace {
 
 std::string heading(const Client& client) { return client.interface() + ":\n"; }
 
-/// "  name   value" lines, aligned.
+/// "  name   value" lines; numbers end, words begin in one column.
 class Pairs {
  public:
+  explicit Pairs(Table::Align values) : table_({{""}, {"", values}}) {}
   void add(const std::string& name, std::string value) {
     table_.add({"  " + name, std::move(value)});
   }
@@ -28,7 +29,7 @@ class Pairs {
   }
 
  private:
-  Table table_{{{""}, {"", Table::Align::right}}};
+  Table table_;
 };
 
 /// CLOCK_MONOTONIC as the kernel's log shows it.
@@ -69,8 +70,8 @@ json::object as_json(const ibarp_info& info) {
 std::string stats(const Client& client, const Command& command) {
   json::object drops;
   json::object others;
-  Pairs drop_lines;
-  Pairs other_lines;
+  Pairs drop_lines(Table::Align::right);
+  Pairs other_lines(Table::Align::right);
   std::size_t zeros = 0;
   for (const ibarp_counter& counter : client.counters()) {
     (counter.is_drop != 0 ? drops : others)[counter.name] = counter.value;
@@ -97,7 +98,7 @@ std::string log_levels(const Client& client, const Command& command) {
   }
   if (!command.json && !command.levels.empty()) return "";
   json::object levels;
-  Pairs lines;
+  Pairs lines(Table::Align::left);
   for (const ibarp_log_level& each : client.log_levels()) {
     levels[each.module] = static_cast<const char*>(each.level);
     lines.add(each.module, each.level);

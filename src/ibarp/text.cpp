@@ -35,12 +35,15 @@ std::string hexadecimal(std::uint64_t value, int digits) {
 }
 
 std::string age(std::uint64_t milliseconds) {
+  constexpr std::uint64_t kMinute = 60;
+  constexpr std::uint64_t kHour = 60 * kMinute;
+  constexpr std::uint64_t kDay = 24 * kHour;
   const std::uint64_t seconds = milliseconds / 1000;
   if (seconds < 10) return tenths(milliseconds / 100) + "s";
-  if (seconds < 120) return std::to_string(seconds) + "s";
-  if (seconds < 120 * 60) return std::to_string(seconds / 60) + "m";
-  if (seconds < 48 * 3600) return std::to_string(seconds / 3600) + "h";
-  return std::to_string(seconds / 86400) + "d";
+  if (seconds < 2 * kMinute) return std::to_string(seconds) + "s";
+  if (seconds < 2 * kHour) return std::to_string(seconds / kMinute) + "m";
+  if (seconds < 2 * kDay) return std::to_string(seconds / kHour) + "h";
+  return std::to_string(seconds / kDay) + "d";
 }
 
 std::string rate(std::uint32_t mbps) { return mbps == 0 ? "-" : tenths(mbps / 100) + " Gb/s"; }
@@ -92,6 +95,7 @@ void Table::append(std::string& out, const std::vector<std::string>& row) const 
 
 std::string Table::text() const {
   std::vector<std::string> headings;
+  headings.reserve(columns_.size());
   for (const Column& column : columns_) headings.push_back(column.heading);
   std::string out;
   append(out, headings);

@@ -239,6 +239,7 @@ TEST_F(IbarpProgram, ShowsAndSetsLogLevels) {
   EXPECT_EQ(
       run_ibarp({"log", "-j", "dev", name}).out,
       "[{\"interface\":\"" + name + R"(","levels":{"control":"off","link":"debug"}}])" + "\n");
+  EXPECT_EQ(run_ibarp({"log", "dev", name}).out, name + ":\n  control  off\n  link     debug\n");
   const Outcome wrong = run_ibarp({"log", "link=loud", "dev", name});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_THAT(wrong.err, HasSubstr("no such level"));
