@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""ibarp, and the control socket under it, against living daemons on an emulated subnet."""
+
+import json
+import os
+import signal
+import sys
+import unittest
+
+import hosts
+from hosts import wait_until
+
+MANY = 10000
+NOBODY = 65534
+RESIDENT_LIMIT_KIB = 64 * 1024
+
+# Sets as many permanent entries over one connection, then prints how many were refused.
+FILLER = """
+import json, socket, sys
+refused = 0
+with socket.socket(socket.AF_UNIX) as daemon:
+    daemon.connect('\\0ipoibd/ib0')
+    lines = daemon.makefile('rw')
+    for i in range(int(sys.argv[1])):
+        lines.write(json.dumps({'op': 'set', 'mode': 'add',
+                                'address': f'10.45.{i // 250}.{i % 250 + 1}',
+                                'lladdr': sys.argv[2]}) + '\\n')
+        lines.flush()
+        refused += not json.loads(lines.readline())['ok']
+print(refused)
+"""
+
+
+class Ibarp(unittest.TestCase):
+    def setUp(self):
+        self.subnet = hosts.Subnet()
+        self.addCleanup(self.subnet.close)
+        self.addCleanup(self.show_logs)
+        self.left = self.subnet.host("left")
+        self.right = self.subnet.host("right")
+        self.left.start(address="10.44.0.1/24")
+        self.right.start(address="10.44.0.2/24")
+
+    def show_logs(self):
+        outcome = self._outcome.result
+        if any(test is self for test, _ in outcome.failures + outcome.errors):
+            print(self.subnet.logs(), file=sys.stderr)
+
+    def ibarp(self, *arguments, host=None, status=0):
+        """Runs ibarp on a host, and returns what it prints."""
+        done = (host or self.left).run(hosts.program("ibarp"), *arguments, check=False)
+        self.assertEqual(done.returncode, status, f"{arguments}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def entry(self, address):
+        """The entry of an address; None without one."""
+        found = json.loads(self.ibarp("show", address, "--json"))
+        return found[0] if found else None
+
+    def info(self, host):
+        return json.loads(self.ibarp("info", "--json", host=host))[0]
+
+    def stats(self):
+        found = json.loads(self.ibarp("stats", "--json"))[0]
+        return {**found["counters"], **found["drops"]}
+
+    def assert_reached(self):
+        wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
+
+    def test_shows_a_neighbour(self):
+        self.assert_reached()
+        entry, peer = self.entry("10.44.0.2"), self.info(self.right)
+        self.assertEqual(entry["interface"], "ib0")
+        self.assertIn(entry["state"], ("reachable", "stale", "delay", "probing"))
+        self.assertEqual(entry["lladdr"], peer["lladdr"])
+        self.assertEqual((entry["qpn"], entry["gid"]), (peer["qpn"], peer["gid"]))
+        self.assertEqual(entry["path"]["dlid"], peer["lid"])
+        self.assertEqual(entry["path"]["mtu"], 2048)
+        self.assertEqual(entry["waiting"], 0)
+        self.assertIn(entry["lladdr"], self.ibarp())
+
+    def test_tells_about_the_interface(self):
+        info = self.info(self.left)
+        self.assertEqual((info["state"], info["waiting_for"]), ("up", ""))
+        self.assertEqual((info["port"], info["pkey"], info["mtu"]), (1, 0xFFFF, 2044))
+        self.assertEqual(info["pid"], self.left.daemon.pid)
+        groups = {group["mgid"]: group["membership"] for group in info["groups"]}
+        self.assertEqual(groups["ff12:401b:ffff::ffff:ffff"], "full")
+        self.assertEqual(groups["ff12:401b:ffff::1"], "full")
+
+    def test_tells_what_the_bring_up_waits_for(self):
+        self.subnet.softib("set", "port", "left", "down")
+        wait_until(lambda: self.info(self.left)["state"] != "up", "the link is down")
+        self.assertIn("port", self.info(self.left)["waiting_for"])
+
+    def test_a_permanent_entry_is_obeyed(self):
+        self.assert_reached()
+        peer = self.info(self.right)
+        self.ibarp("replace", "10.44.0.2", "lladdr", f"{peer['qpn'] ^ 1}@{peer['gid']}")
+        self.assertEqual(self.entry("10.44.0.2")["state"], "permanent")
+        self.assertFalse(self.left.reaches("10.44.0.2"), "nobody has this queue pair")
+        self.ibarp("change", "10.44.0.2", "lladdr", peer["lladdr"])
+        self.assert_reached()
+        self.ibarp("add", "10.44.0.2", "lladdr", peer["lladdr"], status=2)
+        self.ibarp("flush")
+        self.assertIsNotNone(self.entry("10.44.0.2"), "permanent entries are not flushed")
+        self.ibarp("del", "10.44.0.2")
+        self.assertIsNone(self.entry("10.44.0.2"))
+        self.ibarp("del", "10.44.0.2", status=2)
+        self.assert_reached()
+
+    def test_a_permanent_entry_needs_no_arp(self):
+        peer = self.info(self.right)
+        self.ibarp("-s", "10.44.0.2", peer["lladdr"])
+        self.ibarp("-s", "10.44.0.1", self.info(self.left)["lladdr"], host=self.right)
+        before = self.stats()["arp_requests_broadcast"]
+        self.assert_reached()
+        self.assertEqual(self.stats()["arp_requests_broadcast"], before)
+
+    def test_flushes(self):
+        self.assert_reached()
+        self.ibarp("flush", "dev", "ib0")
+        self.assertIsNone(self.entry("10.44.0.2"))
+        self.assert_reached()
+
+    def test_counts_what_is_dropped(self):
+        self.left.ping("10.44.0.9", "-c", "1", "-W", "1")
+        wait_until(lambda: self.entry("10.44.0.9")["state"] == "failed", "nobody answers")
+        self.assertGreater(self.stats()["drop_neighbour_failed"], 0)
+        self.assertIn("drop_neighbour_failed", self.ibarp("stats"))
+
+    def test_only_root_changes(self):
+        if not os.access(hosts.program("ibarp"), os.X_OK):
+            self.skipTest("no program")
+        as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        look = self.left.run(*as_nobody, hosts.program("ibarp"), check=False)
+        if look.returncode in (126, 127):
+            self.skipTest("user nobody cannot reach the program")
+        self.assertEqual(look.returncode, 0, look.stderr)
+        for words in (["flush"], ["del", "10.44.0.2"], ["log", "link=off"]):
+            done = self.left.run(*as_nobody, hosts.program("ibarp"), *words, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("only root", done.stderr)
+
+    def test_changes_log_levels(self):
+        self.ibarp("log", "link=debug", "dev", "ib0")
+        levels = json.loads(self.ibarp("log", "--json"))[0]["levels"]
+        self.assertEqual((levels["link"], levels["sa"]), ("debug", "info"))
+        self.assert_reached()
+        wait_until(lambda: "10.44.0.2" in self.left.daemon.output(), "the log names the neighbour")
+        self.ibarp("log", "link=loud", status=2)
+
+    def test_a_crash_leaves_the_trace(self):
+        self.assert_reached()
+        threads = {record["thread"] for record in json.loads(self.ibarp("trace", "-j"))[0]["records"]}
+        self.assertEqual(threads, {"control", "interface"})
+        self.left.daemon.end(signal.SIGABRT)
+        for thread in threads:
+            self.assertIn(f"\ntrace {thread} ", self.left.daemon.output())
+        self.ibarp(status=1)
+        self.left.start()
+        self.assert_reached()
+
+    def test_lists_many_in_little_memory(self):
+        lladdr = self.info(self.right)["lladdr"]
+        refused = self.left.run(sys.executable, "-c", FILLER, str(MANY), lladdr)
+        self.assertEqual(refused.stdout.strip(), "0")
+        self.assertEqual(self.stats()["neighbours"], MANY)
+        self.assertEqual(len(json.loads(self.ibarp("--json"))), MANY)
+        self.assertEqual(len(self.ibarp().splitlines()), MANY + 1)
+        with open(f"/proc/{self.left.daemon.pid}/maps", encoding="utf-8") as maps:
+            if "san.so" in maps.read():
+                return  # a sanitizer's memory is not the daemon's
+        with open(f"/proc/{self.left.daemon.pid}/status", encoding="utf-8") as status:
+            resident = next(line for line in status if line.startswith("VmRSS:"))
+        self.assertLess(int(resident.split()[1]), RESIDENT_LIMIT_KIB)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: needs root for network namespaces and TUN devices")
+        sys.exit(hosts.SKIPPED)
+    unittest.main(verbosity=2)
