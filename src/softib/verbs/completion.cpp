@@ -1,4 +1,7 @@
 // Completion channels and completion queues.
+#include <sched.h>
+
+#include <algorithm>
 #include <span>
 
 #include "softib/verbs/abi.hpp"
@@ -48,10 +51,21 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   });
 }
 
+/// On hardware a busy poller keeps nobody from working. Here the HCA is a thread, which may wait
+/// for the very processor that the poller spins on: let it have a turn now and then.
+void give_way() {
+  constexpr unsigned kPollsBetweenTurns = 32;
+  thread_local unsigned empty_polls = 0;
+  if (++empty_polls % kPollsBetweenTurns == 0) ::sched_yield();
+}
+
 int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
   auto& cq = of(ibv);
   if (room < 0) return -1;
-  if (cq.model->idle()) return 0;  // so that a busy poller leaves the lock alone
+  if (cq.model->idle()) {  // asked without the lock, which others need
+    give_way();
+    return 0;
+  }
   const auto hca = of(ibv->context).device.hca();
   return cq.model->poll(std::span(out, static_cast<std::size_t>(room)));
 }

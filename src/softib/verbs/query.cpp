@@ -3,21 +3,21 @@
 #include <cstring>
 
 #include "softib/core/network_order.hpp"
+#include "softib/core/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
-#include "wire/sa_records.hpp"
 
 #undef ibv_query_port
 
 namespace softib::verbs {
 namespace {
 
-constexpr std::uint32_t kVendorId = 0;  // no OUI: nobody sells it
 constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
 constexpr std::uint8_t kLinkUp = 5;   // IBA 14.2.5.6, PortPhysicalState
 constexpr std::uint8_t kPolling = 2;  // the same
-constexpr std::uint8_t kSubnetTimeout = 18;
 constexpr std::uint8_t kVl0Only = 1;
+// What the length fields of verbs can say; a datagram is bounded by the MTU besides.
+constexpr std::uint32_t kMaxMessage = 1U << 30;
 
 ibv_device_attr device_attributes(const PortAttributes& port) {
   ibv_device_attr attr{};
@@ -27,7 +27,8 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = kPageSizes;
   attr.vendor_id = kVendorId;
-  attr.hw_ver = 1;
+  attr.vendor_part_id = kDeviceId;
+  attr.hw_ver = kHardwareRevision;
   attr.max_qp = kMaxQueuePairs;
   attr.max_qp_wr = kMaxQueueWr;
   attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
@@ -69,7 +70,7 @@ ibv_port_attr port_attributes(const PortAttributes& port, const HcaCounters& cou
   attr.active_mtu = static_cast<ibv_mtu>(port.mtu);
   attr.gid_tbl_len = kGidTableSize;
   attr.port_cap_flags = IBV_PORT_NOTICE_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
-  attr.max_msg_sz = ipoib::wire::mtu_octets(port.max_mtu);
+  attr.max_msg_sz = kMaxMessage;
   attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
   attr.qkey_viol_cntr = static_cast<std::uint32_t>(counters.drop_qkey);
   attr.pkey_tbl_len = kPKeyTableSize;

@@ -22,7 +22,7 @@ struct Attribute {
 };
 constexpr std::array kAttributes = {
     Attribute{"board_id", "SOFTIB"}, Attribute{"fw_ver", SOFTIB_VERSION},
-    Attribute{"hca_type", "softib"}, Attribute{"hw_rev", "1"},
+    Attribute{"hca_type", "softib"}, Attribute{"hw_rev", "0"},
     Attribute{"node_type", "1: CA"},
 };
 
