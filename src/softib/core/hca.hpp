@@ -65,7 +65,6 @@ class Hca {
   void receive(ConstBytes packet);
   /// What the SM has made of the port; the difference to what it was is told as events.
   void set_port(const PortAttributes& now);
-
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
   /// Events since the last clear_events(), oldest first.
