@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,33 @@ class Subnet:
     def start(self, hca, *command, options=(), **more):
         """Starts a program, which is killed at the end."""
         return self._start(self.command(hca, *command, options=options), **more)
+
+
+def free_tcp_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+def is_listening(tcp_port):
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table, encoding="ascii") as rows:
+            if any(f":{tcp_port:04X} " in row and " 0A " in row for row in rows):
+                return True
+    return False
+
+
+def play(subnet, program, *options):
+    """Runs a program of two sides, which first meet over TCP, on the HCAs "a" and "b"; returns what
+    each has said."""
+    tcp_port = free_tcp_port()
+    command = [program, "-p", str(tcp_port), *options]
+    server = subnet.start("a", *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    wait_for("the server", lambda: is_listening(tcp_port) or server.poll() is not None)
+    client = subnet.run("b", *command, "127.0.0.1")
+    said, _ = server.communicate(timeout=PATIENCE)
+    if server.returncode != 0:
+        raise AssertionError(f"{command} ended with {server.returncode}:\n{said}")
+    return said, client.stdout
 
 
 def run_tests(tests):

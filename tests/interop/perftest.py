@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""perftest's programs for sends of datagrams between two emulated HCAs. How fast is not judged here.
+
+Usage: perftest.py SOFTIB
+"""
+import re
+import sys
+
+from softib_subnet import Subnet, need, play, run_tests
+
+need("ib_send_bw", "ib_send_lat")
+SOFTIB = sys.argv[1]
+
+
+def results(said):
+    """The rows of numbers below the headings."""
+    return [line.split() for line in said.splitlines() if re.match(r"^ *\d+ +\d+ +\d", line)]
+
+
+def bandwidth_by_each_way_of_posting():
+    with Subnet(SOFTIB) as subnet:
+        for how in ([], ["--use_old_post_send"], ["--events"], ["--post_list", "20"]):
+            _, client = play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", *how)
+            assert [row[:2] for row in results(client)] == [["2048", "1000"]], client
+
+
+def bandwidth_in_both_directions():
+    with Subnet(SOFTIB) as subnet:
+        for said in play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", "-b"):
+            assert [row[:2] for row in results(said)] == [["2048", "1000"]], said
+
+
+def latency_by_polling_and_by_events():
+    with Subnet(SOFTIB) as subnet:
+        for how in ([], ["--events"]):
+            _, client = play(subnet, "ib_send_lat", "-c", "UD", "-n", "1000", *how)
+            assert [row[:2] for row in results(client)] == [["2", "1000"]], client
+
+
+run_tests([bandwidth_by_each_way_of_posting, bandwidth_in_both_directions,
+           latency_by_polling_and_by_events])

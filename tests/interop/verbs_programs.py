@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Verbs programs of rdma-core, as they are, on emulated HCAs.
+
+Usage: verbs_programs.py SOFTIB
+"""
+import re
+import sys
+
+from softib_subnet import Subnet, need, play, run_tests
+
+need("ibv_devices", "ibv_devinfo", "ibv_ud_pingpong")
+SOFTIB = sys.argv[1]
+ITERATIONS = 500
+
+
+def guid_of(subnet, hca):
+    """The node GUID in 16 digits, as ibv_devices prints it."""
+    row = re.search(r"^\s+softib0\s+([0-9a-f]{16})$", subnet.run(hca, "ibv_devices").stdout, re.M)
+    assert row, "softib0 is not listed"
+    return row[1]
+
+
+def each_hca_is_one_device():
+    with Subnet(SOFTIB) as subnet:
+        listed = subnet.run("a", "ibv_devices").stdout.splitlines()
+        assert len([line for line in listed if "softib" in line]) == 1, listed
+        first = guid_of(subnet, "a")
+        assert first != guid_of(subnet, "b"), "two HCAs have one GUID"
+        assert first == guid_of(subnet, "a"), "the GUID of an HCA changed"
+
+
+def device_information():
+    with Subnet(SOFTIB, "--mtu", "4096") as subnet:
+        text = subnet.run("a", "ibv_devinfo", "-v").stdout
+        values = dict(re.findall(r"^\s*([a-z_0-9]+):\s*(.+?)\s*$", text, re.M))
+        wanted = {
+            "hca_id": "softib0",
+            "transport": "InfiniBand (0)",
+            "phys_port_cnt": "1",
+            "state": "PORT_ACTIVE (4)",
+            "active_mtu": "4096 (5)",
+            "sm_lid": "1",
+            "port_lid": "2",
+            "link_layer": "InfiniBand",
+            "pkey_tbl_len": "32",
+            "gid_tbl_len": "1",
+            "phys_state": "LINK_UP (5)",
+            "max_srq": "0",
+            "bad_pkey_cntr": "0x0",
+        }
+        wrong = {name: values.get(name) for name, value in wanted.items()
+                 if values.get(name) != value}
+        assert not wrong, f"{wrong} in\n{text}"
+        assert values["node_guid"].replace(":", "") == guid_of(subnet, "a"), text
+        assert re.search(r"GID\[\s*0\]:\s+fe80:0000:0000:0000:[0-9a-f:]{19}$", text, re.M), text
+
+
+def other_devices_are_refused():
+    with Subnet(SOFTIB) as subnet:
+        done = subnet.run("a", "ibv_devinfo", "-d", "mlx5_0", check=False)
+        assert done.returncode != 0 and "mlx5_0" in done.stdout, done.stdout
+
+
+def ping_pong(subnet, *options):
+    return play(subnet, "ibv_ud_pingpong", "-n", str(ITERATIONS), *options)
+
+
+def ping_pong_of_all_sizes():
+    with Subnet(SOFTIB) as subnet:
+        for size in (1, 2, 64, 1024, 2047, 2048):
+            for how in ([], ["-e"]):
+                for said in ping_pong(subnet, "-s", str(size), *how):
+                    total = f"{2 * ITERATIONS * size} bytes in"
+                    assert total in said and f"{ITERATIONS} iters" in said, said
+
+
+def ping_pong_with_a_global_route():
+    with Subnet(SOFTIB) as subnet:
+        for said in ping_pong(subnet, "-g", "0"):
+            assert "GID fe80::" in said and f"{ITERATIONS} iters" in said, said
+
+
+def ping_pong_goes_on_without_the_subnet_process():
+    with Subnet(SOFTIB) as subnet:
+        for hca in ("a", "b"):
+            guid_of(subnet, hca)
+        subnet.kill_subnet()
+        for said in ping_pong(subnet):
+            assert f"{ITERATIONS} iters" in said, said
+
+
+def too_long_a_message_is_refused():
+    with Subnet(SOFTIB) as subnet:
+        done = subnet.run("a", "ibv_ud_pingpong", "-s", "2049", check=False)
+        assert done.returncode != 0 and "2048" in done.stdout, done.stdout
+
+
+run_tests([each_hca_is_one_device, device_information, other_devices_are_refused,
+           ping_pong_of_all_sizes, ping_pong_with_a_global_route,
+           ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused])
