@@ -1,6 +1,7 @@
 // The client of the subnet administrator over libibumad, against an administrator that somebody
 // else wrote. What is expected here is what OpenSM 3.3.23 answers; opensm_on_ibsim.py starts it and
-// says where the peer is. Tests of one file share one port: ibsim knows one agent for each class
+// says where the peer is. The emulated administrator is held to the same answers by
+// management_on_softib.py. Tests of one file share one port: ibsim knows one agent for each class
 // and process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,6 +40,7 @@ struct Host {
   std::uint8_t port = 1;
   Lid lid;
   Gid gid;
+  std::uint32_t rate = 0;  ///< Gb/s
   MadDestination sm;
   std::unique_ptr<verbs::UmadPort> mads;
 };
@@ -53,6 +55,7 @@ Host& host() {
     }
     out.device = names[0];
     out.lid = Lid(static_cast<std::uint16_t>(port.base_lid));
+    out.rate = port.rate;
     out.gid = Gid(be64toh(port.gid_prefix), Guid(be64toh(port.port_guid)));
     out.sm = {Lid(static_cast<std::uint16_t>(port.sm_lid)),
               ServiceLevel(static_cast<std::uint8_t>(port.sm_sl)), 0};
@@ -181,7 +184,7 @@ TEST_F(OpenSm, KnowsThePathToThePeer) {
   EXPECT_EQ(path.slid, host().lid);
   EXPECT_TRUE(path.reversible);
   EXPECT_EQ(path.mtu, 4);
-  EXPECT_EQ(path.rate, 3);
+  EXPECT_EQ(wire::rate_mbps(path.rate), host().rate * 1000) << "both ports have the same";
   EXPECT_EQ(path.lifetime, 18);
   EXPECT_EQ(path.hop_limit, 0);
 }
