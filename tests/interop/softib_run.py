@@ -15,10 +15,10 @@ need("ibstat", "ibping", "saquery")
 SOFTIB = sys.argv[1]
 
 
-def environment_of(subnet, *options, **more):
+def environment_of(subnet, *options):
     """What a program under softib run finds in its environment."""
     done = subprocess.run([SOFTIB, "run", *options, "--", "env"], text=True, check=True,
-                          env=dict(subnet.environment, **more), capture_output=True)
+                          env=subnet.environment, capture_output=True)
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
@@ -33,11 +33,7 @@ def the_environment_says_where_to_go():
         found = environment_of(subnet, "--hca", "a")
         assert found["SOFTIB_DIR"] == subnet.root.name, found
         assert found["SOFTIB_SUBNET"] == "default" and found["SOFTIB_HCA"] == "a", found
-        first = found["LD_PRELOAD"].split(":")
-        assert first[-1].endswith("/libsoftib.so"), first
-        # What was preloaded before comes behind.
-        again = environment_of(subnet, "--hca", "a", LD_PRELOAD="libm.so.6")["LD_PRELOAD"]
-        assert again.split(":") == [*first, "libm.so.6"], again
+        assert found["LD_PRELOAD"].split(":")[-1].endswith("/libsoftib.so"), found
 
 
 def the_exit_code_is_the_programs():
