@@ -1,0 +1,231 @@
+// Completion channels and asynchronous events: what a program sees that sleeps in epoll.
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <thread>
+
+#include "softib/verbs/event_queue.hpp"
+#include "verbs_fixture.hpp"
+
+namespace softib::test {
+namespace {
+
+class EventsTest : public VerbsTest {
+ protected:
+  /// A datagram from the other HCA into `qp`, which has a receive posted.
+  void provoke(ibv_qp* qp) {
+    ASSERT_EQ(near_.post_receive(qp), 0);
+    ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), qp->qp_num, "wake"), 0);
+  }
+  [[nodiscard]] ibv_cq* take_event() {
+    ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), 0);
+    EXPECT_EQ(cq_context, &near_);
+    return cq;
+  }
+  [[nodiscard]] ibv_async_event take_async_event() {
+    ibv_async_event event{};
+    EXPECT_EQ(ibv_get_async_event(near_.context, &event), 0);
+    return event;
+  }
+  static void drain(ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_SQD;
+    attr.en_sqd_async_notify = 1;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+  }
+};
+
+TEST_F(EventsTest, CompletionWakesASleeperInEpoll) {
+  auto* const qp = near_.make_qp();
+  const UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  ASSERT_EQ(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, near_.channel->fd, &event), 0);
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, 0), 0);
+  provoke(qp);
+  EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, kPatience), 1);
+  EXPECT_EQ(take_event(), near_.cq);
+  EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, 0), 0);
+  ibv_ack_cq_events(near_.cq, 1);
+}
+
+TEST_F(EventsTest, WithoutARequestThereIsNoEvent) {
+  auto* const qp = near_.make_qp();
+  provoke(qp);
+  EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
+  EXPECT_FALSE(is_readable(near_.channel->fd));
+}
+
+TEST_F(EventsTest, GettingAnEventWaitsForOne) {
+  auto* const qp = near_.make_qp();
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  std::thread waiter([this] { EXPECT_EQ(take_event(), near_.cq); });
+  provoke(qp);
+  waiter.join();
+  ibv_ack_cq_events(near_.cq, 1);
+}
+
+TEST_F(EventsTest, NonBlockingChannelSaysTryAgain) {
+  ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(EventsTest, DestroyingAQueueWithdrawsItsEvents) {
+  auto* const cq = ibv_create_cq(near_.context, 8, nullptr, near_.channel, 0);
+  auto init = near_.initial();
+  init.recv_cq = cq;
+  auto* const qp = ibv_create_qp(near_.pd, &init);
+  Side::bring_up(qp);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  provoke(qp);
+  ASSERT_TRUE(is_readable(near_.channel->fd, kPatience));
+  EXPECT_EQ(ibv_destroy_cq(cq), EBUSY);
+  EXPECT_TRUE(is_readable(near_.channel->fd));
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  ASSERT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_FALSE(is_readable(near_.channel->fd));
+}
+
+TEST_F(EventsTest, DestroyingAQueueWaitsForAcknowledgements) {
+  auto* const qp = near_.make_qp();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+    provoke(qp);
+    EXPECT_EQ(take_event(), near_.cq);
+  }
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  std::atomic<bool> destroyed = false;
+  std::thread destroyer([&] {
+    EXPECT_EQ(ibv_destroy_cq(near_.cq), 0);
+    destroyed = true;
+  });
+  ibv_ack_cq_events(near_.cq, 1);
+  EXPECT_FALSE(destroyed);
+  ibv_ack_cq_events(near_.cq, 1);
+  destroyer.join();
+  EXPECT_TRUE(destroyed);
+}
+
+TEST_F(EventsTest, ChannelInUseCannotBeDestroyed) {
+  EXPECT_EQ(ibv_destroy_comp_channel(near_.channel), EBUSY);
+  ASSERT_EQ(ibv_destroy_cq(near_.cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(near_.channel), 0);
+}
+
+TEST_F(EventsTest, ChangesOfThePortReachEveryContext) {
+  Side other(list_[0]);
+  EXPECT_FALSE(is_readable(near_.context->async_fd));
+  subnet_.change_port([](PortAttributes& port) { port.state = PortState::init; });
+  for (auto* const context : {near_.context, other.context}) {
+    ASSERT_TRUE(is_readable(context->async_fd, kPatience));
+    ibv_async_event event{};
+    ASSERT_EQ(ibv_get_async_event(context, &event), 0);
+    EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
+    EXPECT_EQ(event.element.port_num, 1);
+    ibv_ack_async_event(&event);
+  }
+  ibv_port_attr attr{};
+  ASSERT_EQ(ibv_query_port(near_.context, 1, &attr), 0);
+  EXPECT_EQ(attr.state, IBV_PORT_INIT);
+  subnet_.change_port([](PortAttributes& port) {
+    port.state = PortState::active;
+    ++port.reregister_count;
+  });
+  auto event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ACTIVE);
+  event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_CLIENT_REREGISTER);
+}
+
+TEST_F(EventsTest, DrainedQueuePairTellsAndGoesWhenThatIsAcknowledged) {
+  auto* const qp = near_.make_qp();
+  drain(qp);
+  auto event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_SQ_DRAINED);
+  EXPECT_EQ(event.element.qp, qp);
+  std::thread destroyer([qp] { EXPECT_EQ(ibv_destroy_qp(qp), 0); });
+  ibv_ack_async_event(&event);
+  destroyer.join();
+}
+
+TEST_F(EventsTest, DestroyingAQueuePairWithdrawsItsEvents) {
+  auto* const qp = near_.make_qp();
+  drain(qp);
+  ASSERT_TRUE(is_readable(near_.context->async_fd));
+  ASSERT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_FALSE(is_readable(near_.context->async_fd));
+}
+
+TEST_F(EventsTest, OverrunOfAQueueIsTold) {
+  auto* const cq = ibv_create_cq(near_.context, 1, nullptr, nullptr, 0);
+  auto init = near_.initial();
+  init.send_cq = cq;
+  auto* const qp = ibv_create_qp(near_.pd, &init);
+  Side::bring_up(qp);
+  auto* const ah = near_.handle(far_lid());
+  ASSERT_EQ(near_.send(qp, ah, 0x10000, "one"), 0);
+  ASSERT_EQ(near_.send(qp, ah, 0x10000, "two"), 0);
+  auto event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(event.element.cq, cq);
+  ibv_ack_async_event(&event);
+  event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(event.element.qp, qp);
+  ibv_ack_async_event(&event);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
+  EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), -1);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+using Numbers = verbs::EventQueue<int>;
+
+TEST(EventQueue, KeepsOrderAndIsReadableWhileAnEventWaits) {
+  Numbers queue;
+  EXPECT_FALSE(is_readable(queue.fd()));
+  queue.push(1);
+  queue.push(2);
+  for (const int wanted : {1, 2}) {
+    EXPECT_TRUE(is_readable(queue.fd()));
+    EXPECT_TRUE(queue.take([&](int event) { EXPECT_EQ(event, wanted); }));
+  }
+  EXPECT_FALSE(is_readable(queue.fd()));
+}
+
+TEST(EventQueue, WithdrawsOnlyWhatIsAskedFor) {
+  Numbers queue;
+  for (const int event : {1, 2, 1, 3}) queue.push(event);
+  queue.withdraw([](int event) { return event == 1; });
+  for (const int wanted : {2, 3}) {
+    EXPECT_TRUE(queue.take([&](int event) { EXPECT_EQ(event, wanted); }));
+  }
+  EXPECT_FALSE(is_readable(queue.fd()));
+}
+
+/// A reader that has its count when the event is withdrawn must wait for the next one.
+TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
+  Numbers queue;
+  ASSERT_EQ(::eventfd_write(queue.fd(), 1), 0);  // the count of an event that is not there
+  std::thread reader([&] { EXPECT_TRUE(queue.take([](int event) { EXPECT_EQ(event, 5); })); });
+  queue.push(5);
+  reader.join();
+}
+
+TEST(EventQueue, IsBounded) {
+  Numbers queue;
+  for (std::size_t i = 0; i < verbs::kMaxQueuedEvents + 5; ++i) queue.push(static_cast<int>(i));
+  std::size_t taken = 0;
+  while (is_readable(queue.fd())) taken += queue.take([](int) {}) ? 1 : 0;
+  EXPECT_EQ(taken, verbs::kMaxQueuedEvents);
+}
+
+}  // namespace
+}  // namespace softib::test

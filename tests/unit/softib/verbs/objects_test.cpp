@@ -1,0 +1,267 @@
+// Devices, contexts, what can be asked of them, and what is refused.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+#include "softib/core/hca_limits.hpp"
+#include "softib/core/network_order.hpp"
+#include "softib/verbs/abi.hpp"
+#include "verbs_fixture.hpp"
+
+extern "C" {
+int ibv_query_gid_type(ibv_context*, std::uint8_t, unsigned, int*);
+int ibv_read_sysfs_file(const char*, const char*, char*, std::size_t);
+int ibv_cmd_create_qp();
+}
+
+namespace softib::test {
+namespace {
+
+using ObjectsTest = VerbsTest;
+
+TEST_F(ObjectsTest, OneDeviceWithTheGuidOfTheNode) {
+  int count = 0;
+  auto** const list = ibv_get_device_list(&count);
+  ASSERT_NE(list, nullptr);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(list[1], nullptr);
+  EXPECT_STREQ(ibv_get_device_name(list[0]), "softib0");
+  EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
+  EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
+  EXPECT_EQ(from_network(std::uint64_t{ibv_get_device_guid(list[0])}), 0x0002c90300000001U);
+  EXPECT_EQ(list[0], list_[0]);
+  ibv_free_device_list(list);
+}
+
+TEST_F(ObjectsTest, QueriesTellTheLimitsAndThePort) {
+  ibv_device_attr_ex attr{};
+  ASSERT_EQ(ibv_query_device_ex(near_.context, nullptr, &attr), 0);
+  EXPECT_EQ(attr.orig_attr.max_qp, static_cast<int>(kMaxQueuePairs));
+  EXPECT_EQ(attr.orig_attr.max_sge, static_cast<int>(kMaxSge));
+  EXPECT_EQ(attr.orig_attr.max_srq, 0);
+  EXPECT_EQ(attr.phys_port_cnt_ex, 1U);
+  EXPECT_EQ(attr.completion_timestamp_mask, 0U);
+
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(near_.context, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.lid, near_lid().value());
+  EXPECT_EQ(port.sm_lid, TestSubnet::lid(0).value());
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_2048);
+  EXPECT_EQ(port.gid_tbl_len, 1);
+  EXPECT_EQ(port.pkey_tbl_len, kPKeyTableSize);
+  EXPECT_EQ(ibv_query_port(near_.context, 2, &port), EINVAL);
+}
+
+TEST_F(ObjectsTest, TheTablesOfThePort) {
+  __be16 pkey = 0;
+  ASSERT_EQ(ibv_query_pkey(near_.context, 1, 0, &pkey), 0);
+  EXPECT_EQ(pkey, 0xffff);
+  EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, pkey), 0);
+  EXPECT_EQ(ibv_get_pkey_index(near_.context, 1, to_network(std::uint16_t{0x8001})), -1);
+  EXPECT_EQ(ibv_query_pkey(near_.context, 1, -1, &pkey), -1);
+  EXPECT_EQ(ibv_query_pkey(near_.context, 1, static_cast<int>(kPKeyTableSize), &pkey), -1);
+
+  ibv_gid_entry entry{};
+  ASSERT_EQ(ibv_query_gid_ex(near_.context, 1, 0, &entry, 0), 0);
+  EXPECT_EQ(from_network(std::uint64_t{entry.gid.global.subnet_prefix}), Gid::kLinkLocalPrefix);
+  EXPECT_EQ(entry.gid_type, std::uint32_t{IBV_GID_TYPE_IB});
+  EXPECT_EQ(ibv_query_gid_ex(near_.context, 1, 1, &entry, 0), EINVAL);
+  EXPECT_EQ(ibv_query_gid_ex(near_.context, 1, 0, &entry, 1), EOPNOTSUPP);
+  EXPECT_EQ(ibv_query_gid_table(near_.context, &entry, 1, 0), 1);
+  EXPECT_EQ(ibv_query_gid_table(near_.context, &entry, 0, 0), -EINVAL);
+  int type = -1;
+  EXPECT_EQ(ibv_query_gid_type(near_.context, 1, 0, &type), 0);
+  EXPECT_EQ(type, 0);
+  EXPECT_EQ(ibv_query_gid_type(near_.context, 1, 1, &type), -1);
+}
+
+TEST_F(ObjectsTest, QueuePairsAreQueriedAsTheyWereMade) {
+  auto init = near_.initial();
+  init.sq_sig_all = 1;
+  auto* const qp = ibv_create_qp(near_.pd, &init);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_EQ(qp->state, IBV_QPS_RESET);
+  EXPECT_EQ(ibv_qp_to_qp_ex(qp), nullptr);
+  Side::bring_up(qp);
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr asked{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &asked), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(attr.qkey, kQKey);
+  EXPECT_EQ(asked.cap.max_send_wr, 64U);
+  EXPECT_EQ(asked.send_cq, near_.cq);
+  EXPECT_EQ(asked.sq_sig_all, 1);
+  attr.qp_state = IBV_QPS_INIT;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+}
+
+TEST_F(ObjectsTest, MemoryCanBeRegisteredAnew) {
+  std::vector<std::uint8_t> elsewhere(100);
+  ASSERT_EQ(
+      ibv_rereg_mr(near_.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, elsewhere.data(), 100, 0),
+      0);
+  EXPECT_EQ(near_.mr->addr, elsewhere.data());
+  EXPECT_EQ(near_.mr->length, 100U);
+  auto* const other = ibv_alloc_pd(near_.context);
+  ASSERT_EQ(ibv_rereg_mr(near_.mr, IBV_REREG_MR_CHANGE_PD, other, nullptr, 0, 0), 0);
+  EXPECT_EQ(near_.mr->pd, other);
+  EXPECT_EQ(ibv_rereg_mr(near_.mr, 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(ibv_rereg_mr(near_.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                         IBV_ACCESS_REMOTE_WRITE),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(ibv_dealloc_pd(other), EBUSY);
+  ASSERT_EQ(ibv_dereg_mr(near_.mr), 0);
+  EXPECT_EQ(ibv_dealloc_pd(other), 0);
+}
+
+TEST_F(ObjectsTest, WhatIsNotSupportedSaysSo) {
+  ibv_srq_init_attr srq{};
+  EXPECT_EQ(ibv_create_srq(near_.pd, &srq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_cmd_create_qp(), EOPNOTSUPP);
+  EXPECT_EQ(ibv_alloc_mw(near_.pd, IBV_MW_TYPE_1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  for (const auto type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_RAW_PACKET}) {
+    auto init = near_.initial();
+    init.qp_type = type;
+    errno = 0;
+    EXPECT_EQ(ibv_create_qp(near_.pd, &init), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
+  ibv_cq_init_attr_ex cq{};
+  cq.cqe = 1;
+  cq.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+  EXPECT_EQ(ibv_create_cq_ex(near_.context, &cq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(ObjectsTest, WhatMakesNoSenseIsRefused) {
+  EXPECT_EQ(ibv_create_cq(near_.context, 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_create_cq(near_.context, 1, nullptr, nullptr, 1), nullptr);
+  EXPECT_EQ(ibv_create_cq(near_.context, 1, nullptr, nullptr, -1), nullptr);
+  EXPECT_EQ(ibv_resize_cq(near_.cq, -1), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(near_.cq, 200), 0);
+  EXPECT_EQ(near_.cq->cqe, 200);
+  auto init = near_.initial();
+  init.send_cq = nullptr;
+  EXPECT_EQ(ibv_create_qp(near_.pd, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_ah_attr ah{};
+  ah.port_num = 2;
+  EXPECT_EQ(ibv_create_ah(near_.pd, &ah), nullptr);
+  EXPECT_EQ(ibv_reg_mr(near_.pd, near_.memory.data(), 0, 0), nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(near_.pd), EBUSY);
+}
+
+/// As with the kernel: what a program leaves behind goes with its context.
+TEST_F(ObjectsTest, ClosingAContextDestroysWhatIsLeft) {
+  Side left(list_[0]);
+  auto* const qp = left.make_qp();
+  ibv_gid group{};
+  group.raw[0] = 0xff;
+  ASSERT_EQ(ibv_attach_mcast(qp, &group, 0xc000), 0);
+  ASSERT_EQ(left.post_receive(qp), 0);
+  (void)left.handle(far_lid());
+  const auto number = qp->qp_num;
+  ASSERT_EQ(ibv_close_device(std::exchange(left.context, nullptr)), 0);
+  // Nobody is there any more who would write into its memory.
+  const auto before = near_drops();
+  ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), number, "late"), 0);
+  EXPECT_TRUE(eventually([&] { return near_drops() > before; }));
+}
+
+TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
+  const auto number = near_.make_qp()->qp_num;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto** const list = ibv_get_device_list(nullptr);
+    auto* const context = list == nullptr ? nullptr : ibv_open_device(list[0]);
+    auto* const pd = context == nullptr ? nullptr : ibv_alloc_pd(context);
+    auto* const cq = pd == nullptr ? nullptr : ibv_create_cq(context, 1, nullptr, nullptr, 0);
+    ibv_qp_init_attr init{};
+    init.send_cq = cq;
+    init.recv_cq = cq;
+    init.qp_type = IBV_QPT_UD;
+    auto* const qp = cq == nullptr ? nullptr : ibv_create_qp(pd, &init);
+    const bool other_place =
+        qp != nullptr && QpnLayout::place(Qpn(qp->qp_num)) != QpnLayout::place(Qpn(number));
+    ::_exit(other_place ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(ObjectsTest, WithoutAnHcaThereIsNoList) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::unsetenv("SOFTIB_HCA");
+    int count = 7;
+    const bool refused = ibv_get_device_list(&count) == nullptr && errno == ENODEV && count == 0;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Sysfs, AttributesOfTheDeviceAndFilesAsTheyAre) {
+  std::array<char, 16> text{};
+  const auto read = [&](const char* folder, const char* file) {
+    return ibv_read_sysfs_file(folder, file, text.data(), text.size());
+  };
+  EXPECT_EQ(read("/sys/class/infiniband/softib0", "board_id"), 6);
+  EXPECT_STREQ(text.data(), "SOFTIB");
+  EXPECT_EQ(read("/sys/class/infiniband/softib0", "no_such"), -1);
+  EXPECT_GT(read("/proc/sys/kernel", "ostype"), 0);
+  EXPECT_STREQ(text.data(), "Linux");
+  EXPECT_EQ(read("/nowhere", "file"), -1);
+  EXPECT_EQ(ibv_read_sysfs_file("/sys/class/infiniband/softib0", "board_id", text.data(), 4), 3);
+  EXPECT_STREQ(text.data(), "SOF");
+  EXPECT_EQ(ibv_read_sysfs_file("/proc/sys/kernel", "ostype", text.data(), 0), -1);
+}
+
+TEST(Words, RatesThereAndBack) {
+  for (const auto rate : {IBV_RATE_2_5_GBPS, IBV_RATE_10_GBPS, IBV_RATE_40_GBPS, IBV_RATE_14_GBPS,
+                          IBV_RATE_100_GBPS, IBV_RATE_1200_GBPS}) {
+    EXPECT_EQ(mult_to_ibv_rate(ibv_rate_to_mult(rate)), rate);
+    EXPECT_EQ(mbps_to_ibv_rate(ibv_rate_to_mbps(rate)), rate);
+  }
+  EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_40_GBPS), 16);
+  EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_40_GBPS), 40000);
+  EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_MAX), -1);
+  EXPECT_EQ(mult_to_ibv_rate(3), IBV_RATE_MAX);
+}
+
+TEST(Words, NamesForEveryValueAndForNone) {
+  EXPECT_STREQ(ibv_wc_status_str(IBV_WC_LOC_LEN_ERR), "local length error");
+  EXPECT_STREQ(ibv_wc_status_str(static_cast<ibv_wc_status>(31)), "unknown");
+  EXPECT_STREQ(ibv_event_type_str(IBV_EVENT_WQ_FATAL), "WQ fatal");
+  EXPECT_STREQ(ibv_event_type_str(static_cast<ibv_event_type>(31)), "unknown");
+  EXPECT_STREQ(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
+  EXPECT_STREQ(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
+}
+
+TEST(Abi, NoExceptionCrossesIt) {
+  using ipoib::Result;
+  const auto throwing = [](auto exception) {
+    return verbs::verb([&]() -> Result<void> { throw exception; });
+  };
+  EXPECT_EQ(throwing(std::bad_alloc()), ENOMEM);
+  EXPECT_EQ(throwing(std::runtime_error("")), EIO);
+  EXPECT_EQ(throwing(std::system_error(EMFILE, std::generic_category())), EMFILE);
+  EXPECT_EQ(errno, EMFILE);
+  EXPECT_EQ(verbs::verb([]() -> Result<int*> { throw std::bad_alloc(); }), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+}
+
+}  // namespace
+}  // namespace softib::test

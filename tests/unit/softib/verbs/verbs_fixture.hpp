@@ -1,0 +1,192 @@
+// Two HCAs of a subnet, each with a device, in one process: the one that verbs list, and another
+// that no program could have. Everything else is real: sockets, engines, descriptors.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "packets.hpp"
+#include "softib/verbs/device.hpp"
+#include "test_subnet.hpp"
+
+namespace softib::test {
+
+inline constexpr std::uint32_t kQKey = 0x0b1b;
+inline constexpr std::size_t kGrh = 40;
+inline constexpr int kPatience = 30'000;  ///< milliseconds
+
+/// A subnet with the nodes "host1" and "host2"; this process is on host1.
+class VerbsSubnet {
+ public:
+  VerbsSubnet() {
+    const auto path = subnet.folder().path();
+    const auto slash = path.rfind('/');
+    ::setenv("SOFTIB_DIR", path.substr(0, slash).c_str(), 1);
+    ::setenv("SOFTIB_SUBNET", path.substr(slash + 1).c_str(), 1);
+    ::setenv("SOFTIB_HCA", "host1", 1);
+    other_endpoint = subnet.attach(2);
+    other_device = std::make_unique<verbs::Device>(*other_endpoint);
+    other_endpoint->set_receiver(other_device.get());
+  }
+  ~VerbsSubnet() { other_endpoint->set_receiver(nullptr); }
+
+  /// One for all tests of this process: its endpoint is.
+  static VerbsSubnet& instance() {
+    static VerbsSubnet one;
+    return one;
+  }
+  /// A change of host1's port, as the subnet process makes it.
+  void change_port(const std::function<void(PortAttributes&)>& change) {
+    auto node = subnet.fabric().node(1).value();
+    change(node.port);
+    subnet.fabric().set_node(1, node);
+    other_endpoint->nudge(1);
+  }
+
+  TestSubnet subnet;
+  std::unique_ptr<Endpoint> other_endpoint;
+  std::unique_ptr<verbs::Device> other_device;
+};
+
+/// What a program makes on a device before it can send and receive.
+class Side {
+ public:
+  explicit Side(ibv_device* device)
+      : context(ibv_open_device(device)),
+        pd(ibv_alloc_pd(context)),
+        channel(ibv_create_comp_channel(context)),
+        cq(ibv_create_cq(context, 128, this, channel, 0)),
+        memory(16384),
+        mr(ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE)) {
+    EXPECT_TRUE(context && pd && channel && cq && mr);
+  }
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side() {
+    if (context != nullptr) {
+      EXPECT_EQ(ibv_close_device(context), 0);
+    }
+  }
+
+  [[nodiscard]] ibv_qp* make_qp() {
+    auto init = initial();
+    auto* const qp = ibv_create_qp(pd, &init);
+    EXPECT_NE(qp, nullptr);
+    bring_up(qp);
+    return qp;
+  }
+  [[nodiscard]] ibv_qp_init_attr initial() const {
+    ibv_qp_init_attr init{};
+    init.send_cq = cq;
+    init.recv_cq = cq;
+    init.cap = {64, 64, 2, 2, 64};
+    init.qp_type = IBV_QPT_UD;
+    return init;
+  }
+  static void bring_up(ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qkey = kQKey;
+    attr.qp_state = IBV_QPS_INIT;
+    EXPECT_EQ(
+        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY), 0);
+    attr.qp_state = IBV_QPS_RTR;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  }
+  [[nodiscard]] ibv_ah* handle(Lid to) const {
+    ibv_ah_attr attr{};
+    attr.dlid = to.value();
+    attr.port_num = 1;
+    auto* const ah = ibv_create_ah(pd, &attr);
+    EXPECT_NE(ah, nullptr);
+    return ah;
+  }
+  [[nodiscard]] ibv_sge element(std::size_t offset, std::size_t size) {
+    return {std::bit_cast<std::uint64_t>(memory.data() + offset), static_cast<std::uint32_t>(size),
+            mr->lkey};
+  }
+  int post_receive(ibv_qp* qp, std::size_t offset = 0, std::size_t size = 2088,
+                   std::uint64_t id = 7) {
+    auto sge = element(offset, size);
+    ibv_recv_wr wr{id, nullptr, &sge, 1};
+    ibv_recv_wr* bad = nullptr;
+    return ibv_post_recv(qp, &wr, &bad);
+  }
+  int send(ibv_qp* qp, ibv_ah* ah, std::uint32_t to, const std::string& text) {
+    std::copy(text.begin(), text.end(), memory.begin() + 8192);
+    auto sge = element(8192, text.size());
+    ibv_send_wr wr{};
+    wr.wr_id = 9;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.ud = {ah, to, kQKey};
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp, &wr, &bad);
+  }
+  /// Polls until a completion comes.
+  [[nodiscard]] ibv_wc next_completion() const {
+    ibv_wc wc{};
+    int count = 0;
+    EXPECT_TRUE(eventually([&] { return (count = ibv_poll_cq(cq, 1, &wc)) != 0; }));
+    EXPECT_EQ(count, 1);
+    return wc;
+  }
+
+  /// The completion of a receive, when that of a send comes as well, in whichever order.
+  [[nodiscard]] ibv_wc next_receive_beside_a_send() const {
+    const auto first = next_completion();
+    const auto second = next_completion();
+    const bool first_is_receive = first.opcode == IBV_WC_RECV;
+    EXPECT_EQ((first_is_receive ? second : first).opcode, IBV_WC_SEND);
+    return first_is_receive ? first : second;
+  }
+
+  ibv_context* context;
+  ibv_pd* pd;
+  ibv_comp_channel* channel;
+  ibv_cq* cq;
+  std::vector<std::uint8_t> memory;
+  ibv_mr* mr;
+};
+
+[[nodiscard]] inline bool is_readable(int fd, int milliseconds = 0) {
+  pollfd entry{fd, POLLIN, 0};
+  return ::poll(&entry, 1, milliseconds) == 1;
+}
+
+class VerbsTest : public testing::Test {
+ protected:
+  VerbsTest() : list_(ibv_get_device_list(nullptr)) {}
+  ~VerbsTest() override { ibv_free_device_list(list_); }
+
+  [[nodiscard]] static Lid near_lid() { return TestSubnet::lid(1); }
+  [[nodiscard]] static Lid far_lid() { return TestSubnet::lid(2); }
+
+  /// Packets that host1 got for queue pairs that are not there.
+  [[nodiscard]] std::uint64_t near_drops() {
+    return subnet_.subnet.fabric().counters(
+        1)[static_cast<std::size_t>(PortCounter::drop_unknown_qp)];
+  }
+
+  VerbsSubnet& subnet_ = VerbsSubnet::instance();
+  ibv_device** list_;
+  Side near_{list_[0]};
+  Side far_{&subnet_.other_device->listed()};
+};
+
+}  // namespace softib::test
