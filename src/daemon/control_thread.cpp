@@ -16,6 +16,8 @@ using Timer = asio::steady_timer;
 
 // Enough for the administrator to answer a leave, or to have been asked again once.
 constexpr std::chrono::seconds kLeavePatience{3};
+// Between two dumps of the host's addresses, lest ten thousand changes be as many dumps.
+constexpr std::chrono::milliseconds kHostPause{50};
 // When the interface's mailbox was full.
 constexpr std::chrono::milliseconds kRedeliver{10};
 
@@ -44,6 +46,7 @@ ControlThread::ControlThread(const Parts& parts)
     : parts_(parts),
       signals_(parts.context, SIGTERM, SIGINT),
       sa_timer_(parts.context),
+      host_timer_(parts.context),
       redeliver_timer_(parts.context),
       finish_timer_(parts.context),
       port_watch_(parts.context, parts.port.descriptor(), [this] { on_port_event(); }),
@@ -54,7 +57,7 @@ ControlThread::ControlThread(const Parts& parts)
 std::string ControlThread::run() {
   wait_for_signal();
   parts_.sa.set_sm(subnet_administrator(parts_.port.snapshot()), host::monotonic_now());
-  on_host_event();
+  look_at_host();
   parts_.context.run();
   return reason_;
 }
@@ -82,12 +85,31 @@ void ControlThread::on_port_event() {
   deliver();
 }
 
+/// The first of many changes is looked at straight away, the others after a pause, as one.
 void ControlThread::on_host_event() {
+  if (!parts_.netlink.take_events() || host_timer_armed_) return;
+  if (host::monotonic_now() >= host_not_before_) return look_at_host();
+  look_at_host_later();
+}
+
+void ControlThread::look_at_host_later() {
+  host_timer_armed_ = true;
+  host_timer_.expires_at(Timer::time_point(host_not_before_.time_since_epoch()));
+  host_timer_.async_wait([this](const boost::system::error_code& error) {
+    host_timer_armed_ = false;
+    if (!error) look_at_host();
+  });
+}
+
+void ControlThread::look_at_host() {
   auto update = parts_.netlink.update();
+  const auto now = host::monotonic_now();
+  host_not_before_ = now + kHostPause;
   if (!update) {
     parts_.log.warn("{}", update.error().message);
+    look_at_host_later();
   } else if (auto& snapshot = *update; snapshot.has_value()) {
-    parts_.trace.record("host changed", host::monotonic_now(), snapshot->addresses().size());
+    parts_.trace.record("host changed", now, snapshot->addresses().size());
     host_undelivered_ = std::move(snapshot);
   }
   if (!parts_.netlink.interface_exists()) return ask_to_stop("the interface was deleted");

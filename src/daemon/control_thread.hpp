@@ -52,6 +52,8 @@ class ControlThread final : public control::Handler {
   void wait_for_signal();
   void on_port_event();
   void on_host_event();
+  void look_at_host();
+  void look_at_host_later();
   void on_mad();
   void on_messages();
   void ask_to_stop(const std::string& reason);
@@ -69,6 +71,7 @@ class ControlThread final : public control::Handler {
   Parts parts_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer sa_timer_;
+  boost::asio::steady_timer host_timer_;
   boost::asio::steady_timer redeliver_timer_;
   boost::asio::steady_timer finish_timer_;
   Watch port_watch_;
@@ -86,6 +89,8 @@ class ControlThread final : public control::Handler {
   bool interface_ended_ = false;
   std::size_t leaves_ = 0;  ///< asked and not answered
   TimePoint sa_timer_due_ = kNever;
+  TimePoint host_not_before_{};
+  bool host_timer_armed_ = false;
   std::string reason_;
   std::vector<ToControl> messages_;
 };

@@ -1,28 +1,29 @@
 #include "link/host_addresses.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ipoib::link {
 
 std::vector<Ipv4Address> HostAddresses::update(const HostView& view) {
   std::vector<Ipv4Address> added;
+  std::unordered_set<Ipv4Address> own;
+  broadcasts_.clear();
   for (const Ipv4Prefix& prefix : view.addresses()) {
-    const bool twice = std::ranges::find(added, prefix.address) != added.end();
-    if (!is_own(prefix.address) && !twice) added.push_back(prefix.address);
+    if (own.insert(prefix.address).second && !is_own(prefix.address)) {
+      added.push_back(prefix.address);
+    }
+    if (const auto broadcast = prefix.broadcast()) broadcasts_.insert(*broadcast);
   }
+  own_ = std::move(own);
   prefixes_ = view.addresses();
   return added;
 }
 
-bool HostAddresses::is_own(Ipv4Address address) const {
-  return std::ranges::find(prefixes_, address, &Ipv4Prefix::address) != prefixes_.end();
-}
+bool HostAddresses::is_own(Ipv4Address address) const { return own_.contains(address); }
 
 bool HostAddresses::is_broadcast(Ipv4Address address) const {
-  return address.is_limited_broadcast() ||
-         std::ranges::any_of(prefixes_, [address](const Ipv4Prefix& prefix) {
-           return prefix.broadcast() == address;
-         });
+  return address.is_limited_broadcast() || broadcasts_.contains(address);
 }
 
 bool HostAddresses::is_neighbour(Ipv4Address address) const {

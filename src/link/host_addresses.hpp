@@ -1,6 +1,7 @@
 // The host's addresses on the interface, as the link last saw them in the HostView.
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "ipoib/host_view.hpp"
@@ -24,6 +25,9 @@ class HostAddresses {
   [[nodiscard]] Ipv4Address source_for(Ipv4Address target) const;
 
  private:
+  // Each packet of the host and each ARP message asks for these two, and hosts may have thousands.
+  std::unordered_set<Ipv4Address> own_;
+  std::unordered_set<Ipv4Address> broadcasts_;
   std::vector<Ipv4Prefix> prefixes_;
 };
 

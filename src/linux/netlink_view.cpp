@@ -147,9 +147,13 @@ Result<HostSnapshot> NetlinkView::take_snapshot() {
   return HostSnapshot(std::move(*addresses));
 }
 
-Result<std::optional<HostSnapshot>> NetlinkView::update() {
+bool NetlinkView::take_events() {
   dirty_ |= drain_events();
-  if (!dirty_) return std::optional<HostSnapshot>();
+  return dirty_;
+}
+
+Result<std::optional<HostSnapshot>> NetlinkView::update() {
+  if (!take_events()) return std::optional<HostSnapshot>();
   auto snapshot = take_snapshot();
   if (!snapshot) return snapshot.error();
   dirty_ = false;

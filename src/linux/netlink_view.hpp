@@ -22,8 +22,11 @@ class NetlinkView {
 
   /// Readable when the host's configuration may have changed.
   [[nodiscard]] int descriptor() const;
-  /// Takes in the notifications at hand. A snapshot when it differs from the last one returned; the
-  /// first call always returns one. An interface that is administratively down has no addresses.
+  /// Takes in the notifications at hand. Whether update() may have something, and is to be called;
+  /// when is the caller's choice: one update covers any number of notifications.
+  [[nodiscard]] bool take_events();
+  /// A snapshot when it differs from the last one returned; the first call always returns one. An
+  /// interface that is administratively down has no addresses.
   [[nodiscard]] Result<std::optional<HostSnapshot>> update();
   [[nodiscard]] bool interface_exists() const { return exists_; }
 

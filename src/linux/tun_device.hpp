@@ -15,7 +15,7 @@ namespace ipoib::host {
 
 struct TunOptions {
   std::string name = "ib0";
-  std::uint32_t queue_length = 512;  ///< packets that the kernel keeps for us (txqueuelen)
+  std::uint32_t queue_length = 1000;  ///< packets that the kernel keeps for us (txqueuelen)
 };
 
 class TunDevice final : public TunPort {
