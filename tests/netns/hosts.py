@@ -131,16 +131,20 @@ class Host:
                               capture_output=True, text=True, timeout=10 * PATIENCE)
 
     def start(self, *options, address=None, wait=True):
-        """Starts ipoibd and waits until ib0 exists; with an address, until it has that and carrier.
-
-        `options` come after --port 1 --pkey 0xffff, and may replace the partition.
+        """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until it has
+        that and carrier. `options` come after --port 1 --pkey 0xffff, and may replace the partition.
         """
         if "--pkey" not in options:
             options = ("--pkey", "0xffff", *options)
-        self.daemon = Process(
-            self.command(program("softib"), "run", "--hca", self.name, "--", program("ipoibd"),
-                         "--port", "1", *options),
-            self.log, self.subnet.environment)
+        self._start([program("softib"), "run", "--hca", self.name, "--", program("ipoibd"),
+                     "--port", "1", *options], address, wait)
+
+    def start_alone(self, *options, address=None):
+        """The same, without `softib run`."""
+        self._start([program("ipoibd"), *options], address, True)
+
+    def _start(self, command, address, wait):
+        self.daemon = Process(self.command(*command), self.log, self.subnet.environment)
         if not wait:
             return
         wait_until(lambda: self.link() is not None or not self.daemon.is_running(), "ib0 exists")

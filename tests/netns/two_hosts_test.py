@@ -35,15 +35,19 @@ print(digest.hexdigest())
 """
 
 
-class TwoHosts(unittest.TestCase):
-    def setUp(self):
-        self.subnet = hosts.Subnet()
+class Pair(unittest.TestCase):
+    """Two hosts, and what tests ask of them."""
+
+    def set_up(self, *subnet_options):
+        self.subnet = hosts.Subnet(*subnet_options)
         self.addCleanup(self.subnet.close)
         self.addCleanup(self.show_logs)
         self.left = self.subnet.host("left")
         self.right = self.subnet.host("right")
-        self.left.start(address="10.44.0.1/24")
-        self.right.start(address="10.44.0.2/24")
+
+    def start(self, *options):
+        self.left.start(*options, address="10.44.0.1/24")
+        self.right.start(*options, address="10.44.0.2/24")
 
     def show_logs(self):
         outcome = self._outcome.result
@@ -53,6 +57,16 @@ class TwoHosts(unittest.TestCase):
     def assert_connected(self):
         wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
         wait_until(lambda: self.right.reaches("10.44.0.1"), "right reaches left")
+
+    def softib_set(self, *change):
+        done = self.subnet.softib("set", *change)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class TwoHosts(Pair):
+    def setUp(self):
+        self.set_up()
+        self.start()
 
     def test_ping_both_ways(self):
         for host, peer in ((self.left, "10.44.0.2"), (self.right, "10.44.0.1")):
@@ -106,10 +120,10 @@ class TwoHosts(unittest.TestCase):
 
     def test_port_down_is_link_down(self):
         self.assert_connected()
-        self.softib_set("right", "down")
+        self.softib_set("port", "right", "down")
         wait_until(lambda: not self.right.has_carrier(), "ib0 has lost carrier")
         self.assertTrue(self.left.has_carrier())
-        self.softib_set("right", "up")
+        self.softib_set("port", "right", "up")
         wait_until(self.right.has_carrier, "ib0 has carrier again")
         self.assert_connected()
 
@@ -120,9 +134,94 @@ class TwoHosts(unittest.TestCase):
         self.subnet.start()
         self.assert_connected()
 
-    def softib_set(self, hca, state):
-        done = self.subnet.softib("set", "port", hca, state)
-        self.assertEqual(done.returncode, 0, done.stderr)
+    def test_recovers_from_another_lid(self):
+        self.assert_connected()
+        self.softib_set("lid", "right", "0x77")
+        wait_until(lambda: "LID 0x77" in self.right.daemon.output(), "right has its LID")
+        self.assert_connected()
+
+    def test_joins_again_after_an_sm_restart(self):
+        self.assert_connected()
+        self.softib_set("sm", "restart")
+        wait_until(lambda: self.members("ff12:401b:ffff::ffff:ffff") == {"left", "right"},
+                   "both are members again")
+        self.assertTrue(self.left.has_carrier())
+        self.assert_connected()
+
+    def test_leaves_its_groups(self):
+        self.assert_connected()
+        self.right.daemon.end(signal.SIGTERM)
+        for group in ("ff12:401b:ffff::ffff:ffff", "ff12:401b:ffff::1"):
+            self.assertEqual(self.members(group), {"left"}, group)
+
+    def test_deleted_interface_ends_it(self):
+        self.right.run("ip", "link", "del", "ib0")
+        self.assertEqual(self.right.daemon.popen.wait(hosts.PATIENCE), 1)
+        self.assertIn("deleted", self.right.daemon.output().splitlines()[-1])
+
+    def test_host_with_many_addresses(self):
+        batch = os.path.join(self.subnet.folder, "addresses")
+        with open(batch, "w", encoding="utf-8") as file:
+            for i in range(1000):
+                file.write(f"addr add 10.45.{i // 250}.{i % 250 + 1}/32 dev ib0\n")
+        self.right.run("ip", "-batch", batch)
+        self.left.run("ip", "route", "add", "10.45.0.0/16", "dev", "ib0")
+        wait_until(lambda: self.left.reaches("10.45.3.250"), "left reaches the last of them")
+
+    def members(self, group):
+        for line in self.subnet.softib("show").stdout.splitlines():
+            if group in line.split():
+                return set(line.split()) & {"left", "right"}
+        return set()
+
+
+class OtherSettings(Pair):
+    def test_mtu_of_the_group(self):
+        self.set_up("--mtu", "4096")
+        self.start()
+        self.assertEqual(self.left.link()["mtu"], 4092)
+        ping = self.left.ping("10.44.0.2", "-c", "1", "-W", "5", "-M", "do", "-s", str(4092 - 28))
+        self.assertEqual(hosts.received(ping), 1, ping.stdout)
+
+    def test_smaller_mtu_of_the_administrator(self):
+        self.set_up()
+        self.start("--mtu", "1500")
+        self.assertEqual(self.left.link()["mtu"], 1500)
+        self.assert_connected()
+
+    def test_partition_of_its_own(self):
+        self.set_up("--partition", "0x12=full")
+        self.start("--pkey", "0x0012")
+        self.assert_connected()
+
+    def test_small_queues(self):
+        self.set_up()
+        self.start("--send-queue", "16", "--receive-queue", "64")
+        self.assert_connected()
+        # More at a time than the send queue holds: what it has no room for waits, and is not lost.
+        ping = self.left.ping("10.44.0.2", "-q", "-c", "5000", "-A", "-l", "32")
+        self.assertEqual(hosts.received(ping), 5000, ping.stdout)
+
+
+class SoftibOption(Pair):
+    def test_starts_a_subnet_and_joins_it(self):
+        """What somebody without an HCA types: nothing but ipoibd --softib, on both hosts."""
+        self.set_up()
+        self.subnet.process.end()
+        self.left.start_alone("--softib", address="10.44.0.1/24")
+        self.addCleanup(self.end_subnet)
+        self.right.start_alone("--softib=/other", address="10.44.0.2/24")
+        self.assert_connected()
+        self.assertIn("starting an emulated subnet", self.left.daemon.output())
+        self.assertNotIn("starting an emulated subnet", self.right.daemon.output())
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+
+    def end_subnet(self):
+        for line in self.subnet.softib("show").stdout.splitlines():
+            words = line.split()
+            if "softib-sm" in words and words[-1].isdigit():
+                os.kill(int(words[-1]), signal.SIGTERM)
+                return
 
 
 if __name__ == "__main__":
