@@ -241,6 +241,7 @@ SaAnswer leave_group(const SaRequest& request, const SubnetManager& manager,
                      (asked->join_state & ~member->second.join_state & kAllStates) == 0;
   if (!holds || !may_modify(request, *group, *index)) return SaStatus::request_invalid;
   McMemberRecord left = *asked;
+  left.scope = group->record.scope;
   left.join_state = groups.leave(*group, *index, asked->join_state);
   return one(left);
 }

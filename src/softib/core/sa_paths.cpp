@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "softib/core/node_attributes.hpp"
 #include "softib/core/rates.hpp"
@@ -95,29 +96,52 @@ std::optional<PathRecord> path(const Query& query, const Node& from, const Node&
   return record;
 }
 
-bool is_end(const Query& query, const Node& node, std::uint64_t gid_component, const Gid& gid,
-            std::uint64_t lid_component, Lid lid) {
-  if (query.has(gid_component) && node.port.gid() != gid) return false;
-  if (query.has(lid_component) && node.port.lid != lid) return false;
-  return true;
+/// One end of the paths asked for, by GID, by LID, by both or by neither.
+struct End {
+  bool by_gid;
+  bool by_lid;
+  Gid gid;
+  Lid lid;
+
+  [[nodiscard]] bool is(const Node& node) const {
+    return (!by_gid || node.port.gid() == gid) && (!by_lid || node.port.lid == lid);
+  }
+};
+
+/// The ports at one end that the requester may know of. Looked up where the end is named, since
+/// that is what almost every query does.
+std::vector<const Node*> find_ends(const Query& query, const End& end,
+                                   const SubnetManager& manager) {
+  std::vector<const Node*> found;
+  const auto consider = [&](const Node* node) {
+    const bool is_there = node != nullptr && node->port.state != PortState::down;
+    if (!is_there || !end.is(*node)) return;
+    if (shared_pkey(query.request.from, *node).is_valid()) found.push_back(node);
+  };
+  if (end.by_gid || end.by_lid) {
+    const auto index = end.by_gid ? manager.find(end.gid.guid()) : manager.node_at(end.lid);
+    consider(index ? manager.node(*index) : &manager.the_switch());
+  } else {
+    for (const Node* node : manager.end_ports()) consider(node);
+  }
+  return found;
 }
 
 SaAnswer unicast_paths(const Query& query, const SubnetManager& manager) {
+  const PathRecord& wanted = query.wanted;
   RecordTable found(PathRecord::kSize);
   // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports, and
   // there is one path for each.
   const bool wants_none =
-      query.request.is_table() && query.has(PathRecord::kNumbPath) && query.wanted.numb_path == 0;
+      query.request.is_table() && query.has(PathRecord::kNumbPath) && wanted.numb_path == 0;
   if (wants_none) return found;
-  const Node& requester = query.request.from;
-  for (const Node* from : manager.end_ports()) {
-    const bool is_source = is_end(query, *from, PathRecord::kSgid, query.wanted.sgid,
-                                  PathRecord::kSlid, query.wanted.slid);
-    if (!is_source || !shared_pkey(requester, *from).is_valid()) continue;
-    for (const Node* to : manager.end_ports()) {
-      const bool is_target = is_end(query, *to, PathRecord::kDgid, query.wanted.dgid,
-                                    PathRecord::kDlid, query.wanted.dlid);
-      if (!is_target || !shared_pkey(requester, *to).is_valid()) continue;
+  const End source{query.has(PathRecord::kSgid), query.has(PathRecord::kSlid), wanted.sgid,
+                   wanted.slid};
+  const End target{query.has(PathRecord::kDgid), query.has(PathRecord::kDlid), wanted.dgid,
+                   wanted.dlid};
+  const auto targets = find_ends(query, target, manager);
+  for (const Node* from : find_ends(query, source, manager)) {
+    for (const Node* to : targets) {
       const auto record = path(query, *from, *to);
       if (record) found.add(*record);
       if (found.is_full() || (record && !query.request.is_table())) return found;

@@ -44,7 +44,8 @@ MadPacket make_report(const Notice& notice, const Node& sm, const Node& to, Qpn 
 SaAnswer SaReports::subscribe(const SaRequest& request, const MadPacket& packet) {
   const auto info = InformInfo::parse(request.record);
   if (!info || !info->is_generic) return SaStatus::request_invalid;
-  const Qpn qpn = info->qpn == Qpn(0) ? packet.source : info->qpn;
+  // Reports go to where the subscription came from; who ends it says which one (IBA 13.4.8.3).
+  const Qpn qpn = info->subscribe ? packet.source : info->qpn;
   const auto known =
       std::find_if(subscriptions_.begin(), subscriptions_.end(), [&](const auto& other) {
         return other.node == request.requester && other.qpn == qpn &&

@@ -22,6 +22,7 @@ class SubnetReports : public ::testing::Test {
     info.trap_number = trap;
     info.producer_type = Notice::kClassManager;
     info.subscribe = on;
+    if (!on) info.qpn = ipoib::wire::kGsiQpn;
     return client.ask(method::kSet, attribute::kInformInfo, 0, info)->status();
   }
   SaStatus change(SaClient& client, std::uint8_t how) {
@@ -101,6 +102,18 @@ TEST_F(SubnetReports, EndWithTheSubscription) {
   EXPECT_TRUE(reports.empty());
 }
 
+TEST_F(SubnetReports, OnlyTheSubscribersQueuePairEndsASubscription) {
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  InformInfo info;
+  info.type = Notice::kSubnetManagement;
+  info.trap_number = 66;
+  info.producer_type = Notice::kClassManager;
+  info.subscribe = false;
+  info.qpn = Qpn(5);
+  EXPECT_EQ(b.ask(method::kSet, attribute::kInformInfo, 0, info)->status(),
+            SaStatus::request_invalid);
+}
+
 TEST_F(SubnetReports, PortsThatComeAndGo) {
   ASSERT_EQ(subscribe(b, 64), SaStatus::ok);
   ASSERT_EQ(subscribe(b, 65), SaStatus::ok);
@@ -122,10 +135,10 @@ TEST_F(SubnetReports, PortsThatComeAndGo) {
 TEST_F(SubnetReports, SubscriptionsAreBounded) {
   InformInfo info;
   for (std::size_t i = 0; i < SaReports::kMaxSubscriptions; ++i) {
-    info.qpn = Qpn(static_cast<std::uint32_t>(i + 1));
+    info.trap_number = static_cast<std::uint16_t>(i);
     ASSERT_EQ(a.ask(method::kSet, attribute::kInformInfo, 0, info)->status(), SaStatus::ok);
   }
-  info.qpn = Qpn(0x800000);
+  info.trap_number = 0x8000;
   EXPECT_EQ(a.ask(method::kSet, attribute::kInformInfo, 0, info)->status(), SaStatus::no_resources);
 }
 
