@@ -45,8 +45,9 @@ endfunction()
 
 # A Python unittest program whose cases ctest knows one by one, under a label. It finds the project's
 # programs in the folder that IPOIB_BIN names, and returns 77 with a reason when it cannot run.
+# RUN_SERIAL is for what needs the machine, or names on it, for itself.
 function(ipoib_python_test script)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SERIAL" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
   file(STRINGS ${script} lines REGEX "^class |^    def test_")
@@ -58,6 +59,7 @@ function(ipoib_python_test script)
       add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}
                                     ${class}.${CMAKE_MATCH_1})
       set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+        RUN_SERIAL ${ARG_RUN_SERIAL}
         SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
         ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
     endif()

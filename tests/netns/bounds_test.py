@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""What ipoibd takes at most, of memory, of the fabric and of the processor, whatever the host sends."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+import hosts
+from hosts import wait_until
+
+LEFT, RIGHT = "10.44.0.1", "10.44.0.2"
+BURST = 1000
+PINGS = 400
+FLOOD_GROWTH_KIB = 16 * 1024
+QUIET_SECONDS = 5
+# Before ARP asks an address again; docs/states.md, "Neighbour".
+REPETITION_SECONDS = 1
+
+# Sends as many datagrams to one address, at once.
+SENDER = """
+import socket, sys
+with socket.socket(type=socket.SOCK_DGRAM) as out:
+    for i in range(int(sys.argv[2])):
+        out.sendto(b'x' * 64, (sys.argv[1], 5001))
+"""
+ECHO = """
+import socket
+with socket.socket(type=socket.SOCK_DGRAM) as living:
+    living.bind(('0.0.0.0', 5002))
+    print('listening', flush=True)
+    while True:
+        living.sendto(*living.recvfrom(64))
+"""
+# Sends to 10,000 addresses, over and over until standard input ends. A question to the living
+# neighbour follows each batch: when it has answered, the interface's queue is empty again, so no
+# packet is lost in front of the daemon.
+FLOOD = """
+import ipaddress, select, socket, sys
+living, rounds = (sys.argv[1], 5002), 0
+nobody = [str(ipaddress.ip_address('10.44.1.0') + i) for i in range(10000)]
+with socket.socket(type=socket.SOCK_DGRAM) as out:
+    out.settimeout(10)
+    while True:
+        for i, address in enumerate(nobody):
+            out.sendto(b'x' * 64, (address, 5001))
+            if i % 200 == 0:
+                out.sendto(b'alive?', living)
+                out.recv(64)
+        rounds += 1
+        if select.select([sys.stdin], [], [], 0)[0]:
+            break
+print(rounds * len(nobody))
+"""
+
+
+def counters(host):
+    """All counters of a host's ib0, by name."""
+    found = json.loads(host.run(hosts.program("ibarp"), "stats", "--json", "--zeros").stdout)[0]
+    return {**found["counters"], **found["drops"]}
+
+
+def growth(before, after, *names):
+    return sum(after[name] - before[name] for name in names)
+
+
+def neighbour_state(host, address):
+    """The state of a host's neighbour; None without an entry."""
+    found = json.loads(host.run(hosts.program("ibarp"), "show", address, "--json").stdout)
+    return found[0]["state"] if found else None
+
+
+def entries(host):
+    """How many entries a host has, and how many of them it asks for."""
+    found = json.loads(host.run(hosts.program("ibarp"), "--json").stdout)
+    return len(found), sum(entry["state"] == "incomplete" for entry in found)
+
+
+def resident_kib(process):
+    """Its resident memory; None under a sanitizer, whose memory it mostly would be."""
+    with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
+        if "san.so" in maps.read():
+            print("under a sanitizer: memory is not looked at", file=sys.stderr)
+            return None
+    with open(f"/proc/{process}/status", encoding="utf-8") as status:
+        return int(next(line for line in status if line.startswith("VmRSS:")).split()[1])
+
+
+def processor_ticks(process):
+    """utime and stime of a process."""
+    with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+        return sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
+
+
+class BoundsTest(unittest.TestCase):
+    def setUp(self):
+        self.subnet = hosts.Subnet()
+        self.addCleanup(self.subnet.close)
+        self.addCleanup(self.show_logs)
+        self.left = self.subnet.host("left")
+        self.right = self.subnet.host("right")
+        for host in (self.left, self.right):
+            # What the kernel says by itself over IPv6 would be counted, and disturb the quiet.
+            host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+
+    def show_logs(self):
+        outcome = self._outcome.result
+        if any(test is self for test, _ in outcome.failures + outcome.errors):
+            print(self.subnet.logs(), file=sys.stderr)
+
+    def start_both(self, *options):
+        self.left.start(*options, address=f"{LEFT}/16")
+        self.right.start(address=f"{RIGHT}/16")
+
+    def python(self, host, script, *arguments):
+        """Runs a script on a host, its output in a file."""
+        log = os.path.join(self.subnet.folder, f"{host.name}-script.log")
+        return hosts.Process(host.command(sys.executable, "-c", script, *arguments), log,
+                             self.subnet.environment)
+
+
+class NewNeighbour(BoundsTest):
+    def test_a_burst_is_one_question(self):
+        self.start_both()
+        self.assertIsNone(neighbour_state(self.left, RIGHT))
+        before, started = counters(self.left), time.monotonic()
+        self.left.run(sys.executable, "-c", SENDER, RIGHT, str(BURST))
+        wait_until(lambda: neighbour_state(self.left, RIGHT) == "reachable", "it is resolved")
+        in_time = time.monotonic() - started < REPETITION_SECONDS
+        after = counters(self.left)
+        self.assertEqual(growth(before, after, "path_questions"), 1)
+        self.assertEqual(growth(before, after, "neighbours_created"), 1)
+        # A machine so slow that nobody has answered within the second repeats the request.
+        asked = growth(before, after, "arp_requests_broadcast")
+        self.assertIn(asked, (1,) if in_time else (1, 2, 3))
+        self.assertGreater(growth(before, after, "tx_packets"), 0)
+
+    def test_a_failed_one_is_not_asked_again(self):
+        self.start_both()
+        nobody = "10.44.9.9"
+
+        def packets_while_failed():
+            self.left.ping(nobody, "-c", "1", "-W", "1")
+            wait_until(lambda: neighbour_state(self.left, nobody) == "failed", "nobody answers")
+            before = counters(self.left)
+            self.left.run(sys.executable, "-c", SENDER, nobody, "100")
+            after = counters(self.left)
+            # A failure is remembered for seconds only: see that this is still the same one.
+            if growth(before, after, "neighbours_created") > 0:
+                return None
+            return before, after
+
+        before, after = wait_until(packets_while_failed, "packets within one failure")
+        self.assertEqual(growth(before, after, "drop_neighbour_failed"), 100)
+        self.assertEqual(growth(before, after, "arp_requests_broadcast"), 0)
+
+
+class Flood(BoundsTest):
+    def flood(self, neighbours, unresolved, arp_rate, *expected):
+        """Floods while the living neighbour is pinged, and until what is expected has been counted;
+        looks at all bounds meanwhile."""
+        self.start_both("--neighbours", str(neighbours), "--unresolved", str(unresolved),
+                        "--arp-rate", str(arp_rate))
+        echo = self.python(self.right, ECHO)
+        self.addCleanup(echo.end)
+        wait_until(lambda: "listening" in echo.output(), "the living neighbour listens")
+        wait_until(lambda: self.left.reaches(RIGHT), "left reaches right")
+
+        memory_before, started = resident_kib(self.left.daemon.pid), time.monotonic()
+        before, heard_before = counters(self.left), counters(self.right)
+        with subprocess.Popen(self.left.command(sys.executable, "-c", FLOOD, RIGHT), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as flood:
+            ping = subprocess.Popen(self.left.command("ping", "-q", "-i", "0.005", "-W", "10",
+                                                      "-c", str(PINGS), RIGHT),
+                                    text=True, stdout=subprocess.PIPE)
+
+            def within_bounds_to_the_end():
+                kept, asked_for = entries(self.left)
+                self.assertLessEqual(kept, neighbours)
+                self.assertLessEqual(asked_for, unresolved)
+                now = counters(self.left)
+                return ping.poll() is not None and all(now[name] > before[name] for name in expected)
+
+            wait_until(within_bounds_to_the_end, f"pinged, and counted {expected}",
+                       2 * hosts.PATIENCE)
+            sent = flood.communicate()[0]
+        # The neighbour's counters within the time of the sender's, and these within the elapsed time.
+        heard_after, after = counters(self.right), counters(self.left)
+        elapsed = time.monotonic() - started
+
+        self.assertEqual(flood.returncode, 0, "the living neighbour has answered each question")
+        self.assertIn(f" {PINGS} received", ping.stdout.read())
+        ping.stdout.close()
+        sent = int(sent)
+        self.assertGreaterEqual(sent, 10000)
+        self.assertLessEqual(after["neighbours"], neighbours)
+        # A quarter of a second's requests may go at once, in each of the three shares of the rate.
+        allowed = arp_rate * elapsed + arp_rate / 4 + 3
+        asked = growth(before, after, "arp_requests_broadcast")
+        self.assertGreater(asked, 0)
+        self.assertLessEqual(asked, allowed)
+        self.assertLessEqual(growth(heard_before, heard_after, "arp_received"),
+                             asked + growth(before, after, "arp_requests_unicast",
+                                            "arp_replies_sent", "arp_announcements_sent"))
+        if memory_before is not None:
+            memory = resident_kib(self.left.daemon.pid)
+            self.assertLess(memory - memory_before, FLOOD_GROWTH_KIB)
+        self.assertEqual(growth(before, after, "carrier_losses"), 0)
+        # The last ones are dropped when the last request has had no answer.
+        drops = [name for name in before if name.startswith("drop_")]
+        wait_until(lambda: growth(before, counters(self.left), *drops) >= sent,
+                   f"each of {sent} packets to nobody is dropped and counted")
+
+    def test_stays_within_the_default_bounds(self):
+        self.flood(16384, 2048, 1000)
+
+    def test_stays_within_small_bounds(self):
+        self.flood(16, 8, 100, "drop_unresolved_limit", "neighbours_evicted")
+
+    def test_stays_within_a_small_rate(self):
+        self.flood(16384, 65536, 10, "drop_arp_rate_limit", "arp_requests_withheld")
+
+
+class Quiet(BoundsTest):
+    def test_idle_costs_nothing(self):
+        self.start_both()
+        wait_until(lambda: self.left.reaches(RIGHT), "left reaches right")
+        processes = [self.subnet.process.pid, self.left.daemon.pid, self.right.daemon.pid]
+
+        def quiet():
+            before = [processor_ticks(process) for process in processes]
+            time.sleep(QUIET_SECONDS)  # what is measured, not a wait for something
+            self.used = [processor_ticks(process) - old for process, old in zip(processes, before)]
+            return max(self.used) <= 1
+
+        # Announcements and probes are still to come after the start.
+        wait_until(quiet, "a quiet time in which nobody uses more than a tick", 2 * hosts.PATIENCE)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("skipped: needs root for network namespaces and TUN devices")
+        sys.exit(hosts.SKIPPED)
+    unittest.main(verbosity=2)
