@@ -70,7 +70,9 @@ TEST(Connection, DoesNotReadWithoutEnd) {
 
 TEST(Connection, TakesALongAnswer) {
   RunningServer server;
-  server.handler.info.groups.resize(5000);
+  InterfaceInfo info;
+  info.groups.resize(5000);
+  server.handler.put(info);
   Connection connection(server.name());
   const Response response = connection.ask(kInfo);
   ASSERT_TRUE(response.has_value()) << response.error().message;
@@ -79,7 +81,9 @@ TEST(Connection, TakesALongAnswer) {
 
 TEST(Connection, IsToldOfAnAnswerThatIsTooLong) {
   RunningServer server;
-  server.handler.info.waiting_for.assign(kMaxResponseLine, 'x');
+  InterfaceInfo info;
+  info.waiting_for.assign(kMaxResponseLine, 'x');
+  server.handler.put(info);
   Connection connection(server.name());
   const Response response = connection.ask(kInfo);
   ASSERT_TRUE(response.has_error());

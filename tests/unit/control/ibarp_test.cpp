@@ -57,11 +57,12 @@ TEST(Ibarp, IsUsableFromC) {
   REQUIRE_ROOT();
   RunningServer server;
   server.trace.add("ib0").record("turn", TimePoint{}, 1, 2);
-  InterfaceInfo& info = server.handler.info;
+  InterfaceInfo info;
   info.pkey = kDefaultPKey;
   info.qpn = Qpn(0x401);
   info.state = "up";
   info.groups = {{Gid{}, Lid(0xc000), "full"}};
+  server.handler.put(info);
   EXPECT_EQ(ibarp_in_c(server.name().c_str()), 0) << "the line of ibarp_in_c.c that failed";
 }
 
@@ -140,7 +141,9 @@ TEST(Ibarp, ACallbackMayUseTheHandle) {
 
 TEST(Ibarp, AgreesOnTheShorterStructure) {
   RunningServer server;
-  server.handler.info.pid = 4711;
+  InterfaceInfo info;
+  info.pid = 4711;
+  server.handler.put(info);
   const Handle handle(server.name());
   struct Later {
     ibarp_info info;

@@ -42,6 +42,10 @@ class MemoryHandler : public Handler {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return handled_ >= requests; });
   }
+  void put(InterfaceInfo info) {
+    const std::lock_guard lock(mutex_);
+    info_ = std::move(info);
+  }
   void put(Entry entry) {
     const std::lock_guard lock(mutex_);
     entries_[entry.address] = std::move(entry);
@@ -86,9 +90,7 @@ class MemoryHandler : public Handler {
   Response operator()(const StatsRequest& /*request*/) {
     return Reply(std::vector<Counter>{{"packets_sent", 7, false}, {"path_failed", 2, true}});
   }
-  Response operator()(const InfoRequest& /*request*/) { return Reply(info); }
-
-  InterfaceInfo info;
+  Response operator()(const InfoRequest& /*request*/) { return Reply(info_); }
 
  private:
   static Error missing(const IpAddress& address) {
@@ -101,6 +103,7 @@ class MemoryHandler : public Handler {
   std::size_t handled_ = 0;
   std::vector<std::pair<InterfaceRequest, std::function<void(Response)>>> held_;
   std::map<IpAddress, Entry> entries_;
+  InterfaceInfo info_;
 };
 
 }  // namespace ipoib::control

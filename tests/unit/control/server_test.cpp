@@ -26,7 +26,9 @@ const Request kInfo = InterfaceRequest(InfoRequest{});
 
 TEST(Server, AnswersOneRequestAfterTheOther) {
   RunningServer server;
-  server.handler.info.interface = "ib7";
+  InterfaceInfo info;
+  info.interface = "ib7";
+  server.handler.put(info);
   LineClient client(server.name());
   ASSERT_TRUE(client.connected());
   for (int i = 0; i < 3; ++i) {

@@ -260,7 +260,7 @@ TEST_F(IbarpProgram, ShowsTheTrace) {
 
 TEST_F(IbarpProgram, ShowsTheInterface) {
   RunningServer server;
-  control::InterfaceInfo& info = server.handler.info;
+  control::InterfaceInfo info;
   info.interface = "ib0";
   info.device = "mlx5_0";
   info.port = 1;
@@ -275,6 +275,7 @@ TEST_F(IbarpProgram, ShowsTheInterface) {
   info.version = "0.1.0";
   info.pid = 4711;
   info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"}};
+  server.handler.put(info);
   EXPECT_EQ(run_ibarp({"info", "dev", server.name()}).out,
             server.name() +
                 ": joining, waiting for the broadcast group\n"

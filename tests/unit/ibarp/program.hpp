@@ -65,7 +65,7 @@ inline Outcome run_ibarp(const std::vector<std::string>& arguments, const Circum
     } else {
       setenv("COLUMNS", how.columns.c_str(), 1);
     }
-    if (how.as_nobody && seteuid(65534) != 0) _exit(126);
+    if (how.as_nobody && setresuid(65534, 65534, 65534) != 0) _exit(126);
     execv(name.c_str(), argv.data());
     _exit(127);
   }
