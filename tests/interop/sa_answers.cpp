@@ -3,164 +3,26 @@
 // name, so that the lines of two administrators can be compared: see sa_answers_like_opensm.py.
 //
 // Usage: sa_answers --peer GID, where GID is that of the port that the SM runs on.
-#include <infiniband/umad.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <iostream>
-#include <set>
 #include <string>
-#include <vector>
 
-#include "wire/mad.hpp"
+#include "sa_question.hpp"
 #include "wire/mgid.hpp"
 #include "wire/notice.hpp"
 #include "wire/sa_records.hpp"
-#include "wire/sa_status.hpp"
 
 namespace {
 
 using namespace ipoib;
+using namespace ipoib::test;
 using wire::McMemberRecord;
-using wire::PathRecord;
 using wire::Selector;
 namespace attribute = wire::attribute;
 namespace method = wire::method;
 
 constexpr PKey kRed{0x8012};      // its group's MTU is beyond the port's
 constexpr PKey kForeign{0x9234};  // of nobody
-constexpr int kTimeout = 5000;    // ms
 constexpr std::uint64_t kTrusted = 1;
-
-/// The port, its agent, and the names for what subnets do not have in common.
-class Client {
- public:
-  explicit Client(const Gid& peer) : peer_(peer) {
-    char names[UMAD_MAX_DEVICES][UMAD_CA_NAME_LEN];
-    umad_port_t port{};
-    umad_init();
-    if (umad_get_cas_names(names, UMAD_MAX_DEVICES) < 1 || umad_get_port(names[0], 1, &port) != 0) {
-      throw std::runtime_error("no InfiniBand port here");
-    }
-    gid = Gid(be64toh(port.gid_prefix), Guid(be64toh(port.port_guid)));
-    lid = Lid(static_cast<std::uint16_t>(port.base_lid));
-    sm_lid = Lid(static_cast<std::uint16_t>(port.sm_lid));
-    rate_ = port.rate;
-    umad_release_port(&port);
-    file_ = umad_open_port(names[0], 1);
-    agent_ = umad_register(file_, wire::mgmt_class::kSubnAdm, 2, 1, nullptr);
-    if (file_ < 0 || agent_ < 0) throw std::runtime_error("no agent of the SA's class");
-  }
-
-  /// One question; the MAD that answers it, empty when none does.
-  std::vector<std::uint8_t> ask(const wire::SaHeader& header, ConstBytes record) {
-    std::vector<std::uint8_t> buffer(umad_size() + 65536);
-    MutableBytes mad(static_cast<std::uint8_t*>(umad_get_mad(buffer.data())), wire::kMadSize);
-    header.emit(mad);
-    std::copy(record.begin(), record.end(), mad.begin() + wire::kSaHeaderSize);
-    umad_set_addr(buffer.data(), sm_lid.value(), 1, 0, static_cast<int>(wire::kGsiQKey.value()));
-    if (umad_send(file_, agent_, buffer.data(), wire::kMadSize, kTimeout, 0) != 0) return {};
-    int length = 65536;
-    if (umad_recv(file_, buffer.data(), &length, 2 * kTimeout) < 0) return {};
-    if (umad_status(buffer.data()) != 0) return {};
-    const auto* answer = static_cast<std::uint8_t*>(umad_get_mad(buffer.data()));
-    // What the length counts differs between implementations; a MAD has 256 octets at least.
-    return {answer, answer + std::max(length, static_cast<int>(wire::kMadSize))};
-  }
-
-  [[nodiscard]] std::string name(const Gid& value) const {
-    return value == gid ? "me" : value == peer_ ? "peer" : value.to_string();
-  }
-  [[nodiscard]] std::string name(Lid value) const {
-    return value == lid ? "me" : value == sm_lid ? "peer" : std::to_string(value.value());
-  }
-  /// 10 Gb/s, the rate of the broadcast groups, may be that of the ports as well.
-  [[nodiscard]] std::string rate_name(std::uint8_t code) const {
-    return code == 3 || wire::rate_mbps(code) == rate_ * 1000 ? "usual" : std::to_string(code);
-  }
-  [[nodiscard]] const Gid& peer() const { return peer_; }
-
-  Gid gid;
-  Lid lid;
-  Lid sm_lid;
-
- private:
-  Gid peer_;
-  unsigned rate_ = 0;
-  int file_ = -1;
-  int agent_ = -1;
-};
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
-
-/// The scope of a group that a client has made is what OpenSM was told, which may be nothing.
-std::string describe(const Client& client, const McMemberRecord& record, std::uint64_t /*mask*/) {
-  const bool is_made_up = record.mgid.to_string().starts_with("ff12:a01b:");
-  const bool is_broadcast = record.mgid.to_string().ends_with(":ffff:ffff");
-  return (is_made_up ? "made up" : record.mgid.to_string()) +
-         " port=" + client.name(record.port_gid) + " qkey=" + hex(record.qkey.value()) +
-         " mlid=" + hex(record.mlid.value()) + " mtu=" + std::to_string(record.mtu) +
-         " pkey=" + hex(record.pkey.value()) + " rate=" + client.rate_name(record.rate) +
-         " sl=" + std::to_string(record.sl.value()) + " hop=" + std::to_string(record.hop_limit) +
-         (is_broadcast ? " scope=" + std::to_string(record.scope) : "") +
-         " state=" + std::to_string(record.join_state);
-}
-
-/// Which of several shared partitions a path is in is the administrator's choice.
-std::string describe(const Client& client, const PathRecord& record, std::uint64_t mask) {
-  const std::string pkey =
-      (mask & PathRecord::kPKey) != 0 ? " pkey=" + hex(record.pkey.value()) : "";
-  return client.name(record.sgid) + "(" + client.name(record.slid) + ") to " +
-         client.name(record.dgid) + "(" + client.name(record.dlid) + ")" + pkey +
-         " mtu=" + std::to_string(record.mtu) + " rate=" + client.rate_name(record.rate) +
-         " life=" + std::to_string(record.lifetime) + " sl=" + std::to_string(record.sl.value()) +
-         " hop=" + std::to_string(record.hop_limit) + (record.reversible ? " reversible" : "");
-}
-
-/// Asks and prints: the name of the question, the status, and what the answer says.
-template <class Record>
-void question(Client& client, const std::string& what, std::uint8_t how, std::uint16_t about,
-              std::uint64_t mask, const Record& record, std::uint64_t sm_key = 0) {
-  static std::uint64_t transaction = 0;
-  wire::SaHeader header;
-  header.mad.management_class = wire::mgmt_class::kSubnAdm;
-  header.mad.class_version = 2;
-  header.mad.method = how;
-  header.mad.attribute_id = about;
-  header.mad.transaction_id = ++transaction;
-  header.component_mask = mask;
-  header.sm_key = sm_key;
-  std::array<std::uint8_t, wire::kSaDataSize> data{};
-  record.emit(std::span(data).first(Record::kSize));
-  const auto mad = client.ask(header, data);
-  const auto answer = wire::SaHeader::parse(mad);
-  std::cout << what << ": ";
-  if (!answer) {
-    std::cout << "no answer\n";
-    return;
-  }
-  std::cout << hex(answer->mad.status);
-  if constexpr (requires { describe(client, record, mask); }) {
-    const bool is_table = how == method::kGetTable;
-    const std::size_t stride =
-        is_table ? std::size_t{answer->attribute_offset} * 8 : std::size_t{Record::kSize};
-    const std::size_t end = is_table ? mad.size() : wire::kSaHeaderSize + Record::kSize;
-    std::set<std::string> lines;
-    for (std::size_t at = wire::kSaHeaderSize;
-         answer->mad.status == 0 && stride != 0 && at + stride <= end; at += stride) {
-      const auto found = Record::parse(ConstBytes(mad).subspan(at, stride));
-      lines.insert(found ? describe(client, *found, mask) : "no record");
-    }
-    for (const auto& line : lines) std::cout << "\n    " << line;
-  }
-  std::cout << '\n';
-}
-
 /// Requests about memberships, each from a full one that is changed in one place.
 class Members {
  public:
@@ -209,6 +71,8 @@ class Members {
   }
 
   void existing_group();
+  void selectors();
+  void ports();
   void new_groups();
   void values_of_new_groups();
   void leaving();
@@ -253,6 +117,10 @@ void Members::existing_group() {
       [](Record& r) { r.lifetime = 1; });
   set("other scope", broadcast_, kCreate | Record::kScope, [](Record& r) { r.scope = 5; });
   set("other MLID", broadcast_, kCreate | Record::kMlid, [](Record& r) { r.mlid = Lid(0xc123); });
+}
+
+void Members::selectors() {
+  using Record = McMemberRecord;
   for (const int selector : {0, 1, 2, 3}) {
     for (const int value : {0, 1, 3, 4, 5, 6}) {
       set("MTU " + std::to_string(selector) + "," + std::to_string(value), broadcast_, kCreate,
@@ -269,6 +137,10 @@ void Members::existing_group() {
           });
     }
   }
+}
+
+void Members::ports() {
+  using Record = McMemberRecord;
   set("MTU without selector", broadcast_, kJoin | Record::kMtu, [](Record& r) { r.mtu = 5; });
   set("unknown port", broadcast_, kJoin,
       [](Record& r) { r.port_gid = Gid(Gid::kLinkLocalPrefix, Guid(0xdead)); });
@@ -403,96 +275,6 @@ void Members::queries() {
   query("with a wrong key", method::kGet, Record::kMgid, by_mgid, 7);
 }
 
-/// Questions for a path, each changed in one place.
-class Paths {
- public:
-  static constexpr std::uint64_t kUsual = PathRecord::kDgid | PathRecord::kSgid |
-                                          PathRecord::kReversible | PathRecord::kNumbPath |
-                                          PathRecord::kPKey;
-  explicit Paths(Client& client) : client_(client) {}
-
-  template <class Change>
-  void ask(const std::string& what, std::uint64_t mask, Change&& change) {
-    PathRecord asked;
-    asked.sgid = client_.gid;
-    asked.dgid = client_.peer();
-    asked.slid = client_.lid;
-    asked.dlid = client_.sm_lid;
-    asked.reversible = true;
-    asked.numb_path = 1;
-    asked.pkey = kDefaultPKey;
-    change(asked);
-    for (const std::uint8_t how : {method::kGet, method::kGetTable}) {
-      question(client_, (how == method::kGet ? "path " : "paths ") + what, how,
-               attribute::kPathRecord, mask, asked);
-    }
-  }
-
-  void ends();
-  void values();
-
- private:
-  Client& client_;
-};
-
-void Paths::ends() {
-  using Record = PathRecord;
-  const auto same = [](Record&) {};
-  const Gid nobody(Gid::kLinkLocalPrefix, Guid(0xdead));
-  ask("usual", kUsual, same);
-  ask("by GIDs alone", Record::kDgid | Record::kSgid, same);
-  ask("by LIDs", Record::kDlid | Record::kSlid, same);
-  ask("by all", kUsual | Record::kDlid | Record::kSlid, same);
-  ask("the way back", kUsual, [](Record& r) { std::swap(r.sgid, r.dgid); });
-  ask("to myself", kUsual, [](Record& r) { r.dgid = r.sgid; });
-  ask("to nobody", kUsual, [&](Record& r) { r.dgid = nobody; });
-  ask("from nobody", kUsual, [&](Record& r) { r.sgid = nobody; });
-  ask("to nobody's LID", Record::kDlid | Record::kSlid, [](Record& r) { r.dlid = Lid(0x1234); });
-  ask("to another prefix", kUsual,
-      [](Record& r) { r.dgid = Gid(0xfec0000000000000, r.dgid.guid()); });
-  ask("GID and LID disagree", kUsual | Record::kDlid, [](Record& r) { r.dlid = r.slid; });
-  ask("to the broadcast group", Record::kDgid | Record::kSgid,
-      [](Record& r) { r.dgid = wire::broadcast_gid(kDefaultPKey); });
-  ask("to no group", Record::kDgid | Record::kSgid, [](Record& r) { r.dgid = plain(99); });
-}
-
-void Paths::values() {
-  using Record = PathRecord;
-  ask("other partition", kUsual, [](Record& r) { r.pkey = kRed; });
-  ask("limited P_Key", kUsual, [](Record& r) { r.pkey = PKey(0x7fff); });
-  ask("no partition", kUsual, [](Record& r) { r.pkey = kForeign; });
-  ask("not reversible", kUsual, [](Record& r) { r.reversible = false; });
-  ask("no paths", kUsual, [](Record& r) { r.numb_path = 0; });
-  ask("SL", kUsual | Record::kSl, [](Record& r) { r.sl = ServiceLevel(3); });
-  ask("flow, hops, class", kUsual | Record::kFlowLabel | Record::kHopLimit | Record::kTrafficClass,
-      [](Record& r) { r.flow_label = 5, r.hop_limit = 6, r.traffic_class = 7; });
-  for (const int selector : {0, 1, 2, 3}) {
-    for (const int value : {0, 1, 3, 4, 5, 6}) {
-      ask("MTU " + std::to_string(selector) + "," + std::to_string(value),
-          kUsual | Record::kMtuSelector | Record::kMtu, [&](Record& r) {
-            r.mtu_selector = static_cast<Selector>(selector);
-            r.mtu = static_cast<std::uint8_t>(value);
-          });
-    }
-    for (const int value : {1, 2, 5, 10, 63}) {
-      // "Less than 120 Gb/s" and the like depend on the ports.
-      if (selector == 1 && value == 10) continue;
-      ask("rate " + std::to_string(selector) + "," + std::to_string(value),
-          kUsual | Record::kRateSelector | Record::kRate, [&](Record& r) {
-            r.rate_selector = static_cast<Selector>(selector);
-            r.rate = static_cast<std::uint8_t>(value);
-          });
-    }
-    for (const int value : {0, 1, 17, 18, 19}) {
-      ask("lifetime " + std::to_string(selector) + "," + std::to_string(value),
-          kUsual | Record::kLifetimeSelector | Record::kLifetime, [&](Record& r) {
-            r.lifetime_selector = static_cast<Selector>(selector);
-            r.lifetime = static_cast<std::uint8_t>(value);
-          });
-    }
-  }
-}
-
 void other_records(Client& client) {
   wire::NodeRecord node;
   node.lid = client.lid;
@@ -529,13 +311,13 @@ int main(int argc, char** argv) {
   Client client(*gid);
   Members members(client);
   members.existing_group();
+  members.selectors();
+  members.ports();
   members.new_groups();
   members.values_of_new_groups();
   members.leaving();
   members.queries();
-  Paths paths(client);
-  paths.ends();
-  paths.values();
+  ask_about_paths(client);
   other_records(client);
   return 0;
 }

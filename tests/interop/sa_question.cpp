@@ -1,0 +1,90 @@
+#include "sa_question.hpp"
+
+#include <infiniband/umad.h>
+
+#include <cstdio>
+#include <stdexcept>
+
+namespace ipoib::test {
+
+namespace {
+constexpr int kTimeout = 5000;  // ms
+constexpr int kRoom = 65536;    // octets of an answer
+}  // namespace
+
+Client::Client(const Gid& peer) : peer_(peer) {
+  char names[UMAD_MAX_DEVICES][UMAD_CA_NAME_LEN];
+  umad_port_t port{};
+  umad_init();
+  if (umad_get_cas_names(names, UMAD_MAX_DEVICES) < 1 || umad_get_port(names[0], 1, &port) != 0) {
+    throw std::runtime_error("no InfiniBand port here");
+  }
+  gid = Gid(be64toh(port.gid_prefix), Guid(be64toh(port.port_guid)));
+  lid = Lid(static_cast<std::uint16_t>(port.base_lid));
+  sm_lid = Lid(static_cast<std::uint16_t>(port.sm_lid));
+  rate_ = port.rate;
+  umad_release_port(&port);
+  file_ = umad_open_port(names[0], 1);
+  agent_ = umad_register(file_, wire::mgmt_class::kSubnAdm, 2, 1, nullptr);
+  if (file_ < 0 || agent_ < 0) throw std::runtime_error("no agent of the SA's class");
+}
+
+std::vector<std::uint8_t> Client::ask(const wire::SaHeader& header, ConstBytes record) {
+  std::vector<std::uint8_t> buffer(umad_size() + kRoom);
+  MutableBytes mad(static_cast<std::uint8_t*>(umad_get_mad(buffer.data())), wire::kMadSize);
+  header.emit(mad);
+  std::copy(record.begin(), record.end(), mad.begin() + wire::kSaHeaderSize);
+  umad_set_addr(buffer.data(), sm_lid.value(), 1, 0, static_cast<int>(wire::kGsiQKey.value()));
+  if (umad_send(file_, agent_, buffer.data(), wire::kMadSize, kTimeout, 0) != 0) return {};
+  int length = kRoom;
+  if (umad_recv(file_, buffer.data(), &length, 2 * kTimeout) < 0) return {};
+  if (umad_status(buffer.data()) != 0) return {};
+  const auto* answer = static_cast<std::uint8_t*>(umad_get_mad(buffer.data()));
+  // What the length counts differs between implementations; a MAD has 256 octets at least.
+  return {answer, answer + std::max(length, static_cast<int>(wire::kMadSize))};
+}
+
+std::string Client::name(const Gid& value) const {
+  return value == gid ? "me" : value == peer_ ? "peer" : value.to_string();
+}
+
+std::string Client::name(Lid value) const {
+  return value == lid ? "me" : value == sm_lid ? "peer" : std::to_string(value.value());
+}
+
+std::string Client::rate_name(std::uint8_t code) const {
+  return code == 3 || wire::rate_mbps(code) == rate_ * 1000 ? "usual" : std::to_string(code);
+}
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+/// The scope of a group that a client has made is what OpenSM was told, which may be nothing.
+std::string describe(const Client& client, const wire::McMemberRecord& record,
+                     std::uint64_t /*mask*/) {
+  const bool is_made_up = record.mgid.to_string().starts_with("ff12:a01b:");
+  const bool is_broadcast = record.mgid.to_string().ends_with(":ffff:ffff");
+  return (is_made_up ? "made up" : record.mgid.to_string()) +
+         " port=" + client.name(record.port_gid) + " qkey=" + hex(record.qkey.value()) +
+         " mlid=" + hex(record.mlid.value()) + " mtu=" + std::to_string(record.mtu) +
+         " pkey=" + hex(record.pkey.value()) + " rate=" + client.rate_name(record.rate) +
+         " sl=" + std::to_string(record.sl.value()) + " hop=" + std::to_string(record.hop_limit) +
+         (is_broadcast ? " scope=" + std::to_string(record.scope) : "") +
+         " state=" + std::to_string(record.join_state);
+}
+
+/// Which of several shared partitions a path is in is the administrator's choice.
+std::string describe(const Client& client, const wire::PathRecord& record, std::uint64_t mask) {
+  const std::string pkey =
+      (mask & wire::PathRecord::kPKey) != 0 ? " pkey=" + hex(record.pkey.value()) : "";
+  return client.name(record.sgid) + "(" + client.name(record.slid) + ") to " +
+         client.name(record.dgid) + "(" + client.name(record.dlid) + ")" + pkey +
+         " mtu=" + std::to_string(record.mtu) + " rate=" + client.rate_name(record.rate) +
+         " life=" + std::to_string(record.lifetime) + " sl=" + std::to_string(record.sl.value()) +
+         " hop=" + std::to_string(record.hop_limit) + (record.reversible ? " reversible" : "");
+}
+
+}  // namespace ipoib::test
