@@ -105,9 +105,9 @@ std::string SubnetFolder::issm(NodeIndex node_index) const { return node(node_in
 Result<void> SubnetFolder::create() const {
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
-    if (const auto parent = make_folder(path_.substr(0, slash), 0755); !parent) return parent;
+    if (auto parent = make_folder(path_.substr(0, slash), 0755); !parent) return parent;
   }
-  if (const auto gate = make_folder(path_, kGate); !gate) return gate;
+  if (auto gate = make_folder(path_, kGate); !gate) return gate;
   return make_folder(path_ + "/node", kOpen);
 }
 

@@ -158,7 +158,8 @@ bool Router::may_pass(NodeIndex node, bool subnet_management) const {
 
 void Router::send_mad(ConstBytes octets, Patience patience) {
   const auto packet = MadPacket::parse(octets);
-  const auto header = packet ? MadHeader::parse(packet->mad) : std::nullopt;
+  if (!packet) return count(PortCounter::drop_malformed);
+  const auto header = MadHeader::parse(packet->mad);
   if (!header) return count(PortCounter::drop_malformed);
   const bool smp = is_smp(header->management_class);
   const bool to_subnet = smp && !header->is_response();

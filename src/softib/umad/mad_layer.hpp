@@ -79,11 +79,12 @@ class MadLayer {
   void transmit(Transaction& transaction, ipoib::TimePoint now);
   bool time_out(Transaction& transaction, ipoib::TimePoint now);
   void receive_whole(const Incoming& in, std::vector<std::uint8_t> mad);
-  void receive_rmpp(const Incoming& in, ipoib::TimePoint now);
+  void receive_rmpp(const Incoming& in, const ipoib::wire::RmppHeader& rmpp, ipoib::TimePoint now);
   void reassemble(const Incoming& in, ipoib::TimePoint now);
   [[nodiscard]] Reassemblies::iterator reassembly(const Incoming& in);
   [[nodiscard]] bool make_room();
-  void control_sender(const Incoming& in, ipoib::TimePoint now);
+  void control_sender(const Incoming& in, const ipoib::wire::RmppHeader& rmpp,
+                      ipoib::TimePoint now);
   void answer(const MadPacket& packet, const Mad& mad);
   void drop(PortCounter why) { drops_.push_back(why); }
 

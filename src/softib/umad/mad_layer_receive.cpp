@@ -41,8 +41,9 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
                                      : PortCounter::drop_mad_no_agent);
   }
   const Incoming in{packet, *header, *pkey_index, *agent};
-  if (agents_.at(*agent).does_rmpp() && active_rmpp(packet, *header)) {
-    receive_rmpp(in, now);
+  const auto rmpp = active_rmpp(packet, *header);
+  if (rmpp && agents_.at(*agent).does_rmpp()) {
+    receive_rmpp(in, *rmpp, now);
   } else {
     receive_whole(in, {packet.mad.begin(), packet.mad.end()});
   }
@@ -88,26 +89,25 @@ void MadLayer::receive_whole(const Incoming& in, std::vector<std::uint8_t> mad) 
   arrived_.push_back({in.agent, 0, peer, std::move(mad)});
 }
 
-void MadLayer::receive_rmpp(const Incoming& in, ipoib::TimePoint now) {
-  const auto rmpp = active_rmpp(in.packet, in.header);
-  if (rmpp->version != 1) {
-    if (rmpp->type == RmppType::data) {
+void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
+  if (rmpp.version != 1) {
+    if (rmpp.type == RmppType::data) {
       answer(in.packet, rmpp_abort(in.packet.mad, RmppStatus::unsupported_version));
     }
     return drop(PortCounter::drop_malformed);
   }
-  switch (rmpp->type) {
+  switch (rmpp.type) {
     case RmppType::data:
       return reassemble(in, now);
     case RmppType::ack:
-      return control_sender(in, now);
+      return control_sender(in, rmpp, now);
     case RmppType::stop:
     case RmppType::abort:
       // Either end may give up.
       if (const auto transfer = reassembly(in); transfer != reassemblies_.end()) {
         reassemblies_.erase(transfer);
       } else {
-        control_sender(in, now);
+        control_sender(in, rmpp, now);
       }
       return;
     case RmppType::none:
@@ -168,15 +168,14 @@ bool MadLayer::make_room() {
 }
 
 /// ACK, STOP or ABORT for a message that we send.
-void MadLayer::control_sender(const Incoming& in, ipoib::TimePoint now) {
+void MadLayer::control_sender(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
   const auto transaction = find(in.agent, in.header);
   if (transaction == transactions_.end() || !transaction->sender ||
       transaction->sender->is_done()) {
     return drop(PortCounter::drop_mad_no_request);
   }
-  const auto rmpp = active_rmpp(in.packet, in.header);
   const bool goes_on =
-      rmpp->type == RmppType::ack && transaction->sender->acknowledge(rmpp->data1, rmpp->data2);
+      rmpp.type == RmppType::ack && transaction->sender->acknowledge(rmpp.data1, rmpp.data2);
   if (!goes_on) {
     // The peer has given up, or talks nonsense: to the agent it is as if nobody had answered.
     transaction->retries_left = 0;
