@@ -22,7 +22,8 @@ struct MadDestination {
 };
 
 struct ReceivedMad {
-  /// Not so: nothing came back within the time-out of the request whose octets these are.
+  /// Not so: nothing came back within the time-out of the request whose octets these are, at least
+  /// its common header.
   bool answered = true;
   /// The whole MAD; an RMPP answer is reassembled already. The low 32 bits of the transaction id
   /// are those of the request; the high 32 belong to the layer below.

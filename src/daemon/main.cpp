@@ -48,7 +48,6 @@ int run(const Options& options, std::span<const std::string> arguments) {
   const auto device = find_device(options, *logs.daemon);
   if (!device) return kOrderly;
   const auto port = device->query(options.link.pkey).value();
-  const PidFile pid_file(options.pid_file);
 
   Pools pools(port.max_mtu, options.link, options.queues);
   const auto queue_pair =
@@ -80,6 +79,7 @@ int run(const Options& options, std::span<const std::string> arguments) {
   const control::Server server(
       context, {.handler = control, .levels = logs.levels, .trace = rings, .log = *logs.control},
       {.interface = tun->name()});
+  const PidFile pid_file(options.pid_file);  // now that no other daemon has the interface
   Pump pump({.link = options.link,
              .max_ip_mtu = options.max_ip_mtu,
              .seed = random(),

@@ -69,7 +69,7 @@ void Link::Parts::receive_ipv4(Incoming&& datagram) {
   Incoming taken = std::move(datagram);
   taken.frame.drop_front(wire::kEncapsulationSize);
   const ConstBytes packet = std::as_const(taken.frame).bytes();
-  if (packet.size() < wire::Ipv4Header::kMinimumSize) {
+  if (packet.size() < wire::Ipv4Header::kMinimumSize || wire::ip_version(packet) != 4) {
     return out.counters.add(Counter::drop_malformed_datagram);
   }
   const Ipv4Address source(load_be<std::uint32_t>(packet.data() + kSourceOffset));

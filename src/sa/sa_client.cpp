@@ -180,21 +180,24 @@ void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
 }
 
 void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
-  const auto header = wire::SaHeader::parse(mad.bytes);
-  const auto at = header ? transactions_.find(static_cast<Tid>(header->mad.transaction_id))
-                         : transactions_.end();
+  // Of a request that timed out the layer below returns the common header alone.
+  const auto header = wire::MadHeader::parse(mad.bytes);
+  const bool is_whole = header && header->management_class == wire::mgmt_class::kSubnAdm &&
+                        (!mad.answered || wire::SaHeader::parse(mad.bytes));
+  const auto at =
+      is_whole ? transactions_.find(static_cast<Tid>(header->transaction_id)) : transactions_.end();
   if (at == transactions_.end() || at->second.state != State::in_flight) {
     ++counters_.strangers;
     return;
   }
   const Exchange exchange = exchange_of(at->second.query);
   const std::uint8_t expected = mad.answered ? exchange.response : exchange.method;
-  if (header->mad.method != expected || header->mad.attribute_id != exchange.attribute) {
+  if (header->method != expected || header->attribute_id != exchange.attribute) {
     ++counters_.strangers;
     return;
   }
   if (mad.answered) {
-    respond(at, static_cast<wire::SaStatus>(header->mad.status), mad.bytes, now);
+    respond(at, static_cast<wire::SaStatus>(header->status), mad.bytes, now);
   } else {
     ++counters_.timeouts;
     attempt_failed(at, {FailureKind::timeout, {}, {}}, now);

@@ -63,15 +63,14 @@ class SubnetProcess final : private ControlHandler, private MadReceiver {
   SubnetLock lock_;
   FabricWriter fabric_;
   Subnet subnet_;
-  std::unique_ptr<Endpoint> endpoint_;
-  boost::asio::steady_timer timer_;
-  std::unique_ptr<ControlServer> server_;
-
   std::mutex waiting_mutex_;
   std::vector<MadPacket> waiting_;  ///< from the engine to the subnet's thread
   bool is_drain_posted_ = false;
   /// What a drain that is still posted finds out by that the process object is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::unique_ptr<Endpoint> endpoint_;  ///< its engine uses what is above
+  boost::asio::steady_timer timer_;
+  std::unique_ptr<ControlServer> server_;
 };
 
 }  // namespace softib

@@ -47,7 +47,11 @@ class MemoryMadPort : public MadPort {
     record.emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));
     inbox.push_back(std::move(mad));
   }
-  void time_out(const Sent& request) { inbox.push_back({false, request.mad}); }
+  /// As the kernel does: of the request only the common header comes back.
+  void time_out(const Sent& request) {
+    const auto header = request.mad.begin();
+    inbox.push_back({false, {header, header + wire::kMadHeaderSize}});
+  }
 
   std::vector<Sent> sent;
   std::deque<ReceivedMad> inbox;
