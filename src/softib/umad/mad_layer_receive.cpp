@@ -170,12 +170,10 @@ bool MadLayer::make_room() {
 /// ACK, STOP or ABORT for a message that we send.
 void MadLayer::control_sender(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
   const auto transaction = find(in.agent, in.header);
-  if (transaction == transactions_.end() || !transaction->sender ||
-      transaction->sender->is_done()) {
-    return drop(PortCounter::drop_mad_no_request);
-  }
-  const bool goes_on =
-      rmpp.type == RmppType::ack && transaction->sender->acknowledge(rmpp.data1, rmpp.data2);
+  if (transaction == transactions_.end()) return drop(PortCounter::drop_mad_no_request);
+  auto& sender = transaction->sender;
+  if (!sender || sender->is_done()) return drop(PortCounter::drop_mad_no_request);
+  const bool goes_on = rmpp.type == RmppType::ack && sender->acknowledge(rmpp.data1, rmpp.data2);
   if (!goes_on) {
     // The peer has given up, or talks nonsense: to the agent it is as if nobody had answered.
     transaction->retries_left = 0;
@@ -183,7 +181,7 @@ void MadLayer::control_sender(const Incoming& in, const RmppHeader& rmpp, ipoib:
     transactions_.erase(transaction);
     return;
   }
-  if (transaction->sender->is_done()) transaction->retries_left = transaction->persistence.retries;
+  if (sender->is_done()) transaction->retries_left = transaction->persistence.retries;
   transmit(*transaction, now);
   if (transaction->deadline == ipoib::TimePoint()) transactions_.erase(transaction);
 }
