@@ -91,7 +91,7 @@ void wait_for_acknowledgements(Completions& cq) {
 
 ipoib::Result<void> destroy(Completions& cq) {
   auto& context = of(cq.context);
-  if (const auto gone = context.device.hca()->destroy(*cq.model); !gone) return gone;
+  if (auto gone = context.device.hca()->destroy(*cq.model); !gone) return gone;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, cq); });
   if (cq.channel != nullptr) {
     of(cq.channel).events.withdraw([&](const Completions* each) { return each == &cq; });
@@ -155,7 +155,7 @@ SOFTIB_ABI ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context
 SOFTIB_ABI int ibv_resize_cq(ibv_cq* cq, int cqe) {
   return verb([&]() -> ipoib::Result<void> {
     const auto capacity = static_cast<std::uint32_t>(std::max(cqe, 0));
-    const auto resized = of(cq->context).device.hca()->resize(*of(cq).model, capacity);
+    auto resized = of(cq->context).device.hca()->resize(*of(cq).model, capacity);
     if (resized) cq->cqe = cqe;
     return resized;
   });

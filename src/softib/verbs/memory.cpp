@@ -48,7 +48,7 @@ SOFTIB_ABI ibv_pd* ibv_alloc_pd(ibv_context* context) {
 SOFTIB_ABI int ibv_dealloc_pd(ibv_pd* pd) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(pd->context);
-    if (const auto gone = context.device.hca()->destroy(*of(pd).model); !gone) return gone;
+    if (auto gone = context.device.hca()->destroy(*of(pd).model); !gone) return gone;
     forget(context, context.domains, &of(pd));
     delete &of(pd);
     return {};
@@ -82,7 +82,7 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
       change.length = length;
     }
     if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) change.access = access;
-    const auto changed = of(mr->context).device.hca()->reregister_memory(mr->lkey, change);
+    auto changed = of(mr->context).device.hca()->reregister_memory(mr->lkey, change);
     if (!changed) return changed;
     if (change.pd != nullptr) mr->pd = pd;
     if (change.memory != nullptr) {
@@ -98,7 +98,7 @@ SOFTIB_ABI int ibv_dereg_mr(ibv_mr* mr) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(mr->context);
     auto* const region = static_cast<Region*>(mr);
-    if (const auto gone = context.device.hca()->deregister_memory(mr->lkey); !gone) return gone;
+    if (auto gone = context.device.hca()->deregister_memory(mr->lkey); !gone) return gone;
     forget(context, context.regions, region);
     delete region;
     return {};

@@ -99,7 +99,7 @@ Gid group_of(const ibv_gid* gid) { return Gid(std::to_array(gid->raw)); }
 
 ipoib::Result<void> destroy(Pair& qp) {
   auto& context = of(qp.qp_base.context);
-  if (const auto gone = context.device.hca()->destroy(*qp.model); !gone) return gone;
+  if (auto gone = context.device.hca()->destroy(*qp.model); !gone) return gone;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, qp); });
   pthread_mutex_lock(&qp.qp_base.mutex);
   while (qp.qp_base.events_completed != qp.async_events_taken) {
@@ -146,7 +146,7 @@ SOFTIB_ABI int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int mask) {
     std::span<const OutgoingPacket> batch;
     {
       const auto hca = device.hca();
-      if (const auto modified = hca->modify(*qp.model, *attr, mask); !modified) return modified;
+      if (auto modified = hca->modify(*qp.model, *attr, mask); !modified) return modified;
       batch = hca->next_packets(*qp.model);
     }
     if ((mask & IBV_QP_STATE) != 0) ibv->state = attr->qp_state;

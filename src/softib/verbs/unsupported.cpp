@@ -2,15 +2,16 @@
 // without any: verbs.h, which has the real prototypes, must not be included here.
 #include <cerrno>
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+using Pointer = void*;
+
 #define NUMBER(name) \
-  EXPORTED int name() { return errno = EOPNOTSUPP; }
-#define POINTER(name)     \
-  EXPORTED void* name() { \
-    errno = EOPNOTSUPP;   \
-    return nullptr;       \
+  extern "C" __attribute__((visibility("default"))) int name() { return errno = EOPNOTSUPP; }
+#define POINTER(name)                                                \
+  extern "C" __attribute__((visibility("default"))) Pointer name() { \
+    errno = EOPNOTSUPP;                                              \
+    return nullptr;                                                  \
   }
 #define NOTHING(name) \
-  EXPORTED void name() { errno = EOPNOTSUPP; }
+  extern "C" __attribute__((visibility("default"))) void name() { errno = EOPNOTSUPP; }
 
 #include "softib/verbs/unsupported.def"
