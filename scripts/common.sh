@@ -19,8 +19,24 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 bench_packages=(fastd iperf3 libbenchmark-dev python3)
 
-# Installs those of the named packages that are missing. Services that a package brings are kept
-# from starting: nothing here needs one.
+# Runs a command while no package may start its services: nothing here needs one. A policy of the
+# administrator's stays as it is; one that a killed script has left is taken for ours.
+without_services() (
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ] || grep -q 'of ipoibd' $policy; then
+    trap 'rm -f $policy' EXIT
+    printf '#!/bin/sh\n# For a moment, by the scripts of ipoibd.\nexit 101\n' >$policy
+    chmod 755 $policy
+  fi
+  "$@"
+)
+
+apt_get_install() {
+  apt-get update -q &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# Installs those of the named packages that are missing.
 install_packages() {
   local missing=() package
   for package in "$@"; do
@@ -33,15 +49,9 @@ Run this script once as root, or install them with: apt-get install --no-install
   fi
   command -v apt-get >/dev/null || die "this is not Debian: install by hand what stands for: ${missing[*]}"
   say "installing ${#missing[@]} packages: ${missing[*]}"
-  local policy=/usr/sbin/policy-rc.d made_policy=
-  if [ ! -e $policy ]; then
-    printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && made_policy=1
-  fi
   local status=0 log
   log=$(mktemp)
-  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-      "${missing[@]}"; } </dev/null >"$log" 2>&1 || status=$?
-  [ -z "$made_policy" ] || rm -f $policy
+  without_services apt_get_install "${missing[@]}" </dev/null >"$log" 2>&1 || status=$?
   if [ $status -ne 0 ]; then
     tail -n 20 "$log" >&2
     rm -f "$log"
