@@ -11,11 +11,11 @@ die() { warn "$*"; exit 1; }
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
 build_packages=(g++ cmake ninja-build pkg-config libboost1.81-dev libboost-program-options1.81-dev
-  libboost-json1.81-dev libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev libspdlog-dev
-  libsystemd-dev)
-run_packages=(iproute2 iputils-ping ethtool)
+  libboost-json1.81-dev libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev libspdlog-dev)
+run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
-  infiniband-diags opensm ibsim-utils tshark iperf3 socat mandoc bash-completion file)
+  infiniband-diags opensm ibsim-utils tshark iperf3 socat mandoc bash-completion
+  python3-pyverbs perftest)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 bench_packages=(fastd iperf3 libbenchmark-dev python3)
 
