@@ -27,11 +27,11 @@ def need(*tools):
             skip(f"{tool} is not installed")
 
 
-def wait_for(what, condition):
-    deadline = time.monotonic() + PATIENCE
+def wait_for(what, condition, patience=PATIENCE):
+    deadline = time.monotonic() + patience
     while not (result := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE} s in vain for {what}")
+            raise AssertionError(f"waited {patience} s in vain for {what}")
         time.sleep(0.02)
     return result
 

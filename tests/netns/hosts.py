@@ -6,18 +6,18 @@ taken down again however a test ends. The programs are in the folder IPOIB_BIN.
 
 import json
 import os
+import pathlib
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
-import time
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
+import softib_subnet  # noqa: E402
+from softib_subnet import PATIENCE, SKIPPED  # noqa: E402
 
 BIN = os.environ.get("IPOIB_BIN", "build/bin")
-SKIPPED = 77  # exit status that ctest takes for "skipped"
-
-# How long a condition may take to become true: long enough for a busy machine and the sanitizers.
-PATIENCE = 30
 
 
 def program(name):
@@ -26,14 +26,7 @@ def program(name):
 
 def wait_until(condition, what, patience=PATIENCE):
     """Waits until condition() is true, and returns its value."""
-    give_up = time.monotonic() + patience
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > give_up:
-            raise AssertionError(f"still not so after {patience} s: {what}")
-        time.sleep(0.02)
+    return softib_subnet.wait_for(what, condition, patience)
 
 
 class Process:
@@ -70,23 +63,15 @@ class Process:
             return file.read()
 
 
-class Subnet:
-    """`softib subnet`, in a folder of its own."""
+class Subnet(softib_subnet.Subnet):
+    """A subnet and hosts on it, from construction to close()."""
 
     def __init__(self, *options):
-        self.folder = tempfile.mkdtemp(prefix="ipoibd-test-")
-        self.environment = dict(os.environ, SOFTIB_DIR=os.path.join(self.folder, "softib"))
-        self.options = options
-        self.process = None
+        super().__init__(program("softib"), *options)
         self.hosts = []
-        self.start()
+        self.__enter__()
 
-    def start(self):
-        self.process = Process([program("softib"), "subnet", *self.options],
-                               os.path.join(self.folder, "subnet.log"), self.environment)
-        wait_until(lambda: self.softib("show").returncode == 0, "softib show finds the subnet")
-
-    def softib(self, *arguments):
+    def run_softib(self, *arguments):
         return subprocess.run([program("softib"), *arguments], env=self.environment, check=False,
                               capture_output=True, text=True, timeout=PATIENCE)
 
@@ -98,16 +83,13 @@ class Subnet:
     def close(self):
         for host in self.hosts:
             host.close()
-        if self.process is not None:
-            self.process.end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.__exit__()
 
     def logs(self):
         out = []
-        for name in sorted(os.listdir(self.folder)):
-            if name.endswith(".log"):
-                with open(os.path.join(self.folder, name), errors="replace") as file:
-                    out.append(f"--- {name}\n{''.join(file.readlines()[-40:])}")
+        for path in sorted(self.folder.glob("*.log")):
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            out += [f"--- {path.name}", *lines[-40:]]
         return "\n".join(out)
 
 
@@ -119,7 +101,7 @@ class Host:
         self.name = name
         self.namespace = f"ipoibd-{os.getpid()}-{name}"
         self.daemon = None
-        self.log = os.path.join(subnet.folder, f"{name}.log")
+        self.log = subnet.folder / f"{name}.log"
         subprocess.run(["ip", "netns", "add", self.namespace], check=True)
         self.run("ip", "link", "set", "lo", "up")
 
@@ -183,3 +165,39 @@ class Host:
 def received(ping):
     """How many answers a finished ping has counted."""
     return int(re.search(r"(\d+) received", ping.stdout).group(1))
+
+
+class Pair(unittest.TestCase):
+    """Two hosts, 10.44.0.1 on the left and 10.44.0.2 on the right, and what tests ask of them."""
+
+    def set_up(self, *subnet_options):
+        self.subnet = Subnet(*subnet_options)
+        self.addCleanup(self.subnet.close)
+        self.addCleanup(self.show_logs)
+        self.left = self.subnet.host("left")
+        self.right = self.subnet.host("right")
+
+    def start(self, *options):
+        self.left.start(*options, address="10.44.0.1/24")
+        self.right.start(*options, address="10.44.0.2/24")
+
+    def show_logs(self):
+        outcome = self._outcome.result
+        if any(test is self for test, _ in outcome.failures + outcome.errors):
+            print(self.subnet.logs(), file=sys.stderr)
+
+    def assert_connected(self):
+        wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
+        wait_until(lambda: self.right.reaches("10.44.0.1"), "right reaches left")
+
+    def softib_set(self, *change):
+        done = self.subnet.run_softib("set", *change)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+def main():
+    """Runs the cases of the program that calls, or skips them without root."""
+    if os.geteuid() != 0:
+        print("skipped: needs root for network namespaces and TUN devices")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2)

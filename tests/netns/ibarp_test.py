@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-import unittest
 
 import hosts
 from hosts import wait_until
@@ -31,20 +30,10 @@ print(refused)
 """
 
 
-class Ibarp(unittest.TestCase):
+class Ibarp(hosts.Pair):
     def setUp(self):
-        self.subnet = hosts.Subnet()
-        self.addCleanup(self.subnet.close)
-        self.addCleanup(self.show_logs)
-        self.left = self.subnet.host("left")
-        self.right = self.subnet.host("right")
-        self.left.start(address="10.44.0.1/24")
-        self.right.start(address="10.44.0.2/24")
-
-    def show_logs(self):
-        outcome = self._outcome.result
-        if any(test is self for test, _ in outcome.failures + outcome.errors):
-            print(self.subnet.logs(), file=sys.stderr)
+        self.set_up()
+        self.start()
 
     def ibarp(self, *arguments, host=None, status=0):
         """Runs ibarp on a host, and returns what it prints."""
@@ -89,7 +78,7 @@ class Ibarp(unittest.TestCase):
         self.assertEqual(groups["ff12:401b:ffff::1"], "full")
 
     def test_tells_what_the_bring_up_waits_for(self):
-        self.subnet.softib("set", "port", "left", "down")
+        self.subnet.run_softib("set", "port", "left", "down")
         wait_until(lambda: self.info(self.left)["state"] != "up", "the link is down")
         self.assertIn("port", self.info(self.left)["waiting_for"])
 
@@ -177,7 +166,4 @@ class Ibarp(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: needs root for network namespaces and TUN devices")
-        sys.exit(hosts.SKIPPED)
-    unittest.main(verbosity=2)
+    hosts.main()

@@ -4,7 +4,6 @@
 import os
 import signal
 import sys
-import unittest
 
 import hosts
 from hosts import wait_until
@@ -35,35 +34,7 @@ print(digest.hexdigest())
 """
 
 
-class Pair(unittest.TestCase):
-    """Two hosts, and what tests ask of them."""
-
-    def set_up(self, *subnet_options):
-        self.subnet = hosts.Subnet(*subnet_options)
-        self.addCleanup(self.subnet.close)
-        self.addCleanup(self.show_logs)
-        self.left = self.subnet.host("left")
-        self.right = self.subnet.host("right")
-
-    def start(self, *options):
-        self.left.start(*options, address="10.44.0.1/24")
-        self.right.start(*options, address="10.44.0.2/24")
-
-    def show_logs(self):
-        outcome = self._outcome.result
-        if any(test is self for test, _ in outcome.failures + outcome.errors):
-            print(self.subnet.logs(), file=sys.stderr)
-
-    def assert_connected(self):
-        wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
-        wait_until(lambda: self.right.reaches("10.44.0.1"), "right reaches left")
-
-    def softib_set(self, *change):
-        done = self.subnet.softib("set", *change)
-        self.assertEqual(done.returncode, 0, done.stderr)
-
-
-class TwoHosts(Pair):
+class TwoHosts(hosts.Pair):
     def setUp(self):
         self.set_up()
         self.start()
@@ -94,7 +65,7 @@ class TwoHosts(Pair):
         self.assertEqual(hosts.received(ping), FLOOD, ping.stdout)
 
     def test_tcp_transfer_arrives_whole(self):
-        log = os.path.join(self.subnet.folder, "receiver.out")
+        log = self.subnet.folder / "receiver.out"
         receiver = hosts.Process(self.right.command(sys.executable, "-c", RECEIVER), log,
                                  self.subnet.environment)
         wait_until(lambda: "listening" in receiver.output(), "the receiver listens")
@@ -129,10 +100,16 @@ class TwoHosts(Pair):
 
     def test_survives_the_subnet_process(self):
         self.assert_connected()
-        self.subnet.process.end(signal.SIGKILL)
+        self.subnet.kill_subnet()
         self.assert_connected()
-        self.subnet.start()
+        self.subnet.start_subnet()
         self.assert_connected()
+
+    def test_ends_in_order_without_a_subnet_process(self):
+        self.assert_connected()
+        self.subnet.kill_subnet()
+        self.assertEqual(self.right.daemon.end(signal.SIGTERM), 0, self.right.daemon.output())
+        self.assertIsNone(self.right.link(), "the interface is removed")
 
     def test_recovers_from_another_lid(self):
         self.assert_connected()
@@ -160,22 +137,21 @@ class TwoHosts(Pair):
         self.assertIn("deleted", self.right.daemon.output().splitlines()[-1])
 
     def test_host_with_many_addresses(self):
-        batch = os.path.join(self.subnet.folder, "addresses")
-        with open(batch, "w", encoding="utf-8") as file:
-            for i in range(1000):
-                file.write(f"addr add 10.45.{i // 250}.{i % 250 + 1}/32 dev ib0\n")
-        self.right.run("ip", "-batch", batch)
+        batch = self.subnet.folder / "addresses"
+        batch.write_text("".join(f"addr add 10.45.{i // 250}.{i % 250 + 1}/32 dev ib0\n"
+                                 for i in range(1000)))
+        self.right.run("ip", "-batch", str(batch))
         self.left.run("ip", "route", "add", "10.45.0.0/16", "dev", "ib0")
         wait_until(lambda: self.left.reaches("10.45.3.250"), "left reaches the last of them")
 
     def members(self, group):
-        for line in self.subnet.softib("show").stdout.splitlines():
+        for line in self.subnet.run_softib("show").stdout.splitlines():
             if group in line.split():
                 return set(line.split()) & {"left", "right"}
         return set()
 
 
-class OtherSettings(Pair):
+class OtherSettings(hosts.Pair):
     def test_mtu_of_the_group(self):
         self.set_up("--mtu", "4096")
         self.start()
@@ -203,11 +179,11 @@ class OtherSettings(Pair):
         self.assertEqual(hosts.received(ping), 5000, ping.stdout)
 
 
-class SoftibOption(Pair):
+class SoftibOption(hosts.Pair):
     def test_starts_a_subnet_and_joins_it(self):
         """What somebody without an HCA types: nothing but ipoibd --softib, on both hosts."""
         self.set_up()
-        self.subnet.process.end()
+        self.subnet.kill_subnet()
         self.left.start_alone("--softib", address="10.44.0.1/24")
         self.addCleanup(self.end_subnet)
         self.right.start_alone("--softib=/other", address="10.44.0.2/24")
@@ -217,7 +193,7 @@ class SoftibOption(Pair):
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
 
     def end_subnet(self):
-        for line in self.subnet.softib("show").stdout.splitlines():
+        for line in self.subnet.run_softib("show").stdout.splitlines():
             words = line.split()
             if "softib-sm" in words and words[-1].isdigit():
                 os.kill(int(words[-1]), signal.SIGTERM)
@@ -225,7 +201,4 @@ class SoftibOption(Pair):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: needs root for network namespaces and TUN devices")
-        sys.exit(hosts.SKIPPED)
-    unittest.main(verbosity=2)
+    hosts.main()
