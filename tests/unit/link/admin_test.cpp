@@ -1,0 +1,139 @@
+// What the administrator sees and changes.
+#include <cerrno>
+#include <set>
+
+#include "tests/unit/link/link_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using Admin = LinkFixture;
+
+TEST_F(Admin, EntryShowsAddressPathAgeAndReferences) {
+  bring_up();
+  meet_peer();
+  now += 3s;
+  send(kPeer);
+  now += 2s;
+  const auto info = link->get(kPeer, now);
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->address, IpAddress(kPeer));
+  EXPECT_EQ(info->hardware, kHere);
+  EXPECT_EQ(info->path->dlid, Lid(7));
+  EXPECT_EQ(info->path->mtu, 2048U);
+  EXPECT_EQ(info->path->rate, 3);
+  EXPECT_FALSE(info->path->in_question);
+  EXPECT_EQ(info->used, Duration(2s));
+  EXPECT_EQ(info->confirmed, Duration(5s));
+  EXPECT_EQ(info->references, 2U) << "its path, and the send that is not posted yet";
+  EXPECT_EQ(info->parked, 0U);
+}
+
+TEST_F(Admin, EntryWithoutAddressShowsWhatWaits) {
+  bring_up();
+  send(kPeer);
+  send(kPeer);
+  const auto info = link->get(kPeer, now);
+  EXPECT_EQ(info->state, NeighbourState::incomplete);
+  EXPECT_EQ(info->parked, 2U);
+  EXPECT_FALSE(info->hardware);
+  EXPECT_FALSE(info->path);
+  EXPECT_FALSE(info->confirmed);
+}
+
+TEST_F(Admin, ListHasEachEntryOnce) {
+  bring_up();
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(link->set_permanent(Ipv4Address(0x0a2d0000 + i), hardware(0x22, 2), now));
+  }
+  std::set<IpAddress> seen;
+  std::size_t pages = 0;
+  std::optional<NeighbourCursor> at = NeighbourCursor{};
+  while (at) {
+    const NeighbourPage page = link->list(*at, 64, now);
+    EXPECT_LE(page.entries.size(), 80U);
+    for (const NeighbourInfo& entry : page.entries) EXPECT_TRUE(seen.insert(entry.address).second);
+    at = page.next;
+    ++pages;
+    // Entries that come and go meanwhile do not disturb the others.
+    (void)link->set_permanent(Ipv4Address(static_cast<std::uint32_t>(0x0a2e0000 + pages)),
+                              hardware(0x22, 2), now);
+    link->remove(Ipv4Address(static_cast<std::uint32_t>(0x0a2e0000 + pages)));
+  }
+  EXPECT_EQ(seen.size(), 1000U);
+  EXPECT_GE(pages, 1000U / 80U);
+}
+
+TEST_F(Admin, ListFromBeyondTheEndIsEmpty) {
+  bring_up();
+  const NeighbourPage page = link->list(NeighbourCursor{0xffffffff}, 64, now);
+  EXPECT_TRUE(page.entries.empty());
+  EXPECT_FALSE(page.next);
+}
+
+TEST_F(Admin, PermanentEntryIsRefusedForWhatIsNoNeighbour) {
+  bring_up();
+  const HwAddress somewhere = hardware(0x22, 2);
+  EXPECT_EQ(link->set_permanent(kOwnIp, somewhere, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(kAllNodes, somewhere, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c00ff), somewhere, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(Ipv6Address{}, somewhere, now).error().code, EAFNOSUPPORT);
+  EXPECT_EQ(link->set_permanent(kPeer, hardware(0, 2), now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(kPeer, HwAddress{}, now).error().code, EINVAL);
+  EXPECT_EQ(link->neighbour_count(), 0U);
+}
+
+TEST_F(Admin, PermanentEntryIsRefusedInAFullTable) {
+  config.limits.neighbours = 1;
+  bring_up();
+  EXPECT_TRUE(link->set_permanent(kPeer, hardware(0x22, 2), now));
+  EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c0003), hardware(0x22, 2), now).error().code,
+            ENOBUFS);
+  EXPECT_TRUE(link->set_permanent(kPeer, hardware(0x23, 2), now)) << "the entry there is";
+}
+
+TEST_F(Admin, FlushSparesPermanentEntries) {
+  bring_up();
+  meet_peer();
+  send(Ipv4Address(0x0a2c0063));
+  ASSERT_TRUE(link->set_permanent(Ipv4Address(0x0a2c0064), hardware(0x22, 2), now));
+  EXPECT_EQ(link->flush(), 2U);
+  EXPECT_EQ(link->neighbour_count(), 1U);
+  EXPECT_EQ(count(Counter::drop_neighbour_removed), 1U) << "the frame that waited";
+}
+
+TEST_F(Admin, RemoveSaysWhetherThereWasOne) {
+  bring_up();
+  meet_peer();
+  EXPECT_TRUE(link->remove(kPeer));
+  EXPECT_FALSE(link->remove(kPeer));
+  EXPECT_FALSE(link->remove(Ipv6Address{}));
+}
+
+TEST_F(Admin, EachCounterHasANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < kCounterCount; ++i) {
+    const auto counter = static_cast<Counter>(i);
+    EXPECT_TRUE(names.insert(name(counter)).second) << name(counter);
+    EXPECT_EQ(is_drop(counter), name(counter).starts_with("drop_")) << name(counter);
+  }
+  EXPECT_EQ(name(Counter::drop_path_failed), "drop_path_failed");
+  EXPECT_EQ(name(Counter::carrier_losses), "carrier_losses");
+}
+
+TEST_F(Admin, IdleNeighboursCostNoTicks) {
+  bring_up();
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    wire::Arp request = arp_from_peer(wire::ArpOperation::request);
+    request.sender_protocol = Ipv4Address(0x0a2d0000 + i);
+    hear_arp(request, broadcast());
+    grant_paths();
+    forget();
+  }
+  ASSERT_EQ(link->neighbour_count(), 1000U);
+  tick_to(now + 5s);
+  EXPECT_GT(link->next_deadline(), now + 5min);
+}
+
+}  // namespace
+}  // namespace ipoib::link

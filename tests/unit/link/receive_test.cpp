@@ -1,0 +1,213 @@
+// Fabric to host: what is for the host, what is ARP, and what is dropped as what.
+#include "tests/unit/link/link_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+class Receive : public LinkFixture {
+ protected:
+  /// An IPv4 packet of the peer, encapsulated.
+  [[nodiscard]] Frame from_peer(std::uint16_t type = 0x0800, std::uint16_t reserved = 0) {
+    Frame frame = ip_packet(kOwnIp, kPeer);
+    std::uint8_t* const front = frame.prepend(kHeadroom);
+    store_be(front, type);
+    store_be(front + 2, reserved);
+    return frame;
+  }
+};
+
+TEST_F(Receive, NothingBeforeTheLinkIsUp) {
+  make();
+  hear(datagram(from_peer()));
+  EXPECT_TRUE(link->to_host().empty());
+  EXPECT_EQ(count(Counter::drop_not_up), 1U);
+}
+
+TEST_F(Receive, PacketGoesToTheHostWithoutTheEncapsulationHeader) {
+  bring_up();
+  hear(datagram(from_peer()));
+  ASSERT_EQ(link->to_host().size(), 1U);
+  EXPECT_EQ(link->to_host()[0].size(), 84U);
+  EXPECT_EQ(link->to_host()[0].bytes()[0], 0x45);
+}
+
+TEST_F(Receive, RFC4391_6_ReservedIsIgnored) {
+  bring_up();
+  hear(datagram(from_peer(0x0800, 0xffff)));
+  EXPECT_EQ(link->to_host().size(), 1U);
+}
+
+TEST_F(Receive, DropsAreCountedByReason) {
+  bring_up();
+  Frame shorter = pool.take();
+  shorter.window(0, 3);
+  hear(datagram(std::move(shorter)));
+  EXPECT_EQ(count(Counter::drop_malformed_datagram), 1U);
+  hear(datagram(from_peer(0x88ca)));
+  hear(datagram(from_peer(0x8035)));
+  EXPECT_EQ(count(Counter::drop_unsupported_type), 2U);
+  hear(datagram(from_peer(0x86dd)));
+  EXPECT_EQ(count(Counter::drop_ipv6_not_supported), 1U);
+  hear(datagram(from_peer(0x0806)));
+  EXPECT_EQ(count(Counter::drop_malformed_arp), 1U);
+  Frame cut = from_peer();
+  cut.window(0, 23);
+  hear(datagram(std::move(cut)));
+  EXPECT_EQ(count(Counter::drop_malformed_datagram), 2U);
+  EXPECT_TRUE(link->to_host().empty());
+  EXPECT_EQ(pool.available(), pool.capacity());
+}
+
+TEST_F(Receive, OwnMulticastIsDropped) {
+  bring_up();
+  Incoming own = datagram(from_peer(), broadcast());
+  own.source_lid = port.lid;
+  own.source_qpn = kOwnQpn;
+  hear(std::move(own));
+  EXPECT_EQ(count(Counter::drop_own_multicast), 1U);
+  // Another process on our port has our LID, and another QPN.
+  Incoming neighbour = datagram(from_peer(), broadcast());
+  neighbour.source_lid = port.lid;
+  hear(std::move(neighbour));
+  EXPECT_EQ(link->to_host().size(), 1U);
+}
+
+TEST_F(Receive, OtherGroupsOnTheSameLidAreDropped) {
+  bring_up();
+  hear(datagram(from_peer(), wire::multicast_gid(Ipv4Address(0xe00000fb), kDefaultPKey)));
+  EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
+  hear(datagram(from_peer(), wire::multicast_gid(kAllNodes, kDefaultPKey)));
+  hear(datagram(from_peer(), broadcast()));
+  EXPECT_EQ(link->to_host().size(), 2U);
+}
+
+TEST_F(Receive, AnotherSourceLidHasThePathAskedForAgainOnce) {
+  bring_up();
+  meet_peer();
+  hear(datagram(from_peer()));
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
+  for (int i = 0; i < 5; ++i) {
+    Incoming moved = datagram(from_peer());
+    moved.source_lid = Lid(9);
+    hear(std::move(moved));
+    send(kPeer);
+  }
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
+  EXPECT_EQ(said<AskPath>().size(), 1U);
+  grant_paths(9);
+  EXPECT_EQ(link->get(kPeer, now)->path->dlid, Lid(9));
+}
+
+using ReceiveArp = Receive;
+
+TEST_F(ReceiveArp, RequestForUsIsAnsweredOnceThePathIsThere) {
+  bring_up();
+  hear_arp(arp_from_peer(wire::ArpOperation::request), broadcast());
+  EXPECT_EQ(state_of(kPeer), "resolving");
+  EXPECT_TRUE(link->sends().empty());
+  grant_paths();
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(link->sends()[0].qpn, kHere.qpn);
+  const wire::Arp reply = sent_arp()[0];
+  EXPECT_EQ(reply.operation, wire::ArpOperation::reply);
+  EXPECT_EQ(reply.sender_protocol, kOwnIp);
+  EXPECT_EQ(reply.sender_hardware, link->hardware_address());
+  EXPECT_EQ(reply.target_protocol, kPeer);
+  EXPECT_EQ(reply.target_hardware, kHere);
+  EXPECT_EQ(state_of(kPeer), "stale");
+}
+
+TEST_F(ReceiveArp, MessagesForOthersMakeNoEntry) {
+  bring_up();
+  for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
+    wire::Arp message = arp_from_peer(operation);
+    message.target_protocol = Ipv4Address(0x0a2c0063);
+    hear_arp(message, broadcast());
+  }
+  wire::Arp gratuitous = arp_from_peer(wire::ArpOperation::request);
+  gratuitous.target_protocol = kPeer;
+  hear_arp(gratuitous, broadcast());
+  EXPECT_EQ(link->neighbour_count(), 0U);
+}
+
+TEST_F(ReceiveArp, GratuitousArpReplacesTheAddressOfAnEntry) {
+  bring_up();
+  meet_peer();
+  wire::Arp gratuitous = arp_from_peer(wire::ArpOperation::request);
+  gratuitous.target_protocol = kPeer;
+  gratuitous.sender_hardware.qpn = Qpn(0x2222);
+  hear_arp(gratuitous, broadcast());
+  EXPECT_EQ(link->get(kPeer, now)->hardware->qpn, Qpn(0x2222));
+  EXPECT_TRUE(said<AskPath>().empty()) << "the same GID: the path is kept";
+  send(kPeer);
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(link->sends()[0].qpn, Qpn(0x2222));
+}
+
+TEST_F(ReceiveArp, ReplyByBroadcastConfirmsNothing) {
+  bring_up();
+  send(kPeer);
+  hear_arp(arp_from_peer(wire::ArpOperation::reply), broadcast());
+  grant_paths();
+  EXPECT_EQ(state_of(kPeer), "delay");
+}
+
+TEST_F(ReceiveArp, FlagsOfTheSenderMakeNoDifference) {
+  bring_up();
+  meet_peer();
+  wire::Arp message = arp_from_peer(wire::ArpOperation::reply);
+  message.sender_hardware.flags = 0xc0;
+  hear_arp(message);
+  EXPECT_EQ(count(Counter::neighbour_address_changes), 0U);
+}
+
+TEST_F(ReceiveArp, DuplicateAddressIsCountedAndNotLearnt) {
+  bring_up();
+  wire::Arp claim = arp_from_peer(wire::ArpOperation::request);
+  claim.sender_protocol = kOwnIp;
+  hear_arp(claim, broadcast());
+  EXPECT_EQ(count(Counter::drop_duplicate_address), 1U);
+  EXPECT_EQ(link->neighbour_count(), 0U);
+  EXPECT_TRUE(link->sends().empty());
+}
+
+TEST_F(ReceiveArp, RFC5227_ProbeIsAnsweredByBroadcast) {
+  bring_up();
+  wire::Arp probe = arp_from_peer(wire::ArpOperation::request);
+  probe.sender_protocol = Ipv4Address{};
+  hear_arp(probe, broadcast());
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
+  EXPECT_EQ(sent_arp()[0].sender_protocol, kOwnIp);
+  EXPECT_EQ(link->neighbour_count(), 0U);
+}
+
+TEST_F(ReceiveArp, BadSendersAreCounted) {
+  bring_up();
+  std::vector<wire::Arp> bad(7, arp_from_peer(wire::ArpOperation::request));
+  bad[0].sender_protocol = Ipv4Address(0xe0000005);
+  bad[1].sender_protocol = Ipv4Address(0xffffffff);
+  bad[2].sender_protocol = Ipv4Address(0x0a2c00ff);
+  bad[3].sender_hardware.qpn = Qpn(1);
+  bad[4].sender_hardware.qpn = kMulticastQpn;
+  bad[5].sender_hardware.gid = broadcast();
+  bad[6].sender_hardware = link->hardware_address();
+  for (const wire::Arp& message : bad) hear_arp(message, broadcast());
+  EXPECT_EQ(count(Counter::drop_bad_arp_sender), bad.size());
+  EXPECT_EQ(link->neighbour_count(), 0U);
+}
+
+TEST_F(ReceiveArp, WithoutAFreeFrameTheReplyIsDroppedAndCounted) {
+  bring_up();
+  std::vector<Frame> all;
+  const Frame request = arp_frame(arp_from_peer(wire::ArpOperation::request));
+  Incoming incoming = datagram(arp_frame(arp_from_peer(wire::ArpOperation::request)), broadcast());
+  while (pool.available() > 0) all.push_back(pool.take());
+  hear(std::move(incoming));
+  // The frame that it came in is free only afterwards.
+  EXPECT_EQ(count(Counter::drop_no_frame), 1U);
+  EXPECT_EQ(state_of(kPeer), "resolving");
+}
+
+}  // namespace
+}  // namespace ipoib::link

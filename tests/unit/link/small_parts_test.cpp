@@ -1,0 +1,167 @@
+// The small parts: rate limit, deadlines, announcements, addresses of the host.
+#include <vector>
+
+#include "link/announcer.hpp"
+#include "link/token_bucket.hpp"
+#include "tests/unit/link/parts_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+TEST(TokenBucketTest, GrantsItsBurstThenItsRate) {
+  TokenBucket bucket(10, 4);
+  TimePoint now{100s};
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(bucket.take(now));
+  EXPECT_FALSE(bucket.take(now));
+  int granted = 0;
+  for (int i = 0; i < 1000; ++i) {
+    now += 10ms;
+    granted += bucket.take(now) ? 1 : 0;
+  }
+  EXPECT_EQ(granted, 100);
+}
+
+TEST(TokenBucketTest, MomentsAheadAreInOrderAndSpaced) {
+  TokenBucket bucket(10, 1);
+  const TimePoint now{100s};
+  EXPECT_EQ(bucket.reserve(now, 1s), now);
+  for (int i = 1; i <= 10; ++i) EXPECT_EQ(bucket.reserve(now, 1s), now + i * 100ms);
+  EXPECT_FALSE(bucket.reserve(now, 1s));
+  EXPECT_EQ(bucket.reserve(now + 100ms, 1s), now + 1100ms);
+}
+
+struct Alarm : Timed {};
+
+TEST(TimerQueueTest, GivesWhatIsDueInOrder) {
+  std::vector<Alarm> alarms(3);
+  TimerQueue<Alarm> queue;
+  EXPECT_EQ(queue.next(), kNever);
+  queue.arm(alarms[0], TimePoint(3s));
+  queue.arm(alarms[1], TimePoint(1s));
+  queue.arm(alarms[2], TimePoint(2s));
+  EXPECT_EQ(queue.next(), TimePoint(1s));
+  queue.arm(alarms[1], TimePoint(4s));
+  EXPECT_EQ(queue.pop_due(TimePoint(1s)), nullptr);
+  EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[2]);
+  EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[0]);
+  EXPECT_EQ(queue.pop_due(TimePoint(3s)), nullptr);
+  queue.disarm(alarms[1]);
+  EXPECT_EQ(queue.next(), kNever);
+}
+
+TEST(TimerQueueTest, WhatDiesLeavesByItself) {
+  TimerQueue<Alarm> queue;
+  {
+    Alarm alarm;
+    queue.arm(alarm, TimePoint(1s));
+  }
+  EXPECT_EQ(queue.next(), kNever);
+}
+
+TEST(RandomTest, JitterStaysWithinItsRange) {
+  Random random(1);
+  Duration least = 1h;
+  Duration most{};
+  for (int i = 0; i < 10000; ++i) {
+    const Duration drawn = random.jittered(100s, 50, 150);
+    least = std::min(least, drawn);
+    most = std::max(most, drawn);
+  }
+  EXPECT_GE(least, 50s);
+  EXPECT_LT(least, 51s);
+  EXPECT_LE(most, 150s);
+  EXPECT_GT(most, 149s);
+}
+
+class AnnouncerTest : public PartsFixture {
+ protected:
+  [[nodiscard]] std::vector<Ipv4Address> announced_until(TimePoint end) {
+    while (announcer.next_deadline() <= end) {
+      now = announcer.next_deadline();
+      announcer.tick(now);
+    }
+    now = end;
+    std::vector<Ipv4Address> addresses;
+    for (const SentArp& sent : sent_arp()) addresses.push_back(sent.message.sender_protocol);
+    forget();
+    return addresses;
+  }
+  Announcer announcer{config, host, arp, out};
+};
+
+TEST_F(AnnouncerTest, AnnouncesAFewTimes) {
+  announcer.start(Ipv4Address(0x0a2c0001), now);
+  EXPECT_EQ(announced_until(now + 1s).size(), 1U);
+  EXPECT_EQ(announced_until(now + 1h).size(), config.ageing.announcements - 1U);
+  EXPECT_EQ(announcer.next_deadline(), kNever);
+}
+
+TEST_F(AnnouncerTest, ManyAddressesGoOneAfterTheOther) {
+  view.prefixes.clear();
+  for (std::uint32_t i = 0; i < 100; ++i)
+    view.prefixes.push_back({Ipv4Address(0x0a2c0001 + i), 16});
+  (void)host.update(view);
+  announcer.start_all(now);
+  EXPECT_LT(announced_until(now).size(), 5U);
+  EXPECT_EQ(announced_until(now + 1s).size(), 99U);
+}
+
+TEST_F(AnnouncerTest, AnAddressThatIsGoneIsNotAnnounced) {
+  announcer.start(Ipv4Address(0x0a2c0001), now);
+  view.prefixes.clear();
+  (void)host.update(view);
+  EXPECT_TRUE(announced_until(now + 1h).empty());
+}
+
+TEST_F(AnnouncerTest, AnnouncementsAtATimeAreBounded) {
+  config.limits.announcements = 2;
+  for (std::uint32_t i = 0; i < 5; ++i) announcer.start(Ipv4Address(0x0a2c0001 + i), now);
+  EXPECT_EQ(count(Counter::arp_announcements_skipped), 3U);
+}
+
+TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
+  HostViewTwin view;
+  HostAddresses host;
+  const Ipv4Address first(0x0a2c0001);
+  const Ipv4Address second(0x0a2d0001);
+  EXPECT_TRUE(host.source_for(first).is_unspecified());
+  view.prefixes = {{first, 24}};
+  EXPECT_EQ(host.update(view), (std::vector{first}));
+  EXPECT_TRUE(host.update(view).empty());
+  view.prefixes = {{first, 24}, {second, 16}, {second, 24}};
+  EXPECT_EQ(host.update(view), (std::vector{second}));
+  EXPECT_TRUE(host.is_own(second));
+  EXPECT_TRUE(host.is_broadcast(Ipv4Address(0x0a2dffff)));
+  EXPECT_FALSE(host.is_broadcast(Ipv4Address(0x0a2cffff)));
+  EXPECT_EQ(host.source_for(Ipv4Address(0x0a2d0505)), second) << "of its subnet";
+  EXPECT_EQ(host.source_for(Ipv4Address(0x01020304)), first) << "of any";
+  EXPECT_FALSE(host.is_neighbour(first));
+  EXPECT_TRUE(host.is_neighbour(Ipv4Address(0x0a2c0002)));
+}
+
+TEST(ParkedFramesTest, GivesItsFramesBackWhenItDies) {
+  FramePool pool(4, 64);
+  Counters counters;
+  ParkingBudget budget{.per_neighbour = 2, .in_all = 3, .used = 0};
+  {
+    ParkedFrames first(budget);
+    first.park(pool.take(), Purpose::reply, counters);
+    EXPECT_FALSE(first.has_packets());
+    first.park(pool.take(), Purpose::packet, counters);
+    EXPECT_TRUE(first.has_packets());
+    ParkedFrames second(std::move(first));
+    EXPECT_EQ(second.size(), 2U);
+    EXPECT_TRUE(second.has_packets());
+    EXPECT_EQ(budget.used, 2U);
+    first = ParkedFrames(budget);
+    first.park(pool.take(), Purpose::packet, counters);
+    EXPECT_EQ(budget.used, 3U);
+    second = std::move(first);
+    EXPECT_EQ(budget.used, 1U);
+  }
+  EXPECT_EQ(budget.used, 0U);
+  EXPECT_EQ(pool.available(), 4U);
+}
+
+}  // namespace
+}  // namespace ipoib::link

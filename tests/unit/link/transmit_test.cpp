@@ -1,0 +1,198 @@
+// Host to fabric: which destination goes where, and what is dropped as what.
+#include "tests/unit/link/link_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+class Transmit : public LinkFixture {
+ protected:
+  void send_raw(std::vector<std::uint8_t> bytes) {
+    Frame frame = pool.take();
+    frame.window(kHeadroom, bytes.size());
+    std::ranges::copy(bytes, frame.bytes().begin());
+    link->from_host({&frame, 1}, now);
+    EXPECT_FALSE(frame) << "frames are taken";
+  }
+  void expect_sent_to_group(const Gid& mgid) {
+    ASSERT_EQ(link->sends().size(), 1U);
+    EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
+    const auto made = std::ranges::find_if(handles.made, [&](const AddressVector& vector) {
+      return vector.global && vector.global->dgid == mgid;
+    });
+    EXPECT_NE(made, handles.made.end());
+  }
+};
+
+TEST_F(Transmit, NothingBeforeTheLinkIsUp) {
+  make();
+  send(kPeer);
+  EXPECT_TRUE(link->sends().empty());
+  EXPECT_EQ(count(Counter::drop_link_down), 1U);
+  EXPECT_EQ(pool.available(), pool.capacity());
+}
+
+TEST_F(Transmit, ResolvedNeighbourGetsItAtOnceWithTheEncapsulationHeader) {
+  bring_up();
+  meet_peer();
+  send(kPeer, 100);
+  ASSERT_EQ(link->sends().size(), 1U);
+  const Outgoing& sent = link->sends()[0];
+  EXPECT_EQ(sent.qpn, kHere.qpn);
+  EXPECT_EQ(sent.frame.size(), 104U);
+  const ConstBytes bytes = sent.frame.bytes();
+  EXPECT_EQ((std::vector<std::uint8_t>(bytes.begin(), bytes.begin() + 5)),
+            (std::vector<std::uint8_t>{8, 0, 0, 0, 0x45}));
+}
+
+TEST_F(Transmit, BatchIsSentInItsOrder) {
+  bring_up();
+  meet_peer();
+  std::vector<Frame> batch;
+  for (std::size_t size = 30; size < 40; ++size) batch.push_back(ip_packet(kPeer, kOwnIp, size));
+  link->from_host(batch, now);
+  ASSERT_EQ(link->sends().size(), 10U);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(link->sends()[i].frame.size(), 34 + i);
+  EXPECT_EQ(count(Counter::tx_packets), 11U) << "with the one that met the peer";
+}
+
+TEST_F(Transmit, LimitedBroadcastGoesToTheBroadcastGroup) {
+  bring_up();
+  send(Ipv4Address(0xffffffff));
+  expect_sent_to_group(broadcast());
+}
+
+TEST_F(Transmit, DirectedBroadcastGoesToTheBroadcastGroup) {
+  bring_up();
+  send(Ipv4Address(0x0a2c00ff));
+  expect_sent_to_group(broadcast());
+  forget();
+  send(Ipv4Address(0x0a2d00ff));
+  EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "incomplete") << "of another subnet: an address";
+  // It becomes one of ours.
+  view.prefixes.push_back({Ipv4Address(0x0a2d0001), 24});
+  link->on_host_changed(now);
+  EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "gone");
+  forget();
+  send(Ipv4Address(0x0a2d00ff));
+  expect_sent_to_group(broadcast());
+}
+
+TEST_F(Transmit, PointToPointPrefixesHaveNoBroadcast) {
+  view.prefixes = {{Ipv4Address(0x0a2c0000), 31}};
+  bring_up();
+  send(Ipv4Address(0x0a2c0001));
+  EXPECT_EQ(state_of(Ipv4Address(0x0a2c0001)), "incomplete");
+}
+
+TEST_F(Transmit, AllNodesGoesToItsGroupOtherMulticastNowhere) {
+  bring_up();
+  send(kAllNodes);
+  expect_sent_to_group(wire::multicast_gid(kAllNodes, kDefaultPKey));
+  forget();
+  send(Ipv4Address(0xe00000fb));
+  EXPECT_TRUE(link->sends().empty());
+  EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
+}
+
+TEST_F(Transmit, DropsAreCountedByReason) {
+  bring_up();
+  send_raw(std::vector<std::uint8_t>(40, 0x60));
+  EXPECT_EQ(count(Counter::drop_ipv6_not_supported), 1U);
+  send_raw(std::vector<std::uint8_t>(40, 0x11));
+  send_raw({0x45});
+  EXPECT_EQ(count(Counter::drop_malformed_packet), 2U);
+  send(kOwnIp);
+  send(Ipv4Address(0));
+  send(Ipv4Address(0x7f000001));
+  EXPECT_EQ(count(Counter::drop_bad_destination), 3U);
+  send(kPeer, 2045);
+  EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);
+  EXPECT_TRUE(link->sends().empty());
+  EXPECT_EQ(link->neighbour_count(), 0U);
+  EXPECT_EQ(pool.available(), pool.capacity());
+}
+
+TEST_F(Transmit, MtuOfThePathIsRespected) {
+  bring_up();
+  send(kPeer);
+  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  grant_paths(7, 3);
+  forget();
+  send(kPeer, 1020);
+  EXPECT_EQ(link->sends().size(), 1U);
+  send(kPeer, 1021);
+  EXPECT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(count(Counter::drop_path_mtu_exceeded), 1U);
+}
+
+TEST_F(Transmit, ThousandPacketsAreOneRequestAndOneQuestion) {
+  bring_up();
+  for (int i = 0; i < 1000; ++i) send(kPeer);
+  EXPECT_EQ(sent_arp().size(), 1U);
+  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  for (int i = 0; i < 1000; ++i) send(kPeer);
+  EXPECT_EQ(said<AskPath>().size(), 1U);
+  forget();
+}
+
+TEST_F(Transmit, FramesParkedInAllAreBounded) {
+  config.limits.parked = 20;
+  config.limits.parked_per_neighbour = 3;
+  bring_up();
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    for (int j = 0; j < 4; ++j) send(Ipv4Address(0x0a2c0010 + i));
+  }
+  EXPECT_EQ(count(Counter::drop_parked_total_limit) + count(Counter::drop_parked_limit), 20U);
+  EXPECT_GT(count(Counter::drop_parked_total_limit), 0U);
+  EXPECT_GT(count(Counter::drop_parked_limit), 0U);
+  forget();
+  EXPECT_EQ(pool.capacity() - pool.available(), 20U);
+  tick_to(now + 20s);
+  EXPECT_EQ(count(Counter::drop_neighbour_failed), 20U);
+}
+
+TEST_F(Transmit, AddressesAskedForAtATimeAreBounded) {
+  config.limits.unresolved = 5;
+  bring_up();
+  for (std::uint32_t i = 0; i < 8; ++i) send(Ipv4Address(0x0a2c0010 + i));
+  EXPECT_EQ(link->neighbour_count(), 5U);
+  EXPECT_EQ(count(Counter::drop_unresolved_limit), 3U);
+}
+
+TEST_F(Transmit, RequestsByBroadcastAreBounded) {
+  config.limits.arp_broadcasts = 40;
+  bring_up();
+  const TimePoint began = now;
+  for (std::uint32_t i = 0; i < 200; ++i) send(Ipv4Address(0x0a2d0000 + i));
+  EXPECT_EQ(sent_arp().size(), 5U) << "a quarter of a second of those for new neighbours";
+  EXPECT_GT(count(Counter::drop_arp_rate_limit), 100U);
+  tick_to(began + 10s);
+  EXPECT_LE(sent_arp().size(), 5U + 10U * 30U);
+  EXPECT_GE(sent_arp().size(), 20U) << "those let in were asked for in their turn";
+}
+
+TEST_F(Transmit, AFullCacheLosesFailedThenIdleEntriesAndNeverPermanentOnes) {
+  config.limits.neighbours = 3;
+  config.ageing.negative = 1h;
+  bring_up();
+  const Ipv4Address fixed(0x0a2c0020);
+  const Ipv4Address dead(0x0a2c0030);
+  ASSERT_TRUE(link->set_permanent(fixed, hardware(0x77, 7), now));
+  send(dead);
+  tick_to(now + 5s);
+  ASSERT_EQ(state_of(dead), "failed");
+  meet_peer();
+  ASSERT_EQ(link->neighbour_count(), 3U);
+  send(Ipv4Address(0x0a2c0040));
+  EXPECT_EQ(state_of(dead), "gone");
+  EXPECT_EQ(state_of(kPeer), "reachable");
+  send(Ipv4Address(0x0a2c0041));
+  EXPECT_EQ(state_of(kPeer), "gone") << "idle, and nothing waits for it";
+  send(Ipv4Address(0x0a2c0042));
+  EXPECT_EQ(count(Counter::drop_neighbour_limit), 1U) << "what is left is permanent or waited for";
+  EXPECT_EQ(state_of(fixed), "permanent");
+  EXPECT_EQ(count(Counter::neighbours_evicted), 2U);
+}
+
+}  // namespace
+}  // namespace ipoib::link
