@@ -218,7 +218,7 @@ Fate Neighbour::on_link_down(const Environment& env, TimePoint now) {
                         [](Failed&) { return Fate::erase; },
                         [&](Permanent& s) {
                           s.parked.drop(Counter::drop_link_down, env.out.counters);
-                          if (PathWaiter::is_linked()) PathWaiter::unlink();
+                          stop_waiting();
                           return Fate::keep;
                         },
                     },

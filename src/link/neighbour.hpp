@@ -56,6 +56,8 @@ class Neighbour : public NeighbourHashHook,
   explicit Neighbour(Ipv4Address address) : address_(address) {}
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
+  /// Stops waiting before it lets go of the path that it waits for, which may go with it.
+  ~Neighbour() { stop_waiting(); }
 
   /// The data path's way in: sends if nothing else is to be done, else leaves the frame alone.
   [[nodiscard]] bool forward(Frame& frame, std::vector<Outgoing>& sends, TimePoint now) {
@@ -93,6 +95,9 @@ class Neighbour : public NeighbourHashHook,
   [[nodiscard]] NeighbourInfo info(TimePoint now) const;
 
  private:
+  void stop_waiting() {
+    if (PathWaiter::is_linked()) PathWaiter::unlink();
+  }
   Fate become(neighbour_state::State&& next, std::string_view why, const Environment& env);
   Fate adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
              const Environment& env, TimePoint now);

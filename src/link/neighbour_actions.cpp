@@ -27,7 +27,7 @@ Fate Neighbour::become(State&& next, std::string_view why, const Environment& en
     env.log.debug("neighbour {}: {} -> {}: {}", address_.to_string(), kNames[state_.index()],
                   kNames[next.index()], why);
   }
-  if (PathWaiter::is_linked()) PathWaiter::unlink();
+  stop_waiting();
   state_ = std::move(next);
   if (auto* const resolving = std::get_if<Resolving>(&state_)) {
     resolving->route.path->waiters().push_back(*this);

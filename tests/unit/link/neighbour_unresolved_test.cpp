@@ -280,5 +280,17 @@ TEST_F(NeighbourStates, Resolving_Removed) {
   grant(question);
 }
 
+using NeighbourTest = NeighbourStates;
+
+TEST_F(NeighbourTest, GoesWithAPathWhoseTurnHasNotCome) {
+  config.limits.path_questions = 0;
+  be_incomplete();
+  tell(kHere);
+  ASSERT_EQ(state(), "resolving");
+  ASSERT_TRUE(std::holds_alternative<path_state::Waiting>(paths.find(kHere.gid)->state()));
+  remove();
+  EXPECT_EQ(paths.find(kHere.gid), nullptr);
+}
+
 }  // namespace
 }  // namespace ipoib::link

@@ -1,0 +1,306 @@
+// A link among arbitrary frames, answers, times and events, with bounds so small that all of them
+// are reached. The input is a script: an octet says what happens next, the octets after it with
+// what. No frame is lost, no bound is passed, what is attached was not, and nothing is due twice.
+#include <spdlog/sinks/null_sink.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "ipoib/log.hpp"
+#include "link/link.hpp"
+#include "require.hpp"
+#include "wire/arp.hpp"
+#include "wire/encapsulation.hpp"
+
+using namespace ipoib;
+using namespace ipoib::link;
+
+namespace {
+
+constexpr std::size_t kMaxSteps = 2000;
+constexpr std::size_t kSlot = 512;
+
+class View : public HostView {
+ public:
+  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return prefixes; }
+  std::vector<Ipv4Prefix> prefixes{{Ipv4Address(0x0a000001), 24}};
+};
+
+class Handles : public AddressHandleFactory {
+ public:
+  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
+    if (refuses) return Error(ENOMEM, "no memory");
+    return AddressHandlePtr(new AddressHandle);
+  }
+  bool refuses = false;
+};
+
+class Script {
+ public:
+  explicit Script(ConstBytes input) : input_(input) {
+    port_.active = port_.sm_known = true;
+    port_.lid = Lid(1);
+    port_.gid = gid(1);
+    port_.pkey_index = 0;
+    link_.on_port(port_, now_);
+    drain();
+  }
+
+  void run() {
+    for (std::size_t step = 0; step < kMaxSteps && input_.left() > 0; ++step) {
+      do_step(input_.u8());
+      drain();
+      check();
+    }
+    link_.shut_down(now_);
+    drain();
+    link_.sends().clear();
+    link_.to_host().clear();
+    require(!carrier_ && attached_.empty());
+    require(pool_.available() == pool_.capacity());
+  }
+
+ private:
+  void do_step(std::uint8_t what) {
+    switch (what % 18) {
+      case 0:
+        return send(packet_to(address()));
+      case 1:
+        return send(raw(kHeadroom));
+      case 2:
+        return hear(arp());
+      case 3:
+        return hear(mutated(arp()));
+      case 4:
+        return hear(raw(0));
+      case 5:
+        return answer_path();
+      case 6:
+        return answer_join();
+      case 7:
+        return reach_deadline();
+      case 8:
+        return pass(std::chrono::milliseconds(input_.u16()));
+      case 9:
+        return change_port();
+      case 10:
+        return link_.on_client_reregister(now_);
+      case 11:
+        attached_.clear();
+        return link_.on_queue_pair(Qpn(0x100U + input_.u8()), now_);
+      case 12:
+        return link_.on_setup_failed(now_);
+      case 13:
+        return change_host();
+      case 14:
+        return (void)link_.set_permanent(address(), hardware(), now_);
+      case 15:
+        return (void)link_.remove(address());
+      case 16:
+        return (void)(input_.u8() % 8 == 0 ? link_.flush() : 0);
+      case 17:
+        handles_.refuses = input_.u8() % 4 == 0;
+        return;
+    }
+  }
+
+  // --- Values out of few, so that they meet ----------------------------------------------------
+  [[nodiscard]] static Gid gid(std::uint8_t number) {
+    return Gid(Gid::kLinkLocalPrefix, Guid(number));
+  }
+  [[nodiscard]] Ipv4Address address() {
+    const std::uint8_t pick = input_.u8();
+    if (pick == 0xff) return Ipv4Address(0xe0000001);
+    if (pick == 0xfe) return Ipv4Address(input_.u32());
+    return Ipv4Address(0x0a000000U + pick % 24);
+  }
+  [[nodiscard]] HwAddress hardware() {
+    const std::uint8_t pick = input_.u8();
+    return HwAddress{static_cast<std::uint8_t>(pick & 0x80), Qpn(pick % 7U), gid(pick % 11)};
+  }
+  [[nodiscard]] Frame frame_of(std::size_t begin, ConstBytes bytes) {
+    Frame frame = pool_.take();
+    if (!frame) return frame;
+    frame.window(begin, bytes.size());
+    std::ranges::copy(bytes, frame.bytes().begin());
+    return frame;
+  }
+  [[nodiscard]] Frame raw(std::size_t begin) {
+    return frame_of(begin, input_.take(std::min<std::size_t>(input_.u8(), input_.left())));
+  }
+  [[nodiscard]] Frame packet_to(Ipv4Address to) {
+    std::array<std::uint8_t, 64> packet{0x45, 0, 0, 64};
+    std::ranges::copy(to.bytes(), packet.begin() + 16);
+    return frame_of(kHeadroom, ConstBytes(packet).first(64));
+  }
+  [[nodiscard]] Frame arp() {
+    wire::Arp message;
+    message.operation =
+        input_.u8() % 2 == 0 ? wire::ArpOperation::request : wire::ArpOperation::reply;
+    message.sender_hardware = hardware();
+    message.sender_protocol = address();
+    message.target_protocol = address();
+    std::array<std::uint8_t, wire::kEncapsulationSize + wire::Arp::kSize> bytes{};
+    wire::emit_encapsulation(wire::EtherType::arp, bytes.data());
+    message.emit(MutableBytes(bytes).subspan(wire::kEncapsulationSize));
+    return frame_of(0, bytes);
+  }
+  [[nodiscard]] Frame mutated(Frame frame) {
+    if (!frame) return frame;
+    const std::size_t at = input_.u8() % frame.size();
+    frame.bytes()[at] = input_.u8();
+    if (input_.u8() % 4 == 0) frame.window(0, at);
+    return frame;
+  }
+
+  // --- Stimuli ---------------------------------------------------------------------------------
+  void send(Frame frame) {
+    if (frame) link_.from_host({&frame, 1}, now_);
+  }
+  void hear(Frame frame) {
+    if (!frame) return;
+    Incoming datagram;
+    datagram.frame = std::move(frame);
+    datagram.source_lid = Lid(input_.u8() % 4);
+    datagram.source_qpn = Qpn(input_.u8() % 4);
+    datagram.has_grh = input_.u8() % 2 == 0;
+    datagram.destination_gid =
+        datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
+    link_.from_fabric({&datagram, 1}, now_);
+  }
+  void answer_path() {
+    if (paths_.empty()) return link_.on_path_answer(QuestionId(input_.u8()), Refusal{}, now_);
+    const AskPath asked = paths_.back();
+    paths_.pop_back();
+    wire::PathRecord record = asked.record;
+    record.dlid = Lid(input_.u8() % 4);
+    record.mtu = input_.u8() % 8;
+    record.hop_limit = input_.u8() % 2;
+    if (input_.u8() % 4 == 0) return link_.on_path_answer(asked.id, Refusal{}, now_);
+    link_.on_path_answer(asked.id, record, now_);
+  }
+  void answer_join() {
+    if (joins_.empty()) return link_.on_join_answer(QuestionId(input_.u8()), Refusal{}, now_);
+    const JoinGroup asked = joins_.back();
+    joins_.pop_back();
+    const std::uint8_t kind = input_.u8() % 8;
+    if (kind == 0) return link_.on_join_answer(asked.id, Refusal{}, now_);
+    if (kind == 1) {
+      const Refusal none{wire::SaStatus::insufficient_components};
+      return link_.on_join_answer(asked.id, none, now_);
+    }
+    wire::McMemberRecord record = asked.record;
+    record.mlid = Lid(static_cast<std::uint16_t>(0xbfff + input_.u8() % 4));
+    record.mtu = input_.u8() % 7;
+    record.qkey = QKey(input_.u8() % 2);
+    link_.on_join_answer(asked.id, record, now_);
+  }
+  void reach_deadline() {
+    if (link_.next_deadline() == kNever) return;
+    now_ = std::max(now_, link_.next_deadline());
+    link_.tick(now_);
+    require(link_.next_deadline() > now_);
+  }
+  void pass(Duration time) {
+    now_ += time;
+    link_.tick(now_);
+    require(link_.next_deadline() > now_);
+  }
+  void change_port() {
+    const std::uint8_t pick = input_.u8();
+    port_.active = pick % 8 != 0;
+    port_.sm_known = pick % 16 != 1;
+    port_.lid = Lid(1 + pick / 16 % 2);
+    port_.gid = gid(static_cast<std::uint8_t>(1 + (pick % 32 == 5)));
+    port_.pkey_index.reset();
+    if (pick % 16 != 3) port_.pkey_index = static_cast<std::uint16_t>(pick / 32 % 2);
+    link_.on_port(port_, now_);
+  }
+  void change_host() {
+    view_.prefixes.clear();
+    for (std::uint8_t left = input_.u8() % 4; left > 0; --left) {
+      view_.prefixes.push_back({address(), static_cast<std::uint8_t>(input_.u8() % 33)});
+    }
+    link_.on_host_changed(now_);
+  }
+
+  // --- What the link says ----------------------------------------------------------------------
+  void drain() {
+    for (const Event& event : std::exchange(link_.events(), {})) {
+      std::visit([this](const auto& what) { on(what); }, event);
+    }
+    if (link_.sends().size() > 8) link_.sends().clear();
+    link_.to_host().clear();
+  }
+  void on(const JoinGroup& join) { joins_.push_back(join); }
+  void on(const AskPath& ask) {
+    paths_.push_back(ask);
+    require(paths_.size() <= config_.limits.path_questions);
+  }
+  void on(const LeaveGroup&) {}
+  void on(const ConfigureQueuePair&) {}
+  void on(const AttachGroup& group) { require(attached_[group.mgid].insert(group.mlid).second); }
+  void on(const DetachGroup& group) {
+    const auto at = attached_.find(group.mgid);
+    if (at == attached_.end()) return;  // of a queue pair that is gone
+    require(at->second.erase(group.mlid) == 1);
+    if (at->second.empty()) attached_.erase(at);
+  }
+  void on(const SetMtu& mtu) { require(mtu.octets >= 252); }
+  void on(const SetCarrier& carrier) {
+    require(carrier_ != carrier.on);
+    carrier_ = carrier.on;
+  }
+
+  void check() {
+    std::size_t parked = 0;
+    std::size_t seen = 0;
+    for (std::optional<NeighbourCursor> at = NeighbourCursor{}; at;) {
+      const NeighbourPage page = link_.list(*at, 4, now_);
+      for (const NeighbourInfo& entry : page.entries) parked += entry.parked;
+      seen += page.entries.size();
+      at = page.next;
+    }
+    require(seen == link_.neighbour_count());
+    require(seen <= config_.limits.neighbours);
+    require(parked <= config_.limits.parked);
+    require(pool_.available() + parked + link_.sends().size() == pool_.capacity());
+    require(carrier_ == (link_.state() == LinkState::up));
+  }
+
+  static Config small() {
+    Config config;
+    config.creation.allowed = true;
+    config.limits = {.neighbours = 8,
+                     .unresolved = 4,
+                     .parked_per_neighbour = 2,
+                     .parked = 6,
+                     .paths = 6,
+                     .path_questions = 2,
+                     .announcements = 3,
+                     .arp_broadcasts = 20};
+    return config;
+  }
+
+  ByteReader input_;
+  Config config_ = small();
+  View view_;
+  Handles handles_;
+  FramePool pool_{40, kSlot};
+  Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
+  TimePoint now_{std::chrono::seconds(1)};
+  Link link_{config_, {view_, handles_, pool_, log_}, Qpn(0x100), 1};
+  PortStatus port_;
+  std::vector<AskPath> paths_;
+  std::vector<JoinGroup> joins_;
+  std::map<Gid, std::set<Lid>> attached_;
+  bool carrier_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Script({data, size}).run();
+  return 0;
+}
