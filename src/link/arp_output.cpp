@@ -30,10 +30,10 @@ bool ArpOutput::may_ask_first(TimePoint now) const {
 }
 
 TimePoint ArpOutput::reserve_first(TimePoint now) {
-  const auto moment = first_.reserve(now, env_.config.ageing.retransmit);
-  assert(moment.has_value());
-  if (*moment > now) env_.out.counters.add(Counter::arp_requests_withheld);
-  return *moment;
+  assert(may_ask_first(now));
+  const TimePoint moment = first_.reserve(now);
+  if (moment > now) env_.out.counters.add(Counter::arp_requests_withheld);
+  return moment;
 }
 
 bool ArpOutput::admit_repetition(TimePoint now) {

@@ -14,7 +14,7 @@ using wire::McMemberRecord;
 /// "the same P_Key, Q_Key, SL, MTU, and HopLimit" as the broadcast group).
 QuestionId Group::ask(bool creating) {
   JoinGroup question{.id = env_.ids.next(), .record = {}, .components = 0};
-  if (creating) question.record = *creation_;
+  if (creating) question.record = creation_.value_or(McMemberRecord{});
   question.record.mgid = mgid_;
   question.record.port_gid = env_.port;
   question.record.mlid = Lid{};
@@ -34,7 +34,7 @@ QuestionId Group::ask(bool creating) {
   }
   env_.out.counters.add(Counter::join_questions);
   const QuestionId id = question.id;
-  env_.out.events.emplace_back(std::move(question));
+  env_.out.events.emplace_back(question);
   return id;
 }
 
@@ -44,7 +44,7 @@ void Group::emit_leave() {
   leave.record.port_gid = env_.port;
   leave.record.join_state = McMemberRecord::kFullMember;
   leave.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kJoinState;
-  env_.out.events.emplace_back(std::move(leave));
+  env_.out.events.emplace_back(leave);
 }
 
 void Group::attach() {

@@ -2,6 +2,7 @@
 #include "link/link.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "ipoib/log.hpp"
@@ -185,7 +186,9 @@ void Link::Parts::broadcast_joined(TimePoint now) {
 }
 
 void Link::Parts::configure_queue_pair() {
-  const ConfigureQueuePair wanted{.pkey_index = *bring_up.port().pkey_index,
+  const auto index = bring_up.port().pkey_index;
+  assert(index.has_value());
+  const ConfigureQueuePair wanted{.pkey_index = index.value_or(0),
                                   .qkey = groups.broadcast().record()->qkey};
   if (configured == wanted) return;
   configured = wanted;
@@ -246,7 +249,7 @@ HwAddress Link::hardware_address() const {
   return HwAddress{.flags = 0, .qpn = parts_->qpn, .gid = parts_->port_gid};
 }
 std::uint32_t Link::mtu() const { return parts_->mtu; }
-QKey Link::qkey() const { return parts_->configured ? parts_->configured->qkey : QKey{}; }
+QKey Link::qkey() const { return parts_->configured.value_or(ConfigureQueuePair{}).qkey; }
 std::vector<GroupInfo> Link::groups() const { return parts_->groups.info(); }
 std::size_t Link::neighbour_count() const { return parts_->neighbours.size(); }
 const Counters& Link::counters() const { return parts_->out.counters; }

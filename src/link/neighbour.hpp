@@ -10,32 +10,11 @@
 #include <string_view>
 
 #include "ipoib/ip.hpp"
-#include "ipoib/log_fwd.hpp"
-#include "link/config.hpp"
+#include "link/neighbour_environment.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/neighbour_states.hpp"
-#include "link/output.hpp"
-#include "link/random.hpp"
 
 namespace ipoib::link {
-
-class ArpOutput;
-class PathTable;
-
-/// What entries work with; outlives them.
-struct NeighbourEnvironment {
-  const Config& config;
-  PathTable& paths;
-  ArpOutput& arp;
-  Output& out;
-  ParkingBudget& parking;
-  Random& random;
-  Logger& log;
-};
-
-enum class Fate : bool { keep, erase };
-/// How an address was learnt: by a reply to us, which shows that our frames arrive, or otherwise.
-enum class Evidence : bool { told, confirmed };
 
 using NeighbourHashHook = boost::intrusive::unordered_set_base_hook<
     boost::intrusive::link_mode<boost::intrusive::safe_link>>;
@@ -46,10 +25,11 @@ using NeighbourListHook =
 /// Where a table keeps an entry, by what it would cost to lose it.
 enum class NeighbourShelf : std::uint8_t { none, failed, stale, living, unresolved, permanent };
 
-class Neighbour : public NeighbourHashHook,
-                  public NeighbourListHook,
+/// The bases are in the order of their use: the data path touches the last one alone.
+class Neighbour : public Timed,
                   public PathWaiter,
-                  public Timed {
+                  public NeighbourListHook,
+                  public NeighbourHashHook {
  public:
   using Environment = NeighbourEnvironment;
 

@@ -7,7 +7,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/time.hpp"
 #include "link/parked_frames.hpp"
-#include "link/path.hpp"
+#include "link/path_ref.hpp"
 
 namespace ipoib::link::neighbour_state {
 

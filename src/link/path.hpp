@@ -4,7 +4,6 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <variant>
 
 #include "ipoib/address.hpp"
@@ -93,28 +92,6 @@ class Path : public Timed, public PathListHook {
   PathWaiters waiters_;
   std::uint32_t users_ = 0;
   Lid excused_lid_;  ///< a source LID other than the path's that has been asked about already
-};
-
-/// A user of a path: keeps it in its table. The table outlives it.
-class PathRef {
- public:
-  PathRef() = default;
-  explicit PathRef(Path& path) : path_(&path) { ++path.users_; }
-  PathRef(PathRef&& other) noexcept : path_(std::exchange(other.path_, nullptr)) {}
-  PathRef& operator=(PathRef&& other) noexcept {
-    std::swap(path_, other.path_);
-    return *this;
-  }
-  PathRef(const PathRef&) = delete;
-  PathRef& operator=(const PathRef&) = delete;
-  ~PathRef();
-
-  [[nodiscard]] explicit operator bool() const { return path_ != nullptr; }
-  [[nodiscard]] Path& operator*() const { return *path_; }
-  [[nodiscard]] Path* operator->() const { return path_; }
-
- private:
-  Path* path_ = nullptr;
 };
 
 }  // namespace ipoib::link

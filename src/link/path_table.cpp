@@ -225,7 +225,7 @@ QuestionId PathTable::ask(Path& path) {
   question.record.numb_path = 1;
   question.components = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kPKey |
                         PathRecord::kReversible | PathRecord::kNumbPath;
-  env_.out.events.emplace_back(std::move(question));
+  env_.out.events.emplace_back(question);
   env_.out.counters.add(Counter::path_questions);
   outstanding_.emplace(id, &path);
   return id;

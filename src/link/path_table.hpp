@@ -10,7 +10,7 @@
 #include "link/config.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
-#include "link/path.hpp"
+#include "link/path_ref.hpp"
 #include "link/random.hpp"
 
 namespace ipoib::link {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 
 #include "ipoib/time.hpp"
 
@@ -20,19 +19,22 @@ class TokenBucket {
       : interval_(Duration(std::chrono::seconds(1)) / std::max(per_second, 1U)),
         tolerance_(interval_ * (std::max(burst, 1U) - 1)) {}
 
-  /// The moment at which the caller may act; nothing when that is more than `patience` ahead.
-  [[nodiscard]] std::optional<TimePoint> reserve(TimePoint now, Duration patience) {
-    const TimePoint moment = next_moment(now);
-    if (moment > now + patience) return std::nullopt;
-    next_ = std::max(next_, now) + interval_;
-    return moment;
-  }
-  /// What reserve() would grant if it had patience for it.
+  /// The moment at which whoever asks now may act.
   [[nodiscard]] TimePoint next_moment(TimePoint now) const {
     return std::max(now, next_ - tolerance_);
   }
-  /// Whether the caller may act now.
-  [[nodiscard]] bool take(TimePoint now) { return reserve(now, Duration::zero()).has_value(); }
+  /// That moment, which is the caller's from now on.
+  TimePoint reserve(TimePoint now) {
+    const TimePoint moment = next_moment(now);
+    next_ = std::max(next_, now) + interval_;
+    return moment;
+  }
+  /// Whether the caller may act now; then it has to.
+  [[nodiscard]] bool take(TimePoint now) {
+    if (next_moment(now) > now) return false;
+    (void)reserve(now);
+    return true;
+  }
 
  private:
   Duration interval_;

@@ -24,10 +24,13 @@ TEST(TokenBucketTest, GrantsItsBurstThenItsRate) {
 TEST(TokenBucketTest, MomentsAheadAreInOrderAndSpaced) {
   TokenBucket bucket(10, 1);
   const TimePoint now{100s};
-  EXPECT_EQ(bucket.reserve(now, 1s), now);
-  for (int i = 1; i <= 10; ++i) EXPECT_EQ(bucket.reserve(now, 1s), now + i * 100ms);
-  EXPECT_FALSE(bucket.reserve(now, 1s));
-  EXPECT_EQ(bucket.reserve(now + 100ms, 1s), now + 1100ms);
+  EXPECT_EQ(bucket.reserve(now), now);
+  for (int i = 1; i <= 10; ++i) {
+    EXPECT_EQ(bucket.next_moment(now), now + i * 100ms);
+    EXPECT_EQ(bucket.reserve(now), now + i * 100ms);
+  }
+  EXPECT_FALSE(bucket.take(now + 1s));
+  EXPECT_TRUE(bucket.take(now + 1100ms));
 }
 
 struct Alarm : Timed {};

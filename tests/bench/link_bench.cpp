@@ -1,0 +1,185 @@
+// What a packet costs in a link: host to fabric and back, with one neighbour and with thousands,
+// in batches as the pump has them. Also what a neighbour costs in memory.
+#include <benchmark/benchmark.h>
+#include <malloc.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "ipoib/log.hpp"
+#include "link/link.hpp"
+#include "wire/arp.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace {
+
+using namespace ipoib;
+using namespace ipoib::link;
+
+constexpr std::size_t kBatch = 64;
+constexpr std::size_t kPacket = 1500;
+constexpr Ipv4Address kOwn{0x0a000001};
+constexpr std::uint32_t kFirstPeer = 0x0a000100;
+
+class View : public HostView {
+ public:
+  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return prefixes_; }
+
+ private:
+  std::vector<Ipv4Prefix> prefixes_{{kOwn, 8}};
+};
+
+class Handles : public AddressHandleFactory {
+ public:
+  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
+    return AddressHandlePtr(new AddressHandle);
+  }
+};
+
+/// A link that is up, with so many neighbours, each on a port of its own, all reachable.
+class Bench {
+ public:
+  explicit Bench(std::uint32_t neighbours) : neighbours_(neighbours) {
+    PortStatus port;
+    port.active = port.sm_known = true;
+    port.lid = Lid(1);
+    port.gid = Gid(Gid::kLinkLocalPrefix, Guid(1));
+    port.pkey_index = 0;
+    link_.on_port(port, now_);
+    answer();
+    for (std::uint32_t i = 0; i < neighbours; ++i) meet(i);
+  }
+
+  [[nodiscard]] Link& link() { return link_; }
+  [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] Frame packet(std::uint32_t peer) {
+    Frame frame = pool_.take();
+    frame.window(kHeadroom, kPacket);
+    fill(frame.bytes(), kOwn, Ipv4Address(kFirstPeer + peer));
+    return frame;
+  }
+  [[nodiscard]] Incoming datagram(std::uint32_t peer) {
+    Incoming incoming;
+    incoming.frame = pool_.take();
+    incoming.frame.window(0, wire::kEncapsulationSize + kPacket);
+    wire::emit_encapsulation(wire::EtherType::ipv4, incoming.frame.bytes().data());
+    fill(incoming.frame.bytes().subspan(wire::kEncapsulationSize), Ipv4Address(kFirstPeer + peer),
+         kOwn);
+    incoming.source_lid = lid(peer);
+    incoming.source_qpn = Qpn(100 + peer);
+    return incoming;
+  }
+  [[nodiscard]] std::uint32_t random_peer() {
+    return static_cast<std::uint32_t>(random_()) % neighbours_;
+  }
+
+ private:
+  static void fill(MutableBytes packet, Ipv4Address from, Ipv4Address to) {
+    packet[0] = 0x45;
+    store_be<std::uint16_t>(packet.data() + 2, kPacket);
+    std::ranges::copy(from.bytes(), packet.begin() + 12);
+    std::ranges::copy(to.bytes(), packet.begin() + 16);
+  }
+  [[nodiscard]] static Lid lid(std::uint32_t peer) {
+    return Lid(static_cast<std::uint16_t>(2 + peer));
+  }
+  /// Has the peer ask for us and answer us, and its path granted.
+  void meet(std::uint32_t peer) {
+    for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
+      wire::Arp message;
+      message.operation = operation;
+      message.sender_hardware.qpn = Qpn(100 + peer);
+      message.sender_hardware.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x1000 + peer));
+      message.sender_protocol = Ipv4Address(kFirstPeer + peer);
+      message.target_protocol = kOwn;
+      Incoming incoming;
+      incoming.frame = pool_.take();
+      incoming.frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
+      wire::emit_encapsulation(wire::EtherType::arp, incoming.frame.bytes().data());
+      message.emit(incoming.frame.bytes().subspan(wire::kEncapsulationSize));
+      incoming.source_lid = lid(peer);
+      incoming.source_qpn = Qpn(100 + peer);
+      link_.from_fabric({&incoming, 1}, now_);
+      answer();
+    }
+    link_.sends().clear();
+  }
+  void answer() {
+    while (!link_.events().empty()) {
+      for (const Event& event : std::exchange(link_.events(), {})) {
+        if (const auto* join = std::get_if<JoinGroup>(&event)) {
+          wire::McMemberRecord record = join->record;
+          record.mlid = kFirstMulticastLid;
+          record.mtu = 4;
+          link_.on_join_answer(join->id, record, now_);
+        } else if (const auto* ask = std::get_if<AskPath>(&event)) {
+          wire::PathRecord record = ask->record;
+          record.dlid = lid(static_cast<std::uint32_t>(record.dgid.guid().value() - 0x1000));
+          record.mtu = 4;
+          link_.on_path_answer(ask->id, record, now_);
+        }
+      }
+    }
+  }
+
+  std::uint32_t neighbours_;
+  TimePoint now_{std::chrono::seconds(1)};
+  View view_;
+  Handles handles_;
+  FramePool pool_{4 * kBatch, 2048};
+  Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
+  std::mt19937 random_{1};
+  Link link_{Config{}, {view_, handles_, pool_, log_}, Qpn(99), 1};
+};
+
+/// Argument: neighbours; each packet goes to one of them, drawn at random.
+void from_host(benchmark::State& state) {
+  Bench bench(static_cast<std::uint32_t>(state.range(0)));
+  std::vector<Frame> batch(kBatch);
+  for (auto _ : state) {
+    state.PauseTiming();
+    bench.link().sends().clear();
+    for (Frame& frame : batch) frame = bench.packet(bench.random_peer());
+    state.ResumeTiming();
+    bench.link().from_host(batch, bench.now());
+  }
+  if (bench.link().sends().size() != kBatch) std::abort();
+  bench.link().sends().clear();
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kBatch));
+}
+BENCHMARK(from_host)->Arg(1)->Arg(100)->Arg(10000);
+
+void from_fabric(benchmark::State& state) {
+  Bench bench(static_cast<std::uint32_t>(state.range(0)));
+  std::vector<Incoming> batch(kBatch);
+  for (auto _ : state) {
+    state.PauseTiming();
+    bench.link().to_host().clear();
+    for (Incoming& datagram : batch) datagram = bench.datagram(bench.random_peer());
+    state.ResumeTiming();
+    bench.link().from_fabric(batch, bench.now());
+  }
+  if (bench.link().to_host().size() != kBatch) std::abort();
+  bench.link().to_host().clear();
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kBatch));
+}
+BENCHMARK(from_fabric)->Arg(1)->Arg(100)->Arg(10000);
+
+/// What 10,000 neighbours with 10,000 paths take from the heap, address handles left out.
+void memory(benchmark::State& state) {
+  constexpr std::uint32_t kNeighbours = 10000;
+  double octets = 0;
+  for (auto _ : state) {
+    const auto before = mallinfo2().uordblks;
+    const Bench bench(kNeighbours);
+    octets = static_cast<double>(mallinfo2().uordblks - before);
+  }
+  state.counters["octets_per_neighbour"] = octets / kNeighbours;
+}
+BENCHMARK(memory)->Iterations(1);
+
+}  // namespace
+
+BENCHMARK_MAIN();
