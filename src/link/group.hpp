@@ -80,8 +80,6 @@ class Group {
 
   /// Attaches the queue pair where the group is now, and detaches it from where it was.
   void attach();
-  /// The queue pair is another one, attached to nothing.
-  void forget_attachment() { attached_.reset(); }
   /// Sends a datagram to all members, if it is one of them; else counts that.
   void send(Frame&& frame, Output& out) const;
 

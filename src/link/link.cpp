@@ -80,11 +80,9 @@ void Link::on_queue_pair(Qpn qpn, TimePoint now) {
   Parts& p = *parts_;
   p.qpn = qpn;
   p.configured.reset();
-  p.groups.for_each([](Group& group) { group.forget_attachment(); });
   p.arp.set_hardware(hardware_address());
   if (!p.bring_up.is_up()) return;
   p.configure_queue_pair();
-  p.groups.for_each([](Group& group) { group.attach(); });
   p.announcer.start_all(now);
 }
 

@@ -53,7 +53,7 @@ class Link {
   void on_port(const PortStatus& port, TimePoint now);
   /// The SM asks its clients to register again (IBA 14.4.11).
   void on_client_reregister(TimePoint now);
-  /// The queue pair was made anew, in the state RESET.
+  /// The queue pair was made anew: in the state RESET, attached to the groups of the old one.
   void on_queue_pair(Qpn qpn, TimePoint now);
   /// ConfigureQueuePair or AttachGroup was refused: the link goes down and starts over, later.
   void on_setup_failed(TimePoint now);

@@ -65,7 +65,8 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> bring_down();
   /// Down and up again, with the attributes that it had.
   [[nodiscard]] Result<void> mend();
-  /// A new queue pair, in RESET and attached to no group, in place of the old one.
+  /// A new queue pair in place of the old one: in RESET, and attached to the same groups. When the
+  /// device does not let go of the old one, that stays, and its frames with it.
   [[nodiscard]] Result<void> remake();
   [[nodiscard]] bool is_up() const { return up_; }
   /// The queue pair has stopped working by an error.
@@ -102,10 +103,17 @@ class UdQueuePair final : public UdPort {
     Frame frame;  ///< empty when it went inline
   };
 
+  struct Attachment {
+    Gid mgid;
+    Lid mlid;
+    friend bool operator==(const Attachment&, const Attachment&) = default;
+  };
+
   UdQueuePair(const Device& device, std::uint32_t max_mtu, const QueueDepths& depths, Logger& log)
       : device_(device), log_(log), max_mtu_(max_mtu), depths_(depths) {}
   [[nodiscard]] Result<void> make_queues();
-  [[nodiscard]] Result<void> make_queue_pair();
+  [[nodiscard]] Result<QueuePair> make_queue_pair();
+  [[nodiscard]] Result<void> destroy_queue_pair();
   [[nodiscard]] Result<void> bring_up();
   [[nodiscard]] Result<void> set_qkey();
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
@@ -129,6 +137,7 @@ class UdQueuePair final : public UdPort {
   CompletionChannel channel_;
   CompletionQueue cq_;
   QueuePair qp_;
+  std::vector<Attachment> groups_;  ///< that it is attached to
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;

@@ -32,8 +32,8 @@ ibv_gid raw(const Gid& gid) {
 }  // namespace
 
 UdQueuePair::~UdQueuePair() {
-  qp_.reset();  // from here on the hardware touches no frame
-  take_everything_back();
+  if (!qp_) return;
+  if (auto done = destroy_queue_pair(); !done) log_.error("{}", done.error().message);
 }
 
 Result<std::unique_ptr<UdQueuePair>> UdQueuePair::create(const Device& device,
@@ -41,7 +41,9 @@ Result<std::unique_ptr<UdQueuePair>> UdQueuePair::create(const Device& device,
                                                          const QueueDepths& depths, Logger& log) {
   std::unique_ptr<UdQueuePair> pair(new UdQueuePair(device, max_mtu, depths, log));
   if (auto done = pair->make_queues(); !done) return done.error();
-  if (auto done = pair->make_queue_pair(); !done) return done.error();
+  auto made = pair->make_queue_pair();
+  if (!made) return made.error();
+  pair->qp_ = std::move(*made);
   return pair;
 }
 
@@ -80,7 +82,7 @@ Result<void> UdQueuePair::make_queues() {
   return {};
 }
 
-Result<void> UdQueuePair::make_queue_pair() {
+Result<QueuePair> UdQueuePair::make_queue_pair() {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = cq_.get();
   wanted.qp_type = IBV_QPT_UD;
@@ -89,15 +91,15 @@ Result<void> UdQueuePair::make_queue_pair() {
   wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
   wanted.cap.max_inline_data = depths_.inline_octets;
   const auto asked = wanted;
-  qp_.reset(ibv_create_qp(pd_.get(), &wanted));
-  if (!qp_) {
+  QueuePair made(ibv_create_qp(pd_.get(), &wanted));
+  if (!made) {
     wanted = asked;
     wanted.cap.max_inline_data = 0;  // some devices refuse what others would shrink
-    qp_.reset(ibv_create_qp(pd_.get(), &wanted));
+    made.reset(ibv_create_qp(pd_.get(), &wanted));
   }
-  if (!qp_) return refused("cannot create a queue pair", errno, remedy_for_memory(errno));
+  if (!made) return refused("cannot create a queue pair", errno, remedy_for_memory(errno));
   depths_.inline_octets = std::min(depths_.inline_octets, wanted.cap.max_inline_data);
-  return {};
+  return made;
 }
 
 Result<void> UdQueuePair::register_pool(FramePool& pool) {
@@ -159,9 +161,30 @@ Result<void> UdQueuePair::bring_down() {
 }
 
 Result<void> UdQueuePair::remake() {
-  qp_.reset();
+  auto made = make_queue_pair();
+  if (!made) return made.error();
+  const auto groups = groups_;
+  if (auto done = destroy_queue_pair(); !done) return done;
+  qp_ = std::move(*made);
+  for (const auto& group : groups) {
+    if (auto done = attach(group.mgid, group.mlid); !done) return done;
+  }
+  return {};
+}
+
+/// ibv_destroy_qp(3) "fails if the QP is attached to a multicast group", and a queue pair that is
+/// not destroyed may still write into the frames that it has.
+Result<void> UdQueuePair::destroy_queue_pair() {
+  while (!groups_.empty()) {
+    const auto last = groups_.back();
+    if (auto done = detach(last.mgid, last.mlid); !done) return done;
+  }
+  if (const int error = ibv_destroy_qp(qp_.get()); error != 0) {
+    return refused("cannot destroy the queue pair", error);
+  }
+  (void)qp_.release();
   take_everything_back();
-  return make_queue_pair();
+  return {};
 }
 
 /// The queue pair is in RESET or gone: what was posted is ours, and completions mean nothing now.
@@ -211,6 +234,7 @@ Result<void> UdQueuePair::attach(const Gid& mgid, Lid mlid) {
   if (const int error = ibv_attach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
     return refused("cannot attach to " + mgid.to_string(), error);
   }
+  groups_.push_back({mgid, mlid});
   return {};
 }
 
@@ -219,6 +243,7 @@ Result<void> UdQueuePair::detach(const Gid& mgid, Lid mlid) {
   if (const int error = ibv_detach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
     return refused("cannot detach from " + mgid.to_string(), error);
   }
+  std::erase(groups_, Attachment{mgid, mlid});
   return {};
 }
 

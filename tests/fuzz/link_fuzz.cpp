@@ -87,7 +87,6 @@ class Script {
       case 10:
         return link_.on_client_reregister(now_);
       case 11:
-        attached_.clear();
         return link_.on_queue_pair(Qpn(0x100U + input_.u8()), now_);
       case 12:
         return link_.on_setup_failed(now_);
@@ -243,7 +242,7 @@ class Script {
   void on(const AttachGroup& group) { require(attached_[group.mgid].insert(group.mlid).second); }
   void on(const DetachGroup& group) {
     const auto at = attached_.find(group.mgid);
-    if (at == attached_.end()) return;  // of a queue pair that is gone
+    require(at != attached_.end());
     require(at->second.erase(group.mlid) == 1);
     if (at->second.empty()) attached_.erase(at);
   }

@@ -2,6 +2,7 @@
 // an InfiniBand port that becomes active: under `softib run`, or on an HCA.
 #include "verbs/ud_queue_pair.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 
@@ -12,11 +13,24 @@
 #include "verbs/async_events.hpp"
 #include "wire/encapsulation.hpp"
 
+namespace {
+bool device_lets_go = true;
+}
+
+/// What the device says, unless the test has it hold on to its groups.
+extern "C" int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
+  static const auto verb =
+      reinterpret_cast<decltype(&ibv_detach_mcast)>(dlsym(RTLD_NEXT, "ibv_detach_mcast"));
+  return device_lets_go ? verb(qp, gid, lid) : EBUSY;
+}
+
 namespace ipoib::verbs {
 namespace {
 
 constexpr std::uint32_t kMaxMtu = 4096;
 constexpr QKey kQKey{0x0b1b};
+const Gid kGroup({0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x70, 0x01});
+constexpr Lid kGroupLid{0xc070};
 constexpr int kPatience = 20'000;  // milliseconds, for anything that has to happen
 
 bool wait_readable(int fd, int patience = kPatience) {
@@ -234,13 +248,31 @@ TEST_F(UdQueuePairTest, GivesEverythingBackWhenBroughtDown) {
   expect_connected();
 }
 
-TEST_F(UdQueuePairTest, IsRemadeWithAnotherNumber) {
+TEST_F(UdQueuePairTest, IsRemadeWithAnotherNumberInTheSameGroups) {
   const auto before = b_->pair->qpn();
-  ASSERT_TRUE(b_->pair->remake());
+  b_->pair->attach(kGroup, kGroupLid).value();
+  b_->pair->remake().value();
   EXPECT_NE(b_->pair->qpn(), before);
   EXPECT_FALSE(b_->pair->is_up());
-  ASSERT_TRUE(b_->pair->configure(b_->attributes));
+  b_->pair->configure(b_->attributes).value();
   expect_connected();
+  EXPECT_TRUE(b_->pair->detach(kGroup, kGroupLid));
+  EXPECT_FALSE(b_->pair->detach(kGroup, kGroupLid));
+}
+
+TEST_F(UdQueuePairTest, LeavesItsFramesWithAQueuePairThatIsNotDestroyed) {
+  const auto before = a_->pair->qpn();
+  a_->pair->attach(kGroup, kGroupLid).value();
+  ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
+  device_lets_go = false;
+  const auto remade = a_->pair->remake();
+  device_lets_go = true;
+  EXPECT_FALSE(remade);
+  EXPECT_EQ(a_->pair->qpn(), before);
+  EXPECT_EQ(a_->pair->sends_in_flight(), 1U);
+  EXPECT_LT(a_->pool.available(), a_->pool.capacity());
+  a_->pair->remake().value();
+  EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
 TEST_F(UdQueuePairTest, ExplainsWhyAnAddressHandleIsRefused) {
