@@ -7,6 +7,7 @@
 
 #include "ipoib/bytes.hpp"
 #include "verbs/verbs_error.hpp"
+#include "wire/port_info.hpp"
 
 namespace ipoib::verbs {
 
@@ -21,47 +22,6 @@ bool has_infiniband_port(ibv_context* context, std::uint8_t port) {
 }
 
 std::uint32_t octets(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
-
-/// LinkWidthActive (IBA 14.2.5.6): one bit for each width.
-std::uint32_t lanes(std::uint8_t width) {
-  switch (width) {
-    case 1:
-      return 1;
-    case 2:
-      return 4;
-    case 4:
-      return 8;
-    case 8:
-      return 12;
-    case 16:
-      return 2;
-    default:
-      return 0;
-  }
-}
-
-/// LinkSpeedActive and LinkSpeedExtActive as verbs join them, in Mb/s for each lane.
-std::uint32_t lane_mbps(std::uint8_t speed) {
-  switch (speed) {
-    case 1:
-      return 2500;
-    case 2:
-      return 5000;
-    case 4:
-    case 8:
-      return 10000;
-    case 16:
-      return 14000;
-    case 32:
-      return 25000;
-    case 64:
-      return 50000;
-    case 128:
-      return 100000;
-    default:
-      return 0;
-  }
-}
 
 }  // namespace
 
@@ -117,7 +77,7 @@ Result<PortSnapshot> Device::query(PKey pkey) const {
   out.sm_sl = ServiceLevel(attributes.sm_sl);
   out.active_mtu = octets(attributes.active_mtu);
   out.max_mtu = octets(attributes.max_mtu);
-  out.rate_mbps = lanes(attributes.active_width) * lane_mbps(attributes.active_speed);
+  out.rate_mbps = wire::link_mbps(attributes.active_width, attributes.active_speed);
 
   ibv_gid gid{};
   if (ibv_query_gid(context_.get(), port_, 0, &gid) != 0) {

@@ -10,7 +10,10 @@
 // PortInfoRecord (IBA 15.2.5.3):  | EndportLID 2 | port 1 | options 1 | PortInfo 64 |
 #include "wire/port_info.hpp"
 
+#include <array>
+#include <bit>
 #include <cassert>
+#include <span>
 
 namespace ipoib::wire {
 
@@ -22,7 +25,21 @@ constexpr std::uint8_t halves(std::uint8_t upper, std::uint8_t lower) {
   return static_cast<std::uint8_t>(upper << 4 | (lower & 0x0f));
 }
 
+/// By the number of the bit: lanes of a width, and Mb/s of a lane (FDR10 has the rate of QDR).
+constexpr std::array<std::uint32_t, 5> kLanes{1, 4, 8, 12, 2};
+constexpr std::array<std::uint32_t, 8> kLaneMbps{2'500,  5'000,  10'000, 10'000,
+                                                 14'000, 25'000, 50'000, 100'000};
+
+std::uint32_t by_bit(std::span<const std::uint32_t> table, std::uint8_t code) {
+  const auto bit = static_cast<std::size_t>(std::countr_zero(code));
+  return std::has_single_bit(code) && bit < table.size() ? table[bit] : 0;
+}
+
 }  // namespace
+
+std::uint32_t link_mbps(std::uint8_t width, std::uint8_t speed) {
+  return by_bit(kLanes, width) * by_bit(kLaneMbps, speed);
+}
 
 std::optional<PortInfo> PortInfo::parse(ConstBytes bytes) {
   ByteReader reader(bytes);

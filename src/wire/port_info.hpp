@@ -40,6 +40,10 @@ struct PortInfo {
   friend bool operator==(const PortInfo&, const PortInfo&) = default;
 };
 
+/// Mb/s of a link of this LinkWidthActive and this LinkSpeedActive, which goes on with 16, 32, ...
+/// for the bits of LinkSpeedExtActive, as verbs join the two; 0 when either is no one bit of these.
+[[nodiscard]] std::uint32_t link_mbps(std::uint8_t width, std::uint8_t speed);
+
 /// PortInfoRecord (IBA 15.2.5.3), 68 octets: EndportLID, port number, options, PortInfo.
 struct PortInfoRecord {
   static constexpr std::size_t kSize = 68;

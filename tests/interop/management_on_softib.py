@@ -43,9 +43,9 @@ def records(text):
 
 
 def fields(text):
-    """`Name: value` or `Name:....value` a line, as ibstat and smpquery print them."""
+    """`Name: value` or `Name:....value` a line, as ibstat, smpquery and ibv_devinfo print them."""
     return {match[1]: match[2]
-            for match in re.finditer(r"^\s*([\w /]+?):[. ]+(\S.*)$", text, re.MULTILINE)}
+            for match in re.finditer(r"^\s*([\w /]+?):[. \t]+(\S.*)$", text, re.MULTILINE)}
 
 
 def equal(what, expected):
@@ -140,6 +140,21 @@ def test_ibstat_shows_the_port():
     equal(port["Rate"], "40")
     equal(port["Port GUID"], known["host4"]["port_guid"])
     equal(port["Link layer"], "InfiniBand")
+
+
+def test_everybody_tells_the_same_of_a_port():
+    verbs = fields(subnet.run("host18", "ibv_devinfo", "-v").stdout)
+    umad = fields(subnet.run("host18", "ibstat").stdout)
+    smp = fields(subnet.run("host18", "smpquery", "portinfo", str(known["host18"]["lid"])).stdout)
+    equal(int(verbs["port_cap_flags"], 16), int(umad["Capability mask"], 16))
+    equal(int(verbs["port_cap_flags"], 16), int(smp["CapMask"], 16))
+    equal(verbs["fw_ver"], umad["Firmware version"])
+    equal(verbs["subnet_timeout"], smp["SubnetTimeout"])
+    softib(subnet, "set", "port", "host18", "down")
+    wait_for("the port down", lambda: "State: Down" in subnet.run("host18", "ibstat").stdout)
+    equal(fields(subnet.run("host18", "ibstat").stdout)["Physical state"], "Disabled")
+    equal(fields(subnet.run("host18", "ibv_devinfo", "-v").stdout)["phys_state"], "DISABLED (3)")
+    softib(subnet, "set", "port", "host18", "up")
 
 
 def test_smpquery_by_lid_and_by_route():

@@ -25,7 +25,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "src/daemon/main.cpp": "the wiring diagram is one picture",
     "src/softib/core/sma.cpp": "the attributes of a node are one switch",
-    "src/wire/sa_values.cpp": "the table of rates is one switch",
 }
 # Byte order elsewhere than in bytes.hpp: only where an interface of others demands network order.
 # A folder stands for all its files.

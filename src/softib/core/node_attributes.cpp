@@ -11,13 +11,14 @@ using ipoib::wire::NodeRecord;
 using ipoib::wire::PortInfo;
 
 constexpr std::uint8_t kUsualSwitchPorts = 36;
+constexpr std::uint8_t kPhysicalPolling = 2;
 constexpr std::uint8_t kPhysicalDisabled = 3;
 constexpr std::uint8_t kPhysicalLinkUp = 5;
-constexpr std::uint8_t kPhysicalPolling = 2;
 constexpr std::uint8_t kWidths1xAnd4x = 3;
 constexpr std::uint8_t kSpeedsUpToQdr = 7;
 constexpr std::uint8_t kOneLane = 1;
 
+/// What both ends of a cable have in common.
 PortInfo link(const PortAttributes& port) {
   PortInfo info;
   info.link_width_enabled = info.link_width_supported = kWidths1xAnd4x;
@@ -25,10 +26,22 @@ PortInfo link(const PortAttributes& port) {
   info.link_speed_enabled = info.link_speed_supported = kSpeedsUpToQdr;
   info.link_speed_active = port.speed;
   info.port_state = static_cast<std::uint8_t>(port.state);
-  info.physical_state = port.state == PortState::down ? kPhysicalDisabled : kPhysicalLinkUp;
+  info.physical_state = port.state == PortState::down ? kPhysicalPolling : kPhysicalLinkUp;
   info.neighbor_mtu = port.mtu;
   info.mtu_capability = port.max_mtu;
   info.vl_capability = kOneLane;
+  return info;
+}
+
+/// Of a port that has a cable, or could have one.
+PortInfo external_port_info(const SubnetManager& manager, std::uint8_t port) {
+  const Node* peer = manager.node(static_cast<NodeIndex>(port - 1));
+  PortAttributes attributes = peer != nullptr ? peer->port : manager.the_switch().port;
+  if (peer == nullptr) attributes.state = PortState::down;
+  PortInfo info = link(attributes);
+  info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
+  info.guid_capability = 0;
+  info.local_port = port;
   return info;
 }
 
@@ -69,29 +82,23 @@ std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node
   return description;
 }
 
-PortInfo port_info(const SubnetManager& manager, const Node& node) {
-  PortInfo info = link(node.port);
-  info.gid_prefix = node.port.gid_prefix;
-  info.lid = node.port.lid;
-  info.sm_lid = node.port.sm_lid;
-  info.sm_sl = node.port.sm_sl;
+PortInfo port_info(const PortAttributes& port) {
+  PortInfo info = link(port);
+  if (port.state == PortState::down) info.physical_state = kPhysicalDisabled;
+  info.gid_prefix = port.gid_prefix;
+  info.lid = port.lid;
+  info.sm_lid = port.sm_lid;
+  info.sm_sl = port.sm_sl;
   info.subnet_timeout = kSubnetTimeout;
-  info.local_port = &node == &manager.the_switch() ? std::uint8_t{0} : std::uint8_t{1};
-  const bool is_sm = &node == manager.node(SubnetManager::kSmNode);
-  info.capability_mask = kCapabilityClientReregister | (is_sm ? kCapabilityIsSm : 0);
+  info.capability_mask = kCapabilitySystemImageGuid | kCapabilityClientReregister;
+  if (port.lid == kSmLid) info.capability_mask |= kCapabilityIsSm;
   return info;
 }
 
-PortInfo switch_port_info(const SubnetManager& manager, std::uint8_t port) {
-  const Node* peer = port == 0 ? nullptr : manager.node(static_cast<NodeIndex>(port - 1));
-  PortAttributes attributes = manager.the_switch().port;
-  if (peer != nullptr) attributes = peer->port;
-  if (peer == nullptr) attributes.state = PortState::down;
-  PortInfo info = link(attributes);
-  if (attributes.state == PortState::down) info.physical_state = kPhysicalPolling;
-  info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
+PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t port) {
+  if (&node == &manager.the_switch() && port != 0) return external_port_info(manager, port);
+  PortInfo info = port_info(node.port);
   info.local_port = port;
-  info.guid_capability = 0;
   return info;
 }
 

@@ -14,6 +14,8 @@ namespace softib {
 inline constexpr std::uint32_t kVendorId = 0x02501b;
 inline constexpr std::uint16_t kDeviceId = 1;
 inline constexpr std::uint32_t kHardwareRevision = 0;
+inline constexpr const char* kDeviceType = "softib";
+inline constexpr const char* kFirmwareVersion = SOFTIB_VERSION;
 /// 4.096 us * 2^18, about a second: OpenSM's default for SubnetTimeOut and packet lifetime.
 inline constexpr std::uint8_t kSubnetTimeout = 18;
 /// What a switch can have; nodes beyond it are on the subnet, but on no port that has a number.
@@ -21,6 +23,7 @@ inline constexpr std::size_t kMaxSwitchPorts = 254;
 
 /// Bits of PortInfo:CapabilityMask.
 inline constexpr std::uint32_t kCapabilityIsSm = 1U << 1;
+inline constexpr std::uint32_t kCapabilitySystemImageGuid = 1U << 11;
 inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 
 /// The port of the switch that a node is cabled to.
@@ -30,10 +33,10 @@ inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 [[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
 [[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(
     const Node& node);
-/// Of port 1 of an HCA, or of port 0 of the switch.
-[[nodiscard]] ipoib::wire::PortInfo port_info(const SubnetManager& manager, const Node& node);
-/// Of an external port of the switch.
-[[nodiscard]] ipoib::wire::PortInfo switch_port_info(const SubnetManager& manager,
-                                                     std::uint8_t port);
+/// Of the port that has these attributes. Subnet management, the SA, verbs and umad all tell this.
+[[nodiscard]] ipoib::wire::PortInfo port_info(const PortAttributes& port);
+/// Of port 1 of an HCA, or of any port of the switch; port 0 is its own.
+[[nodiscard]] ipoib::wire::PortInfo port_info(const SubnetManager& manager, const Node& node,
+                                              std::uint8_t port);
 
 }  // namespace softib

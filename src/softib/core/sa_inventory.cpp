@@ -101,20 +101,16 @@ SaAnswer query_nodes(const SaRequest& request, const SubnetManager& manager) {
 
 SaAnswer query_ports(const SaRequest& request, const SubnetManager& manager) {
   RecordTable found(PortInfoRecord::kSize);
-  const auto consider = [&](Lid lid, const PortInfo& info) {
-    PortInfoRecord record;
-    record.lid = lid;
-    record.port = info.local_port;
-    record.info = info;
-    if (matches(request, record)) found.add(record);
-  };
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
-    consider(node->port.lid, port_info(manager, *node));
-    if (node != &manager.the_switch()) continue;
-    const std::uint8_t last = switch_port_count(manager);
-    for (unsigned port = 1; port <= last; ++port) {
-      consider(node->port.lid, switch_port_info(manager, static_cast<std::uint8_t>(port)));
+    const bool is_switch = node == &manager.the_switch();
+    const unsigned last = is_switch ? switch_port_count(manager) : 1U;
+    for (unsigned port = is_switch ? 0 : 1; port <= last; ++port) {
+      PortInfoRecord record;
+      record.lid = node->port.lid;
+      record.port = static_cast<std::uint8_t>(port);
+      record.info = port_info(manager, *node, record.port);
+      if (matches(request, record)) found.add(record);
     }
   }
   return found;

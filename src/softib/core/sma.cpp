@@ -111,9 +111,7 @@ std::optional<Data> read_attribute(const Target& target, const MadHeader& header
       // On an HCA, 0 is the port that the packet came in by.
       const std::uint32_t port = modifier == 0 && !is_switch ? 1 : modifier;
       if (port > last) break;
-      auto info = is_switch && port != 0
-                      ? switch_port_info(manager, static_cast<std::uint8_t>(port))
-                      : port_info(manager, node);
+      auto info = port_info(manager, node, static_cast<std::uint8_t>(port));
       info.local_port = target.entry_port;
       info.emit(data);
       return data;

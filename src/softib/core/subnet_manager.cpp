@@ -294,9 +294,7 @@ Node* SubnetManager::find_node(NodeIndex index, Error& error) {
 }
 
 std::uint8_t port_rate(const PortAttributes& port) {
-  // LinkWidthActive and LinkSpeedActive are powers of two: 1x, 4x, 8x, 12x; 2.5, 5, 10 Gb/s.
-  const std::uint32_t lanes = port.width == 8 ? 12 : port.width == 4 ? 8 : port.width == 2 ? 4 : 1;
-  const std::uint32_t wanted = lanes * port.speed * 2'500;
+  const std::uint32_t wanted = ipoib::wire::link_mbps(port.width, port.speed);
   for (std::uint8_t code = 2; code <= 24; ++code) {
     if (ipoib::wire::rate_mbps(code) == wanted) return code;
   }

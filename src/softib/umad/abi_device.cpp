@@ -19,26 +19,6 @@ namespace softib::umad {
 
 namespace {
 
-constexpr std::uint8_t kLinkUp = 5;  ///< PortPhysicalState (IBA 14.2.5.6)
-constexpr std::uint8_t kDisabled = 3;
-constexpr const char* kFirmware = "1.0.0";
-constexpr const char* kDeviceType = "softib";
-
-struct Code {
-  std::uint8_t code;
-  std::uint32_t value;
-};
-/// LinkWidthActive in lanes, and LinkSpeedActive in Mb/s of a lane (IBA 14.2.5.6).
-constexpr std::array kLanes{Code{1, 1}, Code{2, 4}, Code{4, 8}, Code{8, 12}, Code{16, 2}};
-constexpr std::array kSpeeds{Code{1, 2500},   Code{2, 5000},   Code{4, 10000},  Code{8, 10000},
-                             Code{16, 14000}, Code{32, 25000}, Code{64, 50000}, Code{128, 100000}};
-
-std::uint32_t value_of(std::span<const Code> table, std::uint8_t code) {
-  const auto found =
-      std::find_if(table.begin(), table.end(), [&](const Code& one) { return one.code == code; });
-  return found == table.end() ? 0 : found->value;
-}
-
 template <std::size_t Size>
 void copy_name(char (&to)[Size], std::string_view from) {
   const std::size_t count = std::min(from.size(), Size - 1);
@@ -47,7 +27,8 @@ void copy_name(char (&to)[Size], std::string_view from) {
 }
 
 /// 0, or -ENOMEM.
-int describe(const PortAttributes& attributes, bool is_sm, umad_port_t& port) {
+int describe(const PortAttributes& attributes, umad_port_t& port) {
+  const auto info = port_info(attributes);
   port = {};
   auto* const pkeys =
       static_cast<std::uint16_t*>(std::calloc(attributes.pkeys.size(), sizeof(std::uint16_t)));
@@ -56,22 +37,21 @@ int describe(const PortAttributes& attributes, bool is_sm, umad_port_t& port) {
                  [](PKey pkey) { return pkey.value(); });
   copy_name(port.ca_name, kDeviceName);
   port.portnum = kPortNumber;
-  port.base_lid = attributes.lid.value();
-  port.sm_lid = attributes.sm_lid.value();
-  port.sm_sl = attributes.sm_sl.value();
-  port.state = static_cast<unsigned>(attributes.state);
-  port.phys_state = attributes.state == PortState::down ? kDisabled : kLinkUp;
-  port.rate = value_of(kLanes, attributes.width) * value_of(kSpeeds, attributes.speed) / 1000;
-  port.capmask = htonl(kCapabilityClientReregister | (is_sm ? kCapabilityIsSm : 0));
-  port.gid_prefix = htobe64(attributes.gid_prefix);
+  port.base_lid = info.lid.value();
+  port.lmc = info.lmc;
+  port.sm_lid = info.sm_lid.value();
+  port.sm_sl = info.sm_sl.value();
+  port.state = info.port_state;
+  port.phys_state = info.physical_state;
+  port.rate = ipoib::wire::link_mbps(info.link_width_active, info.link_speed_active) / 1000;
+  port.capmask = htonl(info.capability_mask);
+  port.gid_prefix = htobe64(info.gid_prefix);
   port.port_guid = htobe64(attributes.port_guid.value());
   port.pkeys_size = static_cast<unsigned>(attributes.pkeys.size());
   port.pkeys = pkeys;
   copy_name(port.link_layer, "InfiniBand");
   return 0;
 }
-
-bool is_sm(const PortAttributes& port) { return port.lid == port.sm_lid; }
 
 /// The device of this process, if `ca_name` may mean it.
 UmadHost* device(const char* ca_name) { return is_our_device(ca_name) ? host() : nullptr; }
@@ -82,7 +62,7 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   copy_name(ca.ca_name, kDeviceName);
   ca.node_type = ipoib::wire::NodeInfo::kChannelAdapter;
   ca.numports = kPortNumber;
-  copy_name(ca.fw_ver, kFirmware);
+  copy_name(ca.fw_ver, kFirmwareVersion);
   copy_name(ca.ca_type, kDeviceType);
   copy_name(ca.hw_ver, std::to_string(kHardwareRevision));
   ca.node_guid = htobe64(port.node_guid.value());
@@ -90,7 +70,7 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   // The caller, or umad_release_ca, frees it.
   auto* const made = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
   if (made == nullptr) return -ENOMEM;
-  if (const int result = describe(port, is_sm(port), *made); result < 0) {
+  if (const int result = describe(port, *made); result < 0) {
     std::free(made);
     return result;
   }
@@ -151,8 +131,7 @@ int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
     UmadHost* const umad = device(ca_name);
     if (umad == nullptr) return -ENODEV;
     if (!is_our_port(portnum)) return -EIO;
-    const auto attributes = umad->endpoint().port();
-    return describe(attributes, is_sm(attributes), *port);
+    return describe(umad->endpoint().port(), *port);
   });
 }
 

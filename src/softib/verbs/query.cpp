@@ -13,15 +13,12 @@ namespace softib::verbs {
 namespace {
 
 constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
-constexpr std::uint8_t kLinkUp = 5;   // IBA 14.2.5.6, PortPhysicalState
-constexpr std::uint8_t kPolling = 2;  // the same
-constexpr std::uint8_t kVl0Only = 1;
 // What the length fields of verbs can say; a datagram is bounded by the MTU besides.
 constexpr std::uint32_t kMaxMessage = 1U << 30;
 
 ibv_device_attr device_attributes(const PortAttributes& port) {
   ibv_device_attr attr{};
-  std::strncpy(attr.fw_ver, SOFTIB_VERSION, sizeof attr.fw_ver - 1);
+  std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
   attr.node_guid = to_network(port.node_guid.value());
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~std::uint64_t{0};
@@ -64,24 +61,26 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 }
 
 ibv_port_attr port_attributes(const PortAttributes& port, const HcaCounters& counters) {
+  const auto info = port_info(port);
   ibv_port_attr attr{};
-  attr.state = static_cast<ibv_port_state>(port.state);
-  attr.max_mtu = static_cast<ibv_mtu>(port.max_mtu);
-  attr.active_mtu = static_cast<ibv_mtu>(port.mtu);
+  attr.state = static_cast<ibv_port_state>(info.port_state);
+  attr.max_mtu = static_cast<ibv_mtu>(info.mtu_capability);
+  attr.active_mtu = static_cast<ibv_mtu>(info.neighbor_mtu);
   attr.gid_tbl_len = kGidTableSize;
-  attr.port_cap_flags = IBV_PORT_NOTICE_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CLIENT_REG_SUP;
+  attr.port_cap_flags = info.capability_mask;
   attr.max_msg_sz = kMaxMessage;
   attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
   attr.qkey_viol_cntr = static_cast<std::uint32_t>(counters.drop_qkey);
   attr.pkey_tbl_len = kPKeyTableSize;
-  attr.lid = port.lid.value();
-  attr.sm_lid = port.sm_lid.value();
-  attr.max_vl_num = kVl0Only;
-  attr.sm_sl = port.sm_sl.value();
-  attr.subnet_timeout = kSubnetTimeout;
-  attr.active_width = port.width;
-  attr.active_speed = port.speed;
-  attr.phys_state = port.state == PortState::down ? kPolling : kLinkUp;
+  attr.lid = info.lid.value();
+  attr.sm_lid = info.sm_lid.value();
+  attr.lmc = info.lmc;
+  attr.max_vl_num = info.vl_capability;
+  attr.sm_sl = info.sm_sl.value();
+  attr.subnet_timeout = info.subnet_timeout;
+  attr.active_width = info.link_width_active;
+  attr.active_speed = info.link_speed_active;
+  attr.phys_state = info.physical_state;
   attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
   return attr;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "softib/core/node_attributes.hpp"
 #include "softib/folder.hpp"
 #include "softib/unique_fd.hpp"
 #include "softib/verbs/abi.hpp"
@@ -21,8 +22,8 @@ struct Attribute {
   std::string_view value;
 };
 constexpr std::array kAttributes = {
-    Attribute{"board_id", "SOFTIB"}, Attribute{"fw_ver", SOFTIB_VERSION},
-    Attribute{"hca_type", "softib"}, Attribute{"hw_rev", "0"},
+    Attribute{"board_id", "SOFTIB"},    Attribute{"fw_ver", kFirmwareVersion},
+    Attribute{"hca_type", kDeviceType}, Attribute{"hw_rev", "0"},
     Attribute{"node_type", "1: CA"},
 };
 

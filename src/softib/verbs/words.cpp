@@ -3,36 +3,31 @@
 #include <array>
 
 #include "softib/verbs/abi.hpp"
+#include "wire/sa_values.hpp"
 
 namespace softib::verbs {
 namespace {
 
-struct Rate {
-  ibv_rate code;
-  int multiple;  // of 2.5 Gb/s; the lanes of FDR and beyond are rounded down, as everywhere
-  int mbps;
-};
-constexpr std::array kRates = {
-    Rate{IBV_RATE_2_5_GBPS, 1, 2500},       Rate{IBV_RATE_5_GBPS, 2, 5000},
-    Rate{IBV_RATE_10_GBPS, 4, 10000},       Rate{IBV_RATE_20_GBPS, 8, 20000},
-    Rate{IBV_RATE_30_GBPS, 12, 30000},      Rate{IBV_RATE_40_GBPS, 16, 40000},
-    Rate{IBV_RATE_60_GBPS, 24, 60000},      Rate{IBV_RATE_80_GBPS, 32, 80000},
-    Rate{IBV_RATE_120_GBPS, 48, 120000},    Rate{IBV_RATE_14_GBPS, 5, 14062},
-    Rate{IBV_RATE_56_GBPS, 22, 56250},      Rate{IBV_RATE_112_GBPS, 45, 112500},
-    Rate{IBV_RATE_168_GBPS, 67, 168750},    Rate{IBV_RATE_25_GBPS, 10, 25781},
-    Rate{IBV_RATE_100_GBPS, 41, 103125},    Rate{IBV_RATE_200_GBPS, 82, 206250},
-    Rate{IBV_RATE_300_GBPS, 123, 309375},   Rate{IBV_RATE_28_GBPS, 11, 28125},
-    Rate{IBV_RATE_50_GBPS, 20, 53125},      Rate{IBV_RATE_400_GBPS, 160, 425000},
-    Rate{IBV_RATE_600_GBPS, 240, 637500},   Rate{IBV_RATE_800_GBPS, 320, 850000},
-    Rate{IBV_RATE_1200_GBPS, 480, 1275000},
-};
+/// Multiples of 2.5 Gb/s, by rate code: what rdma-core makes of the nominal rates.
+constexpr std::array kMultiples = {0,  0,  1,  4,  12, 2,   8,  16, 24,  32,  48,  5,  22,
+                                   45, 67, 10, 41, 82, 123, 11, 20, 160, 240, 320, 480};
 
-template <class Member, class Value>
-const Rate* find_rate(Member member, Value value) {
-  const auto* const found = std::find_if(kRates.begin(), kRates.end(),
-                                         [&](const Rate& each) { return each.*member == value; });
-  return found == kRates.end() ? nullptr : found;
+/// The rate code for which `value_of` gives `value`.
+template <class Function>
+ibv_rate find_rate(Function value_of, int value) {
+  for (std::uint8_t code = 2; code < kMultiples.size(); ++code) {
+    if (value_of(code) == value) return static_cast<ibv_rate>(code);
+  }
+  return IBV_RATE_MAX;
 }
+
+int multiple(unsigned code) { return code < kMultiples.size() ? kMultiples[code] : 0; }
+int mbps(unsigned code) {
+  return code < kMultiples.size()
+             ? static_cast<int>(ipoib::wire::rate_mbps(static_cast<std::uint8_t>(code)))
+             : 0;
+}
+int or_minus_one(int value) { return value == 0 ? -1 : value; }
 
 /// The name at a value's place in a table, or the last one for a value that has none.
 template <std::size_t N>
@@ -43,25 +38,10 @@ const char* word(const std::array<const char*, N>& words, int value) {
 
 }  // namespace
 
-SOFTIB_ABI int ibv_rate_to_mult(ibv_rate code) {
-  const auto* const rate = find_rate(&Rate::code, code);
-  return rate == nullptr ? -1 : rate->multiple;
-}
-
-SOFTIB_ABI ibv_rate mult_to_ibv_rate(int multiple) {
-  const auto* const rate = find_rate(&Rate::multiple, multiple);
-  return rate == nullptr ? IBV_RATE_MAX : rate->code;
-}
-
-SOFTIB_ABI int ibv_rate_to_mbps(ibv_rate code) {
-  const auto* const rate = find_rate(&Rate::code, code);
-  return rate == nullptr ? -1 : rate->mbps;
-}
-
-SOFTIB_ABI ibv_rate mbps_to_ibv_rate(int mbps) {
-  const auto* const rate = find_rate(&Rate::mbps, mbps);
-  return rate == nullptr ? IBV_RATE_MAX : rate->code;
-}
+SOFTIB_ABI int ibv_rate_to_mult(ibv_rate code) { return or_minus_one(multiple(code)); }
+SOFTIB_ABI ibv_rate mult_to_ibv_rate(int value) { return find_rate(multiple, value); }
+SOFTIB_ABI int ibv_rate_to_mbps(ibv_rate code) { return or_minus_one(mbps(code)); }
+SOFTIB_ABI ibv_rate mbps_to_ibv_rate(int value) { return find_rate(mbps, value); }
 
 SOFTIB_ABI const char* ibv_node_type_str(ibv_node_type type) {
   static constexpr std::array<const char*, 8> kWords = {

@@ -56,5 +56,15 @@ TEST(PortInfoRecord, HasTheLayoutOfIba) {
   expect_truncations_refused<PortInfoRecord>(golden);
 }
 
+TEST(LinkRate, IsThatOfLanesTimesSpeed) {
+  EXPECT_EQ(link_mbps(2, 4), 40'000U) << "4x QDR";
+  EXPECT_EQ(link_mbps(1, 1), 2'500U) << "1x SDR";
+  EXPECT_EQ(link_mbps(8, 128), 1'200'000U) << "12x NDR";
+  EXPECT_EQ(link_mbps(16, 64), 100'000U) << "2x HDR";
+  EXPECT_EQ(link_mbps(3, 4), 0U) << "one width at a time";
+  EXPECT_EQ(link_mbps(2, 0), 0U);
+  EXPECT_EQ(link_mbps(32, 1), 0U);
+}
+
 }  // namespace
 }  // namespace ipoib::wire
