@@ -4,7 +4,6 @@
 #include <array>
 
 #include "require.hpp"
-#include "softib/core/rmpp_sender.hpp"
 #include "softib/core/subnet.hpp"
 #include "wire/mad.hpp"
 #include "wire/mgid.hpp"

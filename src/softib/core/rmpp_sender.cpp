@@ -2,170 +2,102 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace softib {
 
-namespace {
-
+using ipoib::wire::kMadHeaderSize;
+using ipoib::wire::kMadSize;
+using ipoib::wire::kRmppHeaderSize;
 using ipoib::wire::RmppHeader;
 using ipoib::wire::RmppType;
-using ipoib::wire::SaHeader;
 
-/// IBA table 13-13, RMPPStatus.
-constexpr std::uint8_t kUnsupportedType = 121;  // BadT
-constexpr std::uint8_t kWindowTooSmall = 122;   // W2S: NewWindowLast before the window
-constexpr std::uint8_t kSegmentTooBig = 123;    // S2B: acknowledges what was not sent
-constexpr std::uint8_t kUnsupportedVersion = 125;
-constexpr std::uint8_t kTooManyRetries = 126;
-constexpr std::uint8_t kUnspecified = 127;
-
-/// What of the SA header each segment repeats, and PayloadLength counts.
-constexpr std::size_t kClassHeader =
-    ipoib::wire::kSaHeaderSize - ipoib::wire::kMadHeaderSize - ipoib::wire::kRmppHeaderSize;
-
-std::uint32_t segment_count(std::size_t octets) {
-  const std::size_t full = (octets + ipoib::wire::kSaDataSize - 1) / ipoib::wire::kSaDataSize;
-  return static_cast<std::uint32_t>(std::max<std::size_t>(full, 1));
+RmppSender::RmppSender(std::vector<std::uint8_t> message, std::size_t header_size)
+    : message_(std::move(message)), header_size_(header_size) {
+  assert(header_size_ >= kMadHeaderSize + kRmppHeaderSize && message_.size() >= header_size_);
+  const std::size_t data = message_.size() - header_size_;
+  const std::size_t each = kMadSize - header_size_;
+  segments_ = static_cast<std::uint32_t>(std::max<std::size_t>((data + each - 1) / each, 1));
 }
 
-}  // namespace
-
-bool RmppSender::start(const MadPacket& address, const SaHeader& header,
-                       std::vector<std::uint8_t> data, ipoib::TimePoint now,
-                       std::vector<MadPacket>& out) {
-  if (find(address, header.mad.transaction_id) != transfers_.end()) return true;
-  std::size_t octets = data.size();
-  for (const auto& transfer : transfers_) octets += transfer.data.size();
-  if (transfers_.size() == kMaxTransfers || octets > kMaxOctets) return false;
-
-  Transfer transfer;
-  transfer.address = address;
-  transfer.header = header;
-  transfer.segments = segment_count(data.size());
-  transfer.data = std::move(data);
-  send_window(transfer, now, out);
-  transfers_.push_back(std::move(transfer));
-  return true;
+std::vector<RmppSender::Mad> RmppSender::sendable() {
+  std::vector<Mad> out;
+  const std::uint32_t last = std::min(window_last_, segments_);
+  while (sent_ < last) out.push_back(segment(++sent_));
+  furthest_ = std::max(furthest_, sent_);
+  return out;
 }
 
-bool RmppSender::receive(const MadPacket& packet, const SaHeader& header, ipoib::TimePoint now,
-                         std::vector<MadPacket>& out) {
-  MadPacket peer = packet;
-  std::swap(peer.slid, peer.dlid);
-  std::swap(peer.source, peer.destination);
-  const auto transfer = find(peer, header.mad.transaction_id);
-  if (transfer == transfers_.end()) return false;
-
-  const RmppHeader& rmpp = header.rmpp;
-  const auto give_up = [&](std::uint8_t status) {
-    out.push_back(abort(*transfer, status));
-    transfers_.erase(transfer);
-    ++given_up_;
-  };
-  if (rmpp.type == RmppType::stop || rmpp.type == RmppType::abort) {
-    transfers_.erase(transfer);
-    ++given_up_;
-  } else if (rmpp.version != 1) {
-    give_up(kUnsupportedVersion);
-  } else if (rmpp.type != RmppType::ack) {
-    give_up(kUnsupportedType);
-  } else if (rmpp.data1 > transfer->sent) {
-    give_up(kSegmentTooBig);
-  } else if (rmpp.data2 < rmpp.data1) {
-    give_up(kWindowTooSmall);
-  } else if (rmpp.data2 > rmpp.data1 + kMaxWindow) {
-    give_up(kUnspecified);
-  } else if (rmpp.data1 >= transfer->segments) {
-    transfers_.erase(transfer);
-  } else {
-    // Acknowledgements may overtake each other: one that brings nothing new changes nothing, and
-    // so cannot keep a transfer alive.
-    const bool advances = rmpp.data1 > transfer->acknowledged;
-    const bool opens = rmpp.data2 > transfer->window_last;
-    if (advances) transfer->retries = 0;
-    if (advances) transfer->acknowledged = rmpp.data1;
-    if (opens) transfer->window_last = rmpp.data2;
-    if (advances || opens) send_window(*transfer, now, out);
-  }
-  return true;
+RmppSender::Verdict RmppSender::receive(const RmppHeader& rmpp) {
+  if (rmpp.type == RmppType::stop || rmpp.type == RmppType::abort) return {Outcome::ended};
+  if (rmpp.version != 1) return {Outcome::nonsense, RmppStatus::unsupported_version};
+  if (rmpp.type != RmppType::ack) return {Outcome::nonsense, RmppStatus::unsupported_type};
+  const std::uint32_t segment = rmpp.data1;
+  const std::uint32_t window_last = rmpp.data2;
+  if (segment > furthest_) return {Outcome::nonsense, RmppStatus::segment_too_big};
+  if (window_last < segment) return {Outcome::nonsense, RmppStatus::window_too_small};
+  if (window_last - segment > kMaxWindow) return {Outcome::nonsense, RmppStatus::unspecified};
+  if (segment <= acknowledged_ && window_last <= window_last_) return {Outcome::nothing};
+  acknowledged_ = std::max(acknowledged_, segment);
+  sent_ = std::max(sent_, acknowledged_);
+  window_last_ = std::max(window_last_, window_last);
+  return {Outcome::advances};
 }
 
-ipoib::TimePoint RmppSender::next_deadline() const {
-  ipoib::TimePoint first = ipoib::kNever;
-  for (const auto& transfer : transfers_) first = std::min(first, transfer.deadline);
-  return first;
+std::uint32_t RmppSender::rewind() {
+  const std::uint32_t before = std::exchange(sent_, acknowledged_);
+  return before - acknowledged_;
 }
 
-void RmppSender::on_time(ipoib::TimePoint now, std::vector<MadPacket>& out) {
-  for (auto transfer = transfers_.begin(); transfer != transfers_.end();) {
-    if (transfer->deadline > now) {
-      ++transfer;
-    } else if (transfer->retries == kMaxRetries) {
-      out.push_back(abort(*transfer, kTooManyRetries));
-      transfer = transfers_.erase(transfer);
-      ++given_up_;
-    } else {
-      ++transfer->retries;
-      resent_ += transfer->sent - transfer->acknowledged;
-      transfer->sent = transfer->acknowledged;
-      send_window(*transfer, now, out);
-      ++transfer;
-    }
-  }
+void RmppSender::restart() {
+  sent_ = acknowledged_ = 0;
+  window_last_ = 1;
 }
 
-RmppSender::Transfers::iterator RmppSender::find(const MadPacket& peer,
-                                                 std::uint64_t transaction_id) {
-  return std::find_if(transfers_.begin(), transfers_.end(), [&](const Transfer& transfer) {
-    return transfer.header.mad.transaction_id == transaction_id &&
-           transfer.address.dlid == peer.dlid && transfer.address.destination == peer.destination;
-  });
-}
-
-void RmppSender::send_window(Transfer& transfer, ipoib::TimePoint now,
-                             std::vector<MadPacket>& out) {
-  const std::uint32_t last = std::min(transfer.window_last, transfer.segments);
-  while (transfer.sent < last) out.push_back(segment(transfer, ++transfer.sent));
-  transfer.deadline = now + kTimeout;
-}
-
-MadPacket RmppSender::segment(const Transfer& transfer, std::uint32_t number) {
-  assert(number >= 1 && number <= transfer.segments);
-  const std::size_t begin = (number - 1) * ipoib::wire::kSaDataSize;
-  const std::size_t size = std::min(transfer.data.size() - begin, ipoib::wire::kSaDataSize);
-
-  SaHeader header = transfer.header;
-  header.rmpp = RmppHeader{};
-  header.rmpp.type = RmppType::data;
-  header.rmpp.flags = RmppHeader::kActive;
-  header.rmpp.data1 = number;
-  if (number == transfer.segments) {
-    header.rmpp.flags |= RmppHeader::kLast;
-    header.rmpp.data2 = static_cast<std::uint32_t>(kClassHeader + size);
+/// PayloadLength counts what follows the RMPP header, the class's own header with it
+/// (IBA 13.6.2.2): in the first segment that of all, in the last one its own.
+RmppSender::Mad RmppSender::segment(std::uint32_t number) const {
+  assert(number >= 1 && number <= segments_);
+  const std::size_t each = kMadSize - header_size_;
+  const std::size_t begin = header_size_ + (number - 1) * each;
+  const std::size_t size = std::min(message_.size() - begin, each);
+  const std::size_t class_header = header_size_ - kMadHeaderSize - kRmppHeaderSize;
+  RmppHeader rmpp;
+  rmpp.type = RmppType::data;
+  rmpp.data1 = number;
+  if (number == segments_) {
+    rmpp.flags |= RmppHeader::kLast;
+    rmpp.data2 = static_cast<std::uint32_t>(class_header + size);
   }
   if (number == 1) {
-    header.rmpp.flags |= RmppHeader::kFirst;
-    header.rmpp.data2 =
-        static_cast<std::uint32_t>(transfer.segments * kClassHeader + transfer.data.size());
+    rmpp.flags |= RmppHeader::kFirst;
+    const std::size_t data = message_.size() - header_size_;
+    rmpp.data2 = static_cast<std::uint32_t>(segments_ * class_header + data);
   }
-  MadPacket packet = transfer.address;
-  packet.mad = {};
-  header.emit(packet.mad);
-  std::copy_n(transfer.data.begin() + static_cast<std::ptrdiff_t>(begin), size,
-              packet.mad.begin() + ipoib::wire::kSaHeaderSize);
-  return packet;
+  Mad mad = with_header(rmpp);
+  std::copy_n(message_.begin() + static_cast<std::ptrdiff_t>(begin), size,
+              mad.begin() + static_cast<std::ptrdiff_t>(header_size_));
+  return mad;
 }
 
-MadPacket RmppSender::abort(const Transfer& transfer, std::uint8_t status) {
-  SaHeader header = transfer.header;
-  header.rmpp = RmppHeader{};
-  header.rmpp.type = RmppType::abort;
-  header.rmpp.flags = RmppHeader::kActive;
-  header.rmpp.status = status;
-  MadPacket packet = transfer.address;
-  packet.mad = {};
-  header.emit(packet.mad);
-  return packet;
+RmppSender::Mad RmppSender::abort(RmppStatus status) const {
+  RmppHeader rmpp;
+  rmpp.type = RmppType::abort;
+  rmpp.status = static_cast<std::uint8_t>(status);
+  return with_header(rmpp);
+}
+
+/// The message's headers, without its data.
+RmppSender::Mad RmppSender::with_header(const RmppHeader& rmpp) const {
+  Mad mad{};
+  std::copy_n(message_.begin(), header_size_, mad.begin());
+  const auto place = std::span(mad).subspan(kMadHeaderSize, kRmppHeaderSize);
+  RmppHeader header = rmpp;
+  header.flags |= RmppHeader::kActive;
+  // How long the receiver may take is the caller's to say.
+  if (const auto given = RmppHeader::parse(place)) header.response_time = given->response_time;
+  header.emit(place);
+  return mad;
 }
 
 }  // namespace softib

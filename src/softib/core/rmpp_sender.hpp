@@ -1,66 +1,80 @@
-// Sends long answers: the sender's half of the reliable multi-packet protocol (IBA 13.6).
+// The sender's half of one transfer of the reliable multi-packet protocol (IBA 13.6), as a value:
+// what the receiver says goes in, segments come out; no clock.
 //
-// An answer is cut into segments of 200 octets of SA data, each behind a copy of the SA header. The
-// first goes out alone; from then on the receiver's ACKs say how far the window reaches. What is
-// not acknowledged in time is sent again, a few times. A STOP or ABORT ends the transfer.
+//   sender                                  receiver
+//     DATA 1, first, length  ------------->
+//                            <-------------  ACK 1, window to 65
+//     DATA 2 ... 65          ------------->
+//                            <-------------  ACK 65, window to 129
+//     ...  DATA n, last      ------------->
+//                            <-------------  ACK n
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "ipoib/time.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/core/subnet_view.hpp"
 #include "wire/mad.hpp"
 
 namespace softib {
 
+/// IBA table 13-13, RMPPStatus of an ABORT.
+enum class RmppStatus : std::uint8_t {
+  ok = 0,
+  total_time_too_long = 118,
+  bad_first_segment = 119,  ///< inconsistent last and payload length
+  bad_segment = 120,        ///< inconsistent first and segment number
+  unsupported_type = 121,
+  window_too_small = 122,  ///< ends before the segment that it acknowledges
+  segment_too_big = 123,   ///< acknowledges what was never sent
+  unsupported_version = 125,
+  too_many_retries = 126,
+  unspecified = 127,
+};
+
 class RmppSender {
  public:
-  static constexpr std::size_t kMaxTransfers = 64;
-  static constexpr std::size_t kMaxOctets = 32U << 20;  ///< of all transfers together
-  /// The furthest that an ACK may open the window; a receiver that wants more is aborted.
+  using Mad = MadPacket::Bytes;
+  enum class Outcome : std::uint8_t {
+    nothing,   ///< an ACK that brings nothing new: they may overtake each other
+    advances,  ///< more may be sent, or everything has arrived
+    ended,     ///< STOP or ABORT
+    nonsense,  ///< an ABORT is due, with `status`
+  };
+  struct Verdict {
+    Outcome outcome = Outcome::nothing;
+    RmppStatus status = RmppStatus::ok;
+  };
+  /// The furthest that an ACK may open the window.
   static constexpr std::uint32_t kMaxWindow = 4096;
-  static constexpr ipoib::Duration kTimeout = std::chrono::milliseconds(500);
-  static constexpr unsigned kMaxRetries = 4;
 
-  /// Starts to send `data` (records, without header) as the answer that `address` and `header`
-  /// begin. False when a bound is reached. An answer to the same question that is under way
-  /// already goes on instead.
-  bool start(const MadPacket& address, const ipoib::wire::SaHeader& header,
-             std::vector<std::uint8_t> data, ipoib::TimePoint now, std::vector<MadPacket>& out);
-  /// ACK, STOP or ABORT. False when it belongs to no transfer.
-  bool receive(const MadPacket& packet, const ipoib::wire::SaHeader& header, ipoib::TimePoint now,
-               std::vector<MadPacket>& out);
-  [[nodiscard]] ipoib::TimePoint next_deadline() const;
-  void on_time(ipoib::TimePoint now, std::vector<MadPacket>& out);
-  void clear() { transfers_.clear(); }
+  /// The first `header_size` octets of `message` are the headers of its class, with a header of
+  /// RMPP among them: each segment repeats these.
+  RmppSender(std::vector<std::uint8_t> message, std::size_t header_size);
 
-  [[nodiscard]] std::size_t size() const { return transfers_.size(); }
-  [[nodiscard]] std::uint64_t resent() const { return resent_; }
-  [[nodiscard]] std::uint64_t given_up() const { return given_up_; }
+  /// What may be sent now; empty when the window is used up.
+  [[nodiscard]] std::vector<Mad> sendable();
+  /// An ACK, STOP or ABORT.
+  [[nodiscard]] Verdict receive(const ipoib::wire::RmppHeader& rmpp);
+  /// What was sent and is not acknowledged becomes sendable again; returns how many segments.
+  std::uint32_t rewind();
+  /// From the first segment.
+  void restart();
+  [[nodiscard]] Mad abort(RmppStatus status) const;
+  [[nodiscard]] bool is_done() const { return acknowledged_ == segments_; }
+  [[nodiscard]] std::size_t octets() const { return message_.size(); }
 
  private:
-  struct Transfer {
-    MadPacket address;
-    ipoib::wire::SaHeader header;
-    std::vector<std::uint8_t> data;
-    std::uint32_t segments = 0;
-    std::uint32_t acknowledged = 0;  ///< segments 1..acknowledged have arrived
-    std::uint32_t sent = 0;          ///< the furthest that was sent
-    std::uint32_t window_last = 1;
-    unsigned retries = 0;
-    ipoib::TimePoint deadline;
-  };
-  using Transfers = std::vector<Transfer>;
+  [[nodiscard]] Mad segment(std::uint32_t number) const;
+  [[nodiscard]] Mad with_header(const ipoib::wire::RmppHeader& rmpp) const;
 
-  [[nodiscard]] Transfers::iterator find(const MadPacket& peer, std::uint64_t transaction_id);
-  static void send_window(Transfer& transfer, ipoib::TimePoint now, std::vector<MadPacket>& out);
-  static MadPacket segment(const Transfer& transfer, std::uint32_t number);
-  static MadPacket abort(const Transfer& transfer, std::uint8_t status);
-
-  Transfers transfers_;
-  std::uint64_t resent_ = 0;
-  std::uint64_t given_up_ = 0;
+  std::vector<std::uint8_t> message_;
+  std::size_t header_size_;
+  std::uint32_t segments_;
+  std::uint32_t sent_ = 0;          ///< segments 1..sent_ are on their way
+  std::uint32_t furthest_ = 0;      ///< the furthest that was ever sent
+  std::uint32_t acknowledged_ = 0;  ///< segments 1..acknowledged_ have arrived
+  std::uint32_t window_last_ = 1;
 };
 
 }  // namespace softib

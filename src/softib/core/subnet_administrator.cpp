@@ -65,7 +65,7 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
   }
   const bool is_control = header->rmpp.is_active() && header->rmpp.type != RmppType::data;
   if (is_control) {
-    const bool known = rmpp_.receive(packet, *header, now, out);
+    const bool known = transfers_.receive(packet, *header, now, out);
     ++(known ? counters_.rmpp_control : counters_.drop_response);
     copy_counters();
     return;
@@ -137,7 +137,7 @@ void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header, cons
   header.rmpp = RmppHeader{};
   ++counters_.answered;
   if (status == SaStatus::ok && is_table) {
-    if (rmpp_.start(address, header, answer.records.octets(), now, out)) return;
+    if (transfers_.start(address, header, answer.records.octets(), now, out)) return;
     ++counters_.over_limit;
     status = SaStatus::no_resources;
     header.mad.status = static_cast<std::uint16_t>(status);
@@ -161,23 +161,23 @@ void SubnetAdministrator::report(const ipoib::wire::Notice& notice, ipoib::TimeP
 }
 
 ipoib::TimePoint SubnetAdministrator::next_deadline() const {
-  return std::min(rmpp_.next_deadline(), reports_.next_deadline());
+  return std::min(transfers_.next_deadline(), reports_.next_deadline());
 }
 
 void SubnetAdministrator::on_time(ipoib::TimePoint now, std::vector<MadPacket>& out) {
-  rmpp_.on_time(now, out);
+  transfers_.on_time(now, out);
   reports_.on_time(now, out);
   copy_counters();
 }
 
 void SubnetAdministrator::restart() {
-  rmpp_.clear();
+  transfers_.clear();
   reports_.clear();
 }
 
 void SubnetAdministrator::copy_counters() {
-  counters_.rmpp_resent = rmpp_.resent();
-  counters_.rmpp_given_up = rmpp_.given_up();
+  counters_.rmpp_resent = transfers_.resent();
+  counters_.rmpp_given_up = transfers_.given_up();
 }
 
 }  // namespace softib

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "softib/core/multicast_groups.hpp"
-#include "softib/core/rmpp_sender.hpp"
 #include "softib/core/sa_query.hpp"
 #include "softib/core/sa_reports.hpp"
+#include "softib/core/sa_transfers.hpp"
 #include "softib/core/subnet_manager.hpp"
 
 namespace softib {
@@ -39,7 +39,7 @@ class SubnetAdministrator {
   const SubnetManager& manager_;
   MulticastGroups& groups_;
   SubnetCounters& counters_;
-  RmppSender rmpp_;
+  SaTransfers transfers_;
   SaReports reports_;
 };
 

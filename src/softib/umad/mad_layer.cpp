@@ -97,7 +97,7 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   std::vector<std::uint8_t> message(mad.begin(), mad.end());
   transaction.header.emit(message);
   if (with_rmpp) {
-    transaction.sender.emplace(std::move(message));
+    transaction.sender.emplace(std::move(message), header_size(header->management_class));
   } else {
     std::copy(message.begin(), message.end(), transaction.packet.mad.begin());
   }
@@ -161,8 +161,10 @@ void MadLayer::on_time(ipoib::TimePoint now) {
 bool MadLayer::time_out(Transaction& transaction, ipoib::TimePoint now) {
   if (transaction.retries_left > 0) {
     --transaction.retries_left;
-    if (transaction.sender) {
-      transaction.sender->is_done() ? transaction.sender->restart() : transaction.sender->rewind();
+    if (transaction.sender && transaction.sender->is_done()) {
+      transaction.sender->restart();
+    } else if (transaction.sender) {
+      (void)transaction.sender->rewind();
     }
     transmit(transaction, now);
     return false;

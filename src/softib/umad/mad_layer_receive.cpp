@@ -90,15 +90,11 @@ void MadLayer::receive_whole(const Incoming& in, std::vector<std::uint8_t> mad) 
 }
 
 void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
-  if (rmpp.version != 1) {
-    if (rmpp.type == RmppType::data) {
-      answer(in.packet, rmpp_abort(in.packet.mad, RmppStatus::unsupported_version));
-    }
-    return drop(PortCounter::drop_malformed);
-  }
   switch (rmpp.type) {
     case RmppType::data:
-      return reassemble(in, now);
+      if (rmpp.version == 1) return reassemble(in, now);
+      answer(in.packet, rmpp_abort(in.packet.mad, RmppStatus::unsupported_version));
+      return drop(PortCounter::drop_malformed);
     case RmppType::ack:
       return control_sender(in, rmpp, now);
     case RmppType::stop:
@@ -173,8 +169,12 @@ void MadLayer::control_sender(const Incoming& in, const RmppHeader& rmpp, ipoib:
   if (transaction == transactions_.end()) return drop(PortCounter::drop_mad_no_request);
   auto& sender = transaction->sender;
   if (!sender || sender->is_done()) return drop(PortCounter::drop_mad_no_request);
-  const bool goes_on = rmpp.type == RmppType::ack && sender->acknowledge(rmpp.data1, rmpp.data2);
-  if (!goes_on) {
+  const auto verdict = sender->receive(rmpp);
+  if (verdict.outcome == RmppSender::Outcome::nothing) return;
+  if (verdict.outcome != RmppSender::Outcome::advances) {
+    if (verdict.outcome == RmppSender::Outcome::nonsense) {
+      answer(in.packet, rmpp_abort(in.packet.mad, verdict.status));
+    }
     // The peer has given up, or talks nonsense: to the agent it is as if nobody had answered.
     transaction->retries_left = 0;
     (void)time_out(*transaction, now);

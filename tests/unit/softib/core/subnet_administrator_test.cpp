@@ -3,7 +3,7 @@
 
 #include "sa_client.hpp"
 #include "softib/core/node_attributes.hpp"
-#include "softib/core/rmpp_sender.hpp"
+#include "softib/core/sa_transfers.hpp"
 #include "wire/node_record.hpp"
 #include "wire/port_info.hpp"
 
@@ -218,7 +218,7 @@ TEST_F(SubnetRmpp, AcknowledgementsMoveTheWindow) {
 TEST_F(SubnetRmpp, WhatIsNotAcknowledgedIsSentAgainThenGivenUp) {
   (void)send(control(RmppType::ack, 1, 3));
   auto now = kStart;
-  for (unsigned i = 0; i < RmppSender::kMaxRetries; ++i) {
+  for (unsigned i = 0; i < SaTransfers::kMaxRetries; ++i) {
     now = subnet.next_deadline();
     subnet.on_time(now);
     EXPECT_EQ(numbers(subnet.take_outgoing()), (std::vector<std::uint32_t>{2, 3}));
@@ -229,7 +229,7 @@ TEST_F(SubnetRmpp, WhatIsNotAcknowledgedIsSentAgainThenGivenUp) {
   EXPECT_EQ(header_of(end[0]).rmpp.type, RmppType::abort);
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
   EXPECT_EQ(subnet.counters().rmpp_given_up, 1U);
-  EXPECT_EQ(subnet.counters().rmpp_resent, 2U * RmppSender::kMaxRetries);
+  EXPECT_EQ(subnet.counters().rmpp_resent, 2U * SaTransfers::kMaxRetries);
 }
 
 TEST_F(SubnetRmpp, StopAndAbortEndATransfer) {
@@ -259,7 +259,7 @@ TEST_F(SubnetRmpp, ARepeatedQuestionDoesNotStartASecondAnswer) {
 }
 
 TEST_F(SubnetRmpp, AnswersUnderWayAreBounded) {
-  for (std::size_t i = 1; i < RmppSender::kMaxTransfers; ++i) {
+  for (std::size_t i = 1; i < SaTransfers::kMaxTransfers; ++i) {
     const auto packets =
         send(a.request(a.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
     ASSERT_EQ(header_of(packets.at(0)).mad.status, 0);

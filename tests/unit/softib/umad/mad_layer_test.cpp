@@ -461,6 +461,19 @@ class MadLayerRmppSendTest : public MadLayerRmppTest {
     set_rmpp(packet.mad, RmppType::ack, 0, number, window);
     return packet;
   }
+  /// A request of two segments, GetMulti.
+  void ask_at_length(unsigned retries) {
+    agent_ = add(make_registration(kSa, 1));
+    auto message = make_mad(kSa, 0x14, 1, kSaHeaderSize + 300);
+    set_rmpp(message, RmppType::data, 0);
+    ASSERT_TRUE(send(agent_, message, {seconds(1), retries}));
+    first_ = sent_one();
+  }
+  MadPacket ack_of_request(std::uint32_t number, std::uint32_t window) const {
+    MadPacket packet = answer_to(first_, 0x94);
+    set_rmpp(packet.mad, RmppType::ack, 0, number, window);
+    return packet;
+  }
   MadPacket first_;
 };
 
@@ -496,18 +509,38 @@ TEST_F(MadLayerRmppSendTest, AnAbortEndsIt) {
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(MadLayerRmppSendTest, ALongRequestAwaitsItsAnswerAfterItsLastAck) {
-  agent_ = add(make_registration(kSa, 1));
-  auto message = make_mad(kSa, 0x14, 1, kSaHeaderSize + 300);  // GetMulti
-  set_rmpp(message, RmppType::data, 0);
-  ASSERT_TRUE(send(agent_, message, {seconds(1), 0}));
-  first_ = sent_one();
-  MadPacket packet = answer_to(first_, 0x94);
-  set_rmpp(packet.mad, RmppType::ack, 0, 1, 5);
-  receive(packet);
+TEST_F(MadLayerRmppSendTest, AnAckThatMakesNoSenseIsAnsweredByAnAbort) {
+  respond();
+  receive(ack(2, 10));
+  EXPECT_EQ(control().type, RmppType::abort);
+  EXPECT_EQ(arrived_one().status, ETIMEDOUT);
+}
+
+TEST_F(MadLayerRmppSendTest, AnOldAckKeepsNothingAlive) {
+  respond();
+  receive(ack(1, 3));
+  const auto deadline = layer_.next_deadline();
+  receive(ack(1, 3), kStart + seconds(1));
+  EXPECT_EQ(layer_.next_deadline(), deadline);
+}
+
+TEST_F(MadLayerRmppSendTest, AnAckThatComesAfterTheStartAnewCounts) {
+  ask_at_length(1);
+  receive(ack_of_request(1, 5));
   EXPECT_THAT(layer_.take_outgoing(), SizeIs(1));
-  set_rmpp(packet.mad, RmppType::ack, 0, 2, 5);
-  receive(packet, kStart + seconds(5));
+  receive(ack_of_request(2, 5));
+  layer_.on_time(kStart + seconds(1));
+  EXPECT_EQ(sent_one().mad, first_.mad);
+  receive(ack_of_request(2, 5), kStart + seconds(1));
+  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  EXPECT_EQ(layer_.next_deadline(), kStart + seconds(2));
+}
+
+TEST_F(MadLayerRmppSendTest, ALongRequestAwaitsItsAnswerAfterItsLastAck) {
+  ask_at_length(0);
+  receive(ack_of_request(1, 5));
+  EXPECT_THAT(layer_.take_outgoing(), SizeIs(1));
+  receive(ack_of_request(2, 5), kStart + seconds(5));
   EXPECT_EQ(layer_.next_deadline(), kStart + seconds(6));
   receive(answer_to(first_, 0x94));
   EXPECT_THAT(layer_.take_drops(), IsEmpty());
