@@ -14,7 +14,7 @@
 
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/umad/rmpp.hpp"
+#include "softib/core/rmpp_sender.hpp"
 #include "softib/umad/umad_host.hpp"
 #include "test_subnet.hpp"
 
@@ -213,13 +213,13 @@ class TableSender {
   void operator()(Endpoint& sm, MadPacket packet) {
     const auto rmpp = ipoib::wire::RmppHeader::parse(ConstBytes(packet.mad).subspan(24)).value();
     if (rmpp.is_active() && rmpp.type == ipoib::wire::RmppType::ack) {
-      sender_->acknowledge(rmpp.data1, rmpp.data2);
+      (void)sender_->receive(rmpp);
     } else {
       std::vector<std::uint8_t> message(packet.mad.begin(), packet.mad.end());
       message.resize(kSaHeaderSize + 1000, 0x5a);
       message[3] |= method::kResponse;
       message[24] = 1;
-      sender_.emplace(std::move(message));
+      sender_.emplace(std::move(message), kSaHeaderSize);
     }
     for (const auto& segment : sender_->sendable()) {
       packet.mad = segment;
