@@ -86,61 +86,86 @@ Data sm_info(const SubnetManager& manager) {
   return data;
 }
 
-/// One attribute of a node, or the status of the refusal.
+template <class Attribute>
+Data emitted(const Attribute& attribute) {
+  Data data{};
+  attribute.emit(data);
+  return data;
+}
+
+Data node_info_data(const SubnetManager& manager, const Target& target) {
+  auto info = node_info(manager, *target.node);
+  info.local_port = target.entry_port;
+  return emitted(info);
+}
+
+std::optional<Data> port_info_data(const SubnetManager& manager, const Target& target,
+                                   std::uint32_t port) {
+  const bool is_switch = target.node == &manager.the_switch();
+  // On an HCA, 0 is the port that the packet came in by.
+  if (port == 0 && !is_switch) port = 1;
+  if (port > (is_switch ? switch_port_count(manager) : 1U)) return std::nullopt;
+  auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
+  info.local_port = target.entry_port;
+  return emitted(info);
+}
+
+Data node_description_data(const Node& node) {
+  Data data{};
+  const auto text = node_description(node);
+  std::copy(text.begin(), text.end(), data.begin());
+  return data;
+}
+
+/// The one entry of the GUID table.
+std::optional<Data> guid_block(const Node& node, std::uint32_t block) {
+  if (block != 0) return std::nullopt;
+  Data data{};
+  ipoib::store_be(data.data(), node.port.port_guid.value());
+  return data;
+}
+
+/// IBA 14.2.5.7: a block of 32 keys, which is all; the high half of the modifier is a switch's
+/// port.
+std::optional<Data> pkey_block(const Node& node, std::uint32_t modifier) {
+  if ((modifier & 0xffff) != 0) return std::nullopt;
+  Data data{};
+  ipoib::ByteWriter writer(data);
+  for (const auto key : node.port.pkeys) writer.u16(key.value());
+  return data;
+}
+
+/// One attribute of a node; else the status of the refusal: most likely, that the node has none, or
+/// no such block of it.
 std::optional<Data> read_attribute(const Target& target, const MadHeader& header,
                                    const SubnetManager& manager, std::uint16_t& status) {
   const Node& node = *target.node;
   const bool is_switch = &node == &manager.the_switch();
+  const bool is_sm = &node == manager.node(SubnetManager::kSmNode);
   const std::uint32_t modifier = header.attribute_modifier;
-  Data data{};
-  status = 0;
+  status = kInvalidField;
   switch (header.attribute_id) {
-    case kNodeDescription: {
-      const auto text = node_description(node);
-      std::copy(text.begin(), text.end(), data.begin());
-      return data;
-    }
-    case ipoib::wire::attribute::kNodeInfo: {
-      auto info = node_info(manager, node);
-      info.local_port = target.entry_port;
-      info.emit(data);
-      return data;
-    }
-    case ipoib::wire::attribute::kPortInfo: {
-      const std::uint32_t last = is_switch ? switch_port_count(manager) : 1;
-      // On an HCA, 0 is the port that the packet came in by.
-      const std::uint32_t port = modifier == 0 && !is_switch ? 1 : modifier;
-      if (port > last) break;
-      auto info = port_info(manager, node, static_cast<std::uint8_t>(port));
-      info.local_port = target.entry_port;
-      info.emit(data);
-      return data;
-    }
+    case kNodeDescription:
+      return node_description_data(node);
+    case ipoib::wire::attribute::kNodeInfo:
+      return node_info_data(manager, target);
+    case ipoib::wire::attribute::kPortInfo:
+      return port_info_data(manager, target, modifier);
     case kSwitchInfo:
-      if (!is_switch) break;
-      return switch_info(manager);
+      return is_switch ? std::optional(switch_info(manager)) : std::nullopt;
     case kLinearForwardingTable:
-      if (!is_switch || modifier >= kUnicastBlocks) break;
+      if (!is_switch || modifier >= kUnicastBlocks) return std::nullopt;
       return forwarding_block(manager, modifier);
     case kGuidInfo:
-      if (modifier != 0) break;
-      ipoib::store_be(data.data(), node.port.port_guid.value());
-      return data;
-    case kPKeyTable: {
-      if ((modifier & 0xffff) != 0) break;
-      ipoib::ByteWriter writer(data);
-      for (const auto key : node.port.pkeys) writer.u16(key.value());
-      return data;
-    }
+      return guid_block(node, modifier);
+    case kPKeyTable:
+      return pkey_block(node, modifier);
     case kSmInfo:
-      if (&node != manager.node(SubnetManager::kSmNode)) break;
-      return sm_info(manager);
+      return is_sm ? std::optional(sm_info(manager)) : std::nullopt;
     default:
       status = kUnsupportedMethodAttribute;
       return std::nullopt;
   }
-  status = kInvalidField;
-  return std::nullopt;
 }
 
 /// Walks a directed route; nothing when it ends nowhere.
@@ -212,7 +237,9 @@ SmaAnswer answer_smp(const MadPacket& packet, NodeIndex sender, const SubnetMana
   } else if (header->method != method::kGet) {
     answer.status = kUnsupportedMethodAttribute;
   } else {
-    data = read_attribute(*target, *header, manager, answer.status);
+    std::uint16_t refusal = 0;
+    data = read_attribute(*target, *header, manager, refusal);
+    if (!data) answer.status = refusal;
   }
   std::swap(answer.packet.slid, answer.packet.dlid);
   std::swap(answer.packet.source, answer.packet.destination);

@@ -1,6 +1,4 @@
 // The one device of a process, described: what libibumad reads from sysfs.
-#include <arpa/inet.h>
-#include <endian.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -44,9 +42,9 @@ int describe(const PortAttributes& attributes, umad_port_t& port) {
   port.state = info.port_state;
   port.phys_state = info.physical_state;
   port.rate = ipoib::wire::link_mbps(info.link_width_active, info.link_speed_active) / 1000;
-  port.capmask = htonl(info.capability_mask);
-  port.gid_prefix = htobe64(info.gid_prefix);
-  port.port_guid = htobe64(attributes.port_guid.value());
+  port.capmask = to_network(info.capability_mask);
+  port.gid_prefix = to_network(info.gid_prefix);
+  port.port_guid = to_network(attributes.port_guid.value());
   port.pkeys_size = static_cast<unsigned>(attributes.pkeys.size());
   port.pkeys = pkeys;
   copy_name(port.link_layer, "InfiniBand");
@@ -65,7 +63,7 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   copy_name(ca.fw_ver, kFirmwareVersion);
   copy_name(ca.ca_type, kDeviceType);
   copy_name(ca.hw_ver, std::to_string(kHardwareRevision));
-  ca.node_guid = htobe64(port.node_guid.value());
+  ca.node_guid = to_network(port.node_guid.value());
   ca.system_guid = ca.node_guid;
   // The caller, or umad_release_ca, frees it.
   auto* const made = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
@@ -151,7 +149,7 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
     if (portguids == nullptr) return 0;
     if (max < kPortNumber + 1) return -ENOMEM;
     portguids[0] = 0;
-    portguids[kPortNumber] = htobe64(umad->endpoint().port().port_guid.value());
+    portguids[kPortNumber] = softib::to_network(umad->endpoint().port().port_guid.value());
     return kPortNumber + 1;
   });
 }
