@@ -2,34 +2,24 @@
 // about the process (log, trace) by itself.
 #include "control/server.hpp"
 
-#include <sys/socket.h>
-
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "control/log_levels.hpp"
-#include "control/session.hpp"
 #include "control/trace_page.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/trace.hpp"
+#include "lines/line_server.hpp"
 
 namespace ipoib::control {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
 using Protocol = asio::local::stream_protocol;
 
 namespace {
-
-/// How long to let be when the process has no descriptor left for a client.
-constexpr std::chrono::milliseconds kAcceptPause{200};
 
 Protocol::endpoint endpoint_of(const std::string& interface) {
   return Protocol::endpoint(std::string(1, '\0') + std::string(kSocketPrefix) + interface);
@@ -45,15 +35,6 @@ Protocol::acceptor listen(asio::io_context& context, const std::string& interfac
   }
 }
 
-std::optional<ucred> peer_of(Protocol::socket& socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return std::nullopt;
-  }
-  return peer;
-}
-
 std::vector<Counter> as_values(const Server::Counters& counters) {
   return {
       {"control_clients", counters.clients},       {"control_clients_refused", counters.refused},
@@ -63,76 +44,63 @@ std::vector<Counter> as_values(const Server::Counters& counters) {
 
 }  // namespace
 
-class Server::Impl : public Session::Owner, public std::enable_shared_from_this<Impl> {
+class Server::Impl : public lines::LineHandler {
  public:
-  Impl(asio::io_context& context, Parts parts, Options options)
+  Impl(asio::io_context& context, Parts parts, const Options& options)
       : parts_(parts),
-        options_(std::move(options)),
-        acceptor_(listen(context, options_.interface)),
-        pause_(context) {}
+        lines_(listen(context, options.interface), *this,
+               {.max_line = kMaxRequestLine, .idle_timeout = options.idle_timeout}) {}
 
-  void accept();
-  void stop();
-  [[nodiscard]] const Counters& counters() const { return counters_; }
-
-  void serve(const Session& from, Request request, std::function<void(Response)> done) override;
-  void count_bad_request() override { ++counters_.bad_requests; }
-  void count_timeout() override { ++counters_.timeouts; }
-  void forget(const std::shared_ptr<Session>& session) override { sessions_.erase(session); }
+  [[nodiscard]] std::string refusal(const ucred& peer, std::size_t clients) override;
+  void serve(std::string_view line, const ucred& peer, Done done) override;
+  [[nodiscard]] std::string too_long() override;
+  void on_accept_failure(const std::string& why) override {
+    parts_.log.warn("control: no client can be accepted: {}", why);
+  }
+  [[nodiscard]] Counters counters() const;
 
  private:
-  void admit(Protocol::socket socket);
+  void answer(const Request& request, const ucred& peer, std::function<void(Response)> done);
   [[nodiscard]] Response set_levels(const LogRequest& request);
 
   Parts parts_;
-  Options options_;
-  Protocol::acceptor acceptor_;
-  asio::steady_timer pause_;
-  std::set<std::shared_ptr<Session>> sessions_;
-  Counters counters_;
-  bool stopped_ = false;
+  std::uint64_t requests_ = 0;
+  std::uint64_t bad_requests_ = 0;
+  std::uint64_t denied_ = 0;
+  lines::LineServer lines_;
 };
 
-void Server::Impl::accept() {
-  acceptor_.async_accept([self = shared_from_this()](error_code error, Protocol::socket socket) {
-    if (self->stopped_) return;
-    if (!error) {
-      self->admit(std::move(socket));
-      return self->accept();
+std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
+  const std::size_t places = peer.uid == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
+  return clients < places ? "" : emit(Response(Error{EBUSY, "too many clients; try later"}));
+}
+
+std::string Server::Impl::too_long() {
+  return emit(Response(
+      Error{EMSGSIZE, "a request is at most " + std::to_string(kMaxRequestLine) + " octets long"}));
+}
+
+void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
+  const auto request = parse_request(line);
+  if (request.has_error()) {
+    ++bad_requests_;
+    return done(emit(Response(request.error())));
+  }
+  answer(*request, peer, [done = std::move(done)](const Response& response) {
+    std::string text = emit(response);
+    if (text.size() > kMaxResponseLine) {
+      text = emit(Response(Error{EMSGSIZE, "the answer is too long for one line"}));
     }
-    self->parts_.log.warn("control: no client can be accepted: {}", error.message());
-    self->pause_.expires_after(kAcceptPause);
-    self->pause_.async_wait([self](error_code) {
-      if (!self->stopped_) self->accept();
-    });
+    done(std::move(text));
   });
 }
 
-void Server::Impl::admit(Protocol::socket socket) {
-  const auto peer = peer_of(socket);
-  if (!peer) return;
-  const std::size_t places = peer->uid == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
-  if (sessions_.size() >= places) {
-    ++counters_.refused;
-    error_code ignored;
-    socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(emit(Response(Error{EBUSY, "too many clients; try later"}))),
-                      ignored);
-    return;
-  }
-  ++counters_.clients;
-  const auto session =
-      std::make_shared<Session>(std::move(socket), *peer, *this, options_.idle_timeout);
-  sessions_.insert(session);
-  session->start();
-}
-
-void Server::Impl::serve(const Session& from, Request request, std::function<void(Response)> done) {
-  ++counters_.requests;
+void Server::Impl::answer(const Request& request, const ucred& peer,
+                          std::function<void(Response)> done) {
+  ++requests_;
   if (is_change(request)) {
-    const ucred& peer = from.peer();
     if (peer.uid != 0) {
-      ++counters_.denied;
+      ++denied_;
       return done(Error{EPERM, "only root may change anything here"});
     }
     std::string line = emit(request);
@@ -146,7 +114,7 @@ void Server::Impl::serve(const Session& from, Request request, std::function<voi
   const auto& about_interface = std::get<InterfaceRequest>(request);
   if (std::holds_alternative<StatsRequest>(about_interface)) {
     // Ours come along; as they are now, since the answer may arrive on any thread.
-    done = [done = std::move(done), own = as_values(counters_)](Response answer) {
+    done = [done = std::move(done), own = as_values(counters())](Response answer) {
       if (answer.has_value()) {
         if (auto* const all = std::get_if<std::vector<Counter>>(&*answer)) {
           all->insert(all->end(), own.begin(), own.end());
@@ -163,22 +131,21 @@ Response Server::Impl::set_levels(const LogRequest& request) {
   return Reply(parts_.levels.all());
 }
 
-void Server::Impl::stop() {
-  stopped_ = true;
-  error_code ignored;
-  acceptor_.close(ignored);
-  pause_.cancel(ignored);
-  for (const auto& session : sessions_) session->stop();
-  sessions_.clear();
+Server::Counters Server::Impl::counters() const {
+  const auto& counted = lines_.counters();
+  return {.clients = counted.clients,
+          .refused = counted.refused,
+          .requests = requests_,
+          .bad_requests = bad_requests_ + counted.too_long,
+          .denied = denied_,
+          .timeouts = counted.timeouts};
 }
 
-Server::Server(boost::asio::io_context& context, Parts parts, Options options)
-    : impl_(std::make_shared<Impl>(context, parts, std::move(options))) {
-  impl_->accept();
-}
+Server::Server(boost::asio::io_context& context, Parts parts, const Options& options)
+    : impl_(std::make_unique<Impl>(context, parts, options)) {}
 
-Server::~Server() { impl_->stop(); }
+Server::~Server() = default;
 
-const Server::Counters& Server::counters() const { return impl_->counters(); }
+Server::Counters Server::counters() const { return impl_->counters(); }
 
 }  // namespace ipoib::control

@@ -1,9 +1,8 @@
 // Serves the control protocol on the abstract socket @ipoibd/<interface> of the calling thread's
 // network namespace.
 //
-// Runs wholly on one io_context, the control thread's. Each client has one request in hand at a
-// time and one response on its way, so that a client that sends much or reads slowly costs a
-// bounded buffer and nobody's time; it is cut off when nothing moves for kIdleTimeout.
+// Runs wholly on one io_context, the control thread's; lines/line_server.hpp says what a client
+// costs at most.
 #pragma once
 
 #include <chrono>
@@ -57,7 +56,7 @@ class Server {
 
   /// Binds and listens. Throws std::system_error when the name is taken: another daemon has the
   /// interface. Everything in `parts` must outlive the server.
-  Server(boost::asio::io_context& context, Parts parts, Options options);
+  Server(boost::asio::io_context& context, Parts parts, const Options& options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   /// Closes the socket and all clients.
@@ -71,11 +70,11 @@ class Server {
     std::uint64_t denied = 0;        ///< changes asked for by others than root
     std::uint64_t timeouts = 0;      ///< clients cut off when nothing moved
   };
-  [[nodiscard]] const Counters& counters() const;
+  [[nodiscard]] Counters counters() const;
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace ipoib::control

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "ipoib/log_fwd.hpp"
 #include "ipoib/result.hpp"
 #include "softib/control_protocol.hpp"
 
@@ -29,29 +30,21 @@ class ControlHandler {
       const control::Request& request) = 0;
 };
 
+/// What it counts is in the answers to `show`.
 class ControlServer {
  public:
-  struct Counters {
-    std::uint64_t requests = 0;      ///< understood
-    std::uint64_t bad_requests = 0;  ///< not understood, or too long
-    std::uint64_t denied = 0;        ///< from another user than the subnet's or root
-    std::uint64_t turned_away = 0;   ///< at kMaxControlClients
-    std::uint64_t timeouts = 0;      ///< clients cut off when nothing moved
-  };
-
-  /// Listens at `path`; a socket that is there is a dead subnet's. Throws std::system_error. The
-  /// handler outlives the server.
-  ControlServer(boost::asio::io_context& context, const std::string& path, ControlHandler& handler);
+  /// Listens at `path`; a socket that is there is a dead subnet's. Throws std::system_error.
+  /// Handler and log outlive the server.
+  ControlServer(boost::asio::io_context& context, const std::string& path, ControlHandler& handler,
+                ipoib::Logger& log);
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
   /// Closes the socket and all clients, and takes the socket's name away.
   ~ControlServer();
 
-  [[nodiscard]] const Counters& counters() const;
-
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace softib

@@ -150,6 +150,10 @@ std::string counters(const json::object& picture) {
   if (const auto* sa = picture.if_contains("sa"); sa != nullptr && sa->is_object()) {
     add_counters(table, "SM and SA", sa->get_object());
   }
+  if (const auto* control = picture.if_contains("control");
+      control != nullptr && control->is_object()) {
+    add_counters(table, "control socket", control->get_object());
+  }
   for (const auto& value : list(picture, "nodes")) {
     const auto& node = value.as_object();
     const auto* counted = node.if_contains("counters");

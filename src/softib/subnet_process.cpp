@@ -52,7 +52,7 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
   open_wire(options.capture);
   for (NodeIndex index = 0; index < kMaxNodes; ++index) endpoint_->nudge(index);
   ControlHandler& self = *this;
-  server_ = std::make_unique<ControlServer>(context_, folder_.control(), self);
+  server_ = std::make_unique<ControlServer>(context_, folder_.control(), self, log_);
   arm_timer();
 }
 

@@ -119,7 +119,8 @@ def check_includes(root):
 PRIVATE = [
     (r'#\s*include\s*<infiniband/', "verbs and MADs", {"verbs", "softib/core", "softib", "daemon"}),
     (r"#\s*include\s*<netlink/", "netlink", {"linux"}),
-    (r"#\s*include\s*<boost/asio", "an event loop", {"control", "daemon", "linux", "softib"}),
+    (r"#\s*include\s*<boost/asio", "an event loop",
+     {"control", "daemon", "lines", "linux", "softib"}),
     (r"#\s*include\s*<boost/json", "JSON", {"control", "ibarp", "softib"}),
     (r"(steady|system|high_resolution)_clock::now|\bclock_gettime\b", "a clock",
      {"control", "daemon", "linux", "verbs", "softib"}),

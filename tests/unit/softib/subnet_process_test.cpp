@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "packets.hpp"
 #include "running_subnet.hpp"
 #include "softib/unique_fd.hpp"
 #include "softib/unix_path.hpp"
@@ -97,6 +98,10 @@ TEST_F(SubnetProcessTest, AnswersNonsenseWithARefusal) {
   const auto answer = control_request(folder_, std::string(kMaxControlRequest + 1, 'x'));
   ASSERT_TRUE(answer);
   EXPECT_EQ(control::parse_answer(*answer).error().code, EMSGSIZE);
+  const auto counted = ask(folder_, control::Show{}).value().at("control").as_object();
+  EXPECT_EQ(counted.at("bad_requests").to_number<int>(), 8);
+  EXPECT_EQ(counted.at("clients").to_number<int>(), 9);
+  EXPECT_EQ(counted.at("requests").to_number<int>(), 1);
 }
 
 TEST_F(SubnetProcessTest, TurnsClientsAwayBeyondTheBound) {
@@ -110,6 +115,11 @@ TEST_F(SubnetProcessTest, TurnsClientsAwayBeyondTheBound) {
   const auto answer = ask(folder_, control::Show{});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, EBUSY);
+  clients.pop_back();
+  EXPECT_TRUE(test::eventually([&] {
+    const auto again = ask(folder_, control::Show{});
+    return again && again->at("control").at("clients_refused").to_number<int>() >= 1;
+  }));
 }
 
 /// Sends MADs to the SA and waits for what comes back.

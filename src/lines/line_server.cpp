@@ -1,0 +1,213 @@
+// In the order in which things happen: a client is let in, a line comes, is answered, the answer is
+// written. At any time exactly one of these is under way, and a timer runs that ends the session
+// when it takes too long.
+#include "lines/line_server.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace ipoib::lines {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using Protocol = LineServer::Protocol;
+
+namespace {
+
+/// How long to let be when the process has no descriptor left for a client.
+constexpr std::chrono::milliseconds kAcceptPause{200};
+
+std::optional<ucred> peer_of(Protocol::socket& socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return std::nullopt;
+  }
+  return peer;
+}
+
+}  // namespace
+
+class LineServer::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  class Session;
+
+  Impl(Protocol::acceptor acceptor, LineHandler& handler, const Options& options)
+      : handler_(handler),
+        options_(options),
+        acceptor_(std::move(acceptor)),
+        pause_(acceptor_.get_executor()) {}
+
+  void accept();
+  void stop();
+  void forget(const std::shared_ptr<Session>& session) { sessions_.erase(session); }
+
+  [[nodiscard]] LineHandler& handler() { return handler_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+
+ private:
+  void admit(Protocol::socket socket);
+
+  LineHandler& handler_;
+  const Options options_;
+  Protocol::acceptor acceptor_;
+  asio::steady_timer pause_;
+  std::set<std::shared_ptr<Session>> sessions_;
+  Counters counters_;
+  bool stopped_ = false;
+};
+
+class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Protocol::socket socket, const ucred& peer, Impl& server)
+      : socket_(std::move(socket)), peer_(peer), server_(&server), timer_(socket_.get_executor()) {}
+
+  void read();
+  /// Closes the socket; the server is not called any more.
+  void stop();
+
+ private:
+  void on_line(std::size_t size);
+  void on_answer(std::uint64_t turn, std::string answer);
+  void write(std::string answer, bool then_end);
+  /// Ends the session unless the next step begins in time.
+  void arm();
+  void end();
+
+  Protocol::socket socket_;
+  const ucred peer_;
+  Impl* server_;  ///< null after stop() and end()
+  asio::steady_timer timer_;
+  std::string input_;
+  std::string output_;
+  std::uint64_t turn_ = 0;  ///< which line is in hand: a late answer is not taken for another's
+};
+
+void LineServer::Impl::accept() {
+  acceptor_.async_accept([self = shared_from_this()](error_code error, Protocol::socket socket) {
+    if (self->stopped_) return;
+    if (!error) {
+      self->admit(std::move(socket));
+      return self->accept();
+    }
+    self->handler_.on_accept_failure(error.message());
+    self->pause_.expires_after(kAcceptPause);
+    self->pause_.async_wait([self](error_code) {
+      if (!self->stopped_) self->accept();
+    });
+  });
+}
+
+void LineServer::Impl::admit(Protocol::socket socket) {
+  const auto peer = peer_of(socket);
+  if (!peer) return;
+  if (const std::string why = handler_.refusal(*peer, sessions_.size()); !why.empty()) {
+    ++counters_.refused;
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(why), ignored);
+    return;
+  }
+  ++counters_.clients;
+  const auto session = std::make_shared<Session>(std::move(socket), *peer, *this);
+  sessions_.insert(session);
+  session->read();
+}
+
+void LineServer::Impl::Session::read() {
+  arm();
+  asio::async_read_until(socket_, asio::dynamic_buffer(input_, server_->options().max_line), '\n',
+                         [self = shared_from_this()](error_code error, std::size_t size) {
+                           if (self->server_ == nullptr) return;
+                           if (!error) return self->on_line(size);
+                           if (error != asio::error::not_found) return self->end();
+                           // Where the next line begins, nobody knows.
+                           ++self->server_->counters().too_long;
+                           self->write(self->server_->handler().too_long(), true);
+                         });
+}
+
+void LineServer::Impl::Session::on_line(std::size_t size) {
+  arm();
+  const std::string line = input_.substr(0, size - 1);
+  input_.erase(0, size);
+  const std::uint64_t turn = ++turn_;
+  server_->handler().serve(
+      line, peer_,
+      [weak = weak_from_this(), executor = socket_.get_executor(), turn](std::string answer) {
+        asio::post(executor, [weak, turn, answer = std::move(answer)]() mutable {
+          if (const auto self = weak.lock()) self->on_answer(turn, std::move(answer));
+        });
+      });
+}
+
+void LineServer::Impl::Session::on_answer(std::uint64_t turn, std::string answer) {
+  if (server_ == nullptr || turn != turn_) return;
+  ++turn_;  // only the first answer counts
+  write(std::move(answer), false);
+}
+
+void LineServer::Impl::Session::write(std::string answer, bool then_end) {
+  arm();
+  output_ = std::move(answer);
+  asio::async_write(socket_, asio::buffer(output_),
+                    [self = shared_from_this(), then_end](error_code error, std::size_t /*size*/) {
+                      if (self->server_ == nullptr) return;
+                      if (error || then_end) return self->end();
+                      self->output_.clear();
+                      self->read();
+                    });
+}
+
+void LineServer::Impl::Session::arm() {
+  timer_.expires_after(server_->options().idle_timeout);
+  timer_.async_wait([self = shared_from_this()](error_code error) {
+    // Moved on: the wait was cancelled, or had fired just before that and lost the race.
+    if (error || self->server_ == nullptr ||
+        self->timer_.expiry() > asio::steady_timer::clock_type::now()) {
+      return;
+    }
+    ++self->server_->counters().timeouts;
+    self->end();
+  });
+}
+
+void LineServer::Impl::Session::end() {
+  Impl* const server = server_;
+  stop();
+  server->forget(shared_from_this());
+}
+
+void LineServer::Impl::Session::stop() {
+  server_ = nullptr;
+  error_code ignored;
+  timer_.cancel(ignored);
+  socket_.close(ignored);
+}
+
+void LineServer::Impl::stop() {
+  stopped_ = true;
+  error_code ignored;
+  acceptor_.close(ignored);
+  pause_.cancel(ignored);
+  for (const auto& session : sessions_) session->stop();
+  sessions_.clear();
+}
+
+LineServer::LineServer(Protocol::acceptor acceptor, LineHandler& handler, const Options& options)
+    : impl_(std::make_shared<Impl>(std::move(acceptor), handler, options)) {
+  impl_->accept();
+}
+
+LineServer::~LineServer() { impl_->stop(); }
+
+const LineServer::Counters& LineServer::counters() const { return impl_->counters(); }
+
+}  // namespace ipoib::lines

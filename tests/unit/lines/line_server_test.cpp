@@ -1,0 +1,199 @@
+#include "lines/line_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <future>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace ipoib::lines {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using Protocol = LineServer::Protocol;
+
+constexpr std::size_t kMaxLine = 64;
+constexpr milliseconds kLong{60'000};
+
+/// Answers "x" by "x!", "twice" by two answers, and "later" when it is told to. Knows one place.
+class Echo : public LineHandler {
+ public:
+  std::string refusal(const ucred& /*peer*/, std::size_t clients) override {
+    return clients < 2 ? "" : "full\n";
+  }
+  void serve(std::string_view line, const ucred& peer, Done done) override {
+    EXPECT_EQ(peer.pid, getpid());
+    if (line == "later") return held.set_value(std::move(done));
+    if (line == "twice") done("once\n");
+    done(std::string(line) + "!\n");
+  }
+  std::string too_long() override { return "too long\n"; }
+  void on_accept_failure(const std::string& /*why*/) override {
+    if (!std::exchange(has_failed_, true)) failure.set_value();
+  }
+
+  std::promise<Done> held;
+  std::promise<void> failure;
+
+ private:
+  bool has_failed_ = false;
+};
+
+class Client {
+ public:
+  explicit Client(const Protocol::endpoint& to) : socket_(context_) {
+    socket_.open();
+    to_ = to;
+  }
+  Client& connect() {
+    socket_.connect(to_);
+    return *this;
+  }
+  Client& say(const std::string& text) {
+    asio::write(socket_, asio::buffer(text));
+    return *this;
+  }
+  /// The next line, or nothing when there is none.
+  std::string hear() {
+    boost::system::error_code error;
+    const std::size_t size = asio::read_until(socket_, asio::dynamic_buffer(input_), '\n', error);
+    if (error) return {};
+    std::string line = input_.substr(0, size - 1);
+    input_.erase(0, size);
+    return line;
+  }
+  std::string ask(const std::string& line) { return say(line + "\n").hear(); }
+
+ private:
+  asio::io_context context_;
+  Protocol::socket socket_;
+  Protocol::endpoint to_;
+  std::string input_;
+};
+
+class LineServerTest : public ::testing::Test {
+ protected:
+  ~LineServerTest() override { stop(); }
+
+  void start(milliseconds idle_timeout = kLong) {
+    server_.emplace(Protocol::acceptor(context_, place_), echo_,
+                    LineServer::Options{.max_line = kMaxLine, .idle_timeout = idle_timeout});
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  /// What was counted by then.
+  LineServer::Counters stop() {
+    if (!thread_.joinable()) return {};
+    context_.stop();
+    thread_.join();
+    const auto counted = server_->counters();
+    server_.reset();
+    return counted;
+  }
+
+  static std::string unique_name() {
+    static std::atomic<int> number{0};
+    return std::string(1, '\0') + "lines-" + std::to_string(getpid()) + "-" +
+           std::to_string(number++);
+  }
+
+  const Protocol::endpoint place_{unique_name()};
+  Echo echo_;
+  asio::io_context context_;
+  std::optional<LineServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(LineServerTest, AnswersALineByALine) {
+  start();
+  Client client(place_);
+  EXPECT_EQ(client.connect().ask("a"), "a!");
+  client.say("b\nc\nd");
+  EXPECT_EQ(client.hear(), "b!");
+  EXPECT_EQ(client.hear(), "c!");
+  EXPECT_EQ(client.ask("e"), "de!");
+  EXPECT_EQ(stop().clients, 1U);
+}
+
+TEST_F(LineServerTest, HasOneLineOfAClientInHand) {
+  start();
+  Client client(place_);
+  client.connect().say("later\nnext\n");
+  auto done = echo_.held.get_future().get();
+  Client other(place_);
+  EXPECT_EQ(other.connect().ask("x"), "x!") << "another client is not held up";
+  done("at last\n");
+  EXPECT_EQ(client.hear(), "at last");
+  EXPECT_EQ(client.hear(), "next!");
+}
+
+TEST_F(LineServerTest, TakesOneAnswerToALine) {
+  start();
+  Client client(place_);
+  EXPECT_EQ(client.connect().ask("twice"), "once");
+  EXPECT_EQ(client.ask("x"), "x!");
+}
+
+TEST_F(LineServerTest, AnAnswerThatComesAfterItsEndDoesNothing) {
+  start();
+  Client client(place_);
+  client.connect().say("later\n");
+  auto done = echo_.held.get_future().get();
+  stop();
+  done("nobody hears it\n");
+  context_.restart();
+  context_.run();
+  EXPECT_EQ(client.hear(), "");
+}
+
+TEST_F(LineServerTest, CutsOffWhoeverSendsNoEndOfLine) {
+  start();
+  Client client(place_);
+  EXPECT_EQ(client.connect().say(std::string(kMaxLine + 1, 'x')).hear(), "too long");
+  EXPECT_EQ(client.hear(), "");
+  EXPECT_EQ(stop().too_long, 1U);
+}
+
+TEST_F(LineServerTest, TellsThoseWhomItTurnsAwayWhy) {
+  start();
+  Client first(place_);
+  Client second(place_);
+  Client third(place_);
+  EXPECT_EQ(first.connect().ask("x"), "x!");
+  EXPECT_EQ(second.connect().ask("x"), "x!");
+  EXPECT_EQ(third.connect().hear(), "full");
+  EXPECT_EQ(third.hear(), "");
+  EXPECT_EQ(first.ask("x"), "x!");
+  EXPECT_EQ(stop().refused, 1U);
+}
+
+TEST_F(LineServerTest, CutsOffWhoeverStandsStill) {
+  start(milliseconds(20));
+  Client client(place_);
+  EXPECT_EQ(client.connect().hear(), "");
+  EXPECT_EQ(stop().timeouts, 1U);
+}
+
+TEST_F(LineServerTest, GoesOnWhenThereAreDescriptorsAgain) {
+  start();
+  Client client(place_);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  client.connect();
+  echo_.failure.get_future().wait();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(client.ask("x"), "x!");
+}
+
+}  // namespace
+}  // namespace ipoib::lines
