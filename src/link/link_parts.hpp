@@ -34,7 +34,7 @@ struct Link::Parts {
   // Fabric to host (receive.cpp).
   void receive(Incoming&& datagram, TimePoint now);
   [[nodiscard]] bool is_ours(const Incoming& datagram);
-  void receive_ipv4(Incoming&& datagram);
+  void receive_ipv4(Incoming&& datagram, TimePoint now);
   void receive_arp(const Incoming& datagram, TimePoint now);
   [[nodiscard]] Neighbour* find_or_create(Ipv4Address address);
   void learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
@@ -42,7 +42,7 @@ struct Link::Parts {
   void answer(Neighbour& requester, const wire::Arp& request, TimePoint now);
   void answer_probe(const wire::Arp& request, TimePoint now);
   void note_duplicate(const wire::Arp& message, TimePoint now);
-  void check_source(const Neighbour& sender, const Incoming& datagram);
+  void check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now);
 
   const Config config;
   const HostView& host_view;

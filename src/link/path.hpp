@@ -92,6 +92,7 @@ class Path : public Timed, public PathListHook {
   PathWaiters waiters_;
   std::uint32_t users_ = 0;
   Lid excused_lid_;  ///< a source LID other than the path's that has been asked about already
+  TimePoint next_doubt_{};  ///< no question for another source LID before
 };
 
 }  // namespace ipoib::link

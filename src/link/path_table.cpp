@@ -1,6 +1,7 @@
 // One method for each stimulus of docs/states.md, "Path", with every state spelled out.
 #include "link/path_table.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <utility>
@@ -84,14 +85,14 @@ PathTable::Condition PathTable::use(Path& path, TimePoint now) {
       path.state_);
 }
 
-void PathTable::doubt(Path& path, std::string_view why) {
+void PathTable::doubt(Path& path, std::string_view why, TimePoint not_before) {
   std::visit(Overloaded{
                  [](Idle&) {},
                  [](Waiting&) {},
                  [](Asking&) {},
                  [&](Ready& s) {
                    PathData data = std::move(s.data);
-                   become(path, Suspect{.data = std::move(data)}, why);
+                   become(path, Suspect{.data = std::move(data), .not_before = not_before}, why);
                  },
                  [](Suspect&) {},
                  [](Refreshing&) {},
@@ -108,12 +109,15 @@ void PathTable::doubt_all(std::string_view why) {
   }
 }
 
-void PathTable::on_source_lid(Path& path, Lid source) {
+void PathTable::on_source_lid(Path& path, Lid source, TimePoint now) {
   const PathData* const data = path.usable();
   if (data == nullptr || source == data->vector.dlid || source == path.excused_lid_) return;
   env_.out.counters.add(Counter::path_lid_mismatches);
   path.excused_lid_ = source;
-  doubt(path, "its port sends from another LID");
+  if (path.ready() == nullptr) return;
+  const TimePoint moment = std::max(now, path.next_doubt_);
+  path.next_doubt_ = moment + env_.config.path.doubt;
+  doubt(path, "its port sends from another LID", moment);
 }
 
 Path* PathTable::on_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {

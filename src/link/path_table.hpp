@@ -41,11 +41,12 @@ class PathTable {
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
   /// Somebody has something to send by it.
   Condition use(Path& path, TimePoint now);
-  /// The path may have changed: its next use asks again.
-  void doubt(Path& path, std::string_view why);
+  /// The path may have changed: its next use from `not_before` on asks again.
+  void doubt(Path& path, std::string_view why, TimePoint not_before = {});
   void doubt_all(std::string_view why);
-  /// Its port sent from `source`: each LID that is not the path's is a doubt, once.
-  void on_source_lid(Path& path, Lid source);
+  /// Its port sent from `source`: each LID that is not the path's is a doubt, once. However often
+  /// the LID changes, the SA is asked no more often than PathTimes::doubt allows.
+  void on_source_lid(Path& path, Lid source, TimePoint now);
   /// The path that the question was about, whose waiters the caller tells; null for a stranger.
   Path* on_answer(QuestionId id, const PathAnswer& answer, TimePoint now);
   void tick(TimePoint now);

@@ -40,7 +40,7 @@ void Link::Parts::receive(Incoming&& datagram, TimePoint now) {
   }
   switch (*type) {
     case wire::EtherType::ipv4:
-      return receive_ipv4(std::move(taken));
+      return receive_ipv4(std::move(taken), now);
     case wire::EtherType::arp:
       return receive_arp(taken, now);
     case wire::EtherType::rarp:
@@ -65,7 +65,7 @@ bool Link::Parts::is_ours(const Incoming& datagram) {
   return true;
 }
 
-void Link::Parts::receive_ipv4(Incoming&& datagram) {
+void Link::Parts::receive_ipv4(Incoming&& datagram, TimePoint now) {
   Incoming taken = std::move(datagram);
   taken.frame.drop_front(wire::kEncapsulationSize);
   const ConstBytes packet = std::as_const(taken.frame).bytes();
@@ -76,18 +76,20 @@ void Link::Parts::receive_ipv4(Incoming&& datagram) {
   const bool seen = source == checked.address && taken.source_qpn == checked.qpn &&
                     taken.source_lid == checked.lid;
   if (!seen) {
-    if (const Neighbour* const sender = neighbours.find(source)) check_source(*sender, taken);
+    if (const Neighbour* const sender = neighbours.find(source)) check_source(*sender, taken, now);
     checked = {source, taken.source_qpn, taken.source_lid};
   }
   out.counters.add(Counter::rx_packets);
   out.to_host.push_back(std::move(taken.frame));
 }
 
-/// Nobody signals that a peer's LID has changed; but its datagrams show it.
-void Link::Parts::check_source(const Neighbour& sender, const Incoming& datagram) {
+/// Nobody signals that a peer's LID has changed; but its datagrams show it, where it is the peer's
+/// queue pair, and port as far as the datagram says, that they are from.
+void Link::Parts::check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now) {
   const neighbour_state::Route* const route = sender.route();
   if (route == nullptr || route->hardware.qpn != datagram.source_qpn) return;
-  paths.on_source_lid(*route->path, datagram.source_lid);
+  if (datagram.has_grh && route->hardware.gid != datagram.source_gid) return;
+  paths.on_source_lid(*route->path, datagram.source_lid, now);
 }
 
 // --- ARP -----------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ Neighbour* Link::Parts::find_or_create(Ipv4Address address) {
 void Link::Parts::learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
                         const Incoming& datagram, TimePoint now) {
   neighbours.address(sender, message.sender_hardware, evidence, now);
-  check_source(sender, datagram);
+  check_source(sender, datagram, now);
 }
 
 /// RFC 826: "swap hardware and protocol fields", to the requester alone. It waits in the entry

@@ -164,15 +164,15 @@ TEST_F(PathStates, Path_Ready_Use) {
 
 TEST_F(PathStates, Path_Ready_Doubt) {
   be_ready();
-  paths.on_source_lid(*user, Lid(7));
+  paths.on_source_lid(*user, Lid(7), now);
   EXPECT_TRUE(is<path_state::Ready>()) << "that is where the path leads to";
-  paths.on_source_lid(*user, Lid(8));
+  paths.on_source_lid(*user, Lid(8), now);
   EXPECT_TRUE(is<path_state::Suspect>());
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
   // The SA stays with its answer: then that LID is no doubt any more.
   (void)use();
   grant(asked().at(0));
-  paths.on_source_lid(*user, Lid(8));
+  paths.on_source_lid(*user, Lid(8), now);
   EXPECT_TRUE(is<path_state::Ready>());
   paths.doubt_all("test");
   EXPECT_TRUE(is<path_state::Suspect>());
@@ -378,6 +378,24 @@ TEST_F(PathTableTest, QuestionsOutstandingAreBounded) {
   for (std::size_t i = 0; i < 50; ++i) grant(asked().at(i));
   EXPECT_EQ(paths.outstanding(), 0U);
   for (const PathRef& path : others) EXPECT_NE(path->ready(), nullptr);
+}
+
+class PathDoubts : public PathStates {};
+
+TEST_F(PathDoubts, AskNoMoreOftenThanTheFloorHoweverOftenTheSourceLidChanges) {
+  be_ready();
+  constexpr std::size_t kFloors = 10;
+  constexpr int kFramesInEach = 100;
+  std::size_t questions = 0;
+  for (std::size_t i = 0; i < kFloors * kFramesInEach; ++i) {
+    paths.on_source_lid(*user, i % 2 == 0 ? Lid(8) : Lid(9), now);
+    EXPECT_EQ(use(), Condition::usable);
+    questions += asked().size();
+    for (const AskPath& asks : asked()) grant(asks);
+    forget();
+    now += config.path.doubt / kFramesInEach;
+  }
+  EXPECT_EQ(questions, kFloors);
 }
 
 }  // namespace

@@ -98,6 +98,20 @@ TEST_F(Receive, AnotherSourceLidHasThePathAskedForAgainOnce) {
   EXPECT_EQ(link->get(kPeer, now)->path->dlid, Lid(9));
 }
 
+TEST_F(Receive, AnotherPortsDatagramCastsNoDoubtOnThePath) {
+  bring_up();
+  meet_peer();
+  Incoming forged = datagram(from_peer(), broadcast());
+  forged.source_lid = Lid(9);
+  forged.source_gid = port_gid(9);
+  hear(std::move(forged));
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
+  Incoming moved = datagram(from_peer(), broadcast());
+  moved.source_lid = Lid(10);
+  hear(std::move(moved));
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
+}
+
 using ReceiveArp = Receive;
 
 TEST_F(ReceiveArp, RequestForUsIsAnsweredOnceThePathIsThere) {
