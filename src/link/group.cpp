@@ -26,7 +26,7 @@ bool means_no_group(const Refusal& refusal) {
 }
 
 std::string describe(const Refusal& refusal) {
-  if (!refusal.status) return "no answer from the subnet administrator";
+  if (!refusal.status) return "no answer from the subnet administrator: does a subnet manager run?";
   std::string text = "refused: " + std::string(wire::name(*refusal.status));
   const std::string_view cause = wire::likely_cause(*refusal.status);
   if (!cause.empty()) text += " (" + std::string(cause) + ")";

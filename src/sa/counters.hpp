@@ -18,7 +18,6 @@ struct Counters {
   std::uint64_t strangers = 0;          ///< MADs that answer no request of ours, dropped
   std::uint64_t overloaded = 0;         ///< questions refused since too many waited
   std::uint64_t without_sm = 0;         ///< questions given up for want of a subnet manager
-  std::uint64_t cancelled = 0;          ///< questions taken back
 };
 
 }  // namespace ipoib::sa

@@ -63,8 +63,7 @@ struct SaFailure {
   [[nodiscard]] std::string text() const;
 };
 
-/// Each question has exactly one answer, unless it is cancelled. A join and a leave are answered
-/// by the group's record.
+/// Each question has exactly one answer. A join and a leave are answered by the group's record.
 struct Answer {
   QueryId id;
   std::variant<wire::PathRecord, wire::McMemberRecord, SaFailure> result;

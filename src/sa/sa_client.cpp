@@ -17,7 +17,6 @@
 //                deadline (no report)   as time-out, under another transaction id
 //                SM changes             another transaction id, attempts anew      waiting
 //   backing off  deadline               -                                          waiting
-//   any          cancel                 -                                          -
 #include "sa/sa_client.hpp"
 
 #include <algorithm>
@@ -45,7 +44,7 @@ const Retry& retry_of(const Config& config, const Query& query) {
   return std::holds_alternative<PathQuery>(query) ? config.path : config.membership;
 }
 
-bool is_membership(const Query& query) { return !std::holds_alternative<PathQuery>(query); }
+bool is_leave(const Query& query) { return std::holds_alternative<LeaveQuery>(query); }
 
 }  // namespace
 
@@ -89,18 +88,6 @@ void SaClient::ask(QueryId id, const Query& query, TimePoint now) {
   }
   const auto at = transactions_.emplace(free_tid(), Transaction{id, query}).first;
   wait(at, now);
-  settle(now);
-}
-
-void SaClient::cancel(QueryId id, TimePoint now) {
-  for (auto at = transactions_.begin(); at != transactions_.end();) {
-    const auto next = std::next(at);
-    if (at->second.id == id) {
-      ++counters_.cancelled;
-      forget(at);
-    }
-    at = next;
-  }
   settle(now);
 }
 
@@ -226,10 +213,10 @@ void SaClient::respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoin
   forget(at);
 }
 
-/// RFC 4391, 12, wants each failed multicast operation in the log. Failed paths are as many as
-/// there are addresses without a host.
+/// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged". Who asked for a path
+/// or a join says what the failure means; nobody waits for the answer to a leave.
 void SaClient::fail(Place at, SaFailure failure) {
-  const auto level = is_membership(at->second.query) ? spdlog::level::warn : spdlog::level::debug;
+  const auto level = is_leave(at->second.query) ? spdlog::level::warn : spdlog::level::debug;
   if (log_.should_log(level)) {
     log_.log(level, "{} failed: {}", describe(at->second.query), failure.text());
   }

@@ -40,8 +40,6 @@ class SaClient {
   void set_sm(std::optional<MadDestination> sm, TimePoint now);
   /// Puts a question; its answer may be there on return. Several questions may share an id.
   void ask(QueryId id, const Query& query, TimePoint now);
-  /// Forgets the questions of this id; they get no answer.
-  void cancel(QueryId id, TimePoint now);
   /// The port has something to receive.
   void on_readable(TimePoint now);
   /// next_deadline() has come; harmless before.

@@ -1,5 +1,8 @@
 // Rows of the table in sa_client.cpp that no answer ends, and the bounds.
+#include <spdlog/sinks/ostream_sink.h>
+
 #include <limits>
+#include <sstream>
 
 #include "sa_client_fixture.hpp"
 
@@ -215,37 +218,20 @@ TEST_F(SaClientTest, RefusesMoreQuestionsThanItsBound) {
   EXPECT_EQ(client->pending(), 5U);
 }
 
-TEST_F(SaClientTest, ForgetsWhatIsCancelledInAnyState) {
-  config.window = 2;
-  make_client();
+TEST_F(SaClientTest, OnlyALeaveThatFailedIsLogged) {
+  std::ostringstream said;
+  log.sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(said));
   client->set_sm(kSm, now);
-  ask_path(1);
-  time_out();   // backing off
-  ask_path(1);  // in flight
-  ask_path(2);  // in flight
-  ask_path(1);  // waiting
-  ASSERT_EQ(port.sent.size(), 3U);
-  client->cancel(QueryId(1), now);
-  EXPECT_EQ(client->pending(), 1U);
-  EXPECT_EQ(client->counters().cancelled, 3U);
-
-  port.respond(port.sent[1], 0, path());
-  client->on_readable(now);
-  EXPECT_EQ(client->counters().strangers, 1U);
-  EXPECT_TRUE(client->answers().empty());
-  respond(SaStatus::ok, path());
-  EXPECT_EQ(client->answers().at(0).id, QueryId(2));
-  EXPECT_EQ(client->next_deadline(), kNever);
-}
-
-TEST_F(SaClientTest, CancellingMakesRoomForTheNext) {
-  config.window = 1;
-  make_client();
-  client->set_sm(kSm, now);
-  ask_path(1);
+  said.str("");
+  ask_join(1);
+  respond(SaStatus::insufficient_components, path());
   ask_path(2);
-  client->cancel(QueryId(1), now);
-  EXPECT_EQ(port.sent.size(), 2U);
+  respond(SaStatus::no_records, path());
+  EXPECT_EQ(said.str(), "") << "who asked says what it means";
+  client->ask(QueryId(3), leave_query(kGroup, kPort, 1), now);
+  respond(SaStatus::request_invalid, path());
+  EXPECT_NE(said.str().find("leave of " + kGroup.to_string()), std::string::npos);
+  EXPECT_NE(said.str().find(wire::name(SaStatus::request_invalid)), std::string::npos);
 }
 
 TEST_F(SaClientTest, OnTimeIsHarmlessBeforeTheDeadline) {
