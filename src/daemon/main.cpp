@@ -10,12 +10,14 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <random>
-#include <thread>
+#include <utility>
 
 #include "control/server.hpp"
 #include "daemon/bring_up.hpp"
 #include "daemon/control_thread.hpp"
+#include "daemon/interface_thread.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/pump.hpp"
 #include "daemon/service.hpp"
@@ -37,6 +39,80 @@ void take_ending_signals(bool take) {
   pthread_sigmask(take ? SIG_UNBLOCK : SIG_BLOCK, &ending, nullptr);
 }
 
+/// Everything outside of the process that an interface works with. Members are in the order in
+/// which they need each other; each throws std::runtime_error that says what is missing.
+struct Surroundings {
+  Surroundings(verbs::Device opened, const Options& options, const Logging& logs)
+      : device(std::move(opened)),
+        port(device.query(options.link.pkey).value()),
+        pools(port.max_mtu, options.link, options.queues),
+        queue_pair(
+            verbs::UdQueuePair::create(device, port.max_mtu, options.queues, *logs.verbs).value()),
+        tun((register_pools(), host::TunDevice::open({.name = options.interface}).value())),
+        mads(verbs::UmadPort::open(device.name(), device.port()).value()),
+        netlink(host::NetlinkView::open(tun->interface_index()).value()) {}
+
+  const verbs::Device device;
+  const verbs::PortSnapshot port;
+  Pools pools;
+  const std::unique_ptr<verbs::UdQueuePair> queue_pair;
+  const std::unique_ptr<host::TunDevice> tun;
+  const std::unique_ptr<verbs::UmadPort> mads;
+  const std::unique_ptr<host::NetlinkView> netlink;
+
+ private:
+  void register_pools() {
+    queue_pair->register_pool(pools.host).value();
+    queue_pair->register_pool(pools.arp).value();
+  }
+};
+
+/// Runs the interface until a signal ends it; throws std::runtime_error when something else does.
+void serve(const Options& options, Logging& logs, Surroundings& around) {
+  TraceRings rings;
+  const CrashDump crash_dump(rings, STDERR_FILENO);
+  InterfaceMailbox to_interface(kMailboxCapacity);
+  ControlMailbox to_control(kMailboxCapacity);
+  std::random_device random;
+
+  boost::asio::io_context context(1);
+  PortWatcher watcher(around.device, options.link.pkey, *logs.verbs);
+  sa::SaClient sa({}, *around.mads, *logs.sa, random());
+  ControlThread control({.context = context,
+                         .port = watcher,
+                         .netlink = *around.netlink,
+                         .sa = sa,
+                         .mads = *around.mads,
+                         .to_interface = to_interface,
+                         .inbox = to_control,
+                         .trace = rings.add("control"),
+                         .log = *logs.daemon});
+  const control::Server server(
+      context, {.handler = control, .levels = logs.levels, .trace = rings, .log = *logs.control},
+      {.interface = around.tun->name()});
+  const PidFile pid_file(options.pid_file);  // now that no other daemon has the interface
+  Pump pump({.link = options.link,
+             .max_ip_mtu = options.max_ip_mtu,
+             .seed = random(),
+             .identity = {around.tun->name(), around.device.name(), around.device.port(),
+                          static_cast<std::uint32_t>(::getpid())}},
+            {.tun = *around.tun,
+             .queue_pair = *around.queue_pair,
+             .pools = around.pools,
+             .inbox = to_interface,
+             .outbox = to_control,
+             .trace = rings.add("interface"),
+             .log = *logs.daemon,
+             .link_log = *logs.link});
+  InterfaceThread interface([&pump] { pump.run(); }, to_interface);
+  take_ending_signals(true);
+  notify_service_manager("READY=1");
+  const auto reason = control.run();
+  notify_service_manager("STOPPING=1");
+  interface.join();
+  if (!reason.empty()) throw std::runtime_error(reason);  // the interface stays, for the next one
+}
+
 int run(const Options& options, std::span<const std::string> arguments) {
   Logging logs(options.log_target, options.log);
   if (options.softib && !is_under_softib()) {
@@ -45,65 +121,14 @@ int run(const Options& options, std::span<const std::string> arguments) {
   take_ending_signals(false);
   std::signal(SIGPIPE, SIG_IGN);
 
-  const auto device = find_device(options, *logs.daemon);
+  auto device = find_device(options, *logs.daemon);
   if (!device) return kOrderly;
-  const auto port = device->query(options.link.pkey).value();
-
-  Pools pools(port.max_mtu, options.link, options.queues);
-  const auto queue_pair =
-      verbs::UdQueuePair::create(*device, port.max_mtu, options.queues, *logs.verbs).value();
-  queue_pair->register_pool(pools.host).value();
-  queue_pair->register_pool(pools.arp).value();
-  const auto tun = host::TunDevice::open({.name = options.interface}).value();
-  const auto mads = verbs::UmadPort::open(device->name(), device->port()).value();
-  const auto netlink = host::NetlinkView::open(tun->interface_index()).value();
-
-  TraceRings rings;
-  const CrashDump crash_dump(rings, STDERR_FILENO);
-  InterfaceMailbox to_interface(kMailboxCapacity);
-  ControlMailbox to_control(kMailboxCapacity);
-  std::random_device random;
-
-  boost::asio::io_context context(1);
-  PortWatcher watcher(*device, options.link.pkey, *logs.verbs);
-  sa::SaClient sa({}, *mads, *logs.sa, random());
-  ControlThread control({.context = context,
-                         .port = watcher,
-                         .netlink = *netlink,
-                         .sa = sa,
-                         .mads = *mads,
-                         .to_interface = to_interface,
-                         .inbox = to_control,
-                         .trace = rings.add("control"),
-                         .log = *logs.daemon});
-  const control::Server server(
-      context, {.handler = control, .levels = logs.levels, .trace = rings, .log = *logs.control},
-      {.interface = tun->name()});
-  const PidFile pid_file(options.pid_file);  // now that no other daemon has the interface
-  Pump pump({.link = options.link,
-             .max_ip_mtu = options.max_ip_mtu,
-             .seed = random(),
-             .identity = {tun->name(), device->name(), device->port(),
-                          static_cast<std::uint32_t>(::getpid())}},
-            {.tun = *tun,
-             .queue_pair = *queue_pair,
-             .pools = pools,
-             .inbox = to_interface,
-             .outbox = to_control,
-             .trace = rings.add("interface"),
-             .log = *logs.daemon,
-             .link_log = *logs.link});
-
-  logs.daemon->info("{} on {} port {}, partition {:#06x}{}", tun->name(), device->name(),
-                    device->port(), options.link.pkey.value(), tun->adopted() ? ", adopted" : "");
-  std::thread interface([&] { pump.run(); });
-  take_ending_signals(true);
-  notify_service_manager("READY=1");
-  const auto reason = control.run();
-  notify_service_manager("STOPPING=1");
-  interface.join();
-  if (!reason.empty()) throw std::runtime_error(reason);  // the interface stays, for the next one
-  tun->remove();
+  Surroundings around(std::move(*device), options, logs);
+  logs.daemon->info("{} on {} port {}, partition {:#06x}{}", around.tun->name(),
+                    around.device.name(), around.device.port(), options.link.pkey.value(),
+                    around.tun->adopted() ? ", adopted" : "");
+  serve(options, logs, around);
+  around.tun->remove();
   return kOrderly;
 }
 
