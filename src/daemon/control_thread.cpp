@@ -1,5 +1,6 @@
 #include "daemon/control_thread.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -46,6 +47,7 @@ ControlThread::ControlThread(const Parts& parts)
     : parts_(parts),
       signals_(parts.context, SIGTERM, SIGINT),
       sa_timer_(parts.context),
+      port_timer_(parts.context),
       host_timer_(parts.context),
       redeliver_timer_(parts.context),
       finish_timer_(parts.context),
@@ -56,7 +58,7 @@ ControlThread::ControlThread(const Parts& parts)
 
 std::string ControlThread::run() {
   wait_for_signal();
-  parts_.sa.set_sm(subnet_administrator(parts_.port.snapshot()), host::monotonic_now());
+  on_port_event();
   look_at_host();
   parts_.context.run();
   return reason_;
@@ -82,6 +84,12 @@ void ControlThread::on_port_event() {
     port_undelivered_ = true;
   }
   reregister_undelivered_ |= findings.reregister;
+  if (parts_.port.retry().is_failing()) {
+    port_timer_.expires_after(parts_.port.retry().pause());
+    port_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) on_port_event();
+    });
+  }
   deliver();
 }
 
@@ -106,11 +114,17 @@ void ControlThread::look_at_host() {
   const auto now = host::monotonic_now();
   host_not_before_ = now + kHostPause;
   if (!update) {
-    parts_.log.warn("{}", update.error().message);
+    if (host_retry_.failed()) {
+      parts_.log.warn("{}; looks again until it can", update.error().message);
+    }
+    host_not_before_ = now + std::max<Duration>(kHostPause, host_retry_.pause());
     look_at_host_later();
-  } else if (auto& snapshot = *update; snapshot.has_value()) {
-    parts_.trace.record("host changed", now, snapshot->addresses().size());
-    host_undelivered_ = std::move(snapshot);
+  } else {
+    if (host_retry_.succeeded()) parts_.log.info("the host's addresses are known again");
+    if (auto& snapshot = *update) {
+      parts_.trace.record("host changed", now, snapshot->addresses().size());
+      host_undelivered_ = std::move(snapshot);
+    }
   }
   if (!parts_.netlink.interface_exists()) return ask_to_stop("the interface was deleted");
   deliver();

@@ -71,6 +71,7 @@ class ControlThread final : public control::Handler {
   Parts parts_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer sa_timer_;
+  boost::asio::steady_timer port_timer_;
   boost::asio::steady_timer host_timer_;
   boost::asio::steady_timer redeliver_timer_;
   boost::asio::steady_timer finish_timer_;
@@ -91,6 +92,7 @@ class ControlThread final : public control::Handler {
   TimePoint sa_timer_due_ = kNever;
   TimePoint host_not_before_{};
   bool host_timer_armed_ = false;
+  Retry host_retry_;
   std::string reason_;
   std::vector<ToControl> messages_;
 };

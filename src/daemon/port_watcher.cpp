@@ -19,13 +19,26 @@ std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& po
   return MadDestination{port.sm_lid, port.sm_sl, port.default_partition->index};
 }
 
+bool PortView::take(const Result<verbs::PortSnapshot>& look, std::string_view name) {
+  if (!look) {
+    if (retry_.failed()) log_.warn("{}; looks again until it can", look.error().message);
+    return false;
+  }
+  if (retry_.succeeded()) log_.info("{}: can be looked at again", name);
+  if (*look == snapshot_) return false;
+  snapshot_ = *look;
+  log_.info("{}: {}, LID {:#x}, SM LID {:#x}, {}", name, snapshot_.active ? "active" : "not active",
+            snapshot_.lid.value(), snapshot_.sm_lid.value(),
+            snapshot_.partition ? "member of the partition" : "not a member of the partition");
+  return true;
+}
+
 PortWatcher::PortWatcher(const verbs::Device& device, PKey pkey, Logger& log)
     : device_(device),
       pkey_(pkey),
       log_(log),
-      events_(verbs::AsyncEventReader::open(device).value()) {
-  (void)look();
-}
+      events_(verbs::AsyncEventReader::open(device).value()),
+      view_(log) {}
 
 PortWatcher::Findings PortWatcher::update() {
   Findings findings;
@@ -36,23 +49,9 @@ PortWatcher::Findings PortWatcher::update() {
     findings.reregister |= *event == verbs::AsyncEvent::client_reregister;
     findings.device_failed |= *event == verbs::AsyncEvent::device_fatal;
   }
-  findings.changed = look();
+  findings.changed =
+      view_.take(device_.query(pkey_), device_.name() + " port " + std::to_string(device_.port()));
   return findings;
-}
-
-bool PortWatcher::look() {
-  auto now = device_.query(pkey_);
-  if (!now) {
-    log_.warn("{}", now.error().message);
-    return false;
-  }
-  if (*now == snapshot_) return false;
-  snapshot_ = *now;
-  log_.info("{} port {}: {}, LID {:#x}, SM LID {:#x}, {}", device_.name(), device_.port(),
-            snapshot_.active ? "active" : "not active", snapshot_.lid.value(),
-            snapshot_.sm_lid.value(),
-            snapshot_.partition ? "member of the partition" : "not a member of the partition");
-  return true;
 }
 
 }  // namespace ipoib::daemon

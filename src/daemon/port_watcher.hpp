@@ -5,7 +5,9 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
+#include "daemon/retry.hpp"
 #include "ipoib/address.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/mad_port.hpp"
@@ -20,6 +22,23 @@ namespace ipoib::daemon {
 /// Where the subnet administrator is; nothing while the port knows none, or cannot send.
 [[nodiscard]] std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port);
 
+/// The port as it was when it could be looked at last.
+class PortView {
+ public:
+  explicit PortView(Logger& log) : log_(log) {}
+
+  /// Takes in a look at the port `name`; true when it differs from before. One that failed changes
+  /// nothing, and is to be repeated after retry().pause().
+  [[nodiscard]] bool take(const Result<verbs::PortSnapshot>& look, std::string_view name);
+  [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return snapshot_; }
+  [[nodiscard]] const Retry& retry() const { return retry_; }
+
+ private:
+  Logger& log_;
+  Retry retry_;
+  verbs::PortSnapshot snapshot_;
+};
+
 class PortWatcher {
  public:
   struct Findings {
@@ -29,23 +48,24 @@ class PortWatcher {
   };
 
   /// Throws std::runtime_error when the device's event descriptor cannot be used. `device` and
-  /// `log` must outlive this.
+  /// `log` must outlive this. Knows nothing of the port before the first update().
   PortWatcher(const verbs::Device& device, PKey pkey, Logger& log);
 
   /// Readable when an event waits.
   [[nodiscard]] int descriptor() const { return events_.descriptor(); }
   /// Takes the events at hand and looks at the port.
   [[nodiscard]] Findings update();
-  [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return snapshot_; }
+  /// As the last update() that could look at the port has found it.
+  [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return view_.snapshot(); }
+  /// Failing when the last update() could not.
+  [[nodiscard]] const Retry& retry() const { return view_.retry(); }
 
  private:
-  [[nodiscard]] bool look();
-
   const verbs::Device& device_;
   PKey pkey_;
   Logger& log_;
   verbs::AsyncEventReader events_;
-  verbs::PortSnapshot snapshot_;
+  PortView view_;
 };
 
 }  // namespace ipoib::daemon

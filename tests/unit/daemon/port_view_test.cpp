@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+
+#include "daemon/port_watcher.hpp"
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using Look = Result<verbs::PortSnapshot>;
+
+verbs::PortSnapshot port_with(Lid lid) {
+  verbs::PortSnapshot port;
+  port.active = true;
+  port.lid = lid;
+  return port;
+}
+
+class PortViewTest : public ::testing::Test {
+ protected:
+  bool take(const Look& look) { return view_.take(look, "mlx5_0 port 1"); }
+  [[nodiscard]] std::ptrdiff_t lines() const {
+    const auto text = said_.str();
+    return std::ranges::count(text, '\n');
+  }
+
+  std::ostringstream said_;
+  Logger log_{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(said_)};
+  PortView view_{log_};
+};
+
+TEST_F(PortViewTest, TellsWhatHasChanged) {
+  EXPECT_TRUE(take(port_with(Lid(7))));
+  EXPECT_FALSE(take(port_with(Lid(7))));
+  EXPECT_TRUE(take(port_with(Lid(8))));
+  EXPECT_EQ(view_.snapshot().lid, Lid(8));
+  EXPECT_FALSE(view_.retry().is_failing());
+}
+
+TEST_F(PortViewTest, ALookThatFailsIsToBeRepeatedAndLoggedOnce) {
+  EXPECT_TRUE(take(port_with(Lid(7))));
+  const auto before = lines();
+  const Look failed = Error(EIO, "cannot query port 1 of mlx5_0");
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(take(failed));
+  EXPECT_TRUE(view_.retry().is_failing());
+  EXPECT_GT(view_.retry().pause(), Duration::zero());
+  EXPECT_EQ(view_.snapshot().lid, Lid(7)) << "what was known stays";
+  EXPECT_EQ(lines(), before + 1);
+
+  EXPECT_TRUE(take(port_with(Lid(8)))) << "what has changed meanwhile is seen";
+  EXPECT_FALSE(view_.retry().is_failing());
+}
+
+}  // namespace
+}  // namespace ipoib::daemon
