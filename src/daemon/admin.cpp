@@ -71,6 +71,8 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"drop_receive_error", pair.receive_errors, true});
   out.push_back({"drop_send_error", pair.send_errors, true});
   out.push_back({"drop_receive_malformed", pair.malformed, true});
+  out.push_back({"drop_receive_reset", pair.receives_lost, true});
+  out.push_back({"drop_send_flushed", pair.sends_flushed, true});
   out.push_back({"send_queue_full", pair.send_queue_full, false});
   out.push_back({"receive_starved", pair.receive_starved, false});
   out.push_back({"post_refused", pair.post_refused, false});

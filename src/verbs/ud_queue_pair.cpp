@@ -16,10 +16,6 @@ namespace {
 // Completions fetched by one call; a multiple of this costs more calls, no more memory.
 constexpr std::size_t kPollBatch = 32;
 
-// A work request's id is its send number, or this bit and its receive slot: the opcode of a failed
-// completion is not defined.
-constexpr std::uint64_t kReceiveId = std::uint64_t{1} << 63;
-
 }  // namespace
 
 std::uint32_t UdQueuePair::local_key(const std::uint8_t* address) const {
@@ -105,11 +101,13 @@ std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) 
 
 /// One completion covers all sends up to its own: a send queue completes in order (IBA 10.8.3.1).
 void UdQueuePair::complete_send(const ibv_wc& completion) {
+  const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
   if (completion.status != IBV_WC_SUCCESS) {
-    if (completion.status != IBV_WC_WR_FLUSH_ERR) ++counters_.send_errors;
+    if (!flushed) ++counters_.send_errors;
     broken_ = true;
   }
   for (; send_tail_ <= completion.wr_id && send_tail_ < send_head_; ++send_tail_) {
+    if (flushed) ++counters_.sends_flushed;
     auto& slot = sends_[send_tail_ & (sends_.size() - 1)];
     slot.to.reset();
     slot.frame.release();

@@ -153,6 +153,7 @@ Result<void> UdQueuePair::bring_up() {
 }
 
 Result<void> UdQueuePair::bring_down() {
+  drain_completions();  // RESET may throw them away
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
   if (auto done = modify(attributes, IBV_QP_STATE, "to RESET"); !done) return done;
@@ -187,11 +188,23 @@ Result<void> UdQueuePair::destroy_queue_pair() {
   return {};
 }
 
-/// The queue pair is in RESET or gone: what was posted is ours, and completions mean nothing now.
-void UdQueuePair::take_everything_back() {
-  ibv_wc ignored;
-  while (cq_ && ibv_poll_cq(cq_.get(), 1, &ignored) > 0) {
+/// Completions that nobody will fetch: how far the sends had come, and what is lost of the
+/// received.
+void UdQueuePair::drain_completions() {
+  ibv_wc completion;
+  while (cq_ && ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
+    if ((completion.wr_id & kReceiveId) == 0) {
+      complete_send(completion);
+    } else if (completion.status == IBV_WC_SUCCESS) {
+      ++counters_.receives_lost;
+    }
   }
+}
+
+/// The queue pair is in RESET or gone: what was posted is ours.
+void UdQueuePair::take_everything_back() {
+  drain_completions();
+  counters_.sends_flushed += sends_in_flight();
   for (auto& send : sends_) send = {};
   send_tail_ = send_head_;
   for (auto& frame : receives_) frame.release();

@@ -275,6 +275,29 @@ TEST_F(UdQueuePairTest, LeavesItsFramesWithAQueuePairThatIsNotDestroyed) {
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
+TEST_F(UdQueuePairTest, CountsWhatIsLostWhenItIsBroughtDown) {
+  constexpr std::size_t kCount = 10;
+  b_->pair->arm();
+  for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
+  a_->settle();
+  ASSERT_TRUE(a_->pair->mend());
+  EXPECT_EQ(a_->pair->counters().sends_flushed, 0U) << "all had gone";
+  ASSERT_TRUE(wait_readable(b_->pair->descriptor()));
+  b_->pair->acknowledge_events();
+  ASSERT_TRUE(b_->pair->mend());
+  EXPECT_GE(b_->pair->counters().receives_lost, 1U);
+  EXPECT_LE(b_->pair->counters().receives_lost, kCount);
+
+  // The first is over the MTU, a local length error; those behind it come back unsent.
+  std::vector<Outgoing> batch;
+  batch.push_back(to_b(4096 + 32, 0));
+  for (std::size_t i = 1; i < kCount; ++i) batch.push_back(to_b(300, 0));
+  ASSERT_EQ(a_->pair->send(batch), kCount);
+  a_->settle();
+  EXPECT_EQ(a_->pair->counters().send_errors, 1U);
+  EXPECT_EQ(a_->pair->counters().sends_flushed, kCount - 1);
+}
+
 TEST_F(UdQueuePairTest, ExplainsWhyAnAddressHandleIsRefused) {
   auto vector = way_to(Lid(7));
   vector.global.emplace().sgid_index = 255;  // beyond every GID table in use

@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import sys
 
@@ -117,6 +118,12 @@ class Ibarp(hosts.Pair):
         wait_until(lambda: self.entry("10.44.0.9")["state"] == "failed", "nobody answers")
         self.assertGreater(self.stats()["drop_neighbour_failed"], 0)
         self.assertIn("drop_neighbour_failed", self.ibarp("stats"))
+
+    def test_counts_nothing_that_the_manual_does_not_explain(self):
+        manual = pathlib.Path(__file__).resolve().parents[2] / "man" / "ibarp.8"
+        explained = {word for line in manual.read_text(encoding="utf-8").splitlines()
+                     if line.startswith(".It ") for word in line.split()}
+        self.assertEqual(set(self.stats()) - explained, set())
 
     def test_only_root_changes(self):
         if not os.access(hosts.program("ibarp"), os.X_OK):

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 
 #include "ipoib/log.hpp"
 #include "linux/host_snapshot.hpp"
@@ -105,6 +107,27 @@ TEST_F(AdminTest, GathersTheCountersOfAllParts) {
   for (const auto& counter : counters) names.push_back(counter.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << "a name twice";
+}
+
+TEST_F(AdminTest, TheManualExplainsEachCounter) {
+  std::ifstream file(IPOIB_MANUAL);
+  std::vector<std::string> explained;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string macro;
+    std::string word;
+    if (!(words >> macro) || macro != ".It") continue;
+    while (words >> word) {
+      // Those of the control server are its own.
+      const bool is_ours = !word.starts_with("control_");
+      if (is_ours && word.find('_') != std::string::npos) explained.push_back(word);
+    }
+  }
+  std::vector<std::string> counted;
+  for (const auto& counter : reply<std::vector<control::Counter>>(control::StatsRequest{})) {
+    if (counter.name.find('_') != std::string::npos) counted.push_back(counter.name);
+  }
+  EXPECT_THAT(explained, ::testing::UnorderedElementsAreArray(counted));
 }
 
 TEST_F(AdminTest, DescribesTheInterface) {
