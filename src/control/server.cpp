@@ -55,7 +55,7 @@ class Server::Impl : public lines::LineHandler {
   void serve(std::string_view line, const ucred& peer, Done done) override;
   [[nodiscard]] std::string too_long() override;
   void on_accept_failure(const std::string& why) override {
-    parts_.log.warn("control: no client can be accepted: {}", why);
+    parts_.log.warn("no client can be accepted: {}", why);
   }
   [[nodiscard]] Counters counters() const;
 
@@ -105,7 +105,7 @@ void Server::Impl::answer(const Request& request, const ucred& peer,
     }
     std::string line = emit(request);
     line.pop_back();
-    parts_.log.info("control: process {} asks: {}", peer.pid, line);
+    parts_.log.info("process {} asks: {}", peer.pid, line);
   }
   if (const auto* const log = std::get_if<LogRequest>(&request)) return done(set_levels(*log));
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {

@@ -48,7 +48,7 @@ void Link::on_port(const PortStatus& port, TimePoint now) {
   const LinkState before = p.bring_up.state();
   const BringUp::Step step = p.bring_up.on_port(port);
   if (before != p.bring_up.state()) {
-    p.log.info("link: {} -> {}", name(before), name(p.bring_up.state()));
+    p.log.info("{} -> {}", name(before), name(p.bring_up.state()));
   }
   switch (step) {
     case BringUp::Step::none:
@@ -92,7 +92,7 @@ void Link::on_setup_failed(TimePoint now) {
   p.go_down(now);
   p.bring_up.on_setup_failed();
   p.groups.broadcast().on_setup_failed(now);
-  p.log.warn("link: the queue pair could not be set up; joins again later");
+  p.log.warn("the queue pair could not be set up; joins again later");
 }
 
 void Link::on_host_changed(TimePoint now) {
@@ -176,7 +176,7 @@ void Link::Parts::broadcast_joined(TimePoint now) {
   if (bring_up.is_up()) return;
   bring_up.on_joined();
   out.events.emplace_back(SetCarrier{true});
-  log.info("link: up as {}, MTU {}", arp.hardware().to_string(), mtu);
+  log.info("up as {}, MTU {}", arp.hardware().to_string(), mtu);
   // RFC 4391, 10: a group "MUST" have P_Key, Q_Key, SL, MTU and HopLimit of the broadcast group;
   // the rest follows it too.
   groups.all_nodes().start(*broadcast.record());
