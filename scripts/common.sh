@@ -4,6 +4,7 @@ set -euo pipefail
 
 root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_dir=$root_dir/build
+build_lock=9
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -76,10 +77,26 @@ give_back() {
   fi
 }
 
+# One script at a time builds, and runs what it has built, until it ends; the others wait. A script
+# that a test runs is covered by the one that runs the tests. Processes that outlive the script must
+# not inherit the descriptor $build_lock.
+lock_build() {
+  [ -z "${IPOIB_BUILD_LOCKED:-}" ] || return 0
+  as_caller mkdir -p "$build_dir"
+  as_caller touch "$build_dir/.lock"
+  exec {build_lock}<"$build_dir/.lock"
+  if ! flock --nonblock "$build_lock"; then
+    say "waiting for another script, which builds or tests in $build_dir"
+    flock "$build_lock"
+  fi
+  export IPOIB_BUILD_LOCKED=1
+}
+
 # build PRESET [TARGET...]: configures and builds, with ninja's one-line progress on a terminal.
 build() {
   local preset=$1
   shift
+  lock_build
   say "building ($preset)"
   (cd "$root_dir" && as_caller cmake --preset "$preset" -Wno-dev >/dev/null) ||
     die "cmake could not configure; its messages are above"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """scripts/demo, as a stranger runs it: it shows two hosts, and leaves nothing behind however it ends."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -58,14 +59,14 @@ class Demo(unittest.TestCase):
         self.interfaces = interfaces()
         self.addCleanup(subprocess.run, [DEMO, "--stop"], capture_output=True, check=False)
 
-    def start(self, *options):
+    def start(self, *options, environment=None):
         """Starts the demo in a session of its own, its output in a new file."""
         self.output = tempfile.NamedTemporaryFile("r", prefix="ipoibd-demo-test-")
         self.addCleanup(self.output.close)
         with open(self.output.name, "w", encoding="utf-8") as out:
             # A signal that is ignored at the start cannot be trapped by a shell.
             demo = subprocess.Popen([DEMO, *options], stdin=subprocess.DEVNULL, stdout=out,
-                                    stderr=subprocess.STDOUT, start_new_session=True,
+                                    stderr=subprocess.STDOUT, start_new_session=True, env=environment,
                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.addCleanup(self.end, demo)
         return demo
@@ -128,6 +129,21 @@ class Demo(unittest.TestCase):
         said = self.demo()
         self.assertEqual(said.count(" 0% packet loss"), 2, said)
         self.assert_nothing_left()
+
+    def test_waits_for_another_script_that_builds(self):
+        alone = {name: value for name, value in os.environ.items() if name != "IPOIB_BUILD_LOCKED"}
+        with open(ROOT / "build" / ".lock", "a", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = True
+            except BlockingIOError:
+                ours = False  # the script that runs the tests has it
+            demo = self.start(environment=alone)
+            wait_until(lambda: "waiting for another script" in self.said(), "it says that it waits")
+            self.assertFalse(STATE.exists(), "it has not begun")
+        if ours:
+            self.assertEqual(demo.wait(DEMO_PATIENCE), 0, self.said())
+            self.assert_nothing_left()
 
     def test_stays_when_asked_to(self):
         said = self.demo("--keep")
