@@ -113,8 +113,9 @@ class Host:
                               capture_output=True, text=True, timeout=10 * PATIENCE)
 
     def start(self, *options, address=None, wait=True):
-        """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until it has
-        that and carrier. `options` come after --port 1 --pkey 0xffff, and may replace the partition.
+        """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until it is
+        ready to be used with that. `options` come after --port 1 --pkey 0xffff, and may replace the
+        partition.
         """
         if "--pkey" not in options:
             options = ("--pkey", "0xffff", *options)
@@ -133,7 +134,7 @@ class Host:
         assert self.daemon.is_running(), self.daemon.output()
         if address is not None:
             self.run("ip", "addr", "add", address, "dev", "ib0")
-            wait_until(self.has_carrier, f"ib0 of {self.name} has carrier")
+            wait_until(self.is_ready, f"ib0 of {self.name} is ready")
 
     def link(self):
         """The interface as `ip` describes it; None without one."""
@@ -141,8 +142,23 @@ class Host:
         return json.loads(result.stdout)[0] if result.returncode == 0 else None
 
     def has_carrier(self):
+        """As the kernel's queue sees it, which until then drops what is sent: a moment later than
+        the flag LOWER_UP."""
         link = self.link()
-        return link is not None and "LOWER_UP" in link["flags"]
+        return link is not None and link["operstate"] == "UP"
+
+    def is_ready(self):
+        """Kernel and daemon agree: carrier, both groups joined, and an address that has been
+        announced, so the daemon knows it."""
+        if not self.has_carrier():
+            return False
+        info, stats = self.ibarp("info"), self.ibarp("stats")
+        return (all(group["membership"] == "full" for group in info["groups"])
+                and stats["counters"].get("arp_announcements_sent", 0) > 0)
+
+    def ibarp(self, command):
+        """What a command says about ib0."""
+        return json.loads(self.run(program("ibarp"), command, "--json").stdout)[0]
 
     def addresses(self):
         return [entry["local"] for entry in self.link()["addr_info"]]
@@ -185,6 +201,10 @@ class Pair(unittest.TestCase):
         outcome = self._outcome.result
         if any(test is self for test, _ in outcome.failures + outcome.errors):
             print(self.subnet.logs(), file=sys.stderr)
+            for host in (self.left, self.right):
+                stats = host.run(program("ibarp"), "stats", check=False)
+                print(f"--- {host.name}\n{stats.stdout}{stats.stderr}", file=sys.stderr)
+            print(self.subnet.run_softib("show").stdout, file=sys.stderr)
 
     def assert_connected(self):
         wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
