@@ -150,7 +150,8 @@ TEST_F(TwoProcesses, AMulticastPassesOverTheDead) {
 TEST_F(TwoProcesses, AStoppedProcessIsWaitedForOnceAndGoesOnLater) {
   Peer peer(subnet_, 2);
   peer.signal(SIGSTOP);
-  const std::string text(4000, 'x');
+  // The peer prints what it gets as far as there is text: nobody empties its pipe meanwhile.
+  const std::string text(4000, '\0');
   while (counted(PortCounter::drop_congested) == 0) {
     send_text(*here_, TestSubnet::lid(2), peer.qpn(), text);
   }
