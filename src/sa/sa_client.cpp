@@ -128,7 +128,7 @@ void SaClient::expire(Place at, TimePoint now) {
       wait(at, now);
       return;
     case State::unlisted:
-      assert(!"has no deadline");
+      assert(false && "has no deadline");
   }
 }
 
