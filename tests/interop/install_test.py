@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What `cmake --install` makes of a build, in a folder that nobody knows: programs that run from it,
+libsoftib found beside them, pages, completions, and libibarp as another program finds and uses it.
+
+Usage: install_test.py CMAKE BUILD_FOLDER VERSION CC SANITIZERS
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from softib_subnet import Subnet, need, run_tests
+
+CMAKE, BUILD, VERSION, CC, SANITIZERS = sys.argv[1:]
+PROGRAMS = ["sbin/ipoibd", "bin/ibarp", "bin/softib"]
+PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3", "man8/ibarp.8", "man8/ipoibd.8"]
+
+need("ibv_devinfo", "mandoc", "pkg-config", "strip")
+
+
+def run(*command, **environment):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, **environment})
+    assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def programs_say_their_version():
+    for program in PROGRAMS:
+        said = run(PREFIX / program, "--version").strip()
+        assert said == f"{pathlib.Path(program).name} {VERSION}", said
+
+
+def libraries_are_found_beside_the_programs():
+    maps = 'while read -r line; do echo "$line"; done </proc/self/maps'
+    with Subnet(PREFIX / "bin/softib") as subnet:
+        mapped = subnet.run("a", "bash", "-c", maps).stdout
+    assert str(next(PREFIX.rglob("libsoftib.so"))) in mapped, mapped
+    linked = run("ldd", PREFIX / "bin/ibarp")
+    assert re.search(r"libibarp\.so\.0 => (\S+)", linked)[1].startswith(str(PREFIX)), linked
+
+
+def foreign_programs_run_on_an_hca():
+    with Subnet(PREFIX / "bin/softib") as subnet:
+        assert "PORT_ACTIVE" in subnet.run("a", "ibv_devinfo").stdout
+
+
+def nothing_refers_to_the_build():
+    """The build folder may be gone; debugging information, which names it, is stripped."""
+    installed = [path for path in PREFIX.rglob("*") if path.is_file()]
+    assert len(installed) > 10, installed
+    for path in installed:
+        assert os.fsencode(BUILD) not in path.read_bytes(), f"{path} names {BUILD}"
+
+
+def pages_are_readable():
+    for page in PAGES:
+        folder = PREFIX / "share/man"
+        done = subprocess.run(["mandoc", "-Tutf8", str(folder / page)], cwd=folder, text=True,
+                              capture_output=True, timeout=60)
+        text = re.sub(".\b", "", done.stdout)  # bold and underlined as on a typewriter
+        assert done.returncode == 0 and "\nNAME\n" in text, f"{page}: {done.stderr}"
+
+
+def completions_load():
+    for program in map(os.path.basename, PROGRAMS):
+        file = PREFIX / "share/bash-completion/completions" / program
+        said = run("bash", "--norc", "-c", '. "$1" && complete -p "$2"', "bash", file, program)
+        assert said.startswith("complete "), said
+
+
+def a_program_builds_with_libibarp():
+    """The example of ibarp(3), compiled as strict C11."""
+    page = (PREFIX / "share/man/man3/ibarp.3").read_text(encoding="utf-8")
+    example = re.search(r"^\.Bd -literal\n(#include <ipoib/ibarp.h>.*?)^\.Ed", page, re.M | re.S)
+    package = next(PREFIX.rglob("ibarp.pc"))
+    flags = run("pkg-config", "--cflags", "--libs", "ibarp", PKG_CONFIG_PATH=str(package.parent))
+    sanitize = [f"-fsanitize={SANITIZERS}"] if SANITIZERS else []
+    source, program = PREFIX / "example.c", PREFIX / "example"
+    source.write_text(example[1].replace(r"\en", r"\n"))
+    run(CC, "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", *sanitize, source,
+        *flags.split(), "-o", program)
+    library = next(PREFIX.rglob("libibarp.so.0"))
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
+    # It wants ib0, which may or may not be there; either way it runs.
+    assert done.returncode == 0 or (done.returncode == 1 and done.stderr.startswith("ib0: ")), done
+
+
+with tempfile.TemporaryDirectory(prefix="installed-") as folder:
+    PREFIX = pathlib.Path(folder).resolve() / "prefix"
+    run(CMAKE, "--install", BUILD, "--prefix", PREFIX, "--strip")
+    run_tests([programs_say_their_version, libraries_are_found_beside_the_programs,
+               foreign_programs_run_on_an_hca, nothing_refers_to_the_build, pages_are_readable,
+               completions_load, a_program_builds_with_libibarp])
