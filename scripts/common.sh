@@ -92,14 +92,18 @@ lock_build() {
   export IPOIB_BUILD_LOCKED=1
 }
 
+configure() {
+  lock_build
+  (cd "$root_dir" && as_caller cmake --preset "$1" -Wno-dev >/dev/null) ||
+    die "cmake could not configure; its messages are above"
+}
+
 # build PRESET [TARGET...]: configures and builds, with ninja's one-line progress on a terminal.
 build() {
   local preset=$1
   shift
-  lock_build
   say "building ($preset)"
-  (cd "$root_dir" && as_caller cmake --preset "$preset" -Wno-dev >/dev/null) ||
-    die "cmake could not configure; its messages are above"
+  configure "$preset"
   local quiet=()
   [ -t 1 ] || quiet=(-- --quiet)
   (cd "$root_dir" && as_caller cmake --build --preset "$preset" --parallel "$(nproc)" \
