@@ -72,11 +72,13 @@ function(ipoib_python_test script)
 endfunction()
 
 # A libFuzzer target: tests/fuzz/<name>.cpp. Built by clang with IPOIB_FUZZ, and run by ctest for
-# IPOIB_FUZZ_SECONDS.
+# IPOIB_FUZZ_SECONDS. It starts from corpus/<name>, where each input that once broke something stays,
+# and from some noise, which is script enough for a target that is driven by one. DICTIONARY names
+# the words of a language that chance does not find.
 set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
 add_custom_target(fuzzers)
 function(ipoib_fuzz name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "DICTIONARY" "SOURCES;LINKS" ${ARGN})
   if(NOT IPOIB_FUZZ)
     return()
   endif()
@@ -85,7 +87,19 @@ function(ipoib_fuzz name)
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINKS})
   add_dependencies(fuzzers fuzz_${name})
-  add_test(NAME fuzz/${name} COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS}
-           -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
+  set(corpora ${CMAKE_CURRENT_BINARY_DIR}/corpus/${name})
+  foreach(seed RANGE 1 4)
+    string(RANDOM LENGTH 1000 RANDOM_SEED ${seed} noise)
+    file(WRITE ${corpora}/noise${seed} ${noise})
+  endforeach()
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+    list(APPEND corpora ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+  endif()
+  if(ARG_DICTIONARY)
+    set(dictionary -dict=${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DICTIONARY})
+  endif()
+  add_test(NAME fuzz/${name}
+           COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS} -max_len=4096 -len_control=0
+                   -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 ${dictionary} ${corpora})
   set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 300)
 endfunction()

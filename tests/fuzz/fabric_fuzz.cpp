@@ -2,6 +2,8 @@
 // it, and a new writer makes of it what it says it is.
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,13 +23,24 @@ const std::string& path() {
   return one;
 }
 
-/// A valid header, and `size` octets of the input scattered behind it: each at an offset that the
-/// three octets before it give.
+/// Where a step writes: in the records that the first nodes and groups have, or anywhere.
+std::size_t offset(ByteReader& in) {
+  constexpr std::array<std::size_t, 5> kParts{
+      0, offsetof(FabricLayout, nodes), offsetof(FabricLayout, groups),
+      offsetof(FabricLayout, lids), offsetof(FabricLayout, places)};
+  constexpr std::size_t kPart = 2048;
+  const std::size_t part = in.u8();
+  const std::size_t at = in.u24();
+  return part < kParts.size() * 50 ? kParts[part % kParts.size()] + at % kPart
+                                   : at % sizeof(FabricLayout);
+}
+
+/// A valid file, and pieces of the input scattered in it: | where 32 | size 8 | octets |.
 void write_file(ByteReader in) {
   { (void)FabricWriter::create_or_adopt(path()); }
   std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
   while (in.left() > 0) {
-    const std::size_t at = in.u24() % sizeof(FabricLayout);
+    const std::size_t at = offset(in);
     const std::size_t size = std::min<std::size_t>({in.u8(), in.left(), sizeof(FabricLayout) - at});
     const auto octets = in.take(size);
     file.seekp(static_cast<std::streamoff>(at));
