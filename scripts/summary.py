@@ -1,44 +1,59 @@
 #!/usr/bin/env python3
-"""Prints one summary of the JUnit files that ctest wrote: what failed, what was skipped and why."""
+"""Prints one summary of test runs: what failed, what was skipped and why. Exit status 1 when a test
+failed, or none ran.
+
+Usage: summary.py FOLDER, which holds the JUnit file NAME.xml of each run
+"""
 import collections
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-
-def reason(case):
-    """The line in which a test says why it skipped itself."""
-    lines = [line.strip() for line in (case.findtext("system-out") or "").splitlines()]
-    for line in lines:
-        if line.lower().startswith(("skip", "skipped")):
-            return line
-    return next((line for line in reversed(lines) if line), "no reason given")
+REASONS = [
+    re.compile(r"^skipped: (.+)$", re.M),  # the project's scripts
+    re.compile(r": Skipped\n(.+)$", re.M),  # GoogleTest
+    re.compile(r"\.\.\. skipped ['\"](.+)['\"]$", re.M),  # unittest
+]
 
 
-def main(paths):
-    counts = collections.Counter()
-    failed, skipped = [], collections.defaultdict(list)
-    for path in map(pathlib.Path, paths):
-        for case in ElementTree.parse(path).getroot().iter("testcase"):
-            name = f"{path.stem}: {case.get('name')}"
-            if case.get("status") == "run":
-                counts["passed"] += 1
-            elif case.get("status") in ("notrun", "disabled"):
-                counts["skipped"] += 1
-                skipped[reason(case)].append(name)
-            else:
-                counts["failed"] += 1
-                failed.append(name)
-    print("\nSummary")
-    for why, names in sorted(skipped.items()):
-        print(f"  skipped {len(names)}: {why}")
-        for name in names:
-            print(f"    {name}")
-    for name in failed:
-        print(f"  FAILED {name}")
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
-    return 1 if failed or not counts["passed"] else 0
+def reason(text):
+    """What a test says about why it was skipped."""
+    for pattern in REASONS:
+        if found := pattern.search(text):
+            return found[1].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
+
+
+def read(path):
+    """The tests of a run by what became of them: [names]; those skipped: {reason: [names]}."""
+    by, skipped = collections.defaultdict(list), collections.defaultdict(list)
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name, status = case.get("name"), case.get("status")
+        if status in ("notrun", "disabled"):
+            skipped[reason(case.findtext("system-out") or "")].append(name)
+        else:
+            by["passed" if status == "run" else "failed"].append(name)
+    return by, skipped
+
+
+def main(folder):
+    runs = {path.stem: read(path) for path in sorted(pathlib.Path(folder).glob("*.xml"),
+                                                     key=lambda path: path.stat().st_mtime)}
+    print(f"\n{'Summary':<10} {'passed':>8} {'failed':>8} {'skipped':>8}")
+    for name, (by, skipped) in runs.items():
+        print(f"{name:<10} {len(by['passed']):>8} {len(by['failed']):>8} "
+              f"{sum(map(len, skipped.values())):>8}")
+    for name, (by, skipped) in runs.items():
+        for why, tests in sorted(skipped.items()):
+            print(f"\n{name}: skipped {len(tests)}: {why}")
+            print(*(f"  {test}" for test in tests), sep="\n")
+    failed = [f"FAILED {name}: {test}" for name, (by, _) in runs.items() for test in by["failed"]]
+    if failed:
+        print("", *failed, sep="\n")
+    return 1 if failed or not any(by["passed"] for by, _ in runs.values()) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1]))
