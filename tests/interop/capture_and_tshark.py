@@ -109,8 +109,8 @@ def every_mad_of_a_program_once():
 def a_killed_process_leaves_a_readable_file():
     with Subnet(SOFTIB) as subnet:
         path = subnet.folder / "capture.erf"
+        subnet.run("a", "true")  # who is on the subnet first gets LID 2
         program = subnet.start("a", "ibping", "-S", options=("--capture", str(path)))
-        subnet.run("b", "ibstat")
 
         def pong():
             return "Pong" in subnet.run("b", "ibping", "-c", "1", "2", check=False).stdout
