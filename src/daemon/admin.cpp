@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "link/overloaded.hpp"
+#include "ipoib/overloaded.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -110,7 +110,7 @@ control::Response answer(const control::InterfaceRequest& request, link::Link& l
   using control::Reply;
   using control::Response;
   return std::visit(
-      link::Overloaded{
+      Overloaded{
           [&](const control::ListRequest& r) { return list(r, link, now); },
           [&](const control::GetRequest& r) { return get(r, link, now); },
           [&](const control::SetRequest& r) { return set(r, link, now); },

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "ipoib/random.hpp"
 #include "link/config.hpp"
-#include "link/random.hpp"
 
 namespace ipoib::link {
 

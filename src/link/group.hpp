@@ -7,11 +7,11 @@
 #include <variant>
 
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
 #include "link/config.hpp"
 #include "link/events.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/output.hpp"
-#include "link/random.hpp"
 
 namespace ipoib::link {
 

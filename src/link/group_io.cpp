@@ -1,8 +1,8 @@
 // What a group says to the SA and to the queue pair, and what it shows of itself.
 #include <utility>
 
+#include "ipoib/overloaded.hpp"
 #include "link/group.hpp"
-#include "link/overloaded.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/overloaded.hpp"
 #include "link/link_parts.hpp"
-#include "link/overloaded.hpp"
 #include "wire/encapsulation.hpp"
 
 namespace ipoib::link {

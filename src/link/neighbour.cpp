@@ -4,8 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "ipoib/overloaded.hpp"
 #include "link/arp_output.hpp"
-#include "link/overloaded.hpp"
 #include "link/path_table.hpp"
 
 namespace ipoib::link {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/overloaded.hpp"
 #include "link/arp_output.hpp"
 #include "link/neighbour.hpp"
-#include "link/overloaded.hpp"
 #include "link/path_table.hpp"
 
 namespace ipoib::link {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
 #include "link/config.hpp"
 #include "link/output.hpp"
 #include "link/parked_frames.hpp"
-#include "link/random.hpp"
 
 namespace ipoib::link {
 

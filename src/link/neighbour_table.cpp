@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "link/overloaded.hpp"
+#include "ipoib/overloaded.hpp"
 
 namespace ipoib::link {
 namespace {

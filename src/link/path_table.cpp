@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/overloaded.hpp"
 #include "link/backoff.hpp"
-#include "link/overloaded.hpp"
 
 namespace ipoib::link {
 namespace {

@@ -7,11 +7,11 @@
 #include <unordered_map>
 
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
 #include "link/config.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
 #include "link/path_ref.hpp"
-#include "link/random.hpp"
 
 namespace ipoib::link {
 

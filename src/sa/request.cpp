@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "ipoib/overloaded.hpp"
+
 namespace ipoib::sa {
 
 namespace {
@@ -10,13 +12,6 @@ using wire::McMemberRecord;
 using wire::PathRecord;
 
 constexpr std::uint8_t kSaClassVersion = 2;
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 /// The response to Get(PathRecord) echoes what was asked (IBA 15.2.5.16).
 bool answers(const PathQuery& query, const PathRecord& path) {

@@ -53,7 +53,7 @@ SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64
       port_(port),
       log_(log),
       random_(seed),
-      last_tid_(static_cast<Tid>(random_())) {}
+      last_tid_(static_cast<Tid>(random_.next())) {}
 
 void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
   if (sm == sm_) return;
@@ -163,7 +163,7 @@ void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
     return;
   }
   const Duration pause = doubled(retry.first_pause, transaction.attempts - 1, retry.last_pause);
-  enter(at, State::backing_off, now + jittered(pause));
+  enter(at, State::backing_off, now + random_.jittered(pause, 50, 150));
 }
 
 void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
@@ -259,11 +259,6 @@ SaClient::Tid SaClient::free_tid() {
     ++last_tid_;
   } while (transactions_.contains(last_tid_));
   return last_tid_;
-}
-
-Duration SaClient::jittered(Duration pause) {
-  std::uniform_int_distribution<Duration::rep> spread(pause.count() / 2, pause.count() * 3 / 2);
-  return Duration(spread(random_));
 }
 
 }  // namespace ipoib::sa

@@ -15,13 +15,13 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/mad_port.hpp"
+#include "ipoib/random.hpp"
 #include "ipoib/time.hpp"
 #include "sa/config.hpp"
 #include "sa/counters.hpp"
@@ -77,12 +77,11 @@ class SaClient {
   void forget(Place at);
   [[nodiscard]] Place renamed(Place at);
   [[nodiscard]] Tid free_tid();
-  [[nodiscard]] Duration jittered(Duration pause);
 
   const Config config_;
   MadPort& port_;
   Logger& log_;
-  std::mt19937_64 random_;
+  Random random_;
   Tid last_tid_;
   std::optional<MadDestination> sm_;
   Transactions transactions_;

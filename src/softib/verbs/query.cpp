@@ -98,16 +98,10 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
   });
 }
 
-ibv_gid raw(const Gid& gid) {
-  ibv_gid out;
-  std::copy(gid.bytes().begin(), gid.bytes().end(), out.raw);
-  return out;
-}
-
 /// The one entry of the GID table.
 ibv_gid_entry gid_entry(Context& context) {
   ibv_gid_entry entry{};
-  entry.gid = raw(context.device.hca()->port().gid());
+  std::ranges::copy(context.device.hca()->port().gid().bytes(), entry.gid.raw);
   entry.port_num = kPortNumber;
   entry.gid_type = IBV_GID_TYPE_IB;
   return entry;

@@ -5,7 +5,7 @@
 
 #include "ipoib/time.hpp"
 
-namespace ipoib::link {
+namespace ipoib {
 
 class Random {
  public:
@@ -28,4 +28,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace ipoib::link
+}  // namespace ipoib

@@ -1,7 +1,7 @@
 // One lambda for each alternative of a variant: what is missing does not compile.
 #pragma once
 
-namespace ipoib::link {
+namespace ipoib {
 
 template <class... Lambdas>
 struct Overloaded : Lambdas... {
@@ -10,4 +10,4 @@ struct Overloaded : Lambdas... {
 template <class... Lambdas>
 Overloaded(Lambdas...) -> Overloaded<Lambdas...>;  // clang 16 does not deduce it for an aggregate
 
-}  // namespace ipoib::link
+}  // namespace ipoib
