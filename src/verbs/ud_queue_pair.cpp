@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
 #include "verbs/receive_layout.hpp"
 #include "verbs/verbs_address_handle.hpp"
@@ -18,22 +17,12 @@ constexpr std::size_t kPollBatch = 32;
 
 }  // namespace
 
-std::uint32_t UdQueuePair::local_key(const std::uint8_t* address) const {
-  for (const auto& registration : registrations_) {
-    if (address >= registration.begin && address < registration.end) {
-      return registration.region->lkey;
-    }
-  }
-  assert(false && "a frame of a pool that was never registered");
-  return 0;
-}
-
 void UdQueuePair::fill_send(const Outgoing& datagram, std::uint64_t sequence, ibv_send_wr& work,
                             ibv_sge& piece) {
   const auto bytes = datagram.frame.bytes();
   piece.addr = reinterpret_cast<std::uintptr_t>(bytes.data());
   piece.length = static_cast<std::uint32_t>(bytes.size());
-  piece.lkey = local_key(bytes.data());
+  piece.lkey = memory_.local_key(bytes.data());
   work = {};
   work.wr_id = sequence;
   work.next = &work + 1;
@@ -182,7 +171,7 @@ std::size_t UdQueuePair::fill_receives() {
     auto& piece = receive_pieces_[filled];
     piece.addr = reinterpret_cast<std::uintptr_t>(frame.bytes().data());
     piece.length = receive_size(max_mtu_);
-    piece.lkey = registrations_.front().region->lkey;  // the receive pool is the first one
+    piece.lkey = memory_.local_key(frame.bytes().data());  // at once: it is the first region
     auto& work = receive_work_[filled];
     work.wr_id = kReceiveId | slot;
     work.next = &work + 1;

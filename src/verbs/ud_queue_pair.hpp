@@ -16,45 +16,18 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/ud_port.hpp"
 #include "verbs/device.hpp"
+#include "verbs/registered_memory.hpp"
+#include "verbs/ud_values.hpp"
 
 namespace ipoib::verbs {
 
-/// Depths of the work queues, in work requests; less where the device has less, and the send queue
-/// a power of two.
-struct QueueDepths {
-  std::uint32_t receive = 2048;
-  std::uint32_t send = 512;
-  std::uint32_t inline_octets = 128;
-};
-
-/// What a UD queue pair is told on its way from RESET to RTS.
-struct UdAttributes {
-  std::uint16_t pkey_index = 0;
-  QKey qkey;
-  friend bool operator==(const UdAttributes&, const UdAttributes&) = default;
-};
-
-/// Written by the thread that owns the queue pair.
-struct UdCounters {
-  std::uint64_t receive_errors = 0;   ///< completions with an error status, flushes apart
-  std::uint64_t send_errors = 0;      ///< same
-  std::uint64_t sends_flushed = 0;    ///< given back by an error or a reset, not known to have gone
-  std::uint64_t receives_lost = 0;    ///< received, and not fetched before a reset
-  std::uint64_t malformed = 0;        ///< no room for GRH and encapsulation header, or a bad GRH
-  std::uint64_t send_queue_full = 0;  ///< calls of send() that could not post everything
-  std::uint64_t receive_starved = 0;  ///< times when no frame was free for a receive
-  std::uint64_t post_refused = 0;     ///< ibv_post_send or ibv_post_recv failed
-  std::uint64_t bring_ups = 0;
-};
-
 class UdQueuePair final : public UdPort {
  public:
+  using Made = Result<std::unique_ptr<UdQueuePair>>;
   /// Makes PD, CQ, channel, queue pair and receive buffers for packets of up to `max_mtu` octets.
   /// `device` and `log` must outlive it, and it the address handles that it makes.
-  [[nodiscard]] static Result<std::unique_ptr<UdQueuePair>> create(const Device& device,
-                                                                   std::uint32_t max_mtu,
-                                                                   const QueueDepths& depths,
-                                                                   Logger& log);
+  [[nodiscard]] static Made create(const Device& device, std::uint32_t max_mtu,
+                                   const QueueDepths& depths, Logger& log);
   ~UdQueuePair() override;
 
   /// Registers a pool whose frames will be given to send(). It must outlive this object.
@@ -71,10 +44,8 @@ class UdQueuePair final : public UdPort {
   /// device does not let go of the old one, that stays, and its frames with it.
   [[nodiscard]] Result<void> remake();
   [[nodiscard]] bool is_up() const { return up_; }
-  /// The queue pair has stopped working by an error.
-  [[nodiscard]] bool is_broken() const { return broken_; }
+  [[nodiscard]] bool is_broken() const { return broken_; }  ///< stopped by an error
 
-  // UdPort
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
   [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
   std::size_t send(std::span<Outgoing> batch) override;
@@ -95,20 +66,9 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] const UdCounters& counters() const { return counters_; }
 
  private:
-  struct Registration {
-    const std::uint8_t* begin;
-    const std::uint8_t* end;
-    MemoryRegion region;
-  };
   struct PostedSend {
     AddressHandlePtr to;
     Frame frame;  ///< empty when it went inline
-  };
-
-  struct Attachment {
-    Gid mgid;
-    Lid mlid;
-    friend bool operator==(const Attachment&, const Attachment&) = default;
   };
 
   UdQueuePair(const Device& device, std::uint32_t max_mtu, const QueueDepths& depths, Logger& log)
@@ -121,8 +81,6 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
   void drain_completions();
   void take_everything_back();
-
-  [[nodiscard]] std::uint32_t local_key(const std::uint8_t* address) const;
   void fill_send(const Outgoing& datagram, std::uint64_t sequence, ibv_send_wr& work,
                  ibv_sge& piece);
   void complete_send(const ibv_wc& completion);
@@ -136,11 +94,11 @@ class UdQueuePair final : public UdPort {
   QueueDepths depths_;
   std::unique_ptr<FramePool> receive_pool_;
   ProtectionDomain pd_;
-  std::vector<Registration> registrations_;
+  RegisteredMemory memory_;
   CompletionChannel channel_;
   CompletionQueue cq_;
   QueuePair qp_;
-  std::vector<Attachment> groups_;  ///< that it is attached to
+  std::vector<GroupAttachment> groups_;  ///< that it is attached to
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;

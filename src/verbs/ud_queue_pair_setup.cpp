@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cerrno>
 
 #include "ipoib/log.hpp"
@@ -36,9 +35,8 @@ UdQueuePair::~UdQueuePair() {
   if (auto done = destroy_queue_pair(); !done) log_.error("{}", done.error().message);
 }
 
-Result<std::unique_ptr<UdQueuePair>> UdQueuePair::create(const Device& device,
-                                                         std::uint32_t max_mtu,
-                                                         const QueueDepths& depths, Logger& log) {
+UdQueuePair::Made UdQueuePair::create(const Device& device, std::uint32_t max_mtu,
+                                      const QueueDepths& depths, Logger& log) {
   std::unique_ptr<UdQueuePair> pair(new UdQueuePair(device, max_mtu, depths, log));
   if (auto done = pair->make_queues(); !done) return done.error();
   auto made = pair->make_queue_pair();
@@ -106,7 +104,7 @@ Result<void> UdQueuePair::register_pool(FramePool& pool) {
   const auto arena = pool.arena();
   MemoryRegion region(ibv_reg_mr(pd_.get(), arena.data(), arena.size(), IBV_ACCESS_LOCAL_WRITE));
   if (!region) return refused("cannot register memory", errno, remedy_for_memory(errno));
-  registrations_.push_back({arena.data(), arena.data() + arena.size(), std::move(region)});
+  memory_.add(arena, std::move(region));
   return {};
 }
 
@@ -256,7 +254,7 @@ Result<void> UdQueuePair::detach(const Gid& mgid, Lid mlid) {
   if (const int error = ibv_detach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
     return refused("cannot detach from " + mgid.to_string(), error);
   }
-  std::erase(groups_, Attachment{mgid, mlid});
+  std::erase(groups_, GroupAttachment{mgid, mlid});
   return {};
 }
 

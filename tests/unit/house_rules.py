@@ -20,7 +20,6 @@ FUNCTION_LINES = 50
 LONG_FILES = {
     "include/ipoib/address.hpp": "the vocabulary of addresses is read as one page",
     "include/ipoib/ibarp.h": "the whole public interface of a C library is one header",
-    "src/verbs/ud_queue_pair.hpp": "cold and hot half are one object, in two sources",
 }
 LONG_FUNCTIONS = {}
 
