@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "ipoib/log.hpp"
-#include "linux/poller.hpp"
+#include "ipoib/monotonic_clock.hpp"
 
 namespace ipoib::daemon {
 
@@ -76,7 +76,7 @@ void ControlThread::wait_for_signal() {
 
 void ControlThread::on_port_event() {
   const auto findings = parts_.port.update();
-  const auto now = host::monotonic_now();
+  const auto now = monotonic_now();
   parts_.trace.record("port event", now, findings.changed, findings.reregister);
   if (findings.device_failed) return ask_to_stop("the RDMA device has failed or was removed");
   if (findings.changed) {
@@ -96,7 +96,7 @@ void ControlThread::on_port_event() {
 /// The first of many changes is looked at straight away, the others after a pause, as one.
 void ControlThread::on_host_event() {
   if (!parts_.netlink.take_events() || host_timer_armed_) return;
-  if (host::monotonic_now() >= host_not_before_) return look_at_host();
+  if (monotonic_now() >= host_not_before_) return look_at_host();
   look_at_host_later();
 }
 
@@ -111,7 +111,7 @@ void ControlThread::look_at_host_later() {
 
 void ControlThread::look_at_host() {
   auto update = parts_.netlink.update();
-  const auto now = host::monotonic_now();
+  const auto now = monotonic_now();
   host_not_before_ = now + kHostPause;
   if (!update) {
     if (host_retry_.failed()) {
@@ -131,7 +131,7 @@ void ControlThread::look_at_host() {
 }
 
 void ControlThread::on_mad() {
-  parts_.sa.on_readable(host::monotonic_now());
+  parts_.sa.on_readable(monotonic_now());
   if (parts_.mads.failed()) {
     mad_watch_.stop();
     return ask_to_stop("the management datagrams' device has failed or was removed");
@@ -150,18 +150,18 @@ void ControlThread::on_messages() {
 
 void ControlThread::take(link::JoinGroup& message) {
   parts_.sa.ask(query_id(Kind::join, message.id), sa::JoinQuery{message.record, message.components},
-                host::monotonic_now());
+                monotonic_now());
 }
 
 void ControlThread::take(link::AskPath& message) {
   parts_.sa.ask(query_id(Kind::path, message.id), sa::PathQuery{message.record, message.components},
-                host::monotonic_now());
+                monotonic_now());
 }
 
 void ControlThread::take(link::LeaveGroup& message) {
   ++leaves_;
   parts_.sa.ask(query_id(Kind::leave, {}), sa::LeaveQuery{message.record, message.components},
-                host::monotonic_now());
+                monotonic_now());
 }
 
 void ControlThread::take(AdminResponse& message) { message.done(std::move(message.response)); }
@@ -260,7 +260,7 @@ void ControlThread::arm_sa_timer() {
   sa_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     sa_timer_due_ = kNever;
-    parts_.sa.on_time(host::monotonic_now());
+    parts_.sa.on_time(monotonic_now());
     deliver();
   });
 }

@@ -23,6 +23,7 @@
 #include "daemon/service.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/crash_dump.hpp"
+#include "ipoib/service_manager.hpp"
 #include "verbs/umad_port.hpp"
 
 namespace ipoib::daemon {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/monotonic_clock.hpp"
 
 namespace ipoib::daemon {
 
@@ -45,14 +46,14 @@ Pump::Pump(Settings settings, const Parts& parts)
 
 void Pump::run() {
   while (!stopping_) turn();
-  now_ = host::monotonic_now();
+  now_ = monotonic_now();
   link_.shut_down(now_);
   drain();
   (void)parts_.outbox.post(Stopped{std::move(reason_)});
 }
 
 void Pump::turn() {
-  now_ = host::monotonic_now();
+  now_ = monotonic_now();
   if (std::exchange(inbox_ready_, false)) take_messages();
   bool busy = from_fabric();
   busy |= from_host();

@@ -1,32 +1,11 @@
 #include "daemon/service.hpp"
 
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstddef>
-#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
-#include "ipoib/file_descriptor.hpp"
-
 namespace ipoib::daemon {
-
-void notify_service_manager(std::string_view state) {
-  const char* const name = std::getenv("NOTIFY_SOCKET");
-  if (name == nullptr) return;
-  const std::string_view path(name);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return;
-  path.copy(address.sun_path, path.size());
-  if (path.front() == '@') address.sun_path[0] = '\0';  // an abstract name
-  const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  (void)::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,
-                 reinterpret_cast<const sockaddr*>(&address), size);
-}
 
 PidFile::PidFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;

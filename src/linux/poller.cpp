@@ -5,8 +5,6 @@
 
 namespace ipoib::host {
 
-TimePoint monotonic_now() { return TimePoint(std::chrono::steady_clock::now().time_since_epoch()); }
-
 Poller::Poller() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
 }

@@ -15,9 +15,6 @@
 
 namespace ipoib::host {
 
-/// Monotonic time. For event loops only, once per turn.
-[[nodiscard]] TimePoint monotonic_now();
-
 class Poller {
  public:
   struct Ready {

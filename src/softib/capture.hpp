@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "softib/endpoint.hpp"
-#include "softib/unique_fd.hpp"
 
 namespace softib {
 
@@ -38,8 +38,8 @@ class CaptureFile {
   [[nodiscard]] std::uint64_t lost_batches() const { return lost_; }
 
  private:
-  explicit CaptureFile(UniqueFd file) : file_(std::move(file)) {}
-  UniqueFd file_;
+  explicit CaptureFile(ipoib::FileDescriptor file) : file_(std::move(file)) {}
+  ipoib::FileDescriptor file_;
   std::vector<std::uint8_t> batch_;
   std::uint64_t lost_ = 0;
 };

@@ -79,7 +79,7 @@ void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction d
 }  // namespace
 
 Result<CaptureFile> CaptureFile::open(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  ipoib::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   struct stat status {};
   // Locked, since another process may find it empty at the same time.
   bool ready = file && ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;

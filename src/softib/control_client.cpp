@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "softib/unique_fd.hpp"
+#include "ipoib/file_descriptor.hpp"
 #include "softib/unix_path.hpp"
 
 namespace softib {
@@ -35,8 +35,8 @@ Error refusal(const SubnetFolder& folder, int code) {
   return Error{code, "control socket " + folder.control() + ": " + std::strerror(code)};
 }
 
-Result<UniqueFd> connect(const SubnetFolder& folder) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Result<ipoib::FileDescriptor> connect(const SubnetFolder& folder) {
+  ipoib::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return refusal(folder, errno);
   const UnixPath path(folder.control());
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/fabric_layout.hpp"
-#include "softib/unique_fd.hpp"
 
 namespace softib {
 
@@ -36,7 +36,7 @@ PortState state_of(std::uint64_t port_word) {
 }  // namespace
 
 Result<Fabric> Fabric::open(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const ipoib::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) {
     const int code = errno;
     return Error{code, "cannot open " + path + ": " + std::strerror(code)};

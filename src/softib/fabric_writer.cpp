@@ -8,9 +8,9 @@
 #include <cstring>
 #include <memory>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/fabric.hpp"
 #include "softib/fabric_layout.hpp"
-#include "softib/unique_fd.hpp"
 
 namespace softib {
 
@@ -29,7 +29,8 @@ Error failure(const std::string& what, int code) {
 /// now: a file system that is full later cannot fail a store into the mapping.
 Result<void> create(const std::string& path) {
   const std::string draft = path + ".new";
-  const UniqueFd file(::open(draft.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const ipoib::FileDescriptor file(
+      ::open(draft.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file) return failure("cannot make " + draft, errno);
   if (const int code = ::posix_fallocate(file.get(), 0, sizeof(FabricLayout)); code != 0) {
     return failure("no room for " + draft, code);

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/file_lock.hpp"
-#include "softib/unique_fd.hpp"
 
 namespace softib {
 
@@ -126,7 +126,7 @@ void SubnetFolder::remove_node(NodeIndex index) const {
 }
 
 bool SubnetFolder::is_running() const {
-  const UniqueFd file(::open(lock().c_str(), O_RDWR | O_CLOEXEC));
+  const ipoib::FileDescriptor file(::open(lock().c_str(), O_RDWR | O_CLOEXEC));
   return file && is_locked(file.get(), 0);
 }
 

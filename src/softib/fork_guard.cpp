@@ -43,7 +43,8 @@ void mark(int fd, bool on) {
 
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
-GuardedFd::GuardedFd(UniqueFd fd) : fd_(std::move(fd)), generation_(fork_generation()) {
+GuardedFd::GuardedFd(ipoib::FileDescriptor fd)
+    : fd_(std::move(fd)), generation_(fork_generation()) {
   static const int installed = ::pthread_atfork(nullptr, nullptr, in_child);
   (void)installed;
   if (fd_) mark(fd_.get(), true);

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "softib/unique_fd.hpp"
+#include "ipoib/file_descriptor.hpp"
 
 namespace softib {
 
@@ -19,7 +19,7 @@ namespace softib {
 class GuardedFd {
  public:
   GuardedFd() = default;
-  explicit GuardedFd(UniqueFd fd);
+  explicit GuardedFd(ipoib::FileDescriptor fd);
   GuardedFd(GuardedFd&&) noexcept = default;
   GuardedFd& operator=(GuardedFd&& other) noexcept;
   ~GuardedFd() { reset(); }
@@ -29,7 +29,7 @@ class GuardedFd {
   void reset();
 
  private:
-  UniqueFd fd_;
+  ipoib::FileDescriptor fd_;
   std::uint32_t generation_ = 0;
 };
 

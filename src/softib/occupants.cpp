@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/file_lock.hpp"
-#include "softib/unique_fd.hpp"
 
 namespace softib {
 
@@ -11,7 +11,8 @@ std::vector<Occupant> occupants(const Fabric& fabric, const SubnetFolder& folder
   std::vector<Occupant> found;
   for (auto places = fabric.occupied(node); places != 0; places &= places - 1) {
     const auto place = static_cast<std::uint32_t>(__builtin_ctzll(places));
-    const UniqueFd lock(::open(folder.place_lock(node, place).c_str(), O_RDWR | O_CLOEXEC));
+    const ipoib::FileDescriptor lock(
+        ::open(folder.place_lock(node, place).c_str(), O_RDWR | O_CLOEXEC));
     if (!lock || !is_locked(lock.get(), 0)) continue;
     found.push_back({place, fabric.epoch(node, place), read_holder(lock.get())});
   }

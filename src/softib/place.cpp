@@ -17,8 +17,8 @@ using ipoib::Result;
 
 namespace {
 
-UniqueFd open_lock(const std::string& path, int flags) {
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0666));
+ipoib::FileDescriptor open_lock(const std::string& path, int flags) {
+  ipoib::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0666));
   if (file && (flags & O_CREAT) != 0) (void)::fchmod(file.get(), 0666);
   return file;
 }
@@ -27,7 +27,7 @@ UniqueFd open_lock(const std::string& path, int flags) {
 
 Result<Place> Place::take(const SubnetFolder& folder, Fabric& fabric, NodeIndex node) {
   for (std::uint32_t index = 0; index < QpnLayout::kPlaces; ++index) {
-    UniqueFd lock = open_lock(folder.place_lock(node, index), O_CREAT);
+    ipoib::FileDescriptor lock = open_lock(folder.place_lock(node, index), O_CREAT);
     if (!lock) {
       const int code = errno;
       return Error{code,
@@ -57,7 +57,7 @@ void Place::leave(const SubnetFolder& folder, Fabric& fabric) {
 }
 
 void clean_place(const SubnetFolder& folder, Fabric& fabric, NodeIndex node, std::uint32_t place) {
-  const UniqueFd lock = open_lock(folder.place_lock(node, place), 0);
+  const ipoib::FileDescriptor lock = open_lock(folder.place_lock(node, place), 0);
   if (!lock || !try_lock(lock.get(), 0)) return;
   fabric.set_occupied(node, place, false);
   ::unlink(folder.place(node, place).c_str());

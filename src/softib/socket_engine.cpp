@@ -10,9 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 #include <system_error>
 #include <utility>
+
+#include "ipoib/monotonic_clock.hpp"
 
 namespace softib {
 
@@ -28,7 +29,7 @@ namespace {
 
 GuardedFd checked(int fd, const char* what) {
   if (fd < 0) throw std::system_error(errno, std::generic_category(), what);
-  return GuardedFd(UniqueFd(fd));
+  return GuardedFd(ipoib::FileDescriptor(fd));
 }
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
@@ -52,12 +53,6 @@ class AllSignalsBlocked {
 };
 
 }  // namespace
-
-ipoib::TimePoint monotonic_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return ipoib::TimePoint(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
-}
 
 SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
     : listener_(listener),
@@ -126,7 +121,7 @@ void SocketEngine::turn() {
     } else if (fd == wake_.get()) {
       (void)::eventfd_read(fd, &number);
     } else if (fd == timer_.get()) {
-      if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(monotonic_now());
+      if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
     } else {
       read_from(fd);
     }
@@ -142,7 +137,7 @@ bool SocketEngine::watch(int fd) const {
 
 void SocketEngine::accept_all() {
   for (;;) {
-    UniqueFd fd(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    ipoib::FileDescriptor fd(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if ((errno == EMFILE || errno == ENFILE) && make_room()) continue;
       return;
@@ -165,9 +160,9 @@ bool SocketEngine::make_room() {
     return true;
   }
   reserve_.reset();
-  const bool was_there =
-      static_cast<bool>(UniqueFd(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)));
-  reserve_ = GuardedFd(UniqueFd(open_reserve()));
+  const bool was_there = static_cast<bool>(
+      ipoib::FileDescriptor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)));
+  reserve_ = GuardedFd(ipoib::FileDescriptor(open_reserve()));
   return was_there;
 }
 

@@ -67,7 +67,4 @@ class SocketEngine {
   std::thread thread_;
 };
 
-/// CLOCK_MONOTONIC.
-[[nodiscard]] ipoib::TimePoint monotonic_now();
-
 }  // namespace softib

@@ -1,19 +1,16 @@
 // softib subnet: runs a subnet in the foreground until SIGTERM or SIGINT.
 #include <spdlog/sinks/stdout_color_sinks.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <csignal>
-#include <cstdlib>
 #include <iostream>
 
 #include "ipoib/log.hpp"
+#include "ipoib/service_manager.hpp"
 #include "softib/commands.hpp"
 #include "softib/subnet_process.hpp"
-#include "softib/unique_fd.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib {
@@ -59,23 +56,6 @@ ipoib::Result<SubnetConfig> read_config(const po::variables_map& options) {
   return config;
 }
 
-/// Tells a service manager that the subnet is up (sd_notify(3)); nothing where there is none.
-void notify_ready() {
-  const char* path = ::getenv("NOTIFY_SOCKET");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string_view name = path != nullptr ? path : "";
-  if (name.empty() || name.size() >= sizeof address.sun_path) return;
-  name.copy(address.sun_path, name.size());
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  constexpr std::string_view kReady = "READY=1";
-  const void* generic = &address;
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  (void)::sendto(socket.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL,
-                 static_cast<const sockaddr*>(generic), size);
-}
-
 }  // namespace
 
 int subnet_command(int argc, char** argv) {
@@ -97,7 +77,7 @@ int subnet_command(int argc, char** argv) {
   signals.async_wait([&](boost::system::error_code, int) { context.stop(); });
   SubnetProcess process(context, {*folder, std::move(*config), capture}, *log);
   std::cout << "ready: subnet " << folder->name() << " in " << folder->path() << std::endl;
-  notify_ready();
+  ipoib::notify_service_manager("READY=1");
   context.run();
   log->info("ending");
   return kSuccess;

@@ -30,7 +30,7 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (const auto created = folder.create(); !created) return created.error();
-    UniqueFd file(::open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    ipoib::FileDescriptor file(::open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (!file && errno == ENOENT) continue;
     if (!file) {
       return Error{errno, "cannot open " + folder.lock() + ": " + std::strerror(errno)};

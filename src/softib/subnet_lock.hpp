@@ -1,9 +1,9 @@
 // That there is one subnet process to a folder.
 #pragma once
 
+#include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "softib/folder.hpp"
-#include "softib/unique_fd.hpp"
 
 namespace softib {
 
@@ -15,8 +15,8 @@ class SubnetLock {
   [[nodiscard]] static ipoib::Result<SubnetLock> take(const SubnetFolder& folder);
 
  private:
-  explicit SubnetLock(UniqueFd file) : file_(std::move(file)) {}
-  UniqueFd file_;
+  explicit SubnetLock(ipoib::FileDescriptor file) : file_(std::move(file)) {}
+  ipoib::FileDescriptor file_;
 };
 
 }  // namespace softib

@@ -4,11 +4,11 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <chrono>
 #include <stdexcept>
 #include <utility>
 
 #include "ipoib/log.hpp"
+#include "ipoib/monotonic_clock.hpp"
 #include "softib/capture.hpp"
 #include "softib/core/subnet_manager.hpp"
 #include "softib/occupants.hpp"
@@ -25,11 +25,6 @@ using ipoib::TimePoint;
 namespace {
 
 constexpr NodeIndex kOwnNode = SubnetManager::kSmNode;
-
-TimePoint now() {
-  return TimePoint(std::chrono::duration_cast<ipoib::Duration>(
-      std::chrono::steady_clock::now().time_since_epoch()));
-}
 
 template <class T>
 T value_or_throw(Result<T> result) {
@@ -73,7 +68,7 @@ void SubnetProcess::adopt() {
       clean_place(folder_, fabric_, entry.index, place);
     }
   }
-  subnet_.adopt(before, now());
+  subnet_.adopt(before, ipoib::monotonic_now());
 }
 
 void SubnetProcess::open_wire(const std::string& capture) {
@@ -152,7 +147,7 @@ void SubnetProcess::drain_mads() {
     mads.swap(waiting_);
     is_drain_posted_ = false;
   }
-  const TimePoint when = now();
+  const TimePoint when = ipoib::monotonic_now();
   for (const auto& mad : mads) {
     subnet_.receive(mad, when);
     publish();
@@ -171,7 +166,7 @@ void SubnetProcess::arm_timer() {
           deadline.time_since_epoch())));
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
-    subnet_.on_time(now());
+    subnet_.on_time(ipoib::monotonic_now());
     publish();
     arm_timer();
   });
@@ -226,7 +221,7 @@ struct SubnetProcess::Commands {
     });
   }
   Result<json::object> operator()(const control::RestartSm&) const {
-    process.subnet_.restart_sm(now());
+    process.subnet_.restart_sm(ipoib::monotonic_now());
     return json::object();
   }
 };

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "softib/unique_fd.hpp"
+#include "ipoib/file_descriptor.hpp"
 
 namespace softib {
 
@@ -23,7 +23,7 @@ class UnixPath {
   [[nodiscard]] static socklen_t size() { return sizeof(sockaddr_un); }
 
  private:
-  UniqueFd folder_;
+  ipoib::FileDescriptor folder_;
   sockaddr_un address_{};
 };
 

@@ -16,7 +16,8 @@ using ipoib::Result;
 namespace {
 
 GuardedFd make_socket() {
-  return GuardedFd(UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  return GuardedFd(
+      ipoib::FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
 }
 
 Error failure(const std::string& what, int code) {

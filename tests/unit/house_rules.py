@@ -119,8 +119,8 @@ PRIVATE = [
     (r"#\s*include\s*<boost/asio", "an event loop",
      {"control", "daemon", "lines", "linux", "softib"}),
     (r"#\s*include\s*<boost/json", "JSON", {"control", "ibarp", "softib"}),
-    (r"(steady|system|high_resolution)_clock::now|\bclock_gettime\b", "a clock",
-     {"control", "daemon", "linux", "verbs", "softib"}),
+    (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
+     {"base", "control", "daemon", "linux", "verbs", "softib"}),
     (r"\bstd::(thread|jthread|mutex)\b", "threads",
      {"control", "daemon", "linux", "verbs", "softib"}),
 ]

@@ -161,7 +161,7 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
     if (umad == nullptr) return -ENODEV;
     if (!is_our_port(portnum) || max <= 0) return -EINVAL;
     const std::string issm = umad->folder().issm(umad->endpoint().node());
-    const softib::UniqueFd file(::open(issm.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    const ipoib::FileDescriptor file(::open(issm.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (!file || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     (void)::fchmod(file.get(), 0666);
     std::copy_n(issm.c_str(), issm.size() + 1, path);

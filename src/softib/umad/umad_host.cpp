@@ -9,8 +9,8 @@
 #include <memory>
 #include <utility>
 
+#include "ipoib/monotonic_clock.hpp"
 #include "softib/file_lock.hpp"
-#include "softib/socket_engine.hpp"
 
 namespace softib::umad {
 
@@ -44,7 +44,7 @@ UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* of_
       layer_(endpoint.epoch(), endpoint.place()) {}
 
 int UmadHost::open_port() {
-  UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  ipoib::FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event) return -EIO;
   const std::lock_guard lock(mutex_);
   if (ports_.size() >= kMaxOpenPorts) return -EIO;
@@ -112,7 +112,7 @@ void UmadHost::forget(Agent& agent) {
 Result<GuardedFd> UmadHost::claim(const Registration& registration) const {
   const auto claims = registration.claims();
   if (claims.empty()) return GuardedFd();
-  UniqueFd file(
+  ipoib::FileDescriptor file(
       ::open(folder_.agents(endpoint_.node()).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!file) return Error{errno, "cannot open the node's agents file"};
   (void)::fchmod(file.get(), 0666);
@@ -132,7 +132,7 @@ int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
     const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
     if (!agent) return -EINVAL;
     const auto sent =
-        layer_.send(agent->number, to, mad, persistence, endpoint_.port(), monotonic_now());
+        layer_.send(agent->number, to, mad, persistence, endpoint_.port(), ipoib::monotonic_now());
     if (!sent) return -sent.error().code;
     packets = settle();
   }
@@ -160,7 +160,7 @@ void UmadHost::receive_mad(ConstBytes octets) {
   std::vector<MadPacket> packets;
   {
     const std::lock_guard lock(mutex_);
-    layer_.receive(*packet, endpoint_.port(), monotonic_now());
+    layer_.receive(*packet, endpoint_.port(), ipoib::monotonic_now());
     packets = settle();
   }
   transmit(packets);

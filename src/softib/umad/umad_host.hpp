@@ -53,7 +53,7 @@ class UmadHost final : private MadReceiver {
     GuardedFd claims;          ///< holds the locks of its methods
   };
   struct Port {
-    UniqueFd event;
+    ipoib::FileDescriptor event;
     std::array<std::optional<Agent>, kMaxPortAgents> agents;
     std::deque<Received> waiting;
   };

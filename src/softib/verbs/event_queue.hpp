@@ -14,7 +14,7 @@
 #include <mutex>
 #include <system_error>
 
-#include "softib/unique_fd.hpp"
+#include "ipoib/file_descriptor.hpp"
 
 namespace softib::verbs {
 
@@ -67,7 +67,7 @@ class EventQueue {
   }
 
  private:
-  UniqueFd fd_;
+  ipoib::FileDescriptor fd_;
   std::mutex mutex_;
   std::deque<Event> events_;
 };

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/core/node_attributes.hpp"
 #include "softib/folder.hpp"
-#include "softib/unique_fd.hpp"
 #include "softib/verbs/abi.hpp"
 
 namespace softib::verbs {
@@ -41,7 +41,7 @@ int copy(std::string_view value, char* to, std::size_t room) {
 
 int read_file(const std::string& path, char* to, std::size_t room) {
   if (room == 0) return -1;
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const ipoib::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const auto size = file ? ::read(file.get(), to, room - 1) : -1;
   if (size < 0) return -1;
   const bool line = size > 0 && to[size - 1] == '\n';

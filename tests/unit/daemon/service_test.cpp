@@ -1,16 +1,10 @@
 #include "daemon/service.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
-#include "ipoib/file_descriptor.hpp"
 
 namespace ipoib::daemon {
 namespace {
@@ -18,43 +12,10 @@ namespace {
 class ServiceTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(::mkdtemp(folder_.data()), nullptr); }
-  void TearDown() override {
-    ::unsetenv("NOTIFY_SOCKET");
-    std::filesystem::remove_all(folder_);
-  }
-  /// What a service manager that listens at `name` hears of `state`.
-  std::string heard(const std::string& name, const std::string& state) {
-    const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    name.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    if (name.front() == '@') address.sun_path[0] = '\0';
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
-    ::setenv("NOTIFY_SOCKET", name.c_str(), 1);
-    notify_service_manager(state);
-    std::array<char, 64> text{};
-    const auto got = ::recv(socket.get(), text.data(), text.size(), MSG_DONTWAIT);
-    return {text.data(), got < 0 ? 0 : static_cast<std::size_t>(got)};
-  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string folder_ = ::testing::TempDir() + "ipoibd-XXXXXX";
 };
-
-TEST_F(ServiceTest, TellsTheServiceManagerAtAPath) {
-  EXPECT_EQ(heard(folder_ + "/notify", "READY=1"), "READY=1");
-}
-
-TEST_F(ServiceTest, TellsTheServiceManagerAtAnAbstractName) {
-  EXPECT_EQ(heard("@" + folder_, "STOPPING=1"), "STOPPING=1");
-}
-
-TEST_F(ServiceTest, IsQuietWithoutAServiceManager) {
-  ::unsetenv("NOTIFY_SOCKET");
-  notify_service_manager("READY=1");
-  ::setenv("NOTIFY_SOCKET", (folder_ + "/nobody").c_str(), 1);
-  notify_service_manager("READY=1");
-}
 
 TEST_F(ServiceTest, KeepsThePidFileWhileItLives) {
   const auto path = folder_ + "/pid";

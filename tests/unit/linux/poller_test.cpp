@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ipoib/monotonic_clock.hpp"
 #include "linux/wake_up.hpp"
 
 namespace ipoib::host {

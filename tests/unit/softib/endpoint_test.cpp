@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "ipoib/monotonic_clock.hpp"
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/mad_route.hpp"
@@ -393,7 +394,7 @@ TEST_F(MadTest, AQueuePairMayTalkToTheGsi) {
 }
 
 TEST_F(MadTest, DeadlinesComeOnce) {
-  const auto when = monotonic_now() + std::chrono::milliseconds(1);
+  const auto when = ipoib::monotonic_now() + std::chrono::milliseconds(1);
   one_->set_mad_deadline(when);
   EXPECT_GE(first_.next_deadline(), when);
   one_->set_mad_deadline(ipoib::TimePoint());  // long ago

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ipoib/file_descriptor.hpp"
 #include "softib/file_lock.hpp"
-#include "softib/unique_fd.hpp"
 #include "temporary_folder.hpp"
 
 namespace softib {
@@ -118,7 +118,7 @@ TEST(SubnetFolder, RunsWhileItsLockIsHeld) {
   const SubnetFolder folder(root / "red");
   ASSERT_TRUE(folder.create());
   EXPECT_FALSE(folder.is_running());
-  UniqueFd lock(::open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  ipoib::FileDescriptor lock(::open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   EXPECT_FALSE(folder.is_running());
   ASSERT_TRUE(try_lock(lock.get(), 0));
   EXPECT_TRUE(folder.is_running());
@@ -129,8 +129,8 @@ TEST(SubnetFolder, RunsWhileItsLockIsHeld) {
 TEST(FileLock, IsExclusiveByOctet) {
   const TemporaryFolder root;
   const std::string path = root / "file";
-  const UniqueFd one(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  const UniqueFd other(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const ipoib::FileDescriptor one(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const ipoib::FileDescriptor other(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_TRUE(try_lock(one.get(), 7));
   EXPECT_FALSE(try_lock(other.get(), 7));
   EXPECT_TRUE(try_lock(other.get(), 8));

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <mutex>
 
+#include "ipoib/file_descriptor.hpp"
 #include "packets.hpp"
 #include "running_subnet.hpp"
-#include "softib/unique_fd.hpp"
 #include "softib/unix_path.hpp"
 #include "temporary_folder.hpp"
 #include "wire/mad.hpp"
@@ -106,7 +106,7 @@ TEST_F(SubnetProcessTest, AnswersNonsenseWithARefusal) {
 
 TEST_F(SubnetProcessTest, TurnsClientsAwayBeyondTheBound) {
   const RunningSubnet subnet(folder_);
-  std::vector<UniqueFd> clients;
+  std::vector<ipoib::FileDescriptor> clients;
   const UnixPath path(folder_.control());
   for (std::size_t i = 0; i < kMaxControlClients; ++i) {
     clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -39,7 +39,7 @@ class EventsTest : public VerbsTest {
 
 TEST_F(EventsTest, CompletionWakesASleeperInEpoll) {
   auto* const qp = near_.make_qp();
-  const UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  const ipoib::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
   ASSERT_EQ(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, near_.channel->fd, &event), 0);
