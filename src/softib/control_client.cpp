@@ -38,10 +38,11 @@ Error refusal(const SubnetFolder& folder, int code) {
 Result<ipoib::FileDescriptor> connect(const SubnetFolder& folder) {
   ipoib::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return refusal(folder, errno);
-  const UnixPath path(folder.control());
+  const auto path = UnixPath::of(folder.control());
+  if (!path) return refusal(folder, path.error().code);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
-  if (::connect(socket.get(), path.address(), UnixPath::size()) != 0) {
+  if (::connect(socket.get(), path->address(), UnixPath::size()) != 0) {
     return refusal(folder, errno);
   }
   return socket;

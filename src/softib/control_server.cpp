@@ -1,16 +1,15 @@
 #include "softib/control_server.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
-#include <system_error>
 
 #include "ipoib/log.hpp"
 #include "lines/line_server.hpp"
 #include "softib/control_client.hpp"
-#include "softib/unix_path.hpp"
+#include "softib/shared_file.hpp"
+#include "softib/unix_socket.hpp"
 
 namespace softib {
 
@@ -22,13 +21,10 @@ namespace {
 
 lines::LineServer::Protocol::acceptor listen(asio::io_context& context, const std::string& path) {
   lines::LineServer::Protocol::acceptor acceptor(context);
-  ::unlink(path.c_str());
+  const auto slash = path.rfind('/');
+  const auto folder = open_folder(path.substr(0, slash)).value();
   acceptor.open();
-  const UnixPath name(path);
-  if (::bind(acceptor.native_handle(), name.address(), UnixPath::size()) != 0 ||
-      ::chmod(path.c_str(), 0666) != 0) {
-    throw std::system_error(errno, std::generic_category(), path);
-  }
+  bind_at(acceptor.native_handle(), folder.get(), path.substr(slash + 1)).value();
   acceptor.listen();
   return acceptor;
 }

@@ -33,7 +33,7 @@ class ControlHandler {
 /// What it counts is in the answers to `show`.
 class ControlServer {
  public:
-  /// Listens at `path`; a socket that is there is a dead subnet's. Throws std::system_error.
+  /// Listens at `path`; a socket that is there is a dead subnet's. Throws std::runtime_error.
   /// Handler and log outlive the server.
   ControlServer(boost::asio::io_context& context, const std::string& path, ControlHandler& handler,
                 ipoib::Logger& log);

@@ -2,7 +2,6 @@
 // checked, every read is bounded.
 #include "softib/fabric.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -10,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "ipoib/file_descriptor.hpp"
 #include "softib/fabric_layout.hpp"
+#include "softib/shared_file.hpp"
 
 namespace softib {
 
@@ -36,17 +35,14 @@ PortState state_of(std::uint64_t port_word) {
 }  // namespace
 
 Result<Fabric> Fabric::open(const std::string& path) {
-  const ipoib::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!file) {
-    const int code = errno;
-    return Error{code, "cannot open " + path + ": " + std::strerror(code)};
-  }
+  const auto file = open_shared(path, IfMissing::fail);
+  if (!file) return Error{file.error().code, "cannot open " + path + ": " + file.error().message};
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
+  if (::fstat(file->get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
     return unusable(path, "it has not the size of a fabric file of this version");
   }
   void* mapped =
-      ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+      ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
   if (mapped == MAP_FAILED) {
     const int code = errno;
     return Error{code, "cannot map " + path + ": " + std::strerror(code)};

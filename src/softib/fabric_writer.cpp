@@ -2,15 +2,16 @@
 // mended at adoption, since the writer may have been killed between the two.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 
-#include "ipoib/file_descriptor.hpp"
 #include "softib/fabric.hpp"
 #include "softib/fabric_layout.hpp"
+#include "softib/shared_file.hpp"
 
 namespace softib {
 
@@ -29,18 +30,18 @@ Error failure(const std::string& what, int code) {
 /// now: a file system that is full later cannot fail a store into the mapping.
 Result<void> create(const std::string& path) {
   const std::string draft = path + ".new";
-  const ipoib::FileDescriptor file(
-      ::open(draft.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return failure("cannot make " + draft, errno);
-  if (const int code = ::posix_fallocate(file.get(), 0, sizeof(FabricLayout)); code != 0) {
+  ::unlink(draft.c_str());  // of a process that was killed
+  const auto file = open_shared(draft, IfMissing::make);
+  if (!file) return Error{file.error().code, "cannot make " + draft + ": " + file.error().message};
+  if (const int code = ::posix_fallocate(file->get(), 0, sizeof(FabricLayout)); code != 0) {
     return failure("no room for " + draft, code);
   }
   FabricHeader header{};
   header.magic = kFabricMagic;
   header.version = kFabricVersion;
   header.size = sizeof(FabricLayout);
-  if (::pwrite(file.get(), &header, sizeof header, 0) != ssize_t{sizeof header} ||
-      ::fchmod(file.get(), 0666) != 0 || ::rename(draft.c_str(), path.c_str()) != 0) {
+  if (::pwrite(file->get(), &header, sizeof header, 0) != ssize_t{sizeof header} ||
+      ::rename(draft.c_str(), path.c_str()) != 0) {
     return failure("cannot make " + path, errno);
   }
   return {};

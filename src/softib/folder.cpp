@@ -3,47 +3,36 @@
 #include "softib/folder.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
-#include "ipoib/file_descriptor.hpp"
 #include "softib/file_lock.hpp"
+#include "softib/shared_file.hpp"
 
 namespace softib {
 
 using ipoib::Error;
+using ipoib::FileDescriptor;
 using ipoib::Result;
 
 namespace {
 
 constexpr mode_t kGate = 0700;
 constexpr mode_t kOpen = 0777;
+constexpr const char* kNodesName = "node";
 
 std::string environment(const char* name) {
   const char* value = ::secure_getenv(name);
   return value == nullptr ? std::string() : std::string(value);
 }
 
-Error failure(const std::string& what, int code) {
-  return Error{code, what + ": " + std::strerror(code)};
-}
-
-/// Makes one folder with exactly this mode; one that is there keeps its own.
-Result<void> make_folder(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), mode) == 0) {
-    // The process's umask is not asked.
-    if (::chmod(path.c_str(), mode) != 0) return failure("cannot set the mode of " + path, errno);
-    return {};
-  }
-  const int code = errno;
-  struct stat status {};
-  if (code == EEXIST && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return {};
-  return failure("cannot make the folder " + path, code);
+Result<FileDescriptor> open_nodes(const std::string& path) {
+  const auto top = open_folder(path);
+  if (!top) return top.error();
+  return open_folder(top->get(), kNodesName);
 }
 
 }  // namespace
@@ -84,50 +73,73 @@ Result<SubnetFolder> SubnetFolder::from_environment() {
 
 std::string SubnetFolder::name() const { return path_.substr(path_.rfind('/') + 1); }
 
+std::string place_name(std::uint32_t place) { return std::to_string(place); }
+
+std::string place_lock_name(std::uint32_t place) { return place_name(place) + ".lock"; }
+
 std::string SubnetFolder::node(NodeIndex node) const {
   return path_ + "/node/" + std::to_string(node);
 }
 
 std::string SubnetFolder::place(NodeIndex node_index, std::uint32_t place) const {
-  return node(node_index) + "/" + std::to_string(place);
+  return node(node_index) + "/" + place_name(place);
 }
 
-std::string SubnetFolder::place_lock(NodeIndex node, std::uint32_t place_index) const {
-  return place(node, place_index) + ".lock";
+std::string SubnetFolder::issm(NodeIndex node_index) const {
+  return node(node_index) + "/" + kIssmName;
 }
 
-std::string SubnetFolder::agents(NodeIndex node_index) const {
-  return node(node_index) + "/agents";
-}
+Result<FileDescriptor> SubnetFolder::open() const { return open_folder(path_); }
 
-std::string SubnetFolder::issm(NodeIndex node_index) const { return node(node_index) + "/issm"; }
+Result<FileDescriptor> SubnetFolder::open_node(NodeIndex node) const {
+  const auto nodes = open_nodes(path_);
+  if (!nodes) return nodes.error();
+  return open_folder(nodes->get(), std::to_string(node));
+}
 
 Result<void> SubnetFolder::create() const {
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
-    if (auto parent = make_folder(path_.substr(0, slash), 0755); !parent) return parent;
+    const auto parent = make_folder(AT_FDCWD, path_.substr(0, slash), 0755);
+    if (!parent) return parent.error();
   }
-  if (auto gate = make_folder(path_, kGate); !gate) return gate;
-  return make_folder(path_ + "/node", kOpen);
+  if (const auto gate = make_folder(AT_FDCWD, path_, kGate); !gate) return gate.error();
+  const auto top = open();
+  if (!top) return top.error();
+  return make_folder(top->get(), kNodesName, kOpen);
 }
 
 Result<void> SubnetFolder::create_node(NodeIndex index) const {
-  return make_folder(node(index), kOpen);
+  const auto nodes = open_nodes(path_);
+  if (!nodes) return nodes.error();
+  return make_folder(nodes->get(), std::to_string(index), kOpen);
 }
 
 void SubnetFolder::remove_node(NodeIndex index) const {
+  const auto nodes = open_nodes(path_);
+  const auto node = open_node(index);
+  if (!nodes || !node) return;
   for (std::uint32_t i = 0; i < QpnLayout::kPlaces; ++i) {
-    ::unlink(place(index, i).c_str());
-    ::unlink(place_lock(index, i).c_str());
+    ::unlinkat(node->get(), place_name(i).c_str(), 0);
+    ::unlinkat(node->get(), place_lock_name(i).c_str(), 0);
   }
-  ::unlink(agents(index).c_str());
-  ::unlink(issm(index).c_str());
-  ::rmdir(node(index).c_str());
+  ::unlinkat(node->get(), kAgentsName, 0);
+  ::unlinkat(node->get(), kIssmName, 0);
+  ::unlinkat(nodes->get(), std::to_string(index).c_str(), AT_REMOVEDIR);
+}
+
+void SubnetFolder::remove() const {
+  const auto top = open();
+  if (!top) return;
+  ::unlinkat(top->get(), kNodesName, AT_REMOVEDIR);
+  ::unlinkat(top->get(), "fabric", 0);
+  ::unlinkat(top->get(), "lock", 0);
+  ::rmdir(path_.c_str());
 }
 
 bool SubnetFolder::is_running() const {
-  const ipoib::FileDescriptor file(::open(lock().c_str(), O_RDWR | O_CLOEXEC));
-  return file && is_locked(file.get(), 0);
+  const auto file = open_shared(lock(), IfMissing::fail);
+  return file && is_locked(file->get(), 0);
 }
 
 }  // namespace softib

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 #include "softib/core/fabric_types.hpp"
 
@@ -31,6 +32,12 @@ inline constexpr const char* kDeviceName = "softib0";
 /// is none of these.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();
 
+/// Names in the folder of a node.
+inline constexpr const char* kAgentsName = "agents";
+inline constexpr const char* kIssmName = "issm";
+[[nodiscard]] std::string place_name(std::uint32_t place);
+[[nodiscard]] std::string place_lock_name(std::uint32_t place);
+
 /// The folder of one subnet: paths, and the making of what has to be made.
 class SubnetFolder {
  public:
@@ -48,9 +55,11 @@ class SubnetFolder {
   [[nodiscard]] std::string lock() const { return path_ + "/lock"; }
   [[nodiscard]] std::string node(NodeIndex node) const;
   [[nodiscard]] std::string place(NodeIndex node, std::uint32_t place) const;
-  [[nodiscard]] std::string place_lock(NodeIndex node, std::uint32_t place) const;
-  [[nodiscard]] std::string agents(NodeIndex node) const;
   [[nodiscard]] std::string issm(NodeIndex node) const;
+
+  /// The folder itself, and that of a node, for the calls of shared_file.hpp.
+  [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open() const;
+  [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_node(NodeIndex node) const;
 
   /// For the subnet process: makes the folder and its parents; one that is there is fine.
   [[nodiscard]] ipoib::Result<void> create() const;
@@ -58,6 +67,9 @@ class SubnetFolder {
   [[nodiscard]] ipoib::Result<void> create_node(NodeIndex node) const;
   /// For the subnet process, after the node has left the fabric file.
   void remove_node(NodeIndex node) const;
+  /// For the subnet process at its end, when no node is left in it. What is not ours stays, and the
+  /// folder with it.
+  void remove() const;
   /// Whether a living subnet process holds the lock.
   [[nodiscard]] bool is_running() const;
 

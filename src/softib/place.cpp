@@ -1,13 +1,13 @@
 #include "softib/place.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "softib/file_lock.hpp"
+#include "softib/shared_file.hpp"
 #include "softib/unix_socket.hpp"
 
 namespace softib {
@@ -15,32 +15,23 @@ namespace softib {
 using ipoib::Error;
 using ipoib::Result;
 
-namespace {
-
-ipoib::FileDescriptor open_lock(const std::string& path, int flags) {
-  ipoib::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0666));
-  if (file && (flags & O_CREAT) != 0) (void)::fchmod(file.get(), 0666);
-  return file;
-}
-
-}  // namespace
-
 Result<Place> Place::take(const SubnetFolder& folder, Fabric& fabric, NodeIndex node) {
+  const auto failure = [&](const Error& error) {
+    return Error{error.code, "cannot take a place in " + folder.node(node) + ": " + error.message};
+  };
+  const auto at = folder.open_node(node);
+  if (!at) return failure(at.error());
   for (std::uint32_t index = 0; index < QpnLayout::kPlaces; ++index) {
-    ipoib::FileDescriptor lock = open_lock(folder.place_lock(node, index), O_CREAT);
-    if (!lock) {
-      const int code = errno;
-      return Error{code,
-                   "cannot take a place in " + folder.node(node) + ": " + std::strerror(code)};
-    }
-    if (!try_lock(lock.get(), 0)) continue;
-    (void)write_holder(lock.get());
-    auto listener = listen_at(folder.place(node, index));
-    if (!listener) return listener.error();
+    auto lock = open_shared(at->get(), place_lock_name(index), IfMissing::make);
+    if (!lock) return failure(lock.error());
+    if (!try_lock(lock->get(), 0)) continue;
+    (void)write_holder(lock->get());
+    auto listener = listen_at(at->get(), place_name(index));
+    if (!listener) return failure(listener.error());
     Place place;
     place.node_ = node;
     place.index_ = index;
-    place.lock_ = GuardedFd(std::move(lock));
+    place.lock_ = GuardedFd(std::move(*lock));
     place.listener_ = std::move(*listener);
     place.epoch_ = fabric.advance_epoch(node, index);
     return place;
@@ -51,16 +42,20 @@ Result<Place> Place::take(const SubnetFolder& folder, Fabric& fabric, NodeIndex 
 
 void Place::leave(const SubnetFolder& folder, Fabric& fabric) {
   fabric.set_occupied(node_, index_, false);
-  ::unlink(folder.place(node_, index_).c_str());
+  if (const auto at = folder.open_node(node_)) {
+    ::unlinkat(at->get(), place_name(index_).c_str(), 0);
+  }
   listener_.reset();
   lock_.reset();
 }
 
 void clean_place(const SubnetFolder& folder, Fabric& fabric, NodeIndex node, std::uint32_t place) {
-  const ipoib::FileDescriptor lock = open_lock(folder.place_lock(node, place), 0);
-  if (!lock || !try_lock(lock.get(), 0)) return;
+  const auto at = folder.open_node(node);
+  if (!at) return;
+  const auto lock = open_shared(at->get(), place_lock_name(place), IfMissing::fail);
+  if (!lock || !try_lock(lock->get(), 0)) return;
   fabric.set_occupied(node, place, false);
-  ::unlink(folder.place(node, place).c_str());
+  ::unlinkat(at->get(), place_name(place).c_str(), 0);
 }
 
 }  // namespace softib

@@ -1,7 +1,5 @@
 #include "softib/subnet_process.hpp"
 
-#include <unistd.h>
-
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <stdexcept>
@@ -88,10 +86,7 @@ void SubnetProcess::remove_folder() {
     if (!occupants(fabric_, folder_, entry.index).empty()) return;
   }
   for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
-  ::rmdir((folder_.path() + "/node").c_str());
-  ::unlink(folder_.fabric().c_str());
-  ::unlink(folder_.lock().c_str());
-  ::rmdir(folder_.path().c_str());
+  folder_.remove();
 }
 
 void SubnetProcess::publish_node(NodeIndex index) {

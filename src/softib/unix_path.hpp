@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/result.hpp"
 
 namespace softib {
 
@@ -14,7 +15,10 @@ namespace softib {
 /// descriptor of the folder, which this object keeps. Use it while it lives.
 class UnixPath {
  public:
-  explicit UnixPath(const std::string& path);
+  /// The errno value of a folder that cannot be opened.
+  [[nodiscard]] static ipoib::Result<UnixPath> of(const std::string& path);
+  /// A name in a folder that the caller has opened, and keeps open.
+  UnixPath(int folder, const std::string& name);
 
   [[nodiscard]] const sockaddr* address() const {
     const void* generic = &address_;
@@ -23,6 +27,8 @@ class UnixPath {
   [[nodiscard]] static socklen_t size() { return sizeof(sockaddr_un); }
 
  private:
+  explicit UnixPath(const std::string& shown);
+
   ipoib::FileDescriptor folder_;
   sockaddr_un address_{};
 };

@@ -1,7 +1,9 @@
 #include "softib/unix_socket.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,31 +13,53 @@
 namespace softib {
 
 using ipoib::Error;
+using ipoib::FileDescriptor;
 using ipoib::Result;
 
 namespace {
 
 GuardedFd make_socket() {
   return GuardedFd(
-      ipoib::FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+      FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
 }
 
 Error failure(const std::string& what, int code) {
   return Error{code, what + ": " + std::strerror(code)};
 }
 
+/// By the umask, the new socket may be for its owner alone. Others may have put something else in
+/// its place meanwhile, whose mode is none of ours.
+Result<void> open_to_all(int folder, const std::string& name) {
+  const FileDescriptor file(::openat(folder, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return failure("cannot open " + name, errno);
+  if (!S_ISSOCK(status.st_mode) || status.st_nlink != 1) {
+    return Error{EPERM, name + " is no socket of one name"};
+  }
+  const auto path = "/proc/self/fd/" + std::to_string(file.get());
+  if (::chmod(path.c_str(), 0666) != 0) return failure("cannot set the mode of " + name, errno);
+  return {};
+}
+
 }  // namespace
 
-Result<GuardedFd> listen_at(const std::string& path) {
+Result<void> bind_at(int socket, int folder, const std::string& name) {
+  if (::unlinkat(folder, name.c_str(), 0) != 0 && errno != ENOENT) {
+    return failure("cannot replace " + name, errno);
+  }
+  const UnixPath path(folder, name);
+  if (::bind(socket, path.address(), UnixPath::size()) != 0) {
+    return failure("cannot listen at " + name, errno);
+  }
+  return open_to_all(folder, name);
+}
+
+Result<GuardedFd> listen_at(int folder, const std::string& name) {
   GuardedFd socket = make_socket();
   if (!socket) return failure("cannot make a socket", errno);
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return failure("cannot replace " + path, errno);
-  }
-  const UnixPath name(path);
-  if (::bind(socket.get(), name.address(), UnixPath::size()) != 0 ||
-      ::chmod(path.c_str(), 0666) != 0 || ::listen(socket.get(), kListenBacklog) != 0) {
-    return failure("cannot listen at " + path, errno);
+  if (const auto bound = bind_at(socket.get(), folder, name); !bound) return bound.error();
+  if (::listen(socket.get(), kListenBacklog) != 0) {
+    return failure("cannot listen at " + name, errno);
   }
   return socket;
 }
@@ -47,12 +71,11 @@ GuardedFd connect_to(const std::string& path) {
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &octets, sizeof octets) != 0) {
     (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &octets, sizeof octets);
   }
-  const UnixPath name(path);
-  if (::connect(socket.get(), name.address(), UnixPath::size()) != 0) {
-    const int code = errno;
-    socket.reset();
-    errno = code;
-  }
+  const auto name = UnixPath::of(path);
+  int code = name ? 0 : name.error().code;
+  if (name && ::connect(socket.get(), name->address(), UnixPath::size()) != 0) code = errno;
+  if (code != 0) socket.reset();
+  errno = code;
   return socket;
 }
 

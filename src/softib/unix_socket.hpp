@@ -13,12 +13,14 @@ inline constexpr int kSocketBuffer = 2 << 20;
 /// Connections that wait to be accepted.
 inline constexpr int kListenBacklog = 1024;
 
-/// Listens at `path`; what was there is replaced, so the caller must own the place. Anybody who can
-/// reach the path may connect.
-[[nodiscard]] ipoib::Result<GuardedFd> listen_at(const std::string& path);
+/// Gives a socket its name in a folder; what had the name is gone, so the caller must own it.
+/// Anybody who can reach the folder may connect.
+[[nodiscard]] ipoib::Result<void> bind_at(int socket, int folder, const std::string& name);
+/// A socket that listens there.
+[[nodiscard]] ipoib::Result<GuardedFd> listen_at(int folder, const std::string& name);
 
 /// Connects without waiting. On failure no descriptor, and errno: ECONNREFUSED and ENOENT mean that
-/// nobody listens, EAGAIN that too many wait to be accepted.
+/// nobody listens; all others say nothing about that.
 [[nodiscard]] GuardedFd connect_to(const std::string& path);
 
 }  // namespace softib

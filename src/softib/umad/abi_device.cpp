@@ -1,6 +1,4 @@
 // The one device of a process, described: what libibumad reads from sysfs.
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +9,7 @@
 #include <string_view>
 
 #include "softib/core/node_attributes.hpp"
+#include "softib/shared_file.hpp"
 #include "softib/umad/abi.hpp"
 
 namespace softib::umad {
@@ -161,9 +160,10 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
     if (umad == nullptr) return -ENODEV;
     if (!is_our_port(portnum) || max <= 0) return -EINVAL;
     const std::string issm = umad->folder().issm(umad->endpoint().node());
-    const ipoib::FileDescriptor file(::open(issm.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (!file || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
-    (void)::fchmod(file.get(), 0666);
+    const auto at = umad->folder().open_node(umad->endpoint().node());
+    const bool is_there =
+        at && softib::open_shared(at->get(), softib::kIssmName, softib::IfMissing::make);
+    if (!is_there || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     std::copy_n(issm.c_str(), issm.size() + 1, path);
     return 0;
   });

@@ -1,8 +1,6 @@
 #include "softib/umad/umad_host.hpp"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <cerrno>
@@ -11,6 +9,7 @@
 
 #include "ipoib/monotonic_clock.hpp"
 #include "softib/file_lock.hpp"
+#include "softib/shared_file.hpp"
 
 namespace softib::umad {
 
@@ -112,14 +111,14 @@ void UmadHost::forget(Agent& agent) {
 Result<GuardedFd> UmadHost::claim(const Registration& registration) const {
   const auto claims = registration.claims();
   if (claims.empty()) return GuardedFd();
-  ipoib::FileDescriptor file(
-      ::open(folder_.agents(endpoint_.node()).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!file) return Error{errno, "cannot open the node's agents file"};
-  (void)::fchmod(file.get(), 0666);
+  const auto at = folder_.open_node(endpoint_.node());
+  if (!at) return at.error();
+  auto file = open_shared(at->get(), kAgentsName, IfMissing::make);
+  if (!file) return file.error();
   for (const auto octet : claims) {
-    if (!try_lock(file.get(), octet)) return Error{EPERM, "another agent takes this request"};
+    if (!try_lock(file->get(), octet)) return Error{EPERM, "another agent takes this request"};
   }
-  return GuardedFd(std::move(file));
+  return GuardedFd(std::move(*file));
 }
 
 int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "ipoib/monotonic_clock.hpp"
@@ -217,6 +219,21 @@ TEST_F(EndpointTest, ThereAreSixtyFourPlaces) {
   const auto more = Endpoint::attach_node(subnet_.folder(), 2);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, EBUSY);
+}
+
+TEST_F(EndpointTest, APlaceIsNotLedElsewhere) {
+  const test::TemporaryFolder elsewhere;
+  const std::string precious = elsewhere / "precious";
+  std::ofstream(precious) << "precious";
+  std::filesystem::permissions(precious, std::filesystem::perms(0600));
+  const std::string lock = subnet_.folder().place(2, 1) + ".lock";
+  std::filesystem::create_symlink(precious, lock);
+  EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
+  std::filesystem::remove(lock);
+  std::filesystem::create_hard_link(precious, lock);
+  EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
+  EXPECT_EQ(std::filesystem::file_size(precious), 8U);
+  EXPECT_EQ(std::filesystem::status(precious).permissions(), std::filesystem::perms(0600));
 }
 
 TEST_F(EndpointTest, ThereMustBeANode) {

@@ -107,7 +107,7 @@ TEST_F(SubnetProcessTest, AnswersNonsenseWithARefusal) {
 TEST_F(SubnetProcessTest, TurnsClientsAwayBeyondTheBound) {
   const RunningSubnet subnet(folder_);
   std::vector<ipoib::FileDescriptor> clients;
-  const UnixPath path(folder_.control());
+  const UnixPath path = UnixPath::of(folder_.control()).value();
   for (std::size_t i = 0; i < kMaxControlClients; ++i) {
     clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::connect(clients.back().get(), path.address(), UnixPath::size()), 0);
