@@ -63,12 +63,10 @@ class MemoryTable {
   /// unless all of them lie in one region of `pd`.
   [[nodiscard]] std::uint8_t* resolve(const ibv_sge& element, const ProtectionDomain* pd,
                                       bool to_write) const;
-  [[nodiscard]] std::size_t size() const { return used_; }
 
  private:
   std::vector<MemoryRegion> slots_;
   std::vector<std::uint32_t> free_;
-  std::size_t used_ = 0;
 };
 
 }  // namespace softib
