@@ -107,6 +107,7 @@ void serve(const Options& options, Logging& logs, Surroundings& around) {
              .link_log = *logs.link});
   InterfaceThread interface([&pump] { pump.run(); }, to_interface);
   take_ending_signals(true);
+  if (let_subnet_stay()) logs.daemon->info("the emulated subnet was started, and stays");
   notify_service_manager("READY=1");
   const auto reason = control.run();
   notify_service_manager("STOPPING=1");
@@ -117,7 +118,7 @@ void serve(const Options& options, Logging& logs, Surroundings& around) {
 int run(const Options& options, std::span<const std::string> arguments) {
   Logging logs(options.log_target, options.log);
   if (options.softib && !is_under_softib()) {
-    run_under_softib(*options.softib, arguments, *logs.daemon);
+    run_under_softib(*options.softib, arguments);
   }
   take_ending_signals(false);
   std::signal(SIGPIPE, SIG_IGN);

@@ -72,10 +72,28 @@ std::uint8_t parse_rate(const std::string& option, const std::string& text) {
   refuse(option, text, allowed);
 }
 
+namespace {
+/// What softib takes as the name of a subnet or an HCA.
+bool is_softib_name(std::string_view name) {
+  constexpr std::string_view kMarks = "._-";
+  return name.size() < 64 && name.front() != '.' && name.front() != '-' &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  kMarks.find(c) != std::string_view::npos;
+         });
+}
+}  // namespace
+
 SoftibTarget parse_softib(const std::string& text) {
-  const auto slash = text.find('/');
-  if (slash == std::string::npos) return {text, {}};
-  return {text.substr(0, slash), text.substr(slash + 1)};
+  const auto slash = std::min(text.find('/'), text.size());
+  SoftibTarget target{text.substr(0, slash), text.substr(std::min(slash + 1, text.size()))};
+  for (const auto& name : {target.subnet, target.hca}) {
+    if (!name.empty() && !is_softib_name(name)) {
+      throw UsageError("--softib " + text + ": '" + name +
+                       "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+    }
+  }
+  return target;
 }
 
 std::vector<control::ModuleLevel> parse_log(const std::string& text) {

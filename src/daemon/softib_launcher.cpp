@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -14,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "ipoib/log.hpp"
+#include "ipoib/file_descriptor.hpp"
 
 namespace ipoib::daemon {
 
@@ -22,6 +23,10 @@ namespace {
 
 // Set for the second run: the option is still on the command line, or in the configuration file.
 constexpr const char* kMarker = "IPOIBD_UNDER_SOFTIB";
+
+// The descriptor by which a subnet that was started for this run is tied to it.
+constexpr const char* kTie = "IPOIBD_SUBNET_TIE";
+constexpr int kNoInput = -1;
 
 constexpr std::chrono::seconds kSubnetPatience{10};
 constexpr std::chrono::milliseconds kSubnetPoll{50};
@@ -53,7 +58,8 @@ std::vector<char*> c_words(Words& words) {
   return out;
 }
 
-pid_t spawn_silently(Words words, short flags) {
+/// Its standard input is `input`; nothing comes of what it says.
+pid_t spawn_silently(Words words, int input, short flags) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -62,6 +68,7 @@ pid_t spawn_silently(Words words, short flags) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
   }
+  if (input != kNoInput) posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
   pid_t child = -1;
   const int error = posix_spawnp(&child, words.front().c_str(), &actions, &attributes,
                                  c_words(words).data(), environ);
@@ -72,21 +79,28 @@ pid_t spawn_silently(Words words, short flags) {
 }
 
 bool subnet_runs(const SoftibTarget& target) {
-  const auto child = spawn_silently(softib_command("show", target), 0);
+  const auto child = spawn_silently(softib_command("show", target), kNoInput, 0);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void start_subnet(const SoftibTarget& target) {
+/// Returns what the subnet is tied to: should we end without a word, it ends too.
+FileDescriptor start_subnet(const SoftibTarget& target) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error(std::strerror(errno));
+  const FileDescriptor subnet_end(ends[0]);
+  FileDescriptor tie(ends[1]);
+  auto words = softib_command("subnet", target);
+  words.emplace_back("--tied");
   // A session of its own: neither our terminal nor our service manager's signals reach it.
-  const auto child = spawn_silently(softib_command("subnet", target), POSIX_SPAWN_SETSID);
+  const auto child = spawn_silently(std::move(words), subnet_end.get(), POSIX_SPAWN_SETSID);
   const auto give_up = std::chrono::steady_clock::now() + kSubnetPatience;
   while (!subnet_runs(target)) {
     if (::waitpid(child, nullptr, WNOHANG) == child) {
       // It may have lost a race against another one; then that one runs.
-      if (subnet_runs(target)) return;
+      if (subnet_runs(target)) return {};
       throw std::runtime_error("the emulated subnet did not start: try `softib subnet` by hand");
     }
     if (std::chrono::steady_clock::now() > give_up) {
@@ -94,17 +108,33 @@ void start_subnet(const SoftibTarget& target) {
     }
     std::this_thread::sleep_for(kSubnetPoll);
   }
+  return tie;
+}
+
+/// Hands the tie on to the program that we are about to become. Descriptors are closed in ascending
+/// order at the end: the subnet must not hear of it before all places on it are free.
+void pass_on(const FileDescriptor& tie) {
+  constexpr int kHigh = 512;
+  int high = ::fcntl(tie.get(), F_DUPFD, kHigh);
+  if (high < 0) high = ::fcntl(tie.get(), F_DUPFD, 0);
+  ::setenv(kTie, std::to_string(high).c_str(), 1);
 }
 
 }  // namespace
 
+bool let_subnet_stay() {
+  const char* const number = std::getenv(kTie);
+  if (number == nullptr) return false;
+  const FileDescriptor tie(std::atoi(number));
+  ::unsetenv(kTie);
+  return ::write(tie.get(), "x", 1) == 1;
+}
+
 bool is_under_softib() { return std::getenv(kMarker) != nullptr; }
 
-void run_under_softib(const SoftibTarget& target, std::span<const std::string> arguments,
-                      Logger& log) {
+void run_under_softib(const SoftibTarget& target, std::span<const std::string> arguments) {
   if (!subnet_runs(target)) {
-    log.info("starting an emulated subnet, which stays when this ends");
-    start_subnet(target);
+    if (const auto tie = start_subnet(target)) pass_on(tie);
   }
   auto words = softib_command("run", target);
   if (!target.hca.empty()) words.insert(words.end(), {"--hca", target.hca});

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "daemon/options.hpp"
-#include "ipoib/log_fwd.hpp"
 
 namespace ipoib::daemon {
 
@@ -13,8 +12,12 @@ namespace ipoib::daemon {
 [[nodiscard]] bool is_under_softib();
 
 /// Replaces this process by `softib run -- ipoibd ARGUMENTS`, after having started the subnet if it
-/// is not running; such a subnet outlives us. Returns only by throwing std::runtime_error.
+/// is not running. Returns only by throwing std::runtime_error.
 [[noreturn]] void run_under_softib(const SoftibTarget& target,
-                                   std::span<const std::string> arguments, Logger& log);
+                                   std::span<const std::string> arguments);
+
+/// For the second run, when it has come up: a subnet that was started for it outlives it from now
+/// on; before, it ends when this process ends, however that happens. False: there is none such.
+bool let_subnet_stay();
 
 }  // namespace ipoib::daemon

@@ -9,6 +9,16 @@ namespace softib {
 
 namespace po = boost::program_options;
 
+namespace {
+void check_name(const po::variables_map& values, const char* option) {
+  if (!values.contains(option) || values[option].value().type() != typeid(std::string)) return;
+  const auto& name = values[option].as<std::string>();
+  if (is_valid_name(name)) return;
+  throw po::error(std::string("--") + option + ": '" + name +
+                  "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+}
+}  // namespace
+
 int fail(const ipoib::Error& error) {
   std::cerr << "softib: " << error.message << '\n';
   return kFailure;
@@ -43,6 +53,7 @@ std::optional<po::variables_map> parse_options(int argc, char** argv,
     po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(),
               values);
     po::notify(values);
+    for (const auto* name : {"subnet", "hca"}) check_name(values, name);
     if (values.contains("help")) {
       std::cout << usage << visible;
       exit_code = kSuccess;

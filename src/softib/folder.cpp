@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 
 #include "softib/file_lock.hpp"
 #include "softib/shared_file.hpp"
@@ -47,7 +48,9 @@ bool is_valid_name(std::string_view name) {
 }
 
 Result<std::string> softib_directory() {
-  if (auto given = environment(kDirectoryVariable); !given.empty()) return given;
+  if (auto given = environment(kDirectoryVariable); !given.empty()) {
+    return std::filesystem::absolute(given).string();
+  }
   if (::geteuid() == 0) return std::string("/run/softib");
   if (const auto runtime = environment("XDG_RUNTIME_DIR"); !runtime.empty()) {
     return runtime + "/softib";

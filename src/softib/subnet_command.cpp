@@ -1,11 +1,17 @@
 // softib subnet: runs a subnet in the foreground until SIGTERM or SIGINT.
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <unistd.h>
 
+#include <array>
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <csignal>
 #include <iostream>
+#include <optional>
 
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
@@ -34,7 +40,12 @@ po::options_description subnet_options() {
       "default")("mtu", po::value<std::uint32_t>()->default_value(2048)->value_name("OCTETS"),
                  "MTU of the ports and of the broadcast groups: 2048 or 4096")(
       "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
-      "number from which, with the names of the HCAs, the GUIDs are made")(
+      "number from which, with the name of each node, its GUIDs are made; nodes that are there "
+      "when "
+      "a subnet goes on where it stopped keep theirs")(
+      "tied", po::bool_switch(),
+      "end when the standard input ends, unless something comes there first: for who starts a "
+      "subnet and may fail himself")(
       "capture", po::value<std::string>()->value_name("FILE"),
       "append the packets of the subnet manager's port, sent and received, to FILE, for tshark")(
       "log", po::value<std::string>()->default_value("info")->value_name("LEVEL"),
@@ -55,6 +66,22 @@ ipoib::Result<SubnetConfig> read_config(const po::variables_map& options) {
   }
   return config;
 }
+
+/// A starter's word that he has succeeded; without it his end is ours.
+class Starter {
+ public:
+  explicit Starter(boost::asio::io_context& context)
+      : input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) {
+    input_.async_read_some(boost::asio::buffer(word_),
+                           [&context](boost::system::error_code error, std::size_t) {
+                             if (error) context.stop();
+                           });
+  }
+
+ private:
+  boost::asio::posix::stream_descriptor input_;
+  std::array<char, 1> word_{};
+};
 
 }  // namespace
 
@@ -78,6 +105,8 @@ int subnet_command(int argc, char** argv) {
   SubnetProcess process(context, {*folder, std::move(*config), capture}, *log);
   std::cout << "ready: subnet " << folder->name() << " in " << folder->path() << std::endl;
   ipoib::notify_service_manager("READY=1");
+  std::optional<Starter> starter;
+  if ((*options)["tied"].as<bool>()) starter.emplace(context);
   context.run();
   log->info("ending");
   return kSuccess;

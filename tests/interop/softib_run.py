@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 
-from softib_subnet import Subnet, need, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, need, run_tests, wait_for
 
 need("ibstat", "ibping", "saquery")
-SOFTIB = sys.argv[1]
+SOFTIB = os.path.abspath(sys.argv[1])
 
 
 def environment_of(subnet, *options):
@@ -59,14 +59,46 @@ def without_a_subnet_it_says_how_to_start_one():
     with tempfile.TemporaryDirectory() as folder:
         code, message = refused("true", env=dict(os.environ, SOFTIB_DIR=folder))
         assert code == 1 and "softib subnet" in message, message
-        code, message = refused("--subnet", "../x", "true", env=dict(os.environ, SOFTIB_DIR=folder))
+        code, message = refused("true", env=dict(os.environ, SOFTIB_DIR=folder, SOFTIB_SUBNET="../x"))
         assert code == 1 and "not a name" in message, message
 
 
-def names_of_hcas_are_checked():
+def names_are_checked():
     with Subnet(SOFTIB) as subnet:
-        code, message = refused("--hca", "a b", "true", env=subnet.environment)
-        assert code == 1 and "'a b'" in message, message
+        for options in (["--hca", "a b"], ["--hca", "../x"], ["--subnet", "../x"]):
+            code, message = refused(*options, "true", env=subnet.environment)
+            assert code == 2 and message.count("\n") == 1, message
+            assert options[0] in message and "not a name" in message, message
+
+
+def a_relative_folder_is_meant_from_here():
+    with Subnet(SOFTIB) as subnet:
+        above, name = os.path.split(subnet.root.name)
+        for where in (dict(env=dict(os.environ, SOFTIB_DIR=name)), dict(options=["--dir", name])):
+            done = subprocess.run([SOFTIB, "run", *where.get("options", []), "--hca", "a", "--", "sh",
+                                   "-c", "cd / && echo $SOFTIB_DIR && ibstat -l"], cwd=above,
+                                  env=where.get("env"), text=True, capture_output=True)
+            assert done.stdout.split() == [subnet.root.name, "softib0"], done
+
+
+def a_tied_subnet_ends_with_who_started_it():
+    def start(folder):
+        command = [SOFTIB, "subnet", "--tied", "--dir", folder]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline().startswith("ready")
+        return process
+
+    with tempfile.TemporaryDirectory() as folder:
+        with start(folder) as process:
+            process.stdin.close()
+            assert process.wait(PATIENCE) == 0
+        assert os.listdir(folder) == [], os.listdir(folder)
+        with start(folder) as process:
+            process.stdin.write("x")
+            process.stdin.close()
+            shown = subprocess.run([SOFTIB, "show", "--dir", folder], capture_output=True)
+            assert shown.returncode == 0, shown
+            process.terminate()
 
 
 def the_name_of_the_namespace_is_the_hcas():
@@ -136,5 +168,6 @@ def a_killed_program_starts_again():
 
 run_tests([the_environment_says_where_to_go, the_exit_code_is_the_programs,
            options_end_where_the_program_begins, without_a_subnet_it_says_how_to_start_one,
-           names_of_hcas_are_checked, the_name_of_the_namespace_is_the_hcas,
+           names_are_checked, a_relative_folder_is_meant_from_here,
+           a_tied_subnet_ends_with_who_started_it, the_name_of_the_namespace_is_the_hcas,
            mads_of_programs_go_on_without_the_subnet_process, a_killed_program_starts_again])

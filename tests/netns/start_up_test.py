@@ -3,14 +3,15 @@
 
 import os
 import subprocess
+import tempfile
 import unittest
 
 import hosts
 
 
-def ipoibd(*arguments):
+def ipoibd(*arguments, env=None):
     return subprocess.run([hosts.program("ipoibd"), *arguments], check=False, capture_output=True,
-                          text=True, timeout=hosts.PATIENCE)
+                          text=True, timeout=hosts.PATIENCE, env=env)
 
 
 class StartUpTest(unittest.TestCase):
@@ -27,6 +28,14 @@ class WithoutDevice(StartUpTest):
         self.assert_refused(ipoibd("--pkey", "0x8000"), 2, "--pkey 0x8000")
         self.assert_refused(ipoibd("--colour"), 2, "--colour", "--help")
         self.assert_refused(ipoibd("--log", "loud"), 2, "--log", "loud")
+
+    def test_a_subnet_that_was_started_ends_with_who_failed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ, SOFTIB_DIR=folder)
+            for option, status in (("--softib=bad/name/x", 2), ("--softib=lab/x", 1)):
+                done = ipoibd(option, "--device", "mlx5_7", env=environment)
+                self.assert_refused(done, status, "name" if status == 2 else "mlx5_7")
+                hosts.wait_until(lambda: not os.listdir(folder), "nothing is left behind")
 
     @unittest.skipIf(os.path.isdir("/sys/class/infiniband"), "this machine may have RDMA devices")
     def test_no_rdma_device_names_both_ways_out(self):

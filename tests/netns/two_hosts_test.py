@@ -188,8 +188,8 @@ class SoftibOption(hosts.Pair):
         self.addCleanup(self.end_subnet)
         self.right.start_alone("--softib=/other", address="10.44.0.2/24")
         self.assert_connected()
-        self.assertIn("starting an emulated subnet", self.left.daemon.output())
-        self.assertNotIn("starting an emulated subnet", self.right.daemon.output())
+        self.assertIn("the emulated subnet was started", self.left.daemon.output())
+        self.assertNotIn("the emulated subnet was started", self.right.daemon.output())
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
 
     def end_subnet(self):

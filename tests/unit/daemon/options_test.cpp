@@ -101,6 +101,11 @@ TEST(OptionsTest, ReadsTheTargetOfSoftib) {
   EXPECT_EQ(parse({"--softib=lab"}).softib, (SoftibTarget{"lab", ""}));
   EXPECT_EQ(parse({"--softib=lab/left"}).softib, (SoftibTarget{"lab", "left"}));
   EXPECT_EQ(parse({"--softib=/left"}).softib, (SoftibTarget{"", "left"}));
+  EXPECT_EQ(parse({"--softib=lab/"}).softib, (SoftibTarget{"lab", ""}));
+  const std::string too_long(64, 'x');
+  for (const auto& name : {"bad/name/x", "../x", "/-x", "a b", too_long.c_str()}) {
+    EXPECT_THROW(parse({std::string("--softib=") + name}), UsageError) << name;
+  }
 }
 
 TEST(OptionsTest, ReadsLogLevels) {
