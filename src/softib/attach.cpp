@@ -28,11 +28,24 @@ Result<NodeIndex> find_or_add_node(const SubnetFolder& folder, const std::string
   return request_attach(folder, hca);
 }
 
+namespace {
+bool is_gone(const Error& error) {
+  return error.code == ESTALE || error.code == ENOENT || error.code == ENODEV;
+}
+}  // namespace
+
 Result<std::unique_ptr<Endpoint>> Endpoint::attach(const SubnetFolder& folder,
                                                    const std::string& hca) {
-  const auto node = find_or_add_node(folder, hca);
-  if (!node) return node.error();
-  return attach_node(folder, *node);
+  // The subnet, or the HCA, may end at the same time, and another one begin.
+  constexpr int kAttempts = 16;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto node = find_or_add_node(folder, hca);
+    if (!node) return node.error();
+    auto endpoint = attach_node(folder, *node);
+    if (endpoint && (*endpoint)->hca_name() == hca) return endpoint;
+    if (!endpoint && !is_gone(endpoint.error())) return endpoint;
+  }
+  return Error{EBUSY, "the HCA '" + hca + "' comes and goes"};
 }
 
 }  // namespace softib

@@ -14,12 +14,17 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const SubnetFolder& fold
                                                         NodeIndex node) {
   auto fabric = Fabric::open(folder.fabric());
   if (!fabric) return fabric.error();
-  const auto record = fabric->node(node);
-  if (!record) {
-    return Error{ENODEV, "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
-  }
+  const Error none{ENODEV,
+                   "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
+  if (!fabric->node(node)) return none;
   auto place = Place::take(folder, *fabric, node);
   if (!place) return place.error();
+  // From now on it stays, whichever it is.
+  const auto record = fabric->node(node);
+  if (!record) {
+    place->leave(folder, *fabric);
+    return none;
+  }
   try {
     return std::unique_ptr<Endpoint>(std::make_unique<LiveEndpoint>(
         folder, std::move(*fabric), node, record->name, std::move(*place)));

@@ -5,7 +5,7 @@
 //   ERF: | timestamp 8, little-endian 32.32 s | type 8 = 21 | flags 8 | rlen 16 | - 16 | wlen 16 |
 //
 // Each batch is one write(2) to the end of the file: a process that is killed leaves a readable
-// file, and several processes may share one.
+// file, and several processes may share one. When the disk is full, the file ends with a record.
 #pragma once
 
 #include <chrono>
@@ -33,15 +33,18 @@ class CaptureFile {
 
   /// Adds a packet, LRH to padding, to the batch; the CRCs are computed here.
   void add(ConstBytes packet, Direction direction, WallTime when);
-  /// Writes the batch. What the file system does not take is lost, and counted.
+  /// Writes the batch. When the file system does not take all of it, that is said on stderr, and
+  /// the capture has ended.
   void flush();
-  [[nodiscard]] std::uint64_t lost_batches() const { return lost_; }
 
  private:
-  explicit CaptureFile(ipoib::FileDescriptor file) : file_(std::move(file)) {}
-  ipoib::FileDescriptor file_;
+  CaptureFile(ipoib::FileDescriptor file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+  void end_with(int code, ssize_t written);
+
+  ipoib::FileDescriptor file_;  ///< none: the capture has ended
+  std::string path_;
   std::vector<std::uint8_t> batch_;
-  std::uint64_t lost_ = 0;
 };
 
 /// An endpoint whose packets and MADs, sent and received, are in a capture, each once.
@@ -58,7 +61,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
-  void nudge(NodeIndex node) override { inner_->nudge(node); }
+  [[nodiscard]] bool nudge(NodeIndex node) override { return inner_->nudge(node); }
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
   void count(PortCounter counter, std::uint64_t by) override { inner_->count(counter, by); }
@@ -66,7 +69,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
 
  private:
   void receive(std::span<const ConstBytes> batch) override;
-  void port_changed(const PortAttributes& before, const PortAttributes& now) override;
+  void port_changed(const PortAttributes& now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   [[nodiscard]] bool is_own(ConstBytes packet) const;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "softib/capture.hpp"
@@ -13,6 +14,7 @@ namespace softib {
 
 using ipoib::ByteWriter;
 using ipoib::Error;
+using ipoib::FileDescriptor;
 using ipoib::Result;
 
 namespace {
@@ -76,10 +78,23 @@ void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction d
   append(to, erf);
 }
 
+/// Octets of the whole records among the first `size` of a batch.
+std::size_t whole_records(ConstBytes batch, std::size_t size) {
+  constexpr std::size_t kSizeOffset = 8;
+  std::size_t whole = 0;
+  for (;;) {
+    ipoib::ByteReader reader(batch.subspan(whole));
+    reader.skip(kSizeOffset);
+    const std::size_t next = whole + kRecordHeaderSize + reader.u32();
+    if (!reader.ok() || next > size) return whole;
+    whole = next;
+  }
+}
+
 }  // namespace
 
 Result<CaptureFile> CaptureFile::open(const std::string& path) {
-  ipoib::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   struct stat status {};
   // Locked, since another process may find it empty at the same time.
   bool ready = file && ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;
@@ -89,10 +104,11 @@ Result<CaptureFile> CaptureFile::open(const std::string& path) {
     return Error{code, "cannot capture to " + path + ": " + std::strerror(code)};
   }
   ::flock(file.get(), LOCK_UN);
-  return CaptureFile(std::move(file));
+  return CaptureFile(std::move(file), path);
 }
 
 void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
+  if (!file_) return;
   append_headers(batch_, packet.size() + kIcrcSize + kVcrcSize, direction, when.time_since_epoch());
   const std::size_t start = batch_.size();
   append(batch_, packet);
@@ -101,9 +117,27 @@ void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
 }
 
 void CaptureFile::flush() {
+  if (!file_) return;
+  // Locked, since behind half a record nobody's records could be read.
+  ::flock(file_.get(), LOCK_EX);
   const auto written = ::write(file_.get(), batch_.data(), batch_.size());
-  if (written != static_cast<ssize_t>(batch_.size())) ++lost_;
+  if (written != static_cast<ssize_t>(batch_.size()))
+    end_with(written < 0 ? errno : ENOSPC, written);
+  if (file_) ::flock(file_.get(), LOCK_UN);
   batch_.clear();
+}
+
+/// The last write took only `written` octets, or none: the file ends with its last whole record.
+void CaptureFile::end_with(int code, ssize_t written) {
+  struct stat status {};
+  if (written > 0 && ::fstat(file_.get(), &status) == 0) {
+    const auto size = static_cast<std::size_t>(written);
+    const auto half = static_cast<off_t>(size - whole_records(batch_, size));
+    (void)!::ftruncate(file_.get(), status.st_size - half);
+  }
+  std::fprintf(stderr, "softib: the capture %s ends here: %s\n", path_.c_str(),
+               std::strerror(code));
+  file_.reset();
 }
 
 }  // namespace softib

@@ -43,7 +43,8 @@ void CapturingEndpoint::send_mad(ConstBytes packet) {
   inner_->send_mad(packet);
 }
 
-/// The engine has left the old receiver when the inner endpoint has let go of us.
+/// The engine has left the old receiver when the inner endpoint has let go of us, and tells the new
+/// one of the port since we are new to it.
 void CapturingEndpoint::set_receiver(PacketReceiver* receiver) {
   inner_->set_receiver(nullptr);
   receiver_ = receiver;
@@ -79,8 +80,8 @@ void CapturingEndpoint::receive(std::span<const ConstBytes> batch) {
   }
 }
 
-void CapturingEndpoint::port_changed(const PortAttributes& before, const PortAttributes& now) {
-  if (receiver_ != nullptr) receiver_->port_changed(before, now);
+void CapturingEndpoint::port_changed(const PortAttributes& now) {
+  if (receiver_ != nullptr) receiver_->port_changed(now);
 }
 
 void CapturingEndpoint::receive_mad(ConstBytes packet) {

@@ -20,8 +20,8 @@ class PacketReceiver {
   /// Packets for this process, LRH to padding, in order of arrival. MADs (QP0, QP1) are not among
   /// them. The octets are valid only during the call.
   virtual void receive(std::span<const ConstBytes> batch) = 0;
-  /// The port's record has changed.
-  virtual void port_changed(const PortAttributes& before, const PortAttributes& now) = 0;
+  /// The port as it is: once after set_receiver(), and whenever its record has changed.
+  virtual void port_changed(const PortAttributes& now) = 0;
 };
 
 /// MADs for this process; called by the engine thread.
@@ -56,8 +56,8 @@ class Endpoint : public PacketSink {
   /// Has MadReceiver::mad_deadline called at `when`, once; replaces what was set before.
   virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
   /// Makes the processes of `node` look at the port's record; for the subnet process after a
-  /// change. A nudge may get lost only where one is not needed.
-  virtual void nudge(NodeIndex node) = 0;
+  /// change. False: the system had nothing for it, and somebody there has to be nudged again.
+  [[nodiscard]] virtual bool nudge(NodeIndex node) = 0;
   /// Sets who gets packets and MADs; null for nobody. Until then they are dropped and counted.
   /// When the call returns, the engine is no longer in the receiver that was set before (unless
   /// it is the engine that calls): so do not call it with a lock that the receiver takes.

@@ -47,7 +47,8 @@ Result<Fabric> Fabric::open(const std::string& path) {
     const int code = errno;
     return Error{code, "cannot map " + path + ": " + std::strerror(code)};
   }
-  Fabric fabric(static_cast<FabricLayout*>(mapped), sizeof(FabricLayout));
+  Fabric fabric(static_cast<FabricLayout*>(mapped), sizeof(FabricLayout), status.st_dev,
+                status.st_ino);
   const auto& header = fabric.layout_->header;
   if (header.magic != kFabricMagic) return unusable(path, "it is no fabric file");
   if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {
@@ -57,16 +58,26 @@ Result<Fabric> Fabric::open(const std::string& path) {
 }
 
 Fabric::Fabric(Fabric&& other) noexcept
-    : layout_(std::exchange(other.layout_, nullptr)), size_(other.size_) {}
+    : layout_(std::exchange(other.layout_, nullptr)),
+      size_(other.size_),
+      device_(other.device_),
+      inode_(other.inode_) {}
 
 Fabric& Fabric::operator=(Fabric&& other) noexcept {
   std::swap(layout_, other.layout_);
   std::swap(size_, other.size_);
+  std::swap(device_, other.device_);
+  std::swap(inode_, other.inode_);
   return *this;
 }
 
 Fabric::~Fabric() {
   if (layout_ != nullptr) ::munmap(layout_, size_);
+}
+
+bool Fabric::is_file(int fd) const {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
 std::uint64_t Fabric::generation() const {

@@ -7,6 +7,8 @@
 // them: the epoch and the occupied bit of the place whose lock they hold, and counters.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,6 +33,8 @@ class Fabric {
   Fabric& operator=(Fabric&& other) noexcept;
   ~Fabric();
 
+  /// Whether this is the file that `fd` has open, and not one of an earlier subnet.
+  [[nodiscard]] bool is_file(int fd) const;
   /// Advances with each change of a node or a group.
   [[nodiscard]] std::uint64_t generation() const;
   /// Advances with each change of this node's record; 0: there was never a node.
@@ -58,11 +62,14 @@ class Fabric {
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;
 
  protected:
-  Fabric(FabricLayout* layout, std::size_t size) : layout_(layout), size_(size) {}
+  Fabric(FabricLayout* layout, std::size_t size, dev_t device, ino_t inode)
+      : layout_(layout), size_(size), device_(device), inode_(inode) {}
   FabricLayout* layout_;
 
  private:
   std::size_t size_;
+  dev_t device_;
+  ino_t inode_;
 };
 
 /// For the one subnet process, which holds the subnet's lock.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <string>
 
@@ -23,6 +24,12 @@ struct flock one_octet(short type, std::int64_t offset) {
 bool try_lock(int fd, std::int64_t offset) {
   auto lock = one_octet(F_WRLCK, offset);
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+void lock_shared(int fd, std::int64_t offset) {
+  auto lock = one_octet(F_RDLCK, offset);
+  while (::fcntl(fd, F_OFD_SETLKW, &lock) != 0 && errno == EINTR) {
+  }
 }
 
 void unlock(int fd, std::int64_t offset) {

@@ -9,6 +9,8 @@ namespace softib {
 
 /// Takes the octet at `offset` for writing; false when somebody else has it. Never waits.
 [[nodiscard]] bool try_lock(int fd, std::int64_t offset);
+/// Takes it together with others who take it so; waits for who has it for writing.
+void lock_shared(int fd, std::int64_t offset);
 void unlock(int fd, std::int64_t offset);
 /// Whether somebody else has it.
 [[nodiscard]] bool is_locked(int fd, std::int64_t offset);

@@ -8,6 +8,7 @@
 //       node/<i>/issm                opened by whoever says that he is the SM there
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -28,9 +29,13 @@ inline constexpr const char* kDeviceName = "softib0";
 /// Names of subnets and HCAs: 1 to kMaxNodeName of A-Z a-z 0-9 . _ -, and no dot or dash in front.
 [[nodiscard]] bool is_valid_name(std::string_view name);
 
-/// SOFTIB_DIR; else /run/softib for root, $XDG_RUNTIME_DIR/softib for others. An error when there
-/// is none of these.
+/// An absolute path: SOFTIB_DIR; else /run/softib for root, $XDG_RUNTIME_DIR/softib for others. An
+/// error when there is none of these.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();
+
+/// An octet of the fabric file is the gate between processes that take places, who hold it together
+/// for that moment, and the subnet process, which has it alone while it takes folders away.
+inline constexpr std::int64_t kGateOctet = 0;
 
 /// Names in the folder of a node.
 inline constexpr const char* kAgentsName = "agents";

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 
 namespace softib {
 
@@ -19,6 +20,8 @@ constexpr std::size_t kWordBits = 64;
 constinit std::array<std::atomic<std::uint64_t>, kMaxGuarded / kWordBits> guarded{};
 constinit std::atomic<std::uint32_t> generation{1};
 
+constinit std::mutex making;
+
 void in_child() {
   generation.fetch_add(1, std::memory_order_relaxed);
   for (std::size_t word = 0; word < guarded.size(); ++word) {
@@ -26,7 +29,13 @@ void in_child() {
       ::close(static_cast<int>(word * kWordBits + static_cast<std::size_t>(__builtin_ctzll(bits))));
     }
   }
+  making.unlock();
 }
+
+/// At load, so before all handlers of locks under which something is guarded: a fork takes those
+/// first (handlers of "prepare" run backwards), as their holders do.
+[[maybe_unused]] const int fork_handlers =
+    ::pthread_atfork([] { making.lock(); }, [] { making.unlock(); }, in_child);
 
 void mark(int fd, bool on) {
   const auto number = static_cast<std::size_t>(fd);
@@ -43,10 +52,12 @@ void mark(int fd, bool on) {
 
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
-GuardedFd::GuardedFd(ipoib::FileDescriptor fd)
+ForksHeldOff::ForksHeldOff() { making.lock(); }
+
+ForksHeldOff::~ForksHeldOff() { making.unlock(); }
+
+GuardedFd::GuardedFd(ipoib::FileDescriptor fd, const ForksHeldOff& /*held*/)
     : fd_(std::move(fd)), generation_(fork_generation()) {
-  static const int installed = ::pthread_atfork(nullptr, nullptr, in_child);
-  (void)installed;
   if (fd_) mark(fd_.get(), true);
 }
 
@@ -63,6 +74,7 @@ void GuardedFd::reset() {
     (void)fd_.release();  // closed at the fork; the number may be somebody else's now
     return;
   }
+  const ForksHeldOff held;
   mark(fd_.get(), false);
   fd_.reset();
 }

@@ -15,11 +15,22 @@ namespace softib {
 /// Grows in the child of each fork. Who was made in another generation is dead in this process.
 [[nodiscard]] std::uint32_t fork_generation();
 
+/// No fork begins while one lives. What is made and guarded under it is in no child unguarded.
+/// Not to be nested, so nothing guarded is closed meanwhile; and not for what may wait.
+class ForksHeldOff {
+ public:
+  ForksHeldOff();
+  ForksHeldOff(const ForksHeldOff&) = delete;
+  ForksHeldOff& operator=(const ForksHeldOff&) = delete;
+  ~ForksHeldOff();
+};
+
 /// Owner of a descriptor that a child does not get.
 class GuardedFd {
  public:
   GuardedFd() = default;
-  explicit GuardedFd(ipoib::FileDescriptor fd);
+  /// `fd` was made while `held` lived.
+  GuardedFd(ipoib::FileDescriptor fd, const ForksHeldOff& held);
   GuardedFd(GuardedFd&&) noexcept = default;
   GuardedFd& operator=(GuardedFd&& other) noexcept;
   ~GuardedFd() { reset(); }

@@ -53,8 +53,10 @@ LiveEndpoint::LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, s
 }
 
 LiveEndpoint::~LiveEndpoint() {
-  if (is_dead()) return;
-  place_.leave(folder_, fabric_);
+  // The engine is done with the listener before that is closed, and nobody is led to a process
+  // whose engine has left.
+  engine_.stop();
+  if (!is_dead()) place_.leave(folder_, fabric_);
 }
 
 PortAttributes LiveEndpoint::port() const {
@@ -79,24 +81,29 @@ void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
   if (!is_dead()) engine_.set_deadline(when);
 }
 
-void LiveEndpoint::nudge(NodeIndex node) {
-  if (!is_dead()) router_.nudge(node);
-}
+bool LiveEndpoint::nudge(NodeIndex node) { return is_dead() || router_.nudge(node); }
 
-template <class Receiver>
-void LiveEndpoint::replace(Receiver*& current, Receiver* receiver) {
+template <class Change>
+void LiveEndpoint::between_deliveries(Change change) {
   if (is_dead()) return;
-  if (engine_.is_current_thread()) {
-    current = receiver;
-    return;
-  }
+  if (engine_.is_current_thread()) return change();
   const std::lock_guard lock(delivery_);
-  current = receiver;
+  change();
 }
 
-void LiveEndpoint::set_receiver(PacketReceiver* receiver) { replace(receiver_, receiver); }
+/// What the port did while nobody was there to be told, or somebody else, the new one learns in the
+/// engine's next turn.
+void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
+  between_deliveries([&] {
+    receiver_ = receiver;
+    is_told_ = false;
+  });
+  if (receiver != nullptr && !is_dead()) engine_.wake();
+}
 
-void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) { replace(mad_receiver_, receiver); }
+void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
+  between_deliveries([&] { mad_receiver_ = receiver; });
+}
 
 void LiveEndpoint::count(PortCounter counter, std::uint64_t by) {
   if (by != 0) fabric_.count(node_, counter, by);
@@ -150,20 +157,22 @@ void LiveEndpoint::sort(std::span<const ConstBytes> packets) {
 
 void LiveEndpoint::malformed() { count(PortCounter::drop_malformed, 1); }
 
-/// Engine: events are the difference between two readings of the port's record.
+void LiveEndpoint::accept_paused() { count(PortCounter::accept_paused, 1); }
+
+/// Engine: a change is a difference between two readings of the port's record.
 void LiveEndpoint::turned() {
   const std::uint32_t version = fabric_.node_version(node_);
-  if (version == last_version_) return;
-  last_version_ = version;
-  const PortAttributes now = port();
-  PortAttributes before = now;
-  {
-    const std::lock_guard lock(port_mutex_);
-    std::swap(before, last_port_);
-  }
-  if (before == now) return;
+  const bool is_other = version != last_version_;
   const std::lock_guard lock(delivery_);
-  if (receiver_ != nullptr) receiver_->port_changed(before, now);
+  if (is_other) {
+    last_version_ = version;
+    const PortAttributes now = port();
+    const std::lock_guard port_lock(port_mutex_);
+    if (std::exchange(last_port_, now) != now) is_told_ = false;
+  }
+  if (receiver_ == nullptr || is_told_) return;
+  is_told_ = true;
+  receiver_->port_changed(last_port_);
 }
 
 void LiveEndpoint::deadline(ipoib::TimePoint now) {

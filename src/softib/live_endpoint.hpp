@@ -28,7 +28,7 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override;
-  void nudge(NodeIndex node) override;
+  [[nodiscard]] bool nudge(NodeIndex node) override;
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
   void count(PortCounter counter, std::uint64_t by) override;
@@ -37,14 +37,15 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
  private:
   void arrived(std::span<const ConstBytes> packets) override;
   void malformed() override;
+  void accept_paused() override;
   void turned() override;
   void deadline(ipoib::TimePoint now) override;
 
   [[nodiscard]] bool is_dead() const { return generation_ != fork_generation(); }
   [[nodiscard]] Patience patience() const;
   void sort(std::span<const ConstBytes> packets);
-  template <class Receiver>
-  void replace(Receiver*& current, Receiver* receiver);
+  template <class Change>
+  void between_deliveries(Change change);
 
   SubnetFolder folder_;
   mutable Fabric fabric_;
@@ -61,6 +62,7 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
 
   std::mutex delivery_;  ///< held by the engine while it is in a receiver
   PacketReceiver* receiver_ = nullptr;
+  bool is_told_ = false;  ///< the receiver knows the port as it is
   MadReceiver* mad_receiver_ = nullptr;
   std::vector<ConstBytes> packets_;  ///< of the engine
   std::vector<ConstBytes> mads_;

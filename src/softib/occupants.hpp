@@ -19,4 +19,11 @@ struct Occupant {
 [[nodiscard]] std::vector<Occupant> occupants(const Fabric& fabric, const SubnetFolder& folder,
                                               NodeIndex node);
 
+/// The process in the first of all places of a node whose lock is held, marked or not: 0 when there
+/// is none, -1 for one that did not say who it is. Nobody moves in while the gate is shut.
+[[nodiscard]] int inhabitant(const SubnetFolder& folder, NodeIndex node);
+
+/// Shuts the gate (kGateOctet) as long as the descriptor lives; EBUSY when somebody is in it.
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> shut_gate(const SubnetFolder& folder);
+
 }  // namespace softib

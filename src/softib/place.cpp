@@ -15,14 +15,43 @@ namespace softib {
 using ipoib::Error;
 using ipoib::Result;
 
+namespace {
+
+Result<GuardedFd> open_lock(int folder, std::uint32_t place) {
+  const ForksHeldOff held;
+  auto file = open_shared(folder, place_lock_name(place), IfMissing::make);
+  if (!file) return file.error();
+  return GuardedFd(std::move(*file), held);
+}
+
+/// Holds the gate open: the folder stays what it is meanwhile.
+Result<GuardedFd> enter_gate(const SubnetFolder& folder, const Fabric& fabric) {
+  GuardedFd gate;
+  {
+    const ForksHeldOff held;
+    auto file = open_shared(folder.fabric(), IfMissing::fail);
+    if (!file) return file.error();
+    gate = GuardedFd(std::move(*file), held);
+  }
+  lock_shared(gate.get(), kGateOctet);
+  if (!fabric.is_file(gate.get()) || !is_named(gate.get(), AT_FDCWD, folder.fabric())) {
+    return Error{ESTALE, "the subnet has ended meanwhile"};
+  }
+  return gate;
+}
+
+}  // namespace
+
 Result<Place> Place::take(const SubnetFolder& folder, Fabric& fabric, NodeIndex node) {
   const auto failure = [&](const Error& error) {
     return Error{error.code, "cannot take a place in " + folder.node(node) + ": " + error.message};
   };
+  const auto gate = enter_gate(folder, fabric);
+  if (!gate) return failure(gate.error());
   const auto at = folder.open_node(node);
   if (!at) return failure(at.error());
   for (std::uint32_t index = 0; index < QpnLayout::kPlaces; ++index) {
-    auto lock = open_shared(at->get(), place_lock_name(index), IfMissing::make);
+    auto lock = open_lock(at->get(), index);
     if (!lock) return failure(lock.error());
     if (!try_lock(lock->get(), 0)) continue;
     (void)write_holder(lock->get());
@@ -31,7 +60,7 @@ Result<Place> Place::take(const SubnetFolder& folder, Fabric& fabric, NodeIndex 
     Place place;
     place.node_ = node;
     place.index_ = index;
-    place.lock_ = GuardedFd(std::move(*lock));
+    place.lock_ = std::move(*lock);
     place.listener_ = std::move(*listener);
     place.epoch_ = fabric.advance_epoch(node, index);
     return place;

@@ -14,7 +14,8 @@ namespace softib {
 class Place {
  public:
   /// Takes the lowest free place of a node, and listens there. The order is what others rely on:
-  /// lock, listen, advance the epoch. Nobody sends to the place before occupy().
+  /// lock, listen, advance the epoch. Nobody sends to the place before occupy(). While a place is
+  /// held, its node and the subnet's folder are not taken away. ESTALE, ENOENT: they have been.
   [[nodiscard]] static ipoib::Result<Place> take(const SubnetFolder& folder, Fabric& fabric,
                                                  NodeIndex node);
 

@@ -44,6 +44,8 @@ std::string_view name(PortCounter counter) {
       return "drop_mad_no_request";
     case PortCounter::drop_mad_full:
       return "drop_mad_full";
+    case PortCounter::accept_paused:
+      return "accept_paused";
     case PortCounter::count_:
       break;
   }

@@ -136,6 +136,7 @@ std::size_t Router::deliver(PlaceAddress to, Packets packets, Patience patience)
     case Delivery::delivered:
       break;
     case Delivery::congested:
+    case Delivery::refused:
       count(PortCounter::drop_congested, packets.size() - delivered);
       break;
     case Delivery::empty_place:
@@ -183,10 +184,12 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
   }
 }
 
-void Router::nudge(NodeIndex node) {
+bool Router::nudge(NodeIndex node) {
+  bool all_woken = true;
   for (auto places = fabric_.occupied(node); places != 0; places &= places - 1) {
-    wire_.nudge({node, static_cast<std::uint32_t>(__builtin_ctzll(places))});
+    all_woken &= wire_.nudge({node, static_cast<std::uint32_t>(__builtin_ctzll(places))});
   }
+  return all_woken;
 }
 
 }  // namespace softib

@@ -23,8 +23,8 @@ class Router {
   void send(std::span<const OutgoingPacket> batch, Patience patience);
   /// One MAD, LRH to padding.
   void send_mad(ConstBytes packet, Patience patience);
-  /// Wakes every process of a node.
-  void nudge(NodeIndex node);
+  /// Wakes every process of a node; false: not every one, for the time being.
+  [[nodiscard]] bool nudge(NodeIndex node);
 
  private:
   using Packets = std::span<const OutgoingPacket* const>;

@@ -1,6 +1,5 @@
 #include "softib/socket_engine.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "softib/unix_socket.hpp"
 
 namespace softib {
 
@@ -27,14 +27,15 @@ struct SocketEngine::Scratch {
 
 namespace {
 
-GuardedFd checked(int fd, const char* what) {
+template <class Make>
+GuardedFd checked(Make make, const char* what) {
+  const ForksHeldOff held;
+  const int fd = make();
   if (fd < 0) throw std::system_error(errno, std::generic_category(), what);
-  return GuardedFd(ipoib::FileDescriptor(fd));
+  return {ipoib::FileDescriptor(fd), held};
 }
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
-
-int open_reserve() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 /// All signals are the application's: a thread that it does not know must not take one.
 class AllSignalsBlocked {
@@ -57,10 +58,10 @@ class AllSignalsBlocked {
 SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
     : listener_(listener),
       receiver_(receiver),
-      epoll_(checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      wake_(checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
-      timer_(checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd")),
-      reserve_(checked(open_reserve(), "/dev/null")),
+      epoll_(checked([] { return ::epoll_create1(EPOLL_CLOEXEC); }, "epoll_create1")),
+      wake_(checked([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }, "eventfd")),
+      timer_(checked([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); },
+                     "timerfd")),
       scratch_(std::make_unique<Scratch>()) {
   for (std::size_t i = 0; i < kMessagesPerRead; ++i) {
     scratch_->pieces[i] = {scratch_->buffers[i].data(), scratch_->buffers[i].size()};
@@ -75,7 +76,10 @@ SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
   ::pthread_setname_np(thread_.native_handle(), "softib");
 }
 
-SocketEngine::~SocketEngine() {
+SocketEngine::~SocketEngine() { stop(); }
+
+void SocketEngine::stop() {
+  if (!thread_.joinable()) return;
   if (generation_ != fork_generation()) {
     thread_.detach();  // it runs in the parent
     return;
@@ -111,21 +115,25 @@ void SocketEngine::run() {
 
 void SocketEngine::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, -1);
-  ++turns_;
-  for (int i = 0; i < count; ++i) {
-    const int fd = events[static_cast<std::size_t>(i)].data.fd;
-    std::uint64_t number = 0;
-    if (fd == listener_) {
-      accept_all();
-    } else if (fd == wake_.get()) {
-      (void)::eventfd_read(fd, &number);
-    } else if (fd == timer_.get()) {
-      if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
-    } else {
-      read_from(fd);
-    }
-  }
+  const bool is_paused = resume_at_ != ipoib::kNever;
+  const int patience = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, patience);
+  for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
+  if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
+}
+
+void SocketEngine::on_readable(int fd) {
+  std::uint64_t number = 0;
+  if (fd == listener_) {
+    accept_all();
+  } else if (fd == wake_.get()) {
+    (void)::eventfd_read(fd, &number);
+  } else if (fd == timer_.get()) {
+    if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
+  } else if (const auto sender = senders_.find(fd); sender != senders_.end()) {
+    by_silence_.splice(by_silence_.end(), by_silence_, sender->second.silence);
+    if (!read_from(fd) && errno != EAGAIN && errno != EINTR) forget(fd);
+  }  // else it was cut off in this turn
 }
 
 bool SocketEngine::watch(int fd) const {
@@ -136,47 +144,72 @@ bool SocketEngine::watch(int fd) const {
 }
 
 void SocketEngine::accept_all() {
-  for (;;) {
-    ipoib::FileDescriptor fd(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if ((errno == EMFILE || errno == ENFILE) && make_room()) continue;
-      return;
+  while (accept_one()) {
+  }
+}
+
+/// False: nobody waits any more, or nobody can be let in.
+bool SocketEngine::accept_one() {
+  GuardedFd socket = accept_from(listener_);
+  if (!socket) {
+    if (errno == EAGAIN) return false;
+    if (errno == ECONNABORTED || errno == EINTR) return true;
+    if (by_silence_.empty()) {
+      pause_accepting();
+      return false;
     }
-    if (senders_.size() >= kMaxSenders) (void)make_room();
-    const int number = fd.get();
-    if (!watch(number)) continue;
-    senders_.insert_or_assign(number, Sender{GuardedFd(std::move(fd)), turns_});
+    cut_off(by_silence_.front());
+    socket = accept_from(listener_);
+    if (!socket && errno != EAGAIN) pause_accepting();
+    if (!socket) return false;
   }
+  if (senders_.size() >= max_connections()) cut_off(by_silence_.front());
+  const int fd = socket.get();
+  if (watch(fd)) {
+    senders_[fd] = {std::move(socket), by_silence_.insert(by_silence_.end(), fd)};
+  }
+  return true;
 }
 
-/// Without a free descriptor the listener would stay readable for ever. Cuts off the sender that
-/// has been silent for longest; with none to cut off, the one who waits is turned away.
-bool SocketEngine::make_room() {
-  const auto oldest = std::min_element(
-      senders_.begin(), senders_.end(),
-      [](const auto& a, const auto& b) { return a.second.last_turn < b.second.last_turn; });
-  if (oldest != senders_.end()) {
-    senders_.erase(oldest);
-    return true;
-  }
-  reserve_.reset();
-  const bool was_there = static_cast<bool>(
-      ipoib::FileDescriptor(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)));
-  reserve_ = GuardedFd(ipoib::FileDescriptor(open_reserve()));
-  return was_there;
+/// A listener that is readable and cannot be accepted from would keep the engine busy.
+void SocketEngine::pause_accepting() {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_, nullptr);
+  resume_at_ = ipoib::monotonic_now() + kAcceptPause;
+  receiver_.accept_paused();
 }
 
-void SocketEngine::read_from(int fd) {
+void SocketEngine::resume_accepting() {
+  resume_at_ = ipoib::kNever;
+  if (!watch(listener_)) pause_accepting();
+}
+
+/// Nothing can be added to what is queued from now on, so nothing gets lost between the last read
+/// and the end: the sender gets EPIPE.
+void SocketEngine::cut_off(int fd) {
+  ::shutdown(fd, SHUT_RD);
+  while (read_from(fd)) {
+  }
+  forget(fd);
+}
+
+void SocketEngine::forget(int fd) {
   const auto sender = senders_.find(fd);
-  if (sender == senders_.end()) return;  // cut off in this turn
-  sender->second.last_turn = turns_;
+  // Closing would not do, should a child that was forked behind our back share the socket.
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  by_silence_.erase(sender->second.silence);
+  senders_.erase(sender);
+}
+
+/// False: nothing more came, for the reason in errno; 0 is the end.
+bool SocketEngine::read_from(int fd) {
   auto& messages = scratch_->messages;
   const int count = ::recvmmsg(fd, messages.data(), kMessagesPerRead, MSG_DONTWAIT, nullptr);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const std::size_t whole = unload_all(static_cast<std::size_t>(std::max(count, 0)));
+  if (count < 0) return false;
+  const std::size_t whole = unload_all(static_cast<std::size_t>(count));
   if (!scratch_->packets.empty()) receiver_.arrived(scratch_->packets);
-  // An error, or the message of no octets that means the end.
-  if (count <= 0 || whole < static_cast<std::size_t>(count)) senders_.erase(fd);
+  errno = 0;
+  // A message of no octets means the end.
+  return count > 0 && whole == static_cast<std::size_t>(count);
 }
 
 /// Collects the packets of the first `messages` messages; returns how many came before the end.

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <list>
 #include <memory>
 #include <thread>
 #include <unordered_map>
@@ -16,20 +18,23 @@
 
 namespace softib {
 
-/// Senders that are connected at a time; beyond, the one silent for longest is cut off. It finds
-/// out when it sends, and connects again.
-inline constexpr std::size_t kMaxSenders = 1024;
+/// How long senders wait in the listener's queue when the process has no descriptor left for them.
+inline constexpr std::chrono::milliseconds kAcceptPause{200};
 
+/// max_connections() senders are connected at a time; beyond, the one silent for longest is cut
+/// off. What it has sent arrives; it finds out when it sends more, and connects again.
 class SocketEngine {
  public:
   /// Starts the thread. `listener` and `receiver` must outlive the engine.
   /// Throws std::system_error when the system has no descriptors or threads left.
   SocketEngine(int listener, WireReceiver& receiver);
-  /// Ends and joins the thread.
   ~SocketEngine();
   SocketEngine(const SocketEngine&) = delete;
   SocketEngine& operator=(const SocketEngine&) = delete;
 
+  /// Ends and joins the thread: from then on the engine is neither at the listener nor in the
+  /// receiver. Not from the engine itself.
+  void stop();
   [[nodiscard]] bool is_current_thread() const;
   /// From any thread; kNever for none.
   void set_deadline(ipoib::TimePoint when);
@@ -42,15 +47,20 @@ class SocketEngine {
   struct Scratch;
   struct Sender {
     GuardedFd socket;
-    std::uint64_t last_turn = 0;
+    std::list<int>::iterator silence;
   };
 
   void run();
   void turn();
   [[nodiscard]] bool watch(int fd) const;
   void accept_all();
-  bool make_room();
-  void read_from(int fd);
+  [[nodiscard]] bool accept_one();
+  void pause_accepting();
+  void resume_accepting();
+  void cut_off(int fd);
+  void forget(int fd);
+  void on_readable(int fd);
+  [[nodiscard]] bool read_from(int fd);
   std::size_t unload_all(std::size_t messages);
 
   int listener_;
@@ -58,9 +68,9 @@ class SocketEngine {
   GuardedFd epoll_;
   GuardedFd wake_;
   GuardedFd timer_;
-  GuardedFd reserve_;  ///< given up for a moment when the process has no descriptor left
   std::unordered_map<int, Sender> senders_;
-  std::uint64_t turns_ = 0;
+  std::list<int> by_silence_;                   ///< of senders_, the one silent for longest first
+  ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< when not accepting
   std::unique_ptr<Scratch> scratch_;
   std::atomic<bool> stopping_ = false;
   const std::uint32_t generation_ = fork_generation();

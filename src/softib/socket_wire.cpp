@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -19,11 +20,18 @@ struct SocketWire::Peer {
 
   const PlaceAddress address;
   std::uint64_t last_use = 0;  ///< of the table's lock
-  std::mutex mutex;            ///< of what follows; order of messages
+  std::atomic<bool> is_connected = false;
+  std::mutex mutex;  ///< of what follows; order of messages
   Connection connection;
   bool congested = false;
   std::uint32_t empty_epoch = 0;  ///< in this epoch nobody listened; 0: not known
 };
+
+namespace {
+std::uint32_t key_of(PlaceAddress place) {
+  return std::uint32_t{place.node} * QpnLayout::kPlaces + place.place;
+}
+}  // namespace
 
 SocketWire::SocketWire(SubnetFolder folder, const Fabric& fabric)
     : folder_(std::move(folder)), fabric_(fabric) {}
@@ -46,32 +54,45 @@ std::size_t SocketWire::send(PlaceAddress to, std::span<const OutgoingPacket* co
   return sent;
 }
 
-void SocketWire::nudge(PlaceAddress to) {
+bool SocketWire::nudge(PlaceAddress to) {
   const auto receiver = peer(to);
   std::uint8_t octet = 0;
   iovec message{&octet, sizeof octet};
   std::unique_lock lock(receiver->mutex);
-  // Not delivered: nobody is there, or so much is queued that the engine turns anyway.
-  (void)transmit(*receiver, lock, {&message, 1}, Patience::never_wait);
+  // Congested: so much is queued there that the engine turns anyway.
+  return transmit(*receiver, lock, {&message, 1}, Patience::never_wait) != Delivery::refused;
 }
 
 std::shared_ptr<SocketWire::Peer> SocketWire::peer(PlaceAddress to) {
-  const std::uint32_t key = std::uint32_t{to.node} * QpnLayout::kPlaces + to.place;
+  const std::uint32_t key = key_of(to);
   const std::lock_guard lock(mutex_);
-  auto found = peers_.find(key);
-  if (found == peers_.end()) {
-    if (peers_.size() >= kMaxPeers) forget_oldest();
-    found = peers_.emplace(key, std::make_shared<Peer>(to)).first;
+  ++uses_;
+  if (const auto known = peers_.find(key); known != peers_.end()) {
+    by_use_.splice(by_use_.end(), by_use_, known->second);
+    by_use_.back()->last_use = uses_;
+    return by_use_.back();
   }
-  found->second->last_use = ++uses_;
-  return found->second;
+  const auto bound = max_connections();
+  if (by_use_.size() >= bound) {
+    const Peer& oldest = *by_use_.front();
+    if (oldest.last_use + kFreshRounds * bound > uses_) return std::make_shared<Peer>(to);
+    peers_.erase(key_of(oldest.address));
+    by_use_.pop_front();
+  }
+  peers_[key] = by_use_.insert(by_use_.end(), std::make_shared<Peer>(to));
+  by_use_.back()->last_use = uses_;
+  return by_use_.back();
 }
 
-void SocketWire::forget_oldest() {
-  const auto oldest = std::min_element(
-      peers_.begin(), peers_.end(),
-      [](const auto& a, const auto& b) { return a.second->last_use < b.second->last_use; });
-  if (oldest != peers_.end()) peers_.erase(oldest);
+/// For want of descriptors.
+void SocketWire::give_up_a_connection(const Peer& other_than) {
+  const std::lock_guard lock(mutex_);
+  const auto oldest = std::find_if(by_use_.begin(), by_use_.end(), [&](const auto& peer) {
+    return peer->is_connected && peer.get() != &other_than;
+  });
+  if (oldest == by_use_.end()) return;
+  peers_.erase(key_of((*oldest)->address));
+  by_use_.erase(oldest);
 }
 
 Delivery SocketWire::transmit(Peer& peer, std::unique_lock<std::mutex>& lock,
@@ -95,9 +116,10 @@ Delivery SocketWire::transmit(Peer& peer, std::unique_lock<std::mutex>& lock,
       if (!wait_for_room(peer, lock, patience, *deadline)) return Delivery::congested;
       continue;
     }
-    if (errno == ENOBUFS || errno == ENOMEM) return Delivery::congested;
+    if (errno == ENOBUFS || errno == ENOMEM) return Delivery::refused;
     // It died. Whoever lives there now gets the message, which is not for it: it will say so.
     peer.connection.reset();
+    peer.is_connected = false;
     if (std::exchange(reconnected, true)) return Delivery::lost;
   }
 }
@@ -109,18 +131,18 @@ Delivery SocketWire::connect(Peer& peer) {
   const auto path = folder_.place(peer.address.node, peer.address.place);
   GuardedFd socket = connect_to(path);
   if (!socket && (errno == EMFILE || errno == ENFILE)) {
-    {
-      const std::lock_guard lock(mutex_);
-      forget_oldest();
-    }
+    give_up_a_connection(peer);
     socket = connect_to(path);
   }
   if (socket) {
     peer.connection = std::make_shared<const GuardedFd>(std::move(socket));
+    peer.is_connected = true;
     peer.congested = false;
     return Delivery::delivered;
   }
-  if (errno == EAGAIN || errno == EMFILE || errno == ENFILE) return Delivery::congested;
+  if (errno == EAGAIN) return Delivery::congested;
+  // All else says nothing about who lives there.
+  if (errno != ENOENT && errno != ECONNREFUSED) return Delivery::refused;
   peer.empty_epoch = epoch;
   return Delivery::empty_place;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -22,9 +23,11 @@
 namespace softib {
 
 inline constexpr std::chrono::milliseconds kHeadOfQueueLifetime{200};
-/// Receivers that are remembered; beyond, the one that was sent to longest ago loses its
-/// connection.
-inline constexpr std::size_t kMaxPeers = 256;
+/// max_connections() receivers are remembered; beyond, the one that was sent to longest ago loses
+/// its connection, unless it was sent to within the last kFreshRounds times that number of sends.
+/// Then there are more receivers in use than connections, as in a large broadcast, and it is the
+/// newcomer who gets one for a single send: else each would lose its own just before its turn.
+inline constexpr std::size_t kFreshRounds = 16;
 
 class SocketWire : public Wire {
  public:
@@ -34,14 +37,15 @@ class SocketWire : public Wire {
 
   std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
                    Patience patience, Delivery& why) override;
-  void nudge(PlaceAddress to) override;
+  [[nodiscard]] bool nudge(PlaceAddress to) override;
 
  private:
   struct Peer;
+  using Peers = std::list<std::shared_ptr<Peer>>;
   using Connection = std::shared_ptr<const GuardedFd>;
 
   std::shared_ptr<Peer> peer(PlaceAddress to);
-  void forget_oldest();
+  void give_up_a_connection(const Peer& other_than);
   Delivery transmit(Peer& peer, std::unique_lock<std::mutex>& lock, std::span<iovec> message,
                     Patience patience);
   Delivery connect(Peer& peer);
@@ -51,7 +55,8 @@ class SocketWire : public Wire {
   SubnetFolder folder_;
   const Fabric& fabric_;
   std::mutex mutex_;  ///< of the table, not of the peers in it
-  std::unordered_map<std::uint32_t, std::shared_ptr<Peer>> peers_;
+  Peers by_use_;      ///< the one sent to longest ago first
+  std::unordered_map<std::uint32_t, Peers::iterator> peers_;
   std::uint64_t uses_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "softib/subnet_process.hpp"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <stdexcept>
@@ -43,7 +44,7 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
   if (fabric_.adopted()) adopt();
   publish();
   open_wire(options.capture);
-  for (NodeIndex index = 0; index < kMaxNodes; ++index) endpoint_->nudge(index);
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) nudge(index);
   ControlHandler& self = *this;
   server_ = std::make_unique<ControlServer>(context_, folder_.control(), self, log_);
   arm_timer();
@@ -82,8 +83,10 @@ void SubnetProcess::open_wire(const std::string& capture) {
 /// ours stays, and the folder with it.
 void SubnetProcess::remove_folder() {
   const SubnetSnapshot last = fabric_.snapshot();
+  const auto gate = shut_gate(folder_);
+  if (!gate) return;
   for (const auto& entry : last.nodes) {
-    if (!occupants(fabric_, folder_, entry.index).empty()) return;
+    if (inhabitant(folder_, entry.index) != 0) return;
   }
   for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
   folder_.remove();
@@ -109,7 +112,7 @@ void SubnetProcess::publish() {
   for (NodeIndex index = 0; index < kMaxNodes && changes.nodes.any(); ++index) {
     if (!changes.nodes[index]) continue;
     publish_node(index);
-    if (endpoint_) endpoint_->nudge(index);
+    nudge(index);
   }
   for (std::size_t index = 0; index < kMaxGroups && changes.groups.any(); ++index) {
     if (!changes.groups[index]) continue;
@@ -119,6 +122,20 @@ void SubnetProcess::publish() {
     std::array<std::uint8_t, MadPacket::kPacketSize> octets;
     packet.emit(octets);
     if (endpoint_) endpoint_->send_mad(octets);
+  }
+}
+
+void SubnetProcess::nudge(NodeIndex index) {
+  if (!endpoint_ || endpoint_->nudge(index)) return;
+  not_woken_.set(index);
+  nudge_at_ = std::min(nudge_at_, ipoib::monotonic_now() + kNudgeRetry);
+}
+
+void SubnetProcess::nudge_again() {
+  nudge_at_ = ipoib::kNever;
+  const NodeSet again = std::exchange(not_woken_, {});
+  for (NodeIndex index = 0; index < kMaxNodes && again.any(); ++index) {
+    if (again[index]) nudge(index);
   }
 }
 
@@ -151,7 +168,7 @@ void SubnetProcess::drain_mads() {
 }
 
 void SubnetProcess::arm_timer() {
-  const TimePoint deadline = subnet_.next_deadline();
+  const TimePoint deadline = std::min(subnet_.next_deadline(), nudge_at_);
   if (deadline == ipoib::kNever) {
     timer_.cancel();
     return;
@@ -161,7 +178,9 @@ void SubnetProcess::arm_timer() {
           deadline.time_since_epoch())));
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
-    subnet_.on_time(ipoib::monotonic_now());
+    const TimePoint when = ipoib::monotonic_now();
+    if (when >= nudge_at_) nudge_again();
+    subnet_.on_time(when);
     publish();
     arm_timer();
   });
@@ -194,10 +213,15 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> operator()(const control::Remove& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {
-      const auto processes = occupants(process.fabric_, process.folder_, node);
-      if (processes.empty()) return process.subnet_.remove_hca(node);
-      return Error{EBUSY, "process " + std::to_string(processes.front().pid) + " runs on '" +
-                              what.hca + "'; end it first"};
+      const auto gate = shut_gate(process.folder_);
+      if (!gate) return gate.error();
+      if (const int pid = inhabitant(process.folder_, node); pid != 0) {
+        return Error{
+            EBUSY, "process " + std::to_string(pid) + " runs on '" + what.hca + "'; end it first"};
+      }
+      auto removed = process.subnet_.remove_hca(node);
+      process.publish();  // so that it is gone before the gate opens
+      return removed;
     });
   }
   Result<json::object> operator()(const control::Show&) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +25,9 @@ namespace softib {
 
 /// MADs that wait for the subnet's thread; more are dropped and counted as drop_mad_full.
 inline constexpr std::size_t kMaxWaitingMads = 8192;
+
+/// Between attempts to wake processes when the system has no descriptor or memory for it.
+inline constexpr std::chrono::milliseconds kNudgeRetry{100};
 
 class SubnetProcess final : private ControlHandler, private MadReceiver {
  public:
@@ -52,6 +56,8 @@ class SubnetProcess final : private ControlHandler, private MadReceiver {
   /// Writes what has changed into the fabric file, tells the nodes, and sends what is to be sent.
   void publish();
   void publish_node(NodeIndex index);
+  void nudge(NodeIndex index);
+  void nudge_again();
   void arm_timer();
   void remove_folder();
   /// Answers each kind of request; publishing is left to the caller.
@@ -69,6 +75,8 @@ class SubnetProcess final : private ControlHandler, private MadReceiver {
   /// What a drain that is still posted finds out by that the process object is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<Endpoint> endpoint_;  ///< its engine uses what is above
+  NodeSet not_woken_;                   ///< nodes whose processes have to be nudged again
+  ipoib::TimePoint nudge_at_ = ipoib::kNever;
   boost::asio::steady_timer timer_;
   std::unique_ptr<ControlServer> server_;
 };

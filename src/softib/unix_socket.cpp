@@ -1,10 +1,12 @@
 #include "softib/unix_socket.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -19,8 +21,9 @@ using ipoib::Result;
 namespace {
 
 GuardedFd make_socket() {
-  return GuardedFd(
-      FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  const ForksHeldOff held;
+  return {FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+          held};
 }
 
 Error failure(const std::string& what, int code) {
@@ -62,6 +65,18 @@ Result<GuardedFd> listen_at(int folder, const std::string& name) {
     return failure("cannot listen at " + name, errno);
   }
   return socket;
+}
+
+GuardedFd accept_from(int listener) {
+  const ForksHeldOff held;
+  return {FileDescriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)),
+          held};
+}
+
+std::size_t max_connections() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMaxConnections;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / 4, 1, kMaxConnections));
 }
 
 GuardedFd connect_to(const std::string& path) {

@@ -21,6 +21,7 @@ enum class Delivery : std::uint8_t {
   delivered,
   empty_place,  ///< nobody lives there
   congested,    ///< did not drain in time
+  refused,      ///< the system had no descriptor or memory for it
   lost,         ///< died while we sent
 };
 
@@ -36,8 +37,9 @@ class Wire {
   /// for the rest.
   virtual std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
                            Patience patience, Delivery& why) = 0;
-  /// Wakes the engine there.
-  virtual void nudge(PlaceAddress to) = 0;
+  /// Wakes the engine there. False: the system had nothing for it, and somebody may live there
+  /// who has not been woken.
+  [[nodiscard]] virtual bool nudge(PlaceAddress to) = 0;
 };
 
 /// The way in; called by the engine thread.
@@ -48,6 +50,8 @@ class WireReceiver {
   virtual void arrived(std::span<const ConstBytes> packets) = 0;
   /// Octets that were no packet.
   virtual void malformed() = 0;
+  /// There was no descriptor left for a new sender; it waits.
+  virtual void accept_paused() = 0;
   /// After each turn of the engine, whatever woke it.
   virtual void turned() = 0;
   /// The engine's deadline has come.

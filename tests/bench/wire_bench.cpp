@@ -37,7 +37,7 @@ struct Counter : softib::PacketReceiver {
     // The smallest packet is the last one.
     if (batch.back().size() < 40) done = true, done.notify_one();
   }
-  void port_changed(const softib::PortAttributes&, const softib::PortAttributes&) override {}
+  void port_changed(const softib::PortAttributes&) override {}
   std::uint64_t packets = 0;
   std::atomic<bool> done = false;
 };

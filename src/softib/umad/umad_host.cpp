@@ -113,12 +113,13 @@ Result<GuardedFd> UmadHost::claim(const Registration& registration) const {
   if (claims.empty()) return GuardedFd();
   const auto at = folder_.open_node(endpoint_.node());
   if (!at) return at.error();
+  const ForksHeldOff held;
   auto file = open_shared(at->get(), kAgentsName, IfMissing::make);
   if (!file) return file.error();
   for (const auto octet : claims) {
     if (!try_lock(file->get(), octet)) return Error{EPERM, "another agent takes this request"};
   }
-  return GuardedFd(std::move(*file));
+  return GuardedFd(std::move(*file), held);
 }
 
 int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,

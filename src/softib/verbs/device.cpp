@@ -96,7 +96,7 @@ void Device::receive(std::span<const ConstBytes> batch) {
   }
 }
 
-void Device::port_changed(const PortAttributes& /*before*/, const PortAttributes& now) {
+void Device::port_changed(const PortAttributes& now) {
   const auto access = hca();
   access->set_port(now);
   report_drops();

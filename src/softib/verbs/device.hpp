@@ -57,7 +57,7 @@ class Device final : public PacketReceiver {
   void remove(Context& context);
 
   void receive(std::span<const ConstBytes> batch) override;
-  void port_changed(const PortAttributes& before, const PortAttributes& now) override;
+  void port_changed(const PortAttributes& now) override;
 
  private:
   void pass_on_events();

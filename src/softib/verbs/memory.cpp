@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 constexpr unsigned kTrafficClassShift = 20;
 
+/// A real HCA pins the pages: a program may unmap memory in which receives are still posted. Here
+/// the engine writes to the address, so the memory has to stay mapped until its receives are
+/// flushed or the region is deregistered.
 ibv_mr* register_memory(ibv_pd* pd, void* memory, std::size_t length, std::uint64_t address,
                         int access) {
   return verb([&]() -> ipoib::Result<ibv_mr*> {

@@ -20,7 +20,7 @@ struct Printer : softib::PacketReceiver {
     }
     std::fflush(stdout);
   }
-  void port_changed(const softib::PortAttributes&, const softib::PortAttributes&) override {}
+  void port_changed(const softib::PortAttributes&) override {}
 };
 
 }  // namespace

@@ -3,16 +3,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "ipoib/monotonic_clock.hpp"
 #include "packets.hpp"
+#include "softib/capture.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/mad_route.hpp"
+#include "softib/place.hpp"
 #include "softib/socket_engine.hpp"
 #include "softib/socket_wire.hpp"
 #include "softib/train.hpp"
@@ -162,7 +168,7 @@ TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
   // The engine of the second stands still in here, as a stopped process does.
   struct Stopped : PacketReceiver {
     void receive(std::span<const ConstBytes>) override { release.lock(), release.unlock(); }
-    void port_changed(const PortAttributes&, const PortAttributes&) override {}
+    void port_changed(const PortAttributes&) override {}
     std::mutex release;
   } stopped;
   two_->set_receiver(&stopped);
@@ -267,30 +273,129 @@ TEST(DeepFolder, SocketsHaveNoLimitOfTheirPaths) {
 
 TEST_F(EndpointTest, ANudgeShowsTheChangeOfThePort) {
   const auto subnet = subnet_.attach(0);
+  EXPECT_EQ(second_.next_port().state, PortState::active);
   subnet_.set_port_state(2, PortState::init);
-  subnet->nudge(2);
-  const auto [before, now] = second_.next_change();
-  EXPECT_EQ(before.state, PortState::active);
-  EXPECT_EQ(now.state, PortState::init);
+  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_EQ(second_.next_port().state, PortState::init);
   EXPECT_EQ(two_->port().state, PortState::init);
 }
 
 TEST_F(EndpointTest, ALostNudgeLosesNoChange) {
+  EXPECT_EQ(second_.next_port().reregister_count, 0U);
   auto node = *subnet_.fabric().node(2);
   node.port.reregister_count = 3;
   subnet_.fabric().set_node(2, node);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "anything");
-  EXPECT_EQ(second_.next_change().second.reregister_count, 3U);
+  EXPECT_EQ(second_.next_port().reregister_count, 3U);
 }
 
 TEST_F(EndpointTest, ANodeThatIsRemovedHasAPortThatIsDown) {
+  EXPECT_EQ(second_.next_port().state, PortState::active);
   subnet_.fabric().remove_node(2);
   const auto subnet = subnet_.attach(0);
-  subnet->nudge(2);
-  const auto now = second_.next_change().second;
+  EXPECT_TRUE(subnet->nudge(2));
+  const auto now = second_.next_port();
   EXPECT_EQ(now.state, PortState::down);
   EXPECT_EQ(now.lid, Lid());
   EXPECT_EQ(now.port_guid, Guid(0x0002'c903'0000'0002ULL));
+}
+
+TEST_F(EndpointTest, ANewReceiverLearnsWhatHappenedBeforeIt) {
+  EXPECT_EQ(second_.next_port().state, PortState::active);
+  two_->set_receiver(nullptr);
+  const auto subnet = subnet_.attach(0);
+  subnet_.set_port_state(2, PortState::init);
+  EXPECT_TRUE(subnet->nudge(2));
+  // The engine has seen the change by then, and told nobody.
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
+  EXPECT_TRUE(eventually([&] { return counted(*one_, PortCounter::drop_port_not_active) == 1; }));
+  Mailbox late;
+  two_->set_receiver(&late);
+  EXPECT_EQ(late.next_port().state, PortState::init);
+  two_->set_receiver(nullptr);
+}
+
+TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
+  const std::string file = subnet_.folder().path() + "/capture";
+  CapturingEndpoint capturing(std::move(two_), std::move(CaptureFile::open(file).value()));
+  const auto subnet = subnet_.attach(0);
+  subnet_.set_port_state(2, PortState::init);
+  EXPECT_TRUE(subnet->nudge(2));
+  Mailbox late;
+  capturing.set_receiver(&late);
+  PortAttributes port;
+  do port = late.next_port();
+  while (port.state != PortState::init);
+  capturing.set_receiver(nullptr);
+  two_ = subnet_.attach(2);
+}
+
+TEST_F(EndpointTest, NobodyIsLedAwayBeforeTheEngineHasLeft) {
+  struct Waiting : PacketReceiver {
+    void receive(std::span<const ConstBytes>) override {
+      entered = true;
+      // The destructor has a long time to get ahead of us.
+      for (int i = 0; i < 20000 && fabric->occupied(2) != 0; ++i) std::this_thread::yield();
+      was_there_all_along = fabric->occupied(2) != 0;
+    }
+    void port_changed(const PortAttributes&) override {}
+    const Fabric* fabric = nullptr;
+    std::atomic<bool> entered = false;
+    std::atomic<bool> was_there_all_along = false;
+  } waiting;
+  waiting.fabric = &subnet_.fabric();
+  two_->set_receiver(&waiting);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
+  ASSERT_TRUE(eventually([&] { return waiting.entered.load(); }));
+  delete two_.release();
+  EXPECT_TRUE(waiting.was_there_all_along);
+  EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
+  two_ = subnet_.attach(2);
+}
+
+// Captures.
+
+TEST(CaptureFileTest, EndsWithAWholeRecordWhenTheDiskIsFull) {
+  const test::TemporaryFolder root;
+  const std::string path = root / "capture";
+  auto file = std::move(CaptureFile::open(path).value());
+  const std::vector<std::uint8_t> packet(100);
+  const auto add = [&](int count) {
+    for (int i = 0; i < count; ++i) file.add(packet, Direction::sent, {});
+    file.flush();
+  };
+  add(1);
+  const auto one = std::filesystem::file_size(path);
+  add(1);
+  const auto record = std::filesystem::file_size(path) - one;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{one + 3 * record + record / 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  testing::internal::CaptureStderr();
+  add(4);
+  add(1);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  add(1);  // it has ended
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(std::filesystem::file_size(path), one + 3 * record);
+}
+
+// Places of a subnet that ends.
+
+TEST_F(EndpointTest, NoPlaceIsTakenInAFolderThatIsNotTheFabricsAnyMore) {
+  auto fabric = std::move(Fabric::open(subnet_.folder().fabric()).value());
+  ASSERT_EQ(::unlink(subnet_.folder().fabric().c_str()), 0);
+  const auto gone = Place::take(subnet_.folder(), fabric, 2);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ENOENT);
+  const auto another = FabricWriter::create_or_adopt(subnet_.folder().fabric());
+  const auto stale = Place::take(subnet_.folder(), fabric, 2);
+  ASSERT_FALSE(stale);
+  EXPECT_EQ(stale.error().code, ESTALE);
 }
 
 // MADs.

@@ -53,9 +53,9 @@ void Mailbox::receive(std::span<const ConstBytes> batch) {
   changed_.notify_all();
 }
 
-void Mailbox::port_changed(const PortAttributes& before, const PortAttributes& now) {
+void Mailbox::port_changed(const PortAttributes& now) {
   const std::lock_guard lock(mutex_);
-  changes_.emplace_back(before, now);
+  ports_.push_back(now);
   changed_.notify_all();
 }
 
@@ -84,7 +84,7 @@ T Mailbox::take(std::deque<T>& from) {
 
 std::string Mailbox::next_text() { return take(texts_); }
 std::vector<std::uint8_t> Mailbox::next_mad() { return take(mads_); }
-std::pair<PortAttributes, PortAttributes> Mailbox::next_change() { return take(changes_); }
+PortAttributes Mailbox::next_port() { return take(ports_); }
 ipoib::TimePoint Mailbox::next_deadline() { return take(deadlines_); }
 
 std::size_t Mailbox::count_until(const std::string& last) {

@@ -34,14 +34,15 @@ class Mailbox : public PacketReceiver, public MadReceiver {
   static constexpr std::chrono::seconds kPatience{30};
 
   void receive(std::span<const ConstBytes> batch) override;
-  void port_changed(const PortAttributes& before, const PortAttributes& now) override;
+  void port_changed(const PortAttributes& now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
 
   /// The text of the next packet; throws when none comes.
   [[nodiscard]] std::string next_text();
   [[nodiscard]] std::vector<std::uint8_t> next_mad();
-  [[nodiscard]] std::pair<PortAttributes, PortAttributes> next_change();
+  /// The first is the port as it was when the mailbox became the receiver.
+  [[nodiscard]] PortAttributes next_port();
   [[nodiscard]] ipoib::TimePoint next_deadline();
   [[nodiscard]] std::size_t count_until(const std::string& last);
 
@@ -53,7 +54,7 @@ class Mailbox : public PacketReceiver, public MadReceiver {
   std::condition_variable changed_;
   std::deque<std::string> texts_;
   std::deque<std::vector<std::uint8_t>> mads_;
-  std::deque<std::pair<PortAttributes, PortAttributes>> changes_;
+  std::deque<PortAttributes> ports_;
   std::deque<ipoib::TimePoint> deadlines_;
 };
 

@@ -2,8 +2,10 @@
 // left when it ends.
 #include "softib/subnet_process.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -11,6 +13,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "packets.hpp"
 #include "running_subnet.hpp"
+#include "softib/place.hpp"
 #include "softib/unix_path.hpp"
 #include "temporary_folder.hpp"
 #include "wire/mad.hpp"
@@ -186,6 +189,67 @@ TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
   const auto a = attach(folder_, "a");
   (void)Mads(*a).ask(node_query(*a));
   EXPECT_GT(std::filesystem::file_size(capture), 2 * MadPacket::kPacketSize);
+}
+
+TEST_F(SubnetProcessTest, StaysWhereAPlaceIsLockedAndNotYetMarked) {
+  std::unique_ptr<RunningSubnet> subnet = std::make_unique<RunningSubnet>(folder_);
+  const auto node = request_attach(folder_, "a").value();
+  auto fabric = std::move(Fabric::open(folder_.fabric()).value());
+  auto place = std::move(Place::take(folder_, fabric, node).value());
+  ASSERT_EQ(fabric.occupied(node), 0U);
+  EXPECT_EQ(ask(folder_, control::Remove{"a"}).error().code, EBUSY);
+  subnet.reset();
+  EXPECT_TRUE(std::filesystem::exists(folder_.place(node, 0)));
+  place.leave(folder_, fabric);
+}
+
+TEST_F(SubnetProcessTest, ProcessesComeWhileSubnetsEnd) {
+  std::atomic<bool> ended = false;
+  std::atomic<int> came = 0;
+  std::thread visitor([&] {
+    while (!ended) {
+      const auto endpoint = Endpoint::attach(folder_, "a");
+      if (!endpoint) continue;
+      ++came;
+      // Whoever is let in is on the subnet that others see.
+      const auto fabric = Fabric::open(folder_.fabric());
+      EXPECT_TRUE(fabric && fabric->find("a") == (*endpoint)->node());
+    }
+  });
+  for (int before = 0, rounds = 0; rounds < 20; ++rounds, before = came) {
+    const RunningSubnet subnet(folder_);
+    EXPECT_TRUE(eventually([&] { return came > before; }));
+  }
+  ended = true;
+  visitor.join();
+}
+
+TEST_F(SubnetProcessTest, NudgesAgainWhenTheSystemHadNothingForIt) {
+  const RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  Mailbox mailbox;
+  a->set_receiver(&mailbox);
+  ASSERT_EQ(mailbox.next_port().state, PortState::active);
+  const UnixPath path = UnixPath::of(folder_.control()).value();
+  const ipoib::FileDescriptor client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(client.get(), path.address(), UnixPath::size()), 0);
+  const auto tell = [&](const control::Request& request) {
+    const std::string line = control::emit(request) + "\n";
+    std::array<char, 65536> answer{};
+    return ::send(client.get(), line.data(), line.size(), 0) > 0 &&
+           ::recv(client.get(), answer.data(), answer.size(), 0) > 0;
+  };
+  ASSERT_TRUE(tell(control::SetPort{"nobody", PortState::down}));
+  {
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit none{0, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    EXPECT_TRUE(tell(control::SetPort{"a", PortState::down}));
+    ::setrlimit(RLIMIT_NOFILE, &before);
+  }
+  EXPECT_EQ(mailbox.next_port().state, PortState::down);
+  a->set_receiver(nullptr);
 }
 
 TEST_F(SubnetProcessTest, LeavesNothingBehind) {

@@ -165,5 +165,26 @@ TEST_F(TwoProcesses, AStoppedProcessIsWaitedForOnceAndGoesOnLater) {
   }));
 }
 
+TEST_F(TwoProcesses, ManyProcessesHearEveryBroadcast) {
+  constexpr int kPeers = 32;
+  constexpr int kRounds = 20;
+  subnet_.set_group(Lid(0xc000), {1, 2});
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (int i = 0; i < kPeers; ++i) {
+    peers.push_back(std::make_unique<Peer>(subnet_, static_cast<NodeIndex>(1 + i % 2)));
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string word = "round" + std::to_string(round);
+    send_text(*here_, Lid(0xc000), ipoib::kMulticastQpn, word);
+    for (auto& peer : peers) ASSERT_EQ(peer->line(), word);
+    EXPECT_EQ(mailbox_.next_text(), word);
+  }
+  // And all of them back, at the same time.
+  for (auto& peer : peers) {
+    for (int round = 0; round < kRounds; ++round) peer->send(TestSubnet::lid(1), qpn(), "back");
+  }
+  for (int i = 0; i < kPeers * kRounds; ++i) ASSERT_EQ(mailbox_.next_text(), "back");
+}
+
 }  // namespace
 }  // namespace softib
