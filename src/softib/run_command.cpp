@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include "softib/attach.hpp"
@@ -94,6 +95,17 @@ Result<void> prepare(const po::variables_map& options, const SubnetFolder& folde
   return {};
 }
 
+/// Whether there is a file of that name, where execvp(3) looks.
+bool is_found(const std::string& program) {
+  if (program.find('/') != std::string::npos) return ::access(program.c_str(), F_OK) == 0;
+  const char* const path = ::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (::access((folder + '/' + program).c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int run_command(int argc, char** argv) {
@@ -112,7 +124,9 @@ int run_command(int argc, char** argv) {
   if (!folder) return fail(folder.error());
   if (const auto ready = prepare(*options, *folder); !ready) return fail(ready.error());
   ::execvp(argv[program], argv + program);
-  const int code = errno;
+  int code = errno;
+  // A folder of PATH that may not be searched is EACCES too, when no other has the program.
+  if (code == EACCES && !is_found(argv[program])) code = ENOENT;
   std::cerr << "softib: cannot run " << argv[program] << ": " << std::strerror(code) << '\n';
   return code == ENOENT ? kNotFound : kNotExecutable;
 }

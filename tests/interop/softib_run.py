@@ -42,6 +42,12 @@ def the_exit_code_is_the_programs():
             done = subnet.run("a", "sh", "-c", f"exit {code}", check=False)
             assert done.returncode == code, done
         assert subnet.run("a", "no-such-program", check=False).returncode == 127
+        nowhere = os.path.join(subnet.root.name, "nowhere")
+        os.mkdir(nowhere, mode=0)
+        path = subnet.environment["PATH"]
+        subnet.environment["PATH"] = f"{nowhere}:{path}"
+        assert subnet.run("a", "no-such-program", check=False).returncode == 127
+        subnet.environment["PATH"] = path
         assert subnet.run("a", "/etc/passwd", check=False).returncode == 126
 
 

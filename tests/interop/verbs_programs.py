@@ -3,13 +3,16 @@
 
 Usage: verbs_programs.py SOFTIB
 """
+import os
 import re
 import sys
+from pathlib import Path
 
 from softib_subnet import Subnet, need, play, run_tests
 
 need("ibv_devices", "ibv_devinfo", "ibv_ud_pingpong")
 SOFTIB = sys.argv[1]
+os.environ["TSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('programs.tsan')}"
 ITERATIONS = 500
 
 
