@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "ipoib/ip.hpp"
+#include "ipoib/ip_prefix.hpp"
 
 namespace ipoib {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -49,7 +50,21 @@ class Ipv6Address {
   constexpr explicit Ipv6Address(const Bytes& bytes) : bytes_(bytes) {}
 
   [[nodiscard]] constexpr const Bytes& bytes() const { return bytes_; }
+  [[nodiscard]] constexpr bool is_unspecified() const { return bytes_ == Bytes{}; }
+  [[nodiscard]] constexpr bool is_loopback() const {
+    constexpr Bytes kOne{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    return bytes_ == kOne;
+  }
   [[nodiscard]] constexpr bool is_multicast() const { return bytes_[0] == 0xff; }
+  /// fe80::/10 (RFC 4291, 2.5.6).
+  [[nodiscard]] constexpr bool is_link_local() const {
+    return bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
+  }
+  /// The group in which the owner of this address is asked for it (RFC 4291, 2.7.1).
+  [[nodiscard]] constexpr Ipv6Address solicited_node() const {
+    return Ipv6Address(Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff, bytes_[13],
+                             bytes_[14], bytes_[15]});
+  }
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] static std::optional<Ipv6Address> parse(std::string_view text);
   friend constexpr auto operator<=>(const Ipv6Address&, const Ipv6Address&) = default;
@@ -62,30 +77,23 @@ using IpAddress = std::variant<Ipv4Address, Ipv6Address>;
 [[nodiscard]] std::string to_string(const IpAddress& address);
 [[nodiscard]] std::optional<IpAddress> parse_ip_address(std::string_view text);
 
-/// An address of the host with the length of its prefix, 0 to 32 bits.
-struct Ipv4Prefix {
-  Ipv4Address address;
-  std::uint8_t length = 32;
-
-  [[nodiscard]] constexpr std::uint32_t mask() const {
-    return length == 0 ? 0 : ~std::uint32_t{0} << (32 - length);
-  }
-  [[nodiscard]] constexpr bool contains(Ipv4Address other) const {
-    return ((address.number() ^ other.number()) & mask()) == 0;
-  }
-  /// The subnet-directed broadcast address; none for /31 and /32 (RFC 3021).
-  [[nodiscard]] constexpr std::optional<Ipv4Address> broadcast() const {
-    if (length > 30) return std::nullopt;
-    return Ipv4Address(address.number() | ~mask());
-  }
-  friend constexpr auto operator<=>(const Ipv4Prefix&, const Ipv4Prefix&) = default;
-};
-
 }  // namespace ipoib
 
 template <>
 struct std::hash<ipoib::Ipv4Address> {
   std::size_t operator()(const ipoib::Ipv4Address& address) const noexcept {
     return address.number() * 0x9e3779b97f4a7c15ULL >> 16;
+  }
+};
+template <>
+struct std::hash<ipoib::Ipv6Address> {
+  std::size_t operator()(const ipoib::Ipv6Address& address) const noexcept {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    for (std::size_t i = 0; i < 8; ++i) {
+      high = high << 8 | address.bytes()[i];
+      low = low << 8 | address.bytes()[8 + i];
+    }
+    return (high * 0x9e3779b97f4a7c15ULL ^ low) * 0xff51afd7ed558ccdULL >> 16;
   }
 };

@@ -26,15 +26,4 @@ std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
   return header;
 }
 
-std::uint16_t internet_checksum(ConstBytes bytes) {
-  // 64 bits hold the carries of far more octets than a packet has; an odd last octet is the high
-  // one of its word (RFC 1071, 4.1).
-  std::uint64_t sum = 0;
-  ByteReader reader(bytes);
-  while (reader.left() >= 2) sum += reader.u16();
-  if (reader.left() == 1) sum += std::uint64_t{reader.u8()} << 8;
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
-}
-
 }  // namespace ipoib::wire

@@ -27,7 +27,4 @@ struct Ipv4Header {
   return packet.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(packet[0] >> 4);
 }
 
-/// The Internet checksum over `bytes` (RFC 1071), in host order, ready to be stored big-endian.
-[[nodiscard]] std::uint16_t internet_checksum(ConstBytes bytes);
-
 }  // namespace ipoib::wire

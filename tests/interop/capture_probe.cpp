@@ -9,6 +9,7 @@
 #include "softib/capture.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "wire/arp.hpp"
+#include "wire/checksum.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/mgid.hpp"

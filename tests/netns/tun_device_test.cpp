@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "namespace_fixture.hpp"
+#include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
 
 namespace ipoib::host {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ipoib/ip.hpp"
+#include "ipoib/ip_prefix.hpp"
 
 namespace ipoib {
 namespace {

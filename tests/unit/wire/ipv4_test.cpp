@@ -49,21 +49,5 @@ TEST(IpVersion, IsTheFirstNibble) {
   EXPECT_EQ(ip_version({}), 0);
 }
 
-TEST(InternetChecksum, IsThatOfRfc1071) {
-  // The numbers of RFC 1071, 3: the sum is 0xddf2.
-  EXPECT_EQ(internet_checksum(octets("0001 f203 f4f5 f6f7")), 0xffff ^ 0xddf2);
-  EXPECT_EQ(internet_checksum({}), 0xffff);
-  EXPECT_EQ(internet_checksum(octets("12")), 0xffff ^ 0x1200);
-}
-
-TEST(InternetChecksum, OfAWholeHeaderIsZero) {
-  EXPECT_EQ(internet_checksum(ConstBytes(kPing).first(20)), 0);
-  EXPECT_EQ(internet_checksum(ConstBytes(kPing).subspan(20)), 0);
-}
-
-TEST(InternetChecksum, KeepsAllCarries) {
-  EXPECT_EQ(internet_checksum(std::vector<std::uint8_t>(65536, 0xff)), 0);
-}
-
 }  // namespace
 }  // namespace ipoib::wire

@@ -1,0 +1,49 @@
+// IP addresses with the length of their prefix, and routes to such prefixes.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/ip.hpp"
+
+namespace ipoib {
+
+/// An address of the host with the length of its prefix, 0 to 32 bits.
+struct Ipv4Prefix {
+  Ipv4Address address;
+  std::uint8_t length = 32;
+
+  [[nodiscard]] constexpr std::uint32_t mask() const {
+    return length == 0 ? 0 : ~std::uint32_t{0} << (32 - length);
+  }
+  [[nodiscard]] constexpr bool contains(Ipv4Address other) const {
+    return ((address.number() ^ other.number()) & mask()) == 0;
+  }
+  /// The subnet-directed broadcast address; none for /31 and /32 (RFC 3021).
+  [[nodiscard]] constexpr std::optional<Ipv4Address> broadcast() const {
+    if (length > 30) return std::nullopt;
+    return Ipv4Address(address.number() | ~mask());
+  }
+  friend constexpr auto operator<=>(const Ipv4Prefix&, const Ipv4Prefix&) = default;
+};
+
+/// An address of the host with the length of its prefix, 0 to 128 bits.
+struct Ipv6Prefix {
+  Ipv6Address address;
+  std::uint8_t length = 128;
+
+  [[nodiscard]] constexpr bool contains(const Ipv6Address& other) const {
+    const std::size_t whole = length / 8;
+    for (std::size_t i = 0; i < whole; ++i) {
+      if (address.bytes()[i] != other.bytes()[i]) return false;
+    }
+    if (length % 8 == 0) return true;
+    const auto mask = static_cast<std::uint8_t>(0xff << (8 - length % 8));
+    return ((address.bytes()[whole] ^ other.bytes()[whole]) & mask) == 0;
+  }
+  friend constexpr auto operator<=>(const Ipv6Prefix&, const Ipv6Prefix&) = default;
+};
+
+}  // namespace ipoib

@@ -1,0 +1,129 @@
+// RFC 792 with RFC 1191, 4, and RFC 4443, 3.2; behind the IP header:
+//
+//   0      1      2          4          6            8
+//   | 3    | 4    | checksum | 0        | MTU        | the packet's header and 8 octets or more
+//   | 2    | 0    | checksum | MTU                   | as much of the packet as 1280 octets hold
+#include "wire/icmp_error.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace ipoib::wire {
+namespace {
+
+constexpr std::size_t kIcmpHeader = 8;
+constexpr std::size_t kChecksumOffset = 2;
+constexpr std::uint8_t kHopLimit = 64;
+
+namespace icmp {
+constexpr std::uint8_t kProtocol = 1;
+constexpr std::uint8_t kEchoReply = 0;
+constexpr std::uint8_t kEchoRequest = 8;
+constexpr std::uint8_t kUnreachable = 3;
+constexpr std::uint8_t kFragmentationNeeded = 4;
+/// RFC 1812, 4.3.2.3: "as much of the original datagram as possible" within this.
+constexpr std::size_t kMaxSize = 576;
+}  // namespace icmp
+
+namespace icmpv6 {
+constexpr std::uint8_t kProtocol = 58;
+constexpr std::uint8_t kFirstInformational = 128;
+constexpr std::uint8_t kPacketTooBig = 2;
+}  // namespace icmpv6
+
+/// RFC 1122, 3.2.2: no error about an error, a later fragment, or what went to many.
+bool may_answer(const Ipv4Header& header, ConstBytes packet) {
+  constexpr std::size_t kFragmentOffset = 6;
+  const auto fragment = load_be<std::uint16_t>(packet.data() + kFragmentOffset) & 0x1fff;
+  if (fragment != 0 || header.destination.is_multicast() ||
+      header.destination.is_limited_broadcast() || header.source.is_unspecified()) {
+    return false;
+  }
+  if (header.protocol != icmp::kProtocol) return true;
+  if (header.total_length <= header.header_size) return false;
+  const std::uint8_t type = packet[header.header_size];
+  return type == icmp::kEchoRequest || type == icmp::kEchoReply;
+}
+
+/// RFC 4443, 2.4 (e). An error about multicast may be sent, but has no address to come from.
+bool may_answer(const Ipv6Header& header, ConstBytes packet) {
+  if (header.source.is_unspecified() || header.destination.is_multicast()) return false;
+  if (header.next_header != icmpv6::kProtocol) return true;
+  return header.payload_length > 0 && packet[Ipv6Header::kSize] >= icmpv6::kFirstInformational;
+}
+
+std::size_t emit_ipv4(const Ipv4Header& about, ConstBytes packet, std::uint32_t mtu,
+                      MutableBytes to) {
+  constexpr std::size_t kHeaders = Ipv4Header::kMinimumSize + kIcmpHeader;
+  const std::size_t quoted = std::min<std::size_t>(about.total_length, icmp::kMaxSize - kHeaders);
+  const std::size_t size = kHeaders + quoted;
+  ByteWriter writer(to.first(size));
+  writer.u8(0x45);
+  writer.u8(0xc0);  // RFC 1812, 4.3.2.5: precedence "internetwork control"
+  writer.u16(static_cast<std::uint16_t>(size));
+  writer.zeros(4);
+  writer.u8(kHopLimit);
+  writer.u8(icmp::kProtocol);
+  writer.zeros(2);
+  writer.bytes(about.destination.bytes());
+  writer.bytes(about.source.bytes());
+  writer.u8(icmp::kUnreachable);
+  writer.u8(icmp::kFragmentationNeeded);
+  writer.zeros(4);
+  writer.u16(static_cast<std::uint16_t>(mtu));
+  writer.bytes(packet.first(quoted));
+  assert(writer.ok());
+  constexpr std::size_t kIpChecksumOffset = 10;
+  store_be(to.data() + kIpChecksumOffset, internet_checksum(to.first(Ipv4Header::kMinimumSize)));
+  const auto message = to.subspan(Ipv4Header::kMinimumSize, kIcmpHeader + quoted);
+  store_be(message.data() + kChecksumOffset, internet_checksum(message));
+  return size;
+}
+
+std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, std::uint32_t mtu,
+                      MutableBytes to) {
+  const std::size_t whole = Ipv6Header::kSize + about.payload_length;
+  const std::size_t quoted = std::min(whole, kMaxIcmpError - Ipv6Header::kSize - kIcmpHeader);
+  const std::size_t length = kIcmpHeader + quoted;
+  const Ipv6Header header{.source = about.destination,
+                          .destination = about.source,
+                          .traffic_class = 0,
+                          .flow_label = 0,
+                          .payload_length = static_cast<std::uint16_t>(length),
+                          .next_header = icmpv6::kProtocol,
+                          .hop_limit = kHopLimit};
+  header.emit(to);
+  const auto message = to.subspan(Ipv6Header::kSize, length);
+  ByteWriter writer(message);
+  writer.u8(icmpv6::kPacketTooBig);
+  writer.zeros(3);
+  writer.u32(mtu);
+  writer.bytes(packet.first(quoted));
+  assert(writer.ok());
+  store_be(message.data() + kChecksumOffset,
+           InternetChecksum()
+               .add_pseudo_header(header.source, header.destination, icmpv6::kProtocol,
+                                  static_cast<std::uint32_t>(length))
+               .add(message)
+               .value());
+  return Ipv6Header::kSize + length;
+}
+
+}  // namespace
+
+std::size_t emit_too_big(ConstBytes packet, std::uint32_t mtu, MutableBytes to) {
+  assert(to.size() >= kMaxIcmpError);
+  if (const auto header = Ipv4Header::parse(packet)) {
+    return may_answer(*header, packet) ? emit_ipv4(*header, packet, mtu, to) : 0;
+  }
+  if (const auto header = Ipv6Header::parse(packet)) {
+    return may_answer(*header, packet) ? emit_ipv6(*header, packet, mtu, to) : 0;
+  }
+  return 0;
+}
+
+}  // namespace ipoib::wire

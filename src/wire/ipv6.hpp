@@ -1,0 +1,32 @@
+// The little IPv6 that a link needs (RFC 8200, 3).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/bytes.hpp"
+#include "ipoib/ip.hpp"
+
+namespace ipoib::wire {
+
+struct Ipv6Header {
+  static constexpr std::size_t kSize = 40;
+  static constexpr std::size_t kPayloadLengthOffset = 4;
+  static constexpr std::size_t kMinimumMtu = 1280;
+
+  Ipv6Address source;
+  Ipv6Address destination;
+  std::uint8_t traffic_class = 0;
+  std::uint32_t flow_label = 0;      ///< 20 bits
+  std::uint16_t payload_length = 0;  ///< octets behind this header
+  std::uint8_t next_header = 0;
+  std::uint8_t hop_limit = 0;
+
+  /// Nothing unless the version is 6 and the payload is at hand.
+  [[nodiscard]] static std::optional<Ipv6Header> parse(ConstBytes packet);
+  /// Writes kSize octets; `to` has room for them.
+  void emit(MutableBytes to) const;
+  friend bool operator==(const Ipv6Header&, const Ipv6Header&) = default;
+};
+
+}  // namespace ipoib::wire
