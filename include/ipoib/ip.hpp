@@ -74,6 +74,10 @@ class Ipv6Address {
 };
 
 using IpAddress = std::variant<Ipv4Address, Ipv6Address>;
+enum class IpFamily : std::uint8_t { v4, v6 };
+[[nodiscard]] constexpr IpFamily family(const IpAddress& address) {
+  return std::holds_alternative<Ipv4Address>(address) ? IpFamily::v4 : IpFamily::v6;
+}
 [[nodiscard]] std::string to_string(const IpAddress& address);
 [[nodiscard]] std::optional<IpAddress> parse_ip_address(std::string_view text);
 

@@ -1,10 +1,13 @@
 // IP addresses with the length of their prefix, and routes to such prefixes.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
+#include <variant>
 
 #include "ipoib/ip.hpp"
 
@@ -44,6 +47,35 @@ struct Ipv6Prefix {
     return ((address.bytes()[whole] ^ other.bytes()[whole]) & mask) == 0;
   }
   friend constexpr auto operator<=>(const Ipv6Prefix&, const Ipv6Prefix&) = default;
+};
+
+/// A prefix of either family; its length is at most the address's bits.
+struct IpPrefix {
+  IpAddress address;
+  std::uint8_t length = 0;
+
+  [[nodiscard]] constexpr bool contains(const IpAddress& other) const {
+    if (address.index() != other.index()) return false;
+    if (const auto* const v4 = std::get_if<Ipv4Address>(&address)) {
+      return Ipv4Prefix{*v4, length}.contains(std::get<Ipv4Address>(other));
+    }
+    return Ipv6Prefix{std::get<Ipv6Address>(address), length}.contains(
+        std::get<Ipv6Address>(other));
+  }
+  /// The first `length` bits of `address`, the others zero.
+  [[nodiscard]] static IpAddress network(const IpAddress& address, std::uint8_t length) {
+    return std::visit(
+        [length](const auto& any) -> IpAddress {
+          auto bytes = any.bytes();
+          for (std::size_t i = 0; i < bytes.size(); ++i) {
+            const int bits = std::clamp(length - static_cast<int>(8 * i), 0, 8);
+            bytes[i] = static_cast<std::uint8_t>(bytes[i] & 0xff << (8 - bits));
+          }
+          return std::decay_t<decltype(any)>(bytes);
+        },
+        address);
+  }
+  friend constexpr auto operator<=>(const IpPrefix&, const IpPrefix&) = default;
 };
 
 }  // namespace ipoib

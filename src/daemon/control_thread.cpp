@@ -120,10 +120,14 @@ void ControlThread::look_at_host() {
     host_not_before_ = now + std::max<Duration>(kHostPause, host_retry_.pause());
     look_at_host_later();
   } else {
-    if (host_retry_.succeeded()) parts_.log.info("the host's addresses are known again");
-    if (auto& snapshot = *update) {
-      parts_.trace.record("host changed", now, snapshot->addresses().size());
-      host_undelivered_ = std::move(snapshot);
+    if (host_retry_.succeeded()) parts_.log.info("the host's configuration is known again");
+    if (auto& view = *update) {
+      parts_.trace.record("host changed", now, view->addresses.size(), view->tables.size());
+      if (view->routes_left_out > 0) {
+        parts_.log.warn("{} routes lead through the interface beyond the {} that are followed",
+                        view->routes_left_out, HostView::kMaxRoutes);
+      }
+      host_undelivered_ = std::move(view);
     }
   }
   if (!parts_.netlink.interface_exists()) return ask_to_stop("the interface was deleted");

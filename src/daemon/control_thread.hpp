@@ -83,7 +83,7 @@ class ControlThread final : public control::Handler {
   // What the interface's thread still has to be told, because its mailbox was full.
   bool port_undelivered_ = true;
   bool reregister_undelivered_ = false;
-  std::optional<host::HostSnapshot> host_undelivered_;
+  std::optional<HostView> host_undelivered_;
   bool stop_undelivered_ = false;
 
   bool stopping_ = false;

@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "control/protocol.hpp"
+#include "ipoib/host_view.hpp"
 #include "link/events.hpp"
-#include "linux/host_snapshot.hpp"
 #include "linux/mailbox.hpp"
 
 namespace ipoib::daemon {
@@ -23,7 +23,7 @@ struct PortChanged {
 };
 struct ClientReregister {};
 struct HostChanged {
-  host::HostSnapshot snapshot;
+  HostView view;
 };
 struct JoinAnswered {
   link::QuestionId id;

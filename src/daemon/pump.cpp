@@ -34,10 +34,7 @@ Pump::Pump(Settings settings, const Parts& parts)
     : settings_(std::move(settings)),
       parts_(parts),
       link_(settings_.link,
-            {.host = host_view_,
-             .handles = parts.queue_pair,
-             .frames = parts.pools.arp,
-             .log = parts.link_log},
+            {.handles = parts.queue_pair, .frames = parts.pools.arp, .log = parts.link_log},
             parts.queue_pair.qpn(), settings_.seed) {
   poller_.add(parts_.tun.descriptor(), kTun);
   poller_.add(parts_.queue_pair.descriptor(), kCompletions);

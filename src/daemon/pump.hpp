@@ -91,7 +91,6 @@ class Pump {
 
   Settings settings_;
   Parts parts_;
-  host::HostSnapshot host_view_;
   link::Link link_;
   host::Poller poller_;
   InterfaceStatus status_;

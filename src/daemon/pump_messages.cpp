@@ -23,10 +23,7 @@ void Pump::on(PortChanged& message) {
 
 void Pump::on(ClientReregister&) { link_.on_client_reregister(now_); }
 
-void Pump::on(HostChanged& message) {
-  host_view_ = std::move(message.snapshot);
-  link_.on_host_changed(now_);
-}
+void Pump::on(HostChanged& message) { link_.on_host_changed(message.view, now_); }
 
 void Pump::on(JoinAnswered& message) { link_.on_join_answer(message.id, message.answer, now_); }
 

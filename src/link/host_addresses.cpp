@@ -9,14 +9,14 @@ std::vector<Ipv4Address> HostAddresses::update(const HostView& view) {
   std::vector<Ipv4Address> added;
   std::unordered_set<Ipv4Address> own;
   broadcasts_.clear();
-  for (const Ipv4Prefix& prefix : view.addresses()) {
+  for (const Ipv4Prefix& prefix : view.addresses) {
     if (own.insert(prefix.address).second && !is_own(prefix.address)) {
       added.push_back(prefix.address);
     }
     if (const auto broadcast = prefix.broadcast()) broadcasts_.insert(*broadcast);
   }
   own_ = std::move(own);
-  prefixes_ = view.addresses();
+  prefixes_ = view.addresses;
   return added;
 }
 

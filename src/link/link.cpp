@@ -20,7 +20,6 @@ static_assert(kHeadroom == wire::kEncapsulationSize);
 Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn number,
                    std::uint64_t seed)
     : config(settings),
-      host_view(around.host),
       log(around.log),
       random(seed),
       parking{.per_neighbour = settings.limits.parked_per_neighbour,
@@ -32,9 +31,7 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
       arp({config, host, groups.broadcast(), around.frames, out}),
       neighbours({config, paths, arp, out, parking, random, log}),
       announcer(config, host, arp, out),
-      checked{} {
-  (void)host.update(host_view);
-}
+      checked{} {}
 
 Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
     : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {}
@@ -95,9 +92,9 @@ void Link::on_setup_failed(TimePoint now) {
   p.log.warn("the queue pair could not be set up; joins again later");
 }
 
-void Link::on_host_changed(TimePoint now) {
+void Link::on_host_changed(const HostView& view, TimePoint now) {
   Parts& p = *parts_;
-  const auto added = p.host.update(p.host_view);
+  const auto added = p.host.update(view);
   p.drop_own_entries();
   if (!p.bring_up.is_up()) return;
   for (const Ipv4Address address : added) p.announcer.start(address, now);

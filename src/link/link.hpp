@@ -34,7 +34,6 @@ inline constexpr std::size_t kHeadroom = 4;
 
 /// What a link works with; all of it outlives the link.
 struct Surroundings {
-  const HostView& host;
   AddressHandleFactory& handles;
   FramePool& frames;  ///< for ARP messages; slots of at least 64 octets
   Logger& log;
@@ -57,8 +56,8 @@ class Link {
   void on_queue_pair(Qpn qpn, TimePoint now);
   /// ConfigureQueuePair or AttachGroup was refused: the link goes down and starts over, later.
   void on_setup_failed(TimePoint now);
-  /// The addresses of the HostView have changed.
-  void on_host_changed(TimePoint now);
+  /// A link that has not heard of its host yet knows no addresses.
+  void on_host_changed(const HostView& view, TimePoint now);
   /// Leaves the groups and lets go of all frames; nothing but draining comes after that.
   void shut_down(TimePoint now);
 

@@ -45,7 +45,6 @@ struct Link::Parts {
   void check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now);
 
   const Config config;
-  const HostView& host_view;
   Logger& log;
   Output out;
   QuestionIds ids;

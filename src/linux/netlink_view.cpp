@@ -1,26 +1,18 @@
 #include "linux/netlink_view.hpp"
 
 #include <net/if.h>
-#include <netlink/addr.h>
-#include <netlink/cache.h>
 #include <netlink/errno.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
-#include <netlink/route/addr.h>
 #include <netlink/route/link.h>
+#include <sys/socket.h>
 
-#include <array>
-#include <cstring>
-
+#include "linux/host_reader.hpp"
 #include "linux/netlink_error.hpp"
 
 namespace ipoib::host {
 
 namespace {
-
-// A dump during which the kernel's tables changed is taken again, but not for ever: the change that
-// spoilt it has been announced too, so the next update() repairs what is left.
-constexpr int kMaxDumpAttempts = 5;
 
 // Room for bursts of notifications, in octets; more than this is one ENOBUFS and one dump.
 constexpr int kEventBuffer = 256 * 1024;
@@ -33,59 +25,14 @@ struct Watch {
 /// Notes whether a notification is about the watched interface.
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
-  auto* const header = nlmsg_hdr(message);
-  switch (header->nlmsg_type) {
-    case RTM_NEWADDR:
-    case RTM_DELADDR:
-      if (nlmsg_datalen(header) >= static_cast<int>(sizeof(ifaddrmsg))) {
-        const auto* const about = static_cast<const ifaddrmsg*>(nlmsg_data(header));
-        watch->concerned |= static_cast<int>(about->ifa_index) == watch->interface_index;
-      }
-      break;
-    case RTM_NEWLINK:
-    case RTM_DELLINK:
-      if (nlmsg_datalen(header) >= static_cast<int>(sizeof(ifinfomsg))) {
-        const auto* const about = static_cast<const ifinfomsg*>(nlmsg_data(header));
-        watch->concerned |= about->ifi_index == watch->interface_index;
-      }
-      break;
-    default:
-      break;
-  }
+  watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index);
   return NL_OK;
 }
 
-std::optional<Ipv4Prefix> ipv4_of(rtnl_addr* entry, int interface_index) {
-  if (rtnl_addr_get_ifindex(entry) != interface_index) return std::nullopt;
-  const nl_addr* const local = rtnl_addr_get_local(entry);
-  if (local == nullptr || nl_addr_get_family(local) != AF_INET ||
-      nl_addr_get_len(local) != Ipv4Address::kSize) {
-    return std::nullopt;
-  }
-  Ipv4Address::Bytes bytes;
-  std::memcpy(bytes.data(), nl_addr_get_binary_addr(local), bytes.size());
-  const int length = rtnl_addr_get_prefixlen(entry);
-  return Ipv4Prefix{Ipv4Address(bytes), static_cast<std::uint8_t>(length)};
-}
-
-using Cache = std::unique_ptr<nl_cache, decltype(&nl_cache_free)>;
-
-Result<std::vector<Ipv4Prefix>> dump_addresses(nl_sock* socket, int interface_index) {
-  nl_cache* raw = nullptr;
-  int error = -NLE_DUMP_INTR;
-  for (int i = 0; i < kMaxDumpAttempts && error == -NLE_DUMP_INTR; ++i) {
-    error = rtnl_addr_alloc_cache(socket, &raw);
-  }
-  if (error < 0) return netlink_error("cannot list the interface's addresses", error);
-  const Cache cache(raw, &nl_cache_free);
-  std::vector<Ipv4Prefix> out;
-  for (auto* object = nl_cache_get_first(cache.get()); object != nullptr;
-       object = nl_cache_get_next(object)) {
-    // A cache of addresses holds rtnl_addr objects; libnl spells its inheritance as a cast.
-    auto* const entry = reinterpret_cast<rtnl_addr*>(object);
-    if (const auto prefix = ipv4_of(entry, interface_index)) out.push_back(*prefix);
-  }
-  return out;
+/// The kernel then lists what was asked for, and not more; before Linux 4.20 it lists everything.
+void ask_for_strict_checking(nl_sock* socket) {
+  const int on = 1;
+  (void)setsockopt(nl_socket_get_fd(socket), SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
 }
 
 }  // namespace
@@ -106,11 +53,13 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(int interface_index) {
       return netlink_error("cannot open a netlink socket", error);
     }
   }
+  ask_for_strict_checking(queries.get());
   (void)nl_socket_set_buffer_size(events.get(), kEventBuffer, 0);
-  if (const int error =
-          nl_socket_add_memberships(events.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_NONE);
+  if (const int error = nl_socket_add_memberships(
+          events.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+          RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NONE);
       error < 0) {
-    return netlink_error("cannot subscribe to address changes", error);
+    return netlink_error("cannot subscribe to changes of addresses and routes", error);
   }
   if (const int error = nl_socket_set_nonblocking(events.get()); error < 0) {
     return netlink_error("cannot make a netlink socket non-blocking", error);
@@ -132,19 +81,17 @@ bool NetlinkView::drain_events() {
   }
 }
 
-Result<HostSnapshot> NetlinkView::take_snapshot() {
+Result<HostView> NetlinkView::take_snapshot() {
   rtnl_link* raw = nullptr;
   const int error = rtnl_link_get_kernel(queries_.get(), interface_index_, nullptr, &raw);
   const std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)> link(raw, &rtnl_link_put);
   if (error == -NLE_NODEV || error == -NLE_OBJ_NOTFOUND) {
     exists_ = false;
-    return HostSnapshot();
+    return HostView();
   }
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
-  if ((rtnl_link_get_flags(link.get()) & IFF_UP) == 0) return HostSnapshot();
-  auto addresses = dump_addresses(queries_.get(), interface_index_);
-  if (!addresses) return addresses.error();
-  return HostSnapshot(std::move(*addresses));
+  if ((rtnl_link_get_flags(link.get()) & IFF_UP) == 0) return HostView();
+  return read_host_view(queries_.get(), interface_index_);
 }
 
 bool NetlinkView::take_events() {
@@ -152,14 +99,14 @@ bool NetlinkView::take_events() {
   return dirty_;
 }
 
-Result<std::optional<HostSnapshot>> NetlinkView::update() {
-  if (!take_events()) return std::optional<HostSnapshot>();
+Result<std::optional<HostView>> NetlinkView::update() {
+  if (!take_events()) return std::optional<HostView>();
   auto snapshot = take_snapshot();
   if (!snapshot) return snapshot.error();
   dirty_ = false;
-  if (last_ == *snapshot) return std::optional<HostSnapshot>();
+  if (last_ == *snapshot) return std::optional<HostView>();
   last_ = *snapshot;
-  return std::optional<HostSnapshot>(std::move(*snapshot));
+  return std::optional<HostView>(std::move(*snapshot));
 }
 
 }  // namespace ipoib::host

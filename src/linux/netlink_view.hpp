@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 
+#include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
-#include "linux/host_snapshot.hpp"
 
 struct nl_sock;
 
@@ -17,7 +17,7 @@ namespace ipoib::host {
 
 class NetlinkView {
  public:
-  /// Subscribes to address and link changes of the current network namespace.
+  /// Subscribes to changes of links, addresses, routes and rules of the current network namespace.
   [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(int interface_index);
 
   /// Readable when the host's configuration may have changed.
@@ -26,8 +26,8 @@ class NetlinkView {
   /// when is the caller's choice: one update covers any number of notifications.
   [[nodiscard]] bool take_events();
   /// A snapshot when it differs from the last one returned; the first call always returns one. An
-  /// interface that is administratively down has no addresses.
-  [[nodiscard]] Result<std::optional<HostSnapshot>> update();
+  /// interface that is administratively down has no addresses and no routes.
+  [[nodiscard]] Result<std::optional<HostView>> update();
   [[nodiscard]] bool interface_exists() const { return exists_; }
 
  private:
@@ -38,14 +38,14 @@ class NetlinkView {
 
   NetlinkView(Socket events, Socket queries, int interface_index);
   [[nodiscard]] bool drain_events();
-  [[nodiscard]] Result<HostSnapshot> take_snapshot();
+  [[nodiscard]] Result<HostView> take_snapshot();
 
   Socket events_;
   Socket queries_;
   int interface_index_;
   bool exists_ = true;
   bool dirty_ = true;  ///< a change was announced and not looked at yet
-  std::optional<HostSnapshot> last_;
+  std::optional<HostView> last_;
 };
 
 }  // namespace ipoib::host

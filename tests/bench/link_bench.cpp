@@ -23,14 +23,6 @@ constexpr std::size_t kPacket = 1500;
 constexpr Ipv4Address kOwn{0x0a000001};
 constexpr std::uint32_t kFirstPeer = 0x0a000100;
 
-class View : public HostView {
- public:
-  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return prefixes_; }
-
- private:
-  std::vector<Ipv4Prefix> prefixes_{{kOwn, 8}};
-};
-
 class Handles : public AddressHandleFactory {
  public:
   Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
@@ -47,6 +39,7 @@ class Bench {
     port.lid = Lid(1);
     port.gid = Gid(Gid::kLinkLocalPrefix, Guid(1));
     port.pkey_index = 0;
+    link_.on_host_changed(HostView{{{kOwn, 8}}}, now_);
     link_.on_port(port, now_);
     answer();
     for (std::uint32_t i = 0; i < neighbours; ++i) meet(i);
@@ -126,12 +119,11 @@ class Bench {
 
   std::uint32_t neighbours_;
   TimePoint now_{std::chrono::seconds(1)};
-  View view_;
   Handles handles_;
   FramePool pool_{4 * kBatch, 2048};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   std::mt19937 random_{1};
-  Link link_{Config{}, {view_, handles_, pool_, log_}, Qpn(99), 1};
+  Link link_{Config{}, {handles_, pool_, log_}, Qpn(99), 1};
 };
 
 /// Argument: neighbours; each packet goes to one of them, drawn at random.

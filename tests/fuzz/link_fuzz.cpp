@@ -21,12 +21,6 @@ namespace {
 constexpr std::size_t kMaxSteps = 2000;
 constexpr std::size_t kSlot = 512;
 
-class View : public HostView {
- public:
-  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return prefixes; }
-  std::vector<Ipv4Prefix> prefixes{{Ipv4Address(0x0a000001), 24}};
-};
-
 class Handles : public AddressHandleFactory {
  public:
   Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
@@ -43,6 +37,7 @@ class Script {
     port_.lid = Lid(1);
     port_.gid = gid(1);
     port_.pkey_index = 0;
+    link_.on_host_changed(view_, now_);
     link_.on_port(port_, now_);
     drain();
   }
@@ -217,11 +212,11 @@ class Script {
     link_.on_port(port_, now_);
   }
   void change_host() {
-    view_.prefixes.clear();
+    view_.addresses.clear();
     for (std::uint8_t left = input_.u8() % 4; left > 0; --left) {
-      view_.prefixes.push_back({address(), static_cast<std::uint8_t>(input_.u8() % 33)});
+      view_.addresses.push_back({address(), static_cast<std::uint8_t>(input_.u8() % 33)});
     }
-    link_.on_host_changed(now_);
+    link_.on_host_changed(view_, now_);
   }
 
   // --- What the link says ----------------------------------------------------------------------
@@ -284,12 +279,12 @@ class Script {
 
   ByteReader input_;
   Config config_ = small();
-  View view_;
+  HostView view_{{{Ipv4Address(0x0a000001), 24}}};
   Handles handles_;
   FramePool pool_{40, kSlot};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
-  Link link_{config_, {view_, handles_, pool_, log_}, Qpn(0x100), 1};
+  Link link_{config_, {handles_, pool_, log_}, Qpn(0x100), 1};
   PortStatus port_;
   std::vector<AskPath> paths_;
   std::vector<JoinGroup> joins_;

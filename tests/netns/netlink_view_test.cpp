@@ -2,6 +2,9 @@
 #include "linux/netlink_view.hpp"
 
 #include <gmock/gmock.h>
+#include <linux/rtnetlink.h>
+
+#include <algorithm>
 
 #include "linux/tun_device.hpp"
 #include "namespace_fixture.hpp"
@@ -23,11 +26,11 @@ class NetlinkViewTest : public test::NamespaceTest {
     if (IsSkipped()) return;
     tun_ = TunDevice::open({.name = "ib0"}).value();
     view_ = NetlinkView::open(tun_->interface_index()).value();
-    EXPECT_THAT(snapshot().addresses(), IsEmpty());
+    EXPECT_THAT(snapshot().addresses, IsEmpty());
   }
 
   /// Waits for a change of what is mirrored.
-  HostSnapshot snapshot() {
+  HostView snapshot() {
     for (;;) {
       if (auto update = view_->update().value()) return *update;
       if (!test::wait_readable(view_->descriptor())) {
@@ -43,46 +46,128 @@ class NetlinkViewTest : public test::NamespaceTest {
 
 TEST_F(NetlinkViewTest, MirrorsAddressesThatComeAndGo) {
   ip("addr add 10.9.0.1/24 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
   ip("addr add 10.8.0.1/16 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24), prefix("10.8.0.1", 16)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24), prefix("10.8.0.1", 16)));
   ip("addr del 10.9.0.1/24 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.8.0.1", 16)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.8.0.1", 16)));
 }
 
 TEST_F(NetlinkViewTest, GivesAnInterfaceThatIsDownNoAddresses) {
   ip("addr add 10.9.0.1/24 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
   ip("link set ib0 down");
-  EXPECT_THAT(snapshot().addresses(), IsEmpty());
+  EXPECT_THAT(snapshot().addresses, IsEmpty());
   ip("link set ib0 up");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
 }
 
 TEST_F(NetlinkViewTest, IgnoresOtherInterfaces) {
   ip("addr add 10.7.0.1/24 dev lo");
   EXPECT_FALSE(view_->update().value());
   ip("addr add 10.9.0.1/24 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
 }
 
 TEST_F(NetlinkViewTest, NoticesThatTheInterfaceIsGone) {
   ip("addr add 10.9.0.1/24 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
   EXPECT_TRUE(view_->interface_exists());
   ip("link del ib0");
-  EXPECT_THAT(snapshot().addresses(), IsEmpty());
+  EXPECT_THAT(snapshot().addresses, IsEmpty());
   EXPECT_FALSE(view_->interface_exists());
+}
+
+/// The routes of a table as text: "10.1.0.0/16 via 10.9.0.2 10.9.0.3, ..."; with metrics.
+std::string routes(const HostView& view, std::uint32_t table) {
+  std::vector<std::string> lines;
+  for (const RoutingTable& one : view.tables) {
+    if (one.id != table) continue;
+    for (const Route& route : one.routes) {
+      std::string line =
+          to_string(route.destination.address) + "/" + std::to_string(route.destination.length);
+      for (const RouteHop& hop : route.hops) {
+        if (hop.gateway) line += " via " + to_string(*hop.gateway);
+        if (hop.weight != 1) line += " x" + std::to_string(hop.weight);
+      }
+      if (route.metric != 0) line += " metric " + std::to_string(route.metric);
+      lines.push_back(line);
+    }
+  }
+  std::ranges::sort(lines);
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : ", ") + line;
+  return text;
+}
+
+TEST_F(NetlinkViewTest, MirrorsRoutesThroughTheInterface) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "10.9.0.0/24");
+  ip("route add default via 10.9.0.254 metric 5");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "0.0.0.0/0 via 10.9.0.254 metric 5, 10.9.0.0/24");
+  ip("route replace default via 10.9.0.253 metric 5");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "0.0.0.0/0 via 10.9.0.253 metric 5, 10.9.0.0/24");
+  ip("route del default");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "10.9.0.0/24");
+}
+
+TEST_F(NetlinkViewTest, MirrorsTheWaysOfAMultipathRouteThatAreItsOwn) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  (void)snapshot();
+  ip("route add 10.1.0.0/16 nexthop via 10.9.0.2 weight 3 nexthop via 10.9.0.3 nexthop dev lo");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN),
+            "10.1.0.0/16 via 10.9.0.2 x3 via 10.9.0.3, 10.9.0.0/24");
+}
+
+TEST_F(NetlinkViewTest, MirrorsIpv6RoutesAndOtherTables) {
+  ip("-6 addr add fd00::1/64 dev ib0 nodad");
+  ip("-6 route add default via fd00::2 dev ib0 table 77");
+  ip("route add 10.1.0.0/16 via inet6 fd00::2 dev ib0 table 77");
+  HostView view = snapshot();
+  while (routes(view, 77).find("10.1.0.0") == std::string::npos) view = snapshot();
+  EXPECT_EQ(routes(view, 77), "10.1.0.0/16 via fd00::2, ::/0 via fd00::2 metric 1024");
+  EXPECT_EQ(routes(view, RT_TABLE_LOCAL), "");
+}
+
+TEST_F(NetlinkViewTest, LeavesOutRoutesThatDoNotLeadThroughIt) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  (void)snapshot();
+  ip("route add blackhole 10.2.0.0/16");
+  ip("route add 10.3.0.0/16 dev lo");
+  ip("route add 10.4.0.0/16 via 10.9.0.2");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "10.4.0.0/16 via 10.9.0.2, 10.9.0.0/24");
+}
+
+TEST_F(NetlinkViewTest, MirrorsRulesWithWhatPacketsShow) {
+  ip("rule add from 10.9.0.1 to 10.1.0.0/16 table 77 priority 50");
+  HostView view = snapshot();
+  ASSERT_GE(view.rules.size(), 2U);
+  EXPECT_EQ(view.rules[1].table, 77U) << "behind that of local addresses";
+  EXPECT_EQ(view.rules[1].source, (IpPrefix{*Ipv4Address::parse("10.9.0.1"), 32}));
+  EXPECT_EQ(view.rules[1].destination, (IpPrefix{*Ipv4Address::parse("10.1.0.0"), 16}));
+  EXPECT_TRUE(view.rules[1].is_certain);
+  ip("rule add fwmark 7 table 78 suppress_prefixlength 0 priority 51");
+  view = snapshot();
+  EXPECT_EQ(view.rules[2].table, 78U);
+  EXPECT_FALSE(view.rules[2].is_certain);
+  EXPECT_EQ(view.rules[2].ignored_bits, 0);
+  ip("-6 rule add not from fd00::/16 table 79 priority 52");
+  view = snapshot();
+  const auto other = std::ranges::find(view.rules, 79U, &RoutingRule::table);
+  ASSERT_NE(other, view.rules.end());
+  EXPECT_EQ(other->family, IpFamily::v6);
+  EXPECT_FALSE(other->is_certain);
+  EXPECT_FALSE(other->source);
 }
 
 TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {
   // Each address is two notifications; all of them are far more than the socket's buffer.
   ip("-batch - <<END\n$(for i in $(seq 4000); do"
      " echo \"addr add 10.9.$((i / 250)).$((i % 250 + 1))/32 dev ib0\"; done)\nEND");
-  EXPECT_EQ(snapshot().addresses().size(), 4000U);
+  EXPECT_EQ(snapshot().addresses.size(), 4000U);
   ip("addr flush dev ib0");
   ip("addr add 10.9.0.1/24 dev ib0");
-  EXPECT_THAT(snapshot().addresses(), ElementsAre(prefix("10.9.0.1", 24)));
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
 }
 
 }  // namespace

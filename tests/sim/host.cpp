@@ -44,15 +44,16 @@ MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t numb
 }
 
 Host::Host(World& world, const HostOptions& options)
-    : world_(world), pkey_(options.link.pkey), addresses_{options.address}, tun_(options.hca) {
+    : world_(world), pkey_(options.link.pkey), view_{{options.address}}, tun_(options.hca) {
   const softib::NodeIndex node = world_.subnet().add_hca(options.hca).value();
   const softib::PortAttributes port = world_.subnet().node(node)->port;
   hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, silent_logger(), seed_of(options));
   link_ = std::make_unique<link::Link>(options.link,
-                                       link::Surroundings{*this, *port_, frames_, silent_logger()},
+                                       link::Surroundings{*port_, frames_, silent_logger()},
                                        port_->qpn(), seed_of(options));
+  link_->on_host_changed(view_, world_.now());
   reregister_count_ = port.reregister_count;
   node_ = world_.join(*this, options.hca);
   tell_port(port);
@@ -87,8 +88,8 @@ std::size_t Host::received_from(Ipv4Address from) const {
 }
 
 void Host::add_address(const Ipv4Prefix& prefix) {
-  addresses_.push_back(prefix);
-  link_->on_host_changed(world_.now());
+  view_.addresses.push_back(prefix);
+  link_->on_host_changed(view_, world_.now());
   turn();
   world_.wake(*this, next_deadline());
 }

@@ -28,7 +28,7 @@ struct HostOptions {
   link::Config link = {};
 };
 
-class Host : public Process, public HostView, public MadPort {
+class Host : public Process, public MadPort {
  public:
   Host(World& world, const HostOptions& options);
   Host(const Host&) = delete;
@@ -40,7 +40,7 @@ class Host : public Process, public HostView, public MadPort {
   [[nodiscard]] MemoryTun& tun() { return tun_; }
   [[nodiscard]] const sa::Counters& sa_counters() const { return sa_->counters(); }
   [[nodiscard]] softib::NodeIndex node() const { return node_; }
-  [[nodiscard]] Ipv4Address ip() const { return addresses_.front().address; }
+  [[nodiscard]] Ipv4Address ip() const { return view_.addresses.front().address; }
   [[nodiscard]] std::uint64_t count(link::Counter counter) const {
     return link_->counters()[counter];
   }
@@ -66,7 +66,6 @@ class Host : public Process, public HostView, public MadPort {
   [[nodiscard]] TimePoint next_deadline() const override;
 
  private:
-  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return addresses_; }
   [[nodiscard]] Result<void> send(const MadDestination& to, ConstBytes mad,
                                   Duration timeout) override;
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
@@ -85,7 +84,7 @@ class Host : public Process, public HostView, public MadPort {
 
   World& world_;
   PKey pkey_;
-  std::vector<Ipv4Prefix> addresses_;
+  HostView view_;
   MemoryTun tun_;
   FramePool frames_{1024, 4096 + 64};
   std::deque<ReceivedMad> mads_;

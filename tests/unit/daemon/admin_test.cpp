@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "ipoib/log.hpp"
-#include "linux/host_snapshot.hpp"
 
 namespace ipoib::daemon {
 namespace {
@@ -44,10 +43,9 @@ class AdminTest : public ::testing::Test {
   using Mode = control::SetRequest::Mode;
   TimePoint now_{std::chrono::seconds(1000)};
   Logger log_{"test"};
-  host::HostSnapshot host_;
   NoHandles handles_;
   FramePool frames_{8, 64};
-  link::Link link_{{}, {host_, handles_, frames_, log_}, Qpn(0x77), 1};
+  link::Link link_{{}, {handles_, frames_, log_}, Qpn(0x77), 1};
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
   InterfaceStatus status_;
   verbs::UdCounters counters_;

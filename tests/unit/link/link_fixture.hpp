@@ -14,7 +14,7 @@ class LinkFixture : public ::testing::Test {
     port.lid = Lid(4);
     port.gid = port_gid(1);
     port.pkey_index = 2;
-    view.prefixes = {{kOwnIp, 24}};
+    view.addresses = {{kOwnIp, 24}};
   }
   ~LinkFixture() override {
     if (link) link->shut_down(now);
@@ -26,8 +26,9 @@ class LinkFixture : public ::testing::Test {
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
-    link = std::make_unique<Link>(config, Surroundings{view, handles, pool, *silent_logger()},
-                                  kOwnQpn, 42);
+    link =
+        std::make_unique<Link>(config, Surroundings{handles, pool, *silent_logger()}, kOwnQpn, 42);
+    link->on_host_changed(view, now);
   }
   /// Makes a link and brings it up; what was said on the way is forgotten.
   void bring_up() {
@@ -158,7 +159,7 @@ class LinkFixture : public ::testing::Test {
   TimePoint now{1h};
   Config config;
   PortStatus port;
-  HostViewTwin view;
+  HostView view;
   HandleFactoryTwin handles;
   FramePool pool{512, 4096};
   std::unique_ptr<Link> link;

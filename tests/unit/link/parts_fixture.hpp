@@ -35,12 +35,6 @@ class HandleFactoryTwin : public AddressHandleFactory {
   std::vector<AddressVector> made;
 };
 
-class HostViewTwin : public HostView {
- public:
-  [[nodiscard]] const std::vector<Ipv4Prefix>& addresses() const override { return prefixes; }
-  std::vector<Ipv4Prefix> prefixes;
-};
-
 inline const std::shared_ptr<Logger>& silent_logger() {
   static const auto logger =
       std::make_shared<Logger>("link", std::make_shared<spdlog::sinks::null_sink_st>());
@@ -73,7 +67,7 @@ inline wire::PathRecord path_record(const Gid& dgid, std::uint16_t dlid, std::ui
 class PartsFixture : public ::testing::Test {
  protected:
   PartsFixture() {
-    view.prefixes = {{Ipv4Address(0x0a2c0001), 24}};
+    view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
     arp.set_hardware(kOwn);
     paths.set_source(kOwn.gid);
@@ -172,7 +166,7 @@ class PartsFixture : public ::testing::Test {
   Config config;
   FramePool pool{256, 4096};
   HandleFactoryTwin handles;
-  HostViewTwin view;
+  HostView view;
   HostAddresses host;
   Output out;
   QuestionIds ids;

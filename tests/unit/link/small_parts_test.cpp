@@ -100,9 +100,9 @@ TEST_F(AnnouncerTest, AnnouncesAFewTimes) {
 }
 
 TEST_F(AnnouncerTest, ManyAddressesGoOneAfterTheOther) {
-  view.prefixes.clear();
+  view.addresses.clear();
   for (std::uint32_t i = 0; i < 100; ++i)
-    view.prefixes.push_back({Ipv4Address(0x0a2c0001 + i), 16});
+    view.addresses.push_back({Ipv4Address(0x0a2c0001 + i), 16});
   (void)host.update(view);
   announcer.start_all(now);
   EXPECT_LT(announced_until(now).size(), 5U);
@@ -111,7 +111,7 @@ TEST_F(AnnouncerTest, ManyAddressesGoOneAfterTheOther) {
 
 TEST_F(AnnouncerTest, AnAddressThatIsGoneIsNotAnnounced) {
   announcer.start(Ipv4Address(0x0a2c0001), now);
-  view.prefixes.clear();
+  view.addresses.clear();
   (void)host.update(view);
   EXPECT_TRUE(announced_until(now + 1h).empty());
 }
@@ -123,15 +123,15 @@ TEST_F(AnnouncerTest, AnnouncementsAtATimeAreBounded) {
 }
 
 TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
-  HostViewTwin view;
+  HostView view;
   HostAddresses host;
   const Ipv4Address first(0x0a2c0001);
   const Ipv4Address second(0x0a2d0001);
   EXPECT_TRUE(host.source_for(first).is_unspecified());
-  view.prefixes = {{first, 24}};
+  view.addresses = {{first, 24}};
   EXPECT_EQ(host.update(view), (std::vector{first}));
   EXPECT_TRUE(host.update(view).empty());
-  view.prefixes = {{first, 24}, {second, 16}, {second, 24}};
+  view.addresses = {{first, 24}, {second, 16}, {second, 24}};
   EXPECT_EQ(host.update(view), (std::vector{second}));
   EXPECT_TRUE(host.is_own(second));
   EXPECT_TRUE(host.is_broadcast(Ipv4Address(0x0a2dffff)));

@@ -69,8 +69,8 @@ TEST_F(Transmit, DirectedBroadcastGoesToTheBroadcastGroup) {
   send(Ipv4Address(0x0a2d00ff));
   EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "incomplete") << "of another subnet: an address";
   // It becomes one of ours.
-  view.prefixes.push_back({Ipv4Address(0x0a2d0001), 24});
-  link->on_host_changed(now);
+  view.addresses.push_back({Ipv4Address(0x0a2d0001), 24});
+  link->on_host_changed(view, now);
   EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "gone");
   forget();
   send(Ipv4Address(0x0a2d00ff));
@@ -78,7 +78,7 @@ TEST_F(Transmit, DirectedBroadcastGoesToTheBroadcastGroup) {
 }
 
 TEST_F(Transmit, PointToPointPrefixesHaveNoBroadcast) {
-  view.prefixes = {{Ipv4Address(0x0a2c0000), 31}};
+  view.addresses = {{Ipv4Address(0x0a2c0000), 31}};
   bring_up();
   send(Ipv4Address(0x0a2c0001));
   EXPECT_EQ(state_of(Ipv4Address(0x0a2c0001)), "incomplete");
