@@ -31,6 +31,8 @@ class Frame {
   [[nodiscard]] ConstBytes bytes() const { return {slot_ + begin_, size_}; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t headroom() const { return begin_; }
+  /// Octets of the slot.
+  [[nodiscard]] inline std::size_t capacity() const;
 
   /// Sets the window: `size` octets from `begin` of the slot. Both must lie within the slot.
   void window(std::size_t begin, std::size_t size);
@@ -74,5 +76,7 @@ class FramePool {
   std::uint8_t* arena_;
   std::vector<std::uint8_t*> free_;
 };
+
+inline std::size_t Frame::capacity() const { return pool_ == nullptr ? 0 : pool_->slot_size(); }
 
 }  // namespace ipoib

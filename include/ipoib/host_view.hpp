@@ -31,11 +31,11 @@ struct Route {
 struct RoutingRule {
   IpFamily family = IpFamily::v4;
   std::uint32_t table = 0;
-  std::optional<IpPrefix> source;
-  std::optional<IpPrefix> destination;
+  std::optional<IpPrefix> source = {};
+  std::optional<IpPrefix> destination = {};
   bool is_certain = true;  ///< it has no other conditions
   /// Routes whose prefixes have as many bits or fewer do not count (suppress_prefixlength).
-  std::optional<std::uint8_t> ignored_bits;
+  std::optional<std::uint8_t> ignored_bits = {};
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
 

@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "drop_no_frame",
     "tx_packets",
     "rx_packets",
+    "too_big_answers",
     "arp_received",
     "arp_requests_broadcast",
     "arp_requests_unicast",

@@ -42,6 +42,7 @@ enum class Counter : std::uint8_t {
   kFirstEvent,
   tx_packets = kFirstEvent,  ///< IP, of the host, handed to the fabric
   rx_packets,                ///< IP, for the host
+  too_big_answers,           ///< ICMP messages to the host about packets that did not fit
   arp_received,
   arp_requests_broadcast,
   arp_requests_unicast,

@@ -95,6 +95,7 @@ void Link::on_setup_failed(TimePoint now) {
 void Link::on_host_changed(const HostView& view, TimePoint now) {
   Parts& p = *parts_;
   const auto added = p.host.update(view);
+  p.next_hops.update(view);
   p.drop_own_entries();
   if (!p.bring_up.is_up()) return;
   for (const Ipv4Address address : added) p.announcer.start(address, now);

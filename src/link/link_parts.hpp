@@ -8,7 +8,9 @@
 #include "link/host_addresses.hpp"
 #include "link/link.hpp"
 #include "link/neighbour_table.hpp"
+#include "link/next_hops.hpp"
 #include "link/path_table.hpp"
+#include "wire/ipv4.hpp"
 
 namespace ipoib::link {
 
@@ -28,6 +30,7 @@ struct Link::Parts {
 
   // Host to fabric (transmit.cpp).
   void transmit(Frame&& frame, TimePoint now);
+  [[nodiscard]] std::optional<Ipv4Address> next_hop(const wire::Ipv4Header& header);
   void transmit_other(Frame&& frame);
   void transmit_unknown(Frame&& frame, Ipv4Address destination, TimePoint now);
 
@@ -55,6 +58,7 @@ struct Link::Parts {
   Gid port_gid;
   std::uint32_t mtu = 0;
   HostAddresses host;
+  NextHops next_hops;
   GroupTable groups;
   PathTable paths;
   ArpOutput arp;

@@ -3,15 +3,12 @@
 
 #include "link/link.hpp"
 #include "link/link_parts.hpp"
+#include "link/too_big.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 
 namespace ipoib::link {
 namespace {
-
-/// Whom on the link a packet is handed to. Everybody is on the link, until routes are mirrored from
-/// the host as its addresses are: then this is where they are asked.
-Ipv4Address next_hop(const wire::Ipv4Header& header) { return header.destination; }
 
 void encapsulate(Frame& frame) {
   wire::emit_encapsulation(wire::EtherType::ipv4, frame.prepend(wire::kEncapsulationSize));
@@ -35,22 +32,32 @@ void Link::from_host(std::span<Frame> batch, TimePoint now) {
 void Link::Parts::transmit(Frame&& frame, TimePoint now) {
   const auto header = wire::Ipv4Header::parse(frame.bytes());
   if (!header || frame.size() > mtu) return transmit_other(std::move(frame));
-  const Ipv4Address hop = next_hop(*header);
-  Neighbour* const neighbour = neighbours.find(hop);
-  if (neighbour == nullptr) return transmit_unknown(std::move(frame), hop, now);
+  const auto hop = next_hop(*header);
+  if (!hop) return out.counters.add(Counter::drop_bad_destination);
+  Neighbour* const neighbour = neighbours.find(*hop);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), *hop, now);
   encapsulate(frame);
   if (!neighbour->forward(frame, out.sends, now)) {
     neighbours.packet(*neighbour, std::move(frame), now);
   }
 }
 
+/// Groups are on the link, whatever routes say.
+std::optional<Ipv4Address> Link::Parts::next_hop(const wire::Ipv4Header& header) {
+  const Ipv4Address to = header.destination;
+  if (to.is_multicast() || to.is_limited_broadcast()) return to;
+  const IpAddress hop = next_hops.find(header.source, to);
+  const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
+  return ipv4 == nullptr ? std::nullopt : std::optional(*ipv4);
+}
+
 /// What is not an IPv4 packet that fits.
 void Link::Parts::transmit_other(Frame&& frame) {
-  const Frame dropped = std::move(frame);
+  Frame dropped = std::move(frame);
   if (wire::ip_version(dropped.bytes()) == 6) {
     out.counters.add(Counter::drop_ipv6_not_supported);
   } else if (wire::Ipv4Header::parse(dropped.bytes())) {
-    out.counters.add(Counter::drop_packet_too_big);
+    answer_too_big(std::move(dropped), mtu, Counter::drop_packet_too_big, out);
   } else {
     out.counters.add(Counter::drop_malformed_packet);
   }

@@ -23,7 +23,7 @@ class NextHopsTest : public ::testing::Test {
  protected:
   NextHopsTest() {
     for (const auto family : {IpFamily::v4, IpFamily::v6}) {
-      view.rules.push_back({.family = family, .table = kMain, .source = {}, .destination = {}});
+      view.rules.push_back({.family = family, .table = kMain});
     }
   }
   void add(const Route& made, std::uint32_t table = kMain) {
@@ -122,7 +122,7 @@ TEST_F(NextHopsTest, RulesAreGoneThroughInTheirOrder) {
   view.rules.insert(view.rules.begin(), {.family = IpFamily::v4,
                                          .table = 100,
                                          .source = IpPrefix{ip("10.44.0.1"), 32},
-                                         .destination = {}});
+});
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
   add(route("0.0.0.0", 0, {"10.44.0.3"}), 100);
   hops.update(view);
@@ -131,8 +131,7 @@ TEST_F(NextHopsTest, RulesAreGoneThroughInTheirOrder) {
 }
 
 TEST_F(NextHopsTest, ARuleThatLeadsNowhereIsPassed) {
-  view.rules.insert(view.rules.begin(),
-                    {.family = IpFamily::v4, .table = 100, .source = {}, .destination = {}});
+  view.rules.insert(view.rules.begin(), {.family = IpFamily::v4, .table = 100});
   add(route("10.9.0.0", 16, {"10.44.0.3"}), 100);
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
   hops.update(view);
@@ -141,9 +140,8 @@ TEST_F(NextHopsTest, ARuleThatLeadsNowhereIsPassed) {
 }
 
 TEST_F(NextHopsTest, ConditionsThatNobodySeesComeLast) {
-  view.rules.insert(
-      view.rules.begin(),
-      {.family = IpFamily::v4, .table = 100, .source = {}, .destination = {}, .is_certain = false});
+  view.rules.insert(view.rules.begin(),
+                    {.family = IpFamily::v4, .table = 100, .is_certain = false});
   add(route("0.0.0.0", 0, {"10.44.0.3"}), 100);
   hops.update(view);
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.3") << "no other leads there";
@@ -154,8 +152,7 @@ TEST_F(NextHopsTest, ConditionsThatNobodySeesComeLast) {
 
 TEST_F(NextHopsTest, ARuleMayPassOverShortPrefixes) {
   view.rules.front().ignored_bits = 0;
-  view.rules.insert(view.rules.begin() + 1,
-                    {.family = IpFamily::v4, .table = 100, .source = {}, .destination = {}});
+  view.rules.insert(view.rules.begin() + 1, {.family = IpFamily::v4, .table = 100});
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
   add(route("10.9.0.0", 16, {"10.44.0.2"}));
   add(route("0.0.0.0", 0, {"10.44.0.3"}), 100);

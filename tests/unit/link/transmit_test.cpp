@@ -105,11 +105,49 @@ TEST_F(Transmit, DropsAreCountedByReason) {
   send(Ipv4Address(0));
   send(Ipv4Address(0x7f000001));
   EXPECT_EQ(count(Counter::drop_bad_destination), 3U);
-  send(kPeer, 2045);
-  EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);
   EXPECT_TRUE(link->sends().empty());
   EXPECT_EQ(link->neighbour_count(), 0U);
   EXPECT_EQ(pool.available(), pool.capacity());
+}
+
+TEST_F(Transmit, GatewayGetsWhatIsNotOnTheLink) {
+  view.rules = {{.family = IpFamily::v4, .table = 254}};
+  view.tables = {{.id = 254,
+                  .routes = {{.destination = {kOwnIp, 24}, .metric = 0, .hops = {{}}},
+                             {.destination = {Ipv4Address(0), 0},
+                              .metric = 0,
+                              .hops = {{.gateway = kPeer, .weight = 1}}}}}};
+  bring_up();
+  meet_peer();
+  send(Ipv4Address(0x08080808));
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(link->sends()[0].qpn, kHere.qpn);
+  EXPECT_EQ(link->neighbour_count(), 1U);
+  forget();
+  // Broadcast and multicast have no gateway.
+  send(Ipv4Address(0xffffffff));
+  expect_sent_to_group(broadcast());
+  forget();
+  send(kAllNodes);
+  expect_sent_to_group(wire::multicast_gid(kAllNodes, kDefaultPKey));
+  // The gateway changes while packets flow.
+  view.tables[0].routes[1].hops[0].gateway = Ipv4Address(0x0a2c0003);
+  link->on_host_changed(view, now);
+  forget();
+  send(Ipv4Address(0x08080808));
+  EXPECT_EQ(state_of(Ipv4Address(0x0a2c0003)), "incomplete");
+}
+
+TEST_F(Transmit, PacketOverTheMtuIsAnswered) {
+  bring_up();
+  send(kPeer, 2045);
+  ASSERT_EQ(link->to_host().size(), 1U);
+  const auto header = wire::Ipv4Header::parse(std::as_const(link->to_host()[0]).bytes());
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->destination, kOwnIp);
+  EXPECT_EQ(header->protocol, 1);
+  EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);
+  EXPECT_EQ(count(Counter::too_big_answers), 1U);
 }
 
 TEST_F(Transmit, MtuOfThePathIsRespected) {
