@@ -57,6 +57,8 @@ struct HostView {
   std::vector<RoutingTable> tables;
   /// In the order in which the kernel goes through them; those of either family.
   std::vector<RoutingRule> rules;
+  /// Multicast groups that the host is in on the interface; those of all nodes may be missing.
+  std::vector<IpAddress> groups;
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
   friend bool operator==(const HostView&, const HostView&) = default;
 };

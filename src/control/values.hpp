@@ -50,11 +50,11 @@ struct Counter {
   friend bool operator==(const Counter&, const Counter&) = default;
 };
 
-/// A multicast group that the interface is a member of.
+/// A multicast group that the interface is a member of, or would be.
 struct Group {
   Gid mgid;
   Lid mlid;
-  std::string membership;  ///< "full", "send-only", or "joining"
+  std::string membership;  ///< "full", "send-only", "joining", "missing" or "absent"
   friend bool operator==(const Group&, const Group&) = default;
 };
 

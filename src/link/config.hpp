@@ -57,6 +57,9 @@ struct Limits {
   std::size_t parked = 512;               ///< frames in all; less than the pool has
   std::size_t paths = 16384;
   std::size_t path_questions = 16;   ///< outstanding at the SA; the others wait their turn
+  std::size_t host_groups = 1024;    ///< that the host is in
+  std::size_t send_groups = 1024;    ///< that it only sends to
+  std::size_t group_questions = 16;  ///< outstanding at the SA for the latter
   std::size_t announcements = 1024;  ///< addresses being announced at a time
   /// ARP requests by broadcast, a second: half of them for new neighbours, a quarter to ask for
   /// these again, a quarter for neighbours that answered once, so that they do not starve.
@@ -71,6 +74,10 @@ struct Config {
   Backoff join_backoff;
   /// How often memberships are confirmed: another user of the port may have left for all.
   Duration membership_refresh = std::chrono::minutes(10);
+  /// A group that the host only sends to is left when it has sent nothing for so long.
+  Duration send_only_idle = std::chrono::minutes(4);
+  /// How long a group that does not exist is not asked for again, unless a notice tells of it.
+  Duration missing_group = std::chrono::seconds(5);
   Ageing ageing;
   PathTimes path;
   Limits limits;

@@ -8,6 +8,8 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "drop_malformed_packet",
     "drop_ipv6_not_supported",
     "drop_multicast_not_joined",
+    "drop_no_group",
+    "drop_group_limit",
     "drop_bad_destination",
     "drop_packet_too_big",
     "drop_path_mtu_exceeded",
@@ -50,6 +52,9 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "address_handle_refusals",
     "join_questions",
     "join_refusals",
+    "groups_evicted",
+    "host_groups_left_out",
+    "multicast_by_routers",
     "carrier_losses",
 };
 // A name too few would leave an empty one at the end; a name too many does not compile.

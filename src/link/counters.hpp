@@ -15,6 +15,8 @@ enum class Counter : std::uint8_t {
   drop_malformed_packet,
   drop_ipv6_not_supported,  ///< both ways
   drop_multicast_not_joined,
+  drop_no_group,            ///< multicast that nobody listens to
+  drop_group_limit,         ///< no room for another group to send to
   drop_bad_destination,     ///< unspecified, loopback, or the host's own
   drop_packet_too_big,      ///< over the link's MTU
   drop_path_mtu_exceeded,   ///< over the MTU of the path to this neighbour
@@ -61,6 +63,9 @@ enum class Counter : std::uint8_t {
   address_handle_refusals,
   join_questions,
   join_refusals,
+  groups_evicted,        ///< to make room
+  host_groups_left_out,  ///< that the host is in, beyond the bound
+  multicast_by_routers,  ///< packets sent to all routers, for want of a group of their own
   carrier_losses,
   kCount,
 };

@@ -18,21 +18,6 @@ using wire::McMemberRecord;
 constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
     "Absent", "Joining", "Pausing", "Member", "Confirming"};
 
-/// A plain join of a group that does not exist is refused for the components that it lacks to
-/// create it (IBA 15.2.5.17.3); some administrators say that there is no such record.
-bool means_no_group(const Refusal& refusal) {
-  return refusal.status == wire::SaStatus::insufficient_components ||
-         refusal.status == wire::SaStatus::no_records;
-}
-
-std::string describe(const Refusal& refusal) {
-  if (!refusal.status) return "no answer from the subnet administrator: does a subnet manager run?";
-  std::string text = "refused: " + std::string(wire::name(*refusal.status));
-  const std::string_view cause = wire::likely_cause(*refusal.status);
-  if (!cause.empty()) text += " (" + std::string(cause) + ")";
-  return text;
-}
-
 }  // namespace
 
 void Group::start(const std::optional<McMemberRecord>& creation) {
@@ -53,31 +38,8 @@ bool Group::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
                     answer);
 }
 
-std::optional<Membership> Group::accept(const McMemberRecord& record) {
-  if (record.mgid != mgid_ || !is_multicast(record.mlid) || wire::mtu_octets(record.mtu) == 0) {
-    env_.log.warn("{} group {}: the subnet administrator's record makes no sense", name_,
-                  mgid_.to_string());
-    return std::nullopt;
-  }
-  AddressVector vector{
-      .dlid = record.mlid, .sl = record.sl, .rate = record.rate, .global = GlobalRoute{}};
-  vector.global = GlobalRoute{.dgid = mgid_,
-                              .sgid_index = 0,
-                              .flow_label = record.flow_label,
-                              .hop_limit = record.hop_limit,
-                              .traffic_class = record.traffic_class};
-  auto handle = env_.handles.create_address_handle(vector);
-  if (!handle) {
-    env_.out.counters.add(Counter::address_handle_refusals);
-    env_.log.warn("{} group {}: no address handle: {}", name_, mgid_.to_string(),
-                  handle.error().message);
-    return std::nullopt;
-  }
-  return Membership{record, std::move(*handle)};
-}
-
 bool Group::joined(const McMemberRecord& record, TimePoint now) {
-  auto membership = accept(record);
+  auto membership = accept(env_, mgid_, record);
   if (!membership) {
     refused(Refusal{}, now);
     return false;
@@ -141,6 +103,25 @@ void Group::on_reregister() {
                    become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
                           "register again");
                  },
+             },
+             state_);
+}
+
+/// One that was deleted is to be joined, and made, again; one that was made is worth another try.
+void Group::on_notice() {
+  std::visit(Overloaded{
+                 [](Absent&) {},
+                 [](Joining&) {},
+                 [&](Pausing& s) {
+                   become(
+                       Joining{.question = ask(false), .creating = false, .refusals = s.refusals},
+                       "there is news of it");
+                 },
+                 [&](Member& s) {
+                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
+                          "there is news of it");
+                 },
+                 [](Confirming&) {},
              },
              state_);
 }

@@ -1,4 +1,4 @@
-// The membership of one multicast group: a state machine, docs/states.md, "Group".
+// A multicast group that the host is in: a state machine, docs/states.md, "Group".
 #pragma once
 
 #include <optional>
@@ -6,12 +6,9 @@
 #include <string_view>
 #include <variant>
 
-#include "ipoib/log_fwd.hpp"
-#include "ipoib/random.hpp"
-#include "link/config.hpp"
-#include "link/events.hpp"
+#include "link/membership.hpp"
 #include "link/neighbour_info.hpp"
-#include "link/output.hpp"
+#include "link/timer_queue.hpp"
 
 namespace ipoib::link {
 
@@ -27,11 +24,6 @@ struct Pausing {
   unsigned refusals = 0;
   std::string why;
 };
-/// What a member knows.
-struct Membership {
-  wire::McMemberRecord record;
-  AddressHandlePtr handle;
-};
 struct Member {
   Membership membership;
   TimePoint confirm_at;
@@ -46,22 +38,15 @@ struct Confirming {
 using State = std::variant<Absent, Joining, Pausing, Member, Confirming>;
 }  // namespace group_state
 
-class Group {
+class Group : public Timed {
  public:
-  /// What groups work with; outlives them.
-  struct Environment {
-    const Config& config;
-    const Gid& port;  ///< who joins
-    AddressHandleFactory& handles;
-    Output& out;
-    QuestionIds& ids;
-    Random& random;
-    Logger& log;
-  };
+  using Environment = MembershipEnvironment;
 
   /// The name is for the log.
   Group(const Environment& env, std::string_view name, const Gid& mgid)
       : env_(env), name_(name), mgid_(mgid) {}
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
 
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
   /// Joins. With `creation`, a group that does not exist is created with its Q_Key, MTU, rate, SL,
@@ -70,6 +55,8 @@ class Group {
   /// True when it is a member by that answer, newly or still: then attach() is due.
   [[nodiscard]] bool on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
   void on_reregister();
+  /// The subnet administrator says that the group was made or deleted.
+  void on_notice();
   /// The port has lost all memberships.
   void on_lost();
   void leave();
@@ -90,9 +77,8 @@ class Group {
   [[nodiscard]] std::string waiting_for() const;  ///< for a person; empty for a member
 
  private:
-  [[nodiscard]] const group_state::Membership* membership() const;
+  [[nodiscard]] const Membership* membership() const;
   [[nodiscard]] QuestionId ask(bool creating);
-  [[nodiscard]] std::optional<group_state::Membership> accept(const wire::McMemberRecord& record);
   [[nodiscard]] bool joined(const wire::McMemberRecord& record, TimePoint now);
   void refused(const Refusal& refusal, TimePoint now);
   void detach();

@@ -13,39 +13,11 @@ using wire::McMemberRecord;
 /// RFC 4391, 5: as a full member. To create it, all that its traffic must agree on (RFC 4391, 10:
 /// "the same P_Key, Q_Key, SL, MTU, and HopLimit" as the broadcast group).
 QuestionId Group::ask(bool creating) {
-  JoinGroup question{.id = env_.ids.next(), .record = {}, .components = 0};
-  if (creating) question.record = creation_.value_or(McMemberRecord{});
-  question.record.mgid = mgid_;
-  question.record.port_gid = env_.port;
-  question.record.mlid = Lid{};
-  question.record.pkey = env_.config.pkey.as_full();
-  question.record.join_state = McMemberRecord::kFullMember;
-  question.record.scope = env_.config.scope;
-  question.record.proxy_join = false;
-  question.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kPKey |
-                        McMemberRecord::kJoinState;
-  if (creating) {
-    question.record.mtu_selector = wire::Selector::exactly;
-    question.record.rate_selector = wire::Selector::exactly;
-    question.components |=
-        McMemberRecord::kQKey | McMemberRecord::kMtuSelector | McMemberRecord::kMtu |
-        McMemberRecord::kTrafficClass | McMemberRecord::kRateSelector | McMemberRecord::kRate |
-        McMemberRecord::kSl | McMemberRecord::kFlowLabel | McMemberRecord::kHopLimit;
-  }
-  env_.out.counters.add(Counter::join_questions);
-  const QuestionId id = question.id;
-  env_.out.events.emplace_back(question);
-  return id;
+  return ask_to_join(env_, mgid_, McMemberRecord::kFullMember,
+                     creating && creation_ ? &*creation_ : nullptr);
 }
 
-void Group::emit_leave() {
-  LeaveGroup leave{};
-  leave.record.mgid = mgid_;
-  leave.record.port_gid = env_.port;
-  leave.record.join_state = McMemberRecord::kFullMember;
-  leave.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kJoinState;
-  env_.out.events.emplace_back(leave);
-}
+void Group::emit_leave() { ask_to_leave(env_, mgid_, McMemberRecord::kFullMember); }
 
 void Group::attach() {
   const Membership* const now = membership();
@@ -108,8 +80,10 @@ bool Group::asks(QuestionId id) const {
 }
 
 GroupInfo Group::info() const {
-  const McMemberRecord* const joined = record();
-  return GroupInfo{mgid_, joined != nullptr ? joined->mlid : Lid{}, joined != nullptr};
+  const Membership* const joined = membership();
+  if (joined != nullptr) return GroupInfo{mgid_, joined->record.mlid, GroupState::full};
+  const bool absent = std::holds_alternative<Absent>(state_);
+  return GroupInfo{mgid_, Lid{}, absent ? GroupState::absent : GroupState::joining};
 }
 
 std::string Group::waiting_for() const {

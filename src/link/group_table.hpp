@@ -1,60 +1,65 @@
-// The groups of a link, and which of them an IPv4 destination means (RFC 4391, 4 and 5).
-//
-// Both of today's are kept for as long as the link is up. Groups that the host joins by IGMP, and
-// those of IPv6, are to become entries here.
+// The groups that the host is in (RFC 4391, 4 and 5): the broadcast group and those of all nodes,
+// for as long as the link is up, and those that the host has joined.
 #pragma once
 
-#include <algorithm>
-#include <array>
+#include <optional>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "link/group.hpp"
-#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
 inline constexpr Ipv4Address kAllNodes{0xe0000001};  ///< 224.0.0.1
+/// ff02::1
+inline constexpr Ipv6Address kAllNodesV6{
+    Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 
 class GroupTable {
  public:
-  explicit GroupTable(const Group::Environment& env)
-      : groups_{
-            Group(env, "broadcast",
-                  wire::broadcast_gid(env.config.pkey.as_full(), env.config.scope)),
-            Group(env, "all-nodes",
-                  wire::multicast_gid(kAllNodes, env.config.pkey.as_full(), env.config.scope))} {}
+  explicit GroupTable(const Group::Environment& env);
+  GroupTable(const GroupTable&) = delete;
+  GroupTable& operator=(const GroupTable&) = delete;
 
-  [[nodiscard]] Group& broadcast() { return groups_[0]; }
-  [[nodiscard]] const Group& broadcast() const { return groups_[0]; }
-  [[nodiscard]] Group& all_nodes() { return groups_[1]; }
-
-  /// The group of a class D address; null for one that is not joined.
-  [[nodiscard]] Group* find(Ipv4Address multicast) {
-    return multicast == kAllNodes ? &all_nodes() : nullptr;
-  }
-  /// Whose question this is; null: nobody's any more.
-  [[nodiscard]] Group* find(QuestionId id) {
-    const auto at = std::ranges::find_if(groups_, [id](const Group& g) { return g.asks(id); });
-    return at == groups_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] Group& broadcast() { return broadcast_; }
+  [[nodiscard]] const Group& broadcast() const { return broadcast_; }
+  /// Null for a group that the host is not in.
+  [[nodiscard]] Group* find(const Gid& mgid);
   /// Whether we are in the group of this MGID.
-  [[nodiscard]] bool is_member(const Gid& mgid) const {
-    return std::ranges::any_of(
-        groups_, [&mgid](const Group& g) { return g.mgid() == mgid && g.record() != nullptr; });
-  }
-  template <class Act>
-  void for_each(Act&& act) {
-    for (Group& group : groups_) act(group);
-  }
-  [[nodiscard]] TimePoint next_deadline() const {
-    return std::min(groups_[0].next_deadline(), groups_[1].next_deadline());
-  }
-  [[nodiscard]] std::vector<GroupInfo> info() const {
-    return {groups_[0].info(), groups_[1].info()};
-  }
+  [[nodiscard]] bool is_member(const Gid& mgid) const;
+
+  // --- Stimuli ---------------------------------------------------------------------------------
+  void join_broadcast(const std::optional<wire::McMemberRecord>& creation);
+  void on_setup_failed(TimePoint now);
+  /// The broadcast group is joined: the others can be, and are created in its likeness.
+  void join_others(const wire::McMemberRecord& broadcast);
+  /// Those that the host is in now, besides the ones that it always is in.
+  void set_host_groups(std::span<const IpAddress> wanted);
+  /// The group that has become or stayed a member by that answer; null otherwise.
+  [[nodiscard]] Group* on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
+  void on_notice(const Gid& mgid);
+  void on_reregister();
+  void on_lost();
+  void leave();
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
+
+  void append_info(std::vector<GroupInfo>& out) const;
 
  private:
-  std::array<Group, 2> groups_;
+  template <class Act>
+  void for_each(Act&& act);
+  void arm(Group& group) { timers_.arm(group, group.next_deadline()); }
+  [[nodiscard]] Gid mgid_of(const IpAddress& address) const;
+  [[nodiscard]] bool is_lasting(const Gid& mgid) const;
+
+  Group::Environment env_;
+  Group broadcast_;
+  std::unordered_map<Gid, Group> others_;
+  /// In whose likeness groups are created, while the broadcast group is joined.
+  std::optional<wire::McMemberRecord> likeness_;
+  TimerQueue<Group> timers_;
 };
 
 }  // namespace ipoib::link

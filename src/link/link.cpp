@@ -27,6 +27,7 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
               .used = 0},
       qpn(number),
       groups({config, port_gid, around.handles, out, ids, random, log}),
+      send_groups({config, port_gid, around.handles, out, ids, random, log}, parking),
       paths({config, around.handles, out, ids, random, log}),
       arp({config, host, groups.broadcast(), around.frames, out}),
       neighbours({config, paths, arp, out, parking, random, log}),
@@ -88,7 +89,7 @@ void Link::on_setup_failed(TimePoint now) {
   if (!p.bring_up.is_running()) return;
   p.go_down(now);
   p.bring_up.on_setup_failed();
-  p.groups.broadcast().on_setup_failed(now);
+  p.groups.on_setup_failed(now);
   p.log.warn("the queue pair could not be set up; joins again later");
 }
 
@@ -96,16 +97,23 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
   Parts& p = *parts_;
   const auto added = p.host.update(view);
   p.next_hops.update(view);
+  p.groups.set_host_groups(view.groups);
   p.drop_own_entries();
   if (!p.bring_up.is_up()) return;
   for (const Ipv4Address address : added) p.announcer.start(address, now);
+}
+
+void Link::on_group_notice(const Gid& mgid, TimePoint /*now*/) {
+  parts_->groups.on_notice(mgid);
+  parts_->send_groups.on_notice(mgid);
 }
 
 void Link::shut_down(TimePoint now) {
   Parts& p = *parts_;
   if (p.bring_up.state() == LinkState::stopped) return;
   // Leaving comes first: what goes down has nothing to leave.
-  p.groups.for_each([](Group& group) { group.leave(); });
+  p.groups.leave();
+  p.send_groups.clear(Counter::drop_link_down, true);
   p.go_down(now);
   p.neighbours.clear(Counter::drop_link_down);
   p.out.sends.clear();
@@ -131,7 +139,7 @@ void Link::Parts::join() {
     creation->hop_limit = wanted.hop_limit;
     creation->traffic_class = wanted.traffic_class;
   }
-  groups.broadcast().start(creation);
+  groups.join_broadcast(creation);
 }
 
 void Link::Parts::go_down(TimePoint now) {
@@ -140,14 +148,16 @@ void Link::Parts::go_down(TimePoint now) {
     out.counters.add(Counter::carrier_losses);
   }
   configured.reset();
-  groups.for_each([](Group& group) { group.on_lost(); });
+  groups.on_lost();
+  send_groups.clear(Counter::drop_link_down, false);
   announcer.stop();
   neighbours.link_down(now);
   paths.doubt_all("link down");
 }
 
 void Link::Parts::confirm_registration(std::string_view why) {
-  groups.for_each([](Group& group) { group.on_reregister(); });
+  groups.on_reregister();
+  send_groups.on_reregister();
   paths.doubt_all(why);
 }
 
@@ -155,8 +165,9 @@ void Link::Parts::confirm_registration(std::string_view why) {
 
 void Link::on_join_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
   Parts& p = *parts_;
-  Group* const group = p.groups.find(id);
-  if (group == nullptr || !group->on_answer(id, answer, now)) return;
+  if (p.send_groups.on_answer(id, answer, now)) return;
+  Group* const group = p.groups.on_answer(id, answer, now);
+  if (group == nullptr) return;
   if (group == &p.groups.broadcast()) {
     p.broadcast_joined(now);
   } else {
@@ -177,7 +188,7 @@ void Link::Parts::broadcast_joined(TimePoint now) {
   log.info("up as {}, MTU {}", arp.hardware().to_string(), mtu);
   // RFC 4391, 10: a group "MUST" have P_Key, Q_Key, SL, MTU and HopLimit of the broadcast group;
   // the rest follows it too.
-  groups.all_nodes().start(*broadcast.record());
+  groups.join_others(*broadcast.record());
   announcer.start_all(now);
 }
 
@@ -205,7 +216,8 @@ void Link::on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now
 
 void Link::tick(TimePoint now) {
   Parts& p = *parts_;
-  p.groups.for_each([now](Group& group) { group.tick(now); });
+  p.groups.tick(now);
+  p.send_groups.tick(now);
   p.announcer.tick(now);
   p.neighbours.tick(now);
   p.paths.tick(now);
@@ -213,8 +225,9 @@ void Link::tick(TimePoint now) {
 
 TimePoint Link::next_deadline() const {
   const Parts& p = *parts_;
-  return std::min({p.groups.next_deadline(), p.announcer.next_deadline(),
-                   p.neighbours.next_deadline(), p.paths.next_deadline()});
+  return std::min({p.groups.next_deadline(), p.send_groups.next_deadline(),
+                   p.announcer.next_deadline(), p.neighbours.next_deadline(),
+                   p.paths.next_deadline()});
 }
 
 std::vector<Outgoing>& Link::sends() { return parts_->out.sends; }
@@ -246,7 +259,12 @@ HwAddress Link::hardware_address() const {
 }
 std::uint32_t Link::mtu() const { return parts_->mtu; }
 QKey Link::qkey() const { return parts_->configured.value_or(ConfigureQueuePair{}).qkey; }
-std::vector<GroupInfo> Link::groups() const { return parts_->groups.info(); }
+std::vector<GroupInfo> Link::groups() const {
+  std::vector<GroupInfo> all;
+  parts_->groups.append_info(all);
+  parts_->send_groups.append_info(all);
+  return all;
+}
 std::size_t Link::neighbour_count() const { return parts_->neighbours.size(); }
 const Counters& Link::counters() const { return parts_->out.counters; }
 

@@ -58,6 +58,8 @@ class Link {
   void on_setup_failed(TimePoint now);
   /// A link that has not heard of its host yet knows no addresses.
   void on_host_changed(const HostView& view, TimePoint now);
+  /// The subnet administrator has reported that a group was made or deleted (traps 66 and 67).
+  void on_group_notice(const Gid& mgid, TimePoint now);
   /// Leaves the groups and lets go of all frames; nothing but draining comes after that.
   void shut_down(TimePoint now);
 

@@ -10,6 +10,7 @@
 #include "link/neighbour_table.hpp"
 #include "link/next_hops.hpp"
 #include "link/path_table.hpp"
+#include "link/send_group_table.hpp"
 #include "wire/ipv4.hpp"
 
 namespace ipoib::link {
@@ -33,6 +34,7 @@ struct Link::Parts {
   [[nodiscard]] std::optional<Ipv4Address> next_hop(const wire::Ipv4Header& header);
   void transmit_other(Frame&& frame);
   void transmit_unknown(Frame&& frame, Ipv4Address destination, TimePoint now);
+  void transmit_multicast(Frame&& frame, const Gid& mgid, bool routable, TimePoint now);
 
   // Fabric to host (receive.cpp).
   void receive(Incoming&& datagram, TimePoint now);
@@ -60,6 +62,7 @@ struct Link::Parts {
   HostAddresses host;
   NextHops next_hops;
   GroupTable groups;
+  SendGroupTable send_groups;
   PathTable paths;
   ArpOutput arp;
   NeighbourTable neighbours;

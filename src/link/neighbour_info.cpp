@@ -24,6 +24,22 @@ std::string_view name(NeighbourState state) {
   return "unknown";
 }
 
+std::string_view name(GroupState state) {
+  switch (state) {
+    case GroupState::absent:
+      return "absent";
+    case GroupState::joining:
+      return "joining";
+    case GroupState::full:
+      return "full";
+    case GroupState::send_only:
+      return "send-only";
+    case GroupState::missing:
+      return "missing";
+  }
+  return "unknown";
+}
+
 std::string_view name(LinkState state) {
   switch (state) {
     case LinkState::port_down:

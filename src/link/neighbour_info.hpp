@@ -57,10 +57,21 @@ struct NeighbourPage {
   std::optional<NeighbourCursor> next;  ///< nothing: that was the last page
 };
 
+/// How we are in a group.
+enum class GroupState : std::uint8_t {
+  absent,  ///< not in it: the link is not up
+  joining,
+  full,       ///< FullMember: we receive
+  send_only,  ///< SendOnlyNonMember: we only send
+  missing,    ///< the host has sent to it, but there is no such group
+};
+/// The enumerator as text; stable.
+[[nodiscard]] std::string_view name(GroupState state);
+
 struct GroupInfo {
   Gid mgid;
-  Lid mlid;             ///< 0 until it is joined
-  bool joined = false;  ///< as a full member; else joining
+  Lid mlid;  ///< 0 unless joined
+  GroupState state = GroupState::joining;
 };
 
 /// The states of docs/states.md, "Bring-up".

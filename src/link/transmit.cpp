@@ -10,6 +10,9 @@
 namespace ipoib::link {
 namespace {
 
+/// 224.0.0.0/24 stays on the link (RFC 5771, 4).
+bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
+
 void encapsulate(Frame& frame) {
   wire::emit_encapsulation(wire::EtherType::ipv4, frame.prepend(wire::kEncapsulationSize));
 }
@@ -42,6 +45,13 @@ void Link::Parts::transmit(Frame&& frame, TimePoint now) {
   }
 }
 
+/// RFC 4391, 10: whoever is not in a group joins it to send.
+void Link::Parts::transmit_multicast(Frame&& frame, const Gid& mgid, bool routable, TimePoint now) {
+  const Group* const joined = groups.find(mgid);
+  if (joined != nullptr && joined->record() != nullptr) return joined->send(std::move(frame), out);
+  send_groups.send(mgid, std::move(frame), routable, now);
+}
+
 /// Groups are on the link, whatever routes say.
 std::optional<Ipv4Address> Link::Parts::next_hop(const wire::Ipv4Header& header) {
   const Ipv4Address to = header.destination;
@@ -70,9 +80,9 @@ void Link::Parts::transmit_unknown(Frame&& frame, Ipv4Address destination, TimeP
   encapsulate(taken);
   if (host.is_broadcast(destination)) return groups.broadcast().send(std::move(taken), out);
   if (destination.is_multicast()) {
-    const Group* const group = groups.find(destination);
-    if (group != nullptr) return group->send(std::move(taken), out);
-    return out.counters.add(Counter::drop_multicast_not_joined);
+    return transmit_multicast(std::move(taken),
+                              wire::multicast_gid(destination, config.pkey, config.scope),
+                              is_routable(destination), now);
   }
   if (!host.is_neighbour(destination)) return out.counters.add(Counter::drop_bad_destination);
   if (neighbours.unresolved() >= config.limits.unresolved) {

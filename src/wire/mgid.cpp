@@ -50,4 +50,8 @@ bool is_ipoib_mgid(const Gid& mgid) {
          (signature == kIpv4Signature || signature == kIpv6Signature);
 }
 
+bool is_ipv6_mgid(const Gid& mgid) {
+  return is_ipoib_mgid(mgid) && load_be<std::uint16_t>(&mgid.bytes()[2]) == kIpv6Signature;
+}
+
 }  // namespace ipoib::wire

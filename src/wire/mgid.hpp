@@ -26,5 +26,6 @@ inline constexpr std::uint16_t kIpv6Signature = 0x601b;
                                 std::uint8_t scope = kLinkLocalScope);
 /// Whether an MGID carries one of the two signatures of IPoIB.
 [[nodiscard]] bool is_ipoib_mgid(const Gid& mgid);
+[[nodiscard]] bool is_ipv6_mgid(const Gid& mgid);
 
 }  // namespace ipoib::wire

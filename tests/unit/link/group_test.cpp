@@ -93,6 +93,42 @@ TEST_F(GroupStates, Group_Absent_Leave) {
   EXPECT_TRUE(out.events.empty());
 }
 
+TEST_F(GroupStates, Group_Absent_Notice) {
+  group.on_notice();
+  EXPECT_TRUE(is_absent());
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(GroupStates, Group_Joining_Notice) {
+  start();
+  group.on_notice();
+  EXPECT_TRUE(out.events.empty());
+  EXPECT_TRUE(grant_join());
+}
+
+TEST_F(GroupStates, Group_Pausing_Notice) {
+  be_pausing();
+  group.on_notice();
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Member_Notice) {
+  be_member(true);
+  group.on_notice();
+  expect_plain_join();
+  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  take_question();
+  refuse_join(wire::SaStatus::insufficient_components);
+  expect_creating_join();
+}
+
+TEST_F(GroupStates, Group_Confirming_Notice) {
+  be_confirming();
+  group.on_notice();
+  EXPECT_TRUE(out.events.empty());
+  EXPECT_TRUE(grant_join());
+}
+
 TEST_F(GroupStates, Group_Joining_Joined) {
   start();
   EXPECT_TRUE(grant_join());

@@ -113,6 +113,13 @@ class LinkFixture : public ::testing::Test {
     }
     return incoming;
   }
+  /// A packet as it travels.
+  [[nodiscard]] static Frame encapsulated(Frame&& packet,
+                                          wire::EtherType type = wire::EtherType::ipv4) {
+    Frame frame = std::move(packet);
+    wire::emit_encapsulation(type, frame.prepend(kHeadroom));
+    return frame;
+  }
   void hear(Incoming&& incoming) { link->from_fabric({&incoming, 1}, now); }
   [[nodiscard]] Frame arp_frame(const wire::Arp& message) {
     Frame frame = pool.take();

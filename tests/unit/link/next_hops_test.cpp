@@ -119,10 +119,11 @@ TEST_F(NextHopsTest, SeveralWaysShareByWeightAndAFlowKeepsItsOwn) {
 }
 
 TEST_F(NextHopsTest, RulesAreGoneThroughInTheirOrder) {
-  view.rules.insert(view.rules.begin(), {.family = IpFamily::v4,
-                                         .table = 100,
-                                         .source = IpPrefix{ip("10.44.0.1"), 32},
-});
+  view.rules.insert(view.rules.begin(), {
+                                            .family = IpFamily::v4,
+                                            .table = 100,
+                                            .source = IpPrefix{ip("10.44.0.1"), 32},
+                                        });
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
   add(route("0.0.0.0", 0, {"10.44.0.3"}), 100);
   hops.update(view);

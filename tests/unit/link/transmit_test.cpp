@@ -84,14 +84,45 @@ TEST_F(Transmit, PointToPointPrefixesHaveNoBroadcast) {
   EXPECT_EQ(state_of(Ipv4Address(0x0a2c0001)), "incomplete");
 }
 
-TEST_F(Transmit, AllNodesGoesToItsGroupOtherMulticastNowhere) {
+TEST_F(Transmit, MulticastGoesToTheGroupOfItsAddress) {
   bring_up();
   send(kAllNodes);
   expect_sent_to_group(wire::multicast_gid(kAllNodes, kDefaultPKey));
   forget();
-  send(Ipv4Address(0xe00000fb));
+  const Ipv4Address mdns(0xe00000fb);
+  send(mdns);
   EXPECT_TRUE(link->sends().empty());
-  EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
+  const auto asked = take<JoinGroup>();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].record.join_state, wire::McMemberRecord::kSendOnlyNonMember);
+  link->on_join_answer(asked[0].id, group_record(asked[0].record.mgid, 0xc005), now);
+  expect_sent_to_group(wire::multicast_gid(mdns, kDefaultPKey));
+}
+
+TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
+  bring_up();
+  const Ipv4Address mdns(0xe00000fb);
+  const Gid mgid = wire::multicast_gid(mdns, kDefaultPKey);
+  view.groups = {mdns};
+  link->on_host_changed(view, now);
+  ASSERT_EQ(said<JoinGroup>().size(), 1U);
+  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, mgid);
+  EXPECT_EQ(said<JoinGroup>()[0].record.join_state, wire::McMemberRecord::kFullMember);
+  grant_joins();
+  ASSERT_EQ(said<AttachGroup>().size(), 1U);
+  EXPECT_EQ(said<AttachGroup>()[0].mgid, mgid);
+  forget();
+  send(mdns);
+  expect_sent_to_group(mgid);
+  hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
+  EXPECT_EQ(link->to_host().size(), 1U);
+  forget();
+  view.groups.clear();
+  link->on_host_changed(view, now);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
+  EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
 }
 
 TEST_F(Transmit, DropsAreCountedByReason) {

@@ -35,6 +35,8 @@ TEST(Mgid, SignatureTellsIpoibFromOthers) {
   EXPECT_FALSE(is_ipoib_mgid(*Gid::parse("ff02:401b:ffff::1")));
   EXPECT_FALSE(is_ipoib_mgid(*Gid::parse("ff12:a01b:ffff::1")));
   EXPECT_FALSE(is_ipoib_mgid(*Gid::parse("fe12:401b:ffff::1")));
+  EXPECT_TRUE(is_ipv6_mgid(*Gid::parse("ff15:601b:8012::1")));
+  EXPECT_FALSE(is_ipv6_mgid(broadcast_gid(kDefaultPKey)));
 }
 
 }  // namespace

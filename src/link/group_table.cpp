@@ -1,0 +1,140 @@
+#include "link/group_table.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "wire/mgid.hpp"
+
+namespace ipoib::link {
+
+GroupTable::GroupTable(const Group::Environment& env)
+    : env_(env),
+      broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope)) {
+  for (const IpAddress& address : {IpAddress(kAllNodes), IpAddress(kAllNodesV6)}) {
+    const Gid mgid = mgid_of(address);
+    others_.try_emplace(mgid, env_, "all-nodes", mgid);
+  }
+}
+
+Gid GroupTable::mgid_of(const IpAddress& address) const {
+  return std::visit(
+      [this](const auto& any) {
+        return wire::multicast_gid(any, env_.config.pkey, env_.config.scope);
+      },
+      address);
+}
+
+bool GroupTable::is_lasting(const Gid& mgid) const {
+  return mgid == mgid_of(kAllNodes) || mgid == mgid_of(kAllNodesV6);
+}
+
+Group* GroupTable::find(const Gid& mgid) {
+  if (mgid == broadcast_.mgid()) return &broadcast_;
+  const auto at = others_.find(mgid);
+  return at == others_.end() ? nullptr : &at->second;
+}
+
+bool GroupTable::is_member(const Gid& mgid) const {
+  if (mgid == broadcast_.mgid()) return broadcast_.record() != nullptr;
+  const auto at = others_.find(mgid);
+  return at != others_.end() && at->second.record() != nullptr;
+}
+
+template <class Act>
+void GroupTable::for_each(Act&& act) {
+  act(broadcast_);
+  arm(broadcast_);
+  for (auto& [mgid, group] : others_) {
+    act(group);
+    arm(group);
+  }
+}
+
+void GroupTable::join_broadcast(const std::optional<wire::McMemberRecord>& creation) {
+  broadcast_.start(creation);
+  arm(broadcast_);
+}
+
+void GroupTable::on_setup_failed(TimePoint now) {
+  broadcast_.on_setup_failed(now);
+  arm(broadcast_);
+}
+
+void GroupTable::join_others(const wire::McMemberRecord& broadcast) {
+  likeness_ = broadcast;
+  for (auto& [mgid, group] : others_) {
+    group.start(likeness_);
+    arm(group);
+  }
+}
+
+/// Several IPv6 groups of different scopes may be one group of the link.
+void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
+  std::set<Gid> mgids;
+  for (const IpAddress& address : wanted) {
+    if (mgids.size() < env_.config.limits.host_groups) {
+      mgids.insert(mgid_of(address));
+    } else {
+      env_.out.counters.add(Counter::host_groups_left_out);
+    }
+  }
+  std::erase_if(others_, [&](auto& entry) {
+    auto& [mgid, group] = entry;
+    if (mgids.contains(mgid) || is_lasting(mgid)) return false;
+    group.leave();
+    return true;
+  });
+  for (const Gid& mgid : mgids) {
+    const auto [at, is_new] = others_.try_emplace(mgid, env_, "multicast", mgid);
+    if (!is_new || !likeness_) continue;
+    at->second.start(likeness_);
+    arm(at->second);
+  }
+}
+
+Group* GroupTable::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
+  Group* asker = nullptr;
+  if (broadcast_.asks(id)) asker = &broadcast_;
+  for (auto& [mgid, group] : others_) {
+    if (group.asks(id)) asker = &group;
+  }
+  if (asker == nullptr) return nullptr;
+  const bool is_member = asker->on_answer(id, answer, now);
+  arm(*asker);
+  return is_member ? asker : nullptr;
+}
+
+void GroupTable::on_notice(const Gid& mgid) {
+  if (Group* const group = find(mgid)) {
+    group->on_notice();
+    arm(*group);
+  }
+}
+
+void GroupTable::on_reregister() {
+  for_each([](Group& group) { group.on_reregister(); });
+}
+
+void GroupTable::on_lost() {
+  likeness_.reset();
+  for_each([](Group& group) { group.on_lost(); });
+}
+
+void GroupTable::leave() {
+  likeness_.reset();
+  for_each([](Group& group) { group.leave(); });
+}
+
+void GroupTable::tick(TimePoint now) {
+  while (Group* const group = timers_.pop_due(now)) {
+    group->tick(now);
+    arm(*group);
+  }
+}
+
+void GroupTable::append_info(std::vector<GroupInfo>& out) const {
+  out.push_back(broadcast_.info());
+  for (const auto& [mgid, group] : others_) out.push_back(group.info());
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,86 @@
+// A multicast group that the host sends to without being in it: a state machine, docs/states.md,
+// "Send-only group".
+//
+// RFC 4391, 10: a sender joins as SendOnlyNonMember, which creates no group. Where there is none,
+// packets that may leave the link go to the group of all routers, the others nowhere.
+#pragma once
+
+#include <boost/intrusive/list_hook.hpp>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "link/membership.hpp"
+#include "link/neighbour_environment.hpp"
+#include "link/neighbour_info.hpp"
+#include "link/parked_frames.hpp"
+#include "link/timer_queue.hpp"
+
+namespace ipoib::link {
+
+namespace send_group_state {
+struct Waiting {
+  ParkedFrames parked;
+};
+struct Asking {
+  QuestionId question;
+  ParkedFrames parked;
+};
+struct Ready {
+  Membership membership;
+  TimePoint look_at;
+};
+struct Missing {
+  TimePoint until;
+};
+using State = std::variant<Waiting, Asking, Ready, Missing>;
+}  // namespace send_group_state
+
+using SendGroupListHook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<class SendGroupListTag>,
+                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+class SendGroup : public Timed, public SendGroupListHook {
+ public:
+  /// `routable`: its packets may leave the link, by way of the routers.
+  SendGroup(const MembershipEnvironment& env, ParkingBudget& parking, const Gid& mgid,
+            bool routable)
+      : env_(env),
+        mgid_(mgid),
+        routable_(routable),
+        state_(send_group_state::Waiting{ParkedFrames(parking)}) {}
+  SendGroup(const SendGroup&) = delete;
+  SendGroup& operator=(const SendGroup&) = delete;
+
+  // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
+  /// Sends the frame or parks it. Gives it back when there is no such group.
+  [[nodiscard]] Frame on_packet(Frame&& frame, TimePoint now);
+  /// Its turn to ask has come.
+  void on_turn();
+  /// What was parked when there is no such group; it is the caller's.
+  [[nodiscard]] std::vector<Frame> on_answer(const JoinAnswer& answer, TimePoint now);
+  [[nodiscard]] Fate on_deadline(TimePoint now);
+  /// The group was made or deleted (RFC 4392, 5: its LID may be another's by now), or the subnet
+  /// administrator has forgotten its members: what was known is to be asked for anew.
+  [[nodiscard]] Fate on_outdated();
+  /// Before it goes for another reason than its own: `why` counts what was parked.
+  void on_removed(Counter why, bool leave);
+
+  [[nodiscard]] const Gid& mgid() const { return mgid_; }
+  [[nodiscard]] bool is_routable() const { return routable_; }
+  [[nodiscard]] const send_group_state::State& state() const { return state_; }
+  [[nodiscard]] bool asks(QuestionId id) const;
+  [[nodiscard]] TimePoint next_deadline() const;
+  [[nodiscard]] GroupInfo info() const;
+
+ private:
+  void become(send_group_state::State&& next, std::string_view why);
+
+  const MembershipEnvironment& env_;
+  Gid mgid_;
+  bool routable_;
+  send_group_state::State state_;
+  TimePoint used_{};
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,127 @@
+#include "link/send_group_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "link/overloaded.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::link {
+
+void SendGroupTable::send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now) {
+  Frame taken = std::move(frame);
+  SendGroup* const group = find_or_create(mgid, routable);
+  if (group == nullptr) return env_.out.counters.add(Counter::drop_group_limit);
+  taken = group->on_packet(std::move(taken), now);
+  give_turns();
+  if (taken) send_to_routers(mgid, group->is_routable(), std::move(taken), now);
+}
+
+/// The oldest that nobody waits for makes room.
+SendGroup* SendGroupTable::find_or_create(const Gid& mgid, bool routable) {
+  if (const auto at = groups_.find(mgid); at != groups_.end()) return &at->second;
+  if (groups_.size() >= env_.config.limits.send_groups) {
+    if (known_.empty()) return nullptr;
+    env_.out.counters.add(Counter::groups_evicted);
+    known_.front().on_removed(Counter::drop_group_limit, true);
+    erase(known_.front());
+  }
+  SendGroup& made = groups_.try_emplace(mgid, env_, parking_, mgid, routable).first->second;
+  place(made);
+  return &made;
+}
+
+void SendGroupTable::give_turns() {
+  while (questions_ < env_.config.limits.group_questions && !waiting_.empty()) {
+    SendGroup& group = waiting_.front();
+    group.on_turn();
+    ++questions_;
+    place(group);
+  }
+}
+
+bool SendGroupTable::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
+  const auto at = std::ranges::find_if(asking_, [id](const SendGroup& g) { return g.asks(id); });
+  if (at == asking_.end()) return false;
+  SendGroup& group = *at;
+  --questions_;
+  std::vector<Frame> parked = group.on_answer(answer, now);
+  place(group);
+  give_turns();
+  // The group may have to make room for that of the routers.
+  const Gid mgid = group.mgid();
+  const bool routable = group.is_routable();
+  for (Frame& frame : parked) send_to_routers(mgid, routable, std::move(frame), now);
+  return true;
+}
+
+void SendGroupTable::send_to_routers(const Gid& missed, bool routable, Frame&& frame,
+                                     TimePoint now) {
+  Frame taken = std::move(frame);
+  const Gid routers = all_routers(missed);
+  if (!routable || missed == routers) {
+    return env_.out.counters.add(Counter::drop_no_group);
+  }
+  env_.out.counters.add(Counter::multicast_by_routers);
+  send(routers, std::move(taken), false, now);
+}
+
+/// 224.0.0.2 and ff02::2, as the other group is of one family or of the other.
+Gid SendGroupTable::all_routers(const Gid& mgid) const {
+  constexpr Ipv4Address kIpv4{0xe0000002};
+  constexpr Ipv6Address kIpv6(
+      Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  const Config& config = env_.config;
+  return wire::is_ipv6_mgid(mgid) ? wire::multicast_gid(kIpv6, config.pkey, config.scope)
+                                  : wire::multicast_gid(kIpv4, config.pkey, config.scope);
+}
+
+void SendGroupTable::on_notice(const Gid& mgid) {
+  const auto at = groups_.find(mgid);
+  if (at == groups_.end()) return;
+  if (at->second.on_outdated() == Fate::erase) erase(at->second);
+}
+
+void SendGroupTable::on_reregister() {
+  for (auto at = known_.begin(); at != known_.end();) {
+    SendGroup& group = *at++;
+    if (group.on_outdated() == Fate::erase) erase(group);
+  }
+}
+
+void SendGroupTable::clear(Counter why, bool leave) {
+  for (auto& [mgid, group] : groups_) group.on_removed(why, leave);
+  groups_.clear();
+  questions_ = 0;
+}
+
+void SendGroupTable::tick(TimePoint now) {
+  while (SendGroup* const group = timers_.pop_due(now)) {
+    if (group->on_deadline(now) == Fate::erase) {
+      erase(*group);
+    } else {
+      timers_.arm(*group, group->next_deadline());
+    }
+  }
+}
+
+void SendGroupTable::place(SendGroup& group) {
+  using namespace send_group_state;
+  if (group.SendGroupListHook::is_linked()) group.SendGroupListHook::unlink();
+  std::visit(Overloaded{
+                 [&](const Waiting&) { waiting_.push_back(group); },
+                 [&](const Asking&) { asking_.push_back(group); },
+                 [&](const Ready&) { known_.push_back(group); },
+                 [&](const Missing&) { known_.push_back(group); },
+             },
+             group.state());
+  timers_.arm(group, group.next_deadline());
+}
+
+void SendGroupTable::erase(SendGroup& group) { groups_.erase(Gid(group.mgid())); }
+
+void SendGroupTable::append_info(std::vector<GroupInfo>& out) const {
+  for (const auto& [mgid, group] : groups_) out.push_back(group.info());
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,58 @@
+// The groups that the host sends to without being in them; who goes when there are too many.
+//
+// At most Limits::group_questions joins are outstanding; the others wait their turn, so a flood of
+// new groups is no flood of questions. A group is in one of three lists, by its state.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "link/send_group.hpp"
+
+namespace ipoib::link {
+
+class SendGroupTable {
+ public:
+  SendGroupTable(const MembershipEnvironment& env, ParkingBudget& parking)
+      : env_(env), parking_(parking) {}
+  SendGroupTable(const SendGroupTable&) = delete;
+  SendGroupTable& operator=(const SendGroupTable&) = delete;
+
+  /// Takes a frame that begins with the encapsulation header. `routable`: where there is no such
+  /// group, it goes to the group of all routers (RFC 4391, 10).
+  void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now);
+  /// False when the question is none of these groups'.
+  [[nodiscard]] bool on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
+  /// The subnet administrator says that this group was made or deleted.
+  void on_notice(const Gid& mgid);
+  /// It has forgotten who is a member.
+  void on_reregister();
+  /// Forgets all; what was parked counts as `why`.
+  void clear(Counter why, bool leave);
+  void tick(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
+  void append_info(std::vector<GroupInfo>& out) const;
+
+ private:
+  using List = boost::intrusive::list<SendGroup, boost::intrusive::base_hook<SendGroupListHook>,
+                                      boost::intrusive::constant_time_size<false>>;
+
+  [[nodiscard]] SendGroup* find_or_create(const Gid& mgid, bool routable);
+  [[nodiscard]] Gid all_routers(const Gid& mgid) const;
+  void place(SendGroup& group);
+  void give_turns();
+  void send_to_routers(const Gid& missed, bool routable, Frame&& frame, TimePoint now);
+  void erase(SendGroup& group);
+
+  MembershipEnvironment env_;
+  ParkingBudget& parking_;
+  std::unordered_map<Gid, SendGroup> groups_;
+  TimerQueue<SendGroup> timers_;
+  List waiting_;  ///< in the order of their turn
+  List asking_;
+  List known_;  ///< ready or missing, in the order of being known
+  std::size_t questions_ = 0;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,307 @@
+// Rows of docs/states.md, "Send-only group", and the table of these groups.
+#include "link/send_group_table.hpp"
+#include "tests/unit/link/parts_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using wire::McMemberRecord;
+
+class SendGroupStates : public PartsFixture {
+ protected:
+  template <class E>
+  [[nodiscard]] std::vector<E> said() const {
+    std::vector<E> found;
+    for (const Event& event : out.events) {
+      if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
+    }
+    return found;
+  }
+  void take_turn() {
+    group->on_turn();
+    ASSERT_EQ(said<JoinGroup>().size(), 1U);
+    question = said<JoinGroup>()[0];
+    forget();
+  }
+  void be_asking() {
+    EXPECT_FALSE(group->on_packet(packet(), now));
+    take_turn();
+  }
+  void be_ready() {
+    be_asking();
+    EXPECT_TRUE(group->on_answer(group_record(mgid, 0xc007), now).empty());
+    forget();
+  }
+  void be_missing() {
+    be_asking();
+    EXPECT_EQ(group->on_answer(Refusal{wire::SaStatus::request_invalid}, now).size(), 1U);
+    forget();
+  }
+  template <class S>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<S>(group->state());
+  }
+  Fate reach_group_deadline() {
+    now = group->next_deadline();
+    return group->on_deadline(now);
+  }
+
+  const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
+  const MembershipEnvironment env{config, kOwn.gid, handles, out, ids, random, *silent_logger()};
+  std::optional<SendGroup> group{std::in_place, env, parking, mgid, true};
+  JoinGroup question;
+};
+
+using namespace send_group_state;
+
+TEST_F(SendGroupStates, SendGroup_Waiting_Packet) {
+  EXPECT_FALSE(group->on_packet(packet(), now)) << "parked";
+  EXPECT_EQ(parking.used, 1U);
+  EXPECT_TRUE(out.sends.empty());
+  EXPECT_TRUE(is<Waiting>());
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(group->on_packet(packet(), now));
+  EXPECT_EQ(count(Counter::drop_parked_limit), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Waiting_Turn) {
+  be_asking();
+  EXPECT_TRUE(is<Asking>());
+  EXPECT_EQ(question.record.mgid, mgid);
+  EXPECT_EQ(question.record.join_state, McMemberRecord::kSendOnlyNonMember);
+  EXPECT_EQ(question.components & McMemberRecord::kQKey, 0U) << "nothing to create it with";
+  EXPECT_EQ(parking.used, 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Waiting_Outdated) {
+  EXPECT_EQ(group->on_outdated(), Fate::keep);
+  EXPECT_TRUE(is<Waiting>());
+}
+
+TEST_F(SendGroupStates, SendGroup_Waiting_Removed) {
+  EXPECT_FALSE(group->on_packet(packet(), now));
+  group->on_removed(Counter::drop_link_down, false);
+  EXPECT_EQ(count(Counter::drop_link_down), 1U);
+  EXPECT_EQ(parking.used, 0U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Asking_Packet) {
+  be_asking();
+  EXPECT_FALSE(group->on_packet(packet(), now));
+  EXPECT_EQ(parking.used, 2U);
+  EXPECT_TRUE(out.events.empty()) << "one question";
+}
+
+TEST_F(SendGroupStates, SendGroup_Asking_Joined) {
+  be_asking();
+  EXPECT_TRUE(group->asks(question.id));
+  EXPECT_TRUE(group->on_answer(group_record(mgid, 0xc007), now).empty());
+  EXPECT_TRUE(is<Ready>());
+  EXPECT_FALSE(group->asks(question.id));
+  ASSERT_EQ(out.sends.size(), 1U);
+  EXPECT_EQ(out.sends[0].qpn, kMulticastQpn);
+  EXPECT_EQ(handles.made.back().dlid, Lid(0xc007));
+  EXPECT_TRUE(said<AttachGroup>().empty()) << "it only sends";
+  EXPECT_EQ(group->info().state, GroupState::send_only);
+}
+
+TEST_F(SendGroupStates, SendGroup_Asking_Joined_NoHandle) {
+  be_asking();
+  handles.refuses = true;
+  EXPECT_EQ(group->on_answer(group_record(mgid, 0xc007), now).size(), 1U);
+  EXPECT_TRUE(is<Missing>());
+}
+
+TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
+  be_asking();
+  EXPECT_EQ(group->on_answer(Refusal{wire::SaStatus::request_invalid}, now).size(), 1U);
+  EXPECT_TRUE(is<Missing>());
+  EXPECT_EQ(parking.used, 0U);
+  EXPECT_EQ(count(Counter::join_refusals), 1U);
+  EXPECT_GE(group->next_deadline(), now + config.missing_group * 3 / 4);
+}
+
+TEST_F(SendGroupStates, SendGroup_Asking_Outdated) {
+  be_asking();
+  EXPECT_EQ(group->on_outdated(), Fate::keep);
+  EXPECT_TRUE(group->asks(question.id));
+}
+
+TEST_F(SendGroupStates, SendGroup_Asking_Removed) {
+  be_asking();
+  group->on_removed(Counter::drop_link_down, false);
+  EXPECT_EQ(count(Counter::drop_link_down), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Packet) {
+  be_ready();
+  EXPECT_FALSE(group->on_packet(packet(), now));
+  EXPECT_EQ(out.sends.size(), 1U);
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Used) {
+  be_ready();
+  now += config.send_only_idle / 2;
+  EXPECT_FALSE(group->on_packet(packet(), now));
+  const TimePoint used = now;
+  EXPECT_EQ(reach_group_deadline(), Fate::keep);
+  EXPECT_EQ(group->next_deadline(), used + config.send_only_idle);
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Idle) {
+  be_ready();
+  EXPECT_EQ(reach_group_deadline(), Fate::erase);
+  ASSERT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveGroup>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Outdated) {
+  be_ready();
+  EXPECT_EQ(group->on_outdated(), Fate::erase);
+  EXPECT_TRUE(out.events.empty()) << "there is nothing to leave";
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Removed) {
+  be_ready();
+  group->on_removed(Counter::drop_link_down, false);
+  EXPECT_TRUE(out.events.empty());
+  group->on_removed(Counter::drop_link_down, true);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Missing_Packet) {
+  be_missing();
+  EXPECT_TRUE(group->on_packet(packet(), now)) << "given back";
+  EXPECT_TRUE(out.events.empty()) << "no question";
+}
+
+TEST_F(SendGroupStates, SendGroup_Missing_Deadline) {
+  be_missing();
+  EXPECT_EQ(reach_group_deadline(), Fate::erase);
+}
+
+TEST_F(SendGroupStates, SendGroup_Missing_Outdated) {
+  be_missing();
+  EXPECT_EQ(group->on_outdated(), Fate::erase);
+}
+
+TEST_F(SendGroupStates, SendGroup_Missing_Removed) {
+  be_missing();
+  group->on_removed(Counter::drop_link_down, true);
+  EXPECT_TRUE(out.events.empty());
+  EXPECT_EQ(count(Counter::drop_link_down), 0U);
+}
+
+class SendGroupTableTest : public SendGroupStates {
+ protected:
+  [[nodiscard]] static Gid mgid_of(std::uint32_t low) {
+    return wire::multicast_gid(Ipv4Address(0xef000000 | low), kDefaultPKey);
+  }
+  void send(std::uint32_t low, bool routable = true) {
+    table.send(mgid_of(low), packet(), routable, now);
+  }
+  [[nodiscard]] std::vector<JoinGroup> take_questions() {
+    const auto asked = said<JoinGroup>();
+    out.events.clear();
+    return asked;
+  }
+  const Gid routers = wire::multicast_gid(Ipv4Address(0xe0000002), kDefaultPKey);
+  SendGroupTable table{env, parking};
+};
+
+TEST_F(SendGroupTableTest, AsksOnceForAGroup) {
+  send(1);
+  send(1);
+  const auto asked = take_questions();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_TRUE(table.on_answer(asked[0].id, group_record(mgid_of(1), 0xc001), now));
+  EXPECT_EQ(out.sends.size(), 2U);
+  EXPECT_FALSE(table.on_answer(asked[0].id, group_record(mgid_of(1), 0xc001), now));
+}
+
+TEST_F(SendGroupTableTest, QuestionsAreBoundedAndTheOthersWaitTheirTurn) {
+  config.limits.group_questions = 2;
+  for (std::uint32_t i = 0; i < 5; ++i) send(i);
+  auto asked = take_questions();
+  ASSERT_EQ(asked.size(), 2U);
+  EXPECT_TRUE(table.on_answer(asked[0].id, Refusal{}, now));
+  asked = take_questions();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].record.mgid, mgid_of(2));
+}
+
+TEST_F(SendGroupTableTest, PacketsOfAMissingGroupGoToTheRouters) {
+  send(1, true);
+  send(2, false);
+  auto asked = take_questions();
+  ASSERT_EQ(asked.size(), 2U);
+  EXPECT_TRUE(table.on_answer(asked[0].id, Refusal{wire::SaStatus::request_invalid}, now));
+  EXPECT_TRUE(table.on_answer(asked[1].id, Refusal{wire::SaStatus::request_invalid}, now));
+  EXPECT_EQ(count(Counter::drop_no_group), 1U) << "what may not leave the link";
+  asked = take_questions();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].record.mgid, routers);
+  EXPECT_TRUE(table.on_answer(asked[0].id, group_record(routers, 0xc009), now));
+  EXPECT_EQ(out.sends.size(), 1U);
+  EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
+  send(1, true);
+  EXPECT_EQ(out.sends.size(), 2U) << "and so does the next one, without a question";
+  EXPECT_TRUE(said<JoinGroup>().empty());
+}
+
+TEST_F(SendGroupTableTest, WithoutRoutersThereIsNowhereToGo) {
+  send(1);
+  EXPECT_TRUE(table.on_answer(take_questions()[0].id, Refusal{}, now));
+  EXPECT_TRUE(table.on_answer(take_questions()[0].id, Refusal{}, now));
+  EXPECT_EQ(count(Counter::drop_no_group), 1U);
+  EXPECT_EQ(parking.used, 0U);
+}
+
+TEST_F(SendGroupTableTest, ANoticeMakesItAskAgain) {
+  send(1, false);
+  EXPECT_TRUE(table.on_answer(take_questions()[0].id, Refusal{}, now));
+  send(1, false);
+  EXPECT_TRUE(take_questions().empty());
+  table.on_notice(mgid_of(1));
+  send(1, false);
+  EXPECT_EQ(take_questions().size(), 1U);
+}
+
+TEST_F(SendGroupTableTest, AnAdministratorThatHasForgottenIsAskedAgain) {
+  send(1);
+  EXPECT_TRUE(table.on_answer(take_questions()[0].id, group_record(mgid_of(1), 0xc001), now));
+  table.on_reregister();
+  send(1);
+  EXPECT_EQ(take_questions().size(), 1U);
+}
+
+TEST_F(SendGroupTableTest, TheOldestMakesRoom) {
+  config.limits.send_groups = 2;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    send(i);
+    EXPECT_TRUE(table.on_answer(take_questions()[0].id, group_record(mgid_of(i), 0xc001), now));
+  }
+  send(2);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveGroup>()[0].record.mgid, mgid_of(0));
+  EXPECT_EQ(count(Counter::groups_evicted), 1U);
+  EXPECT_EQ(take_questions().size(), 1U);
+  send(3);
+  send(4);
+  EXPECT_EQ(count(Counter::drop_group_limit), 1U) << "somebody waits for each of them";
+}
+
+TEST_F(SendGroupTableTest, IdleGroupsAreLeft) {
+  send(1);
+  EXPECT_TRUE(table.on_answer(take_questions()[0].id, group_record(mgid_of(1), 0xc001), now));
+  now = table.next_deadline();
+  table.tick(now);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(table.next_deadline(), kNever);
+  std::vector<GroupInfo> all;
+  table.append_info(all);
+  EXPECT_TRUE(all.empty());
+}
+
+}  // namespace
+}  // namespace ipoib::link
