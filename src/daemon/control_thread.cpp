@@ -168,6 +168,11 @@ void ControlThread::take(link::LeaveGroup& message) {
                 monotonic_now());
 }
 
+void ControlThread::take(link::HostGroupsChanged&) {
+  parts_.netlink.expect_change();
+  on_host_event();
+}
+
 void ControlThread::take(AdminResponse& message) { message.done(std::move(message.response)); }
 
 void ControlThread::take(Stopped& message) {

@@ -65,6 +65,7 @@ class ControlThread final : public control::Handler {
   void take(link::JoinGroup& message);
   void take(link::AskPath& message);
   void take(link::LeaveGroup& message);
+  void take(link::HostGroupsChanged& message);
   void take(AdminResponse& message);
   void take(Stopped& message);
 

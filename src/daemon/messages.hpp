@@ -52,8 +52,8 @@ struct AdminResponse {
 struct Stopped {
   std::string reason;
 };
-using ToControl =
-    std::variant<link::JoinGroup, link::AskPath, link::LeaveGroup, AdminResponse, Stopped>;
+using ToControl = std::variant<link::JoinGroup, link::AskPath, link::LeaveGroup,
+                               link::HostGroupsChanged, AdminResponse, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

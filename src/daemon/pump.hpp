@@ -86,6 +86,7 @@ class Pump {
   void apply(const link::DetachGroup& event);
   void apply(const link::SetMtu& event);
   void apply(const link::SetCarrier& event);
+  void apply(const link::HostGroupsChanged& event);
 
   void fail(std::string reason);
 

@@ -88,4 +88,8 @@ void Pump::apply(const link::SetCarrier& event) {
   }
 }
 
+void Pump::apply(const link::HostGroupsChanged& event) {
+  if (!parts_.outbox.post(event)) ++status_.messages_lost;
+}
+
 }  // namespace ipoib::daemon

@@ -85,7 +85,13 @@ struct SetCarrier {
   friend bool operator==(const SetCarrier&, const SetCarrier&) = default;
 };
 
+/// The host has told routers of its multicast groups (IGMP, MLD): they may be others than those of
+/// the last HostView. A kernel need not say so in any other way.
+struct HostGroupsChanged {
+  friend bool operator==(const HostGroupsChanged&, const HostGroupsChanged&) = default;
+};
+
 using Event = std::variant<JoinGroup, AskPath, LeaveGroup, ConfigureQueuePair, AttachGroup,
-                           DetachGroup, SetMtu, SetCarrier>;
+                           DetachGroup, SetMtu, SetCarrier, HostGroupsChanged>;
 
 }  // namespace ipoib::link

@@ -78,12 +78,15 @@ void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
       env_.out.counters.add(Counter::host_groups_left_out);
     }
   }
-  std::erase_if(others_, [&](auto& entry) {
-    auto& [mgid, group] = entry;
-    if (mgids.contains(mgid) || is_lasting(mgid)) return false;
-    group.leave();
-    return true;
-  });
+  for (auto at = others_.begin(); at != others_.end();) {
+    auto& [mgid, group] = *at;
+    if (mgids.contains(mgid) || is_lasting(mgid)) {
+      ++at;
+    } else {
+      group.leave();
+      at = others_.erase(at);
+    }
+  }
   for (const Gid& mgid : mgids) {
     const auto [at, is_new] = others_.try_emplace(mgid, env_, "multicast", mgid);
     if (!is_new || !likeness_) continue;

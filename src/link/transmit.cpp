@@ -10,6 +10,10 @@
 namespace ipoib::link {
 namespace {
 
+/// Of an IPv4 header (RFC 791, 3.1).
+constexpr std::size_t kProtocolOffset = 9;
+constexpr std::uint8_t kIgmp = 2;
+
 /// 224.0.0.0/24 stays on the link (RFC 5771, 4).
 bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
 
@@ -80,6 +84,8 @@ void Link::Parts::transmit_unknown(Frame&& frame, Ipv4Address destination, TimeP
   encapsulate(taken);
   if (host.is_broadcast(destination)) return groups.broadcast().send(std::move(taken), out);
   if (destination.is_multicast()) {
+    const auto packet = std::as_const(taken).bytes().subspan(wire::kEncapsulationSize);
+    if (packet[kProtocolOffset] == kIgmp) out.events.emplace_back(HostGroupsChanged{});
     return transmit_multicast(std::move(taken),
                               wire::multicast_gid(destination, config.pkey, config.scope),
                               is_routable(destination), now);

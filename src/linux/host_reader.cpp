@@ -19,6 +19,10 @@
 namespace ipoib::host {
 namespace {
 
+// RTM_NEWMULTICAST and RTM_DELMULTICAST, which older headers do not have.
+constexpr int kNewMulticast = RTM_GETMULTICAST - 2;
+constexpr int kDeleteMulticast = RTM_GETMULTICAST - 1;
+
 template <int Max>
 using Attributes = std::array<nlattr*, Max + 1>;
 
@@ -250,7 +254,9 @@ Result<HostView> read_host_view(nl_sock* socket, int interface_index) {
 bool concerns_host_view(nlmsghdr* message, int interface_index) {
   switch (message->nlmsg_type) {
     case RTM_NEWADDR:
-    case RTM_DELADDR: {
+    case RTM_DELADDR:
+    case kNewMulticast:
+    case kDeleteMulticast: {
       const auto* const about = header_of<ifaddrmsg>(message);
       return about != nullptr && static_cast<int>(about->ifa_index) == interface_index;
     }

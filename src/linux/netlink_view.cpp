@@ -17,6 +17,10 @@ namespace {
 // Room for bursts of notifications, in octets; more than this is one ENOBUFS and one dump.
 constexpr int kEventBuffer = 256 * 1024;
 
+// RTNLGRP_IPV4_MCADDR and RTNLGRP_IPV6_MCADDR, which older headers do not have.
+constexpr int kIpv4GroupChanges = 37;
+constexpr int kIpv6GroupChanges = 38;
+
 struct Watch {
   int interface_index;
   bool concerned;
@@ -39,8 +43,11 @@ void ask_for_strict_checking(nl_sock* socket) {
 
 void NetlinkView::CloseSocket::operator()(nl_sock* socket) const { nl_socket_free(socket); }
 
-NetlinkView::NetlinkView(Socket events, Socket queries, int interface_index)
-    : events_(std::move(events)), queries_(std::move(queries)), interface_index_(interface_index) {}
+NetlinkView::NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index)
+    : events_(std::move(events)),
+      queries_(std::move(queries)),
+      groups_(std::move(groups)),
+      interface_index_(interface_index) {}
 
 Result<std::unique_ptr<NetlinkView>> NetlinkView::open(int interface_index) {
   Socket events(nl_socket_alloc());
@@ -64,8 +71,14 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(int interface_index) {
   if (const int error = nl_socket_set_nonblocking(events.get()); error < 0) {
     return netlink_error("cannot make a netlink socket non-blocking", error);
   }
+  // Linux 6.14 and later; for the others see expect_change().
+  for (const int group : {kIpv4GroupChanges, kIpv6GroupChanges}) {
+    (void)nl_socket_add_membership(events.get(), group);
+  }
+  auto groups = HostGroups::open();
+  if (!groups) return groups.error();
   return std::unique_ptr<NetlinkView>(
-      new NetlinkView(std::move(events), std::move(queries), interface_index));
+      new NetlinkView(std::move(events), std::move(queries), std::move(*groups), interface_index));
 }
 
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
@@ -91,7 +104,12 @@ Result<HostView> NetlinkView::take_snapshot() {
   }
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
   if ((rtnl_link_get_flags(link.get()) & IFF_UP) == 0) return HostView();
-  return read_host_view(queries_.get(), interface_index_);
+  auto view = read_host_view(queries_.get(), interface_index_);
+  if (!view) return view.error();
+  auto groups = groups_.read(rtnl_link_get_name(link.get()));
+  if (!groups) return groups.error();
+  view->groups = std::move(*groups);
+  return view;
 }
 
 bool NetlinkView::take_events() {

@@ -10,6 +10,7 @@
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
+#include "linux/host_groups.hpp"
 
 struct nl_sock;
 
@@ -17,7 +18,8 @@ namespace ipoib::host {
 
 class NetlinkView {
  public:
-  /// Subscribes to changes of links, addresses, routes and rules of the current network namespace.
+  /// Subscribes to changes of links, addresses, routes, rules and, where the kernel announces
+  /// them, multicast groups of the current network namespace.
   [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(int interface_index);
 
   /// Readable when the host's configuration may have changed.
@@ -25,6 +27,8 @@ class NetlinkView {
   /// Takes in the notifications at hand. Whether update() may have something, and is to be called;
   /// when is the caller's choice: one update covers any number of notifications.
   [[nodiscard]] bool take_events();
+  /// Something has changed that the kernel may not have announced.
+  void expect_change() { dirty_ = true; }
   /// A snapshot when it differs from the last one returned; the first call always returns one. An
   /// interface that is administratively down has no addresses and no routes.
   [[nodiscard]] Result<std::optional<HostView>> update();
@@ -36,12 +40,13 @@ class NetlinkView {
   };
   using Socket = std::unique_ptr<nl_sock, CloseSocket>;
 
-  NetlinkView(Socket events, Socket queries, int interface_index);
+  NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
 
   Socket events_;
   Socket queries_;
+  HostGroups groups_;
   int interface_index_;
   bool exists_ = true;
   bool dirty_ = true;  ///< a change was announced and not looked at yet

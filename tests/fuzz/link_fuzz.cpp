@@ -233,6 +233,7 @@ class Script {
     require(paths_.size() <= config_.limits.path_questions);
   }
   void on(const LeaveGroup&) {}
+  void on(const HostGroupsChanged&) {}
   void on(const ConfigureQueuePair&) {}
   void on(const AttachGroup& group) { require(attached_[group.mgid].insert(group.mlid).second); }
   void on(const DetachGroup& group) {

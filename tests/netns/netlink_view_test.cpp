@@ -1,8 +1,11 @@
 // NetlinkView against the kernel's own tables.
 #include "linux/netlink_view.hpp"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -158,6 +161,19 @@ TEST_F(NetlinkViewTest, MirrorsRulesWithWhatPacketsShow) {
   EXPECT_EQ(other->family, IpFamily::v6);
   EXPECT_FALSE(other->is_certain);
   EXPECT_FALSE(other->source);
+}
+
+TEST_F(NetlinkViewTest, MirrorsGroupsThatTheHostIsIn) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  (void)snapshot();
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ip_mreqn request{};
+  request.imr_multiaddr.s_addr = inet_addr("239.1.2.3");
+  request.imr_ifindex = tun_->interface_index();
+  ASSERT_EQ(setsockopt(socket.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request), 0);
+  view_->expect_change();
+  const HostView view = snapshot();
+  EXPECT_EQ(std::ranges::count(view.groups, IpAddress(*Ipv4Address::parse("239.1.2.3"))), 1);
 }
 
 TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {

@@ -205,6 +205,8 @@ void Host::apply(const link::ConfigureQueuePair& event) {
 void Host::apply(const link::AttachGroup& event) { port_->attach(event.mgid, event.mlid).value(); }
 void Host::apply(const link::DetachGroup& event) { port_->detach(event.mgid, event.mlid).value(); }
 void Host::apply(const link::SetMtu& event) { (void)tun_.set_mtu(event.octets); }
+void Host::apply(const link::HostGroupsChanged&) {}
+
 void Host::apply(const link::SetCarrier& event) { (void)tun_.set_carrier(event.on); }
 
 // --- MadPort -------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ class Host : public Process, public MadPort {
   void apply(const link::DetachGroup& event);
   void apply(const link::SetMtu& event);
   void apply(const link::SetCarrier& event);
+  void apply(const link::HostGroupsChanged& event);
 
   World& world_;
   PKey pkey_;

@@ -1,5 +1,6 @@
 // Host to fabric: which destination goes where, and what is dropped as what.
 #include "tests/unit/link/link_fixture.hpp"
+#include "wire/ipv4.hpp"
 
 namespace ipoib::link {
 namespace {
