@@ -10,10 +10,8 @@ namespace ipoib::link {
 GroupTable::GroupTable(const Group::Environment& env)
     : env_(env),
       broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope)) {
-  for (const IpAddress& address : {IpAddress(kAllNodes), IpAddress(kAllNodesV6)}) {
-    const Gid mgid = mgid_of(address);
-    others_.try_emplace(mgid, env_, "all-nodes", mgid);
-  }
+  const Gid all_nodes = mgid_of(kAllNodes);
+  others_.try_emplace(all_nodes, env_, "all-nodes", all_nodes);
 }
 
 Gid GroupTable::mgid_of(const IpAddress& address) const {
@@ -25,7 +23,7 @@ Gid GroupTable::mgid_of(const IpAddress& address) const {
 }
 
 bool GroupTable::is_lasting(const Gid& mgid) const {
-  return mgid == mgid_of(kAllNodes) || mgid == mgid_of(kAllNodesV6);
+  return mgid == mgid_of(kAllNodes);
 }
 
 Group* GroupTable::find(const Gid& mgid) {

@@ -1,4 +1,4 @@
-// The groups that the host is in (RFC 4391, 4 and 5): the broadcast group and those of all nodes,
+// The groups that the host is in (RFC 4391, 4 and 5): the broadcast group and that of all nodes,
 // for as long as the link is up, and those that the host has joined.
 #pragma once
 
@@ -12,9 +12,6 @@
 namespace ipoib::link {
 
 inline constexpr Ipv4Address kAllNodes{0xe0000001};  ///< 224.0.0.1
-/// ff02::1
-inline constexpr Ipv6Address kAllNodesV6{
-    Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 
 class GroupTable {
  public:

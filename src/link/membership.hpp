@@ -10,7 +10,7 @@
 #include "link/config.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
-#include "link/random.hpp"
+#include "ipoib/random.hpp"
 
 namespace ipoib::link {
 

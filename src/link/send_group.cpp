@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
-#include "link/overloaded.hpp"
+#include "ipoib/overloaded.hpp"
 
 namespace ipoib::link {
 

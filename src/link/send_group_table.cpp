@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "link/overloaded.hpp"
+#include "ipoib/overloaded.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
