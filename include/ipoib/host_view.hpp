@@ -51,14 +51,14 @@ struct HostView {
   static constexpr std::size_t kMaxRules = 4096;
 
   /// The interface's IPv4 addresses with their prefixes, in the kernel's order.
-  std::vector<Ipv4Prefix> addresses;
+  std::vector<Ipv4Prefix> addresses = {};
   /// Routes through the interface, of both families, in every table but the kernel's own of local
   /// addresses.
-  std::vector<RoutingTable> tables;
+  std::vector<RoutingTable> tables = {};
   /// In the order in which the kernel goes through them; those of either family.
-  std::vector<RoutingRule> rules;
+  std::vector<RoutingRule> rules = {};
   /// Multicast groups that the host is in on the interface; those of all nodes may be missing.
-  std::vector<IpAddress> groups;
+  std::vector<IpAddress> groups = {};
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
   friend bool operator==(const HostView&, const HostView&) = default;
 };
