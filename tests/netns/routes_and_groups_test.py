@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Hosts on an emulated subnet that reach others through gateways, and by multicast."""
+
+import sys
+
+import hosts
+from hosts import wait_until
+
+# Joins a group on ib0 and prints the first word that comes for it.
+LISTENER = """
+import socket, struct, sys
+group = socket.inet_aton(sys.argv[1])
+heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+heard.bind(('', 5002))
+index = socket.if_nametoindex('ib0')
+if len(sys.argv) == 2:
+    heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                     struct.pack('4s4si', group, bytes(4), index))
+print('listening', flush=True)
+print(heard.recv(100).decode(), flush=True)
+"""
+SPEAKER = """
+import socket, struct, sys
+speaker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
+                   struct.pack('4s4si', bytes(4), bytes(4), socket.if_nametoindex('ib0')))
+speaker.sendto(sys.argv[2].encode(), (sys.argv[1], 5002))
+"""
+
+
+class OnASubnet(hosts.Pair):
+    def setUp(self):
+        self.set_up()
+        self.others = []
+
+    def another(self, name, address):
+        host = self.subnet.host(name)
+        host.start(address=address)
+        return host
+
+    def group(self, host, mgid):
+        """How a host is in a group; None: not at all."""
+        for group in host.ibarp("info")["groups"]:
+            if group["mgid"] == mgid:
+                return group["membership"]
+        return None
+
+
+class Gateways(OnASubnet):
+    """10.44.0.1 and 10.45.0.2 on one link, with a router between their networks."""
+
+    def setUp(self):
+        super().setUp()
+        self.left.start(address="10.44.0.1/24")
+        self.right.start(address="10.45.0.2/24")
+        self.router = self.another("router", "10.44.0.254/24")
+        self.router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
+        self.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
+                        "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
+
+    def test_leads_both_ways(self):
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
+        self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
+        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+        wait_until(lambda: self.right.reaches("10.44.0.1"), "right reaches left")
+        known = self.left.run(hosts.program("ibarp"), "show").stdout
+        self.assertIn("10.44.0.254", known)
+        self.assertNotIn("10.45.0.2", known, "the destination is nobody's neighbour")
+
+    def test_change_of_route_is_followed(self):
+        self.left.run("ip", "route", "add", "10.45.0.0/24", "via", "10.44.0.200")
+        self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
+        self.assertFalse(self.left.reaches("10.45.0.2"), "there is no such gateway")
+        self.left.run("ip", "route", "replace", "10.45.0.0/24", "via", "10.44.0.254")
+        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+
+    def test_leads_to_an_ethernet(self):
+        self.router.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
+        outside = self.subnet.host("outside")
+        self.router.run("ip", "link", "set", "eth1", "netns", outside.namespace)
+        self.router.run("ip", "addr", "add", "10.46.0.254/24", "dev", "eth0")
+        self.router.run("ip", "link", "set", "eth0", "up")
+        outside.run("ip", "addr", "add", "10.46.0.3/24", "dev", "eth1")
+        outside.run("ip", "link", "set", "eth1", "up")
+        outside.run("ip", "route", "add", "default", "via", "10.46.0.254")
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
+        wait_until(lambda: self.left.reaches("10.46.0.3"), "left reaches the outside")
+        wait_until(lambda: outside.reaches("10.44.0.1"), "the outside reaches left")
+
+
+class Multicast(OnASubnet):
+    GROUP, MGID = "239.1.2.3", "ff12:401b:ffff::f01:203"
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+        self.third = self.another("third", "10.44.0.3/24")
+
+    def listen(self, host, *options):
+        log = self.subnet.folder / f"{host.name}.heard"
+        listener = hosts.Process(host.command(sys.executable, "-c", LISTENER, self.GROUP, *options),
+                                 log, self.subnet.environment)
+        self.addCleanup(listener.end)
+        wait_until(lambda: "listening" in listener.output(), "the listener listens")
+        return listener
+
+    def speak(self, host, word):
+        host.run(sys.executable, "-c", SPEAKER, self.GROUP, word)
+
+    def test_reaches_those_in_the_group_and_nobody_else(self):
+        first, second = self.listen(self.right), self.listen(self.third)
+        for host in (self.right, self.third):
+            wait_until(lambda: self.group(host, self.MGID) == "full", "the group is joined")
+        stranger = self.subnet.host("stranger")
+        stranger.start(address="10.44.0.4/24")
+        deaf = self.listen(stranger, "without joining")
+        wait_until(lambda: self.speak(self.left, "hello") or "hello" in first.output(), "it hears")
+        wait_until(lambda: "hello" in second.output(), "so does the other one")
+        self.assertEqual(self.group(self.left, self.MGID), "send-only")
+        self.assertNotIn("hello", deaf.output())
+        self.assertIsNone(self.group(stranger, self.MGID))
+
+    def test_group_is_left_with_its_last_listener(self):
+        listener = self.listen(self.right)
+        wait_until(lambda: self.group(self.right, self.MGID) == "full", "the group is joined")
+        listener.end()
+        wait_until(lambda: self.group(self.right, self.MGID) is None, "the group is left")
+
+    def test_group_that_nobody_is_in_is_not_made(self):
+        self.speak(self.left, "hello")
+        wait_until(lambda: self.group(self.left, self.MGID) == "missing", "the group is missing")
+        wait_until(lambda: self.left.ibarp("stats")["drops"].get("drop_no_group", 0) > 0,
+                   "the drop is counted, when there turn out to be no routers either")
+
+
+if __name__ == "__main__":
+    hosts.main()
