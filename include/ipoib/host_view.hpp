@@ -19,11 +19,11 @@ struct RouteHop {
 };
 
 /// A unicast route of one table, with those of its ways that lead through the interface.
-struct Route {
+struct HostRoute {
   IpPrefix destination;
   std::uint32_t metric = 0;
   std::vector<RouteHop> hops;  ///< at least one
-  friend bool operator==(const Route&, const Route&) = default;
+  friend bool operator==(const HostRoute&, const HostRoute&) = default;
 };
 
 /// A rule that leads to a table, with what a packet shows of its conditions. The others (mark,
@@ -41,7 +41,7 @@ struct RoutingRule {
 
 struct RoutingTable {
   std::uint32_t id = 0;
-  std::vector<Route> routes;
+  std::vector<HostRoute> routes;
   friend bool operator==(const RoutingTable&, const RoutingTable&) = default;
 };
 

@@ -111,13 +111,9 @@ FileDescriptor start_subnet(const SoftibTarget& target) {
   return tie;
 }
 
-/// Hands the tie on to the program that we are about to become. Descriptors are closed in ascending
-/// order at the end: the subnet must not hear of it before all places on it are free.
+/// Hands the tie on to the program that we are about to become.
 void pass_on(const FileDescriptor& tie) {
-  constexpr int kHigh = 512;
-  int high = ::fcntl(tie.get(), F_DUPFD, kHigh);
-  if (high < 0) high = ::fcntl(tie.get(), F_DUPFD, 0);
-  ::setenv(kTie, std::to_string(high).c_str(), 1);
+  ::setenv(kTie, std::to_string(::fcntl(tie.get(), F_DUPFD, 0)).c_str(), 1);
 }
 
 }  // namespace

@@ -22,9 +22,7 @@ Gid GroupTable::mgid_of(const IpAddress& address) const {
       address);
 }
 
-bool GroupTable::is_lasting(const Gid& mgid) const {
-  return mgid == mgid_of(kAllNodes);
-}
+bool GroupTable::is_lasting(const Gid& mgid) const { return mgid == mgid_of(kAllNodes); }
 
 Group* GroupTable::find(const Gid& mgid) {
   if (mgid == broadcast_.mgid()) return &broadcast_;

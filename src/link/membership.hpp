@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
 #include "link/config.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
-#include "ipoib/random.hpp"
 
 namespace ipoib::link {
 

@@ -13,7 +13,7 @@ std::size_t hash_of(const IpAddress& source, const IpAddress& destination) {
 }
 
 /// By weight, and always the same for the same two addresses.
-const RouteHop& hop_of(const Route& route, std::size_t hash) {
+const RouteHop& hop_of(const HostRoute& route, std::size_t hash) {
   if (route.hops.size() == 1) return route.hops.front();
   const std::size_t all =
       std::accumulate(route.hops.begin(), route.hops.end(), std::size_t{0},
@@ -40,7 +40,7 @@ void NextHops::update(const HostView& view) {
   rules_ = view.rules;
   for (const RoutingTable& table : view.tables) {
     Table& made = tables_[table.id];
-    for (const Route& route : table.routes) add(made, route);
+    for (const HostRoute& route : table.routes) add(made, route);
     for (Lengths& lengths : made.by_family) {
       std::ranges::sort(lengths, std::ranges::greater{}, &Length::bits);
     }
@@ -48,7 +48,7 @@ void NextHops::update(const HostView& view) {
   cache_.assign(has_gateways_ ? kCached : 0, Answer{});
 }
 
-void NextHops::add(Table& table, const Route& route) {
+void NextHops::add(Table& table, const HostRoute& route) {
   has_gateways_ |=
       std::ranges::any_of(route.hops, [](const RouteHop& hop) { return hop.gateway.has_value(); });
   const auto [address, bits] = route.destination;
@@ -66,14 +66,14 @@ IpAddress NextHops::find(const IpAddress& source, const IpAddress& destination) 
   if (cached.is_set && cached.destination == destination && cached.source == source) {
     return cached.hop;
   }
-  const Route* const route = choose(source, destination);
+  const HostRoute* const route = choose(source, destination);
   const IpAddress hop =
       route == nullptr ? destination : hop_of(*route, hash).gateway.value_or(destination);
   cached = Answer{source, destination, hop, true};
   return hop;
 }
 
-const Route* NextHops::choose(const IpAddress& source, const IpAddress& destination) const {
+const HostRoute* NextHops::choose(const IpAddress& source, const IpAddress& destination) const {
   for (const bool certain : {true, false}) {
     for (const RoutingRule& rule : rules_) {
       if (rule.is_certain != certain || !concerns(rule, source, destination)) continue;
@@ -85,13 +85,13 @@ const Route* NextHops::choose(const IpAddress& source, const IpAddress& destinat
     }
   }
   for (const auto& [id, table] : tables_) {
-    if (const Route* const route = look_up(table, destination, std::nullopt)) return route;
+    if (const HostRoute* const route = look_up(table, destination, std::nullopt)) return route;
   }
   return nullptr;
 }
 
-const Route* NextHops::look_up(const Table& table, const IpAddress& destination,
-                               std::optional<std::uint8_t> ignored_bits) {
+const HostRoute* NextHops::look_up(const Table& table, const IpAddress& destination,
+                                   std::optional<std::uint8_t> ignored_bits) {
   for (const Length& length : table.by_family[static_cast<std::size_t>(family(destination))]) {
     if (ignored_bits && length.bits <= *ignored_bits) break;
     const auto at = length.routes.find(IpPrefix::network(destination, length.bits));

@@ -32,7 +32,7 @@ class NextHops {
   /// The routes of one table and family with prefixes of one length.
   struct Length {
     std::uint8_t bits = 0;
-    std::unordered_map<IpAddress, Route> routes;
+    std::unordered_map<IpAddress, HostRoute> routes;
   };
   /// Longest first.
   using Lengths = std::vector<Length>;
@@ -48,11 +48,12 @@ class NextHops {
     bool is_set = false;
   };
 
-  void add(Table& table, const Route& route);
+  void add(Table& table, const HostRoute& route);
   /// The longest match of more than `ignored_bits` bits.
-  [[nodiscard]] static const Route* look_up(const Table& table, const IpAddress& destination,
-                                            std::optional<std::uint8_t> ignored_bits);
-  [[nodiscard]] const Route* choose(const IpAddress& source, const IpAddress& destination) const;
+  [[nodiscard]] static const HostRoute* look_up(const Table& table, const IpAddress& destination,
+                                                std::optional<std::uint8_t> ignored_bits);
+  [[nodiscard]] const HostRoute* choose(const IpAddress& source,
+                                        const IpAddress& destination) const;
 
   std::map<std::uint32_t, Table> tables_;
   std::vector<RoutingRule> rules_;

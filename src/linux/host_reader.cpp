@@ -114,7 +114,7 @@ std::optional<Ipv4Prefix> ipv4_address_of(nlmsghdr* message, int interface_index
 
 struct RouteOfTable {
   std::uint32_t table = 0;
-  Route route;
+  HostRoute route;
 };
 
 std::optional<RouteOfTable> route_of(nlmsghdr* message, int interface_index) {

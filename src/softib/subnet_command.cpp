@@ -8,7 +8,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <optional>
@@ -67,20 +69,39 @@ ipoib::Result<SubnetConfig> read_config(const po::variables_map& options) {
   return config;
 }
 
-/// A starter's word that he has succeeded; without it his end is ours.
+/// A starter's word that he has succeeded; without it his end is ours. We hear of that while he is
+/// still leaving his place on the subnet: not before he has may the subnet go with its folder.
 class Starter {
  public:
-  explicit Starter(boost::asio::io_context& context)
-      : input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) {
+  Starter(boost::asio::io_context& context, const SubnetProcess& process)
+      : context_(context),
+        process_(process),
+        input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)),
+        timer_(context) {
     input_.async_read_some(boost::asio::buffer(word_),
-                           [&context](boost::system::error_code error, std::size_t) {
-                             if (error) context.stop();
+                           [this](boost::system::error_code error, std::size_t) {
+                             if (error) end_when_deserted();
                            });
   }
 
  private:
+  static constexpr std::chrono::milliseconds kLook{10};
+  static constexpr int kMaxLooks = 500;
+
+  void end_when_deserted() {
+    if (process_.is_deserted() || ++looks_ > kMaxLooks) return context_.stop();
+    timer_.expires_after(kLook);
+    timer_.async_wait([this](boost::system::error_code error) {
+      if (!error) end_when_deserted();
+    });
+  }
+
+  boost::asio::io_context& context_;
+  const SubnetProcess& process_;
   boost::asio::posix::stream_descriptor input_;
+  boost::asio::steady_timer timer_;
   std::array<char, 1> word_{};
+  int looks_ = 0;
 };
 
 }  // namespace
@@ -106,7 +127,7 @@ int subnet_command(int argc, char** argv) {
   std::cout << "ready: subnet " << folder->name() << " in " << folder->path() << std::endl;
   ipoib::notify_service_manager("READY=1");
   std::optional<Starter> starter;
-  if ((*options)["tied"].as<bool>()) starter.emplace(context);
+  if ((*options)["tied"].as<bool>()) starter.emplace(context, process);
   context.run();
   log->info("ending");
   return kSuccess;

@@ -85,11 +85,15 @@ void SubnetProcess::remove_folder() {
   const SubnetSnapshot last = fabric_.snapshot();
   const auto gate = shut_gate(folder_);
   if (!gate) return;
-  for (const auto& entry : last.nodes) {
-    if (inhabitant(folder_, entry.index) != 0) return;
-  }
+  if (!is_deserted()) return;
   for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
   folder_.remove();
+}
+
+bool SubnetProcess::is_deserted() const {
+  return std::ranges::none_of(fabric_.snapshot().nodes, [this](const auto& entry) {
+    return entry.index != kOwnNode && inhabitant(folder_, entry.index) != 0;
+  });
 }
 
 void SubnetProcess::publish_node(NodeIndex index) {

@@ -45,6 +45,9 @@ class SubnetProcess final : private ControlHandler, private MadReceiver {
   /// Stops serving. When no process lives on any HCA, the folder goes too.
   ~SubnetProcess();
 
+  /// No process lives on any HCA.
+  [[nodiscard]] bool is_deserted() const;
+
  private:
   [[nodiscard]] ipoib::Result<boost::json::object> handle(const control::Request& request) override;
   void receive_mad(ConstBytes packet) override;

@@ -86,7 +86,7 @@ std::string routes(const HostView& view, std::uint32_t table) {
   std::vector<std::string> lines;
   for (const RoutingTable& one : view.tables) {
     if (one.id != table) continue;
-    for (const Route& route : one.routes) {
+    for (const HostRoute& route : one.routes) {
       std::string line =
           to_string(route.destination.address) + "/" + std::to_string(route.destination.length);
       for (const RouteHop& hop : route.hops) {

@@ -11,9 +11,9 @@ constexpr std::uint32_t kMain = 254;
 
 IpAddress ip(std::string_view text) { return *parse_ip_address(text); }
 
-Route route(std::string_view destination, std::uint8_t bits,
-            std::initializer_list<std::string_view> gateways, std::uint32_t metric = 0) {
-  Route made{.destination = {ip(destination), bits}, .metric = metric, .hops = {}};
+HostRoute route(std::string_view destination, std::uint8_t bits,
+                std::initializer_list<std::string_view> gateways, std::uint32_t metric = 0) {
+  HostRoute made{.destination = {ip(destination), bits}, .metric = metric, .hops = {}};
   for (const auto gateway : gateways) made.hops.push_back({.gateway = ip(gateway), .weight = 1});
   if (made.hops.empty()) made.hops.push_back({});
   return made;
@@ -26,7 +26,7 @@ class NextHopsTest : public ::testing::Test {
       view.rules.push_back({.family = family, .table = kMain});
     }
   }
-  void add(const Route& made, std::uint32_t table = kMain) {
+  void add(const HostRoute& made, std::uint32_t table = kMain) {
     for (RoutingTable& existing : view.tables) {
       if (existing.id == table) return existing.routes.push_back(made);
     }
@@ -102,7 +102,7 @@ TEST_F(NextHopsTest, AChangeIsSeenAtOnce) {
 }
 
 TEST_F(NextHopsTest, SeveralWaysShareByWeightAndAFlowKeepsItsOwn) {
-  Route shared = route("0.0.0.0", 0, {"10.44.0.2", "10.44.0.3"});
+  HostRoute shared = route("0.0.0.0", 0, {"10.44.0.2", "10.44.0.3"});
   shared.hops[0].weight = 3;
   add(shared);
   hops.update(view);

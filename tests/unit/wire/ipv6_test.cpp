@@ -5,11 +5,11 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kHeader = octets(
+const auto kIpv6Octets = octets(
     "61b23456 0000 3a ff"
     "fe800000000000000002c90300000001 ff020000000000000000000000000002");
 
-Ipv6Header header() {
+Ipv6Header ipv6_header() {
   return Ipv6Header{.source = *Ipv6Address::parse("fe80::2:c903:0:1"),
                     .destination = *Ipv6Address::parse("ff02::2"),
                     .traffic_class = 0x1b,
@@ -20,14 +20,14 @@ Ipv6Header header() {
 }
 
 TEST(Ipv6Header, HasTheLayoutOfRfc8200) {
-  expect_golden(header(), kHeader);
-  expect_stable<Ipv6Header>(kHeader);
+  expect_golden(ipv6_header(), kIpv6Octets);
+  expect_stable<Ipv6Header>(kIpv6Octets);
 }
 
-TEST(Ipv6Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv6Header>(kHeader); }
+TEST(Ipv6Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv6Header>(kIpv6Octets); }
 
 TEST(Ipv6Header, RefusesAPayloadThatIsNotThere) {
-  auto packet = kHeader;
+  auto packet = kIpv6Octets;
   packet[5] = 8;
   EXPECT_FALSE(Ipv6Header::parse(packet));
   packet.resize(48);
@@ -35,7 +35,7 @@ TEST(Ipv6Header, RefusesAPayloadThatIsNotThere) {
 }
 
 TEST(Ipv6Header, RefusesAnotherVersion) {
-  auto packet = kHeader;
+  auto packet = kIpv6Octets;
   packet[0] = 0x41;
   EXPECT_FALSE(Ipv6Header::parse(packet));
 }
