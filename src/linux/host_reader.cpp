@@ -85,7 +85,7 @@ void for_each_hop(const Attributes<RTA_MAX>& attributes, int family, Visit&& vis
   if (nlattr* const several = attributes[RTA_MULTIPATH]; several != nullptr) {
     const auto* hop = static_cast<const rtnexthop*>(nla_data(several));
     int left = nla_len(several);
-    while (RTNH_OK(hop, left)) {
+    while (left >= static_cast<int>(sizeof *hop) && RTNH_OK(hop, left)) {
       Attributes<RTA_MAX> own{};
       auto* const first = reinterpret_cast<nlattr*>(RTNH_DATA(hop));
       const int size = hop->rtnh_len - static_cast<int>(RTNH_LENGTH(0));
