@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kIcmpHeader = 8;
 constexpr std::size_t kChecksumOffset = 2;
-constexpr std::uint8_t kHopLimit = 64;
+constexpr std::uint8_t kErrorHopLimit = 64;
 
 namespace icmp {
 constexpr std::uint8_t kProtocol = 1;
@@ -66,7 +66,7 @@ std::size_t emit_ipv4(const Ipv4Header& about, ConstBytes packet, std::uint32_t 
   writer.u8(0xc0);  // RFC 1812, 4.3.2.5: precedence "internetwork control"
   writer.u16(static_cast<std::uint16_t>(size));
   writer.zeros(4);
-  writer.u8(kHopLimit);
+  writer.u8(kErrorHopLimit);
   writer.u8(icmp::kProtocol);
   writer.zeros(2);
   writer.bytes(about.destination.bytes());
@@ -95,7 +95,7 @@ std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, std::uint32_t 
                           .flow_label = 0,
                           .payload_length = static_cast<std::uint16_t>(length),
                           .next_header = icmpv6::kProtocol,
-                          .hop_limit = kHopLimit};
+                          .hop_limit = kErrorHopLimit};
   header.emit(to);
   const auto message = to.subspan(Ipv6Header::kSize, length);
   ByteWriter writer(message);

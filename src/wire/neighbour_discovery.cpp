@@ -22,7 +22,7 @@ namespace ipoib::wire {
 namespace {
 
 constexpr std::uint8_t kIcmpv6 = 58;
-constexpr std::uint8_t kHopLimit = 255;
+constexpr std::uint8_t kLinkHopLimit = 255;
 constexpr std::size_t kChecksumOffset = 2;
 constexpr std::size_t kOptionUnit = 8;
 constexpr std::uint32_t kRouterFlag = 0x80000000;
@@ -123,7 +123,7 @@ std::optional<NdMessage> NdMessage::parse(ConstBytes packet) {
   if (!header || !is_neighbour_discovery(packet)) return std::nullopt;
   const ConstBytes bytes = packet.subspan(Ipv6Header::kSize, header->payload_length);
   const NdType type = static_cast<NdType>(packet[Ipv6Header::kSize]);
-  if (header->hop_limit != kHopLimit || bytes.size() < fixed_size(type) ||
+  if (header->hop_limit != kLinkHopLimit || bytes.size() < fixed_size(type) ||
       checksum_of(*header, bytes) != 0) {
     return std::nullopt;
   }
@@ -151,8 +151,8 @@ std::optional<NdMessage> NdMessage::parse(ConstBytes packet) {
   const bool whole = for_each_option(
       bytes.subspan(fixed_size(type)), [&message](std::uint8_t option, ConstBytes octets) {
         if (octets.size() != kLinkLayerOptionSize || !is_link_layer(option)) return;
-        const bool source = static_cast<LinkLayerOption>(option) == LinkLayerOption::source;
-        (source ? message.source_link_layer : message.target_link_layer) = hardware_in(octets);
+        const bool is_source = static_cast<LinkLayerOption>(option) == LinkLayerOption::source;
+        (is_source ? message.source_link_layer : message.target_link_layer) = hardware_in(octets);
       });
   if (!whole || !is_valid(message)) return std::nullopt;
   return message;
@@ -167,7 +167,7 @@ std::size_t NdMessage::emit(MutableBytes to) const {
                           .flow_label = 0,
                           .payload_length = static_cast<std::uint16_t>(fixed_size(type)),
                           .next_header = kIcmpv6,
-                          .hop_limit = kHopLimit};
+                          .hop_limit = kLinkHopLimit};
   header.emit(to);
   ByteWriter writer(to.subspan(Ipv6Header::kSize));
   writer.u8(static_cast<std::uint8_t>(type));
