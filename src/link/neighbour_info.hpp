@@ -72,6 +72,7 @@ struct GroupInfo {
   Gid mgid;
   Lid mlid;  ///< 0 unless joined
   GroupState state = GroupState::joining;
+  std::uint32_t parked = 0;  ///< frames that wait
 };
 
 /// The states of docs/states.md, "Bring-up".

@@ -131,13 +131,12 @@ TimePoint SendGroup::next_deadline() const {
 }
 
 GroupInfo SendGroup::info() const {
+  const auto joining = [this](const ParkedFrames& parked) {
+    return GroupInfo{mgid_, Lid{}, GroupState::joining, static_cast<std::uint32_t>(parked.size())};
+  };
   return std::visit(Overloaded{
-                        [this](const Waiting&) {
-                          return GroupInfo{mgid_, Lid{}, GroupState::joining};
-                        },
-                        [this](const Asking&) {
-                          return GroupInfo{mgid_, Lid{}, GroupState::joining};
-                        },
+                        [&](const Waiting& s) { return joining(s.parked); },
+                        [&](const Asking& s) { return joining(s.parked); },
                         [this](const Ready& s) {
                           return GroupInfo{mgid_, s.membership.record.mlid, GroupState::send_only};
                         },

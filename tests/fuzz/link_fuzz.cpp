@@ -257,6 +257,7 @@ class Script {
       seen += page.entries.size();
       at = page.next;
     }
+    for (const GroupInfo& group : link_.groups()) parked += group.parked;
     require(seen == link_.neighbour_count());
     require(seen <= config_.limits.neighbours);
     require(parked <= config_.limits.parked);
