@@ -19,6 +19,8 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
                     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)
 # What clang counts to -Wconversion and g++ does not.
 add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
+# Nothing built names the folder in which it was built.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(IPOIB_SANITIZE)
   add_compile_options(-fsanitize=${IPOIB_SANITIZE} -fno-omit-frame-pointer
                       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)

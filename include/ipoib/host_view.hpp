@@ -46,7 +46,7 @@ struct RoutingTable {
 };
 
 struct HostView {
-  /// More routes through one interface than this are not mirrored; the mirror says so.
+  /// More routes of one family through the interface are not mirrored; the mirror says so.
   static constexpr std::size_t kMaxRoutes = 65536;
   static constexpr std::size_t kMaxRules = 4096;
 

@@ -1,4 +1,4 @@
-// IP addresses with the length of their prefix, and routes to such prefixes.
+// IP addresses with the length of their prefix.
 #pragma once
 
 #include <algorithm>
@@ -32,35 +32,13 @@ struct Ipv4Prefix {
   friend constexpr auto operator<=>(const Ipv4Prefix&, const Ipv4Prefix&) = default;
 };
 
-/// An address of the host with the length of its prefix, 0 to 128 bits.
-struct Ipv6Prefix {
-  Ipv6Address address;
-  std::uint8_t length = 128;
-
-  [[nodiscard]] constexpr bool contains(const Ipv6Address& other) const {
-    const std::size_t whole = length / 8;
-    for (std::size_t i = 0; i < whole; ++i) {
-      if (address.bytes()[i] != other.bytes()[i]) return false;
-    }
-    if (length % 8 == 0) return true;
-    const auto mask = static_cast<std::uint8_t>(0xff << (8 - length % 8));
-    return ((address.bytes()[whole] ^ other.bytes()[whole]) & mask) == 0;
-  }
-  friend constexpr auto operator<=>(const Ipv6Prefix&, const Ipv6Prefix&) = default;
-};
-
 /// A prefix of either family; its length is at most the address's bits.
 struct IpPrefix {
   IpAddress address;
   std::uint8_t length = 0;
 
-  [[nodiscard]] constexpr bool contains(const IpAddress& other) const {
-    if (address.index() != other.index()) return false;
-    if (const auto* const v4 = std::get_if<Ipv4Address>(&address)) {
-      return Ipv4Prefix{*v4, length}.contains(std::get<Ipv4Address>(other));
-    }
-    return Ipv6Prefix{std::get<Ipv6Address>(address), length}.contains(
-        std::get<Ipv6Address>(other));
+  [[nodiscard]] bool contains(const IpAddress& other) const {
+    return address.index() == other.index() && network(address, length) == network(other, length);
   }
   /// The first `length` bits of `address`, the others zero.
   [[nodiscard]] static IpAddress network(const IpAddress& address, std::uint8_t length) {

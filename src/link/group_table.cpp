@@ -30,10 +30,9 @@ Group* GroupTable::find(const Gid& mgid) {
   return at == others_.end() ? nullptr : &at->second;
 }
 
-bool GroupTable::is_member(const Gid& mgid) const {
-  if (mgid == broadcast_.mgid()) return broadcast_.record() != nullptr;
-  const auto at = others_.find(mgid);
-  return at != others_.end() && at->second.record() != nullptr;
+const Group* GroupTable::joined(const Gid& mgid) {
+  const Group* const group = find(mgid);
+  return group != nullptr && group->record() != nullptr ? group : nullptr;
 }
 
 template <class Act>

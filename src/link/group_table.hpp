@@ -21,10 +21,8 @@ class GroupTable {
 
   [[nodiscard]] Group& broadcast() { return broadcast_; }
   [[nodiscard]] const Group& broadcast() const { return broadcast_; }
-  /// Null for a group that the host is not in.
-  [[nodiscard]] Group* find(const Gid& mgid);
-  /// Whether we are in the group of this MGID.
-  [[nodiscard]] bool is_member(const Gid& mgid) const;
+  /// The group of this MGID, if we are in it; else null.
+  [[nodiscard]] const Group* joined(const Gid& mgid);
 
   // --- Stimuli ---------------------------------------------------------------------------------
   void join_broadcast(const std::optional<wire::McMemberRecord>& creation);
@@ -48,6 +46,8 @@ class GroupTable {
   template <class Act>
   void for_each(Act&& act);
   void arm(Group& group) { timers_.arm(group, group.next_deadline()); }
+  /// Null for a group that the host does not want to be in.
+  [[nodiscard]] Group* find(const Gid& mgid);
   [[nodiscard]] Gid mgid_of(const IpAddress& address) const;
   [[nodiscard]] bool is_lasting(const Gid& mgid) const;
 

@@ -61,6 +61,7 @@ struct Link::Parts {
   std::uint32_t mtu = 0;
   HostAddresses host;
   NextHops next_hops;
+  const MembershipEnvironment membership;
   GroupTable groups;
   SendGroupTable send_groups;
   PathTable paths;

@@ -24,6 +24,8 @@ class NextHops {
   /// Takes over the routes that the host has now.
   void update(const HostView& view);
 
+  /// Not so: each destination is its own next hop.
+  [[nodiscard]] bool has_gateways() const { return has_gateways_; }
   /// The neighbour for a packet: a gateway, or the destination itself. Packets of one source to one
   /// destination go the same way where a route has several.
   [[nodiscard]] IpAddress find(const IpAddress& source, const IpAddress& destination);

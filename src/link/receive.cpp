@@ -58,7 +58,7 @@ bool Link::Parts::is_ours(const Incoming& datagram) {
     return false;
   }
   if (datagram.has_grh && datagram.destination_gid.is_multicast() &&
-      !groups.is_member(datagram.destination_gid)) {
+      groups.joined(datagram.destination_gid) == nullptr) {
     out.counters.add(Counter::drop_foreign_group);
     return false;
   }

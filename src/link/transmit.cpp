@@ -40,7 +40,10 @@ void Link::Parts::transmit(Frame&& frame, TimePoint now) {
   const auto header = wire::Ipv4Header::parse(frame.bytes());
   if (!header || frame.size() > mtu) return transmit_other(std::move(frame));
   const auto hop = next_hop(*header);
-  if (!hop) return out.counters.add(Counter::drop_bad_destination);
+  if (!hop) {
+    frame.release();
+    return out.counters.add(Counter::drop_bad_destination);
+  }
   Neighbour* const neighbour = neighbours.find(*hop);
   if (neighbour == nullptr) return transmit_unknown(std::move(frame), *hop, now);
   encapsulate(frame);
@@ -51,15 +54,14 @@ void Link::Parts::transmit(Frame&& frame, TimePoint now) {
 
 /// RFC 4391, 10: whoever is not in a group joins it to send.
 void Link::Parts::transmit_multicast(Frame&& frame, const Gid& mgid, bool routable, TimePoint now) {
-  const Group* const joined = groups.find(mgid);
-  if (joined != nullptr && joined->record() != nullptr) return joined->send(std::move(frame), out);
+  if (const Group* const joined = groups.joined(mgid)) return joined->send(std::move(frame), out);
   send_groups.send(mgid, std::move(frame), routable, now);
 }
 
 /// Groups are on the link, whatever routes say.
 std::optional<Ipv4Address> Link::Parts::next_hop(const wire::Ipv4Header& header) {
   const Ipv4Address to = header.destination;
-  if (to.is_multicast() || to.is_limited_broadcast()) return to;
+  if (!next_hops.has_gateways() || to.is_multicast() || to.is_limited_broadcast()) return to;
   const IpAddress hop = next_hops.find(header.source, to);
   const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
   return ipv4 == nullptr ? std::nullopt : std::optional(*ipv4);

@@ -200,16 +200,23 @@ Result<void> read_routes(nl_sock* socket, int interface_index, std::uint8_t fami
   rtmsg header{};
   header.rtm_family = family;
   std::vector<RouteOfTable> found;
+  std::size_t left_out = 0;
   const auto read = netlink_dump(
       socket, {.type = RTM_GETROUTE, .header = bytes_of(header), .out_interface = interface_index},
-      [&] { found.clear(); },
+      [&] {
+        found.clear();
+        left_out = 0;
+      },
       [&](nlmsghdr* message) {
-        if (out.routes_left_out > 0 || found.size() >= HostView::kMaxRoutes) {
-          out.routes_left_out += route_of(message, interface_index).has_value() ? 1 : 0;
-        } else if (auto route = route_of(message, interface_index)) {
+        auto route = route_of(message, interface_index);
+        if (!route) return;
+        if (found.size() < HostView::kMaxRoutes) {
           found.push_back(std::move(*route));
+        } else {
+          ++left_out;
         }
       });
+  out.routes_left_out += left_out;
   for (RouteOfTable& one : found) add_route(std::move(one), out.tables);
   return read;
 }

@@ -8,14 +8,6 @@ using wire::McMemberRecord;
 
 class GroupStates : public PartsFixture {
  protected:
-  template <class E>
-  [[nodiscard]] std::vector<E> said() const {
-    std::vector<E> found;
-    for (const Event& event : out.events) {
-      if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
-    }
-    return found;
-  }
   [[nodiscard]] std::size_t join_count() const { return said<JoinGroup>().size(); }
   void start(bool may_create = false) {
     std::optional<McMemberRecord> creation;

@@ -45,11 +45,7 @@ class LinkFixture : public ::testing::Test {
   }
   template <class E>
   [[nodiscard]] std::vector<E> said() {
-    std::vector<E> found;
-    for (const Event& event : link->events()) {
-      if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
-    }
-    return found;
+    return events_of<E>(link->events());
   }
   /// Takes the questions out of the events.
   template <class E>

@@ -42,6 +42,16 @@ inline const std::shared_ptr<Logger>& silent_logger() {
   return logger;
 }
 
+/// The events of one kind.
+template <class E>
+[[nodiscard]] std::vector<E> events_of(const std::vector<Event>& events) {
+  std::vector<E> found;
+  for (const Event& event : events) {
+    if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
+  }
+  return found;
+}
+
 inline Gid port_gid(std::uint64_t guid) { return Gid(Gid::kLinkLocalPrefix, Guid(guid)); }
 inline HwAddress hardware(std::uint32_t qpn, std::uint64_t guid) {
   return HwAddress{.flags = 0, .qpn = Qpn(qpn), .gid = port_gid(guid)};
@@ -93,6 +103,10 @@ class PartsFixture : public ::testing::Test {
     out.counters = Counters{};
   }
   [[nodiscard]] std::uint64_t count(Counter counter) const { return out.counters[counter]; }
+  template <class E>
+  [[nodiscard]] std::vector<E> said() const {
+    return events_of<E>(out.events);
+  }
   /// An IPv4 packet of that size, encapsulated.
   [[nodiscard]] Frame packet(std::size_t size = 84) {
     Frame frame = pool.take();

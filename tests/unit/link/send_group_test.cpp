@@ -9,14 +9,6 @@ using wire::McMemberRecord;
 
 class SendGroupStates : public PartsFixture {
  protected:
-  template <class E>
-  [[nodiscard]] std::vector<E> said() const {
-    std::vector<E> found;
-    for (const Event& event : out.events) {
-      if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
-    }
-    return found;
-  }
   void take_turn() {
     group->on_turn();
     ASSERT_EQ(said<JoinGroup>().size(), 1U);

@@ -170,6 +170,20 @@ TEST_F(Transmit, GatewayGetsWhatIsNotOnTheLink) {
   EXPECT_EQ(state_of(Ipv4Address(0x0a2c0003)), "incomplete");
 }
 
+TEST_F(Transmit, GatewayOfTheOtherFamilyIsNoneYet) {
+  view.rules = {{.family = IpFamily::v4, .table = 254}};
+  view.tables = {
+      {.id = 254,
+       .routes = {{.destination = {Ipv4Address(0), 0},
+                   .metric = 0,
+                   .hops = {{.gateway = *Ipv6Address::parse("fe80::1"), .weight = 1}}}}}};
+  bring_up();
+  Frame frame = ip_packet(kPeer);
+  link->from_host({&frame, 1}, now);
+  EXPECT_FALSE(frame) << "frames are taken";
+  EXPECT_EQ(count(Counter::drop_bad_destination), 1U);
+}
+
 TEST_F(Transmit, PacketOverTheMtuIsAnswered) {
   bring_up();
   send(kPeer, 2045);

@@ -57,6 +57,12 @@ std::vector<std::uint8_t> with(std::vector<std::uint8_t> packet, std::size_t at,
   return packet;
 }
 
+std::vector<std::uint8_t> emitted(const NdMessage& message) {
+  std::vector<std::uint8_t> octets(NdMessage::kMaxEmitted);
+  octets.resize(message.emit(octets));
+  return octets;
+}
+
 TEST(NeighbourDiscovery, SolicitationHasTheLayoutOfRfc4861AndRfc4391) {
   NdMessage message;
   message.type = NdType::neighbour_solicitation;
@@ -65,9 +71,7 @@ TEST(NeighbourDiscovery, SolicitationHasTheLayoutOfRfc4861AndRfc4391) {
   message.target = kTwo;
   message.source_link_layer = kHardware;
   EXPECT_EQ(NdMessage::parse(kSolicitation), message);
-  std::vector<std::uint8_t> emitted(NdMessage::kMaxEmitted);
-  emitted.resize(message.emit(emitted));
-  EXPECT_EQ(emitted, kSolicitation);
+  EXPECT_EQ(emitted(message), kSolicitation);
 }
 
 TEST(NeighbourDiscovery, AdvertisementCarriesFlagsAndTarget) {
@@ -80,9 +84,7 @@ TEST(NeighbourDiscovery, AdvertisementCarriesFlagsAndTarget) {
   message.overrides = true;
   message.target_link_layer = kHardware;
   EXPECT_EQ(NdMessage::parse(kAdvertisement), message);
-  std::vector<std::uint8_t> emitted(NdMessage::kMaxEmitted);
-  emitted.resize(message.emit(emitted));
-  EXPECT_EQ(emitted, kAdvertisement);
+  EXPECT_EQ(emitted(message), kAdvertisement);
 }
 
 TEST(NeighbourDiscovery, RedirectNamesTwoAddresses) {
