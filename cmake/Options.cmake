@@ -19,7 +19,7 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
                     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)
 # What clang counts to -Wconversion and g++ does not.
 add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
-# Nothing built names the folder in which it was built.
+# The same sources give the same programs in whatever folder; debuggers find sources from the root.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(IPOIB_SANITIZE)
   add_compile_options(-fsanitize=${IPOIB_SANITIZE} -fno-omit-frame-pointer

@@ -49,6 +49,8 @@ def foreign_programs_run_on_an_hca():
 
 def nothing_refers_to_the_build():
     """The build folder may be gone; debugging information, which names it, is stripped."""
+    if SANITIZERS:
+        return print("skipped: what a sanitizer reports names the sources where they were built")
     installed = [path for path in PREFIX.rglob("*") if path.is_file()]
     assert len(installed) > 10, installed
     for path in installed:
