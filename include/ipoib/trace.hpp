@@ -10,9 +10,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "ipoib/time.hpp"
 
@@ -41,9 +41,12 @@ class TraceRing {
   static constexpr std::size_t kRecords = 4096;  ///< 128 KiB; a power of two
   static constexpr std::size_t kMaxName = 31;    ///< octets of the thread's name; more are cut off
 
-  explicit TraceRing(std::string_view thread);
+  explicit TraceRing(std::string_view thread) { hand_over(thread); }
   TraceRing(const TraceRing&) = delete;
   TraceRing& operator=(const TraceRing&) = delete;
+
+  /// Belongs to another thread from now on; what its forerunner wrote cannot be read any more.
+  void hand_over(std::string_view thread) noexcept;
 
   /// By the owning thread only. What the numbers mean is the keyword's business.
   void record(TraceKeyword keyword, TimePoint when, std::uint64_t first = 0,
@@ -75,18 +78,22 @@ class TraceRing {
     std::atomic<std::uint64_t> second{0};
   };
   std::array<char, kMaxName + 1> name_{};
+  std::atomic<std::uint64_t> first_{0};  ///< the first record of the present thread
   std::atomic<std::uint64_t> count_{0};
   std::array<Slot, kRecords> slots_;
 };
 
-/// All rings of a program. Rings live as long as this; a thread that ends leaves its last records.
+/// All rings of a program. Rings live as long as this; a thread that ends leaves its last records,
+/// until its ring is needed for another one.
 class TraceRings {
  public:
-  static constexpr std::size_t kMax = 64;
+  static constexpr std::size_t kMax = 256;
 
-  /// A ring for the thread of that name. By one thread only: the one that starts the others.
-  /// Throws std::length_error beyond kMax.
+  /// A ring for the thread of that name; when there are kMax, that of the thread which ended first.
+  /// By one thread only: the one that starts the others. Throws std::length_error beyond kMax.
   [[nodiscard]] TraceRing& add(std::string_view thread);
+  /// The thread of `ring` has ended. By the same thread as add().
+  void release(TraceRing& ring) { released_.push_back(&ring); }
   [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_acquire); }
   /// Index below size().
   [[nodiscard]] const TraceRing& ring(std::size_t index) const { return *rings_[index]; }
@@ -96,6 +103,7 @@ class TraceRings {
 
  private:
   std::array<std::unique_ptr<TraceRing>, kMax> rings_;
+  std::deque<TraceRing*> released_;
   std::atomic<std::size_t> size_{0};
 };
 

@@ -76,12 +76,15 @@ class SignalSafeText {
 
 }  // namespace
 
-TraceRing::TraceRing(std::string_view thread) {
+void TraceRing::hand_over(std::string_view thread) noexcept {
+  // The last octet stays zero: a crash at this moment prints a mixture of two names, not more.
+  std::fill_n(name_.data(), kMaxName, '\0');
   std::copy_n(thread.data(), std::min(thread.size(), kMaxName), name_.data());
+  first_.store(count(), std::memory_order_release);
 }
 
 bool TraceRing::read(std::uint64_t sequence, TraceRecord& out) const noexcept {
-  if (sequence >= count()) return false;
+  if (sequence < first_.load(std::memory_order_acquire) || sequence >= count()) return false;
   const Slot& slot = slots_[sequence % kRecords];
   out.sequence = sequence;
   out.keyword = slot.keyword.load(std::memory_order_acquire);
@@ -94,7 +97,13 @@ bool TraceRing::read(std::uint64_t sequence, TraceRecord& out) const noexcept {
 
 TraceRing& TraceRings::add(std::string_view thread) {
   const std::size_t index = size();
-  if (index == kMax) throw std::length_error("too many threads to trace");
+  if (index == kMax) {
+    if (released_.empty()) throw std::length_error("too many threads to trace");
+    TraceRing& ring = *released_.front();
+    released_.pop_front();
+    ring.hand_over(thread);
+    return ring;
+  }
   rings_[index] = std::make_unique<TraceRing>(thread);
   size_.store(index + 1, std::memory_order_release);
   return *rings_[index];

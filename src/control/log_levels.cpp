@@ -40,6 +40,14 @@ std::optional<spdlog::level::level_enum> level_of(std::string_view text) {
 
 LogLevels::LogLevels(std::vector<std::shared_ptr<Logger>> loggers) : loggers_(std::move(loggers)) {}
 
+void LogLevels::add(const std::shared_ptr<Logger>& logger) {
+  std::erase_if(others_, [](const auto& other) { return other.expired(); });
+  others_.push_back(logger);
+  for (const auto& module : loggers_) {
+    if (module->name() == logger->name()) logger->set_level(module->level());
+  }
+}
+
 std::vector<ModuleLevel> LogLevels::all() const {
   std::vector<ModuleLevel> out;
   out.reserve(loggers_.size());
@@ -69,7 +77,13 @@ Result<void> LogLevels::set(const std::vector<ModuleLevel>& levels) {
     for (const auto& logger : loggers_) names.append(logger->name()).append(", ");
     return Error{EINVAL, module + ": no such module; there are " + names.append(kAllModules)};
   }
-  for (const auto& [logger, level] : changes) logger->set_level(level);
+  for (const auto& [logger, level] : changes) {
+    logger->set_level(level);
+    for (const auto& weak : others_) {
+      const auto other = weak.lock();
+      if (other && other->name() == logger->name()) other->set_level(level);
+    }
+  }
   return {};
 }
 

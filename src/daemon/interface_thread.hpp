@@ -8,28 +8,27 @@
 #include <utility>
 
 #include "daemon/messages.hpp"
+#include "daemon/service.hpp"
 
 namespace ipoib::daemon {
 
 class InterfaceThread {
  public:
   /// Runs `body`, which reads `inbox` and returns after Stop; `inbox` outlives this.
-  InterfaceThread(std::function<void()> body, InterfaceMailbox& inbox)
-      : inbox_(inbox), thread_([this, body = std::move(body)] {
-          body();
-          ended_ = true;
-        }) {}
+  InterfaceThread(std::function<void()> body, InterfaceMailbox& inbox) : inbox_(inbox) {
+    const EndingSignalsBlocked inherited;  // these are for the control thread
+    thread_ = std::thread([this, body = std::move(body)] {
+      body();
+      ended_ = true;
+    });
+  }
   InterfaceThread(const InterfaceThread&) = delete;
   InterfaceThread& operator=(const InterfaceThread&) = delete;
-  /// Tells it to stop if nobody has, which is so when the control thread has failed.
+  /// Tells it to stop, lest nobody has, and waits for its end.
   ~InterfaceThread() {
-    if (!thread_.joinable()) return;
     while (!ended_ && !inbox_.post(Stop{})) std::this_thread::sleep_for(kFullPause);
     thread_.join();
   }
-
-  /// Waits for its end.
-  void join() { thread_.join(); }
 
  private:
   /// Until a full mailbox is looked at again.

@@ -29,6 +29,41 @@ std::shared_ptr<Logger> make_logger(const char* module, const spdlog::sink_ptr& 
   return logger;
 }
 
+/// Writes into other sinks, with a name before each line.
+class NamingSink final : public spdlog::sinks::sink {
+ public:
+  NamingSink(std::string name, std::vector<spdlog::sink_ptr> sinks)
+      : prefix_(std::move(name) + ": "), sinks_(std::move(sinks)) {}
+
+  void log(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    line.append(prefix_);
+    line.append(message.payload);
+    spdlog::details::log_msg named = message;
+    named.payload = {line.data(), line.size()};
+    for (const auto& other : sinks_) other->log(named);
+  }
+  void flush() override {
+    for (const auto& other : sinks_) other->flush();
+  }
+  // The format is that of the other sinks.
+  void set_pattern(const std::string& /*pattern*/) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
+
+ private:
+  const std::string prefix_;
+  const std::vector<spdlog::sink_ptr> sinks_;
+};
+
+std::shared_ptr<Logger> named_like(const std::string& interface, Logger& module,
+                                   control::LogLevels& levels) {
+  const auto logger = std::make_shared<Logger>(
+      module.name(), std::make_shared<NamingSink>(interface, module.sinks()));
+  logger->flush_on(module.flush_level());
+  levels.add(logger);
+  return logger;
+}
+
 }  // namespace
 
 Logging::Logging(LogTarget target, const std::vector<control::ModuleLevel>& wanted)
@@ -43,5 +78,11 @@ Logging::Logging(const spdlog::sink_ptr& sink)
       control(make_logger("control", sink)),
       daemon(make_logger("daemon", sink)),
       levels({link, sa, verbs, control, daemon}) {}
+
+InterfaceLogs::InterfaceLogs(Logging& logs, const std::string& interface)
+    : link(named_like(interface, *logs.link, logs.levels)),
+      verbs(named_like(interface, *logs.verbs, logs.levels)),
+      control(named_like(interface, *logs.control, logs.levels)),
+      daemon(named_like(interface, *logs.daemon, logs.levels)) {}
 
 }  // namespace ipoib::daemon

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "control/log_levels.hpp"
@@ -25,6 +25,16 @@ struct Logging {
 
  private:
   explicit Logging(const std::shared_ptr<spdlog::sinks::sink>& sink);
+};
+
+/// The modules' loggers for one interface, which each line names.
+struct InterfaceLogs {
+  InterfaceLogs(Logging& logs, const std::string& interface);
+
+  std::shared_ptr<Logger> link;
+  std::shared_ptr<Logger> verbs;
+  std::shared_ptr<Logger> control;
+  std::shared_ptr<Logger> daemon;
 };
 
 }  // namespace ipoib::daemon

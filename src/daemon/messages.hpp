@@ -48,9 +48,19 @@ struct AdminResponse {
   control::Response response;
   std::function<void(control::Response)> done;
 };
-/// The last message. Without a reason: it was asked to stop.
-struct Stopped {
+/// Why an interface has ended.
+struct Ending {
+  enum class Kind : std::uint8_t {
+    asked,    ///< it was told to
+    deleted,  ///< the administrator has deleted the network interface
+    failed,   ///< something that it cannot do without has failed; `reason` says what
+  };
+  Kind kind = Kind::asked;
   std::string reason;
+};
+/// The last message.
+struct Stopped {
+  Ending why;
 };
 using ToControl = std::variant<link::JoinGroup, link::AskPath, link::LeaveGroup,
                                link::HostGroupsChanged, AdminResponse, Stopped>;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "daemon/interface_plan.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -52,6 +53,18 @@ PKey parse_pkey(const std::string& option, const std::string& text) {
   const PKey key(static_cast<std::uint16_t>(parse_number(option, text, 0, 0xffff)));
   if (!key.is_valid()) refuse(option, text, "a partition: 0x0000 and 0x8000 name none");
   return key.as_full();
+}
+
+std::vector<PKey> parse_pkeys(const std::string& option, const std::vector<std::string>& texts) {
+  std::vector<PKey> keys;
+  for (const auto& text : texts) {
+    const auto key = parse_pkey(option, text);
+    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    if (keys.size() > kMaxInterfaces) {
+      refuse(option, text, "one of at most " + std::to_string(kMaxInterfaces));
+    }
+  }
+  return keys;
 }
 
 std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text) {

@@ -17,6 +17,9 @@ namespace ipoib::daemon {
 /// A P_Key, with or without its membership bit, as the full member's key: one option names one
 /// partition, and RFC 4391, 4 wants the bit set in group addresses.
 [[nodiscard]] PKey parse_pkey(const std::string& option, const std::string& text);
+/// The partitions of several such keys, each once; at most kMaxInterfaces.
+[[nodiscard]] std::vector<PKey> parse_pkeys(const std::string& option,
+                                            const std::vector<std::string>& texts);
 /// An MTU of InfiniBand in octets, as its code.
 [[nodiscard]] std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text);
 /// A rate in Gb/s, "10" or "2.5", as its IBA code.

@@ -1,10 +1,13 @@
 #include "daemon/options.hpp"
 
+#include <net/if.h>
+
 #include <boost/program_options.hpp>
 #include <fstream>
 #include <functional>
 #include <sstream>
 
+#include "daemon/interface_plan.hpp"
 #include "daemon/option_values.hpp"
 #include "wire/sa_values.hpp"
 
@@ -34,16 +37,18 @@ po::typed_value<std::string>* number(const char* option, T& field, std::uint64_t
 po::options_description interface_options(Options& out) {
   po::options_description group("Interface");
   group.add_options()("port", number("port", out.port, 1, 254), "port of the RDMA device")(
-      "pkey",
-      text("P", [&](const auto& v) { out.link.pkey = parse_pkey("pkey", v); })
-          ->default_value("0xffff"),
-      "partition; with or without the membership bit: 0x7fff is 0xffff")(
+      "pkey", po::value<std::vector<std::string>>()->value_name("P")->notifier([&](const auto& v) {
+        out.pkeys = parse_pkeys("pkey", v);
+      }),
+      "partition; with or without the membership bit: 0x7fff is 0xffff. May be given several times "
+      "(default: all partitions of the port)")(
       "device", text("NAME", [&](const auto& v) { out.device = v; }),
       "RDMA device, as ibv_devices names it (default: the first with such a port)")(
       "name",
       text("IF", [&](const auto& v) { out.interface = parse_interface("name", v); })
           ->default_value(out.interface),
-      "name of the network interface")(
+      "name of the network interface, of that of the default partition among several; others add "
+      "their P_Key: ib0.8001")(
       "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),
       "octets; the interface's MTU is this or what the broadcast group allows, whichever is less")(
       "softib",
@@ -52,8 +57,7 @@ po::options_description interface_options(Options& out) {
       "run on an HCA of an emulated subnet; starts the subnet when it is not running. Both names "
       "may be left out")(
       "wait", po::bool_switch(&out.wait),
-      "wait for an RDMA device, port or partition that is not there at the start, instead of "
-      "giving up");
+      "wait for an RDMA device or port that is not there at the start, instead of giving up");
   return group;
 }
 
@@ -126,7 +130,7 @@ po::options_description process_options(Options& out) {
 std::string help_text(const po::options_description& all) {
   std::ostringstream out;
   out << "Usage: ipoibd [OPTION]...\n\n"
-         "IP over InfiniBand (RFC 4391) in user space: one network interface for one partition of\n"
+         "IP over InfiniBand (RFC 4391) in user space: a network interface for each partition of\n"
          "one port. Runs in the foreground until SIGTERM or SIGINT. See ipoibd(8).\n"
       << all
       << "\nExit status: 0 after an orderly end, 1 after a failure, 2 for an unusable option.\n";
@@ -141,6 +145,14 @@ void read_file(const std::string& path, const po::options_description& all, po::
   } catch (const po::error& error) {
     throw UsageError(path + ": " + error.what());
   }
+}
+
+/// Several interfaces add their partitions to the name.
+void check_name(const Options& options) {
+  if (options.pkeys.size() == 1 || options.interface.size() + kPartitionSuffix < IFNAMSIZ) return;
+  throw UsageError("--name " + options.interface + ": must have at most " +
+                   std::to_string(IFNAMSIZ - 1 - kPartitionSuffix) +
+                   " characters, as partitions add theirs (.8001); or choose one with --pkey");
 }
 
 }  // namespace
@@ -159,6 +171,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     if (values.count("version") != 0) return Information{"ipoibd " IPOIB_VERSION "\n"};
     if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
     po::notify(values);
+    check_name(options);
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + "; ipoibd --help lists the options");
   }

@@ -28,12 +28,13 @@ enum class LogTarget : std::uint8_t { standard_error, syslog };
 struct Options {
   std::string device;  ///< RDMA device; empty: the first with such a port
   std::uint8_t port = 1;
-  std::string interface = "ib0";
+  std::vector<PKey> pkeys;        ///< as full members' keys, each once; none: all of the port
+  std::string interface = "ib0";  ///< base of the interfaces' names, see InterfacePlan
   std::optional<SoftibTarget> softib;
-  bool wait = false;                     ///< for device, port and partition to appear
+  bool wait = false;                     ///< for the device and its port to appear
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< octets; the link's own MTU may be less
   verbs::QueueDepths queues;
-  link::Config link;
+  link::Config link;  ///< but for the P_Key, which is each interface's own
   std::vector<control::ModuleLevel> log{{"all", "info"}};
   LogTarget log_target = LogTarget::standard_error;
   std::string pid_file;  ///< empty: none

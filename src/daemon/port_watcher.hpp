@@ -1,4 +1,4 @@
-// Follows an HCA's port: its state, LID, GID, partition and subnet manager.
+// Follows an HCA's port: its state, LID, GID, P_Key table and subnet manager.
 //
 // An asynchronous event only says when to look; what is there is always queried anew, so one that
 // was lost or came twice does no harm.
@@ -17,9 +17,10 @@
 
 namespace ipoib::daemon {
 
-/// What a port is to its link.
-[[nodiscard]] link::PortStatus port_status(const verbs::PortSnapshot& port);
-/// Where the subnet administrator is; nothing while the port knows none, or cannot send.
+/// What a port is to the link of a partition.
+[[nodiscard]] link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition);
+/// Where the subnet administrator is: in the default partition (IBA 10.9.1.2). Nothing while the
+/// port knows none, or cannot send.
 [[nodiscard]] std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port);
 
 /// The port as it was when it could be looked at last.
@@ -49,7 +50,7 @@ class PortWatcher {
 
   /// Throws std::runtime_error when the device's event descriptor cannot be used. `device` and
   /// `log` must outlive this. Knows nothing of the port before the first update().
-  PortWatcher(const verbs::Device& device, PKey pkey, Logger& log);
+  PortWatcher(const verbs::Device& device, Logger& log);
 
   /// Readable when an event waits.
   [[nodiscard]] int descriptor() const { return events_.descriptor(); }
@@ -62,7 +63,6 @@ class PortWatcher {
 
  private:
   const verbs::Device& device_;
-  PKey pkey_;
   Logger& log_;
   verbs::AsyncEventReader events_;
   PortView view_;

@@ -46,7 +46,7 @@ void Pump::run() {
   now_ = monotonic_now();
   link_.shut_down(now_);
   drain();
-  (void)parts_.outbox.post(Stopped{std::move(reason_)});
+  (void)parts_.outbox.post(Stopped{std::move(ending_)});
 }
 
 void Pump::turn() {
@@ -60,7 +60,7 @@ void Pump::turn() {
     drain();
   }
   if (parts_.queue_pair.is_broken()) mend_queue_pair();
-  if (parts_.tun.is_gone()) fail("interface " + parts_.tun.name() + " was deleted");
+  if (parts_.tun.is_gone()) end({Ending::Kind::deleted, {}});
   sleep(busy);
 }
 
@@ -136,7 +136,9 @@ void Pump::mend_queue_pair() {
     return;
   }
   parts_.log.error("{}; making another queue pair", mended.error().message);
-  if (const auto remade = queue_pair.remake(); !remade) return fail(remade.error().message);
+  if (const auto remade = queue_pair.remake(); !remade) {
+    return end({Ending::Kind::failed, remade.error().message});
+  }
   link_.on_queue_pair(queue_pair.qpn(), now_);
   drain();
 }
@@ -164,10 +166,10 @@ void Pump::sleep(bool busy) {
   }
 }
 
-void Pump::fail(std::string reason) {
+void Pump::end(Ending why) {
   if (stopping_) return;
   stopping_ = true;
-  reason_ = std::move(reason);
+  ending_ = std::move(why);
 }
 
 }  // namespace ipoib::daemon

@@ -88,7 +88,7 @@ class Pump {
   void apply(const link::SetCarrier& event);
   void apply(const link::HostGroupsChanged& event);
 
-  void fail(std::string reason);
+  void end(Ending why);
 
   Settings settings_;
   Parts parts_;
@@ -103,7 +103,8 @@ class Pump {
   bool stopping_ = false;
   bool setup_failed_ = false;
   TimePoint mend_not_before_{};
-  std::string reason_;
+  std::string awaited_;  ///< what was said that the link waits for
+  Ending ending_;
 
   // Batches, kept for their memory.
   std::vector<Frame> packets_;

@@ -1,5 +1,6 @@
 // The rare half of Pump: messages of the control thread, and instructions of the link.
 #include <algorithm>
+#include <utility>
 
 #include "daemon/pump.hpp"
 #include "ipoib/log.hpp"
@@ -19,6 +20,10 @@ void Pump::take_messages() {
 void Pump::on(PortChanged& message) {
   status_.port = message.status;
   link_.on_port(message.status, now_);
+  const bool waits = link_.state() != link::LinkState::up;
+  const auto awaited = waits ? link_.waiting_for() : std::string();
+  if (std::exchange(awaited_, awaited) == awaited || !waits) return;
+  parts_.log.info("waits for {}", awaited);
 }
 
 void Pump::on(ClientReregister&) { link_.on_client_reregister(now_); }

@@ -18,4 +18,14 @@ PidFile::~PidFile() {
   if (!path_.empty()) (void)::unlink(path_.c_str());
 }
 
+EndingSignalsBlocked::EndingSignalsBlocked() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ending, &before_);
+}
+
+void EndingSignalsBlocked::release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 }  // namespace ipoib::daemon

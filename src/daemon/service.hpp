@@ -1,9 +1,8 @@
-// A daemon's process id, in a file.
+// What a process of the background has: its process id in a file, and signals that end it.
 #pragma once
 
+#include <csignal>
 #include <string>
-
-#include "ipoib/log_fwd.hpp"
 
 namespace ipoib::daemon {
 
@@ -18,6 +17,22 @@ class PidFile {
 
  private:
   std::string path_;
+};
+
+/// While it lives, the calling thread gets neither SIGTERM nor SIGINT, which stay pending; threads
+/// that it starts meanwhile never get them.
+class EndingSignalsBlocked {
+ public:
+  EndingSignalsBlocked();
+  EndingSignalsBlocked(const EndingSignalsBlocked&) = delete;
+  EndingSignalsBlocked& operator=(const EndingSignalsBlocked&) = delete;
+  ~EndingSignalsBlocked() { release(); }
+
+  /// As before, from now on.
+  void release();
+
+ private:
+  sigset_t before_{};
 };
 
 }  // namespace ipoib::daemon

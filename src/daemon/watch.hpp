@@ -3,37 +3,48 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
+#include <memory>
 #include <utility>
 
 namespace ipoib::daemon {
 
-/// The descriptor belongs to somebody else and outlives the watch.
+/// The descriptor belongs to somebody else and outlives the watch. No call comes once the watch is
+/// gone, even one that was due already; so its owner may go at any time but during the call.
 class Watch {
  public:
   Watch(boost::asio::io_context& context, int fd, std::function<void()> readable)
-      : descriptor_(context, fd), readable_(std::move(readable)) {
-    wait();
+      : state_(std::make_shared<State>(context, fd, std::move(readable))) {
+    wait(state_);
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
-  ~Watch() { (void)descriptor_.release(); }
+  ~Watch() { (void)state_->descriptor.release(); }
 
   /// No call of the function after this one; for the function itself.
-  void stop() { watching_ = false; }
+  void stop() { state_->watching = false; }
 
  private:
-  void wait() {
+  struct State {
+    State(boost::asio::io_context& context, int fd, std::function<void()> function)
+        : descriptor(context, fd), readable(std::move(function)) {}
+    boost::asio::posix::stream_descriptor descriptor;
+    std::function<void()> readable;
+    bool watching = true;
+  };
+
+  static void wait(const std::shared_ptr<State>& state) {
     using Descriptor = boost::asio::posix::stream_descriptor;
-    descriptor_.async_wait(Descriptor::wait_read, [this](const boost::system::error_code& error) {
-      if (error) return;  // the watch is gone
-      readable_();
-      if (watching_) wait();
-    });
+    state->descriptor.async_wait(
+        Descriptor::wait_read,
+        [weak = std::weak_ptr(state)](const boost::system::error_code& error) {
+          const auto alive = weak.lock();
+          if (error || !alive) return;
+          alive->readable();
+          if (alive->watching) wait(alive);
+        });
   }
 
-  boost::asio::posix::stream_descriptor descriptor_;
-  std::function<void()> readable_;
-  bool watching_ = true;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace ipoib::daemon

@@ -108,6 +108,12 @@ json::object content(const SetPartition& request) {
           {"pkey", request.pkey.value()},
           {"membership", name(request.membership)}};
 }
+json::object content(const MovePKey& request) {
+  return {{"command", "move-pkey"},
+          {"hca", request.hca},
+          {"pkey", request.pkey.value()},
+          {"index", request.index}};
+}
 json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
 
 Result<json::object> parse_object(std::string_view line) {
@@ -156,6 +162,10 @@ Result<Request> parse_request(std::string_view line) {
   if (command == "set-partition") {
     SetPartition request{members.hca(), PKey(members.number("pkey")),
                          members.one_of("membership", kMemberships)};
+    return members.done(request);
+  }
+  if (command == "move-pkey") {
+    MovePKey request{members.hca(), PKey(members.number("pkey")), members.number("index")};
     return members.done(request);
   }
   return Error{EINVAL, "no command '" + command + "'"};

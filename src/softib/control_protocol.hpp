@@ -6,6 +6,7 @@
 //   {"command":"set-port","hca":"a","state":"down"}                  down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-partition","hca":"a","pkey":18,"membership":"limited"}      none, limited, full
+//   {"command":"move-pkey","hca":"a","pkey":18,"index":3}
 //   {"command":"restart-sm"}
 //
 // An answer without more to say is {"ok":true}; a refusal {"ok":false,"code":2,"error":"why"}, with
@@ -42,9 +43,15 @@ struct SetPartition {
   PKey pkey;
   Membership membership = Membership::none;
 };
+struct MovePKey {
+  std::string hca;
+  PKey pkey;
+  std::uint16_t index = 0;
+};
 struct RestartSm {};
 
-using Request = std::variant<Attach, Remove, Show, SetPort, SetLid, SetPartition, RestartSm>;
+using Request =
+    std::variant<Attach, Remove, Show, SetPort, SetLid, SetPartition, MovePKey, RestartSm>;
 
 /// The line of a request, with its newline.
 [[nodiscard]] std::string emit(const Request& request);

@@ -24,6 +24,7 @@ constexpr std::string_view kUsageText =
     "  lid HCA LID                       another LID for an HCA's port\n"
     "  partition PKEY HCA full|limited|none\n"
     "                                    membership of an HCA in a partition\n"
+    "  pkey PKEY HCA INDEX               another place for a key in an HCA's P_Key table\n"
     "  sm restart                        the subnet manager forgets groups and subscriptions,\n"
     "                                    and asks all clients to register again\n\n";
 
@@ -62,6 +63,13 @@ Result<control::Request> read_change(const std::vector<std::string>& words) {
     if (!pkey) return unusable("'" + words[1] + "' is no P_Key");
     if (!membership) return unusable("membership is full, limited or none");
     return control::Request(control::SetPartition{words[2], PKey(*pkey), *membership});
+  }
+  if (is("pkey", 4)) {
+    const auto pkey = number(words[1]);
+    const auto index = number(words[3]);
+    if (!pkey) return unusable("'" + words[1] + "' is no P_Key");
+    if (!index) return unusable("'" + words[3] + "' is no index");
+    return control::Request(control::MovePKey{words[2], PKey(*pkey), *index});
   }
   if (is("sm", 2) && words[1] == "restart") return control::Request(control::RestartSm{});
   return unusable(words.empty() ? "nothing to change" : "no such change");

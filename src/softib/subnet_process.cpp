@@ -243,6 +243,11 @@ struct SubnetProcess::Commands {
       return process.subnet_.set_membership(node, what.pkey, what.membership);
     });
   }
+  Result<json::object> operator()(const control::MovePKey& what) const {
+    return on(what.hca, [&](NodeIndex node) {
+      return process.subnet_.move_pkey(node, what.pkey, what.index);
+    });
+  }
   Result<json::object> operator()(const control::RestartSm&) const {
     process.subnet_.restart_sm(ipoib::monotonic_now());
     return json::object();

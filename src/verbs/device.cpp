@@ -64,7 +64,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port) {
                "no RDMA device with an InfiniBand port " + std::to_string(port) + " among " + seen};
 }
 
-Result<PortSnapshot> Device::query(PKey pkey) const {
+Result<PortSnapshot> Device::query() const {
   ibv_port_attr attributes{};
   if (const int error = ibv_query_port(context_.get(), port_, &attributes); error != 0) {
     return refused("cannot query port " + std::to_string(port_) + " of " + name_, error);
@@ -87,19 +87,14 @@ Result<PortSnapshot> Device::query(PKey pkey) const {
   std::copy_n(gid.raw, bytes.size(), bytes.begin());
   out.gid = Gid(bytes);
 
-  std::vector<PKey> table;
-  table.reserve(attributes.pkey_tbl_len);
+  out.pkeys.reserve(attributes.pkey_tbl_len);
   for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
     __be16 value = 0;
     if (ibv_query_pkey(context_.get(), port_, i, &value) != 0) break;
     std::array<std::uint8_t, sizeof(value)> octet_pair;
     std::memcpy(octet_pair.data(), &value, sizeof(value));
-    table.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
+    out.pkeys.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
   }
-  out.partition = find_partition(table, pkey);
-  out.default_partition = find_partition(table, kDefaultPKey);
-  std::copy_if(table.begin(), table.end(), std::back_inserter(out.pkeys),
-               [](PKey key) { return key.is_valid(); });
   return out;
 }
 

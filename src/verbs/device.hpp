@@ -19,6 +19,9 @@ struct PKeyEntry {
   friend bool operator==(const PKeyEntry&, const PKeyEntry&) = default;
 };
 
+/// The place of `pkey`'s partition: a full member's entry if there is one, else a limited one's.
+[[nodiscard]] std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey);
+
 /// A port as it is at one moment.
 struct PortSnapshot {
   bool active = false;
@@ -30,16 +33,9 @@ struct PortSnapshot {
   std::uint32_t active_mtu = 0;  ///< octets
   std::uint32_t max_mtu = 0;     ///< octets
   std::uint32_t rate_mbps = 0;
-  /// Where the asked partition is in the P_Key table; nothing when the port is not a member.
-  std::optional<PKeyEntry> partition;
-  /// The same for the default partition, in which the subnet administrator is (IBA 10.9.1.2).
-  std::optional<PKeyEntry> default_partition;
-  std::vector<PKey> pkeys;  ///< the table, without its free places
+  std::vector<PKey> pkeys;  ///< the table by its indices; an invalid key is a free place
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
-
-/// The place of `pkey`'s partition: a full member's entry if there is one, else a limited one's.
-[[nodiscard]] std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey);
 
 /// One open device and one of its ports. The verbs are thread-safe, so threads may share it.
 class Device {
@@ -51,8 +47,8 @@ class Device {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::uint8_t port() const { return port_; }
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
-  /// Reads port, GID 0 and P_Key table, and looks for the partition of `pkey`.
-  [[nodiscard]] Result<PortSnapshot> query(PKey pkey) const;
+  /// Reads port, GID 0 and P_Key table.
+  [[nodiscard]] Result<PortSnapshot> query() const;
 
  private:
   Device(Context context, std::uint8_t port);

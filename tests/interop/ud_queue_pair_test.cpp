@@ -99,20 +99,22 @@ class UdQueuePairTest : public ::testing::Test {
     ASSERT_TRUE(opened) << opened.error().message;
     device_.emplace(std::move(*opened));
     auto events = AsyncEventReader::open(*device_).value();
-    while (!(port_ = device_->query(kDefaultPKey).value()).active) {
+    while (!(port_ = device_->query().value()).active) {
       ASSERT_TRUE(wait_readable(events.descriptor())) << "the port does not become active";
       while (events.next()) {
       }
     }
-    ASSERT_TRUE(port_.partition);
+    const auto partition = find_partition(port_.pkeys, kDefaultPKey);
+    ASSERT_TRUE(partition);
+    pkey_index_ = partition->index;
     make_sides({});
   }
   void TearDown() override { handle_.reset(); }
 
   void make_sides(const QueueDepths& depths) {
     handle_.reset();
-    a_.emplace(*device_, log_, depths, port_.partition->index);
-    b_.emplace(*device_, log_, depths, port_.partition->index);
+    a_.emplace(*device_, log_, depths, pkey_index_);
+    b_.emplace(*device_, log_, depths, pkey_index_);
     handle_ = a_->pair->create_address_handle(way_to(port_.lid)).value();
   }
   Outgoing to_b(std::size_t size, std::uint8_t seed) {
@@ -128,6 +130,7 @@ class UdQueuePairTest : public ::testing::Test {
   Logger log_{"test"};
   std::optional<Device> device_;
   PortSnapshot port_;
+  std::uint16_t pkey_index_ = 0;
   std::optional<Side> a_;
   std::optional<Side> b_;
   AddressHandlePtr handle_;
@@ -211,9 +214,9 @@ TEST_F(UdQueuePairTest, ReceivesMoreThanItsRingHolds) {
 TEST_F(UdQueuePairTest, ChangesItsQKeyWhileUp) {
   constexpr QKey kOther{0x1234};
   const auto qpn = b_->pair->qpn();
-  b_->pair->configure({port_.partition->index, kOther}).value();
+  b_->pair->configure({pkey_index_, kOther}).value();
   ASSERT_EQ(a_->send(to_b(50, 1)), 1U);  // dropped: of another Q_Key
-  a_->pair->configure({port_.partition->index, kOther}).value();
+  a_->pair->configure({pkey_index_, kOther}).value();
   ASSERT_EQ(a_->send(to_b(60, 2)), 1U);
   const auto got = b_->receive(1);
   ASSERT_EQ(got.size(), 1U);

@@ -119,6 +119,10 @@ class Host:
         """
         if "--pkey" not in options:
             options = ("--pkey", "0xffff", *options)
+        self.start_all(*options, address=address, wait=wait)
+
+    def start_all(self, *options, address=None, wait=True):
+        """The same with all partitions of the port."""
         self._start([program("softib"), "run", "--hca", self.name, "--", program("ipoibd"),
                      "--port", "1", *options], address, wait)
 
@@ -133,32 +137,37 @@ class Host:
         wait_until(lambda: self.link() is not None or not self.daemon.is_running(), "ib0 exists")
         assert self.daemon.is_running(), self.daemon.output()
         if address is not None:
-            self.run("ip", "addr", "add", address, "dev", "ib0")
-            wait_until(self.is_ready, f"ib0 of {self.name} is ready")
+            self.configure("ib0", address)
 
-    def link(self):
+    def link(self, interface="ib0"):
         """The interface as `ip` describes it; None without one."""
-        result = self.run("ip", "-json", "addr", "show", "dev", "ib0", check=False)
+        result = self.run("ip", "-json", "addr", "show", "dev", interface, check=False)
         return json.loads(result.stdout)[0] if result.returncode == 0 else None
 
-    def has_carrier(self):
+    def has_carrier(self, interface="ib0"):
         """As the kernel's queue sees it, which until then drops what is sent: a moment later than
         the flag LOWER_UP."""
-        link = self.link()
+        link = self.link(interface)
         return link is not None and link["operstate"] == "UP"
 
-    def is_ready(self):
+    def is_ready(self, interface="ib0"):
         """Kernel and daemon agree: carrier, both groups joined, and an address that has been
         announced, so the daemon knows it."""
-        if not self.has_carrier():
+        if not self.has_carrier(interface):
             return False
-        info, stats = self.ibarp("info"), self.ibarp("stats")
+        info, stats = self.ibarp("info", interface), self.ibarp("stats", interface)
         return (all(group["membership"] == "full" for group in info["groups"])
                 and stats["counters"].get("arp_announcements_sent", 0) > 0)
 
-    def ibarp(self, command):
-        """What a command says about ib0."""
-        return json.loads(self.run(program("ibarp"), command, "--json").stdout)[0]
+    def ibarp(self, command, interface="ib0"):
+        """What a command says about an interface."""
+        return json.loads(self.run(program("ibarp"), command, "-i", interface, "--json").stdout)[0]
+
+    def configure(self, interface, address):
+        """Gives an interface an address, and waits until it is ready to be used with that."""
+        wait_until(lambda: self.link(interface) is not None, f"{interface} of {self.name} exists")
+        self.run("ip", "addr", "add", address, "dev", interface)
+        wait_until(lambda: self.is_ready(interface), f"{interface} of {self.name} is ready")
 
     def addresses(self):
         return [entry["local"] for entry in self.link()["addr_info"]]

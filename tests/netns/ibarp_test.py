@@ -149,7 +149,7 @@ class Ibarp(hosts.Pair):
     def test_a_crash_leaves_the_trace(self):
         self.assert_reached()
         threads = {record["thread"] for record in json.loads(self.ibarp("trace", "-j"))[0]["records"]}
-        self.assertEqual(threads, {"control", "interface"})
+        self.assertEqual(threads, {"control", "ib0"})
         self.left.daemon.end(signal.SIGABRT)
         for thread in threads:
             self.assertIn(f"\ntrace {thread} ", self.left.daemon.output())

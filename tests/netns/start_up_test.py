@@ -58,9 +58,6 @@ class OnASubnet(StartUpTest):
     def test_no_such_port(self):
         self.assert_refused(self.ipoibd("--port", "7"), 1, "port 7")
 
-    def test_no_such_partition(self):
-        self.assert_refused(self.ipoibd("--pkey", "0x1234"), 1, "0x9234", "0xffff", "--pkey")
-
     def test_interface_of_another_kind(self):
         self.assert_refused(self.ipoibd("--name", "lo"), 1, "lo", "--name")
 
@@ -73,17 +70,30 @@ class OnASubnet(StartUpTest):
         self.assert_refused(self.ipoibd(), 1, "ib0", "another process")
 
     def test_partition_that_comes_later_and_has_no_group(self):
-        self.host.start("--pkey", "0x1234", "--wait", "--create-group", "yes", wait=False)
-        hosts.wait_until(lambda: "0x9234" in self.host.daemon.output(), "it says what it waits for")
-        self.assertIsNone(self.host.link())
+        self.host.start("--pkey", "0x1234", "--create-group", "yes")
+        self.assert_waits("partition 0x9234", "0xffff", "--pkey")
+        self.assertFalse(self.host.has_carrier())
         done = self.subnet.run_softib("set", "partition", "0x1234", "lonely", "full")
         self.assertEqual(done.returncode, 0, done.stderr)
         hosts.wait_until(self.host.has_carrier, "ib0 has carrier")
 
     def test_waiting_ends_in_order(self):
-        self.host.start("--pkey", "0x1234", "--wait", wait=False)
-        hosts.wait_until(lambda: "0x9234" in self.host.daemon.output(), "it says what it waits for")
+        self.host.start("--pkey", "0x1234")
+        self.assert_waits("partition 0x9234")
         self.assertEqual(self.host.daemon.end(), 0)
+        self.assertIsNone(self.host.link(), "the interface is removed")
+
+    def test_waiting_for_a_device_ends_in_order(self):
+        self.host.start("--device", "mlx5_7", "--wait", wait=False)
+        self.assert_waits("mlx5_7")
+        self.assertEqual(self.host.daemon.end(), 0)
+
+    def assert_waits(self, *words):
+        """A line of its log says what for."""
+        def said():
+            return any("wait" in line and all(word in line for word in words)
+                       for line in self.host.daemon.output().splitlines())
+        hosts.wait_until(said, f"it says that it waits for {words}")
 
 
 if __name__ == "__main__":

@@ -147,6 +147,10 @@ Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   return set;
 }
 
+Result<void> Subnet::move_pkey(NodeIndex index, PKey pkey, std::size_t place) {
+  return state_->manager.move_pkey(index, pkey, place);
+}
+
 void Subnet::restart_sm(TimePoint now) {
   state_->administrator.restart();
   state_->groups.restart(now + kRejoinGrace);

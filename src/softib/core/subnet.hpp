@@ -49,6 +49,8 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
   /// Of one HCA in one partition, which is made (without a group) when there is none.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);
+  /// Another place in one HCA's P_Key table for its key of a partition.
+  [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex node, PKey pkey, std::size_t place);
   /// Forgets groups and subscriptions as an SM that is started anew, in the manner of adopt().
   void restart_sm(ipoib::TimePoint now);
 

@@ -177,6 +177,22 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   return {};
 }
 
+Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t place) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  auto& table = node->port.pkeys;
+  const std::size_t at = pkey.is_valid() ? find_base(table, pkey) : kPKeyTableSize;
+  if (at == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
+  if (place >= kPKeyTableSize) {
+    return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " places"};
+  }
+  if (place == at) return {};
+  std::swap(table[at], table[place]);
+  changed_.set(index);
+  return {};
+}
+
 void SubnetManager::assign_pkeys(NodeIndex index) {
   Node& node = *nodes_[index];
   const auto table = pkey_table(node, index == kSmNode, node.port.pkeys);

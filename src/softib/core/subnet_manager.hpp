@@ -30,6 +30,9 @@ class SubnetManager {
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
+  /// Moves a key of a port to another place of its table, and what was there to the place that it
+  /// leaves: a real SM may do so whenever it writes the table.
+  [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t place);
   /// Asks the clients of every HCA to register again (IBA 14.4.11).
   void ask_to_reregister();
 

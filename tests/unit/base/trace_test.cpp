@@ -105,6 +105,25 @@ TEST(TraceRings, AreBounded) {
   EXPECT_EQ(rings.size(), TraceRings::kMax);
 }
 
+TEST(TraceRings, GoOnWithTheRingOfTheThreadThatEndedFirst) {
+  TraceRings rings;
+  TraceRing& first = rings.add("first");
+  first.record("old", at(1), 1);
+  while (rings.size() < TraceRings::kMax) rings.release(rings.add("other"));
+  rings.release(first);
+  TraceRing& heir = rings.add("heir");
+  EXPECT_STREQ(heir.thread(), "heir");
+  EXPECT_NE(&heir, &first) << "another thread ended before";
+  for (std::size_t i = 2; i < TraceRings::kMax; ++i) (void)rings.add("another");
+  ASSERT_EQ(&rings.add("last"), &first);
+  TraceRecord record;
+  EXPECT_FALSE(first.read(0, record)) << "what the forerunner wrote is not the heir's";
+  first.record("new", at(2), 2);
+  ASSERT_TRUE(first.read(1, record));
+  EXPECT_EQ(record.first, 2U);
+  EXPECT_EQ(rings.size(), TraceRings::kMax);
+}
+
 TEST(TraceRings, AreWrittenAsText) {
   TraceRings rings;
   TraceRing& control = rings.add("control");

@@ -42,6 +42,17 @@ TEST_F(LogLevelsTest, AreSetForAllAndInOrder) {
   EXPECT_EQ(sa_->level(), spdlog::level::trace);
 }
 
+TEST_F(LogLevelsTest, ReachEachLoggerOfAModule) {
+  ASSERT_TRUE(levels_.set({{"link", "debug"}}).has_value());
+  const auto other = logger("link");
+  levels_.add(other);
+  levels_.add(logger("link"));  // gone at once
+  EXPECT_EQ(other->level(), spdlog::level::debug);
+  ASSERT_TRUE(levels_.set({{"all", "error"}, {"sa", "trace"}}).has_value());
+  EXPECT_EQ(other->level(), spdlog::level::err);
+  EXPECT_THAT(levels_.all(), ElementsAre(ModuleLevel{"link", "error"}, ModuleLevel{"sa", "trace"}));
+}
+
 TEST_F(LogLevelsTest, AreSetTogetherOrNotAtAll) {
   const auto module = levels_.set({{"link", "debug"}, {"nothing", "debug"}});
   ASSERT_TRUE(module.has_error());

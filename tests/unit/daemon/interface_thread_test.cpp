@@ -46,13 +46,16 @@ TEST(InterfaceThreadTest, IsJoinedThoughItsFullMailboxIsReadNoMore) {
   EXPECT_FALSE(inbox.post(Stop{})) << "nobody has read it";
 }
 
-TEST(InterfaceThreadTest, IsNotToldWhenItHasBeenJoined) {
+TEST(InterfaceThreadTest, LeavesTheSignalsThatEndTheProgramToOthers) {
   InterfaceMailbox inbox(1);
+  sigset_t blocked;
   {
-    InterfaceThread thread([] {}, inbox);
-    thread.join();
+    const InterfaceThread thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); }, inbox);
   }
-  EXPECT_TRUE(inbox.post(Stop{})) << "there is room, since nothing was posted";
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 1);
+  EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0) << "its starter's own are as before";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "daemon/interface_plan.hpp"
 #include "wire/sa_values.hpp"
 
 namespace ipoib::daemon {
@@ -36,7 +37,7 @@ std::string information(const std::vector<std::string>& arguments) {
 TEST(OptionsTest, HasDefaultsForEverything) {
   const auto options = parse({});
   EXPECT_EQ(options.port, 1);
-  EXPECT_EQ(options.link.pkey, kDefaultPKey);
+  EXPECT_THAT(options.pkeys, ElementsAre()) << "all of the port";
   EXPECT_EQ(options.interface, "ib0");
   EXPECT_EQ(options.device, "");
   EXPECT_FALSE(options.softib);
@@ -53,10 +54,28 @@ TEST(OptionsTest, HasDefaultsForEverything) {
 }
 
 TEST(OptionsTest, TakesAPartitionByEitherOfItsKeys) {
-  EXPECT_EQ(parse({"--pkey", "0x7fff"}).link.pkey, kDefaultPKey);
-  EXPECT_EQ(parse({"--pkey=0xFFFF"}).link.pkey, kDefaultPKey);
-  EXPECT_EQ(parse({"--pkey", "0x0012"}).link.pkey, PKey(0x8012));
-  EXPECT_EQ(parse({"--pkey", "32786"}).link.pkey, PKey(0x8012));
+  EXPECT_THAT(parse({"--pkey", "0x7fff"}).pkeys, ElementsAre(kDefaultPKey));
+  EXPECT_THAT(parse({"--pkey=0xFFFF"}).pkeys, ElementsAre(kDefaultPKey));
+  EXPECT_THAT(parse({"--pkey", "0x0012"}).pkeys, ElementsAre(PKey(0x8012)));
+  EXPECT_THAT(parse({"--pkey", "32786"}).pkeys, ElementsAre(PKey(0x8012)));
+}
+
+TEST(OptionsTest, TakesSeveralPartitionsEachOnce) {
+  EXPECT_THAT(parse({"--pkey", "0x12", "--pkey", "0x7fff", "--pkey=0x8012"}).pkeys,
+              ElementsAre(PKey(0x8012), kDefaultPKey));
+  std::vector<std::string> many;
+  for (std::size_t i = 1; i <= kMaxInterfaces; ++i) many.push_back("--pkey=" + std::to_string(i));
+  EXPECT_EQ(parse(many).pkeys.size(), kMaxInterfaces);
+  many.emplace_back("--pkey=0x7fff");
+  EXPECT_THAT(complaint(many), HasSubstr("at most " + std::to_string(kMaxInterfaces)));
+}
+
+TEST(OptionsTest, LeavesRoomForPartitionsInTheName) {
+  EXPECT_EQ(parse({"--name", "infiniband0", "--pkey", "0x8012"}).interface, "infiniband0");
+  EXPECT_THAT(complaint({"--name", "infiniband0"}), HasSubstr("at most 10 characters"));
+  EXPECT_THAT(complaint({"--name", "infiniband0", "--pkey", "1", "--pkey", "2"}),
+              HasSubstr("--pkey"));
+  EXPECT_EQ(parse({"--name", "infiniband"}).interface, "infiniband");
 }
 
 TEST(OptionsTest, RefusesKeysThatNameNoPartition) {
@@ -131,8 +150,9 @@ class ConfigFileTest : public ::testing::Test {
 TEST_F(ConfigFileTest, HasTheSameWordsAndComesAfterTheCommandLine) {
   write("# comment\nport = 2\npkey = 0x8012\nname = ibx\nsoftib = lab/left\n");
   const auto options = parse({"--config", path_, "--name", "iby"});
+  EXPECT_THAT(parse({"--config", path_, "--pkey", "0x13"}).pkeys, ElementsAre(PKey(0x8013)));
   EXPECT_EQ(options.port, 2);
-  EXPECT_EQ(options.link.pkey, PKey(0x8012));
+  EXPECT_THAT(options.pkeys, ElementsAre(PKey(0x8012)));
   EXPECT_EQ(options.interface, "iby");
   EXPECT_EQ(options.softib, (SoftibTarget{"lab", "left"}));
 }
@@ -149,7 +169,7 @@ TEST(OptionsTest, HelpNamesEachDefault) {
   const auto help = information({"--help"});
   EXPECT_THAT(help, StartsWith("Usage: ipoibd"));
   EXPECT_THAT(help, HasSubstr("--port N (=1)"));
-  EXPECT_THAT(help, HasSubstr("--pkey P (=0xffff)"));
+  EXPECT_THAT(help, HasSubstr("--pkey P "));
   EXPECT_THAT(help, HasSubstr("--mtu N (=4092)"));
   EXPECT_THAT(help, HasSubstr("Exit status"));
   EXPECT_THAT(information({"--version"}), StartsWith("ipoibd "));

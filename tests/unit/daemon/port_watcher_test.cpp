@@ -12,22 +12,19 @@ verbs::PortSnapshot active_port() {
   port.sm_lid = Lid(1);
   port.sm_sl = ServiceLevel(3);
   port.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x42));
-  port.partition = verbs::PKeyEntry{5, PKey(0x8012)};
-  port.default_partition = verbs::PKeyEntry{2, PKey(0x7fff)};
+  port.pkeys = {PKey(0x13), PKey(0), PKey(0x7fff), PKey(0), PKey(0), PKey(0x8012)};
   return port;
 }
 
 TEST(PortWatcherTest, TellsTheLinkWhatConcernsIt) {
-  const auto status = port_status(active_port());
+  const auto status = port_status(active_port(), PKey(0x8012));
   EXPECT_TRUE(status.active);
   EXPECT_TRUE(status.sm_known);
   EXPECT_EQ(status.lid, Lid(7));
   EXPECT_EQ(status.gid, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
   EXPECT_EQ(status.pkey_index, 5);
-
-  auto stranger = active_port();
-  stranger.partition.reset();
-  EXPECT_EQ(port_status(stranger).pkey_index, std::nullopt);
+  EXPECT_EQ(port_status(active_port(), PKey(0x8013)).pkey_index, 0) << "a limited member";
+  EXPECT_EQ(port_status(active_port(), PKey(0x8014)).pkey_index, std::nullopt);
 }
 
 TEST(PortWatcherTest, FindsTheSubnetAdministratorInTheDefaultPartition) {
@@ -45,9 +42,9 @@ TEST(PortWatcherTest, KnowsNoAdministratorThatCannotBeReached) {
   auto no_sm = active_port();
   no_sm.sm_lid = Lid(0);
   EXPECT_FALSE(subnet_administrator(no_sm));
-  EXPECT_FALSE(port_status(no_sm).sm_known);
+  EXPECT_FALSE(port_status(no_sm, kDefaultPKey).sm_known);
   auto outside = active_port();
-  outside.default_partition.reset();
+  outside.pkeys = {PKey(0x8012)};
   EXPECT_FALSE(subnet_administrator(outside));
 }
 

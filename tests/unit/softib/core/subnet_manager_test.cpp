@@ -163,6 +163,25 @@ TEST(SubnetManager, AKeyKeepsItsIndex) {
   EXPECT_FALSE(manager.set_membership(a, PKey(0x8000), Membership::full));
 }
 
+TEST(SubnetManager, AKeyMovesToAnotherPlace) {
+  SubnetManager manager{with_partitions({"0x12=limited"})};
+  const auto a = manager.add("a").value();
+  ASSERT_EQ(manager.node(a)->port.pkeys[1], PKey(0x12));
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.move_pkey(a, PKey(0x8012), 7));
+  EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0x12));
+  EXPECT_EQ(manager.node(a)->port.pkeys[1], PKey());
+  ASSERT_TRUE(manager.move_pkey(a, PKey(0x12), 0));
+  EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0xffff)) << "they change places";
+  EXPECT_TRUE(manager.take_changed()[a]);
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x13), Membership::full));
+  EXPECT_EQ(manager.node(a)->port.pkeys[0], PKey(0x12)) << "and stay there";
+  EXPECT_FALSE(manager.move_pkey(a, PKey(0x14), 1));
+  EXPECT_FALSE(manager.move_pkey(a, PKey(0), 1));
+  EXPECT_FALSE(manager.move_pkey(a, PKey(0x12), kPKeyTableSize));
+  EXPECT_FALSE(manager.move_pkey(99, PKey(0x12), 1));
+}
+
 TEST(SubnetManager, ReregisteringIsAskedOfHcasOnly) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();

@@ -1,4 +1,4 @@
-#include "daemon/bring_up.hpp"
+#include "daemon/find_device.hpp"
 
 #include <csignal>
 #include <ctime>
@@ -14,32 +14,16 @@ namespace {
 // Devices announce nothing before they are open: with --wait, how often to look.
 constexpr timespec kLookAgain{1, 0};
 
-std::string hexadecimal(PKey key) { return fmt::format("{:#06x}", key.value()); }
-
 std::string no_device(const Error& error) {
   if (is_under_softib()) return error.message;
   return error.message +
          "; load the driver of an HCA (ibv_devices lists what there is), or use an emulated "
-         "subnet: "
-         "ipoibd --softib";
-}
-
-std::string no_partition(const verbs::Device& device, const verbs::PortSnapshot& port, PKey pkey) {
-  std::string present;
-  for (const auto key : port.pkeys) present += (present.empty() ? "" : ", ") + hexadecimal(key);
-  return device.name() + " port " + std::to_string(device.port()) + " is not in partition " +
-         hexadecimal(pkey) + ", but in " + (present.empty() ? "none" : present) +
-         "; choose another --pkey, have the subnet manager add the port, or use --wait";
+         "subnet: ipoibd --softib";
 }
 
 Result<verbs::Device> try_once(const Options& options) {
   auto device = verbs::Device::open(options.device, options.port);
   if (!device) return Error(device.error().code, no_device(device.error()));
-  const auto port = device->query(options.link.pkey);
-  if (!port) return port.error();
-  if (port->active && !port->partition) {
-    return Error(ENOENT, no_partition(*device, *port, options.link.pkey));
-  }
   return device;
 }
 

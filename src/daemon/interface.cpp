@@ -1,0 +1,73 @@
+#include "daemon/interface.hpp"
+
+#include <unistd.h>
+
+#include <random>
+
+#include "ipoib/log.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+link::Config link_config(const Options& options, PKey pkey) {
+  auto config = options.link;
+  config.pkey = pkey;
+  return config;
+}
+
+}  // namespace
+
+Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
+                     InterfaceOwner& owner)
+    : identity_(identity),
+      logs_(shared.logs, identity.name),
+      trace_(shared.rings, identity.name),
+      pools_(shared.max_mtu, shared.options.link, shared.options.queues),
+      queue_pair_(verbs::UdQueuePair::create(shared.device, shared.max_mtu, shared.options.queues,
+                                             *logs_.verbs)
+                      .value()),
+      tun_((register_pools(), host::TunDevice::open({.name = identity.name}).value())),
+      netlink_(host::NetlinkView::open(tun_->interface_index()).value()),
+      to_interface_(kMailboxCapacity),
+      to_control_(kMailboxCapacity),
+      control_({.context = shared.context,
+                .number = identity.number,
+                .pkey = identity.pkey,
+                .netlink = *netlink_,
+                .to_interface = to_interface_,
+                .inbox = to_control_,
+                .owner = owner,
+                .trace = shared.control_trace,
+                .log = *logs_.daemon}),
+      server_(shared.context,
+              {.handler = control_,
+               .levels = shared.logs.levels,
+               .trace = shared.rings,
+               .log = *logs_.control},
+              {.interface = tun_->name()}),
+      pump_({.link = link_config(shared.options, identity.pkey),
+             .max_ip_mtu = shared.options.max_ip_mtu,
+             .seed = std::random_device()(),
+             .identity = {tun_->name(), shared.device.name(), shared.device.port(),
+                          static_cast<std::uint32_t>(::getpid())}},
+            {.tun = *tun_,
+             .queue_pair = *queue_pair_,
+             .pools = pools_,
+             .inbox = to_interface_,
+             .outbox = to_control_,
+             .trace = trace_.ring,
+             .log = *logs_.daemon,
+             .link_log = *logs_.link}),
+      thread_([this] { pump_.run(); }, to_interface_) {
+  logs_.daemon->info("on {} port {}, partition {:#06x}{}", shared.device.name(),
+                     shared.device.port(), identity.pkey.value(),
+                     tun_->adopted() ? ", adopted" : "");
+}
+
+void Interface::register_pools() {
+  queue_pair_->register_pool(pools_.host).value();
+  queue_pair_->register_pool(pools_.arp).value();
+}
+
+}  // namespace ipoib::daemon

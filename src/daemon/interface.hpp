@@ -1,0 +1,82 @@
+// One interface of the daemon, the wiring diagram of a partition:
+//
+//        kernel ---- TunDevice ----+                      +---- NetlinkView
+//                                  |     mailboxes        |
+//                                 Pump <------------> InterfaceControl ---- the port's part
+//                                  | (owns the Link)      |
+//        fabric --- UdQueuePair ---+                      +---- control::Server ---- ibarp
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "control/server.hpp"
+#include "daemon/interface_control.hpp"
+#include "daemon/interface_thread.hpp"
+#include "daemon/logging.hpp"
+#include "daemon/options.hpp"
+#include "daemon/pump.hpp"
+
+namespace ipoib::daemon {
+
+/// What the interfaces of a port share; outlives them.
+struct SharedByInterfaces {
+  boost::asio::io_context& context;
+  const verbs::Device& device;
+  std::uint32_t max_mtu = 0;  ///< octets that the port can ever carry
+  const Options& options;
+  Logging& logs;
+  TraceRings& rings;
+  TraceRing& control_trace;
+};
+
+class Interface {
+ public:
+  struct Identity {
+    InterfaceNumber number;
+    PKey pkey;
+    std::string name;
+  };
+  /// Makes the interface, or adopts one that was left behind, and starts its thread. Throws
+  /// std::runtime_error that says what is missing.
+  Interface(const Identity& identity, const SharedByInterfaces& shared, InterfaceOwner& owner);
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
+  /// Waits for the thread, which it tells to stop if nobody has.
+  ~Interface() = default;
+
+  [[nodiscard]] const Identity& identity() const { return identity_; }
+  [[nodiscard]] InterfaceControl& control() { return control_; }
+  [[nodiscard]] bool adopted() const { return tun_->adopted(); }
+  /// The network interface disappears with this object; otherwise it stays, for the next one.
+  void remove_at_end() { tun_->remove(); }
+
+ private:
+  /// A ring for as long as its thread lives.
+  struct OwnRing {
+    OwnRing(TraceRings& all, const std::string& name) : rings(all), ring(all.add(name)) {}
+    OwnRing(const OwnRing&) = delete;
+    OwnRing& operator=(const OwnRing&) = delete;
+    ~OwnRing() { rings.release(ring); }
+    TraceRings& rings;
+    TraceRing& ring;
+  };
+  void register_pools();
+
+  // In the order in which they need each other.
+  const Identity identity_;
+  InterfaceLogs logs_;
+  const OwnRing trace_;
+  Pools pools_;
+  const std::unique_ptr<verbs::UdQueuePair> queue_pair_;
+  const std::unique_ptr<host::TunDevice> tun_;
+  const std::unique_ptr<host::NetlinkView> netlink_;
+  InterfaceMailbox to_interface_;
+  ControlMailbox to_control_;
+  InterfaceControl control_;
+  const control::Server server_;
+  Pump pump_;
+  InterfaceThread thread_;
+};
+
+}  // namespace ipoib::daemon

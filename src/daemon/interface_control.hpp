@@ -1,0 +1,102 @@
+// The control thread's part of one interface: brings it the news of port and host, the answers of
+// the subnet administrator and the administrators' requests, takes its questions, and sees to its
+// orderly end.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/server.hpp"
+#include "daemon/alarm.hpp"
+#include "daemon/messages.hpp"
+#include "daemon/question.hpp"
+#include "daemon/retry.hpp"
+#include "daemon/watch.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/trace.hpp"
+#include "linux/netlink_view.hpp"
+#include "verbs/device.hpp"
+
+namespace ipoib::daemon {
+
+/// Whom an interface works for.
+class InterfaceOwner {
+ public:
+  virtual ~InterfaceOwner() = default;
+  virtual void ask(const Question& question, const sa::Query& query) = 0;
+  /// The interface's thread is over, and its groups are left, as far as possible. It may be
+  /// destroyed, but not within this call.
+  virtual void on_ended(InterfaceNumber interface, const Ending& why) = 0;
+};
+
+class InterfaceControl final : public control::Handler {
+ public:
+  struct Parts {
+    boost::asio::io_context& context;
+    InterfaceNumber number;
+    PKey pkey;
+    host::NetlinkView& netlink;
+    InterfaceMailbox& to_interface;
+    ControlMailbox& inbox;
+    InterfaceOwner& owner;
+    TraceRing& trace;
+    Logger& log;
+  };
+
+  explicit InterfaceControl(const Parts& parts);
+
+  void on_port(const verbs::PortSnapshot& port);
+  void on_client_reregister();
+  /// To a question of this interface.
+  void on_answer(const sa::Answer& answer);
+  /// Ends the interface; the first reason counts.
+  void stop(Ending why);
+
+  // control::Handler
+  void handle(control::InterfaceRequest request,
+              std::function<void(control::Response)> done) override;
+
+ private:
+  void note_partition(const verbs::PortSnapshot& port);
+  void on_host_event();
+  void look_at_host();
+  void on_messages();
+  void deliver();
+  [[nodiscard]] bool deliver_all();
+  void end_if_over();
+
+  void take(link::JoinGroup& message);
+  void take(link::AskPath& message);
+  void take(link::LeaveGroup& message);
+  void take(link::HostGroupsChanged& message);
+  void take(AdminResponse& message);
+  void take(Stopped& message);
+
+  Parts parts_;
+  Alarm host_alarm_;
+  Alarm redeliver_alarm_;
+  Alarm patience_alarm_;
+  Watch netlink_watch_;
+  Watch inbox_watch_;
+
+  // What the interface's thread still has to be told, because its mailbox was full.
+  std::optional<link::PortStatus> port_undelivered_;
+  bool reregister_undelivered_ = false;
+  std::optional<HostView> host_undelivered_;
+  /// No more than the link has questions outstanding.
+  std::deque<ToInterface> answers_undelivered_;
+  bool stop_undelivered_ = false;
+
+  enum class Life { running, stopping, over, ended };
+  Life life_ = Life::running;
+  std::optional<Ending> ending_;
+  std::size_t leaves_ = 0;  ///< asked and not answered
+  TimePoint host_not_before_{};
+  Retry host_retry_;
+  std::optional<PKey> entry_;  ///< in the port's table; an invalid key: none
+  std::vector<ToControl> messages_;
+};
+
+}  // namespace ipoib::daemon

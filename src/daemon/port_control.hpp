@@ -1,0 +1,63 @@
+// The control thread: everything of the daemon that is not a packet. Here what the interfaces of a
+// port share: the questions to the subnet administrator, the events of the port, signals.
+//
+// It is the process's first thread, on one io_context, and the only one that speaks to the threads
+// of the interfaces.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <string>
+
+#include "daemon/alarm.hpp"
+#include "daemon/interfaces.hpp"
+#include "daemon/port_watcher.hpp"
+#include "daemon/watch.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "sa/sa_client.hpp"
+#include "verbs/umad_port.hpp"
+
+namespace ipoib::daemon {
+
+class PortControl final : private PortOwner {
+ public:
+  struct Parts {
+    PortWatcher& port;
+    sa::SaClient& sa;
+    const verbs::UmadPort& mads;  ///< what `sa` speaks over
+    Logger& log;
+  };
+
+  PortControl(const Parts& parts, const SharedByInterfaces& shared);
+
+  /// Makes the first interfaces, those of a port that is like this. Throws std::runtime_error when
+  /// one of them cannot be made.
+  void start(const verbs::PortSnapshot& port) { interfaces_.start(port); }
+  /// Runs until the interfaces' threads have ended and their groups are left. Returns why it ended;
+  /// empty when it was asked to by a signal.
+  [[nodiscard]] std::string run();
+
+ private:
+  void ask(sa::QueryId name, const sa::Query& query) override;
+  void on_finished(const std::string& reason) override;
+
+  void wait_for_signal();
+  void on_port_event();
+  void on_mad();
+  void on_sa_time();
+  void settle();
+
+  Parts parts_;
+  boost::asio::io_context& context_;
+  TraceRing& trace_;
+  boost::asio::signal_set signals_;
+  Alarm sa_alarm_;
+  Alarm port_alarm_;
+  Watch port_watch_;
+  Watch mad_watch_;
+  Interfaces interfaces_;
+  bool stopping_ = false;
+  std::string reason_;
+};
+
+}  // namespace ipoib::daemon

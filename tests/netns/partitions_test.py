@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Several partitions of one port: an interface for each, which appear, disappear and move."""
+
+import signal
+
+import hosts
+from hosts import wait_until
+
+RED, BLUE = "0x8001", "0x8002"
+
+
+class Partitions(hosts.Pair):
+    def assert_reaches(self, host, address, why=""):
+        wait_until(lambda: host.reaches(address), f"{host.name} reaches {address}: {why}")
+
+    def configure(self, interface, network):
+        """left gets .1 and right .2 of a network."""
+        self.left.configure(interface, f"{network}.1/24")
+        self.right.configure(interface, f"{network}.2/24")
+
+    def says(self, host, *words):
+        """Whether a line of its log has all the words."""
+        return any(all(word in line for word in words)
+                   for line in host.daemon.output().splitlines())
+
+
+class AllOfAPort(Partitions):
+    """No --pkey: an interface for each partition in the port's table."""
+
+    def setUp(self):
+        self.set_up("--partition", "1=full", "--partition", "2=full")
+        for host in (self.left, self.right):
+            host.start_all()
+
+    def test_each_has_its_interface(self):
+        self.configure("ib0", "10.44.0")
+        self.configure("ib0.8001", "10.44.1")
+        self.configure("ib0.8002", "10.44.2")
+        for network in ("10.44.0", "10.44.1", "10.44.2"):
+            self.assert_reaches(self.left, f"{network}.2")
+        infos = {name: self.left.ibarp("info", name) for name in ("ib0", "ib0.8001", "ib0.8002")}
+        self.assertEqual([info["pkey"] for info in infos.values()], [0xFFFF, 0x8001, 0x8002])
+        self.assertEqual(len({info["qpn"] for info in infos.values()}), 3, "a queue pair each")
+        self.assertEqual(len({info["pid"] for info in infos.values()}), 1)
+
+    def test_are_isolated_from_each_other(self):
+        """One network, one host in either partition."""
+        self.left.configure("ib0.8001", "10.44.1.1/24")
+        self.right.configure("ib0.8002", "10.44.1.2/24")
+        third = self.subnet.host("third")
+        third.start_all()
+        third.configure("ib0.8001", "10.44.1.3/24")
+        self.assert_reaches(self.left, "10.44.1.3", "same partition")
+        self.assertFalse(self.left.reaches("10.44.1.2"), "another partition")
+        self.assertFalse(self.right.reaches("10.44.1.3"), "another partition")
+        self.assertEqual(self.right.ibarp("stats", "ib0.8002")["counters"]["rx_packets"], 0)
+
+    def test_ends_in_order(self):
+        for interface in ("ib0", "ib0.8001", "ib0.8002"):
+            wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
+        self.assertEqual(self.left.daemon.end(signal.SIGTERM), 0, self.left.daemon.output())
+        for interface in ("ib0", "ib0.8001", "ib0.8002"):
+            self.assertIsNone(self.left.link(interface))
+        for line in self.subnet.run_softib("show").stdout.splitlines():
+            if "ff12:401b" in line:
+                self.assertNotIn("left", line.split(), "all groups are left")
+
+    def test_deleted_interface_ends_alone(self):
+        self.configure("ib0", "10.44.0")
+        self.left.run("ip", "link", "del", "ib0.8001")
+        wait_until(lambda: self.says(self.left, "interface ib0.8001 was deleted"), "it says so")
+        self.assert_reaches(self.left, "10.44.0.2", "the others go on")
+        self.softib_set("partition", "3", "left", "full")
+        wait_until(lambda: self.left.link("ib0.8003"), "another partition has come")
+        self.assertIsNone(self.left.link("ib0.8001"), "what was deleted stays so")
+        for interface in ("ib0.8002", "ib0.8003", "ib0"):
+            self.assertTrue(self.left.daemon.is_running())
+            self.left.run("ip", "link", "del", interface)
+        self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1, "nothing is left to do")
+
+    def test_survive_a_kill(self):
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.right.kill()
+        wait_until(lambda: not self.right.has_carrier("ib0.8001"), "carrier is lost")
+        self.right.start_all()
+        self.assert_reaches(self.left, "10.44.1.2", "its address is still there")
+
+
+class Changes(Partitions):
+    """The subnet manager changes tables, while ping runs in a partition that it lets alone."""
+
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+        for host in (self.left, self.right):
+            host.start_all()
+        self.configure("ib0", "10.44.0")
+        self.ping = hosts.Process(
+            self.left.command("ping", "-i", "0.1", "-W", "1", "10.44.0.2"),
+            self.subnet.folder / "ping.out", self.subnet.environment)
+        self.addCleanup(self.ping.end)
+
+    def assert_others_undisturbed(self):
+        self.ping.end(signal.SIGINT)
+        self.assertIn(" 0% packet loss", self.ping.output())
+
+    def test_partition_appears_and_disappears(self):
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.softib_set("partition", "1", "left", "none")
+        wait_until(lambda: self.left.link("ib0.8001") is None, "its interface is removed")
+        self.assertTrue(self.says(self.left, "ib0.8001", "no longer in partition 0x8001"))
+        self.softib_set("partition", "1", "left", "full")
+        self.left.configure("ib0.8001", "10.44.1.1/24")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.assert_others_undisturbed()
+
+    def test_comes_back_as_soon_as_it_went(self):
+        for _ in range(3):
+            self.softib_set("partition", "1", "left", "none")
+            self.softib_set("partition", "1", "left", "full")
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.assert_others_undisturbed()
+
+    def test_index_moves(self):
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+        before = self.left.ibarp("info", "ib0.8001")["qpn"]
+        self.softib_set("pkey", "1", "left", "9")
+        wait_until(lambda: self.says(self.left, "ib0.8001", "up -> joining"), "it joins anew")
+        wait_until(lambda: self.left.has_carrier("ib0.8001"), "it is up again")
+        self.assert_reaches(self.left, "10.44.1.2", "by the key in its new place")
+        self.assertEqual(self.left.ibarp("info", "ib0.8001")["qpn"], before)
+        self.assert_others_undisturbed()
+
+    def test_two_keys_change_places(self):
+        """Each queue pair would speak in the other's partition if nobody noticed."""
+        self.configure("ib0.8001", "10.44.1")
+        self.softib_set("pkey", "1", "left", "0")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.assert_reaches(self.left, "10.44.0.2")
+
+    def test_port_that_is_down_keeps_them(self):
+        self.configure("ib0.8001", "10.44.1")
+        self.softib_set("port", "left", "down")
+        self.softib_set("partition", "1", "left", "none")
+        wait_until(lambda: not self.left.has_carrier("ib0.8001"), "carrier is lost")
+        self.assertIsNotNone(self.left.link("ib0.8001"))
+        self.softib_set("partition", "1", "left", "full")
+        self.softib_set("port", "left", "up")
+        self.assert_reaches(self.left, "10.44.1.2", "its address is still there")
+
+
+class Limited(Partitions):
+    def test_reach_full_members_only(self):
+        self.set_up("--partition", "1=limited:left,right", "--partition", "1=full:server")
+        server = self.subnet.host("server")
+        for host in (self.left, self.right, server):
+            host.start_all()
+        self.configure("ib0.8001", "10.44.1")
+        server.configure("ib0.8001", "10.44.1.9/24")
+        self.assert_reaches(self.left, "10.44.1.9")
+        self.assert_reaches(server, "10.44.1.2")
+        self.assertFalse(self.left.reaches("10.44.1.2"))
+        self.assertTrue(self.says(self.left, "ib0.8001", "limited member", "0x8001"))
+        self.assertFalse(self.says(server, "limited member"))
+
+    def test_full_entry_is_preferred(self):
+        """A table with both: one interface, and with the full member's key."""
+        self.set_up("--partition", "1=full")
+        self.left.start_all()
+        wait_until(lambda: self.left.link("ib0.8001"), "the interface is there")
+        self.assertFalse(self.says(self.left, "limited member"))
+        self.softib_set("partition", "1", "left", "limited")
+        wait_until(lambda: self.says(self.left, "ib0.8001", "limited member"), "it says so")
+        self.assertIsNotNone(self.left.link("ib0.8001"), "the partition is the same")
+
+
+class Chosen(Partitions):
+    def test_several(self):
+        self.set_up("--partition", "1=full", "--partition", "2=full")
+        for host in (self.left, self.right):
+            host.start_all("--pkey", RED, "--pkey", "0x7fff", "--name", "ipoib", wait=False)
+        self.configure("ipoib", "10.44.0")
+        self.configure("ipoib.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.0.2")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.assertIsNone(self.left.link("ipoib.8002"), "nobody has chosen it")
+
+    def test_one_that_is_absent_is_waited_for(self):
+        self.set_up("--partition", "1=full:right")
+        self.left.start_all("--pkey", RED, "--pkey", "0xffff", wait=False)
+        wait_until(lambda: self.says(self.left, "ib0.8001", "waits for", RED, "0xffff"), "it waits")
+        wait_until(self.left.has_carrier, "the other one is up")
+        self.assertEqual(self.left.ibarp("info", "ib0.8001")["state"], "no_pkey")
+        self.assertFalse(self.left.has_carrier("ib0.8001"))
+        self.right.start_all()
+        self.softib_set("partition", "1", "left", "full")
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.softib_set("partition", "1", "left", "none")
+        wait_until(lambda: not self.left.has_carrier("ib0.8001"), "carrier is lost")
+        self.assertIsNotNone(self.left.link("ib0.8001"), "what was chosen stays")
+        self.softib_set("partition", "1", "left", "full")
+        self.assert_reaches(self.left, "10.44.1.2", "with its address")
+
+    def test_group_that_is_made_later(self):
+        self.set_up("--partition", "1=full,nogroup")
+        self.left.start_all("--pkey", RED, wait=False)
+        wait_until(lambda: self.says(self.left, "broadcast", "join"), "it says what is missing")
+        self.assertFalse(self.left.has_carrier())
+        self.right.start_all("--pkey", RED, "--create-group", "yes")
+        self.configure("ib0", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2")
+
+
+class Starting(Partitions):
+    def test_port_that_becomes_active_later(self):
+        self.set_up("--partition", "1=full")
+        self.subnet.run("left", "true")
+        self.softib_set("port", "left", "init")
+        self.left.start_all(wait=False)
+        wait_until(lambda: self.says(self.left, "ib0:", "waits for", "ACTIVE"), "it says so")
+        self.assertIn("ACTIVE", self.left.ibarp("info")["waiting_for"])
+        self.softib_set("port", "left", "up")
+        for interface in ("ib0", "ib0.8001"):
+            wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
+
+    def test_failure_leaves_nothing_behind(self):
+        """When one of them cannot be made, none is."""
+        self.set_up("--partition", "1=full")
+        self.left.run("ip", "link", "add", "ib0.8001", "type", "veth")
+        done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
+                             hosts.program("ipoibd"), check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("ib0.8001", done.stderr.splitlines()[-1])
+        self.assertIsNone(self.left.link("ib0"))
+
+    def test_failure_while_running_is_no_end(self):
+        self.set_up()
+        self.left.start_all()
+        wait_until(self.left.has_carrier, "ib0 is up")
+        self.left.run("ip", "link", "add", "ib0.8001", "type", "veth")
+        self.softib_set("partition", "1", "left", "full")
+        wait_until(lambda: self.says(self.left, "ib0.8001", "tries again"), "it says so")
+        self.left.run("ip", "link", "del", "ib0.8001")
+        wait_until(lambda: self.left.link("ib0.8001"), "it is made")
+        self.assertTrue(self.left.has_carrier())
+        text = self.left.run("ip", "-d", "link", "show", "ib0.8001").stdout
+        self.assertIn("tun", text)
+
+
+if __name__ == "__main__":
+    hosts.main()
