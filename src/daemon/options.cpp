@@ -104,6 +104,10 @@ po::options_description link_options(Options& out) {
                                           "receives posted to the queue pair, work requests")(
       "send-queue", number("send-queue", out.queues.send, 16, 16384),
       "sends posted to the queue pair at most, work requests; rounded down to a power of two");
+  group.add_options()("no-dhcp-rewrite",
+                      po::bool_switch()->notifier([&](bool off) { link.dhcp_rewrite = !off; }),
+                      "leave DHCP messages as they are, instead of giving them the form of RFC "
+                      "4390 on the fabric");
   return group;
 }
 

@@ -78,6 +78,7 @@ struct Config {
   Duration send_only_idle = std::chrono::minutes(4);
   /// How long a group that does not exist is not asked for again, unless a notice tells of it.
   Duration missing_group = std::chrono::seconds(5);
+  bool dhcp_rewrite = true;  ///< to RFC 4390 and back
   Ageing ageing;
   PathTimes path;
   Limits limits;

@@ -56,6 +56,11 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "host_groups_left_out",
     "multicast_by_routers",
     "carrier_losses",
+    "dhcp_requests_rewritten",
+    "dhcp_replies_rewritten",
+    "dhcp_requests_mended",
+    "dhcp_left_alone",
+    "dhcp_transactions_evicted",
 };
 // A name too few would leave an empty one at the end; a name too many does not compile.
 static_assert(!kNames.back().empty());

@@ -67,6 +67,11 @@ enum class Counter : std::uint8_t {
   host_groups_left_out,  ///< that the host is in, beyond the bound
   multicast_by_routers,  ///< packets sent to all routers, for want of a group of their own
   carrier_losses,
+  dhcp_requests_rewritten,    ///< of the host's clients, to the form of RFC 4390
+  dhcp_replies_rewritten,     ///< back to the form that these clients know
+  dhcp_requests_mended,       ///< of others, to be answered by broadcast
+  dhcp_left_alone,            ///< malformed, authenticated, or without room for what is to be added
+  dhcp_transactions_evicted,  ///< by more clients at a time than the bound
   kCount,
 };
 inline constexpr std::size_t kCounterCount = static_cast<std::size_t>(Counter::kCount);

@@ -34,6 +34,7 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
       neighbours({config, paths, arp, out, parking, random, log}),
       announcer(config, host, arp, out),
       checked{} {}
+      dhcp(config, host, port_gid, out),
 
 Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
     : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {}

@@ -4,6 +4,7 @@
 #include "link/announcer.hpp"
 #include "link/arp_output.hpp"
 #include "link/bring_up.hpp"
+#include "link/dhcp_rewriter.hpp"
 #include "link/group_table.hpp"
 #include "link/host_addresses.hpp"
 #include "link/link.hpp"
@@ -68,6 +69,7 @@ struct Link::Parts {
   ArpOutput arp;
   NeighbourTable neighbours;
   Announcer announcer;
+  DhcpRewriter dhcp;
   /// What the queue pair is configured with; nothing: it is not.
   std::optional<ConfigureQueuePair> configured;
   /// Until when no duplicate address is logged.

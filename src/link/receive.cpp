@@ -79,6 +79,7 @@ void Link::Parts::receive_ipv4(Incoming&& datagram, TimePoint now) {
     if (const Neighbour* const sender = neighbours.find(source)) check_source(*sender, taken, now);
     checked = {source, taken.source_qpn, taken.source_lid};
   }
+  dhcp.from_fabric(taken.frame, now);
   out.counters.add(Counter::rx_packets);
   out.to_host.push_back(std::move(taken.frame));
 }

@@ -39,6 +39,7 @@ void Link::from_host(std::span<Frame> batch, TimePoint now) {
 void Link::Parts::transmit(Frame&& frame, TimePoint now) {
   const auto header = wire::Ipv4Header::parse(frame.bytes());
   if (!header || frame.size() > mtu) return transmit_other(std::move(frame));
+  dhcp.from_host(frame, mtu, now);
   const auto hop = next_hop(*header);
   if (!hop) {
     frame.release();

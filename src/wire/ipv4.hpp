@@ -9,6 +9,9 @@
 
 namespace ipoib::wire {
 
+inline constexpr std::uint8_t kUdp = 17;  ///< protocol number
+inline constexpr std::size_t kUdpHeader = 8;
+
 struct Ipv4Header {
   static constexpr std::size_t kMinimumSize = 20;
 

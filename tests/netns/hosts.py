@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
 import softib_subnet  # noqa: E402
-from softib_subnet import PATIENCE, SKIPPED  # noqa: E402
+from softib_subnet import PATIENCE, SKIPPED, need  # noqa: E402, F401
 
 BIN = os.environ.get("IPOIB_BIN", "build/bin")
 
@@ -101,6 +101,7 @@ class Host:
         self.name = name
         self.namespace = f"ipoibd-{os.getpid()}-{name}"
         self.daemon = None
+        self.capture = None  # a file for the packets of its HCA
         self.log = subnet.folder / f"{name}.log"
         subprocess.run(["ip", "netns", "add", self.namespace], check=True)
         self.run("ip", "link", "set", "lo", "up")
@@ -123,8 +124,9 @@ class Host:
 
     def start_all(self, *options, address=None, wait=True):
         """The same with all partitions of the port."""
-        self._start([program("softib"), "run", "--hca", self.name, "--", program("ipoibd"),
-                     "--port", "1", *options], address, wait)
+        capture = ["--capture", str(self.capture)] if self.capture else []
+        self._start([program("softib"), "run", "--hca", self.name, *capture, "--",
+                     program("ipoibd"), "--port", "1", *options], address, wait)
 
     def start_alone(self, *options, address=None):
         """The same, without `softib run`."""

@@ -50,6 +50,7 @@ TEST(OptionsTest, HasDefaultsForEverything) {
   EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
   EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
   EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
+  EXPECT_TRUE(options.link.dhcp_rewrite);
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
 
@@ -113,6 +114,10 @@ TEST(OptionsTest, ReadsTheParametersOfANewGroup) {
   EXPECT_EQ(wire::rate_mbps(creation.rate), 2500U);
   EXPECT_EQ(creation.qkey, QKey(0x80000b1b));
   EXPECT_EQ(creation.sl, ServiceLevel(3));
+}
+
+TEST(OptionsTest, LeavesDhcpAloneWhenTold) {
+  EXPECT_FALSE(parse({"--no-dhcp-rewrite"}).link.dhcp_rewrite);
 }
 
 TEST(OptionsTest, ReadsTheTargetOfSoftib) {

@@ -1,0 +1,114 @@
+#include "link/dhcp_rewriter.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+namespace ipoib::link {
+namespace {
+
+using wire::DhcpClient;
+using wire::DhcpMessage;
+
+/// Clients of one host that are at it at the same time.
+constexpr std::size_t kMaxTransactions = 64;
+/// After the last request; RFC 2131, 4.1 repeats a request after 64 s at the latest.
+constexpr Duration kTransactionLife = std::chrono::minutes(2);
+
+/// A hardware address as client identifier (RFC 2132, 9.14), of the kind that clients make up where
+/// they find none: it is the same on each host.
+bool names_ethernet(const std::vector<std::uint8_t>& identifier) {
+  constexpr std::uint8_t kEthernet = 1;
+  constexpr std::size_t kSize = 7;
+  return identifier.size() == kSize && identifier.front() == kEthernet;
+}
+
+}  // namespace
+
+void DhcpRewriter::own_request(Frame& packet, std::uint32_t mtu, TimePoint now) {
+  const auto request = parse(packet);
+  if (!request) return;
+  // One that is forwarded, or relayed, is of a client on another link.
+  const bool is_own = request->source.is_unspecified() || host_.is_own(request->source);
+  if (!is_own || !request->giaddr.is_unspecified()) return;
+
+  DhcpMessage conforming = *request;
+  conforming.client = on_the_wire(request->client);
+  conforming.broadcast = request->ciaddr.is_unspecified();
+  if (conforming == *request || !rewrite(packet, conforming, mtu)) return;
+  remember(*request, now);
+  out_.counters.add(Counter::dhcp_requests_rewritten);
+}
+
+/// RFC 4390, 2.2 has the client set the flag: its address is not known to any ARP yet.
+void DhcpRewriter::foreign_request(Frame& packet) {
+  auto request = parse(packet);
+  if (!request || request->client.htype != DhcpClient::kInfiniBand || request->broadcast ||
+      !request->ciaddr.is_unspecified() || !request->giaddr.is_unspecified()) {
+    return;
+  }
+  request->broadcast = true;
+  if (rewrite(packet, *request, packet.capacity())) {
+    out_.counters.add(Counter::dhcp_requests_mended);
+  }
+}
+
+/// RFC 6842, 3: the identifier comes back as the client has sent it, or not at all.
+void DhcpRewriter::reply(Frame& packet, TimePoint now) {
+  auto message = parse(packet);
+  if (!message) return;
+  const auto known = std::ranges::find(transactions_, message->xid, &Transaction::xid);
+  if (known == transactions_.end() || known->last_request + kTransactionLife < now) return;
+  message->client = known->client;
+  if (rewrite(packet, *message, packet.capacity())) {
+    out_.counters.add(Counter::dhcp_replies_rewritten);
+  }
+}
+
+std::optional<DhcpMessage> DhcpRewriter::parse(const Frame& packet) {
+  auto message = DhcpMessage::parse(packet.bytes());
+  if (message && !message->authenticated) return message;
+  out_.counters.add(Counter::dhcp_left_alone);
+  return std::nullopt;
+}
+
+/// RFC 4390, 2.1: "htype" is 32, "hlen" is 0, "chaddr" is zero, and there is a client identifier.
+/// One that the administrator has chosen stays.
+DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
+  DhcpClient out;
+  out.identifier = client.identifier.empty() || names_ethernet(client.identifier)
+                       ? wire::dhcp_client_identifier(config_.pkey, port_.guid())
+                       : client.identifier;
+  return out;
+}
+
+void DhcpRewriter::remember(const DhcpMessage& request, TimePoint now) {
+  auto place = std::ranges::find(transactions_, request.xid, &Transaction::xid);
+  if (place == transactions_.end() && transactions_.size() < kMaxTransactions) {
+    place = transactions_.emplace(place);
+  } else if (place == transactions_.end()) {
+    place = std::ranges::min_element(transactions_, {}, &Transaction::last_request);
+    if (place->last_request + kTransactionLife >= now) {
+      out_.counters.add(Counter::dhcp_transactions_evicted);
+    }
+  }
+  *place = {.xid = request.xid, .last_request = now, .client = request.client};
+}
+
+/// The frame keeps its place, and what follows the packet in its slot is free.
+bool DhcpRewriter::rewrite(Frame& packet, const DhcpMessage& as, std::size_t limit) {
+  std::array<std::uint8_t, DhcpMessage::kMaxSize> made;
+  const std::size_t begin = packet.headroom();
+  const std::size_t room = std::min({limit, packet.capacity() - begin, made.size()});
+  const std::size_t size = as.emit(std::as_const(packet).bytes(), MutableBytes(made).first(room));
+  if (size == 0) {
+    out_.counters.add(Counter::dhcp_left_alone);
+    return false;
+  }
+  packet.window(begin, size);
+  std::copy_n(made.begin(), size, packet.bytes().begin());
+  return true;
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,63 @@
+// DHCP of a host whose clients take the TUN for an Ethernet, made that of IPoIB (RFC 4390).
+//
+// What a client of the host sends gets the form of RFC 4390, and what comes back the form that the
+// client knows: its hardware type and address and its client identifier, remembered by transaction.
+// A server of the host needs no help but one: a client that forgets to ask for an answer by
+// broadcast cannot be answered otherwise, so the request is handed over as if it had.
+#pragma once
+
+#include <vector>
+
+#include "ipoib/frame.hpp"
+#include "ipoib/time.hpp"
+#include "link/config.hpp"
+#include "link/host_addresses.hpp"
+#include "link/output.hpp"
+#include "wire/dhcp.hpp"
+
+namespace ipoib::link {
+
+class DhcpRewriter {
+ public:
+  /// What it refers to outlives it; `port` may change.
+  DhcpRewriter(const Config& config, const HostAddresses& host, const Gid& port, Output& out)
+      : config_(config), host_(host), port_(port), out_(out) {}
+
+  /// Any IPv4 packet of the host; afterwards it is still no longer than `mtu`.
+  void from_host(Frame& packet, std::uint32_t mtu, TimePoint now) {
+    if (kind(packet) == wire::DhcpKind::request) own_request(packet, mtu, now);
+  }
+  /// Any IPv4 packet for the host.
+  void from_fabric(Frame& packet, TimePoint now) {
+    const auto found = kind(packet);
+    if (found == wire::DhcpKind::request) foreign_request(packet);
+    if (found == wire::DhcpKind::reply && !transactions_.empty()) reply(packet, now);
+  }
+
+ private:
+  /// Who a client of the host is when the network does not look.
+  struct Transaction {
+    std::uint32_t xid = 0;
+    TimePoint last_request{};
+    wire::DhcpClient client;
+  };
+
+  [[nodiscard]] std::optional<wire::DhcpKind> kind(const Frame& packet) const {
+    return config_.dhcp_rewrite ? wire::dhcp_kind(packet.bytes()) : std::nullopt;
+  }
+  void own_request(Frame& packet, std::uint32_t mtu, TimePoint now);
+  void foreign_request(Frame& packet);
+  void reply(Frame& packet, TimePoint now);
+  [[nodiscard]] std::optional<wire::DhcpMessage> parse(const Frame& packet);
+  [[nodiscard]] wire::DhcpClient on_the_wire(const wire::DhcpClient& client) const;
+  void remember(const wire::DhcpMessage& request, TimePoint now);
+  bool rewrite(Frame& packet, const wire::DhcpMessage& as, std::size_t limit);
+
+  const Config& config_;
+  const HostAddresses& host_;
+  const Gid& port_;
+  Output& out_;
+  std::vector<Transaction> transactions_;
+};
+
+}  // namespace ipoib::link
