@@ -94,7 +94,9 @@ struct ibarp_group {
   size_t size;
   uint8_t mgid[16];
   uint16_t mlid;
-  char membership[IBARP_NAME_SIZE]; /* "full", "send-only", "joining" */
+  char membership[IBARP_NAME_SIZE]; /* "full", "send-only", "joining", "missing" */
+  struct ibarp_address address;     /* of the IP group; its family is 0 where it is not known */
+  uint32_t waiting;                 /* frames that wait for it to be joined */
 };
 
 struct ibarp_counter {

@@ -68,6 +68,8 @@ ibarp_group to_c(const Group& group) {
   std::copy_n(group.mgid.bytes().begin(), Gid::kSize, out.mgid);
   out.mlid = group.mlid.value();
   set(out.membership, group.membership);
+  if (group.address) out.address = to_c(*group.address);
+  out.waiting = group.waiting;
   return out;
 }
 

@@ -62,13 +62,22 @@ Counter read_counter(JsonReader& reader) {
 }
 
 json::object to_json(const Group& group) {
-  return {{"mgid", group.mgid.to_string()},
-          {"mlid", group.mlid.value()},
-          {"membership", group.membership}};
+  json::object out{{"mgid", group.mgid.to_string()},
+                   {"mlid", group.mlid.value()},
+                   {"membership", group.membership},
+                   {"waiting", group.waiting}};
+  if (group.address) out["address"] = to_string(*group.address);
+  return out;
 }
 
 Group read_group(JsonReader& reader) {
-  return {reader.gid("mgid"), Lid(reader.number<std::uint16_t>("mlid")), reader.text("membership")};
+  Group group;
+  group.mgid = reader.gid("mgid");
+  group.mlid = Lid(reader.number<std::uint16_t>("mlid"));
+  group.membership = reader.text("membership");
+  if (reader.has("address")) group.address = reader.address("address");
+  if (reader.has("waiting")) group.waiting = reader.number<std::uint32_t>("waiting");
+  return group;
 }
 
 json::object to_json(const ModuleLevel& level) {

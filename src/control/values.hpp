@@ -54,7 +54,9 @@ struct Counter {
 struct Group {
   Gid mgid;
   Lid mlid;
-  std::string membership;  ///< "full", "send-only", "joining", "missing" or "absent"
+  std::string membership;              ///< "full", "send-only", "joining", "missing" or "absent"
+  std::optional<IpAddress> address{};  ///< of the IP group, where it is known
+  std::uint32_t waiting = 0;           ///< frames parked until it is joined
   friend bool operator==(const Group&, const Group&) = default;
 };
 

@@ -98,7 +98,8 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   info.version = IPOIB_VERSION;
   info.pid = state.identity.pid;
   for (const auto& group : link.groups()) {
-    info.groups.push_back({group.mgid, group.mlid, std::string(name(group.state))});
+    info.groups.push_back(
+        {group.mgid, group.mlid, std::string(name(group.state)), group.address, group.parked});
   }
   return info;
 }

@@ -17,7 +17,7 @@ struct Word {
   const char* text;
   Verb verb;
 };
-constexpr std::array<Word, 17> kVerbs{{{"show", Verb::show},
+constexpr std::array<Word, 18> kVerbs{{{"show", Verb::show},
                                        {"list", Verb::show},
                                        {"ls", Verb::show},
                                        {"get", Verb::get},
@@ -33,6 +33,7 @@ constexpr std::array<Word, 17> kVerbs{{{"show", Verb::show},
                                        {"log", Verb::log},
                                        {"trace", Verb::trace},
                                        {"info", Verb::info},
+                                       {"groups", Verb::groups},
                                        {"help", Verb::help}}};
 
 constexpr std::array<option, 10> kOptions{{{"all", no_argument, nullptr, 'a'},
@@ -232,6 +233,7 @@ Commands, in the manner of ip neigh:
   log [MODULE=LEVEL]... [dev IF]    show or set log levels
   trace [dev IF]                    what the daemon's threads did last
   info [dev IF]                     the interface, and what it waits for
+  groups [dev IF]                   the multicast groups it is in or sends to
   help                              this text
 
 HW is 20 octets in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.

@@ -44,6 +44,7 @@ struct Command {
     log,
     trace,
     info,
+    groups,
     help,
     version,
   };

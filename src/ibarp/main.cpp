@@ -46,6 +46,15 @@ Status run_show(const Command& command) {
   return status;
 }
 
+Status run_groups(const Command& command) {
+  std::vector<GroupListing> listings;
+  const Status status = for_each_interface(command, [&](const Client& client) {
+    listings.push_back({client.interface(), client.groups()});
+  });
+  if (!listings.empty() || command.json) print(groups(listings, command));
+  return status;
+}
+
 using Report = std::string (*)(const Client&, const Command&);
 
 Status run_report(const Command& command, Report report) {
@@ -78,6 +87,8 @@ Status run(const Command& command) {
       return run_report(command, trace);
     case Verb::info:
       return run_report(command, info);
+    case Verb::groups:
+      return run_groups(command);
     case Verb::help:
       print(help_text());
       return kDone;

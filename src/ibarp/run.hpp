@@ -17,6 +17,13 @@ struct Listing {
 [[nodiscard]] Listing look_up(const Client& client, const Command& command);
 [[nodiscard]] std::string show(const std::vector<Listing>& listings, const Command& command);
 
+/// The multicast groups of one interface.
+struct GroupListing {
+  std::string interface;
+  std::vector<ibarp_group> groups;
+};
+[[nodiscard]] std::string groups(const std::vector<GroupListing>& listings, const Command& command);
+
 /// Add, change, replace and delete print nothing.
 void change(const Client& client, const Command& command);
 

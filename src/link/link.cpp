@@ -9,6 +9,7 @@
 #include "ipoib/overloaded.hpp"
 #include "link/link_parts.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -33,8 +34,8 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
       arp({config, host, groups.broadcast(), around.frames, out}),
       neighbours({config, paths, arp, out, parking, random, log}),
       announcer(config, host, arp, out),
-      checked{} {}
       dhcp(config, host, port_gid, out),
+      checked{} {}
 
 Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
     : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {}
@@ -265,6 +266,7 @@ std::vector<GroupInfo> Link::groups() const {
   std::vector<GroupInfo> all;
   parts_->groups.append_info(all);
   parts_->send_groups.append_info(all);
+  for (GroupInfo& group : all) group.address = wire::ipv4_group(group.mgid);
   return all;
 }
 std::size_t Link::neighbour_count() const { return parts_->neighbours.size(); }

@@ -72,7 +72,8 @@ struct GroupInfo {
   Gid mgid;
   Lid mlid;  ///< 0 unless joined
   GroupState state = GroupState::joining;
-  std::uint32_t parked = 0;  ///< frames that wait
+  std::uint32_t parked = 0;            ///< frames that wait
+  std::optional<IpAddress> address{};  ///< none where the MGID does not say which
 };
 
 /// The states of docs/states.md, "Bring-up".

@@ -7,6 +7,7 @@ namespace ipoib::wire {
 namespace {
 
 constexpr std::size_t kGroupIdOffset = 6;
+constexpr std::uint32_t kLow28Bits = 0x0fffffff;
 constexpr std::size_t kGroupIdSize = Gid::kSize - kGroupIdOffset;
 
 /// Flags 0001: all MGIDs of IPoIB are transient ones (RFC 4391, 4); the P_Key is that of a full
@@ -34,13 +35,24 @@ Gid from_ipv4(std::uint32_t low_bits, PKey pkey, std::uint8_t scope) {
 Gid broadcast_gid(PKey pkey, std::uint8_t scope) { return from_ipv4(0xffffffff, pkey, scope); }
 
 Gid multicast_gid(Ipv4Address group, PKey pkey, std::uint8_t scope) {
-  return from_ipv4(group.number() & 0x0fffffff, pkey, scope);
+  return from_ipv4(group.number() & kLow28Bits, pkey, scope);
 }
 
 Gid multicast_gid(const Ipv6Address& group, PKey pkey, std::uint8_t scope) {
   std::array<std::uint8_t, kGroupIdSize> group_id;
   std::copy_n(group.bytes().begin() + kGroupIdOffset, kGroupIdSize, group_id.begin());
   return make(kIpv6Signature, pkey, scope, group_id);
+}
+
+std::optional<Ipv4Address> ipv4_group(const Gid& mgid) {
+  if (!is_ipoib_mgid(mgid) || is_ipv6_mgid(mgid)) return std::nullopt;
+  ByteReader reader(mgid.bytes());
+  reader.skip(kGroupIdOffset);
+  const bool zero_before = reader.u16() == 0 && reader.u32() == 0;
+  const std::uint32_t low = reader.u32();
+  constexpr std::uint32_t kClassD = 0xe0000000;
+  if (!zero_before || (low > kLow28Bits && low != 0xffffffff)) return std::nullopt;
+  return Ipv4Address(low | kClassD);
 }
 
 bool is_ipoib_mgid(const Gid& mgid) {

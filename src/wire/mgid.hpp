@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "ipoib/address.hpp"
 #include "ipoib/ip.hpp"
@@ -24,6 +25,9 @@ inline constexpr std::uint16_t kIpv6Signature = 0x601b;
 /// For an IPv6 group: its low 80 bits verbatim.
 [[nodiscard]] Gid multicast_gid(const Ipv6Address& group, PKey pkey,
                                 std::uint8_t scope = kLinkLocalScope);
+/// The address of an IPv4 group, or the limited broadcast; nothing for any other MGID. IPv6 groups
+/// lose their first 48 bits on the way.
+[[nodiscard]] std::optional<Ipv4Address> ipv4_group(const Gid& mgid);
 /// Whether an MGID carries one of the two signatures of IPoIB.
 [[nodiscard]] bool is_ipoib_mgid(const Gid& mgid);
 [[nodiscard]] bool is_ipv6_mgid(const Gid& mgid);

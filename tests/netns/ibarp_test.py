@@ -78,6 +78,13 @@ class Ibarp(hosts.Pair):
         self.assertEqual(groups["ff12:401b:ffff::ffff:ffff"], "full")
         self.assertEqual(groups["ff12:401b:ffff::1"], "full")
 
+    def test_lists_the_groups(self):
+        groups = {group.get("address"): group for group in json.loads(self.ibarp("groups", "-j"))}
+        for address in ("255.255.255.255", "224.0.0.1"):
+            self.assertEqual(groups[address]["membership"], "full")
+            self.assertGreaterEqual(groups[address]["mlid"], 0xC000)
+        self.assertIn("224.0.0.1 ", self.ibarp("groups"))
+
     def test_tells_what_the_bring_up_waits_for(self):
         self.subnet.run_softib("set", "port", "left", "down")
         wait_until(lambda: self.info(self.left)["state"] != "up", "the link is down")

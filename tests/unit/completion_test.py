@@ -63,6 +63,7 @@ def main():
         expect("ibarp --js", ["--json"], ["--numeric"])
         expect("ibarp fl", ["flush"], ["show"])
         expect("ibarp show dev ", [name])
+        expect("ibarp groups ", ["dev"], ["show"])
         expect(f"ibarp stats -i {name[:2]}", [name])
         expect("ibarp flush ", ["dev"], ["show"])
         expect("ibarp add 10.0.0.1 ", ["lladdr", "dev"])

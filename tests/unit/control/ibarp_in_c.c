@@ -32,7 +32,7 @@ static int on_group(const struct ibarp_group* group, void* data) {
   struct tally* tally = data;
   ++tally->calls;
   memcpy(tally->text, group->membership, sizeof(group->membership));
-  return 0;
+  return group->address.family == AF_INET && group->waiting == 3 ? 0 : -1;
 }
 
 static int on_counter(const struct ibarp_counter* counter, void* data) {

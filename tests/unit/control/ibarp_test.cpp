@@ -61,7 +61,7 @@ TEST(Ibarp, IsUsableFromC) {
   info.pkey = kDefaultPKey;
   info.qpn = Qpn(0x401);
   info.state = "up";
-  info.groups = {{Gid{}, Lid(0xc000), "full"}};
+  info.groups = {{Gid{}, Lid(0xc000), "full", Ipv4Address(0xe0000001), 3}};
   server.handler.put(info);
   EXPECT_EQ(ibarp_in_c(server.name().c_str()), 0) << "the line of ibarp_in_c.c that failed";
 }

@@ -86,7 +86,8 @@ InterfaceInfo full_info() {
   info.version = "0.1.0";
   info.pid = 4711;
   info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"},
-                 {*Gid::parse("ff12:401b:ffff::1"), Lid(0), "joining"}};
+                 {*Gid::parse("ff12:401b:ffff::1"), Lid(0), "joining", kV4, 16},
+                 {*Gid::parse("ff12:601b:ffff::1"), Lid(0), "missing", kV6}};
   return info;
 }
 

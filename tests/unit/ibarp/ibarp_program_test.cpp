@@ -291,6 +291,24 @@ TEST_F(IbarpProgram, ShowsTheInterface) {
   EXPECT_EQ(all.at(0).at("groups").at(0).at("mlid"), 0xc000);
 }
 
+TEST_F(IbarpProgram, ShowsGroups) {
+  RunningServer server;
+  control::InterfaceInfo info;
+  info.groups = {{*Gid::parse("ff12:401b:ffff::1"), Lid(0xc001), "full", Ipv4Address(0xe0000001)},
+                 {*Gid::parse("ff12:601b:ffff::5"), Lid(0), "joining", {}, 7}};
+  server.handler.put(info);
+  const std::string gap(server.name().size() - 3, ' ');
+  EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).out,
+            "GROUP      DEV" + gap + "  MEMBERSHIP  MLID    WAIT  MGID\n224.0.0.1  " +
+                server.name() + "  full        0xc001     0  ff12:401b:ffff::1\n-          " +
+                server.name() + "  joining     -          7  ff12:601b:ffff::5\n");
+  const json::value all = json::parse(run_ibarp({"groups", "-j", "dev", server.name()}).out);
+  EXPECT_EQ(all.at(0).at("address"), "224.0.0.1");
+  EXPECT_EQ(all.at(0).at("interface"), server.name().c_str());
+  EXPECT_EQ(all.at(1).at("waiting"), 7);
+  EXPECT_FALSE(all.at(1).as_object().contains("address"));
+}
+
 TEST_F(IbarpProgram, IsAboutAllInterfaces) {
   REQUIRE_ALONE();
   RunningServer one;

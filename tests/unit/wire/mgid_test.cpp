@@ -29,6 +29,19 @@ TEST(Mgid, Ipv6GroupKeepsItsLow80Bits) {
             *Gid::parse("ff1e:601b:8012:3:4:5:6:7"));
 }
 
+TEST(Mgid, TellsTheIpv4Group) {
+  for (const char* text : {"224.0.0.1", "239.255.1.2", "255.255.255.255"}) {
+    const Ipv4Address group = *Ipv4Address::parse(text);
+    const Gid mgid = group.is_limited_broadcast() ? broadcast_gid(PKey(0x8012), 5)
+                                                  : multicast_gid(group, PKey(0x8012), 5);
+    EXPECT_EQ(ipv4_group(mgid), group);
+  }
+  for (const char* text : {"ff12:601b:ffff::1", "ff12:a01b:ffff::1", "ff12:401b:ffff::1000:0",
+                           "ff12:401b:ffff:1::1", "ff12:401b:ffff::1:0:1"}) {
+    EXPECT_FALSE(ipv4_group(*Gid::parse(text))) << text;
+  }
+}
+
 TEST(Mgid, SignatureTellsIpoibFromOthers) {
   EXPECT_TRUE(is_ipoib_mgid(broadcast_gid(kDefaultPKey)));
   EXPECT_TRUE(is_ipoib_mgid(*Gid::parse("ff15:601b:8012::1")));
