@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""What people run over IP, run over ipoibd: programs that know of Ethernet and were told nothing."""
+
+import hashlib
+import random
+import re
+import shutil
+import socket
+import unittest
+
+import hosts
+from hosts import wait_until
+
+
+def needs(*tools):
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    return unittest.skipIf(missing, f"not installed: {' '.join(missing)}")
+
+
+class Services(hosts.Pair):
+    def setUp(self):
+        self.set_up()
+
+    def another(self, name, address):
+        host = self.subnet.host(name)
+        host.start(address=address)
+        return host
+
+    def launch(self, host, name, *command):
+        """A program on a host, until the test ends."""
+        process = hosts.Process(host.command(*command), self.subnet.folder / f"{host.name}.{name}",
+                                self.subnet.environment)
+        self.addCleanup(process.end)
+        return process
+
+    def launch_with_run(self, host, name, folder, *command):
+        """The same, with a /run that has nothing but one folder of its own."""
+        script = 'mount -t tmpfs tmpfs /run && mkdir "$0" && exec "$@"'
+        return self.launch(host, name, "sh", "-c", script, folder, *command)
+
+
+class Transport(Services):
+    """10.44.0.1 and 10.45.0.2 with a router between them, on one link."""
+
+    def setUp(self):
+        super().setUp()
+        self.left.start(address="10.44.0.1/24")
+        self.right.start(address="10.45.0.2/24")
+        router = self.another("router", "10.44.0.254/24")
+        router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
+        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
+                   "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
+        self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
+        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+
+    @needs("socat")
+    def test_tcp_through_a_gateway(self):
+        sent = self.subnet.folder / "sent"
+        sent.write_bytes(random.randbytes(4 << 20))
+        received = self.subnet.folder / "received"
+        server = self.launch(self.right, "socat", "socat", "-d", "-d", "-u", "TCP4-LISTEN:5003",
+                             f"CREATE:{received}")
+        wait_until(lambda: "listening on" in server.output(), "the server listens")
+        done = self.left.run("socat", "-u", f"OPEN:{sent}", "TCP4:10.45.0.2:5003", check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        server.popen.wait(hosts.PATIENCE)
+        self.assertEqual(received.read_bytes(), sent.read_bytes())
+
+    @needs("socat")
+    def test_udp_through_a_gateway(self):
+        server = self.launch(self.right, "socat", "socat", "-d", "-d", "UDP4-RECVFROM:5003,fork",
+                             "EXEC:cat")
+        wait_until(lambda: "receiving on" in server.output(), "the server listens")
+        ask = "echo hello | socat -t 1 - UDP4:10.45.0.2:5003"
+        wait_until(lambda: self.left.run("sh", "-c", ask, check=False).stdout == "hello\n",
+                   "the echo comes back")
+
+
+class Multicast(Services):
+    GROUP, MGID = "239.1.2.3", "ff12:401b:ffff::f01:203"
+
+    def receive(self, host, *membership):
+        heard = self.subnet.folder / f"{host.name}.heard"
+        process = self.launch(host, "socat", "socat", "-d", "-d", "-u",
+                              ",".join(["UDP4-RECV:5002", *membership]), f"CREATE:{heard}")
+        wait_until(lambda: "starting data transfer loop" in process.output(), "it receives")
+        return heard
+
+    def membership(self, host):
+        return [group["membership"] for group in host.ibarp("info")["groups"]
+                if group["mgid"] == self.MGID]
+
+    @needs("socat")
+    def test_stream_reaches_its_receivers_and_nobody_else(self):
+        self.start()
+        third = self.another("third", "10.44.0.3/24")
+        stranger = self.another("stranger", "10.44.0.4/24")
+        receivers = [self.receive(host, f"ip-add-membership={self.GROUP}:ib0")
+                     for host in (self.right, third)]
+        deaf = self.receive(stranger)
+        wait_until(lambda: self.membership(self.right) == self.membership(third) == ["full"],
+                   "the group is joined")
+        # As much as fits into the receivers' buffers, so that not even a slow one loses any.
+        stream = self.subnet.folder / "stream"
+        stream.write_bytes(random.randbytes(64 * 1000))
+        sender = f"UDP4-DATAGRAM:{self.GROUP}:5002,ip-multicast-if=10.44.0.1"
+        # The first packet has the group joined to send; the stream finds it so.
+        self.left.run("sh", "-c", f"echo first | socat -u - {sender}")
+        wait_until(lambda: self.membership(self.left) == ["send-only"], "it is joined to send")
+        self.left.run("socat", "-u", "-b", "1000", f"OPEN:{stream}", sender)
+        for heard in receivers:
+            wait_until(lambda one=heard: one.read_bytes() == b"first\n" + stream.read_bytes(),
+                       "the stream arrives whole")
+        wait_until(lambda: self.left.reaches("10.44.0.4"), "left reaches the stranger")
+        self.left.run("sh", "-c", "echo you | socat -u - UDP4:10.44.0.4:5002")
+        wait_until(lambda: deaf.read_bytes() == b"you\n", "the stranger hears that, and no more")
+
+
+class Shell(Services):
+    """ssh, and rsync over it."""
+
+    SERVER = """
+Port 2222
+ListenAddress 10.44.0.2
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/user_key.pub
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+PidFile none
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+        self.folder = self.subnet.folder
+
+    def start_server(self):
+        for key in ("host_key", "user_key"):
+            self.left.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+                          str(self.folder / key))
+        config = self.folder / "sshd_config"
+        config.write_text(self.SERVER.format(folder=self.folder))
+        server = self.launch_with_run(self.right, "sshd", "/run/sshd", shutil.which("sshd"), "-D",
+                                      "-e", "-f", str(config))
+        wait_until(lambda: "Server listening" in server.output(), "sshd listens")
+
+    def ssh(self):
+        """The words of a client that reads none of the user's own files."""
+        return ["ssh", "-F", "none", "-p", "2222", "-i", str(self.folder / "user_key"),
+                "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no",
+                "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+
+    def make_tree(self, root):
+        source = random.Random(7)
+        for number in range(300):
+            path = root / f"d{number % 17}" / f"{number}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.randbytes(source.choice((0, 1, 1000, 2044, 20000))))
+        (root / "large").write_bytes(source.randbytes(8 << 20))
+
+    def checksums(self, root):
+        return {str(path.relative_to(root)): hashlib.blake2b(path.read_bytes()).hexdigest()
+                for path in root.rglob("*") if path.is_file()}
+
+    @needs("sshd", "ssh", "ssh-keygen")
+    def test_ssh(self):
+        self.start_server()
+        done = self.left.run(*self.ssh(), "root@10.44.0.2", "echo $SSH_CONNECTION", check=False)
+        self.assertRegex(done.stdout, r"^10\.44\.0\.1 \d+ 10\.44\.0\.2 2222$", done.stderr)
+
+    @needs("sshd", "ssh", "ssh-keygen", "rsync")
+    def test_rsync_of_a_tree(self):
+        self.start_server()
+        tree, copy = self.folder / "tree", self.folder / "copy"
+        self.make_tree(tree)
+        shell = " ".join(self.ssh())
+        for _ in range(2):  # a second time, with nothing to copy
+            done = self.left.run("rsync", "-a", "--checksum", "-i", "-e", shell, f"{tree}/",
+                                 f"root@10.44.0.2:{copy}/", check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(self.checksums(copy), self.checksums(tree))
+        self.assertEqual(len(self.checksums(copy)), 301)
+
+
+class Names(Services):
+    """Multicast DNS."""
+
+    CONFIG = """
+[server]
+host-name={host}-of-ipoibd
+use-ipv4=yes
+use-ipv6=no
+allow-interfaces=ib0
+allow-point-to-point=yes
+enable-dbus=no
+[wide-area]
+enable-wide-area=no
+[publish]
+publish-hinfo=no
+publish-workstation=no
+"""
+
+    def start_avahi(self, host):
+        """Where to ask it."""
+        config = self.subnet.folder / f"avahi-{host.name}.conf"
+        config.write_text(self.CONFIG.format(host=host.name))
+        avahi = self.launch_with_run(host, "avahi", "/run/avahi-daemon",
+                                     shutil.which("avahi-daemon"), "-f", str(config),
+                                     "--no-rlimits", "--no-drop-root", "--no-chroot")
+        wait_until(lambda: "Server startup complete" in avahi.output(), "avahi has started")
+        return f"/proc/{avahi.pid}/root/run/avahi-daemon/socket"
+
+    def resolve(self, path, name):
+        with socket.socket(socket.AF_UNIX) as daemon:
+            daemon.settimeout(hosts.PATIENCE)
+            daemon.connect(path)
+            daemon.sendall(f"RESOLVE-HOSTNAME-IPV4 {name}\n".encode())
+            with daemon.makefile() as lines:
+                answer = lines.readline()
+        found = re.match(r"\+ .* ([\d.]+)\n", answer)
+        return found[1] if found else None
+
+    @needs("avahi-daemon")
+    def test_mdns_answers(self):
+        self.start()
+        left, right = self.start_avahi(self.left), self.start_avahi(self.right)
+        wait_until(lambda: self.resolve(left, "right-of-ipoibd.local") == "10.44.0.2",
+                   "left knows right by name")
+        wait_until(lambda: self.resolve(right, "left-of-ipoibd.local") == "10.44.0.1",
+                   "right knows left by name")
+
+
+class Routing(Services):
+    """Three routers that find each other, and a network behind each."""
+
+    OSPF = """
+router id {address};
+protocol device {{ scan time 1; }}
+protocol kernel {{ ipv4 {{ import none; export all; }}; }}
+protocol ospf v2 {{
+  ipv4 {{ import all; export none; }};
+  area 0 {{
+    interface "ib0" {{ type broadcast; hello 1; dead count 4; }};
+    interface "lo" {{ stub yes; }};
+  }};
+}}
+"""
+
+    def start_bird(self, host, number):
+        host.run("ip", "addr", "add", f"10.99.{number}.1/32", "dev", "lo")
+        config = self.subnet.folder / f"bird-{host.name}.conf"
+        config.write_text(self.OSPF.format(address=f"10.44.0.{number}"))
+        self.launch(host, "bird", "bird", "-f", "-c", str(config), "-s", self.control_of(host),
+                    "-P", f"{self.subnet.folder}/bird-{host.name}.pid")
+
+    def control_of(self, host):
+        return f"{self.subnet.folder}/bird-{host.name}.ctl"
+
+    def full_neighbours(self, host):
+        shown = host.run("birdc", "-s", self.control_of(host), "show", "ospf", "neighbors",
+                         check=False).stdout
+        return set(re.findall(r"^(\S+)\s+\d+\s+Full/", shown, re.MULTILINE))
+
+    @needs("bird", "birdc")
+    def test_ospf_v2(self):
+        self.start()
+        routers = [self.left, self.right, self.another("third", "10.44.0.3/24")]
+        for number, host in enumerate(routers, 1):
+            self.start_bird(host, number)
+        everybody = {f"10.44.0.{number}" for number in (1, 2, 3)}
+        for number, host in enumerate(routers, 1):
+            wait_until(lambda h=host, n=number:
+                       self.full_neighbours(h) == everybody - {f"10.44.0.{n}"},
+                       f"{host.name} is adjacent to both others")
+        for host in routers:
+            for number in (1, 2, 3):
+                wait_until(lambda h=host, n=number: h.reaches(f"10.99.{n}.1"),
+                           f"{host.name} reaches the network behind router {number}")
+
+
+if __name__ == "__main__":
+    hosts.main()
