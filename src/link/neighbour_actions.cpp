@@ -8,6 +8,8 @@
 #include "link/arp_output.hpp"
 #include "link/neighbour.hpp"
 #include "link/path_table.hpp"
+#include "link/too_big.hpp"
+#include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
 
@@ -106,9 +108,10 @@ void Neighbour::send(Frame&& frame, const Route& route, const Environment& env, 
   const PathData* const path = route.path->usable();
   assert(path != nullptr);
   if (taken.size() > path->mtu) {
-    // This is where the host is to be told by ICMP, once it is.
-    env.out.counters.add(Counter::drop_path_mtu_exceeded);
-    return;
+    constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
+    taken.drop_front(kHeader);
+    return answer_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,
+                          env.out);
   }
   env.out.sends.push_back(Outgoing{path->handle, route.hardware.qpn, std::move(taken)});
 }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -155,10 +156,13 @@ bool TunDevice::write(ConstBytes packet) {
 
 Result<void> TunDevice::set_mtu(std::uint32_t octets) {
   auto request = request_for(name_);
-  request.ifr_mtu = static_cast<int>(octets);
+  if (ioctl(control_.get(), SIOCGIFMTU, &request) != 0) return failure("MTU of " + name_, errno);
+  if (own_mtu_ != 0 && request.ifr_mtu != own_mtu_) chosen_mtu_ = request.ifr_mtu;
+  request.ifr_mtu = static_cast<int>(std::min<std::int64_t>(octets, chosen_mtu_));
   if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) {
     return failure("MTU " + std::to_string(octets) + " of " + name_, errno);
   }
+  own_mtu_ = request.ifr_mtu;
   return {};
 }
 

@@ -5,6 +5,7 @@
 // leaves nothing behind. While the descriptor is open nobody else can have the device.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,7 @@ class TunDevice final : public TunPort {
   std::size_t read(FramePool& pool, std::size_t headroom, std::vector<Frame>& out,
                    std::size_t limit) override;
   bool write(ConstBytes packet) override;
+  /// An MTU that the administrator has set meanwhile holds where it is smaller, from then on.
   [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override;
   [[nodiscard]] Result<void> set_carrier(bool on) override;
 
@@ -49,6 +51,8 @@ class TunDevice final : public TunPort {
   FileDescriptor control_;  ///< a socket in the interface's namespace, for its ioctls
   std::string name_;
   int index_ = 0;
+  int own_mtu_ = 0;                                   ///< the last that we set; 0: none
+  int chosen_mtu_ = std::numeric_limits<int>::max();  ///< by the administrator
   bool adopted_ = false;
   bool gone_ = false;
 };

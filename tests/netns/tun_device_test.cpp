@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "namespace_fixture.hpp"
 #include "wire/checksum.hpp"
@@ -78,6 +79,19 @@ TEST_F(TunDeviceTest, SetsCarrierAndMtu) {
   const auto refused = tun->set_mtu(70000);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("70000"), std::string::npos);
+}
+
+TEST_F(TunDeviceTest, AdministratorsSmallerMtuHolds) {
+  const auto tun = open_tun();
+  EXPECT_TRUE(tun->set_mtu(2044));
+  ip("link set ib0 mtu 1500");
+  for (const auto& [allowed, becomes] : {std::pair{2044U, 1500U}, {1020U, 1020U}, {4092U, 1500U}}) {
+    EXPECT_TRUE(tun->set_mtu(allowed));
+    EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), becomes) << "the administrator's";
+  }
+  ip("link set ib0 mtu 3000");
+  EXPECT_TRUE(tun->set_mtu(2044));
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 2044U) << "more than the link allows";
 }
 
 TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {

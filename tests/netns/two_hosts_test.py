@@ -165,6 +165,19 @@ class OtherSettings(hosts.Pair):
         self.assertEqual(self.left.link()["mtu"], 1500)
         self.assert_connected()
 
+    def test_administrator_changes_the_mtu(self):
+        self.set_up()
+        self.start()
+        self.left.run("ip", "link", "set", "ib0", "mtu", "1500")
+        self.softib_set("port", "left", "down")
+        wait_until(lambda: not self.left.has_carrier(), "ib0 has lost carrier")
+        self.softib_set("port", "left", "up")
+        wait_until(self.left.has_carrier, "ib0 has carrier again")
+        self.assertEqual(self.left.link()["mtu"], 1500)
+        self.assert_connected()
+        ping = self.right.ping("10.44.0.1", "-c", "1", "-W", "5", "-s", str(2044 - 28))
+        self.assertEqual(hosts.received(ping), 1, "what is larger is received all the same")
+
     def test_partition_of_its_own(self):
         self.set_up("--partition", "0x12=full")
         self.start("--pkey", "0x0012")

@@ -136,6 +136,20 @@ TEST_F(Rfc4391, RFC4391_7_MtuIs2044ByDefault) {
   EXPECT_EQ(a().count(Counter::drop_packet_too_big), 1U);
 }
 
+TEST_F(Rfc4391, RFC4391_7_PathOfASmallerMtuIsRespected) {
+  world.faults.path_mtu = 3;
+  two_hosts();
+  EXPECT_EQ(a().tun().mtu, 2044U) << "the link's";
+  a().send(b().ip(), 1, 1, 1020);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+  a().send(b().ip(), 2, 1, 1021);
+  EXPECT_TRUE(world.run_until([&] { return a().received_from(b().ip()) == 1; }, 1s));
+  EXPECT_EQ(a().count(Counter::too_big_answers), 1U);
+  EXPECT_EQ(b().received(), 1U);
+  a().send(Ipv4Address(0xffffffff), 3, 1, 2044);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 2; }, 1s)) << "of the group";
+}
+
 TEST_F(WithMtu4096, RFC4391_7_MtuIsThatOfTheGroupMinusFour) {
   two_hosts();
   EXPECT_EQ(a().tun().mtu, 4092U);

@@ -209,6 +209,26 @@ TEST_F(Transmit, MtuOfThePathIsRespected) {
   EXPECT_EQ(count(Counter::drop_path_mtu_exceeded), 1U);
 }
 
+TEST_F(Transmit, HostIsToldTheMtuOfThePath) {
+  bring_up();
+  send(kPeer, 2000);
+  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  grant_paths(7, 3);
+  ASSERT_EQ(link->to_host().size(), 1U) << "about the packet that has waited for it";
+  const ConstBytes answer = std::as_const(link->to_host()[0]).bytes();
+  const auto header = wire::Ipv4Header::parse(answer);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->source, kPeer);
+  EXPECT_EQ(header->destination, kOwnIp);
+  EXPECT_EQ(load_be<std::uint16_t>(&answer[20]), 0x0304) << "fragmentation needed";
+  EXPECT_EQ(load_be<std::uint16_t>(&answer[26]), 1020) << "without the encapsulation header";
+  EXPECT_EQ(answer[28], 0x45) << "it quotes the packet";
+  EXPECT_EQ(count(Counter::too_big_answers), 1U);
+  forget();
+  send(kPeer, 2000);
+  EXPECT_EQ(link->to_host().size(), 1U) << "and about each that follows";
+}
+
 TEST_F(Transmit, ThousandPacketsAreOneRequestAndOneQuestion) {
   bring_up();
   for (int i = 0; i < 1000; ++i) send(kPeer);
