@@ -94,6 +94,13 @@ void Host::add_address(const Ipv4Prefix& prefix) {
   world_.wake(*this, next_deadline());
 }
 
+void Host::set_groups(std::vector<IpAddress> groups) {
+  view_.groups = std::move(groups);
+  link_->on_host_changed(view_, world_.now());
+  turn();
+  world_.wake(*this, next_deadline());
+}
+
 void Host::shut_down() {
   link_->shut_down(world_.now());
   drain();

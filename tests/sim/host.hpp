@@ -55,6 +55,8 @@ class Host : public Process, public MadPort {
   [[nodiscard]] std::size_t received_from(Ipv4Address from) const;
   [[nodiscard]] std::size_t received() const { return tun_.from_fabric.size(); }
   void add_address(const Ipv4Prefix& prefix);
+  /// The multicast groups that the host's programs have joined.
+  void set_groups(std::vector<IpAddress> groups);
   /// SIGTERM.
   void shut_down();
 

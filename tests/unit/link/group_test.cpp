@@ -1,4 +1,6 @@
 // Rows of docs/states.md, "Group".
+#include <spdlog/sinks/ringbuffer_sink.h>
+
 #include "tests/unit/link/parts_fixture.hpp"
 
 namespace ipoib::link {
@@ -329,6 +331,21 @@ TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
   group.send(packet(), out);
   EXPECT_TRUE(out.sends.empty());
   EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
+}
+
+class GroupLog : public PartsFixture {};
+
+TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(8);
+  Logger log("link", lines);
+  Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, log}, "test",
+              wire::broadcast_gid(kDefaultPKey)};
+  group.start(std::nullopt);
+  (void)group.on_answer(said<JoinGroup>().at(0).id, Refusal{wire::SaStatus::request_invalid}, now);
+  ASSERT_EQ(lines->last_raw().size(), 1U);
+  const std::string line = lines->last_formatted().front();
+  EXPECT_NE(line.find(group.mgid().to_string()), std::string::npos) << line;
+  EXPECT_NE(line.find(wire::name(wire::SaStatus::request_invalid)), std::string::npos) << line;
 }
 
 }  // namespace
