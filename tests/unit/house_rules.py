@@ -228,12 +228,53 @@ def check_exports(root):
         yield f"src/control/libibarp.map:1: {name} {where}"
 
 
+# --- Proofs of conformance: each row has one or says why not, and each test that it names exists --
+
+
+CONFORMANCE = "docs/rfc-conformance.md"
+
+
+def tests_of(root):
+    """Names of tests as ctest has them: label/Suite.Name."""
+    for name, path in files(root, ["tests"], {".cpp", ".py"}):
+        label = name.split("/")[1]
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".cpp":
+            for suite, case in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.MULTILINE):
+                yield f"{label}/{suite}.{case}"
+            continue
+        suite = None
+        for kind, word in re.findall(r"^(class|    def) (\w+)", text, re.MULTILINE):
+            if kind == "class":
+                suite = word
+            elif word.startswith("test_"):
+                yield f"{label}/{suite}.{word}"
+
+
+def check_conformance(root):
+    known, rows = set(tests_of(root)), 0
+    for number, line in enumerate(lines(root / CONFORMANCE), 1):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or cells[0] in ("section", "---"):
+            continue
+        rows += 1
+        named = re.findall(r"`((?:unit|sim|netns|interop)/[^`]+)`", line)
+        if len(cells) != 3 or not (named or cells[2].startswith(("does not apply: ", "not yet: "))):
+            yield f"{CONFORMANCE}:{number}: names no test, and gives no reason"
+        for name in named:
+            if name not in known:
+                yield f"{CONFORMANCE}:{number}: there is no test {name}"
+    if rows < 10:
+        yield f"{CONFORMANCE}:1: its tables are not understood"
+
+
 CHECKS = [check_includes, check_private, check_lengths, check_functions, check_byte_order,
-          check_unfinished, check_exports]
+          check_unfinished, check_exports, check_conformance]
 
 
 # --- The checks checked: each finds its sin in a tree that has just that ----------------------
 
+GOOD_ROWS = "| 1 | is demanded | does not apply: to nobody |\n" * 10
 SINS = [
     (check_includes, "src/link/a.cpp", '#include "verbs/device.hpp"\n'),
     (check_includes, "src/sa/a.hpp", '#include "link/link.hpp"\n'),
@@ -253,6 +294,9 @@ SINS = [
     (check_unfinished, "src/link/a.cpp", "// TO" "DO: later\n"),
     (check_unfinished, "man/a.8", "Not impl" "emented.\n"),
     (check_exports, "include/ipoib/ibarp.h", "IBARP_API int ibarp_new(void);\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | `unit/Nobody.WroteIt` |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | surely |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS.splitlines()[0]),
 ]
 
 
