@@ -102,6 +102,9 @@ json::object content(const SetPort& request) {
 json::object content(const SetLid& request) {
   return {{"command", "set-lid"}, {"hca", request.hca}, {"lid", request.lid.value()}};
 }
+json::object content(const SetMtu& request) {
+  return {{"command", "set-mtu"}, {"hca", request.hca}, {"octets", request.octets}};
+}
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
           {"hca", request.hca},
@@ -157,6 +160,10 @@ Result<Request> parse_request(std::string_view line) {
   }
   if (command == "set-lid") {
     SetLid request{members.hca(), Lid(members.number("lid"))};
+    return members.done(request);
+  }
+  if (command == "set-mtu") {
+    SetMtu request{members.hca(), members.number("octets")};
     return members.done(request);
   }
   if (command == "set-partition") {

@@ -5,6 +5,7 @@
 //   {"command":"show"}                                               -> {"ok":true, the picture}
 //   {"command":"set-port","hca":"a","state":"down"}                  down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
+//   {"command":"set-mtu","hca":"a","octets":1024}
 //   {"command":"set-partition","hca":"a","pkey":18,"membership":"limited"}      none, limited, full
 //   {"command":"move-pkey","hca":"a","pkey":18,"index":3}
 //   {"command":"restart-sm"}
@@ -38,6 +39,10 @@ struct SetLid {
   std::string hca;
   Lid lid;
 };
+struct SetMtu {
+  std::string hca;
+  std::uint16_t octets = 0;
+};
 struct SetPartition {
   std::string hca;
   PKey pkey;
@@ -51,7 +56,7 @@ struct MovePKey {
 struct RestartSm {};
 
 using Request =
-    std::variant<Attach, Remove, Show, SetPort, SetLid, SetPartition, MovePKey, RestartSm>;
+    std::variant<Attach, Remove, Show, SetPort, SetLid, SetMtu, SetPartition, MovePKey, RestartSm>;
 
 /// The line of a request, with its newline.
 [[nodiscard]] std::string emit(const Request& request);

@@ -22,6 +22,7 @@ constexpr std::string_view kUsageText =
     "  hca HCA present|absent            add an HCA, or remove it\n"
     "  port HCA up|down|init|armed       state of an HCA's port (up: active)\n"
     "  lid HCA LID                       another LID for an HCA's port\n"
+    "  mtu HCA OCTETS                    MTU of an HCA's port, for paths and later joins\n"
     "  partition PKEY HCA full|limited|none\n"
     "                                    membership of an HCA in a partition\n"
     "  pkey PKEY HCA INDEX               another place for a key in an HCA's P_Key table\n"
@@ -56,6 +57,11 @@ Result<control::Request> read_change(const std::vector<std::string>& words) {
     const auto lid = number(words[2]);
     if (!lid) return unusable("'" + words[2] + "' is no LID");
     return control::Request(control::SetLid{words[1], Lid(*lid)});
+  }
+  if (is("mtu", 3)) {
+    const auto octets = number(words[2]);
+    if (!octets) return unusable("'" + words[2] + "' is no MTU");
+    return control::Request(control::SetMtu{words[1], *octets});
   }
   if (is("partition", 4)) {
     const auto pkey = number(words[1]);

@@ -13,6 +13,7 @@
 #include "softib/occupants.hpp"
 #include "softib/picture.hpp"
 #include "softib/place.hpp"
+#include "wire/sa_values.hpp"
 
 namespace softib {
 
@@ -237,6 +238,10 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> operator()(const control::SetLid& what) const {
     return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_lid(node, what.lid); });
+  }
+  Result<json::object> operator()(const control::SetMtu& what) const {
+    const auto mtu = ipoib::wire::mtu_code(what.octets);
+    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_mtu(node, mtu); });
   }
   Result<json::object> operator()(const control::SetPartition& what) const {
     return on(what.hca, [&](NodeIndex node) {

@@ -178,6 +178,19 @@ class OtherSettings(hosts.Pair):
         ping = self.right.ping("10.44.0.1", "-c", "1", "-W", "5", "-s", str(2044 - 28))
         self.assertEqual(hosts.received(ping), 1, "what is larger is received all the same")
 
+    def test_mtu_of_a_path(self):
+        self.set_up()
+        self.start()
+        self.softib_set("mtu", "right", "1024")
+        refused = self.left.ping("10.44.0.2", "-c", "2", "-i", "0.1", "-M", "do", "-s", "1500")
+        self.assertIn("mtu = 1020", refused.stdout)
+        # Who allows fragments has them made by the host, as soon as that knows.
+        wait_until(lambda: hosts.received(self.left.ping("10.44.0.2", "-c", "1", "-W", "1",
+                                                         "-M", "dont", "-s", "1500")) == 1,
+                   "fragments arrive")
+        self.assertEqual(self.left.link()["mtu"], 2044, "the link's")
+        self.assertGreater(self.left.ibarp("stats")["drops"]["drop_path_mtu_exceeded"], 0)
+
     def test_partition_of_its_own(self):
         self.set_up("--partition", "0x12=full")
         self.start("--pkey", "0x0012")

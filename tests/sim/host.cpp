@@ -166,11 +166,8 @@ void Host::take_answers() {
   auto answers = std::exchange(sa_->answers(), {});
   for (const sa::Answer& answer : answers) {
     const link::QuestionId id(static_cast<std::uint32_t>(answer.id.value()));
-    if (const auto* found = std::get_if<wire::PathRecord>(&answer.result)) {
-      wire::PathRecord path = *found;
-      const std::uint8_t limit = world_.faults.path_mtu;
-      if (limit != 0) path.mtu = std::min(path.mtu, limit);
-      link_->on_path_answer(id, path, now);
+    if (const auto* path = std::get_if<wire::PathRecord>(&answer.result)) {
+      link_->on_path_answer(id, *path, now);
     } else if (const auto* group = std::get_if<wire::McMemberRecord>(&answer.result)) {
       link_->on_join_answer(id, *group, now);
     } else {

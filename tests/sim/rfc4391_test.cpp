@@ -137,8 +137,9 @@ TEST_F(Rfc4391, RFC4391_7_MtuIs2044ByDefault) {
 }
 
 TEST_F(Rfc4391, RFC4391_7_PathOfASmallerMtuIsRespected) {
-  world.faults.path_mtu = 3;
   two_hosts();
+  ASSERT_TRUE(world.subnet().set_mtu(b().node(), 3));
+  world.publish();
   EXPECT_EQ(a().tun().mtu, 2044U) << "the link's";
   a().send(b().ip(), 1, 1, 1020);
   EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
@@ -146,8 +147,6 @@ TEST_F(Rfc4391, RFC4391_7_PathOfASmallerMtuIsRespected) {
   EXPECT_TRUE(world.run_until([&] { return a().received_from(b().ip()) == 1; }, 1s));
   EXPECT_EQ(a().count(Counter::too_big_answers), 1U);
   EXPECT_EQ(b().received(), 1U);
-  a().send(Ipv4Address(0xffffffff), 3, 1, 2044);
-  EXPECT_TRUE(world.run_until([&] { return b().received() == 2; }, 1s)) << "of the group";
 }
 
 TEST_F(WithMtu4096, RFC4391_7_MtuIsThatOfTheGroupMinusFour) {

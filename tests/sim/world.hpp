@@ -36,7 +36,6 @@ struct Faults {
   double packet_loss = 0;  ///< probability, for each receiver
   double mad_loss = 0;     ///< probability, each way
   bool sa_is_deaf = false;
-  std::uint8_t path_mtu = 0;  ///< IBA code that the SA's paths do not go beyond; 0: none
   Duration latency = std::chrono::microseconds(2);
   Duration jitter = std::chrono::microseconds(3);
 };

@@ -79,7 +79,7 @@ def main():
         expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
         expect("softib run --", ["--hca", "--capture", "--dir"], ["--partition"])
         expect("softib show --subnet ", ["red"], SOFTIB_DIR=subnets)
-        expect("softib set ", ["hca", "port", "lid", "partition", "pkey", "sm"])
+        expect("softib set ", ["hca", "port", "lid", "mtu", "partition", "pkey", "sm"])
         expect("softib set --subnet red sm ", ["restart"])
         expect("softib set port a ", ["up", "down"])
         expect("softib set partition 0x12 a ", ["full", "limited", "none"])

@@ -139,6 +139,10 @@ Result<void> Subnet::set_lid(NodeIndex index, Lid lid) {
   return state_->manager.set_lid(index, lid);
 }
 
+Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
+  return state_->manager.set_mtu(index, mtu);
+}
+
 Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   auto set = state_->manager.set_membership(index, pkey, as);
   if (!set) return set;

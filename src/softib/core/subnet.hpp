@@ -47,6 +47,8 @@ class Subnet {
   /// Anything but active ends the port's memberships, as a real SM would find it gone.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
+  /// Of an HCA's port, an IBA code; the groups that it is in keep theirs.
+  [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
   /// Of one HCA in one partition, which is made (without a group) when there is none.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);
   /// Another place in one HCA's P_Key table for its key of a partition.

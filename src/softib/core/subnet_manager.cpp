@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "softib/core/rates.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib {
@@ -148,6 +149,18 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
     nodes_[i]->port.sm_lid = lid;
     changed_.set(i);
   }
+  return {};
+}
+
+Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (!is_mtu(mtu) || mtu > node->port.max_mtu) {
+    return Error{EINVAL, "an MTU is 256, 512, 1024, 2048 or 4096 octets"};
+  }
+  node->port.mtu = mtu;
+  changed_.set(index);
   return {};
 }
 

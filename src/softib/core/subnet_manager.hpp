@@ -29,6 +29,8 @@ class SubnetManager {
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
+  /// The MTU of a port, an IBA code: for paths, and groups that are joined from now on.
+  [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
   /// Moves a key of a port to another place of its table, and what was there to the place that it
   /// leaves: a real SM may do so whenever it writes the table.

@@ -163,6 +163,19 @@ TEST(SubnetManager, AKeyKeepsItsIndex) {
   EXPECT_FALSE(manager.set_membership(a, PKey(0x8000), Membership::full));
 }
 
+TEST(SubnetManager, APortsMtuChanges) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.set_mtu(a, 3));
+  EXPECT_EQ(manager.node(a)->port.mtu, 3);
+  EXPECT_TRUE(manager.take_changed()[a]);
+  for (const unsigned code : {0U, 6U, 255U}) {
+    EXPECT_FALSE(manager.set_mtu(a, static_cast<std::uint8_t>(code)));
+  }
+  EXPECT_FALSE(manager.set_mtu(99, 3));
+}
+
 TEST(SubnetManager, AKeyMovesToAnotherPlace) {
   SubnetManager manager{with_partitions({"0x12=limited"})};
   const auto a = manager.add("a").value();
