@@ -28,6 +28,8 @@ struct ReceivedMad {
   /// The whole MAD; an RMPP answer is reassembled already. The low 32 bits of the transaction id
   /// are those of the request; the high 32 belong to the layer below.
   std::vector<std::uint8_t> bytes;
+  /// Who has sent it; where to respond.
+  MadDestination from{};
 };
 
 class MadPort {
@@ -35,6 +37,7 @@ class MadPort {
   virtual ~MadPort() = default;
 
   /// Sends a request and awaits its response for `timeout`; it is not repeated below this seam.
+  /// A MAD without a time-out is a response, for which nothing is awaited.
   [[nodiscard]] virtual Result<void> send(const MadDestination& to, ConstBytes mad,
                                           Duration timeout) = 0;
   /// The next answer, time-out or unsolicited MAD; nothing when there is none now. Never blocks.

@@ -75,6 +75,12 @@ void InterfaceControl::on_client_reregister() {
   deliver();
 }
 
+/// One that there is no room for is made good by confirming everything.
+void InterfaceControl::on_group_notice(const Gid& mgid) {
+  if (!parts_.to_interface.post(GroupNotice{mgid})) reregister_undelivered_ = true;
+  deliver();
+}
+
 /// The first of many changes is looked at straight away, the others after a pause, as one.
 void InterfaceControl::on_host_event() {
   if (!parts_.netlink.take_events() || host_alarm_.is_set()) return;
@@ -159,6 +165,8 @@ void InterfaceControl::on_answer(const sa::Answer& answer) {
     case Question::Kind::leave:
       if (leaves_ > 0) --leaves_;
       return end_if_over();
+    case Question::Kind::subscription:
+      return;  // the port's affair
   }
   deliver();
 }

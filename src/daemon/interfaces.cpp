@@ -38,6 +38,10 @@ void Interfaces::on_client_reregister() {
   for (auto& [number, interface] : interfaces_) interface->control().on_client_reregister();
 }
 
+void Interfaces::on_group_notice(const Gid& mgid) {
+  for (auto& [number, interface] : interfaces_) interface->control().on_group_notice(mgid);
+}
+
 void Interfaces::on_answer(const sa::Answer& answer) {
   const auto at = interfaces_.find(Question::of(answer.id).interface);
   if (at != interfaces_.end()) at->second->control().on_answer(answer);

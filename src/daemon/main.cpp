@@ -37,7 +37,12 @@ void serve(const Options& options, Logging& logs, const verbs::Device& device,
   const auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
   PortWatcher watcher(device, *logs.verbs);
   sa::SaClient sa({}, *mads, *logs.sa, std::random_device()());
-  PortControl control({.port = watcher, .sa = sa, .mads = *mads, .log = *logs.daemon},
+  sa::Subscriptions subscriptions(*logs.sa, std::random_device()());
+  PortControl control({.port = watcher,
+                       .sa = sa,
+                       .subscriptions = subscriptions,
+                       .mads = *mads,
+                       .log = *logs.daemon},
                       {.context = context,
                        .device = device,
                        .max_mtu = port.max_mtu,

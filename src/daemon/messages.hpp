@@ -22,6 +22,10 @@ struct PortChanged {
   link::PortStatus status;
 };
 struct ClientReregister {};
+/// The subnet administrator has made or deleted a group.
+struct GroupNotice {
+  Gid mgid;
+};
 struct HostChanged {
   HostView view;
 };
@@ -40,8 +44,8 @@ struct AdminRequest {
 };
 /// Leave the groups and end.
 struct Stop {};
-using ToInterface = std::variant<PortChanged, ClientReregister, HostChanged, JoinAnswered,
-                                 PathAnswered, AdminRequest, Stop>;
+using ToInterface = std::variant<PortChanged, ClientReregister, GroupNotice, HostChanged,
+                                 JoinAnswered, PathAnswered, AdminRequest, Stop>;
 
 // --- From the interface's thread to the control thread -----------------------------------------
 struct AdminResponse {

@@ -1,5 +1,6 @@
 #include "daemon/port_control.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -26,6 +27,11 @@ PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
       interfaces_(shared, *this, parts.log) {}
 
 std::string PortControl::run() {
+  if (!parts_.mads.takes_reports()) {
+    parts_.log.info(
+        "another program has the subnet administrator's reports: changes of groups are found out "
+        "by looking from time to time");
+  }
   wait_for_signal();
   on_port_event();
   context_.run();
@@ -41,6 +47,7 @@ void PortControl::wait_for_signal() {
     }
     parts_.log.info("{}: leaving the groups and removing the interfaces", strsignal(number));
     notify_service_manager("STOPPING=1");
+    end_subscriptions();
     interfaces_.stop({});
     wait_for_signal();
   });
@@ -54,10 +61,29 @@ void PortControl::on_port_event() {
   if (parts_.port.retry().is_failing()) port_alarm_.set(now + parts_.port.retry().pause());
   if (findings.changed) {
     parts_.sa.set_sm(subnet_administrator(parts_.port.snapshot()), now);
-    settle();
     interfaces_.on_port(parts_.port.snapshot());
   }
   if (findings.reregister) interfaces_.on_client_reregister();
+  if (findings.changed || findings.reregister) renew_subscriptions();
+}
+
+/// Whatever has changed of the port may be how the administrator knows it.
+void PortControl::renew_subscriptions() {
+  const bool can_ask = subnet_administrator(parts_.port.snapshot()).has_value();
+  if (parts_.mads.takes_reports() && !stopping_ && can_ask) {
+    parts_.subscriptions.renew();
+  } else {
+    parts_.subscriptions.suspend();
+  }
+  settle();
+}
+
+/// Nobody waits for the answers: an administrator that has not heard gives up by itself.
+void PortControl::end_subscriptions() {
+  for (const auto& query : parts_.subscriptions.ends()) {
+    ask(Question{{}, Question::Kind::subscription, {}}.name(), query);
+  }
+  parts_.subscriptions.suspend();
 }
 
 void PortControl::on_mad() {
@@ -72,6 +98,7 @@ void PortControl::on_mad() {
 
 void PortControl::on_sa_time() {
   parts_.sa.on_time(monotonic_now());
+  parts_.subscriptions.on_time(monotonic_now());
   settle();
 }
 
@@ -80,10 +107,28 @@ void PortControl::ask(sa::QueryId name, const sa::Query& query) {
   settle();
 }
 
-/// After each stimulus of the client: hands out its answers, and arms its timer.
+/// After each stimulus of the client: hands out its answers and notices, puts the port's own
+/// questions, and arms the timer.
 void PortControl::settle() {
-  for (const auto& answer : std::exchange(parts_.sa.answers(), {})) interfaces_.on_answer(answer);
-  sa_alarm_.set(parts_.sa.next_deadline());
+  const auto now = monotonic_now();
+  auto& subscriptions = parts_.subscriptions;
+  for (const auto& [id, query] : std::exchange(subscriptions.questions(), {})) {
+    const Question question{{}, Question::Kind::subscription, link::QuestionId(id)};
+    parts_.sa.ask(question.name(), query, now);
+  }
+  for (const auto& answer : std::exchange(parts_.sa.answers(), {})) {
+    const auto question = Question::of(answer.id);
+    if (question.kind == Question::Kind::subscription) {
+      subscriptions.on_answer(question.id.value(), answer, now);
+    } else {
+      interfaces_.on_answer(answer);
+    }
+  }
+  for (const auto& notice : std::exchange(parts_.sa.notices(), {})) {
+    trace_.record("notice", now, notice.trap_number);
+    interfaces_.on_group_notice(notice.gid);
+  }
+  sa_alarm_.set(std::min(parts_.sa.next_deadline(), subscriptions.next_deadline()));
 }
 
 void PortControl::on_finished(const std::string& reason) {

@@ -15,6 +15,7 @@
 #include "daemon/watch.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "sa/sa_client.hpp"
+#include "sa/subscriptions.hpp"
 #include "verbs/umad_port.hpp"
 
 namespace ipoib::daemon {
@@ -24,6 +25,7 @@ class PortControl final : private PortOwner {
   struct Parts {
     PortWatcher& port;
     sa::SaClient& sa;
+    sa::Subscriptions& subscriptions;
     const verbs::UmadPort& mads;  ///< what `sa` speaks over
     Logger& log;
   };
@@ -45,6 +47,8 @@ class PortControl final : private PortOwner {
   void on_port_event();
   void on_mad();
   void on_sa_time();
+  void renew_subscriptions();
+  void end_subscriptions();
   void settle();
 
   Parts parts_;

@@ -28,6 +28,8 @@ void Pump::on(PortChanged& message) {
 
 void Pump::on(ClientReregister&) { link_.on_client_reregister(now_); }
 
+void Pump::on(GroupNotice& message) { link_.on_group_notice(message.mgid, now_); }
+
 void Pump::on(HostChanged& message) { link_.on_host_changed(message.view, now_); }
 
 void Pump::on(JoinAnswered& message) { link_.on_join_answer(message.id, message.answer, now_); }

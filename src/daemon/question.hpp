@@ -15,11 +15,11 @@ namespace ipoib::daemon {
 using InterfaceNumber = Strong<struct InterfaceNumberTag, std::uint32_t>;
 
 struct Question {
-  enum class Kind : std::uint8_t { join, path, leave };
+  enum class Kind : std::uint8_t { join, path, leave, subscription };
 
-  InterfaceNumber interface;  ///< 30 bits
+  InterfaceNumber interface;  ///< 30 bits; 0: the port's own question
   Kind kind = Kind::join;
-  link::QuestionId id;  ///< at the interface's link; a leave has none
+  link::QuestionId id;  ///< at the interface's link, or for the port; a leave has none
 
   [[nodiscard]] sa::QueryId name() const {
     return sa::QueryId(std::uint64_t{interface.value()} << 34 |

@@ -16,6 +16,7 @@ struct Counters {
   std::uint64_t send_errors = 0;        ///< requests that the port did not take
   std::uint64_t malformed_answers = 0;  ///< a response without the record that was asked for
   std::uint64_t strangers = 0;          ///< MADs that answer no request of ours, dropped
+  std::uint64_t reports = 0;            ///< of the administrator, with repetitions
   std::uint64_t overloaded = 0;         ///< questions refused since too many waited
   std::uint64_t without_sm = 0;         ///< questions given up for want of a subnet manager
 };

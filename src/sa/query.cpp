@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "wire/mad.hpp"
+
 namespace ipoib::sa {
 
 using wire::McMemberRecord;
@@ -50,6 +52,25 @@ LeaveQuery leave_query(const Gid& mgid, const Gid& port, std::uint8_t join_state
   query.record.port_gid = port;
   query.record.join_state = join_state;
   query.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kJoinState;
+  return query;
+}
+
+SubscribeQuery subscribe_query(std::uint16_t trap) {
+  // Of the record's fields (IBA 15.2.5.12): LIDRangeBegin, IsGeneric, Subscribe, Type, TrapNumber,
+  // ProducerType. A range that begins with 0xffff is all of the subnet.
+  constexpr std::uint64_t kComponents = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 12;
+  SubscribeQuery query;
+  query.record.type = wire::Notice::kSubnetManagement;
+  query.record.trap_number = trap;
+  query.record.producer_type = wire::Notice::kClassManager;
+  query.components = kComponents;
+  return query;
+}
+
+SubscribeQuery unsubscribe_query(std::uint16_t trap) {
+  auto query = subscribe_query(trap);
+  query.record.subscribe = false;
+  query.record.qpn = wire::kGsiQpn;
   return query;
 }
 

@@ -8,6 +8,7 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/strong.hpp"
+#include "wire/notice.hpp"
 #include "wire/sa_records.hpp"
 #include "wire/sa_status.hpp"
 
@@ -31,7 +32,12 @@ struct LeaveQuery {
   wire::McMemberRecord record;
   std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
 };
-using Query = std::variant<PathQuery, JoinQuery, LeaveQuery>;
+/// Set(InformInfo): subscribe to reports, or end that.
+struct SubscribeQuery {
+  wire::InformInfo record;
+  std::uint64_t components = 0;
+};
+using Query = std::variant<PathQuery, JoinQuery, LeaveQuery, SubscribeQuery>;
 
 /// One reversible path between two ports within a partition.
 [[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
@@ -43,6 +49,10 @@ using Query = std::variant<PathQuery, JoinQuery, LeaveQuery>;
 [[nodiscard]] JoinQuery create_query(const wire::McMemberRecord& group);
 /// The inverse of a join.
 [[nodiscard]] LeaveQuery leave_query(const Gid& mgid, const Gid& port, std::uint8_t join_state);
+
+/// Reports of a generic trap of subnet management, wherever it comes from.
+[[nodiscard]] SubscribeQuery subscribe_query(std::uint16_t trap);
+[[nodiscard]] SubscribeQuery unsubscribe_query(std::uint16_t trap);
 
 enum class FailureKind : std::uint8_t {
   status,            ///< the administrator refused, see `status`
@@ -63,10 +73,11 @@ struct SaFailure {
   [[nodiscard]] std::string text() const;
 };
 
-/// Each question has exactly one answer. A join and a leave are answered by the group's record.
+/// Each question has exactly one answer. A join and a leave are answered by the group's record, a
+/// subscription by what was subscribed to.
 struct Answer {
   QueryId id;
-  std::variant<wire::PathRecord, wire::McMemberRecord, SaFailure> result;
+  std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo, SaFailure> result;
 };
 
 }  // namespace ipoib::sa

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "ipoib/overloaded.hpp"
 
 namespace ipoib::sa {
@@ -35,6 +37,10 @@ bool answers(const LeaveQuery& query, const McMemberRecord& member) {
   return member.mgid == query.record.mgid;
 }
 
+bool answers(const SubscribeQuery& query, const wire::InformInfo& info) {
+  return info.trap_number == query.record.trap_number && info.subscribe == query.record.subscribe;
+}
+
 }  // namespace
 
 Exchange exchange_of(const Query& query) {
@@ -49,6 +55,9 @@ Exchange exchange_of(const Query& query) {
           },
           [](const LeaveQuery&) {
             return Exchange{method::kDelete, method::kDeleteResp, attribute::kMcMemberRecord};
+          },
+          [](const SubscribeQuery&) {
+            return Exchange{method::kSet, method::kGetResp, attribute::kInformInfo};
           }},
       query);
 }
@@ -86,6 +95,23 @@ std::optional<Record> record_of(const Query& query, ConstBytes mad) {
       query);
 }
 
+std::optional<wire::SaHeader> report_header(ConstBytes mad) {
+  const auto header = wire::SaHeader::parse(mad);
+  const bool is_report = header && header->mad.method == wire::method::kReport &&
+                         header->mad.attribute_id == wire::attribute::kNotice;
+  return is_report ? header : std::nullopt;
+}
+
+RequestMad report_response(const wire::SaHeader& header, ConstBytes mad) {
+  RequestMad response{};
+  std::copy_n(mad.begin(), std::min(mad.size(), response.size()), response.begin());
+  auto answer = header;
+  answer.mad.method = wire::method::kReportResp;
+  answer.mad.status = 0;
+  answer.emit(response);
+  return response;
+}
+
 std::string describe(const Query& query) {
   return std::visit(Overloaded{
                         [](const PathQuery& path) {
@@ -96,6 +122,12 @@ std::string describe(const Query& query) {
                         },
                         [](const LeaveQuery& leave) {
                           return fmt::format("leave of {}", leave.record.mgid.to_string());
+                        },
+                        [](const SubscribeQuery& subscription) {
+                          return fmt::format(
+                              "{} trap {}",
+                              subscription.record.subscribe ? "subscription to" : "end of",
+                              subscription.record.trap_number);
                         },
                     },
                     query);

@@ -24,10 +24,15 @@ struct Exchange {
 using RequestMad = std::array<std::uint8_t, wire::kMadSize>;
 [[nodiscard]] RequestMad request_mad(const Query& query, std::uint32_t tid);
 
-using Record = std::variant<wire::PathRecord, wire::McMemberRecord>;
+using Record = std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo>;
 /// The record of a successful response; nothing when it has none, or one of another path or group,
 /// or one that nobody could send by.
 [[nodiscard]] std::optional<Record> record_of(const Query& query, ConstBytes mad);
+
+/// The header of a report of a notice; nothing for any other MAD.
+[[nodiscard]] std::optional<wire::SaHeader> report_header(ConstBytes mad);
+/// What ends the repetitions of a report: the same MAD as a response (IBA 13.4.11).
+[[nodiscard]] RequestMad report_response(const wire::SaHeader& header, ConstBytes mad);
 
 /// "path to fe80::1", for the log.
 [[nodiscard]] std::string describe(const Query& query);

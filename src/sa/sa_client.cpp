@@ -166,7 +166,20 @@ void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
   enter(at, State::backing_off, now + random_.jittered(pause, 50, 150));
 }
 
+/// A report is a request to us (IBA 13.4.11). Only that of the administrator counts.
+bool SaClient::take_report(const ReceivedMad& mad) {
+  const auto header = mad.answered && sm_ ? report_header(mad.bytes) : std::nullopt;
+  if (!header || mad.from.lid != sm_->lid) return false;
+  ++counters_.reports;
+  const auto sent = port_.send(mad.from, report_response(*header, mad.bytes), Duration::zero());
+  if (!sent) ++counters_.send_errors;  // it will be repeated
+  const auto notice = wire::Notice::parse(ConstBytes(mad.bytes).subspan(wire::kSaHeaderSize));
+  if (notice) notices_.push_back(*notice);
+  return true;
+}
+
 void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
+  if (take_report(mad)) return;
   // Of a request that timed out the layer below returns the common header alone.
   const auto header = wire::MadHeader::parse(mad.bytes);
   const bool is_whole = header && header->management_class == wire::mgmt_class::kSubnAdm &&

@@ -49,6 +49,9 @@ class SaClient {
   [[nodiscard]] TimePoint next_deadline() const;
   /// Answers in the order in which they came; the caller takes them out.
   [[nodiscard]] std::vector<Answer>& answers() { return answers_; }
+  /// Reports of the administrator, acknowledged already; the caller takes them out. One that was
+  /// repeated comes twice.
+  [[nodiscard]] std::vector<wire::Notice>& notices() { return notices_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
@@ -72,6 +75,7 @@ class SaClient {
   void wait(Place at, TimePoint now);
   void attempt_failed(Place at, SaFailure failure, TimePoint now);
   void receive(const ReceivedMad& mad, TimePoint now);
+  [[nodiscard]] bool take_report(const ReceivedMad& mad);
   void respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Place at, SaFailure failure);
   void forget(Place at);
@@ -89,6 +93,7 @@ class SaClient {
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of those transactions that have one
   std::size_t in_flight_ = 0;
   std::vector<Answer> answers_;
+  std::vector<wire::Notice> notices_;
   Counters counters_;
 };
 

@@ -3,6 +3,8 @@
 #include <infiniband/umad.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <vector>
 
@@ -32,8 +34,19 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
   return refused(what, -result, "is libibumad as old as the kernel?");
 }
 
+/// An agent that asks the subnet administrator, and takes its reports or not; negative: refused.
+int register_agent(int port, bool takes_reports) {
+  constexpr std::size_t kBits = 8 * sizeof(long);
+  std::array<long, 128 / kBits> methods{};
+  methods[wire::method::kReport / kBits] = 1L << wire::method::kReport % kBits;
+  errno = 0;
+  return umad_register(port, wire::mgmt_class::kSubnAdm, kSaClassVersion, kRmppVersion,
+                       takes_reports ? methods.data() : nullptr);
+}
+
 /// umad_send takes milliseconds, and 0 means that no response is awaited.
 int milliseconds(Duration timeout) {
+  if (timeout == Duration::zero()) return 0;
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   return static_cast<int>(std::max<std::int64_t>(whole, 1));
 }
@@ -45,15 +58,16 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
   errno = 0;
   const int handle = umad_open_port(device.c_str(), port);
   if (handle < 0) return cannot_open(device, port, handle, errno);
-  errno = 0;
-  const int agent =
-      umad_register(handle, wire::mgmt_class::kSubnAdm, kSaClassVersion, kRmppVersion, nullptr);
+  // A method has one taker on a port, and no error tells that from other refusals.
+  int agent = register_agent(handle, true);
+  const bool takes_reports = agent >= 0;
+  if (!takes_reports) agent = register_agent(handle, false);
   if (agent < 0) {
     const int reason = errno == 0 ? -agent : errno;
     umad_close_port(handle);
     return refused("agent for subnet administration on " + device, reason);
   }
-  return std::unique_ptr<UmadPort>(new UmadPort(handle, agent));
+  return std::unique_ptr<UmadPort>(new UmadPort(handle, agent, takes_reports));
 }
 
 UmadPort::~UmadPort() {
@@ -92,6 +106,9 @@ std::optional<ReceivedMad> UmadPort::receive() {
   }
   ReceivedMad mad;
   mad.answered = umad_status(buffer.data()) == 0;
+  const ib_mad_addr_t& from = *umad_get_mad_addr(buffer.data());
+  const auto lid = std::bit_cast<std::array<std::uint8_t, sizeof(from.lid)>>(from.lid);
+  mad.from = {Lid(load_be<std::uint16_t>(lid.data())), ServiceLevel(from.sl), from.pkey_index};
   const auto begin = buffer.begin() + static_cast<std::ptrdiff_t>(umad_size());
   const auto size =
       std::clamp<std::size_t>(static_cast<std::size_t>(length), 0, buffer.size() - umad_size());

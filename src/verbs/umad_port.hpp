@@ -16,8 +16,8 @@ namespace ipoib::verbs {
 class UmadPort : public MadPort {
  public:
   /// Opens port `port` of the channel adapter `device` (as in `ibstat -l`) for queries of the
-  /// subnet administrator. The error says what is missing: the device, its MAD device, or the
-  /// permission for it.
+  /// subnet administrator, and for its reports, if nobody else on the port has them. The error says
+  /// what is missing: the device, its MAD device, or the permission for it.
   [[nodiscard]] static Result<std::unique_ptr<UmadPort>> open(const std::string& device,
                                                               std::uint8_t port);
   ~UmadPort() override;
@@ -28,6 +28,8 @@ class UmadPort : public MadPort {
                                   Duration timeout) override;
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
 
+  /// Reports come to us; else another program has them.
+  [[nodiscard]] bool takes_reports() const { return takes_reports_; }
   /// Readable when receive() has something; for an event loop.
   [[nodiscard]] int fd() const;
   /// The device is gone: receive() yields nothing any more, and the descriptor stays readable. Its
@@ -35,10 +37,12 @@ class UmadPort : public MadPort {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
-  UmadPort(int port, int agent) : port_(port), agent_(agent) {}
+  UmadPort(int port, int agent, bool takes_reports)
+      : port_(port), agent_(agent), takes_reports_(takes_reports) {}
 
   int port_;   ///< of umad_open_port
   int agent_;  ///< of umad_register
+  bool takes_reports_;
   bool failed_ = false;
 };
 

@@ -38,7 +38,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 7) {
+    switch (what % 8) {
       case 0:
         return ask();
       case 1:
@@ -55,6 +55,8 @@ class Script {
       case 6:
         port_.refusing = !port_.refusing;
         return;
+      case 7:
+        return report();
     }
   }
 
@@ -62,13 +64,15 @@ class Script {
     ++asked_;
     const QueryId id(input_.u8() % 4);
     const Gid other(Gid::kLinkLocalPrefix, Guid(input_.u8()));
-    switch (input_.u8() % 3) {
+    switch (input_.u8() % 4) {
       case 0:
         return client_.ask(id, path_query(kPort, other, kDefaultPKey), now_);
       case 1:
         return client_.ask(id, join_query(other, kPort, kDefaultPKey, 1), now_);
       case 2:
         return client_.ask(id, leave_query(other, kPort, 1), now_);
+      case 3:
+        return client_.ask(id, subscribe_query(input_.u8()), now_);
     }
   }
 
@@ -81,6 +85,21 @@ class Script {
     if (client_.next_deadline() == kNever) return;
     now_ = std::max(now_, client_.next_deadline());
     client_.on_time(now_);
+  }
+
+  /// A report of somebody, with octets of the input for a notice.
+  void report() {
+    wire::SaHeader header;
+    header.mad.management_class = wire::mgmt_class::kSubnAdm;
+    header.mad.class_version = 2;
+    header.mad.method = wire::method::kReport;
+    header.mad.attribute_id = wire::attribute::kNotice;
+    ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kSaHeaderSize), .from = {}};
+    header.emit(mad.bytes);
+    mad.from.lid = Lid(input_.u8());
+    const auto notice = take(input_.u8());
+    mad.bytes.insert(mad.bytes.end(), notice.begin(), notice.end());
+    receive(std::move(mad));
   }
 
   /// A request turned into a good response, with some octets of the input over it.

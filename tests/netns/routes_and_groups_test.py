@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Hosts on an emulated subnet that reach others through gateways, and by multicast."""
 
+import json
 import sys
 
 import hosts
 from hosts import wait_until
 
-# Joins a group on ib0 and prints the first word that comes for it.
+# Joins a group on ib0 and prints each word that comes for it.
 LISTENER = """
 import socket, struct, sys
 group = socket.inet_aton(sys.argv[1])
@@ -17,7 +18,8 @@ if len(sys.argv) == 2:
     heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
                      struct.pack('4s4si', group, bytes(4), index))
 print('listening', flush=True)
-print(heard.recv(100).decode(), flush=True)
+while True:
+    print(heard.recv(100).decode(), flush=True)
 """
 SPEAKER = """
 import socket, struct, sys
@@ -125,6 +127,46 @@ class Multicast(OnASubnet):
         wait_until(lambda: self.group(self.right, self.MGID) == "full", "the group is joined")
         listener.end()
         wait_until(lambda: self.group(self.right, self.MGID) is None, "the group is left")
+
+    def notices(self, host, trap):
+        """How many reports of a trap have come to a host."""
+        trace = json.loads(host.run(hosts.program("ibarp"), "trace", "--json").stdout)[0]
+        return sum(record["keyword"] == "notice" and record["first"] == trap
+                   for record in trace["records"])
+
+    def test_news_of_a_group_are_heard(self):
+        """It is missing until somebody is in it, and forgotten when nobody is any more, long before
+        it would be for being idle: both are reports of the subnet administrator."""
+        self.speak(self.left, "too early")
+        wait_until(lambda: self.group(self.left, self.MGID) == "missing", "the group is missing")
+        before = self.notices(self.left, 66)
+        listener = self.listen(self.right)
+        wait_until(lambda: self.notices(self.left, 66) > before, "trap 66 is reported")
+        wait_until(lambda: self.group(self.left, self.MGID) is None, "it is missing no more")
+        self.speak(self.left, "hello")
+        wait_until(lambda: "hello" in listener.output(), "the first packet is heard")
+        self.assertEqual(self.group(self.left, self.MGID), "send-only")
+        listener.end()
+        wait_until(lambda: self.notices(self.left, 67) > 0, "trap 67 is reported")
+        wait_until(lambda: self.group(self.left, self.MGID) is None, "the group is forgotten")
+
+    def test_news_come_after_an_sm_restart_as_well(self):
+        self.softib_set("sm", "restart")
+        listener = self.listen(self.right)
+        wait_until(lambda: self.group(self.right, self.MGID) == "full", "the group is joined")
+        listener.end()
+        wait_until(lambda: self.notices(self.left, 67) > 0, "trap 67 is reported")
+
+    def test_without_reports_when_another_daemon_has_them(self):
+        log = self.subnet.folder / "second.log"
+        second = hosts.Process(
+            self.left.command(hosts.program("softib"), "run", "--hca", "left", "--",
+                              hosts.program("ipoibd"), "--pkey", "0xffff", "--name", "ibx"),
+            log, self.subnet.environment)
+        self.addCleanup(second.end)
+        self.left.configure("ibx", "10.44.9.1/24")
+        self.assertIn("another program has the subnet administrator's reports", second.output())
+        self.assertNotIn("another program has", self.left.daemon.output())
 
     def test_group_that_nobody_is_in_is_not_made(self):
         self.speak(self.left, "hello")

@@ -33,6 +33,89 @@ TEST_F(SaClientTest, AnswersAJoinAndALeaveWithTheGroup) {
   EXPECT_EQ(std::get<McMemberRecord>(client->answers()[1].result), group());
 }
 
+TEST_F(SaClientTest, SubscribesToATrap) {
+  client->set_sm(kSm, now);
+  client->ask(QueryId(5), subscribe_query(wire::trap::kGroupCreated), now);
+  const auto& sent = port.sent.at(0);
+  EXPECT_EQ(sent.header().mad.method, wire::method::kSet);
+  EXPECT_EQ(sent.header().mad.attribute_id, wire::attribute::kInformInfo);
+  const auto asked = wire::InformInfo::parse(ConstBytes(sent.mad).subspan(wire::kSaHeaderSize));
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->trap_number, wire::trap::kGroupCreated);
+  EXPECT_TRUE(asked->subscribe);
+  EXPECT_EQ(asked->lid_begin, wire::InformInfo::kAnyLid);
+  port.respond(sent, 0, *asked);
+  client->on_readable(now);
+  ASSERT_EQ(client->answers().size(), 1U);
+  EXPECT_EQ(std::get<wire::InformInfo>(client->answers()[0].result), *asked);
+
+  client->answers().clear();
+  client->ask(QueryId(6), unsubscribe_query(wire::trap::kGroupCreated), now);
+  port.respond(port.sent.at(1), 0, *asked);
+  client->on_readable(now);
+  EXPECT_EQ(failure().kind, FailureKind::malformed_answer) << "of another subscription";
+}
+
+class ReportTest : public SaClientTest {
+ protected:
+  static constexpr std::uint64_t kTid = 0x1234'5678'9abc'def0;
+
+  ReportTest() {
+    client->set_sm(kSm, now);
+    notice.trap_number = wire::trap::kGroupDeleted;
+    notice.gid = kGroup;
+    header.mad.management_class = wire::mgmt_class::kSubnAdm;
+    header.mad.class_version = 2;
+    header.mad.method = wire::method::kReport;
+    header.mad.transaction_id = kTid;
+    header.mad.attribute_id = wire::attribute::kNotice;
+  }
+  void report(const MadDestination& from = kSm) {
+    ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kMadSize), .from = from};
+    header.emit(mad.bytes);
+    notice.emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));
+    port.inbox.push_back(std::move(mad));
+    client->on_readable(now);
+  }
+  wire::Notice notice;
+  wire::SaHeader header;
+};
+
+TEST_F(ReportTest, IsAcknowledgedAndHandedOut) {
+  report();
+  ASSERT_EQ(client->notices().size(), 1U);
+  EXPECT_EQ(client->notices()[0], notice);
+  EXPECT_EQ(client->counters().reports, 1U);
+  EXPECT_EQ(client->counters().strangers, 0U);
+  ASSERT_EQ(port.sent.size(), 1U);
+  const auto& response = port.sent[0];
+  EXPECT_EQ(response.to, kSm);
+  EXPECT_EQ(response.timeout, Duration::zero()) << "nobody answers it";
+  auto expected = header;
+  expected.mad.method = wire::method::kReportResp;
+  EXPECT_EQ(response.header(), expected);
+  EXPECT_EQ(wire::Notice::parse(ConstBytes(response.mad).subspan(wire::kSaHeaderSize)), notice);
+}
+
+TEST_F(ReportTest, IsHandedOutThoughItCannotBeAcknowledged) {
+  port.refusing = true;
+  report();
+  EXPECT_EQ(client->notices().size(), 1U);
+  EXPECT_EQ(client->counters().send_errors, 1U);
+}
+
+TEST_F(ReportTest, CountsOnlyFromTheAdministrator) {
+  report(kOtherSm);
+  client->set_sm(std::nullopt, now);
+  report();
+  header.mad.method = wire::method::kSet;
+  client->set_sm(kSm, now);
+  report();
+  EXPECT_TRUE(client->notices().empty());
+  EXPECT_TRUE(port.sent.empty());
+  EXPECT_EQ(client->counters().strangers, 3U);
+}
+
 TEST_F(SaClientTest, GivesARefusalAsTheAnswer) {
   client->set_sm(kSm, now);
   ask_path(1);

@@ -25,6 +25,7 @@ struct Kernel {
   struct Pending {
     std::uint32_t status = 0;
     std::vector<std::uint8_t> mad;
+    ib_mad_addr_t from{};
   };
   int open_result = 7;
   int register_result = 3;
@@ -36,6 +37,8 @@ struct Kernel {
   std::deque<Pending> pending;
   int open_ports = 0;
   int agents = 0;
+  bool reports_are_taken = false;  ///< by another agent
+  bool gives_reports = false;
 };
 Kernel kernel;
 
@@ -53,6 +56,7 @@ int umad_init() { return 0; }
 // The layout since Linux 2.6.27, with a P_Key index; the library asks the device which one it is.
 size_t umad_size() { return sizeof(ib_user_mad); }
 void* umad_get_mad(void* umad) { return static_cast<ib_user_mad*>(umad)->data; }
+ib_mad_addr_t* umad_get_mad_addr(void* umad) { return &static_cast<ib_user_mad*>(umad)->addr; }
 int umad_set_pkey(void* umad, int index) {
   static_cast<ib_user_mad*>(umad)->addr.pkey_index = static_cast<std::uint16_t>(index);
   return 0;
@@ -69,7 +73,15 @@ int umad_close_port(int port) {
   return 0;
 }
 int umad_register(int /*port*/, int mgmt_class, int version, std::uint8_t rmpp, long* methods) {
-  EXPECT_EQ(methods, nullptr) << "a client serves no method";
+  if (methods != nullptr) {
+    constexpr std::size_t kBits = 8 * sizeof(long);
+    for (std::size_t method = 0; method < 128; ++method) {
+      const bool is_asked = (methods[method / kBits] >> method % kBits & 1) != 0;
+      EXPECT_EQ(is_asked, method == ipoib::wire::method::kReport) << method;
+    }
+    if (kernel.reports_are_taken) return failing(-EPERM);
+    kernel.gives_reports = true;
+  }
   if (kernel.register_result < 0) return failing(kernel.register_result);
   kernel.registered = {mgmt_class, version, rmpp};
   ++kernel.agents;
@@ -99,6 +111,7 @@ int umad_recv(int /*port*/, void* umad, int* length, int timeout_ms) {
   const auto& next = kernel.pending.front();
   auto* header = static_cast<ib_user_mad*>(umad);
   header->status = next.status;
+  header->addr = next.from;
   const auto room = static_cast<std::size_t>(*length);
   *length = static_cast<int>(next.mad.size());
   std::copy_n(next.mad.begin(), std::min(room, next.mad.size()),
@@ -137,6 +150,14 @@ TEST_F(UmadPortTest, RegistersForSubnetAdministrationWithReassembly) {
   }
   EXPECT_EQ(kernel.agents, 0);
   EXPECT_EQ(kernel.open_ports, 0);
+}
+
+TEST_F(UmadPortTest, TakesReportsUnlessAnotherAgentDoes) {
+  EXPECT_TRUE(open()->takes_reports());
+  EXPECT_TRUE(kernel.gives_reports);
+  kernel.reports_are_taken = true;
+  EXPECT_FALSE(open()->takes_reports());
+  EXPECT_EQ(kernel.agents, 0);
 }
 
 TEST_F(UmadPortTest, SaysWhatIsMissing) {
@@ -179,8 +200,26 @@ TEST_F(UmadPortTest, SendsToTheGeneralServicesInterface) {
 
 TEST_F(UmadPortTest, AwaitsAResponseHoweverShortTheTimeout) {
   const auto port = open();
-  ASSERT_TRUE(port->send({Lid(1), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), {}));
+  ASSERT_TRUE(port->send({Lid(1), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), Duration(1)));
   EXPECT_EQ(kernel.sent[0].timeout_ms, 1);
+}
+
+TEST_F(UmadPortTest, AwaitsNothingForAResponseOfItsOwn) {
+  const auto port = open();
+  ASSERT_TRUE(port->send({Lid(1), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), {}));
+  EXPECT_EQ(kernel.sent[0].timeout_ms, 0);
+}
+
+TEST_F(UmadPortTest, SaysWhereAMadCameFrom) {
+  const auto port = open();
+  kernel.pending.push_back({0, std::vector<std::uint8_t>(wire::kMadSize, 0x11)});
+  auto& from = kernel.pending.back().from;
+  from.lid = htobe16(0x1234);
+  from.sl = 3;
+  from.pkey_index = 2;
+  const auto mad = port->receive();
+  ASSERT_TRUE(mad);
+  EXPECT_EQ(mad->from, (MadDestination{Lid(0x1234), ServiceLevel(3), 2}));
 }
 
 TEST_F(UmadPortTest, SaysWhyASendWasRefused) {

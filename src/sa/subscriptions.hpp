@@ -1,0 +1,75 @@
+// Keeps a port subscribed to the subnet administrator's reports of groups: made (trap 66) and
+// deleted (trap 67). IBA 13.4.8.3, 13.4.11, 15.2.5.12.
+//
+// A value like the client: stimuli and `now` in, questions out. For each of the two:
+//
+//   state        stimulus               does                                     next state
+//   off          renew                  asks                                     asking
+//   asking       answered               -                                        subscribed
+//                refused                logs the first of a row                  pausing
+//                renew                  asks anew; the old answer is ignored     asking
+//   subscribed   renew                  asks anew: who has been told may be      asking
+//                                       another administrator, or have forgotten
+//   pausing      deadline, renew        asks                                     asking
+//   any          suspend                -                                        off
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
+#include "ipoib/time.hpp"
+#include "sa/query.hpp"
+
+namespace ipoib::sa {
+
+class Subscriptions {
+ public:
+  /// Refusals are answered with pauses that double from the first to the last, with jitter.
+  static constexpr Duration kFirstPause = std::chrono::seconds(1);
+  static constexpr Duration kLastPause = std::chrono::minutes(5);
+
+  /// The caller's name for a question, and the question.
+  struct Asked {
+    std::uint32_t id = 0;
+    SubscribeQuery query;
+  };
+
+  Subscriptions(Logger& log, std::uint64_t seed) : log_(log), random_(seed) {}
+
+  /// The administrator is another one, has forgotten its clients, or knows us by another address.
+  void renew();
+  /// There is nobody to ask.
+  void suspend();
+  void on_answer(std::uint32_t id, const Answer& answer, TimePoint now);
+  void on_time(TimePoint now);
+  [[nodiscard]] TimePoint next_deadline() const;
+
+  /// To be asked, in this order; the caller takes them out.
+  [[nodiscard]] std::vector<Asked>& questions() { return questions_; }
+  /// The questions that end what there is; nobody need wait for their answers.
+  [[nodiscard]] std::vector<SubscribeQuery> ends() const;
+  [[nodiscard]] bool is_complete() const;
+
+ private:
+  enum class State : std::uint8_t { off, asking, subscribed, pausing };
+  struct Entry {
+    std::uint16_t trap = 0;
+    State state = State::off;
+    std::uint32_t question = 0;
+    TimePoint retry_at = kNever;
+    Duration pause{};
+  };
+  void ask(Entry& entry);
+
+  Logger& log_;
+  Random random_;
+  std::uint32_t last_question_ = 0;
+  std::array<Entry, 2> entries_{Entry{.trap = wire::trap::kGroupCreated},
+                                Entry{.trap = wire::trap::kGroupDeleted}};
+  std::vector<Asked> questions_;
+};
+
+}  // namespace ipoib::sa
