@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Whatever happens to the subnet, traffic comes back within the bound that docs/states.md states.
+
+Traffic is a ping every 0.1 s from left to right. The outage is counted in pings that were lost, not
+taken from a clock: on a busy machine both slow down together.
+"""
+
+import pathlib
+import re
+import signal
+import unittest
+
+import hosts
+from hosts import wait_until
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/states.md"
+INTERVAL = 0.1  # seconds between two pings
+RED = "0x8001"
+
+
+def stated_bounds():
+    """Event -> seconds, from the table "Outage"."""
+    section = DOCUMENT.read_text(encoding="utf-8").split("\n## Outage\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([A-Za-z ,']+) \|.*\| (none|\d+ s) \|.*\|$", section, re.MULTILINE)
+    return {event: 0 if bound == "none" else int(bound.split()[0]) for event, bound in rows}
+
+
+class Events(hosts.Pair):
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+        self.left.start("--pkey", RED, address="10.44.0.1/24")
+        self.right.start("--pkey", RED, address="10.44.0.2/24")
+        self.assert_connected()
+
+    def start_ping(self):
+        """Returns when it runs well, or else when it has begun."""
+        ping = hosts.Process(self.left.command("ping", "-n", "-i", str(INTERVAL), "10.44.0.2"),
+                             self.subnet.folder / "ping.out", self.subnet.environment)
+        self.addCleanup(ping.end)
+        return ping
+
+    @staticmethod
+    def answers(ping):
+        return [int(seq) for seq in re.findall(r"icmp_seq=(\d+) ttl", ping.output())]
+
+    def lost_during(self, event):
+        """The pings lost while `event` happens to a subnet on which they went well."""
+        ping = self.start_ping()
+        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+        event()
+        before = max(self.answers(ping))
+        wait_until(lambda: max(self.answers(ping)) >= before + 10, "ping runs again")
+        ping.end(signal.SIGINT)
+        answers = self.answers(ping)
+        return max(answers) - len(set(answers))
+
+    def lost_after(self, event):
+        """The pings lost from the moment on that `event` has ended an outage that it is not."""
+        event()
+        ping = self.start_ping()
+        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+        ping.end(signal.SIGINT)
+        answers = self.answers(ping)
+        return max(answers) - len(set(answers))
+
+    def assert_bound(self, event, lost):
+        bound = stated_bounds()[event]
+        self.assertLessEqual(lost * INTERVAL, bound, f"{event}: {lost} pings lost")
+
+    def says(self, *words):
+        return any(all(word in line for word in words)
+                   for line in self.right.daemon.output().splitlines())
+
+    # --- The rows ---------------------------------------------------------------------------------
+
+    def test_port_down_and_up(self):
+        for _ in range(2):
+            self.softib_set("port", "right", "down")
+            wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
+            lost = self.lost_after(lambda: self.softib_set("port", "right", "up"))
+            self.assert_bound("port down, then up", lost)
+
+    def test_other_lid(self):
+        for lid in ("0x77", "0x99"):
+            def change(lid=lid):
+                self.softib_set("lid", "right", lid)
+                wait_until(lambda: self.says(f"LID {lid}"), "the daemon knows")
+            self.assert_bound("another LID", self.lost_during(change))
+
+    def test_own_other_lid(self):
+        """Here it is the one that sends."""
+        lost = self.lost_during(lambda: self.softib_set("lid", "left", "0x77"))
+        self.assert_bound("another LID", lost)
+
+    def test_sm_gone_and_back(self):
+        def change():
+            self.subnet.kill_subnet()
+            self.subnet.start_subnet()
+            wait_until(lambda: self.says("client reregister"), "the daemon knows")
+        self.assert_bound("subnet manager gone, and back", self.lost_during(change))
+
+    def test_sm_restart(self):
+        def change():
+            self.softib_set("sm", "restart")
+            wait_until(lambda: self.says("client reregister"), "the daemon knows")
+        self.assert_bound("register again", self.lost_during(change))
+
+    def test_key_moves(self):
+        for index in ("5", "0", "1"):
+            self.assert_bound("a key moves", self.lost_during(
+                lambda index=index: self.softib_set("pkey", RED, "right", index)))
+
+    def test_partition_gone_and_back(self):
+        self.softib_set("partition", RED, "right", "none")
+        wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
+        lost = self.lost_after(lambda: self.softib_set("partition", RED, "right", "full"))
+        self.assert_bound("partition gone, and back", lost)
+
+    def test_full_member_becomes_limited(self):
+        """And goes on reaching the full ones, under another key in the same place."""
+        lost = self.lost_during(lambda: self.softib_set("partition", RED, "right", "limited"))
+        self.assert_bound("membership changes", lost)
+
+    def test_peer_is_killed_and_comes_back(self):
+        self.right.kill()
+        lost = self.lost_after(lambda: self.right.start("--pkey", RED))
+        self.assert_bound("peer killed, and back", lost)
+
+    def test_all_at_once(self):
+        """Not in the document: only that it ends well."""
+        ping = self.start_ping()
+        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+        for _ in range(5):
+            for host in ("left", "right"):
+                self.softib_set("port", host, "down")
+                self.softib_set("partition", RED, host, "none")
+                self.softib_set("port", host, "up")
+                self.softib_set("sm", "restart")
+                self.softib_set("partition", RED, host, "full")
+                self.softib_set("pkey", RED, host, "0")
+                self.softib_set("pkey", RED, host, "9")
+        self.assert_connected()
+        before = len(self.answers(ping))
+        wait_until(lambda: len(self.answers(ping)) > before + 10, "ping runs again")
+        for host in (self.left, self.right):
+            self.assertTrue(host.daemon.is_running())
+
+
+class Document(unittest.TestCase):
+    def test_each_row_is_tested(self):
+        with open(__file__, encoding="utf-8") as text:
+            tested = set(re.findall(r'assert_bound\("([^"]+)"', text.read()))
+        self.assertEqual(set(stated_bounds()), tested)
+
+
+if __name__ == "__main__":
+    hosts.main()
