@@ -27,8 +27,11 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
       queue_pair_(verbs::UdQueuePair::create(shared.device, shared.max_mtu, shared.options.queues,
                                              *logs_.verbs)
                       .value()),
-      tun_((register_pools(), host::TunDevice::open({.name = identity.name}).value())),
-      netlink_(host::NetlinkView::open(tun_->interface_index()).value()),
+      tun_((register_pools(), shared.home.run([&] {
+        return host::TunDevice::open({.name = identity.name}).value();
+      }))),
+      netlink_(shared.home.run(
+          [this] { return host::NetlinkView::open(tun_->interface_index()).value(); })),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_({.context = shared.context,
@@ -40,12 +43,7 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
                 .owner = owner,
                 .trace = shared.control_trace,
                 .log = *logs_.daemon}),
-      server_(shared.context,
-              {.handler = control_,
-               .levels = shared.logs.levels,
-               .trace = shared.rings,
-               .log = *logs_.control},
-              {.interface = tun_->name()}),
+      server_(shared.home.run([&] { return serve(shared); })),
       pump_({.link = link_config(shared.options, identity.pkey),
              .max_ip_mtu = shared.options.max_ip_mtu,
              .seed = std::random_device()(),
@@ -68,6 +66,15 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
 void Interface::register_pools() {
   queue_pair_->register_pool(pools_.host).value();
   queue_pair_->register_pool(pools_.arp).value();
+}
+
+std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {
+  using control::Server;
+  const Server::Parts parts{.handler = control_,
+                            .levels = shared.logs.levels,
+                            .trace = shared.rings,
+                            .log = *logs_.control};
+  return std::make_unique<Server>(shared.context, parts, Server::Options{tun_->name()});
 }
 
 }  // namespace ipoib::daemon

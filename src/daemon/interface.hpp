@@ -16,6 +16,7 @@
 #include "daemon/logging.hpp"
 #include "daemon/options.hpp"
 #include "daemon/pump.hpp"
+#include "linux/network_namespace.hpp"
 
 namespace ipoib::daemon {
 
@@ -25,6 +26,7 @@ struct SharedByInterfaces {
   const verbs::Device& device;
   std::uint32_t max_mtu = 0;  ///< octets that the port can ever carry
   const Options& options;
+  const host::NetworkNamespace& home;  ///< of the network interfaces
   Logging& logs;
   TraceRings& rings;
   TraceRing& control_trace;
@@ -62,6 +64,7 @@ class Interface {
     TraceRing& ring;
   };
   void register_pools();
+  [[nodiscard]] std::unique_ptr<control::Server> serve(const SharedByInterfaces& shared);
 
   // In the order in which they need each other.
   const Identity identity_;
@@ -74,7 +77,7 @@ class Interface {
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
   InterfaceControl control_;
-  const control::Server server_;
+  const std::unique_ptr<control::Server> server_;
   Pump pump_;
   InterfaceThread thread_;
 };

@@ -33,6 +33,7 @@ void serve(const Options& options, Logging& logs, const verbs::Device& device,
   TraceRings rings;
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
+  const auto home = host::NetworkNamespace::open(options.netns).value();
   const auto port = device.query().value();
   const auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
   PortWatcher watcher(device, *logs.verbs);
@@ -47,6 +48,7 @@ void serve(const Options& options, Logging& logs, const verbs::Device& device,
                        .device = device,
                        .max_mtu = port.max_mtu,
                        .options = options,
+                       .home = home,
                        .logs = logs,
                        .rings = rings,
                        .control_trace = rings.add("control")});

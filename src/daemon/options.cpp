@@ -49,6 +49,8 @@ po::options_description interface_options(Options& out) {
           ->default_value(out.interface),
       "name of the network interface, of that of the default partition among several; others add "
       "their P_Key: ib0.8001")(
+      "netns", text("NAME", [&](const auto& v) { out.netns = v; }),
+      "network namespace for the interfaces, a name of ip netns or a path (default: the daemon's)")(
       "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),
       "octets; the interface's MTU is this or what the broadcast group allows, whichever is less")(
       "softib",

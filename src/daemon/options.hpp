@@ -30,6 +30,7 @@ struct Options {
   std::uint8_t port = 1;
   std::vector<PKey> pkeys;        ///< as full members' keys, each once; none: all of the port
   std::string interface = "ib0";  ///< base of the interfaces' names, see InterfacePlan
+  std::string netns;              ///< for the interfaces; empty: the daemon's own
   std::optional<SoftibTarget> softib;
   bool wait = false;                     ///< for the device and its port to appear
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< octets; the link's own MTU may be less

@@ -42,6 +42,7 @@ TEST(OptionsTest, HasDefaultsForEverything) {
   EXPECT_EQ(options.device, "");
   EXPECT_FALSE(options.softib);
   EXPECT_FALSE(options.wait);
+  EXPECT_EQ(options.netns, "");
   EXPECT_EQ(options.max_ip_mtu, Options::kMaxIpMtu);
   EXPECT_FALSE(options.link.creation.allowed);
   EXPECT_EQ(options.link.creation.mtu, wire::mtu_code(2048));
@@ -69,6 +70,10 @@ TEST(OptionsTest, TakesSeveralPartitionsEachOnce) {
   EXPECT_EQ(parse(many).pkeys.size(), kMaxInterfaces);
   many.emplace_back("--pkey=0x7fff");
   EXPECT_THAT(complaint(many), HasSubstr("at most " + std::to_string(kMaxInterfaces)));
+}
+
+TEST(OptionsTest, TakesANetworkNamespace) {
+  EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest");
 }
 
 TEST(OptionsTest, LeavesRoomForPartitionsInTheName) {

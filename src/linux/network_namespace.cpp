@@ -1,0 +1,52 @@
+#include "linux/network_namespace.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace ipoib::host {
+
+namespace {
+
+constexpr const char* kNames = "/run/netns/";  // of ip-netns(8)
+constexpr const char* kOwn = "/proc/thread-self/ns/net";
+
+FileDescriptor open_path(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace
+
+Result<NetworkNamespace> NetworkNamespace::open(const std::string& name) {
+  if (name.empty()) return NetworkNamespace(name, FileDescriptor());
+  const bool is_path = name.find('/') != std::string::npos;
+  FileDescriptor fd = open_path(is_path ? name : kNames + name);
+  if (!fd) {
+    const int error = errno;
+    return Error(error, "network namespace " + name + ": " + std::strerror(error) +
+                            "; ip netns list shows those that have names");
+  }
+  return NetworkNamespace(name, std::move(fd));
+}
+
+NetworkNamespace::Stay::Stay(const NetworkNamespace& in) {
+  if (!in.fd_) return;
+  home_ = open_path(kOwn);
+  if (!home_ || ::setns(in.fd_.get(), CLONE_NEWNET) != 0) {
+    const int error = errno;
+    throw std::runtime_error(
+        "network namespace " + in.name_ + ": " + std::strerror(error) +
+        (error == EPERM ? "; entering it needs CAP_SYS_ADMIN: run as root" : "; is it one?"));
+  }
+}
+
+NetworkNamespace::Stay::~Stay() {
+  // A thread that cannot go home would open everything else in the wrong place.
+  if (home_ && ::setns(home_.get(), CLONE_NEWNET) != 0) std::abort();
+}
+
+}  // namespace ipoib::host

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Interfaces in another network namespace than the daemon and its HCA."""
+
+import os
+import subprocess
+
+import hosts
+from hosts import wait_until
+
+
+class Guests(hosts.Pair):
+    """Each host has a guest, a namespace of its own, to which its daemon gives the interfaces."""
+
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+        self.guests = [self.guest("left"), self.guest("right")]
+
+    def guest(self, name):
+        guest = hosts.Host(self.subnet, f"{name}-guest")
+        self.addCleanup(guest.close)
+        return guest
+
+    def start(self, *options):
+        for host, guest, number in zip((self.left, self.right), self.guests, (1, 2)):
+            host.start_all("--netns", guest.namespace, *options, wait=False)
+            guest.configure("ib0", f"10.44.0.{number}/24")
+
+    def test_traffic_flows_between_them(self):
+        self.start()
+        left, right = self.guests
+        wait_until(lambda: left.reaches("10.44.0.2"), "one guest reaches the other")
+        wait_until(lambda: right.reaches("10.44.0.1"), "and the other way round")
+        self.assertIsNone(self.left.link(), "the daemon's namespace has no interface")
+        self.assertFalse(self.left.reaches("10.44.0.2"))
+
+    def test_everything_of_an_interface_is_there(self):
+        self.start()
+        left, _ = self.guests
+        self.assertEqual(left.ibarp("info")["pid"], self.left.daemon.pid)
+        away = self.left.run(hosts.program("ibarp"), "info", "-i", "ib0", check=False)
+        self.assertNotEqual(away.returncode, 0, "there is no control socket where the daemon is")
+        before = os.stat("/proc/self/ns/net").st_ino
+        wait_until(lambda: left.link("ib0.8001"), "each partition has its interface there")
+        for task in os.listdir(f"/proc/{self.left.daemon.pid}/task"):
+            at = os.stat(f"/proc/{self.left.daemon.pid}/task/{task}/ns/net").st_ino
+            self.assertNotEqual(at, os.stat(f"/run/netns/{left.namespace}").st_ino)
+            self.assertNotEqual(at, before)
+
+    def test_one_that_appears_later_is_made_there(self):
+        self.start()
+        left, _ = self.guests
+        self.softib_set("partition", "2", "left", "full")
+        wait_until(lambda: left.link("ib0.8002"), "it is made")
+        self.assertIsNone(self.left.link("ib0.8002"))
+
+    def test_by_path(self):
+        left, _ = self.guests
+        self.left.start_all("--netns", f"/run/netns/{left.namespace}", wait=False)
+        wait_until(left.has_carrier, "ib0 is up")
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+        self.assertIsNone(left.link(), "the interface is removed")
+
+    def test_namespace_stays_when_its_name_is_deleted(self):
+        self.start("--pkey", "0xffff")
+        left, _ = self.guests
+        subprocess.run(["ip", "netns", "del", left.namespace], check=True)
+        self.assertTrue(self.left.daemon.is_running())
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+        subprocess.run(["ip", "netns", "add", left.namespace], check=True)
+
+    def test_there_is_no_such_namespace(self):
+        for name in ("nobody-has-made-it", "/etc/hostname"):
+            done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
+                                 hosts.program("ipoibd"), "--netns", name, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(name, done.stderr)
+
+
+if __name__ == "__main__":
+    hosts.main()
