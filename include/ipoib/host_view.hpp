@@ -50,8 +50,10 @@ struct HostView {
   static constexpr std::size_t kMaxRoutes = 65536;
   static constexpr std::size_t kMaxRules = 4096;
 
-  /// The interface's IPv4 addresses with their prefixes, in the kernel's order.
-  std::vector<Ipv4Prefix> addresses = {};
+  /// The interface's addresses with their prefixes, in the kernel's order; of those of IPv6 only
+  /// the ones that duplicate address detection has left to it.
+  std::vector<IpPrefix> addresses = {};
+  bool is_ipv6_router = false;  ///< it forwards what comes in through the interface
   /// Routes through the interface, of both families, in every table but the kernel's own of local
   /// addresses.
   std::vector<RoutingTable> tables = {};

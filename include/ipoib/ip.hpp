@@ -51,6 +51,10 @@ class Ipv6Address {
 
   [[nodiscard]] constexpr const Bytes& bytes() const { return bytes_; }
   [[nodiscard]] constexpr bool is_unspecified() const { return bytes_ == Bytes{}; }
+  [[nodiscard]] constexpr bool is_loopback() const {
+    constexpr Bytes kOne{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    return bytes_ == kOne;
+  }
   [[nodiscard]] constexpr bool is_multicast() const { return bytes_[0] == 0xff; }
   /// fe80::/10 (RFC 4291, 2.5.6).
   [[nodiscard]] constexpr bool is_link_local() const {

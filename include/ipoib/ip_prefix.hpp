@@ -13,32 +13,19 @@
 
 namespace ipoib {
 
-/// An address of the host with the length of its prefix, 0 to 32 bits.
-struct Ipv4Prefix {
-  Ipv4Address address;
-  std::uint8_t length = 32;
-
-  [[nodiscard]] constexpr std::uint32_t mask() const {
-    return length == 0 ? 0 : ~std::uint32_t{0} << (32 - length);
-  }
-  [[nodiscard]] constexpr bool contains(Ipv4Address other) const {
-    return ((address.number() ^ other.number()) & mask()) == 0;
-  }
-  /// The subnet-directed broadcast address; none for /31 and /32 (RFC 3021).
-  [[nodiscard]] constexpr std::optional<Ipv4Address> broadcast() const {
-    if (length > 30) return std::nullopt;
-    return Ipv4Address(address.number() | ~mask());
-  }
-  friend constexpr auto operator<=>(const Ipv4Prefix&, const Ipv4Prefix&) = default;
-};
-
-/// A prefix of either family; its length is at most the address's bits.
+/// A prefix, or an address with the length of its prefix, which is at most the address's bits.
 struct IpPrefix {
   IpAddress address;
   std::uint8_t length = 0;
 
   [[nodiscard]] bool contains(const IpAddress& other) const {
     return address.index() == other.index() && network(address, length) == network(other, length);
+  }
+  /// The subnet-directed broadcast address of IPv4; none for /31 and /32 (RFC 3021).
+  [[nodiscard]] constexpr std::optional<Ipv4Address> broadcast() const {
+    const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
+    if (ipv4 == nullptr || length > 30) return std::nullopt;
+    return Ipv4Address(ipv4->number() | ~std::uint32_t{0} >> length);
   }
   /// The first `length` bits of `address`, the others zero.
   [[nodiscard]] static IpAddress network(const IpAddress& address, std::uint8_t length) {

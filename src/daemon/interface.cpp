@@ -27,11 +27,15 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
       queue_pair_(verbs::UdQueuePair::create(shared.device, shared.max_mtu, shared.options.queues,
                                              *logs_.verbs)
                       .value()),
+      ipv6_(ipv6_identity(shared.options.stable_privacy, shared.device.query().value().gid.guid(),
+                          identity.pkey)),
       tun_((register_pools(), shared.home.run([&] {
-        return host::TunDevice::open({.name = identity.name}).value();
+        return host::TunDevice::open({.name = identity.name, .stable_secret = ipv6_.stable_secret})
+            .value();
       }))),
-      netlink_(shared.home.run(
-          [this] { return host::NetlinkView::open(tun_->interface_index()).value(); })),
+      netlink_(shared.home.run([this] {
+        return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
+      })),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_({.context = shared.context,

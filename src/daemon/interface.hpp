@@ -13,6 +13,7 @@
 #include "control/server.hpp"
 #include "daemon/interface_control.hpp"
 #include "daemon/interface_thread.hpp"
+#include "daemon/ipv6_identity.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/options.hpp"
 #include "daemon/pump.hpp"
@@ -72,6 +73,7 @@ class Interface {
   const OwnRing trace_;
   Pools pools_;
   const std::unique_ptr<verbs::UdQueuePair> queue_pair_;
+  const Ipv6Identity ipv6_;
   const std::unique_ptr<host::TunDevice> tun_;
   const std::unique_ptr<host::NetlinkView> netlink_;
   InterfaceMailbox to_interface_;

@@ -20,6 +20,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
 #include "verbs/umad_port.hpp"
+#include "wire/ipv6.hpp"
 
 namespace ipoib::daemon {
 namespace {

@@ -53,6 +53,8 @@ po::options_description interface_options(Options& out) {
       "network namespace for the interfaces, a name of ip netns or a path (default: the daemon's)")(
       "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),
       "octets; the interface's MTU is this or what the broadcast group allows, whichever is less")(
+      "stable-privacy", po::bool_switch(&out.stable_privacy),
+      "IPv6 addresses that do not tell the port's GUID (RFC 8064)")(
       "softib",
       text("[=SUBNET/HCA]", [&](const auto& v) { out.softib = parse_softib(v); })
           ->implicit_value(""),
@@ -100,10 +102,10 @@ po::options_description link_options(Options& out) {
                        "neighbour entries kept at most")(
       "unresolved", number("unresolved", link.limits.unresolved, 1, 65536),
       "neighbours that are being asked for at a time, at most")(
-      "arp-rate", number("arp-rate", link.limits.arp_broadcasts, 1, 100000),
-      "ARP broadcasts a second, at most")("receive-queue",
-                                          number("receive-queue", out.queues.receive, 64, 16384),
-                                          "receives posted to the queue pair, work requests")(
+      "arp-rate", number("arp-rate", link.limits.solicitations, 1, 100000),
+      "ARP and ND questions a second that all hear, at most")(
+      "receive-queue", number("receive-queue", out.queues.receive, 64, 16384),
+      "receives posted to the queue pair, work requests")(
       "send-queue", number("send-queue", out.queues.send, 16, 16384),
       "sends posted to the queue pair at most, work requests; rounded down to a power of two");
   group.add_options()("no-dhcp-rewrite",

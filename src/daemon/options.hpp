@@ -33,6 +33,7 @@ struct Options {
   std::string netns;              ///< for the interfaces; empty: the daemon's own
   std::optional<SoftibTarget> softib;
   bool wait = false;                     ///< for the device and its port to appear
+  bool stable_privacy = false;           ///< opaque IPv6 identifiers instead of the port's GUID
   std::uint32_t max_ip_mtu = kMaxIpMtu;  ///< octets; the link's own MTU may be less
   verbs::QueueDepths queues;
   link::Config link;  ///< but for the P_Key, which is each interface's own

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ipoib/overloaded.hpp"
 #include "link/arp_output.hpp"
 #include "link/host_addresses.hpp"
+#include "link/nd_output.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -14,11 +16,11 @@ constexpr Duration kSpacing = std::chrono::milliseconds(1);
 
 }  // namespace
 
-void Announcer::start(Ipv4Address address, TimePoint now) {
+void Announcer::start(const IpAddress& address, TimePoint now) {
   if (config_.ageing.announcements == 0) return;
-  std::erase_if(pending_, [address](const Pending& p) { return p.address == address; });
+  std::erase_if(pending_, [&address](const Pending& p) { return p.address == address; });
   if (pending_.size() >= config_.limits.announcements) {
-    out_.counters.add(Counter::arp_announcements_skipped);
+    out_.counters.add(Counter::announcements_skipped);
     return;
   }
   const auto together = std::ranges::count_if(
@@ -28,7 +30,7 @@ void Announcer::start(Ipv4Address address, TimePoint now) {
 
 void Announcer::start_all(TimePoint now) {
   stop();
-  for (const Ipv4Prefix& prefix : host_.all()) start(prefix.address, now);
+  for (const IpPrefix& prefix : host_.all()) start(prefix.address, now);
 }
 
 void Announcer::tick(TimePoint now) {
@@ -36,9 +38,17 @@ void Announcer::tick(TimePoint now) {
     if (p.due > now) continue;
     p.left = host_.is_own(p.address) ? p.left - 1 : 0;
     p.due = now + config_.ageing.announce_interval;
-    if (host_.is_own(p.address)) arp_.announce(p.address);
+    if (host_.is_own(p.address)) announce(p.address, now);
   }
   std::erase_if(pending_, [](const Pending& p) { return p.left == 0; });
+}
+
+void Announcer::announce(const IpAddress& address, TimePoint now) {
+  std::visit(Overloaded{
+                 [&](Ipv4Address ipv4) { arp_.announce(ipv4); },
+                 [&](const Ipv6Address& ipv6) { nd_.announce(ipv6, now); },
+             },
+             address);
 }
 
 TimePoint Announcer::next_deadline() const {

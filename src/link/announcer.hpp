@@ -1,5 +1,6 @@
-// Gratuitous ARP: tells everybody, a few times, which addresses are here (RFC 5227, 2.3; the QPN in
-// them is another one after each start of a daemon, RFC 4391, 9.4).
+// Tells everybody, a few times, which addresses are here: gratuitous ARP (RFC 5227, 2.3) and
+// unsolicited neighbour advertisements (RFC 4861, 7.2.6). The QPN in them is another one after each
+// start of a daemon (RFC 4391, 9.4).
 #pragma once
 
 #include <vector>
@@ -13,14 +14,16 @@ namespace ipoib::link {
 
 class ArpOutput;
 class HostAddresses;
+class NdOutput;
 
 class Announcer {
  public:
-  Announcer(const Config& config, const HostAddresses& host, ArpOutput& arp, Output& out)
-      : config_(config), host_(host), arp_(arp), out_(out) {}
+  Announcer(const Config& config, const HostAddresses& host, ArpOutput& arp, NdOutput& nd,
+            Output& out)
+      : config_(config), host_(host), arp_(arp), nd_(nd), out_(out) {}
 
   /// Announces the address anew. Several that are started together go out one after the other.
-  void start(Ipv4Address address, TimePoint now);
+  void start(const IpAddress& address, TimePoint now);
   void start_all(TimePoint now);
   void stop() { pending_.clear(); }
   /// An address that the host has no longer is not announced.
@@ -28,8 +31,10 @@ class Announcer {
   [[nodiscard]] TimePoint next_deadline() const;
 
  private:
+  void announce(const IpAddress& address, TimePoint now);
+
   struct Pending {
-    Ipv4Address address;
+    IpAddress address;
     TimePoint due;
     unsigned left = 0;
   };
@@ -37,6 +42,7 @@ class Announcer {
   const Config& config_;
   const HostAddresses& host_;
   ArpOutput& arp_;
+  NdOutput& nd_;
   Output& out_;
   std::vector<Pending> pending_;
 };

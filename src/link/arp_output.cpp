@@ -1,6 +1,5 @@
 #include "link/arp_output.hpp"
 
-#include <cassert>
 #include <utility>
 
 #include "link/group.hpp"
@@ -8,49 +7,9 @@
 #include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
-namespace {
-
-/// How much of a second's requests may go at once.
-constexpr std::uint32_t kBurstShare = 4;
-
-TokenBucket bucket(std::uint32_t per_second) {
-  return TokenBucket(per_second, per_second / kBurstShare);
-}
-
-}  // namespace
-
-ArpOutput::ArpOutput(const Environment& env)
-    : env_(env),
-      first_(bucket(env.config.limits.arp_broadcasts / 2)),
-      repetitions_(bucket(env.config.limits.arp_broadcasts / 4)),
-      revalidations_(bucket(env.config.limits.arp_broadcasts / 4)) {}
-
-bool ArpOutput::may_ask_first(TimePoint now) const {
-  return first_.next_moment(now) <= now + env_.config.ageing.retransmit;
-}
-
-TimePoint ArpOutput::reserve_first(TimePoint now) {
-  assert(may_ask_first(now));
-  const TimePoint moment = first_.reserve(now);
-  if (moment > now) env_.out.counters.add(Counter::arp_requests_withheld);
-  return moment;
-}
-
-bool ArpOutput::admit_repetition(TimePoint now) {
-  const bool admitted = repetitions_.take(now);
-  if (!admitted) env_.out.counters.add(Counter::arp_requests_withheld);
-  return admitted;
-}
-
-bool ArpOutput::admit_revalidation(TimePoint now) {
-  const bool admitted = revalidations_.take(now);
-  if (!admitted) env_.out.counters.add(Counter::arp_requests_withheld);
-  return admitted;
-}
-
 wire::Arp ArpOutput::request_for(Ipv4Address target) const {
   return wire::Arp{.operation = wire::ArpOperation::request,
-                   .sender_hardware = own_,
+                   .sender_hardware = env_.own,
                    .sender_protocol = env_.host.source_for(target),
                    .target_hardware = {},
                    .target_protocol = target};
@@ -72,7 +31,7 @@ void ArpOutput::unicast_request(Ipv4Address target, const HwAddress& hardware,
 }
 
 void ArpOutput::announce(Ipv4Address address) {
-  env_.out.counters.add(Counter::arp_announcements_sent);
+  env_.out.counters.add(Counter::announcements_sent);
   wire::Arp announcement = request_for(address);
   announcement.sender_protocol = address;
   broadcast(make(announcement));
@@ -80,7 +39,7 @@ void ArpOutput::announce(Ipv4Address address) {
 
 Frame ArpOutput::make_reply(const wire::Arp& request) {
   return make(wire::Arp{.operation = wire::ArpOperation::reply,
-                        .sender_hardware = own_,
+                        .sender_hardware = env_.own,
                         .sender_protocol = request.target_protocol,
                         .target_hardware = request.sender_hardware,
                         .target_protocol = request.sender_protocol});

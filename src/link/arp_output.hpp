@@ -1,11 +1,9 @@
-// ARP messages on their way out, and the limit on those that everybody hears.
+// ARP messages on their way out.
 #pragma once
 
 #include "ipoib/frame.hpp"
-#include "link/config.hpp"
 #include "link/output.hpp"
 #include "link/path.hpp"
-#include "link/token_bucket.hpp"
 #include "wire/arp.hpp"
 
 namespace ipoib::link {
@@ -16,30 +14,15 @@ class Group;
 class ArpOutput {
  public:
   struct Environment {
-    const Config& config;
     const HostAddresses& host;
+    const HwAddress& own;  ///< goes into everything that is sent
     const Group& broadcast;
     FramePool& frames;
     Output& out;
   };
 
-  explicit ArpOutput(const Environment& env);
+  explicit ArpOutput(const Environment& env) : env_(env) {}
 
-  /// Our own address, which goes into everything that is sent from now on.
-  void set_hardware(const HwAddress& own) { own_ = own; }
-  [[nodiscard]] const HwAddress& hardware() const { return own_; }
-
-  // --- The rate limit --------------------------------------------------------------------------
-  /// Whether a first request for a new neighbour may go soon: within the interval of repetitions.
-  [[nodiscard]] bool may_ask_first(TimePoint now) const;
-  /// The moment at which that is; it is the caller's. Only if may_ask_first().
-  [[nodiscard]] TimePoint reserve_first(TimePoint now);
-  /// Whether another one may go now.
-  [[nodiscard]] bool admit_repetition(TimePoint now);
-  /// Whether one for a neighbour that has answered before may go now.
-  [[nodiscard]] bool admit_revalidation(TimePoint now);
-
-  // --- Messages --------------------------------------------------------------------------------
   void broadcast_request(Ipv4Address target);
   void unicast_request(Ipv4Address target, const HwAddress& hardware, const PathData& path);
   /// Tells everybody that `address` is here (RFC 5227, 2.3).
@@ -55,10 +38,6 @@ class ArpOutput {
   void broadcast(Frame&& frame);
 
   Environment env_;
-  HwAddress own_;
-  TokenBucket first_;
-  TokenBucket repetitions_;
-  TokenBucket revalidations_;
 };
 
 }  // namespace ipoib::link

@@ -34,12 +34,12 @@ struct Backoff {
 struct Ageing {
   Duration reachable = std::chrono::seconds(30);  ///< base: each time 0.5 to 1.5 of it
   Duration delay = std::chrono::seconds(5);       ///< from the use of a stale entry to its probe
-  Duration retransmit = std::chrono::seconds(1);  ///< between two ARP requests for one address
+  Duration retransmit = std::chrono::seconds(1);  ///< between two questions for one address
   std::uint8_t unicast_probes = 3;                ///< to the known address
   std::uint8_t broadcast_probes = 3;              ///< then, and for an unknown address
   Duration negative = std::chrono::seconds(5);    ///< how long a failure is remembered
   Duration idle = std::chrono::minutes(20);       ///< a stale entry is forgotten after that
-  std::uint8_t announcements = 2;                 ///< gratuitous ARPs for an address
+  std::uint8_t announcements = 2;                 ///< of an address, when it is new
   Duration announce_interval = std::chrono::seconds(2);
 };
 
@@ -61,9 +61,10 @@ struct Limits {
   std::size_t send_groups = 1024;    ///< that it only sends to
   std::size_t group_questions = 16;  ///< outstanding at the SA for the latter
   std::size_t announcements = 1024;  ///< addresses being announced at a time
-  /// ARP requests by broadcast, a second: half of them for new neighbours, a quarter to ask for
-  /// these again, a quarter for neighbours that answered once, so that they do not starve.
-  std::uint32_t arp_broadcasts = 1000;
+  /// Questions for an address that more than its owner hear, a second: half of them for new
+  /// neighbours, a quarter to ask for these again, a quarter for neighbours that answered once, so
+  /// that they do not starve.
+  std::uint32_t solicitations = 1000;
 };
 
 /// All durations are positive.

@@ -13,7 +13,6 @@ enum class Counter : std::uint8_t {
   // Packets of the host.
   drop_link_down,  ///< also: frames that waited when the link went down
   drop_malformed_packet,
-  drop_ipv6_not_supported,  ///< both ways
   drop_multicast_not_joined,
   drop_no_group,            ///< multicast that nobody listens to
   drop_group_limit,         ///< no room for another group to send to
@@ -24,7 +23,7 @@ enum class Counter : std::uint8_t {
   drop_neighbour_limit,     ///< no room for another entry
   drop_neighbour_removed,   ///< the entry was deleted or evicted while frames waited
   drop_unresolved_limit,    ///< too many addresses are being asked for
-  drop_arp_rate_limit,      ///< no ARP request may go soon for one more address
+  drop_solicitation_limit,  ///< no question may go soon for one more address
   drop_path_limit,          ///< no room for another path
   drop_path_failed,         ///< the SA gave no path
   drop_parked_limit,        ///< too many frames wait for this neighbour
@@ -38,8 +37,9 @@ enum class Counter : std::uint8_t {
   drop_malformed_arp,
   drop_bad_arp_sender,     ///< no address that a neighbour can have
   drop_duplicate_address,  ///< somebody else's ARP claims an address of the host
+  drop_malformed_nd,
   // Our own.
-  drop_no_frame,  ///< no free frame for an ARP message
+  drop_no_frame,  ///< no free frame for an ARP or ND message
   // Events.
   kFirstEvent,
   tx_packets = kFirstEvent,  ///< IP, of the host, handed to the fabric
@@ -49,9 +49,12 @@ enum class Counter : std::uint8_t {
   arp_requests_broadcast,
   arp_requests_unicast,
   arp_replies_sent,
-  arp_announcements_sent,
-  arp_announcements_skipped,  ///< more addresses at a time than the bound
-  arp_requests_withheld,      ///< by the rate limit; their time comes later, or not at all
+  nd_received,
+  nd_solicitations_multicast,
+  nd_solicitations_unicast,
+  announcements_sent,
+  announcements_skipped,   ///< more addresses at a time than the bound
+  solicitations_withheld,  ///< by the rate limit; their time comes later, or not at all
   neighbours_created,
   neighbours_evicted,  ///< to make room
   neighbour_address_changes,

@@ -10,8 +10,10 @@ namespace ipoib::link {
 GroupTable::GroupTable(const Group::Environment& env)
     : env_(env),
       broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope)) {
-  const Gid all_nodes = mgid_of(kAllNodes);
-  others_.try_emplace(all_nodes, env_, "all-nodes", all_nodes);
+  for (const IpAddress& all_nodes : {IpAddress(kAllNodes), IpAddress(kAllNodesOfIpv6)}) {
+    const Gid mgid = mgid_of(all_nodes);
+    others_.try_emplace(mgid, env_, "all-nodes", mgid);
+  }
 }
 
 Gid GroupTable::mgid_of(const IpAddress& address) const {
@@ -22,7 +24,9 @@ Gid GroupTable::mgid_of(const IpAddress& address) const {
       address);
 }
 
-bool GroupTable::is_lasting(const Gid& mgid) const { return mgid == mgid_of(kAllNodes); }
+bool GroupTable::is_lasting(const Gid& mgid) const {
+  return mgid == mgid_of(kAllNodes) || mgid == mgid_of(kAllNodesOfIpv6);
+}
 
 Group* GroupTable::find(const Gid& mgid) {
   if (mgid == broadcast_.mgid()) return &broadcast_;

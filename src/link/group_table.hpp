@@ -11,7 +11,10 @@
 
 namespace ipoib::link {
 
-inline constexpr Ipv4Address kAllNodes{0xe0000001};  ///< 224.0.0.1
+/// 224.0.0.1 and ff02::1: every host is in them, and its kernel does not say so.
+inline constexpr Ipv4Address kAllNodes{0xe0000001};
+inline constexpr Ipv6Address kAllNodesOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                                0, 0, 0, 0, 0, 1});
 
 class GroupTable {
  public:

@@ -1,15 +1,14 @@
 #include "link/host_addresses.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace ipoib::link {
 
-std::vector<Ipv4Address> HostAddresses::update(const HostView& view) {
-  std::vector<Ipv4Address> added;
-  std::unordered_set<Ipv4Address> own;
+std::vector<IpAddress> HostAddresses::update(const HostView& view) {
+  std::vector<IpAddress> added;
+  std::unordered_set<IpAddress> own;
   broadcasts_.clear();
-  for (const Ipv4Prefix& prefix : view.addresses) {
+  for (const IpPrefix& prefix : view.addresses) {
     if (own.insert(prefix.address).second && !is_own(prefix.address)) {
       added.push_back(prefix.address);
     }
@@ -17,25 +16,38 @@ std::vector<Ipv4Address> HostAddresses::update(const HostView& view) {
   }
   own_ = std::move(own);
   prefixes_ = view.addresses;
+  is_ipv6_router_ = view.is_ipv6_router;
   return added;
 }
-
-bool HostAddresses::is_own(Ipv4Address address) const { return own_.contains(address); }
 
 bool HostAddresses::is_broadcast(Ipv4Address address) const {
   return address.is_limited_broadcast() || broadcasts_.contains(address);
 }
 
-bool HostAddresses::is_neighbour(Ipv4Address address) const {
-  return !address.is_unspecified() && !address.is_loopback() && !address.is_multicast() &&
-         !is_broadcast(address) && !is_own(address);
+bool HostAddresses::is_neighbour(const IpAddress& address) const {
+  const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
+  if (ipv4 != nullptr && is_broadcast(*ipv4)) return false;
+  const bool is_unicast = std::visit(
+      [](const auto& any) {
+        return !any.is_unspecified() && !any.is_loopback() && !any.is_multicast();
+      },
+      address);
+  return is_unicast && !is_own(address);
 }
 
-Ipv4Address HostAddresses::source_for(Ipv4Address target) const {
-  const auto on_link = std::ranges::find_if(
-      prefixes_, [target](const Ipv4Prefix& prefix) { return prefix.contains(target); });
-  if (on_link != prefixes_.end()) return on_link->address;
-  return prefixes_.empty() ? Ipv4Address{} : prefixes_.front().address;
+template <class Address>
+Address HostAddresses::source_among(const Address& target) const {
+  const Address* any = nullptr;
+  for (const IpPrefix& prefix : prefixes_) {
+    const auto* const address = std::get_if<Address>(&prefix.address);
+    if (address == nullptr) continue;
+    if (prefix.contains(target)) return *address;
+    if (any == nullptr) any = address;
+  }
+  return any == nullptr ? Address{} : *any;
 }
+
+template Ipv4Address HostAddresses::source_among(const Ipv4Address&) const;
+template Ipv6Address HostAddresses::source_among(const Ipv6Address&) const;
 
 }  // namespace ipoib::link

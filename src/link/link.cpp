@@ -26,15 +26,18 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
       parking{.per_neighbour = settings.limits.parked_per_neighbour,
               .in_all = settings.limits.parked,
               .used = 0},
-      qpn(number),
-      membership{config, port_gid, around.handles, out, ids, random, log},
+      own{.flags = 0, .qpn = number, .gid = {}},
+      membership{config, own.gid, around.handles, out, ids, random, log},
       groups(membership),
       send_groups(membership, parking),
+      multicast(groups, send_groups, out),
       paths({config, around.handles, out, ids, random, log}),
-      arp({config, host, groups.broadcast(), around.frames, out}),
-      neighbours({config, paths, arp, out, parking, random, log}),
-      announcer(config, host, arp, out),
-      dhcp(config, host, port_gid, out),
+      arp({host, own, groups.broadcast(), around.frames, out}),
+      nd({config, host, own, multicast, around.frames, out}),
+      solicitor({config, arp, nd, out}),
+      neighbours({config, paths, solicitor, out, parking, random, log}),
+      announcer(config, host, arp, nd, out),
+      dhcp(config, host, own.gid, out),
       checked{} {}
 
 Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
@@ -79,9 +82,8 @@ void Link::on_client_reregister(TimePoint /*now*/) {
 
 void Link::on_queue_pair(Qpn qpn, TimePoint now) {
   Parts& p = *parts_;
-  p.qpn = qpn;
+  p.own.qpn = qpn;
   p.configured.reset();
-  p.arp.set_hardware(hardware_address());
   if (!p.bring_up.is_up()) return;
   p.configure_queue_pair();
   p.announcer.start_all(now);
@@ -103,7 +105,7 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
   p.groups.set_host_groups(view.groups);
   p.drop_own_entries();
   if (!p.bring_up.is_up()) return;
-  for (const Ipv4Address address : added) p.announcer.start(address, now);
+  for (const IpAddress& address : added) p.announcer.start(address, now);
 }
 
 void Link::on_group_notice(const Gid& mgid, TimePoint /*now*/) {
@@ -125,9 +127,8 @@ void Link::shut_down(TimePoint now) {
 }
 
 void Link::Parts::take_port() {
-  port_gid = bring_up.port().gid;
-  paths.set_source(port_gid);
-  arp.set_hardware(HwAddress{.flags = 0, .qpn = qpn, .gid = port_gid});
+  own.gid = bring_up.port().gid;
+  paths.set_source(own.gid);
 }
 
 void Link::Parts::join() {
@@ -188,7 +189,7 @@ void Link::Parts::broadcast_joined(TimePoint now) {
   if (bring_up.is_up()) return;
   bring_up.on_joined();
   out.events.emplace_back(SetCarrier{true});
-  log.info("up as {}, MTU {}", arp.hardware().to_string(), mtu);
+  log.info("up as {}, MTU {}", own.to_string(), mtu);
   // RFC 4391, 10: a group "MUST" have P_Key, Q_Key, SL, MTU and HopLimit of the broadcast group;
   // the rest follows it too.
   groups.join_others(*broadcast.record());
@@ -257,9 +258,7 @@ std::string Link::waiting_for() const {
   return {};
 }
 
-HwAddress Link::hardware_address() const {
-  return HwAddress{.flags = 0, .qpn = parts_->qpn, .gid = parts_->port_gid};
-}
+HwAddress Link::hardware_address() const { return parts_->own; }
 std::uint32_t Link::mtu() const { return parts_->mtu; }
 QKey Link::qkey() const { return parts_->configured.value_or(ConfigureQueuePair{}).qkey; }
 std::vector<GroupInfo> Link::groups() const {

@@ -8,11 +8,15 @@
 #include "link/group_table.hpp"
 #include "link/host_addresses.hpp"
 #include "link/link.hpp"
+#include "link/multicast_output.hpp"
+#include "link/nd_input.hpp"
+#include "link/nd_output.hpp"
 #include "link/neighbour_table.hpp"
 #include "link/next_hops.hpp"
 #include "link/path_table.hpp"
 #include "link/send_group_table.hpp"
-#include "wire/ipv4.hpp"
+#include "link/solicitor.hpp"
+#include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
 
@@ -32,18 +36,21 @@ struct Link::Parts {
 
   // Host to fabric (transmit.cpp).
   void transmit(Frame&& frame, TimePoint now);
-  [[nodiscard]] std::optional<Ipv4Address> next_hop(const wire::Ipv4Header& header);
-  void transmit_other(Frame&& frame);
-  void transmit_unknown(Frame&& frame, Ipv4Address destination, TimePoint now);
-  void transmit_multicast(Frame&& frame, const Gid& mgid, bool routable, TimePoint now);
+  [[nodiscard]] IpAddress next_hop(const IpAddress& source, const IpAddress& destination);
+  void transmit_unfit(Frame&& frame);
+  void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
+  void transmit_multicast(Frame&& frame, const IpAddress& group, TimePoint now);
+  void complete_discovery(Frame& frame);
 
   // Fabric to host (receive.cpp).
   void receive(Incoming&& datagram, TimePoint now);
   [[nodiscard]] bool is_ours(const Incoming& datagram);
-  void receive_ipv4(Incoming&& datagram, TimePoint now);
+  void receive_ip(Incoming&& datagram, wire::EtherType type, TimePoint now);
+  [[nodiscard]] bool receive_discovery(Incoming& datagram, TimePoint now);
   void receive_arp(const Incoming& datagram, TimePoint now);
-  [[nodiscard]] Neighbour* find_or_create(Ipv4Address address);
-  void learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
+  [[nodiscard]] Neighbour* find_or_create(const IpAddress& address);
+  void learn(const NdLesson& lesson, const Incoming& datagram, TimePoint now);
+  void learn(Neighbour& sender, const HwAddress& hardware, Evidence evidence,
              const Incoming& datagram, TimePoint now);
   void answer(Neighbour& requester, const wire::Arp& request, TimePoint now);
   void answer_probe(const wire::Arp& request, TimePoint now);
@@ -56,17 +63,19 @@ struct Link::Parts {
   QuestionIds ids;
   Random random;
   ParkingBudget parking;
-  Qpn qpn;
+  HwAddress own;  ///< QPN of the queue pair, GID of the port
   BringUp bring_up;
-  Gid port_gid;
   std::uint32_t mtu = 0;
   HostAddresses host;
   NextHops next_hops;
   const MembershipEnvironment membership;
   GroupTable groups;
   SendGroupTable send_groups;
+  MulticastOutput multicast;
   PathTable paths;
   ArpOutput arp;
+  NdOutput nd;
+  Solicitor solicitor;
   NeighbourTable neighbours;
   Announcer announcer;
   DhcpRewriter dhcp;
@@ -76,7 +85,7 @@ struct Link::Parts {
   TimePoint quiet_until{};
   /// The sender that was looked at last, and found in order.
   struct {
-    Ipv4Address address;
+    IpAddress address;
     Qpn qpn;
     Lid lid;
   } checked;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
-#include "link/arp_output.hpp"
 #include "link/path_table.hpp"
 
 namespace ipoib::link {
@@ -99,6 +98,22 @@ Fate Neighbour::on_address(const HwAddress& hardware, Evidence evidence, const E
                         [](Permanent&) { return Fate::keep; },
                     },
                     state_);
+}
+
+Fate Neighbour::on_contradicted(const Environment& env, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [](New&) { return cannot_happen(); },
+          [](Incomplete&) { return cannot_happen(); },
+          [](Resolving&) { return Fate::keep; },
+          [&](Reachable& s) { return unconfirm(std::move(s.route), "contradicted", env, now); },
+          [](Stale&) { return Fate::keep; },
+          [](Delay&) { return Fate::keep; },
+          [](Probing&) { return Fate::keep; },
+          [](Failed&) { return cannot_happen(); },
+          [](Permanent&) { return Fate::keep; },
+      },
+      state_);
 }
 
 Fate Neighbour::on_reply_owed(Frame&& reply, const Environment& env, TimePoint now) {

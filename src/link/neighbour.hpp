@@ -1,7 +1,8 @@
 // One entry of the neighbour cache: a state machine, docs/states.md, "Neighbour".
 //
-// An entry acts through its Environment: it asks by ARP, asks for paths, and appends sends. It
-// knows nothing of the table that it is in: each stimulus returns whether the entry is to go.
+// An entry acts through its Environment: it solicits by ARP or ND, asks for paths, and appends
+// sends. It knows nothing of the table that it is in: each stimulus returns whether the entry is to
+// go.
 #pragma once
 
 #include <boost/intrusive/list_hook.hpp>
@@ -33,7 +34,7 @@ class Neighbour : public Timed,
  public:
   using Environment = NeighbourEnvironment;
 
-  explicit Neighbour(Ipv4Address address) : address_(address) {}
+  explicit Neighbour(const IpAddress& address) : address_(address) {}
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
   /// Stops waiting before it lets go of the path that it waits for, which may go with it.
@@ -54,6 +55,8 @@ class Neighbour : public Timed,
   [[nodiscard]] Fate on_packet(Frame&& frame, const Environment& env, TimePoint now);
   [[nodiscard]] Fate on_address(const HwAddress& hardware, Evidence evidence,
                                 const Environment& env, TimePoint now);
+  /// Somebody says, and not for certain, that it is elsewhere (RFC 4861, 7.2.5).
+  [[nodiscard]] Fate on_contradicted(const Environment& env, TimePoint now);
   [[nodiscard]] Fate on_reply_owed(Frame&& reply, const Environment& env, TimePoint now);
   [[nodiscard]] Fate on_path_ready(const Environment& env, TimePoint now);
   [[nodiscard]] Fate on_path_failed(const Environment& env, TimePoint now);
@@ -64,7 +67,7 @@ class Neighbour : public Timed,
   /// Before it goes for another reason than its own.
   void on_removed(Counter why, const Environment& env);
 
-  [[nodiscard]] Ipv4Address address() const { return address_; }
+  [[nodiscard]] const IpAddress& address() const { return address_; }
   [[nodiscard]] const neighbour_state::State& state() const { return state_; }
   [[nodiscard]] NeighbourState state_name() const;
   [[nodiscard]] TimePoint deadline() const;
@@ -100,7 +103,7 @@ class Neighbour : public Timed,
   friend class NeighbourTable;
   static constexpr TimePoint kNeverYet = TimePoint::min();
 
-  Ipv4Address address_;
+  IpAddress address_;
   NeighbourShelf shelf_ = NeighbourShelf::none;  ///< its table's
   neighbour_state::State state_;
   TimePoint used_ = kNeverYet;

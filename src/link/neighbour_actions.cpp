@@ -5,9 +5,9 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/arp_output.hpp"
 #include "link/neighbour.hpp"
 #include "link/path_table.hpp"
+#include "link/solicitor.hpp"
 #include "link/too_big.hpp"
 #include "wire/encapsulation.hpp"
 
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
 /// The one function that changes the state.
 Fate Neighbour::become(State&& next, std::string_view why, const Environment& env) {
   if (env.log.should_log(spdlog::level::debug)) {
-    env.log.debug("neighbour {}: {} -> {}: {}", address_.to_string(), kNames[state_.index()],
+    env.log.debug("neighbour {}: {} -> {}: {}", to_string(address_), kNames[state_.index()],
                   kNames[next.index()], why);
   }
   stop_waiting();
@@ -136,11 +136,11 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
 Fate Neighbour::first_request(Frame&& frame, const Environment& env, TimePoint now) {
   ParkedFrames parked(env.parking);
   parked.park(std::move(frame), Purpose::packet, env.out.counters);
-  const TimePoint moment = env.arp.reserve_first(now);
+  const TimePoint moment = env.solicitor.reserve_first(now);
   if (moment > now) {
     return become(Incomplete{std::move(parked), moment, 0}, "a packet; asks in its turn", env);
   }
-  env.arp.broadcast_request(address_);
+  env.solicitor.ask_all(address_, now);
   return become(Incomplete{std::move(parked), now + env.config.ageing.retransmit, 1},
                 "a packet; asks", env);
 }
@@ -151,7 +151,8 @@ Fate Neighbour::next_request(Incomplete& state, const Environment& env, TimePoin
     return fail("nobody answers", env, now);
   }
   // The first one has its moment reserved.
-  if (state.requests == 0 || env.arp.admit_repetition(now)) env.arp.broadcast_request(address_);
+  if (state.requests == 0 || env.solicitor.admit_repetition(now))
+    env.solicitor.ask_all(address_, now);
   ++state.requests;
   state.deadline = now + env.config.ageing.retransmit;
   return Fate::keep;
@@ -168,9 +169,9 @@ Fate Neighbour::next_probe(Probing& state, const Environment& env, TimePoint now
       env.paths.doubt(*state.route.path, "a probe went unanswered");
       (void)env.paths.use(*state.route.path, now);
     }
-    env.arp.unicast_request(address_, state.route.hardware, *state.route.path->usable());
-  } else if (env.arp.admit_revalidation(now)) {
-    env.arp.broadcast_request(address_);
+    env.solicitor.ask(address_, state.route.hardware, *state.route.path->usable());
+  } else if (env.solicitor.admit_revalidation(now)) {
+    env.solicitor.ask_all(address_, now);
   } else {
     return Fate::keep;
   }

@@ -9,14 +9,14 @@
 
 namespace ipoib::link {
 
-class ArpOutput;
 class PathTable;
+class Solicitor;
 
 /// What entries work with; outlives them.
 struct NeighbourEnvironment {
   const Config& config;
   PathTable& paths;
-  ArpOutput& arp;
+  Solicitor& solicitor;
   Output& out;
   ParkingBudget& parking;
   Random& random;
@@ -24,7 +24,7 @@ struct NeighbourEnvironment {
 };
 
 enum class Fate : bool { keep, erase };
-/// How an address was learnt: by a reply to us, which shows that our frames arrive, or otherwise.
+/// How an address was learnt: by an answer to us, which shows that our frames arrive, or otherwise.
 enum class Evidence : bool { told, confirmed };
 
 }  // namespace ipoib::link

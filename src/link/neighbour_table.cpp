@@ -33,7 +33,7 @@ NeighbourTable::NeighbourTable(const NeighbourEnvironment& env)
 
 NeighbourTable::~NeighbourTable() { clear(Counter::drop_link_down); }
 
-Neighbour* NeighbourTable::create(Ipv4Address address) {
+Neighbour* NeighbourTable::create(const IpAddress& address) {
   if (entries_.size() >= env_.config.limits.neighbours) {
     Neighbour* const old = victim();
     if (old == nullptr) return nullptr;

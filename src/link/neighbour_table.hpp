@@ -1,4 +1,4 @@
-// The neighbour cache: entries by IPv4 address, their deadlines, and who goes when it is full.
+// The neighbour cache: entries by IP address, their deadlines, and who goes when it is full.
 //
 // Every stimulus passes through apply(), which afterwards puts the entry where its new state
 // belongs: into the queue of deadlines, and into one of three lists by what it would cost to lose
@@ -23,13 +23,13 @@ class NeighbourTable {
   NeighbourTable& operator=(const NeighbourTable&) = delete;
   ~NeighbourTable();
 
-  [[nodiscard]] Neighbour* find(Ipv4Address address) {
+  [[nodiscard]] Neighbour* find(const IpAddress& address) {
     const auto at = entries_.find(address);
     return at == entries_.end() ? nullptr : &*at;
   }
   /// Makes an entry in the state New, for a stimulus that follows at once. Null when there is no
   /// room for it: all others are permanent, or have frames waiting.
-  [[nodiscard]] Neighbour* create(Ipv4Address address);
+  [[nodiscard]] Neighbour* create(const IpAddress& address);
 
   // --- Stimuli, handed on to the entry, which may be gone afterwards ---------------------------
   void packet(Neighbour& entry, Frame&& frame, TimePoint now) {
@@ -37,6 +37,9 @@ class NeighbourTable {
   }
   void address(Neighbour& entry, const HwAddress& hardware, Evidence evidence, TimePoint now) {
     apply(entry, entry.on_address(hardware, evidence, env_, now));
+  }
+  void contradicted(Neighbour& entry, TimePoint now) {
+    apply(entry, entry.on_contradicted(env_, now));
   }
   void reply_owed(Neighbour& entry, Frame&& reply, TimePoint now) {
     apply(entry, entry.on_reply_owed(std::move(reply), env_, now));
@@ -62,13 +65,13 @@ class NeighbourTable {
 
  private:
   struct AddressOf {
-    using type = Ipv4Address;
-    type operator()(const Neighbour& entry) const { return entry.address(); }
+    using type = IpAddress;
+    const type& operator()(const Neighbour& entry) const { return entry.address(); }
   };
   using Entries =
       boost::intrusive::unordered_set<Neighbour, boost::intrusive::base_hook<NeighbourHashHook>,
                                       boost::intrusive::key_of_value<AddressOf>,
-                                      boost::intrusive::hash<std::hash<Ipv4Address>>,
+                                      boost::intrusive::hash<std::hash<IpAddress>>,
                                       boost::intrusive::power_2_buckets<true>>;
   using List = boost::intrusive::list<Neighbour, boost::intrusive::base_hook<NeighbourListHook>,
                                       boost::intrusive::constant_time_size<false>>;

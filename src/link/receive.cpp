@@ -1,4 +1,4 @@
-// Fabric to host: what is ours, what is for the host, and what ARP says.
+// Fabric to host: what is ours, what is for the host, and what ARP and Neighbour Discovery say.
 #include <chrono>
 #include <utility>
 
@@ -8,14 +8,26 @@
 #include "link/link_parts.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
 
 namespace ipoib::link {
 namespace {
 
 /// Between two lines in the log about duplicate addresses.
 constexpr Duration kQuiet = std::chrono::seconds(10);
-/// Where an IPv4 header has its source address.
-constexpr std::size_t kSourceOffset = 12;
+
+/// The source address, if what was announced as IPv4 or as IPv6 is that; the host looks at the
+/// rest.
+std::optional<IpAddress> source_of(ConstBytes packet, wire::EtherType type) {
+  constexpr std::size_t kIpv4Offset = 12;
+  constexpr std::size_t kIpv6Offset = 8;
+  const bool is_ipv4 = type == wire::EtherType::ipv4;
+  const std::size_t least = is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
+  if (packet.size() < least || wire::ip_version(packet) != (is_ipv4 ? 4 : 6)) return std::nullopt;
+  ByteReader reader(packet.subspan(is_ipv4 ? kIpv4Offset : kIpv6Offset));
+  if (is_ipv4) return Ipv4Address(reader.array<Ipv4Address::kSize>());
+  return Ipv6Address(reader.array<Ipv6Address::kSize>());
+}
 
 }  // namespace
 
@@ -40,20 +52,19 @@ void Link::Parts::receive(Incoming&& datagram, TimePoint now) {
   }
   switch (*type) {
     case wire::EtherType::ipv4:
-      return receive_ipv4(std::move(taken), now);
+    case wire::EtherType::ipv6:
+      return receive_ip(std::move(taken), *type, now);
     case wire::EtherType::arp:
       return receive_arp(taken, now);
     case wire::EtherType::rarp:
       return out.counters.add(Counter::drop_unsupported_type);
-    case wire::EtherType::ipv6:
-      return out.counters.add(Counter::drop_ipv6_not_supported);
   }
 }
 
 /// Multicast comes back to its sender, who is known by QPN and LID. Groups may share an MLID, so
 /// the GRH decides which group it was; without one it is unicast.
 bool Link::Parts::is_ours(const Incoming& datagram) {
-  if (datagram.source_qpn == qpn && datagram.source_lid == bring_up.port().lid) {
+  if (datagram.source_qpn == own.qpn && datagram.source_lid == bring_up.port().lid) {
     out.counters.add(Counter::drop_own_multicast);
     return false;
   }
@@ -65,21 +76,22 @@ bool Link::Parts::is_ours(const Incoming& datagram) {
   return true;
 }
 
-void Link::Parts::receive_ipv4(Incoming&& datagram, TimePoint now) {
+void Link::Parts::receive_ip(Incoming&& datagram, wire::EtherType type, TimePoint now) {
   Incoming taken = std::move(datagram);
   taken.frame.drop_front(wire::kEncapsulationSize);
-  const ConstBytes packet = std::as_const(taken.frame).bytes();
-  if (packet.size() < wire::Ipv4Header::kMinimumSize || wire::ip_version(packet) != 4) {
-    return out.counters.add(Counter::drop_malformed_datagram);
+  const auto source = source_of(std::as_const(taken.frame).bytes(), type);
+  if (!source) return out.counters.add(Counter::drop_malformed_datagram);
+  if (type == wire::EtherType::ipv6 && wire::is_neighbour_discovery(taken.frame.bytes()) &&
+      !receive_discovery(taken, now)) {
+    return out.counters.add(Counter::drop_malformed_nd);
   }
-  const Ipv4Address source(load_be<std::uint32_t>(packet.data() + kSourceOffset));
   const bool seen = source == checked.address && taken.source_qpn == checked.qpn &&
                     taken.source_lid == checked.lid;
   if (!seen) {
-    if (const Neighbour* const sender = neighbours.find(source)) check_source(*sender, taken, now);
-    checked = {source, taken.source_qpn, taken.source_lid};
+    if (const Neighbour* const sender = neighbours.find(*source)) check_source(*sender, taken, now);
+    checked = {*source, taken.source_qpn, taken.source_lid};
   }
-  dhcp.from_fabric(taken.frame, now);
+  if (type == wire::EtherType::ipv4) dhcp.from_fabric(taken.frame, now);
   out.counters.add(Counter::rx_packets);
   out.to_host.push_back(std::move(taken.frame));
 }
@@ -93,6 +105,34 @@ void Link::Parts::check_source(const Neighbour& sender, const Incoming& datagram
   paths.on_source_lid(*route->path, datagram.source_lid, now);
 }
 
+// --- Neighbour Discovery -------------------------------------------------------------------------
+
+/// Learns from a message, and takes out of it what the host's kernel would not understand. False:
+/// it "MUST be silently discarded".
+bool Link::Parts::receive_discovery(Incoming& datagram, TimePoint now) {
+  out.counters.add(Counter::nd_received);
+  const auto message = wire::NdMessage::parse(std::as_const(datagram.frame).bytes());
+  if (!message) return false;
+  if (const auto lesson = lesson_of(*message, host, own)) learn(*lesson, datagram, now);
+  const std::size_t size = wire::strip_link_layer_options(datagram.frame.bytes());
+  datagram.frame.window(datagram.frame.headroom(), size);
+  return true;
+}
+
+void Link::Parts::learn(const NdLesson& lesson, const Incoming& datagram, TimePoint now) {
+  Neighbour* const neighbour = lesson.makes_entry && lesson.hardware
+                                   ? find_or_create(lesson.neighbour)
+                                   : neighbours.find(lesson.neighbour);
+  if (neighbour == nullptr) return;
+  const neighbour_state::Route* const known = neighbour->route();
+  if (!lesson.hardware && known == nullptr) return;
+  const HwAddress hardware = lesson.hardware ? *lesson.hardware : known->hardware;
+  if (known != nullptr && !lesson.overrides && !known->hardware.same_endpoint(hardware)) {
+    return neighbours.contradicted(*neighbour, now);
+  }
+  learn(*neighbour, hardware, lesson.evidence, datagram, now);
+}
+
 // --- ARP -----------------------------------------------------------------------------------------
 
 void Link::Parts::receive_arp(const Incoming& datagram, TimePoint now) {
@@ -101,7 +141,7 @@ void Link::Parts::receive_arp(const Incoming& datagram, TimePoint now) {
   const auto message = wire::Arp::parse(arp_octets);
   if (!message) return out.counters.add(Counter::drop_malformed_arp);
   const bool to_us_alone = !datagram.has_grh || !datagram.destination_gid.is_multicast();
-  switch (judge(*message, host, arp.hardware())) {
+  switch (judge(*message, host, own)) {
     case ArpVerdict::bad_sender:
       return out.counters.add(Counter::drop_bad_arp_sender);
     case ArpVerdict::duplicate_address:
@@ -110,33 +150,34 @@ void Link::Parts::receive_arp(const Incoming& datagram, TimePoint now) {
       return answer_probe(*message, now);
     case ArpVerdict::mention:
       if (Neighbour* const known = neighbours.find(message->sender_protocol)) {
-        learn(*known, *message, Evidence::told, datagram, now);
+        learn(*known, message->sender_hardware, Evidence::told, datagram, now);
       }
       return;
     case ArpVerdict::reply_for_us:
       if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
-        learn(*sender, *message, to_us_alone ? Evidence::confirmed : Evidence::told, datagram, now);
+        learn(*sender, message->sender_hardware, to_us_alone ? Evidence::confirmed : Evidence::told,
+              datagram, now);
       }
       return;
     case ArpVerdict::request_for_us:
       if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
-        learn(*sender, *message, Evidence::told, datagram, now);
+        learn(*sender, message->sender_hardware, Evidence::told, datagram, now);
         answer(*sender, *message, now);
       }
       return;
   }
 }
 
-Neighbour* Link::Parts::find_or_create(Ipv4Address address) {
+Neighbour* Link::Parts::find_or_create(const IpAddress& address) {
   if (Neighbour* const known = neighbours.find(address)) return known;
   Neighbour* const made = neighbours.create(address);
   if (made == nullptr) out.counters.add(Counter::drop_neighbour_limit);
   return made;
 }
 
-void Link::Parts::learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
+void Link::Parts::learn(Neighbour& sender, const HwAddress& hardware, Evidence evidence,
                         const Incoming& datagram, TimePoint now) {
-  neighbours.address(sender, message.sender_hardware, evidence, now);
+  neighbours.address(sender, hardware, evidence, now);
   check_source(sender, datagram, now);
 }
 
@@ -151,7 +192,7 @@ void Link::Parts::answer(Neighbour& requester, const wire::Arp& request, TimePoi
 
 /// Somebody wants an address of ours for itself, and has none that it could be answered at.
 void Link::Parts::answer_probe(const wire::Arp& request, TimePoint now) {
-  if (!arp.admit_revalidation(now)) return;
+  if (!solicitor.admit_revalidation(now)) return;
   out.counters.add(Counter::arp_replies_sent);
   arp.broadcast_reply(request);
 }

@@ -1,24 +1,39 @@
-// Host to fabric. The first function is the data path; the others are for what is rare.
+// Host to fabric. The first functions are the data path; the others are for what is rare.
 #include <utility>
 
+#include "ipoib/overloaded.hpp"
 #include "link/link.hpp"
 #include "link/link_parts.hpp"
 #include "link/too_big.hpp"
-#include "wire/encapsulation.hpp"
+#include "wire/host_groups.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
 
 namespace ipoib::link {
 namespace {
 
-/// Of an IPv4 header (RFC 791, 3.1).
-constexpr std::size_t kProtocolOffset = 9;
-constexpr std::uint8_t kIgmp = 2;
-
 /// 224.0.0.0/24 stays on the link (RFC 5771, 4).
 bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
 
-void encapsulate(Frame& frame) {
-  wire::emit_encapsulation(wire::EtherType::ipv4, frame.prepend(wire::kEncapsulationSize));
+/// So does what has the scope of the link, or a smaller one (RFC 4291, 2.7).
+bool is_routable(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) > 2; }
+
+/// What the way of a packet depends on.
+struct Route {
+  wire::EtherType type;
+  IpAddress source;
+  IpAddress destination;
+};
+
+std::optional<Route> route_of(ConstBytes packet) {
+  if (wire::ip_version(packet) == 6) {
+    const auto header = wire::Ipv6Header::parse(packet);
+    if (!header) return std::nullopt;
+    return Route{wire::EtherType::ipv6, header->source, header->destination};
+  }
+  const auto header = wire::Ipv4Header::parse(packet);
+  if (!header) return std::nullopt;
+  return Route{wire::EtherType::ipv4, header->source, header->destination};
 }
 
 }  // namespace
@@ -37,72 +52,99 @@ void Link::from_host(std::span<Frame> batch, TimePoint now) {
 /// An entry is found before the destination is classified: no entry exists for a group, a
 /// broadcast address, or an address of the host.
 void Link::Parts::transmit(Frame&& frame, TimePoint now) {
-  const auto header = wire::Ipv4Header::parse(frame.bytes());
-  if (!header || frame.size() > mtu) return transmit_other(std::move(frame));
-  dhcp.from_host(frame, mtu, now);
-  const auto hop = next_hop(*header);
-  if (!hop) {
-    frame.release();
-    return out.counters.add(Counter::drop_bad_destination);
+  const auto route = route_of(frame.bytes());
+  if (!route || frame.size() > mtu) return transmit_unfit(std::move(frame));
+  if (route->type == wire::EtherType::ipv6 && wire::is_neighbour_discovery(frame.bytes())) {
+    complete_discovery(frame);
+  } else if (route->type == wire::EtherType::ipv4) {
+    dhcp.from_host(frame, mtu, now);
   }
-  Neighbour* const neighbour = neighbours.find(*hop);
-  if (neighbour == nullptr) return transmit_unknown(std::move(frame), *hop, now);
-  encapsulate(frame);
+  const IpAddress hop = next_hop(route->source, route->destination);
+  Neighbour* const neighbour = neighbours.find(hop);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), route->type, hop, now);
+  wire::emit_encapsulation(route->type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, out.sends, now)) {
     neighbours.packet(*neighbour, std::move(frame), now);
   }
 }
 
-/// RFC 4391, 10: whoever is not in a group joins it to send.
-void Link::Parts::transmit_multicast(Frame&& frame, const Gid& mgid, bool routable, TimePoint now) {
-  if (const Group* const joined = groups.joined(mgid)) return joined->send(std::move(frame), out);
-  send_groups.send(mgid, std::move(frame), routable, now);
-}
-
 /// Groups are on the link, whatever routes say.
-std::optional<Ipv4Address> Link::Parts::next_hop(const wire::Ipv4Header& header) {
-  const Ipv4Address to = header.destination;
-  if (!next_hops.has_gateways() || to.is_multicast() || to.is_limited_broadcast()) return to;
-  const IpAddress hop = next_hops.find(header.source, to);
-  const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
-  return ipv4 == nullptr ? std::nullopt : std::optional(*ipv4);
+IpAddress Link::Parts::next_hop(const IpAddress& source, const IpAddress& destination) {
+  if (!next_hops.has_gateways()) return destination;
+  const bool is_for_many =
+      std::visit(Overloaded{
+                     [](Ipv4Address to) { return to.is_multicast() || to.is_limited_broadcast(); },
+                     [](const Ipv6Address& to) { return to.is_multicast(); },
+                 },
+                 destination);
+  return is_for_many ? destination : next_hops.find(source, destination);
 }
 
-/// What is not an IPv4 packet that fits.
-void Link::Parts::transmit_other(Frame&& frame) {
+/// What is no IP packet, or does not fit.
+void Link::Parts::transmit_unfit(Frame&& frame) {
   Frame dropped = std::move(frame);
-  if (wire::ip_version(dropped.bytes()) == 6) {
-    out.counters.add(Counter::drop_ipv6_not_supported);
-  } else if (wire::Ipv4Header::parse(dropped.bytes())) {
-    answer_too_big(std::move(dropped), mtu, Counter::drop_packet_too_big, out);
-  } else {
-    out.counters.add(Counter::drop_malformed_packet);
+  if (!route_of(dropped.bytes())) return out.counters.add(Counter::drop_malformed_packet);
+  answer_too_big(std::move(dropped), mtu, Counter::drop_packet_too_big, out);
+}
+
+/// The kernel knows no link-layer addresses: the options of RFC 4391, 9.3 are put in on the way.
+void Link::Parts::complete_discovery(Frame& frame) {
+  using wire::LinkLayerOption;
+  using wire::NdType;
+  const auto message = wire::NdMessage::parse(std::as_const(frame).bytes());
+  if (!message) return;
+  switch (message->type) {
+    case NdType::neighbour_advertisement:
+      return put_link_layer_option(frame, LinkLayerOption::target, own, mtu);
+    case NdType::redirect: {
+      const Neighbour* const target = neighbours.find(message->target);
+      if (target == nullptr || target->route() == nullptr) return;
+      return put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware, mtu);
+    }
+    case NdType::neighbour_solicitation:
+    case NdType::router_solicitation:
+    case NdType::router_advertisement:
+      // Who has no address yet "MUST NOT" say where it is (RFC 4861, 4.1 and 4.3).
+      if (message->source.is_unspecified()) return;
+      return put_link_layer_option(frame, LinkLayerOption::source, own, mtu);
   }
 }
 
 /// RFC 4391, 4 and 5: the limited broadcast and those directed to a subnet go to the broadcast
-/// group, class D addresses to their own; the others are neighbours to be.
-void Link::Parts::transmit_unknown(Frame&& frame, Ipv4Address destination, TimePoint now) {
+/// group, groups to their own; the others are neighbours to be.
+void Link::Parts::transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop,
+                                   TimePoint now) {
   Frame taken = std::move(frame);
-  encapsulate(taken);
-  if (host.is_broadcast(destination)) return groups.broadcast().send(std::move(taken), out);
-  if (destination.is_multicast()) {
-    const auto packet = std::as_const(taken).bytes().subspan(wire::kEncapsulationSize);
-    if (packet[kProtocolOffset] == kIgmp) out.events.emplace_back(HostGroupsChanged{});
-    return transmit_multicast(std::move(taken),
-                              wire::multicast_gid(destination, config.pkey, config.scope),
-                              is_routable(destination), now);
+  if (wire::changes_host_groups(std::as_const(taken).bytes())) {
+    out.events.emplace_back(HostGroupsChanged{});
   }
-  if (!host.is_neighbour(destination)) return out.counters.add(Counter::drop_bad_destination);
+  wire::emit_encapsulation(type, taken.prepend(wire::kEncapsulationSize));
+  const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
+  if (ipv4 != nullptr && host.is_broadcast(*ipv4)) {
+    return groups.broadcast().send(std::move(taken), out);
+  }
+  if (std::visit([](const auto& any) { return any.is_multicast(); }, hop)) {
+    return transmit_multicast(std::move(taken), hop, now);
+  }
+  if (!host.is_neighbour(hop)) return out.counters.add(Counter::drop_bad_destination);
   if (neighbours.unresolved() >= config.limits.unresolved) {
     return out.counters.add(Counter::drop_unresolved_limit);
   }
   // Before room is made for it at somebody else's cost.
-  if (!arp.may_ask_first(now)) return out.counters.add(Counter::drop_arp_rate_limit);
-  if (Neighbour* const neighbour = neighbours.create(destination)) {
+  if (!solicitor.may_ask_first(now)) return out.counters.add(Counter::drop_solicitation_limit);
+  if (Neighbour* const neighbour = neighbours.create(hop)) {
     return neighbours.packet(*neighbour, std::move(taken), now);
   }
   out.counters.add(Counter::drop_neighbour_limit);
+}
+
+void Link::Parts::transmit_multicast(Frame&& frame, const IpAddress& group, TimePoint now) {
+  std::visit(
+      [&](const auto& any) {
+        multicast.send(wire::multicast_gid(any, config.pkey, config.scope), std::move(frame),
+                       is_routable(any), now);
+      },
+      group);
 }
 
 }  // namespace ipoib::link

@@ -4,6 +4,7 @@
 
 #include <linux/fib_rules.h>
 #include <linux/if_addr.h>
+#include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
@@ -103,13 +104,20 @@ void for_each_hop(const Attributes<RTA_MAX>& attributes, int family, Visit&& vis
   }
 }
 
-std::optional<Ipv4Prefix> ipv4_address_of(nlmsghdr* message, int interface_index) {
+/// Nothing for one that is not the interface's yet, or never will be: duplicate address detection
+/// has not ended, or has found somebody (RFC 4862, 5.4).
+std::optional<IpPrefix> own_address_of(nlmsghdr* message, int interface_index) {
   const auto* const header = header_of<ifaddrmsg>(message);
   if (header == nullptr || static_cast<int>(header->ifa_index) != interface_index) return {};
   const auto attributes = attributes_of<IFA_MAX>(message, sizeof *header);
-  const auto address = address_of(attributes[IFA_LOCAL], AF_INET);
+  const auto flags = number_of(attributes[IFA_FLAGS]).value_or(header->ifa_flags);
+  if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return {};
+  // With a peer, IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only then.
+  const nlattr* const local = attributes[IFA_LOCAL];
+  const auto address =
+      address_of(local != nullptr ? local : attributes[IFA_ADDRESS], header->ifa_family);
   if (!address) return {};
-  return Ipv4Prefix{std::get<Ipv4Address>(*address), header->ifa_prefixlen};
+  return IpPrefix{*address, header->ifa_prefixlen};
 }
 
 struct RouteOfTable {
@@ -176,16 +184,44 @@ ConstBytes bytes_of(const Header& header) {
   return {reinterpret_cast<const std::uint8_t*>(&header), sizeof header};
 }
 
-Result<void> read_addresses(nl_sock* socket, int interface_index, HostView& out) {
+Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t family,
+                            HostView& out) {
   ifaddrmsg header{};
-  header.ifa_family = AF_INET;
+  header.ifa_family = family;
   header.ifa_index = static_cast<std::uint32_t>(interface_index);
-  return netlink_dump(
+  std::vector<IpPrefix> found;
+  const auto read = netlink_dump(
       socket, {.type = RTM_GETADDR, .header = bytes_of(header), .out_interface = 0},
-      [&] { out.addresses.clear(); },
+      [&] { found.clear(); },
       [&](nlmsghdr* message) {
-        if (const auto address = ipv4_address_of(message, interface_index)) {
-          out.addresses.push_back(*address);
+        if (const auto address = own_address_of(message, interface_index))
+          found.push_back(*address);
+      });
+  out.addresses.insert(out.addresses.end(), found.begin(), found.end());
+  return read;
+}
+
+/// The interface that a message of RTM_GETNETCONF is about, and whether it forwards, if it says.
+struct NetConf {
+  int interface_index = 0;
+  std::optional<bool> forwards;
+};
+NetConf netconf_of(nlmsghdr* message) {
+  const auto attributes = attributes_of<NETCONFA_MAX>(message, sizeof(netconfmsg));
+  const auto forwards = number_of(attributes[NETCONFA_FORWARDING]);
+  return {.interface_index = static_cast<int>(number_of(attributes[NETCONFA_IFINDEX]).value_or(0)),
+          .forwards = forwards ? std::optional(*forwards != 0) : std::nullopt};
+}
+
+Result<void> read_forwarding(nl_sock* socket, int interface_index, HostView& out) {
+  netconfmsg header{};
+  header.ncm_family = AF_INET6;
+  return netlink_dump(
+      socket, {.type = RTM_GETNETCONF, .header = bytes_of(header), .out_interface = 0}, [] {},
+      [&](nlmsghdr* message) {
+        const NetConf one = netconf_of(message);
+        if (one.interface_index == interface_index) {
+          out.is_ipv6_router = one.forwards.value_or(false);
         }
       });
 }
@@ -250,8 +286,11 @@ bool route_concerns(nlmsghdr* message, int interface_index) {
 
 Result<HostView> read_host_view(nl_sock* socket, int interface_index) {
   HostView view;
-  if (auto read = read_addresses(socket, interface_index, view); !read) return read.error();
+  if (auto read = read_forwarding(socket, interface_index, view); !read) return read.error();
   for (const std::uint8_t family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
+    if (auto read = read_addresses(socket, interface_index, family, view); !read) {
+      return read.error();
+    }
     if (auto read = read_routes(socket, interface_index, family, view); !read) return read.error();
     if (auto read = read_rules(socket, family, view); !read) return read.error();
   }
@@ -275,6 +314,8 @@ bool concerns_host_view(nlmsghdr* message, int interface_index) {
     case RTM_NEWROUTE:
     case RTM_DELROUTE:
       return route_concerns(message, interface_index);
+    case RTM_NEWNETCONF:
+      return netconf_of(message).interface_index == interface_index;
     case RTM_NEWRULE:
     case RTM_DELRULE:
       return true;

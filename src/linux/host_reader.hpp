@@ -9,8 +9,9 @@ struct nlmsghdr;
 
 namespace ipoib::host {
 
-/// Addresses, routes and rules as they concern one interface. `socket` blocks, and asks for strict
-/// checking where the kernel has it: then only what concerns the interface is listed at all.
+/// Addresses, forwarding, routes and rules as they concern one interface. `socket` blocks, and asks
+/// for strict checking where the kernel has it: then only what concerns the interface is listed at
+/// all.
 [[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, int interface_index);
 
 /// Whether a notification may change what read_host_view() reads.

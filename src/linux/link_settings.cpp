@@ -1,24 +1,64 @@
 #include "linux/link_settings.hpp"
 
+#include <fcntl.h>
 #include <linux/if_link.h>
+#include <netlink/addr.h>
 #include <netlink/errno.h>
 #include <netlink/netlink.h>
+#include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <memory>
 
+#include "ipoib/file_descriptor.hpp"
 #include "linux/netlink_error.hpp"
 
 namespace ipoib::host {
+namespace {
+
+template <class Object>
+using Owner = std::unique_ptr<Object, void (*)(Object*)>;
+
+constexpr int kLinkLocalPrefixLength = 64;
+
+/// A setting of an interface, or of new ones ("default"), in this thread's network namespace.
+std::string path_of(const std::string& interface, const std::string& setting) {
+  return "/proc/sys/net/ipv6/conf/" + interface + "/" + setting;
+}
+
+/// A kernel without IPv6 has no settings of it.
+Result<void> write_setting(const std::string& path, const std::string& value) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return {};
+  if (!file || ::write(file.get(), value.data(), value.size()) < 0) {
+    return Error{errno, path + ": " + std::strerror(errno)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> detect_duplicate_addresses(const std::string& name) {
+  constexpr const char* kSetting = "accept_dad";
+  std::string value;
+  if (!(std::ifstream(path_of("default", kSetting)) >> value)) return {};
+  return write_setting(path_of(name, kSetting), value);
+}
+
+Result<void> set_stable_secret(const std::string& name, const Ipv6Address& secret) {
+  return write_setting(path_of(name, "stable_secret"), secret.to_string());
+}
 
 Result<void> disable_generated_link_local(int interface_index) {
-  const std::unique_ptr<nl_sock, decltype(&nl_socket_free)> socket(nl_socket_alloc(),
-                                                                   &nl_socket_free);
-  const std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)> original(rtnl_link_alloc(),
-                                                                      &rtnl_link_put);
-  const std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)> change(rtnl_link_alloc(),
-                                                                    &rtnl_link_put);
+  const Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
+  const Owner<rtnl_link> original(rtnl_link_alloc(), &rtnl_link_put);
+  const Owner<rtnl_link> change(rtnl_link_alloc(), &rtnl_link_put);
   if (!socket || !original || !change) return netlink_error("addr_gen_mode", -NLE_NOMEM);
   if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
     return netlink_error("cannot open a netlink socket", error);
@@ -28,6 +68,28 @@ Result<void> disable_generated_link_local(int interface_index) {
   const int error = rtnl_link_change(socket.get(), original.get(), change.get(), 0);
   if (error == 0 || error == -NLE_AF_NOSUPPORT || error == -NLE_OPNOTSUPP) return {};
   return netlink_error("cannot set addr_gen_mode none", error);
+}
+
+Result<void> add_link_local(nl_sock* socket, int interface_index, const Ipv6Address& address) {
+  const Owner<nl_addr> local(
+      nl_addr_build(AF_INET6, address.bytes().data(), address.bytes().size()), &nl_addr_put);
+  const Owner<rtnl_addr> made(rtnl_addr_alloc(), &rtnl_addr_put);
+  if (!local || !made || rtnl_addr_set_local(made.get(), local.get()) < 0) {
+    return netlink_error("cannot make a link-local address", -NLE_NOMEM);
+  }
+  rtnl_addr_set_ifindex(made.get(), interface_index);
+  rtnl_addr_set_prefixlen(made.get(), kLinkLocalPrefixLength);
+  switch (const int error = rtnl_addr_add(socket, made.get(), NLM_F_CREATE | NLM_F_EXCL)) {
+    case 0:
+    case -NLE_EXIST:
+    case -NLE_AF_NOSUPPORT:
+    case -NLE_OPNOTSUPP:
+    case -NLE_NOACCESS:  // IPv6 is disabled on the interface
+    case -NLE_PERM:
+      return {};
+    default:
+      return netlink_error("cannot add the address " + address.to_string(), error);
+  }
 }
 
 }  // namespace ipoib::host

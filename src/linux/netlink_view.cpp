@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "linux/host_reader.hpp"
+#include "linux/link_settings.hpp"
 #include "linux/netlink_error.hpp"
 
 namespace ipoib::host {
@@ -43,13 +44,16 @@ void ask_for_strict_checking(nl_sock* socket) {
 
 void NetlinkView::CloseSocket::operator()(nl_sock* socket) const { nl_socket_free(socket); }
 
-NetlinkView::NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index)
+NetlinkView::NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index,
+                         const std::optional<Ipv6Address>& link_local)
     : events_(std::move(events)),
       queries_(std::move(queries)),
       groups_(std::move(groups)),
-      interface_index_(interface_index) {}
+      interface_index_(interface_index),
+      link_local_(link_local) {}
 
-Result<std::unique_ptr<NetlinkView>> NetlinkView::open(int interface_index) {
+Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
+    int interface_index, const std::optional<Ipv6Address>& link_local) {
   Socket events(nl_socket_alloc());
   Socket queries(nl_socket_alloc());
   if (!events || !queries) return netlink_error("netlink", -NLE_NOMEM);
@@ -63,8 +67,9 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(int interface_index) {
   ask_for_strict_checking(queries.get());
   (void)nl_socket_set_buffer_size(events.get(), kEventBuffer, 0);
   if (const int error = nl_socket_add_memberships(
-          events.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
-          RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NONE);
+          events.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
+          RTNLGRP_IPV6_NETCONF, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,
+          RTNLGRP_IPV6_RULE, RTNLGRP_NONE);
       error < 0) {
     return netlink_error("cannot subscribe to changes of addresses and routes", error);
   }
@@ -77,8 +82,8 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(int interface_index) {
   }
   auto groups = HostGroups::open();
   if (!groups) return groups.error();
-  return std::unique_ptr<NetlinkView>(
-      new NetlinkView(std::move(events), std::move(queries), std::move(*groups), interface_index));
+  return std::unique_ptr<NetlinkView>(new NetlinkView(
+      std::move(events), std::move(queries), std::move(*groups), interface_index, link_local));
 }
 
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
@@ -103,13 +108,25 @@ Result<HostView> NetlinkView::take_snapshot() {
     return HostView();
   }
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
-  if ((rtnl_link_get_flags(link.get()) & IFF_UP) == 0) return HostView();
+  const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
+  if (auto done = on_up(is_up); !done) return done.error();
+  if (!is_up) return HostView();
   auto view = read_host_view(queries_.get(), interface_index_);
   if (!view) return view.error();
   auto groups = groups_.read(rtnl_link_get_name(link.get()));
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
   return view;
+}
+
+Result<void> NetlinkView::on_up(bool is_up) {
+  if (is_up && !was_up_ && link_local_) {
+    if (auto added = add_link_local(queries_.get(), interface_index_, *link_local_); !added) {
+      return added;
+    }
+  }
+  was_up_ = is_up;
+  return {};
 }
 
 bool NetlinkView::take_events() {

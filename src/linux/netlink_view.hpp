@@ -18,9 +18,11 @@ namespace ipoib::host {
 
 class NetlinkView {
  public:
-  /// Subscribes to changes of links, addresses, routes, rules and, where the kernel announces
-  /// them, multicast groups of the current network namespace.
-  [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(int interface_index);
+  /// Subscribes to changes of links, addresses, forwarding, routes, rules and, where the kernel
+  /// announces them, multicast groups of the current network namespace. The interface is given the
+  /// address `link_local` whenever it comes up: the kernel cannot make it from the port's GUID.
+  [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(
+      int interface_index, const std::optional<Ipv6Address>& link_local = std::nullopt);
 
   /// Readable when the host's configuration may have changed.
   [[nodiscard]] int descriptor() const;
@@ -40,15 +42,19 @@ class NetlinkView {
   };
   using Socket = std::unique_ptr<nl_sock, CloseSocket>;
 
-  NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index);
+  NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index,
+              const std::optional<Ipv6Address>& link_local);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
+  [[nodiscard]] Result<void> on_up(bool is_up);
 
   Socket events_;
   Socket queries_;
   HostGroups groups_;
   int interface_index_;
+  std::optional<Ipv6Address> link_local_;
   bool exists_ = true;
+  bool was_up_ = false;
   bool dirty_ = true;  ///< a change was announced and not looked at yet
   std::optional<HostView> last_;
 };

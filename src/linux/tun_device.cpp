@@ -109,16 +109,32 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   request = request_for(name_);
   request.ifr_qlen = static_cast<int>(options.queue_length);
   if (!apply(SIOCSIFTXQLEN)) return failure("txqueuelen of " + name_, errno);
-  if (auto done = disable_generated_link_local(index_); !done) return done;
+  if (!adopted_) {
+    // First: an address that is there while the flag is still set misses its solicited-node group.
+    if (auto done = change_flags(0, IFF_NOARP); !done) return done;
+    if (auto done = detect_duplicate_addresses(name_); !done) return done;
+  }
+  if (auto done = options.stable_secret ? set_stable_secret(name_, *options.stable_secret)
+                                        : disable_generated_link_local(index_);
+      !done) {
+    return done;
+  }
 
   if (!adopted_) {
-    request = request_for(name_);
-    if (!apply(SIOCGIFFLAGS)) return failure(name_, errno);
-    request.ifr_flags |= IFF_UP;
-    if (!apply(SIOCSIFFLAGS)) return failure("cannot bring " + name_ + " up", errno);
+    if (auto done = change_flags(IFF_UP, 0); !done) return done;
   }
   // Last, so that a half-made interface goes away by itself.
   if (ioctl(fd_.get(), TUNSETPERSIST, 1UL) != 0) return failure("TUNSETPERSIST", errno);
+  return {};
+}
+
+Result<void> TunDevice::change_flags(short set, short clear) {
+  auto request = request_for(name_);
+  if (ioctl(control_.get(), SIOCGIFFLAGS, &request) != 0) return failure(name_, errno);
+  request.ifr_flags = static_cast<short>((request.ifr_flags | set) & ~clear);
+  if (ioctl(control_.get(), SIOCSIFFLAGS, &request) != 0) {
+    return failure("cannot change the flags of " + name_, errno);
+  }
   return {};
 }
 

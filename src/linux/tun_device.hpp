@@ -7,9 +7,11 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/ip.hpp"
 #include "ipoib/tun_port.hpp"
 
 namespace ipoib::host {
@@ -17,12 +19,17 @@ namespace ipoib::host {
 struct TunOptions {
   std::string name = "ib0";
   std::uint32_t queue_length = 1000;  ///< packets that the kernel keeps for us (txqueuelen)
+  /// The kernel makes the interface's IPv6 addresses from it; without, it makes none (see
+  /// NetlinkView::open).
+  std::optional<Ipv6Address> stable_secret = {};
 };
 
 class TunDevice final : public TunPort {
  public:
   /// Makes the interface, or adopts a persistent one of that name that nobody holds. A new one is
-  /// administratively up; an adopted one is as its last administrator left it. No carrier yet.
+  /// administratively up, and its kernel takes part in Neighbour Discovery (no NOARP): it answers
+  /// for its addresses and looks for duplicates. An adopted one is as its last administrator left
+  /// it. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
   ~TunDevice() override = default;
 
@@ -46,6 +53,7 @@ class TunDevice final : public TunPort {
   TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)
       : fd_(std::move(fd)), control_(std::move(control)), name_(std::move(name)) {}
   [[nodiscard]] Result<void> configure(const TunOptions& options);
+  [[nodiscard]] Result<void> change_flags(short set, short clear);
 
   FileDescriptor fd_;
   FileDescriptor control_;  ///< a socket in the interface's namespace, for its ioctls

@@ -39,4 +39,13 @@ void Ipv6Header::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
+Ipv6Address link_local_address(Guid guid) {
+  constexpr std::uint64_t kPrefix = 0xfe80'0000'0000'0000;
+  constexpr std::uint64_t kUniversal = 0x0200'0000'0000'0000;
+  Ipv6Address::Bytes bytes;
+  store_be(bytes.data(), kPrefix);
+  store_be(bytes.data() + sizeof kPrefix, guid.value() | kUniversal);
+  return Ipv6Address(bytes);
+}
+
 }  // namespace ipoib::wire

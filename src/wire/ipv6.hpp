@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
 
@@ -28,5 +29,9 @@ struct Ipv6Header {
   void emit(MutableBytes to) const;
   friend bool operator==(const Ipv6Header&, const Ipv6Header&) = default;
 };
+
+/// The link-local address of a port (RFC 4391, 8): its GUID with the "u" bit set, as Linux does it.
+/// A GUID that is a plain EUI-64 gets the bit toggled so, and a modified one keeps it.
+[[nodiscard]] Ipv6Address link_local_address(Guid guid);
 
 }  // namespace ipoib::wire

@@ -12,6 +12,8 @@
 #include "require.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/neighbour_discovery.hpp"
 
 using namespace ipoib;
 using namespace ipoib::link;
@@ -58,7 +60,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 18) {
+    switch (what % 21) {
       case 0:
         return send(packet_to(address()));
       case 1:
@@ -96,6 +98,12 @@ class Script {
       case 17:
         handles_.refuses = input_.u8() % 4 == 0;
         return;
+      case 18:
+        return hear(encapsulated(discovery()));
+      case 19:
+        return send(input_.u8() % 2 == 0 ? discovery() : mutated(discovery()));
+      case 20:
+        return send(packet_to(address6()));
     }
   }
 
@@ -108,6 +116,14 @@ class Script {
     if (pick == 0xff) return Ipv4Address(0xe0000001);
     if (pick == 0xfe) return Ipv4Address(input_.u32());
     return Ipv4Address(0x0a000000U + pick % 24);
+  }
+  [[nodiscard]] Ipv6Address address6() {
+    const std::uint8_t pick = input_.u8();
+    if (pick == 0xff) return {};
+    Ipv6Address::Bytes bytes{0xfe, 0x80};
+    if (pick >= 0xf0) bytes = {0xff, 0x02};
+    bytes[15] = pick % 24;
+    return pick == 0xef ? Ipv6Address(bytes).solicited_node() : Ipv6Address(bytes);
   }
   [[nodiscard]] HwAddress hardware() {
     const std::uint8_t pick = input_.u8();
@@ -127,6 +143,37 @@ class Script {
     std::array<std::uint8_t, 64> packet{0x45, 0, 0, 64};
     std::ranges::copy(to.bytes(), packet.begin() + 16);
     return frame_of(kHeadroom, ConstBytes(packet).first(64));
+  }
+  [[nodiscard]] Frame packet_to(const Ipv6Address& to) {
+    std::array<std::uint8_t, 64> packet{};
+    wire::Ipv6Header{.source = address6(),
+                     .destination = to,
+                     .payload_length = 24,
+                     .next_header = input_.u8(),
+                     .hop_limit = 64}
+        .emit(packet);
+    return frame_of(kHeadroom, packet);
+  }
+  [[nodiscard]] Frame discovery() {
+    wire::NdMessage message;
+    const std::uint8_t pick = input_.u8();
+    message.type = pick % 2 == 0 ? wire::NdType::neighbour_solicitation
+                                 : wire::NdType::neighbour_advertisement;
+    message.is_solicited = (pick & 2) != 0;
+    message.overrides = (pick & 4) != 0;
+    message.source = address6();
+    message.destination = address6();
+    message.target = address6();
+    if ((pick & 8) != 0) message.source_link_layer = hardware();
+    if ((pick & 16) != 0) message.target_link_layer = hardware();
+    std::array<std::uint8_t, wire::NdMessage::kMaxEmitted + wire::kLinkLayerOptionSize> bytes{};
+    return frame_of(kHeadroom, ConstBytes(bytes).first(message.emit(bytes)));
+  }
+  [[nodiscard]] static Frame encapsulated(Frame packet) {
+    if (packet) {
+      wire::emit_encapsulation(wire::EtherType::ipv6, packet.prepend(wire::kEncapsulationSize));
+    }
+    return packet;
   }
   [[nodiscard]] Frame arp() {
     wire::Arp message;
@@ -275,7 +322,7 @@ class Script {
                      .paths = 6,
                      .path_questions = 2,
                      .announcements = 3,
-                     .arp_broadcasts = 20};
+                     .solicitations = 20};
     return config;
   }
 

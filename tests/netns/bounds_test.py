@@ -203,7 +203,7 @@ class Flood(BoundsTest):
         self.assertLessEqual(asked, allowed)
         self.assertLessEqual(growth(heard_before, heard_after, "arp_received"),
                              asked + growth(before, after, "arp_requests_unicast",
-                                            "arp_replies_sent", "arp_announcements_sent"))
+                                            "arp_replies_sent", "announcements_sent"))
         if memory_before is not None:
             memory = resident_kib(self.left.daemon.pid)
             self.assertLess(memory - memory_before, FLOOD_GROWTH_KIB)
@@ -220,7 +220,7 @@ class Flood(BoundsTest):
         self.flood(16, 8, 100, "drop_unresolved_limit", "neighbours_evicted")
 
     def test_stays_within_a_small_rate(self):
-        self.flood(16384, 65536, 10, "drop_arp_rate_limit", "arp_requests_withheld")
+        self.flood(16384, 65536, 10, "drop_solicitation_limit", "solicitations_withheld")
 
 
 class Quiet(BoundsTest):

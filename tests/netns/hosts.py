@@ -153,13 +153,13 @@ class Host:
         return link is not None and link["operstate"] == "UP"
 
     def is_ready(self, interface="ib0"):
-        """Kernel and daemon agree: carrier, both groups joined, and an address that has been
+        """Kernel and daemon agree: carrier, all of its groups joined, and an address that has been
         announced, so the daemon knows it."""
         if not self.has_carrier(interface):
             return False
         info, stats = self.ibarp("info", interface), self.ibarp("stats", interface)
-        return (all(group["membership"] == "full" for group in info["groups"])
-                and stats["counters"].get("arp_announcements_sent", 0) > 0)
+        return (all(group["membership"] not in ("absent", "joining") for group in info["groups"])
+                and stats["counters"].get("announcements_sent", 0) > 0)
 
     def ibarp(self, command, interface="ib0"):
         """What a command says about an interface."""

@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Ipv4Prefix prefix(const char* address, std::uint8_t length) {
+IpPrefix prefix(const char* address, std::uint8_t length) {
   return {*Ipv4Address::parse(address), length};
 }
 

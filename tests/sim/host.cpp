@@ -7,6 +7,8 @@
 
 #include "ipoib/log.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/neighbour_discovery.hpp"
 
 namespace ipoib::sim {
 namespace {
@@ -43,8 +45,25 @@ MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t numb
   return packet;
 }
 
+MemoryTun::Packet ip_packet(const Ipv6Address& from, const Ipv6Address& to, std::uint32_t number) {
+  constexpr std::uint8_t kForExperiments = 253;
+  MemoryTun::Packet packet(wire::Ipv6Header::kSize + sizeof number);
+  wire::Ipv6Header{.source = from,
+                   .destination = to,
+                   .payload_length = sizeof number,
+                   .next_header = kForExperiments,
+                   .hop_limit = 64}
+      .emit(packet);
+  store_be(packet.data() + wire::Ipv6Header::kSize, number);
+  return packet;
+}
+
 Host::Host(World& world, const HostOptions& options)
     : world_(world), pkey_(options.link.pkey), view_{{options.address}}, tun_(options.hca) {
+  if (options.ipv6) {
+    view_.addresses.push_back(*options.ipv6);
+    view_.groups = {std::get<Ipv6Address>(options.ipv6->address).solicited_node()};
+  }
   const softib::NodeIndex node = world_.subnet().add_hca(options.hca).value();
   const softib::PortAttributes port = world_.subnet().node(node)->port;
   hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
@@ -67,7 +86,7 @@ Host::~Host() {
   port_.reset();
 }
 
-std::string Host::state_of(Ipv4Address address) const {
+std::string Host::state_of(const IpAddress& address) const {
   const auto info = link_->get(address, world_.now());
   return info ? std::string(name(info->state)) : "gone";
 }
@@ -80,14 +99,23 @@ void Host::send(Ipv4Address to, std::uint32_t first, std::uint32_t count, std::s
   world_.wake(*this, next_deadline());
 }
 
-std::size_t Host::received_from(Ipv4Address from) const {
+void Host::send(const Ipv6Address& to, std::uint32_t number) {
+  tun_.to_fabric.push_back(
+      ip_packet(std::get<Ipv6Address>(view_.addresses.back().address), to, number));
+  turn();
+  world_.wake(*this, next_deadline());
+}
+
+std::size_t Host::received_from(const IpAddress& from) const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(tun_.from_fabric, [from](const MemoryTun::Packet& packet) {
-        return wire::Ipv4Header::parse(packet)->source == from;
+      std::ranges::count_if(tun_.from_fabric, [&from](const MemoryTun::Packet& packet) {
+        if (const auto ipv4 = wire::Ipv4Header::parse(packet))
+          return from == IpAddress(ipv4->source);
+        return from == IpAddress(wire::Ipv6Header::parse(packet)->source);
       }));
 }
 
-void Host::add_address(const Ipv4Prefix& prefix) {
+void Host::add_address(const IpPrefix& prefix) {
   view_.addresses.push_back(prefix);
   link_->on_host_changed(view_, world_.now());
   turn();
@@ -179,10 +207,35 @@ void Host::take_answers() {
   }
 }
 
+/// A kernel answers for its addresses, and knows no link-layer ones (RFC 4861, 7.2.4).
+void Host::answer_as_kernel(ConstBytes packet) {
+  const auto question = wire::NdMessage::parse(packet);
+  if (!question || question->type != wire::NdType::neighbour_solicitation ||
+      std::ranges::find(view_.addresses, IpAddress(question->target), &IpPrefix::address) ==
+          view_.addresses.end()) {
+    return;
+  }
+  wire::NdMessage answer;
+  answer.type = wire::NdType::neighbour_advertisement;
+  answer.source = answer.target = question->target;
+  answer.destination = question->source;
+  answer.is_solicited = answer.overrides = true;
+  MemoryTun::Packet octets(wire::NdMessage::kMaxEmitted);
+  octets.resize(answer.emit(octets));
+  tun_.to_fabric.push_back(std::move(octets));
+}
+
 // --- What the link says --------------------------------------------------------------------------
 
 void Host::drain() {
-  for (Frame& packet : link_->to_host()) (void)tun_.write(std::as_const(packet).bytes());
+  for (Frame& packet : link_->to_host()) {
+    const ConstBytes bytes = std::as_const(packet).bytes();
+    if (wire::is_neighbour_discovery(bytes)) {
+      answer_as_kernel(bytes);
+    } else {
+      (void)tun_.write(bytes);
+    }
+  }
   link_->to_host().clear();
   while (!link_->events().empty()) {
     const auto events = std::exchange(link_->events(), {});

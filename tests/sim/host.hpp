@@ -19,10 +19,13 @@ namespace ipoib::sim {
 /// An IPv4 packet with a number as its payload, of `size` octets in all.
 [[nodiscard]] MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t number,
                                           std::size_t size = 28);
+[[nodiscard]] MemoryTun::Packet ip_packet(const Ipv6Address& from, const Ipv6Address& to,
+                                          std::uint32_t number);
 
 struct HostOptions {
   std::string hca;  ///< its name decides GUIDs; several hosts may share one
-  Ipv4Prefix address;
+  IpPrefix address;
+  std::optional<IpPrefix> ipv6 = {};
   std::uint32_t place = 0;  ///< processes of one HCA differ in it
   std::uint32_t epoch = 1;  ///< grows with each start of a process: its QPN is another one
   link::Config link = {};
@@ -37,24 +40,29 @@ class Host : public Process, public MadPort {
   ~Host() override;
 
   [[nodiscard]] link::Link& link() { return *link_; }
+  [[nodiscard]] HwAddress hardware() const { return link_->hardware_address(); }
   [[nodiscard]] MemoryTun& tun() { return tun_; }
   [[nodiscard]] const sa::Counters& sa_counters() const { return sa_->counters(); }
   [[nodiscard]] softib::NodeIndex node() const { return node_; }
-  [[nodiscard]] Ipv4Address ip() const { return view_.addresses.front().address; }
+  [[nodiscard]] Ipv4Address ip() const {
+    return std::get<Ipv4Address>(view_.addresses.front().address);
+  }
   [[nodiscard]] std::uint64_t count(link::Counter counter) const {
     return link_->counters()[counter];
   }
   [[nodiscard]] bool is_up() const { return tun_.carrier; }
   /// "gone" when there is no entry.
-  [[nodiscard]] std::string state_of(Ipv4Address address) const;
+  [[nodiscard]] std::string state_of(const IpAddress& address) const;
 
   /// The host sends packets of these numbers to that address.
   void send(Ipv4Address to, std::uint32_t first = 1, std::uint32_t count = 1,
             std::size_t size = 28);
+  /// From its IPv6 address.
+  void send(const Ipv6Address& to, std::uint32_t number = 1);
   /// How many packets it got from there, and how many at all.
-  [[nodiscard]] std::size_t received_from(Ipv4Address from) const;
+  [[nodiscard]] std::size_t received_from(const IpAddress& from) const;
   [[nodiscard]] std::size_t received() const { return tun_.from_fabric.size(); }
-  void add_address(const Ipv4Prefix& prefix);
+  void add_address(const IpPrefix& prefix);
   /// The multicast groups that the host's programs have joined.
   void set_groups(std::vector<IpAddress> groups);
   /// SIGTERM.
@@ -74,6 +82,7 @@ class Host : public Process, public MadPort {
 
   void tell_port(const softib::PortAttributes& port);
   void take_answers();
+  void answer_as_kernel(ConstBytes packet);
   void drain();
   void apply(const link::JoinGroup& event);
   void apply(const link::AskPath& event);

@@ -87,7 +87,7 @@ TEST_F(Load, FloodToAddressesThatDoNotExistStaysWithinItsBounds) {
   EXPECT_EQ(b().received() - received_before, kRounds) << "the living are not disturbed";
   const auto broadcasts = a().count(Counter::arp_requests_broadcast) - broadcasts_before;
   constexpr unsigned kSeconds = kRounds / 10;
-  EXPECT_LE(broadcasts, config.limits.arp_broadcasts * (kSeconds + 2));
+  EXPECT_LE(broadcasts, config.limits.solicitations * (kSeconds + 2));
   EXPECT_GT(broadcasts, 1000U);
   EXPECT_EQ(a().count(Counter::path_questions), 1U);
   Host& c = add(3);

@@ -75,7 +75,7 @@ TEST_F(SubnetEvents, FlappingPortSettles) {
   }
   bring_up();
   EXPECT_TRUE(keeps_trying(a(), b(), 5s));
-  EXPECT_EQ(world.subnet().groups().size(), 2U);
+  EXPECT_EQ(world.subnet().groups().size(), 3U) << "broadcast, and all nodes of either family";
 }
 
 TEST_F(SubnetEvents, SmRestartKeepsCarrierAndTraffic) {

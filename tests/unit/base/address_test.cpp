@@ -36,13 +36,16 @@ TEST(HwAddress, TextIsTwentyOctets) {
   EXPECT_FALSE(HwAddress::parse("80-" + text.substr(3)));
 }
 
-TEST(Ipv4Prefix, KnowsItsBroadcast) {
-  const Ipv4Prefix prefix{Ipv4Address(0x0a2c0001), 24};
+TEST(IpPrefix, KnowsItsBroadcast) {
+  const IpPrefix prefix{Ipv4Address(0x0a2c0001), 24};
   EXPECT_TRUE(prefix.contains(Ipv4Address(0x0a2c00fe)));
   EXPECT_FALSE(prefix.contains(Ipv4Address(0x0a2c0101)));
   EXPECT_EQ(prefix.broadcast(), Ipv4Address(0x0a2c00ff));
-  EXPECT_EQ((Ipv4Prefix{Ipv4Address(0x0a2c0001), 31}).broadcast(), std::nullopt);
-  EXPECT_TRUE((Ipv4Prefix{Ipv4Address(), 0}).contains(Ipv4Address(0xffffffff)));
+  EXPECT_EQ((IpPrefix{Ipv4Address(0x0a2c0001), 31}).broadcast(), std::nullopt);
+  EXPECT_EQ((IpPrefix{Ipv4Address(), 0}).broadcast(), Ipv4Address(0xffffffff));
+  EXPECT_EQ((IpPrefix{Ipv6Address(), 8}).broadcast(), std::nullopt);
+  EXPECT_TRUE((IpPrefix{Ipv4Address(), 0}).contains(Ipv4Address(0xffffffff)));
+  EXPECT_FALSE((IpPrefix{Ipv4Address(), 0}).contains(Ipv6Address()));
 }
 
 }  // namespace

@@ -125,6 +125,11 @@ TEST(OptionsTest, LeavesDhcpAloneWhenTold) {
   EXPECT_FALSE(parse({"--no-dhcp-rewrite"}).link.dhcp_rewrite);
 }
 
+TEST(OptionsTest, KeepsTheGuidToItselfWhenTold) {
+  EXPECT_FALSE(parse({}).stable_privacy);
+  EXPECT_TRUE(parse({"--stable-privacy"}).stable_privacy);
+}
+
 TEST(OptionsTest, ReadsTheTargetOfSoftib) {
   EXPECT_EQ(parse({"--softib"}).softib, SoftibTarget{});
   EXPECT_EQ(parse({"--softib=lab"}).softib, (SoftibTarget{"lab", ""}));

@@ -3,6 +3,7 @@
 
 #include "link/link.hpp"
 #include "tests/unit/link/parts_fixture.hpp"
+#include "wire/ipv6.hpp"
 
 namespace ipoib::link {
 
@@ -92,6 +93,20 @@ class LinkFixture : public ::testing::Test {
     std::ranges::copy(to.bytes(), frame.bytes().begin() + 16);
     return frame;
   }
+  [[nodiscard]] Frame ip_packet(const Ipv6Address& to, const Ipv6Address& from,
+                                std::size_t size = 84) {
+    Frame frame = pool.take();
+    frame.window(kHeadroom, size);
+    std::ranges::fill(frame.bytes(), std::uint8_t{0});
+    wire::Ipv6Header{.source = from,
+                     .destination = to,
+                     .payload_length = static_cast<std::uint16_t>(size - wire::Ipv6Header::kSize),
+                     .next_header = 59,  // nothing follows (RFC 8200, 4.7)
+                     .hop_limit = 64}
+        .emit(frame.bytes());
+    return frame;
+  }
+  void send(Frame&& packet) { link->from_host({&packet, 1}, now); }
   void send(Ipv4Address to, std::size_t size = 84) {
     Frame frame = ip_packet(to, kOwnIp, size);
     link->from_host({&frame, 1}, now);
@@ -143,7 +158,7 @@ class LinkFixture : public ::testing::Test {
     ASSERT_EQ(state_of(kPeer), "reachable");
     forget();
   }
-  [[nodiscard]] std::string state_of(Ipv4Address address) const {
+  [[nodiscard]] std::string state_of(const IpAddress& address) const {
     const auto info = link->get(address, now);
     return info ? std::string(name(info->state)) : "gone";
   }

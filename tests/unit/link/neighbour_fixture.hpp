@@ -19,6 +19,7 @@ class NeighbourStates : public PartsFixture {
   }
   void confirm(const HwAddress& from) { hear(from, Evidence::confirmed); }
   void tell(const HwAddress& from) { hear(from, Evidence::told); }
+  void contradict() { neighbours.contradicted(*entry(), now); }
   void owe_reply() {
     wire::Arp request;
     request.sender_hardware = kHere;

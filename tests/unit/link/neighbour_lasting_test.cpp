@@ -103,6 +103,13 @@ TEST_F(NeighbourStates, Permanent_Told) {
   expect_route(kHere);
 }
 
+TEST_F(NeighbourStates, Permanent_Contradicted) {
+  be_permanent();
+  contradict();
+  EXPECT_EQ(state(), "permanent");
+  expect_route(kHere);
+}
+
 TEST_F(NeighbourStates, Permanent_Reply) {
   be_permanent();
   owe_reply();

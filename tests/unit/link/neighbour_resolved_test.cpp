@@ -37,6 +37,13 @@ TEST_F(NeighbourStates, Reachable_ConfirmedOther) {
   expect_route(kThere);
 }
 
+TEST_F(NeighbourStates, Reachable_Contradicted) {
+  be_reachable();
+  contradict();
+  EXPECT_EQ(state(), "stale");
+  expect_route(kHere);
+}
+
 TEST_F(NeighbourStates, Reachable_ToldSame) {
   be_reachable();
   const TimePoint before = neighbours.next_deadline();
@@ -111,6 +118,13 @@ TEST_F(NeighbourStates, Stale_ConfirmedOther) {
   expect_route(kThere);
 }
 
+TEST_F(NeighbourStates, Stale_Contradicted) {
+  be_stale();
+  contradict();
+  EXPECT_EQ(state(), "stale");
+  expect_route(kHere);
+}
+
 TEST_F(NeighbourStates, Stale_ToldSame) {
   be_stale();
   const TimePoint before = neighbours.next_deadline();
@@ -178,6 +192,13 @@ TEST_F(NeighbourStates, Delay_ConfirmedOther) {
   confirm(hardware(0x44, 2));
   EXPECT_EQ(state(), "reachable");
   expect_route(hardware(0x44, 2));
+}
+
+TEST_F(NeighbourStates, Delay_Contradicted) {
+  be_delay();
+  contradict();
+  EXPECT_EQ(state(), "delay");
+  expect_route(kHere);
 }
 
 TEST_F(NeighbourStates, Delay_ToldSame) {
@@ -248,6 +269,13 @@ TEST_F(NeighbourStates, Probing_ConfirmedOther) {
   expect_route(kThere);
 }
 
+TEST_F(NeighbourStates, Probing_Contradicted) {
+  be_probing();
+  contradict();
+  EXPECT_EQ(state(), "probing");
+  expect_route(kHere);
+}
+
 TEST_F(NeighbourStates, Probing_ToldSame) {
   be_probing();
   tell(kHere);
@@ -290,7 +318,7 @@ TEST_F(NeighbourStates, Probing_Deadline_Broadcast) {
   // Without leave of the rate limit it is put off, not counted.
   for (int i = 0; i < 10; ++i) {
     now = neighbours.next_deadline();
-    while (arp.admit_revalidation(now)) {
+    while (solicitor.admit_revalidation(now)) {
     }
     forget();
     tick();

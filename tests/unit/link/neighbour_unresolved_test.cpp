@@ -58,7 +58,7 @@ TEST_F(NeighbourStates, New_Packet) {
 }
 
 TEST_F(NeighbourStates, New_Packet_Deferred) {
-  while (arp.reserve_first(now) == now) {
+  while (solicitor.reserve_first(now) == now) {
   }
   forget();
   send();
@@ -112,7 +112,7 @@ TEST_F(NeighbourStates, Incomplete_Told) {
 }
 
 TEST_F(NeighbourStates, Incomplete_Deadline_Deferred) {
-  while (arp.reserve_first(now) == now) {
+  while (solicitor.reserve_first(now) == now) {
   }
   be_incomplete();
   reach_deadline();
@@ -128,7 +128,7 @@ TEST_F(NeighbourStates, Incomplete_Deadline) {
   EXPECT_EQ(sent_arp().size(), 1U);
   // Without leave of the rate limit it counts, but does not go.
   now = neighbours.next_deadline();
-  while (arp.admit_repetition(now)) {
+  while (solicitor.admit_repetition(now)) {
   }
   forget();
   tick();
@@ -214,6 +214,13 @@ TEST_F(NeighbourStates, Resolving_ToldOther) {
   EXPECT_TRUE(asked().empty()) << "another queue pair of the same port: the same path";
   expect_route(hardware(0x44, 2));
   EXPECT_EQ(entry()->parked(), 1U);
+}
+
+TEST_F(NeighbourStates, Resolving_Contradicted) {
+  be_resolving();
+  contradict();
+  EXPECT_EQ(state(), "resolving");
+  expect_route(kHere);
 }
 
 TEST_F(NeighbourStates, Resolving_Reply) {

@@ -14,8 +14,11 @@
 #include "link/arp_output.hpp"
 #include "link/group_table.hpp"
 #include "link/host_addresses.hpp"
+#include "link/multicast_output.hpp"
+#include "link/nd_output.hpp"
 #include "link/neighbour_table.hpp"
 #include "link/path_table.hpp"
+#include "link/solicitor.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 
@@ -79,7 +82,6 @@ class PartsFixture : public ::testing::Test {
   PartsFixture() {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
-    arp.set_hardware(kOwn);
     paths.set_source(kOwn.gid);
     groups.broadcast().start(std::nullopt);
     const auto id = std::get<JoinGroup>(out.events.at(0)).id;
@@ -154,9 +156,11 @@ class PartsFixture : public ::testing::Test {
     now = neighbours.next_deadline();
     tick();
   }
-  [[nodiscard]] Neighbour* entry(Ipv4Address address = kPeer) { return neighbours.find(address); }
+  [[nodiscard]] Neighbour* entry(const IpAddress& address = kPeer) {
+    return neighbours.find(address);
+  }
   /// "gone" when there is none.
-  [[nodiscard]] std::string state(Ipv4Address address = kPeer) {
+  [[nodiscard]] std::string state(const IpAddress& address = kPeer) {
     Neighbour* const found = entry(address);
     return found != nullptr ? std::string(name(found->state_name())) : "gone";
   }
@@ -186,13 +190,18 @@ class PartsFixture : public ::testing::Test {
   QuestionIds ids;
   Random random{7};
   ParkingBudget parking{.per_neighbour = 4, .in_all = 6, .used = 0};
-  GroupTable groups{
-      Group::Environment{config, kOwn.gid, handles, out, ids, random, *silent_logger()}};
+  const MembershipEnvironment membership{config, kOwn.gid, handles,         out,
+                                         ids,    random,   *silent_logger()};
+  GroupTable groups{membership};
+  SendGroupTable send_groups{membership, parking};
+  MulticastOutput multicast{groups, send_groups, out};
   PathTable paths{PathTable::Environment{config, handles, out, ids, random, *silent_logger()}};
-  ArpOutput arp{ArpOutput::Environment{config, host, groups.broadcast(), pool, out}};
+  ArpOutput arp{{host, kOwn, groups.broadcast(), pool, out}};
+  NdOutput nd{{config, host, kOwn, multicast, pool, out}};
+  Solicitor solicitor{{config, arp, nd, out}};
   std::deque<PathRef> kept;
   NeighbourTable neighbours{
-      NeighbourEnvironment{config, paths, arp, out, parking, random, *silent_logger()}};
+      NeighbourEnvironment{config, paths, solicitor, out, parking, random, *silent_logger()}};
 };
 
 }  // namespace ipoib::link

@@ -89,7 +89,7 @@ class AnnouncerTest : public PartsFixture {
     forget();
     return addresses;
   }
-  Announcer announcer{config, host, arp, out};
+  Announcer announcer{config, host, arp, nd, out};
 };
 
 TEST_F(AnnouncerTest, AnnouncesAFewTimes) {
@@ -119,7 +119,7 @@ TEST_F(AnnouncerTest, AnAddressThatIsGoneIsNotAnnounced) {
 TEST_F(AnnouncerTest, AnnouncementsAtATimeAreBounded) {
   config.limits.announcements = 2;
   for (std::uint32_t i = 0; i < 5; ++i) announcer.start(Ipv4Address(0x0a2c0001 + i), now);
-  EXPECT_EQ(count(Counter::arp_announcements_skipped), 3U);
+  EXPECT_EQ(count(Counter::announcements_skipped), 3U);
 }
 
 TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
@@ -129,10 +129,10 @@ TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
   const Ipv4Address second(0x0a2d0001);
   EXPECT_TRUE(host.source_for(first).is_unspecified());
   view.addresses = {{first, 24}};
-  EXPECT_EQ(host.update(view), (std::vector{first}));
+  EXPECT_EQ(host.update(view), (std::vector<IpAddress>{first}));
   EXPECT_TRUE(host.update(view).empty());
   view.addresses = {{first, 24}, {second, 16}, {second, 24}};
-  EXPECT_EQ(host.update(view), (std::vector{second}));
+  EXPECT_EQ(host.update(view), (std::vector<IpAddress>{second}));
   EXPECT_TRUE(host.is_own(second));
   EXPECT_TRUE(host.is_broadcast(Ipv4Address(0x0a2dffff)));
   EXPECT_FALSE(host.is_broadcast(Ipv4Address(0x0a2cffff)));

@@ -1,0 +1,31 @@
+// The way of a datagram to a group: as a member where the host is one, else as who only sends
+// (RFC 4391, 10).
+#pragma once
+
+#include <utility>
+
+#include "link/group_table.hpp"
+#include "link/send_group_table.hpp"
+
+namespace ipoib::link {
+
+class MulticastOutput {
+ public:
+  MulticastOutput(GroupTable& groups, SendGroupTable& send_groups, Output& out)
+      : groups_(groups), send_groups_(send_groups), out_(out) {}
+
+  /// `routable`: routers may carry it beyond the link, and get it where nobody else listens.
+  void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now) {
+    if (const Group* const joined = groups_.joined(mgid)) {
+      return joined->send(std::move(frame), out_);
+    }
+    send_groups_.send(mgid, std::move(frame), routable, now);
+  }
+
+ private:
+  GroupTable& groups_;
+  SendGroupTable& send_groups_;
+  Output& out_;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,84 @@
+#include "link/nd_output.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "link/config.hpp"
+#include "link/host_addresses.hpp"
+#include "link/multicast_output.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::link {
+
+wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target) const {
+  wire::NdMessage message;
+  message.type = wire::NdType::neighbour_solicitation;
+  message.source = env_.host.source_for(target);
+  message.destination = target;
+  message.target = target;
+  message.source_link_layer = env_.own;
+  return message;
+}
+
+void NdOutput::multicast_solicitation(const Ipv6Address& target, TimePoint now) {
+  wire::NdMessage message = solicitation_for(target);
+  if (message.source.is_unspecified()) return;
+  message.destination = target.solicited_node();
+  Frame frame = make(message);
+  if (!frame) return;
+  env_.out.counters.add(Counter::nd_solicitations_multicast);
+  env_.groups.send(wire::multicast_gid(message.destination, env_.config.pkey, env_.config.scope),
+                   std::move(frame), false, now);
+}
+
+void NdOutput::unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
+                                    const PathData& path) {
+  const wire::NdMessage message = solicitation_for(target);
+  if (message.source.is_unspecified()) return;
+  if (Frame frame = make(message)) {
+    env_.out.counters.add(Counter::nd_solicitations_unicast);
+    env_.out.sends.push_back(Outgoing{path.handle, hardware.qpn, std::move(frame)});
+  }
+}
+
+void NdOutput::announce(const Ipv6Address& address, TimePoint now) {
+  wire::NdMessage message;
+  message.type = wire::NdType::neighbour_advertisement;
+  message.source = address;
+  message.destination = kAllNodesOfIpv6;
+  message.target = address;
+  message.is_router = env_.host.is_ipv6_router();
+  message.overrides = true;
+  message.target_link_layer = env_.own;
+  env_.out.counters.add(Counter::announcements_sent);
+  if (Frame frame = make(message)) {
+    env_.groups.send(wire::multicast_gid(kAllNodesOfIpv6, env_.config.pkey, env_.config.scope),
+                     std::move(frame), false, now);
+  }
+}
+
+Frame NdOutput::make(const wire::NdMessage& message) {
+  Frame frame = env_.frames.take();
+  if (!frame) {
+    env_.out.counters.add(Counter::drop_no_frame);
+    return frame;
+  }
+  frame.window(0, wire::kEncapsulationSize + wire::NdMessage::kMaxEmitted);
+  wire::emit_encapsulation(wire::EtherType::ipv6, frame.bytes().data());
+  const std::size_t size = message.emit(frame.bytes().subspan(wire::kEncapsulationSize));
+  frame.window(0, wire::kEncapsulationSize + size);
+  return frame;
+}
+
+void put_link_layer_option(Frame& packet, wire::LinkLayerOption option, const HwAddress& address,
+                           std::size_t mtu) {
+  const std::size_t begin = packet.headroom();
+  const std::size_t size = wire::strip_link_layer_options(packet.bytes());
+  const std::size_t whole = size + wire::kLinkLayerOptionSize;
+  if (whole > std::min(mtu, packet.capacity() - begin)) return packet.window(begin, size);
+  packet.window(begin, whole);
+  (void)wire::append_link_layer_option(packet.bytes(), size, option, address);
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""IPv6 between hosts on an emulated subnet: what the kernels do, and what ipoibd adds to it."""
+
+import ipaddress
+import pathlib
+
+import hosts
+from hosts import wait_until
+
+RADVD = """
+interface ib0 {
+  AdvSendAdvert on;
+  MinRtrAdvInterval 3;
+  MaxRtrAdvInterval 4;
+  prefix fd45::/64 {};
+};
+"""
+
+
+class Ipv6(hosts.Pair):
+    """fd44::1 on the left and fd44::2 on the right."""
+
+    def setUp(self):
+        self.set_up()
+        self.start()
+        for host, address in ((self.left, "fd44::1/64"), (self.right, "fd44::2/64")):
+            host.run("ip", "addr", "add", address, "dev", "ib0")
+            self.wait_for_addresses(host)
+
+    def assert_connected(self):
+        wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right")
+        wait_until(lambda: self.right.reaches("fd44::1"), "right reaches left")
+
+    @staticmethod
+    def of_ipv6(host):
+        return [entry for entry in host.link()["addr_info"] if entry["family"] == "inet6"]
+
+    def wait_for_addresses(self, host):
+        wait_until(lambda: not any(entry.get("tentative") for entry in self.of_ipv6(host)),
+                   "duplicate address detection has ended")
+
+    def link_local(self, host):
+        return next(entry["local"] for entry in self.of_ipv6(host) if entry["scope"] == "link")
+
+    def test_both_ways(self):
+        self.assert_connected()
+        known = self.left.run(hosts.program("ibarp"), "show", "fd44::2").stdout
+        self.assertIn("reachable", known)
+
+    def test_link_local_address_is_of_the_guid(self):
+        for host, other in ((self.left, self.right), (self.right, self.left)):
+            octets = bytes.fromhex(host.ibarp("info")["lladdr"].replace(":", ""))
+            identifier = bytes([octets[12] | 2]) + octets[13:]
+            expected = ipaddress.IPv6Address(bytes.fromhex("fe80") + bytes(6) + identifier)
+            self.assertEqual(self.link_local(host), str(expected))
+            wait_until(lambda to=expected, at=other: at.reaches(f"{to}%ib0"), "the link reaches it")
+
+    def test_link_local_address_comes_back_with_the_interface(self):
+        before = self.link_local(self.left)
+        self.left.run("ip", "link", "set", "ib0", "down")
+        self.left.run("ip", "link", "set", "ib0", "up")
+        wait_until(lambda: before in self.left.addresses(), "it is there again")
+        self.wait_for_addresses(self.left)
+        wait_until(lambda: self.right.reaches(f"{before}%ib0"), "right reaches left by it")
+
+    def test_duplicate_address_shows_as_such(self):
+        self.right.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0")
+        wait_until(lambda: any(entry["local"] == "fd44::1" and entry.get("dadfailed")
+                               for entry in self.of_ipv6(self.right)), "the kernel knows")
+        self.assertTrue(self.right.reaches("fd44::1"), "it is the left one's")
+
+    def test_killed_daemon_comes_back_with_another_queue_pair(self):
+        self.assert_connected()
+        before = self.right.ibarp("info")["lladdr"]
+        self.right.kill()
+        self.right.start()
+        wait_until(self.right.has_carrier, "carrier")
+        self.assert_connected()
+        self.assertNotEqual(self.right.ibarp("info")["lladdr"], before)
+
+    def test_stateless_autoconfiguration(self):
+        hosts.softib_subnet.need("radvd")
+        self.left.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        self.left.run("ip", "addr", "add", "fd45::1/64", "dev", "ib0")
+        folder = self.subnet.folder
+        (folder / "radvd.conf").write_text(RADVD, encoding="utf-8")
+        radvd = hosts.Process(
+            self.left.command("radvd", "-n", "-C", str(folder / "radvd.conf"), "-m", "stderr",
+                              "-p", str(folder / "radvd.pid")),
+            folder / "radvd.log", self.subnet.environment)
+        self.addCleanup(radvd.end)
+        wait_until(lambda: any(address.startswith("fd45:") for address in self.right.addresses()),
+                   "the right host has an address of the prefix")
+        self.wait_for_addresses(self.right)
+        made = next(a for a in self.right.addresses() if a.startswith("fd45:"))
+        self.assertEqual(made.removeprefix("fd45:"), self.link_local(self.right).removeprefix("fe80:"))
+        wait_until(lambda: self.left.reaches(made), "left reaches it")
+        routes = self.right.run("ip", "-6", "route", "show", "default").stdout
+        self.assertIn(f"via {self.link_local(self.left)}", routes)
+
+    def test_gateway_leads_both_ways(self):
+        router = self.subnet.host("router")
+        router.start()
+        router.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        for network, host in (("fd46", self.left), ("fd47", self.right)):
+            router.run("ip", "addr", "add", f"{network}::254/64", "dev", "ib0")
+            host.run("ip", "addr", "del", self.of_global(host), "dev", "ib0")
+            host.run("ip", "addr", "add", f"{network}::1/64", "dev", "ib0")
+        for host in (router, self.left, self.right):
+            self.wait_for_addresses(host)
+        self.left.run("ip", "-6", "route", "add", "default", "via", "fd46::254")
+        self.right.run("ip", "-6", "route", "add", "default", "via", self.link_local(router),
+                       "dev", "ib0")
+        wait_until(lambda: self.left.reaches("fd47::1"), "left reaches right")
+        wait_until(lambda: self.right.reaches("fd46::1"), "right reaches left")
+        known = self.left.run(hosts.program("ibarp"), "show").stdout
+        self.assertIn("fd46::254", known)
+
+    def of_global(self, host):
+        return next(entry["local"] + "/64" for entry in self.of_ipv6(host)
+                    if entry["scope"] == "global")
+
+
+class StablePrivacy(hosts.Pair):
+    def test_addresses_do_not_tell_the_guid(self):
+        if not pathlib.Path("/etc/machine-id").exists():
+            self.skipTest("this machine has no /etc/machine-id")
+        self.set_up()
+        self.start("--stable-privacy")
+        link_local = wait_until(lambda: self.link_local(self.left), "a link-local address")
+        guid = self.left.ibarp("info")["lladdr"].replace(":", "")[-16:]
+        self.assertNotIn(guid[2:], ipaddress.IPv6Address(link_local).exploded.replace(":", ""))
+        self.left.daemon.end()
+        self.left.start("--stable-privacy", address="10.44.0.1/24")
+        again = wait_until(lambda: self.link_local(self.left), "a link-local address")
+        self.assertEqual(again, link_local, "the same each time")
+        wait_until(lambda: self.right.reaches(f"{again}%ib0"), "right reaches left by it")
+
+    @staticmethod
+    def link_local(host):
+        return next((entry["local"] for entry in host.link()["addr_info"]
+                     if entry["family"] == "inet6" and entry["scope"] == "link"
+                     and not entry.get("tentative")), None)
+
+
+if __name__ == "__main__":
+    hosts.main()

@@ -1,0 +1,129 @@
+// RFC 4861 with the link-layer options of RFC 4391, 9.3: IPv6 between hosts.
+#include "tests/sim/sim_fixture.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/neighbour_discovery.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+using wire::NdMessage;
+using wire::NdType;
+
+Ipv6Address ipv6_of(std::uint8_t number) {
+  Ipv6Address::Bytes bytes{0xfe, 0x80};
+  bytes[15] = number;
+  return Ipv6Address(bytes);
+}
+
+class Rfc4861 : public Sim {
+ protected:
+  void two_hosts_of_ipv6() {
+    for (std::uint8_t number = 1; number <= 2; ++number) {
+      HostOptions chosen = options(number);
+      chosen.ipv6 = IpPrefix{ipv6_of(number), 64};
+      add(chosen);
+    }
+    bring_up();
+    world.run_for(5s);
+  }
+  [[nodiscard]] bool reaches6(Host& from, std::uint8_t number) {
+    Host& to = *hosts.at(number - 1U);
+    const IpAddress source = ipv6_of(static_cast<std::uint8_t>(3 - number));
+    const std::size_t before = to.received_from(source);
+    from.send(ipv6_of(number));
+    return world.run_until([&] { return to.received_from(source) > before; }, 3s);
+  }
+  /// What of a packet is a message of Neighbour Discovery, as the octets of its ICMPv6.
+  [[nodiscard]] static ConstBytes discovery_in(const wire::UdPacket& ud) {
+    if (wire::parse_encapsulation(ud.payload) != wire::EtherType::ipv6) return {};
+    const ConstBytes packet = ud.payload.subspan(wire::kEncapsulationSize);
+    return wire::is_neighbour_discovery(packet) ? packet : ConstBytes{};
+  }
+};
+
+TEST_F(Rfc4861, RFC4861_7_2_HostsResolveEachOther) {
+  two_hosts_of_ipv6();
+  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_EQ(a().state_of(ipv6_of(2)), "reachable");
+  EXPECT_TRUE(reaches6(b(), 1));
+}
+
+TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionGoesToTheSolicitedNodeGroupTheAnswerToWhoAsked) {
+  two_hosts_of_ipv6();
+  unsigned questions = 0;
+  unsigned answers = 0;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    const auto message = ud ? NdMessage::parse(discovery_in(*ud)) : std::nullopt;
+    if (!message) return true;
+    if (message->type == NdType::neighbour_solicitation) {
+      ++questions;
+      EXPECT_EQ(ud->grh->dgid, wire::multicast_gid(ipv6_of(2).solicited_node(), kDefaultPKey));
+    } else {
+      ++answers;
+      EXPECT_EQ(ud->bth.destination, a().link().hardware_address().qpn);
+    }
+    return true;
+  };
+  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_EQ(questions, 1U);
+  EXPECT_EQ(answers, 1U);
+}
+
+TEST_F(Rfc4861, RFC4391_9_3_OptionsAreThreeUnitsWithTwoZeroOctetsBeforeTheAddress) {
+  two_hosts_of_ipv6();
+  std::vector<std::uint8_t> types;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    const ConstBytes whole = ud ? discovery_in(*ud) : ConstBytes{};
+    if (whole.empty()) return true;
+    const ConstBytes option = whole.last(wire::kLinkLayerOptionSize);
+    types.push_back(option[0]);
+    EXPECT_EQ(option[1], 3);
+    EXPECT_EQ(option[2], 0);
+    EXPECT_EQ(option[3], 0);
+    const Host& sender = types.size() % 2 == 1 ? a() : b();
+    EXPECT_TRUE(std::ranges::equal(option.subspan(4), sender.hardware().bytes()));
+    return true;
+  };
+  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_EQ(types, (std::vector<std::uint8_t>{1, 2})) << "source of the question, target";
+}
+
+TEST_F(Rfc4861, RFC4861_7_2_6_ANewQueuePairIsAdvertised) {
+  two_hosts_of_ipv6();
+  EXPECT_TRUE(reaches6(a(), 2));
+  HostOptions again = options(2);
+  again.ipv6 = IpPrefix{ipv6_of(2), 64};
+  again.epoch = 2;
+  hosts.pop_back();
+  add(again);
+  bring_up();
+  world.run_for(5s);
+  const auto known = a().link().get(ipv6_of(2), world.now());
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->hardware, b().hardware());
+  EXPECT_TRUE(reaches6(a(), 2));
+}
+
+TEST_F(Rfc4861, RFC4861_7_3_AnUnreachableNeighbourIsFound) {
+  two_hosts_of_ipv6();
+  EXPECT_TRUE(reaches6(a(), 2));
+  hosts.pop_back();
+  world.run_for(2min);
+  a().send(ipv6_of(2));
+  EXPECT_TRUE(world.run_until([&] { return a().state_of(ipv6_of(2)) == "failed"; }, 30s));
+  EXPECT_EQ(a().count(Counter::nd_solicitations_unicast), config.ageing.unicast_probes);
+}
+
+TEST_F(Rfc4861, RFC4861_7_2_2_WhoDoesNotExistIsAskedForAFewTimes) {
+  two_hosts_of_ipv6();
+  a().send(ipv6_of(77));
+  world.run_for(20s);
+  EXPECT_EQ(a().count(Counter::nd_solicitations_multicast), config.ageing.broadcast_probes);
+  EXPECT_EQ(a().count(Counter::drop_no_group), config.ageing.broadcast_probes)
+      << "nobody has its solicited-node group";
+}
+
+}  // namespace
+}  // namespace ipoib::sim

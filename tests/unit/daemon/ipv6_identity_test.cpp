@@ -1,0 +1,43 @@
+#include "daemon/ipv6_identity.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <stdexcept>
+
+namespace ipoib::daemon {
+namespace {
+
+class Ipv6IdentityTest : public ::testing::Test {
+ protected:
+  Ipv6IdentityTest() { std::ofstream(file_) << "0123456789abcdef0123456789abcdef\n"; }
+  ~Ipv6IdentityTest() override { ::unlink(file_.c_str()); }
+  [[nodiscard]] Ipv6Address secret(std::uint64_t guid, std::uint16_t pkey) const {
+    return ipv6_identity(true, Guid(guid), PKey(pkey), file_).stable_secret.value();
+  }
+  const std::string file_ = ::testing::TempDir() + "machine-id-" + std::to_string(::getpid());
+};
+
+TEST_F(Ipv6IdentityTest, RFC4391_8_TheLinkLocalAddressIsOfTheGuid) {
+  const auto plain = ipv6_identity(false, Guid(0x0002c90300001234), kDefaultPKey, "/nowhere");
+  EXPECT_EQ(plain.link_local, Ipv6Address::parse("fe80::202:c903:0:1234"));
+  EXPECT_FALSE(plain.stable_secret);
+  const auto modified = ipv6_identity(false, Guid(0x0202c90300001234), kDefaultPKey, "/nowhere");
+  EXPECT_EQ(modified.link_local, plain.link_local) << "toggled already";
+}
+
+TEST_F(Ipv6IdentityTest, ASecretIsTheSameEachTimeAndOfOnePartitionOfOnePort) {
+  EXPECT_EQ(secret(1, 0xffff), secret(1, 0xffff));
+  EXPECT_EQ(secret(1, 0xffff), secret(1, 0x7fff)) << "the same partition";
+  EXPECT_NE(secret(1, 0xffff), secret(2, 0xffff));
+  EXPECT_NE(secret(1, 0xffff), secret(1, 0x8001));
+  EXPECT_FALSE(ipv6_identity(true, Guid(1), kDefaultPKey, file_).link_local);
+}
+
+TEST_F(Ipv6IdentityTest, NeedsAMachineWithAnIdentity) {
+  EXPECT_THROW((void)ipv6_identity(true, Guid(1), kDefaultPKey, "/nowhere"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace ipoib::daemon

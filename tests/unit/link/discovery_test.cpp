@@ -1,0 +1,429 @@
+// IPv6 over the link: next hops by Neighbour Discovery, and the link-layer options on the way
+// through (RFC 4861; RFC 4391, 9.3).
+#include "tests/unit/link/link_fixture.hpp"
+#include "wire/checksum.hpp"
+#include "wire/neighbour_discovery.hpp"
+
+namespace ipoib::link {
+namespace {
+
+using wire::NdMessage;
+using wire::NdType;
+
+Ipv6Address ipv6(const char* text) { return *Ipv6Address::parse(text); }
+
+class Discovery : public LinkFixture {
+ protected:
+  Discovery() {
+    view.addresses.push_back({kOwnLinkLocal, 64});
+    view.addresses.push_back({kOwnGlobal, 64});
+    view.groups = {kOwnGlobal.solicited_node()};
+  }
+
+  static inline const Ipv6Address kOwnLinkLocal = ipv6("fe80::1");
+  static inline const Ipv6Address kOwnGlobal = ipv6("2001:db8::1");
+  static inline const Ipv6Address kPeer6 = ipv6("2001:db8::2");
+  static inline const Ipv6Address kRouter = ipv6("fe80::99");
+  static inline const Ipv6Address kAllRouters = ipv6("ff02::2");
+  static inline const HwAddress kThere = hardware(0x33, 3);
+
+  static NdMessage message(NdType type, const Ipv6Address& from, const Ipv6Address& to) {
+    NdMessage made;
+    made.type = type;
+    made.source = from;
+    made.destination = to;
+    return made;
+  }
+  static NdMessage solicitation(const Ipv6Address& from, const Ipv6Address& target) {
+    NdMessage made = message(NdType::neighbour_solicitation, from, target.solicited_node());
+    made.target = target;
+    return made;
+  }
+  /// The peer's answer to a question of ours.
+  static NdMessage advertisement(const HwAddress& hardware) {
+    NdMessage made = message(NdType::neighbour_advertisement, kPeer6, kOwnGlobal);
+    made.target = kPeer6;
+    made.is_solicited = made.overrides = true;
+    made.target_link_layer = hardware;
+    return made;
+  }
+  /// With headroom; `options` are octets behind the fixed part.
+  Frame packet_of(const NdMessage& content, std::vector<std::uint8_t> options = {}) {
+    Frame frame = pool.take();
+    frame.window(kHeadroom, 512);
+    const bool fixed = content.type == NdType::neighbour_solicitation ||
+                       content.type == NdType::neighbour_advertisement;
+    std::size_t size = fixed ? content.emit(frame.bytes()) : emit_other(content, frame.bytes());
+    frame.window(kHeadroom, size + options.size());
+    std::ranges::copy(options, frame.bytes().begin() + static_cast<std::ptrdiff_t>(size));
+    if (!options.empty() || !fixed) mend(frame.bytes(), content);
+    return frame;
+  }
+  static std::size_t emit_other(const NdMessage& content, MutableBytes to) {
+    ByteWriter out(to.subspan(wire::Ipv6Header::kSize));
+    out.u8(static_cast<std::uint8_t>(content.type));
+    out.zeros(content.type == NdType::router_advertisement ? 15 : 7);
+    if (content.type == NdType::redirect) {
+      out.bytes(content.target.bytes());
+      out.bytes(content.redirected.bytes());
+    }
+    const auto option = [&out](std::uint8_t type, const std::optional<HwAddress>& address) {
+      if (!address) return;
+      out.u8(type);
+      out.u8(3);
+      out.zeros(2);
+      out.bytes(address->bytes());
+    };
+    option(1, content.source_link_layer);
+    option(2, content.target_link_layer);
+    return wire::Ipv6Header::kSize + out.written();
+  }
+  static void mend(MutableBytes packet, const NdMessage& content) {
+    const MutableBytes body = packet.subspan(wire::Ipv6Header::kSize);
+    wire::Ipv6Header{.source = content.source,
+                     .destination = content.destination,
+                     .payload_length = static_cast<std::uint16_t>(body.size()),
+                     .next_header = 58,
+                     .hop_limit = 255}
+        .emit(packet);
+    store_be(body.data() + 2, std::uint16_t{0});
+    store_be(body.data() + 2, wire::InternetChecksum()
+                                  .add_pseudo_header(content.source, content.destination, 58,
+                                                     static_cast<std::uint32_t>(body.size()))
+                                  .add(body)
+                                  .value());
+  }
+  void hear_nd(const NdMessage& content, std::optional<Gid> group = {}) {
+    hear(datagram(encapsulated(packet_of(content), wire::EtherType::ipv6), group));
+  }
+  [[nodiscard]] static Gid mgid(const Ipv6Address& group) {
+    return wire::multicast_gid(group, kDefaultPKey);
+  }
+  [[nodiscard]] static std::optional<NdMessage> read(const Frame& frame, std::size_t skip) {
+    return NdMessage::parse(frame.bytes().subspan(skip));
+  }
+  /// The messages sent since forget(), with where each went.
+  struct SentNd {
+    NdMessage message;
+    Qpn to;
+  };
+  [[nodiscard]] std::vector<SentNd> sent_nd() const {
+    std::vector<SentNd> messages;
+    for (const Outgoing& sent : link->sends()) {
+      const auto found = read(sent.frame, wire::kEncapsulationSize);
+      if (found) messages.push_back({*found, sent.qpn});
+    }
+    return messages;
+  }
+  void send6(const Ipv6Address& to = kPeer6) { send(ip_packet(to, kOwnGlobal)); }
+  void meet_peer6() {
+    send6();
+    grant_joins();
+    hear_nd(advertisement(kHere));
+    grant_paths();
+    ASSERT_EQ(state_of(kPeer6), "reachable");
+    forget();
+  }
+};
+
+TEST_F(Discovery, NextHopIsAskedForInItsSolicitedNodeGroup) {
+  bring_up();
+  send6();
+  const auto joins = said<JoinGroup>();
+  ASSERT_EQ(joins.size(), 1U);
+  EXPECT_EQ(joins[0].record.mgid, mgid(ipv6("ff02::1:ff00:2")));
+  grant_joins();
+  ASSERT_EQ(sent_nd().size(), 1U);
+  NdMessage expected = solicitation(kOwnGlobal, kPeer6);
+  expected.source_link_layer = link->hardware_address();
+  EXPECT_EQ(sent_nd()[0].message, expected);
+  EXPECT_EQ(sent_nd()[0].to, kMulticastQpn);
+  EXPECT_EQ(state_of(kPeer6), "incomplete");
+  EXPECT_EQ(count(Counter::nd_solicitations_multicast), 1U);
+}
+
+TEST_F(Discovery, AnAnswerMakesItReachableAndSendsWhatWaited) {
+  bring_up();
+  send6();
+  grant_joins();
+  forget();
+  hear_nd(advertisement(kHere));
+  grant_paths();
+  EXPECT_EQ(state_of(kPeer6), "reachable");
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(link->sends()[0].qpn, kHere.qpn);
+  EXPECT_EQ(wire::parse_encapsulation(std::as_const(link->sends()[0].frame).bytes()),
+            wire::EtherType::ipv6);
+}
+
+TEST_F(Discovery, AHostWithoutAnAddressToAskFromDoesNotAsk) {
+  view.addresses = {{kOwnIp, 24}};
+  bring_up();
+  send6();
+  grant_joins();
+  EXPECT_TRUE(sent_nd().empty());
+  tick_to(now + 10s);
+  EXPECT_EQ(count(Counter::nd_solicitations_multicast), 0U);
+  forget();
+  EXPECT_EQ(pool.available(), pool.capacity());
+}
+
+TEST_F(Discovery, AdvertisementsMakeNoEntries) {
+  bring_up();
+  hear_nd(advertisement(kHere));
+  EXPECT_EQ(state_of(kPeer6), "gone");
+  EXPECT_EQ(link->to_host().size(), 1U) << "the kernel sees it: a duplicate address shows so";
+}
+
+TEST_F(Discovery, AnUnsolicitedOneWithOverrideTellsTheNewAddress) {
+  bring_up();
+  meet_peer6();
+  NdMessage moved = advertisement(kThere);
+  moved.destination = kAllNodesOfIpv6;
+  moved.is_solicited = false;
+  hear_nd(moved, mgid(kAllNodesOfIpv6));
+  grant_paths(9);
+  EXPECT_EQ(state_of(kPeer6), "stale");
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kThere);
+}
+
+TEST_F(Discovery, OneWithoutOverrideOnlyCastsDoubt) {
+  bring_up();
+  meet_peer6();
+  NdMessage other = advertisement(kThere);
+  other.overrides = false;
+  hear_nd(other);
+  EXPECT_EQ(state_of(kPeer6), "stale");
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere);
+}
+
+TEST_F(Discovery, AnAnswerWithoutAnAddressConfirmsTheOneThatIsKnown) {
+  bring_up();
+  meet_peer6();
+  tick_to(now + 2min);
+  ASSERT_EQ(state_of(kPeer6), "stale");
+  NdMessage bare = advertisement(kHere);
+  bare.target_link_layer.reset();
+  bare.is_solicited = false;
+  hear_nd(bare);
+  EXPECT_EQ(state_of(kPeer6), "stale");
+  bare.is_solicited = true;
+  hear_nd(bare);
+  EXPECT_EQ(state_of(kPeer6), "reachable");
+}
+
+TEST_F(Discovery, WhoAsksForUsIsKnownAndTheHostAnswers) {
+  bring_up();
+  NdMessage question = solicitation(kPeer6, kOwnGlobal);
+  question.source_link_layer = kHere;
+  hear_nd(question, mgid(kOwnGlobal.solicited_node()));
+  grant_paths();
+  EXPECT_EQ(state_of(kPeer6), "stale");
+  ASSERT_EQ(link->to_host().size(), 1U);
+  question.source_link_layer.reset();
+  EXPECT_EQ(read(link->to_host()[0], 0), question) << "without its option, the checksum mended";
+  forget();
+
+  NdMessage answer = message(NdType::neighbour_advertisement, kOwnGlobal, kPeer6);
+  answer.target = kOwnGlobal;
+  answer.is_solicited = answer.overrides = true;
+  send(packet_of(answer));
+  ASSERT_EQ(sent_nd().size(), 1U);
+  answer.target_link_layer = link->hardware_address();
+  EXPECT_EQ(sent_nd()[0].message, answer);
+  EXPECT_EQ(sent_nd()[0].to, kHere.qpn);
+}
+
+TEST_F(Discovery, WhoAsksForOthersIsNotRemembered) {
+  bring_up();
+  NdMessage question = solicitation(kPeer6, ipv6("2001:db8::3:0:1"));
+  question.source_link_layer = kHere;
+  hear_nd(question, mgid(kOwnGlobal.solicited_node()));
+  EXPECT_EQ(state_of(kPeer6), "gone");
+}
+
+TEST_F(Discovery, AQuestionOfDuplicateAddressDetectionTellsNothing) {
+  bring_up();
+  const NdMessage question = solicitation(Ipv6Address{}, kOwnGlobal);
+  hear_nd(question, mgid(kOwnGlobal.solicited_node()));
+  EXPECT_EQ(link->neighbour_count(), 0U);
+  ASSERT_EQ(link->to_host().size(), 1U) << "the kernel defends the address";
+  forget();
+  view.groups.push_back(kPeer6.solicited_node());
+  link->on_host_changed(view, now);
+  grant_joins();
+  forget();
+  const NdMessage own = solicitation(Ipv6Address{}, kPeer6);
+  send(packet_of(own));
+  ASSERT_EQ(sent_nd().size(), 1U);
+  EXPECT_EQ(sent_nd()[0].message, own) << "nobody may learn from it";
+}
+
+TEST_F(Discovery, RoutersAreLearntFromAndTheirOtherOptionsStay) {
+  bring_up();
+  NdMessage router = message(NdType::router_advertisement, kRouter, kAllNodesOfIpv6);
+  router.source_link_layer = kHere;
+  const std::vector<std::uint8_t> mtu_option{5, 1, 0, 0, 0, 0, 5, 0};
+  hear(datagram(encapsulated(packet_of(router, mtu_option), wire::EtherType::ipv6),
+                mgid(kAllNodesOfIpv6)));
+  grant_paths();
+  EXPECT_EQ(state_of(kRouter), "stale");
+  ASSERT_EQ(link->to_host().size(), 1U);
+  router.source_link_layer.reset();
+  EXPECT_EQ(read(link->to_host()[0], 0), router);
+  const ConstBytes left = std::as_const(link->to_host()[0]).bytes();
+  EXPECT_TRUE(std::ranges::equal(left.last(8), mtu_option));
+}
+
+TEST_F(Discovery, RedirectsTellWhereTheBetterHopIs) {
+  bring_up();
+  NdMessage redirect = message(NdType::redirect, kRouter, kOwnGlobal);
+  redirect.target = redirect.redirected = kPeer6;
+  redirect.target_link_layer = kHere;
+  hear_nd(redirect);
+  grant_paths();
+  EXPECT_EQ(state_of(kPeer6), "stale");
+  redirect.target_link_layer.reset();
+  ASSERT_EQ(link->to_host().size(), 1U);
+  EXPECT_EQ(read(link->to_host()[0], 0), redirect);
+}
+
+TEST_F(Discovery, RoutersOfTheHostGetTheirOptions) {
+  bring_up();
+  meet_peer6();
+  NdMessage solicited = message(NdType::router_solicitation, kOwnLinkLocal, kAllRouters);
+  send(packet_of(solicited));
+  NdMessage advertised = message(NdType::router_advertisement, kOwnLinkLocal, kAllNodesOfIpv6);
+  send(packet_of(advertised));
+  NdMessage redirect = message(NdType::redirect, kOwnLinkLocal, kPeer6);
+  redirect.target = redirect.redirected = kPeer6;
+  send(packet_of(redirect));
+  grant_joins();
+  // In the order of sending: who only sends waits for its group.
+  advertised.source_link_layer = solicited.source_link_layer = link->hardware_address();
+  redirect.target_link_layer = kHere;
+  std::vector<NdMessage> found;
+  for (const SentNd& sent : sent_nd()) found.push_back(sent.message);
+  EXPECT_EQ(found, (std::vector{advertised, redirect, solicited}));
+}
+
+TEST_F(Discovery, AMessageWithoutRoomGoesWithoutItsOption) {
+  bring_up();
+  NdMessage advertised = message(NdType::router_advertisement, kOwnLinkLocal, kAllNodesOfIpv6);
+  Frame large = packet_of(advertised, {5, 1, 0, 0, 0, 0, 5, 0});
+  large.window(kHeadroom, 2040);
+  for (std::size_t at = 56; at < 2040; at += 248) {
+    large.bytes()[at] = 253;  // for experiments (RFC 4727)
+    large.bytes()[at + 1] = 31;
+  }
+  mend(large.bytes(), advertised);
+  ASSERT_TRUE(read(large, 0));
+  send(std::move(large));
+  ASSERT_EQ(sent_nd().size(), 1U);
+  EXPECT_EQ(sent_nd()[0].message, advertised);
+}
+
+TEST_F(Discovery, WhatIsNotValidIsDropped) {
+  bring_up();
+  Frame broken = packet_of(advertisement(kHere));
+  broken.bytes()[wire::Ipv6Header::kSize + 2] ^= 1;
+  hear(datagram(encapsulated(std::move(broken), wire::EtherType::ipv6)));
+  EXPECT_EQ(count(Counter::drop_malformed_nd), 1U);
+  NdMessage ours = advertisement(link->hardware_address());
+  meet_peer6();
+  hear_nd(ours);
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere) << "nobody else is where we are";
+}
+
+TEST_F(Discovery, ANeighbourThatIsSilentIsProbedAndForgotten) {
+  bring_up();
+  meet_peer6();
+  tick_to(now + 2min);
+  ASSERT_EQ(state_of(kPeer6), "stale");
+  send6();
+  ASSERT_EQ(state_of(kPeer6), "delay");
+  forget();
+  tick_to(now + config.ageing.delay + 20s);
+  grant_paths();
+  grant_joins();
+  std::vector<Qpn> asked;
+  for (const SentNd& sent : sent_nd()) asked.push_back(sent.to);
+  EXPECT_EQ(asked, (std::vector{kHere.qpn, kHere.qpn, kHere.qpn, kMulticastQpn, kMulticastQpn,
+                                kMulticastQpn}));
+  EXPECT_EQ(state_of(kPeer6), "gone");
+}
+
+TEST_F(Discovery, NewAddressesAreAdvertisedToAllNodes) {
+  bring_up();
+  tick_to(now + 1min);
+  forget();
+  const Ipv6Address added = ipv6("2001:db8::abcd");
+  view.addresses.push_back({added, 64});
+  view.is_ipv6_router = true;
+  link->on_host_changed(view, now);
+  tick_to(now + 1min);
+  NdMessage expected = message(NdType::neighbour_advertisement, added, kAllNodesOfIpv6);
+  expected.target = added;
+  expected.is_router = expected.overrides = true;
+  expected.target_link_layer = link->hardware_address();
+  ASSERT_EQ(sent_nd().size(), config.ageing.announcements);
+  EXPECT_EQ(sent_nd()[0].message, expected);
+  EXPECT_EQ(sent_nd()[0].to, kMulticastQpn);
+}
+
+TEST_F(Discovery, ANewQueuePairIsAdvertised) {
+  bring_up();
+  tick_to(now + 1min);
+  forget();
+  link->on_queue_pair(Qpn(0x77), now);
+  tick_to(now + 1min);
+  ASSERT_EQ(sent_nd().size(), 2U * config.ageing.announcements) << "of two addresses";
+  EXPECT_EQ(sent_nd()[0].message.target_link_layer->qpn, Qpn(0x77));
+}
+
+TEST_F(Discovery, GroupsGoToTheirMgid) {
+  bring_up();
+  send6(ipv6("ff05::1:3"));
+  ASSERT_EQ(said<JoinGroup>().size(), 1U);
+  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
+  grant_joins();
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
+}
+
+TEST_F(Discovery, WhatNobodyListensToGoesToTheRoutersUnlessItIsOfTheLink) {
+  bring_up();
+  send6(ipv6("ff02::1:3"));
+  send6(ipv6("ff0e::1:4"));
+  const auto asked = take<JoinGroup>();
+  ASSERT_EQ(asked.size(), 2U);
+  for (const JoinGroup& join : asked) {
+    link->on_join_answer(join.id, Refusal{wire::SaStatus::insufficient_components}, now);
+  }
+  EXPECT_EQ(count(Counter::drop_no_group), 1U);
+  EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
+  const auto routers = take<JoinGroup>();
+  ASSERT_EQ(routers.size(), 1U);
+  EXPECT_EQ(routers[0].record.mgid, mgid(kAllRouters));
+}
+
+TEST_F(Discovery, PacketOverTheMtuIsAnsweredByIcmpv6) {
+  bring_up();
+  send(ip_packet(kPeer6, kOwnGlobal, 2045));
+  EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);
+  ASSERT_EQ(link->to_host().size(), 1U);
+  EXPECT_EQ(link->to_host()[0].bytes()[0] >> 4, 6);
+  EXPECT_EQ(link->to_host()[0].bytes()[wire::Ipv6Header::kSize], 2) << "packet too big";
+}
+
+TEST_F(Discovery, OwnAndUnspecifiedAddressesAreNoNeighbours) {
+  bring_up();
+  send6(kOwnLinkLocal);
+  send6(Ipv6Address{});
+  send6(ipv6("::1"));
+  EXPECT_EQ(count(Counter::drop_bad_destination), 3U);
+  EXPECT_EQ(link->neighbour_count(), 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::link
