@@ -171,8 +171,8 @@ class Host:
         self.run("ip", "addr", "add", address, "dev", interface)
         wait_until(lambda: self.is_ready(interface), f"{interface} of {self.name} is ready")
 
-    def addresses(self):
-        return [entry["local"] for entry in self.link()["addr_info"]]
+    def addresses(self, family="inet"):
+        return [entry["local"] for entry in self.link()["addr_info"] if entry["family"] == family]
 
     def ping(self, address, *options):
         return self.run("ping", *options, address, check=False)

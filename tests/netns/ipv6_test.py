@@ -59,7 +59,7 @@ class Ipv6(hosts.Pair):
         before = self.link_local(self.left)
         self.left.run("ip", "link", "set", "ib0", "down")
         self.left.run("ip", "link", "set", "ib0", "up")
-        wait_until(lambda: before in self.left.addresses(), "it is there again")
+        wait_until(lambda: before in self.left.addresses("inet6"), "it is there again")
         self.wait_for_addresses(self.left)
         wait_until(lambda: self.right.reaches(f"{before}%ib0"), "right reaches left by it")
 
@@ -89,11 +89,13 @@ class Ipv6(hosts.Pair):
                               "-p", str(folder / "radvd.pid")),
             folder / "radvd.log", self.subnet.environment)
         self.addCleanup(radvd.end)
-        wait_until(lambda: any(address.startswith("fd45:") for address in self.right.addresses()),
-                   "the right host has an address of the prefix")
+
+        def of_the_prefix():
+            return next((a for a in self.right.addresses("inet6") if a.startswith("fd45:")), None)
+
+        made = wait_until(of_the_prefix, "the right host has an address of the prefix")
         self.wait_for_addresses(self.right)
-        made = next(a for a in self.right.addresses() if a.startswith("fd45:"))
-        self.assertEqual(made.removeprefix("fd45:"), self.link_local(self.right).removeprefix("fe80:"))
+        self.assertEqual(made[len("fd45:"):], self.link_local(self.right)[len("fe80:"):])
         wait_until(lambda: self.left.reaches(made), "left reaches it")
         routes = self.right.run("ip", "-6", "route", "show", "default").stdout
         self.assertIn(f"via {self.link_local(self.left)}", routes)
