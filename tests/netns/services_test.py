@@ -40,7 +40,7 @@ class Services(hosts.Pair):
 
 
 class Transport(Services):
-    """10.44.0.1 and 10.45.0.2 with a router between them, on one link."""
+    """Two hosts with a router between their networks, on one link, in both families."""
 
     def setUp(self):
         super().setUp()
@@ -48,73 +48,102 @@ class Transport(Services):
         self.right.start(address="10.45.0.2/24")
         router = self.another("router", "10.44.0.254/24")
         router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
-        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
+        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1",
                    "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
-        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
-        self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
-        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+        for host, address in ((self.left, "fd46::1/64"), (self.right, "fd47::2/64"),
+                              (router, "fd46::254/64"), (router, "fd47::254/64")):
+            host.run("ip", "addr", "add", address, "dev", "ib0", "nodad")
+        for host, four, six in ((self.left, "10.44.0.254", "fd46::254"),
+                                (self.right, "10.45.0.254", "fd47::254")):
+            host.run("ip", "route", "add", "default", "via", four)
+            host.run("ip", "-6", "route", "add", "default", "via", six)
 
-    @needs("socat")
-    def test_tcp_through_a_gateway(self):
+    def send_by_tcp(self, version, address):
+        wait_until(lambda: self.left.reaches(address.strip("[]")), "left reaches right")
         sent = self.subnet.folder / "sent"
         sent.write_bytes(random.randbytes(4 << 20))
         received = self.subnet.folder / "received"
-        server = self.launch(self.right, "socat", "socat", "-d", "-d", "-u", "TCP4-LISTEN:5003",
-                             f"CREATE:{received}")
+        server = self.launch(self.right, "socat", "socat", "-d", "-d", "-u",
+                             f"TCP{version}-LISTEN:5003", f"CREATE:{received}")
         wait_until(lambda: "listening on" in server.output(), "the server listens")
-        done = self.left.run("socat", "-u", f"OPEN:{sent}", "TCP4:10.45.0.2:5003", check=False)
+        done = self.left.run("socat", "-u", f"OPEN:{sent}", f"TCP{version}:{address}:5003",
+                             check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         server.popen.wait(hosts.PATIENCE)
         self.assertEqual(received.read_bytes(), sent.read_bytes())
 
-    @needs("socat")
-    def test_udp_through_a_gateway(self):
-        server = self.launch(self.right, "socat", "socat", "-d", "-d", "UDP4-RECVFROM:5003,fork",
-                             "EXEC:cat")
+    def ask_by_udp(self, version, address):
+        server = self.launch(self.right, "socat", "socat", "-d", "-d",
+                             f"UDP{version}-RECVFROM:5003,fork", "EXEC:cat")
         wait_until(lambda: "receiving on" in server.output(), "the server listens")
-        ask = "echo hello | socat -t 1 - UDP4:10.45.0.2:5003"
+        ask = f"echo hello | socat -t 1 - 'UDP{version}:{address}:5003'"
         wait_until(lambda: self.left.run("sh", "-c", ask, check=False).stdout == "hello\n",
                    "the echo comes back")
 
+    @needs("socat")
+    def test_tcp_over_ipv4_through_a_gateway(self):
+        self.send_by_tcp(4, "10.45.0.2")
+
+    @needs("socat")
+    def test_tcp_over_ipv6_through_a_gateway(self):
+        self.send_by_tcp(6, "[fd47::2]")
+
+    @needs("socat")
+    def test_udp_over_ipv4_through_a_gateway(self):
+        self.ask_by_udp(4, "10.45.0.2")
+
+    @needs("socat")
+    def test_udp_over_ipv6_through_a_gateway(self):
+        self.ask_by_udp(6, "[fd47::2]")
+
 
 class Multicast(Services):
-    GROUP, MGID = "239.1.2.3", "ff12:401b:ffff::f01:203"
-
-    def receive(self, host, *membership):
+    def receive(self, host, recipe):
         heard = self.subnet.folder / f"{host.name}.heard"
-        process = self.launch(host, "socat", "socat", "-d", "-d", "-u",
-                              ",".join(["UDP4-RECV:5002", *membership]), f"CREATE:{heard}")
+        process = self.launch(host, "socat", "socat", "-d", "-d", "-u", recipe, f"CREATE:{heard}")
         wait_until(lambda: "starting data transfer loop" in process.output(), "it receives")
         return heard
 
-    def membership(self, host):
+    @staticmethod
+    def membership(host, mgid):
         return [group["membership"] for group in host.ibarp("info")["groups"]
-                if group["mgid"] == self.MGID]
+                if group["mgid"] == mgid]
 
-    @needs("socat")
-    def test_stream_reaches_its_receivers_and_nobody_else(self):
+    def stream(self, mgid, receiver, join, sender, direct):
+        """To two hosts that have joined, and not to a third; `direct` is how to reach that one."""
         self.start()
         third = self.another("third", "10.44.0.3/24")
         stranger = self.another("stranger", "10.44.0.4/24")
-        receivers = [self.receive(host, f"ip-add-membership={self.GROUP}:ib0")
-                     for host in (self.right, third)]
-        deaf = self.receive(stranger)
-        wait_until(lambda: self.membership(self.right) == self.membership(third) == ["full"],
-                   "the group is joined")
+        stranger.run("ip", "addr", "add", "fd44::4/64", "dev", "ib0", "nodad")
+        self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
+        receivers = [self.receive(host, f"{receiver},{join}") for host in (self.right, third)]
+        deaf = self.receive(stranger, receiver)
+        for host in (self.right, third):
+            wait_until(lambda h=host: self.membership(h, mgid) == ["full"], "the group is joined")
         # As much as fits into the receivers' buffers, so that not even a slow one loses any.
         stream = self.subnet.folder / "stream"
         stream.write_bytes(random.randbytes(64 * 1000))
-        sender = f"UDP4-DATAGRAM:{self.GROUP}:5002,ip-multicast-if=10.44.0.1"
         # The first packet has the group joined to send; the stream finds it so.
-        self.left.run("sh", "-c", f"echo first | socat -u - {sender}")
-        wait_until(lambda: self.membership(self.left) == ["send-only"], "it is joined to send")
+        self.left.run("sh", "-c", f"echo first | socat -u - '{sender}'")
+        wait_until(lambda: self.membership(self.left, mgid) == ["send-only"], "it may send")
         self.left.run("socat", "-u", "-b", "1000", f"OPEN:{stream}", sender)
         for heard in receivers:
             wait_until(lambda one=heard: one.read_bytes() == b"first\n" + stream.read_bytes(),
                        "the stream arrives whole")
-        wait_until(lambda: self.left.reaches("10.44.0.4"), "left reaches the stranger")
-        self.left.run("sh", "-c", "echo you | socat -u - UDP4:10.44.0.4:5002")
+        self.left.run("sh", "-c", f"echo you | socat -u - '{direct}'")
         wait_until(lambda: deaf.read_bytes() == b"you\n", "the stranger hears that, and no more")
+
+    @needs("socat")
+    def test_ipv4_stream_reaches_its_receivers_and_nobody_else(self):
+        self.stream("ff12:401b:ffff::f01:203", "UDP4-RECV:5002", "ip-add-membership=239.1.2.3:ib0",
+                    "UDP4-DATAGRAM:239.1.2.3:5002,ip-multicast-if=10.44.0.1",
+                    "UDP4:10.44.0.4:5002")
+
+    @needs("socat")
+    def test_ipv6_stream_reaches_its_receivers_and_nobody_else(self):
+        self.stream("ff12:601b:ffff::1234", "UDP6-RECV:5002", "ipv6-join-group=[ff15::1234]:ib0",
+                    "UDP6-DATAGRAM:[ff15::1234]:5002,so-bindtodevice=ib0",
+                    "UDP6:[fd44::4]:5002")
 
 
 class Shell(Services):
@@ -236,25 +265,16 @@ publish-workstation=no
 class Routing(Services):
     """Three routers that find each other, and a network behind each."""
 
-    OSPF = """
-router id {address};
+    CONFIG = """
+router id 10.44.0.{number};
 protocol device {{ scan time 1; }}
-protocol kernel {{ ipv4 {{ import none; export all; }}; }}
-protocol ospf v2 {{
-  ipv4 {{ import all; export none; }};
-  area 0 {{
-    interface "ib0" {{ type broadcast; hello 1; dead count 4; }};
-    interface "lo" {{ stub yes; }};
-  }};
+protocol direct {{ {family}; interface "lo"; }}
+protocol kernel {{ {family} {{ import none; export all; }}; }}
+protocol ospf {version} {{
+  {family} {{ import all; export where source = RTS_DEVICE; }};
+  area 0 {{ interface "ib0" {{ type broadcast; hello 1; dead count 4; }}; }};
 }}
 """
-
-    def start_bird(self, host, number):
-        host.run("ip", "addr", "add", f"10.99.{number}.1/32", "dev", "lo")
-        config = self.subnet.folder / f"bird-{host.name}.conf"
-        config.write_text(self.OSPF.format(address=f"10.44.0.{number}"))
-        self.launch(host, "bird", "bird", "-f", "-c", str(config), "-s", self.control_of(host),
-                    "-P", f"{self.subnet.folder}/bird-{host.name}.pid")
 
     def control_of(self, host):
         return f"{self.subnet.folder}/bird-{host.name}.ctl"
@@ -264,12 +284,16 @@ protocol ospf v2 {{
                          check=False).stdout
         return set(re.findall(r"^(\S+)\s+\d+\s+Full/", shown, re.MULTILINE))
 
-    @needs("bird", "birdc")
-    def test_ospf_v2(self):
+    def route(self, version, family, behind):
+        """`behind`: the address behind router number so many."""
         self.start()
         routers = [self.left, self.right, self.another("third", "10.44.0.3/24")]
         for number, host in enumerate(routers, 1):
-            self.start_bird(host, number)
+            host.run("ip", "addr", "add", behind(number), "dev", "lo")
+            config = self.subnet.folder / f"bird-{host.name}.conf"
+            config.write_text(self.CONFIG.format(number=number, version=version, family=family))
+            self.launch(host, "bird", "bird", "-f", "-c", str(config), "-s", self.control_of(host),
+                        "-P", f"{self.subnet.folder}/bird-{host.name}.pid")
         everybody = {f"10.44.0.{number}" for number in (1, 2, 3)}
         for number, host in enumerate(routers, 1):
             wait_until(lambda h=host, n=number:
@@ -277,8 +301,16 @@ protocol ospf v2 {{
                        f"{host.name} is adjacent to both others")
         for host in routers:
             for number in (1, 2, 3):
-                wait_until(lambda h=host, n=number: h.reaches(f"10.99.{n}.1"),
+                wait_until(lambda h=host, n=number: h.reaches(behind(n)),
                            f"{host.name} reaches the network behind router {number}")
+
+    @needs("bird", "birdc")
+    def test_ospf_v2(self):
+        self.route("v2", "ipv4", lambda number: f"10.99.{number}.1")
+
+    @needs("bird", "birdc")
+    def test_ospf_v3(self):
+        self.route("v3", "ipv6", lambda number: f"fd99:{number}::1")
 
 
 if __name__ == "__main__":

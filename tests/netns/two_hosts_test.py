@@ -191,6 +191,18 @@ class OtherSettings(hosts.Pair):
         self.assertEqual(self.left.link()["mtu"], 2044, "the link's")
         self.assertGreater(self.left.ibarp("stats")["drops"]["drop_path_mtu_exceeded"], 0)
 
+    def test_mtu_of_an_ipv6_path(self):
+        self.set_up("--mtu", "4096")
+        self.start()
+        for number, host in ((1, self.left), (2, self.right)):
+            host.run("ip", "addr", "add", f"fd44::{number}/64", "dev", "ib0", "nodad")
+        self.softib_set("mtu", "right", "2048")
+        refused = self.left.ping("fd44::2", "-c", "2", "-i", "0.1", "-M", "do", "-s", "3000")
+        self.assertRegex(refused.stdout + refused.stderr, "mtu[=:] ?2044")
+        wait_until(lambda: hosts.received(self.left.ping("fd44::2", "-c", "1", "-W", "1",
+                                                         "-s", "3000")) == 1, "fragments arrive")
+        self.assertEqual(self.left.link()["mtu"], 4092, "the link's")
+
     def test_partition_of_its_own(self):
         self.set_up("--partition", "0x12=full")
         self.start("--pkey", "0x0012")
