@@ -1,7 +1,6 @@
 #include "link/group_table.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "wire/mgid.hpp"
 
@@ -69,24 +68,24 @@ void GroupTable::join_others(const wire::McMemberRecord& broadcast) {
 
 /// Several IPv6 groups of different scopes may be one group of the link.
 void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
-  std::set<Gid> mgids;
+  host_groups_.clear();
   for (const IpAddress& address : wanted) {
-    if (mgids.size() < env_.config.limits.host_groups) {
-      mgids.insert(mgid_of(address));
+    if (host_groups_.size() < env_.config.limits.host_groups) {
+      host_groups_.try_emplace(mgid_of(address), address);
     } else {
       env_.out.counters.add(Counter::host_groups_left_out);
     }
   }
   for (auto at = others_.begin(); at != others_.end();) {
     auto& [mgid, group] = *at;
-    if (mgids.contains(mgid) || is_lasting(mgid)) {
+    if (host_groups_.contains(mgid) || is_lasting(mgid)) {
       ++at;
     } else {
       group.leave();
       at = others_.erase(at);
     }
   }
-  for (const Gid& mgid : mgids) {
+  for (const auto& [mgid, address] : host_groups_) {
     const auto [at, is_new] = others_.try_emplace(mgid, env_, "multicast", mgid);
     if (!is_new || !likeness_) continue;
     at->second.start(likeness_);
@@ -136,7 +135,12 @@ void GroupTable::tick(TimePoint now) {
 
 void GroupTable::append_info(std::vector<GroupInfo>& out) const {
   out.push_back(broadcast_.info());
-  for (const auto& [mgid, group] : others_) out.push_back(group.info());
+  for (const auto& [mgid, group] : others_) {
+    out.push_back(group.info());
+    const auto of_host = host_groups_.find(mgid);
+    if (of_host != host_groups_.end()) out.back().address = of_host->second;
+    if (mgid == mgid_of(kAllNodesOfIpv6)) out.back().address = kAllNodesOfIpv6;
+  }
 }
 
 }  // namespace ipoib::link

@@ -2,6 +2,7 @@
 // for as long as the link is up, and those that the host has joined.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -57,6 +58,8 @@ class GroupTable {
   Group::Environment env_;
   Group broadcast_;
   std::unordered_map<Gid, Group> others_;
+  /// Those of the host; of several addresses with one MGID, one.
+  std::map<Gid, IpAddress> host_groups_;
   /// In whose likeness groups are created, while the broadcast group is joined.
   std::optional<wire::McMemberRecord> likeness_;
   TimerQueue<Group> timers_;

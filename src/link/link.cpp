@@ -265,7 +265,9 @@ std::vector<GroupInfo> Link::groups() const {
   std::vector<GroupInfo> all;
   parts_->groups.append_info(all);
   parts_->send_groups.append_info(all);
-  for (GroupInfo& group : all) group.address = wire::ipv4_group(group.mgid);
+  for (GroupInfo& group : all) {
+    if (!group.address) group.address = wire::ipv4_group(group.mgid);
+  }
   return all;
 }
 std::size_t Link::neighbour_count() const { return parts_->neighbours.size(); }

@@ -14,6 +14,13 @@ class Transmit : public LinkFixture {
     link->from_host({&frame, 1}, now);
     EXPECT_FALSE(frame) << "frames are taken";
   }
+  /// What the administrator is shown as the address of a group.
+  [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const {
+    for (const GroupInfo& group : link->groups()) {
+      if (group.mgid == mgid) return group.address;
+    }
+    return std::nullopt;
+  }
   void expect_sent_to_group(const Gid& mgid) {
     ASSERT_EQ(link->sends().size(), 1U);
     EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
@@ -112,6 +119,7 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   grant_joins();
   ASSERT_EQ(said<AttachGroup>().size(), 1U);
   EXPECT_EQ(said<AttachGroup>()[0].mgid, mgid);
+  EXPECT_EQ(address_of(mgid), IpAddress(mdns));
   forget();
   send(mdns);
   expect_sent_to_group(mgid);
@@ -124,6 +132,18 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
   hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
   EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
+}
+
+TEST_F(Transmit, GroupsAreShownWithTheirAddresses) {
+  bring_up();
+  const Ipv6Address kOfSite = *Ipv6Address::parse("ff05::1:3");
+  view.groups = {kOfSite};
+  link->on_host_changed(view, now);
+  EXPECT_EQ(address_of(broadcast()), IpAddress(Ipv4Address(0xffffffff)));
+  EXPECT_EQ(address_of(wire::multicast_gid(kAllNodes, kDefaultPKey)), IpAddress(kAllNodes));
+  EXPECT_EQ(address_of(wire::multicast_gid(kAllNodesOfIpv6, kDefaultPKey)),
+            IpAddress(kAllNodesOfIpv6));
+  EXPECT_EQ(address_of(wire::multicast_gid(kOfSite, kDefaultPKey)), IpAddress(kOfSite));
 }
 
 TEST_F(Transmit, DropsAreCountedByReason) {
