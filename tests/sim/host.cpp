@@ -100,8 +100,11 @@ void Host::send(Ipv4Address to, std::uint32_t first, std::uint32_t count, std::s
 }
 
 void Host::send(const Ipv6Address& to, std::uint32_t number) {
-  tun_.to_fabric.push_back(
-      ip_packet(std::get<Ipv6Address>(view_.addresses.back().address), to, number));
+  send(ip_packet(std::get<Ipv6Address>(view_.addresses.back().address), to, number));
+}
+
+void Host::send(MemoryTun::Packet packet) {
+  tun_.to_fabric.push_back(std::move(packet));
   turn();
   world_.wake(*this, next_deadline());
 }

@@ -57,6 +57,8 @@ class Host : public Process, public MadPort {
   /// The host sends packets of these numbers to that address.
   void send(Ipv4Address to, std::uint32_t first = 1, std::uint32_t count = 1,
             std::size_t size = 28);
+  /// Any packet.
+  void send(MemoryTun::Packet packet);
   /// From its IPv6 address.
   void send(const Ipv6Address& to, std::uint32_t number = 1);
   /// How many packets it got from there, and how many at all.

@@ -52,6 +52,22 @@ TEST_F(Multicast, RFC4391_4_Ipv4GroupHasItsMgid) {
   EXPECT_EQ(join_state(*Gid::parse("ff12:401b:ffff::f01:203"), b()), McMemberRecord::kFullMember);
 }
 
+TEST_F(Multicast, RFC4391_4_Ipv6GroupHasItsMgid) {
+  two_hosts();
+  b().set_groups({*Ipv6Address::parse("ff05::1:2:3:4:5:6")});
+  world.run_for(1s);
+  EXPECT_EQ(join_state(*Gid::parse("ff12:601b:ffff:2:3:4:5:6"), b()), McMemberRecord::kFullMember)
+      << "its low 80 bits";
+}
+
+TEST_F(WithoutAnyGroup, RFC4391_4_1_ScopeIsLinkLocalUnlessToldOtherwise) {
+  two_hosts();
+  EXPECT_GE(world.subnet().groups().size(), 3U);
+  for (const softib::GroupView& group : world.subnet().groups()) {
+    EXPECT_EQ(group.mgid.bytes()[1], 0x12);
+  }
+}
+
 TEST_F(WithoutAnyGroup, RFC4391_4_GroupsHaveTheScopeOfTheBroadcastGroup) {
   config.scope = 5;
   two_hosts();

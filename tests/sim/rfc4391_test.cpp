@@ -57,6 +57,27 @@ TEST_F(WithPartition, RFC4391_4_PartitionsAreLinksOfTheirOwn) {
   EXPECT_FALSE(reaches(a(), stranger, 20s));
 }
 
+class WithLimitedMembers : public Sim {
+ protected:
+  WithLimitedMembers() : Sim(limited()) { config.pkey = PKey(0x8012); }
+  static softib::SubnetConfig limited() {
+    softib::SubnetConfig subnet = subnet_with(4, true, PKey(0x8012));
+    subnet.partitions.back().others = softib::Membership::limited;
+    subnet.partitions.back().members = {{"hca3", softib::Membership::full}};
+    return subnet;
+  }
+};
+
+TEST_F(WithLimitedMembers, RFC4392_4_LimitedMembersReachFullMembersAlone) {
+  add_many(3);
+  bring_up();
+  world.run_for(5s);
+  Host& full = *hosts[2];
+  EXPECT_TRUE(reaches(a(), full));
+  EXPECT_TRUE(reaches(full, b()));
+  EXPECT_FALSE(reaches(a(), b(), 20s));
+}
+
 TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
   world.faults.sa_is_deaf = true;
   Host& host = add(1);

@@ -1,0 +1,71 @@
+// RFC 4391, 2 and 6: what travels, and what is taken of what comes.
+#include "tests/sim/sim_fixture.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+class Wire : public Sim {
+ protected:
+  using Packet = std::vector<std::uint8_t>;
+
+  /// A packet from the first host to the second, as it travels.
+  [[nodiscard]] Packet ip_from_a_to_b() {
+    Packet seen;
+    world.tap = [&seen](ConstBytes packet) {
+      const auto ud = wire::UdPacket::parse(packet);
+      if (ud && wire::parse_encapsulation(ud->payload) == wire::EtherType::ipv4) {
+        seen.assign(packet.begin(), packet.end());
+      }
+      return true;
+    };
+    EXPECT_TRUE(reaches(a(), b()));
+    world.tap = nullptr;
+    return seen;
+  }
+  /// The first octet of its encapsulation header.
+  [[nodiscard]] static std::uint8_t& encapsulation_of(Packet& packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    return packet[static_cast<std::size_t>(ud->payload.data() - packet.data())];
+  }
+  void b_hears(const Packet& packet) {
+    b().receive(packet);
+    b().turn();
+  }
+};
+
+TEST_F(Wire, RFC4391_2_AllOfItIsUnreliableDatagrams) {
+  bool always = true;
+  world.tap = [&](ConstBytes packet) {
+    always = always && wire::UdPacket::parse(packet).has_value();
+    return true;
+  };
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_GT(world.packets_sent, 2U);
+  EXPECT_TRUE(always);
+}
+
+TEST_F(Wire, RFC4391_6_ReservedIsIgnoredOnReceipt) {
+  two_hosts();
+  Packet packet = ip_from_a_to_b();
+  ASSERT_FALSE(packet.empty());
+  const std::size_t before = b().received();
+  (&encapsulation_of(packet))[2] = 0xff;
+  (&encapsulation_of(packet))[3] = 0xff;
+  b_hears(packet);
+  EXPECT_EQ(b().received(), before + 1);
+}
+
+TEST_F(Wire, RFC4391_6_OtherTypesAreNotTaken) {
+  two_hosts();
+  Packet packet = ip_from_a_to_b();
+  ASSERT_FALSE(packet.empty());
+  const std::size_t before = b().received();
+  store_be(&encapsulation_of(packet), std::uint16_t{0x88ca});  // TIPC
+  b_hears(packet);
+  EXPECT_EQ(b().received(), before);
+  EXPECT_EQ(b().count(Counter::drop_unsupported_type), 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::sim
