@@ -69,6 +69,16 @@ class Ipv6(hosts.Pair):
                                for entry in self.of_ipv6(self.right)), "the kernel knows")
         self.assertTrue(self.right.reaches("fd44::1"), "it is the left one's")
 
+    def test_entry_of_the_administrator(self):
+        ibarp = hosts.program("ibarp")
+        self.left.run(ibarp, "add", "fd44::9", "lladdr", self.right.ibarp("info")["lladdr"],
+                      "dev", "ib0")
+        self.right.run("ip", "addr", "add", "fd44::9/64", "dev", "ib0", "nodad")
+        wait_until(lambda: self.left.reaches("fd44::9"), "left reaches right")
+        self.assertIn("permanent", self.left.run(ibarp, "show", "fd44::9").stdout)
+        self.left.run(ibarp, "del", "fd44::9", "dev", "ib0")
+        self.assertNotIn("permanent", self.left.run(ibarp, "show").stdout)
+
     def test_killed_daemon_comes_back_with_another_queue_pair(self):
         self.assert_connected()
         before = self.right.ibarp("info")["lladdr"]
