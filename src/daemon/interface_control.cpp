@@ -24,8 +24,11 @@ constexpr std::chrono::milliseconds kRedeliver{10};
 template <class Message, class Record>
 ToInterface answered(link::QuestionId id, const sa::Answer& answer) {
   if (const auto* const record = std::get_if<Record>(&answer.result)) return Message{id, *record};
-  const auto* const failure = std::get_if<sa::SaFailure>(&answer.result);
-  return Message{id, link::Refusal{failure != nullptr ? failure->status : std::nullopt}};
+  link::Refusal refusal;
+  if (const auto* const failure = std::get_if<sa::SaFailure>(&answer.result)) {
+    refusal = {failure->status, failure->text()};
+  }
+  return Message{id, std::move(refusal)};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "ipoib/address.hpp"
@@ -48,6 +49,7 @@ struct AskPath {
 /// How a question was refused. No status: no answer in time, or nobody to ask.
 struct Refusal {
   std::optional<wire::SaStatus> status;
+  std::string why{};  ///< without a status, if it is known: as a phrase for a person
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 using JoinAnswer = std::variant<wire::McMemberRecord, Refusal>;

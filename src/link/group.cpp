@@ -8,6 +8,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link/backoff.hpp"
+#include "link/refusal.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -41,7 +42,7 @@ bool Group::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
 bool Group::joined(const McMemberRecord& record, TimePoint now) {
   auto membership = accept(env_, mgid_, record);
   if (!membership) {
-    refused(Refusal{}, now);
+    refused(Refusal{.status = {}, .why = "its record cannot be used"}, now);
     return false;
   }
   const TimePoint confirm_at = now + env_.random.jittered(env_.config.membership_refresh, 75, 125);
@@ -51,10 +52,11 @@ bool Group::joined(const McMemberRecord& record, TimePoint now) {
 
 void Group::refused(const Refusal& refusal, TimePoint now) {
   const bool create = means_no_group(refusal) && creation_.has_value();
-  const auto note = [&] {
+  const auto note = [&](unsigned refusals) {
     env_.out.counters.add(Counter::join_refusals);
+    if (!is_told(refusals)) return;
     // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
-    env_.log.warn("{} group {}: join {}", name_, mgid_.to_string(), describe(refusal));
+    env_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), describe(refusal));
   };
   std::visit(
       Overloaded{
@@ -65,7 +67,7 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
               become(Joining{ask(true), true, refusals}, "there is none: create it");
               return;
             }
-            note();
+            note(refusals + 1);
             const Duration pause = pause_after(refusals + 1, env_.config.join_backoff, env_.random);
             become(Pausing{now + pause, refusals + 1, describe(refusal)}, "refused");
           },
@@ -79,7 +81,7 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
                      "it is gone: create it");
               return;
             }
-            note();
+            note(refusals + 1);
             const Duration pause = pause_after(refusals + 1, env_.config.join_backoff, env_.random);
             become(Member{std::move(membership), now + pause, refusals + 1},
                    "not confirmed: used as it was");

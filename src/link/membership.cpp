@@ -73,12 +73,4 @@ bool means_no_group(const Refusal& refusal) {
          refusal.status == wire::SaStatus::no_records;
 }
 
-std::string describe(const Refusal& refusal) {
-  if (!refusal.status) return "no answer from the subnet administrator";
-  std::string text = "refused: " + std::string(wire::name(*refusal.status));
-  const std::string_view cause = wire::likely_cause(*refusal.status);
-  if (!cause.empty()) text += " (" + std::string(cause) + ")";
-  return text;
-}
-
 }  // namespace ipoib::link

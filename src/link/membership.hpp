@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "ipoib/log_fwd.hpp"
@@ -45,7 +44,5 @@ void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_
 /// A plain join of a group that does not exist is refused for the components that it lacks to
 /// create it (IBA 15.2.5.17.3); to a send-only one administrators say other things.
 [[nodiscard]] bool means_no_group(const Refusal& refusal);
-/// For a person: the status by name, and its likely cause.
-[[nodiscard]] std::string describe(const Refusal& refusal);
 
 }  // namespace ipoib::link

@@ -9,6 +9,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link/backoff.hpp"
+#include "link/refusal.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -160,7 +161,7 @@ std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& re
 
 void PathTable::answered(Path& path, const wire::PathRecord& record, TimePoint now) {
   auto data = accept(path, record);
-  if (!data) return refused(path, Refusal{}, now);
+  if (!data) return refused(path, Refusal{.status = {}, .why = "its record cannot be used"}, now);
   env_.out.counters.add(Counter::path_answers);
   // Spread, lest paths that were asked for together be refreshed together.
   const TimePoint refresh_at = now + env_.random.jittered(env_.config.path.refresh, 75, 125);
@@ -172,12 +173,13 @@ void PathTable::refused(Path& path, const Refusal& refusal, TimePoint now) {
   const auto pause = [&](unsigned refusals) {
     return pause_after(refusals, env_.config.path.negative, env_.random);
   };
-  const std::string_view why = refusal.status ? wire::name(*refusal.status) : "no answer";
+  const std::string why = describe(refusal);
   std::visit(Overloaded{
                  [](Idle&) { assert(false && "no question is outstanding"); },
                  [](Waiting&) { assert(false && "no question is outstanding"); },
                  [&](Asking& s) {
                    const unsigned refusals = s.refusals + 1;
+                   note_refusal(path, refusals, why, now);
                    become(path, Failed{now + pause(refusals), refusals}, why);
                  },
                  [](Ready&) { assert(false && "no question is outstanding"); },
@@ -185,11 +187,21 @@ void PathTable::refused(Path& path, const Refusal& refusal, TimePoint now) {
                  [&](Refreshing& s) {
                    PathData data = std::move(s.data);
                    const unsigned refusals = s.refusals + 1;
+                   note_refusal(path, refusals, why, now);
                    become(path, Suspect{std::move(data), now + pause(refusals), refusals}, why);
                  },
                  [](Failed&) { assert(false && "no question is outstanding"); },
              },
              path.state_);
+}
+
+/// At most a line a second: an administrator that is gone refuses all paths.
+void PathTable::note_refusal(const Path& path, unsigned refusals, const std::string& why,
+                             TimePoint now) {
+  constexpr Duration kQuiet = std::chrono::seconds(1);
+  if (!is_told(refusals) || now < quiet_until_) return;
+  quiet_until_ = now + kQuiet;
+  env_.log.warn("path to {}: {}", path.gid_.to_string(), why);
 }
 
 void PathTable::on_unused(Path& path) {

@@ -72,6 +72,7 @@ class PathTable {
   [[nodiscard]] std::optional<PathData> accept(Path& path, const wire::PathRecord& record);
   void answered(Path& path, const wire::PathRecord& record, TimePoint now);
   void refused(Path& path, const Refusal& refusal, TimePoint now);
+  void note_refusal(const Path& path, unsigned refusals, const std::string& why, TimePoint now);
 
   Environment env_;
   Gid source_;
@@ -80,6 +81,7 @@ class PathTable {
   List waiting_;  ///< state Waiting, in the order of their turn
   List unused_;   ///< nobody uses them, the longest unused first
   TimerQueue<Path> timers_;
+  TimePoint quiet_until_{};  ///< no refusal is logged before
 };
 
 }  // namespace ipoib::link

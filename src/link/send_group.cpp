@@ -6,6 +6,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
+#include "link/refusal.hpp"
 
 namespace ipoib::link {
 
@@ -68,7 +69,7 @@ std::vector<Frame> SendGroup::on_answer(const JoinAnswer& answer, TimePoint now)
   env_.out.counters.add(Counter::join_refusals);
   // RFC 4391, 12: failed operations "SHOULD be logged"; that nobody listens is none.
   if (const auto* const refusal = std::get_if<Refusal>(&answer)) {
-    env_.log.debug("group {}: send-only join {}", mgid_.to_string(), describe(*refusal));
+    env_.log.debug("group {}: send-only join: {}", mgid_.to_string(), describe(*refusal));
   }
   become(Missing{now + env_.random.jittered(env_.config.missing_group, 75, 125)}, "refused");
   return parked;

@@ -348,5 +348,23 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   EXPECT_NE(line.find(wire::name(wire::SaStatus::request_invalid)), std::string::npos) << line;
 }
 
+TEST_F(GroupLog, RefusalsInARowAreLoggedEverMoreSeldom) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
+  Logger log("link", lines);
+  Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, log}, "test",
+              wire::broadcast_gid(kDefaultPKey)};
+  group.start(std::nullopt);
+  for (int i = 0; i < 16; ++i) {
+    const Refusal refusal{.status = {}, .why = "nobody answers"};
+    (void)group.on_answer(said<JoinGroup>().at(0).id, refusal, now);
+    out.events.clear();
+    now = group.next_deadline();
+    group.tick(now);
+  }
+  EXPECT_EQ(count(Counter::join_refusals), 16U);
+  EXPECT_EQ(lines->last_raw().size(), 5U) << "the 1st, 2nd, 4th, 8th and 16th";
+  EXPECT_NE(lines->last_formatted().front().find("nobody answers"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ipoib::link

@@ -1,4 +1,6 @@
 // Rows of docs/states.md, "Path".
+#include <spdlog/sinks/ringbuffer_sink.h>
+
 #include "tests/unit/link/parts_fixture.hpp"
 
 namespace ipoib::link {
@@ -396,6 +398,48 @@ TEST_F(PathDoubts, AskNoMoreOftenThanTheFloorHoweverOftenTheSourceLidChanges) {
     now += config.path.doubt / kFramesInEach;
   }
   EXPECT_EQ(questions, kFloors);
+}
+
+class PathLog : public PartsFixture {
+ protected:
+  /// As many refusals in a row, each at the first moment at which it is asked for again.
+  void be_refused(const Gid& gid, unsigned times, const Refusal& refusal) {
+    PathRef user = table.acquire(gid);
+    for (unsigned i = 0; i < times; ++i) {
+      while (table.use(*user, now) != PathTable::Condition::asked) now += std::chrono::seconds(1);
+      (void)table.on_answer(asked().back().id, refusal, now);
+      out.events.clear();
+    }
+  }
+
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
+  Logger log{"link", lines};
+  PathTable table{PathTable::Environment{config, handles, out, ids, random, log}};
+};
+
+TEST_F(PathLog, RefusalsInARowAreLoggedEverMoreSeldomByNameAndCause) {
+  be_refused(kHere.gid, 8, Refusal{wire::SaStatus::no_records});
+  EXPECT_EQ(count(Counter::path_refusals), 8U);
+  EXPECT_EQ(lines->last_raw().size(), 4U) << "the 1st, 2nd, 4th and 8th";
+  const std::string line = lines->last_formatted().front();
+  const std::string gid = kHere.gid.to_string();
+  for (const std::string_view words :
+       {std::string_view(gid), wire::name(wire::SaStatus::no_records),
+        wire::likely_cause(wire::SaStatus::no_records)}) {
+    EXPECT_NE(line.find(words), std::string::npos) << line;
+  }
+}
+
+TEST_F(PathLog, HasAtMostOneRefusalASecond) {
+  for (std::uint64_t guid = 1; guid < 10; ++guid) {
+    be_refused(port_gid(guid), 1, Refusal{.status = {}, .why = "nobody answers"});
+  }
+  EXPECT_EQ(count(Counter::path_refusals), 9U);
+  EXPECT_EQ(lines->last_raw().size(), 1U);
+  now += std::chrono::seconds(1);
+  be_refused(port_gid(10), 1, Refusal{});
+  EXPECT_EQ(lines->last_raw().size(), 2U);
 }
 
 }  // namespace
