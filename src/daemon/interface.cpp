@@ -69,7 +69,7 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
 
 void Interface::register_pools() {
   queue_pair_->register_pool(pools_.host).value();
-  queue_pair_->register_pool(pools_.arp).value();
+  queue_pair_->register_pool(pools_.messages).value();
 }
 
 std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {

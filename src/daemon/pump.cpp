@@ -14,27 +14,26 @@ namespace {
 constexpr std::size_t kBatch = 64;
 // Frames read from the host beyond those parked and posted.
 constexpr std::size_t kSpareFrames = 4 * kBatch;
-constexpr std::size_t kArpFrames = 1024;
-constexpr std::size_t kArpFrameSize = 64;
+constexpr std::size_t kMessages = 1024;
 constexpr std::size_t kCacheLine = 64;
 // A queue pair that breaks again at once is mended again at this pace.
 constexpr Duration kMendPause = std::chrono::seconds(1);
 
-std::size_t host_slot(std::uint32_t max_mtu) {
-  return (max_mtu + kCacheLine - 1) / kCacheLine * kCacheLine;
+constexpr std::size_t slot_for(std::size_t octets) {
+  return (octets + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
 }  // namespace
 
 Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
-    : host(link.limits.parked + depths.send + kSpareFrames, host_slot(max_mtu)),
-      arp(kArpFrames, kArpFrameSize) {}
+    : host(link.limits.parked + depths.send + kSpareFrames, slot_for(max_mtu)),
+      messages(kMessages, slot_for(link::kMessageSize)) {}
 
 Pump::Pump(Settings settings, const Parts& parts)
     : settings_(std::move(settings)),
       parts_(parts),
       link_(settings_.link,
-            {.handles = parts.queue_pair, .frames = parts.pools.arp, .log = parts.link_log},
+            {.handles = parts.queue_pair, .frames = parts.pools.messages, .log = parts.link_log},
             parts.queue_pair.qpn(), settings_.seed) {
   poller_.add(parts_.tun.descriptor(), kTun);
   poller_.add(parts_.queue_pair.descriptor(), kCompletions);

@@ -26,8 +26,8 @@ namespace ipoib::daemon {
 
 /// Frames of the two pools that the pump gives to the link.
 struct Pools {
-  FramePool host;  ///< packets of the host, parked, posted or being read
-  FramePool arp;   ///< messages that the link makes itself
+  FramePool host;      ///< packets of the host, parked, posted or being read
+  FramePool messages;  ///< that the link makes itself
   /// For packets of up to `max_mtu` octets, and `link` as it bounds what is parked.
   Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths);
 };

@@ -15,6 +15,8 @@ namespace ipoib::link {
 namespace {
 
 static_assert(kHeadroom == wire::kEncapsulationSize);
+static_assert(kMessageSize == wire::kEncapsulationSize + wire::NdMessage::kMaxEmitted);
+static_assert(kMessageSize >= wire::kEncapsulationSize + wire::Arp::kSize);
 
 }  // namespace
 
@@ -41,7 +43,9 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
       checked{} {}
 
 Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
-    : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {}
+    : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {
+  assert(around.frames.slot_size() >= kMessageSize);
+}
 
 Link::~Link() = default;
 

@@ -31,11 +31,13 @@ namespace ipoib::link {
 
 /// Free octets that a frame for from_host() has before its packet.
 inline constexpr std::size_t kHeadroom = 4;
+/// Octets of the largest message that a link makes itself: a neighbour solicitation.
+inline constexpr std::size_t kMessageSize = 92;
 
 /// What a link works with; all of it outlives the link.
 struct Surroundings {
   AddressHandleFactory& handles;
-  FramePool& frames;  ///< for ARP messages; slots of at least 64 octets
+  FramePool& frames;  ///< for messages of its own; slots of at least kMessageSize octets
   Logger& log;
 };
 

@@ -44,7 +44,7 @@ class AdminTest : public ::testing::Test {
   TimePoint now_{std::chrono::seconds(1000)};
   Logger log_{"test"};
   NoHandles handles_;
-  FramePool frames_{8, 64};
+  FramePool frames_{8, link::kMessageSize};
   link::Link link_{{}, {handles_, frames_, log_}, Qpn(0x77), 1};
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
   InterfaceStatus status_;
