@@ -32,13 +32,13 @@ def wait_until(condition, what, patience=PATIENCE):
 class Process:
     """A program in the background, its output in a file."""
 
-    def __init__(self, command, log, environment):
+    def __init__(self, command, log, environment, preexec=None):
         self.log = log
         self.command = command
         with open(log, "ab") as out:
             self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
                                           stderr=subprocess.STDOUT, env=environment,
-                                          start_new_session=True)
+                                          start_new_session=True, preexec_fn=preexec)
 
     @property
     def pid(self):

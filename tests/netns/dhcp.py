@@ -1,0 +1,93 @@
+"""What tests of DHCP have in common: a server, clients, and what is on the wire between them."""
+
+import subprocess
+
+import hosts
+from hosts import wait_until
+
+# What udhcpc calls when something happens to its lease.
+UDHCPC_SCRIPT = """#!/bin/sh
+case $1 in
+bound) ip addr replace "$ip/$mask" dev "$interface" ;;
+deconfig) ip -4 addr flush dev "$interface" ;;
+esac
+echo "<$1 $ip>"
+"""
+
+# A client with hlen octets of chaddr, the BROADCAST flag or not. Prints the address that it is
+# given.
+INFINIBAND_CLIENT = """
+import os, socket, struct, sys
+hlen, flags = int(sys.argv[1]), int(sys.argv[2], 0)
+xid, identifier = os.urandom(4), bytes.fromhex('ff0000000000030020') + os.urandom(8)
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'ib0')
+client.bind(('', 68))
+client.settimeout(2)
+
+def ask(options):
+    chaddr = bytes([2] * hlen).ljust(16, bytes(1))
+    message = struct.pack('!BBBB4sHH16s', 1, 32, hlen, 0, xid, 0, flags, bytes(16)) + chaddr
+    message += bytes(192) + bytes.fromhex('63825363') + options
+    message += bytes([61, len(identifier)]) + identifier + bytes([255])
+    for attempt in range(10):
+        client.sendto(message.ljust(300, bytes(1)), ('255.255.255.255', 67))
+        try:
+            answer = client.recv(2000)
+        except TimeoutError:
+            continue
+        if answer[4:8] == xid:
+            return answer
+    sys.exit('no answer')
+
+offer = ask(bytes([53, 1, 1]))
+address, server = offer[16:20], offer[offer.index(bytes([54, 4])) + 2:][:4]
+answer = ask(bytes([53, 1, 3, 50, 4]) + address + bytes([54, 4]) + server)
+assert answer[1:3] == bytes([32, hlen]), answer[1:3]
+assert bytes([53, 1, 5]) in answer, 'not acknowledged'
+print(socket.inet_ntoa(answer[16:20]))
+"""
+
+
+def start_server(host, folder, *options):
+    """dnsmasq on a host's ib0, for addresses from 10.44.0.100 to 10.44.0.150."""
+    command = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
+               "--interface=ib0", "--bind-interfaces", "--user=root", "--pid-file=",
+               "--dhcp-range=10.44.0.100,10.44.0.150,255.255.255.0,1h", "--no-ping",
+               "--dhcp-authoritative", "--log-dhcp", "--log-facility=-",
+               f"--dhcp-leasefile={folder / f'{host.name}.leases'}", *options]
+    server = hosts.Process(host.command(*command), folder / f"{host.name}.dnsmasq.log",
+                           host.subnet.environment)
+    wait_until(lambda: "DHCP, IP range" in server.output(), "the server serves")
+    return server
+
+
+def start_client(host, folder):
+    """udhcpc on a host's ib0."""
+    script = folder / "udhcpc_script"
+    script.write_text(UDHCPC_SCRIPT)
+    script.chmod(0o755)
+    return hosts.Process(
+        host.command("udhcpc", "-f", "-i", "ib0", "-t", "20", "-T", "1", "-s", str(script)),
+        folder / f"{host.name}.udhcpc.log", host.subnet.environment)
+
+
+def messages(capture):
+    """The fields of each request, and of each reply, of a capture."""
+    names = ["type", "hw.type", "hw.len", "flags.bc", "ip.client", "ip.your", "option.type"]
+    # What a client is not listening for goes back in an ICMP message, as the host has seen it.
+    found = subprocess.run(
+        ["tshark", "-r", str(capture), "-Y", "dhcp && !icmp",
+         "-T", "fields", *(word for name in names for word in ("-e", f"dhcp.{name}"))],
+        check=True, capture_output=True, text=True).stdout
+    requests, replies = [], []
+    for line in found.splitlines():
+        values = dict(zip(names, (field.split(",") for field in line.split("\t"))))
+        # An identifier with a hardware type of its own comes second.
+        (requests if values["type"][0] == "1" else replies).append({
+            "hw.type": int(values["hw.type"][0], 0), "hw.len": int(values["hw.len"][0]),
+            "broadcast": values["flags.bc"][0] in ("1", "True"),
+            "ciaddr": values["ip.client"][0], "yiaddr": values["ip.your"][0],
+            "options": values["option.type"]})
+    return requests, replies
