@@ -258,7 +258,7 @@ def check_conformance(root):
         if not line.startswith("|") or cells[0] in ("section", "---"):
             continue
         rows += 1
-        named = re.findall(r"`((?:unit|sim|netns|interop)/[^`]+)`", line)
+        named = re.findall(r"`((?:unit|sim|netns|interop|kernel_peer)/[^`]+)`", line)
         if len(cells) != 3 or not (named or cells[2].startswith(("does not apply: ", "not yet: "))):
             yield f"{CONFORMANCE}:{number}: names no test, and gives no reason"
         for name in named:
