@@ -333,13 +333,16 @@ TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
   EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
 }
 
-class GroupLog : public PartsFixture {};
-
-TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
-  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(8);
-  Logger log("link", lines);
+class GroupLog : public PartsFixture {
+ protected:
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
+  Logger log{"link", lines};
   Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, log}, "test",
               wire::broadcast_gid(kDefaultPKey)};
+};
+
+TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   group.start(std::nullopt);
   (void)group.on_answer(said<JoinGroup>().at(0).id, Refusal{wire::SaStatus::request_invalid}, now);
   ASSERT_EQ(lines->last_raw().size(), 1U);
@@ -349,10 +352,6 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
 }
 
 TEST_F(GroupLog, RefusalsInARowAreLoggedEverMoreSeldom) {
-  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
-  Logger log("link", lines);
-  Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, log}, "test",
-              wire::broadcast_gid(kDefaultPKey)};
   group.start(std::nullopt);
   for (int i = 0; i < 16; ++i) {
     const Refusal refusal{.status = {}, .why = "nobody answers"};
