@@ -1,74 +1,29 @@
 // DHCP of the host's clients and servers, through a whole link.
 #include "wire/dhcp.hpp"
 
+#include "tests/dhcp_packet.hpp"
 #include "tests/unit/link/link_fixture.hpp"
-#include "wire/checksum.hpp"
 
 namespace ipoib::link {
 namespace {
 
-constexpr Ipv4Address kAnybody{0xffffffff};
-constexpr std::uint32_t kXid = 0x11223344;
-
 class DhcpOverLink : public LinkFixture {
  protected:
-  using Octets = std::vector<std::uint8_t>;
-  /// A client identifier of an Ethernet's form, and an end.
-  static Octets ethernet_options() { return {53, 1, 1, 61, 7, 1, 0, 0, 0, 0, 0, 0, 255}; }
-  struct Message {
-    bool is_reply = false;
-    Ipv4Address from;
-    Ipv4Address to = kAnybody;
-    std::uint32_t xid = kXid;
-    std::uint8_t htype = 1;
-    std::uint8_t hlen = 6;
-    bool broadcast = false;
-    Ipv4Address ciaddr;
-    Ipv4Address giaddr;
-    Octets options = ethernet_options();
-    std::size_t size = 300;
-  };
-
+  using Octets = DhcpPacket::Octets;
   /// A packet of the host, or of a datagram, in a frame with the headroom that a link needs.
-  [[nodiscard]] Frame packet_of(const Message& message) {
-    constexpr std::size_t kHeaders = 28;
+  [[nodiscard]] Frame packet_of(const DhcpPacket& message) {
+    const Octets octets = message.octets();
     Frame frame = pool.take();
-    frame.window(kHeadroom, kHeaders + message.size);
-    const MutableBytes packet = frame.bytes();
-    ByteWriter out(packet);
-    out.bytes(Octets{0x45, 0x10});
-    out.u16(static_cast<std::uint16_t>(packet.size()));
-    out.u32(0);
-    out.bytes(Octets{64, 17, 0, 0});
-    out.bytes(message.from.bytes());
-    out.bytes(message.to.bytes());
-    out.u16(message.is_reply ? 67 : 68);
-    out.u16(message.is_reply ? 68 : 67);
-    out.u16(static_cast<std::uint16_t>(8 + message.size));
-    out.u16(0);
-    out.bytes(Octets{message.is_reply ? std::uint8_t{2} : std::uint8_t{1}, message.htype,
-                     message.hlen, 0});
-    out.u32(message.xid);
-    out.u16(0);
-    out.u16(message.broadcast ? 0x8000 : 0);
-    out.bytes(message.ciaddr.bytes());
-    out.zeros(8);
-    out.bytes(message.giaddr.bytes());
-    const std::uint8_t first_of_chaddr = message.hlen == 0 ? 0 : 2;
-    out.u8(first_of_chaddr);
-    out.zeros(15 + 192);
-    out.u32(0x63825363);
-    out.bytes(message.options);
-    out.zeros(packet.size() - out.written());
-    store_be(packet.data() + 10, wire::internet_checksum(packet.first(20)));
+    frame.window(kHeadroom, octets.size());
+    std::ranges::copy(octets, frame.bytes().begin());
     return frame;
   }
-  void host_sends(const Message& message) {
+  void host_sends(const DhcpPacket& message) {
     Frame frame = packet_of(message);
     link->from_host({&frame, 1}, now);
   }
   /// The message as the client of the host knows it, answered by a server in the form of the wire.
-  void fabric_sends(const Message& message) {
+  void fabric_sends(const DhcpPacket& message) {
     hear(datagram(encapsulated(packet_of(message)), broadcast()));
   }
   [[nodiscard]] static std::optional<wire::DhcpMessage> parsed(const Frame& frame,
@@ -84,15 +39,7 @@ class DhcpOverLink : public LinkFixture {
   [[nodiscard]] std::vector<std::uint8_t> own_identifier() const {
     return wire::dhcp_client_identifier(kDefaultPKey, port.gid.guid());
   }
-  static Message reply() {
-    Message message;
-    message.is_reply = true;
-    message.from = kPeer;
-    message.htype = 32;
-    message.hlen = 0;
-    message.options = {53, 1, 2, 61, 2, 255, 1, 255};
-    return message;
-  }
+  [[nodiscard]] static DhcpPacket reply() { return DhcpPacket::reply(kPeer); }
 };
 
 TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasTheFieldsOfInfiniBand) {
@@ -102,22 +49,20 @@ TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasTheFieldsOfInfiniBand) {
   EXPECT_EQ(sent.client.htype, 32);
   EXPECT_EQ(sent.client.hlen, 0);
   EXPECT_EQ(sent.client.chaddr, (std::array<std::uint8_t, 16>{}));
-  EXPECT_EQ(sent.xid, kXid);
+  EXPECT_EQ(sent.xid, DhcpPacket::kXid);
   EXPECT_EQ(count(Counter::dhcp_requests_rewritten), 1U);
 }
 
 TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasAClientIdentifier) {
   bring_up();
-  Message without;
-  without.options = {53, 1, 1, 255};
-  host_sends(without);
+  host_sends(DhcpPacket::without_identifier());
   EXPECT_EQ(on_the_wire().client.identifier, own_identifier());
   EXPECT_EQ(own_identifier().front(), 255) << "RFC 4361";
   forget();
   host_sends({});
   EXPECT_EQ(on_the_wire().client.identifier, own_identifier()) << "in place of an Ethernet's";
   forget();
-  Message chosen;
+  DhcpPacket chosen;
   chosen.options = {53, 1, 1, 61, 3, 0, 'm', 'e', 255};
   host_sends(chosen);
   EXPECT_EQ(on_the_wire().client.identifier, (Octets{0, 'm', 'e'})) << "as it was told to";
@@ -132,7 +77,7 @@ TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsSetWithoutAnAddress) {
 TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsNotSetWithAnAddress) {
   bring_up();
   meet_peer();
-  Message renewal;
+  DhcpPacket renewal;
   renewal.from = renewal.ciaddr = kOwnIp;
   renewal.to = kPeer;
   renewal.broadcast = true;
@@ -157,9 +102,7 @@ TEST_F(DhcpOverLink, ReplyHasTheFormThatTheClientKnows) {
 
 TEST_F(DhcpOverLink, RFC6842_3_NoIdentifierComesBackToAClientThatSentNone) {
   bring_up();
-  Message without;
-  without.options = {53, 1, 1, 255};
-  host_sends(without);
+  host_sends(DhcpPacket::without_identifier());
   fabric_sends(reply());
   EXPECT_TRUE(at_the_host().client.identifier.empty());
 }
@@ -167,8 +110,8 @@ TEST_F(DhcpOverLink, RFC6842_3_NoIdentifierComesBackToAClientThatSentNone) {
 TEST_F(DhcpOverLink, RepliesToOthersAreLeftAlone) {
   bring_up();
   host_sends({});
-  Message other = reply();
-  other.xid = kXid + 1;
+  DhcpPacket other = reply();
+  other.xid = DhcpPacket::kXid + 1;
   fabric_sends(other);
   EXPECT_EQ(at_the_host().client.htype, 32);
   forget();
@@ -180,7 +123,7 @@ TEST_F(DhcpOverLink, RepliesToOthersAreLeftAlone) {
 
 TEST_F(DhcpOverLink, ClientsAtATimeAreBounded) {
   bring_up();
-  Message one;
+  DhcpPacket one;
   for (one.xid = 1; one.xid <= 64; ++one.xid) {
     host_sends(one);
     now += 1ms;
@@ -188,7 +131,7 @@ TEST_F(DhcpOverLink, ClientsAtATimeAreBounded) {
   EXPECT_EQ(count(Counter::dhcp_transactions_evicted), 0U);
   host_sends(one);
   EXPECT_EQ(count(Counter::dhcp_transactions_evicted), 1U);
-  Message to_first = reply();
+  DhcpPacket to_first = reply();
   to_first.xid = 1;
   fabric_sends(to_first);
   EXPECT_EQ(at_the_host().client.htype, 32) << "the oldest is forgotten";
@@ -201,7 +144,7 @@ TEST_F(DhcpOverLink, ClientsAtATimeAreBounded) {
 
 TEST_F(DhcpOverLink, ConformingRequestsAreLeftAlone) {
   bring_up();
-  Message conforming;
+  DhcpPacket conforming;
   conforming.htype = 32;
   conforming.hlen = 0;
   conforming.broadcast = true;
@@ -214,12 +157,12 @@ TEST_F(DhcpOverLink, ConformingRequestsAreLeftAlone) {
 TEST_F(DhcpOverLink, ClientsOfOtherLinksAreLeftAlone) {
   bring_up();
   meet_peer();
-  Message relayed;
+  DhcpPacket relayed;
   relayed.giaddr = kOwnIp;
   host_sends(relayed);
   EXPECT_EQ(on_the_wire().client.htype, 1);
   forget();
-  Message forwarded;
+  DhcpPacket forwarded;
   forwarded.from = forwarded.ciaddr = Ipv4Address(0x0a2d0001);
   forwarded.to = kPeer;
   host_sends(forwarded);
@@ -229,7 +172,7 @@ TEST_F(DhcpOverLink, ClientsOfOtherLinksAreLeftAlone) {
 
 TEST_F(DhcpOverLink, WithoutRoomItIsLeftAlone) {
   bring_up();
-  Message large;
+  DhcpPacket large;
   large.size = 2044 - 28;
   large.options = {53, 1, 1};
   for (std::size_t left = large.size - 240 - 4; left > 1;) {
@@ -248,12 +191,12 @@ TEST_F(DhcpOverLink, WithoutRoomItIsLeftAlone) {
 
 TEST_F(DhcpOverLink, AuthenticatedOrMalformedItIsLeftAlone) {
   bring_up();
-  Message authenticated;
+  DhcpPacket authenticated;
   authenticated.options = {53, 1, 1, 90, 1, 0, 255};
   host_sends(authenticated);
   EXPECT_EQ(on_the_wire().client.htype, 1);
   forget();
-  Message malformed;
+  DhcpPacket malformed;
   malformed.options.assign(60, 12);
   host_sends(malformed);
   EXPECT_EQ(link->sends().size(), 1U);
@@ -262,7 +205,7 @@ TEST_F(DhcpOverLink, AuthenticatedOrMalformedItIsLeftAlone) {
 
 TEST_F(DhcpOverLink, ServerIsAskedForABroadcast) {
   bring_up();
-  Message request;
+  DhcpPacket request;
   request.from = Ipv4Address(0);
   request.htype = 32;
   request.hlen = 8;
@@ -288,7 +231,7 @@ TEST_F(DhcpOverLink, CanBeTurnedOff) {
   bring_up();
   host_sends({});
   EXPECT_EQ(on_the_wire().client.htype, 1);
-  Message request;
+  DhcpPacket request;
   request.htype = 32;
   fabric_sends(request);
   EXPECT_FALSE(at_the_host().broadcast);
