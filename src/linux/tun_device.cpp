@@ -173,12 +173,12 @@ bool TunDevice::write(ConstBytes packet) {
 Result<void> TunDevice::set_mtu(std::uint32_t octets) {
   auto request = request_for(name_);
   if (ioctl(control_.get(), SIOCGIFMTU, &request) != 0) return failure("MTU of " + name_, errno);
-  if (own_mtu_ != 0 && request.ifr_mtu != own_mtu_) chosen_mtu_ = request.ifr_mtu;
-  request.ifr_mtu = static_cast<int>(std::min<std::int64_t>(octets, chosen_mtu_));
+  const std::uint32_t wanted = mtu_.wanted(octets, static_cast<std::uint32_t>(request.ifr_mtu));
+  request.ifr_mtu = static_cast<int>(wanted);
   if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) {
     return failure("MTU " + std::to_string(octets) + " of " + name_, errno);
   }
-  own_mtu_ = request.ifr_mtu;
+  mtu_.was_set(wanted);
   return {};
 }
 

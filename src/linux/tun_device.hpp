@@ -5,12 +5,12 @@
 // leaves nothing behind. While the descriptor is open nobody else can have the device.
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/interface_mtu.hpp"
 #include "ipoib/ip.hpp"
 #include "ipoib/tun_port.hpp"
 
@@ -59,8 +59,7 @@ class TunDevice final : public TunPort {
   FileDescriptor control_;  ///< a socket in the interface's namespace, for its ioctls
   std::string name_;
   int index_ = 0;
-  int own_mtu_ = 0;                                   ///< the last that we set; 0: none
-  int chosen_mtu_ = std::numeric_limits<int>::max();  ///< by the administrator
+  InterfaceMtu mtu_;
   bool adopted_ = false;
   bool gone_ = false;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipoib/interface_mtu.hpp"
 #include "ipoib/tun_port.hpp"
 
 namespace ipoib::sim {
@@ -36,7 +37,8 @@ class MemoryTun : public TunPort {
     return true;
   }
   [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override {
-    mtu = octets;
+    mtu = mtu_.wanted(octets, mtu);
+    mtu_.was_set(mtu);
     return {};
   }
   [[nodiscard]] Result<void> set_carrier(bool on) override {
@@ -47,12 +49,13 @@ class MemoryTun : public TunPort {
 
   std::deque<Packet> to_fabric;     ///< what the host sends
   std::vector<Packet> from_fabric;  ///< what the host got
-  std::uint32_t mtu = 0;
+  std::uint32_t mtu = 0;            ///< an administrator may set it
   bool carrier = false;
   unsigned carrier_changes = 0;
 
  private:
   std::string name_;
+  InterfaceMtu mtu_;
 };
 
 }  // namespace ipoib::sim
