@@ -3,8 +3,11 @@
 #include <spdlog/sinks/null_sink.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "daemon/ipv6_identity.hpp"
+#include "daemon/question.hpp"
 #include "ipoib/log.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -13,12 +16,36 @@
 namespace ipoib::sim {
 namespace {
 
+using daemon::Question;
+
 constexpr std::size_t kBatch = 64;
-constexpr std::size_t kNumberOffset = 20;
-constexpr sa::QueryId kLeave{0};
 
 std::uint64_t seed_of(const HostOptions& options) {
   return std::hash<std::string>{}(options.hca) ^ options.place << 8 ^ options.epoch;
+}
+
+/// As verbs would tell of it.
+verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
+  verbs::PortSnapshot out;
+  out.active = port.state == softib::PortState::active;
+  out.lid = port.lid;
+  out.sm_lid = port.sm_lid;
+  out.sm_sl = port.sm_sl;
+  out.gid = port.gid();
+  out.pkeys.assign(port.pkeys.begin(), port.pkeys.end());
+  return out;
+}
+
+sa::QueryId name_of(Question::Kind kind, link::QuestionId id = {}) {
+  return Question{{}, kind, id}.name();
+}
+
+/// What became of a question, in the words of a link.
+template <class Record>
+std::variant<Record, link::Refusal> result_of(const sa::Answer& answer) {
+  if (const auto* const record = std::get_if<Record>(&answer.result)) return *record;
+  const auto& failure = std::get<sa::SaFailure>(answer.result);
+  return link::Refusal{failure.status, failure.text()};
 }
 
 }  // namespace
@@ -59,23 +86,30 @@ MemoryTun::Packet ip_packet(const Ipv6Address& from, const Ipv6Address& to, std:
 }
 
 Host::Host(World& world, const HostOptions& options)
-    : world_(world), pkey_(options.link.pkey), view_{{options.address}}, tun_(options.hca) {
-  if (options.ipv6) {
-    view_.addresses.push_back(*options.ipv6);
-    view_.groups = {std::get<Ipv6Address>(options.ipv6->address).solicited_node()};
-  }
+    : world_(world),
+      pkey_(options.link.pkey),
+      takes_reports_(options.takes_reports),
+      port_view_(options.log),
+      view_{{options.address}},
+      tun_(options.hca),
+      subscriptions_(options.log, seed_of(options)) {
   const softib::NodeIndex node = world_.subnet().add_hca(options.hca).value();
   const softib::PortAttributes port = world_.subnet().node(node)->port;
+  if (options.ipv6) {
+    const Guid guid = port.gid().guid();
+    view_.addresses.emplace_back(*daemon::ipv6_identity(false, guid, pkey_).link_local, 64);
+    view_.groups = {ipv6().solicited_node()};
+  }
   hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
-  sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, silent_logger(), seed_of(options));
-  link_ = std::make_unique<link::Link>(options.link,
-                                       link::Surroundings{*port_, frames_, silent_logger()},
-                                       port_->qpn(), seed_of(options));
+  sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
+  link_ =
+      std::make_unique<link::Link>(options.link, link::Surroundings{*port_, frames_, options.log},
+                                   port_->qpn(), seed_of(options));
   link_->on_host_changed(view_, world_.now());
   reregister_count_ = port.reregister_count;
   node_ = world_.join(*this, options.hca);
-  tell_port(port);
+  port_changed(port);
   turn();
   world_.wake(*this, next_deadline());
 }
@@ -100,7 +134,7 @@ void Host::send(Ipv4Address to, std::uint32_t first, std::uint32_t count, std::s
 }
 
 void Host::send(const Ipv6Address& to, std::uint32_t number) {
-  send(ip_packet(std::get<Ipv6Address>(view_.addresses.back().address), to, number));
+  send(ip_packet(ipv6(), to, number));
 }
 
 void Host::send(MemoryTun::Packet packet) {
@@ -142,32 +176,29 @@ void Host::shut_down() {
 void Host::port_changed(const softib::PortAttributes& port) {
   hca_->set_port(port);
   hca_->clear_events();
-  tell_port(port);
-  if (std::exchange(reregister_count_, port.reregister_count) != port.reregister_count) {
-    link_->on_client_reregister(world_.now());
+  const TimePoint now = world_.now();
+  const bool changed = port_view_.take(snapshot_of(port), tun_.name());
+  const bool reregister =
+      std::exchange(reregister_count_, port.reregister_count) != port.reregister_count;
+  if (changed) {
+    sa_->set_sm(daemon::subnet_administrator(port_view_.snapshot()), now);
+    link_->on_port(daemon::port_status(port_view_.snapshot(), pkey_), now);
   }
+  if (reregister) link_->on_client_reregister(now);
+  if (changed || reregister) renew_subscriptions();
 }
 
-void Host::tell_port(const softib::PortAttributes& port) {
-  link::PortStatus status;
-  status.active = port.state == softib::PortState::active;
-  status.sm_known = is_unicast(port.sm_lid);
-  status.lid = port.lid;
-  status.gid = port.gid();
-  const auto key = std::ranges::find_if(
-      port.pkeys, [this](PKey one) { return one.is_valid() && one.same_partition(pkey_); });
-  if (key != port.pkeys.end()) {
-    status.pkey_index = static_cast<std::uint16_t>(key - port.pkeys.begin());
+void Host::renew_subscriptions() {
+  if (takes_reports_ && daemon::subnet_administrator(port_view_.snapshot())) {
+    subscriptions_.renew();
+  } else {
+    subscriptions_.suspend();
   }
-  std::optional<MadDestination> sm;
-  if (status.active && status.sm_known) sm = MadDestination{port.sm_lid, port.sm_sl, 0};
-  sa_->set_sm(sm, world_.now());
-  link_->on_port(status, world_.now());
 }
 
 TimePoint Host::next_deadline() const {
   const bool host_waits = !tun_.to_fabric.empty();
-  return std::min({link_->next_deadline(), sa_->next_deadline(),
+  return std::min({link_->next_deadline(), sa_->next_deadline(), subscriptions_.next_deadline(),
                    host_waits ? world_.now() + std::chrono::microseconds(1) : kNever});
 }
 
@@ -176,7 +207,8 @@ void Host::turn() {
   const TimePoint now = world_.now();
   if (!mads_.empty()) sa_->on_readable(now);
   sa_->on_time(now);
-  take_answers();
+  subscriptions_.on_time(now);
+  settle_with_administrator();
   std::vector<Incoming> datagrams;
   while (port_->receive(datagrams, kBatch) > 0) {
     link_->from_fabric(datagrams, now);
@@ -189,24 +221,37 @@ void Host::turn() {
   }
   if (link_->next_deadline() <= now) link_->tick(now);
   drain();
-  take_answers();
+  settle_with_administrator();
 }
 
-void Host::take_answers() {
+/// Puts the port's own questions, and hands out answers and reports.
+void Host::settle_with_administrator() {
   const TimePoint now = world_.now();
-  auto answers = std::exchange(sa_->answers(), {});
-  for (const sa::Answer& answer : answers) {
-    const link::QuestionId id(static_cast<std::uint32_t>(answer.id.value()));
-    if (const auto* path = std::get_if<wire::PathRecord>(&answer.result)) {
-      link_->on_path_answer(id, *path, now);
-    } else if (const auto* group = std::get_if<wire::McMemberRecord>(&answer.result)) {
-      link_->on_join_answer(id, *group, now);
-    } else {
-      const link::Refusal refusal{std::get<sa::SaFailure>(answer.result).status};
-      link_->on_path_answer(id, refusal, now);
-      link_->on_join_answer(id, refusal, now);
-    }
+  for (const auto& [id, query] : std::exchange(subscriptions_.questions(), {})) {
+    sa_->ask(name_of(Question::Kind::subscription, link::QuestionId(id)), query, now);
+  }
+  for (const sa::Answer& answer : std::exchange(sa_->answers(), {})) {
+    take(answer);
     drain();
+  }
+  for (const wire::Notice& notice : std::exchange(sa_->notices(), {})) {
+    link_->on_group_notice(notice.gid, now);
+    drain();
+  }
+}
+
+void Host::take(const sa::Answer& answer) {
+  const TimePoint now = world_.now();
+  const Question question = Question::of(answer.id);
+  switch (question.kind) {
+    case Question::Kind::join:
+      return link_->on_join_answer(question.id, result_of<wire::McMemberRecord>(answer), now);
+    case Question::Kind::path:
+      return link_->on_path_answer(question.id, result_of<wire::PathRecord>(answer), now);
+    case Question::Kind::leave:
+      return;
+    case Question::Kind::subscription:
+      return subscriptions_.on_answer(question.id.value(), answer, now);
   }
 }
 
@@ -252,15 +297,16 @@ void Host::drain() {
 }
 
 void Host::apply(const link::JoinGroup& event) {
-  sa_->ask(sa::QueryId(event.id.value()), sa::JoinQuery{event.record, event.components},
+  sa_->ask(name_of(Question::Kind::join, event.id), sa::JoinQuery{event.record, event.components},
            world_.now());
 }
 void Host::apply(const link::AskPath& event) {
-  sa_->ask(sa::QueryId(event.id.value()), sa::PathQuery{event.record, event.components},
+  sa_->ask(name_of(Question::Kind::path, event.id), sa::PathQuery{event.record, event.components},
            world_.now());
 }
 void Host::apply(const link::LeaveGroup& event) {
-  sa_->ask(kLeave, sa::LeaveQuery{event.record, event.components}, world_.now());
+  sa_->ask(name_of(Question::Kind::leave), sa::LeaveQuery{event.record, event.components},
+           world_.now());
 }
 void Host::apply(const link::ConfigureQueuePair& event) {
   port_->configure(event.pkey_index, event.qkey);

@@ -1,14 +1,18 @@
-// A host with an IPoIB link: Link, SaClient and queue pair as the daemon has them, in virtual time.
+// A host with an IPoIB link in virtual time: Link, SaClient, Subscriptions and queue pair as the
+// daemon has them, and what the daemon makes of a port.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "daemon/port_watcher.hpp"
 #include "ipoib/host_view.hpp"
 #include "link/link.hpp"
 #include "sa/sa_client.hpp"
+#include "sa/subscriptions.hpp"
 #include "tests/sim/hca_port.hpp"
 #include "tests/sim/memory_tun.hpp"
 #include "tests/sim/world.hpp"
@@ -25,9 +29,11 @@ namespace ipoib::sim {
 struct HostOptions {
   std::string hca;  ///< its name decides GUIDs; several hosts may share one
   IpPrefix address;
-  std::optional<IpPrefix> ipv6 = {};
-  std::uint32_t place = 0;  ///< processes of one HCA differ in it
-  std::uint32_t epoch = 1;  ///< grows with each start of a process: its QPN is another one
+  bool ipv6 = false;          ///< it has the link-local address that its daemon gives it
+  std::uint32_t place = 0;    ///< processes of one HCA differ in it
+  std::uint32_t epoch = 1;    ///< grows with each start of a process: its QPN is another one
+  bool takes_reports = true;  ///< of the programs on a port one gets them
+  std::reference_wrapper<Logger> log = silent_logger();
   link::Config link = {};
 };
 
@@ -42,10 +48,15 @@ class Host : public Process, public MadPort {
   [[nodiscard]] link::Link& link() { return *link_; }
   [[nodiscard]] HwAddress hardware() const { return link_->hardware_address(); }
   [[nodiscard]] MemoryTun& tun() { return tun_; }
+  [[nodiscard]] HcaPort& queue_pair() { return *port_; }
   [[nodiscard]] const sa::Counters& sa_counters() const { return sa_->counters(); }
   [[nodiscard]] softib::NodeIndex node() const { return node_; }
   [[nodiscard]] Ipv4Address ip() const {
     return std::get<Ipv4Address>(view_.addresses.front().address);
+  }
+  /// The last of its addresses.
+  [[nodiscard]] Ipv6Address ipv6() const {
+    return std::get<Ipv6Address>(view_.addresses.back().address);
   }
   [[nodiscard]] std::uint64_t count(link::Counter counter) const {
     return link_->counters()[counter];
@@ -73,6 +84,7 @@ class Host : public Process, public MadPort {
   // --- Process ---------------------------------------------------------------------------------
   void receive(ConstBytes packet) override { hca_->receive(packet); }
   void receive_mad(const ReceivedMad& mad) override { mads_.push_back(mad); }
+  [[nodiscard]] bool takes_reports() const override { return takes_reports_; }
   void port_changed(const softib::PortAttributes& port) override;
   void turn() override;
   [[nodiscard]] TimePoint next_deadline() const override;
@@ -82,8 +94,9 @@ class Host : public Process, public MadPort {
                                   Duration timeout) override;
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
 
-  void tell_port(const softib::PortAttributes& port);
-  void take_answers();
+  void renew_subscriptions();
+  void settle_with_administrator();
+  void take(const sa::Answer& answer);
   void answer_as_kernel(ConstBytes packet);
   void drain();
   void apply(const link::JoinGroup& event);
@@ -97,7 +110,9 @@ class Host : public Process, public MadPort {
   void apply(const link::HostGroupsChanged& event);
 
   World& world_;
-  PKey pkey_;
+  const PKey pkey_;
+  const bool takes_reports_;
+  daemon::PortView port_view_;
   HostView view_;
   MemoryTun tun_;
   FramePool frames_{1024, 4096 + 64};
@@ -106,6 +121,7 @@ class Host : public Process, public MadPort {
   std::unique_ptr<softib::Hca> hca_;
   std::unique_ptr<HcaPort> port_;
   std::unique_ptr<sa::SaClient> sa_;
+  sa::Subscriptions subscriptions_;
   std::unique_ptr<link::Link> link_;
   softib::NodeIndex node_ = 0;
 };

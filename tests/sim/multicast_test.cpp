@@ -9,6 +9,7 @@ namespace {
 using wire::McMemberRecord;
 
 constexpr Ipv4Address kGroup{0xef010203};
+constexpr Ipv4Address kOther{0xef010204};
 constexpr Ipv4Address kMdns{0xe00000fb};
 constexpr Ipv4Address kAllRouters{0xe0000002};
 
@@ -28,6 +29,33 @@ class Multicast : public Sim {
       }
     }
     return 0;
+  }
+  /// Zero: there is no such group.
+  [[nodiscard]] Lid mlid_of(Ipv4Address group) {
+    const auto groups = world.subnet().groups();
+    const auto at = std::ranges::find(groups, mgid_of(group), &softib::GroupView::mgid);
+    return at == groups.end() ? Lid() : at->mlid;
+  }
+  /// The last member of a group leaves it, and another host makes one that gets its LID.
+  void replace(Host& member, Ipv4Address group, Host& other, Ipv4Address by) {
+    const Lid lid = mlid_of(group);
+    member.set_groups({});
+    ASSERT_TRUE(world.run_until([&] { return mlid_of(group) == Lid(); }, 1s));
+    join(other, by);
+    ASSERT_EQ(mlid_of(by), lid);
+  }
+  /// What `from` sends to the group arrives at `to`, and nothing has that LID.
+  [[nodiscard]] bool reaches_but_not_by(Lid lid, Host& from, Ipv4Address group, Host& to) {
+    bool never = true;
+    world.tap = [&](ConstBytes packet) {
+      never = never && wire::UdPacket::parse(packet)->lrh.dlid != lid;
+      return true;
+    };
+    const std::size_t before = to.received();
+    from.send(group);
+    const bool arrives = world.run_until([&] { return to.received() > before; }, 1s);
+    world.tap = nullptr;
+    return arrives && never;
   }
   void join(Host& host, Ipv4Address group) {
     host.set_groups({group});
@@ -108,8 +136,7 @@ TEST_F(Multicast, RFC4391_10_SenderJoinsBeforeItSendsAndReceiversAreFullMembers)
   bring_up();
   join(*hosts[1], kGroup);
   join(*hosts[2], kGroup);
-  const auto groups = world.subnet().groups();
-  const Lid mlid = std::ranges::find(groups, mgid_of(kGroup), &softib::GroupView::mgid)->mlid;
+  const Lid mlid = mlid_of(kGroup);
   world.tap = [&](ConstBytes packet) {
     if (wire::UdPacket::parse(packet)->lrh.dlid == mlid) {
       EXPECT_EQ(join_state(mgid_of(kGroup), a()), McMemberRecord::kSendOnlyNonMember);
@@ -160,6 +187,97 @@ TEST_F(Multicast, RFC4391_10_LastLeaveOfTheHostLeavesTheGroup) {
   b().set_groups({});
   EXPECT_TRUE(world.run_until([&] { return join_state(mgid_of(kGroup), b()) == 0; }, 1s));
   EXPECT_NE(join_state(wire::broadcast_gid(kDefaultPKey), b()), 0) << "but not this one";
+}
+
+TEST_F(Multicast, RFC4391_10_HostsAreToldOfGroupsMadeAndDeleted) {
+  two_hosts();
+  for (int round = 0; round < 2; ++round) {
+    const std::uint64_t before = a().sa_counters().reports;
+    join(b(), kGroup);
+    world.run_for(1s);
+    EXPECT_EQ(a().sa_counters().reports, before + 1) << "trap 66";
+    b().set_groups({});
+    world.run_for(1s);
+    EXPECT_EQ(a().sa_counters().reports, before + 2) << "trap 67, and none is repeated";
+    world.restart_sm();  // forgets who has subscribed
+    world.run_for(10s);
+  }
+}
+
+TEST_F(Multicast, RFC4391_10_AGroupThatWasMadeIsUsed) {
+  config.missing_group = 24h;
+  two_hosts();
+  a().send(kGroup);
+  EXPECT_TRUE(world.run_until([&] { return a().count(Counter::drop_no_group) == 1; }, 1s));
+  join(b(), kGroup);
+  world.run_for(1s);
+  a().send(kGroup);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+}
+
+TEST_F(Multicast, RFC4391_10_AGroupThatWasDeletedIsAskedForAgain) {
+  two_hosts();
+  join(b(), kGroup);
+  a().send(kGroup);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+  b().set_groups({});
+  world.run_for(1s);
+  a().send(kGroup);
+  EXPECT_TRUE(world.run_until([&] { return a().count(Counter::drop_no_group) == 1; }, 1s));
+}
+
+TEST_F(Multicast, RFC4392_5_SenderDoesNotUseTheLidOfADeletedGroup) {
+  add_many(3);
+  bring_up();
+  join(b(), kGroup);
+  a().send(kGroup);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
+  replace(b(), kGroup, *hosts[2], kOther);
+  join(b(), kGroup);
+  EXPECT_TRUE(reaches_but_not_by(mlid_of(kOther), a(), kGroup, b()));
+}
+
+TEST_F(Multicast, RFC4392_5_ReceiverFollowsItsGroupToAnotherLid) {
+  HostOptions unaware = options(2);
+  unaware.takes_reports = false;
+  add(1);
+  add(unaware);
+  add(3);
+  Host& beside_it = add(beside(2, 4));  // leaves for all of its port
+  bring_up();
+  join(b(), kGroup);
+  join(beside_it, kGroup);
+  replace(beside_it, kGroup, *hosts[2], kOther);
+  world.run_for(config.membership_refresh * 2);
+  EXPECT_TRUE(reaches_but_not_by(mlid_of(kOther), a(), kGroup, b()));
+}
+
+TEST_F(Multicast, RFC4391_10_GroupsThatShareALidAreToldApartByTheirGid) {
+  two_hosts();
+  join(b(), kGroup);
+  std::vector<std::uint8_t> packet;
+  world.tap = [&](ConstBytes sent) {
+    packet.assign(sent.begin(), sent.end());
+    return wire::UdPacket::parse(sent)->lrh.dlid != mlid_of(kGroup);
+  };
+  a().send(kGroup);
+  ASSERT_TRUE(world.run_until(
+      [&] { return wire::UdPacket::parse(packet)->lrh.dlid == mlid_of(kGroup); }, 1s));
+  world.tap = nullptr;
+  constexpr std::ptrdiff_t kDestinationGid = 32;  // of LRH and GRH
+  std::ranges::copy(mgid_of(kOther).bytes(), packet.begin() + kDestinationGid);
+  const auto b_hears = [&] {
+    b().receive(packet);
+    b().turn();
+    return b().received();
+  };
+  // An HCA may tell groups apart by their LID alone.
+  ASSERT_TRUE(b().queue_pair().attach(mgid_of(kOther), mlid_of(kGroup)));
+  EXPECT_EQ(b_hears(), 0U);
+  EXPECT_EQ(b().count(Counter::drop_foreign_group), 1U);
+  b().set_groups({kGroup, kOther});
+  world.run_for(1s);
+  EXPECT_EQ(b_hears(), 1U);
 }
 
 TEST_F(Multicast, RFC4392_5_3_IdleSenderLeavesAndNoReceiverDoes) {

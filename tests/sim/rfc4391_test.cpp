@@ -1,4 +1,7 @@
 // RFC 4391, clause by clause, on the emulated subnet.
+#include <spdlog/sinks/ringbuffer_sink.h>
+
+#include "ipoib/log.hpp"
 #include "tests/sim/sim_fixture.hpp"
 #include "wire/mgid.hpp"
 
@@ -23,6 +26,30 @@ class Rfc4391 : public Sim {};
 class WithoutGroup : public Sim {
  protected:
   WithoutGroup() : Sim(subnet_with(4, false)) {}
+};
+class WithGroupsOfAnyMtu : public Sim {
+ protected:
+  WithGroupsOfAnyMtu() : Sim(subnet_with(5, false)) { config.creation.allowed = true; }
+  /// Host `maker` makes the link anew, with this MTU, while the first host is away.
+  void make_group(std::uint32_t maker, std::uint8_t mtu) {
+    set_port(softib::PortState::down);
+    while (hosts.size() > 1) {
+      hosts.back()->shut_down();
+      world.run_for(1s);
+      hosts.pop_back();
+    }
+    config.creation.mtu = mtu;
+    add(maker);
+    ASSERT_TRUE(world.run_until([&] { return b().is_up(); }, 60s));
+    set_port(softib::PortState::active);
+    bring_up();
+  }
+
+ private:
+  void set_port(softib::PortState state) {
+    world.subnet().set_port_state(a().node(), state).value();
+    world.publish();
+  }
 };
 class WithMtu4096 : public Sim {
  protected:
@@ -76,6 +103,30 @@ TEST_F(WithLimitedMembers, RFC4392_4_LimitedMembersReachFullMembersAlone) {
   EXPECT_TRUE(reaches(a(), full));
   EXPECT_TRUE(reaches(full, b()));
   EXPECT_FALSE(reaches(a(), b(), 20s));
+}
+
+TEST_F(WithLimitedMembers, RFC4392_4_FullMembersEntryOfTwoIsUsed) {
+  add(3);
+  add(2);
+  bring_up();
+  // A full member, whose table names it as a limited one before that.
+  softib::PortAttributes port = world.subnet().node(a().node())->port;
+  const auto full = std::ranges::find(port.pkeys, config.pkey);
+  *std::ranges::find_if(port.pkeys, [](PKey one) { return !one.is_valid(); }) = *full;
+  *full = PKey(0x0012);
+  a().port_changed(port);
+  a().turn();
+  EXPECT_FALSE(a().is_up()) << "its queue pair gets the other key";
+  bring_up();
+  bool always = true;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    always = always && (ud->deth.source != a().hardware().qpn || ud->bth.pkey.is_full());
+    return true;
+  };
+  EXPECT_TRUE(keeps_trying(a(), b(), 20s)) << "the other one is a limited member";
+  EXPECT_TRUE(keeps_trying(b(), a(), 20s));
+  EXPECT_TRUE(always);
 }
 
 TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
@@ -177,6 +228,21 @@ TEST_F(WithMtu4096, RFC4391_7_MtuIsThatOfTheGroupMinusFour) {
   EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
 }
 
+TEST_F(WithGroupsOfAnyMtu, RFC4391_7_AdministratorsSmallerMtuHolds) {
+  add(1);
+  make_group(2, 5);
+  ASSERT_EQ(a().tun().mtu, 4092U);
+  a().tun().mtu = 1500;  // ip link set
+  make_group(3, 4);
+  EXPECT_EQ(a().tun().mtu, 1500U);
+  b().send(a().ip(), 1, 1, 2044);
+  EXPECT_TRUE(world.run_until([&] { return a().received() == 1; }, 1s)) << "it takes what comes";
+  make_group(4, 3);
+  EXPECT_EQ(a().tun().mtu, 1020U) << "no more than the link's";
+  make_group(5, 5);
+  EXPECT_EQ(a().tun().mtu, 1500U);
+}
+
 TEST_F(Rfc4391, RFC4391_9_1_1_HardwareAddressIsQpnAndGid) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
@@ -273,6 +339,21 @@ TEST_F(Rfc4391, RFC4391_10_AllNodesGroupIsMadeLikeTheBroadcastGroup) {
   a().send(Ipv4Address(0xe0000002));
   world.run_for(1s);
   EXPECT_EQ(a().count(Counter::drop_no_group), 1U) << "there are no routers";
+}
+
+TEST_F(WithoutGroup, RFC4391_12_FailedJoinIsLogged) {
+  const auto lines = std::make_shared<spdlog::sinks::ringbuffer_sink_st>(8);
+  Logger log("sim", lines);
+  HostOptions chosen = options(1);
+  chosen.log = log;
+  add(chosen);
+  world.run_for(1s);
+  const auto said = lines->last_formatted();
+  EXPECT_TRUE(std::ranges::any_of(said, [](const std::string& line) {
+    return line.find(wire::broadcast_gid(kDefaultPKey).to_string()) != std::string::npos &&
+           line.find(wire::name(wire::SaStatus::insufficient_components)) != std::string::npos;
+  }));
+  hosts.clear();  // before its log
 }
 
 TEST_F(Rfc4391, RFC4391_10_LeavesItsGroupsWhenItEnds) {

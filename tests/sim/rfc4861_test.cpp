@@ -9,29 +9,23 @@ namespace {
 using wire::NdMessage;
 using wire::NdType;
 
-Ipv6Address ipv6_of(std::uint8_t number) {
-  Ipv6Address::Bytes bytes{0xfe, 0x80};
-  bytes[15] = number;
-  return Ipv6Address(bytes);
-}
-
 class Rfc4861 : public Sim {
  protected:
+  [[nodiscard]] HostOptions ipv6_options(std::uint32_t number) const {
+    HostOptions chosen = options(number);
+    chosen.ipv6 = true;
+    return chosen;
+  }
   void two_hosts_of_ipv6() {
-    for (std::uint8_t number = 1; number <= 2; ++number) {
-      HostOptions chosen = options(number);
-      chosen.ipv6 = IpPrefix{ipv6_of(number), 64};
-      add(chosen);
-    }
+    add(ipv6_options(1));
+    add(ipv6_options(2));
     bring_up();
     world.run_for(5s);
   }
-  [[nodiscard]] bool reaches6(Host& from, std::uint8_t number) {
-    Host& to = *hosts.at(number - 1U);
-    const IpAddress source = ipv6_of(static_cast<std::uint8_t>(3 - number));
-    const std::size_t before = to.received_from(source);
-    from.send(ipv6_of(number));
-    return world.run_until([&] { return to.received_from(source) > before; }, 3s);
+  [[nodiscard]] bool reaches6(Host& from, Host& to) {
+    const std::size_t before = to.received_from(from.ipv6());
+    from.send(to.ipv6());
+    return world.run_until([&] { return to.received_from(from.ipv6()) > before; }, 3s);
   }
   /// What of a packet is a message of Neighbour Discovery, as the octets of its ICMPv6.
   [[nodiscard]] static ConstBytes discovery_in(const wire::UdPacket& ud) {
@@ -43,9 +37,28 @@ class Rfc4861 : public Sim {
 
 TEST_F(Rfc4861, RFC4861_7_2_HostsResolveEachOther) {
   two_hosts_of_ipv6();
-  EXPECT_TRUE(reaches6(a(), 2));
-  EXPECT_EQ(a().state_of(ipv6_of(2)), "reachable");
-  EXPECT_TRUE(reaches6(b(), 1));
+  EXPECT_TRUE(reaches6(a(), b()));
+  EXPECT_EQ(a().state_of(b().ipv6()), "reachable");
+  EXPECT_TRUE(reaches6(b(), a()));
+}
+
+TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressIsOfThePortsGuid) {
+  constexpr std::uint64_t kGuid = 0x0002'c903'0000'1234;  // an EUI-64 as it is
+  softib::Subnet earlier;
+  (void)earlier.add_hca("hca1").value();
+  softib::SubnetSnapshot before = earlier.snapshot();
+  before.nodes.back().node.port.port_guid = Guid(kGuid);
+  world.subnet().adopt(before, world.now());
+  two_hosts_of_ipv6();
+  ASSERT_EQ(a().hardware().gid.guid(), Guid(kGuid));
+  EXPECT_EQ(a().ipv6(), *Ipv6Address::parse("fe80::202:c903:0:1234")) << "the u bit is toggled";
+  const std::uint64_t modified = b().hardware().gid.guid().value();
+  ASSERT_NE(modified & 0x0200'0000'0000'0000, 0U) << "toggled already";
+  Ipv6Address::Bytes expected{0xfe, 0x80};
+  store_be(expected.data() + 8, modified);
+  EXPECT_EQ(b().ipv6(), Ipv6Address(expected));
+  EXPECT_TRUE(reaches6(a(), b()));
+  EXPECT_TRUE(reaches6(b(), a()));
 }
 
 TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionGoesToTheSolicitedNodeGroupTheAnswerToWhoAsked) {
@@ -58,14 +71,14 @@ TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionGoesToTheSolicitedNodeGroupTheAnswerToW
     if (!message) return true;
     if (message->type == NdType::neighbour_solicitation) {
       ++questions;
-      EXPECT_EQ(ud->grh->dgid, wire::multicast_gid(ipv6_of(2).solicited_node(), kDefaultPKey));
+      EXPECT_EQ(ud->grh->dgid, wire::multicast_gid(b().ipv6().solicited_node(), kDefaultPKey));
     } else {
       ++answers;
       EXPECT_EQ(ud->bth.destination, a().link().hardware_address().qpn);
     }
     return true;
   };
-  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_TRUE(reaches6(a(), b()));
   EXPECT_EQ(questions, 1U);
   EXPECT_EQ(answers, 1U);
 }
@@ -86,39 +99,39 @@ TEST_F(Rfc4861, RFC4391_9_3_OptionsAreThreeUnitsWithTwoZeroOctetsBeforeTheAddres
     EXPECT_TRUE(std::ranges::equal(option.subspan(4), sender.hardware().bytes()));
     return true;
   };
-  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_TRUE(reaches6(a(), b()));
   EXPECT_EQ(types, (std::vector<std::uint8_t>{1, 2})) << "source of the question, target";
 }
 
 TEST_F(Rfc4861, RFC4861_7_2_6_ANewQueuePairIsAdvertised) {
   two_hosts_of_ipv6();
-  EXPECT_TRUE(reaches6(a(), 2));
-  HostOptions again = options(2);
-  again.ipv6 = IpPrefix{ipv6_of(2), 64};
+  EXPECT_TRUE(reaches6(a(), b()));
+  HostOptions again = ipv6_options(2);
   again.epoch = 2;
   hosts.pop_back();
   add(again);
   bring_up();
   world.run_for(5s);
-  const auto known = a().link().get(ipv6_of(2), world.now());
+  const auto known = a().link().get(b().ipv6(), world.now());
   ASSERT_TRUE(known);
   EXPECT_EQ(known->hardware, b().hardware());
-  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_TRUE(reaches6(a(), b()));
 }
 
 TEST_F(Rfc4861, RFC4861_7_3_AnUnreachableNeighbourIsFound) {
   two_hosts_of_ipv6();
-  EXPECT_TRUE(reaches6(a(), 2));
+  EXPECT_TRUE(reaches6(a(), b()));
+  const Ipv6Address gone = b().ipv6();
   hosts.pop_back();
   world.run_for(2min);
-  a().send(ipv6_of(2));
-  EXPECT_TRUE(world.run_until([&] { return a().state_of(ipv6_of(2)) == "failed"; }, 30s));
+  a().send(gone);
+  EXPECT_TRUE(world.run_until([&] { return a().state_of(gone) == "failed"; }, 30s));
   EXPECT_EQ(a().count(Counter::nd_solicitations_unicast), config.ageing.unicast_probes);
 }
 
 TEST_F(Rfc4861, RFC4861_7_2_2_WhoDoesNotExistIsAskedForAFewTimes) {
   two_hosts_of_ipv6();
-  a().send(ipv6_of(77));
+  a().send(*Ipv6Address::parse("fe80::77"));
   world.run_for(20s);
   EXPECT_EQ(a().count(Counter::nd_solicitations_multicast), config.ageing.broadcast_probes);
   EXPECT_EQ(a().count(Counter::drop_no_group), config.ageing.broadcast_probes)

@@ -32,6 +32,7 @@ class Sim : public ::testing::Test {
     HostOptions chosen;
     chosen.hca = "hca" + std::to_string(number);
     chosen.address = {address_of(number), 16};
+    chosen.epoch = 100 + number % 100;  // its QPN is not that of another host
     chosen.link = config;
     return chosen;
   }
@@ -74,6 +75,14 @@ class Sim : public ::testing::Test {
       if (reaches(from, to, 100ms)) return true;
     }
     return false;
+  }
+  /// Host `number`, which is another process on the HCA of host `other`.
+  [[nodiscard]] HostOptions beside(std::uint32_t other, std::uint32_t number) const {
+    HostOptions chosen = options(number);
+    chosen.hca = options(other).hca;
+    chosen.place = 1;
+    chosen.takes_reports = false;
+    return chosen;
   }
   /// What of a packet is an ARP message.
   [[nodiscard]] static std::optional<wire::Arp> arp_in(ConstBytes packet) {

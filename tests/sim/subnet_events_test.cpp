@@ -15,7 +15,7 @@ class SubnetEvents : public Sim {
     world.publish();
   }
   void set_membership(softib::NodeIndex node, softib::Membership as) {
-    world.subnet().set_membership(node, kDefaultPKey, as).value();
+    world.subnet().set_membership(node, config.pkey, as).value();
     world.publish();
   }
 };
@@ -32,12 +32,12 @@ TEST_F(SubnetEvents, WaitsForThePort) {
 }
 
 TEST_F(SubnetEvents, WaitsForThePartition) {
-  const auto node = world.subnet().add_hca("hca1").value();
-  world.subnet().set_membership(node, kDefaultPKey, softib::Membership::none).value();
+  config.pkey = PKey(0x8012);
+  config.creation.allowed = true;
   Host& host = add(1);
   world.run_for(1min);
   EXPECT_EQ(host.link().state(), LinkState::no_pkey);
-  set_membership(node, softib::Membership::full);
+  set_membership(host.node(), softib::Membership::full);
   bring_up();
 }
 
@@ -139,12 +139,8 @@ TEST_F(SubnetEvents, PeersNewLidIsFoundByProbesIfNothingShowsIt) {
 
 TEST_F(SubnetEvents, SeveralProcessesOnOneHcaShareItsPath) {
   add(1);
-  HostOptions first = options(2);
-  HostOptions second = options(3);
-  second.hca = first.hca;
-  second.place = 1;
-  add(first);
-  add(second);
+  add(2);
+  add(beside(2, 3));
   bring_up();
   world.run_for(5s);
   const auto before = a().sa_counters().queries;

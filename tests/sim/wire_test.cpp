@@ -8,7 +8,7 @@ class Wire : public Sim {
  protected:
   using Packet = std::vector<std::uint8_t>;
 
-  /// A packet from the first host to the second, as it travels.
+  /// An IP packet from the first host to the second, as it travels.
   [[nodiscard]] Packet ip_from_a_to_b() {
     Packet seen;
     world.tap = [&seen](ConstBytes packet) {
@@ -26,6 +26,18 @@ class Wire : public Sim {
   [[nodiscard]] static std::uint8_t& encapsulation_of(Packet& packet) {
     const auto ud = wire::UdPacket::parse(packet);
     return packet[static_cast<std::size_t>(ud->payload.data() - packet.data())];
+  }
+  /// The ARP message in one of the first host's packets to the second.
+  [[nodiscard]] Packet arp_from_a() {
+    Packet seen;
+    world.tap = [&](ConstBytes packet) {
+      const auto arp = arp_in(packet);
+      if (arp && arp->sender_hardware == a().hardware()) seen.assign(packet.begin(), packet.end());
+      return true;
+    };
+    EXPECT_TRUE(reaches(a(), b()));
+    world.tap = nullptr;
+    return seen;
   }
   void b_hears(const Packet& packet) {
     b().receive(packet);
@@ -54,6 +66,18 @@ TEST_F(Wire, RFC4391_6_ReservedIsIgnoredOnReceipt) {
   (&encapsulation_of(packet))[3] = 0xff;
   b_hears(packet);
   EXPECT_EQ(b().received(), before + 1);
+}
+
+TEST_F(Wire, RFC4391_9_1_1_FlagsAreIgnoredOnReceipt) {
+  two_hosts();
+  Packet packet = arp_from_a();
+  ASSERT_FALSE(packet.empty());
+  b().link().flush();
+  constexpr std::size_t kSenderHardware = wire::kEncapsulationSize + 8;
+  (&encapsulation_of(packet))[kSenderHardware] = 0xff;
+  b_hears(packet);
+  ASSERT_NE(b().state_of(a().ip()), "gone");
+  EXPECT_TRUE(reaches(b(), a())) << "by datagrams";
 }
 
 TEST_F(Wire, RFC4391_6_OtherTypesAreNotTaken) {

@@ -136,7 +136,7 @@ void World::publish() {
     members_[i].process->port_changed(node->port);
     give(members_[i]);
   }
-  for (const softib::MadPacket& packet : subnet_.take_outgoing()) answer(packet);
+  for (const softib::MadPacket& packet : subnet_.take_outgoing()) from_subnet(packet);
   const TimePoint due = subnet_.next_deadline();
   if (due >= subnet_woken_at_) return;
   subnet_woken_at_ = due;
@@ -156,28 +156,35 @@ void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Du
   ++mads_sent;
   const Member* const member = find(from);
   const softib::Node* const node = subnet_.node(member->node);
-  auto header = *wire::MadHeader::parse(mad);
-  const auto low = static_cast<std::uint32_t>(header.transaction_id);
-  header.transaction_id = std::uint64_t{member->id} << 32 | low;
   softib::MadPacket packet;
   packet.slid = node->port.lid;
   packet.dlid = to.lid;
   packet.sl = to.sl;
+  packet.pkey = node->port.pkeys.at(to.pkey_index);
   packet.source = packet.destination = wire::kGsiQpn;
   packet.qkey = wire::kGsiQKey;
   std::ranges::copy(mad, packet.mad.begin());
-  header.emit(packet.mad);
+  if (timeout > Duration::zero()) {
+    auto header = *wire::MadHeader::parse(mad);
+    const auto low = static_cast<std::uint32_t>(header.transaction_id);
+    header.transaction_id = std::uint64_t{member->id} << 32 | low;
+    header.emit(packet.mad);
+    await_answer(member->id, packet, timeout);
+  }
+  if (faults.sa_is_deaf || lost(faults.mad_loss)) return;
+  at(arrival(), [this, packet] { to_subnet(packet); });
+}
 
-  unanswered_.emplace_back(member->id, low);
-  at(now_ + timeout, [this, id = member->id, low, packet] {
+void World::await_answer(ProcessId id, const softib::MadPacket& request, Duration timeout) {
+  const auto low = static_cast<std::uint32_t>(wire::MadHeader::parse(request.mad)->transaction_id);
+  unanswered_.emplace_back(id, low);
+  at(now_ + timeout, [this, id, low, request] {
     if (std::erase(unanswered_, std::pair{id, low}) == 0) return;
     Member* const waits = find(id);
     if (waits == nullptr) return;
-    waits->process->receive_mad({false, {packet.mad.begin(), packet.mad.end()}});
+    waits->process->receive_mad({false, {request.mad.begin(), request.mad.end()}});
     give(*waits);
   });
-  if (faults.sa_is_deaf || lost(faults.mad_loss)) return;
-  at(arrival(), [this, packet] { to_subnet(packet); });
 }
 
 void World::to_subnet(const softib::MadPacket& packet) {
@@ -185,18 +192,33 @@ void World::to_subnet(const softib::MadPacket& packet) {
   publish();
 }
 
-void World::answer(const softib::MadPacket& packet) {
+void World::from_subnet(const softib::MadPacket& packet) {
   if (lost(faults.mad_loss)) return;
   at(arrival(), [this, packet] {
     const auto header = wire::MadHeader::parse(packet.mad);
-    if (!header || !header->is_response()) return;
-    const auto id = static_cast<ProcessId>(header->transaction_id >> 32);
-    const auto low = static_cast<std::uint32_t>(header->transaction_id);
-    Member* const asked = find(id);
-    if (asked == nullptr || std::erase(unanswered_, std::pair{id, low}) == 0) return;
-    asked->process->receive_mad({true, {packet.mad.begin(), packet.mad.end()}});
-    give(*asked);
+    if (header->is_response()) return answer(*header, packet);
+    report(packet);
   });
+}
+
+void World::answer(const wire::MadHeader& header, const softib::MadPacket& packet) {
+  const auto id = static_cast<ProcessId>(header.transaction_id >> 32);
+  const auto low = static_cast<std::uint32_t>(header.transaction_id);
+  Member* const asked = find(id);
+  if (asked == nullptr || std::erase(unanswered_, std::pair{id, low}) == 0) return;
+  asked->process->receive_mad({true, {packet.mad.begin(), packet.mad.end()}});
+  give(*asked);
+}
+
+/// Of what an administrator sends unasked there are reports alone.
+void World::report(const softib::MadPacket& packet) {
+  const auto node = subnet_.node_at(packet.dlid);
+  const auto taker = std::ranges::find_if(
+      members_, [&](const Member& m) { return node == m.node && m.process->takes_reports(); });
+  if (taker == members_.end()) return;
+  taker->process->receive_mad(
+      {true, {packet.mad.begin(), packet.mad.end()}, {packet.slid, packet.sl, 0}});
+  give(*taker);
 }
 
 }  // namespace ipoib::sim

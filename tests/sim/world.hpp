@@ -26,6 +26,8 @@ class Process {
   /// A packet for the node's HCA, LRH to padding.
   virtual void receive(ConstBytes packet) = 0;
   virtual void receive_mad(const ReceivedMad& mad) = 0;
+  /// Whether the reports of the subnet administrator are for it.
+  [[nodiscard]] virtual bool takes_reports() const = 0;
   virtual void port_changed(const softib::PortAttributes& port) = 0;
   /// Its deadline has come, or it was given something.
   virtual void turn() = 0;
@@ -66,6 +68,7 @@ class World : public softib::PacketSink {
   /// It has something to do at that time.
   void wake(Process& process, TimePoint when);
   void send(std::span<const softib::OutgoingPacket> batch) override;
+  /// A MAD without a time-out is a response.
   void send_mad(Process& from, const MadDestination& to, ConstBytes mad, Duration timeout);
 
   Faults faults;
@@ -97,8 +100,11 @@ class World : public softib::PacketSink {
   [[nodiscard]] bool lost(double probability);
   void deliver(Packet packet, Lid dlid);
   void give(Member& member);
+  void await_answer(ProcessId id, const softib::MadPacket& request, Duration timeout);
   void to_subnet(const softib::MadPacket& packet);
-  void answer(const softib::MadPacket& packet);
+  void from_subnet(const softib::MadPacket& packet);
+  void answer(const wire::MadHeader& header, const softib::MadPacket& packet);
+  void report(const softib::MadPacket& packet);
   [[nodiscard]] Member* find(ProcessId id);
   [[nodiscard]] Member* find(const Process& process);
 
