@@ -11,10 +11,8 @@ namespace {
 // Of IPv4 (RFC 791, 3.1).
 constexpr std::size_t kProtocolOffset = 9;
 constexpr std::uint8_t kIgmp = 2;
-// Of IPv6 (RFC 8200, 3 and 4.3).
-constexpr std::size_t kNextHeaderOffset = 6;
+// Of IPv6 (RFC 8200, 4.3).
 constexpr std::uint8_t kHopByHop = 0;
-constexpr std::uint8_t kIcmpv6 = 58;
 /// The header with the router alert alone.
 constexpr std::size_t kHopByHopSize = 8;
 
@@ -32,7 +30,7 @@ bool changes_host_groups(ConstBytes packet) {
     return packet.size() > kProtocolOffset && packet[kProtocolOffset] == kIgmp;
   }
   constexpr std::size_t kMessage = Ipv6Header::kSize + kHopByHopSize;
-  return packet.size() > kMessage && packet[kNextHeaderOffset] == kHopByHop &&
+  return packet.size() > kMessage && packet[Ipv6Header::kNextHeaderOffset] == kHopByHop &&
          packet[Ipv6Header::kSize] == kIcmpv6 && is_mld(packet[kMessage]);
 }
 

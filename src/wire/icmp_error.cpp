@@ -30,7 +30,6 @@ constexpr std::size_t kMaxSize = 576;
 }  // namespace icmp
 
 namespace icmpv6 {
-constexpr std::uint8_t kProtocol = 58;
 constexpr std::uint8_t kFirstInformational = 128;
 constexpr std::uint8_t kPacketTooBig = 2;
 }  // namespace icmpv6
@@ -52,7 +51,7 @@ bool may_answer(const Ipv4Header& header, ConstBytes packet) {
 /// RFC 4443, 2.4 (e). An error about multicast may be sent, but has no address to come from.
 bool may_answer(const Ipv6Header& header, ConstBytes packet) {
   if (header.source.is_unspecified() || header.destination.is_multicast()) return false;
-  if (header.next_header != icmpv6::kProtocol) return true;
+  if (header.next_header != kIcmpv6) return true;
   return header.payload_length > 0 && packet[Ipv6Header::kSize] >= icmpv6::kFirstInformational;
 }
 
@@ -94,7 +93,7 @@ std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, std::uint32_t 
                           .traffic_class = 0,
                           .flow_label = 0,
                           .payload_length = static_cast<std::uint16_t>(length),
-                          .next_header = icmpv6::kProtocol,
+                          .next_header = kIcmpv6,
                           .hop_limit = kErrorHopLimit};
   header.emit(to);
   const auto message = to.subspan(Ipv6Header::kSize, length);
@@ -106,7 +105,7 @@ std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, std::uint32_t 
   assert(writer.ok());
   store_be(message.data() + kChecksumOffset,
            InternetChecksum()
-               .add_pseudo_header(header.source, header.destination, icmpv6::kProtocol,
+               .add_pseudo_header(header.source, header.destination, kIcmpv6,
                                   static_cast<std::uint32_t>(length))
                .add(message)
                .value());

@@ -21,7 +21,6 @@
 namespace ipoib::wire {
 namespace {
 
-constexpr std::uint8_t kIcmpv6 = 58;
 constexpr std::uint8_t kLinkHopLimit = 255;
 constexpr std::size_t kChecksumOffset = 2;
 constexpr std::size_t kOptionUnit = 8;
@@ -113,8 +112,7 @@ bool is_valid(const NdMessage& m) {
 }  // namespace
 
 bool is_neighbour_discovery(ConstBytes packet) {
-  constexpr std::size_t kNextHeaderOffset = 6;
-  return packet.size() > Ipv6Header::kSize && packet[kNextHeaderOffset] == kIcmpv6 &&
+  return packet.size() > Ipv6Header::kSize && packet[Ipv6Header::kNextHeaderOffset] == kIcmpv6 &&
          type_from(packet[Ipv6Header::kSize]).has_value();
 }
 
