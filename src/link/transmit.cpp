@@ -115,7 +115,9 @@ void Link::Parts::complete_discovery(Frame& frame) {
 void Link::Parts::transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop,
                                    TimePoint now) {
   Frame taken = std::move(frame);
-  if (wire::changes_host_groups(std::as_const(taken).bytes())) {
+  const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, hop);
+  // Hosts tell of their groups by multicast.
+  if (is_multicast && wire::changes_host_groups(std::as_const(taken).bytes())) {
     out.events.emplace_back(HostGroupsChanged{});
   }
   wire::emit_encapsulation(type, taken.prepend(wire::kEncapsulationSize));
@@ -123,9 +125,7 @@ void Link::Parts::transmit_unknown(Frame&& frame, wire::EtherType type, const Ip
   if (ipv4 != nullptr && host.is_broadcast(*ipv4)) {
     return groups.broadcast().send(std::move(taken), out);
   }
-  if (std::visit([](const auto& any) { return any.is_multicast(); }, hop)) {
-    return transmit_multicast(std::move(taken), hop, now);
-  }
+  if (is_multicast) return transmit_multicast(std::move(taken), hop, now);
   if (!host.is_neighbour(hop)) return out.counters.add(Counter::drop_bad_destination);
   if (neighbours.unresolved() >= config.limits.unresolved) {
     return out.counters.add(Counter::drop_unresolved_limit);
