@@ -148,7 +148,8 @@ class Dhcp(guest.KernelPeer):
             done = self.theirs.run(sys.executable, "-c", dhcp.INFINIBAND_CLIENT, "8", flags,
                                    check=False)
             address = done.stdout.strip()
-            self.assertIn(f"DHCPACK(ib0) {address} 02:02:02:02:02:02:02:02", server.output(), done.stderr)
+            self.assertIn(f"DHCPACK(ib0) {address} 02:02:02:02:02:02:02:02", server.output(),
+                          done.stderr)
             self.assertRegex(address, r"^10\.44\.0\.1\d\d$")
 
 

@@ -4,9 +4,17 @@ A folder that IPOIB_KERNEL_PEER names can boot it. Its
 
     run.sh -t SECONDS -m MODULES -n PORTS -s SA_OPTIONS FOLDER COMMAND...
 
-runs a command as root in a guest, which has soft InfiniBand ports rxe0, rxe1, ..., a subnet
-administrator at rxe0, a log of it in /run/sa.log, and the host's files to read; FOLDER to write, too.
-ib_ipoib has made its ib0, ib1, ... of these ports.
+runs a command as root in a guest, which has
+
+    soft InfiniBand ports rxe0, rxe1, ... with LIDs 1, 2, ...; each is one end of a veth, whose
+    other end b0, b1, ... is its cable
+    events of a port fired by a number in /sys/class/infiniband/rxe0/ib_event, its P_Keys set in
+    ib_pkeys beside that, the LID of the subnet manager in /sys/module/rdma_rxe/parameters/sm_lid
+    a subnet administrator at rxe0, with its log in /run/sa.log; /run/sa_responder -d PORT is one
+    interfaces ib0, ib1, ... of ib_ipoib on these ports
+    the host's files to read, FOLDER to write as well
+
+and passes on the command's exit status.
 
 A class of tests is a boot. ctest runs a test program of this folder in three roles:
 
@@ -18,6 +26,7 @@ A class of tests is a boot. ctest runs a test program of this folder in three ro
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -46,7 +55,7 @@ class Guest:
         for path in [*sorted(of_hosts), *sorted(of_test), pathlib.Path("/run/sa.log")]:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             out += [f"--- {path.name}", *lines[-60:]]
-        return "\n".join(out)
+        return "\n".join([*out, "--- the guest's kernel", *kernel_log()[-60:]])
 
 
 class UserSpaceHost(hosts.Host):
@@ -74,6 +83,30 @@ class KernelHost(hosts.Host):
         return self.has_carrier(interface)
 
 
+class Pings:
+    """A ping every 0.1 s from one host to another. What is lost is counted, not taken from a clock:
+    on a busy machine both slow down together."""
+
+    def __init__(self, test, host, address):
+        self.process = test.start_process(host, "ping", "-n", "-i", "0.1", address)
+        self.wait_for(3)
+
+    def answers(self):
+        return [int(number) for number in
+                re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", self.process.output())]
+
+    def wait_for(self, more):
+        """Until so many more answers have come."""
+        before = len(self.answers())
+        wait_until(lambda: len(self.answers()) >= before + more, "pings are answered", 120)
+
+    def end(self):
+        """How many were lost."""
+        self.process.end(signal.SIGINT)
+        answers = self.answers()
+        return max(answers) - len(set(answers))
+
+
 def kernel_log():
     return subprocess.run(["dmesg"], check=True, capture_output=True, text=True).stdout.splitlines()
 
@@ -99,6 +132,19 @@ class KernelPeer(unittest.TestCase):
         complaints = [text for text in kernel_log()[line:] if COMPLAINTS.search(text)]
         self.assertEqual(complaints, [], "of the guest's kernel")
 
+    @staticmethod
+    def configure(host, *addresses, interface="ib0"):
+        """Gives a host addresses, and waits until they are to be used."""
+        for address in addresses:
+            host.configure(interface, address)
+        wait_until(lambda: not any(entry.get("tentative")
+                                   for entry in host.link(interface)["addr_info"]),
+                   "duplicate address detection has ended")
+
+    def assert_connected(self, ours="10.44.0.1", theirs="10.44.0.2"):
+        wait_until(lambda: self.ours.reaches(theirs), "ours reaches theirs")
+        wait_until(lambda: self.theirs.reaches(ours), "theirs reaches ours")
+
     def flush(self, *of):
         """Takes the IPv4 addresses of hosts away."""
         for host in of:
@@ -106,9 +152,9 @@ class KernelPeer(unittest.TestCase):
 
     def start_process(self, host, *command):
         """Starts a program on a host until the end of the test."""
-        name = os.path.basename(command[0])
-        process = Process(host.command(*command), self.folder / f"{host.name}.{name}.log",
-                          self.subnet.environment)
+        number = len(list(self.folder.glob("*.log")))
+        log = self.folder / f"{number}.{host.name}.{os.path.basename(command[0])}.log"
+        process = Process(host.command(*command), log, self.subnet.environment)
         self.addCleanup(process.end)
         return process
 

@@ -3,35 +3,13 @@
 
 import os
 import signal
-import sys
 
 import hosts
+import streams
 from hosts import wait_until
 
 FLOOD = 10000
 BULK_MIB = int(os.environ.get("IPOIB_BULK_MIB", "1024"))
-
-# Sends numbered blocks over TCP; both ends print the checksum of what they saw.
-SENDER = """
-import hashlib, os, socket, sys
-block, digest = os.urandom(1 << 20), hashlib.blake2b()
-with socket.create_connection((sys.argv[1], 5001)) as peer:
-    for i in range(int(sys.argv[2])):
-        data = i.to_bytes(8, 'big') + block[8:]
-        digest.update(data)
-        peer.sendall(data)
-print(digest.hexdigest())
-"""
-RECEIVER = """
-import hashlib, socket
-digest = hashlib.blake2b()
-server = socket.create_server(('0.0.0.0', 5001))
-print('listening', flush=True)
-peer, _ = server.accept()
-while data := peer.recv(1 << 18):
-    digest.update(data)
-print(digest.hexdigest())
-"""
 
 
 class TwoHosts(hosts.Pair):
@@ -65,13 +43,7 @@ class TwoHosts(hosts.Pair):
         self.assertEqual(hosts.received(ping), FLOOD, ping.stdout)
 
     def test_tcp_transfer_arrives_whole(self):
-        log = self.subnet.folder / "receiver.out"
-        receiver = hosts.Process(self.right.command(sys.executable, "-c", RECEIVER), log,
-                                 self.subnet.environment)
-        wait_until(lambda: "listening" in receiver.output(), "the receiver listens")
-        sent = self.left.run(sys.executable, "-c", SENDER, "10.44.0.2", str(BULK_MIB))
-        receiver.popen.wait(hosts.PATIENCE)
-        self.assertEqual(receiver.output().split()[-1], sent.stdout.strip())
+        streams.tcp(self.left, self.right, "10.44.0.2", BULK_MIB)
 
     def test_recovers_from_kill(self):
         self.assert_connected()

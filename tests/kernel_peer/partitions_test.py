@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Partitions with the kernel's IPoIB and ours in them: its child interfaces, our interfaces."""
+
+import pathlib
+
+import guest
+from guest import wait_until
+
+RED, BLUE, GREEN = "8001", "8002", "8003"
+NETWORKS = {"ib0": "10.44.0", f"ib0.{RED}": "10.44.1", f"ib0.{BLUE}": "10.44.2",
+            f"ib0.{GREEN}": "10.44.3"}
+
+
+def set_pkeys(device, *pkeys):
+    pathlib.Path(f"/sys/class/infiniband/{device}/ib_pkeys").write_text(" ".join(pkeys),
+                                                                        encoding="utf-8")
+
+
+class Partitions(guest.KernelPeer):
+    """Both are full members of the red one; in the blue one ours is limited, and in the green one
+    both are."""
+
+    SA_OPTIONS = f"-v -p 0xffff -p 0x{RED} -p 0x{BLUE} -p 0x{GREEN}"
+
+    @classmethod
+    def setUpClass(cls):
+        set_pkeys("rxe1", "0xffff", "0x8001", "0x8002", "0x0003")
+        set_pkeys("rxe2", "0xffff", "0x8001", "0x0002", "0x0003")
+        super().setUpClass()
+        for pkey in (RED, BLUE, GREEN):
+            cls.theirs.run("ip", "link", "add", "link", "ib0", "name", f"ib0.{pkey}", "type",
+                           "ipoib", "pkey", f"0x{pkey}")
+            cls.theirs.run("ip", "link", "set", f"ib0.{pkey}", "up")
+        cls.ours.start_all()
+        for interface, network in NETWORKS.items():
+            for host, number in ((cls.ours, 1), (cls.theirs, 2)):
+                wait_until(lambda at=host, of=interface: at.has_carrier(of),
+                           f"{interface} of {host.name} has carrier")
+                cls.configure(host, f"{network}.{number}/24", interface=interface)
+
+    def test_two_full_members(self):
+        self.assert_connected(f"{NETWORKS[f'ib0.{RED}']}.1", f"{NETWORKS[f'ib0.{RED}']}.2")
+
+    def test_full_and_limited_member(self):
+        self.assert_connected(f"{NETWORKS[f'ib0.{BLUE}']}.1", f"{NETWORKS[f'ib0.{BLUE}']}.2")
+
+    def test_limited_members_do_not_reach_each_other(self):
+        network = NETWORKS[f"ib0.{GREEN}"]
+        self.assertFalse(self.ours.reaches(f"{network}.2"))
+        self.assertFalse(self.theirs.reaches(f"{network}.1"))
+        self.assert_connected()
+
+    def test_members_of_the_default_partition(self):
+        self.assert_connected()
+
+    def test_partitions_are_apart(self):
+        """An address of one partition is not to be had in another."""
+        self.ours.run("ip", "addr", "add", "10.45.0.1/24", "dev", f"ib0.{RED}")
+        self.theirs.run("ip", "addr", "add", "10.45.0.2/24", "dev", f"ib0.{BLUE}")
+        self.assertFalse(self.ours.reaches("10.45.0.2"))
+        self.assertFalse(self.theirs.reaches("10.45.0.1"))
+
+    def test_key_that_goes_and_comes_back(self):
+        network = NETWORKS[f"ib0.{RED}"]
+        set_pkeys("rxe2", "0xffff", "0", "0x0002", "0x0003")
+        wait_until(lambda: self.ours.link(f"ib0.{RED}") is None, "its interface goes")
+        set_pkeys("rxe2", "0xffff", "0", "0x0002", "0x0003", "0x8001")
+        self.configure(self.ours, f"{network}.1/24", interface=f"ib0.{RED}")
+        self.assert_connected(f"{network}.1", f"{network}.2")
+
+    def test_new_queue_pair_of_theirs(self):
+        """Its child interface is deleted and made anew."""
+        network, name = NETWORKS[f"ib0.{RED}"], f"ib0.{RED}"
+        self.assert_connected(f"{network}.1", f"{network}.2")
+        before = self.theirs.link(name)["address"]
+        self.theirs.run("ip", "link", "del", name)
+        self.theirs.run("ip", "link", "add", "link", "ib0", "name", name, "type", "ipoib", "pkey",
+                        f"0x{RED}")
+        self.theirs.run("ip", "link", "set", name, "up")
+        wait_until(lambda: self.theirs.has_carrier(name), "it is up")
+        self.configure(self.theirs, f"{network}.2/24", interface=name)
+        self.assertNotEqual(self.theirs.link(name)["address"], before)
+        wait_until(lambda: self.ours.reaches(f"{network}.2"), "ours reaches it", 120)
+        wait_until(lambda: self.theirs.reaches(f"{network}.1"), "and it reaches ours")
+
+
+if __name__ == "__main__":
+    guest.main()

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""What passes between the kernel's IPoIB and ours."""
+
+import ipaddress
+import json
+import pathlib
+import subprocess
+import sys
+
+import guest
+from guest import KernelHost, KernelPeer, wait_until
+
+import streams
+
+OURS, THEIRS = ("10.44.0.1", "fd44::1"), ("10.44.0.2", "fd44::2")
+TCP_MEBIBYTES = 4
+UDP_ROUNDS = 20
+HEADERS = {4: 28, 6: 48}  # of IP, and of ICMP or UDP
+LARGEST_PACKET = {4: 65535, 6: 40 + 65535}
+
+# Sends an echo request of each size, and has it answered by the same octets.
+ECHO = """
+import os, socket, sys
+address, may_be_fragmented = sys.argv[1], sys.argv[2] == 'fragments'
+if ':' in address:
+    peer = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6)
+    peer.setsockopt(socket.IPPROTO_IPV6, 23, 1 if may_be_fragmented else 2)  # IPV6_MTU_DISCOVER
+else:
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
+    peer.setsockopt(socket.IPPROTO_IP, 10, 1 if may_be_fragmented else 2)  # IP_MTU_DISCOVER
+peer.settimeout(20)
+peer.connect((address, 0))
+request = b'\\x80' if ':' in address else b'\\x08'
+for number, size in enumerate(map(int, sys.argv[3:])):
+    data = os.urandom(size)
+    peer.send(request + bytes(5) + number.to_bytes(2, 'big') + data)
+    assert peer.recv(1 << 17)[6:] == number.to_bytes(2, 'big') + data, size
+"""
+
+
+def version(address):
+    return ipaddress.ip_address(address).version
+
+
+def boundaries(headers, mtu):
+    """Sizes of packets that fit: the least, around each boundary, and the greatest."""
+    around = {size + d for size in (64, 128, 256, 512, 1024, 1280, 1500, 2044, 2048, 4092)
+              for d in (-2, -1, 0, 1, 2)}
+    return sorted(size for size in around | {headers, headers + 1, mtu - 1, mtu}
+                  if headers <= size <= mtu)
+
+
+class Exchange(KernelPeer):
+    """Both with an IPv4 and an IPv6 address."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.ours.start()
+        for host, addresses in ((cls.ours, OURS), (cls.theirs, THEIRS)):
+            cls.configure(host, f"{addresses[0]}/24", f"{addresses[1]}/64")
+
+    def both_ways(self):
+        for sender, receiver, addresses in ((self.ours, self.theirs, THEIRS),
+                                            (self.theirs, self.ours, OURS)):
+            for address in addresses:
+                wait_until(lambda to=address, at=sender: at.reaches(to), f"{address} is reached")
+                yield sender, receiver, address
+
+    def echo(self, sender, address, fragments, packets):
+        sender.run("sysctl", "-qw", "net.ipv4.ping_group_range=0 0")
+        done = sender.run(sys.executable, "-c", ECHO, address, fragments,
+                          *(str(packet - HEADERS[version(address)]) for packet in packets),
+                          check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def ping_at_every_size(self, mtu):
+        for sender, receiver, address in self.both_ways():
+            self.assertEqual((sender.link()["mtu"], receiver.link()["mtu"]), (mtu, mtu))
+            headers = HEADERS[version(address)]
+            self.echo(sender, address, "whole", boundaries(headers, mtu))
+            self.echo(sender, address, "fragments",
+                      [mtu + 1, mtu + 2, 2 * mtu - 40, 2 * mtu, 5 * mtu + 1,
+                       LARGEST_PACKET[version(address)]])
+            too_large = sender.ping(address, "-c", "1", "-M", "do", "-s", str(mtu + 1 - headers))
+            self.assertNotEqual(too_large.returncode, 0, too_large.stdout)
+
+    def tcp_and_udp(self):
+        for sender, receiver, address in self.both_ways():
+            streams.tcp(sender, receiver, address, TCP_MEBIBYTES)
+            streams.udp(sender, receiver, address, UDP_ROUNDS, 8000)
+
+
+class Traffic(Exchange):
+    """As most links are."""
+
+    def their_entry(self, address):
+        """What the kernel knows about one of ours."""
+        found = json.loads(self.theirs.run("ip", "-json", "neigh", "show", address).stdout)
+        return found[0].get("lladdr") if found else None
+
+    def our_entry(self, address):
+        """What we know about one of theirs: its 20 octets."""
+        for entry in json.loads(self.ours.run(guest.program("ibarp"), "show", "--json").stdout):
+            if entry["address"] == address:
+                return entry["lladdr"]
+        return None
+
+    def forget(self):
+        self.theirs.run("ip", "neigh", "flush", "dev", "ib0")
+        self.theirs.run("ip", "-6", "neigh", "flush", "dev", "ib0")
+        self.ours.run(guest.program("ibarp"), "flush")
+
+    def resolve(self, ours, theirs):
+        """Whoever asks first: each ends up with the other's 20 octets."""
+        for first, address in ((self.ours, theirs), (self.theirs, ours)):
+            self.forget()
+            self.assertTrue(first.ping(address, "-c", "1", "-W", "20").returncode == 0)
+            self.assertEqual(self.their_entry(ours), self.ours.ibarp("info")["lladdr"])
+            self.assertEqual(self.our_entry(theirs), self.theirs.link()["address"])
+
+    def test_arp_both_ways(self):
+        self.resolve(OURS[0], THEIRS[0])
+
+    def test_neighbour_discovery_both_ways(self):
+        self.resolve(OURS[1], THEIRS[1])
+
+    def test_their_address_has_the_flag_of_connected_mode(self):
+        """Without being in it: the kernel's always says that it could."""
+        self.assertEqual(self.theirs.link()["address"][:2], "80")
+        self.assertEqual(self.ours.ibarp("info")["lladdr"][:2], "00")
+
+    def test_ping_at_every_size(self):
+        self.ping_at_every_size(2044)
+
+    def test_tcp_and_udp(self):
+        self.tcp_and_udp()
+
+    def test_broadcast(self):
+        for host in (self.ours, self.theirs):
+            host.run("sysctl", "-qw", "net.ipv4.icmp_echo_ignore_broadcasts=0")
+        for host, other in ((self.ours, THEIRS[0]), (self.theirs, OURS[0])):
+            ping = host.ping("10.44.0.255", "-b", "-c", "3", "-W", "20")
+            self.assertIn(f"from {other}", ping.stdout)
+
+
+# Prints each word that comes for a group, which it may or may not be in.
+LISTENER = """
+import socket, struct, sys
+group, join = sys.argv[1], sys.argv[2] == 'join'
+family = socket.AF_INET6 if ':' in group else socket.AF_INET
+heard = socket.socket(family, socket.SOCK_DGRAM)
+heard.bind(('', 5002))
+index = socket.if_nametoindex('ib0')
+if join and family == socket.AF_INET6:
+    heard.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                     socket.inet_pton(family, group) + struct.pack('@I', index))
+elif join:
+    heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                     struct.pack('4s4si', socket.inet_aton(group), bytes(4), index))
+print('listening', flush=True)
+while True:
+    print(heard.recv(100).decode(), flush=True)
+"""
+SPEAKER = """
+import socket, struct, sys
+group, index = sys.argv[1], socket.if_nametoindex('ib0')
+family = socket.AF_INET6 if ':' in group else socket.AF_INET
+speaker = socket.socket(family, socket.SOCK_DGRAM)
+if family == socket.AF_INET6:
+    speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+else:
+    speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
+                       struct.pack('4s4si', bytes(4), bytes(4), index))
+speaker.sendto(sys.argv[2].encode(), (group, 5002))
+"""
+
+
+class Multicast(KernelPeer):
+    """Ours and theirs, and a third, which is the kernel's."""
+
+    PORTS = 4
+    GROUPS = {"239.1.2.3": "ff12:401b:ffff::f01:203", "ff05::4321": "ff12:601b:ffff::4321"}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.ours.start()
+        cls.third = KernelHost(cls.subnet, "third", "ib3")
+        for host, number in ((cls.ours, 1), (cls.theirs, 2), (cls.third, 3)):
+            cls.configure(host, f"10.44.0.{number}/24", f"fd44::{number}/64")
+
+    def listen(self, host, group, join):
+        listener = self.start_process(host, sys.executable, "-c", LISTENER, group, join)
+        wait_until(lambda: "listening" in listener.output(), "the listener listens")
+        return listener
+
+    def speak(self, host, group, word):
+        host.run(sys.executable, "-c", SPEAKER, group, word)
+
+    def our_membership(self, mgid):
+        for group in self.ours.ibarp("info")["groups"]:
+            if group["mgid"] == mgid:
+                return group["membership"]
+        return None
+
+    @staticmethod
+    def administrator_has(lid, mgid, method, state):
+        """Whether the subnet administrator has answered a request of ours or theirs."""
+        log = pathlib.Path("/run/sa.log").read_text(encoding="utf-8")
+        return any(line.startswith(f"SA: lid {lid} method {method} ")
+                   and line.endswith(f" {mgid} js {state} -> 0") for line in log.splitlines())
+
+    def reaches_the_receiver_alone(self, speaker, receiver, deaf, group):
+        heard = self.listen(receiver, group, "join")
+        not_heard = self.listen(deaf, group, "without joining")
+        wait_until(lambda: self.speak(speaker, group, "hello") or "hello" in heard.output(),
+                   f"{receiver.name} hears {group}")
+        self.speak(speaker, group, "last")
+        wait_until(lambda: "last" in heard.output(), "the second word, too")
+        self.assertEqual(not_heard.output().split(), ["listening"])
+        heard.end()
+        not_heard.end()
+
+    def test_from_theirs_to_ours(self):
+        for group, mgid in self.GROUPS.items():
+            self.reaches_the_receiver_alone(self.theirs, self.ours, self.third, group)
+            self.assertTrue(self.administrator_has(3, mgid, "0x2", 1), "we had joined")
+            wait_until(lambda at=mgid: self.administrator_has(3, at, "0x15", 1), "and have left")
+            wait_until(lambda at=mgid: self.our_membership(at) is None, "and know it")
+
+    def test_from_ours_to_theirs(self):
+        for group, mgid in self.GROUPS.items():
+            self.reaches_the_receiver_alone(self.ours, self.theirs, self.third, group)
+            self.assertTrue(self.administrator_has(2, mgid, "0x2", 1), "they had joined")
+
+    def test_to_theirs_while_ours_is_not_in_the_group(self):
+        for group, mgid in self.GROUPS.items():
+            self.reaches_the_receiver_alone(self.third, self.theirs, self.ours, group)
+            self.assertIsNone(self.our_membership(mgid))
+
+
+class LargeMtu(Exchange):
+    """Datagrams of 4096 octets, and a Q_Key that takes a privilege."""
+
+    SA_OPTIONS = "-v -m 5 -q 0x80000b1b"
+
+    def test_controlled_q_key(self):
+        self.assertEqual(self.ours.ibarp("info")["qkey"], 0x80000b1b)
+
+    def test_ping_at_every_size(self):
+        self.ping_at_every_size(4092)
+
+    def test_tcp_and_udp(self):
+        self.tcp_and_udp()
+
+
+class ConnectedMode(Exchange):
+    """The kernel's would rather have connections, and an MTU of 65520, but not with us."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.theirs.run("sh", "-c", "echo connected >/sys/class/net/ib0/mode")
+        cls.theirs.run("ip", "link", "set", "ib0", "mtu", "65520")
+
+    def test_ping_at_every_size(self):
+        for sender, receiver, address in self.both_ways():
+            self.echo(sender, address, "whole", boundaries(HEADERS[version(address)], 2044))
+            # The kernel learns by ICMP that not all of it reaches us.
+            wait_until(lambda at=sender, to=address: at.ping(
+                to, "-c", "1", "-W", "5", "-s", "8000").returncode == 0, "in pieces")
+            self.echo(sender, address, "fragments", [2045, 4089, 8000, 60000])
+
+    def test_tcp_and_udp(self):
+        self.tcp_and_udp()
+
+    def test_theirs_is_in_connected_mode(self):
+        mode = self.theirs.run("cat", "/sys/class/net/ib0/mode").stdout.strip()
+        self.assertEqual((mode, self.theirs.link()["mtu"]), ("connected", 65520))
+
+
+class Loss(Exchange):
+    """One in twenty of all that either is sent, MADs among them, is lost."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        subprocess.run(["modprobe", "sch_netem"], check=True)
+        for port in ("b1", "b2"):
+            subprocess.run(["tc", "qdisc", "add", "dev", port, "root", "netem", "loss", "5%"],
+                           check=True)
+
+    def test_ping(self):
+        for sender, _, address in self.both_ways():
+            ping = sender.ping(address, "-c", "100", "-i", "0.02", "-W", "5")
+            self.assertGreater(guest.hosts.received(ping), 50, ping.stdout)
+
+    def test_tcp(self):
+        for sender, receiver, address in self.both_ways():
+            streams.tcp(sender, receiver, address, 1)
+
+    def test_all_is_resolved_anew(self):
+        for _ in range(5):
+            self.theirs.run("ip", "neigh", "flush", "dev", "ib0")
+            self.theirs.run("ip", "-6", "neigh", "flush", "dev", "ib0")
+            self.ours.run(guest.program("ibarp"), "flush")
+            for _ in self.both_ways():
+                pass
+
+
+if __name__ == "__main__":
+    guest.main()
