@@ -10,7 +10,7 @@
 #include "daemon/interface.hpp"
 #include "daemon/interface_plan.hpp"
 #include "daemon/question.hpp"
-#include "daemon/retry.hpp"
+#include "ipoib/backoff.hpp"
 
 namespace ipoib::daemon {
 

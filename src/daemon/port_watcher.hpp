@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "daemon/retry.hpp"
 #include "ipoib/address.hpp"
+#include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/mad_port.hpp"
 #include "link/events.hpp"

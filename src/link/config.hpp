@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ipoib/address.hpp"
+#include "ipoib/backoff.hpp"
 #include "ipoib/time.hpp"
 #include "wire/mgid.hpp"
 
@@ -22,12 +23,6 @@ struct GroupCreation {
   std::uint32_t flow_label = 0;
   std::uint8_t hop_limit = 0;
   std::uint8_t traffic_class = 0;
-};
-
-/// Joins are repeated after `first`, doubled each time up to `last`, with jitter of a quarter.
-struct Backoff {
-  Duration first = std::chrono::seconds(1);
-  Duration last = std::chrono::seconds(16);
 };
 
 /// Neighbour ageing, in the words of RFC 4861, 10.
@@ -72,7 +67,7 @@ struct Config {
   PKey pkey = kDefaultPKey;
   std::uint8_t scope = wire::kLinkLocalScope;
   GroupCreation creation;
-  Backoff join_backoff;
+  Backoff join_backoff;  ///< with jitter
   /// How often memberships are confirmed: another user of the port may have left for all.
   Duration membership_refresh = std::chrono::minutes(10);
   /// A group that the host only sends to is left when it has sent nothing for so long.

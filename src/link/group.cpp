@@ -7,7 +7,6 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/backoff.hpp"
 #include "link/refusal.hpp"
 
 namespace ipoib::link {
@@ -58,36 +57,35 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
     // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
     env_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), describe(refusal));
   };
-  std::visit(
-      Overloaded{
-          [](Absent&) { assert(false && "no question is outstanding"); },
-          [&](Joining& s) {
-            const unsigned refusals = s.refusals;
-            if (create && !s.creating) {
-              become(Joining{ask(true), true, refusals}, "there is none: create it");
-              return;
-            }
-            note(refusals + 1);
-            const Duration pause = pause_after(refusals + 1, env_.config.join_backoff, env_.random);
-            become(Pausing{now + pause, refusals + 1, describe(refusal)}, "refused");
-          },
-          [](Pausing&) { assert(false && "no question is outstanding"); },
-          [](Member&) { assert(false && "no question is outstanding"); },
-          [&](Confirming& s) {
-            Membership membership = std::move(s.membership);
-            const unsigned refusals = s.refusals;
-            if (create && !s.creating) {
-              become(Confirming{std::move(membership), ask(true), true, refusals},
-                     "it is gone: create it");
-              return;
-            }
-            note(refusals + 1);
-            const Duration pause = pause_after(refusals + 1, env_.config.join_backoff, env_.random);
-            become(Member{std::move(membership), now + pause, refusals + 1},
-                   "not confirmed: used as it was");
-          },
-      },
-      state_);
+  std::visit(Overloaded{
+                 [](Absent&) { assert(false && "no question is outstanding"); },
+                 [&](Joining& s) {
+                   const unsigned refusals = s.refusals;
+                   if (create && !s.creating) {
+                     become(Joining{ask(true), true, refusals}, "there is none: create it");
+                     return;
+                   }
+                   note(refusals + 1);
+                   const Duration pause = env_.config.join_backoff.after(refusals + 1, env_.random);
+                   become(Pausing{now + pause, refusals + 1, describe(refusal)}, "refused");
+                 },
+                 [](Pausing&) { assert(false && "no question is outstanding"); },
+                 [](Member&) { assert(false && "no question is outstanding"); },
+                 [&](Confirming& s) {
+                   Membership membership = std::move(s.membership);
+                   const unsigned refusals = s.refusals;
+                   if (create && !s.creating) {
+                     become(Confirming{std::move(membership), ask(true), true, refusals},
+                            "it is gone: create it");
+                     return;
+                   }
+                   note(refusals + 1);
+                   const Duration pause = env_.config.join_backoff.after(refusals + 1, env_.random);
+                   become(Member{std::move(membership), now + pause, refusals + 1},
+                          "not confirmed: used as it was");
+                 },
+             },
+             state_);
 }
 
 void Group::on_reregister() {
@@ -154,7 +152,7 @@ void Group::leave() {
 
 void Group::on_setup_failed(TimePoint now) {
   on_lost();
-  const Duration pause = pause_after(1, env_.config.join_backoff, env_.random);
+  const Duration pause = env_.config.join_backoff.after(1, env_.random);
   become(Pausing{now + pause, 1, "queue pair or group could not be set up"}, "set-up failed");
 }
 

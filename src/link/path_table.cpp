@@ -8,7 +8,6 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/backoff.hpp"
 #include "link/refusal.hpp"
 
 namespace ipoib::link {
@@ -171,7 +170,7 @@ void PathTable::answered(Path& path, const wire::PathRecord& record, TimePoint n
 void PathTable::refused(Path& path, const Refusal& refusal, TimePoint now) {
   env_.out.counters.add(Counter::path_refusals);
   const auto pause = [&](unsigned refusals) {
-    return pause_after(refusals, env_.config.path.negative, env_.random);
+    return env_.config.path.negative.after(refusals, env_.random);
   };
   const std::string why = describe(refusal);
   std::visit(Overloaded{

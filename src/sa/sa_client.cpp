@@ -29,18 +29,12 @@ namespace ipoib::sa {
 
 namespace {
 
-/// `first`, doubled `times` times, at most `last`.
-Duration doubled(Duration first, unsigned times, Duration last) {
-  while (times-- > 0 && first < last) first *= 2;
-  return std::min(first, last);
-}
-
 bool is_busy(wire::SaStatus status) {
   return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(wire::SaStatus::busy)) !=
          0;
 }
 
-const Retry& retry_of(const Config& config, const Query& query) {
+const Patience& patience_for(const Config& config, const Query& query) {
   return std::holds_alternative<PathQuery>(query) ? config.path : config.membership;
 }
 
@@ -139,11 +133,10 @@ void SaClient::wait(Place at, TimePoint now) {
 
 void SaClient::send(Place at, TimePoint now) {
   Transaction& transaction = at->second;
-  const Retry& retry = retry_of(config_, transaction.query);
-  const Duration timeout = doubled(retry.first_timeout, transaction.attempts, retry.last_timeout);
-
   ++counters_.requests;
   if (transaction.attempts++ > 0) ++counters_.retries;
+  const Patience& patience = patience_for(config_, transaction.query);
+  const Duration timeout = patience.timeout.after(transaction.attempts);
   log_.debug("{}: attempt {}, tid {:08x}", describe(transaction.query), transaction.attempts,
              at->first);
   const auto sent = port_.send(*sm_, request_mad(transaction.query, at->first), timeout);
@@ -157,12 +150,12 @@ void SaClient::send(Place at, TimePoint now) {
 
 void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
   const Transaction& transaction = at->second;
-  const Retry& retry = retry_of(config_, transaction.query);
-  if (transaction.attempts >= retry.attempts) {
+  const Patience& patience = patience_for(config_, transaction.query);
+  if (transaction.attempts >= patience.attempts) {
     fail(at, std::move(failure));
     return;
   }
-  const Duration pause = doubled(retry.first_pause, transaction.attempts - 1, retry.last_pause);
+  const Duration pause = patience.pause.after(transaction.attempts);
   enter(at, State::backing_off, now + random_.jittered(pause, 50, 150));
 }
 

@@ -32,14 +32,13 @@ void Subscriptions::on_answer(std::uint32_t id, const Answer& answer, TimePoint 
   const auto* const failure = std::get_if<SaFailure>(&answer.result);
   if (failure == nullptr) {
     entry->state = State::subscribed;
-    entry->pause = {};
+    (void)entry->retry.succeeded();
     log_.debug("subscribed to trap {}", entry->trap);
     return;
   }
-  const bool is_first = entry->pause == Duration::zero();
-  entry->pause = is_first ? kFirstPause : std::min(2 * entry->pause, kLastPause);
+  const bool is_first = entry->retry.failed();
   entry->state = State::pausing;
-  entry->retry_at = now + random_.jittered(entry->pause, 75, 125);
+  entry->retry_at = now + entry->retry.pause(random_);
   if (!is_first) return;
   log_.warn("subscription to trap {}: {}; groups are looked at from time to time until it succeeds",
             entry->trap, failure->text());
@@ -61,11 +60,6 @@ std::vector<SubscribeQuery> Subscriptions::ends() const {
     if (entry.state != State::off) out.push_back(unsubscribe_query(entry.trap));
   }
   return out;
-}
-
-bool Subscriptions::is_complete() const {
-  return std::ranges::all_of(entries_,
-                             [](const Entry& one) { return one.state == State::subscribed; });
 }
 
 }  // namespace ipoib::sa

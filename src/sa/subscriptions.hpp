@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/random.hpp"
 #include "ipoib/time.hpp"
@@ -27,9 +28,8 @@ namespace ipoib::sa {
 
 class Subscriptions {
  public:
-  /// Refusals are answered with pauses that double from the first to the last, with jitter.
-  static constexpr Duration kFirstPause = std::chrono::seconds(1);
-  static constexpr Duration kLastPause = std::chrono::minutes(5);
+  /// After refusals; with jitter.
+  static constexpr Backoff kBackoff{std::chrono::seconds(1), std::chrono::minutes(5)};
 
   /// The caller's name for a question, and the question.
   struct Asked {
@@ -51,7 +51,6 @@ class Subscriptions {
   [[nodiscard]] std::vector<Asked>& questions() { return questions_; }
   /// The questions that end what there is; nobody need wait for their answers.
   [[nodiscard]] std::vector<SubscribeQuery> ends() const;
-  [[nodiscard]] bool is_complete() const;
 
  private:
   enum class State : std::uint8_t { off, asking, subscribed, pausing };
@@ -60,7 +59,7 @@ class Subscriptions {
     State state = State::off;
     std::uint32_t question = 0;
     TimePoint retry_at = kNever;
-    Duration pause{};
+    Retry retry{kBackoff};
   };
   void ask(Entry& entry);
 

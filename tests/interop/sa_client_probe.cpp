@@ -213,10 +213,8 @@ TEST_F(OpenSm, AnswersMoreQuestionsThanTheWindow) {
 TEST_F(OpenSm, IsNotFoundWhereNobodyAnswers) {
   Config impatient;
   impatient.path = {.attempts = 2,
-                    .first_timeout = milliseconds(20),
-                    .last_timeout = milliseconds(20),
-                    .first_pause = milliseconds(1),
-                    .last_pause = milliseconds(1)};
+                    .timeout = {milliseconds(20), milliseconds(20)},
+                    .pause = {milliseconds(1), milliseconds(1)}};
   impatient.port_grace = milliseconds(20);
   SaClient lost(impatient, *host().mads, log, 2);
   lost.set_sm(MadDestination{Lid(0xbff), ServiceLevel(0), 0}, now());

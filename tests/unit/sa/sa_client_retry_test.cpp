@@ -15,11 +15,11 @@ TEST_F(SaClientTest, AsksAgainAfterATimeoutWithLongerTimeouts) {
   time_out();
   EXPECT_EQ(port.sent.size(), 1U) << "first a pause";
   const Duration pause = client->next_deadline() - now;
-  EXPECT_GE(pause, config.path.first_pause / 2);
-  EXPECT_LE(pause, config.path.first_pause * 3 / 2);
+  EXPECT_GE(pause, config.path.pause.first / 2);
+  EXPECT_LE(pause, config.path.pause.first * 3 / 2);
   advance();
   ASSERT_EQ(port.sent.size(), 2U);
-  EXPECT_EQ(port.sent[1].timeout, 2 * config.path.first_timeout);
+  EXPECT_EQ(port.sent[1].timeout, 2 * config.path.timeout.first);
   EXPECT_EQ(port.sent[1].mad, port.sent[0].mad) << "the same transaction (IBA 13.4.6.4)";
   respond(SaStatus::ok, path());
   EXPECT_EQ(client->counters().answers, 1U);
@@ -28,18 +28,16 @@ TEST_F(SaClientTest, AsksAgainAfterATimeoutWithLongerTimeouts) {
 
 TEST_F(SaClientTest, TimeoutsAndPausesAreBounded) {
   config.path = {.attempts = 40,
-                 .first_timeout = milliseconds(100),
-                 .last_timeout = milliseconds(700),
-                 .first_pause = milliseconds(10),
-                 .last_pause = milliseconds(40)};
+                 .timeout = {milliseconds(100), milliseconds(700)},
+                 .pause = {milliseconds(10), milliseconds(40)}};
   make_client();
   client->set_sm(kSm, now);
   ask_path(1);
   for (unsigned attempt = 1; attempt < config.path.attempts; ++attempt) {
     time_out();
-    EXPECT_LE(client->next_deadline() - now, config.path.last_pause * 3 / 2);
+    EXPECT_LE(client->next_deadline() - now, config.path.pause.last * 3 / 2);
     advance();
-    EXPECT_LE(port.sent.back().timeout, config.path.last_timeout);
+    EXPECT_LE(port.sent.back().timeout, config.path.timeout.last);
   }
   EXPECT_EQ(port.sent.size(), 40U);
 }
@@ -62,7 +60,7 @@ TEST_F(SaClientTest, FailsAfterTheLastAttempt) {
 TEST_F(SaClientTest, MembershipHasTimeoutsOfItsOwn) {
   client->set_sm(kSm, now);
   ask_join(1);
-  EXPECT_EQ(port.sent[0].timeout, config.membership.first_timeout);
+  EXPECT_EQ(port.sent[0].timeout, config.membership.timeout.first);
 }
 
 TEST_F(SaClientTest, AsksAgainWhenBusy) {
@@ -93,7 +91,7 @@ TEST_F(SaClientTest, FailsWithTheStatusWhenBusyToTheEnd) {
 TEST_F(SaClientTest, OutlivesAPortThatReportsNoTimeouts) {
   client->set_sm(kSm, now);
   ask_path(1);
-  EXPECT_EQ(client->next_deadline() - now, config.path.first_timeout + config.port_grace);
+  EXPECT_EQ(client->next_deadline() - now, config.path.timeout.first + config.port_grace);
   advance();
   EXPECT_EQ(client->counters().timeouts, 1U);
   advance();
@@ -161,7 +159,7 @@ TEST_F(SaClientTest, AsksANewSubnetManagerAnew) {
   client->set_sm(kOtherSm, now);
   ASSERT_EQ(port.sent.size(), 3U);
   EXPECT_EQ(port.sent[2].to, kOtherSm);
-  EXPECT_EQ(port.sent[2].timeout, config.path.first_timeout);
+  EXPECT_EQ(port.sent[2].timeout, config.path.timeout.first);
 
   port.respond(port.sent[1], 0, path());
   client->on_readable(now);

@@ -9,7 +9,7 @@ TEST_F(SaClientTest, AnswersAPathQueryWithItsRecord) {
   ask_path(7);
   ASSERT_EQ(port.sent.size(), 1U);
   EXPECT_EQ(port.sent[0].to, kSm);
-  EXPECT_EQ(port.sent[0].timeout, config.path.first_timeout);
+  EXPECT_EQ(port.sent[0].timeout, config.path.timeout.first);
   respond(SaStatus::ok, path());
 
   ASSERT_EQ(client->answers().size(), 1U);

@@ -39,7 +39,6 @@ TEST_F(SubscriptionsTest, AreToGroupsThatAreMadeAndDeleted) {
   EXPECT_EQ(questions[0].query.record.trap_number, 66);
   EXPECT_EQ(questions[1].query.record.trap_number, 67);
   for (const auto& question : questions) succeed(question);
-  EXPECT_TRUE(subscriptions.is_complete());
   EXPECT_EQ(subscriptions.next_deadline(), kNever);
 }
 
@@ -49,12 +48,12 @@ TEST_F(SubscriptionsTest, AreRenewedAndOldAnswersIgnored) {
   subscriptions.renew();
   const auto questions = asked();
   ASSERT_EQ(questions.size(), 2U);
-  for (const auto& question : old) succeed(question);
-  EXPECT_FALSE(subscriptions.is_complete()) << "whom these are from is not who is asked now";
+  for (const auto& question : old) refuse(question);
+  EXPECT_EQ(subscriptions.next_deadline(), kNever) << "who says so is not who is asked now";
   for (const auto& question : questions) succeed(question);
-  EXPECT_TRUE(subscriptions.is_complete());
+  EXPECT_EQ(subscriptions.next_deadline(), kNever);
+  EXPECT_EQ(lines(), 0);
   subscriptions.renew();
-  EXPECT_FALSE(subscriptions.is_complete());
   EXPECT_EQ(asked().size(), 2U);
 }
 
@@ -69,7 +68,7 @@ TEST_F(SubscriptionsTest, AreTriedAgainEverMoreSeldomAndToldOfOnce) {
     const auto due = subscriptions.next_deadline();
     ASSERT_NE(due, kNever);
     last = due - now;
-    EXPECT_LE(last, Subscriptions::kLastPause * 5 / 4);
+    EXPECT_LE(last, Subscriptions::kBackoff.last * 5 / 4);
     subscriptions.on_time(due - Duration(1));
     EXPECT_TRUE(asked().empty());
     now = due;
@@ -79,11 +78,15 @@ TEST_F(SubscriptionsTest, AreTriedAgainEverMoreSeldomAndToldOfOnce) {
     question = questions[0];
     EXPECT_EQ(question.query.record.trap_number, 67);
   }
-  EXPECT_GT(last, Subscriptions::kLastPause / 2);
+  EXPECT_GT(last, Subscriptions::kBackoff.last / 2);
   EXPECT_EQ(lines(), 1);
   EXPECT_THAT(said.str(), ::testing::HasSubstr("no resources"));
   succeed(question);
-  EXPECT_TRUE(subscriptions.is_complete());
+  EXPECT_EQ(subscriptions.next_deadline(), kNever);
+  subscriptions.renew();
+  refuse(asked()[1]);
+  EXPECT_EQ(lines(), 2) << "another row";
+  EXPECT_LE(subscriptions.next_deadline() - now, Subscriptions::kBackoff.first * 5 / 4);
 }
 
 TEST_F(SubscriptionsTest, WaitWhileThereIsNobodyToAsk) {
@@ -93,7 +96,6 @@ TEST_F(SubscriptionsTest, WaitWhileThereIsNobodyToAsk) {
   subscriptions.suspend();
   EXPECT_EQ(subscriptions.next_deadline(), kNever);
   succeed(questions[1]);
-  EXPECT_FALSE(subscriptions.is_complete());
   EXPECT_TRUE(subscriptions.ends().empty());
 }
 
