@@ -7,22 +7,34 @@
 #include "link/host_addresses.hpp"
 #include "link/multicast_output.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/ipv6.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
-wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target) const {
+/// RFC 4861, 7.2.2: the prompting packet's source "SHOULD be placed in the IP Source Address" if it
+/// is one of the interface's; else any of these may be.
+Ipv6Address NdOutput::source_for(const Ipv6Address& target, ConstBytes prompt) const {
+  if (prompt.size() > wire::kEncapsulationSize) {
+    const auto header = wire::Ipv6Header::parse(prompt.subspan(wire::kEncapsulationSize));
+    if (header && env_.host.is_own(header->source)) return header->source;
+  }
+  return env_.host.source_for(target);
+}
+
+wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target,
+                                           const Ipv6Address& source) const {
   wire::NdMessage message;
   message.type = wire::NdType::neighbour_solicitation;
-  message.source = env_.host.source_for(target);
+  message.source = source;
   message.destination = target;
   message.target = target;
   message.source_link_layer = env_.own;
   return message;
 }
 
-void NdOutput::multicast_solicitation(const Ipv6Address& target, TimePoint now) {
-  wire::NdMessage message = solicitation_for(target);
+void NdOutput::multicast_solicitation(const Ipv6Address& target, ConstBytes prompt, TimePoint now) {
+  wire::NdMessage message = solicitation_for(target, source_for(target, prompt));
   if (message.source.is_unspecified()) return;
   message.destination = target.solicited_node();
   Frame frame = make(message);
@@ -34,7 +46,7 @@ void NdOutput::multicast_solicitation(const Ipv6Address& target, TimePoint now) 
 
 void NdOutput::unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                                     const PathData& path) {
-  const wire::NdMessage message = solicitation_for(target);
+  const wire::NdMessage message = solicitation_for(target, env_.host.source_for(target));
   if (message.source.is_unspecified()) return;
   if (Frame frame = make(message)) {
     env_.out.counters.add(Counter::nd_solicitations_unicast);

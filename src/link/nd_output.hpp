@@ -29,15 +29,18 @@ class NdOutput {
 
   // A host that has no IPv6 address to ask from does not ask: it would look as if it wanted the
   // target for itself (RFC 4862, 5.4.2).
-  /// To the target's solicited-node group (RFC 4861, 7.2.2).
-  void multicast_solicitation(const Ipv6Address& target, TimePoint now);
+  /// To the target's solicited-node group (RFC 4861, 7.2.2), from the address that the datagram
+  /// which prompts it has, if that is the host's own.
+  void multicast_solicitation(const Ipv6Address& target, ConstBytes prompt, TimePoint now);
   void unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                             const PathData& path);
   /// Tells everybody that `address` is here (RFC 4861, 7.2.6).
   void announce(const Ipv6Address& address, TimePoint now);
 
  private:
-  [[nodiscard]] wire::NdMessage solicitation_for(const Ipv6Address& target) const;
+  [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target, ConstBytes prompt) const;
+  [[nodiscard]] wire::NdMessage solicitation_for(const Ipv6Address& target,
+                                                 const Ipv6Address& source) const;
   [[nodiscard]] Frame make(const wire::NdMessage& message);
 
   Environment env_;

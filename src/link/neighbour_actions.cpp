@@ -140,7 +140,7 @@ Fate Neighbour::first_request(Frame&& frame, const Environment& env, TimePoint n
   if (moment > now) {
     return become(Incomplete{std::move(parked), moment, 0}, "a packet; asks in its turn", env);
   }
-  env.solicitor.ask_all(address_, now);
+  env.solicitor.ask_all(address_, parked.first(), now);
   return become(Incomplete{std::move(parked), now + env.config.ageing.retransmit, 1},
                 "a packet; asks", env);
 }
@@ -152,7 +152,7 @@ Fate Neighbour::next_request(Incomplete& state, const Environment& env, TimePoin
   }
   // The first one has its moment reserved.
   if (state.requests == 0 || env.solicitor.admit_repetition(now))
-    env.solicitor.ask_all(address_, now);
+    env.solicitor.ask_all(address_, state.parked.first(), now);
   ++state.requests;
   state.deadline = now + env.config.ageing.retransmit;
   return Fate::keep;
@@ -171,7 +171,7 @@ Fate Neighbour::next_probe(Probing& state, const Environment& env, TimePoint now
     }
     env.solicitor.ask(address_, state.route.hardware, *state.route.path->usable());
   } else if (env.solicitor.admit_revalidation(now)) {
-    env.solicitor.ask_all(address_, now);
+    env.solicitor.ask_all(address_, {}, now);
   } else {
     return Fate::keep;
   }

@@ -36,6 +36,10 @@ class ParkedFrames {
   [[nodiscard]] std::vector<Frame> take();
   /// Drops all of them, each counted as `why`.
   void drop(Counter why, Counters& counters);
+  /// The one that came first; nothing when there is none.
+  [[nodiscard]] ConstBytes first() const {
+    return frames_.empty() ? ConstBytes{} : frames_.front().bytes();
+  }
   /// Whether one of them is a packet of the host.
   [[nodiscard]] bool has_packets() const { return packets_ > 0; }
   [[nodiscard]] std::size_t size() const { return frames_.size(); }

@@ -45,12 +45,13 @@ bool Solicitor::admit(TokenBucket& bucket, TimePoint now) {
   return admitted;
 }
 
-void Solicitor::ask_all(const IpAddress& target, TimePoint now) {
-  std::visit(Overloaded{
-                 [&](Ipv4Address ipv4) { env_.arp.broadcast_request(ipv4); },
-                 [&](const Ipv6Address& ipv6) { env_.nd.multicast_solicitation(ipv6, now); },
-             },
-             target);
+void Solicitor::ask_all(const IpAddress& target, ConstBytes prompt, TimePoint now) {
+  std::visit(
+      Overloaded{
+          [&](Ipv4Address ipv4) { env_.arp.broadcast_request(ipv4); },
+          [&](const Ipv6Address& ipv6) { env_.nd.multicast_solicitation(ipv6, prompt, now); },
+      },
+      target);
 }
 
 void Solicitor::ask(const IpAddress& target, const HwAddress& hardware, const PathData& path) {

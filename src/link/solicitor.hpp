@@ -35,8 +35,9 @@ class Solicitor {
   [[nodiscard]] bool admit_revalidation(TimePoint now);
 
   // --- Questions -------------------------------------------------------------------------------
-  /// By broadcast, or to the solicited-node group.
-  void ask_all(const IpAddress& target, TimePoint now);
+  /// By broadcast, or to the solicited-node group. `prompt` is the datagram that waits for the
+  /// answer, from its encapsulation header on; empty: none does.
+  void ask_all(const IpAddress& target, ConstBytes prompt, TimePoint now);
   /// Where the neighbour was last.
   void ask(const IpAddress& target, const HwAddress& hardware, const PathData& path);
 

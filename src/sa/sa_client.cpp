@@ -19,7 +19,6 @@
 //   backing off  deadline               -                                          waiting
 #include "sa/sa_client.hpp"
 
-#include <algorithm>
 #include <cassert>
 
 #include "ipoib/log.hpp"

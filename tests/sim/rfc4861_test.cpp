@@ -83,6 +83,28 @@ TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionGoesToTheSolicitedNodeGroupTheAnswerToW
   EXPECT_EQ(answers, 1U);
 }
 
+TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionIsFromTheAddressOfThePacketThatPromptsIt) {
+  two_hosts_of_ipv6();
+  const Ipv6Address from = a().ipv6();
+  const Ipv6Address to = *Ipv6Address::parse("2001:db8::2");
+  a().add_address({*Ipv6Address::parse("2001:db8::1"), 64});
+  b().set_groups({to.solicited_node()});
+  b().add_address({to, 64});
+  world.run_for(10s);
+  std::vector<Ipv6Address> sources;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    const auto message = NdMessage::parse(discovery_in(*ud));
+    if (message && message->type == NdType::neighbour_solicitation) {
+      sources.push_back(message->source);
+    }
+    return true;
+  };
+  a().send(ip_packet(from, to, 1));
+  EXPECT_TRUE(world.run_until([&] { return b().received_from(from) == 1; }, 3s));
+  EXPECT_EQ(sources, std::vector{from});
+}
+
 TEST_F(Rfc4861, RFC4391_9_3_OptionsAreThreeUnitsWithTwoZeroOctetsBeforeTheAddress) {
   two_hosts_of_ipv6();
   std::vector<std::uint8_t> types;

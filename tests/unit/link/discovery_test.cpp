@@ -142,6 +142,28 @@ TEST_F(Discovery, NextHopIsAskedForInItsSolicitedNodeGroup) {
   EXPECT_EQ(count(Counter::nd_solicitations_multicast), 1U);
 }
 
+TEST_F(Discovery, RFC4861_7_2_2_TheQuestionIsFromTheAddressOfThePacketThatPromptsIt) {
+  bring_up();
+  send(ip_packet(kPeer6, kOwnLinkLocal));
+  grant_joins();
+  tick_to(now + config.ageing.retransmit);
+  unsigned questions = 0;
+  for (const SentNd& sent : sent_nd()) {
+    if (sent.message.type != NdType::neighbour_solicitation) continue;
+    ++questions;
+    EXPECT_EQ(sent.message.source, kOwnLinkLocal);
+  }
+  EXPECT_EQ(questions, 2U) << "and so is the next one";
+}
+
+TEST_F(Discovery, AForwardedPacketsNextHopIsAskedForFromAnAddressOfItsSubnet) {
+  bring_up();
+  send(ip_packet(kPeer6, ipv6("2001:db8:7::1")));
+  grant_joins();
+  ASSERT_EQ(sent_nd().size(), 1U);
+  EXPECT_EQ(sent_nd()[0].message.source, kOwnGlobal);
+}
+
 TEST_F(Discovery, AnAnswerMakesItReachableAndSendsWhatWaited) {
   bring_up();
   send6();
