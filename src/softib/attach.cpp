@@ -23,7 +23,13 @@ Result<NodeIndex> find_or_add_node(const SubnetFolder& folder, const std::string
     return fabric.error();
   }
   if (fabric) {
-    if (const auto node = fabric->find(hca)) return *node;
+    const auto node = fabric->find(hca);
+    const auto record = node ? fabric->node(*node) : std::nullopt;
+    if (record && record->port.has_failed()) {
+      return Error{ENODEV, "the HCA '" + hca + "' has failed; mend it with `softib set hca " + hca +
+                               " present`"};
+    }
+    if (record) return *node;
   }
   return request_attach(folder, hca);
 }

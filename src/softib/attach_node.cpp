@@ -21,13 +21,13 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const SubnetFolder& fold
   if (!place) return place.error();
   // From now on it stays, whichever it is.
   const auto record = fabric->node(node);
-  if (!record) {
+  if (!record || record->port.has_failed()) {
     place->leave(folder, *fabric);
     return none;
   }
   try {
     return std::unique_ptr<Endpoint>(std::make_unique<LiveEndpoint>(
-        folder, std::move(*fabric), node, record->name, std::move(*place)));
+        folder, std::move(*fabric), node, *record, std::move(*place)));
   } catch (const std::exception& error) {
     return Error{EMFILE, std::string("cannot start the HCA's engine: ") + error.what()};
   }

@@ -57,6 +57,8 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   [[nodiscard]] NodeIndex node() const override { return inner_->node(); }
   [[nodiscard]] std::uint32_t place() const override { return inner_->place(); }
   [[nodiscard]] std::uint32_t epoch() const override { return inner_->epoch(); }
+  [[nodiscard]] bool is_lost() const override { return inner_->is_lost(); }
+  void retire() override { inner_->retire(); }
   [[nodiscard]] PortAttributes port() const override { return inner_->port(); }
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
@@ -72,6 +74,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void port_changed(const PortAttributes& now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
+  void device_lost() override;
   [[nodiscard]] bool is_own(ConstBytes packet) const;
 
   std::unique_ptr<Endpoint> inner_;

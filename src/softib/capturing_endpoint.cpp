@@ -101,4 +101,8 @@ void CapturingEndpoint::mad_deadline(ipoib::TimePoint now) {
   if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
 }
 
+void CapturingEndpoint::device_lost() {
+  if (mad_receiver_ != nullptr) mad_receiver_->device_lost();
+}
+
 }  // namespace softib

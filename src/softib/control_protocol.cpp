@@ -19,6 +19,8 @@ using ipoib::Result;
 
 namespace {
 
+constexpr std::array<std::pair<HcaState, std::string_view>, 3> kHcaStates{
+    {{HcaState::present, "present"}, {HcaState::failed, "failed"}, {HcaState::absent, "absent"}}};
 constexpr std::array<std::pair<PortState, std::string_view>, 4> kPortStates{
     {{PortState::down, "down"},
      {PortState::init, "init"},
@@ -92,10 +94,10 @@ class Members {
 json::object content(const Attach& request) {
   return {{"command", "attach"}, {"hca", request.hca}};
 }
-json::object content(const Remove& request) {
-  return {{"command", "remove"}, {"hca", request.hca}};
-}
 json::object content(const Show&) { return {{"command", "show"}}; }
+json::object content(const SetHca& request) {
+  return {{"command", "set-hca"}, {"hca", request.hca}, {"state", name(request.state)}};
+}
 json::object content(const SetPort& request) {
   return {{"command", "set-port"}, {"hca", request.hca}, {"state", name(request.state)}};
 }
@@ -131,8 +133,12 @@ Result<json::object> parse_object(std::string_view line) {
 
 }  // namespace
 
+std::string_view name(HcaState state) { return name_of(kHcaStates, state); }
 std::string_view name(PortState state) { return name_of(kPortStates, state); }
 std::string_view name(Membership membership) { return name_of(kMemberships, membership); }
+std::optional<HcaState> parse_hca_state(std::string_view text) {
+  return value_of(kHcaStates, text);
+}
 std::optional<PortState> parse_port_state(std::string_view text) {
   return value_of(kPortStates, text);
 }
@@ -151,9 +157,12 @@ Result<Request> parse_request(std::string_view line) {
   Members members(*object);
   const auto command = members.text("command");
   if (command == "attach") return members.done(Attach{members.hca()});
-  if (command == "remove") return members.done(Remove{members.hca()});
   if (command == "show") return members.done(Show{});
   if (command == "restart-sm") return members.done(RestartSm{});
+  if (command == "set-hca") {
+    SetHca request{members.hca(), members.one_of("state", kHcaStates)};
+    return members.done(request);
+  }
   if (command == "set-port") {
     SetPort request{members.hca(), members.one_of("state", kPortStates)};
     return members.done(request);

@@ -1,8 +1,8 @@
 // The control protocol of the subnet process: one JSON object a line in both directions.
 //
 //   {"command":"attach","hca":"a"}                                   -> {"ok":true,"node":1}
-//   {"command":"remove","hca":"a"}
 //   {"command":"show"}                                               -> {"ok":true, the picture}
+//   {"command":"set-hca","hca":"a","state":"failed"}                 present, failed, absent
 //   {"command":"set-port","hca":"a","state":"down"}                  down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-mtu","hca":"a","octets":1024}
@@ -27,10 +27,12 @@ namespace softib::control {
 struct Attach {
   std::string hca;
 };
-struct Remove {
-  std::string hca;
-};
 struct Show {};
+enum class HcaState : std::uint8_t { present, failed, absent };
+struct SetHca {
+  std::string hca;
+  HcaState state = HcaState::present;
+};
 struct SetPort {
   std::string hca;
   PortState state = PortState::active;
@@ -56,7 +58,7 @@ struct MovePKey {
 struct RestartSm {};
 
 using Request =
-    std::variant<Attach, Remove, Show, SetPort, SetLid, SetMtu, SetPartition, MovePKey, RestartSm>;
+    std::variant<Attach, Show, SetHca, SetPort, SetLid, SetMtu, SetPartition, MovePKey, RestartSm>;
 
 /// The line of a request, with its newline.
 [[nodiscard]] std::string emit(const Request& request);
@@ -69,8 +71,10 @@ using Request =
 /// The content of an answer, or the refusal.
 [[nodiscard]] ipoib::Result<boost::json::object> parse_answer(std::string_view line);
 
+[[nodiscard]] std::string_view name(HcaState state);
 [[nodiscard]] std::string_view name(PortState state);
 [[nodiscard]] std::string_view name(Membership membership);
+[[nodiscard]] std::optional<HcaState> parse_hca_state(std::string_view text);
 [[nodiscard]] std::optional<PortState> parse_port_state(std::string_view text);
 [[nodiscard]] std::optional<Membership> parse_membership(std::string_view text);
 

@@ -32,9 +32,13 @@ class MadReceiver {
   virtual void receive_mad(ConstBytes packet) = 0;
   /// The time asked for by Endpoint::set_mad_deadline has come.
   virtual void mad_deadline(ipoib::TimePoint now) = 0;
+  /// The endpoint is lost: nothing comes any more.
+  virtual void device_lost() {}
 };
 
-/// All of it may be called from any thread.
+/// All of it may be called from any thread. When its HCA fails, an endpoint is lost: it lives on,
+/// but nothing is sent or received; receivers are told by another `life` of the port, and
+/// device_lost().
 class Endpoint : public PacketSink {
  public:
   /// Attaches this process to HCA `hca` of a subnet, adding the HCA if the subnet does not have it.
@@ -49,6 +53,10 @@ class Endpoint : public PacketSink {
   [[nodiscard]] virtual NodeIndex node() const = 0;
   [[nodiscard]] virtual std::uint32_t place() const = 0;
   [[nodiscard]] virtual std::uint32_t epoch() const = 0;
+  /// The HCA has failed since the endpoint was attached. From then on, so it stays.
+  [[nodiscard]] virtual bool is_lost() const = 0;
+  /// Gives back what a lost endpoint has of the system: its place, sockets and thread.
+  virtual void retire() = 0;
   /// The port as it is now; cheap.
   [[nodiscard]] virtual PortAttributes port() const = 0;
   /// Sends one MAD packet (LRH to padding) to whom it belongs: the subnet, or an agent elsewhere.
@@ -71,7 +79,8 @@ class Endpoint : public PacketSink {
 /// The endpoint of this process, attached on first use by SOFTIB_DIR, SOFTIB_SUBNET, SOFTIB_HCA and
 /// SOFTIB_CAPTURE; the verbs and the umad side share it. It lives until the process ends: nothing
 /// is torn down at exit. A child after fork() gets one of its own, and what was made on its
-/// parent's is dead in it. An error is not remembered: the next call tries again.
+/// parent's is dead in it. One that is lost is retired, and another attached. An error is not
+/// remembered: the next call tries again.
 [[nodiscard]] ipoib::Result<Endpoint*> process_endpoint();
 
 }  // namespace softib

@@ -1,7 +1,7 @@
 // Values to the words of a record and back. The words are in host order: the file never leaves the
 // machine. Whatever a word holds, decoding it is safe.
 //
-//   word 11: | sm_sl 8 | - 16 | sm_lid 16 | lid 16 | state 8 |
+//   word 11: | sm_sl 8 | life 16 | sm_lid 16 | lid 16 | state 8 |
 //   word 12: | mtu 8 | max_mtu 8 | width 8 | speed 8 | reregister_count 32 |
 #include "softib/fabric_layout.hpp"
 
@@ -34,9 +34,10 @@ NodeRecord::Value encode(const Node& node) {
   words[8] = port.node_guid.value();
   words[9] = port.port_guid.value();
   words[10] = port.gid_prefix;
-  words[kNodePortWord] =
-      std::uint64_t{static_cast<std::uint8_t>(port.state)} | std::uint64_t{port.lid.value()} << 8 |
-      std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.sm_sl.value()} << 56;
+  words[kNodePortWord] = std::uint64_t{static_cast<std::uint8_t>(port.state)} |
+                         std::uint64_t{port.lid.value()} << 8 |
+                         std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.life} << 40 |
+                         std::uint64_t{port.sm_sl.value()} << 56;
   words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.speed} << 32 |
               std::uint64_t{port.width} << 40 | std::uint64_t{port.max_mtu} << 48 |
               std::uint64_t{port.mtu} << 56;
@@ -66,6 +67,7 @@ std::optional<Node> decode(const NodeRecord::Value& words) {
   port.state = static_cast<PortState>(state);
   port.lid = Lid(field<std::uint16_t>(words[kNodePortWord], 8));
   port.sm_lid = Lid(field<std::uint16_t>(words[kNodePortWord], 24));
+  port.life = field<std::uint16_t>(words[kNodePortWord], 40);
   port.sm_sl = ServiceLevel(field<std::uint8_t>(words[kNodePortWord], 56));
   port.reregister_count = field<std::uint32_t>(words[12], 0);
   port.speed = field<std::uint8_t>(words[12], 32);

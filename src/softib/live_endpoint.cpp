@@ -35,17 +35,17 @@ PortAttributes gone(PortAttributes port) {
 
 }  // namespace
 
-LiveEndpoint::LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, std::string name,
+LiveEndpoint::LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, const Node& record,
                            Place place)
     : folder_(std::move(folder)),
       fabric_(std::move(fabric)),
       node_(node),
-      name_(std::move(name)),
+      name_(record.name),
+      life_(record.port.life),
       place_(std::move(place)),
       wire_(folder_, fabric_),
       router_(folder_, fabric_, wire_, node_),
-      last_version_(fabric_.node_version(node_)),
-      last_port_(port()),
+      last_port_(record.port),
       engine_(place_.listener(), *this) {
   place_.occupy(fabric_);
   // Before that, nobody would have told it of a change.
@@ -56,13 +56,23 @@ LiveEndpoint::~LiveEndpoint() {
   // The engine is done with the listener before that is closed, and nobody is led to a process
   // whose engine has left.
   engine_.stop();
-  if (!is_dead()) place_.leave(folder_, fabric_);
+  if (!is_of_parent() && !retired_) place_.leave(folder_, fabric_);
+}
+
+void LiveEndpoint::retire() {
+  if (is_of_parent() || std::exchange(retired_, true)) return;
+  engine_.stop();
+  turned();      // what the engine may not have told any more
+  lost_ = true;  // whatever becomes of the node without us
+  wire_.disconnect();
+  place_.leave(folder_, fabric_);
 }
 
 PortAttributes LiveEndpoint::port() const {
-  if (const auto record = fabric_.node(node_)) return record->port;
+  const auto record = fabric_.node(node_);
+  if (record && !lost_) return record->port.life == life_ ? record->port : gone(record->port);
   const std::lock_guard lock(port_mutex_);
-  return fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
+  return lost_ || fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
 }
 
 Patience LiveEndpoint::patience() const {
@@ -85,7 +95,7 @@ bool LiveEndpoint::nudge(NodeIndex node) { return is_dead() || router_.nudge(nod
 
 template <class Change>
 void LiveEndpoint::between_deliveries(Change change) {
-  if (is_dead()) return;
+  if (is_of_parent()) return;
   if (engine_.is_current_thread()) return change();
   const std::lock_guard lock(delivery_);
   change();
@@ -98,11 +108,15 @@ void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
     receiver_ = receiver;
     is_told_ = false;
   });
-  if (receiver != nullptr && !is_dead()) engine_.wake();
+  if (receiver != nullptr && !is_of_parent()) engine_.wake();
 }
 
 void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
-  between_deliveries([&] { mad_receiver_ = receiver; });
+  between_deliveries([&] {
+    mad_receiver_ = receiver;
+    is_mad_told_ = false;
+  });
+  if (receiver != nullptr && !is_of_parent()) engine_.wake();
 }
 
 void LiveEndpoint::count(PortCounter counter, std::uint64_t by) {
@@ -114,6 +128,7 @@ PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_
 /// Engine: what arrives passes the port, if that is active; management packets pass in any case,
 /// their sender has asked (Router::send_mad).
 void LiveEndpoint::arrived(std::span<const ConstBytes> packets) {
+  if (lost_) return count(PortCounter::drop_port_not_active, packets.size());
   sort(packets);
   count(PortCounter::received_packets, packets_.size() + mads_.size());
   std::uint64_t octets = 0;
@@ -169,10 +184,12 @@ void LiveEndpoint::turned() {
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
     if (std::exchange(last_port_, now) != now) is_told_ = false;
+    if (now.life != life_) lost_ = true;
   }
-  if (receiver_ == nullptr || is_told_) return;
-  is_told_ = true;
-  receiver_->port_changed(last_port_);
+  if (receiver_ != nullptr && !std::exchange(is_told_, true)) receiver_->port_changed(last_port_);
+  if (lost_ && mad_receiver_ != nullptr && !std::exchange(is_mad_told_, true)) {
+    mad_receiver_->device_lost();
+  }
 }
 
 void LiveEndpoint::deadline(ipoib::TimePoint now) {

@@ -17,13 +17,15 @@ namespace softib {
 class LiveEndpoint final : public Endpoint, private WireReceiver {
  public:
   /// Throws std::system_error when the system has no descriptors or threads left.
-  LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, std::string name, Place place);
+  LiveEndpoint(SubnetFolder folder, Fabric fabric, NodeIndex node, const Node& record, Place place);
   ~LiveEndpoint() override;
 
   [[nodiscard]] const std::string& hca_name() const override { return name_; }
   [[nodiscard]] NodeIndex node() const override { return node_; }
   [[nodiscard]] std::uint32_t place() const override { return place_.index(); }
   [[nodiscard]] std::uint32_t epoch() const override { return place_.epoch(); }
+  [[nodiscard]] bool is_lost() const override { return lost_ || port().life != life_; }
+  void retire() override;
   [[nodiscard]] PortAttributes port() const override;
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
@@ -41,7 +43,9 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   void turned() override;
   void deadline(ipoib::TimePoint now) override;
 
-  [[nodiscard]] bool is_dead() const { return generation_ != fork_generation(); }
+  /// Of a parent process, or lost: nothing is sent.
+  [[nodiscard]] bool is_dead() const { return is_of_parent() || lost_; }
+  [[nodiscard]] bool is_of_parent() const { return generation_ != fork_generation(); }
   [[nodiscard]] Patience patience() const;
   void sort(std::span<const ConstBytes> packets);
   template <class Change>
@@ -51,19 +55,23 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   mutable Fabric fabric_;
   const NodeIndex node_;
   const std::string name_;
+  const std::uint16_t life_;  ///< of the HCA, in which this is attached
   Place place_;
   const std::uint32_t generation_ = fork_generation();
   SocketWire wire_;
   Router router_;
 
   mutable std::mutex port_mutex_;
-  std::uint32_t last_version_;  ///< of the engine
+  std::uint32_t last_version_ = 0;  ///< of the engine
   PortAttributes last_port_;
 
   std::mutex delivery_;  ///< held by the engine while it is in a receiver
   PacketReceiver* receiver_ = nullptr;
   bool is_told_ = false;  ///< the receiver knows the port as it is
   MadReceiver* mad_receiver_ = nullptr;
+  bool is_mad_told_ = false;  ///< that receiver knows that this is lost
+  std::atomic<bool> lost_ = false;
+  bool retired_ = false;
   std::vector<ConstBytes> packets_;  ///< of the engine
   std::vector<ConstBytes> mads_;
 

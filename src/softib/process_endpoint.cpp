@@ -22,8 +22,9 @@ namespace {
 struct Process {
   std::mutex mutex;
   Endpoint* endpoint = nullptr;
-  std::uint32_t generation = 0;        ///< of the fork in which the endpoint was made
-  std::vector<Endpoint*> left_behind;  ///< those of parents: dead, but pointed to
+  std::uint32_t generation = 0;  ///< of the fork in which the endpoint was made
+  /// Those of parents, and lost ones: dead, but pointed to.
+  std::vector<Endpoint*> left_behind;
 };
 
 Process& process() {
@@ -61,7 +62,10 @@ Result<Endpoint*> process_endpoint() {
   guard_forks();
   auto& state = process();
   const std::lock_guard lock(state.mutex);
-  if (state.endpoint == nullptr || state.generation != fork_generation()) {
+  const bool is_ours = state.endpoint != nullptr && state.generation == fork_generation();
+  const bool is_lost = is_ours && state.endpoint->is_lost();
+  if (is_lost) state.endpoint->retire();
+  if (!is_ours || is_lost) {
     auto attached = attach_by_environment();
     if (!attached) return attached.error();
     if (state.endpoint != nullptr) state.left_behind.push_back(state.endpoint);

@@ -19,7 +19,8 @@ namespace {
 constexpr std::string_view kUsageText =
     "usage: softib set [OPTION]... CHANGE\n\n"
     "Changes a running subnet:\n"
-    "  hca HCA present|absent            add an HCA, or remove it\n"
+    "  hca HCA present|absent|failed     add an HCA, or mend it; remove it; or have it fail\n"
+    "                                    under the programs that use it\n"
     "  port HCA up|down|init|armed       state of an HCA's port (up: active)\n"
     "  lid HCA LID                       another LID for an HCA's port\n"
     "  mtu HCA OCTETS                    MTU of an HCA's port, for paths and later joins\n"
@@ -46,8 +47,11 @@ Result<control::Request> read_change(const std::vector<std::string>& words) {
   const auto is = [&](std::string_view what, std::size_t count) {
     return !words.empty() && words[0] == what && words.size() == count;
   };
-  if (is("hca", 3) && words[2] == "present") return control::Request(control::Attach{words[1]});
-  if (is("hca", 3) && words[2] == "absent") return control::Request(control::Remove{words[1]});
+  if (is("hca", 3)) {
+    const auto state = control::parse_hca_state(words[2]);
+    if (!state) return unusable("an HCA is present, absent or failed, not '" + words[2] + "'");
+    return control::Request(control::SetHca{words[1], *state});
+  }
   if (is("port", 3)) {
     const auto state = control::parse_port_state(words[2] == "up" ? "active" : words[2]);
     if (!state) return unusable("a port is up, down, init or armed, not '" + words[2] + "'");

@@ -87,6 +87,8 @@ void SocketEngine::stop() {
   stopping_ = true;
   wake();
   thread_.join();
+  senders_.clear();  // they see its end
+  by_silence_.clear();
 }
 
 void SocketEngine::wake() { (void)::eventfd_write(wake_.get(), 1); }

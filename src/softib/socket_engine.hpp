@@ -32,8 +32,8 @@ class SocketEngine {
   SocketEngine(const SocketEngine&) = delete;
   SocketEngine& operator=(const SocketEngine&) = delete;
 
-  /// Ends and joins the thread: from then on the engine is neither at the listener nor in the
-  /// receiver. Not from the engine itself.
+  /// Ends and joins the thread, and closes the connections to it: from then on the engine is
+  /// neither at the listener nor in the receiver. Not from the engine itself.
   void stop();
   [[nodiscard]] bool is_current_thread() const;
   /// From any thread; kNever for none.

@@ -63,6 +63,12 @@ bool SocketWire::nudge(PlaceAddress to) {
   return transmit(*receiver, lock, {&message, 1}, Patience::never_wait) != Delivery::refused;
 }
 
+void SocketWire::disconnect() {
+  const std::lock_guard lock(mutex_);
+  peers_.clear();
+  by_use_.clear();
+}
+
 std::shared_ptr<SocketWire::Peer> SocketWire::peer(PlaceAddress to) {
   const std::uint32_t key = key_of(to);
   const std::lock_guard lock(mutex_);

@@ -38,6 +38,8 @@ class SocketWire : public Wire {
   std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
                    Patience patience, Delivery& why) override;
   [[nodiscard]] bool nudge(PlaceAddress to) override;
+  /// Closes all connections.
+  void disconnect();
 
  private:
   struct Peer;

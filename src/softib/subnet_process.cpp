@@ -216,13 +216,28 @@ struct SubnetProcess::Commands {
     }
     return json::object{{"node", *node}};
   }
-  Result<json::object> operator()(const control::Remove& what) const {
-    return on(what.hca, [&](NodeIndex node) -> Result<void> {
+  Result<json::object> operator()(const control::SetHca& what) const {
+    switch (what.state) {
+      case control::HcaState::present: {
+        const auto added = (*this)(control::Attach{what.hca});
+        if (!added) return added.error();
+        break;
+      }
+      case control::HcaState::failed:
+        break;
+      case control::HcaState::absent:
+        return remove(what.hca);
+    }
+    const bool failed = what.state == control::HcaState::failed;
+    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_failed(node, failed); });
+  }
+  Result<json::object> remove(const std::string& hca) const {
+    return on(hca, [&](NodeIndex node) -> Result<void> {
       const auto gate = shut_gate(process.folder_);
       if (!gate) return gate.error();
       if (const int pid = inhabitant(process.folder_, node); pid != 0) {
-        return Error{
-            EBUSY, "process " + std::to_string(pid) + " runs on '" + what.hca + "'; end it first"};
+        return Error{EBUSY,
+                     "process " + std::to_string(pid) + " runs on '" + hca + "'; end it first"};
       }
       auto removed = process.subnet_.remove_hca(node);
       process.publish();  // so that it is gone before the gate opens

@@ -26,7 +26,7 @@ void try_line(std::string_view line) {
 /// A request of which the octets say the command, and the members up to each '|'.
 std::string shape(std::string_view text) {
   constexpr std::array<std::string_view, 8> kCommands{
-      "attach", "remove", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};
+      "attach", "set-hca", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};
   constexpr std::array<std::string_view, 5> kMembers{"hca", "state", "lid", "pkey", "membership"};
   std::string line = "{\"command\":\"";
   line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];

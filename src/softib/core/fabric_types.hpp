@@ -49,9 +49,12 @@ struct PortAttributes {
   std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
   std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
   std::uint32_t reregister_count = 0;  ///< grows when the SM asks clients to register again
+  /// Grows when the HCA fails, and when it is present again: a process that was on it has lost it.
+  std::uint16_t life = 0;
   std::array<PKey, kPKeyTableSize> pkeys{};
 
   [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
+  [[nodiscard]] bool has_failed() const { return life % 2 != 0; }
   friend bool operator==(const PortAttributes&, const PortAttributes&) = default;
 };
 

@@ -29,7 +29,7 @@ class Hca {
   Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port);
 
   // Objects live until they are destroyed, at the latest with the Hca. EBUSY: others use it;
-  // ENOMEM: beyond its bound; EINVAL: bad attributes.
+  // ENOMEM: beyond its bound; EINVAL: bad attributes; EIO: the HCA has failed.
   [[nodiscard]] Result<ProtectionDomain*> create_protection_domain();
   [[nodiscard]] Result<void> destroy(ProtectionDomain& pd);
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
@@ -63,7 +63,8 @@ class Hca {
 
   /// A packet from the fabric, LRH to padding.
   void receive(ConstBytes packet);
-  /// What the SM has made of the port; the difference to what it was is told as events.
+  /// What the SM has made of the port; the difference is told as events. Of another life of the HCA:
+  /// this one has failed for good, and so have all queue pairs.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
@@ -81,7 +82,6 @@ class Hca {
   /// The octets of a send, and its headers; the latter false when the port lets nothing out.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-
   void complete(CompletionQueue& cq, QueuePair& qp, const ibv_wc& wc, std::uint32_t position,
                 bool solicited);
   void complete_send(QueuePair& qp, ibv_wc_status status);
@@ -90,6 +90,7 @@ class Hca {
   void flush_sends(QueuePair& qp);
   void flush_receives(QueuePair& qp);
   void enter_error(QueuePair& qp);
+  void fail();
   void reset(QueuePair& qp);
   void raise(const HcaEvent& event);
   void forget_events(const void* object);

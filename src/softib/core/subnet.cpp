@@ -17,7 +17,11 @@ using ipoib::TimePoint;
 
 namespace {
 constexpr Qpn kSmiQpn{0};
+
+ipoib::Error no_change_of_sm() {
+  return ipoib::Error{EINVAL, "node 0 is the subnet manager's own port"};
 }
+}  // namespace
 
 struct Subnet::State {
   explicit State(SubnetConfig config) : manager(std::move(config)) {}
@@ -33,6 +37,7 @@ struct Subnet::State {
   void make_permanent_groups();
   void put_in_service(const Gid& gid, bool is_in);
   void take_out(NodeIndex index, const Gid& gid);
+  void follow_state(NodeIndex index, PortState before);
   void report_events(TimePoint now);
   void receive_gmp(const MadPacket& packet, TimePoint now);
   void receive_smp(const MadPacket& packet);
@@ -55,6 +60,13 @@ void Subnet::State::take_out(NodeIndex index, const Gid& gid) {
   groups.drop(index);
   administrator.forget(index);
   put_in_service(gid, false);
+}
+
+void Subnet::State::follow_state(NodeIndex index, PortState before) {
+  const PortAttributes& port = manager.node(index)->port;
+  if (port.state == before) return;
+  if (port.state == PortState::active) put_in_service(port.gid(), true);
+  if (before == PortState::active) take_out(index, port.gid());
 }
 
 void Subnet::State::report_events(TimePoint now) {
@@ -115,9 +127,7 @@ Result<NodeIndex> Subnet::add_hca(std::string_view name) {
 }
 
 Result<void> Subnet::remove_hca(NodeIndex index) {
-  if (index == SubnetManager::kSmNode) {
-    return ipoib::Error{EINVAL, "node 0 is the subnet manager's own port"};
-  }
+  if (index == SubnetManager::kSmNode) return no_change_of_sm();
   const Node* found = node(index);
   const Gid gid = found != nullptr ? found->port.gid() : Gid();
   auto removed = state_->manager.remove(index);
@@ -129,9 +139,16 @@ Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
   const Node* found = node(index);
   const PortState before = found != nullptr ? found->port.state : state;
   auto set = state_->manager.set_port_state(index, state);
-  if (!set || before == state) return set;
-  if (state == PortState::active) state_->put_in_service(found->port.gid(), true);
-  if (before == PortState::active) state_->take_out(index, found->port.gid());
+  if (set) state_->follow_state(index, before);
+  return set;
+}
+
+Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
+  if (index == SubnetManager::kSmNode) return no_change_of_sm();
+  const Node* found = node(index);
+  const PortState before = found != nullptr ? found->port.state : PortState::down;
+  auto set = state_->manager.set_failed(index, failed);
+  if (set) state_->follow_state(index, before);
   return set;
 }
 

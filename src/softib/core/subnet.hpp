@@ -46,6 +46,9 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
   /// Anything but active ends the port's memberships, as a real SM would find it gone.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
+  /// The HCA is dead for the processes that are on it, and for others until it is mended, which
+  /// brings its port up. ENODEV from set_port_state(): it has failed.
+  [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex node, bool failed);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
   /// Of an HCA's port, an IBA code; the groups that it is in keep theirs.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);

@@ -28,6 +28,7 @@ class SubnetManager {
   [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name);
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
+  [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex index, bool failed);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
   /// The MTU of a port, an IBA code: for paths, and groups that are joined from now on.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);

@@ -10,6 +10,7 @@ using namespace softib::umad;
 
 namespace {
 
+using softib::ConstBytes;
 using softib::Lid;
 using softib::Qpn;
 using softib::ServiceLevel;
@@ -25,7 +26,7 @@ std::array<std::uint64_t, 2> mask_of(const long* method_mask) {
 
 /// All refusals of a registration look alike to umad_register's callers; errno has the reason.
 int add_agent(int port, const Registration& registration) {
-  UmadHost* const umad = host();
+  UmadHost* const umad = UmadHost::of_port(port);
   const int id = umad == nullptr ? -EINVAL : umad->add_agent(port, registration);
   if (id >= 0) return id;
   errno = -id;
@@ -62,7 +63,7 @@ int poll_port(int port, int timeout_ms) {
 
 /// A message that is longer than a MAD and than the buffer stays; its first MAD is shown.
 int receive(int port, ib_user_mad* umad, int* length) {
-  UmadHost* const ports = host();
+  UmadHost* const ports = UmadHost::of_port(port);
   if (ports == nullptr || *length < 0) return -EINVAL;
   const auto room = static_cast<std::size_t>(*length);
   const auto received = ports->receive(port, room);
@@ -91,7 +92,7 @@ int umad_open_port(const char* ca_name, int portnum) {
 
 int umad_close_port(int portid) {
   return guarded([&] {
-    UmadHost* const umad = host();
+    UmadHost* const umad = UmadHost::of_port(portid);
     return umad == nullptr ? -EINVAL : umad->close_port(portid);
   });
 }
@@ -144,7 +145,7 @@ int umad_register2(int port_fd, struct umad_reg_attr* attr, uint32_t* agent_id) 
         registration.user_rmpp = (attr->flags & UMAD_USER_RMPP) != 0;
         registration.oui = attr->oui;
         registration.methods = methods_of({attr->method_mask[0], attr->method_mask[1]});
-        UmadHost* const umad = host();
+        UmadHost* const umad = UmadHost::of_port(port_fd);
         const int id = umad == nullptr ? -EINVAL : umad->add_agent(port_fd, registration);
         if (id < 0) return -id;
         *agent_id = static_cast<std::uint32_t>(id);
@@ -155,15 +156,15 @@ int umad_register2(int port_fd, struct umad_reg_attr* attr, uint32_t* agent_id) 
 
 int umad_unregister(int portid, int agentid) {
   return guarded([&] {
-    UmadHost* const umad = host();
+    UmadHost* const umad = UmadHost::of_port(portid);
     return umad == nullptr ? -EINVAL : umad->remove_agent(portid, agentid);
   });
 }
 
 int umad_send(int portid, int agentid, void* umad, int length, int timeout_ms, int retries) {
   return guarded([&] {
-    UmadHost* const ports = host();
-    if (ports == nullptr || umad == nullptr || length < 0) return -EINVAL;
+    if (umad == nullptr || length < 0) return -EINVAL;
+    UmadHost* const ports = UmadHost::of_port(portid);
     auto* const header = static_cast<ib_user_mad*>(umad);
     header->agent_id = static_cast<std::uint32_t>(agentid);
     header->timeout_ms = static_cast<std::uint32_t>(timeout_ms);
@@ -171,8 +172,10 @@ int umad_send(int portid, int agentid, void* umad, int length, int timeout_ms, i
     if (debug_level() > 1) umad_dump(umad);
     const Persistence persistence{std::chrono::milliseconds(timeout_ms),
                                   static_cast<unsigned>(std::max(retries, 0))};
-    const int sent = ports->send(portid, agentid, address_of(*header),
-                                 {header->data, static_cast<std::size_t>(length)}, persistence);
+    const ConstBytes mad(header->data, static_cast<std::size_t>(length));
+    const int sent = ports == nullptr
+                         ? -EINVAL
+                         : ports->send(portid, agentid, address_of(*header), mad, persistence);
     if (sent == 0) return 0;
     errno = -sent;
     return -EIO;

@@ -16,10 +16,13 @@ namespace softib::umad {
 using ipoib::Error;
 using ipoib::Result;
 
+namespace {
+std::atomic<UmadHost*> current = nullptr;
+}
+
 /// A child after fork() must not wait for what a thread of its parent has begun: so there is no
 /// lock but what belongs to the new host.
 UmadHost* UmadHost::get(std::string& why) {
-  static std::atomic<UmadHost*> current = nullptr;
   const auto endpoint = process_endpoint();
   const auto folder = SubnetFolder::from_environment();
   if (!endpoint || !folder) {
@@ -36,17 +39,26 @@ UmadHost* UmadHost::get(std::string& why) {
   return host;
 }
 
-UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* of_parent)
+UmadHost* UmadHost::of_port(int port) {
+  for (auto* host = current.load(); host != nullptr; host = host->before_) {
+    if (host->generation_ != fork_generation()) continue;
+    const std::lock_guard lock(host->mutex_);
+    if (host->ports_.contains(port)) return host;
+  }
+  return nullptr;
+}
+
+UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* before)
     : endpoint_(endpoint),
       folder_(folder),
-      of_parent_(of_parent),
+      before_(before),
       layer_(endpoint.epoch(), endpoint.place()) {}
 
 int UmadHost::open_port() {
   ipoib::FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event) return -EIO;
   const std::lock_guard lock(mutex_);
-  if (ports_.size() >= kMaxOpenPorts) return -EIO;
+  if (lost_ || ports_.size() >= kMaxOpenPorts) return -EIO;
   const int port = event.get();
   // A descriptor that the program closed behind our back may come back as another port.
   if (const auto stale = ports_.find(port); stale != ports_.end()) {
@@ -131,6 +143,7 @@ int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
     if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
     const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
     if (!agent) return -EINVAL;
+    if (lost_) return -EIO;
     const auto sent =
         layer_.send(agent->number, to, mad, persistence, endpoint_.port(), ipoib::monotonic_now());
     if (!sent) return -sent.error().code;
@@ -144,6 +157,7 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
   const std::lock_guard lock(mutex_);
   const auto found = ports_.find(port);
   if (found == ports_.end()) return Received{-EINVAL, {}};
+  if (lost_) return Received{-EIO, {}};
   auto& waiting = found->second.waiting;
   if (waiting.empty()) return std::nullopt;
   if (waiting.front().mad.mad.size() > limit) return waiting.front();
@@ -175,6 +189,13 @@ void UmadHost::mad_deadline(ipoib::TimePoint now) {
     packets = settle();
   }
   transmit(packets);
+}
+
+/// Whoever waits at a port finds it readable, and then that nothing comes any more.
+void UmadHost::device_lost() {
+  const std::lock_guard lock(mutex_);
+  lost_ = true;
+  for (auto& [fd, port] : ports_) (void)::eventfd_write(fd, 1);
 }
 
 /// After each call into the layer: what it has for agents, its next deadline; returns what is to be

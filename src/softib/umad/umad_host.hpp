@@ -25,8 +25,11 @@ class UmadHost final : private MadReceiver {
  public:
   /// Of this process, attached on first use. Null: there is no HCA, and `why` says why.
   [[nodiscard]] static UmadHost* get(std::string& why);
+  /// Where a port was opened in this process, which may be on an HCA that has failed since. Null:
+  /// it is none.
+  [[nodiscard]] static UmadHost* of_port(int port);
 
-  UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* of_parent);
+  UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* before);
 
   [[nodiscard]] Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] const SubnetFolder& folder() const { return folder_; }
@@ -44,7 +47,8 @@ class UmadHost final : private MadReceiver {
     Arrived mad;
   };
   /// Takes the first MAD that waits if `limit` octets are enough for it; else it stays, and `mad`
-  /// has a copy. Nothing when none waits; EINVAL as an agent id of -EINVAL: no such port.
+  /// has a copy. Nothing when none waits. The agent id is -EINVAL when there is no such port, and
+  /// -EIO, as often as asked, when the HCA has failed.
   [[nodiscard]] std::optional<Received> receive(int port, std::size_t limit);
 
  private:
@@ -64,6 +68,7 @@ class UmadHost final : private MadReceiver {
 
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
+  void device_lost() override;
 
   [[nodiscard]] ipoib::Result<GuardedFd> claim(const Registration& registration) const;
   void forget(Agent& agent);
@@ -73,9 +78,13 @@ class UmadHost final : private MadReceiver {
 
   Endpoint& endpoint_;
   const SubnetFolder folder_;
-  [[maybe_unused]] UmadHost* const of_parent_;  ///< dead in this process, but pointed to
+  /// Of a parent process, or on an HCA that has failed: pointed to for as long as the process
+  /// lives.
+  UmadHost* const before_;
+  const std::uint32_t generation_ = fork_generation();
   std::once_flag receiving_;
   std::mutex mutex_;  ///< of all below; not held while sending
+  bool lost_ = false;
   MadLayer layer_;
   ipoib::TimePoint deadline_ = ipoib::kNever;
   std::map<int, Port> ports_;

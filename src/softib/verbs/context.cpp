@@ -1,6 +1,9 @@
 // Devices and contexts: list, open, close, and the asynchronous events of a context.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <string>
 
 #include "softib/core/network_order.hpp"
 #include "softib/verbs/abi.hpp"
@@ -24,6 +27,14 @@ ibv_device** make_list(ibv_device* device) {
   auto** const list = static_cast<ibv_device**>(std::calloc(kLength, sizeof(ibv_device*)));
   if (list != nullptr) list[0] = device;
   return list;
+}
+
+/// Whoever runs a program with this library wants the device: says what is in the way, until that
+/// is something else.
+void say_once(const std::string& why) {
+  static std::atomic<std::size_t> said = 0;
+  const auto what = std::hash<std::string>()(why);
+  if (said.exchange(what) != what) std::fprintf(stderr, "softib: %s\n", why.c_str());
 }
 
 /// Asynchronous events are taken by a read of their descriptor; those of objects are counted, for
@@ -105,8 +116,7 @@ SOFTIB_ABI ibv_device** ibv_get_device_list(int* count) {
   return verb([&]() -> ipoib::Result<ibv_device**> {
     const auto device = Device::of_process();
     if (!device) {
-      // Whoever runs a program with this library wants the device: say what is in the way.
-      std::fprintf(stderr, "softib: %s\n", device.error().message.c_str());
+      say_once(device.error().message);
       return device.error();
     }
     auto** const list = make_list(&(*device)->listed());

@@ -91,6 +91,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
     ibv_port_attr attr;
     {
       const auto hca = of(context).device.hca();
+      if (hca->port().has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
       attr = port_attributes(hca->port(), hca->counters());
     }
     std::memcpy(out, &attr, std::min(size, sizeof attr));

@@ -12,7 +12,7 @@ namespace {
 
 TEST(ControlProtocol, RequestsGoThereAndBack) {
   for (const Request& request :
-       {Request(Attach{"a"}), Request(Remove{"a"}), Request(Show{}),
+       {Request(Attach{"a"}), Request(SetHca{"a", HcaState::failed}), Request(Show{}),
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
         Request(SetMtu{"a", 1024}), Request(SetPartition{"a", PKey(0x8012), Membership::limited}),
         Request(MovePKey{"a", PKey(0x8012), 3}), Request(RestartSm{})}) {

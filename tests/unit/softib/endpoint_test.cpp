@@ -47,10 +47,12 @@ class EndpointTest : public testing::Test {
  protected:
   EndpointTest() {
     one_->set_receiver(&first_);
+    one_->set_mad_receiver(&first_);
     two_->set_receiver(&second_);
   }
   ~EndpointTest() override {
     one_->set_receiver(nullptr);
+    one_->set_mad_receiver(nullptr);
     two_->set_receiver(nullptr);
   }
 
@@ -67,6 +69,44 @@ TEST_F(EndpointTest, KnowsItsNode) {
   EXPECT_EQ(one_->place(), 0U);
   EXPECT_EQ(one_->epoch(), 1U);
   EXPECT_EQ(one_->port().lid, TestSubnet::lid(1));
+}
+
+TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
+  const auto life = one_->port().life;
+  send_text(*two_, TestSubnet::lid(1), qp_of(*one_), "alive");
+  EXPECT_EQ(first_.next_text(), "alive");
+  (void)first_.next_port();  // as it was
+  subnet_.set_life(1, life + 1);
+  ASSERT_TRUE(two_->nudge(1));
+  EXPECT_NE(first_.next_port().life, life);
+  EXPECT_TRUE(eventually([&] { return first_.is_device_lost(); }));
+  EXPECT_TRUE(one_->is_lost());
+  EXPECT_FALSE(two_->is_lost());
+  EXPECT_EQ(Endpoint::attach(subnet_.folder(), "host1").error().code, ENODEV);
+  // Mended, it is another one: the old stays lost, and its place is free once it is retired.
+  subnet_.set_life(1, life + 2);
+  EXPECT_TRUE(one_->is_lost());
+  EXPECT_EQ(one_->port().state, PortState::down);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "from beyond");
+  one_->retire();
+  subnet_.set_life(1, life);
+  EXPECT_TRUE(one_->is_lost()) << "when the node is another one";
+  const auto again = subnet_.attach(1);
+  EXPECT_EQ(again->place(), one_->place());
+  EXPECT_NE(again->epoch(), one_->epoch());
+  Mailbox third;
+  again->set_receiver(&third);
+  send_text(*two_, TestSubnet::lid(1), qp_of(*again), "to the new one");
+  EXPECT_EQ(third.next_text(), "to the new one");
+  send_text(*again, TestSubnet::lid(2), qp_of(*two_), "from the new one");
+  EXPECT_EQ(second_.next_text(), "from the new one") << "the lost one sends nothing";
+  again->set_receiver(nullptr);
+}
+
+TEST_F(EndpointTest, WhoRetiresALostEndpointMissesNothing) {
+  subnet_.set_life(1, one_->port().life + 1);
+  one_->retire();
+  EXPECT_TRUE(first_.is_device_lost());
 }
 
 TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQueuePairNames) {

@@ -71,6 +71,8 @@ void Mailbox::mad_deadline(ipoib::TimePoint now) {
   changed_.notify_all();
 }
 
+void Mailbox::device_lost() { device_lost_ = true; }
+
 template <class T>
 T Mailbox::take(std::deque<T>& from) {
   std::unique_lock lock(mutex_);

@@ -1,6 +1,7 @@
 // Packets to send, and a receiver that one can wait for.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -37,6 +38,7 @@ class Mailbox : public PacketReceiver, public MadReceiver {
   void port_changed(const PortAttributes& now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
+  void device_lost() override;
 
   /// The text of the next packet; throws when none comes.
   [[nodiscard]] std::string next_text();
@@ -44,6 +46,7 @@ class Mailbox : public PacketReceiver, public MadReceiver {
   /// The first is the port as it was when the mailbox became the receiver.
   [[nodiscard]] PortAttributes next_port();
   [[nodiscard]] ipoib::TimePoint next_deadline();
+  [[nodiscard]] bool is_device_lost() const { return device_lost_; }
   [[nodiscard]] std::size_t count_until(const std::string& last);
 
  private:
@@ -56,6 +59,7 @@ class Mailbox : public PacketReceiver, public MadReceiver {
   std::deque<std::vector<std::uint8_t>> mads_;
   std::deque<PortAttributes> ports_;
   std::deque<ipoib::TimePoint> deadlines_;
+  std::atomic<bool> device_lost_ = false;
 };
 
 /// Looks at the clock only to give up: waits until a condition holds, checked again and again.

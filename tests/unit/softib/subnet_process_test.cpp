@@ -2,6 +2,7 @@
 // left when it ends.
 #include "softib/subnet_process.hpp"
 
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -70,7 +71,7 @@ TEST_F(SubnetProcessTest, ChangesAreInTheFabricFileWhenTheAnswerComes) {
   EXPECT_EQ(fabric.node(node)->port.pkeys[1], PKey(0x0012));
   ASSERT_TRUE(ask(folder_, control::RestartSm{}));
   EXPECT_EQ(fabric.node(node)->port.reregister_count, 1U);
-  ASSERT_TRUE(ask(folder_, control::Remove{"a"}));
+  ASSERT_TRUE(ask(folder_, control::SetHca{"a", control::HcaState::absent}));
   EXPECT_FALSE(fabric.node(node));
   EXPECT_FALSE(std::filesystem::exists(folder_.node(node)));
 }
@@ -84,9 +85,35 @@ TEST_F(SubnetProcessTest, RefusesWhatCannotBe) {
   };
   EXPECT_EQ(code(control::SetPort{"nobody", PortState::down}), ENODEV);
   EXPECT_EQ(code(control::SetLid{"a", Lid(0xc000)}), EINVAL);
-  EXPECT_EQ(code(control::Remove{kSmName}), EBUSY) << "this very process runs on it";
-  EXPECT_EQ(code(control::Remove{"a"}), EBUSY) << "we run on it";
+  EXPECT_EQ(code(control::SetHca{kSmName, control::HcaState::absent}), EBUSY)
+      << "this very process runs on it";
+  EXPECT_EQ(code(control::SetHca{"a", control::HcaState::absent}), EBUSY) << "we run on it";
   EXPECT_EQ(code(control::Attach{kSwitchName}), EINVAL);
+}
+
+TEST_F(SubnetProcessTest, AnHcaFailsUnderItsProcesses) {
+  const RunningSubnet subnet(folder_);
+  const auto a = attach(folder_, "a");
+  const auto set = [&](control::HcaState state) {
+    const auto answer = ask(folder_, control::SetHca{"a", state});
+    return answer ? 0 : answer.error().code;
+  };
+  EXPECT_EQ(set(control::HcaState::failed), 0);
+  EXPECT_TRUE(eventually([&] { return a->is_lost(); }));
+  EXPECT_EQ(shown_node(folder_, "a").at("state"), "failed");
+  const auto refused = Endpoint::attach(folder_, "a");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENODEV);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("softib set hca a present"));
+  EXPECT_EQ(ask(folder_, control::SetPort{"a", PortState::active}).error().code, ENODEV);
+  EXPECT_EQ(set(control::HcaState::absent), EBUSY) << "we still have its place";
+  EXPECT_EQ(set(control::HcaState::present), 0);
+  EXPECT_EQ(shown_node(folder_, "a").at("state"), "active");
+  EXPECT_TRUE(a->is_lost()) << "for good";
+  EXPECT_EQ(attach(folder_, "a")->node(), a->node());
+  EXPECT_EQ(ask(folder_, control::SetHca{kSmName, control::HcaState::failed}).error().code, EINVAL);
+  const auto nobody = ask(folder_, control::SetHca{"nobody", control::HcaState::failed});
+  EXPECT_EQ(nobody.error().code, ENODEV);
 }
 
 TEST_F(SubnetProcessTest, AnswersNonsenseWithARefusal) {
@@ -197,7 +224,7 @@ TEST_F(SubnetProcessTest, StaysWhereAPlaceIsLockedAndNotYetMarked) {
   auto fabric = std::move(Fabric::open(folder_.fabric()).value());
   auto place = std::move(Place::take(folder_, fabric, node).value());
   ASSERT_EQ(fabric.occupied(node), 0U);
-  EXPECT_EQ(ask(folder_, control::Remove{"a"}).error().code, EBUSY);
+  EXPECT_EQ(ask(folder_, control::SetHca{"a", control::HcaState::absent}).error().code, EBUSY);
   subnet.reset();
   EXPECT_TRUE(std::filesystem::exists(folder_.place(node, 0)));
   place.leave(folder_, fabric);

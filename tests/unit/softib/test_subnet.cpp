@@ -42,6 +42,13 @@ void TestSubnet::set_port_state(NodeIndex index, PortState state) {
   fabric_.set_node(index, node);
 }
 
+void TestSubnet::set_life(NodeIndex index, int life) {
+  auto node = fabric_.node(index).value();
+  node.port.life = static_cast<std::uint16_t>(life);
+  node.port.state = node.port.has_failed() ? PortState::down : PortState::active;
+  fabric_.set_node(index, node);
+}
+
 void TestSubnet::set_group(Lid mlid, std::initializer_list<NodeIndex> receivers) {
   GroupForwarding group;
   group.mgid = Gid(0xff12'401b'ffff'0000ULL, Guid(mlid.value()));

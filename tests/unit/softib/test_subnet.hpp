@@ -19,6 +19,8 @@ class TestSubnet {
   [[nodiscard]] static Lid lid(NodeIndex node) { return Lid(static_cast<std::uint16_t>(node + 1)); }
   [[nodiscard]] std::unique_ptr<Endpoint> attach(NodeIndex node) const;
   void set_port_state(NodeIndex node, PortState state);
+  /// Odd: the HCA has failed. Nobody is nudged.
+  void set_life(NodeIndex node, int life);
   void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
 
  private:

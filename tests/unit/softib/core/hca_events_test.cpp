@@ -57,6 +57,32 @@ TEST_F(HcaEventsTest, PortChangeRaisesThem) {
   EXPECT_TRUE(a.hca.events().empty());
 }
 
+TEST_F(HcaEventsTest, AnHcaOfAnotherLifeHasFailed) {
+  auto& qp = a.make_qp();
+  ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
+  auto port = a.hca.port();
+  ++port.life;
+  port.state = PortState::down;
+  a.hca.set_port(port);
+  EXPECT_EQ(a.async_events(), Types{IBV_EVENT_DEVICE_FATAL}) << "and nothing else";
+  EXPECT_TRUE(a.hca.port().has_failed());
+  EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RESET;
+  EXPECT_EQ(a.hca.modify(qp, attr, IBV_QP_STATE).error().code, EIO);
+  EXPECT_EQ(a.hca.create_queue_pair(a.config()).error().code, EIO);
+  EXPECT_EQ(a.hca.create_completion_queue(8).error().code, EIO);
+  EXPECT_EQ(a.hca.create_protection_domain().error().code, EIO);
+  // What was made can go; what the node becomes is no longer its affair.
+  EXPECT_TRUE(a.hca.destroy(qp));
+  a.hca.clear_events();
+  ++port.life;
+  port.state = PortState::active;
+  a.hca.set_port(port);
+  EXPECT_TRUE(a.hca.events().empty());
+  EXPECT_EQ(a.hca.port().state, PortState::down);
+}
+
 TEST_F(HcaEventsTest, SolicitedSendWakesASolicitedReceiver) {
   auto& from = a.make_qp();
   auto& to = b.make_qp();

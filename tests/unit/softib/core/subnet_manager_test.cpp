@@ -53,6 +53,27 @@ TEST(SubnetManager, TheNameDecidesTheGuids) {
   EXPECT_NE(third.node(third.add("a").value())->port.node_guid, a.node_guid);
 }
 
+TEST(SubnetManager, AnHcaFailsAndIsMended) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  const auto before = manager.node(a)->port;
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.set_failed(a, true));
+  EXPECT_TRUE(manager.node(a)->port.has_failed());
+  EXPECT_EQ(manager.node(a)->port.state, PortState::down);
+  EXPECT_TRUE(manager.take_changed()[a]);
+  EXPECT_EQ(manager.set_port_state(a, PortState::active).error().code, ENODEV);
+  ASSERT_TRUE(manager.set_failed(a, true));
+  EXPECT_FALSE(manager.take_changed()[a]) << "it has failed already";
+  ASSERT_TRUE(manager.set_failed(a, false));
+  auto after = manager.node(a)->port;
+  EXPECT_FALSE(after.has_failed());
+  EXPECT_NE(after.life, before.life) << "who was on it has lost it";
+  after.life = before.life;
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(manager.set_failed(99, true).error().code, ENOENT);
+}
+
 TEST(SubnetManager, AKnownNameIsTheSameNode) {
   SubnetManager manager{SubnetConfig{}};
   EXPECT_EQ(manager.add("a").value(), manager.add("a").value());

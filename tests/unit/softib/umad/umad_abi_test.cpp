@@ -161,6 +161,35 @@ TEST_F(UmadTest, ThePortIsADescriptorThatPolls) {
   EXPECT_EQ(::poll(&readable, 1, 0), 0);
 }
 
+TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
+  const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
+  auto& subnet = world().subnet;
+  const auto life = subnet.fabric().node(1)->port.life;
+  subnet.set_life(1, life + 1);
+  (void)world().sm->nudge(1);
+  EXPECT_EQ(umad_poll(port_, kLong), 0);
+  for (int i = 0; i < 2; ++i) {
+    Buffer reply;
+    int length = reply.size();
+    EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), -EIO);
+    EXPECT_EQ(umad_poll(port_, 0), 0) << "as often as it is asked";
+  }
+  EXPECT_LT(send(agent, request(0x11)), 0);
+  EXPECT_EQ(umad_open_port(nullptr, 0), -ENODEV);
+  subnet.set_life(1, life + 2);
+  const int again = umad_open_port(nullptr, 0);
+  ASSERT_GE(again, 0);
+  EXPECT_NE(again, port_);
+  const int other = umad_register(again, kSa, kSaVersion, 1, nullptr);
+  auto question = request(0x12);
+  EXPECT_EQ(umad_send(again, other, question.umad(), question.size(), kLong, 0), 0);
+  Buffer reply;
+  int length = reply.size();
+  EXPECT_EQ(umad_recv(again, reply.umad(), &length, kLong), other);
+  EXPECT_EQ(umad_close_port(again), 0);
+  EXPECT_EQ(umad_unregister(port_, agent), 0) << "what is dead can be put away";
+}
+
 TEST_F(UmadTest, ReceivingWithoutAMad) {
   Buffer reply;
   int length = reply.size();

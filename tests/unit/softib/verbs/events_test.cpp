@@ -143,6 +143,41 @@ TEST_F(EventsTest, ChangesOfThePortReachEveryContext) {
   EXPECT_EQ(event.event_type, IBV_EVENT_CLIENT_REREGISTER);
 }
 
+TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
+  auto* const qp = near_.make_qp();
+  ASSERT_EQ(near_.post_receive(qp), 0);
+  const auto fail_or_mend = [&](int by) {
+    const auto life = subnet_.subnet.fabric().node(1)->port.life;
+    subnet_.subnet.set_life(1, life + by);
+    (void)subnet_.other_endpoint->nudge(1);
+  };
+  fail_or_mend(1);
+  auto event = take_async_event();
+  EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+  ibv_ack_async_event(&event);
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_WR_FLUSH_ERR);
+  ibv_port_attr attr{};
+  EXPECT_EQ(ibv_query_port(near_.context, 1, &attr), EIO);
+  auto init = near_.initial();
+  EXPECT_EQ(ibv_create_qp(near_.pd, &init), nullptr);
+  EXPECT_EQ(errno, EIO);
+  EXPECT_EQ(ibv_get_device_list(nullptr), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+  fail_or_mend(1);
+  EXPECT_EQ(ibv_query_port(near_.context, 1, &attr), EIO) << "what was opened is dead for good";
+  auto** const list = ibv_get_device_list(nullptr);
+  ASSERT_NE(list, nullptr);
+  {
+    Side again(list[0]);
+    auto* const to = again.make_qp();
+    ASSERT_EQ(again.post_receive(to), 0);
+    ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), to->qp_num, "again"), 0);
+    EXPECT_EQ(again.next_completion().status, IBV_WC_SUCCESS);
+  }
+  ibv_free_device_list(list);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(EventsTest, DrainedQueuePairTellsAndGoesWhenThatIsAcknowledged) {
   auto* const qp = near_.make_qp();
   drain(qp);
