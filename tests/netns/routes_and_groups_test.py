@@ -65,6 +65,9 @@ class Gateways(OnASubnet):
         self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
         wait_until(lambda: self.right.reaches("10.44.0.1"), "right reaches left")
+        # What was sent before the daemon knew of the route may have made a neighbour.
+        self.left.run(hosts.program("ibarp"), "flush")
+        self.assertTrue(self.left.reaches("10.45.0.2"))
         known = self.left.run(hosts.program("ibarp"), "show").stdout
         self.assertIn("10.44.0.254", known)
         self.assertNotIn("10.45.0.2", known, "the destination is nobody's neighbour")
