@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "control/server.hpp"
@@ -21,6 +22,10 @@
 
 namespace ipoib::daemon {
 
+/// Names of network interfaces that were left without carrier when the device failed, for the time
+/// when it is back.
+using KeptInterfaces = std::set<std::string>;
+
 /// What the interfaces of a port share; outlives them.
 struct SharedByInterfaces {
   boost::asio::io_context& context;
@@ -28,6 +33,7 @@ struct SharedByInterfaces {
   std::uint32_t max_mtu = 0;  ///< octets that the port can ever carry
   const Options& options;
   const host::NetworkNamespace& home;  ///< of the network interfaces
+  KeptInterfaces& kept;
   Logging& logs;
   TraceRings& rings;
   TraceRing& control_trace;

@@ -21,10 +21,15 @@ void Interfaces::start(const verbs::PortSnapshot& port) {
     for (const PKey partition : plan_.update(port.active, port.pkeys).make) make(partition);
   } catch (...) {
     for (auto& [number, interface] : interfaces_) {
-      if (!interface->adopted()) interface->remove_at_end();
+      if (interface->adopted()) {
+        shared_.kept.insert(interface->identity().name);
+      } else {
+        interface->remove_at_end();
+      }
     }
     throw;
   }
+  if (port.active) discard_kept();
   if (interfaces_.empty()) log_.info("waits for a partition in the port's table");
 }
 
@@ -72,6 +77,7 @@ void Interfaces::apply_plan() {
     }
   }
   if (refused.empty()) {
+    if (port_.active) discard_kept();
     (void)retry_.succeeded();
     return retry_alarm_.set(kNever);
   }
@@ -85,7 +91,16 @@ void Interfaces::make(PKey partition) {
   auto made = std::make_unique<Interface>(
       Interface::Identity{last_number_, partition, plan_.name_of(partition)}, shared_, self);
   made->control().on_port(port_);
+  shared_.kept.erase(made->identity().name);
   interfaces_.emplace(last_number_, std::move(made));
+}
+
+/// Those of partitions that the port is no longer in.
+void Interfaces::discard_kept() {
+  for (const auto& name : std::exchange(shared_.kept, {})) {
+    log_.info("{}: the port is no longer in its partition: removing the interface", name);
+    shared_.home.run([&] { host::TunDevice::discard(name); });
+  }
 }
 
 void Interfaces::remove(PKey partition) {
@@ -135,6 +150,7 @@ void Interfaces::bury(InterfaceNumber number, const Ending& why) {
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
     case Ending::Kind::failed:
+      shared_.kept.insert(name);
       stop({why.kind, name + ": " + why.reason});
       break;
   }

@@ -34,7 +34,8 @@ class Interfaces final : private InterfaceOwner {
   void on_group_notice(const Gid& mgid);
   /// An answer to an interface that is gone is dropped.
   void on_answer(const sa::Answer& answer);
-  /// Ends all of them; PortOwner::on_finished() follows when that is done.
+  /// Ends all of them; PortOwner::on_finished() follows when that is done. Network interfaces stay
+  /// where something has failed.
   void stop(const Ending& why);
   /// Ends all of them now, without waiting for anybody.
   void abandon();
@@ -48,6 +49,7 @@ class Interfaces final : private InterfaceOwner {
   void apply_plan();
   void make(PKey partition);
   void remove(PKey partition);
+  void discard_kept();
   void bury(InterfaceNumber number, const Ending& why);
 
   const SharedByInterfaces shared_;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -27,14 +28,24 @@ namespace {
 
 enum ExitCode { kOrderly = 0, kFailure = 1, kUsage = 2 };
 
-/// Runs the interfaces of a port until a signal ends them; throws std::runtime_error when something
-/// is missing, or fails later.
-void serve(const Options& options, Logging& logs, const verbs::Device& device,
-           EndingSignalsBlocked& blocked) {
+/// What lives on when the device goes away and comes back.
+struct Lasting {
+  const Options& options;
+  Logging& logs;
+  const host::NetworkNamespace home;
+  EndingSignalsBlocked blocked;
+  KeptInterfaces kept;
+  std::optional<PidFile> pid_file;
+};
+
+/// Runs the interfaces of a port until a signal ends them, or the device is gone; throws
+/// std::runtime_error when something is missing, or fails later.
+PortControl::Ended serve_on(const verbs::Device& device, Lasting& lasting) {
+  const auto& options = lasting.options;
+  auto& logs = lasting.logs;
   TraceRings rings;
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
-  const auto home = host::NetworkNamespace::open(options.netns).value();
   const auto port = device.query().value();
   const auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
   PortWatcher watcher(device, *logs.verbs);
@@ -49,17 +60,38 @@ void serve(const Options& options, Logging& logs, const verbs::Device& device,
                        .device = device,
                        .max_mtu = port.max_mtu,
                        .options = options,
-                       .home = home,
+                       .home = lasting.home,
+                       .kept = lasting.kept,
                        .logs = logs,
                        .rings = rings,
                        .control_trace = rings.add("control")});
   control.start(port);
-  const PidFile pid_file(options.pid_file);  // now that no other daemon has the interfaces
+  // Now that no other daemon has the interfaces.
+  if (!lasting.pid_file) lasting.pid_file.emplace(options.pid_file);
   if (let_subnet_stay()) logs.daemon->info("the emulated subnet was started, and stays");
   notify_service_manager("READY=1");
-  blocked.release();
-  const auto reason = control.run();
-  if (!reason.empty()) throw std::runtime_error(reason);
+  lasting.blocked.release();
+  auto ended = control.run();
+  lasting.blocked.block();
+  if (!ended.device_lost && !ended.reason.empty()) throw std::runtime_error(ended.reason);
+  return ended;
+}
+
+/// True: the device is gone, and is to be waited for.
+bool loses_device(const verbs::Device& device, Lasting& lasting) {
+  std::string reason;
+  try {
+    const auto ended = serve_on(device, lasting);
+    if (ended.reason.empty()) return false;
+    reason = ended.reason;
+  } catch (const std::runtime_error& error) {
+    if (device.query()) throw;
+    lasting.blocked.block();
+    reason = error.what();
+  }
+  lasting.logs.daemon->warn("{}: waits for {} to come back; the interfaces have no carrier", reason,
+                            device.name());
+  return true;
 }
 
 int run(const Options& options, std::span<const std::string> arguments) {
@@ -68,9 +100,23 @@ int run(const Options& options, std::span<const std::string> arguments) {
     run_under_softib(*options.softib, arguments);
   }
   std::signal(SIGPIPE, SIG_IGN);
-  EndingSignalsBlocked blocked;
-  const auto device = find_device(options, *logs.daemon);
-  if (device) serve(options, logs, *device, blocked);
+  Lasting lasting{.options = options,
+                  .logs = logs,
+                  .home = host::NetworkNamespace::open(options.netns).value(),
+                  .blocked = {},
+                  .kept = {},
+                  .pid_file = {}};
+  auto wanted = options;
+  auto device = find_device(wanted, *logs.daemon);
+  while (device && loses_device(*device, lasting)) {
+    wanted.device = device->name();
+    wanted.wait = true;
+    device.reset();
+    device = find_device(wanted, *logs.daemon);
+  }
+  for (const auto& name : lasting.kept) {
+    lasting.home.run([&] { host::TunDevice::discard(name); });
+  }
   return kOrderly;
 }
 

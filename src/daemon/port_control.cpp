@@ -13,6 +13,7 @@ namespace ipoib::daemon {
 
 namespace {
 constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed";
+constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
 }  // namespace
 
 PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
@@ -26,7 +27,7 @@ PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
       mad_watch_(context_, parts.mads.fd(), [this] { on_mad(); }),
       interfaces_(shared, *this, parts.log) {}
 
-std::string PortControl::run() {
+PortControl::Ended PortControl::run() {
   if (!parts_.mads.takes_reports()) {
     parts_.log.info(
         "another program has the subnet administrator's reports: changes of groups are found out "
@@ -35,7 +36,8 @@ std::string PortControl::run() {
   wait_for_signal();
   on_port_event();
   context_.run();
-  return reason_;
+  if (stopping_) ended_.reason.clear();
+  return ended_;
 }
 
 void PortControl::wait_for_signal() {
@@ -57,7 +59,7 @@ void PortControl::on_port_event() {
   const auto findings = parts_.port.update();
   const auto now = monotonic_now();
   trace_.record("port event", now, findings.changed, findings.reregister);
-  if (findings.device_failed) return interfaces_.stop({Ending::Kind::failed, kDeviceFailed});
+  if (findings.device_failed) return lose_device(kDeviceFailed);
   if (parts_.port.retry().is_failing()) port_alarm_.set(now + parts_.port.retry().pause());
   if (findings.changed) {
     parts_.sa.set_sm(subnet_administrator(parts_.port.snapshot()), now);
@@ -88,12 +90,16 @@ void PortControl::end_subscriptions() {
 
 void PortControl::on_mad() {
   parts_.sa.on_readable(monotonic_now());
-  if (parts_.mads.failed()) {
-    mad_watch_.stop();
-    interfaces_.stop(
-        {Ending::Kind::failed, "the management datagrams' device has failed or was removed"});
-  }
+  if (parts_.mads.failed()) return lose_device(kMadsFailed);
   settle();
+}
+
+/// Both of its descriptors may stay readable from now on.
+void PortControl::lose_device(const std::string& reason) {
+  ended_.device_lost = true;
+  port_watch_.stop();
+  mad_watch_.stop();
+  interfaces_.stop({Ending::Kind::failed, reason});
 }
 
 void PortControl::on_sa_time() {
@@ -103,6 +109,9 @@ void PortControl::on_sa_time() {
 }
 
 void PortControl::ask(sa::QueryId name, const sa::Query& query) {
+  if (ended_.device_lost) {  // there is nobody to wait for
+    return interfaces_.on_answer({name, sa::SaFailure{sa::FailureKind::no_sm, {}, {}}});
+  }
   parts_.sa.ask(name, query, monotonic_now());
   settle();
 }
@@ -131,8 +140,10 @@ void PortControl::settle() {
   sa_alarm_.set(std::min(parts_.sa.next_deadline(), subscriptions.next_deadline()));
 }
 
+/// An interface may have noticed first that the device is gone.
 void PortControl::on_finished(const std::string& reason) {
-  reason_ = reason;
+  ended_.reason = reason;
+  ended_.device_lost = ended_.device_lost || (!reason.empty() && !parts_.port.can_look());
   context_.stop();
 }
 

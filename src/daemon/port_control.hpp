@@ -35,9 +35,14 @@ class PortControl final : private PortOwner {
   /// Makes the first interfaces, those of a port that is like this. Throws std::runtime_error when
   /// one of them cannot be made.
   void start(const verbs::PortSnapshot& port) { interfaces_.start(port); }
-  /// Runs until the interfaces' threads have ended and their groups are left. Returns why it ended;
-  /// empty when it was asked to by a signal.
-  [[nodiscard]] std::string run();
+  /// Why run() has ended. The reason is empty when it was asked to by a signal; the device may have
+  /// been lost meanwhile.
+  struct Ended {
+    std::string reason;
+    bool device_lost = false;
+  };
+  /// Runs until the interfaces' threads have ended and their groups are left.
+  [[nodiscard]] Ended run();
 
  private:
   void ask(sa::QueryId name, const sa::Query& query) override;
@@ -47,6 +52,7 @@ class PortControl final : private PortOwner {
   void on_port_event();
   void on_mad();
   void on_sa_time();
+  void lose_device(const std::string& reason);
   void renew_subscriptions();
   void end_subscriptions();
   void settle();
@@ -61,7 +67,7 @@ class PortControl final : private PortOwner {
   Watch mad_watch_;
   Interfaces interfaces_;
   bool stopping_ = false;
-  std::string reason_;
+  Ended ended_;
 };
 
 }  // namespace ipoib::daemon

@@ -52,6 +52,7 @@ PortWatcher::Findings PortWatcher::update() {
     findings.reregister |= *event == verbs::AsyncEvent::client_reregister;
     findings.device_failed |= *event == verbs::AsyncEvent::device_fatal;
   }
+  if (findings.device_failed) return findings;
   findings.changed =
       view_.take(device_.query(), device_.name() + " port " + std::to_string(device_.port()));
   return findings;

@@ -19,11 +19,16 @@ PidFile::~PidFile() {
 }
 
 EndingSignalsBlocked::EndingSignalsBlocked() {
+  pthread_sigmask(SIG_SETMASK, nullptr, &before_);
+  block();
+}
+
+void EndingSignalsBlocked::block() {
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
   sigaddset(&ending, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 }
 
 void EndingSignalsBlocked::release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

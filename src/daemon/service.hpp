@@ -28,8 +28,9 @@ class EndingSignalsBlocked {
   EndingSignalsBlocked& operator=(const EndingSignalsBlocked&) = delete;
   ~EndingSignalsBlocked() { release(); }
 
-  /// As before, from now on.
+  /// As before, until block() is called.
   void release();
+  void block();
 
  private:
   sigset_t before_{};

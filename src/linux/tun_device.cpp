@@ -90,6 +90,15 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
   return device;
 }
 
+void TunDevice::discard(const std::string& name) {
+  const FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_CLOEXEC));
+  auto request = request_for(name);
+  request.ifr_flags = kTunFlags;
+  // One that is not there is made, and goes with the descriptor.
+  if (!fd || ioctl(fd.get(), TUNSETIFF, &request) != 0) return;
+  (void)ioctl(fd.get(), TUNSETPERSIST, 0UL);
+}
+
 Result<void> TunDevice::configure(const TunOptions& options) {
   auto request = request_for(name_);
   const auto apply = [&](unsigned long command) {

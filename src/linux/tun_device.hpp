@@ -31,6 +31,8 @@ class TunDevice final : public TunPort {
   /// for its addresses and looks for duplicates. An adopted one is as its last administrator left
   /// it. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
+  /// Removes a persistent interface that open() has made and nobody holds, if it is there.
+  static void discard(const std::string& name);
   ~TunDevice() override = default;
 
   [[nodiscard]] const std::string& name() const override { return name_; }

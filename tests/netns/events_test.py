@@ -11,11 +11,12 @@ import signal
 import unittest
 
 import hosts
-from hosts import wait_until
+from hosts import program, wait_until
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/states.md"
 INTERVAL = 0.1  # seconds between two pings
 RED = "0x8001"
+SM = "softib-sm"
 
 
 def stated_bounds():
@@ -34,8 +35,10 @@ class Events(hosts.Pair):
 
     def start_ping(self):
         """Returns when it runs well, or else when it has begun."""
+        output = self.subnet.folder / "ping.out"
+        output.unlink(missing_ok=True)
         ping = hosts.Process(self.left.command("ping", "-n", "-i", str(INTERVAL), "10.44.0.2"),
-                             self.subnet.folder / "ping.out", self.subnet.environment)
+                             output, self.subnet.environment)
         self.addCleanup(ping.end)
         return ping
 
@@ -66,6 +69,9 @@ class Events(hosts.Pair):
     def assert_bound(self, event, lost):
         bound = stated_bounds()[event]
         self.assertLessEqual(lost * INTERVAL, bound, f"{event}: {lost} pings lost")
+
+    def questions_of_left(self):
+        return self.left.ibarp("stats")["counters"]["path_questions"]
 
     def says(self, *words):
         return any(all(word in line for word in words)
@@ -99,6 +105,27 @@ class Events(hosts.Pair):
             wait_until(lambda: self.says("client reregister"), "the daemon knows")
         self.assert_bound("subnet manager gone, and back", self.lost_during(change))
 
+    def test_sm_is_not_reached(self):
+        """What is resolved works meanwhile; what is not, waits, and goes on when it is back."""
+        lost = self.lost_during(lambda: self.softib_set("port", SM, "down"))
+        self.assert_bound("subnet manager not reached", lost)
+        self.softib_set("lid", "right", "0x77")
+        ping = self.start_ping()
+        asked = self.questions_of_left()
+        wait_until(lambda: self.questions_of_left() > asked, "asks for the path")
+        self.assertEqual(self.answers(ping), [])
+        self.softib_set("port", SM, "up")
+        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+
+    def test_sm_moves(self):
+        for lid in ("0x55", "0x66"):
+            def change(lid=lid):
+                self.softib_set("lid", SM, lid)
+                wait_until(lambda: self.says(f"SM LID {lid}"), "the daemon knows")
+            self.assert_bound("another subnet manager", self.lost_during(change))
+        self.left.run(program("ibarp"), "flush")
+        self.assert_connected()
+
     def test_sm_restart(self):
         def change():
             self.softib_set("sm", "restart")
@@ -125,6 +152,43 @@ class Events(hosts.Pair):
         self.right.kill()
         lost = self.lost_after(lambda: self.right.start("--pkey", RED))
         self.assert_bound("peer killed, and back", lost)
+
+    def test_hca_fails_and_comes_back(self):
+        index = self.right.link()["ifindex"]
+        for _ in range(2):
+            self.softib_set("hca", "right", "failed")
+            wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
+            wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+            lost = self.lost_after(lambda: self.softib_set("hca", "right", "present"))
+            self.assert_bound("HCA fails, and comes back", lost)
+        self.assertEqual(self.right.link()["ifindex"], index, "it is the same interface")
+        self.assertIn("10.44.0.2", self.right.addresses())
+
+    def test_own_hca_fails_and_comes_back(self):
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: not self.left.has_carrier(), "carrier is lost")
+        lost = self.lost_after(lambda: self.softib_set("hca", "left", "present"))
+        self.assert_bound("HCA fails, and comes back", lost)
+
+    def test_daemon_ends_while_its_hca_is_away(self):
+        self.softib_set("hca", "right", "failed")
+        wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+        self.assertEqual(self.right.daemon.end(), 0)
+        self.assertIsNone(self.right.link())
+
+    def test_partition_goes_while_the_hca_is_away(self):
+        """Without --pkey the interfaces are those of the table, as it is by then."""
+        red = "ib0.8001"
+        self.right.daemon.end()
+        self.right.start_all()
+        wait_until(lambda: self.right.has_carrier(red), "it has an interface")
+        self.softib_set("hca", "right", "failed")
+        wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+        self.assertIsNotNone(self.right.link(red), "it is kept")
+        self.softib_set("partition", RED, "right", "none")
+        self.softib_set("hca", "right", "present")
+        wait_until(self.right.has_carrier, "the default partition is back")
+        wait_until(lambda: self.right.link(red) is None, "the other one is removed")
 
     def test_all_at_once(self):
         """Not in the document: only that it ends well."""
