@@ -201,7 +201,7 @@ TEST(Ibarp, OutlivesTheDaemon) {
 }
 
 TEST(Ibarp, ComesBackAfterItWasIdleForTooLong) {
-  RunningServer server(milliseconds(10));
+  RunningServer server(milliseconds(250));  // within which each request has to come
   const Handle handle(server.name());
   ASSERT_EQ(info_of(handle.get()), 0);
   while (server.counters().timeouts == 0) {
