@@ -34,4 +34,9 @@ struct MadRoute {
          management_class == ipoib::wire::mgmt_class::kSubnDirected;
 }
 
+/// Requests of the classes that the subnet process serves for every node.
+[[nodiscard]] constexpr bool is_served_by_subnet(std::uint8_t management_class) {
+  return is_smp(management_class) || management_class == ipoib::wire::mgmt_class::kPerf;
+}
+
 }  // namespace softib

@@ -163,7 +163,7 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
   const auto header = MadHeader::parse(packet->mad);
   if (!header) return count(PortCounter::drop_malformed);
   const bool smp = is_smp(header->management_class);
-  const bool to_subnet = smp && !header->is_response();
+  const bool to_subnet = is_served_by_subnet(header->management_class) && !header->is_response();
   const auto node = to_subnet ? kSubnetNode : fabric_.node_at(packet->dlid);
   if (!node) return count(PortCounter::drop_unknown_lid);
   const bool local = smp && is_local_smp(*packet, *header);

@@ -26,6 +26,22 @@ namespace {
 
 constexpr NodeIndex kOwnNode = SubnetManager::kSmNode;
 
+/// What of a port's counters performance management knows.
+PerformanceCounters performance_counters(const PortCounterValues& values) {
+  const auto of = [&](PortCounter counter) { return values[static_cast<std::size_t>(counter)]; };
+  PerformanceCounters counters;
+  counters.receive_errors = of(PortCounter::drop_malformed);
+  counters.relay_errors = of(PortCounter::drop_unknown_lid);
+  counters.transmit_discards = of(PortCounter::drop_port_not_active) +
+                               of(PortCounter::drop_congested) + of(PortCounter::drop_lost_peer);
+  counters.vl15_dropped = of(PortCounter::drop_mad_full);
+  counters.transmit_data = of(PortCounter::sent_octets) / 4;
+  counters.receive_data = of(PortCounter::received_octets) / 4;
+  counters.transmit_packets = of(PortCounter::sent_packets);
+  counters.receive_packets = of(PortCounter::received_packets);
+  return counters;
+}
+
 template <class T>
 T value_or_throw(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
@@ -40,7 +56,8 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       log_(log),
       lock_(value_or_throw(SubnetLock::take(folder_))),
       fabric_(value_or_throw(FabricWriter::create_or_adopt(folder_.fabric()))),
-      subnet_(std::move(options.config)),
+      subnet_(std::move(options.config),
+              [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); }),
       timer_(context) {
   if (fabric_.adopted()) adopt();
   publish();

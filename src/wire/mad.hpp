@@ -45,9 +45,18 @@ inline constexpr std::uint16_t kNodeInfo = 0x0011;
 inline constexpr std::uint16_t kPortInfo = 0x0015;
 inline constexpr std::uint16_t kNodeRecord = 0x0011;
 inline constexpr std::uint16_t kPortInfoRecord = 0x0012;
+inline constexpr std::uint16_t kPortCounters = 0x0012;
+inline constexpr std::uint16_t kPortCountersExtended = 0x001d;
 inline constexpr std::uint16_t kPathRecord = 0x0035;
 inline constexpr std::uint16_t kMcMemberRecord = 0x0038;
 }  // namespace attribute
+
+/// Of every class (IBA 13.4.7).
+namespace mad_status {
+inline constexpr std::uint16_t kUnsupportedVersion = 1 << 2;
+inline constexpr std::uint16_t kUnsupportedMethodAttribute = 3 << 2;
+inline constexpr std::uint16_t kInvalidField = 7 << 2;
+}  // namespace mad_status
 
 struct MadHeader {
   std::uint8_t base_version = 1;

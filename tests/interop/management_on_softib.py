@@ -181,6 +181,49 @@ def test_ibnetdiscover_walks_the_subnet():
     assert '"host1"' in route and '"host9"' in route, route
 
 
+def counters(text):
+    """What perfquery prints, `Name:....value` a line."""
+    return {name: int(value) for name, value in re.findall(r"^(\w+):\.*(\d+)$", text, re.MULTILINE)}
+
+
+def test_perfquery_reads_and_resets_counters():
+    lid, port = str(known["host6"]["lid"]), "1"
+    before = nodes(subnet)["host6"]["counters"]["sent_packets"]
+    for wide in ([], ["-x"]):
+        read = counters(subnet.run("host1", "perfquery", *wide, lid, port).stdout)
+        equal(read["PortXmitPkts"], before)
+        equal(read["PortXmitData"], nodes(subnet)["host6"]["counters"]["sent_octets"] // 4)
+    subnet.run("host6", "saquery", "-c")
+    sent = nodes(subnet)["host6"]["counters"]["sent_packets"] - before
+    assert sent > 0
+    equal(counters(subnet.run("host1", "perfquery", lid, port).stdout)["PortXmitPkts"],
+          before + sent)
+    subnet.run("host1", "perfquery", "-R", lid, port)
+    equal(counters(subnet.run("host1", "perfquery", lid, port).stdout)["PortXmitPkts"], 0)
+    # The other end of the cable, at the switch, has counters of its own.
+    port = str(known["host6"]["node"] + 1)
+    far = counters(subnet.run("host1", "perfquery", str(switch_lid()), port).stdout)
+    equal(far["PortRcvPkts"], before + sent)
+    own = counters(subnet.run("host1", "perfquery").stdout)
+    assert own["PortXmitPkts"] > 0, own
+
+
+def switch_lid():
+    return int(subnet.run("host1", "saquery", "-L", SWITCH).stdout)
+
+
+def test_iblinkinfo_shows_each_cable():
+    text = subnet.run("host1", "iblinkinfo").stdout
+    for name in HCAS:
+        assert re.search(rf'Active/ +LinkUp\)==> +\d+ +1\[ *\] "{name}"', text), text
+
+
+def test_ibqueryerrors_checks_each_port():
+    # What it finds depends on what the tests before have done; so does its exit status.
+    text = subnet.run("host1", "ibqueryerrors", check=False).stdout
+    assert f"{len(HCAS) + 2} nodes checked" in text, text
+
+
 def test_a_new_lid_is_seen():
     softib(subnet, "set", "lid", "host20", "0x300")
     wait_for("the new LID", lambda: "Base lid: 768" in subnet.run("host20", "ibstat").stdout)

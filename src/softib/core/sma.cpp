@@ -19,6 +19,7 @@ namespace {
 
 using ipoib::wire::MadHeader;
 namespace method = ipoib::wire::method;
+namespace mad_status = ipoib::wire::mad_status;
 
 constexpr std::size_t kDataOffset = 64;
 constexpr std::size_t kDataSize = 64;
@@ -30,10 +31,6 @@ constexpr std::size_t kMaxHops = 63;
 constexpr std::uint32_t kUnicastBlocks = 0xc000 / 64;  ///< of a forwarding table
 constexpr std::uint16_t kDirectionBit = 0x8000;
 constexpr std::uint8_t kClassVersion = 1;
-
-constexpr std::uint16_t kUnsupportedVersion = 1 << 2;
-constexpr std::uint16_t kUnsupportedMethodAttribute = 3 << 2;
-constexpr std::uint16_t kInvalidField = 7 << 2;
 
 constexpr std::uint16_t kNodeDescription = 0x0010;
 constexpr std::uint16_t kSwitchInfo = 0x0012;
@@ -143,7 +140,7 @@ std::optional<Data> read_attribute(const Target& target, const MadHeader& header
   const bool is_switch = &node == &manager.the_switch();
   const bool is_sm = &node == manager.node(SubnetManager::kSmNode);
   const std::uint32_t modifier = header.attribute_modifier;
-  status = kInvalidField;
+  status = mad_status::kInvalidField;
   switch (header.attribute_id) {
     case kNodeDescription:
       return node_description_data(node);
@@ -163,7 +160,7 @@ std::optional<Data> read_attribute(const Target& target, const MadHeader& header
     case kSmInfo:
       return is_sm ? std::optional(sm_info(manager)) : std::nullopt;
     default:
-      status = kUnsupportedMethodAttribute;
+      status = mad_status::kUnsupportedMethodAttribute;
       return std::nullopt;
   }
 }
@@ -205,13 +202,13 @@ std::optional<Target> find_lid(Lid lid, NodeIndex sender, const SubnetManager& m
 
 }  // namespace
 
-SmaAnswer answer_smp(const MadPacket& packet, NodeIndex sender, const SubnetManager& manager) {
+AgentAnswer answer_smp(const MadPacket& packet, NodeIndex sender, const SubnetManager& manager) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header) return {};
   const bool is_directed = header->management_class == ipoib::wire::mgmt_class::kSubnDirected;
   const bool is_smp = is_directed || header->management_class == ipoib::wire::mgmt_class::kSubnLid;
   if (!is_smp) return {};
-  if (header->is_response()) return {SmaVerdict::response, 0, {}};
+  if (header->is_response()) return {AgentVerdict::response, 0, {}};
 
   const std::size_t hops = is_directed ? header->class_specific & 0xff : 0;
   std::optional<Target> target;
@@ -228,26 +225,22 @@ SmaAnswer answer_smp(const MadPacket& packet, NodeIndex sender, const SubnetMana
   } else {
     target = find_lid(packet.dlid, sender, manager);
   }
-  if (!target || target->node == nullptr) return {SmaVerdict::unreachable, 0, {}};
+  if (!target || target->node == nullptr) return {AgentVerdict::unreachable, 0, {}};
 
-  SmaAnswer answer{SmaVerdict::answered, 0, packet};
+  std::uint16_t status = 0;
   std::optional<Data> data;
   if (header->class_version != kClassVersion) {
-    answer.status = kUnsupportedVersion;
+    status = mad_status::kUnsupportedVersion;
   } else if (header->method != method::kGet) {
-    answer.status = kUnsupportedMethodAttribute;
+    status = mad_status::kUnsupportedMethodAttribute;
   } else {
-    std::uint16_t refusal = 0;
-    data = read_attribute(*target, *header, manager, refusal);
-    if (!data) answer.status = refusal;
+    data = read_attribute(*target, *header, manager, status);
+    if (data) status = 0;
   }
-  std::swap(answer.packet.slid, answer.packet.dlid);
-  std::swap(answer.packet.source, answer.packet.destination);
+  const std::uint16_t direction = is_directed ? kDirectionBit : 0;
+  auto answer = answer_to(packet, *header, static_cast<std::uint16_t>(status | direction));
+  answer.status = status;
   auto& mad = answer.packet.mad;
-  MadHeader reply = *header;
-  reply.method = method::kGetResp;
-  reply.status = static_cast<std::uint16_t>(answer.status | (is_directed ? kDirectionBit : 0));
-  reply.emit(mad);
   if (data) std::copy(data->begin(), data->end(), mad.begin() + kDataOffset);
   if (is_directed) {
     std::copy_n(target->return_path.begin(), hops + 1, mad.begin() + kReturnPathOffset);

@@ -6,28 +6,13 @@
 // LID as its source on a real fabric, the sender's own LID is expected in its place here.
 #pragma once
 
-#include <optional>
-
-#include "softib/core/mad_packet.hpp"
+#include "softib/core/agent_answer.hpp"
 #include "softib/core/subnet_manager.hpp"
 
 namespace softib {
 
-enum class SmaVerdict : std::uint8_t {
-  answered,
-  malformed,   ///< no SMP, or a route that makes no sense
-  response,    ///< not a request
-  unreachable  ///< nothing at that LID, or at the end of that route
-};
-
-struct SmaAnswer {
-  SmaVerdict verdict = SmaVerdict::malformed;
-  std::uint16_t status = 0;
-  MadPacket packet;  ///< if answered
-};
-
 /// Answers a packet to QP0 from `sender`.
-[[nodiscard]] SmaAnswer answer_smp(const MadPacket& packet, NodeIndex sender,
-                                   const SubnetManager& manager);
+[[nodiscard]] AgentAnswer answer_smp(const MadPacket& packet, NodeIndex sender,
+                                     const SubnetManager& manager);
 
 }  // namespace softib

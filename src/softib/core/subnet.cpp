@@ -24,12 +24,14 @@ ipoib::Error no_change_of_sm() {
 }  // namespace
 
 struct Subnet::State {
-  explicit State(SubnetConfig config) : manager(std::move(config)) {}
+  State(SubnetConfig config, PerformanceAgents::Source counted)
+      : manager(std::move(config)), performance(std::move(counted)) {}
 
   SubnetManager manager;
   MulticastGroups groups;
   SubnetCounters counters;
   SubnetAdministrator administrator{manager, groups, counters};
+  PerformanceAgents performance;
   std::vector<MadPacket> outgoing;
   /// Nodes that came into service, or went out of it, and have not been reported.
   std::vector<std::pair<Gid, bool>> services;
@@ -41,6 +43,7 @@ struct Subnet::State {
   void report_events(TimePoint now);
   void receive_gmp(const MadPacket& packet, TimePoint now);
   void receive_smp(const MadPacket& packet);
+  void send(const AgentAnswer& answer);
 };
 
 void Subnet::State::make_permanent_groups() {
@@ -87,7 +90,8 @@ void Subnet::State::report_events(TimePoint now) {
   }
 }
 
-Subnet::Subnet(SubnetConfig config) : state_(std::make_unique<State>(std::move(config))) {
+Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters)
+    : state_(std::make_unique<State>(std::move(config), std::move(counters))) {
   state_->make_permanent_groups();
 }
 Subnet::~Subnet() = default;
@@ -230,20 +234,23 @@ void Subnet::State::receive_smp(const MadPacket& packet) {
     ++counters.drop_source;
     return;
   }
-  const SmaAnswer answer = answer_smp(packet, *sender, manager);
+  send(answer_smp(packet, *sender, manager));
+}
+
+void Subnet::State::send(const AgentAnswer& answer) {
   switch (answer.verdict) {
-    case SmaVerdict::answered:
+    case AgentVerdict::answered:
       ++counters.answered;
       if (answer.status != 0) ++counters.refused;
       outgoing.push_back(answer.packet);
       break;
-    case SmaVerdict::malformed:
+    case AgentVerdict::malformed:
       ++counters.drop_malformed;
       break;
-    case SmaVerdict::response:
+    case AgentVerdict::response:
       ++counters.drop_response;
       break;
-    case SmaVerdict::unreachable:
+    case AgentVerdict::unreachable:
       ++counters.drop_destination;
       break;
   }
@@ -253,15 +260,19 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
   const Node& sm = *manager.node(SubnetManager::kSmNode);
   const auto sender = manager.node_at(packet.slid);
   const auto header = ipoib::wire::MadHeader::parse(packet.mad);
+  const bool is_performance = header && header->management_class == ipoib::wire::mgmt_class::kPerf;
   const PKey ours = find_pkey(sm.port, packet.pkey);
   if (!sender || manager.node(*sender)->port.state != PortState::active) {
     ++counters.drop_source;
-  } else if (packet.dlid != sm.port.lid || sm.port.state != PortState::active) {
+  } else if (!is_performance &&
+             (packet.dlid != sm.port.lid || sm.port.state != PortState::active)) {
     ++counters.drop_destination;
   } else if (packet.qkey != ipoib::wire::kGsiQKey) {
     ++counters.drop_qkey;
   } else if (!ours.admits(packet.pkey)) {
     ++counters.drop_pkey;
+  } else if (is_performance) {
+    send(performance.answer(packet, manager));
   } else if (!header || header->management_class != ipoib::wire::mgmt_class::kSubnAdm) {
     ++counters.drop_malformed;
   } else {

@@ -19,6 +19,7 @@
 #include "softib/core/fabric_types.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/partition.hpp"
+#include "softib/core/performance.hpp"
 #include "softib/core/subnet_view.hpp"
 
 namespace softib {
@@ -29,7 +30,8 @@ inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
 
 class Subnet {
  public:
-  explicit Subnet(SubnetConfig config = {});
+  /// `counters` says what ports have counted, and lives as long.
+  explicit Subnet(SubnetConfig config = {}, PerformanceAgents::Source counters = {});
   Subnet(const Subnet&) = delete;
   Subnet& operator=(const Subnet&) = delete;
   ~Subnet();
@@ -69,7 +71,8 @@ class Subnet {
   [[nodiscard]] const std::vector<Partition>& partitions() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 
-  /// A MAD for the SM's port (QP1), or a subnet management packet (QP0) for any node.
+  /// A MAD for the SM's port (QP1), or one of subnet management (QP0) or performance management
+  /// (QP1) for any node.
   void receive(const MadPacket& packet, ipoib::TimePoint now);
   /// When on_time() wants to be called; kNever when nothing waits, the beginning of time for now.
   [[nodiscard]] ipoib::TimePoint next_deadline() const;

@@ -518,10 +518,15 @@ TEST_F(MadTest, ARequestIsShownToEveryProcessOfTheNode) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
   neighbour->set_mad_receiver(&third);
-  send_mad(*one_, make_mad(1, 2, 0x04, kGet, 8));
+  send_mad(*one_, make_mad(1, 2, 0x05, kGet, 8));
   EXPECT_EQ(transaction(second_), 8U);
   EXPECT_EQ(transaction(third), 8U);
   neighbour->set_mad_receiver(nullptr);
+}
+
+TEST_F(MadTest, TheSubnetProcessAnswersForTheCountersOfEveryNode) {
+  send_mad(*one_, make_mad(1, 2, ipoib::wire::mgmt_class::kPerf, kGet, 9));
+  EXPECT_EQ(transaction(sm_mail_), 9U);
 }
 
 TEST_F(MadTest, APortThatIsNotActivePassesSubnetManagementOnly) {

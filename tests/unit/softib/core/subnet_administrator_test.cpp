@@ -139,7 +139,7 @@ TEST_F(SubnetSa, WhatIsNoRequestIsDroppedAndCounted) {
   dropped([](MadPacket& p) { p.qkey = QKey(1); });
   dropped([](MadPacket& p) { p.pkey = PKey(0x8012); });
   dropped([](MadPacket& p) { p.mad[0] = 9; });
-  dropped([](MadPacket& p) { p.mad[1] = 4; });
+  dropped([](MadPacket& p) { p.mad[1] = 5; });
   dropped([](MadPacket& p) { p.mad[3] |= 0x80; });
   dropped([](MadPacket& p) { p.mad[36] = 0x55; });
   const auto& counters = subnet.counters();
