@@ -5,6 +5,7 @@ Usage: perftest.py SOFTIB
 """
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from softib_subnet import Subnet, need, play, run_tests
 
@@ -24,6 +25,23 @@ def bandwidth_by_each_way_of_posting():
             assert [row[:2] for row in results(client)] == [["2048", "1000"]], client
 
 
+def of_all_sizes():
+    sizes = [str(1 << power) for power in range(1, 12)]
+    with Subnet(SOFTIB) as subnet:
+        for program in ("ib_send_bw", "ib_send_lat"):
+            for how in ([], ["--events"]):
+                _, client = play(subnet, program, "-c", "UD", "-a", "-n", "200", *how)
+                assert [row[0] for row in results(client)] == sizes, client
+
+
+def several_processes_on_the_same_hcas():
+    with Subnet(SOFTIB) as subnet, ThreadPoolExecutor() as pool:
+        pairs = [pool.submit(play, subnet, "ib_send_bw", "-c", "UD", "-n", "500") for _ in range(3)]
+        for pair in pairs:
+            _, client = pair.result()
+            assert [row[:2] for row in results(client)] == [["2048", "500"]], client
+
+
 def bandwidth_in_both_directions():
     with Subnet(SOFTIB) as subnet:
         for said in play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", "-b"):
@@ -37,5 +55,5 @@ def latency_by_polling_and_by_events():
             assert [row[:2] for row in results(client)] == [["2", "1000"]], client
 
 
-run_tests([bandwidth_by_each_way_of_posting, bandwidth_in_both_directions,
-           latency_by_polling_and_by_events])
+run_tests([bandwidth_by_each_way_of_posting, of_all_sizes, several_processes_on_the_same_hcas,
+           bandwidth_in_both_directions, latency_by_polling_and_by_events])

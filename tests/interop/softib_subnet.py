@@ -76,6 +76,11 @@ class Subnet:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def change(self, *words):
+        """softib set."""
+        subprocess.run([self.softib, "set", *words], env=self.environment, check=True,
+                       timeout=PATIENCE)
+
     def command(self, hca, *command, options=()):
         return [self.softib, "run", "--hca", hca, *options, "--", *command]
 

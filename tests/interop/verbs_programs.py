@@ -8,9 +8,9 @@ import re
 import sys
 from pathlib import Path
 
-from softib_subnet import Subnet, need, play, run_tests
+from softib_subnet import Subnet, need, play, run_tests, wait_for
 
-need("ibv_devices", "ibv_devinfo", "ibv_ud_pingpong")
+need("ibv_asyncwatch", "ibv_devices", "ibv_devinfo", "ibv_ud_pingpong")
 SOFTIB = sys.argv[1]
 os.environ["TSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('programs.tsan')}"
 ITERATIONS = 500
@@ -64,6 +64,24 @@ def other_devices_are_refused():
         assert done.returncode != 0 and "mlx5_0" in done.stdout, done.stdout
 
 
+def port_events_are_seen():
+    with Subnet(SOFTIB) as subnet:
+        said = subnet.folder / "asyncwatch.out"
+        with open(said, "w", encoding="utf-8") as out:
+            watch = subnet.start("a", "stdbuf", "-oL", "ibv_asyncwatch", stdout=out)
+        wait_for("the watcher", lambda: "async event FD" in said.read_text())
+        for event, change in (("PORT_ERR", ("port", "a", "down")),
+                              ("PORT_ACTIVE", ("port", "a", "up")),
+                              ("LID_CHANGE", ("lid", "a", "0x33")),
+                              ("SM_CHANGE", ("lid", "softib-sm", "0x44")),
+                              ("PKEY_CHANGE", ("partition", "0x12", "a", "full")),
+                              ("CLIENT_REREGISTER", ("sm", "restart")),
+                              ("DEVICE_FATAL", ("hca", "a", "failed"))):
+            subnet.change(*change)
+            wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in said.read_text())
+        watch.kill()
+
+
 def ping_pong(subnet, *options):
     return play(subnet, "ibv_ud_pingpong", "-n", str(ITERATIONS), *options)
 
@@ -99,5 +117,6 @@ def too_long_a_message_is_refused():
 
 
 run_tests([each_hca_is_one_device, device_information, other_devices_are_refused,
+           port_events_are_seen,
            ping_pong_of_all_sizes, ping_pong_with_a_global_route,
            ping_pong_goes_on_without_the_subnet_process, too_long_a_message_is_refused])
