@@ -63,8 +63,8 @@ class Hca {
 
   /// A packet from the fabric, LRH to padding.
   void receive(ConstBytes packet);
-  /// What the SM has made of the port; the difference is told as events. Of another life of the HCA:
-  /// this one has failed for good, and so have all queue pairs.
+  /// What the SM has made of the port; the difference is told as events. Of another life of the
+  /// HCA: this one has failed for good, and so have all queue pairs.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
