@@ -85,7 +85,7 @@ bool loses_device(const verbs::Device& device, Lasting& lasting) {
     if (ended.reason.empty()) return false;
     reason = ended.reason;
   } catch (const std::runtime_error& error) {
-    if (device.query()) throw;
+    if (device.query()) throw;  // else what has failed has only noticed it first
     lasting.blocked.block();
     reason = error.what();
   }

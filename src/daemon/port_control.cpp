@@ -140,10 +140,8 @@ void PortControl::settle() {
   sa_alarm_.set(std::min(parts_.sa.next_deadline(), subscriptions.next_deadline()));
 }
 
-/// An interface may have noticed first that the device is gone.
 void PortControl::on_finished(const std::string& reason) {
   ended_.reason = reason;
-  ended_.device_lost = ended_.device_lost || (!reason.empty() && !parts_.port.can_look());
   context_.stop();
 }
 

@@ -56,8 +56,6 @@ class PortWatcher {
   [[nodiscard]] int descriptor() const { return events_.descriptor(); }
   /// Takes the events at hand and looks at the port.
   [[nodiscard]] Findings update();
-  /// Whether the port can be looked at.
-  [[nodiscard]] bool can_look() const { return bool(device_.query()); }
   /// As the last update() that could look at the port has found it.
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return view_.snapshot(); }
   /// Failing when the last update() could not.
