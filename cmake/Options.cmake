@@ -51,25 +51,34 @@ function(ipoib_test name)
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 120)
 endfunction()
 
+# The cases of a Python unittest program, Class.test_name each.
+function(ipoib_python_cases out script)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
+  file(STRINGS ${script} lines REGEX "^class |^    def test_")
+  set(cases)
+  foreach(line ${lines})
+    if(line MATCHES "^class ([A-Za-z0-9]+)")
+      set(class ${CMAKE_MATCH_1})
+    elseif(line MATCHES "def (test_[a-z0-9_]+)")
+      list(APPEND cases ${class}.${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  set(${out} ${cases} PARENT_SCOPE)
+endfunction()
+
 # A Python unittest program whose cases ctest knows one by one, under a label. It finds the project's
 # programs in the folder that IPOIB_BIN names, and returns 77 with a reason when it cannot run.
 # RUN_SERIAL is for what needs the machine, or names on it, for itself.
 function(ipoib_python_test script)
   cmake_parse_arguments(ARG "RUN_SERIAL" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
-  file(STRINGS ${script} lines REGEX "^class |^    def test_")
-  foreach(line ${lines})
-    if(line MATCHES "^class ([A-Za-z0-9]+)")
-      set(class ${CMAKE_MATCH_1})
-    elseif(line MATCHES "def (test_[a-z0-9_]+)")
-      set(name ${ARG_LABEL}/${class}.${CMAKE_MATCH_1})
-      add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script}
-                                    ${class}.${CMAKE_MATCH_1})
-      set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-        RUN_SERIAL ${ARG_RUN_SERIAL}
-        SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
-        ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
-    endif()
+  ipoib_python_cases(cases ${script})
+  foreach(case ${cases})
+    set(name ${ARG_LABEL}/${case})
+    add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${case})
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+      RUN_SERIAL ${ARG_RUN_SERIAL}
+      SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
+      ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
   endforeach()
 endfunction()
 
