@@ -18,13 +18,8 @@ TRUSTED = ("--smkey", "1")
 OPTIONS = ("--partition", "0x0012=full,mtu=4096")
 
 
-def softib(subnet, *arguments):
-    return subprocess.run([SOFTIB, *arguments], env=subnet.environment, check=True, text=True,
-                          stdout=subprocess.PIPE, timeout=PATIENCE).stdout
-
-
 def show(subnet):
-    return json.loads(softib(subnet, "show", "--json"))
+    return json.loads(subnet.softib("show", "--json"))
 
 
 def nodes(subnet):
@@ -150,11 +145,11 @@ def test_everybody_tells_the_same_of_a_port():
     equal(int(verbs["port_cap_flags"], 16), int(smp["CapMask"], 16))
     equal(verbs["fw_ver"], umad["Firmware version"])
     equal(verbs["subnet_timeout"], smp["SubnetTimeout"])
-    softib(subnet, "set", "port", "host18", "down")
+    subnet.softib("set", "port", "host18", "down")
     wait_for("the port down", lambda: "State: Down" in subnet.run("host18", "ibstat").stdout)
     equal(fields(subnet.run("host18", "ibstat").stdout)["Physical state"], "Disabled")
     equal(fields(subnet.run("host18", "ibv_devinfo", "-v").stdout)["phys_state"], "DISABLED (3)")
-    softib(subnet, "set", "port", "host18", "up")
+    subnet.softib("set", "port", "host18", "up")
 
 
 def test_smpquery_by_lid_and_by_route():
@@ -225,16 +220,16 @@ def test_ibqueryerrors_checks_each_port():
 
 
 def test_a_new_lid_is_seen():
-    softib(subnet, "set", "lid", "host20", "0x300")
+    subnet.softib("set", "lid", "host20", "0x300")
     wait_for("the new LID", lambda: "Base lid: 768" in subnet.run("host20", "ibstat").stdout)
     equal(subnet.run("host1", "saquery", "-L", "host20").stdout.strip(), "768")
 
 
 def test_a_port_that_is_down_is_seen():
-    softib(subnet, "set", "port", "host19", "down")
+    subnet.softib("set", "port", "host19", "down")
     wait_for("the port down", lambda: "State: Down" in subnet.run("host19", "ibstat").stdout)
     assert "host19" not in subnet.run("host1", "saquery", "-D").stdout
-    softib(subnet, "set", "port", "host19", "up")
+    subnet.softib("set", "port", "host19", "up")
     assert "host19" in subnet.run("host1", "saquery", "-D").stdout
 
 
@@ -256,6 +251,6 @@ def test_a_subnet_that_is_killed_and_started_again():
 need("saquery", "ibstat", "smpquery", "sminfo", "ibnetdiscover", "ibtracert")
 with Subnet(SOFTIB, *OPTIONS) as subnet:
     for hca in HCAS:
-        softib(subnet, "set", "hca", hca, "present")
+        subnet.softib("set", "hca", hca, "present")
     known = nodes(subnet)
     run_tests([test for name, test in list(globals().items()) if name.startswith("test_")])

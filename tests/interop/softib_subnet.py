@@ -41,7 +41,7 @@ class Subnet:
     ended."""
 
     def __init__(self, softib, *options):
-        self.softib = os.path.abspath(softib)
+        self.program = os.path.abspath(softib)
         self.options = options
         self.processes = []
         self.process = None
@@ -68,7 +68,7 @@ class Subnet:
 
     def start_subnet(self):
         """Returns when the subnet is ready."""
-        self.process = self._start([self.softib, "subnet", *self.options], stdout=subprocess.PIPE)
+        self.process = self._start([self.program, "subnet", *self.options], stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
         assert line.startswith("ready"), f"the subnet did not start: {line!r}"
 
@@ -76,13 +76,13 @@ class Subnet:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def change(self, *words):
-        """softib set."""
-        subprocess.run([self.softib, "set", *words], env=self.environment, check=True,
-                       timeout=PATIENCE)
+    def softib(self, *arguments):
+        """What a subcommand says."""
+        return subprocess.run([self.program, *arguments], env=self.environment, check=True,
+                              text=True, stdout=subprocess.PIPE, timeout=PATIENCE).stdout
 
     def command(self, hca, *command, options=()):
-        return [self.softib, "run", "--hca", hca, *options, "--", *command]
+        return [self.program, "run", "--hca", hca, *options, "--", *command]
 
     def run(self, hca, *command, options=(), check=True):
         """Runs a program to its end; its output, both streams in one, is in `.stdout`."""

@@ -77,7 +77,7 @@ def port_events_are_seen():
                               ("PKEY_CHANGE", ("partition", "0x12", "a", "full")),
                               ("CLIENT_REREGISTER", ("sm", "restart")),
                               ("DEVICE_FATAL", ("hca", "a", "failed"))):
-            subnet.change(*change)
+            subnet.softib("set", *change)
             wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in said.read_text())
         watch.kill()
 
