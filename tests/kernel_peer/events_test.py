@@ -3,11 +3,10 @@
 and ours talk to each other. Both ping the other all the time, and what is lost is counted."""
 
 import pathlib
-import signal
 import subprocess
 
 import guest
-from guest import KernelHost, Pings, wait_until
+from guest import KernelHost, wait_until
 
 OURS, THEIRS = ("10.44.0.1", "fd44::1"), ("10.44.0.2", "fd44::2")
 # Pings, ten to a second: what docs/states.md states for a port that comes up.
@@ -51,7 +50,7 @@ class Events(guest.KernelPeer):
 
     def lost_during(self, event):
         """The pings that ours and theirs have lost."""
-        pings = [Pings(self, self.ours, THEIRS[0]), Pings(self, self.theirs, OURS[0])]
+        pings = [self.start_pings(self.ours, THEIRS[0]), self.start_pings(self.theirs, OURS[0])]
         event()
         for ping in pings:
             ping.wait_for(10)
@@ -60,7 +59,7 @@ class Events(guest.KernelPeer):
     def lost_after(self):
         """The same from now on, when something has just come back; with IPv6 as well."""
         return [ping.end() for ours, theirs in zip(OURS, THEIRS)
-                for ping in (Pings(self, self.ours, theirs), Pings(self, self.theirs, ours))]
+                for ping in (self.start_pings(self.ours, theirs), self.start_pings(self.theirs, ours))]
 
     def assert_harmless(self, event, name):
         """Ours loses nothing whatever its port says, as long as it is not so. What theirs does is

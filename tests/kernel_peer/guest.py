@@ -26,14 +26,13 @@ A class of tests is a boot. ctest runs a test program of this folder in three ro
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "netns"))
 import hosts  # noqa: E402
-from hosts import SKIPPED, Process, need, program, wait_until  # noqa: E402, F401
+from hosts import SKIPPED, Pings, Process, need, program, wait_until  # noqa: E402, F401
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS_IN_GUEST = 800
@@ -81,30 +80,6 @@ class KernelHost(hosts.Host):
 
     def is_ready(self, interface="ib0"):
         return self.has_carrier(interface)
-
-
-class Pings:
-    """A ping every 0.1 s from one host to another. What is lost is counted, not taken from a clock:
-    on a busy machine both slow down together."""
-
-    def __init__(self, test, host, address):
-        self.process = test.start_process(host, "ping", "-n", "-i", "0.1", address)
-        self.wait_for(3)
-
-    def answers(self):
-        return [int(number) for number in
-                re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", self.process.output())]
-
-    def wait_for(self, more):
-        """Until so many more answers have come."""
-        before = len(self.answers())
-        wait_until(lambda: len(self.answers()) >= before + more, "pings are answered", 120)
-
-    def end(self):
-        """How many were lost."""
-        self.process.end(signal.SIGINT)
-        answers = self.answers()
-        return max(answers) - len(set(answers))
 
 
 def kernel_log():
@@ -157,6 +132,12 @@ class KernelPeer(unittest.TestCase):
         process = Process(host.command(*command), log, self.subnet.environment)
         self.addCleanup(process.end)
         return process
+
+    def start_pings(self, host, address):
+        """Returns when they are answered."""
+        pings = Pings(self.start_process(host, *Pings.COMMAND, address))
+        pings.wait_for(3)
+        return pings
 
 
 # --- In the guest ------------------------------------------------------------------------------

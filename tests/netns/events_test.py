@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
 """Whatever happens to the subnet, traffic comes back within the bound that docs/states.md states.
 
-Traffic is a ping every 0.1 s from left to right. The outage is counted in pings that were lost, not
-taken from a clock: on a busy machine both slow down together.
+Traffic is a ping every 0.1 s from left to right. The outage is counted in pings that were lost.
 """
 
 import pathlib
 import re
-import signal
 import unittest
 
 import hosts
 from hosts import program, wait_until
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/states.md"
-INTERVAL = 0.1  # seconds between two pings
 RED = "0x8001"
 SM = "softib-sm"
 
@@ -33,42 +30,33 @@ class Events(hosts.Pair):
         self.right.start("--pkey", RED, address="10.44.0.2/24")
         self.assert_connected()
 
-    def start_ping(self):
-        """Returns when it runs well, or else when it has begun."""
+    def start_pings(self):
+        """Returns when they run well, or else when they have begun."""
         output = self.subnet.folder / "ping.out"
         output.unlink(missing_ok=True)
-        ping = hosts.Process(self.left.command("ping", "-n", "-i", str(INTERVAL), "10.44.0.2"),
-                             output, self.subnet.environment)
+        ping = hosts.Process(self.left.command(*hosts.Pings.COMMAND, "10.44.0.2"), output,
+                             self.subnet.environment)
         self.addCleanup(ping.end)
-        return ping
-
-    @staticmethod
-    def answers(ping):
-        return [int(seq) for seq in re.findall(r"icmp_seq=(\d+) ttl", ping.output())]
+        return hosts.Pings(ping)
 
     def lost_during(self, event):
         """The pings lost while `event` happens to a subnet on which they went well."""
-        ping = self.start_ping()
-        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+        pings = self.start_pings()
+        pings.wait_for(4)
         event()
-        before = max(self.answers(ping))
-        wait_until(lambda: max(self.answers(ping)) >= before + 10, "ping runs again")
-        ping.end(signal.SIGINT)
-        answers = self.answers(ping)
-        return max(answers) - len(set(answers))
+        pings.wait_for(10)
+        return pings.end()
 
     def lost_after(self, event):
         """The pings lost from the moment on that `event` has ended an outage that it is not."""
         event()
-        ping = self.start_ping()
-        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
-        ping.end(signal.SIGINT)
-        answers = self.answers(ping)
-        return max(answers) - len(set(answers))
+        pings = self.start_pings()
+        pings.wait_for(4)
+        return pings.end()
 
     def assert_bound(self, event, lost):
         bound = stated_bounds()[event]
-        self.assertLessEqual(lost * INTERVAL, bound, f"{event}: {lost} pings lost")
+        self.assertLessEqual(lost * hosts.Pings.INTERVAL, bound, f"{event}: {lost} pings lost")
 
     def questions_of_left(self):
         return self.left.ibarp("stats")["counters"]["path_questions"]
@@ -110,12 +98,12 @@ class Events(hosts.Pair):
         lost = self.lost_during(lambda: self.softib_set("port", SM, "down"))
         self.assert_bound("subnet manager not reached", lost)
         self.softib_set("lid", "right", "0x77")
-        ping = self.start_ping()
+        pings = self.start_pings()
         asked = self.questions_of_left()
         wait_until(lambda: self.questions_of_left() > asked, "asks for the path")
-        self.assertEqual(self.answers(ping), [])
+        self.assertEqual(pings.answers(), [])
         self.softib_set("port", SM, "up")
-        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+        pings.wait_for(4)
 
     def test_sm_moves(self):
         for lid in ("0x55", "0x66"):
@@ -192,8 +180,8 @@ class Events(hosts.Pair):
 
     def test_all_at_once(self):
         """Not in the document: only that it ends well."""
-        ping = self.start_ping()
-        wait_until(lambda: len(self.answers(ping)) > 3, "ping runs")
+        pings = self.start_pings()
+        pings.wait_for(4)
         for _ in range(5):
             for host in ("left", "right"):
                 self.softib_set("port", host, "down")
@@ -204,8 +192,7 @@ class Events(hosts.Pair):
                 self.softib_set("pkey", RED, host, "0")
                 self.softib_set("pkey", RED, host, "9")
         self.assert_connected()
-        before = len(self.answers(ping))
-        wait_until(lambda: len(self.answers(ping)) > before + 10, "ping runs again")
+        pings.wait_for(11)
         for host in (self.left, self.right):
             self.assertTrue(host.daemon.is_running())
 

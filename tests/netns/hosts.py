@@ -63,6 +63,33 @@ class Process:
             return file.read()
 
 
+class Pings:
+    """A ping every 0.1 s. What is lost is counted, not taken from a clock: on a busy machine both
+    slow down together."""
+
+    INTERVAL = 0.1  # seconds
+    COMMAND = ("ping", "-n", "-i", str(INTERVAL))
+
+    def __init__(self, process):
+        """Of the running program."""
+        self.process = process
+
+    def answers(self):
+        return [int(number) for number in
+                re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", self.process.output())]
+
+    def wait_for(self, more):
+        """Until so many more answers have come."""
+        before = len(self.answers())
+        wait_until(lambda: len(self.answers()) >= before + more, "pings are answered", 120)
+
+    def end(self):
+        """How many were lost."""
+        self.process.end(signal.SIGINT)
+        answers = self.answers()
+        return max(answers) - len(set(answers))
+
+
 class Subnet(softib_subnet.Subnet):
     """A subnet and hosts on it, from construction to close()."""
 
