@@ -79,8 +79,8 @@ void InterfaceControl::on_client_reregister() {
 }
 
 /// One that there is no room for is made good by confirming everything.
-void InterfaceControl::on_group_notice(const Gid& mgid) {
-  if (!parts_.to_interface.post(GroupNotice{mgid})) reregister_undelivered_ = true;
+void InterfaceControl::on_notice(const wire::Notice& notice) {
+  if (!parts_.to_interface.post(SubnetNotice{notice})) reregister_undelivered_ = true;
   deliver();
 }
 

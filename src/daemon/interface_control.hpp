@@ -49,7 +49,7 @@ class InterfaceControl final : public control::Handler {
 
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
-  void on_group_notice(const Gid& mgid);
+  void on_notice(const wire::Notice& notice);
   /// To a question of this interface.
   void on_answer(const sa::Answer& answer);
   /// Ends the interface; the first reason counts.

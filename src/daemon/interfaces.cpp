@@ -43,8 +43,8 @@ void Interfaces::on_client_reregister() {
   for (auto& [number, interface] : interfaces_) interface->control().on_client_reregister();
 }
 
-void Interfaces::on_group_notice(const Gid& mgid) {
-  for (auto& [number, interface] : interfaces_) interface->control().on_group_notice(mgid);
+void Interfaces::on_notice(const wire::Notice& notice) {
+  for (auto& [number, interface] : interfaces_) interface->control().on_notice(notice);
 }
 
 void Interfaces::on_answer(const sa::Answer& answer) {

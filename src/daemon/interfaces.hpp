@@ -31,7 +31,7 @@ class Interfaces final : private InterfaceOwner {
   void start(const verbs::PortSnapshot& port);
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
-  void on_group_notice(const Gid& mgid);
+  void on_notice(const wire::Notice& notice);
   /// An answer to an interface that is gone is dropped.
   void on_answer(const sa::Answer& answer);
   /// Ends all of them; PortOwner::on_finished() follows when that is done. Network interfaces stay

@@ -12,6 +12,7 @@
 #include "ipoib/host_view.hpp"
 #include "link/events.hpp"
 #include "linux/mailbox.hpp"
+#include "wire/notice.hpp"
 
 namespace ipoib::daemon {
 
@@ -22,9 +23,9 @@ struct PortChanged {
   link::PortStatus status;
 };
 struct ClientReregister {};
-/// The subnet administrator has made or deleted a group.
-struct GroupNotice {
-  Gid mgid;
+/// The subnet administrator has reported something.
+struct SubnetNotice {
+  wire::Notice notice;
 };
 struct HostChanged {
   HostView view;
@@ -44,7 +45,7 @@ struct AdminRequest {
 };
 /// Leave the groups and end.
 struct Stop {};
-using ToInterface = std::variant<PortChanged, ClientReregister, GroupNotice, HostChanged,
+using ToInterface = std::variant<PortChanged, ClientReregister, SubnetNotice, HostChanged,
                                  JoinAnswered, PathAnswered, AdminRequest, Stop>;
 
 // --- From the interface's thread to the control thread -----------------------------------------

@@ -30,8 +30,8 @@ PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
 PortControl::Ended PortControl::run() {
   if (!parts_.mads.takes_reports()) {
     parts_.log.info(
-        "another program has the subnet administrator's reports: changes of groups are found out "
-        "by looking from time to time");
+        "another program has the subnet administrator's reports: changes of groups and paths are "
+        "found out by asking from time to time");
   }
   wait_for_signal();
   on_port_event();
@@ -135,7 +135,7 @@ void PortControl::settle() {
   }
   for (const auto& notice : std::exchange(parts_.sa.notices(), {})) {
     trace_.record("notice", now, notice.trap_number);
-    interfaces_.on_group_notice(notice.gid);
+    interfaces_.on_notice(notice);
   }
   sa_alarm_.set(std::min(parts_.sa.next_deadline(), subscriptions.next_deadline()));
 }

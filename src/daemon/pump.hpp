@@ -72,7 +72,7 @@ class Pump {
   void take_messages();
   void on(PortChanged& message);
   void on(ClientReregister& message);
-  void on(GroupNotice& message);
+  void on(SubnetNotice& message);
   void on(HostChanged& message);
   void on(JoinAnswered& message);
   void on(PathAnswered& message);

@@ -28,7 +28,7 @@ void Pump::on(PortChanged& message) {
 
 void Pump::on(ClientReregister&) { link_.on_client_reregister(now_); }
 
-void Pump::on(GroupNotice& message) { link_.on_group_notice(message.mgid, now_); }
+void Pump::on(SubnetNotice& message) { link_.on_notice(message.notice, now_); }
 
 void Pump::on(HostChanged& message) { link_.on_host_changed(message.view, now_); }
 

@@ -51,6 +51,7 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "path_answers",
     "path_refusals",
     "paths_evicted",
+    "path_reports",
     "path_lid_mismatches",
     "address_handle_refusals",
     "join_questions",

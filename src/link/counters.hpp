@@ -62,6 +62,7 @@ enum class Counter : std::uint8_t {
   path_answers,
   path_refusals,
   paths_evicted,        ///< to make room
+  path_reports,         ///< of the SA: the port of a known path came into service or left it
   path_lid_mismatches,  ///< a neighbour sends from another LID than its path leads to
   address_handle_refusals,
   join_questions,

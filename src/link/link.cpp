@@ -112,9 +112,19 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
   for (const IpAddress& address : added) p.announcer.start(address, now);
 }
 
-void Link::on_group_notice(const Gid& mgid, TimePoint /*now*/) {
-  parts_->groups.on_notice(mgid);
-  parts_->send_groups.on_notice(mgid);
+void Link::on_notice(const wire::Notice& notice, TimePoint now) {
+  switch (notice.trap_number) {
+    case wire::trap::kInService:
+      return parts_->paths.on_in_service(notice.gid, now);
+    case wire::trap::kOutOfService:
+      return parts_->paths.on_out_of_service(notice.gid, now);
+    case wire::trap::kGroupCreated:
+    case wire::trap::kGroupDeleted:
+      parts_->groups.on_notice(notice.gid);
+      return parts_->send_groups.on_notice(notice.gid);
+    default:
+      return;
+  }
 }
 
 void Link::shut_down(TimePoint now) {

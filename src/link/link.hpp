@@ -26,6 +26,7 @@
 #include "link/counters.hpp"
 #include "link/events.hpp"
 #include "link/neighbour_info.hpp"
+#include "wire/notice.hpp"
 
 namespace ipoib::link {
 
@@ -60,8 +61,9 @@ class Link {
   void on_setup_failed(TimePoint now);
   /// A link that has not heard of its host yet knows no addresses.
   void on_host_changed(const HostView& view, TimePoint now);
-  /// The subnet administrator has reported that a group was made or deleted (traps 66 and 67).
-  void on_group_notice(const Gid& mgid, TimePoint now);
+  /// The subnet administrator's report of a group or a port: traps 64 to 67. Another one is none of
+  /// a link's business.
+  void on_notice(const wire::Notice& notice, TimePoint now);
   /// Leaves the groups and lets go of all frames; nothing but draining comes after that.
   void shut_down(TimePoint now);
 

@@ -26,36 +26,40 @@ Fate Neighbour::on_packet(Frame&& frame, const Environment& env, TimePoint now) 
     send(std::move(frame), route, env, now);
     return Fate::keep;
   };
+  const auto sends_unconfirmed = [&](Route& route, std::string_view why) {
+    send(std::move(frame), route, env, now);
+    return become(Delay{std::move(route), now + env.config.ageing.delay}, why, env);
+  };
   used_ = now;
-  return std::visit(
-      Overloaded{
-          [&](New&) { return first_request(std::move(frame), env, now); },
-          [&](Incomplete& s) {
-            s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
-            return Fate::keep;
-          },
-          [&](Resolving& s) {
-            s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
-            return Fate::keep;
-          },
-          [&](Reachable& s) { return sends(s.route); },
-          [&](Stale& s) {
-            sends(s.route);
-            return become(Delay{std::move(s.route), now + env.config.ageing.delay}, "used", env);
-          },
-          [&](Delay& s) { return sends(s.route); },
-          [&](Probing& s) { return sends(s.route); },
-          [&](Failed&) {
-            frame.release();
-            env.out.counters.add(Counter::drop_neighbour_failed);
-            return Fate::keep;
-          },
-          [&](Permanent& s) {
-            send_or_park(std::move(frame), Purpose::packet, s, env, now);
-            return Fate::keep;
-          },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [&](New&) { return first_request(std::move(frame), env, now); },
+                        [&](Incomplete& s) {
+                          s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
+                          return Fate::keep;
+                        },
+                        [&](Resolving& s) {
+                          s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
+                          return Fate::keep;
+                        },
+                        [&](Reachable& s) {
+                          const bool is_gone = s.route.path->last_gone() > confirmed_;
+                          return is_gone ? sends_unconfirmed(s.route, "reported gone")
+                                         : sends(s.route);
+                        },
+                        [&](Stale& s) { return sends_unconfirmed(s.route, "used"); },
+                        [&](Delay& s) { return sends(s.route); },
+                        [&](Probing& s) { return sends(s.route); },
+                        [&](Failed&) {
+                          frame.release();
+                          env.out.counters.add(Counter::drop_neighbour_failed);
+                          return Fate::keep;
+                        },
+                        [&](Permanent& s) {
+                          send_or_park(std::move(frame), Purpose::packet, s, env, now);
+                          return Fate::keep;
+                        },
+                    },
+                    state_);
 }
 
 Fate Neighbour::on_address(const HwAddress& hardware, Evidence evidence, const Environment& env,

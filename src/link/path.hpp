@@ -81,6 +81,8 @@ class Path : public Timed, public PathListHook {
   /// What to send by if there is anything, else null.
   [[nodiscard]] const PathData* usable() const;
   [[nodiscard]] PathWaiters& waiters() { return waiters_; }
+  /// When its port was last reported out of service.
+  [[nodiscard]] TimePoint last_gone() const { return last_gone_; }
 
  private:
   friend class PathTable;
@@ -93,6 +95,7 @@ class Path : public Timed, public PathListHook {
   std::uint32_t users_ = 0;
   Lid excused_lid_;  ///< a source LID other than the path's that has been asked about already
   TimePoint next_doubt_{};  ///< no question for another source LID before
+  TimePoint last_gone_ = TimePoint::min();
 };
 
 }  // namespace ipoib::link

@@ -120,6 +120,39 @@ void PathTable::on_source_lid(Path& path, Lid source, TimePoint now) {
   doubt(path, "its port sends from another LID", moment);
 }
 
+void PathTable::on_in_service(const Gid& gid, TimePoint now) {
+  if (Path* const path = find(gid)) on_report(*path, "reported in service", now);
+}
+
+void PathTable::on_out_of_service(const Gid& gid, TimePoint now) {
+  Path* const path = find(gid);
+  if (path == nullptr) return;
+  path->last_gone_ = now;
+  on_report(*path, "reported out of service", now);
+}
+
+/// What the SA has said before, or is about to say, may be outdated.
+void PathTable::on_report(Path& path, std::string_view why, TimePoint now) {
+  env_.out.counters.add(Counter::path_reports);
+  std::visit(Overloaded{
+                 [](Idle&) {},
+                 [](Waiting&) {},
+                 [&](Asking& s) { ask_anew(s.question, path); },
+                 [&](Ready&) { doubt(path, why); },
+                 [](Suspect& s) { s.not_before = {}; },
+                 [&](Refreshing& s) { ask_anew(s.question, path); },
+                 [&](Failed&) { become(path, Failed{.silent_until = now}, why); },
+             },
+             path.state_);
+  if (path.users_ == 0) on_unused(path);
+}
+
+/// The answer to the old question is ignored. What is outstanding stays as many.
+void PathTable::ask_anew(QuestionId& question, Path& path) {
+  outstanding_.erase(question);
+  question = ask(path);
+}
+
 Path* PathTable::on_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
   const auto at = outstanding_.find(id);
   if (at == outstanding_.end()) return nullptr;

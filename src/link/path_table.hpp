@@ -47,6 +47,10 @@ class PathTable {
   /// Its port sent from `source`: each LID that is not the path's is a doubt, once. However often
   /// the LID changes, the SA is asked no more often than PathTimes::doubt allows.
   void on_source_lid(Path& path, Lid source, TimePoint now);
+  /// The SA has reported that the GID came into service (trap 64), or went out of it (trap 65): its
+  /// path is asked for anew, and no other one.
+  void on_in_service(const Gid& gid, TimePoint now);
+  void on_out_of_service(const Gid& gid, TimePoint now);
   /// The path that the question was about, whose waiters the caller tells; null for a stranger.
   Path* on_answer(QuestionId id, const PathAnswer& answer, TimePoint now);
   void tick(TimePoint now);
@@ -66,6 +70,8 @@ class PathTable {
     return outstanding_.size() >= env_.config.limits.path_questions;
   }
   [[nodiscard]] QuestionId ask(Path& path);
+  void on_report(Path& path, std::string_view why, TimePoint now);
+  void ask_anew(QuestionId& question, Path& path);
   void ask_next();
   void become(Path& path, path_state::State&& next, std::string_view why);
   void erase(Path& path);

@@ -40,7 +40,7 @@ void Subscriptions::on_answer(std::uint32_t id, const Answer& answer, TimePoint 
   entry->state = State::pausing;
   entry->retry_at = now + entry->retry.pause(random_);
   if (!is_first) return;
-  log_.warn("subscription to trap {}: {}; groups are looked at from time to time until it succeeds",
+  log_.warn("subscription to trap {}: {}; changes are found out by asking until it succeeds",
             entry->trap, failure->text());
 }
 
@@ -51,7 +51,7 @@ void Subscriptions::on_time(TimePoint now) {
 }
 
 TimePoint Subscriptions::next_deadline() const {
-  return std::min(entries_[0].retry_at, entries_[1].retry_at);
+  return std::ranges::min(entries_, {}, &Entry::retry_at).retry_at;
 }
 
 std::vector<SubscribeQuery> Subscriptions::ends() const {

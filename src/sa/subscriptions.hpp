@@ -1,7 +1,8 @@
-// Keeps a port subscribed to the subnet administrator's reports of groups: made (trap 66) and
-// deleted (trap 67). IBA 13.4.8.3, 13.4.11, 15.2.5.12.
+// Keeps a port subscribed to the subnet administrator's reports of ports that come into service and
+// go out of it (traps 64 and 65), and of groups that are made and deleted (traps 66 and 67).
+// IBA 13.4.8.3, 13.4.11, 14.4.9 to 14.4.12, 15.2.5.12.
 //
-// A value like the client: stimuli and `now` in, questions out. For each of the two:
+// A value like the client: stimuli and `now` in, questions out. For each of the four:
 //
 //   state        stimulus               does                                     next state
 //   off          renew                  asks                                     asking
@@ -66,8 +67,9 @@ class Subscriptions {
   Logger& log_;
   Random random_;
   std::uint32_t last_question_ = 0;
-  std::array<Entry, 2> entries_{Entry{.trap = wire::trap::kGroupCreated},
-                                Entry{.trap = wire::trap::kGroupDeleted}};
+  std::array<Entry, 4> entries_{
+      Entry{.trap = wire::trap::kInService}, Entry{.trap = wire::trap::kOutOfService},
+      Entry{.trap = wire::trap::kGroupCreated}, Entry{.trap = wire::trap::kGroupDeleted}};
   std::vector<Asked> questions_;
 };
 

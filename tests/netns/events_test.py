@@ -30,11 +30,11 @@ class Events(hosts.Pair):
         self.right.start("--pkey", RED, address="10.44.0.2/24")
         self.assert_connected()
 
-    def start_pings(self):
+    def start_pings(self, address="10.44.0.2"):
         """Returns when they run well, or else when they have begun."""
         output = self.subnet.folder / "ping.out"
         output.unlink(missing_ok=True)
-        ping = hosts.Process(self.left.command(*hosts.Pings.COMMAND, "10.44.0.2"), output,
+        ping = hosts.Process(self.left.command(*hosts.Pings.COMMAND, address), output,
                              self.subnet.environment)
         self.addCleanup(ping.end)
         return hosts.Pings(ping)
@@ -58,8 +58,11 @@ class Events(hosts.Pair):
         bound = stated_bounds()[event]
         self.assertLessEqual(lost * hosts.Pings.INTERVAL, bound, f"{event}: {lost} pings lost")
 
+    def count_of_left(self, counter):
+        return self.left.ibarp("stats")["counters"].get(counter, 0)
+
     def questions_of_left(self):
-        return self.left.ibarp("stats")["counters"]["path_questions"]
+        return self.count_of_left("path_questions")
 
     def says(self, *words):
         return any(all(word in line for word in words)
@@ -85,6 +88,24 @@ class Events(hosts.Pair):
         """Here it is the one that sends."""
         lost = self.lost_during(lambda: self.softib_set("lid", "left", "0x77"))
         self.assert_bound("another LID", lost)
+
+    def test_reports_of_a_port_leave_other_paths_alone(self):
+        """Traps 65 and 64: out of service and in service."""
+        third = self.subnet.host("third")
+        third.start("--pkey", RED, address="10.44.0.3/24")
+        pings = self.start_pings("10.44.0.3")
+        pings.wait_for(4)
+        questions = self.questions_of_left()
+        for state in ("down", "up"):
+            reports = self.count_of_left("path_reports")
+            self.softib_set("port", "right", state)
+            wait_until(lambda before=reports: self.count_of_left("path_reports") > before,
+                       "it is reported")
+            pings.wait_for(4)
+            self.assertEqual(self.questions_of_left(), questions)
+        wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
+        self.assertEqual(self.questions_of_left(), questions + 1)
+        self.assertEqual(pings.end(), 0)
 
     def test_sm_gone_and_back(self):
         def change():

@@ -235,7 +235,7 @@ void Host::settle_with_administrator() {
     drain();
   }
   for (const wire::Notice& notice : std::exchange(sa_->notices(), {})) {
-    link_->on_group_notice(notice.gid, now);
+    link_->on_notice(notice, now);
     drain();
   }
 }

@@ -137,6 +137,52 @@ TEST_F(SubnetEvents, PeersNewLidIsFoundByProbesIfNothingShowsIt) {
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
 
+TEST_F(SubnetEvents, ReportOfAPortConcernsItsPathAlone) {
+  add_many(3);
+  bring_up();
+  world.run_for(5s);
+  Host& c = *hosts[2];
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(reaches(a(), c));
+  const auto reports = a().count(Counter::path_reports);
+  const auto questions = a().count(Counter::path_questions);
+  set_port(b(), softib::PortState::down);
+  world.run_for(1s);
+  EXPECT_EQ(a().count(Counter::path_reports), reports + 1) << "trap 65";
+  set_port(b(), softib::PortState::active);
+  bring_up();
+  EXPECT_EQ(a().count(Counter::path_reports), reports + 2) << "trap 64";
+  EXPECT_TRUE(reaches(a(), c));
+  EXPECT_EQ(a().count(Counter::path_questions), questions);
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_EQ(a().count(Counter::path_questions), questions + 1);
+}
+
+TEST_F(SubnetEvents, PathToAPortThatWasAwayIsAskedForWhenItIsBack) {
+  config.path.negative = {24h, 24h};
+  two_hosts();
+  set_port(b(), softib::PortState::down);
+  world.run_for(1s);
+  ASSERT_TRUE(a().link().set_permanent(b().ip(), b().hardware(), world.now()));
+  EXPECT_FALSE(reaches(a(), b(), 10s));
+  EXPECT_EQ(a().count(Counter::path_refusals), 1U);
+  set_port(b(), softib::PortState::active);
+  bring_up();
+  EXPECT_TRUE(reaches(a(), b()));
+}
+
+TEST_F(SubnetEvents, NeighbourWhosePortIsGoneIsAskedItself) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(reaches(b(), a()));
+  EXPECT_EQ(a().state_of(b().ip()), "reachable");
+  set_port(b(), softib::PortState::down);
+  world.run_for(100ms);
+  EXPECT_EQ(a().state_of(b().ip()), "reachable") << "nobody uses it";
+  EXPECT_FALSE(reaches(a(), b(), 100ms));
+  EXPECT_EQ(a().state_of(b().ip()), "delay");
+}
+
 TEST_F(SubnetEvents, SeveralProcessesOnOneHcaShareItsPath) {
   add(1);
   add(2);

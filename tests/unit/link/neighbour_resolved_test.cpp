@@ -16,6 +16,26 @@ TEST_F(NeighbourStates, Reachable_Packet) {
   expect_sent_to(kHere, 2);
 }
 
+TEST_F(NeighbourStates, Reachable_Packet_Gone) {
+  be_reachable();
+  now += 1s;
+  paths.on_out_of_service(kThere.gid, now);
+  paths.on_in_service(kHere.gid, now);
+  send();
+  EXPECT_EQ(state(), "reachable") << "not its port";
+  paths.on_out_of_service(kHere.gid, now);
+  Frame frame = packet();
+  EXPECT_FALSE(entry()->forward(frame, out.sends, now));
+  frame.release();
+  send();
+  EXPECT_EQ(state(), "delay") << "asked itself soon, unless it is heard of";
+  expect_sent_to(kHere, 2);
+  now += 1s;
+  confirm(kHere);
+  send();
+  EXPECT_EQ(state(), "reachable") << "confirmed since";
+}
+
 TEST_F(NeighbourStates, Reachable_ConfirmedSame) {
   be_reachable();
   const TimePoint before = neighbours.next_deadline();

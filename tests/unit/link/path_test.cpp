@@ -59,6 +59,24 @@ class PathStates : public PartsFixture {
     refuse(question);
     forget();
   }
+  /// The SA's report of the path's own port, and one of another port.
+  void report() {
+    paths.on_out_of_service(port_gid(0x99), now);
+    paths.on_in_service(port_gid(0x99), now);
+    EXPECT_EQ(count(Counter::path_reports), 0U) << "of others";
+    paths.on_in_service(kHere.gid, now);
+    EXPECT_EQ(count(Counter::path_reports), 1U);
+  }
+  void expect_asked_anew() {
+    ASSERT_EQ(asked().size(), 1U);
+    EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
+    EXPECT_EQ(paths.outstanding(), 1U);
+    const AskPath anew = asked()[0];
+    refuse(question);
+    EXPECT_EQ(count(Counter::path_refusals), 0U) << "the old answer no longer matters";
+    grant(anew);
+    EXPECT_TRUE(is<path_state::Ready>());
+  }
   void reach_path_deadline() {
     now = paths.next_deadline();
     paths.tick(now);
@@ -94,6 +112,11 @@ TEST_F(PathStates, Path_Idle_Unused) {
   EXPECT_TRUE(is_gone());
 }
 
+TEST_F(PathStates, Path_Idle_Report) {
+  report();
+  EXPECT_TRUE(is<path_state::Idle>());
+}
+
 TEST_F(PathStates, Path_Waiting_Use) {
   be_waiting();
   EXPECT_EQ(use(), Condition::asked);
@@ -114,6 +137,12 @@ TEST_F(PathStates, Path_Waiting_Unused) {
   EXPECT_TRUE(is_gone());
   refuse(busy_with[0]);
   EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(PathStates, Path_Waiting_Report) {
+  be_waiting();
+  report();
+  EXPECT_TRUE(is<path_state::Waiting>());
 }
 
 TEST_F(PathStates, Path_Asking_Use) {
@@ -155,6 +184,13 @@ TEST_F(PathStates, Path_Asking_Unused) {
   EXPECT_TRUE(is<path_state::Asking>());
   grant(question);
   EXPECT_TRUE(is<path_state::Ready>());
+}
+
+TEST_F(PathStates, Path_Asking_Report) {
+  be_asking();
+  report();
+  EXPECT_TRUE(is<path_state::Asking>());
+  expect_asked_anew();
 }
 
 TEST_F(PathStates, Path_Ready_Use) {
@@ -202,6 +238,22 @@ TEST_F(PathStates, Path_Ready_Unused) {
   EXPECT_EQ(use(), Condition::usable);
 }
 
+TEST_F(PathStates, Path_Ready_Report) {
+  be_ready();
+  prepare_path(kThere.gid);
+  report();
+  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(asked().empty()) << "its next use asks";
+  EXPECT_NE(paths.find(kThere.gid)->ready(), nullptr) << "another path is as it was";
+}
+
+TEST_F(PathStates, Path_Ready_Report_Unused) {
+  be_ready();
+  let_go();
+  report();
+  EXPECT_TRUE(is_gone());
+}
+
 TEST_F(PathStates, Path_Suspect_Use) {
   be_suspect();
   EXPECT_EQ(use(), Condition::usable);
@@ -235,6 +287,15 @@ TEST_F(PathStates, Path_Suspect_Unused) {
   be_suspect();
   let_go();
   EXPECT_TRUE(is_gone());
+}
+
+TEST_F(PathStates, Path_Suspect_Report) {
+  be_refreshing();
+  refuse(question);
+  report();
+  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_EQ(use(), Condition::usable);
+  EXPECT_EQ(asked().size(), 1U) << "though it was refused a moment ago";
 }
 
 TEST_F(PathStates, Path_Refreshing_Use) {
@@ -276,6 +337,14 @@ TEST_F(PathStates, Path_Refreshing_Unused) {
   EXPECT_TRUE(is<path_state::Refreshing>());
   refuse(question);
   EXPECT_TRUE(is_gone()) << "in doubt, and unused";
+}
+
+TEST_F(PathStates, Path_Refreshing_Report) {
+  be_refreshing();
+  report();
+  EXPECT_TRUE(is<path_state::Refreshing>());
+  EXPECT_NE(user->usable(), nullptr) << "in use meanwhile";
+  expect_asked_anew();
 }
 
 TEST_F(PathStates, Path_Failed_Use) {
@@ -320,6 +389,14 @@ TEST_F(PathStates, Path_Failed_Unused) {
   let_go();
   reach_path_deadline();
   EXPECT_TRUE(is_gone());
+}
+
+TEST_F(PathStates, Path_Failed_Report) {
+  be_failed();
+  report();
+  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_EQ(use(), Condition::asked) << "its silence is over";
+  EXPECT_EQ(asked().size(), 1U);
 }
 
 using PathTableTest = PathStates;
