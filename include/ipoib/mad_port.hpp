@@ -10,15 +10,26 @@
 #include "ipoib/bytes.hpp"
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
+#include "ipoib/ud_port.hpp"
 
 namespace ipoib {
 
-/// Where a MAD goes: QP1 of a LID, with the well-known Q_Key 0x80010000 (IBA 3.5.3).
+/// Where a MAD goes: QP1 of a LID, with the well-known Q_Key (IBA 3.5.3), unless who is there has
+/// said otherwise (IBA 13.5.2).
 struct MadDestination {
   Lid lid;
   ServiceLevel sl;
   std::uint16_t pkey_index = 0;
+  Qpn qpn{1};
+  QKey qkey{0x80010000};
+  std::optional<GlobalRoute> global = {};  ///< to another subnet; `lid` is the router's
   friend bool operator==(const MadDestination&, const MadDestination&) = default;
+};
+
+/// What a destination refers to of the port that MADs are sent from.
+struct MadSource {
+  std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
+  std::vector<PKey> pkeys;  ///< by index
 };
 
 struct ReceivedMad {
@@ -42,6 +53,8 @@ class MadPort {
                                           Duration timeout) = 0;
   /// The next answer, time-out or unsolicited MAD; nothing when there is none now. Never blocks.
   [[nodiscard]] virtual std::optional<ReceivedMad> receive() = 0;
+  /// As the port is now.
+  [[nodiscard]] virtual MadSource source() = 0;
 };
 
 }  // namespace ipoib

@@ -12,6 +12,7 @@ struct Counters {
   std::uint64_t answers = 0;            ///< questions answered by a record
   std::uint64_t refused_by_status = 0;  ///< questions answered by a status
   std::uint64_t busy = 0;               ///< responses with status BUSY
+  std::uint64_t redirects = 0;          ///< responses that named another place to ask
   std::uint64_t timeouts = 0;           ///< requests without a response in time
   std::uint64_t send_errors = 0;        ///< requests that the port did not take
   std::uint64_t malformed_answers = 0;  ///< a response without the record that was asked for

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ipoib/overloaded.hpp"
+#include "wire/class_port_info.hpp"
 
 namespace ipoib::sa {
 
@@ -14,6 +15,7 @@ using wire::McMemberRecord;
 using wire::PathRecord;
 
 constexpr std::uint8_t kSaClassVersion = 2;
+constexpr std::uint8_t kMostHops = 255;
 
 /// The response to Get(PathRecord) echoes what was asked (IBA 15.2.5.16).
 bool answers(const PathQuery& query, const PathRecord& path) {
@@ -39,6 +41,16 @@ bool answers(const LeaveQuery& query, const McMemberRecord& member) {
 
 bool answers(const SubscribeQuery& query, const wire::InformInfo& info) {
   return info.trap_number == query.record.trap_number && info.subscribe == query.record.subscribe;
+}
+
+/// The index of a key of the partition, one of a full member if there is any.
+std::optional<std::uint16_t> index_of(PKey partition, const std::vector<PKey>& pkeys) {
+  std::optional<std::uint16_t> found;
+  for (std::size_t i = 0; i < pkeys.size(); ++i) {
+    const bool is_better = !found || (pkeys[i].is_full() && !pkeys[*found].is_full());
+    if (pkeys[i].same_partition(partition) && is_better) found = static_cast<std::uint16_t>(i);
+  }
+  return found;
 }
 
 }  // namespace
@@ -93,6 +105,29 @@ std::optional<Record> record_of(const Query& query, ConstBytes mad) {
         return *record;
       },
       query);
+}
+
+/// IBA 13.4.8.1. Where the LID is zero, the GID's path would have to be asked for, of the one who
+/// does not answer questions: that is not followed. A P_Key of zero is none, so the one of before
+/// goes on.
+std::optional<MadDestination> redirection(const MadDestination& asked, const MadSource& source,
+                                          ConstBytes mad) {
+  if (mad.size() < wire::kSaHeaderSize) return std::nullopt;
+  const auto info = wire::ClassPortInfo::parse(mad.subspan(wire::kSaHeaderSize));
+  if (!info) return std::nullopt;
+  const auto& to = info->redirect;
+  const auto pkey_index =
+      to.pkey.is_valid() ? index_of(to.pkey, source.pkeys) : std::optional(asked.pkey_index);
+  if (!is_unicast(to.lid) || to.qpn == Qpn(0) || !pkey_index) return std::nullopt;
+  MadDestination place{to.lid, to.sl, *pkey_index, to.qpn, to.qkey, {}};
+  if (!to.gid.is_zero() && to.gid.prefix() != source.gid_prefix) {
+    place.global = GlobalRoute{.dgid = to.gid,
+                               .sgid_index = 0,
+                               .flow_label = to.flow_label,
+                               .hop_limit = kMostHops,
+                               .traffic_class = to.traffic_class};
+  }
+  return place;
 }
 
 std::optional<wire::SaHeader> report_header(ConstBytes mad) {

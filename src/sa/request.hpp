@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "ipoib/bytes.hpp"
+#include "ipoib/mad_port.hpp"
 #include "sa/query.hpp"
 #include "wire/mad.hpp"
 
@@ -28,6 +29,11 @@ using Record = std::variant<wire::PathRecord, wire::McMemberRecord, wire::Inform
 /// The record of a successful response; nothing when it has none, or one of another path or group,
 /// or one that nobody could send by.
 [[nodiscard]] std::optional<Record> record_of(const Query& query, ConstBytes mad);
+
+/// Where a response with the status `redirect`, from an administrator at `asked`, says that the
+/// class is served; nothing when it names no place that can be sent to from `source`.
+[[nodiscard]] std::optional<MadDestination> redirection(const MadDestination& asked,
+                                                        const MadSource& source, ConstBytes mad);
 
 /// The header of a report of a notice; nothing for any other MAD.
 [[nodiscard]] std::optional<wire::SaHeader> report_header(ConstBytes mad);

@@ -12,6 +12,8 @@
 //                other status           fail(status)                               -
 //                BUSY                   last attempt: fail(status)                 -
 //                                       else                                       backing off
+//                REDIRECT               nowhere, last attempt: fail(status)        -
+//                                       else another transaction id                waiting
 //                time-out               last attempt: fail(timeout)                -
 //                                       else                                       backing off
 //                deadline (no report)   as time-out, under another transaction id
@@ -28,9 +30,8 @@ namespace ipoib::sa {
 
 namespace {
 
-bool is_busy(wire::SaStatus status) {
-  return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(wire::SaStatus::busy)) !=
-         0;
+bool has(wire::SaStatus status, wire::SaStatus bit) {
+  return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(bit)) != 0;
 }
 
 const Patience& patience_for(const Config& config, const Query& query) {
@@ -51,6 +52,7 @@ SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64
 void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
   if (sm == sm_) return;
   sm_ = sm;
+  redirected_to_.reset();
   if (sm_) {
     log_.info("the subnet manager is at LID {}, SL {}", sm_->lid.value(), sm_->sl.value());
   } else {
@@ -138,7 +140,8 @@ void SaClient::send(Place at, TimePoint now) {
   const Duration timeout = patience.timeout.after(transaction.attempts);
   log_.debug("{}: attempt {}, tid {:08x}", describe(transaction.query), transaction.attempts,
              at->first);
-  const auto sent = port_.send(*sm_, request_mad(transaction.query, at->first), timeout);
+  const auto sent =
+      port_.send(redirected_to_.value_or(*sm_), request_mad(transaction.query, at->first), timeout);
   if (sent) {
     enter(at, State::in_flight, now + timeout + config_.port_grace);
     return;
@@ -148,6 +151,7 @@ void SaClient::send(Place at, TimePoint now) {
 }
 
 void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
+  if (failure.kind == FailureKind::timeout) redirected_to_.reset();
   const Transaction& transaction = at->second;
   const Patience& patience = patience_for(config_, transaction.query);
   if (transaction.attempts >= patience.attempts) {
@@ -161,7 +165,9 @@ void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
 /// A report is a request to us (IBA 13.4.11). Only that of the administrator counts.
 bool SaClient::take_report(const ReceivedMad& mad) {
   const auto header = mad.answered && sm_ ? report_header(mad.bytes) : std::nullopt;
-  if (!header || mad.from.lid != sm_->lid) return false;
+  const bool is_from_sa = header && (mad.from.lid == sm_->lid ||
+                                     (redirected_to_ && mad.from.lid == redirected_to_->lid));
+  if (!is_from_sa) return false;
   ++counters_.reports;
   const auto sent = port_.send(mad.from, report_response(*header, mad.bytes), Duration::zero());
   if (!sent) ++counters_.send_errors;  // it will be repeated
@@ -184,7 +190,11 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
   }
   const Exchange exchange = exchange_of(at->second.query);
   const std::uint8_t expected = mad.answered ? exchange.response : exchange.method;
-  if (header->method != expected || header->attribute_id != exchange.attribute) {
+  const bool is_redirect =
+      mad.answered && has(static_cast<wire::SaStatus>(header->status), wire::SaStatus::redirect);
+  const bool is_about = header->attribute_id == exchange.attribute ||
+                        (is_redirect && header->attribute_id == wire::attribute::kClassPortInfo);
+  if (header->method != expected || !is_about) {
     ++counters_.strangers;
     return;
   }
@@ -196,8 +206,26 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
   }
 }
 
+/// IBA 13.5.2. Each step is one of the question's attempts, which is their bound. False: the
+/// question is where it was.
+bool SaClient::follow_redirection(Place at, ConstBytes mad, TimePoint now) {
+  const Transaction& transaction = at->second;
+  const auto place = redirection(redirected_to_.value_or(*sm_), port_.source(), mad);
+  if (!place) return false;
+  if (!redirected_to_) {
+    log_.info("the subnet administrator redirects to LID {}, QP {}", place->lid.value(),
+              place->qpn.value());
+  }
+  redirected_to_ = place;
+  ++counters_.redirects;
+  if (transaction.attempts >= patience_for(config_, transaction.query).attempts) return false;
+  wait(renamed(at), now);
+  return true;
+}
+
 void SaClient::respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now) {
-  if (is_busy(status)) {
+  if (has(status, wire::SaStatus::redirect) && follow_redirection(at, mad, now)) return;
+  if (has(status, wire::SaStatus::busy)) {
     ++counters_.busy;
     attempt_failed(at, {FailureKind::status, status, {}}, now);
     return;

@@ -36,7 +36,7 @@ class SaClient {
 
   /// Where the subnet administrator is: SM LID and SL of the port, and the index of the default
   /// partition's key; nothing while there is no SM. Requests in flight to another address are put
-  /// anew.
+  /// anew. Where it redirects to is asked instead, until there is another SM, or no answer.
   void set_sm(std::optional<MadDestination> sm, TimePoint now);
   /// Puts a question; its answer may be there on return. Several questions may share an id.
   void ask(QueryId id, const Query& query, TimePoint now);
@@ -76,6 +76,7 @@ class SaClient {
   void attempt_failed(Place at, SaFailure failure, TimePoint now);
   void receive(const ReceivedMad& mad, TimePoint now);
   [[nodiscard]] bool take_report(const ReceivedMad& mad);
+  [[nodiscard]] bool follow_redirection(Place at, ConstBytes mad, TimePoint now);
   void respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Place at, SaFailure failure);
   void forget(Place at);
@@ -88,6 +89,7 @@ class SaClient {
   Random random_;
   Tid last_tid_;
   std::optional<MadDestination> sm_;
+  std::optional<MadDestination> redirected_to_;
   Transactions transactions_;
   std::deque<Tid> waiting_;                        ///< in the order of their turn
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of those transactions that have one

@@ -51,6 +51,15 @@ int milliseconds(Duration timeout) {
   return static_cast<int>(std::max<std::int64_t>(whole, 1));
 }
 
+void set_global_route(void* umad, const GlobalRoute& to) {
+  ib_mad_addr_t route{};
+  std::ranges::copy(to.dgid.bytes(), route.gid);
+  route.flow_label = to.flow_label;
+  route.hop_limit = to.hop_limit;
+  route.traffic_class = to.traffic_class;
+  umad_set_grh(umad, &route);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std::uint8_t port) {
@@ -67,7 +76,7 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
     umad_close_port(handle);
     return refused("agent for subnet administration on " + device, reason);
   }
-  return std::unique_ptr<UmadPort>(new UmadPort(handle, agent, takes_reports));
+  return std::unique_ptr<UmadPort>(new UmadPort(device, port, handle, agent, takes_reports));
 }
 
 UmadPort::~UmadPort() {
@@ -78,9 +87,10 @@ UmadPort::~UmadPort() {
 Result<void> UmadPort::send(const MadDestination& to, ConstBytes mad, Duration timeout) {
   std::vector<std::uint8_t> buffer(umad_size() + mad.size());
   std::ranges::copy(mad, buffer.data() + umad_size());
-  umad_set_addr(buffer.data(), to.lid.value(), static_cast<int>(wire::kGsiQpn.value()),
-                to.sl.value(), static_cast<int>(wire::kGsiQKey.value()));
+  umad_set_addr(buffer.data(), to.lid.value(), static_cast<int>(to.qpn.value()), to.sl.value(),
+                static_cast<int>(to.qkey.value()));
   umad_set_pkey(buffer.data(), to.pkey_index);
+  if (to.global) set_global_route(buffer.data(), *to.global);
   const int result = umad_send(port_, agent_, buffer.data(), static_cast<int>(mad.size()),
                                milliseconds(timeout), 0);
   if (result < 0) {
@@ -114,6 +124,18 @@ std::optional<ReceivedMad> UmadPort::receive() {
       std::clamp<std::size_t>(static_cast<std::size_t>(length), 0, buffer.size() - umad_size());
   mad.bytes.assign(begin, begin + static_cast<std::ptrdiff_t>(size));
   return mad;
+}
+
+MadSource UmadPort::source() {
+  MadSource source;
+  umad_port_t port{};
+  if (umad_get_port(device_.c_str(), number_, &port) != 0) return source;
+  const auto prefix =
+      std::bit_cast<std::array<std::uint8_t, sizeof(port.gid_prefix)>>(port.gid_prefix);
+  source.gid_prefix = load_be<std::uint64_t>(prefix.data());
+  for (unsigned i = 0; i < port.pkeys_size; ++i) source.pkeys.emplace_back(port.pkeys[i]);
+  umad_release_port(&port);
+  return source;
 }
 
 int UmadPort::fd() const { return umad_get_fd(port_); }

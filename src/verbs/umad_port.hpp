@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ipoib/mad_port.hpp"
 
@@ -27,6 +28,7 @@ class UmadPort : public MadPort {
   [[nodiscard]] Result<void> send(const MadDestination& to, ConstBytes mad,
                                   Duration timeout) override;
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
+  [[nodiscard]] MadSource source() override;
 
   /// Reports come to us; else another program has them.
   [[nodiscard]] bool takes_reports() const { return takes_reports_; }
@@ -37,9 +39,15 @@ class UmadPort : public MadPort {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
-  UmadPort(int port, int agent, bool takes_reports)
-      : port_(port), agent_(agent), takes_reports_(takes_reports) {}
+  UmadPort(std::string device, std::uint8_t number, int port, int agent, bool takes_reports)
+      : device_(std::move(device)),
+        number_(number),
+        port_(port),
+        agent_(agent),
+        takes_reports_(takes_reports) {}
 
+  const std::string device_;
+  const std::uint8_t number_;
   int port_;   ///< of umad_open_port
   int agent_;  ///< of umad_register
   bool takes_reports_;

@@ -10,6 +10,8 @@ std::string_view name(SaStatus status) {
       return "ok";
     case SaStatus::busy:
       return "busy";
+    case SaStatus::redirect:
+      return "redirect";
     case SaStatus::unsupported_version:
       return "class version not supported";
     case SaStatus::unsupported_method:
@@ -42,6 +44,9 @@ std::string_view likely_cause(SaStatus status) {
       return "";
     case SaStatus::busy:
       return "the subnet administrator is overloaded";
+    case SaStatus::redirect:
+      return "the subnet administrator names another place that cannot be used, or too many of "
+             "them";
     case SaStatus::unsupported_version:
     case SaStatus::unsupported_method:
     case SaStatus::unsupported_method_attribute:

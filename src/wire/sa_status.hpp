@@ -9,7 +9,8 @@ namespace ipoib::wire {
 /// The status field of the MAD header, in host order.
 enum class SaStatus : std::uint16_t {
   ok = 0x0000,
-  busy = 0x0001,
+  busy = 0x0001,      ///< a bit (IBA 13.4.7), as is the next
+  redirect = 0x0002,  ///< the class is served elsewhere: ClassPortInfo says where
   unsupported_version = 0x0004,
   unsupported_method = 0x0008,
   unsupported_method_attribute = 0x000c,

@@ -332,4 +332,9 @@ std::optional<ReceivedMad> Host::receive() {
   return mad;
 }
 
+MadSource Host::source() {
+  const verbs::PortSnapshot& port = port_view_.snapshot();
+  return {port.gid.prefix(), port.pkeys};
+}
+
 }  // namespace ipoib::sim

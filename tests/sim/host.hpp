@@ -93,6 +93,7 @@ class Host : public Process, public MadPort {
   [[nodiscard]] Result<void> send(const MadDestination& to, ConstBytes mad,
                                   Duration timeout) override;
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
+  [[nodiscard]] MadSource source() override;
 
   void renew_subscriptions();
   void settle_with_administrator();

@@ -161,8 +161,9 @@ void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Du
   packet.dlid = to.lid;
   packet.sl = to.sl;
   packet.pkey = node->port.pkeys.at(to.pkey_index);
-  packet.source = packet.destination = wire::kGsiQpn;
-  packet.qkey = wire::kGsiQKey;
+  packet.source = wire::kGsiQpn;
+  packet.destination = to.qpn;
+  packet.qkey = to.qkey;
   std::ranges::copy(mad, packet.mad.begin());
   if (timeout > Duration::zero()) {
     auto header = *wire::MadHeader::parse(mad);
@@ -192,9 +193,9 @@ void World::to_subnet(const softib::MadPacket& packet) {
   publish();
 }
 
-void World::from_subnet(const softib::MadPacket& packet) {
-  if (lost(faults.mad_loss)) return;
-  at(arrival(), [this, packet] {
+void World::from_subnet(softib::MadPacket packet) {
+  if (lost(faults.mad_loss) || (mad_tap && !mad_tap(packet))) return;
+  at(arrival() + faults.sa_delay, [this, packet] {
     const auto header = wire::MadHeader::parse(packet.mad);
     if (header->is_response()) return answer(*header, packet);
     report(packet);

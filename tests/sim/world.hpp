@@ -38,6 +38,7 @@ struct Faults {
   double packet_loss = 0;  ///< probability, for each receiver
   double mad_loss = 0;     ///< probability, each way
   bool sa_is_deaf = false;
+  Duration sa_delay{};  ///< how much longer the SA takes to answer
   Duration latency = std::chrono::microseconds(2);
   Duration jitter = std::chrono::microseconds(3);
 };
@@ -46,6 +47,8 @@ class World : public softib::PacketSink {
  public:
   /// Looks at each packet that is sent; false: it is lost.
   using Tap = std::function<bool(ConstBytes packet)>;
+  /// May change each MAD of the subnet administrator; false: it is lost.
+  using MadTap = std::function<bool(softib::MadPacket& packet)>;
 
   explicit World(std::uint64_t seed, softib::SubnetConfig config = {});
 
@@ -73,6 +76,7 @@ class World : public softib::PacketSink {
 
   Faults faults;
   Tap tap;
+  MadTap mad_tap;
   std::uint64_t packets_sent = 0;
   std::uint64_t mads_sent = 0;
 
@@ -102,7 +106,7 @@ class World : public softib::PacketSink {
   void give(Member& member);
   void await_answer(ProcessId id, const softib::MadPacket& request, Duration timeout);
   void to_subnet(const softib::MadPacket& packet);
-  void from_subnet(const softib::MadPacket& packet);
+  void from_subnet(softib::MadPacket packet);
   void answer(const wire::MadHeader& header, const softib::MadPacket& packet);
   void report(const softib::MadPacket& packet);
   [[nodiscard]] Member* find(ProcessId id);

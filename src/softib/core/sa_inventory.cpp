@@ -4,11 +4,13 @@
 #include <numeric>
 
 #include "softib/core/node_attributes.hpp"
+#include "wire/class_port_info.hpp"
 
 namespace softib {
 
 namespace {
 
+using ipoib::wire::ClassPortInfo;
 using ipoib::wire::NodeRecord;
 using ipoib::wire::PortInfo;
 using ipoib::wire::PortInfoRecord;
@@ -37,30 +39,11 @@ constexpr std::size_t kCapabilityMaskOffset = 4 + 20;
 /// Attribute modifier: ports that have all bits of the given CapabilityMask (IBA 15.2.5.3).
 constexpr std::uint32_t kMatchCapabilityBits = 1U << 31;
 
-/// ClassPortInfo (IBA 13.4.8.1), 72 octets:
-/// | base 1 | class 2 | CapabilityMask 16 | CapabilityMask2 27, RespTimeValue 5 | redirect 32 |
-/// | trap 32 |; in each of the two, Q_Key and QP are the last but one and the last word.
-struct SaClassPortInfo {
-  static constexpr std::size_t kSize = 72;
-  static constexpr std::uint16_t kUdMulticast = 1U << 9;
-  static constexpr std::uint16_t kCapabilityMaskMatch = 1U << 13;
-  static constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;
-  static constexpr std::uint32_t kResponseTime = 18;  ///< 4.096 us * 2^18
-
-  void emit(ipoib::MutableBytes to) const {
-    ipoib::ByteWriter writer(to);
-    writer.u8(1);
-    writer.u8(2);
-    writer.u16(kUdMulticast | kCapabilityMaskMatch);
-    writer.u32(kSendOnlyFullMember << 5 | kResponseTime);
-    writer.zeros(16 + 4 + 2 + 2);
-    writer.u32(ipoib::wire::kGsiQpn.value());
-    writer.u32(ipoib::wire::kGsiQKey.value());
-    writer.zeros(16 + 4 + 2 + 2 + 4);
-    writer.u32(ipoib::wire::kGsiQKey.value());
-    assert(writer.ok());
-  }
-};
+// ClassPortInfo of the SA (IBA 15.2.5.1).
+constexpr std::uint16_t kUdMulticast = 1U << 9;
+constexpr std::uint16_t kCapabilityMaskMatch = 1U << 13;
+constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;
+constexpr std::uint8_t kResponseTime = 18;
 
 bool may_see(const SaRequest& request, const Node& node) {
   return &node == &request.from || shared_pkey(request.from, node).is_valid();
@@ -117,8 +100,14 @@ SaAnswer query_ports(const SaRequest& request, const SubnetManager& manager) {
 }
 
 SaAnswer query_class_port_info() {
-  RecordTable found(SaClassPortInfo::kSize);
-  found.add(SaClassPortInfo{});
+  ClassPortInfo info;
+  info.capability_mask = kUdMulticast | kCapabilityMaskMatch;
+  info.capability_mask2 = kSendOnlyFullMember;
+  info.response_time = kResponseTime;
+  info.redirect.qpn = ipoib::wire::kGsiQpn;
+  info.redirect.qkey = info.trap.qkey = ipoib::wire::kGsiQKey;
+  RecordTable found(ClassPortInfo::kSize);
+  found.add(info);
   return found;
 }
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "ipoib/mad_port.hpp"
+#include "wire/class_port_info.hpp"
 #include "wire/mad.hpp"
+#include "wire/sa_status.hpp"
 
 namespace ipoib::sa {
 
@@ -32,6 +34,8 @@ class MemoryMadPort : public MadPort {
     return mad;
   }
 
+  MadSource source() override { return from; }
+
   /// The response to a request: its header with `status`, and `record` behind it.
   template <class Record>
   void respond(const Sent& request, std::uint16_t status, const Record& record) {
@@ -53,6 +57,14 @@ class MemoryMadPort : public MadPort {
     inbox.push_back({false, {header, header + wire::kMadHeaderSize}});
   }
 
+  /// As an administrator that is served elsewhere does (IBA 13.5.2).
+  void redirect(const Sent& request, const wire::ClassPortInfo::Address& to) {
+    wire::ClassPortInfo info;
+    info.redirect = to;
+    respond(request, static_cast<std::uint16_t>(wire::SaStatus::redirect), info);
+  }
+
+  MadSource from{.pkeys = {kDefaultPKey, PKey(0x8012)}};
   std::vector<Sent> sent;
   std::deque<ReceivedMad> inbox;
   bool refusing = false;

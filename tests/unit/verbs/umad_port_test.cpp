@@ -39,6 +39,8 @@ struct Kernel {
   int agents = 0;
   bool reports_are_taken = false;  ///< by another agent
   bool gives_reports = false;
+  std::vector<std::uint16_t> pkeys;
+  int looks = 0;  ///< of umad_get_port, not released
 };
 Kernel kernel;
 
@@ -121,6 +123,20 @@ int umad_recv(int /*port*/, void* umad, int* length, int timeout_ms) {
   return kernel.register_result;
 }
 int umad_get_fd(int port) { return port; }
+int umad_get_port(const char* /*device*/, int number, umad_port_t* port) {
+  if (kernel.pkeys.empty()) return -EIO;
+  *port = {};
+  port->portnum = number;
+  port->gid_prefix = htobe64(0xfec0000000000001);
+  port->pkeys = kernel.pkeys.data();
+  port->pkeys_size = static_cast<unsigned>(kernel.pkeys.size());
+  ++kernel.looks;
+  return 0;
+}
+int umad_release_port(umad_port_t* /*port*/) {
+  --kernel.looks;
+  return 0;
+}
 
 }  // extern "C"
 
@@ -196,6 +212,34 @@ TEST_F(UmadPortTest, SendsToTheGeneralServicesInterface) {
   EXPECT_EQ(sent.to.grh_present, 0);
   EXPECT_EQ(sent.timeout_ms, 2) << "rounded up";
   EXPECT_EQ(sent.retries, 0) << "the client's own business";
+}
+
+TEST_F(UmadPortTest, SendsToAnotherQueuePairAndByAGlobalRoute) {
+  const auto port = open();
+  MadDestination to{Lid(7), {}, 0, Qpn(0x123), QKey(0x80015555), GlobalRoute{}};
+  to.global->dgid = *Gid::parse("fec0::7");
+  to.global->flow_label = 0x12345;
+  to.global->hop_limit = 9;
+  to.global->traffic_class = 3;
+  ASSERT_TRUE(port->send(to, std::vector<std::uint8_t>(wire::kMadSize), Duration(1)));
+  const auto& sent = kernel.sent.at(0).to;
+  EXPECT_EQ(sent.qpn, htobe32(0x123));
+  EXPECT_EQ(sent.qkey, htobe32(0x80015555));
+  EXPECT_EQ(sent.grh_present, 1);
+  EXPECT_THAT(sent.gid, testing::ElementsAreArray(to.global->dgid.bytes()));
+  EXPECT_EQ(sent.flow_label, htobe32(0x12345));
+  EXPECT_EQ(sent.hop_limit, 9);
+  EXPECT_EQ(sent.traffic_class, 3);
+}
+
+TEST_F(UmadPortTest, SaysWhatDestinationsReferTo) {
+  const auto port = open();
+  EXPECT_TRUE(port->source().pkeys.empty()) << "it cannot be looked at";
+  kernel.pkeys = {0xffff, 0x8012};
+  const auto source = port->source();
+  EXPECT_EQ(source.gid_prefix, 0xfec0000000000001);
+  EXPECT_THAT(source.pkeys, ElementsAre(PKey(0xffff), PKey(0x8012)));
+  EXPECT_EQ(kernel.looks, 0);
 }
 
 TEST_F(UmadPortTest, AwaitsAResponseHoweverShortTheTimeout) {

@@ -1,0 +1,161 @@
+// Links among administrators that are slow, busy, elsewhere, or lie.
+#include "tests/sim/sim_fixture.hpp"
+#include "wire/class_port_info.hpp"
+#include "wire/sa_records.hpp"
+
+namespace ipoib::sim {
+namespace {
+
+class Administrator : public Sim {
+ protected:
+  static constexpr Qpn kElsewhere{77};  // of its port
+
+  using Change = std::function<void(wire::SaHeader& header, MutableBytes record)>;
+  /// Changes the answers about one attribute.
+  void tamper(std::uint16_t attribute, Change change) {
+    world.mad_tap = [attribute, change = std::move(change)](softib::MadPacket& packet) {
+      auto header = *wire::SaHeader::parse(packet.mad);
+      if (header.mad.is_response() && header.mad.attribute_id == attribute) {
+        change(header, MutableBytes(packet.mad).subspan(wire::kSaHeaderSize));
+        header.emit(packet.mad);
+      }
+      return true;
+    };
+  }
+  void tamper_with_paths(std::function<void(wire::PathRecord&)> change) {
+    tamper(wire::attribute::kPathRecord,
+           [change = std::move(change)](wire::SaHeader&, MutableBytes record) {
+             auto path = *wire::PathRecord::parse(record);
+             change(path);
+             path.emit(record);
+           });
+  }
+  /// Whoever asks at QP1 is told to ask elsewhere.
+  void serve_elsewhere() {
+    world.mad_tap = [](softib::MadPacket& packet) {
+      auto header = *wire::SaHeader::parse(packet.mad);
+      if (packet.source != wire::kGsiQpn || !header.mad.is_response()) return true;
+      header.mad.status = static_cast<std::uint16_t>(wire::SaStatus::redirect);
+      header.emit(packet.mad);
+      wire::ClassPortInfo info;
+      info.redirect.lid = packet.slid;
+      info.redirect.pkey = kDefaultPKey;
+      info.redirect.qpn = kElsewhere;
+      info.redirect.qkey = wire::kGsiQKey;
+      info.emit(MutableBytes(packet.mad).subspan(wire::kSaHeaderSize));
+      return true;
+    };
+  }
+  /// Of all hosts.
+  [[nodiscard]] std::uint64_t total(std::uint64_t sa::Counters::*counter) const {
+    std::uint64_t sum = 0;
+    for (const auto& host : hosts) sum += host->sa_counters().*counter;
+    return sum;
+  }
+  /// How many of `count` packets, one each 100 ms, arrive.
+  [[nodiscard]] std::size_t arrive(std::size_t count) {
+    const std::size_t before = b().received_from(a().ip());
+    for (std::size_t i = 0; i < count; ++i) {
+      a().send(b().ip());
+      world.run_for(100ms);
+    }
+    return b().received_from(a().ip()) - before;
+  }
+};
+
+TEST_F(Administrator, ThatIsServedElsewhereIsAskedThere) {
+  serve_elsewhere();
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const auto redirects = a().sa_counters().redirects;
+  EXPECT_GT(redirects, 0U);
+  a().link().flush();
+  Host& c = add(3);
+  bring_up();
+  EXPECT_TRUE(reaches(a(), c));
+  EXPECT_EQ(a().sa_counters().redirects, redirects) << "it is remembered";
+}
+
+TEST_F(Administrator, ThatIsServedElsewhereReportsFromThere) {
+  serve_elsewhere();
+  two_hosts();
+  const auto reports = a().sa_counters().reports;
+  add(3);
+  bring_up();
+  EXPECT_GT(a().sa_counters().reports, reports);
+}
+
+TEST_F(Administrator, ThatTakesSecondsIsWaitedFor) {
+  for (const auto delay : {300ms, 1000ms, 2000ms, 3500ms}) {
+    world.faults.sa_delay = delay;
+    hosts.clear();
+    add_many(2);
+    bring_up();
+    EXPECT_TRUE(keeps_trying(a(), b(), 20s)) << delay.count() << " ms";
+  }
+}
+
+TEST_F(Administrator, ThatIsBusyIsAskedAgain) {
+  unsigned busy = 2;
+  tamper(wire::attribute::kPathRecord, [&busy](wire::SaHeader& header, MutableBytes) {
+    if (busy == 0) return;
+    --busy;
+    header.mad.status = static_cast<std::uint16_t>(wire::SaStatus::busy);
+  });
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b(), 5s));
+  EXPECT_EQ(busy, 0U);
+  EXPECT_EQ(total(&sa::Counters::busy), 2U);
+}
+
+TEST_F(Administrator, ThatAnswersForAnotherPortIsNotBelieved) {
+  two_hosts();
+  tamper_with_paths(
+      [](wire::PathRecord& path) { path.dgid = Gid(path.dgid.prefix(), Guid(0xdead)); });
+  EXPECT_EQ(arrive(50), 0U);
+  EXPECT_GT(total(&sa::Counters::malformed_answers), 0U);
+  world.mad_tap = nullptr;
+  EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+}
+
+TEST_F(Administrator, ThatNamesNoLidIsNotBelieved) {
+  two_hosts();
+  tamper_with_paths([](wire::PathRecord& path) { path.dlid = Lid(0); });
+  EXPECT_EQ(arrive(50), 0U);
+  EXPECT_GT(total(&sa::Counters::malformed_answers), 0U);
+  world.mad_tap = nullptr;
+  EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+}
+
+TEST_F(Administrator, ThatAnswersUnderAnotherTransactionIsNotHeard) {
+  two_hosts();
+  tamper(wire::attribute::kPathRecord,
+         [](wire::SaHeader& header, MutableBytes) { header.mad.transaction_id ^= 0x55; });
+  EXPECT_EQ(arrive(50), 0U);
+  EXPECT_GT(total(&sa::Counters::timeouts), 0U);
+  EXPECT_EQ(a().count(Counter::path_answers) + b().count(Counter::path_answers), 0U);
+  world.mad_tap = nullptr;
+  EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+}
+
+TEST_F(Administrator, PathsAreRefreshedWithoutAGapInTraffic) {
+  config.path.refresh = 10s;
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const auto refreshed = [this] { return a().count(Counter::path_answers); };
+  const auto before = refreshed();
+  EXPECT_EQ(arrive(600), 600U);
+  EXPECT_GE(refreshed(), before + 4);
+  world.faults.sa_delay = 2s;
+  EXPECT_EQ(arrive(600), 600U) << "while the answer takes its time";
+  world.faults.sa_is_deaf = true;
+  EXPECT_EQ(arrive(600), 600U) << "and while there is none";
+  EXPECT_GT(a().count(Counter::path_refusals), 0U);
+  world.faults = {};
+  const auto after = refreshed();
+  EXPECT_EQ(arrive(1200), 1200U);
+  EXPECT_GT(refreshed(), after);
+}
+
+}  // namespace
+}  // namespace ipoib::sim
