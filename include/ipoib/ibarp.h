@@ -4,7 +4,7 @@
  *
  * All functions that return int return 0 on success and a negative errno value on failure, unless
  * said otherwise; ibarp_error() then has the reason in words. The values that matter:
- *   -ENOENT      no such entry            -EPERM     only root may change
+ *   -ENOENT      no such entry            -EPERM     for root alone
  *   -EEXIST      there is one already     -EINVAL    an argument, or what the daemon did not accept
  *   -ENODEV      no ipoibd has this interface in this network namespace
  *   -EACCES      its socket belongs to neither root nor this user, and is not to be believed
@@ -99,6 +99,18 @@ struct ibarp_group {
   uint32_t waiting;                 /* frames that wait for it to be joined */
 };
 
+/* The bits of join_state, of an MCMemberRecord (IBA 15.2.5.17). */
+#define IBARP_FULL_MEMBER 0x1u
+#define IBARP_NON_MEMBER 0x2u
+#define IBARP_SEND_ONLY_NON_MEMBER 0x4u
+#define IBARP_SEND_ONLY_FULL_MEMBER 0x8u
+
+struct ibarp_member {
+  size_t size;
+  uint8_t port_gid[16];
+  uint32_t join_state;
+};
+
 struct ibarp_counter {
   size_t size;
   char name[IBARP_TEXT_SIZE];
@@ -127,6 +139,7 @@ struct ibarp_trace_record {
 typedef int ibarp_interface_fn(const char* interface, void* data);
 typedef int ibarp_entry_fn(const struct ibarp_entry* entry, void* data);
 typedef int ibarp_group_fn(const struct ibarp_group* group, void* data);
+typedef int ibarp_member_fn(const struct ibarp_member* member, void* data);
 typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
 typedef int ibarp_log_fn(const struct ibarp_log_level* level, void* data);
 typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
@@ -162,6 +175,10 @@ IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);
 /* Fills in *info; the caller sets info->size. */
 IBARP_API int ibarp_get_info(struct ibarp* handle, struct ibarp_info* info);
 IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* data);
+/* Calls back for each port of the subnet that is in the group, the interface's own among them, as
+ * the subnet administrator tells the daemon. */
+IBARP_API int ibarp_members(struct ibarp* handle, const uint8_t mgid[16], ibarp_member_fn* each,
+                            void* data);
 IBARP_API int ibarp_stats(struct ibarp* handle, ibarp_counter_fn* each, void* data);
 IBARP_API int ibarp_log_levels(struct ibarp* handle, ibarp_log_fn* each, void* data);
 /* module "all": every one. */

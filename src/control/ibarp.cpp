@@ -145,7 +145,7 @@ const char* ibarp_strerror(int error) {
     case -EEXIST:
       return "there is an entry already";
     case -EPERM:
-      return "only root may change anything";
+      return "for root alone";
     case -ENODEV:
       return "no ipoibd runs this interface in this network namespace";
     case -EACCES:
@@ -243,6 +243,17 @@ int ibarp_groups(ibarp* handle, ibarp_group_fn* each, void* data) {
   return with(handle, [&] {
     return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}),
                               [&](const auto& found) { return each_of(found.groups, each, data); });
+  });
+}
+
+int ibarp_members(ibarp* handle, const std::uint8_t mgid[16], ibarp_member_fn* each, void* data) {
+  return with(handle, [&] {
+    if (mgid == nullptr) return invalid(handle, "no group");
+    Gid::Bytes octets;
+    std::copy_n(mgid, octets.size(), octets.begin());
+    const MembersRequest request{Gid(octets)};
+    return ask<std::vector<Member>>(
+        handle, request, [&](const auto& members) { return each_of(members, each, data); });
   });
 }
 

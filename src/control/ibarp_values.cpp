@@ -73,6 +73,14 @@ ibarp_group to_c(const Group& group) {
   return out;
 }
 
+ibarp_member to_c(const Member& member) {
+  ibarp_member out{};
+  out.size = sizeof(out);
+  std::copy_n(member.port.bytes().begin(), Gid::kSize, out.port_gid);
+  out.join_state = member.join_state;
+  return out;
+}
+
 ibarp_counter to_c(const Counter& counter) {
   ibarp_counter out{};
   out.size = sizeof(out);

@@ -39,6 +39,7 @@ void copy_text(const std::string& from, char* to, std::size_t size);
 [[nodiscard]] ibarp_entry to_c(const Entry& entry);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
 [[nodiscard]] ibarp_group to_c(const Group& group);
+[[nodiscard]] ibarp_member to_c(const Member& member);
 [[nodiscard]] ibarp_counter to_c(const Counter& counter);
 [[nodiscard]] ibarp_log_level to_c(const ModuleLevel& level);
 [[nodiscard]] ibarp_trace_record to_c(const std::string& thread, const TraceLine& line);

@@ -18,8 +18,9 @@
 
 namespace ipoib::control {
 
-inline constexpr std::size_t kMaxRequestLine = 4096;       ///< octets, with the newline
-inline constexpr std::size_t kMaxResponseLine = 1U << 20;  ///< octets; what a client accepts
+inline constexpr std::size_t kMaxRequestLine = 4096;  ///< octets, with the newline
+/// Octets; what a client accepts. Room for a group that all ports of the largest subnet are in.
+inline constexpr std::size_t kMaxResponseLine = 4U << 20;
 inline constexpr std::size_t kPageEntries = 128;
 inline constexpr std::size_t kPageLines = 512;  ///< of a trace ring
 
@@ -62,6 +63,11 @@ struct InfoRequest {
 using InterfaceRequest = std::variant<ListRequest, GetRequest, SetRequest, DeleteRequest,
                                       FlushRequest, StatsRequest, InfoRequest>;
 
+/// Who is in a group; the daemon asks the subnet administrator.
+struct MembersRequest {
+  Gid mgid;
+  friend bool operator==(const MembersRequest&, const MembersRequest&) = default;
+};
 /// Sets the levels given, then answers with all of them.
 struct LogRequest {
   std::vector<ModuleLevel> set;
@@ -72,7 +78,7 @@ struct TraceRequest {
   std::uint64_t from = 0;  ///< first record wanted; one overwritten already means the oldest
   friend bool operator==(const TraceRequest&, const TraceRequest&) = default;
 };
-using Request = std::variant<InterfaceRequest, LogRequest, TraceRequest>;
+using Request = std::variant<InterfaceRequest, MembersRequest, LogRequest, TraceRequest>;
 
 /// What a set or delete answers.
 struct Done {
@@ -84,13 +90,16 @@ struct Flushed {
   friend bool operator==(const Flushed&, const Flushed&) = default;
 };
 /// By request: EntryPage of list, Entry of get, Done of set and delete, Flushed of flush,
-/// vector<Counter> of stats, InterfaceInfo of info, vector<ModuleLevel> of log, TracePage of trace.
+/// vector<Counter> of stats, InterfaceInfo of info, vector<Member> of members, vector<ModuleLevel>
+/// of log, TracePage of trace.
 using Reply = std::variant<EntryPage, Entry, Done, Flushed, std::vector<Counter>, InterfaceInfo,
-                           std::vector<ModuleLevel>, TracePage>;
+                           std::vector<Member>, std::vector<ModuleLevel>, TracePage>;
 using Response = Result<Reply>;
 
-/// Whether it alters anything; then it is for root alone.
+/// Whether it alters anything.
 [[nodiscard]] bool is_change(const Request& request);
+/// Whether it alters anything, or asks what the subnet administrator tells only whom it trusts.
+[[nodiscard]] bool is_for_root(const Request& request);
 
 /// A line without its newline. The error is for the client: EINVAL, or EOPNOTSUPP for an unknown
 /// op.

@@ -48,6 +48,7 @@ Request read_delete(JsonReader& reader) {
 Request read_flush(JsonReader& /*reader*/) { return InterfaceRequest(FlushRequest{}); }
 Request read_stats(JsonReader& /*reader*/) { return InterfaceRequest(StatsRequest{}); }
 Request read_info(JsonReader& /*reader*/) { return InterfaceRequest(InfoRequest{}); }
+Request read_members(JsonReader& reader) { return MembersRequest{reader.gid("mgid")}; }
 Request read_log(JsonReader& reader) {
   LogRequest request;
   if (reader.has("set")) {
@@ -65,15 +66,16 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 9> kOperations{{{"list", read_list},
-                                                {"get", read_get},
-                                                {"set", read_set},
-                                                {"delete", read_delete},
-                                                {"flush", read_flush},
-                                                {"stats", read_stats},
-                                                {"info", read_info},
-                                                {"log", read_log},
-                                                {"trace", read_trace}}};
+constexpr std::array<Operation, 10> kOperations{{{"list", read_list},
+                                                 {"get", read_get},
+                                                 {"set", read_set},
+                                                 {"delete", read_delete},
+                                                 {"flush", read_flush},
+                                                 {"stats", read_stats},
+                                                 {"info", read_info},
+                                                 {"members", read_members},
+                                                 {"log", read_log},
+                                                 {"trace", read_trace}}};
 
 struct Emit {
   json::object operator()(const InterfaceRequest& request) const {
@@ -97,6 +99,9 @@ struct Emit {
   json::object operator()(const FlushRequest& /*request*/) const { return {{"op", "flush"}}; }
   json::object operator()(const StatsRequest& /*request*/) const { return {{"op", "stats"}}; }
   json::object operator()(const InfoRequest& /*request*/) const { return {{"op", "info"}}; }
+  json::object operator()(const MembersRequest& request) const {
+    return {{"op", "members"}, {"mgid", request.mgid.to_string()}};
+  }
   json::object operator()(const LogRequest& request) const {
     json::array set;
     for (const auto& [module, level] : request.set) {
@@ -119,6 +124,10 @@ bool is_change(const Request& request) {
                               std::holds_alternative<FlushRequest>(*other));
 }
 
+bool is_for_root(const Request& request) {
+  return is_change(request) || std::holds_alternative<MembersRequest>(request);
+}
+
 Result<Request> parse_request(std::string_view line) {
   const auto object = parse_object(line);
   if (object.has_error()) return object.error();
@@ -132,8 +141,8 @@ Result<Request> parse_request(std::string_view line) {
     return request;
   }
   return Error{EOPNOTSUPP,
-               "unknown op; this daemon knows list, get, set, delete, flush, stats, "
-               "info, log, trace"};
+               "unknown op; this daemon knows list, get, set, delete, flush, stats, info, "
+               "members, log, trace"};
 }
 
 std::string emit(const Request& request) {

@@ -80,6 +80,14 @@ Group read_group(JsonReader& reader) {
   return group;
 }
 
+json::object to_json(const Member& member) {
+  return {{"gid", member.port.to_string()}, {"join_state", member.join_state}};
+}
+
+Member read_member(JsonReader& reader) {
+  return {reader.gid("gid"), reader.number<std::uint8_t>("join_state")};
+}
+
 json::object to_json(const ModuleLevel& level) {
   return {{"module", level.module}, {"level", level.level}};
 }
@@ -178,6 +186,7 @@ struct Emit {
   void operator()(const Flushed& flushed) const { out["flushed"] = flushed.entries; }
   void operator()(const std::vector<Counter>& all) const { out["counters"] = to_json(all); }
   void operator()(const InterfaceInfo& info) const { out["info"] = to_json(info); }
+  void operator()(const std::vector<Member>& all) const { out["members"] = to_json(all); }
   void operator()(const std::vector<ModuleLevel>& all) const { out["levels"] = to_json(all); }
   void operator()(const TracePage& page) const {
     out["rings"] = page.rings;
@@ -216,6 +225,9 @@ struct Read {
     return read_all(reader, "counters", read_counter);
   }
   Reply operator()(const InfoRequest& /*request*/) const { return part("info", read_info); }
+  Reply operator()(const MembersRequest& /*request*/) const {
+    return read_all(reader, "members", read_member);
+  }
   Reply operator()(const LogRequest& /*request*/) const {
     return read_all(reader, "levels", read_level);
   }

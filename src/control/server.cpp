@@ -98,11 +98,12 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
 void Server::Impl::answer(const Request& request, const ucred& peer,
                           std::function<void(Response)> done) {
   ++requests_;
+  if (is_for_root(request) && peer.uid != 0) {
+    ++denied_;
+    return done(Error{EPERM, is_change(request) ? "only root may change anything here"
+                                                : "only root is told who is in a group"});
+  }
   if (is_change(request)) {
-    if (peer.uid != 0) {
-      ++denied_;
-      return done(Error{EPERM, "only root may change anything here"});
-    }
     std::string line = emit(request);
     line.pop_back();
     parts_.log.info("process {} asks: {}", peer.pid, line);
@@ -110,6 +111,9 @@ void Server::Impl::answer(const Request& request, const ucred& peer,
   if (const auto* const log = std::get_if<LogRequest>(&request)) return done(set_levels(*log));
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {
     return done(page_of(parts_.trace, *trace));
+  }
+  if (const auto* const members = std::get_if<MembersRequest>(&request)) {
+    return parts_.handler.find_members(members->mgid, std::move(done));
   }
   const auto& about_interface = std::get<InterfaceRequest>(request);
   if (std::holds_alternative<StatsRequest>(about_interface)) {

@@ -39,6 +39,8 @@ class Handler {
   /// are values that may travel to the interface's thread and back. `done` may be called after the
   /// server is gone, and does nothing then, but not after the io_context is.
   virtual void handle(InterfaceRequest request, std::function<void(Response)> done) = 0;
+  /// Answers with the members of a group, as handle() does.
+  virtual void find_members(const Gid& mgid, std::function<void(Response)> done) = 0;
 };
 
 class Server {
@@ -67,7 +69,7 @@ class Server {
     std::uint64_t refused = 0;       ///< turned away at kMaxClients
     std::uint64_t requests = 0;      ///< understood
     std::uint64_t bad_requests = 0;  ///< not understood
-    std::uint64_t denied = 0;        ///< changes asked for by others than root
+    std::uint64_t denied = 0;        ///< asked for by others than root
     std::uint64_t timeouts = 0;      ///< clients cut off when nothing moved
   };
   [[nodiscard]] Counters counters() const;

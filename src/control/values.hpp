@@ -60,6 +60,13 @@ struct Group {
   friend bool operator==(const Group&, const Group&) = default;
 };
 
+/// A port that is in a multicast group, as the subnet administrator has it.
+struct Member {
+  Gid port;
+  std::uint8_t join_state = 0;  ///< OR of the bits of an MCMemberRecord (IBA 15.2.5.17)
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
 /// The interface, and how far its bring-up has come.
 struct InterfaceInfo {
   std::string interface;

@@ -121,6 +121,13 @@ void InterfaceControl::handle(control::InterfaceRequest request,
   std::get<AdminRequest>(letter).done(Error(EBUSY, "the interface is too busy: try again"));
 }
 
+void InterfaceControl::find_members(const Gid& mgid, std::function<void(control::Response)> done) {
+  last_members_ = link::QuestionId(last_members_.value() + 1);
+  members_wanted_.emplace(last_members_, std::move(done));
+  parts_.owner.ask({parts_.number, Question::Kind::members, last_members_},
+                   sa::members_query(mgid));
+}
+
 // --- Questions and answers -----------------------------------------------------------------------
 
 void InterfaceControl::on_messages() {
@@ -168,10 +175,26 @@ void InterfaceControl::on_answer(const sa::Answer& answer) {
     case Question::Kind::leave:
       if (leaves_ > 0) --leaves_;
       return end_if_over();
+    case Question::Kind::members:
+      return give_members(question.id, answer);
     case Question::Kind::subscription:
       return;  // the port's affair
   }
   deliver();
+}
+
+void InterfaceControl::give_members(link::QuestionId id, const sa::Answer& answer) {
+  const auto node = members_wanted_.extract(id);
+  if (node.empty()) return;
+  const auto& done = node.mapped();
+  if (const auto* const failure = std::get_if<sa::SaFailure>(&answer.result)) {
+    return done(Error(EIO, failure->text()));
+  }
+  std::vector<control::Member> members;
+  for (const auto& record : std::get<sa::Members>(answer.result)) {
+    members.push_back({record.port_gid, record.join_state});
+  }
+  done(control::Reply(std::move(members)));
 }
 
 /// Tells the interface's thread all that it does not know yet. What its mailbox refuses stays

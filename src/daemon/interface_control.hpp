@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,7 @@ class InterfaceControl final : public control::Handler {
   // control::Handler
   void handle(control::InterfaceRequest request,
               std::function<void(control::Response)> done) override;
+  void find_members(const Gid& mgid, std::function<void(control::Response)> done) override;
 
  private:
   void note_partition(const verbs::PortSnapshot& port);
@@ -66,6 +68,7 @@ class InterfaceControl final : public control::Handler {
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
+  void give_members(link::QuestionId id, const sa::Answer& answer);
   void end_if_over();
 
   void take(link::JoinGroup& message);
@@ -94,6 +97,9 @@ class InterfaceControl final : public control::Handler {
   Life life_ = Life::running;
   std::optional<Ending> ending_;
   std::size_t leaves_ = 0;  ///< asked and not answered
+  /// Who waits for the members of a group; a client of the control server waits for one answer.
+  std::map<link::QuestionId, std::function<void(control::Response)>> members_wanted_;
+  link::QuestionId last_members_;
   TimePoint host_not_before_{};
   Retry host_retry_;
   std::optional<PKey> entry_;  ///< in the port's table; an invalid key: none

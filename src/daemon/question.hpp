@@ -15,19 +15,19 @@ namespace ipoib::daemon {
 using InterfaceNumber = Strong<struct InterfaceNumberTag, std::uint32_t>;
 
 struct Question {
-  enum class Kind : std::uint8_t { join, path, leave, subscription };
+  enum class Kind : std::uint8_t { join, path, leave, members, subscription };
 
-  InterfaceNumber interface;  ///< 30 bits; 0: the port's own question
+  InterfaceNumber interface;  ///< 29 bits; 0: the port's own question
   Kind kind = Kind::join;
   link::QuestionId id;  ///< at the interface's link, or for the port; a leave has none
 
   [[nodiscard]] sa::QueryId name() const {
-    return sa::QueryId(std::uint64_t{interface.value()} << 34 |
+    return sa::QueryId(std::uint64_t{interface.value()} << 35 |
                        std::uint64_t{static_cast<std::uint8_t>(kind)} << 32 | id.value());
   }
   [[nodiscard]] static Question of(sa::QueryId name) {
-    return {InterfaceNumber(static_cast<std::uint32_t>(name.value() >> 34)),
-            static_cast<Kind>(name.value() >> 32 & 3),
+    return {InterfaceNumber(static_cast<std::uint32_t>(name.value() >> 35)),
+            static_cast<Kind>(name.value() >> 32 & 7),
             link::QuestionId(static_cast<std::uint32_t>(name.value()))};
   }
   friend bool operator==(const Question&, const Question&) = default;

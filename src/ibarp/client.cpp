@@ -61,6 +61,10 @@ std::vector<ibarp_group> Client::groups() const {
   return out;
 }
 
+int Client::members(const ibarp_group& group, std::vector<ibarp_member>& out) const {
+  return ibarp_members(handle_.get(), group.mgid, collect<ibarp_member>, &out);
+}
+
 std::vector<ibarp_log_level> Client::log_levels() const {
   std::vector<ibarp_log_level> out;
   check(ibarp_log_levels(handle_.get(), collect<ibarp_log_level>, &out));

@@ -25,6 +25,8 @@ class Client {
   [[nodiscard]] std::vector<ibarp_entry> entries() const;
   [[nodiscard]] std::vector<ibarp_counter> counters() const;
   [[nodiscard]] std::vector<ibarp_group> groups() const;
+  /// Adds the members of a group to `out`; what libibarp returns.
+  [[nodiscard]] int members(const ibarp_group& group, std::vector<ibarp_member>& out) const;
   [[nodiscard]] std::vector<ibarp_log_level> log_levels() const;
   [[nodiscard]] std::vector<ibarp_trace_record> trace() const;
   [[nodiscard]] ibarp_info info() const;

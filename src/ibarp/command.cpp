@@ -36,17 +36,18 @@ constexpr std::array<Word, 18> kVerbs{{{"show", Verb::show},
                                        {"groups", Verb::groups},
                                        {"help", Verb::help}}};
 
-constexpr std::array<option, 10> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 11> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
                                            {"device", required_argument, nullptr, 'i'},
                                            {"numeric", no_argument, nullptr, 'n'},
                                            {"json", no_argument, nullptr, 'j'},
                                            {"zeros", no_argument, nullptr, 'z'},
+                                           {"members", no_argument, nullptr, 'm'},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
-constexpr const char* kLetters = ":as:d:i:njzhV";
+constexpr const char* kLetters = ":as:d:i:njzmhV";
 
 [[noreturn]] void misused(const std::string& what) {
   throw Failure(kUsage, what + "; see ibarp --help");
@@ -176,6 +177,9 @@ void apply(Command& command, int letter) {
     case 'z':
       command.zeros = true;
       break;
+    case 'm':
+      command.members = true;
+      break;
     case 'h':
       command.verb = Verb::help;
       break;
@@ -219,7 +223,8 @@ Command parse_command(int argc, char** argv) {
 const char* help_text() {
   return R"(Usage: ibarp [OPTIONS] [COMMAND]
 Shows and changes the neighbour entries of the interfaces that ipoibd runs in
-this network namespace. Anybody may look; only root may change.
+this network namespace. Anybody may look, but at members of groups; only root
+may change.
 
 Commands, in the manner of ip neigh:
   show [ADDRESS] [dev IF]           list entries, or one; this is the default
@@ -233,7 +238,8 @@ Commands, in the manner of ip neigh:
   log [MODULE=LEVEL]... [dev IF]    show or set log levels
   trace [dev IF]                    what the daemon's threads did last
   info [dev IF]                     the interface, and what it waits for
-  groups [dev IF]                   the multicast groups it is in or sends to
+  groups [-m] [dev IF]              the multicast groups it is in or sends to,
+                                    and, for root, which ports are in them
   help                              this text
 
 HW is 20 octets in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
@@ -249,6 +255,7 @@ Options; -a, -s and -d in the manner of arp(8):
   -n, --numeric         do not look up names of hosts; only -a, -s, -d do
   -j, --json            print JSON
   -z, --zeros           stats: counters at zero, too
+  -m, --members         groups: a line for each port that is in a group
   -h, --help            print this text
   -V, --version         print the version
 

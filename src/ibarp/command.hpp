@@ -58,6 +58,7 @@ struct Command {
   bool names = false;  ///< `host` may be a name, and addresses are shown with theirs
   bool json = false;
   bool zeros = false;
+  bool members = false;
 
   /// Whether it is about one entry, whose interface must be known.
   [[nodiscard]] bool is_change() const {

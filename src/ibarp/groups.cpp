@@ -1,7 +1,11 @@
-// Multicast groups: as a table, as JSON.
+// Multicast groups and their members: as tables, as JSON.
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
+#include <cerrno>
+#include <utility>
 
 #include "run.hpp"
 #include "text.hpp"
@@ -12,31 +16,112 @@ namespace json = boost::json;
 
 namespace {
 
-json::object as_json(const std::string& interface, const ibarp_group& group) {
+constexpr std::array<std::pair<std::uint32_t, const char*>, 4> kJoinStates{
+    {{IBARP_FULL_MEMBER, "full"},
+     {IBARP_NON_MEMBER, "non-member"},
+     {IBARP_SEND_ONLY_NON_MEMBER, "send-only"},
+     {IBARP_SEND_ONLY_FULL_MEMBER, "send-only-full"}}};
+
+/// A port may have joined in several ways.
+std::vector<std::string> names_of(std::uint32_t join_state) {
+  std::vector<std::string> out;
+  for (const auto& [bit, name] : kJoinStates) {
+    if ((join_state & bit) != 0) out.emplace_back(name);
+  }
+  return out;
+}
+
+json::object as_json(const std::string& interface, const GroupLine& line) {
+  const ibarp_group& group = line.group;
   json::object out{{"interface", interface},
                    {"mgid", gid_text(group.mgid)},
                    {"mlid", group.mlid},
                    {"membership", static_cast<const char*>(group.membership)},
                    {"waiting", group.waiting}};
   if (group.address.family != 0) out["address"] = text_of(group.address);
+  if (!line.members) return out;
+  json::array& members = out["members"].emplace_array();
+  for (const ibarp_member& member : *line.members) {
+    members.push_back({{"gid", gid_text(member.port_gid)},
+                       {"join", json::value_from(names_of(member.join_state))}});
+  }
   return out;
+}
+
+std::string title_of(const ibarp_group& group) {
+  return group.address.family != 0 ? text_of(group.address) : "-";
+}
+
+template <class Use>
+void for_each_group(const std::vector<GroupListing>& listings, Use use) {
+  for (const auto& listing : listings) {
+    for (const GroupLine& line : listing.groups) use(listing.interface, line);
+  }
+}
+
+std::string group_table(const std::vector<GroupListing>& listings) {
+  using Align = Table::Align;
+  Table table({{"GROUP"},
+               {"DEV"},
+               {"MEMBERSHIP"},
+               {"MEMBERS", Align::right},
+               {"MLID"},
+               {"WAIT", Align::right},
+               {"MGID"}});
+  for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
+    const ibarp_group& group = line.group;
+    table.add({title_of(group), interface, group.membership,
+               line.members ? std::to_string(line.members->size()) : "-",
+               group.mlid != 0 ? hexadecimal(group.mlid, 4) : "-", std::to_string(group.waiting),
+               gid_text(group.mgid)});
+  });
+  return table.text();
+}
+
+std::string member_table(const std::vector<GroupListing>& listings) {
+  Table table({{"GROUP"}, {"DEV"}, {"PORT"}, {"JOINED"}, {"MGID"}});
+  for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
+    if (!line.members) return;
+    for (const ibarp_member& member : *line.members) {
+      std::string joined;
+      for (const auto& name : names_of(member.join_state)) {
+        joined += (joined.empty() ? "" : "+") + name;
+      }
+      table.add({title_of(line.group), interface, gid_text(member.port_gid), joined,
+                 gid_text(line.group.mgid)});
+    }
+  });
+  return table.text();
 }
 
 }  // namespace
 
-std::string groups(const std::vector<GroupListing>& listings, const Command& command) {
-  using Align = Table::Align;
-  json::array all;
-  Table table({{"GROUP"}, {"DEV"}, {"MEMBERSHIP"}, {"MLID"}, {"WAIT", Align::right}, {"MGID"}});
-  for (const auto& [interface, groups] : listings) {
-    for (const ibarp_group& group : groups) {
-      all.push_back(as_json(interface, group));
-      table.add({group.address.family != 0 ? text_of(group.address) : "-", interface,
-                 group.membership, group.mlid != 0 ? hexadecimal(group.mlid, 4) : "-",
-                 std::to_string(group.waiting), gid_text(group.mgid)});
+/// One question that fails is enough: each may take seconds.
+GroupListing list_groups(const Client& client, const Command& command) {
+  GroupListing out{client.interface(), {}, {}};
+  bool asks = true;
+  for (const ibarp_group& group : client.groups()) {
+    auto& line = out.groups.emplace_back(GroupLine{group, std::nullopt});
+    if (!asks) continue;
+    std::vector<ibarp_member> members;
+    const int result = client.members(group, members);
+    asks = result == 0;
+    if (asks) line.members = std::move(members);
+    // Others than root see the groups without a word about it, unless they ask for the members.
+    if (!asks && (result != -EPERM || command.members)) {
+      out.members_unknown = ibarp_error(client.get());
     }
   }
-  return command.json ? json::serialize(all) + "\n" : table.text();
+  return out;
+}
+
+std::string groups(const std::vector<GroupListing>& listings, const Command& command) {
+  if (!command.json) return command.members ? member_table(listings) : group_table(listings);
+  json::array all;
+  for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
+    all.push_back(as_json(interface, line));
+  });
+  return json::serialize(all) + "\n";
 }
 
 }  // namespace ipoib::cli

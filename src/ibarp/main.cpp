@@ -48,11 +48,15 @@ Status run_show(const Command& command) {
 
 Status run_groups(const Command& command) {
   std::vector<GroupListing> listings;
+  bool unknown = false;
   const Status status = for_each_interface(command, [&](const Client& client) {
-    listings.push_back({client.interface(), client.groups()});
+    const auto& why = listings.emplace_back(list_groups(client, command)).members_unknown;
+    if (why.empty()) return;
+    complain(client.interface() + ": members are not known: " + why);
+    unknown = true;
   });
   if (!listings.empty() || command.json) print(groups(listings, command));
-  return status;
+  return status == kDone && unknown && command.members ? kRefused : status;
 }
 
 using Report = std::string (*)(const Client&, const Command&);

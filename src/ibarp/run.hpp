@@ -1,6 +1,7 @@
 // Each command: asks, and returns what is to be printed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,18 @@ struct Listing {
 [[nodiscard]] Listing look_up(const Client& client, const Command& command);
 [[nodiscard]] std::string show(const std::vector<Listing>& listings, const Command& command);
 
+/// A multicast group and, where the subnet administrator tells it, who is in it.
+struct GroupLine {
+  ibarp_group group;
+  std::optional<std::vector<ibarp_member>> members;
+};
 /// The multicast groups of one interface.
 struct GroupListing {
   std::string interface;
-  std::vector<ibarp_group> groups;
+  std::vector<GroupLine> groups;
+  std::string members_unknown;  ///< why, for the user; may be empty
 };
+[[nodiscard]] GroupListing list_groups(const Client& client, const Command& command);
 [[nodiscard]] std::string groups(const std::vector<GroupListing>& listings, const Command& command);
 
 /// Add, change, replace and delete print nothing.

@@ -74,6 +74,13 @@ SubscribeQuery unsubscribe_query(std::uint16_t trap) {
   return query;
 }
 
+MembersQuery members_query(const Gid& mgid) {
+  MembersQuery query;
+  query.record.mgid = mgid;
+  query.components = McMemberRecord::kMgid;
+  return query;
+}
+
 std::string SaFailure::text() const {
   switch (kind) {
     case FailureKind::status: {

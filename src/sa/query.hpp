@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/strong.hpp"
@@ -37,7 +38,14 @@ struct SubscribeQuery {
   wire::InformInfo record;
   std::uint64_t components = 0;
 };
-using Query = std::variant<PathQuery, JoinQuery, LeaveQuery, SubscribeQuery>;
+/// SubnAdmGetTable(MCMemberRecord): who is in a group. Only a trusted request is told (IBA 15.4.1).
+struct MembersQuery {
+  static constexpr std::uint64_t kSmKey = 1;  ///< the one that OpenSM trusts unless told another
+
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+};
+using Query = std::variant<PathQuery, JoinQuery, LeaveQuery, SubscribeQuery, MembersQuery>;
 
 /// One reversible path between two ports within a partition.
 [[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
@@ -53,6 +61,8 @@ using Query = std::variant<PathQuery, JoinQuery, LeaveQuery, SubscribeQuery>;
 /// Reports of a generic trap of subnet management, wherever it comes from.
 [[nodiscard]] SubscribeQuery subscribe_query(std::uint16_t trap);
 [[nodiscard]] SubscribeQuery unsubscribe_query(std::uint16_t trap);
+
+[[nodiscard]] MembersQuery members_query(const Gid& mgid);
 
 enum class FailureKind : std::uint8_t {
   status,            ///< the administrator refused, see `status`
@@ -73,11 +83,14 @@ struct SaFailure {
   [[nodiscard]] std::string text() const;
 };
 
+/// A record for each port in a group; nobody is in a group that does not exist.
+using Members = std::vector<wire::McMemberRecord>;
+
 /// Each question has exactly one answer. A join and a leave are answered by the group's record, a
 /// subscription by what was subscribed to.
 struct Answer {
   QueryId id;
-  std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo, SaFailure> result;
+  std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo, Members, SaFailure> result;
 };
 
 }  // namespace ipoib::sa

@@ -53,6 +53,38 @@ std::optional<std::uint16_t> index_of(PKey partition, const std::vector<PKey>& p
   return found;
 }
 
+/// Whom a request is not trusted by it tells of the group alone, without a port.
+bool answers(const MembersQuery& query, const McMemberRecord& member) {
+  return member.mgid == query.record.mgid && member.port_gid != Gid();
+}
+
+std::uint64_t sm_key(const Query& query) {
+  return std::holds_alternative<MembersQuery>(query) ? MembersQuery::kSmKey : 0;
+}
+
+template <class AnyQuery>
+std::optional<Records> read(const AnyQuery& query, const wire::SaHeader& /*header*/,
+                            ConstBytes data) {
+  const auto record = decltype(query.record)::parse(data);
+  if (!record || !answers(query, *record)) return std::nullopt;
+  return *record;
+}
+
+/// A table: records at multiples of AttributeOffset (IBA 15.2.1.1), and nothing but zeros after the
+/// last, since a layer that does not know RMPP hands over one MAD, whole.
+std::optional<Records> read(const MembersQuery& query, const wire::SaHeader& header,
+                            ConstBytes data) {
+  const std::size_t stride = std::size_t{8} * header.attribute_offset;
+  Members members;
+  while (std::ranges::any_of(data, [](std::uint8_t octet) { return octet != 0; })) {
+    const auto member = McMemberRecord::parse(data);
+    if (stride < McMemberRecord::kSize || !member || !answers(query, *member)) return std::nullopt;
+    members.push_back(*member);
+    data = data.subspan(std::min(stride, data.size()));
+  }
+  return members;
+}
+
 }  // namespace
 
 Exchange exchange_of(const Query& query) {
@@ -70,6 +102,9 @@ Exchange exchange_of(const Query& query) {
           },
           [](const SubscribeQuery&) {
             return Exchange{method::kSet, method::kGetResp, attribute::kInformInfo};
+          },
+          [](const MembersQuery&) {
+            return Exchange{method::kGetTable, method::kGetTableResp, attribute::kMcMemberRecord};
           }},
       query);
 }
@@ -83,6 +118,7 @@ RequestMad request_mad(const Query& query, std::uint32_t tid) {
   header.mad.transaction_id = tid;
   header.mad.attribute_id = exchange.attribute;
   header.rmpp.response_time = 0;  // a single MAD: all of RMPP is reserved
+  header.sm_key = sm_key(query);
 
   RequestMad mad{};
   std::visit(
@@ -95,16 +131,11 @@ RequestMad request_mad(const Query& query, std::uint32_t tid) {
   return mad;
 }
 
-std::optional<Record> record_of(const Query& query, ConstBytes mad) {
-  if (mad.size() < wire::kSaHeaderSize) return std::nullopt;
+std::optional<Records> records_of(const Query& query, ConstBytes mad) {
+  const auto header = wire::SaHeader::parse(mad);
+  if (!header) return std::nullopt;
   const ConstBytes data = mad.subspan(wire::kSaHeaderSize);
-  return std::visit(
-      [&](const auto& any) -> std::optional<Record> {
-        const auto record = decltype(any.record)::parse(data);
-        if (!record || !answers(any, *record)) return std::nullopt;
-        return *record;
-      },
-      query);
+  return std::visit([&](const auto& any) { return read(any, *header, data); }, query);
 }
 
 /// IBA 13.4.8.1. Where the LID is zero, the GID's path would have to be asked for, of the one who
@@ -163,6 +194,9 @@ std::string describe(const Query& query) {
                               "{} trap {}",
                               subscription.record.subscribe ? "subscription to" : "end of",
                               subscription.record.trap_number);
+                        },
+                        [](const MembersQuery& members) {
+                          return fmt::format("members of {}", members.record.mgid.to_string());
                         },
                     },
                     query);

@@ -25,10 +25,10 @@ struct Exchange {
 using RequestMad = std::array<std::uint8_t, wire::kMadSize>;
 [[nodiscard]] RequestMad request_mad(const Query& query, std::uint32_t tid);
 
-using Record = std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo>;
-/// The record of a successful response; nothing when it has none, or one of another path or group,
-/// or one that nobody could send by.
-[[nodiscard]] std::optional<Record> record_of(const Query& query, ConstBytes mad);
+using Records = std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo, Members>;
+/// The record or records of a successful response; nothing when it has none, or one of another path
+/// or group, or one that nobody could send by.
+[[nodiscard]] std::optional<Records> records_of(const Query& query, ConstBytes mad);
 
 /// Where a response with the status `redirect`, from an administrator at `asked`, says that the
 /// class is served; nothing when it names no place that can be sent to from `source`.

@@ -35,6 +35,7 @@ bool has(wire::SaStatus status, wire::SaStatus bit) {
 }
 
 const Patience& patience_for(const Config& config, const Query& query) {
+  if (std::holds_alternative<MembersQuery>(query)) return config.members;
   return std::holds_alternative<PathQuery>(query) ? config.path : config.membership;
 }
 
@@ -129,7 +130,8 @@ void SaClient::expire(Place at, TimePoint now) {
 
 /// Joins the end of the queue, or keeps its place there.
 void SaClient::wait(Place at, TimePoint now) {
-  enter(at, State::waiting, sm_ ? kNever : now + config_.patience_without_sm);
+  const Duration patience = patience_for(config_, at->second.query).without_sm;
+  enter(at, State::waiting, sm_ ? kNever : now + patience);
 }
 
 void SaClient::send(Place at, TimePoint now) {
@@ -235,14 +237,14 @@ void SaClient::respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoin
     fail(at, {FailureKind::status, status, {}});
     return;
   }
-  const auto record = record_of(at->second.query, mad);
-  if (!record) {
+  const auto records = records_of(at->second.query, mad);
+  if (!records) {
     ++counters_.malformed_answers;
     fail(at, {FailureKind::malformed_answer, {}, {}});
     return;
   }
   ++counters_.answers;
-  std::visit([&](const auto& any) { answers_.push_back({at->second.id, any}); }, *record);
+  std::visit([&](const auto& any) { answers_.push_back({at->second.id, any}); }, *records);
   forget(at);
 }
 

@@ -64,7 +64,7 @@ class Script {
     ++asked_;
     const QueryId id(input_.u8() % 4);
     const Gid other(Gid::kLinkLocalPrefix, Guid(input_.u8()));
-    switch (input_.u8() % 4) {
+    switch (input_.u8() % 5) {
       case 0:
         return client_.ask(id, path_query(kPort, other, kDefaultPKey), now_);
       case 1:
@@ -73,6 +73,8 @@ class Script {
         return client_.ask(id, leave_query(other, kPort, 1), now_);
       case 3:
         return client_.ask(id, subscribe_query(input_.u8()), now_);
+      case 4:
+        return client_.ask(id, members_query(other), now_);
     }
   }
 

@@ -86,7 +86,8 @@ def test_saquery_finds_one_path():
 
 
 def test_the_sa_client_gets_the_answers_that_opensm_gives():
-    print(subnet.run("host2", PROBE, "--peer", known[SM]["gid"]).stdout.splitlines()[-1])
+    others = [known[host]["gid"] for host in ("host3", "host4", "host5")]
+    print(subnet.run("host2", PROBE, "--peer", known[SM]["gid"], *others).stdout.splitlines()[-1])
 
 
 def test_saquery_lists_groups():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a program against OpenSM on ibsim: two hosts and a switch, MADs only.
+"""Runs a program against OpenSM on ibsim: hosts on a switch, MADs only.
 
 Usage: opensm_on_ibsim.py PROGRAM [ARGUMENT...]
 
@@ -18,19 +18,14 @@ import time
 SKIPPED = 77
 PATIENCE = 60  # seconds, for each condition
 
-NET = """\
-Switch 8 "S-0000000000200000" # "sw1"
-[1] "H-0000000000100000"[1]
-[2] "H-0000000000100002"[1]
-
-Ca 1 "H-0000000000100000" # "host1"
-[1] "S-0000000000200000"[1]
-
-Ca 1 "H-0000000000100002" # "host2"
-[1] "S-0000000000200000"[2]
-"""
-HOST1, HOST2 = "H-0000000000100000", "H-0000000000100002"
-PEER_GID = "fe80::10:1"  # host1: node GUID + port number
+HOSTS = 4  # the last two are there to be members of groups
+SWITCH = "S-0000000000200000"
+NODES = [f"H-{0x100000 + 2 * host:016x}" for host in range(HOSTS)]
+NET = f'Switch 8 "{SWITCH}" # "sw1"\n'
+NET += "".join(f'[{port}] "{node}"[1]\n' for port, node in enumerate(NODES, 1))
+for port, node in enumerate(NODES, 1):
+    NET += f'\nCa 1 "{node}" # "host{port}"\n[1] "{SWITCH}"[{port}]\n'
+PEER_GID = "fe80::10:1"  # of the first: node GUID + port number
 
 # The second partition's group is larger than the MTU of ibsim's ports.
 PARTITIONS = """\
@@ -87,14 +82,14 @@ def run_inside(preload, program, arguments, folder):
         wait_for("ibsim's control socket",
                  lambda: "@sim:ctl" in open("/proc/net/unix").read(), *processes)
         processes.append(start(["opensm", "-e", "-P", "partitions.conf", "-f", "opensm.log"],
-                               env=on(HOST1)))
+                               env=on(NODES[0])))
         # Written at the end of a sweep, when the subnet is up.
         wait_for("the first sweep", (folder / "opensm-subnet.lst").exists, *processes)
 
         # The simulator's library leaks what it allocates, and reads beyond the end of it.
         (folder / "asan.supp").write_text("interceptor_via_lib:libumad2sim.so\n")
         (folder / "tsan.supp").write_text("called_from_lib:libumad2sim.so\n")
-        environment = on(HOST2, *sanitizer_runtimes(program))
+        environment = on(NODES[1], *sanitizer_runtimes(program))
         environment["ASAN_OPTIONS"] = f"detect_leaks=0:suppressions={folder}/asan.supp"
         environment["TSAN_OPTIONS"] = f"suppressions={folder}/tsan.supp"
         status = subprocess.run([program, "--peer", PEER_GID, *arguments], cwd=folder,

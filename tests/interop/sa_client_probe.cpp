@@ -9,10 +9,14 @@
 #include <poll.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <vector>
 
 #include "ipoib/log.hpp"
+#include "sa/request.hpp"
 #include "sa/sa_client.hpp"
 #include "verbs/umad_port.hpp"
 #include "wire/mgid.hpp"
@@ -21,6 +25,7 @@ namespace ipoib::sa {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 using wire::McMemberRecord;
 using wire::PathRecord;
 using wire::SaStatus;
@@ -28,6 +33,7 @@ using wire::SaStatus;
 constexpr PKey kRed{0x8012};      // its group's MTU is beyond the port's
 constexpr PKey kForeign{0x9234};  // not in the port's table
 Gid peer;
+std::vector<Gid> others;
 
 TimePoint now() {
   return TimePoint(
@@ -76,6 +82,20 @@ std::vector<Answer> answers(SaClient& client, std::size_t count = 1) {
     client.on_time(now());
   }
   return std::exchange(client.answers(), {});
+}
+
+/// Joins a group for another port, as only a trusted request may.
+void join_for(const Gid& port, const Gid& mgid) {
+  auto mad = request_mad(join_query(mgid, port, kDefaultPKey, McMemberRecord::kFullMember), 1);
+  auto header = *wire::SaHeader::parse(mad);
+  header.sm_key = MembersQuery::kSmKey;
+  header.emit(mad);
+  host().mads->send(host().sm, mad, seconds(5)).value();
+  pollfd readable{host().mads->fd(), POLLIN, 0};
+  (void)poll(&readable, 1, -1);
+  const auto answer = host().mads->receive();
+  ASSERT_TRUE(answer && answer->answered);
+  ASSERT_EQ(wire::SaHeader::parse(answer->bytes)->mad.status, 0);
 }
 
 class OpenSm : public testing::Test {
@@ -198,6 +218,23 @@ TEST_F(OpenSm, KnowsNoPathInAPartitionThatIsNotShared) {
   EXPECT_EQ(refusal(path_query(host().gid, peer, kForeign)), SaStatus::no_records);
 }
 
+// Three members are one MAD, the most that ibsim carries; more are several segments of RMPP.
+TEST_F(OpenSm, TellsWhoIsInAGroup) {
+  EXPECT_TRUE(record<Members>(members_query(group(6))).empty());
+  (void)record<McMemberRecord>(create(group(6), McMemberRecord::kFullMember));
+  std::set<Gid> expected{host().gid};
+  for (const Gid& port : others) {
+    join_for(port, group(6));
+    expected.insert(port);
+  }
+  std::set<Gid> found;
+  for (const auto& member : record<Members>(members_query(group(6)))) {
+    EXPECT_EQ(member.join_state, McMemberRecord::kFullMember);
+    found.insert(member.port_gid);
+  }
+  EXPECT_EQ(found, expected);
+}
+
 TEST_F(OpenSm, AnswersMoreQuestionsThanTheWindow) {
   constexpr std::size_t kCount = 300;
   for (std::size_t id = 0; id < kCount; ++id) {
@@ -236,12 +273,14 @@ TEST_F(OpenSm, HasNoOtherDeviceAndPort) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
-  const auto gid = argc == 3 && std::string_view(argv[1]) == "--peer" ? ipoib::Gid::parse(argv[2])
-                                                                      : std::nullopt;
-  if (!gid) {
-    std::cerr << "usage: sa_client_probe --peer GID\n";
+  std::vector<ipoib::Gid> ports;
+  for (int i = 2; i < argc; ++i) ports.push_back(ipoib::Gid::parse(argv[i]).value_or(ipoib::Gid()));
+  if (ports.empty() || std::string_view(argv[1]) != "--peer" ||
+      std::ranges::count(ports, ipoib::Gid()) > 0) {
+    std::cerr << "usage: sa_client_probe --peer GID [OTHER-GID]...\n";
     return 2;
   }
-  ipoib::sa::peer = *gid;
+  ipoib::sa::peer = ports.front();
+  ipoib::sa::others.assign(ports.begin() + 1, ports.end());
   return RUN_ALL_TESTS();
 }

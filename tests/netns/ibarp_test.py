@@ -85,6 +85,28 @@ class Ibarp(hosts.Pair):
             self.assertGreaterEqual(groups[address]["mlid"], 0xC000)
         self.assertIn("224.0.0.1 ", self.ibarp("groups"))
 
+    def test_lists_the_members_of_groups(self):
+        hosts = (self.left, self.right)
+        gids = {host.ibarp("info")["gid"] for host in hosts}
+        for group in json.loads(self.ibarp("groups", "-j")):
+            if group.get("address") in ("255.255.255.255", "224.0.0.1"):
+                members = group["members"]
+                self.assertEqual({member["gid"] for member in members}, gids)
+                self.assertTrue(all(member["join"] == ["full"] for member in members))
+        lines = self.ibarp("groups", "-m").splitlines()
+        everybody = [line.split() for line in lines if line.startswith("224.0.0.1 ")]
+        self.assertEqual({(fields[2], fields[3]) for fields in everybody},
+                         {(gid, "full") for gid in gids})
+
+    def test_says_why_members_are_not_known(self):
+        self.softib_set("port", "softib-sm", "down")
+        done = self.left.run(hosts.program("ibarp"), "groups", check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("224.0.0.1 ", done.stdout)
+        self.assertIn("ib0: members are not known: no answer from the subnet administrator",
+                      done.stderr)
+        self.assertEqual(self.ibarp("groups", "-m", status=2).splitlines()[1:], [])
+
     def test_tells_what_the_bring_up_waits_for(self):
         self.subnet.run_softib("set", "port", "left", "down")
         wait_until(lambda: self.info(self.left)["state"] != "up", "the link is down")

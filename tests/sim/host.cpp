@@ -249,6 +249,7 @@ void Host::take(const sa::Answer& answer) {
     case Question::Kind::path:
       return link_->on_path_answer(question.id, result_of<wire::PathRecord>(answer), now);
     case Question::Kind::leave:
+    case Question::Kind::members:
       return;
     case Question::Kind::subscription:
       return subscriptions_.on_answer(question.id.value(), answer, now);

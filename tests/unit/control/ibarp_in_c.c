@@ -44,6 +44,15 @@ static int on_counter(const struct ibarp_counter* counter, void* data) {
   return 0;
 }
 
+static int on_member(const struct ibarp_member* member, void* data) {
+  struct tally* tally = data;
+  ++tally->calls;
+  if (member->join_state == IBARP_FULL_MEMBER && member->port_gid[15] == 7) {
+    strcpy(tally->text, "full member");
+  }
+  return 0;
+}
+
 static int on_level(const struct ibarp_log_level* level, void* data) {
   struct tally* tally = data;
   if (strcmp(level->module, "link") == 0) {
@@ -93,6 +102,8 @@ static int entries(struct ibarp* handle, const struct ibarp_address* address) {
 }
 
 static int surroundings(struct ibarp* handle) {
+  const uint8_t group[16] = {0};
+  const uint8_t unknown[16] = {1};
   struct ibarp_info info;
   struct tally tally = {0};
 
@@ -101,14 +112,18 @@ static int surroundings(struct ibarp* handle) {
   EXPECT(info.pkey == 0xffff && info.hardware.qpn == 0x401 && strcmp(info.state, "up") == 0);
   EXPECT(ibarp_groups(handle, on_group, &tally) == 0);
   EXPECT(tally.calls == 1 && strcmp(tally.text, "full") == 0);
+  EXPECT(ibarp_members(handle, group, on_member, &tally) == 0);
+  EXPECT(tally.calls == 2 && strcmp(tally.text, "full member") == 0);
+  EXPECT(ibarp_members(handle, unknown, on_member, &tally) == -ETIMEDOUT && tally.calls == 2);
+  EXPECT(ibarp_members(handle, NULL, on_member, &tally) == -EINVAL);
   EXPECT(ibarp_stats(handle, on_counter, &tally) == 0);
-  EXPECT(tally.calls == 2 && strcmp(tally.text, "path_failed") == 0);
+  EXPECT(tally.calls == 3 && strcmp(tally.text, "path_failed") == 0);
   EXPECT(ibarp_set_log_level(handle, "link", "debug") == 0);
   EXPECT(ibarp_set_log_level(handle, "link", "loud") == -EINVAL);
   EXPECT(ibarp_log_levels(handle, on_level, &tally) == 0);
-  EXPECT(tally.calls == 3 && strcmp(tally.text, "debug") == 0);
+  EXPECT(tally.calls == 4 && strcmp(tally.text, "debug") == 0);
   EXPECT(ibarp_trace(handle, on_record, &tally) == 0);
-  EXPECT(tally.calls == 4 && strcmp(tally.text, "turn") == 0);
+  EXPECT(tally.calls == 5 && strcmp(tally.text, "turn") == 0);
   return 0;
 }
 

@@ -63,6 +63,7 @@ TEST(Ibarp, IsUsableFromC) {
   info.state = "up";
   info.groups = {{Gid{}, Lid(0xc000), "full", Ipv4Address(0xe0000001), 3}};
   server.handler.put(info);
+  server.handler.put(Gid{}, {{*Gid::parse("fe80::7"), IBARP_FULL_MEMBER}});
   EXPECT_EQ(ibarp_in_c(server.name().c_str()), 0) << "the line of ibarp_in_c.c that failed";
 }
 

@@ -27,6 +27,13 @@ class MemoryHandler : public Handler {
     }
   }
 
+  void find_members(const Gid& mgid, std::function<void(Response)> done) override {
+    const std::lock_guard lock(mutex_);
+    const auto at = members_.find(mgid);
+    if (at == members_.end()) return done(Error{ETIMEDOUT, "the subnet administrator is away"});
+    done(Reply(at->second));
+  }
+
   void hold() {
     const std::lock_guard lock(mutex_);
     holding_ = true;
@@ -45,6 +52,10 @@ class MemoryHandler : public Handler {
   void put(InterfaceInfo info) {
     const std::lock_guard lock(mutex_);
     info_ = std::move(info);
+  }
+  void put(const Gid& mgid, std::vector<Member> members) {
+    const std::lock_guard lock(mutex_);
+    members_[mgid] = std::move(members);
   }
   void put(Entry entry) {
     const std::lock_guard lock(mutex_);
@@ -103,6 +114,7 @@ class MemoryHandler : public Handler {
   std::size_t handled_ = 0;
   std::vector<std::pair<InterfaceRequest, std::function<void(Response)>>> held_;
   std::map<IpAddress, Entry> entries_;
+  std::map<Gid, std::vector<Member>> members_;
   InterfaceInfo info_;
 };
 

@@ -53,7 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
                     InterfaceRequest(SetRequest{SetRequest::Mode::change, kV6, kHardware}),
                     InterfaceRequest(SetRequest{SetRequest::Mode::replace, kV4, kHardware}),
                     InterfaceRequest(DeleteRequest{kV6}), InterfaceRequest(FlushRequest{}),
-                    InterfaceRequest(StatsRequest{}), InterfaceRequest(InfoRequest{}), LogRequest{},
+                    InterfaceRequest(StatsRequest{}), InterfaceRequest(InfoRequest{}),
+                    MembersRequest{*Gid::parse("ff12:401b:ffff::1")}, LogRequest{},
                     LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77}));
 
 struct Answer {
@@ -105,6 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                std::vector<Counter>{{"packets_sent", ~std::uint64_t{0}, false},
                                     {"path_failed", 1, true}}},
         Answer{InterfaceRequest(InfoRequest{}), full_info()},
+        Answer{MembersRequest{}, std::vector<Member>{{*Gid::parse("fe80::7"), 5}}},
         Answer{LogRequest{}, std::vector<ModuleLevel>{{"link", "debug"}, {"sa", "info"}}},
         Answer{TraceRequest{},
                TracePage{2,

@@ -81,7 +81,7 @@ TEST(Server, TakesTheLongestLine) {
   EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
 }
 
-TEST(Server, LetsOnlyRootChange) {
+TEST(Server, LetsOnlyRootChangeAndSeeMembers) {
   REQUIRE_ROOT();
   RunningServer server;
   {
@@ -90,7 +90,8 @@ TEST(Server, LetsOnlyRootChange) {
     LineClient client(server.name());
     for (const Request& change :
          {kSet, Request(InterfaceRequest(DeleteRequest{kAddress})),
-          Request(InterfaceRequest(FlushRequest{})), Request(LogRequest{{{"link", "off"}}})}) {
+          Request(InterfaceRequest(FlushRequest{})), Request(LogRequest{{{"link", "off"}}}),
+          Request(MembersRequest{})}) {
       const Response answer = client.ask(change);
       ASSERT_TRUE(answer.has_error());
       EXPECT_EQ(answer.error().code, EPERM);
@@ -98,7 +99,7 @@ TEST(Server, LetsOnlyRootChange) {
     }
     EXPECT_TRUE(client.ask(kInfo).has_value());
   }
-  EXPECT_EQ(server.counters().denied, 4U);
+  EXPECT_EQ(server.counters().denied, 5U);
   LineClient root(server.name());
   EXPECT_EQ(root.ask(InterfaceRequest(GetRequest{kAddress})).error().code, ENOENT);
   EXPECT_TRUE(root.ask(kSet).has_value());

@@ -6,6 +6,7 @@
 #include <boost/json/value.hpp>
 
 #include "as_nobody.hpp"
+#include "ipoib/ibarp.h"
 #include "program.hpp"
 #include "running_server.hpp"
 
@@ -53,6 +54,14 @@ class IbarpProgram : public testing::Test {
 
 #define REQUIRE_ALONE() \
   if (!alone_) GTEST_SKIP() << "needs a network namespace of its own"
+
+bool nobody_may_run_it() {
+  const control::AsNobody nobody;
+  return eaccess(IBARP_PROGRAM, X_OK) == 0;
+}
+
+#define REQUIRE_RUNNABLE_BY_NOBODY() \
+  if (!nobody_may_run_it()) GTEST_SKIP() << "nobody may not run the program here"
 
 TEST_F(IbarpProgram, ShowsATable) {
   RunningServer server;
@@ -190,12 +199,7 @@ TEST_F(IbarpProgram, Flushes) {
 
 TEST_F(IbarpProgram, SaysThatOnlyRootChanges) {
   REQUIRE_ROOT();
-  {
-    const control::AsNobody nobody;
-    if (eaccess(IBARP_PROGRAM, X_OK) != 0) {
-      GTEST_SKIP() << "nobody may not run the program here";
-    }
-  }
+  REQUIRE_RUNNABLE_BY_NOBODY();
   RunningServer server;
   for (const auto& words :
        std::vector<std::vector<std::string>>{{"add", "10.44.0.2", "lladdr", kLongForm},
@@ -291,22 +295,65 @@ TEST_F(IbarpProgram, ShowsTheInterface) {
   EXPECT_EQ(all.at(0).at("groups").at(0).at("mlid"), 0xc000);
 }
 
-TEST_F(IbarpProgram, ShowsGroups) {
-  RunningServer server;
+/// One group whose members are known, and one whose are not.
+void put_groups(RunningServer& server) {
   control::InterfaceInfo info;
-  info.groups = {{*Gid::parse("ff12:401b:ffff::1"), Lid(0xc001), "full", Ipv4Address(0xe0000001)},
+  const Gid known = *Gid::parse("ff12:401b:ffff::1");
+  info.groups = {{known, Lid(0xc001), "full", Ipv4Address(0xe0000001)},
                  {*Gid::parse("ff12:601b:ffff::5"), Lid(0), "joining", {}, 7}};
   server.handler.put(info);
+  server.handler.put(known,
+                     {{*Gid::parse("fe80::7"), IBARP_FULL_MEMBER},
+                      {*Gid::parse("fe80::8"), IBARP_FULL_MEMBER | IBARP_SEND_ONLY_NON_MEMBER}});
+}
+
+TEST_F(IbarpProgram, ShowsGroups) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  put_groups(server);
   const std::string gap(server.name().size() - 3, ' ');
   EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).out,
-            "GROUP      DEV" + gap + "  MEMBERSHIP  MLID    WAIT  MGID\n224.0.0.1  " +
-                server.name() + "  full        0xc001     0  ff12:401b:ffff::1\n-          " +
-                server.name() + "  joining     -          7  ff12:601b:ffff::5\n");
+            "GROUP      DEV" + gap + "  MEMBERSHIP  MEMBERS  MLID    WAIT  MGID\n224.0.0.1  " +
+                server.name() +
+                "  full              2  0xc001     0  ff12:401b:ffff::1\n-          " +
+                server.name() + "  joining           -  -          7  ff12:601b:ffff::5\n");
   const json::value all = json::parse(run_ibarp({"groups", "-j", "dev", server.name()}).out);
   EXPECT_EQ(all.at(0).at("address"), "224.0.0.1");
   EXPECT_EQ(all.at(0).at("interface"), server.name().c_str());
   EXPECT_EQ(all.at(1).at("waiting"), 7);
   EXPECT_FALSE(all.at(1).as_object().contains("address"));
+  EXPECT_EQ(all.at(0).at("members").at(1).at("gid"), "fe80::8");
+  EXPECT_EQ(all.at(0).at("members").at(1).at("join"), json::value({"full", "send-only"}));
+  EXPECT_FALSE(all.at(1).as_object().contains("members"));
+}
+
+TEST_F(IbarpProgram, ShowsMembersOfGroups) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  put_groups(server);
+  const Outcome known = run_ibarp({"groups", "-m", "dev", server.name()});
+  const std::string gap(server.name().size() - 3, ' ');
+  EXPECT_EQ(known.out, "GROUP      DEV" + gap + "  PORT     JOINED          MGID\n224.0.0.1  " +
+                           server.name() +
+                           "  fe80::7  full            ff12:401b:ffff::1\n224.0.0.1  " +
+                           server.name() + "  fe80::8  full+send-only  ff12:401b:ffff::1\n");
+  EXPECT_EQ(known.status, 2) << "those of the other group are not known";
+  EXPECT_THAT(known.err, HasSubstr("members are not known: the subnet administrator is away"));
+  EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).status, 0);
+}
+
+TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOthersThanRoot) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  put_groups(server);
+  REQUIRE_RUNNABLE_BY_NOBODY();
+  const Outcome groups = run_ibarp({"groups", "dev", server.name()}, {.as_nobody = true});
+  EXPECT_EQ(groups.status, 0);
+  EXPECT_EQ(groups.err, "");
+  EXPECT_THAT(groups.out, HasSubstr("full              -  0xc001"));
+  const Outcome members = run_ibarp({"groups", "-m", "dev", server.name()}, {.as_nobody = true});
+  EXPECT_EQ(members.status, 2);
+  EXPECT_THAT(members.err, HasSubstr("only root is told who is in a group"));
 }
 
 TEST_F(IbarpProgram, IsAboutAllInterfaces) {

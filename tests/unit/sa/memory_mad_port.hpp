@@ -51,6 +51,17 @@ class MemoryMadPort : public MadPort {
     record.emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));
     inbox.push_back(std::move(mad));
   }
+  /// A table, reassembled: records in places of `stride` octets, or none.
+  void respond_table(const Sent& request, ConstBytes records, std::size_t stride) {
+    auto header = request.header();
+    header.mad.method = wire::method::kGetTableResp;
+    header.attribute_offset = static_cast<std::uint16_t>(stride / 8);
+    ReceivedMad mad;
+    mad.bytes.resize(wire::kSaHeaderSize);
+    header.emit(mad.bytes);
+    mad.bytes.insert(mad.bytes.end(), records.begin(), records.end());
+    inbox.push_back(std::move(mad));
+  }
   /// As the kernel does: of the request only the common header comes back.
   void time_out(const Sent& request) {
     const auto header = request.mad.begin();

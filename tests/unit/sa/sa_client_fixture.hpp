@@ -69,6 +69,25 @@ class SaClientTest : public testing::Test {
     record.join_state = McMemberRecord::kFullMember;
     return record;
   }
+  static McMemberRecord member(const Gid& mgid, std::uint64_t guid) {
+    McMemberRecord record;
+    record.mgid = mgid;
+    record.port_gid = Gid(Gid::kLinkLocalPrefix, Guid(guid));
+    record.join_state = McMemberRecord::kFullMember;
+    return record;
+  }
+  void ask_members(std::uint64_t id) { client->ask(QueryId(id), members_query(kGroup), now); }
+  /// Answers the last question with records in places of `stride` octets, and `more` behind them.
+  void respond(const Members& members, std::size_t stride, std::size_t more = 0,
+               std::uint8_t filler = 0) {
+    std::vector<std::uint8_t> table(members.size() * stride);
+    table.resize(table.size() + more, filler);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      members[i].emit(MutableBytes(table).subspan(i * stride));
+    }
+    port.respond_table(port.sent.back(), table, stride);
+    client->on_readable(now);
+  }
   /// Takes the only answer, which is a failure.
   SaFailure failure() {
     EXPECT_EQ(client->answers().size(), 1U);

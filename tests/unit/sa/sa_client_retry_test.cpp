@@ -129,7 +129,7 @@ TEST_F(SaClientTest, FailsWithTheErrorOfAPortThatRefusesToTheEnd) {
 TEST_F(SaClientTest, WaitsForASubnetManager) {
   ask_path(1);
   EXPECT_TRUE(port.sent.empty());
-  now += config.patience_without_sm / 2;
+  now += config.path.without_sm / 2;
   client->set_sm(kSm, now);
   ASSERT_EQ(port.sent.size(), 1U);
   respond(SaStatus::ok, path());
@@ -138,14 +138,14 @@ TEST_F(SaClientTest, WaitsForASubnetManager) {
 
 TEST_F(SaClientTest, LosesPatienceWithoutASubnetManager) {
   ask_path(1);
-  EXPECT_EQ(client->next_deadline(), now + config.patience_without_sm);
+  EXPECT_EQ(client->next_deadline(), now + config.path.without_sm);
   advance();
   EXPECT_EQ(failure().kind, FailureKind::no_sm);
   EXPECT_EQ(client->counters().without_sm, 1U);
 }
 
 TEST_F(SaClientTest, WithoutPatienceFailsAtOnceWithoutASubnetManager) {
-  config.patience_without_sm = {};
+  config.path.without_sm = {};
   make_client();
   ask_path(1);
   EXPECT_EQ(failure().kind, FailureKind::no_sm);
@@ -179,7 +179,7 @@ TEST_F(SaClientTest, KeepsQuestionsWhileTheSubnetManagerIsAway) {
   client->set_sm(kSm, now);
   ask_path(1);
   client->set_sm(std::nullopt, now);
-  EXPECT_EQ(client->next_deadline(), now + config.patience_without_sm);
+  EXPECT_EQ(client->next_deadline(), now + config.path.without_sm);
   client->set_sm(kOtherSm, now);
   EXPECT_EQ(port.sent.size(), 2U);
   EXPECT_EQ(client->pending(), 1U);

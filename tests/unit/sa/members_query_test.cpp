@@ -1,0 +1,100 @@
+// Who is in a group: a trusted question, answered by a table.
+#include "sa_client_fixture.hpp"
+
+namespace ipoib::sa {
+namespace {
+
+constexpr std::size_t kStride = 56;  // octets; of a record of 52
+
+class MembersQueryTest : public SaClientTest {
+ protected:
+  MembersQueryTest() { client->set_sm(kSm, now); }
+};
+
+TEST_F(MembersQueryTest, IsATrustedQuestionForATable) {
+  ask_members(1);
+  const auto header = port.sent.at(0).header();
+  EXPECT_EQ(header.mad.method, wire::method::kGetTable);
+  EXPECT_EQ(header.mad.attribute_id, wire::attribute::kMcMemberRecord);
+  EXPECT_EQ(header.sm_key, MembersQuery::kSmKey);
+  EXPECT_EQ(header.component_mask, McMemberRecord::kMgid);
+  const ConstBytes data = ConstBytes(port.sent[0].mad).subspan(wire::kSaHeaderSize);
+  EXPECT_EQ(McMemberRecord::parse(data)->mgid, kGroup);
+}
+
+TEST_F(MembersQueryTest, OthersAreNotTrusted) {
+  ask_path(1);
+  EXPECT_EQ(port.sent.at(0).header().sm_key, 0U);
+}
+
+TEST_F(MembersQueryTest, IsAnsweredWithEveryRecord) {
+  for (const std::size_t count : {0U, 1U, 3U, 5000U}) {
+    Members members;
+    for (std::size_t i = 0; i < count; ++i) members.push_back(member(kGroup, 100 + i));
+    ask_members(1);
+    respond(members, kStride);
+    ASSERT_EQ(client->answers().size(), 1U);
+    EXPECT_EQ(std::get<Members>(client->answers()[0].result), members);
+    client->answers().clear();
+  }
+}
+
+TEST_F(MembersQueryTest, ATableWithoutRecordsNeedsNoStride) {
+  ask_members(1);
+  respond({}, 0);
+  EXPECT_TRUE(std::get<Members>(client->answers().at(0).result).empty());
+}
+
+TEST_F(MembersQueryTest, ATableMayEndInZeros) {
+  ask_members(1);
+  respond({member(kGroup, 7)}, kStride, kStride + 32);
+  EXPECT_EQ(std::get<Members>(client->answers().at(0).result), Members{member(kGroup, 7)});
+}
+
+TEST_F(MembersQueryTest, TheLastRecordNeedsNoPadding) {
+  ask_members(1);
+  port.respond_table(port.sent.back(), std::vector<std::uint8_t>(), kStride);
+  auto& bytes = port.inbox.back().bytes;
+  bytes.resize(wire::kSaHeaderSize + McMemberRecord::kSize);
+  member(kGroup, 7).emit(MutableBytes(bytes).subspan(wire::kSaHeaderSize));
+  client->on_readable(now);
+  EXPECT_EQ(std::get<Members>(client->answers().at(0).result), Members{member(kGroup, 7)});
+}
+
+TEST_F(MembersQueryTest, WrongTablesAreMalformed) {
+  const auto is_malformed = [&] {
+    const auto what = failure();
+    return what.kind == FailureKind::malformed_answer;
+  };
+  ask_members(1);
+  respond({member(kPeer, 7)}, kStride);
+  EXPECT_TRUE(is_malformed()) << "of another group";
+  ask_members(1);
+  respond({member(kGroup, 7)}, kStride, 8, 1);
+  EXPECT_TRUE(is_malformed()) << "a record that ends too soon";
+  ask_members(1);
+  port.respond_table(port.sent.back(), std::vector<std::uint8_t>(kStride, 1), kStride - 8);
+  client->on_readable(now);
+  EXPECT_TRUE(is_malformed()) << "records that overlap";
+  ask_members(1);
+  auto unnamed = member(kGroup, 7);
+  unnamed.port_gid = Gid();
+  respond({unnamed}, kStride);
+  EXPECT_TRUE(is_malformed()) << "the group alone, as one that is not trusted sees it";
+}
+
+TEST_F(MembersQueryTest, FailsAtOnceWithoutASubnetManager) {
+  client->set_sm(std::nullopt, now);
+  ask_members(1);
+  EXPECT_EQ(failure().kind, FailureKind::no_sm);
+}
+
+TEST_F(MembersQueryTest, LosesPatienceSooner) {
+  ask_members(1);
+  while (client->answers().empty()) advance();
+  EXPECT_EQ(failure().kind, FailureKind::timeout);
+  EXPECT_EQ(port.sent.size(), config.members.attempts);
+}
+
+}  // namespace
+}  // namespace ipoib::sa
