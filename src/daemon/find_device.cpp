@@ -22,7 +22,7 @@ std::string no_device(const Error& error) {
 }
 
 Result<verbs::Device> try_once(const Options& options) {
-  auto device = verbs::Device::open(options.device, options.port);
+  auto device = verbs::Device::open(options.device, options.port, options.gid_index);
   if (!device) return Error(device.error().code, no_device(device.error()));
   return device;
 }

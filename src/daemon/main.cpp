@@ -1,6 +1,6 @@
 // ipoibd: the wiring diagram. That of each interface is in interface.hpp.
 //
-//        Interface ib0 --------+                  +---- SaClient ---- UmadPort ---- fabric
+//        Interface ib0 --------+                  +---- Authority ---- fabric
 //                              |                  |
 //        Interface ib0.8001 ---+---- PortControl -+---- PortWatcher
 //                              |                  |
@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
-#include <random>
 #include <utility>
 
+#include "daemon/authority.hpp"
 #include "daemon/find_device.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/port_control.hpp"
@@ -20,7 +20,6 @@
 #include "ipoib/crash_dump.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
-#include "verbs/umad_port.hpp"
 #include "wire/ipv6.hpp"
 
 namespace ipoib::daemon {
@@ -47,15 +46,9 @@ PortControl::Ended serve_on(const verbs::Device& device, Lasting& lasting) {
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
   const auto port = device.query().value();
-  const auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
+  const auto authority = make_authority(device, options, logs);
   PortWatcher watcher(device, *logs.verbs);
-  sa::SaClient sa({}, *mads, *logs.sa, std::random_device()());
-  sa::Subscriptions subscriptions(*logs.sa, std::random_device()());
-  PortControl control({.port = watcher,
-                       .sa = sa,
-                       .subscriptions = subscriptions,
-                       .mads = *mads,
-                       .log = *logs.daemon},
+  PortControl control({.port = watcher, .authority = *authority, .log = *logs.daemon},
                       {.context = context,
                        .device = device,
                        .max_mtu = port.max_mtu,

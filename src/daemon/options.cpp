@@ -43,7 +43,14 @@ po::options_description interface_options(Options& out) {
       "partition; with or without the membership bit: 0x7fff is 0xffff. May be given several times "
       "(default: all partitions of the port)")(
       "device", text("NAME", [&](const auto& v) { out.device = v; }),
-      "RDMA device, as ibv_devices names it (default: the first with such a port)")(
+      "RDMA device, as ibv_devices names it (default: the first with such an InfiniBand port)")(
+      "gid-index",
+      text("N",
+           [&](const auto& v) {
+             out.gid_index = static_cast<std::uint8_t>(parse_number("gid-index", v, 0, 255));
+           }),
+      "of a RoCE port: the GID to be known by, of RoCE v2 and an IPv6 address (default: one that "
+      "is an address of the port's network device, rather a link-local one)")(
       "name",
       text("IF", [&](const auto& v) { out.interface = parse_interface("name", v); })
           ->default_value(out.interface),

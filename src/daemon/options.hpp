@@ -28,6 +28,7 @@ enum class LogTarget : std::uint8_t { standard_error, syslog };
 struct Options {
   std::string device;  ///< RDMA device; empty: the first with such a port
   std::uint8_t port = 1;
+  std::optional<std::uint8_t> gid_index;  ///< of a RoCE port; nothing: verbs::choose_gid()
   std::vector<PKey> pkeys;        ///< as full members' keys, each once; none: all of the port
   std::string interface = "ib0";  ///< base of the interfaces' names, see InterfacePlan
   std::string netns;              ///< for the interfaces; empty: the daemon's own

@@ -1,5 +1,5 @@
 // The control thread: everything of the daemon that is not a packet. Here what the interfaces of a
-// port share: the questions to the subnet administrator, the events of the port, signals.
+// port share: the questions to its authority, the events of the port, signals.
 //
 // It is the process's first thread, on one io_context, and the only one that speaks to the threads
 // of the interfaces.
@@ -7,16 +7,15 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <optional>
 #include <string>
 
 #include "daemon/alarm.hpp"
+#include "daemon/authority.hpp"
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/log_fwd.hpp"
-#include "sa/sa_client.hpp"
-#include "sa/subscriptions.hpp"
-#include "verbs/umad_port.hpp"
 
 namespace ipoib::daemon {
 
@@ -24,9 +23,7 @@ class PortControl final : private PortOwner {
  public:
   struct Parts {
     PortWatcher& port;
-    sa::SaClient& sa;
-    sa::Subscriptions& subscriptions;
-    const verbs::UmadPort& mads;  ///< what `sa` speaks over
+    Authority& authority;
     Logger& log;
   };
 
@@ -50,21 +47,19 @@ class PortControl final : private PortOwner {
 
   void wait_for_signal();
   void on_port_event();
-  void on_mad();
-  void on_sa_time();
+  void on_authority_readable();
+  void on_authority_time();
   void lose_device(const std::string& reason);
-  void renew_subscriptions();
-  void end_subscriptions();
   void settle();
 
   Parts parts_;
   boost::asio::io_context& context_;
   TraceRing& trace_;
   boost::asio::signal_set signals_;
-  Alarm sa_alarm_;
+  Alarm authority_alarm_;
   Alarm port_alarm_;
   Watch port_watch_;
-  Watch mad_watch_;
+  std::optional<Watch> authority_watch_;
   Interfaces interfaces_;
   bool stopping_ = false;
   Ended ended_;

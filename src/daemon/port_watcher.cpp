@@ -1,16 +1,33 @@
 #include "daemon/port_watcher.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include "daemon/interface_plan.hpp"
 #include "ipoib/log.hpp"
 
 namespace ipoib::daemon {
 
+namespace {
+
+std::string address_of(const verbs::PortSnapshot& port) {
+  if (port.link_layer == verbs::LinkLayer::infiniband) {
+    return fmt::format("LID {:#x}, SM LID {:#x}", port.lid.value(), port.sm_lid.value());
+  }
+  if (port.gid.is_zero()) return "no RoCE v2 GID that is an IPv6 address";
+  return fmt::format("GID {} at index {}, MTU {}", port.gid.to_string(), port.gid_index,
+                     port.active_mtu);
+}
+
+}  // namespace
+
 link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   link::PortStatus status;
-  status.active = port.active;
-  status.sm_known = subnet_administrator(port).has_value();
+  const bool is_roce = port.link_layer == verbs::LinkLayer::roce;
+  status.active = port.active && (is_roce ? !port.gid.is_zero() : is_unicast(port.lid));
+  status.sm_known = is_roce || subnet_administrator(port);
   status.lid = port.lid;
   status.gid = port.gid;
+  status.gid_index = port.gid_index;
   if (const auto entry = verbs::find_partition(port.pkeys, partition)) {
     status.pkey_index = entry->index;
   }
@@ -31,9 +48,8 @@ bool PortView::take(const Result<verbs::PortSnapshot>& look, std::string_view na
   if (retry_.succeeded()) log_.info("{}: can be looked at again", name);
   if (*look == snapshot_) return false;
   snapshot_ = *look;
-  log_.info("{}: {}, LID {:#x}, SM LID {:#x}, P_Keys {}", name,
-            snapshot_.active ? "active" : "not active", snapshot_.lid.value(),
-            snapshot_.sm_lid.value(), list_of(snapshot_.pkeys));
+  log_.info("{}: {}, {}, P_Keys {}", name, snapshot_.active ? "active" : "not active",
+            address_of(snapshot_), list_of(snapshot_.pkeys));
   return true;
 }
 
@@ -53,8 +69,11 @@ PortWatcher::Findings PortWatcher::update() {
     findings.device_failed |= *event == verbs::AsyncEvent::device_fatal;
   }
   if (findings.device_failed) return findings;
+  const auto network_device = snapshot().network_device;
   findings.changed =
       view_.take(device_.query(), device_.name() + " port " + std::to_string(device_.port()));
+  // Its memberships were those of another device.
+  findings.reregister |= network_device != 0 && snapshot().network_device != network_device;
   return findings;
 }
 

@@ -3,11 +3,6 @@
 #include <utility>
 
 namespace ipoib::link {
-namespace {
-
-bool is_usable(const PortStatus& port) { return port.active && is_unicast(port.lid); }
-
-}  // namespace
 
 BringUp::Step BringUp::on_port(const PortStatus& port) {
   const PortStatus before = std::exchange(port_, port);
@@ -26,7 +21,7 @@ BringUp::Step BringUp::on_port(const PortStatus& port) {
 }
 
 BringUp::Step BringUp::while_waiting() {
-  if (!is_usable(port_)) {
+  if (!port_.active) {
     state_ = LinkState::port_down;
   } else if (!port_.sm_known) {
     state_ = LinkState::no_subnet_manager;
@@ -41,7 +36,7 @@ BringUp::Step BringUp::while_waiting() {
 
 /// A subnet manager that goes away takes nothing with it: what is resolved works without it.
 BringUp::Step BringUp::while_running(const PortStatus& before) {
-  if (!is_usable(port_)) {
+  if (!port_.active) {
     state_ = LinkState::port_down;
     return Step::go_down;
   }
@@ -49,7 +44,8 @@ BringUp::Step BringUp::while_running(const PortStatus& before) {
     state_ = LinkState::no_pkey;
     return Step::go_down;
   }
-  if (port_.pkey_index != before.pkey_index || port_.gid != before.gid) {
+  if (port_.pkey_index != before.pkey_index || port_.gid != before.gid ||
+      port_.gid_index != before.gid_index) {
     state_ = LinkState::joining;
     return Step::restart;
   }

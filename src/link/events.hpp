@@ -19,12 +19,20 @@
 
 namespace ipoib::link {
 
+/// A port's GID, and the index that it has in the port's table.
+struct PortGid {
+  Gid gid;
+  std::uint8_t index = 0;
+  friend bool operator==(const PortGid&, const PortGid&) = default;
+};
+
 /// What the port is like now; given anew whenever something of it changes.
 struct PortStatus {
-  bool active = false;  ///< logical state ACTIVE
-  bool sm_known = false;
-  Lid lid;
-  Gid gid;                                  ///< index 0
+  bool active = false;  ///< can send and be sent to: logical state ACTIVE, and it has its addresses
+  bool sm_known = false;  ///< there is somebody to ask for groups and paths
+  Lid lid;                ///< zero where the link layer has none
+  Gid gid;
+  std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key
   friend bool operator==(const PortStatus&, const PortStatus&) = default;
 };

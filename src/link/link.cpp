@@ -29,7 +29,7 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
               .in_all = settings.limits.parked,
               .used = 0},
       own{.flags = 0, .qpn = number, .gid = {}},
-      membership{config, own.gid, around.handles, out, ids, random, log},
+      membership{config, port_gid, around.handles, out, ids, random, log},
       groups(membership),
       send_groups(membership, parking),
       multicast(groups, send_groups, out),
@@ -141,8 +141,9 @@ void Link::shut_down(TimePoint now) {
 }
 
 void Link::Parts::take_port() {
-  own.gid = bring_up.port().gid;
-  paths.set_source(own.gid);
+  port_gid = {bring_up.port().gid, bring_up.port().gid_index};
+  own.gid = port_gid.gid;
+  paths.set_source(port_gid);
 }
 
 void Link::Parts::join() {

@@ -64,6 +64,7 @@ struct Link::Parts {
   Random random;
   ParkingBudget parking;
   HwAddress own;  ///< QPN of the queue pair, GID of the port
+  PortGid port_gid;
   BringUp bring_up;
   std::uint32_t mtu = 0;
   HostAddresses host;

@@ -13,7 +13,7 @@ QuestionId ask_to_join(const MembershipEnvironment& env, const Gid& mgid, std::u
   McMemberRecord& record = question.record;
   if (creation != nullptr) record = *creation;
   record.mgid = mgid;
-  record.port_gid = env.port;
+  record.port_gid = env.port.gid;
   record.mlid = Lid{};
   record.pkey = env.config.pkey.as_full();
   record.join_state = join_state;
@@ -38,7 +38,7 @@ QuestionId ask_to_join(const MembershipEnvironment& env, const Gid& mgid, std::u
 void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_t join_state) {
   LeaveGroup leave{};
   leave.record.mgid = mgid;
-  leave.record.port_gid = env.port;
+  leave.record.port_gid = env.port.gid;
   leave.record.join_state = join_state;
   leave.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kJoinState;
   env.out.events.emplace_back(leave);
@@ -46,7 +46,7 @@ void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_
 
 std::optional<Membership> accept(const MembershipEnvironment& env, const Gid& mgid,
                                  const McMemberRecord& record) {
-  if (record.mgid != mgid || !is_multicast(record.mlid) || wire::mtu_octets(record.mtu) == 0) {
+  if (record.mgid != mgid || wire::mtu_octets(record.mtu) == 0) {
     env.log.warn("group {}: the subnet administrator's record makes no sense", mgid.to_string());
     return std::nullopt;
   }
@@ -55,7 +55,7 @@ std::optional<Membership> accept(const MembershipEnvironment& env, const Gid& mg
                              .rate = record.rate,
                              .source_path_bits = 0,
                              .global = GlobalRoute{.dgid = mgid,
-                                                   .sgid_index = 0,
+                                                   .sgid_index = env.port.index,
                                                    .flow_label = record.flow_label,
                                                    .hop_limit = record.hop_limit,
                                                    .traffic_class = record.traffic_class}};

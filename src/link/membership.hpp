@@ -16,7 +16,7 @@ namespace ipoib::link {
 /// What groups work with; outlives them.
 struct MembershipEnvironment {
   const Config& config;
-  const Gid& port;  ///< who joins
+  const PortGid& port;  ///< who joins
   AddressHandleFactory& handles;
   Output& out;
   QuestionIds& ids;

@@ -20,11 +20,11 @@ constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
 
 /// RFC 4391, 9.1.2: what is beyond the hardware address comes from the path record. The global
 /// route is there when the record leads through a router.
-AddressVector vector_of(const wire::PathRecord& record, const Gid& dgid) {
+AddressVector vector_of(const wire::PathRecord& record, const Gid& dgid, std::uint8_t sgid_index) {
   AddressVector vector{.dlid = record.dlid, .sl = record.sl, .rate = record.rate, .global = {}};
   if (record.hop_limit > 0) {
     vector.global = GlobalRoute{.dgid = dgid,
-                                .sgid_index = 0,
+                                .sgid_index = sgid_index,
                                 .flow_label = record.flow_label,
                                 .hop_limit = record.hop_limit,
                                 .traffic_class = record.traffic_class};
@@ -171,12 +171,12 @@ Path* PathTable::on_answer(QuestionId id, const PathAnswer& answer, TimePoint no
 
 std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& record) {
   const std::uint32_t mtu = wire::mtu_octets(record.mtu);
-  if (!is_unicast(record.dlid) || mtu == 0) {
-    env_.log.debug("path {}: the SA's record makes no sense: DLID {:#x}, MTU code {}",
-                   path.gid_.to_string(), record.dlid.value(), record.mtu);
+  if (mtu == 0) {
+    env_.log.debug("path {}: the SA's record makes no sense: MTU code {}", path.gid_.to_string(),
+                   record.mtu);
     return std::nullopt;
   }
-  PathData data{.handle = {}, .vector = vector_of(record, path.gid_), .mtu = mtu};
+  PathData data{.handle = {}, .vector = vector_of(record, path.gid_, source_.index), .mtu = mtu};
   if (const PathData* const old = path.usable(); old != nullptr && old->vector == data.vector) {
     data.handle = old->handle;
     return data;
@@ -267,7 +267,7 @@ QuestionId PathTable::ask(Path& path) {
   const QuestionId id = env_.ids.next();
   AskPath question{.id = id, .record = {}, .components = 0};
   question.record.dgid = path.gid_;
-  question.record.sgid = source_;
+  question.record.sgid = source_.gid;
   question.record.pkey = env_.config.pkey.as_full();
   question.record.reversible = true;
   question.record.numb_path = 1;

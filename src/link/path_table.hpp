@@ -34,7 +34,7 @@ class PathTable {
   ~PathTable() { paths_.clear(); }
 
   /// The port that paths begin at.
-  void set_source(const Gid& gid) { source_ = gid; }
+  void set_source(const PortGid& port) { source_ = port; }
   /// The path to a GID, made if need be; nothing when the table is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
@@ -81,7 +81,7 @@ class PathTable {
   void note_refusal(const Path& path, unsigned refusals, const std::string& why, TimePoint now);
 
   Environment env_;
-  Gid source_;
+  PortGid source_;
   std::unordered_map<Gid, Path> paths_;
   std::unordered_map<QuestionId, Path*> outstanding_;
   List waiting_;  ///< state Waiting, in the order of their turn

@@ -99,6 +99,8 @@ std::string SaFailure::text() const {
       return "the port did not take the request: " + detail;
     case FailureKind::malformed_answer:
       return "the subnet administrator's answer is not a record of what was asked for";
+    case FailureKind::refused_here:
+      return detail;
   }
   return "";
 }

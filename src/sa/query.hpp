@@ -71,13 +71,14 @@ enum class FailureKind : std::uint8_t {
   overloaded,        ///< too many questions wait already
   send_failed,       ///< the port did not take the request
   malformed_answer,  ///< an answer that is no record, or the record of something else
+  refused_here,      ///< there is no administrator, and this host cannot do it
 };
 
 /// Why a question has no record for an answer.
 struct SaFailure {
   FailureKind kind = FailureKind::status;
   std::optional<wire::SaStatus> status;  ///< with kind `status` only
-  std::string detail;                    ///< with kind `send_failed`: the error of the port
+  std::string detail;                    ///< with `send_failed` and `refused_here`: why
 
   /// One line: what happened, by name and number, and the likely cause.
   [[nodiscard]] std::string text() const;

@@ -13,12 +13,15 @@ namespace ipoib::verbs {
 
 namespace {
 
-bool has_infiniband_port(ibv_context* context, std::uint8_t port) {
+/// Nothing when there is no such port, or when it is neither: one of iWARP is on Ethernet, too.
+std::optional<LinkLayer> link_layer_of(ibv_context* context, std::uint8_t port) {
   ibv_port_attr attributes{};
-  if (ibv_query_port(context, port, &attributes) != 0) return false;
+  if (ibv_query_port(context, port, &attributes) != 0) return std::nullopt;
+  const bool is_ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+  if (is_ethernet && context->device->transport_type == IBV_TRANSPORT_IB) return LinkLayer::roce;
   // Old providers leave the link layer unspecified when it is InfiniBand.
-  return attributes.link_layer == IBV_LINK_LAYER_INFINIBAND ||
-         attributes.link_layer == IBV_LINK_LAYER_UNSPECIFIED;
+  if (is_ethernet) return std::nullopt;
+  return LinkLayer::infiniband;
 }
 
 std::uint32_t octets(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
@@ -36,10 +39,16 @@ std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pke
   return found;
 }
 
-Device::Device(Context context, std::uint8_t port)
-    : context_(std::move(context)), name_(ibv_get_device_name(context_->device)), port_(port) {}
+Device::Device(Context context, std::uint8_t port, LinkLayer link_layer,
+               std::optional<std::uint8_t> gid_index)
+    : context_(std::move(context)),
+      name_(ibv_get_device_name(context_->device)),
+      port_(port),
+      link_layer_(link_layer),
+      gid_index_(gid_index) {}
 
-Result<Device> Device::open(const std::string& name, std::uint8_t port) {
+Result<Device> Device::open(const std::string& name, std::uint8_t port,
+                            std::optional<std::uint8_t> gid_index) {
   int count = 0;
   const DeviceList list(ibv_get_device_list(&count));
   if (!list || count == 0) return Error{ENODEV, "no RDMA device"};
@@ -53,15 +62,18 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port) {
       if (!name.empty()) return refused("cannot open RDMA device " + name, errno);
       continue;
     }
-    if (has_infiniband_port(context.get(), port)) return Device(std::move(context), port);
+    const auto link_layer = link_layer_of(context.get(), port);
+    if (link_layer && (!name.empty() || *link_layer == LinkLayer::infiniband)) {
+      return Device(std::move(context), port, *link_layer, gid_index);
+    }
     if (!name.empty()) {
-      return Error{ENODEV,
-                   "RDMA device " + name + " has no InfiniBand port " + std::to_string(port)};
+      return Error{ENODEV, "RDMA device " + name + " has no InfiniBand or RoCE port " +
+                               std::to_string(port)};
     }
   }
   if (!name.empty()) return Error{ENODEV, "no RDMA device " + name + " among " + seen};
-  return Error{ENODEV,
-               "no RDMA device with an InfiniBand port " + std::to_string(port) + " among " + seen};
+  return Error{ENODEV, "no RDMA device with an InfiniBand port " + std::to_string(port) +
+                           " among " + seen + " (one with a RoCE port has to be named)"};
 }
 
 Result<PortSnapshot> Device::query() const {
@@ -70,6 +82,7 @@ Result<PortSnapshot> Device::query() const {
     return refused("cannot query port " + std::to_string(port_) + " of " + name_, error);
   }
   PortSnapshot out;
+  out.link_layer = link_layer_;
   out.active = attributes.state == IBV_PORT_ACTIVE;
   out.lid = Lid(attributes.lid);
   out.lmc = attributes.lmc;
@@ -79,14 +92,7 @@ Result<PortSnapshot> Device::query() const {
   out.max_mtu = octets(attributes.max_mtu);
   out.rate_mbps = wire::link_mbps(attributes.active_width, attributes.active_speed);
 
-  ibv_gid gid{};
-  if (ibv_query_gid(context_.get(), port_, 0, &gid) != 0) {
-    return refused("cannot read GID 0 of " + name_, errno);
-  }
-  Gid::Bytes bytes;
-  std::copy_n(gid.raw, bytes.size(), bytes.begin());
-  out.gid = Gid(bytes);
-
+  if (auto done = read_gid(out); !done) return done.error();
   out.pkeys.reserve(attributes.pkey_tbl_len);
   for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
     __be16 value = 0;
@@ -96,6 +102,25 @@ Result<PortSnapshot> Device::query() const {
     out.pkeys.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
   }
   return out;
+}
+
+Result<void> Device::read_gid(PortSnapshot& out) const {
+  if (link_layer_ == LinkLayer::roce) {
+    const auto chosen = choose_gid(read_gid_table(context_.get(), port_), gid_index_);
+    if (!chosen) return {};
+    out.gid = chosen->gid;
+    out.gid_index = chosen->index;
+    out.network_device = chosen->network_device;
+    return {};
+  }
+  ibv_gid gid{};
+  if (ibv_query_gid(context_.get(), port_, 0, &gid) != 0) {
+    return refused("cannot read GID 0 of " + name_, errno);
+  }
+  Gid::Bytes bytes;
+  std::copy_n(gid.raw, bytes.size(), bytes.begin());
+  out.gid = Gid(bytes);
+  return {};
 }
 
 }  // namespace ipoib::verbs

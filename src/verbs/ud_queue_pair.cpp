@@ -118,7 +118,8 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
     return false;
   }
   Incoming incoming;
-  incoming.source_lid = Lid(completion.slid);
+  // Without LIDs there may be anything in that field.
+  if (device_.link_layer() == LinkLayer::infiniband) incoming.source_lid = Lid(completion.slid);
   incoming.source_qpn = Qpn(completion.src_qp);
   incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
   if (incoming.has_grh) {

@@ -235,7 +235,9 @@ Result<AddressHandlePtr> UdQueuePair::create_address_handle(const AddressVector&
   }
   RawAddressHandle handle(ibv_create_ah(pd_.get(), &attributes));
   if (!handle) {
-    return refused("address handle to LID " + std::to_string(to.dlid.value()), errno);
+    const auto whom = to.dlid == Lid() && to.global ? to.global->dgid.to_string()
+                                                    : "LID " + std::to_string(to.dlid.value());
+    return refused("address handle to " + whom, errno);
   }
   return AddressHandlePtr(new VerbsAddressHandle(std::move(handle)));
 }

@@ -55,6 +55,12 @@ TEST(OptionsTest, HasDefaultsForEverything) {
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
 
+TEST(OptionsTest, TakesAGidIndex) {
+  EXPECT_EQ(parse({}).gid_index, std::nullopt);
+  EXPECT_EQ(parse({"--gid-index", "3"}).gid_index, 3);
+  EXPECT_THAT(complaint({"--gid-index", "256"}), HasSubstr("0 to 255"));
+}
+
 TEST(OptionsTest, TakesAPartitionByEitherOfItsKeys) {
   EXPECT_THAT(parse({"--pkey", "0x7fff"}).pkeys, ElementsAre(kDefaultPKey));
   EXPECT_THAT(parse({"--pkey=0xFFFF"}).pkeys, ElementsAre(kDefaultPKey));
@@ -72,9 +78,7 @@ TEST(OptionsTest, TakesSeveralPartitionsEachOnce) {
   EXPECT_THAT(complaint(many), HasSubstr("at most " + std::to_string(kMaxInterfaces)));
 }
 
-TEST(OptionsTest, TakesANetworkNamespace) {
-  EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest");
-}
+TEST(OptionsTest, TakesANetworkNamespace) { EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest"); }
 
 TEST(OptionsTest, LeavesRoomForPartitionsInTheName) {
   EXPECT_EQ(parse({"--name", "infiniband0", "--pkey", "0x8012"}).interface, "infiniband0");

@@ -27,6 +27,30 @@ TEST(PortWatcherTest, TellsTheLinkWhatConcernsIt) {
   EXPECT_EQ(port_status(active_port(), PKey(0x8014)).pkey_index, std::nullopt);
 }
 
+TEST(PortWatcherTest, PortWithoutLidIsNotReady) {
+  auto port = active_port();
+  port.lid = Lid();
+  EXPECT_FALSE(port_status(port, kDefaultPKey).active);
+}
+
+TEST(PortWatcherTest, RocePortIsReadyWithoutLidAndSubnetManager) {
+  verbs::PortSnapshot port;
+  port.link_layer = verbs::LinkLayer::roce;
+  port.active = true;
+  port.gid = Gid(Gid::kLinkLocalPrefix, Guid(0x42));
+  port.gid_index = 3;
+  port.pkeys = {kDefaultPKey};
+  const auto status = port_status(port, kDefaultPKey);
+  EXPECT_TRUE(status.active);
+  EXPECT_TRUE(status.sm_known);
+  EXPECT_EQ(status.gid, port.gid);
+  EXPECT_EQ(status.gid_index, 3);
+  EXPECT_FALSE(subnet_administrator(port));
+
+  port.gid = Gid();
+  EXPECT_FALSE(port_status(port, kDefaultPKey).active) << "it has no GID to use";
+}
+
 TEST(PortWatcherTest, FindsTheSubnetAdministratorInTheDefaultPartition) {
   const auto to = subnet_administrator(active_port());
   ASSERT_TRUE(to);

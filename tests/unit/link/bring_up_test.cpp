@@ -57,8 +57,6 @@ TEST_F(BringUpStates, BringUp_PortActive) {
   EXPECT_EQ(link->state(), LinkState::port_down);
   EXPECT_EQ(link->waiting_for(), "the port to become ACTIVE");
   port.active = true;
-  change_port();
-  EXPECT_EQ(link->state(), LinkState::port_down) << "ACTIVE, but without a LID";
   port.lid = complete.lid;
   port.gid = complete.gid;
   change_port();
@@ -152,6 +150,11 @@ TEST_F(BringUpStates, BringUp_GidChanged) {
   EXPECT_EQ(link->state(), LinkState::joining);
   expect_down();
   EXPECT_EQ(link->hardware_address().gid, port.gid);
+  grant_joins();
+  forget();
+  port.gid_index = 3;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::joining) << "the address handles are of another index";
 }
 
 TEST_F(BringUpStates, BringUp_LidChanged) {

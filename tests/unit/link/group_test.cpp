@@ -61,7 +61,7 @@ class GroupStates : public PartsFixture {
     EXPECT_TRUE((said<JoinGroup>()[0].components & McMemberRecord::kQKey) != 0);
   }
 
-  Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, *silent_logger()},
+  Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, *silent_logger()},
               "test", wire::broadcast_gid(kDefaultPKey)};
   JoinGroup question;
 };
@@ -338,7 +338,7 @@ class GroupLog : public PartsFixture {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
-  Group group{Group::Environment{config, kOwn.gid, handles, out, ids, random, log}, "test",
+  Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, log}, "test",
               wire::broadcast_gid(kDefaultPKey)};
 };
 

@@ -82,7 +82,7 @@ class PartsFixture : public ::testing::Test {
   PartsFixture() {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
-    paths.set_source(kOwn.gid);
+    paths.set_source(kOwnGid);
     groups.broadcast().start(std::nullopt);
     const auto id = std::get<JoinGroup>(out.events.at(0)).id;
     EXPECT_TRUE(groups.broadcast().on_answer(id, group_record(groups.broadcast().mgid()), now));
@@ -94,6 +94,7 @@ class PartsFixture : public ::testing::Test {
   }
 
   static inline const HwAddress kOwn = hardware(0x11, 1);
+  static inline const PortGid kOwnGid{kOwn.gid, 0};
   static constexpr Ipv4Address kPeer{0x0a2c0002};
   static inline const HwAddress kHere = hardware(0x22, 2);   ///< where the peer is
   static inline const HwAddress kThere = hardware(0x33, 3);  ///< where it is afterwards
@@ -190,8 +191,8 @@ class PartsFixture : public ::testing::Test {
   QuestionIds ids;
   Random random{7};
   ParkingBudget parking{.per_neighbour = 4, .in_all = 6, .used = 0};
-  const MembershipEnvironment membership{config, kOwn.gid, handles,         out,
-                                         ids,    random,   *silent_logger()};
+  const MembershipEnvironment membership{config, kOwnGid, handles,         out,
+                                         ids,    random,  *silent_logger()};
   GroupTable groups{membership};
   SendGroupTable send_groups{membership, parking};
   MulticastOutput multicast{groups, send_groups, out};

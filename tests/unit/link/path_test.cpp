@@ -423,9 +423,20 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
                                                      .traffic_class = 9}));
 }
 
+TEST_F(PathTableTest, GlobalRouteBeginsAtThePortsGid) {
+  paths.set_source({kOwn.gid, 3});
+  be_asking();
+  wire::PathRecord record = path_record(kHere.gid, 0);
+  record.hop_limit = 64;
+  answer(question, record);
+  ASSERT_TRUE(is<path_state::Ready>());
+  EXPECT_EQ(handles.made.back().dlid, Lid()) << "a link layer without LIDs";
+  EXPECT_EQ(handles.made.back().global->sgid_index, 3);
+}
+
 TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
   be_asking();
-  answer(question, path_record(kHere.gid, 0xc000));
+  answer(question, path_record(kHere.gid, 7, 9));
   EXPECT_TRUE(is<path_state::Failed>());
 }
 

@@ -62,12 +62,29 @@ TEST_F(Receive, OwnMulticastIsDropped) {
   Incoming own = datagram(from_peer(), broadcast());
   own.source_lid = port.lid;
   own.source_qpn = kOwnQpn;
+  own.source_gid = port.gid;
   hear(std::move(own));
   EXPECT_EQ(count(Counter::drop_own_multicast), 1U);
   // Another process on our port has our LID, and another QPN.
   Incoming neighbour = datagram(from_peer(), broadcast());
   neighbour.source_lid = port.lid;
   hear(std::move(neighbour));
+  EXPECT_EQ(link->to_host().size(), 1U);
+}
+
+TEST_F(Receive, AnotherPortWithoutLidsMayHaveOurQpn) {
+  port.lid = Lid();
+  bring_up();
+  Incoming theirs = datagram(from_peer(), broadcast());
+  theirs.source_lid = Lid();
+  theirs.source_qpn = kOwnQpn;
+  Incoming own = datagram(from_peer(), broadcast());
+  own.source_lid = Lid();
+  own.source_qpn = kOwnQpn;
+  own.source_gid = port.gid;
+  hear(std::move(theirs));
+  hear(std::move(own));
+  EXPECT_EQ(count(Counter::drop_own_multicast), 1U);
   EXPECT_EQ(link->to_host().size(), 1U);
 }
 

@@ -39,7 +39,7 @@ class SendGroupStates : public PartsFixture {
   }
 
   const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
-  const MembershipEnvironment env{config, kOwn.gid, handles, out, ids, random, *silent_logger()};
+  const MembershipEnvironment env{config, kOwnGid, handles, out, ids, random, *silent_logger()};
   std::optional<SendGroup> group{std::in_place, env, parking, mgid, true};
   JoinGroup question;
 };

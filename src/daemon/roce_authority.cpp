@@ -1,0 +1,35 @@
+#include "daemon/roce_authority.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+/// Of a group, as IP's hosts send to one that no router carries on (RFC 1112, 6.1).
+constexpr std::uint8_t kGroupHopLimit = 1;
+
+wire::McMemberRecord group_record(const link::GroupCreation& group) {
+  wire::McMemberRecord record;
+  record.qkey = group.qkey;
+  record.mtu = group.mtu;
+  record.sl = group.sl;
+  record.flow_label = group.flow_label;
+  record.hop_limit = kGroupHopLimit;
+  record.traffic_class = group.traffic_class;
+  return record;
+}
+
+}  // namespace
+
+RoceAuthority::RoceAuthority(const link::GroupCreation& group, Logger& log)
+    : administrator_(group_record(group), groups_, log) {}
+
+void RoceAuthority::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) {
+  if (!port.gid.is_zero()) groups_.use(port.network_device);
+  administrator_.set_port({port.gid, wire::mtu_code(port.active_mtu)});
+}
+
+void RoceAuthority::ask(sa::QueryId id, const sa::Query& query, TimePoint /*now*/) {
+  administrator_.ask(id, query);
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,42 @@
+// The subnet administrator as the authority of an InfiniBand port, and the port's subscription to
+// its reports.
+#pragma once
+
+#include <memory>
+
+#include "daemon/authority.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "sa/sa_client.hpp"
+#include "sa/subscriptions.hpp"
+#include "verbs/umad_port.hpp"
+
+namespace ipoib::daemon {
+
+class SaAuthority final : public Authority {
+ public:
+  /// `log` outlives it.
+  SaAuthority(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed);
+
+  void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
+  void ask(sa::QueryId id, const sa::Query& query, TimePoint now) override;
+  void on_readable(TimePoint now) override;
+  void on_time(TimePoint now) override;
+  void end(TimePoint now) override;
+
+  [[nodiscard]] TimePoint next_deadline() const override;
+  [[nodiscard]] std::optional<int> descriptor() const override { return mads_->fd(); }
+  [[nodiscard]] bool has_failed() const override { return mads_->failed(); }
+  [[nodiscard]] std::vector<sa::Answer>& answers() override { return answers_; }
+  [[nodiscard]] std::vector<wire::Notice>& notices() override { return client_.notices(); }
+
+ private:
+  void settle(TimePoint now);
+
+  const std::unique_ptr<verbs::UmadPort> mads_;
+  sa::SaClient client_;
+  sa::Subscriptions subscriptions_;
+  std::vector<sa::Answer> answers_;
+  bool ended_ = false;
+};
+
+}  // namespace ipoib::daemon

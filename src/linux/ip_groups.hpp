@@ -1,0 +1,39 @@
+// IPv6 multicast groups that a network device is in for as long as this lives.
+//
+// Membership is a socket's (ipv6(7), IPV6_ADD_MEMBERSHIP), and the kernel tells routers and
+// switches of it (MLD). A socket has room for some hundreds (net.core.optmem_max), so there are as
+// many sockets as it takes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "ipoib/file_descriptor.hpp"
+#include "ipoib/ip_group_port.hpp"
+
+namespace ipoib::host {
+
+class IpGroups final : public IpGroupPort {
+ public:
+  static constexpr std::size_t kPerSocket = 128;
+  static constexpr std::size_t kMaxGroups = 4096;
+
+  /// Of that device, in the network namespace of the calling thread. Leaves the groups of another.
+  void use(std::uint32_t interface_index);
+
+  [[nodiscard]] Result<void> join(const Gid& mgid) override;
+  void leave(const Gid& mgid) override;
+
+ private:
+  struct Socket {
+    FileDescriptor descriptor;
+    std::size_t groups = 0;
+  };
+  [[nodiscard]] std::shared_ptr<Socket> socket_with_room() const;
+
+  std::uint32_t interface_index_ = 0;
+  std::map<Gid, std::shared_ptr<Socket>> groups_;
+};
+
+}  // namespace ipoib::host

@@ -1,0 +1,76 @@
+#include "linux/ip_groups.hpp"
+
+#include <net/if.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include "namespace_fixture.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::host {
+namespace {
+
+class IpGroupsTest : public test::NamespaceTest {
+ protected:
+  void SetUp() override {
+    test::NamespaceTest::SetUp();
+    if (IsSkipped()) return;
+    ip("link add one type veth peer name two");
+    ip("link set one up");
+    ip("link set two up");
+    groups_.use(if_nametoindex("one"));
+  }
+
+  static Gid mgid(std::uint32_t number) {
+    return wire::multicast_gid(Ipv4Address(0xef000000 + number), kDefaultPKey);
+  }
+  /// How many of ours a device is in, as the kernel lists them.
+  static std::size_t count(const std::string& device) {
+    std::ifstream list("/proc/net/igmp6");
+    std::size_t found = 0;
+    for (std::string line; std::getline(list, line);) {
+      found += line.find(device + " ") != line.npos && line.find("ff12401b") != line.npos;
+    }
+    return found;
+  }
+
+  IpGroups groups_;
+};
+
+TEST_F(IpGroupsTest, DeviceIsInAGroupUntilItIsLeft) {
+  ASSERT_TRUE(groups_.join(mgid(1)));
+  ASSERT_TRUE(groups_.join(mgid(1))) << "it stays so";
+  EXPECT_EQ(count("one"), 1U);
+  groups_.leave(mgid(1));
+  groups_.leave(mgid(1));
+  EXPECT_EQ(count("one"), 0U);
+}
+
+TEST_F(IpGroupsTest, ThereIsRoomForMoreThanASocketHas) {
+  constexpr std::uint32_t kMany = 1024;
+  for (std::uint32_t i = 0; i < kMany; ++i) ASSERT_TRUE(groups_.join(mgid(i))) << i;
+  EXPECT_EQ(count("one"), kMany);
+  for (std::uint32_t i = 0; i < kMany; ++i) groups_.leave(mgid(i));
+  EXPECT_EQ(count("one"), 0U);
+}
+
+TEST_F(IpGroupsTest, AnotherDeviceStartsWithNone) {
+  ASSERT_TRUE(groups_.join(mgid(1)));
+  groups_.use(if_nametoindex("two"));
+  EXPECT_EQ(count("one"), 0U);
+  ASSERT_TRUE(groups_.join(mgid(1)));
+  EXPECT_EQ(count("two"), 1U);
+}
+
+TEST_F(IpGroupsTest, DeviceOfAnotherNamespaceIsRefusedWithTheRemedy) {
+  groups_.use(4711);
+  const auto joined = groups_.join(mgid(1));
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, ENODEV);
+  EXPECT_NE(joined.error().message.find("--netns"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ipoib::host
