@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sa_question.hpp"
+#include "wire/class_port_info.hpp"
 #include "wire/mgid.hpp"
 #include "wire/notice.hpp"
 #include "wire/sa_records.hpp"
@@ -100,7 +101,7 @@ void Members::existing_group() {
   for (const auto missing : {Record::kMgid, Record::kPortGid, Record::kJoinState}) {
     set("without component " + hex(missing), broadcast_, kJoin & ~std::uint64_t{missing});
   }
-  for (const int state : {0, 2, 4, 8, 15}) {
+  for (int state = 0; state <= 15; ++state) {
     set("state " + std::to_string(state), broadcast_, kJoin,
         [&](Record& r) { r.join_state = static_cast<std::uint8_t>(state); });
   }
@@ -161,7 +162,7 @@ void Members::new_groups() {
     set("new group without " + hex(missing), group(3), kCreate & ~std::uint64_t{missing});
     leave("it", group(3), [](Record&) {});
   }
-  for (const int state : {0, 2, 4, 6, 8, 9}) {
+  for (int state = 0; state <= 15; ++state) {
     const auto set_state = [&](Record& r) { r.join_state = static_cast<std::uint8_t>(state); };
     set("new group, state " + std::to_string(state), group(4), kCreate, set_state);
     leave("it", group(4), set_state);
@@ -289,14 +290,23 @@ void other_records(Client& client) {
   wire::InformInfo info;
   info.type = 3;
   info.producer_type = 4;
-  info.trap_number = 66;
-  question(client, "subscribe", method::kSet, attribute::kInformInfo, 0, info);
-  question(client, "subscribe again", method::kSet, attribute::kInformInfo, 0, info);
-  info.subscribe = false;
-  question(client, "unsubscribe nobody", method::kSet, attribute::kInformInfo, 0, info);
-  info.qpn = wire::kGsiQpn;
-  question(client, "unsubscribe", method::kSet, attribute::kInformInfo, 0, info);
-  question(client, "unsubscribe again", method::kSet, attribute::kInformInfo, 0, info);
+  const auto inform = [&](const std::string& what) {
+    question(client, what + std::to_string(info.trap_number), method::kSet, attribute::kInformInfo,
+             0, info);
+  };
+  for (info.trap_number = wire::trap::kInService; info.trap_number <= wire::trap::kGroupDeleted;
+       ++info.trap_number) {
+    info.subscribe = true;
+    info.qpn = Qpn(0);
+    inform("subscribe to ");
+    inform("subscribe again to ");
+    info.subscribe = false;
+    inform("unsubscribe nobody from ");
+    info.qpn = wire::kGsiQpn;
+    inform("unsubscribe from ");
+    inform("unsubscribe again from ");
+  }
+  question(client, "class", method::kGet, attribute::kClassPortInfo, 0, wire::ClassPortInfo());
 }
 
 }  // namespace

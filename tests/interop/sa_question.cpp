@@ -87,4 +87,19 @@ std::string describe(const Client& client, const wire::PathRecord& record, std::
          " hop=" + std::to_string(record.hop_limit) + (record.reversible ? " reversible" : "");
 }
 
+/// Of what it can do: multicast, and joins only to send. The rest is each administrator's affair.
+std::string describe(const Client& client, const wire::ClassPortInfo& record,
+                     std::uint64_t /*mask*/) {
+  constexpr std::uint16_t kUdMulticast = 1U << 9;
+  constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;
+  const auto& redirect = record.redirect;
+  const auto& trap = record.trap;
+  return "version " + std::to_string(record.class_version) + " can " +
+         hex(record.capability_mask & kUdMulticast) + " " +
+         hex(record.capability_mask2 & kSendOnlyFullMember) + " at " + client.name(redirect.gid) +
+         " LID " + hex(redirect.lid.value()) + " QP " + hex(redirect.qpn.value()) + " " +
+         hex(redirect.qkey.value()) + " traps QP " + hex(trap.qpn.value()) + " " +
+         hex(trap.qkey.value());
+}
+
 }  // namespace ipoib::test

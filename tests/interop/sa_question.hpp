@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/class_port_info.hpp"
 #include "wire/mad.hpp"
 #include "wire/mc_member_record.hpp"
 #include "wire/path_record.hpp"
@@ -45,6 +46,8 @@ class Client {
 [[nodiscard]] std::string describe(const Client& client, const wire::McMemberRecord& record,
                                    std::uint64_t mask);
 [[nodiscard]] std::string describe(const Client& client, const wire::PathRecord& record,
+                                   std::uint64_t mask);
+[[nodiscard]] std::string describe(const Client& client, const wire::ClassPortInfo& record,
                                    std::uint64_t mask);
 
 /// Asks and prints: the name of the question, the status, and the records of the answer in order.

@@ -1,0 +1,72 @@
+// A port with a client of the subnet administrator on it, over libibumad: what programs have in
+// common that put it before administrators of others. A program has one port, and one agent there:
+// ibsim knows one for each class and process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ipoib/log.hpp"
+#include "sa/sa_client.hpp"
+#include "verbs/umad_port.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::sa::test {
+
+constexpr PKey kRed{0x8012};      // its group's MTU is beyond the port's
+constexpr PKey kForeign{0x9234};  // not in the port's table
+inline const Gid kBroadcast = wire::broadcast_gid(kDefaultPKey);
+[[nodiscard]] Gid group(std::uint32_t number);
+
+[[nodiscard]] TimePoint now();
+
+/// The port of this process, as sysfs and umad show it.
+struct Host {
+  std::string device;
+  std::uint8_t port = 1;
+  Lid lid;
+  Gid gid;
+  std::uint32_t rate = 0;  ///< Gb/s
+  MadDestination sm;
+  std::unique_ptr<verbs::UmadPort> mads;
+  Gid peer;
+  std::vector<Gid> others;  ///< ports that are there to be members of groups
+};
+[[nodiscard]] Host& host();
+
+/// Lets a client work until something has come, or its deadline, or a moment has passed.
+void turn(SaClient& client);
+/// Runs a client until it has answered `count` questions.
+[[nodiscard]] std::vector<Answer> answers(SaClient& client, std::size_t count = 1);
+
+[[nodiscard]] JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state);
+/// Creates a group like the broadcast group's, as RFC 4391, 10, has it.
+[[nodiscard]] JoinQuery create(const Gid& mgid, std::uint8_t state);
+
+class ClientTest : public testing::Test {
+ protected:
+  ClientTest();
+
+  [[nodiscard]] decltype(Answer::result) ask(const Query& query);
+  template <class Record>
+  [[nodiscard]] Record record(const Query& query) {
+    const auto result = ask(query);
+    if (const auto* failure = std::get_if<SaFailure>(&result)) {
+      throw std::runtime_error(failure->text());
+    }
+    return std::get<Record>(result);
+  }
+  [[nodiscard]] wire::SaStatus refusal(const Query& query);
+
+  Logger log;
+  SaClient client;
+};
+
+/// main() of such a program: `--peer GID [GID]...` says where other ports are, the rest is
+/// GoogleTest's.
+[[nodiscard]] int run(int argc, char** argv);
+
+}  // namespace ipoib::sa::test

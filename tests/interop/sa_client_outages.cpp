@@ -1,0 +1,268 @@
+// The client of the subnet administrator while OpenSM ends, comes back, and another one takes over;
+// and the reports of both. opensm_on_ibsim.py starts and ends them when it is told to.
+#include <fcntl.h>
+#include <infiniband/umad.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "sa/subscriptions.hpp"
+#include "sa_client_host.hpp"
+#include "wire/mad.hpp"
+
+namespace ipoib::sa {
+namespace {
+
+using namespace test;
+using wire::McMemberRecord;
+using wire::PathRecord;
+
+constexpr std::uint64_t kOfSubscriptions = 1ULL << 32;
+const Gid kHost3 = *Gid::parse("fe80::10:5");
+
+/// Tells the driver to do something; its answer.
+std::string order(const std::string& text) {
+  static const int to = std::atoi(std::getenv("IBSIM_ORDERS"));
+  static const int from = std::atoi(std::getenv("IBSIM_ANSWERS"));
+  const std::string line = text + "\n";
+  if (write(to, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
+  std::string answer;
+  for (char octet = 0; read(from, &octet, 1) == 1 && octet != '\n';) answer += octet;
+  return answer;
+}
+
+Lid sm_lid() { return Lid(static_cast<std::uint16_t>(std::stoi(order("sm")))); }
+
+/// ibsim gives requests, as reports are, to a program that says it is a subnet manager. So others
+/// ask it for its SMInfo (IBA 14.2.5.13), and wait for an answer for ever, since there are no
+/// time-outs: it is a manager that is not active.
+class InactiveManager {
+ public:
+  InactiveManager() : device_(umad_open_port(host().device.c_str(), host().port)) {
+    constexpr std::array kClasses = {wire::mgmt_class::kSubnLid, wire::mgmt_class::kSubnDirected};
+    for (const int one : kClasses) agents_.push_back(umad_register(device_, one, 1, 0, nullptr));
+    std::array<char, 256> path{};
+    (void)umad_get_issm_path(host().device.c_str(), host().port, path.data(), path.size());
+    if (std::ranges::min(agents_) < 0 || open(path.data(), O_RDWR) < 0) std::abort();
+    std::thread([this] { run(); }).detach();
+  }
+
+ private:
+  static constexpr std::uint16_t kSmInfo = 0x0020;
+  static constexpr std::size_t kSmpData = 64;
+  static constexpr std::uint64_t kOpenSmKey = 1;     ///< of its default configuration
+  static constexpr std::uint16_t kReturns = 0x8000;  ///< direction bit of a directed-route MAD
+
+  void run() {
+    std::vector<std::uint8_t> buffer(umad_size() + wire::kMadSize);
+    for (;;) {
+      int length = wire::kMadSize;
+      const int agent = umad_recv(device_, buffer.data(), &length, -1);
+      const MutableBytes mad(static_cast<std::uint8_t*>(umad_get_mad(buffer.data())),
+                             wire::kMadSize);
+      auto header = wire::MadHeader::parse(mad);
+      if (agent < 0 || !header || header->attribute_id != kSmInfo || header->is_response())
+        continue;
+      const bool is_directed = header->management_class == wire::mgmt_class::kSubnDirected;
+      header->method = wire::method::kGetResp;
+      header->status = is_directed ? kReturns : 0;
+      header->emit(mad);
+      ByteWriter info(mad.subspan(kSmpData));
+      info.u64(host().gid.guid().value());
+      info.u64(kOpenSmKey);
+      (void)umad_send(device_, agent, buffer.data(), wire::kMadSize, 0, 0);
+    }
+  }
+
+  const int device_;
+  std::vector<int> agents_;
+};
+
+/// Does around a client what a daemon does: puts again what was refused, creates a group that it
+/// cannot join, and keeps the port subscribed.
+class Outages : public ClientTest {
+ protected:
+  static constexpr Duration kPause = std::chrono::milliseconds(500);
+
+  static void SetUpTestSuite() { static const InactiveManager manager; }
+
+  Outages() {
+    subscriptions.renew();
+    run_until([this] { return is_subscribed(); });
+  }
+
+  void want(const Query& query) {
+    const QueryId id(++last_id);
+    wanted.emplace(id, query);
+    client.ask(id, query, now());
+  }
+  void want_paths(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      want(path_query(host().gid, host().peer, kDefaultPKey));
+    }
+  }
+  void want_groups() {
+    want(join(kBroadcast, kDefaultPKey, McMemberRecord::kFullMember));
+    want(join(group(20), kDefaultPKey, McMemberRecord::kFullMember));
+  }
+  void run_until(const std::function<bool()>& holds) {
+    while (!holds()) {
+      settle();
+      turn(client);
+    }
+  }
+  void run_until_answered() {
+    run_until([this] { return wanted.empty() && is_subscribed(); });
+  }
+  [[nodiscard]] bool is_subscribed() {
+    return to_subscribe == 0 && subscriptions.questions().empty() &&
+           subscriptions.next_deadline() == kNever;
+  }
+  /// What a daemon does when its port says that the subnet manager is another one.
+  void follow_manager(Lid lid) {
+    run_until([lid] { return sm_lid() == lid; });
+    client.set_sm(MadDestination{lid, ServiceLevel(0), 0}, now());
+    subscriptions.renew();
+    want_groups();
+  }
+  [[nodiscard]] Lid lid_of(const Gid& port) {
+    return port == host().gid ? host().lid
+                              : record<PathRecord>(path_query(host().gid, port, kDefaultPKey)).dlid;
+  }
+  /// Runs until a trap is reported of it.
+  void wait_for_report(std::uint16_t trap, const Gid& gid) {
+    run_until([&] {
+      return std::ranges::any_of(std::exchange(client.notices(), {}),
+                                 [&](const wire::Notice& notice) {
+                                   return notice.trap_number == trap && notice.gid == gid;
+                                 });
+    });
+  }
+  /// The administrator knows us: it lets us create a group, and tells us so.
+  void expect_reports() {
+    const Gid mgid = group(++last_group);
+    want(create(mgid, McMemberRecord::kFullMember));
+    wait_for_report(wire::trap::kGroupCreated, mgid);
+    run_until_answered();
+    want(leave_query(mgid, host().gid, McMemberRecord::kFullMember));
+    wait_for_report(wire::trap::kGroupDeleted, mgid);
+    run_until_answered();
+  }
+
+  Subscriptions subscriptions{log, 1};
+  std::map<QueryId, Query> wanted;  ///< and not answered by a record
+  std::size_t answered = 0;
+  std::size_t made_anew = 0;  ///< groups that were not there to be joined
+
+ private:
+  void settle() {
+    subscriptions.on_time(now());
+    for (const auto& [id, query] : std::exchange(subscriptions.questions(), {})) {
+      client.ask(QueryId(kOfSubscriptions | id), query, now());
+      ++to_subscribe;
+    }
+    for (const auto& answer : std::exchange(client.answers(), {})) take(answer);
+    if (now() < again_at) return;
+    for (const auto& [id, query] : std::exchange(again, {})) client.ask(id, query, now());
+  }
+  void take(const Answer& answer) {
+    const auto* failure = std::get_if<SaFailure>(&answer.result);
+    if ((answer.id.value() & kOfSubscriptions) != 0) {
+      subscriptions.on_answer(static_cast<std::uint32_t>(answer.id.value()), answer, now());
+      --to_subscribe;
+      return;
+    }
+    const auto at = wanted.find(answer.id);
+    ASSERT_NE(at, wanted.end()) << "one answer to each question";
+    if (failure == nullptr) {
+      ++answered;
+      wanted.erase(at);
+      return;
+    }
+    if (failure->status == wire::SaStatus::insufficient_components) {
+      ++made_anew;
+      at->second = create(std::get<JoinQuery>(at->second).record.mgid, McMemberRecord::kFullMember);
+    }
+    again.insert(*at);
+    again_at = now() + kPause;
+  }
+
+  std::uint64_t last_id = 0;
+  std::uint32_t last_group = 30;
+  std::map<QueryId, Query> again;
+  TimePoint again_at{};
+  std::size_t to_subscribe = 0;  ///< questions that are not answered
+};
+
+TEST_F(Outages, QuestionsInFlightOutliveARestart) {
+  constexpr std::size_t kCount = 300;
+  want_paths(kCount);
+  run_until([this] { return answered > 0; });
+  order("end host1");
+  run_until([this] { return client.counters().timeouts > 0; });
+  EXPECT_GT(wanted.size(), 0U);
+  order("start host1 3");
+  run_until_answered();
+  EXPECT_EQ(answered, kCount);
+}
+
+TEST_F(Outages, GroupsAndSubscriptionsAreMadeAnewAfterARestart) {
+  want_groups();
+  run_until_answered();
+  order("end host1");
+  want_paths(40);
+  subscriptions.renew();
+  order("start host1 3");
+  const std::size_t before = made_anew;
+  want_groups();
+  run_until_answered();
+  EXPECT_EQ(made_anew, before + 1) << "it has forgotten the group that we had made";
+  expect_reports();
+}
+
+TEST_F(Outages, RegisteringAgainInTheMiddleOfThingsLosesNothing) {
+  for (int round = 0; round < 3; ++round) {
+    want_paths(50);
+    want_groups();
+    subscriptions.renew();
+    turn(client);
+  }
+  run_until_answered();
+  expect_reports();
+}
+
+TEST_F(Outages, QuestionsGoToTheStandbyThatTakesOver) {
+  const Lid host1 = lid_of(host().peer);
+  const Lid host3 = lid_of(kHost3);
+  want_groups();
+  run_until_answered();
+  order("start host3 1");
+  want_paths(100);
+  order("end host1");
+  follow_manager(host3);
+  run_until_answered();
+  expect_reports();
+  order("end host3");
+  want_paths(100);
+  order("start host1 3");
+  follow_manager(host1);
+  run_until_answered();
+  expect_reports();
+}
+
+TEST_F(Outages, PortsThatComeAndGoAreReported) {
+  order("unlink host3");
+  wait_for_report(wire::trap::kOutOfService, kHost3);
+  order("link host3");
+  wait_for_report(wire::trap::kInService, kHost3);
+}
+
+}  // namespace
+}  // namespace ipoib::sa
+
+int main(int argc, char** argv) { return ipoib::sa::test::run(argc, argv); }
