@@ -38,7 +38,7 @@ class Script {
 
  private:
   void do_step(std::uint8_t what) {
-    switch (what % 8) {
+    switch (what % 9) {
       case 0:
         return ask();
       case 1:
@@ -57,6 +57,8 @@ class Script {
         return;
       case 7:
         return report();
+      case 8:
+        return redirect();
     }
   }
 
@@ -102,6 +104,18 @@ class Script {
     const auto notice = take(input_.u8());
     mad.bytes.insert(mad.bytes.end(), notice.begin(), notice.end());
     receive(std::move(mad));
+  }
+
+  /// The administrator is served elsewhere, or nowhere.
+  void redirect() {
+    if (port_.sent.empty()) return;
+    wire::ClassPortInfo::Address to;
+    to.gid = Gid(input_.u8(), Guid(1));
+    to.lid = Lid(input_.u8());
+    to.pkey = PKey(input_.u16());
+    to.qpn = Qpn(input_.u8());
+    port_.redirect(pick(), to);
+    client_.on_readable(now_);
   }
 
   /// A request turned into a good response, with some octets of the input over it.
