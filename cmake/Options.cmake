@@ -82,6 +82,35 @@ function(ipoib_python_test script)
   endforeach()
 endfunction()
 
+# A Python unittest program whose tests run in a virtual machine (tests/vm/machine.py). Each class is a
+# boot, which ctest takes for a fixture of its tests. Without the sanitizers, which are nothing for a
+# machine that is emulated.
+function(ipoib_guest_test script)
+  if(IPOIB_SANITIZE)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "LABEL" "" ${ARGN})
+  ipoib_python_cases(cases ${script})
+  foreach(case ${cases})
+    string(REGEX REPLACE "\\..*" "" class ${case})
+    if(NOT TEST ${ARG_LABEL}/${class}.boot)
+      ipoib_guest_test_part(${class}.boot ${ARG_LABEL} ${script} boot ${class} FIXTURES_SETUP)
+      # The guest's two processors keep all of a small machine busy.
+      set_tests_properties(${ARG_LABEL}/${class}.boot PROPERTIES RUN_SERIAL TRUE)
+    endif()
+    ipoib_guest_test_part(${case} ${ARG_LABEL} ${script} result ${case} FIXTURES_REQUIRED)
+  endforeach()
+endfunction()
+
+function(ipoib_guest_test_part name label script role argument fixture)
+  string(REGEX REPLACE "\\..*" "" class ${name})
+  add_test(NAME ${label}/${name}
+           COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${role} ${argument})
+  set_tests_properties(${label}/${name} PROPERTIES LABELS ${label} TIMEOUT 900
+    SKIP_RETURN_CODE 77 ENVIRONMENT IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    ${fixture} ${label}_${class})
+endfunction()
+
 # A libFuzzer target: tests/fuzz/<name>.cpp. Built by clang with IPOIB_FUZZ, and run by ctest for
 # IPOIB_FUZZ_SECONDS. It starts from corpus/<name>, where each input that once broke something stays,
 # and from some noise, which is script enough for a target that is driven by one. DICTIONARY names

@@ -21,6 +21,7 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 kernel_peer_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils patch make gcc-12 gcc
   libc6-dev dpkg-dev systemd)
+vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 bench_packages=(fastd iperf3 libbenchmark-dev python3)
 
 # Runs a command while no package may start its services: nothing here needs one. A policy of the

@@ -12,13 +12,17 @@ namespace ipoib::daemon {
 
 namespace {
 
-/// What would be waited for in vain: the table of a RoCE port does not change.
-void check_partitions(const verbs::Device& device, const Options& options) {
-  const auto table = device.query().value().pkeys;
+/// What would be waited for in vain: the P_Key table of a RoCE port does not change, and an address
+/// that comes later has an index that nobody knows yet.
+void check_choices(const verbs::PortSnapshot& port, const Options& options) {
   for (const PKey wanted : options.pkeys) {
-    if (verbs::find_partition(table, wanted)) continue;
+    if (verbs::find_partition(port.pkeys, wanted)) continue;
     throw std::runtime_error("--pkey " + list_of({&wanted, 1}) +
-                             ": a RoCE port is in no partition but " + list_of(table));
+                             ": a RoCE port is in no partition but " + list_of(port.pkeys));
+  }
+  if (options.gid_index && port.gid.is_zero()) {
+    throw std::runtime_error("--gid-index " + std::to_string(*options.gid_index) +
+                             ": there is no GID of RoCE v2 that is an IPv6 address");
   }
 }
 
@@ -27,9 +31,10 @@ void check_partitions(const verbs::Device& device, const Options& options) {
 std::unique_ptr<Authority> make_authority(const verbs::Device& device, const Options& options,
                                           Logging& logs) {
   if (device.link_layer() == verbs::LinkLayer::roce) {
-    check_partitions(device, options);
+    check_choices(device.query().value(), options);
     return std::make_unique<RoceAuthority>(options.link.creation, *logs.sa);
   }
+  if (options.gid_index) throw std::runtime_error("--gid-index is for RoCE ports");
   return std::make_unique<SaAuthority>(verbs::UmadPort::open(device.name(), device.port()).value(),
                                        *logs.sa, std::random_device()());
 }

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "daemon/logging.hpp"
@@ -31,8 +30,8 @@ class Authority {
   virtual void end(TimePoint now) = 0;
 
   [[nodiscard]] virtual TimePoint next_deadline() const = 0;
-  /// Readable when on_readable() is due; nothing: never.
-  [[nodiscard]] virtual std::optional<int> descriptor() const = 0;
+  /// Readable when on_readable() is due.
+  [[nodiscard]] virtual int descriptor() const = 0;
   /// What it works with is gone, for good.
   [[nodiscard]] virtual bool has_failed() const = 0;
   [[nodiscard]] virtual std::vector<sa::Answer>& answers() = 0;

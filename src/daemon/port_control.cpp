@@ -24,11 +24,8 @@ PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
       authority_alarm_(context_, [this] { on_authority_time(); }),
       port_alarm_(context_, [this] { on_port_event(); }),
       port_watch_(context_, parts.port.descriptor(), [this] { on_port_event(); }),
-      interfaces_(shared, *this, parts.log) {
-  if (const auto descriptor = parts.authority.descriptor()) {
-    authority_watch_.emplace(context_, *descriptor, [this] { on_authority_readable(); });
-  }
-}
+      authority_watch_(context_, parts.authority.descriptor(), [this] { on_authority_readable(); }),
+      interfaces_(shared, *this, parts.log) {}
 
 PortControl::Ended PortControl::run() {
   wait_for_signal();
@@ -77,7 +74,7 @@ void PortControl::on_authority_readable() {
 void PortControl::lose_device(const std::string& reason) {
   ended_.device_lost = true;
   port_watch_.stop();
-  if (authority_watch_) authority_watch_->stop();
+  authority_watch_.stop();
   interfaces_.stop({Ending::Kind::failed, reason});
 }
 

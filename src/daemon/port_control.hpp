@@ -7,7 +7,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <optional>
 #include <string>
 
 #include "daemon/alarm.hpp"
@@ -59,7 +58,7 @@ class PortControl final : private PortOwner {
   Alarm authority_alarm_;
   Alarm port_alarm_;
   Watch port_watch_;
-  std::optional<Watch> authority_watch_;
+  Watch authority_watch_;
   Interfaces interfaces_;
   bool stopping_ = false;
   Ended ended_;

@@ -21,15 +21,24 @@ wire::McMemberRecord group_record(const link::GroupCreation& group) {
 }  // namespace
 
 RoceAuthority::RoceAuthority(const link::GroupCreation& group, Logger& log)
-    : administrator_(group_record(group), groups_, log) {}
+    : neighbours_(host::IpNeighbours::open().value()),
+      administrator_(group_record(group), groups_, *neighbours_, log) {}
 
 void RoceAuthority::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) {
-  if (!port.gid.is_zero()) groups_.use(port.network_device);
+  if (!port.gid.is_zero()) {
+    groups_.use(port.network_device);
+    neighbours_->use(port.network_device);
+  }
   administrator_.set_port({port.gid, wire::mtu_code(port.active_mtu)});
 }
 
-void RoceAuthority::ask(sa::QueryId id, const sa::Query& query, TimePoint /*now*/) {
-  administrator_.ask(id, query);
+void RoceAuthority::on_readable(TimePoint now) {
+  neighbours_->take_events();
+  administrator_.on_neighbours(now);
+}
+
+void RoceAuthority::ask(sa::QueryId id, const sa::Query& query, TimePoint now) {
+  administrator_.ask(id, query, now);
 }
 
 }  // namespace ipoib::daemon

@@ -24,7 +24,7 @@ class SaAuthority final : public Authority {
   void end(TimePoint now) override;
 
   [[nodiscard]] TimePoint next_deadline() const override;
-  [[nodiscard]] std::optional<int> descriptor() const override { return mads_->fd(); }
+  [[nodiscard]] int descriptor() const override { return mads_->fd(); }
   [[nodiscard]] bool has_failed() const override { return mads_->failed(); }
   [[nodiscard]] std::vector<sa::Answer>& answers() override { return answers_; }
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return client_.notices(); }

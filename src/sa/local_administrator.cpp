@@ -30,25 +30,61 @@ bool is_to_receive(const McMemberRecord& record) {
 
 }  // namespace
 
-void LocalAdministrator::ask(QueryId id, const Query& query) {
-  answers_.push_back({id, std::visit(Overloaded{
-                                         [this](const PathQuery& path) { return answer(path); },
-                                         [this](const JoinQuery& join) { return answer(join); },
-                                         [this](const LeaveQuery& leave) { return answer(leave); },
-                                         [](const auto&) -> Result {
-                                           return refusal(
-                                               "a RoCE port has no subnet administrator to ask");
-                                         },
-                                     },
-                                     query)});
+void LocalAdministrator::ask(QueryId id, const Query& query, TimePoint now) {
+  if (const auto* const path = std::get_if<PathQuery>(&query)) return ask_path(id, *path, now);
+  const auto result =
+      std::visit(Overloaded{
+                     [this](const JoinQuery& join) { return answer(join); },
+                     [this](const LeaveQuery& leave) { return answer(leave); },
+                     [](const auto&) -> Result {
+                       return refusal("a RoCE port has no subnet administrator to ask");
+                     },
+                 },
+                 query);
+  answers_.push_back({id, result});
 }
 
-LocalAdministrator::Result LocalAdministrator::answer(const PathQuery& query) const {
+void LocalAdministrator::ask_path(QueryId id, const PathQuery& query, TimePoint now) {
   const Gid& to = query.record.dgid;
+  const Waiting question{id, query, now + kPatience};
+  if (!port_.gid.is_zero() && is_unicast_ipv6(to) && to != port_.gid) neighbours_.look_for(to);
+  if (auto answer = answer_now(question, now)) {
+    answers_.push_back({id, std::move(*answer)});
+  } else if (waiting_.size() < kMaxWaiting) {
+    waiting_.push_back(question);
+  } else {
+    answers_.push_back({id, SaFailure{FailureKind::overloaded, {}, {}}});
+  }
+}
+
+void LocalAdministrator::on_neighbours(TimePoint now) {
+  std::erase_if(waiting_, [&](const Waiting& question) {
+    auto answer = answer_now(question, now);
+    if (answer) answers_.push_back({question.id, std::move(*answer)});
+    return answer.has_value();
+  });
+}
+
+TimePoint LocalAdministrator::next_deadline() const {
+  return waiting_.empty() ? kNever : waiting_.front().until;
+}
+
+/// Nothing while it has to wait.
+std::optional<LocalAdministrator::Result> LocalAdministrator::answer_now(const Waiting& question,
+                                                                         TimePoint now) {
+  const Gid& to = question.query.record.dgid;
   if (port_.gid.is_zero()) return refusal("the port has no GID to send from");
   if (!is_unicast_ipv6(to)) return refusal(to.to_string() + " is no IPv6 address to send to");
+  using State = IpNeighbourPort::State;
+  const State state = to == port_.gid ? State::reachable : neighbours_.state(to);
+  if (state == State::reachable) return path_record(question.query);
+  if (state == State::unknown && now < question.until) return std::nullopt;
+  return refusal("nobody answers for " + to.to_string() + " on the port's network device");
+}
+
+LocalAdministrator::Result LocalAdministrator::path_record(const PathQuery& query) const {
   PathRecord path;
-  path.dgid = to;
+  path.dgid = query.record.dgid;
   path.sgid = port_.gid;
   path.hop_limit = kHopLimit;
   path.reversible = true;

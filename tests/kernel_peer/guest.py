@@ -16,45 +16,19 @@ runs a command as root in a guest, which has
 
 and passes on the command's exit status.
 
-A class of tests is a boot. ctest runs a test program of this folder in three roles:
-
-    boot CLASS          boots a guest, and runs the same program there
-    guest CLASS         in the guest: runs the tests, and writes what became of each into a file
-    result CLASS.TEST   says what became of a test
+A class of tests is a boot (tests/vm/machine.py).
 """
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "netns"))
+for folder in ("netns", "vm"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / folder))
 import hosts  # noqa: E402
+import machine  # noqa: E402
 from hosts import SKIPPED, Pings, Process, need, program, wait_until  # noqa: E402, F401
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS_IN_GUEST = 800
-# What the guest's kernel says when something has gone wrong in it, or when a packet was not meant
-# for where it was sent to.
-COMPLAINTS = re.compile(r"WARNING:|BUG:|Call Trace|mcast DLID|a DGID that")
-
-
-class Guest:
-    """What hosts want to know about the subnet that they are on."""
-
-    def __init__(self):
-        self.environment = dict(os.environ)
-        self.folder = pathlib.Path("/tmp")
-
-    def logs(self, test):
-        out = []
-        of_hosts, of_test = self.folder.glob("*.log"), (self.folder / test).glob("*.log")
-        for path in [*sorted(of_hosts), *sorted(of_test), pathlib.Path("/run/sa.log")]:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            out += [f"--- {path.name}", *lines[-60:]]
-        return "\n".join([*out, "--- the guest's kernel", *kernel_log()[-60:]])
 
 
 class UserSpaceHost(hosts.Host):
@@ -65,7 +39,7 @@ class UserSpaceHost(hosts.Host):
         self.device = device
 
     def start_all(self, *options, address=None, wait=True):
-        self._start([program("ipoibd"), "--device", self.device, *options], address, wait)
+        self._start(self.command(program("ipoibd"), "--device", self.device, *options), address, wait)
 
 
 class KernelHost(hosts.Host):
@@ -82,39 +56,19 @@ class KernelHost(hosts.Host):
         return self.has_carrier(interface)
 
 
-def kernel_log():
-    return subprocess.run(["dmesg"], check=True, capture_output=True, text=True).stdout.splitlines()
-
-
-class KernelPeer(unittest.TestCase):
+class KernelPeer(machine.Cases):
     """One of ours and one of the kernel's, for all tests of a class."""
 
     PORTS = 3
     SA_OPTIONS = "-v"
+    # A packet that was not meant for where it was sent to.
+    COMPLAINTS = "mcast DLID|a DGID that"
 
     @classmethod
     def setUpClass(cls):
-        cls.subnet = Guest()
+        cls.subnet = machine.Guest("/run/sa.log")
         cls.ours = UserSpaceHost(cls.subnet, "ours", "rxe2")
         cls.theirs = KernelHost(cls.subnet, "theirs", "ib1")
-
-    def setUp(self):
-        self.folder = self.subnet.folder / self._testMethodName
-        self.folder.mkdir()
-        self.addCleanup(self.no_complaints_since, len(kernel_log()))
-
-    def no_complaints_since(self, line):
-        complaints = [text for text in kernel_log()[line:] if COMPLAINTS.search(text)]
-        self.assertEqual(complaints, [], "of the guest's kernel")
-
-    @staticmethod
-    def configure(host, *addresses, interface="ib0"):
-        """Gives a host addresses, and waits until they are to be used."""
-        for address in addresses:
-            host.configure(interface, address)
-        wait_until(lambda: not any(entry.get("tentative")
-                                   for entry in host.link(interface)["addr_info"]),
-                   "duplicate address detection has ended")
 
     def assert_connected(self, ours="10.44.0.1", theirs="10.44.0.2"):
         wait_until(lambda: self.ours.reaches(theirs), "ours reaches theirs")
@@ -125,102 +79,10 @@ class KernelPeer(unittest.TestCase):
         for host in of:
             host.run("ip", "-4", "addr", "flush", "dev", "ib0")
 
-    def start_process(self, host, *command):
-        """Starts a program on a host until the end of the test."""
-        number = len(list(self.folder.glob("*.log")))
-        log = self.folder / f"{number}.{host.name}.{os.path.basename(command[0])}.log"
-        process = Process(host.command(*command), log, self.subnet.environment)
-        self.addCleanup(process.end)
-        return process
-
-    def start_pings(self, host, address):
-        """Returns when they are answered."""
-        pings = Pings(self.start_process(host, *Pings.COMMAND, address))
-        pings.wait_for(3)
-        return pings
-
-
-# --- In the guest ------------------------------------------------------------------------------
-
-
-class ResultFiles(unittest.TextTestResult):
-    """Writes what became of a test as soon as it is known."""
-
-    folder = None
-
-    def write(self, test, outcome):
-        (self.folder / test.id().rpartition(".")[2]).write_text(outcome, encoding="utf-8")
-
-    def write_failure(self, test, trace):
-        self.write(test, f"FAILED\n{trace}\n{Guest().logs(test.id().rpartition('.')[2])}\n")
-
-    def addSuccess(self, test):  # noqa: N802
-        super().addSuccess(test)
-        self.write(test, "ok\n")
-
-    def addSkip(self, test, reason):  # noqa: N802
-        super().addSkip(test, reason)
-        self.write(test, f"skipped: {reason}\n")
-
-    def addFailure(self, test, err):  # noqa: N802
-        super().addFailure(test, err)
-        self.write_failure(test, self.failures[-1][1])
-
-    def addError(self, test, err):  # noqa: N802
-        super().addError(test, err)
-        self.write_failure(test, self.errors[-1][1])
-
-
-def run_in_guest(module, name, results):
-    ResultFiles.folder = results
-    tests = unittest.defaultTestLoader.loadTestsFromName(name, module)
-    done = unittest.TextTestRunner(verbosity=2, resultclass=ResultFiles).run(tests)
-    return 0 if done.wasSuccessful() else 1
-
-
-# --- On the host -------------------------------------------------------------------------------
-
-
-def boot(module, name, results):
-    """Fails when the guest did, unless that is to be seen in a test."""
-    cases = getattr(module, name)
-    results.mkdir(parents=True, exist_ok=True)
-    for old in results.iterdir():
-        old.unlink()
-    command = [f"{os.environ['IPOIB_KERNEL_PEER']}/run.sh", "-t", str(SECONDS_IN_GUEST), "-m",
-               "ib_ipoib", "-n", str(cases.PORTS), "-s", cases.SA_OPTIONS, str(ROOT),
-               "env", f"IPOIB_BIN={hosts.BIN}", "PYTHONDONTWRITEBYTECODE=1",
-               sys.executable, module.__file__, "guest", name]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace")
-    print(done.stdout)
-    (results / "console").write_text(done.stdout, encoding="utf-8")
-    tests = unittest.defaultTestLoader.getTestCaseNames(cases)
-    return 0 if done.returncode in (0, 1) or any(not (results / test).exists() for test in tests) \
-        else 1
-
-
-def result(results, test):
-    try:
-        said = (results / test).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        console = (results / "console").read_text(encoding="utf-8").splitlines()
-        said = "\n".join(["FAILED: the guest did not get so far", *console[-100:]])
-    print(said)
-    if said.startswith("skipped: "):
-        return SKIPPED
-    return 0 if said == "ok\n" else 1
-
 
 def main():
-    module = sys.modules["__main__"]
-    role, name = sys.argv[1:]
-    name, _, test = name.partition(".")
-    results = pathlib.Path(hosts.BIN).resolve().parent / "kernel_peer" / name
-    if role == "guest":
-        sys.exit(run_in_guest(module, name, results))
-    if "IPOIB_KERNEL_PEER" not in os.environ:
-        print("skipped: takes a folder that can boot a kernel with InfiniBand ports "
-              "(scripts/test --kernel-peer)")
-        sys.exit(SKIPPED)
-    sys.exit(boot(module, name, results) if role == "boot" else result(results, test))
+    missing = None if "IPOIB_KERNEL_PEER" in os.environ else \
+        "takes a folder that can boot a kernel with InfiniBand ports (scripts/test --kernel-peer)"
+    machine.main("kernel_peer", missing, lambda cases: [
+        f"{os.environ['IPOIB_KERNEL_PEER']}/run.sh", "-t", str(machine.SECONDS), "-m", "ib_ipoib",
+        "-n", str(cases.PORTS), "-s", cases.SA_OPTIONS, str(machine.ROOT)])

@@ -152,15 +152,15 @@ class Host:
     def start_all(self, *options, address=None, wait=True):
         """The same with all partitions of the port."""
         capture = ["--capture", str(self.capture)] if self.capture else []
-        self._start([program("softib"), "run", "--hca", self.name, *capture, "--",
-                     program("ipoibd"), "--port", "1", *options], address, wait)
+        self._start(self.command(program("softib"), "run", "--hca", self.name, *capture, "--",
+                                 program("ipoibd"), "--port", "1", *options), address, wait)
 
     def start_alone(self, *options, address=None):
         """The same, without `softib run`."""
-        self._start([program("ipoibd"), *options], address, True)
+        self._start(self.command(program("ipoibd"), *options), address, True)
 
     def _start(self, command, address, wait):
-        self.daemon = Process(self.command(*command), self.log, self.subnet.environment)
+        self.daemon = Process(command, self.log, self.subnet.environment)
         if not wait:
             return
         wait_until(lambda: self.link() is not None or not self.daemon.is_running(), "ib0 exists")

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <spdlog/sinks/null_sink.h>
 
+#include <map>
 #include <set>
 
 #include "ipoib/log.hpp"
@@ -29,16 +30,29 @@ struct Groups final : IpGroupPort {
   std::string refusal;
 };
 
+/// Neighbours, as a map in memory.
+struct Neighbours final : IpNeighbourPort {
+  void look_for(const Gid& gid) override { asked.push_back(gid); }
+  State state(const Gid& gid) override { return known[gid]; }
+
+  std::vector<Gid> asked;
+  std::map<Gid, State> known;
+};
+
 class LocalAdministratorTest : public ::testing::Test {
  protected:
-  LocalAdministratorTest() { administrator.set_port({kHere, wire::mtu_code(4096)}); }
+  LocalAdministratorTest() {
+    administrator.set_port({kHere, wire::mtu_code(4096)});
+    neighbours.known[kThere] = State::reachable;
+  }
+  using State = IpNeighbourPort::State;
 
   template <class Record>
   Record answer_to(const Query& query) {
     return std::get<Record>(result_of(query));
   }
   decltype(Answer::result) result_of(const Query& query) {
-    administrator.ask(QueryId(7), query);
+    administrator.ask(QueryId(7), query, now);
     const auto answers = std::exchange(administrator.answers(), {});
     EXPECT_EQ(answers.size(), 1U);
     EXPECT_EQ(answers.front().id, QueryId(7));
@@ -57,9 +71,11 @@ class LocalAdministratorTest : public ::testing::Test {
   static inline const Gid kThere{Gid::kLinkLocalPrefix, Guid(0x0200'00ff'fe00'0002)};
   static inline const Gid kBroadcast = wire::broadcast_gid(kDefaultPKey);
 
+  TimePoint now{std::chrono::hours(1)};
   Groups groups;
+  Neighbours neighbours;
   Logger log{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
-  LocalAdministrator administrator{parameters(), groups, log};
+  LocalAdministrator administrator{parameters(), groups, neighbours, log};
 };
 
 TEST_F(LocalAdministratorTest, AnswersAPathByTheGidItself) {
@@ -72,6 +88,51 @@ TEST_F(LocalAdministratorTest, AnswersAPathByTheGidItself) {
   EXPECT_EQ(wire::mtu_octets(path.mtu), 4096U) << "that of the port";
   EXPECT_EQ(path.rate, 0) << "the port's own";
   EXPECT_EQ(path.sl, ServiceLevel(3));
+}
+
+TEST_F(LocalAdministratorTest, AnswersAPathOnceTheNeighbourIsKnown) {
+  neighbours.known[kThere] = State::unknown;
+  administrator.ask(QueryId(8), path_query(kHere, kThere, kDefaultPKey), now);
+  EXPECT_THAT(administrator.answers(), IsEmpty());
+  EXPECT_THAT(neighbours.asked, ElementsAre(kThere));
+  EXPECT_EQ(administrator.next_deadline(), now + LocalAdministrator::kPatience);
+  administrator.on_neighbours(now);
+  EXPECT_THAT(administrator.answers(), IsEmpty()) << "another one";
+
+  neighbours.known[kThere] = State::reachable;
+  administrator.on_neighbours(now);
+  ASSERT_EQ(administrator.answers().size(), 1U);
+  EXPECT_EQ(administrator.answers()[0].id, QueryId(8));
+  EXPECT_TRUE(std::holds_alternative<wire::PathRecord>(administrator.answers()[0].result));
+  EXPECT_EQ(administrator.next_deadline(), kNever);
+}
+
+TEST_F(LocalAdministratorTest, RefusesAPathToANeighbourThatDoesNotAnswer) {
+  neighbours.known[kThere] = State::unknown;
+  administrator.ask(QueryId(8), path_query(kHere, kThere, kDefaultPKey), now);
+  neighbours.known[kThere] = State::failed;
+  administrator.on_neighbours(now);
+  neighbours.known[kThere] = State::unknown;
+  administrator.ask(QueryId(9), path_query(kHere, kThere, kDefaultPKey), now);
+  administrator.on_neighbours(administrator.next_deadline());
+  ASSERT_EQ(administrator.answers().size(), 2U);
+  for (const auto& answer : administrator.answers()) {
+    EXPECT_THAT(std::get<SaFailure>(answer.result).text(), HasSubstr("nobody answers"));
+  }
+}
+
+TEST_F(LocalAdministratorTest, WaitsForABoundedNumberOfNeighbours) {
+  neighbours.known[kThere] = State::unknown;
+  const auto query = path_query(kHere, kThere, kDefaultPKey);
+  for (std::size_t i = 0; i < LocalAdministrator::kMaxWaiting; ++i) {
+    administrator.ask(QueryId(i), query, now);
+  }
+  EXPECT_EQ(answer_to<SaFailure>(query).kind, FailureKind::overloaded);
+}
+
+TEST_F(LocalAdministratorTest, NeedNotLookForItsOwnPort) {
+  (void)answer_to<wire::PathRecord>(path_query(kHere, kHere, kDefaultPKey));
+  EXPECT_THAT(neighbours.asked, IsEmpty());
 }
 
 TEST_F(LocalAdministratorTest, RefusesAPathToWhatIsNoIpv6Address) {

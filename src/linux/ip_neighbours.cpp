@@ -1,0 +1,98 @@
+#include "linux/ip_neighbours.hpp"
+
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/errno.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include <sys/socket.h>
+
+#include "linux/netlink_error.hpp"
+
+namespace ipoib::host {
+
+namespace {
+
+using Message = std::unique_ptr<nl_msg, decltype(&nlmsg_free)>;
+
+constexpr unsigned kValid =
+    NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
+
+/// About one neighbour of a device; null when there is no memory for it.
+Message message_about(const Gid& gid, std::uint32_t interface_index, int type, int flags) {
+  Message message(nlmsg_alloc_simple(type, flags), &nlmsg_free);
+  ndmsg header{};
+  header.ndm_family = AF_INET6;
+  header.ndm_ifindex = static_cast<int>(interface_index);
+  if (type == RTM_NEWNEIGH) header.ndm_flags = NTF_USE;
+  if (!message || nlmsg_append(message.get(), &header, sizeof(header), NLMSG_ALIGNTO) < 0 ||
+      nla_put(message.get(), NDA_DST, static_cast<int>(gid.bytes().size()), gid.bytes().data()) <
+          0) {
+    return {nullptr, &nlmsg_free};
+  }
+  return message;
+}
+
+int note_state(nl_msg* message, void* argument) {
+  const auto* const header = nlmsg_hdr(message);
+  if (nlmsg_datalen(header) >= static_cast<int>(sizeof(ndmsg))) {
+    *static_cast<unsigned*>(argument) = static_cast<const ndmsg*>(nlmsg_data(header))->ndm_state;
+  }
+  return NL_OK;
+}
+
+int ignore(nl_msg*, void*) { return NL_OK; }
+
+}  // namespace
+
+void IpNeighbours::CloseSocket::operator()(nl_sock* socket) const { nl_socket_free(socket); }
+
+Result<std::unique_ptr<IpNeighbours>> IpNeighbours::open() {
+  Socket events(nl_socket_alloc());
+  Socket queries(nl_socket_alloc());
+  if (!events || !queries) return netlink_error("netlink", -NLE_NOMEM);
+  nl_socket_disable_seq_check(events.get());
+  for (auto* const socket : {events.get(), queries.get()}) {
+    if (const int error = nl_connect(socket, NETLINK_ROUTE); error < 0) {
+      return netlink_error("cannot open a netlink socket", error);
+    }
+  }
+  nl_socket_disable_auto_ack(queries.get());
+  nl_socket_modify_cb(events.get(), NL_CB_VALID, NL_CB_CUSTOM, &ignore, nullptr);
+  if (const int error = nl_socket_add_membership(events.get(), RTNLGRP_NEIGH); error < 0) {
+    return netlink_error("cannot subscribe to changes of neighbours", error);
+  }
+  if (const int error = nl_socket_set_nonblocking(events.get()); error < 0) {
+    return netlink_error("cannot make a netlink socket non-blocking", error);
+  }
+  return std::unique_ptr<IpNeighbours>(new IpNeighbours(std::move(events), std::move(queries)));
+}
+
+void IpNeighbours::look_for(const Gid& gid) {
+  const auto message =
+      message_about(gid, interface_index_, RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE);
+  if (message) (void)nl_send_auto_complete(queries_.get(), message.get());
+}
+
+IpNeighbours::State IpNeighbours::state(const Gid& gid) {
+  unsigned found = NUD_NONE;
+  nl_socket_modify_cb(queries_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_state, &found);
+  const auto message = message_about(gid, interface_index_, RTM_GETNEIGH, NLM_F_REQUEST);
+  if (!message || nl_send_auto_complete(queries_.get(), message.get()) < 0 ||
+      nl_recvmsgs_default(queries_.get()) < 0) {
+    return State::unknown;
+  }
+  if ((found & kValid) != 0) return State::reachable;
+  return (found & NUD_FAILED) != 0 ? State::failed : State::unknown;
+}
+
+int IpNeighbours::descriptor() const { return nl_socket_get_fd(events_.get()); }
+
+/// What was lost in an overrun has raised an event all the same.
+void IpNeighbours::take_events() {
+  int error = 0;
+  while (error >= 0 || error == -NLE_NOMEM) error = nl_recvmsgs_default(events_.get());
+}
+
+}  // namespace ipoib::host

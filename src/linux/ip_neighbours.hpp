@@ -1,0 +1,44 @@
+// The IPv6 neighbours of a network device, as the kernel's Neighbour Discovery has them.
+//
+// Entries of its table are made with the flag NTF_USE, by which the kernel looks for the neighbour
+// as if a packet had to be sent to it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "ipoib/ip_neighbour_port.hpp"
+#include "ipoib/result.hpp"
+
+struct nl_sock;
+
+namespace ipoib::host {
+
+class IpNeighbours final : public IpNeighbourPort {
+ public:
+  /// In the network namespace of the calling thread.
+  [[nodiscard]] static Result<std::unique_ptr<IpNeighbours>> open();
+
+  void use(std::uint32_t interface_index) { interface_index_ = interface_index; }
+  void look_for(const Gid& gid) override;
+  [[nodiscard]] State state(const Gid& gid) override;
+
+  /// Readable when some neighbour is in another state.
+  [[nodiscard]] int descriptor() const;
+  void take_events();
+
+ private:
+  struct CloseSocket {
+    void operator()(nl_sock* socket) const;
+  };
+  using Socket = std::unique_ptr<nl_sock, CloseSocket>;
+
+  IpNeighbours(Socket events, Socket queries)
+      : events_(std::move(events)), queries_(std::move(queries)) {}
+
+  Socket events_;
+  Socket queries_;
+  std::uint32_t interface_index_ = 0;
+};
+
+}  // namespace ipoib::host

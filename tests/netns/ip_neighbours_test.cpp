@@ -1,0 +1,64 @@
+#include "linux/ip_neighbours.hpp"
+
+#include <net/if.h>
+
+#include "namespace_fixture.hpp"
+
+namespace ipoib::host {
+namespace {
+
+using State = IpNeighbourPort::State;
+
+class IpNeighboursTest : public test::NamespaceTest {
+ protected:
+  void SetUp() override {
+    test::NamespaceTest::SetUp();
+    if (IsSkipped()) return;
+    ip("link add one type veth peer name two");
+    // One question, and a short wait for its answer.
+    ASSERT_EQ(std::system("cd /proc/sys/net/ipv6/neigh/one && echo 1 >mcast_solicit && "
+                          "echo 100 >retrans_time_ms"),
+              0);
+    for (const char* const device : {"one", "two"}) {
+      ip(std::string("link set ") + device + " addrgenmode none up");
+    }
+    ip("addr add fe80::1/64 dev one nodad");
+    ip("addr add fe80::2/64 dev two nodad");
+    auto made = IpNeighbours::open();
+    ASSERT_TRUE(made);
+    neighbours_ = std::move(*made);
+    neighbours_->use(if_nametoindex("one"));
+  }
+
+  /// What has become of it.
+  State found(const Gid& gid) {
+    neighbours_->look_for(gid);
+    while (neighbours_->state(gid) == State::unknown) {
+      if (!test::wait_readable(neighbours_->descriptor())) break;
+      neighbours_->take_events();
+    }
+    return neighbours_->state(gid);
+  }
+
+  std::unique_ptr<IpNeighbours> neighbours_;
+};
+
+TEST_F(IpNeighboursTest, IsFoundWithoutAPacket) {
+  const Gid two = *Gid::parse("fe80::2");
+  EXPECT_EQ(neighbours_->state(two), State::unknown) << "nobody has asked";
+  EXPECT_EQ(found(two), State::reachable);
+  EXPECT_EQ(found(two), State::reachable) << "known already";
+}
+
+TEST_F(IpNeighboursTest, IsNotFoundWhereThereIsNone) {
+  EXPECT_EQ(found(*Gid::parse("fe80::3")), State::failed);
+}
+
+TEST_F(IpNeighboursTest, NobodyIsOnADeviceThatIsNot) {
+  neighbours_->use(4711);
+  neighbours_->look_for(*Gid::parse("fe80::2"));
+  EXPECT_EQ(neighbours_->state(*Gid::parse("fe80::2")), State::unknown);
+}
+
+}  // namespace
+}  // namespace ipoib::host

@@ -1,0 +1,175 @@
+"""Tests in a virtual machine.
+
+A class of tests is a boot. ctest runs a test program in three roles:
+
+    boot CLASS          boots a guest, and runs the same program there
+    guest CLASS         in the guest: runs the tests, and writes what became of each into a file
+    result CLASS.TEST   says what became of a test
+
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "netns"))
+import hosts  # noqa: E402
+from hosts import SKIPPED, Pings, Process, wait_until  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SECONDS = 800  # for a class, from the boot on
+
+
+def kernel_log():
+    return subprocess.run(["dmesg"], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+# --- In the guest ------------------------------------------------------------------------------
+
+
+class Guest:
+    """What hosts want to know about the subnet that they are on."""
+
+    def __init__(self, *more_logs):
+        self.environment = dict(os.environ)
+        self.folder = pathlib.Path("/tmp")
+        self.more_logs = [pathlib.Path(log) for log in more_logs]
+
+    def logs(self, test):
+        out = []
+        of_hosts, of_test = self.folder.glob("*.log"), (self.folder / test).glob("*.log")
+        for path in [*sorted(of_hosts), *sorted(of_test), *self.more_logs]:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            out += [f"--- {path.name}", *lines[-60:]]
+        return "\n".join([*out, "--- the guest's kernel", *kernel_log()[-60:]])
+
+
+class Cases(unittest.TestCase):
+    """A class of tests that share a guest; setUpClass() makes its `subnet`, a Guest."""
+
+    # What its kernel does not say unless something has gone wrong, besides the usual.
+    COMPLAINTS = "$^"
+
+    def setUp(self):
+        self.folder = self.subnet.folder / self._testMethodName
+        self.folder.mkdir()
+        self.addCleanup(self.no_complaints_since, len(kernel_log()))
+
+    def no_complaints_since(self, line):
+        wrong = re.compile(f"WARNING:|BUG:|Call Trace|{self.COMPLAINTS}")
+        complaints = [text for text in kernel_log()[line:] if wrong.search(text)]
+        self.assertEqual(complaints, [], "of the guest's kernel")
+
+    @staticmethod
+    def configure(host, *addresses, interface="ib0"):
+        """Gives a host addresses, and waits until they are to be used."""
+        for address in addresses:
+            host.configure(interface, address)
+        wait_until(lambda: not any(entry.get("tentative")
+                                   for entry in host.link(interface)["addr_info"]),
+                   "duplicate address detection has ended")
+
+    def start_process(self, host, *command):
+        """Starts a program on a host until the end of the test."""
+        number = len(list(self.folder.glob("*.log")))
+        log = self.folder / f"{number}.{host.name}.{os.path.basename(command[0])}.log"
+        process = Process(host.command(*command), log, self.subnet.environment)
+        self.addCleanup(process.end)
+        return process
+
+    def start_pings(self, host, address):
+        """Returns when they are answered."""
+        pings = Pings(self.start_process(host, *Pings.COMMAND, address))
+        pings.wait_for(3)
+        return pings
+
+
+class ResultFiles(unittest.TextTestResult):
+    """Writes what became of a test as soon as it is known."""
+
+    folder = None
+
+    def write(self, test, outcome):
+        (self.folder / test.id().rpartition(".")[2]).write_text(outcome, encoding="utf-8")
+
+    def write_failure(self, test, trace):
+        self.write(test, f"FAILED\n{trace}\n{self.logs_of(test)}\n")
+
+    @staticmethod
+    def logs_of(test):
+        """Of a whole class, when that could not be set up."""
+        guest = getattr(test, "subnet", None) or Guest()
+        return guest.logs(test.id().rpartition(".")[2])
+
+    def addSuccess(self, test):  # noqa: N802
+        super().addSuccess(test)
+        self.write(test, "ok\n")
+
+    def addSkip(self, test, reason):  # noqa: N802
+        super().addSkip(test, reason)
+        self.write(test, f"skipped: {reason}\n")
+
+    def addFailure(self, test, err):  # noqa: N802
+        super().addFailure(test, err)
+        self.write_failure(test, self.failures[-1][1])
+
+    def addError(self, test, err):  # noqa: N802
+        super().addError(test, err)
+        self.write_failure(test, self.errors[-1][1])
+
+
+def run_in_guest(module, name, results):
+    ResultFiles.folder = results
+    tests = unittest.defaultTestLoader.loadTestsFromName(name, module)
+    done = unittest.TextTestRunner(verbosity=2, resultclass=ResultFiles).run(tests)
+    return 0 if done.wasSuccessful() else 1
+
+
+# --- On the host -------------------------------------------------------------------------------
+
+
+def boot(module, name, results, runner):
+    """Fails when the guest did, unless that is to be seen in a test."""
+    cases = getattr(module, name)
+    results.mkdir(parents=True, exist_ok=True)
+    for old in results.iterdir():
+        old.unlink()
+    command = [*runner(cases), "env", f"IPOIB_BIN={hosts.BIN}", "PYTHONDONTWRITEBYTECODE=1",
+               sys.executable, module.__file__, "guest", name]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", cwd=ROOT)
+    print(done.stdout)
+    (results / "console").write_text(done.stdout, encoding="utf-8")
+    tests = unittest.defaultTestLoader.getTestCaseNames(cases)
+    return 0 if done.returncode in (0, 1) or any(not (results / test).exists() for test in tests) \
+        else 1
+
+
+def result(results, test):
+    try:
+        said = (results / test).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        console = (results / "console").read_text(encoding="utf-8").splitlines()
+        said = "\n".join(["FAILED: the guest did not get so far", *console[-100:]])
+    print(said)
+    if said.startswith("skipped: "):
+        return SKIPPED
+    return 0 if said == "ok\n" else 1
+
+
+def main(label, missing, runner):
+    """`missing` says why no guest can be booted, if so; runner(class) is the command that runs
+    another one in a guest, from the folder ROOT."""
+    module = sys.modules["__main__"]
+    role, name = sys.argv[1:]
+    name, _, test = name.partition(".")
+    results = pathlib.Path(hosts.BIN).resolve().parent / label / name
+    if role == "guest":
+        sys.exit(run_in_guest(module, name, results))
+    if missing:
+        print(f"skipped: {missing}")
+        sys.exit(SKIPPED)
+    sys.exit(boot(module, name, results, runner) if role == "boot" else result(results, test))

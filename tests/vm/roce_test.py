@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""IPoIB on RoCE: ipoibd on soft RoCE ports (rdma_rxe) of a stock kernel, in a virtual machine.
+
+The ports' network devices are p0, p1, ..., one end of a veth each, whose other ends b0, b1, ... are
+on a bridge. A soft RoCE port works in the guest's first namespace alone, so there the daemons run;
+their interfaces are in namespaces of their own.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import machine
+
+import hosts
+import streams
+from hosts import program, received, wait_until
+
+IPV4, IPV6 = ("10.44.0.1", "10.44.0.2"), ("fd44::1", "fd44::2")
+# That RFC 4391 makes of the limited broadcast, and the group of the test below.
+BROADCAST, GROUP, GROUP_MGID = "ff12:401b:ffff::ffff:ffff", "239.1.2.3", "ff12:401b:ffff::f01:203"
+# Of Linux: the device's 4500 octets leave room for 4096 of payload, but groups have 2048.
+DEVICE_MTU, IP_MTU = 4500, 2044
+
+LISTENER = f"""
+import socket, struct
+group = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+group.bind(("{GROUP}", 5002))
+member = struct.pack("4s4si", socket.inet_aton("{GROUP}"), bytes(4), socket.if_nametoindex("ib0"))
+group.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+print("listening", flush=True)
+while True:
+    print(group.recv(100).decode(), flush=True)
+"""
+SPEAKER = f"""
+import socket, struct, sys
+speaker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+interface = struct.pack("4s4si", bytes(4), bytes(4), socket.if_nametoindex("ib0"))
+speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
+speaker.sendto(sys.argv[1].encode(), ("{GROUP}", 5002))
+"""
+
+
+def ip(*arguments):
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def make_ports(count):
+    for setting in ("all", "default"):
+        path = pathlib.Path(f"/proc/sys/net/ipv6/conf/{setting}/accept_dad")
+        path.write_text("0", encoding="utf-8")
+    ip("link", "add", "cables", "mtu", str(DEVICE_MTU), "type", "bridge", "mcast_snooping", "0")
+    ip("link", "set", "cables", "up")
+    for number in range(count):
+        ip("link", "add", f"p{number}", "mtu", str(DEVICE_MTU), "address",
+           f"02:00:00:00:00:{number + 1:02x}", "type", "veth", "peer", "name", f"b{number}",
+           "mtu", str(DEVICE_MTU))
+        ip("link", "set", f"b{number}", "master", "cables", "up")
+        ip("link", "set", f"p{number}", "up")
+        subprocess.run(["rdma", "link", "add", f"rxe{number}", "type", "rxe", "netdev",
+                        f"p{number}"], check=True)
+
+
+def index_of(device, ending):
+    """Of the GID that ends so, once it is there."""
+    folder = pathlib.Path(f"/sys/class/infiniband/{device}/ports/1/gids")
+
+    def found():
+        return [str(index) for index in range(16)
+                if (folder / str(index)).read_text(encoding="utf-8").strip().endswith(ending)]
+    return wait_until(found, f"{device} has GID ...{ending}")[0]
+
+
+class RoceHost(hosts.Host):
+    """A namespace with the interface of an ipoibd on the RoCE port rxe<number>."""
+
+    def __init__(self, guest, name, number):
+        super().__init__(guest, name)
+        self.number = number
+        self.device = f"rxe{number}"
+
+    def start_all(self, *options, address=None, wait=True):
+        self._start([program("ipoibd"), "--device", self.device, "--netns", self.namespace,
+                     *options], address, wait)
+
+    def groups_of_device(self):
+        """What the port's network device is in, as the kernel lists it."""
+        return re.findall(r"inet6 (\S+)", ip("-6", "maddr", "show", "dev", f"p{self.number}"))
+
+    def set_device(self, state):
+        ip("link", "set", f"p{self.number}", state)
+
+
+class Roce(machine.Cases):
+    """Two hosts."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.subnet = machine.Guest()
+        make_ports(2)
+        cls.left = RoceHost(cls.subnet, "left", 0)
+        cls.right = RoceHost(cls.subnet, "right", 1)
+        for host, *addresses in zip((cls.left, cls.right), IPV4, IPV6):
+            host.start()
+            cls.configure(host, f"{addresses[0]}/24", f"{addresses[1]}/64")
+
+    def setUp(self):
+        super().setUp()
+        self.assert_connected()
+
+    def assert_connected(self):
+        for left, right in (IPV4, IPV6):
+            wait_until(lambda to=right: self.left.reaches(to), "left reaches right")
+            wait_until(lambda to=left: self.right.reaches(to), "right reaches left")
+
+    def restart(self, host, *options):
+        """Ends a host's daemon and starts another one, which is ready on return."""
+        host.daemon.end()
+        host.start(*options)
+        number = (self.left, self.right).index(host)
+        self.configure(host, f"{IPV4[number]}/24", f"{IPV6[number]}/64")
+
+    def test_knows_its_neighbour_by_its_gid(self):
+        info = self.left.ibarp("info")
+        self.assertEqual((info["gid"], info["lid"], info["qkey"]),
+                         ("fe80::ff:fe00:1", 0, 0x0b1b))
+        self.assertEqual(self.left.link()["mtu"], IP_MTU)
+        shown = json.loads(self.left.run(program("ibarp"), "show", "--json").stdout)
+        for address in IPV4[1], IPV6[1]:
+            (entry,) = [one for one in shown if one["address"] == address]
+            self.assertEqual(entry["lladdr"], self.right.ibarp("info")["lladdr"])
+            self.assertEqual((entry["path"]["dlid"], entry["path"]["mtu"]), (0, 4096))
+
+    def test_carries_every_kind_of_size(self):
+        for left, right, headers in ((*IPV4, 28), (*IPV6, 48)):
+            for size in (0, 1, 56, 1000, IP_MTU - headers, 20000):
+                for host, address in ((self.left, right), (self.right, left)):
+                    done = host.ping(address, "-c", "2", "-i", "0.1", "-s", str(size))
+                    self.assertEqual(received(done), 2, f"{size} octets to {address}")
+
+    def test_carries_tcp_and_udp_both_ways(self):
+        for left, right in (IPV4, IPV6):
+            for sender, receiver, address in ((self.left, self.right, right),
+                                              (self.right, self.left, left)):
+                streams.tcp(sender, receiver, address, 1)
+                streams.udp(sender, receiver, address, 5, 8000)
+
+    def test_multicast_reaches_who_has_joined(self):
+        for listener, speaker in ((self.left, self.right), (self.right, self.left)):
+            self.assertNotIn(GROUP_MGID, listener.groups_of_device())
+            listening = self.start_process(listener, sys.executable, "-c", LISTENER)
+            wait_until(lambda at=listener: GROUP_MGID in at.groups_of_device(), "it has joined")
+
+            def is_heard(from_host=speaker, by=listening):
+                from_host.run(sys.executable, "-c", SPEAKER, "hear me")
+                return "hear me" in by.output()
+            wait_until(is_heard, "it is heard")
+            listening.end()
+            wait_until(lambda at=listener: GROUP_MGID not in at.groups_of_device(), "it is left")
+
+    def test_neighbour_discovery_is_multicast(self):
+        self.left.run("ip", "-6", "neigh", "flush", "dev", "ib0")
+        self.left.run(program("ibarp"), "flush")
+        before = self.right.ibarp("stats")["counters"].get("nd_received", 0)
+        self.assertTrue(self.left.reaches(IPV6[1]))
+        self.assertGreater(self.right.ibarp("stats")["counters"]["nd_received"], before)
+
+    def test_leaves_its_groups_at_its_end(self):
+        self.assertIn(BROADCAST, self.right.groups_of_device())
+        self.assertEqual(self.right.daemon.end(), 0)
+        self.assertFalse([group for group in self.right.groups_of_device()
+                          if re.match("ff12:[46]01b:", group)])
+        self.restart(self.right)
+
+    def test_is_killed_and_comes_back(self):
+        before = self.right.ibarp("info")["lladdr"]
+        self.right.kill()
+        self.right.start()
+        wait_until(self.right.is_ready, "it is back, with the interface and its addresses")
+        self.assertNotEqual(self.right.ibarp("info")["lladdr"], before, "a new queue pair")
+        self.assert_connected()
+
+    def test_port_goes_down_and_up(self):
+        for host in (self.left, self.right):
+            host.set_device("down")
+            wait_until(lambda at=host: not at.has_carrier(), "carrier is lost")
+            host.set_device("up")
+            wait_until(host.has_carrier, "carrier is back")
+            self.assert_connected()
+
+    def test_device_gets_another_address(self):
+        """And with it another GID: our address is another one, which peers learn."""
+        before = self.right.ibarp("info")["lladdr"]
+        self.right.set_device("down")
+        ip("link", "set", "p1", "address", "02:00:00:00:01:02")
+        self.right.set_device("up")
+        wait_until(lambda: self.right.ibarp("info")["gid"] == "fe80::ff:fe00:102",
+                   "the GID is noticed")
+        wait_until(self.right.has_carrier, "carrier is back")
+        self.assertNotEqual(self.right.ibarp("info")["lladdr"], before)
+        self.assert_connected()
+
+    def test_gid_can_be_chosen(self):
+        ip("addr", "add", "fe80::55:2/64", "dev", "p1", "nodad")
+        self.addCleanup(ip, "addr", "del", "fe80::55:2/64", "dev", "p1")
+        self.addCleanup(self.restart, self.right)
+        self.restart(self.right, "--gid-index", index_of("rxe1", ":0055:0002"))
+        self.assertEqual(self.right.ibarp("info")["gid"], "fe80::55:2")
+        self.assert_connected()
+
+    def refusal(self, *options):
+        """What another daemon on a port says when it does not start."""
+        done = subprocess.run([program("ipoibd"), "--device", "rxe0", "--name", "ib9", *options],
+                              check=False, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done.stderr
+
+    def test_gid_of_ipv4_is_refused(self):
+        ip("addr", "add", "10.9.0.1/24", "dev", "p0")
+        self.addCleanup(ip, "addr", "del", "10.9.0.1/24", "dev", "p0")
+        index = index_of("rxe0", "0a09:0001")
+        self.assertRegex(self.refusal("--gid-index", index),
+                         f"--gid-index {index}: .*IPv6 address")
+
+    def test_other_partition_is_refused(self):
+        self.assertIn("--pkey 0x8001: a RoCE port is in no partition but 0xffff",
+                      self.refusal("--pkey", "0x8001"))
+
+    def test_port_has_to_be_named(self):
+        done = subprocess.run([program("ipoibd")], check=False, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("rxe0, rxe1 (one with a RoCE port has to be named)", done.stderr)
+
+    def test_device_of_another_namespace_is_named_as_the_reason(self):
+        """Of the daemon's, that is."""
+        log = self.folder / "elsewhere.log"
+        elsewhere = hosts.Process(
+            self.left.command(program("ipoibd"), "--device", "rxe0", "--name", "ib9"), log,
+            self.subnet.environment)
+        self.addCleanup(elsewhere.end, signal.SIGTERM)
+        wait_until(lambda: "in the network namespace of the port's network device" in
+                   elsewhere.output(), "it says so")
+
+
+def why_not():
+    if why := os.environ.get("IPOIB_NO_VM"):
+        return why.splitlines()[-1]
+    if os.geteuid() != 0:
+        return "needs root for the files of the guest"
+    missing = [name for name in ("qemu-system-x86_64", "busybox", "cpio", "depmod")
+               if shutil.which(name) is None]
+    return f"needs {', '.join(missing)} (scripts/test --vm)" if missing else None
+
+
+if __name__ == "__main__":
+    machine.main("vm", why_not(), lambda cases: [
+        str(machine.ROOT / "scripts/vm"), "--seconds", str(machine.SECONDS), "--"])
