@@ -71,9 +71,8 @@ std::string group_table(const std::vector<GroupListing>& listings) {
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
     const ibarp_group& group = line.group;
     table.add({title_of(group), interface, group.membership,
-               line.members ? std::to_string(line.members->size()) : "-",
-               group.mlid != 0 ? hexadecimal(group.mlid, 4) : "-", std::to_string(group.waiting),
-               gid_text(group.mgid)});
+               line.members ? std::to_string(line.members->size()) : "-", lid_text(group.mlid),
+               std::to_string(group.waiting), gid_text(group.mgid)});
   });
   return table.text();
 }

@@ -140,14 +140,14 @@ std::string info(const Client& client, const Command& command) {
   std::string out = client.interface() + ": " + info.state;
   if (info.waiting_for[0] != '\0') out += std::string(", waiting for ") + info.waiting_for;
   out += "\n" + indent + info.device + " port " + std::to_string(info.port) + "  pkey " +
-         hexadecimal(info.pkey, 4) + "  lid " + hexadecimal(info.lid, 4) + "  qkey " +
+         hexadecimal(info.pkey, 4) + "  lid " + lid_text(info.lid) + "  qkey " +
          hexadecimal(info.qkey, 8) + "  mtu " + std::to_string(info.mtu) + "\n";
   out += indent + "lladdr " + text_of(info.hardware) + "\n";
   out += indent + "qpn " + hexadecimal(info.hardware.qpn, 6) + "  gid " +
          gid_text(info.hardware.gid) + "\n";
   for (const ibarp_group& group : groups) {
-    out += indent + "group " + gid_text(group.mgid) + "  mlid " + hexadecimal(group.mlid, 4) +
-           "  " + group.membership + "\n";
+    out += indent + "group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +
+           group.membership + "\n";
   }
   return out + indent + "ipoibd " + info.version + "  pid " + std::to_string(info.pid) + "\n";
 }

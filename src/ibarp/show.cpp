@@ -62,7 +62,7 @@ Table as_table(const std::vector<Listing>& listings) {
       table.add({text_of(entry.address), interface, entry.state,
                  known ? hexadecimal(hardware.flags, 2) : "-",
                  known ? hexadecimal(hardware.qpn, 6) : "-", known ? gid_text(hardware.gid) : "-",
-                 path ? hexadecimal(entry.dlid, 4) : "-", path ? std::to_string(entry.sl) : "-",
+                 path ? lid_text(entry.dlid) : "-", path ? std::to_string(entry.sl) : "-",
                  path ? std::to_string(entry.path_mtu) : "-", path ? rate(entry.rate_mbps) : "-",
                  age(entry.idle_ms), std::to_string(entry.references),
                  std::to_string(entry.waiting), known ? text_of(hardware) : "-"});
@@ -80,8 +80,8 @@ std::string as_block(const std::string& interface, const ibarp_entry& entry) {
            hexadecimal(entry.hardware.qpn, 6) + "  gid " + gid_text(entry.hardware.gid) + "\n";
   }
   if (has_path(entry)) {
-    out += indent + "dlid " + hexadecimal(entry.dlid, 4) + "  sl " + std::to_string(entry.sl) +
-           "  mtu " + std::to_string(entry.path_mtu) + "  rate " + rate(entry.rate_mbps) + "\n";
+    out += indent + "dlid " + lid_text(entry.dlid) + "  sl " + std::to_string(entry.sl) + "  mtu " +
+           std::to_string(entry.path_mtu) + "  rate " + rate(entry.rate_mbps) + "\n";
   }
   out += indent + "idle " + age(entry.idle_ms) + "  references " +
          std::to_string(entry.references) + "  waiting " + std::to_string(entry.waiting) + "\n";

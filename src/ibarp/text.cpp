@@ -27,6 +27,8 @@ std::string tenths(std::uint64_t value) {
 
 }  // namespace
 
+std::string lid_text(std::uint16_t lid) { return lid != 0 ? hexadecimal(lid, 4) : "-"; }
+
 std::string hexadecimal(std::uint64_t value, int digits) {
   std::array<char, 24> text{};
   const int length = std::snprintf(text.data(), text.size(), "0x%0*llx", digits,

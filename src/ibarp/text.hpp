@@ -9,6 +9,8 @@ namespace ipoib::cli {
 
 /// "0x0401", with at least `digits` digits.
 [[nodiscard]] std::string hexadecimal(std::uint64_t value, int digits);
+/// "-" where there is none: of a group before it is joined, and on RoCE.
+[[nodiscard]] std::string lid_text(std::uint16_t lid);
 /// "0.2s", "35s", "12m", "5h", "3d".
 [[nodiscard]] std::string age(std::uint64_t milliseconds);
 /// "40 Gb/s", "2.5 Gb/s"; "-" for 0.
