@@ -34,7 +34,7 @@ static_assert(same(McMemberRecord::kProxyJoin, UMAD_SA_MCM_COMP_MASK_PROXY_JOIN)
 static_assert(same(McMemberRecord::kSendOnlyFullMember,
                    UMAD_SA_MCM_JOIN_STATE_SEND_ONLY_FULL_MEMBER));
 
-const auto kGolden = octets(
+const auto kGoldenMember = octets(
     "ff12401bffff000000000000ffffffff fe800000000000000000000000100001"
     "00000b1b c000 84 12 ffff 43 d2 5abcde7f 21 80 0000");
 
@@ -62,10 +62,10 @@ McMemberRecord member() {
 }
 
 TEST(McMemberRecord, HasTheLayoutOfIba) {
-  ASSERT_EQ(kGolden.size(), McMemberRecord::kSize);
-  expect_golden(member(), kGolden);
-  expect_stable<McMemberRecord>(kGolden);
-  expect_truncations_refused<McMemberRecord>(kGolden);
+  ASSERT_EQ(kGoldenMember.size(), McMemberRecord::kSize);
+  expect_golden(member(), kGoldenMember);
+  expect_stable<McMemberRecord>(kGoldenMember);
+  expect_truncations_refused<McMemberRecord>(kGoldenMember);
 }
 
 TEST(McMemberRecord, ReadsTheSameInTheSystemsStructure) {
@@ -83,7 +83,7 @@ TEST(McMemberRecord, ReadsTheSameInTheSystemsStructure) {
 }
 
 TEST(McMemberRecord, IsReadOutOfATableRow) {
-  auto row = kGolden;
+  auto row = kGoldenMember;
   row.resize(56);
   EXPECT_EQ(McMemberRecord::parse(row), member());
 }

@@ -5,7 +5,7 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kGolden = octets(
+const auto kGoldenPath = octets(
     "1122334455667788 fe800000000000000000000000100003 fe800000000000000000000000100001"
     "0004 0003 8abcde40 07 81 ffff 1235 84 83 92 01 000000000000");
 
@@ -33,10 +33,10 @@ PathRecord path() {
 }
 
 TEST(PathRecord, HasTheLayoutOfIba) {
-  ASSERT_EQ(kGolden.size(), PathRecord::kSize);
-  expect_golden(path(), kGolden);
-  expect_stable<PathRecord>(kGolden);
-  expect_truncations_refused<PathRecord>(kGolden);
+  ASSERT_EQ(kGoldenPath.size(), PathRecord::kSize);
+  expect_golden(path(), kGoldenPath);
+  expect_stable<PathRecord>(kGoldenPath);
+  expect_truncations_refused<PathRecord>(kGoldenPath);
 }
 
 TEST(PathRecord, KeepsNeighbouringFieldsApart) {
