@@ -144,6 +144,11 @@ void InterfaceControl::take(link::JoinGroup& message) {
                    sa::JoinQuery{message.record, message.components});
 }
 
+void InterfaceControl::take(link::LookUpMembership& message) {
+  parts_.owner.ask({parts_.number, Question::Kind::join, message.id},
+                   sa::LookupQuery{message.record, message.components});
+}
+
 void InterfaceControl::take(link::AskPath& message) {
   parts_.owner.ask({parts_.number, Question::Kind::path, message.id},
                    sa::PathQuery{message.record, message.components});

@@ -72,6 +72,7 @@ class InterfaceControl final : public control::Handler {
   void end_if_over();
 
   void take(link::JoinGroup& message);
+  void take(link::LookUpMembership& message);
   void take(link::AskPath& message);
   void take(link::LeaveGroup& message);
   void take(link::HostGroupsChanged& message);

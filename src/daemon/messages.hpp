@@ -67,8 +67,8 @@ struct Ending {
 struct Stopped {
   Ending why;
 };
-using ToControl = std::variant<link::JoinGroup, link::AskPath, link::LeaveGroup,
-                               link::HostGroupsChanged, AdminResponse, Stopped>;
+using ToControl = std::variant<link::JoinGroup, link::LookUpMembership, link::AskPath,
+                               link::LeaveGroup, link::HostGroupsChanged, AdminResponse, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

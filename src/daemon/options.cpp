@@ -97,28 +97,42 @@ po::options_description link_options(Options& out) {
                  QKey(static_cast<std::uint32_t>(parse_number("group-qkey", v, 0, 0xffffffff)));
            })
           ->default_value("0x0b1b"),
-      "Q_Key")(
-      "group-sl",
-      text("N",
-           [&](const auto& v) {
-             creation.sl =
-                 ServiceLevel(static_cast<std::uint8_t>(parse_number("group-sl", v, 0, 15)));
-           })
-          ->default_value("0"),
-      "service level")("neighbours", number("neighbours", link.limits.neighbours, 16, 1048576),
-                       "neighbour entries kept at most")(
+      "Q_Key")("group-sl",
+               text("N",
+                    [&](const auto& v) {
+                      creation.sl = ServiceLevel(
+                          static_cast<std::uint8_t>(parse_number("group-sl", v, 0, 15)));
+                    })
+                   ->default_value("0"),
+               "service level")(
+      "no-dhcp-rewrite", po::bool_switch()->notifier([&](bool off) { link.dhcp_rewrite = !off; }),
+      "leave DHCP messages as they are, instead of giving them the form of RFC "
+      "4390 on the fabric");
+  return group;
+}
+
+po::options_description limit_options(Options& out) {
+  auto& link = out.link;
+  po::options_description group("Limits and periods");
+  group.add_options()("neighbours", number("neighbours", link.limits.neighbours, 16, 1048576),
+                      "neighbour entries kept at most")(
       "unresolved", number("unresolved", link.limits.unresolved, 1, 65536),
       "neighbours that are being asked for at a time, at most")(
       "arp-rate", number("arp-rate", link.limits.solicitations, 1, 100000),
       "ARP and ND questions a second that all hear, at most")(
+      "membership-check",
+      text("N",
+           [&](const auto& v) {
+             link.membership_check =
+                 std::chrono::seconds(parse_number("membership-check", v, 1, 3600));
+           })
+          ->default_value("120"),
+      "seconds from one look whether the port is still in its multicast groups to the next: "
+      "another program on it may have left them for all")(
       "receive-queue", number("receive-queue", out.queues.receive, 64, 16384),
       "receives posted to the queue pair, work requests")(
       "send-queue", number("send-queue", out.queues.send, 16, 16384),
       "sends posted to the queue pair at most, work requests; rounded down to a power of two");
-  group.add_options()("no-dhcp-rewrite",
-                      po::bool_switch()->notifier([&](bool off) { link.dhcp_rewrite = !off; }),
-                      "leave DHCP messages as they are, instead of giving them the form of RFC "
-                      "4390 on the fabric");
   return group;
 }
 
@@ -175,7 +189,10 @@ void check_name(const Options& options) {
 std::variant<Options, Information> parse_options(std::span<const std::string> arguments) {
   Options options;
   po::options_description all;
-  all.add(interface_options(options)).add(link_options(options)).add(process_options(options));
+  all.add(interface_options(options))
+      .add(link_options(options))
+      .add(limit_options(options))
+      .add(process_options(options));
   try {
     po::variables_map values;
     const std::vector<std::string> words(arguments.begin(), arguments.end());

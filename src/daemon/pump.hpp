@@ -80,6 +80,7 @@ class Pump {
   void on(Stop& message);
 
   void apply(const link::JoinGroup& event);
+  void apply(const link::LookUpMembership& event);
   void apply(const link::AskPath& event);
   void apply(const link::LeaveGroup& event);
   void apply(const link::ConfigureQueuePair& event);

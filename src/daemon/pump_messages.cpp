@@ -53,6 +53,12 @@ void Pump::apply(const link::JoinGroup& event) {
   link_.on_join_answer(event.id, link::Refusal{}, now_);
 }
 
+void Pump::apply(const link::LookUpMembership& event) {
+  if (parts_.outbox.post(event)) return;
+  ++status_.messages_lost;
+  link_.on_join_answer(event.id, link::Refusal{}, now_);
+}
+
 void Pump::apply(const link::AskPath& event) {
   if (parts_.outbox.post(event)) return;
   ++status_.messages_lost;

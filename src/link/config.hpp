@@ -68,8 +68,8 @@ struct Config {
   std::uint8_t scope = wire::kLinkLocalScope;
   GroupCreation creation;
   Backoff join_backoff;  ///< with jitter
-  /// How often memberships are confirmed: another user of the port may have left for all.
-  Duration membership_refresh = std::chrono::minutes(10);
+  /// How often memberships are looked up: another user of the port may have left for all.
+  Duration membership_check = std::chrono::minutes(2);
   /// A group that the host only sends to is left when it has sent nothing for so long.
   Duration send_only_idle = std::chrono::minutes(4);
   /// How long a group that does not exist is not asked for again, unless a notice tells of it.

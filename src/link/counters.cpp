@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "address_handle_refusals",
     "join_questions",
     "join_refusals",
+    "memberships_lost",
     "groups_evicted",
     "host_groups_left_out",
     "multicast_by_routers",

@@ -67,6 +67,7 @@ enum class Counter : std::uint8_t {
   address_handle_refusals,
   join_questions,
   join_refusals,
+  memberships_lost,      ///< found lost when looked up, and joined again
   groups_evicted,        ///< to make room
   host_groups_left_out,  ///< that the host is in, beyond the bound
   multicast_by_routers,  ///< packets sent to all routers, for want of a group of their own

@@ -46,6 +46,13 @@ struct JoinGroup {
   std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
   friend bool operator==(const JoinGroup&, const JoinGroup&) = default;
 };
+/// Get(MCMemberRecord): whether the port is still in a group; answered as a join is.
+struct LookUpMembership {
+  QuestionId id;
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+  friend bool operator==(const LookUpMembership&, const LookUpMembership&) = default;
+};
 /// Get(PathRecord).
 struct AskPath {
   QuestionId id;
@@ -101,7 +108,7 @@ struct HostGroupsChanged {
   friend bool operator==(const HostGroupsChanged&, const HostGroupsChanged&) = default;
 };
 
-using Event = std::variant<JoinGroup, AskPath, LeaveGroup, ConfigureQueuePair, AttachGroup,
-                           DetachGroup, SetMtu, SetCarrier, HostGroupsChanged>;
+using Event = std::variant<JoinGroup, LookUpMembership, AskPath, LeaveGroup, ConfigureQueuePair,
+                           AttachGroup, DetachGroup, SetMtu, SetCarrier, HostGroupsChanged>;
 
 }  // namespace ipoib::link

@@ -16,7 +16,7 @@ using namespace group_state;
 using wire::McMemberRecord;
 
 constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
-    "Absent", "Joining", "Pausing", "Member", "Confirming"};
+    "Absent", "Joining", "Pausing", "Member", "Looking", "Confirming"};
 
 }  // namespace
 
@@ -44,7 +44,7 @@ bool Group::joined(const McMemberRecord& record, TimePoint now) {
     refused(Refusal{.status = {}, .why = "its record cannot be used"}, now);
     return false;
   }
-  const TimePoint confirm_at = now + env_.random.jittered(env_.config.membership_refresh, 75, 125);
+  const TimePoint confirm_at = now + env_.random.jittered(env_.config.membership_check, 75, 125);
   become(Member{.membership = std::move(*membership), .confirm_at = confirm_at}, "joined");
   return true;
 }
@@ -71,6 +71,18 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
                  },
                  [](Pausing&) { assert(false && "no question is outstanding"); },
                  [](Member&) { assert(false && "no question is outstanding"); },
+                 [&](Looking& s) {
+                   Membership membership = std::move(s.membership);
+                   if (!refusal.status) {
+                     note(1);
+                     const Duration pause = env_.config.join_backoff.after(1, env_.random);
+                     become(Member{std::move(membership), now + pause, 1}, "not looked up");
+                     return;
+                   }
+                   if (refusal.status == wire::SaStatus::no_records) note_loss();
+                   become(Confirming{.membership = std::move(membership), .question = ask(false)},
+                          "it may be lost");
+                 },
                  [&](Confirming& s) {
                    Membership membership = std::move(s.membership);
                    const unsigned refusals = s.refusals;
@@ -88,6 +100,15 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
              state_);
 }
 
+/// Ports are members, programs are not: the administrator does not count who of them has joined.
+void Group::note_loss() {
+  env_.out.counters.add(Counter::memberships_lost);
+  env_.log.warn(
+      "{} group {}: the port is no longer in it, for another program on the port has left it, or "
+      "the subnet manager has forgotten: joining again",
+      name_, mgid_.to_string());
+}
+
 void Group::on_reregister() {
   std::visit(Overloaded{
                  [](Absent&) {},
@@ -96,6 +117,10 @@ void Group::on_reregister() {
                  },
                  [&](Pausing&) { become(Joining{.question = ask(false)}, "register again"); },
                  [&](Member& s) {
+                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
+                          "register again");
+                 },
+                 [&](Looking& s) {
                    become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
                           "register again");
                  },
@@ -121,6 +146,10 @@ void Group::on_notice() {
                    become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
                           "there is news of it");
                  },
+                 [&](Looking& s) {
+                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
+                          "there is news of it");
+                 },
                  [](Confirming&) {},
              },
              state_);
@@ -132,6 +161,7 @@ void Group::on_lost() {
                  [&](Joining&) { become(Absent{}, "lost"); },
                  [&](Pausing&) { become(Absent{}, "lost"); },
                  [&](Member&) { become(Absent{}, "lost"); },
+                 [&](Looking&) { become(Absent{}, "lost"); },
                  [&](Confirming&) { become(Absent{}, "lost"); },
              },
              state_);
@@ -144,6 +174,7 @@ void Group::leave() {
                  [&](Joining&) { emit_leave(); },
                  [](Pausing&) {},
                  [&](Member&) { emit_leave(); },
+                 [&](Looking&) { emit_leave(); },
                  [&](Confirming&) { emit_leave(); },
              },
              state_);
@@ -167,11 +198,16 @@ void Group::tick(TimePoint now) {
                  [&](Member& s) {
                    Membership membership = std::move(s.membership);
                    const unsigned refusals = s.refusals;
+                   if (refusals == 0) {
+                     become(Looking{std::move(membership), look_up(env_, mgid_)}, "still in it?");
+                     return;
+                   }
                    become(Confirming{.membership = std::move(membership),
                                      .question = ask(false),
                                      .refusals = refusals},
-                          "to be confirmed");
+                          "tries again");
                  },
+                 [](Looking&) { assert(false && "no deadline"); },
                  [](Confirming&) { assert(false && "no deadline"); },
              },
              state_);

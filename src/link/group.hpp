@@ -29,13 +29,17 @@ struct Member {
   TimePoint confirm_at;
   unsigned refusals = 0;
 };
+struct Looking {
+  Membership membership;
+  QuestionId question;
+};
 struct Confirming {
   Membership membership;
   QuestionId question;
   bool creating = false;
   unsigned refusals = 0;
 };
-using State = std::variant<Absent, Joining, Pausing, Member, Confirming>;
+using State = std::variant<Absent, Joining, Pausing, Member, Looking, Confirming>;
 }  // namespace group_state
 
 class Group : public Timed {
@@ -81,6 +85,7 @@ class Group : public Timed {
   [[nodiscard]] QuestionId ask(bool creating);
   [[nodiscard]] bool joined(const wire::McMemberRecord& record, TimePoint now);
   void refused(const Refusal& refusal, TimePoint now);
+  void note_loss();
   void detach();
   void emit_leave();
   void become(group_state::State&& next, std::string_view why);

@@ -47,6 +47,7 @@ TimePoint Group::next_deadline() const {
                         [](const Joining&) { return kNever; },
                         [](const Pausing& s) { return s.until; },
                         [](const Member& s) { return s.confirm_at; },
+                        [](const Looking&) { return kNever; },
                         [](const Confirming&) { return kNever; },
                     },
                     state_);
@@ -58,6 +59,7 @@ const Membership* Group::membership() const {
                         [](const Joining&) -> const Membership* { return nullptr; },
                         [](const Pausing&) -> const Membership* { return nullptr; },
                         [](const Member& s) { return &s.membership; },
+                        [](const Looking& s) { return &s.membership; },
                         [](const Confirming& s) { return &s.membership; },
                     },
                     state_);
@@ -74,6 +76,7 @@ bool Group::asks(QuestionId id) const {
                         [id](const Joining& s) { return s.question == id; },
                         [](const Pausing&) { return false; },
                         [](const Member&) { return false; },
+                        [id](const Looking& s) { return s.question == id; },
                         [id](const Confirming& s) { return s.question == id; },
                     },
                     state_);
@@ -98,6 +101,7 @@ std::string Group::waiting_for() const {
                           return "another try of the " + join + "; the last one: " + s.why;
                         },
                         [](const Member&) { return std::string{}; },
+                        [](const Looking&) { return std::string{}; },
                         [](const Confirming&) { return std::string{}; },
                     },
                     state_);

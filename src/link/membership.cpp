@@ -35,6 +35,18 @@ QuestionId ask_to_join(const MembershipEnvironment& env, const Gid& mgid, std::u
   return id;
 }
 
+QuestionId look_up(const MembershipEnvironment& env, const Gid& mgid) {
+  LookUpMembership question{.id = env.ids.next(), .record = {}, .components = 0};
+  question.record.mgid = mgid;
+  question.record.port_gid = env.port.gid;
+  question.record.pkey = env.config.pkey.as_full();
+  question.record.scope = env.config.scope;
+  question.components = McMemberRecord::kMgid | McMemberRecord::kPortGid;
+  const QuestionId id = question.id;
+  env.out.events.emplace_back(question);
+  return id;
+}
+
 void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_t join_state) {
   LeaveGroup leave{};
   leave.record.mgid = mgid;

@@ -35,6 +35,8 @@ struct Membership {
 /// (RFC 4391, 10).
 [[nodiscard]] QuestionId ask_to_join(const MembershipEnvironment& env, const Gid& mgid,
                                      std::uint8_t join_state, const wire::McMemberRecord* creation);
+/// Asks whether the port is in it.
+[[nodiscard]] QuestionId look_up(const MembershipEnvironment& env, const Gid& mgid);
 void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_t join_state);
 
 /// Nothing when the record makes no sense or no address handle can be made, which is logged.

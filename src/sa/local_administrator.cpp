@@ -35,6 +35,9 @@ void LocalAdministrator::ask(QueryId id, const Query& query, TimePoint now) {
   const auto result =
       std::visit(Overloaded{
                      [this](const JoinQuery& join) { return answer(join); },
+                     [this](const LookupQuery& look) -> Result {
+                       return record_of(look.record);  // nobody takes a membership away
+                     },
                      [this](const LeaveQuery& leave) { return answer(leave); },
                      [](const auto&) -> Result {
                        return refusal("a RoCE port has no subnet administrator to ask");

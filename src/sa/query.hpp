@@ -28,6 +28,11 @@ struct JoinQuery {
   wire::McMemberRecord record;
   std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
 };
+/// Get(MCMemberRecord): whether a port is in a group; no records: it is not.
+struct LookupQuery {
+  wire::McMemberRecord record;
+  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
+};
 /// Delete(MCMemberRecord): give up the JoinState bits of the record.
 struct LeaveQuery {
   wire::McMemberRecord record;
@@ -45,7 +50,8 @@ struct MembersQuery {
   wire::McMemberRecord record;
   std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
 };
-using Query = std::variant<PathQuery, JoinQuery, LeaveQuery, SubscribeQuery, MembersQuery>;
+using Query =
+    std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery, MembersQuery>;
 
 /// One reversible path between two ports within a partition.
 [[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
@@ -87,8 +93,8 @@ struct SaFailure {
 /// A record for each port in a group; nobody is in a group that does not exist.
 using Members = std::vector<wire::McMemberRecord>;
 
-/// Each question has exactly one answer. A join and a leave are answered by the group's record, a
-/// subscription by what was subscribed to.
+/// Each question has exactly one answer. A join, a lookup and a leave are answered by the group's
+/// record, a subscription by what was subscribed to.
 struct Answer {
   QueryId id;
   std::variant<wire::PathRecord, wire::McMemberRecord, wire::InformInfo, Members, SaFailure> result;

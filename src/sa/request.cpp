@@ -35,6 +35,11 @@ bool answers(const JoinQuery& query, const McMemberRecord& member) {
          wire::mtu_octets(member.mtu) != 0;
 }
 
+/// The record is the group's; of the port it may say nothing to who is not trusted.
+bool answers(const LookupQuery& query, const McMemberRecord& member) {
+  return member.mgid == query.record.mgid;
+}
+
 bool answers(const LeaveQuery& query, const McMemberRecord& member) {
   return member.mgid == query.record.mgid;
 }
@@ -96,6 +101,9 @@ Exchange exchange_of(const Query& query) {
           },
           [](const JoinQuery&) {
             return Exchange{method::kSet, method::kGetResp, attribute::kMcMemberRecord};
+          },
+          [](const LookupQuery&) {
+            return Exchange{method::kGet, method::kGetResp, attribute::kMcMemberRecord};
           },
           [](const LeaveQuery&) {
             return Exchange{method::kDelete, method::kDeleteResp, attribute::kMcMemberRecord};
@@ -185,6 +193,9 @@ std::string describe(const Query& query) {
                         },
                         [](const JoinQuery& join) {
                           return fmt::format("join of {}", join.record.mgid.to_string());
+                        },
+                        [](const LookupQuery& lookup) {
+                          return fmt::format("membership of {}", lookup.record.mgid.to_string());
                         },
                         [](const LeaveQuery& leave) {
                           return fmt::format("leave of {}", leave.record.mgid.to_string());

@@ -227,8 +227,9 @@ class Script {
     joins_.pop_back();
     const std::uint8_t kind = input_.u8() % 8;
     if (kind == 0) return link_.on_join_answer(asked.id, Refusal{}, now_);
-    if (kind == 1) {
-      const Refusal none{wire::SaStatus::insufficient_components};
+    if (kind == 1 || kind == 2) {
+      const Refusal none{kind == 1 ? wire::SaStatus::insufficient_components
+                                   : wire::SaStatus::no_records};
       return link_.on_join_answer(asked.id, none, now_);
     }
     wire::McMemberRecord record = asked.record;
@@ -275,6 +276,7 @@ class Script {
     link_.to_host().clear();
   }
   void on(const JoinGroup& join) { joins_.push_back(join); }
+  void on(const LookUpMembership& look) { on(JoinGroup{look.id, look.record, look.components}); }
   void on(const AskPath& ask) {
     paths_.push_back(ask);
     require(paths_.size() <= config_.limits.path_questions);

@@ -142,6 +142,19 @@ TEST_F(OpenSm, KnowsNoPathInAPartitionThatIsNotShared) {
   EXPECT_EQ(refusal(path_query(host().gid, host().peer, kForeign)), SaStatus::no_records);
 }
 
+TEST_F(OpenSm, TellsWhetherWeAreInAGroup) {
+  LookupQuery lookup;
+  lookup.record.mgid = group(7);
+  lookup.record.port_gid = host().gid;
+  lookup.components = McMemberRecord::kMgid | McMemberRecord::kPortGid;
+  EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "there is no such group";
+  const auto made = record<McMemberRecord>(create(group(7), McMemberRecord::kFullMember));
+  EXPECT_EQ(record<McMemberRecord>(lookup).mlid, made.mlid);
+  join_for(host().peer, group(7));
+  (void)record<McMemberRecord>(leave_query(group(7), host().gid, McMemberRecord::kFullMember));
+  EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "others are in it";
+}
+
 // Three members are one MAD, the most that ibsim carries; more are several segments of RMPP.
 TEST_F(OpenSm, TellsWhoIsInAGroup) {
   EXPECT_TRUE(record<Members>(members_query(group(6))).empty());

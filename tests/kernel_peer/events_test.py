@@ -119,6 +119,25 @@ class Events(guest.KernelPeer):
         for lost in self.lost_after():
             self.assertLessEqual(lost, OUTAGE)
 
+    def test_interface_of_theirs_leaves_groups_for_ours_on_the_same_port(self):
+        beside = guest.UserSpaceHost(self.subnet, "beside", "rxe1")
+        self.addCleanup(self.restart_theirs)  # which ours in turn leaves for
+        self.addCleanup(beside.close)
+        beside.start("--membership-check", "1", address="10.44.0.3/24")
+        join = OUR_JOIN.replace("lid 3", "lid 2")
+        before = self.said_by_administrator().count(join)
+        self.theirs.run("ip", "link", "set", "ib0", "down")
+        wait_until(lambda: "the port is no longer in it" in beside.daemon.output(),
+                   "the loss is noticed")
+        wait_until(lambda: self.said_by_administrator().count(join) > before, "it has joined again")
+        wait_until(lambda: self.ours.reaches("10.44.0.3"), "it is reached")
+
+    def restart_theirs(self):
+        for state in ("down", "up"):
+            self.theirs.run("ip", "link", "set", "ib0", state)
+        wait_until(self.theirs.has_carrier, "it is up")
+        self.configure(self.theirs, f"{THEIRS[1]}/64")
+
     def test_driver_of_theirs_is_loaded_anew(self):
         before = self.theirs.link()["address"]
         subprocess.run(["modprobe", "-r", "ib_ipoib"], check=True)

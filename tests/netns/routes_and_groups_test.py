@@ -164,7 +164,8 @@ class Multicast(OnASubnet):
         listener.end()
         wait_until(lambda: self.notices(self.left, 67) > 0, "trap 67 is reported")
 
-    def test_without_reports_when_another_daemon_has_them(self):
+    def start_second(self):
+        """Another daemon on the left port."""
         log = self.subnet.folder / "second.log"
         second = hosts.Process(
             self.left.command(hosts.program("softib"), "run", "--hca", "left", "--",
@@ -172,6 +173,25 @@ class Multicast(OnASubnet):
             log, self.subnet.environment)
         self.addCleanup(second.end)
         self.left.configure("ibx", "10.44.9.1/24")
+        return second
+
+    def test_another_daemon_that_leaves_for_the_whole_port(self):
+        self.left.daemon.end()
+        self.left.start("--membership-check", "1", address="10.44.0.1/24")
+        self.start_second().end()
+        wait_until(lambda: "the port is no longer in it" in self.left.daemon.output(),
+                   "the loss is noticed")
+        gid = self.left.ibarp("info")["gid"]
+        wait_until(lambda: all(gid in [member["gid"] for member in group["members"]]
+                               for group in json.loads(self.left.run(
+                                   hosts.program("ibarp"), "groups", "-j", "-i", "ib0").stdout)
+                               if group["membership"] == "full"),
+                   "the port is in all groups again")
+        self.right.run(hosts.program("ibarp"), "flush")
+        self.assert_connected()
+
+    def test_without_reports_when_another_daemon_has_them(self):
+        second = self.start_second()
         self.assertIn("another program has the subnet administrator's reports", second.output())
         self.assertNotIn("another program has", self.left.daemon.output())
 

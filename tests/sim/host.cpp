@@ -297,6 +297,11 @@ void Host::drain() {
   sends.erase(sends.begin(), sends.begin() + static_cast<std::ptrdiff_t>(posted));
 }
 
+void Host::apply(const link::LookUpMembership& event) {
+  sa_->ask(name_of(Question::Kind::join, event.id), sa::LookupQuery{event.record, event.components},
+           world_.now());
+}
+
 void Host::apply(const link::JoinGroup& event) {
   sa_->ask(name_of(Question::Kind::join, event.id), sa::JoinQuery{event.record, event.components},
            world_.now());

@@ -101,6 +101,7 @@ class Host : public Process, public MadPort {
   void answer_as_kernel(ConstBytes packet);
   void drain();
   void apply(const link::JoinGroup& event);
+  void apply(const link::LookUpMembership& event);
   void apply(const link::AskPath& event);
   void apply(const link::LeaveGroup& event);
   void apply(const link::ConfigureQueuePair& event);

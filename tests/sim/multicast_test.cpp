@@ -248,7 +248,7 @@ TEST_F(Multicast, RFC4392_5_ReceiverFollowsItsGroupToAnotherLid) {
   join(b(), kGroup);
   join(beside_it, kGroup);
   replace(beside_it, kGroup, *hosts[2], kOther);
-  world.run_for(config.membership_refresh * 2);
+  world.run_for(config.membership_check * 2);
   EXPECT_TRUE(reaches_but_not_by(mlid_of(kOther), a(), kGroup, b()));
 }
 

@@ -116,7 +116,7 @@ TEST_F(Rfc826, RFC4861_7_3_TrafficGoesOnWhileANeighbourIsProbed) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   count_arp();
-  const auto queries = a().sa_counters().queries;
+  const auto queries = a().count(link::Counter::path_questions);
   const std::size_t before = b().received();
   constexpr unsigned kSeconds = 300;
   for (unsigned i = 0; i < 10 * kSeconds; ++i) {
@@ -129,7 +129,7 @@ TEST_F(Rfc826, RFC4861_7_3_TrafficGoesOnWhileANeighbourIsProbed) {
   EXPECT_GE(unicasts, kSeconds / 51U);
   EXPECT_LE(unicasts, kSeconds / 20U + 1);
   EXPECT_EQ(replies, unicasts);
-  EXPECT_EQ(a().sa_counters().queries, queries) << "a neighbour that answers costs the SA nothing";
+  EXPECT_EQ(a().count(link::Counter::path_questions), queries) << "a neighbour that answers costs the SA nothing";
 }
 
 TEST_F(Rfc826, RFC4861_7_3_IdleNeighboursAreNotProbed) {

@@ -196,5 +196,23 @@ TEST_F(SubnetEvents, SeveralProcessesOnOneHcaShareItsPath) {
   EXPECT_TRUE(reaches(*hosts[1], *hosts[2])) << "through its own port";
 }
 
+TEST_F(SubnetEvents, ProcessThatLeavesForAllOfItsHcaIsNoticed) {
+  add(1);
+  add(2);
+  Host& beside_it = add(beside(2, 3));
+  bring_up();
+  const auto lost = [&] { return b().count(link::Counter::memberships_lost); };
+  world.run_for(config.membership_check * 2);
+  EXPECT_EQ(lost(), 0U);
+  beside_it.shut_down();
+  EXPECT_FALSE(reaches(a(), b(), 5s)) << "its questions are not heard";
+  EXPECT_TRUE(keeps_trying(a(), b(), config.membership_check * 5 / 4 + 5s));
+  world.run_for(config.membership_check * 2);
+  EXPECT_GE(lost(), 1U);
+  const auto before = lost();
+  world.run_for(config.membership_check * 5);
+  EXPECT_EQ(lost(), before) << "once is enough";
+}
+
 }  // namespace
 }  // namespace ipoib::sim

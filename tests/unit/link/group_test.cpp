@@ -43,6 +43,14 @@ class GroupStates : public PartsFixture {
     group.on_reregister();
     take_question();
   }
+  void be_looking() {
+    be_member();
+    reach_group_deadline();
+    const auto asked = said<LookUpMembership>();
+    ASSERT_EQ(asked.size(), 1U);
+    question.id = asked[0].id;
+    forget();
+  }
   void reach_group_deadline() {
     now = group.next_deadline();
     group.tick(now);
@@ -228,8 +236,22 @@ TEST_F(GroupStates, Group_Pausing_Leave) {
 TEST_F(GroupStates, Group_Member_Deadline) {
   be_member();
   reach_group_deadline();
-  expect_plain_join();
+  EXPECT_EQ(join_count(), 0U);
+  ASSERT_EQ(said<LookUpMembership>().size(), 1U);
+  const auto asked = said<LookUpMembership>()[0];
+  EXPECT_EQ(asked.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
+  EXPECT_EQ(asked.record.mgid, group.mgid());
+  EXPECT_EQ(asked.record.port_gid, kOwn.gid);
   EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+}
+
+TEST_F(GroupStates, Group_Member_Deadline_Refused) {
+  be_confirming();
+  refuse_join();
+  forget();
+  reach_group_deadline();
+  expect_plain_join();
+  EXPECT_TRUE(said<LookUpMembership>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Reregister) {
@@ -255,6 +277,80 @@ TEST_F(GroupStates, Group_Member_Leave) {
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
   ASSERT_EQ(said<LeaveGroup>().size(), 1U);
   EXPECT_EQ(said<LeaveGroup>()[0].record.join_state, McMemberRecord::kFullMember);
+}
+
+TEST_F(GroupStates, Group_Looking_Found) {
+  be_looking();
+  EXPECT_TRUE(grant_join());
+  group.attach();
+  EXPECT_TRUE(out.events.empty()) << "nothing has changed";
+  EXPECT_EQ(out.counters[Counter::memberships_lost], 0U);
+  EXPECT_GT(group.next_deadline(), now);
+}
+
+TEST_F(GroupStates, Group_Looking_Found_Moved) {
+  be_looking();
+  EXPECT_TRUE(grant_join(0xc005));
+  group.attach();
+  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
+  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+}
+
+TEST_F(GroupStates, Group_Looking_Lost) {
+  be_looking();
+  refuse_join(wire::SaStatus::no_records);
+  EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
+  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  expect_plain_join();
+  take_question();
+  EXPECT_TRUE(grant_join());
+}
+
+TEST_F(GroupStates, Group_Looking_Refused) {
+  be_looking();
+  refuse_join(wire::SaStatus::request_invalid);
+  EXPECT_EQ(out.counters[Counter::memberships_lost], 0U);
+  EXPECT_NE(group.record(), nullptr);
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Looking_Unanswered) {
+  be_looking();
+  EXPECT_FALSE(reply(Refusal{}));
+  EXPECT_NE(group.record(), nullptr) << "stays in use";
+  EXPECT_TRUE(out.events.empty());
+  EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
+  reach_group_deadline();
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Looking_Reregister) {
+  be_looking();
+  group.on_reregister();
+  expect_plain_join();
+  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+}
+
+TEST_F(GroupStates, Group_Looking_Notice) {
+  be_looking();
+  group.on_notice();
+  expect_plain_join();
+}
+
+TEST_F(GroupStates, Group_Looking_Leave) {
+  be_looking();
+  group.leave();
+  EXPECT_TRUE(is_absent());
+  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+}
+
+TEST_F(GroupStates, Group_Looking_PortLost) {
+  be_looking();
+  group.on_lost();
+  EXPECT_TRUE(is_absent());
+  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_TRUE(said<LeaveGroup>().empty());
 }
 
 TEST_F(GroupStates, Group_Confirming_Joined) {

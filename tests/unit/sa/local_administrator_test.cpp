@@ -156,6 +156,8 @@ TEST_F(LocalAdministratorTest, JoinsWithTheNetworkDevice) {
   EXPECT_EQ(joined.sl, ServiceLevel(3));
   EXPECT_EQ(joined.hop_limit, 1);
   EXPECT_EQ(joined.join_state, McMemberRecord::kFullMember);
+  LookupQuery look{joined, McMemberRecord::kMgid | McMemberRecord::kPortGid};
+  EXPECT_EQ(answer_to<McMemberRecord>(look), joined) << "and stays a member";
 
   (void)answer_to<McMemberRecord>(leave_query(kBroadcast, kHere, McMemberRecord::kFullMember));
   EXPECT_THAT(groups.joined, IsEmpty());
@@ -196,6 +198,10 @@ TEST_F(LocalAdministratorTest, PortWithoutGidCanDoNothing) {
   EXPECT_TRUE(std::holds_alternative<SaFailure>(
       result_of(join_query(kBroadcast, kHere, kDefaultPKey, McMemberRecord::kFullMember))));
   EXPECT_THAT(groups.joined, IsEmpty());
+}
+
+TEST_F(LocalAdministratorTest, DoesNotKnowTheMembersOfAGroup) {
+  EXPECT_EQ(answer_to<SaFailure>(members_query(kBroadcast)).kind, FailureKind::refused_here);
 }
 
 TEST_F(LocalAdministratorTest, HasNothingToReport) {
