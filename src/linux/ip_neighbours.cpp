@@ -69,10 +69,12 @@ Result<std::unique_ptr<IpNeighbours>> IpNeighbours::open() {
   return std::unique_ptr<IpNeighbours>(new IpNeighbours(std::move(events), std::move(queries)));
 }
 
+/// A refusal is to be had at once, lest it be taken for the answer to the next question.
 void IpNeighbours::look_for(const Gid& gid) {
-  const auto message =
-      message_about(gid, interface_index_, RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE);
-  if (message) (void)nl_send_auto_complete(queries_.get(), message.get());
+  constexpr int kFlags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
+  const auto message = message_about(gid, interface_index_, RTM_NEWNEIGH, kFlags);
+  if (!message || nl_send_auto_complete(queries_.get(), message.get()) < 0) return;
+  (void)nl_wait_for_ack(queries_.get());
 }
 
 IpNeighbours::State IpNeighbours::state(const Gid& gid) {

@@ -55,9 +55,14 @@ TEST_F(IpNeighboursTest, IsNotFoundWhereThereIsNone) {
 }
 
 TEST_F(IpNeighboursTest, NobodyIsOnADeviceThatIsNot) {
+  const Gid two = *Gid::parse("fe80::2");
+  ASSERT_EQ(found(two), State::reachable);
   neighbours_->use(4711);
-  neighbours_->look_for(*Gid::parse("fe80::2"));
-  EXPECT_EQ(neighbours_->state(*Gid::parse("fe80::2")), State::unknown);
+  neighbours_->look_for(two);
+  EXPECT_EQ(neighbours_->state(two), State::unknown);
+  neighbours_->look_for(two);
+  neighbours_->use(if_nametoindex("one"));
+  EXPECT_EQ(neighbours_->state(two), State::reachable) << "no answer is taken for another";
 }
 
 }  // namespace
