@@ -18,12 +18,10 @@ sa::QueryId subscription(std::uint32_t id) {
 }  // namespace
 
 SaAuthority::SaAuthority(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed)
-    : mads_(std::move(mads)), client_({}, *mads_, log, seed), subscriptions_(log, ~seed) {
-  if (mads_->takes_reports()) return;
-  log.info(
-      "another program has the subnet administrator's reports: changes of groups and paths are "
-      "found out by asking from time to time");
-}
+    : log_(log),
+      mads_(std::move(mads)),
+      client_({}, *mads_, log, seed),
+      subscriptions_(log, ~seed) {}
 
 /// Whatever has changed of the port may be how the administrator knows it.
 void SaAuthority::on_port(const verbs::PortSnapshot& port, TimePoint now) {
@@ -33,6 +31,11 @@ void SaAuthority::on_port(const verbs::PortSnapshot& port, TimePoint now) {
     subscriptions_.renew();
   } else {
     subscriptions_.suspend();
+  }
+  if (administrator && !mads_->takes_reports() && !std::exchange(told_of_reports_, true)) {
+    log_.info(
+        "another program has the subnet administrator's reports: changes of groups and paths are "
+        "found out by asking from time to time");
   }
   settle(now);
 }

@@ -32,11 +32,13 @@ class SaAuthority final : public Authority {
  private:
   void settle(TimePoint now);
 
+  Logger& log_;
   const std::unique_ptr<verbs::UmadPort> mads_;
   sa::SaClient client_;
   sa::Subscriptions subscriptions_;
   std::vector<sa::Answer> answers_;
   bool ended_ = false;
+  bool told_of_reports_ = false;
 };
 
 }  // namespace ipoib::daemon
