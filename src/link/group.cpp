@@ -57,6 +57,11 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
     // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
     env_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), describe(refusal));
   };
+  const auto stay = [&](Membership& held, unsigned refusals, std::string_view why) {
+    note(refusals + 1);
+    const Duration pause = env_.config.join_backoff.after(refusals + 1, env_.random);
+    become(Member{std::move(held), now + pause, refusals + 1}, why);
+  };
   std::visit(Overloaded{
                  [](Absent&) { assert(false && "no question is outstanding"); },
                  [&](Joining& s) {
@@ -72,32 +77,24 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
                  [](Pausing&) { assert(false && "no question is outstanding"); },
                  [](Member&) { assert(false && "no question is outstanding"); },
                  [&](Looking& s) {
-                   Membership membership = std::move(s.membership);
-                   if (!refusal.status) {
-                     note(1);
-                     const Duration pause = env_.config.join_backoff.after(1, env_.random);
-                     become(Member{std::move(membership), now + pause, 1}, "not looked up");
-                     return;
-                   }
+                   if (!refusal.status) return stay(s.membership, 0, "not looked up");
                    if (refusal.status == wire::SaStatus::no_records) note_loss();
-                   become(Confirming{.membership = std::move(membership), .question = ask(false)},
-                          "it may be lost");
+                   confirm(s.membership, 0, "it may be lost");
                  },
                  [&](Confirming& s) {
-                   Membership membership = std::move(s.membership);
-                   const unsigned refusals = s.refusals;
-                   if (create && !s.creating) {
-                     become(Confirming{std::move(membership), ask(true), true, refusals},
-                            "it is gone: create it");
-                     return;
+                   if (!create || s.creating) {
+                     return stay(s.membership, s.refusals, "not confirmed: used as it was");
                    }
-                   note(refusals + 1);
-                   const Duration pause = env_.config.join_backoff.after(refusals + 1, env_.random);
-                   become(Member{std::move(membership), now + pause, refusals + 1},
-                          "not confirmed: used as it was");
+                   become(Confirming{std::move(s.membership), ask(true), true, s.refusals},
+                          "it is gone: create it");
                  },
              },
              state_);
+}
+
+/// Joins again, as what it is already; `held` is that of the state.
+void Group::confirm(Membership& held, unsigned refusals, std::string_view why) {
+  become(Confirming{std::move(held), ask(false), false, refusals}, why);
 }
 
 /// Ports are members, programs are not: the administrator does not count who of them has joined.
@@ -116,18 +113,9 @@ void Group::on_reregister() {
                    become(Joining{ask(false), false, s.refusals}, "register again");
                  },
                  [&](Pausing&) { become(Joining{.question = ask(false)}, "register again"); },
-                 [&](Member& s) {
-                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
-                          "register again");
-                 },
-                 [&](Looking& s) {
-                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
-                          "register again");
-                 },
-                 [&](Confirming& s) {
-                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
-                          "register again");
-                 },
+                 [&](Member& s) { confirm(s.membership, 0, "register again"); },
+                 [&](Looking& s) { confirm(s.membership, 0, "register again"); },
+                 [&](Confirming& s) { confirm(s.membership, 0, "register again"); },
              },
              state_);
 }
@@ -142,14 +130,8 @@ void Group::on_notice() {
                        Joining{.question = ask(false), .creating = false, .refusals = s.refusals},
                        "there is news of it");
                  },
-                 [&](Member& s) {
-                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
-                          "there is news of it");
-                 },
-                 [&](Looking& s) {
-                   become(Confirming{.membership = std::move(s.membership), .question = ask(false)},
-                          "there is news of it");
-                 },
+                 [&](Member& s) { confirm(s.membership, 0, "there is news of it"); },
+                 [&](Looking& s) { confirm(s.membership, 0, "there is news of it"); },
                  [](Confirming&) {},
              },
              state_);
@@ -196,16 +178,8 @@ void Group::tick(TimePoint now) {
                    become(Joining{.question = ask(false), .refusals = s.refusals}, "tries again");
                  },
                  [&](Member& s) {
-                   Membership membership = std::move(s.membership);
-                   const unsigned refusals = s.refusals;
-                   if (refusals == 0) {
-                     become(Looking{std::move(membership), look_up(env_, mgid_)}, "still in it?");
-                     return;
-                   }
-                   become(Confirming{.membership = std::move(membership),
-                                     .question = ask(false),
-                                     .refusals = refusals},
-                          "tries again");
+                   if (s.refusals > 0) return confirm(s.membership, s.refusals, "tries again");
+                   become(Looking{std::move(s.membership), look_up(env_, mgid_)}, "still in it?");
                  },
                  [](Looking&) { assert(false && "no deadline"); },
                  [](Confirming&) { assert(false && "no deadline"); },

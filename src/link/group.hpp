@@ -85,6 +85,7 @@ class Group : public Timed {
   [[nodiscard]] QuestionId ask(bool creating);
   [[nodiscard]] bool joined(const wire::McMemberRecord& record, TimePoint now);
   void refused(const Refusal& refusal, TimePoint now);
+  void confirm(Membership& held, unsigned refusals, std::string_view why);
   void note_loss();
   void detach();
   void emit_leave();
