@@ -7,6 +7,7 @@
 #include "daemon/interface_plan.hpp"
 #include "daemon/roce_authority.hpp"
 #include "daemon/sa_authority.hpp"
+#include "ipoib/pkey_table.hpp"
 
 namespace ipoib::daemon {
 
@@ -16,7 +17,7 @@ namespace {
 /// that comes later has an index that nobody knows yet.
 void check_choices(const verbs::PortSnapshot& port, const Options& options) {
   for (const PKey wanted : options.pkeys) {
-    if (verbs::find_partition(port.pkeys, wanted)) continue;
+    if (find_partition(port.pkeys, wanted)) continue;
     throw std::runtime_error("--pkey " + list_of({&wanted, 1}) +
                              ": a RoCE port is in no partition but " + list_of(port.pkeys));
   }

@@ -9,6 +9,7 @@
 #include "daemon/port_watcher.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
+#include "ipoib/pkey_table.hpp"
 
 namespace ipoib::daemon {
 
@@ -57,7 +58,7 @@ void InterfaceControl::on_port(const verbs::PortSnapshot& port) {
 
 /// Says once what its membership means, until that is another one.
 void InterfaceControl::note_partition(const verbs::PortSnapshot& port) {
-  const auto found = verbs::find_partition(port.pkeys, parts_.pkey);
+  const auto found = find_partition(port.pkeys, parts_.pkey);
   const PKey entry = found ? found->pkey : PKey();
   if (std::exchange(entry_, entry) == entry) return;
   if (!found) {

@@ -4,6 +4,7 @@
 
 #include "daemon/interface_plan.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/pkey_table.hpp"
 
 namespace ipoib::daemon {
 
@@ -28,14 +29,14 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.lid = port.lid;
   status.gid = port.gid;
   status.gid_index = port.gid_index;
-  if (const auto entry = verbs::find_partition(port.pkeys, partition)) {
+  if (const auto entry = find_partition(port.pkeys, partition)) {
     status.pkey_index = entry->index;
   }
   return status;
 }
 
 std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port) {
-  const auto entry = verbs::find_partition(port.pkeys, kDefaultPKey);
+  const auto entry = find_partition(port.pkeys, kDefaultPKey);
   if (!port.active || !is_unicast(port.sm_lid) || !entry) return std::nullopt;
   return MadDestination{port.sm_lid, port.sm_sl, entry->index};
 }

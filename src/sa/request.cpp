@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ipoib/overloaded.hpp"
+#include "ipoib/pkey_table.hpp"
 #include "wire/class_port_info.hpp"
 
 namespace ipoib::sa {
@@ -46,16 +47,6 @@ bool answers(const LeaveQuery& query, const McMemberRecord& member) {
 
 bool answers(const SubscribeQuery& query, const wire::InformInfo& info) {
   return info.trap_number == query.record.trap_number && info.subscribe == query.record.subscribe;
-}
-
-/// The index of a key of the partition, one of a full member if there is any.
-std::optional<std::uint16_t> index_of(PKey partition, const std::vector<PKey>& pkeys) {
-  std::optional<std::uint16_t> found;
-  for (std::size_t i = 0; i < pkeys.size(); ++i) {
-    const bool is_better = !found || (pkeys[i].is_full() && !pkeys[*found].is_full());
-    if (pkeys[i].same_partition(partition) && is_better) found = static_cast<std::uint16_t>(i);
-  }
-  return found;
 }
 
 /// Whom a request is not trusted by it tells of the group alone, without a port.
@@ -155,10 +146,12 @@ std::optional<MadDestination> redirection(const MadDestination& asked, const Mad
   const auto info = wire::ClassPortInfo::parse(mad.subspan(wire::kSaHeaderSize));
   if (!info) return std::nullopt;
   const auto& to = info->redirect;
-  const auto pkey_index =
-      to.pkey.is_valid() ? index_of(to.pkey, source.pkeys) : std::optional(asked.pkey_index);
-  if (!is_unicast(to.lid) || to.qpn == Qpn(0) || !pkey_index) return std::nullopt;
-  MadDestination place{to.lid, to.sl, *pkey_index, to.qpn, to.qkey, {}};
+  const auto entry = find_partition(source.pkeys, to.pkey);
+  if (!is_unicast(to.lid) || to.qpn == Qpn(0) || (to.pkey.is_valid() && !entry)) {
+    return std::nullopt;
+  }
+  const auto pkey_index = to.pkey.is_valid() ? entry->index : asked.pkey_index;
+  MadDestination place{to.lid, to.sl, pkey_index, to.qpn, to.qkey, {}};
   if (!to.gid.is_zero() && to.gid.prefix() != source.gid_prefix) {
     place.global = GlobalRoute{.dgid = to.gid,
                                .sgid_index = 0,

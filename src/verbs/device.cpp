@@ -28,17 +28,6 @@ std::uint32_t octets(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
 }  // namespace
 
-std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey) {
-  std::optional<PKeyEntry> found;
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const auto entry = table[i];
-    if (!entry.is_valid() || !entry.same_partition(pkey)) continue;
-    if (entry.is_full()) return PKeyEntry{static_cast<std::uint16_t>(i), entry};
-    if (!found) found = PKeyEntry{static_cast<std::uint16_t>(i), entry};
-  }
-  return found;
-}
-
 Device::Device(Context context, std::uint8_t port, LinkLayer link_layer,
                std::optional<std::uint8_t> gid_index)
     : context_(std::move(context)),

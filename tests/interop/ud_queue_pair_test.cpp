@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "ipoib/log.hpp"
+#include "ipoib/pkey_table.hpp"
 #include "verbs/async_events.hpp"
 #include "wire/encapsulation.hpp"
 

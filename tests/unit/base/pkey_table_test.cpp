@@ -1,8 +1,8 @@
-#include "verbs/device.hpp"
+#include "ipoib/pkey_table.hpp"
 
 #include <gtest/gtest.h>
 
-namespace ipoib::verbs {
+namespace ipoib {
 namespace {
 
 TEST(FindPartitionTest, ComparesWithoutTheMembershipBit) {
@@ -28,4 +28,4 @@ TEST(FindPartitionTest, DoesNotTakeAFreePlaceForAPartition) {
 }
 
 }  // namespace
-}  // namespace ipoib::verbs
+}  // namespace ipoib
