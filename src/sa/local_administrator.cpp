@@ -4,6 +4,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
+#include "ipoib/roce_gid.hpp"
 
 namespace ipoib::sa {
 
@@ -16,12 +17,6 @@ namespace {
 constexpr std::uint8_t kHopLimit = 64;
 
 SaFailure refusal(std::string why) { return {FailureKind::refused_here, {}, std::move(why)}; }
-
-/// An address that an IPv6 packet can have.
-bool is_unicast_ipv6(const Gid& gid) {
-  const bool is_ipv4 = gid.prefix() == 0 && gid.guid().value() >> 32 == 0xffff;
-  return !gid.is_zero() && !gid.is_multicast() && !is_ipv4;
-}
 
 bool is_to_receive(const McMemberRecord& record) {
   constexpr auto kReceives = McMemberRecord::kFullMember | McMemberRecord::kNonMember;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ipoib/file_descriptor.hpp"
+#include "ipoib/roce_gid.hpp"
 
 namespace ipoib::verbs {
 
@@ -15,10 +16,6 @@ namespace {
 
 /// Of all ports of a device; the kernel is not asked for more than 64 KiB at a time.
 constexpr std::size_t kMaxEntries = 2047;
-
-bool is_ipv4_mapped(const Gid& gid) {
-  return gid.prefix() == 0 && gid.guid().value() >> 32 == 0xffff;
-}
 
 bool is_link_local(const Gid& gid) { return gid.prefix() == Gid::kLinkLocalPrefix; }
 
@@ -34,10 +31,7 @@ bool has_address(std::uint32_t network_device, const Gid& gid) {
 
 }  // namespace
 
-bool is_usable(const GidEntry& entry) {
-  return entry.is_roce_v2 && !entry.gid.is_zero() && !entry.gid.is_multicast() &&
-         !is_ipv4_mapped(entry.gid);
-}
+bool is_usable(const GidEntry& entry) { return entry.is_roce_v2 && is_unicast_ipv6(entry.gid); }
 
 std::optional<GidEntry> choose_gid(std::span<const GidEntry> table,
                                    std::optional<std::uint8_t> wanted) {
