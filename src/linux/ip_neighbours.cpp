@@ -46,27 +46,16 @@ int ignore(nl_msg*, void*) { return NL_OK; }
 
 }  // namespace
 
-void IpNeighbours::CloseSocket::operator()(nl_sock* socket) const { nl_socket_free(socket); }
-
 Result<std::unique_ptr<IpNeighbours>> IpNeighbours::open() {
-  Socket events(nl_socket_alloc());
-  Socket queries(nl_socket_alloc());
-  if (!events || !queries) return netlink_error("netlink", -NLE_NOMEM);
-  nl_socket_disable_seq_check(events.get());
-  for (auto* const socket : {events.get(), queries.get()}) {
-    if (const int error = nl_connect(socket, NETLINK_ROUTE); error < 0) {
-      return netlink_error("cannot open a netlink socket", error);
-    }
-  }
+  auto sockets = NetlinkSockets::open();
+  if (!sockets) return sockets.error();
+  auto& [events, queries] = *sockets;
   nl_socket_disable_auto_ack(queries.get());
   nl_socket_modify_cb(events.get(), NL_CB_VALID, NL_CB_CUSTOM, &ignore, nullptr);
   if (const int error = nl_socket_add_membership(events.get(), RTNLGRP_NEIGH); error < 0) {
     return netlink_error("cannot subscribe to changes of neighbours", error);
   }
-  if (const int error = nl_socket_set_nonblocking(events.get()); error < 0) {
-    return netlink_error("cannot make a netlink socket non-blocking", error);
-  }
-  return std::unique_ptr<IpNeighbours>(new IpNeighbours(std::move(events), std::move(queries)));
+  return std::unique_ptr<IpNeighbours>(new IpNeighbours(std::move(*sockets)));
 }
 
 /// A refusal is to be had at once, lest it be taken for the answer to the next question.

@@ -9,8 +9,7 @@
 
 #include "ipoib/ip_neighbour_port.hpp"
 #include "ipoib/result.hpp"
-
-struct nl_sock;
+#include "linux/netlink_sockets.hpp"
 
 namespace ipoib::host {
 
@@ -28,16 +27,11 @@ class IpNeighbours final : public IpNeighbourPort {
   void take_events();
 
  private:
-  struct CloseSocket {
-    void operator()(nl_sock* socket) const;
-  };
-  using Socket = std::unique_ptr<nl_sock, CloseSocket>;
+  explicit IpNeighbours(NetlinkSockets sockets)
+      : events_(std::move(sockets.events)), queries_(std::move(sockets.queries)) {}
 
-  IpNeighbours(Socket events, Socket queries)
-      : events_(std::move(events)), queries_(std::move(queries)) {}
-
-  Socket events_;
-  Socket queries_;
+  NetlinkSockets::Socket events_;
+  NetlinkSockets::Socket queries_;
   std::uint32_t interface_index_ = 0;
 };
 

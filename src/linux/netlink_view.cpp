@@ -42,28 +42,19 @@ void ask_for_strict_checking(nl_sock* socket) {
 
 }  // namespace
 
-void NetlinkView::CloseSocket::operator()(nl_sock* socket) const { nl_socket_free(socket); }
-
-NetlinkView::NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index,
+NetlinkView::NetlinkView(NetlinkSockets sockets, HostGroups groups, int interface_index,
                          const std::optional<Ipv6Address>& link_local)
-    : events_(std::move(events)),
-      queries_(std::move(queries)),
+    : events_(std::move(sockets.events)),
+      queries_(std::move(sockets.queries)),
       groups_(std::move(groups)),
       interface_index_(interface_index),
       link_local_(link_local) {}
 
 Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
     int interface_index, const std::optional<Ipv6Address>& link_local) {
-  Socket events(nl_socket_alloc());
-  Socket queries(nl_socket_alloc());
-  if (!events || !queries) return netlink_error("netlink", -NLE_NOMEM);
-  // Notifications come unasked: their sequence numbers answer nothing.
-  nl_socket_disable_seq_check(events.get());
-  for (auto* const socket : {events.get(), queries.get()}) {
-    if (const int error = nl_connect(socket, NETLINK_ROUTE); error < 0) {
-      return netlink_error("cannot open a netlink socket", error);
-    }
-  }
+  auto sockets = NetlinkSockets::open();
+  if (!sockets) return sockets.error();
+  auto& [events, queries] = *sockets;
   ask_for_strict_checking(queries.get());
   (void)nl_socket_set_buffer_size(events.get(), kEventBuffer, 0);
   if (const int error = nl_socket_add_memberships(
@@ -73,17 +64,14 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
       error < 0) {
     return netlink_error("cannot subscribe to changes of addresses and routes", error);
   }
-  if (const int error = nl_socket_set_nonblocking(events.get()); error < 0) {
-    return netlink_error("cannot make a netlink socket non-blocking", error);
-  }
   // Linux 6.14 and later; for the others see expect_change().
   for (const int group : {kIpv4GroupChanges, kIpv6GroupChanges}) {
     (void)nl_socket_add_membership(events.get(), group);
   }
   auto groups = HostGroups::open();
   if (!groups) return groups.error();
-  return std::unique_ptr<NetlinkView>(new NetlinkView(
-      std::move(events), std::move(queries), std::move(*groups), interface_index, link_local));
+  return std::unique_ptr<NetlinkView>(
+      new NetlinkView(std::move(*sockets), std::move(*groups), interface_index, link_local));
 }
 
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }

@@ -11,8 +11,7 @@
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
 #include "linux/host_groups.hpp"
-
-struct nl_sock;
+#include "linux/netlink_sockets.hpp"
 
 namespace ipoib::host {
 
@@ -37,19 +36,14 @@ class NetlinkView {
   [[nodiscard]] bool interface_exists() const { return exists_; }
 
  private:
-  struct CloseSocket {
-    void operator()(nl_sock* socket) const;
-  };
-  using Socket = std::unique_ptr<nl_sock, CloseSocket>;
-
-  NetlinkView(Socket events, Socket queries, HostGroups groups, int interface_index,
+  NetlinkView(NetlinkSockets sockets, HostGroups groups, int interface_index,
               const std::optional<Ipv6Address>& link_local);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
   [[nodiscard]] Result<void> on_up(bool is_up);
 
-  Socket events_;
-  Socket queries_;
+  NetlinkSockets::Socket events_;
+  NetlinkSockets::Socket queries_;
   HostGroups groups_;
   int interface_index_;
   std::optional<Ipv6Address> link_local_;
