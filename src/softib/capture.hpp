@@ -62,6 +62,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   [[nodiscard]] PortAttributes port() const override { return inner_->port(); }
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
+  void send_mad_to(NodeIndex node, ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
   [[nodiscard]] bool nudge(NodeIndex node) override { return inner_->nudge(node); }
   void set_receiver(PacketReceiver* receiver) override;
@@ -76,6 +77,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
   [[nodiscard]] bool is_own(ConstBytes packet) const;
+  void record_mad(ConstBytes packet, Direction direction);
 
   std::unique_ptr<Endpoint> inner_;
   std::mutex mutex_;  ///< of the file

@@ -35,12 +35,19 @@ void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
 }
 
 void CapturingEndpoint::send_mad(ConstBytes packet) {
-  {
-    const std::lock_guard lock(mutex_);
-    file_.add(packet, Direction::sent, system_clock::now());
-    file_.flush();
-  }
+  record_mad(packet, Direction::sent);
   inner_->send_mad(packet);
+}
+
+void CapturingEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
+  record_mad(packet, Direction::sent);
+  inner_->send_mad_to(node, packet);
+}
+
+void CapturingEndpoint::record_mad(ConstBytes packet, Direction direction) {
+  const std::lock_guard lock(mutex_);
+  file_.add(packet, direction, system_clock::now());
+  file_.flush();
 }
 
 /// The engine has left the old receiver when the inner endpoint has let go of us, and tells the new
@@ -85,11 +92,7 @@ void CapturingEndpoint::port_changed(const PortAttributes& now) {
 }
 
 void CapturingEndpoint::receive_mad(ConstBytes packet) {
-  {
-    const std::lock_guard lock(mutex_);
-    file_.add(packet, Direction::received, system_clock::now());
-    file_.flush();
-  }
+  record_mad(packet, Direction::received);
   if (mad_receiver_ != nullptr) {
     mad_receiver_->receive_mad(packet);
   } else {

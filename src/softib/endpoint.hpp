@@ -61,6 +61,9 @@ class Endpoint : public PacketSink {
   [[nodiscard]] virtual PortAttributes port() const = 0;
   /// Sends one MAD packet (LRH to padding) to whom it belongs: the subnet, or an agent elsewhere.
   virtual void send_mad(ConstBytes packet) = 0;
+  /// For the subnet process, which is the switch of subnet management: sends a MAD packet to the
+  /// agents of a node, whatever its DLID.
+  virtual void send_mad_to(NodeIndex node, ConstBytes packet) = 0;
   /// Has MadReceiver::mad_deadline called at `when`, once; replaces what was set before.
   virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
   /// Makes the processes of `node` look at the port's record; for the subnet process after a

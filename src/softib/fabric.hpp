@@ -81,15 +81,15 @@ class FabricWriter : public Fabric {
 
   /// There was a file: snapshot() says what is in it.
   [[nodiscard]] bool adopted() const { return adopted_; }
-  /// Publishes a node. Its LID leads to it from now on, and its earlier LID nowhere.
   void set_node(NodeIndex index, const Node& node);
   /// Epochs and counters stay with the index: numbers of dead processes do not come back.
   void remove_node(NodeIndex index);
+  /// Where a unicast LID leads from now on. What it leads to need not be there.
+  void set_route(Lid lid, std::optional<NodeIndex> node);
   void set_group(Lid mlid, const GroupForwarding& forwarding);
 
  private:
   FabricWriter(Fabric&& fabric, bool adopted) : Fabric(std::move(fabric)), adopted_(adopted) {}
-  void release_lid(Lid lid, NodeIndex owner);
   void advance_generation();
 
   bool adopted_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "softib/core/forwarding_tables.hpp"
 #include "softib/core/subnet_view.hpp"
 #include "softib/port_counters.hpp"
 #include "softib/published_record.hpp"
@@ -14,7 +15,6 @@ namespace softib {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
 inline constexpr std::uint32_t kFabricVersion = 1;
-inline constexpr std::size_t kUnicastLids = ipoib::kFirstMulticastLid.value();
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8.
 inline constexpr std::size_t kNodeWords = 21;

@@ -1,5 +1,5 @@
-// The writer's side. The nodes' records are the truth; the table of LIDs follows from them and is
-// mended at adoption, since the writer may have been killed between the two.
+// The writer's side. One that was killed between two stores has left a file whose successor writes
+// again what it adopts.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 
 #include "softib/fabric.hpp"
 #include "softib/fabric_layout.hpp"
@@ -47,22 +46,6 @@ Result<void> create(const std::string& path) {
   return {};
 }
 
-/// Makes the table of LIDs agree with the nodes; only entries that are wrong are touched, since
-/// others forward by it meanwhile.
-void mend_lids(FabricLayout& layout, const SubnetSnapshot& snapshot) {
-  auto wanted = std::make_unique<std::array<std::uint16_t, kUnicastLids>>();
-  for (const auto& entry : snapshot.nodes) {
-    const Lid lid = entry.node.port.lid;
-    if (ipoib::is_unicast(lid)) (*wanted)[lid.value()] = entry_of(entry.index);
-  }
-  for (std::size_t lid = 0; lid < kUnicastLids; ++lid) {
-    auto& entry = layout.lids[lid];
-    if (entry.load(std::memory_order_relaxed) != (*wanted)[lid]) {
-      entry.store((*wanted)[lid], std::memory_order_release);
-    }
-  }
-}
-
 }  // namespace
 
 Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path) {
@@ -73,39 +56,30 @@ Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path) {
   }
   auto fabric = Fabric::open(path);
   if (!fabric) return fabric.error();
-  FabricWriter writer(std::move(*fabric), exists);
-  if (exists) mend_lids(*writer.layout_, writer.snapshot());
-  return writer;
+  return FabricWriter(std::move(*fabric), exists);
 }
 
 void FabricWriter::set_node(NodeIndex index, const Node& node) {
-  const auto before = this->node(index);
   layout_->nodes[index].publish(encode(node));
-  if (before && before->port.lid != node.port.lid) release_lid(before->port.lid, index);
-  if (ipoib::is_unicast(node.port.lid)) {
-    layout_->lids[node.port.lid.value()].store(entry_of(index), std::memory_order_release);
-  }
   advance_generation();
 }
 
 void FabricWriter::remove_node(NodeIndex index) {
-  const auto before = node(index);
   layout_->nodes[index].publish({});
-  if (before) release_lid(before->port.lid, index);
+  advance_generation();
+}
+
+/// Only an entry that is wrong is touched, since others forward by it meanwhile.
+void FabricWriter::set_route(Lid lid, std::optional<NodeIndex> node) {
+  if (!ipoib::is_unicast(lid) || node_at(lid) == node) return;
+  layout_->lids[lid.value()].store(node ? entry_of(*node) : std::uint16_t{0},
+                                   std::memory_order_release);
   advance_generation();
 }
 
 void FabricWriter::set_group(Lid mlid, const GroupForwarding& forwarding) {
   layout_->groups[group_index(mlid)].publish(encode(forwarding));
   advance_generation();
-}
-
-void FabricWriter::release_lid(Lid lid, NodeIndex owner) {
-  if (!ipoib::is_unicast(lid)) return;
-  auto& entry = layout_->lids[lid.value()];
-  if (entry.load(std::memory_order_relaxed) == entry_of(owner)) {
-    entry.store(0, std::memory_order_release);
-  }
 }
 
 void FabricWriter::advance_generation() {

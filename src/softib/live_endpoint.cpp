@@ -87,6 +87,10 @@ void LiveEndpoint::send_mad(ConstBytes packet) {
   if (!is_dead()) router_.send_mad(packet, patience());
 }
 
+void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
+  if (!is_dead()) router_.send_mad_to(node, packet, patience());
+}
+
 void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
   if (!is_dead()) engine_.set_deadline(when);
 }

@@ -29,6 +29,7 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   [[nodiscard]] PortAttributes port() const override;
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
+  void send_mad_to(NodeIndex node, ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override;
   [[nodiscard]] bool nudge(NodeIndex node) override;
   void set_receiver(PacketReceiver* receiver) override;

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "softib/core/mad_packet.hpp"
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
 #include "softib/train.hpp"
 
@@ -30,6 +30,24 @@ std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
   writer.bytes({packet.header.data(), packet.header_size});
   for (std::size_t i = 0; i < packet.piece_count; ++i) writer.bytes(packet.pieces[i]);
   return writer.ok() ? writer.written() : 0;
+}
+
+OutgoingPacket in_one_piece(ConstBytes octets) {
+  OutgoingPacket packet;
+  packet.pieces[0] = octets;
+  packet.piece_count = 1;
+  return packet;
+}
+
+/// Where a MAD goes. A response to subnet management goes by its transaction id alone: who asked
+/// may have no LID.
+std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader& header,
+                                        const Fabric& fabric) {
+  if (!header.is_response() && is_served_by_subnet(header.management_class)) return kSubnetNode;
+  if (header.is_response() && is_smp(header.management_class)) {
+    return MadRoute::of(header.transaction_id).node;
+  }
+  return fabric.node_at(packet.dlid);
 }
 
 /// Subnet management starts and ends on the node itself (IBA 14.2.2: a hop count of zero), and
@@ -163,25 +181,29 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
   const auto header = MadHeader::parse(packet->mad);
   if (!header) return count(PortCounter::drop_malformed);
   const bool smp = is_smp(header->management_class);
-  const bool to_subnet = is_served_by_subnet(header->management_class) && !header->is_response();
-  const auto node = to_subnet ? kSubnetNode : fabric_.node_at(packet->dlid);
+  const auto node = destination_of(*packet, *header, fabric_);
   if (!node) return count(PortCounter::drop_unknown_lid);
   const bool local = smp && is_local_smp(*packet, *header);
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(PortCounter::drop_port_not_active);
   }
-
-  OutgoingPacket outgoing;
-  outgoing.pieces[0] = octets;
-  outgoing.piece_count = 1;
+  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, octets, patience);
+  const OutgoingPacket outgoing = in_one_piece(octets);
   const OutgoingPacket* const alone = &outgoing;
+  count_sent(octets);
+  deliver({*node, MadRoute::of(header->transaction_id).place}, {&alone, 1}, patience);
+}
+
+void Router::send_mad_to(NodeIndex node, ConstBytes octets, Patience patience) {
+  const OutgoingPacket outgoing = in_one_piece(octets);
+  const OutgoingPacket* const alone = &outgoing;
+  count_sent(octets);
+  if (deliver_to_all(node, {&alone, 1}, patience) == 0) count(PortCounter::drop_mad_no_agent);
+}
+
+void Router::count_sent(ConstBytes packet) {
   count(PortCounter::sent_packets);
-  count(PortCounter::sent_octets, octets.size());
-  if (header->is_response() && *node != kSubnetNode) {
-    deliver({*node, MadRoute::of(header->transaction_id).place}, {&alone, 1}, patience);
-  } else if (deliver_to_all(*node, {&alone, 1}, patience) == 0) {
-    count(PortCounter::drop_mad_no_agent);
-  }
+  count(PortCounter::sent_octets, packet.size());
 }
 
 bool Router::nudge(NodeIndex node) {

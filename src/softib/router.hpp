@@ -23,6 +23,8 @@ class Router {
   void send(std::span<const OutgoingPacket> batch, Patience patience);
   /// One MAD, LRH to padding.
   void send_mad(ConstBytes packet, Patience patience);
+  /// One MAD that the subnet process passes on to the agents of a node, whatever its DLID.
+  void send_mad_to(NodeIndex node, ConstBytes packet, Patience patience);
   /// Wakes every process of a node; false: not every one, for the time being.
   [[nodiscard]] bool nudge(NodeIndex node);
 
@@ -35,6 +37,7 @@ class Router {
   void multicast(Packets packets, Patience patience);
   std::size_t deliver(PlaceAddress to, Packets packets, Patience patience);
   std::size_t deliver_to_all(NodeIndex node, Packets packets, Patience patience);
+  void count_sent(ConstBytes packet);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;
   void count(PortCounter counter, std::uint64_t by = 1) { fabric_.count(node_, counter, by); }
 

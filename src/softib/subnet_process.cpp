@@ -136,6 +136,10 @@ void SubnetProcess::publish() {
     publish_node(index);
     nudge(index);
   }
+  for (std::size_t index = 0; index < kUnicastLids && changes.lids.any(); ++index) {
+    const Lid lid(static_cast<std::uint16_t>(index));
+    if (changes.lids[index]) fabric_.set_route(lid, subnet_.node_at(lid));
+  }
   for (std::size_t index = 0; index < kMaxGroups && changes.groups.any(); ++index) {
     if (!changes.groups[index]) continue;
     fabric_.set_group(group_lid(index), subnet_.forwarding(group_lid(index)));

@@ -72,7 +72,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto nodes = writer->snapshot().nodes;
     for (const auto& entry : nodes) {
       const Lid lid = entry.node.port.lid;
-      if (is_unicast(lid)) require(writer->node_at(lid).has_value());
+      writer->set_route(lid, entry.index);
+      if (is_unicast(lid)) require(writer->node_at(lid) == entry.index);
     }
     for (const auto& entry : nodes) {
       writer->remove_node(entry.index);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "require.hpp"
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 #include "softib/umad/mad_layer.hpp"
 
 using namespace ipoib;
@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxSteps = 256;
 constexpr std::uint32_t kEpoch = 1;
 constexpr std::uint32_t kPlace = 2;
+constexpr NodeIndex kNode = 3;
 
 class Subject {
  public:
@@ -84,7 +85,7 @@ class Subject {
     std::ranges::copy(in.take(std::min(packet.mad.size(), in.left())), packet.mad.begin());
     // Few random transaction ids would lead to an agent.
     if (auto header = wire::MadHeader::parse(packet.mad); header && route != 0) {
-      const MadRoute to{kEpoch, kPlace, agents_[route % agents_.size()]};
+      const MadRoute to{kNode, kPlace, kEpoch, agents_[route % agents_.size()]};
       header->transaction_id = std::uint64_t{to.high_half()} << 32 | (route >> 4);
       header->emit(packet.mad);
     }
@@ -108,7 +109,7 @@ class Subject {
   }
 
   PortAttributes port_;
-  umad::MadLayer layer_{kEpoch, kPlace};
+  umad::MadLayer layer_{MadRoute{kNode, kPlace, kEpoch, 0}};
   std::vector<std::uint32_t> agents_;
   TimePoint now_{std::chrono::seconds(1)};
 };

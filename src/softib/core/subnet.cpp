@@ -294,7 +294,8 @@ void Subnet::on_time(TimePoint now) {
 std::vector<MadPacket> Subnet::take_outgoing() { return std::exchange(state_->outgoing, {}); }
 
 SubnetChanges Subnet::take_changes() {
-  return SubnetChanges{state_->manager.take_changed(), state_->groups.take_changed()};
+  return SubnetChanges{state_->manager.take_changed(), state_->manager.take_changed_lids(),
+                       state_->groups.take_changed()};
 }
 
 }  // namespace softib

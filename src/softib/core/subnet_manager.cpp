@@ -80,6 +80,7 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
   for (auto& node : nodes_) {
     if (node) node->port.sm_lid = nodes_[kSmNode]->port.lid;
   }
+  routes_.doubt();
 }
 
 Result<NodeIndex> SubnetManager::add(std::string_view name) {
@@ -113,7 +114,7 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   if (gone == nullptr) return error;
   by_name_.erase(gone->name);
   by_guid_.erase(gone->port.port_guid);
-  by_lid_.erase(gone->port.lid);
+  routes_.set(gone->port.lid, std::nullopt);
   nodes_[index].reset();
   list_end_ports();
   changed_.set(index);
@@ -152,8 +153,8 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   if (!is_free(lid)) {
     return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is taken, or no unicast LID"};
   }
-  by_lid_.erase(node->port.lid);
-  by_lid_[lid] = index;
+  routes_.set(node->port.lid, std::nullopt);
+  routes_.set(lid, index);
   node->port.lid = lid;
   changed_.set(index);
   if (index != kSmNode) return {};
@@ -251,11 +252,7 @@ std::optional<NodeIndex> SubnetManager::find(Guid port_guid) const {
   return found->second;
 }
 
-std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const {
-  const auto found = by_lid_.find(lid);
-  if (found == by_lid_.end()) return std::nullopt;
-  return found->second;
-}
+std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const { return routes_.at(lid); }
 
 NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}); }
 
@@ -281,7 +278,7 @@ std::optional<Lid> SubnetManager::next_lid() const {
 }
 
 bool SubnetManager::is_free(Lid lid) const {
-  return ipoib::is_unicast(lid) && lid != kSwitchLid && !by_lid_.contains(lid);
+  return ipoib::is_unicast(lid) && lid != kSwitchLid && !routes_.at(lid);
 }
 
 std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
@@ -313,7 +310,7 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
   node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
   by_name_[node.name] = index;
   by_guid_[node.port.port_guid] = index;
-  by_lid_[node.port.lid] = index;
+  routes_.set(node.port.lid, index);
   last_lid_ = std::max(last_lid_, node.port.lid);
   nodes_[index] = std::move(node);
   list_end_ports();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ipoib/result.hpp"
+#include "softib/core/forwarding_tables.hpp"
 #include "softib/core/partition.hpp"
 #include "softib/core/subnet_view.hpp"
 
@@ -51,6 +52,8 @@ class SubnetManager {
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
   /// Nodes that have changed since the last call; some of them may be gone.
   [[nodiscard]] NodeSet take_changed();
+  /// LIDs that have come to lead elsewhere since the last call.
+  [[nodiscard]] LidSet take_changed_lids() { return routes_.take_changed(); }
 
  private:
   struct Guids {
@@ -71,7 +74,7 @@ class SubnetManager {
   std::vector<std::optional<Node>> nodes_;
   std::map<std::string, NodeIndex, std::less<>> by_name_;
   std::unordered_map<Guid, NodeIndex> by_guid_;
-  std::unordered_map<Lid, NodeIndex> by_lid_;
+  LinearForwardingTable routes_;
   Node switch_;
   std::vector<const Node*> end_ports_;
   Lid last_lid_;

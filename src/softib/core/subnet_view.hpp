@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "softib/core/fabric_types.hpp"
+#include "softib/core/forwarding_tables.hpp"
 #include "softib/core/partition.hpp"
 
 namespace softib {
@@ -58,9 +59,10 @@ struct SubnetSnapshot {
 /// What a publisher has to write again. A node that changed may be gone, or have another LID.
 struct SubnetChanges {
   NodeSet nodes;
+  LidSet lids;                     ///< that lead elsewhere
   std::bitset<kMaxGroups> groups;  ///< by group_index(mlid)
 
-  [[nodiscard]] bool any() const { return nodes.any() || groups.any(); }
+  [[nodiscard]] bool any() const { return nodes.any() || lids.any() || groups.any(); }
 };
 
 /// A group with what its members agreed on, for people.

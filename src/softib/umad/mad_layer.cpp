@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 
 namespace softib::umad {
 
@@ -49,9 +49,9 @@ MadPacket make_packet(const Registration& registration, const MadAddress& to,
 Result<std::uint32_t> MadLayer::add_agent(const Registration& registration) {
   if (const auto checked = registration.check(); !checked) return checked.error();
   if (agents_.size() >= kMaxAgents) return Error{ENOMEM, "too many agents in this process"};
-  while (agents_.contains(next_agent_)) next_agent_ = (next_agent_ + 1) % MadRoute::kMaxAgents;
+  while (agents_.contains(next_agent_)) next_agent_ = (next_agent_ + 1) % kMaxAgents;
   agents_.emplace(next_agent_, registration);
-  return std::exchange(next_agent_, (next_agent_ + 1) % MadRoute::kMaxAgents);
+  return std::exchange(next_agent_, (next_agent_ + 1) % kMaxAgents);
 }
 
 void MadLayer::remove_agent(std::uint32_t agent) {
@@ -82,9 +82,8 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   transaction.agent = agent;
   transaction.header = *header;
   if (!is_response(*header)) {
-    const MadRoute route{epoch_, place_, agent};
     transaction.header.transaction_id =
-        std::uint64_t{route.high_half()} << 32 | (header->transaction_id & kLowHalf);
+        std::uint64_t{route_of(agent).high_half()} << 32 | (header->transaction_id & kLowHalf);
   }
   if (is_duplicate(agent, transaction.header, to.lid)) {
     return Error{EINVAL, "a request with this transaction id is waiting already"};
@@ -104,6 +103,12 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   transmit(transaction, now);
   if (transaction.deadline != ipoib::TimePoint()) transactions_.push_back(std::move(transaction));
   return {};
+}
+
+MadRoute MadLayer::route_of(std::uint32_t agent) const {
+  MadRoute route = self_;
+  route.agent = agent;
+  return route;
 }
 
 /// Two requests, or two responses to one place, of the same class and transaction id: whoever

@@ -20,8 +20,8 @@ namespace softib::umad {
 
 class MadLayer {
  public:
-  /// `epoch` and `place` go into transaction ids.
-  MadLayer(std::uint32_t epoch, std::uint32_t place) : epoch_(epoch), place_(place) {}
+  /// Of the process that `self` names, whatever agent that names: it goes into transaction ids.
+  explicit MadLayer(const MadRoute& self) : self_(self) {}
 
   /// The number of a new agent. That nobody else takes the same requests is the caller's affair.
   [[nodiscard]] ipoib::Result<std::uint32_t> add_agent(const Registration& registration);
@@ -88,8 +88,9 @@ class MadLayer {
   void answer(const MadPacket& packet, const Mad& mad);
   void drop(PortCounter why) { drops_.push_back(why); }
 
-  const std::uint32_t epoch_;
-  const std::uint32_t place_;
+  [[nodiscard]] MadRoute route_of(std::uint32_t agent) const;
+
+  const MadRoute self_;
   std::uint32_t next_agent_ = 1;
   std::map<std::uint32_t, Registration> agents_;
   Transactions transactions_;

@@ -1,7 +1,7 @@
 // Receiving: the checks of the port, the agent, and RMPP on the way up.
 #include <algorithm>
 
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 #include "softib/umad/mad_layer.hpp"
 
 namespace softib::umad {
@@ -56,7 +56,7 @@ std::optional<std::uint32_t> MadLayer::agent_for(const MadPacket& packet,
   if (is_response(header)) {
     const auto route = MadRoute::of(header.transaction_id);
     const auto agent = agents_.find(route.agent);
-    const bool is_ours = route.epoch == epoch_ && route.place == place_ && agent != agents_.end() &&
+    const bool is_ours = route == route_of(route.agent) && agent != agents_.end() &&
                          agent->second.qpn() == packet.destination;
     return is_ours ? std::optional(route.agent) : std::nullopt;
   }

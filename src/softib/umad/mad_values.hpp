@@ -7,11 +7,12 @@
 
 #include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
+#include "softib/core/mad_route.hpp"
 
 namespace softib::umad {
 
 /// Bounds of a process. What goes over is refused with ENOMEM, or dropped as drop_mad_full.
-inline constexpr std::size_t kMaxAgents = 1024;
+inline constexpr std::size_t kMaxAgents = MadRoute::kMaxAgents;
 inline constexpr std::size_t kMaxTransactions = 4096;
 inline constexpr std::size_t kMaxReassemblies = 16;
 

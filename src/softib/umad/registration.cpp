@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 
 namespace softib::umad {
 

@@ -52,7 +52,7 @@ UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* bef
     : endpoint_(endpoint),
       folder_(folder),
       before_(before),
-      layer_(endpoint.epoch(), endpoint.place()) {}
+      layer_({endpoint.node(), endpoint.place(), endpoint.epoch(), 0}) {}
 
 int UmadHost::open_port() {
   ipoib::FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

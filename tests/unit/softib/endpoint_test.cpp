@@ -17,7 +17,7 @@
 #include "packets.hpp"
 #include "softib/capture.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
 #include "softib/socket_engine.hpp"
 #include "softib/socket_wire.hpp"
@@ -300,6 +300,7 @@ TEST(DeepFolder, SocketsHaveNoLimitOfTheirPaths) {
   node.port.state = PortState::active;
   ASSERT_TRUE(folder.create_node(1));
   fabric->set_node(1, node);
+  fabric->set_route(Lid(2), 1);
   auto endpoint = Endpoint::attach_node(folder, 1);
   ASSERT_TRUE(endpoint) << endpoint.error().message;
   Mailbox mailbox;
@@ -503,7 +504,7 @@ TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
   const auto neighbour = subnet_.attach(2);
   neighbour->set_mad_receiver(&third);
   const auto id = [](const Endpoint& of) {
-    return std::uint64_t{MadRoute{of.epoch(), of.place(), 4}.high_half()} << 32 | 1;
+    return std::uint64_t{MadRoute{of.node(), of.place(), of.epoch(), 4}.high_half()} << 32 | 1;
   };
   send_mad(*sm_, make_mad(0, 2, 0x03, kGetResp, id(*neighbour)));
   EXPECT_EQ(transaction(third), id(*neighbour));
@@ -512,6 +513,23 @@ TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
   EXPECT_EQ(MadRoute::of(id(*two_)).epoch, two_->epoch());
   EXPECT_EQ(MadRoute::of(id(*two_)).agent, 4U);
   neighbour->set_mad_receiver(nullptr);
+}
+
+TEST_F(MadTest, SubnetManagementFindsWhoHasNoLid) {
+  const auto id = std::uint64_t{MadRoute{2, two_->place(), two_->epoch(), 1}.high_half()} << 32;
+  auto answer = make_mad(0, 2, 0x81, kGetResp, id);
+  answer.dlid = Lid();
+  send_mad(*sm_, answer);
+  EXPECT_EQ(transaction(second_), id);
+}
+
+TEST_F(MadTest, TheSubnetProcessPassesARequestOn) {
+  auto request = make_mad(1, 2, 0x81, kGet, 10);
+  request.dlid = ipoib::kPermissiveLid;
+  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+  request.emit(octets);
+  sm_->send_mad_to(2, octets);
+  EXPECT_EQ(transaction(second_), 10U);
 }
 
 TEST_F(MadTest, ARequestIsShownToEveryProcessOfTheNode) {

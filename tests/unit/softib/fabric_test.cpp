@@ -70,7 +70,6 @@ TEST_F(FabricTest, AReaderSeesWhatTheWriterPublished) {
   EXPECT_EQ(seen->name, "host1");
   EXPECT_EQ(seen->port, host.port);
   EXPECT_EQ(in.find("host1"), NodeIndex{5});
-  EXPECT_EQ(in.node_at(Lid(7)), NodeIndex{5});
   EXPECT_EQ(in.port_state(5), PortState::active);
   EXPECT_EQ(in.node_version(5), 1U);
   EXPECT_EQ(in.generation(), 1U);
@@ -99,22 +98,27 @@ TEST_F(FabricTest, IndicesBeyondTheTableAreNobody) {
   EXPECT_EQ(in.group(group_lid(kMaxGroups)), GroupForwarding{});
 }
 
-TEST_F(FabricTest, ANodeMovesToAnotherLid) {
+TEST_F(FabricTest, LidsLeadToNodes) {
   auto out = writer();
-  auto host = make_node("host1", 7);
-  out.set_node(5, host);
-  host.port.lid = Lid(9);
-  out.set_node(5, host);
-  EXPECT_FALSE(out.node_at(Lid(7)));
-  EXPECT_EQ(out.node_at(Lid(9)), NodeIndex{5});
+  out.set_route(Lid(7), 5);
+  EXPECT_EQ(reader().node_at(Lid(7)), NodeIndex{5});
+  out.set_route(Lid(7), 6);
+  out.set_route(Lid(9), 5);
+  EXPECT_EQ(reader().node_at(Lid(7)), NodeIndex{6});
+  EXPECT_EQ(reader().node_at(Lid(9)), NodeIndex{5});
+  out.set_route(Lid(7), std::nullopt);
+  EXPECT_FALSE(reader().node_at(Lid(7)));
+  EXPECT_EQ(out.generation(), 4U);
+  out.set_route(Lid(7), std::nullopt);
+  EXPECT_EQ(out.generation(), 4U) << "nothing new";
 }
 
-TEST_F(FabricTest, ALidThatWasGivenToAnotherNodeStaysWithIt) {
+TEST_F(FabricTest, OnlyUnicastLidsLeadSomewhere) {
   auto out = writer();
-  out.set_node(5, make_node("host1", 7));
-  out.set_node(6, make_node("host2", 7));
-  out.set_node(5, make_node("host1", 9));
-  EXPECT_EQ(out.node_at(Lid(7)), NodeIndex{6});
+  for (const Lid lid : {Lid(), Lid(0xc000), ipoib::kPermissiveLid}) {
+    out.set_route(lid, 5);
+    EXPECT_FALSE(out.node_at(lid));
+  }
 }
 
 TEST_F(FabricTest, ARemovedNodeIsGoneButItsEpochsStay) {
@@ -124,7 +128,6 @@ TEST_F(FabricTest, ARemovedNodeIsGoneButItsEpochsStay) {
   out.remove_node(5);
   EXPECT_FALSE(out.node(5));
   EXPECT_FALSE(out.find("host1"));
-  EXPECT_FALSE(out.node_at(Lid(7)));
   EXPECT_EQ(out.port_state(5), PortState::down);
   EXPECT_EQ(out.epoch(5, 3), 1U);
 }
@@ -194,24 +197,6 @@ TEST_F(FabricTest, AWriterKilledInTheMiddleOfARecordLeavesTheOldOne) {
   record.publish(encode(make_node("third", 9)));
   ASSERT_TRUE(record.read(words));
   EXPECT_EQ(decode(words)->name, "third");
-}
-
-TEST_F(FabricTest, AWriterKilledBeforeTheTableOfLidsIsMended) {
-  writer().set_node(5, make_node("host1", 7));
-  {
-    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
-    const std::uint16_t nobody = 0;
-    const std::uint16_t stale = 100;
-    const auto at = [&](Lid lid) {
-      return static_cast<std::streamoff>(offsetof(FabricLayout, lids)) + lid.value() * 2;
-    };
-    file.seekp(at(Lid(7))).write(reinterpret_cast<const char*>(&nobody), 2);
-    file.seekp(at(Lid(8))).write(reinterpret_cast<const char*>(&stale), 2);
-  }
-  EXPECT_FALSE(reader().node_at(Lid(7)));
-  const auto out = writer();
-  EXPECT_EQ(out.node_at(Lid(7)), NodeIndex{5});
-  EXPECT_FALSE(out.node_at(Lid(8)));
 }
 
 TEST_F(FabricTest, ADraftThatWasNeverFinishedIsMadeAnew) {

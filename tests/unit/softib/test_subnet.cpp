@@ -27,6 +27,7 @@ TestSubnet::TestSubnet(NodeIndex hosts) : folder_(root_ / "subnet"), fabric_(mak
     node.port.pkeys[0] = ipoib::kDefaultPKey;
     if (!folder_.create_node(i)) throw std::runtime_error("cannot make " + folder_.node(i));
     fabric_.set_node(i, node);
+    fabric_.set_route(node.port.lid, i);
   }
 }
 

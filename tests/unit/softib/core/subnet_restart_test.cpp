@@ -118,6 +118,7 @@ TEST_F(SubnetRestart, EverythingIsPublishedAnew) {
   const auto changes = after.take_changes();
   EXPECT_EQ(changes.nodes.count(), 3U);
   EXPECT_EQ(changes.groups.count(), 3U);
+  EXPECT_TRUE(changes.lids.all()) << "whatever a writer that was killed has left";
 }
 
 TEST_F(SubnetRestart, TheSmRestartsWithoutItsProcess) {

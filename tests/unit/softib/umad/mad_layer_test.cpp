@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "softib/mad_route.hpp"
+#include "softib/core/mad_route.hpp"
 
 namespace softib::umad {
 namespace {
@@ -23,6 +23,7 @@ constexpr std::uint8_t kSa = ipoib::wire::mgmt_class::kSubnAdm;
 constexpr std::uint8_t kPerf = ipoib::wire::mgmt_class::kPerf;
 constexpr std::uint32_t kEpoch = 3;
 constexpr std::uint32_t kPlace = 5;
+constexpr NodeIndex kNode = 1000;
 constexpr ipoib::TimePoint kStart{seconds(1000)};
 constexpr Lid kOwn{7};
 constexpr Lid kPeer{9};
@@ -107,7 +108,7 @@ class MadLayerTest : public testing::Test {
   }
 
   PortAttributes port_;
-  MadLayer layer_{kEpoch, kPlace};
+  MadLayer layer_{MadRoute{kNode, kPlace, kEpoch, 0}};
   const Persistence once_{milliseconds(100), 0};
 };
 
@@ -126,9 +127,7 @@ TEST_F(MadLayerTest, ARequestCarriesItsSendersRoute) {
   EXPECT_EQ(packet.qkey, ipoib::wire::kGsiQKey);
   const auto id = MadHeader::parse(packet.mad)->transaction_id;
   EXPECT_EQ(id & 0xffff'ffff, 0x11U);
-  EXPECT_EQ(MadRoute::of(id).epoch, kEpoch);
-  EXPECT_EQ(MadRoute::of(id).place, kPlace);
-  EXPECT_EQ(MadRoute::of(id).agent, agent);
+  EXPECT_EQ(MadRoute::of(id), (MadRoute{kNode, kPlace, kEpoch, agent}));
 }
 
 TEST_F(MadLayerTest, TheAnswerGoesToTheAgentThatAsked) {
@@ -167,12 +166,17 @@ TEST_F(MadLayerTest, NobodyAwaitsTheAnswerToARequestWithoutTimeout) {
 TEST_F(MadLayerTest, AnAnswerToAnotherProcessIsNotOurs) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), once_));
-  auto answer = answer_to(sent_one(), method::kGetResp);
-  MadHeader header = MadHeader::parse(answer.mad).value();
-  header.transaction_id = std::uint64_t{MadRoute{kEpoch + 1, kPlace, agent}.high_half()} << 32 | 1;
-  header.emit(answer.mad);
-  receive(answer);
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+  const auto request = sent_one();
+  for (const MadRoute other :
+       {MadRoute{kNode, kPlace, kEpoch + 1, agent}, MadRoute{kNode, kPlace + 1, kEpoch, agent},
+        MadRoute{kNode - 1, kPlace, kEpoch, agent}}) {
+    auto answer = answer_to(request, method::kGetResp);
+    MadHeader header = MadHeader::parse(answer.mad).value();
+    header.transaction_id = std::uint64_t{other.high_half()} << 32 | 1;
+    header.emit(answer.mad);
+    receive(answer);
+    EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+  }
 }
 
 TEST_F(MadLayerTest, ATimeoutReturnsTheHeaderOfTheRequest) {

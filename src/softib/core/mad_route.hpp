@@ -1,7 +1,8 @@
 // How a MAD finds its process (docs/architecture.md): by the high half of its transaction id, which
-// the umad layer writes into requests, and which responses bring back.
+// the umad layer writes into requests, and which responses bring back. It says as well who asks
+// where no LID does: a port may send subnet management packets before it has one.
 //
-//   | epoch 8 | place 6 | agent 18 |      the high half
+//   | node 10 | place 6 | epoch 8 | agent 8 |      the high half
 #pragma once
 
 #include <cstdint>
@@ -12,21 +13,29 @@
 namespace softib {
 
 struct MadRoute {
-  static constexpr unsigned kAgentBits = 18;
+  static constexpr unsigned kAgentBits = 8;
+  static constexpr unsigned kEpochBits = 8;
   static constexpr std::uint32_t kMaxAgents = 1U << kAgentBits;
+  static_assert(kMaxNodes == 1U << (32 - QpnLayout::kPlaceBits - kEpochBits - kAgentBits));
+  static_assert(QpnLayout::kMaxEpoch < 1U << kEpochBits);
 
-  std::uint32_t epoch = 0;
+  NodeIndex node = 0;
   std::uint32_t place = 0;
+  std::uint32_t epoch = 0;
   std::uint32_t agent = 0;  ///< counts through the agents of a process
 
   [[nodiscard]] constexpr std::uint32_t high_half() const {
-    return (epoch << QpnLayout::kPlaceBits | place) << kAgentBits | agent;
+    const std::uint32_t process = std::uint32_t{node} << QpnLayout::kPlaceBits | place;
+    return (process << kEpochBits | epoch) << kAgentBits | agent;
   }
   [[nodiscard]] static constexpr MadRoute of(std::uint64_t transaction_id) {
     const auto high = static_cast<std::uint32_t>(transaction_id >> 32);
-    return {high >> (QpnLayout::kPlaceBits + kAgentBits),
-            high >> kAgentBits & (QpnLayout::kPlaces - 1), high & (kMaxAgents - 1)};
+    const std::uint32_t process = high >> (kEpochBits + kAgentBits);
+    return {static_cast<NodeIndex>(process >> QpnLayout::kPlaceBits),
+            process & (QpnLayout::kPlaces - 1), high >> kAgentBits & ((1U << kEpochBits) - 1),
+            high & (kMaxAgents - 1)};
   }
+  friend bool operator==(const MadRoute&, const MadRoute&) = default;
 };
 
 [[nodiscard]] constexpr bool is_smp(std::uint8_t management_class) {
