@@ -15,7 +15,7 @@ build_packages=(g++ cmake ninja-build pkg-config libboost1.81-dev libboost-progr
   libboost-json1.81-dev libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev libspdlog-dev)
 run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
-  infiniband-diags opensm ibsim-utils tshark iperf3 socat mandoc bash-completion
+  infiniband-diags opensm ibsim-utils tshark ethtool iperf3 socat mandoc bash-completion
   python3-pyverbs perftest dnsmasq-base udhcpc radvd
   avahi-daemon bird2 openssh-client openssh-server rsync)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)

@@ -16,6 +16,19 @@ namespace ipoib {
 
 class FramePool;
 
+/// How a packet that is larger than its link carries is cut into segments: each gets the headers,
+/// and `size` octets of the payload, the last one what is left. Offsets are from the front.
+struct Segmentation {
+  enum class Kind : std::uint8_t { none, tcp, udp };
+  Kind kind = Kind::none;
+  std::uint16_t transport = 0;  ///< where the header of TCP or UDP begins
+  std::uint16_t payload = 0;    ///< where the headers end
+  std::uint16_t size = 0;
+  friend bool operator==(const Segmentation&, const Segmentation&) = default;
+};
+/// Of one packet, at most.
+inline constexpr std::size_t kMaxSegments = 64;
+
 /// Move-only owner of one slot of a FramePool; `bytes()` is a window into that slot.
 class Frame {
  public:
@@ -34,11 +47,27 @@ class Frame {
   /// Octets of the slot.
   [[nodiscard]] inline std::size_t capacity() const;
 
-  /// Sets the window: `size` octets from `begin` of the slot. Both must lie within the slot.
+  /// Sets the window: `size` octets from `begin` of the slot. Both must lie within the slot. What
+  /// is in it is sent as it is.
   void window(std::size_t begin, std::size_t size);
+  /// What is in the window is to be cut into segments; their number is 2 to kMaxSegments.
+  void set_segmentation(const Segmentation& segmentation) { segmentation_ = segmentation; }
+  [[nodiscard]] const Segmentation& segmentation() const { return segmentation_; }
+  [[nodiscard]] bool is_large() const { return segmentation_.kind != Segmentation::Kind::none; }
+  /// Octets of the largest datagram that it makes: of itself, or of one segment.
+  [[nodiscard]] std::size_t datagram_size() const {
+    return is_large() ? std::size_t{segmentation_.payload} + segmentation_.size : size_;
+  }
+  /// How many datagrams it makes.
+  [[nodiscard]] std::size_t datagrams() const {
+    return is_large()
+               ? (size_ - segmentation_.payload + segmentation_.size - 1U) / segmentation_.size
+               : 1;
+  }
   /// Moves the front of the window back by `count` octets of headroom, and returns the new front.
   std::uint8_t* prepend(std::size_t count);
-  /// Moves the front of the window forward over `count` octets.
+  /// Moves the front of the window forward over `count` octets, which prepend() has put there if
+  /// the packet is large.
   void drop_front(std::size_t count);
   void release();
 
@@ -50,6 +79,7 @@ class Frame {
   std::uint8_t* slot_ = nullptr;
   std::uint32_t begin_ = 0;
   std::uint32_t size_ = 0;
+  Segmentation segmentation_;
 };
 
 /// `count` slots of `slot_size` octets in one page-aligned arena. Must outlive its frames.

@@ -48,7 +48,8 @@ class AddressHandle
 };
 using AddressHandlePtr = boost::intrusive_ptr<AddressHandle>;
 
-/// One datagram to send: the frame begins with the encapsulation header of RFC 4391, 6.
+/// One datagram to send, or those that a large packet is cut into: the frame begins with the
+/// encapsulation header of RFC 4391, 6.
 struct Outgoing {
   AddressHandlePtr to;
   Qpn qpn;
@@ -78,7 +79,8 @@ class UdPort : public AddressHandleFactory {
  public:
   [[nodiscard]] virtual Qpn qpn() const = 0;
   /// Posts from the front of `batch`, as one chain, and takes the frames that it posted. Returns
-  /// their number; fewer than batch.size() when the send queue is full.
+  /// their number; fewer than batch.size() when the send queue is full. A large packet is posted
+  /// whole or not.
   virtual std::size_t send(std::span<Outgoing> batch) = 0;
   /// Appends at most `limit` received datagrams to `out`; returns how many. Also reaps sends.
   virtual std::size_t receive(std::vector<Incoming>& out, std::size_t limit) = 0;

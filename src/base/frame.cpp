@@ -8,6 +8,16 @@
 
 namespace ipoib {
 
+namespace {
+
+Segmentation moved(Segmentation from, int by) {
+  from.transport = static_cast<std::uint16_t>(from.transport + by);
+  from.payload = static_cast<std::uint16_t>(from.payload + by);
+  return from;
+}
+
+}  // namespace
+
 Frame& Frame::operator=(Frame&& other) noexcept {
   if (this != &other) {
     release();
@@ -15,6 +25,7 @@ Frame& Frame::operator=(Frame&& other) noexcept {
     slot_ = std::exchange(other.slot_, nullptr);
     begin_ = std::exchange(other.begin_, 0);
     size_ = std::exchange(other.size_, 0);
+    segmentation_ = std::exchange(other.segmentation_, {});
   }
   return *this;
 }
@@ -23,12 +34,14 @@ void Frame::window(std::size_t begin, std::size_t size) {
   assert(pool_ != nullptr && begin + size <= pool_->slot_size());
   begin_ = static_cast<std::uint32_t>(begin);
   size_ = static_cast<std::uint32_t>(size);
+  segmentation_ = {};
 }
 
 std::uint8_t* Frame::prepend(std::size_t count) {
   assert(count <= begin_);
   begin_ -= static_cast<std::uint32_t>(count);
   size_ += static_cast<std::uint32_t>(count);
+  if (is_large()) segmentation_ = moved(segmentation_, static_cast<int>(count));
   return slot_ + begin_;
 }
 
@@ -36,6 +49,7 @@ void Frame::drop_front(std::size_t count) {
   assert(count <= size_);
   begin_ += static_cast<std::uint32_t>(count);
   size_ -= static_cast<std::uint32_t>(count);
+  if (is_large()) segmentation_ = moved(segmentation_, -static_cast<int>(count));
 }
 
 void Frame::release() {
@@ -44,6 +58,7 @@ void Frame::release() {
   pool_ = nullptr;
   slot_ = nullptr;
   begin_ = size_ = 0;
+  segmentation_ = {};
 }
 
 FramePool::FramePool(std::size_t count, std::size_t slot_size)

@@ -67,7 +67,8 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
     out.push_back({std::string(name(counter)), link.counters()[counter], is_drop(counter)});
   }
   const auto& pair = state.queue_pair;
-  out.push_back({"drop_host_refused", state.status.host_refused, true});
+  out.push_back({"drop_host_refused", state.to_host.refused, true});
+  out.push_back({"drop_host_malformed", state.malformed_of_host, true});
   out.push_back({"drop_receive_error", pair.receive_errors, true});
   out.push_back({"drop_send_error", pair.send_errors, true});
   out.push_back({"drop_receive_malformed", pair.malformed, true});
@@ -77,6 +78,10 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"receive_starved", pair.receive_starved, false});
   out.push_back({"post_refused", pair.post_refused, false});
   out.push_back({"queue_pair_bring_ups", pair.bring_ups, false});
+  out.push_back({"tx_large_packets", pair.large_packets, false});
+  out.push_back({"tx_segments", pair.segments, false});
+  out.push_back({"rx_large_packets", state.to_host.large, false});
+  out.push_back({"rx_segments", state.to_host.segments, false});
   out.push_back({"messages_lost", state.status.messages_lost, false});
   out.push_back({"neighbours", link.neighbour_count(), false});
   return out;

@@ -7,6 +7,7 @@
 
 #include "control/protocol.hpp"
 #include "link/link.hpp"
+#include "offload/coalescer.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
@@ -22,7 +23,6 @@ struct InterfaceIdentity {
 /// What of an interface's state is known outside its link.
 struct InterfaceStatus {
   link::PortStatus port;
-  std::uint64_t host_refused = 0;   ///< packets that the TUN did not take
   std::uint64_t messages_lost = 0;  ///< the control thread's mailbox was full
 };
 
@@ -30,6 +30,8 @@ struct InterfaceState {
   const InterfaceIdentity& identity;
   const InterfaceStatus& status;
   const verbs::UdCounters& queue_pair;
+  const offload::Coalescer::Counters& to_host;
+  std::uint64_t malformed_of_host = 0;
   PKey pkey;
 };
 

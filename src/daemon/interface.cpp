@@ -30,7 +30,9 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
       ipv6_(ipv6_identity(shared.options.stable_privacy, shared.device.query().value().gid.guid(),
                           identity.pkey)),
       tun_((register_pools(), shared.home.run([&] {
-        return host::TunDevice::open({.name = identity.name, .stable_secret = ipv6_.stable_secret})
+        return host::TunDevice::open({.name = identity.name,
+                                      .large_packets = queue_pair_->takes_large_packets(),
+                                      .stable_secret = ipv6_.stable_secret})
             .value();
       }))),
       netlink_(shared.home.run([this] {
@@ -69,6 +71,7 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
 
 void Interface::register_pools() {
   queue_pair_->register_pool(pools_.host).value();
+  queue_pair_->register_pool(pools_.large).value();
   queue_pair_->register_pool(pools_.messages).value();
 }
 

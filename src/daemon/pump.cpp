@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kBatch = 64;
 // Frames read from the host beyond those parked and posted.
 constexpr std::size_t kSpareFrames = 4 * kBatch;
+// Large ones beyond those parked: as many as the send queue holds, and some.
+constexpr std::size_t kLargeFrames = 48;
 constexpr std::size_t kMessages = 1024;
 constexpr std::size_t kCacheLine = 64;
 // A queue pair that breaks again at once is mended again at this pace.
@@ -23,10 +25,13 @@ constexpr std::size_t slot_for(std::size_t octets) {
   return (octets + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
+constexpr std::size_t kLargeSlot = slot_for(link::kHeadroom + 65535);
+
 }  // namespace
 
 Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
     : host(link.limits.parked + depths.send + kSpareFrames, slot_for(max_mtu)),
+      large(kLargeFrames + link.limits.parked_octets / kLargeSlot, kLargeSlot),
       messages(kMessages, slot_for(link::kMessageSize)) {}
 
 Pump::Pump(Settings settings, const Parts& parts)
@@ -34,7 +39,8 @@ Pump::Pump(Settings settings, const Parts& parts)
       parts_(parts),
       link_(settings_.link,
             {.handles = parts.queue_pair, .frames = parts.pools.messages, .log = parts.link_log},
-            parts.queue_pair.qpn(), settings_.seed) {
+            parts.queue_pair.qpn(), settings_.seed),
+      coalescer_(parts.tun) {
   poller_.add(parts_.tun.descriptor(), kTun);
   poller_.add(parts_.queue_pair.descriptor(), kCompletions);
   poller_.add(parts_.inbox.descriptor(), kInbox);
@@ -83,10 +89,9 @@ bool Pump::from_fabric() {
 
 bool Pump::from_host() {
   if (!tun_ready_ || !link_.sends().empty()) return false;
-  auto& pool = parts_.pools.host;
-  const auto count = parts_.tun.read(pool, link::kHeadroom, packets_, kBatch);
-  // The end of what was there, or of the frames? Only then will there be an edge to wait for.
-  if (count < kBatch && pool.available() > 0) tun_ready_ = false;
+  const HostPools pools{parts_.pools.host, parts_.pools.large};
+  tun_ready_ = parts_.tun.read(pools, link::kHeadroom, packets_, kBatch);
+  const auto count = packets_.size();
   if (count == 0) return false;
   parts_.trace.record("from host", now_, count);
   link_.from_host(packets_, now_);
@@ -96,10 +101,9 @@ bool Pump::from_host() {
 }
 
 void Pump::drain() {
-  for (auto& packet : link_.to_host()) {
-    if (!parts_.tun.write(std::as_const(packet).bytes())) ++status_.host_refused;
-  }
+  for (auto& packet : link_.to_host()) coalescer_.add(std::move(packet));
   link_.to_host().clear();
+  coalescer_.flush();
   send_pending();
   // Instructions may raise stimuli, and those other instructions: take what is there, in order.
   while (!link_.events().empty()) {

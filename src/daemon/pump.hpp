@@ -8,7 +8,6 @@
 // kernel's own queue takes the pressure then.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,13 +19,15 @@
 #include "link/link.hpp"
 #include "linux/poller.hpp"
 #include "linux/tun_device.hpp"
+#include "offload/coalescer.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
 
-/// Frames of the two pools that the pump gives to the link.
+/// Frames of the pools that the pump gives to the link.
 struct Pools {
   FramePool host;      ///< packets of the host, parked, posted or being read
+  FramePool large;     ///< same, those that are to be cut into segments
   FramePool messages;  ///< that the link makes itself
   /// For packets of up to `max_mtu` octets, and `link` as it bounds what is parked.
   Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths);
@@ -95,6 +96,7 @@ class Pump {
   Settings settings_;
   Parts parts_;
   link::Link link_;
+  offload::Coalescer coalescer_;
   host::Poller poller_;
   InterfaceStatus status_;
 

@@ -40,6 +40,7 @@ struct Link::Parts {
   void transmit_unfit(Frame&& frame);
   void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
   void transmit_multicast(Frame&& frame, const IpAddress& group, TimePoint now);
+  void complete_message(Frame& frame, wire::EtherType type, TimePoint now);
   void complete_discovery(Frame& frame);
 
   // Fabric to host (receive.cpp).

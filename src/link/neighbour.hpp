@@ -45,7 +45,7 @@ class Neighbour : public Timed,
     const auto* const reachable = std::get_if<neighbour_state::Reachable>(&state_);
     if (reachable == nullptr) return false;
     const PathData* const path = reachable->route.path->ready();
-    if (path == nullptr || frame.size() > path->mtu) return false;
+    if (path == nullptr || frame.datagram_size() > path->mtu) return false;
     used_ = now;
     sends.push_back(Outgoing{path->handle, reachable->route.hardware.qpn, std::move(frame)});
     return true;

@@ -107,7 +107,7 @@ void Neighbour::send(Frame&& frame, const Route& route, const Environment& env, 
   (void)env.paths.use(*route.path, now);
   const PathData* const path = route.path->usable();
   assert(path != nullptr);
-  if (taken.size() > path->mtu) {
+  if (taken.datagram_size() > path->mtu) {
     constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
     taken.drop_front(kHeader);
     return answer_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,

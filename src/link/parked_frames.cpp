@@ -7,6 +7,7 @@ namespace ipoib::link {
 ParkedFrames::ParkedFrames(ParkedFrames&& other) noexcept
     : budget_(other.budget_),
       frames_(std::exchange(other.frames_, {})),
+      octets_(std::exchange(other.octets_, 0)),
       packets_(std::exchange(other.packets_, 0)) {}
 
 ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
@@ -14,27 +15,34 @@ ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
   ParkedFrames taken(std::move(other));
   std::swap(budget_, taken.budget_);
   std::swap(frames_, taken.frames_);
+  std::swap(octets_, taken.octets_);
   std::swap(packets_, taken.packets_);
   return *this;
 }
 
-ParkedFrames::~ParkedFrames() { budget_->used -= frames_.size(); }
+ParkedFrames::~ParkedFrames() { (void)take(); }
 
 void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
   Frame taken = std::move(frame);
-  if (frames_.size() >= budget_->per_neighbour) {
+  const std::size_t octets = taken.capacity();
+  if (frames_.size() >= budget_->per_neighbour ||
+      octets_ + octets > budget_->octets_per_neighbour) {
     counters.add(Counter::drop_parked_limit);
-  } else if (budget_->used >= budget_->in_all) {
+  } else if (budget_->used >= budget_->in_all ||
+             budget_->octets_used + octets > budget_->octets_in_all) {
     counters.add(Counter::drop_parked_total_limit);
   } else {
     frames_.push_back(std::move(taken));
+    octets_ += octets;
     ++budget_->used;
+    budget_->octets_used += octets;
     packets_ += purpose == Purpose::packet ? 1 : 0;
   }
 }
 
 std::vector<Frame> ParkedFrames::take() {
   budget_->used -= frames_.size();
+  budget_->octets_used -= std::exchange(octets_, 0);
   packets_ = 0;
   return std::exchange(frames_, {});
 }

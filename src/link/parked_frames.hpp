@@ -9,11 +9,15 @@
 
 namespace ipoib::link {
 
-/// Bounds for all the parked frames of a link, and how many there are.
+/// Bounds for all the parked frames of a link, and how many there are. A frame counts with all the
+/// octets of its slot, since that is what it keeps from others.
 struct ParkingBudget {
   std::size_t per_neighbour = 0;
   std::size_t in_all = 0;
+  std::size_t octets_per_neighbour = 0;
+  std::size_t octets_in_all = 0;
   std::size_t used = 0;
+  std::size_t octets_used = 0;
 };
 
 /// What a frame is parked for: what the host sends is a use of the neighbour, a reply is none.
@@ -47,6 +51,7 @@ class ParkedFrames {
  private:
   ParkingBudget* budget_;
   std::vector<Frame> frames_;
+  std::size_t octets_ = 0;
   std::size_t packets_ = 0;
 };
 

@@ -53,12 +53,8 @@ void Link::from_host(std::span<Frame> batch, TimePoint now) {
 /// broadcast address, or an address of the host.
 void Link::Parts::transmit(Frame&& frame, TimePoint now) {
   const auto route = route_of(frame.bytes());
-  if (!route || frame.size() > mtu) return transmit_unfit(std::move(frame));
-  if (route->type == wire::EtherType::ipv6 && wire::is_neighbour_discovery(frame.bytes())) {
-    complete_discovery(frame);
-  } else if (route->type == wire::EtherType::ipv4) {
-    dhcp.from_host(frame, mtu, now);
-  }
+  if (!route || frame.datagram_size() > mtu) return transmit_unfit(std::move(frame));
+  if (!frame.is_large()) complete_message(frame, route->type, now);
   const IpAddress hop = next_hop(route->source, route->destination);
   Neighbour* const neighbour = neighbours.find(hop);
   if (neighbour == nullptr) return transmit_unknown(std::move(frame), route->type, hop, now);
@@ -66,6 +62,12 @@ void Link::Parts::transmit(Frame&& frame, TimePoint now) {
   if (!neighbour->forward(frame, out.sends, now)) {
     neighbours.packet(*neighbour, std::move(frame), now);
   }
+}
+
+/// Messages of hosts that know no link-layer addresses; none of them is ever cut into segments.
+void Link::Parts::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
+  if (type == wire::EtherType::ipv4) return dhcp.from_host(frame, mtu, now);
+  if (wire::is_neighbour_discovery(frame.bytes())) complete_discovery(frame);
 }
 
 /// Groups are on the link, whatever routes say.

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/if_link.h>
+#include <linux/rtnetlink.h>
 #include <netlink/addr.h>
+#include <netlink/attr.h>
 #include <netlink/errno.h>
+#include <netlink/msg.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
@@ -90,6 +93,23 @@ Result<void> add_link_local(nl_sock* socket, int interface_index, const Ipv6Addr
     default:
       return netlink_error("cannot add the address " + address.to_string(), error);
   }
+}
+
+Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
+  const Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
+  if (!socket) return netlink_error("gso_max_segs", -NLE_NOMEM);
+  if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
+    return netlink_error("cannot open a netlink socket", error);
+  }
+  nl_msg* const change = nlmsg_alloc_simple(RTM_SETLINK, 0);
+  if (change == nullptr) return netlink_error("gso_max_segs", -NLE_NOMEM);
+  ifinfomsg header{};
+  header.ifi_index = interface_index;
+  nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
+  nla_put_u32(change, IFLA_GSO_MAX_SEGS, segments);
+  // Takes the message, in any case.
+  const int error = nl_send_sync(socket.get(), change);
+  return error < 0 ? netlink_error("cannot set gso_max_segs", error) : Result<void>();
 }
 
 }  // namespace ipoib::host

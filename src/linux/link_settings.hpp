@@ -1,5 +1,5 @@
-// Settings of an interface that decide its IPv6 addresses. A kernel without IPv6, and an interface
-// on which it is disabled, are fine everywhere.
+// Settings of an interface: those that decide its IPv6 addresses, and the size of what it carries.
+// A kernel without IPv6, and an interface on which it is disabled, are fine everywhere.
 #pragma once
 
 #include <string>
@@ -27,5 +27,8 @@ namespace ipoib::host {
 /// again when the interface has been down: the kernel forgets such an address then.
 [[nodiscard]] Result<void> add_link_local(nl_sock* socket, int interface_index,
                                           const Ipv6Address& address);
+
+/// The kernel hands over no packet that makes more segments than that (gso_max_segs).
+[[nodiscard]] Result<void> set_max_segments(int interface_index, std::uint32_t segments);
 
 }  // namespace ipoib::host

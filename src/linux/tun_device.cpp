@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 
 #include "linux/link_settings.hpp"
+#include "linux/virtio_header.hpp"
 
 namespace ipoib::host {
 
@@ -20,12 +22,23 @@ namespace {
 
 constexpr const char* kCloneDevice = "/dev/net/tun";
 
-// One IP packet a read, without a header before it. IFF_VNET_HDR belongs here when one read is to
-// carry a TCP segment larger than the MTU.
-constexpr short kTunFlags = IFF_TUN | IFF_NO_PI;
+constexpr short kTunFlags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
+
+// What the kernel may leave to us. UDP in segments is from Linux 6.2, and younger than the headers
+// of Debian 12.
+constexpr unsigned kUdpSegments = 0x20 | 0x40;  ///< TUN_F_USO4, TUN_F_USO6
+constexpr unsigned kTcpSegments = TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+
+// One read is to leave the processor's cache something to hold on to.
+constexpr std::size_t kLargePacketsPerRead = 4;
 
 Error failure(const std::string& what, int error, const std::string& remedy = {}) {
   return Error{error, what + ": " + std::strerror(error) + (remedy.empty() ? "" : "; " + remedy)};
+}
+
+iovec piece(ConstBytes bytes) {
+  // writev() does not write through it.
+  return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
 ifreq request_for(const std::string& name) {
@@ -114,6 +127,7 @@ Result<void> TunDevice::configure(const TunOptions& options) {
                    "ip link set " + name_ + " down, then try again");
   }
   if (auto done = set_carrier(false); !done) return done;
+  if (auto done = agree_on_headers(options.large_packets); !done) return done;
 
   request = request_for(name_);
   request.ifr_qlen = static_cast<int>(options.queue_length);
@@ -147,32 +161,98 @@ Result<void> TunDevice::change_flags(short set, short clear) {
   return {};
 }
 
-std::size_t TunDevice::read(FramePool& pool, std::size_t headroom, std::vector<Frame>& out,
-                            std::size_t limit) {
-  assert(headroom < pool.slot_size());
-  const auto room = pool.slot_size() - headroom;
-  std::size_t count = 0;
-  while (count < limit) {
-    Frame frame = pool.take();
-    if (!frame) break;
-    frame.window(headroom, room);
-    const auto size = ::read(fd_.get(), frame.bytes().data(), room);
-    if (size < 0) {
-      if (errno == EINTR) continue;
-      gone_ = gone_ || errno == EBADFD;
-      break;
+/// An adopted interface has what its last holder agreed on.
+Result<void> TunDevice::agree_on_headers(bool large_packets) {
+  int size = sizeof(VirtioHeader);
+  if (ioctl(fd_.get(), TUNSETVNETHDRSZ, &size) != 0) return failure("TUNSETVNETHDRSZ", errno);
+  const auto offer = [&](unsigned offloads) {
+    return ioctl(fd_.get(), TUNSETOFFLOAD, static_cast<unsigned long>(offloads)) == 0;
+  };
+  // These are also what it takes from us.
+  takes_udp_ = offer(TUN_F_CSUM | kTcpSegments | kUdpSegments);
+  takes_tcp_ = takes_udp_ || offer(TUN_F_CSUM | kTcpSegments);
+  if (large_packets && takes_tcp_ && set_max_segments(index_, kMaxSegments)) return {};
+  // Without a bound it could send more segments than a queue holds.
+  if (!offer(TUN_F_CSUM) && !offer(0)) return failure("TUNSETOFFLOAD", errno);
+  return {};
+}
+
+bool TunDevice::read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
+                     std::size_t limit) {
+  std::size_t large = 0;
+  for (std::size_t count = 0; count < limit && large < kLargePacketsPerRead; ++count) {
+    switch (read_one(pools, headroom, out)) {
+      case Found::packet:
+        break;
+      case Found::large_packet:
+        ++large;
+        break;
+      case Found::malformed:
+        ++malformed_;
+        break;
+      case Found::no_frame:
+        return true;
+      case Found::nothing:
+        return false;
     }
-    frame.window(headroom, static_cast<std::size_t>(size));
-    out.push_back(std::move(frame));
-    ++count;
   }
-  return count;
+  return true;
+}
+
+/// What does not fit into the small frame goes into the large one, where room is left for what did.
+TunDevice::Found TunDevice::read_one(const HostPools& pools, std::size_t headroom,
+                                     std::vector<Frame>& out) {
+  const auto room = pools.packets.slot_size() - headroom;
+  const auto large_room = pools.large.slot_size() - headroom;
+  assert(headroom < pools.packets.slot_size() && room < large_room);
+  Frame frame = pools.packets.take();
+  Frame large = pools.large.take();
+  if (!frame || !large) return Found::no_frame;
+  frame.window(headroom, room);
+  large.window(headroom, large_room);
+  VirtioHeader header;
+  const std::array<iovec, 3> pieces{
+      iovec{&header, sizeof header},
+      iovec{frame.bytes().data(), room},
+      iovec{large.bytes().data() + room, large_room - room},
+  };
+  ssize_t got = 0;
+  do {
+    got = ::readv(fd_.get(), pieces.data(), static_cast<int>(pieces.size()));
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    gone_ = gone_ || errno == EBADFD;
+    return Found::nothing;
+  }
+  if (static_cast<std::size_t>(got) < sizeof header) return Found::malformed;
+  const std::size_t size = static_cast<std::size_t>(got) - sizeof header;
+  const bool is_large = size > room;
+  if (is_large) std::ranges::copy(frame.bytes(), large.bytes().begin());
+  Frame& whole = is_large ? large : frame;
+  whole.window(headroom, size);
+  if (!take_over(header, whole)) return Found::malformed;
+  out.push_back(std::move(whole));
+  return is_large ? Found::large_packet : Found::packet;
 }
 
 bool TunDevice::write(ConstBytes packet) {
+  VirtioHeader header;
+  return write_all(std::array{iovec{&header, sizeof header}, piece(packet)});
+}
+
+bool TunDevice::write_large(std::span<const ConstBytes> pieces, const Segmentation& how) {
+  assert(!pieces.empty() && pieces.size() <= kMaxSegments);
+  VirtioHeader header = header_of(pieces.front(), how);
+  std::array<iovec, 1 + kMaxSegments> all;
+  all[0] = {&header, sizeof header};
+  std::ranges::transform(pieces, all.begin() + 1, piece);
+  return write_all(std::span(all).first(1 + pieces.size()));
+}
+
+/// A packet is taken whole, or not.
+bool TunDevice::write_all(std::span<const iovec> pieces) {
   for (;;) {
-    const auto size = ::write(fd_.get(), packet.data(), packet.size());
-    if (size >= 0) return static_cast<std::size_t>(size) == packet.size();
+    if (::writev(fd_.get(), pieces.data(), static_cast<int>(pieces.size())) >= 0) return true;
     if (errno == EINTR) continue;
     gone_ = gone_ || errno == EBADFD;
     return false;

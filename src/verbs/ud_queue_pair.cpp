@@ -17,53 +17,11 @@ constexpr std::size_t kPollBatch = 32;
 
 }  // namespace
 
-void UdQueuePair::fill_send(const Outgoing& datagram, std::uint64_t sequence, ibv_send_wr& work,
-                            ibv_sge& piece) {
-  const auto bytes = datagram.frame.bytes();
-  piece.addr = reinterpret_cast<std::uintptr_t>(bytes.data());
-  piece.length = static_cast<std::uint32_t>(bytes.size());
-  piece.lkey = memory_.local_key(bytes.data());
-  work = {};
-  work.wr_id = sequence;
-  work.next = &work + 1;
-  work.sg_list = &piece;
-  work.num_sge = 1;
-  work.opcode = IBV_WR_SEND;
-  work.send_flags = piece.length <= depths_.inline_octets ? unsigned{IBV_SEND_INLINE} : 0U;
-  work.wr.ud.ah = static_cast<const VerbsAddressHandle&>(*datagram.to).get();
-  work.wr.ud.remote_qpn = datagram.qpn.value();
-  // The link's Q_Key is that of the queue pair: the top bit set means "use it" (IBA 10.2.5).
-  work.wr.ud.remote_qkey = attributes_.qkey.value();
-}
-
 std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
   if (!up_) return 0;
-  const auto count = std::min(batch.size(), sends_.size() - sends_in_flight());
-  if (count < batch.size()) ++counters_.send_queue_full;
-  if (count == 0) return 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    fill_send(batch[i], send_head_ + i, send_work_[i], send_pieces_[i]);
-  }
-  send_work_[count - 1].next = nullptr;
-  send_work_[count - 1].send_flags |= IBV_SEND_SIGNALED;
-
-  std::size_t posted = count;
-  ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(qp_.get(), send_work_.data(), &refused) != 0) {
-    ++counters_.post_refused;
-    broken_ = true;
-    posted = static_cast<std::size_t>(refused - send_work_.data());
-  }
-  for (std::size_t i = 0; i < posted; ++i) {
-    auto& slot = sends_[(send_head_ + i) & (sends_.size() - 1)];
-    slot.to = std::move(batch[i].to);
-    if ((send_work_[i].send_flags & IBV_SEND_INLINE) != 0) {
-      batch[i].frame.release();
-    } else {
-      slot.frame = std::move(batch[i].frame);
-    }
-  }
-  send_head_ += posted;
+  bool accepted = true;
+  const auto posted = sends_.send(batch, {*qp_, attributes_.qkey, depths_.inline_octets}, accepted);
+  broken_ = broken_ || !accepted;
   return posted;
 }
 
@@ -95,12 +53,8 @@ void UdQueuePair::complete_send(const ibv_wc& completion) {
     if (!flushed) ++counters_.send_errors;
     broken_ = true;
   }
-  for (; send_tail_ <= completion.wr_id && send_tail_ < send_head_; ++send_tail_) {
-    if (flushed) ++counters_.sends_flushed;
-    auto& slot = sends_[send_tail_ & (sends_.size() - 1)];
-    slot.to.reset();
-    slot.frame.release();
-  }
+  const auto done = sends_.complete(completion.wr_id);
+  if (flushed) counters_.sends_flushed += done;
 }
 
 bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incoming>& out) {

@@ -5,9 +5,8 @@
 // frame returned. An error completion leaves is_broken() true; mend() goes down and up again, and
 // the number stays. Only where the device refuses that, remake() makes a new queue pair.
 //
-// Hot (ud_queue_pair.cpp): sends go out as one chain with one signalled work request, the last; the
-// frames and address handles of a chain are held until that one's completion covers them. Receives
-// are reposted as chains.
+// Hot (ud_queue_pair.cpp, send_queue.hpp): what is sent and received. Receives are reposted as
+// chains.
 #pragma once
 
 #include <memory>
@@ -17,6 +16,7 @@
 #include "ipoib/ud_port.hpp"
 #include "verbs/device.hpp"
 #include "verbs/registered_memory.hpp"
+#include "verbs/send_queue.hpp"
 #include "verbs/ud_values.hpp"
 
 namespace ipoib::verbs {
@@ -44,6 +44,8 @@ class UdQueuePair final : public UdPort {
   /// device does not let go of the old one, that stays, and its frames with it.
   [[nodiscard]] Result<void> remake();
   [[nodiscard]] bool is_up() const { return up_; }
+  /// The send queue has room for the segments of any packet.
+  [[nodiscard]] bool takes_large_packets() const { return sends_.depth() >= kMaxSegments; }
   [[nodiscard]] bool is_broken() const { return broken_; }  ///< stopped by an error
 
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
@@ -62,15 +64,10 @@ class UdQueuePair final : public UdPort {
   void acknowledge_events();
 
   /// Sends posted and not known to be complete.
-  [[nodiscard]] std::size_t sends_in_flight() const { return send_head_ - send_tail_; }
+  [[nodiscard]] std::size_t sends_in_flight() const { return sends_.in_flight(); }
   [[nodiscard]] const UdCounters& counters() const { return counters_; }
 
  private:
-  struct PostedSend {
-    AddressHandlePtr to;
-    Frame frame;  ///< empty when it went inline
-  };
-
   UdQueuePair(const Device& device, std::uint32_t max_mtu, const QueueDepths& depths, Logger& log)
       : device_(device), log_(log), max_mtu_(max_mtu), depths_(depths) {}
   [[nodiscard]] Result<void> make_queues();
@@ -81,8 +78,6 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
   void drain_completions();
   void take_everything_back();
-  void fill_send(const Outgoing& datagram, std::uint64_t sequence, ibv_send_wr& work,
-                 ibv_sge& piece);
   void complete_send(const ibv_wc& completion);
   bool complete_receive(const ibv_wc& completion, std::vector<Incoming>& out);
   void post_receives(std::size_t at_least);
@@ -93,6 +88,7 @@ class UdQueuePair final : public UdPort {
   std::uint32_t max_mtu_;
   QueueDepths depths_;
   std::unique_ptr<FramePool> receive_pool_;
+  std::unique_ptr<FramePool> header_pool_;
   ProtectionDomain pd_;
   RegisteredMemory memory_;
   CompletionChannel channel_;
@@ -103,18 +99,13 @@ class UdQueuePair final : public UdPort {
   bool up_ = false;
   bool broken_ = false;
 
-  // The send with number n is in slot n modulo depth; [tail, head) are posted.
-  std::vector<PostedSend> sends_;
-  std::uint64_t send_head_ = 0;
-  std::uint64_t send_tail_ = 0;
-  std::vector<ibv_send_wr> send_work_;  ///< scratch for one chain
-  std::vector<ibv_sge> send_pieces_;
+  UdCounters counters_;
+  SendQueue sends_{memory_, counters_};
   // A posted receive is named by its slot; `idle_receives_` are the slots that are not posted.
   std::vector<Frame> receives_;
   std::vector<std::uint32_t> idle_receives_;
   std::vector<ibv_recv_wr> receive_work_;  ///< scratch for one chain
   std::vector<ibv_sge> receive_pieces_;
-  UdCounters counters_;
 };
 
 }  // namespace ipoib::verbs

@@ -69,10 +69,10 @@ Result<void> UdQueuePair::make_queues() {
   receive_pool_ = std::make_unique<FramePool>(depths_.receive + kSpareReceiveFrames,
                                               receive_slot_size(max_mtu_));
   if (auto done = register_pool(*receive_pool_); !done) return done;
+  header_pool_ = std::make_unique<FramePool>(1, depths_.send * SendQueue::kHeaderSlot);
+  if (auto done = register_pool(*header_pool_); !done) return done;
+  sends_.make(depths_.send, header_pool_->take());
 
-  sends_.resize(depths_.send);
-  send_work_.resize(depths_.send);
-  send_pieces_.resize(depths_.send);
   receives_.resize(depths_.receive);
   receive_work_.resize(kReceiveChain);
   receive_pieces_.resize(kReceiveChain);
@@ -86,7 +86,8 @@ Result<QueuePair> UdQueuePair::make_queue_pair() {
   wanted.qp_type = IBV_QPT_UD;
   wanted.cap.max_send_wr = depths_.send;
   wanted.cap.max_recv_wr = depths_.receive;
-  wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
+  wanted.cap.max_send_sge = 2;
+  wanted.cap.max_recv_sge = 1;
   wanted.cap.max_inline_data = depths_.inline_octets;
   const auto asked = wanted;
   QueuePair made(ibv_create_qp(pd_.get(), &wanted));
@@ -202,9 +203,7 @@ void UdQueuePair::drain_completions() {
 /// The queue pair is in RESET or gone: what was posted is ours.
 void UdQueuePair::take_everything_back() {
   drain_completions();
-  counters_.sends_flushed += sends_in_flight();
-  for (auto& send : sends_) send = {};
-  send_tail_ = send_head_;
+  counters_.sends_flushed += sends_.take_back();
   for (auto& frame : receives_) frame.release();
   idle_receives_.clear();
   for (auto slot = depths_.receive; slot > 0; --slot) idle_receives_.push_back(slot - 1);

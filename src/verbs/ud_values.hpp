@@ -33,6 +33,8 @@ struct UdCounters {
   std::uint64_t receive_starved = 0;  ///< times when no frame was free for a receive
   std::uint64_t post_refused = 0;     ///< ibv_post_send or ibv_post_recv failed
   std::uint64_t bring_ups = 0;
+  std::uint64_t large_packets = 0;  ///< cut into segments
+  std::uint64_t segments = 0;       ///< that these were cut into
 };
 
 /// A group to whose datagrams a queue pair listens.

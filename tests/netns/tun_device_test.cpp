@@ -44,7 +44,12 @@ std::unique_ptr<TunDevice> open_tun(const std::string& name = "ib0") {
   return tun ? std::move(*tun) : nullptr;
 }
 
-class TunDeviceTest : public test::NamespaceTest {};
+class TunDeviceTest : public test::NamespaceTest {
+ protected:
+  FramePool packets{8, 2048};
+  FramePool large{8, 65536 + 64};
+  const HostPools pools{packets, large};
+};
 
 TEST_F(TunDeviceTest, MakesAnInterfaceThatIsUpWithoutCarrier) {
   const auto tun = open_tun();
@@ -149,28 +154,89 @@ TEST_F(TunDeviceTest, ReadsWhatTheHostSends) {
                    reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
             5);
 
-  FramePool pool(2, 2048);
   std::vector<Frame> frames;
   // The kernel may also send IPv6 of its own, which is not what is looked for.
   std::optional<wire::Ipv4Header> header;
   while (!header && test::wait_readable(tun->descriptor())) {
     frames.clear();
-    ASSERT_EQ(tun->read(pool, kHeadroom, frames, 1), 1U);
+    ASSERT_TRUE(tun->read(pools, kHeadroom, frames, 1));
+    ASSERT_EQ(frames.size(), 1U);
     header = wire::Ipv4Header::parse(std::as_const(frames[0]).bytes());
   }
   ASSERT_TRUE(header);
   EXPECT_EQ(header->destination.to_string(), "10.9.0.2");
   EXPECT_EQ(frames[0].size(), 20 + 8 + payload.size());
   EXPECT_EQ(frames[0].headroom(), kHeadroom);
+  EXPECT_EQ(packets.capacity() - packets.available(), 1U) << "what is small lies in a small frame";
+  EXPECT_EQ(wire::InternetChecksum()
+                .add_pseudo_header(header->source, header->destination, wire::kUdp, 13)
+                .add(std::as_const(frames[0]).bytes().subspan(20))
+                .value(),
+            0)
+      << "a checksum that was left to the device is complete";
 }
 
-TEST_F(TunDeviceTest, ReadsNothingWithoutAPacketOrAFrame) {
+TEST_F(TunDeviceTest, ReadsNothingWithoutAPacket) {
   const auto tun = open_tun();
-  FramePool pool(1, 2048);
   std::vector<Frame> frames;
-  const Frame taken = pool.take();
-  EXPECT_EQ(tun->read(pool, kHeadroom, frames, 4), 0U);
+  ip("link set ib0 down");
+  EXPECT_FALSE(tun->read(pools, kHeadroom, frames, 4));
   EXPECT_TRUE(frames.empty());
+}
+
+TEST_F(TunDeviceTest, DoesNotSayThatThereIsNothingWhenThereIsNoFrame) {
+  const auto tun = open_tun();
+  std::vector<Frame> frames;
+  for (FramePool* const pool : {&packets, &large}) {
+    std::vector<Frame> taken;
+    while (pool->available() > 0) taken.push_back(pool->take());
+    EXPECT_TRUE(tun->read(pools, kHeadroom, frames, 4));
+    EXPECT_TRUE(frames.empty());
+  }
+}
+
+/// A TCP connection through the device would do the same; a UDP socket does it at once.
+TEST_F(TunDeviceTest, ReadsWhatIsToBeCutAtOnce) {
+  const auto tun = open_tun();
+  if (!tun->takes(Segmentation::Kind::udp)) GTEST_SKIP() << "needs UDP in segments (Linux 6.2)";
+  ASSERT_TRUE(tun->set_mtu(2044));
+  ASSERT_TRUE(tun->set_carrier(true));
+  ip("addr add 10.9.0.1/24 dev ib0");
+  const FileDescriptor sender(socket(AF_INET, SOCK_DGRAM, 0));
+  constexpr int kUdpSegment = 103;  // UDP_SEGMENT of linux/udp.h
+  const int segment = 1000;
+  ASSERT_EQ(setsockopt(sender.get(), IPPROTO_UDP, kUdpSegment, &segment, sizeof segment), 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  inet_pton(AF_INET, "10.9.0.2", &to.sin_addr);
+  const std::string payload(40'500, 'x');
+  ASSERT_EQ(sendto(sender.get(), payload.data(), payload.size(), 0,
+                   reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+            static_cast<ssize_t>(payload.size()));
+  std::vector<Frame> frames;
+  while (test::wait_readable(tun->descriptor()) && (frames.empty() || !frames.back().is_large())) {
+    (void)tun->read(pools, kHeadroom, frames, 8);
+  }
+  ASSERT_FALSE(frames.empty());
+  const Frame& frame = frames.back();
+  EXPECT_EQ(frame.size(), 28 + payload.size());
+  EXPECT_EQ(frame.segmentation(), (Segmentation{Segmentation::Kind::udp, 20, 28, 1000}));
+  EXPECT_EQ(frame.datagrams(), 41U);
+  EXPECT_TRUE(std::ranges::all_of(frame.bytes().subspan(28), [](auto c) { return c == 'x'; }));
+}
+
+TEST_F(TunDeviceTest, LeavesItToTheHostToCutWhereThatIsAsked) {
+  const auto tun = TunDevice::open({.name = "ib0", .large_packets = false});
+  ASSERT_TRUE(tun) << tun.error().message;
+  ip("-d link show dev ib0 | grep -q tun");
+  EXPECT_EQ(std::system("ethtool -k ib0 | grep -q 'tcp-segmentation-offload: off'"), 0);
+}
+
+TEST_F(TunDeviceTest, AsksForNoMoreSegmentsThanAQueueHolds) {
+  const auto tun = open_tun();
+  ip("-d link show dev ib0 | grep -q 'gso_max_segs 64 '");
+  EXPECT_EQ(std::system("ethtool -k ib0 | grep -q 'tcp-segmentation-offload: on'"), 0);
 }
 
 TEST_F(TunDeviceTest, WritesToTheHost) {
@@ -206,9 +272,8 @@ TEST_F(TunDeviceTest, ReportsAWriteThatTheHostRefuses) {
 TEST_F(TunDeviceTest, NoticesThatItsInterfaceWasDeleted) {
   const auto tun = open_tun();
   ip("link del ib0");
-  FramePool pool(1, 2048);
   std::vector<Frame> frames;
-  EXPECT_EQ(tun->read(pool, kHeadroom, frames, 1), 0U);
+  EXPECT_FALSE(tun->read(pools, kHeadroom, frames, 1));
   EXPECT_TRUE(tun->is_gone());
 }
 

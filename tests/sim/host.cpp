@@ -216,7 +216,8 @@ void Host::turn() {
     drain();
   }
   std::vector<Frame> packets;
-  if (link_->sends().empty() && tun_.read(frames_, link::kHeadroom, packets, kBatch) > 0) {
+  if (link_->sends().empty()) {
+    (void)tun_.read({frames_, frames_}, link::kHeadroom, packets, kBatch);
     link_->from_host(packets, now);
   }
   if (link_->next_deadline() <= now) link_->tick(now);

@@ -18,11 +18,10 @@ class MemoryTun : public TunPort {
   explicit MemoryTun(std::string name) : name_(std::move(name)) {}
 
   [[nodiscard]] const std::string& name() const override { return name_; }
-  std::size_t read(FramePool& pool, std::size_t headroom, std::vector<Frame>& out,
-                   std::size_t limit) override {
-    std::size_t count = 0;
-    for (; count < limit && !to_fabric.empty(); ++count) {
-      Frame frame = pool.take();
+  bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
+            std::size_t limit) override {
+    for (std::size_t count = 0; count < limit && !to_fabric.empty(); ++count) {
+      Frame frame = pools.packets.take();
       if (!frame) break;
       const Packet& packet = to_fabric.front();
       frame.window(headroom, packet.size());
@@ -30,10 +29,20 @@ class MemoryTun : public TunPort {
       out.push_back(std::move(frame));
       to_fabric.pop_front();
     }
-    return count;
+    return !to_fabric.empty();
   }
   bool write(ConstBytes packet) override {
     from_fabric.emplace_back(packet.begin(), packet.end());
+    return true;
+  }
+  [[nodiscard]] bool takes(Segmentation::Kind kind) const override {
+    return takes_large && kind != Segmentation::Kind::none;
+  }
+  bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
+    Packet whole;
+    for (const ConstBytes piece : pieces) whole.insert(whole.end(), piece.begin(), piece.end());
+    large.emplace_back(from_fabric.size(), how);
+    from_fabric.push_back(std::move(whole));
     return true;
   }
   [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override {
@@ -49,7 +58,10 @@ class MemoryTun : public TunPort {
 
   std::deque<Packet> to_fabric;     ///< what the host sends
   std::vector<Packet> from_fabric;  ///< what the host got
-  std::uint32_t mtu = 0;            ///< an administrator may set it
+  bool takes_large = false;
+  /// Which of these were large, and how they are to be cut.
+  std::vector<std::pair<std::size_t, Segmentation>> large;
+  std::uint32_t mtu = 0;  ///< an administrator may set it
   bool carrier = false;
   unsigned carrier_changes = 0;
 

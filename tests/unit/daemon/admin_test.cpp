@@ -30,7 +30,7 @@ class NoHandles final : public AddressHandleFactory {
 class AdminTest : public ::testing::Test {
  protected:
   control::Response ask(const control::InterfaceRequest& request) {
-    return answer(request, link_, {identity_, status_, counters_, kDefaultPKey}, now_);
+    return answer(request, link_, {identity_, status_, counters_, to_host_, 0, kDefaultPKey}, now_);
   }
   template <class T>
   T reply(const control::InterfaceRequest& request) {
@@ -49,6 +49,7 @@ class AdminTest : public ::testing::Test {
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
   InterfaceStatus status_;
   verbs::UdCounters counters_;
+  offload::Coalescer::Counters to_host_;
 };
 
 TEST_F(AdminTest, SetsGetsAndDeletesAnEntry) {
@@ -95,7 +96,7 @@ TEST_F(AdminTest, CountsWhatItFlushes) {
 }
 
 TEST_F(AdminTest, GathersTheCountersOfAllParts) {
-  status_.host_refused = 3;
+  to_host_.refused = 3;
   counters_.send_errors = 5;
   const auto counters = reply<std::vector<control::Counter>>(control::StatsRequest{});
   EXPECT_THAT(counters, Contains(control::Counter{"drop_host_refused", 3, true}));

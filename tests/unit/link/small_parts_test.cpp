@@ -145,7 +145,8 @@ TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
 TEST(ParkedFramesTest, GivesItsFramesBackWhenItDies) {
   FramePool pool(4, 64);
   Counters counters;
-  ParkingBudget budget{.per_neighbour = 2, .in_all = 3, .used = 0};
+  ParkingBudget budget{
+      .per_neighbour = 2, .in_all = 3, .octets_per_neighbour = 1 << 20, .octets_in_all = 1 << 20};
   {
     ParkedFrames first(budget);
     first.park(pool.take(), Purpose::reply, counters);

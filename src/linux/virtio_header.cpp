@@ -1,0 +1,59 @@
+#include "linux/virtio_header.hpp"
+
+#include <utility>
+
+#include "offload/segmenter.hpp"
+#include "offload/transport.hpp"
+#include "wire/ipv4.hpp"
+
+namespace ipoib::host {
+namespace {
+
+using Kind = Segmentation::Kind;
+
+Kind kind_of(const VirtioHeader& header) {
+  switch (header.gso_type & ~virtio::kEcn) {
+    case virtio::kTcpOverIpv4:
+    case virtio::kTcpOverIpv6:
+      return Kind::tcp;
+    case virtio::kUdp:
+      return Kind::udp;
+    default:
+      return Kind::none;
+  }
+}
+
+}  // namespace
+
+bool take_over(const VirtioHeader& header, Frame& frame) {
+  const bool is_partial = (header.flags & virtio::kNeedsChecksum) != 0;
+  if (header.gso_type == virtio::kNone) {
+    return !is_partial ||
+           offload::complete_checksum(frame.bytes(), header.csum_start, header.csum_offset);
+  }
+  const Kind kind = kind_of(header);
+  if (!is_partial || header.csum_offset != offload::checksum_offset(kind)) return false;
+  const auto plan = offload::plan_segments(std::as_const(frame).bytes(), kind, header.csum_start,
+                                           header.gso_size);
+  if (plan) {
+    frame.set_segmentation(*plan);
+    return true;
+  }
+  return false;
+}
+
+VirtioHeader header_of(ConstBytes first, const Segmentation& how) {
+  const bool is_ipv4 = wire::ip_version(first) == 4;
+  VirtioHeader header{};
+  header.flags = virtio::kNeedsChecksum;
+  header.gso_type = how.kind == Kind::udp ? virtio::kUdp
+                    : is_ipv4             ? virtio::kTcpOverIpv4
+                                          : virtio::kTcpOverIpv6;
+  header.hdr_len = how.payload;
+  header.gso_size = how.size;
+  header.csum_start = how.transport;
+  header.csum_offset = static_cast<std::uint16_t>(offload::checksum_offset(how.kind));
+  return header;
+}
+
+}  // namespace ipoib::host

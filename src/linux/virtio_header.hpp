@@ -1,0 +1,38 @@
+// The header before each packet of a TUN (linux/virtio_net.h; virtio 1.2, 5.1.6): what is left to
+// be done to it, as with a network device that computes checksums and cuts large packets.
+#pragma once
+
+#include <cstdint>
+
+#include "ipoib/frame.hpp"
+
+namespace ipoib::host {
+
+/// struct virtio_net_hdr of linux/virtio_net.h, which is nothing for a C++ compiler.
+struct VirtioHeader {
+  std::uint8_t flags = 0;
+  std::uint8_t gso_type = 0;
+  std::uint16_t hdr_len = 0;
+  std::uint16_t gso_size = 0;
+  std::uint16_t csum_start = 0;
+  std::uint16_t csum_offset = 0;
+};
+static_assert(sizeof(VirtioHeader) == 10);
+
+namespace virtio {
+inline constexpr std::uint8_t kNeedsChecksum = 1;  ///< in flags
+// In gso_type.
+inline constexpr std::uint8_t kNone = 0;
+inline constexpr std::uint8_t kTcpOverIpv4 = 1;
+inline constexpr std::uint8_t kTcpOverIpv6 = 4;
+inline constexpr std::uint8_t kUdp = 5;  ///< from Linux 6.2
+inline constexpr std::uint8_t kEcn = 0x80;
+}  // namespace virtio
+
+/// Does to the packet in `frame` what `header` leaves to be done: completes its checksum, or sets
+/// how it is to be cut. False: header and packet do not fit together.
+[[nodiscard]] bool take_over(const VirtioHeader& header, Frame& frame);
+/// Of a large packet, of which `first` has the headers.
+[[nodiscard]] VirtioHeader header_of(ConstBytes first, const Segmentation& how);
+
+}  // namespace ipoib::host

@@ -1,0 +1,145 @@
+#include "offload/coalescer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "offload/transport.hpp"
+#include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace ipoib::offload {
+namespace {
+
+using Kind = Segmentation::Kind;
+
+void store_word(std::uint8_t* at, std::size_t value) {
+  store_be(at, static_cast<std::uint16_t>(value));
+}
+
+/// Of the pseudo-header of a packet with `length` octets behind IP.
+wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind, std::size_t length) {
+  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
+  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
+  wire::InternetChecksum sum;
+  sum.add(wire::ip_version(packet) == 4 ? packet.subspan(ipv4::kAddresses, kIpv4Addresses)
+                                        : packet.subspan(ipv6::kAddresses, kIpv6Addresses));
+  return sum.add(std::uint16_t{kind == Kind::tcp ? kTcp : wire::kUdp})
+      .add(static_cast<std::uint16_t>(length));
+}
+
+}  // namespace
+
+void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, std::size_t whole) {
+  if (wire::ip_version(packet) == 4) {
+    store_word(&packet[ipv4::kTotalLength], whole);
+    store_word(&packet[ipv4::kChecksum], 0);
+    store_word(&packet[ipv4::kChecksum], wire::internet_checksum(packet.first(first.transport)));
+  } else {
+    store_word(&packet[ipv6::kPayloadLength], whole - wire::Ipv6Header::kSize);
+  }
+  const auto transport = packet.subspan(first.transport);
+  const std::size_t length = whole - first.transport;
+  if (first.kind == Kind::tcp) {
+    constexpr std::size_t kFlags = tcp::kOffsetAndFlags + 1;
+    transport[kFlags] |= last[first.transport + kFlags];
+  } else {
+    store_word(&transport[udp::kLength], length);
+  }
+  store_word(&transport[checksum_offset(first.kind)],
+             pseudo_header(packet, first.kind, length).sum());
+}
+
+void Coalescer::add(Frame&& packet) {
+  Frame taken = std::move(packet);
+  const auto flow = parse_flow(std::as_const(taken).bytes());
+  if (!flow) {
+    open_count_ = 0;
+    return begin(std::move(taken), {});
+  }
+  const bool may_be_one = host_.takes(flow->kind) && may_be_segment(*flow);
+  const auto place = find_open(*flow);
+  if (place != kNone) {
+    Group& group = groups_[open_[place]];
+    const bool appended = may_be_one && append(group, taken, *flow);
+    const bool ends = !appended || is_last(*flow) || group.count == kMaxSegments ||
+                      flow->payload_size() < group.first.payload_size();
+    if (ends) close(place);
+    if (appended) return;
+  }
+  begin(std::move(taken), *flow);
+  if (may_be_one && !is_last(*flow)) open(static_cast<std::uint32_t>(groups_.size() - 1));
+}
+
+void Coalescer::begin(Frame&& packet, const FlowPacket& flow) {
+  const auto piece = static_cast<std::uint32_t>(pieces_.size());
+  groups_.push_back({.first = flow,
+                     .first_piece = piece,
+                     .last_piece = piece,
+                     .octets = std::as_const(packet).bytes().size()});
+  pieces_.push_back({std::move(packet)});
+}
+
+bool Coalescer::append(Group& group, Frame& packet, const FlowPacket& flow) {
+  const std::size_t size = group.first.payload_size();
+  if (group.octets + flow.payload_size() > kMaxPacket ||
+      !continues(group.first, flow, group.count, size)) {
+    return false;
+  }
+  const auto piece = static_cast<std::uint32_t>(pieces_.size());
+  pieces_[group.last_piece].next = piece;
+  group.last_piece = piece;
+  ++group.count;
+  group.octets += flow.payload_size();
+  packet.drop_front(flow.payload);
+  pieces_.push_back({std::move(packet)});
+  return true;
+}
+
+void Coalescer::open(std::uint32_t group) {
+  if (open_count_ == kMaxOpen) close(0);
+  open_[open_count_++] = group;
+}
+
+std::uint32_t Coalescer::find_open(const FlowPacket& flow) const {
+  for (std::size_t i = 0; i < open_count_; ++i) {
+    if (is_same_flow(groups_[open_[i]].first, flow)) return static_cast<std::uint32_t>(i);
+  }
+  return kNone;
+}
+
+void Coalescer::close(std::size_t place) {
+  std::copy(open_.begin() + place + 1, open_.begin() + open_count_, open_.begin() + place);
+  --open_count_;
+}
+
+void Coalescer::flush() {
+  for (const Group& group : groups_) {
+    if (!write(group)) counters_.refused += group.count;
+  }
+  groups_.clear();
+  pieces_.clear();
+  open_count_ = 0;
+}
+
+bool Coalescer::write(const Group& group) {
+  Frame& first = pieces_[group.first_piece].frame;
+  if (group.count == 1) return host_.write(std::as_const(first).bytes());
+  // The headers of the last one lie before its payload, where drop_front() has left them.
+  const Frame& last = pieces_[group.last_piece].frame;
+  const ConstBytes last_headers(last.bytes().data() - group.first.payload, group.first.payload);
+  emit_whole(first.bytes(), group.first, last_headers, group.octets);
+  std::array<ConstBytes, kMaxSegments> all;
+  std::size_t count = 0;
+  for (auto i = group.first_piece; i != kNone; i = pieces_[i].next) {
+    all[count++] = std::as_const(pieces_[i].frame).bytes();
+  }
+  counters_.segments += group.count;
+  ++counters_.large;
+  return host_.write_large(
+      {all.data(), count},
+      Segmentation{group.first.kind, group.first.transport, group.first.payload,
+                   static_cast<std::uint16_t>(group.first.payload_size())});
+}
+
+}  // namespace ipoib::offload

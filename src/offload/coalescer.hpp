@@ -1,0 +1,76 @@
+// Puts segments of one flow together again, so that the host takes many in one go: what its kernel
+// does for network devices (GRO), and not for packets written to a TUN.
+//
+// Packets come in with add(), and go on with flush(), at the end of a batch: none waits for another
+// batch. A group has a packet and those of its flow that continue it (flow.hpp), and goes on where
+// its first packet stood; a packet of the flow that does not continue it ends the group, and one of
+// which it cannot be said what flow it is of ends all groups. So the packets of a flow keep their
+// order. Of the checksums of those that are put together each was verified; the large packet says
+// that its own is partial, so the host verifies none and completes it should it pass it on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "ipoib/frame.hpp"
+#include "ipoib/tun_port.hpp"
+#include "offload/flow.hpp"
+
+namespace ipoib::offload {
+
+class Coalescer {
+ public:
+  struct Counters {
+    std::uint64_t large = 0;     ///< packets put together
+    std::uint64_t segments = 0;  ///< of which they were made
+    std::uint64_t refused = 0;   ///< packets of the fabric that the host did not take
+  };
+
+  /// `host` outlives it.
+  explicit Coalescer(TunPort& host) : host_(host) {}
+
+  /// An IP packet for the host.
+  void add(Frame&& packet);
+  /// Hands on all that has been added.
+  void flush();
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  /// Flows that are looked after at a time; the oldest gives way to another.
+  static constexpr std::size_t kMaxOpen = 8;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  struct Piece {
+    Frame frame;
+    std::uint32_t next = kNone;  ///< of the same group
+  };
+  struct Group {
+    FlowPacket first;
+    std::uint32_t first_piece = 0;
+    std::uint32_t last_piece = 0;
+    std::uint32_t count = 1;
+    std::size_t octets = 0;
+  };
+
+  void begin(Frame&& packet, const FlowPacket& flow);
+  [[nodiscard]] bool append(Group& group, Frame& packet, const FlowPacket& flow);
+  void open(std::uint32_t group);
+  [[nodiscard]] std::uint32_t find_open(const FlowPacket& flow) const;
+  void close(std::size_t place);
+  [[nodiscard]] bool write(const Group& group);
+
+  TunPort& host_;
+  std::vector<Piece> pieces_;
+  std::vector<Group> groups_;  ///< in the order in which they are written
+  std::array<std::uint32_t, kMaxOpen> open_{};
+  std::size_t open_count_ = 0;
+  Counters counters_;
+};
+
+/// Gives the headers of `packet`, the first of `count` segments, what the whole of them says: its
+/// length, `flags` of the last one beside its own, and a partial checksum. `whole` is the size of
+/// the packet that they make.
+void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, std::size_t whole);
+
+}  // namespace ipoib::offload

@@ -1,0 +1,161 @@
+#include "offload/flow.hpp"
+
+#include <algorithm>
+
+#include "offload/transport.hpp"
+#include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace ipoib::offload {
+namespace {
+
+using Kind = Segmentation::Kind;
+
+std::uint16_t word(ConstBytes bytes, std::size_t at) { return load_be<std::uint16_t>(&bytes[at]); }
+std::uint32_t number(ConstBytes bytes, std::size_t at) {
+  return load_be<std::uint32_t>(&bytes[at]);
+}
+bool is_ipv4(const FlowPacket& packet) { return wire::ip_version(packet.bytes) == 4; }
+ConstBytes transport_of(const FlowPacket& packet) { return packet.bytes.subspan(packet.transport); }
+std::uint16_t flags_of(const FlowPacket& packet) {
+  return word(transport_of(packet), tcp::kOffsetAndFlags) & tcp::kFlags;
+}
+
+bool agree(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end) {
+  return std::equal(one.begin() + static_cast<std::ptrdiff_t>(begin),
+                    one.begin() + static_cast<std::ptrdiff_t>(end),
+                    other.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+/// Where the header behind IP begins, and what it is; the packet is as long as it says.
+struct Upper {
+  std::uint8_t protocol = 0;
+  std::size_t begin = 0;
+};
+
+std::optional<Upper> upper_of(ConstBytes packet) {
+  if (const auto header = wire::Ipv4Header::parse(packet)) {
+    if (header->total_length != packet.size() ||
+        (word(packet, ipv4::kFragment) & ipv4::kIsFragment) != 0) {
+      return std::nullopt;
+    }
+    return Upper{header->protocol, header->header_size};
+  }
+  const auto header = wire::Ipv6Header::parse(packet);
+  if (!header || wire::Ipv6Header::kSize + header->payload_length != packet.size()) {
+    return std::nullopt;
+  }
+  return Upper{header->next_header, wire::Ipv6Header::kSize};
+}
+
+std::size_t header_size(ConstBytes transport, Kind kind) {
+  if (kind == Kind::udp) {
+    const bool fits =
+        transport.size() >= wire::kUdpHeader && word(transport, udp::kLength) == transport.size();
+    return fits ? wire::kUdpHeader : 0;
+  }
+  if (transport.size() < tcp::kMinimumSize) return 0;
+  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
+  return size >= tcp::kMinimumSize && size <= transport.size() ? size : 0;
+}
+
+/// The end of the address tells hosts of one network apart.
+std::uint32_t tag_of(ConstBytes packet, std::size_t transport) {
+  constexpr std::size_t kAddress = 4;
+  return number(packet, transport) ^
+         number(packet, transport == wire::Ipv6Header::kSize ? wire::Ipv6Header::kSize - kAddress
+                                                             : ipv4::kAddresses) *
+             31;
+}
+
+bool is_checksum_right(const FlowPacket& packet) {
+  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
+  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
+  const auto transport = transport_of(packet);
+  wire::InternetChecksum sum;
+  if (is_ipv4(packet)) {
+    if (wire::internet_checksum(packet.bytes.first(packet.transport)) != 0) return false;
+    sum.add(packet.bytes.subspan(ipv4::kAddresses, kIpv4Addresses));
+  } else {
+    sum.add(packet.bytes.subspan(ipv6::kAddresses, kIpv6Addresses));
+  }
+  sum.add(std::uint16_t{packet.kind == Kind::tcp ? kTcp : wire::kUdp});
+  return sum.add(static_cast<std::uint16_t>(transport.size())).add(transport).value() == 0;
+}
+
+/// Of an IPv4 header that is not fragmented the identification means nothing unless the packet may
+/// be fragmented on its way (RFC 6864, 4.1).
+bool ip_continues(const FlowPacket& first, const FlowPacket& next, std::size_t count) {
+  const auto one = first.bytes;
+  const auto other = next.bytes;
+  if (!is_ipv4(first)) {
+    return agree(one, other, 0, ipv6::kPayloadLength) &&
+           agree(one, other, ipv6::kPayloadLength + 2, wire::Ipv6Header::kSize);
+  }
+  const bool is_atomic = (word(one, ipv4::kFragment) & ipv4::kDontFragment) != 0;
+  const auto id = static_cast<std::uint16_t>(word(one, ipv4::kIdentification) + count);
+  return agree(one, other, 0, ipv4::kTotalLength) &&
+         agree(one, other, ipv4::kFragment, ipv4::kChecksum) &&
+         (is_atomic || word(other, ipv4::kIdentification) == id);
+}
+
+bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t before) {
+  const auto one = transport_of(first);
+  const auto other = transport_of(next);
+  constexpr auto kOfTheLast = tcp::kPush | tcp::kFin;
+  const auto sequence = static_cast<std::uint32_t>(number(one, tcp::kSequence) + before);
+  return number(other, tcp::kSequence) == sequence && first.payload == next.payload &&
+         ((flags_of(first) ^ flags_of(next)) & ~kOfTheLast) == 0 &&
+         agree(one, other, tcp::kAcknowledgement, tcp::kOffsetAndFlags) &&
+         agree(one, other, tcp::kWindow, tcp::kChecksum) &&
+         agree(one, other, tcp::kUrgent, std::size_t{first.payload} - first.transport);
+}
+
+}  // namespace
+
+std::optional<FlowPacket> parse_flow(ConstBytes packet) {
+  const auto upper = upper_of(packet);
+  if (!upper || (upper->protocol != kTcp && upper->protocol != wire::kUdp)) return std::nullopt;
+  const Kind kind = upper->protocol == kTcp ? Kind::tcp : Kind::udp;
+  const std::size_t size = header_size(packet.subspan(upper->begin), kind);
+  if (size == 0) return std::nullopt;
+  return FlowPacket{packet, kind, static_cast<std::uint8_t>(upper->begin),
+                    static_cast<std::uint8_t>(upper->begin + size), tag_of(packet, upper->begin)};
+}
+
+bool is_same_flow(const FlowPacket& one, const FlowPacket& other) {
+  if (one.tag != other.tag || one.kind != other.kind || is_ipv4(one) != is_ipv4(other)) {
+    return false;
+  }
+  constexpr std::size_t kPorts = 4;
+  const std::size_t addresses = is_ipv4(one) ? ipv4::kAddresses : ipv6::kAddresses;
+  const std::size_t end = is_ipv4(one) ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
+  return agree(one.bytes, other.bytes, addresses, end) &&
+         agree(transport_of(one), transport_of(other), 0, kPorts);
+}
+
+bool may_be_segment(const FlowPacket& packet) {
+  if (packet.payload_size() == 0) return false;
+  if (is_ipv4(packet) && packet.transport != wire::Ipv4Header::kMinimumSize) return false;
+  if (packet.kind == Kind::tcp) {
+    constexpr auto kMay = tcp::kAck | tcp::kEcnEcho | tcp::kPush | tcp::kFin;
+    const auto flags = flags_of(packet);
+    if ((flags & ~kMay) != 0 || (flags & tcp::kAck) == 0) return false;
+  } else if (word(transport_of(packet), udp::kChecksum) == 0) {
+    return false;
+  }
+  return is_checksum_right(packet);
+}
+
+bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,
+               std::size_t size) {
+  if (next.payload_size() > size || !ip_continues(first, next, count)) return false;
+  return first.kind == Kind::udp || tcp_continues(first, next, count * size);
+}
+
+bool is_last(const FlowPacket& packet) {
+  return packet.kind == Kind::tcp && (flags_of(packet) & (tcp::kPush | tcp::kFin)) != 0;
+}
+
+}  // namespace ipoib::offload

@@ -1,0 +1,160 @@
+#include "offload/segmenter.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "offload/transport.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace ipoib::offload {
+namespace {
+
+using Kind = Segmentation::Kind;
+
+std::uint16_t word(const std::uint8_t* at) { return load_be<std::uint16_t>(at); }
+void store_word(std::uint8_t* at, std::uint16_t value) { store_be(at, value); }
+
+/// Of the IPv4 header: all but the fields that each segment has for itself.
+wire::InternetChecksum common_ipv4(ConstBytes header) {
+  wire::InternetChecksum sum;
+  sum.add(header.first(ipv4::kTotalLength));
+  sum.add(header.subspan(ipv4::kFragment, ipv4::kChecksum - ipv4::kFragment));
+  return sum.add(header.subspan(ipv4::kAddresses));
+}
+
+/// The pseudo-header without the length: the packet has it with its own length in the field of its
+/// checksum. (Addresses would not do: with a routing header the last one is elsewhere.)
+wire::InternetChecksum common_pseudo_header(std::uint16_t partial, std::size_t length) {
+  return wire::InternetChecksum().add(partial).add(static_cast<std::uint16_t>(~length));
+}
+
+wire::InternetChecksum common_tcp(wire::InternetChecksum sum, ConstBytes header) {
+  sum.add(header.first(tcp::kSequence));
+  sum.add(header.subspan(tcp::kAcknowledgement, tcp::kOffsetAndFlags - tcp::kAcknowledgement));
+  sum.add(header.subspan(tcp::kWindow, tcp::kChecksum - tcp::kWindow));
+  return sum.add(header.subspan(tcp::kUrgent));
+}
+
+std::size_t transport_header_size(ConstBytes transport, Kind kind) {
+  if (kind == Kind::udp) return wire::kUdpHeader;
+  if (transport.size() < tcp::kMinimumSize) return 0;
+  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
+  return size >= tcp::kMinimumSize ? size : 0;
+}
+
+/// Where the header of TCP or UDP can begin.
+bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
+  if (const auto header = wire::Ipv4Header::parse(packet)) {
+    return header->header_size == transport && header->total_length == packet.size() &&
+           header->protocol == (kind == Kind::tcp ? kTcp : wire::kUdp) &&
+           (word(&packet[ipv4::kFragment]) & ipv4::kIsFragment) == 0;
+  }
+  const auto header = wire::Ipv6Header::parse(packet);
+  return header && header->payload_length == packet.size() - wire::Ipv6Header::kSize &&
+         transport >= wire::Ipv6Header::kSize;
+}
+
+}  // namespace
+
+std::optional<Segmentation> plan_segments(ConstBytes packet, Kind kind, std::size_t transport,
+                                          std::size_t size) {
+  if (kind == Kind::none || packet.size() > kMaxPacket || !may_begin_at(packet, kind, transport) ||
+      transport >= packet.size()) {
+    return std::nullopt;
+  }
+  const std::size_t own = transport_header_size(packet.subspan(transport), kind);
+  const std::size_t payload = transport + own;
+  if (own == 0 || payload > kMaxHeaders || payload + size >= packet.size() || size == 0 ||
+      payload + size * kMaxSegments < packet.size()) {
+    return std::nullopt;
+  }
+  return Segmentation{kind, static_cast<std::uint16_t>(transport),
+                      static_cast<std::uint16_t>(payload), static_cast<std::uint16_t>(size)};
+}
+
+bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offset) {
+  constexpr std::size_t kField = 2;
+  if (start > packet.size() || offset + kField > packet.size() - start) return false;
+  const auto covered = packet.subspan(start);
+  // The field holds the sum of the pseudo-header, which is to be in the sum.
+  const std::uint16_t value = wire::internet_checksum(covered);
+  // A UDP that computes none sends zero (RFC 768); to TCP either form of zero is the same.
+  store_word(&covered[offset], value == 0 ? std::uint16_t{0xffff} : value);
+  return true;
+}
+
+Segmenter::Segmenter(const Frame& frame, std::size_t ip)
+    : plan_(frame.segmentation()),
+      ip_(ip),
+      is_ipv4_(wire::ip_version(frame.bytes().subspan(ip)) == 4),
+      headers_(frame.bytes().first(plan_.payload)),
+      payload_(frame.bytes().subspan(plan_.payload)) {
+  const auto ip_headers = headers_.subspan(ip_, plan_.transport - ip_);
+  const auto transport = headers_.subspan(plan_.transport);
+  if (is_ipv4_) common_ip_ = common_ipv4(ip_headers);
+  common_transport_ = common_pseudo_header(word(&transport[checksum_offset(plan_.kind)]),
+                                           transport.size() + payload_.size());
+  if (plan_.kind == Kind::tcp) {
+    common_transport_ = common_tcp(common_transport_, transport);
+  } else {
+    common_transport_.add(transport.first(udp::kLength));
+  }
+}
+
+ConstBytes Segmenter::next(std::uint8_t* header) {
+  assert(!done());
+  const auto payload =
+      payload_.subspan(begin_, std::min<std::size_t>(plan_.size, payload_.size() - begin_));
+  std::ranges::copy(headers_, header);
+  emit_ip(header + ip_, payload.size());
+  begin_ += payload.size();
+  if (plan_.kind == Kind::tcp) {
+    emit_tcp(header + plan_.transport, payload);
+  } else {
+    emit_udp(header + plan_.transport, payload);
+  }
+  ++number_;
+  return payload;
+}
+
+void Segmenter::emit_ip(std::uint8_t* header, std::size_t payload) const {
+  const auto whole = headers_.size() - ip_ + payload;
+  if (!is_ipv4_) {
+    return store_word(header + ipv6::kPayloadLength,
+                      static_cast<std::uint16_t>(whole - wire::Ipv6Header::kSize));
+  }
+  const auto length = static_cast<std::uint16_t>(whole);
+  const auto id = static_cast<std::uint16_t>(word(header + ipv4::kIdentification) + number_);
+  store_word(header + ipv4::kTotalLength, length);
+  store_word(header + ipv4::kIdentification, id);
+  auto sum = common_ip_;
+  store_word(header + ipv4::kChecksum, sum.add(length).add(id).value());
+}
+
+/// `begin_` is past the segment already.
+void Segmenter::emit_tcp(std::uint8_t* header, ConstBytes payload) const {
+  const std::size_t before = begin_ - payload.size();
+  const auto sequence = load_be<std::uint32_t>(header + tcp::kSequence) + before;
+  store_be(header + tcp::kSequence, static_cast<std::uint32_t>(sequence));
+  auto flags = word(header + tcp::kOffsetAndFlags);
+  if (before != 0) flags = static_cast<std::uint16_t>(flags & ~tcp::kCongestionReduced);
+  if (!done()) flags = static_cast<std::uint16_t>(flags & ~(tcp::kFin | tcp::kPush));
+  store_word(header + tcp::kOffsetAndFlags, flags);
+
+  const std::size_t length = headers_.size() - plan_.transport + payload.size();
+  auto sum = common_transport_;
+  sum.add({header + tcp::kSequence, sizeof(std::uint32_t)}).add(flags);
+  sum.add(static_cast<std::uint16_t>(length)).add(payload);
+  store_word(header + tcp::kChecksum, sum.value());
+}
+
+void Segmenter::emit_udp(std::uint8_t* header, ConstBytes payload) const {
+  const auto length = static_cast<std::uint16_t>(wire::kUdpHeader + payload.size());
+  store_word(header + udp::kLength, length);
+  auto sum = common_transport_;
+  const std::uint16_t value = sum.add(length).add(length).add(payload).value();
+  store_word(header + udp::kChecksum, value == 0 ? std::uint16_t{0xffff} : value);
+}
+
+}  // namespace ipoib::offload

@@ -1,0 +1,61 @@
+// Cuts a large packet into segments (as an HCA with large-send offload does). Functions on bytes:
+// each segment is a new header and a view of the packet's payload, which is not copied.
+//
+// Segment n of a packet has the headers of the packet, but for
+//   IPv4   total length, identification + n (RFC 6864 wants them to differ unless the packet is
+//          atomic), header checksum
+//   IPv6   payload length
+//   TCP    sequence number + n * size; CWR on the first alone (RFC 3168, 6.1.2), FIN and PSH on the
+//          last alone; checksum
+//   UDP    length, checksum
+// What the segments have in common is summed up once for the checksums.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ipoib/bytes.hpp"
+#include "ipoib/frame.hpp"
+#include "wire/checksum.hpp"
+
+namespace ipoib::offload {
+
+/// `packet` begins with its IP header. Nothing unless the headers are what `kind` says, begin and
+/// end where they can, and there are 2 to kMaxSegments segments of `size` octets.
+[[nodiscard]] std::optional<Segmentation> plan_segments(ConstBytes packet, Segmentation::Kind kind,
+                                                        std::size_t transport, std::size_t size);
+
+/// Completes a checksum that whoever wrote the packet has left partial: from `start` to the end,
+/// into the field `offset` octets behind `start`. False when these are not in the packet.
+[[nodiscard]] bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offset);
+
+class Segmenter {
+ public:
+  /// `frame` outlives it and stays as it is: a large packet, its IP header at `ip` from the front,
+  /// its checksum partial: the sum of the pseudo-header.
+  Segmenter(const Frame& frame, std::size_t ip);
+
+  [[nodiscard]] bool done() const { return begin_ == payload_.size(); }
+  /// Octets of the headers, everything before the IP header among them.
+  [[nodiscard]] std::size_t header_size() const { return headers_.size(); }
+  /// Writes the headers of the next segment to `header`, which has room for header_size() octets,
+  /// and returns its payload.
+  ConstBytes next(std::uint8_t* header);
+
+ private:
+  void emit_ip(std::uint8_t* header, std::size_t payload) const;
+  void emit_tcp(std::uint8_t* header, ConstBytes payload) const;
+  void emit_udp(std::uint8_t* header, ConstBytes payload) const;
+
+  Segmentation plan_;
+  std::size_t ip_;
+  bool is_ipv4_;
+  ConstBytes headers_;
+  ConstBytes payload_;
+  std::size_t begin_ = 0;  ///< of the next segment, in the payload
+  std::uint16_t number_ = 0;
+  wire::InternetChecksum common_ip_;         ///< IPv4 header without what differs
+  wire::InternetChecksum common_transport_;  ///< pseudo-header and header without what differs
+};
+
+}  // namespace ipoib::offload

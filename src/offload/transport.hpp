@@ -1,0 +1,64 @@
+// Where the fields are that differ from one segment of a packet to the next.
+//
+//   IPv4 (RFC 791, 3.1)    2 total length   4 identification   6 flags, fragment   10 checksum
+//   IPv6 (RFC 8200, 3)     4 payload length
+//   TCP (RFC 9293, 3.1)    4 sequence number   12 data offset, flags   16 checksum
+//   UDP (RFC 768)          4 length   6 checksum
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ipoib/frame.hpp"
+
+namespace ipoib::offload {
+
+inline constexpr std::uint8_t kTcp = 6;  ///< protocol number
+
+namespace ipv4 {
+inline constexpr std::size_t kTotalLength = 2;
+inline constexpr std::size_t kIdentification = 4;
+inline constexpr std::size_t kFragment = 6;
+inline constexpr std::size_t kChecksum = 10;
+inline constexpr std::size_t kAddresses = 12;
+inline constexpr std::uint16_t kDontFragment = 0x4000;
+inline constexpr std::uint16_t kIsFragment = 0x3fff;  ///< more fragments, or an offset
+}  // namespace ipv4
+
+namespace ipv6 {
+inline constexpr std::size_t kPayloadLength = 4;
+inline constexpr std::size_t kAddresses = 8;
+}  // namespace ipv6
+
+namespace tcp {
+inline constexpr std::size_t kSequence = 4;
+inline constexpr std::size_t kAcknowledgement = 8;
+inline constexpr std::size_t kOffsetAndFlags = 12;
+inline constexpr std::size_t kWindow = 14;
+inline constexpr std::size_t kChecksum = 16;
+inline constexpr std::size_t kUrgent = 18;
+inline constexpr std::size_t kMinimumSize = 20;
+// Bits of the word of data offset and flags.
+inline constexpr std::uint16_t kFin = 0x01;
+inline constexpr std::uint16_t kPush = 0x08;
+inline constexpr std::uint16_t kAck = 0x10;
+inline constexpr std::uint16_t kEcnEcho = 0x40;
+inline constexpr std::uint16_t kCongestionReduced = 0x80;
+inline constexpr std::uint16_t kFlags = 0x1ff;
+}  // namespace tcp
+
+namespace udp {
+inline constexpr std::size_t kLength = 4;
+inline constexpr std::size_t kChecksum = 6;
+}  // namespace udp
+
+/// The most that an IP packet can say of its own length.
+inline constexpr std::size_t kMaxPacket = 65535;
+/// Of the headers of a packet that is cut; one with more extension headers is not taken.
+inline constexpr std::size_t kMaxHeaders = 252;
+
+[[nodiscard]] constexpr std::size_t checksum_offset(Segmentation::Kind kind) {
+  return kind == Segmentation::Kind::udp ? udp::kChecksum : tcp::kChecksum;
+}
+
+}  // namespace ipoib::offload

@@ -1,0 +1,130 @@
+// Hot: nothing here allocates, blocks or logs.
+#include "verbs/send_queue.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "offload/segmenter.hpp"
+#include "offload/transport.hpp"
+#include "verbs/verbs_address_handle.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace ipoib::verbs {
+
+static_assert(SendQueue::kHeaderSlot >= wire::kEncapsulationSize + offload::kMaxHeaders);
+
+void SendQueue::make(std::uint32_t depth, Frame&& headers) {
+  sends_.resize(depth);
+  work_.resize(depth);
+  elements_.resize(std::size_t{2} * depth);
+  headers_ = std::move(headers);
+  headers_.window(0, headers_.capacity());
+}
+
+std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& accepted) {
+  const auto length = fill_chain(batch, to);
+  if (length == 0) return 0;
+  work_[length - 1].next = nullptr;
+  work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* refused = nullptr;
+  accepted = ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0;
+  if (accepted) return hold_posted(batch, length);
+  ++counters_.post_refused;
+  return hold_posted(batch, static_cast<std::size_t>(refused - work_.data()));
+}
+
+std::size_t SendQueue::complete(std::uint64_t number) {
+  const auto before = tail_;
+  for (; tail_ <= number && tail_ < head_; ++tail_) {
+    auto& slot = sends_[slot_of(tail_)];
+    slot.to.reset();
+    slot.frame.release();
+  }
+  return tail_ - before;
+}
+
+/// As many from the front of `batch` as there is room for; returns the length of the chain.
+std::size_t SendQueue::fill_chain(std::span<const Outgoing> batch, const Target& to) {
+  const auto room = sends_.size() - in_flight();
+  std::size_t length = 0;
+  for (const auto& datagram : batch) {
+    const auto wanted = datagram.frame.datagrams();
+    assert(wanted <= sends_.size() && "it would wait for ever");
+    if (length + wanted > room) {
+      ++counters_.send_queue_full;
+      break;
+    }
+    if (datagram.frame.is_large()) {
+      fill_segments(datagram, to, length);
+    } else {
+      fill_send(datagram, to, length);
+    }
+    length += wanted;
+  }
+  return length;
+}
+
+ibv_send_wr& SendQueue::begin_work(const Outgoing& datagram, const Target& to, std::size_t place) {
+  auto& work = work_[place];
+  work = {};
+  work.wr_id = head_ + place;
+  work.next = &work + 1;
+  work.sg_list = &elements_[2 * place];
+  work.opcode = IBV_WR_SEND;
+  work.wr.ud.ah = static_cast<const VerbsAddressHandle&>(*datagram.to).get();
+  work.wr.ud.remote_qpn = datagram.qpn.value();
+  // The link's Q_Key is that of the queue pair: the top bit set means "use it" (IBA 10.2.5).
+  work.wr.ud.remote_qkey = to.qkey.value();
+  return work;
+}
+
+ibv_sge SendQueue::element(ConstBytes bytes) const {
+  return {reinterpret_cast<std::uintptr_t>(bytes.data()), static_cast<std::uint32_t>(bytes.size()),
+          memory_.local_key(bytes.data())};
+}
+
+void SendQueue::fill_send(const Outgoing& datagram, const Target& to, std::size_t place) {
+  auto& work = begin_work(datagram, to, place);
+  work.sg_list[0] = element(datagram.frame.bytes());
+  work.num_sge = 1;
+  if (datagram.frame.size() <= to.inline_octets) work.send_flags = IBV_SEND_INLINE;
+}
+
+void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
+  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize);
+  for (; !segmenter.done(); ++place) {
+    const auto slot = slot_of(head_ + place);
+    const auto header = headers_.bytes().subspan(slot * kHeaderSlot, segmenter.header_size());
+    const auto payload = segmenter.next(header.data());
+    auto& work = begin_work(datagram, to, place);
+    work.sg_list[0] = element(header);
+    work.sg_list[1] = element(payload);
+    work.num_sge = 2;
+    ++counters_.segments;
+  }
+  work_[place - 1].send_flags = IBV_SEND_SIGNALED;
+  ++counters_.large_packets;
+}
+
+/// Takes what belongs to the first `posted` sends from the front of `batch`; returns how many
+/// packets these are. One of which only a part was posted goes with its queue pair, which is
+/// broken.
+std::size_t SendQueue::hold_posted(std::span<Outgoing> batch, std::size_t posted) {
+  std::size_t packets = 0;
+  for (std::size_t done = 0; done < posted; ++packets) {
+    auto& datagram = batch[packets];
+    done = std::min(done + datagram.frame.datagrams(), posted);
+    auto& slot = sends_[slot_of(head_ + done - 1)];
+    slot.to = std::move(datagram.to);
+    if ((work_[done - 1].send_flags & IBV_SEND_INLINE) != 0) {
+      datagram.frame.release();
+    } else {
+      slot.frame = std::move(datagram.frame);
+    }
+  }
+  head_ += posted;
+  return packets;
+}
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What the kernel leaves to the network device: packets that are cut and put together on the way."""
+
+import os
+import subprocess
+import sys
+
+import hosts
+import streams
+from hosts import need, wait_until
+
+MIB = int(os.environ.get("IPOIB_OFFLOAD_MIB", "64"))
+
+# Sends a stretch of octets in datagrams of one size, many in one call.
+DATAGRAMS = """
+import os, socket, sys
+SEGMENT = 103  # UDP_SEGMENT of linux/udp.h
+size, count = 1000, 40
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+peer = socket.socket(family, socket.SOCK_DGRAM)
+peer.settimeout(30)
+peer.setsockopt(socket.IPPROTO_UDP, SEGMENT, size)
+peer.connect((sys.argv[1], 5001))
+for call in range(50):
+    data = os.urandom(size * count - 1)
+    peer.send(data)
+    back = [peer.recv(1 << 16) for _ in range(count)]
+    assert [len(part) for part in back] == [size] * (count - 1) + [size - 1]
+    assert b''.join(back) == data, 'all of it, in order'
+"""
+
+
+class Pair(hosts.Pair):
+    def features(self, host, *changes):
+        host.run("ethtool", "-K", "ib0", *changes)
+
+    def count(self, host, name):
+        stats = host.ibarp("stats")
+        return {**stats["counters"], **stats["drops"]}[name]
+
+    def addresses(self):
+        self.right.run("ip", "addr", "add", "fd44::2/64", "dev", "ib0", "nodad")
+        self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
+        wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right by IPv6")
+        return ("10.44.0.2", "fd44::2")
+
+    def assert_nothing_malformed(self):
+        for host in (self.left, self.right):
+            self.assertEqual(self.count(host, "drop_host_malformed"), 0)
+            self.assertEqual(self.count(host, "drop_host_refused"), 0)
+
+
+class Offload(Pair):
+    def setUp(self):
+        self.set_up()
+        self.start()
+
+    def test_tcp_is_cut_and_put_together(self):
+        for address in self.addresses():
+            before = self.count(self.left, "tx_segments"), self.count(self.right, "rx_segments")
+            streams.tcp(self.left, self.right, address, MIB)
+            packets = MIB * (1 << 20) // 2044
+            self.assertGreater(self.count(self.left, "tx_segments") - before[0], packets // 2)
+            self.assertGreater(self.count(self.right, "rx_segments") - before[1], packets // 10)
+        self.assert_nothing_malformed()
+
+    def test_tcp_without_offloads(self):
+        addresses = self.addresses()
+        for host, features in ((self.left, ("tso", "off", "gso", "off")), (self.right, ("tx", "off"))):
+            self.features(host, *features)
+        before = self.count(self.left, "tx_segments")
+        for address in addresses:
+            streams.tcp(self.left, self.right, address, MIB // 4)
+        self.assertEqual(self.count(self.left, "tx_segments"), before)
+        self.assert_nothing_malformed()
+
+    def test_datagrams_are_cut_and_stay_what_they_are(self):
+        for address in self.addresses():
+            listening = streams.start(self.right, streams.UDP_ECHO, self.subnet.folder, "udp")
+            try:
+                done = self.left.run(sys.executable, "-c", DATAGRAMS, address, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            finally:
+                listening.end()
+        self.assert_nothing_malformed()
+
+    def test_a_path_that_takes_less(self):
+        self.softib_set("mtu", "right", "1024")
+        streams.tcp(self.left, self.right, "10.44.0.2", MIB // 4)
+        self.assertEqual(self.left.link()["mtu"], 2044, "the link's")
+        self.assertGreater(self.count(self.left, "drop_path_mtu_exceeded"), 0)
+        self.assertGreater(self.count(self.left, "tx_segments"), 0, "of the smaller size")
+
+    def test_small_send_queue(self):
+        self.left.daemon.end()
+        self.left.start("--send-queue", "32", address="10.44.0.1/24")
+        self.assert_connected()
+        streams.tcp(self.left, self.right, "10.44.0.2", MIB // 4)
+        self.assertEqual(self.count(self.left, "tx_segments"), 0, "the kernel cuts")
+
+
+class Gateway(Pair):
+    """10.44.0.1 and 10.45.0.2 on one link, with a router between their networks."""
+
+    def setUp(self):
+        self.set_up()
+        self.left.start(address="10.44.0.1/24")
+        self.right.start(address="10.45.0.2/24")
+        self.router = self.subnet.host("router")
+        self.router.start(address="10.44.0.254/24")
+        self.router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
+        self.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
+                        "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
+
+    def test_forwards_what_it_has_put_together(self):
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
+        self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
+        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+        streams.tcp(self.left, self.right, "10.45.0.2", MIB // 4)
+        self.assertGreater(self.count(self.router, "rx_segments"), 0)
+        self.assertGreater(self.count(self.router, "tx_segments"), 0)
+
+
+class Captured(Pair):
+    def setUp(self):
+        self.set_up()
+        self.left.capture = self.subnet.folder / "left.erf"
+        self.start()
+
+    def test_what_is_on_the_wire_is_right(self):
+        streams.tcp(self.left, self.right, "10.44.0.2", 2)
+        self.left.daemon.end()
+        shown = subprocess.run(
+            ["tshark", "-r", str(self.left.capture), "-o", "tcp.check_checksum:TRUE", "-o",
+             "ip.check_checksum:TRUE", "-Y", "tcp", "-T", "fields", "-e", "ip.len", "-e",
+             "ip.checksum.status", "-e", "tcp.checksum.status"],
+            check=True, capture_output=True, text=True).stdout
+        rows = [line.split("\t") for line in shown.splitlines()]
+        self.assertGreater(len(rows), 1000)
+        self.assertLessEqual(max(int(row[0]) for row in rows), 2044)
+        self.assertEqual({tuple(row[1:]) for row in rows}, {("1", "1")}, "all checksums are right")
+
+
+if __name__ == "__main__":
+    need("ethtool", "tshark")
+    hosts.main()

@@ -1,0 +1,96 @@
+// Packets of the host that are to be cut into segments: one frame on its way through the link.
+#include "tests/unit/link/link_fixture.hpp"
+#include "wire/ipv4.hpp"
+
+namespace ipoib::link {
+namespace {
+
+constexpr std::size_t kHeaders = 52;
+
+class LargePacket : public LinkFixture {
+ protected:
+  /// Of two segments or more, the first of which makes a packet of `packet` octets.
+  [[nodiscard]] Frame large(std::size_t packet, std::size_t size = 3800) {
+    Frame frame = ip_packet(kPeer, kOwnIp, size);
+    frame.set_segmentation(
+        {Segmentation::Kind::tcp, 20, kHeaders, static_cast<std::uint16_t>(packet - kHeaders)});
+    return frame;
+  }
+};
+
+TEST_F(LargePacket, StaysOneFrame) {
+  bring_up();
+  meet_peer();
+  send(large(2044));
+  ASSERT_EQ(link->sends().size(), 1U);
+  const Frame& frame = link->sends()[0].frame;
+  EXPECT_EQ(frame.size(), kHeadroom + 3800);
+  EXPECT_EQ(frame.datagram_size(), kHeadroom + 2044) << "the encapsulation is before each segment";
+  EXPECT_EQ(frame.segmentation().transport, kHeadroom + 20);
+  EXPECT_EQ(frame.datagrams(), 2U);
+  EXPECT_EQ(count(Counter::tx_packets), 2U) << "that of meeting the peer, and this one";
+}
+
+TEST_F(LargePacket, ASegmentOverTheMtuIsAnswered) {
+  bring_up();
+  meet_peer();
+  send(large(2045));
+  EXPECT_TRUE(link->sends().empty());
+  ASSERT_EQ(link->to_host().size(), 1U);
+  EXPECT_FALSE(link->to_host()[0].is_large()) << "the answer has the frame of the packet";
+  EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);
+}
+
+TEST_F(LargePacket, MtuOfThePathIsThatOfASegment) {
+  bring_up();
+  send(kPeer);
+  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  grant_paths(7, 3);
+  forget();
+  send(large(1020, 1500));
+  EXPECT_EQ(link->sends().size(), 1U);
+  send(large(1021, 1500));
+  EXPECT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(count(Counter::drop_path_mtu_exceeded), 1U);
+}
+
+TEST_F(LargePacket, WaitsForItsNeighbourAsItIs) {
+  bring_up();
+  send(large(2044));
+  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  link->sends().clear();
+  grant_paths();
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_TRUE(link->sends()[0].frame.is_large());
+}
+
+TEST_F(LargePacket, WhatWaitsIsBoundedInOctetsToo) {
+  config.limits.parked_octets_per_neighbour = 3 * pool.slot_size();
+  config.limits.parked_octets = 5 * pool.slot_size();
+  bring_up();
+  for (int i = 0; i < 4; ++i) send(large(2044));
+  EXPECT_EQ(count(Counter::drop_parked_limit), 1U);
+  for (int i = 0; i < 3; ++i) send(Ipv4Address(0x0a2c0077));
+  EXPECT_EQ(count(Counter::drop_parked_total_limit), 1U);
+  EXPECT_EQ(link->get(kPeer, now)->parked, 3U);
+}
+
+TEST_F(LargePacket, IsNoMessageToBeCompleted) {
+  bring_up();
+  meet_peer();
+  Frame frame = ip_packet(kPeer, kOwnIp, 3000);
+  constexpr std::size_t kProtocol = 9;
+  frame.bytes()[kProtocol] = wire::kUdp;
+  constexpr std::uint16_t kDhcpServer = 67;
+  store_be(&frame.bytes()[22], kDhcpServer);
+  frame.set_segmentation({Segmentation::Kind::udp, 20, 28, 1000});
+  const std::vector<std::uint8_t> before(frame.bytes().begin(), frame.bytes().end());
+  send(std::move(frame));
+  ASSERT_EQ(link->sends().size(), 1U);
+  const auto sent = std::as_const(link->sends()[0].frame).bytes().subspan(kHeadroom);
+  EXPECT_TRUE(std::ranges::equal(sent, before));
+  EXPECT_EQ(count(Counter::dhcp_left_alone), 0U);
+}
+
+}  // namespace
+}  // namespace ipoib::link

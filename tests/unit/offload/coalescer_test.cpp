@@ -1,0 +1,204 @@
+#include "offload/coalescer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "packets.hpp"
+#include "tests/sim/memory_tun.hpp"
+
+namespace ipoib::offload {
+namespace {
+
+using namespace test;
+
+using Packets = std::vector<Octets>;
+constexpr std::size_t kSize = 1000;
+
+class CoalescerTest : public ::testing::Test {
+ protected:
+  CoalescerTest() { host.takes_large = true; }
+
+  void add(const Octets& packet) {
+    Frame frame = pool.take();
+    frame.window(44, packet.size());
+    std::copy(packet.begin(), packet.end(), frame.bytes().begin());
+    coalescer.add(std::move(frame));
+  }
+  /// The segments of a packet, as they come from the fabric.
+  void add_segments(const PacketSpec& spec, std::size_t size = kSize) {
+    const Frame frame = large_frame(large_pool, spec, size);
+    for (const auto& segment : segments_of(frame)) add(segment);
+  }
+  [[nodiscard]] const std::vector<Octets>& got() {
+    coalescer.flush();
+    return host.from_fabric;
+  }
+
+  FramePool pool{256, 2200};
+  FramePool large_pool{1, 70'000};
+  sim::MemoryTun host{"tun"};
+  Coalescer coalescer{host};
+};
+
+/// One after the other, of one stream.
+std::vector<PacketSpec> stream(std::size_t count, std::size_t size = kSize) {
+  std::vector<PacketSpec> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i].payload = size;
+    out[i].sequence += static_cast<std::uint32_t>(i * size);
+    out[i].id = static_cast<std::uint16_t>(out[i].id + i);
+    out[i].seed = static_cast<std::uint8_t>(i);
+  }
+  return out;
+}
+
+TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
+  for (const Kind kind : {Kind::tcp, Kind::udp}) {
+    for (const int version : {4, 6}) {
+      PacketSpec spec{.kind = kind, .version = version, .payload = 5 * kSize + 3};
+      spec.flags = tcp::kAck | tcp::kPush | tcp::kFin;
+      host.from_fabric.clear();
+      host.large.clear();
+      add_segments(spec);
+      EXPECT_EQ(got(), Packets{partial_packet(spec)}) << "octet for octet";
+      ASSERT_EQ(host.large.size(), 1U);
+      EXPECT_EQ(host.large[0].second, *plan_segments(got()[0], kind, transport_of(spec), kSize));
+    }
+  }
+  EXPECT_EQ(coalescer.counters().large, 4U);
+  EXPECT_EQ(coalescer.counters().segments, 24U);
+  EXPECT_EQ(pool.available(), pool.capacity());
+}
+
+TEST_F(CoalescerTest, AnyPacketComesBackAsItWas) {
+  std::mt19937 random(1);  // NOLINT: the same each time
+  const auto below = [&](std::size_t end) { return random() % end; };
+  for (int round = 0; round < 500; ++round) {
+    PacketSpec spec{.kind = below(2) == 0 ? Kind::tcp : Kind::udp,
+                    .version = below(2) == 0 ? 4 : 6,
+                    .sequence = static_cast<std::uint32_t>(random()),
+                    .id = static_cast<std::uint16_t>(random()),
+                    .fragment = below(2) == 0 ? ipv4::kDontFragment : std::uint16_t{0},
+                    .options = 4 * below(11),
+                    .seed = static_cast<std::uint8_t>(random())};
+    const std::size_t size = 1 + below(2000);
+    spec.payload = size + 1 + below(size * (kMaxSegments - 1));
+    spec.payload = std::min(spec.payload, kMaxPacket - payload_of(spec));
+    if (below(2) == 0) spec.flags |= tcp::kPush;
+    if (below(2) == 0) spec.flags |= tcp::kEcnEcho;
+    if (spec.payload <= size) continue;
+    host.from_fabric.clear();
+    add_segments(spec, size);
+    ASSERT_EQ(got(), Packets{partial_packet(spec)}) << "round " << round;
+  }
+}
+
+TEST_F(CoalescerTest, OnePacketGoesOnUntouched) {
+  const auto packet = complete_packet({.payload = 333});
+  add(packet);
+  EXPECT_EQ(got(), Packets{packet});
+  EXPECT_TRUE(host.large.empty());
+}
+
+TEST_F(CoalescerTest, NothingWaitsForAnotherBatch) {
+  const auto packets = stream(2);
+  add(complete_packet(packets[0]));
+  EXPECT_EQ(got().size(), 1U);
+  add(complete_packet(packets[1]));
+  EXPECT_EQ(got().size(), 2U);
+  EXPECT_EQ(coalescer.counters().large, 0U);
+}
+
+TEST_F(CoalescerTest, FlowsAreToldApartAndKeepTheirOrder) {
+  auto one = stream(4);
+  auto other = stream(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    other[i].source_port = 40001;
+    add(complete_packet(one[i]));
+    add(complete_packet(other[i]));
+  }
+  EXPECT_EQ(got().size(), 2U);
+  EXPECT_EQ(host.large.size(), 2U);
+}
+
+TEST_F(CoalescerTest, MoreFlowsThanItLooksAfterGoOnApart) {
+  for (std::size_t round = 0; round < 2; ++round) {
+    for (std::uint16_t port = 1; port <= 20; ++port) {
+      auto packet = stream(2)[round];
+      packet.source_port = port;
+      add(complete_packet(packet));
+    }
+  }
+  EXPECT_EQ(got().size(), 40U) << "the oldest flow is ended for another one";
+}
+
+TEST_F(CoalescerTest, APacketOfTheFlowThatDoesNotFitEndsTheGroup) {
+  auto packets = stream(4);
+  packets[2].payload = 0;  // an acknowledgement on its own
+  packets[2].flags = tcp::kAck;
+  packets[3].sequence = packets[2].sequence;
+  for (const auto& packet : packets) add(complete_packet(packet));
+  ASSERT_EQ(got().size(), 3U);
+  EXPECT_EQ(got()[1], complete_packet(packets[2])) << "in its place";
+}
+
+TEST_F(CoalescerTest, WhatCannotBeReadEndsAllGroups) {
+  const auto packets = stream(2);
+  auto fragment = packets[0];
+  fragment.fragment = 0x2000;
+  add(complete_packet(packets[0]));
+  add(complete_packet(fragment));
+  add(Octets(7));
+  add(complete_packet(packets[1]));
+  EXPECT_EQ(got().size(), 4U);
+  EXPECT_TRUE(host.large.empty());
+}
+
+TEST_F(CoalescerTest, TakesNoMoreThanAPacketCanSayOfItself) {
+  for (const auto& packet : stream(70)) add(complete_packet(packet));
+  ASSERT_EQ(got().size(), 2U);
+  EXPECT_EQ(got()[0].size(), 52 + kMaxSegments * kSize);
+  host.from_fabric.clear();
+  for (const auto& packet : stream(40, 2000)) add(complete_packet(packet));
+  ASSERT_EQ(got().size(), 2U);
+  EXPECT_EQ(got()[0].size(), 52 + 32 * 2000U) << "33 would be over 65535 octets";
+}
+
+TEST_F(CoalescerTest, ASmallerOneIsTheLast) {
+  auto packets = stream(4);
+  packets[2].payload = kSize - 1;
+  packets[3].sequence -= 1;
+  for (const auto& packet : packets) add(complete_packet(packet));
+  ASSERT_EQ(got().size(), 2U);
+  EXPECT_EQ(got()[0].size(), 52 + 3 * kSize - 1);
+}
+
+TEST_F(CoalescerTest, PushIsTheLast) {
+  auto packets = stream(3);
+  packets[1].flags |= tcp::kPush;
+  for (const auto& packet : packets) add(complete_packet(packet));
+  ASSERT_EQ(got().size(), 2U);
+  EXPECT_EQ(got()[1], complete_packet(packets[2]));
+}
+
+TEST_F(CoalescerTest, WrongChecksumsAreForTheHostToFind) {
+  for (const std::size_t broken : {ipv4::kChecksum, std::size_t{20} + tcp::kChecksum}) {
+    host.from_fabric.clear();
+    auto first = complete_packet(stream(2)[0]);
+    auto second = complete_packet(stream(2)[1]);
+    second[broken] ^= 1;
+    add(first);
+    add(second);
+    EXPECT_EQ(got(), (Packets{first, second}));
+  }
+}
+
+TEST_F(CoalescerTest, AHostThatTakesNothingLargeGetsNothingLarge) {
+  host.takes_large = false;
+  for (const auto& packet : stream(3)) add(complete_packet(packet));
+  EXPECT_EQ(got().size(), 3U);
+}
+
+}  // namespace
+}  // namespace ipoib::offload

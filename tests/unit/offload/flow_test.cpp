@@ -1,0 +1,140 @@
+// Which packets belong together: each row changes one thing in the second of two segments.
+#include "offload/flow.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "packets.hpp"
+
+namespace ipoib::offload {
+namespace {
+
+using namespace test;
+
+constexpr std::size_t kSize = 1000;
+
+struct Row {
+  const char* what;
+  Kind kind;
+  int version;
+  std::function<void(Octets&)> change;
+};
+
+void repair(Octets& packet, const PacketSpec& spec) {
+  if (spec.version == 4) {
+    store_be(&packet[ipv4::kChecksum], std::uint16_t{0});
+    store_be(&packet[ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
+  }
+  const std::size_t transport = transport_of(spec);
+  const std::size_t field = transport + checksum_offset(spec.kind);
+  store_be(&packet[field], std::uint16_t{0});
+  store_be(&packet[field],
+           pseudo_header(packet, spec.kind).add(ConstBytes(packet).subspan(transport)).value());
+}
+
+bool belongs(const Row& row) {
+  PacketSpec spec{.kind = row.kind, .version = row.version, .payload = kSize, .fragment = 0};
+  const Octets first = complete_packet(spec);
+  spec.sequence += kSize;
+  ++spec.id;
+  Octets second = complete_packet(spec);
+  if (row.change) {
+    row.change(second);
+    repair(second, spec);
+  }
+  const auto one = parse_flow(first);
+  const auto two = parse_flow(second);
+  return one && two && is_same_flow(*one, *two) && may_be_segment(*two) &&
+         continues(*one, *two, 1, kSize);
+}
+
+std::function<void(Octets&)> flip(std::size_t at, std::uint8_t bits) {
+  return [=](Octets& packet) { packet[at] ^= bits; };
+}
+
+TEST(Flow, TheNextSegmentBelongs) {
+  for (const Kind kind : {Kind::tcp, Kind::udp}) {
+    for (const int version : {4, 6}) EXPECT_TRUE(belongs({"", kind, version, {}}));
+  }
+}
+
+TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
+  const std::vector<Row> rows{
+      {"ECN", Kind::tcp, 4, flip(1, 1)},
+      {"identification", Kind::tcp, 4, flip(5, 1)},
+      {"don't fragment", Kind::tcp, 4, flip(6, 0x40)},
+      {"more fragments", Kind::tcp, 4, flip(6, 0x20)},
+      {"time to live", Kind::tcp, 4, flip(8, 1)},
+      {"protocol", Kind::tcp, 4, flip(9, 23)},
+      {"source", Kind::tcp, 4, flip(15, 1)},
+      {"destination", Kind::tcp, 4, flip(19, 1)},
+      {"source port", Kind::tcp, 4, flip(20, 1)},
+      {"destination port", Kind::tcp, 4, flip(23, 1)},
+      {"sequence", Kind::tcp, 4, flip(27, 1)},
+      {"acknowledgement", Kind::tcp, 4, flip(31, 1)},
+      {"URG", Kind::tcp, 4, flip(33, 0x20)},
+      {"no ACK", Kind::tcp, 4, flip(33, 0x10)},
+      {"RST", Kind::tcp, 4, flip(33, 0x04)},
+      {"SYN", Kind::tcp, 4, flip(33, 0x02)},
+      {"CWR", Kind::tcp, 4, flip(33, 0x80)},
+      {"ECE", Kind::tcp, 4, flip(33, 0x40)},
+      {"accurate ECN", Kind::tcp, 4, flip(32, 0x01)},
+      {"window", Kind::tcp, 4, flip(35, 1)},
+      {"urgent pointer", Kind::tcp, 4, flip(39, 1)},
+      {"option", Kind::tcp, 4, flip(51, 1)},
+      {"length of the options", Kind::tcp, 4, flip(32, 0x10)},
+      {"traffic class", Kind::tcp, 6, flip(1, 0x10)},
+      {"flow label", Kind::tcp, 6, flip(3, 1)},
+      {"hop limit", Kind::tcp, 6, flip(7, 1)},
+      {"source, IPv6", Kind::udp, 6, flip(8, 1)},
+      {"destination, IPv6", Kind::udp, 6, flip(39, 1)},
+      {"length of UDP", Kind::udp, 4, flip(25, 1)},
+      {"longer than the first", Kind::udp, 4,
+       [](Octets& packet) {
+         packet = complete_packet({.kind = Kind::udp, .payload = kSize + 1, .fragment = 0});
+       }},
+      {"IPv4 options", Kind::tcp, 4,
+       [](Octets& packet) {
+         packet.insert(packet.begin() + 20, 4, std::uint8_t{1});
+         packet[0] = 0x46;
+         store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
+       }},
+  };
+  for (const auto& row : rows) EXPECT_FALSE(belongs(row)) << row.what;
+}
+
+TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
+  PacketSpec spec{.payload = kSize};
+  const Octets first = complete_packet(spec);
+  spec.sequence += kSize;
+  spec.id = 7;
+  const Octets second = complete_packet(spec);
+  EXPECT_TRUE(continues(*parse_flow(first), *parse_flow(second), 1, kSize));
+}
+
+TEST(Flow, DataAloneIsPutTogether) {
+  EXPECT_FALSE(may_be_segment(*parse_flow(complete_packet({.payload = 0}))));
+  auto without = complete_packet({.kind = Kind::udp});
+  store_be(&without[20 + udp::kChecksum], std::uint16_t{0});
+  EXPECT_FALSE(may_be_segment(*parse_flow(without))) << "nothing vouches for it";
+}
+
+TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {
+  const Octets packet = complete_packet({.payload = 100});
+  EXPECT_TRUE(parse_flow(packet));
+  for (std::size_t size = 0; size < packet.size(); ++size) {
+    EXPECT_FALSE(parse_flow(ConstBytes(packet).first(size)));
+  }
+  Octets longer = packet;
+  longer.push_back(0);
+  EXPECT_FALSE(parse_flow(longer)) << "octets behind the packet";
+  EXPECT_FALSE(parse_flow(complete_packet({.fragment = 0x2000})));
+  EXPECT_FALSE(parse_flow(complete_packet({.fragment = 0x0001})));
+  Octets icmp = packet;
+  icmp[9] = 1;
+  EXPECT_FALSE(parse_flow(icmp));
+}
+
+}  // namespace
+}  // namespace ipoib::offload

@@ -1,0 +1,133 @@
+#include "offload/segmenter.hpp"
+
+#include <gtest/gtest.h>
+
+#include "packets.hpp"
+
+namespace ipoib::offload {
+namespace {
+
+using namespace test;
+
+constexpr std::size_t kSize = 1448;
+
+struct Shape {
+  Kind kind;
+  int version;
+};
+
+class EachKind : public ::testing::TestWithParam<Shape> {
+ protected:
+  [[nodiscard]] PacketSpec spec() const {
+    PacketSpec out;
+    out.kind = GetParam().kind;
+    out.version = GetParam().version;
+    out.payload = 10 * kSize + 77;
+    return out;
+  }
+  FramePool pool{1, 70'000};
+};
+INSTANTIATE_TEST_SUITE_P(Segments, EachKind,
+                         ::testing::Values(Shape{Kind::tcp, 4}, Shape{Kind::tcp, 6},
+                                           Shape{Kind::udp, 4}, Shape{Kind::udp, 6}));
+
+TEST_P(EachKind, IsRightForAReceiverAndCarriesThePayloadOn) {
+  const Frame frame = large_frame(pool, spec(), kSize);
+  ASSERT_TRUE(frame.is_large());
+  const auto segments = segments_of(frame);
+  ASSERT_EQ(segments.size(), frame.datagrams());
+  ASSERT_EQ(segments.size(), 11U);
+  const std::size_t headers = payload_of(spec());
+  Octets payload;
+  for (const auto& segment : segments) {
+    EXPECT_TRUE(is_right(segment, spec()));
+    EXPECT_LE(segment.size(), frame.datagram_size());
+    payload.insert(payload.end(), segment.begin() + static_cast<std::ptrdiff_t>(headers),
+                   segment.end());
+  }
+  EXPECT_EQ(segments.front().size(), frame.datagram_size());
+  EXPECT_EQ(segments.back().size(), headers + 77);
+  const auto whole = frame.bytes().subspan(headers);
+  EXPECT_EQ(payload, Octets(whole.begin(), whole.end()));
+}
+
+TEST_P(EachKind, OddSizesAreRightToo) {
+  auto odd = spec();
+  odd.payload = 999;
+  for (const std::size_t size : {17U, 501U, 998U}) {
+    const Frame frame = large_frame(pool, odd, size);
+    for (const auto& segment : segments_of(frame)) EXPECT_TRUE(is_right(segment, odd)) << size;
+  }
+}
+
+TEST_P(EachKind, WhatIsBeforeTheIpHeaderGoesAlong) {
+  Frame frame = large_frame(pool, spec(), kSize);
+  *frame.prepend(4) = 0x86;
+  Segmenter segmenter(frame, 4);
+  Octets header(segmenter.header_size());
+  (void)segmenter.next(header.data());
+  EXPECT_EQ(header[0], 0x86);
+  EXPECT_EQ(header[4], frame.bytes()[4]);
+  EXPECT_EQ(frame.datagram_size(), 4 + payload_of(spec()) + kSize);
+}
+
+TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
+  FramePool pool(1, 70'000);
+  const Frame frame = large_frame(pool, {.payload = 3 * kSize}, kSize);
+  std::uint32_t sequence = 0xfffff000;
+  std::uint16_t id = 0xfffe;
+  for (const auto& segment : segments_of(frame)) {
+    EXPECT_EQ(load_be<std::uint32_t>(&segment[20 + tcp::kSequence]), sequence);
+    EXPECT_EQ(load_be<std::uint16_t>(&segment[ipv4::kIdentification]), id);
+    sequence += kSize;
+    ++id;
+  }
+}
+
+TEST(Segmenter, FlagsThatBelongToOneSegmentAreOnThatAlone) {
+  FramePool pool(1, 70'000);
+  const std::uint16_t flags = tcp::kAck | tcp::kPush | tcp::kFin | tcp::kCongestionReduced;
+  const Frame frame = large_frame(pool, {.payload = 3 * kSize, .flags = flags}, kSize);
+  std::vector<unsigned> seen;
+  for (const auto& segment : segments_of(frame)) {
+    seen.push_back(load_be<std::uint16_t>(&segment[20 + tcp::kOffsetAndFlags]) & tcp::kFlags);
+  }
+  EXPECT_EQ(seen, (std::vector<unsigned>{tcp::kAck | tcp::kCongestionReduced, tcp::kAck,
+                                         tcp::kAck | tcp::kPush | tcp::kFin}));
+}
+
+TEST(PlanSegments, TakesOnlyWhatItCanCut) {
+  const Octets packet = partial_packet({.payload = 3000});
+  EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 1000));
+  EXPECT_FALSE(plan_segments(packet, Kind::none, 20, 1000));
+  EXPECT_FALSE(plan_segments(packet, Kind::udp, 20, 1000)) << "another protocol";
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 24, 1000)) << "IPv4 says where TCP begins";
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 4000, 1000)) << "outside";
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 0));
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 3000)) << "one segment is none";
+  EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 octets in 64";
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more segments than a queue holds";
+  EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "cut short";
+  const Octets fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
+  EXPECT_FALSE(plan_segments(fragment, Kind::tcp, 20, 1000));
+  Octets headless = packet;
+  headless[20 + tcp::kOffsetAndFlags] = 0x40;
+  EXPECT_FALSE(plan_segments(headless, Kind::tcp, 20, 1000)) << "a TCP header of 16 octets";
+}
+
+TEST(CompleteChecksum, FillsInWhatIsMissing) {
+  for (const Kind kind : {Kind::tcp, Kind::udp}) {
+    const PacketSpec spec{.kind = kind, .payload = 333};
+    Octets packet = partial_packet(spec);
+    EXPECT_FALSE(is_right(packet, spec));
+    EXPECT_TRUE(complete_checksum(packet, 20, checksum_offset(kind)));
+    EXPECT_TRUE(is_right(packet, spec));
+  }
+  Octets small(30);
+  EXPECT_FALSE(complete_checksum(small, 31, 0));
+  EXPECT_FALSE(complete_checksum(small, 20, 9));
+  EXPECT_TRUE(complete_checksum(small, 20, 8));
+}
+
+}  // namespace
+}  // namespace ipoib::offload
