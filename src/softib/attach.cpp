@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "softib/control_client.hpp"
+#include "softib/core/subnet_manager.hpp"
 #include "softib/endpoint.hpp"
 #include "softib/fabric.hpp"
 
@@ -28,6 +29,9 @@ Result<NodeIndex> find_or_add_node(const SubnetFolder& folder, const std::string
     if (record && record->port.has_failed()) {
       return Error{ENODEV, "the HCA '" + hca + "' has failed; mend it with `softib set hca " + hca +
                                " present`"};
+    }
+    if (record && *node == SubnetManager::kSwitchNode && hca == kSwitchName) {
+      return Error{EINVAL, "'" + hca + "' is the switch, not an HCA"};
     }
     if (record) return *node;
   }

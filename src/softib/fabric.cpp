@@ -126,6 +126,10 @@ SubnetSnapshot Fabric::snapshot() const {
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
     if (auto found = node(i)) all.nodes.push_back({i, std::move(*found)});
   }
+  for (std::size_t i = 0; i < kUnicastLids; ++i) {
+    const Lid lid(static_cast<std::uint16_t>(i));
+    if (const auto led_to = node_at(lid)) all.routes.push_back({lid, *led_to});
+  }
   for (std::size_t i = 0; i < kMaxGroups; ++i) {
     const auto found = group(group_lid(i));
     if (found && *found != GroupForwarding{}) all.groups.push_back({group_lid(i), *found});

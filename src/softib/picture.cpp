@@ -118,8 +118,22 @@ json::object describe(const GroupView& group, const Subnet& subnet, const Fabric
           {"receivers", names(group.receivers, fabric)}};
 }
 
+/// What the switch knows of the groups. That is all there is where they are joined elsewhere; their
+/// MGIDs are not in it then.
+json::array forwarded_groups(const Fabric& fabric) {
+  json::array groups;
+  for (const auto& [mlid, forwarding] : fabric.snapshot().groups) {
+    json::object group{{"mlid", hex(mlid.value(), 4)},
+                       {"receivers", names(forwarding.receivers, fabric)}};
+    if (!forwarding.mgid.is_zero()) group["mgid"] = forwarding.mgid.to_string();
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 json::object describe(const SubnetCounters& counters) {
   return {{"answered", counters.answered},
+          {"passed_on", counters.passed_on},
           {"refused", counters.refused},
           {"rmpp_control", counters.rmpp_control},
           {"rmpp_resent", counters.rmpp_resent},
@@ -138,13 +152,17 @@ json::object describe(const SubnetCounters& counters) {
 }  // namespace
 
 json::object picture(const Subnet& subnet, const Fabric& fabric, const SubnetFolder& folder) {
+  const bool is_own = subnet.management() == Management::own;
   json::array partitions;
-  for (const auto& partition : subnet.partitions()) partitions.push_back(describe(partition));
-  json::array groups;
-  for (const auto& group : subnet.groups()) groups.push_back(describe(group, subnet, fabric));
+  json::array groups = is_own ? json::array() : forwarded_groups(fabric);
+  if (is_own) {
+    for (const auto& partition : subnet.partitions()) partitions.push_back(describe(partition));
+    for (const auto& group : subnet.groups()) groups.push_back(describe(group, subnet, fabric));
+  }
   return {{"subnet", folder.name()},
           {"folder", folder.path()},
           {"running", true},
+          {"sm", is_own ? "own" : "none"},
           {"nodes", nodes(fabric, folder)},
           {"partitions", std::move(partitions)},
           {"groups", std::move(groups)},
@@ -152,17 +170,11 @@ json::object picture(const Subnet& subnet, const Fabric& fabric, const SubnetFol
 }
 
 json::object picture(const Fabric& fabric, const SubnetFolder& folder) {
-  json::array groups;
-  for (const auto& [mlid, forwarding] : fabric.snapshot().groups) {
-    groups.push_back({{"mgid", forwarding.mgid.to_string()},
-                      {"mlid", hex(mlid.value(), 4)},
-                      {"receivers", names(forwarding.receivers, fabric)}});
-  }
   return {{"subnet", folder.name()},
           {"folder", folder.path()},
           {"running", false},
           {"nodes", nodes(fabric, folder)},
-          {"groups", std::move(groups)}};
+          {"groups", forwarded_groups(fabric)}};
 }
 
 }  // namespace softib

@@ -127,7 +127,8 @@ void Router::send_mads(Packets packets, Patience patience) {
 
 void Router::multicast(Packets packets, Patience patience) {
   const auto group = fabric_.group(packets.front()->dlid);
-  if (!group || group->mgid.is_zero()) return count(PortCounter::drop_unknown_lid, packets.size());
+  if (!group || *group == GroupForwarding{})
+    return count(PortCounter::drop_unknown_lid, packets.size());
   for (NodeIndex node = 0; node < kMaxNodes; ++node) {
     if (!group->receivers[node] || fabric_.port_state(node) != PortState::active) continue;
     count(PortCounter::multicast_copies, deliver_to_all(node, packets, patience));

@@ -126,13 +126,14 @@ std::string partitions(const json::object& picture) {
 
 std::string groups(const json::object& picture) {
   Table table({"MLID", "GROUP", "P_KEY", "Q_KEY", "MTU", "GBIT/S", "MEMBERS"});
-  const bool is_running = text(picture, "running") == "true";
   for (const auto& value : list(picture, "groups")) {
     const auto& group = value.as_object();
-    const auto& people = list(group, is_running ? "members" : "receivers");
+    // Without memberships, those whom the switch sends to.
+    const bool has_members = group.contains("members");
+    const auto& people = list(group, has_members ? "members" : "receivers");
     table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),
                text(group, "mtu"), text(group, "rate"),
-               is_running ? join(people, member) : join(people, plain)});
+               has_members ? join(people, member) : join(people, plain)});
   }
   return table.empty() ? "" : "\n" + table.print();
 }

@@ -41,6 +41,10 @@ po::options_description subnet_options() {
       "unless nogroup. Partition 0x7fff (all full members, mtu as the ports', rate 10) is there by "
       "default")("mtu", po::value<std::uint32_t>()->default_value(2048)->value_name("OCTETS"),
                  "MTU of the ports and of the broadcast groups: 2048 or 4096")(
+      "sm", po::value<std::string>()->default_value("own")->value_name("WHO"),
+      "who manages the subnet: own, or none: a subnet manager that is run on one of its HCAs, such "
+      "as OpenSM, then finds switch and HCAs as they are after power-on, and --mtu is what their "
+      "ports can do")(
       "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
       "number from which, with the name of each node, its GUIDs are made; nodes that are there "
       "when "
@@ -61,6 +65,13 @@ ipoib::Result<SubnetConfig> read_config(const po::variables_map& options) {
   if (mtu != 2048 && mtu != 4096) return ipoib::Error{EINVAL, "--mtu is 2048 or 4096"};
   config.mtu = ipoib::wire::mtu_code(mtu);
   config.seed = options["seed"].as<std::uint64_t>();
+  const auto& sm = options["sm"].as<std::string>();
+  if (sm != "own" && sm != "none") return ipoib::Error{EINVAL, "--sm is own or none"};
+  if (sm == "none") config.management = Management::elsewhere;
+  if (sm == "none" && options.contains("partition")) {
+    return ipoib::Error{EINVAL,
+                        "--partition goes with --sm own: else the subnet manager makes them"};
+  }
   if (options.contains("partition")) {
     auto partitions = make_partitions(options["partition"].as<std::vector<std::string>>());
     if (!partitions) return partitions.error();

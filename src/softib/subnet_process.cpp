@@ -78,6 +78,7 @@ SubnetProcess::~SubnetProcess() {
 
 void SubnetProcess::adopt() {
   const SubnetSnapshot before = fabric_.snapshot();
+  check_management(before);
   log_.info("going on where the subnet stopped: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
@@ -86,6 +87,17 @@ void SubnetProcess::adopt() {
     }
   }
   subnet_.adopt(before, ipoib::monotonic_now());
+}
+
+/// Node 0 says who managed the subnet: it is the SM, or the switch.
+void SubnetProcess::check_management(const SubnetSnapshot& before) const {
+  const bool is_own = subnet_.management() == Management::own;
+  for (const auto& entry : before.nodes) {
+    if (entry.index != kOwnNode || entry.node.name == (is_own ? kSmName : kSwitchName)) continue;
+    throw std::runtime_error(
+        "the subnet in " + folder_.path() + " is one " + (is_own ? "without" : "with") +
+        " a subnet manager of its own; end its programs, and remove the folder");
+  }
 }
 
 void SubnetProcess::open_wire(const std::string& capture) {
@@ -148,6 +160,11 @@ void SubnetProcess::publish() {
     std::array<std::uint8_t, MadPacket::kPacketSize> octets;
     packet.emit(octets);
     if (endpoint_) endpoint_->send_mad(octets);
+  }
+  for (const auto& passed : subnet_.take_passed_on()) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+    passed.packet.emit(octets);
+    if (endpoint_) endpoint_->send_mad_to(passed.to, octets);
   }
 }
 
@@ -290,7 +307,8 @@ struct SubnetProcess::Commands {
     });
   }
   Result<json::object> operator()(const control::RestartSm&) const {
-    process.subnet_.restart_sm(ipoib::monotonic_now());
+    const auto restarted = process.subnet_.restart_sm(ipoib::monotonic_now());
+    if (!restarted) return restarted.error();
     return json::object();
   }
 };

@@ -54,6 +54,7 @@ class SubnetProcess final : private ControlHandler, private MadReceiver {
   void mad_deadline(ipoib::TimePoint /*now*/) override {}
 
   void adopt();
+  void check_management(const SubnetSnapshot& before) const;
   void open_wire(const std::string& capture);
   void drain_mads();
   /// Writes what has changed into the fabric file, tells the nodes, and sends what is to be sent.

@@ -4,8 +4,9 @@
 //   | M_Key | GidPrefix | LID | SM LID | CapMask   | diag | lease | local port | width en., sup.,
 //   act. | 32                  33                 34              35                   36 | speed
 //   sup., state | phys. state, def. | M_Key prot,LMC | speed act., en.  | nbr. MTU, SM SL | 37 38
-//   41               42-50          50        51                     52     64 | VL cap., type |
-//   VLs | reply, MTU cap. | ..., errors | GUIDs   | reregister, SubnetTimeOut | ... |
+//   41               42  43            44-50    50      51                          52     64
+//   | VL cap., type | VLs | reply, MTU cap. | - | VLs used, - | errors | GUIDs | reregister,
+//   SubnetTimeOut | ... |
 //
 // PortInfoRecord (IBA 15.2.5.3):  | EndportLID 2 | port 1 | options 1 | PortInfo 64 |
 #include "wire/port_info.hpp"
@@ -68,7 +69,9 @@ std::optional<PortInfo> PortInfo::parse(ConstBytes bytes) {
   info.vl_capability = high(reader.u8());
   reader.skip(3);
   info.mtu_capability = low(reader.u8());
-  reader.skip(8);
+  reader.skip(1);
+  info.operational_vls = high(reader.u8());
+  reader.skip(6);
   info.guid_capability = reader.u8();
   const std::uint8_t reregister_and_timeout = reader.u8();
   info.client_reregister = (reregister_and_timeout & 0x80) != 0;
@@ -98,7 +101,9 @@ void PortInfo::emit(MutableBytes to) const {
   writer.u8(halves(vl_capability, 0));
   writer.zeros(3);
   writer.u8(halves(0, mtu_capability));
-  writer.zeros(8);
+  writer.zeros(1);
+  writer.u8(halves(operational_vls, 0));
+  writer.zeros(6);
   writer.u8(guid_capability);
   writer.u8(static_cast<std::uint8_t>((client_reregister ? 0x80 : 0) | (subnet_timeout & 0x1f)));
   writer.zeros(12);

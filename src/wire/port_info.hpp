@@ -30,7 +30,8 @@ struct PortInfo {
   std::uint8_t neighbor_mtu = 0;  ///< code
   ServiceLevel sm_sl;
   std::uint8_t vl_capability = 0;
-  std::uint8_t mtu_capability = 0;  ///< code
+  std::uint8_t mtu_capability = 0;   ///< code
+  std::uint8_t operational_vls = 0;  ///< code
   std::uint8_t guid_capability = 1;
   bool client_reregister = false;
   std::uint8_t subnet_timeout = 0;

@@ -1,9 +1,11 @@
 // MADs of any kind, mixed with what the administrator does and with time, into a subnet with nodes
-// and groups. It counts each MAD once, forwards to living nodes only, keeps to its bounds, and can
-// be adopted at any moment.
+// and groups, which manages itself or is managed elsewhere. It counts each MAD once, forwards to
+// living nodes only, keeps to its bounds, and can be adopted at any moment.
 #include <array>
 
 #include "require.hpp"
+#include "softib/core/mad_route.hpp"
+#include "softib/core/smp.hpp"
 #include "softib/core/subnet.hpp"
 #include "wire/mad.hpp"
 #include "wire/mgid.hpp"
@@ -17,7 +19,7 @@ constexpr NodeIndex kNodes = 12;
 
 class Target {
  public:
-  Target() : subnet_(config()) {
+  explicit Target(Management management) : config_(config(management)), subnet_(config_) {
     for (NodeIndex i = 1; i < kNodes; ++i) {
       require(subnet_.add_hca("n" + std::to_string(i)).has_value());
     }
@@ -41,7 +43,7 @@ class Target {
         subnet_.on_time(now_);
         break;
       case 3:
-        if (data[0] > 200) subnet_.restart_sm(now_);
+        if (data[0] > 200) (void)subnet_.restart_sm(now_);
         if (data[0] < 50) (void)subnet_.remove_hca(who);
         if (data[0] < 100) (void)subnet_.add_hca("n" + std::to_string(who));
         break;
@@ -57,7 +59,7 @@ class Target {
 
   void be_adopted() const {
     const SubnetSnapshot snapshot = subnet_.snapshot();
-    Subnet other(config());
+    Subnet other(config_);
     other.adopt(snapshot, now_);
     require(other.snapshot().nodes.size() == snapshot.nodes.size());
     for (const auto& group : snapshot.groups) {
@@ -66,8 +68,9 @@ class Target {
   }
 
  private:
-  static SubnetConfig config() {
+  static SubnetConfig config(Management management) {
     SubnetConfig config;
+    config.management = management;
     config.partitions = make_partitions({"0x7fff=full", "1=limited", "2=full:n1,n2"}).value();
     return config;
   }
@@ -81,7 +84,7 @@ class Target {
     packet.qkey = ipoib::wire::kGsiQKey;
     std::copy_n(octets.begin(), std::min(octets.size(), packet.mad.size()), packet.mad.begin());
     if ((how & 0x80) != 0) mend_sa(packet, how);
-    if ((how & 0xc0) == 0x40) mend_smp(packet, how);
+    if ((how & 0xc0) == 0x40) mend_smp(packet, how, who);
     subnet_.receive(packet, now_);
     ++sent_;
   }
@@ -119,27 +122,41 @@ class Target {
     ipoib::store_be(&mad[56 + 32], std::uint32_t{0x0b1b});
     ipoib::store_be(&mad[56 + 40], std::uint16_t{0xffff});
   }
-  static void mend_smp(MadPacket& packet, std::uint8_t how) {
+  static void mend_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
+    constexpr std::array<std::uint16_t, 8> kAttributes{0x10, 0x12, 0x14, 0x15,
+                                                       0x16, 0x19, 0x1b, 0x20};
     packet.destination = Qpn(0);
     packet.mad[0] = 1;
     packet.mad[1] = (how & 1) != 0 ? 0x81 : 0x01;
     packet.mad[2] = 1;
-    packet.mad[3] = 1;
+    packet.mad[3] = (how & 4) != 0 ? 2 : 1;
+    if ((how & 8) != 0) packet.mad[3] = smp_method::kTrapRepress;
+    const MadRoute route{who, packet.mad[8] % QpnLayout::kPlaces, 1, 1};
+    if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
+    ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
+    // Routes that lead somewhere: to the switch, or by way of it.
+    if ((how & 16) != 0) {
+      ipoib::store_be(&packet.mad[4], std::uint32_t{packet.mad[7] % 3U});
+      packet.mad[129] = 1;
+      packet.mad[130] %= kNodes + 2;
+    }
     if ((how & 1) == 0) packet.dlid = Lid(packet.mad[4]);
     if ((how & 2) != 0) ipoib::store_be(&packet.mad[32], std::uint32_t{0xffffffff});
   }
 
   void check() {
     const auto& counters = subnet_.counters();
-    const std::uint64_t counted =
-        counters.answered + counters.rmpp_control + counters.report_acknowledged +
-        counters.drop_malformed + counters.drop_response + counters.drop_source +
-        counters.drop_qkey + counters.drop_pkey + counters.drop_sm_key + counters.drop_destination;
+    const std::uint64_t counted = counters.answered + counters.passed_on + counters.rmpp_control +
+                                  counters.report_acknowledged + counters.drop_malformed +
+                                  counters.drop_response + counters.drop_source +
+                                  counters.drop_qkey + counters.drop_pkey + counters.drop_sm_key +
+                                  counters.drop_destination;
     require(counted == sent_);
     for (const auto& packet : subnet_.take_outgoing()) {
       std::array<std::uint8_t, MadPacket::kPacketSize> octets;
       packet.emit(octets);
     }
+    for (const auto& passed : subnet_.take_passed_on()) require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();
     NodeSet alive;
     for (NodeIndex i = 0; i <= kNodes; ++i) {
@@ -149,6 +166,7 @@ class Target {
     for (const auto& group : subnet_.groups()) require((group.receivers & ~alive).none());
   }
 
+  const SubnetConfig config_;
   Subnet subnet_;
   ipoib::TimePoint now_{std::chrono::hours(1)};
   std::uint64_t sent_ = 0;
@@ -158,8 +176,8 @@ class Target {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMaxSteps = 64;
-  Target target;
   ipoib::ByteReader reader({data, size});
+  Target target((reader.u8() & 1) != 0 ? Management::elsewhere : Management::own);
   for (std::size_t i = 0; i < kMaxSteps && reader.left() > 1; ++i) {
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));

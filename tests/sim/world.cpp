@@ -148,7 +148,7 @@ void World::publish() {
 }
 
 void World::restart_sm() {
-  subnet_.restart_sm(now_);
+  (void)subnet_.restart_sm(now_);  // it manages itself
   publish();
 }
 

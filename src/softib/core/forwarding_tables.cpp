@@ -18,4 +18,12 @@ void LinearForwardingTable::set(Lid lid, std::optional<NodeIndex> node) {
 
 LidSet LinearForwardingTable::take_changed() { return std::exchange(changed_, LidSet{}); }
 
+void MulticastForwardingTable::set(std::size_t index, const NodeSet& receivers) {
+  if (std::exchange(entries_[index], receivers) != receivers) changed_.set(index);
+}
+
+std::bitset<kMaxGroups> MulticastForwardingTable::take_changed() {
+  return std::exchange(changed_, std::bitset<kMaxGroups>{});
+}
+
 }  // namespace softib

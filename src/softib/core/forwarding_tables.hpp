@@ -2,10 +2,8 @@
 // process of a live subnet forwards by. Whoever manages the subnet writes them.
 #pragma once
 
-#include <array>
 #include <bitset>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,6 +29,19 @@ class LinearForwardingTable {
  private:
   std::vector<std::uint16_t> entries_ = std::vector<std::uint16_t>(kUnicastLids);  ///< node + 1
   LidSet changed_;
+};
+
+/// To which nodes packets of each multicast LID go; by group_index(mlid).
+class MulticastForwardingTable {
+ public:
+  [[nodiscard]] const NodeSet& at(std::size_t index) const { return entries_[index]; }
+  void set(std::size_t index, const NodeSet& receivers);
+  /// Groups that have changed since the last call.
+  [[nodiscard]] std::bitset<kMaxGroups> take_changed();
+
+ private:
+  std::vector<NodeSet> entries_ = std::vector<NodeSet>(kMaxGroups);
+  std::bitset<kMaxGroups> changed_;
 };
 
 }  // namespace softib

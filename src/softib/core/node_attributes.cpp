@@ -29,7 +29,7 @@ PortInfo link(const PortAttributes& port) {
   info.physical_state = port.state == PortState::down ? kPhysicalPolling : kPhysicalLinkUp;
   info.neighbor_mtu = port.mtu;
   info.mtu_capability = port.max_mtu;
-  info.vl_capability = kOneLane;
+  info.vl_capability = info.operational_vls = kOneLane;
   return info;
 }
 
@@ -91,7 +91,8 @@ PortInfo port_info(const PortAttributes& port) {
   info.sm_sl = port.sm_sl;
   info.subnet_timeout = kSubnetTimeout;
   info.capability_mask = kCapabilitySystemImageGuid | kCapabilityClientReregister;
-  if (port.lid == kSmLid) info.capability_mask |= kCapabilityIsSm;
+  const bool is_sm = ipoib::is_unicast(port.lid) && port.lid == port.sm_lid;
+  if (is_sm) info.capability_mask |= kCapabilityIsSm;
   return info;
 }
 

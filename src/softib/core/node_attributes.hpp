@@ -18,8 +18,6 @@ inline constexpr const char* kDeviceType = "softib";
 inline constexpr const char* kFirmwareVersion = SOFTIB_VERSION;
 /// 4.096 us * 2^18, about a second: OpenSM's default for SubnetTimeOut and packet lifetime.
 inline constexpr std::uint8_t kSubnetTimeout = 18;
-/// What a switch can have; nodes beyond it are on the subnet, but on no port that has a number.
-inline constexpr std::size_t kMaxSwitchPorts = 254;
 
 /// Bits of PortInfo:CapabilityMask.
 inline constexpr std::uint32_t kCapabilityIsSm = 1U << 1;

@@ -98,11 +98,11 @@ PerformanceCounters PerformanceAgents::raw(const Port& port) const {
 AgentAnswer PerformanceAgents::answer(const MadPacket& packet, const SubnetManager& manager) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header || header->management_class != ipoib::wire::mgmt_class::kPerf) return {};
-  if (header->is_response()) return {AgentVerdict::response, 0, {}};
+  if (header->is_response()) return {AgentVerdict::response, 0, {}, 0};
   const bool is_switch = packet.dlid == manager.the_switch().port.lid;
   const auto node = manager.node_at(packet.dlid);
   const bool is_there = node && manager.node(*node)->port.state == PortState::active;
-  if (!is_switch && !is_there) return {AgentVerdict::unreachable, 0, {}};
+  if (!is_switch && !is_there) return {AgentVerdict::unreachable, 0, {}, 0};
 
   const bool is_set = header->method == method::kSet;
   const auto fields = fields_of(header->attribute_id);

@@ -24,6 +24,12 @@
 
 namespace softib {
 
+/// A MAD for the processes of a node, whatever its DLID.
+struct PassedMad {
+  NodeIndex to = 0;
+  MadPacket packet;
+};
+
 /// After an SM restart, how long packets to a group still reach those who were in it before and
 /// have not joined again.
 inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
@@ -46,7 +52,9 @@ class Subnet {
   /// Adds an HCA and brings its port up; its name decides its GUIDs. One that exists is returned.
   [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name);
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
-  /// Anything but active ends the port's memberships, as a real SM would find it gone.
+  /// Anything but active ends the port's memberships, as a real SM would find it gone. Where the
+  /// subnet is managed elsewhere, active means that the link comes up. What follows below, but for
+  /// set_failed(), is EOPNOTSUPP there.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
   /// The HCA is dead for the processes that are on it, and for others until it is mended, which
   /// brings its port up. ENODEV from set_port_state(): it has failed.
@@ -59,11 +67,12 @@ class Subnet {
   /// Another place in one HCA's P_Key table for its key of a partition.
   [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex node, PKey pkey, std::size_t place);
   /// Forgets groups and subscriptions as an SM that is started anew, in the manner of adopt().
-  void restart_sm(ipoib::TimePoint now);
+  [[nodiscard]] ipoib::Result<void> restart_sm(ipoib::TimePoint now);
 
+  [[nodiscard]] Management management() const;
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] const Node* node(NodeIndex index) const;  ///< null: no such node
-  /// The node with a unicast LID, whatever the state of its port.
+  /// The node that a unicast LID leads to, whatever the state of its port.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
   /// Who gets packets to a multicast LID, whatever port sends; nobody when there is no such group.
   [[nodiscard]] GroupForwarding forwarding(Lid mlid) const;
@@ -80,6 +89,8 @@ class Subnet {
 
   /// MADs to be sent since the last call, in order.
   [[nodiscard]] std::vector<MadPacket> take_outgoing();
+  /// Of a subnet that is managed elsewhere: what is for the subnet managers on its HCAs.
+  [[nodiscard]] std::vector<PassedMad> take_passed_on();
   /// What has changed since the last call.
   [[nodiscard]] SubnetChanges take_changes();
 

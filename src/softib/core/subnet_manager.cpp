@@ -35,14 +35,6 @@ bool is_printable(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-PortAttributes new_port(std::uint8_t mtu) {
-  PortAttributes port;
-  port.state = PortState::active;
-  port.mtu = mtu;
-  port.sm_lid = kSmLid;
-  return port;
-}
-
 std::size_t find_base(const std::array<PKey, kPKeyTableSize>& table, PKey key) {
   const auto same = [&](PKey other) { return other.is_valid() && other.same_partition(key); };
   return static_cast<std::size_t>(std::find_if(table.begin(), table.end(), same) - table.begin());
@@ -53,17 +45,23 @@ std::size_t find_base(const std::array<PKey, kPKeyTableSize>& table, PKey key) {
 SubnetManager::SubnetManager(SubnetConfig config)
     : config_(std::move(config)), nodes_(kMaxNodes), last_lid_(0) {
   switch_.name = kSwitchName;
-  switch_.port = new_port(config_.mtu);
-  switch_.port.lid = kSwitchLid;
+  switch_.port = new_port();
+  switch_.port.state = PortState::active;
   // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
   switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName).node;
   switch_.port.pkeys[0] = ipoib::kDefaultPKey;
+  if (!is_own()) {
+    changed_.set(kSwitchNode);
+    return;
+  }
+  switch_.port.lid = kSwitchLid;
   const auto sm = add(kSmName);
   assert(sm && *sm == kSmNode && nodes_[kSmNode]->port.lid == kSmLid);
   (void)sm;
 }
 
 void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
+  if (!is_own()) return adopt_programmed(nodes);
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);  // whatever becomes of it
@@ -73,7 +71,7 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
     }
     node.port.mtu = config_.mtu;
     if (nodes_[entry.index]) continue;
-    if (!is_printable(node.name) || !is_free(node.port.lid)) continue;
+    if (!is_free(node.port.lid)) continue;
     (void)insert(entry.index, std::move(node));
   }
   if (!nodes_[kSmNode]) (void)add(kSmName);
@@ -88,19 +86,22 @@ Result<NodeIndex> SubnetManager::add(std::string_view name) {
   if (!is_printable(name) || name == kSwitchName) {
     return Error{EINVAL, "'" + std::string(name) + "' is no name for an HCA"};
   }
-  const auto free = std::find(nodes_.begin(), nodes_.end(), std::nullopt);
-  const auto lid = next_lid();
-  if (free == nodes_.end() || !lid) {
-    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(kMaxNodes) + " nodes"};
+  // What has no port of the switch, no manager elsewhere would find.
+  const auto first = nodes_.begin() + (is_own() ? 0 : kSwitchNode + 1);
+  const auto last = is_own() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
+  const auto free = std::find(first, last, std::nullopt);
+  const auto lid = is_own() ? next_lid() : Lid();
+  if (free == last || !lid) {
+    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(last - first) + " nodes"};
   }
   const auto index = static_cast<NodeIndex>(free - nodes_.begin());
   const Guids guids = make_guids(name);
-  Node node{std::string(name), new_port(config_.mtu)};
+  Node node{std::string(name), new_port()};
   node.port.node_guid = guids.node;
   node.port.port_guid = guids.port;
   node.port.lid = *lid;
   if (index != kSmNode && nodes_[kSmNode]) node.port.sm_lid = nodes_[kSmNode]->port.lid;
-  if (index == kSmNode) node.port.sm_lid = *lid;
+  if (is_own() && index == kSmNode) node.port.sm_lid = *lid;
   last_lid_ = *lid;
   const bool is_new = insert(index, std::move(node));
   assert(is_new);
@@ -114,7 +115,7 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   if (gone == nullptr) return error;
   by_name_.erase(gone->name);
   by_guid_.erase(gone->port.port_guid);
-  routes_.set(gone->port.lid, std::nullopt);
+  if (is_own()) routes_.set(gone->port.lid, std::nullopt);
   nodes_[index].reset();
   list_end_ports();
   changed_.set(index);
@@ -139,7 +140,7 @@ Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
   if (node == nullptr) return error;
   if (node->port.has_failed() == failed) return {};
   ++node->port.life;
-  node->port.state = failed ? PortState::down : PortState::active;
+  node->port.state = failed ? PortState::down : link_up();
   list_end_ports();
   changed_.set(index);
   return {};
@@ -306,12 +307,17 @@ std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
 }
 
 bool SubnetManager::insert(NodeIndex index, Node node) {
-  if (by_name_.contains(node.name) || by_guid_.contains(node.port.port_guid)) return false;
-  node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
+  if (!is_printable(node.name) || by_name_.contains(node.name) ||
+      by_guid_.contains(node.port.port_guid)) {
+    return false;
+  }
   by_name_[node.name] = index;
   by_guid_[node.port.port_guid] = index;
-  routes_.set(node.port.lid, index);
-  last_lid_ = std::max(last_lid_, node.port.lid);
+  if (is_own()) {
+    node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
+    routes_.set(node.port.lid, index);
+    last_lid_ = std::max(last_lid_, node.port.lid);
+  }
   nodes_[index] = std::move(node);
   list_end_ports();
   changed_.set(index);

@@ -1,6 +1,9 @@
 // The subnet manager's half of the emulated subnet: nodes, their GUIDs, LIDs, port states and P_Key
-// tables. It decides; that somebody else reads what it decided is no concern of it: it says which
-// nodes have changed.
+// tables, and where the switch sends packets. It decides; that somebody else reads what it decided
+// is no concern of it: it says what has changed.
+//
+// Where the subnet is managed elsewhere, it decides nothing: ports and tables are as after power-on
+// until they are programmed, and node 0 is nobody.
 #pragma once
 
 #include <map>
@@ -20,12 +23,17 @@ namespace softib {
 class SubnetManager {
  public:
   static constexpr NodeIndex kSmNode = 0;
+  /// The same place, where the subnet is managed elsewhere.
+  static constexpr NodeIndex kSwitchNode = 0;
 
   explicit SubnetManager(SubnetConfig config);
 
   /// Takes over nodes of an earlier subnet with their index, GUIDs, LID and port state. Left out is
   /// what contradicts itself: an index, a name, a GUID or a LID that is taken.
   void adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
+  [[nodiscard]] bool is_own() const { return config_.management == Management::own; }
+  /// What a port is in when its link has come up.
+  [[nodiscard]] PortState link_up() const { return is_own() ? PortState::active : PortState::init; }
   [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name);
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
@@ -37,6 +45,12 @@ class SubnetManager {
   /// Moves a key of a port to another place of its table, and what was there to the place that it
   /// leaves: a real SM may do so whenever it writes the table.
   [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t place);
+  /// Where the subnet is managed elsewhere: a port of a node, or the switch's own, is as it has
+  /// been programmed; and so are the tables.
+  void program(NodeIndex index, const PortAttributes& port);
+  void program_switch(const PortAttributes& port);
+  [[nodiscard]] LinearForwardingTable& routes() { return routes_; }
+  [[nodiscard]] const LinearForwardingTable& routes() const { return routes_; }
   /// Asks the clients of every HCA to register again (IBA 14.4.11).
   void ask_to_reregister();
 
@@ -52,14 +66,14 @@ class SubnetManager {
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
   /// Nodes that have changed since the last call; some of them may be gone.
   [[nodiscard]] NodeSet take_changed();
-  /// LIDs that have come to lead elsewhere since the last call.
-  [[nodiscard]] LidSet take_changed_lids() { return routes_.take_changed(); }
 
  private:
   struct Guids {
     Guid node;
     Guid port;
   };
+  [[nodiscard]] PortAttributes new_port() const;
+  void adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
   [[nodiscard]] Guids make_guids(std::string_view name) const;
   [[nodiscard]] std::optional<Lid> next_lid() const;
   [[nodiscard]] bool is_free(Lid lid) const;

@@ -12,9 +12,18 @@
 
 namespace softib {
 
+/// Who manages the subnet: assigns LIDs, makes partitions, fills the switch's tables.
+enum class Management : std::uint8_t {
+  own,       ///< the subnet itself, with an SM and SA at node 0
+  elsewhere  ///< a subnet manager on one of the HCAs; node 0 is the switch
+};
+
 struct SubnetConfig {
+  Management management = Management::own;
   std::vector<Partition> partitions{default_partition()};
-  std::uint8_t mtu = 4;    ///< IBA code: of the ports, and of groups whose partition says nothing
+  /// IBA code: of the ports, and of groups whose partition says nothing; managed elsewhere, what
+  /// ports can do.
+  std::uint8_t mtu = 4;
   std::uint64_t seed = 0;  ///< GUIDs are made from it and the name of the node
 };
 
@@ -23,6 +32,8 @@ inline constexpr Lid kSmLid{1};
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";
 inline constexpr const char* kSwitchName = "softib-switch";
+/// What a switch can have; nodes beyond it are on the subnet, but on no port that has a number.
+inline constexpr std::size_t kMaxSwitchPorts = 254;
 
 struct Node {
   std::string name;  ///< 1 to kMaxNodeName octets
@@ -52,7 +63,12 @@ struct SubnetSnapshot {
     Lid mlid;
     GroupForwarding forwarding;
   };
+  struct RouteEntry {
+    Lid lid;
+    NodeIndex node = 0;
+  };
   std::vector<NodeEntry> nodes;
+  std::vector<RouteEntry> routes;
   std::vector<GroupEntry> groups;
 };
 
@@ -87,8 +103,9 @@ struct GroupView {
 /// What the subnet's own port has seen. Each MAD that comes in is counted once.
 struct SubnetCounters {
   std::uint64_t answered = 0;             ///< SA and SMA requests, with whatever status
+  std::uint64_t passed_on = 0;            ///< subnet management for the processes of an HCA
   std::uint64_t rmpp_control = 0;         ///< ACK, STOP and ABORT of transfers under way
-  std::uint64_t report_acknowledged = 0;  ///< answers to reports
+  std::uint64_t report_acknowledged = 0;  ///< answers to reports, and repressed traps
   std::uint64_t drop_malformed = 0;       ///< no MAD of a class that is served here
   std::uint64_t drop_response = 0;        ///< an answer to no question of ours
   std::uint64_t drop_source = 0;          ///< from a LID of no node, or of one that is not active

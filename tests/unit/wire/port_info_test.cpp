@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kInfoText =
     "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0000 01 03 07 02"
-    "74 50 03 47 45 40 000000 05 0000000000000000 08 92"
+    "74 50 03 47 45 40 000000 05 0020000000000000 08 92"
     "000000000000000000000000";
 
 PortInfo info() {
@@ -30,6 +30,7 @@ PortInfo info() {
   port.sm_sl = ServiceLevel(5);
   port.vl_capability = 4;
   port.mtu_capability = 5;
+  port.operational_vls = 2;
   port.guid_capability = 8;
   port.client_reregister = true;
   port.subnet_timeout = 0x12;

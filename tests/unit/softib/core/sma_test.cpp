@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sa_client.hpp"
+#include "softib/core/mad_route.hpp"
 #include "softib/core/node_attributes.hpp"
 #include "wire/node_record.hpp"
 #include "wire/port_info.hpp"
@@ -31,7 +32,7 @@ class Sma : public ::testing::Test {
     header.method = 1;
     header.attribute_id = attribute;
     header.attribute_modifier = modifier;
-    header.transaction_id = 77;
+    header.transaction_id = id();
     MadPacket packet;
     packet.slid = a.port().lid;
     packet.dlid = to;
@@ -52,8 +53,12 @@ class Sma : public ::testing::Test {
     if (packets.empty()) return std::nullopt;
     EXPECT_EQ(packets[0].dlid, a.port().lid);
     EXPECT_EQ(packets[0].destination, Qpn(0));
-    EXPECT_EQ(MadHeader::parse(packets[0].mad)->transaction_id, 77U);
+    EXPECT_EQ(MadHeader::parse(packets[0].mad)->transaction_id, id());
     return packets[0];
+  }
+  /// Of a process on the first node.
+  std::uint64_t id() const {
+    return std::uint64_t{MadRoute{a.index(), 1, 1, 1}.high_half()} << 32 | 77;
   }
   static ConstBytes data(const MadPacket& packet) { return ConstBytes(packet.mad).subspan(64, 64); }
   static unsigned status(const MadPacket& packet) {

@@ -123,7 +123,7 @@ TEST_F(SubnetRestart, EverythingIsPublishedAnew) {
 
 TEST_F(SubnetRestart, TheSmRestartsWithoutItsProcess) {
   SaClient a(before, "a");
-  before.restart_sm(kStart);
+  ASSERT_TRUE(before.restart_sm(kStart));
   EXPECT_EQ(a.port().reregister_count, 1U);
   EXPECT_EQ(before.groups().size(), 1U) << "the one made beforehand";
   EXPECT_TRUE(before.groups()[0].members.empty());

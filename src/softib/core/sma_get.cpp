@@ -1,0 +1,166 @@
+// SubnGet().
+#include <algorithm>
+
+#include "softib/core/node_attributes.hpp"
+#include "softib/core/sma.hpp"
+#include "softib/core/sma_blocks.hpp"
+#include "wire/mad.hpp"
+
+namespace softib {
+
+using ipoib::wire::MadHeader;
+namespace mad_status = ipoib::wire::mad_status;
+
+namespace {
+
+using Data = SmpData;
+
+/// IBA 14.2.5.4:
+///
+///   | linear 16, random 16, multicast capacity 16 | top 16 | default ports 24 | life time 5,
+///     links changed 1, - 2 | ...
+Data switch_info(const ManagedState& state) {
+  const SwitchSettings& settings = state.settings;
+  const auto own_top = state.manager.the_switch().port.lid.value();
+  Data data{};
+  ipoib::ByteWriter writer(data);
+  writer.u16(ipoib::kFirstMulticastLid.value());
+  writer.u16(0);
+  writer.u16(kMaxGroups);
+  writer.u16(state.manager.is_own() ? own_top : settings.linear_top);
+  writer.u8(settings.default_port);
+  writer.u8(settings.default_primary_port);
+  writer.u8(settings.default_not_primary_port);
+  writer.u8(static_cast<std::uint8_t>(settings.life_time << kLifeTimeShift |
+                                      (settings.links_changed ? kLinksChangedBit : 0)));
+  return data;
+}
+
+/// IBA 14.2.5.10: a block of 64 LIDs, the port that leads to each.
+Data forwarding_block(const SubnetManager& manager, std::uint32_t block) {
+  Data data;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
+    const auto index = manager.node_at(lid);
+    data[i] = index ? switch_port(*index).value_or(kNoPort) : kNoPort;
+    const bool is_switch = manager.is_own() ? lid == manager.the_switch().port.lid
+                                            : index == SubnetManager::kSwitchNode;
+    if (is_switch) data[i] = 0;
+  }
+  return data;
+}
+
+/// IBA 14.2.5.12: of 32 multicast LIDs, which of 16 ports; bit i is port 16 * position + i.
+Data multicast_block(const MulticastForwardingTable& table, const MulticastBlock& block) {
+  Data data;
+  ipoib::ByteWriter writer(data);
+  for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
+    std::uint16_t ports = 0;
+    for (unsigned bit = 0; bit < MulticastBlock::kPorts; ++bit) {
+      const auto node = block.node(bit);
+      if (node && table.at(block.group(i))[*node]) ports |= static_cast<std::uint16_t>(1U << bit);
+    }
+    writer.u16(ports);
+  }
+  return data;
+}
+
+Data sm_info(const SubnetManager& manager) {
+  // IBA 14.2.5.13: | GUID 64 | SM_Key 64, not shown | activity count 32 | priority 4, state 4 |
+  constexpr std::uint8_t kMaster = 3;
+  Data data{};
+  ipoib::ByteWriter writer(data);
+  writer.u64(manager.node(SubnetManager::kSmNode)->port.port_guid.value());
+  writer.zeros(8 + 4);
+  writer.u8(kMaster);
+  return data;
+}
+
+template <class Attribute>
+Data emitted(const Attribute& attribute) {
+  Data data{};
+  attribute.emit(data);
+  return data;
+}
+
+Data node_info_data(const SubnetManager& manager, const SmpTarget& target) {
+  auto info = node_info(manager, *target.node);
+  info.local_port = target.entry_port;
+  return emitted(info);
+}
+
+std::optional<Data> port_info_data(const SubnetManager& manager, const SmpTarget& target,
+                                   std::uint32_t port) {
+  // On an HCA, 0 is the port that the packet came in by.
+  if (port == 0 && !target.is_switch) port = 1;
+  if (port > (target.is_switch ? switch_port_count(manager) : 1U)) return std::nullopt;
+  auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
+  info.local_port = target.entry_port;
+  return emitted(info);
+}
+
+Data node_description_data(const Node& node) {
+  Data data{};
+  const auto text = node_description(node);
+  std::copy(text.begin(), text.end(), data.begin());
+  return data;
+}
+
+/// The one entry of the GUID table.
+std::optional<Data> guid_block(const Node& node, std::uint32_t block) {
+  if (block != 0) return std::nullopt;
+  Data data{};
+  ipoib::store_be(data.data(), node.port.port_guid.value());
+  return data;
+}
+
+/// IBA 14.2.5.7: a block of 32 keys, which is all; the high half of the modifier is a switch's
+/// port.
+std::optional<Data> pkey_block(const Node& node, std::uint32_t modifier) {
+  if ((modifier & 0xffff) != 0) return std::nullopt;
+  Data data{};
+  ipoib::ByteWriter writer(data);
+  for (const auto key : node.port.pkeys) writer.u16(key.value());
+  return data;
+}
+
+}  // namespace
+
+std::optional<Data> get_attribute(const SmpTarget& target, const MadHeader& header,
+                                  const ManagedState& state, std::uint16_t& status) {
+  const SubnetManager& manager = state.manager;
+  const Node& node = *target.node;
+  const bool is_sm = manager.is_own() && &node == manager.node(SubnetManager::kSmNode);
+  const std::uint32_t modifier = header.attribute_modifier;
+  status = mad_status::kInvalidField;
+  switch (header.attribute_id) {
+    case smp_attribute::kNodeDescription:
+      return node_description_data(node);
+    case ipoib::wire::attribute::kNodeInfo:
+      return node_info_data(manager, target);
+    case ipoib::wire::attribute::kPortInfo:
+      return port_info_data(manager, target, modifier);
+    case smp_attribute::kSwitchInfo:
+      return target.is_switch ? std::optional(switch_info(state)) : std::nullopt;
+    case smp_attribute::kLinearForwardingTable:
+      if (!target.is_switch || modifier >= kUnicastBlocks) return std::nullopt;
+      return forwarding_block(manager, modifier);
+    case smp_attribute::kMulticastForwardingTable: {
+      const auto block = MulticastBlock::parse(modifier);
+      if (manager.is_own() || !target.is_switch || !block) break;
+      return multicast_block(state.multicast, *block);
+    }
+    case smp_attribute::kGuidInfo:
+      return guid_block(node, modifier);
+    case smp_attribute::kPKeyTable:
+      return pkey_block(node, modifier);
+    case smp_attribute::kSmInfo:
+      return is_sm ? std::optional(sm_info(manager)) : std::nullopt;
+    default:
+      status = mad_status::kUnsupportedMethodAttribute;
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace softib

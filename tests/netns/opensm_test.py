@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Hosts on an emulated subnet that OpenSM manages: LIDs, tables, partitions and groups are its."""
+
+import json
+import signal
+import sys
+
+import hosts
+from hosts import wait_until
+from opensm import PARTITIONS, OpenSm
+
+BROADCAST = 0xc000  # the first MLID that is assigned
+
+
+class UnderOpenSm(hosts.Pair):
+    PARTITIONS = PARTITIONS
+
+    def setUp(self):
+        self.set_up("--sm", "none")
+        self.manager = OpenSm(self.subnet, partitions=self.PARTITIONS)
+
+    def nodes(self):
+        shown = json.loads(self.subnet.softib("show", "--json"))
+        return {node["name"]: node for node in shown["nodes"]}
+
+    def show_logs(self):
+        super().show_logs()
+        outcome = self._outcome.result
+        if any(test is self for test, _ in outcome.failures + outcome.errors):
+            print(self.manager.said(), file=sys.stderr)
+
+
+class HostsUnderOpenSm(UnderOpenSm):
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def test_ping_both_ways(self):
+        for host, peer in ((self.left, "10.44.0.2"), (self.right, "10.44.0.1")):
+            ping = host.ping(peer, "-c", "3", "-i", "0.05")
+            self.assertEqual(hosts.received(ping), 3, ping.stdout)
+
+    def test_broadcast_and_multicast(self):
+        self.right.run("sysctl", "-qw", "net.ipv4.icmp_echo_ignore_broadcasts=0")
+        for group in ("10.44.0.255", "224.0.0.1"):
+            ping = self.left.ping(group, "-b", "-c", "1", "-W", "5", "-I", "ib0")
+            self.assertIn("from 10.44.0.2", ping.stdout)
+
+    def test_ipv6(self):
+        for host, address in ((self.left, "fd44::1/64"), (self.right, "fd44::2/64")):
+            host.run("ip", "addr", "add", address, "dev", "ib0", "nodad")
+        wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right")
+        wait_until(lambda: self.right.reaches("fd44::1"), "right reaches left")
+
+    def test_an_hca_that_comes_later(self):
+        third = self.subnet.host("third")
+        third.start(address="10.44.0.3/24")
+        self.assertEqual(self.nodes()["third"]["state"], "active")
+        wait_until(lambda: third.reaches("10.44.0.1"), "the third reaches left")
+        wait_until(lambda: self.right.reaches("10.44.0.3"), "right reaches the third")
+
+    def test_a_cable_is_pulled(self):
+        self.assert_connected()
+        self.softib_set("port", "right", "down")
+        wait_until(lambda: not self.right.has_carrier(), "ib0 has lost carrier")
+        self.softib_set("port", "right", "up")
+        wait_until(self.right.has_carrier, "ib0 has carrier again")
+        self.assert_connected()
+
+    def test_opensm_restarts(self):
+        self.assert_connected()
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            before = self.nodes()["right"]["reregister_count"]
+            self.manager.end(number)
+            self.assert_connected()
+            self.manager.start()
+            wait_until(lambda: self.nodes()["right"]["reregister_count"] > before,
+                       "right is asked to register again")
+            wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
+            self.assert_connected()
+
+    def test_opensm_ends_in_order(self):
+        self.assertEqual(self.manager.end(), 0)
+
+    def test_survives_the_subnet_process(self):
+        self.assert_connected()
+        before = self.nodes()
+        self.subnet.kill_subnet()
+        self.assert_connected()
+        self.subnet.start_subnet()
+        after = self.nodes()
+        for name in ("softib-switch", "sm", "left", "right"):
+            self.assertEqual(after[name]["lid"], before[name]["lid"])
+            self.assertEqual(after[name]["reregister_count"], before[name]["reregister_count"])
+        self.assert_connected()
+        third = self.subnet.host("third")
+        third.start(address="10.44.0.3/24")
+        wait_until(lambda: third.reaches("10.44.0.1"), "the third reaches left")
+
+    def test_what_opensm_decides_is_refused(self):
+        for change in (("lid", "left", "77"), ("mtu", "left", "1024"), ("sm", "restart"),
+                       ("partition", "0x12", "left", "full"), ("pkey", "0xffff", "left", "3"),
+                       ("port", "left", "armed")):
+            refused = self.subnet.run_softib("set", *change)
+            self.assertNotEqual(refused.returncode, 0, change)
+            self.assertIn("--sm none", refused.stderr)
+
+    def test_programs_see_the_subnet(self):
+        said = self.subnet.run("left", "ibnetdiscover").stdout
+        for name in ("softib-switch", "sm", "left", "right"):
+            self.assertIn(f'"{name}"', said)
+        self.assertNotIn("softib-sm", said)
+        self.assertIn("SMINFO_MASTER", self.subnet.run("left", "sminfo").stdout)
+        for name in ("sm", "left", "right"):
+            lid = self.subnet.run("left", "saquery", "-L", name).stdout.strip()
+            self.assertEqual(int(lid), self.nodes()[name]["lid"])
+
+    def test_show_lists_groups_by_mlid(self):
+        shown = json.loads(self.subnet.softib("show", "--json"))
+        groups = {group["mlid"]: set(group["receivers"]) for group in shown["groups"]}
+        self.assertEqual(groups[f"{BROADCAST:#06x}"], {"left", "right"})
+        rows = [line.split() for line in self.subnet.softib("show").splitlines()]
+        row = next(row for row in rows if row[:1] == [f"{BROADCAST:#06x}"])
+        self.assertEqual(set(row[-2:]), {"left", "right"})
+
+    def members(self):
+        """Of the broadcast group, as OpenSM has them."""
+        said = self.subnet.run("left", "saquery", "--smkey", "1", "-m", check=False).stdout
+        records = [record for record in said.split("dump:") if f"{BROADCAST:X}" in record]
+        return {name for name in ("left", "right")
+                if any(f"..{name}" in record for record in records)}
+
+
+class PartitionsOfOpenSm(UnderOpenSm):
+    PARTITIONS = PARTITIONS + "Red=0x0012,ipoib:ALL=full;\n"
+
+    def test_interfaces_follow_the_tables(self):
+        for host, address in ((self.left, "10.45.0.1/24"), (self.right, "10.45.0.2/24")):
+            host.start_all()
+            host.configure("ib0.8012", address)
+        self.assertIn("0x8012", self.nodes()["left"]["pkeys"])
+        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+
+    def test_a_partition_is_made_later(self):
+        self.left.start_all()
+        self.manager.write(self.PARTITIONS + "Blue=0x0013,ipoib:ALL=full;\n")
+        self.manager.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: self.left.link("ib0.8013") is not None, "the interface is there")
+
+
+if __name__ == "__main__":
+    hosts.need("opensm", "saquery", "sminfo", "ibnetdiscover")
+    hosts.main()
