@@ -28,9 +28,10 @@ inline constexpr int kPortNumber = 1;
 [[nodiscard]] int debug_level();
 void say(const char* function, const std::string& what);
 
-/// Nothing thrown leaves the ABI: no memory is what is left to be thrown.
+/// No exception leaves the ABI: no memory is what is left to be thrown. A thread that is cancelled
+/// while it waits does: its stack is unwound from here to its start.
 template <class Function>
-auto guarded(Function function, int on_failure = -ENOMEM) noexcept -> decltype(function()) {
+auto guarded(Function function, int on_failure = -ENOMEM) -> decltype(function()) {
   try {
     return function();
   } catch (const std::exception&) {

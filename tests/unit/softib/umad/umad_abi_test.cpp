@@ -471,6 +471,25 @@ TEST_F(UmadTest, TheListOfDevicesSorts) {
   umad_free_ca_device_list(list);
 }
 
+TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
+  const int port = umad_open_port(kDeviceName, 1);
+  ASSERT_GE(port, 0);
+  pthread_t thread{};
+  const auto wait = [](void* argument) -> void* {
+    Buffer buffer;
+    int length = ipoib::wire::kMadSize;
+    (void)umad_recv(*static_cast<int*>(argument), buffer.umad(), &length, -1);
+    return nullptr;
+  };
+  int waits_at = port;
+  ASSERT_EQ(::pthread_create(&thread, nullptr, wait, &waits_at), 0);
+  ASSERT_EQ(::pthread_cancel(thread), 0);
+  void* result = nullptr;
+  ASSERT_EQ(::pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_EQ(umad_close_port(port), 0);
+}
+
 TEST_F(UmadTest, TheIssmDeviceIsAFile) {
   std::array<char, 256> path{};
   ASSERT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), path.size()), 0);
