@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "softib/control_protocol.hpp"
+#include "softib/core/subnet_counters.hpp"
 #include "softib/core/subnet_manager.hpp"
 #include "softib/occupants.hpp"
 #include "wire/sa_values.hpp"

@@ -20,6 +20,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/partition.hpp"
 #include "softib/core/performance.hpp"
+#include "softib/core/subnet_counters.hpp"
 #include "softib/core/subnet_view.hpp"
 
 namespace softib {

@@ -7,6 +7,7 @@
 #include "softib/core/sa_query.hpp"
 #include "softib/core/sa_reports.hpp"
 #include "softib/core/sa_transfers.hpp"
+#include "softib/core/subnet_counters.hpp"
 #include "softib/core/subnet_manager.hpp"
 
 namespace softib {
