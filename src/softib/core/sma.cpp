@@ -13,8 +13,6 @@ namespace mad_status = ipoib::wire::mad_status;
 
 namespace {
 
-constexpr std::uint8_t kClassVersion = 1;
-
 /// What a subnet manager takes, not the agent of its node.
 bool is_for_manager(const MadHeader& header) {
   return header.method == smp_method::kTrap || header.attribute_id == smp_attribute::kSmInfo;
@@ -57,7 +55,7 @@ AgentAnswer SubnetManagementAgents::answer(const MadPacket& packet, const MadHea
   std::uint16_t status = 0;
   std::optional<SmpData> data;
   const bool is_set = header.method == method::kSet && !state_.manager.is_own();
-  if (header.class_version != kClassVersion) {
+  if (header.class_version != kSmpClassVersion) {
     status = mad_status::kUnsupportedVersion;
   } else if (header.method != method::kGet && !is_set) {
     status = mad_status::kUnsupportedMethodAttribute;

@@ -15,7 +15,7 @@ namespace mad_status = ipoib::wire::mad_status;
 
 namespace {
 
-using Data = std::span<const std::uint8_t, kSmpDataSize>;
+using SmpView = std::span<const std::uint8_t, kSmpDataSize>;
 
 constexpr std::uint16_t kDone = 0;
 /// Of PortPhysicalState (IBA 14.2.5.6), as written.
@@ -70,7 +70,8 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   const bool has_mtu =
       target.is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
   const bool has_lanes = wanted.operational_vls <= 1;
-  if (!next || !has_mtu || !has_lanes || !ipoib::is_unicast(wanted.lid) || !ipoib::is_unicast(wanted.sm_lid)) {
+  if (!next || !has_mtu || !has_lanes || !ipoib::is_unicast(wanted.lid) ||
+      !ipoib::is_unicast(wanted.sm_lid)) {
     return mad_status::kInvalidField;
   }
   state.link_changed = is_news(port.state, *next);
@@ -89,7 +90,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   return kDone;
 }
 
-std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, Data data,
+std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpView data,
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
   const auto ports = target.is_switch ? switch_port_count(state.manager) : std::uint8_t{1};
@@ -98,7 +99,7 @@ std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, Data 
   return set_external_port(static_cast<NodeIndex>(number - 1), *wanted, state);
 }
 
-std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, Data data,
+std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView data,
                         ManagedState& state) {
   // One block, of no port of the switch but its own.
   if (modifier != 0) return mad_status::kInvalidField;
@@ -113,7 +114,7 @@ std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, Data da
   return kDone;
 }
 
-std::uint16_t set_switch_info(Data data, SwitchSettings& settings) {
+std::uint16_t set_switch_info(SmpView data, SwitchSettings& settings) {
   ipoib::ByteReader reader(data);
   reader.skip(3 * 2);  // the capacities
   SwitchSettings wanted = settings;
@@ -130,7 +131,7 @@ std::uint16_t set_switch_info(Data data, SwitchSettings& settings) {
   return kDone;
 }
 
-std::uint16_t set_routes(std::uint32_t block, Data data, SubnetManager& manager) {
+std::uint16_t set_routes(std::uint32_t block, SmpView data, SubnetManager& manager) {
   if (block >= kUnicastBlocks) return mad_status::kInvalidField;
   for (std::size_t i = 0; i < data.size(); ++i) {
     const std::uint8_t port = data[i];
@@ -143,7 +144,7 @@ std::uint16_t set_routes(std::uint32_t block, Data data, SubnetManager& manager)
   return kDone;
 }
 
-std::uint16_t set_multicast(std::uint32_t modifier, Data data, MulticastForwardingTable& table) {
+std::uint16_t set_multicast(std::uint32_t modifier, SmpView data, MulticastForwardingTable& table) {
   const auto block = MulticastBlock::parse(modifier);
   if (!block) return mad_status::kInvalidField;
   ipoib::ByteReader reader(data);
@@ -160,7 +161,7 @@ std::uint16_t set_multicast(std::uint32_t modifier, Data data, MulticastForwardi
 
 }  // namespace
 
-std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, Data data,
+std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, SmpView data,
                             ManagedState& state) {
   const std::uint32_t modifier = header.attribute_modifier;
   switch (header.attribute_id) {

@@ -16,6 +16,7 @@ namespace softib {
 inline constexpr std::size_t kSmpDataOffset = 64;
 inline constexpr std::size_t kSmpDataSize = 64;
 inline constexpr std::size_t kMaxHops = 63;
+inline constexpr std::uint8_t kSmpClassVersion = 1;
 /// Of the status of a directed-route packet: it is on its way back.
 inline constexpr std::uint16_t kSmpDirectionBit = 0x8000;
 

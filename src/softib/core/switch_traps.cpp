@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint16_t kLinkStateChanged = 128;
 constexpr std::uint8_t kGenericUrgent = 0x81;
 constexpr std::uint32_t kProducerSwitch = 2;
-constexpr std::uint8_t kClassVersion = 1;
 }  // namespace
 
 void SwitchTraps::links_changed() {
@@ -40,7 +39,7 @@ std::optional<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib:
   packet.sl = port.sm_sl;
   ipoib::wire::MadHeader header;
   header.management_class = ipoib::wire::mgmt_class::kSubnLid;
-  header.class_version = kClassVersion;
+  header.class_version = kSmpClassVersion;
   header.method = smp_method::kTrap;
   header.attribute_id = ipoib::wire::attribute::kNotice;
   header.transaction_id = number_;
