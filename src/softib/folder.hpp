@@ -5,7 +5,7 @@
 //       node/<i>/<place>             socket of the process in a place of node i
 //       node/<i>/<place>.lock        held by that process
 //       node/<i>/agents              byte-range locks: which MADs an agent of the node has taken
-//       node/<i>/issm                opened by whoever says that he is the SM there
+//       node/<i>/issm                pipe: read by whoever says that he is the SM there
 #pragma once
 
 #include <cstdint>

@@ -85,6 +85,31 @@ Result<FileDescriptor> open_shared(const std::string& path, IfMissing if_missing
   return open_shared(folder->get(), path.substr(slash + 1), if_missing);
 }
 
+Result<void> make_pipe(int folder, const std::string& name) {
+  if (::mkfifoat(folder, name.c_str(), kOpenToAll) != 0) {
+    const int code = errno;
+    struct stat status {};
+    const bool is_there = code == EEXIST &&
+                          ::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                          S_ISFIFO(status.st_mode);
+    return is_there ? Result<void>() : trouble_with("cannot make the pipe " + name, code);
+  }
+  if (::fchmodat(folder, name.c_str(), kOpenToAll, 0) != 0) return trouble_with(name, errno);
+  return {};
+}
+
+/// A pipe opens for writing without waiting when there is a reader, and only then (fifo(7)).
+bool has_reader(int folder, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISFIFO(status.st_mode)) {
+    return false;
+  }
+  const FileDescriptor pipe(
+      ::openat(folder, name.c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  return bool(pipe);
+}
+
 bool is_named(int file, int folder, const std::string& name) {
   struct stat opened {};
   struct stat named {};

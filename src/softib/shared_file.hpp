@@ -31,6 +31,10 @@ enum class IfMissing : std::uint8_t { fail, make };
 /// The same for a file directly in a subnet's folder, by its path.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_shared(const std::string& path,
                                                                IfMissing if_missing);
+/// Makes a named pipe in `folder` for everybody who gets there; one that is there is fine.
+[[nodiscard]] ipoib::Result<void> make_pipe(int folder, const std::string& name);
+/// Whether somebody has a pipe of that name open for reading, who is alive.
+[[nodiscard]] bool has_reader(int folder, const std::string& name);
 /// Whether the file is still the one that has the name: folders come and go.
 [[nodiscard]] bool is_named(int file, int folder, const std::string& name);
 

@@ -13,6 +13,7 @@
 #include "softib/occupants.hpp"
 #include "softib/picture.hpp"
 #include "softib/place.hpp"
+#include "softib/shared_file.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib {
@@ -42,6 +43,12 @@ PerformanceCounters performance_counters(const PortCounterValues& values) {
   return counters;
 }
 
+/// Somebody has the issm device of the node's port open.
+bool is_manager(const SubnetFolder& folder, NodeIndex node) {
+  const auto at = folder.open_node(node);
+  return at && has_reader(at->get(), kIssmName);
+}
+
 template <class T>
 T value_or_throw(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
@@ -56,8 +63,10 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       log_(log),
       lock_(value_or_throw(SubnetLock::take(folder_))),
       fabric_(value_or_throw(FabricWriter::create_or_adopt(folder_.fabric()))),
-      subnet_(std::move(options.config),
-              [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); }),
+      subnet_(
+          std::move(options.config),
+          [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
+          [this](NodeIndex node) { return is_manager(folder_, node); }),
       timer_(context) {
   if (fabric_.adopted()) adopt();
   publish();

@@ -10,7 +10,8 @@ PARTITIONS = "Default=0x7fff,ipoib:ALL=full;\n"
 class OpenSm:
     """`subnet` has been made with --sm none. What OpenSM writes is in a folder of its own."""
 
-    def __init__(self, subnet, hca="sm", partitions=PARTITIONS, options=""):
+    def __init__(self, subnet, hca="sm", partitions=PARTITIONS, options="",
+                 until="SUBNET UP"):
         self.subnet = subnet
         self.hca = hca
         self.folder = subnet.folder / f"opensm-{hca}"
@@ -19,31 +20,32 @@ class OpenSm:
         self.process = None
         self.write(partitions)
         (self.folder / "options").write_text(f"force_log_flush TRUE\n{options}")
-        self.start()
+        self.start(until)
 
     def write(self, partitions):
         (self.folder / "partitions.conf").write_text(partitions)
 
-    def start(self):
-        """Returns when it has brought the subnet up."""
+    def start(self, words="SUBNET UP"):
+        """Returns when it has said so: that it has brought the subnet up."""
         self.log.unlink(missing_ok=True)
         self.subnet.environment |= {"OSM_TMP_DIR": str(self.folder),
                                     "OSM_CACHE_DIR": str(self.folder)}
-        with open(self.folder / "out", "ab") as out:
+        with open(self.folder / "out", "wb") as out:
             self.process = self.subnet.start(
                 self.hca, "opensm", "-F", str(self.folder / "options"), "-P",
                 str(self.folder / "partitions.conf"), "-f", str(self.log),
                 stdout=out, stderr=out)
-        self.wait_for_line("SUBNET UP")
+        self.wait_for_line(words)
 
     def wait_for_line(self, words):
         def is_there():
             assert self.process.poll() is None, f"OpenSM has ended:\n{self.said()}"
-            return self.log.exists() and words in self.log.read_text(errors="replace")
-        wait_for(f"'{words}' in OpenSM's log", is_there)
+            return words in self.said()
+        wait_for(f"OpenSM to say '{words}'", is_there)
 
     def said(self):
-        return "".join(path.read_text(errors="replace")[-4000:]
+        """Since its last start."""
+        return "".join(path.read_text(errors="replace")
                        for path in (self.log, self.folder / "out") if path.exists())
 
     def end(self, number=signal.SIGTERM):

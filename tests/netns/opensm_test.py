@@ -27,7 +27,7 @@ class UnderOpenSm(hosts.Pair):
         super().show_logs()
         outcome = self._outcome.result
         if any(test is self for test, _ in outcome.failures + outcome.errors):
-            print(self.manager.said(), file=sys.stderr)
+            print(self.manager.said()[-8000:], file=sys.stderr)
 
 
 class HostsUnderOpenSm(UnderOpenSm):
@@ -96,6 +96,17 @@ class HostsUnderOpenSm(UnderOpenSm):
         third = self.subnet.host("third")
         third.start(address="10.44.0.3/24")
         wait_until(lambda: third.reaches("10.44.0.1"), "the third reaches left")
+
+    def test_another_opensm_takes_over(self):
+        self.assert_connected()
+        standby = OpenSm(self.subnet, "standby", until="Entering STANDBY state",
+                         options="sminfo_polling_timeout 1000\npolling_retry_number 2\n")
+        self.manager.end(signal.SIGKILL)
+        standby.wait_for_line("SUBNET UP")
+        lid = self.nodes()["standby"]["lid"]
+        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left is told")
+        wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
+        self.assert_connected()
 
     def test_what_opensm_decides_is_refused(self):
         for change in (("lid", "left", "77"), ("mtu", "left", "1024"), ("sm", "restart"),

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "softib/core/agent_answer.hpp"
 #include "softib/core/forwarding_tables.hpp"
@@ -28,6 +29,7 @@ struct SwitchSettings {
 /// What the agents have to do with.
 struct ManagedState {
   SubnetManager& manager;
+  IsManager is_manager;
   MulticastForwardingTable multicast;
   SwitchSettings settings;
   bool link_changed = false;  ///< by what was written
@@ -47,8 +49,9 @@ struct ManagedState {
 
 class SubnetManagementAgents {
  public:
-  /// `manager` lives as long.
-  explicit SubnetManagementAgents(SubnetManager& manager) : state_{manager, {}, {}, false} {}
+  /// `manager`, and what `is_manager` asks, live as long.
+  SubnetManagementAgents(SubnetManager& manager, IsManager is_manager)
+      : state_{manager, std::move(is_manager), {}, {}, false} {}
 
   /// Takes a packet to QP0.
   [[nodiscard]] AgentAnswer receive(const MadPacket& packet);

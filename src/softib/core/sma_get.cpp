@@ -13,16 +13,14 @@ namespace mad_status = ipoib::wire::mad_status;
 
 namespace {
 
-using Data = SmpData;
-
 /// IBA 14.2.5.4:
 ///
 ///   | linear 16, random 16, multicast capacity 16 | top 16 | default ports 24 | life time 5,
 ///     links changed 1, - 2 | ...
-Data switch_info(const ManagedState& state) {
+SmpData switch_info(const ManagedState& state) {
   const SwitchSettings& settings = state.settings;
   const auto own_top = state.manager.the_switch().port.lid.value();
-  Data data{};
+  SmpData data{};
   ipoib::ByteWriter writer(data);
   writer.u16(ipoib::kFirstMulticastLid.value());
   writer.u16(0);
@@ -37,8 +35,8 @@ Data switch_info(const ManagedState& state) {
 }
 
 /// IBA 14.2.5.10: a block of 64 LIDs, the port that leads to each.
-Data forwarding_block(const SubnetManager& manager, std::uint32_t block) {
-  Data data;
+SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
+  SmpData data;
   for (std::size_t i = 0; i < data.size(); ++i) {
     const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
     const auto index = manager.node_at(lid);
@@ -51,8 +49,8 @@ Data forwarding_block(const SubnetManager& manager, std::uint32_t block) {
 }
 
 /// IBA 14.2.5.12: of 32 multicast LIDs, which of 16 ports; bit i is port 16 * position + i.
-Data multicast_block(const MulticastForwardingTable& table, const MulticastBlock& block) {
-  Data data;
+SmpData multicast_block(const MulticastForwardingTable& table, const MulticastBlock& block) {
+  SmpData data;
   ipoib::ByteWriter writer(data);
   for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
     std::uint16_t ports = 0;
@@ -65,10 +63,10 @@ Data multicast_block(const MulticastForwardingTable& table, const MulticastBlock
   return data;
 }
 
-Data sm_info(const SubnetManager& manager) {
+SmpData sm_info(const SubnetManager& manager) {
   // IBA 14.2.5.13: | GUID 64 | SM_Key 64, not shown | activity count 32 | priority 4, state 4 |
   constexpr std::uint8_t kMaster = 3;
-  Data data{};
+  SmpData data{};
   ipoib::ByteWriter writer(data);
   writer.u64(manager.node(SubnetManager::kSmNode)->port.port_guid.value());
   writer.zeros(8 + 4);
@@ -77,48 +75,51 @@ Data sm_info(const SubnetManager& manager) {
 }
 
 template <class Attribute>
-Data emitted(const Attribute& attribute) {
-  Data data{};
+SmpData emitted(const Attribute& attribute) {
+  SmpData data{};
   attribute.emit(data);
   return data;
 }
 
-Data node_info_data(const SubnetManager& manager, const SmpTarget& target) {
+SmpData node_info_data(const SubnetManager& manager, const SmpTarget& target) {
   auto info = node_info(manager, *target.node);
   info.local_port = target.entry_port;
   return emitted(info);
 }
 
-std::optional<Data> port_info_data(const SubnetManager& manager, const SmpTarget& target,
-                                   std::uint32_t port) {
+std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget& target,
+                                      std::uint32_t port) {
+  const SubnetManager& manager = state.manager;
   // On an HCA, 0 is the port that the packet came in by.
   if (port == 0 && !target.is_switch) port = 1;
   if (port > (target.is_switch ? switch_port_count(manager) : 1U)) return std::nullopt;
   auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
   info.local_port = target.entry_port;
+  const bool is_manager = !target.is_switch && state.is_manager && state.is_manager(target.index);
+  if (is_manager) info.capability_mask |= kCapabilityIsSm;
   return emitted(info);
 }
 
-Data node_description_data(const Node& node) {
-  Data data{};
+SmpData node_description_data(const Node& node) {
+  SmpData data{};
   const auto text = node_description(node);
   std::copy(text.begin(), text.end(), data.begin());
   return data;
 }
 
 /// The one entry of the GUID table.
-std::optional<Data> guid_block(const Node& node, std::uint32_t block) {
+std::optional<SmpData> guid_block(const Node& node, std::uint32_t block) {
   if (block != 0) return std::nullopt;
-  Data data{};
+  SmpData data{};
   ipoib::store_be(data.data(), node.port.port_guid.value());
   return data;
 }
 
 /// IBA 14.2.5.7: a block of 32 keys, which is all; the high half of the modifier is a switch's
 /// port.
-std::optional<Data> pkey_block(const Node& node, std::uint32_t modifier) {
+std::optional<SmpData> pkey_block(const Node& node, std::uint32_t modifier) {
   if ((modifier & 0xffff) != 0) return std::nullopt;
-  Data data{};
+  SmpData data{};
   ipoib::ByteWriter writer(data);
   for (const auto key : node.port.pkeys) writer.u16(key.value());
   return data;
@@ -126,8 +127,8 @@ std::optional<Data> pkey_block(const Node& node, std::uint32_t modifier) {
 
 }  // namespace
 
-std::optional<Data> get_attribute(const SmpTarget& target, const MadHeader& header,
-                                  const ManagedState& state, std::uint16_t& status) {
+std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& header,
+                                     const ManagedState& state, std::uint16_t& status) {
   const SubnetManager& manager = state.manager;
   const Node& node = *target.node;
   const bool is_sm = manager.is_own() && &node == manager.node(SubnetManager::kSmNode);
@@ -139,7 +140,7 @@ std::optional<Data> get_attribute(const SmpTarget& target, const MadHeader& head
     case ipoib::wire::attribute::kNodeInfo:
       return node_info_data(manager, target);
     case ipoib::wire::attribute::kPortInfo:
-      return port_info_data(manager, target, modifier);
+      return port_info_data(state, target, modifier);
     case smp_attribute::kSwitchInfo:
       return target.is_switch ? std::optional(switch_info(state)) : std::nullopt;
     case smp_attribute::kLinearForwardingTable:

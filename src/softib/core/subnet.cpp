@@ -32,15 +32,17 @@ Result<void> decides(const SubnetManager& manager) {
 }  // namespace
 
 struct Subnet::State {
-  State(SubnetConfig config, PerformanceAgents::Source counted)
-      : manager(std::move(config)), performance(std::move(counted)) {}
+  State(SubnetConfig config, PerformanceAgents::Source counted, IsManager is_manager)
+      : manager(std::move(config)),
+        performance(std::move(counted)),
+        agents(manager, std::move(is_manager)) {}
 
   SubnetManager manager;
   MulticastGroups groups;
   SubnetCounters counters;
   SubnetAdministrator administrator{manager, groups, counters};
   PerformanceAgents performance;
-  SubnetManagementAgents agents{manager};
+  SubnetManagementAgents agents;
   std::vector<MadPacket> outgoing;
   std::vector<PassedMad> passed_on;
   /// Nodes that came into service, or went out of it, and have not been reported.
@@ -112,8 +114,9 @@ void Subnet::State::report_events(TimePoint now) {
   }
 }
 
-Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters)
-    : state_(std::make_unique<State>(std::move(config), std::move(counters))) {
+Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters, IsManager is_manager)
+    : state_(
+          std::make_unique<State>(std::move(config), std::move(counters), std::move(is_manager))) {
   state_->make_permanent_groups();
 }
 Subnet::~Subnet() = default;

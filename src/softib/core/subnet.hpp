@@ -37,8 +37,10 @@ inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
 
 class Subnet {
  public:
-  /// `counters` says what ports have counted, and lives as long.
-  explicit Subnet(SubnetConfig config = {}, PerformanceAgents::Source counters = {});
+  /// `counters` says what ports have counted, `is_manager` where a subnet manager is; both live as
+  /// long.
+  explicit Subnet(SubnetConfig config = {}, PerformanceAgents::Source counters = {},
+                  IsManager is_manager = {});
   Subnet(const Subnet&) = delete;
   Subnet& operator=(const Subnet&) = delete;
   ~Subnet();

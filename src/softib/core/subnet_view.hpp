@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ enum class Management : std::uint8_t {
   own,       ///< the subnet itself, with an SM and SA at node 0
   elsewhere  ///< a subnet manager on one of the HCAs; node 0 is the switch
 };
+
+/// Whether a process on a node says that it is a subnet manager.
+using IsManager = std::function<bool(NodeIndex)>;
 
 struct SubnetConfig {
   Management management = Management::own;

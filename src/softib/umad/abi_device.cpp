@@ -153,7 +153,8 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
   });
 }
 
-/// Whoever opens the device itself, as OpenSM does, finds a file.
+/// Whoever opens the device itself, as OpenSM does, finds a pipe: while it is open for reading, the
+/// port says that a subnet manager is there.
 int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
   return guarded([&] {
     UmadHost* const umad = device(ca_name);
@@ -161,8 +162,7 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
     if (!is_our_port(portnum) || max <= 0) return -EINVAL;
     const std::string issm = umad->folder().issm(umad->endpoint().node());
     const auto at = umad->folder().open_node(umad->endpoint().node());
-    const bool is_there =
-        at && softib::open_shared(at->get(), softib::kIssmName, softib::IfMissing::make);
+    const bool is_there = at && softib::make_pipe(at->get(), softib::kIssmName);
     if (!is_there || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     std::copy_n(issm.c_str(), issm.size() + 1, path);
     return 0;

@@ -316,6 +316,20 @@ TEST_F(SmaSet, WhatIsForTheManagerIsPassedOn) {
   EXPECT_EQ(status(ask(smp(kSwitch, kGet, smp_attribute::kSmInfo)).value()), kInvalidField);
 }
 
+TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
+  Subnet with_manager(managed_elsewhere(), {}, [&](NodeIndex node) { return node == manager; });
+  ASSERT_EQ(with_manager.add_hca("sm").value(), manager);
+  ASSERT_EQ(with_manager.add_hca("a").value(), host);
+  const auto says_so = [&](const Path& path) {
+    with_manager.receive(smp(path, kGet, kPortInfo), kStart);
+    const auto info = PortInfo::parse(data(with_manager.take_outgoing().at(0))).value();
+    return (info.capability_mask & kCapabilityIsSm) != 0;
+  };
+  EXPECT_TRUE(says_so(kSelf));
+  EXPECT_FALSE(says_so(kSwitch));
+  EXPECT_FALSE(says_so(kHost));
+}
+
 TEST_F(SmaSet, NobodyElseIsTheSender) {
   auto packet = smp(kSelf, kGet, kPortInfo);
   auto header = MadHeader::parse(packet.mad).value();

@@ -1,5 +1,6 @@
 // The libibumad ABI as a program sees it, on a subnet whose SA is this test. The process's endpoint
 // is made once and lives until the end, as in any program.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/umad.h>
@@ -15,6 +16,7 @@
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/rmpp_sender.hpp"
+#include "softib/shared_file.hpp"
 #include "softib/umad/umad_host.hpp"
 #include "test_subnet.hpp"
 
@@ -490,10 +492,19 @@ TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
   EXPECT_EQ(umad_close_port(port), 0);
 }
 
-TEST_F(UmadTest, TheIssmDeviceIsAFile) {
+TEST_F(UmadTest, WhoHasTheIssmDeviceOpenIsSeen) {
   std::array<char, 256> path{};
   ASSERT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), path.size()), 0);
-  EXPECT_EQ(::access(path.data(), R_OK | W_OK), 0);
+  const auto node = world().subnet.folder().open_node(1);
+  ASSERT_TRUE(node);
+  EXPECT_FALSE(has_reader(node->get(), kIssmName));
+  {
+    const ipoib::FileDescriptor issm(::open(path.data(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    ASSERT_TRUE(issm);
+    EXPECT_TRUE(has_reader(node->get(), kIssmName));
+    ASSERT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), path.size()), 0) << "once more";
+  }
+  EXPECT_FALSE(has_reader(node->get(), kIssmName));
   EXPECT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), 5), -EINVAL);
   EXPECT_EQ(umad_get_issm_path(kDeviceName, 3, path.data(), path.size()), -EINVAL);
 }
