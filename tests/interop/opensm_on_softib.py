@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""opensm_on_softib.py SOFTIB SA_CLIENT_PROBE: a subnet of softib with OpenSM for its manager, as the
+management programs of rdma-core and the daemon's SA client see it."""
+import json
+import re
+import sys
+
+from opensm import PARTITIONS, OpenSm
+from softib_subnet import Subnet, need, run_tests, wait_for
+
+SOFTIB, PROBE = sys.argv[1:3]
+HCAS = [f"host{i}" for i in range(1, 21)]
+SM, SWITCH = HCAS[0], "softib-switch"
+# The second partition's group is larger than the MTU of the ports, as in opensm_on_ibsim.py.
+RED = "Red=0x0012,ipoib,mtu=5,rate=3:ALL=full;\n"
+
+
+def nodes():
+    return {node["name"]: node for node in json.loads(subnet.softib("show", "--json"))["nodes"]}
+
+
+def equal(what, expected):
+    assert what == expected, f"{what!r} is not {expected!r}"
+
+
+def test_all_ports_are_up_and_have_lids_of_their_own():
+    found = nodes()
+    equal({node["state"] for node in found.values()}, {"active"})
+    equal(len({node["lid"] for node in found.values()} - {0}), len(HCAS) + 1)
+    equal({node["sm_lid"] for node in found.values()}, {found[SM]["lid"]})
+    equal({tuple(found[hca]["pkeys"]) for hca in HCAS}, {("0xffff", "0x8012")})
+
+
+def test_the_sa_client_gets_its_answers():
+    found = nodes()
+    others = [found[hca]["gid"] for hca in HCAS[2:5]]
+    print(subnet.run("host2", PROBE, "--peer", found[SM]["gid"], *others).stdout.splitlines()[-1])
+
+
+def test_saquery_lists_all_nodes():
+    # Thirteen segments, which OpenSM has its MAD layer cut.
+    said = subnet.run("host3", "saquery").stdout
+    equal(set(re.findall(r"NodeDescription\.+(\S+)", said)), {SWITCH, *HCAS})
+
+
+def test_ibnetdiscover_finds_what_is_there():
+    said = subnet.run("host3", "ibnetdiscover").stdout
+    equal(set(re.findall(r'^Ca.*# "(\S+)"$', said, re.MULTILINE)), set(HCAS))
+    equal(len(re.findall(r"^Switch", said, re.MULTILINE)), 1)
+
+
+def test_smpquery_follows_the_forwarding_table():
+    found = nodes()
+    for name, what in (("host7", "Lid"), (SWITCH, "Lid")):
+        said = subnet.run("host3", "smpquery", "portinfo", str(found[name]["lid"]), "0").stdout
+        equal(int(re.search(rf"^{what}:\.+(\d+)$", said, re.MULTILINE)[1]), found[name]["lid"])
+    said = subnet.run("host3", "smpquery", "switchinfo", str(found[SWITCH]["lid"])).stdout
+    top = int(re.search(r"^LinearFdbTop:\.+(\d+)$", said, re.MULTILINE)[1])
+    equal(top, max(node["lid"] for node in found.values()))
+
+
+def test_sminfo_is_answered_by_opensm():
+    said = subnet.run("host3", "sminfo").stdout
+    assert "SMINFO_MASTER" in said, said
+    assert f"sm lid {nodes()[SM]['lid']} " in said, said
+
+
+def test_counters_are_read_all_the_same():
+    said = subnet.run("host3", "perfquery", str(nodes()["host7"]["lid"]), "1").stdout
+    assert re.search(r"^PortXmitPkts:\.+\d+$", said, re.MULTILINE), said
+
+
+def test_an_hca_that_is_removed_is_forgotten():
+    subnet.softib("set", "hca", "guest", "present")
+    wait_for("guest to be active", lambda: nodes()["guest"]["state"] == "active")
+    subnet.softib("set", "hca", "guest", "absent")
+    wait_for("OpenSM to have noticed",
+             lambda: "guest" not in subnet.run("host3", "saquery").stdout)
+
+
+if __name__ == "__main__":
+    need("opensm", "saquery", "ibnetdiscover", "smpquery", "sminfo", "perfquery")
+    with Subnet(SOFTIB, "--sm", "none") as subnet:
+        for hca in HCAS:
+            subnet.softib("set", "hca", hca, "present")
+        OpenSm(subnet, SM, PARTITIONS + RED)
+        run_tests([test for name, test in list(globals().items()) if name.startswith("test_")])
