@@ -147,7 +147,8 @@ json::object describe(const SubnetCounters& counters) {
           {"drop_destination", counters.drop_destination},
           {"drop_qkey", counters.drop_qkey},
           {"drop_pkey", counters.drop_pkey},
-          {"drop_sm_key", counters.drop_sm_key}};
+          {"drop_sm_key", counters.drop_sm_key},
+          {"drop_m_key", counters.drop_m_key}};
 }
 
 }  // namespace

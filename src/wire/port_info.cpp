@@ -59,7 +59,9 @@ std::optional<PortInfo> PortInfo::parse(ConstBytes bytes) {
   info.link_speed_supported = high(speed_and_state);
   info.port_state = low(speed_and_state);
   info.physical_state = high(reader.u8());
-  info.lmc = reader.u8() & 0x07;
+  const std::uint8_t protection_and_lmc = reader.u8();
+  info.m_key_protection = protection_and_lmc >> 6;
+  info.lmc = protection_and_lmc & 0x07;
   const std::uint8_t speeds = reader.u8();
   info.link_speed_active = high(speeds);
   info.link_speed_enabled = low(speeds);
@@ -95,7 +97,7 @@ void PortInfo::emit(MutableBytes to) const {
   writer.u8(link_width_active);
   writer.u8(halves(link_speed_supported, port_state));
   writer.u8(halves(physical_state, 0));
-  writer.u8(lmc & 0x07);
+  writer.u8(static_cast<std::uint8_t>(m_key_protection << 6 | (lmc & 0x07)));
   writer.u8(halves(link_speed_active, link_speed_enabled));
   writer.u8(halves(neighbor_mtu, sm_sl.value()));
   writer.u8(halves(vl_capability, 0));

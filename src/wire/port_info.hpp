@@ -22,8 +22,9 @@ struct PortInfo {
   std::uint8_t link_width_supported = 0;
   std::uint8_t link_width_active = 0;
   std::uint8_t link_speed_supported = 0;
-  std::uint8_t port_state = 0;      ///< 1 down, 2 init, 3 armed, 4 active
-  std::uint8_t physical_state = 0;  ///< 3 disabled, 5 link up
+  std::uint8_t port_state = 0;        ///< 1 down, 2 init, 3 armed, 4 active
+  std::uint8_t physical_state = 0;    ///< 3 disabled, 5 link up
+  std::uint8_t m_key_protection = 0;  ///< 2 bits (IBA 14.2.4.1)
   std::uint8_t lmc = 0;
   std::uint8_t link_speed_active = 0;
   std::uint8_t link_speed_enabled = 0;

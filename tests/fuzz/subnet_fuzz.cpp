@@ -150,7 +150,7 @@ class Target {
                                   counters.report_acknowledged + counters.drop_malformed +
                                   counters.drop_response + counters.drop_source +
                                   counters.drop_qkey + counters.drop_pkey + counters.drop_sm_key +
-                                  counters.drop_destination;
+                                  counters.drop_m_key + counters.drop_destination;
     require(counted == sent_);
     for (const auto& packet : subnet_.take_outgoing()) {
       std::array<std::uint8_t, MadPacket::kPacketSize> octets;

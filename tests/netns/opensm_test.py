@@ -14,10 +14,11 @@ BROADCAST = 0xc000  # the first MLID that is assigned
 
 class UnderOpenSm(hosts.Pair):
     PARTITIONS = PARTITIONS
+    OPTIONS = ""
 
     def setUp(self):
         self.set_up("--sm", "none")
-        self.manager = OpenSm(self.subnet, partitions=self.PARTITIONS)
+        self.manager = OpenSm(self.subnet, partitions=self.PARTITIONS, options=self.OPTIONS)
 
     def nodes(self):
         shown = json.loads(self.subnet.softib("show", "--json"))
@@ -142,6 +143,20 @@ class HostsUnderOpenSm(UnderOpenSm):
                 if any(f"..{name}" in record for record in records)}
 
 
+class ProtectedByOpenSm(UnderOpenSm):
+    OPTIONS = "m_key 0x1234\nm_key_protection_level 2\n"
+
+    def test_a_key_keeps_strangers_out(self):
+        self.start()
+        self.assert_connected()
+        lid = str(self.nodes()["right"]["lid"])
+        stranger = self.subnet.run("left", "smpquery", "-t", "100", "portinfo", lid, check=False)
+        self.assertNotEqual(stranger.returncode, 0)
+        self.manager.end(signal.SIGKILL)
+        self.manager.start()
+        self.assert_connected()
+
+
 class PartitionsOfOpenSm(UnderOpenSm):
     PARTITIONS = PARTITIONS + "Red=0x0012,ipoib:ALL=full;\n"
 
@@ -160,5 +175,5 @@ class PartitionsOfOpenSm(UnderOpenSm):
 
 
 if __name__ == "__main__":
-    hosts.need("opensm", "saquery", "sminfo", "ibnetdiscover")
+    hosts.need("opensm", "saquery", "sminfo", "smpquery", "ibnetdiscover")
     hosts.main()

@@ -12,6 +12,7 @@ enum class AgentVerdict : std::uint8_t {
   acknowledged,  ///< the answer to something of ours
   passed_on,     ///< for the processes of a node
   no_sender,     ///< from no node
+  no_key,        ///< without the M_Key that it needs
   unreachable    ///< nothing at that LID, or at the end of that route
 };
 

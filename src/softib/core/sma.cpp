@@ -18,6 +18,12 @@ bool is_for_manager(const MadHeader& header) {
   return header.method == smp_method::kTrap || header.attribute_id == smp_attribute::kSmInfo;
 }
 
+/// IBA 14.2.4.1. Who does not know the key gets no answer at all.
+bool is_authorised(const SmpTarget& target, const MadHeader& header, std::uint64_t m_key) {
+  const ManagementKey& key = target.node->key;
+  return key.admits(m_key) || (header.method == method::kGet && key.protection < 2);
+}
+
 }  // namespace
 
 AgentAnswer SubnetManagementAgents::receive(const MadPacket& packet) {
@@ -43,7 +49,8 @@ AgentAnswer SubnetManagementAgents::receive(const MadPacket& packet) {
       break;
   }
   if (state_.manager.is_own() || target.is_switch || !is_for_manager(*header)) {
-    return answer(packet, *header, target);
+    const bool may = is_authorised(target, *header, m_key_of(packet.mad));
+    return may ? answer(packet, *header, target) : AgentAnswer{AgentVerdict::no_key, 0, {}, 0};
   }
   AgentAnswer passed{AgentVerdict::passed_on, 0, packet, target.index};
   arrive(target, *header, passed.packet.mad);
@@ -67,7 +74,7 @@ AgentAnswer SubnetManagementAgents::answer(const MadPacket& packet, const MadHea
     }
     // The answer to a change is what is there now.
     std::uint16_t missing = 0;
-    if (status == 0) data = get_attribute(target, header, state_, missing);
+    if (status == 0) data = get_attribute(target, header, m_key_of(packet.mad), state_, missing);
     if (status == 0 && !data) status = missing;
   }
   const std::uint16_t direction = is_directed(header) ? kSmpDirectionBit : 0;

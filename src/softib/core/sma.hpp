@@ -39,7 +39,7 @@ struct ManagedState {
 /// no such block of it.
 [[nodiscard]] std::optional<SmpData> get_attribute(const SmpTarget& target,
                                                    const ipoib::wire::MadHeader& header,
-                                                   const ManagedState& state,
+                                                   std::uint64_t m_key, const ManagedState& state,
                                                    std::uint16_t& status);
 /// Writes an attribute; returns a status, and nothing has changed unless that is 0.
 [[nodiscard]] std::uint16_t set_attribute(const SmpTarget& target,

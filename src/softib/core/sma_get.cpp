@@ -88,7 +88,7 @@ SmpData node_info_data(const SubnetManager& manager, const SmpTarget& target) {
 }
 
 std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget& target,
-                                      std::uint32_t port) {
+                                      std::uint32_t port, std::uint64_t m_key) {
   const SubnetManager& manager = state.manager;
   // On an HCA, 0 is the port that the packet came in by.
   if (port == 0 && !target.is_switch) port = 1;
@@ -97,6 +97,9 @@ std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget
   info.local_port = target.entry_port;
   const bool is_manager = !target.is_switch && state.is_manager && state.is_manager(target.index);
   if (is_manager) info.capability_mask |= kCapabilityIsSm;
+  const ManagementKey& key = target.node->key;
+  if (key.protection == 0 || key.admits(m_key)) info.m_key = key.value;
+  info.m_key_protection = key.protection;
   return emitted(info);
 }
 
@@ -128,7 +131,8 @@ std::optional<SmpData> pkey_block(const Node& node, std::uint32_t modifier) {
 }  // namespace
 
 std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& header,
-                                     const ManagedState& state, std::uint16_t& status) {
+                                     std::uint64_t m_key, const ManagedState& state,
+                                     std::uint16_t& status) {
   const SubnetManager& manager = state.manager;
   const Node& node = *target.node;
   const bool is_sm = manager.is_own() && &node == manager.node(SubnetManager::kSmNode);
@@ -140,7 +144,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
     case ipoib::wire::attribute::kNodeInfo:
       return node_info_data(manager, target);
     case ipoib::wire::attribute::kPortInfo:
-      return port_info_data(state, target, modifier);
+      return port_info_data(state, target, modifier, m_key);
     case smp_attribute::kSwitchInfo:
       return target.is_switch ? std::optional(switch_info(state)) : std::nullopt;
     case smp_attribute::kLinearForwardingTable:

@@ -82,10 +82,13 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   port.sm_sl = wanted.sm_sl;
   if (!target.is_switch) port.mtu = wanted.neighbor_mtu;
   if (wanted.client_reregister) ++port.reregister_count;
+  const ManagementKey key{wanted.m_key, wanted.m_key_protection};
   if (target.is_switch) {
     state.manager.program_switch(port);
+    state.manager.protect_switch(key);
   } else {
     state.manager.program(target.index, port);
+    state.manager.protect(target.index, key);
   }
   return kDone;
 }

@@ -84,6 +84,10 @@ bool find(Lid lid, NodeIndex sender, const SubnetManager& manager, SmpTarget& ta
 
 }  // namespace
 
+std::uint64_t m_key_of(const MadPacket::Bytes& mad) {
+  return ipoib::load_be<std::uint64_t>(&mad[ipoib::wire::kMadHeaderSize]);
+}
+
 bool is_directed(const MadHeader& header) {
   return header.management_class == ipoib::wire::mgmt_class::kSubnDirected;
 }

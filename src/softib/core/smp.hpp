@@ -48,6 +48,9 @@ struct SmpTarget {
   std::array<std::uint8_t, kMaxHops + 1> return_path{};
 };
 
+/// The M_Key that a packet comes with.
+[[nodiscard]] std::uint64_t m_key_of(const MadPacket::Bytes& mad);
+
 enum class SmpRoute : std::uint8_t {
   leads,
   nowhere,  ///< no such LID, no such cable, or one that is down

@@ -320,6 +320,9 @@ void Subnet::State::send(const AgentAnswer& answer) {
     case AgentVerdict::no_sender:
       ++counters.drop_source;
       break;
+    case AgentVerdict::no_key:
+      ++counters.drop_m_key;
+      break;
     case AgentVerdict::unreachable:
       ++counters.drop_destination;
       break;

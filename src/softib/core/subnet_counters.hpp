@@ -17,6 +17,7 @@ struct SubnetCounters {
   std::uint64_t drop_qkey = 0;            ///< without the Q_Key of QP1
   std::uint64_t drop_pkey = 0;            ///< in a partition that the two do not share
   std::uint64_t drop_sm_key = 0;          ///< with an SM_Key that is not ours
+  std::uint64_t drop_m_key = 0;           ///< without the M_Key of a port that has one
   std::uint64_t drop_destination = 0;     ///< for a LID that nothing here answers for
   // Of what went out.
   std::uint64_t refused = 0;        ///< answers with a status other than 0

@@ -49,6 +49,8 @@ class SubnetManager {
   /// been programmed; and so are the tables.
   void program(NodeIndex index, const PortAttributes& port);
   void program_switch(const PortAttributes& port);
+  void protect(NodeIndex index, const ManagementKey& key) { nodes_[index]->key = key; }
+  void protect_switch(const ManagementKey& key) { switch_.key = key; }
   [[nodiscard]] LinearForwardingTable& routes() { return routes_; }
   [[nodiscard]] const LinearForwardingTable& routes() const { return routes_; }
   /// Asks the clients of every HCA to register again (IBA 14.4.11).

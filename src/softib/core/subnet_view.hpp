@@ -39,9 +39,18 @@ inline constexpr const char* kSwitchName = "softib-switch";
 /// What a switch can have; nodes beyond it are on the subnet, but on no port that has a number.
 inline constexpr std::size_t kMaxSwitchPorts = 254;
 
+/// The M_Key of a port (IBA 14.2.4): who manages it has to know that. It is not published.
+struct ManagementKey {
+  std::uint64_t value = 0;      ///< 0: none
+  std::uint8_t protection = 0;  ///< what others may read: from 2 on nothing, 1: not the key
+
+  [[nodiscard]] bool admits(std::uint64_t key) const { return value == 0 || key == value; }
+};
+
 struct Node {
   std::string name;  ///< 1 to kMaxNodeName octets
   PortAttributes port;
+  ManagementKey key{};
 };
 
 /// A multicast group as everybody forwards by it.

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kInfoText =
     "0102030405060708 fe80000000000000 0004 0001 02510868 0000 0000 01 03 07 02"
-    "74 50 03 47 45 40 000000 05 0020000000000000 08 92"
+    "74 50 83 47 45 40 000000 05 0020000000000000 08 92"
     "000000000000000000000000";
 
 PortInfo info() {
@@ -24,6 +24,7 @@ PortInfo info() {
   port.port_state = 4;
   port.physical_state = 5;
   port.lmc = 3;
+  port.m_key_protection = 2;
   port.link_speed_active = 4;
   port.link_speed_enabled = 7;
   port.neighbor_mtu = 4;

@@ -189,6 +189,31 @@ TEST_F(SmaSet, WhatCannotBeWrittenIsRefused) {
   EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), kInvalidField);
 }
 
+TEST_F(SmaSet, WhoDoesNotKnowTheMKeyIsNotAnswered) {
+  constexpr std::uint64_t kKey = 0x1234'5678'9abc'def0;
+  const auto with_key = [](MadPacket packet) {
+    ipoib::store_be(&packet.mad[24], kKey);
+    return packet;
+  };
+  PortInfo info = wanted(kHostLid);
+  info.m_key = kKey;
+  info.m_key_protection = 1;
+  ASSERT_EQ(set(kHost, info), 0U);
+  EXPECT_EQ(port_info(kHost).m_key, 0U) << "it is not shown";
+  const auto shown = ask(with_key(smp(kHost, kGet, kPortInfo))).value();
+  EXPECT_EQ(PortInfo::parse(data(shown))->m_key, kKey);
+
+  info.m_key_protection = 2;
+  SmpData value{};
+  info.emit(value);
+  EXPECT_FALSE(ask(smp(kHost, kSet, kPortInfo, 0, value)));
+  EXPECT_TRUE(ask(with_key(smp(kHost, kSet, kPortInfo, 0, value))));
+  EXPECT_FALSE(ask(smp(kHost, kGet, kPortInfo)));
+  EXPECT_TRUE(ask(with_key(smp(kHost, kGet, kPortInfo))));
+  EXPECT_EQ(subnet.counters().drop_m_key, 2U);
+  EXPECT_TRUE(ask(smp(kSwitch, kGet, kPortInfo))) << "each port has its own";
+}
+
 TEST_F(SmaSet, BothEndsOfACableAreInOneState) {
   EXPECT_EQ(set(kHost, wanted(kHostLid, PortState::armed)), 0U);
   EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::armed), 3), 0U) << "it is already";
