@@ -14,6 +14,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "packets.hpp"
 #include "running_subnet.hpp"
+#include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
 #include "softib/unix_path.hpp"
 #include "temporary_folder.hpp"
@@ -89,6 +90,56 @@ TEST_F(SubnetProcessTest, RefusesWhatCannotBe) {
       << "this very process runs on it";
   EXPECT_EQ(code(control::SetHca{"a", control::HcaState::absent}), EBUSY) << "we run on it";
   EXPECT_EQ(code(control::Attach{kSwitchName}), EINVAL);
+}
+
+SubnetConfig managed_elsewhere() {
+  SubnetConfig config;
+  config.management = Management::elsewhere;
+  return config;
+}
+
+TEST_F(SubnetProcessTest, LeavesWhatIsDecidedElsewhere) {
+  const RunningSubnet subnet(folder_, managed_elsewhere());
+  const auto a = attach(folder_, "a");
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(a->port().state, PortState::init);
+  EXPECT_EQ(a->port().lid, Lid());
+  const auto code = [&](const control::Request& request) {
+    const auto answer = ask(folder_, request);
+    return answer ? 0 : answer.error().code;
+  };
+  EXPECT_EQ(code(control::SetLid{"a", Lid(9)}), EOPNOTSUPP);
+  EXPECT_EQ(code(control::RestartSm{}), EOPNOTSUPP);
+  EXPECT_EQ(code(control::SetPort{"a", PortState::down}), 0);
+  EXPECT_EQ(code(control::SetPort{"a", PortState::active}), 0);
+  EXPECT_EQ(shown_node(folder_, "a").at("state"), "init");
+  const auto picture = ask(folder_, control::Show{}).value();
+  EXPECT_EQ(picture.at("sm"), "none");
+  EXPECT_TRUE(picture.at("partitions").as_array().empty());
+  EXPECT_TRUE(picture.at("groups").as_array().empty());
+}
+
+TEST_F(SubnetProcessTest, TheSwitchIsNoHca) {
+  const RunningSubnet subnet(folder_, managed_elsewhere());
+  EXPECT_FALSE(shown_node(folder_, kSwitchName).empty());
+  const auto refused = Endpoint::attach(folder_, kSwitchName);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EINVAL);
+}
+
+TEST_F(SubnetProcessTest, GoesOnOnlyAsItWasManaged) {
+  std::unique_ptr<Endpoint> a;
+  {
+    const RunningSubnet first(folder_);
+    a = attach(folder_, "a");
+  }
+  try {
+    const RunningSubnet second(folder_, managed_elsewhere());
+    FAIL() << "it has adopted nodes that it knows nothing of";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("with a subnet manager of its own"));
+  }
+  EXPECT_NO_THROW(const RunningSubnet third(folder_));
 }
 
 TEST_F(SubnetProcessTest, AnHcaFailsUnderItsProcesses) {
@@ -187,8 +238,8 @@ MadPacket node_query(const Endpoint& from) {
   header.mad.class_version = 2;
   header.mad.method = ipoib::wire::method::kGet;
   header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
-  header.mad.transaction_id =
-      std::uint64_t{from.epoch() << QpnLayout::kPlaceBits | from.place()} << 50 | 1;
+  const MadRoute route{from.node(), from.place(), from.epoch(), 1};
+  header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
   header.component_mask = ipoib::wire::NodeRecord::kLid;
   ipoib::wire::NodeRecord asked;
   asked.lid = kSmLid;
