@@ -157,7 +157,8 @@ void SubnetProcess::publish() {
     publish_node(index);
     nudge(index);
   }
-  for (std::size_t index = 0; index < kUnicastLids && changes.lids.any(); ++index) {
+  const bool is_led_elsewhere = changes.lids.any();
+  for (std::size_t index = 0; index < kUnicastLids && is_led_elsewhere; ++index) {
     const Lid lid(static_cast<std::uint16_t>(index));
     if (changes.lids[index]) fabric_.set_route(lid, subnet_.node_at(lid));
   }
