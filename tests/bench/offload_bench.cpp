@@ -1,0 +1,82 @@
+// What large packets cost: to cut one of 64 KiB, to put its segments together, and a checksum.
+#include <benchmark/benchmark.h>
+
+#include "offload/coalescer.hpp"
+#include "tests/sim/memory_tun.hpp"
+#include "tests/unit/offload/packets.hpp"
+
+namespace {
+
+using namespace ipoib;
+using namespace ipoib::offload;
+using offload::test::Octets;
+
+constexpr std::size_t kPayload = 64'000;
+
+test::PacketSpec spec(std::size_t mtu) {
+  test::PacketSpec out;
+  out.payload = kPayload / (mtu - 52) * (mtu - 52);
+  return out;
+}
+
+/// Takes what it gets to have happened.
+class NoHost : public sim::MemoryTun {
+ public:
+  NoHost() : MemoryTun("none") { takes_large = true; }
+  bool write(ConstBytes packet) override {
+    benchmark::DoNotOptimize(packet.data());
+    return true;
+  }
+  bool write_large(std::span<const ConstBytes> pieces, const Segmentation&) override {
+    benchmark::DoNotOptimize(pieces.data());
+    return true;
+  }
+};
+
+void cut(benchmark::State& state) {
+  const auto mtu = static_cast<std::size_t>(state.range(0));
+  FramePool pool(1, 70'000);
+  const Frame frame = test::large_frame(pool, spec(mtu), mtu - 52);
+  std::array<std::uint8_t, kMaxHeaders> header;
+  for (auto _ : state) {
+    for (Segmenter segmenter(frame, 0); !segmenter.done();) {
+      benchmark::DoNotOptimize(segmenter.next(header.data()));
+    }
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(frame.size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(frame.datagrams()));
+}
+BENCHMARK(cut)->Arg(2044)->Arg(4092);
+
+void put_together(benchmark::State& state) {
+  const auto mtu = static_cast<std::size_t>(state.range(0));
+  FramePool large(1, 70'000);
+  const Frame frame = test::large_frame(large, spec(mtu), mtu - 52);
+  const auto segments = test::segments_of(frame);
+  FramePool pool(64, 4200);
+  NoHost host;
+  Coalescer coalescer(host);
+  for (auto _ : state) {
+    for (const Octets& segment : segments) {
+      Frame packet = pool.take();
+      packet.window(44, segment.size());
+      std::ranges::copy(segment, packet.bytes().begin());  // as a device does: in the figure, too
+      coalescer.add(std::move(packet));
+    }
+    coalescer.flush();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(frame.size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(segments.size()));
+}
+BENCHMARK(put_together)->Arg(2044)->Arg(4092);
+
+void checksum(benchmark::State& state) {
+  const Octets octets(static_cast<std::size_t>(state.range(0)), 0x5a);
+  for (auto _ : state) benchmark::DoNotOptimize(wire::internet_checksum(octets));
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(checksum)->Arg(20)->Arg(64)->Arg(2044)->Arg(65'535);
+
+}  // namespace
+
+BENCHMARK_MAIN();
