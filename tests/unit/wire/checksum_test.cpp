@@ -1,5 +1,7 @@
 #include "wire/checksum.hpp"
 
+#include <algorithm>
+
 #include "golden.hpp"
 
 namespace ipoib::wire {
@@ -21,6 +23,30 @@ TEST(InternetChecksum, OfOctetsThatContainItIsZero) {
 
 TEST(InternetChecksum, KeepsAllCarries) {
   EXPECT_EQ(internet_checksum(std::vector<std::uint8_t>(65536, 0xff)), 0);
+}
+
+/// By the definition of RFC 1071, 4.1, an octet at a time.
+std::uint16_t plain_checksum(ConstBytes bytes) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) sum += bytes[i] << (i % 2 == 0 ? 8 : 0);
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+TEST(InternetChecksum, IsTheSameForEverySizeAndPlace) {
+  std::vector<std::uint8_t> bytes(2100);
+  std::uint32_t state = 1;
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>((state = state * 1664525 + 1) >> 24);
+  for (std::size_t begin = 0; begin < 9; ++begin) {
+    for (std::size_t size = 0; size < 400; ++size) {
+      const auto some = ConstBytes(bytes).subspan(begin, size);
+      ASSERT_EQ(internet_checksum(some), plain_checksum(some)) << begin << ", " << size;
+    }
+    const auto rest = ConstBytes(bytes).subspan(begin);
+    EXPECT_EQ(internet_checksum(rest), plain_checksum(rest));
+  }
+  std::ranges::fill(bytes, 0xff);
+  EXPECT_EQ(internet_checksum(bytes), plain_checksum(bytes)) << "all carries there are";
 }
 
 TEST(InternetChecksum, PseudoHeaderOfIpv4) {
