@@ -11,23 +11,11 @@
 #include <vector>
 
 #include "ipoib/bytes.hpp"
+#include "ipoib/segmentation.hpp"
 
 namespace ipoib {
 
 class FramePool;
-
-/// How a packet that is larger than its link carries is cut into segments: each gets the headers,
-/// and `size` octets of the payload, the last one what is left. Offsets are from the front.
-struct Segmentation {
-  enum class Kind : std::uint8_t { none, tcp, udp };
-  Kind kind = Kind::none;
-  std::uint16_t transport = 0;  ///< where the header of TCP or UDP begins
-  std::uint16_t payload = 0;    ///< where the headers end
-  std::uint16_t size = 0;
-  friend bool operator==(const Segmentation&, const Segmentation&) = default;
-};
-/// Of one packet, at most.
-inline constexpr std::size_t kMaxSegments = 64;
 
 /// Move-only owner of one slot of a FramePool; `bytes()` is a window into that slot.
 class Frame {
@@ -60,9 +48,7 @@ class Frame {
   }
   /// How many datagrams it makes.
   [[nodiscard]] std::size_t datagrams() const {
-    return is_large()
-               ? (size_ - segmentation_.payload + segmentation_.size - 1U) / segmentation_.size
-               : 1;
+    return is_large() ? segmentation_.count(size_) : 1;
   }
   /// Moves the front of the window back by `count` octets of headroom, and returns the new front.
   std::uint8_t* prepend(std::size_t count);
@@ -74,6 +60,8 @@ class Frame {
  private:
   friend class FramePool;
   Frame(FramePool& pool, std::uint8_t* slot) : pool_(&pool), slot_(slot) {}
+  /// It has a slot no longer.
+  void forget() { slot_ = nullptr, begin_ = size_ = 0, segmentation_ = {}; }
 
   FramePool* pool_ = nullptr;
   std::uint8_t* slot_ = nullptr;
@@ -106,6 +94,25 @@ class FramePool {
   std::uint8_t* arena_;
   std::vector<std::uint8_t*> free_;
 };
+
+inline Frame& Frame::operator=(Frame&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  pool_ = std::exchange(other.pool_, nullptr);
+  slot_ = other.slot_;
+  begin_ = other.begin_;
+  size_ = other.size_;
+  segmentation_ = other.segmentation_;
+  other.forget();
+  return *this;
+}
+
+inline void Frame::release() {
+  if (pool_ == nullptr) return;
+  pool_->free_.push_back(slot_);
+  pool_ = nullptr;
+  forget();
+}
 
 inline std::size_t Frame::capacity() const { return pool_ == nullptr ? 0 : pool_->slot_size(); }
 

@@ -18,18 +18,6 @@ Segmentation moved(Segmentation from, int by) {
 
 }  // namespace
 
-Frame& Frame::operator=(Frame&& other) noexcept {
-  if (this != &other) {
-    release();
-    pool_ = std::exchange(other.pool_, nullptr);
-    slot_ = std::exchange(other.slot_, nullptr);
-    begin_ = std::exchange(other.begin_, 0);
-    size_ = std::exchange(other.size_, 0);
-    segmentation_ = std::exchange(other.segmentation_, {});
-  }
-  return *this;
-}
-
 void Frame::window(std::size_t begin, std::size_t size) {
   assert(pool_ != nullptr && begin + size <= pool_->slot_size());
   begin_ = static_cast<std::uint32_t>(begin);
@@ -50,15 +38,6 @@ void Frame::drop_front(std::size_t count) {
   begin_ += static_cast<std::uint32_t>(count);
   size_ -= static_cast<std::uint32_t>(count);
   if (is_large()) segmentation_ = moved(segmentation_, -static_cast<int>(count));
-}
-
-void Frame::release() {
-  if (pool_ == nullptr) return;
-  pool_->free_.push_back(slot_);
-  pool_ = nullptr;
-  slot_ = nullptr;
-  begin_ = size_ = 0;
-  segmentation_ = {};
 }
 
 FramePool::FramePool(std::size_t count, std::size_t slot_size)
