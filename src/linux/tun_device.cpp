@@ -227,7 +227,7 @@ TunDevice::Found TunDevice::read_one(const HostPools& pools, std::size_t headroo
   if (static_cast<std::size_t>(got) < sizeof header) return Found::malformed;
   const std::size_t size = static_cast<std::size_t>(got) - sizeof header;
   const bool is_large = size > room;
-  if (is_large) std::ranges::copy(frame.bytes(), large.bytes().begin());
+  if (is_large) std::memcpy(large.bytes().data(), frame.bytes().data(), room);
   Frame& whole = is_large ? large : frame;
   whole.window(headroom, size);
   if (!take_over(header, whole)) return Found::malformed;

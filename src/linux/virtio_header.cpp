@@ -27,19 +27,19 @@ Kind kind_of(const VirtioHeader& header) {
 
 bool take_over(const VirtioHeader& header, Frame& frame) {
   const bool is_partial = (header.flags & virtio::kNeedsChecksum) != 0;
-  if (header.gso_type == virtio::kNone) {
-    return !is_partial ||
-           offload::complete_checksum(frame.bytes(), header.csum_start, header.csum_offset);
+  const auto packet = std::as_const(frame).bytes();
+  if (header.gso_type != virtio::kNone) {
+    const Kind kind = kind_of(header);
+    if (!is_partial || header.csum_offset != offload::checksum_offset(kind)) return false;
+    const auto plan = offload::plan_segments(packet, kind, header.csum_start, header.gso_size);
+    if (!plan) return false;
+    if (plan->count(packet.size()) > 1) {
+      frame.set_segmentation(*plan);
+      return true;
+    }
   }
-  const Kind kind = kind_of(header);
-  if (!is_partial || header.csum_offset != offload::checksum_offset(kind)) return false;
-  const auto plan = offload::plan_segments(std::as_const(frame).bytes(), kind, header.csum_start,
-                                           header.gso_size);
-  if (plan) {
-    frame.set_segmentation(*plan);
-    return true;
-  }
-  return false;
+  return !is_partial ||
+         offload::complete_checksum(frame.bytes(), header.csum_start, header.csum_offset);
 }
 
 VirtioHeader header_of(ConstBytes first, const Segmentation& how) {

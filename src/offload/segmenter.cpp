@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 
 #include "offload/transport.hpp"
 #include "wire/ipv4.hpp"
@@ -65,7 +66,7 @@ std::optional<Segmentation> plan_segments(ConstBytes packet, Kind kind, std::siz
   }
   const std::size_t own = transport_header_size(packet.subspan(transport), kind);
   const std::size_t payload = transport + own;
-  if (own == 0 || payload > kMaxHeaders || payload + size >= packet.size() || size == 0 ||
+  if (own == 0 || payload > kMaxHeaders || payload >= packet.size() || size == 0 ||
       payload + size * kMaxSegments < packet.size()) {
     return std::nullopt;
   }
@@ -106,7 +107,7 @@ ConstBytes Segmenter::next(std::uint8_t* header) {
   assert(!done());
   const auto payload =
       payload_.subspan(begin_, std::min<std::size_t>(plan_.size, payload_.size() - begin_));
-  std::ranges::copy(headers_, header);
+  std::memcpy(header, headers_.data(), headers_.size());
   emit_ip(header + ip_, payload.size());
   begin_ += payload.size();
   if (plan_.kind == Kind::tcp) {

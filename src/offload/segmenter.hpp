@@ -21,7 +21,7 @@
 namespace ipoib::offload {
 
 /// `packet` begins with its IP header. Nothing unless the headers are what `kind` says, begin and
-/// end where they can, and there are 2 to kMaxSegments segments of `size` octets.
+/// end where they can, and there are at most kMaxSegments segments of `size` octets.
 [[nodiscard]] std::optional<Segmentation> plan_segments(ConstBytes packet, Segmentation::Kind kind,
                                                         std::size_t transport, std::size_t size);
 

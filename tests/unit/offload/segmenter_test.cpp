@@ -104,7 +104,9 @@ TEST(PlanSegments, TakesOnlyWhatItCanCut) {
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 24, 1000)) << "IPv4 says where TCP begins";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 4000, 1000)) << "outside";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 0));
-  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 3000)) << "one segment is none";
+  EXPECT_EQ(plan_segments(packet, Kind::tcp, 20, 3000)->count(packet.size()), 1U);
+  EXPECT_EQ(plan_segments(packet, Kind::tcp, 20, 2999)->count(packet.size()), 2U);
+  EXPECT_FALSE(plan_segments(partial_packet({.payload = 0}), Kind::tcp, 20, 1000));
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 octets in 64";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more segments than a queue holds";
   EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "cut short";

@@ -1,0 +1,96 @@
+#include "linux/virtio_header.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/offload/packets.hpp"
+
+namespace ipoib::host {
+namespace {
+
+using namespace offload::test;
+
+class VirtioHeaderTest : public ::testing::Test {
+ protected:
+  Frame frame_of(const PacketSpec& like) {
+    const Octets packet = partial_packet(like);
+    Frame frame = pool.take();
+    frame.window(4, packet.size());
+    std::copy(packet.begin(), packet.end(), frame.bytes().begin());
+    return frame;
+  }
+
+  FramePool pool{1, 8192};
+  const PacketSpec spec{.payload = 3000};
+  const VirtioHeader header{.flags = virtio::kNeedsChecksum,
+                            .gso_type = virtio::kTcpOverIpv4,
+                            .hdr_len = 52,
+                            .gso_size = 1000,
+                            .csum_start = 20,
+                            .csum_offset = 16};
+};
+
+TEST_F(VirtioHeaderTest, NothingLeftToBeDone) {
+  Frame frame = frame_of(spec);
+  EXPECT_TRUE(take_over({}, frame));
+  EXPECT_FALSE(frame.is_large());
+  EXPECT_TRUE(std::ranges::equal(frame.bytes(), partial_packet(spec)));
+}
+
+TEST_F(VirtioHeaderTest, TheChecksum) {
+  Frame frame = frame_of(spec);
+  EXPECT_TRUE(
+      take_over({.flags = virtio::kNeedsChecksum, .csum_start = 20, .csum_offset = 16}, frame));
+  EXPECT_TRUE(is_right(frame.bytes(), spec));
+}
+
+TEST_F(VirtioHeaderTest, TheCut) {
+  Frame frame = frame_of(spec);
+  EXPECT_TRUE(take_over(header, frame));
+  EXPECT_EQ(frame.segmentation(), (Segmentation{Segmentation::Kind::tcp, 20, 52, 1000}));
+  VirtioHeader ecn = header;
+  ecn.gso_type |= virtio::kEcn;
+  EXPECT_TRUE(take_over(ecn, frame));
+}
+
+TEST_F(VirtioHeaderTest, OneSegmentIsAPacket) {
+  Frame frame = frame_of(spec);
+  VirtioHeader one = header;
+  one.gso_size = 3000;
+  EXPECT_TRUE(take_over(one, frame));
+  EXPECT_FALSE(frame.is_large());
+  EXPECT_TRUE(is_right(frame.bytes(), spec));
+}
+
+TEST_F(VirtioHeaderTest, WhatDoesNotFitThePacketIsRefused) {
+  Frame frame = frame_of(spec);
+  const auto refused = [&](auto change) {
+    VirtioHeader wrong = header;
+    change(wrong);
+    return !take_over(wrong, frame);
+  };
+  EXPECT_TRUE(refused([](auto& h) { h.flags = 0; })) << "a checksum that is not partial";
+  EXPECT_TRUE(refused([](auto& h) { h.csum_offset = 6; })) << "the checksum of UDP";
+  EXPECT_TRUE(refused([](auto& h) { h.csum_start = 24; }));
+  EXPECT_TRUE(refused([](auto& h) { h.gso_size = 0; }));
+  EXPECT_TRUE(refused([](auto& h) { h.gso_type = 77; }));
+  EXPECT_TRUE(refused([](auto& h) {
+    h = {.flags = virtio::kNeedsChecksum, .csum_start = 3051, .csum_offset = 0};
+  }));
+  EXPECT_FALSE(frame.is_large());
+}
+
+TEST_F(VirtioHeaderTest, SaysOfALargePacketWhatItIs) {
+  for (const int version : {4, 6}) {
+    for (const auto kind : {Kind::tcp, Kind::udp}) {
+      const PacketSpec large{.kind = kind, .version = version, .payload = 3000};
+      const auto transport = static_cast<std::uint16_t>(transport_of(large));
+      const Segmentation how{kind, transport, static_cast<std::uint16_t>(payload_of(large)), 1000};
+      Frame frame = frame_of(large);
+      EXPECT_TRUE(take_over(header_of(partial_packet(large), how), frame));
+      EXPECT_EQ(frame.segmentation(), how);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ipoib::host
