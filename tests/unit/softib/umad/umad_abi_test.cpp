@@ -474,22 +474,27 @@ TEST_F(UmadTest, TheListOfDevicesSorts) {
 }
 
 TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
-  const int port = umad_open_port(kDeviceName, 1);
-  ASSERT_GE(port, 0);
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer takes offence at a stack that is unwound by force";
+#endif
+  struct Waiter {
+    int port = umad_open_port(kDeviceName, 1);
+    Buffer buffer;
+  } waiter;
+  ASSERT_GE(waiter.port, 0);
   pthread_t thread{};
   const auto wait = [](void* argument) -> void* {
-    Buffer buffer;
+    auto* const self = static_cast<Waiter*>(argument);
     int length = ipoib::wire::kMadSize;
-    (void)umad_recv(*static_cast<int*>(argument), buffer.umad(), &length, -1);
+    (void)umad_recv(self->port, self->buffer.umad(), &length, -1);
     return nullptr;
   };
-  int waits_at = port;
-  ASSERT_EQ(::pthread_create(&thread, nullptr, wait, &waits_at), 0);
+  ASSERT_EQ(::pthread_create(&thread, nullptr, wait, &waiter), 0);
   ASSERT_EQ(::pthread_cancel(thread), 0);
   void* result = nullptr;
   ASSERT_EQ(::pthread_join(thread, &result), 0);
   EXPECT_EQ(result, PTHREAD_CANCELED);
-  EXPECT_EQ(umad_close_port(port), 0);
+  EXPECT_EQ(umad_close_port(waiter.port), 0);
 }
 
 TEST_F(UmadTest, WhoHasTheIssmDeviceOpenIsSeen) {
