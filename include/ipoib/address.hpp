@@ -23,6 +23,17 @@ inline constexpr Lid kPermissiveLid{0xffff};
   return lid >= kFirstMulticastLid && lid != kPermissiveLid;
 }
 
+/// LMC of a port: how many low bits of a LID it leaves open; it has all LIDs that differ in these
+/// alone (IBA 4.1.3).
+inline constexpr std::uint8_t kMaxLmc = 7;
+/// The path bits of a LID: which of its port's LIDs it is.
+[[nodiscard]] constexpr std::uint8_t path_bits(Lid lid, std::uint8_t lmc) {
+  return static_cast<std::uint8_t>(lid.value() & ((1U << lmc) - 1));
+}
+[[nodiscard]] constexpr Lid base_lid(Lid lid, std::uint8_t lmc) {
+  return Lid(static_cast<std::uint16_t>(lid.value() - path_bits(lid, lmc)));
+}
+
 /// EUI-64 of a node or a port, as a number in host order.
 using Guid = Strong<struct GuidTag, std::uint64_t>;
 /// Queue pair number, 24 bits.

@@ -12,7 +12,8 @@ namespace {
 
 std::string address_of(const verbs::PortSnapshot& port) {
   if (port.link_layer == verbs::LinkLayer::infiniband) {
-    return fmt::format("LID {:#x}, SM LID {:#x}", port.lid.value(), port.sm_lid.value());
+    return fmt::format("LID {:#x}, LMC {}, SM LID {:#x}", port.lid.value(), port.lmc,
+                       port.sm_lid.value());
   }
   if (port.gid.is_zero()) return "no RoCE v2 GID that is an IPv6 address";
   return fmt::format("GID {} at index {}, MTU {}", port.gid.to_string(), port.gid_index,
@@ -27,6 +28,7 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.active = port.active && (is_roce ? !port.gid.is_zero() : is_unicast(port.lid));
   status.sm_known = is_roce || subnet_administrator(port);
   status.lid = port.lid;
+  status.lmc = port.lmc;
   status.gid = port.gid;
   status.gid_index = port.gid_index;
   if (const auto entry = find_partition(port.pkeys, partition)) {

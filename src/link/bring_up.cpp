@@ -49,7 +49,8 @@ BringUp::Step BringUp::while_running(const PortStatus& before) {
     state_ = LinkState::joining;
     return Step::restart;
   }
-  return port_.lid != before.lid ? Step::confirm : Step::none;
+  const bool is_same = port_.lid == before.lid && port_.lmc == before.lmc;
+  return is_same ? Step::none : Step::confirm;
 }
 
 }  // namespace ipoib::link

@@ -30,7 +30,8 @@ struct PortGid {
 struct PortStatus {
   bool active = false;  ///< can send and be sent to: logical state ACTIVE, and it has its addresses
   bool sm_known = false;  ///< there is somebody to ask for groups and paths
-  Lid lid;                ///< zero where the link layer has none
+  Lid lid;                ///< the first of its LIDs; zero where the link layer has none
+  std::uint8_t lmc = 0;   ///< of a subnet's ports (IBA 4.1.3)
   Gid gid;
   std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key

@@ -144,7 +144,7 @@ void Link::shut_down(TimePoint now) {
 void Link::Parts::take_port() {
   port_gid = {bring_up.port().gid, bring_up.port().gid_index};
   own.gid = port_gid.gid;
-  paths.set_source(port_gid);
+  paths.set_source(port_gid, bring_up.port().lmc);
 }
 
 void Link::Parts::join() {

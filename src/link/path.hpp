@@ -93,7 +93,7 @@ class Path : public Timed, public PathListHook {
   path_state::State state_;
   PathWaiters waiters_;
   std::uint32_t users_ = 0;
-  Lid excused_lid_;  ///< a source LID other than the path's that has been asked about already
+  Lid excused_lid_;         ///< a LID, not one of its port's, that has been asked about already
   TimePoint next_doubt_{};  ///< no question for another source LID before
   TimePoint last_gone_ = TimePoint::min();
 };

@@ -20,8 +20,13 @@ constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
 
 /// RFC 4391, 9.1.2: what is beyond the hardware address comes from the path record. The global
 /// route is there when the record leads through a router.
-AddressVector vector_of(const wire::PathRecord& record, const Gid& dgid, std::uint8_t sgid_index) {
-  AddressVector vector{.dlid = record.dlid, .sl = record.sl, .rate = record.rate, .global = {}};
+AddressVector vector_of(const wire::PathRecord& record, const Gid& dgid, std::uint8_t sgid_index,
+                        std::uint8_t lmc) {
+  AddressVector vector{.dlid = record.dlid,
+                       .sl = record.sl,
+                       .rate = record.rate,
+                       .source_path_bits = path_bits(record.slid, lmc),
+                       .global = {}};
   if (record.hop_limit > 0) {
     vector.global = GlobalRoute{.dgid = dgid,
                                 .sgid_index = sgid_index,
@@ -111,9 +116,12 @@ void PathTable::doubt_all(std::string_view why) {
 
 void PathTable::on_source_lid(Path& path, Lid source, TimePoint now) {
   const PathData* const data = path.usable();
-  if (data == nullptr || source == data->vector.dlid || source == path.excused_lid_) return;
+  const Lid base = base_lid(source, lmc_);
+  if (data == nullptr || base == base_lid(data->vector.dlid, lmc_) || base == path.excused_lid_) {
+    return;
+  }
   env_.out.counters.add(Counter::path_lid_mismatches);
-  path.excused_lid_ = source;
+  path.excused_lid_ = base;
   if (path.ready() == nullptr) return;
   const TimePoint moment = std::max(now, path.next_doubt_);
   path.next_doubt_ = moment + env_.config.path.doubt;
@@ -176,7 +184,8 @@ std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& re
                    record.mtu);
     return std::nullopt;
   }
-  PathData data{.handle = {}, .vector = vector_of(record, path.gid_, source_.index), .mtu = mtu};
+  PathData data{
+      .handle = {}, .vector = vector_of(record, path.gid_, source_.index, lmc_), .mtu = mtu};
   if (const PathData* const old = path.usable(); old != nullptr && old->vector == data.vector) {
     data.handle = old->handle;
     return data;

@@ -33,8 +33,12 @@ class PathTable {
   PathTable& operator=(const PathTable&) = delete;
   ~PathTable() { paths_.clear(); }
 
-  /// The port that paths begin at.
-  void set_source(const PortGid& port) { source_ = port; }
+  /// The port that paths begin at, and its LMC, which is taken for that of the subnet's other
+  /// ports: what a record shows of a peer's LIDs is one of them.
+  void set_source(const PortGid& port, std::uint8_t lmc) {
+    source_ = port;
+    lmc_ = lmc;
+  }
   /// The path to a GID, made if need be; nothing when the table is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
@@ -44,7 +48,7 @@ class PathTable {
   /// The path may have changed: its next use from `not_before` on asks again.
   void doubt(Path& path, std::string_view why, TimePoint not_before = {});
   void doubt_all(std::string_view why);
-  /// Its port sent from `source`: each LID that is not the path's is a doubt, once. However often
+  /// Its port sent from `source`: each LID that is not its own is a doubt, once. However often
   /// the LID changes, the SA is asked no more often than PathTimes::doubt allows.
   void on_source_lid(Path& path, Lid source, TimePoint now);
   /// The SA has reported that the GID came into service (trap 64), or went out of it (trap 65): its
@@ -82,6 +86,7 @@ class PathTable {
 
   Environment env_;
   PortGid source_;
+  std::uint8_t lmc_ = 0;
   std::unordered_map<Gid, Path> paths_;
   std::unordered_map<QuestionId, Path*> outstanding_;
   List waiting_;  ///< state Waiting, in the order of their turn

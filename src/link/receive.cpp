@@ -64,7 +64,8 @@ void Link::Parts::receive(Incoming&& datagram, TimePoint now) {
 /// Multicast comes back to its sender, who is known by QPN, LID and GID. Groups may share an MLID,
 /// so the GRH decides which group it was; without one it is unicast.
 bool Link::Parts::is_ours(const Incoming& datagram) {
-  if (datagram.source_qpn == own.qpn && datagram.source_lid == bring_up.port().lid &&
+  const PortStatus& port = bring_up.port();
+  if (datagram.source_qpn == own.qpn && base_lid(datagram.source_lid, port.lmc) == port.lid &&
       (!datagram.has_grh || datagram.source_gid == own.gid)) {
     out.counters.add(Counter::drop_own_multicast);
     return false;

@@ -74,7 +74,7 @@ Result<PortSnapshot> Device::query() const {
   out.link_layer = link_layer_;
   out.active = attributes.state == IBV_PORT_ACTIVE;
   out.lid = Lid(attributes.lid);
-  out.lmc = attributes.lmc;
+  out.lmc = std::min(attributes.lmc, kMaxLmc);
   out.sm_lid = Lid(attributes.sm_lid);
   out.sm_sl = ServiceLevel(attributes.sm_sl);
   out.active_mtu = octets(attributes.active_mtu);

@@ -166,6 +166,15 @@ TEST_F(BringUpStates, BringUp_LidChanged) {
   EXPECT_EQ(sent_arp().size(), 1U) << "announced";
 }
 
+class BringUpTest : public BringUpStates {};
+
+TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
+  be_up_with_peer();
+  port.lmc = 1;
+  change_port();
+  expect_confirmation();
+}
+
 TEST_F(BringUpStates, BringUp_Reregister) {
   be_up_with_peer();
   link->on_client_reregister(now);

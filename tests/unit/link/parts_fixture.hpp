@@ -82,7 +82,7 @@ class PartsFixture : public ::testing::Test {
   PartsFixture() {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
-    paths.set_source(kOwnGid);
+    paths.set_source(kOwnGid, 0);
     groups.broadcast().start(std::nullopt);
     const auto id = std::get<JoinGroup>(out.events.at(0)).id;
     EXPECT_TRUE(groups.broadcast().on_answer(id, group_record(groups.broadcast().mgid()), now));

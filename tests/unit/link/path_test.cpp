@@ -424,7 +424,7 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
 }
 
 TEST_F(PathTableTest, GlobalRouteBeginsAtThePortsGid) {
-  paths.set_source({kOwn.gid, 3});
+  paths.set_source({kOwn.gid, 3}, 0);
   be_asking();
   wire::PathRecord record = path_record(kHere.gid, 0);
   record.hop_limit = 64;
@@ -432,6 +432,29 @@ TEST_F(PathTableTest, GlobalRouteBeginsAtThePortsGid) {
   ASSERT_TRUE(is<path_state::Ready>());
   EXPECT_EQ(handles.made.back().dlid, Lid()) << "a link layer without LIDs";
   EXPECT_EQ(handles.made.back().global->sgid_index, 3);
+}
+
+TEST_F(PathTableTest, AddressVectorHasThePathBitsOfTheRecordsSlid) {
+  for (const std::uint8_t lmc : {std::uint8_t{0}, std::uint8_t{2}}) {
+    paths.set_source(kOwnGid, lmc);
+    const PathRef other = paths.acquire(port_gid(50U + lmc));
+    (void)paths.use(*other, now);
+    wire::PathRecord record = path_record(other->gid(), 9);
+    record.slid = Lid(7);
+    answer(asked().back(), record);
+    EXPECT_EQ(handles.made.back().source_path_bits, lmc == 0 ? 0 : 3);
+  }
+}
+
+TEST_F(PathTableTest, EachLidOfItsPortIsThePaths) {
+  paths.set_source(kOwnGid, 2);
+  be_asking();
+  grant(question, 6);
+  for (const Lid lid : {Lid(4), Lid(5), Lid(6), Lid(7)}) paths.on_source_lid(*user, lid, now);
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
+  for (const Lid lid : {Lid(8), Lid(9), Lid(11)}) paths.on_source_lid(*user, lid, now);
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U) << "they are of one other port";
+  EXPECT_TRUE(is<path_state::Suspect>());
 }
 
 TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {

@@ -72,6 +72,21 @@ TEST_F(Receive, OwnMulticastIsDropped) {
   EXPECT_EQ(link->to_host().size(), 1U);
 }
 
+TEST_F(Receive, OwnMulticastIsKnownByEachLidOfThePort) {
+  port.lid = Lid(8);
+  port.lmc = 2;
+  bring_up();
+  for (const Lid lid : {Lid(8), Lid(11), Lid(12)}) {
+    Incoming own = datagram(from_peer(), broadcast());
+    own.source_lid = lid;
+    own.source_qpn = kOwnQpn;
+    own.source_gid = port.gid;
+    hear(std::move(own));
+  }
+  EXPECT_EQ(count(Counter::drop_own_multicast), 2U);
+  EXPECT_EQ(link->to_host().size(), 1U) << "12 is another port's";
+}
+
 TEST_F(Receive, AnotherPortWithoutLidsMayHaveOurQpn) {
   port.lid = Lid();
   bring_up();
