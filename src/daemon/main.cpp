@@ -90,7 +90,7 @@ bool loses_device(const verbs::Device& device, Lasting& lasting) {
 int run(const Options& options, std::span<const std::string> arguments) {
   Logging logs(options.log_target, options.log);
   if (options.softib && !is_under_softib()) {
-    run_under_softib(*options.softib, arguments);
+    run_under_softib(*options.softib, options.port, arguments);
   }
   std::signal(SIGPIPE, SIG_IGN);
   Lasting lasting{.options = options,

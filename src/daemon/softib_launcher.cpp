@@ -128,12 +128,15 @@ bool let_subnet_stay() {
 
 bool is_under_softib() { return std::getenv(kMarker) != nullptr; }
 
-void run_under_softib(const SoftibTarget& target, std::span<const std::string> arguments) {
+void run_under_softib(const SoftibTarget& target, std::uint8_t port,
+                      std::span<const std::string> arguments) {
   if (!subnet_runs(target)) {
     if (const auto tie = start_subnet(target)) pass_on(tie);
   }
   auto words = softib_command("run", target);
-  if (!target.hca.empty()) words.insert(words.end(), {"--hca", target.hca});
+  // The first port is meant wherever none is named.
+  const std::string hca = target.hca + (port == 1 ? "" : ":" + std::to_string(port));
+  if (!hca.empty()) words.insert(words.end(), {"--hca", hca});
   words.insert(words.end(), {"--", own_path()});
   words.insert(words.end(), arguments.begin(), arguments.end());
   ::setenv(kMarker, "1", 1);

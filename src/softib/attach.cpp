@@ -14,28 +14,29 @@ using ipoib::Error;
 using ipoib::Result;
 
 Result<NodeIndex> find_or_add_node(const SubnetFolder& folder, const std::string& hca) {
-  if (!is_valid_name(hca)) {
-    return Error{EINVAL, "not a name for an HCA: '" + hca +
-                             "' (letters, digits, '.', '_', '-'; at most 63)"};
-  }
+  const auto wanted = HcaName::parse(hca);
+  if (!wanted) return wanted.error();
   const auto fabric = Fabric::open(folder.fabric());
   // The subnet process knows best why there is no file, or why it may not be read.
   if (!fabric && fabric.error().code != ENOENT && fabric.error().code != EACCES) {
     return fabric.error();
   }
   if (fabric) {
-    const auto node = fabric->find(hca);
+    const auto node = fabric->find(wanted->name);
     const auto record = node ? fabric->node(*node) : std::nullopt;
     if (record && record->port.has_failed()) {
-      return Error{ENODEV, "the HCA '" + hca + "' has failed; mend it with `softib set hca " + hca +
+      return Error{ENODEV, "the HCA '" + wanted->name +
+                               "' has failed; mend it with `softib set hca " + wanted->name +
                                " present`"};
     }
-    if (record && *node == SubnetManager::kSwitchNode && hca == kSwitchName) {
+    if (record && *node == SubnetManager::kSwitchNode && wanted->name == kSwitchName) {
       return Error{EINVAL, "'" + hca + "' is the switch, not an HCA"};
     }
-    if (record) return *node;
+    // The subnet process says what is wrong with another port.
+    const bool is_it = record && (wanted->port == 0 || wanted->port == record->port.number);
+    if (is_it) return *node;
   }
-  return request_attach(folder, hca);
+  return request_attach(folder, *wanted);
 }
 
 namespace {
@@ -52,7 +53,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach(const SubnetFolder& folder,
     const auto node = find_or_add_node(folder, hca);
     if (!node) return node.error();
     auto endpoint = attach_node(folder, *node);
-    if (endpoint && (*endpoint)->hca_name() == hca) return endpoint;
+    const std::string_view name = std::string_view(hca).substr(0, hca.find(':'));
+    if (endpoint && (*endpoint)->hca_name() == name) return endpoint;
     if (!endpoint && !is_gone(endpoint.error())) return endpoint;
   }
   return Error{EBUSY, "the HCA '" + hca + "' comes and goes"};

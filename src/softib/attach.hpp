@@ -8,8 +8,8 @@
 
 namespace softib {
 
-/// The node of an HCA, by the fabric file, else by asking the subnet process for one. A node that
-/// is in the file needs no subnet process: programs start while it is away.
+/// The node of an HCA (`hca`: see HcaName), by the fabric file, else by asking the subnet process
+/// for one. A node that is in the file needs no subnet process: programs start while it is away.
 [[nodiscard]] ipoib::Result<NodeIndex> find_or_add_node(const SubnetFolder& folder,
                                                         const std::string& hca);
 

@@ -9,11 +9,11 @@ namespace softib {
 using ipoib::Error;
 using ipoib::Result;
 
-Result<NodeIndex> request_attach(const SubnetFolder& folder, std::string_view hca) {
+Result<NodeIndex> request_attach(const SubnetFolder& folder, const HcaName& hca) {
   // A valid name needs no escaping.
-  if (!is_valid_name(hca)) return Error{EINVAL, "not a name for an HCA: " + std::string(hca)};
-  const auto line =
-      control_request(folder, R"({"command":"attach","hca":")" + std::string(hca) + "\"}");
+  std::string request = R"({"command":"attach","hca":")" + hca.name + '"';
+  if (hca.port != 0) request += R"(,"port":)" + std::to_string(hca.port);
+  const auto line = control_request(folder, request + '}');
   if (!line) return line.error();
   const FlatJson answer(*line);
   if (const auto why = answer.string("error")) {

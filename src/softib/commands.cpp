@@ -10,12 +10,23 @@ namespace softib {
 namespace po = boost::program_options;
 
 namespace {
-void check_name(const po::variables_map& values, const char* option) {
-  if (!values.contains(option) || values[option].value().type() != typeid(std::string)) return;
-  const auto& name = values[option].as<std::string>();
+void check_subnet(const po::variables_map& values) {
+  if (!values.contains("subnet")) return;
+  const auto& name = values["subnet"].as<std::string>();
   if (is_valid_name(name)) return;
-  throw po::error(std::string("--") + option + ": '" + name +
+  throw po::error("--subnet: '" + name +
                   "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+}
+
+/// The name may be left out.
+void check_hca(const po::variables_map& values) {
+  if (!values.contains("hca")) return;
+  std::string hca = values["hca"].as<std::string>();
+  if (hca.empty()) return;
+  if (hca.front() == ':') hca.insert(0, "x");
+  if (const auto name = HcaName::parse(hca); !name) {
+    throw po::error("--hca: " + name.error().message);
+  }
 }
 }  // namespace
 
@@ -53,7 +64,8 @@ std::optional<po::variables_map> parse_options(int argc, char** argv,
     po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(),
               values);
     po::notify(values);
-    for (const auto* name : {"subnet", "hca"}) check_name(values, name);
+    check_subnet(values);
+    check_hca(values);
     if (values.contains("help")) {
       std::cout << usage << visible;
       exit_code = kSuccess;

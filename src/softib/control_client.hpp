@@ -19,9 +19,9 @@ inline constexpr std::size_t kMaxControlAnswer = 8U << 20;
 [[nodiscard]] ipoib::Result<std::string> control_request(const SubnetFolder& folder,
                                                          std::string_view line);
 
-/// Asks for a node of that name, which is added if there is none. When this returns, the node is in
+/// Asks for an HCA, which is added if there is none of that name. When this returns, the node is in
 /// the fabric file and its folder exists.
 [[nodiscard]] ipoib::Result<NodeIndex> request_attach(const SubnetFolder& folder,
-                                                      std::string_view hca);
+                                                      const HcaName& hca);
 
 }  // namespace softib

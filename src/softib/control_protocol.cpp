@@ -62,6 +62,13 @@ class Members {
     if (!is_valid_name(name)) wrong("hca");
     return name;
   }
+  /// Of an HCA; 0 when it is not said.
+  std::uint8_t port() {
+    if (!object_.contains("port")) return 0;
+    const std::uint16_t port = number("port");
+    if (port == 0 || port > kMaxHcaPorts) wrong("port");
+    return static_cast<std::uint8_t>(port);
+  }
   std::uint16_t number(std::string_view key) {
     const auto* value = object_.if_contains(key);
     const auto* number = value != nullptr ? value->if_int64() : nullptr;
@@ -92,7 +99,9 @@ class Members {
 };
 
 json::object content(const Attach& request) {
-  return {{"command", "attach"}, {"hca", request.hca}};
+  json::object object{{"command", "attach"}, {"hca", request.hca}};
+  if (request.port != 0) object["port"] = request.port;
+  return object;
 }
 json::object content(const Show&) { return {{"command", "show"}}; }
 json::object content(const SetHca& request) {
@@ -156,7 +165,10 @@ Result<Request> parse_request(std::string_view line) {
   if (!object) return object.error();
   Members members(*object);
   const auto command = members.text("command");
-  if (command == "attach") return members.done(Attach{members.hca()});
+  if (command == "attach") {
+    auto hca = members.hca();
+    return members.done(Attach{std::move(hca), members.port()});
+  }
   if (command == "show") return members.done(Show{});
   if (command == "restart-sm") return members.done(RestartSm{});
   if (command == "set-hca") {

@@ -1,6 +1,7 @@
 // The control protocol of the subnet process: one JSON object a line in both directions.
 //
 //   {"command":"attach","hca":"a"}                                   -> {"ok":true,"node":1}
+//   {"command":"attach","hca":"a","port":2}                          by which port, if need be
 //   {"command":"show"}                                               -> {"ok":true, the picture}
 //   {"command":"set-hca","hca":"a","state":"failed"}                 present, failed, absent
 //   {"command":"set-port","hca":"a","state":"down"}                  down, init, armed, active
@@ -26,6 +27,7 @@ namespace softib::control {
 
 struct Attach {
   std::string hca;
+  std::uint8_t port = 0;  ///< 0: not said
 };
 struct Show {};
 enum class HcaState : std::uint8_t { present, failed, absent };

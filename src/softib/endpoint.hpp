@@ -7,7 +7,7 @@
 
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/packet_sink.hpp"
 #include "softib/folder.hpp"
 #include "softib/port_counters.hpp"
 

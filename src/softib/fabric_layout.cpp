@@ -1,9 +1,11 @@
 // Values to the words of a record and back. The words are in host order: the file never leaves the
 // machine. Whatever a word holds, decoding it is safe.
 //
-//   word 11: | sm_sl 8 | life 16 | sm_lid 16 | lid 16 | state 8 |
-//   word 12: | mtu 8 | max_mtu 8 | width 8 | speed 8 | reregister_count 32 |
+//   word 11: | lmc 4 | sm_sl 4 | life 16 | sm_lid 16 | lid 16 | state 8 |
+//   word 12: | number 4 | mtu 4 | max_mtu 8 | width 8 | speed 8 | reregister_count 32 |
 #include "softib/fabric_layout.hpp"
+
+#include <algorithm>
 
 #include "softib/folder.hpp"
 
@@ -37,10 +39,10 @@ NodeRecord::Value encode(const Node& node) {
   words[kNodePortWord] = std::uint64_t{static_cast<std::uint8_t>(port.state)} |
                          std::uint64_t{port.lid.value()} << 8 |
                          std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.life} << 40 |
-                         std::uint64_t{port.sm_sl.value()} << 56;
+                         std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
   words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.speed} << 32 |
               std::uint64_t{port.width} << 40 | std::uint64_t{port.max_mtu} << 48 |
-              std::uint64_t{port.mtu} << 56;
+              std::uint64_t{port.mtu} << 56 | std::uint64_t{port.number} << 60;
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
                                             << (i % kPKeysPerWord * 16);
@@ -68,12 +70,14 @@ std::optional<Node> decode(const NodeRecord::Value& words) {
   port.lid = Lid(field<std::uint16_t>(words[kNodePortWord], 8));
   port.sm_lid = Lid(field<std::uint16_t>(words[kNodePortWord], 24));
   port.life = field<std::uint16_t>(words[kNodePortWord], 40);
-  port.sm_sl = ServiceLevel(field<std::uint8_t>(words[kNodePortWord], 56));
+  port.sm_sl = ServiceLevel(field<std::uint8_t>(words[kNodePortWord], 56) & 0xf);
+  port.lmc = std::min(field<std::uint8_t>(words[kNodePortWord], 60), ipoib::kMaxLmc);
   port.reregister_count = field<std::uint32_t>(words[12], 0);
   port.speed = field<std::uint8_t>(words[12], 32);
   port.width = field<std::uint8_t>(words[12], 40);
   port.max_mtu = field<std::uint8_t>(words[12], 48);
-  port.mtu = field<std::uint8_t>(words[12], 56);
+  port.mtu = field<std::uint8_t>(words[12], 56) & 0xf;
+  port.number = std::clamp<std::uint8_t>(field<std::uint8_t>(words[12], 60), 1, kMaxHcaPorts);
   for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
     port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],
                                               static_cast<unsigned>(i % kPKeysPerWord * 16)));

@@ -1,4 +1,4 @@
-// The octets of the fabric file, version 1. A new file is all zeroes but for the header.
+// The octets of the fabric file, version 2. A new file is all zeroes but for the header.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace softib {
 
 inline constexpr std::uint64_t kFabricMagic = 0x736f'6674'6962'0a01;
-inline constexpr std::uint32_t kFabricVersion = 1;
+inline constexpr std::uint32_t kFabricVersion = 2;
 
 /// Words of a node's record: name 8, GUIDs and prefix 3, port 2, P_Keys 8.
 inline constexpr std::size_t kNodeWords = 21;

@@ -47,6 +47,24 @@ bool is_valid_name(std::string_view name) {
   });
 }
 
+Result<HcaName> HcaName::parse(std::string_view text) {
+  HcaName hca;
+  const auto colon = std::min(text.find(':'), text.size());
+  hca.name = text.substr(0, colon);
+  if (!is_valid_name(hca.name)) {
+    return Error{EINVAL, "not a name for an HCA: '" + hca.name +
+                             "' (letters, digits, '.', '_', '-'; at most 63)"};
+  }
+  if (colon == text.size()) return hca;
+  const std::string_view port = text.substr(colon + 1);
+  if (port.size() != 1 || port[0] < '1' || port[0] > '0' + kMaxHcaPorts) {
+    return Error{EINVAL, "the HCA '" + hca.name + "' has no port '" + std::string(port) +
+                             "': an HCA has " + std::to_string(kMaxHcaPorts)};
+  }
+  hca.port = static_cast<std::uint8_t>(port[0] - '0');
+  return hca;
+}
+
 Result<std::string> softib_directory() {
   if (auto given = environment(kDirectoryVariable); !given.empty()) {
     return std::filesystem::absolute(given).string();

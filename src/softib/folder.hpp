@@ -29,6 +29,13 @@ inline constexpr const char* kDeviceName = "softib0";
 /// Names of subnets and HCAs: 1 to kMaxNodeName of A-Z a-z 0-9 . _ -, and no dot or dash in front.
 [[nodiscard]] bool is_valid_name(std::string_view name);
 
+/// An HCA as a program is told which: NAME, or NAME:PORT.
+struct HcaName {
+  std::string name;
+  std::uint8_t port = 0;  ///< by which it is on the subnet; 0: not said
+  [[nodiscard]] static ipoib::Result<HcaName> parse(std::string_view text);
+};
+
 /// An absolute path: SOFTIB_DIR; else /run/softib for root, $XDG_RUNTIME_DIR/softib for others. An
 /// error when there is none of these.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();

@@ -53,7 +53,9 @@ json::object describe(const Node& node, NodeIndex index) {
   }
   return {{"node", index},
           {"name", node.name},
+          {"port", node.port.number},
           {"lid", node.port.lid.value()},
+          {"lmc", node.port.lmc},
           {"sm_lid", node.port.sm_lid.value()},
           {"state", node.port.has_failed() ? control::name(control::HcaState::failed)
                                            : control::name(node.port.state)},

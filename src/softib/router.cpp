@@ -43,6 +43,7 @@ OutgoingPacket in_one_piece(ConstBytes octets) {
 /// may have no LID.
 std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader& header,
                                         const Fabric& fabric) {
+  if (!header.is_response() && packet.dlid == Lid()) return std::nullopt;
   if (!header.is_response() && is_served_by_subnet(header.management_class)) return kSubnetNode;
   if (header.is_response() && is_smp(header.management_class)) {
     return MadRoute::of(header.transaction_id).node;
@@ -52,12 +53,12 @@ std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader
 
 /// Subnet management starts and ends on the node itself (IBA 14.2.2: a hop count of zero), and
 /// needs no link.
-bool is_local_smp(const MadPacket& packet, const MadHeader& header) {
+bool is_local_smp(const MadPacket& packet, const MadHeader& header, bool names_sender) {
   constexpr std::size_t kHopCountOctet = 7;
   if (header.management_class == ipoib::wire::mgmt_class::kSubnDirected) {
     return packet.mad[kHopCountOctet] == 0;
   }
-  return packet.dlid == packet.slid;
+  return names_sender;
 }
 
 }  // namespace
@@ -184,7 +185,7 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
   const bool smp = is_smp(header->management_class);
   const auto node = destination_of(*packet, *header, fabric_);
   if (!node) return count(PortCounter::drop_unknown_lid);
-  const bool local = smp && is_local_smp(*packet, *header);
+  const bool local = smp && is_local_smp(*packet, *header, fabric_.node_at(packet->dlid) == node_);
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(PortCounter::drop_port_not_active);
   }

@@ -36,8 +36,11 @@ constexpr std::string_view kUsageText =
 
 po::options_description run_options() {
   po::options_description options("Options");
-  options.add_options()("hca", po::value<std::string>()->value_name("NAME"),
-                        "the HCA (default: the name of the network namespace, else of the host)")(
+  options.add_options()(
+      "hca", po::value<std::string>()->default_value("", "")->value_name("[NAME][:PORT]"),
+      "the HCA (default: the name of the network namespace, else of the host), "
+      "and by which of its ports, 1 or 2, a new one is on the subnet "
+      "(default: 1)")(
       "capture", po::value<std::string>()->value_name("FILE"),
       "write the program's packets and MADs, sent and received, to FILE, for tshark");
   return options;
@@ -71,8 +74,8 @@ Result<void> begin_capture(const std::string& path) {
 }
 
 Result<void> prepare(const po::variables_map& options, const SubnetFolder& folder) {
-  const std::string hca =
-      options.contains("hca") ? options["hca"].as<std::string>() : default_hca_name();
+  std::string hca = options["hca"].as<std::string>();
+  if (hca.empty() || hca.front() == ':') hca.insert(0, default_hca_name());
   const auto library = find_libsoftib();
   if (!library) return library.error();
   if (const auto node = find_or_add_node(folder, hca); !node) return node.error();

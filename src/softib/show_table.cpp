@@ -97,11 +97,22 @@ std::string member(const json::value& value) {
   return how == "full" ? name : name + "(" + how + ")";
 }
 
+/// The LIDs of a port: one, or the first and the last.
+std::string lids(const json::object& node) {
+  const auto number = [&](std::string_view key) {
+    const auto* const value = node.if_contains(key);
+    return value != nullptr && value->is_number() ? value->to_number<unsigned>() : 0U;
+  };
+  const unsigned lid = number("lid");
+  const unsigned last = lid + (1U << number("lmc")) - 1;
+  return last == lid ? std::to_string(lid) : std::to_string(lid) + '-' + std::to_string(last);
+}
+
 std::string nodes(const json::object& picture) {
   Table table({"LID", "NODE", "STATE", "MTU", "GBIT/S", "GID", "P_KEYS", "PROCESSES"});
   for (const auto& value : list(picture, "nodes")) {
     const auto& node = value.as_object();
-    table.add({text(node, "lid"), text(node, "name"), text(node, "state"), text(node, "mtu"),
+    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
                text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
                join(list(node, "processes"),
                     [](const json::value& one) { return text(one.as_object(), "pid"); })});

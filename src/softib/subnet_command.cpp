@@ -45,6 +45,8 @@ po::options_description subnet_options() {
       "who manages the subnet: own, or none: a subnet manager that is run on one of its HCAs, such "
       "as OpenSM, then finds switch and HCAs as they are after power-on, and --mtu is what their "
       "ports can do")(
+      "lmc", po::value<unsigned>()->default_value(0)->value_name("N"),
+      "each HCA's port has 2^N LIDs, and there are paths between all of them: 0 to 7")(
       "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
       "number from which, with the name of each node, its GUIDs are made; nodes that are there "
       "when "
@@ -64,13 +66,17 @@ ipoib::Result<SubnetConfig> read_config(const po::variables_map& options) {
   const auto mtu = options["mtu"].as<std::uint32_t>();
   if (mtu != 2048 && mtu != 4096) return ipoib::Error{EINVAL, "--mtu is 2048 or 4096"};
   config.mtu = ipoib::wire::mtu_code(mtu);
+  const auto lmc = options["lmc"].as<unsigned>();
+  if (lmc > ipoib::kMaxLmc) return ipoib::Error{EINVAL, "--lmc is 0 to 7"};
+  config.lmc = static_cast<std::uint8_t>(lmc);
   config.seed = options["seed"].as<std::uint64_t>();
   const auto& sm = options["sm"].as<std::string>();
   if (sm != "own" && sm != "none") return ipoib::Error{EINVAL, "--sm is own or none"};
   if (sm == "none") config.management = Management::elsewhere;
-  if (sm == "none" && options.contains("partition")) {
+  if (sm == "none" && (options.contains("partition") || !options["lmc"].defaulted())) {
     return ipoib::Error{EINVAL,
-                        "--partition goes with --sm own: else the subnet manager makes them"};
+                        "--partition and --lmc go with --sm own: else they are the subnet "
+                        "manager's to decide"};
   }
   if (options.contains("partition")) {
     auto partitions = make_partitions(options["partition"].as<std::vector<std::string>>());

@@ -256,7 +256,7 @@ struct SubnetProcess::Commands {
 
   Result<json::object> operator()(const control::Attach& what) const {
     const bool is_new = !process.subnet_.find(what.hca);
-    const auto node = process.subnet_.add_hca(what.hca);
+    const auto node = process.subnet_.add_hca(what.hca, what.port);
     if (!node) return node.error();
     if (is_new) {
       process.log_.info("HCA {} is on the subnet: LID {}", what.hca,
@@ -267,7 +267,7 @@ struct SubnetProcess::Commands {
   Result<json::object> operator()(const control::SetHca& what) const {
     switch (what.state) {
       case control::HcaState::present: {
-        const auto added = (*this)(control::Attach{what.hca});
+        const auto added = (*this)(control::Attach{what.hca, 0});
         if (!added) return added.error();
         break;
       }

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/packet_sink.hpp"
 
 namespace softib {
 

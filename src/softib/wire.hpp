@@ -6,7 +6,7 @@
 #include <span>
 
 #include "ipoib/time.hpp"
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/packet_sink.hpp"
 
 namespace softib {
 

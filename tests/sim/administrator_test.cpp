@@ -8,6 +8,7 @@ namespace {
 
 class Administrator : public Sim {
  protected:
+  using Sim::Sim;
   static constexpr Qpn kElsewhere{77};  // of its port
 
   using Change = std::function<void(wire::SaHeader& header, MutableBytes record)>;
@@ -116,6 +117,43 @@ TEST_F(Administrator, ThatAnswersForAnotherPortIsNotBelieved) {
   EXPECT_GT(total(&sa::Counters::malformed_answers), 0U);
   world.mad_tap = nullptr;
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+}
+
+class AdministratorOfManyLids : public Administrator {
+ protected:
+  static softib::SubnetConfig four_lids() {
+    softib::SubnetConfig config;
+    config.lmc = 2;
+    return config;
+  }
+  AdministratorOfManyLids() : Administrator(four_lids()) {}
+};
+
+TEST_F(AdministratorOfManyLids, LeadsByThePairThatItNames) {
+  const auto lid_of = [](Lid first, unsigned bits) {
+    return Lid(static_cast<std::uint16_t>(first.value() + bits));
+  };
+  tamper_with_paths([&](wire::PathRecord& path) {
+    path.slid = lid_of(path.slid, 3);
+    path.dlid = lid_of(path.dlid, 1);
+  });
+  two_hosts();
+  const Lid first = world.subnet().node(*world.subnet().find("hca1"))->port.lid;
+  const Lid second = world.subnet().node(*world.subnet().find("hca2"))->port.lid;
+  std::size_t there = 0;
+  std::size_t back = 0;
+  world.tap = [&](ConstBytes packet) {
+    const auto ud = wire::UdPacket::parse(packet);
+    if (!ud || is_multicast(ud->lrh.dlid) || ud->bth.destination <= wire::kGsiQpn) return true;
+    there += ud->lrh.slid == lid_of(first, 3) && ud->lrh.dlid == lid_of(second, 1);
+    back += ud->lrh.slid == lid_of(second, 3) && ud->lrh.dlid == lid_of(first, 1);
+    return true;
+  };
+  EXPECT_EQ(arrive(20), 20U);
+  EXPECT_TRUE(reaches(b(), a()));
+  EXPECT_GE(there, 20U);
+  EXPECT_GE(back, 1U);
+  for (const auto& host : hosts) EXPECT_EQ(host->count(Counter::path_lid_mismatches), 0U);
 }
 
 TEST_F(Administrator, ThatNamesNoLidIsNotBelieved) {

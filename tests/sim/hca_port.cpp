@@ -81,6 +81,7 @@ Result<AddressHandlePtr> HcaPort::create_address_handle(const AddressVector& to)
   attributes.dlid = to.dlid.value();
   attributes.sl = to.sl.value();
   attributes.static_rate = to.rate;
+  attributes.src_path_bits = to.source_path_bits;
   attributes.port_num = 1;
   if (to.global) {
     attributes.is_global = 1;

@@ -29,6 +29,7 @@ verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
   verbs::PortSnapshot out;
   out.active = port.state == softib::PortState::active;
   out.lid = port.lid;
+  out.lmc = port.lmc;
   out.sm_lid = port.sm_lid;
   out.sm_sl = port.sm_sl;
   out.gid = port.gid();

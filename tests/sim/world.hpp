@@ -13,6 +13,7 @@
 
 #include "ipoib/mad_port.hpp"
 #include "ipoib/time.hpp"
+#include "softib/core/packet_sink.hpp"
 #include "softib/core/subnet.hpp"
 
 namespace ipoib::sim {

@@ -1,15 +1,13 @@
-// Vocabulary of the emulated subnet: what the SM configures on a port, and packets on their way.
+// Vocabulary of the emulated subnet: its bounds, and what the SM configures on a port.
 #pragma once
 
 #include <array>
 #include <bitset>
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
-#include "wire/packet.hpp"
 
 namespace softib {
 
@@ -27,6 +25,7 @@ inline constexpr std::size_t kMaxNodes = 1024;
 inline constexpr std::size_t kMaxGroups = 1024;  ///< multicast LIDs 0xc000 and up
 inline constexpr std::size_t kPKeyTableSize = 32;
 inline constexpr std::size_t kMaxNodeName = 63;  ///< octets
+inline constexpr std::uint8_t kMaxHcaPorts = 2;
 
 using NodeIndex = std::uint16_t;
 using NodeSet = std::bitset<kMaxNodes>;
@@ -39,8 +38,11 @@ enum class PortState : std::uint8_t { down = 1, init = 2, armed = 3, active = 4 
 struct PortAttributes {
   Guid node_guid;
   Guid port_guid;
+  /// Which port of its HCA this is, the last one; into those before it no cable is plugged.
+  std::uint8_t number = 1;
   std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
-  Lid lid;
+  Lid lid;               ///< the first of its 2^lmc LIDs
+  std::uint8_t lmc = 0;  ///< at most ipoib::kMaxLmc
   Lid sm_lid;
   ServiceLevel sm_sl;
   PortState state = PortState::down;
@@ -54,6 +56,16 @@ struct PortAttributes {
   std::array<PKey, kPKeyTableSize> pkeys{};
 
   [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
+  [[nodiscard]] bool has(Lid other) const { return ipoib::base_lid(other, lmc) == lid; }
+  /// Which of its LIDs a packet to it names; 0 for one that is led otherwise.
+  [[nodiscard]] std::uint8_t path_bits_of(Lid dlid) const {
+    return has(dlid) ? ipoib::path_bits(dlid, lmc) : std::uint8_t{0};
+  }
+  /// The LID to send from; of the bits only those count that the LMC leaves open (IBA 11.2.2.1).
+  [[nodiscard]] Lid source_lid(std::uint8_t path_bits) const {
+    const std::uint8_t open = ipoib::path_bits(Lid(path_bits), lmc);
+    return Lid(static_cast<std::uint16_t>(lid.value() | open));
+  }
   [[nodiscard]] bool has_failed() const { return life % 2 != 0; }
   friend bool operator==(const PortAttributes&, const PortAttributes&) = default;
 };
@@ -83,31 +95,6 @@ struct QpnLayout {
   [[nodiscard]] static constexpr std::uint32_t index(Qpn qpn) {
     return qpn.value() & (kQpsPerPlace - 1);
   }
-};
-
-/// A packet as an HCA sends it: the headers it wrote, and the user's memory, gathered by the wire.
-/// All of it is valid only during the call that hands it over. No CRCs: captures compute them.
-struct OutgoingPacket {
-  static constexpr std::size_t kMaxPieces =
-      16;  ///< scatter elements of one work request, + padding
-
-  std::array<std::uint8_t, ipoib::wire::UdPacket::kMaxHeaderSize> header;
-  std::size_t header_size = 0;
-  std::array<ConstBytes, kMaxPieces + 1> pieces;
-  std::size_t piece_count = 0;
-  Lid dlid;
-  Qpn destination;
-};
-
-/// Where an HCA's packets go: the wire between processes, or the simulated switch of the tests. It
-/// brings a packet to all that its destination names, the sender's own port like any other: for a
-/// unicast LID the process of the destination QPN, for a multicast LID every process of each node
-/// that is in the group. HCA models filter; they loop nothing back by themselves.
-class PacketSink {
- public:
-  virtual ~PacketSink() = default;
-  /// Delivers or drops (and counts); packets to one destination keep their order.
-  virtual void send(std::span<const OutgoingPacket> batch) = 0;
 };
 
 }  // namespace softib

@@ -12,6 +12,11 @@ using ipoib::Result;
 
 namespace {
 Error dead() { return Error{EIO, "the HCA has failed"}; }
+Error no_such_port() { return Error{EINVAL, "no such port"}; }
+/// Of the HCA that is on the subnet by `port`.
+bool is_port(unsigned number, const PortAttributes& port) {
+  return number > 0 && number <= port.number;
+}
 }  // namespace
 
 Hca::Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port)
@@ -77,7 +82,7 @@ Result<void> Hca::destroy(CompletionQueue& cq) {
 Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
   if (port_.has_failed()) return dead();
-  if (attributes.port_num != kPortNumber) return Error{EINVAL, "no such port"};
+  if (!is_port(attributes.port_num, port_)) return no_such_port();
   if (attributes.is_global != 0 && attributes.grh.sgid_index >= kGidTableSize) {
     return Error{EINVAL, "no such entry in the GID table"};
   }
@@ -136,6 +141,7 @@ Result<void> Hca::destroy(QueuePair& qp) {
 
 Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (port_.has_failed()) return dead();
+  if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
   if (qp.apply(attr, mask) != 0) {
     return Error{EINVAL, "no such transition, or attributes that do not go with it"};
   }
@@ -184,6 +190,7 @@ void Hca::reset(QueuePair& qp) {
   qp.receives_.clear();
   qp.in_flight_ = 0;
   qp.qkey_ = {};
+  qp.port_ = 0;
   qp.pkey_index_ = 0;
   qp.send_psn_ = 0;
   qp.notify_drained_ = false;

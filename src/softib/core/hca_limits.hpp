@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "softib/core/fabric_types.hpp"
+#include "softib/core/packet_sink.hpp"
 
 namespace softib {
 
@@ -19,7 +19,6 @@ inline constexpr std::uint32_t kMaxAddressHandles = 1U << 17;
 inline constexpr std::uint32_t kMaxAttachedGroups = 1024;  ///< multicast groups with a queue pair
 inline constexpr std::uint32_t kMaxAttachedQps = 128;      ///< queue pairs of one group
 inline constexpr std::uint32_t kGidTableSize = 1;
-inline constexpr std::uint8_t kPortNumber = 1;
 /// Packets that a queue pair hands out in one go.
 inline constexpr std::size_t kSendBatch = 32;
 /// Events that wait for their taker; what comes on top is counted and lost.

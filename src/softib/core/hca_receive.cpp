@@ -59,7 +59,7 @@ void Hca::receive(ConstBytes bytes) {
 }
 
 void Hca::receive_unicast(const UdPacket& packet, ConstBytes grh) {
-  if (packet.lrh.dlid != port_.lid) {
+  if (!port_.has(packet.lrh.dlid)) {
     ++counters_.drop_lid;
     return;
   }
@@ -86,7 +86,7 @@ void Hca::receive_multicast(const UdPacket& packet, ConstBytes grh) {
   const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
   if (attached.empty()) ++counters_.drop_not_attached;
   for (QueuePair* const qp : attached) {
-    const bool own = packet.deth.source == qp->number() && packet.lrh.slid == port_.lid;
+    const bool own = packet.deth.source == qp->number() && port_.has(packet.lrh.slid);
     if (own && qp->config().block_self_multicast) continue;
     if (accepts(*qp, packet)) deliver(*qp, packet, grh);
   }
@@ -95,6 +95,10 @@ void Hca::receive_multicast(const UdPacket& packet, ConstBytes grh) {
 bool Hca::accepts(const QueuePair& qp, const UdPacket& packet) {
   if (!qp.receives()) {
     ++counters_.drop_qp_state;
+    return false;
+  }
+  if (qp.port_ != port_.number) {
+    ++counters_.drop_port;
     return false;
   }
   if (!port_.pkeys[qp.pkey_index()].admits(packet.bth.pkey)) {
@@ -125,6 +129,7 @@ void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
     wc.src_qp = packet.deth.source.value();
     wc.slid = packet.lrh.slid.value();
     wc.sl = packet.lrh.sl.value();
+    wc.dlid_path_bits = port_.path_bits_of(packet.lrh.dlid);
     wc.pkey_index = qp.pkey_index();
     wc.wc_flags = (packet.grh ? unsigned{IBV_WC_GRH} : 0) |
                   (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0);

@@ -94,7 +94,7 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
   qp.send_psn_ = (psn + 1) & kPsnMask;
-  if (port_.state != PortState::active) {
+  if (port_.state != PortState::active || qp.port_ != port_.number) {
     ++counters_.send_drop_port;
     return false;
   }
@@ -106,7 +106,7 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   ipoib::wire::UdPacket packet;
   packet.lrh.sl = ServiceLevel(request.to.sl & kServiceLevelMask);
   packet.lrh.dlid = Lid(request.to.dlid);
-  packet.lrh.slid = port_.lid;  // LMC is 0: there are no path bits to add
+  packet.lrh.slid = port_.source_lid(request.to.src_path_bits);
   if (request.to.is_global != 0) packet.grh = make_grh(request.to.grh, port_.gid());
   packet.bth.solicited = request.solicited;
   packet.bth.pkey = pkey;

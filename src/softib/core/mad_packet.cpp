@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "wire/packet.hpp"
+
 namespace softib {
 
 namespace {

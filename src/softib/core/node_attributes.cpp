@@ -64,13 +64,13 @@ NodeInfo node_info(const SubnetManager& manager, const Node& node) {
   const bool is_switch = &node == &manager.the_switch();
   NodeInfo info;
   info.type = is_switch ? NodeInfo::kSwitch : NodeInfo::kChannelAdapter;
-  info.ports = is_switch ? switch_port_count(manager) : std::uint8_t{1};
+  info.ports = is_switch ? switch_port_count(manager) : node.port.number;
   info.system_image_guid = info.node_guid = node.port.node_guid;
   info.port_guid = node.port.port_guid;
   info.partition_capacity = kPKeyTableSize;
   info.device_id = kDeviceId;
   info.revision = kHardwareRevision;
-  info.local_port = is_switch ? std::uint8_t{0} : std::uint8_t{1};
+  info.local_port = is_switch ? std::uint8_t{0} : node.port.number;
   info.vendor_id = kVendorId;
   return info;
 }
@@ -82,11 +82,26 @@ std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node
   return description;
 }
 
+std::optional<PortAttributes> port_of_hca(const PortAttributes& cabled, unsigned number) {
+  if (number == cabled.number) return cabled;
+  if (number == 0 || number > cabled.number) return std::nullopt;
+  PortAttributes idle;
+  idle.number = static_cast<std::uint8_t>(number);
+  idle.node_guid = cabled.node_guid;
+  idle.port_guid = Guid(cabled.node_guid.value() + number);
+  idle.life = cabled.life;
+  idle.pkeys[0] = ipoib::kDefaultPKey;
+  return idle;
+}
+
 PortInfo port_info(const PortAttributes& port) {
   PortInfo info = link(port);
-  if (port.state == PortState::down) info.physical_state = kPhysicalDisabled;
+  // One that no subnet manager knows waits for a cable; one that it knows has been disabled.
+  const bool is_known = ipoib::is_unicast(port.sm_lid);
+  if (port.state == PortState::down && is_known) info.physical_state = kPhysicalDisabled;
   info.gid_prefix = port.gid_prefix;
   info.lid = port.lid;
+  info.lmc = port.lmc;
   info.sm_lid = port.sm_lid;
   info.sm_sl = port.sm_sl;
   info.subnet_timeout = kSubnetTimeout;
@@ -98,7 +113,8 @@ PortInfo port_info(const PortAttributes& port) {
 
 PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t port) {
   if (&node == &manager.the_switch() && port != 0) return external_port_info(manager, port);
-  PortInfo info = port_info(node.port);
+  const bool is_switch = &node == &manager.the_switch();
+  PortInfo info = port_info(is_switch ? node.port : port_of_hca(node.port, port).value());
   info.local_port = port;
   return info;
 }

@@ -31,9 +31,13 @@ inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 [[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
 [[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(
     const Node& node);
+/// Port `number` of the HCA that is on the subnet by `cabled`: this one, or one without a cable.
+/// Nothing: the HCA has no such port.
+[[nodiscard]] std::optional<PortAttributes> port_of_hca(const PortAttributes& cabled,
+                                                        unsigned number);
 /// Of the port that has these attributes. Subnet management, the SA, verbs and umad all tell this.
 [[nodiscard]] ipoib::wire::PortInfo port_info(const PortAttributes& port);
-/// Of port 1 of an HCA, or of any port of the switch; port 0 is its own.
+/// Of any port of an HCA or of the switch, which has it; port 0 of a switch is its own.
 [[nodiscard]] ipoib::wire::PortInfo port_info(const SubnetManager& manager, const Node& node,
                                               std::uint8_t port);
 

@@ -122,7 +122,8 @@ AgentAnswer PerformanceAgents::answer(const MadPacket& packet, const SubnetManag
 
   // Port 0 of the switch, its own, sends nothing that is counted.
   const std::uint8_t number = data[kPortOctet];
-  const bool is_port = is_switch ? number <= switch_port_count(manager) : number == 1;
+  const bool is_port =
+      is_switch ? number <= switch_port_count(manager) : number == manager.node(*node)->port.number;
   if (!is_port) return answer_to(packet, *header, mad_status::kInvalidField);
   const Port port{is_switch ? static_cast<NodeIndex>(number - 1) : *node, is_switch};
   const bool counts = !is_switch || manager.node(port.node) != nullptr;

@@ -94,6 +94,7 @@ class QueuePair {
   QueuePairConfig config_;
   ibv_qp_state state_ = IBV_QPS_RESET;
   QKey qkey_;
+  std::uint8_t port_ = 0;  ///< 0: not bound to one yet
   std::uint16_t pkey_index_ = 0;
   std::uint32_t send_psn_ = 0;
   bool notify_drained_ = false;

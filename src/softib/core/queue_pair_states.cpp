@@ -59,9 +59,9 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != state_) return EINVAL;
   const auto to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : state_;
   if (!is_ud_transition(state_, to, mask)) return EINVAL;
-  if ((mask & IBV_QP_PORT) != 0 && attr.port_num != kPortNumber) return EINVAL;
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
 
+  if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
   if ((mask & IBV_QP_QKEY) != 0) qkey_ = QKey(attr.qkey);
   if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = attr.sq_psn & kPsnMask;
@@ -76,7 +76,7 @@ ibv_qp_attr QueuePair::attributes() const {
   attr.qkey = qkey_.value();
   attr.sq_psn = send_psn_;
   attr.pkey_index = pkey_index_;
-  attr.port_num = state_ == IBV_QPS_RESET ? std::uint8_t{0} : kPortNumber;
+  attr.port_num = port_;
   attr.en_sqd_async_notify = notify_drained_ ? 1 : 0;
   attr.cap = config_.cap;
   return attr;

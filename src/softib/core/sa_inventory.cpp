@@ -49,10 +49,17 @@ bool may_see(const SaRequest& request, const Node& node) {
   return &node == &request.from || shared_pkey(request.from, node).is_valid();
 }
 
-bool matches(const SaRequest& request, const PortInfoRecord& record) {
+/// The components to compare. Each LID of a port means its records, which show the first.
+std::uint64_t components(const SaRequest& request, const Node& node) {
+  constexpr std::uint64_t kLid = 1;
+  const std::uint64_t mask = request.header.component_mask;
+  const Lid wanted(ipoib::load_be<std::uint16_t>(request.record.data()));
+  return node.port.has(wanted) ? mask & ~kLid : mask;
+}
+
+bool matches(const SaRequest& request, const PortInfoRecord& record, std::uint64_t mask) {
   std::array<std::uint8_t, PortInfoRecord::kSize> octets;
   record.emit(octets);
-  std::uint64_t mask = request.header.component_mask;
   const bool by_bits = (request.header.mad.attribute_modifier & kMatchCapabilityBits) != 0;
   if (by_bits && (mask & kCapabilityMaskComponent) != 0) {
     mask &= ~kCapabilityMaskComponent;
@@ -76,7 +83,7 @@ SaAnswer query_nodes(const SaRequest& request, const SubnetManager& manager) {
     std::array<std::uint8_t, NodeRecord::kSize> octets;
     record.emit(octets);
     const bool matches =
-        components_equal(request.record, octets, request.header.component_mask, kNodeRecordWidths);
+        components_equal(request.record, octets, components(request, *node), kNodeRecordWidths);
     if (matches) found.add(ConstBytes(octets));
   }
   return found;
@@ -87,13 +94,14 @@ SaAnswer query_ports(const SaRequest& request, const SubnetManager& manager) {
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
     const bool is_switch = node == &manager.the_switch();
-    const unsigned last = is_switch ? switch_port_count(manager) : 1U;
-    for (unsigned port = is_switch ? 0 : 1; port <= last; ++port) {
+    // Of an HCA the subnet has the port that it is on it by.
+    const unsigned last = is_switch ? switch_port_count(manager) : node->port.number;
+    for (unsigned port = is_switch ? 0 : last; port <= last; ++port) {
       PortInfoRecord record;
       record.lid = node->port.lid;
       record.port = static_cast<std::uint8_t>(port);
       record.info = port_info(manager, *node, record.port);
-      if (matches(request, record)) found.add(record);
+      if (matches(request, record, components(request, *node))) found.add(record);
     }
   }
   return found;

@@ -1,6 +1,7 @@
 #include "softib/core/sa_paths.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -67,8 +68,8 @@ std::optional<std::uint8_t> choose_lifetime(const Query& query, std::uint8_t hav
   return std::nullopt;
 }
 
-/// The one path between two ports, if the query does not rule it out.
-std::optional<PathRecord> path(const Query& query, const Node& from, const Node& to) {
+/// What the paths between two ports have in common, if the query does not rule them out.
+std::optional<PathRecord> route(const Query& query, const Node& from, const Node& to) {
   const bool is_loopback = &from == &to;
   const auto mtu = choose_mtu(query, std::min(from.port.mtu, to.port.mtu));
   const std::uint8_t slower = compare_rates(port_rate(from.port), port_rate(to.port)) < 0
@@ -85,8 +86,6 @@ std::optional<PathRecord> path(const Query& query, const Node& from, const Node&
   PathRecord record;
   record.sgid = from.port.gid();
   record.dgid = to.port.gid();
-  record.slid = from.port.lid;
-  record.dlid = to.port.lid;
   record.reversible = true;
   record.pkey = only.is_valid() ? only : shared;
   record.sl = query.has(PathRecord::kSl) ? query.wanted.sl : ServiceLevel(0);
@@ -104,9 +103,41 @@ struct End {
   Lid lid;
 
   [[nodiscard]] bool is(const Node& node) const {
-    return (!by_gid || node.port.gid() == gid) && (!by_lid || node.port.lid == lid);
+    return (!by_gid || node.port.gid() == gid) && (!by_lid || node.port.has(lid));
   }
 };
+
+/// The LIDs by which one end of a path may be named.
+struct Lids {
+  Lid first;
+  unsigned count;
+
+  Lids(const End& end, const Node& node)
+      : first(end.by_lid ? end.lid : node.port.lid), count(end.by_lid ? 1U : 1U << node.port.lmc) {}
+  [[nodiscard]] Lid operator[](unsigned i) const {
+    return Lid(static_cast<std::uint16_t>(first.value() + i));
+  }
+};
+
+/// At most `limit` paths of the same route; those that have neither LID in common come first, as
+/// OpenSM gives them.
+void add_paths(PathRecord record, const Lids& from, const Lids& to, std::size_t limit,
+               RecordTable& found) {
+  const auto add = [&](unsigned i, unsigned j) {
+    if (limit == 0) return;
+    --limit;
+    record.slid = from[i];
+    record.dlid = to[j];
+    found.add(record);
+  };
+  const unsigned apart = std::min(from.count, to.count);
+  for (unsigned i = 0; i < apart; ++i) add(i, i);
+  for (unsigned i = 0; i < from.count && limit != 0; ++i) {
+    for (unsigned j = 0; j < to.count; ++j) {
+      if (i != j) add(i, j);
+    }
+  }
+}
 
 /// The ports at one end that the requester may know of. Looked up where the end is named, since
 /// that is what almost every query does.
@@ -130,11 +161,10 @@ std::vector<const Node*> find_ends(const Query& query, const End& end,
 SaAnswer unicast_paths(const Query& query, const SubnetManager& manager) {
   const PathRecord& wanted = query.wanted;
   RecordTable found(PathRecord::kSize);
-  // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports, and
-  // there is one path for each.
-  const bool wants_none =
-      query.request.is_table() && query.has(PathRecord::kNumbPath) && wanted.numb_path == 0;
-  if (wants_none) return found;
+  // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports.
+  const bool is_table = query.request.is_table();
+  std::size_t limit = is_table ? std::numeric_limits<std::size_t>::max() : 1;
+  if (is_table && query.has(PathRecord::kNumbPath)) limit = wanted.numb_path;
   const End source{query.has(PathRecord::kSgid), query.has(PathRecord::kSlid), wanted.sgid,
                    wanted.slid};
   const End target{query.has(PathRecord::kDgid), query.has(PathRecord::kDlid), wanted.dgid,
@@ -142,9 +172,9 @@ SaAnswer unicast_paths(const Query& query, const SubnetManager& manager) {
   const auto targets = find_ends(query, target, manager);
   for (const Node* from : find_ends(query, source, manager)) {
     for (const Node* to : targets) {
-      const auto record = path(query, *from, *to);
-      if (record) found.add(*record);
-      if (found.is_full() || (record && !query.request.is_table())) return found;
+      const auto record = route(query, *from, *to);
+      if (record) add_paths(*record, Lids(source, *from), Lids(target, *to), limit, found);
+      if (found.is_full() || (record && !is_table)) return found;
     }
   }
   return found;

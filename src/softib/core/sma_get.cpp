@@ -91,8 +91,9 @@ std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget
                                       std::uint32_t port, std::uint64_t m_key) {
   const SubnetManager& manager = state.manager;
   // On an HCA, 0 is the port that the packet came in by.
-  if (port == 0 && !target.is_switch) port = 1;
-  if (port > (target.is_switch ? switch_port_count(manager) : 1U)) return std::nullopt;
+  if (port == 0 && !target.is_switch) port = target.entry_port;
+  const auto ports = target.is_switch ? switch_port_count(manager) : target.node->port.number;
+  if (port > ports) return std::nullopt;
   auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
   info.local_port = target.entry_port;
   const bool is_manager = !target.is_switch && state.is_manager && state.is_manager(target.index);

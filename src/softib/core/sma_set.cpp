@@ -70,14 +70,16 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   const bool has_mtu =
       target.is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
   const bool has_lanes = wanted.operational_vls <= 1;
-  if (!next || !has_mtu || !has_lanes || !ipoib::is_unicast(wanted.lid) ||
-      !ipoib::is_unicast(wanted.sm_lid)) {
+  const bool has_lids = ipoib::is_unicast(wanted.lid) && ipoib::is_unicast(wanted.sm_lid) &&
+                        wanted.lid == ipoib::base_lid(wanted.lid, wanted.lmc);
+  if (!next || !has_mtu || !has_lanes || !has_lids) {
     return mad_status::kInvalidField;
   }
   state.link_changed = is_news(port.state, *next);
   port.state = *next;
   port.gid_prefix = wanted.gid_prefix;
   port.lid = wanted.lid;
+  port.lmc = wanted.lmc;
   port.sm_lid = wanted.sm_lid;
   port.sm_sl = wanted.sm_sl;
   if (!target.is_switch) port.mtu = wanted.neighbor_mtu;
@@ -96,8 +98,10 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
 std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpView data,
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
-  const auto ports = target.is_switch ? switch_port_count(state.manager) : std::uint8_t{1};
-  if (!wanted || number > ports) return mad_status::kInvalidField;
+  // Of an HCA, the port that is on the subnet.
+  const bool is_port = target.is_switch ? number <= switch_port_count(state.manager)
+                                        : number == 0 || number == target.node->port.number;
+  if (!wanted || !is_port) return mad_status::kInvalidField;
   if (!target.is_switch || number == 0) return set_end_port(target, *wanted, state);
   return set_external_port(static_cast<NodeIndex>(number - 1), *wanted, state);
 }

@@ -45,11 +45,11 @@ bool take_hop(std::uint8_t exit, const SubnetManager& manager, SmpTarget& target
     target.node = next;
     target.index = static_cast<NodeIndex>(exit - 1);
     target.is_switch = false;
-    target.entry_port = 1;
+    target.entry_port = next->port.number;
     return true;
   }
   const auto port = switch_port(target.index);
-  if (exit != 1 || !port || is_down(*target.node)) return false;
+  if (exit != target.node->port.number || !port || is_down(*target.node)) return false;
   target.node = &manager.the_switch();
   target.is_switch = true;
   target.entry_port = *port;
@@ -68,17 +68,17 @@ bool walk(const MadPacket& packet, std::size_t hops, const SubnetManager& manage
 /// A port answers itself even when it is down.
 bool find(Lid lid, NodeIndex sender, const SubnetManager& manager, SmpTarget& target) {
   if (!ipoib::is_unicast(lid)) return false;
-  if (lid == target.node->port.lid) return true;
+  if (target.node->port.has(lid)) return true;
   if (lid == manager.the_switch().port.lid) {
     target = {&manager.the_switch(), true, 0, 0, {}};
     return true;
   }
   const auto index = manager.node_at(lid);
   const Node* node = index ? manager.node(*index) : nullptr;
-  if (node == nullptr || node->port.lid != lid || (*index != sender && is_down(*node))) {
+  if (node == nullptr || !node->port.has(lid) || (*index != sender && is_down(*node))) {
     return false;
   }
-  target = {node, false, *index, 1, {}};
+  target = {node, false, *index, node->port.number, {}};
   return true;
 }
 
@@ -94,7 +94,8 @@ bool is_directed(const MadHeader& header) {
 
 SmpRoute follow(const MadPacket& packet, const MadHeader& header, NodeIndex sender,
                 const SubnetManager& manager, SmpTarget& target) {
-  target = {manager.node(sender), false, sender, 1, {}};
+  const Node* const from = manager.node(sender);
+  target = {from, false, sender, from->port.number, {}};
   if (is_directed(header)) {
     if (!makes_sense(packet, header)) return SmpRoute::nonsense;
     return walk(packet, hop_count(header), manager, target) ? SmpRoute::leads : SmpRoute::nowhere;

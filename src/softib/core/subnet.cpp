@@ -169,9 +169,9 @@ SubnetSnapshot Subnet::snapshot() const {
   return snapshot;
 }
 
-Result<NodeIndex> Subnet::add_hca(std::string_view name) {
+Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
   const bool is_new = !state_->manager.find(name);
-  auto added = state_->manager.add(name);
+  auto added = state_->manager.add(name, port);
   if (!added || !is_new) return added;
   state_->put_in_service(state_->manager.node(*added)->port.gid(), true);
   state_->agents.link_changed();

@@ -53,7 +53,8 @@ class Subnet {
   [[nodiscard]] SubnetSnapshot snapshot() const;
 
   /// Adds an HCA and brings its port up; its name decides its GUIDs. One that exists is returned.
-  [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name);
+  /// `port`: by which port it is on the subnet, as SubnetManager::add() has it.
+  [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name, std::uint8_t port = 0);
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
   /// Anything but active ends the port's memberships, as a real SM would find it gone. Where the
   /// subnet is managed elsewhere, active means that the link comes up. What follows below, but for

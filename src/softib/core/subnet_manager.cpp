@@ -35,11 +35,6 @@ bool is_printable(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-std::size_t find_base(const std::array<PKey, kPKeyTableSize>& table, PKey key) {
-  const auto same = [&](PKey other) { return other.is_valid() && other.same_partition(key); };
-  return static_cast<std::size_t>(std::find_if(table.begin(), table.end(), same) - table.begin());
-}
-
 }  // namespace
 
 SubnetManager::SubnetManager(SubnetConfig config)
@@ -48,7 +43,7 @@ SubnetManager::SubnetManager(SubnetConfig config)
   switch_.port = new_port();
   switch_.port.state = PortState::active;
   // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
-  switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName).node;
+  switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName, 1).node;
   switch_.port.pkeys[0] = ipoib::kDefaultPKey;
   if (!is_own()) {
     changed_.set(kSwitchNode);
@@ -56,8 +51,9 @@ SubnetManager::SubnetManager(SubnetConfig config)
   }
   switch_.port.lid = kSwitchLid;
   const auto sm = add(kSmName);
-  assert(sm && *sm == kSmNode && nodes_[kSmNode]->port.lid == kSmLid);
+  assert(sm && *sm == kSmNode);
   (void)sm;
+  announce_sm();
 }
 
 void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
@@ -71,18 +67,24 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
     }
     node.port.mtu = config_.mtu;
     if (nodes_[entry.index]) continue;
-    if (!is_free(node.port.lid)) continue;
+    if (!is_free(node.port.lid, node.port.lmc)) continue;
     (void)insert(entry.index, std::move(node));
   }
   if (!nodes_[kSmNode]) (void)add(kSmName);
-  for (auto& node : nodes_) {
-    if (node) node->port.sm_lid = nodes_[kSmNode]->port.lid;
-  }
+  announce_sm();
   routes_.doubt();
 }
 
-Result<NodeIndex> SubnetManager::add(std::string_view name) {
-  if (const auto known = find(name)) return *known;
+Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
+  if (const auto known = find(name)) {
+    const unsigned number = nodes_[*known]->port.number;
+    if (port == 0 || port == number) return *known;
+    return Error{EINVAL, "the HCA '" + std::string(name) + "' is on the subnet by its port " +
+                             std::to_string(number)};
+  }
+  if (port > kMaxHcaPorts) {
+    return Error{EINVAL, "an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
+  }
   if (!is_printable(name) || name == kSwitchName) {
     return Error{EINVAL, "'" + std::string(name) + "' is no name for an HCA"};
   }
@@ -92,16 +94,20 @@ Result<NodeIndex> SubnetManager::add(std::string_view name) {
   const auto free = std::find(first, last, std::nullopt);
   const auto lid = is_own() ? next_lid() : Lid();
   if (free == last || !lid) {
-    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(last - first) + " nodes"};
+    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(last - first) +
+                             " nodes, or no LID is free"};
   }
   const auto index = static_cast<NodeIndex>(free - nodes_.begin());
-  const Guids guids = make_guids(name);
   Node node{std::string(name), new_port()};
+  if (port != 0) node.port.number = port;
+  const Guids guids = make_guids(name, node.port.number);
   node.port.node_guid = guids.node;
   node.port.port_guid = guids.port;
-  node.port.lid = *lid;
-  if (index != kSmNode && nodes_[kSmNode]) node.port.sm_lid = nodes_[kSmNode]->port.lid;
-  if (is_own() && index == kSmNode) node.port.sm_lid = *lid;
+  if (is_own()) {
+    node.port.lid = *lid;
+    node.port.lmc = config_.lmc;
+    node.port.sm_lid = index == kSmNode ? *lid : nodes_[kSmNode]->port.lid;
+  }
   last_lid_ = *lid;
   const bool is_new = insert(index, std::move(node));
   assert(is_new);
@@ -115,7 +121,7 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   if (gone == nullptr) return error;
   by_name_.erase(gone->name);
   by_guid_.erase(gone->port.port_guid);
-  if (is_own()) routes_.set(gone->port.lid, std::nullopt);
+  if (is_own()) release_lids(gone->port);
   nodes_[index].reset();
   list_end_ports();
   changed_.set(index);
@@ -151,20 +157,32 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
   if (node->port.lid == lid) return {};
-  if (!is_free(lid)) {
+  if (lid != ipoib::base_lid(lid, node->port.lmc)) {
+    return Error{EINVAL, "the first LID of a port is a multiple of " +
+                             std::to_string(1U << node->port.lmc) + " where the LMC is " +
+                             std::to_string(node->port.lmc)};
+  }
+  release_lids(node->port);
+  if (!is_free(lid, node->port.lmc)) {
+    claim_lids(index);
     return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is taken, or no unicast LID"};
   }
-  routes_.set(node->port.lid, std::nullopt);
-  routes_.set(lid, index);
   node->port.lid = lid;
+  claim_lids(index);
   changed_.set(index);
-  if (index != kSmNode) return {};
+  if (index == kSmNode) announce_sm();
+  return {};
+}
+
+/// Every port is told where the SM is.
+void SubnetManager::announce_sm() {
+  const Lid lid = nodes_[kSmNode]->port.lid;
+  switch_.port.sm_lid = lid;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (!nodes_[i]) continue;
+    if (!nodes_[i] || nodes_[i]->port.sm_lid == lid) continue;
     nodes_[i]->port.sm_lid = lid;
     changed_.set(i);
   }
-  return {};
 }
 
 Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
@@ -210,7 +228,7 @@ Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t pl
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
   auto& table = node->port.pkeys;
-  const std::size_t at = pkey.is_valid() ? find_base(table, pkey) : kPKeyTableSize;
+  const std::size_t at = pkey.is_valid() ? place_of(pkey, table) : kPKeyTableSize;
   if (at == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
   if (place >= kPKeyTableSize) {
     return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " places"};
@@ -257,12 +275,12 @@ std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const { return routes_.
 
 NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}); }
 
-SubnetManager::Guids SubnetManager::make_guids(std::string_view name) const {
+SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8_t port) const {
   for (std::uint64_t attempt = 0;; ++attempt) {
     // The last four bits are for the ports of the node.
     const std::uint64_t station = hash(name, config_.seed + attempt) & 0xff'ffff'fff0ULL;
     const std::uint64_t guid = kOui << kOuiShift | station;
-    const Guids guids{Guid(guid), Guid(guid + 1)};
+    const Guids guids{Guid(guid), Guid(guid + port)};
     const bool is_taken = by_guid_.contains(guids.port) || switch_.port.node_guid == guids.node;
     if (!is_taken) return guids;
   }
@@ -270,16 +288,35 @@ SubnetManager::Guids SubnetManager::make_guids(std::string_view name) const {
 
 std::optional<Lid> SubnetManager::next_lid() const {
   // Ascending, so that the LID of a node that is gone does not come back soon.
-  for (std::uint32_t step = 1; step < kSwitchLid.value(); ++step) {
-    const std::uint32_t number = (last_lid_.value() + step - 1) % (kSwitchLid.value() - 1) + 1;
-    const Lid lid(static_cast<std::uint16_t>(number));
-    if (is_free(lid)) return lid;
+  const std::uint32_t size = 1U << config_.lmc;
+  const std::uint32_t blocks = kSwitchLid.value() / size - 1;
+  for (std::uint32_t step = 0; step < blocks; ++step) {
+    const std::uint32_t block = (last_lid_.value() / size + step) % blocks + 1;
+    const Lid lid(static_cast<std::uint16_t>(block * size));
+    if (is_free(lid, config_.lmc)) return lid;
   }
   return std::nullopt;
 }
 
-bool SubnetManager::is_free(Lid lid) const {
-  return ipoib::is_unicast(lid) && lid != kSwitchLid && !routes_.at(lid);
+bool SubnetManager::is_free(Lid lid, std::uint8_t lmc) const {
+  for (std::uint32_t bits = 0; bits < 1U << lmc; ++bits) {
+    const Lid each(static_cast<std::uint16_t>(lid.value() + bits));
+    if (!ipoib::is_unicast(each) || each == kSwitchLid || routes_.at(each)) return false;
+  }
+  return lid == ipoib::base_lid(lid, lmc);
+}
+
+void SubnetManager::claim_lids(NodeIndex index) {
+  const PortAttributes& port = nodes_[index]->port;
+  for (std::uint32_t bits = 0; bits < 1U << port.lmc; ++bits) {
+    routes_.set(port.source_lid(static_cast<std::uint8_t>(bits)), index);
+  }
+}
+
+void SubnetManager::release_lids(const PortAttributes& port) {
+  for (std::uint32_t bits = 0; bits < 1U << port.lmc; ++bits) {
+    routes_.set(port.source_lid(static_cast<std::uint8_t>(bits)), std::nullopt);
+  }
 }
 
 std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
@@ -294,7 +331,7 @@ std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
   // Queue pairs refer to a key by its index: what stays, stays where it is.
   std::array<PKey, kPKeyTableSize> table{};
   for (auto& key : wanted) {
-    const std::size_t at = key.is_valid() ? find_base(before, key) : kPKeyTableSize;
+    const std::size_t at = key.is_valid() ? place_of(key, before) : kPKeyTableSize;
     if (at != kPKeyTableSize) table[at] = std::exchange(key, PKey());
   }
   for (const PKey key : wanted) {
@@ -315,10 +352,10 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
   by_guid_[node.port.port_guid] = index;
   if (is_own()) {
     node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
-    routes_.set(node.port.lid, index);
     last_lid_ = std::max(last_lid_, node.port.lid);
   }
   nodes_[index] = std::move(node);
+  if (is_own()) claim_lids(index);
   list_end_ports();
   changed_.set(index);
   return true;
@@ -336,35 +373,6 @@ Node* SubnetManager::find_node(NodeIndex index, Error& error) {
   if (index < nodes_.size() && nodes_[index]) return &*nodes_[index];
   error = Error{ENOENT, "there is no node " + std::to_string(index)};
   return nullptr;
-}
-
-std::uint8_t port_rate(const PortAttributes& port) {
-  const std::uint32_t wanted = ipoib::wire::link_mbps(port.width, port.speed);
-  for (std::uint8_t code = 2; code <= 24; ++code) {
-    if (ipoib::wire::rate_mbps(code) == wanted) return code;
-  }
-  return 2;
-}
-
-PKey find_pkey(const PortAttributes& port, PKey partition) {
-  const std::size_t at = find_base(port.pkeys, partition);
-  return at == kPKeyTableSize ? PKey() : port.pkeys[at];
-}
-
-PKey shared_pkey(const PortAttributes& from, const PortAttributes& to, PKey only) {
-  for (const PKey key : from.pkeys) {
-    if (!key.is_valid() || (only.is_valid() && !key.same_partition(only))) continue;
-    if (const PKey other = find_pkey(to, key); key.admits(other)) return key;
-  }
-  return PKey();
-}
-
-PKey shared_pkey(const Node& from, const Node& to, PKey only) {
-  if (&from != &to) return shared_pkey(from.port, to.port, only);
-  if (only.is_valid()) return find_pkey(from.port, only);
-  const auto valid = [](PKey key) { return key.is_valid(); };
-  const auto first = std::find_if(from.port.pkeys.begin(), from.port.pkeys.end(), valid);
-  return first == from.port.pkeys.end() ? PKey() : *first;
 }
 
 }  // namespace softib

@@ -16,6 +16,7 @@
 #include "ipoib/result.hpp"
 #include "softib/core/forwarding_tables.hpp"
 #include "softib/core/partition.hpp"
+#include "softib/core/port_values.hpp"
 #include "softib/core/subnet_view.hpp"
 
 namespace softib {
@@ -29,12 +30,14 @@ class SubnetManager {
   explicit SubnetManager(SubnetConfig config);
 
   /// Takes over nodes of an earlier subnet with their index, GUIDs, LID and port state. Left out is
-  /// what contradicts itself: an index, a name, a GUID or a LID that is taken.
+  /// what contradicts itself: an index, a name, a GUID or a LID that is taken. They keep their LMC.
   void adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
   [[nodiscard]] bool is_own() const { return config_.management == Management::own; }
   /// What a port is in when its link has come up.
   [[nodiscard]] PortState link_up() const { return is_own() ? PortState::active : PortState::init; }
-  [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name);
+  /// An HCA that is on the subnet by its port `port`. One of that name is returned; 0: by whatever
+  /// port it is, a new one by its first. EINVAL: no such port, or it is on it by another one.
+  [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name, std::uint8_t port = 0);
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
   [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex index, bool failed);
@@ -76,9 +79,13 @@ class SubnetManager {
   };
   [[nodiscard]] PortAttributes new_port() const;
   void adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
-  [[nodiscard]] Guids make_guids(std::string_view name) const;
+  [[nodiscard]] Guids make_guids(std::string_view name, std::uint8_t port) const;
   [[nodiscard]] std::optional<Lid> next_lid() const;
-  [[nodiscard]] bool is_free(Lid lid) const;
+  /// Whether a port with this LMC may have the LID, and all that follow from it.
+  [[nodiscard]] bool is_free(Lid lid, std::uint8_t lmc) const;
+  void claim_lids(NodeIndex index);
+  void release_lids(const PortAttributes& port);
+  void announce_sm();
   [[nodiscard]] std::array<PKey, kPKeyTableSize> pkey_table(
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
   void assign_pkeys(NodeIndex index);
@@ -96,16 +103,5 @@ class SubnetManager {
   Lid last_lid_;
   NodeSet changed_;
 };
-
-/// IBA rate code of a port, from its width and speed (IBA 14.2.5.6).
-[[nodiscard]] std::uint8_t port_rate(const PortAttributes& port);
-/// A key of `port` in the partition; an invalid key when it is no member.
-[[nodiscard]] PKey find_pkey(const PortAttributes& port, PKey partition);
-/// Whether the two may talk to each other in some partition; its key as `from` has it, or an
-/// invalid key. `only`, if valid, is the one partition to look at.
-[[nodiscard]] PKey shared_pkey(const PortAttributes& from, const PortAttributes& to,
-                               PKey only = PKey());
-/// The same for two ports of the subnet; a port may always talk to itself.
-[[nodiscard]] PKey shared_pkey(const Node& from, const Node& to, PKey only = PKey());
 
 }  // namespace softib

@@ -28,10 +28,12 @@ struct SubnetConfig {
   /// IBA code: of the ports, and of groups whose partition says nothing; managed elsewhere, what
   /// ports can do.
   std::uint8_t mtu = 4;
+  std::uint8_t lmc = 0;    ///< of the ports of HCAs that are added, at most ipoib::kMaxLmc
   std::uint64_t seed = 0;  ///< GUIDs are made from it and the name of the node
 };
 
-/// LID of the SM's port (node 0), and of the switch, which has a LID but is no node.
+/// LID of the SM's port (node 0) where the LMC is 0, and of the switch, which has a LID but is no
+/// node.
 inline constexpr Lid kSmLid{1};
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";

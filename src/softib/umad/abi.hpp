@@ -17,13 +17,10 @@
 
 namespace softib::umad {
 
-inline constexpr int kPortNumber = 1;
-
 /// The host of this process; null after a line on stderr (the first time) that says why not.
 [[nodiscard]] UmadHost* host();
-/// Whether a name (null: any device) and a port number (0: any) mean our one port.
+/// Whether a name (null: any device) means our device.
 [[nodiscard]] bool is_our_device(const char* name);
-[[nodiscard]] bool is_our_port(int port);
 /// umad_debug(): how much the ABI says on stderr about what it is asked.
 [[nodiscard]] int debug_level();
 void say(const char* function, const std::string& what);

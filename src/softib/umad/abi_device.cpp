@@ -33,7 +33,7 @@ int describe(const PortAttributes& attributes, umad_port_t& port) {
   std::transform(attributes.pkeys.begin(), attributes.pkeys.end(), pkeys,
                  [](PKey pkey) { return pkey.value(); });
   copy_name(port.ca_name, kDeviceName);
-  port.portnum = kPortNumber;
+  port.portnum = attributes.number;
   port.base_lid = info.lid.value();
   port.lmc = info.lmc;
   port.sm_lid = info.sm_lid.value();
@@ -58,20 +58,20 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
   ca = {};
   copy_name(ca.ca_name, kDeviceName);
   ca.node_type = ipoib::wire::NodeInfo::kChannelAdapter;
-  ca.numports = kPortNumber;
+  ca.numports = port.number;
   copy_name(ca.fw_ver, kFirmwareVersion);
   copy_name(ca.ca_type, kDeviceType);
   copy_name(ca.hw_ver, std::to_string(kHardwareRevision));
   ca.node_guid = to_network(port.node_guid.value());
   ca.system_guid = ca.node_guid;
-  // The caller, or umad_release_ca, frees it.
-  auto* const made = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
-  if (made == nullptr) return -ENOMEM;
-  if (const int result = describe(port, *made); result < 0) {
-    std::free(made);
-    return result;
+  for (unsigned number = 1; number <= port.number; ++number) {
+    ca.ports[number] = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
+    const bool is_made =
+        ca.ports[number] != nullptr && describe(*port_of_hca(port, number), *ca.ports[number]) == 0;
+    if (is_made) continue;
+    umad_release_ca(&ca);
+    return -ENOMEM;
   }
-  ca.ports[kPortNumber] = made;
   return 0;
 }
 
@@ -88,8 +88,6 @@ UmadHost* host() {
 bool is_our_device(const char* name) {
   return name == nullptr || std::string_view(name) == kDeviceName;
 }
-
-bool is_our_port(int port) { return port == UMAD_ANY_PORT || port == kPortNumber; }
 
 }  // namespace softib::umad
 
@@ -127,8 +125,10 @@ int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
   return guarded([&] {
     UmadHost* const umad = device(ca_name);
     if (umad == nullptr) return -ENODEV;
-    if (!is_our_port(portnum)) return -EIO;
-    return describe(umad->endpoint().port(), *port);
+    const auto ours = umad->endpoint().port();
+    const unsigned number = portnum == UMAD_ANY_PORT ? ours.number : static_cast<unsigned>(portnum);
+    const auto asked = softib::port_of_hca(ours, number);
+    return asked ? describe(*asked, *port) : -EIO;
   });
 }
 
@@ -146,10 +146,14 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
     UmadHost* const umad = device(ca_name);
     if (umad == nullptr) return -ENODEV;
     if (portguids == nullptr) return 0;
-    if (max < kPortNumber + 1) return -ENOMEM;
+    const auto ours = umad->endpoint().port();
+    if (max < ours.number + 1) return -ENOMEM;
     portguids[0] = 0;
-    portguids[kPortNumber] = softib::to_network(umad->endpoint().port().port_guid.value());
-    return kPortNumber + 1;
+    for (unsigned number = 1; number <= ours.number; ++number) {
+      portguids[number] =
+          softib::to_network(softib::port_of_hca(ours, number).value().port_guid.value());
+    }
+    return ours.number + 1;
   });
 }
 
@@ -159,7 +163,8 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
   return guarded([&] {
     UmadHost* const umad = device(ca_name);
     if (umad == nullptr) return -ENODEV;
-    if (!is_our_port(portnum) || max <= 0) return -EINVAL;
+    const bool is_on_subnet = portnum == UMAD_ANY_PORT || portnum == umad->endpoint().port().number;
+    if (!is_on_subnet || max <= 0) return -EINVAL;
     const std::string issm = umad->folder().issm(umad->endpoint().node());
     const auto at = umad->folder().open_node(umad->endpoint().node());
     const bool is_there = at && softib::make_pipe(at->get(), softib::kIssmName);

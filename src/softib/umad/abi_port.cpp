@@ -39,6 +39,7 @@ MadAddress address_of(const ib_user_mad& umad) {
   to.sl = ServiceLevel(umad.addr.sl & 0x0f);
   to.qpn = Qpn(softib::from_network(umad.addr.qpn));
   to.pkey_index = umad.addr.pkey_index;
+  to.path_bits = umad.addr.path_bits;
   return to;
 }
 
@@ -51,6 +52,7 @@ void fill(ib_user_mad& umad, const UmadHost::Received& received) {
   umad.addr.lid = softib::to_network(received.mad.peer.lid.value());
   umad.addr.sl = received.mad.peer.sl.value();
   umad.addr.pkey_index = received.mad.peer.pkey_index;
+  umad.addr.path_bits = received.mad.peer.path_bits;
 }
 
 int poll_port(int port, int timeout_ms) {
@@ -85,8 +87,7 @@ int umad_open_port(const char* ca_name, int portnum) {
   return guarded([&] {
     UmadHost* const umad = host();
     if (umad == nullptr || !is_our_device(ca_name)) return -ENODEV;
-    if (!is_our_port(portnum)) return -EINVAL;
-    return umad->open_port();
+    return umad->open_port(portnum);
   });
 }
 

@@ -33,7 +33,7 @@ std::size_t longest_message(std::uint8_t management_class) {
 MadPacket make_packet(const Registration& registration, const MadAddress& to,
                       const PortAttributes& port) {
   MadPacket packet;
-  packet.slid = port.lid;
+  packet.slid = port.source_lid(to.path_bits);
   packet.dlid = to.lid;
   packet.sl = to.sl;
   packet.pkey = port.pkeys[to.pkey_index];

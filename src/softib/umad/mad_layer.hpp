@@ -69,6 +69,7 @@ class MadLayer {
     const MadPacket& packet;
     MadHeader header;
     std::uint16_t pkey_index = 0;
+    std::uint8_t path_bits = 0;
     std::uint32_t agent = 0;
   };
 

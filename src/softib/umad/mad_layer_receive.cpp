@@ -40,7 +40,7 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
     return drop(is_response(*header) ? PortCounter::drop_mad_no_request
                                      : PortCounter::drop_mad_no_agent);
   }
-  const Incoming in{packet, *header, *pkey_index, *agent};
+  const Incoming in{packet, *header, *pkey_index, port.path_bits_of(packet.dlid), *agent};
   const auto rmpp = active_rmpp(packet, *header);
   if (rmpp && agents_.at(*agent).does_rmpp()) {
     receive_rmpp(in, *rmpp, now);
@@ -85,7 +85,8 @@ void MadLayer::receive_whole(const Incoming& in, std::vector<std::uint8_t> mad) 
       return drop(PortCounter::drop_mad_no_request);
     }
   }
-  const MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index};
+  const MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index,
+                        in.path_bits};
   arrived_.push_back({in.agent, 0, peer, std::move(mad)});
 }
 

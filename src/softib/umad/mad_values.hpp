@@ -29,6 +29,7 @@ struct MadAddress {
   ServiceLevel sl;
   Qpn qpn;
   std::uint16_t pkey_index = 0;
+  std::uint8_t path_bits = 0;  ///< of our own LID
 };
 
 /// What umad_recv returns.

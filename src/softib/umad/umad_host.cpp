@@ -54,7 +54,9 @@ UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* bef
       before_(before),
       layer_({endpoint.node(), endpoint.place(), endpoint.epoch(), 0}) {}
 
-int UmadHost::open_port() {
+int UmadHost::open_port(int number) {
+  const int last = endpoint_.port().number;
+  if (number < 0 || number > last) return -EINVAL;
   ipoib::FileDescriptor event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event) return -EIO;
   const std::lock_guard lock(mutex_);
@@ -69,6 +71,7 @@ int UmadHost::open_port() {
     ports_.erase(stale);
   }
   ports_[port].event = std::move(event);
+  ports_[port].has_cable = number == 0 || number == last;
   return port;
 }
 
@@ -144,8 +147,10 @@ int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
     const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
     if (!agent) return -EINVAL;
     if (lost_) return -EIO;
-    const auto sent =
-        layer_.send(agent->number, to, mad, persistence, endpoint_.port(), ipoib::monotonic_now());
+    MadAddress where = to;
+    if (!found->second.has_cable) where.lid = Lid();  // which leads nowhere
+    const auto sent = layer_.send(agent->number, where, mad, persistence, endpoint_.port(),
+                                  ipoib::monotonic_now());
     if (!sent) return -sent.error().code;
     packets = settle();
   }

@@ -34,8 +34,9 @@ class UmadHost final : private MadReceiver {
   [[nodiscard]] Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] const SubnetFolder& folder() const { return folder_; }
 
-  /// A descriptor that is readable while a MAD waits; it names the port from now on.
-  [[nodiscard]] int open_port();
+  /// Port `number` of the HCA, 0: the one that is on the subnet. A descriptor that is readable
+  /// while a MAD waits; it names the port from now on. EINVAL: the HCA has no such port.
+  [[nodiscard]] int open_port(int number);
   int close_port(int port);
   /// The agent's id on this port. EPERM: somebody on this HCA has one of its methods.
   [[nodiscard]] int add_agent(int port, const Registration& registration);
@@ -58,6 +59,7 @@ class UmadHost final : private MadReceiver {
   };
   struct Port {
     ipoib::FileDescriptor event;
+    bool has_cable = true;
     std::array<std::optional<Agent>, kMaxPortAgents> agents;
     std::deque<Received> waiting;
   };

@@ -126,7 +126,7 @@ void Device::pass_on(const AsyncEvent& event) {
     told.element.qp = &qp.qp_base;
     of(qp.qp_base.context).async_events.push(told);
   } else {
-    told.element.port_num = kPortNumber;
+    told.element.port_num = hca_.port().number;
     for (auto* const context : contexts_) context->async_events.push(told);
   }
 }

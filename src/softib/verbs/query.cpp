@@ -42,7 +42,7 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_total_mcast_qp_attach = kMaxAttachedGroups * kMaxAttachedQps;
   attr.max_ah = kMaxAddressHandles;
   attr.max_pkeys = kPKeyTableSize;
-  attr.phys_port_cnt = 1;
+  attr.phys_port_cnt = port.number;
   return attr;
 }
 
@@ -87,23 +87,31 @@ ibv_port_attr port_attributes(const PortAttributes& port, const HcaCounters& cou
 
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t size) {
   return verb([&]() -> ipoib::Result<void> {
-    if (port != kPortNumber) return ipoib::Error{EINVAL, "no such port"};
     ibv_port_attr attr;
     {
       const auto hca = of(context).device.hca();
       if (hca->port().has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
-      attr = port_attributes(hca->port(), hca->counters());
+      const auto asked = port_of_hca(hca->port(), port);
+      if (!asked) return ipoib::Error{EINVAL, "no such port"};
+      attr = port_attributes(*asked, hca->counters());
     }
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
   });
 }
 
-/// The one entry of the GID table.
-ibv_gid_entry gid_entry(Context& context) {
+std::optional<PortAttributes> port_of(ibv_context* context, unsigned number) {
+  return port_of_hca(of(context).device.hca()->port(), number);
+}
+
+/// Of the GID table of a port, which has one entry.
+ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
+                                       std::int64_t index = 0) {
+  const auto port = port_of(context, number);
+  if (!port || index != 0) return ipoib::Error{EINVAL, "no such GID"};
   ibv_gid_entry entry{};
-  std::ranges::copy(context.device.hca()->port().gid().bytes(), entry.gid.raw);
-  entry.port_num = kPortNumber;
+  std::ranges::copy(port->gid().bytes(), entry.gid.raw);
+  entry.port_num = number;
   entry.gid_type = IBV_GID_TYPE_IB;
   return entry;
 }
@@ -129,8 +137,9 @@ SOFTIB_ABI int ibv_query_port(ibv_context* context, std::uint8_t port,
 
 SOFTIB_ABI int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
-    if (port != kPortNumber || index != 0) return ipoib::Error{EINVAL, "no such GID"};
-    *gid = gid_entry(of(context)).gid;
+    const auto entry = gid_entry(context, port, index);
+    if (!entry) return entry.error();
+    *gid = entry->gid;
     return {};
   }));
 }
@@ -139,25 +148,31 @@ SOFTIB_ABI int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::
                                  ibv_gid_entry* out, std::uint32_t flags, std::size_t size) {
   return verb([&]() -> ipoib::Result<void> {
     if (flags != 0) return unsupported("flags of a GID query");
-    if (port != kPortNumber || index != 0) return ipoib::Error{EINVAL, "no such GID"};
-    const auto entry = gid_entry(of(context));
-    std::memcpy(out, &entry, std::min(size, sizeof entry));
+    const auto entry = gid_entry(context, port, index);
+    if (!entry) return entry.error();
+    std::memcpy(out, &*entry, std::min(size, sizeof *entry));
     return {};
   });
 }
 
 SOFTIB_ABI ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                         std::size_t room, std::uint32_t flags, std::size_t size) {
-  if (room == 0) return -EINVAL;
-  const int error = _ibv_query_gid_ex(context, kPortNumber, 0, entries, flags, size);
-  return error == 0 ? 1 : -error;
+  const std::size_t count = of(context).device.hca()->port().number;
+  if (room < count) return -EINVAL;
+  auto* out = reinterpret_cast<std::uint8_t*>(entries);
+  for (std::uint32_t port = 1; port <= count; ++port, out += size) {
+    const int error =
+        _ibv_query_gid_ex(context, port, 0, reinterpret_cast<ibv_gid_entry*>(out), flags, size);
+    if (error != 0) return -error;
+  }
+  return static_cast<ssize_t>(count);
 }
 
 /// What rdma-core's own tools ask; the type is 0 for InfiniBand.
-SOFTIB_ABI int ibv_query_gid_type(ibv_context* /*context*/, std::uint8_t port, unsigned index,
+SOFTIB_ABI int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
                                   int* type) {
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
-    if (port != kPortNumber || index != 0) return ipoib::Error{EINVAL, "no such GID"};
+    if (const auto entry = gid_entry(context, port, index); !entry) return entry.error();
     *type = 0;
     return {};
   }));
@@ -165,20 +180,20 @@ SOFTIB_ABI int ibv_query_gid_type(ibv_context* /*context*/, std::uint8_t port, u
 
 SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
-    if (port != kPortNumber || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
+    const auto asked = port_of(context, port);
+    if (!asked || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
       return ipoib::Error{EINVAL, "no such P_Key"};
     }
-    const auto place = static_cast<std::size_t>(index);
-    *pkey = to_network(of(context).device.hca()->port().pkeys[place].value());
+    *pkey = to_network(asked->pkeys[static_cast<std::size_t>(index)].value());
     return {};
   }));
 }
 
 SOFTIB_ABI int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
-  if (port != kPortNumber) return -1;
-  const auto pkeys = of(context).device.hca()->port().pkeys;
-  const auto found = std::find(pkeys.begin(), pkeys.end(), PKey(from_network(pkey)));
-  return found == pkeys.end() ? -1 : static_cast<int>(found - pkeys.begin());
+  const auto asked = port_of(context, port);
+  if (!asked) return -1;
+  const auto found = std::ranges::find(asked->pkeys, PKey(from_network(pkey)));
+  return found == asked->pkeys.end() ? -1 : static_cast<int>(found - asked->pkeys.begin());
 }
 
 }  // namespace softib::verbs

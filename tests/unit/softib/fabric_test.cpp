@@ -27,6 +27,7 @@ Node make_node(const std::string& name, std::uint16_t lid) {
   node.port.state = PortState::active;
   node.port.mtu = 4;
   node.port.max_mtu = 5;
+  node.port.number = 2;
   node.port.width = 8;
   node.port.speed = 32;
   node.port.reregister_count = 0xfedc'ba98;

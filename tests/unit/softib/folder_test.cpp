@@ -140,5 +140,15 @@ TEST(FileLock, IsExclusiveByOctet) {
   EXPECT_TRUE(try_lock(other.get(), 7));
 }
 
+TEST(HcaName, MaySayByWhichPort) {
+  EXPECT_EQ(HcaName::parse("a").value().name, "a");
+  EXPECT_EQ(HcaName::parse("a").value().port, 0);
+  EXPECT_EQ(HcaName::parse("a:2").value().name, "a");
+  EXPECT_EQ(HcaName::parse("a:2").value().port, 2);
+  for (const auto* wrong : {"", ":1", "a:", "a:0", "a:3", "a:12", "a:x", "a/b", "a:1:1"}) {
+    EXPECT_FALSE(HcaName::parse(wrong)) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace softib

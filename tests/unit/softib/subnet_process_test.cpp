@@ -42,7 +42,7 @@ TEST_F(SubnetProcessTest, AddsAnHcaForWhoeverAttaches) {
   ASSERT_NE(a, nullptr);
   EXPECT_EQ(a->port().lid, Lid(2));
   EXPECT_EQ(a->port().state, PortState::active);
-  EXPECT_EQ(request_attach(folder_, "a").value(), a->node());
+  EXPECT_EQ(request_attach(folder_, {"a"}).value(), a->node());
   const auto node = shown_node(folder_, "a");
   ASSERT_FALSE(node.empty());
   EXPECT_EQ(node.at("processes").as_array().size(), 1U);
@@ -62,7 +62,7 @@ TEST_F(SubnetProcessTest, IsAloneInItsFolder) {
 
 TEST_F(SubnetProcessTest, ChangesAreInTheFabricFileWhenTheAnswerComes) {
   const RunningSubnet subnet(folder_);
-  const auto node = request_attach(folder_, "a").value();
+  const auto node = request_attach(folder_, {"a"}).value();
   const auto fabric = Fabric::open(folder_.fabric()).value();
   ASSERT_TRUE(ask(folder_, control::SetPort{"a", PortState::down}));
   EXPECT_EQ(fabric.port_state(node), PortState::down);
@@ -271,7 +271,7 @@ TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
 
 TEST_F(SubnetProcessTest, StaysWhereAPlaceIsLockedAndNotYetMarked) {
   std::unique_ptr<RunningSubnet> subnet = std::make_unique<RunningSubnet>(folder_);
-  const auto node = request_attach(folder_, "a").value();
+  const auto node = request_attach(folder_, {"a"}).value();
   auto fabric = std::move(Fabric::open(folder_.fabric()).value());
   auto place = std::move(Place::take(folder_, fabric, node).value());
   ASSERT_EQ(fabric.occupied(node), 0U);
@@ -360,7 +360,7 @@ TEST_F(SubnetProcessTest, GoesOnWhereAnEarlierOneStopped) {
   const RunningSubnet second(folder_);
   EXPECT_EQ(a->port().lid, Lid(0x55));
   EXPECT_EQ(a->port().reregister_count, 1U);
-  EXPECT_EQ(request_attach(folder_, "a").value(), a->node());
+  EXPECT_EQ(request_attach(folder_, {"a"}).value(), a->node());
   const auto answer = Mads(*a).ask(node_query(*a));
   EXPECT_EQ(ipoib::wire::MadHeader::parse(answer.mad)->status, 0);
 }

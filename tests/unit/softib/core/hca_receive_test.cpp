@@ -11,7 +11,9 @@ class HcaReceiveTest : public HcaTest {
            std::optional<Gid> dgid = std::nullopt) {
     std::memcpy(a.memory.data(), text.data(), text.size());
     auto sge = a.element(0, text.size());
-    auto wr = a.send_request(a.handle(6, dgid), to.number(), sge);
+    auto& handle = a.handle(6, dgid);
+    handle.attributes.src_path_bits = source_path_bits;
+    auto wr = a.send_request(handle, to.number(), sge);
     wr.wr.ud.remote_qkey = qkey;
     wr.send_flags = flags;
     if (immediate) {
@@ -31,6 +33,7 @@ class HcaReceiveTest : public HcaTest {
   QueuePair& to = b.make_qp();
   unsigned flags = IBV_SEND_SIGNALED;
   std::optional<std::uint32_t> immediate;
+  std::uint8_t source_path_bits = 0;
 };
 
 TEST_F(HcaReceiveTest, CompletionHasAllFields) {
@@ -53,6 +56,46 @@ TEST_F(HcaReceiveTest, CompletionHasAllFields) {
   EXPECT_EQ(wc[0].imm_data, *immediate);
   EXPECT_EQ(wc[0].vendor_err, 0U);
   EXPECT_EQ(text_at(kGrh, 5), "hello");
+}
+
+TEST_F(HcaReceiveTest, EachLidOfThePortIsItsOwn) {
+  auto many = make_port(4);
+  many.lmc = 2;
+  b.hca.set_port(many);
+  auto few = make_port(2);
+  few.lmc = 1;
+  a.hca.set_port(few);
+  ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
+  source_path_bits = 7;
+  say("hello");
+  const auto wc = b.poll();
+  ASSERT_EQ(wc.size(), 1U);
+  EXPECT_EQ(wc[0].slid, 3) << "an LMC of 1 leaves one bit open";
+  EXPECT_EQ(wc[0].dlid_path_bits, 2);
+  many.lid = Lid(8);
+  b.hca.set_port(many);
+  say("hello");
+  EXPECT_EQ(counters().drop_lid, 1U);
+}
+
+TEST_F(HcaReceiveTest, OnlyThePortWithTheCableSendsAndReceives) {
+  auto second = make_port(6);
+  second.number = 2;
+  b.hca.set_port(second);
+  ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
+  say("hello");
+  EXPECT_TRUE(b.poll().empty()) << "the queue pair is one of port 1";
+  EXPECT_EQ(counters().drop_port, 1U);
+
+  ASSERT_TRUE(b.hca.modify(to, attributes(IBV_QPS_RESET), IBV_QP_STATE));
+  auto attr = attributes(IBV_QPS_INIT);
+  attr.port_num = 2;
+  ASSERT_TRUE(b.hca.modify(to, attr, kToInit));
+  EXPECT_EQ(to.attributes().port_num, 2);
+  b.modify(to, IBV_QPS_RTR);
+  ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
+  say("hello");
+  EXPECT_EQ(b.poll().size(), 1U);
 }
 
 TEST_F(HcaReceiveTest, WithoutGrhItsAreaIsLeftAsItWas) {

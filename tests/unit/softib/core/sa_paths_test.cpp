@@ -212,5 +212,59 @@ TEST_F(SaPaths, ATableBeyondItsBoundIsRefused) {
   EXPECT_EQ(subnet.counters().over_limit, 1U);
 }
 
+class SaPathsOfManyLids : public ::testing::Test {
+ protected:
+  SaPathsOfManyLids() {
+    asked.sgid = a.gid();
+    asked.dgid = b.gid();
+  }
+  static SubnetConfig config() {
+    SubnetConfig config;
+    config.lmc = 1;
+    return config;
+  }
+  /// The pairs of LIDs, as distances from the first of each port.
+  std::vector<std::pair<int, int>> pairs(std::uint64_t mask, std::uint8_t how = method::kGetTable) {
+    const auto reply = a.ask(how, attribute::kPathRecord, mask, asked).value();
+    EXPECT_EQ(reply.status(), SaStatus::ok);
+    std::vector<std::pair<int, int>> found;
+    const auto add = [&](const PathRecord& path) {
+      found.emplace_back(path.slid.value() - a.port().lid.value(),
+                         path.dlid.value() - b.port().lid.value());
+    };
+    if (how == method::kGet) {
+      add(PathRecord::parse(reply.data).value());
+    } else {
+      for (const auto& path : reply.records<PathRecord>()) add(path);
+    }
+    return found;
+  }
+  using Pairs = std::vector<std::pair<int, int>>;
+
+  Subnet subnet{config()};
+  SaClient a{subnet, "a"};
+  SaClient b{subnet, "b"};
+  PathRecord asked;
+};
+
+TEST_F(SaPathsOfManyLids, ATableHasEachPairThoseThatShareNothingFirst) {
+  EXPECT_EQ(pairs(PathRecord::kSgid | PathRecord::kDgid), (Pairs{{0, 0}, {1, 1}, {0, 1}, {1, 0}}));
+}
+
+TEST_F(SaPathsOfManyLids, NumbPathBoundsThem) {
+  asked.numb_path = 3;
+  const auto mask = PathRecord::kSgid | PathRecord::kDgid | PathRecord::kNumbPath;
+  EXPECT_EQ(pairs(mask), (Pairs{{0, 0}, {1, 1}, {0, 1}}));
+  EXPECT_EQ(pairs(mask, method::kGet), (Pairs{{0, 0}})) << "SubnAdmGet() is for one";
+}
+
+TEST_F(SaPathsOfManyLids, ALidThatIsNamedIsTheOne) {
+  asked.slid = Lid(static_cast<std::uint16_t>(a.port().lid.value() + 1));
+  const auto mask = PathRecord::kSgid | PathRecord::kDgid | PathRecord::kSlid;
+  EXPECT_EQ(pairs(mask), (Pairs{{1, 0}, {1, 1}}));
+  asked.dlid = Lid(static_cast<std::uint16_t>(b.port().lid.value() + 1));
+  EXPECT_EQ(pairs(mask | PathRecord::kDlid), (Pairs{{1, 1}}));
+}
+
 }  // namespace
 }  // namespace softib::test

@@ -36,6 +36,19 @@ TEST(SubnetManager, NodesGetAscendingLidsAndComeUp) {
   EXPECT_EQ(manager.find("b"), b);
 }
 
+TEST(SubnetManager, AnHcaMayBeThereByItsSecondPort) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a", 2).value();
+  const auto& port = manager.node(a)->port;
+  EXPECT_EQ(port.number, 2);
+  EXPECT_EQ(port.port_guid.value(), port.node_guid.value() + 2);
+  EXPECT_EQ(manager.add("a").value(), a);
+  EXPECT_EQ(manager.add("a", 2).value(), a);
+  EXPECT_EQ(manager.add("a", 1).error().code, EINVAL);
+  EXPECT_EQ(manager.add("b", 3).error().code, EINVAL);
+  EXPECT_EQ(manager.node(manager.add("b").value())->port.number, 1);
+}
+
 TEST(SubnetManager, TheNameDecidesTheGuids) {
   SubnetManager one{SubnetConfig{}};
   SubnetManager other{SubnetConfig{}};
@@ -129,6 +142,52 @@ TEST(SubnetManager, APortThatIsDownIsNotSeen) {
   EXPECT_EQ(manager.end_ports().size(), 3U);
   ASSERT_TRUE(manager.set_port_state(a, PortState::down));
   EXPECT_EQ(manager.end_ports().size(), 2U);
+}
+
+TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
+  SubnetConfig config;
+  config.lmc = 2;
+  SubnetManager manager{config};
+  EXPECT_EQ(manager.node(0)->port.lid, Lid(4));
+  const auto a = manager.add("a").value();
+  EXPECT_EQ(manager.node(a)->port.lid, Lid(8));
+  EXPECT_EQ(manager.node(a)->port.sm_lid, Lid(4));
+  for (const Lid lid : {Lid(8), Lid(9), Lid(10), Lid(11)}) EXPECT_EQ(manager.node_at(lid), a);
+  EXPECT_FALSE(manager.node_at(Lid(12)));
+
+  EXPECT_FALSE(manager.set_lid(a, Lid(14))) << "no multiple of 4";
+  EXPECT_FALSE(manager.set_lid(a, Lid(4))) << "the SM's";
+  EXPECT_FALSE(manager.set_lid(a, Lid(0xbffc))) << "its last LID is the switch's";
+  EXPECT_EQ(manager.node_at(Lid(9)), a) << "a refusal changes nothing";
+  ASSERT_TRUE(manager.set_lid(a, Lid(16)));
+  EXPECT_EQ(manager.node_at(Lid(19)), a);
+  EXPECT_FALSE(manager.node_at(Lid(9)));
+  ASSERT_TRUE(manager.remove(a));
+  EXPECT_FALSE(manager.node_at(Lid(19)));
+}
+
+TEST(SubnetManager, WithTheLargestLmcLidsRunOutBeforeNodes) {
+  SubnetConfig config;
+  config.lmc = ipoib::kMaxLmc;
+  SubnetManager manager{config};
+  std::size_t added = 0;
+  ipoib::Result<NodeIndex> last = NodeIndex{0};
+  while ((last = manager.add("n" + std::to_string(added)))) ++added;
+  EXPECT_EQ(added, 0xbfffU / 128 - 2) << "blocks below the switch's LID, one is the SM's";
+  EXPECT_EQ(last.error().code, ENOSPC);
+}
+
+TEST(SubnetManager, AnAdoptedPortKeepsItsLmc) {
+  SubnetConfig config;
+  config.lmc = 1;
+  SubnetManager before{config};
+  const auto a = before.add("a").value();
+  SubnetManager manager{SubnetConfig{}};
+  manager.adopt({{0, *before.node(0)}, {a, *before.node(a)}});
+  EXPECT_EQ(manager.node(a)->port.lmc, 1);
+  EXPECT_EQ(manager.node_at(Lid(5)), a);
+  EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(6));
+  EXPECT_EQ(manager.the_switch().port.sm_lid, manager.node(0)->port.lid);
 }
 
 TEST(SubnetManager, LidsAreUnicastAndOfOneNode) {
