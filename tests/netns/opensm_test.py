@@ -34,6 +34,8 @@ class UnderOpenSm(hosts.Pair):
 
 
 class HostsUnderOpenSm(UnderOpenSm):
+    OPTIONS = "sm_priority 5\n"
+
     def setUp(self):
         super().setUp()
         self.start()
@@ -113,6 +115,16 @@ class HostsUnderOpenSm(UnderOpenSm):
         wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
         self.assert_connected()
 
+    def test_an_opensm_of_higher_priority_takes_over(self):
+        """The old master lives on, and hands over (IBA 14.4.1)."""
+        self.assert_connected()
+        OpenSm(self.subnet, "better", options="sm_priority 15\n")
+        lid = self.nodes()["better"]["lid"]
+        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left is told")
+        self.manager.wait_for_line("Entering STANDBY state")
+        wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
+        self.assert_connected()
+
     def test_what_opensm_decides_is_refused(self):
         for change in (("lid", "left", "77"), ("mtu", "left", "1024"), ("sm", "restart"),
                        ("partition", "0x12", "left", "full"), ("pkey", "0xffff", "left", "3"),
@@ -159,6 +171,26 @@ class ProtectedByOpenSm(UnderOpenSm):
         self.manager.end(signal.SIGKILL)
         self.manager.start()
         self.assert_connected()
+
+
+class PortsUnderOpenSm(UnderOpenSm):
+    """Several LIDs for each port, and an HCA that is there by its second port."""
+
+    OPTIONS = "lmc 2\n"
+
+    def test_ping_both_ways(self):
+        self.left.start_alone("--softib=default/left", "--port", "2", "--pkey", "0xffff",
+                              address="10.44.0.1/24")
+        self.right.start(address="10.44.0.2/24")
+        self.assert_connected()
+        for name in ("left", "right"):
+            node = self.nodes()[name]
+            self.assertEqual((node["lmc"], node["lid"] % 4), (2, 0), node)
+        answer = self.subnet.run("right", "smpquery", "nodedesc",
+                                 str(self.nodes()["left"]["lid"] + 3)).stdout
+        self.assertRegex(answer, r"Node Description:\.+left\n")
+        for host in (self.left, self.right):
+            self.assertEqual(host.ibarp("stats")["counters"].get("path_lid_mismatches", 0), 0)
 
 
 class PartitionsOfOpenSm(UnderOpenSm):
