@@ -13,7 +13,6 @@ namespace {
 using namespace test;
 
 using Packets = std::vector<Octets>;
-constexpr std::size_t kSize = 1000;
 
 class CoalescerTest : public ::testing::Test {
  protected:
@@ -26,7 +25,7 @@ class CoalescerTest : public ::testing::Test {
     coalescer.add(std::move(frame));
   }
   /// The segments of a packet, as they come from the fabric.
-  void add_segments(const PacketSpec& spec, std::size_t size = kSize) {
+  void add_segments(const PacketSpec& spec, std::size_t size = kSegment) {
     const Frame frame = large_frame(large_pool, spec, size);
     for (const auto& segment : segments_of(frame)) add(segment);
   }
@@ -42,7 +41,7 @@ class CoalescerTest : public ::testing::Test {
 };
 
 /// One after the other, of one stream.
-std::vector<PacketSpec> stream(std::size_t count, std::size_t size = kSize) {
+std::vector<PacketSpec> stream(std::size_t count, std::size_t size = kSegment) {
   std::vector<PacketSpec> out(count);
   for (std::size_t i = 0; i < count; ++i) {
     out[i].payload = size;
@@ -56,14 +55,14 @@ std::vector<PacketSpec> stream(std::size_t count, std::size_t size = kSize) {
 TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
     for (const int version : {4, 6}) {
-      PacketSpec spec{.kind = kind, .version = version, .payload = 5 * kSize + 3};
+      PacketSpec spec{.kind = kind, .version = version, .payload = 5 * kSegment + 3};
       spec.flags = tcp::kAck | tcp::kPush | tcp::kFin;
       host.from_fabric.clear();
       host.large.clear();
       add_segments(spec);
       EXPECT_EQ(got(), Packets{partial_packet(spec)}) << "octet for octet";
       ASSERT_EQ(host.large.size(), 1U);
-      EXPECT_EQ(host.large[0].second, *plan_segments(got()[0], kind, transport_of(spec), kSize));
+      EXPECT_EQ(host.large[0].second, *plan_segments(got()[0], kind, transport_of(spec), kSegment));
     }
   }
   EXPECT_EQ(coalescer.counters().large, 4U);
@@ -158,7 +157,7 @@ TEST_F(CoalescerTest, WhatCannotBeReadEndsAllGroups) {
 TEST_F(CoalescerTest, TakesNoMoreThanAPacketCanSayOfItself) {
   for (const auto& packet : stream(70)) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 2U);
-  EXPECT_EQ(got()[0].size(), 52 + kMaxSegments * kSize);
+  EXPECT_EQ(got()[0].size(), 52 + kMaxSegments * kSegment);
   host.from_fabric.clear();
   for (const auto& packet : stream(40, 2000)) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 2U);
@@ -167,11 +166,11 @@ TEST_F(CoalescerTest, TakesNoMoreThanAPacketCanSayOfItself) {
 
 TEST_F(CoalescerTest, ASmallerOneIsTheLast) {
   auto packets = stream(4);
-  packets[2].payload = kSize - 1;
+  packets[2].payload = kSegment - 1;
   packets[3].sequence -= 1;
   for (const auto& packet : packets) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 2U);
-  EXPECT_EQ(got()[0].size(), 52 + 3 * kSize - 1);
+  EXPECT_EQ(got()[0].size(), 52 + 3 * kSegment - 1);
 }
 
 TEST_F(CoalescerTest, PushIsTheLast) {

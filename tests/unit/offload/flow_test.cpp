@@ -12,8 +12,6 @@ namespace {
 
 using namespace test;
 
-constexpr std::size_t kSize = 1000;
-
 struct Row {
   const char* what;
   Kind kind;
@@ -34,9 +32,9 @@ void repair(Octets& packet, const PacketSpec& spec) {
 }
 
 bool belongs(const Row& row) {
-  PacketSpec spec{.kind = row.kind, .version = row.version, .payload = kSize, .fragment = 0};
+  PacketSpec spec{.kind = row.kind, .version = row.version, .payload = kSegment, .fragment = 0};
   const Octets first = complete_packet(spec);
-  spec.sequence += kSize;
+  spec.sequence += kSegment;
   ++spec.id;
   Octets second = complete_packet(spec);
   if (row.change) {
@@ -46,7 +44,7 @@ bool belongs(const Row& row) {
   const auto one = parse_flow(first);
   const auto two = parse_flow(second);
   return one && two && is_same_flow(*one, *two) && may_be_segment(*two) &&
-         continues(*one, *two, 1, kSize);
+         continues(*one, *two, 1, kSegment);
 }
 
 std::function<void(Octets&)> flip(std::size_t at, std::uint8_t bits) {
@@ -92,7 +90,7 @@ TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
       {"length of UDP", Kind::udp, 4, flip(25, 1)},
       {"longer than the first", Kind::udp, 4,
        [](Octets& packet) {
-         packet = complete_packet({.kind = Kind::udp, .payload = kSize + 1, .fragment = 0});
+         packet = complete_packet({.kind = Kind::udp, .payload = kSegment + 1, .fragment = 0});
        }},
       {"IPv4 options", Kind::tcp, 4,
        [](Octets& packet) {
@@ -105,12 +103,12 @@ TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
 }
 
 TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
-  PacketSpec spec{.payload = kSize};
+  PacketSpec spec{.payload = kSegment};
   const Octets first = complete_packet(spec);
-  spec.sequence += kSize;
+  spec.sequence += kSegment;
   spec.id = 7;
   const Octets second = complete_packet(spec);
-  EXPECT_TRUE(continues(*parse_flow(first), *parse_flow(second), 1, kSize));
+  EXPECT_TRUE(continues(*parse_flow(first), *parse_flow(second), 1, kSegment));
 }
 
 TEST(Flow, DataAloneIsPutTogether) {

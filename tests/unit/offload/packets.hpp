@@ -15,10 +15,12 @@ namespace ipoib::offload::test {
 using Octets = std::vector<std::uint8_t>;
 using Kind = Segmentation::Kind;
 
+inline constexpr std::size_t kSegment = 1000;  ///< octets of payload
+
 struct PacketSpec {
   Kind kind = Kind::tcp;
   int version = 4;
-  std::size_t payload = 1000;
+  std::size_t payload = kSegment;
   std::uint16_t flags = tcp::kAck;
   std::uint32_t sequence = 0xfffff000;  ///< wraps soon
   std::uint16_t id = 0xfffe;            ///< so does this

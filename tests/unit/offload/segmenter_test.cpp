@@ -9,7 +9,7 @@ namespace {
 
 using namespace test;
 
-constexpr std::size_t kSize = 1448;
+constexpr std::size_t kMss = 1448;
 
 struct Shape {
   Kind kind;
@@ -22,7 +22,7 @@ class EachKind : public ::testing::TestWithParam<Shape> {
     PacketSpec out;
     out.kind = GetParam().kind;
     out.version = GetParam().version;
-    out.payload = 10 * kSize + 77;
+    out.payload = 10 * kMss + 77;
     return out;
   }
   FramePool pool{1, 70'000};
@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Segments, EachKind,
                                            Shape{Kind::udp, 4}, Shape{Kind::udp, 6}));
 
 TEST_P(EachKind, IsRightForAReceiverAndCarriesThePayloadOn) {
-  const Frame frame = large_frame(pool, spec(), kSize);
+  const Frame frame = large_frame(pool, spec(), kMss);
   ASSERT_TRUE(frame.is_large());
   const auto segments = segments_of(frame);
   ASSERT_EQ(segments.size(), frame.datagrams());
@@ -61,25 +61,25 @@ TEST_P(EachKind, OddSizesAreRightToo) {
 }
 
 TEST_P(EachKind, WhatIsBeforeTheIpHeaderGoesAlong) {
-  Frame frame = large_frame(pool, spec(), kSize);
+  Frame frame = large_frame(pool, spec(), kMss);
   *frame.prepend(4) = 0x86;
   Segmenter segmenter(frame, 4);
   Octets header(segmenter.header_size());
   (void)segmenter.next(header.data());
   EXPECT_EQ(header[0], 0x86);
   EXPECT_EQ(header[4], frame.bytes()[4]);
-  EXPECT_EQ(frame.datagram_size(), 4 + payload_of(spec()) + kSize);
+  EXPECT_EQ(frame.datagram_size(), 4 + payload_of(spec()) + kMss);
 }
 
 TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
   FramePool pool(1, 70'000);
-  const Frame frame = large_frame(pool, {.payload = 3 * kSize}, kSize);
+  const Frame frame = large_frame(pool, {.payload = 3 * kMss}, kMss);
   std::uint32_t sequence = 0xfffff000;
   std::uint16_t id = 0xfffe;
   for (const auto& segment : segments_of(frame)) {
     EXPECT_EQ(load_be<std::uint32_t>(&segment[20 + tcp::kSequence]), sequence);
     EXPECT_EQ(load_be<std::uint16_t>(&segment[ipv4::kIdentification]), id);
-    sequence += kSize;
+    sequence += kMss;
     ++id;
   }
 }
@@ -87,7 +87,7 @@ TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
 TEST(Segmenter, FlagsThatBelongToOneSegmentAreOnThatAlone) {
   FramePool pool(1, 70'000);
   const std::uint16_t flags = tcp::kAck | tcp::kPush | tcp::kFin | tcp::kCongestionReduced;
-  const Frame frame = large_frame(pool, {.payload = 3 * kSize, .flags = flags}, kSize);
+  const Frame frame = large_frame(pool, {.payload = 3 * kMss, .flags = flags}, kMss);
   std::vector<unsigned> seen;
   for (const auto& segment : segments_of(frame)) {
     seen.push_back(load_be<std::uint16_t>(&segment[20 + tcp::kOffsetAndFlags]) & tcp::kFlags);
