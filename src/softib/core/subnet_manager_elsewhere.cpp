@@ -3,14 +3,13 @@
 
 namespace softib {
 
-/// A port that nobody has programmed has no LID, and is in the default partition (IBA 14.2.5.7).
+/// A port has no LID yet; one that nobody here programs is in the default partition
+/// (IBA 14.2.5.7).
 PortAttributes SubnetManager::new_port() const {
   PortAttributes port;
   port.state = link_up();
   port.mtu = config_.mtu;
-  if (is_own()) {
-    port.sm_lid = kSmLid;
-  } else {
+  if (!is_own()) {
     port.max_mtu = config_.mtu;
     port.pkeys[0] = ipoib::kDefaultPKey;
   }
