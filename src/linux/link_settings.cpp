@@ -45,6 +45,15 @@ Result<void> write_setting(const std::string& path, const std::string& value) {
   return {};
 }
 
+Result<Owner<nl_sock>> open_socket() {
+  Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
+  if (!socket) return netlink_error("netlink", -NLE_NOMEM);
+  if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
+    return netlink_error("cannot open a netlink socket", error);
+  }
+  return socket;
+}
+
 }  // namespace
 
 Result<void> detect_duplicate_addresses(const std::string& name) {
@@ -59,16 +68,14 @@ Result<void> set_stable_secret(const std::string& name, const Ipv6Address& secre
 }
 
 Result<void> disable_generated_link_local(int interface_index) {
-  const Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
+  const auto socket = open_socket();
+  if (!socket) return socket.error();
   const Owner<rtnl_link> original(rtnl_link_alloc(), &rtnl_link_put);
   const Owner<rtnl_link> change(rtnl_link_alloc(), &rtnl_link_put);
-  if (!socket || !original || !change) return netlink_error("addr_gen_mode", -NLE_NOMEM);
-  if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
-    return netlink_error("cannot open a netlink socket", error);
-  }
+  if (!original || !change) return netlink_error("addr_gen_mode", -NLE_NOMEM);
   rtnl_link_set_ifindex(original.get(), interface_index);
   rtnl_link_inet6_set_addr_gen_mode(change.get(), IN6_ADDR_GEN_MODE_NONE);
-  const int error = rtnl_link_change(socket.get(), original.get(), change.get(), 0);
+  const int error = rtnl_link_change(socket->get(), original.get(), change.get(), 0);
   if (error == 0 || error == -NLE_AF_NOSUPPORT || error == -NLE_OPNOTSUPP) return {};
   return netlink_error("cannot set addr_gen_mode none", error);
 }
@@ -96,11 +103,8 @@ Result<void> add_link_local(nl_sock* socket, int interface_index, const Ipv6Addr
 }
 
 Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
-  const Owner<nl_sock> socket(nl_socket_alloc(), &nl_socket_free);
-  if (!socket) return netlink_error("gso_max_segs", -NLE_NOMEM);
-  if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
-    return netlink_error("cannot open a netlink socket", error);
-  }
+  const auto socket = open_socket();
+  if (!socket) return socket.error();
   nl_msg* const change = nlmsg_alloc_simple(RTM_SETLINK, 0);
   if (change == nullptr) return netlink_error("gso_max_segs", -NLE_NOMEM);
   ifinfomsg header{};
@@ -108,7 +112,7 @@ Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
   nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
   nla_put_u32(change, IFLA_GSO_MAX_SEGS, segments);
   // Takes the message, in any case.
-  const int error = nl_send_sync(socket.get(), change);
+  const int error = nl_send_sync(socket->get(), change);
   return error < 0 ? netlink_error("cannot set gso_max_segs", error) : Result<void>();
 }
 
