@@ -17,17 +17,6 @@ void store_word(std::uint8_t* at, std::size_t value) {
   store_be(at, static_cast<std::uint16_t>(value));
 }
 
-/// Of the pseudo-header of a packet with `length` octets behind IP.
-wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind, std::size_t length) {
-  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
-  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
-  wire::InternetChecksum sum;
-  sum.add(wire::ip_version(packet) == 4 ? packet.subspan(ipv4::kAddresses, kIpv4Addresses)
-                                        : packet.subspan(ipv6::kAddresses, kIpv6Addresses));
-  return sum.add(std::uint16_t{kind == Kind::tcp ? kTcp : wire::kUdp})
-      .add(static_cast<std::uint16_t>(length));
-}
-
 }  // namespace
 
 void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, std::size_t whole) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "offload/transport.hpp"
-#include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 
@@ -70,18 +69,11 @@ std::uint32_t tag_of(ConstBytes packet, std::size_t transport) {
 }
 
 bool is_checksum_right(const FlowPacket& packet) {
-  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
-  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
   const auto transport = transport_of(packet);
-  wire::InternetChecksum sum;
-  if (is_ipv4(packet)) {
-    if (wire::internet_checksum(packet.bytes.first(packet.transport)) != 0) return false;
-    sum.add(packet.bytes.subspan(ipv4::kAddresses, kIpv4Addresses));
-  } else {
-    sum.add(packet.bytes.subspan(ipv6::kAddresses, kIpv6Addresses));
+  if (is_ipv4(packet) && wire::internet_checksum(packet.bytes.first(packet.transport)) != 0) {
+    return false;
   }
-  sum.add(std::uint16_t{packet.kind == Kind::tcp ? kTcp : wire::kUdp});
-  return sum.add(static_cast<std::uint16_t>(transport.size())).add(transport).value() == 0;
+  return pseudo_header(packet.bytes, packet.kind, transport.size()).add(transport).value() == 0;
 }
 
 /// Of an IPv4 header that is not fragmented the identification means nothing unless the packet may
@@ -113,6 +105,16 @@ bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t 
 }
 
 }  // namespace
+
+wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind, std::size_t length) {
+  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
+  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
+  wire::InternetChecksum sum;
+  sum.add(wire::ip_version(packet) == 4 ? packet.subspan(ipv4::kAddresses, kIpv4Addresses)
+                                        : packet.subspan(ipv6::kAddresses, kIpv6Addresses));
+  return sum.add(std::uint16_t{kind == Kind::tcp ? kTcp : wire::kUdp})
+      .add(static_cast<std::uint16_t>(length));
+}
 
 std::optional<FlowPacket> parse_flow(ConstBytes packet) {
   const auto upper = upper_of(packet);
