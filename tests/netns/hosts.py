@@ -169,9 +169,11 @@ class Host:
             self.configure("ib0", address)
 
     def link(self, interface="ib0"):
-        """The interface as `ip` describes it; None without one."""
+        """The interface as `ip` describes it; None without one, or if it goes while `ip` asks: for
+        its link first, for its addresses then."""
         result = self.run("ip", "-json", "addr", "show", "dev", interface, check=False)
-        return json.loads(result.stdout)[0] if result.returncode == 0 else None
+        entries = json.loads(result.stdout) if result.returncode == 0 else []
+        return next((entry for entry in entries if "operstate" in entry), None)
 
     def has_carrier(self, interface="ib0"):
         """As the kernel's queue sees it, which until then drops what is sent: a moment later than
