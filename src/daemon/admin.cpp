@@ -82,6 +82,9 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"tx_segments", pair.segments, false});
   out.push_back({"rx_large_packets", state.to_host.large, false});
   out.push_back({"rx_segments", state.to_host.segments, false});
+  out.push_back({"sleeps", state.poll.sleeps, false});
+  out.push_back({"spins", state.poll.spins, false});
+  out.push_back({"spins_in_vain", state.poll.spins_in_vain, false});
   out.push_back({"messages_lost", state.status.messages_lost, false});
   out.push_back({"neighbours", link.neighbour_count(), false});
   return out;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/protocol.hpp"
+#include "daemon/poll_policy.hpp"
 #include "link/link.hpp"
 #include "offload/coalescer.hpp"
 #include "verbs/ud_queue_pair.hpp"
@@ -31,6 +32,7 @@ struct InterfaceState {
   const InterfaceStatus& status;
   const verbs::UdCounters& queue_pair;
   const offload::Coalescer::Counters& to_host;
+  const PollPolicy::Counters& poll;
   std::uint64_t malformed_of_host = 0;
   PKey pkey;
 };

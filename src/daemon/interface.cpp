@@ -16,6 +16,10 @@ link::Config link_config(const Options& options, PKey pkey) {
   return config;
 }
 
+InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
+  return {interface, device.name(), device.port(), static_cast<std::uint32_t>(::getpid())};
+}
+
 }  // namespace
 
 Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
@@ -53,8 +57,8 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
       pump_({.link = link_config(shared.options, identity.pkey),
              .max_ip_mtu = shared.options.max_ip_mtu,
              .seed = std::random_device()(),
-             .identity = {tun_->name(), shared.device.name(), shared.device.port(),
-                          static_cast<std::uint32_t>(::getpid())}},
+             .identity = identity_on(shared.device, tun_->name()),
+             .poll = shared.options.poll},
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
              .pools = pools_,

@@ -129,6 +129,13 @@ LogTarget parse_log_target(const std::string& option, const std::string& text) {
   refuse(option, text, "stderr or syslog");
 }
 
+PollMode parse_poll_mode(const std::string& option, const std::string& text) {
+  if (text == "event") return PollMode::event;
+  if (text == "busy") return PollMode::busy;
+  if (text == "adaptive") return PollMode::adaptive;
+  refuse(option, text, "event, busy or adaptive");
+}
+
 std::string parse_interface(const std::string& option, const std::string& text) {
   const bool possible = !text.empty() && text.size() < IFNAMSIZ && text != "." && text != ".." &&
                         std::none_of(text.begin(), text.end(), [](unsigned char c) {

@@ -29,6 +29,7 @@ namespace ipoib::daemon {
 /// "LEVEL" for all modules, or "MODULE=LEVEL,...". Names are checked by control::LogLevels.
 [[nodiscard]] std::vector<control::ModuleLevel> parse_log(const std::string& text);
 [[nodiscard]] LogTarget parse_log_target(const std::string& option, const std::string& text);
+[[nodiscard]] PollMode parse_poll_mode(const std::string& option, const std::string& text);
 /// A name that the kernel takes for an interface.
 [[nodiscard]] std::string parse_interface(const std::string& option, const std::string& text);
 

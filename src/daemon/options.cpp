@@ -139,6 +139,11 @@ po::options_description limit_options(Options& out) {
 po::options_description process_options(Options& out) {
   po::options_description group("Process");
   group.add_options()(
+      "poll",
+      text("event|busy|adaptive", [&](const auto& v) { out.poll = parse_poll_mode("poll", v); })
+          ->default_value("adaptive"),
+      "an interface that has nothing to do sleeps at once, looks for more without end, which takes "
+      "a processor for each, or does so for a moment, as long as that pays")(
       "log",
       text("LEVEL|MODULE=LEVEL,...", [&](const auto& v) { out.log = parse_log(v); })
           ->default_value("info"),

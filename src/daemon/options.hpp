@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/values.hpp"
+#include "daemon/poll_policy.hpp"
 #include "ipoib/address.hpp"
 #include "link/config.hpp"
 #include "verbs/ud_queue_pair.hpp"
@@ -41,6 +42,7 @@ struct Options {
   std::vector<control::ModuleLevel> log{{"all", "info"}};
   LogTarget log_target = LogTarget::standard_error;
   std::string pid_file;  ///< empty: none
+  PollMode poll = PollMode::adaptive;
 
   /// The least that IPv4 needs (RFC 791, 3.2), and the most that an InfiniBand MTU leaves.
   static constexpr std::uint32_t kMinIpMtu = 68;

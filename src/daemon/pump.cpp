@@ -10,29 +10,10 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Packets that one turn takes from either side before the other side has its turn.
-constexpr std::size_t kBatch = 64;
-// Frames read from the host beyond those parked and posted.
-constexpr std::size_t kSpareFrames = 4 * kBatch;
-// Large ones beyond those parked: as many as the send queue holds, and some.
-constexpr std::size_t kLargeFrames = 48;
-constexpr std::size_t kMessages = 1024;
-constexpr std::size_t kCacheLine = 64;
 // A queue pair that breaks again at once is mended again at this pace.
 constexpr Duration kMendPause = std::chrono::seconds(1);
 
-constexpr std::size_t slot_for(std::size_t octets) {
-  return (octets + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
-
-constexpr std::size_t kLargeSlot = slot_for(link::kHeadroom + 65535);
-
 }  // namespace
-
-Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
-    : host(link.limits.parked + depths.send + kSpareFrames, slot_for(max_mtu)),
-      large(kLargeFrames + link.limits.parked_octets / kLargeSlot, kLargeSlot),
-      messages(kMessages, slot_for(link::kMessageSize)) {}
 
 Pump::Pump(Settings settings, const Parts& parts)
     : settings_(std::move(settings)),
@@ -40,13 +21,15 @@ Pump::Pump(Settings settings, const Parts& parts)
       link_(settings_.link,
             {.handles = parts.queue_pair, .frames = parts.pools.messages, .log = parts.link_log},
             parts.queue_pair.qpn(), settings_.seed),
-      coalescer_(parts.tun) {
+      coalescer_(parts.tun),
+      policy_(settings_.poll) {
   poller_.add(parts_.tun.descriptor(), kTun);
   poller_.add(parts_.queue_pair.descriptor(), kCompletions);
   poller_.add(parts_.inbox.descriptor(), kInbox);
 }
 
 void Pump::run() {
+  run_delay_.emplace();
   while (!stopping_) turn();
   now_ = monotonic_now();
   link_.shut_down(now_);
@@ -56,7 +39,7 @@ void Pump::run() {
 
 void Pump::turn() {
   now_ = monotonic_now();
-  if (std::exchange(inbox_ready_, false)) take_messages();
+  if (parts_.inbox.has_messages()) take_messages();
   bool busy = from_fabric();
   busy |= from_host();
   if (link_.next_deadline() <= now_) {
@@ -66,18 +49,17 @@ void Pump::turn() {
   }
   if (parts_.queue_pair.is_broken()) mend_queue_pair();
   if (parts_.tun.is_gone()) end({Ending::Kind::deleted, {}});
-  sleep(busy);
+  if (stopping_) return;
+  if (busy) {
+    policy_.on_work(now_);
+    return;
+  }
+  if (policy_.wants_delay(now_)) policy_.on_delay(run_delay_->read(), now_);
+  if (policy_.on_nothing(now_) == PollPolicy::Next::sleep) sleep();
 }
 
 bool Pump::from_fabric() {
-  auto& queue_pair = parts_.queue_pair;
-  auto count = queue_pair.receive(datagrams_, kBatch);
-  if (count == 0 && !armed_) {
-    queue_pair.arm();
-    armed_ = true;
-    // What came before arming raises no event: look once more.
-    count = queue_pair.receive(datagrams_, kBatch);
-  }
+  const auto count = parts_.queue_pair.receive(datagrams_, kBatch);
   if (count > 0) {
     parts_.trace.record("from fabric", now_, count);
     link_.from_fabric(datagrams_, now_);
@@ -88,9 +70,9 @@ bool Pump::from_fabric() {
 }
 
 bool Pump::from_host() {
-  if (!tun_ready_ || !link_.sends().empty()) return false;
+  if (!link_.sends().empty()) return false;
   const HostPools pools{parts_.pools.host, parts_.pools.large};
-  tun_ready_ = parts_.tun.read(pools, link::kHeadroom, packets_, kBatch);
+  parts_.tun.read(pools, link::kHeadroom, packets_, kBatch);
   const auto count = packets_.size();
   if (count == 0) return false;
   parts_.trace.record("from host", now_, count);
@@ -151,21 +133,16 @@ TimePoint Pump::next_deadline() const {
   return parts_.queue_pair.is_broken() ? std::min(due, mend_not_before_) : due;
 }
 
-void Pump::sleep(bool busy) {
-  const bool more = busy || stopping_;
-  for (const auto& ready : poller_.wait(now_, more ? now_ : next_deadline())) {
-    switch (static_cast<Tag>(ready.tag)) {
-      case kTun:
-        tun_ready_ = true;
-        break;
-      case kCompletions:
-        parts_.queue_pair.acknowledge_events();
-        armed_ = false;
-        break;
-      case kInbox:
-        inbox_ready_ = true;
-        break;
-    }
+void Pump::sleep() {
+  if (!std::exchange(armed_, true)) {
+    parts_.queue_pair.arm();
+    // What came before arming raises no event: look once more.
+    if (from_fabric()) return policy_.on_work(now_);
+  }
+  for (const auto& ready : poller_.wait(now_, next_deadline())) {
+    if (ready.tag != kCompletions) continue;
+    parts_.queue_pair.acknowledge_events();
+    armed_ = false;
   }
 }
 

@@ -1,11 +1,12 @@
 // The interface's thread: it alone owns TUN, queue pair and link, and moves packets between them.
 //
 // One turn of its loop: read the clock; take messages; a batch from the fabric through the link; a
-// batch from the host through the link; what is due; then sleep, if there was nothing to do, until
-// TUN, completion channel, mailbox or the link's next deadline. The completion queue is armed when
-// it has been found empty, and polled once more before sleeping, so that no completion is slept
-// over. The TUN is not read while sends wait for room in the send queue or no frame is free; the
-// kernel's own queue takes the pressure then.
+// batch from the host through the link; what is due. Each source is asked itself, so a turn with
+// something to do asks no poller. When there was nothing, the policy (poll_policy.hpp) says whether
+// to take another turn, or to sleep until TUN, completion channel, mailbox or the link's next
+// deadline. The completion queue is armed before, and polled once more, so that no completion is
+// slept over. The TUN is not read while sends wait for room in the send queue or no frame is free;
+// the kernel's own queue takes the pressure then.
 #pragma once
 
 #include <memory>
@@ -14,24 +15,18 @@
 
 #include "daemon/admin.hpp"
 #include "daemon/messages.hpp"
+#include "daemon/poll_policy.hpp"
+#include "daemon/pools.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
 #include "link/link.hpp"
 #include "linux/poller.hpp"
+#include "linux/run_delay.hpp"
 #include "linux/tun_device.hpp"
 #include "offload/coalescer.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
-
-/// Frames of the pools that the pump gives to the link.
-struct Pools {
-  FramePool host;      ///< packets of the host, parked, posted or being read
-  FramePool large;     ///< same, those that are to be cut into segments
-  FramePool messages;  ///< that the link makes itself
-  /// For packets of up to `max_mtu` octets, and `link` as it bounds what is parked.
-  Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths);
-};
 
 class Pump {
  public:
@@ -50,6 +45,7 @@ class Pump {
     std::uint32_t max_ip_mtu = 0;
     std::uint64_t seed = 0;
     InterfaceIdentity identity;
+    PollMode poll = PollMode::adaptive;
   };
 
   Pump(Settings settings, const Parts& parts);
@@ -64,7 +60,7 @@ class Pump {
   void turn();
   [[nodiscard]] bool from_fabric();
   [[nodiscard]] bool from_host();
-  void sleep(bool busy);
+  void sleep();
   void drain();
   void send_pending();
   void mend_queue_pair();
@@ -98,11 +94,11 @@ class Pump {
   link::Link link_;
   offload::Coalescer coalescer_;
   host::Poller poller_;
+  PollPolicy policy_;
+  std::optional<host::RunDelay> run_delay_;  ///< of the thread of run()
   InterfaceStatus status_;
 
   TimePoint now_{};
-  bool tun_ready_ = true;
-  bool inbox_ready_ = true;
   bool armed_ = false;
   bool stopping_ = false;
   bool setup_failed_ = false;

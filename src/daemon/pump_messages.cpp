@@ -39,7 +39,8 @@ void Pump::on(PathAnswered& message) { link_.on_path_answer(message.id, message.
 void Pump::on(AdminRequest& message) {
   const InterfaceState state{settings_.identity,           status_,
                              parts_.queue_pair.counters(), coalescer_.counters(),
-                             parts_.tun.malformed(),       settings_.link.pkey};
+                             policy_.counters(),           parts_.tun.malformed(),
+                             settings_.link.pkey};
   AdminResponse response{answer(message.request, link_, state, now_), std::move(message.done)};
   if (!parts_.outbox.post(std::move(response))) ++status_.messages_lost;
 }

@@ -1,6 +1,7 @@
 // Messages to a thread that sleeps in its event loop: a bounded queue with an eventfd beside it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <utility>
@@ -25,6 +26,7 @@ class Mailbox {
         return false;
       }
       queue_.push_back(std::move(message));
+      waiting_.store(true, std::memory_order_release);
       if (queue_.size() > 1) return true;  // the receiver has been woken for the first one
     }
     wake_up_.signal();
@@ -36,8 +38,11 @@ class Mailbox {
     out.clear();
     wake_up_.clear();
     const std::lock_guard lock(mutex_);
+    waiting_.store(false, std::memory_order_relaxed);
     out.swap(queue_);
   }
+  /// Messages wait. Asked without a system call or a lock, by who is awake anyway.
+  [[nodiscard]] bool has_messages() const { return waiting_.load(std::memory_order_acquire); }
 
   /// Readable while messages wait.
   [[nodiscard]] int descriptor() const { return wake_up_.descriptor(); }
@@ -51,6 +56,7 @@ class Mailbox {
   std::vector<Message> queue_;
   std::size_t capacity_;
   std::size_t refused_ = 0;
+  std::atomic<bool> waiting_ = false;
   WakeUp wake_up_;
 };
 

@@ -72,6 +72,7 @@ def main():
         expect("ipoibd --p", ["--port", "--pkey", "--pid-file"], ["--device"])
         expect("ipoibd --create-group ", ["yes", "no"])
         expect("ipoibd --name l", ["lo"])
+        expect("ipoibd --poll ", ["event", "busy", "adaptive"])
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 

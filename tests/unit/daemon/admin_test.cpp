@@ -30,7 +30,8 @@ class NoHandles final : public AddressHandleFactory {
 class AdminTest : public ::testing::Test {
  protected:
   control::Response ask(const control::InterfaceRequest& request) {
-    return answer(request, link_, {identity_, status_, counters_, to_host_, 0, kDefaultPKey}, now_);
+    return answer(request, link_,
+                  {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey}, now_);
   }
   template <class T>
   T reply(const control::InterfaceRequest& request) {
@@ -50,6 +51,7 @@ class AdminTest : public ::testing::Test {
   InterfaceStatus status_;
   verbs::UdCounters counters_;
   offload::Coalescer::Counters to_host_;
+  PollPolicy::Counters polls_;
 };
 
 TEST_F(AdminTest, SetsGetsAndDeletesAnEntry) {

@@ -51,6 +51,7 @@ TEST(OptionsTest, HasDefaultsForEverything) {
   EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
   EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
   EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
+  EXPECT_EQ(options.poll, PollMode::adaptive);
   EXPECT_TRUE(options.link.dhcp_rewrite);
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
@@ -103,6 +104,7 @@ TEST(OptionsTest, ChecksEachValueAndSaysWhatIsAllowed) {
   EXPECT_THAT(complaint({"--create-group", "maybe"}), HasSubstr("yes or no"));
   EXPECT_THAT(complaint({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));
   EXPECT_THAT(complaint({"--name", "a/b"}), HasSubstr("--name a/b"));
+  EXPECT_THAT(complaint({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
   EXPECT_THAT(complaint({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
 }
 

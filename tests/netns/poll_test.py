@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""How ipoibd waits when it has nothing to do (--poll)."""
+
+import os
+import pathlib
+
+import hosts
+import streams
+from hosts import wait_until
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Poll(hosts.Pair):
+    def start_with(self, mode):
+        self.set_up()
+        self.start("--poll", mode)
+
+    def counters(self, host):
+        return host.ibarp("stats")["counters"]
+
+    def cpu_time(self, host):
+        """Seconds that its daemon has had."""
+        stat = pathlib.Path(f"/proc/{host.daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(stat[11]) + int(stat[12])) / TICK
+
+    def assert_works(self):
+        ping = self.left.ping("10.44.0.2", "-f", "-q", "-c", "1000")
+        self.assertEqual(hosts.received(ping), 1000, ping.stdout)
+        streams.tcp(self.left, self.right, "10.44.0.2", 64)
+
+    def test_event(self):
+        self.start_with("event")
+        self.assert_works()
+        counters = self.counters(self.left)
+        self.assertGreater(counters["sleeps"], 0)
+        self.assertEqual((counters["spins"], counters["spins_in_vain"]), (0, 0))
+
+    def test_busy(self):
+        self.start_with("busy")
+        self.assert_works()
+        self.assertEqual(self.counters(self.left)["sleeps"], 0)
+        before = self.cpu_time(self.left)
+        wait_until(lambda: self.cpu_time(self.left) > before + 0.2, "it does not sleep")
+
+    def test_adaptive(self):
+        self.start_with("adaptive")
+        self.assert_works()
+        self.assertGreater(self.counters(self.left)["sleeps"], 0)
+        # Asking is a message, too: one wait, and the timers of a link that nobody uses.
+        before = self.counters(self.left)
+        after = self.counters(self.left)
+        self.assertLess(after["sleeps"] - before["sleeps"], 100, "it sleeps, and is left asleep")
+
+
+if __name__ == "__main__":
+    hosts.main()
