@@ -16,13 +16,13 @@ build_packages=(g++ cmake ninja-build pkg-config libboost1.81-dev libboost-progr
 run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf3 socat mandoc bash-completion
-  python3-pyverbs perftest dnsmasq-base udhcpc radvd
+  python3-matplotlib python3-pyverbs perftest dnsmasq-base udhcpc radvd
   avahi-daemon bird2 openssh-client openssh-server rsync)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 kernel_peer_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils patch make gcc-12 gcc
   libc6-dev dpkg-dev systemd)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
-bench_packages=(fastd iperf3 libbenchmark-dev python3)
+bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 
 # Runs a command while no package may start its services: nothing here needs one. A policy of the
 # administrator's stays as it is; one that a killed script has left is taken for ours.
@@ -122,4 +122,19 @@ wait_for() {
     [ $SECONDS -lt $deadline ] || return 1
     sleep 0.05
   done
+}
+
+# The guest with the kernel's IPoIB, which a folder knows to boot, is prepared once, and again when
+# that folder changes.
+prepare_kernel_peer() {
+  lock_build
+  export IPOIB_KERNEL_PEER=$1 KIPOIB_WORK=${KIPOIB_WORK:-$build_dir/kernel_peer/work}
+  local prepared=$KIPOIB_WORK/prepared
+  if [ ! -e "$prepared" ] || [ -n "$(find "$1" -newer "$prepared" -print -quit)" ]; then
+    say "preparing the virtual machine in $KIPOIB_WORK"
+    mkdir -p "$KIPOIB_WORK"
+    "$1/build.sh" "$KIPOIB_WORK" >"$KIPOIB_WORK/log" 2>&1 ||
+      die "it could not be prepared; see $KIPOIB_WORK/log"
+    touch "$prepared"
+  fi
 }

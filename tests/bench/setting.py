@@ -1,0 +1,139 @@
+"""Paths between two network namespaces each, for as long as a `with Setting(...) as setting:` lasts.
+
+    veth      the kernel, no tunnel
+    vxlan     the kernel's own tunnel, on the veth
+    tun-pump  two TUN devices and a process that hands packets across untouched: the bound of any
+              tunnel that ends in TUN devices
+    fastd     a user-space tunnel with method "null", on the veth
+    ipoibd    two of them on an emulated subnet of their own, one for each of the VARIANTS
+"""
+import contextlib
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "netns"))
+import hosts  # noqa: E402
+from figures import Path  # noqa: E402
+from hosts import wait_until  # noqa: E402
+
+BOUND = "tun-pump"
+MTU = 2044
+VETH_MTU = 9000
+
+# What ipoibd is measured with: name, MTU of the subnet, further options of the daemons.
+VARIANTS = (
+    ("ipoibd", 2048, ()),
+    ("ipoibd 4092", 4096, ()),
+    ("ipoibd busy", 2048, ("--poll", "busy")),
+    ("ipoibd adaptive", 2048, ("--poll", "adaptive")),
+)
+
+
+def fastd_configuration(number, keys):
+    """Of one of the two; `keys` are the secret and public ones of both."""
+    other = 3 - number
+    return (f'mode tun; interface "fd0"; method "null"; mtu {MTU}; persist interface no;\n'
+            f'bind 192.0.2.{number}:10000; secret "{keys[number]["Secret"]}"; log level warn;\n'
+            f'peer "p" {{ key "{keys[other]["Public"]}"; remote 192.0.2.{other}:10000; }}\n')
+
+
+def fastd_keys():
+    said = subprocess.run(["fastd", "--generate-key"], check=True, capture_output=True, text=True)
+    return dict(line.split(": ") for line in said.stdout.splitlines())
+
+
+class Setting:
+    def __init__(self, tun_pump):
+        """The path of the program that is the bound."""
+        self.tun_pump = tun_pump
+        self.at_end = contextlib.ExitStack()
+
+    def __enter__(self):
+        try:
+            self.subnet = self.make_subnet()
+            self.underlay = self.make_underlay()
+        except BaseException:
+            self.at_end.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.at_end.close()
+
+    def make_subnet(self, *options):
+        """Its hosts are taken down with it."""
+        subnet = hosts.Subnet(*options)
+        self.at_end.callback(subnet.close)
+        return subnet
+
+    def start(self, host, *command):
+        log = self.subnet.folder / f"{host.name}.{pathlib.Path(command[0]).name}.log"
+        process = hosts.Process(host.command(*command), log, None)
+        self.at_end.callback(process.end)
+        return process
+
+    def serve(self, host):
+        """An iperf3 server, which counts in what it measures."""
+        self.start(host, "iperf3", "--server")
+        wait_until(lambda: ":5201" in host.run("ss", "-ltn").stdout, "iperf3 listens")
+
+    def ready(self, name, left, address, *processes):
+        wait_until(lambda: left.reaches(address), f"{name} connects")
+        return Path(name, left.namespace, address, [process.pid for process in processes])
+
+    def make_underlay(self):
+        """A veth, which other paths are on."""
+        left, right = self.subnet.host("left"), self.subnet.host("right")
+        subprocess.run(["ip", "link", "add", "v0", "netns", left.namespace, "type", "veth", "peer",
+                        "name", "v0", "netns", right.namespace], check=True)
+        for number, host in enumerate((left, right), 1):
+            host.run("ip", "link", "set", "v0", "mtu", str(VETH_MTU), "up")
+            host.run("ip", "addr", "add", f"192.0.2.{number}/24", "dev", "v0")
+        self.serve(right)
+        return left, right
+
+    def veth(self):
+        return self.ready("veth", self.underlay[0], "192.0.2.2")
+
+    def vxlan(self):
+        for number, host in enumerate(self.underlay, 1):
+            host.run("ip", "link", "add", "vx0", "type", "vxlan", "id", "1", "remote",
+                     f"192.0.2.{3 - number}", "dstport", "4789", "dev", "v0")
+            host.run("ip", "addr", "add", f"203.0.113.{number}/24", "dev", "vx0")
+            host.run("ip", "link", "set", "vx0", "mtu", str(MTU), "up")
+        return self.ready("vxlan", self.underlay[0], "203.0.113.2")
+
+    def pump(self):
+        ends = self.subnet.host("pumped-left"), self.subnet.host("pumped-right")
+        process = self.start(ends[0], self.tun_pump, "t0", *(end.namespace for end in ends))
+        for number, host in enumerate(ends, 1):
+            wait_until(lambda: host.link("t0"), "the pump has its TUN")
+            host.run("ip", "addr", "add", f"10.46.0.{number}/24", "dev", "t0")
+            host.run("ip", "link", "set", "t0", "mtu", str(MTU), "up")
+        self.serve(ends[1])
+        return self.ready(BOUND, ends[0], "10.46.0.2", process)
+
+    def fastd(self):
+        keys = {1: fastd_keys(), 2: fastd_keys()}
+        processes = []
+        for number, host in enumerate(self.underlay, 1):
+            file = self.subnet.folder / f"fastd{number}.conf"
+            file.write_text(fastd_configuration(number, keys), encoding="utf-8")
+            processes.append(self.start(host, "fastd", "--config", str(file)))
+        for number, host in enumerate(self.underlay, 1):
+            wait_until(lambda: host.link("fd0"), "fastd has its TUN")
+            host.run("ip", "addr", "add", f"198.51.100.{number}/24", "dev", "fd0")
+            host.run("ip", "link", "set", "fd0", "up")
+        return self.ready("fastd", self.underlay[0], "198.51.100.2", *processes)
+
+    def ipoibd(self, name, mtu, options):
+        subnet = self.make_subnet("--mtu", str(mtu))
+        ends = [subnet.host(f"{name.replace(' ', '-')}-{end}") for end in ("left", "right")]
+        for number, host in enumerate(ends, 1):
+            host.start(*options, address=f"10.44.0.{number}/24")
+        self.serve(ends[1])
+        return self.ready(name, ends[0], "10.44.0.2", *(host.daemon for host in ends))
+
+    def variants(self):
+        return [self.ipoibd(*variant) for variant in VARIANTS]

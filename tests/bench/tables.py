@@ -1,0 +1,34 @@
+"""What was measured, as tables of Markdown."""
+import statistics
+
+
+def number(value):
+    """Four digits, and no exponent for what is common here."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def table(heading, rows):
+    """Columns of equal width, the first to the left."""
+    rows = [[str(word) for word in row] for row in (heading, *rows)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
+    lines = ["| " + " | ".join([row[0].ljust(widths[0]),
+                                *(word.rjust(width) for word, width in zip(row[1:], widths[1:]))])
+             + " |" for row in rows]
+    rule = "|---|" + "---:|" * (len(heading) - 1)
+    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
+
+
+def ratios(measured):
+    """Medians of {path: {figure: [value]}}, each with its ratio to that of the path `bound`."""
+    bound = measured["paths"][measured["bound"]]
+    names = list(dict.fromkeys(name for path in measured["paths"].values() for name in path))
+    rows = []
+    for path, figures in measured["paths"].items():
+        row = [path]
+        for name in names:
+            median = statistics.median(figures[name]) if name in figures else None
+            row.append("-" if median is None else number(median))
+            comparable = median is not None and name in bound
+            row.append(f"{median / statistics.median(bound[name]):.2f}" if comparable else "-")
+        rows.append(row)
+    return table(["path", *(word for name in names for word in (name, "ratio"))], rows)

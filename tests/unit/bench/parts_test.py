@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""What scripts/bench makes of figures: tables, pictures, the document; and what it refuses.
+
+Usage: parts_test.py
+"""
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "bench"))
+import bench  # noqa: E402
+import costs  # noqa: E402
+import tables  # noqa: E402
+import verbs  # noqa: E402
+
+MEASURED = {"bound": "pump", "rounds": 3, "seconds": 1, "paths": {
+    "veth": {"TCP Gb/s": [30, 10, 20]},
+    "pump": {"TCP Gb/s": [9, 10, 11], "CPU s/GiB": [0.5]},
+    "ours": {"TCP Gb/s": [8, 8, 1], "CPU s/GiB": [1.25]},
+}}
+
+
+class Tables(unittest.TestCase):
+    def test_ratios_are_of_medians_to_the_bound(self):
+        self.assertEqual(tables.ratios(MEASURED).splitlines(), [
+            "| path | TCP Gb/s | ratio | CPU s/GiB | ratio |",
+            "|---|---:|---:|---:|---:|",
+            "| veth |       20 |  2.00 |         - |     - |",
+            "| pump |       10 |  1.00 |       0.5 |  1.00 |",
+            "| ours |        8 |  0.80 |      1.25 |  2.50 |"])
+
+    def test_numbers_have_four_digits(self):
+        self.assertEqual([tables.number(value) for value in (12345.6, 999.96, 12.3456, 0.01234567)],
+                         ["12346", "1000", "12.35", "0.01235"])
+
+    def test_cost_of_an_item_or_of_a_run(self):
+        self.assertEqual(costs.nanoseconds({"items_per_second": 1e6, "cpu_time": 7}), 1000)
+        self.assertEqual(costs.nanoseconds({"cpu_time": 7, "time_unit": "us"}), 7000)
+
+    def test_result_of_perftest(self):
+        self.assertEqual(verbs.parse("#bytes #iterations\n"
+                                     " 2048       450593     0.00     3.69   \t\t   0.225294\n"),
+                         (3.69, 0.225294))
+        with self.assertRaises(SystemExit):
+            verbs.parse("Couldn't listen to port\n")
+
+
+class Document(unittest.TestCase):
+    def test_a_block_goes_between_its_markers(self):
+        text = "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y -->\n<!-- end -->\n"
+        self.assertEqual(bench.put(text, "x", "new\n"), text.replace("old", "new"))
+        with self.assertRaises(SystemExit):
+            bench.put(text, "z", "new\n")
+
+    def test_there_is_a_place_for_each_part(self):
+        text = bench.DOCUMENT.read_text(encoding="utf-8")
+        for part in bench.PARTS:
+            self.assertIn("new\n", bench.put(text, part, "new\n"))
+
+
+@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "python3-matplotlib is not installed")
+class Pictures(unittest.TestCase):
+    def test_the_same_figures_make_the_same_picture(self):
+        import plots
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = (pathlib.Path(folder) / name for name in ("1.svg", "2.svg"))
+            for path in (first, second):
+                plots.save(plots.ratios(MEASURED), path)
+            self.assertEqual(first.read_bytes(), second.read_bytes())
+            for word in ("veth", "ours", "TCP Gb/s", "CPU s/GiB"):
+                self.assertIn(f">{word}<", first.read_text(encoding="utf-8"))
+
+
+class Script(unittest.TestCase):
+    def bench(self, *options):
+        return subprocess.run([ROOT / "scripts" / "bench", *options], check=False, text=True,
+                              capture_output=True)
+
+    def test_what_it_does_not_understand(self):
+        for options in (["--rounds"], ["--rounds", "0"], ["--seconds", "x"], ["--moment", "2"],
+                        ["elsewhere"], ["--kernel-peer"], ["--kernel-peer", "/nowhere"]):
+            done = self.bench(*options)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), options)
+            self.assertIn(options[0], done.stderr)
+
+    def test_help_names_each_part(self):
+        done = self.bench("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for part in bench.PARTS:
+            self.assertRegex(done.stdout, rf"(?m)^  {part} ")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
