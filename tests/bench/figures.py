@@ -19,11 +19,12 @@ ANSWERS = 10  # tries of a second each, until a path answers after it stood stil
 
 
 class Path:
-    """From a namespace to an address; `processes` are those that carry it."""
+    """From one namespace to an address in another; `processes` are those that carry it."""
 
-    def __init__(self, name, namespace, address, processes=()):
+    def __init__(self, name, namespace, far, address, processes=()):
         self.name = name
         self.namespace = namespace
+        self.far = far
         self.address = address
         self.processes = processes
         self.figures = {}
@@ -36,16 +37,19 @@ class Path:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
+    def stand_still(self):
+        """A process that polls would take a processor from all other paths."""
+        self.signal(signal.SIGSTOP)
+
     @contextlib.contextmanager
     def awake(self):
-        """Its processes stand still at other times: one that polls would take a processor from all
-        other paths."""
+        """Stands still before and after."""
         self.signal(signal.SIGCONT)
         try:
             self.run("ping", "-n", "-c", "1", "-w", str(ANSWERS), self.address)
             yield
         finally:
-            self.signal(signal.SIGSTOP)
+            self.stand_still()
 
     def cpu_time(self):
         """Seconds that its processes have had."""
@@ -105,17 +109,12 @@ ALL = (tcp, tcp_of_many, udp_1400, udp_64, ping)
 def measure(paths, rounds, seconds, figures=ALL):
     """Says after each round what a stream of TCP made; returns {path: {figure: [value]}}."""
     for path in paths:
-        path.signal(signal.SIGSTOP)
-    try:
-        for number in range(1, rounds + 1):
-            for figure in figures:
-                for path in paths:
-                    with path.awake():
-                        figure(path, seconds)
-            print(f"round {number}: " + ", ".join(
-                f"{path.name} {path.figures['TCP Gb/s'][-1]:.3g} Gb/s" for path in paths),
-                flush=True)
-    finally:
-        for path in paths:
-            path.signal(signal.SIGCONT)
+        path.stand_still()
+    for number in range(1, rounds + 1):
+        for figure in figures:
+            for path in paths:
+                with path.awake():
+                    figure(path, seconds)
+        print(f"round {number}: " + ", ".join(
+            f"{path.name} {path.figures['TCP Gb/s'][-1]:.3g} Gb/s" for path in paths), flush=True)
     return {path.name: path.figures for path in paths}

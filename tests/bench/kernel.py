@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -67,9 +68,11 @@ def measure_in_guest(rounds, seconds):
 
     with contextlib.ExitStack() as at_end:
         kernels, ours = start_hosts(guest, at_end)
-        paths = [figures.Path(KERNEL, kernels[0].namespace, "10.43.0.2"),
-                 figures.Path(OURS, ours[0].namespace, "10.44.0.2",
+        paths = [figures.Path(KERNEL, *(host.namespace for host in kernels), "10.43.0.2"),
+                 figures.Path(OURS, *(host.namespace for host in ours), "10.44.0.2",
                               [host.daemon.pid for host in ours])]
+        for path in paths:
+            at_end.callback(path.signal, signal.SIGCONT)
         return {"bound": KERNEL, "rounds": rounds, "seconds": seconds,
                 "paths": figures.measure(paths, rounds, seconds, FIGURES)}
 

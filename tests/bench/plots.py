@@ -38,3 +38,41 @@ def ratios(measured):
     axes[0][0].invert_yaxis()
     figure.supxlabel(f"ratio to {measured['bound']}, median and range of the rounds")
     return figure
+
+
+def medians(panels):
+    """{option: {path: [(value, times)]}}: a panel for each option, medians with the interval that
+    eight of ten round trips are in."""
+    figure, axes = pyplot.subplots(1, len(panels) + 1, sharey=True,
+                                   figsize=(2.3 * len(panels) + 1.5, 4))
+    colours = {path: f"C{number}" for number, path in enumerate(next(iter(panels.values())))}
+    for axis, (option, paths) in zip(axes, panels.items()):
+        for number, (path, points) in enumerate(paths.items()):
+            at = [place + 0.8 * ((number + 0.5) / len(paths) - 0.5) for place in range(len(points))]
+            middle = [times["median"] / 1e3 for _, times in points]
+            spread = [[(times["median"] - times["p10"]) / 1e3 for _, times in points],
+                      [(times["p90"] - times["median"]) / 1e3 for _, times in points]]
+            axis.errorbar(at, middle, yerr=spread, fmt="o", markersize=3, capsize=2, label=path,
+                          color=colours[path])
+        values = [value for value, _ in next(iter(paths.values()))]
+        axis.set_xticks(range(len(values)), values)
+        axis.set_title(option)
+    axes[0].set_yscale("log")
+    axes[0].set_ylabel("round trip, us: median, 10 % to 90 %")
+    axes[-1].axis("off")
+    axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
+    return figure
+
+
+def histograms(times):
+    """{name: what a client said}, as shares of all messages in buckets of equal ratio."""
+    figure, axis = pyplot.subplots(figsize=(8, 3.5))
+    for name, said in times.items():
+        shown = [(least / 1e3, 100 * count / said["messages"]) for least, count in said["buckets"]]
+        axis.step([least for least, _ in shown], [share for _, share in shown], where="post",
+                  label=name, linewidth=1)
+    axis.set_xscale("log")
+    axis.set_xlabel("round trip, us")
+    axis.set_ylabel("% of messages")
+    axis.legend(frameon=False)
+    return figure

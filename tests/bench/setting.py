@@ -9,6 +9,7 @@
 """
 import contextlib
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -78,9 +79,12 @@ class Setting:
         self.start(host, "iperf3", "--server")
         wait_until(lambda: ":5201" in host.run("ss", "-ltn").stdout, "iperf3 listens")
 
-    def ready(self, name, left, address, *processes):
-        wait_until(lambda: left.reaches(address), f"{name} connects")
-        return Path(name, left.namespace, address, [process.pid for process in processes])
+    def ready(self, name, ends, address, *processes):
+        wait_until(lambda: ends[0].reaches(address), f"{name} connects")
+        path = Path(name, *(end.namespace for end in ends), address,
+                    [process.pid for process in processes])
+        self.at_end.callback(path.signal, signal.SIGCONT)  # or they would not hear that it is over
+        return path
 
     def make_underlay(self):
         """A veth, which other paths are on."""
@@ -94,7 +98,7 @@ class Setting:
         return left, right
 
     def veth(self):
-        return self.ready("veth", self.underlay[0], "192.0.2.2")
+        return self.ready("veth", self.underlay, "192.0.2.2")
 
     def vxlan(self):
         for number, host in enumerate(self.underlay, 1):
@@ -102,7 +106,7 @@ class Setting:
                      f"192.0.2.{3 - number}", "dstport", "4789", "dev", "v0")
             host.run("ip", "addr", "add", f"203.0.113.{number}/24", "dev", "vx0")
             host.run("ip", "link", "set", "vx0", "mtu", str(MTU), "up")
-        return self.ready("vxlan", self.underlay[0], "203.0.113.2")
+        return self.ready("vxlan", self.underlay, "203.0.113.2")
 
     def pump(self):
         ends = self.subnet.host("pumped-left"), self.subnet.host("pumped-right")
@@ -112,7 +116,7 @@ class Setting:
             host.run("ip", "addr", "add", f"10.46.0.{number}/24", "dev", "t0")
             host.run("ip", "link", "set", "t0", "mtu", str(MTU), "up")
         self.serve(ends[1])
-        return self.ready(BOUND, ends[0], "10.46.0.2", process)
+        return self.ready(BOUND, ends, "10.46.0.2", process)
 
     def fastd(self):
         keys = {1: fastd_keys(), 2: fastd_keys()}
@@ -125,7 +129,7 @@ class Setting:
             wait_until(lambda: host.link("fd0"), "fastd has its TUN")
             host.run("ip", "addr", "add", f"198.51.100.{number}/24", "dev", "fd0")
             host.run("ip", "link", "set", "fd0", "up")
-        return self.ready("fastd", self.underlay[0], "198.51.100.2", *processes)
+        return self.ready("fastd", self.underlay, "198.51.100.2", *processes)
 
     def ipoibd(self, name, mtu, options):
         subnet = self.make_subnet("--mtu", str(mtu))
@@ -133,7 +137,7 @@ class Setting:
         for number, host in enumerate(ends, 1):
             host.start(*options, address=f"10.44.0.{number}/24")
         self.serve(ends[1])
-        return self.ready(name, ends[0], "10.44.0.2", *(host.daemon for host in ends))
+        return self.ready(name, ends, "10.44.0.2", *(host.daemon for host in ends))
 
     def variants(self):
         return [self.ipoibd(*variant) for variant in VARIANTS]

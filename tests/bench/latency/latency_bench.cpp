@@ -3,6 +3,7 @@
 // from the call that sends it to the return of the one that received it. Says one line of JSON.
 #include <boost/program_options.hpp>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <stdexcept>
 #include <thread>
@@ -118,11 +119,9 @@ po::options_description options_of(Options& out) {
   po::options_description all(
       "Usage: bench_latency verbs|udp server [OPTION...]\n"
       "       bench_latency verbs|udp client --peer PEER [OPTION...]\n\n"
-      "The server sends back what it receives until it is ended; with verbs it says first where "
-      "it\n"
-      "is to be found. The client prints times in nanoseconds, and the least one of each bucket "
-      "of\n"
-      "the histogram with what it holds");
+      "The server says where it is to be found, and sends back what it receives until it is\n"
+      "ended. The client prints times in nanoseconds, and the least one of each bucket of the\n"
+      "histogram with what it holds");
   all.add_options()("help", "this text")("peer", po::value(&out.peer)->value_name("PEER"),
                                          "udp: address; verbs: what the server says")(
       "poll",

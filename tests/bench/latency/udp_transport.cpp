@@ -4,6 +4,7 @@
 #include <sys/time.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <system_error>
@@ -39,6 +40,8 @@ class UdpTransport final : public Transport {
     check(bool(socket_), "socket");
     if (options.is_server) {
       check(::bind(socket_.get(), address->ai_addr, address->ai_addrlen) == 0, "bind");
+      std::printf("%s\n", kService);
+      std::fflush(stdout);
     } else {
       check(::connect(socket_.get(), address->ai_addr, address->ai_addrlen) == 0, "connect");
     }

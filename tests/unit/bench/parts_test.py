@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 import bench  # noqa: E402
 import costs  # noqa: E402
+import latency  # noqa: E402
 import tables  # noqa: E402
 import verbs  # noqa: E402
 
@@ -49,6 +50,29 @@ class Tables(unittest.TestCase):
             verbs.parse("Couldn't listen to port\n")
 
 
+TIMES = {"messages": 4, "lost": 0, "p10": 1000, "median": 2000, "p90": 3500, "p99": 4000,
+         "buckets": [[1000, 1], [2000, 2], [3500, 1]]}
+
+
+class Latency(unittest.TestCase):
+    def test_one_thing_is_varied_at_a_time(self):
+        self.assertEqual(list(latency.variations({"a": (1, 2, 3), "b": ("x", "y")})),
+                         [(latency.FIRST, {"a": 1, "b": "x"}), ("a 2", {"a": 2, "b": "x"}),
+                          ("a 3", {"a": 3, "b": "x"}), ("b y", {"a": 1, "b": "y"})])
+
+    def test_options_of_the_program(self):
+        self.assertEqual(latency.arguments({"size": 8, "inline": "no"}), ["--size", "8"])
+        self.assertEqual(latency.arguments({"inline": "yes", "poll": "busy"}),
+                         ["--inline", "--poll", "busy"])
+
+    def test_table_has_a_row_for_each_variation(self):
+        rows = latency.text({"verbs": dict.fromkeys(
+            (name for name, _ in latency.variations(latency.VERBS)), TIMES), "veth": {}})
+        self.assertEqual(len(rows.splitlines()), 2 + len(list(latency.variations(latency.VERBS))))
+        for row in rows.splitlines()[2:]:
+            self.assertRegex(row, r"2 \(1 to 3\.5\) \| +- \|$")
+
+
 class Document(unittest.TestCase):
     def test_a_block_goes_between_its_markers(self):
         text = "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y -->\n<!-- end -->\n"
@@ -73,6 +97,20 @@ class Pictures(unittest.TestCase):
             self.assertEqual(first.read_bytes(), second.read_bytes())
             for word in ("veth", "ours", "TCP Gb/s", "CPU s/GiB"):
                 self.assertIn(f">{word}<", first.read_text(encoding="utf-8"))
+
+    def test_latency(self):
+        import plots
+        measured = {name: dict.fromkeys((row for row, _ in latency.variations(values)), TIMES)
+                    for name, values in (("verbs", latency.VERBS), ("veth", latency.UDP))}
+        pictures = latency.pictures(measured, plots)
+        self.assertEqual(set(pictures), {"latency", "latency-histograms"})
+        with tempfile.TemporaryDirectory() as folder:
+            for name, words in (("latency", (*latency.VERBS, "veth")),
+                                ("latency-histograms", ("verbs, poll busy", "veth"))):
+                file = pathlib.Path(folder) / f"{name}.svg"
+                plots.save(pictures[name], file)
+                for word in words:
+                    self.assertIn(f">{word}<", file.read_text(encoding="utf-8"))
 
 
 class Script(unittest.TestCase):
