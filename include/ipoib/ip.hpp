@@ -36,6 +36,10 @@ class Ipv4Address {
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] static std::optional<Ipv4Address> parse(std::string_view text);
   friend constexpr auto operator<=>(const Ipv4Address&, const Ipv4Address&) = default;
+  /// As numbers, since the data path compares, and octets would take a call.
+  friend constexpr bool operator==(const Ipv4Address& a, const Ipv4Address& b) {
+    return a.number() == b.number();
+  }
 
  private:
   Bytes bytes_{};

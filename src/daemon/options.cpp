@@ -209,6 +209,8 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
     po::notify(values);
     check_name(options);
+    // Each may have a path of its own, and one that it has just learnt.
+    options.link.limits.paths = options.link.limits.neighbours + 1;
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + "; ipoibd --help lists the options");
   }

@@ -26,12 +26,12 @@ Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hard
   if (!is_endpoint(hardware)) {
     return Error{EINVAL, hardware.to_string() + ": not the address of a queue pair of a port"};
   }
-  neighbour_state::Route route{hardware, p.paths.acquire(hardware.gid)};
-  if (!route.path) return Error{ENOBUFS, text + ": the table of paths is full"};
+  PathRef path = p.paths.acquire(hardware.gid);
+  if (!path) return Error{ENOBUFS, text + ": the table of paths is full"};
   Neighbour* entry = p.neighbours.find(address);
   if (entry == nullptr) entry = p.neighbours.create(address);
   if (entry == nullptr) return Error{ENOBUFS, text + ": the table of neighbours is full"};
-  p.neighbours.set_permanent(*entry, std::move(route), now);
+  p.neighbours.set_permanent(*entry, {hardware, std::move(path)}, now);
   return {};
 }
 

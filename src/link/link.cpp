@@ -227,8 +227,8 @@ void Link::Parts::set_mtu(std::uint32_t octets) {
 }
 
 void Link::on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
-  if (Path* const path = parts_->paths.on_answer(id, answer, now)) {
-    parts_->neighbours.path_answered(*path, now);
+  if (auto answered = parts_->paths.on_answer(id, answer, now)) {
+    parts_->neighbours.path_answered(std::move(*answered), now);
   }
 }
 

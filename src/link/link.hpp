@@ -88,7 +88,7 @@ class Link {
   [[nodiscard]] std::vector<Event>& events();
 
   // --- Administration --------------------------------------------------------------------------
-  /// At most about `limit` entries: a page ends with a bucket of the table.
+  /// At most `limit` entries.
   [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
   [[nodiscard]] std::optional<NeighbourInfo> get(const IpAddress& address, TimePoint now) const;
   /// Adds an entry, or replaces one, that ARP does not change and ageing does not end.

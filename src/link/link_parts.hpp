@@ -20,6 +20,12 @@
 
 namespace ipoib::link {
 
+/// What the way of a packet depends on, and the neighbour that it leads to.
+struct Transmission {
+  wire::EtherType type;
+  IpAddress hop;
+};
+
 struct Link::Parts {
   Parts(const Config& settings, const Surroundings& around, Qpn number, std::uint64_t seed);
 
@@ -34,16 +40,20 @@ struct Link::Parts {
   /// Entries for what cannot be a neighbour any more.
   void drop_own_entries();
 
+  static constexpr std::size_t kLookAhead = NeighbourTable::kLookAhead;
+
   // Host to fabric (transmit.cpp).
-  void transmit(Frame&& frame, TimePoint now);
+  void transmit(std::span<Frame> group, TimePoint now);
+  void transmit(Frame&& frame, const std::optional<Transmission>& plan, TimePoint now);
+  [[nodiscard]] std::optional<Transmission> plan_for(ConstBytes packet);
   [[nodiscard]] IpAddress next_hop(const IpAddress& source, const IpAddress& destination);
-  void transmit_unfit(Frame&& frame);
   void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
   void transmit_multicast(Frame&& frame, const IpAddress& group, TimePoint now);
   void complete_message(Frame& frame, wire::EtherType type, TimePoint now);
   void complete_discovery(Frame& frame);
 
   // Fabric to host (receive.cpp).
+  void look_ahead(std::span<const Incoming> batch);
   void receive(Incoming&& datagram, TimePoint now);
   [[nodiscard]] bool is_ours(const Incoming& datagram);
   void receive_ip(Incoming&& datagram, wire::EtherType type, TimePoint now);

@@ -34,11 +34,11 @@ Fate Neighbour::on_packet(Frame&& frame, const Environment& env, TimePoint now) 
   return std::visit(Overloaded{
                         [&](New&) { return first_request(std::move(frame), env, now); },
                         [&](Incomplete& s) {
-                          s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
+                          s.parked->park(std::move(frame), Purpose::packet, env.out.counters);
                           return Fate::keep;
                         },
                         [&](Resolving& s) {
-                          s.parked.park(std::move(frame), Purpose::packet, env.out.counters);
+                          s.wait->parked.park(std::move(frame), Purpose::packet, env.out.counters);
                           return Fate::keep;
                         },
                         [&](Reachable& s) {
@@ -75,27 +75,26 @@ Fate Neighbour::on_address(const HwAddress& hardware, Evidence evidence, const E
   if (confirmed) confirmed_ = now;
   return std::visit(Overloaded{
                         [&](New&) { return learn(ParkedFrames(env.parking)); },
-                        [&](Incomplete& s) { return learn(std::move(s.parked)); },
+                        [&](Incomplete& s) { return learn(std::move(*s.parked)); },
                         [&](Resolving& s) {
-                          if (!s.route.hardware.same_endpoint(hardware))
-                            return learn(std::move(s.parked));
-                          s.confirmed = s.confirmed || confirmed;
+                          if (!s.route.leads_to(hardware)) return learn(std::move(s.wait->parked));
+                          s.wait->confirmed = s.wait->confirmed || confirmed;
                           return Fate::keep;
                         },
                         [&](Reachable& s) {
-                          if (!s.route.hardware.same_endpoint(hardware)) return learn_other();
+                          if (!s.route.leads_to(hardware)) return learn_other();
                           return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
                         },
                         [&](Stale& s) {
-                          if (!s.route.hardware.same_endpoint(hardware)) return learn_other();
+                          if (!s.route.leads_to(hardware)) return learn_other();
                           return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
                         },
                         [&](Delay& s) {
-                          if (!s.route.hardware.same_endpoint(hardware)) return learn_other();
+                          if (!s.route.leads_to(hardware)) return learn_other();
                           return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
                         },
                         [&](Probing& s) {
-                          if (!s.route.hardware.same_endpoint(hardware)) return learn_other();
+                          if (!s.route.leads_to(hardware)) return learn_other();
                           return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
                         },
                         [&](Failed&) { return learn(ParkedFrames(env.parking)); },
@@ -129,7 +128,7 @@ Fate Neighbour::on_reply_owed(Frame&& reply, const Environment& env, TimePoint n
                         [](New&) { return cannot_happen(); },
                         [](Incomplete&) { return cannot_happen(); },
                         [&](Resolving& s) {
-                          s.parked.park(std::move(reply), Purpose::reply, env.out.counters);
+                          s.wait->parked.park(std::move(reply), Purpose::reply, env.out.counters);
                           return Fate::keep;
                         },
                         [&](Reachable& s) { return sends(s.route); },
@@ -150,48 +149,49 @@ Fate Neighbour::on_reply_owed(Frame&& reply, const Environment& env, TimePoint n
 }
 
 Fate Neighbour::on_path_ready(const Environment& env, TimePoint now) {
-  return std::visit(Overloaded{
-                        [](New&) { return cannot_happen(); },
-                        [](Incomplete&) { return cannot_happen(); },
-                        [&](Resolving& s) {
-                          const auto evidence = s.confirmed ? Evidence::confirmed : Evidence::told;
-                          return settle(std::move(s.route), evidence, std::move(s.parked), env,
-                                        now);
-                        },
-                        [](Reachable&) { return cannot_happen(); },
-                        [](Stale&) { return cannot_happen(); },
-                        [](Delay&) { return cannot_happen(); },
-                        [](Probing&) { return cannot_happen(); },
-                        [](Failed&) { return cannot_happen(); },
-                        [&](Permanent& s) {
-                          for (Frame& frame : s.parked.take()) {
-                            send(std::move(frame), s.route, env, now);
-                          }
-                          return Fate::keep;
-                        },
-                    },
-                    state_);
+  return std::visit(
+      Overloaded{
+          [](New&) { return cannot_happen(); },
+          [](Incomplete&) { return cannot_happen(); },
+          [&](Resolving& s) {
+            const auto evidence = s.wait->confirmed ? Evidence::confirmed : Evidence::told;
+            return settle(std::move(s.route), evidence, std::move(s.wait->parked), env, now);
+          },
+          [](Reachable&) { return cannot_happen(); },
+          [](Stale&) { return cannot_happen(); },
+          [](Delay&) { return cannot_happen(); },
+          [](Probing&) { return cannot_happen(); },
+          [](Failed&) { return cannot_happen(); },
+          [&](Permanent& s) {
+            for (Frame& frame : std::exchange(s.wait, {})->parked.take()) {
+              send(std::move(frame), s.route, env, now);
+            }
+            return Fate::keep;
+          },
+      },
+      state_);
 }
 
 Fate Neighbour::on_path_failed(const Environment& env, TimePoint now) {
-  return std::visit(Overloaded{
-                        [](New&) { return cannot_happen(); },
-                        [](Incomplete&) { return cannot_happen(); },
-                        [&](Resolving& s) {
-                          s.parked.drop(Counter::drop_path_failed, env.out.counters);
-                          return fail("no path", env, now);
-                        },
-                        [](Reachable&) { return cannot_happen(); },
-                        [](Stale&) { return cannot_happen(); },
-                        [](Delay&) { return cannot_happen(); },
-                        [](Probing&) { return cannot_happen(); },
-                        [](Failed&) { return cannot_happen(); },
-                        [&](Permanent& s) {
-                          s.parked.drop(Counter::drop_path_failed, env.out.counters);
-                          return Fate::keep;
-                        },
-                    },
-                    state_);
+  return std::visit(
+      Overloaded{
+          [](New&) { return cannot_happen(); },
+          [](Incomplete&) { return cannot_happen(); },
+          [&](Resolving& s) {
+            s.wait->parked.drop(Counter::drop_path_failed, env.out.counters);
+            return fail("no path", env, now);
+          },
+          [](Reachable&) { return cannot_happen(); },
+          [](Stale&) { return cannot_happen(); },
+          [](Delay&) { return cannot_happen(); },
+          [](Probing&) { return cannot_happen(); },
+          [](Failed&) { return cannot_happen(); },
+          [&](Permanent& s) {
+            std::exchange(s.wait, {})->parked.drop(Counter::drop_path_failed, env.out.counters);
+            return Fate::keep;
+          },
+      },
+      state_);
 }
 
 Fate Neighbour::on_deadline(const Environment& env, TimePoint now) {
@@ -220,28 +220,30 @@ Fate Neighbour::on_link_down(const Environment& env, TimePoint now) {
   const auto keep_stale = [&](Route& route) {
     return unconfirm(std::move(route), "link down", env, now);
   };
-  return std::visit(Overloaded{
-                        [](New&) { return cannot_happen(); },
-                        [&](Incomplete& s) {
-                          s.parked.drop(Counter::drop_link_down, env.out.counters);
-                          return Fate::erase;
-                        },
-                        [&](Resolving& s) {
-                          s.parked.drop(Counter::drop_link_down, env.out.counters);
-                          return Fate::erase;
-                        },
-                        [&](Reachable& s) { return keep_stale(s.route); },
-                        [](Stale&) { return Fate::keep; },
-                        [&](Delay& s) { return keep_stale(s.route); },
-                        [&](Probing& s) { return keep_stale(s.route); },
-                        [](Failed&) { return Fate::erase; },
-                        [&](Permanent& s) {
-                          s.parked.drop(Counter::drop_link_down, env.out.counters);
-                          stop_waiting();
-                          return Fate::keep;
-                        },
-                    },
-                    state_);
+  return std::visit(
+      Overloaded{
+          [](New&) { return cannot_happen(); },
+          [&](Incomplete& s) {
+            s.parked->drop(Counter::drop_link_down, env.out.counters);
+            return Fate::erase;
+          },
+          [&](Resolving& s) {
+            s.wait->parked.drop(Counter::drop_link_down, env.out.counters);
+            return Fate::erase;
+          },
+          [&](Reachable& s) { return keep_stale(s.route); },
+          [](Stale&) { return Fate::keep; },
+          [&](Delay& s) { return keep_stale(s.route); },
+          [&](Probing& s) { return keep_stale(s.route); },
+          [](Failed&) { return Fate::erase; },
+          [&](Permanent& s) {
+            if (s.wait != nullptr) {
+              std::exchange(s.wait, {})->parked.drop(Counter::drop_link_down, env.out.counters);
+            }
+            return Fate::keep;
+          },
+      },
+      state_);
 }
 
 Fate Neighbour::on_set_permanent(Route&& route, const Environment& env, TimePoint now) {
@@ -253,14 +255,16 @@ Fate Neighbour::on_set_permanent(Route&& route, const Environment& env, TimePoin
   };
   return std::visit(Overloaded{
                         [&](New&) { return without_frames(); },
-                        [&](Incomplete& s) { return with_frames(s.parked); },
-                        [&](Resolving& s) { return with_frames(s.parked); },
+                        [&](Incomplete& s) { return with_frames(*s.parked); },
+                        [&](Resolving& s) { return with_frames(s.wait->parked); },
                         [&](Reachable&) { return without_frames(); },
                         [&](Stale&) { return without_frames(); },
                         [&](Delay&) { return without_frames(); },
                         [&](Probing&) { return without_frames(); },
                         [&](Failed&) { return without_frames(); },
-                        [&](Permanent& s) { return with_frames(s.parked); },
+                        [&](Permanent& s) {
+                          return s.wait != nullptr ? with_frames(s.wait->parked) : without_frames();
+                        },
                     },
                     state_);
 }
@@ -268,14 +272,16 @@ Fate Neighbour::on_set_permanent(Route&& route, const Environment& env, TimePoin
 void Neighbour::on_removed(Counter why, const Environment& env) {
   std::visit(Overloaded{
                  [](New&) {},
-                 [&](Incomplete& s) { s.parked.drop(why, env.out.counters); },
-                 [&](Resolving& s) { s.parked.drop(why, env.out.counters); },
+                 [&](Incomplete& s) { s.parked->drop(why, env.out.counters); },
+                 [&](Resolving& s) { s.wait->parked.drop(why, env.out.counters); },
                  [](Reachable&) {},
                  [](Stale&) {},
                  [](Delay&) {},
                  [](Probing&) {},
                  [](Failed&) {},
-                 [&](Permanent& s) { s.parked.drop(why, env.out.counters); },
+                 [&](Permanent& s) {
+                   if (s.wait != nullptr) s.wait->parked.drop(why, env.out.counters);
+                 },
              },
              state_);
 }

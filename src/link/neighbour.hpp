@@ -6,7 +6,6 @@
 #pragma once
 
 #include <boost/intrusive/list_hook.hpp>
-#include <boost/intrusive/unordered_set_hook.hpp>
 #include <optional>
 #include <string_view>
 
@@ -17,8 +16,6 @@
 
 namespace ipoib::link {
 
-using NeighbourHashHook = boost::intrusive::unordered_set_base_hook<
-    boost::intrusive::link_mode<boost::intrusive::safe_link>>;
 using NeighbourListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class NeighbourListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
@@ -26,19 +23,14 @@ using NeighbourListHook =
 /// Where a table keeps an entry, by what it would cost to lose it.
 enum class NeighbourShelf : std::uint8_t { none, failed, stale, living, unresolved, permanent };
 
-/// The bases are in the order of their use: the data path touches the last one alone.
-class Neighbour : public Timed,
-                  public PathWaiter,
-                  public NeighbourListHook,
-                  public NeighbourHashHook {
+/// Small, since there are many: what only some need lies in its state, or behind that.
+class Neighbour : public Timed, public NeighbourListHook {
  public:
   using Environment = NeighbourEnvironment;
 
   explicit Neighbour(const IpAddress& address) : address_(address) {}
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
-  /// Stops waiting before it lets go of the path that it waits for, which may go with it.
-  ~Neighbour() { stop_waiting(); }
 
   /// The data path's way in: sends if nothing else is to be done, else leaves the frame alone.
   [[nodiscard]] bool forward(Frame& frame, std::vector<Outgoing>& sends, TimePoint now) {
@@ -47,8 +39,14 @@ class Neighbour : public Timed,
     const PathData* const path = reachable->route.path->ready();
     if (path == nullptr || frame.datagram_size() > path->mtu) return false;
     used_ = now;
-    sends.push_back(Outgoing{path->handle, reachable->route.hardware.qpn, std::move(frame)});
+    sends.push_back(Outgoing{path->handle, reachable->route.qpn, std::move(frame)});
     return true;
+  }
+
+  /// What forward() reads, for the processor to fetch ahead of it, in this order.
+  void prefetch() const {
+    __builtin_prefetch(&state_);
+    __builtin_prefetch(&used_);
   }
 
   // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
@@ -78,9 +76,6 @@ class Neighbour : public Timed,
   [[nodiscard]] NeighbourInfo info(TimePoint now) const;
 
  private:
-  void stop_waiting() {
-    if (PathWaiter::is_linked()) PathWaiter::unlink();
-  }
   Fate become(neighbour_state::State&& next, std::string_view why, const Environment& env);
   Fate adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
              const Environment& env, TimePoint now);
@@ -103,9 +98,10 @@ class Neighbour : public Timed,
   friend class NeighbourTable;
   static constexpr TimePoint kNeverYet = TimePoint::min();
 
+  [[no_unique_address]] neighbour_state::State
+      state_;  ///< the next one lies in what it leaves free
   IpAddress address_;
   NeighbourShelf shelf_ = NeighbourShelf::none;  ///< its table's
-  neighbour_state::State state_;
   TimePoint used_ = kNeverYet;
   TimePoint confirmed_ = kNeverYet;
 };

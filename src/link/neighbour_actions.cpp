@@ -29,10 +29,9 @@ Fate Neighbour::become(State&& next, std::string_view why, const Environment& en
     env.log.debug("neighbour {}: {} -> {}: {}", to_string(address_), kNames[state_.index()],
                   kNames[next.index()], why);
   }
-  stop_waiting();
   state_ = std::move(next);
   if (auto* const resolving = std::get_if<Resolving>(&state_)) {
-    resolving->route.path->waiters().push_back(*this);
+    resolving->route.path->await(*resolving->wait);
   }
   return Fate::keep;
 }
@@ -40,17 +39,20 @@ Fate Neighbour::become(State&& next, std::string_view why, const Environment& en
 Fate Neighbour::adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
                       const Environment& env, TimePoint now) {
   ParkedFrames frames = std::move(parked);
-  Route route{hardware, env.paths.acquire(hardware.gid)};
-  if (!route.path) {
+  PathRef path = env.paths.acquire(hardware.gid);
+  if (!path) {
     frames.drop(Counter::drop_path_limit, env.out.counters);
     return fail("no room for its path", env, now);
   }
+  Route route(hardware, std::move(path));
   switch (env.paths.use(*route.path, now)) {
     case PathTable::Condition::usable:
       return settle(std::move(route), evidence, std::move(frames), env, now);
     case PathTable::Condition::asked:
-      return become(Resolving{std::move(route), std::move(frames), evidence == Evidence::confirmed},
-                    "address learnt", env);
+      return become(
+          Resolving{std::move(route), std::make_unique<Wait>(*this, std::move(frames),
+                                                             evidence == Evidence::confirmed)},
+          "address learnt", env);
     case PathTable::Condition::refused:
       frames.drop(Counter::drop_path_failed, env.out.counters);
       return fail("no path", env, now);
@@ -93,7 +95,7 @@ Fate Neighbour::fail(std::string_view why, const Environment& env, TimePoint now
 Fate Neighbour::make_permanent(Route&& route, ParkedFrames&& parked, const Environment& env,
                                TimePoint now) {
   std::vector<Frame> frames = parked.take();
-  (void)become(Permanent{std::move(route), ParkedFrames(env.parking)}, "set", env);
+  (void)become(Permanent{std::move(route), nullptr}, "set", env);
   for (Frame& frame : frames) {
     send_or_park(std::move(frame), Purpose::packet, std::get<Permanent>(state_), env, now);
   }
@@ -113,7 +115,7 @@ void Neighbour::send(Frame&& frame, const Route& route, const Environment& env, 
     return answer_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,
                           env.out);
   }
-  env.out.sends.push_back(Outgoing{path->handle, route.hardware.qpn, std::move(taken)});
+  env.out.sends.push_back(Outgoing{path->handle, route.qpn, std::move(taken)});
 }
 
 void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
@@ -123,8 +125,11 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
       send(std::move(frame), state.route, env, now);
       return;
     case PathTable::Condition::asked:
-      state.parked.park(std::move(frame), purpose, env.out.counters);
-      if (!PathWaiter::is_linked()) state.route.path->waiters().push_back(*this);
+      if (state.wait == nullptr) {
+        state.wait = std::make_unique<Wait>(*this, ParkedFrames(env.parking));
+        state.route.path->await(*state.wait);
+      }
+      state.wait->parked.park(std::move(frame), purpose, env.out.counters);
       return;
     case PathTable::Condition::refused:
       frame.release();
@@ -134,25 +139,25 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
 }
 
 Fate Neighbour::first_request(Frame&& frame, const Environment& env, TimePoint now) {
-  ParkedFrames parked(env.parking);
-  parked.park(std::move(frame), Purpose::packet, env.out.counters);
+  auto parked = std::make_unique<ParkedFrames>(env.parking);
+  parked->park(std::move(frame), Purpose::packet, env.out.counters);
   const TimePoint moment = env.solicitor.reserve_first(now);
   if (moment > now) {
     return become(Incomplete{std::move(parked), moment, 0}, "a packet; asks in its turn", env);
   }
-  env.solicitor.ask_all(address_, parked.first(), now);
+  env.solicitor.ask_all(address_, parked->first(), now);
   return become(Incomplete{std::move(parked), now + env.config.ageing.retransmit, 1},
                 "a packet; asks", env);
 }
 
 Fate Neighbour::next_request(Incomplete& state, const Environment& env, TimePoint now) {
   if (state.requests >= env.config.ageing.broadcast_probes) {
-    state.parked.drop(Counter::drop_neighbour_failed, env.out.counters);
+    state.parked->drop(Counter::drop_neighbour_failed, env.out.counters);
     return fail("nobody answers", env, now);
   }
   // The first one has its moment reserved.
   if (state.requests == 0 || env.solicitor.admit_repetition(now))
-    env.solicitor.ask_all(address_, state.parked.first(), now);
+    env.solicitor.ask_all(address_, state.parked->first(), now);
   ++state.requests;
   state.deadline = now + env.config.ageing.retransmit;
   return Fate::keep;
@@ -169,7 +174,7 @@ Fate Neighbour::next_probe(Probing& state, const Environment& env, TimePoint now
       env.paths.doubt(*state.route.path, "a probe went unanswered");
       (void)env.paths.use(*state.route.path, now);
     }
-    env.solicitor.ask(address_, state.route.hardware, *state.route.path->usable());
+    env.solicitor.ask(address_, state.route.hardware(), *state.route.path->usable());
   } else if (env.solicitor.admit_revalidation(now)) {
     env.solicitor.ask_all(address_, {}, now);
   } else {
@@ -210,18 +215,19 @@ TimePoint Neighbour::deadline() const {
 }
 
 std::size_t Neighbour::parked() const {
-  return std::visit(Overloaded{
-                        [](const New&) { return std::size_t{0}; },
-                        [](const Incomplete& s) { return s.parked.size(); },
-                        [](const Resolving& s) { return s.parked.size(); },
-                        [](const Reachable&) { return std::size_t{0}; },
-                        [](const Stale&) { return std::size_t{0}; },
-                        [](const Delay&) { return std::size_t{0}; },
-                        [](const Probing&) { return std::size_t{0}; },
-                        [](const Failed&) { return std::size_t{0}; },
-                        [](const Permanent& s) { return s.parked.size(); },
-                    },
-                    state_);
+  return std::visit(
+      Overloaded{
+          [](const New&) { return std::size_t{0}; },
+          [](const Incomplete& s) { return s.parked->size(); },
+          [](const Resolving& s) { return s.wait->parked.size(); },
+          [](const Reachable&) { return std::size_t{0}; },
+          [](const Stale&) { return std::size_t{0}; },
+          [](const Delay&) { return std::size_t{0}; },
+          [](const Probing&) { return std::size_t{0}; },
+          [](const Failed&) { return std::size_t{0}; },
+          [](const Permanent& s) { return s.wait != nullptr ? s.wait->parked.size() : 0; },
+      },
+      state_);
 }
 
 const Route* Neighbour::route() const {
@@ -251,12 +257,12 @@ NeighbourInfo Neighbour::info(TimePoint now) const {
   info.parked = static_cast<std::uint32_t>(parked());
   const Route* const known = route();
   if (known == nullptr) return info;
-  info.hardware = known->hardware;
+  info.hardware = known->hardware();
   if (const PathData* const path = known->path->usable()) {
-    info.path = PathInfo{.dlid = path->vector.dlid,
-                         .sl = path->vector.sl,
+    info.path = PathInfo{.dlid = path->way.dlid,
+                         .sl = path->way.sl,
                          .mtu = path->mtu,
-                         .rate = path->vector.rate,
+                         .rate = path->way.rate,
                          .in_question = known->path->ready() == nullptr};
     info.references = static_cast<std::uint32_t>(path->handle->use_count());
   }

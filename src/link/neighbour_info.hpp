@@ -47,7 +47,7 @@ struct NeighbourInfo {
 
 /// Where a listing goes on; {} is the beginning.
 struct NeighbourCursor {
-  std::uint32_t bucket = 0;
+  std::uint32_t place = 0;
 };
 
 /// One page of a listing. An entry that exists during the whole listing is in exactly one page;

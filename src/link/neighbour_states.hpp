@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <variant>
 
 #include "ipoib/address.hpp"
@@ -9,24 +10,44 @@
 #include "link/parked_frames.hpp"
 #include "link/path_ref.hpp"
 
+namespace ipoib::link {
+class Neighbour;
+}
+
 namespace ipoib::link::neighbour_state {
 
-/// A hardware address and the path of its GID.
+/// A hardware address, whose GID is that of the path, which is always there.
 struct Route {
-  HwAddress hardware;
+  Route(const HwAddress& hardware, PathRef&& to)
+      : path(std::move(to)), qpn(hardware.qpn), flags(hardware.flags) {}
+  [[nodiscard]] HwAddress hardware() const { return {flags, qpn, path->gid()}; }
+  [[nodiscard]] bool leads_to(const HwAddress& other) const {
+    return hardware().same_endpoint(other);
+  }
+
   PathRef path;
+  Qpn qpn;
+  std::uint8_t flags;
+};
+
+/// An entry that waits for its path to be answered, and with what. Few do at a time.
+struct Wait : PathWaiter {
+  Wait(Neighbour& waiting, ParkedFrames&& frames, bool is_confirmed = false)
+      : entry(waiting), parked(std::move(frames)), confirmed(is_confirmed) {}
+  Neighbour& entry;
+  ParkedFrames parked;
+  bool confirmed;
 };
 
 struct New {};
 struct Incomplete {
-  ParkedFrames parked;
+  std::unique_ptr<ParkedFrames> parked;
   TimePoint deadline;
   std::uint8_t requests = 0;  ///< 0: the first one's turn comes at the deadline
 };
 struct Resolving {
   Route route;
-  ParkedFrames parked;
-  bool confirmed = false;
+  std::unique_ptr<Wait> wait;
 };
 struct Reachable {
   Route route;
@@ -50,7 +71,7 @@ struct Failed {
 };
 struct Permanent {
   Route route;
-  ParkedFrames parked;
+  std::unique_ptr<Wait> wait;  ///< null while it does not
 };
 
 using State =

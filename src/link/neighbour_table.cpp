@@ -1,7 +1,7 @@
 #include "link/neighbour_table.hpp"
 
-#include <algorithm>
-#include <bit>
+#include <boost/container/static_vector.hpp>
+#include <cassert>
 
 #include "ipoib/overloaded.hpp"
 
@@ -27,9 +27,7 @@ NeighbourShelf shelf_for(const neighbour_state::State& state) {
 }  // namespace
 
 NeighbourTable::NeighbourTable(const NeighbourEnvironment& env)
-    : env_(env),
-      buckets_(std::bit_ceil(std::max<std::size_t>(env.config.limits.neighbours, 2))),
-      entries_(Entries::bucket_traits(buckets_.data(), buckets_.size())) {}
+    : env_(env), entries_(env.config.limits.neighbours) {}
 
 NeighbourTable::~NeighbourTable() { clear(Counter::drop_link_down); }
 
@@ -40,10 +38,8 @@ Neighbour* NeighbourTable::create(const IpAddress& address) {
     env_.out.counters.add(Counter::neighbours_evicted);
     remove(*old, Counter::drop_neighbour_removed);
   }
-  auto entry = std::make_unique<Neighbour>(address);
-  entries_.insert(*entry);
   env_.out.counters.add(Counter::neighbours_created);
-  return entry.release();
+  return &entries_.emplace(address, address);
 }
 
 /// Failed ones first, then those idle for longest, then one of the living that is idle for long.
@@ -101,7 +97,7 @@ NeighbourTable::List* NeighbourTable::list_of(NeighbourShelf shelf) {
 
 void NeighbourTable::erase(Neighbour& entry) {
   if (entry.shelf_ == NeighbourShelf::unresolved) --unresolved_;
-  entries_.erase_and_dispose(entries_.iterator_to(entry), std::default_delete<Neighbour>());
+  entries_.erase(entry);
 }
 
 void NeighbourTable::remove(Neighbour& entry, Counter why) {
@@ -109,34 +105,54 @@ void NeighbourTable::remove(Neighbour& entry, Counter why) {
   erase(entry);
 }
 
-template <class Visit>
-void NeighbourTable::for_each(Visit&& visit) {
-  for (auto at = entries_.begin(); at != entries_.end();) visit(*at++);
+/// Each step reads what the step before it has had fetched for all; together that takes little
+/// longer than one miss of the cache, where one after the other takes one miss for each.
+void NeighbourTable::prefetch(std::span<const IpAddress> addresses) const {
+  assert(addresses.size() <= kLookAhead);
+  for (const IpAddress& address : addresses) entries_.prefetch(address);
+  boost::container::static_vector<const Neighbour*, kLookAhead> entries;
+  for (const IpAddress& address : addresses) {
+    const Neighbour* const entry = entries_.guess(address);
+    if (entry == nullptr) continue;
+    entry->prefetch();
+    entries.push_back(entry);
+  }
+  boost::container::static_vector<const Path*, kLookAhead> paths;
+  for (const Neighbour* const entry : entries) {
+    const neighbour_state::Route* const route = entry->route();
+    if (route == nullptr) continue;
+    route->path->prefetch();
+    paths.push_back(&*route->path);
+  }
+  for (const Path* const path : paths) {
+    if (const PathData* const data = path->ready()) __builtin_prefetch(data->handle.get());
+  }
 }
 
-void NeighbourTable::path_answered(Path& path, TimePoint now) {
-  const bool ready = path.usable() != nullptr;
-  while (!path.waiters().empty()) {
-    auto& entry = static_cast<Neighbour&>(path.waiters().front());
-    path.waiters().pop_front();
-    apply(entry, ready ? entry.on_path_ready(env_, now) : entry.on_path_failed(env_, now));
+void NeighbourTable::path_answered(PathTable::Answered&& answered, TimePoint now) {
+  PathWaiters waiters = std::move(answered.waiters);
+  while (!waiters.empty()) {
+    Neighbour& entry = static_cast<neighbour_state::Wait&>(waiters.front()).entry;
+    waiters.pop_front();
+    apply(entry,
+          answered.usable ? entry.on_path_ready(env_, now) : entry.on_path_failed(env_, now));
   }
 }
 
 void NeighbourTable::link_down(TimePoint now) {
-  for_each([&](Neighbour& entry) { apply(entry, entry.on_link_down(env_, now)); });
+  entries_.for_each([&](Neighbour& entry) { apply(entry, entry.on_link_down(env_, now)); });
 }
 
 std::size_t NeighbourTable::flush() {
   const std::size_t before = entries_.size();
-  for_each([&](Neighbour& entry) {
+  entries_.for_each([&](Neighbour& entry) {
     if (entry.shelf_ != NeighbourShelf::permanent) remove(entry, Counter::drop_neighbour_removed);
   });
   return before - entries_.size();
 }
 
 void NeighbourTable::clear(Counter why) {
-  for_each([&](Neighbour& entry) { remove(entry, why); });
+  entries_.for_each([&](Neighbour& entry) { remove(entry, why); });
 }
 
 void NeighbourTable::tick(TimePoint now) {
@@ -147,13 +163,13 @@ void NeighbourTable::tick(TimePoint now) {
 
 NeighbourPage NeighbourTable::list(NeighbourCursor from, std::size_t limit, TimePoint now) const {
   NeighbourPage page;
-  std::size_t bucket = from.bucket;
-  for (; bucket < buckets_.size() && page.entries.size() < limit; ++bucket) {
-    for (auto at = entries_.cbegin(bucket); at != entries_.cend(bucket); ++at) {
-      page.entries.push_back(at->info(now));
-    }
+  std::uint32_t place = from.place;
+  while (page.entries.size() < limit) {
+    const Neighbour* const entry = entries_.next(place);
+    if (entry == nullptr) return page;
+    page.entries.push_back(entry->info(now));
   }
-  if (bucket < buckets_.size()) page.next = NeighbourCursor{static_cast<std::uint32_t>(bucket)};
+  page.next = NeighbourCursor{place};
   return page;
 }
 

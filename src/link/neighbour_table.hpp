@@ -6,27 +6,33 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
-#include <boost/intrusive/unordered_set.hpp>
 #include <cstddef>
-#include <memory>
+#include <span>
 #include <utility>
-#include <vector>
 
+#include "link/entry_table.hpp"
 #include "link/neighbour.hpp"
+#include "link/path_table.hpp"
 
 namespace ipoib::link {
 
 class NeighbourTable {
  public:
+  /// For how many neighbours prefetch() is good at a time: enough that what they wait for comes at
+  /// once, and few enough that it is still there when their turn comes.
+  static constexpr std::size_t kLookAhead = 32;
+
   explicit NeighbourTable(const NeighbourEnvironment& env);
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
   ~NeighbourTable();
 
-  [[nodiscard]] Neighbour* find(const IpAddress& address) {
-    const auto at = entries_.find(address);
-    return at == entries_.end() ? nullptr : &*at;
-  }
+  [[nodiscard]] Neighbour* find(const IpAddress& address) const { return entries_.find(address); }
+  /// Larger than what stays in the processor's caches anyway: prefetch() pays.
+  [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
+  /// Has the processor fetch what sending to these, or hearing from them, is about to read. At
+  /// most kLookAhead.
+  void prefetch(std::span<const IpAddress> addresses) const;
   /// Makes an entry in the state New, for a stimulus that follows at once. Null when there is no
   /// room for it: all others are permanent, or have frames waiting.
   [[nodiscard]] Neighbour* create(const IpAddress& address);
@@ -48,8 +54,8 @@ class NeighbourTable {
     apply(entry, entry.on_set_permanent(std::move(route), env_, now));
   }
   void remove(Neighbour& entry, Counter why);
-  /// The question for the path is answered: tells who waits for it.
-  void path_answered(Path& path, TimePoint now);
+  /// The question for a path is answered: tells who waits for it.
+  void path_answered(PathTable::Answered&& answered, TimePoint now);
   void link_down(TimePoint now);
   /// Removes all but the permanent entries; returns how many.
   std::size_t flush();
@@ -64,32 +70,19 @@ class NeighbourTable {
   [[nodiscard]] NeighbourPage list(NeighbourCursor from, std::size_t limit, TimePoint now) const;
 
  private:
-  struct AddressOf {
-    using type = IpAddress;
-    const type& operator()(const Neighbour& entry) const { return entry.address(); }
-  };
-  using Entries =
-      boost::intrusive::unordered_set<Neighbour, boost::intrusive::base_hook<NeighbourHashHook>,
-                                      boost::intrusive::key_of_value<AddressOf>,
-                                      boost::intrusive::hash<std::hash<IpAddress>>,
-                                      boost::intrusive::power_2_buckets<true>>;
   using List = boost::intrusive::list<Neighbour, boost::intrusive::base_hook<NeighbourListHook>,
                                       boost::intrusive::constant_time_size<false>>;
   /// How many entries of the list of the living are looked at for one that is idle.
   static constexpr std::size_t kEvictionScan = 16;
+  static constexpr std::size_t kCached = 512;
 
   void apply(Neighbour& entry, Fate fate);
   void place(Neighbour& entry);
   [[nodiscard]] List* list_of(NeighbourShelf shelf);
   [[nodiscard]] Neighbour* victim();
   void erase(Neighbour& entry);
-  /// Calls `visit` for each entry, which may erase that one.
-  template <class Visit>
-  void for_each(Visit&& visit);
-
   NeighbourEnvironment env_;
-  std::vector<Entries::bucket_type> buckets_;
-  Entries entries_;
+  EntryTable<Neighbour, &Neighbour::address> entries_;
   TimerQueue<Neighbour> timers_;
   List failed_;  ///< in the order of failing
   List stale_;   ///< in the order of their last use

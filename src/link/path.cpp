@@ -17,6 +17,14 @@ const PathData* Path::usable() const {
   return std::visit(Usable{}, state_);
 }
 
+void Path::await(PathWaiter& waiter) {
+  if (auto* const waiting = std::get_if<path_state::Waiting>(&state_)) {
+    waiting->waiters.push_back(waiter);
+  } else {
+    std::get<path_state::Asking>(state_).waiters.push_back(waiter);
+  }
+}
+
 PathRef::~PathRef() {
   if (path_ != nullptr && --path_->users_ == 0) path_->table_.on_unused(*path_);
 }

@@ -4,61 +4,18 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <variant>
 
 #include "ipoib/address.hpp"
 #include "ipoib/time.hpp"
-#include "ipoib/ud_port.hpp"
-#include "link/events.hpp"
+#include "link/path_states.hpp"
 #include "link/timer_queue.hpp"
 
 namespace ipoib::link {
 
 class PathTable;
 
-/// The way itself, as the SA gave it.
-struct PathData {
-  AddressHandlePtr handle;
-  AddressVector vector;   ///< what the handle was made from
-  std::uint32_t mtu = 0;  ///< of the InfiniBand payload, octets
-};
-
-namespace path_state {
-struct Idle {};
-struct Waiting {
-  unsigned refusals = 0;
-};
-struct Asking {
-  QuestionId question;
-  unsigned refusals = 0;
-};
-struct Ready {
-  PathData data;
-  TimePoint refresh_at;
-};
-struct Suspect {
-  PathData data;
-  TimePoint not_before{};
-  unsigned refusals = 0;
-};
-struct Refreshing {
-  PathData data;
-  QuestionId question;
-  unsigned refusals = 0;
-};
-struct Failed {
-  TimePoint silent_until;
-  unsigned refusals = 0;
-};
-using State = std::variant<Idle, Waiting, Asking, Ready, Suspect, Refreshing, Failed>;
-}  // namespace path_state
-
-/// Who waits for a path to be answered; leaves the list when it dies.
-using PathWaiter =
-    boost::intrusive::list_base_hook<boost::intrusive::tag<class PathWaiterTag>,
-                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
-using PathWaiters = boost::intrusive::list<PathWaiter, boost::intrusive::base_hook<PathWaiter>,
-                                           boost::intrusive::constant_time_size<false>>;
 /// Its place in one of the table's two lists: of the paths whose turn to be asked for comes, or of
 /// those that nobody uses.
 using PathListHook =
@@ -80,22 +37,35 @@ class Path : public Timed, public PathListHook {
   }
   /// What to send by if there is anything, else null.
   [[nodiscard]] const PathData* usable() const;
-  [[nodiscard]] PathWaiters& waiters() { return waiters_; }
+  /// Adds one to those who wait, while there is a question to wait for: Waiting and Asking.
+  void await(PathWaiter& waiter);
   /// When its port was last reported out of service.
-  [[nodiscard]] TimePoint last_gone() const { return last_gone_; }
+  [[nodiscard]] TimePoint last_gone() const {
+    return doubts_ != nullptr ? doubts_->last_gone : TimePoint::min();
+  }
+  /// Has the processor fetch what ready() reads.
+  void prefetch() const { __builtin_prefetch(&state_); }
 
  private:
   friend class PathTable;
   friend class PathRef;
 
+  /// Of most paths there is never any.
+  struct Doubts {
+    Lid excused_lid;         ///< a LID, not one of its port's, that has been asked about already
+    TimePoint next_doubt{};  ///< no question for another source LID before
+    TimePoint last_gone = TimePoint::min();
+  };
+  [[nodiscard]] Doubts& doubts() {
+    if (doubts_ == nullptr) doubts_ = std::make_unique<Doubts>();
+    return *doubts_;
+  }
+
   Gid gid_;
-  PathTable& table_;
-  path_state::State state_;
-  PathWaiters waiters_;
+  [[no_unique_address]] path_state::State state_;  ///< the next one lies in what it leaves free
   std::uint32_t users_ = 0;
-  Lid excused_lid_;         ///< a LID, not one of its port's, that has been asked about already
-  TimePoint next_doubt_{};  ///< no question for another source LID before
-  TimePoint last_gone_ = TimePoint::min();
+  PathTable& table_;
+  std::unique_ptr<Doubts> doubts_;
 };
 
 }  // namespace ipoib::link

@@ -20,19 +20,32 @@ constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
 
 /// RFC 4391, 9.1.2: what is beyond the hardware address comes from the path record. The global
 /// route is there when the record leads through a router.
-AddressVector vector_of(const wire::PathRecord& record, const Gid& dgid, std::uint8_t sgid_index,
-                        std::uint8_t lmc) {
-  AddressVector vector{.dlid = record.dlid,
-                       .sl = record.sl,
-                       .rate = record.rate,
-                       .source_path_bits = path_bits(record.slid, lmc),
-                       .global = {}};
+Way way_of(const wire::PathRecord& record, std::uint8_t sgid_index, std::uint8_t lmc) {
+  Way way{.dlid = record.dlid,
+          .sl = record.sl,
+          .rate = record.rate,
+          .source_path_bits = path_bits(record.slid, lmc)};
   if (record.hop_limit > 0) {
+    way.sgid_index = sgid_index;
+    way.hop_limit = record.hop_limit;
+    way.traffic_class = record.traffic_class;
+    way.flow_label = record.flow_label;
+  }
+  return way;
+}
+
+AddressVector vector_of(const Way& way, const Gid& dgid) {
+  AddressVector vector{.dlid = way.dlid,
+                       .sl = way.sl,
+                       .rate = way.rate,
+                       .source_path_bits = way.source_path_bits,
+                       .global = {}};
+  if (way.hop_limit > 0) {
     vector.global = GlobalRoute{.dgid = dgid,
-                                .sgid_index = sgid_index,
-                                .flow_label = record.flow_label,
-                                .hop_limit = record.hop_limit,
-                                .traffic_class = record.traffic_class};
+                                .sgid_index = way.sgid_index,
+                                .flow_label = way.flow_label,
+                                .hop_limit = way.hop_limit,
+                                .traffic_class = way.traffic_class};
   }
   return vector;
 }
@@ -50,12 +63,7 @@ PathRef PathTable::acquire(const Gid& gid) {
     env_.out.counters.add(Counter::paths_evicted);
     erase(unused_.front());
   }
-  return PathRef(paths_.try_emplace(gid, gid, *this).first->second);
-}
-
-Path* PathTable::find(const Gid& gid) {
-  const auto at = paths_.find(gid);
-  return at == paths_.end() ? nullptr : &at->second;
+  return PathRef(paths_.emplace(gid, gid, *this));
 }
 
 PathTable::Condition PathTable::use(Path& path, TimePoint now) {
@@ -107,24 +115,23 @@ void PathTable::doubt(Path& path, std::string_view why, TimePoint not_before) {
 }
 
 void PathTable::doubt_all(std::string_view why) {
-  for (auto at = paths_.begin(); at != paths_.end();) {
-    Path& path = (at++)->second;
+  paths_.for_each([&](Path& path) {
     doubt(path, why);
     if (path.users_ == 0) on_unused(path);
-  }
+  });
 }
 
 void PathTable::on_source_lid(Path& path, Lid source, TimePoint now) {
   const PathData* const data = path.usable();
   const Lid base = base_lid(source, lmc_);
-  if (data == nullptr || base == base_lid(data->vector.dlid, lmc_) || base == path.excused_lid_) {
-    return;
-  }
+  if (data == nullptr || base == base_lid(data->way.dlid, lmc_)) return;
+  Path::Doubts& doubts = path.doubts();
+  if (base == doubts.excused_lid) return;
   env_.out.counters.add(Counter::path_lid_mismatches);
-  path.excused_lid_ = base;
+  doubts.excused_lid = base;
   if (path.ready() == nullptr) return;
-  const TimePoint moment = std::max(now, path.next_doubt_);
-  path.next_doubt_ = moment + env_.config.path.doubt;
+  const TimePoint moment = std::max(now, doubts.next_doubt);
+  doubts.next_doubt = moment + env_.config.path.doubt;
   doubt(path, "its port sends from another LID", moment);
 }
 
@@ -135,7 +142,7 @@ void PathTable::on_in_service(const Gid& gid, TimePoint now) {
 void PathTable::on_out_of_service(const Gid& gid, TimePoint now) {
   Path* const path = find(gid);
   if (path == nullptr) return;
-  path->last_gone_ = now;
+  path->doubts().last_gone = now;
   on_report(*path, "reported out of service", now);
 }
 
@@ -161,20 +168,23 @@ void PathTable::ask_anew(QuestionId& question, Path& path) {
   question = ask(path);
 }
 
-Path* PathTable::on_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
+std::optional<PathTable::Answered> PathTable::on_answer(QuestionId id, const PathAnswer& answer,
+                                                        TimePoint now) {
   const auto at = outstanding_.find(id);
-  if (at == outstanding_.end()) return nullptr;
+  if (at == outstanding_.end()) return std::nullopt;
   Path& path = *at->second;
   outstanding_.erase(at);
   ask_next();
+  PathWaiters waiters;
+  if (auto* const asking = std::get_if<Asking>(&path.state_)) waiters.swap(asking->waiters);
   std::visit(Overloaded{
                  [&](const wire::PathRecord& record) { answered(path, record, now); },
                  [&](const Refusal& refusal) { refused(path, refusal, now); },
              },
              answer);
-  if (path.users_ > 0) return &path;
+  if (path.users_ > 0) return Answered{path.usable() != nullptr, std::move(waiters)};
   on_unused(path);
-  return nullptr;
+  return std::nullopt;
 }
 
 std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& record) {
@@ -184,13 +194,12 @@ std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& re
                    record.mtu);
     return std::nullopt;
   }
-  PathData data{
-      .handle = {}, .vector = vector_of(record, path.gid_, source_.index, lmc_), .mtu = mtu};
-  if (const PathData* const old = path.usable(); old != nullptr && old->vector == data.vector) {
+  PathData data{.handle = {}, .way = way_of(record, source_.index, lmc_), .mtu = mtu};
+  if (const PathData* const old = path.usable(); old != nullptr && old->way == data.way) {
     data.handle = old->handle;
     return data;
   }
-  auto handle = env_.handles.create_address_handle(data.vector);
+  auto handle = env_.handles.create_address_handle(vector_of(data.way, path.gid_));
   if (!handle) {
     env_.out.counters.add(Counter::address_handle_refusals);
     env_.log.warn("path {}: no address handle: {}", path.gid_.to_string(), handle.error().message);
@@ -292,8 +301,9 @@ void PathTable::ask_next() {
   if (waiting_.empty() || busy()) return;
   Path& path = waiting_.front();
   waiting_.pop_front();
-  const unsigned refusals = std::get<Waiting>(path.state_).refusals;
-  become(path, Asking{ask(path), refusals}, "its turn has come");
+  auto& [refusals, waiters] = std::get<Waiting>(path.state_);
+  Asking next{ask(path), refusals, std::move(waiters)};
+  become(path, std::move(next), "its turn has come");
 }
 
 void PathTable::become(Path& path, State&& next, std::string_view why) {
@@ -318,9 +328,8 @@ void PathTable::become(Path& path, State&& next, std::string_view why) {
 }
 
 void PathTable::erase(Path& path) {
-  assert(path.users_ == 0 && path.waiters_.empty());
-  const Gid gid = path.gid_;
-  paths_.erase(gid);
+  assert(path.users_ == 0);
+  paths_.erase(path);
 }
 
 }  // namespace ipoib::link

@@ -9,6 +9,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/random.hpp"
 #include "link/config.hpp"
+#include "link/entry_table.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
 #include "link/path_ref.hpp"
@@ -27,11 +28,15 @@ class PathTable {
     Logger& log;
   };
   enum class Condition { usable, asked, refused };
+  struct Answered {
+    bool usable;
+    PathWaiters waiters;  ///< who is to be told
+  };
 
-  explicit PathTable(const Environment& env) : env_(env) {}
+  explicit PathTable(const Environment& env) : env_(env), paths_(env.config.limits.paths) {}
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
-  ~PathTable() { paths_.clear(); }
+  ~PathTable() = default;
 
   /// The port that paths begin at, and its LMC, which is taken for that of the subnet's other
   /// ports: what a record shows of a peer's LIDs is one of them.
@@ -55,14 +60,15 @@ class PathTable {
   /// path is asked for anew, and no other one.
   void on_in_service(const Gid& gid, TimePoint now);
   void on_out_of_service(const Gid& gid, TimePoint now);
-  /// The path that the question was about, whose waiters the caller tells; null for a stranger.
-  Path* on_answer(QuestionId id, const PathAnswer& answer, TimePoint now);
+  /// What came of it for those who wait for the path; nothing when it matters to nobody.
+  [[nodiscard]] std::optional<Answered> on_answer(QuestionId id, const PathAnswer& answer,
+                                                  TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   [[nodiscard]] std::size_t size() const { return paths_.size(); }
   [[nodiscard]] std::size_t outstanding() const { return outstanding_.size(); }
-  [[nodiscard]] Path* find(const Gid& gid);
+  [[nodiscard]] Path* find(const Gid& gid) { return paths_.find(gid); }
 
  private:
   friend class PathRef;
@@ -87,7 +93,7 @@ class PathTable {
   Environment env_;
   PortGid source_;
   std::uint8_t lmc_ = 0;
-  std::unordered_map<Gid, Path> paths_;
+  EntryTable<Path, &Path::gid> paths_;
   std::unordered_map<QuestionId, Path*> outstanding_;
   List waiting_;  ///< state Waiting, in the order of their turn
   List unused_;   ///< nobody uses them, the longest unused first

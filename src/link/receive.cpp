@@ -1,4 +1,6 @@
 // Fabric to host: what is ours, what is for the host, and what ARP and Neighbour Discovery say.
+#include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <chrono>
 #include <utility>
 
@@ -38,7 +40,24 @@ void Link::from_fabric(std::span<Incoming> batch, TimePoint now) {
     for (Incoming& datagram : batch) datagram.frame.release();
     return;
   }
-  for (Incoming& datagram : batch) p.receive(std::move(datagram), now);
+  while (!batch.empty()) {
+    const auto group = batch.first(std::min(batch.size(), Parts::kLookAhead));
+    p.look_ahead(group);
+    for (Incoming& datagram : group) p.receive(std::move(datagram), now);
+    batch = batch.subspan(group.size());
+  }
+}
+
+void Link::Parts::look_ahead(std::span<const Incoming> batch) {
+  if (!neighbours.is_large()) return;
+  boost::container::static_vector<IpAddress, kLookAhead> senders;
+  for (const Incoming& datagram : batch) {
+    const auto type = wire::parse_encapsulation(datagram.frame.bytes());
+    if (type != wire::EtherType::ipv4 && type != wire::EtherType::ipv6) continue;
+    const auto source = source_of(datagram.frame.bytes().subspan(wire::kEncapsulationSize), *type);
+    if (source) senders.push_back(*source);
+  }
+  neighbours.prefetch(senders);
 }
 
 void Link::Parts::receive(Incoming&& datagram, TimePoint now) {
@@ -102,8 +121,8 @@ void Link::Parts::receive_ip(Incoming&& datagram, wire::EtherType type, TimePoin
 /// queue pair, and port as far as the datagram says, that they are from.
 void Link::Parts::check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now) {
   const neighbour_state::Route* const route = sender.route();
-  if (route == nullptr || route->hardware.qpn != datagram.source_qpn) return;
-  if (datagram.has_grh && route->hardware.gid != datagram.source_gid) return;
+  if (route == nullptr || route->qpn != datagram.source_qpn) return;
+  if (datagram.has_grh && route->path->gid() != datagram.source_gid) return;
   paths.on_source_lid(*route->path, datagram.source_lid, now);
 }
 
@@ -128,8 +147,8 @@ void Link::Parts::learn(const NdLesson& lesson, const Incoming& datagram, TimePo
   if (neighbour == nullptr) return;
   const neighbour_state::Route* const known = neighbour->route();
   if (!lesson.hardware && known == nullptr) return;
-  const HwAddress hardware = lesson.hardware ? *lesson.hardware : known->hardware;
-  if (known != nullptr && !lesson.overrides && !known->hardware.same_endpoint(hardware)) {
+  const HwAddress hardware = lesson.hardware ? *lesson.hardware : known->hardware();
+  if (known != nullptr && !lesson.overrides && !known->leads_to(hardware)) {
     return neighbours.contradicted(*neighbour, now);
   }
   learn(*neighbour, hardware, lesson.evidence, datagram, now);

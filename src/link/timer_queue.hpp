@@ -10,6 +10,7 @@ namespace ipoib::link {
 
 using TimedHook =
     boost::intrusive::set_base_hook<boost::intrusive::tag<class TimedTag>,
+                                    boost::intrusive::optimize_size<true>,
                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
 class Timed : public TimedHook {

@@ -1,4 +1,6 @@
 // Host to fabric. The first functions are the data path; the others are for what is rare.
+#include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
@@ -18,24 +20,6 @@ bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0x
 /// So does what has the scope of the link, or a smaller one (RFC 4291, 2.7).
 bool is_routable(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) > 2; }
 
-/// What the way of a packet depends on.
-struct Route {
-  wire::EtherType type;
-  IpAddress source;
-  IpAddress destination;
-};
-
-std::optional<Route> route_of(ConstBytes packet) {
-  if (wire::ip_version(packet) == 6) {
-    const auto header = wire::Ipv6Header::parse(packet);
-    if (!header) return std::nullopt;
-    return Route{wire::EtherType::ipv6, header->source, header->destination};
-  }
-  const auto header = wire::Ipv4Header::parse(packet);
-  if (!header) return std::nullopt;
-  return Route{wire::EtherType::ipv4, header->source, header->destination};
-}
-
 }  // namespace
 
 void Link::from_host(std::span<Frame> batch, TimePoint now) {
@@ -46,19 +30,50 @@ void Link::from_host(std::span<Frame> batch, TimePoint now) {
     for (Frame& frame : batch) frame.release();
     return;
   }
-  for (Frame& frame : batch) p.transmit(std::move(frame), now);
+  while (!batch.empty()) {
+    const auto group = batch.first(std::min(batch.size(), Parts::kLookAhead));
+    p.transmit(group, now);
+    batch = batch.subspan(group.size());
+  }
+}
+
+void Link::Parts::transmit(std::span<Frame> group, TimePoint now) {
+  boost::container::static_vector<std::optional<Transmission>, kLookAhead> plans;
+  boost::container::static_vector<IpAddress, kLookAhead> hops;
+  for (const Frame& frame : group) {
+    plans.push_back(plan_for(frame.bytes()));
+    if (plans.back()) hops.push_back(plans.back()->hop);
+  }
+  if (neighbours.is_large()) neighbours.prefetch(hops);
+  for (std::size_t i = 0; i < group.size(); ++i) transmit(std::move(group[i]), plans[i], now);
+}
+
+/// Nothing for what is no IP packet.
+std::optional<Transmission> Link::Parts::plan_for(ConstBytes packet) {
+  if (wire::ip_version(packet) == 6) {
+    const auto header = wire::Ipv6Header::parse(packet);
+    if (!header) return std::nullopt;
+    return Transmission{wire::EtherType::ipv6, next_hop(header->source, header->destination)};
+  }
+  const auto header = wire::Ipv4Header::parse(packet);
+  if (!header) return std::nullopt;
+  return Transmission{wire::EtherType::ipv4, next_hop(header->source, header->destination)};
 }
 
 /// An entry is found before the destination is classified: no entry exists for a group, a
 /// broadcast address, or an address of the host.
-void Link::Parts::transmit(Frame&& frame, TimePoint now) {
-  const auto route = route_of(frame.bytes());
-  if (!route || frame.datagram_size() > mtu) return transmit_unfit(std::move(frame));
-  if (!frame.is_large()) complete_message(frame, route->type, now);
-  const IpAddress hop = next_hop(route->source, route->destination);
-  Neighbour* const neighbour = neighbours.find(hop);
-  if (neighbour == nullptr) return transmit_unknown(std::move(frame), route->type, hop, now);
-  wire::emit_encapsulation(route->type, frame.prepend(wire::kEncapsulationSize));
+void Link::Parts::transmit(Frame&& frame, const std::optional<Transmission>& plan, TimePoint now) {
+  if (!plan) {
+    frame.release();
+    return out.counters.add(Counter::drop_malformed_packet);
+  }
+  if (frame.datagram_size() > mtu) {
+    return answer_too_big(std::move(frame), mtu, Counter::drop_packet_too_big, out);
+  }
+  if (!frame.is_large()) complete_message(frame, plan->type, now);
+  Neighbour* const neighbour = neighbours.find(plan->hop);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan->type, plan->hop, now);
+  wire::emit_encapsulation(plan->type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, out.sends, now)) {
     neighbours.packet(*neighbour, std::move(frame), now);
   }
@@ -82,13 +97,6 @@ IpAddress Link::Parts::next_hop(const IpAddress& source, const IpAddress& destin
   return is_for_many ? destination : next_hops.find(source, destination);
 }
 
-/// What is no IP packet, or does not fit.
-void Link::Parts::transmit_unfit(Frame&& frame) {
-  Frame dropped = std::move(frame);
-  if (!route_of(dropped.bytes())) return out.counters.add(Counter::drop_malformed_packet);
-  answer_too_big(std::move(dropped), mtu, Counter::drop_packet_too_big, out);
-}
-
 /// The kernel knows no link-layer addresses: the options of RFC 4391, 9.3 are put in on the way.
 void Link::Parts::complete_discovery(Frame& frame) {
   using wire::LinkLayerOption;
@@ -101,7 +109,8 @@ void Link::Parts::complete_discovery(Frame& frame) {
     case NdType::redirect: {
       const Neighbour* const target = neighbours.find(message->target);
       if (target == nullptr || target->route() == nullptr) return;
-      return put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware, mtu);
+      return put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(),
+                                   mtu);
     }
     case NdType::neighbour_solicitation:
     case NdType::router_solicitation:

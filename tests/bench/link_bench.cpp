@@ -1,15 +1,19 @@
 // What a packet costs in a link: host to fabric and back, with one neighbour and with thousands,
-// in batches as the pump has them. Also what a neighbour costs in memory.
+// in batches as the pump has them. Also what the cache of neighbours costs alone, in time and
+// memory.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 #include <spdlog/sinks/null_sink.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <random>
 
 #include "ipoib/log.hpp"
 #include "link/link.hpp"
+#include "link/neighbour_table.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 
@@ -20,6 +24,7 @@ using namespace ipoib::link;
 
 constexpr std::size_t kBatch = 64;
 constexpr std::size_t kPacket = 1500;
+constexpr std::uint32_t kMany = 100'000;
 constexpr Ipv4Address kOwn{0x0a000001};
 constexpr std::uint32_t kFirstPeer = 0x0a000100;
 
@@ -75,8 +80,13 @@ class Bench {
     std::ranges::copy(from.bytes(), packet.begin() + 12);
     std::ranges::copy(to.bytes(), packet.begin() + 16);
   }
+  [[nodiscard]] static Config config_for(std::size_t neighbours) {
+    Config config;
+    config.limits.neighbours = config.limits.paths = std::max<std::size_t>(neighbours, 16);
+    return config;
+  }
   [[nodiscard]] static Lid lid(std::uint32_t peer) {
-    return Lid(static_cast<std::uint16_t>(2 + peer));
+    return Lid(static_cast<std::uint16_t>(2 + peer % (kFirstMulticastLid.value() - 2)));
   }
   /// Has the peer ask for us and answer us, and its path granted.
   void meet(std::uint32_t peer) {
@@ -123,54 +133,107 @@ class Bench {
   FramePool pool_{4 * kBatch, 2048};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   std::mt19937 random_{1};
-  Link link_{Config{}, {handles_, pool_, log_}, Qpn(99), 1};
+  Link link_{config_for(neighbours_), {handles_, pool_, log_}, Qpn(99), 1};
 };
+
+/// An iteration's time is that of `action` alone, without what it is made ready with.
+void time(benchmark::State& state, auto&& action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  state.SetIterationTime(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
 
 /// Argument: neighbours; each packet goes to one of them, drawn at random.
 void from_host(benchmark::State& state) {
   Bench bench(static_cast<std::uint32_t>(state.range(0)));
   std::vector<Frame> batch(kBatch);
   for (auto _ : state) {
-    state.PauseTiming();
     bench.link().sends().clear();
     for (Frame& frame : batch) frame = bench.packet(bench.random_peer());
-    state.ResumeTiming();
-    bench.link().from_host(batch, bench.now());
+    time(state, [&] { bench.link().from_host(batch, bench.now()); });
   }
   if (bench.link().sends().size() != kBatch) std::abort();
   bench.link().sends().clear();
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kBatch));
 }
-BENCHMARK(from_host)->Arg(1)->Arg(100)->Arg(10000);
+BENCHMARK(from_host)->Arg(1)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
 void from_fabric(benchmark::State& state) {
   Bench bench(static_cast<std::uint32_t>(state.range(0)));
   std::vector<Incoming> batch(kBatch);
   for (auto _ : state) {
-    state.PauseTiming();
     bench.link().to_host().clear();
     for (Incoming& datagram : batch) datagram = bench.datagram(bench.random_peer());
-    state.ResumeTiming();
-    bench.link().from_fabric(batch, bench.now());
+    time(state, [&] { bench.link().from_fabric(batch, bench.now()); });
   }
   if (bench.link().to_host().size() != kBatch) std::abort();
   bench.link().to_host().clear();
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kBatch));
 }
-BENCHMARK(from_fabric)->Arg(1)->Arg(100)->Arg(10000);
+BENCHMARK(from_fabric)->Arg(1)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// What 10,000 neighbours with 10,000 paths take from the heap, address handles left out.
+/// The cache alone, entries drawn at random.
+class Cache {
+ public:
+  explicit Cache(std::size_t count) : entries(count) {
+    for (std::uint32_t i = 0; i < count; ++i) entries.emplace(address(i), address(i));
+  }
+  [[nodiscard]] static IpAddress address(std::uint32_t i) { return Ipv4Address(kFirstPeer + i); }
+  [[nodiscard]] IpAddress drawn() {
+    return address(static_cast<std::uint32_t>(random_()) %
+                   static_cast<std::uint32_t>(entries.size()));
+  }
+  EntryTable<Neighbour, &Neighbour::address> entries;
+
+ private:
+  std::minstd_rand random_{1};
+};
+
+void lookup(benchmark::State& state) {
+  Cache cache(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(cache.entries.find(cache.drawn())->last_use());
+}
+BENCHMARK(lookup)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
+
+/// One goes, and comes again.
+void insertion(benchmark::State& state) {
+  Cache cache(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) {
+    const IpAddress address = cache.drawn();
+    cache.entries.erase(*cache.entries.find(address));
+    cache.entries.emplace(address, address);
+  }
+}
+BENCHMARK(insertion)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
+
+/// All of them pass from Reachable to Stale, each at its time.
+void ageing(benchmark::State& state) {
+  for (auto _ : state) {
+    Bench bench(static_cast<std::uint32_t>(state.range(0)));
+    const TimePoint end = bench.now() + std::chrono::minutes(1);
+    time(state, [&] {
+      for (TimePoint next; (next = bench.link().next_deadline()) < end;) bench.link().tick(next);
+    });
+    bench.link().sends().clear();
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(ageing)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
+
+/// What neighbours with a path and an address handle each take from the heap.
 void memory(benchmark::State& state) {
-  constexpr std::uint32_t kNeighbours = 10000;
   double octets = 0;
   for (auto _ : state) {
-    const auto before = mallinfo2().uordblks;
-    const Bench bench(kNeighbours);
-    octets = static_cast<double>(mallinfo2().uordblks - before);
+    const auto used = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+    const Bench none(0);
+    const auto before = used();
+    const Bench bench(static_cast<std::uint32_t>(state.range(0)));
+    octets = static_cast<double>(used() - before);
   }
-  state.counters["octets_per_neighbour"] = octets / kNeighbours;
+  state.counters["octets_per_neighbour"] = octets / static_cast<double>(state.range(0));
 }
-BENCHMARK(memory)->Iterations(1);
+BENCHMARK(memory)->Arg(kMany)->Iterations(1);
 
 }  // namespace
 

@@ -102,7 +102,7 @@ class NeighbourStates : public PartsFixture {
   void expect_route(const HwAddress& where) {
     ASSERT_NE(entry(), nullptr);
     ASSERT_NE(entry()->route(), nullptr);
-    EXPECT_EQ(entry()->route()->hardware, where);
+    EXPECT_EQ(entry()->route()->hardware(), where);
   }
   void expect_gone_dropping(Counter why, std::uint64_t frames) {
     EXPECT_EQ(state(), "gone");

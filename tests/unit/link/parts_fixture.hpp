@@ -126,8 +126,8 @@ class PartsFixture : public ::testing::Test {
     return questions;
   }
   void answer(const AskPath& question, const PathAnswer& with) {
-    if (Path* const path = paths.on_answer(question.id, with, now)) {
-      neighbours.path_answered(*path, now);
+    if (auto answered = paths.on_answer(question.id, with, now)) {
+      neighbours.path_answered(std::move(*answered), now);
     }
   }
   void grant(const AskPath& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {

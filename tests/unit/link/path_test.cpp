@@ -314,7 +314,7 @@ TEST_F(PathStates, Path_Refreshing_Answer) {
   (void)use();
   grant(asked().at(0), 9);
   EXPECT_NE(user->ready()->handle, before);
-  EXPECT_EQ(user->ready()->vector.dlid, Lid(9));
+  EXPECT_EQ(user->ready()->way.dlid, Lid(9));
 }
 
 TEST_F(PathStates, Path_Refreshing_Refused) {
@@ -465,7 +465,7 @@ TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
 
 TEST_F(PathTableTest, AnswerToNoQuestionIsIgnored) {
   be_asking();
-  EXPECT_EQ(paths.on_answer(QuestionId(9999), path_record(kHere.gid, 7), now), nullptr);
+  EXPECT_FALSE(paths.on_answer(QuestionId(9999), path_record(kHere.gid, 7), now));
   EXPECT_TRUE(is<path_state::Asking>());
 }
 
