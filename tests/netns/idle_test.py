@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""A daemon that has nothing to do sleeps: nothing wakes it but its timers, which are few."""
+
+import pathlib
+import re
+import subprocess
+
+import hosts
+from hosts import wait_until
+
+SECONDS = 5
+# Of one thread in that time: once a second. Polling would make it hundreds.
+MAX_WAKE_UPS = 5
+
+
+def wake_ups(pid):
+    """By thread: how often it went to sleep so far, which is how often something woke it."""
+    found = {}
+    for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
+        found[status.parent.name] = int(
+            re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status.read_text(), re.M).group(1))
+    return found
+
+
+class Idle(hosts.Pair):
+    def setUp(self):
+        self.set_up("--partition", "1=full", "--partition", "2=full")
+
+    def assert_sleeps(self, process):
+        before = wake_ups(process.pid)
+        with self.assertRaises(subprocess.TimeoutExpired, msg="it goes on"):
+            process.wait(SECONDS)
+        for thread, count in wake_ups(process.pid).items():
+            self.assertLessEqual(count - before[thread], MAX_WAKE_UPS, f"thread {thread}")
+
+    def test_nothing_wakes_it(self):
+        # Hosts with IPv6 ask for routers now and then.
+        self.left.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+        self.left.start_all(address="10.44.0.1/24")
+        for interface in ("ib0.8001", "ib0.8002"):
+            self.left.run("ip", "link", "set", interface, "up")
+            wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
+        announced = lambda: self.left.ibarp("stats")["counters"].get("announcements_sent", 0)
+        wait_until(lambda: announced() >= 2, "the address has been announced for good")
+        self.assert_sleeps(self.left.daemon.popen)
+        self.assert_sleeps(self.subnet.process)
+
+
+if __name__ == "__main__":
+    hosts.main()
