@@ -1,6 +1,5 @@
 #include "offload/coalescer.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "offload/transport.hpp"
@@ -12,6 +11,11 @@ namespace ipoib::offload {
 namespace {
 
 using Kind = Segmentation::Kind;
+
+std::size_t place_of(const FlowPacket& flow) {
+  constexpr std::uint32_t kGolden = 0x9e3779b1;
+  return flow.tag * kGolden >> 24;
+}
 
 void store_word(std::uint8_t* at, std::size_t value) {
   store_be(at, static_cast<std::uint16_t>(value));
@@ -43,21 +47,18 @@ void Coalescer::add(Frame&& packet) {
   Frame taken = std::move(packet);
   const auto flow = parse_flow(std::as_const(taken).bytes());
   if (!flow) {
-    open_count_ = 0;
+    closed_ = groups_.size() + 1;
     return begin(std::move(taken), {});
   }
   const bool may_be_one = host_.takes(flow->kind) && may_be_segment(*flow);
-  const auto place = find_open(*flow);
-  if (place != kNone) {
-    Group& group = groups_[open_[place]];
-    const bool appended = may_be_one && append(group, taken, *flow);
-    const bool ends = !appended || is_last(*flow) || group.count == kMaxSegments ||
-                      flow->payload_size() < group.first.payload_size();
-    if (ends) close(place);
+  if (Group* const group = find_open(*flow)) {
+    const bool appended = may_be_one && append(*group, taken, *flow);
+    group->open = appended && !is_last(*flow) && group->count < kMaxSegments &&
+                  flow->payload_size() == group->first.payload_size();
     if (appended) return;
   }
   begin(std::move(taken), *flow);
-  if (may_be_one && !is_last(*flow)) open(static_cast<std::uint32_t>(groups_.size() - 1));
+  if (may_be_one && !is_last(*flow)) open_last();
 }
 
 void Coalescer::begin(Frame&& packet, const FlowPacket& flow) {
@@ -85,21 +86,16 @@ bool Coalescer::append(Group& group, Frame& packet, const FlowPacket& flow) {
   return true;
 }
 
-void Coalescer::open(std::uint32_t group) {
-  if (open_count_ == kMaxOpen) close(0);
-  open_[open_count_++] = group;
+void Coalescer::open_last() {
+  groups_.back().open = true;
+  places_[place_of(groups_.back().first)] = static_cast<std::uint32_t>(groups_.size() - 1);
 }
 
-std::uint32_t Coalescer::find_open(const FlowPacket& flow) const {
-  for (std::size_t i = 0; i < open_count_; ++i) {
-    if (is_same_flow(groups_[open_[i]].first, flow)) return static_cast<std::uint32_t>(i);
-  }
-  return kNone;
-}
-
-void Coalescer::close(std::size_t place) {
-  std::copy(open_.begin() + place + 1, open_.begin() + open_count_, open_.begin() + place);
-  --open_count_;
+Coalescer::Group* Coalescer::find_open(const FlowPacket& flow) {
+  const std::size_t at = places_[place_of(flow)];
+  if (at < closed_ || at >= groups_.size()) return nullptr;
+  Group& group = groups_[at];
+  return group.open && is_same_flow(group.first, flow) ? &group : nullptr;
 }
 
 void Coalescer::flush() {
@@ -108,7 +104,7 @@ void Coalescer::flush() {
   }
   groups_.clear();
   pieces_.clear();
-  open_count_ = 0;
+  closed_ = 0;
 }
 
 bool Coalescer::write(const Group& group) {

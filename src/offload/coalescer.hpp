@@ -37,8 +37,9 @@ class Coalescer {
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  /// Flows that are looked after at a time; the oldest gives way to another.
-  static constexpr std::size_t kMaxOpen = 8;
+  /// A flow's group is found by a place that its tag has. Flows with the same place end each
+  /// other's groups.
+  static constexpr std::size_t kPlaces = 256;
   static constexpr std::uint32_t kNone = 0xffffffff;
 
   struct Piece {
@@ -51,20 +52,20 @@ class Coalescer {
     std::uint32_t last_piece = 0;
     std::uint32_t count = 1;
     std::size_t octets = 0;
+    bool open = false;
   };
 
   void begin(Frame&& packet, const FlowPacket& flow);
   [[nodiscard]] bool append(Group& group, Frame& packet, const FlowPacket& flow);
-  void open(std::uint32_t group);
-  [[nodiscard]] std::uint32_t find_open(const FlowPacket& flow) const;
-  void close(std::size_t place);
+  void open_last();
+  [[nodiscard]] Group* find_open(const FlowPacket& flow);
   [[nodiscard]] bool write(const Group& group);
 
   TunPort& host_;
   std::vector<Piece> pieces_;
-  std::vector<Group> groups_;  ///< in the order in which they are written
-  std::array<std::uint32_t, kMaxOpen> open_{};
-  std::size_t open_count_ = 0;
+  std::vector<Group> groups_;                    ///< in the order in which they are written
+  std::array<std::uint32_t, kPlaces> places_{};  ///< the last group opened; may be of another batch
+  std::size_t closed_ = 0;                       ///< groups before are not open
   Counters counters_;
 };
 

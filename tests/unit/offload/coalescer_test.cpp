@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "packets.hpp"
@@ -29,6 +30,8 @@ class CoalescerTest : public ::testing::Test {
     const Frame frame = large_frame(large_pool, spec, size);
     for (const auto& segment : segments_of(frame)) add(segment);
   }
+  /// Two packets of each of several flows, in turn.
+  void add_of_flows(std::uint16_t flows);
   [[nodiscard]] const std::vector<Octets>& got() {
     coalescer.flush();
     return host.from_fabric;
@@ -50,6 +53,14 @@ std::vector<PacketSpec> stream(std::size_t count, std::size_t size = kSegment) {
     out[i].seed = static_cast<std::uint8_t>(i);
   }
   return out;
+}
+
+void CoalescerTest::add_of_flows(std::uint16_t flows) {
+  for (auto packet : stream(2)) {
+    for (packet.source_port = 1; packet.source_port <= flows; ++packet.source_port) {
+      add(complete_packet(packet));
+    }
+  }
 }
 
 TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
@@ -121,15 +132,33 @@ TEST_F(CoalescerTest, FlowsAreToldApartAndKeepTheirOrder) {
   EXPECT_EQ(host.large.size(), 2U);
 }
 
-TEST_F(CoalescerTest, MoreFlowsThanItLooksAfterGoOnApart) {
-  for (std::size_t round = 0; round < 2; ++round) {
-    for (std::uint16_t port = 1; port <= 20; ++port) {
-      auto packet = stream(2)[round];
-      packet.source_port = port;
-      add(complete_packet(packet));
-    }
+TEST_F(CoalescerTest, ManyFlowsAreEachPutTogether) {
+  for (int batch = 0; batch < 2; ++batch) {
+    host.from_fabric.clear();
+    add_of_flows(20);
+    EXPECT_EQ(got().size(), 20U);
   }
-  EXPECT_EQ(got().size(), 40U) << "the oldest flow is ended for another one";
+  EXPECT_EQ(host.large.size(), 40U);
+}
+
+TEST_F(CoalescerTest, FlowsThatShareAPlaceKeepTheirOrder) {
+  constexpr std::uint16_t kFlows = 120;  // of 256 places: some meet
+  add_of_flows(kFlows);
+  std::map<std::uint16_t, Octets> data;
+  for (const auto& packet : got()) {
+    const auto port = load_be<std::uint16_t>(&packet[20]);
+    data[port].insert(data[port].end(), packet.begin() + 52, packet.end());
+  }
+  EXPECT_LT(host.large.size(), kFlows) << "not all could be looked after";
+  EXPECT_GT(host.large.size(), kFlows / 2U);
+  ASSERT_EQ(data.size(), kFlows);
+  const auto packets = stream(2);
+  Octets whole;
+  for (const auto& packet : packets) {
+    const auto octets = complete_packet(packet);
+    whole.insert(whole.end(), octets.begin() + 52, octets.end());
+  }
+  for (const auto& [port, octets] : data) EXPECT_EQ(octets, whole) << "of port " << port;
 }
 
 TEST_F(CoalescerTest, APacketOfTheFlowThatDoesNotFitEndsTheGroup) {
