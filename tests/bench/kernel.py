@@ -18,18 +18,21 @@ import tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 120  # seconds, for all but what is measured
-KERNEL, OURS = "ib_ipoib", "ipoibd"
+KERNEL = "ib_ipoib"
+OURS = {"ipoibd": (), "ipoibd event": ("--poll", "event")}  # with these options
+PORTS = 1 + 2 * (1 + len(OURS))  # the subnet administrator has the first
 FIGURES = (figures.tcp, figures.tcp_of_many, figures.ping)
 
 
 def measure(options):
-    limit = PATIENCE + options.rounds * len(FIGURES) * 2 * (options.seconds + 2)
+    limit = PATIENCE + options.rounds * len(FIGURES) * (1 + len(OURS)) * (options.seconds + 2)
     with tempfile.TemporaryDirectory(dir=options.programs) as folder:
         file = pathlib.Path(folder) / "measured.json"
         subprocess.run(
-            [options.kernel_peer / "run.sh", "-t", str(limit), "-m", "ib_ipoib", "-n", "5", "-s",
-             "", folder, "env", f"IPOIB_BIN={options.programs}/bin", "PYTHONDONTWRITEBYTECODE=1",
-             sys.executable, __file__, str(options.rounds), str(options.seconds), str(file)],
+            [options.kernel_peer / "run.sh", "-t", str(limit), "-m", "ib_ipoib", "-n", str(PORTS),
+             "-s", "", folder, "env", f"IPOIB_BIN={options.programs}/bin",
+             "PYTHONDONTWRITEBYTECODE=1", sys.executable, __file__, str(options.rounds),
+             str(options.seconds), str(file)],
             check=True)
         return json.loads(file.read_text(encoding="utf-8"))
 
@@ -42,24 +45,35 @@ def pictures(measured, plots):
     return {"kernel": plots.ratios(measured)}
 
 
-def start_hosts(guest, at_end):
-    """Two with the kernel's interfaces, and two with ours, on ports of their own."""
-    subnet = guest.machine.Guest("/run/sa.log")
-    kernels = [guest.KernelHost(subnet, f"kernel{i}", f"ib{i}") for i in (1, 2)]
-    ours = [guest.UserSpaceHost(subnet, f"ours{i}", f"rxe{i + 2}") for i in (1, 2)]
-    for host in (*kernels, *ours):
+def connect(guest, at_end, name, ends, net, processes=()):
+    """The path between two hosts that have an interface."""
+    for number, host in enumerate(ends, 1):
+        host.configure("ib0", f"10.{net}.0.{number}/24")
+    address = f"10.{net}.0.2"
+    guest.wait_until(lambda: ends[0].reaches(address), f"{name} connects")
+    server = guest.Process(ends[1].command("iperf3", "--server"), f"/tmp/iperf{net}.log", None)
+    at_end.callback(server.end)
+    guest.wait_until(lambda: ":5201" in ends[1].run("ss", "-ltn").stdout, "iperf3 listens")
+    path = figures.Path(name, *(host.namespace for host in ends), address, processes)
+    at_end.callback(path.signal, signal.SIGCONT)
+    return path
+
+
+def kernel_path(guest, at_end, subnet):
+    ends = [guest.KernelHost(subnet, f"kernel{port}", f"ib{port}") for port in (1, 2)]
+    for host in ends:
         at_end.callback(host.close)
-    for host in ours:
-        host.start()
-    for net, pair in ((43, kernels), (44, ours)):
-        for number, host in enumerate(pair, 1):
-            host.configure("ib0", f"10.{net}.0.{number}/24")
-        guest.wait_until(lambda: pair[0].reaches(f"10.{net}.0.2"), f"{pair[0].name} reaches")
-        server = guest.Process(pair[1].command("iperf3", "--server"), subnet.folder / "iperf.log",
-                               None)
-        at_end.callback(server.end)
-        guest.wait_until(lambda: ":5201" in pair[1].run("ss", "-ltn").stdout, "iperf3 listens")
-    return kernels, ours
+    return connect(guest, at_end, KERNEL, ends, 43)
+
+
+def our_path(guest, at_end, subnet, number, name):
+    """On the next two ports."""
+    ends = [guest.UserSpaceHost(subnet, f"ours{port}", f"rxe{port}")
+            for port in (2 * number + 1, 2 * number + 2)]
+    for host in ends:
+        at_end.callback(host.close)
+        host.start(*OURS[name])
+    return connect(guest, at_end, name, ends, 43 + number, [host.daemon.pid for host in ends])
 
 
 def measure_in_guest(rounds, seconds):
@@ -67,12 +81,10 @@ def measure_in_guest(rounds, seconds):
     import guest
 
     with contextlib.ExitStack() as at_end:
-        kernels, ours = start_hosts(guest, at_end)
-        paths = [figures.Path(KERNEL, *(host.namespace for host in kernels), "10.43.0.2"),
-                 figures.Path(OURS, *(host.namespace for host in ours), "10.44.0.2",
-                              [host.daemon.pid for host in ours])]
-        for path in paths:
-            at_end.callback(path.signal, signal.SIGCONT)
+        subnet = guest.machine.Guest("/run/sa.log")
+        paths = [kernel_path(guest, at_end, subnet)]
+        paths += [our_path(guest, at_end, subnet, number, name)
+                  for number, name in enumerate(OURS, 1)]
         return {"bound": KERNEL, "rounds": rounds, "seconds": seconds,
                 "paths": figures.measure(paths, rounds, seconds, FIGURES)}
 

@@ -26,8 +26,8 @@ VETH_MTU = 9000
 VARIANTS = (
     ("ipoibd", 2048, ()),
     ("ipoibd 4092", 4096, ()),
+    ("ipoibd event", 2048, ("--poll", "event")),
     ("ipoibd busy", 2048, ("--poll", "busy")),
-    ("ipoibd adaptive", 2048, ("--poll", "adaptive")),
 )
 
 
