@@ -32,7 +32,9 @@ class Tables(unittest.TestCase):
             "|---|---:|---:|---:|---:|",
             "| veth |       20 |  2.00 |         - |     - |",
             "| pump |       10 |  1.00 |       0.5 |  1.00 |",
-            "| ours |        8 |  0.80 |      1.25 |  2.50 |"])
+            "| ours |        8 |  0.80 |      1.25 |  2.50 |",
+            "",
+            "Medians of 3 rounds of 1 s in one run; ratios to pump."])
 
     def test_numbers_have_four_digits(self):
         self.assertEqual([tables.number(value) for value in (12345.6, 999.96, 12.3456, 0.01234567)],
