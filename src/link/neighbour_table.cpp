@@ -1,6 +1,5 @@
 #include "link/neighbour_table.hpp"
 
-#include <boost/container/static_vector.hpp>
 #include <cassert>
 
 #include "ipoib/overloaded.hpp"
@@ -107,7 +106,7 @@ void NeighbourTable::remove(Neighbour& entry, Counter why) {
 
 /// Each step reads what the step before it has had fetched for all; together that takes little
 /// longer than one miss of the cache, where one after the other takes one miss for each.
-void NeighbourTable::prefetch(std::span<const IpAddress> addresses) const {
+NeighbourTable::Paths NeighbourTable::prefetch(std::span<const IpAddress> addresses) const {
   assert(addresses.size() <= kLookAhead);
   for (const IpAddress& address : addresses) entries_.prefetch(address);
   boost::container::static_vector<const Neighbour*, kLookAhead> entries;
@@ -117,16 +116,14 @@ void NeighbourTable::prefetch(std::span<const IpAddress> addresses) const {
     entry->prefetch();
     entries.push_back(entry);
   }
-  boost::container::static_vector<const Path*, kLookAhead> paths;
+  Paths paths;
   for (const Neighbour* const entry : entries) {
     const neighbour_state::Route* const route = entry->route();
     if (route == nullptr) continue;
     route->path->prefetch();
     paths.push_back(&*route->path);
   }
-  for (const Path* const path : paths) {
-    if (const PathData* const data = path->ready()) __builtin_prefetch(data->handle.get());
-  }
+  return paths;
 }
 
 void NeighbourTable::path_answered(PathTable::Answered&& answered, TimePoint now) {

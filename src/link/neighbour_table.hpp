@@ -5,6 +5,7 @@
 // it. No operation looks at all entries, but those on the whole link.
 #pragma once
 
+#include <boost/container/static_vector.hpp>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <span>
@@ -30,9 +31,10 @@ class NeighbourTable {
   [[nodiscard]] Neighbour* find(const IpAddress& address) const { return entries_.find(address); }
   /// Larger than what stays in the processor's caches anyway: prefetch() pays.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
-  /// Has the processor fetch what sending to these, or hearing from them, is about to read. At
-  /// most kLookAhead.
-  void prefetch(std::span<const IpAddress> addresses) const;
+  /// Has the processor fetch the entries of at most kLookAhead addresses, and their paths, which it
+  /// returns.
+  using Paths = boost::container::static_vector<const Path*, kLookAhead>;
+  Paths prefetch(std::span<const IpAddress> addresses) const;
   /// Makes an entry in the state New, for a stimulus that follows at once. Null when there is no
   /// room for it: all others are permanent, or have frames waiting.
   [[nodiscard]] Neighbour* create(const IpAddress& address);

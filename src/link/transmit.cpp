@@ -44,7 +44,9 @@ void Link::Parts::transmit(std::span<Frame> group, TimePoint now) {
     plans.push_back(plan_for(frame.bytes()));
     if (plans.back()) hops.push_back(plans.back()->hop);
   }
-  if (neighbours.is_large()) neighbours.prefetch(hops);
+  if (neighbours.is_large()) {
+    for (const Path* const path : neighbours.prefetch(hops)) path->prefetch_handle();
+  }
   for (std::size_t i = 0; i < group.size(); ++i) transmit(std::move(group[i]), plans[i], now);
 }
 
