@@ -64,7 +64,7 @@ class Setting:
 
     def make_subnet(self, *options):
         """Its hosts are taken down with it."""
-        subnet = hosts.Subnet(*options)
+        subnet = hosts.Subnet("--log", "warning", *options)
         self.at_end.callback(subnet.close)
         return subnet
 

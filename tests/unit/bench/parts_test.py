@@ -3,6 +3,7 @@
 
 Usage: parts_test.py
 """
+import importlib
 import importlib.util
 import pathlib
 import subprocess
@@ -113,6 +114,15 @@ class Pictures(unittest.TestCase):
                 plots.save(pictures[name], file)
                 for word in words:
                     self.assertIn(f">{word}<", file.read_text(encoding="utf-8"))
+
+
+class Parts(unittest.TestCase):
+    def test_each_is_the_module_of_its_name(self):
+        """Beside those of the other tests' folders that they use."""
+        for name in bench.PARTS:
+            part = importlib.import_module(name)
+            self.assertEqual(pathlib.Path(part.__file__), ROOT / "tests" / "bench" / f"{name}.py")
+            self.assertTrue(part.measure and part.text and part.pictures)
 
 
 class Script(unittest.TestCase):

@@ -2,7 +2,7 @@
 """The latency benchmark between two emulated HCAs: each way of doing it does it, and what cannot be
 done is said.
 
-Usage: latency.py SOFTIB BENCH_LATENCY
+Usage: latency_on_softib.py SOFTIB BENCH_LATENCY
 """
 import json
 import pathlib
