@@ -50,6 +50,7 @@ TEST(OptionsTest, HasDefaultsForEverything) {
   EXPECT_EQ(options.link.creation.qkey, QKey(0x0b1b));
   EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
   EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
+  EXPECT_GT(options.link.limits.paths, options.link.limits.neighbours) << "each may have its own";
   EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
   EXPECT_EQ(options.poll, PollMode::adaptive);
   EXPECT_TRUE(options.link.dhcp_rewrite);
