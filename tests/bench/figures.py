@@ -15,6 +15,7 @@ import subprocess
 
 GIB = 1 << 30
 TICK = os.sysconf("SC_CLK_TCK")
+TRIES = 3  # of iperf3
 ANSWERS = 10  # tries of a second each, until a path answers after it stood still
 
 
@@ -68,8 +69,13 @@ class Path:
         return done.stdout
 
     def iperf(self, seconds, *options):
-        return json.loads(self.run("iperf3", "--client", self.address, "--time", str(seconds),
-                                   "--json", *options))["end"]
+        """Again when a busy machine has cut its control connection short: then it has no end."""
+        for _ in range(TRIES):
+            said = json.loads(self.run("iperf3", "--client", self.address, "--time", str(seconds),
+                                       "--json", *options))
+            if "cpu_utilization_percent" in said["end"]:
+                return said["end"]
+        raise SystemExit(f"{self.name}: iperf3: {said.get('error', 'did not come to an end')}")
 
 
 def tcp(path, seconds):
