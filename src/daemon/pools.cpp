@@ -7,7 +7,7 @@ namespace ipoib::daemon {
 namespace {
 
 // Frames read from the host beyond those parked and posted.
-constexpr std::size_t kSpareFrames = 4 * kBatch;
+constexpr std::size_t kSpareFrames = 2 * kBatch;
 // Large ones beyond those parked: as many as the send queue holds, and some.
 constexpr std::size_t kLargeFrames = 48;
 constexpr std::size_t kMessages = 1024;

@@ -5,6 +5,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
+#include "verbs/receive_layout.hpp"
 
 namespace ipoib::daemon {
 
@@ -12,6 +13,8 @@ namespace {
 
 // A queue pair that breaks again at once is mended again at this pace.
 constexpr Duration kMendPause = std::chrono::seconds(1);
+
+static_assert(verbs::kSpareReceiveFrames >= kBatch, "receives are posted again while it has them");
 
 }  // namespace
 
