@@ -69,6 +69,12 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void set_mad_receiver(MadReceiver* receiver) override;
   void count(PortCounter counter, std::uint64_t by) override { inner_->count(counter, by); }
   [[nodiscard]] PortCounterValues counters() const override { return inner_->counters(); }
+  bool take_arrivals() override { return inner_->take_arrivals(); }
+  void attend(std::size_t entry, std::uint32_t attendant) override {
+    inner_->attend(entry, attendant);
+  }
+  [[nodiscard]] std::uint32_t add_bell(int event) override { return inner_->add_bell(event); }
+  void remove_bell(std::uint32_t bell) override { inner_->remove_bell(bell); }
 
  private:
   void receive(std::span<const ConstBytes> batch) override;

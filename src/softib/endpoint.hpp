@@ -13,12 +13,13 @@
 
 namespace softib {
 
-/// Called by the engine thread. It may call everything of the endpoint.
+/// Called by the engine thread, and by those who call Endpoint::take_arrivals(); by one at a time.
+/// It may call everything of the endpoint but that.
 class PacketReceiver {
  public:
   virtual ~PacketReceiver() = default;
-  /// Packets for this process, LRH to padding, in order of arrival. MADs (QP0, QP1) are not among
-  /// them. The octets are valid only during the call.
+  /// Packets for this process, LRH to padding, in order of arrival. MADs come another way. The
+  /// octets are valid only during the call, and their sender may change them meanwhile.
   virtual void receive(std::span<const ConstBytes> batch) = 0;
   /// The port as it is: once after set_receiver(), and whenever its record has changed.
   virtual void port_changed(const PortAttributes& now) = 0;
@@ -74,6 +75,15 @@ class Endpoint : public PacketSink {
   /// it is the engine that calls): so do not call it with a lock that the receiver takes.
   virtual void set_receiver(PacketReceiver* receiver) = 0;
   virtual void set_mad_receiver(MadReceiver* receiver) = 0;
+  /// Hands packets that have come to the receiver, in this thread. False: there were none.
+  virtual bool take_arrivals() = 0;
+  /// Who looks after the packets for a queue pair: an entry and an attendant of the Door. At first
+  /// it is the engine. Who appoints another one calls take_arrivals() afterwards.
+  virtual void attend(std::size_t entry, std::uint32_t attendant) = 0;
+  /// An eventfd that senders write 1 to, when it is appointed, instead of waking the engine; it
+  /// stays open until it is removed. Its number; Attendant::kEngine: there are too many.
+  [[nodiscard]] virtual std::uint32_t add_bell(int event) = 0;
+  virtual void remove_bell(std::uint32_t bell) = 0;
   /// Counts for this node, as `softib show` has it.
   virtual void count(PortCounter counter, std::uint64_t by = 1) = 0;
   [[nodiscard]] virtual PortCounterValues counters() const = 0;

@@ -3,29 +3,9 @@
 #include <optional>
 #include <utility>
 
-#include "wire/mad.hpp"
-#include "wire/packet.hpp"
-
 namespace softib {
 
-using ipoib::wire::Bth;
-using ipoib::wire::Deth;
-using ipoib::wire::Grh;
-using ipoib::wire::Lrh;
-
 namespace {
-
-/// Where the destination queue pair of a packet stands: in the BTH, behind LRH and, if there is
-/// one, GRH. Nothing for what is no UD packet.
-std::optional<Qpn> destination_of(ConstBytes packet) {
-  const auto lrh = Lrh::parse(packet);
-  if (!lrh || lrh->next_header < Lrh::kLnhLocal) return std::nullopt;
-  const std::size_t before =
-      Lrh::kSize + (lrh->next_header == Lrh::kLnhGlobal ? Grh::kSize : std::size_t{0});
-  if (packet.size() < before + Bth::kSize + Deth::kSize) return std::nullopt;
-  const auto bth = Bth::parse(packet.subspan(before));
-  return bth ? std::optional(bth->destination) : std::nullopt;
-}
 
 PortAttributes gone(PortAttributes port) {
   port.state = PortState::down;
@@ -129,49 +109,49 @@ void LiveEndpoint::count(PortCounter counter, std::uint64_t by) {
 
 PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_); }
 
-/// Engine: what arrives passes the port, if that is active; management packets pass in any case,
-/// their sender has asked (Router::send_mad).
+/// What arrives passes the port, if that is active; management packets pass in any case, their
+/// sender has asked (Router::send_mad).
 void LiveEndpoint::arrived(std::span<const ConstBytes> packets) {
-  if (lost_) return count(PortCounter::drop_port_not_active, packets.size());
-  sort(packets);
-  count(PortCounter::received_packets, packets_.size() + mads_.size());
-  std::uint64_t octets = 0;
-  for (const auto& packet : packets_) octets += packet.size();
-  for (const auto& packet : mads_) octets += packet.size();
-  count(PortCounter::received_octets, octets);
-  const std::lock_guard lock(delivery_);
-  if (!packets_.empty()) {
-    if (receiver_ != nullptr) {
-      receiver_->receive(packets_);
-    } else {
-      count(PortCounter::drop_no_receiver, packets_.size());
-    }
+  if (lost_ || fabric_.port_state(node_) != PortState::active) {
+    return count(PortCounter::drop_port_not_active, packets.size());
   }
-  for (const auto& mad : mads_) {
-    if (mad_receiver_ != nullptr) {
-      mad_receiver_->receive_mad(mad);
-    } else {
-      count(PortCounter::drop_mad_no_agent, 1);
-    }
+  std::uint64_t octets = 0;
+  for (const auto& packet : packets) octets += packet.size();
+  count_received(packets.size(), octets);
+  const std::lock_guard lock(delivery_);
+  if (receiver_ != nullptr) {
+    receiver_->receive(packets);
+  } else {
+    count(PortCounter::drop_no_receiver, packets.size());
   }
 }
 
-void LiveEndpoint::sort(std::span<const ConstBytes> packets) {
-  packets_.clear();
-  mads_.clear();
-  const bool active = fabric_.port_state(node_) == PortState::active;
-  for (const auto& packet : packets) {
-    const auto destination = destination_of(packet);
-    if (!destination) {
-      count(PortCounter::drop_malformed, 1);
-    } else if (*destination <= ipoib::wire::kGsiQpn) {
-      mads_.push_back(packet);
-    } else if (!active) {
-      count(PortCounter::drop_port_not_active, 1);
-    } else {
-      packets_.push_back(packet);
-    }
+void LiveEndpoint::mad_arrived(ConstBytes packet) {
+  if (lost_) return count(PortCounter::drop_port_not_active, 1);
+  count_received(1, packet.size());
+  const std::lock_guard lock(delivery_);
+  if (mad_receiver_ != nullptr) {
+    mad_receiver_->receive_mad(packet);
+  } else {
+    count(PortCounter::drop_mad_no_agent, 1);
   }
+}
+
+void LiveEndpoint::count_received(std::size_t packets, std::uint64_t octets) {
+  count(PortCounter::received_packets, packets);
+  count(PortCounter::received_octets, octets);
+}
+
+void LiveEndpoint::attend(std::size_t entry, std::uint32_t attendant) {
+  if (!is_of_parent()) engine_.attend(entry, attendant);
+}
+
+std::uint32_t LiveEndpoint::add_bell(int event) {
+  return is_of_parent() ? Attendant::kEngine : engine_.add_bell(event);
+}
+
+void LiveEndpoint::remove_bell(std::uint32_t bell) {
+  if (!is_of_parent()) engine_.remove_bell(bell);
 }
 
 void LiveEndpoint::malformed() { count(PortCounter::drop_malformed, 1); }

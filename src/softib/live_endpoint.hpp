@@ -3,14 +3,13 @@
 
 #include <atomic>
 #include <mutex>
-#include <vector>
 
 #include "softib/endpoint.hpp"
 #include "softib/fabric.hpp"
 #include "softib/place.hpp"
+#include "softib/ring_wire.hpp"
 #include "softib/router.hpp"
 #include "softib/socket_engine.hpp"
-#include "softib/socket_wire.hpp"
 
 namespace softib {
 
@@ -36,9 +35,14 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   void set_mad_receiver(MadReceiver* receiver) override;
   void count(PortCounter counter, std::uint64_t by) override;
   [[nodiscard]] PortCounterValues counters() const override;
+  bool take_arrivals() override { return !is_dead() && engine_.take_arrivals(); }
+  void attend(std::size_t entry, std::uint32_t attendant) override;
+  [[nodiscard]] std::uint32_t add_bell(int event) override;
+  void remove_bell(std::uint32_t bell) override;
 
  private:
   void arrived(std::span<const ConstBytes> packets) override;
+  void mad_arrived(ConstBytes packet) override;
   void malformed() override;
   void accept_paused() override;
   void turned() override;
@@ -48,7 +52,7 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   [[nodiscard]] bool is_dead() const { return is_of_parent() || lost_; }
   [[nodiscard]] bool is_of_parent() const { return generation_ != fork_generation(); }
   [[nodiscard]] Patience patience() const;
-  void sort(std::span<const ConstBytes> packets);
+  void count_received(std::size_t packets, std::uint64_t octets);
   template <class Change>
   void between_deliveries(Change change);
 
@@ -59,22 +63,20 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   const std::uint16_t life_;  ///< of the HCA, in which this is attached
   Place place_;
   const std::uint32_t generation_ = fork_generation();
-  SocketWire wire_;
+  RingWire wire_;
   Router router_;
 
   mutable std::mutex port_mutex_;
   std::uint32_t last_version_ = 0;  ///< of the engine
   PortAttributes last_port_;
 
-  std::mutex delivery_;  ///< held by the engine while it is in a receiver
+  std::mutex delivery_;  ///< held by who is in a receiver
   PacketReceiver* receiver_ = nullptr;
   bool is_told_ = false;  ///< the receiver knows the port as it is
   MadReceiver* mad_receiver_ = nullptr;
   bool is_mad_told_ = false;  ///< that receiver knows that this is lost
   std::atomic<bool> lost_ = false;
   bool retired_ = false;
-  std::vector<ConstBytes> packets_;  ///< of the engine
-  std::vector<ConstBytes> mads_;
 
   SocketEngine engine_;  ///< last: it uses all of the above
 };

@@ -5,7 +5,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
-#include "softib/train.hpp"
+#include "softib/ring.hpp"
 
 namespace softib {
 
@@ -30,13 +30,6 @@ std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
   writer.bytes({packet.header.data(), packet.header_size});
   for (std::size_t i = 0; i < packet.piece_count; ++i) writer.bytes(packet.pieces[i]);
   return writer.ok() ? writer.written() : 0;
-}
-
-OutgoingPacket in_one_piece(ConstBytes octets) {
-  OutgoingPacket packet;
-  packet.pieces[0] = octets;
-  packet.piece_count = 1;
-  return packet;
 }
 
 /// Where a MAD goes. A response to subnet management goes by its transaction id alone: who asked
@@ -132,43 +125,66 @@ void Router::multicast(Packets packets, Patience patience) {
     return count(PortCounter::drop_unknown_lid, packets.size());
   for (NodeIndex node = 0; node < kMaxNodes; ++node) {
     if (!group->receivers[node] || fabric_.port_state(node) != PortState::active) continue;
-    count(PortCounter::multicast_copies, deliver_to_all(node, packets, patience));
+    count(PortCounter::multicast_copies,
+          deliver_to_all(node, [&](PlaceAddress to) { return deliver(to, packets, patience); }));
   }
 }
 
-std::size_t Router::deliver_to_all(NodeIndex node, Packets packets, Patience patience) {
+/// Returns the sum of what `deliver` has delivered to each process of a node.
+template <class Deliver>
+std::size_t Router::deliver_to_all(NodeIndex node, Deliver deliver) {
   std::size_t delivered = 0;
   for (auto places = fabric_.occupied(node); places != 0; places &= places - 1) {
     const auto place = static_cast<std::uint32_t>(__builtin_ctzll(places));
-    delivered += deliver({node, place}, packets, patience);
+    delivered += deliver(PlaceAddress{node, place});
   }
   return delivered;
 }
 
+bool Router::is_occupied(PlaceAddress place) const {
+  return (fabric_.occupied(place.node) >> place.place & 1) != 0;
+}
+
 std::size_t Router::deliver(PlaceAddress to, Packets packets, Patience patience) {
-  if ((fabric_.occupied(to.node) >> to.place & 1) == 0) {
+  if (!is_occupied(to)) {
     count(PortCounter::drop_empty_place, packets.size());
     return 0;
   }
   Delivery why = Delivery::delivered;
-  const std::size_t delivered = wire_.send(to, packets, patience, why);
+  std::uint64_t lost = 0;
+  const std::size_t delivered = wire_.send(to, packets, patience, why, lost);
+  if (lost != 0) count(PortCounter::drop_lost_peer, lost);
+  count_undelivered(to, why, packets.size() - delivered);
+  return delivered;
+}
+
+bool Router::deliver_mad(PlaceAddress to, ConstBytes packet, Patience patience) {
+  if (!is_occupied(to)) {
+    count(PortCounter::drop_empty_place);
+    return false;
+  }
+  const Delivery why = wire_.send_mad(to, packet, patience);
+  count_undelivered(to, why, 1);
+  return why == Delivery::delivered;
+}
+
+void Router::count_undelivered(PlaceAddress to, Delivery why, std::size_t packets) {
   switch (why) {
     case Delivery::delivered:
       break;
     case Delivery::congested:
     case Delivery::refused:
-      count(PortCounter::drop_congested, packets.size() - delivered);
+      count(PortCounter::drop_congested, packets);
       break;
     case Delivery::empty_place:
-      count(PortCounter::drop_empty_place, packets.size() - delivered);
+      count(PortCounter::drop_empty_place, packets);
       clean_place(folder_, fabric_, to.node, to.place);
       break;
     case Delivery::lost:
-      count(PortCounter::drop_lost_peer, packets.size() - delivered);
+      count(PortCounter::drop_lost_peer, packets);
       clean_place(folder_, fabric_, to.node, to.place);
       break;
   }
-  return delivered;
 }
 
 /// A port that is not active carries subnet management only, one that is down nothing (IBA 7.2.7).
@@ -190,17 +206,15 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
     return count(PortCounter::drop_port_not_active);
   }
   if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, octets, patience);
-  const OutgoingPacket outgoing = in_one_piece(octets);
-  const OutgoingPacket* const alone = &outgoing;
   count_sent(octets);
-  deliver({*node, MadRoute::of(header->transaction_id).place}, {&alone, 1}, patience);
+  deliver_mad({*node, MadRoute::of(header->transaction_id).place}, octets, patience);
 }
 
 void Router::send_mad_to(NodeIndex node, ConstBytes octets, Patience patience) {
-  const OutgoingPacket outgoing = in_one_piece(octets);
-  const OutgoingPacket* const alone = &outgoing;
   count_sent(octets);
-  if (deliver_to_all(node, {&alone, 1}, patience) == 0) count(PortCounter::drop_mad_no_agent);
+  const auto delivered = deliver_to_all(
+      node, [&](PlaceAddress to) { return deliver_mad(to, octets, patience) ? 1U : 0U; });
+  if (delivered == 0) count(PortCounter::drop_mad_no_agent);
 }
 
 void Router::count_sent(ConstBytes packet) {
@@ -209,11 +223,7 @@ void Router::count_sent(ConstBytes packet) {
 }
 
 bool Router::nudge(NodeIndex node) {
-  bool all_woken = true;
-  for (auto places = fabric_.occupied(node); places != 0; places &= places - 1) {
-    all_woken &= wire_.nudge({node, static_cast<std::uint32_t>(__builtin_ctzll(places))});
-  }
-  return all_woken;
+  return deliver_to_all(node, [&](PlaceAddress to) { return wire_.nudge(to) ? 0U : 1U; }) == 0;
 }
 
 }  // namespace softib

@@ -36,7 +36,11 @@ class Router {
   void send_mads(Packets packets, Patience patience);
   void multicast(Packets packets, Patience patience);
   std::size_t deliver(PlaceAddress to, Packets packets, Patience patience);
-  std::size_t deliver_to_all(NodeIndex node, Packets packets, Patience patience);
+  bool deliver_mad(PlaceAddress to, ConstBytes packet, Patience patience);
+  template <class Deliver>
+  std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
+  [[nodiscard]] bool is_occupied(PlaceAddress place) const;
+  void count_undelivered(PlaceAddress to, Delivery why, std::size_t packets);
   void count_sent(ConstBytes packet);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;
   void count(PortCounter counter, std::uint64_t by = 1) { fabric_.count(node_, counter, by); }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -16,14 +17,6 @@
 #include "softib/unix_socket.hpp"
 
 namespace softib {
-
-struct SocketEngine::Scratch {
-  using Buffer = std::array<std::uint8_t, kMaxTrainOctets>;
-  std::array<Buffer, kMessagesPerRead> buffers;
-  std::array<iovec, kMessagesPerRead> pieces{};
-  std::array<mmsghdr, kMessagesPerRead> messages{};
-  std::vector<ConstBytes> packets;
-};
 
 namespace {
 
@@ -33,6 +26,12 @@ GuardedFd checked(Make make, const char* what) {
   const int fd = make();
   if (fd < 0) throw std::system_error(errno, std::generic_category(), what);
   return {ipoib::FileDescriptor(fd), held};
+}
+
+ipoib::FileDescriptor memory_of_door() {
+  auto memory = make_door_memory();
+  if (!memory) throw std::system_error(memory.error().code, std::generic_category(), "door");
+  return std::move(*memory);
 }
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
@@ -62,12 +61,9 @@ SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
       wake_(checked([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }, "eventfd")),
       timer_(checked([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); },
                      "timerfd")),
-      scratch_(std::make_unique<Scratch>()) {
-  for (std::size_t i = 0; i < kMessagesPerRead; ++i) {
-    scratch_->pieces[i] = {scratch_->buffers[i].data(), scratch_->buffers[i].size()};
-    scratch_->messages[i].msg_hdr.msg_iov = &scratch_->pieces[i];
-    scratch_->messages[i].msg_hdr.msg_iovlen = 1;
-  }
+      arrivals_(receiver),
+      door_memory_(memory_of_door()),
+      door_(Door::map(door_memory_.get()).value()) {
   if (!watch(listener_) || !watch(wake_.get()) || !watch(timer_.get())) {
     throw std::system_error(errno, std::generic_category(), "epoll_ctl");
   }
@@ -87,6 +83,7 @@ void SocketEngine::stop() {
   stopping_ = true;
   wake();
   thread_.join();
+  arrivals_.clear();
   senders_.clear();  // they see its end
   by_silence_.clear();
 }
@@ -118,9 +115,16 @@ void SocketEngine::run() {
 void SocketEngine::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
   const bool is_paused = resume_at_ != ipoib::kNever;
-  const int patience = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
+  int patience = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
+  if (!door_.fall_asleep()) patience = 0;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, patience);
+  called_ |= door_.wake_up();
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
+  if (std::exchange(called_, false)) arrivals_.take_all();
+  if (last_bell_ != told_) {
+    told_ = last_bell_;
+    for (auto& [fd, sender] : senders_) tell_of_bells(sender);
+  }
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
 }
 
@@ -134,7 +138,7 @@ void SocketEngine::on_readable(int fd) {
     if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
   } else if (const auto sender = senders_.find(fd); sender != senders_.end()) {
     by_silence_.splice(by_silence_.end(), by_silence_, sender->second.silence);
-    if (!read_from(fd) && errno != EAGAIN && errno != EINTR) forget(fd);
+    if (!read_from(fd)) forget(fd);
   }  // else it was cut off in this turn
 }
 
@@ -168,7 +172,10 @@ bool SocketEngine::accept_one() {
   if (senders_.size() >= max_connections()) cut_off(by_silence_.front());
   const int fd = socket.get();
   if (watch(fd)) {
-    senders_[fd] = {std::move(socket), by_silence_.insert(by_silence_.end(), fd)};
+    auto& sender = senders_[fd];
+    sender = {std::move(socket), by_silence_.insert(by_silence_.end(), fd)};
+    (void)send_message(fd, MessageKind::door, {}, door_memory_.get());
+    tell_of_bells(sender);
   }
   return true;
 }
@@ -189,12 +196,12 @@ void SocketEngine::resume_accepting() {
 /// and the end: the sender gets EPIPE.
 void SocketEngine::cut_off(int fd) {
   ::shutdown(fd, SHUT_RD);
-  while (read_from(fd)) {
-  }
+  (void)read_from(fd);
   forget(fd);
 }
 
 void SocketEngine::forget(int fd) {
+  arrivals_.remove(fd);
   const auto sender = senders_.find(fd);
   // Closing would not do, should a child that was forked behind our back share the socket.
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -202,29 +209,67 @@ void SocketEngine::forget(int fd) {
   senders_.erase(sender);
 }
 
-/// False: nothing more came, for the reason in errno; 0 is the end.
+/// False: the sender has ended, or is to.
 bool SocketEngine::read_from(int fd) {
-  auto& messages = scratch_->messages;
-  const int count = ::recvmmsg(fd, messages.data(), kMessagesPerRead, MSG_DONTWAIT, nullptr);
-  if (count < 0) return false;
-  const std::size_t whole = unload_all(static_cast<std::size_t>(count));
-  if (!scratch_->packets.empty()) receiver_.arrived(scratch_->packets);
-  errno = 0;
-  // A message of no octets means the end.
-  return count > 0 && whole == static_cast<std::size_t>(count);
+  for (;;) {
+    switch (reader_.next(fd)) {
+      case MessageReader::Got::message:
+        if (!take_message(fd)) return false;
+        break;
+      case MessageReader::Got::malformed:
+        receiver_.malformed();
+        break;
+      case MessageReader::Got::nothing:
+        return true;
+      case MessageReader::Got::end:
+        return false;
+    }
+  }
 }
 
-/// Collects the packets of the first `messages` messages; returns how many came before the end.
-std::size_t SocketEngine::unload_all(std::size_t messages) {
-  scratch_->packets.clear();
-  for (std::size_t i = 0; i < messages; ++i) {
-    const auto& message = scratch_->messages[i];
-    if (message.msg_len == 0) return i;
-    const bool is_whole = (message.msg_hdr.msg_flags & MSG_TRUNC) == 0;
-    const ConstBytes octets(scratch_->buffers[i].data(), message.msg_len);
-    if (!is_whole || !unload(octets, scratch_->packets)) receiver_.malformed();
+/// False: the sender counts on something that there is not.
+bool SocketEngine::take_message(int fd) {
+  if (reader_.kind() == MessageKind::mad) {
+    receiver_.mad_arrived(reader_.body());
+  } else if (reader_.kind() == MessageKind::ring) {
+    auto ring = RingReader::map(reader_.handed_over().get());
+    if (!ring) {
+      receiver_.malformed();
+      return false;
+    }
+    arrivals_.remove(fd);
+    arrivals_.add(fd, std::move(*ring));
+    called_ = true;
+  } else if (reader_.kind() == MessageKind::nudge) {
+    called_ = true;
+  } else {
+    receiver_.malformed();
   }
-  return messages;
+  return true;
+}
+
+std::uint32_t SocketEngine::add_bell(int event) {
+  const std::lock_guard lock(bells_mutex_);
+  if (bells_.size() == kMaxBells) return Attendant::kEngine;
+  bells_[++last_bell_] = event;
+  wake();
+  return last_bell_;
+}
+
+void SocketEngine::remove_bell(std::uint32_t bell) {
+  const std::lock_guard lock(bells_mutex_);
+  bells_.erase(bell);
+}
+
+/// A sender whose queue is full is not told: it goes on waking the engine.
+void SocketEngine::tell_of_bells(Sender& sender) {
+  const std::lock_guard lock(bells_mutex_);
+  for (auto bell = bells_.upper_bound(sender.told); bell != bells_.end(); ++bell) {
+    std::array<std::uint8_t, sizeof bell->first> number;
+    std::memcpy(number.data(), &bell->first, number.size());
+    (void)send_message(sender.socket.get(), MessageKind::bell, number, bell->second);
+    sender.told = bell->first;
+  }
 }
 
 }  // namespace softib

@@ -1,20 +1,27 @@
-// The way in, and the thread that plays the HCA: accepts connections, reads packets in batches,
-// keeps a deadline, and hands all of it to a WireReceiver. It sleeps in epoll_wait(2) and nowhere
-// else; without traffic it never wakes.
+// The way in, and the thread that plays the HCA: accepts connections, reads messages, takes packets
+// out of rings, keeps a deadline, and hands all of it to a WireReceiver. It sleeps in epoll_wait(2)
+// and nowhere else; without traffic it never wakes.
+//
+// Whoever waits for packets may do without it: a thread that polls takes arrivals itself, one that
+// sleeps on a completion channel has a bell. The door says so to the senders, and then the engine
+// sleeps on; only if nobody takes what fills a ring, its sender calls.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <list>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
+#include "softib/arrivals.hpp"
+#include "softib/door.hpp"
 #include "softib/fork_guard.hpp"
-#include "softib/train.hpp"
 #include "softib/wire.hpp"
+#include "softib/wire_message.hpp"
 
 namespace softib {
 
@@ -41,13 +48,21 @@ class SocketEngine {
   /// Makes the engine turn. From any thread.
   void wake();
 
+  /// Hands packets that have come to the receiver, in this thread. False: there were none.
+  bool take_arrivals() { return arrivals_.take(); }
+  /// Who is to be woken for packets: an entry of the door, and an Attendant or a bell.
+  void attend(std::size_t entry, std::uint32_t attendant) { door_.attend(entry, attendant); }
+  /// An eventfd that is to be written to instead of waking the engine; valid until remove_bell().
+  /// Returns its number; Attendant::kEngine when there are kMaxBells.
+  [[nodiscard]] std::uint32_t add_bell(int event);
+  void remove_bell(std::uint32_t bell);
+
  private:
-  static constexpr std::size_t kMessagesPerRead = 4;
   static constexpr std::size_t kEventsPerTurn = 64;
-  struct Scratch;
   struct Sender {
     GuardedFd socket;
     std::list<int>::iterator silence;
+    std::uint32_t told = 0;  ///< the last bell that it knows of
   };
 
   void run();
@@ -61,7 +76,8 @@ class SocketEngine {
   void forget(int fd);
   void on_readable(int fd);
   [[nodiscard]] bool read_from(int fd);
-  std::size_t unload_all(std::size_t messages);
+  [[nodiscard]] bool take_message(int fd);
+  void tell_of_bells(Sender& sender);
 
   int listener_;
   WireReceiver& receiver_;
@@ -71,7 +87,15 @@ class SocketEngine {
   std::unordered_map<int, Sender> senders_;
   std::list<int> by_silence_;                   ///< of senders_, the one silent for longest first
   ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< when not accepting
-  std::unique_ptr<Scratch> scratch_;
+  MessageReader reader_;
+  Arrivals arrivals_;
+  ipoib::FileDescriptor door_memory_;
+  Door door_;
+  bool called_ = false;  ///< to take what is in the rings
+  std::mutex bells_mutex_;
+  std::map<std::uint32_t, int> bells_;
+  std::atomic<std::uint32_t> last_bell_ = Attendant::kFirstBell - 1;
+  std::uint32_t told_ = Attendant::kFirstBell - 1;  ///< up to which every sender has been told
   std::atomic<bool> stopping_ = false;
   const std::uint32_t generation_ = fork_generation();
   std::thread thread_;

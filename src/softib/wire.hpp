@@ -1,5 +1,5 @@
 // Seam: how packets get from one process to the process in another place of the subnet.
-// Implemented by SocketWire and SocketEngine; shared memory would be another pair.
+// Implemented by RingWire and SocketEngine.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,20 @@ enum class Delivery : std::uint8_t {
 };
 
 /// Whether a sender may wait for a congested receiver. The engine never does: it is the one who
-/// drains, and two engines that wait for each other would wait for ever.
+/// drains when nobody else does, and two engines that wait for each other would wait for ever.
 enum class Patience : std::uint8_t { wait, never_wait };
 
 /// The way out. From any thread; packets of one thread to one place keep their order.
 class Wire {
  public:
   virtual ~Wire() = default;
-  /// Sends packets to one place. Returns how many were delivered, from the front, and sets `why`
-  /// for the rest.
+  /// Sends packets for queue pairs to one place. Returns how many were delivered, from the front,
+  /// and sets `why` for the rest. Adds to `lost` those that were delivered by earlier calls to a
+  /// process that has died before it took them.
   virtual std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
-                           Patience patience, Delivery& why) = 0;
+                           Patience patience, Delivery& why, std::uint64_t& lost) = 0;
+  /// Sends a packet of a MAD, LRH to padding.
+  virtual Delivery send_mad(PlaceAddress to, ConstBytes packet, Patience patience) = 0;
   /// Wakes the engine there. False: the system had nothing for it, and somebody may live there
   /// who has not been woken.
   [[nodiscard]] virtual bool nudge(PlaceAddress to) = 0;
@@ -46,9 +49,12 @@ class Wire {
 class WireReceiver {
  public:
   virtual ~WireReceiver() = default;
-  /// Packets, LRH to padding, from anybody; their octets are valid only during the call.
+  /// Packets for queue pairs, LRH to padding, from anybody; their octets are valid only during the
+  /// call, and may change meanwhile. By the engine, or by who takes arrivals; by one at a time.
   virtual void arrived(std::span<const ConstBytes> packets) = 0;
-  /// Octets that were no packet.
+  /// A packet of a MAD, LRH to padding.
+  virtual void mad_arrived(ConstBytes packet) = 0;
+  /// Something that was no packet.
   virtual void malformed() = 0;
   /// There was no descriptor left for a new sender; it waits.
   virtual void accept_paused() = 0;

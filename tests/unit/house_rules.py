@@ -105,7 +105,8 @@ def check_includes(root):
             if not include:
                 continue
             target = include[1]
-            other = folder_of(target, rows)
+            # <linux/...> are the kernel's.
+            other = None if "<linux/" in line else folder_of(target, rows)
             if target == "ipoib/ibarp.h" and "ibarp.h" in may[own]:
                 continue
             if other is not None and other not in may[own]:

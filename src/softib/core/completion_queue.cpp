@@ -8,24 +8,33 @@
 namespace softib {
 
 CompletionQueue::CompletionQueue(std::uint32_t capacity)
-    : ring_(std::bit_ceil(capacity)),
+    : ring_(std::bit_ceil(capacity + 1)),
       mask_(static_cast<std::uint32_t>(ring_.size() - 1)),
       capacity_(capacity) {}
 
-CompletionQueue::Pushed CompletionQueue::push(const ibv_wc& completion, QueuePair& qp,
-                                              std::uint32_t position, bool solicited) {
+ibv_wc& CompletionQueue::next() {
+  auto& completion = at(size_.load(std::memory_order_relaxed)).completion;
+  completion = {};
+  return completion;
+}
+
+CompletionQueue::Pushed CompletionQueue::push(QueuePair& qp, std::uint32_t position,
+                                              bool solicited) {
   const auto used = size_.load(std::memory_order_relaxed);
   if (in_error_) return {};
   if (used == capacity_) {
     in_error_ = true;
     return {.in_error = true};
   }
-  at(used) = {completion, &qp, position};
+  Entry& entry = at(used);
+  entry.qp = &qp;
+  entry.position = position;
   size_.store(used + 1, std::memory_order_release);
 
   // "A completion with error counts as a solicited one" (IBA 11.4.2.2).
-  const bool notify = arm_ == Arm::any || (arm_ == Arm::solicited &&
-                                           (solicited || completion.status != IBV_WC_SUCCESS));
+  const bool notify =
+      arm_ == Arm::any ||
+      (arm_ == Arm::solicited && (solicited || entry.completion.status != IBV_WC_SUCCESS));
   if (notify) arm_ = Arm::off;
   return {.stored = true, .notify = notify};
 }
@@ -39,7 +48,8 @@ int CompletionQueue::poll(std::span<ibv_wc> out) {
     out[i] = entry.completion;
     entry.qp->retire(entry.completion.opcode, entry.position);
   }
-  head_ += count;
+  // An empty queue begins anew where its memory is in the cache still.
+  head_ = count == used ? 0 : head_ + count;
   size_.store(used - count, std::memory_order_release);
   return static_cast<int>(count);
 }
@@ -64,7 +74,7 @@ void CompletionQueue::forget(const QueuePair& qp) {
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const auto used = size_.load(std::memory_order_relaxed);
   if (used > capacity) return false;
-  std::vector<Entry> ring(std::bit_ceil(capacity));
+  std::vector<Entry> ring(std::bit_ceil(capacity + 1));
   for (std::uint32_t i = 0; i < used; ++i) ring[i] = at(i);
   ring_ = std::move(ring);
   mask_ = static_cast<std::uint32_t>(ring_.size() - 1);

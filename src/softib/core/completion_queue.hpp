@@ -25,14 +25,18 @@ class CompletionQueue {
 
   explicit CompletionQueue(std::uint32_t capacity);
 
+  /// Where the next completion is to be written, all zeroes; then it is pushed. In its place: what
+  /// is written field by field and read in one piece at once makes a processor wait.
+  [[nodiscard]] ibv_wc& next();
   /// `position` is the work request's place in its queue, which is given back by poll().
-  Pushed push(const ibv_wc& completion, QueuePair& qp, std::uint32_t position, bool solicited);
+  Pushed push(QueuePair& qp, std::uint32_t position, bool solicited);
   /// Takes completions from the front and gives their work requests' places back to the queue
   /// pairs. Returns how many; -1 when the queue is in error and empty.
   int poll(std::span<ibv_wc> out);
   /// Asks for one event, for what is added after this call (IBA 11.4.2.2). Asking for any prevails
   /// over asking for solicited ones until the event has happened.
   void arm(bool solicited_only);
+  [[nodiscard]] bool is_armed() const { return arm_ != Arm::off; }
   /// Forgets the completions of a queue pair that is destroyed or reset.
   void forget(const QueuePair& qp);
   /// False, and no change, when what is in the queue does not fit.
@@ -46,8 +50,9 @@ class CompletionQueue {
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
   std::uint32_t handle = 0;
-  std::uint32_t users = 0;  ///< queues of queue pairs that complete here
-  void* owner = nullptr;    ///< for whoever made it
+  std::uint32_t users = 0;            ///< queues of queue pairs that complete here
+  std::vector<QueuePair*> receivers;  ///< whose receives complete here
+  void* owner = nullptr;              ///< for whoever made it
 
  private:
   struct Entry {
@@ -57,7 +62,7 @@ class CompletionQueue {
   };
   [[nodiscard]] Entry& at(std::uint32_t offset) { return ring_[(head_ + offset) & mask_]; }
 
-  std::vector<Entry> ring_;
+  std::vector<Entry> ring_;  ///< one more than there is capacity
   std::uint32_t mask_;
   std::uint32_t capacity_;
   std::uint32_t head_ = 0;

@@ -122,6 +122,7 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   ++config.pd->users;
   ++config.send_cq->users;
   ++config.receive_cq->users;
+  config.receive_cq->receivers.push_back(slot.get());
   return slot.get();
 }
 
@@ -134,6 +135,7 @@ Result<void> Hca::destroy(QueuePair& qp) {
   --config.pd->users;
   --config.send_cq->users;
   --config.receive_cq->users;
+  std::erase(config.receive_cq->receivers, &qp);
   qps_[QpnLayout::index(qp.number())].reset();
   --qp_count_;
   return {};
@@ -202,9 +204,8 @@ void Hca::enter_error(QueuePair& qp) {
   flush_sends(qp);
 }
 
-void Hca::complete(CompletionQueue& cq, QueuePair& qp, const ibv_wc& wc, std::uint32_t position,
-                   bool solicited) {
-  const auto pushed = cq.push(wc, qp, position, solicited);
+void Hca::complete(CompletionQueue& cq, QueuePair& qp, std::uint32_t position, bool solicited) {
+  const auto pushed = cq.push(qp, position, solicited);
   if (pushed.notify) raise(CompletionEvent{&cq});
   if (pushed.stored) return;
   // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the queue is lost for good,

@@ -82,8 +82,8 @@ class Hca {
   /// The octets of a send, and its headers; the latter false when the port lets nothing out.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  void complete(CompletionQueue& cq, QueuePair& qp, const ibv_wc& wc, std::uint32_t position,
-                bool solicited);
+  /// What has been written at cq.next().
+  void complete(CompletionQueue& cq, QueuePair& qp, std::uint32_t position, bool solicited);
   void complete_send(QueuePair& qp, ibv_wc_status status);
   void complete_in_flight(QueuePair& qp);
   void fail_send(QueuePair& qp, ibv_wc_status status);

@@ -119,7 +119,8 @@ void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
   }
   const auto position = qp.receives_.processed();
   const auto status = scatter(qp, position, grh, packet.payload);
-  ibv_wc wc{};
+  auto& cq = *qp.config_.receive_cq;
+  auto& wc = cq.next();
   wc.wr_id = qp.receives_.at(position).id;
   wc.status = status;
   wc.opcode = IBV_WC_RECV;
@@ -140,7 +141,7 @@ void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
     ++counters_.receive_errors;
   }
   qp.receives_.advance(1);
-  complete(*qp.config_.receive_cq, qp, wc, position, packet.bth.solicited);
+  complete(cq, qp, position, packet.bth.solicited);
   if (status != IBV_WC_SUCCESS && qp.state_ != IBV_QPS_ERR) enter_error(qp);
 }
 
@@ -168,15 +169,16 @@ ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh
 }
 
 void Hca::flush_receives(QueuePair& qp) {
+  auto& cq = *qp.config_.receive_cq;
   while (qp.receives_.waiting() != 0) {
     const auto position = qp.receives_.processed();
-    ibv_wc wc{};
+    auto& wc = cq.next();
     wc.wr_id = qp.receives_.at(position).id;
     wc.status = IBV_WC_WR_FLUSH_ERR;
     wc.opcode = IBV_WC_RECV;
     wc.qp_num = qp.number().value();
     qp.receives_.advance(1);
-    complete(*qp.config_.receive_cq, qp, wc, position, false);
+    complete(cq, qp, position, false);
   }
 }
 

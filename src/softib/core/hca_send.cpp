@@ -152,13 +152,14 @@ void Hca::complete_send(QueuePair& qp, ibv_wc_status status) {
   qp.sends_.advance(1);
   // What failed is always reported (IBA 10.7.3.1).
   if (status == IBV_WC_SUCCESS && !request.signalled) return;
-  ibv_wc wc{};
+  auto& cq = *qp.config_.send_cq;
+  auto& wc = cq.next();
   wc.wr_id = request.id;
   wc.status = status;
   wc.opcode = IBV_WC_SEND;
   wc.byte_len = status == IBV_WC_SUCCESS ? request.length : 0;
   wc.qp_num = qp.number_.value();
-  complete(*qp.config_.send_cq, qp, wc, position, false);
+  complete(cq, qp, position, false);
 }
 
 }  // namespace softib

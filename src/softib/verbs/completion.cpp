@@ -30,6 +30,7 @@ ipoib::Result<Completions*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& 
     cq->model = *model;
     cq->handle = (*model)->handle;
     cq->model->owner = cq.get();
+    hca.attendance().add(*cq);
   }
   const std::lock_guard lock(context.mutex);
   context.completions.insert(cq.get());
@@ -62,17 +63,20 @@ void give_way() {
 int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
   auto& cq = of(ibv);
   if (room < 0) return -1;
-  if (cq.model->idle()) {  // asked without the lock, which others need
+  auto& device = of(ibv->context).device;
+  // Asked without the lock, which others need.
+  if (cq.model->idle() && !device.take_arrivals(cq)) {
     give_way();
     return 0;
   }
-  const auto hca = of(ibv->context).device.hca();
+  const auto hca = device.hca();
   return cq.model->poll(std::span(out, static_cast<std::size_t>(room)));
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
   const auto hca = of(ibv->context).device.hca();
   of(ibv).model->arm(solicited_only != 0);
+  hca.attendance().on_armed(of(ibv));
   return 0;
 }
 
@@ -91,7 +95,7 @@ void wait_for_acknowledgements(Completions& cq) {
 
 ipoib::Result<void> destroy(Completions& cq) {
   auto& context = of(cq.context);
-  if (auto gone = context.device.hca()->destroy(*cq.model); !gone) return gone;
+  if (auto gone = context.device.destroy(cq); !gone) return gone;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, cq); });
   if (cq.channel != nullptr) {
     of(cq.channel).events.withdraw([&](const Completions* each) { return each == &cq; });
@@ -133,6 +137,7 @@ SOFTIB_ABI int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
       if (channel->refcnt != 0) return ipoib::Error{EBUSY, "completion queues use the channel"};
       context.channels.erase(&of(channel));
     }
+    context.device.forget(of(channel));
     delete &of(channel);
     return {};
   });
@@ -166,11 +171,13 @@ SOFTIB_ABI int ibv_destroy_cq(ibv_cq* cq) {
 }
 
 SOFTIB_ABI int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
-  const bool taken = of(channel).events.take([&](Completions* oldest) {
-    ++oldest->completion_events_taken;
-    *cq = as_cq(*oldest);
-    *cq_context = oldest->cq_context;
-  });
+  const bool taken = of(channel).events.take(
+      [&](Completions* oldest) {
+        ++oldest->completion_events_taken;
+        *cq = as_cq(*oldest);
+        *cq_context = oldest->cq_context;
+      },
+      [&] { of(channel->context).device.answer(of(channel)); });
   return taken ? 0 : -1;
 }
 

@@ -91,11 +91,11 @@ Context::~Context() {
   device.remove(*this);
   for (auto* const qp : pairs) {
     device.hca()->detach_all(*qp->model);
-    (void)device.hca()->destroy(*qp->model);
+    (void)device.destroy(*qp->model);
     delete qp;
   }
   for (auto* const cq : completions) {
-    (void)device.hca()->destroy(*cq->model);
+    (void)device.destroy(*cq);
     delete cq;
   }
   for (auto* const ah : handles) (void)device.hca()->destroy(*ah);
@@ -107,7 +107,10 @@ Context::~Context() {
     (void)device.hca()->destroy(*domain->model);
     delete domain;
   }
-  for (auto* const channel : channels) delete channel;
+  for (auto* const channel : channels) {
+    device.forget(*channel);
+    delete channel;
+  }
   pthread_mutex_destroy(&context.mutex);
 }
 

@@ -12,8 +12,8 @@
 namespace softib::verbs {
 namespace {
 
-/// Packets that the engine brings in while it has the lock.
-constexpr std::size_t kPacketsAtOnce = 16;
+/// Packets that are brought in under the lock in one go.
+constexpr std::size_t kPacketsAtOnce = 32;
 
 std::atomic<Device*> current{nullptr};
 
@@ -62,7 +62,9 @@ ipoib::Result<Device*> Device::of_process() {
 }
 
 Device::Device(Endpoint& endpoint)
-    : endpoint_(endpoint), hca_(endpoint.epoch(), endpoint.place(), endpoint.port()) {
+    : endpoint_(endpoint),
+      hca_(endpoint.epoch(), endpoint.place(), endpoint.port()),
+      attendance_(endpoint) {
   describe(listed_);
   listed_.device = this;
 }
@@ -74,6 +76,36 @@ void Device::transmit(QueuePair& qp, std::span<const OutgoingPacket> batch) {
     endpoint_.send(batch);
     batch = hca()->next_packets(qp);
   }
+}
+
+bool Device::take_arrivals(Completions& cq) {
+  if (cq.attendant != Attendant::kNobody) hca().attendance().on_polled(cq);
+  return endpoint_.take_arrivals();
+}
+
+void Device::answer(const Channel& channel) {
+  (void)endpoint_.take_arrivals();
+  hca().attendance().on_rung(channel);
+  (void)endpoint_.take_arrivals();
+}
+
+ipoib::Result<void> Device::destroy(Completions& cq) {
+  const auto access = hca();
+  auto gone = access->destroy(*cq.model);
+  if (gone) attendance_.remove(cq);
+  return gone;
+}
+
+ipoib::Result<void> Device::destroy(QueuePair& qp) {
+  const auto access = hca();
+  const Qpn number = qp.number();
+  auto gone = access->destroy(qp);
+  if (gone) attendance_.remove(number);
+  return gone;
+}
+
+void Device::forget(const Channel& channel) {
+  if (channel.bell != Attendant::kEngine) endpoint_.remove_bell(channel.bell);
 }
 
 void Device::add(Context& context) {

@@ -13,9 +13,12 @@
 #include "ipoib/result.hpp"
 #include "softib/core/hca.hpp"
 #include "softib/endpoint.hpp"
+#include "softib/verbs/attendance.hpp"
 
 namespace softib::verbs {
 
+struct Channel;
+struct Completions;
 struct Context;
 
 /// An ibv_device with room behind it: a provider library that a program links looks for its own
@@ -42,6 +45,7 @@ class Device final : public PacketReceiver {
     Access& operator=(const Access&) = delete;
     ~Access() { device_.pass_on_events(); }
     Hca* operator->() const { return &device_.hca_; }
+    [[nodiscard]] Attendance& attendance() const { return device_.attendance_; }
 
    private:
     Device& device_;
@@ -50,6 +54,16 @@ class Device final : public PacketReceiver {
   [[nodiscard]] Access hca() { return Access(*this); }
   /// Sends what the queue pair has to send, the first batch of which has been handed out already.
   void transmit(QueuePair& qp, std::span<const OutgoingPacket> batch);
+
+  /// Takes in packets that have come, for who has found this queue empty. False: there were none.
+  bool take_arrivals(Completions& cq);
+  /// Takes in packets that the channel was rung for, and sees to it that it is rung for more.
+  void answer(const Channel& channel);
+
+  // As Hca's, and nobody is told to look after them any more.
+  [[nodiscard]] ipoib::Result<void> destroy(Completions& cq);
+  [[nodiscard]] ipoib::Result<void> destroy(QueuePair& qp);
+  void forget(const Channel& channel);
 
   [[nodiscard]] ListedDevice& listed() { return listed_; }
   /// Contexts learn of the port's events.
@@ -68,6 +82,7 @@ class Device final : public PacketReceiver {
   ListedDevice listed_;
   std::mutex mutex_;
   Hca hca_;
+  Attendance attendance_;
   HcaCounters reported_;  ///< what the endpoint has been told of
   std::vector<Context*> contexts_;
 };

@@ -4,6 +4,7 @@
 //
 // The descriptor is an eventfd in semaphore mode that counts the events of the queue. A reader
 // first takes its count, then the event; one whose event has been withdrawn in between reads again.
+// A count without an event is also how another process rings: something came that may make one.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -38,19 +39,29 @@ class EventQueue {
   }
 
   /// Takes the oldest event, and waits for one unless the descriptor is O_NONBLOCK; `taken` sees it
-  /// while nobody can withdraw it. False: errno says why.
-  template <class Taken>
-  bool take(Taken taken) {
+  /// while nobody can withdraw it. `rung` is called when the descriptor has a count that no event
+  /// stands behind, and may push some. False: errno says why.
+  template <class Taken, class Rung>
+  bool take(Taken taken, Rung rung) {
     for (;;) {
       std::uint64_t count = 0;
       if (::read(fd_.get(), &count, sizeof count) != sizeof count) return false;
-      const std::lock_guard lock(mutex_);
-      if (events_.empty()) continue;
+      std::unique_lock lock(mutex_);
+      if (events_.empty()) {
+        lock.unlock();
+        rung();
+        continue;
+      }
       const Event event = events_.front();
       events_.pop_front();
       taken(event);
       return true;
     }
+  }
+
+  template <class Taken>
+  bool take(Taken taken) {
+    return take(taken, [] {});
   }
 
   /// Withdraws the events of an object that goes.

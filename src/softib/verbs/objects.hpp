@@ -2,6 +2,7 @@
 // what is ours. Each belongs to its context, and goes with it at the latest.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
@@ -23,11 +24,13 @@ struct Completions;
 
 struct Channel : ibv_comp_channel {
   EventQueue<Completions*> events;
+  std::uint32_t bell = Attendant::kEngine;  ///< its number; that of the engine: it has none
 };
 
 struct Completions : ibv_cq_ex {
   CompletionQueue* model = nullptr;
-  ibv_wc current{};  ///< of the extended way of polling
+  ibv_wc current{};                                           ///< of the extended way of polling
+  std::atomic<std::uint32_t> attendant = Attendant::kEngine;  ///< of its receives; see Attendance
   /// Taken from the queues of events; guarded by these.
   std::uint32_t completion_events_taken = 0;
   std::uint32_t async_events_taken = 0;

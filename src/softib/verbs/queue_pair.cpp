@@ -56,6 +56,7 @@ ipoib::Result<Pair*> create(const ibv_qp_init_attr_ex& attr) {
     if (!model) return model.error();
     qp->model = *model;
     qp->model->owner = qp.get();
+    hca.attendance().add((*model)->number(), of(attr.recv_cq));
   }
   describe(qp->qp_base, attr, *qp->model);
   pthread_mutex_init(&qp->qp_base.mutex, nullptr);
@@ -99,7 +100,7 @@ Gid group_of(const ibv_gid* gid) { return Gid(std::to_array(gid->raw)); }
 
 ipoib::Result<void> destroy(Pair& qp) {
   auto& context = of(qp.qp_base.context);
-  if (auto gone = context.device.hca()->destroy(*qp.model); !gone) return gone;
+  if (auto gone = context.device.destroy(*qp.model); !gone) return gone;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, qp); });
   pthread_mutex_lock(&qp.qp_base.mutex);
   while (qp.qp_base.events_completed != qp.async_events_taken) {

@@ -19,9 +19,8 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
+#include "softib/ring_wire.hpp"
 #include "softib/socket_engine.hpp"
-#include "softib/socket_wire.hpp"
-#include "softib/train.hpp"
 #include "test_subnet.hpp"
 
 namespace softib {

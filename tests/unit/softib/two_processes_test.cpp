@@ -1,4 +1,5 @@
 // The wire between processes that are stopped, killed, and started again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -113,11 +114,16 @@ TEST_F(TwoProcesses, WhatIsSentToAKilledProcessIsCounted) {
   EXPECT_EQ(peer.line(), "hello");
   peer.end(SIGKILL);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
-  EXPECT_EQ(counted(PortCounter::drop_lost_peer) + counted(PortCounter::drop_empty_place), 1U);
+  const auto drops = [&] {
+    return counted(PortCounter::drop_lost_peer) + counted(PortCounter::drop_empty_place);
+  };
+  // It may have died before it said that it had taken the first.
+  const auto first = drops();
+  EXPECT_THAT(first, testing::AnyOf(1U, 2U));
   // Its place is cleaned up by who found it dead.
   EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
-  EXPECT_EQ(counted(PortCounter::drop_lost_peer) + counted(PortCounter::drop_empty_place), 2U);
+  EXPECT_EQ(drops(), first + 1);
 }
 
 TEST_F(TwoProcesses, AKilledProcessComesBackInItsPlaceWithOtherNumbers) {
@@ -130,7 +136,8 @@ TEST_F(TwoProcesses, AKilledProcessComesBackInItsPlaceWithOtherNumbers) {
   EXPECT_NE(after.epoch, before.epoch);
   send_text(*here_, TestSubnet::lid(2), after.qpn(), "two");
   EXPECT_EQ(after.line(), "two");
-  EXPECT_EQ(counted(PortCounter::drop_lost_peer), 0U);
+  // It may have died before it said that it had taken the first.
+  EXPECT_LE(counted(PortCounter::drop_lost_peer), 1U);
 }
 
 TEST_F(TwoProcesses, AMulticastPassesOverTheDead) {

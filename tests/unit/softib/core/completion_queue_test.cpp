@@ -12,8 +12,12 @@ class CompletionQueueTest : public testing::Test {
     completion.status = IBV_WC_SUCCESS;
   }
   CompletionQueue::Pushed push(std::uint64_t id, bool solicited = false) {
+    return push(qp, id, solicited);
+  }
+  CompletionQueue::Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
     completion.wr_id = id;
-    return cq.push(completion, qp, 0, solicited);
+    cq.next() = completion;
+    return cq.push(from, 0, solicited);
   }
   std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
     std::vector<ibv_wc> out(limit);
@@ -84,7 +88,7 @@ TEST_F(CompletionQueueTest, AskingForSolicitedDoesNotTakeBackAskingForAny) {
 
 TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
   push(0);
-  cq.push(completion, other, 0, false);
+  push(other, 1, false);
   push(2);
   cq.forget(other);
   EXPECT_EQ(poll_ids(), (Ids{0, 2}));

@@ -1,6 +1,6 @@
 // The wire and the engine at their limits: more peers than connections, no descriptors, children
 // that share what is not theirs.
-#include "softib/socket_wire.hpp"
+#include "softib/ring_wire.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,9 +15,11 @@
 #include <csignal>
 
 #include "packets.hpp"
+#include "softib/core/mad_packet.hpp"
 #include "softib/shared_file.hpp"
 #include "softib/socket_engine.hpp"
 #include "softib/unix_socket.hpp"
+#include "softib/wire_message.hpp"
 #include "test_subnet.hpp"
 
 namespace softib {
@@ -54,16 +56,17 @@ std::vector<FileDescriptor> take_all_descriptors() {
   }
 }
 
-class SocketWireTest : public testing::Test {
+class RingWireTest : public testing::Test {
  protected:
-  SocketWireTest() { subnet_.fabric().advance_epoch(1, 0); }
+  RingWireTest() { subnet_.fabric().advance_epoch(1, 0); }
   Delivery send(std::uint32_t place) {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, place, 1),
                             "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
     Delivery why = Delivery::lost;
-    (void)wire_.send({1, place}, {&alone, 1}, Patience::never_wait, why);
+    std::uint64_t lost = 0;
+    (void)wire_.send({1, place}, {&alone, 1}, Patience::never_wait, why, lost);
     return why;
   }
   GuardedFd listen(std::uint32_t place) {
@@ -72,10 +75,10 @@ class SocketWireTest : public testing::Test {
 
   TestSubnet subnet_;
   const FileDescriptor node_ = std::move(subnet_.folder().open_node(1).value());
-  SocketWire wire_{subnet_.folder(), subnet_.fabric()};
+  RingWire wire_{subnet_.folder(), subnet_.fabric()};
 };
 
-TEST_F(SocketWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew) {
+TEST_F(RingWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew) {
   constexpr std::uint32_t kPlaces = 40;
   constexpr std::uint32_t kRounds = 5;
   const DescriptorLimit limit(120);
@@ -95,7 +98,7 @@ TEST_F(SocketWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew)
   EXPECT_EQ(connections, bound + (kPlaces - bound) * kRounds);
 }
 
-TEST_F(SocketWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
+TEST_F(RingWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
   const GuardedFd listener = listen(0);
   const DescriptorLimit limit(64);
   auto all = take_all_descriptors();
@@ -106,7 +109,7 @@ TEST_F(SocketWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
   EXPECT_TRUE(wire_.nudge({1, 0}));
 }
 
-TEST_F(SocketWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
+TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
   // A way that is a circle is neither of the two errors that mean that nobody listens.
   const std::string place = subnet_.folder().place(1, 0);
   ASSERT_EQ(::symlink(place.c_str(), place.c_str()), 0);
@@ -119,6 +122,7 @@ TEST_F(SocketWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
 /// Counts what an engine brings.
 struct Counter : WireReceiver {
   void arrived(std::span<const ConstBytes> some) override { packets += some.size(); }
+  void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
   void malformed() override {}
   void accept_paused() override { ++pauses; }
   void turned() override { ++turns; }
@@ -128,23 +132,16 @@ struct Counter : WireReceiver {
   std::atomic<std::size_t> turns = 0;
 };
 
-class SocketEngineTest : public SocketWireTest {
+class SocketEngineTest : public RingWireTest {
  protected:
   const GuardedFd listener_ = listen(0);
   const std::string path_ = subnet_.folder().place(1, 0);
   Counter counter_;
   SocketEngine engine_{listener_.get(), counter_};
-  const std::vector<std::uint8_t> octets_ = [] {
-    const TextPacket packet(Lid(3), Lid(2), Qpn(77), "four");
-    const auto outgoing = packet.outgoing();
-    std::vector<std::uint8_t> all(
-        outgoing.header.begin(),
-        outgoing.header.begin() + static_cast<std::ptrdiff_t>(outgoing.header_size));
-    for (std::size_t i = 0; i < outgoing.piece_count; ++i) {
-      all.insert(all.end(), outgoing.pieces[i].begin(), outgoing.pieces[i].end());
-    }
-    return all;
-  }();
+  [[nodiscard]] static bool send(const GuardedFd& sender) {
+    const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
+    return send_message(sender.get(), MessageKind::mad, mad) == 0;
+  }
 };
 
 TEST_F(SocketEngineTest, WhatASenderHasSentArrivesAlthoughItIsCutOff) {
@@ -156,10 +153,7 @@ TEST_F(SocketEngineTest, WhatASenderHasSentArrivesAlthoughItIsCutOff) {
   std::size_t reconnected = 0;
   for (std::size_t round = 0; round < kRounds; ++round) {
     for (auto& sender : senders) {
-      const auto send = [&] {
-        return ::send(sender.get(), octets_.data(), octets_.size(), MSG_NOSIGNAL) > 0;
-      };
-      while (!sender || !send()) {
+      while (!sender || !send(sender)) {
         if (sender && errno == EAGAIN) continue;
         sender = connect_to(path_);
         ++reconnected;
@@ -183,7 +177,7 @@ TEST_F(SocketEngineTest, WithoutDescriptorsSendersWaitAndTheEngineSleeps) {
     all.pop_back();
     sender = connect_to(path_);  // takes the last one
     ASSERT_TRUE(sender);
-    ASSERT_GT(::send(sender.get(), octets_.data(), octets_.size(), MSG_NOSIGNAL), 0);
+    ASSERT_TRUE(send(sender));
     ASSERT_TRUE(eventually([&] { return counter_.pauses >= 2; }));
     EXPECT_LE(counter_.turns, 4 * counter_.pauses + 2);
   }
@@ -192,7 +186,7 @@ TEST_F(SocketEngineTest, WithoutDescriptorsSendersWaitAndTheEngineSleeps) {
 
 TEST_F(SocketEngineTest, AChildThatSharesItsSocketsDoesNotKeepItBusy) {
   GuardedFd sender = connect_to(path_);
-  ASSERT_GT(::send(sender.get(), octets_.data(), octets_.size(), MSG_NOSIGNAL), 0);
+  ASSERT_TRUE(send(sender));
   ASSERT_TRUE(eventually([&] { return counter_.packets == 1; }));
   // Not fork(3): no handler closes anything in the child.
   const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));

@@ -1,0 +1,169 @@
+#include "softib/ring.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+namespace softib {
+
+using ipoib::FileDescriptor;
+using ipoib::Result;
+
+namespace {
+
+constexpr std::size_t kHeaderOctets = 4096;
+constexpr std::size_t kLengthOctets = 8;
+constexpr std::size_t kAlignment = 64;  ///< a cache line: two packets share none
+constexpr std::uint64_t kMask = kRingOctets - 1;
+
+static_assert(sizeof(RingHeader) <= kHeaderOctets && (kRingOctets & kMask) == 0);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              sizeof(std::atomic<std::uint32_t>) == sizeof(int));
+
+constexpr std::size_t record_size(std::size_t octets) {
+  return (kLengthOctets + octets + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::uint32_t length_at(const std::uint8_t* record) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::uint8_t*>(record)))
+      .load(std::memory_order_relaxed);  // once: the other side may change it
+}
+
+void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t octets) {
+  const auto length = static_cast<std::uint32_t>(octets);
+  std::memcpy(to, &length, sizeof length);
+  to += kLengthOctets;
+  std::memcpy(to, packet.header.data(), packet.header_size);
+  to += packet.header_size;
+  for (std::size_t i = 0; i < packet.piece_count; ++i) {
+    const auto& piece = packet.pieces[i];
+    if (piece.empty()) continue;
+    std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+}
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+std::size_t size_of(const OutgoingPacket& packet) {
+  std::size_t octets = packet.header_size;
+  for (std::size_t i = 0; i < packet.piece_count; ++i) octets += packet.pieces[i].size();
+  return octets;
+}
+
+Result<FileDescriptor> make_ring_memory() {
+  return make_shared_memory("softib-ring", kHeaderOctets + kRingOctets);
+}
+
+RingWriter::RingWriter(SharedMapping memory)
+    : memory_(std::move(memory)), ring_(memory_.data() + kHeaderOctets) {}
+
+Result<RingWriter> RingWriter::map(int memory) {
+  auto mapping = SharedMapping::map_ring(memory, kHeaderOctets, kRingOctets);
+  if (!mapping) return mapping.error();
+  return RingWriter(std::move(*mapping));
+}
+
+std::uint64_t RingWriter::taken() const {
+  const auto taken = header().taken.load(std::memory_order_acquire);
+  // What cannot be is a full ring, and stays one.
+  return written_ - taken <= kRingOctets ? taken : written_ - kRingOctets;
+}
+
+std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
+  std::size_t count = 0;
+  for (; count < packets.size(); ++count) {
+    const auto octets = size_of(*packets[count]);
+    if (octets > kMaxPacketOctets) continue;
+    const auto after = written_ + record_size(octets);
+    if (after > room_until_) {
+      room_until_ = taken() + kRingOctets;
+      if (after > room_until_) break;
+    }
+    write_record(ring_ + (written_ & kMask), *packets[count], octets);
+    written_ = after;
+  }
+  // Sequentially consistent, as what is then read of the reader: see Door.
+  header().written.store(written_, std::memory_order_seq_cst);
+  return count;
+}
+
+void RingWriter::wait_for_room(std::uint64_t seen,
+                               std::chrono::steady_clock::time_point deadline) const {
+  auto& sleeps = header().writer_sleeps;
+  sleeps.store(1, std::memory_order_seq_cst);
+  if (header().taken.load(std::memory_order_seq_cst) != seen) return;
+  const auto left = deadline - std::chrono::steady_clock::now();
+  if (left.count() <= 0) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec timeout{seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
+  (void)futex(sleeps, FUTEX_WAIT, 1, &timeout);
+}
+
+RingEnd RingWriter::end() const {
+  return static_cast<RingEnd>(header().end.load(std::memory_order_seq_cst));
+}
+
+std::size_t RingWriter::count_left() const {
+  std::size_t count = 0;
+  for (auto at = taken(); at < written_; ++count)
+    at += record_size(length_at(ring_ + (at & kMask)));
+  return count;
+}
+
+RingReader::RingReader(SharedMapping memory)
+    : memory_(std::move(memory)), ring_(memory_.data() + kHeaderOctets) {}
+
+Result<RingReader> RingReader::map(int memory) {
+  auto mapping = SharedMapping::map_ring(memory, kHeaderOctets, kRingOctets);
+  if (!mapping) return mapping.error();
+  return RingReader(std::move(*mapping));
+}
+
+bool RingReader::read(std::vector<ConstBytes>& out, std::size_t limit) {
+  if (broken_) return true;
+  const auto written = published();
+  broken_ = written - read_ > kRingOctets;
+  for (std::size_t count = 0; !broken_ && read_ != written && count < limit; ++count) {
+    const auto* const record = ring_ + (read_ & kMask);
+    const std::size_t octets = length_at(record);
+    broken_ = octets > kMaxPacketOctets || record_size(octets) > written - read_;
+    if (broken_) break;
+    out.emplace_back(record + kLengthOctets, octets);
+    read_ += record_size(octets);
+  }
+  return !broken_;
+}
+
+void RingReader::release() {
+  if (taken_ == read_) return;
+  taken_ = read_;
+  header().taken.store(taken_, std::memory_order_seq_cst);
+  wake_writer();
+}
+
+/// Once there is room for more than a packet or two, so that it does not sleep again at once.
+void RingReader::wake_writer() {
+  auto& sleeps = header().writer_sleeps;
+  if (sleeps.load(std::memory_order_seq_cst) == 0) return;
+  if (header().written.load(std::memory_order_relaxed) - taken_ > kRingOctets / 2) return;
+  sleeps.store(0, std::memory_order_seq_cst);
+  (void)futex(sleeps, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void RingReader::set_end(RingEnd end) {
+  header().end.store(static_cast<std::uint32_t>(end), std::memory_order_seq_cst);
+  auto& sleeps = header().writer_sleeps;
+  if (sleeps.exchange(0) != 0) (void)futex(sleeps, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+}  // namespace softib
