@@ -11,7 +11,7 @@ namespace ipoib::daemon {
 
 /// Packets that one turn takes from either side before the other side has its turn. Segments are
 /// put together within a batch: those of several large packets, of several flows, are to fit.
-inline constexpr std::size_t kBatch = 256;
+inline constexpr std::size_t kBatch = 128;
 
 struct Pools {
   FramePool host;      ///< packets of the host, parked, posted or being read

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 #include <thread>
 
@@ -29,6 +30,13 @@ bool is_eventfd(int fd) {
   const auto link = "/proc/self/fd/" + std::to_string(fd);
   return ::readlink(link.c_str(), name.data(), name.size() - 1) > 0 &&
          std::string_view(name.data()) == "anon_inode:[eventfd]";
+}
+
+/// Of a clock that is cheap to read, and coarse.
+std::int64_t tick() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 }  // namespace
@@ -91,7 +99,8 @@ bool Line::has_ended() {
   } else if (const auto taken = ring_->taken(); taken != std::exchange(taken_before_, taken)) {
     return false;
   } else if (!ring_->is_empty()) {
-    listen();  // nothing has been taken since we looked last: it may be dead
+    // Nothing has been taken since we looked last: it may be dead.
+    if (const auto now = tick(); now != std::exchange(looked_at_, now)) listen();
   }
   return ended_;
 }

@@ -54,6 +54,7 @@ class Line {
   std::optional<Door> door_;
   std::vector<Bell> bells_;  ///< the newest kMaxBells
   std::uint64_t taken_before_ = 0;
+  std::int64_t looked_at_ = 0;  ///< when we looked whether it is dead
   bool ended_ = false;
 };
 

@@ -22,7 +22,7 @@
 namespace softib {
 
 /// What is on its way to a reader that lags. As much as stays in a processor's cache.
-inline constexpr std::size_t kRingOctets = std::size_t{1} << 20;
+inline constexpr std::size_t kRingOctets = std::size_t{1} << 19;
 /// The largest packet of a ring, LRH to padding: the largest payload, with all headers.
 inline constexpr std::size_t kMaxPacketOctets = 4096 + ipoib::wire::UdPacket::kMaxHeaderSize + 3;
 

@@ -13,7 +13,7 @@ namespace ipoib::verbs {
 /// Receives that are posted as one chain, once so many slots are idle.
 inline constexpr std::size_t kReceiveChain = 32;
 /// Frames beyond the posted ones: those that the link looks at while their slots are posted again.
-inline constexpr std::size_t kSpareReceiveFrames = 512;
+inline constexpr std::size_t kSpareReceiveFrames = 128;
 inline constexpr std::size_t kCacheLine = 64;
 
 /// A work request's id is its send number, or this bit and its receive slot: the opcode of a failed

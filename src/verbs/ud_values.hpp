@@ -10,7 +10,7 @@ namespace ipoib::verbs {
 /// Depths of the work queues, in work requests; less where the device has less, and the send queue
 /// a power of two.
 struct QueueDepths {
-  std::uint32_t receive = 2048;
+  std::uint32_t receive = 512;
   std::uint32_t send = 512;
   std::uint32_t inline_octets = 128;
 };
