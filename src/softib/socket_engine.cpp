@@ -123,7 +123,9 @@ void SocketEngine::turn() {
   if (std::exchange(called_, false)) arrivals_.take_all();
   if (last_bell_ != told_) {
     told_ = last_bell_;
-    for (auto& [fd, sender] : senders_) tell_of_bells(sender);
+    for (auto& [fd, sender] : senders_) {
+      if (sender.has_ring) tell_of_bells(sender);
+    }
   }
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
 }
@@ -172,10 +174,7 @@ bool SocketEngine::accept_one() {
   if (senders_.size() >= max_connections()) cut_off(by_silence_.front());
   const int fd = socket.get();
   if (watch(fd)) {
-    auto& sender = senders_[fd];
-    sender = {std::move(socket), by_silence_.insert(by_silence_.end(), fd)};
-    (void)send_message(fd, MessageKind::door, {}, door_memory_.get());
-    tell_of_bells(sender);
+    senders_[fd] = {std::move(socket), by_silence_.insert(by_silence_.end(), fd)};
   }
   return true;
 }
@@ -240,6 +239,10 @@ bool SocketEngine::take_message(int fd) {
     arrivals_.remove(fd);
     arrivals_.add(fd, std::move(*ring));
     called_ = true;
+    auto& sender = senders_.at(fd);
+    sender.has_ring = true;
+    (void)send_message(fd, MessageKind::door, {}, door_memory_.get());
+    tell_of_bells(sender);
   } else if (reader_.kind() == MessageKind::nudge) {
     called_ = true;
   } else {

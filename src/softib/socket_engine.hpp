@@ -62,6 +62,7 @@ class SocketEngine {
   struct Sender {
     GuardedFd socket;
     std::list<int>::iterator silence;
+    bool has_ring = false;
     std::uint32_t told = 0;  ///< the last bell that it knows of
   };
 
