@@ -2,10 +2,12 @@
 // UDP. One peer at a time: a client's is named to it, a server's is who has sent last.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace ipoib::bench {
@@ -41,6 +43,11 @@ class Transport {
   /// Waits for messages and appends their numbers; gives up after `patience`.
   virtual void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds patience) = 0;
 };
+
+/// Throws when something could not be done.
+inline void check(bool done, const char* what, int error = errno) {
+  if (!done) throw std::system_error(error, std::generic_category(), what);
+}
 
 /// These throw when they cannot begin.
 std::unique_ptr<Transport> make_verbs_transport(const Options& options);

@@ -18,10 +18,6 @@ namespace {
 
 constexpr const char* kService = "5799";
 
-void check(bool done, const char* what) {
-  if (!done) throw std::system_error(errno, std::generic_category(), what);
-}
-
 class UdpTransport final : public Transport {
  public:
   explicit UdpTransport(const Options& options)

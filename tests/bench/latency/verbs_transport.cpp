@@ -25,10 +25,6 @@ constexpr int kReceives = 2 * kMaxBurst;
 constexpr int kAtOnce = 16;
 constexpr std::uint8_t kHopLimit = 64;
 
-void check(bool done, const char* what, int error = errno) {
-  if (!done) throw std::system_error(error, std::generic_category(), what);
-}
-
 /// A server as it tells of itself: LID/QPN/GID.
 struct Place {
   unsigned lid = 0;
