@@ -16,7 +16,7 @@ namespace {
 
 /// Memory as its writer sees it.
 struct Memory {
-  FileDescriptor fd = std::move(softib::make_ring_memory().value());
+  FileDescriptor fd = softib::make_ring_memory().value();
   std::uint8_t* octets = static_cast<std::uint8_t*>(
       ::mmap(nullptr, 4096 + softib::kRingOctets, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
@@ -28,7 +28,7 @@ void read_ring(ConstBytes data) {
   if (data.size() < sizeof written) return;
   std::memcpy(&written, data.data(), sizeof written);
   data = data.subspan(sizeof written).first(std::min(data.size() - 8, softib::kRingOctets / 2));
-  auto reader = std::move(softib::RingReader::map(memory.fd.get()).value());
+  auto reader = softib::RingReader::map(memory.fd.get()).value();
   auto& header = *reinterpret_cast<softib::RingHeader*>(memory.octets);
   header.written = written;
   header.taken = 0;
