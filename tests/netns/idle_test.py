@@ -30,8 +30,12 @@ class Idle(hosts.Pair):
         before = wake_ups(process.pid)
         with self.assertRaises(subprocess.TimeoutExpired, msg="it goes on"):
             process.wait(SECONDS)
-        for thread, count in wake_ups(process.pid).items():
-            self.assertLessEqual(count - before[thread], MAX_WAKE_UPS, f"thread {thread}")
+        woken = {thread: count - before[thread]
+                 for thread, count in wake_ups(process.pid).items()
+                 if count - before[thread] > MAX_WAKE_UPS}
+        # The thread sanitizer has a thread of its own, which wakes up ten times a second.
+        maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+        self.assertLessEqual(len(woken), 1 if "libtsan" in maps else 0, woken)
 
     def test_nothing_wakes_it(self):
         # Hosts with IPv6 ask for routers now and then.
