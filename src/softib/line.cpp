@@ -44,7 +44,7 @@ std::int64_t tick() {
 int Line::make_ring() {
   const auto memory = make_ring_memory();
   if (!memory) return memory.error().code;
-  auto ring = RingWriter::map(memory->get());
+  auto ring = RingMemory::map(memory->get());
   if (!ring) return ring.error().code;
   if (const int error = send_message(socket(), MessageKind::ring, {}, memory->get())) return error;
   ring_.emplace(std::move(*ring));
@@ -62,10 +62,8 @@ std::size_t Line::put(std::span<const OutgoingPacket* const> packets) {
 }
 
 void Line::wake_for(std::size_t entry) {
-  if (!door_) {
-    // It has not let us in yet, or is about to: then it looks.
-    return nudge();
-  }
+  // Who has not let us in yet is about to: then it looks.
+  if (!door_) return nudge();
   const auto attendant = door_->attendant(entry);
   if (attendant == Attendant::kNobody) return;
   if (attendant >= Attendant::kFirstBell) {

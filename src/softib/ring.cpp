@@ -64,13 +64,14 @@ Result<FileDescriptor> make_ring_memory() {
   return make_shared_memory("softib-ring", kHeaderOctets + kRingOctets);
 }
 
-RingWriter::RingWriter(SharedMapping memory)
-    : memory_(std::move(memory)), ring_(memory_.data() + kHeaderOctets) {}
-
-Result<RingWriter> RingWriter::map(int memory) {
+Result<RingMemory> RingMemory::map(int memory) {
   auto mapping = SharedMapping::map_ring(memory, kHeaderOctets, kRingOctets);
   if (!mapping) return mapping.error();
-  return RingWriter(std::move(*mapping));
+  return RingMemory(std::move(*mapping));
+}
+
+std::uint8_t* RingMemory::at(std::uint64_t position) const {
+  return mapping_.data() + kHeaderOctets + (position & kMask);
 }
 
 std::uint64_t RingWriter::taken() const {
@@ -89,7 +90,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
       room_until_ = taken() + kRingOctets;
       if (after > room_until_) break;
     }
-    write_record(ring_ + (written_ & kMask), *packets[count], octets);
+    write_record(memory_.at(written_), *packets[count], octets);
     written_ = after;
   }
   // Sequentially consistent, as what is then read of the reader: see Door.
@@ -115,18 +116,8 @@ RingEnd RingWriter::end() const {
 
 std::size_t RingWriter::count_left() const {
   std::size_t count = 0;
-  for (auto at = taken(); at < written_; ++count)
-    at += record_size(length_at(ring_ + (at & kMask)));
+  for (auto at = taken(); at < written_; ++count) at += record_size(length_at(memory_.at(at)));
   return count;
-}
-
-RingReader::RingReader(SharedMapping memory)
-    : memory_(std::move(memory)), ring_(memory_.data() + kHeaderOctets) {}
-
-Result<RingReader> RingReader::map(int memory) {
-  auto mapping = SharedMapping::map_ring(memory, kHeaderOctets, kRingOctets);
-  if (!mapping) return mapping.error();
-  return RingReader(std::move(*mapping));
 }
 
 bool RingReader::read(std::vector<ConstBytes>& out, std::size_t limit) {
@@ -134,7 +125,7 @@ bool RingReader::read(std::vector<ConstBytes>& out, std::size_t limit) {
   const auto written = published();
   broken_ = written - read_ > kRingOctets;
   for (std::size_t count = 0; !broken_ && read_ != written && count < limit; ++count) {
-    const auto* const record = ring_ + (read_ & kMask);
+    const auto* const record = memory_.at(read_);
     const std::size_t octets = length_at(record);
     broken_ = octets > kMaxPacketOctets || record_size(octets) > written - read_;
     if (broken_) break;

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "softib/core/packet_sink.hpp"
@@ -46,9 +47,25 @@ enum class RingEnd : std::uint32_t {
 /// Memory for a ring, to be mapped by both sides.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_ring_memory();
 
+/// A ring as either side has it mapped.
+class RingMemory {
+ public:
+  /// EINVAL: no memory of a ring.
+  [[nodiscard]] static ipoib::Result<RingMemory> map(int memory);
+  [[nodiscard]] RingHeader& header() const {
+    return *reinterpret_cast<RingHeader*>(mapping_.data());
+  }
+  /// Where the octet stands that is the `position`th ever written; a record goes on behind it.
+  [[nodiscard]] std::uint8_t* at(std::uint64_t position) const;
+
+ private:
+  explicit RingMemory(SharedMapping mapping) : mapping_(std::move(mapping)) {}
+  SharedMapping mapping_;
+};
+
 class RingWriter {
  public:
-  [[nodiscard]] static ipoib::Result<RingWriter> map(int memory);
+  explicit RingWriter(RingMemory memory) : memory_(std::move(memory)) {}
 
   /// Copies packets into the ring from the front, as far as there is room, and publishes them;
   /// returns how many. A packet beyond kMaxPacketOctets is not sent, but passed over.
@@ -66,20 +83,15 @@ class RingWriter {
   [[nodiscard]] std::size_t count_left() const;
 
  private:
-  explicit RingWriter(SharedMapping memory);
-  [[nodiscard]] RingHeader& header() const {
-    return *reinterpret_cast<RingHeader*>(memory_.data());
-  }
-
-  SharedMapping memory_;
-  std::uint8_t* ring_;
+  [[nodiscard]] RingHeader& header() const { return memory_.header(); }
+  RingMemory memory_;
   std::uint64_t written_ = 0;
   std::uint64_t room_until_ = kRingOctets;  ///< of `written_`, as far as we have looked
 };
 
 class RingReader {
  public:
-  [[nodiscard]] static ipoib::Result<RingReader> map(int memory);
+  explicit RingReader(RingMemory memory) : memory_(std::move(memory)) {}
 
   /// Up to `limit` packets from the front, valid until release(). False: the ring has been found
   /// broken just now; it is empty from then on.
@@ -96,14 +108,10 @@ class RingReader {
   void set_end(RingEnd end);
 
  private:
-  explicit RingReader(SharedMapping memory);
-  [[nodiscard]] RingHeader& header() const {
-    return *reinterpret_cast<RingHeader*>(memory_.data());
-  }
+  [[nodiscard]] RingHeader& header() const { return memory_.header(); }
   void wake_writer();
 
-  SharedMapping memory_;
-  const std::uint8_t* ring_;
+  RingMemory memory_;
   std::uint64_t taken_ = 0;
   std::uint64_t read_ = 0;
   bool broken_ = false;

@@ -231,13 +231,13 @@ bool SocketEngine::take_message(int fd) {
   if (reader_.kind() == MessageKind::mad) {
     receiver_.mad_arrived(reader_.body());
   } else if (reader_.kind() == MessageKind::ring) {
-    auto ring = RingReader::map(reader_.handed_over().get());
+    auto ring = RingMemory::map(reader_.handed_over().get());
     if (!ring) {
       receiver_.malformed();
       return false;
     }
     arrivals_.remove(fd);
-    arrivals_.add(fd, std::move(*ring));
+    arrivals_.add(fd, RingReader(std::move(*ring)));
     called_ = true;
     auto& sender = senders_.at(fd);
     sender.has_ring = true;

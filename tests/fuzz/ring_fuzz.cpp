@@ -28,7 +28,7 @@ void read_ring(ConstBytes data) {
   if (data.size() < sizeof written) return;
   std::memcpy(&written, data.data(), sizeof written);
   data = data.subspan(sizeof written).first(std::min(data.size() - 8, softib::kRingOctets / 2));
-  auto reader = softib::RingReader::map(memory.fd.get()).value();
+  softib::RingReader reader(softib::RingMemory::map(memory.fd.get()).value());
   auto& header = *reinterpret_cast<softib::RingHeader*>(memory.octets);
   header.written = written;
   header.taken = 0;

@@ -58,8 +58,8 @@ class RingTest : public testing::Test {
   std::uint8_t* ring() { return other_ + 4096; }
 
   const ipoib::FileDescriptor memory_ = std::move(make_ring_memory().value());
-  RingWriter writer_ = std::move(RingWriter::map(memory_.get()).value());
-  RingReader reader_ = std::move(RingReader::map(memory_.get()).value());
+  RingWriter writer_{RingMemory::map(memory_.get()).value()};
+  RingReader reader_{RingMemory::map(memory_.get()).value()};
   std::uint8_t* other_ = static_cast<std::uint8_t*>(
       ::mmap(nullptr, 4096 + kRingOctets, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0));
 };
@@ -140,9 +140,8 @@ TEST_F(RingTest, TheEndWakesAWriter) {
 
 TEST_F(RingTest, AReaderTakesNothingOutOfABrokenRing) {
   const auto breaks = [&](auto lie) {
-    auto reader = std::move(RingReader::map(memory_.get()).value());
+    RingReader reader(RingMemory::map(memory_.get()).value());
     header().written = 0;
-    (void)RingWriter(std::move(RingWriter::map(memory_.get()).value()));
     lie();
     std::vector<ConstBytes> packets;
     const bool right = reader.read(packets, 10);
@@ -171,15 +170,15 @@ TEST_F(RingTest, AWriterStaysWithinTheRing) {
 }
 
 TEST_F(RingTest, OtherMemoryIsNoRing) {
-  EXPECT_FALSE(RingReader::map(-1));
+  EXPECT_FALSE(RingMemory::map(-1));
   const ipoib::FileDescriptor file(::open("/dev/zero", O_RDWR | O_CLOEXEC));
-  EXPECT_FALSE(RingReader::map(file.get()));
+  EXPECT_FALSE(RingMemory::map(file.get()));
   const ipoib::FileDescriptor unsealed(::memfd_create("unsealed", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(unsealed.get(), 4096 + off_t{kRingOctets}), 0);
-  EXPECT_FALSE(RingReader::map(unsealed.get())) << "it could be made smaller under its reader";
+  EXPECT_FALSE(RingMemory::map(unsealed.get())) << "it could be made smaller under its reader";
   const auto door = make_door_memory();
   ASSERT_TRUE(door);
-  EXPECT_FALSE(RingReader::map(door->get()));
+  EXPECT_FALSE(RingMemory::map(door->get()));
   EXPECT_FALSE(Door::map(memory_.get()));
 }
 
