@@ -71,7 +71,7 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
     ++counters_.malformed;
     return false;
   }
-  Incoming incoming;
+  Incoming& incoming = out.emplace_back();
   // Without LIDs there may be anything in that field.
   if (device_.link_layer() == LinkLayer::infiniband) incoming.source_lid = Lid(completion.slid);
   incoming.source_qpn = Qpn(completion.src_qp);
@@ -79,6 +79,7 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
   if (incoming.has_grh) {
     const auto grh = wire::Grh::parse(frame.bytes().first(wire::kGrhSize));
     if (!grh) {
+      out.pop_back();
       ++counters_.malformed;
       return false;
     }
@@ -87,7 +88,6 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
   }
   frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
   incoming.frame = std::move(frame);
-  out.push_back(std::move(incoming));
   return true;
 }
 

@@ -1,6 +1,6 @@
 #include "wire/checksum.hpp"
 
-#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -8,9 +8,11 @@ namespace ipoib::wire {
 
 namespace {
 
-std::uint64_t load_word(const std::uint8_t* at) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, at, sizeof word);
+template <class Word>
+Word take_word(ConstBytes& bytes) {
+  Word word = 0;
+  std::memcpy(&word, bytes.data(), sizeof word);
+  bytes = bytes.subspan(sizeof word);
   return word;
 }
 
@@ -65,23 +67,22 @@ std::uint16_t native_sum(ConstBytes bytes) {
   const std::size_t blocks = bytes.size() / kBlock;
   std::uint64_t sum = blocks > 0 ? kSumBlocks(bytes.data(), blocks) : 0;
   bytes = bytes.subspan(blocks * kBlock);
-  for (; bytes.size() >= sizeof sum; bytes = bytes.subspan(sizeof sum)) {
-    const std::uint64_t word = load_word(bytes.data());
+  while (bytes.size() >= sizeof sum) {
+    const auto word = take_word<std::uint64_t>(bytes);
     sum += (word & 0xffffffff) + (word >> 32);
   }
+  if (bytes.size() & 4) sum += take_word<std::uint32_t>(bytes);
+  if (bytes.size() & 2) sum += take_word<std::uint16_t>(bytes);
   // An odd last octet is the first of its word (RFC 1071, 4.1).
-  std::uint64_t rest = 0;
-  if (!bytes.empty()) std::memcpy(&rest, bytes.data(), bytes.size());
-  return fold(sum + (rest & 0xffffffff) + (rest >> 32));
+  if (!bytes.empty()) sum += std::endian::native == std::endian::little ? bytes[0] : bytes[0] << 8;
+  return fold(sum);
 }
 
 }  // namespace
 
 InternetChecksum& InternetChecksum::add(ConstBytes bytes) {
   const std::uint16_t sum = native_sum(bytes);
-  std::array<std::uint8_t, sizeof sum> octets{};
-  std::memcpy(octets.data(), &sum, sizeof sum);
-  sum_ += load_be<std::uint16_t>(octets.data());
+  sum_ += std::endian::native == std::endian::little ? __builtin_bswap16(sum) : sum;
   return *this;
 }
 

@@ -22,8 +22,22 @@ inline constexpr std::size_t kGrhSize = 40;
 
 /// The type of a frame. Nothing when it is shorter than the header or of another type.
 /// "The Reserved field MUST be set to zero on send and ignored on receive."
-[[nodiscard]] std::optional<EtherType> parse_encapsulation(ConstBytes frame);
+[[nodiscard]] inline std::optional<EtherType> parse_encapsulation(ConstBytes frame) {
+  if (frame.size() < kEncapsulationSize) return std::nullopt;
+  const auto type = static_cast<EtherType>(load_be<std::uint16_t>(frame.data()));
+  switch (type) {
+    case EtherType::ipv4:
+    case EtherType::arp:
+    case EtherType::rarp:
+    case EtherType::ipv6:
+      return type;
+  }
+  return std::nullopt;
+}
 /// Writes the header into the four octets at `to`.
-void emit_encapsulation(EtherType type, std::uint8_t* to);
+inline void emit_encapsulation(EtherType type, std::uint8_t* to) {
+  store_be(to, static_cast<std::uint16_t>(type));
+  store_be(to + 2, std::uint16_t{0});
+}
 
 }  // namespace ipoib::wire

@@ -9,7 +9,8 @@ namespace ipoib::wire {
 std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
   if (packet.size() < kMinimumSize || ip_version(packet) != 4) return std::nullopt;
   ByteReader reader(packet);
-  Ipv4Header header;
+  std::optional<Ipv4Header> made(std::in_place);  // in its place, not copied: see packet.cpp
+  Ipv4Header& header = *made;
   header.header_size = static_cast<std::uint8_t>((reader.u8() & 0x0f) * 4);
   reader.skip(1);
   header.total_length = reader.u16();
@@ -22,8 +23,8 @@ std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
   const bool fits = header.header_size >= kMinimumSize &&
                     header.header_size <= header.total_length &&
                     header.total_length <= packet.size();
-  if (!fits) return std::nullopt;
-  return header;
+  if (!fits) made.reset();
+  return made;
 }
 
 }  // namespace ipoib::wire

@@ -14,13 +14,10 @@ constexpr std::size_t kWord = 4;
 constexpr std::size_t kIcrcSize = 4;
 constexpr std::uint16_t kMaxLrhLength = 0x7ff;
 
-}  // namespace
-
-std::optional<Lrh> Lrh::parse(ConstBytes bytes) {
+bool read(ConstBytes bytes, Lrh& lrh) {
   ByteReader reader(bytes);
   const std::uint8_t lane = reader.u8();
   const std::uint8_t level = reader.u8();
-  Lrh lrh;
   lrh.virtual_lane = lane >> 4;
   lrh.sl = ServiceLevel(level >> 4);
   lrh.next_header = level & 0x03;
@@ -28,9 +25,87 @@ std::optional<Lrh> Lrh::parse(ConstBytes bytes) {
   lrh.length = reader.u16() & kMaxLrhLength;
   lrh.slid = Lid(reader.u16());
   const bool is_version_0 = (lane & 0x0f) == 0;
-  if (!reader.ok() || !is_version_0) return std::nullopt;
-  return lrh;
+  return reader.ok() && is_version_0;
 }
+
+bool read(ConstBytes bytes, Grh& grh) {
+  ByteReader reader(bytes);
+  const std::uint32_t route = reader.u32();
+  grh.traffic_class = static_cast<std::uint8_t>(route >> 20);
+  grh.flow_label = route & 0xfffff;
+  grh.payload_length = reader.u16();
+  grh.next_header = reader.u8();
+  grh.hop_limit = reader.u8();
+  grh.sgid = Gid(reader.array<Gid::kSize>());
+  grh.dgid = Gid(reader.array<Gid::kSize>());
+  return reader.ok() && route >> 28 == 6;
+}
+
+bool read(ConstBytes bytes, Bth& bth) {
+  ByteReader reader(bytes);
+  bth.opcode = reader.u8();
+  const std::uint8_t flags = reader.u8();
+  bth.solicited = (flags & 0x80) != 0;
+  bth.pad = flags >> 4 & 0x03;
+  bth.pkey = PKey(reader.u16());
+  reader.skip(1);
+  bth.destination = Qpn(reader.u24());
+  reader.skip(1);
+  bth.psn = reader.u24();
+  const bool is_version_0 = (flags & 0x0f) == 0;
+  return reader.ok() && is_version_0;
+}
+
+bool read(ConstBytes bytes, Deth& deth) {
+  ByteReader reader(bytes);
+  deth.qkey = QKey(reader.u32());
+  reader.skip(1);
+  deth.source = Qpn(reader.u24());
+  return reader.ok();
+}
+
+bool read(ConstBytes bytes, UdPacket& packet) {
+  ByteReader reader(bytes);
+  auto& lrh = packet.lrh;
+  if (!read(reader.take(Lrh::kSize), lrh) || lrh.length * kWord != bytes.size() + kIcrcSize) {
+    return false;
+  }
+  if (lrh.next_header == Lrh::kLnhGlobal) {
+    auto& grh = packet.grh.emplace();
+    const bool agrees = read(reader.take(Grh::kSize), grh) &&
+                        grh.next_header == Grh::kNextHeaderIba &&
+                        grh.payload_length == reader.left() + kIcrcSize;
+    if (!agrees) return false;
+  } else if (lrh.next_header != Lrh::kLnhLocal) {
+    return false;
+  }
+
+  auto& bth = packet.bth;
+  if (!read(reader.take(Bth::kSize), bth) || !read(reader.take(Deth::kSize), packet.deth)) {
+    return false;
+  }
+  if (bth.opcode == Bth::kUdSendOnlyImmediate) {
+    packet.immediate = reader.u32();
+  } else if (bth.opcode != Bth::kUdSendOnly) {
+    return false;
+  }
+  if (!reader.ok() || reader.left() < bth.pad) return false;
+  packet.payload = reader.rest().first(reader.left() - bth.pad);
+  return true;
+}
+
+/// Written where it stays: what is written in small pieces and then copied in larger ones makes a
+/// processor wait until all that it wrote before has reached its cache.
+template <class Header>
+std::optional<Header> made_of(ConstBytes bytes) {
+  std::optional<Header> made(std::in_place);
+  if (!read(bytes, *made)) made.reset();
+  return made;
+}
+
+}  // namespace
+
+std::optional<Lrh> Lrh::parse(ConstBytes bytes) { return made_of<Lrh>(bytes); }
 
 void Lrh::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -42,20 +117,7 @@ void Lrh::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<Grh> Grh::parse(ConstBytes bytes) {
-  ByteReader reader(bytes);
-  const std::uint32_t route = reader.u32();
-  Grh grh;
-  grh.traffic_class = static_cast<std::uint8_t>(route >> 20);
-  grh.flow_label = route & 0xfffff;
-  grh.payload_length = reader.u16();
-  grh.next_header = reader.u8();
-  grh.hop_limit = reader.u8();
-  grh.sgid = Gid(reader.array<Gid::kSize>());
-  grh.dgid = Gid(reader.array<Gid::kSize>());
-  if (!reader.ok() || route >> 28 != 6) return std::nullopt;
-  return grh;
-}
+std::optional<Grh> Grh::parse(ConstBytes bytes) { return made_of<Grh>(bytes); }
 
 void Grh::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -68,22 +130,7 @@ void Grh::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<Bth> Bth::parse(ConstBytes bytes) {
-  ByteReader reader(bytes);
-  Bth bth;
-  bth.opcode = reader.u8();
-  const std::uint8_t flags = reader.u8();
-  bth.solicited = (flags & 0x80) != 0;
-  bth.pad = flags >> 4 & 0x03;
-  bth.pkey = PKey(reader.u16());
-  reader.skip(1);
-  bth.destination = Qpn(reader.u24());
-  reader.skip(1);
-  bth.psn = reader.u24();
-  const bool is_version_0 = (flags & 0x0f) == 0;
-  if (!reader.ok() || !is_version_0) return std::nullopt;
-  return bth;
-}
+std::optional<Bth> Bth::parse(ConstBytes bytes) { return made_of<Bth>(bytes); }
 
 void Bth::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -97,15 +144,7 @@ void Bth::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<Deth> Deth::parse(ConstBytes bytes) {
-  ByteReader reader(bytes);
-  Deth deth;
-  deth.qkey = QKey(reader.u32());
-  reader.skip(1);
-  deth.source = Qpn(reader.u24());
-  if (!reader.ok()) return std::nullopt;
-  return deth;
-}
+std::optional<Deth> Deth::parse(ConstBytes bytes) { return made_of<Deth>(bytes); }
 
 void Deth::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -115,36 +154,7 @@ void Deth::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) {
-  ByteReader reader(bytes);
-  const auto lrh = Lrh::parse(reader.take(Lrh::kSize));
-  if (!lrh || lrh->length * kWord != bytes.size() + kIcrcSize) return std::nullopt;
-
-  UdPacket packet;
-  packet.lrh = *lrh;
-  if (lrh->next_header == Lrh::kLnhGlobal) {
-    packet.grh = Grh::parse(reader.take(Grh::kSize));
-    const bool agrees = packet.grh && packet.grh->next_header == Grh::kNextHeaderIba &&
-                        packet.grh->payload_length == reader.left() + kIcrcSize;
-    if (!agrees) return std::nullopt;
-  } else if (lrh->next_header != Lrh::kLnhLocal) {
-    return std::nullopt;
-  }
-
-  const auto bth = Bth::parse(reader.take(Bth::kSize));
-  const auto deth = Deth::parse(reader.take(Deth::kSize));
-  if (!bth || !deth) return std::nullopt;
-  packet.bth = *bth;
-  packet.deth = *deth;
-  if (bth->opcode == Bth::kUdSendOnlyImmediate) {
-    packet.immediate = reader.u32();
-  } else if (bth->opcode != Bth::kUdSendOnly) {
-    return std::nullopt;
-  }
-  if (!reader.ok() || reader.left() < bth->pad) return std::nullopt;
-  packet.payload = reader.rest().first(reader.left() - bth->pad);
-  return packet;
-}
+std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) { return made_of<UdPacket>(bytes); }
 
 std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
   const std::size_t padded = (payload_size + kWord - 1) / kWord * kWord;

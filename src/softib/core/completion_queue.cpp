@@ -21,10 +21,10 @@ ibv_wc& CompletionQueue::next() {
 CompletionQueue::Pushed CompletionQueue::push(QueuePair& qp, std::uint32_t position,
                                               bool solicited) {
   const auto used = size_.load(std::memory_order_relaxed);
-  if (in_error_) return {};
+  if (in_error_) return Pushed::lost;
   if (used == capacity_) {
     in_error_ = true;
-    return {.in_error = true};
+    return Pushed::overrun;
   }
   Entry& entry = at(used);
   entry.qp = &qp;
@@ -35,8 +35,9 @@ CompletionQueue::Pushed CompletionQueue::push(QueuePair& qp, std::uint32_t posit
   const bool notify =
       arm_ == Arm::any ||
       (arm_ == Arm::solicited && (solicited || entry.completion.status != IBV_WC_SUCCESS));
-  if (notify) arm_ = Arm::off;
-  return {.stored = true, .notify = notify};
+  if (!notify) return Pushed::stored;
+  arm_ = Arm::off;
+  return Pushed::stored_and_notify;
 }
 
 int CompletionQueue::poll(std::span<ibv_wc> out) {

@@ -17,10 +17,12 @@ class CompletionQueue {
  public:
   /// What asks for an event: nothing, a solicited (or failed) completion, or any.
   enum class Arm : std::uint8_t { off, solicited, any };
-  struct Pushed {
-    bool stored = false;    ///< not so: the queue is full, or was so before, and is in error now
-    bool notify = false;    ///< the event that was asked for has happened
-    bool in_error = false;  ///< the queue has just gone into the error state
+  /// What became of a completion.
+  enum class Pushed : std::uint8_t {
+    stored,
+    stored_and_notify,  ///< and the event that was asked for has happened
+    overrun,            ///< the queue was full, and is in error from now on
+    lost,               ///< it was in error before
   };
 
   explicit CompletionQueue(std::uint32_t capacity);

@@ -206,11 +206,11 @@ void Hca::enter_error(QueuePair& qp) {
 
 void Hca::complete(CompletionQueue& cq, QueuePair& qp, std::uint32_t position, bool solicited) {
   const auto pushed = cq.push(qp, position, solicited);
-  if (pushed.notify) raise(CompletionEvent{&cq});
-  if (pushed.stored) return;
+  if (pushed == CompletionQueue::Pushed::stored) return;
+  if (pushed == CompletionQueue::Pushed::stored_and_notify) return raise(CompletionEvent{&cq});
   // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the queue is lost for good,
   // and so is every queue pair that has something to report to it.
-  if (pushed.in_error) {
+  if (pushed == CompletionQueue::Pushed::overrun) {
     ++counters_.cq_overruns;
     raise(AsyncEvent{IBV_EVENT_CQ_ERR, &cq});
   }

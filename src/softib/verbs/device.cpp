@@ -37,6 +37,13 @@ constexpr std::array kDrops = {
     Drop{&HcaCounters::drop_not_attached, PortCounter::drop_not_attached},
 };
 
+void prefetch(ConstBytes bytes) {
+  constexpr std::size_t kCacheLine = 64;
+  for (std::size_t at = 0; at < bytes.size(); at += kCacheLine) {
+    __builtin_prefetch(bytes.data() + at);
+  }
+}
+
 void describe(ListedDevice& device) {
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
@@ -123,7 +130,11 @@ void Device::receive(std::span<const ConstBytes> batch) {
     const auto some = batch.first(std::min(batch.size(), kPacketsAtOnce));
     batch = batch.subspan(some.size());
     const auto access = hca();
-    for (const auto& packet : some) access->receive(packet);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      // It is in another processor's cache, and can come while the one before it is copied.
+      if (i + 1 < some.size()) prefetch(some[i + 1]);
+      access->receive(some[i]);
+    }
     report_drops();
   }
 }

@@ -5,16 +5,18 @@
 namespace softib::test {
 namespace {
 
+using Pushed = CompletionQueue::Pushed;
+
 class CompletionQueueTest : public testing::Test {
  protected:
   CompletionQueueTest() {
     completion.opcode = IBV_WC_RECV;
     completion.status = IBV_WC_SUCCESS;
   }
-  CompletionQueue::Pushed push(std::uint64_t id, bool solicited = false) {
+  Pushed push(std::uint64_t id, bool solicited = false) {
     return push(qp, id, solicited);
   }
-  CompletionQueue::Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
+  Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
     completion.wr_id = id;
     cq.next() = completion;
     return cq.push(from, 0, solicited);
@@ -35,8 +37,8 @@ using Ids = std::vector<std::uint64_t>;
 
 TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
   for (std::uint64_t id = 0; id < 20; id += 2) {
-    EXPECT_TRUE(push(id).stored);
-    EXPECT_TRUE(push(id + 1).stored);
+    EXPECT_EQ(push(id), Pushed::stored);
+    EXPECT_EQ(push(id + 1), Pushed::stored);
     EXPECT_EQ(cq.size(), 2U);
     EXPECT_EQ(poll_ids(1), Ids{id});
     EXPECT_EQ(poll_ids(), Ids{id + 1});
@@ -44,46 +46,42 @@ TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
 }
 
 TEST_F(CompletionQueueTest, OverrunIsAnErrorForGoodButWhatIsInItCanBePolled) {
-  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_TRUE(push(id).stored);
-  const auto over = push(3);
-  EXPECT_FALSE(over.stored);
-  EXPECT_TRUE(over.in_error);
+  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_EQ(push(id), Pushed::stored);
+  EXPECT_EQ(push(3), Pushed::overrun);
   EXPECT_EQ(poll_ids(), (Ids{0, 1, 2}));
   std::array<ibv_wc, 1> out;
   EXPECT_EQ(cq.poll(out), -1);
-  const auto later = push(4);
-  EXPECT_FALSE(later.stored);
-  EXPECT_FALSE(later.in_error);  // it has been told once
+  EXPECT_EQ(push(4), Pushed::lost);  // it has been told once
 }
 
 TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
-  EXPECT_FALSE(push(0).notify);
+  EXPECT_EQ(push(0), Pushed::stored);
   cq.arm(false);
-  EXPECT_TRUE(push(1).notify);
-  EXPECT_FALSE(push(2).notify);
+  EXPECT_EQ(push(1), Pushed::stored_and_notify);
+  EXPECT_EQ(push(2), Pushed::stored);
 }
 
 TEST_F(CompletionQueueTest, WhatIsThereAlreadyIsNotNotified) {
   push(0);
   cq.arm(false);
   EXPECT_EQ(poll_ids(), Ids{0});
-  EXPECT_TRUE(push(1).notify);
+  EXPECT_EQ(push(1), Pushed::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, SolicitedOnlyWaitsForASolicitedOrFailedOne) {
   cq.arm(true);
-  EXPECT_FALSE(push(0, false).notify);
-  EXPECT_TRUE(push(1, true).notify);
+  EXPECT_EQ(push(0, false), Pushed::stored);
+  EXPECT_EQ(push(1, true), Pushed::stored_and_notify);
   poll_ids();
   cq.arm(true);
   completion.status = IBV_WC_WR_FLUSH_ERR;
-  EXPECT_TRUE(push(2, false).notify);
+  EXPECT_EQ(push(2, false), Pushed::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, AskingForSolicitedDoesNotTakeBackAskingForAny) {
   cq.arm(false);
   cq.arm(true);
-  EXPECT_TRUE(push(0, false).notify);
+  EXPECT_EQ(push(0, false), Pushed::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
@@ -104,8 +102,8 @@ TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInIt) {
   EXPECT_EQ(cq.capacity(), 3U);
   EXPECT_TRUE(cq.resize(10));
   EXPECT_EQ(poll_ids(), (Ids{1, 2, 3}));
-  for (std::uint64_t id = 0; id < 10; ++id) EXPECT_TRUE(push(id).stored);
-  EXPECT_FALSE(push(10).stored);
+  for (std::uint64_t id = 0; id < 10; ++id) EXPECT_EQ(push(id), Pushed::stored);
+  EXPECT_EQ(push(10), Pushed::overrun);
 }
 
 using CqOverrunTest = HcaTest;
