@@ -5,16 +5,14 @@
 //
 //   event     sleeps at once
 //   busy      looks again, always
-//   adaptive  looks again for a while, and sleeps then. The while grows when work came within
-//             kLongestSpin, found awake or asleep, and shrinks, more slowly, when it came later:
-//             one wait in eight that is worth it keeps it up. There is none while threads wait for
-//             processors, which shows in how long this one had to.
+//   adaptive  looks again for kSpinPerWork times as long as its work took, and sleeps then. So it
+//             polls busily under load, for a moment after a packet or two, and what it takes of a
+//             processor stays in proportion to what it does.
 //
-// A value: time is told, and so is the delay.
+// A value: time is told.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "ipoib/time.hpp"
 
@@ -31,41 +29,33 @@ class PollPolicy {
     std::uint64_t spins_in_vain = 0;  ///< that ended in sleep
   };
 
-  /// What it begins with; it ends at half of it.
-  static constexpr Duration kShortestSpin = std::chrono::microseconds(4);
-  static constexpr Duration kLongestSpin = std::chrono::microseconds(100);
-  static constexpr Duration kDelayPeriod = std::chrono::milliseconds(5);
-  /// Of the time, that a thread waits for a processor when these are taken.
-  static constexpr int kCrowdedShare = 16;
+  static constexpr int kSpinPerWork = 8;
+  /// Whatever it has worked.
+  static constexpr Duration kLongestSpin = std::chrono::milliseconds(1);
+  /// A look that takes longer has waited for a processor, and counts as one of this length: it has
+  /// taken nothing from anybody, but whoever else runs there may need it for long.
+  static constexpr Duration kLongestLook = std::chrono::microseconds(20);
 
   explicit PollPolicy(PollMode mode) : mode_(mode) {}
 
-  /// There was something to do.
+  /// The turn that began at `now` had something to do.
   void on_work(TimePoint now);
-  /// There was nothing. Who is told to sleep may wake up for nothing, and asks again.
+  /// It had nothing. Who is told to sleep may wake up for nothing, and asks again.
   [[nodiscard]] Next on_nothing(TimePoint now);
-  /// on_delay() is to be called before on_nothing().
-  [[nodiscard]] bool wants_delay(TimePoint now) const {
-    return mode_ == PollMode::adaptive && now >= told_ + kDelayPeriod;
-  }
-  /// How long the thread has waited for a processor in all its life. Nothing: nobody knows, so it
-  /// is not to spin.
-  void on_delay(std::optional<Duration> total, TimePoint now);
 
+  /// For how long it may look for more.
   [[nodiscard]] Duration budget() const { return budget_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  enum class Wait : std::uint8_t { none, awake, asleep };
-  [[nodiscard]] bool may_spin(TimePoint now) const;
+  enum class Turn : std::uint8_t { work, look, sleep };
+  /// Another turn begins: accounts for the one before.
+  void begin(TimePoint now);
 
   PollMode mode_;
-  Wait wait_ = Wait::none;
-  TimePoint since_{};  ///< of the wait
+  Turn last_ = Turn::sleep;
+  TimePoint began_{};  ///< the last one
   Duration budget_{};
-  bool crowded_ = false;
-  TimePoint told_{};
-  Duration delay_{};
   Counters counters_;
 };
 

@@ -32,7 +32,6 @@ Pump::Pump(Settings settings, const Parts& parts)
 }
 
 void Pump::run() {
-  run_delay_.emplace();
   while (!stopping_) turn();
   now_ = monotonic_now();
   link_.shut_down(now_);
@@ -57,7 +56,6 @@ void Pump::turn() {
     policy_.on_work(now_);
     return;
   }
-  if (policy_.wants_delay(now_)) policy_.on_delay(run_delay_->read(), now_);
   if (policy_.on_nothing(now_) == PollPolicy::Next::sleep) sleep();
 }
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "daemon/admin.hpp"
@@ -21,7 +20,6 @@
 #include "ipoib/trace.hpp"
 #include "link/link.hpp"
 #include "linux/poller.hpp"
-#include "linux/run_delay.hpp"
 #include "linux/tun_device.hpp"
 #include "offload/coalescer.hpp"
 #include "verbs/ud_queue_pair.hpp"
@@ -95,7 +93,6 @@ class Pump {
   offload::Coalescer coalescer_;
   host::Poller poller_;
   PollPolicy policy_;
-  std::optional<host::RunDelay> run_delay_;  ///< of the thread of run()
   InterfaceStatus status_;
 
   TimePoint now_{};

@@ -26,7 +26,10 @@ std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& a
   const auto length = fill_chain(batch, to);
   if (length == 0) return 0;
   work_[length - 1].next = nullptr;
-  work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
+  if (head_ + length - covered_ >= kSignalPeriod) {
+    work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
+    covered_ = head_ + length;
+  }
   ibv_send_wr* refused = nullptr;
   accepted = ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0;
   if (accepted) return hold_posted(batch, length);
@@ -103,7 +106,6 @@ void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::s
     work.num_sge = 2;
     ++counters_.segments;
   }
-  work_[place - 1].send_flags = IBV_SEND_SIGNALED;
   ++counters_.large_packets;
 }
 

@@ -1,10 +1,10 @@
 // What a queue pair has sent and does not know to be done, and the work requests that it is made
 // of.
 //
-// Sends go out as one chain, signalled where a large packet ends and at its own end; frames and
-// address handles are held until a completion covers them. Each segment of a large packet is a work
-// request of two elements: headers, written to the place that its number has in `headers_`, and
-// payload, where it lies.
+// Sends go out as one chain, of which the last is signalled once there are kSignalPeriod that no
+// completion will cover; frames and address handles are held until one does. Each segment of a
+// large packet is a work request of two elements: headers, written to the place that its number has
+// in `headers_`, and payload, where it lies.
 #pragma once
 
 #include <span>
@@ -66,6 +66,7 @@ class SendQueue {
   std::vector<Posted> sends_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
+  std::uint64_t covered_ = 0;  ///< the first that is behind the last one signalled
   std::vector<ibv_send_wr> work_;  ///< scratch for one chain
   std::vector<ibv_sge> elements_;  ///< two for each
   Frame headers_;

@@ -44,8 +44,10 @@ class UdQueuePair final : public UdPort {
   /// device does not let go of the old one, that stays, and its frames with it.
   [[nodiscard]] Result<void> remake();
   [[nodiscard]] bool is_up() const { return up_; }
-  /// The send queue has room for the segments of any packet.
-  [[nodiscard]] bool takes_large_packets() const { return sends_.depth() >= kMaxSegments; }
+  /// The send queue has room for the segments of any packet, beside sends that are not signalled.
+  [[nodiscard]] bool takes_large_packets() const {
+    return sends_.depth() >= kMaxSegments + kSignalPeriod;
+  }
   [[nodiscard]] bool is_broken() const { return broken_; }  ///< stopped by an error
 
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
@@ -63,7 +65,7 @@ class UdQueuePair final : public UdPort {
   /// Takes the events at hand off the channel.
   void acknowledge_events();
 
-  /// Sends posted and not known to be complete.
+  /// Sends posted and not known to be complete; less than kSignalPeriod may stay so.
   [[nodiscard]] std::size_t sends_in_flight() const { return sends_.in_flight(); }
   [[nodiscard]] const UdCounters& counters() const { return counters_; }
 

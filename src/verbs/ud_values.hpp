@@ -1,6 +1,7 @@
 // What a UD queue pair is made of, told and asked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ipoib/address.hpp"
@@ -14,6 +15,10 @@ struct QueueDepths {
   std::uint32_t send = 512;
   std::uint32_t inline_octets = 128;
 };
+
+/// One completion for so many sends, or for a chain of more: while there are fewer, they hold their
+/// frames and address handles, and wake nobody.
+inline constexpr std::size_t kSignalPeriod = 16;
 
 /// What a UD queue pair is told on its way from RESET to RTS.
 struct UdAttributes {

@@ -11,23 +11,26 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kLook = microseconds(1);
+constexpr Duration kWork = microseconds(10);
+constexpr Duration kEarned = PollPolicy::kSpinPerWork * kWork;
 
 class PollPolicyTest : public ::testing::Test {
  protected:
-  /// Nothing to do for `time`; returns how much of it was spent awake.
-  Duration wait(PollPolicy& policy, Duration time) {
-    const auto begin = now_;
-    auto next = Next::look;
-    for (; next == Next::look && now_ < begin + time; now_ += kLook) {
-      next = policy.on_nothing(now_);
-    }
-    const auto awake = now_ - begin - (next == Next::sleep ? kLook : Duration::zero());
-    now_ = begin + time;
+  void work(PollPolicy& policy, Duration time = kWork) {
     policy.on_work(now_);
-    return awake;
+    now_ += time;
   }
-  void wait_often(PollPolicy& policy, Duration time) {
-    for (int i = 0; i < 100; ++i) (void)wait(policy, time);
+  /// Nothing to do for `time`; returns how much of it was spent awake.
+  Duration wait(PollPolicy& policy, Duration time, Duration look = kLook) {
+    const auto begin = now_;
+    auto awake = time;
+    for (; now_ < begin + time; now_ += look) {
+      if (policy.on_nothing(now_) == Next::look) continue;
+      awake = now_ - begin;
+      break;
+    }
+    now_ = begin + time;
+    return awake;
   }
 
   TimePoint now_{seconds(1000)};
@@ -36,82 +39,68 @@ class PollPolicyTest : public ::testing::Test {
 
 TEST_F(PollPolicyTest, EventsSleepAtOnce) {
   PollPolicy policy(PollMode::event);
-  wait_often(policy, microseconds(5));
-  EXPECT_EQ(wait(policy, microseconds(5)), Duration::zero());
-  EXPECT_EQ(policy.counters().sleeps, 101U);
+  for (int i = 0; i < 100; ++i) {
+    work(policy);
+    EXPECT_EQ(wait(policy, microseconds(5)), Duration::zero());
+  }
+  EXPECT_EQ(policy.counters().sleeps, 100U);
   EXPECT_EQ(policy.counters().spins, 0U);
 }
 
 TEST_F(PollPolicyTest, BusyNeverSleeps) {
   PollPolicy policy(PollMode::busy);
-  EXPECT_EQ(wait(policy, seconds(1)), seconds(1));
+  EXPECT_EQ(wait(policy, milliseconds(100)), milliseconds(100));
   EXPECT_EQ(policy.counters().sleeps, 0U);
-  EXPECT_FALSE(policy.wants_delay(now_ + seconds(10)));
 }
 
-TEST_F(PollPolicyTest, ShortWaitsAreSpentAwakeAfterAFew) {
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), Duration::zero()) << "nothing is known";
-  wait_often(adaptive_, microseconds(30));
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), microseconds(30));
-  EXPECT_EQ(adaptive_.budget(), PollPolicy::kLongestSpin);
-  const auto sleeps = adaptive_.counters().sleeps;
-  wait_often(adaptive_, microseconds(30));
-  EXPECT_EQ(adaptive_.counters().sleeps, sleeps);
-  EXPECT_GT(adaptive_.counters().spins, 100U);
+TEST_F(PollPolicyTest, SleepsBeforeItHasWorked) {
+  EXPECT_EQ(wait(adaptive_, microseconds(30)), Duration::zero());
 }
 
-TEST_F(PollPolicyTest, LongWaitsEndInSleepAtOnceAfterMore) {
-  wait_often(adaptive_, microseconds(30));
-  const auto in_vain = adaptive_.counters().spins_in_vain;
-  EXPECT_EQ(wait(adaptive_, milliseconds(2)), PollPolicy::kLongestSpin);
-  EXPECT_EQ(adaptive_.counters().spins_in_vain, in_vain + 1);
-  wait_often(adaptive_, milliseconds(2));
-  EXPECT_EQ(wait(adaptive_, milliseconds(2)), Duration::zero());
+TEST_F(PollPolicyTest, LooksInProportionToItsWork) {
+  work(adaptive_);
+  EXPECT_EQ(wait(adaptive_, milliseconds(2)), kEarned);
+  EXPECT_EQ(adaptive_.counters().spins_in_vain, 1U);
+  work(adaptive_, 2 * kWork);
+  EXPECT_EQ(wait(adaptive_, milliseconds(2)), 2 * kEarned);
+  EXPECT_EQ(adaptive_.counters().sleeps, 2U);
 }
 
-/// As with a request each 2 ms that is answered in 60 us.
-TEST_F(PollPolicyTest, OneShortWaitInTwoKeepsItAwake) {
-  for (int i = 0; i < 50; ++i) {
-    (void)wait(adaptive_, microseconds(60));
-    (void)wait(adaptive_, milliseconds(2));
+TEST_F(PollPolicyTest, NeverLooksForLonger) {
+  work(adaptive_, seconds(10));
+  EXPECT_EQ(wait(adaptive_, seconds(1)), PollPolicy::kLongestSpin);
+}
+
+TEST_F(PollPolicyTest, DoesNotSleepUnderLoad) {
+  for (int i = 0; i < 1000; ++i) {
+    work(adaptive_);
+    EXPECT_EQ(wait(adaptive_, kEarned / 2), kEarned / 2);
   }
-  EXPECT_EQ(wait(adaptive_, microseconds(60)), microseconds(60));
+  EXPECT_EQ(adaptive_.counters().sleeps, 0U);
+  EXPECT_EQ(adaptive_.counters().spins, 999U);
+}
+
+/// What it saved under load is spent once.
+TEST_F(PollPolicyTest, SleepsWhenTheLoadIsOver) {
+  for (int i = 0; i < 1000; ++i) work(adaptive_);
+  EXPECT_EQ(wait(adaptive_, milliseconds(10)), PollPolicy::kLongestSpin);
+  EXPECT_EQ(wait(adaptive_, milliseconds(10)), Duration::zero());
 }
 
 TEST_F(PollPolicyTest, SleepsAgainWhenItWasWokenForNothing) {
-  wait_often(adaptive_, microseconds(30));
-  const auto in_vain = adaptive_.counters().spins_in_vain;
-  now_ += PollPolicy::kLongestSpin;
-  EXPECT_EQ(adaptive_.on_nothing(now_), Next::look);
-  now_ += PollPolicy::kLongestSpin;
+  work(adaptive_);
+  (void)wait(adaptive_, milliseconds(2));
+  now_ += seconds(1);
   EXPECT_EQ(adaptive_.on_nothing(now_), Next::sleep);
-  now_ += microseconds(1);
-  EXPECT_EQ(adaptive_.on_nothing(now_), Next::sleep);
-  EXPECT_EQ(adaptive_.counters().spins_in_vain, in_vain + 1);
+  EXPECT_EQ(adaptive_.counters().spins_in_vain, 1U);
+  EXPECT_EQ(adaptive_.counters().sleeps, 2U);
 }
 
-TEST_F(PollPolicyTest, DoesNotSpinWhileThreadsWaitForProcessors) {
-  Duration delay{};
-  const auto pass = [&](Duration delayed) {
-    EXPECT_TRUE(adaptive_.wants_delay(now_));
-    adaptive_.on_delay(delay += delayed, now_);
-    EXPECT_FALSE(adaptive_.wants_delay(now_));
-    wait_often(adaptive_, PollPolicy::kDelayPeriod / 100);
-  };
-  pass(Duration::zero());
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), microseconds(30));
-  pass(PollPolicy::kDelayPeriod / 2);
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), Duration::zero());
-  pass(Duration::zero());
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), microseconds(30)) << "at once, as before";
-  pass(PollPolicy::kDelayPeriod / (2 * PollPolicy::kCrowdedShare));
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), microseconds(30)) << "a little is nothing";
-}
-
-TEST_F(PollPolicyTest, DoesNotSpinWhereNobodyKnowsTheDelay) {
-  wait_often(adaptive_, microseconds(30));
-  adaptive_.on_delay(std::nullopt, now_);
-  EXPECT_EQ(wait(adaptive_, microseconds(30)), Duration::zero());
+/// It has taken nothing from who had the processor; but it does not go on for ever beside them.
+TEST_F(PollPolicyTest, TimeWithoutAProcessorCountsLittle) {
+  constexpr Duration kSlice = milliseconds(3);
+  work(adaptive_);
+  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kLongestLook * kSlice);
 }
 
 }  // namespace
