@@ -5,7 +5,7 @@ import subprocess
 
 import tables
 
-GOOGLE_BENCHMARKS = ("bench_link", "bench_offload", "bench_trace")
+GOOGLE_BENCHMARKS = ("bench_link", "bench_offload", "bench_ring", "bench_trace")
 ARGUMENTS = ("--benchmark_format=json", "--benchmark_filter=-^memory")
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 

@@ -1,0 +1,40 @@
+// A packet through a ring, by its octets and by how many are put and taken at a time: copied in by
+// its writer, found and copied out by its reader, both in one thread. What it costs that they are
+// two processors is not in it.
+#include "softib/ring.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+
+namespace softib {
+namespace {
+
+void ring(benchmark::State& state) {
+  const auto memory = make_ring_memory().value();
+  RingWriter writer(RingMemory::map(memory.get()).value());
+  RingReader reader(RingMemory::map(memory.get()).value());
+  const std::vector<std::uint8_t> payload(static_cast<std::size_t>(state.range(0)));
+  OutgoingPacket packet;
+  packet.header_size = ipoib::wire::Lrh::kSize + ipoib::wire::Bth::kSize + ipoib::wire::Deth::kSize;
+  packet.pieces[packet.piece_count++] = payload;
+  const std::vector<const OutgoingPacket*> batch(static_cast<std::size_t>(state.range(1)), &packet);
+  std::vector<std::uint8_t> buffer(kMaxPacketOctets);
+  std::vector<ConstBytes> taken;
+  for (auto _ : state) {
+    if (writer.put(batch) != batch.size()) return state.SkipWithError("the ring is full");
+    taken.clear();
+    if (!reader.read(taken, batch.size())) return state.SkipWithError("the ring is broken");
+    for (const auto& octets : taken) std::memcpy(buffer.data(), octets.data(), octets.size());
+    benchmark::DoNotOptimize(buffer.data());
+    benchmark::ClobberMemory();
+    reader.release();
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(1));
+}
+BENCHMARK(ring)->ArgsProduct({{64, 2044}, {1, 16}});
+
+}  // namespace
+}  // namespace softib
+
+BENCHMARK_MAIN();
