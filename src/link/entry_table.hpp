@@ -1,9 +1,8 @@
 // Entries by key, as many as a limit says: made, found and erased in constant time.
 //
 // Entries stay in their places. The index is an array of places with open addressing (Knuth, TAOCP
-// 3, 6.4, algorithms L and R), made for the limit at once, so it never grows and nothing pauses for
-// that. A word of it has bits of the key's hash besides the place, so a look-up reads no other
-// entry than the one that it finds, almost always: one cache line of the index, and the entry.
+// 3, 6.4, algorithms L and R), made for the limit at once, so it never grows. A word of it has bits
+// of the key's hash besides the place, so a look-up reads one entry, the one that it finds.
 #pragma once
 
 #include <bit>
@@ -29,19 +28,38 @@ class EntryTable {
   ~EntryTable() {
     for_each([this](Entry& entry) { erase(entry); });
   }
-
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] Entry* find(const Key& key) const {
-    return first_match(key, [&](const Entry& entry) { return std::invoke(key_of, entry) == key; });
+    const auto matches = [&](const Entry& entry) { return std::invoke(key_of, entry) == key; };
+    const Probe probe = probe_of(key);
+    Entry* const guessed = guess(probe);
+    return guessed == nullptr || matches(*guessed) ? guessed : first_match(probe, matches);
   }
-  /// Has the processor fetch what find() reads first.
-  void prefetch(const Key& key) const { __builtin_prefetch(&index_[probe_of(key).at]); }
+  /// Where in the index a search begins, and what for.
+  struct Probe {
+    std::size_t at;
+    std::uint32_t tag;
+  };
+  /// Multiplication leaves the best bits at the top: the place in the index, and below it the tag.
+  [[nodiscard]] Probe probe_of(const Key& key) const {
+    const std::uint64_t hash = std::hash<Key>{}(key)*0x9e3779b97f4a7c15ULL;
+    return {static_cast<std::size_t>(hash >> std::countl_zero(std::uint64_t{mask()})),
+            static_cast<std::uint32_t>(hash >> 10) & kTagMask};
+  }
+  /// Has the processor fetch what guess() reads.
+  void prefetch(const Probe& probe) const { __builtin_prefetch(&index_[probe.at]); }
   /// Where the entry is if there is one, without a look at it; null when there is none for sure.
-  [[nodiscard]] const Entry* guess(const Key& key) const {
-    return first_match(key, [](const Entry&) { return true; });
+  [[nodiscard]] Entry* guess(const Probe& probe) const {
+    // No branch for each step: how many there are is chance, which no processor predicts.
+    std::uint32_t found = kEmpty;
+    for (std::size_t i = kNear; i-- > 0;) {
+      const std::uint32_t word = index_[(probe.at + i) & mask()];
+      found = (word & kTagMask) == probe.tag ? word : found;
+    }
+    if (found != kEmpty) return &entry_of(found);
+    return first_match(probe, [](const Entry&) { return true; });
   }
-
-  /// There is no entry with that key, and there are fewer than the limit says.
+  /// The key is a new one, and there are fewer than the limit says.
   template <class... Arguments>
   Entry& emplace(const Key& key, Arguments&&... arguments) {
     assert(size_ * 8 < index_.size() * 7);
@@ -66,51 +84,34 @@ class EntryTable {
     index_[gap] = kEmpty, --size_;
     entries_.destroy((word & kPlaceMask) - 1);
   }
-  /// Calls `visit` for each entry, which may erase that one.
-  template <class Visit>
+  template <class Visit>  ///< of an entry, which it may erase
   void for_each(Visit&& visit) {
     std::uint32_t place = 0;
     while (Entry* const entry = next(place)) visit(*entry);
   }
-  /// As Places::next().
   [[nodiscard]] Entry* next(std::uint32_t& place) const { return entries_.next(place); }
 
  private:
-  // A word of the index: tag, and place + 1.
-  static constexpr std::uint32_t kEmpty = 0;
+  static constexpr std::uint32_t kEmpty = 0;  ///< else a word is tag, and place + 1
   static constexpr std::uint32_t kPlaceMask = (1U << 21) - 1;
   static constexpr std::uint32_t kTagMask = ~kPlaceMask;
-
-  struct Probe {
-    std::size_t at;
-    std::uint32_t tag;
-  };
-
+  static constexpr std::size_t kNear = 4;  ///< words that are looked at in any case
   template <class Matches>
-  [[nodiscard]] Entry* first_match(const Key& key, const Matches& matches) const {
-    const Probe probe = probe_of(key);
+  [[nodiscard]] Entry* first_match(const Probe& probe, const Matches& matches) const {
     for (std::size_t at = probe.at; index_[at] != kEmpty; at = after(at)) {
       if ((index_[at] & kTagMask) != probe.tag) continue;
       if (Entry& entry = entry_of(index_[at]); matches(entry)) return &entry;
     }
     return nullptr;
   }
-  /// At most seven of eight are in use.
   [[nodiscard]] static constexpr std::size_t words(std::size_t limit) {
-    return std::bit_ceil(limit * 8 / 7 + 1);
+    return std::bit_ceil(limit * 8 / 7 + 1);  // at most seven of eight are in use
   }
   [[nodiscard]] std::size_t mask() const { return index_.size() - 1; }
   [[nodiscard]] std::size_t after(std::size_t at) const { return (at + 1) & mask(); }
-  /// Multiplication leaves the best bits at the top: the place in the index, and below it the tag.
-  [[nodiscard]] Probe probe_of(const Key& key) const {
-    const std::uint64_t hash = std::hash<Key>{}(key)*0x9e3779b97f4a7c15ULL;
-    return {static_cast<std::size_t>(hash >> std::countl_zero(std::uint64_t{mask()})),
-            static_cast<std::uint32_t>(hash >> 10) & kTagMask};
-  }
   [[nodiscard]] Entry& entry_of(std::uint32_t word) const {
     return entries_[(word & kPlaceMask) - 1];
   }
-
   std::vector<std::uint32_t> index_;
   Places<Entry> entries_;
   std::size_t size_ = 0;

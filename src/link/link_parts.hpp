@@ -26,6 +26,12 @@ struct Transmission {
   IpAddress hop;
 };
 
+/// What a datagram announces itself as, and who sent the IP packet that it is, if it is one.
+struct Arrival {
+  std::optional<wire::EtherType> type;
+  std::optional<IpAddress> source;
+};
+
 struct Link::Parts {
   Parts(const Config& settings, const Surroundings& around, Qpn number, std::uint64_t seed);
 
@@ -40,11 +46,10 @@ struct Link::Parts {
   /// Entries for what cannot be a neighbour any more.
   void drop_own_entries();
 
-  static constexpr std::size_t kLookAhead = NeighbourTable::kLookAhead;
-
   // Host to fabric (transmit.cpp).
-  void transmit(std::span<Frame> group, TimePoint now);
-  void transmit(Frame&& frame, const std::optional<Transmission>& plan, TimePoint now);
+  // `known`: the neighbour's entry, if that has been looked up.
+  void transmit(Frame&& frame, const std::optional<Transmission>& plan, Neighbour* known,
+                TimePoint now);
   [[nodiscard]] std::optional<Transmission> plan_for(ConstBytes packet);
   [[nodiscard]] IpAddress next_hop(const IpAddress& source, const IpAddress& destination);
   void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
@@ -53,10 +58,9 @@ struct Link::Parts {
   void complete_discovery(Frame& frame);
 
   // Fabric to host (receive.cpp).
-  void look_ahead(std::span<const Incoming> batch);
-  void receive(Incoming&& datagram, TimePoint now);
+  void receive(Incoming& datagram, const Arrival& arrival, Neighbour* known, TimePoint now);
   [[nodiscard]] bool is_ours(const Incoming& datagram);
-  void receive_ip(Incoming&& datagram, wire::EtherType type, TimePoint now);
+  void receive_ip(Incoming& datagram, const Arrival& arrival, Neighbour* known, TimePoint now);
   [[nodiscard]] bool receive_discovery(Incoming& datagram, TimePoint now);
   void receive_arp(const Incoming& datagram, TimePoint now);
   [[nodiscard]] Neighbour* find_or_create(const IpAddress& address);

@@ -96,34 +96,13 @@ NeighbourTable::List* NeighbourTable::list_of(NeighbourShelf shelf) {
 
 void NeighbourTable::erase(Neighbour& entry) {
   if (entry.shelf_ == NeighbourShelf::unresolved) --unresolved_;
+  ++erasures_;
   entries_.erase(entry);
 }
 
 void NeighbourTable::remove(Neighbour& entry, Counter why) {
   entry.on_removed(why, env_);
   erase(entry);
-}
-
-/// Each step reads what the step before it has had fetched for all; together that takes little
-/// longer than one miss of the cache, where one after the other takes one miss for each.
-NeighbourTable::Paths NeighbourTable::prefetch(std::span<const IpAddress> addresses) const {
-  assert(addresses.size() <= kLookAhead);
-  for (const IpAddress& address : addresses) entries_.prefetch(address);
-  boost::container::static_vector<const Neighbour*, kLookAhead> entries;
-  for (const IpAddress& address : addresses) {
-    const Neighbour* const entry = entries_.guess(address);
-    if (entry == nullptr) continue;
-    entry->prefetch();
-    entries.push_back(entry);
-  }
-  Paths paths;
-  for (const Neighbour* const entry : entries) {
-    const neighbour_state::Route* const route = entry->route();
-    if (route == nullptr) continue;
-    route->path->prefetch();
-    paths.push_back(&*route->path);
-  }
-  return paths;
 }
 
 void NeighbourTable::path_answered(PathTable::Answered&& answered, TimePoint now) {

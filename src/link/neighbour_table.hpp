@@ -5,10 +5,9 @@
 // it. No operation looks at all entries, but those on the whole link.
 #pragma once
 
-#include <boost/container/static_vector.hpp>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
-#include <span>
+#include <cstdint>
 #include <utility>
 
 #include "link/entry_table.hpp"
@@ -19,22 +18,27 @@ namespace ipoib::link {
 
 class NeighbourTable {
  public:
-  /// For how many neighbours prefetch() is good at a time: enough that what they wait for comes at
-  /// once, and few enough that it is still there when their turn comes.
-  static constexpr std::size_t kLookAhead = 32;
-
   explicit NeighbourTable(const NeighbourEnvironment& env);
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
   ~NeighbourTable();
 
   [[nodiscard]] Neighbour* find(const IpAddress& address) const { return entries_.find(address); }
-  /// Larger than what stays in the processor's caches anyway: prefetch() pays.
+  /// The same, with the entry that it may be.
+  [[nodiscard]] Neighbour* find(const IpAddress& address, Neighbour* guess) const {
+    return guess != nullptr && guess->address() == address ? guess : find(address);
+  }
+  /// Larger than what stays in the processor's caches anyway: looking ahead pays.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
-  /// Has the processor fetch the entries of at most kLookAhead addresses, and their paths, which it
-  /// returns.
-  using Paths = boost::container::static_vector<const Path*, kLookAhead>;
-  Paths prefetch(std::span<const IpAddress> addresses) const;
+  // As those of EntryTable.
+  using Probe = EntryTable<Neighbour, &Neighbour::address>::Probe;
+  [[nodiscard]] Probe probe_of(const IpAddress& address) const {
+    return entries_.probe_of(address);
+  }
+  void prefetch(const Probe& probe) const { entries_.prefetch(probe); }
+  [[nodiscard]] Neighbour* guess(const Probe& probe) const { return entries_.guess(probe); }
+  /// How many entries are gone: as long as it stays the same, all are where they were.
+  [[nodiscard]] std::uint64_t erasures() const { return erasures_; }
   /// Makes an entry in the state New, for a stimulus that follows at once. Null when there is no
   /// room for it: all others are permanent, or have frames waiting.
   [[nodiscard]] Neighbour* create(const IpAddress& address);
@@ -90,6 +94,7 @@ class NeighbourTable {
   List stale_;   ///< in the order of their last use
   List living_;  ///< in no order
   std::size_t unresolved_ = 0;
+  std::uint64_t erasures_ = 0;
 };
 
 }  // namespace ipoib::link

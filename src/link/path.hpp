@@ -44,7 +44,10 @@ class Path : public Timed, public PathListHook {
     return doubts_ != nullptr ? doubts_->last_gone : TimePoint::min();
   }
   /// Has the processor fetch what ready() reads.
-  void prefetch() const { __builtin_prefetch(&state_); }
+  void prefetch() const {
+    __builtin_prefetch(&state_);
+    __builtin_prefetch(&users_);
+  }
   /// And what its user counts up.
   void prefetch_handle() const {
     if (const PathData* const data = ready()) __builtin_prefetch(data->handle.get());

@@ -1,6 +1,6 @@
 // Fabric to host: what is ours, what is for the host, and what ARP and Neighbour Discovery say.
 #include <algorithm>
-#include <boost/container/static_vector.hpp>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -8,6 +8,7 @@
 #include "link/arp_input.hpp"
 #include "link/link.hpp"
 #include "link/link_parts.hpp"
+#include "link/look_ahead.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -20,15 +21,26 @@ constexpr Duration kQuiet = std::chrono::seconds(10);
 
 /// The source address, if what was announced as IPv4 or as IPv6 is that; the host looks at the
 /// rest.
-std::optional<IpAddress> source_of(ConstBytes packet, wire::EtherType type) {
+void take_source(ConstBytes packet, wire::EtherType type, std::optional<IpAddress>& source) {
   constexpr std::size_t kIpv4Offset = 12;
   constexpr std::size_t kIpv6Offset = 8;
   const bool is_ipv4 = type == wire::EtherType::ipv4;
   const std::size_t least = is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
-  if (packet.size() < least || wire::ip_version(packet) != (is_ipv4 ? 4 : 6)) return std::nullopt;
+  if (packet.size() < least || wire::ip_version(packet) != (is_ipv4 ? 4 : 6)) return;
   ByteReader reader(packet.subspan(is_ipv4 ? kIpv4Offset : kIpv6Offset));
-  if (is_ipv4) return Ipv4Address(reader.array<Ipv4Address::kSize>());
-  return Ipv6Address(reader.array<Ipv6Address::kSize>());
+  if (is_ipv4) {
+    source.emplace(Ipv4Address(reader.array<Ipv4Address::kSize>()));
+  } else {
+    source.emplace(Ipv6Address(reader.array<Ipv6Address::kSize>()));
+  }
+}
+
+/// Written in its place: a copy of what has just been written by parts waits for the parts.
+void look_at(const Frame& frame, Arrival& arrival) {
+  arrival.type = wire::parse_encapsulation(frame.bytes());
+  arrival.source.reset();
+  if (arrival.type != wire::EtherType::ipv4 && arrival.type != wire::EtherType::ipv6) return;
+  take_source(frame.bytes().subspan(wire::kEncapsulationSize), *arrival.type, arrival.source);
 }
 
 }  // namespace
@@ -40,41 +52,39 @@ void Link::from_fabric(std::span<Incoming> batch, TimePoint now) {
     for (Incoming& datagram : batch) datagram.frame.release();
     return;
   }
-  while (!batch.empty()) {
-    const auto group = batch.first(std::min(batch.size(), Parts::kLookAhead));
-    p.look_ahead(group);
-    for (Incoming& datagram : group) p.receive(std::move(datagram), now);
-    batch = batch.subspan(group.size());
+  LookAhead ahead(p.neighbours, batch.size(), LookAhead::Depth::path);
+  const std::size_t distance = ahead.distance();
+  std::array<Arrival, 2 * LookAhead::kMaxDistance> arrivals;
+  for (std::size_t turn = 0; turn < batch.size() + distance; ++turn) {
+    Arrival& next = arrivals[turn % arrivals.size()];
+    if (turn < batch.size()) {
+      look_at(batch[turn].frame, next);
+    } else {
+      next.source.reset();
+    }
+    Neighbour* const known =
+        distance > 0 ? ahead.turn(next.source ? &*next.source : nullptr) : nullptr;
+    if (turn < distance) continue;
+    const std::size_t at = turn - distance;
+    p.receive(batch[at], arrivals[at % arrivals.size()], known, now);
+    batch[at].frame.release();
   }
 }
 
-void Link::Parts::look_ahead(std::span<const Incoming> batch) {
-  if (!neighbours.is_large()) return;
-  boost::container::static_vector<IpAddress, kLookAhead> senders;
-  for (const Incoming& datagram : batch) {
-    const auto type = wire::parse_encapsulation(datagram.frame.bytes());
-    if (type != wire::EtherType::ipv4 && type != wire::EtherType::ipv6) continue;
-    const auto source = source_of(datagram.frame.bytes().subspan(wire::kEncapsulationSize), *type);
-    if (source) senders.push_back(*source);
-  }
-  neighbours.prefetch(senders);
-}
-
-void Link::Parts::receive(Incoming&& datagram, TimePoint now) {
-  Incoming taken = std::move(datagram);
-  if (!is_ours(taken)) return;
-  const auto type = wire::parse_encapsulation(taken.frame.bytes());
-  if (!type) {
-    const bool too_short = taken.frame.size() < wire::kEncapsulationSize;
+void Link::Parts::receive(Incoming& datagram, const Arrival& arrival, Neighbour* known,
+                          TimePoint now) {
+  if (!is_ours(datagram)) return;
+  if (!arrival.type) {
+    const bool too_short = datagram.frame.size() < wire::kEncapsulationSize;
     return out.counters.add(too_short ? Counter::drop_malformed_datagram
                                       : Counter::drop_unsupported_type);
   }
-  switch (*type) {
+  switch (*arrival.type) {
     case wire::EtherType::ipv4:
     case wire::EtherType::ipv6:
-      return receive_ip(std::move(taken), *type, now);
+      return receive_ip(datagram, arrival, known, now);
     case wire::EtherType::arp:
-      return receive_arp(taken, now);
+      return receive_arp(datagram, now);
     case wire::EtherType::rarp:
       return out.counters.add(Counter::drop_unsupported_type);
   }
@@ -97,24 +107,27 @@ bool Link::Parts::is_ours(const Incoming& datagram) {
   return true;
 }
 
-void Link::Parts::receive_ip(Incoming&& datagram, wire::EtherType type, TimePoint now) {
-  Incoming taken = std::move(datagram);
-  taken.frame.drop_front(wire::kEncapsulationSize);
-  const auto source = source_of(std::as_const(taken.frame).bytes(), type);
-  if (!source) return out.counters.add(Counter::drop_malformed_datagram);
-  if (type == wire::EtherType::ipv6 && wire::is_neighbour_discovery(taken.frame.bytes()) &&
-      !receive_discovery(taken, now)) {
-    return out.counters.add(Counter::drop_malformed_nd);
+void Link::Parts::receive_ip(Incoming& datagram, const Arrival& arrival, Neighbour* known,
+                             TimePoint now) {
+  if (!arrival.source) return out.counters.add(Counter::drop_malformed_datagram);
+  const IpAddress& source = *arrival.source;
+  datagram.frame.drop_front(wire::kEncapsulationSize);
+  if (arrival.type == wire::EtherType::ipv6 &&
+      wire::is_neighbour_discovery(datagram.frame.bytes())) {
+    if (!receive_discovery(datagram, now)) return out.counters.add(Counter::drop_malformed_nd);
+    known = nullptr;  // what was learnt may have cost that entry its place
   }
-  const bool seen = source == checked.address && taken.source_qpn == checked.qpn &&
-                    taken.source_lid == checked.lid;
+  const bool seen = source == checked.address && datagram.source_qpn == checked.qpn &&
+                    datagram.source_lid == checked.lid;
   if (!seen) {
-    if (const Neighbour* const sender = neighbours.find(*source)) check_source(*sender, taken, now);
-    checked = {*source, taken.source_qpn, taken.source_lid};
+    if (const Neighbour* const sender = neighbours.find(source, known)) {
+      check_source(*sender, datagram, now);
+    }
+    checked = {source, datagram.source_qpn, datagram.source_lid};
   }
-  if (type == wire::EtherType::ipv4) dhcp.from_fabric(taken.frame, now);
+  if (arrival.type == wire::EtherType::ipv4) dhcp.from_fabric(datagram.frame, now);
   out.counters.add(Counter::rx_packets);
-  out.to_host.push_back(std::move(taken.frame));
+  out.to_host.push_back(std::move(datagram.frame));
 }
 
 /// Nobody signals that a peer's LID has changed; but its datagrams show it, where it is the peer's

@@ -1,11 +1,12 @@
 // Host to fabric. The first functions are the data path; the others are for what is rare.
 #include <algorithm>
-#include <boost/container/static_vector.hpp>
+#include <array>
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
 #include "link/link.hpp"
 #include "link/link_parts.hpp"
+#include "link/look_ahead.hpp"
 #include "link/too_big.hpp"
 #include "wire/host_groups.hpp"
 #include "wire/ipv4.hpp"
@@ -30,24 +31,17 @@ void Link::from_host(std::span<Frame> batch, TimePoint now) {
     for (Frame& frame : batch) frame.release();
     return;
   }
-  while (!batch.empty()) {
-    const auto group = batch.first(std::min(batch.size(), Parts::kLookAhead));
-    p.transmit(group, now);
-    batch = batch.subspan(group.size());
+  LookAhead ahead(p.neighbours, batch.size(), LookAhead::Depth::address_handle);
+  const std::size_t distance = ahead.distance();
+  std::array<std::optional<Transmission>, 2 * LookAhead::kMaxDistance> plans;
+  for (std::size_t turn = 0; turn < batch.size() + distance; ++turn) {
+    auto& next = plans[turn % plans.size()];
+    next = turn < batch.size() ? p.plan_for(std::as_const(batch[turn]).bytes()) : std::nullopt;
+    Neighbour* const known = distance > 0 ? ahead.turn(next ? &next->hop : nullptr) : nullptr;
+    if (turn < distance) continue;
+    const std::size_t at = turn - distance;
+    p.transmit(std::move(batch[at]), plans[at % plans.size()], known, now);
   }
-}
-
-void Link::Parts::transmit(std::span<Frame> group, TimePoint now) {
-  boost::container::static_vector<std::optional<Transmission>, kLookAhead> plans;
-  boost::container::static_vector<IpAddress, kLookAhead> hops;
-  for (const Frame& frame : group) {
-    plans.push_back(plan_for(frame.bytes()));
-    if (plans.back()) hops.push_back(plans.back()->hop);
-  }
-  if (neighbours.is_large()) {
-    for (const Path* const path : neighbours.prefetch(hops)) path->prefetch_handle();
-  }
-  for (std::size_t i = 0; i < group.size(); ++i) transmit(std::move(group[i]), plans[i], now);
 }
 
 /// Nothing for what is no IP packet.
@@ -64,7 +58,8 @@ std::optional<Transmission> Link::Parts::plan_for(ConstBytes packet) {
 
 /// An entry is found before the destination is classified: no entry exists for a group, a
 /// broadcast address, or an address of the host.
-void Link::Parts::transmit(Frame&& frame, const std::optional<Transmission>& plan, TimePoint now) {
+void Link::Parts::transmit(Frame&& frame, const std::optional<Transmission>& plan, Neighbour* known,
+                           TimePoint now) {
   if (!plan) {
     frame.release();
     return out.counters.add(Counter::drop_malformed_packet);
@@ -73,7 +68,7 @@ void Link::Parts::transmit(Frame&& frame, const std::optional<Transmission>& pla
     return answer_too_big(std::move(frame), mtu, Counter::drop_packet_too_big, out);
   }
   if (!frame.is_large()) complete_message(frame, plan->type, now);
-  Neighbour* const neighbour = neighbours.find(plan->hop);
+  Neighbour* const neighbour = neighbours.find(plan->hop, known);
   if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan->type, plan->hop, now);
   wire::emit_encapsulation(plan->type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, out.sends, now)) {

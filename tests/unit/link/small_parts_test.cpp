@@ -1,4 +1,4 @@
-// The small parts: rate limit, deadlines, announcements, addresses of the host.
+// The small parts: rate limit, jitter, announcements, addresses of the host.
 #include <vector>
 
 #include "link/announcer.hpp"
@@ -31,34 +31,6 @@ TEST(TokenBucketTest, MomentsAheadAreInOrderAndSpaced) {
   }
   EXPECT_FALSE(bucket.take(now + 1s));
   EXPECT_TRUE(bucket.take(now + 1100ms));
-}
-
-struct Alarm : Timed {};
-
-TEST(TimerQueueTest, GivesWhatIsDueInOrder) {
-  std::vector<Alarm> alarms(3);
-  TimerQueue<Alarm> queue;
-  EXPECT_EQ(queue.next(), kNever);
-  queue.arm(alarms[0], TimePoint(3s));
-  queue.arm(alarms[1], TimePoint(1s));
-  queue.arm(alarms[2], TimePoint(2s));
-  EXPECT_EQ(queue.next(), TimePoint(1s));
-  queue.arm(alarms[1], TimePoint(4s));
-  EXPECT_EQ(queue.pop_due(TimePoint(1s)), nullptr);
-  EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[2]);
-  EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[0]);
-  EXPECT_EQ(queue.pop_due(TimePoint(3s)), nullptr);
-  queue.disarm(alarms[1]);
-  EXPECT_EQ(queue.next(), kNever);
-}
-
-TEST(TimerQueueTest, WhatDiesLeavesByItself) {
-  TimerQueue<Alarm> queue;
-  {
-    Alarm alarm;
-    queue.arm(alarm, TimePoint(1s));
-  }
-  EXPECT_EQ(queue.next(), kNever);
 }
 
 TEST(RandomTest, JitterStaysWithinItsRange) {

@@ -316,5 +316,41 @@ TEST_F(Transmit, AFullCacheLosesFailedThenIdleEntriesAndNeverPermanentOnes) {
   EXPECT_EQ(count(Counter::neighbours_evicted), 2U);
 }
 
+/// The cache is full and large: what is looked up ahead of its turn may be gone when that comes.
+TEST_F(Transmit, EntriesThatGoWithinABatchAreNotSentTo) {
+  constexpr std::uint32_t kPeers = 600;
+  constexpr std::uint32_t kFirst = 0x0a2d0000;
+  view.addresses = {{kOwnIp, 8}};
+  config.limits.neighbours = kPeers;
+  bring_up();
+  const auto to = [&](std::uint32_t i) { return ip_packet(Ipv4Address(kFirst + i), kOwnIp, 28); };
+  const auto meet = [&](std::uint32_t i) {
+    wire::Arp request = arp_from_peer(wire::ArpOperation::request);
+    request.sender_hardware = hardware(100 + i, 0x1000 + i);
+    request.sender_protocol = Ipv4Address(kFirst + i);
+    hear_arp(request);
+    grant_paths();
+  };
+  for (std::uint32_t i = 0; i < kPeers; ++i) meet(i);
+  EXPECT_EQ(link->neighbour_count(), kPeers);
+  forget();
+  // Each stranger costs one of those that have been stale for longest its place.
+  std::vector<Frame> batch;
+  for (std::uint32_t i = 0; i < 40; ++i) batch.push_back(to(kPeers + i)), batch.push_back(to(i));
+  link->from_host(batch, now);
+  std::vector<std::uint32_t> sent;
+  for (const Outgoing& out : link->sends()) {
+    const ConstBytes bytes = out.frame.bytes();
+    if (wire::parse_encapsulation(bytes) != wire::EtherType::ipv4) continue;
+    const std::uint32_t i = load_be<std::uint32_t>(bytes.data() + 20) - kFirst;
+    EXPECT_EQ(out.qpn, Qpn(100 + i));
+    sent.push_back(i);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(sent));
+  EXPECT_GT(count(Counter::neighbours_evicted), 40U);
+  for (const std::uint32_t i : sent) EXPECT_NE(state_of(Ipv4Address(kFirst + i)), "gone");
+  EXPECT_EQ(link->neighbour_count(), kPeers);
+}
+
 }  // namespace
 }  // namespace ipoib::link

@@ -1,0 +1,174 @@
+// The queue of deadlines, alone and against a model of it.
+#include "link/timer_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace ipoib::link {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Alarm : Timed {};
+
+TEST(TimerQueueTest, GivesWhatIsDueInOrder) {
+  std::vector<Alarm> alarms(3);
+  TimerQueue<Alarm> queue;
+  EXPECT_EQ(queue.next(), kNever);
+  queue.arm(alarms[0], TimePoint(3s));
+  queue.arm(alarms[1], TimePoint(1s));
+  queue.arm(alarms[2], TimePoint(2s));
+  EXPECT_EQ(queue.next(), TimePoint(1s));
+  queue.arm(alarms[1], TimePoint(4s));
+  EXPECT_EQ(queue.pop_due(TimePoint(1s)), nullptr);
+  EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[2]);
+  EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[0]);
+  EXPECT_EQ(queue.pop_due(TimePoint(3s)), nullptr);
+  queue.disarm(alarms[1]);
+  EXPECT_EQ(queue.next(), kNever);
+}
+
+TEST(TimerQueueTest, WhatDiesLeavesByItself) {
+  TimerQueue<Alarm> queue;
+  {
+    Alarm alarm;
+    queue.arm(alarm, TimePoint(1s));
+  }
+  EXPECT_EQ(queue.next(), kNever);
+  EXPECT_EQ(queue.pop_due(TimePoint(1h)), nullptr);
+}
+
+TEST(TimerQueueTest, IsExactToTheNanosecondHoweverFar) {
+  for (const Duration ahead : {Duration(1ns), Duration(63ns), Duration(64ns), Duration(4095ns),
+                               Duration(1ms), Duration(68719476736ns), Duration(24h * 365 * 200)}) {
+    TimerQueue<Alarm> queue;
+    Alarm alarm;
+    const TimePoint begin(12345678912345ns);
+    EXPECT_EQ(queue.pop_due(begin), nullptr);
+    queue.arm(alarm, begin + ahead);
+    EXPECT_EQ(queue.next(), begin + ahead);
+    EXPECT_EQ(queue.pop_due(begin + ahead - 1ns), nullptr);
+    EXPECT_EQ(queue.next(), begin + ahead);
+    EXPECT_EQ(queue.pop_due(begin + ahead), &alarm);
+    EXPECT_EQ(alarm.armed_for(), kNever);
+  }
+}
+
+TEST(TimerQueueTest, WhatIsPastIsDueAtOnce) {
+  TimerQueue<Alarm> queue;
+  Alarm late;
+  Alarm future;
+  EXPECT_EQ(queue.pop_due(TimePoint(1h)), nullptr);
+  queue.arm(future, TimePoint(1h + 1ns));
+  queue.arm(late, TimePoint(1s));
+  EXPECT_EQ(queue.next(), TimePoint(1s));
+  EXPECT_EQ(queue.pop_due(TimePoint(1h)), &late);
+  EXPECT_EQ(queue.pop_due(TimePoint(1h)), nullptr);
+  EXPECT_EQ(queue.next(), TimePoint(1h + 1ns));
+}
+
+/// Who waits for next() is not woken for ever by what has been disarmed.
+TEST(TimerQueueTest, AnEarlierMomentIsForgottenWhenItHasCome) {
+  TimerQueue<Alarm> queue;
+  std::vector<Alarm> alarms(2);
+  queue.arm(alarms[0], TimePoint(30s));
+  queue.arm(alarms[1], TimePoint(30s + 1ms));
+  queue.disarm(alarms[0]);
+  EXPECT_LE(queue.next(), TimePoint(30s + 1ms));
+  EXPECT_EQ(queue.pop_due(TimePoint(30s)), nullptr);
+  EXPECT_EQ(queue.next(), TimePoint(30s + 1ms));
+}
+
+/// Alarms that are armed, disarmed and destroyed at random, beside a multimap.
+class Model {
+ public:
+  explicit Model(std::uint32_t seed) : random_(seed) {}
+
+  void step() {
+    switch (random_() % 8) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        return arm(any());
+      case 4:
+        queue_.disarm(any());
+        return;
+      case 5:
+        // The old one dies, armed or not.
+        alarms_.erase(std::next(alarms_.begin(), static_cast<long>(random_() % alarms_.size())));
+        alarms_.emplace_back();
+        return;
+      default:
+        return pass();
+    }
+  }
+  [[nodiscard]] std::size_t fired() const { return fired_; }
+
+ private:
+  [[nodiscard]] Alarm& any() {
+    return *std::next(alarms_.begin(), static_cast<long>(random_() % alarms_.size()));
+  }
+  /// Of each magnitude as likely: from nanoseconds to months.
+  [[nodiscard]] Duration span() {
+    return Duration(static_cast<Duration::rep>(random_() >> (11 + random_() % 52)));
+  }
+  void arm(Alarm& alarm) {
+    const std::uint64_t kind = random_() % 16;
+    if (kind == 0) return queue_.arm(alarm, kNever);
+    if (kind == 1) return queue_.arm(alarm, now_ - std::min(span(), now_.time_since_epoch()));
+    queue_.arm(alarm, now_ + span());
+  }
+  [[nodiscard]] TimePoint first() const {
+    TimePoint first = kNever;
+    for (const Alarm& alarm : alarms_) first = std::min(first, alarm.armed_for());
+    return first;
+  }
+  /// To the next deadline, or by a leap over several; what was past when it was armed has no order.
+  void pass() {
+    const TimePoint before = now_;
+    ASSERT_LE(queue_.next(), first());
+    now_ = std::max(now_, random_() % 4 == 0 ? now_ + span() : std::min(first(), now_ + 1h));
+    std::multimap<TimePoint, const Alarm*> due;
+    for (const Alarm& alarm : alarms_) {
+      if (alarm.armed_for() <= now_) due.emplace(std::max(alarm.armed_for(), before), &alarm);
+    }
+    while (!due.empty()) {
+      ASSERT_LE(queue_.next(), now_);
+      const Alarm* const popped = queue_.pop_due(now_);
+      const auto [from, to] = due.equal_range(due.begin()->first);
+      const auto at =
+          std::find_if(from, to, [&](const auto& each) { return each.second == popped; });
+      ASSERT_NE(at, to) << "at " << now_.time_since_epoch().count();
+      due.erase(at);
+      ++fired_;
+    }
+    ASSERT_EQ(queue_.pop_due(now_), nullptr);
+    ASSERT_GT(queue_.next(), now_);
+  }
+
+  std::mt19937_64 random_;
+  std::list<Alarm> alarms_ = std::list<Alarm>(50);
+  TimerQueue<Alarm> queue_;
+  TimePoint now_{1s};
+  std::size_t fired_ = 0;
+};
+
+TEST(TimerQueueTest, DoesAsAMultimapDoes) {
+  std::size_t fired = 0;
+  for (std::uint32_t seed = 0; seed < 100 && !testing::Test::HasFatalFailure(); ++seed) {
+    Model model(seed);
+    for (int i = 0; i < 1000 && !testing::Test::HasFatalFailure(); ++i) model.step();
+    fired += model.fired();
+  }
+  EXPECT_GT(fired, 1000U);
+}
+
+}  // namespace
+}  // namespace ipoib::link
