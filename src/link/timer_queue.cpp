@@ -35,23 +35,26 @@ Timed* TimerWheels::pop_due(TimePoint now) {
       disarm(due);
       return &due;
     }
-    spread(at);
+    // Packets first: next() says that there is more.
+    if (!spread(at)) return nullptr;
   }
 }
 
 /// Each lands in a lower wheel, since it is less than the width of this slot away. From both ends,
-/// so that the processor waits for two of them at a time.
-void TimerWheels::spread(std::size_t slot) {
+/// so that the processor waits for two of them at a time. False: there are more.
+bool TimerWheels::spread(std::size_t slot) {
   auto& armed = slots_[slot].armed;
-  while (!armed.empty()) {
+  for (std::size_t count = 0; !armed.empty(); count += 2) {
+    if (count >= kSpreadAtOnce) return false;
     Timed& front = armed.front();
     Timed& back = armed.back();
     armed.pop_front();
     insert(front);
-    if (&front == &back) return;
+    if (&front == &back) break;
     armed.pop_back();
     insert(back);
   }
+  return true;
 }
 
 void TimerWheels::insert(Timed& timed) {

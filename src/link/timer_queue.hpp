@@ -43,6 +43,7 @@ class TimerWheels {
   static constexpr std::size_t kSlots = 1 << kDigitBits;  ///< of one wheel: bits of occupied_
   static constexpr std::size_t kWheels = 11;              ///< digits of a time
   static constexpr std::size_t kNone = kWheels * kSlots;
+  static constexpr std::size_t kSpreadAtOnce = 256;
 
   struct Slot {
     boost::intrusive::list<Timed, boost::intrusive::base_hook<TimedHook>,
@@ -58,7 +59,7 @@ class TimerWheels {
     return static_cast<std::uint64_t>(time.time_since_epoch().count()) >> wheel * kDigitBits;
   }
   void insert(Timed& timed);
-  void spread(std::size_t slot);
+  [[nodiscard]] bool spread(std::size_t slot);
 
   /// Reckoned from here; not later than now, nor than any deadline that was ahead when it was set.
   TimePoint begin_{};
@@ -80,7 +81,8 @@ class TimerQueue {
   /// The first deadline, or an earlier one, for which an object was armed that no longer is; such a
   /// one is forgotten when its time has come.
   [[nodiscard]] TimePoint next() const { return wheels_.next(); }
-  /// The first object that is due, which is disarmed by this; null when none is.
+  /// The first object that is due, which is disarmed by this; null when none is, or when so many
+  /// lie in a slot whose time has come that the rest is for the next call: next() is not later.
   [[nodiscard]] T* pop_due(TimePoint now) { return static_cast<T*>(wheels_.pop_due(now)); }
 
  private:

@@ -85,6 +85,33 @@ TEST(TimerQueueTest, AnEarlierMomentIsForgottenWhenItHasCome) {
   EXPECT_EQ(queue.next(), TimePoint(30s + 1ms));
 }
 
+/// Very many that were armed for about the same time do not hold up their caller: it gets nothing
+/// now and then although there is more, and next() says so.
+TEST(TimerQueueTest, ManyOfOneSlotComeInSeveralCalls) {
+  TimerQueue<Alarm> queue;
+  std::vector<Alarm> alarms(5000);
+  const TimePoint end = TimePoint(2000s);
+  for (std::size_t i = 0; i < alarms.size(); ++i) {
+    queue.arm(alarms[i], end - Duration(i * 7919 % alarms.size()));
+  }
+  std::size_t pauses = 0;
+  std::size_t fired = 0;
+  for (TimePoint last{}; queue.next() <= end;) {
+    const Alarm* const due = queue.pop_due(end);
+    if (due == nullptr) {
+      ++pauses;
+      continue;
+    }
+    ++fired;
+    const auto index = static_cast<std::size_t>(due - alarms.data());
+    const TimePoint deadline = end - Duration(index * 7919 % alarms.size());
+    ASSERT_GT(deadline, last);
+    last = deadline;
+  }
+  EXPECT_EQ(fired, alarms.size());
+  EXPECT_GT(pauses, 10U);
+}
+
 /// Alarms that are armed, disarmed and destroyed at random, beside a multimap.
 class Model {
  public:
