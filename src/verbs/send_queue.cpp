@@ -92,7 +92,7 @@ void SendQueue::fill_send(const Outgoing& datagram, const Target& to, std::size_
 }
 
 void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
-  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize);
+  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize, to.sums_up);
   for (; !segmenter.done(); ++place) {
     const auto slot = slot_of(head_ + place);
     const auto header = headers_.bytes().subspan(slot * kHeaderSlot, segmenter.header_size());
@@ -101,9 +101,10 @@ void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::s
     work.sg_list[0] = element(header);
     work.sg_list[1] = element(payload);
     work.num_sge = 2;
+    if (segmenter.leaves_sums()) work.send_flags |= IBV_SEND_IP_CSUM;
     ++counters_.segments;
   }
-  work_[place - 1].send_flags = IBV_SEND_SIGNALED;
+  work_[place - 1].send_flags |= IBV_SEND_SIGNALED;
   ++counters_.large_packets;
 }
 
