@@ -57,7 +57,8 @@ void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
               InternetChecksum& to) {
   for_each_part(packet, begin, end, [&](ConstBytes part, std::size_t at) {
     const auto sum = InternetChecksum().add(part).sum();
-    to.add((at - begin) % 2 == 0 ? sum : __builtin_bswap16(sum));
+    const auto swapped = static_cast<std::uint16_t>(sum << 8 | sum >> 8);
+    to.add((at - begin) % 2 == 0 ? sum : swapped);
   });
 }
 
