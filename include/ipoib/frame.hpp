@@ -28,27 +28,30 @@ class Frame {
   ~Frame() { release(); }
 
   [[nodiscard]] explicit operator bool() const { return pool_ != nullptr; }
-  [[nodiscard]] MutableBytes bytes() { return {slot_ + begin_, size_}; }
-  [[nodiscard]] ConstBytes bytes() const { return {slot_ + begin_, size_}; }
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::size_t headroom() const { return begin_; }
+  [[nodiscard]] MutableBytes bytes() { return {own_.slot + own_.begin, own_.size}; }
+  [[nodiscard]] ConstBytes bytes() const { return {own_.slot + own_.begin, own_.size}; }
+  [[nodiscard]] std::size_t size() const { return own_.size; }
+  [[nodiscard]] std::size_t headroom() const { return own_.begin; }
   /// Octets of the slot.
   [[nodiscard]] inline std::size_t capacity() const;
 
-  /// Sets the window: `size` octets from `begin` of the slot. Both must lie within the slot. What
-  /// is in it is sent as it is.
+  /// Sets the window: `size` octets from `begin` of the slot, which is below 64 KiB. Both must lie
+  /// within the slot. What is in it is sent as it is, and nobody vouches for it.
   void window(std::size_t begin, std::size_t size);
   /// What is in the window is to be cut into segments; their number is 2 to kMaxSegments.
-  void set_segmentation(const Segmentation& segmentation) { segmentation_ = segmentation; }
-  [[nodiscard]] const Segmentation& segmentation() const { return segmentation_; }
-  [[nodiscard]] bool is_large() const { return segmentation_.kind != Segmentation::Kind::none; }
+  void set_segmentation(const Segmentation& segmentation) { own_.segmentation = segmentation; }
+  [[nodiscard]] const Segmentation& segmentation() const { return own_.segmentation; }
+  [[nodiscard]] bool is_large() const { return own_.segmentation.kind != Segmentation::Kind::none; }
+  /// The device that received it has found the checksums of IPv4, and of TCP or UDP in it, right.
+  void set_checksums_right(bool right) { own_.checksums_right = right; }
+  [[nodiscard]] bool checksums_right() const { return own_.checksums_right; }
   /// Octets of the largest datagram that it makes: of itself, or of one segment.
   [[nodiscard]] std::size_t datagram_size() const {
-    return is_large() ? std::size_t{segmentation_.payload} + segmentation_.size : size_;
+    return is_large() ? std::size_t{own_.segmentation.payload} + own_.segmentation.size : own_.size;
   }
   /// How many datagrams it makes.
   [[nodiscard]] std::size_t datagrams() const {
-    return is_large() ? segmentation_.count(size_) : 1;
+    return is_large() ? own_.segmentation.count(own_.size) : 1;
   }
   /// Moves the front of the window back by `count` octets of headroom, and returns the new front.
   std::uint8_t* prepend(std::size_t count);
@@ -59,15 +62,17 @@ class Frame {
 
  private:
   friend class FramePool;
-  Frame(FramePool& pool, std::uint8_t* slot) : pool_(&pool), slot_(slot) {}
-  /// It has a slot no longer.
-  void forget() { slot_ = nullptr, begin_ = size_ = 0, segmentation_ = {}; }
+  Frame(FramePool& pool, std::uint8_t* slot) : pool_(&pool), own_{.slot = slot} {}
 
+  struct Own {
+    std::uint8_t* slot = nullptr;
+    std::uint32_t size = 0;
+    std::uint16_t begin = 0;
+    bool checksums_right = false;
+    Segmentation segmentation{};
+  };
   FramePool* pool_ = nullptr;
-  std::uint8_t* slot_ = nullptr;
-  std::uint32_t begin_ = 0;
-  std::uint32_t size_ = 0;
-  Segmentation segmentation_;
+  Own own_;
 };
 
 /// `count` slots of `slot_size` octets in one page-aligned arena. Must outlive its frames.
@@ -99,19 +104,15 @@ inline Frame& Frame::operator=(Frame&& other) noexcept {
   if (this == &other) return *this;
   release();
   pool_ = std::exchange(other.pool_, nullptr);
-  slot_ = other.slot_;
-  begin_ = other.begin_;
-  size_ = other.size_;
-  segmentation_ = other.segmentation_;
-  other.forget();
+  own_ = std::exchange(other.own_, {});
   return *this;
 }
 
 inline void Frame::release() {
   if (pool_ == nullptr) return;
-  pool_->free_.push_back(slot_);
+  pool_->free_.push_back(own_.slot);
   pool_ = nullptr;
-  forget();
+  own_ = {};
 }
 
 inline std::size_t Frame::capacity() const { return pool_ == nullptr ? 0 : pool_->slot_size(); }

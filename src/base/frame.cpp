@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cassert>
+#include <cstdint>
 #include <new>
 
 namespace ipoib {
@@ -19,25 +20,26 @@ Segmentation moved(Segmentation from, int by) {
 }  // namespace
 
 void Frame::window(std::size_t begin, std::size_t size) {
-  assert(pool_ != nullptr && begin + size <= pool_->slot_size());
-  begin_ = static_cast<std::uint32_t>(begin);
-  size_ = static_cast<std::uint32_t>(size);
-  segmentation_ = {};
+  assert(pool_ != nullptr && begin + size <= pool_->slot_size() && begin <= UINT16_MAX);
+  own_.begin = static_cast<std::uint16_t>(begin);
+  own_.size = static_cast<std::uint32_t>(size);
+  own_.checksums_right = false;
+  own_.segmentation = {};
 }
 
 std::uint8_t* Frame::prepend(std::size_t count) {
-  assert(count <= begin_);
-  begin_ -= static_cast<std::uint32_t>(count);
-  size_ += static_cast<std::uint32_t>(count);
-  if (is_large()) segmentation_ = moved(segmentation_, static_cast<int>(count));
-  return slot_ + begin_;
+  assert(count <= own_.begin);
+  own_.begin = static_cast<std::uint16_t>(own_.begin - count);
+  own_.size += static_cast<std::uint32_t>(count);
+  if (is_large()) own_.segmentation = moved(own_.segmentation, static_cast<int>(count));
+  return own_.slot + own_.begin;
 }
 
 void Frame::drop_front(std::size_t count) {
-  assert(count <= size_);
-  begin_ += static_cast<std::uint32_t>(count);
-  size_ -= static_cast<std::uint32_t>(count);
-  if (is_large()) segmentation_ = moved(segmentation_, -static_cast<int>(count));
+  assert(count <= own_.size && own_.begin + count <= UINT16_MAX);
+  own_.begin = static_cast<std::uint16_t>(own_.begin + count);
+  own_.size -= static_cast<std::uint32_t>(count);
+  if (is_large()) own_.segmentation = moved(own_.segmentation, -static_cast<int>(count));
 }
 
 FramePool::FramePool(std::size_t count, std::size_t slot_size)

@@ -50,7 +50,7 @@ void Coalescer::add(Frame&& packet) {
     closed_ = groups_.size() + 1;
     return begin(std::move(taken), {});
   }
-  const bool may_be_one = host_.takes(flow->kind) && may_be_segment(*flow);
+  const bool may_be_one = host_.takes(flow->kind) && may_be_segment(*flow, taken.checksums_right());
   if (Group* const group = find_open(*flow)) {
     const bool appended = may_be_one && append(*group, taken, *flow);
     group->open = appended && !is_last(*flow) && group->count < kMaxSegments &&

@@ -5,8 +5,9 @@
 // batch. A group has a packet and those of its flow that continue it (flow.hpp), and goes on where
 // its first packet stood; a packet of the flow that does not continue it ends the group, and one of
 // which it cannot be said what flow it is of ends all groups. So the packets of a flow keep their
-// order. Of the checksums of those that are put together each was verified; the large packet says
-// that its own is partial, so the host verifies none and completes it should it pass it on.
+// order. Of the checksums of those that are put together each was verified, by the device or here;
+// the large packet says that its own is partial, so the host verifies none and completes it should
+// it pass it on.
 #pragma once
 
 #include <array>

@@ -137,7 +137,7 @@ bool is_same_flow(const FlowPacket& one, const FlowPacket& other) {
          agree(transport_of(one), transport_of(other), 0, kPorts);
 }
 
-bool may_be_segment(const FlowPacket& packet) {
+bool may_be_segment(const FlowPacket& packet, bool checksums_right) {
   if (packet.payload_size() == 0) return false;
   if (is_ipv4(packet) && packet.transport != wire::Ipv4Header::kMinimumSize) return false;
   if (packet.kind == Kind::tcp) {
@@ -147,7 +147,7 @@ bool may_be_segment(const FlowPacket& packet) {
   } else if (word(transport_of(packet), udp::kChecksum) == 0) {
     return false;
   }
-  return is_checksum_right(packet);
+  return checksums_right || is_checksum_right(packet);
 }
 
 bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,

@@ -44,6 +44,10 @@ std::size_t transport_header_size(ConstBytes transport, Kind kind) {
   return size >= tcp::kMinimumSize ? size : 0;
 }
 
+constexpr std::size_t plain_header_size(bool is_ipv4) {
+  return is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
+}
+
 /// Where the header of TCP or UDP can begin.
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
   if (const auto header = wire::Ipv4Header::parse(packet)) {
@@ -85,12 +89,14 @@ bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offse
   return true;
 }
 
-Segmenter::Segmenter(const Frame& frame, std::size_t ip)
+Segmenter::Segmenter(const Frame& frame, std::size_t ip, bool device_sums)
     : plan_(frame.segmentation()),
       ip_(ip),
       is_ipv4_(wire::ip_version(frame.bytes().subspan(ip)) == 4),
+      leaves_sums_(device_sums && plan_.transport - ip == plain_header_size(is_ipv4_)),
       headers_(frame.bytes().first(plan_.payload)),
       payload_(frame.bytes().subspan(plan_.payload)) {
+  if (leaves_sums_) return;
   const auto ip_headers = headers_.subspan(ip_, plan_.transport - ip_);
   const auto transport = headers_.subspan(plan_.transport);
   if (is_ipv4_) common_ip_ = common_ipv4(ip_headers);
@@ -129,6 +135,7 @@ void Segmenter::emit_ip(std::uint8_t* header, std::size_t payload) const {
   const auto id = static_cast<std::uint16_t>(word(header + ipv4::kIdentification) + number_);
   store_word(header + ipv4::kTotalLength, length);
   store_word(header + ipv4::kIdentification, id);
+  if (leaves_sums_) return;
   auto sum = common_ip_;
   store_word(header + ipv4::kChecksum, sum.add(length).add(id).value());
 }
@@ -142,6 +149,7 @@ void Segmenter::emit_tcp(std::uint8_t* header, ConstBytes payload) const {
   if (before != 0) flags = static_cast<std::uint16_t>(flags & ~tcp::kCongestionReduced);
   if (!done()) flags = static_cast<std::uint16_t>(flags & ~(tcp::kFin | tcp::kPush));
   store_word(header + tcp::kOffsetAndFlags, flags);
+  if (leaves_sums_) return;
 
   const std::size_t length = headers_.size() - plan_.transport + payload.size();
   auto sum = common_transport_;
@@ -153,6 +161,7 @@ void Segmenter::emit_tcp(std::uint8_t* header, ConstBytes payload) const {
 void Segmenter::emit_udp(std::uint8_t* header, ConstBytes payload) const {
   const auto length = static_cast<std::uint16_t>(wire::kUdpHeader + payload.size());
   store_word(header + udp::kLength, length);
+  if (leaves_sums_) return;
   auto sum = common_transport_;
   const std::uint16_t value = sum.add(length).add(length).add(payload).value();
   store_word(header + udp::kChecksum, value == 0 ? std::uint16_t{0xffff} : value);

@@ -32,10 +32,14 @@ namespace ipoib::offload {
 class Segmenter {
  public:
   /// `frame` outlives it and stays as it is: a large packet, its IP header at `ip` from the front,
-  /// its checksum partial: the sum of the pseudo-header.
-  Segmenter(const Frame& frame, std::size_t ip);
+  /// its checksum partial: the sum of the pseudo-header. With `device_sums` the checksums of the
+  /// segments are left to the device where that can find them.
+  Segmenter(const Frame& frame, std::size_t ip, bool device_sums = false);
 
   [[nodiscard]] bool done() const { return begin_ == payload_.size(); }
+  /// The segments have no checksums: TCP or UDP is right behind a plain IP header, where devices
+  /// look for it.
+  [[nodiscard]] bool leaves_sums() const { return leaves_sums_; }
   /// Octets of the headers, everything before the IP header among them.
   [[nodiscard]] std::size_t header_size() const { return headers_.size(); }
   /// Writes the headers of the next segment to `header`, which has room for header_size() octets,
@@ -50,6 +54,7 @@ class Segmenter {
   Segmentation plan_;
   std::size_t ip_;
   bool is_ipv4_;
+  bool leaves_sums_;
   ConstBytes headers_;
   ConstBytes payload_;
   std::size_t begin_ = 0;  ///< of the next segment, in the payload

@@ -40,7 +40,7 @@ class Arrivals {
   WireReceiver& receiver_;
   std::mutex mutex_;
   std::vector<Arrival> rings_;
-  std::vector<ConstBytes> packets_;
+  std::vector<ArrivedPacket> packets_;
 };
 
 }  // namespace softib

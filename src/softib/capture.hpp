@@ -77,7 +77,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void remove_bell(std::uint32_t bell) override { inner_->remove_bell(bell); }
 
  private:
-  void receive(std::span<const ConstBytes> batch) override;
+  void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;

@@ -22,11 +22,8 @@ void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
     const std::lock_guard lock(mutex_);
     const auto now = system_clock::now();
     for (const auto& packet : batch) {
-      gathered_.assign(packet.header.begin(),
-                       packet.header.begin() + static_cast<std::ptrdiff_t>(packet.header_size));
-      for (std::size_t i = 0; i < packet.piece_count; ++i) {
-        gathered_.insert(gathered_.end(), packet.pieces[i].begin(), packet.pieces[i].end());
-      }
+      gathered_.resize(size_of(packet));
+      write_packet(packet, gathered_.data());
       file_.add(gathered_, Direction::sent, now);
     }
     file_.flush();
@@ -71,12 +68,12 @@ bool CapturingEndpoint::is_own(ConstBytes octets) const {
          QpnLayout::place(packet->deth.source) == inner_->place();
 }
 
-void CapturingEndpoint::receive(std::span<const ConstBytes> batch) {
+void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
   {
     const std::lock_guard lock(mutex_);
     const auto now = system_clock::now();
     for (const auto& packet : batch) {
-      if (!is_own(packet)) file_.add(packet, Direction::received, now);
+      if (!is_own(packet.octets)) file_.add(packet.octets, Direction::received, now);
     }
     file_.flush();
   }

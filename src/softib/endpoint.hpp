@@ -18,9 +18,9 @@ namespace softib {
 class PacketReceiver {
  public:
   virtual ~PacketReceiver() = default;
-  /// Packets for this process, LRH to padding, in order of arrival. MADs come another way. The
+  /// Packets for this process, in order of arrival. MADs come another way. The
   /// octets are valid only during the call, and their sender may change them meanwhile.
-  virtual void receive(std::span<const ConstBytes> batch) = 0;
+  virtual void receive(std::span<const ArrivedPacket> batch) = 0;
   /// The port as it is: once after set_receiver(), and whenever its record has changed.
   virtual void port_changed(const PortAttributes& now) = 0;
 };

@@ -111,12 +111,12 @@ PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_
 
 /// What arrives passes the port, if that is active; management packets pass in any case, their
 /// sender has asked (Router::send_mad).
-void LiveEndpoint::arrived(std::span<const ConstBytes> packets) {
+void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   if (lost_ || fabric_.port_state(node_) != PortState::active) {
     return count(PortCounter::drop_port_not_active, packets.size());
   }
   std::uint64_t octets = 0;
-  for (const auto& packet : packets) octets += packet.size();
+  for (const auto& packet : packets) octets += packet.octets.size();
   count_received(packets.size(), octets);
   const std::lock_guard lock(delivery_);
   if (receiver_ != nullptr) {

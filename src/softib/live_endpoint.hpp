@@ -41,7 +41,7 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   void remove_bell(std::uint32_t bell) override;
 
  private:
-  void arrived(std::span<const ConstBytes> packets) override;
+  void arrived(std::span<const ArrivedPacket> packets) override;
   void mad_arrived(ConstBytes packet) override;
   void malformed() override;
   void accept_paused() override;

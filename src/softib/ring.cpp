@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -16,9 +17,10 @@ using ipoib::Result;
 namespace {
 
 constexpr std::size_t kHeaderOctets = 4096;
-constexpr std::size_t kLengthOctets = 8;
+constexpr std::size_t kPrefixOctets = 8;  ///< length and flags
+constexpr std::uint32_t kChecksumsRight = 1;
 constexpr std::size_t kAlignment = 64;  ///< a cache line: two packets share none
-constexpr std::size_t kAhead = 4;         ///< records that are fetched ahead
+constexpr std::size_t kAhead = 4;       ///< records that are fetched ahead
 constexpr std::uint64_t kMask = kRingOctets - 1;
 
 static_assert(sizeof(RingHeader) <= kHeaderOctets && (kRingOctets & kMask) == 0);
@@ -26,26 +28,22 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               sizeof(std::atomic<std::uint32_t>) == sizeof(int));
 
 constexpr std::size_t record_size(std::size_t octets) {
-  return (kLengthOctets + octets + kAlignment - 1) / kAlignment * kAlignment;
+  return (kPrefixOctets + octets + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::uint32_t length_at(const std::uint8_t* record) {
-  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::uint8_t*>(record)))
+std::uint32_t load_once(const std::uint8_t* at) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::uint8_t*>(at)))
       .load(std::memory_order_relaxed);  // once: the other side may change it
 }
+std::uint32_t length_at(const std::uint8_t* record) { return load_once(record); }
+std::uint32_t flags_at(const std::uint8_t* record) { return load_once(record + 4); }
 
 void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t octets) {
-  const auto length = static_cast<std::uint32_t>(octets);
-  std::memcpy(to, &length, sizeof length);
-  to += kLengthOctets;
-  std::memcpy(to, packet.header.data(), packet.header_size);
-  to += packet.header_size;
-  for (std::size_t i = 0; i < packet.piece_count; ++i) {
-    const auto& piece = packet.pieces[i];
-    if (piece.empty()) continue;
-    std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-  }
+  const std::array prefix{static_cast<std::uint32_t>(octets),
+                          packet.checksums_right ? kChecksumsRight : 0};
+  static_assert(sizeof prefix == kPrefixOctets);
+  std::memcpy(to, prefix.data(), sizeof prefix);
+  write_packet(packet, to + kPrefixOctets);
 }
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
@@ -54,12 +52,6 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 }
 
 }  // namespace
-
-std::size_t size_of(const OutgoingPacket& packet) {
-  std::size_t octets = packet.header_size;
-  for (std::size_t i = 0; i < packet.piece_count; ++i) octets += packet.pieces[i].size();
-  return octets;
-}
 
 Result<FileDescriptor> make_ring_memory() {
   return make_shared_memory("softib-ring", kHeaderOctets + kRingOctets);
@@ -121,7 +113,7 @@ std::size_t RingWriter::count_left() const {
   return count;
 }
 
-bool RingReader::read(std::vector<ConstBytes>& out, std::size_t limit) {
+bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
   if (broken_) return true;
   const auto written = published();
   broken_ = written - read_ > kRingOctets;
@@ -132,7 +124,8 @@ bool RingReader::read(std::vector<ConstBytes>& out, std::size_t limit) {
     if (broken_) break;
     // Records of one size often follow each other, and their lengths are in the writer's cache.
     __builtin_prefetch(record + kAhead * record_size(octets));
-    out.emplace_back(record + kLengthOctets, octets);
+    out.emplace_back(ConstBytes(record + kPrefixOctets, octets),
+                     (flags_at(record) & kChecksumsRight) != 0);
     read_ += record_size(octets);
   }
   return !broken_;

@@ -2,8 +2,8 @@
 // system call as long as neither sleeps.
 //
 //   page 0:  written, octets ever written | taken, octets ever taken | states
-//   then the ring, a power of two, of records:  | octets of the packet 32 | - 32 | packet | pad to
-//   64 |
+//   then the ring, a power of two, of records:
+//     | octets of the packet 32 | flags 32: 1 its checksums are right | packet | pad to 64 |
 //
 // A record begins at `written` modulo the ring's size, and is in one piece since the ring is mapped
 // twice in a row. Either side believes nothing that the other wrote: an index or a length that
@@ -26,9 +26,6 @@ namespace softib {
 inline constexpr std::size_t kRingOctets = std::size_t{1} << 19;
 /// The largest packet of a ring, LRH to padding: the largest payload, with all headers.
 inline constexpr std::size_t kMaxPacketOctets = 4096 + ipoib::wire::UdPacket::kMaxHeaderSize + 3;
-
-/// LRH to padding, in octets.
-[[nodiscard]] std::size_t size_of(const OutgoingPacket& packet);
 
 struct RingHeader {
   alignas(64) std::atomic<std::uint64_t> written;
@@ -95,7 +92,7 @@ class RingReader {
 
   /// Up to `limit` packets from the front, valid until release(). False: the ring has been found
   /// broken just now; it is empty from then on.
-  [[nodiscard]] bool read(std::vector<ConstBytes>& out, std::size_t limit);
+  [[nodiscard]] bool read(std::vector<ArrivedPacket>& out, std::size_t limit);
   /// Gives the room of what has been read back to the writer.
   void release();
   /// Octets ever published, as the writer says, and those that have been released.

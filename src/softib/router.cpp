@@ -5,7 +5,6 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
-#include "softib/ring.hpp"
 
 namespace softib {
 
@@ -26,10 +25,10 @@ bool alike(const OutgoingPacket& a, const OutgoingPacket& b) {
 }
 
 std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
-  ipoib::ByteWriter writer(to);
-  writer.bytes({packet.header.data(), packet.header_size});
-  for (std::size_t i = 0; i < packet.piece_count; ++i) writer.bytes(packet.pieces[i]);
-  return writer.ok() ? writer.written() : 0;
+  const auto octets = size_of(packet);
+  if (octets > to.size()) return 0;
+  write_packet(packet, to.data());
+  return octets;
 }
 
 /// Where a MAD goes. A response to subnet management goes by its transaction id alone: who asked

@@ -49,9 +49,9 @@ class Wire {
 class WireReceiver {
  public:
   virtual ~WireReceiver() = default;
-  /// Packets for queue pairs, LRH to padding, from anybody; their octets are valid only during the
+  /// Packets for queue pairs, from anybody; their octets are valid only during the
   /// call, and may change meanwhile. By the engine, or by who takes arrivals; by one at a time.
-  virtual void arrived(std::span<const ConstBytes> packets) = 0;
+  virtual void arrived(std::span<const ArrivedPacket> packets) = 0;
   /// A packet of a MAD, LRH to padding.
   virtual void mad_arrived(ConstBytes packet) = 0;
   /// Something that was no packet.

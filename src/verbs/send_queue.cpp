@@ -26,7 +26,7 @@ std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& a
   const auto length = fill_chain(batch, to);
   if (length == 0) return 0;
   work_[length - 1].next = nullptr;
-  if (head_ + length - covered_ >= kSignalPeriod) {
+  if (to.reports || head_ + length - covered_ >= kSignalPeriod) {
     work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
     covered_ = head_ + length;
   }
@@ -95,7 +95,7 @@ void SendQueue::fill_send(const Outgoing& datagram, const Target& to, std::size_
 }
 
 void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
-  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize);
+  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize, to.sums_up);
   for (; !segmenter.done(); ++place) {
     const auto slot = slot_of(head_ + place);
     const auto header = headers_.bytes().subspan(slot * kHeaderSlot, segmenter.header_size());
@@ -104,6 +104,7 @@ void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::s
     work.sg_list[0] = element(header);
     work.sg_list[1] = element(payload);
     work.num_sge = 2;
+    if (segmenter.leaves_sums()) work.send_flags |= IBV_SEND_IP_CSUM;
     ++counters_.segments;
   }
   ++counters_.large_packets;

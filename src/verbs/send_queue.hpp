@@ -22,6 +22,8 @@ class SendQueue {
     ibv_qp& queue_pair;
     QKey qkey;
     std::uint32_t inline_octets = 0;
+    bool sums_up = false;  ///< the device computes the checksums of segments
+    bool reports = false;  ///< there is a completion, however few sends it covers
   };
 
   /// Both outlive it; `memory` is that of all frames which are sent.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "verbs/receive_layout.hpp"
 #include "verbs/verbs_address_handle.hpp"
@@ -20,14 +21,15 @@ constexpr std::size_t kPollBatch = 32;
 std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
   if (!up_) return 0;
   bool accepted = true;
-  const auto posted = sends_.send(batch, {*qp_, attributes_.qkey, depths_.inline_octets}, accepted);
+  const auto posted =
+      sends_.send(batch, {*qp_, attributes_.qkey, depths_.inline_octets, sums_up_}, accepted);
   broken_ = broken_ || !accepted;
   return posted;
 }
 
 std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) {
   std::array<ibv_wc, kPollBatch> completions;
-  std::size_t count = 0;
+  std::size_t count = take_early(out, limit);
   while (count < limit) {
     const auto wanted = std::min(limit - count, kPollBatch);
     const int found = ibv_poll_cq(cq_.get(), static_cast<int>(wanted), completions.data());
@@ -43,6 +45,15 @@ std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) 
     if (found < static_cast<int>(wanted)) break;
   }
   if (up_) post_receives(std::min(kReceiveChain, receives_.size() / 2));
+  return count;
+}
+
+std::size_t UdQueuePair::take_early(std::vector<Incoming>& out, std::size_t limit) {
+  if (early_.empty()) return 0;
+  const auto count = std::min(early_.size(), limit);
+  const auto end = early_.begin() + static_cast<std::ptrdiff_t>(count);
+  out.insert(out.end(), std::move_iterator(early_.begin()), std::move_iterator(end));
+  early_.erase(early_.begin(), end);
   return count;
 }
 
@@ -87,6 +98,7 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
     incoming.destination_gid = grh->dgid;
   }
   frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
+  frame.set_checksums_right((completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
   incoming.frame = std::move(frame);
   return true;
 }

@@ -17,7 +17,6 @@
 #include "verbs/device.hpp"
 #include "verbs/registered_memory.hpp"
 #include "verbs/send_queue.hpp"
-#include "verbs/ud_values.hpp"
 
 namespace ipoib::verbs {
 
@@ -48,6 +47,8 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] bool takes_large_packets() const {
     return sends_.depth() >= kMaxSegments + kSignalPeriod;
   }
+  /// The device computes the checksums of segments, as it has shown when this came up first.
+  [[nodiscard]] bool sums_up() const { return sums_up_; }
   [[nodiscard]] bool is_broken() const { return broken_; }  ///< stopped by an error
 
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
@@ -78,6 +79,9 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> bring_up();
   [[nodiscard]] Result<void> set_qkey();
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
+  [[nodiscard]] bool device_sums_up();
+  [[nodiscard]] bool send_probes();
+  std::size_t take_early(std::vector<Incoming>& out, std::size_t limit);
   void drain_completions();
   void take_everything_back();
   void complete_send(const ibv_wc& completion);
@@ -100,6 +104,8 @@ class UdQueuePair final : public UdPort {
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;
+  bool tested_ = false;
+  bool sums_up_ = false;
 
   UdCounters counters_;
   SendQueue sends_{memory_, counters_};
@@ -108,6 +114,7 @@ class UdQueuePair final : public UdPort {
   std::vector<std::uint32_t> idle_receives_;
   std::vector<ibv_recv_wr> receive_work_;  ///< scratch for one chain
   std::vector<ibv_sge> receive_pieces_;
+  std::vector<Incoming> early_;  ///< received while the device was tested
 };
 
 }  // namespace ipoib::verbs

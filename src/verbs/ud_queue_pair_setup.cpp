@@ -3,10 +3,15 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "ipoib/log.hpp"
+#include "verbs/checksum_probe.hpp"
 #include "verbs/receive_layout.hpp"
 #include "verbs/ud_queue_pair.hpp"
 #include "verbs/verbs_address_handle.hpp"
@@ -148,7 +153,70 @@ Result<void> UdQueuePair::bring_up() {
     return done;
   up_ = true;
   ++counters_.bring_ups;
-  return {};
+  if (std::exchange(tested_, true)) return {};
+  sums_up_ = device_sums_up();
+  return broken_ ? mend() : Result<void>();
+}
+
+/// As it reports and shows. The port has its address, since a queue pair comes up for a link.
+bool UdQueuePair::device_sums_up() {
+  ibv_device_attr attributes{};
+  if (!takes_large_packets() || ibv_query_device(device_.context(), &attributes) != 0 ||
+      (attributes.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) == 0) {
+    return false;
+  }
+  const auto before = counters_;
+  std::size_t missing = send_probes() ? kProbeVersions.size() * kProbeSegments : 0;
+  bool all_right = missing != 0;
+  std::vector<Incoming> came;
+  std::vector<Incoming> others;
+  const auto end = std::chrono::steady_clock::now() + kProbePatience;
+  while (missing + sends_in_flight() != 0 && !broken_ && std::chrono::steady_clock::now() < end) {
+    came.clear();
+    if (receive(came, kReceiveChain) == 0) std::this_thread::yield();
+    for (auto& each : came) {
+      const auto datagram = std::as_const(each.frame).bytes();
+      if (missing != 0 && each.source_qpn == qpn() && is_probe(datagram)) {
+        all_right = all_right && is_probe_right(datagram);
+        --missing;
+      } else {
+        others.push_back(std::move(each));
+      }
+    }
+  }
+  early_ = std::move(others);
+  counters_.large_packets = before.large_packets;  // of the link's traffic alone
+  counters_.segments = before.segments;
+  if (all_right && missing == 0) return true;
+  log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+            device_.name());
+  return false;
+}
+
+bool UdQueuePair::send_probes() {
+  const auto port = device_.query();
+  if (!port) return false;
+  AddressVector self;
+  self.dlid = port->lid;
+  if (port->link_layer == LinkLayer::roce) {
+    auto& route = self.global.emplace();
+    route.dgid = port->gid;
+    route.sgid_index = port->gid_index;
+    route.hop_limit = 1;
+  }
+  const auto handle = create_address_handle(self);
+  if (!handle) return false;
+  std::array<Outgoing, kProbeVersions.size()> probes;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    probes[i] = {*handle, qpn(), receive_pool_->take()};
+    if (!probes[i].frame) return false;
+    write_probe(probes[i].frame, kProbeVersions[i]);
+  }
+  bool accepted = true;
+  const auto posted = sends_.send(
+      probes, {*qp_, attributes_.qkey, depths_.inline_octets, true, true}, accepted);
+  broken_ = broken_ || !accepted;
+  return posted == probes.size();
 }
 
 Result<void> UdQueuePair::bring_down() {
@@ -204,6 +272,8 @@ void UdQueuePair::drain_completions() {
 void UdQueuePair::take_everything_back() {
   drain_completions();
   counters_.sends_flushed += sends_.take_back();
+  counters_.receives_lost += early_.size();
+  early_.clear();
   for (auto& frame : receives_) frame.release();
   idle_receives_.clear();
   for (auto slot = depths_.receive; slot > 0; --slot) idle_receives_.push_back(slot - 1);

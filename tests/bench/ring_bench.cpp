@@ -20,12 +20,14 @@ void ring(benchmark::State& state) {
   packet.pieces[packet.piece_count++] = payload;
   const std::vector<const OutgoingPacket*> batch(static_cast<std::size_t>(state.range(1)), &packet);
   std::vector<std::uint8_t> buffer(kMaxPacketOctets);
-  std::vector<ConstBytes> taken;
+  std::vector<ArrivedPacket> taken;
   for (auto _ : state) {
     if (writer.put(batch) != batch.size()) return state.SkipWithError("the ring is full");
     taken.clear();
     if (!reader.read(taken, batch.size())) return state.SkipWithError("the ring is broken");
-    for (const auto& octets : taken) std::memcpy(buffer.data(), octets.data(), octets.size());
+    for (const auto& each : taken) {
+      std::memcpy(buffer.data(), each.octets.data(), each.octets.size());
+    }
     benchmark::DoNotOptimize(buffer.data());
     benchmark::ClobberMemory();
     reader.release();

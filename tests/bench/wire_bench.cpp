@@ -32,10 +32,10 @@ double cpu_seconds() {
 }
 
 struct Counter : softib::PacketReceiver {
-  void receive(std::span<const softib::ConstBytes> batch) override {
+  void receive(std::span<const softib::ArrivedPacket> batch) override {
     packets += batch.size();
     // The smallest packet is the last one.
-    if (batch.back().size() < 40) done = true, done.notify_one();
+    if (batch.back().octets.size() < 40) done = true, done.notify_one();
   }
   void port_changed(const softib::PortAttributes&) override {}
   std::uint64_t packets = 0;

@@ -36,15 +36,15 @@ void read_ring(ConstBytes data) {
     std::memcpy(memory.octets + 4096, data.data(), data.size());
     std::memcpy(memory.octets + 4096 + softib::kRingOctets - data.size(), data.data(), data.size());
   }
-  std::vector<ConstBytes> packets;
+  std::vector<softib::ArrivedPacket> packets;
   bool whole = true;
   std::uint64_t octets = 0;
   while (whole && !reader.is_empty()) {
     packets.clear();
     whole = reader.read(packets, 64);
     for (const auto& packet : packets) {
-      require(packet.size() <= softib::kMaxPacketOctets);
-      for (const auto octet : packet) octets += octet;  // all of it can be read
+      require(packet.octets.size() <= softib::kMaxPacketOctets);
+      for (const auto octet : packet.octets) octets += octet;  // all of it can be read
     }
     reader.release();
   }

@@ -1,18 +1,8 @@
 // UdQueuePair on a device: two of them on one port, speaking to each other. Runs wherever there is
 // an InfiniBand port that becomes active: under `softib run`, or on an HCA.
-#include "verbs/ud_queue_pair.hpp"
-
 #include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <poll.h>
 
-#include <algorithm>
-#include <numeric>
-
-#include "ipoib/log.hpp"
-#include "ipoib/pkey_table.hpp"
-#include "verbs/async_events.hpp"
-#include "wire/encapsulation.hpp"
+#include "ud_queue_pair_fixture.hpp"
 
 namespace {
 bool device_lets_go = true;
@@ -28,117 +18,8 @@ extern "C" int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t li
 namespace ipoib::verbs {
 namespace {
 
-constexpr std::uint32_t kMaxMtu = 4096;
-constexpr QKey kQKey{0x0b1b};
 const Gid kGroup({0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x70, 0x01});
 constexpr Lid kGroupLid{0xc070};
-constexpr int kPatience = 20'000;  // milliseconds, for anything that has to happen
-
-bool wait_readable(int fd, int patience = kPatience) {
-  pollfd entry{fd, POLLIN, 0};
-  return poll(&entry, 1, patience) == 1;
-}
-
-AddressVector way_to(Lid lid) {
-  AddressVector out;
-  out.dlid = lid;
-  return out;
-}
-
-/// A queue pair with a pool to send from.
-struct Side {
-  Side(const Device& device, Logger& log, const QueueDepths& depths, std::uint16_t pkey_index)
-      : pool(256, kMaxMtu + 64),
-        pair(UdQueuePair::create(device, kMaxMtu, depths, log).value()),
-        attributes{pkey_index, kQKey} {
-    pair->register_pool(pool).value();
-    pair->configure(attributes).value();
-  }
-
-  Outgoing datagram(const AddressHandlePtr& to, Qpn qpn, std::size_t size, std::uint8_t seed) {
-    Outgoing out{to, qpn, pool.take()};
-    out.frame.window(0, size);
-    const auto bytes = out.frame.bytes();
-    std::iota(bytes.begin(), bytes.end(), seed);
-    return out;
-  }
-  std::size_t send(Outgoing datagram) { return pair->send(std::span(&datagram, 1)); }
-
-  /// Waits for `count` datagrams, sleeping on the completion channel.
-  std::vector<Incoming> receive(std::size_t count) {
-    std::vector<Incoming> out;
-    while (true) {
-      pair->receive(out, count - out.size());
-      if (out.size() >= count) return out;
-      pair->arm();
-      pair->receive(out, count - out.size());
-      if (out.size() >= count) return out;
-      if (!wait_readable(pair->descriptor())) return out;
-      pair->acknowledge_events();
-    }
-  }
-  /// Waits until no send is outstanding that will be reported: all are that fail.
-  void settle(bool fails = false) {
-    const auto is_settled = [&] {
-      return fails ? pair->is_broken() : pair->sends_in_flight() < kSignalPeriod;
-    };
-    std::vector<Incoming> ignored;
-    while (!is_settled()) {
-      pair->arm();
-      pair->receive(ignored, 64);
-      if (!is_settled() && !wait_readable(pair->descriptor())) break;
-      pair->acknowledge_events();
-    }
-  }
-
-  FramePool pool;
-  std::unique_ptr<UdQueuePair> pair;
-  UdAttributes attributes;
-};
-
-class UdQueuePairTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto opened = Device::open("", 1);
-    ASSERT_TRUE(opened) << opened.error().message;
-    device_.emplace(std::move(*opened));
-    auto events = AsyncEventReader::open(*device_).value();
-    while (!(port_ = device_->query().value()).active) {
-      ASSERT_TRUE(wait_readable(events.descriptor())) << "the port does not become active";
-      while (events.next()) {
-      }
-    }
-    const auto partition = find_partition(port_.pkeys, kDefaultPKey);
-    ASSERT_TRUE(partition);
-    pkey_index_ = partition->index;
-    make_sides({});
-  }
-  void TearDown() override { handle_.reset(); }
-
-  void make_sides(const QueueDepths& depths) {
-    handle_.reset();
-    a_.emplace(*device_, log_, depths, pkey_index_);
-    b_.emplace(*device_, log_, depths, pkey_index_);
-    handle_ = a_->pair->create_address_handle(way_to(port_.lid)).value();
-  }
-  Outgoing to_b(std::size_t size, std::uint8_t seed) {
-    return a_->datagram(handle_, b_->pair->qpn(), size, seed);
-  }
-  void expect_connected() {
-    ASSERT_EQ(a_->send(to_b(100, 3)), 1U);
-    const auto got = b_->receive(1);
-    ASSERT_EQ(got.size(), 1U);
-    EXPECT_EQ(got[0].frame.size(), 100U);
-  }
-
-  Logger log_{"test"};
-  std::optional<Device> device_;
-  PortSnapshot port_;
-  std::uint16_t pkey_index_ = 0;
-  std::optional<Side> a_;
-  std::optional<Side> b_;
-  AddressHandlePtr handle_;
-};
 
 TEST_F(UdQueuePairTest, DeliversDatagramsOfEverySize) {
   // Around the inline limit, and up to the MTU.

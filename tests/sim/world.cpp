@@ -97,11 +97,8 @@ void World::give(Member& member) {
 
 void World::send(std::span<const softib::OutgoingPacket> batch) {
   for (const softib::OutgoingPacket& out : batch) {
-    auto bytes = std::make_shared<std::vector<std::uint8_t>>(
-        out.header.begin(), out.header.begin() + static_cast<std::ptrdiff_t>(out.header_size));
-    for (std::size_t i = 0; i < out.piece_count; ++i) {
-      bytes->insert(bytes->end(), out.pieces[i].begin(), out.pieces[i].end());
-    }
+    auto bytes = std::make_shared<std::vector<std::uint8_t>>(softib::size_of(out));
+    softib::write_packet(out, bytes->data());
     ++packets_sent;
     if (tap && !tap(*bytes)) continue;
     // Packets to one destination keep their order.

@@ -61,8 +61,8 @@ class Hca {
   /// next call for this queue pair, or its end. Empty: there is nothing to send.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
 
-  /// A packet from the fabric, LRH to padding.
-  void receive(ConstBytes packet);
+  /// A packet from the fabric, LRH to padding; `checksums_right` is its sender's word.
+  void receive(ConstBytes packet, bool checksums_right = false);
   /// What the SM has made of the port; the difference is told as events. Of another life of the
   /// HCA: this one has failed for good, and so have all queue pairs.
   void set_port(const PortAttributes& now);
@@ -73,12 +73,12 @@ class Hca {
   void clear_events() { events_.clear(); }
 
  private:
-  void receive_unicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
-  void receive_multicast(const ipoib::wire::UdPacket& packet, ConstBytes grh);
+  struct Arrival;  ///< a packet on its way in
+  void receive_unicast(const Arrival& arrival);
+  void receive_multicast(const Arrival& arrival);
   [[nodiscard]] bool accepts(const QueuePair& qp, const ipoib::wire::UdPacket& packet);
-  void deliver(QueuePair& qp, const ipoib::wire::UdPacket& packet, ConstBytes grh);
-  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh,
-                                      ConstBytes payload);
+  void deliver(QueuePair& qp, const Arrival& arrival);
+  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, const Arrival& from);
   /// The octets of a send, and its headers; the latter false when the port lets nothing out.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);

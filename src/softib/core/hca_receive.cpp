@@ -10,6 +10,7 @@
 
 #include "softib/core/hca.hpp"
 #include "softib/core/network_order.hpp"
+#include "wire/encapsulation.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib {
@@ -27,7 +28,19 @@ void copy_part(ConstBytes from, std::size_t begin, std::uint8_t* to, std::size_t
   if (first < last) std::memcpy(to + (first - offset), from.data() + (first - begin), last - first);
 }
 
+/// For these alone HCAs vouch.
+bool is_ipv4(ConstBytes datagram) {
+  using ipoib::wire::EtherType;
+  return ipoib::wire::parse_encapsulation(datagram) == EtherType::ipv4;
+}
+
 }  // namespace
+
+struct Hca::Arrival {
+  const UdPacket& packet;
+  ConstBytes grh;
+  bool checksums_right;
+};
 
 int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
   for (auto* wr = chain; wr != nullptr; wr = wr->next) {
@@ -40,7 +53,7 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
   return 0;
 }
 
-void Hca::receive(ConstBytes bytes) {
+void Hca::receive(ConstBytes bytes, bool checksums_right) {
   const auto packet = UdPacket::parse(bytes);
   if (!packet) {
     ++counters_.drop_malformed;
@@ -50,15 +63,17 @@ void Hca::receive(ConstBytes bytes) {
     ++counters_.drop_length;
   } else {
     const auto grh = packet->grh ? bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+    const Arrival arrival{*packet, grh, checksums_right};
     if (ipoib::is_multicast(packet->lrh.dlid)) {
-      receive_multicast(*packet, grh);
+      receive_multicast(arrival);
     } else {
-      receive_unicast(*packet, grh);
+      receive_unicast(arrival);
     }
   }
 }
 
-void Hca::receive_unicast(const UdPacket& packet, ConstBytes grh) {
+void Hca::receive_unicast(const Arrival& arrival) {
+  const auto& packet = arrival.packet;
   if (!port_.has(packet.lrh.dlid)) {
     ++counters_.drop_lid;
     return;
@@ -74,10 +89,11 @@ void Hca::receive_unicast(const UdPacket& packet, ConstBytes grh) {
     ++counters_.drop_unknown_qp;
     return;
   }
-  if (accepts(*qp, packet)) deliver(*qp, packet, grh);
+  if (accepts(*qp, packet)) deliver(*qp, arrival);
 }
 
-void Hca::receive_multicast(const UdPacket& packet, ConstBytes grh) {
+void Hca::receive_multicast(const Arrival& arrival) {
+  const auto& packet = arrival.packet;
   // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
   if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
     ++counters_.drop_gid;
@@ -88,7 +104,7 @@ void Hca::receive_multicast(const UdPacket& packet, ConstBytes grh) {
   for (QueuePair* const qp : attached) {
     const bool own = packet.deth.source == qp->number() && port_.has(packet.lrh.slid);
     if (own && qp->config().block_self_multicast) continue;
-    if (accepts(*qp, packet)) deliver(*qp, packet, grh);
+    if (accepts(*qp, packet)) deliver(*qp, arrival);
   }
 }
 
@@ -112,13 +128,14 @@ bool Hca::accepts(const QueuePair& qp, const UdPacket& packet) {
   return true;
 }
 
-void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
+void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
+  const auto& packet = arrival.packet;
   if (qp.receives_.waiting() == 0) {
     ++counters_.drop_no_receive;
     return;
   }
   const auto position = qp.receives_.processed();
-  const auto status = scatter(qp, position, grh, packet.payload);
+  const auto status = scatter(qp, position, arrival);
   auto& cq = *qp.config_.receive_cq;
   auto& wc = cq.next();
   wc.wr_id = qp.receives_.at(position).id;
@@ -126,6 +143,7 @@ void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
   wc.opcode = IBV_WC_RECV;
   wc.qp_num = qp.number().value();
   if (status == IBV_WC_SUCCESS) {
+    const bool vouched_for = arrival.checksums_right && is_ipv4(packet.payload);
     wc.byte_len = static_cast<std::uint32_t>(kGrhSize + packet.payload.size());
     wc.src_qp = packet.deth.source.value();
     wc.slid = packet.lrh.slid.value();
@@ -133,7 +151,8 @@ void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
     wc.dlid_path_bits = port_.path_bits_of(packet.lrh.dlid);
     wc.pkey_index = qp.pkey_index();
     wc.wc_flags = (packet.grh ? unsigned{IBV_WC_GRH} : 0) |
-                  (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0);
+                  (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0) |
+                  (vouched_for ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
     if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
     ++counters_.received_packets;
     counters_.received_octets += packet.payload.size();
@@ -145,8 +164,8 @@ void Hca::deliver(QueuePair& qp, const UdPacket& packet, ConstBytes grh) {
   if (status != IBV_WC_SUCCESS && qp.state_ != IBV_QPS_ERR) enter_error(qp);
 }
 
-ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh,
-                           ConstBytes payload) {
+ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, const Arrival& from) {
+  const auto payload = from.packet.payload;
   const auto elements =
       qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
   std::uint64_t room = 0;
@@ -161,7 +180,7 @@ ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, ConstBytes grh
     if (element.length == 0) continue;
     auto* const to = memory_.resolve(element, qp.config_.pd, true);
     if (to == nullptr) return IBV_WC_LOC_PROT_ERR;
-    copy_part(grh, 0, to, offset, element.length);
+    copy_part(from.grh, 0, to, offset, element.length);
     copy_part(payload, kGrhSize, to, offset, element.length);
     offset += element.length;
   }

@@ -3,6 +3,7 @@
 //
 // A send that cannot be made into a packet waits until those before it are completed, completes
 // with its error, and takes the send queue into SQE, which flushes what follows (IBA 10.10.3.1).
+#include "softib/core/checksum_offload.hpp"
 #include "softib/core/hca.hpp"
 #include "wire/sa_records.hpp"
 
@@ -68,7 +69,8 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
   auto& request = qp.sends_.at(position);
   if (request.to_domain != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
 
-  out.piece_count = 0;
+  out.piece_count = out.patch_count = out.header_size = 0;
+  out.checksums_right = false;
   std::uint64_t length = 0;
   if (request.is_inline) {
     length = request.inline_size;
@@ -86,6 +88,7 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
   }
   if (length > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
+  if (request.ip_checksums) offload_checksums(out);
   return IBV_WC_SUCCESS;
 }
 

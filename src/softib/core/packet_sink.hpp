@@ -13,6 +13,11 @@ namespace softib {
 /// A packet as an HCA sends it: the headers it wrote, and the user's memory, gathered by the wire.
 /// All of it is valid only during the call that hands it over. No CRCs: captures compute them.
 struct OutgoingPacket {
+  /// A checksum that goes out in the place of what the user's memory has there.
+  struct Patch {
+    std::uint32_t offset = 0;  ///< in the payload
+    std::uint16_t value = 0;
+  };
   static constexpr std::size_t kMaxPieces =
       16;  ///< scatter elements of one work request, + padding
 
@@ -20,8 +25,22 @@ struct OutgoingPacket {
   std::size_t header_size = 0;
   std::array<ConstBytes, kMaxPieces + 1> pieces;
   std::size_t piece_count = 0;
+  std::array<Patch, 2> patches;  ///< of IP, and of what is in it
+  std::size_t patch_count = 0;
+  bool checksums_right = false;  ///< the HCA has computed them
   Lid dlid;
   Qpn destination;
+};
+
+/// LRH to padding, in octets.
+[[nodiscard]] std::size_t size_of(const OutgoingPacket& packet);
+/// Writes it as it travels to `to`, which has room for size_of(packet) octets.
+void write_packet(const OutgoingPacket& packet, std::uint8_t* to);
+
+/// A packet that has come, LRH to padding.
+struct ArrivedPacket {
+  ConstBytes octets;
+  bool checksums_right = false;  ///< its sender's HCA has computed them
 };
 
 /// Where an HCA's packets go: the wire between processes, or the simulated switch of the tests. It

@@ -11,7 +11,7 @@ namespace softib {
 namespace {
 
 constexpr unsigned kKnownSendFlags =
-    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
 constexpr std::uint32_t kMaxQpn = 0xffffff;
 constexpr std::uint32_t kControlledQKey = 0x80000000;
 
@@ -52,6 +52,7 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   if (request.with_immediate) request.immediate = from_network(wr.imm_data);
   request.signalled = config_.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
   request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  request.ip_checksums = (wr.send_flags & IBV_SEND_IP_CSUM) != 0;
   request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
   if (const int error = copy_elements(wr, position)) return error;
   sends_.post();

@@ -41,6 +41,7 @@ struct SendRequest {
   bool is_inline = false;
   bool signalled = false;
   bool solicited = false;
+  bool ip_checksums = false;  ///< are computed by the HCA
 };
 
 struct ReceiveRequest {

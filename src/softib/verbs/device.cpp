@@ -125,15 +125,15 @@ void Device::remove(Context& context) {
   std::erase(contexts_, &context);
 }
 
-void Device::receive(std::span<const ConstBytes> batch) {
+void Device::receive(std::span<const ArrivedPacket> batch) {
   while (!batch.empty()) {
     const auto some = batch.first(std::min(batch.size(), kPacketsAtOnce));
     batch = batch.subspan(some.size());
     const auto access = hca();
     for (std::size_t i = 0; i < some.size(); ++i) {
       // It is in another processor's cache, and can come while the one before it is copied.
-      if (i + 1 < some.size()) prefetch(some[i + 1]);
-      access->receive(some[i]);
+      if (i + 1 < some.size()) prefetch(some[i + 1].octets);
+      access->receive(some[i].octets, some[i].checksums_right);
     }
     report_drops();
   }

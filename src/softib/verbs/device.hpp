@@ -70,7 +70,7 @@ class Device final : public PacketReceiver {
   void add(Context& context);
   void remove(Context& context);
 
-  void receive(std::span<const ConstBytes> batch) override;
+  void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
 
  private:

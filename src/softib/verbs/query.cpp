@@ -30,7 +30,7 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
   attr.max_qp_wr = kMaxQueueWr;
   attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                           IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                          IBV_DEVICE_SYS_IMAGE_GUID;
+                          IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM;
   attr.max_sge = kMaxSge;
   attr.max_cq = kMaxCompletionQueues;
   attr.max_cqe = kMaxCqe;

@@ -30,5 +30,22 @@ TEST(Frame, WindowMovesWithinItsSlot) {
   EXPECT_EQ(frame.bytes()[0], 0x45);
 }
 
+TEST(Frame, WhatIsKnownOfAPacketGoesWithItAndEndsWithIt) {
+  FramePool pool(1, 128);
+  Frame frame = pool.take();
+  frame.window(44, 20);
+  EXPECT_FALSE(frame.checksums_right());
+  frame.set_checksums_right(true);
+  frame.drop_front(4);
+  Frame moved = std::move(frame);
+  EXPECT_TRUE(moved.checksums_right());
+  EXPECT_FALSE(frame.checksums_right());  // NOLINT(bugprone-use-after-move)
+  moved.window(44, 20);
+  EXPECT_FALSE(moved.checksums_right()) << "it may be another packet";
+  moved.set_checksums_right(true);
+  moved.release();
+  EXPECT_FALSE(pool.take().checksums_right());
+}
+
 }  // namespace
 }  // namespace ipoib

@@ -19,10 +19,11 @@ class CoalescerTest : public ::testing::Test {
  protected:
   CoalescerTest() { host.takes_large = true; }
 
-  void add(const Octets& packet) {
+  void add(const Octets& packet, bool checksums_right = false) {
     Frame frame = pool.take();
     frame.window(44, packet.size());
     std::copy(packet.begin(), packet.end(), frame.bytes().begin());
+    frame.set_checksums_right(checksums_right);
     coalescer.add(std::move(frame));
   }
   /// The segments of a packet, as they come from the fabric.
@@ -60,6 +61,18 @@ void CoalescerTest::add_of_flows(std::uint16_t flows) {
     for (packet.source_port = 1; packet.source_port <= flows; ++packet.source_port) {
       add(complete_packet(packet));
     }
+  }
+}
+
+TEST_F(CoalescerTest, TakesTheDevicesWordForAChecksum) {
+  for (const bool right : {false, true}) {
+    for (const auto& spec : stream(2)) {
+      auto packet = complete_packet(spec);
+      packet.back() ^= 1;
+      add(packet, right);
+    }
+    coalescer.flush();
+    EXPECT_EQ(coalescer.counters().large, right ? 1U : 0U);
   }
 }
 

@@ -118,6 +118,16 @@ TEST(Flow, DataAloneIsPutTogether) {
   EXPECT_FALSE(may_be_segment(*parse_flow(without))) << "nothing vouches for it";
 }
 
+TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
+  auto wrong = complete_packet({});
+  wrong.back() ^= 1;
+  EXPECT_FALSE(may_be_segment(*parse_flow(wrong)));
+  EXPECT_TRUE(may_be_segment(*parse_flow(wrong), true));
+  auto without = complete_packet({.kind = Kind::udp});
+  store_be(&without[20 + udp::kChecksum], std::uint16_t{0});
+  EXPECT_FALSE(may_be_segment(*parse_flow(without), true)) << "there is none to be right";
+}
+
 TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {
   const Octets packet = complete_packet({.payload = 100});
   EXPECT_TRUE(parse_flow(packet));

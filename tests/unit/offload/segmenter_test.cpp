@@ -60,6 +60,36 @@ TEST_P(EachKind, OddSizesAreRightToo) {
   }
 }
 
+/// The segments without what is in the places of their checksums.
+std::vector<Octets> without_sums(const Frame& frame, const PacketSpec& like, bool device_sums) {
+  std::vector<Octets> out;
+  for (Segmenter segmenter(frame, 0, device_sums); !segmenter.done();) {
+    EXPECT_EQ(segmenter.leaves_sums(), device_sums);
+    auto& segment = out.emplace_back(segmenter.header_size());
+    const auto payload = segmenter.next(segment.data());
+    segment.insert(segment.end(), payload.begin(), payload.end());
+    EXPECT_EQ(is_right(segment, like), !device_sums);
+    if (like.version == 4) store_be(&segment[ipv4::kChecksum], std::uint16_t{0});
+    store_be(&segment[transport_of(like) + checksum_offset(like.kind)], std::uint16_t{0});
+  }
+  return out;
+}
+
+TEST_P(EachKind, WithoutSumsAllElseIsTheSame) {
+  const Frame frame = large_frame(pool, spec(), kMss);
+  EXPECT_EQ(without_sums(frame, spec(), true), without_sums(frame, spec(), false));
+}
+
+TEST(Segmenter, LeavesNoSumsToADeviceThatDoesNotFindThem) {
+  FramePool pool(1, 70'000);
+  Frame frame = large_frame(pool, {.version = 6, .payload = 3 * kMss}, kMss);
+  auto plan = frame.segmentation();
+  plan.transport = static_cast<std::uint16_t>(plan.transport + 8);  // behind an extension header
+  plan.payload = static_cast<std::uint16_t>(plan.payload + 8);
+  frame.set_segmentation(plan);
+  EXPECT_FALSE(Segmenter(frame, 0, true).leaves_sums());
+}
+
 TEST_P(EachKind, WhatIsBeforeTheIpHeaderGoesAlong) {
   Frame frame = large_frame(pool, spec(), kMss);
   *frame.prepend(4) = 0x86;

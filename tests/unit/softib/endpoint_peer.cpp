@@ -11,9 +11,9 @@
 namespace {
 
 struct Printer : softib::PacketReceiver {
-  void receive(std::span<const softib::ConstBytes> batch) override {
-    for (const auto& octets : batch) {
-      const auto packet = ipoib::wire::UdPacket::parse(octets);
+  void receive(std::span<const softib::ArrivedPacket> batch) override {
+    for (const auto& arrived : batch) {
+      const auto packet = ipoib::wire::UdPacket::parse(arrived.octets);
       if (!packet) continue;
       std::printf("%.*s\n", static_cast<int>(packet->payload.size()),
                   reinterpret_cast<const char*>(packet->payload.data()));

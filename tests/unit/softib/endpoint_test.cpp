@@ -206,7 +206,7 @@ TEST_F(EndpointTest, NobodyHasOpenedTheDevice) {
 TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
   // The engine of the second stands still in here, as a stopped process does.
   struct Stopped : PacketReceiver {
-    void receive(std::span<const ConstBytes>) override { release.lock(), release.unlock(); }
+    void receive(std::span<const ArrivedPacket>) override { release.lock(), release.unlock(); }
     void port_changed(const PortAttributes&) override {}
     std::mutex release;
   } stopped;
@@ -372,7 +372,7 @@ TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
 
 TEST_F(EndpointTest, NobodyIsLedAwayBeforeTheEngineHasLeft) {
   struct Waiting : PacketReceiver {
-    void receive(std::span<const ConstBytes>) override {
+    void receive(std::span<const ArrivedPacket>) override {
       entered = true;
       // The destructor has a long time to get ahead of us.
       for (int i = 0; i < 20000 && fabric->occupied(2) != 0; ++i) std::this_thread::yield();

@@ -43,10 +43,10 @@ void send_text(Endpoint& from, Lid dlid, Qpn destination, const std::string& tex
   from.send({&out, 1});
 }
 
-void Mailbox::receive(std::span<const ConstBytes> batch) {
+void Mailbox::receive(std::span<const ArrivedPacket> batch) {
   const std::lock_guard lock(mutex_);
-  for (const auto& octets : batch) {
-    const auto packet = UdPacket::parse(octets);
+  for (const auto& arrived : batch) {
+    const auto packet = UdPacket::parse(arrived.octets);
     texts_.push_back(packet ? std::string(packet->payload.begin(), packet->payload.end())
                             : "no packet");
   }

@@ -34,7 +34,7 @@ class Mailbox : public PacketReceiver, public MadReceiver {
  public:
   static constexpr std::chrono::seconds kPatience{30};
 
-  void receive(std::span<const ConstBytes> batch) override;
+  void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <thread>
@@ -30,6 +31,10 @@ class Packet {
       packet_.pieces[packet_.piece_count++] = piece;
     }
   }
+  void vouch(std::uint32_t offset) {
+    packet_.patches[packet_.patch_count++] = {offset, 0x0102};
+    packet_.checksums_right = true;
+  }
   [[nodiscard]] const OutgoingPacket* get() const { return &packet_; }
 
  private:
@@ -46,10 +51,11 @@ class RingTest : public testing::Test {
   }
   /// What is in the ring, copied out of it.
   std::vector<std::vector<std::uint8_t>> take(std::size_t limit = 1U << 20) {
-    std::vector<ConstBytes> packets;
+    std::vector<ArrivedPacket> packets;
     EXPECT_TRUE(reader_.read(packets, limit));
     std::vector<std::vector<std::uint8_t>> copies;
-    for (const auto& packet : packets) copies.emplace_back(packet.begin(), packet.end());
+    for (const auto& packet : packets)
+      copies.emplace_back(packet.octets.begin(), packet.octets.end());
     reader_.release();
     return copies;
   }
@@ -85,6 +91,23 @@ TEST_F(RingTest, WhatIsPutComesOutInOrderWhateverItsSize) {
   EXPECT_EQ(take().size(), expected.size());
   EXPECT_TRUE(reader_.is_empty());
   EXPECT_TRUE(writer_.is_empty());
+}
+
+TEST_F(RingTest, AChecksumGoesAlongAndThatItIsRight) {
+  const Packet plain(100, 9);
+  Packet with(100, 9);
+  with.vouch(23);  // over the border of two pieces
+  const std::array both{with.get(), plain.get()};
+  ASSERT_EQ(writer_.put(both), 2U);
+  std::vector<ArrivedPacket> packets;
+  ASSERT_TRUE(reader_.read(packets, 2));
+  std::vector<std::uint8_t> wanted(100, 9);
+  EXPECT_FALSE(packets.at(1).checksums_right);
+  EXPECT_TRUE(std::ranges::equal(packets[1].octets, wanted));
+  wanted[28 + 23] = 1;
+  wanted[28 + 24] = 2;
+  EXPECT_TRUE(packets[0].checksums_right);
+  EXPECT_TRUE(std::ranges::equal(packets[0].octets, wanted));
 }
 
 TEST_F(RingTest, NothingIsPublishedThatDoesNotFit) {
@@ -143,7 +166,7 @@ TEST_F(RingTest, AReaderTakesNothingOutOfABrokenRing) {
     RingReader reader(RingMemory::map(memory_.get()).value());
     header().written = 0;
     lie();
-    std::vector<ConstBytes> packets;
+    std::vector<ArrivedPacket> packets;
     const bool right = reader.read(packets, 10);
     EXPECT_TRUE(reader.is_empty() || right);
     EXPECT_TRUE(reader.read(packets, 10)) << "it is said once";

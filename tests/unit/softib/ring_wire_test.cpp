@@ -121,7 +121,7 @@ TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
 
 /// Counts what an engine brings.
 struct Counter : WireReceiver {
-  void arrived(std::span<const ConstBytes> some) override { packets += some.size(); }
+  void arrived(std::span<const ArrivedPacket> some) override { packets += some.size(); }
   void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
   void malformed() override {}
   void accept_paused() override { ++pauses; }

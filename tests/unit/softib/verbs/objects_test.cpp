@@ -41,6 +41,8 @@ TEST_F(ObjectsTest, QueriesTellTheLimitsAndThePort) {
   EXPECT_EQ(attr.orig_attr.max_sge, static_cast<int>(kMaxSge));
   EXPECT_EQ(attr.orig_attr.max_srq, 0);
   EXPECT_EQ(attr.phys_port_cnt_ex, 1U);
+  EXPECT_TRUE(attr.orig_attr.device_cap_flags & IBV_DEVICE_UD_IP_CSUM);
+  EXPECT_TRUE(attr.device_cap_flags_ex & IBV_DEVICE_UD_IP_CSUM);
   EXPECT_EQ(attr.completion_timestamp_mask, 0U);
 
   ibv_port_attr port{};

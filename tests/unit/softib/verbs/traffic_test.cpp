@@ -207,6 +207,40 @@ TEST_F(TrafficTest, CompletionsReadFieldByField) {
   EXPECT_EQ(ibv_start_poll(cq, &none), EINVAL);
 }
 
+TEST_F(TrafficTest, ChecksumsAreComputedAndVouchedFor) {
+  // UDP over IPv4 with nothing in the places of its checksums.
+  const std::string datagram(
+      "\x08\0\0\0"
+      "\x45\0\0\x1d\0\1\0\0\x40\x11\0\0\x0a\0\0\1\x0a\0\0\2"
+      "\x12\x34\x56\x78\0\x09\0\0!",
+      33);
+  const std::string right(datagram.substr(0, 14) + "\x66\xcd" + datagram.substr(16, 14) +
+                          "\x62\x2d" + datagram.substr(32));
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 8;
+  attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+  auto* const cq = ibv_create_cq_ex(far_.context, &attr);
+  auto init = far_.initial();
+  init.recv_cq = ibv_cq_ex_to_cq(cq);
+  auto* const to = ibv_create_qp(far_.pd, &init);
+  Side::bring_up(to);
+  auto* const from = near_.make_qp();
+  auto* const ah = near_.handle(far_lid());
+  for (const unsigned flag : {0U, unsigned{IBV_SEND_IP_CSUM}}) {
+    ASSERT_EQ(far_.post_receive(to), 0);
+    ASSERT_EQ(near_.send(from, ah, to->qp_num, datagram, flag), 0);
+    ibv_poll_cq_attr none{};
+    ASSERT_TRUE(eventually([&] { return ibv_start_poll(cq, &none) == 0; }));
+    EXPECT_EQ(ibv_wc_read_wc_flags(cq), flag != 0 ? unsigned{IBV_WC_IP_CSUM_OK} : 0U);
+    ibv_end_poll(cq);
+    EXPECT_EQ(std::string(far_.memory.begin() + kGrh, far_.memory.begin() + kGrh + 33),
+              flag != 0 ? right : datagram);
+  }
+  EXPECT_TRUE(std::equal(datagram.begin(), datagram.end(), near_.memory.begin() + 8192,
+                         [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; }))
+      << "the sender's memory stays as it is";
+}
+
 /// Every lock of the library is taken from several threads here; the thread sanitizer looks on.
 TEST_F(TrafficTest, ThreadsWithQueuePairsOfTheirOwn) {
   constexpr int kThreads = 4;

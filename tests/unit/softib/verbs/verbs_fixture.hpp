@@ -125,7 +125,7 @@ class Side {
     ibv_recv_wr* bad = nullptr;
     return ibv_post_recv(qp, &wr, &bad);
   }
-  int send(ibv_qp* qp, ibv_ah* ah, std::uint32_t to, const std::string& text) {
+  int send(ibv_qp* qp, ibv_ah* ah, std::uint32_t to, const std::string& text, unsigned flags = 0) {
     std::copy(text.begin(), text.end(), memory.begin() + 8192);
     auto sge = element(8192, text.size());
     ibv_send_wr wr{};
@@ -133,7 +133,7 @@ class Side {
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.send_flags = IBV_SEND_SIGNALED | flags;
     wr.wr.ud = {ah, to, kQKey};
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp, &wr, &bad);

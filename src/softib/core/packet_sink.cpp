@@ -1,0 +1,28 @@
+#include "softib/core/packet_sink.hpp"
+
+#include <cstring>
+
+namespace softib {
+
+std::size_t size_of(const OutgoingPacket& packet) {
+  std::size_t octets = packet.header_size;
+  for (std::size_t i = 0; i < packet.piece_count; ++i) octets += packet.pieces[i].size();
+  return octets;
+}
+
+void write_packet(const OutgoingPacket& packet, std::uint8_t* to) {
+  std::memcpy(to, packet.header.data(), packet.header_size);
+  auto* const payload = to + packet.header_size;
+  to = payload;
+  for (std::size_t i = 0; i < packet.piece_count; ++i) {
+    const auto& piece = packet.pieces[i];
+    if (piece.empty()) continue;
+    std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  for (std::size_t i = 0; i < packet.patch_count; ++i) {
+    ipoib::store_be(payload + packet.patches[i].offset, packet.patches[i].value);
+  }
+}
+
+}  // namespace softib

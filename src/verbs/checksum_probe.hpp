@@ -1,0 +1,27 @@
+// What shows whether a device computes the checksums of datagrams: some report that they do
+// (IBV_DEVICE_UD_IP_CSUM), and ignore IBV_SEND_IP_CSUM without a word. A queue pair sends itself
+// what they would have to be computed for: a large packet of UDP, over IPv4 and over IPv6.
+#pragma once
+
+#include <array>
+#include <chrono>
+
+#include "ipoib/bytes.hpp"
+#include "ipoib/frame.hpp"
+
+namespace ipoib::verbs {
+
+/// How long a queue pair waits for them to come back; once, when it comes up first.
+inline constexpr std::chrono::milliseconds kProbePatience{100};
+inline constexpr std::array<std::uint8_t, 2> kProbeVersions{4, 6};  ///< of IP
+inline constexpr std::size_t kProbeSegments = 2;                    ///< of each packet
+
+/// Makes a large packet of the frame, to one of this host's own loopback addresses, with nothing in
+/// the places of its checksums. The slot has room for 128 octets.
+void write_probe(Frame& frame, std::uint8_t version);
+/// A segment of such a packet; begins with the encapsulation header.
+[[nodiscard]] bool is_probe(ConstBytes datagram);
+/// Its checksums are right.
+[[nodiscard]] bool is_probe_right(ConstBytes probe);
+
+}  // namespace ipoib::verbs

@@ -1,0 +1,214 @@
+// Sends whose checksums the HCA computes, judged by the octets that arrive.
+#include <numeric>
+
+#include "hca_fixture.hpp"
+#include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace softib::test {
+namespace {
+
+using ipoib::ByteWriter;
+using ipoib::load_be;
+using ipoib::store_be;
+using ipoib::wire::InternetChecksum;
+using ipoib::wire::UdPacket;
+using Octets = std::vector<std::uint8_t>;
+
+constexpr std::size_t kIp = 4;
+constexpr std::uint8_t kTcp = 6;
+constexpr std::uint8_t kUdp = 17;
+constexpr std::uint16_t kNonsense = 0xbad1;
+
+struct Shape {
+  const char* name;
+  int version;
+  std::uint8_t protocol;
+  std::size_t payload;
+  std::size_t ip_options = 0;
+};
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+
+std::size_t transport_of(const Shape& shape) {
+  return kIp + (shape.version == 4 ? 20 + shape.ip_options : 40);
+}
+std::size_t place_of(const Shape& shape) {
+  return transport_of(shape) + (shape.protocol == kTcp ? 16 : 6);
+}
+
+/// With nonsense in the places of the checksums.
+Octets datagram(const Shape& shape) {
+  const std::size_t length = (shape.protocol == kTcp ? 20 : 8) + shape.payload;
+  Octets out(transport_of(shape) + length);
+  std::iota(out.begin() + static_cast<std::ptrdiff_t>(transport_of(shape)), out.end(),
+            std::uint8_t{200});
+  ByteWriter writer(out);
+  writer.u16(shape.version == 4 ? 0x0800 : 0x86dd);
+  writer.u16(0);
+  if (shape.version == 4) {
+    writer.u8(static_cast<std::uint8_t>(0x45 + shape.ip_options / 4));
+    writer.u8(0);
+    writer.u16(static_cast<std::uint16_t>(out.size() - kIp));
+    writer.u32(0x12344000);
+    writer.u8(64);
+    writer.u8(shape.protocol);
+    writer.u16(kNonsense);
+    writer.u32(0x0a000001);
+    writer.u32(0x0a0000fe);
+    for (std::size_t i = 0; i < shape.ip_options; ++i) writer.u8(1);
+  } else {
+    writer.u32(0x60000000);
+    writer.u16(static_cast<std::uint16_t>(length));
+    writer.u8(shape.protocol);
+    writer.u8(64);
+    for (std::uint8_t i = 0; i < 32; ++i) writer.u8(static_cast<std::uint8_t>(0x20 + i));
+  }
+  if (shape.protocol == kUdp) {
+    store_be(&out[transport_of(shape) + 4], static_cast<std::uint16_t>(length));
+  }
+  store_be(&out[place_of(shape)], kNonsense);
+  return out;
+}
+
+/// Zero when it is right.
+std::uint16_t transport_rest(const Octets& octets, const Shape& shape) {
+  const auto ip = ConstBytes(octets).subspan(kIp);
+  const auto transport = ConstBytes(octets).subspan(transport_of(shape));
+  InternetChecksum sum;
+  if (shape.version == 4) {
+    const auto header = ipoib::wire::Ipv4Header::parse(ip);
+    sum.add_pseudo_header(header->source, header->destination, shape.protocol,
+                          static_cast<std::uint16_t>(transport.size()));
+  } else {
+    const auto header = ipoib::wire::Ipv6Header::parse(ip);
+    sum.add_pseudo_header(header->source, header->destination, shape.protocol,
+                          static_cast<std::uint32_t>(transport.size()));
+  }
+  return sum.add(transport).value();
+}
+
+class ChecksumOffloadTest : public HcaTest {
+ protected:
+  /// Sends `octets` from elements that begin at `cuts` besides; returns what arrives.
+  Octets sent(const Octets& octets, std::vector<std::size_t> cuts = {},
+              unsigned flags = IBV_SEND_IP_CSUM) {
+    std::ranges::copy(octets, a.memory.begin());
+    cuts.insert(cuts.begin(), 0);
+    cuts.push_back(octets.size());
+    std::vector<ibv_sge> elements;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      elements.push_back(a.element(cuts[i], cuts[i + 1] - cuts[i]));
+    }
+    auto wr = a.send_request(handle_, to_.number(), elements.front());
+    wr.num_sge = static_cast<int>(elements.size());
+    wr.send_flags |= flags;
+    EXPECT_EQ(a.send(from_, wr, sink), 0);
+    EXPECT_EQ(a.poll().size(), 1U);
+    EXPECT_EQ(b.receive_into(to_, 0, 4096), 0);
+    deliver();
+    EXPECT_TRUE(std::equal(octets.begin(), octets.end(), a.memory.begin()));
+    const auto completions = b.poll();
+    EXPECT_EQ(completions.size(), 1U);
+    is_vouched_for_ = (completions.at(0).wc_flags & IBV_WC_IP_CSUM_OK) != 0;
+    const auto begin = b.memory.begin() + kGrh;
+    return {begin, begin + static_cast<std::ptrdiff_t>(completions[0].byte_len - kGrh)};
+  }
+  void expect_untouched(const Octets& octets, const char* what) {
+    EXPECT_EQ(sent(octets), octets) << what;
+    EXPECT_FALSE(is_vouched_for_) << what;
+  }
+
+  AddressHandle& handle_ = a.handle(6);
+  QueuePair& from_ = a.make_qp();
+  QueuePair& to_ = b.make_qp();
+  bool is_vouched_for_ = false;
+};
+
+class ChecksumOffloadOf : public ChecksumOffloadTest, public testing::WithParamInterface<Shape> {};
+
+TEST_P(ChecksumOffloadOf, IsRightHoweverItIsCut) {
+  const auto& shape = GetParam();
+  const auto octets = datagram(shape);
+  const std::size_t odd = transport_of(shape) + 3;
+  for (const auto& cuts : std::vector<std::vector<std::size_t>>{
+           {}, {1}, {13}, {odd, octets.size() - 1}, {3, odd, odd + 2}, {place_of(shape) + 1}}) {
+    auto got = sent(octets, cuts);
+    ASSERT_EQ(got.size(), octets.size());
+    EXPECT_EQ(transport_rest(got, shape), 0);
+    if (shape.version == 4) {
+      const auto header = ConstBytes(got).subspan(kIp, transport_of(shape) - kIp);
+      EXPECT_EQ(ipoib::wire::internet_checksum(header), 0);
+      store_be(&got[kIp + 10], kNonsense);
+    }
+    store_be(&got[place_of(shape)], kNonsense);
+    EXPECT_EQ(got, octets) << "nothing else has changed";
+    EXPECT_EQ(is_vouched_for_, shape.version == 4) << "of IPv6 HCAs say nothing";
+  }
+}
+
+TEST_P(ChecksumOffloadOf, IsDoneForThoseWhoAskForIt) {
+  const auto octets = datagram(GetParam());
+  EXPECT_EQ(sent(octets, {}, 0), octets);
+  EXPECT_FALSE(is_vouched_for_);
+}
+
+TEST_P(ChecksumOffloadOf, WhatIsCutShortStaysAsItIs) {
+  const auto octets = datagram(GetParam());
+  for (std::size_t size = 1; size < octets.size(); ++size) {
+    expect_untouched({octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(size)}, "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChecksumOffloadOf,
+                         testing::Values(Shape{"tcp4", 4, kTcp, 100},
+                                         Shape{"tcp4_odd", 4, kTcp, 77},
+                                         Shape{"tcp4_options", 4, kTcp, 5, 40},
+                                         Shape{"udp4", 4, kUdp, 64}, Shape{"udp4_odd", 4, kUdp, 33},
+                                         Shape{"tcp6_odd", 6, kTcp, 77},
+                                         Shape{"udp6", 6, kUdp, 80}),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_F(ChecksumOffloadTest, AUdpThatSumsUpToZeroDoesNotSayThatItHasNone) {
+  const Shape shape{"", 4, kUdp, 2};
+  auto octets = datagram(shape);
+  store_be(&octets[place_of(shape)], std::uint16_t{0});
+  const auto rest = transport_rest(octets, shape);
+  const auto last = octets.size() - 2;
+  store_be(&octets[last],
+           InternetChecksum().add(load_be<std::uint16_t>(&octets[last])).add(rest).sum());
+  ASSERT_EQ(transport_rest(octets, shape), 0);
+  EXPECT_EQ(load_be<std::uint16_t>(&sent(octets)[place_of(shape)]), 0xffff);
+}
+
+TEST_F(ChecksumOffloadTest, OctetsBehindThePacketAreNotInIt) {
+  const Shape shape{"", 4, kTcp, 20};
+  auto octets = datagram(shape);
+  const auto size = octets.size();
+  octets.push_back(77);
+  auto got = sent(octets);
+  EXPECT_EQ(got.back(), 77);
+  got.resize(size);
+  EXPECT_EQ(transport_rest(got, shape), 0);
+}
+
+TEST_F(ChecksumOffloadTest, WhatIsNeitherStaysAsItIs) {
+  const Shape shape{"", 4, kTcp, 100};
+  const auto with = [&](std::size_t at, std::uint8_t value, const Shape& of) {
+    auto octets = datagram(of);
+    octets[at] = value;
+    return octets;
+  };
+  expect_untouched(with(kIp + 6, 0x20, shape), "the first of several fragments");
+  expect_untouched(with(kIp + 7, 0x01, shape), "the last one");
+  expect_untouched(with(kIp + 9, 1, shape), "ICMP");
+  expect_untouched(with(kIp, 0x65, shape), "another version");
+  expect_untouched(with(kIp, 0x44, shape), "an IPv4 header of 16 octets");
+  expect_untouched(with(1, 0x06, shape), "ARP");
+  expect_untouched(with(kIp + 6, 44, {"", 6, kTcp, 100}), "an extension header");
+  expect_untouched(with(transport_of({"", 4, kUdp, 9}) + 5, 3, {"", 4, kUdp, 9}), "UDP's length");
+  expect_untouched(Octets(200, 0xff), "nothing that is known");
+}
+
+}  // namespace
+}  // namespace softib::test
