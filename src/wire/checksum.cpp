@@ -1,6 +1,6 @@
 #include "wire/checksum.hpp"
 
-#include <bit>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -74,15 +74,18 @@ std::uint16_t native_sum(ConstBytes bytes) {
   if (bytes.size() & 4) sum += take_word<std::uint32_t>(bytes);
   if (bytes.size() & 2) sum += take_word<std::uint16_t>(bytes);
   // An odd last octet is the first of its word (RFC 1071, 4.1).
-  if (!bytes.empty()) sum += std::endian::native == std::endian::little ? bytes[0] : bytes[0] << 8;
-  return fold(sum);
+  std::uint16_t last = 0;
+  if (!bytes.empty()) std::memcpy(&last, bytes.data(), 1);
+  return fold(sum + last);
 }
 
 }  // namespace
 
 InternetChecksum& InternetChecksum::add(ConstBytes bytes) {
   const std::uint16_t sum = native_sum(bytes);
-  sum_ += std::endian::native == std::endian::little ? __builtin_bswap16(sum) : sum;
+  std::array<std::uint8_t, sizeof sum> octets{};
+  std::memcpy(octets.data(), &sum, sizeof sum);
+  sum_ += load_be<std::uint16_t>(octets.data());
   return *this;
 }
 

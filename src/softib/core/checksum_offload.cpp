@@ -2,6 +2,7 @@
 #include "softib/core/checksum_offload.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "wire/checksum.hpp"
@@ -45,7 +46,7 @@ void for_each_part(const OutgoingPacket& packet, std::size_t begin, std::size_t 
 ConstBytes copy_headers(const OutgoingPacket& packet, Headers& to) {
   std::size_t size = 0;
   for_each_part(packet, 0, to.size(), [&](ConstBytes part, std::size_t at) {
-    std::ranges::copy(part, to.begin() + static_cast<std::ptrdiff_t>(at));
+    std::memcpy(&to[at], part.data(), part.size());
     size = at + part.size();
   });
   return ConstBytes(to).first(size);
