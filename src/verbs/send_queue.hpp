@@ -68,7 +68,7 @@ class SendQueue {
   std::vector<Posted> sends_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
-  std::uint64_t covered_ = 0;  ///< the first that is behind the last one signalled
+  std::uint64_t covered_ = 0;      ///< the first that is behind the last one signalled
   std::vector<ibv_send_wr> work_;  ///< scratch for one chain
   std::vector<ibv_sge> elements_;  ///< two for each
   Frame headers_;

@@ -213,8 +213,8 @@ bool UdQueuePair::send_probes() {
     write_probe(probes[i].frame, kProbeVersions[i]);
   }
   bool accepted = true;
-  const auto posted = sends_.send(
-      probes, {*qp_, attributes_.qkey, depths_.inline_octets, true, true}, accepted);
+  const auto posted =
+      sends_.send(probes, {*qp_, attributes_.qkey, depths_.inline_octets, true, true}, accepted);
   broken_ = broken_ || !accepted;
   return posted == probes.size();
 }

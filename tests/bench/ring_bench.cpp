@@ -1,11 +1,11 @@
 // A packet through a ring, by its octets and by how many are put and taken at a time: copied in by
 // its writer, found and copied out by its reader, both in one thread. What it costs that they are
 // two processors is not in it.
-#include "softib/ring.hpp"
-
 #include <benchmark/benchmark.h>
 
 #include <cstring>
+
+#include "softib/ring.hpp"
 
 namespace softib {
 namespace {

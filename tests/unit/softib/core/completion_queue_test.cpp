@@ -13,9 +13,7 @@ class CompletionQueueTest : public testing::Test {
     completion.opcode = IBV_WC_RECV;
     completion.status = IBV_WC_SUCCESS;
   }
-  Pushed push(std::uint64_t id, bool solicited = false) {
-    return push(qp, id, solicited);
-  }
+  Pushed push(std::uint64_t id, bool solicited = false) { return push(qp, id, solicited); }
   Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
     completion.wr_id = id;
     cq.next() = completion;
