@@ -48,7 +48,7 @@ class EntryTable {
   }
   /// Has the processor fetch what guess() reads.
   void prefetch(const Probe& probe) const { __builtin_prefetch(&index_[probe.at]); }
-  /// Where the entry is if there is one, without a look at it; null when there is none for sure.
+  /// Where the entry probably is, without a look at it; null: there is none.
   [[nodiscard]] Entry* guess(const Probe& probe) const {
     // No branch for each step: how many there are is chance, which no processor predicts.
     std::uint32_t found = kEmpty;

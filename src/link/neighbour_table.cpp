@@ -1,7 +1,5 @@
 #include "link/neighbour_table.hpp"
 
-#include <cassert>
-
 #include "ipoib/overloaded.hpp"
 
 namespace ipoib::link {

@@ -1,5 +1,5 @@
 // Objects in numbered places that never move, in one array: what is made later takes the places of
-// what is gone. The kernel gives memory for those places only that have ever been used.
+// what is gone. The kernel gives memory, page by page, for those that have ever been used.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,5 +1,4 @@
 // Fabric to host: what is ours, what is for the host, and what ARP and Neighbour Discovery say.
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>

@@ -67,7 +67,7 @@ class TimerWheels {
   mutable std::size_t first_ = kNone;  ///< the slot of the first deadline; kNone: look for it
   mutable std::uint32_t turning_ = 0;  ///< wheels that are not empty
   mutable std::array<std::uint64_t, kWheels> occupied_{};  ///< their slots that are not
-  mutable std::array<Slot, kWheels * kSlots> slots_;
+  std::array<Slot, kWheels * kSlots> slots_;
 };
 
 /// Of one kind of object. Each operation takes constant time, in the mean: an object is moved at

@@ -1,5 +1,4 @@
 // Host to fabric. The first functions are the data path; the others are for what is rare.
-#include <algorithm>
 #include <array>
 #include <utility>
 

@@ -6,8 +6,9 @@
 //     | octets of the packet 32 | flags 32: 1 its checksums are right | packet | pad to 64 |
 //
 // A record begins at `written` modulo the ring's size, and is in one piece since the ring is mapped
-// twice in a row. Either side believes nothing that the other wrote: an index or a length that
-// cannot be breaks the ring. Either may die at any instant: what is not published was never sent.
+// twice in a row. Either side believes nothing that the other wrote, but its word on checksums: an
+// index or a length that cannot be breaks the ring. Either may die at any instant: what is not
+// published was never sent.
 #pragma once
 
 #include <atomic>

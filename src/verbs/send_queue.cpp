@@ -26,13 +26,14 @@ std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& a
   const auto length = fill_chain(batch, to);
   if (length == 0) return 0;
   work_[length - 1].next = nullptr;
-  if (to.reports || head_ + length - covered_ >= kSignalPeriod) {
-    work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
-    covered_ = head_ + length;
-  }
+  const bool is_signalled = to.reports || head_ + length - covered_ >= kSignalPeriod;
+  if (is_signalled) work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   accepted = ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0;
-  if (accepted) return hold_posted(batch, length);
+  if (accepted) {
+    if (is_signalled) covered_ = head_ + length;
+    return hold_posted(batch, length);
+  }
   ++counters_.post_refused;
   return hold_posted(batch, static_cast<std::size_t>(refused - work_.data()));
 }

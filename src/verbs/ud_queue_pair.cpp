@@ -98,7 +98,7 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
     incoming.destination_gid = grh->dgid;
   }
   frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
-  frame.set_checksums_right((completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
+  frame.set_checksums_right(reports_sums_ && (completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
   incoming.frame = std::move(frame);
   return true;
 }

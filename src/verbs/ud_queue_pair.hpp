@@ -105,8 +105,8 @@ class UdQueuePair final : public UdPort {
   bool up_ = false;
   bool broken_ = false;
   bool tested_ = false;
+  bool reports_sums_ = false;  ///< the device says that it computes and verifies checksums
   bool sums_up_ = false;
-
   UdCounters counters_;
   SendQueue sends_{memory_, counters_};
   // A posted receive is named by its slot; `idle_receives_` are the slots that are not posted.

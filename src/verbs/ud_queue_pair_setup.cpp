@@ -56,6 +56,7 @@ Result<void> UdQueuePair::make_queues() {
     return refused("cannot query " + device_.name(), error);
   }
   const auto most = static_cast<std::uint32_t>(limits.max_qp_wr);
+  reports_sums_ = (limits.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
   depths_.send = std::bit_floor(std::min(depths_.send, most));
   depths_.receive = std::min(depths_.receive, most);
 
@@ -160,11 +161,7 @@ Result<void> UdQueuePair::bring_up() {
 
 /// As it reports and shows. The port has its address, since a queue pair comes up for a link.
 bool UdQueuePair::device_sums_up() {
-  ibv_device_attr attributes{};
-  if (!takes_large_packets() || ibv_query_device(device_.context(), &attributes) != 0 ||
-      (attributes.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) == 0) {
-    return false;
-  }
+  if (!reports_sums_ || !takes_large_packets()) return false;
   const auto before = counters_;
   std::size_t missing = send_probes() ? kProbeVersions.size() * kProbeSegments : 0;
   bool all_right = missing != 0;

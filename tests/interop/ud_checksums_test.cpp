@@ -123,5 +123,25 @@ TEST_F(UdChecksumsTest, IsUpOnADeviceThatRefusesToComputeChecksums) {
   verb = post_send;
 }
 
+/// All that is in the send queue after that is covered by a completion, however it is made up.
+TEST_F(UdChecksumsTest, GetsEverythingBackAfterAChainThatWasRefused) {
+  make_sides({.receive = 64, .send = 16});
+  auto& verb = device_->context()->ops.post_send;
+  post_send = verb;
+  verb = [](ibv_qp* /*qp*/, ibv_send_wr* chain, ibv_send_wr** refused) {
+    *refused = chain;
+    return ENOMEM;
+  };
+  std::vector<Outgoing> batch;
+  for (std::uint8_t i = 0; i < kSignalPeriod; ++i) batch.push_back(to_b(300, i));
+  EXPECT_EQ(a_->pair->send(batch), 0U);
+  EXPECT_TRUE(a_->pair->is_broken());
+  verb = post_send;
+  a_->pair->mend().value();
+  EXPECT_EQ(a_->pair->send(batch), kSignalPeriod);
+  a_->settle();
+  EXPECT_EQ(a_->pair->sends_in_flight(), 0U);
+}
+
 }  // namespace
 }  // namespace ipoib::verbs
