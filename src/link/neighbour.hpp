@@ -34,12 +34,11 @@ class Neighbour : public Timed, public NeighbourListHook {
 
   /// The data path's way in: sends if nothing else is to be done, else leaves the frame alone.
   [[nodiscard]] bool forward(Frame& frame, std::vector<Outgoing>& sends, TimePoint now) {
-    const auto* const reachable = std::get_if<neighbour_state::Reachable>(&state_);
-    if (reachable == nullptr) return false;
-    const PathData* const path = reachable->route.path->ready();
+    const auto* const route = plain_route();
+    const PathData* const path = route == nullptr ? nullptr : route->path->ready();
     if (path == nullptr || frame.datagram_size() > path->mtu) return false;
     used_ = now;
-    sends.push_back(Outgoing{path->handle, reachable->route.qpn, std::move(frame)});
+    sends.push_back(Outgoing{path->handle, route->qpn, std::move(frame)});
     return true;
   }
 
@@ -47,9 +46,7 @@ class Neighbour : public Timed, public NeighbourListHook {
   void prefetch() const { __builtin_prefetch(&state_); }
   /// That of an entry which packets come from or go to without more ado, else null.
   [[nodiscard]] const Path* sending_path() const {
-    if (const auto* const reachable = std::get_if<neighbour_state::Reachable>(&state_)) {
-      return &*reachable->route.path;
-    }
+    if (const auto* const route = plain_route()) return &*route->path;
     const auto* const stale = std::get_if<neighbour_state::Stale>(&state_);
     return stale != nullptr ? &*stale->route.path : nullptr;
   }
@@ -81,6 +78,13 @@ class Neighbour : public Timed, public NeighbourListHook {
   [[nodiscard]] NeighbourInfo info(TimePoint now) const;
 
  private:
+  /// Of a neighbour that a packet is sent to without another effect.
+  [[nodiscard]] const neighbour_state::Route* plain_route() const {
+    using namespace neighbour_state;
+    if (const auto* const reachable = std::get_if<Reachable>(&state_)) return &reachable->route;
+    const auto* const permanent = std::get_if<Permanent>(&state_);
+    return permanent != nullptr && permanent->wait == nullptr ? &permanent->route : nullptr;
+  }
   Fate become(neighbour_state::State&& next, std::string_view why, const Environment& env);
   Fate adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
              const Environment& env, TimePoint now);
