@@ -4,9 +4,9 @@
 #include <cassert>
 #include <cstring>
 
-#include "offload/transport.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -19,9 +19,9 @@ void store_word(std::uint8_t* at, std::uint16_t value) { store_be(at, value); }
 /// Of the IPv4 header: all but the fields that each segment has for itself.
 wire::InternetChecksum common_ipv4(ConstBytes header) {
   wire::InternetChecksum sum;
-  sum.add(header.first(ipv4::kTotalLength));
-  sum.add(header.subspan(ipv4::kFragment, ipv4::kChecksum - ipv4::kFragment));
-  return sum.add(header.subspan(ipv4::kAddresses));
+  sum.add(header.first(wire::ipv4::kTotalLength));
+  sum.add(header.subspan(wire::ipv4::kFragment, wire::ipv4::kChecksum - wire::ipv4::kFragment));
+  return sum.add(header.subspan(wire::ipv4::kAddresses));
 }
 
 /// The pseudo-header without the length: the packet has it with its own length in the field of its
@@ -31,17 +31,18 @@ wire::InternetChecksum common_pseudo_header(std::uint16_t partial, std::size_t l
 }
 
 wire::InternetChecksum common_tcp(wire::InternetChecksum sum, ConstBytes header) {
-  sum.add(header.first(tcp::kSequence));
-  sum.add(header.subspan(tcp::kAcknowledgement, tcp::kOffsetAndFlags - tcp::kAcknowledgement));
-  sum.add(header.subspan(tcp::kWindow, tcp::kChecksum - tcp::kWindow));
-  return sum.add(header.subspan(tcp::kUrgent));
+  sum.add(header.first(wire::tcp::kSequence));
+  sum.add(header.subspan(wire::tcp::kAcknowledgement,
+                         wire::tcp::kOffsetAndFlags - wire::tcp::kAcknowledgement));
+  sum.add(header.subspan(wire::tcp::kWindow, wire::tcp::kChecksum - wire::tcp::kWindow));
+  return sum.add(header.subspan(wire::tcp::kUrgent));
 }
 
 std::size_t transport_header_size(ConstBytes transport, Kind kind) {
   if (kind == Kind::udp) return wire::kUdpHeader;
-  if (transport.size() < tcp::kMinimumSize) return 0;
-  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
-  return size >= tcp::kMinimumSize ? size : 0;
+  if (transport.size() < wire::tcp::kMinimumSize) return 0;
+  const std::size_t size = std::size_t{transport[wire::tcp::kOffsetAndFlags]} / 16 * 4;
+  return size >= wire::tcp::kMinimumSize ? size : 0;
 }
 
 constexpr std::size_t plain_header_size(bool is_ipv4) {
@@ -52,8 +53,8 @@ constexpr std::size_t plain_header_size(bool is_ipv4) {
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
   if (const auto header = wire::Ipv4Header::parse(packet)) {
     return header->header_size == transport && header->total_length == packet.size() &&
-           header->protocol == (kind == Kind::tcp ? kTcp : wire::kUdp) &&
-           (word(&packet[ipv4::kFragment]) & ipv4::kIsFragment) == 0;
+           header->protocol == (kind == Kind::tcp ? wire::kTcp : wire::kUdp) &&
+           (word(&packet[wire::ipv4::kFragment]) & wire::ipv4::kIsFragment) == 0;
   }
   const auto header = wire::Ipv6Header::parse(packet);
   return header && header->payload_length == packet.size() - wire::Ipv6Header::kSize &&
@@ -64,8 +65,8 @@ bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
 
 std::optional<Segmentation> plan_segments(ConstBytes packet, Kind kind, std::size_t transport,
                                           std::size_t size) {
-  if (kind == Kind::none || packet.size() > kMaxPacket || !may_begin_at(packet, kind, transport) ||
-      transport >= packet.size()) {
+  if (kind == Kind::none || packet.size() > wire::kMaxIpPacket ||
+      !may_begin_at(packet, kind, transport) || transport >= packet.size()) {
     return std::nullopt;
   }
   const std::size_t own = transport_header_size(packet.subspan(transport), kind);
@@ -83,9 +84,7 @@ bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offse
   if (start > packet.size() || offset + kField > packet.size() - start) return false;
   const auto covered = packet.subspan(start);
   // The field holds the sum of the pseudo-header, which is to be in the sum.
-  const std::uint16_t value = wire::internet_checksum(covered);
-  // A UDP that computes none sends zero (RFC 768); to TCP either form of zero is the same.
-  store_word(&covered[offset], value == 0 ? std::uint16_t{0xffff} : value);
+  store_word(&covered[offset], wire::transport_checksum(wire::internet_checksum(covered)));
   return true;
 }
 
@@ -100,12 +99,12 @@ Segmenter::Segmenter(const Frame& frame, std::size_t ip, bool device_sums)
   const auto ip_headers = headers_.subspan(ip_, plan_.transport - ip_);
   const auto transport = headers_.subspan(plan_.transport);
   if (is_ipv4_) common_ip_ = common_ipv4(ip_headers);
-  common_transport_ = common_pseudo_header(word(&transport[checksum_offset(plan_.kind)]),
+  common_transport_ = common_pseudo_header(word(&transport[wire::checksum_offset(plan_.kind)]),
                                            transport.size() + payload_.size());
   if (plan_.kind == Kind::tcp) {
     common_transport_ = common_tcp(common_transport_, transport);
   } else {
-    common_transport_.add(transport.first(udp::kLength));
+    common_transport_.add(transport.first(wire::udp::kLength));
   }
 }
 
@@ -128,43 +127,43 @@ ConstBytes Segmenter::next(std::uint8_t* header) {
 void Segmenter::emit_ip(std::uint8_t* header, std::size_t payload) const {
   const auto whole = headers_.size() - ip_ + payload;
   if (!is_ipv4_) {
-    return store_word(header + ipv6::kPayloadLength,
+    return store_word(header + wire::ipv6::kPayloadLength,
                       static_cast<std::uint16_t>(whole - wire::Ipv6Header::kSize));
   }
   const auto length = static_cast<std::uint16_t>(whole);
-  const auto id = static_cast<std::uint16_t>(word(header + ipv4::kIdentification) + number_);
-  store_word(header + ipv4::kTotalLength, length);
-  store_word(header + ipv4::kIdentification, id);
+  const auto id = static_cast<std::uint16_t>(word(header + wire::ipv4::kIdentification) + number_);
+  store_word(header + wire::ipv4::kTotalLength, length);
+  store_word(header + wire::ipv4::kIdentification, id);
   if (leaves_sums_) return;
   auto sum = common_ip_;
-  store_word(header + ipv4::kChecksum, sum.add(length).add(id).value());
+  store_word(header + wire::ipv4::kChecksum, sum.add(length).add(id).value());
 }
 
 /// `begin_` is past the segment already.
 void Segmenter::emit_tcp(std::uint8_t* header, ConstBytes payload) const {
   const std::size_t before = begin_ - payload.size();
-  const auto sequence = load_be<std::uint32_t>(header + tcp::kSequence) + before;
-  store_be(header + tcp::kSequence, static_cast<std::uint32_t>(sequence));
-  auto flags = word(header + tcp::kOffsetAndFlags);
-  if (before != 0) flags = static_cast<std::uint16_t>(flags & ~tcp::kCongestionReduced);
-  if (!done()) flags = static_cast<std::uint16_t>(flags & ~(tcp::kFin | tcp::kPush));
-  store_word(header + tcp::kOffsetAndFlags, flags);
+  const auto sequence = load_be<std::uint32_t>(header + wire::tcp::kSequence) + before;
+  store_be(header + wire::tcp::kSequence, static_cast<std::uint32_t>(sequence));
+  auto flags = word(header + wire::tcp::kOffsetAndFlags);
+  if (before != 0) flags = static_cast<std::uint16_t>(flags & ~wire::tcp::kCongestionReduced);
+  if (!done()) flags = static_cast<std::uint16_t>(flags & ~(wire::tcp::kFin | wire::tcp::kPush));
+  store_word(header + wire::tcp::kOffsetAndFlags, flags);
   if (leaves_sums_) return;
 
   const std::size_t length = headers_.size() - plan_.transport + payload.size();
   auto sum = common_transport_;
-  sum.add({header + tcp::kSequence, sizeof(std::uint32_t)}).add(flags);
+  sum.add({header + wire::tcp::kSequence, sizeof(std::uint32_t)}).add(flags);
   sum.add(static_cast<std::uint16_t>(length)).add(payload);
-  store_word(header + tcp::kChecksum, sum.value());
+  store_word(header + wire::tcp::kChecksum, sum.value());
 }
 
 void Segmenter::emit_udp(std::uint8_t* header, ConstBytes payload) const {
   const auto length = static_cast<std::uint16_t>(wire::kUdpHeader + payload.size());
-  store_word(header + udp::kLength, length);
+  store_word(header + wire::udp::kLength, length);
   if (leaves_sums_) return;
   auto sum = common_transport_;
-  const std::uint16_t value = sum.add(length).add(length).add(payload).value();
-  store_word(header + udp::kChecksum, value == 0 ? std::uint16_t{0xffff} : value);
+  sum.add(length).add(length).add(payload);
+  store_word(header + wire::udp::kChecksum, wire::transport_checksum(sum.value()));
 }
 
 }  // namespace ipoib::offload

@@ -20,6 +20,9 @@
 
 namespace ipoib::offload {
 
+/// Of the headers of a packet that is cut; one with more extension headers is not taken.
+inline constexpr std::size_t kMaxHeaders = 252;
+
 /// `packet` begins with its IP header. Nothing unless the headers are what `kind` says, begin and
 /// end where they can, and there are at most kMaxSegments segments of `size` octets.
 [[nodiscard]] std::optional<Segmentation> plan_segments(ConstBytes packet, Segmentation::Kind kind,

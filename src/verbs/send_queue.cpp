@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "offload/segmenter.hpp"
-#include "offload/transport.hpp"
 #include "verbs/verbs_address_handle.hpp"
 #include "wire/encapsulation.hpp"
 

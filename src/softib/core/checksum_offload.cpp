@@ -9,25 +9,22 @@
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace softib {
 namespace {
 
-using ipoib::load_be;
-using ipoib::wire::EtherType;
-using ipoib::wire::InternetChecksum;
+namespace wire = ipoib::wire;
+using wire::EtherType;
+using wire::InternetChecksum;
 
-constexpr std::size_t kIp = ipoib::wire::kEncapsulationSize;
-constexpr std::uint8_t kTcp = 6;
-constexpr std::size_t kTcpHeader = 20;
-constexpr std::size_t kTcpChecksum = 16;
-constexpr std::size_t kUdpLength = 4;
-constexpr std::size_t kUdpChecksum = 6;
+constexpr std::size_t kIp = wire::kEncapsulationSize;
 constexpr std::size_t kMaxIpv4Header = 60;
-constexpr std::size_t kIpv4Checksum = 10;
-using Headers = std::array<std::uint8_t, kIp + kMaxIpv4Header + kTcpHeader>;
+using Headers = std::array<std::uint8_t, kIp + kMaxIpv4Header + wire::tcp::kMinimumSize>;
 
-std::uint16_t word(ConstBytes bytes, std::size_t at) { return load_be<std::uint16_t>(&bytes[at]); }
+std::uint16_t word(ConstBytes bytes, std::size_t at) {
+  return ipoib::load_be<std::uint16_t>(&bytes[at]);
+}
 
 /// Calls `see` with what of each piece is in [begin, end) of the payload, and where in the payload
 /// that begins.
@@ -72,39 +69,36 @@ struct Transport {
 };
 
 std::optional<Transport> of_ipv4(ConstBytes ip, std::size_t available) {
-  constexpr std::size_t kFragment = 6;
-  constexpr std::size_t kProtocol = 9;
-  constexpr std::size_t kAddresses = 12;
-  constexpr std::uint16_t kIsFragment = 0x3fff;  // more fragments, or an offset
-  if (ip.size() < ipoib::wire::Ipv4Header::kMinimumSize || ip[0] >> 4 != 4) return std::nullopt;
+  if (ip.size() < wire::Ipv4Header::kMinimumSize || ip[0] >> 4 != 4) return std::nullopt;
   const std::size_t header = std::size_t{ip[0]} % 16 * 4;
-  const std::size_t total = word(ip, 2);
+  const std::size_t total = word(ip, wire::ipv4::kTotalLength);
   const bool fits =
-      header >= ipoib::wire::Ipv4Header::kMinimumSize && header <= total && total <= available;
-  if (!fits || (word(ip, kFragment) & kIsFragment) != 0) return std::nullopt;
-  return Transport{ip[kProtocol], kIp + header, kIp + total,
-                   InternetChecksum().add(ip.subspan(kAddresses, 8))};
+      header >= wire::Ipv4Header::kMinimumSize && header <= total && total <= available;
+  if (!fits || (word(ip, wire::ipv4::kFragment) & wire::ipv4::kIsFragment) != 0)
+    return std::nullopt;
+  return Transport{ip[wire::ipv4::kProtocol], kIp + header, kIp + total,
+                   InternetChecksum().add(ip.subspan(wire::ipv4::kAddresses, 8))};
 }
 
 std::optional<Transport> of_ipv6(ConstBytes ip, std::size_t available) {
-  constexpr std::size_t kHeader = ipoib::wire::Ipv6Header::kSize;
-  constexpr std::size_t kAddresses = 8;
+  constexpr std::size_t kHeader = wire::Ipv6Header::kSize;
   if (ip.size() < kHeader || ip[0] >> 4 != 6) return std::nullopt;
-  const std::size_t length = word(ip, ipoib::wire::Ipv6Header::kPayloadLengthOffset);
+  const std::size_t length = word(ip, wire::ipv6::kPayloadLength);
   if (kHeader + length > available) return std::nullopt;
-  return Transport{ip[ipoib::wire::Ipv6Header::kNextHeaderOffset], kIp + kHeader,
-                   kIp + kHeader + length, InternetChecksum().add(ip.subspan(kAddresses, 32))};
+  return Transport{ip[wire::ipv6::kNextHeader], kIp + kHeader, kIp + kHeader + length,
+                   InternetChecksum().add(ip.subspan(wire::ipv6::kAddresses, 32))};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.
 std::optional<std::size_t> checksum_place(const Transport& transport, ConstBytes headers) {
   const auto length = transport.end - transport.begin;
-  if (transport.protocol == kTcp && length >= kTcpHeader) return kTcpChecksum;
-  if (transport.protocol != ipoib::wire::kUdp || length < ipoib::wire::kUdpHeader ||
-      word(headers, transport.begin + kUdpLength) != length) {
+  if (transport.protocol == wire::kTcp && length >= wire::tcp::kMinimumSize)
+    return wire::tcp::kChecksum;
+  if (transport.protocol != wire::kUdp || length < wire::kUdpHeader ||
+      word(headers, transport.begin + wire::udp::kLength) != length) {
     return std::nullopt;
   }
-  return kUdpChecksum;
+  return wire::udp::kChecksum;
 }
 
 std::uint16_t transport_checksum(const OutgoingPacket& packet, const Transport& transport,
@@ -114,15 +108,13 @@ std::uint16_t transport_checksum(const OutgoingPacket& packet, const Transport& 
       .add(static_cast<std::uint16_t>(transport.end - transport.begin));
   add_part(packet, transport.begin, transport.begin + place, sum);
   add_part(packet, transport.begin + place + 2, transport.end, sum);
-  // A UDP that computes none sends zero (RFC 768); to TCP either form of zero is the same.
-  const auto value = sum.value();
-  return value == 0 ? std::uint16_t{0xffff} : value;
+  return wire::transport_checksum(sum.value());
 }
 
 std::uint16_t header_checksum(ConstBytes header) {
   return InternetChecksum()
-      .add(header.first(kIpv4Checksum))
-      .add(header.subspan(kIpv4Checksum + 2))
+      .add(header.first(wire::ipv4::kChecksum))
+      .add(header.subspan(wire::ipv4::kChecksum + 2))
       .value();
 }
 
@@ -131,7 +123,7 @@ std::uint16_t header_checksum(ConstBytes header) {
 void offload_checksums(OutgoingPacket& packet) {
   Headers copy;
   const auto headers = copy_headers(packet, copy);
-  const auto type = ipoib::wire::parse_encapsulation(headers);
+  const auto type = wire::parse_encapsulation(headers);
   if (type != EtherType::ipv4 && type != EtherType::ipv6) return;
   const auto available = size_of(packet) - packet.header_size - kIp;
   const auto ip = headers.subspan(kIp);
@@ -140,7 +132,7 @@ void offload_checksums(OutgoingPacket& packet) {
   const auto place = checksum_place(*transport, headers);
   if (!place) return;
   if (type == EtherType::ipv4) {
-    packet.patches[packet.patch_count++] = {kIp + kIpv4Checksum,
+    packet.patches[packet.patch_count++] = {kIp + wire::ipv4::kChecksum,
                                             header_checksum(ip.first(transport->begin - kIp))};
   }
   packet.patches[packet.patch_count++] = {static_cast<std::uint32_t>(transport->begin + *place),
