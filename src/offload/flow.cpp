@@ -4,6 +4,7 @@
 
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/segment_headers.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::offload {
@@ -54,9 +55,7 @@ std::size_t header_size(ConstBytes transport, Kind kind) {
                       word(transport, wire::udp::kLength) == transport.size();
     return fits ? wire::kUdpHeader : 0;
   }
-  if (transport.size() < wire::tcp::kMinimumSize) return 0;
-  const std::size_t size = std::size_t{transport[wire::tcp::kOffsetAndFlags]} / 16 * 4;
-  return size >= wire::tcp::kMinimumSize && size <= transport.size() ? size : 0;
+  return wire::transport_header_size(transport, kind);
 }
 
 /// The end of the address tells hosts of one network apart.

@@ -1,9 +1,5 @@
 #include "offload/segmenter.hpp"
 
-#include <algorithm>
-#include <cassert>
-#include <cstring>
-
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/transport.hpp"
@@ -38,13 +34,6 @@ wire::InternetChecksum common_tcp(wire::InternetChecksum sum, ConstBytes header)
   return sum.add(header.subspan(wire::tcp::kUrgent));
 }
 
-std::size_t transport_header_size(ConstBytes transport, Kind kind) {
-  if (kind == Kind::udp) return wire::kUdpHeader;
-  if (transport.size() < wire::tcp::kMinimumSize) return 0;
-  const std::size_t size = std::size_t{transport[wire::tcp::kOffsetAndFlags]} / 16 * 4;
-  return size >= wire::tcp::kMinimumSize ? size : 0;
-}
-
 constexpr std::size_t plain_header_size(bool is_ipv4) {
   return is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
 }
@@ -69,7 +58,7 @@ std::optional<Segmentation> plan_segments(ConstBytes packet, Kind kind, std::siz
       !may_begin_at(packet, kind, transport) || transport >= packet.size()) {
     return std::nullopt;
   }
-  const std::size_t own = transport_header_size(packet.subspan(transport), kind);
+  const std::size_t own = wire::transport_header_size(packet.subspan(transport), kind);
   const std::size_t payload = transport + own;
   if (own == 0 || payload > kMaxHeaders || payload >= packet.size() || size == 0 ||
       payload + size * kMaxSegments < packet.size()) {
@@ -91,14 +80,13 @@ bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offse
 Segmenter::Segmenter(const Frame& frame, std::size_t ip, bool device_sums)
     : plan_(frame.segmentation()),
       ip_(ip),
-      is_ipv4_(wire::ip_version(frame.bytes().subspan(ip)) == 4),
-      leaves_sums_(device_sums && plan_.transport - ip == plain_header_size(is_ipv4_)),
-      headers_(frame.bytes().first(plan_.payload)),
+      headers_(frame.bytes().first(plan_.payload), ip, plan_, frame.size() - plan_.payload),
+      leaves_sums_(device_sums && plan_.transport - ip == plain_header_size(headers_.is_ipv4())),
       payload_(frame.bytes().subspan(plan_.payload)) {
   if (leaves_sums_) return;
-  const auto ip_headers = headers_.subspan(ip_, plan_.transport - ip_);
-  const auto transport = headers_.subspan(plan_.transport);
-  if (is_ipv4_) common_ip_ = common_ipv4(ip_headers);
+  const auto headers = frame.bytes().first(plan_.payload);
+  const auto transport = headers.subspan(plan_.transport);
+  if (headers_.is_ipv4()) common_ip_ = common_ipv4(headers.subspan(ip_, plan_.transport - ip_));
   common_transport_ = common_pseudo_header(word(&transport[wire::checksum_offset(plan_.kind)]),
                                            transport.size() + payload_.size());
   if (plan_.kind == Kind::tcp) {
@@ -109,61 +97,32 @@ Segmenter::Segmenter(const Frame& frame, std::size_t ip, bool device_sums)
 }
 
 ConstBytes Segmenter::next(std::uint8_t* header) {
-  assert(!done());
-  const auto payload =
-      payload_.subspan(begin_, std::min<std::size_t>(plan_.size, payload_.size() - begin_));
-  std::memcpy(header, headers_.data(), headers_.size());
-  emit_ip(header + ip_, payload.size());
-  begin_ += payload.size();
-  if (plan_.kind == Kind::tcp) {
-    emit_tcp(header + plan_.transport, payload);
-  } else {
-    emit_udp(header + plan_.transport, payload);
+  const auto payload = payload_.first(headers_.next(header));
+  payload_ = payload_.subspan(payload.size());
+  if (!leaves_sums_) {
+    if (headers_.is_ipv4()) sum_up_ip(header + ip_);
+    sum_up_transport(header + plan_.transport, payload);
   }
-  ++number_;
   return payload;
 }
 
-void Segmenter::emit_ip(std::uint8_t* header, std::size_t payload) const {
-  const auto whole = headers_.size() - ip_ + payload;
-  if (!is_ipv4_) {
-    return store_word(header + wire::ipv6::kPayloadLength,
-                      static_cast<std::uint16_t>(whole - wire::Ipv6Header::kSize));
-  }
-  const auto length = static_cast<std::uint16_t>(whole);
-  const auto id = static_cast<std::uint16_t>(word(header + wire::ipv4::kIdentification) + number_);
-  store_word(header + wire::ipv4::kTotalLength, length);
-  store_word(header + wire::ipv4::kIdentification, id);
-  if (leaves_sums_) return;
+void Segmenter::sum_up_ip(std::uint8_t* header) const {
   auto sum = common_ip_;
-  store_word(header + wire::ipv4::kChecksum, sum.add(length).add(id).value());
+  sum.add(word(header + wire::ipv4::kTotalLength)).add(word(header + wire::ipv4::kIdentification));
+  store_word(header + wire::ipv4::kChecksum, sum.value());
 }
 
-/// `begin_` is past the segment already.
-void Segmenter::emit_tcp(std::uint8_t* header, ConstBytes payload) const {
-  const std::size_t before = begin_ - payload.size();
-  const auto sequence = load_be<std::uint32_t>(header + wire::tcp::kSequence) + before;
-  store_be(header + wire::tcp::kSequence, static_cast<std::uint32_t>(sequence));
-  auto flags = word(header + wire::tcp::kOffsetAndFlags);
-  if (before != 0) flags = static_cast<std::uint16_t>(flags & ~wire::tcp::kCongestionReduced);
-  if (!done()) flags = static_cast<std::uint16_t>(flags & ~(wire::tcp::kFin | wire::tcp::kPush));
-  store_word(header + wire::tcp::kOffsetAndFlags, flags);
-  if (leaves_sums_) return;
-
-  const std::size_t length = headers_.size() - plan_.transport + payload.size();
+void Segmenter::sum_up_transport(std::uint8_t* header, ConstBytes payload) const {
   auto sum = common_transport_;
-  sum.add({header + wire::tcp::kSequence, sizeof(std::uint32_t)}).add(flags);
-  sum.add(static_cast<std::uint16_t>(length)).add(payload);
-  store_word(header + wire::tcp::kChecksum, sum.value());
-}
-
-void Segmenter::emit_udp(std::uint8_t* header, ConstBytes payload) const {
-  const auto length = static_cast<std::uint16_t>(wire::kUdpHeader + payload.size());
-  store_word(header + wire::udp::kLength, length);
-  if (leaves_sums_) return;
-  auto sum = common_transport_;
-  sum.add(length).add(length).add(payload);
-  store_word(header + wire::udp::kChecksum, wire::transport_checksum(sum.value()));
+  if (plan_.kind == Kind::tcp) {
+    sum.add({header + wire::tcp::kSequence, sizeof(std::uint32_t)});
+    sum.add(word(header + wire::tcp::kOffsetAndFlags));
+  } else {
+    sum.add(word(header + wire::udp::kLength));
+  }
+  sum.add(static_cast<std::uint16_t>(header_size() - plan_.transport + payload.size()));
+  store_word(header + wire::checksum_offset(plan_.kind),
+             wire::transport_checksum(sum.add(payload).value()));
 }
 
 }  // namespace ipoib::offload

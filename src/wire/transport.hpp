@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "ipoib/bytes.hpp"
 #include "ipoib/segmentation.hpp"
 
 namespace ipoib::wire {
@@ -58,6 +60,17 @@ inline constexpr std::size_t kChecksum = 6;
 
 /// The most that an IP packet can say of its own length.
 inline constexpr std::size_t kMaxIpPacket = 65535;
+
+/// The IP packet of a frame that says it has one and begins as one; empty: it is none.
+[[nodiscard]] ConstBytes ip_of(ConstBytes frame);
+
+/// What is right behind the header of IP, and where.
+struct UpperLayer {
+  std::uint8_t protocol = 0;
+  std::size_t begin = 0;
+};
+/// Whatever the header says of lengths. Nothing: it is not there as a whole, or a fragment's.
+[[nodiscard]] std::optional<UpperLayer> upper_layer(ConstBytes ip);
 
 [[nodiscard]] constexpr std::size_t checksum_offset(Segmentation::Kind kind) {
   return kind == Segmentation::Kind::udp ? udp::kChecksum : tcp::kChecksum;

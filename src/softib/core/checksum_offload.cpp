@@ -15,7 +15,6 @@ namespace softib {
 namespace {
 
 namespace wire = ipoib::wire;
-using wire::EtherType;
 using wire::InternetChecksum;
 
 constexpr std::size_t kIp = wire::kEncapsulationSize;
@@ -68,25 +67,19 @@ struct Transport {
   InternetChecksum pseudo_header;
 };
 
-std::optional<Transport> of_ipv4(ConstBytes ip, std::size_t available) {
-  if (ip.size() < wire::Ipv4Header::kMinimumSize || ip[0] >> 4 != 4) return std::nullopt;
-  const std::size_t header = std::size_t{ip[0]} % 16 * 4;
-  const std::size_t total = word(ip, wire::ipv4::kTotalLength);
-  const bool fits =
-      header >= wire::Ipv4Header::kMinimumSize && header <= total && total <= available;
-  if (!fits || (word(ip, wire::ipv4::kFragment) & wire::ipv4::kIsFragment) != 0)
-    return std::nullopt;
-  return Transport{ip[wire::ipv4::kProtocol], kIp + header, kIp + total,
-                   InternetChecksum().add(ip.subspan(wire::ipv4::kAddresses, 8))};
-}
-
-std::optional<Transport> of_ipv6(ConstBytes ip, std::size_t available) {
-  constexpr std::size_t kHeader = wire::Ipv6Header::kSize;
-  if (ip.size() < kHeader || ip[0] >> 4 != 6) return std::nullopt;
-  const std::size_t length = word(ip, wire::ipv6::kPayloadLength);
-  if (kHeader + length > available) return std::nullopt;
-  return Transport{ip[wire::ipv6::kNextHeader], kIp + kHeader, kIp + kHeader + length,
-                   InternetChecksum().add(ip.subspan(wire::ipv6::kAddresses, 32))};
+std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
+  const auto upper = wire::upper_layer(ip);
+  if (!upper) return std::nullopt;
+  const bool is_ipv4 = wire::ip_version(ip) == 4;
+  const std::size_t length = is_ipv4
+                                 ? std::size_t{word(ip, wire::ipv4::kTotalLength)}
+                                 : wire::Ipv6Header::kSize + word(ip, wire::ipv6::kPayloadLength);
+  if (length < upper->begin || length > available) return std::nullopt;
+  const auto addresses = is_ipv4
+                             ? ip.subspan(wire::ipv4::kAddresses, 2 * ipoib::Ipv4Address::kSize)
+                             : ip.subspan(wire::ipv6::kAddresses, 2 * ipoib::Ipv6Address::kSize);
+  return Transport{upper->protocol, kIp + upper->begin, kIp + length,
+                   InternetChecksum().add(addresses)};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.
@@ -123,15 +116,13 @@ std::uint16_t header_checksum(ConstBytes header) {
 void offload_checksums(OutgoingPacket& packet) {
   Headers copy;
   const auto headers = copy_headers(packet, copy);
-  const auto type = wire::parse_encapsulation(headers);
-  if (type != EtherType::ipv4 && type != EtherType::ipv6) return;
-  const auto available = size_of(packet) - packet.header_size - kIp;
-  const auto ip = headers.subspan(kIp);
-  const auto transport = type == EtherType::ipv4 ? of_ipv4(ip, available) : of_ipv6(ip, available);
+  const auto ip = wire::ip_of(headers);
+  if (ip.empty()) return;
+  const auto transport = transport_of(ip, size_of(packet) - packet.header_size - kIp);
   if (!transport) return;
   const auto place = checksum_place(*transport, headers);
   if (!place) return;
-  if (type == EtherType::ipv4) {
+  if (wire::ip_version(ip) == 4) {
     packet.patches[packet.patch_count++] = {kIp + wire::ipv4::kChecksum,
                                             header_checksum(ip.first(transport->begin - kIp))};
   }
