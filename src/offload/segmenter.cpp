@@ -34,20 +34,18 @@ wire::InternetChecksum common_tcp(wire::InternetChecksum sum, ConstBytes header)
   return sum.add(header.subspan(wire::tcp::kUrgent));
 }
 
-constexpr std::size_t plain_header_size(bool is_ipv4) {
-  return is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
-}
-
 /// Where the header of TCP or UDP can begin.
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
+  const auto protocol = kind == Kind::tcp ? wire::kTcp : wire::kUdp;
   if (const auto header = wire::Ipv4Header::parse(packet)) {
     return header->header_size == transport && header->total_length == packet.size() &&
-           header->protocol == (kind == Kind::tcp ? wire::kTcp : wire::kUdp) &&
+           header->protocol == protocol &&
            (word(&packet[wire::ipv4::kFragment]) & wire::ipv4::kIsFragment) == 0;
   }
   const auto header = wire::Ipv6Header::parse(packet);
   return header && header->payload_length == packet.size() - wire::Ipv6Header::kSize &&
-         transport >= wire::Ipv6Header::kSize;
+         (transport > wire::Ipv6Header::kSize ||
+          (transport == wire::Ipv6Header::kSize && header->next_header == protocol));
 }
 
 }  // namespace
@@ -77,11 +75,17 @@ bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offse
   return true;
 }
 
+bool is_plain(const Frame& large, std::size_t ip) {
+  const bool is_ipv4 = wire::ip_version(large.bytes().subspan(ip)) == 4;
+  return large.segmentation().transport ==
+         ip + (is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize);
+}
+
 Segmenter::Segmenter(const Frame& frame, std::size_t ip, bool device_sums)
     : plan_(frame.segmentation()),
       ip_(ip),
       headers_(frame.bytes().first(plan_.payload), ip, plan_, frame.size() - plan_.payload),
-      leaves_sums_(device_sums && plan_.transport - ip == plain_header_size(headers_.is_ipv4())),
+      leaves_sums_(device_sums && is_plain(frame, ip)),
       payload_(frame.bytes().subspan(plan_.payload)) {
   if (leaves_sums_) return;
   const auto headers = frame.bytes().first(plan_.payload);

@@ -25,16 +25,18 @@ inline constexpr std::size_t kMaxHeaders = 252;
 /// into the field `offset` octets behind `start`. False when these are not in the packet.
 [[nodiscard]] bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offset);
 
+/// TCP or UDP is right behind a plain IP header, where devices look for it; `ip` is where that is.
+[[nodiscard]] bool is_plain(const Frame& large, std::size_t ip);
+
 class Segmenter {
  public:
   /// `frame` outlives it and stays as it is: a large packet, its IP header at `ip` from the front,
   /// its checksum partial: the sum of the pseudo-header. With `device_sums` the checksums of the
-  /// segments are left to the device where that can find them.
+  /// segments are left to the device where that can find them (is_plain()).
   Segmenter(const Frame& frame, std::size_t ip, bool device_sums = false);
 
   [[nodiscard]] bool done() const { return headers_.done(); }
-  /// The segments have no checksums: TCP or UDP is right behind a plain IP header, where devices
-  /// look for it.
+  /// The segments have no checksums.
   [[nodiscard]] bool leaves_sums() const { return leaves_sums_; }
   /// Octets of the headers, everything before the IP header among them.
   [[nodiscard]] std::size_t header_size() const { return headers_.size(); }

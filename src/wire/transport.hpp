@@ -44,6 +44,7 @@ inline constexpr std::size_t kWindow = 14;
 inline constexpr std::size_t kChecksum = 16;
 inline constexpr std::size_t kUrgent = 18;
 inline constexpr std::size_t kMinimumSize = 20;
+inline constexpr std::size_t kMaximumSize = 60;
 // Bits of the word of data offset and flags.
 inline constexpr std::uint16_t kFin = 0x01;
 inline constexpr std::uint16_t kPush = 0x08;

@@ -144,6 +144,10 @@ TEST(PlanSegments, TakesOnlyWhatItCanCut) {
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 octets in 64";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more segments than a queue holds";
   EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "cut short";
+  const Octets other = partial_packet({.version = 6, .payload = 3000});
+  EXPECT_TRUE(plan_segments(other, Kind::tcp, 40, 1000));
+  EXPECT_FALSE(plan_segments(other, Kind::udp, 40, 1000)) << "IPv6 says what is right behind it";
+  EXPECT_FALSE(plan_segments(other, Kind::tcp, 39, 1000));
   const Octets fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
   EXPECT_FALSE(plan_segments(fragment, Kind::tcp, 20, 1000));
   Octets headless = packet;
