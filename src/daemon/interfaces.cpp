@@ -135,9 +135,9 @@ void Interfaces::on_ended(InterfaceNumber number, const Ending& why) {
 
 void Interfaces::bury(InterfaceNumber number, const Ending& why) {
   const auto at = interfaces_.find(number);
-  const auto interface = std::move(at->second);
+  auto interface = std::move(at->second);
   interfaces_.erase(at);
-  const auto& [_, partition, name] = interface->identity();
+  const auto [_, partition, name] = interface->identity();
   const bool was_last = interfaces_.empty();
   switch (why.kind) {
     case Ending::Kind::asked:
@@ -154,6 +154,7 @@ void Interfaces::bury(InterfaceNumber number, const Ending& why) {
       stop({why.kind, name + ": " + why.reason});
       break;
   }
+  interface.reset();  // another one may take its name at once
   if (!stopping_) return apply_plan();
   if (was_last) owner_.on_finished(stopping_->reason);
 }

@@ -71,4 +71,17 @@ bool is_probe_right(ConstBytes probe) {
   return flow && offload::may_be_segment(*flow);
 }
 
+void ChecksumCheck::begin() {
+  ++rounds_;
+  missing_ = kProbeVersions.size() * kProbeSegments;
+}
+
+bool ChecksumCheck::take(ConstBytes datagram) {
+  if (missing_ == 0 || !is_probe(datagram)) return false;
+  --missing_;
+  if (!is_probe_right(datagram)) verdict_ = Verdict::failed;
+  if (missing_ == 0 && verdict_ == Verdict::open) verdict_ = Verdict::passed;
+  return true;
+}
+
 }  // namespace ipoib::verbs

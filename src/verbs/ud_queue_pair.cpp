@@ -22,7 +22,7 @@ std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
   if (!up_) return 0;
   bool accepted = true;
   const auto posted = sends_.send(
-      batch, {*qp_, attributes_.qkey, depths_.inline_octets, depths_.large_octets, sums_up_},
+      batch, {*qp_, attributes_.qkey, depths_.inline_octets, depths_.large_octets, sums_up()},
       accepted);
   broken_ = broken_ || !accepted;
   return posted;

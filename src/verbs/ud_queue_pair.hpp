@@ -5,8 +5,7 @@
 // frame returned. An error completion leaves is_broken() true; mend() goes down and up again, and
 // the number stays. Only where the device refuses that, remake() makes a new queue pair.
 //
-// Hot (ud_queue_pair.cpp, send_queue.hpp): what is sent and received. Receives are reposted as
-// chains.
+// Hot (ud_queue_pair.cpp, send_queue.hpp): what is sent and received, in chains.
 #pragma once
 
 #include <memory>
@@ -14,9 +13,11 @@
 
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/ud_port.hpp"
+#include "verbs/checksum_probe.hpp"
 #include "verbs/device.hpp"
 #include "verbs/registered_memory.hpp"
 #include "verbs/send_queue.hpp"
+#include "verbs/ud_values.hpp"
 
 namespace ipoib::verbs {
 
@@ -47,8 +48,8 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] bool takes_large_packets() const {
     return sends_.depth() >= kMaxSegments + kSignalPeriod;
   }
-  /// The device computes the checksums of segments, as it has shown when this came up first.
-  [[nodiscard]] bool sums_up() const { return sums_up_; }
+  /// The device computes the checksums of segments, as it has shown when this came up.
+  [[nodiscard]] bool sums_up() const { return check_.passed(); }
   [[nodiscard]] bool is_broken() const { return broken_; }  ///< stopped by an error
 
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
@@ -79,7 +80,7 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> bring_up();
   [[nodiscard]] Result<void> set_qkey();
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
-  [[nodiscard]] bool device_sums_up();
+  void check_sums();
   [[nodiscard]] bool send_probes();
   std::size_t take_early(std::vector<Incoming>& out, std::size_t limit);
   void drain_completions();
@@ -104,9 +105,8 @@ class UdQueuePair final : public UdPort {
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;
-  bool tested_ = false;
   bool reports_sums_ = false;  ///< the device says that it computes and verifies checksums
-  bool sums_up_ = false;
+  ChecksumCheck check_;
   UdCounters counters_;
   SendQueue sends_{memory_, counters_};
   // A posted receive is named by its slot; `idle_receives_` are the slots that are not posted.
@@ -114,7 +114,7 @@ class UdQueuePair final : public UdPort {
   std::vector<std::uint32_t> idle_receives_;
   std::vector<ibv_recv_wr> receive_work_;  ///< scratch for one chain
   std::vector<ibv_sge> receive_pieces_;
-  std::vector<Incoming> early_;  ///< received while the device was tested
+  std::vector<Incoming> early_;  ///< received while the device was checked
 };
 
 }  // namespace ipoib::verbs

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "ipoib/log.hpp"
-#include "verbs/checksum_probe.hpp"
 #include "verbs/receive_layout.hpp"
 #include "verbs/ud_queue_pair.hpp"
 #include "verbs/verbs_address_handle.hpp"
@@ -174,46 +173,40 @@ Result<void> UdQueuePair::bring_up() {
     return done;
   up_ = true;
   ++counters_.bring_ups;
-  if (std::exchange(tested_, true)) return {};
-  sums_up_ = device_sums_up();
-  if (!sums_up_ && std::exchange(depths_.large_octets, 0) != 0) {
-    log_.info("{} says that it cuts large packets, but has not shown it: they are cut here",
-              device_.name());
-    tested_ = false;
-    return mend();
-  }
+  if (reports_sums_ && takes_large_packets() && check_.is_open()) check_sums();
   return broken_ ? mend() : Result<void>();
 }
 
-/// As it reports and shows. The port has its address, since a queue pair comes up for a link.
-bool UdQueuePair::device_sums_up() {
-  if (!reports_sums_ || !takes_large_packets()) return false;
+/// The port has its address, since a queue pair comes up for a link.
+void UdQueuePair::check_sums() {
   const auto before = counters_;
-  std::size_t missing = send_probes() ? kProbeVersions.size() * kProbeSegments : 0;
-  bool all_right = missing != 0;
+  check_.begin();
+  bool going = send_probes();
   std::vector<Incoming> came;
   std::vector<Incoming> others;
   const auto end = std::chrono::steady_clock::now() + kProbePatience;
-  while (missing + sends_in_flight() != 0 && !broken_ && std::chrono::steady_clock::now() < end) {
+  while (going && (check_.is_waiting() || sends_in_flight() != 0)) {
     came.clear();
     if (receive(came, kReceiveChain) == 0) std::this_thread::yield();
     for (auto& each : came) {
-      const auto datagram = std::as_const(each.frame).bytes();
-      if (missing != 0 && each.source_qpn == qpn() && is_probe(datagram)) {
-        all_right = all_right && is_probe_right(datagram);
-        --missing;
-      } else {
-        others.push_back(std::move(each));
-      }
+      const bool own = each.source_qpn == qpn() && check_.take(std::as_const(each.frame).bytes());
+      if (!own) others.push_back(std::move(each));
     }
+    going = !broken_ && std::chrono::steady_clock::now() < end;
   }
   early_ = std::move(others);
   counters_.large_packets = before.large_packets;  // of the link's traffic alone
   counters_.segments = before.segments;
-  if (all_right && missing == 0) return true;
-  log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+  if (check_.passed() || check_.is_open()) return;
+  if (std::exchange(depths_.large_octets, 0) == 0) {
+    log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+              device_.name());
+    return;
+  }
+  log_.info("{} says that it cuts large packets, but has not shown it: they are cut here",
             device_.name());
-  return false;
+  check_ = {};
+  if (!broken_) check_sums();  // of what is cut here; else when this is mended
 }
 
 bool UdQueuePair::send_probes() {

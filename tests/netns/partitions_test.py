@@ -119,8 +119,14 @@ class Changes(Partitions):
         for _ in range(3):
             self.softib_set("partition", "1", "left", "none")
             self.softib_set("partition", "1", "left", "full")
-        self.configure("ib0.8001", "10.44.1")
-        self.assert_reaches(self.left, "10.44.1.2")
+        self.right.configure("ib0.8001", "10.44.1.2/24")
+
+        def reaches():
+            """The interface may yet be one that goes, and an address with it."""
+            self.left.run("ip", "addr", "replace", "10.44.1.1/24", "dev", "ib0.8001", check=False)
+            return self.left.reaches("10.44.1.2")
+
+        wait_until(reaches, "what comes last works")
         self.assert_others_undisturbed()
 
     def test_index_moves(self):
