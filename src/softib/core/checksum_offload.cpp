@@ -94,21 +94,25 @@ std::optional<std::size_t> checksum_place(const Transport& transport, ConstBytes
   return wire::udp::kChecksum;
 }
 
+/// Takes the word out of a sum that it is in.
+void subtract(InternetChecksum& sum, std::uint16_t value) {
+  sum.add(static_cast<std::uint16_t>(~value));
+}
+
 std::uint16_t transport_checksum(const OutgoingPacket& packet, const Transport& transport,
-                                 std::size_t place) {
+                                 std::uint16_t field) {
   auto sum = transport.pseudo_header;
   sum.add(std::uint16_t{transport.protocol})
       .add(static_cast<std::uint16_t>(transport.end - transport.begin));
-  add_part(packet, transport.begin, transport.begin + place, sum);
-  add_part(packet, transport.begin + place + 2, transport.end, sum);
+  add_part(packet, transport.begin, transport.end, sum);
+  subtract(sum, field);
   return wire::transport_checksum(sum.value());
 }
 
 std::uint16_t header_checksum(ConstBytes header) {
-  return InternetChecksum()
-      .add(header.first(wire::ipv4::kChecksum))
-      .add(header.subspan(wire::ipv4::kChecksum + 2))
-      .value();
+  auto sum = InternetChecksum().add(header);
+  subtract(sum, word(header, wire::ipv4::kChecksum));
+  return sum.value();
 }
 
 }  // namespace
@@ -126,8 +130,9 @@ void offload_checksums(OutgoingPacket& packet) {
     packet.patches[packet.patch_count++] = {kIp + wire::ipv4::kChecksum,
                                             header_checksum(ip.first(transport->begin - kIp))};
   }
-  packet.patches[packet.patch_count++] = {static_cast<std::uint32_t>(transport->begin + *place),
-                                          transport_checksum(packet, *transport, *place)};
+  const auto at = transport->begin + *place;
+  packet.patches[packet.patch_count++] = {
+      static_cast<std::uint32_t>(at), transport_checksum(packet, *transport, word(headers, at))};
   packet.checksums_right = true;
 }
 
