@@ -28,25 +28,10 @@ bool agree(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end)
                     other.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-/// Where the header behind IP begins, and what it is; the packet is as long as it says.
-struct Upper {
-  std::uint8_t protocol = 0;
-  std::size_t begin = 0;
-};
-
-std::optional<Upper> upper_of(ConstBytes packet) {
-  if (const auto header = wire::Ipv4Header::parse(packet)) {
-    if (header->total_length != packet.size() ||
-        (word(packet, wire::ipv4::kFragment) & wire::ipv4::kIsFragment) != 0) {
-      return std::nullopt;
-    }
-    return Upper{header->protocol, header->header_size};
-  }
-  const auto header = wire::Ipv6Header::parse(packet);
-  if (!header || wire::Ipv6Header::kSize + header->payload_length != packet.size()) {
-    return std::nullopt;
-  }
-  return Upper{header->next_header, wire::Ipv6Header::kSize};
+/// Nothing, too, unless the packet is as long as it says.
+std::optional<wire::UpperLayer> upper_of(ConstBytes packet) {
+  const auto upper = wire::upper_layer(packet);
+  return upper && wire::ip_length(packet) == packet.size() ? upper : std::nullopt;
 }
 
 std::size_t header_size(ConstBytes transport, Kind kind) {

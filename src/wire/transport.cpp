@@ -14,6 +14,12 @@ ConstBytes ip_of(ConstBytes frame) {
   return ip_version(packet) == version ? packet : ConstBytes();
 }
 
+std::size_t ip_length(ConstBytes ip) {
+  return ip_version(ip) == 4
+             ? load_be<std::uint16_t>(&ip[ipv4::kTotalLength])
+             : Ipv6Header::kSize + load_be<std::uint16_t>(&ip[ipv6::kPayloadLength]);
+}
+
 std::optional<UpperLayer> upper_layer(ConstBytes ip) {
   if (ip_version(ip) == 4 && ip.size() >= Ipv4Header::kMinimumSize) {
     const std::size_t size = std::size_t{ip[0]} % 16 * 4;

@@ -65,6 +65,9 @@ inline constexpr std::size_t kMaxIpPacket = 65535;
 /// The IP packet of a frame that says it has one and begins as one; empty: it is none.
 [[nodiscard]] ConstBytes ip_of(ConstBytes frame);
 
+/// Octets of an IP packet as its header says, of which the first 20 octets are there.
+[[nodiscard]] std::size_t ip_length(ConstBytes ip);
+
 /// What is right behind the header of IP, and where.
 struct UpperLayer {
   std::uint8_t protocol = 0;

@@ -70,12 +70,9 @@ struct Transport {
 std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
   const auto upper = wire::upper_layer(ip);
   if (!upper) return std::nullopt;
-  const bool is_ipv4 = wire::ip_version(ip) == 4;
-  const std::size_t length = is_ipv4
-                                 ? std::size_t{word(ip, wire::ipv4::kTotalLength)}
-                                 : wire::Ipv6Header::kSize + word(ip, wire::ipv6::kPayloadLength);
+  const auto length = wire::ip_length(ip);
   if (length < upper->begin || length > available) return std::nullopt;
-  const auto addresses = is_ipv4
+  const auto addresses = wire::ip_version(ip) == 4
                              ? ip.subspan(wire::ipv4::kAddresses, 2 * ipoib::Ipv4Address::kSize)
                              : ip.subspan(wire::ipv6::kAddresses, 2 * ipoib::Ipv6Address::kSize);
   return Transport{upper->protocol, kIp + upper->begin, kIp + length,
