@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "offload/segmenter.hpp"
-#include "offload/transport.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::host {
 namespace {
@@ -30,7 +30,7 @@ bool take_over(const VirtioHeader& header, Frame& frame) {
   const auto packet = std::as_const(frame).bytes();
   if (header.gso_type != virtio::kNone) {
     const Kind kind = kind_of(header);
-    if (!is_partial || header.csum_offset != offload::checksum_offset(kind)) return false;
+    if (!is_partial || header.csum_offset != wire::checksum_offset(kind)) return false;
     const auto plan = offload::plan_segments(packet, kind, header.csum_start, header.gso_size);
     if (!plan) return false;
     if (plan->count(packet.size()) > 1) {
@@ -52,7 +52,7 @@ VirtioHeader header_of(ConstBytes first, const Segmentation& how) {
   header.hdr_len = how.payload;
   header.gso_size = how.size;
   header.csum_start = how.transport;
-  header.csum_offset = static_cast<std::uint16_t>(offload::checksum_offset(how.kind));
+  header.csum_offset = static_cast<std::uint16_t>(wire::checksum_offset(how.kind));
   return header;
 }
 

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "offload/transport.hpp"
 #include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -25,21 +25,22 @@ void store_word(std::uint8_t* at, std::size_t value) {
 
 void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, std::size_t whole) {
   if (wire::ip_version(packet) == 4) {
-    store_word(&packet[ipv4::kTotalLength], whole);
-    store_word(&packet[ipv4::kChecksum], 0);
-    store_word(&packet[ipv4::kChecksum], wire::internet_checksum(packet.first(first.transport)));
+    store_word(&packet[wire::ipv4::kTotalLength], whole);
+    store_word(&packet[wire::ipv4::kChecksum], 0);
+    store_word(&packet[wire::ipv4::kChecksum],
+               wire::internet_checksum(packet.first(first.transport)));
   } else {
-    store_word(&packet[ipv6::kPayloadLength], whole - wire::Ipv6Header::kSize);
+    store_word(&packet[wire::ipv6::kPayloadLength], whole - wire::Ipv6Header::kSize);
   }
   const auto transport = packet.subspan(first.transport);
   const std::size_t length = whole - first.transport;
   if (first.kind == Kind::tcp) {
-    constexpr std::size_t kFlags = tcp::kOffsetAndFlags + 1;
+    constexpr std::size_t kFlags = wire::tcp::kOffsetAndFlags + 1;
     transport[kFlags] |= last[first.transport + kFlags];
   } else {
-    store_word(&transport[udp::kLength], length);
+    store_word(&transport[wire::udp::kLength], length);
   }
-  store_word(&transport[checksum_offset(first.kind)],
+  store_word(&transport[wire::checksum_offset(first.kind)],
              pseudo_header(packet, first.kind, length).sum());
 }
 
@@ -72,7 +73,7 @@ void Coalescer::begin(Frame&& packet, const FlowPacket& flow) {
 
 bool Coalescer::append(Group& group, Frame& packet, const FlowPacket& flow) {
   const std::size_t size = group.first.payload_size();
-  if (group.octets + flow.payload_size() > kMaxPacket ||
+  if (group.octets + flow.payload_size() > wire::kMaxIpPacket ||
       !continues(group.first, flow, group.count, size)) {
     return false;
   }

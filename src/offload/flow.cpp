@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "offload/transport.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/segment_headers.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -18,7 +19,7 @@ std::uint32_t number(ConstBytes bytes, std::size_t at) {
 bool is_ipv4(const FlowPacket& packet) { return wire::ip_version(packet.bytes) == 4; }
 ConstBytes transport_of(const FlowPacket& packet) { return packet.bytes.subspan(packet.transport); }
 std::uint16_t flags_of(const FlowPacket& packet) {
-  return word(transport_of(packet), tcp::kOffsetAndFlags) & tcp::kFlags;
+  return word(transport_of(packet), wire::tcp::kOffsetAndFlags) & wire::tcp::kFlags;
 }
 
 bool agree(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end) {
@@ -27,36 +28,19 @@ bool agree(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end)
                     other.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-/// Where the header behind IP begins, and what it is; the packet is as long as it says.
-struct Upper {
-  std::uint8_t protocol = 0;
-  std::size_t begin = 0;
-};
-
-std::optional<Upper> upper_of(ConstBytes packet) {
-  if (const auto header = wire::Ipv4Header::parse(packet)) {
-    if (header->total_length != packet.size() ||
-        (word(packet, ipv4::kFragment) & ipv4::kIsFragment) != 0) {
-      return std::nullopt;
-    }
-    return Upper{header->protocol, header->header_size};
-  }
-  const auto header = wire::Ipv6Header::parse(packet);
-  if (!header || wire::Ipv6Header::kSize + header->payload_length != packet.size()) {
-    return std::nullopt;
-  }
-  return Upper{header->next_header, wire::Ipv6Header::kSize};
+/// Nothing, too, unless the packet is as long as it says.
+std::optional<wire::UpperLayer> upper_of(ConstBytes packet) {
+  const auto upper = wire::upper_layer(packet);
+  return upper && wire::ip_length(packet) == packet.size() ? upper : std::nullopt;
 }
 
 std::size_t header_size(ConstBytes transport, Kind kind) {
   if (kind == Kind::udp) {
-    const bool fits =
-        transport.size() >= wire::kUdpHeader && word(transport, udp::kLength) == transport.size();
+    const bool fits = transport.size() >= wire::kUdpHeader &&
+                      word(transport, wire::udp::kLength) == transport.size();
     return fits ? wire::kUdpHeader : 0;
   }
-  if (transport.size() < tcp::kMinimumSize) return 0;
-  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
-  return size >= tcp::kMinimumSize && size <= transport.size() ? size : 0;
+  return wire::transport_header_size(transport, kind);
 }
 
 /// The end of the address tells hosts of one network apart.
@@ -64,7 +48,7 @@ std::uint32_t tag_of(ConstBytes packet, std::size_t transport) {
   constexpr std::size_t kAddress = 4;
   return number(packet, transport) ^
          number(packet, transport == wire::Ipv6Header::kSize ? wire::Ipv6Header::kSize - kAddress
-                                                             : ipv4::kAddresses) *
+                                                             : wire::ipv4::kAddresses) *
              31;
 }
 
@@ -82,26 +66,26 @@ bool ip_continues(const FlowPacket& first, const FlowPacket& next, std::size_t c
   const auto one = first.bytes;
   const auto other = next.bytes;
   if (!is_ipv4(first)) {
-    return agree(one, other, 0, ipv6::kPayloadLength) &&
-           agree(one, other, ipv6::kPayloadLength + 2, wire::Ipv6Header::kSize);
+    return agree(one, other, 0, wire::ipv6::kPayloadLength) &&
+           agree(one, other, wire::ipv6::kPayloadLength + 2, wire::Ipv6Header::kSize);
   }
-  const bool is_atomic = (word(one, ipv4::kFragment) & ipv4::kDontFragment) != 0;
-  const auto id = static_cast<std::uint16_t>(word(one, ipv4::kIdentification) + count);
-  return agree(one, other, 0, ipv4::kTotalLength) &&
-         agree(one, other, ipv4::kFragment, ipv4::kChecksum) &&
-         (is_atomic || word(other, ipv4::kIdentification) == id);
+  const bool is_atomic = (word(one, wire::ipv4::kFragment) & wire::ipv4::kDontFragment) != 0;
+  const auto id = static_cast<std::uint16_t>(word(one, wire::ipv4::kIdentification) + count);
+  return agree(one, other, 0, wire::ipv4::kTotalLength) &&
+         agree(one, other, wire::ipv4::kFragment, wire::ipv4::kChecksum) &&
+         (is_atomic || word(other, wire::ipv4::kIdentification) == id);
 }
 
 bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t before) {
   const auto one = transport_of(first);
   const auto other = transport_of(next);
-  constexpr auto kOfTheLast = tcp::kPush | tcp::kFin;
-  const auto sequence = static_cast<std::uint32_t>(number(one, tcp::kSequence) + before);
-  return number(other, tcp::kSequence) == sequence && first.payload == next.payload &&
+  constexpr auto kOfTheLast = wire::tcp::kPush | wire::tcp::kFin;
+  const auto sequence = static_cast<std::uint32_t>(number(one, wire::tcp::kSequence) + before);
+  return number(other, wire::tcp::kSequence) == sequence && first.payload == next.payload &&
          ((flags_of(first) ^ flags_of(next)) & ~kOfTheLast) == 0 &&
-         agree(one, other, tcp::kAcknowledgement, tcp::kOffsetAndFlags) &&
-         agree(one, other, tcp::kWindow, tcp::kChecksum) &&
-         agree(one, other, tcp::kUrgent, std::size_t{first.payload} - first.transport);
+         agree(one, other, wire::tcp::kAcknowledgement, wire::tcp::kOffsetAndFlags) &&
+         agree(one, other, wire::tcp::kWindow, wire::tcp::kChecksum) &&
+         agree(one, other, wire::tcp::kUrgent, std::size_t{first.payload} - first.transport);
 }
 
 }  // namespace
@@ -110,16 +94,17 @@ wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind, std::size_t l
   constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
   constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
   wire::InternetChecksum sum;
-  sum.add(wire::ip_version(packet) == 4 ? packet.subspan(ipv4::kAddresses, kIpv4Addresses)
-                                        : packet.subspan(ipv6::kAddresses, kIpv6Addresses));
-  return sum.add(std::uint16_t{kind == Kind::tcp ? kTcp : wire::kUdp})
+  sum.add(wire::ip_version(packet) == 4 ? packet.subspan(wire::ipv4::kAddresses, kIpv4Addresses)
+                                        : packet.subspan(wire::ipv6::kAddresses, kIpv6Addresses));
+  return sum.add(std::uint16_t{kind == Kind::tcp ? wire::kTcp : wire::kUdp})
       .add(static_cast<std::uint16_t>(length));
 }
 
 std::optional<FlowPacket> parse_flow(ConstBytes packet) {
   const auto upper = upper_of(packet);
-  if (!upper || (upper->protocol != kTcp && upper->protocol != wire::kUdp)) return std::nullopt;
-  const Kind kind = upper->protocol == kTcp ? Kind::tcp : Kind::udp;
+  if (!upper || (upper->protocol != wire::kTcp && upper->protocol != wire::kUdp))
+    return std::nullopt;
+  const Kind kind = upper->protocol == wire::kTcp ? Kind::tcp : Kind::udp;
   const std::size_t size = header_size(packet.subspan(upper->begin), kind);
   if (size == 0) return std::nullopt;
   return FlowPacket{packet, kind, static_cast<std::uint8_t>(upper->begin),
@@ -131,7 +116,7 @@ bool is_same_flow(const FlowPacket& one, const FlowPacket& other) {
     return false;
   }
   constexpr std::size_t kPorts = 4;
-  const std::size_t addresses = is_ipv4(one) ? ipv4::kAddresses : ipv6::kAddresses;
+  const std::size_t addresses = is_ipv4(one) ? wire::ipv4::kAddresses : wire::ipv6::kAddresses;
   const std::size_t end = is_ipv4(one) ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
   return agree(one.bytes, other.bytes, addresses, end) &&
          agree(transport_of(one), transport_of(other), 0, kPorts);
@@ -141,10 +126,11 @@ bool may_be_segment(const FlowPacket& packet, bool checksums_right) {
   if (packet.payload_size() == 0) return false;
   if (is_ipv4(packet) && packet.transport != wire::Ipv4Header::kMinimumSize) return false;
   if (packet.kind == Kind::tcp) {
-    constexpr auto kMay = tcp::kAck | tcp::kEcnEcho | tcp::kPush | tcp::kFin;
+    constexpr auto kMay =
+        wire::tcp::kAck | wire::tcp::kEcnEcho | wire::tcp::kPush | wire::tcp::kFin;
     const auto flags = flags_of(packet);
-    if ((flags & ~kMay) != 0 || (flags & tcp::kAck) == 0) return false;
-  } else if (word(transport_of(packet), udp::kChecksum) == 0) {
+    if ((flags & ~kMay) != 0 || (flags & wire::tcp::kAck) == 0) return false;
+  } else if (word(transport_of(packet), wire::udp::kChecksum) == 0) {
     return false;
   }
   return checksums_right || is_checksum_right(packet);
@@ -157,7 +143,7 @@ bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t coun
 }
 
 bool is_last(const FlowPacket& packet) {
-  return packet.kind == Kind::tcp && (flags_of(packet) & (tcp::kPush | tcp::kFin)) != 0;
+  return packet.kind == Kind::tcp && (flags_of(packet) & (wire::tcp::kPush | wire::tcp::kFin)) != 0;
 }
 
 }  // namespace ipoib::offload

@@ -1,12 +1,8 @@
 #include "offload/segmenter.hpp"
 
-#include <algorithm>
-#include <cassert>
-#include <cstring>
-
-#include "offload/transport.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -19,9 +15,9 @@ void store_word(std::uint8_t* at, std::uint16_t value) { store_be(at, value); }
 /// Of the IPv4 header: all but the fields that each segment has for itself.
 wire::InternetChecksum common_ipv4(ConstBytes header) {
   wire::InternetChecksum sum;
-  sum.add(header.first(ipv4::kTotalLength));
-  sum.add(header.subspan(ipv4::kFragment, ipv4::kChecksum - ipv4::kFragment));
-  return sum.add(header.subspan(ipv4::kAddresses));
+  sum.add(header.first(wire::ipv4::kTotalLength));
+  sum.add(header.subspan(wire::ipv4::kFragment, wire::ipv4::kChecksum - wire::ipv4::kFragment));
+  return sum.add(header.subspan(wire::ipv4::kAddresses));
 }
 
 /// The pseudo-header without the length: the packet has it with its own length in the field of its
@@ -31,44 +27,36 @@ wire::InternetChecksum common_pseudo_header(std::uint16_t partial, std::size_t l
 }
 
 wire::InternetChecksum common_tcp(wire::InternetChecksum sum, ConstBytes header) {
-  sum.add(header.first(tcp::kSequence));
-  sum.add(header.subspan(tcp::kAcknowledgement, tcp::kOffsetAndFlags - tcp::kAcknowledgement));
-  sum.add(header.subspan(tcp::kWindow, tcp::kChecksum - tcp::kWindow));
-  return sum.add(header.subspan(tcp::kUrgent));
-}
-
-std::size_t transport_header_size(ConstBytes transport, Kind kind) {
-  if (kind == Kind::udp) return wire::kUdpHeader;
-  if (transport.size() < tcp::kMinimumSize) return 0;
-  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
-  return size >= tcp::kMinimumSize ? size : 0;
-}
-
-constexpr std::size_t plain_header_size(bool is_ipv4) {
-  return is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
+  sum.add(header.first(wire::tcp::kSequence));
+  sum.add(header.subspan(wire::tcp::kAcknowledgement,
+                         wire::tcp::kOffsetAndFlags - wire::tcp::kAcknowledgement));
+  sum.add(header.subspan(wire::tcp::kWindow, wire::tcp::kChecksum - wire::tcp::kWindow));
+  return sum.add(header.subspan(wire::tcp::kUrgent));
 }
 
 /// Where the header of TCP or UDP can begin.
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
+  const auto protocol = kind == Kind::tcp ? wire::kTcp : wire::kUdp;
   if (const auto header = wire::Ipv4Header::parse(packet)) {
     return header->header_size == transport && header->total_length == packet.size() &&
-           header->protocol == (kind == Kind::tcp ? kTcp : wire::kUdp) &&
-           (word(&packet[ipv4::kFragment]) & ipv4::kIsFragment) == 0;
+           header->protocol == protocol &&
+           (word(&packet[wire::ipv4::kFragment]) & wire::ipv4::kIsFragment) == 0;
   }
   const auto header = wire::Ipv6Header::parse(packet);
   return header && header->payload_length == packet.size() - wire::Ipv6Header::kSize &&
-         transport >= wire::Ipv6Header::kSize;
+         (transport > wire::Ipv6Header::kSize ||
+          (transport == wire::Ipv6Header::kSize && header->next_header == protocol));
 }
 
 }  // namespace
 
 std::optional<Segmentation> plan_segments(ConstBytes packet, Kind kind, std::size_t transport,
                                           std::size_t size) {
-  if (kind == Kind::none || packet.size() > kMaxPacket || !may_begin_at(packet, kind, transport) ||
-      transport >= packet.size()) {
+  if (kind == Kind::none || packet.size() > wire::kMaxIpPacket ||
+      !may_begin_at(packet, kind, transport) || transport >= packet.size()) {
     return std::nullopt;
   }
-  const std::size_t own = transport_header_size(packet.subspan(transport), kind);
+  const std::size_t own = wire::transport_header_size(packet.subspan(transport), kind);
   const std::size_t payload = transport + own;
   if (own == 0 || payload > kMaxHeaders || payload >= packet.size() || size == 0 ||
       payload + size * kMaxSegments < packet.size()) {
@@ -83,88 +71,62 @@ bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offse
   if (start > packet.size() || offset + kField > packet.size() - start) return false;
   const auto covered = packet.subspan(start);
   // The field holds the sum of the pseudo-header, which is to be in the sum.
-  const std::uint16_t value = wire::internet_checksum(covered);
-  // A UDP that computes none sends zero (RFC 768); to TCP either form of zero is the same.
-  store_word(&covered[offset], value == 0 ? std::uint16_t{0xffff} : value);
+  store_word(&covered[offset], wire::transport_checksum(wire::internet_checksum(covered)));
   return true;
+}
+
+bool is_plain(const Frame& large, std::size_t ip) {
+  const bool is_ipv4 = wire::ip_version(large.bytes().subspan(ip)) == 4;
+  return large.segmentation().transport ==
+         ip + (is_ipv4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize);
 }
 
 Segmenter::Segmenter(const Frame& frame, std::size_t ip, bool device_sums)
     : plan_(frame.segmentation()),
       ip_(ip),
-      is_ipv4_(wire::ip_version(frame.bytes().subspan(ip)) == 4),
-      leaves_sums_(device_sums && plan_.transport - ip == plain_header_size(is_ipv4_)),
-      headers_(frame.bytes().first(plan_.payload)),
+      headers_(frame.bytes().first(plan_.payload), ip, plan_, frame.size() - plan_.payload),
+      leaves_sums_(device_sums && is_plain(frame, ip)),
       payload_(frame.bytes().subspan(plan_.payload)) {
   if (leaves_sums_) return;
-  const auto ip_headers = headers_.subspan(ip_, plan_.transport - ip_);
-  const auto transport = headers_.subspan(plan_.transport);
-  if (is_ipv4_) common_ip_ = common_ipv4(ip_headers);
-  common_transport_ = common_pseudo_header(word(&transport[checksum_offset(plan_.kind)]),
+  const auto headers = frame.bytes().first(plan_.payload);
+  const auto transport = headers.subspan(plan_.transport);
+  if (headers_.is_ipv4()) common_ip_ = common_ipv4(headers.subspan(ip_, plan_.transport - ip_));
+  common_transport_ = common_pseudo_header(word(&transport[wire::checksum_offset(plan_.kind)]),
                                            transport.size() + payload_.size());
   if (plan_.kind == Kind::tcp) {
     common_transport_ = common_tcp(common_transport_, transport);
   } else {
-    common_transport_.add(transport.first(udp::kLength));
+    common_transport_.add(transport.first(wire::udp::kLength));
   }
 }
 
 ConstBytes Segmenter::next(std::uint8_t* header) {
-  assert(!done());
-  const auto payload =
-      payload_.subspan(begin_, std::min<std::size_t>(plan_.size, payload_.size() - begin_));
-  std::memcpy(header, headers_.data(), headers_.size());
-  emit_ip(header + ip_, payload.size());
-  begin_ += payload.size();
-  if (plan_.kind == Kind::tcp) {
-    emit_tcp(header + plan_.transport, payload);
-  } else {
-    emit_udp(header + plan_.transport, payload);
+  const auto payload = payload_.first(headers_.next(header));
+  payload_ = payload_.subspan(payload.size());
+  if (!leaves_sums_) {
+    if (headers_.is_ipv4()) sum_up_ip(header + ip_);
+    sum_up_transport(header + plan_.transport, payload);
   }
-  ++number_;
   return payload;
 }
 
-void Segmenter::emit_ip(std::uint8_t* header, std::size_t payload) const {
-  const auto whole = headers_.size() - ip_ + payload;
-  if (!is_ipv4_) {
-    return store_word(header + ipv6::kPayloadLength,
-                      static_cast<std::uint16_t>(whole - wire::Ipv6Header::kSize));
-  }
-  const auto length = static_cast<std::uint16_t>(whole);
-  const auto id = static_cast<std::uint16_t>(word(header + ipv4::kIdentification) + number_);
-  store_word(header + ipv4::kTotalLength, length);
-  store_word(header + ipv4::kIdentification, id);
-  if (leaves_sums_) return;
+void Segmenter::sum_up_ip(std::uint8_t* header) const {
   auto sum = common_ip_;
-  store_word(header + ipv4::kChecksum, sum.add(length).add(id).value());
+  sum.add(word(header + wire::ipv4::kTotalLength)).add(word(header + wire::ipv4::kIdentification));
+  store_word(header + wire::ipv4::kChecksum, sum.value());
 }
 
-/// `begin_` is past the segment already.
-void Segmenter::emit_tcp(std::uint8_t* header, ConstBytes payload) const {
-  const std::size_t before = begin_ - payload.size();
-  const auto sequence = load_be<std::uint32_t>(header + tcp::kSequence) + before;
-  store_be(header + tcp::kSequence, static_cast<std::uint32_t>(sequence));
-  auto flags = word(header + tcp::kOffsetAndFlags);
-  if (before != 0) flags = static_cast<std::uint16_t>(flags & ~tcp::kCongestionReduced);
-  if (!done()) flags = static_cast<std::uint16_t>(flags & ~(tcp::kFin | tcp::kPush));
-  store_word(header + tcp::kOffsetAndFlags, flags);
-  if (leaves_sums_) return;
-
-  const std::size_t length = headers_.size() - plan_.transport + payload.size();
+void Segmenter::sum_up_transport(std::uint8_t* header, ConstBytes payload) const {
   auto sum = common_transport_;
-  sum.add({header + tcp::kSequence, sizeof(std::uint32_t)}).add(flags);
-  sum.add(static_cast<std::uint16_t>(length)).add(payload);
-  store_word(header + tcp::kChecksum, sum.value());
-}
-
-void Segmenter::emit_udp(std::uint8_t* header, ConstBytes payload) const {
-  const auto length = static_cast<std::uint16_t>(wire::kUdpHeader + payload.size());
-  store_word(header + udp::kLength, length);
-  if (leaves_sums_) return;
-  auto sum = common_transport_;
-  const std::uint16_t value = sum.add(length).add(length).add(payload).value();
-  store_word(header + udp::kChecksum, value == 0 ? std::uint16_t{0xffff} : value);
+  if (plan_.kind == Kind::tcp) {
+    sum.add({header + wire::tcp::kSequence, sizeof(std::uint32_t)});
+    sum.add(word(header + wire::tcp::kOffsetAndFlags));
+  } else {
+    sum.add(word(header + wire::udp::kLength));
+  }
+  sum.add(static_cast<std::uint16_t>(header_size() - plan_.transport + payload.size()));
+  store_word(header + wire::checksum_offset(plan_.kind),
+             wire::transport_checksum(sum.add(payload).value()));
 }
 
 }  // namespace ipoib::offload

@@ -1,6 +1,7 @@
 // What shows whether a device computes the checksums of datagrams: some report that they do
 // (IBV_DEVICE_UD_IP_CSUM), and ignore IBV_SEND_IP_CSUM without a word. A queue pair sends itself
-// what they would have to be computed for: a large packet of UDP, over IPv4 and over IPv6.
+// what they would have to be computed for: a large packet of UDP, over IPv4 and over IPv6. A device
+// that says so cuts it, too; what comes shows both.
 #pragma once
 
 #include <array>

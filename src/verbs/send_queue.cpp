@@ -6,13 +6,28 @@
 #include <utility>
 
 #include "offload/segmenter.hpp"
-#include "offload/transport.hpp"
 #include "verbs/verbs_address_handle.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::verbs {
 
 static_assert(SendQueue::kHeaderSlot >= wire::kEncapsulationSize + offload::kMaxHeaders);
+static_assert(SendQueue::kMaxLargeHeaders ==
+              wire::kEncapsulationSize + wire::Ipv6Header::kSize + wire::tcp::kMaximumSize);
+
+namespace {
+
+/// Work requests: of a large packet one if the device cuts it, and one for each segment if not.
+std::size_t sends_for(const Frame& frame, const SendQueue::Target& to) {
+  const bool may_be_one = to.sums_up && frame.is_large() &&
+                          frame.size() - frame.segmentation().payload <= to.large_octets &&
+                          offload::is_plain(frame, wire::kEncapsulationSize);
+  return may_be_one ? 1 : frame.datagrams();
+}
+
+}  // namespace
 
 void SendQueue::make(std::uint32_t depth, Frame&& headers) {
   sends_.resize(depth);
@@ -23,19 +38,20 @@ void SendQueue::make(std::uint32_t depth, Frame&& headers) {
 }
 
 std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& accepted) {
-  const auto length = fill_chain(batch, to);
-  if (length == 0) return 0;
-  work_[length - 1].next = nullptr;
-  const bool is_signalled = to.reports || head_ + length - covered_ >= kSignalPeriod;
-  if (is_signalled) work_[length - 1].send_flags |= IBV_SEND_SIGNALED;
+  const auto chain = fill_chain(batch, to);
+  if (chain.length == 0) return 0;
+  auto& last = work_[chain.length - 1];
+  last.next = nullptr;
+  const bool is_signalled = to.reports || uncovered_ + chain.datagrams >= kSignalPeriod;
+  if (is_signalled) last.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   accepted = ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0;
   if (accepted) {
-    if (is_signalled) covered_ = head_ + length;
-    return hold_posted(batch, length);
+    uncovered_ = is_signalled ? 0 : uncovered_ + chain.datagrams;
+    return hold_posted(batch, to, chain.length);
   }
   ++counters_.post_refused;
-  return hold_posted(batch, static_cast<std::size_t>(refused - work_.data()));
+  return hold_posted(batch, to, static_cast<std::size_t>(refused - work_.data()));
 }
 
 std::size_t SendQueue::complete(std::uint64_t number) {
@@ -48,25 +64,29 @@ std::size_t SendQueue::complete(std::uint64_t number) {
   return tail_ - before;
 }
 
-/// As many from the front of `batch` as there is room for; returns the length of the chain.
-std::size_t SendQueue::fill_chain(std::span<const Outgoing> batch, const Target& to) {
+/// As many from the front of `batch` as there is room for.
+SendQueue::Chain SendQueue::fill_chain(std::span<const Outgoing> batch, const Target& to) {
   const auto room = sends_.size() - in_flight();
-  std::size_t length = 0;
+  Chain chain;
   for (const auto& datagram : batch) {
-    const auto wanted = datagram.frame.datagrams();
+    const auto wanted = sends_for(datagram.frame, to);
     assert(wanted <= sends_.size() && "it would wait for ever");
-    if (length + wanted > room) {
+    if (chain.length + wanted > room) {
       ++counters_.send_queue_full;
       break;
     }
-    if (datagram.frame.is_large()) {
-      fill_segments(datagram, to, length);
+    if (!datagram.frame.is_large()) {
+      fill_send(datagram, to, chain.length);
     } else {
-      fill_send(datagram, to, length);
+      wanted == 1 ? fill_large(datagram, to, chain.length)
+                  : fill_segments(datagram, to, chain.length);
+      ++counters_.large_packets;
+      counters_.segments += datagram.frame.datagrams();
     }
-    length += wanted;
+    chain.length += wanted;
+    chain.datagrams += datagram.frame.datagrams();
   }
-  return length;
+  return chain;
 }
 
 ibv_send_wr& SendQueue::begin_work(const Outgoing& datagram, const Target& to, std::size_t place) {
@@ -95,6 +115,19 @@ void SendQueue::fill_send(const Outgoing& datagram, const Target& to, std::size_
   if (datagram.frame.size() <= to.inline_octets) work.send_flags = IBV_SEND_INLINE;
 }
 
+void SendQueue::fill_large(const Outgoing& datagram, const Target& to, std::size_t place) {
+  const auto bytes = datagram.frame.bytes();
+  const auto& how = datagram.frame.segmentation();
+  auto& work = begin_work(datagram, to, place);
+  work.opcode = IBV_WR_TSO;
+  work.send_flags = IBV_SEND_IP_CSUM;
+  work.tso.hdr = const_cast<std::uint8_t*>(bytes.data());  // which verbs only read
+  work.tso.hdr_sz = how.payload;
+  work.tso.mss = how.size;
+  work.sg_list[0] = element(bytes.subspan(how.payload));
+  work.num_sge = 1;
+}
+
 void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
   offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize, to.sums_up);
   for (; !segmenter.done(); ++place) {
@@ -106,19 +139,18 @@ void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::s
     work.sg_list[1] = element(payload);
     work.num_sge = 2;
     if (segmenter.leaves_sums()) work.send_flags |= IBV_SEND_IP_CSUM;
-    ++counters_.segments;
   }
-  ++counters_.large_packets;
 }
 
 /// Takes what belongs to the first `posted` sends from the front of `batch`; returns how many
 /// packets these are. One of which only a part was posted goes with its queue pair, which is
 /// broken.
-std::size_t SendQueue::hold_posted(std::span<Outgoing> batch, std::size_t posted) {
+std::size_t SendQueue::hold_posted(std::span<Outgoing> batch, const Target& to,
+                                   std::size_t posted) {
   std::size_t packets = 0;
   for (std::size_t done = 0; done < posted; ++packets) {
     auto& datagram = batch[packets];
-    done = std::min(done + datagram.frame.datagrams(), posted);
+    done = std::min(done + sends_for(datagram.frame, to), posted);
     auto& slot = sends_[slot_of(head_ + done - 1)];
     slot.to = std::move(datagram.to);
     if ((work_[done - 1].send_flags & IBV_SEND_INLINE) != 0) {

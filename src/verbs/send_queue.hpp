@@ -2,9 +2,10 @@
 // of.
 //
 // Sends go out as one chain, of which the last is signalled once there are kSignalPeriod that no
-// completion will cover; frames and address handles are held until one does. Each segment of a
-// large packet is a work request of two elements: headers, written to the place that its number has
-// in `headers_`, and payload, where it lies.
+// completion will cover; frames and address handles are held until one does. A large packet is a
+// work request of its own where the device cuts it (IBV_WR_TSO). Elsewhere each segment is one, of
+// two elements: headers, written to the place that its number has in `headers_`, and payload, where
+// it lies.
 #pragma once
 
 #include <span>
@@ -22,8 +23,9 @@ class SendQueue {
     ibv_qp& queue_pair;
     QKey qkey;
     std::uint32_t inline_octets = 0;
-    bool sums_up = false;  ///< the device computes the checksums of segments
-    bool reports = false;  ///< there is a completion, however few sends it covers
+    std::uint32_t large_octets = 0;  ///< of the payload of a packet that the device may cut
+    bool sums_up = false;            ///< the device computes the checksums of segments
+    bool reports = false;            ///< there is a completion, however few sends it covers
   };
 
   /// Both outlive it; `memory` is that of all frames which are sent.
@@ -31,6 +33,8 @@ class SendQueue {
       : memory_(memory), counters_(counters) {}
   /// For the headers of one segment.
   static constexpr std::size_t kHeaderSlot = 256;
+  /// The headers of a packet that the device cuts: of a plain IP header, and TCP with all options.
+  static constexpr std::size_t kMaxLargeHeaders = 104;
   /// For `depth` sends, a power of two. `headers` has kHeaderSlot octets for each.
   void make(std::uint32_t depth, Frame&& headers);
 
@@ -52,12 +56,18 @@ class SendQueue {
     Frame frame;  ///< empty when it went inline
   };
 
-  std::size_t fill_chain(std::span<const Outgoing> batch, const Target& to);
+  struct Chain {
+    std::size_t length = 0;     ///< work requests
+    std::size_t datagrams = 0;  ///< that these make
+  };
+  [[nodiscard]] Chain fill_chain(std::span<const Outgoing> batch, const Target& to);
+  void fill_large(const Outgoing& datagram, const Target& to, std::size_t place);
   void fill_send(const Outgoing& datagram, const Target& to, std::size_t place);
   void fill_segments(const Outgoing& datagram, const Target& to, std::size_t place);
   ibv_send_wr& begin_work(const Outgoing& datagram, const Target& to, std::size_t place);
   [[nodiscard]] ibv_sge element(ConstBytes bytes) const;
-  [[nodiscard]] std::size_t hold_posted(std::span<Outgoing> batch, std::size_t posted);
+  [[nodiscard]] std::size_t hold_posted(std::span<Outgoing> batch, const Target& to,
+                                        std::size_t posted);
   [[nodiscard]] std::size_t slot_of(std::uint64_t number) const {
     return number & (sends_.size() - 1);
   }
@@ -68,7 +78,7 @@ class SendQueue {
   std::vector<Posted> sends_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
-  std::uint64_t covered_ = 0;      ///< the first that is behind the last one signalled
+  std::size_t uncovered_ = 0;      ///< datagrams since the last send that was signalled
   std::vector<ibv_send_wr> work_;  ///< scratch for one chain
   std::vector<ibv_sge> elements_;  ///< two for each
   Frame headers_;

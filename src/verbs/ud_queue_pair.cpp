@@ -21,8 +21,9 @@ constexpr std::size_t kPollBatch = 32;
 std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
   if (!up_) return 0;
   bool accepted = true;
-  const auto posted =
-      sends_.send(batch, {*qp_, attributes_.qkey, depths_.inline_octets, sums_up()}, accepted);
+  const auto posted = sends_.send(
+      batch, {*qp_, attributes_.qkey, depths_.inline_octets, depths_.large_octets, sums_up()},
+      accepted);
   broken_ = broken_ || !accepted;
   return posted;
 }

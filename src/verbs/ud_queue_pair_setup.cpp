@@ -32,6 +32,14 @@ ibv_gid raw(const Gid& gid) {
   return out;
 }
 
+/// Octets of payload of a packet that the device cuts into datagrams; 0: it does not.
+std::uint32_t largest_cut(ibv_context* context) {
+  ibv_device_attr_ex limits{};
+  if (ibv_query_device_ex(context, nullptr, &limits) != 0) return 0;
+  const auto& caps = limits.tso_caps;
+  return ibv_is_qpt_supported(caps.supported_qpts, IBV_QPT_UD) != 0 ? caps.max_tso : 0;
+}
+
 }  // namespace
 
 UdQueuePair::~UdQueuePair() {
@@ -77,6 +85,9 @@ Result<void> UdQueuePair::make_queues() {
   header_pool_ = std::make_unique<FramePool>(1, depths_.send * SendQueue::kHeaderSlot);
   if (auto done = register_pool(*header_pool_); !done) return done;
   sends_.make(depths_.send, header_pool_->take());
+  const bool may_cut = reports_sums_ && takes_large_packets();
+  depths_.large_octets =
+      may_cut ? std::min(depths_.large_octets, largest_cut(device_.context())) : 0;
 
   receives_.resize(depths_.receive);
   receive_work_.resize(kReceiveChain);
@@ -86,23 +97,32 @@ Result<void> UdQueuePair::make_queues() {
 }
 
 Result<QueuePair> UdQueuePair::make_queue_pair() {
-  ibv_qp_init_attr wanted{};
+  ibv_qp_init_attr_ex wanted{};
   wanted.send_cq = wanted.recv_cq = cq_.get();
   wanted.qp_type = IBV_QPT_UD;
+  wanted.pd = pd_.get();
   wanted.cap.max_send_wr = depths_.send;
   wanted.cap.max_recv_wr = depths_.receive;
   wanted.cap.max_send_sge = 2;
   wanted.cap.max_recv_sge = 1;
-  wanted.cap.max_inline_data = depths_.inline_octets;
-  const auto asked = wanted;
-  QueuePair made(ibv_create_qp(pd_.get(), &wanted));
-  if (!made) {
-    wanted = asked;
-    wanted.cap.max_inline_data = 0;  // some devices refuse what others would shrink
-    made.reset(ibv_create_qp(pd_.get(), &wanted));
-  }
+  wanted.max_tso_header = SendQueue::kMaxLargeHeaders;
+  const auto make = [&](std::uint32_t inline_octets, std::uint32_t large_octets) {
+    auto attributes = wanted;
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+    if (large_octets != 0) attributes.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    attributes.cap.max_inline_data = inline_octets;
+    QueuePair made(ibv_create_qp_ex(device_.context(), &attributes));
+    if (made) {
+      depths_.inline_octets = std::min(inline_octets, attributes.cap.max_inline_data);
+      depths_.large_octets = large_octets;
+    }
+    return made;
+  };
+  // Some devices refuse what others would shrink.
+  auto made = make(depths_.inline_octets, depths_.large_octets);
+  if (!made && depths_.large_octets != 0) made = make(depths_.inline_octets, 0);
+  if (!made) made = make(0, 0);
   if (!made) return refused("cannot create a queue pair", errno, remedy_for_memory(errno));
-  depths_.inline_octets = std::min(depths_.inline_octets, wanted.cap.max_inline_data);
   return made;
 }
 
@@ -178,8 +198,15 @@ void UdQueuePair::check_sums() {
   counters_.large_packets = before.large_packets;  // of the link's traffic alone
   counters_.segments = before.segments;
   if (check_.passed() || check_.is_open()) return;
-  log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+  if (std::exchange(depths_.large_octets, 0) == 0) {
+    log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+              device_.name());
+    return;
+  }
+  log_.info("{} says that it cuts large packets, but has not shown it: they are cut here",
             device_.name());
+  check_ = {};
+  if (!broken_) check_sums();  // of what is cut here; else when this is mended
 }
 
 bool UdQueuePair::send_probes() {
@@ -202,8 +229,9 @@ bool UdQueuePair::send_probes() {
     write_probe(probes[i].frame, kProbeVersions[i]);
   }
   bool accepted = true;
-  const auto posted =
-      sends_.send(probes, {*qp_, attributes_.qkey, depths_.inline_octets, true, true}, accepted);
+  const auto posted = sends_.send(
+      probes, {*qp_, attributes_.qkey, depths_.inline_octets, depths_.large_octets, true, true},
+      accepted);
   broken_ = broken_ || !accepted;
   return posted == probes.size();
 }

@@ -9,11 +9,12 @@
 namespace ipoib::verbs {
 
 /// Depths of the work queues, in work requests; less where the device has less, and the send queue
-/// a power of two.
+/// a power of two. What a device does with a send, in octets of payload.
 struct QueueDepths {
   std::uint32_t receive = 512;
   std::uint32_t send = 512;
   std::uint32_t inline_octets = 128;
+  std::uint32_t large_octets = 65536;  ///< cut into segments by the device (IBV_WR_TSO)
 };
 
 /// One completion for so many sends, or for a chain of more: while there are fewer, they hold their

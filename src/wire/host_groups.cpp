@@ -4,6 +4,7 @@
 
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -30,7 +31,7 @@ bool changes_host_groups(ConstBytes packet) {
     return packet.size() > kProtocolOffset && packet[kProtocolOffset] == kIgmp;
   }
   constexpr std::size_t kMessage = Ipv6Header::kSize + kHopByHopSize;
-  return packet.size() > kMessage && packet[Ipv6Header::kNextHeaderOffset] == kHopByHop &&
+  return packet.size() > kMessage && packet[ipv6::kNextHeader] == kHopByHop &&
          packet[Ipv6Header::kSize] == kIcmpv6 && is_mld(packet[kMessage]);
 }
 

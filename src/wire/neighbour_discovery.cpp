@@ -17,6 +17,7 @@
 
 #include "wire/checksum.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -62,7 +63,7 @@ std::uint16_t checksum_of(const Ipv6Header& header, ConstBytes message) {
 /// After a change of size: length of the payload and checksum.
 void mend(MutableBytes packet) {
   const std::size_t payload = packet.size() - Ipv6Header::kSize;
-  store_be(packet.data() + Ipv6Header::kPayloadLengthOffset, static_cast<std::uint16_t>(payload));
+  store_be(packet.data() + ipv6::kPayloadLength, static_cast<std::uint16_t>(payload));
   const auto header = Ipv6Header::parse(packet);
   assert(header);
   const MutableBytes message = packet.subspan(Ipv6Header::kSize);
@@ -112,7 +113,7 @@ bool is_valid(const NdMessage& m) {
 }  // namespace
 
 bool is_neighbour_discovery(ConstBytes packet) {
-  return packet.size() > Ipv6Header::kSize && packet[Ipv6Header::kNextHeaderOffset] == kIcmpv6 &&
+  return packet.size() > Ipv6Header::kSize && packet[ipv6::kNextHeader] == kIcmpv6 &&
          type_from(packet[Ipv6Header::kSize]).has_value();
 }
 

@@ -8,10 +8,10 @@
 #include "ipoib/tun_port.hpp"
 #include "offload/coalescer.hpp"
 #include "offload/segmenter.hpp"
-#include "offload/transport.hpp"
 #include "require.hpp"
 #include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/transport.hpp"
 
 using namespace ipoib;
 using offload::Coalescer;
@@ -29,9 +29,9 @@ constexpr std::size_t kFrames = 256;
 Octets comparable(ConstBytes packet) {
   Octets out(packet.begin(), packet.end());
   const auto header = wire::Ipv4Header::parse(packet);
-  if (header && (packet[offload::ipv4::kFragment] & 0x40) != 0) {
-    store_be(&out[offload::ipv4::kIdentification], std::uint16_t{0});
-    store_be(&out[offload::ipv4::kChecksum], std::uint16_t{0});
+  if (header && (packet[wire::ipv4::kFragment] & 0x40) != 0) {
+    store_be(&out[wire::ipv4::kIdentification], std::uint16_t{0});
+    store_be(&out[wire::ipv4::kChecksum], std::uint16_t{0});
   }
   return out;
 }

@@ -10,7 +10,10 @@
 #include "ipoib/pkey_table.hpp"
 #include "verbs/async_events.hpp"
 #include "verbs/ud_queue_pair.hpp"
+#include "wire/checksum.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::verbs {
 
@@ -75,6 +78,36 @@ struct Side {
   std::unique_ptr<UdQueuePair> pair;
   UdAttributes attributes;
 };
+
+/// Of TCP over IPv4 with `size` octets of payload, to be cut after each 1000.
+inline Outgoing to_be_cut(Outgoing datagram, std::uint16_t size) {
+  constexpr std::uint16_t kTransport = wire::kEncapsulationSize + wire::Ipv4Header::kMinimumSize;
+  constexpr std::uint16_t kHeaders = kTransport + wire::tcp::kMinimumSize;
+  datagram.frame.window(0, std::size_t{kHeaders} + size);
+  const auto bytes = datagram.frame.bytes();
+  ByteWriter writer(bytes);
+  writer.u32(0x08000000);
+  writer.u16(0x4500);
+  writer.u16(static_cast<std::uint16_t>(bytes.size() - wire::kEncapsulationSize));
+  writer.u32(0x00010000);
+  writer.u32(0x40060000);
+  writer.u32(0x0a000001);
+  writer.u32(0x0a000002);
+  writer.u32(0x12341388);
+  writer.u32(0);
+  writer.u32(0);
+  writer.u32(0x50100400);
+  // The sum of the pseudo-header, which is not the device's affair.
+  writer.u16(wire::InternetChecksum()
+                 .add_pseudo_header(Ipv4Address({10, 0, 0, 1}), Ipv4Address({10, 0, 0, 2}),
+                                    wire::kTcp,
+                                    static_cast<std::uint16_t>(bytes.size() - kTransport))
+                 .sum());
+  writer.u16(0);
+  std::iota(bytes.begin() + kHeaders, bytes.end(), std::uint8_t{0});
+  datagram.frame.set_segmentation({Segmentation::Kind::tcp, kTransport, kHeaders, 1000});
+  return datagram;
+}
 
 class UdQueuePairTest : public ::testing::Test {
  protected:

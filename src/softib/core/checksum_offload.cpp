@@ -9,25 +9,21 @@
 #include "wire/encapsulation.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace softib {
 namespace {
 
-using ipoib::load_be;
-using ipoib::wire::EtherType;
-using ipoib::wire::InternetChecksum;
+namespace wire = ipoib::wire;
+using wire::InternetChecksum;
 
-constexpr std::size_t kIp = ipoib::wire::kEncapsulationSize;
-constexpr std::uint8_t kTcp = 6;
-constexpr std::size_t kTcpHeader = 20;
-constexpr std::size_t kTcpChecksum = 16;
-constexpr std::size_t kUdpLength = 4;
-constexpr std::size_t kUdpChecksum = 6;
+constexpr std::size_t kIp = wire::kEncapsulationSize;
 constexpr std::size_t kMaxIpv4Header = 60;
-constexpr std::size_t kIpv4Checksum = 10;
-using Headers = std::array<std::uint8_t, kIp + kMaxIpv4Header + kTcpHeader>;
+using Headers = std::array<std::uint8_t, kIp + kMaxIpv4Header + wire::tcp::kMinimumSize>;
 
-std::uint16_t word(ConstBytes bytes, std::size_t at) { return load_be<std::uint16_t>(&bytes[at]); }
+std::uint16_t word(ConstBytes bytes, std::size_t at) {
+  return ipoib::load_be<std::uint16_t>(&bytes[at]);
+}
 
 /// Calls `see` with what of each piece is in [begin, end) of the payload, and where in the payload
 /// that begins.
@@ -71,59 +67,49 @@ struct Transport {
   InternetChecksum pseudo_header;
 };
 
-std::optional<Transport> of_ipv4(ConstBytes ip, std::size_t available) {
-  constexpr std::size_t kFragment = 6;
-  constexpr std::size_t kProtocol = 9;
-  constexpr std::size_t kAddresses = 12;
-  constexpr std::uint16_t kIsFragment = 0x3fff;  // more fragments, or an offset
-  if (ip.size() < ipoib::wire::Ipv4Header::kMinimumSize || ip[0] >> 4 != 4) return std::nullopt;
-  const std::size_t header = std::size_t{ip[0]} % 16 * 4;
-  const std::size_t total = word(ip, 2);
-  const bool fits =
-      header >= ipoib::wire::Ipv4Header::kMinimumSize && header <= total && total <= available;
-  if (!fits || (word(ip, kFragment) & kIsFragment) != 0) return std::nullopt;
-  return Transport{ip[kProtocol], kIp + header, kIp + total,
-                   InternetChecksum().add(ip.subspan(kAddresses, 8))};
-}
-
-std::optional<Transport> of_ipv6(ConstBytes ip, std::size_t available) {
-  constexpr std::size_t kHeader = ipoib::wire::Ipv6Header::kSize;
-  constexpr std::size_t kAddresses = 8;
-  if (ip.size() < kHeader || ip[0] >> 4 != 6) return std::nullopt;
-  const std::size_t length = word(ip, ipoib::wire::Ipv6Header::kPayloadLengthOffset);
-  if (kHeader + length > available) return std::nullopt;
-  return Transport{ip[ipoib::wire::Ipv6Header::kNextHeaderOffset], kIp + kHeader,
-                   kIp + kHeader + length, InternetChecksum().add(ip.subspan(kAddresses, 32))};
+std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
+  const auto upper = wire::upper_layer(ip);
+  if (!upper) return std::nullopt;
+  const auto length = wire::ip_length(ip);
+  if (length < upper->begin || length > available) return std::nullopt;
+  const auto addresses = wire::ip_version(ip) == 4
+                             ? ip.subspan(wire::ipv4::kAddresses, 2 * ipoib::Ipv4Address::kSize)
+                             : ip.subspan(wire::ipv6::kAddresses, 2 * ipoib::Ipv6Address::kSize);
+  return Transport{upper->protocol, kIp + upper->begin, kIp + length,
+                   InternetChecksum().add(addresses)};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.
 std::optional<std::size_t> checksum_place(const Transport& transport, ConstBytes headers) {
   const auto length = transport.end - transport.begin;
-  if (transport.protocol == kTcp && length >= kTcpHeader) return kTcpChecksum;
-  if (transport.protocol != ipoib::wire::kUdp || length < ipoib::wire::kUdpHeader ||
-      word(headers, transport.begin + kUdpLength) != length) {
+  if (transport.protocol == wire::kTcp && length >= wire::tcp::kMinimumSize)
+    return wire::tcp::kChecksum;
+  if (transport.protocol != wire::kUdp || length < wire::kUdpHeader ||
+      word(headers, transport.begin + wire::udp::kLength) != length) {
     return std::nullopt;
   }
-  return kUdpChecksum;
+  return wire::udp::kChecksum;
+}
+
+/// Takes the word out of a sum that it is in.
+void subtract(InternetChecksum& sum, std::uint16_t value) {
+  sum.add(static_cast<std::uint16_t>(~value));
 }
 
 std::uint16_t transport_checksum(const OutgoingPacket& packet, const Transport& transport,
-                                 std::size_t place) {
+                                 std::uint16_t field) {
   auto sum = transport.pseudo_header;
   sum.add(std::uint16_t{transport.protocol})
       .add(static_cast<std::uint16_t>(transport.end - transport.begin));
-  add_part(packet, transport.begin, transport.begin + place, sum);
-  add_part(packet, transport.begin + place + 2, transport.end, sum);
-  // A UDP that computes none sends zero (RFC 768); to TCP either form of zero is the same.
-  const auto value = sum.value();
-  return value == 0 ? std::uint16_t{0xffff} : value;
+  add_part(packet, transport.begin, transport.end, sum);
+  subtract(sum, field);
+  return wire::transport_checksum(sum.value());
 }
 
 std::uint16_t header_checksum(ConstBytes header) {
-  return InternetChecksum()
-      .add(header.first(kIpv4Checksum))
-      .add(header.subspan(kIpv4Checksum + 2))
-      .value();
+  auto sum = InternetChecksum().add(header);
+  subtract(sum, word(header, wire::ipv4::kChecksum));
+  return sum.value();
 }
 
 }  // namespace
@@ -131,20 +117,19 @@ std::uint16_t header_checksum(ConstBytes header) {
 void offload_checksums(OutgoingPacket& packet) {
   Headers copy;
   const auto headers = copy_headers(packet, copy);
-  const auto type = ipoib::wire::parse_encapsulation(headers);
-  if (type != EtherType::ipv4 && type != EtherType::ipv6) return;
-  const auto available = size_of(packet) - packet.header_size - kIp;
-  const auto ip = headers.subspan(kIp);
-  const auto transport = type == EtherType::ipv4 ? of_ipv4(ip, available) : of_ipv6(ip, available);
+  const auto ip = wire::ip_of(headers);
+  if (ip.empty()) return;
+  const auto transport = transport_of(ip, size_of(packet) - packet.header_size - kIp);
   if (!transport) return;
   const auto place = checksum_place(*transport, headers);
   if (!place) return;
-  if (type == EtherType::ipv4) {
-    packet.patches[packet.patch_count++] = {kIp + kIpv4Checksum,
+  if (wire::ip_version(ip) == 4) {
+    packet.patches[packet.patch_count++] = {kIp + wire::ipv4::kChecksum,
                                             header_checksum(ip.first(transport->begin - kIp))};
   }
-  packet.patches[packet.patch_count++] = {static_cast<std::uint32_t>(transport->begin + *place),
-                                          transport_checksum(packet, *transport, *place)};
+  const auto at = transport->begin + *place;
+  packet.patches[packet.patch_count++] = {
+      static_cast<std::uint32_t>(at), transport_checksum(packet, *transport, word(headers, at))};
   packet.checksums_right = true;
 }
 

@@ -109,8 +109,9 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   }
   if (cap.max_send_wr > kMaxQueueWr || cap.max_recv_wr > kMaxQueueWr ||
       cap.max_send_sge > kMaxSge || cap.max_recv_sge > kMaxSge ||
-      cap.max_inline_data > kMaxInline) {
-    return Error{EINVAL, "more work requests, scatter elements or inline data than there can be"};
+      cap.max_inline_data > kMaxInline || config.max_tso_header > kMaxTsoHeader) {
+    return Error{EINVAL,
+                 "more work requests, scatter elements, inline data or headers than there can be"};
   }
   if (qp_count_ == kMaxQueuePairs) return Error{ENOMEM, "too many queue pairs"};
   // Round and round, so that the number of a queue pair that is gone comes back late.
@@ -191,6 +192,7 @@ void Hca::reset(QueuePair& qp) {
   qp.sends_.clear();
   qp.receives_.clear();
   qp.in_flight_ = 0;
+  qp.cut_.reset();
   qp.qkey_ = {};
   qp.port_ = 0;
   qp.pkey_index_ = 0;

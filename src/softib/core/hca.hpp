@@ -79,7 +79,7 @@ class Hca {
   [[nodiscard]] bool accepts(const QueuePair& qp, const ipoib::wire::UdPacket& packet);
   void deliver(QueuePair& qp, const Arrival& arrival);
   [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, const Arrival& from);
-  /// The octets of a send, and its headers; the latter false when the port lets nothing out.
+  /// The octets of a send or of its next segment; its headers, false when nothing is let out.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   /// What has been written at cq.next().

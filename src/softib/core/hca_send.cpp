@@ -3,6 +3,11 @@
 //
 // A send that cannot be made into a packet waits until those before it are completed, completes
 // with its error, and takes the send queue into SQE, which flushes what follows (IBA 10.10.3.1).
+//
+// A large send (IBV_WR_TSO) is made into several packets, which may belong to several batches. It
+// is completed with the batch that has the last one.
+#include <limits>
+
 #include "softib/core/checksum_offload.hpp"
 #include "softib/core/hca.hpp"
 #include "wire/sa_records.hpp"
@@ -57,7 +62,7 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
       complete_in_flight(qp);
       fail_send(qp, status);
     } else {
-      ++qp.in_flight_;
+      if (!qp.cut_) ++qp.in_flight_;
       if (address(qp, position, out)) ++packets;
     }
   }
@@ -71,29 +76,38 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
 
   out.piece_count = out.patch_count = out.header_size = 0;
   out.checksums_right = false;
-  std::uint64_t length = 0;
+  auto cut = qp.cut_;  // what fails is gathered once more, when those before it are completed
+  ElementPlace front;
+  auto* from = &front;
+  auto octets = std::numeric_limits<std::size_t>::max();
   if (request.is_inline) {
-    length = request.inline_size;
-    if (length != 0) {
-      out.pieces[out.piece_count++] = {qp.inline_data(position), request.inline_size};
+    if (request.inline_size != 0) {
+      out.pieces[out.piece_count++] = {qp.copied(position), request.inline_size};
     }
-  } else {
-    for (const auto& element : qp.sends_.elements(position).first(request.element_count)) {
-      if (element.length == 0) continue;
-      const auto* const memory = memory_.resolve(element, qp.config_.pd, false);
-      if (memory == nullptr) return IBV_WC_LOC_PROT_ERR;
-      out.pieces[out.piece_count++] = {memory, element.length};
-      length += element.length;
-    }
+    octets = 0;
+  } else if (request.tso_header != 0) {
+    if (!cut) cut = qp.begin_cut(position);
+    if (!cut) return IBV_WC_LOC_QP_OP_ERR;
+    auto* const header = qp.segment_header(out);
+    out.pieces[out.piece_count++] = {header, request.tso_header};
+    octets = cut->headers.next(header);
+    from = &cut->next;
   }
+  const auto elements = qp.sends_.elements(position).first(request.element_count);
+  const auto status = gather_elements(elements, *from, octets, memory_, qp.config_.pd, out);
+  if (status != IBV_WC_SUCCESS) return status;
+  const auto length = size_of(out);
   if (length > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
-  request.length = static_cast<std::uint32_t>(length);
+  if (cut && cut->headers.done()) cut.reset();
+  qp.cut_ = cut;
+  request.length += static_cast<std::uint32_t>(length - request.tso_header);
   if (request.ip_checksums) offload_checksums(out);
   return IBV_WC_SUCCESS;
 }
 
 bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto& request = qp.sends_.at(position);
+  const auto length = static_cast<std::uint32_t>(size_of(out));  // its headers come now
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
   qp.send_psn_ = (psn + 1) & kPsnMask;
@@ -117,14 +131,14 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   packet.bth.psn = psn;
   packet.deth = {request.qkey, qp.number_};
   if (request.with_immediate) packet.immediate = request.immediate;
-  out.header_size = packet.emit_headers(request.length, out.header);
+  out.header_size = packet.emit_headers(length, out.header);
   if (packet.bth.pad != 0) {
     out.pieces[out.piece_count++] = ConstBytes(kPadding).first(packet.bth.pad);
   }
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;
   ++counters_.sent_packets;
-  counters_.sent_octets += request.length;
+  counters_.sent_octets += length;
   return true;
 }
 
@@ -134,18 +148,21 @@ void Hca::complete_in_flight(QueuePair& qp) {
     complete_send(qp, IBV_WC_SUCCESS);
   }
   // An error may have come while the batch was out; its sends were to be completed first.
-  if (qp.state_ == IBV_QPS_ERR || qp.state_ == IBV_QPS_SQE) flush_sends(qp);
+  if (qp.state_ != IBV_QPS_ERR && qp.state_ != IBV_QPS_SQE) return;
+  qp.cut_.reset();
+  flush_sends(qp);
 }
 
 void Hca::fail_send(QueuePair& qp, ibv_wc_status status) {
   ++counters_.send_errors;
   qp.state_ = IBV_QPS_SQE;
+  qp.cut_.reset();
   complete_send(qp, status);
   flush_sends(qp);
 }
 
 void Hca::flush_sends(QueuePair& qp) {
-  if (qp.in_flight_ != 0) return;
+  if (qp.in_flight_ != 0 || qp.cut_) return;  // the batch is out
   while (qp.sends_.waiting() != 0) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -159,7 +176,7 @@ void Hca::complete_send(QueuePair& qp, ibv_wc_status status) {
   auto& wc = cq.next();
   wc.wr_id = request.id;
   wc.status = status;
-  wc.opcode = IBV_WC_SEND;
+  wc.opcode = request.tso_header != 0 ? IBV_WC_TSO : IBV_WC_SEND;
   wc.byte_len = status == IBV_WC_SUCCESS ? request.length : 0;
   wc.qp_num = qp.number_.value();
   complete(cq, qp, position, false);

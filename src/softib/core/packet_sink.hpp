@@ -18,12 +18,13 @@ struct OutgoingPacket {
     std::uint32_t offset = 0;  ///< in the payload
     std::uint16_t value = 0;
   };
-  static constexpr std::size_t kMaxPieces =
-      16;  ///< scatter elements of one work request, + padding
+  /// Scatter elements of one work request; before them the headers of a segment, behind them
+  /// padding.
+  static constexpr std::size_t kMaxPieces = 16;
 
   std::array<std::uint8_t, ipoib::wire::UdPacket::kMaxHeaderSize> header;
   std::size_t header_size = 0;
-  std::array<ConstBytes, kMaxPieces + 1> pieces;
+  std::array<ConstBytes, kMaxPieces + 2> pieces;
   std::size_t piece_count = 0;
   std::array<Patch, 2> patches;  ///< of IP, and of what is in it
   std::size_t patch_count = 0;

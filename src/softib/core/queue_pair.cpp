@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "softib/core/network_order.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/transport.hpp"
 
 namespace softib {
 namespace {
@@ -15,8 +17,14 @@ constexpr unsigned kKnownSendFlags =
 constexpr std::uint32_t kMaxQpn = 0xffffff;
 constexpr std::uint32_t kControlledQKey = 0x80000000;
 
-std::uint32_t inline_slots(const ibv_qp_cap& cap) {
-  return cap.max_inline_data == 0 || cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
+std::uint32_t slots(const ibv_qp_cap& cap) {
+  return cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
+}
+
+std::uint64_t octets_of(const ibv_send_wr& wr) {
+  std::uint64_t octets = 0;
+  for (int i = 0; i < wr.num_sge; ++i) octets += wr.sg_list[i].length;
+  return octets;
 }
 
 }  // namespace
@@ -26,16 +34,23 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
       config_(config),
       sends_(config.cap.max_send_wr, config.cap.max_send_sge),
       receives_(config.cap.max_recv_wr, config.cap.max_recv_sge),
-      inline_(std::size_t{inline_slots(config.cap)} * config.cap.max_inline_data),
-      inline_mask_(inline_slots(config.cap) - 1),
-      batch_(std::make_unique<Batch>()) {}
+      copied_slot_(std::max(config.cap.max_inline_data, config.max_tso_header)),
+      copied_(std::size_t{slots(config.cap)} * copied_slot_),
+      copied_mask_(slots(config.cap) - 1),
+      batch_(std::make_unique<Batch>()),
+      segment_headers_(kSendBatch * config.max_tso_header) {}
 
 int QueuePair::enqueue(const ibv_send_wr& wr) {
   // Sends may be posted from RTS on; in SQE and ERR they are flushed (IBA 10.3.1).
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_INIT || state_ == IBV_QPS_RTR) return EINVAL;
-  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) return EINVAL;
+  const bool is_large = wr.opcode == IBV_WR_TSO;
+  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM && !is_large) return EINVAL;
   if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
   if (wr.wr.ud.ah == nullptr || wr.wr.ud.remote_qpn > kMaxQpn) return EINVAL;
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > config_.cap.max_send_sge ||
+      (is_large && !may_cut(wr))) {
+    return EINVAL;
+  }
   if (sends_.full()) return ENOMEM;
 
   const auto position = sends_.next_position();
@@ -54,26 +69,49 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
   request.ip_checksums = (wr.send_flags & IBV_SEND_IP_CSUM) != 0;
   request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  request.length = 0;
+  request.tso_header = is_large ? wr.tso.hdr_sz : std::uint16_t{0};
+  request.tso_size = is_large ? wr.tso.mss : std::uint16_t{0};
+  if (is_large) {
+    request.tso_payload = static_cast<std::uint32_t>(octets_of(wr));
+    std::memcpy(copied(position), wr.tso.hdr, wr.tso.hdr_sz);
+  }
   if (const int error = copy_elements(wr, position)) return error;
   sends_.post();
   return 0;
 }
 
+bool QueuePair::may_cut(const ibv_send_wr& wr) const {
+  const auto& how = wr.tso;
+  const auto payload = octets_of(wr);
+  return (wr.send_flags & IBV_SEND_INLINE) == 0 && how.hdr_sz != 0 &&
+         how.hdr_sz <= config_.max_tso_header && how.mss != 0 && payload != 0 &&
+         payload <= kMaxTso && payload <= std::uint64_t{how.mss} * kMaxTsoSegments;
+}
+
+std::optional<LargeSend> QueuePair::begin_cut(std::uint32_t position) {
+  constexpr std::size_t kIp = ipoib::wire::kEncapsulationSize;
+  const auto& request = sends_.at(position);
+  const ConstBytes headers(copied(position), request.tso_header);
+  if (ipoib::wire::ip_of(headers).empty()) return std::nullopt;
+  const auto plan = ipoib::wire::plan_headers(headers, kIp, request.tso_size);
+  if (!plan) return std::nullopt;
+  return LargeSend{ipoib::wire::SegmentHeaders(headers, kIp, *plan, request.tso_payload), {}};
+}
+
 int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
   SendRequest& request = sends_.at(position);
   const auto count = static_cast<std::uint32_t>(wr.num_sge);
-  if (wr.num_sge < 0 || count > config_.cap.max_send_sge) return EINVAL;
   request.element_count = count;
   if (!request.is_inline) {
     std::copy_n(wr.sg_list, count, sends_.elements(position).begin());
     return 0;
   }
-  std::uint64_t size = 0;
-  for (std::uint32_t i = 0; i < count; ++i) size += wr.sg_list[i].length;
+  const auto size = octets_of(wr);
   if (size > config_.cap.max_inline_data) return EINVAL;
   request.inline_size = static_cast<std::uint32_t>(size);
   if (size == 0) return 0;
-  auto* to = inline_data(position);
+  auto* to = copied(position);
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto& element = wr.sg_list[i];
     if (element.length == 0) continue;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ipoib/result.hpp"
@@ -14,6 +15,7 @@
 #include "softib/core/hca_limits.hpp"
 #include "softib/core/hca_memory.hpp"
 #include "softib/core/work_queue.hpp"
+#include "softib/core/work_requests.hpp"
 
 namespace softib {
 
@@ -22,31 +24,9 @@ struct QueuePairConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   ibv_qp_cap cap{};
+  std::uint32_t max_tso_header = 0;   ///< octets; 0: no large sends
   bool signal_all = false;            ///< sq_sig_all
   bool block_self_multicast = false;  ///< IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
-};
-
-/// What a send keeps of its work request.
-struct SendRequest {
-  std::uint64_t id = 0;
-  ibv_ah_attr to{};
-  const ProtectionDomain* to_domain = nullptr;
-  Qpn destination;
-  QKey qkey;
-  std::uint32_t immediate = 0;  ///< host order
-  std::uint32_t element_count = 0;
-  std::uint32_t inline_size = 0;
-  std::uint32_t length = 0;  ///< octets of payload; known when it is made into a packet
-  bool with_immediate = false;
-  bool is_inline = false;
-  bool signalled = false;
-  bool solicited = false;
-  bool ip_checksums = false;  ///< are computed by the HCA
-};
-
-struct ReceiveRequest {
-  std::uint64_t id = 0;
-  std::uint32_t element_count = 0;
 };
 
 /// Whether the transition is one of UD's and `mask` is made of what it requires and allows, which
@@ -82,11 +62,18 @@ class QueuePair {
   friend class CompletionQueue;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
+  [[nodiscard]] bool may_cut(const ibv_send_wr& request) const;
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
   /// The completion of the request at `position` has been polled.
   void retire(ibv_wc_opcode opcode, std::uint32_t position);
-  [[nodiscard]] std::uint8_t* inline_data(std::uint32_t position) {
-    return &inline_[std::size_t{position & inline_mask_} * config_.cap.max_inline_data];
+  /// Nothing: what is sent is no IPoIB datagram of TCP or UDP.
+  [[nodiscard]] std::optional<LargeSend> begin_cut(std::uint32_t position);
+  [[nodiscard]] std::uint8_t* segment_header(const OutgoingPacket& of) {
+    const auto number = static_cast<std::size_t>(&of - batch_->data());
+    return &segment_headers_[number * config_.max_tso_header];
+  }
+  [[nodiscard]] std::uint8_t* copied(std::uint32_t position) {
+    return &copied_[std::size_t{position & copied_mask_} * copied_slot_];
   }
   /// EINVAL, or the attributes taken over.
   [[nodiscard]] int apply(const ibv_qp_attr& attr, int mask);
@@ -101,10 +88,15 @@ class QueuePair {
   bool notify_drained_ = false;
   WorkQueue<SendRequest> sends_;
   WorkQueue<ReceiveRequest> receives_;
-  std::vector<std::uint8_t> inline_;  ///< of the sends, by place in their ring
-  std::uint32_t inline_mask_;
-  std::unique_ptr<Batch> batch_;  ///< handed out by Hca::next_packets
-  std::uint32_t in_flight_ = 0;   ///< sends that the batch stands for
+  // What is copied when a send is posted, by place in their ring: inline data, or the headers of a
+  // large send.
+  std::uint32_t copied_slot_;  ///< octets
+  std::vector<std::uint8_t> copied_;
+  std::uint32_t copied_mask_;
+  std::unique_ptr<Batch> batch_;               ///< handed out by Hca::next_packets
+  std::vector<std::uint8_t> segment_headers_;  ///< of the packets of the batch
+  std::uint32_t in_flight_ = 0;                ///< sends that the batch stands for
+  std::optional<LargeSend> cut_;               ///< the send behind these
 };
 
 }  // namespace softib

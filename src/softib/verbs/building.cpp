@@ -55,6 +55,14 @@ void send_immediate(ibv_qp_ex* ibv, __be32 immediate) {
   });
 }
 
+void send_large(ibv_qp_ex* ibv, void* header, std::uint16_t header_size, std::uint16_t size) {
+  const ConstBytes headers(static_cast<const std::uint8_t*>(header), header_size);
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_TSO, ibv->wr_id, ibv->wr_flags);
+    builder.set_segments(headers, size);
+  });
+}
+
 void set_destination(ibv_qp_ex* ibv, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
   build(ibv, [&](auto& builder) { builder.set_destination(ah, qpn, qkey); });
 }
@@ -86,6 +94,7 @@ void fill_in_building(Pair& qp) {
   qp.wr_abort = abort;
   qp.wr_send = send;
   qp.wr_send_imm = send_immediate;
+  qp.wr_send_tso = send_large;
   qp.wr_set_ud_addr = set_destination;
   qp.wr_set_sge = set_element;
   qp.wr_set_sge_list = set_elements;

@@ -55,6 +55,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.orig_attr = device_attributes(of(context).device.hca()->port());
     attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
     attr.phys_port_cnt_ex = attr.orig_attr.phys_port_cnt;
+    attr.tso_caps = {kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
   });

@@ -7,9 +7,11 @@
 namespace softib::verbs {
 namespace {
 
-constexpr std::uint32_t kKnownParts =
-    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-constexpr std::uint64_t kKnownSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+constexpr std::uint32_t kKnownParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                      IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+                                      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+constexpr std::uint64_t kKnownSends =
+    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
 
 bool is_supported(const ibv_qp_init_attr_ex& attr) {
   const auto flags = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
@@ -27,6 +29,9 @@ QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
   if (attr.send_cq != nullptr) config.send_cq = of(attr.send_cq).model;
   if (attr.recv_cq != nullptr) config.receive_cq = of(attr.recv_cq).model;
   config.cap = attr.cap;
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0) {
+    config.max_tso_header = attr.max_tso_header;
+  }
   config.signal_all = attr.sq_sig_all != 0;
   config.block_self_multicast = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
                                 (attr.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) != 0;

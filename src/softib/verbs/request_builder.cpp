@@ -19,6 +19,14 @@ void RequestBuilder::begin(ibv_wr_opcode opcode, std::uint64_t id, unsigned flag
   request.imm_data = immediate;
 }
 
+void RequestBuilder::set_segments(ipoib::ConstBytes headers, std::uint16_t size) {
+  auto& built = built_.back();
+  built.headers.assign(headers.begin(), headers.end());
+  built.request.tso.hdr = built.headers.data();
+  built.request.tso.hdr_sz = static_cast<std::uint16_t>(headers.size());
+  built.request.tso.mss = size;
+}
+
 void RequestBuilder::refuse(int error) {
   if (error_ == 0) error_ = error;
 }

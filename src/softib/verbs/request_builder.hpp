@@ -7,6 +7,8 @@
 #include <deque>
 #include <vector>
 
+#include "ipoib/bytes.hpp"
+
 namespace softib::verbs {
 
 /// What has been built since start(). All of it is posted together, or none of it. An error (a
@@ -15,6 +17,8 @@ class RequestBuilder {
  public:
   void start();
   void begin(ibv_wr_opcode opcode, std::uint64_t id, unsigned flags, __be32 immediate = 0);
+  /// Of IBV_WR_TSO: the headers, which are copied now, and the octets of payload of each segment.
+  void set_segments(ipoib::ConstBytes headers, std::uint16_t size);
   void refuse(int error);
 
   void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
@@ -31,6 +35,7 @@ class RequestBuilder {
   struct Built {
     ibv_send_wr request{};
     std::vector<ibv_sge> elements;
+    std::vector<std::uint8_t> headers;
     std::vector<std::uint8_t> data;
   };
   std::deque<Built> built_;

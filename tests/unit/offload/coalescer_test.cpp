@@ -7,6 +7,7 @@
 
 #include "packets.hpp"
 #include "tests/sim/memory_tun.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -80,7 +81,7 @@ TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
     for (const int version : {4, 6}) {
       PacketSpec spec{.kind = kind, .version = version, .payload = 5 * kSegment + 3};
-      spec.flags = tcp::kAck | tcp::kPush | tcp::kFin;
+      spec.flags = wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin;
       host.from_fabric.clear();
       host.large.clear();
       add_segments(spec);
@@ -102,14 +103,14 @@ TEST_F(CoalescerTest, AnyPacketComesBackAsItWas) {
                     .version = below(2) == 0 ? 4 : 6,
                     .sequence = static_cast<std::uint32_t>(random()),
                     .id = static_cast<std::uint16_t>(random()),
-                    .fragment = below(2) == 0 ? ipv4::kDontFragment : std::uint16_t{0},
+                    .fragment = below(2) == 0 ? wire::ipv4::kDontFragment : std::uint16_t{0},
                     .options = 4 * below(11),
                     .seed = static_cast<std::uint8_t>(random())};
     const std::size_t size = 1 + below(2000);
     spec.payload = size + 1 + below(size * (kMaxSegments - 1));
-    spec.payload = std::min(spec.payload, kMaxPacket - payload_of(spec));
-    if (below(2) == 0) spec.flags |= tcp::kPush;
-    if (below(2) == 0) spec.flags |= tcp::kEcnEcho;
+    spec.payload = std::min(spec.payload, wire::kMaxIpPacket - payload_of(spec));
+    if (below(2) == 0) spec.flags |= wire::tcp::kPush;
+    if (below(2) == 0) spec.flags |= wire::tcp::kEcnEcho;
     if (spec.payload <= size) continue;
     host.from_fabric.clear();
     add_segments(spec, size);
@@ -177,7 +178,7 @@ TEST_F(CoalescerTest, FlowsThatShareAPlaceKeepTheirOrder) {
 TEST_F(CoalescerTest, APacketOfTheFlowThatDoesNotFitEndsTheGroup) {
   auto packets = stream(4);
   packets[2].payload = 0;  // an acknowledgement on its own
-  packets[2].flags = tcp::kAck;
+  packets[2].flags = wire::tcp::kAck;
   packets[3].sequence = packets[2].sequence;
   for (const auto& packet : packets) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 3U);
@@ -217,14 +218,14 @@ TEST_F(CoalescerTest, ASmallerOneIsTheLast) {
 
 TEST_F(CoalescerTest, PushIsTheLast) {
   auto packets = stream(3);
-  packets[1].flags |= tcp::kPush;
+  packets[1].flags |= wire::tcp::kPush;
   for (const auto& packet : packets) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 2U);
   EXPECT_EQ(got()[1], complete_packet(packets[2]));
 }
 
 TEST_F(CoalescerTest, WrongChecksumsAreForTheHostToFind) {
-  for (const std::size_t broken : {ipv4::kChecksum, std::size_t{20} + tcp::kChecksum}) {
+  for (const std::size_t broken : {wire::ipv4::kChecksum, std::size_t{20} + wire::tcp::kChecksum}) {
     host.from_fabric.clear();
     auto first = complete_packet(stream(2)[0]);
     auto second = complete_packet(stream(2)[1]);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "packets.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -21,11 +22,11 @@ struct Row {
 
 void repair(Octets& packet, const PacketSpec& spec) {
   if (spec.version == 4) {
-    store_be(&packet[ipv4::kChecksum], std::uint16_t{0});
-    store_be(&packet[ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
+    store_be(&packet[wire::ipv4::kChecksum], std::uint16_t{0});
+    store_be(&packet[wire::ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
   }
   const std::size_t transport = transport_of(spec);
-  const std::size_t field = transport + checksum_offset(spec.kind);
+  const std::size_t field = transport + wire::checksum_offset(spec.kind);
   store_be(&packet[field], std::uint16_t{0});
   store_be(&packet[field],
            pseudo_header(packet, spec.kind).add(ConstBytes(packet).subspan(transport)).value());
@@ -114,7 +115,7 @@ TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
 TEST(Flow, DataAloneIsPutTogether) {
   EXPECT_FALSE(may_be_segment(*parse_flow(complete_packet({.payload = 0}))));
   auto without = complete_packet({.kind = Kind::udp});
-  store_be(&without[20 + udp::kChecksum], std::uint16_t{0});
+  store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
   EXPECT_FALSE(may_be_segment(*parse_flow(without))) << "nothing vouches for it";
 }
 
@@ -124,7 +125,7 @@ TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
   EXPECT_FALSE(may_be_segment(*parse_flow(wrong)));
   EXPECT_TRUE(may_be_segment(*parse_flow(wrong), true));
   auto without = complete_packet({.kind = Kind::udp});
-  store_be(&without[20 + udp::kChecksum], std::uint16_t{0});
+  store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
   EXPECT_FALSE(may_be_segment(*parse_flow(without), true)) << "there is none to be right";
 }
 

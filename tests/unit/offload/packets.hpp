@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "offload/segmenter.hpp"
-#include "offload/transport.hpp"
 #include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload::test {
 
@@ -21,10 +21,10 @@ struct PacketSpec {
   Kind kind = Kind::tcp;
   int version = 4;
   std::size_t payload = kSegment;
-  std::uint16_t flags = tcp::kAck;
+  std::uint16_t flags = wire::tcp::kAck;
   std::uint32_t sequence = 0xfffff000;  ///< wraps soon
   std::uint16_t id = 0xfffe;            ///< so does this
-  std::uint16_t fragment = ipv4::kDontFragment;
+  std::uint16_t fragment = wire::ipv4::kDontFragment;
   std::uint16_t source_port = 40000;
   std::size_t options = 12;  ///< octets of TCP options
   std::uint8_t seed = 0;     ///< of the payload
@@ -34,13 +34,13 @@ struct PacketSpec {
   return spec.version == 4 ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
 }
 [[nodiscard]] inline std::size_t payload_of(const PacketSpec& spec) {
-  const std::size_t tcp_size = tcp::kMinimumSize + spec.options;
+  const std::size_t tcp_size = wire::tcp::kMinimumSize + spec.options;
   return transport_of(spec) + (spec.kind == Kind::tcp ? tcp_size : wire::kUdpHeader);
 }
 
 /// The pseudo-header's sum, from the addresses and the protocol.
 [[nodiscard]] inline wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind) {
-  const std::uint8_t protocol = kind == Kind::tcp ? kTcp : wire::kUdp;
+  const std::uint8_t protocol = kind == Kind::tcp ? wire::kTcp : wire::kUdp;
   wire::InternetChecksum sum;
   if (const auto ip = wire::Ipv4Header::parse(packet)) {
     sum.add_pseudo_header(ip->source, ip->destination, protocol,
@@ -57,7 +57,7 @@ struct PacketSpec {
   const std::size_t whole = payload_of(spec) + spec.payload;
   Octets packet(whole);
   ByteWriter out(packet);
-  const std::uint8_t protocol = spec.kind == Kind::tcp ? kTcp : wire::kUdp;
+  const std::uint8_t protocol = spec.kind == Kind::tcp ? wire::kTcp : wire::kUdp;
   if (spec.version == 4) {
     out.u16(0x4502);
     out.u16(static_cast<std::uint16_t>(whole));
@@ -68,7 +68,7 @@ struct PacketSpec {
     out.zeros(2);
     out.u32(0x0a2c0001);
     out.u32(0x0a2c0002);
-    store_be(&packet[ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
+    store_be(&packet[wire::ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
   } else {
     out.u32(0x60012345);
     out.u16(static_cast<std::uint16_t>(whole - wire::Ipv6Header::kSize));
@@ -81,7 +81,8 @@ struct PacketSpec {
   if (spec.kind == Kind::tcp) {
     out.u32(spec.sequence);
     out.u32(0x01020304);
-    out.u16(static_cast<std::uint16_t>((tcp::kMinimumSize + spec.options) / 4 << 12 | spec.flags));
+    out.u16(static_cast<std::uint16_t>((wire::tcp::kMinimumSize + spec.options) / 4 << 12 |
+                                       spec.flags));
     out.u16(0x1234);
     out.zeros(4);
     for (std::size_t i = 0; i < spec.options; ++i) out.u8(static_cast<std::uint8_t>(i + 1));
@@ -91,13 +92,14 @@ struct PacketSpec {
   }
   std::iota(packet.begin() + static_cast<std::ptrdiff_t>(payload_of(spec)), packet.end(),
             spec.seed);
-  store_be(&packet[transport + checksum_offset(spec.kind)], pseudo_header(packet, spec.kind).sum());
+  store_be(&packet[transport + wire::checksum_offset(spec.kind)],
+           pseudo_header(packet, spec.kind).sum());
   return packet;
 }
 
 [[nodiscard]] inline Octets complete_packet(const PacketSpec& spec) {
   Octets packet = partial_packet(spec);
-  (void)complete_checksum(packet, transport_of(spec), checksum_offset(spec.kind));
+  (void)complete_checksum(packet, transport_of(spec), wire::checksum_offset(spec.kind));
   return packet;
 }
 

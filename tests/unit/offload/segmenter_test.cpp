@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "packets.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::offload {
 namespace {
@@ -69,8 +70,8 @@ std::vector<Octets> without_sums(const Frame& frame, const PacketSpec& like, boo
     const auto payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
     EXPECT_EQ(is_right(segment, like), !device_sums);
-    if (like.version == 4) store_be(&segment[ipv4::kChecksum], std::uint16_t{0});
-    store_be(&segment[transport_of(like) + checksum_offset(like.kind)], std::uint16_t{0});
+    if (like.version == 4) store_be(&segment[wire::ipv4::kChecksum], std::uint16_t{0});
+    store_be(&segment[transport_of(like) + wire::checksum_offset(like.kind)], std::uint16_t{0});
   }
   return out;
 }
@@ -107,8 +108,8 @@ TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
   std::uint32_t sequence = 0xfffff000;
   std::uint16_t id = 0xfffe;
   for (const auto& segment : segments_of(frame)) {
-    EXPECT_EQ(load_be<std::uint32_t>(&segment[20 + tcp::kSequence]), sequence);
-    EXPECT_EQ(load_be<std::uint16_t>(&segment[ipv4::kIdentification]), id);
+    EXPECT_EQ(load_be<std::uint32_t>(&segment[20 + wire::tcp::kSequence]), sequence);
+    EXPECT_EQ(load_be<std::uint16_t>(&segment[wire::ipv4::kIdentification]), id);
     sequence += kMss;
     ++id;
   }
@@ -116,14 +117,17 @@ TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
 
 TEST(Segmenter, FlagsThatBelongToOneSegmentAreOnThatAlone) {
   FramePool pool(1, 70'000);
-  const std::uint16_t flags = tcp::kAck | tcp::kPush | tcp::kFin | tcp::kCongestionReduced;
+  const std::uint16_t flags =
+      wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin | wire::tcp::kCongestionReduced;
   const Frame frame = large_frame(pool, {.payload = 3 * kMss, .flags = flags}, kMss);
   std::vector<unsigned> seen;
   for (const auto& segment : segments_of(frame)) {
-    seen.push_back(load_be<std::uint16_t>(&segment[20 + tcp::kOffsetAndFlags]) & tcp::kFlags);
+    seen.push_back(load_be<std::uint16_t>(&segment[20 + wire::tcp::kOffsetAndFlags]) &
+                   wire::tcp::kFlags);
   }
-  EXPECT_EQ(seen, (std::vector<unsigned>{tcp::kAck | tcp::kCongestionReduced, tcp::kAck,
-                                         tcp::kAck | tcp::kPush | tcp::kFin}));
+  EXPECT_EQ(seen,
+            (std::vector<unsigned>{wire::tcp::kAck | wire::tcp::kCongestionReduced, wire::tcp::kAck,
+                                   wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin}));
 }
 
 TEST(PlanSegments, TakesOnlyWhatItCanCut) {
@@ -140,10 +144,14 @@ TEST(PlanSegments, TakesOnlyWhatItCanCut) {
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 octets in 64";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more segments than a queue holds";
   EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "cut short";
+  const Octets other = partial_packet({.version = 6, .payload = 3000});
+  EXPECT_TRUE(plan_segments(other, Kind::tcp, 40, 1000));
+  EXPECT_FALSE(plan_segments(other, Kind::udp, 40, 1000)) << "IPv6 says what is right behind it";
+  EXPECT_FALSE(plan_segments(other, Kind::tcp, 39, 1000));
   const Octets fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
   EXPECT_FALSE(plan_segments(fragment, Kind::tcp, 20, 1000));
   Octets headless = packet;
-  headless[20 + tcp::kOffsetAndFlags] = 0x40;
+  headless[20 + wire::tcp::kOffsetAndFlags] = 0x40;
   EXPECT_FALSE(plan_segments(headless, Kind::tcp, 20, 1000)) << "a TCP header of 16 octets";
 }
 
@@ -152,7 +160,7 @@ TEST(CompleteChecksum, FillsInWhatIsMissing) {
     const PacketSpec spec{.kind = kind, .payload = 333};
     Octets packet = partial_packet(spec);
     EXPECT_FALSE(is_right(packet, spec));
-    EXPECT_TRUE(complete_checksum(packet, 20, checksum_offset(kind)));
+    EXPECT_TRUE(complete_checksum(packet, 20, wire::checksum_offset(kind)));
     EXPECT_TRUE(is_right(packet, spec));
   }
   Octets small(30);

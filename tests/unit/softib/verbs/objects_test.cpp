@@ -43,6 +43,8 @@ TEST_F(ObjectsTest, QueriesTellTheLimitsAndThePort) {
   EXPECT_EQ(attr.phys_port_cnt_ex, 1U);
   EXPECT_TRUE(attr.orig_attr.device_cap_flags & IBV_DEVICE_UD_IP_CSUM);
   EXPECT_TRUE(attr.device_cap_flags_ex & IBV_DEVICE_UD_IP_CSUM);
+  EXPECT_EQ(attr.tso_caps.max_tso, kMaxTso);
+  EXPECT_EQ(attr.tso_caps.supported_qpts, 1U << IBV_QPT_UD);
   EXPECT_EQ(attr.completion_timestamp_mask, 0U);
 
   ibv_port_attr port{};

@@ -1,6 +1,7 @@
 // Queue pairs, memory and completions by verbs, with packets that really travel.
 #include <thread>
 
+#include "softib/core/hca_limits.hpp"
 #include "softib/core/network_order.hpp"
 #include "verbs_fixture.hpp"
 
@@ -171,6 +172,71 @@ TEST_F(TrafficTest, RequestsBuiltCallByCall) {
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
   ASSERT_EQ(near_.send(plain, ah, to->qp_num, "last"), 0);
   EXPECT_EQ(far_.next_completion().byte_len, kGrh + 4);
+}
+
+/// One request, posted whole and call by call: two datagrams each.
+TEST_F(TrafficTest, LargeSendsAreCut) {
+  std::string headers(
+      "\x08\0\0\0"
+      "\x45\0\x05\xf8\0\1\0\0\x40\x11\0\0\x0a\0\0\1\x0a\0\0\2"
+      "\x12\x34\x56\x78\x05\xe4\0\0",
+      32);
+  ibv_qp_init_attr_ex init{};
+  init.send_cq = near_.cq;
+  init.recv_cq = near_.cq;
+  init.cap = {64, 64, 2, 2, 64};
+  init.qp_type = IBV_QPT_UD;
+  init.comp_mask =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+  init.pd = near_.pd;
+  init.send_ops_flags = IBV_QP_EX_WITH_TSO;
+  init.max_tso_header = kMaxTsoHeader + 1;
+  EXPECT_EQ(ibv_create_qp_ex(near_.context, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  init.max_tso_header = static_cast<std::uint16_t>(headers.size());
+  auto* const from = ibv_create_qp_ex(near_.context, &init);
+  ASSERT_NE(from, nullptr);
+  Side::bring_up(from);
+  auto* const to = far_.make_qp();
+  auto* const ah = near_.handle(far_lid());
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(far_.post_receive(to), 0);
+
+  auto sge = near_.element(0, 1500);
+  ibv_send_wr wr{};
+  wr.wr_id = 9;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_TSO;
+  wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
+  wr.wr.ud = {ah, to->qp_num, kQKey};
+  wr.tso.hdr = headers.data();
+  wr.tso.hdr_sz = static_cast<std::uint16_t>(headers.size());
+  wr.tso.mss = 1000;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(from, &wr, &bad), 0);
+
+  auto* const qp = ibv_qp_to_qp_ex(from);
+  ibv_wr_start(qp);
+  qp->wr_id = 10;
+  qp->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
+  ibv_wr_send_tso(qp, headers.data(), static_cast<std::uint16_t>(headers.size()), 1000);
+  headers.clear();
+  ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);
+  ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+
+  for (const std::uint64_t id : {9U, 10U}) {
+    const auto wc = near_.next_completion();
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.opcode, IBV_WC_TSO);
+    EXPECT_EQ(wc.byte_len, 1500U);
+    for (const std::uint32_t payload : {1000U, 500U}) {
+      const auto got = far_.next_completion();
+      EXPECT_EQ(got.byte_len, kGrh + 32 + payload);
+      EXPECT_TRUE(got.wc_flags & IBV_WC_IP_CSUM_OK);
+    }
+  }
 }
 
 TEST_F(TrafficTest, CompletionsReadFieldByField) {

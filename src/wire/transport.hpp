@@ -1,17 +1,21 @@
-// Where the fields are that differ from one segment of a packet to the next.
+// Where the fields are that offloads read and write: those of checksums, and those that differ from
+// one segment of a large packet to the next.
 //
-//   IPv4 (RFC 791, 3.1)    2 total length   4 identification   6 flags, fragment   10 checksum
-//   IPv6 (RFC 8200, 3)     4 payload length
+//   IPv4 (RFC 791, 3.1)    2 total length   4 identification   6 flags, fragment   9 protocol
+//                          10 checksum   12 addresses
+//   IPv6 (RFC 8200, 3)     4 payload length   6 next header   8 addresses
 //   TCP (RFC 9293, 3.1)    4 sequence number   12 data offset, flags   16 checksum
 //   UDP (RFC 768)          4 length   6 checksum
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
-#include "ipoib/frame.hpp"
+#include "ipoib/bytes.hpp"
+#include "ipoib/segmentation.hpp"
 
-namespace ipoib::offload {
+namespace ipoib::wire {
 
 inline constexpr std::uint8_t kTcp = 6;  ///< protocol number
 
@@ -19,6 +23,7 @@ namespace ipv4 {
 inline constexpr std::size_t kTotalLength = 2;
 inline constexpr std::size_t kIdentification = 4;
 inline constexpr std::size_t kFragment = 6;
+inline constexpr std::size_t kProtocol = 9;
 inline constexpr std::size_t kChecksum = 10;
 inline constexpr std::size_t kAddresses = 12;
 inline constexpr std::uint16_t kDontFragment = 0x4000;
@@ -27,6 +32,7 @@ inline constexpr std::uint16_t kIsFragment = 0x3fff;  ///< more fragments, or an
 
 namespace ipv6 {
 inline constexpr std::size_t kPayloadLength = 4;
+inline constexpr std::size_t kNextHeader = 6;
 inline constexpr std::size_t kAddresses = 8;
 }  // namespace ipv6
 
@@ -38,6 +44,7 @@ inline constexpr std::size_t kWindow = 14;
 inline constexpr std::size_t kChecksum = 16;
 inline constexpr std::size_t kUrgent = 18;
 inline constexpr std::size_t kMinimumSize = 20;
+inline constexpr std::size_t kMaximumSize = 60;
 // Bits of the word of data offset and flags.
 inline constexpr std::uint16_t kFin = 0x01;
 inline constexpr std::uint16_t kPush = 0x08;
@@ -53,12 +60,24 @@ inline constexpr std::size_t kChecksum = 6;
 }  // namespace udp
 
 /// The most that an IP packet can say of its own length.
-inline constexpr std::size_t kMaxPacket = 65535;
-/// Of the headers of a packet that is cut; one with more extension headers is not taken.
-inline constexpr std::size_t kMaxHeaders = 252;
+inline constexpr std::size_t kMaxIpPacket = 65535;
+
+/// The IP packet of a frame that says it has one and begins as one; empty: it is none.
+[[nodiscard]] ConstBytes ip_of(ConstBytes frame);
+
+/// Octets of an IP packet as its header says, of which the first 20 octets are there.
+[[nodiscard]] std::size_t ip_length(ConstBytes ip);
+
+/// What is right behind the header of IP, and where.
+struct UpperLayer {
+  std::uint8_t protocol = 0;
+  std::size_t begin = 0;
+};
+/// Whatever the header says of lengths. Nothing: it is not there as a whole, or a fragment's.
+[[nodiscard]] std::optional<UpperLayer> upper_layer(ConstBytes ip);
 
 [[nodiscard]] constexpr std::size_t checksum_offset(Segmentation::Kind kind) {
   return kind == Segmentation::Kind::udp ? udp::kChecksum : tcp::kChecksum;
 }
 
-}  // namespace ipoib::offload
+}  // namespace ipoib::wire

@@ -1,0 +1,156 @@
+// Who cuts what is large: the device if it does, or else we.
+#include <infiniband/verbs.h>
+
+#include "offload/flow.hpp"
+#include "ud_queue_pair_fixture.hpp"
+
+namespace ipoib::verbs {
+namespace {
+
+decltype(ibv_context_ops::post_send) real_post_send = nullptr;
+decltype(verbs_context::create_qp_ex) real_create_qp = nullptr;
+decltype(verbs_context::query_device_ex) real_query_device = nullptr;
+std::size_t large_sends = 0;  ///< that were posted
+std::size_t all_sends = 0;
+
+int count_sends(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
+  for (auto* work = chain; work != nullptr; work = work->next) {
+    ++all_sends;
+    if (work->opcode == IBV_WR_TSO) ++large_sends;
+  }
+  return real_post_send(qp, chain, refused);
+}
+
+/// Whether the device may be left with cutting, in which some verb of it may be another one.
+class UdLargeSendsTest : public UdQueuePairTest {
+ protected:
+  void SetUp() override {
+    UdQueuePairTest::SetUp();
+    real_post_send = post_send();
+    real_create_qp = verbs().create_qp_ex;
+    real_query_device = verbs().query_device_ex;
+    ibv_device_attr_ex attributes{};
+    ASSERT_EQ(ibv_query_device_ex(device_->context(), nullptr, &attributes), 0);
+    if (!ibv_is_qpt_supported(attributes.tso_caps.supported_qpts, IBV_QPT_UD)) {
+      GTEST_SKIP() << "it cuts nothing";
+    }
+  }
+  void TearDown() override {
+    post_send() = real_post_send;
+    verbs().create_qp_ex = real_create_qp;
+    verbs().query_device_ex = real_query_device;
+    UdQueuePairTest::TearDown();
+  }
+  decltype(ibv_context_ops::post_send)& post_send() { return device_->context()->ops.post_send; }
+  verbs_context& verbs() { return *verbs_get_ctx(device_->context()); }
+
+  /// Sends a packet of 3500 octets of payload, as four segments that are all right; returns how
+  /// many sends the device has been given.
+  std::size_t sends() {
+    post_send() = count_sends;
+    large_sends = all_sends = 0;
+    EXPECT_EQ(a_->send(to_be_cut(to_b(4, 0), 3500)), 1U);
+    const auto got = b_->receive(4);
+    EXPECT_EQ(got.size(), 4U);
+    for (const auto& each : got) {
+      const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
+      const auto flow = offload::parse_flow(ip);
+      EXPECT_TRUE(flow && offload::may_be_segment(*flow));
+    }
+    EXPECT_EQ(a_->pair->counters().large_packets, 1U);
+    EXPECT_EQ(a_->pair->counters().segments, 4U);
+    EXPECT_FALSE(a_->pair->is_broken());
+    a_->settle();
+    return all_sends;
+  }
+  /// A machine that is busy elsewhere may be too slow for a check of the device.
+  void make_sides_that_leave_sums(const QueueDepths& depths) {
+    make_sides(depths);
+    for (int tries = 0; tries < 50 && !a_->pair->sums_up(); ++tries) make_sides(depths);
+    ASSERT_TRUE(a_->pair->sums_up());
+  }
+};
+
+TEST_F(UdLargeSendsTest, AreLeftToADeviceThatHasShownThatItCuts) {
+  make_sides_that_leave_sums({});
+  EXPECT_EQ(sends(), 1U);
+  EXPECT_EQ(large_sends, 1U);
+}
+
+TEST_F(UdLargeSendsTest, AreNoLargerThanTheDeviceSays) {
+  make_sides_that_leave_sums({.large_octets = 3499});
+  EXPECT_EQ(sends(), 4U);
+  make_sides_that_leave_sums({.large_octets = 3500});
+  EXPECT_EQ(sends(), 1U);
+}
+
+/// IPv4 with options: the device would look for TCP elsewhere.
+TEST_F(UdLargeSendsTest, AreOfPlainPacketsAlone) {
+  make_sides_that_leave_sums({});
+  auto large = to_be_cut(to_b(4, 0), 3500);
+  auto how = large.frame.segmentation();
+  constexpr std::size_t kOptions = 4;
+  auto* const front = large.frame.bytes().data();
+  large.frame.window(0, large.frame.size() + kOptions);
+  std::copy_backward(front + how.transport, front + large.frame.size() - kOptions,
+                     front + large.frame.size());
+  std::fill_n(front + how.transport, kOptions, std::uint8_t{1});
+  front[wire::kEncapsulationSize] = 0x46;
+  how.transport = static_cast<std::uint16_t>(how.transport + kOptions);
+  how.payload = static_cast<std::uint16_t>(how.payload + kOptions);
+  large.frame.set_segmentation(how);
+  post_send() = count_sends;
+  large_sends = all_sends = 0;
+  ASSERT_EQ(a_->send(std::move(large)), 1U);
+  EXPECT_EQ(b_->receive(4).size(), 4U);
+  EXPECT_EQ(all_sends, 4U);
+  EXPECT_EQ(large_sends, 0U);
+  a_->settle();
+}
+
+TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatDoesNotSayThatItCuts) {
+  verbs().query_device_ex = [](ibv_context* context, const ibv_query_device_ex_input* input,
+                               ibv_device_attr_ex* attributes, std::size_t size) {
+    const int error = real_query_device(context, input, attributes, size);
+    attributes->tso_caps = {65536, 1U << IBV_QPT_RAW_PACKET};
+    return error;
+  };
+  make_sides_that_leave_sums({});
+  EXPECT_EQ(sends(), 4U);
+}
+
+TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatHasNoRoomForTheirHeaders) {
+  verbs().create_qp_ex = [](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
+    if ((attributes->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) == 0) {
+      return real_create_qp(context, attributes);
+    }
+    errno = EINVAL;
+    return nullptr;
+  };
+  make_sides_that_leave_sums({});
+  EXPECT_EQ(sends(), 4U);
+}
+
+TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatRefusesThem) {
+  post_send() = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
+    *refused = chain;
+    return chain->opcode == IBV_WR_TSO ? EINVAL : real_post_send(qp, chain, refused);
+  };
+  make_sides_that_leave_sums({});
+  EXPECT_EQ(sends(), 4U);
+  expect_connected();
+}
+
+TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatCutsThemWrong) {
+  post_send() = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
+    for (auto* work = chain; work != nullptr; work = work->next) {
+      if (work->opcode == IBV_WR_TSO) work->send_flags &= ~unsigned{IBV_SEND_IP_CSUM};
+    }
+    return real_post_send(qp, chain, refused);
+  };
+  make_sides_that_leave_sums({});
+  EXPECT_EQ(sends(), 4U);
+}
+
+}  // namespace
+}  // namespace ipoib::verbs

@@ -1,0 +1,91 @@
+// IPoIB datagrams whose checksums are somebody else's affair.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <ostream>
+#include <vector>
+
+#include "ipoib/bytes.hpp"
+#include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace softib::test {
+
+using ipoib::ConstBytes;
+using Octets = std::vector<std::uint8_t>;
+
+inline constexpr std::size_t kIp = 4;
+inline constexpr std::uint8_t kTcp = 6;
+inline constexpr std::uint8_t kUdp = 17;
+inline constexpr std::uint16_t kNonsense = 0xbad1;
+
+struct Shape {
+  const char* name;
+  int version;
+  std::uint8_t protocol;
+  std::size_t payload;
+  std::size_t ip_options = 0;
+};
+inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+
+[[nodiscard]] inline std::size_t transport_of(const Shape& shape) {
+  return kIp + (shape.version == 4 ? 20 + shape.ip_options : 40);
+}
+[[nodiscard]] inline std::size_t place_of(const Shape& shape) {
+  return transport_of(shape) + (shape.protocol == kTcp ? 16 : 6);
+}
+
+/// With nonsense in the places of the checksums.
+[[nodiscard]] inline Octets datagram(const Shape& shape) {
+  const std::size_t length = (shape.protocol == kTcp ? 20 : 8) + shape.payload;
+  Octets out(transport_of(shape) + length);
+  std::iota(out.begin() + static_cast<std::ptrdiff_t>(transport_of(shape)), out.end(),
+            std::uint8_t{200});
+  ipoib::ByteWriter writer(out);
+  writer.u16(shape.version == 4 ? 0x0800 : 0x86dd);
+  writer.u16(0);
+  if (shape.version == 4) {
+    writer.u8(static_cast<std::uint8_t>(0x45 + shape.ip_options / 4));
+    writer.u8(0);
+    writer.u16(static_cast<std::uint16_t>(out.size() - kIp));
+    writer.u32(0x12344000);
+    writer.u8(64);
+    writer.u8(shape.protocol);
+    writer.u16(kNonsense);
+    writer.u32(0x0a000001);
+    writer.u32(0x0a0000fe);
+    for (std::size_t i = 0; i < shape.ip_options; ++i) writer.u8(1);
+  } else {
+    writer.u32(0x60000000);
+    writer.u16(static_cast<std::uint16_t>(length));
+    writer.u8(shape.protocol);
+    writer.u8(64);
+    for (std::uint8_t i = 0; i < 32; ++i) writer.u8(static_cast<std::uint8_t>(0x20 + i));
+  }
+  if (shape.protocol == kUdp) {
+    ipoib::store_be(&out[transport_of(shape) + 4], static_cast<std::uint16_t>(length));
+  }
+  ipoib::store_be(&out[place_of(shape)], kNonsense);
+  return out;
+}
+
+/// Zero when it is right.
+[[nodiscard]] inline std::uint16_t transport_rest(const Octets& octets, const Shape& shape) {
+  const auto ip = ConstBytes(octets).subspan(kIp);
+  const auto transport = ConstBytes(octets).subspan(transport_of(shape));
+  ipoib::wire::InternetChecksum sum;
+  if (shape.version == 4) {
+    const auto header = ipoib::wire::Ipv4Header::parse(ip);
+    sum.add_pseudo_header(header->source, header->destination, shape.protocol,
+                          static_cast<std::uint16_t>(transport.size()));
+  } else {
+    const auto header = ipoib::wire::Ipv6Header::parse(ip);
+    sum.add_pseudo_header(header->source, header->destination, shape.protocol,
+                          static_cast<std::uint32_t>(transport.size()));
+  }
+  return sum.add(transport).value();
+}
+
+}  // namespace softib::test
