@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PARTS = ("paths", "verbs", "latency", "idle", "neighbours", "kernel", "costs")
+PARTS = ("paths", "verbs", "latency", "idle", "cache", "kernel", "costs")
 DOCUMENT = ROOT / "docs" / "performance.md"
 IMAGES = DOCUMENT.parent / "images"
 

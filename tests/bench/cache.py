@@ -1,17 +1,16 @@
-"""Part "neighbours": what a packet costs among few neighbours and among many.
+"""Part "cache": what a packet costs among few neighbours and among many.
 
 Two couples of hosts. In each, every packet goes from one of so many addresses to one of as many, all
 drawn at random, so the caches of both hosts are asked for another neighbour each time.
 
 In a host's network namespace, this file is also the program that fills the interface's cache, and
-the one that sends:   neighbours.py fill COUNT NET LINK-LAYER-ADDRESS
-                      neighbours.py send COUNT SECONDS
+the one that sends:   cache.py fill COUNT NET LINK-LAYER-ADDRESS
+                      cache.py send COUNT SECONDS
 """
 import ctypes
 import pathlib
 import random
 import socket
-import statistics
 import struct
 import sys
 import time
