@@ -22,9 +22,12 @@ void PollPolicy::begin(TimePoint now) {
 
 void PollPolicy::on_work(TimePoint now) {
   begin(now);
+  if (last_ != Turn::work) {
+    const bool is_short = now - worked_until_ <= kSteadyPause;
+    short_pauses_ = is_short ? std::min(short_pauses_ + 1, kSteady) : 0;
+  }
   if (last_ == Turn::look && mode_ == PollMode::adaptive) ++counters_.spins;
   last_ = Turn::work;
-  short_pauses_ = now - worked_until_ <= kSteadyPause ? std::min(short_pauses_ + 1, kSteady) : 0;
 }
 
 PollPolicy::Next PollPolicy::on_nothing(TimePoint now) {

@@ -1,7 +1,8 @@
 // What shows whether a device computes the checksums of datagrams: some report that they do
 // (IBV_DEVICE_UD_IP_CSUM), and ignore IBV_SEND_IP_CSUM without a word. A queue pair sends itself
 // what they would have to be computed for: a large packet of UDP, over IPv4 and over IPv6. A device
-// that says so cuts it, too; what comes shows both.
+// that says so cuts it, too; what comes shows both. (Of TCP nothing is shown: who gets the lengths
+// of UDP right is trusted with it.)
 #pragma once
 
 #include <array>
@@ -34,6 +35,7 @@ class ChecksumCheck {
   /// Nothing is shown yet, nor the contrary: another round may tell.
   [[nodiscard]] bool is_open() const { return verdict_ == Verdict::open && rounds_ < kProbeRounds; }
   [[nodiscard]] bool passed() const { return verdict_ == Verdict::passed; }
+  [[nodiscard]] bool failed() const { return verdict_ == Verdict::failed; }
 
   /// Begins a round: the probes are sent.
   void begin();
@@ -41,6 +43,8 @@ class ChecksumCheck {
   [[nodiscard]] bool is_waiting() const { return missing_ != 0; }
   /// A datagram from the queue pair to itself. False: it was none of them.
   [[nodiscard]] bool take(ConstBytes datagram);
+  /// The device has refused them.
+  void fail() { verdict_ = Verdict::failed; }
 
  private:
   enum class Verdict : std::uint8_t { open, passed, failed };

@@ -19,12 +19,15 @@ static_assert(SendQueue::kMaxLargeHeaders ==
 
 namespace {
 
-/// Work requests: of a large packet one if the device cuts it, and one for each segment if not.
+bool is_cut_by_device(const Frame& frame, const SendQueue::Target& to) {
+  return to.sums_up && frame.is_large() &&
+         frame.size() - frame.segmentation().payload <= to.large_octets &&
+         offload::is_plain(frame, wire::kEncapsulationSize);
+}
+
+/// Work requests.
 std::size_t sends_for(const Frame& frame, const SendQueue::Target& to) {
-  const bool may_be_one = to.sums_up && frame.is_large() &&
-                          frame.size() - frame.segmentation().payload <= to.large_octets &&
-                          offload::is_plain(frame, wire::kEncapsulationSize);
-  return may_be_one ? 1 : frame.datagrams();
+  return is_cut_by_device(frame, to) ? 1 : frame.datagrams();
 }
 
 }  // namespace
@@ -75,11 +78,14 @@ SendQueue::Chain SendQueue::fill_chain(std::span<const Outgoing> batch, const Ta
       ++counters_.send_queue_full;
       break;
     }
-    if (!datagram.frame.is_large()) {
-      fill_send(datagram, to, chain.length);
+    if (is_cut_by_device(datagram.frame, to)) {
+      fill_large(datagram, to, chain.length);
+    } else if (datagram.frame.is_large()) {
+      fill_segments(datagram, to, chain.length);
     } else {
-      wanted == 1 ? fill_large(datagram, to, chain.length)
-                  : fill_segments(datagram, to, chain.length);
+      fill_send(datagram, to, chain.length);
+    }
+    if (datagram.frame.is_large()) {
       ++counters_.large_packets;
       counters_.segments += datagram.frame.datagrams();
     }
@@ -129,7 +135,9 @@ void SendQueue::fill_large(const Outgoing& datagram, const Target& to, std::size
 }
 
 void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
-  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize, to.sums_up);
+  // Who cuts has shown that it sums up what it cuts, and nothing of other sends.
+  const bool device_sums = to.sums_up && to.large_octets == 0;
+  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize, device_sums);
   for (; !segmenter.done(); ++place) {
     const auto slot = slot_of(head_ + place);
     const auto header = headers_.bytes().subspan(slot * kHeaderSlot, segmenter.header_size());

@@ -1,11 +1,11 @@
 // What a queue pair has sent and does not know to be done, and the work requests that it is made
 // of.
 //
-// Sends go out as one chain, of which the last is signalled once there are kSignalPeriod that no
-// completion will cover; frames and address handles are held until one does. A large packet is a
-// work request of its own where the device cuts it (IBV_WR_TSO). Elsewhere each segment is one, of
-// two elements: headers, written to the place that its number has in `headers_`, and payload, where
-// it lies.
+// Sends go out as one chain, of which the last is signalled once no completion will
+// cover kSignalPeriod datagrams; frames and address handles are held until one does. A large packet
+// is a work request of its own where the device cuts it (IBV_WR_TSO). Elsewhere each segment is
+// one, of two elements: headers, written to the place that its number has in `headers_`, and
+// payload, where it lies.
 #pragma once
 
 #include <span>

@@ -114,7 +114,7 @@ Result<QueuePair> UdQueuePair::make_queue_pair() {
     QueuePair made(ibv_create_qp_ex(device_.context(), &attributes));
     if (made) {
       depths_.inline_octets = std::min(inline_octets, attributes.cap.max_inline_data);
-      depths_.large_octets = large_octets;
+      if (std::exchange(depths_.large_octets, large_octets) != large_octets) check_ = {};
     }
     return made;
   };
@@ -183,7 +183,7 @@ void UdQueuePair::check_sums() {
   check_.begin();
   bool going = send_probes();
   std::vector<Incoming> came;
-  std::vector<Incoming> others;
+  auto others = std::exchange(early_, {});
   const auto end = std::chrono::steady_clock::now() + kProbePatience;
   while (going && (check_.is_waiting() || sends_in_flight() != 0)) {
     came.clear();
@@ -197,16 +197,17 @@ void UdQueuePair::check_sums() {
   early_ = std::move(others);
   counters_.large_packets = before.large_packets;  // of the link's traffic alone
   counters_.segments = before.segments;
+  if (broken_ && check_.is_open()) check_.fail();
   if (check_.passed() || check_.is_open()) return;
-  if (std::exchange(depths_.large_octets, 0) == 0) {
-    log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+  if (check_.failed() && std::exchange(depths_.large_octets, 0) != 0) {
+    log_.info("{} says that it cuts large packets, but does not: they are cut here",
               device_.name());
+    check_ = {};
+    if (!broken_) check_sums();  // of what is cut here; else when this is mended
     return;
   }
-  log_.info("{} says that it cuts large packets, but has not shown it: they are cut here",
+  log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
             device_.name());
-  check_ = {};
-  if (!broken_) check_sums();  // of what is cut here; else when this is mended
 }
 
 bool UdQueuePair::send_probes() {

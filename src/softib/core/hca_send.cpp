@@ -60,6 +60,7 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
     if (status != IBV_WC_SUCCESS) {
       if (packets != 0) break;
       complete_in_flight(qp);
+      if (qp.state_ != IBV_QPS_RTS) break;  // which has flushed this one, too
       fail_send(qp, status);
     } else {
       if (!qp.cut_) ++qp.in_flight_;

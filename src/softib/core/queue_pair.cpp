@@ -84,7 +84,7 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
 bool QueuePair::may_cut(const ibv_send_wr& wr) const {
   const auto& how = wr.tso;
   const auto payload = octets_of(wr);
-  return (wr.send_flags & IBV_SEND_INLINE) == 0 && how.hdr_sz != 0 &&
+  return (wr.send_flags & IBV_SEND_INLINE) == 0 && how.hdr != nullptr && how.hdr_sz != 0 &&
          how.hdr_sz <= config_.max_tso_header && how.mss != 0 && payload != 0 &&
          payload <= kMaxTso && payload <= std::uint64_t{how.mss} * kMaxTsoSegments;
 }

@@ -62,6 +62,7 @@ class QueuePair {
   friend class CompletionQueue;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
+  /// A large send is made of what it has to be, and within the bounds.
   [[nodiscard]] bool may_cut(const ibv_send_wr& request) const;
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
   /// The completion of the request at `position` has been polled.

@@ -129,7 +129,7 @@ TEST_F(PollPolicyTest, DoesNotSleepUnderLoad) {
 /// What it saved under load is spent once.
 TEST_F(PollPolicyTest, SleepsWhenTheLoadIsOver) {
   for (int i = 0; i < 1000; ++i) work(adaptive_);
-  EXPECT_EQ(wait(adaptive_, milliseconds(10)), PollPolicy::kSteadyPause);
+  EXPECT_EQ(wait(adaptive_, milliseconds(10)), PollPolicy::kLongestSpin);
   EXPECT_EQ(wait(adaptive_, milliseconds(10)), Duration::zero());
 }
 

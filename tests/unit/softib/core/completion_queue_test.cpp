@@ -124,5 +124,26 @@ TEST_F(CqOverrunTest, TakesTheQueuePairsWithIt) {
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);  // the receive, in the other queue
 }
 
+/// What the overrun has flushed is not completed once more with its own error.
+TEST_F(CqOverrunTest, MayComeWhileABadSendWaitsForTheOnesBeforeIt) {
+  auto config = a.config();
+  config.send_cq = *a.hca.create_completion_queue(1);
+  auto& qp = a.make_qp(IBV_QPS_RTS, config);
+  auto sge = a.element(0, 4);
+  auto good = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, good, sink), 0);
+  auto port = a.hca.port();
+  port.state = PortState::down;
+  a.hca.set_port(port);
+  auto nowhere = sge;
+  nowhere.lkey = 0;
+  auto bad = a.send_request(a.handle(6), Qpn(0x10000), nowhere);
+  good.next = &bad;
+  ASSERT_EQ(a.send(qp, good, sink), 0);
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(a.hca.counters().cq_overruns, 1U);
+  EXPECT_EQ(a.hca.counters().send_errors, 0U);
+}
+
 }  // namespace
 }  // namespace softib::test
