@@ -113,13 +113,19 @@ TEST_F(TwoProcesses, WhatIsSentToAKilledProcessIsCounted) {
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "hello");
   EXPECT_EQ(peer.line(), "hello");
   peer.end(SIGKILL);
-  send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
   const auto drops = [&] {
     return counted(PortCounter::drop_lost_peer) + counted(PortCounter::drop_empty_place);
   };
+  // Who reads of it under /proc may keep what it held for a moment longer.
+  constexpr unsigned kMost = 1000;
+  unsigned sent = 0;
+  for (; drops() == 0 && sent < kMost; ++sent) {
+    if (sent != 0) usleep(1000);
+    send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
+  }
   // It may have died before it said that it had taken the first.
   const auto first = drops();
-  EXPECT_THAT(first, testing::AnyOf(1U, 2U));
+  EXPECT_THAT(first, testing::AnyOf(sent, sent + 1));
   // Its place is cleaned up by who found it dead.
   EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
