@@ -34,18 +34,13 @@ wire::InternetChecksum common_tcp(wire::InternetChecksum sum, ConstBytes header)
   return sum.add(header.subspan(wire::tcp::kUrgent));
 }
 
-/// Where the header of TCP or UDP can begin.
+/// Where the header of TCP or UDP can begin: behind that of IP, or behind extensions of IPv6.
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
+  const auto upper = wire::upper_layer(packet);
+  if (!upper || wire::ip_length(packet) != packet.size()) return false;
   const auto protocol = kind == Kind::tcp ? wire::kTcp : wire::kUdp;
-  if (const auto header = wire::Ipv4Header::parse(packet)) {
-    return header->header_size == transport && header->total_length == packet.size() &&
-           header->protocol == protocol &&
-           (word(&packet[wire::ipv4::kFragment]) & wire::ipv4::kIsFragment) == 0;
-  }
-  const auto header = wire::Ipv6Header::parse(packet);
-  return header && header->payload_length == packet.size() - wire::Ipv6Header::kSize &&
-         (transport > wire::Ipv6Header::kSize ||
-          (transport == wire::Ipv6Header::kSize && header->next_header == protocol));
+  return (transport == upper->begin && upper->protocol == protocol) ||
+         (transport > upper->begin && wire::ip_version(packet) == 6);
 }
 
 }  // namespace

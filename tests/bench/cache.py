@@ -63,9 +63,11 @@ def send(count, seconds):
     """As fast as it goes; the packets are as many different objects whatever the count."""
     draw = random.Random(1)
     own, far = (addresses(net, count) for net in NETS)
-    packets = [([(socket.IPPROTO_IP, IP_PKTINFO, struct.pack("=i4s4s", 0, draw.choice(own),
-                                                                    bytes(4)))],
-                (socket.inet_ntoa(draw.choice(far)), DISCARD)) for _ in range(max(COUNTS))]
+    packets = []
+    for _ in range(max(COUNTS)):
+        source = struct.pack("=i4s4s", 0, draw.choice(own), bytes(4))
+        packets.append(([(socket.IPPROTO_IP, IP_PKTINFO, source)],
+                        (socket.inet_ntoa(draw.choice(far)), DISCARD)))
     payload, begin = [bytes(SIZE)], 0
     with socket.socket(type=socket.SOCK_DGRAM) as out:
         end = time.monotonic() + seconds
@@ -88,6 +90,7 @@ def couple(subnet, count):
         host.run(sys.executable, __file__, "fill", str(count), NETS[1 - number], far)
     wait_until(lambda: ends[0].reaches("10.44.0.2"), "they reach each other")
     listener = hosts.Process(ends[1].command(sys.executable, "-c", RECEIVER), ends[1].log, None)
+    wait_until(lambda: "ready" in listener.output(), "packets have somebody to go to")
     path = Path(f"{count:,} neighbours", *(host.namespace for host in ends), "10.44.0.2",
                 [host.daemon.pid for host in ends])
     return path, ends, listener

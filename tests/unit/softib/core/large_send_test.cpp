@@ -67,6 +67,14 @@ class LargeSendTest : public HcaTest {
     }
     return out;
   }
+  /// The first of them is out.
+  void begin_a_send_of_two_batches() {
+    std::vector<ibv_sge> all{a.element(0, 40 * kSegment)};
+    auto wr = large(tcp_, all);
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(a.hca.post_send(from_, &wr, &bad), 0);
+    ASSERT_EQ(a.hca.next_packets(from_).size(), kSendBatch);
+  }
   void expect_failed(ibv_wc_status status) {
     const auto wc = a.poll();
     ASSERT_EQ(wc.size(), 1U);
@@ -248,11 +256,7 @@ TEST_F(LargeSendTest, NoSegmentIsLongerThanTheMtu) {
 }
 
 TEST_F(LargeSendTest, IsFlushedWhenTheBatchIsBack) {
-  std::vector<ibv_sge> all{a.element(0, 40 * kSegment)};
-  auto wr = large(tcp_, all);
-  ibv_send_wr* bad = nullptr;
-  ASSERT_EQ(a.hca.post_send(from_, &wr, &bad), 0);
-  ASSERT_EQ(a.hca.next_packets(from_).size(), kSendBatch);
+  ASSERT_NO_FATAL_FAILURE(begin_a_send_of_two_batches());
   a.modify(from_, IBV_QPS_ERR);
   EXPECT_TRUE(a.poll().empty()) << "its memory is still being read";
   EXPECT_TRUE(a.hca.next_packets(from_).empty());
@@ -260,11 +264,7 @@ TEST_F(LargeSendTest, IsFlushedWhenTheBatchIsBack) {
 }
 
 TEST_F(LargeSendTest, IsForgottenByAReset) {
-  std::vector<ibv_sge> all{a.element(0, 40 * kSegment)};
-  auto wr = large(tcp_, all);
-  ibv_send_wr* bad = nullptr;
-  ASSERT_EQ(a.hca.post_send(from_, &wr, &bad), 0);
-  ASSERT_EQ(a.hca.next_packets(from_).size(), kSendBatch);
+  ASSERT_NO_FATAL_FAILURE(begin_a_send_of_two_batches());
   a.modify(from_, IBV_QPS_RESET);
   a.bring(from_, IBV_QPS_RTS);
   EXPECT_EQ(sent(tcp_, {a.element(0, 2 * kSegment)}).size(), 2U);
