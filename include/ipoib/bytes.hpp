@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/endian/conversion.hpp>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -17,19 +18,18 @@ namespace ipoib {
 using ConstBytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
+// In one piece: a processor that loads what it has just stored in several waits until all that it
+// stored before has reached its cache.
+
 /// The unsigned number of `Width` octets at the front of `bytes`, which has at least as many.
 template <std::unsigned_integral T, std::size_t Width = sizeof(T)>
-[[nodiscard]] constexpr T load_be(const std::uint8_t* bytes) {
-  T value = 0;
-  for (std::size_t i = 0; i < Width; ++i) value = static_cast<T>(value << 8 | bytes[i]);
-  return value;
+[[nodiscard]] T load_be(const std::uint8_t* bytes) {
+  return boost::endian::endian_load<T, Width, boost::endian::order::big>(bytes);
 }
 
 template <std::unsigned_integral T, std::size_t Width = sizeof(T)>
-constexpr void store_be(std::uint8_t* bytes, T value) {
-  for (std::size_t i = 0; i < Width; ++i) {
-    bytes[i] = static_cast<std::uint8_t>(value >> (8 * (Width - 1 - i)));
-  }
+void store_be(std::uint8_t* bytes, T value) {
+  boost::endian::endian_store<T, Width, boost::endian::order::big>(bytes, value);
 }
 
 class ByteReader {

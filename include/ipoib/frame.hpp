@@ -17,7 +17,7 @@ namespace ipoib {
 
 class FramePool;
 
-/// Move-only owner of one slot of a FramePool; `bytes()` is a window into that slot.
+/// Move-only owner of one slot; `bytes()` is a window into that.
 class Frame {
  public:
   Frame() = default;
@@ -49,19 +49,20 @@ class Frame {
   [[nodiscard]] std::size_t datagram_size() const {
     return is_large() ? std::size_t{own_.segmentation.payload} + own_.segmentation.size : own_.size;
   }
-  /// How many datagrams it makes.
   [[nodiscard]] std::size_t datagrams() const {
     return is_large() ? own_.segmentation.count(own_.size) : 1;
   }
   /// Moves the front of the window back by `count` octets of headroom, and returns the new front.
   std::uint8_t* prepend(std::size_t count);
-  /// Moves the front of the window forward over `count` octets, which prepend() has put there if
-  /// the packet is large.
+  /// Moves the front of the window forward over `count` octets; if it is large, those of prepend().
   void drop_front(std::size_t count);
-  void release();
+  void release() {
+    if (pool_ != nullptr) give_back();
+  }
 
  private:
   friend class FramePool;
+  void give_back();
   Frame(FramePool& pool, std::uint8_t* slot) : pool_(&pool), own_{.slot = slot} {}
 
   struct Own {
@@ -108,8 +109,7 @@ inline Frame& Frame::operator=(Frame&& other) noexcept {
   return *this;
 }
 
-inline void Frame::release() {
-  if (pool_ == nullptr) return;
+inline void Frame::give_back() {
   pool_->free_.push_back(own_.slot);
   pool_ = nullptr;
   own_ = {};

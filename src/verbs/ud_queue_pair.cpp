@@ -16,6 +16,30 @@ namespace {
 // Completions fetched by one call; a multiple of this costs more calls, no more memory.
 constexpr std::size_t kPollBatch = 32;
 
+/// Written in its place: a copy of what has just been written by parts waits for the parts.
+bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids, bool reports_sums,
+                     Incoming& incoming) {
+  incoming.frame = std::move(frame);
+  if (completion.byte_len < wire::kGrhSize + wire::kEncapsulationSize ||
+      completion.byte_len > incoming.frame.size()) {
+    return false;
+  }
+  // Without LIDs there may be anything in that field.
+  if (has_lids) incoming.source_lid = Lid(completion.slid);
+  incoming.source_qpn = Qpn(completion.src_qp);
+  incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
+  if (incoming.has_grh) {
+    const auto grh = wire::Grh::parse(incoming.frame.bytes().first(wire::kGrhSize));
+    if (!grh) return false;
+    incoming.source_gid = grh->sgid;
+    incoming.destination_gid = grh->dgid;
+  }
+  incoming.frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
+  incoming.frame.set_checksums_right(reports_sums &&
+                                     (completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
+  return true;
+}
+
 }  // namespace
 
 std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
@@ -71,36 +95,20 @@ void UdQueuePair::complete_send(const ibv_wc& completion) {
 
 bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incoming>& out) {
   const auto slot = static_cast<std::uint32_t>(completion.wr_id & ~kReceiveId);
-  Frame frame = std::move(receives_[slot]);
   idle_receives_.push_back(slot);
   if (completion.status != IBV_WC_SUCCESS) {
     if (completion.status != IBV_WC_WR_FLUSH_ERR) ++counters_.receive_errors;
     broken_ = true;
+    receives_[slot].release();
     return false;
   }
-  if (completion.byte_len < wire::kGrhSize + wire::kEncapsulationSize ||
-      completion.byte_len > frame.size()) {
+  const bool has_lids = device_.link_layer() == LinkLayer::infiniband;
+  if (!read_completion(completion, std::move(receives_[slot]), has_lids, reports_sums_,
+                       out.emplace_back())) {
     ++counters_.malformed;
+    out.pop_back();
     return false;
   }
-  Incoming& incoming = out.emplace_back();
-  // Without LIDs there may be anything in that field.
-  if (device_.link_layer() == LinkLayer::infiniband) incoming.source_lid = Lid(completion.slid);
-  incoming.source_qpn = Qpn(completion.src_qp);
-  incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
-  if (incoming.has_grh) {
-    const auto grh = wire::Grh::parse(frame.bytes().first(wire::kGrhSize));
-    if (!grh) {
-      out.pop_back();
-      ++counters_.malformed;
-      return false;
-    }
-    incoming.source_gid = grh->sgid;
-    incoming.destination_gid = grh->dgid;
-  }
-  frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
-  frame.set_checksums_right(reports_sums_ && (completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
-  incoming.frame = std::move(frame);
   return true;
 }
 
@@ -131,11 +139,11 @@ void UdQueuePair::post_receives(std::size_t at_least) {
 std::size_t UdQueuePair::fill_receives() {
   std::size_t filled = 0;
   while (filled < kReceiveChain && !idle_receives_.empty()) {
-    Frame frame = receive_pool_->take();
-    if (!frame) break;
-    frame.window(0, receive_size(max_mtu_));
     const auto slot = idle_receives_.back();
+    Frame& frame = receives_[slot] = receive_pool_->take();
+    if (!frame) break;
     idle_receives_.pop_back();
+    frame.window(0, receive_size(max_mtu_));
     auto& piece = receive_pieces_[filled];
     piece.addr = reinterpret_cast<std::uintptr_t>(frame.bytes().data());
     piece.length = receive_size(max_mtu_);
@@ -145,7 +153,6 @@ std::size_t UdQueuePair::fill_receives() {
     work.next = &work + 1;
     work.sg_list = &piece;
     work.num_sge = 1;
-    receives_[slot] = std::move(frame);
     ++filled;
   }
   if (filled > 0) receive_work_[filled - 1].next = nullptr;
