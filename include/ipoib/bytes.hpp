@@ -18,8 +18,8 @@ namespace ipoib {
 using ConstBytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-// In one piece: a processor that loads what it has just stored in several waits until all that it
-// stored before has reached its cache.
+// In one piece, but for three octets: a processor that loads what it has just stored in several
+// waits until all that it stored before has reached its cache.
 
 /// The unsigned number of `Width` octets at the front of `bytes`, which has at least as many.
 template <std::unsigned_integral T, std::size_t Width = sizeof(T)>

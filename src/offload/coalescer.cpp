@@ -41,7 +41,7 @@ void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, s
     store_word(&transport[wire::udp::kLength], length);
   }
   store_word(&transport[wire::checksum_offset(first.kind)],
-             pseudo_header(packet, first.kind, length).sum());
+             wire::pseudo_header(packet, first.kind, length).sum());
 }
 
 void Coalescer::add(Frame&& packet) {

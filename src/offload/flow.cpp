@@ -4,7 +4,7 @@
 
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
-#include "wire/segment_headers.hpp"
+#include "wire/segmenter.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::offload {
@@ -57,7 +57,8 @@ bool is_checksum_right(const FlowPacket& packet) {
   if (is_ipv4(packet) && wire::internet_checksum(packet.bytes.first(packet.transport)) != 0) {
     return false;
   }
-  return pseudo_header(packet.bytes, packet.kind, transport.size()).add(transport).value() == 0;
+  return wire::pseudo_header(packet.bytes, packet.kind, transport.size()).add(transport).value() ==
+         0;
 }
 
 /// Of an IPv4 header that is not fragmented the identification means nothing unless the packet may
@@ -89,16 +90,6 @@ bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t 
 }
 
 }  // namespace
-
-wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind, std::size_t length) {
-  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
-  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
-  wire::InternetChecksum sum;
-  sum.add(wire::ip_version(packet) == 4 ? packet.subspan(wire::ipv4::kAddresses, kIpv4Addresses)
-                                        : packet.subspan(wire::ipv6::kAddresses, kIpv6Addresses));
-  return sum.add(std::uint16_t{kind == Kind::tcp ? wire::kTcp : wire::kUdp})
-      .add(static_cast<std::uint16_t>(length));
-}
 
 std::optional<FlowPacket> parse_flow(ConstBytes packet) {
   const auto upper = upper_of(packet);

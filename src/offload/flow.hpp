@@ -6,7 +6,6 @@
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/frame.hpp"
-#include "wire/checksum.hpp"
 
 namespace ipoib::offload {
 
@@ -32,10 +31,6 @@ struct FlowPacket {
 /// does when each before it has `size` octets of payload. Both may be segments.
 [[nodiscard]] bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,
                              std::size_t size);
-/// The sum of the pseudo-header of an IP packet without extension headers, with `length` octets
-/// behind IP.
-[[nodiscard]] wire::InternetChecksum pseudo_header(ConstBytes packet, Segmentation::Kind kind,
-                                                   std::size_t length);
 /// Nothing may follow it: PSH or FIN belong to the last segment.
 [[nodiscard]] bool is_last(const FlowPacket& packet);
 

@@ -10,7 +10,8 @@
 
 namespace softib {
 
-/// Packets that are taken from one ring before it is the next one's turn.
+/// What stands for this many packets is taken from one ring before it is the next one's turn, the
+/// last of it whole.
 inline constexpr std::size_t kPacketsAtATime = 64;
 
 /// From any thread; packets come out of a ring in their order, whoever takes them.

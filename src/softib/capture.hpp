@@ -82,13 +82,12 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
-  [[nodiscard]] bool is_own(ConstBytes packet) const;
+  [[nodiscard]] bool is_own(const ArrivedPacket& packet) const;
   void record_mad(ConstBytes packet, Direction direction);
 
   std::unique_ptr<Endpoint> inner_;
   std::mutex mutex_;  ///< of the file
   CaptureFile file_;
-  std::vector<std::uint8_t> gathered_;
   PacketReceiver* receiver_ = nullptr;
   MadReceiver* mad_receiver_ = nullptr;
 };

@@ -1,6 +1,7 @@
 // Who sends to itself sees its packet once: as sent. So a packet that comes back is left out; it is
 // known by the queue pair that it is from.
 #include "softib/capture.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace softib {
 
@@ -22,9 +23,7 @@ void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
     const std::lock_guard lock(mutex_);
     const auto now = system_clock::now();
     for (const auto& packet : batch) {
-      gathered_.resize(size_of(packet));
-      write_packet(packet, gathered_.data());
-      file_.add(gathered_, Direction::sent, now);
+      for_each_packet(packet, [&](ConstBytes octets) { file_.add(octets, Direction::sent, now); });
     }
     file_.flush();
   }
@@ -61,8 +60,8 @@ void CapturingEndpoint::set_mad_receiver(MadReceiver* receiver) {
   inner_->set_mad_receiver(this);
 }
 
-bool CapturingEndpoint::is_own(ConstBytes octets) const {
-  const auto packet = ipoib::wire::UdPacket::parse(octets);
+bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
+  const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.octets);
   if (!packet || packet->lrh.slid != inner_->port().lid) return false;
   return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
          QpnLayout::place(packet->deth.source) == inner_->place();
@@ -73,14 +72,16 @@ void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
     const std::lock_guard lock(mutex_);
     const auto now = system_clock::now();
     for (const auto& packet : batch) {
-      if (!is_own(packet.octets)) file_.add(packet.octets, Direction::received, now);
+      if (is_own(packet)) continue;
+      for_each_packet(packet,
+                      [&](ConstBytes octets) { file_.add(octets, Direction::received, now); });
     }
     file_.flush();
   }
   if (receiver_ != nullptr) {
     receiver_->receive(batch);
   } else {
-    count(PortCounter::drop_no_receiver, batch.size());
+    count(PortCounter::drop_no_receiver, count_packets(batch));
   }
 }
 

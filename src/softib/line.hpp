@@ -28,8 +28,10 @@ class Line {
   std::size_t put(std::span<const OutgoingPacket* const> packets);
   /// Whether the other process has died or left, as far as can be told without a packet for it.
   [[nodiscard]] bool has_ended();
-  /// Packets that it has not taken, and will not, now that it has ended.
-  [[nodiscard]] std::size_t count_left() const { return ring_ ? ring_->count_left() : 0; }
+  /// What it has not taken, and will not, now that it has ended.
+  [[nodiscard]] RingWriter::Left count_left() const {
+    return ring_ ? ring_->count_left() : RingWriter::Left{};
+  }
   /// Has the engine take packets, whoever was to do so.
   void call_engine();
   [[nodiscard]] std::uint64_t seen_taken() const { return ring_->seen_taken(); }

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "softib/core/large_packet.hpp"
+
 namespace softib {
 
 namespace {
@@ -112,17 +114,18 @@ PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_
 /// What arrives passes the port, if that is active; management packets pass in any case, their
 /// sender has asked (Router::send_mad).
 void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
+  const auto number = count_packets(packets);
   if (lost_ || fabric_.port_state(node_) != PortState::active) {
-    return count(PortCounter::drop_port_not_active, packets.size());
+    return count(PortCounter::drop_port_not_active, number);
   }
   std::uint64_t octets = 0;
-  for (const auto& packet : packets) octets += packet.octets.size();
-  count_received(packets.size(), octets);
+  for (const auto& packet : packets) octets += octets_of(packet);
+  count_received(number, octets);
   const std::lock_guard lock(delivery_);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
-    count(PortCounter::drop_no_receiver, packets.size());
+    count(PortCounter::drop_no_receiver, number);
   }
 }
 

@@ -17,8 +17,8 @@ using ipoib::Result;
 namespace {
 
 constexpr std::size_t kHeaderOctets = 4096;
-constexpr std::size_t kPrefixOctets = 8;  ///< length and flags
-constexpr std::uint32_t kChecksumsRight = 1;
+constexpr std::size_t kPrefixOctets = 8;
+constexpr std::uint32_t kChecksumsRight = 1U << 31;
 constexpr std::size_t kAlignment = 64;  ///< a cache line: two packets share none
 constexpr std::size_t kAhead = 4;       ///< records that are fetched ahead
 constexpr std::uint64_t kMask = kRingOctets - 1;
@@ -35,12 +35,31 @@ std::uint32_t load_once(const std::uint8_t* at) {
   return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::uint8_t*>(at)))
       .load(std::memory_order_relaxed);  // once: the other side may change it
 }
-std::uint32_t length_at(const std::uint8_t* record) { return load_once(record); }
-std::uint32_t flags_at(const std::uint8_t* record) { return load_once(record + 4); }
+
+struct Prefix {
+  explicit Prefix(const std::uint8_t* record) {
+    const auto first = load_once(record);
+    const auto second = load_once(record + sizeof first);
+    octets = first & ~kChecksumsRight;
+    checksums_right = (first & kChecksumsRight) != 0;
+    cut = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
+  }
+  /// It is one that a writer makes.
+  [[nodiscard]] bool is_possible() const {
+    if (cut.size == 0) return octets <= kMaxPacketOctets && cut.packets == 1;
+    return octets <= kMaxLargeOctets && cut.packets != 0 && cut.packets <= kMaxTsoSegments;
+  }
+  [[nodiscard]] std::size_t record_size() const { return softib::record_size(octets); }
+
+  std::size_t octets;
+  bool checksums_right;
+  Cut cut;
+};
 
 void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t octets) {
-  const std::array prefix{static_cast<std::uint32_t>(octets),
-                          packet.checksums_right ? kChecksumsRight : 0};
+  const std::array prefix{
+      static_cast<std::uint32_t>(octets) | (packet.checksums_right ? kChecksumsRight : 0),
+      packet.cut.size | std::uint32_t{packet.cut.packets} << 16};
   static_assert(sizeof prefix == kPrefixOctets);
   std::memcpy(to, prefix.data(), sizeof prefix);
   write_packet(packet, to + kPrefixOctets);
@@ -77,7 +96,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
     const auto octets = size_of(*packets[count]);
-    if (octets > kMaxPacketOctets) continue;
+    if (octets > (packets[count]->cut.size == 0 ? kMaxPacketOctets : kMaxLargeOctets)) continue;
     const auto after = written_ + record_size(octets);
     if (after > room_until_) {
       room_until_ = taken() + kRingOctets;
@@ -85,6 +104,10 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
     }
     write_record(memory_.at(written_), *packets[count], octets);
     written_ = after;
+    // A reader that is awake begins with a large one while the next is written.
+    if (packets[count]->cut.size != 0) {
+      header().written.store(written_, std::memory_order_release);
+    }
   }
   // Sequentially consistent, as what is then read of the reader: see Door.
   header().written.store(written_, std::memory_order_seq_cst);
@@ -107,26 +130,33 @@ RingEnd RingWriter::end() const {
   return static_cast<RingEnd>(header().end.load(std::memory_order_seq_cst));
 }
 
-std::size_t RingWriter::count_left() const {
-  std::size_t count = 0;
-  for (auto at = taken(); at < written_; ++count) at += record_size(length_at(memory_.at(at)));
-  return count;
+RingWriter::Left RingWriter::count_left() const {
+  Left left;
+  for (auto at = taken(); at < written_;) {
+    const Prefix prefix(memory_.at(at));
+    if (!prefix.is_possible()) break;
+    ++left.entries;
+    left.packets += prefix.cut.packets;
+    at += prefix.record_size();
+  }
+  return left;
 }
 
 bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
   if (broken_) return true;
   const auto written = published();
   broken_ = written - read_ > kRingOctets;
-  for (std::size_t count = 0; !broken_ && read_ != written && count < limit; ++count) {
+  for (std::size_t count = 0; !broken_ && read_ != written && count < limit;) {
     const auto* const record = memory_.at(read_);
-    const std::size_t octets = length_at(record);
-    broken_ = octets > kMaxPacketOctets || record_size(octets) > written - read_;
+    const Prefix prefix(record);
+    broken_ = !prefix.is_possible() || prefix.record_size() > written - read_;
     if (broken_) break;
     // Records of one size often follow each other, and their lengths are in the writer's cache.
-    __builtin_prefetch(record + kAhead * record_size(octets));
-    out.emplace_back(ConstBytes(record + kPrefixOctets, octets),
-                     (flags_at(record) & kChecksumsRight) != 0);
-    read_ += record_size(octets);
+    __builtin_prefetch(record + kAhead * prefix.record_size());
+    out.emplace_back(ConstBytes(record + kPrefixOctets, prefix.octets), prefix.checksums_right,
+                     prefix.cut);
+    count += prefix.cut.packets;
+    read_ += prefix.record_size();
   }
   return !broken_;
 }

@@ -3,7 +3,7 @@
 //
 //   page 0:  written, octets ever written | taken, octets ever taken | states
 //   then the ring, a power of two, of records:
-//     | octets of the packet 32 | flags 32: 1 its checksums are right | packet | pad to 64 |
+//     | checksums right 1, octets 31 | Cut: size 16, packets 16 | packet | pad to 64 |
 //
 // A record begins at `written` modulo the ring's size, and is in one piece since the ring is mapped
 // twice in a row. Either side believes nothing that the other wrote, but its word on checksums: an
@@ -18,15 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include "softib/core/packet_sink.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/shared_memory.hpp"
 
 namespace softib {
 
 /// What is on its way to a reader that lags. As much as stays in a processor's cache.
 inline constexpr std::size_t kRingOctets = std::size_t{1} << 19;
-/// The largest packet of a ring, LRH to padding: the largest payload, with all headers.
-inline constexpr std::size_t kMaxPacketOctets = 4096 + ipoib::wire::UdPacket::kMaxHeaderSize + 3;
 
 struct RingHeader {
   alignas(64) std::atomic<std::uint64_t> written;
@@ -66,7 +64,7 @@ class RingWriter {
   explicit RingWriter(RingMemory memory) : memory_(std::move(memory)) {}
 
   /// Copies packets into the ring from the front, as far as there is room, and publishes them;
-  /// returns how many. A packet beyond kMaxPacketOctets is not sent, but passed over.
+  /// returns how many. What is larger than a packet can be is not sent, but passed over.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
   /// Sleeps until the reader has taken more than `seen`, or `deadline`. Needs no lock that guards
   /// the rest.
@@ -77,8 +75,12 @@ class RingWriter {
   /// Octets ever taken, as the reader says; never more than what is written.
   [[nodiscard]] std::uint64_t taken() const;
   [[nodiscard]] RingEnd end() const;
-  /// Packets that are in the ring still: the last of those that were put. For the end of a ring.
-  [[nodiscard]] std::size_t count_left() const;
+  /// Of what was put last: what is in the ring still, and how many packets it stands for.
+  struct Left {
+    std::size_t entries = 0;
+    std::size_t packets = 0;
+  };
+  [[nodiscard]] Left count_left() const;
 
  private:
   [[nodiscard]] RingHeader& header() const { return memory_.header(); }
@@ -91,8 +93,8 @@ class RingReader {
  public:
   explicit RingReader(RingMemory memory) : memory_(std::move(memory)) {}
 
-  /// Up to `limit` packets from the front, valid until release(). False: the ring has been found
-  /// broken just now; it is empty from then on.
+  /// Packets from the front, until they stand for `limit` of them, valid until release(). False:
+  /// the ring has been found broken just now; it is empty from then on.
   [[nodiscard]] bool read(std::vector<ArrivedPacket>& out, std::size_t limit);
   /// Gives the room of what has been read back to the writer.
   void release();

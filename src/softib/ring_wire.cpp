@@ -51,7 +51,7 @@ std::size_t RingWire::send(PlaceAddress to, std::span<const OutgoingPacket* cons
   std::size_t on_this_line = 0;
   bool reconnected = false;
   if (receiver->line && receiver->epoch != fabric_.epoch(to.node, to.place)) {
-    lost += receiver->line->count_left();
+    lost += receiver->line->count_left().packets;
     receiver->hang_up();
   }
   for (;;) {
@@ -68,9 +68,9 @@ std::size_t RingWire::send(PlaceAddress to, std::span<const OutgoingPacket* cons
       // It died, or cut us off. Whoever lives there now gets what is left of these packets, which
       // may not be for it: it will say so.
       const auto left = line.count_left();
-      const auto back = std::min(left, std::exchange(on_this_line, 0));
-      lost += left - back;
+      const auto back = std::min(left.entries, std::exchange(on_this_line, 0));
       sent -= back;
+      lost += left.packets - std::min(left.packets, count_packets(packets.subspan(sent, back)));
       receiver->hang_up();
       if (sent == packets.size()) return sent;
       why = Delivery::lost;

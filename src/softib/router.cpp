@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "softib/core/large_packet.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/place.hpp"
@@ -57,7 +58,7 @@ bool is_local_smp(const MadPacket& packet, const MadHeader& header, bool names_s
 
 void Router::send(std::span<const OutgoingPacket> batch, Patience patience) {
   if (fabric_.port_state(node_) != PortState::active) {
-    count(PortCounter::drop_port_not_active, batch.size());
+    count(PortCounter::drop_port_not_active, count_packets(batch));
     return;
   }
   for (; batch.size() > kChunk; batch = batch.subspan(kChunk)) {
@@ -85,8 +86,8 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, Patience patience
 void Router::send_alike(Packets packets, Patience patience) {
   if (is_mad(*packets.front())) return send_mads(packets, patience);
   std::uint64_t octets = 0;
-  for (const auto* packet : packets) octets += size_of(*packet);
-  count(PortCounter::sent_packets, packets.size());
+  for (const auto* packet : packets) octets += octets_of(*packet);
+  count(PortCounter::sent_packets, count_packets(packets));
   count(PortCounter::sent_octets, octets);
   if (ipoib::is_multicast(packets.front()->dlid)) {
     multicast(packets, patience);
@@ -98,9 +99,9 @@ void Router::send_alike(Packets packets, Patience patience) {
 void Router::unicast(Packets packets, Patience patience) {
   const auto& first = *packets.front();
   const auto node = fabric_.node_at(first.dlid);
-  if (!node) return count(PortCounter::drop_unknown_lid, packets.size());
+  if (!node) return count(PortCounter::drop_unknown_lid, count_packets(packets));
   if (fabric_.port_state(*node) != PortState::active) {
-    return count(PortCounter::drop_port_not_active, packets.size());
+    return count(PortCounter::drop_port_not_active, count_packets(packets));
   }
   deliver({*node, QpnLayout::place(first.destination)}, packets, patience);
 }
@@ -111,7 +112,7 @@ void Router::send_mads(Packets packets, Patience patience) {
     std::array<std::uint8_t, MadPacket::kPacketSize> octets;
     const std::size_t size = gather(*packet, octets);
     if (size == 0) {
-      count(PortCounter::drop_malformed);
+      count(PortCounter::drop_malformed, packet->cut.packets);
     } else {
       send_mad({octets.data(), size}, patience);
     }
@@ -121,7 +122,7 @@ void Router::send_mads(Packets packets, Patience patience) {
 void Router::multicast(Packets packets, Patience patience) {
   const auto group = fabric_.group(packets.front()->dlid);
   if (!group || *group == GroupForwarding{})
-    return count(PortCounter::drop_unknown_lid, packets.size());
+    return count(PortCounter::drop_unknown_lid, count_packets(packets));
   for (NodeIndex node = 0; node < kMaxNodes; ++node) {
     if (!group->receivers[node] || fabric_.port_state(node) != PortState::active) continue;
     count(PortCounter::multicast_copies,
@@ -146,15 +147,15 @@ bool Router::is_occupied(PlaceAddress place) const {
 
 std::size_t Router::deliver(PlaceAddress to, Packets packets, Patience patience) {
   if (!is_occupied(to)) {
-    count(PortCounter::drop_empty_place, packets.size());
+    count(PortCounter::drop_empty_place, count_packets(packets));
     return 0;
   }
   Delivery why = Delivery::delivered;
   std::uint64_t lost = 0;
   const std::size_t delivered = wire_.send(to, packets, patience, why, lost);
   if (lost != 0) count(PortCounter::drop_lost_peer, lost);
-  count_undelivered(to, why, packets.size() - delivered);
-  return delivered;
+  count_undelivered(to, why, count_packets(packets.subspan(delivered)));
+  return count_packets(packets.first(delivered));
 }
 
 bool Router::deliver_mad(PlaceAddress to, ConstBytes packet, Patience patience) {

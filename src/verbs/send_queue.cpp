@@ -137,7 +137,7 @@ void SendQueue::fill_large(const Outgoing& datagram, const Target& to, std::size
 void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
   // Who cuts has shown that it sums up what it cuts, and nothing of other sends.
   const bool device_sums = to.sums_up && to.large_octets == 0;
-  offload::Segmenter segmenter(datagram.frame, wire::kEncapsulationSize, device_sums);
+  auto segmenter = offload::segmenter_of(datagram.frame, wire::kEncapsulationSize, device_sums);
   for (; !segmenter.done(); ++place) {
     const auto slot = slot_of(head_ + place);
     const auto header = headers_.bytes().subspan(slot * kHeaderSlot, segmenter.header_size());
@@ -146,7 +146,7 @@ void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::s
     work.sg_list[0] = element(header);
     work.sg_list[1] = element(payload);
     work.num_sge = 2;
-    if (segmenter.leaves_sums()) work.send_flags |= IBV_SEND_IP_CSUM;
+    if (!segmenter.sums_up()) work.send_flags |= IBV_SEND_IP_CSUM;
   }
 }
 

@@ -17,8 +17,8 @@ struct QueueDepths {
   std::uint32_t large_octets = 65536;  ///< cut into segments by the device (IBV_WR_TSO)
 };
 
-/// One completion for the sends of so many datagrams, or for a chain of more: while there are fewer,
-/// they hold their frames and address handles, and wake nobody.
+/// One completion for the sends of so many datagrams, or for a chain of more: while there are
+/// fewer, they hold their frames and address handles, and wake nobody.
 inline constexpr std::size_t kSignalPeriod = 16;
 
 /// What a UD queue pair is told on its way from RESET to RTS.

@@ -64,18 +64,14 @@ bool read(ConstBytes bytes, Deth& deth) {
   return reader.ok();
 }
 
-bool read(ConstBytes bytes, UdPacket& packet) {
+/// All that is behind the headers is payload.
+bool read_headers(ConstBytes bytes, UdPacket& packet) {
   ByteReader reader(bytes);
   auto& lrh = packet.lrh;
-  if (!read(reader.take(Lrh::kSize), lrh) || lrh.length * kWord != bytes.size() + kIcrcSize) {
-    return false;
-  }
+  if (!read(reader.take(Lrh::kSize), lrh)) return false;
   if (lrh.next_header == Lrh::kLnhGlobal) {
     auto& grh = packet.grh.emplace();
-    const bool agrees = read(reader.take(Grh::kSize), grh) &&
-                        grh.next_header == Grh::kNextHeaderIba &&
-                        grh.payload_length == reader.left() + kIcrcSize;
-    if (!agrees) return false;
+    if (!read(reader.take(Grh::kSize), grh) || grh.next_header != Grh::kNextHeaderIba) return false;
   } else if (lrh.next_header != Lrh::kLnhLocal) {
     return false;
   }
@@ -89,8 +85,19 @@ bool read(ConstBytes bytes, UdPacket& packet) {
   } else if (bth.opcode != Bth::kUdSendOnly) {
     return false;
   }
-  if (!reader.ok() || reader.left() < bth.pad) return false;
-  packet.payload = reader.rest().first(reader.left() - bth.pad);
+  packet.payload = reader.rest();
+  return reader.ok();
+}
+
+bool read(ConstBytes bytes, UdPacket& packet) {
+  if (!read_headers(bytes, packet)) return false;
+  const auto size = bytes.size() + kIcrcSize;
+  const auto pad = packet.bth.pad;
+  if (packet.lrh.length * kWord != size || packet.payload.size() < pad ||
+      (packet.grh && packet.grh->payload_length != size - Lrh::kSize - Grh::kSize)) {
+    return false;
+  }
+  packet.payload = packet.payload.first(packet.payload.size() - pad);
   return true;
 }
 
@@ -156,7 +163,13 @@ void Deth::emit(MutableBytes to) const {
 
 std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) { return made_of<UdPacket>(bytes); }
 
-std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
+std::optional<UdPacket> UdPacket::parse_headers(ConstBytes bytes) {
+  std::optional<UdPacket> made(std::in_place);
+  if (!read_headers(bytes, *made)) made.reset();
+  return made;
+}
+
+void UdPacket::set_size(std::size_t payload_size) {
   const std::size_t padded = (payload_size + kWord - 1) / kWord * kWord;
   const std::size_t transport =
       Bth::kSize + Deth::kSize + (immediate ? kWord : 0) + padded + kIcrcSize;
@@ -167,12 +180,17 @@ std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
   lrh.length = static_cast<std::uint16_t>(words);
   bth.opcode = immediate ? Bth::kUdSendOnlyImmediate : Bth::kUdSendOnly;
   bth.pad = static_cast<std::uint8_t>(padded - payload_size);
-
-  lrh.emit(to);
-  std::size_t used = Lrh::kSize;
   if (grh) {
     grh->next_header = Grh::kNextHeaderIba;
     grh->payload_length = static_cast<std::uint16_t>(transport);
+  }
+}
+
+std::size_t UdPacket::emit_headers(std::size_t payload_size, MutableBytes to) {
+  set_size(payload_size);
+  lrh.emit(to);
+  std::size_t used = Lrh::kSize;
+  if (grh) {
     grh->emit(to.subspan(used));
     used += Grh::kSize;
   }

@@ -46,6 +46,7 @@ struct Grh {
 
 struct Bth {
   static constexpr std::size_t kSize = 12;
+  static constexpr std::uint32_t kPsnMask = 0xffffff;
   static constexpr std::uint8_t kUdSendOnly = 0x64;
   static constexpr std::uint8_t kUdSendOnlyImmediate = 0x65;
   std::uint8_t opcode = kUdSendOnly;
@@ -84,8 +85,12 @@ struct UdPacket {
   /// Parses LRH to the end of the padding, without CRCs. Nothing unless all lengths agree, the
   /// opcode is one of the two of UD, and LRH.length says what is there (with ICRC counted).
   [[nodiscard]] static std::optional<UdPacket> parse(ConstBytes packet);
-  /// Fills in the lengths and the pad count for `payload_size` octets, writes the headers, and
-  /// returns how many octets these take. `to` has room for kMaxHeaderSize.
+  /// The same, whatever the lengths say: all that is behind the headers is payload.
+  [[nodiscard]] static std::optional<UdPacket> parse_headers(ConstBytes packet);
+  /// Fills in the lengths and the pad count for `payload_size` octets.
+  void set_size(std::size_t payload_size);
+  /// set_size(), writes the headers, and returns how many octets these take. `to` has room for
+  /// kMaxHeaderSize.
   std::size_t emit_headers(std::size_t payload_size, MutableBytes to);
 };
 

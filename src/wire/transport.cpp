@@ -32,4 +32,14 @@ std::optional<UpperLayer> upper_layer(ConstBytes ip) {
   return UpperLayer{ip[ipv6::kNextHeader], Ipv6Header::kSize};
 }
 
+InternetChecksum pseudo_header(ConstBytes ip, Segmentation::Kind kind, std::size_t length) {
+  constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
+  constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
+  InternetChecksum sum;
+  sum.add(ip_version(ip) == 4 ? ip.subspan(ipv4::kAddresses, kIpv4Addresses)
+                              : ip.subspan(ipv6::kAddresses, kIpv6Addresses));
+  return sum.add(std::uint16_t{kind == Segmentation::Kind::tcp ? kTcp : kUdp})
+      .add(static_cast<std::uint16_t>(length));
+}
+
 }  // namespace ipoib::wire

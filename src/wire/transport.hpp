@@ -14,6 +14,7 @@
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/segmentation.hpp"
+#include "wire/checksum.hpp"
 
 namespace ipoib::wire {
 
@@ -75,6 +76,11 @@ struct UpperLayer {
 };
 /// Whatever the header says of lengths. Nothing: it is not there as a whole, or a fragment's.
 [[nodiscard]] std::optional<UpperLayer> upper_layer(ConstBytes ip);
+
+/// The sum of the pseudo-header of an IP packet without extension headers, with `length` octets
+/// behind IP.
+[[nodiscard]] InternetChecksum pseudo_header(ConstBytes ip, Segmentation::Kind kind,
+                                             std::size_t length);
 
 [[nodiscard]] constexpr std::size_t checksum_offset(Segmentation::Kind kind) {
   return kind == Segmentation::Kind::udp ? udp::kChecksum : tcp::kChecksum;

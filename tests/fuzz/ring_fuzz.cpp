@@ -43,7 +43,13 @@ void read_ring(ConstBytes data) {
     packets.clear();
     whole = reader.read(packets, 64);
     for (const auto& packet : packets) {
-      require(packet.octets.size() <= softib::kMaxPacketOctets);
+      require(packet.octets.size() <= softib::kMaxLargeOctets);
+      std::size_t made = 0;
+      std::size_t sizes = 0;
+      softib::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
+      const bool is_whole = packet.cut.size == 0 || softib::LargePacket(packet);
+      require(made == (is_whole ? packet.cut.packets : 1));
+      require(!is_whole || sizes == softib::octets_of(packet));
       for (const auto octet : packet.octets) octets += octet;  // all of it can be read
     }
     reader.release();

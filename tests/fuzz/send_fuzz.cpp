@@ -11,6 +11,7 @@
 
 #include "require.hpp"
 #include "softib/core/hca.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace {
 
@@ -104,19 +105,28 @@ class Sender : public PacketSink {
 
   void send(std::span<const OutgoingPacket> batch) override {
     for (const auto& packet : batch) {
-      Octets octets(size_of(packet));
-      write_packet(packet, octets.data());
-      const auto parsed = ipoib::wire::UdPacket::parse(octets);
-      require(parsed && parsed->payload.size() <= 2048 && parsed->payload.size() >= header_size_);
-      const auto payload = parsed->payload.subspan(header_size_);
-      // But for checksums, which a send has in its payload if it is not large.
-      const auto* const from = memory_.data() + sent_;
-      require(header_size_ == 0 || std::equal(payload.begin(), payload.end(), from));
-      sent_ += payload.size();
+      std::size_t packets = 0;
+      std::size_t all = 0;
+      for_each_packet(packet, [&](ConstBytes octets) {
+        look_at(octets);
+        ++packets;
+        all += octets.size();
+      });
+      require(packets == packet.cut.packets && all == octets_of(packet));
     }
   }
 
  private:
+  void look_at(ConstBytes octets) {
+    const auto parsed = ipoib::wire::UdPacket::parse(octets);
+    require(parsed && parsed->payload.size() <= 2048 && parsed->payload.size() >= header_size_);
+    const auto payload = parsed->payload.subspan(header_size_);
+    // But for checksums, which a send has in its payload if it is not large.
+    const auto* const from = memory_.data() + sent_;
+    require(header_size_ == 0 || std::equal(payload.begin(), payload.end(), from));
+    sent_ += payload.size();
+  }
+
   static constexpr int kToInit = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY;
   static constexpr int kToRtr = IBV_QP_STATE;
   [[nodiscard]] QueuePairConfig config() const {

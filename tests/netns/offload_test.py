@@ -125,20 +125,23 @@ class Captured(Pair):
     def setUp(self):
         self.set_up()
         self.left.capture = self.subnet.folder / "left.erf"
+        self.right.capture = self.subnet.folder / "right.erf"
         self.start()
 
     def test_what_is_on_the_wire_is_right(self):
         streams.tcp(self.left, self.right, "10.44.0.2", 2)
-        self.left.daemon.end()
-        shown = subprocess.run(
-            ["tshark", "-r", str(self.left.capture), "-o", "tcp.check_checksum:TRUE", "-o",
-             "ip.check_checksum:TRUE", "-Y", "tcp", "-T", "fields", "-e", "ip.len", "-e",
-             "ip.checksum.status", "-e", "tcp.checksum.status"],
-            check=True, capture_output=True, text=True).stdout
-        rows = [line.split("\t") for line in shown.splitlines()]
-        self.assertGreater(len(rows), 1000)
-        self.assertLessEqual(max(int(row[0]) for row in rows), 2044)
-        self.assertEqual({tuple(row[1:]) for row in rows}, {("1", "1")}, "all checksums are right")
+        for host in (self.left, self.right):
+            host.daemon.end()
+            shown = subprocess.run(
+                ["tshark", "-r", str(host.capture), "-o", "tcp.check_checksum:TRUE", "-o",
+                 "ip.check_checksum:TRUE", "-Y", "tcp", "-T", "fields", "-e", "ip.len", "-e",
+                 "ip.checksum.status", "-e", "tcp.checksum.status"],
+                check=True, capture_output=True, text=True).stdout
+            rows = [line.split("\t") for line in shown.splitlines()]
+            self.assertGreater(len(rows), 1000)
+            self.assertLessEqual(max(int(row[0]) for row in rows), 2044)
+            self.assertEqual({tuple(row[1:]) for row in rows}, {("1", "1")},
+                             "all checksums are right")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "softib/core/large_packet.hpp"
 #include "wire/packet.hpp"
 
 namespace ipoib::sim {
@@ -97,15 +98,18 @@ void World::give(Member& member) {
 
 void World::send(std::span<const softib::OutgoingPacket> batch) {
   for (const softib::OutgoingPacket& out : batch) {
-    auto bytes = std::make_shared<std::vector<std::uint8_t>>(softib::size_of(out));
-    softib::write_packet(out, bytes->data());
-    ++packets_sent;
-    if (tap && !tap(*bytes)) continue;
-    // Packets to one destination keep their order.
-    TimePoint& last = last_arrivals_[out.dlid];
-    last = std::max(last, arrival());
-    at(last, [this, packet = Packet(std::move(bytes)), dlid = out.dlid] { deliver(packet, dlid); });
+    softib::for_each_packet(out, [&](ConstBytes octets) { send(octets, out.dlid); });
   }
+}
+
+void World::send(ConstBytes octets, Lid dlid) {
+  auto packet = std::make_shared<std::vector<std::uint8_t>>(octets.begin(), octets.end());
+  ++packets_sent;
+  if (tap && !tap(*packet)) return;
+  // Packets to one destination keep their order.
+  TimePoint& last = last_arrivals_[dlid];
+  last = std::max(last, arrival());
+  at(last, [this, packet = Packet(std::move(packet)), dlid] { deliver(packet, dlid); });
 }
 
 void World::deliver(Packet packet, Lid dlid) {

@@ -103,6 +103,7 @@ class World : public softib::PacketSink {
   void step();
   [[nodiscard]] TimePoint arrival();
   [[nodiscard]] bool lost(double probability);
+  void send(ConstBytes octets, Lid dlid);
   void deliver(Packet packet, Lid dlid);
   void give(Member& member);
   void await_answer(ProcessId id, const softib::MadPacket& request, Duration timeout);

@@ -192,7 +192,6 @@ void Hca::reset(QueuePair& qp) {
   qp.sends_.clear();
   qp.receives_.clear();
   qp.in_flight_ = 0;
-  qp.cut_.reset();
   qp.qkey_ = {};
   qp.port_ = 0;
   qp.pkey_index_ = 0;

@@ -61,8 +61,7 @@ class Hca {
   /// next call for this queue pair, or its end. Empty: there is nothing to send.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
 
-  /// A packet from the fabric, LRH to padding; `checksums_right` is its sender's word.
-  void receive(ConstBytes packet, bool checksums_right = false);
+  void receive(const ArrivedPacket& from);  ///< what has come from the fabric
   /// What the SM has made of the port; the difference is told as events. Of another life of the
   /// HCA: this one has failed for good, and so have all queue pairs.
   void set_port(const PortAttributes& now);
@@ -74,12 +73,13 @@ class Hca {
 
  private:
   struct Arrival;  ///< a packet on its way in
+  void receive_one(const Arrival& arrival);
   void receive_unicast(const Arrival& arrival);
   void receive_multicast(const Arrival& arrival);
   [[nodiscard]] bool accepts(const QueuePair& qp, const ipoib::wire::UdPacket& packet);
   void deliver(QueuePair& qp, const Arrival& arrival);
   [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, const Arrival& from);
-  /// The octets of a send or of its next segment; its headers, false when nothing is let out.
+  /// The octets of a send; its headers, false when nothing is let out.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   /// What has been written at cq.next().

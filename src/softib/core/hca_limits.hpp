@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kMaxAddressHandles = 1U << 17;
 inline constexpr std::uint32_t kMaxAttachedGroups = 1024;  ///< multicast groups with a queue pair
 inline constexpr std::uint32_t kMaxAttachedQps = 128;      ///< queue pairs of one group
 inline constexpr std::uint32_t kGidTableSize = 1;
-/// Packets that a queue pair hands out in one go.
+/// A queue pair hands out what stands for this many packets in one go, and the last of it whole.
 inline constexpr std::size_t kSendBatch = 32;
 /// Events that wait for their taker; what comes on top is counted and lost.
 inline constexpr std::size_t kMaxPendingEvents = 4096;

@@ -1,6 +1,8 @@
 // Life of a packet that comes in: the port's checks (is it for us?), those of the queue pair
 // (P_Key, Q_Key, a receive posted), the octets into the memory that was posted, the completion.
 //
+// A large packet is cut first (LargePacket): each of those that it stands for goes this way.
+//
 // What fails the first two is dropped and counted, as the datagram service has it (IBA 9.8.3). A
 // receive whose own memory is at fault completes with an error and takes the queue pair into ERR
 // (IBA 10.10.3.1: "completion error on the receive queue"): the sum of its elements too small for
@@ -9,6 +11,7 @@
 #include <cstring>
 
 #include "softib/core/hca.hpp"
+#include "softib/core/large_packet.hpp"
 #include "softib/core/network_order.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/sa_records.hpp"
@@ -36,10 +39,15 @@ bool is_ipv4(ConstBytes datagram) {
 
 }  // namespace
 
+/// Of one packet.
 struct Hca::Arrival {
-  const UdPacket& packet;
+  const UdPacket& packet;  ///< its headers
   ConstBytes grh;
+  ConstBytes front;    ///< of the payload, if that is not in one piece
+  ConstBytes payload;  ///< the rest of it, or all
   bool checksums_right;
+
+  [[nodiscard]] std::size_t size() const { return front.size() + payload.size(); }
 };
 
 int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
@@ -53,22 +61,35 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
   return 0;
 }
 
-void Hca::receive(ConstBytes bytes, bool checksums_right) {
-  const auto packet = UdPacket::parse(bytes);
+void Hca::receive(const ArrivedPacket& from) {
+  if (from.cut.size != 0) {
+    LargePacket large(from);
+    if (!large) counters_.drop_malformed += from.cut.packets;
+    while (large.next()) {
+      receive_one(
+          {large.headers(), large.grh(), large.front(), large.payload(), from.checksums_right});
+    }
+    return;
+  }
+  const auto packet = UdPacket::parse(from.octets);
   if (!packet) {
     ++counters_.drop_malformed;
-  } else if (port_.state != PortState::active) {
+    return;
+  }
+  const auto grh =
+      packet->grh ? from.octets.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+  receive_one({*packet, grh, {}, packet->payload, from.checksums_right});
+}
+
+void Hca::receive_one(const Arrival& arrival) {
+  if (port_.state != PortState::active) {
     ++counters_.drop_port;
-  } else if (packet->payload.size() > ipoib::wire::mtu_octets(port_.mtu)) {
+  } else if (arrival.size() > ipoib::wire::mtu_octets(port_.mtu)) {
     ++counters_.drop_length;
+  } else if (ipoib::is_multicast(arrival.packet.lrh.dlid)) {
+    receive_multicast(arrival);
   } else {
-    const auto grh = packet->grh ? bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
-    const Arrival arrival{*packet, grh, checksums_right};
-    if (ipoib::is_multicast(packet->lrh.dlid)) {
-      receive_multicast(arrival);
-    } else {
-      receive_unicast(arrival);
-    }
+    receive_unicast(arrival);
   }
 }
 
@@ -143,8 +164,9 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
   wc.opcode = IBV_WC_RECV;
   wc.qp_num = qp.number().value();
   if (status == IBV_WC_SUCCESS) {
-    const bool vouched_for = arrival.checksums_right && is_ipv4(packet.payload);
-    wc.byte_len = static_cast<std::uint32_t>(kGrhSize + packet.payload.size());
+    const bool vouched_for =
+        arrival.checksums_right && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
+    wc.byte_len = static_cast<std::uint32_t>(kGrhSize + arrival.size());
     wc.src_qp = packet.deth.source.value();
     wc.slid = packet.lrh.slid.value();
     wc.sl = packet.lrh.sl.value();
@@ -155,7 +177,7 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
                   (vouched_for ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
     if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
     ++counters_.received_packets;
-    counters_.received_octets += packet.payload.size();
+    counters_.received_octets += arrival.size();
   } else {
     ++counters_.receive_errors;
   }
@@ -165,12 +187,11 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
 }
 
 ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, const Arrival& from) {
-  const auto payload = from.packet.payload;
   const auto elements =
       qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
   std::uint64_t room = 0;
   for (const auto& element : elements) room += element.length;
-  const auto message = kGrhSize + payload.size();
+  const auto message = kGrhSize + from.size();
   if (room < message) return IBV_WC_LOC_LEN_ERR;
 
   std::size_t offset = 0;
@@ -181,7 +202,8 @@ ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, const Arrival&
     auto* const to = memory_.resolve(element, qp.config_.pd, true);
     if (to == nullptr) return IBV_WC_LOC_PROT_ERR;
     copy_part(from.grh, 0, to, offset, element.length);
-    copy_part(payload, kGrhSize, to, offset, element.length);
+    copy_part(from.front, kGrhSize, to, offset, element.length);
+    copy_part(from.payload, kGrhSize + from.front.size(), to, offset, element.length);
     offset += element.length;
   }
   return IBV_WC_SUCCESS;

@@ -4,19 +4,18 @@
 // A send that cannot be made into a packet waits until those before it are completed, completes
 // with its error, and takes the send queue into SQE, which flushes what follows (IBA 10.10.3.1).
 //
-// A large send (IBV_WR_TSO) is made into several packets, which may belong to several batches. It
-// is completed with the batch that has the last one.
-#include <limits>
+// A large send (IBV_WR_TSO) is made into one large packet, which stands for many: see LargePacket.
+#include <algorithm>
 
 #include "softib/core/checksum_offload.hpp"
 #include "softib/core/hca.hpp"
+#include "softib/core/large_packet.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib {
 namespace {
 
 constexpr std::array<std::uint8_t, 3> kPadding{};
-constexpr std::uint32_t kPsnMask = 0xffffff;
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 constexpr std::uint8_t kServiceLevelMask = 0xf;
 
@@ -28,6 +27,22 @@ ipoib::wire::Grh make_grh(const ibv_global_route& route, const Gid& source) {
   grh.sgid = source;
   grh.dgid = Gid(std::to_array(route.dgid.raw));
   return grh;
+}
+
+/// Octets of what a packet carries; of a large send, the first of them.
+std::size_t message_size(const SendRequest& request, std::size_t length) {
+  if (request.tso_header == 0) return length;
+  return request.tso_header + std::min<std::size_t>(length, request.tso_size);
+}
+
+/// Says how a large send is to be cut where it arrives.
+ibv_wc_status mark_large(const SendRequest& request, OutgoingPacket& out) {
+  const auto plan = plan_cut(out.pieces.front(), request.tso_size);
+  if (!plan || plan->payload != request.tso_header) return IBV_WC_LOC_QP_OP_ERR;
+  out.cut = {request.tso_size,
+             static_cast<std::uint16_t>(plan->count(request.tso_header + request.length))};
+  out.checksums_right = request.ip_checksums;
+  return IBV_WC_SUCCESS;
 }
 
 }  // namespace
@@ -52,23 +67,26 @@ int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
 
 std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
   complete_in_flight(qp);
+  std::size_t count = 0;
   std::size_t packets = 0;
   while (qp.state_ == IBV_QPS_RTS && packets < kSendBatch && qp.sends_.waiting() > qp.in_flight_) {
     const auto position = qp.sends_.processed() + qp.in_flight_;
-    auto& out = (*qp.batch_)[packets];
+    auto& out = (*qp.batch_)[count];
     const auto status = gather(qp, position, out);
     if (status != IBV_WC_SUCCESS) {
-      if (packets != 0) break;
+      if (count != 0) break;
       complete_in_flight(qp);
       if (qp.state_ != IBV_QPS_RTS) break;  // which has flushed this one, too
       fail_send(qp, status);
     } else {
-      if (!qp.cut_) ++qp.in_flight_;
-      if (address(qp, position, out)) ++packets;
+      ++qp.in_flight_;
+      if (!address(qp, position, out)) continue;
+      ++count;
+      packets += out.cut.packets;
     }
   }
-  if (packets == 0) complete_in_flight(qp);
-  return std::span(*qp.batch_).first(packets);
+  if (count == 0) complete_in_flight(qp);
+  return std::span(*qp.batch_).first(count);
 }
 
 ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
@@ -77,47 +95,38 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
 
   out.piece_count = out.patch_count = out.header_size = 0;
   out.checksums_right = false;
-  auto cut = qp.cut_;  // what fails is gathered once more, when those before it are completed
-  ElementPlace front;
-  auto* from = &front;
-  auto octets = std::numeric_limits<std::size_t>::max();
+  out.cut = {};
   if (request.is_inline) {
     if (request.inline_size != 0) {
       out.pieces[out.piece_count++] = {qp.copied(position), request.inline_size};
     }
-    octets = 0;
-  } else if (request.tso_header != 0) {
-    if (!cut) cut = qp.begin_cut(position);
-    if (!cut) return IBV_WC_LOC_QP_OP_ERR;
-    auto* const header = qp.segment_header(out);
-    out.pieces[out.piece_count++] = {header, request.tso_header};
-    octets = cut->headers.next(header);
-    from = &cut->next;
+  } else {
+    if (request.tso_header != 0) {
+      out.pieces[out.piece_count++] = {qp.copied(position), request.tso_header};
+    }
+    const auto elements = qp.sends_.elements(position).first(request.element_count);
+    const auto status = gather_elements(elements, memory_, qp.config_.pd, out);
+    if (status != IBV_WC_SUCCESS) return status;
   }
-  const auto elements = qp.sends_.elements(position).first(request.element_count);
-  const auto status = gather_elements(elements, *from, octets, memory_, qp.config_.pd, out);
-  if (status != IBV_WC_SUCCESS) return status;
-  const auto length = size_of(out);
-  if (length > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
-  if (cut && cut->headers.done()) cut.reset();
-  qp.cut_ = cut;
-  request.length += static_cast<std::uint32_t>(length - request.tso_header);
+  const auto length = size_of(out) - request.tso_header;
+  if (message_size(request, length) > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
+  request.length = static_cast<std::uint32_t>(length);
+  if (request.tso_header != 0) return mark_large(request, out);
   if (request.ip_checksums) offload_checksums(out);
   return IBV_WC_SUCCESS;
 }
 
 bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto& request = qp.sends_.at(position);
-  const auto length = static_cast<std::uint32_t>(size_of(out));  // its headers come now
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
-  qp.send_psn_ = (psn + 1) & kPsnMask;
+  qp.send_psn_ = (psn + out.cut.packets) & ipoib::wire::Bth::kPsnMask;
   if (port_.state != PortState::active || qp.port_ != port_.number) {
-    ++counters_.send_drop_port;
+    counters_.send_drop_port += out.cut.packets;
     return false;
   }
   if (!pkey.is_valid()) {
-    ++counters_.send_drop_pkey;
+    counters_.send_drop_pkey += out.cut.packets;
     return false;
   }
 
@@ -132,14 +141,14 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   packet.bth.psn = psn;
   packet.deth = {request.qkey, qp.number_};
   if (request.with_immediate) packet.immediate = request.immediate;
-  out.header_size = packet.emit_headers(length, out.header);
-  if (packet.bth.pad != 0) {
+  out.header_size = packet.emit_headers(message_size(request, request.length), out.header);
+  if (out.cut.size == 0 && packet.bth.pad != 0) {
     out.pieces[out.piece_count++] = ConstBytes(kPadding).first(packet.bth.pad);
   }
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;
-  ++counters_.sent_packets;
-  counters_.sent_octets += length;
+  counters_.sent_packets += out.cut.packets;
+  counters_.sent_octets += request.length + std::size_t{out.cut.packets} * request.tso_header;
   return true;
 }
 
@@ -150,20 +159,18 @@ void Hca::complete_in_flight(QueuePair& qp) {
   }
   // An error may have come while the batch was out; its sends were to be completed first.
   if (qp.state_ != IBV_QPS_ERR && qp.state_ != IBV_QPS_SQE) return;
-  qp.cut_.reset();
   flush_sends(qp);
 }
 
 void Hca::fail_send(QueuePair& qp, ibv_wc_status status) {
   ++counters_.send_errors;
   qp.state_ = IBV_QPS_SQE;
-  qp.cut_.reset();
   complete_send(qp, status);
   flush_sends(qp);
 }
 
 void Hca::flush_sends(QueuePair& qp) {
-  if (qp.in_flight_ != 0 || qp.cut_) return;  // the batch is out
+  if (qp.in_flight_ != 0) return;  // the batch is out
   while (qp.sends_.waiting() != 0) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
 }
 

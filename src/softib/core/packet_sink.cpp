@@ -10,6 +10,24 @@ std::size_t size_of(const OutgoingPacket& packet) {
   return octets;
 }
 
+std::size_t count_packets(std::span<const OutgoingPacket> some) {
+  std::size_t count = 0;
+  for (const auto& packet : some) count += packet.cut.packets;
+  return count;
+}
+
+std::size_t count_packets(std::span<const OutgoingPacket* const> some) {
+  std::size_t count = 0;
+  for (const auto* packet : some) count += packet->cut.packets;
+  return count;
+}
+
+std::size_t count_packets(std::span<const ArrivedPacket> some) {
+  std::size_t count = 0;
+  for (const auto& packet : some) count += packet.cut.packets;
+  return count;
+}
+
 void write_packet(const OutgoingPacket& packet, std::uint8_t* to) {
   std::memcpy(to, packet.header.data(), packet.header_size);
   auto* const payload = to + packet.header_size;

@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include "softib/core/network_order.hpp"
-#include "wire/encapsulation.hpp"
-#include "wire/transport.hpp"
 
 namespace softib {
 namespace {
@@ -37,8 +35,7 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
       copied_slot_(std::max(config.cap.max_inline_data, config.max_tso_header)),
       copied_(std::size_t{slots(config.cap)} * copied_slot_),
       copied_mask_(slots(config.cap) - 1),
-      batch_(std::make_unique<Batch>()),
-      segment_headers_(kSendBatch * config.max_tso_header) {}
+      batch_(std::make_unique<Batch>()) {}
 
 int QueuePair::enqueue(const ibv_send_wr& wr) {
   // Sends may be posted from RTS on; in SQE and ERR they are flushed (IBA 10.3.1).
@@ -72,10 +69,7 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   request.length = 0;
   request.tso_header = is_large ? wr.tso.hdr_sz : std::uint16_t{0};
   request.tso_size = is_large ? wr.tso.mss : std::uint16_t{0};
-  if (is_large) {
-    request.tso_payload = static_cast<std::uint32_t>(octets_of(wr));
-    std::memcpy(copied(position), wr.tso.hdr, wr.tso.hdr_sz);
-  }
+  if (is_large) std::memcpy(copied(position), wr.tso.hdr, wr.tso.hdr_sz);
   if (const int error = copy_elements(wr, position)) return error;
   sends_.post();
   return 0;
@@ -87,16 +81,6 @@ bool QueuePair::may_cut(const ibv_send_wr& wr) const {
   return (wr.send_flags & IBV_SEND_INLINE) == 0 && how.hdr != nullptr && how.hdr_sz != 0 &&
          how.hdr_sz <= config_.max_tso_header && how.mss != 0 && payload != 0 &&
          payload <= kMaxTso && payload <= std::uint64_t{how.mss} * kMaxTsoSegments;
-}
-
-std::optional<LargeSend> QueuePair::begin_cut(std::uint32_t position) {
-  constexpr std::size_t kIp = ipoib::wire::kEncapsulationSize;
-  const auto& request = sends_.at(position);
-  const ConstBytes headers(copied(position), request.tso_header);
-  if (ipoib::wire::ip_of(headers).empty()) return std::nullopt;
-  const auto plan = ipoib::wire::plan_headers(headers, kIp, request.tso_size);
-  if (!plan) return std::nullopt;
-  return LargeSend{ipoib::wire::SegmentHeaders(headers, kIp, *plan, request.tso_payload), {}};
 }
 
 int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {

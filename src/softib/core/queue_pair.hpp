@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "ipoib/result.hpp"
@@ -67,12 +66,6 @@ class QueuePair {
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
   /// The completion of the request at `position` has been polled.
   void retire(ibv_wc_opcode opcode, std::uint32_t position);
-  /// Nothing: what is sent is no IPoIB datagram of TCP or UDP.
-  [[nodiscard]] std::optional<LargeSend> begin_cut(std::uint32_t position);
-  [[nodiscard]] std::uint8_t* segment_header(const OutgoingPacket& of) {
-    const auto number = static_cast<std::size_t>(&of - batch_->data());
-    return &segment_headers_[number * config_.max_tso_header];
-  }
   [[nodiscard]] std::uint8_t* copied(std::uint32_t position) {
     return &copied_[std::size_t{position & copied_mask_} * copied_slot_];
   }
@@ -94,10 +87,8 @@ class QueuePair {
   std::uint32_t copied_slot_;  ///< octets
   std::vector<std::uint8_t> copied_;
   std::uint32_t copied_mask_;
-  std::unique_ptr<Batch> batch_;               ///< handed out by Hca::next_packets
-  std::vector<std::uint8_t> segment_headers_;  ///< of the packets of the batch
-  std::uint32_t in_flight_ = 0;                ///< sends that the batch stands for
-  std::optional<LargeSend> cut_;               ///< the send behind these
+  std::unique_ptr<Batch> batch_;  ///< handed out by Hca::next_packets
+  std::uint32_t in_flight_ = 0;   ///< sends that the batch stands for
 };
 
 }  // namespace softib

@@ -40,8 +40,6 @@ constexpr std::array kTransitions = {
     Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
 
-constexpr std::uint32_t kPsnMask = 0xffffff;
-
 }  // namespace
 
 bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
@@ -64,7 +62,7 @@ int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
   if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
   if ((mask & IBV_QP_QKEY) != 0) qkey_ = QKey(attr.qkey);
-  if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = attr.sq_psn & kPsnMask;
+  if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = attr.sq_psn & ipoib::wire::Bth::kPsnMask;
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
   return 0;
 }

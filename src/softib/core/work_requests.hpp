@@ -8,7 +8,6 @@
 
 #include "softib/core/hca_memory.hpp"
 #include "softib/core/packet_sink.hpp"
-#include "wire/segment_headers.hpp"
 
 namespace softib {
 
@@ -22,10 +21,9 @@ struct SendRequest {
   std::uint32_t immediate = 0;  ///< host order
   std::uint32_t element_count = 0;
   std::uint32_t inline_size = 0;
-  std::uint32_t length = 0;       ///< octets of payload that have been made into packets
-  std::uint16_t tso_header = 0;   ///< octets of the headers of a large send; 0: it is none
-  std::uint16_t tso_size = 0;     ///< octets of payload of each segment
-  std::uint32_t tso_payload = 0;  ///< octets of payload in all
+  std::uint32_t length = 0;      ///< octets of payload
+  std::uint16_t tso_header = 0;  ///< octets of the headers of a large send; 0: it is none
+  std::uint16_t tso_size = 0;    ///< octets of payload of each segment
   bool with_immediate = false;
   bool is_inline = false;
   bool signalled = false;
@@ -38,22 +36,10 @@ struct ReceiveRequest {
   std::uint32_t element_count = 0;
 };
 
-/// How far the octets that scatter elements name have been taken.
-struct ElementPlace {
-  std::uint32_t element = 0;
-  std::uint32_t offset = 0;  ///< in it
-};
-
-/// A large send of which some segments are made, and some are not.
-struct LargeSend {
-  ipoib::wire::SegmentHeaders headers;
-  ElementPlace next;
-};
-
-/// Adds the octets that `elements` name from `from` on to a packet, `octets` of them or all.
-/// IBV_WC_LOC_PROT_ERR: they are not in memory of `pd`.
-[[nodiscard]] ibv_wc_status gather_elements(std::span<const ibv_sge> elements, ElementPlace& from,
-                                            std::size_t octets, const MemoryTable& memory,
-                                            const ProtectionDomain* pd, OutgoingPacket& out);
+/// Adds the octets that `elements` name to a packet. IBV_WC_LOC_PROT_ERR: they are not in memory of
+/// `pd`.
+[[nodiscard]] ibv_wc_status gather_elements(std::span<const ibv_sge> elements,
+                                            const MemoryTable& memory, const ProtectionDomain* pd,
+                                            OutgoingPacket& out);
 
 }  // namespace softib

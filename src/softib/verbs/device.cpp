@@ -6,13 +6,14 @@
 #include <cstdio>
 #include <memory>
 
+#include "softib/core/prefetch.hpp"
 #include "softib/folder.hpp"
 #include "softib/verbs/objects.hpp"
 
 namespace softib::verbs {
 namespace {
 
-/// Packets that are brought in under the lock in one go.
+/// What stands for this many packets is brought in under the lock in one go, the last of it whole.
 constexpr std::size_t kPacketsAtOnce = 32;
 
 std::atomic<Device*> current{nullptr};
@@ -37,11 +38,9 @@ constexpr std::array kDrops = {
     Drop{&HcaCounters::drop_not_attached, PortCounter::drop_not_attached},
 };
 
-void prefetch(ConstBytes bytes) {
-  constexpr std::size_t kCacheLine = 64;
-  for (std::size_t at = 0; at < bytes.size(); at += kCacheLine) {
-    __builtin_prefetch(bytes.data() + at);
-  }
+/// As much as a packet can have.
+ConstBytes front_of(ConstBytes octets) {
+  return octets.first(std::min(octets.size(), kMaxPacketOctets));
 }
 
 void describe(ListedDevice& device) {
@@ -127,13 +126,14 @@ void Device::remove(Context& context) {
 
 void Device::receive(std::span<const ArrivedPacket> batch) {
   while (!batch.empty()) {
-    const auto some = batch.first(std::min(batch.size(), kPacketsAtOnce));
-    batch = batch.subspan(some.size());
     const auto access = hca();
-    for (std::size_t i = 0; i < some.size(); ++i) {
+    for (std::size_t packets = 0; packets < kPacketsAtOnce && !batch.empty();) {
+      const auto& packet = batch.front();
+      batch = batch.subspan(1);
       // It is in another processor's cache, and can come while the one before it is copied.
-      if (i + 1 < some.size()) prefetch(some[i + 1].octets);
-      access->receive(some[i].octets, some[i].checksums_right);
+      if (!batch.empty()) prefetch(front_of(batch.front().octets));
+      access->receive(packet);
+      packets += packet.cut.packets;
     }
     report_drops();
   }

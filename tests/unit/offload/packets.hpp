@@ -123,7 +123,7 @@ struct PacketSpec {
 
 [[nodiscard]] inline std::vector<Octets> segments_of(const Frame& frame) {
   std::vector<Octets> out;
-  Segmenter segmenter(frame, 0);
+  auto segmenter = segmenter_of(frame, 0);
   while (!segmenter.done()) {
     Octets segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());

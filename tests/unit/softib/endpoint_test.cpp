@@ -27,6 +27,7 @@ namespace softib {
 namespace {
 
 using test::eventually;
+using test::LargeUdpPacket;
 using test::Mailbox;
 using test::send_text;
 using test::TestSubnet;
@@ -150,6 +151,24 @@ TEST_F(EndpointTest, LargePacketsArriveWhole) {
   for (const auto& packet : packets) batch.push_back(packet.outgoing());
   one_->send(batch);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(second_.next_text(), text);
+}
+
+/// Whoever takes it off the wire makes the packets that it stands for; all count them.
+TEST_F(EndpointTest, APacketThatStandsForManyCountsAsMany) {
+  const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
+  one_->send({&packet.outgoing(), 1});
+  EXPECT_EQ(second_.next_text(), "no packet") << "but as one";
+  const auto octets = 10 * (28 + 4 + 20 + 8 + 1000U);
+  EXPECT_EQ(counted(*one_, PortCounter::sent_packets), 10U);
+  EXPECT_EQ(counted(*one_, PortCounter::sent_octets), octets);
+  EXPECT_EQ(counted(*two_, PortCounter::received_packets), 10U);
+  EXPECT_EQ(counted(*two_, PortCounter::received_octets), octets);
+  const LargeUdpPacket astray(TestSubnet::lid(1), Lid(0x1234), qp_of(*two_), 10);
+  one_->send({&astray.outgoing(), 1});
+  EXPECT_EQ(counted(*one_, PortCounter::drop_unknown_lid), 10U);
+  two_->set_receiver(nullptr);
+  one_->send({&packet.outgoing(), 1});
+  EXPECT_TRUE(eventually([&] { return counted(*two_, PortCounter::drop_no_receiver) == 10; }));
 }
 
 TEST_F(EndpointTest, MulticastReachesEveryProcessOfEveryReceiverOnceAndOneself) {
@@ -367,6 +386,30 @@ TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
   do port = late.next_port();
   while (port.state != PortState::init);
   capturing.set_receiver(nullptr);
+  two_ = subnet_.attach(2);
+}
+
+TEST_F(EndpointTest, ACaptureShowsThePacketsThatOneStandsFor) {
+  const auto& root = subnet_.folder().path();
+  CapturingEndpoint here(std::move(one_), std::move(CaptureFile::open(root + "/here").value()));
+  CapturingEndpoint there(std::move(two_), std::move(CaptureFile::open(root + "/there").value()));
+  const auto size = [&](const char* name) { return std::filesystem::file_size(root + name); };
+  const auto empty = size("/here");
+  here.set_receiver(&first_);
+  there.set_receiver(&second_);
+  const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(there), 10);
+  here.send({&packet.outgoing(), 1});
+  (void)second_.next_text();
+  const auto ten = size("/there") - empty;
+  EXPECT_GT(ten, 10 * 1060U);
+  EXPECT_EQ(size("/here") - empty, ten);
+  const LargeUdpPacket own(TestSubnet::lid(1), TestSubnet::lid(1), qp_of(here), 10);
+  here.send({&own.outgoing(), 1});
+  (void)first_.next_text();
+  EXPECT_EQ(size("/here") - empty, 2 * ten) << "what comes back was there when it went";
+  here.set_receiver(nullptr);
+  there.set_receiver(nullptr);
+  one_ = subnet_.attach(1);
   two_ = subnet_.attach(2);
 }
 

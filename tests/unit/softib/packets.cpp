@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/datagrams.hpp"
+
 namespace softib::test {
 
 using ipoib::wire::UdPacket;
@@ -35,6 +37,15 @@ OutgoingPacket TextPacket::outgoing() const {
   out.dlid = dlid_;
   out.destination = destination_;
   return out;
+}
+
+LargeUdpPacket::LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_t packets)
+    : front_(datagram({"", 4, kUdp, 0})),
+      payload_(std::size_t{packets} * 1000, 'x'),
+      packet_(TextPacket(slid, dlid, destination, "").outgoing()) {
+  packet_.pieces = {ConstBytes(front_), payload_};
+  packet_.piece_count = 2;
+  packet_.cut = {1000, packets};
 }
 
 void send_text(Endpoint& from, Lid dlid, Qpn destination, const std::string& text) {

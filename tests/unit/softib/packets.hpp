@@ -26,6 +26,20 @@ class TextPacket {
   std::string text_;
 };
 
+/// One that stands for several packets of UDP, with 1000 octets in each.
+class LargeUdpPacket {
+ public:
+  LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_t packets);
+  LargeUdpPacket(const LargeUdpPacket&) = delete;
+  LargeUdpPacket& operator=(const LargeUdpPacket&) = delete;
+  [[nodiscard]] const OutgoingPacket& outgoing() const { return packet_; }
+
+ private:
+  std::vector<std::uint8_t> front_;
+  std::vector<std::uint8_t> payload_;
+  OutgoingPacket packet_;
+};
+
 /// Sends one text to a queue pair.
 void send_text(Endpoint& from, Lid dlid, Qpn destination, const std::string& text);
 

@@ -35,6 +35,7 @@ class Packet {
     packet_.patches[packet_.patch_count++] = {offset, 0x0102};
     packet_.checksums_right = true;
   }
+  void cut(std::uint16_t size, std::uint16_t packets) { packet_.cut = {size, packets}; }
   [[nodiscard]] const OutgoingPacket* get() const { return &packet_; }
 
  private:
@@ -110,19 +111,44 @@ TEST_F(RingTest, AChecksumGoesAlongAndThatItIsRight) {
   EXPECT_TRUE(std::ranges::equal(packets[0].octets, wanted));
 }
 
+TEST_F(RingTest, ALargePacketCountsForAllThatItStandsFor) {
+  Packet large(60'000, 9);
+  large.cut(2000, 30);
+  const Packet small(100, 8);
+  const std::array all{large.get(), small.get(), large.get(), small.get()};
+  ASSERT_EQ(writer_.put(all), 4U);
+  EXPECT_EQ(writer_.count_left().entries, 4U);
+  EXPECT_EQ(writer_.count_left().packets, 62U);
+  std::vector<ArrivedPacket> packets;
+  ASSERT_TRUE(reader_.read(packets, 31));
+  ASSERT_EQ(packets.size(), 2U);
+  EXPECT_EQ(packets[0].octets.size(), 60'000U);
+  EXPECT_EQ(packets[0].cut.size, 2000U);
+  EXPECT_EQ(packets[0].cut.packets, 30U);
+  EXPECT_EQ(packets[1].cut.size, 0U);
+  reader_.release();
+  EXPECT_EQ(writer_.count_left().packets, 31U);
+  ASSERT_TRUE(reader_.read(packets, 1));
+  EXPECT_EQ(packets.size(), 3U);
+}
+
 TEST_F(RingTest, NothingIsPublishedThatDoesNotFit) {
   std::size_t count = 0;
   while (put(2044, 7) == 1) ++count;
   EXPECT_GT(count * 2112, kRingOctets - 2112);
-  EXPECT_EQ(writer_.count_left(), count);
+  EXPECT_EQ(writer_.count_left().entries, count);
   EXPECT_EQ(take(3).size(), 3U);
-  EXPECT_EQ(writer_.count_left(), count - 3);
+  EXPECT_EQ(writer_.count_left().packets, count - 3);
   EXPECT_EQ(put(2044, 7), 1U);
   EXPECT_EQ(take().size(), count - 2);
 }
 
 TEST_F(RingTest, WhatNoPacketCanBeIsPassedOver) {
   EXPECT_EQ(put(kMaxPacketOctets + 1, 1), 1U);
+  Packet large(kMaxLargeOctets + 1, 1);
+  large.cut(4000, 17);
+  const auto* const one = large.get();
+  EXPECT_EQ(writer_.put({&one, 1}), 1U);
   EXPECT_EQ(put(10, 2), 1U);
   EXPECT_EQ(take().size(), 1U);
 }
@@ -172,13 +198,21 @@ TEST_F(RingTest, AReaderTakesNothingOutOfABrokenRing) {
     EXPECT_TRUE(reader.read(packets, 10)) << "it is said once";
     return !right && packets.empty();
   };
-  const auto length = [&](std::uint32_t octets) { std::memcpy(ring(), &octets, sizeof octets); };
+  const auto record = [&](std::uint32_t octets, std::uint16_t size = 0, std::uint16_t packets = 1) {
+    const std::array prefix{octets, size | std::uint32_t{packets} << 16};
+    std::memcpy(ring(), prefix.data(), sizeof prefix);
+  };
   EXPECT_TRUE(breaks([&] { header().written = kRingOctets + 1; }));
   EXPECT_TRUE(breaks([&] { header().written = ~std::uint64_t{0}; }));
-  EXPECT_TRUE(breaks([&] { header().written = 64, length(57); })) << "longer than is written";
-  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, length(kMaxPacketOctets + 1); }));
-  EXPECT_TRUE(breaks([&] { header().written = 64, length(~std::uint32_t{0}); }));
-  EXPECT_FALSE(breaks([&] { header().written = 64, length(56); }));
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(57); })) << "longer than is written";
+  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, record(kMaxPacketOctets + 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(~std::uint32_t{0}); }));
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two, uncut";
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "none";
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, kMaxTsoSegments + 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, record(kMaxLargeOctets + 1, 1); }));
+  EXPECT_FALSE(breaks([&] { header().written = 64, record(56); }));
+  EXPECT_FALSE(breaks([&] { header().written = 64, record(56, 1, kMaxTsoSegments); }));
 }
 
 TEST_F(RingTest, AWriterStaysWithinTheRing) {
@@ -187,9 +221,11 @@ TEST_F(RingTest, AWriterStaysWithinTheRing) {
     header().taken = lie;
     while (put(2044, 1) == 1) {
     }
-    EXPECT_LE(writer_.count_left(), kRingOctets / 64);
+    EXPECT_LE(writer_.count_left().entries, kRingOctets / 64);
     EXPECT_FALSE(writer_.is_empty());
   }
+  std::fill_n(ring(), kRingOctets, std::uint8_t{0xff});
+  EXPECT_EQ(writer_.count_left().packets, 0U) << "what is in it is not what was put";
 }
 
 TEST_F(RingTest, OtherMemoryIsNoRing) {

@@ -27,6 +27,7 @@ namespace {
 
 using ipoib::FileDescriptor;
 using test::eventually;
+using test::LargeUdpPacket;
 using test::TestSubnet;
 using test::TextPacket;
 
@@ -96,6 +97,21 @@ TEST_F(RingWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew) {
     while (accept_from(listener.get())) ++connections;
   }
   EXPECT_EQ(connections, bound + (kPlaces - bound) * kRounds);
+}
+
+TEST_F(RingWireTest, WhatLargePacketsStandForIsCongestedOrLost) {
+  const GuardedFd listener = listen(0);
+  const LargeUdpPacket large(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, 0, 1), 50);
+  const std::vector<const OutgoingPacket*> batch(20, &large.outgoing());
+  Delivery why = Delivery::lost;
+  std::uint64_t lost = 0;
+  const auto sent = wire_.send({1, 0}, batch, Patience::never_wait, why, lost);
+  EXPECT_EQ(why, Delivery::congested);
+  EXPECT_EQ(sent, kRingOctets / 50'064) << "as many as there is room for";
+  EXPECT_EQ(lost, 0U);
+  subnet_.fabric().advance_epoch(1, 0);  // another process lives there
+  EXPECT_EQ(wire_.send({1, 0}, {batch.data(), 1}, Patience::never_wait, why, lost), 1U);
+  EXPECT_EQ(lost, 50 * sent);
 }
 
 TEST_F(RingWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {

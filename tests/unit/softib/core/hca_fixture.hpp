@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "softib/core/hca.hpp"
+#include "softib/core/large_packet.hpp"
 
 namespace softib::test {
 
@@ -38,8 +39,10 @@ class ListSink : public PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     batches.push_back(batch.size());
     for (const auto& packet : batch) {
-      write_packet(packet, packets.emplace_back(size_of(packet)).data());
-      checksums_right.push_back(packet.checksums_right);
+      for_each_packet(packet, [&](ConstBytes octets) {
+        packets.emplace_back(octets.begin(), octets.end());
+        checksums_right.push_back(packet.checksums_right);
+      });
     }
   }
   std::vector<std::size_t> batches;
@@ -178,8 +181,8 @@ class HcaTest : public testing::Test {
     const auto vouched_for = std::exchange(sink.checksums_right, {});
     const auto packets = std::exchange(sink.packets, {});
     for (std::size_t i = 0; i < packets.size(); ++i) {
-      a.hca.receive(packets[i], vouched_for[i]);
-      b.hca.receive(packets[i], vouched_for[i]);
+      a.hca.receive({packets[i], vouched_for[i]});
+      b.hca.receive({packets[i], vouched_for[i]});
     }
   }
   ListSink sink;

@@ -198,7 +198,7 @@ TEST_F(HcaReceiveTest, NumberOfAnEarlierEpochIsUnknown) {
   auto sge = a.element(0, 4);
   auto wr = a.send_request(a.handle(6), to.number(), sge);
   ASSERT_EQ(a.send(from, wr, sink), 0);
-  later.hca.receive(sink.packets.at(0));
+  later.hca.receive({sink.packets.at(0)});
   EXPECT_EQ(later.hca.counters().drop_unknown_qp, 1U);
   EXPECT_TRUE(later.poll().empty());
 }
@@ -310,9 +310,9 @@ TEST_F(HcaReceiveTest, LoopbackWithinOneHca) {
 }
 
 TEST_F(HcaReceiveTest, WhatIsNoPacketIsMalformed) {
-  b.hca.receive({});
+  b.hca.receive(ArrivedPacket{});
   const std::vector<std::uint8_t> noise(64, 0xa5);
-  b.hca.receive(noise);
+  b.hca.receive({noise});
   EXPECT_EQ(counters().drop_malformed, 2U);
 }
 

@@ -1,0 +1,130 @@
+#include "softib/core/large_packet.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "softib/core/prefetch.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/transport.hpp"
+
+namespace softib {
+namespace {
+
+namespace wire = ipoib::wire;
+using wire::UdPacket;
+
+constexpr std::size_t padded(std::size_t octets) { return (octets + 3) / 4 * 4; }
+
+/// Of packets of which each has `headers` octets, and after each `size` octets of `payload` ends
+/// one.
+std::size_t octets_of_all(std::size_t headers, std::size_t payload, std::size_t size) {
+  const auto rest = payload % size;
+  return payload / size * padded(headers + size) + (rest == 0 ? 0 : padded(headers + rest));
+}
+
+/// How it is to be cut, if that makes as many packets as it says.
+std::optional<ipoib::Segmentation> plan_of(ConstBytes front, std::size_t message, Cut cut) {
+  auto plan = plan_cut(front, cut.size);
+  const bool agrees =
+      plan && plan->payload < message && plan->count(message) == cut.packets &&
+      plan->payload + std::min(message - plan->payload, std::size_t{cut.size}) <= kMaxMtu;
+  if (!agrees) plan.reset();
+  return plan;
+}
+
+}  // namespace
+
+std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size) {
+  if (wire::ip_of(front).empty()) return std::nullopt;
+  return wire::plan_headers(front, wire::kEncapsulationSize, size);
+}
+
+LargePacket::LargePacket(const ArrivedPacket& from)
+    : headers_(UdPacket::parse_headers(from.octets)), size_(from.cut.size) {
+  if (!headers_) return;
+  const auto message = std::exchange(headers_->payload, {});
+  // Who wrote it may change it, so it is looked at once.
+  const auto begin = message.first(std::min(message.size(), template_.size()));
+  std::copy(begin.begin(), begin.end(), template_.begin());
+  const auto plan = plan_of(ConstBytes(template_).first(begin.size()), message.size(), from.cut);
+  if (!plan) return;
+  front_size_ = plan->payload;
+  const auto front = ConstBytes(template_).first(front_size_);
+  segmenter_.emplace(front, wire::kEncapsulationSize, *plan, message.subspan(front_size_));
+  if (from.checksums_right) {
+    const auto ip = front.subspan(wire::kEncapsulationSize);
+    segmenter_->sum_up(wire::pseudo_header(ip, plan->kind, 0));
+  }
+  headers_->bth.psn = (headers_->bth.psn - 1) & wire::Bth::kPsnMask;  // next() counts on
+  make(*ahead_);
+}
+
+void LargePacket::make(Segment& segment) {
+  segment.payload = {};
+  if (segmenter_->done()) return;
+  segment.payload = segmenter_->next(segment.front.data());
+  if (headers_->grh) {
+    headers_->set_size(front_size_ + segment.payload.size());
+    headers_->grh->emit(segment.grh);
+  }
+  const auto left = segmenter_->left();
+  prefetch(left.first(std::min<std::size_t>(left.size(), size_)));
+}
+
+bool LargePacket::next() {
+  if (ahead_->payload.empty()) return false;
+  std::swap(here_, ahead_);
+  make(*ahead_);
+  headers_->bth.psn = (headers_->bth.psn + 1) & wire::Bth::kPsnMask;
+  headers_->set_size(front_size_ + here_->payload.size());
+  return true;
+}
+
+ConstBytes LargePacket::grh() const {
+  return headers_->grh ? ConstBytes(here_->grh) : ConstBytes();
+}
+
+std::size_t octets_of(const ArrivedPacket& packet) {
+  const auto octets = packet.octets.size();
+  if (packet.cut.size == 0) return octets;
+  const auto headers = UdPacket::parse_headers(packet.octets);
+  if (!headers) return octets;
+  const auto message = headers->payload;
+  const auto plan = plan_of(message, message.size(), packet.cut);
+  if (!plan) return octets;
+  const auto payload = message.size() - plan->payload;
+  return octets_of_all(octets - payload, payload, packet.cut.size);
+}
+
+std::size_t octets_of(const OutgoingPacket& packet) {
+  const auto octets = size_of(packet);
+  if (packet.cut.size == 0) return octets;
+  const auto headers = packet.header_size + packet.pieces.front().size();
+  return octets_of_all(headers, octets - headers, packet.cut.size);
+}
+
+void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see) {
+  if (packet.cut.size == 0) return see(packet.octets);
+  LargePacket large(packet);
+  if (!large) return see(packet.octets.first(std::min(packet.octets.size(), kMaxPacketOctets)));
+  std::vector<std::uint8_t> octets;
+  while (large.next()) {
+    auto headers = large.headers();
+    const auto size = large.front().size() + large.payload().size();
+    octets.resize(UdPacket::kMaxHeaderSize);
+    octets.resize(headers.emit_headers(size, octets));
+    octets.insert(octets.end(), large.front().begin(), large.front().end());
+    octets.insert(octets.end(), large.payload().begin(), large.payload().end());
+    octets.resize(octets.size() + headers.bth.pad);
+    see(octets);
+  }
+}
+
+void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see) {
+  std::vector<std::uint8_t> octets(size_of(packet));
+  write_packet(packet, octets.data());
+  for_each_packet({octets, packet.checksums_right, packet.cut}, see);
+}
+
+}  // namespace softib

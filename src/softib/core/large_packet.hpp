@@ -1,0 +1,71 @@
+// What an HCA does for IBV_WR_TSO: it sends a large packet of IPoIB (RFC 4391, 6), with TCP or UDP
+// right behind a header of IP, as many. Here they travel as one, and are cut where they arrive,
+// while their octets are on their way through that processor's cache anyway.
+//
+// In a large packet:   | LRH to DETH | encapsulation 4 | IPv4 or IPv6 | TCP or UDP | payload |
+// None of its lengths says anything, and it has no padding.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+
+#include "softib/core/hca_limits.hpp"
+#include "softib/core/packet_sink.hpp"
+#include "wire/segmenter.hpp"
+
+namespace softib {
+
+/// LRH to the end.
+inline constexpr std::size_t kMaxLargeOctets =
+    ipoib::wire::UdPacket::kMaxHeaderSize + kMaxTsoHeader + kMaxTso;
+
+/// How a message that begins with `front` is cut; nothing: it is not one that can be.
+[[nodiscard]] std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size);
+
+/// The packets of a large one, one after the other. It believes nothing that is written in it.
+class LargePacket {
+ public:
+  /// The octets of `from`, of which `cut.size` is not 0, outlive it.
+  explicit LargePacket(const ArrivedPacket& from);
+  LargePacket(const LargePacket&) = delete;
+  LargePacket& operator=(const LargePacket&) = delete;
+
+  /// False: it is malformed, and there are no packets.
+  explicit operator bool() const { return segmenter_.has_value(); }
+
+  /// Goes on to the first, or the next one; false: there is none.
+  [[nodiscard]] bool next();
+  /// The headers of this one; its payload is front() and payload().
+  [[nodiscard]] const ipoib::wire::UdPacket& headers() const { return *headers_; }
+  [[nodiscard]] ConstBytes grh() const;
+  [[nodiscard]] ConstBytes front() const { return ConstBytes(here_->front).first(front_size_); }
+  [[nodiscard]] ConstBytes payload() const { return here_->payload; }
+
+ private:
+  struct Segment {
+    alignas(64) std::array<std::uint8_t, kMaxTsoHeader> front;
+    std::array<std::uint8_t, ipoib::wire::Grh::kSize> grh;
+    ConstBytes payload;  ///< empty: there is none
+  };
+  void make(Segment& segment);
+
+  std::optional<ipoib::wire::UdPacket> headers_;
+  std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< of front()
+  std::size_t front_size_ = 0;
+  std::uint16_t size_;  ///< octets of payload of each packet
+  std::optional<ipoib::wire::Segmenter> segmenter_;
+  // Made one ahead: what has just been written cannot be copied at once.
+  std::array<Segment, 2> segments_;
+  Segment* here_ = &segments_[0];
+  Segment* ahead_ = &segments_[1];
+};
+
+/// Octets of all packets that it stands for, LRH to padding.
+[[nodiscard]] std::size_t octets_of(const ArrivedPacket& packet);
+[[nodiscard]] std::size_t octets_of(const OutgoingPacket& packet);
+/// Calls `see` with the octets of each of them; of one that is malformed, with its first octets.
+void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see);
+void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see);
+
+}  // namespace softib
