@@ -121,7 +121,7 @@ void Segmenter::sum_up_ip(std::uint8_t* header) const {
 void Segmenter::sum_up_transport(std::uint8_t* header, ConstBytes payload) const {
   auto sum = common_transport_;
   if (plan_.kind == Kind::tcp) {
-    sum.add({header + tcp::kSequence, sizeof(std::uint32_t)});
+    sum.add(word_at(header + tcp::kSequence)).add(word_at(header + tcp::kSequence + 2));
     sum.add(word_at(header + tcp::kOffsetAndFlags));
   } else {
     sum.add(word_at(header + udp::kLength));
