@@ -36,6 +36,10 @@ std::uint32_t load_once(const std::uint8_t* at) {
       .load(std::memory_order_relaxed);  // once: the other side may change it
 }
 
+constexpr std::size_t max_octets(const Cut& cut) {
+  return cut.size == 0 ? kMaxPacketOctets : kMaxLargeOctets;
+}
+
 struct Prefix {
   explicit Prefix(const std::uint8_t* record) {
     const auto first = load_once(record);
@@ -46,8 +50,8 @@ struct Prefix {
   }
   /// It is one that a writer makes.
   [[nodiscard]] bool is_possible() const {
-    if (cut.size == 0) return octets <= kMaxPacketOctets && cut.packets == 1;
-    return octets <= kMaxLargeOctets && cut.packets != 0 && cut.packets <= kMaxTsoSegments;
+    if (octets > max_octets(cut) || cut.packets == 0) return false;
+    return cut.packets <= (cut.size == 0 ? 1 : kMaxTsoSegments);
   }
   [[nodiscard]] std::size_t record_size() const { return softib::record_size(octets); }
 
@@ -96,7 +100,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
     const auto octets = size_of(*packets[count]);
-    if (octets > (packets[count]->cut.size == 0 ? kMaxPacketOctets : kMaxLargeOctets)) continue;
+    if (octets > max_octets(packets[count]->cut)) continue;
     const auto after = written_ + record_size(octets);
     if (after > room_until_) {
       room_until_ = taken() + kRingOctets;

@@ -59,12 +59,11 @@ void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
   });
 }
 
-/// TCP or UDP: where it is in the payload, and the sum of its pseudo-header.
+/// TCP or UDP, and where it is in the payload.
 struct Transport {
   std::uint8_t protocol = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
-  InternetChecksum pseudo_header;
 };
 
 std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
@@ -72,11 +71,7 @@ std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
   if (!upper) return std::nullopt;
   const auto length = wire::ip_length(ip);
   if (length < upper->begin || length > available) return std::nullopt;
-  const auto addresses = wire::ip_version(ip) == 4
-                             ? ip.subspan(wire::ipv4::kAddresses, 2 * ipoib::Ipv4Address::kSize)
-                             : ip.subspan(wire::ipv6::kAddresses, 2 * ipoib::Ipv6Address::kSize);
-  return Transport{upper->protocol, kIp + upper->begin, kIp + length,
-                   InternetChecksum().add(addresses)};
+  return Transport{upper->protocol, kIp + upper->begin, kIp + length};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.
@@ -96,11 +91,11 @@ void subtract(InternetChecksum& sum, std::uint16_t value) {
   sum.add(static_cast<std::uint16_t>(~value));
 }
 
-std::uint16_t transport_checksum(const OutgoingPacket& packet, const Transport& transport,
-                                 std::uint16_t field) {
-  auto sum = transport.pseudo_header;
-  sum.add(std::uint16_t{transport.protocol})
-      .add(static_cast<std::uint16_t>(transport.end - transport.begin));
+std::uint16_t transport_checksum(const OutgoingPacket& packet, ConstBytes ip,
+                                 const Transport& transport, std::uint16_t field) {
+  using Kind = ipoib::Segmentation::Kind;
+  const auto kind = transport.protocol == wire::kTcp ? Kind::tcp : Kind::udp;
+  auto sum = wire::pseudo_header(ip, kind, transport.end - transport.begin);
   add_part(packet, transport.begin, transport.end, sum);
   subtract(sum, field);
   return wire::transport_checksum(sum.value());
@@ -129,7 +124,8 @@ void offload_checksums(OutgoingPacket& packet) {
   }
   const auto at = transport->begin + *place;
   packet.patches[packet.patch_count++] = {
-      static_cast<std::uint32_t>(at), transport_checksum(packet, *transport, word(headers, at))};
+      static_cast<std::uint32_t>(at),
+      transport_checksum(packet, ip, *transport, word(headers, at))};
   packet.checksums_right = true;
 }
 

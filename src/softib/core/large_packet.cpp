@@ -41,7 +41,7 @@ std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size
 }
 
 LargePacket::LargePacket(const ArrivedPacket& from)
-    : headers_(UdPacket::parse_headers(from.octets)), size_(from.cut.size) {
+    : headers_(UdPacket::parse_headers(from.octets)) {
   if (!headers_) return;
   const auto message = std::exchange(headers_->payload, {});
   // Who wrote it may change it, so it is looked at once.
@@ -68,8 +68,8 @@ void LargePacket::make(Segment& segment) {
     headers_->set_size(front_size_ + segment.payload.size());
     headers_->grh->emit(segment.grh);
   }
-  const auto left = segmenter_->left();
-  prefetch(left.first(std::min<std::size_t>(left.size(), size_)));
+  const auto left = segmenter_->left();  // of which the next has no more than this one
+  prefetch(left.first(std::min(left.size(), segment.payload.size())));
 }
 
 bool LargePacket::next() {
@@ -77,7 +77,6 @@ bool LargePacket::next() {
   std::swap(here_, ahead_);
   make(*ahead_);
   headers_->bth.psn = (headers_->bth.psn + 1) & wire::Bth::kPsnMask;
-  headers_->set_size(front_size_ + here_->payload.size());
   return true;
 }
 

@@ -36,7 +36,7 @@ class LargePacket {
 
   /// Goes on to the first, or the next one; false: there is none.
   [[nodiscard]] bool next();
-  /// The headers of this one; its payload is front() and payload().
+  /// The headers of this one, but for lengths; its payload is front() and payload().
   [[nodiscard]] const ipoib::wire::UdPacket& headers() const { return *headers_; }
   [[nodiscard]] ConstBytes grh() const;
   [[nodiscard]] ConstBytes front() const { return ConstBytes(here_->front).first(front_size_); }
@@ -53,7 +53,6 @@ class LargePacket {
   std::optional<ipoib::wire::UdPacket> headers_;
   std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< of front()
   std::size_t front_size_ = 0;
-  std::uint16_t size_;  ///< octets of payload of each packet
   std::optional<ipoib::wire::Segmenter> segmenter_;
   // Made one ahead: what has just been written cannot be copied at once.
   std::array<Segment, 2> segments_;

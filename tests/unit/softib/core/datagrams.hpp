@@ -1,6 +1,7 @@
 // IPoIB datagrams whose checksums are somebody else's affair.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <ostream>
@@ -70,6 +71,17 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
   ipoib::store_be(&out[place_of(shape)], kNonsense);
   return out;
 }
+
+/// The headers of a datagram that is to be cut.
+[[nodiscard]] inline Octets headers_to_cut(const Shape& shape) {
+  auto out = datagram({"", shape.version, shape.protocol, 3000, shape.ip_options});
+  out.resize(transport_of(shape) + (shape.protocol == kTcp ? 20 : 8));
+  if (shape.protocol == kTcp) out[transport_of(shape) + 12] = 0x50;
+  return out;
+}
+inline constexpr std::array kShapesToCut{
+    Shape{"tcp4", 4, kTcp, 0}, Shape{"tcp4_options", 4, kTcp, 0, 40}, Shape{"udp4", 4, kUdp, 0},
+    Shape{"tcp6", 6, kTcp, 0}, Shape{"udp6", 6, kUdp, 0}};
 
 /// Zero when it is right.
 [[nodiscard]] inline std::uint16_t transport_rest(const Octets& octets, const Shape& shape) {

@@ -16,14 +16,9 @@ constexpr std::uint8_t kPush = 0x08;
 constexpr std::uint8_t kAck = 0x10;
 constexpr std::uint8_t kCwr = 0x80;
 
-std::size_t headers_of(const Shape& shape) {
-  return transport_of(shape) + (shape.protocol == kTcp ? 20 : 8);
-}
-
 /// The headers of a large packet of 3000 octets of payload.
 Octets headers(const Shape& shape) {
-  auto out = datagram({"", shape.version, shape.protocol, 3000, shape.ip_options});
-  out.resize(headers_of(shape));
+  auto out = headers_to_cut(shape);
   if (shape.protocol == kTcp) {
     store_be(&out[transport_of(shape) + 4], kSequence);
     store_be(&out[transport_of(shape) + 12], std::uint16_t{0x5000 | kAck});
@@ -147,11 +142,7 @@ TEST_P(LargeSendOf, ChecksumsAreThoseOfTheHeadersForThoseWhoDoNotAsk) {
   EXPECT_EQ(sink.checksums_right, std::vector<bool>(3));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LargeSendOf,
-                         testing::Values(Shape{"tcp4", 4, kTcp, 0},
-                                         Shape{"tcp4_options", 4, kTcp, 0, 40},
-                                         Shape{"udp4", 4, kUdp, 0}, Shape{"tcp6", 6, kTcp, 0},
-                                         Shape{"udp6", 6, kUdp, 0}),
+INSTANTIATE_TEST_SUITE_P(All, LargeSendOf, testing::ValuesIn(kShapesToCut),
                          [](const auto& each) { return each.param.name; });
 
 TEST_F(LargeSendTest, FlagsThatBelongToOneSegmentAreOnThatAlone) {
