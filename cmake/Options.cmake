@@ -48,7 +48,7 @@ function(ipoib_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} TEST_PREFIX ${ARG_LABEL}/ NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 120)
+                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
 endfunction()
 
 # The cases of a Python unittest program, Class.test_name each.

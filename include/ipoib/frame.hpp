@@ -38,7 +38,7 @@ class Frame {
   /// Sets the window: `size` octets from `begin` of the slot, which is below 64 KiB. Both must lie
   /// within the slot. What is in it is sent as it is, and nobody vouches for it.
   void window(std::size_t begin, std::size_t size);
-  /// What is in the window is to be cut into segments; their number is 2 to kMaxSegments.
+  /// What is in the window is to be cut into segments, or was received uncut: 2 to kMaxSegments.
   void set_segmentation(const Segmentation& segmentation) { own_.segmentation = segmentation; }
   [[nodiscard]] const Segmentation& segmentation() const { return own_.segmentation; }
   [[nodiscard]] bool is_large() const { return own_.segmentation.kind != Segmentation::Kind::none; }
@@ -76,10 +76,10 @@ class Frame {
   Own own_;
 };
 
-/// `count` slots of `slot_size` octets in one page-aligned arena. Must outlive its frames.
+/// `count` slots of `octets` or more, whole lines of the caches each. Must outlive its frames.
 class FramePool {
  public:
-  FramePool(std::size_t count, std::size_t slot_size);
+  FramePool(std::size_t count, std::size_t octets);
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
   ~FramePool();
@@ -89,7 +89,7 @@ class FramePool {
   [[nodiscard]] std::size_t available() const { return free_.size(); }
   [[nodiscard]] std::size_t capacity() const { return count_; }
   [[nodiscard]] std::size_t slot_size() const { return slot_size_; }
-  /// The whole arena, for ibv_reg_mr.
+  /// All slots, from the beginning of a page, for ibv_reg_mr.
   [[nodiscard]] MutableBytes arena() { return {arena_, arena_size_}; }
 
  private:

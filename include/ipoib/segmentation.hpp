@@ -21,7 +21,7 @@ struct Segmentation {
   }
   friend bool operator==(const Segmentation&, const Segmentation&) = default;
 };
-/// Of one packet, at most.
+/// Of one packet, at most: what each Linux takes of UDP (UDP_MAX_SEGMENTS).
 inline constexpr std::size_t kMaxSegments = 64;
 
 }  // namespace ipoib

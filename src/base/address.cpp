@@ -17,7 +17,7 @@ std::optional<std::uint8_t> hex_octet(std::string_view text) {
     const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
     const auto digit = kHexDigits.find(lower);
     if (digit == std::string_view::npos) return std::nullopt;
-    value = static_cast<std::uint8_t>(value << 4 | digit);
+    value = static_cast<std::uint8_t>(std::size_t{value} << 4 | digit);
   }
   return value;
 }

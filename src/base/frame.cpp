@@ -11,6 +11,8 @@ namespace ipoib {
 
 namespace {
 
+constexpr std::size_t kCacheLine = 64;
+
 Segmentation moved(Segmentation from, int by) {
   from.transport = static_cast<std::uint16_t>(from.transport + by);
   from.payload = static_cast<std::uint16_t>(from.payload + by);
@@ -42,8 +44,11 @@ void Frame::drop_front(std::size_t count) {
   if (is_large()) own_.segmentation = moved(own_.segmentation, -static_cast<int>(count));
 }
 
-FramePool::FramePool(std::size_t count, std::size_t slot_size)
-    : count_(count), slot_size_(slot_size), arena_size_(count * slot_size), arena_(nullptr) {
+FramePool::FramePool(std::size_t count, std::size_t octets)
+    : count_(count),
+      slot_size_((octets + kCacheLine - 1) / kCacheLine * kCacheLine),
+      arena_size_(count_ * slot_size_),
+      arena_(nullptr) {
   void* memory =
       mmap(nullptr, arena_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();

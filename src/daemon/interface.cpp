@@ -39,9 +39,9 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
                                       .stable_secret = ipv6_.stable_secret})
             .value();
       }))),
-      netlink_(shared.home.run([this] {
+      netlink_((receive_large_packets(), shared.home.run([this] {
         return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
-      })),
+      }))),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_({.context = shared.context,
@@ -77,6 +77,11 @@ void Interface::register_pools() {
   queue_pair_->register_pool(pools_.host).value();
   queue_pair_->register_pool(pools_.large).value();
   queue_pair_->register_pool(pools_.messages).value();
+}
+
+void Interface::receive_large_packets() {
+  using Kind = Segmentation::Kind;
+  if (tun_->takes(Kind::tcp) && tun_->takes(Kind::udp)) queue_pair_->receive_large_packets();
 }
 
 std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {

@@ -71,6 +71,7 @@ class Interface {
     TraceRing& ring;
   };
   void register_pools();
+  void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const SharedByInterfaces& shared);
 
   // In the order in which they need each other.

@@ -57,8 +57,8 @@ class NamingSink final : public spdlog::sinks::sink {
 
 std::shared_ptr<Logger> named_like(const std::string& interface, Logger& module,
                                    control::LogLevels& levels) {
-  const auto logger = std::make_shared<Logger>(
-      module.name(), std::make_shared<NamingSink>(interface, module.sinks()));
+  auto logger = std::make_shared<Logger>(module.name(),
+                                         std::make_shared<NamingSink>(interface, module.sinks()));
   logger->flush_on(module.flush_level());
   levels.add(logger);
   return logger;

@@ -11,19 +11,13 @@ constexpr std::size_t kSpareFrames = 2 * kBatch;
 // Large ones beyond those parked: as many as the send queue holds, and some.
 constexpr std::size_t kLargeFrames = 48;
 constexpr std::size_t kMessages = 1024;
-constexpr std::size_t kCacheLine = 64;
-
-constexpr std::size_t slot_for(std::size_t octets) {
-  return (octets + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
-
-constexpr std::size_t kLargeSlot = slot_for(link::kHeadroom + 65535);
+constexpr std::size_t kLargest = link::kHeadroom + 65535;
 
 }  // namespace
 
 Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
-    : host(link.limits.parked + depths.send + kSpareFrames, slot_for(max_mtu)),
-      large(kLargeFrames + link.limits.parked_octets / kLargeSlot, kLargeSlot),
-      messages(kMessages, slot_for(link::kMessageSize)) {}
+    : host(link.limits.parked + depths.send + kSpareFrames, max_mtu),
+      large(kLargeFrames + link.limits.parked_octets / kLargest, kLargest),
+      messages(kMessages, link::kMessageSize) {}
 
 }  // namespace ipoib::daemon

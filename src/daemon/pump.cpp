@@ -73,8 +73,9 @@ bool Pump::from_fabric() {
 bool Pump::from_host() {
   if (!link_.sends().empty()) return false;
   const HostPools pools{parts_.pools.host, parts_.pools.large};
-  parts_.tun.read(pools, link::kHeadroom, packets_, kBatch);
+  parts_.tun.read(pools, link::kHeadroom, packets_, host_limit_);
   const auto count = packets_.size();
+  host_limit_ = std::clamp(2 * count, std::size_t{1}, kBatch);
   if (count == 0) return false;
   parts_.trace.record("from host", now_, count);
   link_.from_host(packets_, now_);
@@ -96,6 +97,8 @@ void Pump::drain() {
     }
     events_.clear();
     if (std::exchange(setup_failed_, false)) link_.on_setup_failed(now_);
+    for (const Gid& mgid : not_attached_) link_.on_attach_failed(mgid, now_);
+    not_attached_.clear();
     send_pending();
   }
 }
@@ -136,14 +139,13 @@ TimePoint Pump::next_deadline() const {
 
 void Pump::sleep() {
   if (!std::exchange(armed_, true)) {
+    parts_.queue_pair.acknowledge_events();
     parts_.queue_pair.arm();
     // What came before arming raises no event: look once more.
     if (from_fabric()) return policy_.on_work(now_);
   }
   for (const auto& ready : poller_.wait(now_, next_deadline())) {
-    if (ready.tag != kCompletions) continue;
-    parts_.queue_pair.acknowledge_events();
-    armed_ = false;
+    if (ready.tag == kCompletions) armed_ = false;
   }
 }
 

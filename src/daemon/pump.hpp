@@ -5,8 +5,9 @@
 // something to do asks no poller. When there was nothing, the policy (poll_policy.hpp) says whether
 // to take another turn, or to sleep until TUN, completion channel, mailbox or the link's next
 // deadline. The completion queue is armed before, and polled once more, so that no completion is
-// slept over. The TUN is not read while sends wait for room in the send queue or no frame is free;
-// the kernel's own queue takes the pressure then.
+// slept over; its events do no more than end a sleep, and are taken off the channel before the next
+// one. The TUN is not read while sends wait for room in the send queue or no frame is free; the
+// kernel's own queue takes the pressure then.
 #pragma once
 
 #include <memory>
@@ -97,8 +98,12 @@ class Pump {
 
   TimePoint now_{};
   bool armed_ = false;
+  /// Packets of the next batch from the host: twice as many as there were, so that one that comes
+  /// alone goes on before the TUN is asked whether there are more.
+  std::size_t host_limit_ = 1;
   bool stopping_ = false;
   bool setup_failed_ = false;
+  std::vector<Gid> not_attached_;  ///< groups of the instructions being carried out
   TimePoint mend_not_before_{};
   std::string awaited_;  ///< what was said that the link waits for
   Ending ending_;

@@ -82,7 +82,7 @@ void Pump::apply(const link::ConfigureQueuePair& event) {
 void Pump::apply(const link::AttachGroup& event) {
   if (auto done = parts_.queue_pair.attach(event.mgid, event.mlid); !done) {
     parts_.log.error("{}", done.error().message);
-    setup_failed_ = true;
+    not_attached_.push_back(event.mgid);
   }
 }
 

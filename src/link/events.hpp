@@ -4,7 +4,7 @@
 // Each question carries an id, and is answered by exactly one call of Link::on_join_answer or
 // Link::on_path_answer with it; a question that nobody answered in time is answered by a Refusal
 // without status. Answers to questions that no longer matter are ignored. Instructions are carried
-// out in their order; none is answered, but see Link::on_setup_failed.
+// out in their order; none is answered, but see Link::on_setup_failed and on_attach_failed.
 #pragma once
 
 #include <cstdint>

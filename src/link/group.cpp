@@ -20,22 +20,32 @@ constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{
 
 }  // namespace
 
-void Group::start(const std::optional<McMemberRecord>& creation) {
+void Group::start() {
   assert(std::holds_alternative<Absent>(state_));
-  creation_ = creation;
   become(Joining{.question = ask(false)}, "started");
 }
 
 bool Group::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
   if (!asks(id)) return false;
   return std::visit(Overloaded{
-                        [&](const McMemberRecord& record) { return joined(record, now); },
+                        [&](const McMemberRecord& record) {
+                          if (!is_lost_by(record)) return joined(record, now);
+                          refused(Refusal{.status = wire::SaStatus::no_records}, now);
+                          return false;
+                        },
                         [&](const Refusal& refusal) {
                           refused(refusal, now);
                           return false;
                         },
                     },
                     answer);
+}
+
+/// What is left of a membership when another program on the port has left as a full member is a
+/// record of a lesser one. An administrator that does not say who the members are shows no port.
+bool Group::is_lost_by(const McMemberRecord& record) const {
+  return std::holds_alternative<Looking>(state_) && record.port_gid == env_.port.gid &&
+         (record.join_state & McMemberRecord::kFullMember) == 0;
 }
 
 bool Group::joined(const McMemberRecord& record, TimePoint now) {
@@ -148,6 +158,7 @@ void Group::on_lost() {
              },
              state_);
   detach();
+  failed_attachments_ = 0;
 }
 
 void Group::leave() {
@@ -167,6 +178,26 @@ void Group::on_setup_failed(TimePoint now) {
   on_lost();
   const Duration pause = env_.config.join_backoff.after(1, env_.random);
   become(Pausing{now + pause, 1, "queue pair or group could not be set up"}, "set-up failed");
+}
+
+/// Nothing is of use to a member that cannot hear, and the fabric is spared what it would send.
+void Group::on_attach_failed(TimePoint now) {
+  const auto give_up = [&](auto&) {
+    emit_leave();
+    attached_.reset();
+    const unsigned failed = ++failed_attachments_;
+    const Duration pause = env_.config.join_backoff.after(failed, env_.random);
+    become(Pausing{now + pause, failed, "the HCA did not attach it"}, "not attached");
+  };
+  std::visit(Overloaded{
+                 [](Absent&) {},
+                 [](Joining&) {},
+                 [](Pausing&) {},
+                 [&](Member& s) { give_up(s); },
+                 [&](Looking& s) { give_up(s); },
+                 [&](Confirming& s) { give_up(s); },
+             },
+             state_);
 }
 
 void Group::tick(TimePoint now) {

@@ -46,16 +46,17 @@ class Group : public Timed {
  public:
   using Environment = MembershipEnvironment;
 
-  /// The name is for the log.
-  Group(const Environment& env, std::string_view name, const Gid& mgid)
-      : env_(env), name_(name), mgid_(mgid) {}
+  /// The name is for the log. While there is a `creation`, a group that does not exist is created
+  /// with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class, as they are then. It
+  /// outlives the group.
+  Group(const Environment& env, std::string_view name, const Gid& mgid,
+        const std::optional<wire::McMemberRecord>& creation)
+      : env_(env), name_(name), mgid_(mgid), creation_(creation) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
-  /// Joins. With `creation`, a group that does not exist is created with its Q_Key, MTU, rate, SL,
-  /// flow label, hop limit and traffic class.
-  void start(const std::optional<wire::McMemberRecord>& creation);
+  void start();
   /// True when it is a member by that answer, newly or still: then attach() is due.
   [[nodiscard]] bool on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
   void on_reregister();
@@ -66,6 +67,8 @@ class Group : public Timed {
   void leave();
   /// Its owner could not use it: as if it had been refused.
   void on_setup_failed(TimePoint now);
+  /// The HCA has not attached the queue pair, and did not detach it either.
+  void on_attach_failed(TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 
@@ -84,6 +87,7 @@ class Group : public Timed {
   [[nodiscard]] const Membership* membership() const;
   [[nodiscard]] QuestionId ask(bool creating);
   [[nodiscard]] bool joined(const wire::McMemberRecord& record, TimePoint now);
+  [[nodiscard]] bool is_lost_by(const wire::McMemberRecord& record) const;
   void refused(const Refusal& refusal, TimePoint now);
   void confirm(Membership& held, unsigned refusals, std::string_view why);
   void note_loss();
@@ -94,9 +98,10 @@ class Group : public Timed {
   Environment env_;
   std::string_view name_;
   Gid mgid_;
+  const std::optional<wire::McMemberRecord>& creation_;
   group_state::State state_;
-  std::optional<wire::McMemberRecord> creation_;
   std::optional<Lid> attached_;
+  unsigned failed_attachments_ = 0;  ///< since the port came up
 };
 
 }  // namespace ipoib::link

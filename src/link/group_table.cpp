@@ -8,10 +8,11 @@ namespace ipoib::link {
 
 GroupTable::GroupTable(const Group::Environment& env)
     : env_(env),
-      broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope)) {
+      broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope),
+                 creation_) {
   for (const IpAddress& all_nodes : {IpAddress(kAllNodes), IpAddress(kAllNodesOfIpv6)}) {
     const Gid mgid = mgid_of(all_nodes);
-    others_.try_emplace(mgid, env_, "all-nodes", mgid);
+    others_.try_emplace(mgid, env_, "all-nodes", mgid, likeness_);
   }
 }
 
@@ -49,7 +50,8 @@ void GroupTable::for_each(Act&& act) {
 }
 
 void GroupTable::join_broadcast(const std::optional<wire::McMemberRecord>& creation) {
-  broadcast_.start(creation);
+  creation_ = creation;
+  broadcast_.start();
   arm(broadcast_);
 }
 
@@ -58,10 +60,16 @@ void GroupTable::on_setup_failed(TimePoint now) {
   arm(broadcast_);
 }
 
-void GroupTable::join_others(const wire::McMemberRecord& broadcast) {
-  likeness_ = broadcast;
+void GroupTable::on_attach_failed(const Gid& mgid, TimePoint now) {
+  if (Group* const group = find(mgid)) {
+    group->on_attach_failed(now);
+    arm(*group);
+  }
+}
+
+void GroupTable::join_others() {
   for (auto& [mgid, group] : others_) {
-    group.start(likeness_);
+    group.start();
     arm(group);
   }
 }
@@ -86,9 +94,9 @@ void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
     }
   }
   for (const auto& [mgid, address] : host_groups_) {
-    const auto [at, is_new] = others_.try_emplace(mgid, env_, "multicast", mgid);
+    const auto [at, is_new] = others_.try_emplace(mgid, env_, "multicast", mgid, likeness_);
     if (!is_new || !likeness_) continue;
-    at->second.start(likeness_);
+    at->second.start();
     arm(at->second);
   }
 }

@@ -31,8 +31,12 @@ class GroupTable {
   // --- Stimuli ---------------------------------------------------------------------------------
   void join_broadcast(const std::optional<wire::McMemberRecord>& creation);
   void on_setup_failed(TimePoint now);
-  /// The broadcast group is joined: the others can be, and are created in its likeness.
-  void join_others(const wire::McMemberRecord& broadcast);
+  void on_attach_failed(const Gid& mgid, TimePoint now);
+  /// The broadcast group is joined, or joined again: others are created in its likeness from now
+  /// on. RFC 4391, 10: they "MUST" have its P_Key, Q_Key, SL, MTU and HopLimit; the rest follows
+  /// it, too.
+  void set_likeness(const wire::McMemberRecord& broadcast) { likeness_ = broadcast; }
+  void join_others();
   /// Those that the host is in now, besides the ones that it always is in.
   void set_host_groups(std::span<const IpAddress> wanted);
   /// The group that has become or stayed a member by that answer; null otherwise.
@@ -56,12 +60,13 @@ class GroupTable {
   [[nodiscard]] bool is_lasting(const Gid& mgid) const;
 
   Group::Environment env_;
+  std::optional<wire::McMemberRecord> creation_;  ///< of the broadcast group
+  /// In whose likeness groups are created, while the broadcast group is joined.
+  std::optional<wire::McMemberRecord> likeness_;
   Group broadcast_;
   std::unordered_map<Gid, Group> others_;
   /// Those of the host; of several addresses with one MGID, one.
   std::map<Gid, IpAddress> host_groups_;
-  /// In whose likeness groups are created, while the broadcast group is joined.
-  std::optional<wire::McMemberRecord> likeness_;
   TimerQueue<Group> timers_;
 };
 

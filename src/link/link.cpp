@@ -75,6 +75,7 @@ void Link::on_port(const PortStatus& port, TimePoint now) {
       p.join();
       break;
     case BringUp::Step::confirm:
+      p.take_port();
       p.confirm_registration("the port has another LID");
       if (p.bring_up.is_up()) p.announcer.start_all(now);
       break;
@@ -101,6 +102,12 @@ void Link::on_setup_failed(TimePoint now) {
   p.bring_up.on_setup_failed();
   p.groups.on_setup_failed(now);
   p.log.warn("the queue pair could not be set up; joins again later");
+}
+
+void Link::on_attach_failed(const Gid& mgid, TimePoint now) {
+  Parts& p = *parts_;
+  if (mgid == p.groups.broadcast().mgid()) return on_setup_failed(now);
+  p.groups.on_attach_failed(mgid, now);
 }
 
 void Link::on_host_changed(const HostView& view, TimePoint now) {
@@ -202,13 +209,12 @@ void Link::Parts::broadcast_joined(TimePoint now) {
   broadcast.attach();
   constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
   set_mtu(wire::mtu_octets(broadcast.record()->mtu) - kHeader);
+  groups.set_likeness(*broadcast.record());
   if (bring_up.is_up()) return;
   bring_up.on_joined();
   out.events.emplace_back(SetCarrier{true});
   log.info("up as {}, MTU {}", own.to_string(), mtu);
-  // RFC 4391, 10: a group "MUST" have P_Key, Q_Key, SL, MTU and HopLimit of the broadcast group;
-  // the rest follows it too.
-  groups.join_others(*broadcast.record());
+  groups.join_others();
   announcer.start_all(now);
 }
 

@@ -57,8 +57,10 @@ class Link {
   void on_client_reregister(TimePoint now);
   /// The queue pair was made anew: in the state RESET, attached to the groups of the old one.
   void on_queue_pair(Qpn qpn, TimePoint now);
-  /// ConfigureQueuePair or AttachGroup was refused: the link goes down and starts over, later.
+  /// ConfigureQueuePair was refused: the link goes down and starts over, later.
   void on_setup_failed(TimePoint now);
+  /// AttachGroup was refused: the same for the broadcast group; another one is joined again later.
+  void on_attach_failed(const Gid& mgid, TimePoint now);
   /// A link that has not heard of its host yet knows no addresses.
   void on_host_changed(const HostView& view, TimePoint now);
   /// The subnet administrator's report of a group or a port: traps 64 to 67. Another one is none of

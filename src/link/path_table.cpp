@@ -122,14 +122,13 @@ void PathTable::doubt_all(std::string_view why) {
 }
 
 void PathTable::on_source_lid(Path& path, Lid source, TimePoint now) {
-  const PathData* const data = path.usable();
+  const PathData* const data = path.ready();
   const Lid base = base_lid(source, lmc_);
   if (data == nullptr || base == base_lid(data->way.dlid, lmc_)) return;
   Path::Doubts& doubts = path.doubts();
   if (base == doubts.excused_lid) return;
   env_.out.counters.add(Counter::path_lid_mismatches);
   doubts.excused_lid = base;
-  if (path.ready() == nullptr) return;
   const TimePoint moment = std::max(now, doubts.next_doubt);
   doubts.next_doubt = moment + env_.config.path.doubt;
   doubt(path, "its port sends from another LID", moment);

@@ -47,8 +47,10 @@ void look_at(const Frame& frame, Arrival& arrival) {
 void Link::from_fabric(std::span<Incoming> batch, TimePoint now) {
   Parts& p = *parts_;
   if (!p.bring_up.is_up()) {
-    p.out.counters.add(Counter::drop_not_up, batch.size());
-    for (Incoming& datagram : batch) datagram.frame.release();
+    for (Incoming& datagram : batch) {
+      p.out.counters.add(Counter::drop_not_up, datagram.frame.datagrams());
+      datagram.frame.release();
+    }
     return;
   }
   LookAhead ahead(p.neighbours, batch.size(), LookAhead::Depth::path);
@@ -95,7 +97,7 @@ bool Link::Parts::is_ours(const Incoming& datagram) {
   const PortStatus& port = bring_up.port();
   if (datagram.source_qpn == own.qpn && base_lid(datagram.source_lid, port.lmc) == port.lid &&
       (!datagram.has_grh || datagram.source_gid == own.gid)) {
-    out.counters.add(Counter::drop_own_multicast);
+    out.counters.add(Counter::drop_own_multicast, datagram.frame.datagrams());
     return false;
   }
   if (datagram.has_grh && datagram.destination_gid.is_multicast() &&
@@ -125,7 +127,7 @@ void Link::Parts::receive_ip(Incoming& datagram, const Arrival& arrival, Neighbo
     checked = {source, datagram.source_qpn, datagram.source_lid};
   }
   if (arrival.type == wire::EtherType::ipv4) dhcp.from_fabric(datagram.frame, now);
-  out.counters.add(Counter::rx_packets);
+  out.counters.add(Counter::rx_packets, datagram.frame.datagrams());
   out.to_host.push_back(std::move(datagram.frame));
 }
 

@@ -21,20 +21,22 @@ constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{"Waiti
 }  // namespace
 
 Frame SendGroup::on_packet(Frame&& frame, TimePoint now) {
-  Frame taken = std::move(frame);
-  std::visit(
-      Overloaded{
-          [&](Waiting& s) { s.parked.park(std::move(taken), Purpose::packet, env_.out.counters); },
-          [&](Asking& s) { s.parked.park(std::move(taken), Purpose::packet, env_.out.counters); },
-          [&](Ready& s) {
-            used_ = now;
-            env_.out.sends.push_back(
-                Outgoing{s.membership.handle, kMulticastQpn, std::move(taken)});
-          },
-          [](Missing&) {},
-      },
-      state_);
-  return taken;
+  const auto park = [&](ParkedFrames& parked) {
+    parked.park(std::move(frame), Purpose::packet, env_.out.counters);
+    return Frame();
+  };
+  return std::visit(Overloaded{
+                        [&](Waiting& s) { return park(s.parked); },
+                        [&](Asking& s) { return park(s.parked); },
+                        [&](Ready& s) {
+                          used_ = now;
+                          env_.out.sends.push_back(
+                              Outgoing{s.membership.handle, kMulticastQpn, std::move(frame)});
+                          return Frame();
+                        },
+                        [&](Missing&) { return std::move(frame); },
+                    },
+                    state_);
 }
 
 void SendGroup::on_turn() {
@@ -105,12 +107,16 @@ Fate SendGroup::on_outdated() {
 }
 
 void SendGroup::on_removed(Counter why, bool leave) {
+  const auto give_up = [&] {
+    if (leave) ask_to_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
+  };
   std::visit(Overloaded{
                  [&](Waiting& s) { s.parked.drop(why, env_.out.counters); },
-                 [&](Asking& s) { s.parked.drop(why, env_.out.counters); },
-                 [&](Ready&) {
-                   if (leave) ask_to_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
+                 [&](Asking& s) {
+                   s.parked.drop(why, env_.out.counters);
+                   give_up();
                  },
+                 [&](Ready&) { give_up(); },
                  [](Missing&) {},
              },
              state_);

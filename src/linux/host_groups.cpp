@@ -96,6 +96,8 @@ std::vector<IpAddress> groups_in_igmp(std::string_view text, std::string_view in
     std::string second;
     words >> first >> second;
     if (!line.starts_with('\t')) {
+      // A blank is between the name and the colon only where the name has less than ten characters.
+      if (second.ends_with(':')) second.pop_back();
       is_ours = second == interface;
     } else if (const auto group = is_ours ? ipv4_group(first) : std::nullopt) {
       found.emplace_back(*group);

@@ -6,6 +6,7 @@
 #include <linux/if_addr.h>
 #include <linux/netconf.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <sys/socket.h>
@@ -163,7 +164,7 @@ std::optional<RoutingRule> rule_of(nlmsghdr* message) {
   if (family != AF_INET && family != AF_INET6) return {};
   const auto attributes = attributes_of<FRA_MAX>(message, sizeof *header);
   const bool asks_for_more = std::ranges::any_of(
-      kUnseenConditions, [&](int condition) { return attributes[condition] != nullptr; });
+      kUnseenConditions, [&](std::size_t condition) { return attributes[condition] != nullptr; });
   const auto protocol = attributes[FRA_IP_PROTO];
   RoutingRule rule{.family = family == AF_INET ? IpFamily::v4 : IpFamily::v6,
                    .table = number_of(attributes[FRA_TABLE]).value_or(header->table),
@@ -190,7 +191,7 @@ Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t f
   header.ifa_family = family;
   header.ifa_index = static_cast<std::uint32_t>(interface_index);
   std::vector<IpPrefix> found;
-  const auto read = netlink_dump(
+  auto read = netlink_dump(
       socket, {.type = RTM_GETADDR, .header = bytes_of(header), .out_interface = 0},
       [&] { found.clear(); },
       [&](nlmsghdr* message) {
@@ -237,7 +238,7 @@ Result<void> read_routes(nl_sock* socket, int interface_index, std::uint8_t fami
   header.rtm_family = family;
   std::vector<RouteOfTable> found;
   std::size_t left_out = 0;
-  const auto read = netlink_dump(
+  auto read = netlink_dump(
       socket, {.type = RTM_GETROUTE, .header = bytes_of(header), .out_interface = interface_index},
       [&] {
         found.clear();
@@ -261,12 +262,12 @@ Result<void> read_rules(nl_sock* socket, std::uint8_t family, HostView& out) {
   fib_rule_hdr header{};
   header.family = family;
   std::vector<RoutingRule> found;
-  const auto read = netlink_dump(
+  auto read = netlink_dump(
       socket, {.type = RTM_GETRULE, .header = bytes_of(header), .out_interface = 0},
       [&] { found.clear(); },
       [&](nlmsghdr* message) {
         if (found.size() >= HostView::kMaxRules) return;
-        if (auto rule = rule_of(message)) found.push_back(std::move(*rule));
+        if (auto rule = rule_of(message)) found.push_back(*rule);
       });
   out.rules.insert(out.rules.end(), found.begin(), found.end());
   return read;
@@ -322,6 +323,19 @@ bool concerns_host_view(nlmsghdr* message, int interface_index) {
     default:
       return false;
   }
+}
+
+/// The route of all multicast, which comes and goes with IPv6 on the interface.
+bool tells_end_of_ipv6(nlmsghdr* message, int interface_index) {
+  if (message->nlmsg_type == RTM_NEWLINK) {
+    const auto* const about = header_of<ifinfomsg>(message);
+    return about != nullptr && about->ifi_index == interface_index &&
+           (about->ifi_flags & IFF_UP) == 0;
+  }
+  const auto* const route =
+      message->nlmsg_type == RTM_DELROUTE ? header_of<rtmsg>(message) : nullptr;
+  return route != nullptr && route->rtm_family == AF_INET6 && route->rtm_type == RTN_MULTICAST &&
+         route_concerns(message, interface_index);
 }
 
 }  // namespace ipoib::host

@@ -17,4 +17,8 @@ namespace ipoib::host {
 /// Whether a notification may change what read_host_view() reads.
 [[nodiscard]] bool concerns_host_view(nlmsghdr* message, int interface_index);
 
+/// Whether it says that the kernel has taken the IPv6 addresses off the interface: this went down,
+/// or IPv6 was disabled on it, in whatever state both are by now.
+[[nodiscard]] bool tells_end_of_ipv6(nlmsghdr* message, int interface_index);
+
 }  // namespace ipoib::host

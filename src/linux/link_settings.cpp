@@ -80,7 +80,7 @@ Result<void> disable_generated_link_local(int interface_index) {
   return netlink_error("cannot set addr_gen_mode none", error);
 }
 
-Result<void> add_link_local(nl_sock* socket, int interface_index, const Ipv6Address& address) {
+Result<bool> add_link_local(nl_sock* socket, int interface_index, const Ipv6Address& address) {
   const Owner<nl_addr> local(
       nl_addr_build(AF_INET6, address.bytes().data(), address.bytes().size()), &nl_addr_put);
   const Owner<rtnl_addr> made(rtnl_addr_alloc(), &rtnl_addr_put);
@@ -92,11 +92,12 @@ Result<void> add_link_local(nl_sock* socket, int interface_index, const Ipv6Addr
   switch (const int error = rtnl_addr_add(socket, made.get(), NLM_F_CREATE | NLM_F_EXCL)) {
     case 0:
     case -NLE_EXIST:
+      return true;
     case -NLE_AF_NOSUPPORT:
     case -NLE_OPNOTSUPP:
     case -NLE_NOACCESS:  // IPv6 is disabled on the interface
     case -NLE_PERM:
-      return {};
+      return false;
     default:
       return netlink_error("cannot add the address " + address.to_string(), error);
   }

@@ -23,9 +23,10 @@ namespace ipoib::host {
 /// 8064).
 [[nodiscard]] Result<void> set_stable_secret(const std::string& name, const Ipv6Address& secret);
 
-/// The identifier of this address becomes that of addresses of other prefixes, too. To be called
-/// again when the interface has been down: the kernel forgets such an address then.
-[[nodiscard]] Result<void> add_link_local(nl_sock* socket, int interface_index,
+/// The identifier of this address becomes that of addresses of other prefixes, too. False: there is
+/// no IPv6 on the interface. To be called again when that, or the interface, has been down: the
+/// kernel forgets such an address then.
+[[nodiscard]] Result<bool> add_link_local(nl_sock* socket, int interface_index,
                                           const Ipv6Address& address);
 
 /// The kernel hands over no packet that makes more segments than that (gso_max_segs).

@@ -24,13 +24,15 @@ constexpr int kIpv6GroupChanges = 38;
 
 struct Watch {
   int interface_index;
-  bool concerned;
+  bool concerned = false;
+  bool ipv6_ended = false;
 };
 
 /// Notes whether a notification is about the watched interface.
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
   watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index);
+  watch->ipv6_ended |= tells_end_of_ipv6(nlmsg_hdr(message), watch->interface_index);
   return NL_OK;
 }
 
@@ -77,14 +79,14 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
 bool NetlinkView::drain_events() {
-  Watch watch{interface_index_, false};
+  Watch watch{.interface_index = interface_index_};
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
-  for (;;) {
-    const int error = nl_recvmsgs_default(events_.get());
-    if (error == -NLE_AGAIN) return watch.concerned;
-    // Anything else, ENOBUFS first of all: something was lost, and it may have concerned us.
-    if (error < 0) return true;
-  }
+  int error = 0;
+  while (error >= 0) error = nl_recvmsgs_default(events_.get());
+  // Anything else, ENOBUFS first of all: something was lost, and it may have been any of this.
+  const bool lost = error != -NLE_AGAIN;
+  if (watch.ipv6_ended || lost) has_link_local_ = false;
+  return watch.concerned || lost;
 }
 
 Result<HostView> NetlinkView::take_snapshot() {
@@ -97,8 +99,8 @@ Result<HostView> NetlinkView::take_snapshot() {
   }
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
-  if (auto done = on_up(is_up); !done) return done.error();
   if (!is_up) return HostView();
+  if (auto done = give_link_local(); !done) return done.error();
   auto view = read_host_view(queries_.get(), interface_index_);
   if (!view) return view.error();
   auto groups = groups_.read(rtnl_link_get_name(link.get()));
@@ -107,13 +109,12 @@ Result<HostView> NetlinkView::take_snapshot() {
   return view;
 }
 
-Result<void> NetlinkView::on_up(bool is_up) {
-  if (is_up && !was_up_ && link_local_) {
-    if (auto added = add_link_local(queries_.get(), interface_index_, *link_local_); !added) {
-      return added;
-    }
-  }
-  was_up_ = is_up;
+/// Once for each time that IPv6 begins on the interface: an administrator may delete the address.
+Result<void> NetlinkView::give_link_local() {
+  if (!link_local_ || has_link_local_) return {};
+  const auto added = add_link_local(queries_.get(), interface_index_, *link_local_);
+  if (!added) return added.error();
+  has_link_local_ = *added;
   return {};
 }
 

@@ -19,7 +19,8 @@ class NetlinkView {
  public:
   /// Subscribes to changes of links, addresses, forwarding, routes, rules and, where the kernel
   /// announces them, multicast groups of the current network namespace. The interface is given the
-  /// address `link_local` whenever it comes up: the kernel cannot make it from the port's GUID.
+  /// address `link_local` whenever it comes up, and IPv6 on it: the kernel cannot make it from the
+  /// port's GUID.
   [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(
       int interface_index, const std::optional<Ipv6Address>& link_local = std::nullopt);
 
@@ -40,7 +41,7 @@ class NetlinkView {
               const std::optional<Ipv6Address>& link_local);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
-  [[nodiscard]] Result<void> on_up(bool is_up);
+  [[nodiscard]] Result<void> give_link_local();
 
   NetlinkSockets::Socket events_;
   NetlinkSockets::Socket queries_;
@@ -48,7 +49,7 @@ class NetlinkView {
   int interface_index_;
   std::optional<Ipv6Address> link_local_;
   bool exists_ = true;
-  bool was_up_ = false;
+  bool has_link_local_ = false;
   bool dirty_ = true;  ///< a change was announced and not looked at yet
   std::optional<HostView> last_;
 };

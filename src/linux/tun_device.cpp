@@ -222,7 +222,7 @@ TunDevice::Found TunDevice::read_one(const HostPools& pools, std::size_t headroo
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
     gone_ = gone_ || errno == EBADFD;
-    return Found::nothing;
+    return errno == EINVAL ? Found::malformed : Found::nothing;  // the kernel's, and it is lost
   }
   if (static_cast<std::size_t>(got) < sizeof header) return Found::malformed;
   const std::size_t size = static_cast<std::size_t>(got) - sizeof header;
@@ -259,9 +259,13 @@ bool TunDevice::write_all(std::span<const iovec> pieces) {
   }
 }
 
+/// By the name that the interface has now: by its first one another may be called.
 Result<void> TunDevice::set_mtu(std::uint32_t octets) {
-  auto request = request_for(name_);
-  if (ioctl(control_.get(), SIOCGIFMTU, &request) != 0) return failure("MTU of " + name_, errno);
+  ifreq request{};
+  if (ioctl(fd_.get(), TUNGETIFF, &request) != 0 ||
+      ioctl(control_.get(), SIOCGIFMTU, &request) != 0) {
+    return failure("MTU of " + name_, errno);
+  }
   const std::uint32_t wanted = mtu_.wanted(octets, static_cast<std::uint32_t>(request.ifr_mtu));
   request.ifr_mtu = static_cast<int>(wanted);
   if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) {

@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "wire/checksum.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::offload {
@@ -17,36 +14,11 @@ std::size_t place_of(const FlowPacket& flow) {
   return flow.tag * kGolden >> 24;
 }
 
-void store_word(std::uint8_t* at, std::size_t value) {
-  store_be(at, static_cast<std::uint16_t>(value));
-}
-
 }  // namespace
-
-void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, std::size_t whole) {
-  if (wire::ip_version(packet) == 4) {
-    store_word(&packet[wire::ipv4::kTotalLength], whole);
-    store_word(&packet[wire::ipv4::kChecksum], 0);
-    store_word(&packet[wire::ipv4::kChecksum],
-               wire::internet_checksum(packet.first(first.transport)));
-  } else {
-    store_word(&packet[wire::ipv6::kPayloadLength], whole - wire::Ipv6Header::kSize);
-  }
-  const auto transport = packet.subspan(first.transport);
-  const std::size_t length = whole - first.transport;
-  if (first.kind == Kind::tcp) {
-    constexpr std::size_t kFlags = wire::tcp::kOffsetAndFlags + 1;
-    transport[kFlags] |= last[first.transport + kFlags];
-  } else {
-    store_word(&transport[wire::udp::kLength], length);
-  }
-  store_word(&transport[wire::checksum_offset(first.kind)],
-             wire::pseudo_header(packet, first.kind, length).sum());
-}
 
 void Coalescer::add(Frame&& packet) {
   Frame taken = std::move(packet);
-  const auto flow = parse_flow(std::as_const(taken).bytes());
+  const auto flow = taken.is_large() ? std::nullopt : parse_flow(std::as_const(taken).bytes());
   if (!flow) {
     closed_ = groups_.size() + 1;
     return begin(std::move(taken), {});
@@ -67,6 +39,7 @@ void Coalescer::begin(Frame&& packet, const FlowPacket& flow) {
   groups_.push_back({.first = flow,
                      .first_piece = piece,
                      .last_piece = piece,
+                     .count = static_cast<std::uint32_t>(packet.datagrams()),
                      .octets = std::as_const(packet).bytes().size()});
   pieces_.push_back({std::move(packet)});
 }
@@ -110,18 +83,24 @@ void Coalescer::flush() {
 
 bool Coalescer::write(const Group& group) {
   Frame& first = pieces_[group.first_piece].frame;
-  if (group.count == 1) return host_.write(std::as_const(first).bytes());
-  // The headers of the last one lie before its payload, where drop_front() has left them.
-  const Frame& last = pieces_[group.last_piece].frame;
-  const ConstBytes last_headers(last.bytes().data() - group.first.payload, group.first.payload);
-  emit_whole(first.bytes(), group.first, last_headers, group.octets);
+  const auto begin = std::as_const(first).bytes();
+  if (group.count == 1 && !first.is_large()) return host_.write(begin);
+  counters_.segments += group.count;
+  ++counters_.large;
+  if (first.is_large()) return host_.write_large({&begin, 1}, first.segmentation());
+  wire::emit_large(first.bytes(), group.first.kind, group.first.transport, group.octets);
+  if (group.first.kind == Kind::tcp) {
+    // The headers of the last one lie before its payload, where drop_front() has left them.
+    constexpr std::size_t kFlags = wire::tcp::kOffsetAndFlags + 1;
+    const auto* const last = std::as_const(pieces_[group.last_piece].frame).bytes().data();
+    const auto flags = group.first.transport + kFlags;
+    first.bytes()[flags] |= *(last - group.first.payload + flags);
+  }
   std::array<ConstBytes, kMaxSegments> all;
   std::size_t count = 0;
   for (auto i = group.first_piece; i != kNone; i = pieces_[i].next) {
     all[count++] = std::as_const(pieces_[i].frame).bytes();
   }
-  counters_.segments += group.count;
-  ++counters_.large;
   return host_.write_large(
       {all.data(), count},
       Segmentation{group.first.kind, group.first.transport, group.first.payload,

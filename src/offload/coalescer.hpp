@@ -4,10 +4,11 @@
 // Packets come in with add(), and go on with flush(), at the end of a batch: none waits for another
 // batch. A group has a packet and those of its flow that continue it (flow.hpp), and goes on where
 // its first packet stood; a packet of the flow that does not continue it ends the group, and one of
-// which it cannot be said what flow it is of ends all groups. So the packets of a flow keep their
-// order. Of the checksums of those that are put together each was verified, by the device or here;
-// the large packet says that its own is partial, so the host verifies none and completes it should
-// it pass it on.
+// which it cannot be said what flow it is of, or that is large already, ends all groups. So the
+// packets of a flow keep their order. Of the checksums of those that are put together each was
+// verified, by the device or here; the large packet says that its own is partial, so the host
+// verifies none and completes it should it pass it on. What the device has put together already
+// goes on as it is.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ namespace ipoib::offload {
 class Coalescer {
  public:
   struct Counters {
-    std::uint64_t large = 0;     ///< packets put together
+    std::uint64_t large = 0;     ///< packets put together, here or by the device
     std::uint64_t segments = 0;  ///< of which they were made
     std::uint64_t refused = 0;   ///< packets of the fabric that the host did not take
   };
@@ -31,7 +32,7 @@ class Coalescer {
   /// `host` outlives it.
   explicit Coalescer(TunPort& host) : host_(host) {}
 
-  /// An IP packet for the host.
+  /// An IP packet for the host; a large one only if the host takes that kind.
   void add(Frame&& packet);
   /// Hands on all that has been added.
   void flush();
@@ -69,10 +70,5 @@ class Coalescer {
   std::size_t closed_ = 0;                       ///< groups before are not open
   Counters counters_;
 };
-
-/// Gives the headers of `packet`, the first of `count` segments, what the whole of them says: its
-/// length, `flags` of the last one beside its own, and a partial checksum. `whole` is the size of
-/// the packet that they make.
-void emit_whole(MutableBytes packet, const FlowPacket& first, ConstBytes last, std::size_t whole);
 
 }  // namespace ipoib::offload

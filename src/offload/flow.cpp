@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "wire/dhcp.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/segmenter.hpp"
@@ -61,6 +62,14 @@ bool is_checksum_right(const FlowPacket& packet) {
          0;
 }
 
+/// Without a checksum nothing vouches for it. Clients, servers and relay agents of DHCP read whole
+/// packets, from packet sockets, for which the kernel cuts nothing.
+bool may_be_udp_segment(ConstBytes transport) {
+  const auto port = word(transport, wire::udp::kDestinationPort);
+  return word(transport, wire::udp::kChecksum) != 0 && port != wire::kDhcpServerPort &&
+         port != wire::kDhcpClientPort;
+}
+
 /// Of an IPv4 header that is not fragmented the identification means nothing unless the packet may
 /// be fragmented on its way (RFC 6864, 4.1).
 bool ip_continues(const FlowPacket& first, const FlowPacket& next, std::size_t count) {
@@ -93,12 +102,10 @@ bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t 
 
 std::optional<FlowPacket> parse_flow(ConstBytes packet) {
   const auto upper = upper_of(packet);
-  if (!upper || (upper->protocol != wire::kTcp && upper->protocol != wire::kUdp))
-    return std::nullopt;
-  const Kind kind = upper->protocol == wire::kTcp ? Kind::tcp : Kind::udp;
-  const std::size_t size = header_size(packet.subspan(upper->begin), kind);
+  if (!upper || upper->kind == Kind::none) return std::nullopt;
+  const std::size_t size = header_size(packet.subspan(upper->begin), upper->kind);
   if (size == 0) return std::nullopt;
-  return FlowPacket{packet, kind, static_cast<std::uint8_t>(upper->begin),
+  return FlowPacket{packet, upper->kind, static_cast<std::uint8_t>(upper->begin),
                     static_cast<std::uint8_t>(upper->begin + size), tag_of(packet, upper->begin)};
 }
 
@@ -121,7 +128,7 @@ bool may_be_segment(const FlowPacket& packet, bool checksums_right) {
         wire::tcp::kAck | wire::tcp::kEcnEcho | wire::tcp::kPush | wire::tcp::kFin;
     const auto flags = flags_of(packet);
     if ((flags & ~kMay) != 0 || (flags & wire::tcp::kAck) == 0) return false;
-  } else if (word(transport_of(packet), wire::udp::kChecksum) == 0) {
+  } else if (!may_be_udp_segment(transport_of(packet))) {
     return false;
   }
   return checksums_right || is_checksum_right(packet);

@@ -24,7 +24,8 @@ struct FlowPacket {
 [[nodiscard]] std::optional<FlowPacket> parse_flow(ConstBytes packet);
 [[nodiscard]] bool is_same_flow(const FlowPacket& one, const FlowPacket& other);
 /// It may be one of several segments: data with nothing that is to be told apart (no IPv4 options;
-/// of the flags of TCP only ACK, ECE, PSH and FIN; a checksum at all), and its checksums are right:
+/// of the flags of TCP only ACK, ECE, PSH and FIN; a checksum at all; not DHCP), and its checksums
+/// are right:
 /// whoever takes several together vouches for them. `checksums_right`: they are known to be.
 [[nodiscard]] bool may_be_segment(const FlowPacket& packet, bool checksums_right = false);
 /// `next`, of the same flow, says the same in its headers as the `count`-th segment after `first`

@@ -16,8 +16,7 @@ void store_word(std::uint8_t* at, std::uint16_t value) { store_be(at, value); }
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
   const auto upper = wire::upper_layer(packet);
   if (!upper || wire::ip_length(packet) != packet.size()) return false;
-  const auto protocol = kind == Kind::tcp ? wire::kTcp : wire::kUdp;
-  return (transport == upper->begin && upper->protocol == protocol) ||
+  return (transport == upper->begin && upper->kind == kind) ||
          (transport > upper->begin && wire::ip_version(packet) == 6);
 }
 
@@ -43,8 +42,9 @@ bool complete_checksum(MutableBytes packet, std::size_t start, std::size_t offse
   constexpr std::size_t kField = 2;
   if (start > packet.size() || offset + kField > packet.size() - start) return false;
   const auto covered = packet.subspan(start);
+  const auto kind = offset == wire::udp::kChecksum ? Kind::udp : Kind::none;
   // The field holds the sum of the pseudo-header, which is to be in the sum.
-  store_word(&covered[offset], wire::transport_checksum(wire::internet_checksum(covered)));
+  store_word(&covered[offset], wire::checksum_as_sent(kind, wire::internet_checksum(covered)));
   return true;
 }
 

@@ -79,6 +79,7 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
  private:
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
+  void attendants_in_doubt() override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;

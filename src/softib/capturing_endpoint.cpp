@@ -89,6 +89,10 @@ void CapturingEndpoint::port_changed(const PortAttributes& now) {
   if (receiver_ != nullptr) receiver_->port_changed(now);
 }
 
+void CapturingEndpoint::attendants_in_doubt() {
+  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+}
+
 void CapturingEndpoint::receive_mad(ConstBytes packet) {
   record_mad(packet, Direction::received);
   if (mad_receiver_ != nullptr) {

@@ -23,6 +23,9 @@ class PacketReceiver {
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
   /// The port as it is: once after set_receiver(), and whenever its record has changed.
   virtual void port_changed(const PortAttributes& now) = 0;
+  /// Attendants may have been called off by a sender that died before it woke them: those who
+  /// sleep are to be appointed again (Endpoint::attend). What has come is received afterwards.
+  virtual void attendants_in_doubt() {}
 };
 
 /// MADs for this process; called by the engine thread.

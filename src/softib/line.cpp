@@ -1,5 +1,6 @@
 #include "softib/line.hpp"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -24,8 +25,9 @@ std::size_t entry_of(const OutgoingPacket& packet) {
   return ipoib::is_multicast(packet.dlid) ? Door::kMulticast : QpnLayout::index(packet.destination);
 }
 
-/// Writing to anything else might wait.
-bool is_eventfd(int fd) {
+/// Writing to anything else might wait: to one that may block as well, when its count is full.
+bool is_bell(int fd) {
+  if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) return false;
   std::array<char, 64> name{};
   const auto link = "/proc/self/fd/" + std::to_string(fd);
   return ::readlink(link.c_str(), name.data(), name.size() - 1) > 0 &&
@@ -86,10 +88,14 @@ void Line::nudge() {
   if (error == EPIPE || error == ECONNRESET) ended_ = true;
 }
 
-bool Line::has_ended() {
+bool Line::is_overdue() const {
+  return ring_ && ring_->end() != RingEnd::none && ring_->end() != RingEnd::complete;
+}
+
+bool Line::has_ended(bool may_wait) {
   if (!ring_ || ended_) return ended_;
   if (ring_->end() != RingEnd::none) {
-    const auto patience = steady_clock::now() + kEndPatience;
+    const auto patience = steady_clock::now() + (may_wait ? kEndPatience : kEndPatience.zero());
     while (ring_->end() != RingEnd::complete && steady_clock::now() < patience) {
       std::this_thread::yield();
     }
@@ -103,9 +109,10 @@ bool Line::has_ended() {
   return ended_;
 }
 
+/// To no more than there is to say at a time: somebody may talk without end.
 void Line::listen() {
   MessageReader reader;
-  for (;;) {
+  for (std::size_t count = 0; count <= kMaxBells; ++count) {
     switch (reader.next(socket())) {
       case MessageReader::Got::message:
         take_over(reader);
@@ -127,7 +134,7 @@ void Line::take_over(MessageReader& message) {
   }
   Bell bell;
   if (message.kind() != MessageKind::bell || message.body().size() != sizeof bell.number) return;
-  if (!is_eventfd(message.handed_over().get())) return;
+  if (!is_bell(message.handed_over().get())) return;
   std::memcpy(&bell.number, message.body().data(), sizeof bell.number);
   bell.event = message.take();
   if (bells_.size() == kMaxBells) bells_.erase(bells_.begin());

@@ -27,7 +27,10 @@ class Line {
   /// Puts packets into the ring, and wakes whom it has to; returns how many fitted.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
   /// Whether the other process has died or left, as far as can be told without a packet for it.
-  [[nodiscard]] bool has_ended();
+  /// Waits for one that is about to leave to have done so, if that is wanted.
+  [[nodiscard]] bool has_ended(bool may_wait);
+  /// The other process has announced that it leaves, and has not done so.
+  [[nodiscard]] bool is_overdue() const;
   /// What it has not taken, and will not, now that it has ended.
   [[nodiscard]] RingWriter::Left count_left() const {
     return ring_ ? ring_->count_left() : RingWriter::Left{};

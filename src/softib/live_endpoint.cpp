@@ -159,6 +159,11 @@ void LiveEndpoint::remove_bell(std::uint32_t bell) {
 
 void LiveEndpoint::malformed() { count(PortCounter::drop_malformed, 1); }
 
+void LiveEndpoint::sender_gone() {
+  const std::lock_guard lock(delivery_);
+  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+}
+
 void LiveEndpoint::accept_paused() { count(PortCounter::accept_paused, 1); }
 
 /// Engine: a change is a difference between two readings of the port's record.

@@ -44,6 +44,7 @@ class LiveEndpoint final : public Endpoint, private WireReceiver {
   void arrived(std::span<const ArrivedPacket> packets) override;
   void mad_arrived(ConstBytes packet) override;
   void malformed() override;
+  void sender_gone() override;
   void accept_paused() override;
   void turned() override;
   void deadline(ipoib::TimePoint now) override;

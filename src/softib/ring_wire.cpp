@@ -61,22 +61,24 @@ std::size_t RingWire::send(PlaceAddress to, std::span<const OutgoingPacket* cons
       return sent;
     }
     auto& line = *receiver->line;
+    const bool may_wait = patience == Patience::wait && !receiver->congested;
     const std::size_t count = line.put(packets.subspan(sent));
+    if (count != 0 && line.seen_taken() != 0) receiver->congested = false;
     sent += count;
     on_this_line += count;
-    if (line.has_ended()) {
+    if (line.has_ended(may_wait)) {
       // It died, or cut us off. Whoever lives there now gets what is left of these packets, which
       // may not be for it: it will say so.
       const auto left = line.count_left();
       const auto back = std::min(left.entries, std::exchange(on_this_line, 0));
       sent -= back;
       lost += left.packets - std::min(left.packets, count_packets(packets.subspan(sent, back)));
+      receiver->congested = line.is_overdue();
       receiver->hang_up();
       if (sent == packets.size()) return sent;
       why = Delivery::lost;
       if (std::exchange(reconnected, true)) return sent;
     } else if (sent == packets.size()) {
-      receiver->congested = false;
       return sent;
     } else if (!wait_for_ring(*receiver, lock, patience, deadline)) {
       why = Delivery::congested;
@@ -85,13 +87,14 @@ std::size_t RingWire::send(PlaceAddress to, std::span<const OutgoingPacket* cons
   }
 }
 
-Delivery RingWire::send_mad(PlaceAddress to, ConstBytes packet, Patience patience) {
-  return transmit(to, MessageKind::mad, packet, patience);
+Delivery RingWire::send_mad(PlaceAddress to, ConstBytes packet, Patience patience,
+                            std::uint64_t& lost) {
+  return transmit(to, MessageKind::mad, packet, patience, lost);
 }
 
-bool RingWire::nudge(PlaceAddress to) {
+bool RingWire::nudge(PlaceAddress to, std::uint64_t& lost) {
   // Congested: so much is queued there that the engine turns anyway.
-  return transmit(to, MessageKind::nudge, {}, Patience::never_wait) != Delivery::refused;
+  return transmit(to, MessageKind::nudge, {}, Patience::never_wait, lost) != Delivery::refused;
 }
 
 void RingWire::disconnect() {
@@ -132,7 +135,8 @@ void RingWire::give_up_a_connection(const Peer& other_than) {
   by_use_.erase(oldest);
 }
 
-Delivery RingWire::transmit(PlaceAddress to, MessageKind kind, ConstBytes body, Patience patience) {
+Delivery RingWire::transmit(PlaceAddress to, MessageKind kind, ConstBytes body, Patience patience,
+                            std::uint64_t& lost) {
   const auto receiver = peer(to);
   Lock lock(receiver->mutex);
   Deadline deadline{};
@@ -151,6 +155,10 @@ Delivery RingWire::transmit(PlaceAddress to, MessageKind kind, ConstBytes body, 
     }
     if (error == ENOBUFS || error == ENOMEM) return Delivery::refused;
     // It died. Whoever lives there now gets the message, which is not for it: it will say so.
+    // Or it is about to cut us off: then it takes what it has.
+    (void)receiver->line->has_ended(patience == Patience::wait && !receiver->congested);
+    lost += receiver->line->count_left().packets;
+    receiver->congested = receiver->line->is_overdue();
     receiver->hang_up();
     if (std::exchange(reconnected, true)) return Delivery::lost;
   }
@@ -168,10 +176,9 @@ Delivery RingWire::connect(Peer& peer) {
     socket = connect_to(path);
   }
   if (socket) {
-    peer.epoch = epoch;
+    if (std::exchange(peer.epoch, epoch) != epoch) peer.congested = false;
     peer.line = std::make_shared<Line>(std::move(socket));
     peer.is_connected = true;
-    peer.congested = false;
     return Delivery::delivered;
   }
   if (errno == EAGAIN) return Delivery::congested;

@@ -4,8 +4,8 @@
 // A full ring is back-pressure, like link-level credits: the sender waits for at most the
 // head-of-queue lifetime (IBA 18.2.5.4), then drops. From then on the receiver counts as congested,
 // and is not waited for again until it has taken something: one process that hangs does not slow
-// down those who talk to others. No lock is held while waiting, and none that two destinations
-// share during a system call.
+// down those who talk to others. The same goes for one that says that it leaves, and does not. No
+// lock is held while waiting, and none that two destinations share during a system call.
 #pragma once
 
 #include <chrono>
@@ -38,8 +38,9 @@ class RingWire : public Wire {
 
   std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
                    Patience patience, Delivery& why, std::uint64_t& lost) override;
-  Delivery send_mad(PlaceAddress to, ConstBytes packet, Patience patience) override;
-  [[nodiscard]] bool nudge(PlaceAddress to) override;
+  Delivery send_mad(PlaceAddress to, ConstBytes packet, Patience patience,
+                    std::uint64_t& lost) override;
+  [[nodiscard]] bool nudge(PlaceAddress to, std::uint64_t& lost) override;
   /// Closes all connections.
   void disconnect();
 
@@ -53,7 +54,8 @@ class RingWire : public Wire {
   void give_up_a_connection(const Peer& other_than);
   Delivery connect(Peer& peer);
   Delivery connect_with_ring(Peer& peer);
-  Delivery transmit(PlaceAddress to, MessageKind kind, ConstBytes body, Patience patience);
+  Delivery transmit(PlaceAddress to, MessageKind kind, ConstBytes body, Patience patience,
+                    std::uint64_t& lost);
   bool wait_for_socket(Peer& peer, Lock& lock, Patience patience, Deadline& deadline);
   bool wait_for_ring(Peer& peer, Lock& lock, Patience patience, Deadline& deadline);
   [[nodiscard]] static bool may_wait(Peer& peer, Patience patience, Deadline& deadline);

@@ -153,7 +153,7 @@ std::size_t Router::deliver(PlaceAddress to, Packets packets, Patience patience)
   Delivery why = Delivery::delivered;
   std::uint64_t lost = 0;
   const std::size_t delivered = wire_.send(to, packets, patience, why, lost);
-  if (lost != 0) count(PortCounter::drop_lost_peer, lost);
+  count_lost(lost);
   count_undelivered(to, why, count_packets(packets.subspan(delivered)));
   return count_packets(packets.first(delivered));
 }
@@ -163,9 +163,16 @@ bool Router::deliver_mad(PlaceAddress to, ConstBytes packet, Patience patience) 
     count(PortCounter::drop_empty_place);
     return false;
   }
-  const Delivery why = wire_.send_mad(to, packet, patience);
+  std::uint64_t lost = 0;
+  const Delivery why = wire_.send_mad(to, packet, patience, lost);
+  count_lost(lost);
   count_undelivered(to, why, 1);
   return why == Delivery::delivered;
+}
+
+/// Packets that had been delivered to a process, and died with it.
+void Router::count_lost(std::uint64_t packets) {
+  if (packets != 0) count(PortCounter::drop_lost_peer, packets);
 }
 
 void Router::count_undelivered(PlaceAddress to, Delivery why, std::size_t packets) {
@@ -223,7 +230,11 @@ void Router::count_sent(ConstBytes packet) {
 }
 
 bool Router::nudge(NodeIndex node) {
-  return deliver_to_all(node, [&](PlaceAddress to) { return wire_.nudge(to) ? 0U : 1U; }) == 0;
+  std::uint64_t lost = 0;
+  const auto missed =
+      deliver_to_all(node, [&](PlaceAddress to) { return wire_.nudge(to, lost) ? 0U : 1U; });
+  count_lost(lost);
+  return missed == 0;
 }
 
 }  // namespace softib

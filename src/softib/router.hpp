@@ -41,6 +41,7 @@ class Router {
   std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
   [[nodiscard]] bool is_occupied(PlaceAddress place) const;
   void count_undelivered(PlaceAddress to, Delivery why, std::size_t packets);
+  void count_lost(std::uint64_t packets);
   void count_sent(ConstBytes packet);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;
   void count(PortCounter counter, std::uint64_t by = 1) { fabric_.count(node_, counter, by); }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -140,7 +141,7 @@ void SocketEngine::on_readable(int fd) {
     if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
   } else if (const auto sender = senders_.find(fd); sender != senders_.end()) {
     by_silence_.splice(by_silence_.end(), by_silence_, sender->second.silence);
-    if (!read_from(fd)) forget(fd);
+    if (!read_from(fd, kMessagesPerTurn)) forget(fd);
   }  // else it was cut off in this turn
 }
 
@@ -195,13 +196,17 @@ void SocketEngine::resume_accepting() {
 /// and the end: the sender gets EPIPE.
 void SocketEngine::cut_off(int fd) {
   ::shutdown(fd, SHUT_RD);
-  (void)read_from(fd);
+  (void)read_from(fd, std::numeric_limits<std::size_t>::max());
   forget(fd);
 }
 
 void SocketEngine::forget(int fd) {
   arrivals_.remove(fd);
   const auto sender = senders_.find(fd);
+  if (sender->second.has_ring) {
+    receiver_.sender_gone();
+    called_ = true;
+  }
   // Closing would not do, should a child that was forked behind our back share the socket.
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   by_silence_.erase(sender->second.silence);
@@ -209,8 +214,8 @@ void SocketEngine::forget(int fd) {
 }
 
 /// False: the sender has ended, or is to.
-bool SocketEngine::read_from(int fd) {
-  for (;;) {
+bool SocketEngine::read_from(int fd, std::size_t limit) {
+  for (std::size_t count = 0; count < limit; ++count) {
     switch (reader_.next(fd)) {
       case MessageReader::Got::message:
         if (!take_message(fd)) return false;
@@ -224,6 +229,7 @@ bool SocketEngine::read_from(int fd) {
         return false;
     }
   }
+  return true;
 }
 
 /// False: the sender counts on something that there is not.

@@ -27,6 +27,8 @@ namespace softib {
 
 /// How long senders wait in the listener's queue when the process has no descriptor left for them.
 inline constexpr std::chrono::milliseconds kAcceptPause{200};
+/// This many messages are read of one sender in a turn; the rest comes in the next.
+inline constexpr std::size_t kMessagesPerTurn = 64;
 
 /// max_connections() senders are connected at a time; beyond, the one silent for longest is cut
 /// off. What it has sent arrives; it finds out when it sends more, and connects again.
@@ -76,7 +78,7 @@ class SocketEngine {
   void cut_off(int fd);
   void forget(int fd);
   void on_readable(int fd);
-  [[nodiscard]] bool read_from(int fd);
+  [[nodiscard]] bool read_from(int fd, std::size_t limit);
   [[nodiscard]] bool take_message(int fd);
   void tell_of_bells(Sender& sender);
 

@@ -43,7 +43,7 @@ class SubnetProcess final : private ControlHandler, private MadReceiver {
   SubnetProcess(const SubnetProcess&) = delete;
   SubnetProcess& operator=(const SubnetProcess&) = delete;
   /// Stops serving. When no process lives on any HCA, the folder goes too.
-  ~SubnetProcess();
+  ~SubnetProcess() override;
 
   /// No process lives on any HCA.
   [[nodiscard]] bool is_deserted() const;

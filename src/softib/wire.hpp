@@ -38,11 +38,12 @@ class Wire {
   /// process that has died before it took them.
   virtual std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
                            Patience patience, Delivery& why, std::uint64_t& lost) = 0;
-  /// Sends a packet of a MAD, LRH to padding.
-  virtual Delivery send_mad(PlaceAddress to, ConstBytes packet, Patience patience) = 0;
+  /// Sends a packet of a MAD, LRH to padding. `lost`: as above.
+  virtual Delivery send_mad(PlaceAddress to, ConstBytes packet, Patience patience,
+                            std::uint64_t& lost) = 0;
   /// Wakes the engine there. False: the system had nothing for it, and somebody may live there
-  /// who has not been woken.
-  [[nodiscard]] virtual bool nudge(PlaceAddress to) = 0;
+  /// who has not been woken. `lost`: as above.
+  [[nodiscard]] virtual bool nudge(PlaceAddress to, std::uint64_t& lost) = 0;
 };
 
 /// The way in; called by the engine thread.
@@ -56,6 +57,9 @@ class WireReceiver {
   virtual void mad_arrived(ConstBytes packet) = 0;
   /// Something that was no packet.
   virtual void malformed() = 0;
+  /// A sender of packets is gone, and may have died between taking on to wake somebody (see Door)
+  /// and doing so: who is to be woken is to be appointed again. What has come is taken afterwards.
+  virtual void sender_gone() = 0;
   /// There was no descriptor left for a new sender; it waits.
   virtual void accept_paused() = 0;
   /// After each turn of the engine, whatever woke it.

@@ -45,7 +45,8 @@ MessageReader::Got MessageReader::next(int socket) {
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
   header.msg_control = control.octets.data();
-  header.msg_controllen = control.octets.size();
+  // Not CMSG_SPACE: into its padding the kernel would put a second descriptor.
+  header.msg_controllen = CMSG_LEN(sizeof(int));
   ssize_t count = 0;
   // A peer that closes without having read all that we said leaves an error before its last words.
   do {
@@ -61,7 +62,9 @@ MessageReader::Got MessageReader::next(int socket) {
   if (count == 0) return Got::end;
   size_ = static_cast<std::size_t>(count);
   const bool whole = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  return whole && kind() < MessageKind::count_ ? Got::message : Got::malformed;
+  if (whole && kind() < MessageKind::count_) return Got::message;
+  handed_over_.reset();
+  return Got::malformed;
 }
 
 }  // namespace softib

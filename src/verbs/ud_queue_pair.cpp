@@ -1,6 +1,8 @@
 // The hot half of UdQueuePair: posting and polling. Nothing here allocates, blocks or logs.
 #include "verbs/ud_queue_pair.hpp"
 
+#include <infiniband/softibdv.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -8,6 +10,7 @@
 #include "verbs/receive_layout.hpp"
 #include "verbs/verbs_address_handle.hpp"
 #include "wire/packet.hpp"
+#include "wire/segmenter.hpp"
 
 namespace ipoib::verbs {
 
@@ -40,6 +43,16 @@ bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids, boo
   return true;
 }
 
+/// Of a large packet; false: it is none.
+bool read_cut(const ibv_wc& completion, Frame& frame) {
+  const auto size = static_cast<std::uint16_t>(softibdv_segment_octets(&completion));
+  const auto plan =
+      wire::plan_headers(std::as_const(frame).bytes(), wire::kEncapsulationSize, size);
+  if (size == 0 || !plan) return false;
+  frame.set_segmentation(*plan);
+  return true;
+}
+
 }  // namespace
 
 std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
@@ -53,6 +66,13 @@ std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
 }
 
 std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) {
+  // All are free by now that are not posted, unless the caller still looks at some.
+  const bool may_post = up_ && !broken_;
+  if (may_post && !large_receives_.post(*qp_, 1)) stop_large_receives("the device refuses them");
+  return fetch(out, limit);
+}
+
+std::size_t UdQueuePair::fetch(std::vector<Incoming>& out, std::size_t limit) {
   std::array<ibv_wc, kPollBatch> completions;
   std::size_t count = take_early(out, limit);
   while (count < limit) {
@@ -69,7 +89,7 @@ std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) 
     }
     if (found < static_cast<int>(wanted)) break;
   }
-  if (up_) post_receives(std::min(kReceiveChain, receives_.size() / 2));
+  if (up_) post_receives(std::min(kReceiveChain, receives_.depth() / 2));
   return count;
 }
 
@@ -94,17 +114,17 @@ void UdQueuePair::complete_send(const ibv_wc& completion) {
 }
 
 bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incoming>& out) {
-  const auto slot = static_cast<std::uint32_t>(completion.wr_id & ~kReceiveId);
-  idle_receives_.push_back(slot);
+  const bool is_large = (completion.wr_id & kLargeReceiveId) == kLargeReceiveId;
+  auto frame = (is_large ? large_receives_ : receives_).complete(completion.wr_id);
   if (completion.status != IBV_WC_SUCCESS) {
     if (completion.status != IBV_WC_WR_FLUSH_ERR) ++counters_.receive_errors;
     broken_ = true;
-    receives_[slot].release();
     return false;
   }
   const bool has_lids = device_.link_layer() == LinkLayer::infiniband;
-  if (!read_completion(completion, std::move(receives_[slot]), has_lids, reports_sums_,
-                       out.emplace_back())) {
+  auto& incoming = out.emplace_back();
+  if (!read_completion(completion, std::move(frame), has_lids, reports_sums_, incoming) ||
+      (is_large && !read_cut(completion, incoming.frame))) {
     ++counters_.malformed;
     out.pop_back();
     return false;
@@ -112,51 +132,8 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
   return true;
 }
 
-/// Posts all idle receives, as chains, once there are `at_least` of them.
 void UdQueuePair::post_receives(std::size_t at_least) {
-  while (!idle_receives_.empty() && idle_receives_.size() >= at_least && !broken_) {
-    const auto filled = fill_receives();
-    if (filled == 0) {
-      ++counters_.receive_starved;
-      return;
-    }
-    ibv_recv_wr* refused = nullptr;
-    std::size_t posted = filled;
-    if (ibv_post_recv(qp_.get(), receive_work_.data(), &refused) != 0) {
-      ++counters_.post_refused;
-      broken_ = true;
-      posted = static_cast<std::size_t>(refused - receive_work_.data());
-    }
-    for (std::size_t i = posted; i < filled; ++i) {
-      const auto slot = static_cast<std::uint32_t>(receive_work_[i].wr_id & ~kReceiveId);
-      receives_[slot].release();
-      idle_receives_.push_back(slot);
-    }
-  }
-}
-
-/// Builds one chain in `receive_work_`; returns its length, 0 when no frame is free.
-std::size_t UdQueuePair::fill_receives() {
-  std::size_t filled = 0;
-  while (filled < kReceiveChain && !idle_receives_.empty()) {
-    const auto slot = idle_receives_.back();
-    Frame& frame = receives_[slot] = receive_pool_->take();
-    if (!frame) break;
-    idle_receives_.pop_back();
-    frame.window(0, receive_size(max_mtu_));
-    auto& piece = receive_pieces_[filled];
-    piece.addr = reinterpret_cast<std::uintptr_t>(frame.bytes().data());
-    piece.length = receive_size(max_mtu_);
-    piece.lkey = memory_.local_key(frame.bytes().data());  // at once: it is the first region
-    auto& work = receive_work_[filled];
-    work.wr_id = kReceiveId | slot;
-    work.next = &work + 1;
-    work.sg_list = &piece;
-    work.num_sge = 1;
-    ++filled;
-  }
-  if (filled > 0) receive_work_[filled - 1].next = nullptr;
-  return filled;
+  if (!broken_) broken_ = !receives_.post(*qp_, at_least);
 }
 
 void UdQueuePair::arm() { broken_ = ibv_req_notify_cq(cq_.get(), 0) != 0 || broken_; }

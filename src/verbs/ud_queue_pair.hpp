@@ -15,6 +15,7 @@
 #include "ipoib/ud_port.hpp"
 #include "verbs/checksum_probe.hpp"
 #include "verbs/device.hpp"
+#include "verbs/receive_queue.hpp"
 #include "verbs/registered_memory.hpp"
 #include "verbs/send_queue.hpp"
 #include "verbs/ud_values.hpp"
@@ -30,6 +31,8 @@ class UdQueuePair final : public UdPort {
                                    const QueueDepths& depths, Logger& log);
   ~UdQueuePair() override;
 
+  /// Has the device hand over large packets as they were sent, where it does that.
+  void receive_large_packets();
   /// Registers a pool whose frames will be given to send(). It must outlive this object.
   [[nodiscard]] Result<void> register_pool(FramePool& pool);
   /// To RTS with these attributes, receives posted. A queue pair that is up already goes through
@@ -82,19 +85,21 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
   void check_sums();
   [[nodiscard]] bool send_probes();
+  std::size_t fetch(std::vector<Incoming>& out, std::size_t limit);
   std::size_t take_early(std::vector<Incoming>& out, std::size_t limit);
   void drain_completions();
   void take_everything_back();
   void complete_send(const ibv_wc& completion);
   bool complete_receive(const ibv_wc& completion, std::vector<Incoming>& out);
   void post_receives(std::size_t at_least);
-  std::size_t fill_receives();
+  void stop_large_receives(std::string_view why);
 
   const Device& device_;
   Logger& log_;
   std::uint32_t max_mtu_;
   QueueDepths depths_;
-  std::unique_ptr<FramePool> receive_pool_;
+  ReceiveQueue receives_{memory_, counters_};  ///< first: their memory is registered below
+  ReceiveQueue large_receives_{memory_, counters_};
   std::unique_ptr<FramePool> header_pool_;
   ProtectionDomain pd_;
   RegisteredMemory memory_;
@@ -109,11 +114,6 @@ class UdQueuePair final : public UdPort {
   ChecksumCheck check_;
   UdCounters counters_;
   SendQueue sends_{memory_, counters_};
-  // A posted receive is named by its slot; `idle_receives_` are the slots that are not posted.
-  std::vector<Frame> receives_;
-  std::vector<std::uint32_t> idle_receives_;
-  std::vector<ibv_recv_wr> receive_work_;  ///< scratch for one chain
-  std::vector<ibv_sge> receive_pieces_;
   std::vector<Incoming> early_;  ///< received while the device was checked
 };
 

@@ -1,6 +1,8 @@
 // The cold half of UdQueuePair: making it, its way through the states of IBA 10.3.1, address
 // handles and groups.
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <infiniband/softibdv.h>
 
 #include <algorithm>
 #include <array>
@@ -40,6 +42,11 @@ std::uint32_t largest_cut(ibv_context* context) {
   return ibv_is_qpt_supported(caps.supported_qpts, IBV_QPT_UD) != 0 ? caps.max_tso : 0;
 }
 
+/// softib's, whose devices are all that there are where its library is loaded; null elsewhere.
+ReceiveQueue::Post large_receive_verb() {
+  return reinterpret_cast<ReceiveQueue::Post>(dlsym(RTLD_DEFAULT, "softibdv_post_large_recv"));
+}
+
 }  // namespace
 
 UdQueuePair::~UdQueuePair() {
@@ -75,24 +82,24 @@ Result<void> UdQueuePair::make_queues() {
   if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     return refused("completion channel", errno);
   }
-  cq_.reset(ibv_create_cq(device_.context(), static_cast<int>(depths_.send + depths_.receive),
-                          nullptr, channel_.get(), 0));
+  const auto large = large_receive_verb() != nullptr ? kLargeReceives : 0;
+  cq_.reset(ibv_create_cq(device_.context(),
+                          static_cast<int>(depths_.send + depths_.receive + large), nullptr,
+                          channel_.get(), 0));
   if (!cq_) return refused("cannot create a completion queue", errno);
 
-  receive_pool_ = std::make_unique<FramePool>(depths_.receive + kSpareReceiveFrames,
-                                              receive_slot_size(max_mtu_));
-  if (auto done = register_pool(*receive_pool_); !done) return done;
+  receives_.make({.depth = depths_.receive,
+                  .spare = kSpareReceiveFrames,
+                  .octets = receive_size(max_mtu_),
+                  .mark = kReceiveId,
+                  .post = ibv_post_recv});
+  if (auto done = register_pool(receives_.pool()); !done) return done;
   header_pool_ = std::make_unique<FramePool>(1, depths_.send * SendQueue::kHeaderSlot);
   if (auto done = register_pool(*header_pool_); !done) return done;
   sends_.make(depths_.send, header_pool_->take());
   const bool may_cut = reports_sums_ && takes_large_packets();
   depths_.large_octets =
       may_cut ? std::min(depths_.large_octets, largest_cut(device_.context())) : 0;
-
-  receives_.resize(depths_.receive);
-  receive_work_.resize(kReceiveChain);
-  receive_pieces_.resize(kReceiveChain);
-  take_everything_back();
   return {};
 }
 
@@ -124,6 +131,23 @@ Result<QueuePair> UdQueuePair::make_queue_pair() {
   if (!made) made = make(0, 0);
   if (!made) return refused("cannot create a queue pair", errno, remedy_for_memory(errno));
   return made;
+}
+
+void UdQueuePair::receive_large_packets() {
+  const auto verb = large_receive_verb();
+  if (verb == nullptr) return;
+  large_receives_.make({.depth = kLargeReceives,
+                        .octets = SOFTIBDV_LARGE_RECV_OCTETS,
+                        .mark = kLargeReceiveId,
+                        .post = verb});
+  if (auto done = register_pool(large_receives_.pool()); !done) {
+    stop_large_receives(done.error().message);
+  }
+}
+
+void UdQueuePair::stop_large_receives(std::string_view why) {
+  large_receives_.stop();
+  log_.warn("no receives for large packets, which come cut: {}", why);
 }
 
 Result<void> UdQueuePair::register_pool(FramePool& pool) {
@@ -187,7 +211,7 @@ void UdQueuePair::check_sums() {
   const auto end = std::chrono::steady_clock::now() + kProbePatience;
   while (going && (check_.is_waiting() || sends_in_flight() != 0)) {
     came.clear();
-    if (receive(came, kReceiveChain) == 0) std::this_thread::yield();
+    if (fetch(came, kReceiveChain) == 0) std::this_thread::yield();
     for (auto& each : came) {
       const bool own = each.source_qpn == qpn() && check_.take(std::as_const(each.frame).bytes());
       if (!own) others.push_back(std::move(each));
@@ -225,7 +249,7 @@ bool UdQueuePair::send_probes() {
   if (!handle) return false;
   std::array<Outgoing, kProbeVersions.size()> probes;
   for (std::size_t i = 0; i < probes.size(); ++i) {
-    probes[i] = {*handle, qpn(), receive_pool_->take()};
+    probes[i] = {*handle, qpn(), receives_.pool().take()};
     if (!probes[i].frame) return false;
     write_probe(probes[i].frame, kProbeVersions[i]);
   }
@@ -292,9 +316,8 @@ void UdQueuePair::take_everything_back() {
   counters_.sends_flushed += sends_.take_back();
   counters_.receives_lost += early_.size();
   early_.clear();
-  for (auto& frame : receives_) frame.release();
-  idle_receives_.clear();
-  for (auto slot = depths_.receive; slot > 0; --slot) idle_receives_.push_back(slot - 1);
+  receives_.take_back();
+  large_receives_.take_back();
   up_ = broken_ = false;
 }
 

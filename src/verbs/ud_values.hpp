@@ -33,7 +33,7 @@ struct UdCounters {
   std::uint64_t receive_errors = 0;   ///< completions with an error status, flushes apart
   std::uint64_t send_errors = 0;      ///< same
   std::uint64_t sends_flushed = 0;    ///< given back by an error or a reset, not known to have gone
-  std::uint64_t receives_lost = 0;    ///< received, and not fetched before a reset
+  std::uint64_t receives_lost = 0;    ///< completed, and not fetched before a reset
   std::uint64_t malformed = 0;        ///< no room for GRH and encapsulation header, or a bad GRH
   std::uint64_t send_queue_full = 0;  ///< calls of send() that could not post everything
   std::uint64_t receive_starved = 0;  ///< times when no frame was free for a receive

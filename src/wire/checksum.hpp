@@ -37,10 +37,4 @@ class InternetChecksum {
   return InternetChecksum().add(bytes).value();
 }
 
-/// What goes into the field of TCP or UDP for this value: of a UDP zero says that it has none (RFC
-/// 768), and to TCP either form of zero is the same.
-[[nodiscard]] constexpr std::uint16_t transport_checksum(std::uint16_t value) {
-  return value == 0 ? std::uint16_t{0xffff} : value;
-}
-
 }  // namespace ipoib::wire

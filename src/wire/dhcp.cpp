@@ -15,14 +15,10 @@
 
 #include "wire/checksum.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
-
-constexpr std::size_t kIpLength = 2;
-constexpr std::size_t kIpChecksum = 10;
-constexpr std::size_t kUdpLength = 4;
-constexpr std::size_t kUdpChecksum = 6;
 
 constexpr std::size_t kHtype = 1;
 constexpr std::size_t kHlen = 2;
@@ -62,7 +58,7 @@ bool walk(ConstBytes field, Each each) {
 
 /// The message of a packet, without its headers.
 ConstBytes message_of(ConstBytes packet) {
-  const std::size_t header = (packet[0] & 0x0fU) * 4;
+  const std::size_t header = Ipv4Header::size_by(packet[0]);
   return packet.subspan(header + kUdpHeader);
 }
 
@@ -91,9 +87,9 @@ std::uint16_t udp_checksum(const Ipv4Header& ip, ConstBytes datagram) {
 bool is_intact(const Ipv4Header& ip, ConstBytes packet) {
   const ConstBytes datagram = packet.subspan(ip.header_size);
   if (datagram.size() < kUdpHeader + kOptions) return false;
-  if (load_be<std::uint16_t>(datagram.data() + kUdpLength) != datagram.size()) return false;
+  if (load_be<std::uint16_t>(datagram.data() + udp::kLength) != datagram.size()) return false;
   if (internet_checksum(packet.first(ip.header_size)) != 0) return false;
-  const bool has_checksum = load_be<std::uint16_t>(datagram.data() + kUdpChecksum) != 0;
+  const bool has_checksum = load_be<std::uint16_t>(datagram.data() + udp::kChecksum) != 0;
   return !has_checksum || udp_checksum(ip, datagram) == 0;
 }
 
@@ -106,16 +102,15 @@ void copy_others(ConstBytes field, ByteWriter& out) {
 
 void mend_lengths_and_checksums(MutableBytes packet, const Ipv4Header& ip) {
   const MutableBytes header = packet.first(ip.header_size);
-  store_be(header.data() + kIpLength, static_cast<std::uint16_t>(packet.size()));
-  store_be(header.data() + kIpChecksum, std::uint16_t{0});
-  store_be(header.data() + kIpChecksum, internet_checksum(header));
+  store_be(header.data() + ipv4::kTotalLength, static_cast<std::uint16_t>(packet.size()));
+  store_be(header.data() + ipv4::kChecksum, std::uint16_t{0});
+  store_be(header.data() + ipv4::kChecksum, internet_checksum(header));
   const MutableBytes datagram = packet.subspan(ip.header_size);
-  store_be(datagram.data() + kUdpLength, static_cast<std::uint16_t>(datagram.size()));
-  if (load_be<std::uint16_t>(datagram.data() + kUdpChecksum) == 0) return;
-  store_be(datagram.data() + kUdpChecksum, std::uint16_t{0});
-  const std::uint16_t sum = udp_checksum(ip, datagram);
-  constexpr std::uint16_t kZeroAsSent = 0xffff;  // RFC 768
-  store_be(datagram.data() + kUdpChecksum, sum == 0 ? kZeroAsSent : sum);
+  store_be(datagram.data() + udp::kLength, static_cast<std::uint16_t>(datagram.size()));
+  if (load_be<std::uint16_t>(datagram.data() + udp::kChecksum) == 0) return;
+  store_be(datagram.data() + udp::kChecksum, std::uint16_t{0});
+  store_be(datagram.data() + udp::kChecksum,
+           checksum_as_sent(Segmentation::Kind::udp, udp_checksum(ip, datagram)));
 }
 
 }  // namespace

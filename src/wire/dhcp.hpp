@@ -14,6 +14,9 @@
 
 namespace ipoib::wire {
 
+inline constexpr std::uint16_t kDhcpServerPort = 67;
+inline constexpr std::uint16_t kDhcpClientPort = 68;
+
 enum class DhcpKind : std::uint8_t { request, reply };
 
 /// Whether an IPv4 packet goes from a client's port to a server's, or back. Fragments, and what
@@ -23,10 +26,10 @@ enum class DhcpKind : std::uint8_t { request, reply };
   constexpr std::size_t kFragment = 6;
   constexpr std::size_t kProtocol = 9;
   constexpr std::uint16_t kMoreFragmentsAndOffset = 0x3fff;
-  constexpr std::uint32_t kFromClient = 68U << 16 | 67;
-  constexpr std::uint32_t kFromServer = 67U << 16 | 68;
+  constexpr std::uint32_t kFromClient = kDhcpClientPort << 16 | kDhcpServerPort;
+  constexpr std::uint32_t kFromServer = kDhcpServerPort << 16 | kDhcpClientPort;
   if (packet.size() < Ipv4Header::kMinimumSize || packet[kProtocol] != kUdp) return {};
-  const std::size_t header = (packet[0] & 0x0fU) * 4;
+  const std::size_t header = Ipv4Header::size_by(packet[0]);
   if (packet.size() < header + kUdpHeader) return {};
   const auto ports = load_be<std::uint32_t>(packet.data() + header);
   if (ports != kFromClient && ports != kFromServer) return {};

@@ -11,7 +11,7 @@ std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
   ByteReader reader(packet);
   std::optional<Ipv4Header> made(std::in_place);  // in its place, not copied: see packet.cpp
   Ipv4Header& header = *made;
-  header.header_size = static_cast<std::uint8_t>((reader.u8() & 0x0f) * 4);
+  header.header_size = size_by(reader.u8());
   reader.skip(1);
   header.total_length = reader.u16();
   reader.skip(5);

@@ -21,6 +21,10 @@ struct Ipv4Header {
   std::uint16_t total_length = 0;           ///< octets, header and payload
   std::uint8_t protocol = 0;
 
+  /// Octets of a header that begins with this one.
+  [[nodiscard]] static constexpr std::uint8_t size_by(std::uint8_t first) {
+    return static_cast<std::uint8_t>((first & 0x0f) * 4);
+  }
   /// Nothing unless version, header length and total length fit the octets at hand.
   [[nodiscard]] static std::optional<Ipv4Header> parse(ConstBytes packet);
 };

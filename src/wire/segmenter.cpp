@@ -18,11 +18,6 @@ void store_word(std::uint8_t* at, std::size_t value) {
   store_be(at, static_cast<std::uint16_t>(value));
 }
 
-Kind kind_of(std::uint8_t protocol) {
-  if (protocol == kTcp) return Kind::tcp;
-  return protocol == kUdp ? Kind::udp : Kind::none;
-}
-
 /// Of the IPv4 header: all but the fields that each segment has for itself.
 InternetChecksum common_ipv4(ConstBytes header) {
   InternetChecksum sum;
@@ -50,13 +45,12 @@ std::size_t transport_header_size(ConstBytes transport, Kind kind) {
 std::optional<Segmentation> plan_headers(ConstBytes packet, std::size_t ip, std::uint16_t size) {
   if (packet.size() <= ip) return std::nullopt;
   const auto upper = upper_layer(packet.subspan(ip));
-  if (!upper) return std::nullopt;
-  const Kind kind = kind_of(upper->protocol);
+  if (!upper || upper->kind == Kind::none) return std::nullopt;
   const auto transport = ip + upper->begin;
-  if (kind == Kind::none || transport > packet.size()) return std::nullopt;
-  const auto own = transport_header_size(packet.subspan(transport), kind);
+  if (transport > packet.size()) return std::nullopt;
+  const auto own = transport_header_size(packet.subspan(transport), upper->kind);
   if (own == 0) return std::nullopt;
-  return Segmentation{kind, static_cast<std::uint16_t>(transport),
+  return Segmentation{upper->kind, static_cast<std::uint16_t>(transport),
                       static_cast<std::uint16_t>(transport + own), size};
 }
 
@@ -127,7 +121,8 @@ void Segmenter::sum_up_transport(std::uint8_t* header, ConstBytes payload) const
     sum.add(word_at(header + udp::kLength));
   }
   sum.add(static_cast<std::uint16_t>(headers_.size() - plan_.transport + payload.size()));
-  store_word(header + checksum_offset(plan_.kind), transport_checksum(sum.add(payload).value()));
+  store_word(header + checksum_offset(plan_.kind),
+             checksum_as_sent(plan_.kind, sum.add(payload).value()));
 }
 
 }  // namespace ipoib::wire

@@ -5,6 +5,16 @@
 #include "wire/ipv6.hpp"
 
 namespace ipoib::wire {
+namespace {
+
+using Kind = Segmentation::Kind;
+
+Kind kind_of(std::uint8_t protocol) {
+  if (protocol == kTcp) return Kind::tcp;
+  return protocol == kUdp ? Kind::udp : Kind::none;
+}
+
+}  // namespace
 
 ConstBytes ip_of(ConstBytes frame) {
   const auto type = parse_encapsulation(frame);
@@ -26,20 +36,36 @@ std::optional<UpperLayer> upper_layer(ConstBytes ip) {
     const bool is_whole = size >= Ipv4Header::kMinimumSize && size <= ip.size();
     if (!is_whole || (load_be<std::uint16_t>(&ip[ipv4::kFragment]) & ipv4::kIsFragment) != 0)
       return std::nullopt;
-    return UpperLayer{ip[ipv4::kProtocol], size};
+    return UpperLayer{kind_of(ip[ipv4::kProtocol]), size};
   }
   if (ip_version(ip) != 6 || ip.size() < Ipv6Header::kSize) return std::nullopt;
-  return UpperLayer{ip[ipv6::kNextHeader], Ipv6Header::kSize};
+  return UpperLayer{kind_of(ip[ipv6::kNextHeader]), Ipv6Header::kSize};
 }
 
-InternetChecksum pseudo_header(ConstBytes ip, Segmentation::Kind kind, std::size_t length) {
+InternetChecksum pseudo_header(ConstBytes ip, Kind kind, std::size_t length) {
   constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
   constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
   InternetChecksum sum;
   sum.add(ip_version(ip) == 4 ? ip.subspan(ipv4::kAddresses, kIpv4Addresses)
                               : ip.subspan(ipv6::kAddresses, kIpv6Addresses));
-  return sum.add(std::uint16_t{kind == Segmentation::Kind::tcp ? kTcp : kUdp})
+  return sum.add(std::uint16_t{kind == Kind::tcp ? kTcp : kUdp})
       .add(static_cast<std::uint16_t>(length));
+}
+
+void emit_large(MutableBytes headers, Kind kind, std::size_t transport, std::size_t octets) {
+  const auto store = [&](std::size_t at, std::size_t value) {
+    store_be(&headers[at], static_cast<std::uint16_t>(value));
+  };
+  if (ip_version(headers) == 4) {
+    store(ipv4::kTotalLength, octets);
+    store(ipv4::kChecksum, 0);
+    store(ipv4::kChecksum, internet_checksum(headers.first(transport)));
+  } else {
+    store(ipv6::kPayloadLength, octets - Ipv6Header::kSize);
+  }
+  const auto length = octets - transport;
+  if (kind == Kind::udp) store(transport + udp::kLength, length);
+  store(transport + checksum_offset(kind), pseudo_header(headers, kind, length).sum());
 }
 
 }  // namespace ipoib::wire

@@ -5,7 +5,7 @@
 //                          10 checksum   12 addresses
 //   IPv6 (RFC 8200, 3)     4 payload length   6 next header   8 addresses
 //   TCP (RFC 9293, 3.1)    4 sequence number   12 data offset, flags   16 checksum
-//   UDP (RFC 768)          4 length   6 checksum
+//   UDP (RFC 768)          2 destination port   4 length   6 checksum
 #pragma once
 
 #include <cstddef>
@@ -56,6 +56,7 @@ inline constexpr std::uint16_t kFlags = 0x1ff;
 }  // namespace tcp
 
 namespace udp {
+inline constexpr std::size_t kDestinationPort = 2;
 inline constexpr std::size_t kLength = 4;
 inline constexpr std::size_t kChecksum = 6;
 }  // namespace udp
@@ -71,7 +72,7 @@ inline constexpr std::size_t kMaxIpPacket = 65535;
 
 /// What is right behind the header of IP, and where.
 struct UpperLayer {
-  std::uint8_t protocol = 0;
+  Segmentation::Kind kind = Segmentation::Kind::none;
   std::size_t begin = 0;
 };
 /// Whatever the header says of lengths. Nothing: it is not there as a whole, or a fragment's.
@@ -81,6 +82,19 @@ struct UpperLayer {
 /// behind IP.
 [[nodiscard]] InternetChecksum pseudo_header(ConstBytes ip, Segmentation::Kind kind,
                                              std::size_t length);
+
+/// Has the headers at the front of a large IP packet of `octets` in all, with that of TCP or UDP at
+/// `transport`, say what is so of all of it: its lengths, the checksum of IPv4, and in the place of
+/// that of TCP or UDP the sum of the pseudo-header (a partial checksum).
+void emit_large(MutableBytes headers, Segmentation::Kind kind, std::size_t transport,
+                std::size_t octets);
+
+/// What goes into the field for this value. A zero in that of UDP would say that it has none (RFC
+/// 768); everywhere else it stays zero (RFC 1624, 3): who computes it and compares has no 0xffff.
+[[nodiscard]] constexpr std::uint16_t checksum_as_sent(Segmentation::Kind kind,
+                                                       std::uint16_t value) {
+  return kind == Segmentation::Kind::udp && value == 0 ? std::uint16_t{0xffff} : value;
+}
 
 [[nodiscard]] constexpr std::size_t checksum_offset(Segmentation::Kind kind) {
   return kind == Segmentation::Kind::udp ? udp::kChecksum : tcp::kChecksum;

@@ -1,15 +1,20 @@
 """Part "cache": what a packet costs among few neighbours and among many.
 
 Two couples of hosts. In each, every packet goes from one of so many addresses to one of as many, all
-drawn at random, so the caches of both hosts are asked for another neighbour each time.
+drawn at random, so the caches of both hosts are asked for another neighbour each time. The program
+that sends has a processor for itself, and both daemons another one: so they always have work, and
+sleep as rarely among few neighbours as among many.
 
 In a host's network namespace, this file is also the program that fills the interface's cache, and
-the one that sends:   cache.py fill COUNT NET LINK-LAYER-ADDRESS
-                      cache.py send COUNT SECONDS
+those that send and receive:   cache.py fill COUNT NET LINK-LAYER-ADDRESS
+                               cache.py send COUNT SECONDS
+                               cache.py receive
 """
 import ctypes
+import os
 import pathlib
 import random
+import signal
 import socket
 import struct
 import sys
@@ -24,12 +29,12 @@ from hosts import wait_until  # noqa: E402
 COUNTS = (10, 100_000)
 NETS = ("10.64.0.0", "10.68.0.0")  # where the addresses of either host begin
 PREFIX = 14
-DISCARD = 9  # UDP port
+PROTOCOL = 253  # for experiments (RFC 3692): UDP's look-up of sockets is by address, too
 IP_PKTINFO = 8  # ip(7); Python does not name it everywhere
-SIZE = 18  # octets of payload: the smallest frame of an Ethernet
-LOOK_AT_CLOCK = 1000  # packets
-RECEIVER = "import socket, time; s = socket.socket(type=socket.SOCK_DGRAM); " \
-           f"s.bind(('', {DISCARD})); print('ready', flush=True); time.sleep(1e6)"
+SIZE = 26  # octets of payload: the smallest frame of an Ethernet
+BURST = 50  # packets
+MESSAGE = 64  # octets of a struct mmsghdr
+CONTROL = 28  # octets of what says where a packet is from: a struct cmsghdr, a struct in_pktinfo
 
 
 def addresses(net, count):
@@ -59,22 +64,55 @@ def fill(count, net, hardware):
     library.ibarp_close(handle)
 
 
+def run_on(processor, pid):
+    """All threads of a process."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setaffinity(int(thread), {processor})
+
+
+def messages(count, far, own):
+    """As many struct mmsghdr, from and to addresses that are drawn at random, and what they are
+    made of, which has to live as long."""
+    draw = random.Random(1)
+    names = ctypes.create_string_buffer(b"".join(
+        struct.pack("=HH4s8x", socket.AF_INET, 0, draw.choice(far)) for _ in range(count)))
+    controls = ctypes.create_string_buffer(b"".join(
+        struct.pack("=Qiii4s4s4x", CONTROL, socket.IPPROTO_IP, IP_PKTINFO, 0, draw.choice(own),
+                    bytes(4)) for _ in range(count)))
+    payload = ctypes.create_string_buffer(SIZE)
+    piece = ctypes.create_string_buffer(struct.pack("=QQ", ctypes.addressof(payload), SIZE))
+    made = ctypes.create_string_buffer(b"".join(
+        struct.pack("=QQQQQQQQ", ctypes.addressof(names) + 16 * number, 16,
+                    ctypes.addressof(piece), 1,
+                    ctypes.addressof(controls) + 32 * number, CONTROL, 0, 0)
+        for number in range(count)))
+    return made, (names, controls, payload, piece)
+
+
 def send(count, seconds):
     """As fast as it goes; the packets are as many different objects whatever the count."""
-    draw = random.Random(1)
+    run_on(min(os.sched_getaffinity(0)), os.getpid())
     own, far = (addresses(net, count) for net in NETS)
-    packets = []
-    for _ in range(max(COUNTS)):
-        source = struct.pack("=i4s4s", 0, draw.choice(own), bytes(4))
-        packets.append(([(socket.IPPROTO_IP, IP_PKTINFO, source)],
-                        (socket.inet_ntoa(draw.choice(far)), DISCARD)))
-    payload, begin = [bytes(SIZE)], 0
-    with socket.socket(type=socket.SOCK_DGRAM) as out:
+    made, _alive = messages(max(COUNTS), far, own)
+    library, first = ctypes.CDLL(None, use_errno=True), 0
+    with socket.socket(type=socket.SOCK_RAW, proto=PROTOCOL) as out:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for control, to in packets[begin:begin + LOOK_AT_CLOCK]:
-                out.sendmsg(payload, control, 0, to)
-            begin = (begin + LOOK_AT_CLOCK) % len(packets)
+            at = ctypes.c_void_p(ctypes.addressof(made) + MESSAGE * first)
+            if library.sendmmsg(out.fileno(), at, BURST, 0) < 0:
+                raise OSError(ctypes.get_errno(), "sendmmsg")
+            first = (first + BURST) % max(COUNTS)
+
+
+def receive():
+    """Packets have somebody to go to, whose filter takes none: a queue that was full would have
+    each answered by ICMP."""
+    end, so_attach_filter = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0)), 26
+    with socket.socket(type=socket.SOCK_RAW, proto=PROTOCOL) as taker:
+        taker.setsockopt(socket.SOL_SOCKET, so_attach_filter,
+                         struct.pack("@HP", 1, ctypes.addressof(end)))
+        print("ready", flush=True)
+        signal.pause()
 
 
 def couple(subnet, count):
@@ -89,7 +127,9 @@ def couple(subnet, count):
         far = ends[1 - number].ibarp("info")["lladdr"]
         host.run(sys.executable, __file__, "fill", str(count), NETS[1 - number], far)
     wait_until(lambda: ends[0].reaches("10.44.0.2"), "they reach each other")
-    listener = hosts.Process(ends[1].command(sys.executable, "-c", RECEIVER), ends[1].log, None)
+    for host in ends:
+        run_on(max(os.sched_getaffinity(0)), host.daemon.pid)
+    listener = hosts.Process(ends[1].command(sys.executable, __file__, "receive"), ends[1].log, None)
     wait_until(lambda: "ready" in listener.output(), "packets have somebody to go to")
     path = Path(f"{count:,} neighbours", *(host.namespace for host in ends), "10.44.0.2",
                 [host.daemon.pid for host in ends])
@@ -133,4 +173,5 @@ def pictures(*_):
 
 if __name__ == "__main__":
     {"fill": lambda count, net, hardware: fill(int(count), net, hardware),
+     "receive": receive,
      "send": lambda count, seconds: send(int(count), int(seconds))}[sys.argv[1]](*sys.argv[2:])

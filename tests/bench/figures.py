@@ -105,7 +105,7 @@ def udp_64(path, seconds):
 
 
 def ping(path, _):
-    said = path.run("ping", "-n", "-c", "300", "-i", "0.002", path.address)
+    said = path.run("ping", "-n", "-c", "600", "-i", "0.002", path.address)
     path.add("RTT us", 1000 * statistics.median(map(float, re.findall(r"time=([\d.]+)", said))))
 
 

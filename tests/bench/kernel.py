@@ -1,6 +1,6 @@
 """Part "kernel": two ipoibd beside two interfaces of the Linux kernel's ib_ipoib, in one boot of a
-virtual machine on whose soft InfiniBand ports both run (tests/kernel_peer/guest.py). All is emulated
-there: ratios are what counts.
+virtual machine on whose soft InfiniBand ports both run (tests/kernel_peer/guest.py), and the TUN
+pump, for what TUN devices cost there without InfiniBand. All is emulated: ratios are what counts.
 
 In the guest, this file is the program: kernel.py ROUNDS SECONDS FILE
 """
@@ -14,18 +14,20 @@ import sys
 import tempfile
 
 import figures
+import setting
 import tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 120  # seconds, for all but what is measured
 KERNEL = "ib_ipoib"
 OURS = {"ipoibd": (), "ipoibd event": ("--poll", "event")}  # with these options
+PATHS = 2 + len(OURS)
 PORTS = 1 + 2 * (1 + len(OURS))  # the subnet administrator has the first
 FIGURES = (figures.tcp, figures.tcp_of_many, figures.ping)
 
 
 def measure(options):
-    limit = PATIENCE + options.rounds * len(FIGURES) * (1 + len(OURS)) * (options.seconds + 2)
+    limit = PATIENCE + options.rounds * len(FIGURES) * PATHS * (options.seconds + 2)
     with tempfile.TemporaryDirectory(dir=options.programs) as folder:
         file = pathlib.Path(folder) / "measured.json"
         subprocess.run(
@@ -48,7 +50,7 @@ def pictures(measured, plots):
 def connect(guest, at_end, name, ends, net, processes=()):
     """The path between two hosts that have an interface."""
     for number, host in enumerate(ends, 1):
-        host.configure("ib0", f"10.{net}.0.{number}/24")
+        host.run("ip", "addr", "add", f"10.{net}.0.{number}/24", "dev", "ib0")
     address = f"10.{net}.0.2"
     guest.wait_until(lambda: ends[0].reaches(address), f"{name} connects")
     server = guest.Process(ends[1].command("iperf3", "--server"), f"/tmp/iperf{net}.log", None)
@@ -64,6 +66,15 @@ def kernel_path(guest, at_end, subnet):
     for host in ends:
         at_end.callback(host.close)
     return connect(guest, at_end, KERNEL, ends, 43)
+
+
+def pump_path(guest, at_end, subnet):
+    ends = [guest.hosts.Host(subnet, f"pumped{end}") for end in (1, 2)]
+    for host in ends:
+        at_end.callback(host.close)
+    program = pathlib.Path(guest.program("ipoibd")).parents[1] / "tests" / "bench_tun_pump"
+    pump = setting.start_pump(at_end, program, ends)
+    return connect(guest, at_end, setting.BOUND, ends, 42, [pump.pid])
 
 
 def our_path(guest, at_end, subnet, number, name):
@@ -82,7 +93,7 @@ def measure_in_guest(rounds, seconds):
 
     with contextlib.ExitStack() as at_end:
         subnet = guest.machine.Guest("/run/sa.log")
-        paths = [kernel_path(guest, at_end, subnet)]
+        paths = [kernel_path(guest, at_end, subnet), pump_path(guest, at_end, subnet)]
         paths += [our_path(guest, at_end, subnet, number, name)
                   for number, name in enumerate(OURS, 1)]
         return {"bound": KERNEL, "rounds": rounds, "seconds": seconds,

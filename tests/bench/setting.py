@@ -44,6 +44,17 @@ def fastd_keys():
     return dict(line.split(": ") for line in said.stdout.splitlines())
 
 
+def start_pump(at_end, program, ends):
+    """Between two hosts: its TUN devices are ib0 of both, without addresses."""
+    pump = hosts.Process([program, "ib0", *(end.namespace for end in ends)],
+                         ends[0].subnet.folder / "pump.log", None)
+    at_end.callback(pump.end)
+    for end in ends:
+        wait_until(end.link, "the pump has its TUN")
+        end.run("ip", "link", "set", "ib0", "mtu", str(MTU), "up")
+    return pump
+
+
 class Setting:
     def __init__(self, tun_pump):
         """The path of the program that is the bound."""
@@ -110,11 +121,9 @@ class Setting:
 
     def pump(self):
         ends = self.subnet.host("pumped-left"), self.subnet.host("pumped-right")
-        process = self.start(ends[0], self.tun_pump, "t0", *(end.namespace for end in ends))
+        process = start_pump(self.at_end, self.tun_pump, ends)
         for number, host in enumerate(ends, 1):
-            wait_until(lambda: host.link("t0"), "the pump has its TUN")
-            host.run("ip", "addr", "add", f"10.46.0.{number}/24", "dev", "t0")
-            host.run("ip", "link", "set", "t0", "mtu", str(MTU), "up")
+            host.run("ip", "addr", "add", f"10.46.0.{number}/24", "dev", "ib0")
         self.serve(ends[1])
         return self.ready(BOUND, ends, "10.46.0.2", process)
 

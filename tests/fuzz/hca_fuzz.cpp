@@ -10,6 +10,8 @@
 
 #include "softib/core/hca.hpp"
 #include "softib/core/large_packet.hpp"
+#include "wire/segmenter.hpp"
+#include "wire/transport.hpp"
 
 namespace {
 
@@ -48,6 +50,7 @@ class Target {
     std::vector<std::uint8_t> packet(data.begin() + 1, data.end());
     if ((data[0] & 1) != 0) mend(packet, data[0]);
     if ((data[0] & 8) != 0 && packet.size() > kHeaders) {
+      if (packet.back() % 2 != 0) post_large(*qps_[data[0] / 64 % qps_.size()]);
       feed_large(packet, data[0]);
     } else {
       hca_.receive({packet});
@@ -56,13 +59,32 @@ class Target {
     const int count = cq_->poll(wc);
     require(count >= 0 && completed_ + static_cast<std::size_t>(count) <= posted_);
     completed_ += static_cast<std::size_t>(count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      if (wc[i].vendor_err != 0) expect_packet(wc[i]);
+    }
     require(guard_.front() == kUntouched && guard_.back() == kUntouched);
+    require(large_guard_.front() == kUntouched && large_guard_.back() == kUntouched);
     hca_.clear_events();
   }
 
  private:
   static constexpr std::size_t kHeaders = 28 + 4 + 20 + 20;  // without a GRH
 
+  void post_large(QueuePair& qp) {
+    const std::uint64_t at = std::bit_cast<std::uint64_t>(large_guard_.data() + 1);
+    ibv_sge sge{at, kLargeReceive, large_region_.key};
+    ibv_recv_wr wr{kReceives, nullptr, &sge, 1};
+    ibv_recv_wr* bad = nullptr;
+    if (hca_.post_receive(qp, &wr, &bad, ReceiveKind::large) == 0) ++posted_;
+  }
+  /// Of a large receive: who believes it writes it to a host.
+  void expect_packet(const ibv_wc& wc) const {
+    const auto message = std::span(large_guard_).subspan(1 + 40, wc.byte_len - 40);
+    const auto plan =
+        ipoib::wire::plan_headers(message, 4, static_cast<std::uint16_t>(wc.vendor_err));
+    require(wc.wr_id == kReceives && plan && plan->payload < message.size());
+    require(ipoib::wire::ip_length(message.subspan(4)) == message.size() - 4);
+  }
   /// As one that stands for many; with the fields mended that would keep it from being cut.
   void feed_large(std::vector<std::uint8_t>& packet, std::uint8_t how) {
     Cut cut{static_cast<std::uint16_t>(1 + packet.back()), 1};
@@ -131,6 +153,10 @@ class Target {
   std::vector<std::uint8_t> guard_ = std::vector<std::uint8_t>(kBuffer + 1, kUntouched);
   MemoryRegion region_ = *hca_.register_memory(*pd_, guard_.data() + 1, kBuffer - 1, address(1),
                                                IBV_ACCESS_LOCAL_WRITE);
+  std::vector<std::uint8_t> large_guard_ = std::vector<std::uint8_t>(kLargeReceive + 2, kUntouched);
+  MemoryRegion large_region_ = *hca_.register_memory(
+      *pd_, large_guard_.data() + 1, kLargeReceive,
+      std::bit_cast<std::uint64_t>(large_guard_.data() + 1), IBV_ACCESS_LOCAL_WRITE);
   std::vector<QueuePair*> qps_;
   std::size_t posted_ = 0;
   std::size_t completed_ = 0;

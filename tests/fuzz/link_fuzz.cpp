@@ -86,7 +86,7 @@ class Script {
       case 11:
         return link_.on_queue_pair(Qpn(0x100U + input_.u8()), now_);
       case 12:
-        return link_.on_setup_failed(now_);
+        return input_.u8() % 2 == 0 ? link_.on_setup_failed(now_) : refuse_attachment();
       case 13:
         return change_host();
       case 14:
@@ -236,7 +236,18 @@ class Script {
     record.mlid = Lid(static_cast<std::uint16_t>(0xbfff + input_.u8() % 4));
     record.mtu = input_.u8() % 7;
     record.qkey = QKey(input_.u8() % 2);
+    record.join_state =
+        kind == 3 ? wire::McMemberRecord::kSendOnlyNonMember : wire::McMemberRecord::kFullMember;
     link_.on_join_answer(asked.id, record, now_);
+  }
+  /// The link detaches from the broadcast group whether it was attached or not.
+  void refuse_attachment() {
+    if (attached_.empty()) return;
+    auto at = attached_.begin();
+    std::advance(at, input_.u8() % attached_.size());
+    const Gid mgid = at->first;
+    if (mgid != wire::broadcast_gid(config_.pkey, config_.scope)) attached_.erase(at);
+    link_.on_attach_failed(mgid, now_);
   }
   void reach_deadline() {
     if (link_.next_deadline() == kNever) return;

@@ -15,7 +15,8 @@ from softib_subnet import Subnet, need, run_tests
 
 CMAKE, BUILD, VERSION, CC, SANITIZERS = sys.argv[1:]
 PROGRAMS = ["sbin/ipoibd", "bin/ibarp", "bin/softib"]
-PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3", "man8/ibarp.8", "man8/ipoibd.8"]
+PAGES = ["man1/softib.1", "man3/ibarp.3", "man3/ibarp_open.3",
+         "man3/softibdv_post_large_recv.3", "man3/softibdv_segment_octets.3", "man8/ibarp.8", "man8/ipoibd.8"]
 
 need("ibv_devinfo", "mandoc", "pkg-config", "strip")
 
@@ -91,9 +92,19 @@ def a_program_builds_with_libibarp():
     assert done.returncode == 0 or (done.returncode == 1 and done.stderr.startswith("ib0: ")), done
 
 
+def a_program_builds_with_softibdv():
+    """The example of softibdv_post_large_recv(3)."""
+    page = (PREFIX / "share/man/man3/softibdv_post_large_recv.3").read_text(encoding="utf-8")
+    example = re.search(r"^\.Bd -literal\n(.*?)^\.Ed", page, re.M | re.S)
+    source = PREFIX / "post.c"
+    source.write_text(example[1])
+    run(CC, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{PREFIX}/include", "-c", source,
+        "-o", PREFIX / "post.o")
+
+
 with tempfile.TemporaryDirectory(prefix="installed-") as folder:
     PREFIX = pathlib.Path(folder).resolve() / "prefix"
     run(CMAKE, "--install", BUILD, "--prefix", PREFIX, "--strip")
     run_tests([programs_say_their_version, libraries_are_found_beside_the_programs,
                foreign_programs_run_on_an_hca, nothing_refers_to_the_build, pages_are_readable,
-               completions_load, a_program_builds_with_libibarp])
+               completions_load, a_program_builds_with_libibarp, a_program_builds_with_softibdv])

@@ -29,6 +29,7 @@ import time
 
 SKIPPED = 77
 PATIENCE = 60  # seconds, for each condition
+PATIENCE_TO_END = 10
 
 SWITCH = "S-0000000000200000"
 HOSTS = {f"host{number}": f"H-{0xffffe + 2 * number:016x}" for number in (1, 2, 3, 4)}
@@ -140,8 +141,12 @@ class Subnet:
             before = log.read_text().count("(MASTER)")
             wait_for("the standby's next question",
                      lambda: log.read_text().count("(MASTER)") > before, process)
-        process.terminate()  # not killed: the simulator would go on sending to it
-        process.wait(PATIENCE)
+        process.terminate()
+        try:
+            process.wait(PATIENCE_TO_END)
+        except subprocess.TimeoutExpired:  # it waits for an answer that was lost
+            process.kill()
+            process.wait()
 
     def manager_lid(self):
         """Zero when nobody has told the port."""

@@ -66,8 +66,11 @@ def test_sminfo_is_answered_by_opensm():
 
 
 def test_counters_are_read_all_the_same():
-    said = subnet.run("host3", "perfquery", str(nodes()["host7"]["lid"]), "1").stdout
-    assert re.search(r"^PortXmitPkts:\.+\d+$", said, re.MULTILINE), said
+    found = nodes()
+    far_end = str(found["host7"]["node"] + 1)
+    for name, port in (("host7", "1"), (SWITCH, far_end)):
+        said = subnet.run("host3", "perfquery", str(found[name]["lid"]), port).stdout
+        assert re.search(r"^PortXmitPkts:\.+\d+$", said, re.MULTILINE), said
 
 
 def test_an_hca_that_is_removed_is_forgotten():

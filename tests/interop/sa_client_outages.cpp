@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "sa/subscriptions.hpp"
@@ -49,7 +50,7 @@ class InactiveManager {
     std::array<char, 256> path{};
     (void)umad_get_issm_path(host().device.c_str(), host().port, path.data(), path.size());
     if (std::ranges::min(agents_) < 0 || open(path.data(), O_RDWR) < 0) std::abort();
-    std::thread([this] { run(); }).detach();
+    thread_ = std::jthread([this](const std::stop_token& end) { run(end); });
   }
 
  private:
@@ -58,11 +59,12 @@ class InactiveManager {
   static constexpr std::uint64_t kOpenSmKey = 1;     ///< of its default configuration
   static constexpr std::uint16_t kReturns = 0x8000;  ///< direction bit of a directed-route MAD
 
-  void run() {
+  void run(const std::stop_token& end) {
+    constexpr int kLook = 100;  ///< ms, between looks whether it is to end
     std::vector<std::uint8_t> buffer(umad_size() + wire::kMadSize);
-    for (;;) {
+    while (!end.stop_requested()) {
       int length = wire::kMadSize;
-      const int agent = umad_recv(device_, buffer.data(), &length, -1);
+      const int agent = umad_recv(device_, buffer.data(), &length, kLook);
       const MutableBytes mad(static_cast<std::uint8_t*>(umad_get_mad(buffer.data())),
                              wire::kMadSize);
       auto header = wire::MadHeader::parse(mad);
@@ -81,6 +83,7 @@ class InactiveManager {
 
   const int device_;
   std::vector<int> agents_;
+  std::jthread thread_;
 };
 
 /// Does around a client what a daemon does: puts again what was refused, creates a group that it
@@ -89,7 +92,8 @@ class Outages : public ClientTest {
  protected:
   static constexpr Duration kPause = std::chrono::milliseconds(500);
 
-  static void SetUpTestSuite() { static const InactiveManager manager; }
+  static void SetUpTestSuite() { manager.emplace(); }
+  static void TearDownTestSuite() { manager.reset(); }
 
   Outages() {
     subscriptions.renew();
@@ -154,6 +158,7 @@ class Outages : public ClientTest {
     run_until_answered();
   }
 
+  static inline std::optional<InactiveManager> manager;
   Subscriptions subscriptions{log, 1};
   std::map<QueryId, Query> wanted;  ///< and not answered by a record
   std::size_t answered = 0;

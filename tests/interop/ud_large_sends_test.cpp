@@ -1,8 +1,10 @@
 // Who cuts what is large: the device if it does, or else we.
+#include <dlfcn.h>
 #include <infiniband/verbs.h>
 
 #include "offload/flow.hpp"
 #include "ud_queue_pair_fixture.hpp"
+#include "verbs/receive_layout.hpp"
 
 namespace ipoib::verbs {
 namespace {
@@ -63,6 +65,17 @@ class UdLargeSendsTest : public UdQueuePairTest {
     a_->settle();
     return all_sends;
   }
+  /// Sends a packet of 64000 octets of payload, and returns what it is received as.
+  std::vector<Incoming> received() {
+    EXPECT_EQ(a_->send(to_be_cut(a_->large(handle_, b_->pair->qpn()), 64000)), 1U);
+    auto got = b_->receive(1);
+    if (!got.empty() && !got[0].frame.is_large()) {
+      for (auto& each : b_->receive(63)) got.push_back(std::move(each));
+    }
+    std::vector<Incoming> none;
+    a_->pair->receive(none, 1);  // gives back what is sent
+    return got;
+  }
   /// A machine that is busy elsewhere may be too slow for a check of the device.
   void make_sides_that_leave_sums(const QueueDepths& depths) {
     make_sides(depths);
@@ -75,6 +88,39 @@ TEST_F(UdLargeSendsTest, AreLeftToADeviceThatHasShownThatItCuts) {
   make_sides_that_leave_sums({});
   EXPECT_EQ(sends(), 1U);
   EXPECT_EQ(large_sends, 1U);
+}
+
+TEST_F(UdLargeSendsTest, AreReceivedUncutWhereTheDeviceDoesThat) {
+  if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
+  make_sides_that_leave_sums({});
+  EXPECT_EQ(received().size(), 64U) << "cut, if it is not asked for";
+  b_->pair->receive_large_packets();
+  b_->pair->mend().value();
+  auto whole = to_be_cut(a_->large(handle_, b_->pair->qpn()), 64000);
+  const auto packet = whole.frame.bytes().subspan(wire::kEncapsulationSize);
+  wire::emit_large(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize, packet.size());
+  for (std::size_t i = 0; i < 3 * kLargeReceives; ++i) {
+    const auto got = received();
+    ASSERT_EQ(got.size(), 1U) << i;
+    EXPECT_TRUE(std::ranges::equal(got[0].frame.bytes(), std::as_const(whole.frame).bytes()));
+    EXPECT_EQ(got[0].frame.segmentation(), whole.frame.segmentation());
+  }
+  b_->pair->bring_down().value();
+  b_->pair->configure(b_->attributes).value();
+  EXPECT_EQ(received().size(), 1U) << "and after it has been down";
+}
+
+TEST_F(UdLargeSendsTest, AreCutWhileAllThatWereReceivedAreStillLookedAt) {
+  if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
+  make_sides_that_leave_sums({});
+  b_->pair->receive_large_packets();
+  b_->pair->mend().value();
+  std::vector<std::vector<Incoming>> kept;
+  for (std::size_t i = 0; i < kLargeReceives; ++i) kept.push_back(received());
+  EXPECT_EQ(received().size(), 64U);
+  EXPECT_EQ(b_->pair->counters().receive_starved, 0U) << "nothing has had to wait";
+  kept.clear();
+  EXPECT_EQ(received().size(), 1U);
 }
 
 TEST_F(UdLargeSendsTest, AreNoLargerThanTheDeviceSays) {

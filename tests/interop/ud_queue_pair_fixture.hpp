@@ -18,6 +18,7 @@
 namespace ipoib::verbs {
 
 inline constexpr std::uint32_t kMaxMtu = 4096;
+inline constexpr std::size_t kLargeFrame = 65664;
 inline constexpr QKey kQKey{0x0b1b};
 inline constexpr int kPatience = 20'000;  // milliseconds, for anything that has to happen
 
@@ -32,9 +33,11 @@ inline AddressVector way_to(Lid lid) { return {lid, {}, 0, 0, {}}; }
 struct Side {
   Side(const Device& device, Logger& log, const QueueDepths& depths, std::uint16_t pkey_index)
       : pool(256, kMaxMtu + 64),
+        large_pool(4, kLargeFrame),
         pair(UdQueuePair::create(device, kMaxMtu, depths, log).value()),
         attributes{pkey_index, kQKey} {
     pair->register_pool(pool).value();
+    pair->register_pool(large_pool).value();
     pair->configure(attributes).value();
   }
 
@@ -45,6 +48,7 @@ struct Side {
     std::iota(bytes.begin(), bytes.end(), seed);
     return out;
   }
+  Outgoing large(const AddressHandlePtr& to, Qpn qpn) { return {to, qpn, large_pool.take()}; }
   std::size_t send(Outgoing datagram) { return pair->send(std::span(&datagram, 1)); }
 
   /// Waits for `count` datagrams, sleeping on the completion channel.
@@ -75,6 +79,7 @@ struct Side {
   }
 
   FramePool pool;
+  FramePool large_pool;
   std::unique_ptr<UdQueuePair> pair;
   UdAttributes attributes;
 };

@@ -85,8 +85,8 @@ class Exchange(KernelPeer):
 
     def our_drops(self):
         """But for our own multicasts, which come back."""
-        return {name: count for name, count in self.ours.ibarp("stats")["counters"].items()
-                if name.startswith("drop_") and name != "drop_own_multicast"}
+        return {name: count for name, count in self.ours.ibarp("stats")["drops"].items()
+                if name != "drop_own_multicast"}
 
     def tcp_and_udp(self):
         for sender, receiver, address in self.both_ways():

@@ -63,6 +63,17 @@ class Process:
             return file.read()
 
 
+def answered(shown):
+    """The numbers of the pings that were answered, by what a ping has shown."""
+    return [int(number) for number in re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", shown)]
+
+
+def lost(shown):
+    """How many pings were lost before the last one that was answered."""
+    numbers = answered(shown)
+    return max(numbers) - len(set(numbers))
+
+
 class Pings:
     """A ping every 0.1 s. What is lost is counted, not taken from a clock: on a busy machine both
     slow down together."""
@@ -75,8 +86,7 @@ class Pings:
         self.process = process
 
     def answers(self):
-        return [int(number) for number in
-                re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", self.process.output())]
+        return answered(self.process.output())
 
     def wait_for(self, more):
         """Until so many more answers have come."""
@@ -86,8 +96,7 @@ class Pings:
     def end(self):
         """How many were lost."""
         self.process.end(signal.SIGINT)
-        answers = self.answers()
-        return max(answers) - len(set(answers))
+        return lost(self.process.output())
 
 
 class Subnet(softib_subnet.Subnet):
@@ -205,6 +214,14 @@ class Host:
 
     def ping(self, address, *options):
         return self.run("ping", *options, address, check=False)
+
+    def lost_of(self, count, address, *options):
+        """Pings until so many are answered; how many were lost before the last of them. Told for how
+        long in all, ping waits for its last answer as long as that, and not twice as long as it had
+        to for others."""
+        ping = self.ping(address, "-n", "-c", str(count), "-w", str(PATIENCE), *options)
+        assert len(answered(ping.stdout)) >= count, ping.stdout
+        return lost(ping.stdout)
 
     def reaches(self, address):
         return self.ping(address, "-c", "1", "-W", "1").returncode == 0

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "linux/tun_device.hpp"
 #include "namespace_fixture.hpp"
@@ -174,6 +175,55 @@ TEST_F(NetlinkViewTest, MirrorsGroupsThatTheHostIsIn) {
   view_->expect_change();
   const HostView view = snapshot();
   EXPECT_EQ(std::ranges::count(view.groups, IpAddress(*Ipv4Address::parse("239.1.2.3"))), 1);
+}
+
+class LinkLocalTest : public NetlinkViewTest {
+ protected:
+  void SetUp() override {
+    NetlinkViewTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_TRUE(tun_->set_carrier(true));
+    view_ = NetlinkView::open(tun_->interface_index(), kAddress).value();
+  }
+  /// Looks until there is no news any more; whether the interface has the address then.
+  bool has_address() {
+    while (view_->take_events()) (void)view_->update().value();
+    return std::system("ip -6 addr show dev ib0 | grep -q fe80::11:22:33:44/64") == 0;
+  }
+  static void disable_ipv6(const char* value) {
+    ASSERT_TRUE(std::ofstream("/proc/sys/net/ipv6/conf/ib0/disable_ipv6") << value << std::flush);
+  }
+
+  const Ipv6Address kAddress = *Ipv6Address::parse("fe80::11:22:33:44");
+};
+
+TEST_F(LinkLocalTest, IsThereAgainHoweverBrieflyTheInterfaceWasDown) {
+  EXPECT_TRUE(has_address());
+  ip("-batch - <<END\nlink set ib0 down\nlink set ib0 up\nEND");
+  EXPECT_TRUE(has_address());
+  ip("link set ib0 down");
+  EXPECT_FALSE(has_address());
+  ip("link set ib0 up");
+  EXPECT_TRUE(has_address());
+}
+
+TEST_F(LinkLocalTest, IsThereAgainHoweverBrieflyIpv6WasDisabled) {
+  EXPECT_TRUE(has_address());
+  disable_ipv6("1");
+  disable_ipv6("0");
+  EXPECT_TRUE(has_address());
+  disable_ipv6("1");
+  EXPECT_FALSE(has_address());
+  disable_ipv6("0");
+  EXPECT_TRUE(has_address());
+}
+
+TEST_F(LinkLocalTest, StaysAwayWhenItWasDeleted) {
+  EXPECT_TRUE(has_address());
+  ip("addr del fe80::11:22:33:44/64 dev ib0");
+  EXPECT_FALSE(has_address());
+  ip("addr add 10.9.0.1/24 dev ib0");
+  EXPECT_FALSE(has_address());
 }
 
 TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {

@@ -135,12 +135,12 @@ class Captured(Pair):
             shown = subprocess.run(
                 ["tshark", "-r", str(host.capture), "-o", "tcp.check_checksum:TRUE", "-o",
                  "ip.check_checksum:TRUE", "-Y", "tcp", "-T", "fields", "-e", "ip.len", "-e",
-                 "ip.checksum.status", "-e", "tcp.checksum.status"],
+                 "ip.checksum.status", "-e", "tcp.checksum.status", "-e", "tcp.checksum"],
                 check=True, capture_output=True, text=True).stdout
             rows = [line.split("\t") for line in shown.splitlines()]
             self.assertGreater(len(rows), 1000)
             self.assertLessEqual(max(int(row[0]) for row in rows), 2044)
-            self.assertEqual({tuple(row[1:]) for row in rows}, {("1", "1")},
+            self.assertEqual([row for row in rows if row[1:3] != ["1", "1"]], [],
                              "all checksums are right")
 
 

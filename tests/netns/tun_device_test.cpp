@@ -99,6 +99,16 @@ TEST_F(TunDeviceTest, AdministratorsSmallerMtuHolds) {
   EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 2044U) << "more than the link allows";
 }
 
+TEST_F(TunDeviceTest, SetsTheMtuOfARenamedInterfaceAndNotThatOfItsNamesake) {
+  const auto tun = open_tun();
+  ip("link set ib0 down");
+  ip("link set ib0 name ibmgmt");
+  ip("link add ib0 mtu 1400 type veth peer name other");
+  EXPECT_TRUE(tun->set_mtu(2044));
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ibmgmt").get()), 2044U);
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 1400U);
+}
+
 TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {
   int index = 0;
   {
@@ -215,11 +225,12 @@ TEST_F(TunDeviceTest, ReadsWhatIsToBeCutAtOnce) {
                    reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
             static_cast<ssize_t>(payload.size()));
   std::vector<Frame> frames;
-  while (test::wait_readable(tun->descriptor()) && (frames.empty() || !frames.back().is_large())) {
+  const auto large_one = [&] { return std::ranges::find_if(frames, &Frame::is_large); };
+  while (large_one() == frames.end() && test::wait_readable(tun->descriptor())) {
     (void)tun->read(pools, kHeadroom, frames, 8);
   }
-  ASSERT_FALSE(frames.empty());
-  const Frame& frame = frames.back();
+  ASSERT_NE(large_one(), frames.end());
+  const Frame& frame = *large_one();
   EXPECT_EQ(frame.size(), 28 + payload.size());
   EXPECT_EQ(frame.segmentation(), (Segmentation{Segmentation::Kind::udp, 20, 28, 1000}));
   EXPECT_EQ(frame.datagrams(), 41U);

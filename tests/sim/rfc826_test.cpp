@@ -129,7 +129,8 @@ TEST_F(Rfc826, RFC4861_7_3_TrafficGoesOnWhileANeighbourIsProbed) {
   EXPECT_GE(unicasts, kSeconds / 51U);
   EXPECT_LE(unicasts, kSeconds / 20U + 1);
   EXPECT_EQ(replies, unicasts);
-  EXPECT_EQ(a().count(link::Counter::path_questions), queries) << "a neighbour that answers costs the SA nothing";
+  EXPECT_EQ(a().count(link::Counter::path_questions), queries)
+      << "a neighbour that answers costs the SA nothing";
 }
 
 TEST_F(Rfc826, RFC4861_7_3_IdleNeighboursAreNotProbed) {

@@ -54,7 +54,7 @@ def compare_options(help_text, page):
 
 
 def compare_functions(header, page):
-    declared = set(re.findall(r"^IBARP_API [^;(]*?(\w+)\(", header, re.MULTILINE))
+    declared = set(re.findall(r"^(?:\w+_API|static inline) [^;(]*?(\w+)\(", header, re.MULTILINE))
     names = set(re.findall(r"^\.Nm (\w+)", page, re.MULTILINE))
     prototypes = set(re.findall(r'^\.Fn (\w+) "', page, re.MULTILINE))
     for what, there in (("name", names), ("prototype", prototypes)):

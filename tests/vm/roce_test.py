@@ -19,7 +19,7 @@ import machine
 
 import hosts
 import streams
-from hosts import program, received, wait_until
+from hosts import program, wait_until
 
 IPV4, IPV6 = ("10.44.0.1", "10.44.0.2"), ("fd44::1", "fd44::2")
 # That RFC 4391 makes of the limited broadcast, and the group of the test below.
@@ -140,8 +140,8 @@ class Roce(machine.Cases):
         for left, right, headers in ((*IPV4, 28), (*IPV6, 48)):
             for size in (0, 1, 56, 1000, IP_MTU - headers, 20000):
                 for host, address in ((self.left, right), (self.right, left)):
-                    done = host.ping(address, "-c", "2", "-i", "0.1", "-s", str(size))
-                    self.assertEqual(received(done), 2, f"{size} octets to {address}")
+                    self.assertEqual(host.lost_of(2, address, "-i", "0.1", "-s", str(size)), 0,
+                                     f"{size} octets to {address}")
 
     def test_carries_tcp_and_udp_both_ways(self):
         for left, right in (IPV4, IPV6):
@@ -167,7 +167,7 @@ class Roce(machine.Cases):
         self.left.run("ip", "-6", "neigh", "flush", "dev", "ib0")
         self.left.run(program("ibarp"), "flush")
         before = self.right.ibarp("stats")["counters"].get("nd_received", 0)
-        self.assertTrue(self.left.reaches(IPV6[1]))
+        wait_until(lambda: self.left.reaches(IPV6[1]), "left reaches right")
         self.assertGreater(self.right.ibarp("stats")["counters"]["nd_received"], before)
 
     def test_leaves_its_groups_at_its_end(self):

@@ -16,6 +16,7 @@ namespace {
 
 namespace wire = ipoib::wire;
 using wire::InternetChecksum;
+using Kind = ipoib::Segmentation::Kind;
 
 constexpr std::size_t kIp = wire::kEncapsulationSize;
 constexpr std::size_t kMaxIpv4Header = 60;
@@ -61,7 +62,7 @@ void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
 
 /// TCP or UDP, and where it is in the payload.
 struct Transport {
-  std::uint8_t protocol = 0;
+  Kind kind = Kind::none;
   std::size_t begin = 0;
   std::size_t end = 0;
 };
@@ -71,15 +72,14 @@ std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
   if (!upper) return std::nullopt;
   const auto length = wire::ip_length(ip);
   if (length < upper->begin || length > available) return std::nullopt;
-  return Transport{upper->protocol, kIp + upper->begin, kIp + length};
+  return Transport{upper->kind, kIp + upper->begin, kIp + length};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.
 std::optional<std::size_t> checksum_place(const Transport& transport, ConstBytes headers) {
   const auto length = transport.end - transport.begin;
-  if (transport.protocol == wire::kTcp && length >= wire::tcp::kMinimumSize)
-    return wire::tcp::kChecksum;
-  if (transport.protocol != wire::kUdp || length < wire::kUdpHeader ||
+  if (transport.kind == Kind::tcp && length >= wire::tcp::kMinimumSize) return wire::tcp::kChecksum;
+  if (transport.kind != Kind::udp || length < wire::kUdpHeader ||
       word(headers, transport.begin + wire::udp::kLength) != length) {
     return std::nullopt;
   }
@@ -93,12 +93,10 @@ void subtract(InternetChecksum& sum, std::uint16_t value) {
 
 std::uint16_t transport_checksum(const OutgoingPacket& packet, ConstBytes ip,
                                  const Transport& transport, std::uint16_t field) {
-  using Kind = ipoib::Segmentation::Kind;
-  const auto kind = transport.protocol == wire::kTcp ? Kind::tcp : Kind::udp;
-  auto sum = wire::pseudo_header(ip, kind, transport.end - transport.begin);
+  auto sum = wire::pseudo_header(ip, transport.kind, transport.end - transport.begin);
   add_part(packet, transport.begin, transport.end, sum);
   subtract(sum, field);
-  return wire::transport_checksum(sum.value());
+  return wire::checksum_as_sent(transport.kind, sum.value());
 }
 
 std::uint16_t header_checksum(ConstBytes header) {

@@ -18,7 +18,7 @@ ibv_wc& CompletionQueue::next() {
   return completion;
 }
 
-CompletionQueue::Pushed CompletionQueue::push(QueuePair& qp, std::uint32_t position,
+CompletionQueue::Pushed CompletionQueue::push(WorkProgress& queue, std::uint32_t position,
                                               bool solicited) {
   const auto used = size_.load(std::memory_order_relaxed);
   if (in_error_) return Pushed::lost;
@@ -27,7 +27,7 @@ CompletionQueue::Pushed CompletionQueue::push(QueuePair& qp, std::uint32_t posit
     return Pushed::overrun;
   }
   Entry& entry = at(used);
-  entry.qp = &qp;
+  entry.queue = &queue;
   entry.position = position;
   size_.store(used + 1, std::memory_order_release);
 
@@ -47,7 +47,7 @@ int CompletionQueue::poll(std::span<ibv_wc> out) {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Entry& entry = at(i);
     out[i] = entry.completion;
-    entry.qp->retire(entry.completion.opcode, entry.position);
+    entry.queue->retire(entry.position);
   }
   // An empty queue begins anew where its memory is in the cache still.
   head_ = count == used ? 0 : head_ + count;
@@ -67,7 +67,7 @@ void CompletionQueue::forget(const QueuePair& qp) {
   const auto used = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < used; ++i) {
-    if (at(i).qp != &qp) at(kept++) = at(i);
+    if (at(i).completion.qp_num != qp.number().value()) at(kept++) = at(i);
   }
   size_.store(kept, std::memory_order_release);
 }

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "softib/core/work_queue.hpp"
+
 namespace softib {
 
 class QueuePair;
@@ -31,9 +33,9 @@ class CompletionQueue {
   /// is written field by field and read in one piece at once makes a processor wait.
   [[nodiscard]] ibv_wc& next();
   /// `position` is the work request's place in its queue, which is given back by poll().
-  Pushed push(QueuePair& qp, std::uint32_t position, bool solicited);
-  /// Takes completions from the front and gives their work requests' places back to the queue
-  /// pairs. Returns how many; -1 when the queue is in error and empty.
+  Pushed push(WorkProgress& queue, std::uint32_t position, bool solicited);
+  /// Takes completions from the front and gives their work requests' places back. Returns how many;
+  /// -1 when the queue is in error and empty.
   int poll(std::span<ibv_wc> out);
   /// Asks for one event, for what is added after this call (IBA 11.4.2.2). Asking for any prevails
   /// over asking for solicited ones until the event has happened.
@@ -59,7 +61,7 @@ class CompletionQueue {
  private:
   struct Entry {
     ibv_wc completion;
-    QueuePair* qp;
+    WorkProgress* queue;
     std::uint32_t position;
   };
   [[nodiscard]] Entry& at(std::uint32_t offset) { return ring_[(head_ + offset) & mask_]; }

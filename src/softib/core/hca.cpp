@@ -191,6 +191,7 @@ void Hca::reset(QueuePair& qp) {
   qp.config_.receive_cq->forget(qp);
   qp.sends_.clear();
   qp.receives_.clear();
+  qp.large_receives_.reset();
   qp.in_flight_ = 0;
   qp.qkey_ = {};
   qp.port_ = 0;
@@ -205,8 +206,8 @@ void Hca::enter_error(QueuePair& qp) {
   flush_sends(qp);
 }
 
-void Hca::complete(CompletionQueue& cq, QueuePair& qp, std::uint32_t position, bool solicited) {
-  const auto pushed = cq.push(qp, position, solicited);
+void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited) {
+  const auto pushed = cq.push(queue, queue.processed() - 1, solicited);
   if (pushed == CompletionQueue::Pushed::stored) return;
   if (pushed == CompletionQueue::Pushed::stored_and_notify) return raise(CompletionEvent{&cq});
   // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the queue is lost for good,

@@ -3,7 +3,6 @@
 // No descriptor, no clock, no lock. Work requests and packets come in as calls. Packets to be sent
 // are handed out in batches by next_packets(), since whoever carries them may want to do so without
 // the lock that guards the model; completions wait in completion queues, events in a list.
-// Nothing is looped back in here: the fabric brings a packet to the sender's own process as well.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -35,7 +34,6 @@ class Hca {
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
                                                      std::uint64_t length, std::uint64_t address,
                                                      int access);
-  /// Changes what is given: the domain, the memory (with its address by default), the access.
   [[nodiscard]] Result<void> reregister_memory(std::uint32_t key, const RegionChange& change);
   [[nodiscard]] Result<void> deregister_memory(std::uint32_t key);
   [[nodiscard]] Result<CompletionQueue*> create_completion_queue(std::uint32_t capacity);
@@ -56,7 +54,7 @@ class Hca {
   int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
   /// The same, but all of the chain or nothing.
   int post_send_all(QueuePair& qp, ibv_send_wr* chain);
-  int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad);
+  int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind = {});
   /// Completes the sends of the batch before, and hands out the next one, which is valid until the
   /// next call for this queue pair, or its end. Empty: there is nothing to send.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
@@ -73,17 +71,19 @@ class Hca {
 
  private:
   struct Arrival;  ///< a packet on its way in
+  void receive_large(const ArrivedPacket& from);
   void receive_one(const Arrival& arrival);
   void receive_unicast(const Arrival& arrival);
   void receive_multicast(const Arrival& arrival);
-  [[nodiscard]] bool accepts(const QueuePair& qp, const ipoib::wire::UdPacket& packet);
+  [[nodiscard]] bool accepts(const QueuePair& qp, const Arrival& arrival);
+  [[nodiscard]] QueuePair* find(ipoib::Qpn number) const;
   void deliver(QueuePair& qp, const Arrival& arrival);
-  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, std::uint32_t position, const Arrival& from);
+  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& queue, const Arrival& from);
   /// The octets of a send; its headers, false when nothing is let out.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
   [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  /// What has been written at cq.next().
-  void complete(CompletionQueue& cq, QueuePair& qp, std::uint32_t position, bool solicited);
+  /// What has been written at cq.next(), of the last request of `queue` that was processed.
+  void complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited);
   void complete_send(QueuePair& qp, ibv_wc_status status);
   void complete_in_flight(QueuePair& qp);
   void fail_send(QueuePair& qp, ibv_wc_status status);

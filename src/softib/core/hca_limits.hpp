@@ -10,10 +10,13 @@ namespace softib {
 inline constexpr std::uint32_t kMaxQueuePairs = QpnLayout::kQpsPerPlace;
 inline constexpr std::uint32_t kMaxQueueWr = 16384;  ///< work requests of one queue
 inline constexpr std::uint32_t kMaxSge = OutgoingPacket::kMaxPieces;
-inline constexpr std::uint32_t kMaxInline = 1024;      ///< octets of one work request
-inline constexpr std::uint32_t kMaxTso = 65536;        ///< octets of payload of a large send
-inline constexpr std::uint32_t kMaxTsoHeader = 256;    ///< octets of its headers
-inline constexpr std::uint32_t kMaxTsoSegments = 256;  ///< that it is cut into
+inline constexpr std::uint32_t kMaxInline = 1024;       ///< octets of one work request
+inline constexpr std::uint32_t kMaxTso = 65536;         ///< octets of payload of a large send
+inline constexpr std::uint32_t kMaxTsoHeader = 256;     ///< octets of its headers
+inline constexpr std::uint32_t kMaxTsoSegments = 256;   ///< that it is cut into
+inline constexpr std::uint32_t kMaxLargeReceives = 64;  ///< of one queue pair
+/// Octets that a large receive has room for: the GRH, and the largest of large sends.
+inline constexpr std::uint32_t kLargeReceive = ipoib::wire::Grh::kSize + kMaxTsoHeader + kMaxTso;
 inline constexpr std::uint32_t kMaxCompletionQueues = 1024;
 inline constexpr std::uint32_t kMaxCqe = 1U << 18;  ///< entries of one completion queue
 inline constexpr std::uint32_t kMaxProtectionDomains = 1024;

@@ -31,7 +31,7 @@ struct MemoryRegion {
   int access = 0;             ///< IBV_ACCESS_*
 };
 
-/// What of a region is to become another (ibv_rereg_mr).
+/// What of a region is to become another (ibv_rereg_mr): what is given.
 struct RegionChange {
   ProtectionDomain* pd = nullptr;
   void* memory = nullptr;  ///< also the address by which it is named

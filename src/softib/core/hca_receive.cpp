@@ -1,7 +1,8 @@
 // Life of a packet that comes in: the port's checks (is it for us?), those of the queue pair
 // (P_Key, Q_Key, a receive posted), the octets into the memory that was posted, the completion.
 //
-// A large packet is cut first (LargePacket): each of those that it stands for goes this way.
+// A large packet goes this way whole, if its queue pair has a receive for that; else it is cut
+// first (LargePacket), and each of those that it stands for goes this way.
 //
 // What fails the first two is dropped and counted, as the datagram service has it (IBA 9.8.3). A
 // receive whose own memory is at fault completes with an error and takes the queue pair into ERR
@@ -39,38 +40,34 @@ bool is_ipv4(ConstBytes datagram) {
 
 }  // namespace
 
-/// Of one packet.
+/// Of one packet, or of a large one.
 struct Hca::Arrival {
   const UdPacket& packet;  ///< its headers
   ConstBytes grh;
   ConstBytes front;    ///< of the payload, if that is not in one piece
   ConstBytes payload;  ///< the rest of it, or all
   bool checksums_right;
+  Cut cut{};
 
+  [[nodiscard]] bool is_large() const { return cut.size != 0; }
   [[nodiscard]] std::size_t size() const { return front.size() + payload.size(); }
+  /// Octets of payload of all packets that it stands for.
+  [[nodiscard]] std::size_t octets() const { return cut.packets * front.size() + payload.size(); }
 };
 
-int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
-  for (auto* wr = chain; wr != nullptr; wr = wr->next) {
-    if (const int error = qp.enqueue(*wr)) {
-      *bad = wr;
-      return error;
-    }
+int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind) {
+  int error = 0;
+  for (auto* wr = chain; wr != nullptr && error == 0; wr = wr->next) {
+    error = qp.enqueue(*wr, kind);
+    if (error != 0) *bad = wr;
   }
+  // Those before one that is refused are posted all the same.
   if (qp.state_ == IBV_QPS_ERR) flush_receives(qp);
-  return 0;
+  return error;
 }
 
 void Hca::receive(const ArrivedPacket& from) {
-  if (from.cut.size != 0) {
-    LargePacket large(from);
-    if (!large) counters_.drop_malformed += from.cut.packets;
-    while (large.next()) {
-      receive_one(
-          {large.headers(), large.grh(), large.front(), large.payload(), from.checksums_right});
-    }
-    return;
-  }
+  if (from.cut.size != 0) return receive_large(from);
   const auto packet = UdPacket::parse(from.octets);
   if (!packet) {
     ++counters_.drop_malformed;
@@ -81,11 +78,31 @@ void Hca::receive(const ArrivedPacket& from) {
   receive_one({*packet, grh, {}, packet->payload, from.checksums_right});
 }
 
+/// Whole, if it is one that a host takes, and there need be no checksums in it.
+void Hca::receive_large(const ArrivedPacket& from) {
+  LargePacket large(from);
+  if (!large) {
+    counters_.drop_malformed += from.cut.packets;
+    return;
+  }
+  const auto arrival = [&](Cut cut) -> Arrival {
+    return {large.headers(), large.grh(),          large.front(),
+            large.payload(), from.checksums_right, cut};
+  };
+  const auto* const qp = find(large.headers().bth.destination);
+  const bool may_be_whole = qp != nullptr && qp->takes_large() && from.checksums_right &&
+                            from.cut.packets > 1 && from.cut.packets <= ipoib::kMaxSegments;
+  if (may_be_whole && large.make_whole()) return receive_one(arrival(from.cut));
+  while (large.next()) receive_one(arrival({}));
+}
+
 void Hca::receive_one(const Arrival& arrival) {
+  const auto longest =
+      arrival.is_large() ? arrival.front.size() + arrival.cut.size : arrival.size();
   if (port_.state != PortState::active) {
-    ++counters_.drop_port;
-  } else if (arrival.size() > ipoib::wire::mtu_octets(port_.mtu)) {
-    ++counters_.drop_length;
+    counters_.drop_port += arrival.cut.packets;
+  } else if (longest > ipoib::wire::mtu_octets(port_.mtu)) {
+    counters_.drop_length += arrival.cut.packets;
   } else if (ipoib::is_multicast(arrival.packet.lrh.dlid)) {
     receive_multicast(arrival);
   } else {
@@ -96,28 +113,32 @@ void Hca::receive_one(const Arrival& arrival) {
 void Hca::receive_unicast(const Arrival& arrival) {
   const auto& packet = arrival.packet;
   if (!port_.has(packet.lrh.dlid)) {
-    ++counters_.drop_lid;
+    counters_.drop_lid += arrival.cut.packets;
     return;
   }
   if (packet.grh && packet.grh->dgid != port_.gid() &&
       packet.grh->dgid != Gid(Gid::kLinkLocalPrefix, port_.port_guid)) {
-    ++counters_.drop_gid;
+    counters_.drop_gid += arrival.cut.packets;
     return;
   }
-  const auto number = packet.bth.destination;
+  auto* const qp = find(packet.bth.destination);
+  if (qp == nullptr) {
+    counters_.drop_unknown_qp += arrival.cut.packets;
+    return;
+  }
+  if (accepts(*qp, arrival)) deliver(*qp, arrival);
+}
+
+QueuePair* Hca::find(Qpn number) const {
   const auto& qp = qps_[QpnLayout::index(number)];
-  if (qp == nullptr || qp->number() != number) {
-    ++counters_.drop_unknown_qp;
-    return;
-  }
-  if (accepts(*qp, packet)) deliver(*qp, arrival);
+  return qp != nullptr && qp->number() == number ? qp.get() : nullptr;
 }
 
 void Hca::receive_multicast(const Arrival& arrival) {
   const auto& packet = arrival.packet;
   // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
   if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
-    ++counters_.drop_gid;
+    counters_.drop_gid += arrival.cut.packets;
     return;
   }
   const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
@@ -125,25 +146,26 @@ void Hca::receive_multicast(const Arrival& arrival) {
   for (QueuePair* const qp : attached) {
     const bool own = packet.deth.source == qp->number() && port_.has(packet.lrh.slid);
     if (own && qp->config().block_self_multicast) continue;
-    if (accepts(*qp, packet)) deliver(*qp, arrival);
+    if (accepts(*qp, arrival)) deliver(*qp, arrival);
   }
 }
 
-bool Hca::accepts(const QueuePair& qp, const UdPacket& packet) {
+bool Hca::accepts(const QueuePair& qp, const Arrival& arrival) {
+  const auto& packet = arrival.packet;
   if (!qp.receives()) {
-    ++counters_.drop_qp_state;
+    counters_.drop_qp_state += arrival.cut.packets;
     return false;
   }
   if (qp.port_ != port_.number) {
-    ++counters_.drop_port;
+    counters_.drop_port += arrival.cut.packets;
     return false;
   }
   if (!port_.pkeys[qp.pkey_index()].admits(packet.bth.pkey)) {
-    ++counters_.drop_pkey;
+    counters_.drop_pkey += arrival.cut.packets;
     return false;
   }
   if (qp.qkey() != packet.deth.qkey) {
-    ++counters_.drop_qkey;
+    counters_.drop_qkey += arrival.cut.packets;
     return false;
   }
   return true;
@@ -151,21 +173,22 @@ bool Hca::accepts(const QueuePair& qp, const UdPacket& packet) {
 
 void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
   const auto& packet = arrival.packet;
-  if (qp.receives_.waiting() == 0) {
+  auto& queue = arrival.is_large() ? *qp.large_receives_ : qp.receives_;
+  if (queue.waiting() == 0) {
     ++counters_.drop_no_receive;
     return;
   }
-  const auto position = qp.receives_.processed();
-  const auto status = scatter(qp, position, arrival);
+  const auto status = scatter(qp, queue, arrival);
   auto& cq = *qp.config_.receive_cq;
   auto& wc = cq.next();
-  wc.wr_id = qp.receives_.at(position).id;
+  wc.wr_id = queue.at(queue.processed()).id;
   wc.status = status;
   wc.opcode = IBV_WC_RECV;
   wc.qp_num = qp.number().value();
   if (status == IBV_WC_SUCCESS) {
     const bool vouched_for =
         arrival.checksums_right && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
+    wc.vendor_err = arrival.cut.size;
     wc.byte_len = static_cast<std::uint32_t>(kGrhSize + arrival.size());
     wc.src_qp = packet.deth.source.value();
     wc.slid = packet.lrh.slid.value();
@@ -176,19 +199,20 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
                   (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0) |
                   (vouched_for ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
     if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
-    ++counters_.received_packets;
-    counters_.received_octets += arrival.size();
+    counters_.received_packets += arrival.cut.packets;
+    counters_.received_octets += arrival.octets();
   } else {
     ++counters_.receive_errors;
+    counters_.drop_qp_state += arrival.cut.packets - 1U;  // as those after the first, cut
   }
-  qp.receives_.advance(1);
-  complete(cq, qp, position, packet.bth.solicited);
+  queue.advance(1);
+  complete(cq, qp, queue, packet.bth.solicited);
   if (status != IBV_WC_SUCCESS && qp.state_ != IBV_QPS_ERR) enter_error(qp);
 }
 
-ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, const Arrival& from) {
-  const auto elements =
-      qp.receives_.elements(position).first(qp.receives_.at(position).element_count);
+ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const Arrival& from) {
+  const auto position = queue.processed();
+  const auto elements = queue.elements(position).first(queue.at(position).element_count);
   std::uint64_t room = 0;
   for (const auto& element : elements) room += element.length;
   const auto message = kGrhSize + from.size();
@@ -211,15 +235,16 @@ ibv_wc_status Hca::scatter(QueuePair& qp, std::uint32_t position, const Arrival&
 
 void Hca::flush_receives(QueuePair& qp) {
   auto& cq = *qp.config_.receive_cq;
-  while (qp.receives_.waiting() != 0) {
-    const auto position = qp.receives_.processed();
-    auto& wc = cq.next();
-    wc.wr_id = qp.receives_.at(position).id;
-    wc.status = IBV_WC_WR_FLUSH_ERR;
-    wc.opcode = IBV_WC_RECV;
-    wc.qp_num = qp.number().value();
-    qp.receives_.advance(1);
-    complete(cq, qp, position, false);
+  for (auto* const queue : {&qp.receives_, qp.large_receives_.get()}) {
+    while (queue != nullptr && queue->waiting() != 0) {
+      auto& wc = cq.next();
+      wc.wr_id = queue->at(queue->processed()).id;
+      wc.status = IBV_WC_WR_FLUSH_ERR;
+      wc.opcode = IBV_WC_RECV;
+      wc.qp_num = qp.number().value();
+      queue->advance(1);
+      complete(cq, qp, *queue, false);
+    }
   }
 }
 

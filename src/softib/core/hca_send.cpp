@@ -187,7 +187,7 @@ void Hca::complete_send(QueuePair& qp, ibv_wc_status status) {
   wc.opcode = request.tso_header != 0 ? IBV_WC_TSO : IBV_WC_SEND;
   wc.byte_len = status == IBV_WC_SUCCESS ? request.length : 0;
   wc.qp_num = qp.number_.value();
-  complete(cq, qp, position, false);
+  complete(cq, qp, qp.sends_, false);
 }
 
 }  // namespace softib

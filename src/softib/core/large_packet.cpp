@@ -49,34 +49,52 @@ LargePacket::LargePacket(const ArrivedPacket& from)
   std::copy(begin.begin(), begin.end(), template_.begin());
   const auto plan = plan_of(ConstBytes(template_).first(begin.size()), message.size(), from.cut);
   if (!plan) return;
-  front_size_ = plan->payload;
-  const auto front = ConstBytes(template_).first(front_size_);
-  segmenter_.emplace(front, wire::kEncapsulationSize, *plan, message.subspan(front_size_));
+  plan_ = *plan;
+  const auto front = ConstBytes(template_).first(plan_.payload);
+  segmenter_.emplace(front, wire::kEncapsulationSize, plan_, message.subspan(plan_.payload));
   if (from.checksums_right) {
     const auto ip = front.subspan(wire::kEncapsulationSize);
-    segmenter_->sum_up(wire::pseudo_header(ip, plan->kind, 0));
+    segmenter_->sum_up(wire::pseudo_header(ip, plan_.kind, 0));
   }
-  headers_->bth.psn = (headers_->bth.psn - 1) & wire::Bth::kPsnMask;  // next() counts on
-  make(*ahead_);
+}
+
+bool LargePacket::make_whole() {
+  constexpr auto kBeforeIp = wire::kEncapsulationSize;
+  const auto payload = segmenter_->left();
+  const auto octets = plan_.payload - kBeforeIp + payload.size();
+  if (octets > wire::kMaxIpPacket) return false;
+  here_->front = template_;
+  here_->payload = payload;
+  emit_grh(std::min(payload.size(), std::size_t{plan_.size}), *here_);
+  const ipoib::MutableBytes headers(here_->front.data() + kBeforeIp, plan_.payload - kBeforeIp);
+  wire::emit_large(headers, plan_.kind, plan_.transport - kBeforeIp, octets);
+  return true;
+}
+
+/// That of a packet with so much payload.
+void LargePacket::emit_grh(std::size_t payload, Segment& segment) {
+  if (!headers_->grh) return;
+  headers_->set_size(plan_.payload + payload);
+  headers_->grh->emit(segment.grh);
 }
 
 void LargePacket::make(Segment& segment) {
   segment.payload = {};
   if (segmenter_->done()) return;
   segment.payload = segmenter_->next(segment.front.data());
-  if (headers_->grh) {
-    headers_->set_size(front_size_ + segment.payload.size());
-    headers_->grh->emit(segment.grh);
-  }
+  emit_grh(segment.payload.size(), segment);
   const auto left = segmenter_->left();  // of which the next has no more than this one
   prefetch(left.first(std::min(left.size(), segment.payload.size())));
 }
 
 bool LargePacket::next() {
+  if (!segmenter_) return false;
+  const bool is_first = !std::exchange(begun_, true);
+  if (is_first) make(*ahead_);
   if (ahead_->payload.empty()) return false;
   std::swap(here_, ahead_);
   make(*ahead_);
-  headers_->bth.psn = (headers_->bth.psn + 1) & wire::Bth::kPsnMask;
+  if (!is_first) headers_->bth.psn = (headers_->bth.psn + 1) & wire::Bth::kPsnMask;
   return true;
 }
 

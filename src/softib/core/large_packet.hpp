@@ -23,7 +23,8 @@ inline constexpr std::size_t kMaxLargeOctets =
 /// How a message that begins with `front` is cut; nothing: it is not one that can be.
 [[nodiscard]] std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size);
 
-/// The packets of a large one, one after the other. It believes nothing that is written in it.
+/// A large packet as a whole, or its packets, one after the other. It believes nothing that is
+/// written in it.
 class LargePacket {
  public:
   /// The octets of `from`, of which `cut.size` is not 0, outlive it.
@@ -33,13 +34,17 @@ class LargePacket {
 
   /// False: it is malformed, and there are no packets.
   explicit operator bool() const { return segmenter_.has_value(); }
+  /// Makes it the whole, before next(). False: that is longer than an IP packet can say that it is.
+  [[nodiscard]] bool make_whole();
 
   /// Goes on to the first, or the next one; false: there is none.
   [[nodiscard]] bool next();
-  /// The headers of this one, but for lengths; its payload is front() and payload().
+  /// The headers of this one, but for lengths; its payload is front() and payload(). The whole has
+  /// those of the first; its front says what belongs to all: lengths, the checksum of IPv4, and in
+  /// the place of that of TCP or UDP the sum of the pseudo-header.
   [[nodiscard]] const ipoib::wire::UdPacket& headers() const { return *headers_; }
   [[nodiscard]] ConstBytes grh() const;
-  [[nodiscard]] ConstBytes front() const { return ConstBytes(here_->front).first(front_size_); }
+  [[nodiscard]] ConstBytes front() const { return ConstBytes(here_->front).first(plan_.payload); }
   [[nodiscard]] ConstBytes payload() const { return here_->payload; }
 
  private:
@@ -49,10 +54,12 @@ class LargePacket {
     ConstBytes payload;  ///< empty: there is none
   };
   void make(Segment& segment);
+  void emit_grh(std::size_t payload, Segment& segment);
 
   std::optional<ipoib::wire::UdPacket> headers_;
-  std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< of front()
-  std::size_t front_size_ = 0;
+  std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< of front(), as it was sent
+  ipoib::Segmentation plan_;                          ///< of front() and what follows it
+  bool begun_ = false;
   std::optional<ipoib::wire::Segmenter> segmenter_;
   // Made one ahead: what has just been written cannot be copied at once.
   std::array<Segment, 2> segments_;

@@ -100,8 +100,10 @@ AgentAnswer PerformanceAgents::answer(const MadPacket& packet, const SubnetManag
   if (!header || header->management_class != ipoib::wire::mgmt_class::kPerf) return {};
   if (header->is_response()) return {AgentVerdict::response, 0, {}, 0};
   const bool is_switch = packet.dlid == manager.the_switch().port.lid;
-  const auto node = manager.node_at(packet.dlid);
-  const bool is_there = node && manager.node(*node)->port.state == PortState::active;
+  // Tables that are written elsewhere may lead to nobody, and lead to the switch as to node 0.
+  const auto index = manager.node_at(packet.dlid);
+  const Node* const node = manager.node(index);
+  const bool is_there = node != nullptr && node->port.state == PortState::active;
   if (!is_switch && !is_there) return {AgentVerdict::unreachable, 0, {}, 0};
 
   const bool is_set = header->method == method::kSet;
@@ -123,9 +125,9 @@ AgentAnswer PerformanceAgents::answer(const MadPacket& packet, const SubnetManag
   // Port 0 of the switch, its own, sends nothing that is counted.
   const std::uint8_t number = data[kPortOctet];
   const bool is_port =
-      is_switch ? number <= switch_port_count(manager) : number == manager.node(*node)->port.number;
+      is_switch ? number <= switch_port_count(manager) : number == node->port.number;
   if (!is_port) return answer_to(packet, *header, mad_status::kInvalidField);
-  const Port port{is_switch ? static_cast<NodeIndex>(number - 1) : *node, is_switch};
+  const Port port{is_switch ? static_cast<NodeIndex>(number - 1) : *index, is_switch};
   const bool counts = !is_switch || manager.node(port.node) != nullptr;
   const PerformanceCounters now = counts ? raw(port) : PerformanceCounters{};
   if (is_set && counts) {

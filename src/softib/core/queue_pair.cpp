@@ -19,7 +19,8 @@ std::uint32_t slots(const ibv_qp_cap& cap) {
   return cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
 }
 
-std::uint64_t octets_of(const ibv_send_wr& wr) {
+template <class Request>
+std::uint64_t octets_of(const Request& wr) {
   std::uint64_t octets = 0;
   for (int i = 0; i < wr.num_sge; ++i) octets += wr.sg_list[i].length;
   return octets;
@@ -105,24 +106,24 @@ int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
   return 0;
 }
 
-int QueuePair::enqueue(const ibv_recv_wr& wr) {
+int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {
   if (state_ == IBV_QPS_RESET) return EINVAL;
+  const bool is_large = kind == ReceiveKind::large;
   const auto count = static_cast<std::uint32_t>(wr.num_sge);
-  if (wr.num_sge < 0 || count > config_.cap.max_recv_sge) return EINVAL;
-  if (receives_.full()) return ENOMEM;
-  const auto position = receives_.next_position();
-  receives_.at(position) = {wr.wr_id, count};
-  std::copy_n(wr.sg_list, count, receives_.elements(position).begin());
-  receives_.post();
-  return 0;
-}
-
-void QueuePair::retire(ibv_wc_opcode opcode, std::uint32_t position) {
-  if ((opcode & IBV_WC_RECV) != 0) {
-    receives_.retire(position);
-  } else {
-    sends_.retire(position);
+  if (wr.num_sge < 0 || count > config_.cap.max_recv_sge ||
+      (is_large && octets_of(wr) < kLargeReceive)) {
+    return EINVAL;
   }
+  if (is_large && !large_receives_) {
+    large_receives_ = std::make_unique<ReceiveQueue>(kMaxLargeReceives, config_.cap.max_recv_sge);
+  }
+  auto& queue = is_large ? *large_receives_ : receives_;
+  if (queue.full()) return ENOMEM;
+  const auto position = queue.next_position();
+  queue.at(position) = {wr.wr_id, count};
+  std::copy_n(wr.sg_list, count, queue.elements(position).begin());
+  queue.post();
+  return 0;
 }
 
 }  // namespace softib

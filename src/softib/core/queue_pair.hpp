@@ -51,21 +51,21 @@ class QueuePair {
 
   /// EINVAL for a wrong mask or value; 0 or ENOMEM for a request that was or was not queued.
   int enqueue(const ibv_send_wr& request);
-  int enqueue(const ibv_recv_wr& request);
+  int enqueue(const ibv_recv_wr& request, ReceiveKind kind);
+  [[nodiscard]] bool takes_large() const {
+    return large_receives_ && large_receives_->waiting() != 0;
+  }
 
   void* owner = nullptr;          ///< for whoever made it
   std::uint32_t attachments = 0;  ///< multicast groups
 
  private:
   friend class Hca;
-  friend class CompletionQueue;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
   /// A large send is made of what it has to be, and within the bounds.
   [[nodiscard]] bool may_cut(const ibv_send_wr& request) const;
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
-  /// The completion of the request at `position` has been polled.
-  void retire(ibv_wc_opcode opcode, std::uint32_t position);
   [[nodiscard]] std::uint8_t* copied(std::uint32_t position) {
     return &copied_[std::size_t{position & copied_mask_} * copied_slot_];
   }
@@ -81,7 +81,8 @@ class QueuePair {
   std::uint32_t send_psn_ = 0;
   bool notify_drained_ = false;
   WorkQueue<SendRequest> sends_;
-  WorkQueue<ReceiveRequest> receives_;
+  ReceiveQueue receives_;
+  std::unique_ptr<ReceiveQueue> large_receives_;  ///< once one has been posted
   // What is copied when a send is posted, by place in their ring: inline data, or the headers of a
   // large send.
   std::uint32_t copied_slot_;  ///< octets

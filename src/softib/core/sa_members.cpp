@@ -201,7 +201,7 @@ SaAnswer join_group(const SaRequest& request, const SubnetManager& manager,
   if (!asked) return SaStatus::request_invalid;
   if (const auto status = check_components(request, *asked); status != SaStatus::ok) return status;
   const auto index = manager.find(asked->port_gid.guid());
-  const Node* port = index ? manager.node(*index) : nullptr;
+  const Node* port = manager.node(index);
   if (port == nullptr || port->port.state == PortState::down) return SaStatus::request_invalid;
   const bool is_proxy = *index != request.requester;
   if (!shared_pkey(request.from, *port).is_valid()) return SaStatus::request_invalid;

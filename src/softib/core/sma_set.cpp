@@ -123,7 +123,7 @@ std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView
 
 std::uint16_t set_switch_info(SmpView data, SwitchSettings& settings) {
   ipoib::ByteReader reader(data);
-  reader.skip(3 * 2);  // the capacities
+  reader.skip(3 * sizeof(std::uint16_t));  // the capacities
   SwitchSettings wanted = settings;
   wanted.linear_top = reader.u16();
   wanted.default_port = reader.u8();

@@ -74,7 +74,7 @@ bool find(Lid lid, NodeIndex sender, const SubnetManager& manager, SmpTarget& ta
     return true;
   }
   const auto index = manager.node_at(lid);
-  const Node* node = index ? manager.node(*index) : nullptr;
+  const Node* const node = manager.node(index);
   if (node == nullptr || !node->port.has(lid) || (*index != sender && is_down(*node))) {
     return false;
   }

@@ -63,7 +63,8 @@ struct Subnet::State {
 
 /// Whose process plays the subnet.
 const Node& Subnet::State::own_node() const {
-  return manager.is_own() ? *manager.node(SubnetManager::kSmNode) : manager.the_switch();
+  const Node* const own = manager.is_own() ? manager.node(SubnetManager::kSmNode) : nullptr;
+  return own != nullptr ? *own : manager.the_switch();
 }
 
 void Subnet::State::make_permanent_groups() {
@@ -331,11 +332,12 @@ void Subnet::State::send(const AgentAnswer& answer) {
 
 void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
   const Node& own = own_node();
-  const auto sender = manager.node_at(packet.slid);
+  const auto index = manager.node_at(packet.slid);
+  const Node* const sender = manager.node(index);
   const auto header = ipoib::wire::MadHeader::parse(packet.mad);
   const bool is_performance = header && header->management_class == ipoib::wire::mgmt_class::kPerf;
   const PKey ours = find_pkey(own.port, packet.pkey);
-  if (!sender || manager.node(*sender)->port.state != PortState::active) {
+  if (sender == nullptr || sender->port.state != PortState::active) {
     ++counters.drop_source;
   } else if (!is_performance &&
              (packet.dlid != own.port.lid || own.port.state != PortState::active)) {
@@ -350,7 +352,7 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
              header->management_class != ipoib::wire::mgmt_class::kSubnAdm) {
     ++counters.drop_malformed;
   } else {
-    administrator.receive(packet, *sender, now, outgoing);
+    administrator.receive(packet, *index, now, outgoing);
   }
 }
 

@@ -60,6 +60,9 @@ class SubnetManager {
   void ask_to_reregister();
 
   [[nodiscard]] const Node* node(NodeIndex index) const;
+  [[nodiscard]] const Node* node(std::optional<NodeIndex> index) const {
+    return index ? node(*index) : nullptr;
+  }
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] std::optional<NodeIndex> find(Guid port_guid) const;
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;

@@ -1,4 +1,4 @@
-// One of the two queues of a queue pair: a ring of work requests with their scatter elements, all
+// One of the queues of a queue pair: a ring of work requests with their scatter elements, all
 // allocated when it is made.
 //
 // Positions only grow, and wrap at 2^32:   retired <= processed <= posted <= retired + limit.
@@ -15,26 +15,15 @@
 
 namespace softib {
 
-template <class Request>
-class WorkQueue {
+/// How far the requests of a queue have come.
+class WorkProgress {
  public:
-  WorkQueue(std::uint32_t limit, std::uint32_t max_sge)
-      : ring_(limit == 0 ? 0 : std::bit_ceil(limit)),
-        elements_(ring_.size() * max_sge),
-        mask_(ring_.empty() ? 0 : static_cast<std::uint32_t>(ring_.size() - 1)),
-        limit_(limit),
-        max_sge_(max_sge) {}
+  explicit WorkProgress(std::uint32_t limit) : limit_(limit) {}
 
   [[nodiscard]] bool full() const { return posted_ - retired_ >= limit_; }
   /// Those not yet processed.
   [[nodiscard]] std::uint32_t waiting() const { return posted_ - processed_; }
   [[nodiscard]] std::uint32_t processed() const { return processed_; }
-
-  [[nodiscard]] Request& at(std::uint32_t position) { return ring_[position & mask_]; }
-  [[nodiscard]] std::span<ibv_sge> elements(std::uint32_t position) {
-    return std::span(elements_).subspan(std::size_t{position & mask_} * max_sge_, max_sge_);
-  }
-
   [[nodiscard]] std::uint32_t next_position() const { return posted_; }
   /// Posts what has been written at next_position(); the queue is not full.
   void post() { ++posted_; }
@@ -46,14 +35,32 @@ class WorkQueue {
   void clear() { retired_ = processed_ = posted_; }
 
  private:
-  std::vector<Request> ring_;
-  std::vector<ibv_sge> elements_;
-  std::uint32_t mask_;
   std::uint32_t limit_;
-  std::uint32_t max_sge_;
   std::uint32_t posted_ = 0;
   std::uint32_t processed_ = 0;
   std::uint32_t retired_ = 0;
+};
+
+template <class Request>
+class WorkQueue : public WorkProgress {
+ public:
+  WorkQueue(std::uint32_t limit, std::uint32_t max_sge)
+      : WorkProgress(limit),
+        ring_(limit == 0 ? 0 : std::bit_ceil(limit)),
+        elements_(ring_.size() * max_sge),
+        mask_(ring_.empty() ? 0 : static_cast<std::uint32_t>(ring_.size() - 1)),
+        max_sge_(max_sge) {}
+
+  [[nodiscard]] Request& at(std::uint32_t position) { return ring_[position & mask_]; }
+  [[nodiscard]] std::span<ibv_sge> elements(std::uint32_t position) {
+    return std::span(elements_).subspan(std::size_t{position & mask_} * max_sge_, max_sge_);
+  }
+
+ private:
+  std::vector<Request> ring_;
+  std::vector<ibv_sge> elements_;
+  std::uint32_t mask_;
+  std::uint32_t max_sge_;
 };
 
 }  // namespace softib

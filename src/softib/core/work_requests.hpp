@@ -8,6 +8,7 @@
 
 #include "softib/core/hca_memory.hpp"
 #include "softib/core/packet_sink.hpp"
+#include "softib/core/work_queue.hpp"
 
 namespace softib {
 
@@ -35,6 +36,9 @@ struct ReceiveRequest {
   std::uint64_t id = 0;
   std::uint32_t element_count = 0;
 };
+using ReceiveQueue = WorkQueue<ReceiveRequest>;
+/// What a receive is for: one datagram, or all those that a large packet stands for (softibdv.h).
+enum class ReceiveKind : std::uint8_t { datagram, large };
 
 /// Adds the octets that `elements` name to a packet. IBV_WC_LOC_PROT_ERR: they are not in memory of
 /// `pd`.

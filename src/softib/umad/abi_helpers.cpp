@@ -82,8 +82,8 @@ int umad_set_pkey(void* umad, int pkey_index) {
 
 int umad_get_pkey(void* umad) { return mad(umad).addr.pkey_index; }
 
-int umad_debug(int level) {
-  if (level >= 0) softib::umad::level = level;
+int umad_debug(int wanted) {
+  if (wanted >= 0) softib::umad::level = wanted;
   return softib::umad::level;
 }
 

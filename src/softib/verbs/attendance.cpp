@@ -40,6 +40,12 @@ void Attendance::on_rung(const Channel& channel) {
   }
 }
 
+void Attendance::on_doubt() {
+  for (auto* const cq : all_) {
+    if (cq->model->is_armed()) appoint(*cq, cq->attendant);
+  }
+}
+
 void Attendance::appoint(Completions& cq, std::uint32_t attendant) {
   cq.attendant = attendant;
   for (const auto* const qp : cq.model->receivers) {

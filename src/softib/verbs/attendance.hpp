@@ -35,6 +35,8 @@ class Attendance {
   /// The channel was rung, and what came has been taken: those that are armed still are to be rung
   /// for again. Packets that came before this returned ring nobody.
   void on_rung(const Channel& channel);
+  /// Who was to ring any of them may have died over it: as if all had been rung.
+  void on_doubt();
 
  private:
   void appoint(Completions& cq, std::uint32_t attendant);

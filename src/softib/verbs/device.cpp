@@ -1,10 +1,13 @@
 #include "softib/verbs/device.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "softib/core/prefetch.hpp"
 #include "softib/folder.hpp"
@@ -17,6 +20,8 @@ namespace {
 constexpr std::size_t kPacketsAtOnce = 32;
 
 std::atomic<Device*> current{nullptr};
+/// Between a fork's handlers, in the thread that forks.
+thread_local Device* held_for_fork = nullptr;
 
 struct Drop {
   std::uint64_t HcaCounters::*counter;
@@ -54,6 +59,20 @@ void describe(ListedDevice& device) {
 }
 
 }  // namespace
+
+void Device::hold_for_fork() {
+  held_for_fork = current.load();
+  if (held_for_fork != nullptr) held_for_fork->mutex_.lock();
+}
+
+void Device::let_go_after_fork() {
+  if (auto* const held = std::exchange(held_for_fork, nullptr)) held->mutex_.unlock();
+}
+
+/// At load, so before the handlers of process_endpoint(): a fork takes that lock first (handlers of
+/// "prepare" run backwards), as does who retires an endpoint under it.
+[[maybe_unused]] const int Device::fork_handlers_ =
+    ::pthread_atfork(hold_for_fork, let_go_after_fork, let_go_after_fork);
 
 ipoib::Result<Device*> Device::of_process() {
   const auto endpoint = process_endpoint();
@@ -144,6 +163,8 @@ void Device::port_changed(const PortAttributes& now) {
   access->set_port(now);
   report_drops();
 }
+
+void Device::attendants_in_doubt() { hca().attendance().on_doubt(); }
 
 void Device::pass_on_events() {
   for (const auto& event : hca_.events()) {

@@ -2,7 +2,8 @@
 // packets, and the application's threads.
 //
 // One lock guards the model. It is never held while packets go out, so a sender that has to wait
-// for its receiver stops neither the engine nor other threads.
+// for its receiver stops neither the engine nor other threads. A fork() waits for it, so that a
+// child never finds it taken by a thread that it lacks.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -72,11 +73,15 @@ class Device final : public PacketReceiver {
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
+  void attendants_in_doubt() override;
 
  private:
   void pass_on_events();
   void pass_on(const AsyncEvent& event);
   void report_drops();
+  static void hold_for_fork();
+  static void let_go_after_fork();
+  static const int fork_handlers_;
 
   Endpoint& endpoint_;
   ListedDevice listed_;

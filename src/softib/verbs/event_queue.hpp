@@ -4,12 +4,15 @@
 //
 // The descriptor is an eventfd in semaphore mode that counts the events of the queue. A reader
 // first takes its count, then the event; one whose event has been withdrawn in between reads again.
-// A count without an event is also how another process rings: something came that may make one.
+// A count without an event is also how another process rings: something came that may make one. A
+// process may ring without end, so a descriptor that is O_NONBLOCK is read once for each answer.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -40,7 +43,7 @@ class EventQueue {
 
   /// Takes the oldest event, and waits for one unless the descriptor is O_NONBLOCK; `taken` sees it
   /// while nobody can withdraw it. `rung` is called when the descriptor has a count that no event
-  /// stands behind, and may push some. False: errno says why.
+  /// stands behind, and may push some. False: errno says why; EAGAIN: there is no event.
   template <class Taken, class Rung>
   bool take(Taken taken, Rung rung) {
     for (;;) {
@@ -50,6 +53,10 @@ class EventQueue {
       if (events_.empty()) {
         lock.unlock();
         rung();
+        if (is_empty() && (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) != 0) {
+          errno = EAGAIN;
+          return false;
+        }
         continue;
       }
       const Event event = events_.front();
@@ -78,6 +85,11 @@ class EventQueue {
   }
 
  private:
+  [[nodiscard]] bool is_empty() {
+    const std::lock_guard lock(mutex_);
+    return events_.empty();
+  }
+
   ipoib::FileDescriptor fd_;
   std::mutex mutex_;
   std::deque<Event> events_;

@@ -1,6 +1,9 @@
 // Queue pairs: making, changing, posting, multicast groups.
+#include <infiniband/softibdv.h>
+
 #include <array>
 
+#include "ipoib/segmentation.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -12,6 +15,11 @@ constexpr std::uint32_t kKnownParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CRE
                                       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 constexpr std::uint64_t kKnownSends =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
+
+// What softibdv.h says.
+static_assert(SOFTIBDV_LARGE_RECV_OCTETS == kLargeReceive);
+static_assert(SOFTIBDV_MAX_LARGE_RECVS == kMaxLargeReceives);
+static_assert(ipoib::kMaxSegments == 64);
 
 bool is_supported(const ibv_qp_init_attr_ex& attr) {
   const auto flags = (attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 ? attr.create_flags : 0;
@@ -140,6 +148,18 @@ SOFTIB_ABI ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
     if (!qp) return qp.error();
     return &(*qp)->qp_base;
   });
+}
+
+SOFTIB_ABI int softibdv_post_large_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  auto* refused = chain;
+  const int error = verb([&]() -> ipoib::Result<void> {
+    const auto hca = of(ibv->context).device.hca();
+    const int code = hca->post_receive(*of(ibv).model, chain, &refused, ReceiveKind::large);
+    if (code != 0) return ipoib::Error{code, "a large receive is refused"};
+    return {};
+  });
+  if (error != 0) *bad = refused;
+  return error;
 }
 
 SOFTIB_ABI ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).extended ? &of(qp) : nullptr; }

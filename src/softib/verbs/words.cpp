@@ -15,7 +15,7 @@ constexpr std::array kMultiples = {0,  0,  1,  4,  12, 2,   8,  16, 24,  32,  48
 /// The rate code for which `value_of` gives `value`.
 template <class Function>
 ibv_rate find_rate(Function value_of, int value) {
-  for (std::uint8_t code = 2; code < kMultiples.size(); ++code) {
+  for (unsigned code = 2; code < kMultiples.size(); ++code) {
     if (value_of(code) == value) return static_cast<ibv_rate>(code);
   }
   return IBV_RATE_MAX;

@@ -39,7 +39,7 @@ TEST(Frame, WhatIsKnownOfAPacketGoesWithItAndEndsWithIt) {
   frame.drop_front(4);
   Frame moved = std::move(frame);
   EXPECT_TRUE(moved.checksums_right());
-  EXPECT_FALSE(frame.checksums_right());  // NOLINT(bugprone-use-after-move)
+  EXPECT_FALSE(frame.checksums_right());  // NOLINT(*-use-after-move,*cplusplus.Move)
   moved.window(44, 20);
   EXPECT_FALSE(moved.checksums_right()) << "it may be another packet";
   moved.set_checksums_right(true);

@@ -106,6 +106,17 @@ TEST_F(BringUpStates, BringUp_SetupFailed) {
   expect_up_again();
 }
 
+TEST_F(BringUpStates, BringUp_NotAttached) {
+  be_up_with_peer();
+  link->on_attach_failed(all_nodes(), now);
+  EXPECT_EQ(link->state(), LinkState::up) << "without that group";
+  EXPECT_TRUE(said<SetCarrier>().empty());
+  forget();
+  link->on_attach_failed(broadcast(), now);
+  EXPECT_EQ(link->state(), LinkState::joining);
+  EXPECT_EQ(said<SetCarrier>(), (std::vector{SetCarrier{false}}));
+}
+
 TEST_F(BringUpStates, BringUp_PortDown) {
   be_up_with_peer();
   port.active = false;
@@ -170,9 +181,53 @@ class BringUpTest : public BringUpStates {};
 
 TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
   be_up_with_peer();
-  port.lmc = 1;
+  port.lmc = 2;
+  port.lid = Lid(8);
   change_port();
   expect_confirmation();
+  grant_joins();
+  forget();
+  send(kPeer);
+  const auto asked = take<AskPath>();
+  ASSERT_EQ(asked.size(), 1U) << "its path is in doubt";
+  wire::PathRecord path = path_record(asked[0].record.dgid, 12, 4);
+  path.slid = Lid(11);
+  link->on_path_answer(asked[0].id, path, now);
+  EXPECT_EQ(handles.made.back().source_path_bits, 3);
+}
+
+TEST_F(BringUpTest, GroupsAreCreatedInTheLikenessOfTheBroadcastGroupAsItIsNow) {
+  be_up_with_peer();
+  wire::McMemberRecord other = group_record(broadcast(), 0xc000);
+  other.qkey = QKey(0x80001234);
+  other.mtu = 5;
+  other.sl = ServiceLevel(3);
+  const auto answer = [&](const std::vector<JoinGroup>& joins) {
+    for (const JoinGroup& join : joins) {
+      const Refusal no_group{wire::SaStatus::insufficient_components};
+      const bool exists = join.record.mgid == broadcast();
+      link->on_join_answer(join.id, exists ? JoinAnswer(other) : JoinAnswer(no_group), now);
+    }
+  };
+  const auto expect_creations = [&](std::size_t count) {
+    const auto joins = take<JoinGroup>();
+    EXPECT_EQ(joins.size(), count);
+    for (const JoinGroup& join : joins) {
+      EXPECT_EQ(join.record.qkey, other.qkey);
+      EXPECT_EQ(join.record.mtu, other.mtu);
+      EXPECT_EQ(join.record.sl, other.sl);
+    }
+  };
+  link->on_client_reregister(now);
+  answer(take<JoinGroup>());
+  answer(take<JoinGroup>());  // some may have asked before that of the broadcast group was heard
+  tick_to(now + 2 * config.join_backoff.first);
+  answer(take<JoinGroup>());
+  expect_creations(kGroups - 1);
+  view.groups = {Ipv4Address(0xe9010203)};
+  link->on_host_changed(view, now);
+  answer(take<JoinGroup>());
+  expect_creations(1);
 }
 
 TEST_F(BringUpStates, BringUp_Reregister) {

@@ -12,9 +12,8 @@ class GroupStates : public PartsFixture {
  protected:
   [[nodiscard]] std::size_t join_count() const { return said<JoinGroup>().size(); }
   void start(bool may_create = false) {
-    std::optional<McMemberRecord> creation;
     if (may_create) creation = group_record(Gid{});
-    group.start(creation);
+    group.start();
     take_question();
   }
   void take_question() {
@@ -58,6 +57,15 @@ class GroupStates : public PartsFixture {
   [[nodiscard]] bool is_absent() {
     return group.record() == nullptr && group.next_deadline() == kNever && !group.asks(question.id);
   }
+  void expect_not_attached() {
+    group.on_attach_failed(now);
+    EXPECT_EQ(group.record(), nullptr);
+    EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+    EXPECT_TRUE(said<DetachGroup>().empty());
+    EXPECT_GT(group.next_deadline(), now);
+    EXPECT_NE(group.next_deadline(), kNever);
+    forget();
+  }
   void expect_plain_join() {
     ASSERT_EQ(join_count(), 1U);
     EXPECT_EQ(said<JoinGroup>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
@@ -69,13 +77,14 @@ class GroupStates : public PartsFixture {
     EXPECT_TRUE((said<JoinGroup>()[0].components & McMemberRecord::kQKey) != 0);
   }
 
+  std::optional<McMemberRecord> creation;
   Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, *silent_logger()},
-              "test", wire::broadcast_gid(kDefaultPKey)};
+              "test", wire::broadcast_gid(kDefaultPKey), creation};
   JoinGroup question;
 };
 
 TEST_F(GroupStates, Group_Absent_Start) {
-  group.start(std::nullopt);
+  group.start();
   expect_plain_join();
   const McMemberRecord record = said<JoinGroup>()[0].record;
   EXPECT_EQ(record.mgid, group.mgid());
@@ -262,6 +271,34 @@ TEST_F(GroupStates, Group_Member_Reregister) {
   EXPECT_TRUE(said<DetachGroup>().empty());
 }
 
+TEST_F(GroupStates, Group_Member_NotAttached) {
+  be_member();
+  expect_not_attached();
+  Duration longest{};
+  for (int failures = 2; failures < 9; ++failures) {
+    const TimePoint before = now;
+    reach_group_deadline();
+    longest = std::max(longest, now - before);
+    take_question();
+    EXPECT_TRUE(grant_join());
+    group.attach();
+    EXPECT_EQ(said<AttachGroup>().size(), 1U) << "it is tried again";
+    forget();
+    expect_not_attached();
+  }
+  EXPECT_GE(longest, config.join_backoff.last * 3 / 4);
+}
+
+TEST_F(GroupStates, Group_Looking_NotAttached) {
+  be_looking();
+  expect_not_attached();
+}
+
+TEST_F(GroupStates, Group_Confirming_NotAttached) {
+  be_confirming();
+  expect_not_attached();
+}
+
 TEST_F(GroupStates, Group_Member_Lost) {
   be_member();
   group.on_lost();
@@ -304,6 +341,19 @@ TEST_F(GroupStates, Group_Looking_Lost) {
   expect_plain_join();
   take_question();
   EXPECT_TRUE(grant_join());
+}
+
+TEST_F(GroupStates, Group_Looking_Found_Lesser) {
+  be_looking();
+  McMemberRecord lesser = group_record(group.mgid(), 0xc000);
+  lesser.port_gid = kOwn.gid;
+  lesser.join_state = McMemberRecord::kSendOnlyNonMember;
+  EXPECT_FALSE(reply(lesser));
+  EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
+  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  expect_plain_join();
+  take_question();
+  EXPECT_TRUE(reply(lesser)) << "a join is granted, whatever else is said";
 }
 
 TEST_F(GroupStates, Group_Looking_Refused) {
@@ -434,12 +484,13 @@ class GroupLog : public PartsFixture {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
+  const std::optional<McMemberRecord> none;
   Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, log}, "test",
-              wire::broadcast_gid(kDefaultPKey)};
+              wire::broadcast_gid(kDefaultPKey), none};
 };
 
 TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
-  group.start(std::nullopt);
+  group.start();
   (void)group.on_answer(said<JoinGroup>().at(0).id, Refusal{wire::SaStatus::request_invalid}, now);
   ASSERT_EQ(lines->last_raw().size(), 1U);
   const std::string line = lines->last_formatted().front();
@@ -448,7 +499,7 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
 }
 
 TEST_F(GroupLog, RefusalsInARowAreLoggedEverMoreSeldom) {
-  group.start(std::nullopt);
+  group.start();
   for (int i = 0; i < 16; ++i) {
     const Refusal refusal{.status = {}, .why = "nobody answers"};
     (void)group.on_answer(said<JoinGroup>().at(0).id, refusal, now);

@@ -31,6 +31,19 @@ TEST_F(LargePacket, StaysOneFrame) {
   EXPECT_EQ(count(Counter::tx_packets), 2U) << "that of meeting the peer, and this one";
 }
 
+TEST_F(LargePacket, ThatWasReceivedUncutGoesToTheHostAsItIs) {
+  bring_up();
+  Frame frame = ip_packet(kOwnIp, kPeer, 3800);
+  store_be<std::uint32_t>(frame.prepend(kHeadroom), 0x08000000);
+  frame.set_segmentation({Segmentation::Kind::tcp, kHeadroom + 20, kHeadroom + kHeaders, 1500});
+  hear(datagram(std::move(frame)));
+  ASSERT_EQ(link->to_host().size(), 1U);
+  const Frame& got = link->to_host()[0];
+  EXPECT_EQ(got.size(), 3800U);
+  EXPECT_EQ(got.segmentation(), (Segmentation{Segmentation::Kind::tcp, 20, kHeaders, 1500}));
+  EXPECT_EQ(count(Counter::rx_packets), 3U);
+}
+
 TEST_F(LargePacket, ASegmentOverTheMtuIsAnswered) {
   bring_up();
   meet_peer();

@@ -83,7 +83,7 @@ class PartsFixture : public ::testing::Test {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
     paths.set_source(kOwnGid, 0);
-    groups.broadcast().start(std::nullopt);
+    groups.broadcast().start();
     const auto id = std::get<JoinGroup>(out.events.at(0)).id;
     EXPECT_TRUE(groups.broadcast().on_answer(id, group_record(groups.broadcast().mgid()), now));
     forget();

@@ -457,6 +457,17 @@ TEST_F(PathTableTest, EachLidOfItsPortIsThePaths) {
   EXPECT_TRUE(is<path_state::Suspect>());
 }
 
+TEST_F(PathTableTest, AnAnswerExcusesNoLidThatWasSeenWhileItWasAskedFor) {
+  be_ready();
+  paths.doubt_all("test");
+  (void)use();
+  ASSERT_TRUE(is<path_state::Refreshing>());
+  paths.on_source_lid(*user, Lid(8), now);
+  grant(asked().at(0));
+  paths.on_source_lid(*user, Lid(8), now);
+  EXPECT_TRUE(is<path_state::Suspect>());
+}
+
 TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
   be_asking();
   answer(question, path_record(kHere.gid, 7, 9));

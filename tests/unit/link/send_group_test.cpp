@@ -122,6 +122,9 @@ TEST_F(SendGroupStates, SendGroup_Asking_Removed) {
   be_asking();
   group->on_removed(Counter::drop_link_down, false);
   EXPECT_EQ(count(Counter::drop_link_down), 1U);
+  EXPECT_TRUE(out.events.empty());
+  group->on_removed(Counter::drop_link_down, true);
+  EXPECT_EQ(said<LeaveGroup>().size(), 1U) << "the join may yet succeed";
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Packet) {

@@ -16,7 +16,9 @@ constexpr std::string_view kIgmp =
     "\t\t\t\tFB0000E0     1 0:00000000\t\t0\n"
     "\t\t\t\t010000E0     1 0:00000000\t\t0\n"
     "8\tib0.8001  :     1      V3\n"
-    "\t\t\t\t020000E0     1 0:00000000\t\t0\n";
+    "\t\t\t\t020000E0     1 0:00000000\t\t0\n"
+    "9\tibp65s0.8001:     1      V3\n"
+    "\t\t\t\t050000E0     1 0:00000000\t\t0\n";
 constexpr std::string_view kIgmp6 =
     "1    lo              ff020000000000000000000000000001     1 0000000C 0\n"
     "7    ib0             ff0200000000000000000001ff000002     1 00000004 0\n"
@@ -28,6 +30,7 @@ IpAddress ip(std::string_view text) { return *parse_ip_address(text); }
 TEST(HostGroups, OfIpv4AreThoseOfTheInterface) {
   EXPECT_THAT(groups_in_igmp(kIgmp, "ib0"), ElementsAre(ip("224.0.0.251"), ip("224.0.0.1")));
   EXPECT_THAT(groups_in_igmp(kIgmp, "ib0.8001"), ElementsAre(ip("224.0.0.2")));
+  EXPECT_THAT(groups_in_igmp(kIgmp, "ibp65s0.8001"), ElementsAre(ip("224.0.0.5")));
   EXPECT_THAT(groups_in_igmp(kIgmp, "ib1"), IsEmpty());
 }
 

@@ -92,5 +92,16 @@ TEST_F(VirtioHeaderTest, SaysOfALargePacketWhatItIs) {
   }
 }
 
+TEST_F(VirtioHeaderTest, SaysThatCongestionWasAnswered) {
+  const Segmentation how{Kind::tcp, 20, 52, 1000};
+  PacketSpec large{.payload = 3000};
+  EXPECT_EQ(header_of(partial_packet(large), how).gso_type, virtio::kTcpOverIpv4);
+  large.flags |= wire::tcp::kCongestionReduced;
+  EXPECT_EQ(header_of(partial_packet(large), how).gso_type, virtio::kTcpOverIpv4 | virtio::kEcn);
+  const Segmentation datagrams{Kind::udp, 20, 28, 1000};
+  const PacketSpec udp{.kind = Kind::udp, .payload = 3000};
+  EXPECT_EQ(header_of(partial_packet(udp), datagrams).gso_type, virtio::kUdp);
+}
+
 }  // namespace
 }  // namespace ipoib::host

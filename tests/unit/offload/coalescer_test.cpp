@@ -236,6 +236,26 @@ TEST_F(CoalescerTest, WrongChecksumsAreForTheHostToFind) {
   }
 }
 
+TEST_F(CoalescerTest, WhatIsLargeAlreadyGoesOnInItsPlace) {
+  auto packets = stream(2);
+  PacketSpec large = packets[0];
+  large.sequence += 2 * kSegment;
+  large.payload = 3 * kSegment + 1;
+  auto last = packets[0];
+  last.sequence = large.sequence + static_cast<std::uint32_t>(large.payload);
+  for (const auto& packet : packets) add(complete_packet(packet));
+  coalescer.add(large_frame(large_pool, large, kSegment));
+  add(complete_packet(last));
+  ASSERT_EQ(got().size(), 3U);
+  EXPECT_EQ(got()[1], partial_packet(large)) << "octet for octet";
+  EXPECT_EQ(got()[2], complete_packet(last)) << "behind it, not with those before";
+  ASSERT_EQ(host.large.size(), 2U);
+  EXPECT_EQ(host.large[1], (std::pair{std::size_t{1}, Segmentation{Kind::tcp, 20, 52, kSegment}}));
+  EXPECT_EQ(coalescer.counters().large, 2U);
+  EXPECT_EQ(coalescer.counters().segments, 2U + 4U);
+  EXPECT_EQ(large_pool.available(), large_pool.capacity());
+}
+
 TEST_F(CoalescerTest, AHostThatTakesNothingLargeGetsNothingLarge) {
   host.takes_large = false;
   for (const auto& packet : stream(3)) add(complete_packet(packet));

@@ -119,6 +119,16 @@ TEST(Flow, DataAloneIsPutTogether) {
   EXPECT_FALSE(may_be_segment(*parse_flow(without))) << "nothing vouches for it";
 }
 
+TEST(Flow, MessagesOfDhcpStayApart) {
+  const PacketSpec spec{.kind = Kind::udp};
+  for (std::uint16_t port = 66; port <= 69; ++port) {
+    auto packet = complete_packet(spec);
+    store_be(&packet[20 + wire::udp::kDestinationPort], port);
+    repair(packet, spec);
+    EXPECT_EQ(may_be_segment(*parse_flow(packet)), port < 67 || port > 68) << port;
+  }
+}
+
 TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
   auto wrong = complete_packet({});
   wrong.back() ^= 1;

@@ -61,6 +61,31 @@ TEST_P(EachKind, OddSizesAreRightToo) {
   }
 }
 
+/// The field of a packet's checksum of TCP or UDP.
+std::uint16_t checksum_in(const Octets& packet, const PacketSpec& spec) {
+  return load_be<std::uint16_t>(&packet[transport_of(spec) + wire::checksum_offset(spec.kind)]);
+}
+
+/// Has a packet that would get this checksum get zero: what is missing goes into its last word.
+void make_zero(MutableBytes packet, std::uint16_t checksum) {
+  auto* const last = &packet[packet.size() - 2];
+  store_be(last, wire::InternetChecksum().add(load_be<std::uint16_t>(last)).add(checksum).sum());
+}
+
+TEST_P(EachKind, AZeroIsAZeroButToUdp) {
+  auto even = spec();
+  even.payload = 2 * kMss;
+  const std::uint16_t as_sent = even.kind == Kind::udp ? 0xffff : 0;
+  Frame frame = large_frame(pool, even, kMss);
+  make_zero(frame.bytes(), checksum_in(segments_of(frame).back(), even));
+  EXPECT_EQ(checksum_in(segments_of(frame).back(), even), as_sent);
+
+  Octets packet = partial_packet(even);
+  make_zero(packet, checksum_in(complete_packet(even), even));
+  EXPECT_TRUE(complete_checksum(packet, transport_of(even), wire::checksum_offset(even.kind)));
+  EXPECT_EQ(checksum_in(packet, even), as_sent);
+}
+
 /// The segments without what is in the places of their checksums.
 std::vector<Octets> without_sums(const Frame& frame, const PacketSpec& like, bool device_sums) {
   std::vector<Octets> out;

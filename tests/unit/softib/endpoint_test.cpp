@@ -242,12 +242,11 @@ TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
   EXPECT_EQ(first_.next_text(), "me");
   stopped.release.unlock();
   two_->set_receiver(&second_);
-  while (counted(*one_, PortCounter::drop_congested) < 100) {
+  EXPECT_TRUE(eventually([&] {
     const auto dropped = counted(*one_, PortCounter::drop_congested);
     send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "again");
-    if (counted(*one_, PortCounter::drop_congested) == dropped) break;
-    std::this_thread::yield();
-  }
+    return counted(*one_, PortCounter::drop_congested) == dropped;
+  }));
   EXPECT_GT(second_.count_until("again"), 0U);
 }
 

@@ -1,19 +1,30 @@
 // Messages between processes, right ones and others.
 #include "softib/wire_message.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
+#include <memory>
 #include <vector>
 
 namespace softib {
 namespace {
 
 using Got = MessageReader::Got;
+
+std::size_t open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  std::size_t count = 0;
+  while (::readdir(folder.get()) != nullptr) ++count;
+  return count;
+}
 
 class WireMessageTest : public testing::Test {
  protected:
@@ -27,6 +38,23 @@ class WireMessageTest : public testing::Test {
   void send_octets(const std::vector<std::uint8_t>& octets) {
     EXPECT_EQ(::send(near_.get(), octets.data(), octets.size(), 0),
               static_cast<ssize_t>(octets.size()));
+  }
+  void send_two_descriptors(int fd) {
+    const std::array both = {fd, fd};
+    auto kind = static_cast<std::uint8_t>(MessageKind::bell);
+    iovec piece{&kind, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof both)> control{};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof both);
+    std::memcpy(CMSG_DATA(part), both.data(), sizeof both);
+    EXPECT_EQ(::sendmsg(near_.get(), &header, 0), 1);
   }
 
   ipoib::FileDescriptor near_;
@@ -67,6 +95,16 @@ TEST_F(WireMessageTest, OthersAreMalformed) {
   EXPECT_EQ(next(), Got::malformed) << "too long";
   send_octets(std::vector<std::uint8_t>(1 + kMaxMessageBody));
   EXPECT_EQ(next(), Got::message);
+}
+
+TEST_F(WireMessageTest, TwoDescriptorsAreTooManyAndNoneIsKept) {
+  const auto before = open_descriptors();
+  for (int i = 0; i < 3; ++i) {
+    send_two_descriptors(near_.get());
+    EXPECT_EQ(next(), Got::malformed);
+    EXPECT_FALSE(reader_.handed_over());
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST_F(WireMessageTest, AFullQueueIsAnErrorAndNobodyWaits) {

@@ -16,8 +16,9 @@ class CompletionQueueTest : public testing::Test {
   Pushed push(std::uint64_t id, bool solicited = false) { return push(qp, id, solicited); }
   Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
     completion.wr_id = id;
+    completion.qp_num = from.number().value();
     cq.next() = completion;
-    return cq.push(from, 0, solicited);
+    return cq.push(queue, 0, solicited);
   }
   std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
     std::vector<ibv_wc> out(limit);
@@ -28,6 +29,7 @@ class CompletionQueueTest : public testing::Test {
   }
   ibv_wc completion{};
   CompletionQueue cq{3};
+  WorkProgress queue{0};
   QueuePair qp{Qpn(5), {}};
   QueuePair other{Qpn(6), {}};
 };

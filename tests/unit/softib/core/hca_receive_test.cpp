@@ -294,6 +294,10 @@ TEST_F(HcaReceiveTest, FirstBadRequestOfAChainIsPointedAt) {
   EXPECT_EQ(bad, &chain[1]);
   say("x");
   EXPECT_EQ(b.poll().size(), 1U);
+  b.modify(to, IBV_QPS_ERR);
+  EXPECT_EQ(b.hca.post_receive(to, chain.data(), &bad), EINVAL);
+  EXPECT_EQ(bad, &chain[1]);
+  EXPECT_EQ(b.poll().size(), 1U) << "what was accepted is flushed";
 }
 
 TEST_F(HcaReceiveTest, LoopbackWithinOneHca) {

@@ -107,6 +107,23 @@ class SmaSet : public ::testing::Test {
     (void)subnet.take_changes();
   }
   const PortAttributes& port(NodeIndex node) { return subnet.node(node)->port; }
+  /// Asks for the counters of a port.
+  static MadPacket counters(Lid from, Lid to, std::uint8_t number) {
+    MadHeader header;
+    header.management_class = ipoib::wire::mgmt_class::kPerf;
+    header.class_version = 1;
+    header.method = kGet;
+    header.attribute_id = ipoib::wire::attribute::kPortCounters;
+    MadPacket packet;
+    packet.slid = from;
+    packet.dlid = to;
+    packet.pkey = ipoib::kDefaultPKey;
+    packet.qkey = ipoib::wire::kGsiQKey;
+    packet.source = packet.destination = Qpn(1);
+    header.emit(packet.mad);
+    packet.mad[65] = number;
+    return packet;
+  }
 
   const Path kSelf{};
   const Path kSwitch{1};
@@ -378,6 +395,29 @@ TEST_F(SmaSet, APulledCableComesBackInInit) {
   EXPECT_EQ(port(host).state, PortState::down);
   ASSERT_TRUE(subnet.set_failed(host, false));
   EXPECT_EQ(port(host).state, PortState::init);
+}
+
+TEST_F(SmaSet, CountersAreReadOfWhomeverTheTableLeadsTo) {
+  bring_up();
+  for (const auto& [lid, number] : {std::pair(kHostLid, 1), std::pair(kSwitchAt, 0),
+                                    std::pair(kSwitchAt, 1), std::pair(kSwitchAt, 3)}) {
+    const auto answer = ask(counters(kManagerLid, lid, static_cast<std::uint8_t>(number)));
+    ASSERT_TRUE(answer) << lid.value() << " port " << number;
+    EXPECT_EQ(status(*answer), 0U);
+  }
+  EXPECT_EQ(status(ask(counters(kManagerLid, kSwitchAt, 200)).value()), kInvalidField);
+}
+
+TEST_F(SmaSet, ATableThatLeadsToNobodyDoesNoHarm) {
+  bring_up();
+  EXPECT_FALSE(ask(counters(kSwitchAt, kHostLid, 1))) << "the switch does not ask";
+  EXPECT_EQ(subnet.counters().drop_source, 1U);
+  ASSERT_TRUE(subnet.remove_hca(host));
+  EXPECT_EQ(subnet.node_at(kHostLid), host) << "nobody has written the table";
+  EXPECT_FALSE(ask(counters(kManagerLid, kHostLid, 1)));
+  EXPECT_EQ(subnet.counters().drop_destination, 1U);
+  EXPECT_FALSE(ask(counters(kHostLid, kSwitchAt, 1)));
+  EXPECT_EQ(subnet.counters().drop_source, 2U);
 }
 
 TEST_F(SmaSet, WhatTheManagerDecidesIsRefused) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "forked.hpp"
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/rmpp_sender.hpp"
@@ -382,12 +383,9 @@ TEST_F(UmadTest, TheSecondFormOfRegistration) {
 }
 
 TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer does not follow threads over fork()";
-#endif
+  if (!test::kForkIsSafe) GTEST_SKIP() << test::kForkIsUnsafe;
   ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const auto work = [&] {
     // What its parent opened is dead in the child; what it opens itself is alive.
     int failures = send(0, request(1)) == -EIO ? 0 : 1;
     port_ = umad_open_port(nullptr, 1);
@@ -399,12 +397,9 @@ TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
     int length = reply.size();
     if (send(agent, request(2)) != 0) failures += 4;
     if (umad_recv(port_, reply.umad(), &length, kLong) != agent) failures += 8;
-    ::_exit(failures);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    return failures;
+  };
+  EXPECT_EQ(test::in_child(work), 0);
   // The parent has noticed nothing.
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(send(agent, request(3)), 0);

@@ -4,7 +4,11 @@
 
 #include <thread>
 
+#include "softib/door.hpp"
+#include "softib/ring.hpp"
+#include "softib/unix_socket.hpp"
 #include "softib/verbs/event_queue.hpp"
+#include "softib/wire_message.hpp"
 #include "verbs_fixture.hpp"
 
 namespace softib::test {
@@ -74,6 +78,50 @@ TEST_F(EventsTest, NonBlockingChannelSaysTryAgain) {
   void* cq_context = nullptr;
   EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
   EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(EventsTest, NonBlockingChannelThatIsRungWithoutEndSaysTryAgain) {
+  ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
+  auto* const qp = near_.make_qp();
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  ASSERT_EQ(::eventfd_write(near_.channel->fd, 0xffff'ffff'ffff'fffe), 0);
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  provoke(qp);
+  ASSERT_TRUE(eventually(
+      [&] { return ibv_get_cq_event(near_.channel, &cq, &cq_context) == 0 || errno != EAGAIN; }));
+  EXPECT_EQ(cq, near_.cq);
+  ibv_ack_cq_events(near_.cq, 1);
+}
+
+/// As a process does that is killed when it was just about to ring.
+TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
+  ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
+  auto* const qp = near_.make_qp();
+  provoke(qp);  // the other HCA has been let in
+  EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
+  const Qpn number(qp->qp_num);
+  {
+    const auto sender = connect_to(subnet_.subnet.folder().place(1, QpnLayout::place(number)));
+    const auto ring = make_ring_memory();
+    ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, ring->get()), 0);
+    MessageReader reader;
+    ASSERT_TRUE(eventually([&] {
+      return reader.next(sender.get()) == MessageReader::Got::message &&
+             reader.kind() == MessageKind::door;
+    }));
+    auto door = Door::map(reader.handed_over().get());
+    const auto bell = door->attendant(QpnLayout::index(number));
+    ASSERT_GE(bell, Attendant::kFirstBell);
+    ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
+  }
+  provoke(qp);
+  ASSERT_TRUE(is_readable(near_.channel->fd, kPatience));
+  EXPECT_EQ(take_event(), near_.cq);
+  ibv_ack_cq_events(near_.cq, 1);
 }
 
 TEST_F(EventsTest, DestroyingAQueueWithdrawsItsEvents) {
@@ -252,6 +300,28 @@ TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
   std::thread reader([&] { EXPECT_TRUE(queue.take([](int event) { EXPECT_EQ(event, 5); })); });
   queue.push(5);
   reader.join();
+}
+
+/// Whoever may ring can make the descriptor readable for ever.
+TEST(EventQueue, RingingWithoutEndKeepsNobodyWhoDoesNotBlock) {
+  constexpr std::uint64_t kMost = 0xffff'ffff'ffff'fffe;
+  Numbers queue;
+  ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
+  ASSERT_EQ(::eventfd_write(queue.fd(), kMost), 0);
+  int rung = 0;
+  const auto take = [&](int makes_event_at) {
+    return queue.take([](int event) { EXPECT_EQ(event, 5); },
+                      [&] {
+                        ASSERT_LT(++rung, 100);
+                        if (rung == makes_event_at) queue.push(5);
+                      });
+  };
+  errno = 0;
+  EXPECT_FALSE(take(0));
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(rung, 1);
+  EXPECT_TRUE(take(2)) << "what a ring brings is taken";
+  EXPECT_EQ(rung, 2);
 }
 
 TEST(EventQueue, IsBounded) {

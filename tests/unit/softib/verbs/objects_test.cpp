@@ -1,9 +1,11 @@
 // Devices, contexts, what can be asked of them, and what is refused.
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <stdexcept>
+#include <thread>
 
+#include "forked.hpp"
 #include "softib/core/hca_limits.hpp"
 #include "softib/core/network_order.hpp"
 #include "softib/verbs/abi.hpp"
@@ -181,13 +183,9 @@ TEST_F(ObjectsTest, ClosingAContextDestroysWhatIsLeft) {
 }
 
 TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer allows a forked child no threads";
-#endif
-  const auto number = near_.make_qp()->qp_num;
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
+  const auto place = QpnLayout::place(Qpn(near_.make_qp()->qp_num));
+  const auto open_one = [&] {
     auto** const list = ibv_get_device_list(nullptr);
     auto* const context = list == nullptr ? nullptr : ibv_open_device(list[0]);
     auto* const pd = context == nullptr ? nullptr : ibv_alloc_pd(context);
@@ -197,27 +195,42 @@ TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
     init.recv_cq = cq;
     init.qp_type = IBV_QPT_UD;
     auto* const qp = cq == nullptr ? nullptr : ibv_create_qp(pd, &init);
-    const bool other_place =
-        qp != nullptr && QpnLayout::place(Qpn(qp->qp_num)) != QpnLayout::place(Qpn(number));
-    ::_exit(other_place ? 0 : 1);
+    return qp != nullptr && QpnLayout::place(Qpn(qp->qp_num)) != place ? 0 : 1;
+  };
+  EXPECT_EQ(in_child(open_one), 0);
+}
+
+TEST_F(ObjectsTest, AChildMayAskOfItsParentsDeviceWhateverThreadsOfThatDo) {
+  if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
+  const auto ask = [&] {
+    ibv_device_attr attr{};
+    return ibv_query_device(near_.context, &attr);
+  };
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    while (!stop) EXPECT_EQ(ask(), 0);
+  });
+  int failed = 0;
+  for (int i = 0; i < 100 && failed == 0; ++i) {
+    failed = in_child([&] {
+      ::alarm(10);
+      return ask();
+    });
   }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  stop = true;
+  busy.join();
+  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(ObjectsTest, WithoutAnHcaThereIsNoList) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
+  const auto look = [] {
     ::unsetenv("SOFTIB_HCA");
     int count = 7;
-    const bool refused = ibv_get_device_list(&count) == nullptr && errno == ENODEV && count == 0;
-    ::_exit(refused ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    auto** const list = ibv_get_device_list(&count);
+    return list == nullptr && errno == ENODEV && count == 0 ? 0 : 1;
+  };
+  EXPECT_EQ(in_child(look), 0);
 }
 
 TEST(Sysfs, AttributesOfTheDeviceAndFilesAsTheyAre) {
