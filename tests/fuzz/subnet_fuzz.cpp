@@ -132,7 +132,7 @@ class Target {
     packet.mad[2] = 1;
     packet.mad[3] = (how & 4) != 0 ? 2 : 1;
     if ((how & 8) != 0) packet.mad[3] = smp_method::kTrapRepress;
-    const MadRoute route{who, packet.mad[8] % QpnLayout::kPlaces, 1, 1};
+    const MadRoute route{who, packet.mad[8] % QpnLayout::kSlots, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
     // Routes that lead somewhere: to the switch, or by way of it.

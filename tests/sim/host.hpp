@@ -31,7 +31,7 @@ struct HostOptions {
   std::string hca;  ///< its name decides GUIDs; several hosts may share one
   IpPrefix address;
   bool ipv6 = false;          ///< it has the link-local address that its daemon gives it
-  std::uint32_t place = 0;    ///< processes of one HCA differ in it
+  std::uint32_t slot = 0;     ///< processes of one HCA differ in it
   std::uint32_t epoch = 1;    ///< grows with each start of a process: its QPN is another one
   bool takes_reports = true;  ///< of the programs on a port one gets them
   std::reference_wrapper<Logger> log = silent_logger();

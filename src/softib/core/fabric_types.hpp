@@ -71,29 +71,29 @@ struct PortAttributes {
 };
 
 /// A queue pair number names the process that owns it, so that a packet finds its process without
-/// a table of queue pairs:  | epoch 8 | place 6 | index 10 |
-/// A process takes one of an HCA's places; the epoch of a place grows each time it is taken, so
+/// a table of queue pairs:  | epoch 8 | slot 6 | index 10 |
+/// A process takes one of an HCA's slots; the epoch of a slot grows each time it is taken, so
 /// that the numbers of a dead process do not come back soon. Epoch 0 is never used (it has QP0,
 /// QP1), nor is 255 (it has the multicast QPN 0xffffff).
 struct QpnLayout {
   static constexpr unsigned kIndexBits = 10;
-  static constexpr unsigned kPlaceBits = 6;
-  static constexpr std::uint32_t kQpsPerPlace = 1U << kIndexBits;
-  static constexpr std::uint32_t kPlaces = 1U << kPlaceBits;
+  static constexpr unsigned kSlotBits = 6;
+  static constexpr std::uint32_t kQpsPerSlot = 1U << kIndexBits;
+  static constexpr std::uint32_t kSlots = 1U << kSlotBits;
   static constexpr std::uint32_t kMaxEpoch = 254;
 
-  [[nodiscard]] static constexpr Qpn make(std::uint32_t epoch, std::uint32_t place,
+  [[nodiscard]] static constexpr Qpn make(std::uint32_t epoch, std::uint32_t slot,
                                           std::uint32_t index) {
-    return Qpn((epoch << kPlaceBits | place) << kIndexBits | index);
+    return Qpn((epoch << kSlotBits | slot) << kIndexBits | index);
   }
-  [[nodiscard]] static constexpr std::uint32_t place(Qpn qpn) {
-    return qpn.value() >> kIndexBits & (kPlaces - 1);
+  [[nodiscard]] static constexpr std::uint32_t slot(Qpn qpn) {
+    return qpn.value() >> kIndexBits & (kSlots - 1);
   }
   [[nodiscard]] static constexpr std::uint32_t epoch(Qpn qpn) {
-    return qpn.value() >> (kIndexBits + kPlaceBits);
+    return qpn.value() >> (kIndexBits + kSlotBits);
   }
   [[nodiscard]] static constexpr std::uint32_t index(Qpn qpn) {
-    return qpn.value() & (kQpsPerPlace - 1);
+    return qpn.value() & (kQpsPerSlot - 1);
   }
 };
 

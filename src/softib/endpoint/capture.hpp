@@ -55,31 +55,35 @@ class CapturingEndpoint final : public Endpoint, private PacketReceiver, private
 
   [[nodiscard]] const std::string& hca_name() const override { return inner_->hca_name(); }
   [[nodiscard]] NodeIndex node() const override { return inner_->node(); }
-  [[nodiscard]] std::uint32_t place() const override { return inner_->place(); }
+  [[nodiscard]] std::uint32_t slot() const override { return inner_->slot(); }
   [[nodiscard]] std::uint32_t epoch() const override { return inner_->epoch(); }
   [[nodiscard]] bool is_lost() const override { return inner_->is_lost(); }
-  void retire() override { inner_->retire(); }
+  void detach() override { inner_->detach(); }
   [[nodiscard]] PortAttributes port() const override { return inner_->port(); }
   void send(std::span<const OutgoingPacket> batch) override;
   void send_mad(ConstBytes packet) override;
   void send_mad_to(NodeIndex node, ConstBytes packet) override;
   void set_mad_deadline(ipoib::TimePoint when) override { inner_->set_mad_deadline(when); }
-  [[nodiscard]] bool nudge(NodeIndex node) override { return inner_->nudge(node); }
+  [[nodiscard]] bool wake_processes(NodeIndex node) override {
+    return inner_->wake_processes(node);
+  }
   void set_receiver(PacketReceiver* receiver) override;
   void set_mad_receiver(MadReceiver* receiver) override;
   void count(fabric::PortCounter counter, std::uint64_t by) override { inner_->count(counter, by); }
   [[nodiscard]] fabric::PortCounterValues counters() const override { return inner_->counters(); }
-  bool take_arrivals() override { return inner_->take_arrivals(); }
-  void attend(std::size_t entry, std::uint32_t attendant) override {
-    inner_->attend(entry, attendant);
+  bool poll_receive_rings() override { return inner_->poll_receive_rings(); }
+  void set_waiter(std::size_t entry, std::uint32_t waiter) override {
+    inner_->set_waiter(entry, waiter);
   }
-  [[nodiscard]] std::uint32_t add_bell(int event) override { return inner_->add_bell(event); }
-  void remove_bell(std::uint32_t bell) override { inner_->remove_bell(bell); }
+  [[nodiscard]] std::uint32_t add_wakeup_fd(int event) override {
+    return inner_->add_wakeup_fd(event);
+  }
+  void remove_wakeup_fd(std::uint32_t wakeup_fd) override { inner_->remove_wakeup_fd(wakeup_fd); }
 
  private:
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
-  void attendants_in_doubt() override;
+  void restore_waiters() override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;

@@ -65,7 +65,7 @@ bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
   const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.octets);
   if (!packet || packet->lrh.slid != inner_->port().lid) return false;
   return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
-         QpnLayout::place(packet->deth.source) == inner_->place();
+         QpnLayout::slot(packet->deth.source) == inner_->slot();
 }
 
 void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
@@ -90,8 +90,8 @@ void CapturingEndpoint::port_changed(const PortAttributes& now) {
   if (receiver_ != nullptr) receiver_->port_changed(now);
 }
 
-void CapturingEndpoint::attendants_in_doubt() {
-  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+void CapturingEndpoint::restore_waiters() {
+  if (receiver_ != nullptr) receiver_->restore_waiters();
 }
 
 void CapturingEndpoint::receive_mad(ConstBytes packet) {

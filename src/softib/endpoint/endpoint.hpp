@@ -1,4 +1,4 @@
-// A process's attachment to one HCA of an emulated subnet: its place, its sockets, its engine.
+// A process's attachment to one HCA of an emulated subnet: its slot, its sockets, its engine.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace softib::endpoint {
 
-/// Called by the engine thread, and by those who call Endpoint::take_arrivals(); by one at a time.
-/// It may call everything of the endpoint but that.
+/// Called by the engine thread, and by those who call Endpoint::poll_receive_rings(); by one at a
+/// time. It may call everything of the endpoint but that.
 class PacketReceiver {
  public:
   virtual ~PacketReceiver() = default;
@@ -25,7 +25,7 @@ class PacketReceiver {
   virtual void port_changed(const PortAttributes& now) = 0;
   /// Attendants may have been called off by a sender that died before it woke them: those who
   /// sleep are to be appointed again (Endpoint::attend). What has come is received afterwards.
-  virtual void attendants_in_doubt() {}
+  virtual void restore_waiters() {}
 };
 
 /// MADs for this process; called by the engine thread.
@@ -46,7 +46,7 @@ class MadReceiver {
 class Endpoint : public PacketSink {
  public:
   /// Attaches this process to HCA `hca` of a subnet, adding the HCA if the subnet does not have it.
-  /// Errors say which of subnet, HCA or place was not to be had, and what to do.
+  /// Errors say which of subnet, HCA or slot was not to be had, and what to do.
   [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach(
       const fabric::SubnetFolder& folder, const std::string& hca);
   /// Attaches to a node that is in the fabric file: node 0 is the subnet process's own.
@@ -55,12 +55,12 @@ class Endpoint : public PacketSink {
 
   [[nodiscard]] virtual const std::string& hca_name() const = 0;
   [[nodiscard]] virtual NodeIndex node() const = 0;
-  [[nodiscard]] virtual std::uint32_t place() const = 0;
+  [[nodiscard]] virtual std::uint32_t slot() const = 0;
   [[nodiscard]] virtual std::uint32_t epoch() const = 0;
   /// The HCA has failed since the endpoint was attached. From then on, so it stays.
   [[nodiscard]] virtual bool is_lost() const = 0;
-  /// Gives back what a lost endpoint has of the system: its place, sockets and thread.
-  virtual void retire() = 0;
+  /// Gives back what a lost endpoint has of the system: its slot, sockets and thread.
+  virtual void detach() = 0;
   /// The port as it is now; cheap.
   [[nodiscard]] virtual PortAttributes port() const = 0;
   /// Sends one MAD packet (LRH to padding) to whom it belongs: the subnet, or an agent elsewhere.
@@ -72,25 +72,30 @@ class Endpoint : public PacketSink {
   virtual void set_mad_deadline(ipoib::TimePoint when) = 0;
   /// Makes the processes of `node` look at the port's record; for the subnet process after a
   /// change. False: the system had nothing for it, and somebody there has to be nudged again.
-  [[nodiscard]] virtual bool nudge(NodeIndex node) = 0;
+  [[nodiscard]] virtual bool wake_processes(NodeIndex node) = 0;
   /// Sets who gets packets and MADs; null for nobody. Until then they are dropped and counted.
   /// When the call returns, the engine is no longer in the receiver that was set before (unless
   /// it is the engine that calls): so do not call it with a lock that the receiver takes.
   virtual void set_receiver(PacketReceiver* receiver) = 0;
   virtual void set_mad_receiver(MadReceiver* receiver) = 0;
   /// Hands packets that have come to the receiver, in this thread. False: there were none.
-  virtual bool take_arrivals() = 0;
-  /// Who looks after the packets for a queue pair: an entry and an attendant of the Door. At first
-  /// it is the engine. Who appoints another one calls take_arrivals() afterwards.
-  virtual void attend(std::size_t entry, std::uint32_t attendant) = 0;
+  virtual bool poll_receive_rings() = 0;
+  /// Who looks after the packets for a queue pair: an entry and an waiter of the WakeupTable. At
+  /// first it is the engine. Who appoints another one calls poll_receive_rings() afterwards.
+  virtual void set_waiter(std::size_t entry, std::uint32_t waiter) = 0;
   /// An eventfd that senders write 1 to, when it is appointed, instead of waking the engine; it
-  /// stays open until it is removed. Its number; Attendant::kEngine: there are too many.
-  [[nodiscard]] virtual std::uint32_t add_bell(int event) = 0;
-  virtual void remove_bell(std::uint32_t bell) = 0;
+  /// stays open until it is removed. Its number; Waiter::kEngine: there are too many.
+  [[nodiscard]] virtual std::uint32_t add_wakeup_fd(int event) = 0;
+  virtual void remove_wakeup_fd(std::uint32_t wakeup_fd) = 0;
   /// Counts for this node, as `softib show` has it.
   virtual void count(fabric::PortCounter counter, std::uint64_t by = 1) = 0;
   [[nodiscard]] virtual fabric::PortCounterValues counters() const = 0;
 };
+
+/// Returns the node of an HCA (`hca`: see HcaName). Looks in the fabric file first, so a program
+/// can start while the subnet process is down; asks the subnet process to add the HCA if it is new.
+[[nodiscard]] ipoib::Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder,
+                                                        const std::string& hca);
 
 /// The endpoint of this process, attached on first use by SOFTIB_DIR, SOFTIB_SUBNET, SOFTIB_HCA and
 /// SOFTIB_CAPTURE; the verbs and the umad side share it. It lives until the process ends: nothing

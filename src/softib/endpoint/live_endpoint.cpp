@@ -18,18 +18,18 @@ PortAttributes gone(PortAttributes port) {
 }  // namespace
 
 LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex node,
-                           const subnet::Node& record, transport::Place place)
+                           const subnet::Node& record, transport::ProcessSlot slot)
     : folder_(std::move(folder)),
       fabric_(std::move(fabric)),
       node_(node),
       name_(record.name),
       life_(record.port.life),
-      place_(std::move(place)),
+      slot_(std::move(slot)),
       wire_(folder_, fabric_),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
-      engine_(place_.listener(), *this) {
-  place_.occupy(fabric_);
+      engine_(slot_.listener(), *this) {
+  slot_.occupy(fabric_);
   // Before that, nobody would have told it of a change.
   engine_.wake();
 }
@@ -38,16 +38,16 @@ LiveEndpoint::~LiveEndpoint() {
   // The engine is done with the listener before that is closed, and nobody is led to a process
   // whose engine has left.
   engine_.stop();
-  if (!is_of_parent() && !retired_) place_.leave(folder_, fabric_);
+  if (!is_of_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
 
-void LiveEndpoint::retire() {
-  if (is_of_parent() || std::exchange(retired_, true)) return;
+void LiveEndpoint::detach() {
+  if (is_of_parent() || std::exchange(detached_, true)) return;
   engine_.stop();
-  turned();      // what the engine may not have told any more
+  turn_done();   // what the engine may not have told any more
   lost_ = true;  // whatever becomes of the node without us
   wire_.disconnect();
-  place_.leave(folder_, fabric_);
+  slot_.leave(folder_, fabric_);
 }
 
 PortAttributes LiveEndpoint::port() const {
@@ -57,50 +57,53 @@ PortAttributes LiveEndpoint::port() const {
   return lost_ || fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
 }
 
-transport::Patience LiveEndpoint::patience() const {
-  return engine_.is_current_thread() ? transport::Patience::never_wait : transport::Patience::wait;
+transport::SendMode LiveEndpoint::mode() const {
+  return engine_.is_current_thread() ? transport::SendMode::non_blocking
+                                     : transport::SendMode::blocking;
 }
 
 void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
-  if (!is_dead()) router_.send(batch, patience());
+  if (!is_dead()) router_.send(batch, mode());
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
-  if (!is_dead()) router_.send_mad(packet, patience());
+  if (!is_dead()) router_.send_mad(packet, mode());
 }
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
-  if (!is_dead()) router_.send_mad_to(node, packet, patience());
+  if (!is_dead()) router_.send_mad_to(node, packet, mode());
 }
 
 void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
   if (!is_dead()) engine_.set_deadline(when);
 }
 
-bool LiveEndpoint::nudge(NodeIndex node) { return is_dead() || router_.nudge(node); }
+bool LiveEndpoint::wake_processes(NodeIndex node) {
+  return is_dead() || router_.wake_processes(node);
+}
 
 template <class Change>
-void LiveEndpoint::between_deliveries(Change change) {
+void LiveEndpoint::with_delivery_lock(Change change) {
   if (is_of_parent()) return;
   if (engine_.is_current_thread()) return change();
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   change();
 }
 
 /// What the port did while nobody was there to be told, or somebody else, the new one learns in the
 /// engine's next turn.
 void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
-  between_deliveries([&] {
+  with_delivery_lock([&] {
     receiver_ = receiver;
-    is_told_ = false;
+    port_reported_ = false;
   });
   if (receiver != nullptr && !is_of_parent()) engine_.wake();
 }
 
 void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
-  between_deliveries([&] {
+  with_delivery_lock([&] {
     mad_receiver_ = receiver;
-    is_mad_told_ = false;
+    loss_reported_ = false;
   });
   if (receiver != nullptr && !is_of_parent()) engine_.wake();
 }
@@ -121,7 +124,7 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   std::uint64_t octets = 0;
   for (const auto& packet : packets) octets += hca::octets_of(packet);
   count_received(number, octets);
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
@@ -132,7 +135,7 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
 void LiveEndpoint::mad_arrived(ConstBytes packet) {
   if (lost_) return count(fabric::PortCounter::drop_port_not_active, 1);
   count_received(1, packet.size());
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   if (mad_receiver_ != nullptr) {
     mad_receiver_->receive_mad(packet);
   } else {
@@ -145,47 +148,48 @@ void LiveEndpoint::count_received(std::size_t packets, std::uint64_t octets) {
   count(fabric::PortCounter::received_octets, octets);
 }
 
-void LiveEndpoint::attend(std::size_t entry, std::uint32_t attendant) {
-  if (!is_of_parent()) engine_.attend(entry, attendant);
+void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
+  if (!is_of_parent()) engine_.set_waiter(entry, waiter);
 }
 
-std::uint32_t LiveEndpoint::add_bell(int event) {
-  return is_of_parent() ? transport::Attendant::kEngine : engine_.add_bell(event);
+std::uint32_t LiveEndpoint::add_wakeup_fd(int event) {
+  return is_of_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(event);
 }
 
-void LiveEndpoint::remove_bell(std::uint32_t bell) {
-  if (!is_of_parent()) engine_.remove_bell(bell);
+void LiveEndpoint::remove_wakeup_fd(std::uint32_t wakeup_fd) {
+  if (!is_of_parent()) engine_.remove_wakeup_fd(wakeup_fd);
 }
 
 void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
 
 void LiveEndpoint::sender_gone() {
-  const std::lock_guard lock(delivery_);
-  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+  const std::lock_guard lock(delivery_mutex_);
+  if (receiver_ != nullptr) receiver_->restore_waiters();
 }
 
 void LiveEndpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
 
 /// Engine: a change is a difference between two readings of the port's record.
-void LiveEndpoint::turned() {
+void LiveEndpoint::turn_done() {
   const std::uint32_t version = fabric_.node_version(node_);
   const bool is_other = version != last_version_;
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   if (is_other) {
     last_version_ = version;
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
-    if (std::exchange(last_port_, now) != now) is_told_ = false;
+    if (std::exchange(last_port_, now) != now) port_reported_ = false;
     if (now.life != life_) lost_ = true;
   }
-  if (receiver_ != nullptr && !std::exchange(is_told_, true)) receiver_->port_changed(last_port_);
-  if (lost_ && mad_receiver_ != nullptr && !std::exchange(is_mad_told_, true)) {
+  if (receiver_ != nullptr && !std::exchange(port_reported_, true))
+    receiver_->port_changed(last_port_);
+  if (lost_ && mad_receiver_ != nullptr && !std::exchange(loss_reported_, true)) {
     mad_receiver_->device_lost();
   }
 }
 
 void LiveEndpoint::deadline(ipoib::TimePoint now) {
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
 }
 

@@ -65,7 +65,7 @@ Result<Endpoint*> process_endpoint() {
   const bool is_ours =
       state.endpoint != nullptr && state.generation == transport::fork_generation();
   const bool is_lost = is_ours && state.endpoint->is_lost();
-  if (is_lost) state.endpoint->retire();
+  if (is_lost) state.endpoint->detach();
   if (!is_ours || is_lost) {
     auto attached = attach_by_environment();
     if (!attached) return attached.error();

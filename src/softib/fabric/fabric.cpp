@@ -141,25 +141,25 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
 
 std::uint64_t Fabric::occupied(NodeIndex node) const {
   if (node >= kMaxNodes) return 0;
-  return layout_->places[node].occupied.load(std::memory_order_acquire);
+  return layout_->slots[node].occupied.load(std::memory_order_acquire);
 }
 
-std::uint32_t Fabric::epoch(NodeIndex node, std::uint32_t place) const {
-  if (node >= kMaxNodes || place >= QpnLayout::kPlaces) return 0;
-  return layout_->places[node].epochs[place].load(std::memory_order_acquire);
+std::uint32_t Fabric::epoch(NodeIndex node, std::uint32_t slot) const {
+  if (node >= kMaxNodes || slot >= QpnLayout::kSlots) return 0;
+  return layout_->slots[node].epochs[slot].load(std::memory_order_acquire);
 }
 
-std::uint32_t Fabric::advance_epoch(NodeIndex node, std::uint32_t place) {
-  auto& epoch = layout_->places[node].epochs[place];
+std::uint32_t Fabric::advance_epoch(NodeIndex node, std::uint32_t slot) {
+  auto& epoch = layout_->slots[node].epochs[slot];
   const std::uint32_t before = epoch.load(std::memory_order_relaxed);
   const std::uint32_t now = before >= QpnLayout::kMaxEpoch ? 1 : before + 1;
   epoch.store(now, std::memory_order_release);
   return now;
 }
 
-void Fabric::set_occupied(NodeIndex node, std::uint32_t place, bool occupied) {
-  auto& all = layout_->places[node].occupied;
-  const std::uint64_t bit = std::uint64_t{1} << place;
+void Fabric::set_occupied(NodeIndex node, std::uint32_t slot, bool occupied) {
+  auto& all = layout_->slots[node].occupied;
+  const std::uint64_t bit = std::uint64_t{1} << slot;
   if (occupied) {
     all.fetch_or(bit, std::memory_order_acq_rel);
   } else {
@@ -168,7 +168,7 @@ void Fabric::set_occupied(NodeIndex node, std::uint32_t place, bool occupied) {
 }
 
 void Fabric::count(NodeIndex node, PortCounter counter, std::uint64_t by) {
-  layout_->places[node].counters[static_cast<std::size_t>(counter)].fetch_add(
+  layout_->slots[node].counters[static_cast<std::size_t>(counter)].fetch_add(
       by, std::memory_order_relaxed);
 }
 
@@ -176,7 +176,7 @@ PortCounterValues Fabric::counters(NodeIndex node) const {
   PortCounterValues values{};
   if (node >= kMaxNodes) return values;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = layout_->places[node].counters[i].load(std::memory_order_relaxed);
+    values[i] = layout_->slots[node].counters[i].load(std::memory_order_relaxed);
   }
   return values;
 }

@@ -4,7 +4,7 @@
 // version: the writer fills the slot that is not in use and then advances the version, so there is
 // a whole record at any moment, even after the writer was killed half-way. A reader that saw the
 // version move reads again, a bounded number of times. HCA processes write only what belongs to
-// them: the epoch and the occupied bit of the place whose lock they hold, and counters.
+// them: the epoch and the occupied bit of the slot whose lock they hold, and counters.
 #pragma once
 
 #include <sys/types.h>
@@ -51,12 +51,12 @@ class Fabric {
   /// The picture as it is: what a new subnet process adopts.
   [[nodiscard]] subnet::SubnetSnapshot snapshot() const;
 
-  /// Bit p: a process is (or, killed, was) in place p.
+  /// Bit p: a process is (or, killed, was) in slot p.
   [[nodiscard]] std::uint64_t occupied(NodeIndex node) const;
-  [[nodiscard]] std::uint32_t epoch(NodeIndex node, std::uint32_t place) const;
-  /// For the holder of the place's lock. Epochs go from 1 to kMaxEpoch, and round.
-  std::uint32_t advance_epoch(NodeIndex node, std::uint32_t place);
-  void set_occupied(NodeIndex node, std::uint32_t place, bool occupied);
+  [[nodiscard]] std::uint32_t epoch(NodeIndex node, std::uint32_t slot) const;
+  /// For the holder of the slot's lock. Epochs go from 1 to kMaxEpoch, and round.
+  std::uint32_t advance_epoch(NodeIndex node, std::uint32_t slot);
+  void set_occupied(NodeIndex node, std::uint32_t slot, bool occupied);
 
   void count(NodeIndex node, PortCounter counter, std::uint64_t by = 1);
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;

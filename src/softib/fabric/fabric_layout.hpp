@@ -35,9 +35,9 @@ struct FabricHeader {
 };
 
 /// What the processes of a node write themselves.
-struct alignas(64) NodePlaces {
+struct alignas(64) NodeSlots {
   std::atomic<std::uint64_t> occupied;
-  std::array<std::atomic<std::uint32_t>, QpnLayout::kPlaces> epochs;
+  std::array<std::atomic<std::uint32_t>, QpnLayout::kSlots> epochs;
   std::array<std::atomic<std::uint64_t>, kPortCounters> counters;
 };
 
@@ -47,7 +47,7 @@ struct FabricLayout {
   std::array<GroupRecord, kMaxGroups> groups;
   /// Node index + 1; 0: nobody.
   std::array<std::atomic<std::uint16_t>, subnet::kUnicastLids> lids;
-  std::array<NodePlaces, kMaxNodes> places;
+  std::array<NodeSlots, kMaxNodes> slots;
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

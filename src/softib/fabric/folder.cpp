@@ -94,16 +94,16 @@ Result<SubnetFolder> SubnetFolder::from_environment() {
 
 std::string SubnetFolder::name() const { return path_.substr(path_.rfind('/') + 1); }
 
-std::string place_name(std::uint32_t place) { return std::to_string(place); }
+std::string slot_name(std::uint32_t slot) { return std::to_string(slot); }
 
-std::string place_lock_name(std::uint32_t place) { return place_name(place) + ".lock"; }
+std::string slot_lock_name(std::uint32_t slot) { return slot_name(slot) + ".lock"; }
 
 std::string SubnetFolder::node(NodeIndex node) const {
   return path_ + "/node/" + std::to_string(node);
 }
 
-std::string SubnetFolder::place(NodeIndex node_index, std::uint32_t place) const {
-  return node(node_index) + "/" + place_name(place);
+std::string SubnetFolder::slot_socket(NodeIndex node_index, std::uint32_t slot) const {
+  return node(node_index) + "/" + slot_name(slot);
 }
 
 std::string SubnetFolder::issm(NodeIndex node_index) const {
@@ -140,9 +140,9 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   const auto nodes = open_nodes(path_);
   const auto node = open_node(index);
   if (!nodes || !node) return;
-  for (std::uint32_t i = 0; i < QpnLayout::kPlaces; ++i) {
-    ::unlinkat(node->get(), place_name(i).c_str(), 0);
-    ::unlinkat(node->get(), place_lock_name(i).c_str(), 0);
+  for (std::uint32_t i = 0; i < QpnLayout::kSlots; ++i) {
+    ::unlinkat(node->get(), slot_name(i).c_str(), 0);
+    ::unlinkat(node->get(), slot_lock_name(i).c_str(), 0);
   }
   ::unlinkat(node->get(), kAgentsName, 0);
   ::unlinkat(node->get(), kIssmName, 0);

@@ -2,8 +2,8 @@
 //
 //   $SOFTIB_DIR/<subnet>/            0700: the one gate; what is inside is open to who gets in
 //       fabric  control  lock
-//       node/<i>/<place>             socket of the process in a place of node i
-//       node/<i>/<place>.lock        held by that process
+//       node/<i>/<slot>             socket of the process in a slot of node i
+//       node/<i>/<slot>.lock        held by that process
 //       node/<i>/agents              byte-range locks: which MADs an agent of the node has taken
 //       node/<i>/issm                pipe: read by whoever says that he is the SM there
 #pragma once
@@ -40,15 +40,15 @@ struct HcaName {
 /// error when there is none of these.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();
 
-/// An octet of the fabric file is the gate between processes that take places, who hold it together
+/// An octet of the fabric file is the gate between processes that take slots, who hold it together
 /// for that moment, and the subnet process, which has it alone while it takes folders away.
-inline constexpr std::int64_t kGateOctet = 0;
+inline constexpr std::int64_t kAttachLockOffset = 0;
 
 /// Names in the folder of a node.
 inline constexpr const char* kAgentsName = "agents";
 inline constexpr const char* kIssmName = "issm";
-[[nodiscard]] std::string place_name(std::uint32_t place);
-[[nodiscard]] std::string place_lock_name(std::uint32_t place);
+[[nodiscard]] std::string slot_name(std::uint32_t slot);
+[[nodiscard]] std::string slot_lock_name(std::uint32_t slot);
 
 /// The folder of one subnet: paths, and the making of what has to be made.
 class SubnetFolder {
@@ -66,7 +66,7 @@ class SubnetFolder {
   [[nodiscard]] std::string control() const { return path_ + "/control"; }
   [[nodiscard]] std::string lock() const { return path_ + "/lock"; }
   [[nodiscard]] std::string node(NodeIndex node) const;
-  [[nodiscard]] std::string place(NodeIndex node, std::uint32_t place) const;
+  [[nodiscard]] std::string slot_socket(NodeIndex node, std::uint32_t slot) const;
   [[nodiscard]] std::string issm(NodeIndex node) const;
 
   /// The folder itself, and that of a node, for the calls of shared_file.hpp.

@@ -19,8 +19,8 @@ bool is_port(unsigned number, const PortAttributes& port) {
 }
 }  // namespace
 
-Hca::Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port)
-    : epoch_(epoch), place_(place), port_(port) {}
+Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port)
+    : epoch_(epoch), slot_(slot), port_(port) {}
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   if (port_.has_failed()) return dead();
@@ -117,7 +117,7 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
   // Round and round, so that the number of a queue pair that is gone comes back late.
   while (qps_[next_index_] != nullptr) next_index_ = (next_index_ + 1) % kMaxQueuePairs;
   auto& slot = qps_[next_index_];
-  slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, place_, next_index_), config);
+  slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_index_), config);
   next_index_ = (next_index_ + 1) % kMaxQueuePairs;
   ++qp_count_;
   ++config.pd->users;

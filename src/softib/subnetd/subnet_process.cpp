@@ -94,8 +94,8 @@ void SubnetProcess::adopt() {
   log_.info("going on where the subnet stopped: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
-    for (std::uint32_t place = 0; place < QpnLayout::kPlaces; ++place) {
-      transport::clean_place(folder_, fabric_, entry.index, place);
+    for (std::uint32_t slot = 0; slot < QpnLayout::kSlots; ++slot) {
+      transport::reclaim_slot(folder_, fabric_, entry.index, slot);
     }
   }
   subnet_.adopt(before, ipoib::monotonic_now());
@@ -127,7 +127,7 @@ void SubnetProcess::open_wire(const std::string& capture) {
 /// ours stays, and the folder with it.
 void SubnetProcess::remove_folder() {
   const subnet::SubnetSnapshot last = fabric_.snapshot();
-  const auto gate = shut_gate(folder_);
+  const auto gate = block_attach(folder_);
   if (!gate) return;
   if (!is_deserted()) return;
   for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
@@ -184,7 +184,7 @@ void SubnetProcess::publish() {
 }
 
 void SubnetProcess::nudge(NodeIndex index) {
-  if (!endpoint_ || endpoint_->nudge(index)) return;
+  if (!endpoint_ || endpoint_->wake_processes(index)) return;
   not_woken_.set(index);
   nudge_at_ = std::min(nudge_at_, ipoib::monotonic_now() + kNudgeRetry);
 }
@@ -287,7 +287,7 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> remove(const std::string& hca) const {
     return on(hca, [&](NodeIndex node) -> Result<void> {
-      const auto gate = shut_gate(process.folder_);
+      const auto gate = block_attach(process.folder_);
       if (!gate) return gate.error();
       if (const int pid = inhabitant(process.folder_, node); pid != 0) {
         return Error{EBUSY,

@@ -53,7 +53,7 @@ UmadHost::UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& fol
     : endpoint_(endpoint),
       folder_(folder),
       before_(before),
-      layer_({endpoint.node(), endpoint.place(), endpoint.epoch(), 0}) {}
+      layer_({endpoint.node(), endpoint.slot(), endpoint.epoch(), 0}) {}
 
 int UmadHost::open_port(int number) {
   const int last = endpoint_.port().number;
@@ -129,7 +129,7 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) c
   if (claims.empty()) return transport::GuardedFd();
   const auto at = folder_.open_node(endpoint_.node());
   if (!at) return at.error();
-  const transport::ForksHeldOff held;
+  const transport::ForkLock held;
   auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::make);
   if (!file) return file.error();
   for (const auto octet : claims) {

@@ -9,25 +9,25 @@ namespace softib::verbs {
 namespace {
 
 std::uint32_t attendant_of(Channel& channel, endpoint::Endpoint& endpoint) {
-  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Attendant::kEngine;
-  if (channel.bell == transport::Attendant::kEngine) channel.bell = endpoint.add_bell(channel.fd);
+  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Waiter::kEngine;
+  if (channel.bell == transport::Waiter::kEngine) channel.bell = endpoint.add_wakeup_fd(channel.fd);
   return channel.bell;
 }
 
 }  // namespace
 
 void Attendance::add(Qpn qp, const Completions& receives) {
-  endpoint_.attend(QpnLayout::index(qp), receives.attendant);
+  endpoint_.set_waiter(QpnLayout::index(qp), receives.attendant);
   appoint_for_multicast();
 }
 
 void Attendance::remove(Qpn qp) {
-  endpoint_.attend(QpnLayout::index(qp), transport::Attendant::kEngine);
+  endpoint_.set_waiter(QpnLayout::index(qp), transport::Waiter::kEngine);
   appoint_for_multicast();
 }
 
 void Attendance::on_polled(Completions& cq) {
-  if (!cq.model->is_armed()) appoint(cq, transport::Attendant::kNobody);
+  if (!cq.model->is_armed()) appoint(cq, transport::Waiter::kNone);
 }
 
 void Attendance::on_armed(Completions& cq) {
@@ -49,7 +49,7 @@ void Attendance::on_doubt() {
 void Attendance::appoint(Completions& cq, std::uint32_t attendant) {
   cq.attendant = attendant;
   for (const auto* const qp : cq.model->receivers) {
-    endpoint_.attend(QpnLayout::index(qp->number()), attendant);
+    endpoint_.set_waiter(QpnLayout::index(qp->number()), attendant);
   }
   appoint_for_multicast();
 }
@@ -58,15 +58,15 @@ void Attendance::appoint(Completions& cq, std::uint32_t attendant) {
 /// has to be one who is sure to: the engine if it attends to any, else one who is armed.
 void Attendance::appoint_for_multicast() {
   bool is_engine = true;
-  std::uint32_t attendant = transport::Attendant::kNobody;
+  std::uint32_t attendant = transport::Waiter::kNone;
   for (const auto* const cq : all_) {
     if (cq->model->receivers.empty()) continue;
-    is_engine = cq->attendant == transport::Attendant::kEngine;
+    is_engine = cq->attendant == transport::Waiter::kEngine;
     if (is_engine) break;
     if (cq->model->is_armed()) attendant = cq->attendant;
   }
-  endpoint_.attend(transport::Door::kMulticast,
-                   is_engine ? transport::Attendant::kEngine : attendant);
+  endpoint_.set_waiter(transport::WakeupTable::kMulticast,
+                       is_engine ? transport::Waiter::kEngine : attendant);
 }
 
 }  // namespace softib::verbs

@@ -65,7 +65,7 @@ int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
   if (room < 0) return -1;
   auto& device = of(ibv->context).device;
   // Asked without the lock, which others need.
-  if (cq.model->idle() && !device.take_arrivals(cq)) {
+  if (cq.model->idle() && !device.poll_receive_rings(cq)) {
     give_way();
     return 0;
   }

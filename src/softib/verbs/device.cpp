@@ -88,7 +88,7 @@ ipoib::Result<Device*> Device::of_process() {
 
 Device::Device(endpoint::Endpoint& endpoint)
     : endpoint_(endpoint),
-      hca_(endpoint.epoch(), endpoint.place(), endpoint.port()),
+      hca_(endpoint.epoch(), endpoint.slot(), endpoint.port()),
       attendance_(endpoint) {
   describe(listed_);
   listed_.device = this;
@@ -103,15 +103,15 @@ void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch)
   }
 }
 
-bool Device::take_arrivals(Completions& cq) {
-  if (cq.attendant != transport::Attendant::kNobody) hca().attendance().on_polled(cq);
-  return endpoint_.take_arrivals();
+bool Device::poll_receive_rings(Completions& cq) {
+  if (cq.attendant != transport::Waiter::kNone) hca().attendance().on_polled(cq);
+  return endpoint_.poll_receive_rings();
 }
 
 void Device::answer(const Channel& channel) {
-  (void)endpoint_.take_arrivals();
+  (void)endpoint_.poll_receive_rings();
   hca().attendance().on_rung(channel);
-  (void)endpoint_.take_arrivals();
+  (void)endpoint_.poll_receive_rings();
 }
 
 ipoib::Result<void> Device::destroy(Completions& cq) {
@@ -130,7 +130,7 @@ ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
 }
 
 void Device::forget(const Channel& channel) {
-  if (channel.bell != transport::Attendant::kEngine) endpoint_.remove_bell(channel.bell);
+  if (channel.bell != transport::Waiter::kEngine) endpoint_.remove_wakeup_fd(channel.bell);
 }
 
 void Device::add(Context& context) {
@@ -164,7 +164,7 @@ void Device::port_changed(const PortAttributes& now) {
   report_drops();
 }
 
-void Device::attendants_in_doubt() { hca().attendance().on_doubt(); }
+void Device::restore_waiters() { hca().attendance().on_doubt(); }
 
 void Device::pass_on_events() {
   for (const auto& event : hca_.events()) {

@@ -57,7 +57,7 @@ class Device final : public endpoint::PacketReceiver {
   void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
 
   /// Takes in packets that have come, for who has found this queue empty. False: there were none.
-  bool take_arrivals(Completions& cq);
+  bool poll_receive_rings(Completions& cq);
   /// Takes in packets that the channel was rung for, and sees to it that it is rung for more.
   void answer(const Channel& channel);
 
@@ -73,7 +73,7 @@ class Device final : public endpoint::PacketReceiver {
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
-  void attendants_in_doubt() override;
+  void restore_waiters() override;
 
  private:
   void pass_on_events();

@@ -24,15 +24,14 @@ struct Completions;
 
 struct Channel : ibv_comp_channel {
   EventQueue<Completions*> events;
-  std::uint32_t bell =
-      transport::Attendant::kEngine;  ///< its number; that of the engine: it has none
+  std::uint32_t bell = transport::Waiter::kEngine;  ///< its number; that of the engine: it has none
 };
 
 struct Completions : ibv_cq_ex {
   hca::CompletionQueue* model = nullptr;
   ibv_wc current{};  ///< of the extended way of polling
   std::atomic<std::uint32_t> attendant =
-      transport::Attendant::kEngine;  ///< of its receives; see Attendance
+      transport::Waiter::kEngine;  ///< of its receives; see Attendance
   /// Taken from the queues of events; guarded by these.
   std::uint32_t completion_events_taken = 0;
   std::uint32_t async_events_taken = 0;

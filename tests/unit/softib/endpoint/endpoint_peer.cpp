@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   }
   Printer printer;
   (*endpoint)->set_receiver(&printer);
-  std::printf("ready %u %u\n", (*endpoint)->place(), (*endpoint)->epoch());
+  std::printf("ready %u %u\n", (*endpoint)->slot(), (*endpoint)->epoch());
   std::fflush(stdout);
   std::string word;
   std::uint16_t lid = 0;

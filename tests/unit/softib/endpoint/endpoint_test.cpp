@@ -1,4 +1,4 @@
-// Endpoints of several processes, here in one: each has sockets, a place and an engine of its own.
+// Endpoints of several processes, here in one: each has sockets, a slot and an engine of its own.
 #include "softib/endpoint/endpoint.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ using test::TextPacket;
 constexpr Lid kGroup{0xc000};
 
 Qpn qp_of(const Endpoint& endpoint, std::uint32_t index = 1) {
-  return QpnLayout::make(endpoint.epoch(), endpoint.place(), index);
+  return QpnLayout::make(endpoint.epoch(), endpoint.slot(), index);
 }
 
 std::uint64_t counted(const Endpoint& endpoint, fabric::PortCounter counter) {
@@ -66,7 +66,7 @@ class EndpointTest : public testing::Test {
 TEST_F(EndpointTest, KnowsItsNode) {
   EXPECT_EQ(one_->hca_name(), "host1");
   EXPECT_EQ(one_->node(), 1);
-  EXPECT_EQ(one_->place(), 0U);
+  EXPECT_EQ(one_->slot(), 0U);
   EXPECT_EQ(one_->epoch(), 1U);
   EXPECT_EQ(one_->port().lid, TestSubnet::lid(1));
 }
@@ -77,22 +77,22 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
   EXPECT_EQ(first_.next_text(), "alive");
   (void)first_.next_port();  // as it was
   subnet_.set_life(1, life + 1);
-  ASSERT_TRUE(two_->nudge(1));
+  ASSERT_TRUE(two_->wake_processes(1));
   EXPECT_NE(first_.next_port().life, life);
   EXPECT_TRUE(eventually([&] { return first_.is_device_lost(); }));
   EXPECT_TRUE(one_->is_lost());
   EXPECT_FALSE(two_->is_lost());
   EXPECT_EQ(Endpoint::attach(subnet_.folder(), "host1").error().code, ENODEV);
-  // Mended, it is another one: the old stays lost, and its place is free once it is retired.
+  // Mended, it is another one: the old stays lost, and its slot is free once it is retired.
   subnet_.set_life(1, life + 2);
   EXPECT_TRUE(one_->is_lost());
   EXPECT_EQ(one_->port().state, PortState::down);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "from beyond");
-  one_->retire();
+  one_->detach();
   subnet_.set_life(1, life);
   EXPECT_TRUE(one_->is_lost()) << "when the node is another one";
   const auto again = subnet_.attach(1);
-  EXPECT_EQ(again->place(), one_->place());
+  EXPECT_EQ(again->slot(), one_->slot());
   EXPECT_NE(again->epoch(), one_->epoch());
   Mailbox third;
   again->set_receiver(&third);
@@ -105,14 +105,14 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
 
 TEST_F(EndpointTest, WhoRetiresALostEndpointMissesNothing) {
   subnet_.set_life(1, one_->port().life + 1);
-  one_->retire();
+  one_->detach();
   EXPECT_TRUE(first_.is_device_lost());
 }
 
 TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQueuePairNames) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
-  EXPECT_EQ(neighbour->place(), 1U);
+  EXPECT_EQ(neighbour->slot(), 1U);
   neighbour->set_receiver(&third);
   send_text(*one_, TestSubnet::lid(2), qp_of(*neighbour), "to the neighbour");
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "to the second");
@@ -261,7 +261,7 @@ TEST_F(EndpointTest, AProcessThatComesBackHasOtherNumbers) {
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
   two_ = subnet_.attach(2);
   two_->set_receiver(&second_);
-  EXPECT_EQ(two_->place(), 0U);
+  EXPECT_EQ(two_->slot(), 0U);
   EXPECT_NE(qp_of(*two_), before);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "welcome");
   EXPECT_EQ(second_.next_text(), "welcome");
@@ -279,8 +279,8 @@ TEST_F(EndpointTest, AConnectionToADeadProcessIsMadeAnew) {
 
 TEST_F(EndpointTest, ThereAreSixtyFourPlaces) {
   std::vector<std::unique_ptr<Endpoint>> all;
-  for (std::uint32_t i = 1; i < QpnLayout::kPlaces; ++i) all.push_back(subnet_.attach(2));
-  EXPECT_EQ(all.back()->place(), QpnLayout::kPlaces - 1);
+  for (std::uint32_t i = 1; i < QpnLayout::kSlots; ++i) all.push_back(subnet_.attach(2));
+  EXPECT_EQ(all.back()->slot(), QpnLayout::kSlots - 1);
   const auto more = Endpoint::attach_node(subnet_.folder(), 2);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, EBUSY);
@@ -291,7 +291,7 @@ TEST_F(EndpointTest, APlaceIsNotLedElsewhere) {
   const std::string precious = elsewhere / "precious";
   std::ofstream(precious) << "precious";
   std::filesystem::permissions(precious, std::filesystem::perms(0600));
-  const std::string lock = subnet_.folder().place(2, 1) + ".lock";
+  const std::string lock = subnet_.folder().slot_socket(2, 1) + ".lock";
   std::filesystem::create_symlink(precious, lock);
   EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
   std::filesystem::remove(lock);
@@ -335,7 +335,7 @@ TEST_F(EndpointTest, ANudgeShowsTheChangeOfThePort) {
   const auto subnet = subnet_.attach(0);
   EXPECT_EQ(second_.next_port().state, PortState::active);
   subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   EXPECT_EQ(second_.next_port().state, PortState::init);
   EXPECT_EQ(two_->port().state, PortState::init);
 }
@@ -353,7 +353,7 @@ TEST_F(EndpointTest, ANodeThatIsRemovedHasAPortThatIsDown) {
   EXPECT_EQ(second_.next_port().state, PortState::active);
   subnet_.fabric().remove_node(2);
   const auto subnet = subnet_.attach(0);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   const auto now = second_.next_port();
   EXPECT_EQ(now.state, PortState::down);
   EXPECT_EQ(now.lid, Lid());
@@ -365,7 +365,7 @@ TEST_F(EndpointTest, ANewReceiverLearnsWhatHappenedBeforeIt) {
   two_->set_receiver(nullptr);
   const auto subnet = subnet_.attach(0);
   subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   // The engine has seen the change by then, and told nobody.
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
   EXPECT_TRUE(
@@ -381,7 +381,7 @@ TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
   CapturingEndpoint capturing(std::move(two_), std::move(CaptureFile::open(file).value()));
   const auto subnet = subnet_.attach(0);
   subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   Mailbox late;
   capturing.set_receiver(&late);
   PortAttributes port;
@@ -474,11 +474,11 @@ TEST(CaptureFileTest, EndsWithAWholeRecordWhenTheDiskIsFull) {
 TEST_F(EndpointTest, NoPlaceIsTakenInAFolderThatIsNotTheFabricsAnyMore) {
   auto fabric = std::move(fabric::Fabric::open(subnet_.folder().fabric()).value());
   ASSERT_EQ(::unlink(subnet_.folder().fabric().c_str()), 0);
-  const auto gone = transport::Place::take(subnet_.folder(), fabric, 2);
+  const auto gone = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, ENOENT);
   const auto another = fabric::FabricWriter::create_or_adopt(subnet_.folder().fabric());
-  const auto stale = transport::Place::take(subnet_.folder(), fabric, 2);
+  const auto stale = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(stale);
   EXPECT_EQ(stale.error().code, ESTALE);
 }
@@ -548,7 +548,7 @@ TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
   const auto neighbour = subnet_.attach(2);
   neighbour->set_mad_receiver(&third);
   const auto id = [](const Endpoint& of) {
-    return std::uint64_t{MadRoute{of.node(), of.place(), of.epoch(), 4}.high_half()} << 32 | 1;
+    return std::uint64_t{MadRoute{of.node(), of.slot(), of.epoch(), 4}.high_half()} << 32 | 1;
   };
   send_mad(*sm_, make_mad(0, 2, 0x03, kGetResp, id(*neighbour)));
   EXPECT_EQ(transaction(third), id(*neighbour));
@@ -560,7 +560,7 @@ TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
 }
 
 TEST_F(MadTest, SubnetManagementFindsWhoHasNoLid) {
-  const auto id = std::uint64_t{MadRoute{2, two_->place(), two_->epoch(), 1}.high_half()} << 32;
+  const auto id = std::uint64_t{MadRoute{2, two_->slot(), two_->epoch(), 1}.high_half()} << 32;
   auto answer = make_mad(0, 2, 0x81, kGetResp, id);
   answer.dlid = Lid();
   send_mad(*sm_, answer);

@@ -39,7 +39,7 @@ class Peer {
     ::close(output[1]);
     in_ = ::fdopen(input[1], "w");
     out_ = ::fdopen(output[0], "r");
-    if (std::sscanf(line().c_str(), "ready %u %u", &place, &epoch) != 2) {
+    if (std::sscanf(line().c_str(), "ready %u %u", &slot, &epoch) != 2) {
       throw std::runtime_error("the peer did not start");
     }
   }
@@ -68,9 +68,9 @@ class Peer {
     signal(number);
     ::waitpid(std::exchange(pid_, 0), nullptr, 0);
   }
-  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(epoch, place, 1); }
+  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(epoch, slot, 1); }
 
-  std::uint32_t place = 0;
+  std::uint32_t slot = 0;
   std::uint32_t epoch = 0;
 
  private:
@@ -86,7 +86,7 @@ class TwoProcesses : public testing::Test {
   [[nodiscard]] std::uint64_t counted(fabric::PortCounter counter) const {
     return here_->counters()[static_cast<std::size_t>(counter)];
   }
-  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(here_->epoch(), here_->place(), 1); }
+  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(here_->epoch(), here_->slot(), 1); }
 
   TestSubnet subnet_;
   Mailbox mailbox_;
@@ -103,7 +103,7 @@ TEST_F(TwoProcesses, TalkToEachOther) {
 
 TEST_F(TwoProcesses, ShareANode) {
   Peer peer(subnet_, 1);
-  EXPECT_EQ(peer.place, 1U);
+  EXPECT_EQ(peer.slot, 1U);
   send_text(*here_, TestSubnet::lid(1), peer.qpn(), "neighbour");
   EXPECT_EQ(peer.line(), "neighbour");
 }
@@ -127,7 +127,7 @@ TEST_F(TwoProcesses, WhatIsSentToAKilledProcessIsCounted) {
   // It may have died before it said that it had taken the first.
   const auto first = drops();
   EXPECT_THAT(first, testing::AnyOf(sent, sent + 1));
-  // Its place is cleaned up by who found it dead.
+  // Its slot is cleaned up by who found it dead.
   EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
   EXPECT_EQ(drops(), first + 1);
@@ -139,7 +139,7 @@ TEST_F(TwoProcesses, AKilledProcessComesBackInItsPlaceWithOtherNumbers) {
   EXPECT_EQ(before.line(), "one");
   before.end(SIGKILL);
   Peer after(subnet_, 2);
-  EXPECT_EQ(after.place, before.place);
+  EXPECT_EQ(after.slot, before.slot);
   EXPECT_NE(after.epoch, before.epoch);
   send_text(*here_, TestSubnet::lid(2), after.qpn(), "two");
   EXPECT_EQ(after.line(), "two");

@@ -80,8 +80,8 @@ TEST(SubnetFolder, IsClosedToOthersAndOpenInside) {
   EXPECT_EQ(mode_of(root / "deep"), mode_t{0755});
   EXPECT_EQ(mode_of(folder.path()), mode_t{0700});
   EXPECT_EQ(mode_of(folder.node(5)), mode_t{0777});
-  EXPECT_EQ(folder.place(5, 63), folder.path() + "/node/5/63");
-  EXPECT_EQ(place_lock_name(63), "63.lock");
+  EXPECT_EQ(folder.slot_socket(5, 63), folder.path() + "/node/5/63");
+  EXPECT_EQ(slot_lock_name(63), "63.lock");
 }
 
 TEST(SubnetFolder, KeepsAWiderGate) {
@@ -106,8 +106,8 @@ TEST(SubnetFolder, ANodeLeavesNothing) {
   const SubnetFolder folder(root / "red");
   ASSERT_TRUE(folder.create());
   ASSERT_TRUE(folder.create_node(5));
-  std::ofstream(folder.place(5, 0)) << "x";
-  std::ofstream(folder.node(5) + "/" + place_lock_name(0)) << "x";
+  std::ofstream(folder.slot_socket(5, 0)) << "x";
+  std::ofstream(folder.node(5) + "/" + slot_lock_name(0)) << "x";
   std::ofstream(folder.node(5) + "/" + kAgentsName) << "x";
   folder.remove_node(5);
   EXPECT_FALSE(std::filesystem::exists(folder.node(5)));

@@ -280,11 +280,11 @@ TEST_F(SubnetProcessTest, StaysWhereAPlaceIsLockedAndNotYetMarked) {
   std::unique_ptr<RunningSubnet> subnet = std::make_unique<RunningSubnet>(folder_);
   const auto node = control::request_attach(folder_, {"a"}).value();
   auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
-  auto place = std::move(transport::Place::take(folder_, fabric, node).value());
+  auto place = std::move(transport::ProcessSlot::take(folder_, fabric, node).value());
   ASSERT_EQ(fabric.occupied(node), 0U);
   EXPECT_EQ(ask(folder_, control::SetHca{"a", control::HcaState::absent}).error().code, EBUSY);
   subnet.reset();
-  EXPECT_TRUE(std::filesystem::exists(folder_.place(node, 0)));
+  EXPECT_TRUE(std::filesystem::exists(folder_.slot_socket(node, 0)));
   place.leave(folder_, fabric);
 }
 

@@ -68,18 +68,18 @@ std::vector<FileDescriptor> take_all_descriptors() {
 class RingWireTest : public testing::Test {
  protected:
   RingWireTest() { subnet_.fabric().advance_epoch(1, 0); }
-  Delivery send(std::uint32_t place) {
-    const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, place, 1),
+  Delivery send(std::uint32_t slot) {
+    const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, slot, 1),
                             "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    (void)wire_.send({1, place}, {&alone, 1}, Patience::never_wait, why, lost);
+    (void)wire_.send({1, slot}, {&alone, 1}, SendMode::non_blocking, why, lost);
     return why;
   }
-  GuardedFd listen(std::uint32_t place) {
-    return std::move(listen_at(node_.get(), fabric::place_name(place)).value());
+  GuardedFd listen(std::uint32_t slot) {
+    return std::move(listen_at(node_.get(), fabric::slot_name(slot)).value());
   }
 
   TestSubnet subnet_;
@@ -88,30 +88,30 @@ class RingWireTest : public testing::Test {
 };
 
 TEST_F(RingWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew) {
-  constexpr std::uint32_t kPlaces = 40;
+  constexpr std::uint32_t kSlots = 40;
   constexpr std::uint32_t kRounds = 5;
   const DescriptorLimit limit(120);
   const std::size_t bound = max_connections();
   ASSERT_EQ(bound, 30U);
   std::vector<GuardedFd> listeners;
-  for (std::uint32_t place = 0; place < kPlaces; ++place) listeners.push_back(listen(place));
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot) listeners.push_back(listen(slot));
   for (std::uint32_t round = 0; round < kRounds; ++round) {
-    for (std::uint32_t place = 0; place < kPlaces; ++place) {
-      ASSERT_EQ(send(place), Delivery::delivered) << place << " in round " << round;
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+      ASSERT_EQ(send(slot), Delivery::delivered) << slot << " in round " << round;
     }
   }
   std::size_t connections = 0;
   for (const auto& listener : listeners) {
     while (accept_from(listener.get())) ++connections;
   }
-  EXPECT_EQ(connections, bound + (kPlaces - bound) * kRounds);
+  EXPECT_EQ(connections, bound + (kSlots - bound) * kRounds);
 }
 
 /// More large packets than a ring has room for.
 class LargeBatchTest : public RingWireTest {
  protected:
-  std::size_t send_some(std::size_t count, Patience patience) {
-    return wire_.send({1, 0}, std::span(batch_).first(count), patience, why_, lost_);
+  std::size_t send_some(std::size_t count, SendMode mode) {
+    return wire_.send({1, 0}, std::span(batch_).first(count), mode, why_, lost_);
   }
 
   const GuardedFd listener_ = listen(0);
@@ -123,12 +123,12 @@ class LargeBatchTest : public RingWireTest {
 };
 
 TEST_F(LargeBatchTest, WhatLargePacketsStandForIsCongestedOrLost) {
-  const auto sent = send_some(batch_.size(), Patience::never_wait);
+  const auto sent = send_some(batch_.size(), SendMode::non_blocking);
   EXPECT_EQ(why_, Delivery::congested);
-  EXPECT_EQ(sent, kRingOctets / 50'064) << "as many as there is room for";
+  EXPECT_EQ(sent, kRingBytes / 50'064) << "as many as there is room for";
   EXPECT_EQ(lost_, 0U);
   subnet_.fabric().advance_epoch(1, 0);  // another process lives there
-  EXPECT_EQ(send_some(1, Patience::never_wait), 1U);
+  EXPECT_EQ(send_some(1, SendMode::non_blocking), 1U);
   EXPECT_EQ(lost_, 50 * sent);
 }
 
@@ -137,10 +137,10 @@ TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
   std::uint64_t lost = 0;
   const std::vector<std::function<void()>> ways = {
       [&] {
-        (void)wire_.send_mad({1, 0}, mad, Patience::never_wait, lost);
+        (void)wire_.send_mad({1, 0}, mad, SendMode::non_blocking, lost);
       },
       [&] {
-        (void)wire_.nudge({1, 0}, lost);
+        (void)wire_.wake({1, 0}, lost);
       }};
   for (const auto& find_out : ways) {
     GuardedFd listener = listen(0);
@@ -148,7 +148,7 @@ TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
     for (int i = 0; i < 5; ++i) ASSERT_EQ(send(0), Delivery::delivered);
     accept_from(listener.get()).reset();
     listener.reset();
-    ASSERT_EQ(::unlink(subnet_.folder().place(1, 0).c_str()), 0);
+    ASSERT_EQ(::unlink(subnet_.folder().slot_socket(1, 0).c_str()), 0);
     lost = 0;
     find_out();
     EXPECT_EQ(lost, 5U);
@@ -163,19 +163,19 @@ TEST_F(RingWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
   auto all = take_all_descriptors();
   EXPECT_EQ(send(0), Delivery::refused);
   std::uint64_t lost = 0;
-  EXPECT_FALSE(wire_.nudge({1, 0}, lost));
+  EXPECT_FALSE(wire_.wake({1, 0}, lost));
   all.clear();
   EXPECT_EQ(send(0), Delivery::delivered);
-  EXPECT_TRUE(wire_.nudge({1, 0}, lost));
+  EXPECT_TRUE(wire_.wake({1, 0}, lost));
   EXPECT_EQ(lost, 0U);
 }
 
 TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
   // A way that is a circle is neither of the two errors that mean that nobody listens.
-  const std::string place = subnet_.folder().place(1, 0);
-  ASSERT_EQ(::symlink(place.c_str(), place.c_str()), 0);
+  const std::string slot = subnet_.folder().slot_socket(1, 0);
+  ASSERT_EQ(::symlink(slot.c_str(), slot.c_str()), 0);
   EXPECT_EQ(send(0), Delivery::refused);
-  ASSERT_EQ(::unlink(place.c_str()), 0);
+  ASSERT_EQ(::unlink(slot.c_str()), 0);
   const GuardedFd listener = listen(0);
   EXPECT_EQ(send(0), Delivery::delivered);
 }
@@ -183,31 +183,32 @@ TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
 /// A line whose other end says what no engine would say.
 class LineTest : public testing::Test {
  protected:
-  static constexpr std::uint32_t kBell = Attendant::kFirstBell;
+  static constexpr std::uint32_t kWakeupFd = Waiter::kFirstWakeupFd;
 
   LineTest() : far_(-1), line_(make_socket(far_)) {
     EXPECT_EQ(line_.make_ring(), 0);
-    for (std::size_t i = 0; i <= Door::kMulticast; ++i) door_.attend(i, Attendant::kNobody);
+    for (std::size_t i = 0; i <= WakeupTable::kMulticast; ++i)
+      wakeup_table_.set_waiter(i, Waiter::kNone);
     EXPECT_EQ(next().kind(), MessageKind::ring);
   }
   static GuardedFd make_socket(FileDescriptor& far) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     far.reset(ends[1]);
-    const ForksHeldOff held;
-    return {FileDescriptor(ends[0]), held};
+    const ForkLock lock;
+    return {FileDescriptor(ends[0]), lock};
   }
   const MessageReader& next() {
     EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::message);
     return reader_;
   }
   void hand_over_door() {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::door, {}, memory_.get()), 0);
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, memory_.get()), 0);
   }
   void hand_over_bell(int event) {
-    std::array<std::uint8_t, sizeof kBell> number;
-    std::memcpy(number.data(), &kBell, number.size());
-    ASSERT_EQ(send_message(far_.get(), MessageKind::bell, number, event), 0);
+    std::array<std::uint8_t, sizeof kWakeupFd> number;
+    std::memcpy(number.data(), &kWakeupFd, number.size());
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, number, event), 0);
   }
   void put() {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), kTo, "text");
@@ -218,9 +219,9 @@ class LineTest : public testing::Test {
 
   const Qpn kTo = QpnLayout::make(1, 0, 1);
   FileDescriptor far_;
-  Line line_;
-  const FileDescriptor memory_ = std::move(make_door_memory().value());
-  Door door_ = Door::map(memory_.get()).value();
+  PeerConnection line_;
+  const FileDescriptor memory_ = std::move(make_wakeup_table_memory().value());
+  WakeupTable wakeup_table_ = WakeupTable::map(memory_.get()).value();
   MessageReader reader_;
 };
 
@@ -229,22 +230,22 @@ TEST_F(LineTest, ABellIsRungUnlessThatMightBlock) {
     const FileDescriptor event(::eventfd(0, EFD_CLOEXEC | flags));
     hand_over_door();
     hand_over_bell(event.get());
-    door_.attend(QpnLayout::index(kTo), kBell);
-    (void)door_.wake_up();
+    wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
+    (void)wakeup_table_.wake_up();
     put();
     pollfd rung{event.get(), POLLIN, 0};
     EXPECT_EQ(::poll(&rung, 1, 0), flags == 0 ? 0 : 1);
-    EXPECT_EQ(door_.wake_up(), flags == 0) << "the engine has been called instead";
+    EXPECT_EQ(wakeup_table_.wake_up(), flags == 0) << "the engine has been called instead";
   }
 }
 
 TEST_F(LineTest, WhoTalksWithoutEndIsListenedToBitByBit) {
-  for (std::size_t i = 0; i < kMaxBells + 1; ++i) {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::nudge), 0);
+  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) {
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup), 0);
   }
   hand_over_door();
   put();
-  EXPECT_EQ(next().kind(), MessageKind::nudge) << "the door has not been seen";
+  EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup_table has not been seen";
   put();
   EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "nobody is to be told";
 }
@@ -256,7 +257,7 @@ struct Counter : WireReceiver {
   void malformed() override {}
   void sender_gone() override {}
   void accept_paused() override { ++pauses; }
-  void turned() override { ++turns; }
+  void turn_done() override { ++turns; }
   void deadline(ipoib::TimePoint /*now*/) override {}
   std::atomic<std::size_t> packets = 0;
   std::atomic<std::size_t> pauses = 0;
@@ -266,7 +267,7 @@ struct Counter : WireReceiver {
 class SocketEngineTest : public RingWireTest {
  protected:
   const GuardedFd listener_ = listen(0);
-  const std::string path_ = subnet_.folder().place(1, 0);
+  const std::string path_ = subnet_.folder().slot_socket(1, 0);
   Counter counter_;
   SocketEngine engine_{listener_.get(), counter_};
   [[nodiscard]] static bool send(const GuardedFd& sender) {
@@ -322,9 +323,9 @@ struct TurnCounter : Counter {
     ++in_this_turn;
     go_on.wait(false);
   }
-  void turned() override {
+  void turn_done() override {
     most_in_a_turn = std::max(most_in_a_turn.load(), std::exchange(in_this_turn, 0));
-    Counter::turned();
+    Counter::turn_done();
   }
   std::atomic<bool> go_on = false;
   std::size_t in_this_turn = 0;
@@ -332,12 +333,12 @@ struct TurnCounter : Counter {
 };
 
 TEST_F(LargeBatchTest, AReceiverThatTakesSomethingIsWaitedForAgain) {
-  const auto sent = send_some(batch_.size(), Patience::never_wait);
+  const auto sent = send_some(batch_.size(), SendMode::non_blocking);
   ASSERT_LT(sent, batch_.size()) << "more than there is room for";
   Counter counter;
   SocketEngine engine(listener_.get(), counter);
   ASSERT_TRUE(eventually([&] { return counter.packets == sent; }));
-  EXPECT_EQ(send_some(batch_.size(), Patience::wait), batch_.size());
+  EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
 }
 
 TEST_F(RingWireTest, WhoSaysThatItLeavesAndDoesNotIsWaitedForOnce) {
@@ -351,13 +352,13 @@ TEST_F(RingWireTest, WhoSaysThatItLeavesAndDoesNotIsWaitedForOnce) {
   for (int round = 0; round < kRounds; ++round) {
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, Patience::wait, why, lost), 1U);
+    EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, SendMode::blocking, why, lost), 1U);
     senders.push_back(accept_from(listener.get()));
     MessageReader reader;
     ASSERT_EQ(reader.next(senders.back().get()), MessageReader::Got::message);
     ASSERT_EQ(reader.kind(), MessageKind::ring);
-    RingReader(std::move(RingMemory::map(reader.handed_over().get()).value()))
-        .set_end(RingEnd::announced);
+    RingReader(std::move(RingMemory::map(reader.fd().get()).value()))
+        .set_state(ReaderState::closing);
   }
   // Each time would be ten seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
@@ -367,7 +368,7 @@ TEST_F(RingWireTest, ASenderOfManyMessagesDoesNotKeepTheEngineFromTheRest) {
   const GuardedFd listener = listen(0);
   TurnCounter counter;
   SocketEngine engine(listener.get(), counter);
-  const GuardedFd sender = connect_to(subnet_.folder().place(1, 0));
+  const GuardedFd sender = connect_to(subnet_.folder().slot_socket(1, 0));
   const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
   std::size_t sent = 0;
   while (send_message(sender.get(), MessageKind::mad, mad) == 0) ++sent;

@@ -169,7 +169,7 @@ TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
   auto& subnet = world().subnet;
   const auto life = subnet.fabric().node(1)->port.life;
   subnet.set_life(1, life + 1);
-  (void)world().sm->nudge(1);
+  (void)world().sm->wake_processes(1);
   EXPECT_EQ(umad_poll(port_, kLong), 0);
   for (int i = 0; i < 2; ++i) {
     Buffer reply;

@@ -106,18 +106,18 @@ TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
   const Qpn number(qp->qp_num);
   {
     const auto sender =
-        transport::connect_to(subnet_.subnet.folder().place(1, QpnLayout::place(number)));
+        transport::connect_to(subnet_.subnet.folder().slot_socket(1, QpnLayout::slot(number)));
     const auto ring = transport::make_ring_memory();
     ASSERT_EQ(transport::send_message(sender.get(), transport::MessageKind::ring, {}, ring->get()),
               0);
     transport::MessageReader reader;
     ASSERT_TRUE(eventually([&] {
       return reader.next(sender.get()) == transport::MessageReader::Got::message &&
-             reader.kind() == transport::MessageKind::door;
+             reader.kind() == transport::MessageKind::wakeup_table;
     }));
-    auto door = transport::Door::map(reader.handed_over().get());
+    auto door = transport::WakeupTable::map(reader.fd().get());
     const auto bell = door->attendant(QpnLayout::index(number));
-    ASSERT_GE(bell, transport::Attendant::kFirstBell);
+    ASSERT_GE(bell, transport::Waiter::kFirstWakeupFd);
     ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
   }
   provoke(qp);
@@ -199,7 +199,7 @@ TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
   const auto fail_or_mend = [&](int by) {
     const auto life = subnet_.subnet.fabric().node(1)->port.life;
     subnet_.subnet.set_life(1, life + by);
-    (void)subnet_.other_endpoint->nudge(1);
+    (void)subnet_.other_endpoint->wake_processes(1);
   };
   fail_or_mend(1);
   auto event = take_async_event();
