@@ -5,22 +5,20 @@
 #include <vector>
 
 #include "ipoib/ud_port.hpp"
-#include "softib/core/hca.hpp"
+#include "softib/hca/hca.hpp"
 
 namespace ipoib::sim {
 
 class HcaPort : public UdPort {
  public:
   /// The port's frames, and those of `pools`, are registered. All outlive it; so does the HCA.
-  HcaPort(softib::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
+  HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
   HcaPort(const HcaPort&) = delete;
   HcaPort& operator=(const HcaPort&) = delete;
   ~HcaPort() override;
 
-  /// RESET to RTS, or back to RTS with other attributes.
-  void configure(std::uint16_t pkey_index, QKey qkey);
-
   [[nodiscard]] Qpn qpn() const override;
+  [[nodiscard]] Result<void> configure(const UdAttributes& wanted) override;
   [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
   std::size_t send(std::span<Outgoing> batch) override;
   std::size_t receive(std::vector<Incoming>& out, std::size_t limit) override;
@@ -39,13 +37,13 @@ class HcaPort : public UdPort {
     std::uint32_t key;
   };
 
-  softib::Hca& hca_;
+  softib::hca::Hca& hca_;
   softib::PacketSink& fabric_;
   FramePool receive_frames_;
   std::vector<Region> regions_;
-  softib::ProtectionDomain* pd_;
-  softib::CompletionQueue* cq_;
-  softib::QueuePair* qp_;
+  softib::hca::ProtectionDomain* pd_;
+  softib::hca::CompletionQueue* cq_;
+  softib::hca::QueuePair* qp_;
   std::deque<Outgoing> sending_;  ///< posted, in their order
   std::deque<Frame> posted_;      ///< receives, in their order
 };

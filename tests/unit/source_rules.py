@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Checks the rules of the source tree: includes between folders, sizes, byte order, conformance tables.
+
+Each check yields lines "file:line: what is wrong". Exceptions are listed below with their reasons; an
+exception that is no longer needed is an error, too.
+
+Usage: source_rules.py [ROOT] | --self-test
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+HEADER_LINES = 120
+SOURCE_LINES = 400
+FUNCTION_LINES = 50
+
+# --- Exceptions: path -> reason ---------------------------------------------------------------
+
+LONG_FILES = {
+    "include/ipoib/address.hpp": "all address types are read together",
+    "include/ipoib/ibarp.h": "the whole public interface of a C library is one header",
+}
+LONG_FUNCTIONS = {}
+
+# --- Files ------------------------------------------------------------------------------------
+
+CODE = {".hpp", ".h", ".cpp", ".c"}
+TEXT = CODE | {".md", ".py", ".sh", ".txt", ".cmake", ".map", ".in", ".1", ".3", ".5", ".8"}
+
+
+def files(root, folders, suffixes):
+    """Yields (path relative to root, path) of the files below some folders."""
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix in suffixes:
+                yield path.relative_to(root).as_posix(), path
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def unused_exceptions(table, used, what):
+    for path in sorted(set(table) - used):
+        yield f"{path}:1: is listed as an exception for {what}, but needs none"
+
+
+# --- Includes between folders -----------------------------------------------------------------
+
+
+def layers(root):
+    """Reads the table of docs/architecture.md: folder -> text of the column "may use"."""
+    rows = {}
+    for line in lines(root / "docs/architecture.md"):
+        row = re.fullmatch(r"\| `([^`]*/)`[^|]* \|.*\| ([^|]*) \|", line)
+        if row:
+            folder = row[1].removeprefix("src/").rstrip("/")
+            rows["base" if folder == "include/ipoib" else folder] = row[2].strip()
+    return rows
+
+
+def allowed(rows):
+    """Returns folder -> all folders that it may include from, directly or not, and itself."""
+    everything = set(rows)
+
+    def closure(folder):
+        words = rows[folder]
+        if words == "-":
+            return {folder}
+        if words == "all but softib":
+            return {f for f in everything if not f.startswith("softib")}
+        if words == "control's installed header":
+            return {folder, "ibarp.h"}
+        out = {folder, "base"}
+        for below in words.split(", "):
+            out |= closure(below)
+        return out
+
+    return {folder: closure(folder) for folder in rows}
+
+
+def folder_of(path, folders):
+    """Returns the folder of the table that a source path or an include belongs to; None if none."""
+    if path.startswith("ipoib/") or path.startswith("include/ipoib/"):
+        return "base"
+    path = path.removeprefix("src/")
+    below = [f for f in folders if path.startswith(f + "/")]
+    return max(below, key=len) if below else None
+
+
+def check_includes(root):
+    rows = layers(root)
+    if len(rows) < 10:
+        yield "docs/architecture.md:1: cannot read the table of layers"
+        return
+    may = allowed(rows)
+    for name, path in files(root, ["include/ipoib", "src"], CODE):
+        own = folder_of(name, rows)
+        if own is None:
+            yield f"{name}:1: its folder is not in the table of docs/architecture.md"
+            continue
+        for number, line in enumerate(lines(path), 1):
+            include = re.match(r'#\s*include\s*["<]([^">]+)[">]', line)
+            if not include:
+                continue
+            target = include[1]
+            # <linux/...> are kernel headers.
+            other = None if "<linux/" in line else folder_of(target, rows)
+            if target == "ipoib/ibarp.h" and "ibarp.h" in may[own]:
+                continue
+            if other is not None and other not in may[own]:
+                yield f"{name}:{number}: {own} may not include {target}"
+
+
+# Headers and functions that only some folders may use: pattern, name, folders.
+PRIVATE = [
+    (r'#\s*include\s*<infiniband/', "verbs and MADs",
+     {"verbs", "softib/hca", "softib/umad", "softib/verbs", "daemon"}),
+    (r"#\s*include\s*<netlink/", "netlink", {"linux"}),
+    (r"#\s*include\s*<boost/asio", "an event loop",
+     {"control", "daemon", "lines", "linux", "softib/control", "softib/subnetd", "softib/cli"}),
+    (r"#\s*include\s*<boost/json", "JSON",
+     {"control", "ibarp", "softib/control", "softib/subnetd", "softib/cli"}),
+    (r"(steady|system|high_resolution)_clock::now|\b(clock_gettime|monotonic_now)\b", "a clock",
+     {"base", "control", "daemon", "linux", "verbs", "softib/transport", "softib/endpoint",
+      "softib/umad", "softib/subnetd"}),
+    (r"\bstd::(thread|jthread|mutex)\b", "threads",
+     {"control", "daemon", "linux", "verbs", "softib/transport", "softib/endpoint", "softib/umad",
+      "softib/verbs", "softib/subnetd"}),
+]
+
+
+def check_private(root):
+    rows = layers(root)
+    for name, path in files(root, ["include/ipoib", "src"], CODE):
+        own = folder_of(name, rows)
+        for number, line in enumerate(lines(path), 1):
+            for pattern, what, who in PRIVATE:
+                if re.search(pattern, line) and own not in who:
+                    yield f"{name}:{number}: {own} may not use {what}"
+
+
+# --- Sizes ------------------------------------------------------------------------------------
+
+
+def check_lengths(root):
+    used = set()
+    for name, path in files(root, ["include", "src"], CODE):
+        limit = HEADER_LINES if path.suffix in (".hpp", ".h") else SOURCE_LINES
+        count = len(lines(path))
+        if count <= limit:
+            continue
+        used.add(name)
+        if name not in LONG_FILES:
+            yield f"{name}:{limit}: has {count} lines; the limit is {limit}"
+    yield from unused_exceptions(LONG_FILES, used, "its length")
+
+
+NO_FUNCTION = r"(namespace|class|struct|enum|extern|union|using|template|typedef|#|//|/\*|\})"
+
+
+def functions(path):
+    """Yields (line, length) of each function at namespace level. clang-format begins it in column 0
+    and closes it with a brace on its own in column 0."""
+    start, is_open = None, False
+    for number, line in enumerate(lines(path), 1):
+        if start is None:
+            if re.match(r"\S", line) and not re.match(NO_FUNCTION, line):
+                start, is_open = number, False
+        if start is not None and not is_open:
+            is_open = line.endswith("{")
+            if line.endswith((";", "}")):
+                start = None
+        elif start is not None and line == "}":
+            yield start, number - start + 1
+            start = None
+        elif line.startswith("}"):  # closes an initializer, or something that is no function
+            start = None
+
+
+def check_functions(root):
+    used = set()
+    for name, path in files(root, ["src"], {".cpp", ".c"}):
+        for start, length in functions(path):
+            if length <= FUNCTION_LINES:
+                continue
+            used.add(name)
+            if name not in LONG_FUNCTIONS:
+                yield f"{name}:{start}: a function of {length} lines; the limit is {FUNCTION_LINES}"
+    yield from unused_exceptions(LONG_FUNCTIONS, used, "a long function")
+
+
+# --- Byte order, unfinished work, exports of the C library ------------------------------------
+
+BYTE_ORDER = (r"\b(hton[sl]|ntoh[sl]|htobe(16|32|64)|htole(16|32|64)|be(16|32|64)toh|"
+              r"le(16|32|64)toh|bswap_(16|32|64)|__builtin_bswap(16|32|64))\b|"
+              r"\bpacked\b|#\s*pragma\s+pack")
+
+
+def without_comment(line):
+    return line.split("//")[0]
+
+
+def check_byte_order(root):
+    for name, path in files(root, ["include", "src"], CODE):
+        if name == "include/ipoib/bytes.hpp":
+            continue
+        for number, line in enumerate(lines(path), 1):
+            if re.search(BYTE_ORDER, without_comment(line)):
+                yield f"{name}:{number}: byte order conversions belong in include/ipoib/bytes.hpp"
+
+
+UNFINISHED = r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|not (yet )?impl" + r"emented"
+
+
+def check_unfinished(root):
+    folders = ["include", "src", "tests", "docs", "man", "completion", "scripts", "cmake"]
+    for name, path in files(root, folders, TEXT):
+        for number, line in enumerate(lines(path), 1):
+            if re.search(UNFINISHED, line, re.IGNORECASE if "impl" in line.lower() else 0):
+                yield f"{name}:{number}: unfinished"
+
+
+def check_exports(root):
+    """Checks that libibarp exports exactly what ibarp.h declares."""
+    header = (root / "include/ipoib/ibarp.h").read_text(encoding="utf-8")
+    declared = set(re.findall(r"^IBARP_API [^;(]*?(\w+)\(", header, re.MULTILINE))
+    script = (root / "src/control/libibarp.map").read_text(encoding="utf-8")
+    exported = set(re.findall(r"^\s+(ibarp_\w+);", script, re.MULTILINE))
+    for name in sorted(declared ^ exported):
+        where = "is not exported" if name in declared else "is not declared in ibarp.h"
+        yield f"src/control/libibarp.map:1: {name} {where}"
+
+
+# --- Conformance tables: each row names existing tests, or gives a reason ---------------------
+
+
+CONFORMANCE = "docs/rfc-conformance.md"
+
+
+def tests_of(root):
+    """Yields the names of tests as ctest lists them: label/Suite.Name."""
+    for name, path in files(root, ["tests"], {".cpp", ".py"}):
+        label = name.split("/")[1]
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".cpp":
+            for suite, case in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.MULTILINE):
+                yield f"{label}/{suite}.{case}"
+            continue
+        suite = None
+        for kind, word in re.findall(r"^(class|    def) (\w+)", text, re.MULTILINE):
+            if kind == "class":
+                suite = word
+            elif word.startswith("test_"):
+                yield f"{label}/{suite}.{word}"
+
+
+def check_conformance(root):
+    known, rows = set(tests_of(root)), 0
+    for number, line in enumerate(lines(root / CONFORMANCE), 1):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or cells[0] in ("section", "---"):
+            continue
+        rows += 1
+        named = re.findall(r"`((?:unit|sim|netns|interop|kernel_peer)/[^`]+)`", line)
+        if len(cells) != 3 or not (named or cells[2].startswith(("does not apply: ", "not yet: "))):
+            yield f"{CONFORMANCE}:{number}: names no test and gives no reason"
+        for name in named:
+            if name not in known:
+                yield f"{CONFORMANCE}:{number}: there is no test {name}"
+    if rows < 10:
+        yield f"{CONFORMANCE}:1: cannot read the tables"
+
+
+CHECKS = [check_includes, check_private, check_lengths, check_functions, check_byte_order,
+          check_unfinished, check_exports, check_conformance]
+
+
+# --- Self-test: each check finds a violation in a tree that has only that ---------------------
+
+GOOD_ROWS = "| 1 | is demanded | does not apply: to nobody |\n" * 10
+VIOLATIONS = [
+    (check_includes, "src/link/a.cpp", '#include "verbs/device.hpp"\n'),
+    (check_includes, "src/sa/a.hpp", '#include "link/link.hpp"\n'),
+    (check_includes, "src/softib/hca/a.cpp", '#include "softib/transport/wire.hpp"\n'),
+    (check_includes, "src/link/cache/a.hpp", '#include "link/neighbour.hpp"\n'),
+    (check_includes, "src/ibarp/a.cpp", '#include "ipoib/address.hpp"\n'),
+    (check_includes, "include/ipoib/a.hpp", '#include "wire/arp.hpp"\n'),
+    (check_includes, "src/new/a.cpp", "\n"),
+    (check_private, "src/link/a.cpp", "#include <infiniband/verbs.h>\n"),
+    (check_private, "src/sa/a.cpp", "auto now = std::chrono::steady_clock::now();\n"),
+    (check_lengths, "src/link/a.hpp", "\n" * (HEADER_LINES + 1)),
+    (check_lengths, "src/link/a.cpp", "\n" * (SOURCE_LINES + 1)),
+    (check_functions, "src/link/a.cpp", "int f() {\n" + "  g();\n" * FUNCTION_LINES + "}\n"),
+    (check_functions, "src/link/a.cpp",
+     "int f(int a,\n      int b) {\n" + "  g();\n\n" * (FUNCTION_LINES // 2) + "}\n"),
+    (check_byte_order, "src/link/a.cpp", "auto x = htons(1);\n"),
+    (check_byte_order, "src/wire/a.hpp", "struct __attribute__((packed)) A {};\n"),
+    (check_unfinished, "src/link/a.cpp", "// TO" "DO: later\n"),
+    (check_unfinished, "man/a.8", "Not impl" "emented.\n"),
+    (check_exports, "include/ipoib/ibarp.h", "IBARP_API int ibarp_new(void);\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | `unit/Nobody.WroteIt` |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | surely |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS.splitlines()[0]),
+]
+
+
+def self_test(root):
+    failed = 0
+    for check, name, text in VIOLATIONS:
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder)
+            for needed in ["docs/architecture.md", "include/ipoib/ibarp.h",
+                           "src/control/libibarp.map"]:
+                (tree / needed).parent.mkdir(parents=True, exist_ok=True)
+                (tree / needed).write_text((root / needed).read_text(encoding="utf-8"))
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(text)
+            found = [line for line in check(tree) if line.startswith((name, "src/control/lib"))]
+            if not found:
+                print(f"{check.__name__} does not find {name}: {text[:60]!r}")
+                failed += 1
+    return failed
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(1 if self_test(root) else 0)
+    if len(sys.argv) > 1:
+        root = pathlib.Path(sys.argv[1])
+    found = [line for check in CHECKS for line in check(root)]
+    print("\n".join(found) if found else "no violations")
+    sys.exit(1 if found else 0)
+
+
+main()
