@@ -2,12 +2,9 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <variant>
 
 #include "ipoib/address.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -68,7 +65,6 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
     __builtin_prefetch(&state_);
     __builtin_prefetch(&users_);
   }
-  /// Prefetches the handle's reference count.
   void prefetch_handle() const {
     if (const PathData* const data = ready()) __builtin_prefetch(data->handle.get());
   }
