@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
-#include "softib/file_lock.hpp"
-#include "softib/shared_file.hpp"
+#include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
 
 namespace softib::umad {
 
@@ -23,8 +23,8 @@ std::atomic<UmadHost*> current = nullptr;
 /// A child after fork() must not wait for what a thread of its parent has begun: so there is no
 /// lock but what belongs to the new host.
 UmadHost* UmadHost::get(std::string& why) {
-  const auto endpoint = process_endpoint();
-  const auto folder = SubnetFolder::from_environment();
+  const auto endpoint = endpoint::process_endpoint();
+  const auto folder = fabric::SubnetFolder::from_environment();
   if (!endpoint || !folder) {
     why = endpoint ? folder.error().message : endpoint.error().message;
     return nullptr;
@@ -41,14 +41,15 @@ UmadHost* UmadHost::get(std::string& why) {
 
 UmadHost* UmadHost::of_port(int port) {
   for (auto* host = current.load(); host != nullptr; host = host->before_) {
-    if (host->generation_ != fork_generation()) continue;
+    if (host->generation_ != transport::fork_generation()) continue;
     const std::lock_guard lock(host->mutex_);
     if (host->ports_.contains(port)) return host;
   }
   return nullptr;
 }
 
-UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* before)
+UmadHost::UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder,
+                   UmadHost* before)
     : endpoint_(endpoint),
       folder_(folder),
       before_(before),
@@ -123,18 +124,19 @@ void UmadHost::forget(Agent& agent) {
 
 /// The locks of a request's octet in the node's agents file are what makes an agent its only taker,
 /// over all processes of the HCA; the kernel lets go of them when the process dies.
-Result<GuardedFd> UmadHost::claim(const Registration& registration) const {
+Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) const {
   const auto claims = registration.claims();
-  if (claims.empty()) return GuardedFd();
+  if (claims.empty()) return transport::GuardedFd();
   const auto at = folder_.open_node(endpoint_.node());
   if (!at) return at.error();
-  const ForksHeldOff held;
-  auto file = open_shared(at->get(), kAgentsName, IfMissing::make);
+  const transport::ForksHeldOff held;
+  auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::make);
   if (!file) return file.error();
   for (const auto octet : claims) {
-    if (!try_lock(file->get(), octet)) return Error{EPERM, "another agent takes this request"};
+    if (!fabric::try_lock(file->get(), octet))
+      return Error{EPERM, "another agent takes this request"};
   }
-  return GuardedFd(std::move(*file), held);
+  return transport::GuardedFd(std::move(*file), held);
 }
 
 int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
@@ -175,7 +177,7 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
 
 void UmadHost::receive_mad(ConstBytes octets) {
   const auto packet = MadPacket::parse(octets);
-  if (!packet) return endpoint_.count(PortCounter::drop_malformed);
+  if (!packet) return endpoint_.count(fabric::PortCounter::drop_malformed);
   std::vector<MadPacket> packets;
   {
     const std::lock_guard lock(mutex_);
@@ -218,7 +220,7 @@ void UmadHost::hand_up(Arrived mad) {
   const auto owner = owners_.find(mad.agent);
   if (owner == owners_.end()) return;
   auto& waiting = ports_.at(owner->second.port).waiting;
-  if (waiting.size() >= kMaxWaiting) return endpoint_.count(PortCounter::drop_mad_full);
+  if (waiting.size() >= kMaxWaiting) return endpoint_.count(fabric::PortCounter::drop_mad_full);
   if (waiting.empty()) (void)::eventfd_write(owner->second.port, 1);
   waiting.push_back({owner->second.id, std::move(mad)});
 }
