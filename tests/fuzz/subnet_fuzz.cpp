@@ -178,7 +178,7 @@ class Target {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMaxSteps = 64;
   ipoib::ByteReader reader({data, size});
-  Target target((reader.u8() & 1) != 0 ? subnet::Management::elsewhere : subnet::Management::own);
+  Target target((reader.u8() & 1) != 0 ? subnet::Management::external_sm : subnet::Management::own);
   for (std::size_t i = 0; i < kMaxSteps && reader.left() > 1; ++i) {
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));

@@ -31,7 +31,7 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
   if (fabric) {
     const auto node = fabric->find(wanted->name);
     const auto record = node ? fabric->node(*node) : std::nullopt;
-    if (record && record->port.has_failed()) {
+    if (record && record->port.failed) {
       return Error{ENODEV, "the HCA '" + wanted->name +
                                "' has failed; restore it with `softib set hca " + wanted->name +
                                " present`"};
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
   if (!slot) return slot.error();
   // A node whose slot is taken stays; but by now the index may belong to another node.
   const auto record = fabric->node(node);
-  if (!record || record->port.has_failed()) {
+  if (!record || record->port.failed) {
     slot->leave(folder, *fabric);
     return no_node;
   }

@@ -9,7 +9,7 @@ namespace softib::endpoint {
 
 namespace {
 
-PortAttributes gone(PortAttributes port) {
+PortAttributes disconnected(PortAttributes port) {
   port.state = PortState::down;
   port.lid = Lid();
   return port;
@@ -23,20 +23,19 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
       fabric_(std::move(fabric)),
       node_(node),
       name_(record.name),
-      life_(record.port.life),
+      hca_generation_(record.port.generation),
       slot_(std::move(slot)),
       wire_(folder_, fabric_),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
       engine_(slot_.listener(), *this) {
   slot_.occupy(fabric_);
-  // Before that, nobody would have told it of a change.
+  // Nobody has woken the engine for changes before the slot was occupied.
   engine_.wake();
 }
 
 LiveEndpoint::~LiveEndpoint() {
-  // The engine is done with the listener before that is closed, and nobody is led to a process
-  // whose engine has left.
+  // Stop the engine before the listener that it uses is closed.
   engine_.stop();
   if (!is_of_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
@@ -44,34 +43,36 @@ LiveEndpoint::~LiveEndpoint() {
 void LiveEndpoint::detach() {
   if (is_of_parent() || std::exchange(detached_, true)) return;
   engine_.stop();
-  turn_done();   // what the engine may not have told any more
-  lost_ = true;  // whatever becomes of the node without us
+  turn_done();   // reports what the engine has not reported
+  lost_ = true;  // even if the HCA is restored later
   wire_.disconnect();
   slot_.leave(folder_, fabric_);
 }
 
 PortAttributes LiveEndpoint::port() const {
   const auto record = fabric_.node(node_);
-  if (record && !lost_) return record->port.life == life_ ? record->port : gone(record->port);
+  if (record && !lost_)
+    return record->port.serves(hca_generation_) ? record->port : disconnected(record->port);
   const std::lock_guard lock(port_mutex_);
-  return lost_ || fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
+  return lost_ || fabric_.port_state(node_) == PortState::down ? disconnected(last_port_)
+                                                               : last_port_;
 }
 
-transport::SendMode LiveEndpoint::mode() const {
+transport::SendMode LiveEndpoint::send_mode() const {
   return engine_.is_current_thread() ? transport::SendMode::non_blocking
                                      : transport::SendMode::blocking;
 }
 
 void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
-  if (!is_dead()) router_.send(batch, mode());
+  if (!is_dead()) router_.send(batch, send_mode());
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
-  if (!is_dead()) router_.send_mad(packet, mode());
+  if (!is_dead()) router_.send_mad(packet, send_mode());
 }
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
-  if (!is_dead()) router_.send_mad_to(node, packet, mode());
+  if (!is_dead()) router_.send_mad_to(node, packet, send_mode());
 }
 
 void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
@@ -90,8 +91,7 @@ void LiveEndpoint::with_delivery_lock(Change change) {
   change();
 }
 
-/// What the port did while nobody was there to be told, or somebody else, the new one learns in the
-/// engine's next turn.
+/// Wakes the engine, which then reports the port's current state to the new receiver.
 void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
   with_delivery_lock([&] {
     receiver_ = receiver;
@@ -114,16 +114,16 @@ void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
 
 fabric::PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_); }
 
-/// What arrives passes the port, if that is active; management packets pass in any case, their
-/// sender has asked (Router::send_mad).
+/// Drops packets unless the port is active. mad_arrived() need not: the sender of a MAD has checked
+/// the port (Router::send_mad()).
 void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   const auto number = count_packets(packets);
   if (lost_ || fabric_.port_state(node_) != PortState::active) {
     return count(fabric::PortCounter::drop_port_not_active, number);
   }
-  std::uint64_t octets = 0;
-  for (const auto& packet : packets) octets += hca::octets_of(packet);
-  count_received(number, octets);
+  std::uint64_t bytes = 0;
+  for (const auto& packet : packets) bytes += hca::octets_of(packet);
+  count_received(number, bytes);
   const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
@@ -143,9 +143,9 @@ void LiveEndpoint::mad_arrived(ConstBytes packet) {
   }
 }
 
-void LiveEndpoint::count_received(std::size_t packets, std::uint64_t octets) {
+void LiveEndpoint::count_received(std::size_t packets, std::uint64_t bytes) {
   count(fabric::PortCounter::received_packets, packets);
-  count(fabric::PortCounter::received_octets, octets);
+  count(fabric::PortCounter::received_octets, bytes);
 }
 
 void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
@@ -156,30 +156,30 @@ std::uint32_t LiveEndpoint::add_wakeup_fd(int event) {
   return is_of_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(event);
 }
 
-void LiveEndpoint::remove_wakeup_fd(std::uint32_t wakeup_fd) {
-  if (!is_of_parent()) engine_.remove_wakeup_fd(wakeup_fd);
+void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
+  if (!is_of_parent()) engine_.remove_wakeup_fd(number);
 }
 
 void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
 
-void LiveEndpoint::sender_gone() {
+void LiveEndpoint::sender_disconnected() {
   const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) receiver_->restore_waiters();
 }
 
 void LiveEndpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
 
-/// Engine: a change is a difference between two readings of the port's record.
+/// Detects changes by comparing the port's record with the last one that was read.
 void LiveEndpoint::turn_done() {
   const std::uint32_t version = fabric_.node_version(node_);
-  const bool is_other = version != last_version_;
+  const bool has_changed = version != last_version_;
   const std::lock_guard lock(delivery_mutex_);
-  if (is_other) {
+  if (has_changed) {
     last_version_ = version;
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
     if (std::exchange(last_port_, now) != now) port_reported_ = false;
-    if (now.life != life_) lost_ = true;
+    if (!now.serves(hca_generation_)) lost_ = true;
   }
   if (receiver_ != nullptr && !std::exchange(port_reported_, true))
     receiver_->port_changed(last_port_);

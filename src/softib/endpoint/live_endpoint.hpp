@@ -1,4 +1,4 @@
-// The endpoint of a running process: slot, wire, router and engine put together.
+// The endpoint that connects a process slot, the wire, the router and the engine.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   [[nodiscard]] NodeIndex node() const override { return node_; }
   [[nodiscard]] std::uint32_t slot() const override { return slot_.index(); }
   [[nodiscard]] std::uint32_t epoch() const override { return slot_.epoch(); }
-  [[nodiscard]] bool is_lost() const override { return lost_ || port().life != life_; }
+  [[nodiscard]] bool is_lost() const override { return lost_ || !port().serves(hca_generation_); }
   void detach() override;
   [[nodiscard]] PortAttributes port() const override;
   void send(std::span<const OutgoingPacket> batch) override;
@@ -39,7 +39,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   bool poll_receive_rings() override { return !is_dead() && engine_.poll_receive_rings(); }
   void set_waiter(std::size_t entry, std::uint32_t waiter) override;
   [[nodiscard]] std::uint32_t add_wakeup_fd(int event) override;
-  void remove_wakeup_fd(std::uint32_t wakeup_fd) override;
+  void remove_wakeup_fd(std::uint32_t number) override;
 
  private:
   void arrived(std::span<const ArrivedPacket> packets) override;
@@ -50,10 +50,10 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
 
-  /// Of a parent process, or lost: nothing is sent.
+  /// Nothing is sent if this endpoint belongs to a parent process or is lost.
   [[nodiscard]] bool is_dead() const { return is_of_parent() || lost_; }
   [[nodiscard]] bool is_of_parent() const { return generation_ != transport::fork_generation(); }
-  [[nodiscard]] transport::SendMode mode() const;
+  [[nodiscard]] transport::SendMode send_mode() const;
   void count_received(std::size_t packets, std::uint64_t octets);
   template <class Change>
   void with_delivery_lock(Change change);
@@ -62,21 +62,21 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   mutable fabric::Fabric fabric_;
   const NodeIndex node_;
   const std::string name_;
-  const std::uint16_t life_;  ///< of the HCA, in which this is attached
+  const std::uint16_t hca_generation_;  ///< when this process attached
   transport::ProcessSlot slot_;
   const std::uint32_t generation_ = transport::fork_generation();
   transport::RingWire wire_;
   transport::Router router_;
 
   mutable std::mutex port_mutex_;
-  std::uint32_t last_version_ = 0;  ///< of the engine
+  std::uint32_t last_version_ = 0;  ///< of the port's record; used by the engine only
   PortAttributes last_port_;
 
-  std::mutex delivery_mutex_;  ///< held by who is in a receiver
+  std::mutex delivery_mutex_;  ///< held while a receiver is called
   PacketReceiver* receiver_ = nullptr;
-  bool port_reported_ = false;  ///< the receiver knows the port as it is
+  bool port_reported_ = false;  ///< last_port_ has been passed to receiver_
   MadReceiver* mad_receiver_ = nullptr;
-  bool loss_reported_ = false;  ///< that receiver knows that this is lost
+  bool loss_reported_ = false;  ///< mad_receiver_ knows that the endpoint is lost
   std::atomic<bool> lost_ = false;
   bool detached_ = false;
 

@@ -1,5 +1,5 @@
-// The readers' side. Nothing here trusts the file beyond its size: every index that it yields is
-// checked, every read is bounded.
+// The reading side. It trusts nothing in the file but its size: every index is checked, and every
+// loop is bounded.
 #include "softib/fabric/fabric.hpp"
 
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ Result<Fabric> Fabric::open(const std::string& path) {
   if (!file) return Error{file.error().code, "cannot open " + path + ": " + file.error().message};
   struct stat status {};
   if (::fstat(file->get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
-    return unusable(path, "it has not the size of a fabric file of this version");
+    return unusable(path, "its size is not that of a fabric file of this version");
   }
   void* mapped =
       ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
@@ -50,9 +50,9 @@ Result<Fabric> Fabric::open(const std::string& path) {
   Fabric fabric(static_cast<FabricLayout*>(mapped), sizeof(FabricLayout), status.st_dev,
                 status.st_ino);
   const auto& header = fabric.layout_->header;
-  if (header.magic != kFabricMagic) return unusable(path, "it is no fabric file");
+  if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
   if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {
-    return unusable(path, "it is of another version");
+    return unusable(path, "it has another version");
   }
   return fabric;
 }
@@ -80,16 +80,12 @@ bool Fabric::is_file(int fd) const {
   return ::fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-std::uint64_t Fabric::generation() const {
-  return layout_->header.generation.load(std::memory_order_acquire);
-}
-
 std::uint32_t Fabric::node_version(NodeIndex node) const {
   return node < kMaxNodes ? layout_->nodes[node].version() : 0;
 }
 
 std::optional<subnet::Node> Fabric::node(NodeIndex node) const {
-  NodeRecord::Value words;
+  PublishedNode::Value words;
   if (node >= kMaxNodes || !layout_->nodes[node].read(words)) return std::nullopt;
   return decode(words);
 }
@@ -117,7 +113,7 @@ PortState Fabric::port_state(NodeIndex node) const {
 std::optional<subnet::GroupForwarding> Fabric::group(Lid mlid) const {
   if (!ipoib::is_multicast(mlid) || subnet::group_index(mlid) >= kMaxGroups)
     return subnet::GroupForwarding{};
-  GroupRecord::Value words;
+  PublishedGroup::Value words;
   if (!layout_->groups[subnet::group_index(mlid)].read(words)) return std::nullopt;
   return decode(words);
 }

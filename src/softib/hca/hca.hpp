@@ -25,7 +25,7 @@ class Hca {
   template <class T>
   using Result = ipoib::Result<T>;
   /// The first two go into the numbers of its queue pairs.
-  Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port);
+  Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port);
 
   // Objects live until they are destroyed, at the latest with the Hca. EBUSY: others use it;
   // ENOMEM: beyond its bound; EINVAL: bad attributes; EIO: the HCA has failed.
@@ -96,7 +96,7 @@ class Hca {
   void forget_events(const void* object);
 
   std::uint32_t epoch_;
-  std::uint32_t slot_;
+  std::uint32_t place_;
   PortAttributes port_;
   HcaCounters counters_;
   MemoryTable memory_;

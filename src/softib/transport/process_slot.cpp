@@ -19,7 +19,7 @@ namespace {
 
 Result<GuardedFd> open_lock(int folder, std::uint32_t slot) {
   const ForkLock lock;
-  auto file = fabric::open_shared(folder, fabric::slot_lock_name(slot), fabric::IfMissing::make);
+  auto file = fabric::open_shared(folder, fabric::slot_lock_name(slot), fabric::IfMissing::create);
   if (!file) return file.error();
   return GuardedFd(std::move(*file), lock);
 }

@@ -130,7 +130,7 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) c
   const auto at = folder_.open_node(endpoint_.node());
   if (!at) return at.error();
   const transport::ForkLock held;
-  auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::make);
+  auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::create);
   if (!file) return file.error();
   for (const auto octet : claims) {
     if (!fabric::try_lock(file->get(), octet))
@@ -141,22 +141,18 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) c
 
 int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
                    const Persistence& persistence) {
-  std::vector<MadPacket> packets;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = ports_.find(port);
-    if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
-    const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
-    if (!agent) return -EINVAL;
-    if (lost_) return -EIO;
-    MadAddress where = to;
-    if (!found->second.has_cable) where.lid = Lid();  // which leads nowhere
-    const auto sent = layer_.send(agent->number, where, mad, persistence, endpoint_.port(),
-                                  ipoib::monotonic_now());
-    if (!sent) return -sent.error().code;
-    packets = settle();
-  }
-  transmit(packets);
+  std::unique_lock lock(mutex_);
+  const auto found = ports_.find(port);
+  if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
+  const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
+  if (!agent) return -EINVAL;
+  if (lost_) return -EIO;
+  MadAddress where = to;
+  if (!found->second.has_cable) where.lid = Lid();  // which leads nowhere
+  const auto sent =
+      layer_.send(agent->number, where, mad, persistence, endpoint_.port(), ipoib::monotonic_now());
+  if (!sent) return -sent.error().code;
+  flush(lock);
   return 0;
 }
 
@@ -175,27 +171,19 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
   return first;
 }
 
-void UmadHost::receive_mad(ConstBytes octets) {
-  const auto packet = MadPacket::parse(octets);
+void UmadHost::receive_mad(ConstBytes bytes) {
+  const auto packet = MadPacket::parse(bytes);
   if (!packet) return endpoint_.count(fabric::PortCounter::drop_malformed);
-  std::vector<MadPacket> packets;
-  {
-    const std::lock_guard lock(mutex_);
-    layer_.receive(*packet, endpoint_.port(), ipoib::monotonic_now());
-    packets = settle();
-  }
-  transmit(packets);
+  std::unique_lock lock(mutex_);
+  layer_.receive(*packet, endpoint_.port(), ipoib::monotonic_now());
+  flush(lock);
 }
 
 void UmadHost::mad_deadline(ipoib::TimePoint now) {
-  std::vector<MadPacket> packets;
-  {
-    const std::lock_guard lock(mutex_);
-    deadline_ = ipoib::kNever;  // it has gone off
-    layer_.on_time(now);
-    packets = settle();
-  }
-  transmit(packets);
+  std::unique_lock lock(mutex_);
+  deadline_ = ipoib::kNever;  // the endpoint calls once for each deadline
+  layer_.on_time(now);
+  flush(lock);
 }
 
 /// Whoever waits at a port finds it readable, and then that nothing comes any more.
@@ -205,15 +193,24 @@ void UmadHost::device_lost() {
   for (auto& [fd, port] : ports_) (void)::eventfd_write(fd, 1);
 }
 
-/// After each call into the layer: what it has for agents, its next deadline; returns what is to be
-/// sent without the lock.
-std::vector<MadPacket> UmadHost::settle() {
-  for (auto& mad : layer_.take_arrived()) hand_up(std::move(mad));
+/// Called with the lock after each call into the layer; releases the lock while it sends. Packets
+/// are sent before MADs become visible to receive(): a program may exit as soon as it has its
+/// response, and the last ACK of that response must be out by then.
+void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   for (const auto why : layer_.take_drops()) endpoint_.count(why);
   const auto next = layer_.next_deadline();
   if (next != deadline_) endpoint_.set_mad_deadline(next);
   deadline_ = next;
-  return layer_.take_outgoing();
+  const auto packets = layer_.take_outgoing();
+  auto arrived = layer_.take_arrived();
+  lock.unlock();
+  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+  for (const auto& packet : packets) {
+    packet.emit(bytes);
+    endpoint_.send_mad(bytes);
+  }
+  lock.lock();
+  for (auto& mad : arrived) hand_up(std::move(mad));
 }
 
 void UmadHost::hand_up(Arrived mad) {
@@ -223,14 +220,6 @@ void UmadHost::hand_up(Arrived mad) {
   if (waiting.size() >= kMaxWaiting) return endpoint_.count(fabric::PortCounter::drop_mad_full);
   if (waiting.empty()) (void)::eventfd_write(owner->second.port, 1);
   waiting.push_back({owner->second.id, std::move(mad)});
-}
-
-void UmadHost::transmit(const std::vector<MadPacket>& packets) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-  for (const auto& packet : packets) {
-    packet.emit(octets);
-    endpoint_.send_mad(octets);
-  }
 }
 
 }  // namespace softib::umad

@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxWaiting = 4096;
 inline constexpr std::size_t kMaxOpenPorts = 256;
 
 /// Thread-safe. Errors are negative errno values, the umad way.
-class UmadHost final : private endpoint::MadReceiver {
+class UmadHost final : public endpoint::MadReceiver {
  public:
   /// Of this process, attached on first use. Null: there is no HCA, and `why` says why.
   [[nodiscard]] static UmadHost* get(std::string& why);
@@ -74,9 +74,8 @@ class UmadHost final : private endpoint::MadReceiver {
 
   [[nodiscard]] ipoib::Result<transport::GuardedFd> claim(const Registration& registration) const;
   void forget(Agent& agent);
-  [[nodiscard]] std::vector<MadPacket> settle();
+  void flush(std::unique_lock<std::mutex>& lock);
   void hand_up(Arrived mad);
-  void transmit(const std::vector<MadPacket>& packets);
 
   endpoint::Endpoint& endpoint_;
   const fabric::SubnetFolder folder_;

@@ -1,7 +1,7 @@
-// A process on a node, for tests that need one to stop, kill and start again.
+// A process on a node, for tests that stop, kill and restart it.
 //
-//   endpoint_peer FOLDER NODE     says "ready PLACE EPOCH", then each text that arrives
-//   send LID QPN TEXT             on its input: sends one
+//   endpoint_peer FOLDER NODE     prints "ready SLOT EPOCH", then each text that arrives
+//   send LID QPN TEXT             on its standard input: sends a text
 #include <cstdio>
 #include <iostream>
 #include <string>

@@ -1,5 +1,5 @@
-// The wire and the engine at their limits: more peers than connections, no descriptors, children
-// that share what is not theirs.
+// The wire and the engine at their limits: more peers than connections, no free descriptors, and
+// children that share sockets.
 #include "softib/transport/ring_wire.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ using test::LargeUdpPacket;
 using test::TestSubnet;
 using test::TextPacket;
 
-/// The process may have this many descriptors for the time being.
+/// Limits the number of descriptors of this process while it lives.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t limit) {
@@ -55,7 +55,7 @@ class DescriptorLimit {
   rlimit before_{};
 };
 
-/// Takes all descriptors that are left.
+/// Opens files until no descriptor is left.
 std::vector<FileDescriptor> take_all_descriptors() {
   std::vector<FileDescriptor> all;
   for (;;) {
@@ -87,7 +87,7 @@ class RingWireTest : public testing::Test {
   RingWire wire_{subnet_.folder(), subnet_.fabric()};
 };
 
-TEST_F(RingWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew) {
+TEST_F(RingWireTest, ABroadcastReconnectsOnlyTheReceiversBeyondTheLimit) {
   constexpr std::uint32_t kSlots = 40;
   constexpr std::uint32_t kRounds = 5;
   const DescriptorLimit limit(120);
@@ -122,17 +122,17 @@ class LargeBatchTest : public RingWireTest {
   std::uint64_t lost_ = 0;
 };
 
-TEST_F(LargeBatchTest, WhatLargePacketsStandForIsCongestedOrLost) {
+TEST_F(LargeBatchTest, CountsTheSegmentsOfLargePacketsAsLost) {
   const auto sent = send_some(batch_.size(), SendMode::non_blocking);
   EXPECT_EQ(why_, Delivery::congested);
   EXPECT_EQ(sent, kRingBytes / 50'064) << "as many as there is room for";
   EXPECT_EQ(lost_, 0U);
-  subnet_.fabric().advance_epoch(1, 0);  // another process lives there
+  subnet_.fabric().advance_epoch(1, 0);  // another process takes the slot
   EXPECT_EQ(send_some(1, SendMode::non_blocking), 1U);
   EXPECT_EQ(lost_, 50 * sent);
 }
 
-TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
+TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
   const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
   std::uint64_t lost = 0;
   const std::vector<std::function<void()>> ways = {
@@ -157,7 +157,7 @@ TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
   }
 }
 
-TEST_F(RingWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
+TEST_F(RingWireTest, LackOfDescriptorsDoesNotMeanAnEmptySlot) {
   const GuardedFd listener = listen(0);
   const DescriptorLimit limit(64);
   auto all = take_all_descriptors();
@@ -170,8 +170,8 @@ TEST_F(RingWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
   EXPECT_EQ(lost, 0U);
 }
 
-TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
-  // A way that is a circle is neither of the two errors that mean that nobody listens.
+TEST_F(RingWireTest, OtherConnectErrorsDoNotMeanAnEmptySlot) {
+  // ELOOP is not one of the two errors that mean that nobody listens.
   const std::string slot = subnet_.folder().slot_socket(1, 0);
   ASSERT_EQ(::symlink(slot.c_str(), slot.c_str()), 0);
   EXPECT_EQ(send(0), Delivery::refused);
@@ -180,13 +180,13 @@ TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
   EXPECT_EQ(send(0), Delivery::delivered);
 }
 
-/// A line whose other end says what no engine would say.
-class LineTest : public testing::Test {
+/// A connection whose other end sends what no engine would send.
+class PeerConnectionTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kWakeupFd = Waiter::kFirstWakeupFd;
 
-  LineTest() : far_(-1), line_(make_socket(far_)) {
-    EXPECT_EQ(line_.make_ring(), 0);
+  PeerConnectionTest() : far_(-1), connection_(make_socket(far_)) {
+    EXPECT_EQ(connection_.make_ring(), 0);
     for (std::size_t i = 0; i <= WakeupTable::kMulticast; ++i)
       wakeup_table_.set_waiter(i, Waiter::kNone);
     EXPECT_EQ(next().kind(), MessageKind::ring);
@@ -202,10 +202,10 @@ class LineTest : public testing::Test {
     EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::message);
     return reader_;
   }
-  void hand_over_door() {
+  void send_wakeup_table() {
     ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, memory_.get()), 0);
   }
-  void hand_over_bell(int event) {
+  void send_wakeup_fd(int event) {
     std::array<std::uint8_t, sizeof kWakeupFd> number;
     std::memcpy(number.data(), &kWakeupFd, number.size());
     ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, number, event), 0);
@@ -214,43 +214,43 @@ class LineTest : public testing::Test {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), kTo, "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
-    EXPECT_EQ(line_.put({&alone, 1}), 1U);
+    EXPECT_EQ(connection_.put({&alone, 1}), 1U);
   }
 
   const Qpn kTo = QpnLayout::make(1, 0, 1);
   FileDescriptor far_;
-  PeerConnection line_;
+  PeerConnection connection_;
   const FileDescriptor memory_ = std::move(make_wakeup_table_memory().value());
   WakeupTable wakeup_table_ = WakeupTable::map(memory_.get()).value();
   MessageReader reader_;
 };
 
-TEST_F(LineTest, ABellIsRungUnlessThatMightBlock) {
+TEST_F(PeerConnectionTest, WritesToEventfdsUnlessThatMightBlock) {
   for (const int flags : {0, int{EFD_NONBLOCK}}) {
     const FileDescriptor event(::eventfd(0, EFD_CLOEXEC | flags));
-    hand_over_door();
-    hand_over_bell(event.get());
+    send_wakeup_table();
+    send_wakeup_fd(event.get());
     wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
     (void)wakeup_table_.wake_up();
     put();
-    pollfd rung{event.get(), POLLIN, 0};
-    EXPECT_EQ(::poll(&rung, 1, 0), flags == 0 ? 0 : 1);
-    EXPECT_EQ(wakeup_table_.wake_up(), flags == 0) << "the engine has been called instead";
+    pollfd written{event.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&written, 1, 0), flags == 0 ? 0 : 1);
+    EXPECT_EQ(wakeup_table_.wake_up(), flags == 0) << "the engine was notified instead";
   }
 }
 
-TEST_F(LineTest, WhoTalksWithoutEndIsListenedToBitByBit) {
+TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
   for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) {
     ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup), 0);
   }
-  hand_over_door();
+  send_wakeup_table();
   put();
-  EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup_table has not been seen";
+  EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wake-up table has not been read";
   put();
-  EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "nobody is to be told";
+  EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wake-up is needed";
 }
 
-/// Counts what an engine brings.
+/// Counts what an engine delivers.
 struct Counter : WireReceiver {
   void arrived(std::span<const ArrivedPacket> some) override { packets += some.size(); }
   void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
@@ -276,7 +276,7 @@ class SocketEngineTest : public RingWireTest {
   }
 };
 
-TEST_F(SocketEngineTest, WhatASenderHasSentArrivesAlthoughItIsCutOff) {
+TEST_F(SocketEngineTest, DeliversTheMessagesOfEvictedSenders) {
   constexpr std::size_t kSenders = 100;
   constexpr std::size_t kRounds = 50;
   const DescriptorLimit limit(256);  // 64 senders at a time
@@ -291,17 +291,17 @@ TEST_F(SocketEngineTest, WhatASenderHasSentArrivesAlthoughItIsCutOff) {
         ++reconnected;
       }
     }
-    // All have been let in now, however late the engine's thread runs: some were cut off for it.
+    // Wait until all have been accepted; some must have been evicted for that.
     if (round == 0) {
       ASSERT_TRUE(eventually([&] { return counter_.packets == kSenders; }));
     }
   }
-  EXPECT_GT(reconnected, kSenders) << "nobody was cut off";
+  EXPECT_GT(reconnected, kSenders) << "no sender was evicted";
   EXPECT_TRUE(eventually([&] { return counter_.packets == kSenders * kRounds; }))
       << counter_.packets << " of " << kSenders * kRounds;
 }
 
-TEST_F(SocketEngineTest, WithoutDescriptorsSendersWaitAndTheEngineSleeps) {
+TEST_F(SocketEngineTest, PausesAcceptingAndSleepsWithoutDescriptors) {
   GuardedFd sender;
   {
     const DescriptorLimit limit(64);
@@ -316,7 +316,7 @@ TEST_F(SocketEngineTest, WithoutDescriptorsSendersWaitAndTheEngineSleeps) {
   EXPECT_TRUE(eventually([&] { return counter_.packets == 1; }));
 }
 
-/// Stays in its first message until it is let go, and counts what comes in each turn.
+/// Blocks in its first message until `go_on`, and counts the messages of each turn.
 struct TurnCounter : Counter {
   void mad_arrived(ConstBytes packet) override {
     Counter::mad_arrived(packet);
@@ -332,7 +332,7 @@ struct TurnCounter : Counter {
   std::atomic<std::size_t> most_in_a_turn = 0;
 };
 
-TEST_F(LargeBatchTest, AReceiverThatTakesSomethingIsWaitedForAgain) {
+TEST_F(LargeBatchTest, WaitsAgainForAReceiverThatTakesPackets) {
   const auto sent = send_some(batch_.size(), SendMode::non_blocking);
   ASSERT_LT(sent, batch_.size()) << "more than there is room for";
   Counter counter;
@@ -341,7 +341,7 @@ TEST_F(LargeBatchTest, AReceiverThatTakesSomethingIsWaitedForAgain) {
   EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
 }
 
-TEST_F(RingWireTest, WhoSaysThatItLeavesAndDoesNotIsWaitedForOnce) {
+TEST_F(RingWireTest, WaitsOnceForAReceiverThatDoesNotFinishClosing) {
   constexpr int kRounds = 50;
   const GuardedFd listener = listen(0);
   const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, 0, 1), "text");
@@ -360,11 +360,11 @@ TEST_F(RingWireTest, WhoSaysThatItLeavesAndDoesNotIsWaitedForOnce) {
     RingReader(std::move(RingMemory::map(reader.fd().get()).value()))
         .set_state(ReaderState::closing);
   }
-  // Each time would be ten seconds.
+  // Waiting each time would take ten seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-TEST_F(RingWireTest, ASenderOfManyMessagesDoesNotKeepTheEngineFromTheRest) {
+TEST_F(RingWireTest, ReadsABoundedNumberOfMessagesPerTurn) {
   const GuardedFd listener = listen(0);
   TurnCounter counter;
   SocketEngine engine(listener.get(), counter);
@@ -379,14 +379,14 @@ TEST_F(RingWireTest, ASenderOfManyMessagesDoesNotKeepTheEngineFromTheRest) {
   EXPECT_LE(counter.most_in_a_turn, kMessagesPerTurn);
 }
 
-TEST_F(SocketEngineTest, AChildThatSharesItsSocketsDoesNotKeepItBusy) {
+TEST_F(SocketEngineTest, DoesNotSpinWhenAChildSharesItsSockets) {
   GuardedFd sender = connect_to(path_);
   ASSERT_TRUE(send(sender));
   ASSERT_TRUE(eventually([&] { return counter_.packets == 1; }));
-  // Not fork(3): no handler closes anything in the child.
+  // Not fork(3), whose handlers would close descriptors in the child.
   const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
   if (child == 0) {
-    // The child's own end of the sender, or the engine would not see it end.
+    // Close the child's copy of the sender; otherwise the engine would not see its end.
     ::close(sender.get());
     for (;;) ::pause();
   }
