@@ -176,7 +176,7 @@ void SubnetProcess::publish() {
     packet.emit(octets);
     if (endpoint_) endpoint_->send_mad(octets);
   }
-  for (const auto& passed : subnet_.take_passed_on()) {
+  for (const auto& passed : subnet_.take_forwarded_mads()) {
     std::array<std::uint8_t, MadPacket::kPacketSize> octets;
     passed.packet.emit(octets);
     if (endpoint_) endpoint_->send_mad_to(passed.to, octets);

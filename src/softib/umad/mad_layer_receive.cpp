@@ -171,9 +171,9 @@ void MadLayer::control_sender(const Incoming& in, const RmppHeader& rmpp, ipoib:
   auto& sender = transaction->sender;
   if (!sender || sender->is_done()) return drop(fabric::PortCounter::drop_mad_no_request);
   const auto verdict = sender->receive(rmpp);
-  if (verdict.outcome == RmppSender::Outcome::nothing) return;
-  if (verdict.outcome != RmppSender::Outcome::advances) {
-    if (verdict.outcome == RmppSender::Outcome::nonsense) {
+  if (verdict.outcome == RmppSender::Outcome::ignored) return;
+  if (verdict.outcome != RmppSender::Outcome::progress) {
+    if (verdict.outcome == RmppSender::Outcome::invalid) {
       answer(in.packet, rmpp_abort(in.packet.mad, verdict.status));
     }
     // The peer has given up, or talks nonsense: to the agent it is as if nobody had answered.

@@ -249,7 +249,7 @@ MadPacket node_query(const endpoint::Endpoint& from) {
   header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
   header.component_mask = ipoib::wire::NodeRecord::kLid;
   ipoib::wire::NodeRecord asked;
-  asked.lid = subnet::kSmLid;
+  asked.lid = Lid(1);
   MadPacket packet;
   packet.slid = from.port().lid;
   packet.dlid = from.port().sm_lid;
@@ -265,7 +265,7 @@ TEST_F(SubnetProcessTest, AnswersMads) {
   const auto a = attach(folder_, "a");
   const auto answer = Mads(*a).ask(node_query(*a));
   EXPECT_EQ(ipoib::wire::MadHeader::parse(answer.mad)->status, 0);
-  EXPECT_EQ(answer.slid, subnet::kSmLid);
+  EXPECT_EQ(answer.slid, Lid(1));
 }
 
 TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
