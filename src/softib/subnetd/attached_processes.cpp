@@ -25,7 +25,7 @@ std::vector<AttachedProcess> attached_processes(const fabric::Fabric& fabric,
 
 int first_attached_pid(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
-  for (std::uint32_t slot = 0; at && slot < QpnLayout::kPlaces; ++slot) {
+  for (std::uint32_t slot = 0; at && slot < QpnLayout::kSlots; ++slot) {
     const auto lock =
         fabric::open_shared(at->get(), fabric::place_lock_name(slot), fabric::IfMissing::fail);
     if (!lock || !fabric::is_locked(lock->get(), 0)) continue;

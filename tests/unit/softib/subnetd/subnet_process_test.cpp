@@ -97,14 +97,14 @@ TEST_F(SubnetProcessTest, RejectsImpossibleChanges) {
   EXPECT_EQ(control::request_attach(folder_, {subnet::kSwitchName}).error().code, EINVAL);
 }
 
-subnet::SubnetConfig managed_elsewhere() {
+subnet::SubnetConfig external_sm_config() {
   subnet::SubnetConfig config;
-  config.management = subnet::Management::elsewhere;
+  config.management = subnet::Management::external_sm;
   return config;
 }
 
 TEST_F(SubnetProcessTest, LeavesLidsAndStatesToAnExternalSm) {
-  const RunningSubnet subnet(folder_, managed_elsewhere());
+  const RunningSubnet subnet(folder_, external_sm_config());
   const auto a = attach(folder_, "a");
   ASSERT_NE(a, nullptr);
   EXPECT_EQ(a->port().state, PortState::init);
@@ -125,7 +125,7 @@ TEST_F(SubnetProcessTest, LeavesLidsAndStatesToAnExternalSm) {
 }
 
 TEST_F(SubnetProcessTest, RefusesToAttachToTheSwitch) {
-  const RunningSubnet subnet(folder_, managed_elsewhere());
+  const RunningSubnet subnet(folder_, external_sm_config());
   EXPECT_FALSE(shown_node(folder_, subnet::kSwitchName).empty());
   const auto refused = endpoint::Endpoint::attach(folder_, subnet::kSwitchName);
   ASSERT_FALSE(refused);
@@ -139,7 +139,7 @@ TEST_F(SubnetProcessTest, AdoptsASubnetOnlyUnderTheSameManagement) {
     a = attach(folder_, "a");
   }
   try {
-    const RunningSubnet second(folder_, managed_elsewhere());
+    const RunningSubnet second(folder_, external_sm_config());
     FAIL() << "it adopted a subnet that has an SM";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("with a subnet manager of its own"));
