@@ -51,7 +51,7 @@ control::Response set(const control::SetRequest& request, link::Link& link, Time
     const bool exists = link.get(request.address, now).has_value();
     if (request.mode == Mode::change && !exists) return no_entry(request.address);
     if (request.mode == Mode::add && exists) {
-      return Error(EEXIST, to_string(request.address) + ": there is an entry already");
+      return Error(EEXIST, to_string(request.address) + ": entry exists already");
     }
   }
   if (auto done = link.set_permanent(request.address, request.hardware, now); !done) {

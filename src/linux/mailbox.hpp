@@ -21,10 +21,7 @@ class Mailbox {
   [[nodiscard]] bool post(Message&& message) {
     {
       const std::lock_guard lock(mutex_);
-      if (queue_.size() >= capacity_) {
-        ++refused_;
-        return false;
-      }
+      if (queue_.size() >= capacity_) return false;
       queue_.push_back(std::move(message));
       waiting_.store(true, std::memory_order_release);
       if (queue_.size() > 1) return true;  // the receiver has been woken for the first one
@@ -46,16 +43,11 @@ class Mailbox {
 
   /// Readable while messages wait.
   [[nodiscard]] int descriptor() const { return wake_up_.descriptor(); }
-  [[nodiscard]] std::size_t refused() const {
-    const std::lock_guard lock(mutex_);
-    return refused_;
-  }
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<Message> queue_;
   std::size_t capacity_;
-  std::size_t refused_ = 0;
   std::atomic<bool> waiting_ = false;
   WakeUp wake_up_;
 };

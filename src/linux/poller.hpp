@@ -17,25 +17,20 @@ namespace ipoib::host {
 
 class Poller {
  public:
-  struct Ready {
-    std::uint32_t tag;
-    bool failed;  ///< EPOLLERR or EPOLLHUP
-  };
   static constexpr std::size_t kMaxReady = 8;
 
   Poller();  ///< throws std::system_error when the process has no descriptor left
 
   /// Reports `tag` each time that `fd` becomes readable, and at first if it is readable already.
   void add(int fd, std::uint32_t tag);
-  void remove(int fd);
   /// Sleeps until something is ready or `deadline` has passed; a deadline of `now` or before does
   /// not sleep at all. The result is valid until the next call.
-  [[nodiscard]] std::span<const Ready> wait(TimePoint now, TimePoint deadline);
+  [[nodiscard]] std::span<const std::uint32_t> wait(TimePoint now, TimePoint deadline);
 
  private:
   FileDescriptor epoll_;
   std::array<epoll_event, kMaxReady> events_{};
-  std::array<Ready, kMaxReady> ready_{};
+  std::array<std::uint32_t, kMaxReady> ready_{};
 };
 
 }  // namespace ipoib::host

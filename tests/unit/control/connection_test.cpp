@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const Request kInfo = InterfaceRequest(InfoRequest{});
+const Request kInfoRequest = InterfaceRequest(InfoRequest{});
 
 /// A daemon that says one thing to whoever comes, and closes.
 class Impostor {
@@ -53,7 +53,7 @@ class Impostor {
 int code_of_answer(const std::string& says) {
   const Impostor impostor(says);
   Connection connection(impostor.name());
-  const Response response = connection.ask(kInfo);
+  const Response response = connection.ask(kInfoRequest);
   return response.has_error() ? response.error().code : 0;
 }
 
@@ -74,7 +74,7 @@ TEST(Connection, TakesALongAnswer) {
   info.groups.resize(5000);
   server.handler.put(info);
   Connection connection(server.name());
-  const Response response = connection.ask(kInfo);
+  const Response response = connection.ask(kInfoRequest);
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(std::get<InterfaceInfo>(*response).groups.size(), 5000U);
 }
@@ -85,7 +85,7 @@ TEST(Connection, IsToldOfAnAnswerThatIsTooLong) {
   info.waiting_for.assign(kMaxResponseLine, 'x');
   server.handler.put(info);
   Connection connection(server.name());
-  const Response response = connection.ask(kInfo);
+  const Response response = connection.ask(kInfoRequest);
   ASSERT_TRUE(response.has_error());
   EXPECT_EQ(response.error().code, EMSGSIZE);
 }

@@ -80,7 +80,7 @@ class MemoryHandler : public Handler {
   Response operator()(const SetRequest& request) {
     const bool exists = entries_.count(request.address) != 0;
     if (exists && request.mode == SetRequest::Mode::add) {
-      return Error{EEXIST, to_string(request.address) + ": there is an entry already"};
+      return Error{EEXIST, to_string(request.address) + ": entry exists already"};
     }
     if (!exists && request.mode == SetRequest::Mode::change) return missing(request.address);
     Entry entry;

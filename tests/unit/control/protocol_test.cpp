@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"op":"list","cursor":18446744073709551616})", EINVAL, "cursor"},
         Bad{R"({"op":"set","mode":"add","address":"10.44.0.2"})", EINVAL, "lladdr"},
         Bad{R"({"op":"set","mode":"add","address":"10.44.0.2","lladdr":"00:11:22:33:44:55"})",
-            EINVAL, "20 octets"},
+            EINVAL, "20 bytes"},
         Bad{R"({"op":"set","mode":"grow","address":"10.44.0.2","lladdr":"x"})", EINVAL, "mode"},
         Bad{R"({"op":"log","set":{}})", EINVAL, "an array"},
         Bad{R"({"op":"log","set":["link"]})", EINVAL, "an array of objects"},

@@ -27,7 +27,7 @@ class RunningServer {
   explicit RunningServer(std::chrono::milliseconds idle_timeout = kIdleTimeout,
                          std::string name = unique_name())
       : name_(std::move(name)) {
-    server_.emplace(context_, Server::Parts{handler, levels_, trace, *loggers.front()},
+    server_.emplace(context_, Server::Dependencies{handler, levels_, trace, *loggers.front()},
                     Server::Options{name_, idle_timeout});
     thread_ = std::thread([this] { context_.run(); });
   }

@@ -176,7 +176,7 @@ TEST_F(IbarpProgram, ChangesEntries) {
   EXPECT_EQ(ibarp({"add", "10.44.0.2", "lladdr", "0x401@fe80::2:c903:0:1"}).status, 0);
   const Outcome again = ibarp({"add", "10.44.0.2", "lladdr", kLongForm});
   EXPECT_EQ(again.status, 2);
-  EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: there is an entry already\n");
+  EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: entry exists already\n");
   EXPECT_THAT(ibarp({"show"}).out, AllOf(HasSubstr("permanent"), HasSubstr(kLongForm)));
   EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", "qpn", "7", "gid", "fe80::9"}).status, 0);
   EXPECT_THAT(ibarp({"show"}).out, HasSubstr("0x000007  fe80::9"));
@@ -353,7 +353,7 @@ TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOthersThanRoot) {
   EXPECT_THAT(groups.out, HasSubstr("full              -  0xc001"));
   const Outcome members = run_ibarp({"groups", "-m", "dev", server.name()}, {.as_nobody = true});
   EXPECT_EQ(members.status, 2);
-  EXPECT_THAT(members.err, HasSubstr("only root is told who is in a group"));
+  EXPECT_THAT(members.err, HasSubstr("only root may list the members of a group"));
 }
 
 TEST_F(IbarpProgram, IsAboutAllInterfaces) {
