@@ -29,7 +29,7 @@ control::Entry to_entry(const link::NeighbourInfo& info) {
 }
 
 control::Response list(const control::ListRequest& request, const link::Link& link, TimePoint now) {
-  // The cursor of the protocol is the link's; 0 begins in both.
+  // The protocol's cursor is the link's; 0 stands for the beginning in both.
   const link::NeighbourCursor from{static_cast<std::uint32_t>(request.cursor)};
   const auto page = link.list(from, control::kPageEntries, now);
   control::EntryPage out;

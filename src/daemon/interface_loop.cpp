@@ -46,7 +46,7 @@ void InterfaceLoop::turn() {
   if (stopping_) return;
   if (busy) {
     policy_.on_work(now_);
-  } else if (policy_.on_nothing(now_) == PollPolicy::Next::sleep) {
+  } else if (policy_.on_idle(now_) == PollPolicy::Next::sleep) {
     sleep();
   }
 }

@@ -167,7 +167,7 @@ class Events(hosts.Pair):
         for _ in range(2):
             self.softib_set("hca", "right", "failed")
             wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
-            wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+            wait_until(lambda: self.says("waiting for", "to come back"), "the daemon knows")
             lost = self.lost_after(lambda: self.softib_set("hca", "right", "present"))
             self.assert_bound("HCA fails, and comes back", lost)
         self.assertEqual(self.right.link()["ifindex"], index, "it is the same interface")
@@ -181,7 +181,7 @@ class Events(hosts.Pair):
 
     def test_daemon_ends_while_its_hca_is_away(self):
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+        wait_until(lambda: self.says("waiting for", "to come back"), "the daemon knows")
         self.assertEqual(self.right.daemon.end(), 0)
         self.assertIsNone(self.right.link())
 
@@ -192,7 +192,7 @@ class Events(hosts.Pair):
         self.right.start_all()
         wait_until(lambda: self.right.has_carrier(red), "it has an interface")
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+        wait_until(lambda: self.says("waiting for", "to come back"), "the daemon knows")
         self.assertIsNotNone(self.right.link(red), "it is kept")
         self.softib_set("partition", RED, "right", "none")
         self.softib_set("hca", "right", "present")

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 const Request kInfoRequest = InterfaceRequest(InfoRequest{});
 
-/// A daemon that says one thing to whoever comes, and closes.
+/// A daemon that sends a fixed text to each client and closes.
 class Impostor {
  public:
   explicit Impostor(std::string says)
@@ -57,18 +57,18 @@ int code_of_answer(const std::string& says) {
   return response.has_error() ? response.error().code : 0;
 }
 
-TEST(Connection, DoesNotTakeNonsense) {
+TEST(Connection, RejectsInvalidResponses) {
   EXPECT_EQ(code_of_answer("HTTP/1.1 400 Bad Request\r\n"), EPROTO);
   EXPECT_EQ(code_of_answer("{\"ok\":true}\n"), EPROTO);
   EXPECT_EQ(code_of_answer("{\"ok\":tr"), EPIPE);
   EXPECT_EQ(code_of_answer(""), EPIPE);
 }
 
-TEST(Connection, DoesNotReadWithoutEnd) {
+TEST(Connection, RejectsEndlessResponse) {
   EXPECT_EQ(code_of_answer(std::string(2 * kMaxResponseLine, ' ')), EPROTO);
 }
 
-TEST(Connection, TakesALongAnswer) {
+TEST(Connection, AcceptsLongResponse) {
   RunningServer server;
   InterfaceInfo info;
   info.groups.resize(5000);
@@ -79,7 +79,7 @@ TEST(Connection, TakesALongAnswer) {
   EXPECT_EQ(std::get<InterfaceInfo>(*response).groups.size(), 5000U);
 }
 
-TEST(Connection, IsToldOfAnAnswerThatIsTooLong) {
+TEST(Connection, ReportsResponseThatIsTooLong) {
   RunningServer server;
   InterfaceInfo info;
   info.waiting_for.assign(kMaxResponseLine, 'x');
@@ -90,7 +90,7 @@ TEST(Connection, IsToldOfAnAnswerThatIsTooLong) {
   EXPECT_EQ(response.error().code, EMSGSIZE);
 }
 
-TEST(Discovery, TakesListenersOfOurNameOnly) {
+TEST(Discovery, FindsOnlyListenersWithValidNames) {
   EXPECT_THAT(
       interfaces_in(
           "Num       RefCount Protocol Flags    Type St Inode Path\n"

@@ -1,4 +1,4 @@
-// A control server on a thread of its own, under a name that no other test has.
+// A control server on its own thread, with a name that no other test uses.
 #pragma once
 
 #include <spdlog/sinks/null_sink.h>
@@ -37,7 +37,7 @@ class RunningServer {
     thread_.join();
   }
 
-  /// Takes the server down, on its thread; the thread goes on.
+  /// Destroys the server on its thread, which continues.
   void stop() {
     on_thread([this] { server_.reset(); });
   }
