@@ -132,7 +132,7 @@ class Target {
     packet.mad[2] = 1;
     packet.mad[3] = (how & 4) != 0 ? 2 : 1;
     if ((how & 8) != 0) packet.mad[3] = smp_method::kTrapRepress;
-    const MadRoute route{who, packet.mad[8] % QpnLayout::kPlaces, 1, 1};
+    const MadRoute route{who, packet.mad[8] % QpnLayout::kSlots, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
     // Routes that lead somewhere: to the switch, or by way of it.
@@ -178,7 +178,7 @@ class Target {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMaxSteps = 64;
   ipoib::ByteReader reader({data, size});
-  Target target((reader.u8() & 1) != 0 ? subnet::Management::elsewhere : subnet::Management::own);
+  Target target((reader.u8() & 1) != 0 ? subnet::Management::external_sm : subnet::Management::own);
   for (std::size_t i = 0; i < kMaxSteps && reader.left() > 1; ++i) {
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));
