@@ -87,8 +87,8 @@ void run(std::size_t payload, std::size_t batch) {
     std::fflush(stdout);
     ::_exit(0);
   }
-  char octet = 0;
-  if (::read(ready[0], &octet, 1) != 1) std::abort();
+  char byte = 0;
+  if (::read(ready[0], &byte, 1) != 1) std::abort();
   send(subnet, payload, batch);
   std::fflush(stdout);
   ::waitpid(child, nullptr, 0);

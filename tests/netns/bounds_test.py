@@ -37,11 +37,11 @@ with socket.socket(type=socket.SOCK_DGRAM) as live:
 FLOOD = """
 import ipaddress, select, socket, sys
 live, rounds = (sys.argv[1], 5002), 0
-nobody = [str(ipaddress.ip_address('10.44.1.0') + i) for i in range(10000)]
+absent = [str(ipaddress.ip_address('10.44.1.0') + i) for i in range(10000)]
 with socket.socket(type=socket.SOCK_DGRAM) as out:
     out.settimeout(10)
     while True:
-        for i, address in enumerate(nobody):
+        for i, address in enumerate(absent):
             out.sendto(b'x' * 64, (address, 5001))
             if i % 200 == 0:
                 out.sendto(b'alive?', live)
@@ -49,7 +49,7 @@ with socket.socket(type=socket.SOCK_DGRAM) as out:
         rounds += 1
         if select.select([sys.stdin], [], [], 0)[0]:
             break
-print(rounds * len(nobody))
+print(rounds * len(absent))
 """
 
 
@@ -115,13 +115,13 @@ class NewNeighbour(BoundsTest):
 
     def test_failed_neighbour_is_not_solicited_again(self):
         self.start_both()
-        nobody = "10.44.9.9"
+        absent = "10.44.9.9"
 
         def packets_while_failed():
-            self.left.ping(nobody, "-c", "1", "-W", "1")
-            wait_until(lambda: neighbour_state(self.left, nobody) == "failed", "nobody answers")
+            self.left.ping(absent, "-c", "1", "-W", "1")
+            wait_until(lambda: neighbour_state(self.left, absent) == "failed", "resolution fails")
             before = self.left.counters()
-            self.left.run(sys.executable, "-c", SENDER, nobody, "100")
+            self.left.run(sys.executable, "-c", SENDER, absent, "100")
             after = self.left.counters()
             # A failed entry lasts only a few seconds: check that it is still the same one.
             if growth(before, after, "neighbours_created") > 0:

@@ -109,7 +109,7 @@ class Ibarp(hosts.Pair):
         peer = self.right.ibarp("info")
         self.ibarp("replace", "10.44.0.2", "lladdr", f"{peer['qpn'] ^ 1}@{peer['gid']}")
         self.assertEqual(self.entry("10.44.0.2")["state"], "permanent")
-        self.assertFalse(self.left.reaches("10.44.0.2"), "nobody has this queue pair")
+        self.assertFalse(self.left.reaches("10.44.0.2"), "no such queue pair")
         self.ibarp("change", "10.44.0.2", "lladdr", peer["lladdr"])
         self.assert_reached()
         self.ibarp("add", "10.44.0.2", "lladdr", peer["lladdr"], status=2)
@@ -136,7 +136,7 @@ class Ibarp(hosts.Pair):
 
     def test_counts_what_is_dropped(self):
         self.left.ping("10.44.0.9", "-c", "1", "-W", "1")
-        wait_until(lambda: self.entry("10.44.0.9")["state"] == "failed", "nobody answers")
+        wait_until(lambda: self.entry("10.44.0.9")["state"] == "failed", "resolution fails")
         self.assertGreater(self.left.counters()["drop_neighbour_failed"], 0)
         self.assertIn("drop_neighbour_failed", self.ibarp("stats"))
 
