@@ -69,16 +69,6 @@ def entries(host):
     return len(found), sum(entry["state"] == "incomplete" for entry in found)
 
 
-def resident_kib(process):
-    """Returns the resident memory; None with a sanitizer, which uses most of it."""
-    with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
-        if "san.so" in maps.read():
-            print("running with a sanitizer: memory is not checked", file=sys.stderr)
-            return None
-    with open(f"/proc/{process}/status", encoding="utf-8") as status:
-        return int(next(line for line in status if line.startswith("VmRSS:")).split()[1])
-
-
 class BoundsTest(hosts.Pair):
     def setUp(self):
         self.set_up()
@@ -144,7 +134,7 @@ class Flood(BoundsTest):
         wait_until(lambda: "listening" in echo.output(), "the live neighbour listens")
         wait_until(lambda: self.left.reaches(RIGHT), "left reaches right")
 
-        memory_before, started = resident_kib(self.left.daemon.pid), time.monotonic()
+        memory_before, started = hosts.resident_kib(self.left.daemon.pid), time.monotonic()
         before, heard_before = self.left.counters(), self.right.counters()
         with subprocess.Popen(self.left.command(sys.executable, "-c", FLOOD, RIGHT), text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as flood:
@@ -188,7 +178,7 @@ class Flood(BoundsTest):
                              asked + growth(before, after, "arp_requests_unicast",
                                             "arp_replies_sent", "announcements_sent"))
         if memory_before is not None:
-            memory = resident_kib(self.left.daemon.pid)
+            memory = hosts.resident_kib(self.left.daemon.pid)
             self.assertLess(memory - memory_before, FLOOD_GROWTH_KIB)
         self.assertEqual(growth(before, after, "carrier_losses"), 0)
         # The last packets are dropped when the last request times out.
