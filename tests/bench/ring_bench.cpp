@@ -1,6 +1,6 @@
-// A packet through a ring, by its octets and by how many are put and taken at a time: copied in by
-// its writer, found and copied out by its reader, both in one thread. What it costs that they are
-// two processors is not in it.
+// Measures the cost of a packet through a ring, by size and batch: the writer copies it in, the
+// reader finds it and copies it out. Both are in one thread, so cache misses between two processors
+// are not included.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
