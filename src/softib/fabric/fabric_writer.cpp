@@ -65,9 +65,7 @@ void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
   layout_->nodes[index].publish(encode(node));
 }
 
-void FabricWriter::remove_node(NodeIndex index) {
-  layout_->nodes[index].publish({});
-}
+void FabricWriter::remove_node(NodeIndex index) { layout_->nodes[index].publish({}); }
 
 /// Stores only entries that differ: other processes forward by them meanwhile.
 void FabricWriter::set_route(Lid lid, std::optional<NodeIndex> node) {

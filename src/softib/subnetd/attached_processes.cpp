@@ -7,9 +7,10 @@
 
 namespace softib::subnetd {
 
-std::vector<Occupant> occupants(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
-                                NodeIndex node) {
-  std::vector<Occupant> found;
+std::vector<AttachedProcess> attached_processes(const fabric::Fabric& fabric,
+                                                const fabric::SubnetFolder& folder,
+                                                NodeIndex node) {
+  std::vector<AttachedProcess> found;
   const auto at = folder.open_node(node);
   if (!at) return found;
   for (auto slots = fabric.occupied(node); slots != 0; slots &= slots - 1) {
@@ -22,7 +23,7 @@ std::vector<Occupant> occupants(const fabric::Fabric& fabric, const fabric::Subn
   return found;
 }
 
-int inhabitant(const fabric::SubnetFolder& folder, NodeIndex node) {
+int first_attached_pid(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
   for (std::uint32_t slot = 0; at && slot < QpnLayout::kSlots; ++slot) {
     const auto lock =
@@ -37,7 +38,7 @@ int inhabitant(const fabric::SubnetFolder& folder, NodeIndex node) {
 ipoib::Result<ipoib::FileDescriptor> block_attach(const fabric::SubnetFolder& folder) {
   auto file = fabric::open_shared(folder.fabric(), fabric::IfMissing::fail);
   if (file && !fabric::try_lock(file->get(), fabric::kAttachLockOffset)) {
-    return ipoib::Error{EBUSY, "a process is just coming to the subnet; try again"};
+    return ipoib::Error{EBUSY, "a process is attaching to the subnet; try again"};
   }
   return file;
 }

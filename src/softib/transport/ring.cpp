@@ -38,7 +38,7 @@ std::uint32_t load_once(const std::uint8_t* at) {
 }
 
 constexpr std::size_t max_bytes(const Cut& cut) {
-  return cut.size == 0 ? kMaxPacketOctets : hca::kMaxLargeOctets;
+  return cut.size == 0 ? kMaxPacketBytes : hca::kMaxLargeOctets;
 }
 
 struct Prefix {
