@@ -162,7 +162,7 @@ void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
 
 void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
 
-void LiveEndpoint::sender_disconnected() {
+void LiveEndpoint::sender_gone() {
   const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) receiver_->restore_waiters();
 }
