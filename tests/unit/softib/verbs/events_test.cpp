@@ -116,7 +116,7 @@ TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
              reader.kind() == transport::MessageKind::wakeup_table;
     }));
     auto door = transport::WakeupTable::map(reader.fd().get());
-    const auto bell = door->attendant(QpnLayout::index(number));
+    const auto bell = door->waiter(QpnLayout::index(number));
     ASSERT_GE(bell, transport::Waiter::kFirstWakeupFd);
     ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
   }
