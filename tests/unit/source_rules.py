@@ -280,7 +280,7 @@ CHECKS = [check_includes, check_private, check_lengths, check_functions, check_b
 
 # --- Self-test: each check finds a violation in a tree that has only that ---------------------
 
-GOOD_ROWS = "| 1 | is demanded | does not apply: to nobody |\n" * 10
+GOOD_ROWS = "| 1 | is required | does not apply: to no host |\n" * 10
 VIOLATIONS = [
     (check_includes, "src/link/a.cpp", '#include "verbs/device.hpp"\n'),
     (check_includes, "src/sa/a.hpp", '#include "link/link.hpp"\n'),
@@ -301,8 +301,8 @@ VIOLATIONS = [
     (check_unfinished, "src/link/a.cpp", "// TO" "DO: later\n"),
     (check_unfinished, "man/a.8", "Not impl" "emented.\n"),
     (check_exports, "include/ipoib/ibarp.h", "IBARP_API int ibarp_new(void);\n"),
-    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | `unit/Nobody.WroteIt` |\n"),
-    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | surely |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | `unit/No.SuchTest` |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | surely |\n"),
     (check_conformance, CONFORMANCE, GOOD_ROWS.splitlines()[0]),
 ]
 
