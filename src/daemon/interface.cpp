@@ -23,7 +23,7 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 }  // namespace
 
 Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
-                     InterfaceOwner& owner)
+                     InterfaceOwner& owner, SaRequestPort& sa)
     : identity_(identity),
       logs_(shared.logs, identity.name),
       trace_(shared.rings, identity.name),
@@ -51,12 +51,14 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
                 .to_interface = to_interface_,
                 .inbox = to_control_,
                 .owner = owner,
+                .sa = sa,
                 .trace = shared.control_trace,
                 .log = *logs_.daemon}),
       server_(shared.home.run([&] { return serve(shared); })),
       pump_({.link = link_config(shared.options, identity.pkey),
              .max_ip_mtu = shared.options.max_ip_mtu,
              .seed = std::random_device()(),
+             .first_request = first_link_request(identity.number),
              .identity = identity_on(shared.device, tun_->name()),
              .poll = shared.options.poll},
             {.tun = *tun_,

@@ -22,7 +22,10 @@ Pump::Pump(Settings settings, const Parts& parts)
     : settings_(std::move(settings)),
       parts_(parts),
       link_(settings_.link,
-            {.handles = parts.queue_pair, .frames = parts.pools.messages, .log = parts.link_log},
+            {.handles = parts.queue_pair,
+             .frames = parts.pools.messages,
+             .log = parts.link_log,
+             .first_request = settings_.first_request},
             parts.queue_pair.qpn(), settings_.seed),
       coalescer_(parts.tun),
       policy_(settings_.poll) {

@@ -43,6 +43,7 @@ class Pump {
     link::Config link;
     std::uint32_t max_ip_mtu = 0;
     std::uint64_t seed = 0;
+    wire::SaRequestId first_request{};
     InterfaceIdentity identity;
     PollMode poll = PollMode::adaptive;
   };
@@ -70,15 +71,11 @@ class Pump {
   void on(ClientReregister& message);
   void on(SubnetNotice& message);
   void on(HostChanged& message);
-  void on(JoinAnswered& message);
-  void on(PathAnswered& message);
+  void on(wire::SaResponse& message);
   void on(AdminRequest& message);
   void on(Stop& message);
 
-  void apply(const link::JoinGroup& event);
-  void apply(const link::LookUpMembership& event);
-  void apply(const link::AskPath& event);
-  void apply(const link::LeaveGroup& event);
+  void apply(const wire::SaRequest& event);
   void apply(const link::ConfigureQueuePair& event);
   void apply(const link::AttachGroup& event);
   void apply(const link::DetachGroup& event);

@@ -32,9 +32,7 @@ void Pump::on(SubnetNotice& message) { link_.on_notice(message.notice, now_); }
 
 void Pump::on(HostChanged& message) { link_.on_host_changed(message.view, now_); }
 
-void Pump::on(JoinAnswered& message) { link_.on_join_answer(message.id, message.answer, now_); }
-
-void Pump::on(PathAnswered& message) { link_.on_path_answer(message.id, message.answer, now_); }
+void Pump::on(wire::SaResponse& message) { link_.on_response(message, now_); }
 
 void Pump::on(AdminRequest& message) {
   const InterfaceState state{settings_.identity,           status_,
@@ -47,28 +45,10 @@ void Pump::on(AdminRequest& message) {
 
 void Pump::on(Stop&) { stopping_ = true; }
 
-// A question that cannot even be put is answered at once, like one that nobody answered.
-
-void Pump::apply(const link::JoinGroup& event) {
+void Pump::apply(const wire::SaRequest& event) {
   if (parts_.outbox.post(event)) return;
   ++status_.messages_lost;
-  link_.on_join_answer(event.id, link::Refusal{}, now_);
-}
-
-void Pump::apply(const link::LookUpMembership& event) {
-  if (parts_.outbox.post(event)) return;
-  ++status_.messages_lost;
-  link_.on_join_answer(event.id, link::Refusal{}, now_);
-}
-
-void Pump::apply(const link::AskPath& event) {
-  if (parts_.outbox.post(event)) return;
-  ++status_.messages_lost;
-  link_.on_path_answer(event.id, link::Refusal{}, now_);
-}
-
-void Pump::apply(const link::LeaveGroup& event) {
-  if (!parts_.outbox.post(event)) ++status_.messages_lost;
+  link_.on_response({event.id, wire::SaFailure(wire::SaFailure::Kind::overloaded)}, now_);
 }
 
 void Pump::apply(const link::ConfigureQueuePair& event) {

@@ -46,7 +46,7 @@ struct Waiting {
   PathWaiters waiters{};
 };
 struct Asking {
-  QuestionId question;
+  wire::SaRequestId request;
   unsigned refusals = 0;
   PathWaiters waiters{};
 };
@@ -61,7 +61,7 @@ struct Suspect {
 };
 struct Refreshing {
   PathData data;
-  QuestionId question;
+  wire::SaRequestId request;
   unsigned refusals = 0;
 };
 struct Failed {

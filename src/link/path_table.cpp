@@ -8,7 +8,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/refusal.hpp"
+#include "link/should_log.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -151,10 +151,10 @@ void PathTable::on_report(Path& path, std::string_view why, TimePoint now) {
   std::visit(Overloaded{
                  [](Idle&) {},
                  [](Waiting&) {},
-                 [&](Asking& s) { ask_anew(s.question, path); },
+                 [&](Asking& s) { ask_anew(s.request, path); },
                  [&](Ready&) { doubt(path, why); },
                  [](Suspect& s) { s.not_before = {}; },
-                 [&](Refreshing& s) { ask_anew(s.question, path); },
+                 [&](Refreshing& s) { ask_anew(s.request, path); },
                  [&](Failed&) { become(path, Failed{.silent_until = now}, why); },
              },
              path.state_);
@@ -162,25 +162,25 @@ void PathTable::on_report(Path& path, std::string_view why, TimePoint now) {
 }
 
 /// The answer to the old question is ignored. What is outstanding stays as many.
-void PathTable::ask_anew(QuestionId& question, Path& path) {
-  outstanding_.erase(question);
-  question = ask(path);
+void PathTable::ask_anew(wire::SaRequestId& request, Path& path) {
+  outstanding_.erase(request);
+  request = ask(path);
 }
 
-std::optional<PathTable::Answered> PathTable::on_answer(QuestionId id, const PathAnswer& answer,
-                                                        TimePoint now) {
-  const auto at = outstanding_.find(id);
+std::optional<PathTable::Answered> PathTable::on_response(const wire::SaResponse& response,
+                                                          TimePoint now) {
+  const auto at = outstanding_.find(response.id);
   if (at == outstanding_.end()) return std::nullopt;
   Path& path = *at->second;
   outstanding_.erase(at);
   ask_next();
   PathWaiters waiters;
   if (auto* const asking = std::get_if<Asking>(&path.state_)) waiters.swap(asking->waiters);
-  std::visit(Overloaded{
-                 [&](const wire::PathRecord& record) { answered(path, record, now); },
-                 [&](const Refusal& refusal) { refused(path, refusal, now); },
-             },
-             answer);
+  if (const auto* const record = std::get_if<wire::PathRecord>(&response.result)) {
+    answered(path, *record, now);
+  } else {
+    refused(path, wire::failure_of(response.result), now);
+  }
   if (path.users_ > 0) return Answered{path.usable() != nullptr, std::move(waiters)};
   on_unused(path);
   return std::nullopt;
@@ -210,19 +210,22 @@ std::optional<PathData> PathTable::accept(Path& path, const wire::PathRecord& re
 
 void PathTable::answered(Path& path, const wire::PathRecord& record, TimePoint now) {
   auto data = accept(path, record);
-  if (!data) return refused(path, Refusal{.status = {}, .why = "its record cannot be used"}, now);
+  if (!data) {
+    using wire::SaFailure;
+    return refused(path, SaFailure(SaFailure::Kind::local, "its record cannot be used"), now);
+  }
   env_.out.counters.add(Counter::path_answers);
   // Spread, lest paths that were asked for together be refreshed together.
   const TimePoint refresh_at = now + env_.random.jittered(env_.config.path.refresh, 75, 125);
   become(path, Ready{std::move(*data), refresh_at}, "answered");
 }
 
-void PathTable::refused(Path& path, const Refusal& refusal, TimePoint now) {
+void PathTable::refused(Path& path, const wire::SaFailure& failure, TimePoint now) {
   env_.out.counters.add(Counter::path_refusals);
   const auto pause = [&](unsigned refusals) {
     return env_.config.path.negative.after(refusals, env_.random);
   };
-  const std::string why = describe(refusal);
+  const std::string why = failure.text();
   std::visit(Overloaded{
                  [](Idle&) { assert(false && "no question is outstanding"); },
                  [](Waiting&) { assert(false && "no question is outstanding"); },
@@ -248,7 +251,7 @@ void PathTable::refused(Path& path, const Refusal& refusal, TimePoint now) {
 void PathTable::note_refusal(const Path& path, unsigned refusals, const std::string& why,
                              TimePoint now) {
   constexpr Duration kQuiet = std::chrono::seconds(1);
-  if (!is_told(refusals) || now < quiet_until_) return;
+  if (!should_log(refusals) || now < quiet_until_) return;
   quiet_until_ = now + kQuiet;
   env_.log.warn("path to {}: {}", path.gid_.to_string(), why);
 }
@@ -279,18 +282,10 @@ void PathTable::tick(TimePoint now) {
   }
 }
 
-QuestionId PathTable::ask(Path& path) {
-  using wire::PathRecord;
-  const QuestionId id = env_.ids.next();
-  AskPath question{.id = id, .record = {}, .components = 0};
-  question.record.dgid = path.gid_;
-  question.record.sgid = source_.gid;
-  question.record.pkey = env_.config.pkey.as_full();
-  question.record.reversible = true;
-  question.record.numb_path = 1;
-  question.components = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kPKey |
-                        PathRecord::kReversible | PathRecord::kNumbPath;
-  env_.out.events.emplace_back(question);
+wire::SaRequestId PathTable::ask(Path& path) {
+  const wire::SaRequestId id = env_.ids.next();
+  env_.out.events.emplace_back(
+      wire::SaRequest{id, wire::path_query(source_.gid, path.gid_, env_.config.pkey.as_full())});
   env_.out.counters.add(Counter::path_questions);
   outstanding_.emplace(id, &path);
   return id;

@@ -23,7 +23,7 @@ class PathTable {
     const Config& config;
     AddressHandleFactory& handles;
     Output& out;
-    QuestionIds& ids;
+    RequestIds& ids;
     Random& random;
     Logger& log;
   };
@@ -61,13 +61,16 @@ class PathTable {
   void on_in_service(const Gid& gid, TimePoint now);
   void on_out_of_service(const Gid& gid, TimePoint now);
   /// What came of it for those who wait for the path; nothing when it matters to nobody.
-  [[nodiscard]] std::optional<Answered> on_answer(QuestionId id, const PathAnswer& answer,
-                                                  TimePoint now);
+  [[nodiscard]] std::optional<Answered> on_response(const wire::SaResponse& response,
+                                                    TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   [[nodiscard]] std::size_t size() const { return paths_.size(); }
   [[nodiscard]] std::size_t outstanding() const { return outstanding_.size(); }
+  [[nodiscard]] bool is_outstanding(wire::SaRequestId id) const {
+    return outstanding_.contains(id);
+  }
   [[nodiscard]] Path* find(const Gid& gid) { return paths_.find(gid); }
 
  private:
@@ -77,24 +80,24 @@ class PathTable {
 
   void on_unused(Path& path);
   [[nodiscard]] bool busy() const {
-    return outstanding_.size() >= env_.config.limits.path_questions;
+    return outstanding_.size() >= env_.config.limits.path_requests;
   }
-  [[nodiscard]] QuestionId ask(Path& path);
+  [[nodiscard]] wire::SaRequestId ask(Path& path);
   void on_report(Path& path, std::string_view why, TimePoint now);
-  void ask_anew(QuestionId& question, Path& path);
+  void ask_anew(wire::SaRequestId& request, Path& path);
   void ask_next();
   void become(Path& path, path_state::State&& next, std::string_view why);
   void erase(Path& path);
   [[nodiscard]] std::optional<PathData> accept(Path& path, const wire::PathRecord& record);
   void answered(Path& path, const wire::PathRecord& record, TimePoint now);
-  void refused(Path& path, const Refusal& refusal, TimePoint now);
+  void refused(Path& path, const wire::SaFailure& failure, TimePoint now);
   void note_refusal(const Path& path, unsigned refusals, const std::string& why, TimePoint now);
 
   Environment env_;
   PortGid source_;
   std::uint8_t lmc_ = 0;
   EntryTable<Path, &Path::gid> paths_;
-  std::unordered_map<QuestionId, Path*> outstanding_;
+  std::unordered_map<wire::SaRequestId, Path*> outstanding_;
   List waiting_;  ///< state Waiting, in the order of their turn
   List unused_;   ///< nobody uses them, the longest unused first
   TimerQueue<Path> timers_;

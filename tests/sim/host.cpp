@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/ipv6_identity.hpp"
-#include "daemon/question.hpp"
+#include "daemon/sa_requests.hpp"
 #include "ipoib/log.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -16,9 +16,8 @@
 namespace ipoib::sim {
 namespace {
 
-using daemon::Question;
-
 constexpr std::size_t kBatch = 64;
+constexpr auto kFirstRequest = daemon::first_link_request(daemon::InterfaceNumber(1));
 
 std::uint64_t seed_of(const HostOptions& options) {
   return std::hash<std::string>{}(options.hca) ^ options.place << 8 ^ options.epoch;
@@ -35,18 +34,6 @@ verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
   out.gid = port.gid();
   out.pkeys.assign(port.pkeys.begin(), port.pkeys.end());
   return out;
-}
-
-sa::QueryId name_of(Question::Kind kind, link::QuestionId id = {}) {
-  return Question{{}, kind, id}.name();
-}
-
-/// What became of a question, in the words of a link.
-template <class Record>
-std::variant<Record, link::Refusal> result_of(const sa::Answer& answer) {
-  if (const auto* const record = std::get_if<Record>(&answer.result)) return *record;
-  const auto& failure = std::get<sa::SaFailure>(answer.result);
-  return link::Refusal{failure.status, failure.text()};
 }
 
 }  // namespace
@@ -104,9 +91,9 @@ Host::Host(World& world, const HostOptions& options)
   hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
-  link_ =
-      std::make_unique<link::Link>(options.link, link::Surroundings{*port_, frames_, options.log},
-                                   port_->qpn(), seed_of(options));
+  link_ = std::make_unique<link::Link>(
+      options.link, link::Surroundings{*port_, frames_, options.log, kFirstRequest}, port_->qpn(),
+      seed_of(options));
   link_->on_host_changed(view_, world_.now());
   reregister_count_ = port.reregister_count;
   node_ = world_.join(*this, options.hca);
@@ -226,35 +213,23 @@ void Host::turn() {
   settle_with_administrator();
 }
 
-/// Puts the port's own questions, and hands out answers and reports.
+/// Sends the requests of the subscriptions, and hands out responses and reports.
 void Host::settle_with_administrator() {
   const TimePoint now = world_.now();
-  for (const auto& [id, query] : std::exchange(subscriptions_.questions(), {})) {
-    sa_->ask(name_of(Question::Kind::subscription, link::QuestionId(id)), query, now);
+  for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
+    sa_->request(request, now);
   }
-  for (const sa::Answer& answer : std::exchange(sa_->answers(), {})) {
-    take(answer);
+  for (const wire::SaResponse& response : std::exchange(sa_->responses(), {})) {
+    if (response.id < kFirstRequest) {
+      subscriptions_.on_response(response, now);
+    } else {
+      link_->on_response(response, now);
+    }
     drain();
   }
   for (const wire::Notice& notice : std::exchange(sa_->notices(), {})) {
     link_->on_notice(notice, now);
     drain();
-  }
-}
-
-void Host::take(const sa::Answer& answer) {
-  const TimePoint now = world_.now();
-  const Question question = Question::of(answer.id);
-  switch (question.kind) {
-    case Question::Kind::join:
-      return link_->on_join_answer(question.id, result_of<wire::McMemberRecord>(answer), now);
-    case Question::Kind::path:
-      return link_->on_path_answer(question.id, result_of<wire::PathRecord>(answer), now);
-    case Question::Kind::leave:
-    case Question::Kind::members:
-      return;
-    case Question::Kind::subscription:
-      return subscriptions_.on_answer(question.id.value(), answer, now);
   }
 }
 
@@ -299,23 +274,7 @@ void Host::drain() {
   sends.erase(sends.begin(), sends.begin() + static_cast<std::ptrdiff_t>(posted));
 }
 
-void Host::apply(const link::LookUpMembership& event) {
-  sa_->ask(name_of(Question::Kind::join, event.id), sa::LookupQuery{event.record, event.components},
-           world_.now());
-}
-
-void Host::apply(const link::JoinGroup& event) {
-  sa_->ask(name_of(Question::Kind::join, event.id), sa::JoinQuery{event.record, event.components},
-           world_.now());
-}
-void Host::apply(const link::AskPath& event) {
-  sa_->ask(name_of(Question::Kind::path, event.id), sa::PathQuery{event.record, event.components},
-           world_.now());
-}
-void Host::apply(const link::LeaveGroup& event) {
-  sa_->ask(name_of(Question::Kind::leave), sa::LeaveQuery{event.record, event.components},
-           world_.now());
-}
+void Host::apply(const wire::SaRequest& event) { sa_->request(event, world_.now()); }
 void Host::apply(const link::ConfigureQueuePair& event) {
   port_->configure(event.pkey_index, event.qkey);
 }

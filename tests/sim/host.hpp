@@ -97,13 +97,9 @@ class Host : public Process, public MadPort {
 
   void renew_subscriptions();
   void settle_with_administrator();
-  void take(const sa::Answer& answer);
   void answer_as_kernel(ConstBytes packet);
   void drain();
-  void apply(const link::JoinGroup& event);
-  void apply(const link::LookUpMembership& event);
-  void apply(const link::AskPath& event);
-  void apply(const link::LeaveGroup& event);
+  void apply(const wire::SaRequest& event);
   void apply(const link::ConfigureQueuePair& event);
   void apply(const link::AttachGroup& event);
   void apply(const link::DetachGroup& event);
