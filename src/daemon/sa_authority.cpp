@@ -32,7 +32,7 @@ void SaAuthority::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   settle(now);
 }
 
-void SaAuthority::ask(wire::SaRequestId id, const wire::SaQuery& query, TimePoint now) {
+void SaAuthority::request(const wire::SaRequest& request, TimePoint now) {
   client_.request(request, now);
   settle(now);
 }

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <variant>
 
+#include "link/cache/timer_queue.hpp"
 #include "link/membership.hpp"
 #include "link/neighbour_info.hpp"
-#include "link/timer_queue.hpp"
 
 namespace ipoib::link {
 
@@ -42,7 +42,7 @@ struct Confirming {
 using State = std::variant<Absent, Joining, Pausing, Member, Looking, Confirming>;
 }  // namespace group_state
 
-class Group : public Timed {
+class Group : public cache::Timed {
  public:
   /// `name` is for the log. If `creation` has a value when a join finds no group, the group is
   /// created with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class. Both outlive

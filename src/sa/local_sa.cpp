@@ -33,11 +33,11 @@ void LocalSa::request(const wire::SaRequest& request, TimePoint now) {
   if (const auto* path = std::get_if<wire::PathQuery>(&query)) return request_path(id, *path, now);
   const auto result =
       std::visit(Overloaded{
-                     [this](const wire::JoinQuery& query) { return join(query.record); },
-                     [this](const wire::LookupQuery& query) -> Result {
-                       return group_record(query.record);  // nobody removes a member
+                     [this](const wire::JoinQuery& wanted) { return join(wanted.record); },
+                     [this](const wire::LookupQuery& wanted) -> Result {
+                       return group_record(wanted.record);  // nobody removes a member
                      },
-                     [this](const wire::LeaveQuery& query) { return leave(query.record); },
+                     [this](const wire::LeaveQuery& wanted) { return leave(wanted.record); },
                      [](const auto&) -> Result {
                        return local_failure("a RoCE port has no subnet administrator to ask");
                      },

@@ -55,7 +55,7 @@ class Subscriptions {
   struct Entry {
     std::uint16_t trap = 0;
     State state = State::off;
-    wire::SaRequestId request;
+    wire::SaRequestId request{};
     TimePoint retry_at = kNever;
     Retry retry{kBackoff};
   };

@@ -2,8 +2,8 @@
 //
 // Cold (ud_queue_pair_setup.cpp): made once in state RESET, so its number is known from the start;
 // configure() takes it to RTS with a P_Key index and a Q_Key, bring_down() back to RESET with every
-// frame returned. An error completion leaves is_broken() true; mend() goes down and up again, and
-// the number stays. Only where the device refuses that, remake() makes a new queue pair.
+// frame returned. An error completion leaves is_broken() true; restart() goes down and up again, and
+// the number stays. Only where the device refuses that, recreate() makes a new queue pair.
 //
 // Hot (ud_queue_pair.cpp, send_queue.hpp): what is sent and received, in chains.
 #pragma once
@@ -37,15 +37,15 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> register_pool(FramePool& pool);
   /// To RTS with these attributes, receives posted. A queue pair that is up already goes through
   /// RESET only if it must: for another P_Key index, not for another Q_Key.
-  [[nodiscard]] Result<void> configure(const UdAttributes& attributes);
+  [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override;
   /// To RESET; all posted frames are back when it returns. What was received and not fetched is
   /// lost. Attachments to groups stay.
   [[nodiscard]] Result<void> bring_down();
   /// Down and up again, with the attributes that it had.
-  [[nodiscard]] Result<void> mend();
+  [[nodiscard]] Result<void> restart();
   /// A new queue pair in place of the old one: in RESET, and attached to the same groups. When the
   /// device does not let go of the old one, that stays, and its frames with it.
-  [[nodiscard]] Result<void> remake();
+  [[nodiscard]] Result<void> recreate();
   [[nodiscard]] bool is_up() const { return up_; }
   /// The send queue has room for the segments of any packet, beside sends that are not signalled.
   [[nodiscard]] bool takes_large_packets() const {

@@ -171,10 +171,10 @@ Result<void> UdQueuePair::configure(const UdAttributes& attributes) {
   if (up_ && before.pkey_index == attributes.pkey_index) {
     return before.qkey == attributes.qkey ? Result<void>() : set_qkey();
   }
-  return mend();
+  return restart();
 }
 
-Result<void> UdQueuePair::mend() {
+Result<void> UdQueuePair::restart() {
   if (auto done = bring_down(); !done) return done;
   return bring_up();
 }
@@ -198,7 +198,7 @@ Result<void> UdQueuePair::bring_up() {
   up_ = true;
   ++counters_.bring_ups;
   if (reports_sums_ && takes_large_packets() && check_.is_open()) check_sums();
-  return broken_ ? mend() : Result<void>();
+  return broken_ ? restart() : Result<void>();
 }
 
 /// The port has its address, since a queue pair comes up for a link.
@@ -270,7 +270,7 @@ Result<void> UdQueuePair::bring_down() {
   return {};
 }
 
-Result<void> UdQueuePair::remake() {
+Result<void> UdQueuePair::recreate() {
   auto made = make_queue_pair();
   if (!made) return made.error();
   const auto groups = groups_;

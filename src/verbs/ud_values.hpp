@@ -21,13 +21,6 @@ struct QueueDepths {
 /// fewer, they hold their frames and address handles, and wake nobody.
 inline constexpr std::size_t kSignalPeriod = 16;
 
-/// What a UD queue pair is told on its way from RESET to RTS.
-struct UdAttributes {
-  std::uint16_t pkey_index = 0;
-  QKey qkey;
-  friend bool operator==(const UdAttributes&, const UdAttributes&) = default;
-};
-
 /// Written by the thread that owns the queue pair.
 struct UdCounters {
   std::uint64_t receive_errors = 0;   ///< completions with an error status, flushes apart

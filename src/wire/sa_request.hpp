@@ -17,44 +17,26 @@
 
 namespace ipoib::wire {
 
+template <class Record>
+struct QueryFor {
+  Record record;
+  std::uint64_t components = 0;  ///< OR of Record::Mask: which fields of `record` count
+  friend bool operator==(const QueryFor&, const QueryFor&) = default;
+};
 /// Get(PathRecord).
-struct PathQuery {
-  PathRecord record;
-  std::uint64_t components = 0;  ///< OR of PathRecord::Mask: which fields of `record` count
-  friend bool operator==(const PathQuery&, const PathQuery&) = default;
-};
+struct PathQuery : QueryFor<PathRecord> {};
 /// Set(MCMemberRecord): join a group, or create and join it.
-struct JoinQuery {
-  McMemberRecord record;
-  std::uint64_t components = 0;  ///< OR of McMemberRecord::Mask
-  friend bool operator==(const JoinQuery&, const JoinQuery&) = default;
-};
+struct JoinQuery : QueryFor<McMemberRecord> {};
 /// Get(MCMemberRecord): whether a port is in a group; if it is not, the status is `no_records`.
-struct LookupQuery {
-  McMemberRecord record;
-  std::uint64_t components = 0;
-  friend bool operator==(const LookupQuery&, const LookupQuery&) = default;
-};
+struct LookupQuery : QueryFor<McMemberRecord> {};
 /// Delete(MCMemberRecord): clear the JoinState bits of the record.
-struct LeaveQuery {
-  McMemberRecord record;
-  std::uint64_t components = 0;
-  friend bool operator==(const LeaveQuery&, const LeaveQuery&) = default;
-};
+struct LeaveQuery : QueryFor<McMemberRecord> {};
 /// Set(InformInfo): subscribe to reports, or unsubscribe.
-struct SubscribeQuery {
-  InformInfo record;
-  std::uint64_t components = 0;
-  friend bool operator==(const SubscribeQuery&, const SubscribeQuery&) = default;
-};
+struct SubscribeQuery : QueryFor<InformInfo> {};
 /// GetTable(MCMemberRecord): the members of a group. The SA lists them only for a trusted request
 /// (IBA 15.4.1).
-struct MembersQuery {
+struct MembersQuery : QueryFor<McMemberRecord> {
   static constexpr std::uint64_t kSmKey = 1;  ///< OpenSM's default SM_Key
-
-  McMemberRecord record;
-  std::uint64_t components = 0;
-  friend bool operator==(const MembersQuery&, const MembersQuery&) = default;
 };
 using SaQuery =
     std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery, MembersQuery>;

@@ -314,7 +314,7 @@ class Script {
     require(at->second.erase(group.mlid) == 1);
     if (at->second.empty()) attached_.erase(at);
   }
-  void on(const SetMtu& mtu) { require(mtu.octets >= 252); }
+  void on(const SetMtu& mtu) { require(mtu.bytes >= 252); }
   void on(const SetCarrier& carrier) {
     require(carrier_ != carrier.on);
     carrier_ = carrier.on;

@@ -55,7 +55,8 @@ class GroupStates : public PartsFixture {
     group.tick(now);
   }
   [[nodiscard]] bool is_absent() {
-    return group.record() == nullptr && group.next_deadline() == kNever && !group.asks(question.id);
+    return group.record() == nullptr && group.next_deadline() == kNever &&
+           !group.has_requested(question.id);
   }
   void expect_not_attached() {
     group.on_attach_failed(now);
@@ -78,7 +79,7 @@ class GroupStates : public PartsFixture {
   }
 
   std::optional<McMemberRecord> creation;
-  Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, *silent_logger()},
+  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, *silent_logger()},
               "test", wire::broadcast_gid(kDefaultPKey), creation};
   JoinRequest question;
 };
@@ -468,9 +469,9 @@ TEST_F(GroupTest, RecordOfAnotherGroupIsARefusal) {
 
 TEST_F(GroupTest, SaysWhatItWaitsFor) {
   start();
-  EXPECT_NE(group.waiting_for().find("answer to the join"), std::string::npos);
+  EXPECT_NE(group.waiting_for().find("response to the join"), std::string::npos);
   refuse_join(wire::SaStatus::request_denied);
-  EXPECT_NE(group.waiting_for().find("refused"), std::string::npos) << group.waiting_for();
+  EXPECT_NE(group.waiting_for().find("request denied"), std::string::npos) << group.waiting_for();
 }
 
 TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
@@ -485,7 +486,7 @@ class GroupLog : public PartsFixture {
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
   const std::optional<McMemberRecord> none;
-  Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, log}, "test",
+  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, log}, "test",
               wire::broadcast_gid(kDefaultPKey), none};
 };
 

@@ -85,10 +85,10 @@ TEST_F(SendGroupStates, SendGroup_Asking_Packet) {
 
 TEST_F(SendGroupStates, SendGroup_Asking_Joined) {
   be_asking();
-  EXPECT_TRUE(group->asks(question.id));
+  EXPECT_TRUE(group->has_requested(question.id));
   EXPECT_TRUE(group->on_response(group_record(mgid, 0xc007), now).empty());
   EXPECT_TRUE(is<Ready>());
-  EXPECT_FALSE(group->asks(question.id));
+  EXPECT_FALSE(group->has_requested(question.id));
   ASSERT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(out.sends[0].qpn, kMulticastQpn);
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc007));
@@ -115,7 +115,7 @@ TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
 TEST_F(SendGroupStates, SendGroup_Asking_Outdated) {
   be_asking();
   EXPECT_EQ(group->on_outdated(), Fate::keep);
-  EXPECT_TRUE(group->asks(question.id));
+  EXPECT_TRUE(group->has_requested(question.id));
 }
 
 TEST_F(SendGroupStates, SendGroup_Asking_Removed) {
