@@ -180,24 +180,21 @@ void Link::Parts::go_down(TimePoint now) {
   send_groups.clear(Counter::drop_link_down, false);
   announcer.stop();
   neighbours.link_down(now);
-  paths.doubt_all("link down");
+  paths.invalidate_all("link down");
 }
 
 void Link::Parts::confirm_registration(std::string_view why) {
   groups.on_reregister();
   send_groups.on_reregister();
-  paths.doubt_all(why);
+  paths.invalidate_all(why);
 }
 
 // --- Responses of the SA -------------------------------------------------------------------------
 
 void Link::on_response(const wire::SaResponse& response, TimePoint now) {
   Parts& p = *parts_;
-  if (p.paths.is_outstanding(response.id)) {
-    if (auto answered = p.paths.on_response(response, now)) {
-      p.neighbours.path_answered(std::move(*answered), now);
-    }
-    return;
+  if (auto resolution = p.paths.on_response(response, now)) {
+    return p.neighbours.path_resolved(std::move(*resolution), now);
   }
   if (p.send_groups.on_response(response, now)) return;
   Group* const group = p.groups.on_response(response, now);

@@ -78,31 +78,31 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
   return parked;
 }
 
-Fate SendGroup::on_deadline(TimePoint now) {
+Disposition SendGroup::on_deadline(TimePoint now) {
   return std::visit(Overloaded{
-                        [](send_group_state::Waiting&) { return Fate::keep; },
-                        [](send_group_state::Asking&) { return Fate::keep; },
+                        [](send_group_state::Waiting&) { return Disposition::keep; },
+                        [](send_group_state::Asking&) { return Disposition::keep; },
                         [&](send_group_state::Ready& s) {
                           const TimePoint idle = used_ + env_.config.send_only_idle;
                           if (idle > now) {
                             s.look_at = idle;
-                            return Fate::keep;
+                            return Disposition::keep;
                           }
                           request_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
-                          return Fate::erase;
+                          return Disposition::erase;
                         },
-                        [](send_group_state::Missing&) { return Fate::erase; },
+                        [](send_group_state::Missing&) { return Disposition::erase; },
                     },
                     state_);
 }
 
 /// What waits for an answer goes on waiting: it comes after whatever has happened.
-Fate SendGroup::on_outdated() {
+Disposition SendGroup::on_outdated() {
   return std::visit(Overloaded{
-                        [](send_group_state::Waiting&) { return Fate::keep; },
-                        [](send_group_state::Asking&) { return Fate::keep; },
-                        [](send_group_state::Ready&) { return Fate::erase; },
-                        [](send_group_state::Missing&) { return Fate::erase; },
+                        [](send_group_state::Waiting&) { return Disposition::keep; },
+                        [](send_group_state::Asking&) { return Disposition::keep; },
+                        [](send_group_state::Ready&) { return Disposition::erase; },
+                        [](send_group_state::Missing&) { return Disposition::erase; },
                     },
                     state_);
 }

@@ -11,8 +11,9 @@
 #include <variant>
 
 #include "link/cache/timer_queue.hpp"
+#include "link/disposition.hpp"
 #include "link/membership.hpp"
-#include "link/neighbour_environment.hpp"
+#include "link/neighbour_dependencies.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/parked_frames.hpp"
 
@@ -58,10 +59,10 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   void on_turn();
   /// Returns the parked frames if the group does not exist.
   [[nodiscard]] std::vector<Frame> on_response(const wire::SaResult& result, TimePoint now);
-  [[nodiscard]] Fate on_deadline(TimePoint now);
+  [[nodiscard]] Disposition on_deadline(TimePoint now);
   /// The group was made or deleted (RFC 4392, 5: its LID may be another's by now), or the subnet
   /// administrator has forgotten its members: what was known is to be asked for anew.
-  [[nodiscard]] Fate on_outdated();
+  [[nodiscard]] Disposition on_outdated();
   /// Before it goes for another reason than its own: `why` counts what was parked.
   void on_removed(Counter why, bool leave);
 

@@ -1,11 +1,11 @@
-"""What passes between two hosts, TCP or UDP, IPv4 or IPv6: all of it arrives, unchanged."""
+"""Transfers between hosts that check that all data arrives unchanged, and multicast programs."""
 
 import sys
 
 import hosts
 from hosts import wait_until
 
-# Sends numbered blocks over TCP; both ends print the checksum of what they saw.
+# Sends numbered blocks over TCP; both ends print a checksum.
 TCP_SENDER = """
 import hashlib, os, socket, sys
 block, digest = os.urandom(1 << 20), hashlib.blake2b()
@@ -27,7 +27,7 @@ while data := peer.recv(1 << 18):
 print(digest.hexdigest())
 """
 
-# Sends datagrams of all sizes up to a limit in bursts of 16, and has each come back as it was.
+# Sends datagrams of random sizes up to a limit in bursts of 16, and waits for each to be echoed.
 UDP_SENDER = """
 import os, random, socket, sys
 address, rounds, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -52,29 +52,62 @@ while True:
     server.sendto(*server.recvfrom(1 << 16))
 """
 
+# Prints each message to a multicast group; joins the group if the second argument is "join".
+LISTENER = """
+import socket, struct, sys
+group, join = sys.argv[1], sys.argv[2] == 'join'
+family = socket.AF_INET6 if ':' in group else socket.AF_INET
+heard = socket.socket(family, socket.SOCK_DGRAM)
+heard.bind(('', 5002))
+index = socket.if_nametoindex('ib0')
+if join and family == socket.AF_INET6:
+    heard.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                     socket.inet_pton(family, group) + struct.pack('@I', index))
+elif join:
+    heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                     struct.pack('4s4si', socket.inet_aton(group), bytes(4), index))
+print('listening', flush=True)
+while True:
+    print(heard.recv(100).decode(), flush=True)
+"""
+SPEAKER = """
+import socket, struct, sys
+group, index = sys.argv[1], socket.if_nametoindex('ib0')
+family = socket.AF_INET6 if ':' in group else socket.AF_INET
+speaker = socket.socket(family, socket.SOCK_DGRAM)
+if family == socket.AF_INET6:
+    speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+else:
+    speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
+                       struct.pack('4s4si', bytes(4), bytes(4), index))
+speaker.sendto(sys.argv[2].encode(), (group, 5002))
+"""
 
-def start(host, script, folder, name):
+
+
+def start(host, script, folder, name, *arguments):
+    """Starts a script on a host and waits until it listens."""
     log = folder / f"{host.name}.{name}.out"
     log.unlink(missing_ok=True)
-    process = hosts.Process(host.command(sys.executable, "-c", script), log,
+    process = hosts.Process(host.command(sys.executable, "-c", script, *arguments), log,
                             host.subnet.environment)
     wait_until(lambda: "listening" in process.output(), f"{name} listens on {host.name}")
     return process
 
 
 def tcp(sender, receiver, address, mebibytes):
-    """A transfer to an address of the receiver."""
+    """Transfers data over TCP to an address of the receiver."""
     listening = start(receiver, TCP_RECEIVER, sender.subnet.folder, "tcp")
     try:
         sent = sender.run(sys.executable, "-c", TCP_SENDER, address, str(mebibytes)).stdout.strip()
         listening.popen.wait(hosts.PATIENCE)
-        assert listening.output().split()[-1] == sent, "what arrived is what was sent"
+        assert listening.output().split()[-1] == sent, "the data has changed"
     finally:
         listening.end()
 
 
 def udp(sender, receiver, address, rounds, limit):
-    """Datagrams of up to `limit` octets there and back."""
+    """Sends datagrams of up to `limit` bytes and back."""
     listening = start(receiver, UDP_ECHO, sender.subnet.folder, "udp")
     try:
         done = sender.run(sys.executable, "-c", UDP_SENDER, address, str(rounds), str(limit),

@@ -148,8 +148,8 @@ class PartsFixture : public ::testing::Test {
   /// The paths asked for since forget(), oldest first.
   [[nodiscard]] std::vector<PathRequest> asked() const { return said<PathRequest>(); }
   void answer(const PathRequest& question, const wire::SaResult& with) {
-    if (auto answered = paths.on_response({question.id, with}, now)) {
-      neighbours.path_answered(std::move(*answered), now);
+    if (auto resolution = paths.on_response({question.id, with}, now)) {
+      neighbours.path_resolved(std::move(*resolution), now);
     }
   }
   void grant(const PathRequest& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
@@ -220,13 +220,13 @@ class PartsFixture : public ::testing::Test {
   GroupTable groups{membership};
   SendGroupTable send_groups{membership, parking};
   MulticastOutput multicast{groups, send_groups, out};
-  PathTable paths{PathTable::Environment{config, handles, out, ids, random, *silent_logger()}};
+  PathTable paths{PathTable::Dependencies{config, handles, out, ids, random, *silent_logger()}};
   ArpOutput arp{{host, kOwn, groups.broadcast(), pool, out}};
   NdOutput nd{{config, host, kOwn, multicast, pool, out}};
   Solicitor solicitor{{config, arp, nd, out}};
   std::deque<PathRef> kept;
   NeighbourTable neighbours{
-      NeighbourEnvironment{config, paths, solicitor, out, parking, random, *silent_logger()}};
+      NeighbourDependencies{config, paths, solicitor, out, parking, random, *silent_logger()}};
 };
 
 }  // namespace ipoib::link

@@ -1,0 +1,31 @@
+// What neighbour entries work with.
+#pragma once
+
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
+#include "link/config.hpp"
+#include "link/disposition.hpp"
+#include "link/output.hpp"
+#include "link/parked_frames.hpp"
+
+namespace ipoib::link {
+
+class PathTable;
+class Solicitor;
+
+/// Outlives the entries.
+struct NeighbourDependencies {
+  const Config& config;
+  PathTable& paths;
+  Solicitor& solicitor;
+  Output& out;
+  ParkingBudget& parking;
+  Random& random;
+  Logger& log;
+};
+
+/// Whether an address was learnt from a response to our request, which shows that our frames reach
+/// the neighbour.
+enum class Evidence : bool { unconfirmed, confirmed };
+
+}  // namespace ipoib::link

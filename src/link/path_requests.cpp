@@ -1,0 +1,38 @@
+#include "link/path_requests.hpp"
+
+#include <chrono>
+
+#include "ipoib/log.hpp"
+#include "link/path.hpp"
+#include "link/should_log.hpp"
+
+namespace ipoib::link {
+
+wire::SaRequestId PathRequests::send(Path& path) {
+  const wire::SaRequestId id = deps_.ids.next();
+  deps_.out.events.emplace_back(wire::SaRequest{
+      id, wire::path_query(source_.port.gid, path.gid(), deps_.config.pkey.as_full())});
+  deps_.out.counters.add(Counter::path_questions);
+  paths_.emplace(id, &path);
+  return id;
+}
+
+void PathRequests::resend(wire::SaRequestId& request, Path& path) {
+  paths_.erase(request);
+  request = send(path);
+}
+
+Path* PathRequests::complete(wire::SaRequestId request) {
+  const auto node = paths_.extract(request);
+  return node.empty() ? nullptr : node.mapped();
+}
+
+void PathRequests::log_failure(const Path& path, unsigned failures, std::string_view why,
+                               TimePoint now) {
+  constexpr Duration kQuiet = std::chrono::seconds(1);
+  if (!should_log(failures) || now < quiet_until_) return;
+  quiet_until_ = now + kQuiet;
+  deps_.log.warn("path to {}: {}", path.gid().to_string(), why);
+}
+
+}  // namespace ipoib::link
