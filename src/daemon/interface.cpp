@@ -86,11 +86,11 @@ void Interface::receive_large_packets() {
 
 std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {
   using control::Server;
-  const Server::Parts parts{.handler = control_,
-                            .levels = shared.logs.levels,
-                            .trace = shared.rings,
-                            .log = *logs_.control};
-  return std::make_unique<Server>(shared.context, parts, Server::Options{tun_->name()});
+  const Server::Dependencies dependencies{.handler = control_,
+                                          .levels = shared.logs.levels,
+                                          .trace = shared.rings,
+                                          .log = *logs_.control};
+  return std::make_unique<Server>(shared.context, dependencies, Server::Options{tun_->name()});
 }
 
 }  // namespace ipoib::daemon

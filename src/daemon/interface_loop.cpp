@@ -45,7 +45,7 @@ void InterfaceLoop::turn() {
   if (stopping_) return;
   if (busy) {
     policy_.on_work(now_);
-  } else if (policy_.on_nothing(now_) == PollPolicy::Next::sleep) {
+  } else if (policy_.on_idle(now_) == PollPolicy::Next::sleep) {
     sleep();
   }
 }
@@ -57,8 +57,8 @@ void InterfaceLoop::sleep() {
     // Completions from before arming raise no event.
     if (dependencies_.pump.from_fabric(now_)) return policy_.on_work(now_);
   }
-  for (const auto& ready : poller_.wait(now_, next_deadline())) {
-    if (ready.tag == kCompletions) armed_ = false;
+  for (const auto tag : poller_.wait(now_, next_deadline())) {
+    if (tag == kCompletions) armed_ = false;
   }
 }
 

@@ -20,7 +20,7 @@ Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, SaReq
 void Interfaces::start(const verbs::PortSnapshot& port) {
   port_ = port;
   try {
-    for (const PKey partition : plan_.update(port.active, port.pkeys).make) make(partition);
+    for (const PKey partition : plan_.update(port.active, port.pkeys).create) make(partition);
   } catch (...) {
     for (auto& [number, interface] : interfaces_) {
       if (interface->adopted()) {
@@ -66,11 +66,11 @@ void Interfaces::apply_plan() {
   }
   left_out_ = changes.left_out;
   std::string refused;
-  for (const PKey partition : changes.make) {
+  for (const PKey partition : changes.create) {
     try {
       make(partition);
     } catch (const std::exception& error) {
-      plan_.gone(partition);
+      plan_.on_removed(partition);
       refused = error.what();
     }
   }
@@ -140,11 +140,11 @@ void Interfaces::bury(InterfaceNumber number, const Ending& why) {
   switch (why.kind) {
     case Ending::Kind::asked:
       interface->remove_at_end();
-      plan_.gone(partition);
+      plan_.on_removed(partition);
       break;
     case Ending::Kind::deleted:
       log_.warn("interface {} was deleted", name);
-      plan_.dismissed(partition);
+      plan_.suppress(partition);
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
     case Ending::Kind::failed:

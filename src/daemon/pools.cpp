@@ -6,9 +6,9 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Frames read from the host beyond those parked and posted.
+// Frames being read from the host, beyond those parked and posted.
 constexpr std::size_t kSpareFrames = 2 * kBatch;
-// Large ones beyond those parked: as many as the send queue holds, and some.
+// Large frames beyond those parked: as many as the send queue holds, and spare ones.
 constexpr std::size_t kLargeFrames = 48;
 constexpr std::size_t kMessages = 1024;
 constexpr std::size_t kLargest = link::kHeadroom + 65535;

@@ -10,6 +10,7 @@
 #include "ipoib/log.hpp"
 #include "link/link.hpp"
 #include "require.hpp"
+#include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv6.hpp"
@@ -29,15 +30,6 @@ struct Outstanding {
 
 constexpr std::size_t kMaxSteps = 2000;
 constexpr std::size_t kSlot = 512;
-
-class Handles : public AddressHandleFactory {
- public:
-  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
-    if (refuses) return Error(ENOMEM, "no memory");
-    return AddressHandlePtr(new AddressHandle);
-  }
-  bool refuses = false;
-};
 
 class Script {
  public:
@@ -354,7 +346,7 @@ class Script {
   ByteReader input_;
   Config config_ = small();
   HostView view_{{{Ipv4Address(0x0a000001), 24}}};
-  Handles handles_;
+  FakeAddressHandles handles_;
   FramePool pool_{40, kSlot};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};

@@ -19,6 +19,7 @@
 #include "link/neighbour_table.hpp"
 #include "link/path_table.hpp"
 #include "link/solicitor.hpp"
+#include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 
@@ -26,18 +27,6 @@ namespace ipoib::link {
 
 using namespace std::chrono_literals;
 using wire::SaFailure;
-
-/// Makes handles until it is told to refuse.
-class HandleFactoryTwin : public AddressHandleFactory {
- public:
-  Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override {
-    if (refuses) return Error{12, "no memory for an address handle"};
-    made.push_back(to);
-    return AddressHandlePtr(new AddressHandle);
-  }
-  bool refuses = false;
-  std::vector<AddressVector> made;
-};
 
 inline const std::shared_ptr<Logger>& silent_logger() {
   static const auto logger =
@@ -208,7 +197,7 @@ class PartsFixture : public ::testing::Test {
   TimePoint now{1h};
   Config config;
   FramePool pool{256, 4096};
-  HandleFactoryTwin handles;
+  FakeAddressHandles handles;
   HostView view;
   HostAddresses host;
   Output out;
