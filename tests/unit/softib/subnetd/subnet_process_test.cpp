@@ -247,7 +247,7 @@ MadPacket node_request(const endpoint::Endpoint& from) {
   header.mad.class_version = 2;
   header.mad.method = ipoib::wire::method::kGet;
   header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
-  const MadRoute route{from.node(), from.place(), from.epoch(), 1};
+  const MadRoute route{from.node(), from.slot(), from.epoch(), 1};
   header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
   header.component_mask = ipoib::wire::NodeRecord::kLid;
   ipoib::wire::NodeRecord wanted;
