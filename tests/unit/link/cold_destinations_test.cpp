@@ -48,9 +48,9 @@ class ColdDestinations : public LinkFixture {
       }
     }
     link->sends().clear();
-    for (const AskPath& request : take<AskPath>()) {
+    for (const PathRequest& request : take<PathRequest>()) {
       requests.push_back({request, now + kSaResponseTime});
-      ASSERT_LE(requests.size(), config.limits.path_questions);
+      ASSERT_LE(requests.size(), config.limits.path_requests);
     }
     for (const Ipv4Address address : solicited) {
       const std::uint32_t i = address.number() - kFirst;
@@ -67,9 +67,9 @@ class ColdDestinations : public LinkFixture {
     now = requests.front().due;
     link->tick(now);
     while (!requests.empty() && requests.front().due <= now) {
-      const AskPath request = requests.front().request;
+      const PathRequest request = requests.front().request;
       requests.pop_front();
-      link->on_path_answer(request.id, path_record(request.record.dgid, 7), now);
+      link->on_response({request.id, path_record(request.record.dgid, 7)}, now);
       serve();
     }
   }
@@ -86,7 +86,7 @@ class ColdDestinations : public LinkFixture {
   }
 
   struct PendingRequest {
-    AskPath request;
+    PathRequest request;
     TimePoint due;
   };
   FramePool frames{kDestinations + 64, 128};
@@ -106,12 +106,12 @@ TEST_F(ColdDestinations, AreLimitedOnlyByTheSaWithoutLoss) {
   EXPECT_EQ(total_arrived(), 0U);
   while (!requests.empty()) {
     const std::size_t left = kDestinations - total_arrived();
-    ASSERT_EQ(requests.size(), std::min(limits.path_questions, left)) << "the limit is used";
+    ASSERT_EQ(requests.size(), std::min(limits.path_requests, left)) << "the limit is used";
     respond();
   }
   EXPECT_EQ(arrived, std::vector<std::uint64_t>(kDestinations, 1));
   EXPECT_EQ(dropped(), 0U);
-  EXPECT_EQ(now - begin, kSaResponseTime * kDestinations / limits.path_questions);
+  EXPECT_EQ(now - begin, kSaResponseTime * kDestinations / limits.path_requests);
   EXPECT_EQ(count(Counter::path_questions), kDestinations);
 }
 
