@@ -297,9 +297,9 @@ void MadLayer::receive_rmpp_control(const Incoming& in, const RmppHeader& rmpp,
   auto& sender = transaction->sender;
   if (!sender || sender->is_done()) return drop(fabric::PortCounter::drop_mad_no_request);
   const auto verdict = sender->receive(rmpp);
-  if (verdict.outcome == RmppSender::Outcome::nothing) return;
-  if (verdict.outcome != RmppSender::Outcome::advances) {
-    if (verdict.outcome == RmppSender::Outcome::nonsense) {
+  if (verdict.outcome == RmppSender::Outcome::ignored) return;
+  if (verdict.outcome != RmppSender::Outcome::progress) {
+    if (verdict.outcome == RmppSender::Outcome::invalid) {
       reply(in.packet, rmpp_abort(in.packet.mad, verdict.status));
     }
     // The peer has aborted, or its packet is invalid: report a timeout to the agent.

@@ -45,7 +45,7 @@ constexpr std::array kDrops = {
 
 /// The part that a single packet can have; the payload of a large packet is longer.
 ConstBytes front_of(ConstBytes octets) {
-  return octets.first(std::min(octets.size(), kMaxPacketOctets));
+  return octets.first(std::min(octets.size(), kMaxPacketBytes));
 }
 
 void describe(ListedDevice& device) {

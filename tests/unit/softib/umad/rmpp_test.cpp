@@ -46,7 +46,7 @@ std::size_t transfer(RmppSender& sender, RmppReceiver& receiver) {
       if (outcome == Outcome::nothing) continue;
       const auto ack = rmpp_of(receiver.acknowledgement(segment));
       EXPECT_EQ(ack.type, RmppType::ack);
-      EXPECT_EQ(sender.receive(ack).outcome, RmppSender::Outcome::advances);
+      EXPECT_EQ(sender.receive(ack).outcome, RmppSender::Outcome::progress);
     }
   }
   return count;
