@@ -414,7 +414,7 @@ TEST_F(NeighbourStates, Permanent_SetPermanent) {
 using NeighbourTest = NeighbourStates;
 
 TEST_F(NeighbourTest, RemovalErasesAPathThatWaitsForItsFirstRequest) {
-  config.limits.path_questions = 0;
+  config.limits.path_requests = 0;
   make_incomplete();
   learn(kHere);
   ASSERT_EQ(state(), "resolving");
