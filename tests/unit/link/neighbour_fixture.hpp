@@ -117,7 +117,7 @@ class NeighbourStates : public PartsFixture {
     return known != nullptr ? *known : *neighbours.create(kPeer);
   }
 
-  AskPath path_request;
+  PathRequest path_request;
 };
 
 }  // namespace ipoib::link
