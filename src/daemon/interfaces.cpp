@@ -8,9 +8,11 @@
 
 namespace ipoib::daemon {
 
-Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, Logger& log)
+Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, SaRequestPort& sa,
+                       Logger& log)
     : shared_(shared),
       owner_(owner),
+      sa_(sa),
       log_(log),
       plan_(shared.options.pkeys, shared.options.interface),
       retry_alarm_(shared.context, [this] { apply_plan(); }) {}
@@ -47,13 +49,9 @@ void Interfaces::on_notice(const wire::Notice& notice) {
   for (auto& [number, interface] : interfaces_) interface->control().on_notice(notice);
 }
 
-void Interfaces::on_answer(const sa::Answer& answer) {
-  const auto at = interfaces_.find(Question::of(answer.id).interface);
-  if (at != interfaces_.end()) at->second->control().on_answer(answer);
-}
-
-void Interfaces::ask(const Question& question, const sa::Query& query) {
-  owner_.ask(question.name(), query);
+void Interfaces::on_response(const wire::SaResponse& response) {
+  const auto at = interfaces_.find(interface_of(response.id));
+  if (at != interfaces_.end()) at->second->control().on_response(response);
 }
 
 // --- Making and removing -------------------------------------------------------------------------
@@ -89,7 +87,7 @@ void Interfaces::make(PKey partition) {
   last_number_ = InterfaceNumber(last_number_.value() + 1);
   InterfaceOwner& self = *this;
   auto made = std::make_unique<Interface>(
-      Interface::Identity{last_number_, partition, plan_.name_of(partition)}, shared_, self);
+      Interface::Identity{last_number_, partition, plan_.name_of(partition)}, shared_, self, sa_);
   made->control().on_port(port_);
   shared_.kept.erase(made->identity().name);
   interfaces_.emplace(last_number_, std::move(made));

@@ -107,16 +107,18 @@ class Bench {
   void answer() {
     while (!link_.events().empty()) {
       for (const Event& event : std::exchange(link_.events(), {})) {
-        if (const auto* join = std::get_if<JoinGroup>(&event)) {
+        const auto* const request = std::get_if<wire::SaRequest>(&event);
+        if (request == nullptr) continue;
+        if (const auto* join = std::get_if<wire::JoinQuery>(&request->query)) {
           wire::McMemberRecord record = join->record;
           record.mlid = kFirstMulticastLid;
           record.mtu = 4;
-          link_.on_join_answer(join->id, record, now_);
-        } else if (const auto* ask = std::get_if<AskPath>(&event)) {
+          link_.on_response({request->id, record}, now_);
+        } else if (const auto* ask = std::get_if<wire::PathQuery>(&request->query)) {
           wire::PathRecord record = ask->record;
           record.dlid = lid(static_cast<std::uint32_t>(record.dgid.guid().value() - 0x1000));
           record.mtu = 4;
-          link_.on_path_answer(ask->id, record, now_);
+          link_.on_response({request->id, record}, now_);
         }
       }
     }

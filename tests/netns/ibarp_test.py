@@ -95,7 +95,7 @@ class Ibarp(hosts.Pair):
         done = self.left.run(hosts.program("ibarp"), "groups", check=False)
         self.assertEqual(done.returncode, 0)
         self.assertIn("224.0.0.1 ", done.stdout)
-        self.assertIn("ib0: members are unknown: no answer from the subnet administrator",
+        self.assertIn("ib0: members are unknown: no response from the subnet administrator",
                       done.stderr)
         self.assertEqual(self.ibarp("groups", "-m", status=2).splitlines()[1:], [])
 

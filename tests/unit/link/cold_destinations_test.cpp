@@ -48,9 +48,9 @@ class ColdDestinations : public LinkFixture {
       }
     }
     link->sends().clear();
-    for (const AskPath& question : take<AskPath>()) {
+    for (const PathRequest& question : take<PathRequest>()) {
       questions.push_back({question, now + kAnswerTime});
-      ASSERT_LE(questions.size(), config.limits.path_questions);
+      ASSERT_LE(questions.size(), config.limits.path_requests);
     }
     for (const Ipv4Address address : asked_for) {
       const std::uint32_t i = address.number() - kFirst;
@@ -67,9 +67,9 @@ class ColdDestinations : public LinkFixture {
     now = questions.front().due;
     link->tick(now);
     while (!questions.empty() && questions.front().due <= now) {
-      const AskPath question = questions.front().question;
+      const PathRequest question = questions.front().question;
       questions.pop_front();
-      link->on_path_answer(question.id, path_record(question.record.dgid, 7), now);
+      link->on_response({question.id, path_record(question.record.dgid, 7)}, now);
       serve();
     }
   }
@@ -86,7 +86,7 @@ class ColdDestinations : public LinkFixture {
   }
 
   struct Asked {
-    AskPath question;
+    PathRequest question;
     TimePoint due;
   };
   FramePool frames{kDestinations + 64, 128};
@@ -106,12 +106,12 @@ TEST_F(ColdDestinations, ResolveAsFastAsTheAdministratorAnswersAndLoseNothing) {
   EXPECT_EQ(all_arrived(), 0U);
   while (!questions.empty()) {
     const std::size_t left = kDestinations - all_arrived();
-    ASSERT_EQ(questions.size(), std::min(limits.path_questions, left)) << "as many as may be";
+    ASSERT_EQ(questions.size(), std::min(limits.path_requests, left)) << "as many as may be";
     answer();
   }
   EXPECT_EQ(arrived, std::vector<std::uint64_t>(kDestinations, 1));
   EXPECT_EQ(dropped(), 0U);
-  EXPECT_EQ(now - begin, kAnswerTime * kDestinations / limits.path_questions);
+  EXPECT_EQ(now - begin, kAnswerTime * kDestinations / limits.path_requests);
   EXPECT_EQ(count(Counter::path_questions), kDestinations);
 }
 

@@ -110,7 +110,7 @@ class NeighbourStates : public PartsFixture {
     EXPECT_EQ(parking.used, 0U);
   }
 
-  AskPath question;
+  PathRequest question;
 };
 
 }  // namespace ipoib::link

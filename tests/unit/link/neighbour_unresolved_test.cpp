@@ -290,7 +290,7 @@ TEST_F(NeighbourStates, Resolving_Removed) {
 using NeighbourTest = NeighbourStates;
 
 TEST_F(NeighbourTest, GoesWithAPathWhoseTurnHasNotCome) {
-  config.limits.path_questions = 0;
+  config.limits.path_requests = 0;
   be_incomplete();
   tell(kHere);
   ASSERT_EQ(state(), "resolving");

@@ -10,7 +10,7 @@ class PathStates : public PartsFixture {
  protected:
   using Condition = PathTable::Condition;
 
-  PathStates() { config.limits.path_questions = 2; }
+  PathStates() { config.limits.path_requests = 2; }
 
   [[nodiscard]] Condition use() { return paths.use(*user, now); }
   template <class State>
@@ -71,7 +71,7 @@ class PathStates : public PartsFixture {
     ASSERT_EQ(asked().size(), 1U);
     EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
     EXPECT_EQ(paths.outstanding(), 1U);
-    const AskPath anew = asked()[0];
+    const PathRequest anew = asked()[0];
     refuse(question);
     EXPECT_EQ(count(Counter::path_refusals), 0U) << "the old answer no longer matters";
     grant(anew);
@@ -84,15 +84,15 @@ class PathStates : public PartsFixture {
 
   PathRef user = paths.acquire(kHere.gid);
   std::deque<PathRef> others;
-  std::vector<AskPath> busy_with;
-  AskPath question;
+  std::vector<PathRequest> busy_with;
+  PathRequest question;
 };
 
 TEST_F(PathStates, Path_Idle_Use) {
   EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(asked().size(), 1U);
-  const AskPath asks = asked()[0];
+  const PathRequest asks = asked()[0];
   EXPECT_EQ(asks.record.dgid, kHere.gid);
   EXPECT_EQ(asks.record.sgid, kOwn.gid);
   EXPECT_EQ(asks.record.pkey, kDefaultPKey);
@@ -476,7 +476,7 @@ TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
 
 TEST_F(PathTableTest, AnswerToNoQuestionIsIgnored) {
   be_requesting();
-  EXPECT_FALSE(paths.on_answer(QuestionId(9999), path_record(kHere.gid, 7), now));
+  EXPECT_FALSE(paths.on_response({wire::SaRequestId(9999), path_record(kHere.gid, 7)}, now));
   EXPECT_TRUE(is<Path::Requesting>());
 }
 
@@ -493,7 +493,7 @@ TEST_F(PathTableTest, FullTableEvictsUnusedPathsOnly) {
 }
 
 TEST_F(PathTableTest, QuestionsOutstandingAreBounded) {
-  config.limits.path_questions = 3;
+  config.limits.path_requests = 3;
   for (std::uint64_t guid = 100; guid < 150; ++guid) {
     others.push_back(paths.acquire(port_gid(guid)));
     (void)paths.use(*others.back(), now);
@@ -515,7 +515,7 @@ TEST_F(PathDoubts, AskNoMoreOftenThanTheFloorHoweverOftenTheSourceLidChanges) {
     paths.on_source_lid(*user, i % 2 == 0 ? Lid(8) : Lid(9), now);
     EXPECT_EQ(use(), Condition::usable);
     questions += asked().size();
-    for (const AskPath& asks : asked()) grant(asks);
+    for (const PathRequest& asks : asked()) grant(asks);
     forget();
     now += config.path.mismatch_interval / kFramesInEach;
   }
@@ -525,11 +525,11 @@ TEST_F(PathDoubts, AskNoMoreOftenThanTheFloorHoweverOftenTheSourceLidChanges) {
 class PathLog : public PartsFixture {
  protected:
   /// As many refusals in a row, each at the first moment at which it is asked for again.
-  void be_refused(const Gid& gid, unsigned times, const Refusal& refusal) {
+  void be_refused(const Gid& gid, unsigned times, const SaFailure& refusal) {
     PathRef user = table.acquire(gid);
     for (unsigned i = 0; i < times; ++i) {
       while (table.use(*user, now) != PathTable::Condition::pending) now += std::chrono::seconds(1);
-      (void)table.on_answer(asked().back().id, refusal, now);
+      (void)table.on_response({asked().back().id, refusal}, now);
       out.events.clear();
     }
   }
@@ -541,7 +541,7 @@ class PathLog : public PartsFixture {
 };
 
 TEST_F(PathLog, RefusalsInARowAreLoggedEverMoreSeldomByNameAndCause) {
-  be_refused(kHere.gid, 8, Refusal{wire::SaStatus::no_records});
+  be_refused(kHere.gid, 8, SaFailure(wire::SaStatus::no_records));
   EXPECT_EQ(count(Counter::path_refusals), 8U);
   EXPECT_EQ(lines->last_raw().size(), 4U) << "the 1st, 2nd, 4th and 8th";
   const std::string line = lines->last_formatted().front();
@@ -555,12 +555,12 @@ TEST_F(PathLog, RefusalsInARowAreLoggedEverMoreSeldomByNameAndCause) {
 
 TEST_F(PathLog, HasAtMostOneRefusalASecond) {
   for (std::uint64_t guid = 1; guid < 10; ++guid) {
-    be_refused(port_gid(guid), 1, Refusal{.status = {}, .why = "nobody answers"});
+    be_refused(port_gid(guid), 1, SaFailure(SaFailure::Kind::local, "nobody answers"));
   }
   EXPECT_EQ(count(Counter::path_refusals), 9U);
   EXPECT_EQ(lines->last_raw().size(), 1U);
   now += std::chrono::seconds(1);
-  be_refused(port_gid(10), 1, Refusal{});
+  be_refused(port_gid(10), 1, SaFailure{});
   EXPECT_EQ(lines->last_raw().size(), 2U);
 }
 

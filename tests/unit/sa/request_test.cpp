@@ -1,9 +1,9 @@
-#include "sa/query.hpp"
+#include "sa/request.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sa/request.hpp"
+#include "sa_client_fixture.hpp"
 
 namespace ipoib::sa {
 namespace {
@@ -11,13 +11,11 @@ namespace {
 using testing::HasSubstr;
 using wire::McMemberRecord;
 using wire::PathRecord;
+using wire::SaFailure;
+using Kind = SaFailure::Kind;
 
-const Gid kPort = *Gid::parse("fe80::10:1");
-const Gid kPeer = *Gid::parse("fe80::10:3");
-const Gid kGroup = *Gid::parse("ff12:401b:ffff::ffff:ffff");
-
-TEST(PathQuery, IsAMadThatAsksForOneReversiblePath) {
-  const auto mad = request_mad(path_query(kPort, kPeer, PKey(0xffff)), 0x01020304);
+TEST(PathQuery, RequestsOneReversiblePath) {
+  const auto mad = request_mad(wire::path_query(kPort, kPeer, PKey(0xffff)), 0x01020304);
   const auto header = wire::SaHeader::parse(mad);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->mad.method, wire::method::kGet);
@@ -34,8 +32,8 @@ TEST(PathQuery, IsAMadThatAsksForOneReversiblePath) {
   EXPECT_EQ(record->numb_path, 1);
 }
 
-TEST(JoinQuery, OfAnExistingGroupSaysNothingToCreateItWith) {
-  const auto query = join_query(kGroup, kPort, PKey(0xffff), McMemberRecord::kFullMember);
+TEST(JoinQuery, HasNoComponentsToCreateAGroup) {
+  const auto query = wire::join_query(kGroup, kPort, PKey(0xffff), McMemberRecord::kFullMember);
   // MGID, PortGID, P_Key, JoinState: bits 0, 1, 7, 16.
   EXPECT_EQ(query.components, 0x10083U);
   const auto header = wire::SaHeader::parse(request_mad(query, 1));
@@ -43,37 +41,35 @@ TEST(JoinQuery, OfAnExistingGroupSaysNothingToCreateItWith) {
   EXPECT_EQ(header->mad.attribute_id, wire::attribute::kMcMemberRecord);
 }
 
-TEST(JoinQuery, ThatCreatesNamesAllThatAGroupNeeds) {
+TEST(JoinQuery, HasAllComponentsToCreateAGroup) {
   McMemberRecord group;
   group.mgid = kGroup;
   group.port_gid = kPort;
   group.mtu = 4;
   group.mtu_selector = wire::Selector::greater;
-  const auto query = create_query(group);
+  const auto query = wire::create_query(group);
   // As above, and Q_Key 2, MTU 4 and 5, TClass 6, rate 8 and 9, SL 12, flow label 13, hop limit 14.
   EXPECT_EQ(query.components, 0x173f7U);
   EXPECT_EQ(query.record.mtu_selector, wire::Selector::exactly);
 }
 
 TEST(LeaveQuery, IsADelete) {
-  const auto query = leave_query(kGroup, kPort, McMemberRecord::kFullMember);
+  const auto query = wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember);
   EXPECT_EQ(query.components, 0x10003U);
   EXPECT_EQ(wire::SaHeader::parse(request_mad(query, 1))->mad.method, wire::method::kDelete);
 }
 
-TEST(SaFailure, SaysTheStatusByNameAndNumberAndItsCause) {
-  const SaFailure failure{FailureKind::status, wire::SaStatus::request_invalid, {}};
-  EXPECT_THAT(failure.text(),
+TEST(SaFailure, NamesTheStatusAndItsCause) {
+  EXPECT_THAT(SaFailure(wire::SaStatus::request_invalid).text(),
               HasSubstr("'request invalid' (0x0200): the port is not in this partition"));
 }
 
 TEST(SaFailure, HasALineForEachKind) {
-  for (const auto kind : {FailureKind::status, FailureKind::timeout, FailureKind::no_sm,
-                          FailureKind::overloaded, FailureKind::malformed_answer}) {
-    EXPECT_FALSE((SaFailure{kind, {}, {}}.text().empty()));
+  for (const auto kind :
+       {Kind::status, Kind::timeout, Kind::no_sm, Kind::overloaded, Kind::malformed_response}) {
+    EXPECT_FALSE(SaFailure(kind).text().empty());
   }
-  const SaFailure refused{FailureKind::send_failed, {}, "no such device"};
-  EXPECT_THAT(refused.text(), HasSubstr("no such device"));
+  EXPECT_THAT(SaFailure(Kind::send_failed, "no such device").text(), HasSubstr("no such device"));
 }
 
 }  // namespace

@@ -1,13 +1,10 @@
-#include "sa/query.hpp"
+#include "wire/sa_request.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
 #include "wire/mad.hpp"
 
-namespace ipoib::sa {
-
-using wire::McMemberRecord;
-using wire::PathRecord;
+namespace ipoib::wire {
 
 PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey) {
   PathQuery query;
@@ -35,14 +32,22 @@ JoinQuery join_query(const Gid& mgid, const Gid& port, PKey pkey, std::uint8_t j
 JoinQuery create_query(const McMemberRecord& group) {
   JoinQuery query;
   query.record = group;
-  query.record.mtu_selector = wire::Selector::exactly;
-  query.record.rate_selector = wire::Selector::exactly;
+  query.record.mtu_selector = Selector::exactly;
+  query.record.rate_selector = Selector::exactly;
   query.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kPKey |
                      McMemberRecord::kJoinState | McMemberRecord::kQKey |
                      McMemberRecord::kTrafficClass | McMemberRecord::kFlowLabel |
                      McMemberRecord::kSl | McMemberRecord::kHopLimit |
                      McMemberRecord::kMtuSelector | McMemberRecord::kMtu |
                      McMemberRecord::kRateSelector | McMemberRecord::kRate;
+  return query;
+}
+
+LookupQuery lookup_query(const Gid& mgid, const Gid& port) {
+  LookupQuery query;
+  query.record.mgid = mgid;
+  query.record.port_gid = port;
+  query.components = McMemberRecord::kMgid | McMemberRecord::kPortGid;
   return query;
 }
 
@@ -56,13 +61,13 @@ LeaveQuery leave_query(const Gid& mgid, const Gid& port, std::uint8_t join_state
 }
 
 SubscribeQuery subscribe_query(std::uint16_t trap) {
-  // Of the record's fields (IBA 15.2.5.12): LIDRangeBegin, IsGeneric, Subscribe, Type, TrapNumber,
-  // ProducerType. A range that begins with 0xffff is all of the subnet.
+  // Fields of the record (IBA 15.2.5.12): LIDRangeBegin, IsGeneric, Subscribe, Type, TrapNumber,
+  // ProducerType. LIDRangeBegin 0xffff means all LIDs.
   constexpr std::uint64_t kComponents = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 12;
   SubscribeQuery query;
-  query.record.type = wire::Notice::kSubnetManagement;
+  query.record.type = Notice::kSubnetManagement;
   query.record.trap_number = trap;
-  query.record.producer_type = wire::Notice::kClassManager;
+  query.record.producer_type = Notice::kClassManager;
   query.components = kComponents;
   return query;
 }
@@ -70,7 +75,7 @@ SubscribeQuery subscribe_query(std::uint16_t trap) {
 SubscribeQuery unsubscribe_query(std::uint16_t trap) {
   auto query = subscribe_query(trap);
   query.record.subscribe = false;
-  query.record.qpn = wire::kGsiQpn;
+  query.record.qpn = kGsiQpn;
   return query;
 }
 
@@ -83,26 +88,31 @@ MembersQuery members_query(const Gid& mgid) {
 
 std::string SaFailure::text() const {
   switch (kind) {
-    case FailureKind::status: {
-      const auto code = status.value_or(wire::SaStatus::ok);
-      const auto cause = wire::likely_cause(code);
-      return fmt::format("the subnet administrator answered '{}' (0x{:04x}){}{}", wire::name(code),
+    case Kind::status: {
+      const auto code = status.value_or(SaStatus::ok);
+      const auto cause = likely_cause(code);
+      return fmt::format("the subnet administrator answered '{}' (0x{:04x}){}{}", name(code),
                          static_cast<unsigned>(code), cause.empty() ? "" : ": ", cause);
     }
-    case FailureKind::timeout:
-      return "no answer from the subnet administrator: is a subnet manager running?";
-    case FailureKind::no_sm:
+    case Kind::timeout:
+      return "no response from the subnet administrator: is a subnet manager running?";
+    case Kind::no_sm:
       return "the port knows no subnet manager: start one on this subnet, such as opensm";
-    case FailureKind::overloaded:
-      return "too many questions wait for the subnet administrator";
-    case FailureKind::send_failed:
-      return "the port did not take the request: " + detail;
-    case FailureKind::malformed_answer:
-      return "the subnet administrator's answer is not a record of what was asked for";
-    case FailureKind::refused_here:
+    case Kind::overloaded:
+      return "too many requests to the subnet administrator are waiting";
+    case Kind::send_failed:
+      return "the port did not accept the request: " + detail;
+    case Kind::malformed_response:
+      return "the subnet administrator's response does not hold the requested record";
+    case Kind::local:
       return detail;
   }
   return "";
 }
 
-}  // namespace ipoib::sa
+SaFailure failure_of(const SaResult& result) {
+  const auto* const failure = std::get_if<SaFailure>(&result);
+  return failure != nullptr ? *failure : SaFailure(SaFailure::Kind::malformed_response);
+}
+
+}  // namespace ipoib::wire

@@ -1,4 +1,4 @@
-#include "daemon/question.hpp"
+#include "daemon/sa_requests.hpp"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
@@ -12,19 +12,20 @@
 namespace ipoib::daemon {
 namespace {
 
-TEST(QuestionTest, KeepsAllOfItInItsName) {
-  constexpr std::uint32_t kLast = (1U << 29) - 1;
-  for (const auto kind : {Question::Kind::join, Question::Kind::path, Question::Kind::leave,
-                          Question::Kind::members, Question::Kind::subscription}) {
-    for (const std::uint32_t number : {1U, 2U, kLast}) {
-      const Question question{InterfaceNumber(number), kind, link::QuestionId(0xffffffff - number)};
-      EXPECT_EQ(Question::of(question.name()), question);
-    }
+TEST(SaRequestsTest, IdNamesTheInterface) {
+  constexpr std::uint32_t kLast = (1U << 24) - 1;
+  for (const std::uint32_t number : {0U, 1U, 2U, kLast}) {
+    const InterfaceNumber interface(number);
+    const auto first = first_link_request(interface).value();
+    EXPECT_EQ(interface_of(wire::SaRequestId(first)), interface);
+    EXPECT_EQ(interface_of(wire::SaRequestId(first + kRequestsPerInterface - 1)), interface);
+    EXPECT_EQ(interface_of(first_control_request(interface)), interface);
+    EXPECT_GT(first_control_request(interface).value(), first);
   }
 }
 
-/// All interfaces of a port ask through one client: its bounds are theirs together.
-TEST(QuestionTest, InterfacesOfAPortShareTheBoundOfItsRequests) {
+/// All interfaces of a port share one client and its limits.
+TEST(SaRequestsTest, InterfacesOfAPortShareTheBoundOfItsRequests) {
   constexpr std::uint32_t kInterfaces = 5;
   constexpr std::uint32_t kEach = 20;
   constexpr TimePoint kNow{std::chrono::seconds(1)};
@@ -35,17 +36,17 @@ TEST(QuestionTest, InterfacesOfAPortShareTheBoundOfItsRequests) {
   config.max_waiting = kInterfaces * kEach - config.window;
   sa::SaClient client(config, port, log, 1);
   client.set_sm(MadDestination{Lid(1), ServiceLevel(0), 0}, kNow);
-  const auto query = sa::path_query(Gid(1, Guid(1)), Gid(1, Guid(2)), kDefaultPKey);
+  const auto query = wire::path_query(Gid(1, Guid(1)), Gid(1, Guid(2)), kDefaultPKey);
   for (std::uint32_t id = 0; id < kEach; ++id) {
     for (std::uint32_t number = 1; number <= kInterfaces; ++number) {
-      const Question question{InterfaceNumber(number), Question::Kind::path, link::QuestionId(id)};
-      client.ask(question.name(), query, kNow);
+      const auto first = first_link_request(InterfaceNumber(number)).value();
+      client.request({wire::SaRequestId(first + id), query}, kNow);
     }
   }
   EXPECT_EQ(port.sent.size(), config.window);
-  client.ask(Question{InterfaceNumber(9), Question::Kind::path, {}}.name(), query, kNow);
+  client.request({first_link_request(InterfaceNumber(9)), query}, kNow);
   EXPECT_EQ(client.counters().overloaded, 1U);
-  client.answers().clear();
+  client.responses().clear();
 
   std::map<InterfaceNumber, std::uint32_t> answered;
   for (std::size_t next = 0; next < port.sent.size(); ++next) {
@@ -55,8 +56,8 @@ TEST(QuestionTest, InterfacesOfAPortShareTheBoundOfItsRequests) {
     port.respond(port.sent[next], 0, path);
     client.on_readable(kNow);
     ASSERT_LE(port.sent.size(), next + 1 + config.window);
-    for (const auto& answer : std::exchange(client.answers(), {})) {
-      ++answered[Question::of(answer.id).interface];
+    for (const auto& response : std::exchange(client.responses(), {})) {
+      ++answered[interface_of(response.id)];
     }
   }
   EXPECT_EQ(answered.size(), kInterfaces);
