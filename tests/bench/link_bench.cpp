@@ -1,6 +1,6 @@
-// What a packet costs in a link: host to fabric and back, with one neighbour and with thousands,
-// in batches as the pump has them. Also what the cache of neighbours costs alone, in time and
-// memory.
+// Measures the cost of a packet in a link, host to fabric and back, with one neighbour and with
+// thousands, in batches as the pump has them; and the time and memory that the neighbour cache
+// takes.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 #include <spdlog/sinks/null_sink.h>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kMany = 100'000;
 constexpr Ipv4Address kOwn{0x0a000001};
 constexpr std::uint32_t kFirstPeer = 0x0a000100;
 
-/// A link that is up, with so many neighbours, each on a port of its own, all reachable.
+/// A link that is up, with many reachable neighbours, each on its own port.
 class Bench {
  public:
   explicit Bench(std::uint32_t neighbours) : neighbours_(neighbours) {
@@ -83,7 +83,7 @@ class Bench {
   [[nodiscard]] static Lid lid(std::uint32_t peer) {
     return Lid(static_cast<std::uint16_t>(2 + peer % (kFirstMulticastLid.value() - 2)));
   }
-  /// Has the peer ask for us and answer us, and its path granted.
+  /// Handles a request and a reply of the peer, and the response with its path.
   void meet(std::uint32_t peer) {
     for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
       wire::Arp message;
@@ -133,7 +133,7 @@ class Bench {
   Link link_{config_for(neighbours_), {handles_, pool_, log_}, Qpn(99), 1};
 };
 
-/// An iteration's time is that of `action` alone, without what it is made ready with.
+/// Counts only the time of `action`, not that of its preparation.
 void time(benchmark::State& state, auto&& action) {
   const auto begin = std::chrono::steady_clock::now();
   action();
@@ -141,7 +141,7 @@ void time(benchmark::State& state, auto&& action) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-/// Argument: neighbours; each packet goes to one of them, drawn at random.
+/// The argument is the number of neighbours; each packet goes to a random one.
 void from_host(benchmark::State& state) {
   Bench bench(static_cast<std::uint32_t>(state.range(0)));
   std::vector<Frame> batch(kBatch);
@@ -170,7 +170,7 @@ void from_fabric(benchmark::State& state) {
 }
 BENCHMARK(from_fabric)->Arg(1)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// The cache alone, entries drawn at random.
+/// Only the cache, with random entries.
 class Cache {
  public:
   explicit Cache(std::size_t count) : entries(count) {
@@ -193,7 +193,7 @@ void lookup(benchmark::State& state) {
 }
 BENCHMARK(lookup)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
 
-/// One goes, and comes again.
+/// Erases an entry and inserts it again.
 void insertion(benchmark::State& state) {
   Cache cache(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
@@ -204,7 +204,7 @@ void insertion(benchmark::State& state) {
 }
 BENCHMARK(insertion)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
 
-/// All of them pass from Reachable to Stale, each at its time.
+/// All entries change from Reachable to Stale, each at its time.
 void ageing(benchmark::State& state) {
   for (auto _ : state) {
     Bench bench(static_cast<std::uint32_t>(state.range(0)));
@@ -218,17 +218,17 @@ void ageing(benchmark::State& state) {
 }
 BENCHMARK(ageing)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// What neighbours with a path and an address handle each take from the heap.
+/// Heap memory of neighbours with a path and an address handle each.
 void memory(benchmark::State& state) {
-  double octets = 0;
+  double bytes = 0;
   for (auto _ : state) {
     const auto used = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
     const Bench none(0);
     const auto before = used();
     const Bench bench(static_cast<std::uint32_t>(state.range(0)));
-    octets = static_cast<double>(used() - before);
+    bytes = static_cast<double>(used() - before);
   }
-  state.counters["octets_per_neighbour"] = octets / static_cast<double>(state.range(0));
+  state.counters["bytes_per_neighbour"] = bytes / static_cast<double>(state.range(0));
 }
 BENCHMARK(memory)->Arg(kMany)->Iterations(1);
 

@@ -1,6 +1,6 @@
-// A packet through a ring, by its octets and by how many are put and taken at a time: copied in by
-// its writer, found and copied out by its reader, both in one thread. What it costs that they are
-// two processors is not in it.
+// Measures the cost of a packet through a ring, by size and batch: the writer copies it in, the
+// reader finds it and copies it out. Both are in one thread, so cache misses between two processors
+// are not included.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -19,7 +19,7 @@ void ring(benchmark::State& state) {
   packet.header_size = ipoib::wire::Lrh::kSize + ipoib::wire::Bth::kSize + ipoib::wire::Deth::kSize;
   packet.pieces[packet.piece_count++] = payload;
   const std::vector<const OutgoingPacket*> batch(static_cast<std::size_t>(state.range(1)), &packet);
-  std::vector<std::uint8_t> buffer(kMaxPacketOctets);
+  std::vector<std::uint8_t> buffer(kMaxPacketBytes);
   std::vector<ArrivedPacket> taken;
   for (auto _ : state) {
     if (writer.put(batch) != batch.size()) return state.SkipWithError("the ring is full");

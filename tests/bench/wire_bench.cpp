@@ -1,5 +1,5 @@
-// The wire between two processes on its own: one sends packets in batches as the HCA model does,
-// the other counts what arrives. Says packets and bits a second, and what a packet costs each side.
+// Measures the transport between two processes: one sends packets in batches as the HCA model does,
+// the other counts what arrives. Prints packets and bits per second, and the CPU time per packet.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ double cpu_seconds() {
 struct Counter : softib::endpoint::PacketReceiver {
   void receive(std::span<const softib::ArrivedPacket> batch) override {
     packets += batch.size();
-    // The smallest packet is the last one.
+    // A small packet ends the stream.
     if (batch.back().octets.size() < 40) done = true, done.notify_one();
   }
   void port_changed(const softib::PortAttributes&) override {}
@@ -87,8 +87,8 @@ void run(std::size_t payload, std::size_t batch) {
     std::fflush(stdout);
     ::_exit(0);
   }
-  char octet = 0;
-  if (::read(ready[0], &octet, 1) != 1) std::abort();
+  char byte = 0;
+  if (::read(ready[0], &byte, 1) != 1) std::abort();
   send(subnet, payload, batch);
   std::fflush(stdout);
   ::waitpid(child, nullptr, 0);

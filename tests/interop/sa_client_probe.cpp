@@ -134,8 +134,8 @@ TEST_F(OpenSm, ReturnsThePathToThePeer) {
 }
 
 TEST_F(OpenSm, HasNoPathToAnUnknownPort) {
-  const Gid nobody(host().gid.prefix(), Guid(0xdead));
-  EXPECT_EQ(refusal(wire::path_query(host().gid, nobody, kDefaultPKey)), SaStatus::no_records);
+  const Gid unknown(host().gid.prefix(), Guid(0xdead));
+  EXPECT_EQ(refusal(wire::path_query(host().gid, unknown, kDefaultPKey)), SaStatus::no_records);
 }
 
 TEST_F(OpenSm, HasNoPathInAPartitionThatIsNotShared) {

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "softib/core/packet_sink.hpp"
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 #include "wire/segmenter.hpp"
 
 namespace softib::hca {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "softib/control/protocol.hpp"
-#include "softib/subnet/subnet_counters.hpp"
+#include "softib/subnet/counters.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 #include "softib/subnetd/attached_processes.hpp"
 #include "wire/sa_values.hpp"

@@ -175,7 +175,7 @@ void SubnetProcess::publish() {
     packet.emit(bytes);
     if (endpoint_) endpoint_->send_mad(bytes);
   }
-  for (const auto& passed : subnet_.take_passed_on()) {
+  for (const auto& passed : subnet_.take_forwarded_mads()) {
     std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
     passed.packet.emit(bytes);
     if (endpoint_) endpoint_->send_mad_to(passed.to, bytes);

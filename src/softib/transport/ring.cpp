@@ -37,7 +37,7 @@ std::uint32_t load_once(const std::uint8_t* at) {
 }
 
 constexpr std::size_t max_octets(const Cut& cut) {
-  return cut.size == 0 ? kMaxPacketOctets : hca::kMaxLargeOctets;
+  return cut.size == 0 ? kMaxPacketBytes : hca::kMaxLargeOctets;
 }
 
 struct Prefix {

@@ -45,7 +45,7 @@ class UdpTransport final : public Transport {
 
   void send(std::uint64_t number) override {
     std::memcpy(message_.data(), &number, sizeof number);
-    // What cannot be sent is lost, as what is lost on the way.
+    // A message that cannot be sent counts as lost.
     (void)::sendto(socket_.get(), message_.data(), message_.size(), 0,
                    is_server_ ? reinterpret_cast<const sockaddr*>(&peer_) : nullptr,
                    is_server_ ? peer_size_ : 0);

@@ -251,7 +251,7 @@ MadPacket node_request(const endpoint::Endpoint& from) {
   header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
   header.component_mask = ipoib::wire::NodeRecord::kLid;
   ipoib::wire::NodeRecord wanted;
-  wanted.lid = subnet::kSmLid;
+  wanted.lid = Lid(1);
   MadPacket packet;
   packet.slid = from.port().lid;
   packet.dlid = from.port().sm_lid;
@@ -267,7 +267,7 @@ TEST_F(SubnetProcessTest, RespondsToMads) {
   const auto a = attach(folder_, "a");
   const auto response = SaClient(*a).request(node_request(*a));
   EXPECT_EQ(ipoib::wire::MadHeader::parse(response.mad)->status, 0);
-  EXPECT_EQ(response.slid, subnet::kSmLid);
+  EXPECT_EQ(response.slid, Lid(1));
 }
 
 TEST_F(SubnetProcessTest, CapturesItsOwnPort) {

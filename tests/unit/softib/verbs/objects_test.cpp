@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "forked.hpp"
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 #include "softib/hca/network_order.hpp"
 #include "softib/verbs/abi.hpp"
 #include "verbs_fixture.hpp"

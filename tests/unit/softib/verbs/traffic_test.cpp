@@ -1,7 +1,7 @@
 // Queue pairs, memory and completions by verbs, with packets that really travel.
 #include <thread>
 
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 #include "softib/hca/network_order.hpp"
 #include "verbs_fixture.hpp"
 

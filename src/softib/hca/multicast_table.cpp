@@ -1,4 +1,4 @@
-#include "softib/hca/hca_multicast.hpp"
+#include "softib/hca/multicast_table.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,8 @@ using ipoib::Error;
 
 ipoib::Result<void> MulticastTable::attach(QueuePair& qp, const Gid& group, Lid lid) {
   if (!group.is_multicast() || !ipoib::is_multicast(lid)) {
-    return Error{EINVAL, "a queue pair can be attached to a multicast GID with a multicast LID"};
+    return Error{EINVAL,
+                 "a queue pair can only be attached to a multicast GID with a multicast LID"};
   }
   const Key key{group, lid};
   auto found = groups_.find(key);

@@ -1,4 +1,4 @@
-#include "softib/hca/hca_events.hpp"
+#include "softib/hca/events.hpp"
 
 #include "hca_fixture.hpp"
 

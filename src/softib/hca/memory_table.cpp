@@ -1,10 +1,10 @@
-#include "softib/hca/hca_memory.hpp"
+#include "softib/hca/memory_table.hpp"
 
 #include <bit>
 #include <cerrno>
 #include <limits>
 
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 
 namespace softib::hca {
 namespace {
@@ -13,9 +13,9 @@ using ipoib::Error;
 
 constexpr unsigned kKeyBits = 8;  // the low part of a key, which changes with each use of its slot
 
-/// "Remote Write or Remote Atomic require Local Write" (IBA 11.2.8.2); what a region of plain
-/// memory cannot be is refused too.
-bool is_sensible(int access) {
+/// "Remote Write or Remote Atomic require Local Write" (IBA 11.2.8.2). Flags that plain memory
+/// regions do not support are invalid, too.
+bool is_valid_access(int access) {
   constexpr int kRemoteModification = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   constexpr int kKnown = IBV_ACCESS_LOCAL_WRITE | kRemoteModification | IBV_ACCESS_REMOTE_READ |
                          IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
@@ -28,14 +28,13 @@ bool wraps(std::uint64_t address, std::uint64_t length) {
   return length > std::numeric_limits<std::uint64_t>::max() - address;
 }
 
-/// What is wrong with a region, if anything.
-std::optional<Error> fault(const MemoryRegion& region) {
+std::optional<Error> validate(const MemoryRegion& region) {
   if (region.length == 0 || wraps(std::bit_cast<std::uintptr_t>(region.memory), region.length) ||
       wraps(region.address, region.length)) {
-    return Error{EINVAL, "a memory region must have octets, and not run over the end of memory"};
+    return Error{EINVAL, "a memory region must not be empty or wrap around the end of memory"};
   }
-  if (!is_sensible(region.access)) {
-    return Error{EINVAL, "access flags that a memory region cannot have"};
+  if (!is_valid_access(region.access)) {
+    return Error{EINVAL, "invalid access flags for a memory region"};
   }
   return std::nullopt;
 }
@@ -46,7 +45,7 @@ ipoib::Result<MemoryRegion> MemoryTable::add(ProtectionDomain& pd, void* memory,
                                              std::uint64_t length, std::uint64_t address,
                                              int access) {
   MemoryRegion region{&pd, static_cast<std::uint8_t*>(memory), length, address, 0, access};
-  if (const auto refused = fault(region)) return *refused;
+  if (const auto error = validate(region)) return *error;
   if (free_.empty()) {
     if (slots_.size() == kMaxMemoryRegions) return Error{ENOMEM, "too many memory regions"};
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -55,8 +54,8 @@ ipoib::Result<MemoryRegion> MemoryTable::add(ProtectionDomain& pd, void* memory,
   const auto index = free_.back();
   free_.pop_back();
   MemoryRegion& slot = slots_[index];
-  const auto use = static_cast<std::uint8_t>(slot.key + 1);
-  region.key = (index + 1) << kKeyBits | use;
+  const auto low = static_cast<std::uint8_t>(slot.key + 1);
+  region.key = (index + 1) << kKeyBits | low;
   slot = region;
   return slot;
 }
@@ -72,7 +71,7 @@ ipoib::Result<void> MemoryTable::change(std::uint32_t key, const RegionChange& c
     next.length = change.length;
   }
   next.access = change.access.value_or(next.access);
-  if (const auto refused = fault(next)) return *refused;
+  if (const auto error = validate(next)) return *error;
   --region->pd->users;
   ++next.pd->users;
   *region = next;

@@ -1,4 +1,4 @@
-#include "softib/hca/hca_memory.hpp"
+#include "softib/hca/memory_table.hpp"
 
 #include "hca_fixture.hpp"
 

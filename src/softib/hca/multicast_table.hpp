@@ -1,5 +1,5 @@
-// Which queue pairs are attached to which multicast group (IBA 10.5.2). A packet is matched by both
-// DGID and DLID, for several groups may share one LID.
+// Attachments of queue pairs to multicast groups (IBA 10.5.2). Packets are matched by both DGID and
+// DLID, because several groups may share one LID.
 #pragma once
 
 #include <span>
@@ -15,10 +15,10 @@ class QueuePair;
 
 class MulticastTable {
  public:
-  /// Attaching twice is one attachment. Errors: EINVAL for what is no multicast GID and LID; ENOMEM
+  /// Attaching again has no effect. Errors: EINVAL if `group` or `lid` is not multicast; ENOMEM
   /// beyond kMaxAttachedGroups or kMaxAttachedQps.
   [[nodiscard]] ipoib::Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
-  /// EINVAL when it is not attached.
+  /// EINVAL if the queue pair is not attached.
   [[nodiscard]] ipoib::Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   void detach_all(QueuePair& qp);
   [[nodiscard]] std::span<QueuePair* const> attached(const Gid& group, Lid lid) const;

@@ -1,4 +1,4 @@
-#include "softib/hca/hca_events.hpp"
+#include "softib/hca/events.hpp"
 
 namespace softib::hca {
 
@@ -14,7 +14,7 @@ std::vector<ibv_event_type> port_events(const PortAttributes& before, const Port
   if (before.sm_lid != now.sm_lid || before.sm_sl != now.sm_sl) {
     events.push_back(IBV_EVENT_SM_CHANGE);
   }
-  // What is new is known before the port is said to be up.
+  // Clients learn of new attributes before the port is reported active.
   if (!was_active && is_active) events.push_back(IBV_EVENT_PORT_ACTIVE);
   if (before.reregister_count != now.reregister_count) {
     events.push_back(IBV_EVENT_CLIENT_REREGISTER);

@@ -3,19 +3,6 @@
 
 namespace softib::subnet {
 
-/// A port has no LID yet; one that nobody here programs is in the default partition
-/// (IBA 14.2.5.7).
-PortAttributes SubnetManager::new_port() const {
-  PortAttributes port;
-  port.state = link_up();
-  port.mtu = config_.mtu;
-  if (!is_own()) {
-    port.max_mtu = config_.mtu;
-    port.pkeys[0] = ipoib::kDefaultPKey;
-  }
-  return port;
-}
-
 void SubnetManager::adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
@@ -27,15 +14,15 @@ void SubnetManager::adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry
       (void)insert(entry.index, entry.node);
     }
   }
-  routes_.doubt();
+  routes_.mark_all_changed();
 }
 
-void SubnetManager::program(NodeIndex index, const PortAttributes& port) {
+void SubnetManager::set_port(NodeIndex index, const PortAttributes& port) {
   nodes_[index]->port = port;
   changed_.set(index);
 }
 
-void SubnetManager::program_switch(const PortAttributes& port) {
+void SubnetManager::set_switch_port(const PortAttributes& port) {
   switch_.port = port;
   changed_.set(kSwitchNode);
 }

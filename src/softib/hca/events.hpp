@@ -1,4 +1,4 @@
-// What an emulated HCA tells unasked, and the rule that finds the events of a port.
+// Events of an emulated HCA.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,11 +13,11 @@ namespace softib::hca {
 class CompletionQueue;
 class QueuePair;
 
-/// A completion queue has what its consumer asked to be told of.
+/// The event that was requested by CompletionQueue::arm().
 struct CompletionEvent {
   CompletionQueue* cq;
 };
-/// An asynchronous event: of the completion queue, of the queue pair, or (both null) of the port.
+/// An asynchronous event of the completion queue, of the queue pair, or (both null) of the port.
 struct AsyncEvent {
   ibv_event_type type;
   CompletionQueue* cq = nullptr;
@@ -25,7 +25,7 @@ struct AsyncEvent {
 };
 using HcaEvent = std::variant<CompletionEvent, AsyncEvent>;
 
-/// What the change of a port means to its clients, in the order in which they are to learn it.
+/// The events to raise when a port changes, in this order.
 [[nodiscard]] std::vector<ibv_event_type> port_events(const PortAttributes& before,
                                                       const PortAttributes& now);
 

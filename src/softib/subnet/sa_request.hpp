@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "softib/core/mad_packet.hpp"
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 #include "wire/mad.hpp"
 #include "wire/sa_status.hpp"
 
 namespace softib::subnet {
 
 /// Longest answer, in octets of records; a table that would be longer is refused.
-inline constexpr std::size_t kMaxTableOctets = 8U << 20;
+inline constexpr std::size_t kMaxTableBytes = 8U << 20;
 /// The key that makes a request trusted (IBA 15.4.1), OpenSM's default.
 inline constexpr std::uint64_t kSmKey = 1;
 
@@ -43,31 +43,31 @@ class RecordTable {
   void add(const Record& record) {
     assert(Record::kSize <= stride_);
     if (is_full()) return;
-    octets_.resize(octets_.size() + stride_);
-    record.emit(std::span(octets_).last(stride_).first(Record::kSize));
+    bytes_.resize(bytes_.size() + stride_);
+    record.emit(std::span(bytes_).last(stride_).first(Record::kSize));
   }
   void add(ConstBytes record) {
     assert(record.size() <= stride_);
     if (is_full()) return;
-    octets_.insert(octets_.end(), record.begin(), record.end());
-    octets_.resize((octets_.size() + stride_ - 1) / stride_ * stride_);
+    bytes_.insert(bytes_.end(), record.begin(), record.end());
+    bytes_.resize((bytes_.size() + stride_ - 1) / stride_ * stride_);
   }
-  [[nodiscard]] std::size_t size() const { return octets_.size() / stride_; }
+  [[nodiscard]] std::size_t size() const { return bytes_.size() / stride_; }
   /// Nothing more will be taken; the answer is a refusal.
-  [[nodiscard]] bool is_full() const { return octets_.size() + stride_ > kMaxTableOctets; }
+  [[nodiscard]] bool is_full() const { return bytes_.size() + stride_ > kMaxTableBytes; }
   [[nodiscard]] std::uint16_t attribute_offset() const {
     return static_cast<std::uint16_t>(stride_ / 8);
   }
-  [[nodiscard]] const std::vector<std::uint8_t>& octets() const { return octets_; }
+  [[nodiscard]] const std::vector<std::uint8_t>& bytes() const { return bytes_; }
 
  private:
   std::size_t stride_;
-  std::vector<std::uint8_t> octets_;
+  std::vector<std::uint8_t> bytes_;
 };
 
-struct SaAnswer {
-  SaAnswer(ipoib::wire::SaStatus refusal) : status(refusal), records(8) {}
-  SaAnswer(RecordTable found) : status(ipoib::wire::SaStatus::ok), records(std::move(found)) {}
+struct SaResponse {
+  SaResponse(ipoib::wire::SaStatus refusal) : status(refusal), records(8) {}
+  SaResponse(RecordTable found) : status(ipoib::wire::SaStatus::ok), records(std::move(found)) {}
 
   ipoib::wire::SaStatus status;
   RecordTable records;

@@ -15,7 +15,7 @@ namespace softib::subnet {
 
 /// Who manages the subnet: assigns LIDs, makes partitions, fills the switch's tables.
 enum class Management : std::uint8_t {
-  own,       ///< the subnet itself, with an SM and SA at node 0
+  own,         ///< the subnet itself, with an SM and SA at node 0
   external_sm  ///< a subnet manager on one of the HCAs; node 0 is the switch
 };
 
@@ -32,9 +32,7 @@ struct SubnetConfig {
   std::uint64_t seed = 0;  ///< GUIDs are made from it and the name of the node
 };
 
-/// LID of the SM's port (node 0) where the LMC is 0, and of the switch, which has a LID but is no
-/// node.
-inline constexpr Lid kSmLid{1};
+/// LID of the switch.
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";
 inline constexpr const char* kSwitchName = "softib-switch";

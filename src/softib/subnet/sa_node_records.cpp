@@ -1,4 +1,4 @@
-#include "softib/subnet/sa_inventory.hpp"
+#include "softib/subnet/sa_node_records.hpp"
 
 #include <array>
 #include <numeric>
@@ -72,7 +72,7 @@ bool matches(const SaRequest& request, const PortInfoRecord& record, std::uint64
 
 }  // namespace
 
-SaAnswer query_nodes(const SaRequest& request, const SubnetManager& manager) {
+SaResponse query_nodes(const SaRequest& request, const SubnetManager& manager) {
   RecordTable found(NodeRecord::kSize);
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
@@ -89,7 +89,7 @@ SaAnswer query_nodes(const SaRequest& request, const SubnetManager& manager) {
   return found;
 }
 
-SaAnswer query_ports(const SaRequest& request, const SubnetManager& manager) {
+SaResponse query_ports(const SaRequest& request, const SubnetManager& manager) {
   RecordTable found(PortInfoRecord::kSize);
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
@@ -107,7 +107,7 @@ SaAnswer query_ports(const SaRequest& request, const SubnetManager& manager) {
   return found;
 }
 
-SaAnswer query_class_port_info() {
+SaResponse query_class_port_info() {
   ClassPortInfo info;
   info.capability_mask = kUdMulticast | kCapabilityMaskMatch;
   info.capability_mask2 = kSendOnlyFullMember;

@@ -1,13 +1,13 @@
-// Life of a packet that comes in: the port's checks (is it for us?), those of the queue pair
-// (P_Key, Q_Key, a receive posted), the octets into the memory that was posted, the completion.
+// A received packet passes the checks of the port (LID, GID), then those of the queue pair (P_Key,
+// Q_Key, a posted receive); its bytes are copied to the posted memory, and the receive completes.
 //
-// A large packet goes this way whole, if its queue pair has a receive for that; else it is cut
-// first (LargePacket), and each of those that it stands for goes this way.
+// A large packet is delivered as a whole if its queue pair has a large receive posted; otherwise it
+// is segmented first (LargePacket), and each segment is delivered like a packet.
 //
-// What fails the first two is dropped and counted, as the datagram service has it (IBA 9.8.3). A
-// receive whose own memory is at fault completes with an error and takes the queue pair into ERR
-// (IBA 10.10.3.1: "completion error on the receive queue"): the sum of its elements too small for
-// the message is a local length error, memory that may not be written a local protection error.
+// A packet that fails a check is dropped and counted (IBA 9.8.3). A receive with bad memory
+// completes with an error and moves the queue pair to ERR (IBA 10.10.3.1, "completion error on the
+// receive queue"): a local length error if its elements are too small for the message, a local
+// protection error if the memory may not be written.
 #include <algorithm>
 #include <cstring>
 
@@ -23,8 +23,8 @@ namespace {
 using ipoib::wire::UdPacket;
 constexpr std::size_t kGrhSize = ipoib::wire::Grh::kSize;
 
-/// Copies what of `from`, which begins at octet `begin` of the message, falls into the part of the
-/// message that starts at `offset` and is `size` octets long.
+/// `from` is the part of the message that starts at `begin`. Copies its overlap with the part
+/// [offset, offset + size) of the message; `to` points to the memory for the latter.
 void copy_part(ConstBytes from, std::size_t begin, std::uint8_t* to, std::size_t offset,
                std::size_t size) {
   const auto first = std::max(begin, offset);
@@ -32,7 +32,7 @@ void copy_part(ConstBytes from, std::size_t begin, std::uint8_t* to, std::size_t
   if (first < last) std::memcpy(to + (first - offset), from.data() + (first - begin), last - first);
 }
 
-/// For these alone HCAs vouch.
+/// HCAs report verified checksums for IPv4 only (IBV_WC_IP_CSUM_OK).
 bool is_ipv4(ConstBytes datagram) {
   using ipoib::wire::EtherType;
   return ipoib::wire::parse_encapsulation(datagram) == EtherType::ipv4;
@@ -40,19 +40,21 @@ bool is_ipv4(ConstBytes datagram) {
 
 }  // namespace
 
-/// Of one packet, or of a large one.
-struct Hca::Arrival {
-  const UdPacket& packet;  ///< its headers
+/// A packet, or a large packet as a whole.
+struct Hca::IncomingPacket {
+  const UdPacket& packet;  ///< the headers
   ConstBytes grh;
-  ConstBytes front;    ///< of the payload, if that is not in one piece
-  ConstBytes payload;  ///< the rest of it, or all
+  ConstBytes front;    ///< of the payload; empty if the payload is contiguous
+  ConstBytes payload;  ///< the rest of the payload
   bool checksums_right;
   Cut cut{};
 
   [[nodiscard]] bool is_large() const { return cut.size != 0; }
   [[nodiscard]] std::size_t size() const { return front.size() + payload.size(); }
-  /// Octets of payload of all packets that it stands for.
-  [[nodiscard]] std::size_t octets() const { return cut.packets * front.size() + payload.size(); }
+  /// Bytes of payload of all its segments.
+  [[nodiscard]] std::size_t payload_bytes() const {
+    return cut.packets * front.size() + payload.size();
+  }
 };
 
 int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind) {
@@ -61,7 +63,7 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
     error = qp.enqueue(*wr, kind);
     if (error != 0) *bad = wr;
   }
-  // Those before one that is refused are posted all the same.
+  // The requests before the bad one stay posted.
   if (qp.state_ == IBV_QPS_ERR) flush_receives(qp);
   return error;
 }
@@ -78,25 +80,26 @@ void Hca::receive(const ArrivedPacket& from) {
   receive_one({*packet, grh, {}, packet->payload, from.checksums_right});
 }
 
-/// Whole, if it is one that a host takes, and there need be no checksums in it.
+/// Delivers a large packet as a whole if a large receive is posted, the sender offloaded the
+/// checksums and a host accepts that many segments; otherwise segment by segment.
 void Hca::receive_large(const ArrivedPacket& from) {
   LargePacket large(from);
   if (!large) {
     counters_.drop_malformed += from.cut.packets;
     return;
   }
-  const auto arrival = [&](Cut cut) -> Arrival {
+  const auto arrival = [&](Cut cut) -> IncomingPacket {
     return {large.headers(), large.grh(),          large.front(),
             large.payload(), from.checksums_right, cut};
   };
   const auto* const qp = find(large.headers().bth.destination);
-  const bool may_be_whole = qp != nullptr && qp->takes_large() && from.checksums_right &&
+  const bool may_be_whole = qp != nullptr && qp->has_large_receive() && from.checksums_right &&
                             from.cut.packets > 1 && from.cut.packets <= ipoib::kMaxSegments;
   if (may_be_whole && large.make_whole()) return receive_one(arrival(from.cut));
   while (large.next()) receive_one(arrival({}));
 }
 
-void Hca::receive_one(const Arrival& arrival) {
+void Hca::receive_one(const IncomingPacket& arrival) {
   const auto longest =
       arrival.is_large() ? arrival.front.size() + arrival.cut.size : arrival.size();
   if (port_.state != PortState::active) {
@@ -110,7 +113,7 @@ void Hca::receive_one(const Arrival& arrival) {
   }
 }
 
-void Hca::receive_unicast(const Arrival& arrival) {
+void Hca::receive_unicast(const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   if (!port_.has(packet.lrh.dlid)) {
     counters_.drop_lid += arrival.cut.packets;
@@ -134,7 +137,7 @@ QueuePair* Hca::find(Qpn number) const {
   return qp != nullptr && qp->number() == number ? qp.get() : nullptr;
 }
 
-void Hca::receive_multicast(const Arrival& arrival) {
+void Hca::receive_multicast(const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
   if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
@@ -150,7 +153,7 @@ void Hca::receive_multicast(const Arrival& arrival) {
   }
 }
 
-bool Hca::accepts(const QueuePair& qp, const Arrival& arrival) {
+bool Hca::accepts(const QueuePair& qp, const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   if (!qp.receives()) {
     counters_.drop_qp_state += arrival.cut.packets;
@@ -171,7 +174,7 @@ bool Hca::accepts(const QueuePair& qp, const Arrival& arrival) {
   return true;
 }
 
-void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
+void Hca::deliver(QueuePair& qp, const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   auto& queue = arrival.is_large() ? *qp.large_receives_ : qp.receives_;
   if (queue.waiting() == 0) {
@@ -186,7 +189,7 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
   wc.opcode = IBV_WC_RECV;
   wc.qp_num = qp.number().value();
   if (status == IBV_WC_SUCCESS) {
-    const bool vouched_for =
+    const bool checksums_verified =
         arrival.checksums_right && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
     wc.vendor_err = arrival.cut.size;
     wc.byte_len = static_cast<std::uint32_t>(kGrhSize + arrival.size());
@@ -197,20 +200,21 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
     wc.pkey_index = qp.pkey_index();
     wc.wc_flags = (packet.grh ? unsigned{IBV_WC_GRH} : 0) |
                   (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0) |
-                  (vouched_for ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
+                  (checksums_verified ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
     if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
     counters_.received_packets += arrival.cut.packets;
-    counters_.received_octets += arrival.octets();
+    counters_.received_bytes += arrival.payload_bytes();
   } else {
     ++counters_.receive_errors;
-    counters_.drop_qp_state += arrival.cut.packets - 1U;  // as those after the first, cut
+    counters_.drop_qp_state +=
+        arrival.cut.packets - 1U;  // which the other segments would find in ERR
   }
   queue.advance(1);
   complete(cq, qp, queue, packet.bth.solicited);
   if (status != IBV_WC_SUCCESS && qp.state_ != IBV_QPS_ERR) enter_error(qp);
 }
 
-ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const Arrival& from) {
+ibv_wc_status Hca::scatter(QueuePair& qp, ReceiveQueue& queue, const IncomingPacket& from) {
   const auto position = queue.processed();
   const auto elements = queue.elements(position).first(queue.at(position).element_count);
   std::uint64_t room = 0;

@@ -1,4 +1,4 @@
-#include "softib/subnet/sa_query.hpp"
+#include "softib/subnet/sa_request.hpp"
 
 namespace softib::subnet {
 

@@ -1,10 +1,10 @@
-// Life of a send: queued by post_send; made into a packet and handed out by next_packets, together
-// with others; completed by the next call of next_packets, in the order of posting.
+// post_send() queues a send; next_packets() returns it as a packet in a batch; the next call of
+// next_packets() completes it. Sends complete in the order of posting.
 //
-// A send that cannot be made into a packet waits until those before it are completed, completes
-// with its error, and takes the send queue into SQE, which flushes what follows (IBA 10.10.3.1).
+// A send with an error completes with it after the sends before it, and moves the queue pair to
+// SQE, which flushes the sends after it (IBA 10.10.3.1).
 //
-// A large send (IBV_WR_TSO) is made into one large packet, which stands for many: see LargePacket.
+// A large send (IBV_WR_TSO) becomes one large packet that the receiver segments: see LargePacket.
 #include <algorithm>
 
 #include "softib/hca/checksum_offload.hpp"
@@ -29,13 +29,13 @@ ipoib::wire::Grh make_grh(const ibv_global_route& route, const Gid& source) {
   return grh;
 }
 
-/// Octets of what a packet carries; of a large send, the first of them.
+/// Bytes of payload of the packet; of a large send, of its first segment.
 std::size_t message_size(const SendRequest& request, std::size_t length) {
   if (request.tso_header == 0) return length;
   return request.tso_header + std::min<std::size_t>(length, request.tso_size);
 }
 
-/// Says how a large send is to be cut where it arrives.
+/// Fills in how the receiver segments a large send.
 ibv_wc_status mark_large(const SendRequest& request, OutgoingPacket& out) {
   const auto plan = plan_cut(out.pieces.front(), request.tso_size);
   if (!plan || plan->payload != request.tso_header) return IBV_WC_LOC_QP_OP_ERR;
@@ -61,7 +61,7 @@ int Hca::post_send_all(QueuePair& qp, ibv_send_wr* chain) {
   const auto before = qp.sends_.next_position();
   ibv_send_wr* bad = nullptr;
   const int error = post_send(qp, chain, &bad);
-  if (error != 0) qp.sends_.take_back(before);
+  if (error != 0) qp.sends_.unpost_from(before);
   return error;
 }
 
@@ -76,11 +76,11 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
     if (status != IBV_WC_SUCCESS) {
       if (count != 0) break;
       complete_in_flight(qp);
-      if (qp.state_ != IBV_QPS_RTS) break;  // which has flushed this one, too
+      if (qp.state_ != IBV_QPS_RTS) break;  // this send has been flushed
       fail_send(qp, status);
     } else {
       ++qp.in_flight_;
-      if (!address(qp, position, out)) continue;
+      if (!write_headers(qp, position, out)) continue;
       ++count;
       packets += out.cut.packets;
     }
@@ -96,27 +96,45 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
   out.piece_count = out.patch_count = out.header_size = 0;
   out.checksums_right = false;
   out.cut = {};
+  if (request.tso_header != 0) return gather_large(qp, position, out);
   if (request.is_inline) {
     if (request.inline_size != 0) {
-      out.pieces[out.piece_count++] = {qp.copied(position), request.inline_size};
+      out.pieces[out.piece_count++] = {qp.staged(position), request.inline_size};
     }
-  } else {
-    if (request.tso_header != 0) {
-      out.pieces[out.piece_count++] = {qp.copied(position), request.tso_header};
-    }
-    const auto elements = qp.sends_.elements(position).first(request.element_count);
-    const auto status = gather_elements(elements, memory_, qp.config_.pd, out);
-    if (status != IBV_WC_SUCCESS) return status;
+  } else if (const auto status = gather_elements(qp, position, out); status != IBV_WC_SUCCESS) {
+    return status;
   }
-  const auto length = size_of(out) - request.tso_header;
-  if (message_size(request, length) > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
+  const auto length = size_of(out);
+  if (length > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
-  if (request.tso_header != 0) return mark_large(request, out);
   if (request.ip_checksums) offload_checksums(out);
   return IBV_WC_SUCCESS;
 }
 
-bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
+/// The headers, which were copied when the send was posted, and the scatter elements.
+ibv_wc_status Hca::gather_large(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
+  auto& request = qp.sends_.at(position);
+  out.pieces[out.piece_count++] = {qp.staged(position), request.tso_header};
+  const auto status = gather_elements(qp, position, out);
+  if (status != IBV_WC_SUCCESS) return status;
+  const auto length = size_of(out) - request.tso_header;
+  if (message_size(request, length) > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
+  request.length = static_cast<std::uint32_t>(length);
+  return mark_large(request, out);
+}
+
+ibv_wc_status Hca::gather_elements(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
+  const auto count = qp.sends_.at(position).element_count;
+  for (const auto& element : qp.sends_.elements(position).first(count)) {
+    if (element.length == 0) continue;
+    const auto* const begin = memory_.resolve(element, qp.config_.pd, false);
+    if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
+    out.pieces[out.piece_count++] = {begin, element.length};
+  }
+  return IBV_WC_SUCCESS;
+}
+
+bool Hca::write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto& request = qp.sends_.at(position);
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
@@ -148,7 +166,7 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;
   counters_.sent_packets += out.cut.packets;
-  counters_.sent_octets += request.length + std::size_t{out.cut.packets} * request.tso_header;
+  counters_.sent_bytes += request.length + std::size_t{out.cut.packets} * request.tso_header;
   return true;
 }
 
@@ -157,7 +175,8 @@ void Hca::complete_in_flight(QueuePair& qp) {
     --qp.in_flight_;
     complete_send(qp, IBV_WC_SUCCESS);
   }
-  // An error may have come while the batch was out; its sends were to be completed first.
+  // The queue pair may have failed while the batch was in flight; its sends complete before the
+  // others are flushed.
   if (qp.state_ != IBV_QPS_ERR && qp.state_ != IBV_QPS_SQE) return;
   flush_sends(qp);
 }
@@ -170,7 +189,7 @@ void Hca::fail_send(QueuePair& qp, ibv_wc_status status) {
 }
 
 void Hca::flush_sends(QueuePair& qp) {
-  if (qp.in_flight_ != 0) return;  // the batch is out
+  if (qp.in_flight_ != 0) return;  // complete_in_flight() flushes
   while (qp.sends_.waiting() != 0) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -178,7 +197,7 @@ void Hca::complete_send(QueuePair& qp, ibv_wc_status status) {
   const auto position = qp.sends_.processed();
   const auto& request = qp.sends_.at(position);
   qp.sends_.advance(1);
-  // What failed is always reported (IBA 10.7.3.1).
+  // Errors are always reported (IBA 10.7.3.1).
   if (status == IBV_WC_SUCCESS && !request.signalled) return;
   auto& cq = *qp.config_.send_cq;
   auto& wc = cq.next();
