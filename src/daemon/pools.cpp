@@ -17,7 +17,7 @@ constexpr std::size_t kLargest = link::kHeadroom + 65535;
 
 Pools::Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths)
     : host(link.limits.parked + depths.send + kSpareFrames, max_mtu),
-      large(kLargeFrames + link.limits.parked_octets / kLargest, kLargest),
+      large(kLargeFrames + link.limits.parked_bytes / kLargest, kLargest),
       messages(kMessages, link::kMessageSize) {}
 
 }  // namespace ipoib::daemon

@@ -25,11 +25,10 @@ ParkedFrames::~ParkedFrames() { (void)take(); }
 void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
   Frame taken = std::move(frame);
   const std::size_t octets = taken.capacity();
-  if (frames_.size() >= budget_->per_neighbour ||
-      octets_ + octets > budget_->octets_per_neighbour) {
+  if (frames_.size() >= budget_->per_neighbour || octets_ + octets > budget_->bytes_per_neighbour) {
     counters.add(Counter::drop_parked_limit);
   } else if (budget_->used >= budget_->in_all ||
-             budget_->octets_used + octets > budget_->octets_in_all) {
+             budget_->octets_used + octets > budget_->bytes_in_all) {
     counters.add(Counter::drop_parked_total_limit);
   } else {
     frames_.push_back(std::move(taken));

@@ -14,8 +14,8 @@ namespace ipoib::link {
 struct ParkingBudget {
   std::size_t per_neighbour = 0;
   std::size_t in_all = 0;
-  std::size_t octets_per_neighbour = 0;
-  std::size_t octets_in_all = 0;
+  std::size_t bytes_per_neighbour = 0;
+  std::size_t bytes_in_all = 0;
   std::size_t used = 0;
   std::size_t octets_used = 0;
 };

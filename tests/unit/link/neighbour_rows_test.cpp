@@ -17,9 +17,9 @@ class NeighbourRowStates : public NeighbourStates, public ::testing::WithParamIn
   using NeighbourStates::kHere;
   using NeighbourStates::kThere;
   using NeighbourStates::neighbours;
+  using NeighbourStates::path_request;
   using NeighbourStates::reach_deadline;
   using NeighbourStates::refuse;
-  using NeighbourStates::path_request;
   using NeighbourStates::state;
 };
 using T = NeighbourRowStates;

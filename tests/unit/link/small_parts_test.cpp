@@ -125,7 +125,7 @@ TEST(ParkedFramesTest, GivesItsFramesBackWhenItDies) {
   FramePool pool(4, 64);
   Counters counters;
   ParkingBudget budget{
-      .per_neighbour = 2, .in_all = 3, .octets_per_neighbour = 1 << 20, .octets_in_all = 1 << 20};
+      .per_neighbour = 2, .in_all = 3, .bytes_per_neighbour = 1 << 20, .bytes_in_all = 1 << 20};
   {
     ParkedFrames first(budget);
     first.park(pool.take(), Purpose::reply, counters);
