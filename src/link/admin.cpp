@@ -21,7 +21,7 @@ Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hard
                                  TimePoint now) {
   Impl& p = *impl_;
   const std::string text = to_string(address);
-  if (!p.host.is_neighbour(address)) {
+  if (!p.host.can_be_neighbour(address)) {
     return Error{EINVAL, text + ": no neighbour can have this address"};
   }
   if (!is_endpoint(hardware)) {

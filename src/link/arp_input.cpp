@@ -21,7 +21,7 @@ ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAd
       message.operation == ArpOperation::request) {
     return ArpKind::probe;
   }
-  if (!host.is_neighbour(message.sender_protocol)) return ArpKind::bad_sender;
+  if (!host.can_be_neighbour(message.sender_protocol)) return ArpKind::bad_sender;
   if (!for_us) return ArpKind::third_party;
   return message.operation == ArpOperation::request ? ArpKind::request_for_us
                                                     : ArpKind::reply_for_us;

@@ -39,7 +39,7 @@ NeighbourUpdate read(const NdMessage& message, const HostAddresses& host) {
 std::optional<NeighbourUpdate> neighbour_update(const NdMessage& message, const HostAddresses& host,
                                                 const HwAddress& own) {
   const NeighbourUpdate update = read(message, host);
-  if (!host.is_neighbour(update.neighbour)) return std::nullopt;
+  if (!host.can_be_neighbour(update.neighbour)) return std::nullopt;
   const auto& hardware = update.hardware;
   if (hardware && (!is_endpoint(*hardware) || hardware->same_endpoint(own))) return std::nullopt;
   // Without an address only a solicited advertisement says anything.

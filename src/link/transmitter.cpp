@@ -139,7 +139,8 @@ void Transmitter::transmit_unknown(Frame&& frame, wire::EtherType type, const Ip
     };
     return std::visit(send, hop);
   }
-  if (!deps_.host.is_neighbour(hop)) return deps_.out.counters.add(Counter::drop_bad_destination);
+  if (!deps_.host.can_be_neighbour(hop))
+    return deps_.out.counters.add(Counter::drop_bad_destination);
   if (deps_.neighbours.unresolved() >= deps_.config.limits.unresolved) {
     return deps_.out.counters.add(Counter::drop_unresolved_limit);
   }

@@ -48,11 +48,11 @@ TEST_F(NeighbourStates, New_Packet_Deferred) {
 
 TEST_F(NeighbourStates, Incomplete_Packet) {
   make_incomplete();
-  for (std::size_t parked = 1; parked < parking.per_neighbour; ++parked) send();
-  EXPECT_EQ(entry()->parked(), parking.per_neighbour);
+  for (std::size_t parked = 1; parked < parking.frames_per_neighbour; ++parked) send();
+  EXPECT_EQ(entry()->parked(), parking.frames_per_neighbour);
   send();
   EXPECT_EQ(state(), "incomplete");
-  EXPECT_EQ(entry()->parked(), parking.per_neighbour);
+  EXPECT_EQ(entry()->parked(), parking.frames_per_neighbour);
   EXPECT_EQ(count(Counter::drop_parked_limit), 1U);
   EXPECT_TRUE(out.sends.empty());
 }

@@ -204,7 +204,7 @@ class PartsFixture : public ::testing::Test {
   RequestIds ids;
   Random random{7};
   ParkingBudget parking{
-      .per_neighbour = 4, .in_all = 6, .bytes_per_neighbour = 1 << 20, .bytes_in_all = 1 << 20};
+      .frames_per_neighbour = 4, .frames = 6, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
   const GroupDependencies membership{config, kOwnGid, handles, out, ids, random, *silent_logger()};
   GroupTable groups{membership};
   SendGroupTable send_groups{membership, parking};

@@ -1,4 +1,4 @@
-// The extended way of polling (ibv_create_cq_ex(3)): completions one by one, field by field.
+// The functions of an ibv_cq_ex, which read completions field by field (ibv_create_cq_ex(3)).
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -24,7 +24,7 @@ void end_poll(ibv_cq_ex* /*ibv*/) {}
 
 }  // namespace
 
-void fill_in_polling(Completions& cq) {
+void fill_in_cq_ex(Cq& cq) {
   cq.start_poll = start_poll;
   cq.next_poll = next_poll;
   cq.end_poll = end_poll;

@@ -1,4 +1,4 @@
-// Work requests put together call by call: ibv_wr_start ... ibv_wr_complete (ibv_wr_post(3)).
+// Builds work requests call by call: ibv_wr_start() ... ibv_wr_complete() (ibv_wr_post(3)).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,24 +11,24 @@
 
 namespace softib::verbs {
 
-/// What has been built since start(). All of it is posted together, or none of it. An error (a
-/// setter without a request, more data than inline data may be) is remembered for the end.
-class RequestBuilder {
+/// The requests built since start(), to be posted together or not at all. Remembers the first
+/// error, such as a setter without a request, or too much inline data.
+class WrBuilder {
  public:
   void start();
   void begin(ibv_wr_opcode opcode, std::uint64_t id, unsigned flags, __be32 immediate = 0);
-  /// Of IBV_WR_TSO: the headers, which are copied now, and the octets of payload of each segment.
+  /// For IBV_WR_TSO: the headers, which are copied, and the segment size in bytes of payload.
   void set_segments(ipoib::ConstBytes headers, std::uint16_t size);
-  void refuse(int error);
+  void fail(int error);
 
   void set_destination(ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey);
   void set_elements(std::size_t count, const ibv_sge* elements);
-  /// The data is copied now; `limit` is the queue pair's max_inline_data.
+  /// Copies the data. `limit` is the queue pair's max_inline_data.
   void set_inline(std::size_t count, const ibv_data_buf* buffers, std::size_t limit);
 
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] std::size_t size() const { return built_.size(); }
-  /// The chain, valid until the next start(); null when nothing was built.
+  /// The chain of requests, valid until the next start(); null if there are none.
   [[nodiscard]] ibv_send_wr* chain();
 
  private:

@@ -1,13 +1,13 @@
-// The functions of an ibv_qp_ex: work requests put together call by call (ibv_wr_post(3)). What UD
-// does not have is left out of the table; programs ask for what they use when they make the queue
-// pair, and are refused there.
+// The functions of an ibv_qp_ex, which build work requests call by call (ibv_wr_post(3)).
+// Operations that UD does not have are null: ibv_create_qp_ex() has refused a queue pair that needs
+// them.
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
 namespace softib::verbs {
 namespace {
 
-/// Between ibv_wr_start and ibv_wr_complete or ibv_wr_abort the queue pair is the caller's alone.
+/// Locks the send queue until ibv_wr_complete() or ibv_wr_abort().
 void start(ibv_qp_ex* ibv) {
   of(ibv).sending.lock();
   of(ibv).builder.start();
@@ -30,18 +30,18 @@ int complete(ibv_qp_ex* ibv) noexcept {
   return 0;
 }
 
-/// No exception leaves a setter either: what it could not do is told by ibv_wr_complete.
+/// Calls `body`; an exception becomes an error of ibv_wr_complete().
 template <class Body>
 void build(ibv_qp_ex* ibv, Body body) noexcept {
   auto& builder = of(ibv).builder;
   try {
     if (builder.size() > hca::kMaxQueueWr) {
-      builder.refuse(ENOMEM);
+      builder.fail(ENOMEM);
     } else {
       body(builder);
     }
   } catch (...) {
-    builder.refuse(ENOMEM);
+    builder.fail(ENOMEM);
   }
 }
 
@@ -88,7 +88,7 @@ void set_inline(ibv_qp_ex* ibv, void* data, std::size_t length) {
 
 }  // namespace
 
-void fill_in_building(Pair& qp) {
+void fill_in_qp_ex(Qp& qp) {
   qp.wr_start = start;
   qp.wr_complete = complete;
   qp.wr_abort = abort;
