@@ -44,8 +44,8 @@ constexpr std::array kDrops = {
 };
 
 /// The part that a single packet can have; the payload of a large packet is longer.
-ConstBytes front_of(ConstBytes octets) {
-  return octets.first(std::min(octets.size(), kMaxPacketBytes));
+ConstBytes front_of(ConstBytes bytes) {
+  return bytes.first(std::min(bytes.size(), kMaxPacketBytes));
 }
 
 void describe(ListedDevice& device) {

@@ -311,7 +311,7 @@ TEST_F(SubnetProcessTest, LetsProcessesAttachWhileSubnetsEnd) {
   attacher.join();
 }
 
-TEST_F(SubnetProcessTest, NudgesAgainWhenDescriptorsWereExhausted) {
+TEST_F(SubnetProcessTest, WakesProcessesAgainWhenDescriptorsWereExhausted) {
   const RunningSubnet subnet(folder_);
   const auto a = attach(folder_, "a");
   Mailbox mailbox;
