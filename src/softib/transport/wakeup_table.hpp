@@ -4,8 +4,8 @@
 // holds one word for the engine and one for each queue pair (and one for all multicast packets).
 // All accesses are sequentially consistent.
 //
-//   entry (waiter)   set by the receiver: kEngine, kNone, or the number of a wake-up descriptor;
-//                    a sender changes it in claim() only, from a wake-up descriptor to kNone
+//   entry (waiter)   set by the receiver: kEngine, kNone, or the number of a wakeup descriptor;
+//                    a sender changes it in claim() only, from a wakeup descriptor to kNone
 //   engine           awake -> asleep, notified -> awake: the engine; any -> notified: a sender
 //
 // Neither side can miss the other: a sender stores the ring's `written`, then loads the entry. A
@@ -13,7 +13,7 @@
 // side's store (Dekker's pattern). So either the sender wakes the receiver, or the receiver finds
 // the packet before it sleeps.
 //
-// The sender whose claim() or notify_engine() succeeds has to do the wake-up. All others need not,
+// The sender whose claim() or notify_engine() succeeds has to do the wakeup. All others need not,
 // until the receiver sets the entry again, or the engine sleeps again.
 #pragma once
 
@@ -29,11 +29,11 @@ namespace softib::transport {
 /// Values of an entry: who receives packets for a queue pair.
 struct Waiter {
   static constexpr std::uint32_t kEngine = 0;         ///< the process's engine
-  static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wake-up is needed
-  static constexpr std::uint32_t kFirstWakeupFd = 2;  ///< from here: number of a wake-up descriptor
+  static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wakeup is needed
+  static constexpr std::uint32_t kFirstWakeupFd = 2;  ///< from here: number of a wakeup descriptor
 };
 
-/// Wake-up descriptors of one process; each is the eventfd(2) of a completion channel. The engine
+/// Wakeup descriptors of one process; each is the eventfd(2) of a completion channel. The engine
 /// receives for further channels.
 inline constexpr std::size_t kMaxWakeupFds = 64;
 
@@ -44,7 +44,7 @@ class WakeupTable {
   /// The entry of a queue pair is QpnLayout::index() of its number; this one is for multicast.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
 
-  /// EINVAL if `memory` is not that of a wake-up table.
+  /// EINVAL if `memory` is not that of a wakeup table.
   [[nodiscard]] static ipoib::Result<WakeupTable> map(int memory);
 
   // Receiver. After set_waiter() or a successful fall_asleep(), it checks its rings before it
