@@ -54,7 +54,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   [[nodiscard]] bool is_dead() const { return is_of_parent() || lost_; }
   [[nodiscard]] bool is_of_parent() const { return generation_ != transport::fork_generation(); }
   [[nodiscard]] transport::SendMode send_mode() const;
-  void count_received(std::size_t packets, std::uint64_t octets);
+  void count_received(std::size_t packets, std::uint64_t bytes);
   template <class Change>
   void with_delivery_lock(Change change);
 
