@@ -8,10 +8,14 @@
 //                    a sender changes it in claim() only, from a wakeup descriptor to kNone
 //   engine           awake -> asleep, notified -> awake: the engine; any -> notified: a sender
 //
-// Neither side can miss the other: a sender stores the ring's `written`, then loads the entry. A
-// receiver stores the entry, then loads `written`. At least one of the two loads sees the other
-// side's store (Dekker's pattern). So either the sender wakes the receiver, or the receiver finds
-// the packet before it sleeps.
+// An entry: a sender stores the ring's `written`, then loads the entry. A receiver stores the entry,
+// then loads `written`. At least one of the two loads sees the other side's store (Dekker's
+// algorithm), so either the sender wakes the receiver, or the receiver finds the packet before it
+// sleeps.
+//
+// The engine's word: a sender stores `written`, then sets `notified` unless it is set. The engine
+// cannot fall asleep while it is notified, and reads the rings after it has changed `notified` to
+// `awake`. That change follows the sender's access, so the engine sees the packet.
 //
 // The sender whose claim() or notify_engine() succeeds has to do the wakeup. All others need not,
 // until the receiver sets the entry again, or the engine sleeps again.
@@ -47,8 +51,8 @@ class WakeupTable {
   /// EINVAL if `memory` is not that of a wakeup table.
   [[nodiscard]] static ipoib::Result<WakeupTable> map(int memory);
 
-  // Receiver. After set_waiter() or a successful fall_asleep(), it checks its rings before it
-  // sleeps.
+  // Receiver.
+  /// The caller has to read the rings once before the new waiter sleeps.
   void set_waiter(std::size_t entry, std::uint32_t waiter) {
     layout().waiters[entry].store(waiter, std::memory_order_seq_cst);
   }
