@@ -19,9 +19,9 @@ test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-pr
   python3-matplotlib python3-pyverbs perftest dnsmasq-base udhcpc radvd
   avahi-daemon bird2 openssh-client openssh-server rsync)
 check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
-kernel_peer_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils patch make gcc-12 gcc
-  libc6-dev dpkg-dev systemd)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
+module_packages=(xz-utils patch make gcc-12 libc6-dev)
+kernel_peer_packages=(systemd)
 bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 
 # Runs a command while packages may not start services, since nothing here needs one. A policy file of
@@ -122,18 +122,4 @@ wait_for() {
     [ $SECONDS -lt $deadline ] || return 1
     sleep 0.05
   done
-}
-
-# prepare_kernel_peer DIR: prepares the guest with the kernel's IPoIB, once and again when DIR changes.
-prepare_kernel_peer() {
-  lock_build
-  export IPOIB_KERNEL_PEER=$1 KIPOIB_WORK=${KIPOIB_WORK:-$build_dir/kernel_peer/work}
-  local prepared=$KIPOIB_WORK/prepared
-  if [ ! -e "$prepared" ] || [ -n "$(find "$1" -newer "$prepared" -print -quit)" ]; then
-    say "preparing the virtual machine in $KIPOIB_WORK"
-    mkdir -p "$KIPOIB_WORK"
-    "$1/build.sh" "$KIPOIB_WORK" >"$KIPOIB_WORK/log" 2>&1 ||
-      die "preparing the virtual machine failed; see $KIPOIB_WORK/log"
-    touch "$prepared"
-  fi
 }

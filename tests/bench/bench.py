@@ -89,7 +89,6 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, required=True, help="the build folder")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=2)
-    parser.add_argument("--kernel-peer", type=pathlib.Path)
     parser.add_argument("--document", action="store_true")
     parser.add_argument("parts", nargs="*", metavar="PART")
     options = parser.parse_args()

@@ -31,11 +31,10 @@ def measure(options):
     with tempfile.TemporaryDirectory(dir=options.programs) as folder:
         file = pathlib.Path(folder) / "measured.json"
         subprocess.run(
-            [options.kernel_peer / "run.sh", "-t", str(limit), "-m", "ib_ipoib", "-n", str(PORTS),
-             "-s", "", folder, "env", f"IPOIB_BIN={options.programs}/bin",
-             "PYTHONDONTWRITEBYTECODE=1", sys.executable, __file__, str(options.rounds),
-             str(options.seconds), str(file)],
-            check=True)
+            [ROOT / "scripts" / "vm", "--infiniband", "--module", KERNEL, "--seconds", str(limit),
+             "--", "env", f"IPOIB_BIN={options.programs}/bin", "PYTHONDONTWRITEBYTECODE=1",
+             sys.executable, __file__, str(options.rounds), str(options.seconds), str(file)],
+            check=True, cwd=ROOT)
         return json.loads(file.read_text(encoding="utf-8"))
 
 
@@ -92,7 +91,8 @@ def measure_in_guest(rounds, seconds):
     import guest
 
     with contextlib.ExitStack() as at_end:
-        subnet = guest.machine.Guest("/run/sa.log")
+        subnet = guest.machine.Guest()
+        at_end.callback(guest.start_subnet(PORTS).end)
         paths = [kernel_path(guest, at_end, subnet), pump_path(guest, at_end, subnet)]
         paths += [our_path(guest, at_end, subnet, number, name)
                   for number, name in enumerate(OURS, 1)]

@@ -31,8 +31,6 @@ def set_cable(number, state):
 class Events(guest.KernelPeer):
     PORTS = 4
 
-    sa_log = pathlib.Path("/run/sa.log")
-
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -44,9 +42,6 @@ class Events(guest.KernelPeer):
         super().setUp()
         for ours, theirs in zip(OURS, THEIRS):
             self.assert_connected(ours, theirs)
-
-    def sa_log_text(self):
-        return self.sa_log.read_text(encoding="utf-8")
 
     def lost_during(self, event):
         """Returns how many pings ours and theirs lose during an event."""
@@ -87,9 +82,9 @@ class Events(guest.KernelPeer):
         self.assert_harmless(SM_CHANGE, "subnet manager change")
 
     def test_client_reregister(self):
-        before = self.sa_log_text().count(OUR_JOIN)
+        before = self.sa.output().count(OUR_JOIN)
         self.assert_harmless(REREGISTER, "client reregister")
-        wait_until(lambda: self.sa_log_text().count(OUR_JOIN) > before,
+        wait_until(lambda: self.sa.output().count(OUR_JOIN) > before,
                    "ours has joined again")
 
     def test_port_down_and_up(self):
@@ -125,11 +120,11 @@ class Events(guest.KernelPeer):
         self.addCleanup(beside.close)
         beside.start("--membership-check", "1", address="10.44.0.3/24")
         join = OUR_JOIN.replace("lid 3", "lid 2")
-        before = self.sa_log_text().count(join)
+        before = self.sa.output().count(join)
         self.theirs.run("ip", "link", "set", "ib0", "down")
         wait_until(lambda: "the port is no longer in it" in beside.daemon.output(),
                    "the loss is noticed")
-        wait_until(lambda: self.sa_log_text().count(join) > before, "ours has joined again")
+        wait_until(lambda: self.sa.output().count(join) > before, "ours has joined again")
         wait_until(lambda: self.ours.reaches("10.44.0.3"), "the daemon on their port is reachable")
 
     def restart_theirs(self):
@@ -151,13 +146,9 @@ class Events(guest.KernelPeer):
 
     def move_sa(self, number):
         """Moves the SA to port rxe<number>."""
-        (old,) = subprocess.run(["pidof", "sa_responder"], check=True, capture_output=True,
-                                text=True).stdout.split()
-        type(self).sa_log = pathlib.Path(f"/run/sa{number}.log")
-        with open(self.sa_log, "wb") as out:
-            subprocess.Popen(["/run/sa_responder", "-d", f"rxe{number}", "-v"], stdout=out)
-        wait_until(lambda: "SA ready" in self.sa_log_text(), "the SA is ready")
-        subprocess.run(["kill", old], check=True)
+        old = self.sa
+        type(self).sa = guest.start_sa(number)
+        old.end()
         pathlib.Path("/sys/module/rdma_rxe/parameters/sm_lid").write_text(str(number + 1),
                                                                           encoding="utf-8")
 
@@ -175,11 +166,11 @@ class Events(guest.KernelPeer):
             self.assertEqual(self.lost_during(lambda: self.announce_move("rxe2")), [0, 0], "ours has the events")
             for lost in self.lost_during(lambda: self.announce_move("rxe1")):
                 self.assertLessEqual(lost, OUTAGE, "theirs has the events")
-            wait_until(lambda: OUR_JOIN in self.sa_log_text(), "ours has joined at the new SA")
+            wait_until(lambda: OUR_JOIN in self.sa.output(), "ours has joined at the new SA")
             self.ours.run(guest.program("ibarp"), "flush")
             self.theirs.run("ip", "neigh", "flush", "dev", "ib0")
             self.assert_connected()
-            self.assertIn("SA: lid 3 method 0x1 attr 0x35", self.sa_log_text(),
+            self.assertIn("SA: lid 3 method 0x1 attr 0x35", self.sa.output(),
                           "paths are requested there, too")
 
 

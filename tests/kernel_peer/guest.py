@@ -1,20 +1,11 @@
 """Tests against the Linux kernel's own IPoIB, in a virtual machine.
 
-The folder IPOIB_KERNEL_PEER has the script that boots it:
+Each class of tests boots one guest (tests/vm/machine.py) with scripts/vm --infiniband. It has
 
-    run.sh -t SECONDS -m MODULES -n PORTS -s SA_OPTIONS FOLDER COMMAND...
-
-runs a command as root in a guest and returns its exit status. The guest has
-
-    soft InfiniBand ports rxe0, rxe1, ... with LIDs 1, 2, ...; each is one end of a veth pair, whose
-    other end b0, b1, ... serves as its cable
-    /sys/class/infiniband/rxe0/ib_event, which raises a port event by its number; ib_pkeys beside it
-    sets the P_Key table, and /sys/module/rdma_rxe/parameters/sm_lid the SM LID
-    an SA on rxe0, which logs to /run/sa.log (/run/sa_responder -d PORT starts another one)
+    soft InfiniBand ports rxe0, rxe1, ... with LIDs 1, 2, ... (linux/README.md says what they can do);
+    b0, b1, ... serve as their cables
+    an SA on rxe0 (sa_responder)
     interfaces ib0, ib1, ... of ib_ipoib on these ports
-    read access to the host's files, and write access to FOLDER
-
-Each class of tests boots one guest (tests/vm/machine.py).
 """
 
 import os
@@ -27,6 +18,20 @@ for folder in ("netns", "vm"):
 import hosts  # noqa: E402
 import machine  # noqa: E402
 from hosts import SKIPPED, Pings, Process, need, program, wait_until  # noqa: E402, F401
+
+
+def start_sa(number, *options):
+    """Starts an SA on port rxe<number>."""
+    responder = pathlib.Path(hosts.BIN).parent / "tests" / "sa_responder"
+    sa = Process([str(responder), "--device", f"rxe{number}", *options], f"/tmp/sa{number}.log", None)
+    wait_until(lambda: "SA ready" in sa.output(), "the SA is ready")
+    return sa
+
+
+def start_subnet(ports, *sa_options):
+    """Creates the ports of the guest, and returns the SA on the first."""
+    machine.make_ports(ports)
+    return start_sa(0, *sa_options)
 
 
 class UserSpaceHost(hosts.Host):
@@ -58,15 +63,21 @@ class KernelPeer(machine.Cases):
     """A host with ipoibd (`ours`) and one with the kernel's IPoIB (`theirs`), for a class of tests."""
 
     PORTS = 3
-    SA_OPTIONS = "-v"
+    SA_OPTIONS = ()
     # The kernel received a packet that is not for it.
-    COMPLAINTS = "mcast DLID|a DGID that"
+    COMPLAINTS = "mcast DLID|DGID is not that"
 
     @classmethod
     def setUpClass(cls):
-        cls.subnet = machine.Guest("/run/sa.log")
+        cls.subnet = machine.Guest()
+        cls.sa = start_subnet(cls.PORTS, *cls.SA_OPTIONS)
+        cls.prepare_ports()
         cls.ours = UserSpaceHost(cls.subnet, "ours", "rxe2")
         cls.theirs = KernelHost(cls.subnet, "theirs", "ib1")
+
+    @classmethod
+    def prepare_ports(cls):
+        """Changes ports before hosts use them."""
 
     def assert_connected(self, ours="10.44.0.1", theirs="10.44.0.2"):
         wait_until(lambda: self.ours.reaches(theirs), "ours reaches theirs")
@@ -79,8 +90,7 @@ class KernelPeer(machine.Cases):
 
 
 def main():
-    missing = None if "IPOIB_KERNEL_PEER" in os.environ else \
-        "needs a folder that can boot a kernel with InfiniBand ports (scripts/test --kernel-peer)"
-    machine.main("kernel_peer", missing, lambda cases: [
-        f"{os.environ['IPOIB_KERNEL_PEER']}/run.sh", "-t", str(machine.SECONDS), "-m", "ib_ipoib",
-        "-n", str(cases.PORTS), "-s", cases.SA_OPTIONS, str(machine.ROOT)])
+    missing = machine.why_no_guest() if "IPOIB_KERNEL_PEER" in os.environ else \
+        "needs the option --kernel-peer (scripts/test)"
+    machine.main("kernel_peer", missing, "--infiniband", "--module", "ib_ipoib", "--module",
+                 "sch_netem")

@@ -20,12 +20,15 @@ class Partitions(guest.KernelPeer):
     """Both hosts are full members of the red partition; in the blue one ours is a limited member, in the
     green one both are."""
 
-    SA_OPTIONS = f"-v -p 0xffff -p 0x{RED} -p 0x{BLUE} -p 0x{GREEN}"
+    SA_OPTIONS = [f"--pkey=0x{pkey}" for pkey in ("ffff", RED, BLUE, GREEN)]
+
+    @classmethod
+    def prepare_ports(cls):
+        set_pkeys("rxe1", "0xffff", "0x8001", "0x8002", "0x0003")
+        set_pkeys("rxe2", "0xffff", "0x8001", "0x0002", "0x0003")
 
     @classmethod
     def setUpClass(cls):
-        set_pkeys("rxe1", "0xffff", "0x8001", "0x8002", "0x0003")
-        set_pkeys("rxe2", "0xffff", "0x8001", "0x0002", "0x0003")
         super().setUpClass()
         for pkey in (RED, BLUE, GREEN):
             cls.theirs.run("ip", "link", "add", "link", "ib0", "name", f"ib0.{pkey}", "type",

@@ -3,7 +3,6 @@
 
 import ipaddress
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -175,12 +174,10 @@ class Multicast(KernelPeer):
                 return group["membership"]
         return None
 
-    @staticmethod
-    def sa_has_granted(lid, mgid, method, state):
+    def sa_has_granted(self, lid, mgid, method, state):
         """Returns whether the SA has granted a request of ours or theirs."""
-        log = pathlib.Path("/run/sa.log").read_text(encoding="utf-8")
         return any(line.startswith(f"SA: lid {lid} method {method} ")
-                   and line.endswith(f" {mgid} js {state} -> 0") for line in log.splitlines())
+                   and line.endswith(f" {mgid} js {state} -> 0") for line in self.sa.output().splitlines())
 
     def reaches_only_the_member(self, speaker, receiver, outsider, group):
         heard = self.listen(receiver, group, "join")
@@ -214,7 +211,7 @@ class Multicast(KernelPeer):
 class LargeMtu(Exchange):
     """An MTU of 4096, and a controlled Q_Key, which needs a privilege."""
 
-    SA_OPTIONS = "-v -m 5 -q 0x80000b1b"
+    SA_OPTIONS = ("--mtu", "5", "--qkey", "0x80000b1b")
 
     def test_controlled_q_key(self):
         self.assertEqual(self.ours.ibarp("info")["qkey"], 0x80000b1b)
@@ -257,7 +254,6 @@ class Loss(Exchange):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        subprocess.run(["modprobe", "sch_netem"], check=True)
         for port in ("b1", "b2"):
             subprocess.run(["tc", "qdisc", "add", "dev", port, "root", "netem", "loss", "5%"],
                            check=True)

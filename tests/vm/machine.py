@@ -10,6 +10,7 @@ Each class of tests boots one guest. ctest runs a test program in three roles:
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -20,6 +21,7 @@ from hosts import SKIPPED, Pings, Process, wait_until  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 800  # per class, including the boot
+DEVICE_MTU = 4500  # of the ports' network devices; allows a path MTU of 4096
 
 
 def kernel_log():
@@ -29,18 +31,39 @@ def kernel_log():
 # --- In the guest ------------------------------------------------------------------------------
 
 
+def ip(*arguments):
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def make_ports(count):
+    """Creates the soft RDMA ports rxe0, rxe1, ...; their network devices p0, p1, ... are ends of veth
+    pairs, whose other ends b0, b1, ... are on a bridge."""
+    for setting in ("all", "default"):
+        path = pathlib.Path(f"/proc/sys/net/ipv6/conf/{setting}/accept_dad")
+        path.write_text("0", encoding="utf-8")
+    ip("link", "add", "cables", "mtu", str(DEVICE_MTU), "type", "bridge", "mcast_snooping", "0")
+    ip("link", "set", "cables", "up")
+    for number in range(count):
+        ip("link", "add", f"p{number}", "mtu", str(DEVICE_MTU), "address",
+           f"02:00:00:00:00:{number + 1:02x}", "type", "veth", "peer", "name", f"b{number}",
+           "mtu", str(DEVICE_MTU))
+        ip("link", "set", f"b{number}", "master", "cables", "up")
+        ip("link", "set", f"p{number}", "up")
+        subprocess.run(["rdma", "link", "add", f"rxe{number}", "type", "rxe", "netdev",
+                        f"p{number}"], check=True)
+
+
 class Guest:
     """The interface of hosts.Subnet that hosts need."""
 
-    def __init__(self, *more_logs):
+    def __init__(self):
         self.environment = dict(os.environ)
         self.folder = pathlib.Path("/tmp")
-        self.more_logs = [pathlib.Path(log) for log in more_logs]
 
     def logs(self, test):
         out = []
         of_hosts, of_test = self.folder.glob("*.log"), (self.folder / test).glob("*.log")
-        for path in [*sorted(of_hosts), *sorted(of_test), *self.more_logs]:
+        for path in [*sorted(of_hosts), *sorted(of_test)]:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             out += [f"--- {path.name}", *lines[-60:]]
         return "\n".join([*out, "--- the guest's kernel", *kernel_log()[-60:]])
@@ -130,21 +153,33 @@ def run_in_guest(module, name, results):
 # --- On the host -------------------------------------------------------------------------------
 
 
-def boot(module, name, results, runner):
-    """Boots a guest and runs the tests there. Fails if the guest does, unless a test shows that."""
-    cases = getattr(module, name)
+def why_no_guest():
+    """Returns why no guest can be booted, or None."""
+    if why := os.environ.get("IPOIB_NO_VM"):
+        return why.splitlines()[-1]
+    if os.geteuid() != 0:
+        return "needs root for the files of the guest"
+    missing = [name for name in ("qemu-system-x86_64", "busybox", "cpio", "depmod")
+               if shutil.which(name) is None]
+    return f"needs {', '.join(missing)} (scripts/test --vm)" if missing else None
+
+
+def boot(module, name, results, vm_options):
+    """Boots a guest and runs the tests there. Fails unless each test has a result."""
     results.mkdir(parents=True, exist_ok=True)
     for old in results.iterdir():
         old.unlink()
-    command = [*runner(cases), "env", f"IPOIB_BIN={hosts.BIN}", "PYTHONDONTWRITEBYTECODE=1",
+    command = [ROOT / "scripts" / "vm", *vm_options, "--seconds", str(SECONDS), "--",
+               "env", f"IPOIB_BIN={hosts.BIN}", "PYTHONDONTWRITEBYTECODE=1",
                sys.executable, module.__file__, "guest", name]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", cwd=ROOT)
     print(done.stdout)
     (results / "console").write_text(done.stdout, encoding="utf-8")
-    tests = unittest.defaultTestLoader.getTestCaseNames(cases)
-    return 0 if done.returncode in (0, 1) or any(not (results / test).exists() for test in tests) \
-        else 1
+    tests = unittest.defaultTestLoader.getTestCaseNames(getattr(module, name))
+    if without_result := [test for test in tests if not (results / test).exists()]:
+        print(f"FAILED: the guest did not run {', '.join(without_result)}")
+    return 1 if without_result or done.returncode not in (0, 1) else 0
 
 
 def result(results, test):
@@ -159,9 +194,9 @@ def result(results, test):
     return 0 if output == "ok\n" else 1
 
 
-def main(label, missing, runner):
-    """`missing` is the reason why no guest can be booted, or None. runner(class) returns the command
-    that runs another command in a guest, in the folder ROOT."""
+def main(label, missing, *vm_options):
+    """`missing` is the reason why the guest cannot be booted, or None; `vm_options` are for
+    scripts/vm."""
     module = sys.modules["__main__"]
     role, name = sys.argv[1:]
     name, _, test = name.partition(".")
@@ -171,4 +206,4 @@ def main(label, missing, runner):
     if missing:
         print(f"skipped: {missing}")
         sys.exit(SKIPPED)
-    sys.exit(boot(module, name, results, runner) if role == "boot" else result(results, test))
+    sys.exit(boot(module, name, results, vm_options) if role == "boot" else result(results, test))

@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 """IPoIB on RoCE: ipoibd on soft RoCE ports (rdma_rxe) of a stock kernel, in a virtual machine.
 
-The ports' network devices p0, p1, ... are ends of veth pairs, whose other ends b0, b1, ... are on a
-bridge. Soft RoCE ports work only in the guest's initial namespace, so the daemons run there; their
-interfaces are in separate namespaces.
+Soft RoCE ports work only in the guest's initial namespace, so the daemons run there; their interfaces
+are in separate namespaces.
 """
 
 import json
-import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,32 +17,13 @@ import machine
 import hosts
 import streams
 from hosts import program, wait_until
+from machine import ip
 
 IPV4, IPV6 = ("10.44.0.1", "10.44.0.2"), ("fd44::1", "fd44::2")
 # The MGID of the limited broadcast (RFC 4391), and the group of the multicast test.
 BROADCAST, GROUP, GROUP_MGID = "ff12:401b:ffff::ffff:ffff", "239.1.2.3", "ff12:401b:ffff::f01:203"
-# A device MTU of 4500 allows a path MTU of 4096, but the groups have 2048.
-DEVICE_MTU, IP_MTU = 4500, 2044
-
-
-def ip(*arguments):
-    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
-
-
-def make_ports(count):
-    for setting in ("all", "default"):
-        path = pathlib.Path(f"/proc/sys/net/ipv6/conf/{setting}/accept_dad")
-        path.write_text("0", encoding="utf-8")
-    ip("link", "add", "cables", "mtu", str(DEVICE_MTU), "type", "bridge", "mcast_snooping", "0")
-    ip("link", "set", "cables", "up")
-    for number in range(count):
-        ip("link", "add", f"p{number}", "mtu", str(DEVICE_MTU), "address",
-           f"02:00:00:00:00:{number + 1:02x}", "type", "veth", "peer", "name", f"b{number}",
-           "mtu", str(DEVICE_MTU))
-        ip("link", "set", f"b{number}", "master", "cables", "up")
-        ip("link", "set", f"p{number}", "up")
-        subprocess.run(["rdma", "link", "add", f"rxe{number}", "type", "rxe", "netdev",
-                        f"p{number}"], check=True)
+# The groups have an MTU of 2048.
+IP_MTU = 2044
 
 
 def index_of(device, ending):
@@ -84,7 +62,7 @@ class Roce(machine.Cases):
     @classmethod
     def setUpClass(cls):
         cls.subnet = machine.Guest()
-        make_ports(2)
+        machine.make_ports(2)
         cls.left = RoceHost(cls.subnet, "left", 0)
         cls.right = RoceHost(cls.subnet, "right", 1)
         for host, *addresses in zip((cls.left, cls.right), IPV4, IPV6):
@@ -230,16 +208,5 @@ class Roce(machine.Cases):
                    elsewhere.output(), "the log explains it")
 
 
-def why_not():
-    if why := os.environ.get("IPOIB_NO_VM"):
-        return why.splitlines()[-1]
-    if os.geteuid() != 0:
-        return "needs root for the files of the guest"
-    missing = [name for name in ("qemu-system-x86_64", "busybox", "cpio", "depmod")
-               if shutil.which(name) is None]
-    return f"needs {', '.join(missing)} (scripts/test --vm)" if missing else None
-
-
 if __name__ == "__main__":
-    machine.main("vm", why_not(), lambda cases: [
-        str(machine.ROOT / "scripts/vm"), "--seconds", str(machine.SECONDS), "--"])
+    machine.main("vm", machine.why_no_guest())
