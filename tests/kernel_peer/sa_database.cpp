@@ -80,8 +80,10 @@ std::vector<SubnetPort> local_ports() {
   const int count = umad_get_cas_names(names.data(), UMAD_MAX_DEVICES);
   for (int i = 0; i < count; ++i) {
     umad_port_t port{};
-    if (umad_get_port(names[static_cast<std::size_t>(i)], 1, &port) != 0) continue;
+    const char* device = names[static_cast<std::size_t>(i)];
+    if (umad_get_port(device, 1, &port) != 0) continue;
     SubnetPort& added = ports.emplace_back();
+    added.device = device;
     added.gid = Gid(be64toh(port.gid_prefix), Guid(be64toh(port.port_guid)));
     added.lid = Lid(static_cast<std::uint16_t>(port.base_lid));
     for (unsigned k = 0; k < port.pkeys_size; ++k) added.pkeys.emplace_back(port.pkeys[k]);

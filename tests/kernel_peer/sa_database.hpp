@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ipoib/address.hpp"
@@ -17,6 +18,7 @@
 namespace ipoib::kernel_peer {
 
 struct SubnetPort {
+  std::string device;
   Gid gid;
   Lid lid;
   std::vector<PKey> pkeys;

@@ -3,12 +3,16 @@
 // Serves ClassPortInfo, MCMemberRecord, PathRecord and InformInfo on QP1 of a port, and sends
 // reports of created and deleted groups (traps 66 and 67) to subscribers. Logs each request and its
 // status to standard output; the tests read this log. It never removes members whose port is down.
+#include <endian.h>
 #include <infiniband/umad.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "ipoib/bytes.hpp"
 #include "sa_database.hpp"
@@ -90,14 +94,10 @@ class Responder {
 };
 
 SubnetPort port_of(const std::string& device) {
-  umad_port_t port{};
-  if (umad_get_port(device.c_str(), 1, &port) != 0) throw std::runtime_error("no port " + device);
-  const Lid lid(static_cast<std::uint16_t>(port.base_lid));
-  umad_release_port(&port);
-  for (SubnetPort& one : local_ports()) {
-    if (one.lid == lid) return one;
+  for (SubnetPort& port : local_ports()) {
+    if (port.device == device) return port;
   }
-  throw std::runtime_error("no LID on " + device);
+  throw std::runtime_error("there is no " + device);
 }
 
 Responder::Responder(const std::string& device, const SubnetSettings& settings)
@@ -106,9 +106,10 @@ Responder::Responder(const std::string& device, const SubnetSettings& settings)
       port_(umad_open_port(device.c_str(), 1)) {
   long methods[128 / (8 * sizeof(long))] = {1L << method::kGet | 1L << method::kSet |
                                             1L << method::kGetTable | 1L << method::kDelete};
-  if (port_ >= 0)
+  if (port_ >= 0) {
     agent_ =
         umad_register(port_, wire::mgmt_class::kSubnAdm, kSaClassVersion, kRmppVersion, methods);
+  }
   if (agent_ < 0) throw std::runtime_error("cannot serve on " + device);
   std::printf("SA ready on %s lid %d\n", device.c_str(), own_.lid.value());
 }

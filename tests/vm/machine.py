@@ -175,19 +175,20 @@ def boot(module, name, results, vm_options):
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace", cwd=ROOT)
     print(done.stdout)
-    (results / "console").write_text(done.stdout, encoding="utf-8")
     tests = unittest.defaultTestLoader.getTestCaseNames(getattr(module, name))
-    if without_result := [test for test in tests if not (results / test).exists()]:
-        print(f"FAILED: the guest did not run {', '.join(without_result)}")
-    return 1 if without_result or done.returncode not in (0, 1) else 0
+    without_result = [test for test in tests if not (results / test).exists()]
+    if not without_result and done.returncode in (0, 1):
+        return 0
+    for path in results.iterdir():  # ctest runs no test of this class, so nothing else shows these
+        text = path.read_text(encoding="utf-8")
+        if text.startswith("FAILED"):
+            print(f"--- {path.name}", text, sep="\n")
+    print(f"FAILED: no result of {', '.join(without_result) or 'scripts/vm'}")
+    return 1
 
 
 def result(results, test):
-    try:
-        output = (results / test).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        console = (results / "console").read_text(encoding="utf-8").splitlines()
-        output = "\n".join(["FAILED: the guest did not run this test", *console[-100:]])
+    output = (results / test).read_text(encoding="utf-8")
     print(output)
     if output.startswith("skipped: "):
         return SKIPPED
