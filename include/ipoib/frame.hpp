@@ -45,6 +45,12 @@ class Frame {
   /// The device that received it has found the checksums of IPv4, and of TCP or UDP in it, right.
   void set_checksums_right(bool right) { own_.checksums_right = right; }
   [[nodiscard]] bool checksums_right() const { return own_.checksums_right; }
+  /// The upper-layer header of a received IP packet, which the link parses once.
+  void set_upper_layer(UpperLayer upper) {
+    own_.protocol = upper.protocol;
+    own_.upper_begin = upper.begin & 0x7f;
+  }
+  [[nodiscard]] UpperLayer upper_layer() const { return {own_.protocol, own_.upper_begin}; }
   /// Octets of the largest datagram that it makes: of itself, or of one segment.
   [[nodiscard]] std::size_t datagram_size() const {
     return is_large() ? std::size_t{own_.segmentation.payload} + own_.segmentation.size : own_.size;
@@ -69,7 +75,9 @@ class Frame {
     std::uint8_t* slot = nullptr;
     std::uint32_t size = 0;
     std::uint16_t begin = 0;
-    bool checksums_right = false;
+    std::uint8_t protocol = 0;
+    std::uint8_t upper_begin : 7 = 0;
+    bool checksums_right : 1 = false;
     Segmentation segmentation{};
   };
   FramePool* pool_ = nullptr;

@@ -26,6 +26,7 @@ void Frame::window(std::size_t begin, std::size_t size) {
   own_.begin = static_cast<std::uint16_t>(begin);
   own_.size = static_cast<std::uint32_t>(size);
   own_.checksums_right = false;
+  set_upper_layer({});
   own_.segmentation = {};
 }
 

@@ -9,8 +9,7 @@
 #include "link/link_parts.hpp"
 #include "link/look_ahead.hpp"
 #include "wire/encapsulation.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -18,8 +17,8 @@ namespace {
 /// Between two lines in the log about duplicate addresses.
 constexpr Duration kQuiet = std::chrono::seconds(10);
 
-/// The source address, if what was announced as IPv4 or as IPv6 is that; the host looks at the
-/// rest.
+/// The source address, if the packet has the IP version that the encapsulation header announced;
+/// the host checks the rest.
 void take_source(ConstBytes packet, wire::EtherType type, std::optional<IpAddress>& source) {
   constexpr std::size_t kIpv4Offset = 12;
   constexpr std::size_t kIpv6Offset = 8;
@@ -34,12 +33,14 @@ void take_source(ConstBytes packet, wire::EtherType type, std::optional<IpAddres
   }
 }
 
-/// Written in its place: a copy of what has just been written by parts waits for the parts.
-void look_at(const Frame& frame, Arrival& arrival) {
+/// Writes to `arrival` in place, which avoids a store-forwarding stall.
+void look_at(Frame& frame, Arrival& arrival) {
   arrival.type = wire::parse_encapsulation(frame.bytes());
   arrival.source.reset();
   if (arrival.type != wire::EtherType::ipv4 && arrival.type != wire::EtherType::ipv6) return;
-  take_source(frame.bytes().subspan(wire::kEncapsulationSize), *arrival.type, arrival.source);
+  const ConstBytes packet = frame.bytes().subspan(wire::kEncapsulationSize);
+  take_source(packet, *arrival.type, arrival.source);
+  if (arrival.source) frame.set_upper_layer(wire::upper_layer(packet));
 }
 
 }  // namespace
@@ -114,7 +115,7 @@ void Link::Parts::receive_ip(Incoming& datagram, const Arrival& arrival, Neighbo
   const IpAddress& source = *arrival.source;
   datagram.frame.drop_front(wire::kEncapsulationSize);
   if (arrival.type == wire::EtherType::ipv6 &&
-      wire::is_neighbour_discovery(datagram.frame.bytes())) {
+      wire::is_neighbour_discovery(datagram.frame.bytes(), datagram.frame.upper_layer())) {
     if (!receive_discovery(datagram, now)) return out.counters.add(Counter::drop_malformed_nd);
     known = nullptr;  // what was learnt may have cost that entry its place
   }

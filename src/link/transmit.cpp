@@ -78,7 +78,9 @@ void Link::Parts::transmit(Frame&& frame, const std::optional<Transmission>& pla
 /// Messages of hosts that know no link-layer addresses; none of them is ever cut into segments.
 void Link::Parts::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
   if (type == wire::EtherType::ipv4) return dhcp.from_host(frame, mtu, now);
-  if (wire::is_neighbour_discovery(frame.bytes())) complete_discovery(frame);
+  if (wire::is_neighbour_discovery(frame.bytes(), wire::upper_layer(frame.bytes()))) {
+    complete_discovery(frame);
+  }
 }
 
 /// Groups are on the link, whatever routes say.

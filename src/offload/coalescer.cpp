@@ -18,7 +18,9 @@ std::size_t place_of(const FlowPacket& flow) {
 
 void Coalescer::add(Frame&& packet) {
   Frame taken = std::move(packet);
-  const auto flow = taken.is_large() ? std::nullopt : parse_flow(std::as_const(taken).bytes());
+  const auto flow = taken.is_large()
+                        ? std::nullopt
+                        : parse_flow(std::as_const(taken).bytes(), taken.upper_layer());
   if (!flow) {
     closed_ = groups_.size() + 1;
     return begin(std::move(taken), {});

@@ -32,7 +32,8 @@ class Coalescer {
   /// `host` outlives it.
   explicit Coalescer(TunPort& host) : host_(host) {}
 
-  /// An IP packet for the host; a large one only if the host takes that kind.
+  /// Adds an IP packet for the host, with Frame::upper_layer() set. A large one must be of a kind
+  /// that the host accepts.
   void add(Frame&& packet);
   /// Hands on all that has been added.
   void flush();

@@ -29,12 +29,6 @@ bool agree(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end)
                     other.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-/// Nothing, too, unless the packet is as long as it says.
-std::optional<wire::UpperLayer> upper_of(ConstBytes packet) {
-  const auto upper = wire::upper_layer(packet);
-  return upper && wire::ip_length(packet) == packet.size() ? upper : std::nullopt;
-}
-
 std::size_t header_size(ConstBytes transport, Kind kind) {
   if (kind == Kind::udp) {
     const bool fits = transport.size() >= wire::kUdpHeader &&
@@ -100,13 +94,13 @@ bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t 
 
 }  // namespace
 
-std::optional<FlowPacket> parse_flow(ConstBytes packet) {
-  const auto upper = upper_of(packet);
-  if (!upper || upper->kind == Kind::none) return std::nullopt;
-  const std::size_t size = header_size(packet.subspan(upper->begin), upper->kind);
+std::optional<FlowPacket> parse_flow(ConstBytes packet, UpperLayer upper) {
+  const Kind kind = wire::kind_of(upper.protocol);
+  if (kind == Kind::none || wire::ip_length(packet) != packet.size()) return std::nullopt;
+  const std::size_t size = header_size(packet.subspan(upper.begin), kind);
   if (size == 0) return std::nullopt;
-  return FlowPacket{packet, upper->kind, static_cast<std::uint8_t>(upper->begin),
-                    static_cast<std::uint8_t>(upper->begin + size), tag_of(packet, upper->begin)};
+  return FlowPacket{packet, kind, upper.begin, static_cast<std::uint8_t>(upper.begin + size),
+                    tag_of(packet, upper.begin)};
 }
 
 bool is_same_flow(const FlowPacket& one, const FlowPacket& other) {

@@ -20,8 +20,9 @@ struct FlowPacket {
   [[nodiscard]] std::size_t payload_size() const { return bytes.size() - payload; }
 };
 
-/// Nothing: of which flow it is cannot be said, or it is malformed.
-[[nodiscard]] std::optional<FlowPacket> parse_flow(ConstBytes packet);
+/// Parses the TCP or UDP header of `packet`, an IP packet with the upper-layer header `upper`.
+/// Returns nullopt if the packet is malformed or its flow cannot be determined.
+[[nodiscard]] std::optional<FlowPacket> parse_flow(ConstBytes packet, UpperLayer upper);
 [[nodiscard]] bool is_same_flow(const FlowPacket& one, const FlowPacket& other);
 /// It may be one of several segments: data with nothing that is to be told apart (no IPv4 options;
 /// of the flags of TCP only ACK, ECE, PSH and FIN; a checksum at all; not DHCP), and its checksums

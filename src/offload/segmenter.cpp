@@ -15,9 +15,9 @@ void store_word(std::uint8_t* at, std::uint16_t value) { store_be(at, value); }
 /// Where the header of TCP or UDP can begin: behind that of IP, or behind extensions of IPv6.
 bool may_begin_at(ConstBytes packet, Kind kind, std::size_t transport) {
   const auto upper = wire::upper_layer(packet);
-  if (!upper || wire::ip_length(packet) != packet.size()) return false;
-  return (transport == upper->begin && upper->kind == kind) ||
-         (transport > upper->begin && wire::ip_version(packet) == 6);
+  if (upper.begin == 0 || wire::ip_length(packet) != packet.size()) return false;
+  return (transport == upper.begin && wire::kind_of(upper.protocol) == kind) ||
+         (transport > upper.begin && wire::ip_version(packet) == 6);
 }
 
 }  // namespace

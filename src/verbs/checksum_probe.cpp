@@ -5,8 +5,7 @@
 
 #include "offload/flow.hpp"
 #include "wire/encapsulation.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::verbs {
 namespace {
@@ -67,7 +66,8 @@ bool is_probe(ConstBytes datagram) {
 }
 
 bool is_probe_right(ConstBytes probe) {
-  const auto flow = offload::parse_flow(probe.subspan(wire::kEncapsulationSize));
+  const auto ip = probe.subspan(wire::kEncapsulationSize);
+  const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
   return flow && offload::may_be_segment(*flow);
 }
 

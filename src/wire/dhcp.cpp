@@ -14,8 +14,6 @@
 #include <utility>
 
 #include "wire/checksum.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -117,7 +115,7 @@ void mend_lengths_and_checksums(MutableBytes packet, const Ipv4Header& ip) {
 
 std::optional<DhcpMessage> DhcpMessage::parse(ConstBytes packet) {
   const auto header = Ipv4Header::parse(packet);
-  const auto kind = dhcp_kind(packet);
+  const auto kind = dhcp_kind(packet, upper_layer(packet));
   if (!header || !kind) return std::nullopt;
   const Ipv4Header& ip = *header;
   packet = packet.first(ip.total_length);

@@ -10,7 +10,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
-#include "wire/ipv4.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 
@@ -19,23 +19,17 @@ inline constexpr std::uint16_t kDhcpClientPort = 68;
 
 enum class DhcpKind : std::uint8_t { request, reply };
 
-/// Whether an IPv4 packet goes from a client's port to a server's, or back. Fragments, and what
-/// relay agents and servers say to each other, do neither. Each packet is asked: nothing else of it
-/// is looked at.
-[[nodiscard]] inline std::optional<DhcpKind> dhcp_kind(ConstBytes packet) {
-  constexpr std::size_t kFragment = 6;
-  constexpr std::size_t kProtocol = 9;
-  constexpr std::uint16_t kMoreFragmentsAndOffset = 0x3fff;
+/// Whether an IPv4 packet goes from a DHCP client's port to a server's, or back; nullopt for
+/// fragments and for what relay agents and servers send each other. Checks nothing else: it is
+/// called for every packet.
+[[nodiscard]] inline std::optional<DhcpKind> dhcp_kind(ConstBytes packet, UpperLayer upper) {
   constexpr std::uint32_t kFromClient = kDhcpClientPort << 16 | kDhcpServerPort;
   constexpr std::uint32_t kFromServer = kDhcpServerPort << 16 | kDhcpClientPort;
-  if (packet.size() < Ipv4Header::kMinimumSize || packet[kProtocol] != kUdp) return {};
-  const std::size_t header = Ipv4Header::size_by(packet[0]);
-  if (packet.size() < header + kUdpHeader) return {};
-  const auto ports = load_be<std::uint32_t>(packet.data() + header);
-  if (ports != kFromClient && ports != kFromServer) return {};
-  const auto fragment = load_be<std::uint16_t>(packet.data() + kFragment);
-  if ((fragment & kMoreFragmentsAndOffset) != 0) return {};
-  return ports == kFromClient ? DhcpKind::request : DhcpKind::reply;
+  if (upper.protocol != kUdp || packet.size() < upper.begin + kUdpHeader) return {};
+  const auto ports = load_be<std::uint32_t>(packet.data() + upper.begin);
+  if (ports == kFromClient) return DhcpKind::request;
+  if (ports == kFromServer) return DhcpKind::reply;
+  return {};
 }
 
 /// Who the client of a message is.

@@ -17,7 +17,6 @@
 
 #include "wire/checksum.hpp"
 #include "wire/ipv6.hpp"
-#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -112,14 +111,14 @@ bool is_valid(const NdMessage& m) {
 
 }  // namespace
 
-bool is_neighbour_discovery(ConstBytes packet) {
-  return packet.size() > Ipv6Header::kSize && packet[ipv6::kNextHeader] == kIcmpv6 &&
+bool is_neighbour_discovery(ConstBytes packet, UpperLayer upper) {
+  return upper.protocol == kIcmpv6 && packet.size() > Ipv6Header::kSize &&
          type_from(packet[Ipv6Header::kSize]).has_value();
 }
 
 std::optional<NdMessage> NdMessage::parse(ConstBytes packet) {
   const auto header = Ipv6Header::parse(packet);
-  if (!header || !is_neighbour_discovery(packet)) return std::nullopt;
+  if (!header || !is_neighbour_discovery(packet, upper_layer(packet))) return std::nullopt;
   const ConstBytes bytes = packet.subspan(Ipv6Header::kSize, header->payload_length);
   const NdType type = static_cast<NdType>(packet[Ipv6Header::kSize]);
   if (header->hop_limit != kLinkHopLimit || bytes.size() < fixed_size(type) ||

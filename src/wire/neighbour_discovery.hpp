@@ -10,6 +10,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 
@@ -52,7 +53,7 @@ struct NdMessage {
 
 /// Whether an IPv6 packet is to be read as a message of Neighbour Discovery: types 133 to 137 with
 /// no extension header before them.
-[[nodiscard]] bool is_neighbour_discovery(ConstBytes packet);
+[[nodiscard]] bool is_neighbour_discovery(ConstBytes packet, UpperLayer upper);
 
 /// Takes the link-layer options out of a valid message, in place, and mends payload length and
 /// checksum. Returns the size that is left.

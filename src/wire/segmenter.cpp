@@ -45,12 +45,13 @@ std::size_t transport_header_size(ConstBytes transport, Kind kind) {
 std::optional<Segmentation> plan_headers(ConstBytes packet, std::size_t ip, std::uint16_t size) {
   if (packet.size() <= ip) return std::nullopt;
   const auto upper = upper_layer(packet.subspan(ip));
-  if (!upper || upper->kind == Kind::none) return std::nullopt;
-  const auto transport = ip + upper->begin;
+  const auto kind = kind_of(upper.protocol);
+  if (kind == Kind::none) return std::nullopt;
+  const auto transport = ip + upper.begin;
   if (transport > packet.size()) return std::nullopt;
-  const auto own = transport_header_size(packet.subspan(transport), upper->kind);
+  const auto own = transport_header_size(packet.subspan(transport), kind);
   if (own == 0) return std::nullopt;
-  return Segmentation{upper->kind, static_cast<std::uint16_t>(transport),
+  return Segmentation{kind, static_cast<std::uint16_t>(transport),
                       static_cast<std::uint16_t>(transport + own), size};
 }
 

@@ -15,10 +15,21 @@
 #include "ipoib/bytes.hpp"
 #include "ipoib/segmentation.hpp"
 #include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
 
 namespace ipoib::wire {
 
 inline constexpr std::uint8_t kTcp = 6;  ///< protocol number
+
+[[nodiscard]] constexpr Segmentation::Kind kind_of(std::uint8_t protocol) {
+  if (protocol == kTcp) return Segmentation::Kind::tcp;
+  return protocol == kUdp ? Segmentation::Kind::udp : Segmentation::Kind::none;
+}
+/// The inverse, for TCP and UDP.
+[[nodiscard]] constexpr std::uint8_t protocol_of(Segmentation::Kind kind) {
+  return kind == Segmentation::Kind::udp ? kUdp : kTcp;
+}
 
 namespace ipv4 {
 inline constexpr std::size_t kTotalLength = 2;
@@ -70,13 +81,19 @@ inline constexpr std::size_t kMaxIpPacket = 65535;
 /// Octets of an IP packet as its header says, of which the first 20 octets are there.
 [[nodiscard]] std::size_t ip_length(ConstBytes ip);
 
-/// What is right behind the header of IP, and where.
-struct UpperLayer {
-  Segmentation::Kind kind = Segmentation::Kind::none;
-  std::size_t begin = 0;
-};
-/// Whatever the header says of lengths. Nothing: it is not there as a whole, or a fragment's.
-[[nodiscard]] std::optional<UpperLayer> upper_layer(ConstBytes ip);
+/// Parses an IP header, ignoring its length fields. `begin` is 0 if the header is incomplete or
+/// that of a fragment. Inline, since every packet is parsed.
+[[nodiscard]] inline UpperLayer upper_layer(ConstBytes ip) {
+  if (ip_version(ip) == 4 && ip.size() >= Ipv4Header::kMinimumSize) {
+    const std::uint8_t size = Ipv4Header::size_by(ip[0]);
+    const bool is_whole = size >= Ipv4Header::kMinimumSize && size <= ip.size();
+    if (!is_whole || (load_be<std::uint16_t>(&ip[ipv4::kFragment]) & ipv4::kIsFragment) != 0)
+      return {};
+    return {ip[ipv4::kProtocol], size};
+  }
+  if (ip_version(ip) != 6 || ip.size() < Ipv6Header::kSize) return {};
+  return {ip[ipv6::kNextHeader], std::uint8_t{Ipv6Header::kSize}};
+}
 
 /// The sum of the pseudo-header of an IP packet without extension headers, with `length` octets
 /// behind IP.

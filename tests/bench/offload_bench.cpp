@@ -64,6 +64,7 @@ void put_together(benchmark::State& state) {
       packet.window(44, segment.size());
       std::memcpy(packet.bytes().data(), segment.data(),
                   segment.size());  // as a device does: in the figure, too
+      packet.set_upper_layer(wire::upper_layer(segment));
       coalescer.add(std::move(packet));
     }
     coalescer.flush();

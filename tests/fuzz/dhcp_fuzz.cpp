@@ -64,6 +64,7 @@ void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
     frame.window(4, packet.size());
     std::ranges::copy(packet, frame.bytes().begin());
     rewriter.from_host(frame, kSlot - 4, TimePoint{});
+    frame.set_upper_layer(wire::upper_layer(frame.bytes()));
     rewriter.from_fabric(frame, TimePoint{});
     require(frame.headroom() == 4);
     require(frame.headroom() + frame.size() <= kSlot);

@@ -136,6 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Frame frame = pool.take();
     frame.window(0, packet.size());
     std::ranges::copy(packet, frame.bytes().begin());
+    frame.set_upper_layer(wire::upper_layer(packet));
     ++sent[comparable(packet)];
     coalescer.add(std::move(frame));
   }

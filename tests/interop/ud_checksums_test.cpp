@@ -65,7 +65,7 @@ std::size_t vouched_for(const std::vector<Incoming>& datagrams) {
   std::size_t count = 0;
   for (const auto& each : datagrams) {
     const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
-    const auto flow = offload::parse_flow(ip);
+    const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
     EXPECT_TRUE(flow && offload::may_be_segment(*flow));
     if (each.frame.checksums_right()) ++count;
   }

@@ -56,7 +56,7 @@ class UdLargeSendsTest : public UdQueuePairTest {
     EXPECT_EQ(got.size(), 4U);
     for (const auto& each : got) {
       const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
-      const auto flow = offload::parse_flow(ip);
+      const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
       EXPECT_TRUE(flow && offload::may_be_segment(*flow));
     }
     EXPECT_EQ(a_->pair->counters().large_packets, 1U);

@@ -281,7 +281,7 @@ void Host::answer_as_kernel(ConstBytes packet) {
 void Host::drain() {
   for (Frame& packet : link_->to_host()) {
     const ConstBytes bytes = std::as_const(packet).bytes();
-    if (wire::is_neighbour_discovery(bytes)) {
+    if (wire::is_neighbour_discovery(bytes, wire::upper_layer(bytes))) {
       answer_as_kernel(bytes);
     } else {
       (void)tun_.write(bytes);

@@ -69,10 +69,10 @@ struct Transport {
 
 std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
   const auto upper = wire::upper_layer(ip);
-  if (!upper) return std::nullopt;
+  if (upper.begin == 0) return std::nullopt;
   const auto length = wire::ip_length(ip);
-  if (length < upper->begin || length > available) return std::nullopt;
-  return Transport{upper->kind, kIp + upper->begin, kIp + length};
+  if (length < upper.begin || length > available) return std::nullopt;
+  return Transport{wire::kind_of(upper.protocol), kIp + upper.begin, kIp + length};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.

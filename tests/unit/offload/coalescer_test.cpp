@@ -25,6 +25,7 @@ class CoalescerTest : public ::testing::Test {
     frame.window(44, packet.size());
     std::copy(packet.begin(), packet.end(), frame.bytes().begin());
     frame.set_checksums_right(checksums_right);
+    frame.set_upper_layer(wire::upper_layer(packet));
     coalescer.add(std::move(frame));
   }
   /// The segments of a packet, as they come from the fabric.

@@ -13,6 +13,10 @@ namespace {
 
 using namespace test;
 
+std::optional<FlowPacket> flow_in(ConstBytes packet) {
+  return parse_flow(packet, wire::upper_layer(packet));
+}
+
 struct Row {
   const char* what;
   Kind kind;
@@ -42,8 +46,8 @@ bool belongs(const Row& row) {
     row.change(second);
     repair(second, spec);
   }
-  const auto one = parse_flow(first);
-  const auto two = parse_flow(second);
+  const auto one = flow_in(first);
+  const auto two = flow_in(second);
   return one && two && is_same_flow(*one, *two) && may_be_segment(*two) &&
          continues(*one, *two, 1, kSegment);
 }
@@ -109,14 +113,14 @@ TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
   spec.sequence += kSegment;
   spec.id = 7;
   const Octets second = complete_packet(spec);
-  EXPECT_TRUE(continues(*parse_flow(first), *parse_flow(second), 1, kSegment));
+  EXPECT_TRUE(continues(*flow_in(first), *flow_in(second), 1, kSegment));
 }
 
 TEST(Flow, DataAloneIsPutTogether) {
-  EXPECT_FALSE(may_be_segment(*parse_flow(complete_packet({.payload = 0}))));
+  EXPECT_FALSE(may_be_segment(*flow_in(complete_packet({.payload = 0}))));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(may_be_segment(*parse_flow(without))) << "nothing vouches for it";
+  EXPECT_FALSE(may_be_segment(*flow_in(without))) << "nothing vouches for it";
 }
 
 TEST(Flow, MessagesOfDhcpStayApart) {
@@ -125,34 +129,34 @@ TEST(Flow, MessagesOfDhcpStayApart) {
     auto packet = complete_packet(spec);
     store_be(&packet[20 + wire::udp::kDestinationPort], port);
     repair(packet, spec);
-    EXPECT_EQ(may_be_segment(*parse_flow(packet)), port < 67 || port > 68) << port;
+    EXPECT_EQ(may_be_segment(*flow_in(packet)), port < 67 || port > 68) << port;
   }
 }
 
 TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
   auto wrong = complete_packet({});
   wrong.back() ^= 1;
-  EXPECT_FALSE(may_be_segment(*parse_flow(wrong)));
-  EXPECT_TRUE(may_be_segment(*parse_flow(wrong), true));
+  EXPECT_FALSE(may_be_segment(*flow_in(wrong)));
+  EXPECT_TRUE(may_be_segment(*flow_in(wrong), true));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(may_be_segment(*parse_flow(without), true)) << "there is none to be right";
+  EXPECT_FALSE(may_be_segment(*flow_in(without), true)) << "there is none to be right";
 }
 
 TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {
   const Octets packet = complete_packet({.payload = 100});
-  EXPECT_TRUE(parse_flow(packet));
+  EXPECT_TRUE(flow_in(packet));
   for (std::size_t size = 0; size < packet.size(); ++size) {
-    EXPECT_FALSE(parse_flow(ConstBytes(packet).first(size)));
+    EXPECT_FALSE(flow_in(ConstBytes(packet).first(size)));
   }
   Octets longer = packet;
   longer.push_back(0);
-  EXPECT_FALSE(parse_flow(longer)) << "octets behind the packet";
-  EXPECT_FALSE(parse_flow(complete_packet({.fragment = 0x2000})));
-  EXPECT_FALSE(parse_flow(complete_packet({.fragment = 0x0001})));
+  EXPECT_FALSE(flow_in(longer)) << "octets behind the packet";
+  EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x2000})));
+  EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x0001})));
   Octets icmp = packet;
   icmp[9] = 1;
-  EXPECT_FALSE(parse_flow(icmp));
+  EXPECT_FALSE(flow_in(icmp));
 }
 
 }  // namespace

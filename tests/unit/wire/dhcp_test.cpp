@@ -9,6 +9,10 @@ namespace {
 
 using Octets = std::vector<std::uint8_t>;
 
+std::optional<DhcpKind> kind_in(ConstBytes packet) {
+  return dhcp_kind(packet, upper_layer(packet));
+}
+
 Octets operator+(Octets front, const Octets& back) {
   front.insert(front.end(), back.begin(), back.end());
   return front;
@@ -80,17 +84,17 @@ void expect_checksums(const Octets& packet) {
 
 TEST(Dhcp, IsKnownByItsPorts) {
   const auto message = ethernet_discover();
-  EXPECT_EQ(dhcp_kind(packet_of(message)), DhcpKind::request);
-  EXPECT_EQ(dhcp_kind(packet_of(message, "0043 0044")), DhcpKind::reply);
-  EXPECT_FALSE(dhcp_kind(packet_of(message, "0043 0043"))) << "of a relay agent";
-  EXPECT_FALSE(dhcp_kind(packet_of(message, "0044 0035")));
+  EXPECT_EQ(kind_in(packet_of(message)), DhcpKind::request);
+  EXPECT_EQ(kind_in(packet_of(message, "0043 0044")), DhcpKind::reply);
+  EXPECT_FALSE(kind_in(packet_of(message, "0043 0043"))) << "of a relay agent";
+  EXPECT_FALSE(kind_in(packet_of(message, "0044 0035")));
   auto fragment = packet_of(message);
   fragment[6] = 0x20;
-  EXPECT_FALSE(dhcp_kind(fragment));
+  EXPECT_FALSE(kind_in(fragment));
   auto tcp = packet_of(message);
   tcp[9] = 6;
-  EXPECT_FALSE(dhcp_kind(tcp));
-  EXPECT_FALSE(dhcp_kind(octets("45 00 0014 0000 0000 40 11 0000 00000000 ffffffff")));
+  EXPECT_FALSE(kind_in(tcp));
+  EXPECT_FALSE(kind_in(octets("45 00 0014 0000 0000 40 11 0000 00000000 ffffffff")));
 }
 
 TEST(Dhcp, ReadsWhoTheClientIs) {

@@ -7,6 +7,8 @@
 namespace ipoib::wire {
 namespace {
 
+bool is_discovery(ConstBytes packet) { return is_neighbour_discovery(packet, upper_layer(packet)); }
+
 const HwAddress kHardware{0, Qpn(0x401), *Gid::parse("fe80::2:c903:0:1")};
 const Ipv6Address kOne = *Ipv6Address::parse("fe80::2:c903:0:1");
 const Ipv6Address kTwo = *Ipv6Address::parse("fe80::2:c903:0:102");
@@ -140,10 +142,10 @@ TEST(NeighbourDiscovery, AddressesOfOtherLinksAreNone) {
 }
 
 TEST(NeighbourDiscovery, IsRecognisedByItsType) {
-  EXPECT_TRUE(is_neighbour_discovery(kRouterSolicitation));
-  EXPECT_FALSE(is_neighbour_discovery(with(kRouterSolicitation, 0, 128)));
-  EXPECT_FALSE(is_neighbour_discovery(with(kRouterSolicitation, 0, 138)));
-  EXPECT_FALSE(is_neighbour_discovery(ConstBytes(kRouterSolicitation).first(40)));
+  EXPECT_TRUE(is_discovery(kRouterSolicitation));
+  EXPECT_FALSE(is_discovery(with(kRouterSolicitation, 0, 128)));
+  EXPECT_FALSE(is_discovery(with(kRouterSolicitation, 0, 138)));
+  EXPECT_FALSE(is_discovery(ConstBytes(kRouterSolicitation).first(40)));
 }
 
 TEST(NeighbourDiscovery, StripTakesTheAddressAndLeavesTheRest) {
