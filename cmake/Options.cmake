@@ -1,4 +1,4 @@
-# Compiler settings for everything in the tree, and the one way to declare a library or a test.
+# Compiler settings, and the functions that declare libraries and tests.
 option(IPOIB_TESTS "Build the tests" ON)
 option(IPOIB_FUZZ "Build the fuzz targets; needs clang" OFF)
 set(IPOIB_SANITIZE "" CACHE STRING "Sanitizers for everything, as for -fsanitize=: address,undefined or thread")
@@ -17,9 +17,9 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
                     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast> -fno-strict-aliasing)
-# What clang counts to -Wconversion and g++ does not.
+# Clang's -Wconversion includes this one, g++'s does not.
 add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
-# The same sources give the same programs in whatever folder; debuggers find sources from the root.
+# Makes builds independent of the folder; debuggers look up sources relative to the root.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(IPOIB_SANITIZE)
   add_compile_options(-fsanitize=${IPOIB_SANITIZE} -fno-omit-frame-pointer
@@ -27,13 +27,13 @@ if(IPOIB_SANITIZE)
   add_link_options(-fsanitize=${IPOIB_SANITIZE})
 endif()
 
-# The builds with sanitizers compile several sources as one (CMAKE_UNITY_BUILD), which takes a third
-# of the time. These are not to be merged: what a name means in their file scope is theirs alone.
+# Builds with sanitizers compile several sources as one (CMAKE_UNITY_BUILD), which takes a third of the
+# time. This excludes sources whose file-scope names would clash.
 function(ipoib_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# A library of src/: its link line is its row in the dependency diagram.
+# A library of src/. LINKS is its row of the table in docs/architecture.md.
 function(ipoib_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -41,7 +41,7 @@ function(ipoib_library name)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
 endfunction()
 
-# A GoogleTest program whose cases ctest knows one by one, under a label.
+# A GoogleTest program; ctest lists each case as LABEL/Suite.Name.
 function(ipoib_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -51,7 +51,7 @@ function(ipoib_test name)
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
 endfunction()
 
-# The cases of a Python unittest program, Class.test_name each.
+# Sets `out` to the cases of a Python unittest program: Class.test_name.
 function(ipoib_python_cases out script)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
   file(STRINGS ${script} lines REGEX "^class |^    def test_")
@@ -66,9 +66,9 @@ function(ipoib_python_cases out script)
   set(${out} ${cases} PARENT_SCOPE)
 endfunction()
 
-# A Python unittest program whose cases ctest knows one by one, under a label. It finds the project's
-# programs in the folder that IPOIB_BIN names, and returns 77 with a reason when it cannot run.
-# RUN_SERIAL is for what needs the machine, or names on it, for itself.
+# A Python unittest program; ctest lists each case as LABEL/Class.test_name. It finds the programs in
+# the folder IPOIB_BIN, and returns 77 with a reason if it cannot run. RUN_SERIAL is for tests that
+# need the whole machine or fixed names on it.
 function(ipoib_python_test script)
   cmake_parse_arguments(ARG "RUN_SERIAL" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
   ipoib_python_cases(cases ${script})
@@ -82,9 +82,9 @@ function(ipoib_python_test script)
   endforeach()
 endfunction()
 
-# A Python unittest program whose tests run in a virtual machine (tests/vm/machine.py). Each class is a
-# boot, which ctest takes for a fixture of its tests. Without the sanitizers, which are nothing for a
-# machine that is emulated.
+# A Python unittest program whose tests run in a virtual machine (tests/vm/machine.py). Each class boots
+# one machine, as a ctest fixture of its tests. Not with sanitizers, which are too slow in an emulated
+# machine.
 function(ipoib_guest_test script)
   if(IPOIB_SANITIZE)
     return()
@@ -95,7 +95,7 @@ function(ipoib_guest_test script)
     string(REGEX REPLACE "\\..*" "" class ${case})
     if(NOT TEST ${ARG_LABEL}/${class}.boot)
       ipoib_guest_test_part(${class}.boot ${ARG_LABEL} ${script} boot ${class} FIXTURES_SETUP)
-      # The guest's two processors keep all of a small machine busy.
+      # The guest's two processors use all of a small machine.
       set_tests_properties(${ARG_LABEL}/${class}.boot PROPERTIES RUN_SERIAL TRUE)
     endif()
     ipoib_guest_test_part(${case} ${ARG_LABEL} ${script} result ${case} FIXTURES_REQUIRED)
@@ -111,10 +111,9 @@ function(ipoib_guest_test_part name label script role argument fixture)
     ${fixture} ${label}_${class})
 endfunction()
 
-# A libFuzzer target: tests/fuzz/<name>.cpp. Built by clang with IPOIB_FUZZ, and run by ctest for
-# IPOIB_FUZZ_SECONDS. It starts from corpus/<name>, where each input that once broke something stays,
-# and from some noise, which is script enough for a target that is driven by one. DICTIONARY names
-# the words of a language that chance does not find.
+# A libFuzzer target: tests/fuzz/<name>.cpp, built by clang with IPOIB_FUZZ, run by ctest for
+# IPOIB_FUZZ_SECONDS. It starts from corpus/<name>, which keeps inputs that once failed, and from
+# random bytes. DICTIONARY is a libFuzzer dictionary.
 set(IPOIB_FUZZ_SECONDS 30 CACHE STRING "How long ctest runs each fuzz target")
 add_custom_target(fuzzers)
 function(ipoib_fuzz name)

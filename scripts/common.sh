@@ -1,4 +1,4 @@
-# What demo, test and bench share: messages, packages, the build. Sourced by bash scripts.
+# Shared by the bash scripts: messages, packages, the build.
 
 set -euo pipefail
 
@@ -24,13 +24,13 @@ kernel_peer_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils patch ma
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 
-# Runs a command while no package may start its services: nothing here needs one. A policy of the
-# administrator's stays as it is; one that a killed script has left is taken for ours.
+# Runs a command while packages may not start services, since nothing here needs one. A policy file of
+# the operator is kept; one that a killed script has left behind is replaced.
 without_services() (
   policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ] || grep -q 'of ipoibd' $policy; then
     trap 'rm -f $policy' EXIT
-    printf '#!/bin/sh\n# For a moment, by the scripts of ipoibd.\nexit 101\n' >$policy
+    printf '#!/bin/sh\n# Temporary, by the scripts of ipoibd.\nexit 101\n' >$policy
     chmod 755 $policy
   fi
   "$@"
@@ -41,7 +41,7 @@ apt_get_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
-# Installs those of the named packages that are missing.
+# Installs the named packages that are missing.
 install_packages() {
   local missing=() package
   for package in "$@"; do
@@ -52,7 +52,7 @@ install_packages() {
     die "these packages are missing: ${missing[*]}
 Run this script once as root, or install them with: apt-get install --no-install-recommends ${missing[*]}"
   fi
-  command -v apt-get >/dev/null || die "this is not Debian: install by hand what stands for: ${missing[*]}"
+  command -v apt-get >/dev/null || die "this is not Debian; install the equivalents of: ${missing[*]}"
   say "installing ${#missing[@]} packages: ${missing[*]}"
   local status=0 log
   log=$(mktemp)
@@ -65,7 +65,7 @@ Run this script once as root, or install them with: apt-get install --no-install
   rm -f "$log"
 }
 
-# Runs a command as the user who called sudo, or as oneself.
+# Runs a command as the user who called sudo, else as the current user.
 as_caller() {
   if is_root && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ]; then
     runuser -u "$SUDO_USER" -- "$@"
@@ -74,23 +74,23 @@ as_caller() {
   fi
 }
 
-# What root has written below the build folder belongs to the caller afterwards.
+# Gives the build folder back to the user who called sudo.
 give_back() {
   if is_root && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ] && [ -d "$build_dir" ]; then
     chown -R "$SUDO_UID:$SUDO_GID" "$build_dir"
   fi
 }
 
-# One script at a time builds, and runs what it has built, until it ends; the others wait. A script
-# that a test runs is covered by the one that runs the tests. Processes that outlive the script must
-# not inherit the descriptor $build_lock.
+# Takes the build lock until the script ends, so that one script at a time builds and runs what it has
+# built. A script that a test runs uses the lock of scripts/test. Processes that outlive the script
+# must not inherit the descriptor $build_lock.
 lock_build() {
   [ -z "${IPOIB_BUILD_LOCKED:-}" ] || return 0
   as_caller mkdir -p "$build_dir"
   as_caller touch "$build_dir/.lock"
   exec {build_lock}<"$build_dir/.lock"
   if ! flock --nonblock "$build_lock"; then
-    say "waiting for another script, which builds or tests in $build_dir"
+    say "waiting for another script that builds or tests in $build_dir"
     flock "$build_lock"
   fi
   export IPOIB_BUILD_LOCKED=1
@@ -114,7 +114,7 @@ build() {
     ${1:+--target "$@"} "${quiet[@]}") || die "the build failed; its messages are above"
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds; fails when the time is over.
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS.
 wait_for() {
   local deadline=$((SECONDS + $1))
   shift
@@ -124,8 +124,7 @@ wait_for() {
   done
 }
 
-# The guest with the kernel's IPoIB, which a folder knows to boot, is prepared once, and again when
-# that folder changes.
+# prepare_kernel_peer DIR: prepares the guest with the kernel's IPoIB, once and again when DIR changes.
 prepare_kernel_peer() {
   lock_build
   export IPOIB_KERNEL_PEER=$1 KIPOIB_WORK=${KIPOIB_WORK:-$build_dir/kernel_peer/work}
@@ -134,7 +133,7 @@ prepare_kernel_peer() {
     say "preparing the virtual machine in $KIPOIB_WORK"
     mkdir -p "$KIPOIB_WORK"
     "$1/build.sh" "$KIPOIB_WORK" >"$KIPOIB_WORK/log" 2>&1 ||
-      die "it could not be prepared; see $KIPOIB_WORK/log"
+      die "preparing the virtual machine failed; see $KIPOIB_WORK/log"
     touch "$prepared"
   fi
 }

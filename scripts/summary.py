@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints one summary of test runs: what failed, what was skipped and why. Exit status 1 when a test
-failed, or none ran.
+"""Prints a summary of test runs: what failed, what was skipped and why. Exit status 1 if a test failed
+or none ran.
 
-Usage: summary.py FOLDER, which holds the JUnit file NAME.xml of each run
+Usage: summary.py FOLDER      FOLDER has a JUnit file NAME.xml for each run
 """
 import collections
 import pathlib
@@ -18,7 +18,7 @@ REASONS = [
 
 
 def reason(text):
-    """What a test says about why it was skipped."""
+    """Returns the reason that a skipped test printed."""
     for pattern in REASONS:
         if found := pattern.search(text):
             return found[1].strip()
@@ -27,7 +27,7 @@ def reason(text):
 
 
 def read(path):
-    """The tests of a run by what became of them: [names]; those skipped: {reason: [names]}."""
+    """Returns {"passed" or "failed": [names]} and {reason: [names of skipped tests]}."""
     by, skipped = collections.defaultdict(list), collections.defaultdict(list)
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, status = case.get("name"), case.get("status")

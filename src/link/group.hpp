@@ -8,7 +8,7 @@
 
 #include "link/membership.hpp"
 #include "link/neighbour_info.hpp"
-#include "link/timer_queue.hpp"
+#include "link/cache/timer_queue.hpp"
 
 namespace ipoib::link {
 
@@ -42,7 +42,7 @@ struct Confirming {
 using State = std::variant<Absent, Joining, Pausing, Member, Looking, Confirming>;
 }  // namespace group_state
 
-class Group : public Timed {
+class Group : public cache::Timed {
  public:
   using Environment = MembershipEnvironment;
 

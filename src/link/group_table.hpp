@@ -67,7 +67,7 @@ class GroupTable {
   std::unordered_map<Gid, Group> others_;
   /// Those of the host; of several addresses with one MGID, one.
   std::map<Gid, IpAddress> host_groups_;
-  TimerQueue<Group> timers_;
+  cache::TimerQueue<Group> timers_;
 };
 
 }  // namespace ipoib::link

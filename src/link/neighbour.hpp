@@ -24,7 +24,7 @@ using NeighbourListHook =
 enum class NeighbourShelf : std::uint8_t { none, failed, stale, living, unresolved, permanent };
 
 /// Small, since there are many: what only some need lies in its state, or behind that.
-class Neighbour : public Timed, public NeighbourListHook {
+class Neighbour : public cache::Timed, public NeighbourListHook {
  public:
   using Environment = NeighbourEnvironment;
 

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "link/entry_table.hpp"
+#include "link/cache/entry_table.hpp"
+#include "link/cache/look_ahead.hpp"
 #include "link/neighbour.hpp"
 #include "link/path_table.hpp"
 
@@ -18,6 +19,9 @@ namespace ipoib::link {
 
 class NeighbourTable {
  public:
+  using Entry = Neighbour;
+  using Key = IpAddress;
+
   explicit NeighbourTable(const NeighbourEnvironment& env);
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
@@ -31,7 +35,7 @@ class NeighbourTable {
   /// Larger than what stays in the processor's caches anyway: looking ahead pays.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
   // As those of EntryTable.
-  using Probe = EntryTable<Neighbour, &Neighbour::address>::Probe;
+  using Probe = cache::EntryTable<Neighbour, &Neighbour::address>::Probe;
   [[nodiscard]] Probe probe_of(const IpAddress& address) const {
     return entries_.probe_of(address);
   }
@@ -88,13 +92,15 @@ class NeighbourTable {
   [[nodiscard]] Neighbour* victim();
   void erase(Neighbour& entry);
   NeighbourEnvironment env_;
-  EntryTable<Neighbour, &Neighbour::address> entries_;
-  TimerQueue<Neighbour> timers_;
+  cache::EntryTable<Neighbour, &Neighbour::address> entries_;
+  cache::TimerQueue<Neighbour> timers_;
   List failed_;  ///< in the order of failing
   List stale_;   ///< in the order of their last use
   List living_;  ///< in no order
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;
 };
+
+using LookAhead = cache::LookAhead<NeighbourTable>;
 
 }  // namespace ipoib::link

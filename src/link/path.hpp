@@ -10,7 +10,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/time.hpp"
 #include "link/path_states.hpp"
-#include "link/timer_queue.hpp"
+#include "link/cache/timer_queue.hpp"
 
 namespace ipoib::link {
 
@@ -22,7 +22,7 @@ using PathListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class PathListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-class Path : public Timed, public PathListHook {
+class Path : public cache::Timed, public PathListHook {
  public:
   Path(const Gid& gid, PathTable& table) : gid_(gid), table_(table) {}
   Path(const Path&) = delete;

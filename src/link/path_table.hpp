@@ -9,7 +9,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/random.hpp"
 #include "link/config.hpp"
-#include "link/entry_table.hpp"
+#include "link/cache/entry_table.hpp"
 #include "link/events.hpp"
 #include "link/output.hpp"
 #include "link/path_ref.hpp"
@@ -93,11 +93,11 @@ class PathTable {
   Environment env_;
   PortGid source_;
   std::uint8_t lmc_ = 0;
-  EntryTable<Path, &Path::gid> paths_;
+  cache::EntryTable<Path, &Path::gid> paths_;
   std::unordered_map<QuestionId, Path*> outstanding_;
   List waiting_;  ///< state Waiting, in the order of their turn
   List unused_;   ///< nobody uses them, the longest unused first
-  TimerQueue<Path> timers_;
+  cache::TimerQueue<Path> timers_;
   TimePoint quiet_until_{};  ///< no refusal is logged before
 };
 

@@ -7,7 +7,6 @@
 #include "link/arp_input.hpp"
 #include "link/link.hpp"
 #include "link/link_parts.hpp"
-#include "link/look_ahead.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/transport.hpp"
 

@@ -14,7 +14,7 @@
 #include "link/neighbour_environment.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/parked_frames.hpp"
-#include "link/timer_queue.hpp"
+#include "link/cache/timer_queue.hpp"
 
 namespace ipoib::link {
 
@@ -40,7 +40,7 @@ using SendGroupListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class SendGroupListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-class SendGroup : public Timed, public SendGroupListHook {
+class SendGroup : public cache::Timed, public SendGroupListHook {
  public:
   /// `routable`: its packets may leave the link, by way of the routers.
   SendGroup(const MembershipEnvironment& env, ParkingBudget& parking, const Gid& mgid,

@@ -48,7 +48,7 @@ class SendGroupTable {
   MembershipEnvironment env_;
   ParkingBudget& parking_;
   std::unordered_map<Gid, SendGroup> groups_;
-  TimerQueue<SendGroup> timers_;
+  cache::TimerQueue<SendGroup> timers_;
   List waiting_;  ///< in the order of their turn
   List asking_;
   List known_;  ///< ready or missing, in the order of being known

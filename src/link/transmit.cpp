@@ -5,7 +5,6 @@
 #include "ipoib/overloaded.hpp"
 #include "link/link.hpp"
 #include "link/link_parts.hpp"
-#include "link/look_ahead.hpp"
 #include "link/too_big.hpp"
 #include "wire/host_groups.hpp"
 #include "wire/ipv4.hpp"

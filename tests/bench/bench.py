@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The benchmark's parts, run and shown; scripts/bench --help says what there is.
+"""Runs the parts of the benchmark and prints their tables; scripts/bench --help lists the parts.
 
 A part is a module with three functions:
 
-    measure(options)           measures, and returns what can be written as JSON
-    text(measured)             that as a table of Markdown
-    pictures(measured, plots)  {name: figure of matplotlib}, with the module plots
+    measure(options)           measures, and returns a value that can be written as JSON
+    text(measured)             formats that value as a Markdown table
+    pictures(measured, plots)  returns {name: matplotlib figure}; plots is the module
 
-What was measured is in build/bench/<part>.json until it is measured again, so the document can be
-made from parts that were measured one by one.
+Results stay in build/bench/<part>.json until the part is measured again, so the document can be
+written from parts that were measured separately.
 """
 import argparse
 import importlib
@@ -28,12 +28,12 @@ IMAGES = DOCUMENT.parent / "images"
 
 
 def interrupted(number, _):
-    signal.signal(number, signal.SIG_IGN)  # once is enough: what was set up is being taken down
+    signal.signal(number, signal.SIG_IGN)  # ignore repeats during clean-up
     raise SystemExit(128 + number)
 
 
 def draw(part, measured, folder):
-    """Returns the names of the pictures, where there is something to draw with."""
+    """Returns the names of the pictures; none without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         print(f"no pictures of {part.__name__}: python3-matplotlib is not installed")
         return []
@@ -55,21 +55,21 @@ def run(name, options, folder):
 
 
 def put(document, name, block):
-    """The document with a block between its markers."""
+    """Returns the document with the block between the markers of that name replaced."""
     begin, end = f"<!-- measured: {name} -->\n", "<!-- end -->\n"
     found = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.S)
     if not found.search(document):
-        raise SystemExit(f"{DOCUMENT} has no place for {name}: {begin}{end}")
+        raise SystemExit(f"{DOCUMENT} has no markers for {name}: {begin}{end}")
     return found.sub(lambda _: f"{begin}{block}{end}", document)
 
 
 def write_document(folder):
-    """From all parts that have been measured."""
+    """Puts the tables and pictures of all measured parts into the document."""
     document = DOCUMENT.read_text(encoding="utf-8")
     for name in PARTS:
         file = folder / f"{name}.json"
         if not file.exists():
-            print(f"{name} has not been measured, and stays as it is in {DOCUMENT}")
+            print(f"{name} has not been measured; it is left unchanged in {DOCUMENT}")
             continue
         part, measured = importlib.import_module(name), json.loads(file.read_text("utf-8"))
         shown = [f"\n![{picture}](images/{picture}.svg)\n"
@@ -79,7 +79,7 @@ def write_document(folder):
 
 
 def take_down_namespaces():
-    """Those that an interrupt in the middle of a set-up has left."""
+    """Deletes namespaces that an interrupted set-up has left behind."""
     for left in pathlib.Path("/run/netns").glob(f"ipoibd-{os.getpid()}-*"):
         subprocess.run(["ip", "netns", "delete", left.name], check=False)
 

@@ -1,4 +1,4 @@
-"""Part "costs": what parts of the data path cost alone, by microbenchmarks."""
+"""Part "costs": microbenchmarks of single parts of the data path."""
 import json
 import re
 import subprocess
@@ -11,7 +11,7 @@ UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def nanoseconds(row):
-    """Of CPU for each item, where a run has several, else for each run."""
+    """Returns CPU time per item if a run has several items, else per run."""
     if "items_per_second" in row:
         return 1e9 / row["items_per_second"]
     return row["cpu_time"] * UNITS[row["time_unit"]]
@@ -20,14 +20,14 @@ def nanoseconds(row):
 def measure(options):
     rows = []
     for program in GOOGLE_BENCHMARKS:
-        said = subprocess.run([options.programs / "tests" / program, *ARGUMENTS],
+        output = subprocess.run([options.programs / "tests" / program, *ARGUMENTS],
                               check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         rows += [{"name": row["name"].removesuffix("/manual_time"), "ns": nanoseconds(row)}
-                 for row in json.loads(said.stdout)["benchmarks"]]
-    said = subprocess.run([options.programs / "tests" / "bench_wire"], check=True,
+                 for row in json.loads(output.stdout)["benchmarks"]]
+    output = subprocess.run([options.programs / "tests" / "bench_wire"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
     rows += [{"name": f"wire/{row[1]}/{row[2]}", "ns": float(row[3])} for row in
-             re.finditer(r"^(\d+) octets, batches of (\d+): .* (\d+) ns", said, re.M)]
+             re.finditer(r"^(\d+) bytes, batches of (\d+): .* (\d+) ns", output, re.M)]
     return rows
 
 

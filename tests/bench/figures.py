@@ -1,8 +1,8 @@
-"""What is measured of a path between two network namespaces, round by round.
+"""Measures paths between two network namespaces, round by round.
 
-An iperf3 server listens at the path's address. A figure of one run says little, the machine decides
-it; what it is to another path's in the same run says much. So a round measures each figure on all
-paths in turn, and all rounds are kept.
+An iperf3 server listens at the path's address. Absolute values depend on the machine's load; ratios
+between paths in the same run are comparable. So a round measures each figure on all paths in turn,
+and the values of all rounds are kept.
 """
 import contextlib
 import json
@@ -16,11 +16,11 @@ import subprocess
 GIB = 1 << 30
 TICK = os.sysconf("SC_CLK_TCK")
 TRIES = 3  # of iperf3
-ANSWERS = 10  # tries of a second each, until a path answers after it stood still
+ANSWERS = 10  # seconds to wait for a path to answer after it was stopped
 
 
 class Path:
-    """From one namespace to an address in another; `processes` are those that carry it."""
+    """A path from one namespace to an address in another; `processes` carry its packets."""
 
     def __init__(self, name, namespace, far, address, processes=()):
         self.name = name
@@ -38,22 +38,22 @@ class Path:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def stand_still(self):
-        """A process that polls would take a processor from all other paths."""
+    def stop(self):
+        """Stops the processes: a polling process would take CPU time from all other paths."""
         self.signal(signal.SIGSTOP)
 
     @contextlib.contextmanager
-    def awake(self):
-        """Stands still before and after."""
+    def running(self):
+        """Lets the processes run for the duration of the block."""
         self.signal(signal.SIGCONT)
         try:
             self.run("ping", "-n", "-c", "1", "-w", str(ANSWERS), self.address)
             yield
         finally:
-            self.stand_still()
+            self.stop()
 
     def cpu_time(self):
-        """Seconds that its processes have had."""
+        """Returns the CPU time of its processes in seconds."""
         total = 0
         for pid in self.processes:
             fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
@@ -69,13 +69,13 @@ class Path:
         return done.stdout
 
     def iperf(self, seconds, *options):
-        """Again when a busy machine has cut its control connection short: then it has no end."""
+        """Runs iperf3, again if its control connection broke on a busy machine and the result is cut."""
         for _ in range(TRIES):
-            said = json.loads(self.run("iperf3", "--client", self.address, "--time", str(seconds),
+            output = json.loads(self.run("iperf3", "--client", self.address, "--time", str(seconds),
                                        "--json", *options))
-            if "cpu_utilization_percent" in said["end"]:
-                return said["end"]
-        raise SystemExit(f"{self.name}: iperf3: {said.get('error', 'did not come to an end')}")
+            if "cpu_utilization_percent" in output["end"]:
+                return output["end"]
+        raise SystemExit(f"{self.name}: iperf3: {output.get('error', 'incomplete result')}")
 
 
 def tcp(path, seconds):
@@ -105,21 +105,21 @@ def udp_64(path, seconds):
 
 
 def ping(path, _):
-    said = path.run("ping", "-n", "-c", "600", "-i", "0.002", path.address)
-    path.add("RTT us", 1000 * statistics.median(map(float, re.findall(r"time=([\d.]+)", said))))
+    output = path.run("ping", "-n", "-c", "600", "-i", "0.002", path.address)
+    path.add("RTT us", 1000 * statistics.median(map(float, re.findall(r"time=([\d.]+)", output))))
 
 
 ALL = (tcp, tcp_of_many, udp_1400, udp_64, ping)
 
 
 def measure(paths, rounds, seconds, figures=ALL):
-    """Says after each round what a stream of TCP made; returns {path: {figure: [value]}}."""
+    """Prints the TCP throughput after each round; returns {path: {figure: [value]}}."""
     for path in paths:
-        path.stand_still()
+        path.stop()
     for number in range(1, rounds + 1):
         for figure in figures:
             for path in paths:
-                with path.awake():
+                with path.running():
                     figure(path, seconds)
         print(f"round {number}: " + ", ".join(
             f"{path.name} {path.figures['TCP Gb/s'][-1]:.3g} Gb/s" for path in paths), flush=True)

@@ -1,7 +1,7 @@
-"""Part "idle": what those cost that carry nothing, and how soon one carries something.
+"""Part "idle": the cost of idle interfaces, and the time from start to carrier.
 
-Hosts on an emulated subnet: two with one interface, and two with one for each of PARTITIONS, all but
-one idle.
+On an emulated subnet there are two hosts with one interface each, and two hosts with one interface
+for each of PARTITIONS, of which all but one are idle.
 """
 import json
 import os
@@ -23,7 +23,7 @@ IDLE_SECONDS = 10
 
 
 def start_to_carrier(host):
-    """Milliseconds from exec to ib0 being up; it is set up as soon as that can be done."""
+    """Milliseconds from exec to ib0 being up; it is set up as soon as it exists."""
     with subprocess.Popen(host.command("ip", "monitor", "link"), stdout=subprocess.PIPE) as monitor:
         try:
             begin = time.monotonic()
@@ -42,7 +42,7 @@ def start_to_carrier(host):
 
 
 def spent(pid):
-    """Of all threads: times that they went to sleep, and nanoseconds that they ran."""
+    """Sums over all threads: voluntary context switches, and nanoseconds of CPU time."""
     wake_ups = run = 0
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         wake_ups += int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)",
@@ -51,7 +51,7 @@ def spent(pid):
     return wake_ups, run
 
 
-def at_rest(host, interfaces):
+def idle_cost(host, interfaces):
     before = spent(host.daemon.pid)
     time.sleep(IDLE_SECONDS)
     after = spent(host.daemon.pid)
@@ -59,24 +59,24 @@ def at_rest(host, interfaces):
     return (after[0] - before[0]) / each, (after[1] - before[1]) / 1e7 / each
 
 
-def gbps(couple, network, seconds):
-    done = couple[0].run("iperf3", "--client", f"10.44.{network}.2", "--time", str(seconds), "--json")
+def gbps(ends, network, seconds):
+    done = ends[0].run("iperf3", "--client", f"10.44.{network}.2", "--time", str(seconds), "--json")
     return json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"] / 1e9
 
 
 def pair(subnet, network, start):
-    """Two hosts that reach each other through ib0, and an iperf3 that listens."""
-    couple = [subnet.host(f"{name}{network}") for name in ("from", "to")]
-    for number, host in enumerate(couple, 1):
-        # With IPv6 they would ask for routers now and then.
+    """Starts two hosts that reach each other through ib0."""
+    ends = [subnet.host(f"{name}{network}") for name in ("from", "to")]
+    for number, host in enumerate(ends, 1):
+        # With IPv6 they would send router solicitations.
         host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         start(host)
         host.configure("ib0", f"10.44.{network}.{number}/24")
-    wait_until(lambda: couple[0].reaches(f"10.44.{network}.2"), "they reach each other")
-    return couple
+    wait_until(lambda: ends[0].reaches(f"10.44.{network}.2"), "the hosts reach each other")
+    return ends
 
 
-def use_all(host):
+def set_all_up(host):
     for number in range(1, PARTITIONS):
         name = f"ib0.{0x8000 | number:04x}"
         wait_until(lambda: host.link(name) is not None, f"{name} is there")
@@ -93,15 +93,15 @@ def measure_on(subnet, options):
     one = pair(subnet, 1, lambda host: host.start())
     many = pair(subnet, 2, lambda host: host.start_all())
     for host in many:
-        use_all(host)
-    # An address is announced twice when it is new.
-    wait_until(lambda: many[0].ibarp("stats")["counters"]["announcements_sent"] > 1, "it is quiet")
-    wake_ups, percent = at_rest(many[0], PARTITIONS)
-    servers = [hosts.Process(couple[1].command("iperf3", "--server"), couple[1].log, None)
-               for couple in (one, many)]
+        set_all_up(host)
+    # A new address is announced twice.
+    wait_until(lambda: many[0].ibarp("stats")["counters"]["announcements_sent"] > 1, "the addresses are announced")
+    wake_ups, percent = idle_cost(many[0], PARTITIONS)
+    servers = [hosts.Process(ends[1].command("iperf3", "--server"), ends[1].log, None)
+               for ends in (one, many)]
     try:
-        for couple in (one, many):
-            wait_until(lambda: ":5201" in couple[1].run("ss", "-ltn").stdout, "iperf3 listens")
+        for ends in (one, many):
+            wait_until(lambda: ":5201" in ends[1].run("ss", "-ltn").stdout, "iperf3 listens")
         alone, beside = [], []
         for _ in range(options.rounds):
             alone.append(gbps(one, 1, options.seconds))

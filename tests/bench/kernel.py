@@ -1,6 +1,6 @@
-"""Part "kernel": two ipoibd beside two interfaces of the Linux kernel's ib_ipoib, in one boot of a
-virtual machine on whose soft InfiniBand ports both run (tests/kernel_peer/guest.py), and the TUN
-pump, for what TUN devices cost there without InfiniBand. All is emulated: ratios are what counts.
+"""Part "kernel": two ipoibd beside two interfaces of the Linux kernel's ib_ipoib, on the soft
+InfiniBand ports of one virtual machine (tests/kernel_peer/guest.py), and the TUN pump, which shows
+the cost of TUN devices there without InfiniBand. The machine is emulated: only ratios count.
 
 In the guest, this file is the program: kernel.py ROUNDS SECONDS FILE
 """
@@ -18,11 +18,11 @@ import setting
 import tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE = 120  # seconds, for all but what is measured
+PATIENCE = 120  # seconds for everything except the measurements
 KERNEL = "ib_ipoib"
-OURS = {"ipoibd": (), "ipoibd event": ("--poll", "event")}  # with these options
+OURS = {"ipoibd": (), "ipoibd event": ("--poll", "event")}  # name: options
 PATHS = 2 + len(OURS)
-PORTS = 1 + 2 * (1 + len(OURS))  # the subnet administrator has the first
+PORTS = 1 + 2 * (1 + len(OURS))  # the SA has the first
 FIGURES = (figures.tcp, figures.tcp_of_many, figures.ping)
 
 
@@ -48,7 +48,7 @@ def pictures(measured, plots):
 
 
 def connect(guest, at_end, name, ends, net, processes=()):
-    """The path between two hosts that have an interface."""
+    """Returns the path between two hosts that have an interface."""
     for number, host in enumerate(ends, 1):
         host.run("ip", "addr", "add", f"10.{net}.0.{number}/24", "dev", "ib0")
     address = f"10.{net}.0.2"
@@ -78,7 +78,7 @@ def pump_path(guest, at_end, subnet):
 
 
 def our_path(guest, at_end, subnet, number, name):
-    """On the next two ports."""
+    """Starts ipoibd on the next two ports."""
     ends = [guest.UserSpaceHost(subnet, f"ours{port}", f"rxe{port}")
             for port in (2 * number + 1, 2 * number + 2)]
     for host in ends:

@@ -1,5 +1,5 @@
-"""Part "latency": round trips of messages, each recorded (latency/latency_bench.cpp), on verbs directly
-and through the daemon, one thing varied at a time."""
+"""Part "latency": round-trip times of messages (latency/latency_bench.cpp), on verbs directly and
+through the daemon, with one option varied at a time."""
 import json
 import os
 import pathlib
@@ -12,17 +12,17 @@ from setting import Setting
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop"))
 from softib_subnet import Subnet  # noqa: E402
 
-# Of the messages; the first value of each is what the others are varied from.
+# The values of each option; the first one is the baseline.
 UDP = {"poll": ("event", "busy"), "burst": (1, 8, 64), "pause": (0, 100, 1000),
        "size": (64, 1024, 2000)}
 VERBS = {**UDP, "inline": ("no", "yes"), "signal": (1, 16)}
-FIRST = "as first"
+BASELINE = "baseline"
 
 
 def variations(values):
-    """(name, {option: value}) of the first values, and of each other one in its place."""
+    """Yields (name, {option: value}): the baseline, then each other value of each option."""
     first = {option: choices[0] for option, choices in values.items()}
-    yield FIRST, first
+    yield BASELINE, first
     for option, choices in values.items():
         for value in choices[1:]:
             yield f"{option} {value}", {**first, option: value}
@@ -39,13 +39,13 @@ def arguments(options):
 
 
 def exchange(program, transport, server, client, options, peer=None, environment=None):
-    """What the client says; `server` and `client` are what the program is run under."""
+    """Returns the client's result; `server` and `client` are command prefixes, e.g. ip netns exec."""
     common = arguments(options)
     running = subprocess.Popen([*server, program, transport, "server", *common], text=True,
                                stdout=subprocess.PIPE, env=environment)
     try:
-        place = running.stdout.readline().strip()
-        done = subprocess.run([*client, program, transport, "client", "--peer", peer or place,
+        address = running.stdout.readline().strip()
+        done = subprocess.run([*client, program, transport, "client", "--peer", peer or address,
                                *common], check=True, text=True, stdout=subprocess.PIPE,
                               env=environment)
         return json.loads(done.stdout)
@@ -63,7 +63,7 @@ def measure_verbs(program, softib, seconds):
 
 
 def measure_path(program, path, seconds):
-    with path.awake():
+    with path.running():
         return {name: exchange(program, "udp", ["ip", "netns", "exec", path.far],
                                ["ip", "netns", "exec", path.namespace],
                                {**options, "seconds": seconds}, peer=path.address)
@@ -77,7 +77,7 @@ def measure(options):
     with Setting(options.programs / "tests" / "bench_tun_pump") as setting:
         paths = [setting.veth(), setting.pump(), *setting.variants()]
         for path in paths:
-            path.stand_still()
+            path.stop()
         for path in paths:
             measured[path.name] = measure_path(program, path, options.seconds)
     return measured
@@ -99,8 +99,8 @@ def pictures(measured, plots):
     panels = {}
     for option, choices in VERBS.items():
         panels[option] = {
-            path: [(value, rows.get(f"{option} {value}", rows[FIRST])) for value in choices]
+            path: [(value, rows.get(f"{option} {value}", rows[BASELINE])) for value in choices]
             for path, rows in measured.items() if f"{option} {choices[1]}" in rows}
-    lines = {path: rows[FIRST] for path, rows in measured.items()}
+    lines = {path: rows[BASELINE] for path, rows in measured.items()}
     return {"latency": plots.medians(panels), "latency-histograms": plots.histograms(
         {**lines, "verbs, poll busy": measured["verbs"]["poll busy"]})}

@@ -184,7 +184,7 @@ class Cache {
     return address(static_cast<std::uint32_t>(random_()) %
                    static_cast<std::uint32_t>(entries.size()));
   }
-  EntryTable<Neighbour, &Neighbour::address> entries;
+  cache::EntryTable<Neighbour, &Neighbour::address> entries;
 
  private:
   std::minstd_rand random_{1};

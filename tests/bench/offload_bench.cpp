@@ -1,4 +1,4 @@
-// What large packets cost: to cut one of 64 KiB, to put its segments together, and a checksum.
+// What large packets cost: segmenting one of 64 KiB, coalescing its segments, and a checksum.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -35,7 +35,7 @@ class NoHost : public sim::MemoryTun {
   }
 };
 
-void cut(benchmark::State& state) {
+void segment(benchmark::State& state) {
   const auto mtu = static_cast<std::size_t>(state.range(0));
   FramePool pool(1, 70'000);
   const Frame frame = test::large_frame(pool, spec(mtu), mtu - 52);
@@ -48,9 +48,9 @@ void cut(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(frame.size()));
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(frame.datagrams()));
 }
-BENCHMARK(cut)->Arg(2044)->Arg(4092);
+BENCHMARK(segment)->Arg(2044)->Arg(4092);
 
-void put_together(benchmark::State& state) {
+void coalesce(benchmark::State& state) {
   const auto mtu = static_cast<std::size_t>(state.range(0));
   FramePool large(1, 70'000);
   const Frame frame = test::large_frame(large, spec(mtu), mtu - 52);
@@ -72,7 +72,7 @@ void put_together(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(frame.size()));
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(segments.size()));
 }
-BENCHMARK(put_together)->Arg(2044)->Arg(4092);
+BENCHMARK(coalesce)->Arg(2044)->Arg(4092);
 
 void checksum(benchmark::State& state) {
   const Octets octets(static_cast<std::size_t>(state.range(0)), 0x5a);

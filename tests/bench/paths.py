@@ -1,4 +1,4 @@
-"""Part "paths": tunnels and what bounds them, side by side (setting.py)."""
+"""Part "paths": tunnels and their upper bound, side by side (setting.py)."""
 import figures
 import tables
 from setting import BOUND, Setting

@@ -1,4 +1,4 @@
-"""What was measured, as pictures; made anew from the same figures, they are the same octets."""
+"""Plots of the results. The same results always give the same bytes."""
 import statistics
 
 import matplotlib
@@ -18,7 +18,7 @@ def save(figure, path):
 
 
 def ratios(measured):
-    """A bar for each path and figure: the median's ratio to the bound's, and the rounds' spread."""
+    """Draws a bar per path and figure: the ratio of the median to the bound's, and the range of rounds."""
     paths, bound = measured["paths"], measured["paths"][measured["bound"]]
     names = list(bound)
     figure, axes = pyplot.subplots(1, len(names), sharey=True, squeeze=False,
@@ -41,14 +41,14 @@ def ratios(measured):
 
 
 def medians(panels):
-    """{option: {path: [(value, times)]}}: a panel for each option, medians with the interval that
-    eight of ten round trips are in."""
+    """Draws {option: {path: [(value, times)]}}: a panel per option, medians with the 10th to 90th
+    percentile."""
     figure, axes = pyplot.subplots(1, len(panels) + 1, sharey=True,
                                    figsize=(2.3 * len(panels) + 1.5, 4))
     colours = {path: f"C{number}" for number, path in enumerate(next(iter(panels.values())))}
     for axis, (option, paths) in zip(axes, panels.items()):
         for number, (path, points) in enumerate(paths.items()):
-            at = [place + 0.8 * ((number + 0.5) / len(paths) - 0.5) for place in range(len(points))]
+            at = [slot + 0.8 * ((number + 0.5) / len(paths) - 0.5) for slot in range(len(points))]
             middle = [times["median"] / 1e3 for _, times in points]
             spread = [[(times["median"] - times["p10"]) / 1e3 for _, times in points],
                       [(times["p90"] - times["median"]) / 1e3 for _, times in points]]
@@ -65,10 +65,11 @@ def medians(panels):
 
 
 def histograms(times):
-    """{name: what a client said}, as shares of all messages in buckets of equal ratio."""
+    """Draws {name: result of a client} as the share of messages in each bucket."""
     figure, axis = pyplot.subplots(figsize=(8, 3.5))
-    for name, said in times.items():
-        shown = [(least / 1e3, 100 * count / said["messages"]) for least, count in said["buckets"]]
+    for name, result in times.items():
+        shown = [(least / 1e3, 100 * count / result["messages"])
+                 for least, count in result["buckets"]]
         axis.step([least for least, _ in shown], [share for _, share in shown], where="post",
                   label=name, linewidth=1)
     axis.set_xscale("log")

@@ -1,11 +1,11 @@
-"""Paths between two network namespaces each, for as long as a `with Setting(...) as setting:` lasts.
+"""Sets up the measured paths, each between two network namespaces; a `with` block takes them down.
 
     veth      the kernel, no tunnel
     vxlan     the kernel's own tunnel, on the veth
-    tun-pump  two TUN devices and a process that hands packets across untouched: the bound of any
-              tunnel that ends in TUN devices
+    tun-pump  two TUN devices and a process that passes packets on unchanged: the upper bound of any
+              tunnel between TUN devices
     fastd     a user-space tunnel with method "null", on the veth
-    ipoibd    two of them on an emulated subnet of their own, one for each of the VARIANTS
+    ipoibd    two daemons on their own emulated subnet, for each of the VARIANTS
 """
 import contextlib
 import pathlib
@@ -22,7 +22,7 @@ BOUND = "tun-pump"
 MTU = 2044
 VETH_MTU = 9000
 
-# What ipoibd is measured with: name, MTU of the subnet, further options of the daemons.
+# Variants of ipoibd: name, MTU of the subnet, further options of the daemons.
 VARIANTS = (
     ("ipoibd", 2048, ()),
     ("ipoibd 4092", 4096, ()),
@@ -32,7 +32,7 @@ VARIANTS = (
 
 
 def fastd_configuration(number, keys):
-    """Of one of the two; `keys` are the secret and public ones of both."""
+    """Returns the configuration of end 1 or 2; `keys` has both ends' secret and public keys."""
     other = 3 - number
     return (f'mode tun; interface "fd0"; method "null"; mtu {MTU}; persist interface no;\n'
             f'bind 192.0.2.{number}:10000; secret "{keys[number]["Secret"]}"; log level warn;\n'
@@ -40,24 +40,24 @@ def fastd_configuration(number, keys):
 
 
 def fastd_keys():
-    said = subprocess.run(["fastd", "--generate-key"], check=True, capture_output=True, text=True)
-    return dict(line.split(": ") for line in said.stdout.splitlines())
+    output = subprocess.run(["fastd", "--generate-key"], check=True, capture_output=True, text=True)
+    return dict(line.split(": ") for line in output.stdout.splitlines())
 
 
 def start_pump(at_end, program, ends):
-    """Between two hosts: its TUN devices are ib0 of both, without addresses."""
+    """Starts the pump between two hosts; its TUN devices are their ib0, without addresses."""
     pump = hosts.Process([program, "ib0", *(end.namespace for end in ends)],
                          ends[0].subnet.folder / "pump.log", None)
     at_end.callback(pump.end)
     for end in ends:
-        wait_until(end.link, "the pump has its TUN")
+        wait_until(end.link, "the pump has created its TUN")
         end.run("ip", "link", "set", "ib0", "mtu", str(MTU), "up")
     return pump
 
 
 class Setting:
     def __init__(self, tun_pump):
-        """The path of the program that is the bound."""
+        """`tun_pump` is the path of bench_tun_pump."""
         self.tun_pump = tun_pump
         self.at_end = contextlib.ExitStack()
 
@@ -74,7 +74,7 @@ class Setting:
         self.at_end.close()
 
     def make_subnet(self, *options):
-        """Its hosts are taken down with it."""
+        """Starts a subnet; closing it takes down its hosts."""
         subnet = hosts.Subnet("--log", "warning", *options)
         self.at_end.callback(subnet.close)
         return subnet
@@ -86,7 +86,7 @@ class Setting:
         return process
 
     def serve(self, host):
-        """An iperf3 server, which counts in what it measures."""
+        """Starts an iperf3 server on the host."""
         self.start(host, "iperf3", "--server")
         wait_until(lambda: ":5201" in host.run("ss", "-ltn").stdout, "iperf3 listens")
 
@@ -94,11 +94,11 @@ class Setting:
         wait_until(lambda: ends[0].reaches(address), f"{name} connects")
         path = Path(name, *(end.namespace for end in ends), address,
                     [process.pid for process in processes])
-        self.at_end.callback(path.signal, signal.SIGCONT)  # or they would not hear that it is over
+        self.at_end.callback(path.signal, signal.SIGCONT)  # a stopped process would not handle SIGTERM
         return path
 
     def make_underlay(self):
-        """A veth, which other paths are on."""
+        """Creates the veth pair that other paths use."""
         left, right = self.subnet.host("left"), self.subnet.host("right")
         subprocess.run(["ip", "link", "add", "v0", "netns", left.namespace, "type", "veth", "peer",
                         "name", "v0", "netns", right.namespace], check=True)
@@ -135,7 +135,7 @@ class Setting:
             file.write_text(fastd_configuration(number, keys), encoding="utf-8")
             processes.append(self.start(host, "fastd", "--config", str(file)))
         for number, host in enumerate(self.underlay, 1):
-            wait_until(lambda: host.link("fd0"), "fastd has its TUN")
+            wait_until(lambda: host.link("fd0"), "fastd has created its TUN")
             host.run("ip", "addr", "add", f"198.51.100.{number}/24", "dev", "fd0")
             host.run("ip", "link", "set", "fd0", "up")
         return self.ready("fastd", self.underlay, "198.51.100.2", *processes)

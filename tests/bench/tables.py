@@ -1,14 +1,14 @@
-"""What was measured, as tables of Markdown."""
+"""Formats results as Markdown tables."""
 import statistics
 
 
 def number(value):
-    """Four digits, and no exponent for what is common here."""
+    """Formats with four digits, without an exponent for common values."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def table(heading, rows):
-    """Columns of equal width, the first to the left."""
+    """Returns a table with aligned columns, the first left-aligned."""
     rows = [[str(word) for word in row] for row in (heading, *rows)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(heading))]
     lines = ["| " + " | ".join([row[0].ljust(widths[0]),
@@ -19,7 +19,7 @@ def table(heading, rows):
 
 
 def ratios(measured):
-    """Medians of {path: {figure: [value]}}, each with its ratio to that of the path `bound`."""
+    """Returns a table of medians, each with its ratio to that of the path `bound`."""
     bound = measured["paths"][measured["bound"]]
     names = list(dict.fromkeys(name for path in measured["paths"].values() for name in path))
     rows = []

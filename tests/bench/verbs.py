@@ -1,4 +1,4 @@
-"""Part "verbs": ib_send_bw of perftest between two emulated HCAs, what arrives."""
+"""Part "verbs": the receive rate of perftest's ib_send_bw between two emulated HCAs."""
 import pathlib
 import re
 import statistics
@@ -13,11 +13,11 @@ SIZES = {2048: (2048, 64), 4096: (4096, 64)}  # by the subnet's MTU
 POSTED = {"one by one": (), "in lists of 16": ("--post_list", "16")}
 
 
-def parse(said):
-    """Gb/s and millions of messages a second, of the row below the headings."""
-    row = re.search(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+([\d.]+)", said, re.M)
+def parse(output):
+    """Returns Gb/s and millions of messages per second from the row below the headings."""
+    row = re.search(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+([\d.]+)", output, re.M)
     if row is None:
-        raise SystemExit(f"ib_send_bw said no result:\n{said}")
+        raise SystemExit(f"ib_send_bw printed no result:\n{output}")
     return float(row[1]), float(row[2])
 
 
@@ -39,7 +39,7 @@ def measure(options):
 
 def text(measured):
     return tables.table(
-        ["ib_send_bw -c UD, posted", "MTU", "octets", "Gb/s", "million messages/s"],
+        ["ib_send_bw -c UD, posted", "MTU", "bytes", "Gb/s", "million messages/s"],
         [[row["posted"], row["mtu"], row["size"], tables.number(statistics.median(row["Gb/s"])),
           tables.number(statistics.median(row["Mmsg/s"]))] for row in measured])
 

@@ -67,7 +67,7 @@ void send(const TestSubnet& subnet, std::size_t payload, std::size_t batch_size)
     packets += batch.size();
   }
   const auto rate = static_cast<double>(packets) / spent.count();
-  std::printf("%zu octets, batches of %zu: %.0f packets/s, %.2f Gb/s, %.0f ns of CPU each\n",
+  std::printf("%zu bytes, batches of %zu: %.0f packets/s, %.2f Gb/s, %.0f ns of CPU each\n",
               payload, batch_size, rate, rate * static_cast<double>(payload) * 8e-9,
               (cpu_seconds() - cpu) / static_cast<double>(packets) * 1e9);
   const auto lost =

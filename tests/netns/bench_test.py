@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The benchmark leaves nothing behind, wherever it is interrupted."""
+"""An interrupted benchmark leaves no namespace, process or file behind."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ if not (PROGRAMS / "tests" / "bench_tun_pump").exists():
 
 
 def processes(environment):
-    """Those with these words in their environment."""
+    """Returns the command lines of processes whose environment contains this string."""
     found = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -42,17 +42,17 @@ class Interrupted(unittest.TestCase):
         return [path.name for path in pathlib.Path("/run/netns").glob(f"ipoibd-{bench.pid}-*")]
 
     def interrupt(self, number, reached):
-        """Once there is a namespace for `reached`."""
+        """Interrupts the benchmark once the namespace `reached` exists."""
         name, value = self.mark.split("=")
         bench = Process([sys.executable, str(BENCH), "--programs", str(PROGRAMS), "paths"],
                         self.folder / "log",
                         {**os.environ, "TMPDIR": str(self.folder), name: value})
         self.addCleanup(bench.end)
         wait_until(lambda: f"ipoibd-{bench.pid}-{reached}" in self.namespaces(bench)
-                   or not bench.is_running(), f"it has got to {reached}")
+                   or not bench.is_running(), f"the benchmark has created {reached}")
         self.assertEqual(bench.end(number), 128 + number, bench.output())
         self.assertEqual(self.namespaces(bench), [])
-        wait_until(lambda: not processes(self.mark), "all that it started has ended")
+        wait_until(lambda: not processes(self.mark), "all its processes have ended")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["log"])
 
     def test_at_the_first_namespaces(self):

@@ -279,6 +279,7 @@ GOOD_ROWS = "| 1 | is demanded | does not apply: to nobody |\n" * 10
 SINS = [
     (check_includes, "src/link/a.cpp", '#include "verbs/device.hpp"\n'),
     (check_includes, "src/sa/a.hpp", '#include "link/link.hpp"\n'),
+    (check_includes, "src/link/cache/a.hpp", '#include "link/neighbour.hpp"\n'),
     (check_includes, "src/softib/core/a.cpp", '#include "softib/wire.hpp"\n'),
     (check_includes, "src/ibarp/a.cpp", '#include "ipoib/address.hpp"\n'),
     (check_includes, "include/ipoib/a.hpp", '#include "wire/arp.hpp"\n'),

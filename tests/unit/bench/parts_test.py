@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/bench makes of figures: tables, pictures, the document; and what it refuses.
+"""Tests the tables, pictures and document of scripts/bench, and its option parsing.
 
 Usage: parts_test.py
 """
@@ -58,9 +58,9 @@ TIMES = {"messages": 4, "lost": 0, "p10": 1000, "median": 2000, "p90": 3500, "p9
 
 
 class Latency(unittest.TestCase):
-    def test_one_thing_is_varied_at_a_time(self):
+    def test_one_option_is_varied_at_a_time(self):
         self.assertEqual(list(latency.variations({"a": (1, 2, 3), "b": ("x", "y")})),
-                         [(latency.FIRST, {"a": 1, "b": "x"}), ("a 2", {"a": 2, "b": "x"}),
+                         [(latency.BASELINE, {"a": 1, "b": "x"}), ("a 2", {"a": 2, "b": "x"}),
                           ("a 3", {"a": 3, "b": "x"}), ("b y", {"a": 1, "b": "y"})])
 
     def test_options_of_the_program(self):
@@ -77,13 +77,13 @@ class Latency(unittest.TestCase):
 
 
 class Document(unittest.TestCase):
-    def test_a_block_goes_between_its_markers(self):
+    def test_block_replaces_text_between_markers(self):
         text = "a\n<!-- measured: x -->\nold\n<!-- end -->\nb\n<!-- measured: y -->\n<!-- end -->\n"
         self.assertEqual(bench.put(text, "x", "new\n"), text.replace("old", "new"))
         with self.assertRaises(SystemExit):
             bench.put(text, "z", "new\n")
 
-    def test_there_is_a_place_for_each_part(self):
+    def test_each_part_has_its_markers(self):
         text = bench.DOCUMENT.read_text(encoding="utf-8")
         for part in bench.PARTS:
             self.assertIn("new\n", bench.put(text, part, "new\n"))
@@ -91,7 +91,7 @@ class Document(unittest.TestCase):
 
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "python3-matplotlib is not installed")
 class Pictures(unittest.TestCase):
-    def test_the_same_figures_make_the_same_picture(self):
+    def test_pictures_are_reproducible(self):
         import plots
         with tempfile.TemporaryDirectory() as folder:
             first, second = (pathlib.Path(folder) / name for name in ("1.svg", "2.svg"))
@@ -117,8 +117,8 @@ class Pictures(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    def test_each_is_the_module_of_its_name(self):
-        """Beside those of the other tests' folders that they use."""
+    def test_each_part_is_the_module_of_its_name(self):
+        """The test folders on the path may have modules of the same name."""
         for name in bench.PARTS:
             part = importlib.import_module(name)
             self.assertEqual(pathlib.Path(part.__file__), ROOT / "tests" / "bench" / f"{name}.py")
@@ -130,7 +130,7 @@ class Script(unittest.TestCase):
         return subprocess.run([ROOT / "scripts" / "bench", *options], check=False, text=True,
                               capture_output=True)
 
-    def test_what_it_does_not_understand(self):
+    def test_wrong_options(self):
         for options in (["--rounds"], ["--rounds", "0"], ["--seconds", "x"], ["--moment", "2"],
                         ["elsewhere"], ["--kernel-peer"], ["--kernel-peer", "/nowhere"]):
             done = self.bench(*options)

@@ -114,6 +114,13 @@ TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
   EXPECT_TRUE(host.is_neighbour(Ipv4Address(0x0a2c0002)));
 }
 
+/// A neighbour and its path, with two index words each at the lowest load and 32 bytes of heap for
+/// the address handle, but without the provider's memory for that.
+TEST(NeighbourSizeTest, NeighbourAndPathFitInto300Bytes) {
+  constexpr double kIndex = 2 * sizeof(std::uint32_t) * 8.0 / 7.0;
+  EXPECT_LE(sizeof(Neighbour) + sizeof(Path) + 2 * kIndex + 32, 300);
+}
+
 TEST(ParkedFramesTest, GivesItsFramesBackWhenItDies) {
   FramePool pool(4, 64);
   Counters counters;

@@ -1,9 +1,9 @@
-#include "link/timer_queue.hpp"
+#include "link/cache/timer_queue.hpp"
 
 #include <algorithm>
 #include <bit>
 
-namespace ipoib::link {
+namespace ipoib::link::cache {
 
 void TimerWheels::arm(Timed& timed, TimePoint deadline) {
   if (timed.deadline_ == deadline) return;
@@ -35,17 +35,18 @@ Timed* TimerWheels::pop_due(TimePoint now) {
       disarm(due);
       return &due;
     }
-    // Packets first: next() says that there is more.
-    if (!spread(at)) return nullptr;
+    // Lets the caller handle packets in between; next() says that more is due.
+    if (!cascade(at)) return nullptr;
   }
 }
 
-/// Each lands in a lower wheel, since it is less than the width of this slot away. From both ends,
-/// so that the processor waits for two of them at a time. False: there are more.
-bool TimerWheels::spread(std::size_t slot) {
+/// Moves the objects of a slot to lower wheels, which reach far enough, since `begin_` is in this
+/// slot. Takes them from both ends, so that two cache misses overlap. Returns false if some are
+/// left.
+bool TimerWheels::cascade(std::size_t slot) {
   auto& armed = slots_[slot].armed;
   for (std::size_t count = 0; !armed.empty(); count += 2) {
-    if (count >= kSpreadAtOnce) return false;
+    if (count >= kCascadeLimit) return false;
     Timed& front = armed.front();
     Timed& back = armed.back();
     armed.pop_front();
@@ -61,7 +62,7 @@ void TimerWheels::insert(Timed& timed) {
   const TimePoint time = std::max(timed.deadline_, begin_);
   const auto ahead = static_cast<std::uint64_t>((time - begin_).count());
   std::size_t wheel = (std::bit_width(ahead | 1) - 1U) / kDigitBits;
-  // A whole turn ahead is the slot that the turn begins in.
+  // A whole turn ahead would be the slot that begin_ is in: use the next wheel.
   if (digits(time, wheel) - digits(begin_, wheel) == kSlots) ++wheel;
   const std::size_t digit = digits(time, wheel) % kSlots;
   const std::size_t at = wheel * kSlots + digit;
@@ -77,7 +78,7 @@ void TimerWheels::insert(Timed& timed) {
   if (first_ != kNone && slot.earliest < slots_[first_].earliest) first_ = at;
 }
 
-/// Wheels overlap: what was far away when it was armed may be the first by now.
+/// Compares all wheels: a deadline that was far ahead when it was armed may be the first by now.
 std::size_t TimerWheels::first() const {
   if (first_ != kNone && !slots_[first_].armed.empty()) return first_;
   first_ = kNone;
@@ -89,7 +90,7 @@ std::size_t TimerWheels::first() const {
   return first_;
 }
 
-/// The first slot from that of begin_ on, round the wheel.
+/// The first non-empty slot of a wheel, from that of begin_ on.
 std::size_t TimerWheels::first_of(std::size_t wheel) const {
   const auto from = static_cast<unsigned>(digits(begin_, wheel) % kSlots);
   while (occupied_[wheel] != 0) {
@@ -103,4 +104,4 @@ std::size_t TimerWheels::first_of(std::size_t wheel) const {
   return kNone;
 }
 
-}  // namespace ipoib::link
+}  // namespace ipoib::link::cache

@@ -1,5 +1,5 @@
-// The queue of deadlines, alone and against a model of it.
-#include "link/timer_queue.hpp"
+// The timer queue, alone and compared with a std::multimap.
+#include "link/cache/timer_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +10,14 @@
 #include <random>
 #include <vector>
 
-namespace ipoib::link {
+namespace ipoib::link::cache {
 namespace {
 
 using namespace std::chrono_literals;
 
 struct Alarm : Timed {};
 
-TEST(TimerQueueTest, GivesWhatIsDueInOrder) {
+TEST(TimerQueueTest, PopsInOrderOfDeadline) {
   std::vector<Alarm> alarms(3);
   TimerQueue<Alarm> queue;
   EXPECT_EQ(queue.next(), kNever);
@@ -30,11 +30,11 @@ TEST(TimerQueueTest, GivesWhatIsDueInOrder) {
   EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[2]);
   EXPECT_EQ(queue.pop_due(TimePoint(3s)), &alarms[0]);
   EXPECT_EQ(queue.pop_due(TimePoint(3s)), nullptr);
-  queue.disarm(alarms[1]);
+  queue.arm(alarms[1], kNever);
   EXPECT_EQ(queue.next(), kNever);
 }
 
-TEST(TimerQueueTest, WhatDiesLeavesByItself) {
+TEST(TimerQueueTest, DestroyedObjectLeavesTheQueue) {
   TimerQueue<Alarm> queue;
   {
     Alarm alarm;
@@ -44,7 +44,7 @@ TEST(TimerQueueTest, WhatDiesLeavesByItself) {
   EXPECT_EQ(queue.pop_due(TimePoint(1h)), nullptr);
 }
 
-TEST(TimerQueueTest, IsExactToTheNanosecondHoweverFar) {
+TEST(TimerQueueTest, IsExactToTheNanosecondForAnyDistance) {
   for (const Duration ahead : {Duration(1ns), Duration(63ns), Duration(64ns), Duration(4095ns),
                                Duration(1ms), Duration(68719476736ns), Duration(24h * 365 * 200)}) {
     TimerQueue<Alarm> queue;
@@ -60,7 +60,7 @@ TEST(TimerQueueTest, IsExactToTheNanosecondHoweverFar) {
   }
 }
 
-TEST(TimerQueueTest, WhatIsPastIsDueAtOnce) {
+TEST(TimerQueueTest, PastDeadlineIsDueAtOnce) {
   TimerQueue<Alarm> queue;
   Alarm late;
   Alarm future;
@@ -73,21 +73,21 @@ TEST(TimerQueueTest, WhatIsPastIsDueAtOnce) {
   EXPECT_EQ(queue.next(), TimePoint(1h + 1ns));
 }
 
-/// Who waits for next() is not woken for ever by what has been disarmed.
-TEST(TimerQueueTest, AnEarlierMomentIsForgottenWhenItHasCome) {
+/// So that the event loop does not wake up for a disarmed timer more than once.
+TEST(TimerQueueTest, NextForgetsADisarmedDeadlineWhenItHasPassed) {
   TimerQueue<Alarm> queue;
   std::vector<Alarm> alarms(2);
   queue.arm(alarms[0], TimePoint(30s));
   queue.arm(alarms[1], TimePoint(30s + 1ms));
-  queue.disarm(alarms[0]);
+  queue.arm(alarms[0], kNever);
   EXPECT_LE(queue.next(), TimePoint(30s + 1ms));
   EXPECT_EQ(queue.pop_due(TimePoint(30s)), nullptr);
   EXPECT_EQ(queue.next(), TimePoint(30s + 1ms));
 }
 
-/// Very many that were armed for about the same time do not hold up their caller: it gets nothing
-/// now and then although there is more, and next() says so.
-TEST(TimerQueueTest, ManyOfOneSlotComeInSeveralCalls) {
+/// Thousands of objects in one slot do not delay the caller: pop_due() returns null from time to
+/// time although more is due, and next() says so.
+TEST(TimerQueueTest, CascadeOfALargeSlotIsSplitAcrossCalls) {
   TimerQueue<Alarm> queue;
   std::vector<Alarm> alarms(5000);
   const TimePoint end = TimePoint(2000s);
@@ -112,7 +112,7 @@ TEST(TimerQueueTest, ManyOfOneSlotComeInSeveralCalls) {
   EXPECT_GT(pauses, 10U);
 }
 
-/// Alarms that are armed, disarmed and destroyed at random, beside a multimap.
+/// Arms, disarms and destroys alarms at random, and compares the order with that of a multimap.
 class Model {
  public:
   explicit Model(std::uint32_t seed) : random_(seed) {}
@@ -125,10 +125,10 @@ class Model {
       case 3:
         return arm(any());
       case 4:
-        queue_.disarm(any());
+        queue_.arm(any(), kNever);
         return;
       case 5:
-        // The old one dies, armed or not.
+        // Destroys one, whether it is armed or not.
         alarms_.erase(std::next(alarms_.begin(), static_cast<long>(random_() % alarms_.size())));
         alarms_.emplace_back();
         return;
@@ -142,7 +142,7 @@ class Model {
   [[nodiscard]] Alarm& any() {
     return *std::next(alarms_.begin(), static_cast<long>(random_() % alarms_.size()));
   }
-  /// Of each magnitude as likely: from nanoseconds to months.
+  /// From nanoseconds to months; each order of magnitude is equally likely.
   [[nodiscard]] Duration span() {
     return Duration(static_cast<Duration::rep>(random_() >> (11 + random_() % 52)));
   }
@@ -157,7 +157,8 @@ class Model {
     for (const Alarm& alarm : alarms_) first = std::min(first, alarm.armed_for());
     return first;
   }
-  /// To the next deadline, or by a leap over several; what was past when it was armed has no order.
+  /// Advances to the next deadline or past several. Deadlines that had passed when they were armed
+  /// may come in any order.
   void pass() {
     const TimePoint before = now_;
     ASSERT_LE(queue_.next(), first());
@@ -187,7 +188,7 @@ class Model {
   std::size_t fired_ = 0;
 };
 
-TEST(TimerQueueTest, DoesAsAMultimapDoes) {
+TEST(TimerQueueTest, AgreesWithAMultimap) {
   std::size_t fired = 0;
   for (std::uint32_t seed = 0; seed < 100 && !testing::Test::HasFatalFailure(); ++seed) {
     Model model(seed);
@@ -198,4 +199,4 @@ TEST(TimerQueueTest, DoesAsAMultimapDoes) {
 }
 
 }  // namespace
-}  // namespace ipoib::link
+}  // namespace ipoib::link::cache
