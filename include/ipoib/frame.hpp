@@ -1,7 +1,5 @@
 // Buffers of the data path: one arena, registered with the HCA as a whole, split into equal slots.
-//
-// A Frame owns one slot and returns it when destroyed, so a slot has exactly one owner. Nothing
-// here locks: a pool belongs to one thread.
+// No locks: a pool belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +13,7 @@ namespace ipoib {
 
 class FramePool;
 
-/// Move-only owner of one slot; `bytes()` is a window into the slot.
+/// Owns one slot, and returns it when destroyed. `bytes()` is a window into the slot.
 class Frame {
  public:
   Frame() = default;
@@ -38,8 +36,8 @@ class Frame {
   [[nodiscard]] const Segmentation& segmentation() const { return own_.segmentation; }
   [[nodiscard]] bool is_large() const { return own_.segmentation.kind != Segmentation::Kind::none; }
   /// Whether the receiving device has verified the checksums of IPv4 and of TCP or UDP.
-  void set_checksums_right(bool right) { own_.checksums_right = right; }
-  [[nodiscard]] bool checksums_right() const { return own_.checksums_right; }
+  void set_checksums_valid(bool right) { own_.checksums_valid = right; }
+  [[nodiscard]] bool checksums_valid() const { return own_.checksums_valid; }
   /// The upper-layer header of a received IP packet, which the link parses once.
   void set_upper_layer(UpperLayer upper) {
     own_.protocol = upper.protocol;
@@ -69,7 +67,7 @@ class Frame {
     std::uint16_t begin = 0;
     std::uint8_t protocol = 0;
     std::uint8_t upper_begin : 7 = 0;
-    bool checksums_right : 1 = false;
+    bool checksums_valid : 1 = false;
     Segmentation segmentation{};
   };
   FramePool* pool_ = nullptr;

@@ -1,4 +1,4 @@
-// One lambda for each alternative of a variant: what is missing does not compile.
+// A visitor with one lambda per alternative of a variant: a missing one does not compile.
 #pragma once
 
 namespace ipoib {

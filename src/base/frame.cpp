@@ -25,7 +25,7 @@ void Frame::window(std::size_t begin, std::size_t size) {
   assert(pool_ != nullptr && begin + size <= pool_->slot_size() && begin <= UINT16_MAX);
   own_.begin = static_cast<std::uint16_t>(begin);
   own_.size = static_cast<std::uint32_t>(size);
-  own_.checksums_right = false;
+  own_.checksums_valid = false;
   set_upper_layer({});
   own_.segmentation = {};
 }

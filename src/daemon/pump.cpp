@@ -118,14 +118,14 @@ void Pump::mend_queue_pair() {
   auto& queue_pair = parts_.queue_pair;
   const auto& counters = queue_pair.counters();
   parts_.trace.record("mend", now_, counters.send_errors, counters.receive_errors);
-  const auto mended = queue_pair.mend();
+  const auto mended = queue_pair.restart();
   if (mended) {
     parts_.log.warn("queue pair {:#x} was in error ({} sends, {} receives so far) and is up again",
                     queue_pair.qpn().value(), counters.send_errors, counters.receive_errors);
     return;
   }
   parts_.log.error("{}; making another queue pair", mended.error().message);
-  if (const auto remade = queue_pair.remake(); !remade) {
+  if (const auto remade = queue_pair.recreate(); !remade) {
     return end({Ending::Kind::failed, remade.error().message});
   }
   link_.on_queue_pair(queue_pair.qpn(), now_);

@@ -25,7 +25,7 @@ void Coalescer::add(Frame&& packet) {
     closed_ = groups_.size() + 1;
     return begin(std::move(taken), {});
   }
-  const bool may_be_one = host_.takes(flow->kind) && may_be_segment(*flow, taken.checksums_right());
+  const bool may_be_one = host_.takes(flow->kind) && can_coalesce(*flow, taken.checksums_valid());
   if (Group* const group = find_open(*flow)) {
     const bool appended = may_be_one && append(*group, taken, *flow);
     group->open = appended && !is_last(*flow) && group->count < kMaxSegments &&
@@ -90,7 +90,7 @@ bool Coalescer::write(const Group& group) {
   counters_.segments += group.count;
   ++counters_.large;
   if (first.is_large()) return host_.write_large({&begin, 1}, first.segmentation());
-  wire::emit_large(first.bytes(), group.first.kind, group.first.transport, group.octets);
+  wire::emit_large_headers(first.bytes(), group.first.kind, group.first.transport, group.octets);
   if (group.first.kind == Kind::tcp) {
     // The headers of the last one lie before its payload, where drop_front() has left them.
     constexpr std::size_t kFlags = wire::tcp::kOffsetAndFlags + 1;

@@ -5,7 +5,6 @@
 #include "wire/dhcp.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
-#include "wire/segmenter.hpp"
 #include "wire/transport.hpp"
 
 namespace ipoib::offload {
@@ -114,7 +113,7 @@ bool is_same_flow(const FlowPacket& one, const FlowPacket& other) {
          agree(transport_of(one), transport_of(other), 0, kPorts);
 }
 
-bool may_be_segment(const FlowPacket& packet, bool checksums_right) {
+bool can_coalesce(const FlowPacket& packet, bool checksums_valid) {
   if (packet.payload_size() == 0) return false;
   if (is_ipv4(packet) && packet.transport != wire::Ipv4Header::kMinimumSize) return false;
   if (packet.kind == Kind::tcp) {
@@ -125,7 +124,7 @@ bool may_be_segment(const FlowPacket& packet, bool checksums_right) {
   } else if (!may_be_udp_segment(transport_of(packet))) {
     return false;
   }
-  return checksums_right || is_checksum_right(packet);
+  return checksums_valid || is_checksum_right(packet);
 }
 
 bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,

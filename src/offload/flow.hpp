@@ -27,8 +27,8 @@ struct FlowPacket {
 /// It may be one of several segments: data with nothing that is to be told apart (no IPv4 options;
 /// of the flags of TCP only ACK, ECE, PSH and FIN; a checksum at all; not DHCP), and its checksums
 /// are right:
-/// whoever takes several together vouches for them. `checksums_right`: they are known to be.
-[[nodiscard]] bool may_be_segment(const FlowPacket& packet, bool checksums_right = false);
+/// whoever takes several together vouches for them. `checksums_valid`: they are known to be.
+[[nodiscard]] bool can_coalesce(const FlowPacket& packet, bool checksums_valid = false);
 /// `next`, of the same flow, says the same in its headers as the `count`-th segment after `first`
 /// does when each before it has `size` octets of payload. Both may be segments.
 [[nodiscard]] bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,

@@ -45,7 +45,7 @@ void LocalAdministrator::ask(QueryId id, const Query& query, TimePoint now) {
 void LocalAdministrator::ask_path(QueryId id, const PathQuery& query, TimePoint now) {
   const Gid& to = query.record.dgid;
   const Waiting question{id, query, now + kPatience};
-  if (!port_.gid.is_zero() && is_unicast_ipv6(to) && to != port_.gid) neighbours_.look_for(to);
+  if (!port_.gid.is_zero() && is_unicast_ipv6(to) && to != port_.gid) neighbours_.resolve(to);
   if (auto answer = answer_now(question, now)) {
     answers_.push_back({id, std::move(*answer)});
   } else if (waiting_.size() < kMaxWaiting) {

@@ -36,8 +36,8 @@ std::uint32_t load_once(const std::uint8_t* at) {
       .load(std::memory_order_relaxed);  // once: the other side may change it
 }
 
-constexpr std::size_t max_octets(const Cut& cut) {
-  return cut.size == 0 ? kMaxPacketOctets : kMaxLargeOctets;
+constexpr std::size_t max_octets(const GsoInfo& gso) {
+  return gso.size == 0 ? kMaxPacketOctets : kMaxLargeOctets;
 }
 
 struct Prefix {
@@ -45,25 +45,25 @@ struct Prefix {
     const auto first = load_once(record);
     const auto second = load_once(record + sizeof first);
     octets = first & ~kChecksumsRight;
-    checksums_right = (first & kChecksumsRight) != 0;
-    cut = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
+    checksums_valid = (first & kChecksumsRight) != 0;
+    gso = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
   }
   /// It is one that a writer makes.
   [[nodiscard]] bool is_possible() const {
-    if (octets > max_octets(cut) || cut.packets == 0) return false;
-    return cut.packets <= (cut.size == 0 ? 1 : kMaxTsoSegments);
+    if (octets > max_octets(gso) || gso.packets == 0) return false;
+    return gso.packets <= (gso.size == 0 ? 1 : kMaxTsoSegments);
   }
   [[nodiscard]] std::size_t record_size() const { return softib::record_size(octets); }
 
   std::size_t octets;
-  bool checksums_right;
-  Cut cut;
+  bool checksums_valid;
+  GsoInfo gso;
 };
 
 void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t octets) {
   const std::array prefix{
-      static_cast<std::uint32_t>(octets) | (packet.checksums_right ? kChecksumsRight : 0),
-      packet.cut.size | std::uint32_t{packet.cut.packets} << 16};
+      static_cast<std::uint32_t>(octets) | (packet.checksums_valid ? kChecksumsRight : 0),
+      packet.gso.size | std::uint32_t{packet.gso.packets} << 16};
   static_assert(sizeof prefix == kPrefixOctets);
   std::memcpy(to, prefix.data(), sizeof prefix);
   write_packet(packet, to + kPrefixOctets);
@@ -100,7 +100,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
     const auto octets = size_of(*packets[count]);
-    if (octets > max_octets(packets[count]->cut)) continue;
+    if (octets > max_octets(packets[count]->gso)) continue;
     const auto after = written_ + record_size(octets);
     if (after > room_until_) {
       room_until_ = taken() + kRingOctets;
@@ -109,7 +109,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
     write_record(memory_.at(written_), *packets[count], octets);
     written_ = after;
     // A reader that is awake begins with a large one while the next is written.
-    if (packets[count]->cut.size != 0) {
+    if (packets[count]->gso.size != 0) {
       header().written.store(written_, std::memory_order_release);
     }
   }
@@ -140,7 +140,7 @@ RingWriter::Left RingWriter::count_left() const {
     const Prefix prefix(memory_.at(at));
     if (!prefix.is_possible()) break;
     ++left.entries;
-    left.packets += prefix.cut.packets;
+    left.packets += prefix.gso.packets;
     at += prefix.record_size();
   }
   return left;
@@ -157,9 +157,9 @@ bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
     if (broken_) break;
     // Records of one size often follow each other, and their lengths are in the writer's cache.
     __builtin_prefetch(record + kAhead * prefix.record_size());
-    out.emplace_back(ConstBytes(record + kPrefixOctets, prefix.octets), prefix.checksums_right,
-                     prefix.cut);
-    count += prefix.cut.packets;
+    out.emplace_back(ConstBytes(record + kPrefixOctets, prefix.octets), prefix.checksums_valid,
+                     prefix.gso);
+    count += prefix.gso.packets;
     read_ += prefix.record_size();
   }
   return !broken_;

@@ -3,7 +3,7 @@
 //
 //   page 0:  written, octets ever written | taken, octets ever taken | states
 //   then the ring, a power of two, of records:
-//     | checksums right 1, octets 31 | Cut: size 16, packets 16 | packet | pad to 64 |
+//     | checksums right 1, octets 31 | GsoInfo: size 16, packets 16 | packet | pad to 64 |
 //
 // A record begins at `written` modulo the ring's size, and is in one piece since the ring is mapped
 // twice in a row. Either side believes nothing that the other wrote, but its word on checksums: an

@@ -112,7 +112,7 @@ void Router::send_mads(Packets packets, Patience patience) {
     std::array<std::uint8_t, MadPacket::kPacketSize> octets;
     const std::size_t size = gather(*packet, octets);
     if (size == 0) {
-      count(PortCounter::drop_malformed, packet->cut.packets);
+      count(PortCounter::drop_malformed, packet->gso.packets);
     } else {
       send_mad({octets.data(), size}, patience);
     }

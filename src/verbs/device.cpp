@@ -48,7 +48,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port,
     if (!name.empty() && candidate != name) continue;
     Context context(ibv_open_device(list[i]));
     if (!context) {
-      if (!name.empty()) return refused("cannot open RDMA device " + name, errno);
+      if (!name.empty()) return verbs_error("cannot open RDMA device " + name, errno);
       continue;
     }
     const auto link_layer = link_layer_of(context.get(), port);
@@ -68,7 +68,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port,
 Result<PortSnapshot> Device::query() const {
   ibv_port_attr attributes{};
   if (const int error = ibv_query_port(context_.get(), port_, &attributes); error != 0) {
-    return refused("cannot query port " + std::to_string(port_) + " of " + name_, error);
+    return verbs_error("cannot query port " + std::to_string(port_) + " of " + name_, error);
   }
   PortSnapshot out;
   out.link_layer = link_layer_;
@@ -104,7 +104,7 @@ Result<void> Device::read_gid(PortSnapshot& out) const {
   }
   ibv_gid gid{};
   if (ibv_query_gid(context_.get(), port_, 0, &gid) != 0) {
-    return refused("cannot read GID 0 of " + name_, errno);
+    return verbs_error("cannot read GID 0 of " + name_, errno);
   }
   Gid::Bytes bytes;
   std::copy_n(gid.raw, bytes.size(), bytes.begin());

@@ -23,15 +23,15 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
   const std::string what = "MADs of " + device + " port " + std::to_string(port);
   if (result == -EIO) {
     const bool is_forbidden = reason == EACCES || reason == EPERM;
-    return refused(what, reason == 0 ? EIO : reason,
-                   is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
-                                : "is /dev/infiniband/umad* there, and udev running?");
+    return verbs_error(what, reason == 0 ? EIO : reason,
+                       is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
+                                    : "is /dev/infiniband/umad* there, and udev running?");
   }
-  if (result == -ENODEV) return refused(what, ENODEV, "ibstat -l lists the devices there are");
+  if (result == -ENODEV) return verbs_error(what, ENODEV, "ibstat -l lists the devices there are");
   if (result == -EINVAL) {
-    return refused(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
+    return verbs_error(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
   }
-  return refused(what, -result, "is libibumad as old as the kernel?");
+  return verbs_error(what, -result, "is libibumad as old as the kernel?");
 }
 
 /// An agent that asks the subnet administrator, and takes its reports or not; negative: refused.
@@ -74,7 +74,7 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
   if (agent < 0) {
     const int reason = errno == 0 ? -agent : errno;
     umad_close_port(handle);
-    return refused("agent for subnet administration on " + device, reason);
+    return verbs_error("agent for subnet administration on " + device, reason);
   }
   return std::unique_ptr<UmadPort>(new UmadPort(device, port, handle, agent, takes_reports));
 }
@@ -94,7 +94,8 @@ Result<void> UmadPort::send(const MadDestination& to, ConstBytes mad, Duration t
   const int result = umad_send(port_, agent_, buffer.data(), static_cast<int>(mad.size()),
                                milliseconds(timeout), 0);
   if (result < 0) {
-    return refused("MAD to LID " + std::to_string(to.lid.value()), errno == 0 ? -result : errno);
+    return verbs_error("MAD to LID " + std::to_string(to.lid.value()),
+                       errno == 0 ? -result : errno);
   }
   return {};
 }

@@ -20,6 +20,13 @@ std::size_t ip_length(ConstBytes ip) {
              : Ipv6Header::kSize + load_be<std::uint16_t>(&ip[ipv6::kPayloadLength]);
 }
 
+std::size_t transport_header_size(ConstBytes transport, Kind kind) {
+  if (kind == Kind::udp) return transport.size() >= kUdpHeader ? kUdpHeader : 0;
+  if (transport.size() < tcp::kMinimumSize) return 0;
+  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
+  return size >= tcp::kMinimumSize && size <= transport.size() ? size : 0;
+}
+
 InternetChecksum pseudo_header(ConstBytes ip, Kind kind, std::size_t length) {
   constexpr std::size_t kIpv4Addresses = 2 * Ipv4Address::kSize;
   constexpr std::size_t kIpv6Addresses = 2 * Ipv6Address::kSize;
@@ -29,7 +36,8 @@ InternetChecksum pseudo_header(ConstBytes ip, Kind kind, std::size_t length) {
   return sum.add(std::uint16_t{protocol_of(kind)}).add(static_cast<std::uint16_t>(length));
 }
 
-void emit_large(MutableBytes headers, Kind kind, std::size_t transport, std::size_t octets) {
+void emit_large_headers(MutableBytes headers, Kind kind, std::size_t transport,
+                        std::size_t octets) {
   const auto store = [&](std::size_t at, std::size_t value) {
     store_be(&headers[at], static_cast<std::uint16_t>(value));
   };

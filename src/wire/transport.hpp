@@ -95,6 +95,9 @@ inline constexpr std::size_t kMaxIpPacket = 65535;
   return {ip[ipv6::kNextHeader], std::uint8_t{Ipv6Header::kSize}};
 }
 
+/// Size of the TCP or UDP header at the front of `transport`; 0 if it is incomplete.
+[[nodiscard]] std::size_t transport_header_size(ConstBytes transport, Segmentation::Kind kind);
+
 /// The sum of the pseudo-header of an IP packet without extension headers, with `length` octets
 /// behind IP.
 [[nodiscard]] InternetChecksum pseudo_header(ConstBytes ip, Segmentation::Kind kind,
@@ -103,8 +106,8 @@ inline constexpr std::size_t kMaxIpPacket = 65535;
 /// Has the headers at the front of a large IP packet of `octets` in all, with that of TCP or UDP at
 /// `transport`, say what is so of all of it: its lengths, the checksum of IPv4, and in the place of
 /// that of TCP or UDP the sum of the pseudo-header (a partial checksum).
-void emit_large(MutableBytes headers, Segmentation::Kind kind, std::size_t transport,
-                std::size_t octets);
+void emit_large_headers(MutableBytes headers, Segmentation::Kind kind, std::size_t transport,
+                        std::size_t octets);
 
 /// What goes into the field for this value. A zero in that of UDP would say that it has none (RFC
 /// 768); everywhere else it stays zero (RFC 1624, 3): who computes it and compares has no 0xffff.

@@ -41,7 +41,7 @@ void segment(benchmark::State& state) {
   const Frame frame = test::large_frame(pool, spec(mtu), mtu - 52);
   std::array<std::uint8_t, kMaxHeaders> header;
   for (auto _ : state) {
-    for (auto segmenter = ipoib::offload::segmenter_of(frame, 0); !segmenter.done();) {
+    for (auto segmenter = ipoib::offload::make_segmenter(frame, 0); !segmenter.done();) {
       benchmark::DoNotOptimize(segmenter.next(header.data()));
     }
   }

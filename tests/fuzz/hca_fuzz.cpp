@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "offload/segmenter.hpp"
 #include "softib/core/hca.hpp"
 #include "softib/core/large_packet.hpp"
-#include "wire/segmenter.hpp"
 #include "wire/transport.hpp"
 
 namespace {
@@ -81,13 +81,13 @@ class Target {
   void expect_packet(const ibv_wc& wc) const {
     const auto message = std::span(large_guard_).subspan(1 + 40, wc.byte_len - 40);
     const auto plan =
-        ipoib::wire::plan_headers(message, 4, static_cast<std::uint16_t>(wc.vendor_err));
+        ipoib::offload::plan_headers(message, 4, static_cast<std::uint16_t>(wc.vendor_err));
     require(wc.wr_id == kReceives && plan && plan->payload < message.size());
     require(ipoib::wire::ip_length(message.subspan(4)) == message.size() - 4);
   }
   /// As one that stands for many; with the fields mended that would keep it from being cut.
   void feed_large(std::vector<std::uint8_t>& packet, std::uint8_t how) {
-    Cut cut{static_cast<std::uint16_t>(1 + packet.back()), 1};
+    GsoInfo gso{static_cast<std::uint16_t>(1 + packet.back()), 1};
     if ((how & 16) != 0) {
       const bool global = (packet[1] & 3) == ipoib::wire::Lrh::kLnhGlobal;
       const std::size_t front = (global ? 68 : 28) + ((how & 4) != 0 ? 0U : 4U);
@@ -98,9 +98,9 @@ class Target {
       packet[front + 13] = 6;
       packet[front + 36] = 0x50;
       const auto payload = packet.size() - front - 44;
-      cut.packets = static_cast<std::uint16_t>((payload + cut.size - 1) / cut.size);
+      gso.packets = static_cast<std::uint16_t>((payload + gso.size - 1) / gso.size);
     }
-    hca_.receive({packet, (how & 32) != 0, cut});
+    hca_.receive({packet, (how & 32) != 0, gso});
   }
   void add_queue_pair(std::uint16_t pkey_index) {
     auto& qp = **hca_.create_queue_pair(

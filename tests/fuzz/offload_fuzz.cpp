@@ -15,7 +15,7 @@
 
 using namespace ipoib;
 using offload::Coalescer;
-using offload::segmenter_of;
+using offload::make_segmenter;
 
 namespace {
 
@@ -61,7 +61,7 @@ class CuttingHost : public TunPort {
         offload::plan_segments(std::as_const(whole).bytes(), how.kind, how.transport, how.size);
     require(plan == how);
     whole.set_segmentation(how);
-    for (auto segmenter = segmenter_of(whole, 0); !segmenter.done();) {
+    for (auto segmenter = make_segmenter(whole, 0); !segmenter.done();) {
       Octets segment(segmenter.header_size());
       const ConstBytes payload = segmenter.next(segment.data());
       segment.insert(segment.end(), payload.begin(), payload.end());
@@ -90,7 +90,7 @@ std::vector<Octets> cut(ConstBytes packet, Segmentation::Kind kind, std::size_t 
   frame.window(0, packet.size());
   std::ranges::copy(packet, frame.bytes().begin());
   frame.set_segmentation(*plan);
-  for (auto segmenter = segmenter_of(frame, 0); !segmenter.done();) {
+  for (auto segmenter = make_segmenter(frame, 0); !segmenter.done();) {
     Octets segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());

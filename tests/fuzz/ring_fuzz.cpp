@@ -47,8 +47,8 @@ void read_ring(ConstBytes data) {
       std::size_t made = 0;
       std::size_t sizes = 0;
       softib::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
-      const bool is_whole = packet.cut.size == 0 || softib::LargePacket(packet);
-      require(made == (is_whole ? packet.cut.packets : 1));
+      const bool is_whole = packet.gso.size == 0 || softib::LargePacket(packet);
+      require(made == (is_whole ? packet.gso.packets : 1));
       require(!is_whole || sizes == softib::octets_of(packet));
       for (const auto octet : packet.octets) octets += octet;  // all of it can be read
     }

@@ -80,7 +80,7 @@ class Sender : public PacketSink {
     std::array<ibv_sge, kElements> elements{};
     std::size_t at = 0;
     for (auto& element : elements) {
-      const auto piece = &element == &elements.back() ? size - at : (size - at) * how.cut / 256;
+      const auto piece = &element == &elements.back() ? size - at : (size - at) * how.gso / 256;
       element = {address(at), static_cast<std::uint32_t>(piece), region_.key};
       at += piece;
     }
@@ -112,7 +112,7 @@ class Sender : public PacketSink {
         ++packets;
         all += octets.size();
       });
-      require(packets == packet.cut.packets && all == octets_of(packet));
+      require(packets == packet.gso.packets && all == octets_of(packet));
     }
   }
 

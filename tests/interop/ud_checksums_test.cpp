@@ -66,16 +66,16 @@ std::size_t vouched_for(const std::vector<Incoming>& datagrams) {
   for (const auto& each : datagrams) {
     const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
     const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
-    EXPECT_TRUE(flow && offload::may_be_segment(*flow));
-    if (each.frame.checksums_right()) ++count;
+    EXPECT_TRUE(flow && offload::can_coalesce(*flow));
+    if (each.frame.checksums_valid()) ++count;
   }
   return count;
 }
 
 TEST_F(UdChecksumsTest, LeavesTheChecksumsToADeviceThatHasShownThatItComputesThem) {
   if (!device_sums_up()) GTEST_SKIP() << "it does not";
-  for (int tries = 0; tries < kTries && !a_->pair->sums_up(); ++tries) make_sides({});
-  ASSERT_TRUE(a_->pair->sums_up());
+  for (int tries = 0; tries < kTries && !a_->pair->checksum_offload(); ++tries) make_sides({});
+  ASSERT_TRUE(a_->pair->checksum_offload());
   EXPECT_EQ(a_->pair->counters().large_packets, 0U) << "the test was none of the link's";
   ASSERT_EQ(a_->send(udp_to_be_cut(to_b(4, 0))), 1U);
   EXPECT_EQ(vouched_for(b_->receive(4)), 4U);
@@ -86,7 +86,7 @@ TEST_F(UdChecksumsTest, ComputesTheChecksumsForADeviceThatDoesNotSayThatItDoes) 
   device_says_that_it_sums_up = false;
   make_sides({});
   device_says_that_it_sums_up = true;
-  EXPECT_FALSE(a_->pair->sums_up());
+  EXPECT_FALSE(a_->pair->checksum_offload());
   ASSERT_EQ(a_->send(udp_to_be_cut(to_b(4, 0))), 1U);
   EXPECT_EQ(vouched_for(b_->receive(4)), 0U);
   a_->settle();
@@ -104,7 +104,7 @@ TEST_F(UdChecksumsTest, ComputesTheChecksumsForADeviceThatSaysSoAndDoesNot) {
     return post_send(qp, chain, refused);
   };
   make_sides({});
-  EXPECT_FALSE(a_->pair->sums_up());
+  EXPECT_FALSE(a_->pair->checksum_offload());
   EXPECT_FALSE(a_->pair->is_broken());
   ASSERT_EQ(a_->send(udp_to_be_cut(to_b(4, 0))), 1U);
   EXPECT_EQ(vouched_for(b_->receive(4)), 0U);
@@ -124,7 +124,7 @@ TEST_F(UdChecksumsTest, IsUpOnADeviceThatRefusesToComputeChecksums) {
     return post_send(qp, chain, refused);
   };
   make_sides({});
-  EXPECT_FALSE(a_->pair->sums_up());
+  EXPECT_FALSE(a_->pair->checksum_offload());
   EXPECT_TRUE(a_->pair->is_up());
   expect_connected();
   verb = post_send;
@@ -135,14 +135,14 @@ TEST_F(UdChecksumsTest, ChecksADeviceAgainThatWasNotHeard) {
   if (!device_sums_up()) GTEST_SKIP() << "it does not";
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;
-  for (int tries = 0; tries == 0 || (tries < kTries && !a_->pair->sums_up()); ++tries) {
+  for (int tries = 0; tries == 0 || (tries < kTries && !a_->pair->checksum_offload()); ++tries) {
     verb = [](ibv_qp* /*qp*/, ibv_send_wr* /*chain*/, ibv_send_wr** /*refused*/) { return 0; };
     make_sides({});
-    EXPECT_FALSE(a_->pair->sums_up());
+    EXPECT_FALSE(a_->pair->checksum_offload());
     verb = post_send;
     a_->pair->mend().value();
   }
-  EXPECT_TRUE(a_->pair->sums_up());
+  EXPECT_TRUE(a_->pair->checksum_offload());
   expect_connected();
 }
 

@@ -57,7 +57,7 @@ class UdLargeSendsTest : public UdQueuePairTest {
     for (const auto& each : got) {
       const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
       const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
-      EXPECT_TRUE(flow && offload::may_be_segment(*flow));
+      EXPECT_TRUE(flow && offload::can_coalesce(*flow));
     }
     EXPECT_EQ(a_->pair->counters().large_packets, 1U);
     EXPECT_EQ(a_->pair->counters().segments, 4U);
@@ -79,8 +79,8 @@ class UdLargeSendsTest : public UdQueuePairTest {
   /// A machine that is busy elsewhere may be too slow for a check of the device.
   void make_sides_that_leave_sums(const QueueDepths& depths) {
     make_sides(depths);
-    for (int tries = 0; tries < 50 && !a_->pair->sums_up(); ++tries) make_sides(depths);
-    ASSERT_TRUE(a_->pair->sums_up());
+    for (int tries = 0; tries < 50 && !a_->pair->checksum_offload(); ++tries) make_sides(depths);
+    ASSERT_TRUE(a_->pair->checksum_offload());
   }
 };
 
@@ -94,11 +94,12 @@ TEST_F(UdLargeSendsTest, AreReceivedUncutWhereTheDeviceDoesThat) {
   if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
   make_sides_that_leave_sums({});
   EXPECT_EQ(received().size(), 64U) << "cut, if it is not asked for";
-  b_->pair->receive_large_packets();
+  b_->pair->enable_large_receives();
   b_->pair->mend().value();
   auto whole = to_be_cut(a_->large(handle_, b_->pair->qpn()), 64000);
   const auto packet = whole.frame.bytes().subspan(wire::kEncapsulationSize);
-  wire::emit_large(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize, packet.size());
+  wire::emit_large_headers(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize,
+                           packet.size());
   for (std::size_t i = 0; i < 3 * kLargeReceives; ++i) {
     const auto got = received();
     ASSERT_EQ(got.size(), 1U) << i;
@@ -113,7 +114,7 @@ TEST_F(UdLargeSendsTest, AreReceivedUncutWhereTheDeviceDoesThat) {
 TEST_F(UdLargeSendsTest, AreCutWhileAllThatWereReceivedAreStillLookedAt) {
   if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
   make_sides_that_leave_sums({});
-  b_->pair->receive_large_packets();
+  b_->pair->enable_large_receives();
   b_->pair->mend().value();
   std::vector<std::vector<Incoming>> kept;
   for (std::size_t i = 0; i < kLargeReceives; ++i) kept.push_back(received());
@@ -124,9 +125,9 @@ TEST_F(UdLargeSendsTest, AreCutWhileAllThatWereReceivedAreStillLookedAt) {
 }
 
 TEST_F(UdLargeSendsTest, AreNoLargerThanTheDeviceSays) {
-  make_sides_that_leave_sums({.large_octets = 3499});
+  make_sides_that_leave_sums({.max_tso = 3499});
   EXPECT_EQ(sends(), 4U);
-  make_sides_that_leave_sums({.large_octets = 3500});
+  make_sides_that_leave_sums({.max_tso = 3500});
   EXPECT_EQ(sends(), 1U);
 }
 

@@ -71,8 +71,8 @@ TEST_F(UdQueuePairTest, SendsAChainInOrderAndGivesItsFramesBack) {
 }
 
 TEST_F(UdQueuePairTest, CutsWhatIsLarge) {
-  for (const std::uint32_t large_octets : {QueueDepths().large_octets, 0U}) {
-    make_sides({.large_octets = large_octets});
+  for (const std::uint32_t max_tso : {QueueDepths().max_tso, 0U}) {
+    make_sides({.max_tso = max_tso});
     std::vector<Outgoing> batch;
     batch.push_back(to_be_cut(to_b(300, 0), 3500));
     batch.push_back(to_b(300, 7));
@@ -100,12 +100,12 @@ TEST_F(UdQueuePairTest, CutsWhatIsLarge) {
 }
 
 TEST_F(UdQueuePairTest, TakesALargePacketWholeOrNot) {
-  make_sides({.receive = 256, .send = 128, .large_octets = 0});
+  make_sides({.receive = 256, .send = 128, .max_tso = 0});
   std::vector<Outgoing> batch;
   for (int i = 0; i < 40; ++i) batch.push_back(to_be_cut(to_b(300, 0), 3500));
   EXPECT_EQ(a_->pair->send(batch), 32U);
   EXPECT_TRUE(batch[32].frame.is_large());
-  EXPECT_TRUE(a_->pair->takes_large_packets());
+  EXPECT_TRUE(a_->pair->can_send_large_packets());
   EXPECT_EQ(b_->receive(128).size(), 128U);
   batch.clear();
   a_->settle();
@@ -114,7 +114,7 @@ TEST_F(UdQueuePairTest, TakesALargePacketWholeOrNot) {
 
 TEST_F(UdQueuePairTest, TakesWhatFitsIntoItsSendQueue) {
   make_sides({.receive = 128, .send = 16});
-  EXPECT_FALSE(a_->pair->takes_large_packets());
+  EXPECT_FALSE(a_->pair->can_send_large_packets());
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < 40; ++i) batch.push_back(to_b(300, i));
   EXPECT_EQ(a_->pair->send(batch), 16U);
@@ -182,7 +182,7 @@ TEST_F(UdQueuePairTest, GivesEverythingBackWhenBroughtDown) {
 TEST_F(UdQueuePairTest, IsRemadeWithAnotherNumberInTheSameGroups) {
   const auto before = b_->pair->qpn();
   b_->pair->attach(kGroup, kGroupLid).value();
-  b_->pair->remake().value();
+  b_->pair->recreate().value();
   EXPECT_NE(b_->pair->qpn(), before);
   EXPECT_FALSE(b_->pair->is_up());
   b_->pair->configure(b_->attributes).value();
@@ -196,13 +196,13 @@ TEST_F(UdQueuePairTest, LeavesItsFramesWithAQueuePairThatIsNotDestroyed) {
   a_->pair->attach(kGroup, kGroupLid).value();
   ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
   device_lets_go = false;
-  const auto remade = a_->pair->remake();
+  const auto remade = a_->pair->recreate();
   device_lets_go = true;
   EXPECT_FALSE(remade);
   EXPECT_EQ(a_->pair->qpn(), before);
   EXPECT_EQ(a_->pair->sends_in_flight(), 1U);
   EXPECT_LT(a_->pool.available(), a_->pool.capacity());
-  a_->pair->remake().value();
+  a_->pair->recreate().value();
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 

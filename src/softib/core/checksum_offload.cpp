@@ -124,7 +124,7 @@ void offload_checksums(OutgoingPacket& packet) {
   packet.patches[packet.patch_count++] = {
       static_cast<std::uint32_t>(at),
       transport_checksum(packet, ip, *transport, word(headers, at))};
-  packet.checksums_right = true;
+  packet.checksums_valid = true;
 }
 
 }  // namespace softib

@@ -46,13 +46,13 @@ struct Hca::Arrival {
   ConstBytes grh;
   ConstBytes front;    ///< of the payload, if that is not in one piece
   ConstBytes payload;  ///< the rest of it, or all
-  bool checksums_right;
-  Cut cut{};
+  bool checksums_valid;
+  GsoInfo gso{};
 
-  [[nodiscard]] bool is_large() const { return cut.size != 0; }
+  [[nodiscard]] bool is_large() const { return gso.size != 0; }
   [[nodiscard]] std::size_t size() const { return front.size() + payload.size(); }
   /// Octets of payload of all packets that it stands for.
-  [[nodiscard]] std::size_t octets() const { return cut.packets * front.size() + payload.size(); }
+  [[nodiscard]] std::size_t octets() const { return gso.packets * front.size() + payload.size(); }
 };
 
 int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind) {
@@ -67,7 +67,7 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
 }
 
 void Hca::receive(const ArrivedPacket& from) {
-  if (from.cut.size != 0) return receive_large(from);
+  if (from.gso.size != 0) return receive_large(from);
   const auto packet = UdPacket::parse(from.octets);
   if (!packet) {
     ++counters_.drop_malformed;
@@ -75,34 +75,34 @@ void Hca::receive(const ArrivedPacket& from) {
   }
   const auto grh =
       packet->grh ? from.octets.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
-  receive_one({*packet, grh, {}, packet->payload, from.checksums_right});
+  receive_one({*packet, grh, {}, packet->payload, from.checksums_valid});
 }
 
 /// Whole, if it is one that a host takes, and there need be no checksums in it.
 void Hca::receive_large(const ArrivedPacket& from) {
   LargePacket large(from);
   if (!large) {
-    counters_.drop_malformed += from.cut.packets;
+    counters_.drop_malformed += from.gso.packets;
     return;
   }
-  const auto arrival = [&](Cut cut) -> Arrival {
+  const auto arrival = [&](GsoInfo gso) -> Arrival {
     return {large.headers(), large.grh(),          large.front(),
-            large.payload(), from.checksums_right, cut};
+            large.payload(), from.checksums_valid, gso};
   };
   const auto* const qp = find(large.headers().bth.destination);
-  const bool may_be_whole = qp != nullptr && qp->takes_large() && from.checksums_right &&
-                            from.cut.packets > 1 && from.cut.packets <= ipoib::kMaxSegments;
-  if (may_be_whole && large.make_whole()) return receive_one(arrival(from.cut));
+  const bool may_be_whole = qp != nullptr && qp->takes_large() && from.checksums_valid &&
+                            from.gso.packets > 1 && from.gso.packets <= ipoib::kMaxSegments;
+  if (may_be_whole && large.make_whole()) return receive_one(arrival(from.gso));
   while (large.next()) receive_one(arrival({}));
 }
 
 void Hca::receive_one(const Arrival& arrival) {
   const auto longest =
-      arrival.is_large() ? arrival.front.size() + arrival.cut.size : arrival.size();
+      arrival.is_large() ? arrival.front.size() + arrival.gso.size : arrival.size();
   if (port_.state != PortState::active) {
-    counters_.drop_port += arrival.cut.packets;
+    counters_.drop_port += arrival.gso.packets;
   } else if (longest > ipoib::wire::mtu_octets(port_.mtu)) {
-    counters_.drop_length += arrival.cut.packets;
+    counters_.drop_length += arrival.gso.packets;
   } else if (ipoib::is_multicast(arrival.packet.lrh.dlid)) {
     receive_multicast(arrival);
   } else {
@@ -113,17 +113,17 @@ void Hca::receive_one(const Arrival& arrival) {
 void Hca::receive_unicast(const Arrival& arrival) {
   const auto& packet = arrival.packet;
   if (!port_.has(packet.lrh.dlid)) {
-    counters_.drop_lid += arrival.cut.packets;
+    counters_.drop_lid += arrival.gso.packets;
     return;
   }
   if (packet.grh && packet.grh->dgid != port_.gid() &&
       packet.grh->dgid != Gid(Gid::kLinkLocalPrefix, port_.port_guid)) {
-    counters_.drop_gid += arrival.cut.packets;
+    counters_.drop_gid += arrival.gso.packets;
     return;
   }
   auto* const qp = find(packet.bth.destination);
   if (qp == nullptr) {
-    counters_.drop_unknown_qp += arrival.cut.packets;
+    counters_.drop_unknown_qp += arrival.gso.packets;
     return;
   }
   if (accepts(*qp, arrival)) deliver(*qp, arrival);
@@ -138,7 +138,7 @@ void Hca::receive_multicast(const Arrival& arrival) {
   const auto& packet = arrival.packet;
   // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
   if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
-    counters_.drop_gid += arrival.cut.packets;
+    counters_.drop_gid += arrival.gso.packets;
     return;
   }
   const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
@@ -153,19 +153,19 @@ void Hca::receive_multicast(const Arrival& arrival) {
 bool Hca::accepts(const QueuePair& qp, const Arrival& arrival) {
   const auto& packet = arrival.packet;
   if (!qp.receives()) {
-    counters_.drop_qp_state += arrival.cut.packets;
+    counters_.drop_qp_state += arrival.gso.packets;
     return false;
   }
   if (qp.port_ != port_.number) {
-    counters_.drop_port += arrival.cut.packets;
+    counters_.drop_port += arrival.gso.packets;
     return false;
   }
   if (!port_.pkeys[qp.pkey_index()].admits(packet.bth.pkey)) {
-    counters_.drop_pkey += arrival.cut.packets;
+    counters_.drop_pkey += arrival.gso.packets;
     return false;
   }
   if (qp.qkey() != packet.deth.qkey) {
-    counters_.drop_qkey += arrival.cut.packets;
+    counters_.drop_qkey += arrival.gso.packets;
     return false;
   }
   return true;
@@ -187,8 +187,8 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
   wc.qp_num = qp.number().value();
   if (status == IBV_WC_SUCCESS) {
     const bool vouched_for =
-        arrival.checksums_right && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
-    wc.vendor_err = arrival.cut.size;
+        arrival.checksums_valid && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
+    wc.vendor_err = arrival.gso.size;
     wc.byte_len = static_cast<std::uint32_t>(kGrhSize + arrival.size());
     wc.src_qp = packet.deth.source.value();
     wc.slid = packet.lrh.slid.value();
@@ -199,11 +199,11 @@ void Hca::deliver(QueuePair& qp, const Arrival& arrival) {
                   (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0) |
                   (vouched_for ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
     if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
-    counters_.received_packets += arrival.cut.packets;
+    counters_.received_packets += arrival.gso.packets;
     counters_.received_octets += arrival.octets();
   } else {
     ++counters_.receive_errors;
-    counters_.drop_qp_state += arrival.cut.packets - 1U;  // as those after the first, cut
+    counters_.drop_qp_state += arrival.gso.packets - 1U;  // as those after the first, cut
   }
   queue.advance(1);
   complete(cq, qp, queue, packet.bth.solicited);

@@ -37,11 +37,11 @@ std::size_t message_size(const SendRequest& request, std::size_t length) {
 
 /// Says how a large send is to be cut where it arrives.
 ibv_wc_status mark_large(const SendRequest& request, OutgoingPacket& out) {
-  const auto plan = plan_cut(out.pieces.front(), request.tso_size);
+  const auto plan = plan_gso(out.pieces.front(), request.tso_size);
   if (!plan || plan->payload != request.tso_header) return IBV_WC_LOC_QP_OP_ERR;
-  out.cut = {request.tso_size,
+  out.gso = {request.tso_size,
              static_cast<std::uint16_t>(plan->count(request.tso_header + request.length))};
-  out.checksums_right = request.ip_checksums;
+  out.checksums_valid = request.ip_checksums;
   return IBV_WC_SUCCESS;
 }
 
@@ -82,7 +82,7 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
       ++qp.in_flight_;
       if (!address(qp, position, out)) continue;
       ++count;
-      packets += out.cut.packets;
+      packets += out.gso.packets;
     }
   }
   if (count == 0) complete_in_flight(qp);
@@ -94,8 +94,8 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
   if (request.to_domain != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
 
   out.piece_count = out.patch_count = out.header_size = 0;
-  out.checksums_right = false;
-  out.cut = {};
+  out.checksums_valid = false;
+  out.gso = {};
   if (request.is_inline) {
     if (request.inline_size != 0) {
       out.pieces[out.piece_count++] = {qp.copied(position), request.inline_size};
@@ -120,13 +120,13 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   const auto& request = qp.sends_.at(position);
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
-  qp.send_psn_ = (psn + out.cut.packets) & ipoib::wire::Bth::kPsnMask;
+  qp.send_psn_ = (psn + out.gso.packets) & ipoib::wire::Bth::kPsnMask;
   if (port_.state != PortState::active || qp.port_ != port_.number) {
-    counters_.send_drop_port += out.cut.packets;
+    counters_.send_drop_port += out.gso.packets;
     return false;
   }
   if (!pkey.is_valid()) {
-    counters_.send_drop_pkey += out.cut.packets;
+    counters_.send_drop_pkey += out.gso.packets;
     return false;
   }
 
@@ -142,13 +142,13 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   packet.deth = {request.qkey, qp.number_};
   if (request.with_immediate) packet.immediate = request.immediate;
   out.header_size = packet.emit_headers(message_size(request, request.length), out.header);
-  if (out.cut.size == 0 && packet.bth.pad != 0) {
+  if (out.gso.size == 0 && packet.bth.pad != 0) {
     out.pieces[out.piece_count++] = ConstBytes(kPadding).first(packet.bth.pad);
   }
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;
-  counters_.sent_packets += out.cut.packets;
-  counters_.sent_octets += request.length + std::size_t{out.cut.packets} * request.tso_header;
+  counters_.sent_packets += out.gso.packets;
+  counters_.sent_octets += request.length + std::size_t{out.gso.packets} * request.tso_header;
   return true;
 }
 

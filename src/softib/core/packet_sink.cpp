@@ -12,19 +12,19 @@ std::size_t size_of(const OutgoingPacket& packet) {
 
 std::size_t count_packets(std::span<const OutgoingPacket> some) {
   std::size_t count = 0;
-  for (const auto& packet : some) count += packet.cut.packets;
+  for (const auto& packet : some) count += packet.gso.packets;
   return count;
 }
 
 std::size_t count_packets(std::span<const OutgoingPacket* const> some) {
   std::size_t count = 0;
-  for (const auto* packet : some) count += packet->cut.packets;
+  for (const auto* packet : some) count += packet->gso.packets;
   return count;
 }
 
 std::size_t count_packets(std::span<const ArrivedPacket> some) {
   std::size_t count = 0;
-  for (const auto& packet : some) count += packet.cut.packets;
+  for (const auto& packet : some) count += packet.gso.packets;
   return count;
 }
 

@@ -152,7 +152,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
       // It is in another processor's cache, and can come while the one before it is copied.
       if (!batch.empty()) prefetch(front_of(batch.front().octets));
       access->receive(packet);
-      packets += packet.cut.packets;
+      packets += packet.gso.packets;
     }
     report_drops();
   }

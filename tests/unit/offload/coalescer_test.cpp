@@ -20,11 +20,11 @@ class CoalescerTest : public ::testing::Test {
  protected:
   CoalescerTest() { host.takes_large = true; }
 
-  void add(const Octets& packet, bool checksums_right = false) {
+  void add(const Octets& packet, bool checksums_valid = false) {
     Frame frame = pool.take();
     frame.window(44, packet.size());
     std::copy(packet.begin(), packet.end(), frame.bytes().begin());
-    frame.set_checksums_right(checksums_right);
+    frame.set_checksums_valid(checksums_valid);
     frame.set_upper_layer(wire::upper_layer(packet));
     coalescer.add(std::move(frame));
   }

@@ -48,7 +48,7 @@ bool belongs(const Row& row) {
   }
   const auto one = flow_in(first);
   const auto two = flow_in(second);
-  return one && two && is_same_flow(*one, *two) && may_be_segment(*two) &&
+  return one && two && is_same_flow(*one, *two) && can_coalesce(*two) &&
          continues(*one, *two, 1, kSegment);
 }
 
@@ -117,10 +117,10 @@ TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
 }
 
 TEST(Flow, DataAloneIsPutTogether) {
-  EXPECT_FALSE(may_be_segment(*flow_in(complete_packet({.payload = 0}))));
+  EXPECT_FALSE(can_coalesce(*flow_in(complete_packet({.payload = 0}))));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(may_be_segment(*flow_in(without))) << "nothing vouches for it";
+  EXPECT_FALSE(can_coalesce(*flow_in(without))) << "nothing vouches for it";
 }
 
 TEST(Flow, MessagesOfDhcpStayApart) {
@@ -129,18 +129,18 @@ TEST(Flow, MessagesOfDhcpStayApart) {
     auto packet = complete_packet(spec);
     store_be(&packet[20 + wire::udp::kDestinationPort], port);
     repair(packet, spec);
-    EXPECT_EQ(may_be_segment(*flow_in(packet)), port < 67 || port > 68) << port;
+    EXPECT_EQ(can_coalesce(*flow_in(packet)), port < 67 || port > 68) << port;
   }
 }
 
 TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
   auto wrong = complete_packet({});
   wrong.back() ^= 1;
-  EXPECT_FALSE(may_be_segment(*flow_in(wrong)));
-  EXPECT_TRUE(may_be_segment(*flow_in(wrong), true));
+  EXPECT_FALSE(can_coalesce(*flow_in(wrong)));
+  EXPECT_TRUE(can_coalesce(*flow_in(wrong), true));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(may_be_segment(*flow_in(without), true)) << "there is none to be right";
+  EXPECT_FALSE(can_coalesce(*flow_in(without), true)) << "there is none to be right";
 }
 
 TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {

@@ -123,7 +123,7 @@ struct PacketSpec {
 
 [[nodiscard]] inline std::vector<Octets> segments_of(const Frame& frame) {
   std::vector<Octets> out;
-  auto segmenter = segmenter_of(frame, 0);
+  auto segmenter = make_segmenter(frame, 0);
   while (!segmenter.done()) {
     Octets segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());

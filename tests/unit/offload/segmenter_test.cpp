@@ -89,8 +89,8 @@ TEST_P(EachKind, AZeroIsAZeroButToUdp) {
 /// The segments without what is in the places of their checksums.
 std::vector<Octets> without_sums(const Frame& frame, const PacketSpec& like, bool device_sums) {
   std::vector<Octets> out;
-  for (auto segmenter = segmenter_of(frame, 0, device_sums); !segmenter.done();) {
-    EXPECT_NE(segmenter.sums_up(), device_sums);
+  for (auto segmenter = make_segmenter(frame, 0, device_sums); !segmenter.done();) {
+    EXPECT_NE(segmenter.computes_checksums(), device_sums);
     auto& segment = out.emplace_back(segmenter.header_size());
     const auto payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
@@ -113,13 +113,13 @@ TEST(Segmenter, LeavesNoSumsToADeviceThatDoesNotFindThem) {
   plan.transport = static_cast<std::uint16_t>(plan.transport + 8);  // behind an extension header
   plan.payload = static_cast<std::uint16_t>(plan.payload + 8);
   frame.set_segmentation(plan);
-  EXPECT_TRUE(segmenter_of(frame, 0, true).sums_up());
+  EXPECT_TRUE(make_segmenter(frame, 0, true).computes_checksums());
 }
 
 TEST_P(EachKind, WhatIsBeforeTheIpHeaderGoesAlong) {
   Frame frame = large_frame(pool, spec(), kMss);
   *frame.prepend(4) = 0x86;
-  auto segmenter = segmenter_of(frame, 4);
+  auto segmenter = make_segmenter(frame, 4);
   Octets header(segmenter.header_size());
   (void)segmenter.next(header.data());
   EXPECT_EQ(header[0], 0x86);

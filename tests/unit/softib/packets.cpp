@@ -45,7 +45,7 @@ LargeUdpPacket::LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_
       packet_(TextPacket(slid, dlid, destination, "").outgoing()) {
   packet_.pieces = {ConstBytes(front_), payload_};
   packet_.piece_count = 2;
-  packet_.cut = {1000, packets};
+  packet_.gso = {1000, packets};
 }
 
 void send_text(Endpoint& from, Lid dlid, Qpn destination, const std::string& text) {

@@ -41,13 +41,13 @@ class ListSink : public PacketSink {
     for (const auto& packet : batch) {
       for_each_packet(packet, [&](ConstBytes octets) {
         packets.emplace_back(octets.begin(), octets.end());
-        checksums_right.push_back(packet.checksums_right);
+        checksums_valid.push_back(packet.checksums_valid);
       });
     }
   }
   std::vector<std::size_t> batches;
   std::vector<std::vector<std::uint8_t>> packets;
-  std::vector<bool> checksums_right;  ///< of each of them
+  std::vector<bool> checksums_valid;  ///< of each of them
 };
 
 /// What ibv_modify_qp is given on the way from RESET to RTS.
@@ -178,7 +178,7 @@ class HcaTest : public testing::Test {
  protected:
   /// Brings everything sent so far to both hosts, and forgets it.
   void deliver() {
-    const auto vouched_for = std::exchange(sink.checksums_right, {});
+    const auto vouched_for = std::exchange(sink.checksums_valid, {});
     const auto packets = std::exchange(sink.packets, {});
     for (std::size_t i = 0; i < packets.size(); ++i) {
       a.hca.receive({packets[i], vouched_for[i]});
