@@ -75,9 +75,18 @@ class AddressHandleFactory {
   [[nodiscard]] virtual Result<AddressHandlePtr> create_address_handle(const AddressVector& to) = 0;
 };
 
+/// Attributes of a queue pair from RESET to RTS.
+struct UdAttributes {
+  std::uint16_t pkey_index = 0;
+  QKey qkey;
+  friend bool operator==(const UdAttributes&, const UdAttributes&) = default;
+};
+
 class UdPort : public AddressHandleFactory {
  public:
   [[nodiscard]] virtual Qpn qpn() const = 0;
+  /// Brings the queue pair to RTS with these attributes, and posts receives.
+  [[nodiscard]] virtual Result<void> configure(const UdAttributes& attributes) = 0;
   /// Posts from the front of `batch`, as one chain, and takes the frames that it posted. Returns
   /// their number; fewer than batch.size() when the send queue is full. A large packet is posted
   /// whole or not.

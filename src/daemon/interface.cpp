@@ -10,10 +10,10 @@ namespace ipoib::daemon {
 
 namespace {
 
-link::Config link_config(const Options& options, PKey pkey) {
-  auto config = options.link;
-  config.pkey = pkey;
-  return config;
+Pump::Settings pump_settings(const Options& options, PKey pkey) {
+  auto link = options.link;
+  link.pkey = pkey;
+  return {std::move(link), options.max_ip_mtu, std::random_device()()};
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
@@ -54,20 +54,19 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
                 .trace = shared.control_trace,
                 .log = *logs_.daemon}),
       server_(shared.home.run([&] { return serve(shared); })),
-      pump_({.link = link_config(shared.options, identity.pkey),
-             .max_ip_mtu = shared.options.max_ip_mtu,
-             .seed = std::random_device()(),
-             .identity = identity_on(shared.device, tun_->name()),
-             .poll = shared.options.poll},
+      pump_(pump_settings(shared.options, identity.pkey),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
-             .pools = pools_,
-             .inbox = to_interface_,
-             .outbox = to_control_,
+             .host_frames = {pools_.host, pools_.large},
+             .messages = pools_.messages,
              .trace = trace_.ring,
              .log = *logs_.daemon,
              .link_log = *logs_.link}),
-      thread_([this] { pump_.run(); }, to_interface_) {
+      loop_({.identity = identity_on(shared.device, tun_->name()),
+             .pkey = identity.pkey,
+             .poll = shared.options.poll},
+            {pump_, *tun_, *queue_pair_, to_interface_, to_control_, trace_.ring, *logs_.daemon}),
+      thread_([this] { loop_.run(); }, to_interface_) {
   logs_.daemon->info("on {} port {}, partition {:#06x}{}", shared.device.name(),
                      shared.device.port(), identity.pkey.value(),
                      tun_->adopted() ? ", adopted" : "");

@@ -2,8 +2,8 @@
 //
 //        kernel ---- TunDevice ----+                      +---- NetlinkView
 //                                  |     mailboxes        |
-//                                 Pump <------------> InterfaceControl ---- the port's part
-//                                  | (owns the Link)      |
+//                     Pump and InterfaceLoop <------> InterfaceControl ---- PortControl
+//                                  |                      |
 //        fabric --- UdQueuePair ---+                      +---- control::Server ---- ibarp
 #pragma once
 
@@ -13,10 +13,12 @@
 
 #include "control/server.hpp"
 #include "daemon/interface_control.hpp"
+#include "daemon/interface_loop.hpp"
 #include "daemon/interface_thread.hpp"
 #include "daemon/ipv6_identity.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/options.hpp"
+#include "daemon/pools.hpp"
 #include "daemon/pump.hpp"
 #include "linux/network_namespace.hpp"
 
@@ -88,6 +90,7 @@ class Interface {
   InterfaceControl control_;
   const std::unique_ptr<control::Server> server_;
   Pump pump_;
+  InterfaceLoop loop_;
   InterfaceThread thread_;
 };
 

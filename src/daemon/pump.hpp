@@ -1,40 +1,33 @@
-// The interface's thread: it alone owns TUN, queue pair and link, and moves packets between them.
+// The data path of one interface: moves packets between TUN, link and queue pair, and carries out
+// what the link asks for.
 //
-// One turn of its loop: read the clock; take messages; a batch from the fabric through the link; a
-// batch from the host through the link; what is due. Each source is asked itself, so a turn with
-// something to do asks no poller. When there was nothing, the policy (poll_policy.hpp) says whether
-// to take another turn, or to sleep until TUN, completion channel, mailbox or the link's next
-// deadline. The completion queue is armed before, and polled once more, so that no completion is
-// slept over; its events do no more than end a sleep, and are taken off the channel before the next
-// one. The TUN is not read while sends wait for room in the send queue or no frame is free; the
-// kernel's own queue takes the pressure then.
+// A Pump has no descriptor, clock or thread. Its owner (InterfaceLoop, or a test in virtual time)
+// calls turn() with the time, and again while it returns true. Stimuli other than packets go to
+// link() directly, followed by drain(). Afterwards the owner takes the messages for the control
+// thread out of to_control(), and arms one timer for link().next_deadline().
+//
+// The TUN is not read while sends wait for room in the send queue: the kernel's queue fills then.
 #pragma once
 
-#include <memory>
 #include <vector>
 
-#include "daemon/admin.hpp"
 #include "daemon/messages.hpp"
-#include "daemon/poll_policy.hpp"
-#include "daemon/pools.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
+#include "ipoib/tun_port.hpp"
 #include "link/link.hpp"
-#include "linux/poller.hpp"
-#include "linux/tun_device.hpp"
 #include "offload/coalescer.hpp"
-#include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
 
 class Pump {
  public:
-  struct Parts {
-    host::TunDevice& tun;
-    verbs::UdQueuePair& queue_pair;
-    Pools& pools;
-    InterfaceMailbox& inbox;
-    ControlMailbox& outbox;
+  /// All of these outlive the pump.
+  struct Dependencies {
+    TunPort& tun;
+    UdPort& queue_pair;
+    HostPools host_frames;  ///< for packets read from the TUN
+    FramePool& messages;    ///< for messages of the link
     TraceRing& trace;
     Logger& log;       ///< the pump's own
     Logger& link_log;  ///< the link's
@@ -43,75 +36,53 @@ class Pump {
     link::Config link;
     std::uint32_t max_ip_mtu = 0;
     std::uint64_t seed = 0;
-    InterfaceIdentity identity;
-    PollMode poll = PollMode::adaptive;
   };
 
-  Pump(Settings settings, const Parts& parts);
+  Pump(const Settings& settings, const Dependencies& dependencies);
 
-  /// The life of the thread. Ends after Stop, or when the interface cannot go on, with a message
-  /// Stopped in either case.
-  void run();
+  /// Moves one batch in each direction and runs expired timers. Returns whether there were packets.
+  bool turn(TimePoint now);
+  /// Moves one batch of received datagrams; also reaps completed sends and posts waiting ones.
+  /// Returns whether there were datagrams.
+  bool from_fabric(TimePoint now);
+  /// Carries out what stimuli of the link have caused.
+  void drain(TimePoint now);
+
+  [[nodiscard]] link::Link& link() { return link_; }
+  /// Requests of the link for the control thread, in order; the caller removes them.
+  [[nodiscard]] std::vector<ToControl>& to_control() { return to_control_; }
+  [[nodiscard]] const offload::Coalescer::Counters& counters() const {
+    return coalescer_.counters();
+  }
 
  private:
-  enum Tag : std::uint32_t { kTun, kCompletions, kInbox };
+  bool from_host(TimePoint now);
+  void send_pending(TimePoint now);
 
-  void turn();
-  [[nodiscard]] bool from_fabric();
-  [[nodiscard]] bool from_host();
-  void sleep();
-  void drain();
-  void send_pending();
-  void mend_queue_pair();
-  [[nodiscard]] TimePoint next_deadline() const;
-
-  void take_messages();
-  void on(PortChanged& message);
-  void on(ClientReregister& message);
-  void on(SubnetNotice& message);
-  void on(HostChanged& message);
-  void on(JoinAnswered& message);
-  void on(PathAnswered& message);
-  void on(AdminRequest& message);
-  void on(Stop& message);
-
-  void apply(const link::JoinGroup& event);
-  void apply(const link::LookUpMembership& event);
-  void apply(const link::AskPath& event);
-  void apply(const link::LeaveGroup& event);
   void apply(const link::ConfigureQueuePair& event);
   void apply(const link::AttachGroup& event);
   void apply(const link::DetachGroup& event);
   void apply(const link::SetMtu& event);
   void apply(const link::SetCarrier& event);
-  void apply(const link::HostGroupsChanged& event);
+  template <class Message>
+  void apply(const Message& message) {
+    to_control_.emplace_back(message);
+  }
 
-  void end(Ending why);
-
-  Settings settings_;
-  Parts parts_;
+  Dependencies dependencies_;
+  std::uint32_t max_ip_mtu_;
   link::Link link_;
   offload::Coalescer coalescer_;
-  host::Poller poller_;
-  PollPolicy policy_;
-  InterfaceStatus status_;
-
-  TimePoint now_{};
-  bool armed_ = false;
-  /// Packets of the next batch from the host: twice as many as there were, so that one that comes
-  /// alone goes on before the TUN is asked whether there are more.
+  /// Limit of the next read from the TUN: twice the size of the last batch, so that a single packet
+  /// is sent before the TUN is asked for more.
   std::size_t host_limit_ = 1;
-  bool stopping_ = false;
   bool setup_failed_ = false;
-  std::vector<Gid> not_attached_;  ///< groups of the instructions being carried out
-  TimePoint mend_not_before_{};
-  std::string awaited_;  ///< what was said that the link waits for
-  Ending ending_;
+  std::vector<Gid> not_attached_;
+  std::vector<ToControl> to_control_;
 
-  // Batches, kept for their memory.
+  // Batches; members, so that their memory is reused.
   std::vector<Frame> packets_;
   std::vector<Incoming> datagrams_;
-  std::vector<ToInterface> messages_;
   std::vector<link::Event> events_;
 };
 

@@ -38,7 +38,7 @@ class UdQueuePair final : public UdPort {
   [[nodiscard]] Result<void> register_pool(FramePool& pool);
   /// Brings the queue pair to RTS with these attributes, and posts receives. If it is up already, a
   /// new P_Key index resets it; a new Q_Key does not.
-  [[nodiscard]] Result<void> configure(const UdAttributes& attributes);
+  [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override;
   /// Brings the queue pair to RESET, and releases all posted frames. Received datagrams that were
   /// not polled are lost. Attachments to groups stay.
   [[nodiscard]] Result<void> bring_down();

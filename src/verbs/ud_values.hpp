@@ -21,13 +21,6 @@ struct QueueDepths {
 /// then the sends hold their frames and address handles.
 inline constexpr std::size_t kSignalPeriod = 16;
 
-/// The attributes that ibv_modify_qp() sets between RESET and RTS.
-struct UdAttributes {
-  std::uint16_t pkey_index = 0;
-  QKey qkey;
-  friend bool operator==(const UdAttributes&, const UdAttributes&) = default;
-};
-
 /// Written by the thread that owns the queue pair.
 struct UdCounters {
   std::uint64_t receive_errors = 0;  ///< completions with an error status other than a flush

@@ -138,7 +138,7 @@ def start_pair(subnet, count):
 
 def one_round(path, ends, count, seconds):
     def arrived():
-        return ends[1].ibarp("stats")["counters"]["rx_packets"]
+        return ends[1].counters()["rx_packets"]
     before, spent = arrived(), path.cpu_time()
     ends[0].run(sys.executable, __file__, "send", str(count), str(seconds))
     path.add("ns of CPU a packet", (path.cpu_time() - spent) * 1e9 / (arrived() - before))

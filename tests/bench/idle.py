@@ -95,7 +95,7 @@ def measure_on(subnet, options):
     for host in many:
         set_all_up(host)
     # A new address is announced twice.
-    wait_until(lambda: many[0].ibarp("stats")["counters"]["announcements_sent"] > 1, "the addresses are announced")
+    wait_until(lambda: many[0].counters()["announcements_sent"] > 1, "the address is announced")
     wake_ups, percent = idle_cost(many[0], PARTITIONS)
     servers = [hosts.Process(ends[1].command("iperf3", "--server"), ends[1].log, None)
                for ends in (one, many)]

@@ -140,7 +140,7 @@ TEST_F(UdChecksumsTest, ChecksADeviceAgainThatWasNotHeard) {
     make_sides({});
     EXPECT_FALSE(a_->pair->checksum_offload());
     verb = post_send;
-    a_->pair->mend().value();
+    a_->pair->restart().value();
   }
   EXPECT_TRUE(a_->pair->checksum_offload());
   expect_connected();
@@ -160,7 +160,7 @@ TEST_F(UdChecksumsTest, GetsEverythingBackAfterAChainThatWasRefused) {
   EXPECT_EQ(a_->pair->send(batch), 0U);
   EXPECT_TRUE(a_->pair->is_broken());
   verb = post_send;
-  a_->pair->mend().value();
+  a_->pair->restart().value();
   EXPECT_EQ(a_->pair->send(batch), kSignalPeriod);
   a_->settle();
   EXPECT_EQ(a_->pair->sends_in_flight(), 0U);

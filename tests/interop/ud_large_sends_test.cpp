@@ -95,7 +95,7 @@ TEST_F(UdLargeSendsTest, AreReceivedUncutWhereTheDeviceDoesThat) {
   make_sides_that_leave_sums({});
   EXPECT_EQ(received().size(), 64U) << "cut, if it is not asked for";
   b_->pair->enable_large_receives();
-  b_->pair->mend().value();
+  b_->pair->restart().value();
   auto whole = to_be_cut(a_->large(handle_, b_->pair->qpn()), 64000);
   const auto packet = whole.frame.bytes().subspan(wire::kEncapsulationSize);
   wire::emit_large_headers(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize,
@@ -115,7 +115,7 @@ TEST_F(UdLargeSendsTest, AreCutWhileAllThatWereReceivedAreStillLookedAt) {
   if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
   make_sides_that_leave_sums({});
   b_->pair->enable_large_receives();
-  b_->pair->mend().value();
+  b_->pair->restart().value();
   std::vector<std::vector<Incoming>> kept;
   for (std::size_t i = 0; i < kLargeReceives; ++i) kept.push_back(received());
   EXPECT_EQ(received().size(), 64U);

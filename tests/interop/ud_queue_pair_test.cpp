@@ -159,7 +159,7 @@ TEST_F(UdQueuePairTest, BreaksAndIsMendedWithTheSameNumber) {
   a_->settle(true);
   EXPECT_TRUE(a_->pair->is_broken());
   EXPECT_EQ(a_->pair->counters().send_errors, 1U);
-  ASSERT_TRUE(a_->pair->mend());
+  ASSERT_TRUE(a_->pair->restart());
   EXPECT_FALSE(a_->pair->is_broken());
   EXPECT_EQ(a_->pair->qpn(), qpn);
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
@@ -196,9 +196,9 @@ TEST_F(UdQueuePairTest, LeavesItsFramesWithAQueuePairThatIsNotDestroyed) {
   a_->pair->attach(kGroup, kGroupLid).value();
   ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
   device_lets_go = false;
-  const auto remade = a_->pair->recreate();
+  const auto recreated = a_->pair->recreate();
   device_lets_go = true;
-  EXPECT_FALSE(remade);
+  EXPECT_FALSE(recreated);
   EXPECT_EQ(a_->pair->qpn(), before);
   EXPECT_EQ(a_->pair->sends_in_flight(), 1U);
   EXPECT_LT(a_->pool.available(), a_->pool.capacity());
@@ -211,11 +211,11 @@ TEST_F(UdQueuePairTest, CountsWhatIsLostWhenItIsBroughtDown) {
   b_->pair->arm();
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
   a_->settle();
-  ASSERT_TRUE(a_->pair->mend());
+  ASSERT_TRUE(a_->pair->restart());
   EXPECT_EQ(a_->pair->counters().sends_flushed, 0U) << "all had gone";
   ASSERT_TRUE(wait_readable(b_->pair->descriptor()));
   b_->pair->acknowledge_events();
-  ASSERT_TRUE(b_->pair->mend());
+  ASSERT_TRUE(b_->pair->restart());
   EXPECT_GE(b_->pair->counters().receives_lost, 1U);
   EXPECT_LE(b_->pair->counters().receives_lost, kCount);
 

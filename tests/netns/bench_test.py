@@ -4,7 +4,6 @@
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 import unittest

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What ipoibd takes at most, of memory and of the fabric, whatever the host sends."""
+"""Memory and fabric load of ipoibd stay bounded, whatever the host sends."""
 
 import json
 import os
 import subprocess
 import sys
 import time
-import unittest
 
 import hosts
 from hosts import wait_until
@@ -15,10 +14,10 @@ LEFT, RIGHT = "10.44.0.1", "10.44.0.2"
 BURST = 1000
 PINGS = 400
 FLOOD_GROWTH_KIB = 16 * 1024
-# Before ARP asks an address again; docs/states.md, "Neighbour".
+# Until ARP repeats a request; docs/states.md, "Neighbour".
 REPETITION_SECONDS = 1
 
-# Sends as many datagrams to one address, at once.
+# Sends a burst of datagrams to one address.
 SENDER = """
 import socket, sys
 with socket.socket(type=socket.SOCK_DGRAM) as out:
@@ -27,18 +26,17 @@ with socket.socket(type=socket.SOCK_DGRAM) as out:
 """
 ECHO = """
 import socket
-with socket.socket(type=socket.SOCK_DGRAM) as living:
-    living.bind(('0.0.0.0', 5002))
+with socket.socket(type=socket.SOCK_DGRAM) as live:
+    live.bind(('0.0.0.0', 5002))
     print('listening', flush=True)
     while True:
-        living.sendto(*living.recvfrom(64))
+        live.sendto(*live.recvfrom(64))
 """
-# Sends to 10,000 addresses, over and over until standard input ends. A question to the living
-# neighbour follows each batch: when it has answered, the interface's queue is empty again, so no
-# packet is lost in front of the daemon.
+# Sends to 10,000 addresses repeatedly until standard input ends. After each batch it waits for an echo
+# of the live neighbour: then the interface's queue is empty, so no packet is lost before the daemon.
 FLOOD = """
 import ipaddress, select, socket, sys
-living, rounds = (sys.argv[1], 5002), 0
+live, rounds = (sys.argv[1], 5002), 0
 nobody = [str(ipaddress.ip_address('10.44.1.0') + i) for i in range(10000)]
 with socket.socket(type=socket.SOCK_DGRAM) as out:
     out.settimeout(10)
@@ -46,7 +44,7 @@ with socket.socket(type=socket.SOCK_DGRAM) as out:
         for i, address in enumerate(nobody):
             out.sendto(b'x' * 64, (address, 5001))
             if i % 200 == 0:
-                out.sendto(b'alive?', living)
+                out.sendto(b'alive?', live)
                 out.recv(64)
         rounds += 1
         if select.select([sys.stdin], [], [], 0)[0]:
@@ -55,114 +53,99 @@ print(rounds * len(nobody))
 """
 
 
-def counters(host):
-    """All counters of a host's ib0, by name."""
-    found = json.loads(host.run(hosts.program("ibarp"), "stats", "--json", "--zeros").stdout)[0]
-    return {**found["counters"], **found["drops"]}
-
-
 def growth(before, after, *names):
     return sum(after[name] - before[name] for name in names)
 
 
 def neighbour_state(host, address):
-    """The state of a host's neighbour; None without an entry."""
+    """Returns the state of a neighbour; None without an entry."""
     found = json.loads(host.run(hosts.program("ibarp"), "show", address, "--json").stdout)
     return found[0]["state"] if found else None
 
 
 def entries(host):
-    """How many entries a host has, and how many of them it asks for."""
+    """Returns how many neighbours a host has, and how many of them are unresolved."""
     found = json.loads(host.run(hosts.program("ibarp"), "--json").stdout)
     return len(found), sum(entry["state"] == "incomplete" for entry in found)
 
 
 def resident_kib(process):
-    """Its resident memory; None under a sanitizer, whose memory it mostly would be."""
+    """Returns the resident memory; None with a sanitizer, which uses most of it."""
     with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
         if "san.so" in maps.read():
-            print("under a sanitizer: memory is not looked at", file=sys.stderr)
+            print("running with a sanitizer: memory is not checked", file=sys.stderr)
             return None
     with open(f"/proc/{process}/status", encoding="utf-8") as status:
         return int(next(line for line in status if line.startswith("VmRSS:")).split()[1])
 
 
-class BoundsTest(unittest.TestCase):
+class BoundsTest(hosts.Pair):
     def setUp(self):
-        self.subnet = hosts.Subnet()
-        self.addCleanup(self.subnet.close)
-        self.addCleanup(self.show_logs)
-        self.left = self.subnet.host("left")
-        self.right = self.subnet.host("right")
+        self.set_up()
         for host in (self.left, self.right):
-            # What the kernel says by itself over IPv6 would be counted.
+            # Otherwise the kernel's own IPv6 packets would be counted.
             host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-
-    def show_logs(self):
-        outcome = self._outcome.result
-        if any(test is self for test, _ in outcome.failures + outcome.errors):
-            print(self.subnet.logs(), file=sys.stderr)
 
     def start_both(self, *options):
         self.left.start(*options, address=f"{LEFT}/16")
         self.right.start(address=f"{RIGHT}/16")
 
     def python(self, host, script, *arguments):
-        """Runs a script on a host, its output in a file."""
+        """Runs a script on a host, with its output in a file."""
         log = os.path.join(self.subnet.folder, f"{host.name}-script.log")
         return hosts.Process(host.command(sys.executable, "-c", script, *arguments), log,
                              self.subnet.environment)
 
 
 class NewNeighbour(BoundsTest):
-    def test_a_burst_is_one_question(self):
+    def test_burst_sends_one_request(self):
         self.start_both()
         self.assertIsNone(neighbour_state(self.left, RIGHT))
-        before, started = counters(self.left), time.monotonic()
+        before, started = self.left.counters(), time.monotonic()
         self.left.run(sys.executable, "-c", SENDER, RIGHT, str(BURST))
-        wait_until(lambda: neighbour_state(self.left, RIGHT) == "reachable", "it is resolved")
+        wait_until(lambda: neighbour_state(self.left, RIGHT) == "reachable", "right is resolved")
         in_time = time.monotonic() - started < REPETITION_SECONDS
-        after = counters(self.left)
+        after = self.left.counters()
         self.assertEqual(growth(before, after, "path_questions"), 1)
         self.assertEqual(growth(before, after, "neighbours_created"), 1)
-        # A machine so slow that nobody has answered within the second repeats the request.
+        # On a machine so slow that no reply came within a second, the request is repeated.
         asked = growth(before, after, "arp_requests_broadcast")
         self.assertIn(asked, (1,) if in_time else (1, 2, 3))
         self.assertGreater(growth(before, after, "tx_packets"), 0)
 
-    def test_a_failed_one_is_not_asked_again(self):
+    def test_failed_neighbour_is_not_solicited_again(self):
         self.start_both()
         nobody = "10.44.9.9"
 
         def packets_while_failed():
             self.left.ping(nobody, "-c", "1", "-W", "1")
             wait_until(lambda: neighbour_state(self.left, nobody) == "failed", "nobody answers")
-            before = counters(self.left)
+            before = self.left.counters()
             self.left.run(sys.executable, "-c", SENDER, nobody, "100")
-            after = counters(self.left)
-            # A failure is remembered for seconds only: see that this is still the same one.
+            after = self.left.counters()
+            # A failed entry lasts only a few seconds: check that it is still the same one.
             if growth(before, after, "neighbours_created") > 0:
                 return None
             return before, after
 
-        before, after = wait_until(packets_while_failed, "packets within one failure")
+        before, after = wait_until(packets_while_failed, "packets while one entry is failed")
         self.assertEqual(growth(before, after, "drop_neighbour_failed"), 100)
         self.assertEqual(growth(before, after, "arp_requests_broadcast"), 0)
 
 
 class Flood(BoundsTest):
     def flood(self, neighbours, unresolved, arp_rate, *expected):
-        """Floods while the living neighbour is pinged, and until what is expected has been counted;
-        looks at all bounds meanwhile."""
+        """Floods while pinging the live neighbour, until all `expected` counters have grown; checks all
+        bounds meanwhile."""
         self.start_both("--neighbours", str(neighbours), "--unresolved", str(unresolved),
                         "--arp-rate", str(arp_rate))
         echo = self.python(self.right, ECHO)
         self.addCleanup(echo.end)
-        wait_until(lambda: "listening" in echo.output(), "the living neighbour listens")
+        wait_until(lambda: "listening" in echo.output(), "the live neighbour listens")
         wait_until(lambda: self.left.reaches(RIGHT), "left reaches right")
 
         memory_before, started = resident_kib(self.left.daemon.pid), time.monotonic()
-        before, heard_before = counters(self.left), counters(self.right)
+        before, heard_before = self.left.counters(), self.right.counters()
         with subprocess.Popen(self.left.command(sys.executable, "-c", FLOOD, RIGHT), text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as flood:
             ping = subprocess.Popen(self.left.command("ping", "-i", "0.005", "-c", str(PINGS), "-w",
@@ -170,25 +153,25 @@ class Flood(BoundsTest):
                                     text=True, stdout=subprocess.PIPE)
 
             def within_bounds_to_the_end():
-                earlier = counters(self.left)
+                earlier = self.left.counters()
                 kept, asked_for = entries(self.left)
-                now = counters(self.left)
-                # They are listed page by page: one that was asked for when its page was made may
-                # have given way to one of a later page.
+                now = self.left.counters()
+                # Entries are listed page by page: an entry of one page may have been evicted for one
+                # of a later page.
                 new = growth(earlier, now, "neighbours_created")
                 self.assertLessEqual(kept, neighbours + new)
                 self.assertLessEqual(now["neighbours"], neighbours)
                 self.assertLessEqual(asked_for, unresolved + new)
                 return ping.poll() is not None and all(now[name] > before[name] for name in expected)
 
-            wait_until(within_bounds_to_the_end, f"pinged, and counted {expected}",
+            wait_until(within_bounds_to_the_end, f"the pings end and {expected} grow",
                        2 * hosts.PATIENCE)
             sent = flood.communicate()[0]
-        # The neighbour's counters within the time of the sender's, and these within the elapsed time.
-        heard_after, after = counters(self.right), counters(self.left)
+        # Read in this order, so that requests heard <= requests sent <= requests allowed.
+        heard_after, after = self.right.counters(), self.left.counters()
         elapsed = time.monotonic() - started
 
-        self.assertEqual(flood.returncode, 0, "the living neighbour has answered each question")
+        self.assertEqual(flood.returncode, 0, "the live neighbour has echoed each datagram")
         shown = ping.stdout.read()
         ping.stdout.close()
         self.assertGreaterEqual(len(hosts.answered(shown)), PINGS)
@@ -196,7 +179,7 @@ class Flood(BoundsTest):
         sent = int(sent)
         self.assertGreaterEqual(sent, 10000)
         self.assertLessEqual(after["neighbours"], neighbours)
-        # A quarter of a second's requests may go at once, in each of the three shares of the rate.
+        # A quarter of a second's requests may be sent at once, in each of the three shares of the rate.
         allowed = arp_rate * elapsed + arp_rate / 4 + 3
         asked = growth(before, after, "arp_requests_broadcast")
         self.assertGreater(asked, 0)
@@ -208,10 +191,10 @@ class Flood(BoundsTest):
             memory = resident_kib(self.left.daemon.pid)
             self.assertLess(memory - memory_before, FLOOD_GROWTH_KIB)
         self.assertEqual(growth(before, after, "carrier_losses"), 0)
-        # The last ones are dropped when the last request has had no answer.
+        # The last packets are dropped when the last request times out.
         drops = [name for name in before if name.startswith("drop_")]
-        wait_until(lambda: growth(before, counters(self.left), *drops) >= sent,
-                   f"each of {sent} packets to nobody is dropped and counted")
+        wait_until(lambda: growth(before, self.left.counters(), *drops) >= sent,
+                   f"each of the {sent} packets without a receiver is dropped and counted")
 
     def test_stays_within_the_default_bounds(self):
         self.flood(16384, 2048, 1000)
@@ -224,7 +207,4 @@ class Flood(BoundsTest):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0:
-        print("skipped: needs root for network namespaces and TUN devices")
-        sys.exit(hosts.SKIPPED)
-    unittest.main(verbosity=2)
+    hosts.main()

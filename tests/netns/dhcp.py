@@ -1,11 +1,11 @@
-"""What tests of DHCP have in common: a server, clients, and what is on the wire between them."""
+"""Shared by the DHCP tests: a server, clients, and the messages in a capture."""
 
 import subprocess
 
 import hosts
 from hosts import wait_until
 
-# What udhcpc calls when something happens to its lease.
+# udhcpc calls this script when its lease changes.
 UDHCPC_SCRIPT = """#!/bin/sh
 case $1 in
 bound) ip addr replace "$ip/$mask" dev "$interface" ;;
@@ -14,8 +14,7 @@ esac
 echo "<$1 $ip>"
 """
 
-# A client with hlen octets of chaddr, the BROADCAST flag or not. Prints the address that it is
-# given.
+# A client with hlen bytes of chaddr and the given flags. Prints the address that it gets.
 INFINIBAND_CLIENT = """
 import os, socket, struct, sys
 hlen, flags = int(sys.argv[1]), int(sys.argv[2], 0)
@@ -26,7 +25,7 @@ client.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b'ib0')
 client.bind(('', 68))
 client.settimeout(2)
 
-def ask(options, answered_by):
+def request(options, reply_type):
     chaddr = bytes([2] * hlen).ljust(16, bytes(1))
     message = struct.pack('!BBBB4sHH16s', 1, 32, hlen, 0, xid, 0, flags, bytes(16)) + chaddr
     message += bytes(192) + bytes.fromhex('63825363') + options
@@ -34,25 +33,25 @@ def ask(options, answered_by):
     for attempt in range(10):
         client.sendto(message.ljust(300, bytes(1)), ('255.255.255.255', 67))
         try:
-            # A late answer to what was asked twice may come when the next question is asked.
+            # A late reply to a repeated request may arrive during the next request.
             while True:
-                answer = client.recv(2000)
-                if answer[4:8] == xid and bytes([53, 1, answered_by]) in answer:
-                    return answer
+                reply = client.recv(2000)
+                if reply[4:8] == xid and bytes([53, 1, reply_type]) in reply:
+                    return reply
         except TimeoutError:
             continue
-    sys.exit('no answer')
+    sys.exit('no reply')
 
-offer = ask(bytes([53, 1, 1]), 2)
+offer = request(bytes([53, 1, 1]), 2)
 address, server = offer[16:20], offer[offer.index(bytes([54, 4])) + 2:][:4]
-answer = ask(bytes([53, 1, 3, 50, 4]) + address + bytes([54, 4]) + server, 5)
-assert answer[1:3] == bytes([32, hlen]), answer[1:3]
-print(socket.inet_ntoa(answer[16:20]))
+reply = request(bytes([53, 1, 3, 50, 4]) + address + bytes([54, 4]) + server, 5)
+assert reply[1:3] == bytes([32, hlen]), reply[1:3]
+print(socket.inet_ntoa(reply[16:20]))
 """
 
 
 def start_server(host, folder, *options):
-    """dnsmasq on a host's ib0, for addresses from 10.44.0.100 to 10.44.0.150."""
+    """Starts dnsmasq on a host's ib0, for addresses from 10.44.0.100 to 10.44.0.150."""
     command = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
                "--interface=ib0", "--bind-interfaces", "--user=root", "--pid-file=",
                "--dhcp-range=10.44.0.100,10.44.0.150,255.255.255.0,1h", "--no-ping",
@@ -60,12 +59,12 @@ def start_server(host, folder, *options):
                f"--dhcp-leasefile={folder / f'{host.name}.leases'}", *options]
     server = hosts.Process(host.command(*command), folder / f"{host.name}.dnsmasq.log",
                            host.subnet.environment)
-    wait_until(lambda: "DHCP, IP range" in server.output(), "the server serves")
+    wait_until(lambda: "DHCP, IP range" in server.output(), "the server is ready")
     return server
 
 
 def start_client(host, folder):
-    """udhcpc on a host's ib0."""
+    """Starts udhcpc on a host's ib0."""
     script = folder / "udhcpc_script"
     script.write_text(UDHCPC_SCRIPT)
     script.chmod(0o755)
@@ -75,9 +74,9 @@ def start_client(host, folder):
 
 
 def messages(capture):
-    """The fields of each request, and of each reply, of a capture."""
+    """Returns the fields of each request and of each reply in a capture."""
     names = ["type", "hw.type", "hw.len", "flags.bc", "ip.client", "ip.your", "option.type"]
-    # What a client is not listening for goes back in an ICMP message, as the host has seen it.
+    # ICMP errors about unexpected replies contain DHCP messages, too.
     found = subprocess.run(
         ["tshark", "-r", str(capture), "-Y", "dhcp && !icmp",
          "-T", "fields", *(word for name in names for word in ("-e", f"dhcp.{name}"))],
@@ -85,7 +84,7 @@ def messages(capture):
     requests, replies = [], []
     for line in found.splitlines():
         values = dict(zip(names, (field.split(",") for field in line.split("\t"))))
-        # An identifier with a hardware type of its own comes second.
+        # A client identifier with its own hardware type comes second.
         (requests if values["type"][0] == "1" else replies).append({
             "hw.type": int(values["hw.type"][0], 0), "hw.len": int(values["hw.len"][0]),
             "broadcast": values["flags.bc"][0] in ("1", "True"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Whatever happens to the subnet, traffic comes back within the bound that docs/states.md states.
+"""After an event of the subnet, traffic resumes within the bound stated in docs/states.md.
 
-Traffic is a ping every 0.1 s from left to right. The outage is counted in pings that were lost.
+Traffic is a ping every 0.1 s from left to right. The outage is measured in lost pings.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ SM = "softib-sm"
 
 
 def stated_bounds():
-    """Event -> seconds, from the table "Outage"."""
+    """Returns event -> seconds, from the table "Outage"."""
     section = DOCUMENT.read_text(encoding="utf-8").split("\n## Outage\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ([A-Za-z ,']+) \|.*\| (none|\d+ s) \|.*\|$", section, re.MULTILINE)
     return {event: 0 if bound == "none" else int(bound.split()[0]) for event, bound in rows}
@@ -31,7 +31,7 @@ class Events(hosts.Pair):
         self.assert_connected()
 
     def start_pings(self, address="10.44.0.2"):
-        """Returns when they run well, or else when they have begun."""
+        """Starts pings from left."""
         output = self.subnet.folder / "ping.out"
         output.unlink(missing_ok=True)
         ping = hosts.Process(self.left.command(*hosts.Pings.COMMAND, address), output,
@@ -40,7 +40,7 @@ class Events(hosts.Pair):
         return hosts.Pings(ping)
 
     def lost_during(self, event):
-        """The pings lost while `event` happens to a subnet on which they went well."""
+        """Returns how many pings are lost while `event` happens on a working subnet."""
         pings = self.start_pings()
         pings.wait_for(4)
         event()
@@ -48,7 +48,7 @@ class Events(hosts.Pair):
         return pings.end()
 
     def lost_after(self, event):
-        """The pings lost from the moment on that `event` has ended an outage that it is not."""
+        """Returns how many pings are lost after `event` has ended an outage."""
         event()
         pings = self.start_pings()
         pings.wait_for(4)
@@ -59,16 +59,12 @@ class Events(hosts.Pair):
         self.assertLessEqual(lost * hosts.Pings.INTERVAL, bound, f"{event}: {lost} pings lost")
 
     def count_of_left(self, counter):
-        return self.left.ibarp("stats")["counters"].get(counter, 0)
+        return self.left.counters().get(counter, 0)
 
-    def questions_of_left(self):
+    def path_requests_of_left(self):
         return self.count_of_left("path_questions")
 
-    def says(self, *words):
-        return any(all(word in line for word in words)
-                   for line in self.right.daemon.output().splitlines())
-
-    # --- The rows ---------------------------------------------------------------------------------
+    # --- The rows of the table --------------------------------------------------------------------
 
     def test_port_down_and_up(self):
         for _ in range(2):
@@ -77,51 +73,51 @@ class Events(hosts.Pair):
             lost = self.lost_after(lambda: self.softib_set("port", "right", "up"))
             self.assert_bound("port down, then up", lost)
 
-    def test_other_lid(self):
+    def test_peer_lid_changes(self):
         for lid in ("0x77", "0x99"):
             def change(lid=lid):
                 self.softib_set("lid", "right", lid)
-                wait_until(lambda: self.says(f"LID {lid}"), "the daemon knows")
+                wait_until(lambda: self.right.logged(f"LID {lid}"), "it is logged")
             self.assert_bound("another LID", self.lost_during(change))
 
-    def test_own_other_lid(self):
-        """Here it is the one that sends."""
+    def test_own_lid_changes(self):
+        """The LID of the sender changes."""
         lost = self.lost_during(lambda: self.softib_set("lid", "left", "0x77"))
         self.assert_bound("another LID", lost)
 
     def test_reports_of_a_port_leave_other_paths_alone(self):
-        """Traps 65 and 64: out of service and in service."""
+        """Traps 65 and 64 report that a port goes out of service and into service."""
         third = self.subnet.host("third")
         third.start("--pkey", RED, address="10.44.0.3/24")
         pings = self.start_pings("10.44.0.3")
         pings.wait_for(4)
-        questions = self.questions_of_left()
+        requests = self.path_requests_of_left()
         for state in ("down", "up"):
             reports = self.count_of_left("path_reports")
             self.softib_set("port", "right", state)
             wait_until(lambda before=reports: self.count_of_left("path_reports") > before,
-                       "it is reported")
+                       "the report arrives")
             pings.wait_for(4)
-            self.assertEqual(self.questions_of_left(), questions)
+            self.assertEqual(self.path_requests_of_left(), requests)
         wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
-        self.assertEqual(self.questions_of_left(), questions + 1)
+        self.assertEqual(self.path_requests_of_left(), requests + 1)
         self.assertEqual(pings.end(), 0)
 
     def test_sm_gone_and_back(self):
         def change():
             self.subnet.kill_subnet()
             self.subnet.start_subnet()
-            wait_until(lambda: self.says("client reregister"), "the daemon knows")
+            wait_until(lambda: self.right.logged("client reregister"), "it is logged")
         self.assert_bound("subnet manager gone, and back", self.lost_during(change))
 
     def test_sm_is_not_reached(self):
-        """What is resolved works meanwhile; what is not, waits, and goes on when it is back."""
+        """Resolved paths work meanwhile; requests for others wait until the SM is back."""
         lost = self.lost_during(lambda: self.softib_set("port", SM, "down"))
         self.assert_bound("subnet manager not reached", lost)
         self.softib_set("lid", "right", "0x77")
         pings = self.start_pings()
-        asked = self.questions_of_left()
-        wait_until(lambda: self.questions_of_left() > asked, "asks for the path")
+        before = self.path_requests_of_left()
+        wait_until(lambda: self.path_requests_of_left() > before, "left requests the path")
         self.assertEqual(pings.answers(), [])
         self.softib_set("port", SM, "up")
         pings.wait_for(4)
@@ -130,7 +126,7 @@ class Events(hosts.Pair):
         for lid in ("0x55", "0x66"):
             def change(lid=lid):
                 self.softib_set("lid", SM, lid)
-                wait_until(lambda: self.says(f"SM LID {lid}"), "the daemon knows")
+                wait_until(lambda: self.right.logged(f"SM LID {lid}"), "it is logged")
             self.assert_bound("another subnet manager", self.lost_during(change))
         self.left.run(program("ibarp"), "flush")
         self.assert_connected()
@@ -138,10 +134,10 @@ class Events(hosts.Pair):
     def test_sm_restart(self):
         def change():
             self.softib_set("sm", "restart")
-            wait_until(lambda: self.says("client reregister"), "the daemon knows")
+            wait_until(lambda: self.right.logged("client reregister"), "it is logged")
         self.assert_bound("register again", self.lost_during(change))
 
-    def test_key_moves(self):
+    def test_pkey_moves(self):
         for index in ("5", "0", "1"):
             self.assert_bound("a key moves", self.lost_during(
                 lambda index=index: self.softib_set("pkey", RED, "right", index)))
@@ -153,7 +149,7 @@ class Events(hosts.Pair):
         self.assert_bound("partition gone, and back", lost)
 
     def test_full_member_becomes_limited(self):
-        """And goes on reaching the full ones, under another key in the same place."""
+        """It still reaches full members, with another P_Key at the same index."""
         lost = self.lost_during(lambda: self.softib_set("partition", RED, "right", "limited"))
         self.assert_bound("membership changes", lost)
 
@@ -167,7 +163,7 @@ class Events(hosts.Pair):
         for _ in range(2):
             self.softib_set("hca", "right", "failed")
             wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
-            wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+            wait_until(lambda: self.right.logged("waits for", "to come back"), "it is logged")
             lost = self.lost_after(lambda: self.softib_set("hca", "right", "present"))
             self.assert_bound("HCA fails, and comes back", lost)
         self.assertEqual(self.right.link()["ifindex"], index, "it is the same interface")
@@ -181,26 +177,26 @@ class Events(hosts.Pair):
 
     def test_daemon_ends_while_its_hca_is_away(self):
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
+        wait_until(lambda: self.right.logged("waits for", "to come back"), "it is logged")
         self.assertEqual(self.right.daemon.end(), 0)
         self.assertIsNone(self.right.link())
 
     def test_partition_goes_while_the_hca_is_away(self):
-        """Without --pkey the interfaces are those of the table, as it is by then."""
+        """Without --pkey the interfaces follow the P_Key table, once the HCA is back."""
         red = "ib0.8001"
         self.right.daemon.end()
         self.right.start_all()
-        wait_until(lambda: self.right.has_carrier(red), "it has an interface")
+        wait_until(lambda: self.right.has_carrier(red), "the partition has an interface")
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.says("waits for", "to come back"), "the daemon knows")
-        self.assertIsNotNone(self.right.link(red), "it is kept")
+        wait_until(lambda: self.right.logged("waits for", "to come back"), "it is logged")
+        self.assertIsNotNone(self.right.link(red), "the interface is kept")
         self.softib_set("partition", RED, "right", "none")
         self.softib_set("hca", "right", "present")
         wait_until(self.right.has_carrier, "the default partition is back")
-        wait_until(lambda: self.right.link(red) is None, "the other one is removed")
+        wait_until(lambda: self.right.link(red) is None, "the other interface is removed")
 
-    def test_all_at_once(self):
-        """Not in the document: only that it ends well."""
+    def test_many_events_at_once(self):
+        """No bound is stated for this: it only has to recover."""
         pings = self.start_pings()
         pings.wait_for(4)
         for _ in range(5):

@@ -1,7 +1,7 @@
 """Hosts on an emulated subnet, for tests of whole processes.
 
-A host is a network namespace with an ipoibd in it. All names carry the process id, and everything is
-taken down again however a test ends. The programs are in the folder IPOIB_BIN.
+A host is a network namespace with an ipoibd in it. All names contain the process id, and everything is
+taken down when a test ends. The programs are in the folder IPOIB_BIN.
 """
 
 import json
@@ -30,7 +30,7 @@ def wait_until(condition, what, patience=PATIENCE):
 
 
 class Process:
-    """A program in the background, its output in a file."""
+    """A program in the background, with its output in a file."""
 
     def __init__(self, command, log, environment, preexec=None):
         self.log = log
@@ -56,45 +56,45 @@ class Process:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
-            raise AssertionError(f"does not end: {' '.join(self.command)}") from None
+            raise AssertionError(f"does not exit: {' '.join(self.command)}") from None
 
     def output(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
 
-def answered(shown):
-    """The numbers of the pings that were answered, by what a ping has shown."""
-    return [int(number) for number in re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", shown)]
+def answered(output):
+    """Returns the sequence numbers of the replies in the output of a ping."""
+    return [int(number) for number in re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", output)]
 
 
-def lost(shown):
-    """How many pings were lost before the last one that was answered."""
-    numbers = answered(shown)
+def lost(output):
+    """Returns how many pings were lost before the last reply."""
+    numbers = answered(output)
     return max(numbers) - len(set(numbers))
 
 
 class Pings:
-    """A ping every 0.1 s. What is lost is counted, not taken from a clock: on a busy machine both
-    slow down together."""
+    """A ping every 0.1 s. Lost pings are counted instead of measuring time, because a busy machine
+    slows down both."""
 
     INTERVAL = 0.1  # seconds
     COMMAND = ("ping", "-n", "-i", str(INTERVAL))
 
     def __init__(self, process):
-        """Of the running program."""
+        """`process` is the running ping."""
         self.process = process
 
     def answers(self):
         return answered(self.process.output())
 
     def wait_for(self, more):
-        """Until so many more answers have come."""
+        """Waits for so many more replies."""
         before = len(self.answers())
         wait_until(lambda: len(self.answers()) >= before + more, "pings are answered", 120)
 
     def end(self):
-        """How many were lost."""
+        """Ends the ping and returns how many pings were lost."""
         self.process.end(signal.SIGINT)
         return lost(self.process.output())
 
@@ -130,14 +130,14 @@ class Subnet(softib_subnet.Subnet):
 
 
 class Host:
-    """A network namespace, and the ipoibd in it on an HCA of its own."""
+    """A network namespace, and the ipoibd in it on its own HCA."""
 
     def __init__(self, subnet, name):
         self.subnet = subnet
         self.name = name
         self.namespace = f"ipoibd-{os.getpid()}-{name}"
         self.daemon = None
-        self.capture = None  # a file for the packets of its HCA
+        self.capture = None  # a capture file of its HCA
         self.log = subnet.folder / f"{name}.log"
         subprocess.run(["ip", "netns", "add", self.namespace], check=True)
         self.run("ip", "link", "set", "lo", "up")
@@ -150,22 +150,21 @@ class Host:
                               capture_output=True, text=True, timeout=10 * PATIENCE)
 
     def start(self, *options, address=None, wait=True):
-        """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until it is
-        ready to be used with that. `options` come after --port 1 --pkey 0xffff, and may replace the
-        partition.
-        """
+        """Starts ipoibd on the host's HCA and waits until ib0 exists; with an address, until ib0 is
+        ready with that address. The default options are --port 1 --pkey 0xffff; `options` may
+        replace the partition."""
         if "--pkey" not in options:
             options = ("--pkey", "0xffff", *options)
         self.start_all(*options, address=address, wait=wait)
 
     def start_all(self, *options, address=None, wait=True):
-        """The same with all partitions of the port."""
+        """Like start(), with all partitions of the port."""
         capture = ["--capture", str(self.capture)] if self.capture else []
         self._start(self.command(program("softib"), "run", "--hca", self.name, *capture, "--",
                                  program("ipoibd"), "--port", "1", *options), address, wait)
 
     def start_alone(self, *options, address=None):
-        """The same, without `softib run`."""
+        """Like start(), with exactly these options and without `softib run`."""
         self._start(self.command(program("ipoibd"), *options), address, True)
 
     def _start(self, command, address, wait):
@@ -178,33 +177,41 @@ class Host:
             self.configure("ib0", address)
 
     def link(self, interface="ib0"):
-        """The interface as `ip` describes it; None without one, or if it goes while `ip` asks: for
-        its link first, for its addresses then."""
+        """Returns the interface as `ip` describes it; None if it does not exist, or disappears between
+        the link request and the address request of `ip`."""
         result = self.run("ip", "-json", "addr", "show", "dev", interface, check=False)
         entries = json.loads(result.stdout) if result.returncode == 0 else []
         return next((entry for entry in entries if "operstate" in entry), None)
 
     def has_carrier(self, interface="ib0"):
-        """As the kernel's queue sees it, which until then drops what is sent: a moment later than
-        the flag LOWER_UP."""
+        """Checks operstate: the kernel drops packets until it is UP, slightly later than LOWER_UP."""
         link = self.link(interface)
         return link is not None and link["operstate"] == "UP"
 
     def is_ready(self, interface="ib0"):
-        """Kernel and daemon agree: carrier, all of its groups joined, and an address that has been
-        announced, so the daemon knows it."""
+        """Checks for carrier, joined groups, and an announced address (so the daemon knows it)."""
         if not self.has_carrier(interface):
             return False
-        info, stats = self.ibarp("info", interface), self.ibarp("stats", interface)
+        info, counters = self.ibarp("info", interface), self.counters(interface)
         return (all(group["membership"] not in ("absent", "joining") for group in info["groups"])
-                and stats["counters"].get("announcements_sent", 0) > 0)
+                and counters.get("announcements_sent", 0) > 0)
 
     def ibarp(self, command, interface="ib0"):
-        """What a command says about an interface."""
+        """Returns the JSON output of an ibarp command for an interface."""
         return json.loads(self.run(program("ibarp"), command, "-i", interface, "--json").stdout)[0]
 
+    def counters(self, interface="ib0"):
+        """Returns all counters of an interface by name."""
+        stats = self.ibarp("stats", interface)
+        return {**stats["counters"], **stats["drops"]}
+
+    def logged(self, *words):
+        """Returns whether a line of the daemon's log contains all the words."""
+        return any(all(word in line for word in words)
+                   for line in self.daemon.output().splitlines())
+
     def configure(self, interface, address):
-        """Gives an interface an address, and waits until it is ready to be used with that."""
+        """Gives an interface an address, and waits until it is ready."""
         wait_until(lambda: self.link(interface) is not None, f"{interface} of {self.name} exists")
         self.run("ip", "addr", "add", address, "dev", interface)
         wait_until(lambda: self.is_ready(interface), f"{interface} of {self.name} is ready")
@@ -216,9 +223,8 @@ class Host:
         return self.run("ping", *options, address, check=False)
 
     def lost_of(self, count, address, *options):
-        """Pings until so many are answered; how many were lost before the last of them. Told for how
-        long in all, ping waits for its last answer as long as that, and not twice as long as it had
-        to for others."""
+        """Pings until `count` replies have come; returns how many pings were lost before the last one.
+        With -w, ping waits until that deadline for its last reply, not just twice the RTT."""
         ping = self.ping(address, "-n", "-c", str(count), "-w", str(PATIENCE), *options)
         assert len(answered(ping.stdout)) >= count, ping.stdout
         return lost(ping.stdout)
@@ -236,12 +242,12 @@ class Host:
 
 
 def received(ping):
-    """How many answers a finished ping has counted."""
+    """Returns how many replies a finished ping has received."""
     return int(re.search(r"(\d+) received", ping.stdout).group(1))
 
 
 class Pair(unittest.TestCase):
-    """Two hosts, 10.44.0.1 on the left and 10.44.0.2 on the right, and what tests ask of them."""
+    """A test with two hosts: left is 10.44.0.1, right is 10.44.0.2."""
 
     def set_up(self, *subnet_options):
         self.subnet = Subnet(*subnet_options)
@@ -254,11 +260,30 @@ class Pair(unittest.TestCase):
         self.left.start(*options, address="10.44.0.1/24")
         self.right.start(*options, address="10.44.0.2/24")
 
-    def show_logs(self):
+    def add_host(self, name, address):
+        host = self.subnet.host(name)
+        host.start(address=address)
+        return host
+
+    def start_with_router(self):
+        """Starts left as 10.44.0.1 and right as 10.45.0.2; returns a router between them, on the
+        same link. The hosts have no routes yet."""
+        self.left.start(address="10.44.0.1/24")
+        self.right.start(address="10.45.0.2/24")
+        router = self.add_host("router", "10.44.0.254/24")
+        router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
+        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1",
+                   "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
+        return router
+
+    def has_failed(self):
         outcome = self._outcome.result
-        if any(test is self for test, _ in outcome.failures + outcome.errors):
+        return any(test is self for test, _ in outcome.failures + outcome.errors)
+
+    def show_logs(self):
+        if self.has_failed():
             print(self.subnet.logs(), file=sys.stderr)
-            for host in (self.left, self.right):
+            for host in self.subnet.hosts:
                 stats = host.run(program("ibarp"), "stats", check=False)
                 print(f"--- {host.name}\n{stats.stdout}{stats.stderr}", file=sys.stderr)
             print(self.subnet.run_softib("show").stdout, file=sys.stderr)
@@ -273,7 +298,7 @@ class Pair(unittest.TestCase):
 
 
 def main():
-    """Runs the cases of the program that calls, or skips them without root."""
+    """Runs the tests of the calling program, or skips them without root."""
     if os.geteuid() != 0:
         print("skipped: needs root for network namespaces and TUN devices")
         sys.exit(SKIPPED)

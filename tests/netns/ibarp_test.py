@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ibarp, and the control socket under it, against living daemons on an emulated subnet."""
+"""ibarp and its control socket, with running daemons on an emulated subnet."""
 
 import json
 import os
@@ -14,7 +14,7 @@ MANY = 10000
 NOBODY = 65534
 RESIDENT_LIMIT_KIB = 64 * 1024
 
-# Sets as many permanent entries over one connection, then prints how many were refused.
+# Sets many permanent entries over one connection, then prints how many were refused.
 FILLER = """
 import json, socket, sys
 refused = 0
@@ -43,23 +43,16 @@ class Ibarp(hosts.Pair):
         return done.stdout
 
     def entry(self, address):
-        """The entry of an address; None without one."""
+        """Returns the neighbour entry of an address; None without one."""
         found = json.loads(self.ibarp("show", address, "--json"))
         return found[0] if found else None
-
-    def info(self, host):
-        return json.loads(self.ibarp("info", "--json", host=host))[0]
-
-    def stats(self):
-        found = json.loads(self.ibarp("stats", "--json"))[0]
-        return {**found["counters"], **found["drops"]}
 
     def assert_reached(self):
         wait_until(lambda: self.left.reaches("10.44.0.2"), "left reaches right")
 
     def test_shows_a_neighbour(self):
         self.assert_reached()
-        entry, peer = self.entry("10.44.0.2"), self.info(self.right)
+        entry, peer = self.entry("10.44.0.2"), self.right.ibarp("info")
         self.assertEqual(entry["interface"], "ib0")
         self.assertIn(entry["state"], ("reachable", "stale", "delay", "probing"))
         self.assertEqual(entry["lladdr"], peer["lladdr"])
@@ -69,8 +62,8 @@ class Ibarp(hosts.Pair):
         self.assertEqual(entry["waiting"], 0)
         self.assertIn(entry["lladdr"], self.ibarp())
 
-    def test_tells_about_the_interface(self):
-        info = self.info(self.left)
+    def test_info_shows_the_interface(self):
+        info = self.left.ibarp("info")
         self.assertEqual((info["state"], info["waiting_for"]), ("up", ""))
         self.assertEqual((info["port"], info["pkey"], info["mtu"]), (1, 0xFFFF, 2044))
         self.assertEqual(info["pid"], self.left.daemon.pid)
@@ -86,19 +79,18 @@ class Ibarp(hosts.Pair):
         self.assertIn("224.0.0.1 ", self.ibarp("groups"))
 
     def test_lists_the_members_of_groups(self):
-        hosts = (self.left, self.right)
-        gids = {host.ibarp("info")["gid"] for host in hosts}
+        gids = {host.ibarp("info")["gid"] for host in self.subnet.hosts}
         for group in json.loads(self.ibarp("groups", "-j")):
             if group.get("address") in ("255.255.255.255", "224.0.0.1"):
                 members = group["members"]
                 self.assertEqual({member["gid"] for member in members}, gids)
                 self.assertTrue(all(member["join"] == ["full"] for member in members))
         lines = self.ibarp("groups", "-m").splitlines()
-        everybody = [line.split() for line in lines if line.startswith("224.0.0.1 ")]
-        self.assertEqual({(fields[2], fields[3]) for fields in everybody},
+        rows = [line.split() for line in lines if line.startswith("224.0.0.1 ")]
+        self.assertEqual({(fields[2], fields[3]) for fields in rows},
                          {(gid, "full") for gid in gids})
 
-    def test_says_why_members_are_not_known(self):
+    def test_reports_unknown_members(self):
         self.softib_set("port", "softib-sm", "down")
         done = self.left.run(hosts.program("ibarp"), "groups", check=False)
         self.assertEqual(done.returncode, 0)
@@ -107,14 +99,14 @@ class Ibarp(hosts.Pair):
                       done.stderr)
         self.assertEqual(self.ibarp("groups", "-m", status=2).splitlines()[1:], [])
 
-    def test_tells_what_the_bring_up_waits_for(self):
+    def test_info_shows_what_the_bring_up_waits_for(self):
         self.subnet.run_softib("set", "port", "left", "down")
-        wait_until(lambda: self.info(self.left)["state"] != "up", "the link is down")
-        self.assertIn("port", self.info(self.left)["waiting_for"])
+        wait_until(lambda: self.left.ibarp("info")["state"] != "up", "the link is down")
+        self.assertIn("port", self.left.ibarp("info")["waiting_for"])
 
     def test_a_permanent_entry_is_obeyed(self):
         self.assert_reached()
-        peer = self.info(self.right)
+        peer = self.right.ibarp("info")
         self.ibarp("replace", "10.44.0.2", "lladdr", f"{peer['qpn'] ^ 1}@{peer['gid']}")
         self.assertEqual(self.entry("10.44.0.2")["state"], "permanent")
         self.assertFalse(self.left.reaches("10.44.0.2"), "nobody has this queue pair")
@@ -129,12 +121,12 @@ class Ibarp(hosts.Pair):
         self.assert_reached()
 
     def test_a_permanent_entry_needs_no_arp(self):
-        peer = self.info(self.right)
+        peer = self.right.ibarp("info")
         self.ibarp("-s", "10.44.0.2", peer["lladdr"])
-        self.ibarp("-s", "10.44.0.1", self.info(self.left)["lladdr"], host=self.right)
-        before = self.stats()["arp_requests_broadcast"]
+        self.ibarp("-s", "10.44.0.1", self.left.ibarp("info")["lladdr"], host=self.right)
+        before = self.left.counters()["arp_requests_broadcast"]
         self.assert_reached()
-        self.assertEqual(self.stats()["arp_requests_broadcast"], before)
+        self.assertEqual(self.left.counters()["arp_requests_broadcast"], before)
 
     def test_flushes(self):
         self.assert_reached()
@@ -145,14 +137,14 @@ class Ibarp(hosts.Pair):
     def test_counts_what_is_dropped(self):
         self.left.ping("10.44.0.9", "-c", "1", "-W", "1")
         wait_until(lambda: self.entry("10.44.0.9")["state"] == "failed", "nobody answers")
-        self.assertGreater(self.stats()["drop_neighbour_failed"], 0)
+        self.assertGreater(self.left.counters()["drop_neighbour_failed"], 0)
         self.assertIn("drop_neighbour_failed", self.ibarp("stats"))
 
-    def test_counts_nothing_that_the_manual_does_not_explain(self):
+    def test_manual_explains_all_counters(self):
         manual = pathlib.Path(__file__).resolve().parents[2] / "man" / "ibarp.8"
         explained = {word for line in manual.read_text(encoding="utf-8").splitlines()
                      if line.startswith(".It ") for word in line.split()}
-        self.assertEqual(set(self.stats()) - explained, set())
+        self.assertEqual(set(self.left.counters()) - explained, set())
 
     def test_only_root_changes(self):
         if not os.access(hosts.program("ibarp"), os.X_OK):
@@ -187,15 +179,15 @@ class Ibarp(hosts.Pair):
         self.assert_reached()
 
     def test_lists_many_in_little_memory(self):
-        lladdr = self.info(self.right)["lladdr"]
+        lladdr = self.right.ibarp("info")["lladdr"]
         refused = self.left.run(sys.executable, "-c", FILLER, str(MANY), lladdr)
         self.assertEqual(refused.stdout.strip(), "0")
-        self.assertEqual(self.stats()["neighbours"], MANY)
+        self.assertEqual(self.left.counters()["neighbours"], MANY)
         self.assertEqual(len(json.loads(self.ibarp("--json"))), MANY)
         self.assertEqual(len(self.ibarp().splitlines()), MANY + 1)
         with open(f"/proc/{self.left.daemon.pid}/maps", encoding="utf-8") as maps:
             if "san.so" in maps.read():
-                return  # a sanitizer's memory is not the daemon's
+                return  # a sanitizer uses most of the memory
         with open(f"/proc/{self.left.daemon.pid}/status", encoding="utf-8") as status:
             resident = next(line for line in status if line.startswith("VmRSS:"))
         self.assertLess(int(resident.split()[1]), RESIDENT_LIMIT_KIB)

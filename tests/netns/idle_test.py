@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A daemon that has nothing to do sleeps: nothing wakes it but its timers, which are few."""
+"""An idle daemon sleeps: only a few timers wake it."""
 
 import pathlib
 import re
@@ -9,12 +9,12 @@ import hosts
 from hosts import wait_until
 
 SECONDS = 5
-# Of one thread in that time: once a second. Polling would make it hundreds.
+# Per thread, once a second. A polling thread would have hundreds.
 MAX_WAKE_UPS = 5
 
 
 def wake_ups(pid):
-    """By thread: how often it went to sleep so far, which is how often something woke it."""
+    """Returns thread -> voluntary context switches so far, that is, how often it went to sleep."""
     found = {}
     for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
         found[status.parent.name] = int(
@@ -28,24 +28,24 @@ class Idle(hosts.Pair):
 
     def assert_sleeps(self, process):
         before = wake_ups(process.pid)
-        with self.assertRaises(subprocess.TimeoutExpired, msg="it goes on"):
+        with self.assertRaises(subprocess.TimeoutExpired, msg="the process keeps running"):
             process.wait(SECONDS)
         woken = {thread: count - before[thread]
                  for thread, count in wake_ups(process.pid).items()
                  if count - before[thread] > MAX_WAKE_UPS}
-        # The thread sanitizer has a thread of its own, which wakes up ten times a second.
+        # The thread sanitizer has its own thread, which wakes up ten times a second.
         maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
         self.assertLessEqual(len(woken), 1 if "libtsan" in maps else 0, woken)
 
     def test_nothing_wakes_it(self):
-        # Hosts with IPv6 ask for routers now and then.
+        # With IPv6 the kernel would send router solicitations.
         self.left.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         self.left.start_all(address="10.44.0.1/24")
         for interface in ("ib0.8001", "ib0.8002"):
             self.left.run("ip", "link", "set", interface, "up")
             wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
-        announced = lambda: self.left.ibarp("stats")["counters"].get("announcements_sent", 0)
-        wait_until(lambda: announced() >= 2, "the address has been announced for good")
+        wait_until(lambda: self.left.counters().get("announcements_sent", 0) >= 2,
+                   "the address has been announced twice")
         self.assert_sleeps(self.left.daemon.popen)
         self.assert_sleeps(self.subnet.process)
 

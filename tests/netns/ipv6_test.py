@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""IPv6 between hosts on an emulated subnet: what the kernels do, and what ipoibd adds to it."""
+"""IPv6 between hosts on an emulated subnet: the kernel's part and ipoibd's part."""
 
 import ipaddress
 import pathlib
@@ -32,15 +32,15 @@ class Ipv6(hosts.Pair):
         wait_until(lambda: self.right.reaches("fd44::1"), "right reaches left")
 
     @staticmethod
-    def of_ipv6(host):
+    def ipv6_entries(host):
         return [entry for entry in host.link()["addr_info"] if entry["family"] == "inet6"]
 
     def wait_for_addresses(self, host):
-        wait_until(lambda: not any(entry.get("tentative") for entry in self.of_ipv6(host)),
+        wait_until(lambda: not any(entry.get("tentative") for entry in self.ipv6_entries(host)),
                    "duplicate address detection has ended")
 
     def link_local(self, host):
-        return next(entry["local"] for entry in self.of_ipv6(host) if entry["scope"] == "link")
+        return next(entry["local"] for entry in self.ipv6_entries(host) if entry["scope"] == "link")
 
     def test_both_ways(self):
         self.assert_connected()
@@ -49,29 +49,29 @@ class Ipv6(hosts.Pair):
 
     def test_link_local_address_is_of_the_guid(self):
         for host, other in ((self.left, self.right), (self.right, self.left)):
-            octets = bytes.fromhex(host.ibarp("info")["lladdr"].replace(":", ""))
-            identifier = bytes([octets[12] | 2]) + octets[13:]
+            raw = bytes.fromhex(host.ibarp("info")["lladdr"].replace(":", ""))
+            identifier = bytes([raw[12] | 2]) + raw[13:]
             expected = ipaddress.IPv6Address(bytes.fromhex("fe80") + bytes(6) + identifier)
             self.assertEqual(self.link_local(host), str(expected))
-            wait_until(lambda to=expected, at=other: at.reaches(f"{to}%ib0"), "the link reaches it")
+            wait_until(lambda to=expected, at=other: at.reaches(f"{to}%ib0"), "it is reachable")
 
     def test_link_local_address_comes_back_with_the_interface(self):
         before = self.link_local(self.left)
         self.left.run("ip", "link", "set", "ib0", "down")
         self.left.run("ip", "link", "set", "ib0", "up")
-        wait_until(lambda: before in self.left.addresses("inet6"), "it is there again")
+        wait_until(lambda: before in self.left.addresses("inet6"), "the address is back")
         self.wait_for_addresses(self.left)
-        wait_until(lambda: self.right.reaches(f"{before}%ib0"), "right reaches left by it")
+        wait_until(lambda: self.right.reaches(f"{before}%ib0"), "right reaches left by this address")
 
-    def test_duplicate_address_shows_as_such(self):
-        # One that is asked for once counts as nobody's when the answer takes a second.
+    def test_duplicate_address_is_detected(self):
+        # With a single solicitation, a reply that takes a second would come too late.
         self.right.run("sysctl", "-qw", "net.ipv6.conf.ib0.dad_transmits=10")
         self.right.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0")
         wait_until(lambda: any(entry["local"] == "fd44::1" and entry.get("dadfailed")
-                               for entry in self.of_ipv6(self.right)), "the kernel knows")
-        wait_until(lambda: self.right.reaches("fd44::1"), "it is the left one's")
+                               for entry in self.ipv6_entries(self.right)), "it is detected")
+        wait_until(lambda: self.right.reaches("fd44::1"), "the address belongs to left")
 
-    def test_entry_of_the_administrator(self):
+    def test_permanent_entry(self):
         ibarp = hosts.program("ibarp")
         self.left.run(ibarp, "add", "fd44::9", "lladdr", self.right.ibarp("info")["lladdr"],
                       "dev", "ib0")
@@ -102,23 +102,23 @@ class Ipv6(hosts.Pair):
             folder / "radvd.log", self.subnet.environment)
         self.addCleanup(radvd.end)
 
-        def of_the_prefix():
+        def address_of_the_prefix():
             return next((a for a in self.right.addresses("inet6") if a.startswith("fd45:")), None)
 
-        made = wait_until(of_the_prefix, "the right host has an address of the prefix")
+        made = wait_until(address_of_the_prefix, "the right host has an address of the prefix")
         self.wait_for_addresses(self.right)
         self.assertEqual(made[len("fd45:"):], self.link_local(self.right)[len("fe80:"):])
-        wait_until(lambda: self.left.reaches(made), "left reaches it")
+        wait_until(lambda: self.left.reaches(made), "left reaches this address")
         routes = self.right.run("ip", "-6", "route", "show", "default").stdout
         self.assertIn(f"via {self.link_local(self.left)}", routes)
 
-    def test_gateway_leads_both_ways(self):
+    def test_gateway_forwards_both_ways(self):
         router = self.subnet.host("router")
         router.start()
         router.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
         for network, host in (("fd46", self.left), ("fd47", self.right)):
             router.run("ip", "addr", "add", f"{network}::254/64", "dev", "ib0")
-            host.run("ip", "addr", "del", self.of_global(host), "dev", "ib0")
+            host.run("ip", "addr", "del", self.global_address(host), "dev", "ib0")
             host.run("ip", "addr", "add", f"{network}::1/64", "dev", "ib0")
         for host in (router, self.left, self.right):
             self.wait_for_addresses(host)
@@ -130,13 +130,13 @@ class Ipv6(hosts.Pair):
         known = self.left.run(hosts.program("ibarp"), "show").stdout
         self.assertIn("fd46::254", known)
 
-    def of_global(self, host):
-        return next(entry["local"] + "/64" for entry in self.of_ipv6(host)
+    def global_address(self, host):
+        return next(entry["local"] + "/64" for entry in self.ipv6_entries(host)
                     if entry["scope"] == "global")
 
 
 class StablePrivacy(hosts.Pair):
-    def test_addresses_do_not_tell_the_guid(self):
+    def test_addresses_do_not_reveal_the_guid(self):
         if not pathlib.Path("/etc/machine-id").exists():
             self.skipTest("this machine has no /etc/machine-id")
         self.set_up()
@@ -147,8 +147,8 @@ class StablePrivacy(hosts.Pair):
         self.left.daemon.end()
         self.left.start("--stable-privacy", address="10.44.0.1/24")
         again = wait_until(lambda: self.link_local(self.left), "a link-local address")
-        self.assertEqual(again, link_local, "the same each time")
-        wait_until(lambda: self.right.reaches(f"{again}%ib0"), "right reaches left by it")
+        self.assertEqual(again, link_local, "the address is stable")
+        wait_until(lambda: self.right.reaches(f"{again}%ib0"), "right reaches left by this address")
 
     @staticmethod
     def link_local(host):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Interfaces in another network namespace than the daemon and its HCA."""
+"""Interfaces in another network namespace than the daemon (--netns)."""
 
 import os
 import subprocess
@@ -8,53 +8,53 @@ import hosts
 from hosts import wait_until
 
 
-class Guests(hosts.Pair):
-    """Each host has a guest, a namespace of its own, to which its daemon gives the interfaces."""
+class OtherNamespace(hosts.Pair):
+    """Each host has a second namespace, in which its daemon creates the interfaces."""
 
     def setUp(self):
         self.set_up("--partition", "1=full")
-        self.guests = [self.guest("left"), self.guest("right")]
+        self.others = [self.other("left"), self.other("right")]
 
-    def guest(self, name):
-        guest = hosts.Host(self.subnet, f"{name}-guest")
-        self.addCleanup(guest.close)
-        return guest
+    def other(self, name):
+        other = hosts.Host(self.subnet, f"{name}-other")
+        self.addCleanup(other.close)
+        return other
 
     def start(self, *options):
-        for host, guest, number in zip((self.left, self.right), self.guests, (1, 2)):
-            host.start_all("--netns", guest.namespace, *options, wait=False)
-            guest.configure("ib0", f"10.44.0.{number}/24")
+        for host, other, number in zip((self.left, self.right), self.others, (1, 2)):
+            host.start_all("--netns", other.namespace, *options, wait=False)
+            other.configure("ib0", f"10.44.0.{number}/24")
 
-    def test_traffic_flows_between_them(self):
+    def test_traffic_between_namespaces(self):
         self.start()
-        left, right = self.guests
-        wait_until(lambda: left.reaches("10.44.0.2"), "one guest reaches the other")
-        wait_until(lambda: right.reaches("10.44.0.1"), "and the other way round")
+        left, right = self.others
+        wait_until(lambda: left.reaches("10.44.0.2"), "left reaches right")
+        wait_until(lambda: right.reaches("10.44.0.1"), "right reaches left")
         self.assertIsNone(self.left.link(), "the daemon's namespace has no interface")
         self.assertFalse(self.left.reaches("10.44.0.2"))
 
-    def test_everything_of_an_interface_is_there(self):
+    def test_control_socket_is_in_the_interfaces_namespace(self):
         self.start()
-        left, _ = self.guests
+        left, _ = self.others
         self.assertEqual(left.ibarp("info")["pid"], self.left.daemon.pid)
         away = self.left.run(hosts.program("ibarp"), "info", "-i", "ib0", check=False)
-        self.assertNotEqual(away.returncode, 0, "there is no control socket where the daemon is")
+        self.assertNotEqual(away.returncode, 0, "the daemon's namespace has no control socket")
         before = os.stat("/proc/self/ns/net").st_ino
-        wait_until(lambda: left.link("ib0.8001"), "each partition has its interface there")
+        wait_until(lambda: left.link("ib0.8001"), "each partition has its interface")
         for task in os.listdir(f"/proc/{self.left.daemon.pid}/task"):
             at = os.stat(f"/proc/{self.left.daemon.pid}/task/{task}/ns/net").st_ino
             self.assertNotEqual(at, os.stat(f"/run/netns/{left.namespace}").st_ino)
             self.assertNotEqual(at, before)
 
-    def test_one_that_appears_later_is_made_there(self):
+    def test_later_interface_is_created_there(self):
         self.start()
-        left, _ = self.guests
+        left, _ = self.others
         self.softib_set("partition", "2", "left", "full")
-        wait_until(lambda: left.link("ib0.8002"), "it is made")
+        wait_until(lambda: left.link("ib0.8002"), "the interface is created")
         self.assertIsNone(self.left.link("ib0.8002"))
 
     def test_by_path(self):
-        left, _ = self.guests
+        left, _ = self.others
         self.left.start_all("--netns", f"/run/netns/{left.namespace}", wait=False)
         wait_until(left.has_carrier, "ib0 is up")
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
@@ -62,13 +62,13 @@ class Guests(hosts.Pair):
 
     def test_namespace_stays_when_its_name_is_deleted(self):
         self.start("--pkey", "0xffff")
-        left, _ = self.guests
+        left, _ = self.others
         subprocess.run(["ip", "netns", "del", left.namespace], check=True)
         self.assertTrue(self.left.daemon.is_running())
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
         subprocess.run(["ip", "netns", "add", left.namespace], check=True)
 
-    def test_there_is_no_such_namespace(self):
+    def test_unknown_namespace(self):
         for name in ("nobody-has-made-it", "/etc/hostname"):
             done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
                                  hosts.program("ipoibd"), "--netns", name, check=False)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the kernel leaves to the network device: packets that are cut and put together on the way."""
+"""Segmentation and checksum offload: large packets are segmented and coalesced on the way."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from hosts import need, wait_until
 
 MIB = int(os.environ.get("IPOIB_OFFLOAD_MIB", "64"))
 
-# Sends a stretch of octets in datagrams of one size, many in one call.
+# Sends random bytes in datagrams of one size, many in one call.
 DATAGRAMS = """
 import os, socket, sys
 SEGMENT = 103  # UDP_SEGMENT of linux/udp.h
@@ -26,7 +26,7 @@ for call in range(50):
     peer.send(data)
     back = [peer.recv(1 << 16) for _ in range(count)]
     assert [len(part) for part in back] == [size] * (count - 1) + [size - 1]
-    assert b''.join(back) == data, 'all of it, in order'
+    assert b''.join(back) == data, 'all datagrams arrive in order'
 """
 
 
@@ -35,10 +35,10 @@ class Pair(hosts.Pair):
         host.run("ethtool", "-K", "ib0", *changes)
 
     def count(self, host, name):
-        stats = host.ibarp("stats")
-        return {**stats["counters"], **stats["drops"]}[name]
+        return host.counters()[name]
 
-    def addresses(self):
+    def add_ipv6(self):
+        """Returns the IPv4 and the IPv6 address of right."""
         self.right.run("ip", "addr", "add", "fd44::2/64", "dev", "ib0", "nodad")
         self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
         wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right by IPv6")
@@ -55,8 +55,8 @@ class Offload(Pair):
         self.set_up()
         self.start()
 
-    def test_tcp_is_cut_and_put_together(self):
-        for address in self.addresses():
+    def test_tcp_is_segmented_and_coalesced(self):
+        for address in self.add_ipv6():
             before = self.count(self.left, "tx_segments"), self.count(self.right, "rx_segments")
             streams.tcp(self.left, self.right, address, MIB)
             packets = MIB * (1 << 20) // 2044
@@ -65,7 +65,7 @@ class Offload(Pair):
         self.assert_nothing_malformed()
 
     def test_tcp_without_offloads(self):
-        addresses = self.addresses()
+        addresses = self.add_ipv6()
         for host, features in ((self.left, ("tso", "off", "gso", "off")), (self.right, ("tx", "off"))):
             self.features(host, *features)
         before = self.count(self.left, "tx_segments")
@@ -74,8 +74,8 @@ class Offload(Pair):
         self.assertEqual(self.count(self.left, "tx_segments"), before)
         self.assert_nothing_malformed()
 
-    def test_datagrams_are_cut_and_stay_what_they_are(self):
-        for address in self.addresses():
+    def test_udp_segments_arrive_unchanged(self):
+        for address in self.add_ipv6():
             listening = streams.start(self.right, streams.UDP_ECHO, self.subnet.folder, "udp")
             try:
                 done = self.left.run(sys.executable, "-c", DATAGRAMS, address, check=False)
@@ -84,41 +84,31 @@ class Offload(Pair):
                 listening.end()
         self.assert_nothing_malformed()
 
-    def test_a_path_that_takes_less(self):
+    def test_smaller_path_mtu(self):
         self.softib_set("mtu", "right", "1024")
         streams.tcp(self.left, self.right, "10.44.0.2", MIB // 4)
-        self.assertEqual(self.left.link()["mtu"], 2044, "the link's")
+        self.assertEqual(self.left.link()["mtu"], 2044, "the MTU of the link is unchanged")
         self.assertGreater(self.count(self.left, "drop_path_mtu_exceeded"), 0)
-        self.assertGreater(self.count(self.left, "tx_segments"), 0, "of the smaller size")
+        self.assertGreater(self.count(self.left, "tx_segments"), 0, "the kernel passes large packets")
 
     def test_small_send_queue(self):
         self.left.daemon.end()
         self.left.start("--send-queue", "32", address="10.44.0.1/24")
         self.assert_connected()
         streams.tcp(self.left, self.right, "10.44.0.2", MIB // 4)
-        self.assertEqual(self.count(self.left, "tx_segments"), 0, "the kernel cuts")
+        self.assertEqual(self.count(self.left, "tx_segments"), 0, "the kernel does the segmentation")
 
 
 class Gateway(Pair):
-    """10.44.0.1 and 10.45.0.2 on one link, with a router between their networks."""
-
-    def setUp(self):
+    def test_forwards_coalesced_packets(self):
         self.set_up()
-        self.left.start(address="10.44.0.1/24")
-        self.right.start(address="10.45.0.2/24")
-        self.router = self.subnet.host("router")
-        self.router.start(address="10.44.0.254/24")
-        self.router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
-        self.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
-                        "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
-
-    def test_forwards_what_it_has_put_together(self):
+        router = self.start_with_router()
         self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
         self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
         streams.tcp(self.left, self.right, "10.45.0.2", MIB // 4)
-        self.assertGreater(self.count(self.router, "rx_segments"), 0)
-        self.assertGreater(self.count(self.router, "tx_segments"), 0)
+        self.assertGreater(self.count(router, "rx_segments"), 0)
+        self.assertGreater(self.count(router, "tx_segments"), 0)
 
 
 class Captured(Pair):
@@ -128,7 +118,7 @@ class Captured(Pair):
         self.right.capture = self.subnet.folder / "right.erf"
         self.start()
 
-    def test_what_is_on_the_wire_is_right(self):
+    def test_checksums_on_the_wire(self):
         streams.tcp(self.left, self.right, "10.44.0.2", 2)
         for host in (self.left, self.right):
             host.daemon.end()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hosts on an emulated subnet that OpenSM manages: LIDs, tables, partitions and groups are its."""
+"""Hosts on an emulated subnet managed by OpenSM, which assigns LIDs, tables, partitions and groups."""
 
 import json
 import os
@@ -28,9 +28,8 @@ class UnderOpenSm(hosts.Pair):
 
     def show_logs(self):
         super().show_logs()
-        outcome = self._outcome.result
-        if any(test is self for test, _ in outcome.failures + outcome.errors):
-            print(self.manager.said()[-8000:], file=sys.stderr)
+        if self.has_failed():
+            print(self.manager.output()[-8000:], file=sys.stderr)
 
 
 class HostsUnderOpenSm(UnderOpenSm):
@@ -57,8 +56,7 @@ class HostsUnderOpenSm(UnderOpenSm):
         wait_until(lambda: self.right.reaches("fd44::1"), "right reaches left")
 
     def test_an_hca_that_comes_later(self):
-        third = self.subnet.host("third")
-        third.start(address="10.44.0.3/24")
+        third = self.add_host("third", "10.44.0.3/24")
         self.assertEqual(self.nodes()["third"]["state"], "active")
         wait_until(lambda: third.reaches("10.44.0.1"), "the third reaches left")
         wait_until(lambda: self.right.reaches("10.44.0.3"), "right reaches the third")
@@ -84,8 +82,8 @@ class HostsUnderOpenSm(UnderOpenSm):
             self.assert_connected()
 
     @unittest.skipIf("address" in os.environ.get("IPOIB_SANITIZE", ""),
-                     "OpenSM cancels a thread, which the address sanitizer takes offence at")
-    def test_opensm_ends_in_order(self):
+                     "OpenSM cancels a thread, which the address sanitizer reports")
+    def test_opensm_exits_cleanly(self):
         self.assertEqual(self.manager.end(), 0)
 
     def test_survives_the_subnet_process(self):
@@ -99,8 +97,7 @@ class HostsUnderOpenSm(UnderOpenSm):
             self.assertEqual(after[name]["lid"], before[name]["lid"])
             self.assertEqual(after[name]["reregister_count"], before[name]["reregister_count"])
         self.assert_connected()
-        third = self.subnet.host("third")
-        third.start(address="10.44.0.3/24")
+        third = self.add_host("third", "10.44.0.3/24")
         wait_until(lambda: third.reaches("10.44.0.1"), "the third reaches left")
 
     def test_another_opensm_takes_over(self):
@@ -110,21 +107,21 @@ class HostsUnderOpenSm(UnderOpenSm):
         self.manager.end(signal.SIGKILL)
         standby.wait_for_line("SUBNET UP")
         lid = self.nodes()["standby"]["lid"]
-        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left is told")
+        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left has the new SM LID")
         wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
         self.assert_connected()
 
     def test_an_opensm_of_higher_priority_takes_over(self):
-        """The old master lives on, and hands over (IBA 14.4.1)."""
+        """The old master keeps running and hands over (IBA 14.4.1)."""
         self.assert_connected()
         OpenSm(self.subnet, "better", options="sm_priority 15\n")
         lid = self.nodes()["better"]["lid"]
-        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left is told")
+        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left has the new SM LID")
         self.manager.wait_for_line("Entering STANDBY state")
         wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
         self.assert_connected()
 
-    def test_what_opensm_decides_is_refused(self):
+    def test_set_refuses_what_opensm_manages(self):
         for change in (("lid", "left", "77"), ("mtu", "left", "1024"), ("sm", "restart"),
                        ("partition", "0x12", "left", "full"), ("pkey", "0xffff", "left", "3"),
                        ("port", "left", "armed")):
@@ -133,10 +130,10 @@ class HostsUnderOpenSm(UnderOpenSm):
             self.assertIn("--sm none", refused.stderr)
 
     def test_programs_see_the_subnet(self):
-        said = self.subnet.run("left", "ibnetdiscover").stdout
+        output = self.subnet.run("left", "ibnetdiscover").stdout
         for name in ("softib-switch", "sm", "left", "right"):
-            self.assertIn(f'"{name}"', said)
-        self.assertNotIn("softib-sm", said)
+            self.assertIn(f'"{name}"', output)
+        self.assertNotIn("softib-sm", output)
         self.assertIn("SMINFO_MASTER", self.subnet.run("left", "sminfo").stdout)
         for name in ("sm", "left", "right"):
             lid = self.subnet.run("left", "saquery", "-L", name).stdout.strip()
@@ -151,9 +148,9 @@ class HostsUnderOpenSm(UnderOpenSm):
         self.assertEqual(set(row[-2:]), {"left", "right"})
 
     def members(self):
-        """Of the broadcast group, as OpenSM has them."""
-        said = self.subnet.run("left", "saquery", "--smkey", "1", "-m", check=False).stdout
-        records = [record for record in said.split("dump:") if f"{BROADCAST:X}" in record]
+        """Returns the members of the broadcast group according to OpenSM."""
+        output = self.subnet.run("left", "saquery", "--smkey", "1", "-m", check=False).stdout
+        records = [record for record in output.split("dump:") if f"{BROADCAST:X}" in record]
         return {name for name in ("left", "right")
                 if any(f"..{name}" in record for record in records)}
 
@@ -161,7 +158,7 @@ class HostsUnderOpenSm(UnderOpenSm):
 class ProtectedByOpenSm(UnderOpenSm):
     OPTIONS = "m_key 0x1234\nm_key_protection_level 2\n"
 
-    def test_a_key_keeps_strangers_out(self):
+    def test_m_key_protects_ports(self):
         self.start()
         self.assert_connected()
         lid = str(self.nodes()["right"]["lid"])
@@ -173,7 +170,7 @@ class ProtectedByOpenSm(UnderOpenSm):
 
 
 class PortsUnderOpenSm(UnderOpenSm):
-    """Several LIDs for each port, and an HCA that is there by its second port."""
+    """Several LIDs for each port, and an HCA whose second port is connected."""
 
     OPTIONS = "lmc 2\n"
 
@@ -189,7 +186,7 @@ class PortsUnderOpenSm(UnderOpenSm):
                                  str(self.nodes()["left"]["lid"] + 3)).stdout
         self.assertRegex(answer, r"Node Description:\.+left\n")
         for host in (self.left, self.right):
-            self.assertEqual(host.ibarp("stats")["counters"].get("path_lid_mismatches", 0), 0)
+            self.assertEqual(host.counters().get("path_lid_mismatches", 0), 0)
 
 
 class PartitionsOfOpenSm(UnderOpenSm):
@@ -206,7 +203,7 @@ class PartitionsOfOpenSm(UnderOpenSm):
         self.left.start_all()
         self.manager.write(self.PARTITIONS + "Blue=0x0013,ipoib:ALL=full;\n")
         self.manager.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: self.left.link("ib0.8013") is not None, "the interface is there")
+        wait_until(lambda: self.left.link("ib0.8013") is not None, "the interface exists")
 
 
 if __name__ == "__main__":

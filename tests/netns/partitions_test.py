@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several partitions of one port: an interface for each, which appear, disappear and move."""
+"""Several partitions of one port: each has an interface; partitions appear, disappear and move."""
 
 import signal
 
@@ -14,17 +14,12 @@ class Partitions(hosts.Pair):
         wait_until(lambda: host.reaches(address), f"{host.name} reaches {address}: {why}")
 
     def configure(self, interface, network):
-        """left gets .1 and right .2 of a network."""
+        """Gives left .1 and right .2 of a network."""
         self.left.configure(interface, f"{network}.1/24")
         self.right.configure(interface, f"{network}.2/24")
 
-    def says(self, host, *words):
-        """Whether a line of its log has all the words."""
-        return any(all(word in line for word in words)
-                   for line in host.daemon.output().splitlines())
 
-
-class AllOfAPort(Partitions):
+class AllPartitions(Partitions):
     """No --pkey: an interface for each partition in the port's table."""
 
     def setUp(self):
@@ -43,7 +38,7 @@ class AllOfAPort(Partitions):
         self.assertEqual(len({info["qpn"] for info in infos.values()}), 3, "a queue pair each")
         self.assertEqual(len({info["pid"] for info in infos.values()}), 1)
 
-    def test_are_isolated_from_each_other(self):
+    def test_partitions_are_isolated(self):
         """One network, one host in either partition."""
         self.left.configure("ib0.8001", "10.44.1.1/24")
         self.right.configure("ib0.8002", "10.44.1.2/24")
@@ -55,7 +50,7 @@ class AllOfAPort(Partitions):
         self.assertFalse(self.right.reaches("10.44.1.3"), "another partition")
         self.assertEqual(self.right.ibarp("stats", "ib0.8002")["counters"]["arp_received"], 0)
 
-    def test_ends_in_order(self):
+    def test_exits_cleanly(self):
         for interface in ("ib0", "ib0.8001", "ib0.8002"):
             wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
         self.assertEqual(self.left.daemon.end(signal.SIGTERM), 0, self.left.daemon.output())
@@ -63,20 +58,20 @@ class AllOfAPort(Partitions):
             self.assertIsNone(self.left.link(interface))
         for line in self.subnet.run_softib("show").stdout.splitlines():
             if "ff12:401b" in line:
-                self.assertNotIn("left", line.split(), "all groups are left")
+                self.assertNotIn("left", line.split(), "left has left all groups")
 
     def test_deleted_interface_ends_alone(self):
         self.configure("ib0", "10.44.0")
         self.left.run("ip", "link", "del", "ib0.8001")
-        wait_until(lambda: self.says(self.left, "interface ib0.8001 was deleted"), "it says so")
-        self.assert_reaches(self.left, "10.44.0.2", "the others go on")
+        wait_until(lambda: self.left.logged("interface ib0.8001 was deleted"), "the daemon logs it")
+        self.assert_reaches(self.left, "10.44.0.2", "the others still work")
         self.softib_set("partition", "3", "left", "full")
-        wait_until(lambda: self.left.link("ib0.8003"), "another partition has come")
-        self.assertIsNone(self.left.link("ib0.8001"), "what was deleted stays so")
+        wait_until(lambda: self.left.link("ib0.8003"), "another partition has appeared")
+        self.assertIsNone(self.left.link("ib0.8001"), "a deleted interface is not recreated")
         for interface in ("ib0.8002", "ib0.8003", "ib0"):
             self.assertTrue(self.left.daemon.is_running())
             self.left.run("ip", "link", "del", interface)
-        self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1, "nothing is left to do")
+        self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1, "no interface is left")
 
     def test_survive_a_kill(self):
         self.configure("ib0.8001", "10.44.1")
@@ -88,7 +83,7 @@ class AllOfAPort(Partitions):
 
 
 class Changes(Partitions):
-    """The subnet manager changes tables, while ping runs in a partition that it lets alone."""
+    """The subnet manager changes P_Key tables while a ping runs in another partition."""
 
     def setUp(self):
         self.set_up("--partition", "1=full")
@@ -101,7 +96,7 @@ class Changes(Partitions):
         self.pings = hosts.Pings(ping)
 
     def assert_others_undisturbed(self):
-        self.pings.wait_for(2)  # what was sent before is answered by then, or lost
+        self.pings.wait_for(2)  # earlier pings are answered by then, or lost
         self.assertEqual(self.pings.end(), 0)
 
     def test_partition_appears_and_disappears(self):
@@ -109,13 +104,13 @@ class Changes(Partitions):
         self.assert_reaches(self.left, "10.44.1.2")
         self.softib_set("partition", "1", "left", "none")
         wait_until(lambda: self.left.link("ib0.8001") is None, "its interface is removed")
-        self.assertTrue(self.says(self.left, "ib0.8001", "no longer in partition 0x8001"))
+        self.assertTrue(self.left.logged("ib0.8001", "no longer in partition 0x8001"))
         self.softib_set("partition", "1", "left", "full")
         self.left.configure("ib0.8001", "10.44.1.1/24")
         self.assert_reaches(self.left, "10.44.1.2")
         self.assert_others_undisturbed()
 
-    def test_comes_back_as_soon_as_it_went(self):
+    def test_partition_reappears_at_once(self):
         for _ in range(3):
             self.softib_set("partition", "1", "left", "none")
             self.softib_set("partition", "1", "left", "full")
@@ -134,14 +129,14 @@ class Changes(Partitions):
         self.assert_reaches(self.left, "10.44.1.2")
         before = self.left.ibarp("info", "ib0.8001")["qpn"]
         self.softib_set("pkey", "1", "left", "9")
-        wait_until(lambda: self.says(self.left, "ib0.8001", "up -> joining"), "it joins anew")
+        wait_until(lambda: self.left.logged("ib0.8001", "up -> joining"), "it joins again")
         wait_until(lambda: self.left.has_carrier("ib0.8001"), "it is up again")
-        self.assert_reaches(self.left, "10.44.1.2", "by the key in its new place")
+        self.assert_reaches(self.left, "10.44.1.2", "with the key at its new index")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["qpn"], before)
         self.assert_others_undisturbed()
 
-    def test_two_keys_change_places(self):
-        """Each queue pair would speak in the other's partition if nobody noticed."""
+    def test_two_keys_swap_indices(self):
+        """If this went unnoticed, each queue pair would use the other's partition."""
         self.configure("ib0.8001", "10.44.1")
         self.softib_set("pkey", "1", "left", "0")
         self.assert_reaches(self.left, "10.44.1.2")
@@ -169,17 +164,17 @@ class Limited(Partitions):
         self.assert_reaches(self.left, "10.44.1.9")
         self.assert_reaches(server, "10.44.1.2")
         self.assertFalse(self.left.reaches("10.44.1.2"))
-        self.assertTrue(self.says(self.left, "ib0.8001", "limited member", "0x8001"))
-        self.assertFalse(self.says(server, "limited member"))
+        self.assertTrue(self.left.logged("ib0.8001", "limited member", "0x8001"))
+        self.assertFalse(server.logged("limited member"))
 
     def test_full_entry_is_preferred(self):
-        """A table with both: one interface, and with the full member's key."""
+        """With both keys in the table there is one interface, with the full member's key."""
         self.set_up("--partition", "1=full")
         self.left.start_all()
-        wait_until(lambda: self.left.link("ib0.8001"), "the interface is there")
-        self.assertFalse(self.says(self.left, "limited member"))
+        wait_until(lambda: self.left.link("ib0.8001"), "the interface exists")
+        self.assertFalse(self.left.logged("limited member"))
         self.softib_set("partition", "1", "left", "limited")
-        wait_until(lambda: self.says(self.left, "ib0.8001", "limited member"), "it says so")
+        wait_until(lambda: self.left.logged("ib0.8001", "limited member"), "the daemon logs it")
         self.assertIsNotNone(self.left.link("ib0.8001"), "the partition is the same")
 
 
@@ -192,12 +187,12 @@ class Chosen(Partitions):
         self.configure("ipoib.8001", "10.44.1")
         self.assert_reaches(self.left, "10.44.0.2")
         self.assert_reaches(self.left, "10.44.1.2")
-        self.assertIsNone(self.left.link("ipoib.8002"), "nobody has chosen it")
+        self.assertIsNone(self.left.link("ipoib.8002"), "this partition is not selected")
 
-    def test_one_that_is_absent_is_waited_for(self):
+    def test_waits_for_an_absent_partition(self):
         self.set_up("--partition", "1=full:right")
         self.left.start_all("--pkey", RED, "--pkey", "0xffff", wait=False)
-        wait_until(lambda: self.says(self.left, "ib0.8001", "waits for", RED, "0xffff"), "it waits")
+        wait_until(lambda: self.left.logged("ib0.8001", "waits for", RED, "0xffff"), "it waits")
         wait_until(self.left.has_carrier, "the other one is up")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["state"], "no_pkey")
         self.assertFalse(self.left.has_carrier("ib0.8001"))
@@ -207,14 +202,14 @@ class Chosen(Partitions):
         self.assert_reaches(self.left, "10.44.1.2")
         self.softib_set("partition", "1", "left", "none")
         wait_until(lambda: not self.left.has_carrier("ib0.8001"), "carrier is lost")
-        self.assertIsNotNone(self.left.link("ib0.8001"), "what was chosen stays")
+        self.assertIsNotNone(self.left.link("ib0.8001"), "a selected interface is kept")
         self.softib_set("partition", "1", "left", "full")
         self.assert_reaches(self.left, "10.44.1.2", "with its address")
 
     def test_group_that_is_made_later(self):
         self.set_up("--partition", "1=full,nogroup")
         self.left.start_all("--pkey", RED, wait=False)
-        wait_until(lambda: self.says(self.left, "broadcast", "join"), "it says what is missing")
+        wait_until(lambda: self.left.logged("broadcast", "join"), "the daemon logs what is missing")
         self.assertFalse(self.left.has_carrier())
         self.right.start_all("--pkey", RED, "--create-group", "yes")
         self.configure("ib0", "10.44.1")
@@ -227,14 +222,14 @@ class Starting(Partitions):
         self.subnet.run("left", "true")
         self.softib_set("port", "left", "init")
         self.left.start_all(wait=False)
-        wait_until(lambda: self.says(self.left, "ib0:", "waits for", "ACTIVE"), "it says so")
+        wait_until(lambda: self.left.logged("ib0:", "waits for", "ACTIVE"), "the daemon logs it")
         self.assertIn("ACTIVE", self.left.ibarp("info")["waiting_for"])
         self.softib_set("port", "left", "up")
         for interface in ("ib0", "ib0.8001"):
             wait_until(lambda name=interface: self.left.has_carrier(name), f"{interface} is up")
 
     def test_failure_leaves_nothing_behind(self):
-        """When one of them cannot be made, none is."""
+        """If one interface cannot be created, none is."""
         self.set_up("--partition", "1=full")
         self.left.run("ip", "link", "add", "ib0.8001", "type", "veth")
         done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
@@ -243,15 +238,15 @@ class Starting(Partitions):
         self.assertIn("ib0.8001", done.stderr.splitlines()[-1])
         self.assertIsNone(self.left.link("ib0"))
 
-    def test_failure_while_running_is_no_end(self):
+    def test_failure_while_running_is_retried(self):
         self.set_up()
         self.left.start_all()
         wait_until(self.left.has_carrier, "ib0 is up")
         self.left.run("ip", "link", "add", "ib0.8001", "type", "veth")
         self.softib_set("partition", "1", "left", "full")
-        wait_until(lambda: self.says(self.left, "ib0.8001", "tries again"), "it says so")
+        wait_until(lambda: self.left.logged("ib0.8001", "tries again"), "the daemon logs it")
         self.left.run("ip", "link", "del", "ib0.8001")
-        wait_until(lambda: self.left.link("ib0.8001"), "it is made")
+        wait_until(lambda: self.left.link("ib0.8001"), "the interface is created")
         self.assertTrue(self.left.has_carrier())
         text = self.left.run("ip", "-d", "link", "show", "ib0.8001").stdout
         self.assertIn("tun", text)

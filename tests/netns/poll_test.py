@@ -16,11 +16,8 @@ class Poll(hosts.Pair):
         self.set_up()
         self.start("--poll", mode)
 
-    def counters(self, host):
-        return host.ibarp("stats")["counters"]
-
     def cpu_time(self, host):
-        """Seconds that its daemon has had."""
+        """Returns the CPU time of a host's daemon in seconds."""
         stat = pathlib.Path(f"/proc/{host.daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(stat[11]) + int(stat[12])) / TICK
 
@@ -31,25 +28,25 @@ class Poll(hosts.Pair):
     def test_event(self):
         self.start_with("event")
         self.assert_works()
-        counters = self.counters(self.left)
+        counters = self.left.counters()
         self.assertGreater(counters["sleeps"], 0)
         self.assertEqual((counters["spins"], counters["spins_in_vain"]), (0, 0))
 
     def test_busy(self):
         self.start_with("busy")
         self.assert_works()
-        self.assertEqual(self.counters(self.left)["sleeps"], 0)
+        self.assertEqual(self.left.counters()["sleeps"], 0)
         before = self.cpu_time(self.left)
-        wait_until(lambda: self.cpu_time(self.left) > before + 0.2, "it does not sleep")
+        wait_until(lambda: self.cpu_time(self.left) > before + 0.2, "the daemon keeps polling")
 
     def test_adaptive(self):
         self.start_with("adaptive")
         self.assert_works()
-        self.assertGreater(self.counters(self.left)["sleeps"], 0)
-        # Asking is a message, too: one wait, and the timers of a link that nobody uses.
-        before = self.counters(self.left)
-        after = self.counters(self.left)
-        self.assertLess(after["sleeps"] - before["sleeps"], 100, "it sleeps, and is left asleep")
+        self.assertGreater(self.left.counters()["sleeps"], 0)
+        # The request itself wakes the thread, and so do the timers of an unused link.
+        before = self.left.counters()
+        after = self.left.counters()
+        self.assertLess(after["sleeps"] - before["sleeps"], 100, "the thread stays asleep")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hosts on an emulated subnet that reach others through gateways, and by multicast."""
+"""Gateways and multicast on an emulated subnet."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ import sys
 import hosts
 from hosts import wait_until
 
-# Joins a group on ib0 and prints each word that comes for it.
+# Joins a group on ib0 and prints each message sent to it.
 LISTENER = """
 import socket, struct, sys
 group = socket.inet_aton(sys.argv[1])
@@ -33,15 +33,9 @@ speaker.sendto(sys.argv[2].encode(), (sys.argv[1], 5002))
 class OnASubnet(hosts.Pair):
     def setUp(self):
         self.set_up()
-        self.others = []
-
-    def another(self, name, address):
-        host = self.subnet.host(name)
-        host.start(address=address)
-        return host
 
     def group(self, host, mgid):
-        """How a host is in a group; None: not at all."""
+        """Returns the membership of a host in a group; None if it has none."""
         for group in host.ibarp("info")["groups"]:
             if group["mgid"] == mgid:
                 return group["membership"]
@@ -53,29 +47,24 @@ class Gateways(OnASubnet):
 
     def setUp(self):
         super().setUp()
-        self.left.start(address="10.44.0.1/24")
-        self.right.start(address="10.45.0.2/24")
-        self.router = self.another("router", "10.44.0.254/24")
-        self.router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
-        self.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
-                        "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
+        self.router = self.start_with_router()
 
     def neighbours_for(self, address):
-        """Whom left asks for when it reaches an address with nothing resolved; None: it does not. The
-        daemon learns of a route a moment after the kernel."""
+        """Returns the neighbours that left resolves to reach an address; None if it does not reach it.
+        The daemon learns of a route slightly later than the kernel."""
         self.left.run(hosts.program("ibarp"), "flush")
         if not self.left.reaches(address):
             return None
         shown = self.left.run(hosts.program("ibarp"), "show", "--json").stdout
         return [entry["address"] for entry in json.loads(shown)]
 
-    def test_leads_both_ways(self):
+    def test_forwards_both_ways(self):
         self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
         self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
         wait_until(lambda: self.right.reaches("10.44.0.1"), "right reaches left")
         wait_until(lambda: self.neighbours_for("10.45.0.2") == ["10.44.0.254"],
-                   "the gateway is asked for, and not the destination")
+                   "left resolves the gateway, not the destination")
 
     def test_change_of_route_is_followed(self):
         self.left.run("ip", "route", "add", "10.45.0.0/24", "via", "10.44.0.200")
@@ -84,7 +73,7 @@ class Gateways(OnASubnet):
         self.left.run("ip", "route", "replace", "10.45.0.0/24", "via", "10.44.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
 
-    def test_leads_to_an_ethernet(self):
+    def test_forwards_to_an_ethernet(self):
         self.router.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
         outside = self.subnet.host("outside")
         self.router.run("ip", "link", "set", "eth1", "netns", outside.namespace)
@@ -104,7 +93,7 @@ class Multicast(OnASubnet):
     def setUp(self):
         super().setUp()
         self.start()
-        self.third = self.another("third", "10.44.0.3/24")
+        self.third = self.add_host("third", "10.44.0.3/24")
 
     def listen(self, host, *options):
         log = self.subnet.folder / f"{host.name}.heard"
@@ -118,15 +107,16 @@ class Multicast(OnASubnet):
     def speak(self, host, word):
         host.run(sys.executable, "-c", SPEAKER, self.GROUP, word)
 
-    def test_reaches_those_in_the_group_and_nobody_else(self):
+    def test_reaches_only_members(self):
         first, second = self.listen(self.right), self.listen(self.third)
         for host in (self.right, self.third):
             wait_until(lambda: self.group(host, self.MGID) == "full", "the group is joined")
         stranger = self.subnet.host("stranger")
         stranger.start(address="10.44.0.4/24")
         deaf = self.listen(stranger, "without joining")
-        wait_until(lambda: self.speak(self.left, "hello") or "hello" in first.output(), "it hears")
-        wait_until(lambda: "hello" in second.output(), "so does the other one")
+        wait_until(lambda: self.speak(self.left, "hello") or "hello" in first.output(),
+                   "the first member receives it")
+        wait_until(lambda: "hello" in second.output(), "the second member receives it")
         self.assertEqual(self.group(self.left, self.MGID), "send-only")
         self.assertNotIn("hello", deaf.output())
         self.assertIsNone(self.group(stranger, self.MGID))
@@ -138,33 +128,33 @@ class Multicast(OnASubnet):
         wait_until(lambda: self.group(self.right, self.MGID) is None, "the group is left")
 
     def notices(self, host, trap):
-        """How many reports of a trap have come to a host."""
+        """Returns how many reports of a trap a host has received."""
         trace = json.loads(host.run(hosts.program("ibarp"), "trace", "--json").stdout)[0]
         return sum(record["keyword"] == "notice" and record["first"] == trap
                    for record in trace["records"])
 
-    def test_news_of_a_group_are_heard(self):
-        """It is missing until somebody is in it, and forgotten when nobody is any more, long before
-        it would be for being idle: both are reports of the subnet administrator."""
+    def test_sender_follows_reports_about_a_group(self):
+        """The group is missing until it has a member, and left when the last member leaves, long before
+        the idle timeout: the SA reports both."""
         self.speak(self.left, "too early")
         wait_until(lambda: self.group(self.left, self.MGID) == "missing", "the group is missing")
         before = self.notices(self.left, 66)
         listener = self.listen(self.right)
         wait_until(lambda: self.notices(self.left, 66) > before, "trap 66 is reported")
-        wait_until(lambda: self.group(self.left, self.MGID) is None, "it is missing no more")
+        wait_until(lambda: self.group(self.left, self.MGID) is None, "the group is no longer missing")
         wait_until(lambda: self.group(self.right, self.MGID) == "full", "right is in it")
         self.speak(self.left, "hello")
-        wait_until(lambda: "hello" in listener.output(), "the first packet is heard")
+        wait_until(lambda: "hello" in listener.output(), "the first packet arrives")
         self.assertEqual(self.group(self.left, self.MGID), "send-only")
         listener.end()
         wait_until(lambda: self.notices(self.left, 67) > 0, "trap 67 is reported")
-        wait_until(lambda: self.group(self.left, self.MGID) is None, "the group is forgotten")
+        wait_until(lambda: self.group(self.left, self.MGID) is None, "the sender has left the group")
 
-    def test_news_come_after_an_sm_restart_as_well(self):
+    def test_reports_arrive_after_an_sm_restart(self):
         self.softib_set("sm", "restart")
 
         def is_reported():
-            """Left may have subscribed again too late for the first."""
+            """Left may subscribe again too late for the first report."""
             listener = self.listen(self.right)
             wait_until(lambda: self.group(self.right, self.MGID) == "full", "the group is joined")
             listener.end()
@@ -174,7 +164,7 @@ class Multicast(OnASubnet):
         wait_until(is_reported, "trap 67 is reported")
 
     def start_second(self):
-        """Another daemon on the left port."""
+        """Starts another daemon on the left port."""
         log = self.subnet.folder / "second.log"
         second = hosts.Process(
             self.left.command(hosts.program("softib"), "run", "--hca", "left", "--",
@@ -204,11 +194,11 @@ class Multicast(OnASubnet):
         self.assertIn("another program has the subnet administrator's reports", second.output())
         self.assertNotIn("another program has", self.left.daemon.output())
 
-    def test_group_that_nobody_is_in_is_not_made(self):
+    def test_group_without_members_is_not_created(self):
         self.speak(self.left, "hello")
         wait_until(lambda: self.group(self.left, self.MGID) == "missing", "the group is missing")
-        wait_until(lambda: self.left.ibarp("stats")["drops"].get("drop_no_group", 0) > 0,
-                   "the drop is counted, when there turn out to be no routers either")
+        wait_until(lambda: self.left.counters().get("drop_no_group", 0) > 0,
+                   "the drop is counted, since there are no multicast routers either")
 
 
 if __name__ == "__main__":

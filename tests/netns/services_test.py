@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What people run over IP, run over ipoibd: programs that know of Ethernet and were told nothing."""
+"""Ordinary network programs, written for Ethernet, over ipoibd."""
 
 import hashlib
 import random
@@ -21,20 +21,15 @@ class Services(hosts.Pair):
     def setUp(self):
         self.set_up()
 
-    def another(self, name, address):
-        host = self.subnet.host(name)
-        host.start(address=address)
-        return host
-
     def launch(self, host, name, *command):
-        """A program on a host, until the test ends."""
+        """Starts a program on a host until the test ends."""
         process = hosts.Process(host.command(*command), self.subnet.folder / f"{host.name}.{name}",
                                 self.subnet.environment)
         self.addCleanup(process.end)
         return process
 
     def launch_with_run(self, host, name, folder, *command):
-        """The same, with a /run that has nothing but one folder of its own."""
+        """Like launch(), with a /run that contains only one empty folder."""
         script = 'mount -t tmpfs tmpfs /run && mkdir "$0" && exec "$@"'
         return self.launch(host, name, "sh", "-c", script, folder, *command)
 
@@ -44,12 +39,7 @@ class Transport(Services):
 
     def setUp(self):
         super().setUp()
-        self.left.start(address="10.44.0.1/24")
-        self.right.start(address="10.45.0.2/24")
-        router = self.another("router", "10.44.0.254/24")
-        router.run("ip", "addr", "add", "10.45.0.254/24", "dev", "ib0")
-        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1",
-                   "net.ipv4.conf.all.send_redirects=0", "net.ipv4.conf.ib0.send_redirects=0")
+        router = self.start_with_router()
         for host, address in ((self.left, "fd46::1/64"), (self.right, "fd47::2/64"),
                               (router, "fd46::254/64"), (router, "fd47::254/64")):
             host.run("ip", "addr", "add", address, "dev", "ib0", "nodad")
@@ -72,12 +62,12 @@ class Transport(Services):
         server.popen.wait(hosts.PATIENCE)
         self.assertEqual(received.read_bytes(), sent.read_bytes())
 
-    def ask_by_udp(self, version, address):
+    def echo_by_udp(self, version, address):
         server = self.launch(self.right, "socat", "socat", "-d", "-d",
                              f"UDP{version}-RECVFROM:5003,fork", "EXEC:cat")
         wait_until(lambda: "receiving on" in server.output(), "the server listens")
-        ask = f"echo hello | socat -t 1 - 'UDP{version}:{address}:5003'"
-        wait_until(lambda: self.left.run("sh", "-c", ask, check=False).stdout == "hello\n",
+        client = f"echo hello | socat -t 1 - 'UDP{version}:{address}:5003'"
+        wait_until(lambda: self.left.run("sh", "-c", client, check=False).stdout == "hello\n",
                    "the echo comes back")
 
     @needs("socat")
@@ -90,18 +80,18 @@ class Transport(Services):
 
     @needs("socat")
     def test_udp_over_ipv4_through_a_gateway(self):
-        self.ask_by_udp(4, "10.45.0.2")
+        self.echo_by_udp(4, "10.45.0.2")
 
     @needs("socat")
     def test_udp_over_ipv6_through_a_gateway(self):
-        self.ask_by_udp(6, "[fd47::2]")
+        self.echo_by_udp(6, "[fd47::2]")
 
 
 class Multicast(Services):
     def receive(self, host, recipe):
         heard = self.subnet.folder / f"{host.name}.heard"
         process = self.launch(host, "socat", "socat", "-d", "-d", "-u", recipe, f"CREATE:{heard}")
-        wait_until(lambda: "starting data transfer loop" in process.output(), "it receives")
+        wait_until(lambda: "starting data transfer loop" in process.output(), "socat receives")
         return heard
 
     @staticmethod
@@ -110,37 +100,37 @@ class Multicast(Services):
                 if group["mgid"] == mgid]
 
     def stream(self, mgid, receiver, join, sender, direct):
-        """To two hosts that have joined, and not to a third; `direct` is how to reach that one."""
+        """Streams to two members, and checks that a stranger receives only unicast to `direct`."""
         self.start()
-        third = self.another("third", "10.44.0.3/24")
-        stranger = self.another("stranger", "10.44.0.4/24")
+        third = self.add_host("third", "10.44.0.3/24")
+        stranger = self.add_host("stranger", "10.44.0.4/24")
         stranger.run("ip", "addr", "add", "fd44::4/64", "dev", "ib0", "nodad")
         self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
         receivers = [self.receive(host, f"{receiver},{join}") for host in (self.right, third)]
         deaf = self.receive(stranger, receiver)
         for host in (self.right, third):
             wait_until(lambda h=host: self.membership(h, mgid) == ["full"], "the group is joined")
-        # As much as fits into the receivers' buffers, so that not even a slow one loses any.
+        # The stream fits into the receive buffers, so even a slow receiver loses nothing.
         stream = self.subnet.folder / "stream"
         stream.write_bytes(random.randbytes(64 * 1000))
-        # The first packet has the group joined to send; the stream finds it so.
+        # The first packet triggers the send-only join.
         self.left.run("sh", "-c", f"echo first | socat -u - '{sender}'")
-        wait_until(lambda: self.membership(self.left, mgid) == ["send-only"], "it may send")
+        wait_until(lambda: self.membership(self.left, mgid) == ["send-only"], "left may send")
         self.left.run("socat", "-u", "-b", "1000", f"OPEN:{stream}", sender)
         for heard in receivers:
             wait_until(lambda one=heard: one.read_bytes() == b"first\n" + stream.read_bytes(),
-                       "the stream arrives whole")
+                       "the whole stream arrives")
         self.left.run("sh", "-c", f"echo you | socat -u - '{direct}'")
-        wait_until(lambda: deaf.read_bytes() == b"you\n", "the stranger hears that, and no more")
+        wait_until(lambda: deaf.read_bytes() == b"you\n", "the stranger receives only that")
 
     @needs("socat")
-    def test_ipv4_stream_reaches_its_receivers_and_nobody_else(self):
+    def test_ipv4_stream_reaches_only_members(self):
         self.stream("ff12:401b:ffff::f01:203", "UDP4-RECV:5002", "ip-add-membership=239.1.2.3:ib0",
                     "UDP4-DATAGRAM:239.1.2.3:5002,ip-multicast-if=10.44.0.1",
                     "UDP4:10.44.0.4:5002")
 
     @needs("socat")
-    def test_ipv6_stream_reaches_its_receivers_and_nobody_else(self):
+    def test_ipv6_stream_reaches_only_members(self):
         self.stream("ff12:601b:ffff::1234", "UDP6-RECV:5002", "ipv6-join-group=[ff15::1234]:ib0",
                     "UDP6-DATAGRAM:[ff15::1234]:5002,so-bindtodevice=ib0",
                     "UDP6:[fd44::4]:5002")
@@ -176,7 +166,7 @@ PidFile none
         wait_until(lambda: "Server listening" in server.output(), "sshd listens")
 
     def ssh(self):
-        """The words of a client that reads none of the user's own files."""
+        """Returns an ssh command that ignores the user's own files."""
         return ["ssh", "-F", "none", "-p", "2222", "-i", str(self.folder / "user_key"),
                 "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no",
                 "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
@@ -205,7 +195,7 @@ PidFile none
         tree, copy = self.folder / "tree", self.folder / "copy"
         self.make_tree(tree)
         shell = " ".join(self.ssh())
-        for _ in range(2):  # a second time, with nothing to copy
+        for _ in range(2):  # the second time there is nothing to copy
             done = self.left.run("rsync", "-a", "--checksum", "-i", "-e", shell, f"{tree}/",
                                  f"root@10.44.0.2:{copy}/", check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -233,7 +223,7 @@ publish-workstation=no
 """
 
     def start_avahi(self, host):
-        """Where to ask it."""
+        """Starts avahi; returns the path of its control socket."""
         config = self.subnet.folder / f"avahi-{host.name}.conf"
         config.write_text(self.CONFIG.format(host=host.name))
         avahi = self.launch_with_run(host, "avahi", "/run/avahi-daemon",
@@ -257,9 +247,9 @@ publish-workstation=no
         self.start()
         left, right = self.start_avahi(self.left), self.start_avahi(self.right)
         wait_until(lambda: self.resolve(left, "right-of-ipoibd.local") == "10.44.0.2",
-                   "left knows right by name")
+                   "left resolves right by name")
         wait_until(lambda: self.resolve(right, "left-of-ipoibd.local") == "10.44.0.1",
-                   "right knows left by name")
+                   "right resolves left by name")
 
 
 class Routing(Services):
@@ -285,9 +275,9 @@ protocol ospf {version} {{
         return set(re.findall(r"^(\S+)\s+\d+\s+Full/", shown, re.MULTILINE))
 
     def route(self, version, family, behind):
-        """`behind`: the address behind router number so many."""
+        """`behind(n)` is the address behind router n."""
         self.start()
-        routers = [self.left, self.right, self.another("third", "10.44.0.3/24")]
+        routers = [self.left, self.right, self.add_host("third", "10.44.0.3/24")]
         for number, host in enumerate(routers, 1):
             host.run("ip", "addr", "add", behind(number), "dev", "lo")
             config = self.subnet.folder / f"bird-{host.name}.conf"

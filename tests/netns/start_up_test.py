@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ipoibd says when it cannot start: one line, what to do, and an exit status."""
+"""When ipoibd cannot start, it prints one line that says what to do, and exits with a status."""
 
 import os
 import subprocess
@@ -29,16 +29,16 @@ class WithoutDevice(StartUpTest):
         self.assert_refused(ipoibd("--colour"), 2, "--colour", "--help")
         self.assert_refused(ipoibd("--log", "loud"), 2, "--log", "loud")
 
-    def test_a_subnet_that_was_started_ends_with_who_failed(self):
+    def test_started_subnet_ends_when_the_daemon_fails(self):
         with tempfile.TemporaryDirectory() as folder:
             environment = dict(os.environ, SOFTIB_DIR=folder)
             for option, status in (("--softib=bad/name/x", 2), ("--softib=lab/x", 1)):
                 done = ipoibd(option, "--device", "mlx5_7", env=environment)
                 self.assert_refused(done, status, "name" if status == 2 else "mlx5_7")
-                hosts.wait_until(lambda: not os.listdir(folder), "nothing is left behind")
+                hosts.wait_until(lambda: not os.listdir(folder), "the subnet's folder is removed")
 
     @unittest.skipIf(os.path.isdir("/sys/class/infiniband"), "this machine may have RDMA devices")
-    def test_no_rdma_device_names_both_ways_out(self):
+    def test_no_rdma_device_names_both_remedies(self):
         self.assert_refused(ipoibd(), 1, "no RDMA device", "--softib", "driver")
 
 
@@ -65,7 +65,7 @@ class OnASubnet(StartUpTest):
         without = ("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
         self.assert_refused(self.ipoibd(prefix=without), 1, "ib0", "CAP_NET_ADMIN")
 
-    def test_interface_that_another_one_has(self):
+    def test_interface_in_use(self):
         self.host.start()
         self.assert_refused(self.ipoibd(), 1, "ib0", "another process")
 
@@ -77,23 +77,19 @@ class OnASubnet(StartUpTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         hosts.wait_until(self.host.has_carrier, "ib0 has carrier")
 
-    def test_waiting_ends_in_order(self):
+    def test_exits_cleanly_while_waiting_for_a_partition(self):
         self.host.start("--pkey", "0x1234")
         self.assert_waits("partition 0x9234")
         self.assertEqual(self.host.daemon.end(), 0)
         self.assertIsNone(self.host.link(), "the interface is removed")
 
-    def test_waiting_for_a_device_ends_in_order(self):
+    def test_exits_cleanly_while_waiting_for_a_device(self):
         self.host.start("--device", "mlx5_7", "--wait", wait=False)
         self.assert_waits("mlx5_7")
         self.assertEqual(self.host.daemon.end(), 0)
 
     def assert_waits(self, *words):
-        """A line of its log says what for."""
-        def said():
-            return any("wait" in line and all(word in line for word in words)
-                       for line in self.host.daemon.output().splitlines())
-        hosts.wait_until(said, f"it says that it waits for {words}")
+        hosts.wait_until(lambda: self.host.logged("wait", *words), f"it logs that it waits for {words}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What passes between two hosts, TCP or UDP, IPv4 or IPv6: all of it arrives, unchanged."""
+"""Transfers between two hosts that check that all data arrives unchanged."""
 
 import sys
 
 import hosts
 from hosts import wait_until
 
-# Sends numbered blocks over TCP; both ends print the checksum of what they saw.
+# Sends numbered blocks over TCP; both ends print a checksum.
 TCP_SENDER = """
 import hashlib, os, socket, sys
 block, digest = os.urandom(1 << 20), hashlib.blake2b()
@@ -27,7 +27,7 @@ while data := peer.recv(1 << 18):
 print(digest.hexdigest())
 """
 
-# Sends datagrams of all sizes up to a limit in bursts of 16, and has each come back as it was.
+# Sends datagrams of random sizes up to a limit in bursts of 16, and waits for each to be echoed.
 UDP_SENDER = """
 import os, random, socket, sys
 address, rounds, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -63,18 +63,18 @@ def start(host, script, folder, name):
 
 
 def tcp(sender, receiver, address, mebibytes):
-    """A transfer to an address of the receiver."""
+    """Transfers data over TCP to an address of the receiver."""
     listening = start(receiver, TCP_RECEIVER, sender.subnet.folder, "tcp")
     try:
         sent = sender.run(sys.executable, "-c", TCP_SENDER, address, str(mebibytes)).stdout.strip()
         listening.popen.wait(hosts.PATIENCE)
-        assert listening.output().split()[-1] == sent, "what arrived is what was sent"
+        assert listening.output().split()[-1] == sent, "the data has changed"
     finally:
         listening.end()
 
 
 def udp(sender, receiver, address, rounds, limit):
-    """Datagrams of up to `limit` octets there and back."""
+    """Sends datagrams of up to `limit` bytes and back."""
     listening = start(receiver, UDP_ECHO, sender.subnet.folder, "udp")
     try:
         done = sender.run(sys.executable, "-c", UDP_SENDER, address, str(rounds), str(limit),

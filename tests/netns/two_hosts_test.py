@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two ipoibd on an emulated subnet, each in a network namespace of its own."""
+"""Two ipoibd on an emulated subnet, each in its own network namespace."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ class TwoHosts(hosts.Pair):
         wait_until(self.right.has_carrier, "ib0 has carrier again")
         self.assert_connected()
 
-    def test_ends_in_order(self):
+    def test_exits_cleanly(self):
         self.assert_connected()
         self.assertEqual(self.right.daemon.end(signal.SIGTERM), 0, self.right.daemon.output())
         self.assertIsNone(self.right.link(), "the interface is removed")
@@ -75,7 +75,7 @@ class TwoHosts(hosts.Pair):
         self.subnet.start_subnet()
         self.assert_connected()
 
-    def test_ends_in_order_without_a_subnet_process(self):
+    def test_exits_cleanly_without_a_subnet_process(self):
         self.assert_connected()
         self.subnet.kill_subnet()
         self.assertEqual(self.right.daemon.end(signal.SIGTERM), 0, self.right.daemon.output())
@@ -84,7 +84,7 @@ class TwoHosts(hosts.Pair):
     def test_recovers_from_another_lid(self):
         self.assert_connected()
         self.softib_set("lid", "right", "0x77")
-        wait_until(lambda: "LID 0x77" in self.right.daemon.output(), "right has its LID")
+        wait_until(lambda: "LID 0x77" in self.right.daemon.output(), "right has its new LID")
         self.assert_connected()
 
     def test_joins_again_after_an_sm_restart(self):
@@ -101,7 +101,7 @@ class TwoHosts(hosts.Pair):
         for group in ("ff12:401b:ffff::ffff:ffff", "ff12:401b:ffff::1"):
             self.assertEqual(self.members(group), {"left"}, group)
 
-    def test_deleted_interface_ends_it(self):
+    def test_exits_when_its_interface_is_deleted(self):
         self.right.run("ip", "link", "del", "ib0")
         self.assertEqual(self.right.daemon.popen.wait(hosts.PATIENCE), 1)
         self.assertIn("deleted", self.right.daemon.output().splitlines()[-1])
@@ -129,13 +129,13 @@ class OtherSettings(hosts.Pair):
         ping = self.left.ping("10.44.0.2", "-c", "1", "-W", "5", "-M", "do", "-s", str(4092 - 28))
         self.assertEqual(hosts.received(ping), 1, ping.stdout)
 
-    def test_smaller_mtu_of_the_administrator(self):
+    def test_mtu_option(self):
         self.set_up()
         self.start("--mtu", "1500")
         self.assertEqual(self.left.link()["mtu"], 1500)
         self.assert_connected()
 
-    def test_administrator_changes_the_mtu(self):
+    def test_operator_changes_the_mtu(self):
         self.set_up()
         self.start()
         self.left.run("ip", "link", "set", "ib0", "mtu", "1500")
@@ -146,7 +146,7 @@ class OtherSettings(hosts.Pair):
         self.assertEqual(self.left.link()["mtu"], 1500)
         self.assert_connected()
         ping = self.right.ping("10.44.0.1", "-c", "1", "-W", "5", "-s", str(2044 - 28))
-        self.assertEqual(hosts.received(ping), 1, "what is larger is received all the same")
+        self.assertEqual(hosts.received(ping), 1, "larger packets are still received")
 
     def test_mtu_of_a_path(self):
         self.set_up()
@@ -154,12 +154,12 @@ class OtherSettings(hosts.Pair):
         self.softib_set("mtu", "right", "1024")
         refused = self.left.ping("10.44.0.2", "-c", "2", "-i", "0.1", "-M", "do", "-s", "1500")
         self.assertIn("mtu = 1020", refused.stdout)
-        # Who allows fragments has them made by the host, as soon as that knows.
+        # Without DF the host fragments, as soon as it knows the path MTU.
         wait_until(lambda: hosts.received(self.left.ping("10.44.0.2", "-c", "1", "-W", "1",
                                                          "-M", "dont", "-s", "1500")) == 1,
                    "fragments arrive")
-        self.assertEqual(self.left.link()["mtu"], 2044, "the link's")
-        self.assertGreater(self.left.ibarp("stats")["drops"]["drop_path_mtu_exceeded"], 0)
+        self.assertEqual(self.left.link()["mtu"], 2044, "the MTU of the link is unchanged")
+        self.assertGreater(self.left.counters()["drop_path_mtu_exceeded"], 0)
 
     def test_mtu_of_an_ipv6_path(self):
         self.set_up("--mtu", "4096")
@@ -171,9 +171,9 @@ class OtherSettings(hosts.Pair):
         self.assertRegex(refused.stdout + refused.stderr, "mtu[=:] ?2044")
         wait_until(lambda: hosts.received(self.left.ping("fd44::2", "-c", "1", "-W", "1",
                                                          "-s", "3000")) == 1, "fragments arrive")
-        self.assertEqual(self.left.link()["mtu"], 4092, "the link's")
+        self.assertEqual(self.left.link()["mtu"], 4092, "the MTU of the link is unchanged")
 
-    def test_partition_of_its_own(self):
+    def test_pkey_option(self):
         self.set_up("--partition", "0x12=full")
         self.start("--pkey", "0x0012")
         self.assert_connected()
@@ -182,13 +182,13 @@ class OtherSettings(hosts.Pair):
         self.set_up()
         self.start("--send-queue", "16", "--receive-queue", "64")
         self.assert_connected()
-        # More at a time than the send queue holds: what it has no room for waits, and is not lost.
+        # More packets at a time than the send queue holds: the rest waits and is not lost.
         self.assertEqual(self.left.lost_of(5000, "10.44.0.2", "-A", "-l", "32"), 0)
 
 
 class SoftibOption(hosts.Pair):
     def test_starts_a_subnet_and_joins_it(self):
-        """What somebody without an HCA types: nothing but ipoibd --softib, on both hosts."""
+        """Just ipoibd --softib on both hosts, as a user without an HCA would type."""
         self.set_up()
         self.subnet.kill_subnet()
         self.left.start_alone("--softib", address="10.44.0.1/24")

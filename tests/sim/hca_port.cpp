@@ -60,18 +60,19 @@ void HcaPort::to_state(ibv_qp_state state, ibv_qp_attr attributes, int mask) {
   hca_.modify(*qp_, attributes, mask | IBV_QP_STATE).value();
 }
 
-void HcaPort::configure(std::uint16_t pkey_index, QKey qkey) {
+Result<void> HcaPort::configure(const UdAttributes& wanted) {
   to_state(IBV_QPS_RESET, {}, 0);
   sending_.clear();
   posted_.clear();
   ibv_qp_attr attributes{};
-  attributes.pkey_index = pkey_index;
+  attributes.pkey_index = wanted.pkey_index;
   attributes.port_num = 1;
-  attributes.qkey = qkey.value();
+  attributes.qkey = wanted.qkey.value();
   to_state(IBV_QPS_INIT, attributes, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
   post_receives();
   to_state(IBV_QPS_RTR, {}, 0);
   to_state(IBV_QPS_RTS, {}, IBV_QP_SQ_PSN);
+  return {};
 }
 
 Qpn HcaPort::qpn() const { return qp_->number(); }

@@ -17,10 +17,8 @@ class HcaPort : public UdPort {
   HcaPort& operator=(const HcaPort&) = delete;
   ~HcaPort() override;
 
-  /// RESET to RTS, or back to RTS with other attributes.
-  void configure(std::uint16_t pkey_index, QKey qkey);
-
   [[nodiscard]] Qpn qpn() const override;
+  [[nodiscard]] Result<void> configure(const UdAttributes& wanted) override;
   [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
   std::size_t send(std::span<Outgoing> batch) override;
   std::size_t receive(std::vector<Incoming>& out, std::size_t limit) override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/ipv6_identity.hpp"
+#include "daemon/options.hpp"
 #include "daemon/question.hpp"
 #include "ipoib/log.hpp"
 #include "wire/ipv4.hpp"
@@ -17,8 +18,6 @@ namespace ipoib::sim {
 namespace {
 
 using daemon::Question;
-
-constexpr std::size_t kBatch = 64;
 
 std::uint64_t seed_of(const HostOptions& options) {
   return std::hash<std::string>{}(options.hca) ^ options.place << 8 ^ options.epoch;
@@ -104,10 +103,18 @@ Host::Host(World& world, const HostOptions& options)
   hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
-  link_ =
-      std::make_unique<link::Link>(options.link, link::Surroundings{*port_, frames_, options.log},
-                                   port_->qpn(), seed_of(options));
-  link_->on_host_changed(view_, world_.now());
+  pump_ = std::make_unique<daemon::Pump>(
+      daemon::Pump::Settings{
+          .link = options.link, .max_ip_mtu = daemon::Options::kMaxIpMtu, .seed = seed_of(options)},
+      daemon::Pump::Dependencies{.tun = tun_,
+                                 .queue_pair = *port_,
+                                 .host_frames = {frames_, frames_},
+                                 .messages = frames_,
+                                 .trace = trace_,
+                                 .log = options.log,
+                                 .link_log = options.log});
+  tun_.kernel = [this](ConstBytes packet) { return take_as_kernel(packet); };
+  link().on_host_changed(view_, world_.now());
   reregister_count_ = port.reregister_count;
   node_ = world_.join(*this, options.hca);
   port_changed(port);
@@ -117,12 +124,12 @@ Host::Host(World& world, const HostOptions& options)
 
 Host::~Host() {
   world_.part(*this);
-  link_.reset();
+  pump_.reset();
   port_.reset();
 }
 
 std::string Host::state_of(const IpAddress& address) const {
-  const auto info = link_->get(address, world_.now());
+  const auto info = link().get(address, world_.now());
   return info ? std::string(name(info->state)) : "gone";
 }
 
@@ -155,20 +162,20 @@ std::size_t Host::received_from(const IpAddress& from) const {
 
 void Host::add_address(const IpPrefix& prefix) {
   view_.addresses.push_back(prefix);
-  link_->on_host_changed(view_, world_.now());
+  link().on_host_changed(view_, world_.now());
   turn();
   world_.wake(*this, next_deadline());
 }
 
 void Host::set_groups(std::vector<IpAddress> groups) {
   view_.groups = std::move(groups);
-  link_->on_host_changed(view_, world_.now());
+  link().on_host_changed(view_, world_.now());
   turn();
   world_.wake(*this, next_deadline());
 }
 
 void Host::shut_down() {
-  link_->shut_down(world_.now());
+  link().shut_down(world_.now());
   drain();
 }
 
@@ -183,9 +190,9 @@ void Host::port_changed(const softib::PortAttributes& port) {
       std::exchange(reregister_count_, port.reregister_count) != port.reregister_count;
   if (changed) {
     sa_->set_sm(daemon::subnet_administrator(port_view_.snapshot()), now);
-    link_->on_port(daemon::port_status(port_view_.snapshot(), pkey_), now);
+    link().on_port(daemon::port_status(port_view_.snapshot(), pkey_), now);
   }
-  if (reregister) link_->on_client_reregister(now);
+  if (reregister) link().on_client_reregister(now);
   if (changed || reregister) renew_subscriptions();
 }
 
@@ -199,7 +206,7 @@ void Host::renew_subscriptions() {
 
 TimePoint Host::next_deadline() const {
   const bool host_waits = !tun_.to_fabric.empty();
-  return std::min({link_->next_deadline(), sa_->next_deadline(), subscriptions_.next_deadline(),
+  return std::min({link().next_deadline(), sa_->next_deadline(), subscriptions_.next_deadline(),
                    host_waits ? world_.now() + std::chrono::microseconds(1) : kNever});
 }
 
@@ -210,19 +217,9 @@ void Host::turn() {
   sa_->on_time(now);
   subscriptions_.on_time(now);
   settle_with_administrator();
-  std::vector<Incoming> datagrams;
-  while (port_->receive(datagrams, kBatch) > 0) {
-    link_->from_fabric(datagrams, now);
-    datagrams.clear();
-    drain();
+  while (pump_->turn(now)) {
   }
-  std::vector<Frame> packets;
-  if (link_->sends().empty()) {
-    (void)tun_.read({frames_, frames_}, link::kHeadroom, packets, kBatch);
-    link_->from_host(packets, now);
-  }
-  if (link_->next_deadline() <= now) link_->tick(now);
-  drain();
+  put_requests();
   settle_with_administrator();
 }
 
@@ -237,7 +234,7 @@ void Host::settle_with_administrator() {
     drain();
   }
   for (const wire::Notice& notice : std::exchange(sa_->notices(), {})) {
-    link_->on_notice(notice, now);
+    link().on_notice(notice, now);
     drain();
   }
 }
@@ -247,9 +244,9 @@ void Host::take(const sa::Answer& answer) {
   const Question question = Question::of(answer.id);
   switch (question.kind) {
     case Question::Kind::join:
-      return link_->on_join_answer(question.id, result_of<wire::McMemberRecord>(answer), now);
+      return link().on_join_answer(question.id, result_of<wire::McMemberRecord>(answer), now);
     case Question::Kind::path:
-      return link_->on_path_answer(question.id, result_of<wire::PathRecord>(answer), now);
+      return link().on_path_answer(question.id, result_of<wire::PathRecord>(answer), now);
     case Question::Kind::leave:
     case Question::Kind::members:
       return;
@@ -258,45 +255,38 @@ void Host::take(const sa::Answer& answer) {
   }
 }
 
-/// A kernel answers for its addresses, and knows no link-layer ones (RFC 4861, 7.2.4).
-void Host::answer_as_kernel(ConstBytes packet) {
-  const auto question = wire::NdMessage::parse(packet);
-  if (!question || question->type != wire::NdType::neighbour_solicitation ||
-      std::ranges::find(view_.addresses, IpAddress(question->target), &IpPrefix::address) ==
+/// Answers neighbour solicitations for the host's addresses, without link-layer addresses, which
+/// the kernel does not know (RFC 4861, 7.2.4). Returns whether the packet was Neighbour Discovery.
+bool Host::take_as_kernel(ConstBytes packet) {
+  if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
+  const auto solicitation = wire::NdMessage::parse(packet);
+  if (!solicitation || solicitation->type != wire::NdType::neighbour_solicitation ||
+      std::ranges::find(view_.addresses, IpAddress(solicitation->target), &IpPrefix::address) ==
           view_.addresses.end()) {
-    return;
+    return true;
   }
   wire::NdMessage answer;
   answer.type = wire::NdType::neighbour_advertisement;
-  answer.source = answer.target = question->target;
-  answer.destination = question->source;
+  answer.source = answer.target = solicitation->target;
+  answer.destination = solicitation->source;
   answer.is_solicited = answer.overrides = true;
-  MemoryTun::Packet octets(wire::NdMessage::kMaxEmitted);
-  octets.resize(answer.emit(octets));
-  tun_.to_fabric.push_back(std::move(octets));
+  MemoryTun::Packet bytes(wire::NdMessage::kMaxEmitted);
+  bytes.resize(answer.emit(bytes));
+  tun_.to_fabric.push_back(std::move(bytes));
+  return true;
 }
 
-// --- What the link says --------------------------------------------------------------------------
+// --- Requests of the link ------------------------------------------------------------------------
 
 void Host::drain() {
-  for (Frame& packet : link_->to_host()) {
-    const ConstBytes bytes = std::as_const(packet).bytes();
-    if (wire::is_neighbour_discovery(bytes, wire::upper_layer(bytes))) {
-      answer_as_kernel(bytes);
-    } else {
-      (void)tun_.write(bytes);
-    }
+  pump_->drain(world_.now());
+  put_requests();
+}
+
+void Host::put_requests() {
+  for (const daemon::ToControl& message : std::exchange(pump_->to_control(), {})) {
+    std::visit([this](const auto& request) { apply(request); }, message);
   }
-  link_->to_host().clear();
-  while (!link_->events().empty()) {
-    const auto events = std::exchange(link_->events(), {});
-    for (const link::Event& event : events) {
-      std::visit([this](const auto& instruction) { apply(instruction); }, event);
-    }
-  }
-  auto& sends = link_->sends();
-  const std::size_t posted = port_->send(sends);
-  sends.erase(sends.begin(), sends.begin() + static_cast<std::ptrdiff_t>(posted));
 }
 
 void Host::apply(const link::LookUpMembership& event) {
@@ -316,16 +306,6 @@ void Host::apply(const link::LeaveGroup& event) {
   sa_->ask(name_of(Question::Kind::leave), sa::LeaveQuery{event.record, event.components},
            world_.now());
 }
-void Host::apply(const link::ConfigureQueuePair& event) {
-  port_->configure(event.pkey_index, event.qkey);
-}
-void Host::apply(const link::AttachGroup& event) { port_->attach(event.mgid, event.mlid).value(); }
-void Host::apply(const link::DetachGroup& event) { port_->detach(event.mgid, event.mlid).value(); }
-void Host::apply(const link::SetMtu& event) { (void)tun_.set_mtu(event.octets); }
-void Host::apply(const link::HostGroupsChanged&) {}
-
-void Host::apply(const link::SetCarrier& event) { (void)tun_.set_carrier(event.on); }
-
 // --- MadPort -------------------------------------------------------------------------------------
 
 Result<void> Host::send(const MadDestination& to, ConstBytes mad, Duration timeout) {

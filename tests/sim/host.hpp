@@ -1,5 +1,5 @@
-// A host with an IPoIB link in virtual time: Link, SaClient, Subscriptions and queue pair as the
-// daemon has them, and what the daemon makes of a port.
+// A host with an IPoIB link in virtual time: pump, SA client, subscriptions and port view of the
+// daemon, on a TUN in memory and the emulated HCA.
 #pragma once
 
 #include <deque>
@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "daemon/port_watcher.hpp"
+#include "daemon/pump.hpp"
 #include "ipoib/host_view.hpp"
-#include "link/link.hpp"
+#include "ipoib/trace.hpp"
 #include "sa/sa_client.hpp"
 #include "sa/subscriptions.hpp"
 #include "tests/sim/hca_port.hpp"
@@ -45,8 +46,8 @@ class Host : public Process, public MadPort {
   /// As if by kill -9: says nothing to anybody.
   ~Host() override;
 
-  [[nodiscard]] link::Link& link() { return *link_; }
-  [[nodiscard]] HwAddress hardware() const { return link_->hardware_address(); }
+  [[nodiscard]] link::Link& link() const { return pump_->link(); }
+  [[nodiscard]] HwAddress hardware() const { return pump_->link().hardware_address(); }
   [[nodiscard]] MemoryTun& tun() { return tun_; }
   [[nodiscard]] HcaPort& queue_pair() { return *port_; }
   [[nodiscard]] const sa::Counters& sa_counters() const { return sa_->counters(); }
@@ -59,7 +60,7 @@ class Host : public Process, public MadPort {
     return std::get<Ipv6Address>(view_.addresses.back().address);
   }
   [[nodiscard]] std::uint64_t count(link::Counter counter) const {
-    return link_->counters()[counter];
+    return pump_->link().counters()[counter];
   }
   [[nodiscard]] bool is_up() const { return tun_.carrier; }
   /// "gone" when there is no entry.
@@ -98,18 +99,15 @@ class Host : public Process, public MadPort {
   void renew_subscriptions();
   void settle_with_administrator();
   void take(const sa::Answer& answer);
-  void answer_as_kernel(ConstBytes packet);
+  [[nodiscard]] bool take_as_kernel(ConstBytes packet);
   void drain();
+  void put_requests();
   void apply(const link::JoinGroup& event);
   void apply(const link::LookUpMembership& event);
   void apply(const link::AskPath& event);
   void apply(const link::LeaveGroup& event);
-  void apply(const link::ConfigureQueuePair& event);
-  void apply(const link::AttachGroup& event);
-  void apply(const link::DetachGroup& event);
-  void apply(const link::SetMtu& event);
-  void apply(const link::SetCarrier& event);
-  void apply(const link::HostGroupsChanged& event);
+  template <class Message>
+  void apply(const Message& /*message*/) {}  // for parts of the daemon that are not simulated
 
   World& world_;
   const PKey pkey_;
@@ -118,13 +116,14 @@ class Host : public Process, public MadPort {
   HostView view_;
   MemoryTun tun_;
   FramePool frames_{1024, 4096 + 64};
+  TraceRing trace_{"sim"};
   std::deque<ReceivedMad> mads_;
   std::uint32_t reregister_count_ = 0;
   std::unique_ptr<softib::Hca> hca_;
   std::unique_ptr<HcaPort> port_;
   std::unique_ptr<sa::SaClient> sa_;
   sa::Subscriptions subscriptions_;
-  std::unique_ptr<link::Link> link_;
+  std::unique_ptr<daemon::Pump> pump_;
   softib::NodeIndex node_ = 0;
 };
 

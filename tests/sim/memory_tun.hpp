@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ class MemoryTun : public TunPort {
     return !to_fabric.empty();
   }
   bool write(ConstBytes packet) override {
+    if (kernel && kernel(packet)) return true;
     from_fabric.emplace_back(packet.begin(), packet.end());
     return true;
   }
@@ -58,6 +60,8 @@ class MemoryTun : public TunPort {
 
   std::deque<Packet> to_fabric;     ///< what the host sends
   std::vector<Packet> from_fabric;  ///< what the host got
+  /// Returns whether the kernel keeps the packet to itself.
+  std::function<bool(ConstBytes packet)> kernel;
   bool takes_large = false;
   /// Which of these were large, and how they are to be cut.
   std::vector<std::pair<std::size_t, Segmentation>> large;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The bash completions load, and complete options, words and names of interfaces.
+"""Tests that the bash completions load and complete options, words and interface names.
 
 Usage: completion_test.py COMPLETION_FOLDER PROGRAM_FOLDER
 """
@@ -13,7 +13,7 @@ import tempfile
 BASH_COMPLETION = "/usr/share/bash-completion/bash_completion"
 SKIPPED = 77
 
-# Completes a line as readline would: the words of the line, the cursor at its end.
+# Completes a line as readline would, with the cursor at its end.
 SCRIPT = r"""
 set -u +u
 . "$BASH_COMPLETION" || exit 1
@@ -32,7 +32,7 @@ failed = 0
 
 
 def expect(line, wanted, unwanted=(), **environment):
-    """The completions of a line contain each wanted word and no unwanted one."""
+    """Checks that the completions of a line contain each wanted and no unwanted word."""
     global failed
     program = line.split()[0]
     done = subprocess.run(["bash", "--norc", "-c", SCRIPT, "bash", program, line], text=True,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Manual pages say what is there, all of it, and nothing else.
+"""Compares manual pages with programs and headers.
 
 Usage: man_pages.py program PAGE PROGRAM [SUBCOMMAND...]
-           each option of --help, of the program and of its subcommands, has an item in the page, and
-           each item is an option; a default in --help stands in the item
+           each option of --help, of the program and its subcommands, has an item in the page, and
+           vice versa; a default in --help is in the item
        man_pages.py library PAGE HEADER
-           each function of the header has its prototype in the page, and each prototype is one
+           each function of the header has its prototype in the page, and vice versa
        man_pages.py --self-test
 """
 import re
@@ -14,10 +14,10 @@ import sys
 
 
 def options_of(text):
-    """Options of a --help text -> their default, if it has one: "  -x, --name ARG (=default)"."""
+    """Returns option -> default or None, from lines "  -x, --name ARG (=default)" of --help."""
     found = {}
     for line in text.splitlines():
-        line = re.sub(r"^(\s+-\w) \[ (--[\w-]+) \]", r"\1, \2", line)  # as program_options writes
+        line = re.sub(r"^(\s+-\w) \[ (--[\w-]+) \]", r"\1, \2", line)  # the format of program_options
         match = re.match(r"\s{1,4}(-\w)?(?:, )?(--[\w-]+)?(?=\W|$)", line)
         names = [name for name in match.groups() if name] if match else []
         default = re.search(r"\(=([^)]+)\)", line)
@@ -27,7 +27,7 @@ def options_of(text):
 
 
 def items_of(page):
-    """Items "Fl x" of an mdoc page -> the text of the item."""
+    """Returns the items "Fl x" of an mdoc page and their text."""
     found, names = {}, []
     for line in page.splitlines():
         if line.startswith(".It "):
@@ -101,7 +101,7 @@ def main():
     else:
         page, header = sys.argv[2:]
         found = list(compare_functions(read(header), read(page)))
-    print("\n".join(found) if found else "the page and the program agree")
+    print("\n".join(found) if found else "no differences")
     sys.exit(1 if found else 0)
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The rules of this house that a program can check; docs/architecture.md has the reasons.
+"""Checks the rules of the source tree: includes between folders, sizes, byte order, conformance tables.
 
-Each check yields lines "file:line: what is wrong". An exception to a rule stands in a table here,
-with its reason; an exception that is not needed any more is itself a finding.
+Each check yields lines "file:line: what is wrong". Exceptions are listed below with their reasons; an
+exception that is no longer needed is an error, too.
 
-Usage: house_rules.py [ROOT] | --self-test
+Usage: source_rules.py [ROOT] | --self-test
 """
 import pathlib
 import re
@@ -15,22 +15,22 @@ HEADER_LINES = 120
 SOURCE_LINES = 400
 FUNCTION_LINES = 50
 
-# --- Exceptions: path, reason -----------------------------------------------------------------
+# --- Exceptions: path -> reason ---------------------------------------------------------------
 
 LONG_FILES = {
-    "include/ipoib/address.hpp": "the vocabulary of addresses is read as one page",
+    "include/ipoib/address.hpp": "all address types are read together",
     "include/ipoib/ibarp.h": "the whole public interface of a C library is one header",
 }
 LONG_FUNCTIONS = {}
 
-# --- The tree ---------------------------------------------------------------------------------
+# --- Files ------------------------------------------------------------------------------------
 
 CODE = {".hpp", ".h", ".cpp", ".c"}
 TEXT = CODE | {".md", ".py", ".sh", ".txt", ".cmake", ".map", ".in", ".1", ".3", ".5", ".8"}
 
 
 def files(root, folders, suffixes):
-    """Files below some folders, by their path from the root."""
+    """Yields (path relative to root, path) of the files below some folders."""
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
             if path.is_file() and path.suffix in suffixes:
@@ -41,16 +41,16 @@ def lines(path):
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def unneeded(table, used, what):
+def unused_exceptions(table, used, what):
     for path in sorted(set(table) - used):
-        yield f"{path}:1: is listed as an exception for {what}, and is none"
+        yield f"{path}:1: is listed as an exception for {what}, but needs none"
 
 
-# --- Who may include whom ---------------------------------------------------------------------
+# --- Includes between folders -----------------------------------------------------------------
 
 
 def layers(root):
-    """The table of docs/architecture.md: folder -> what its row allows, in the table's words."""
+    """Reads the table of docs/architecture.md: folder -> text of the column "may use"."""
     rows = {}
     for line in lines(root / "docs/architecture.md"):
         row = re.fullmatch(r"\| `([^`]*/)`[^|]* \|.*\| ([^|]*) \|", line)
@@ -61,7 +61,7 @@ def layers(root):
 
 
 def allowed(rows):
-    """Folder -> the folders that it may include from, itself and those below them included."""
+    """Returns folder -> all folders that it may include from, directly or not, and itself."""
     everything = set(rows)
 
     def closure(folder):
@@ -81,7 +81,7 @@ def allowed(rows):
 
 
 def folder_of(path, folders):
-    """The layer that a path below src/ or an include directive belongs to; None: no layer of ours."""
+    """Returns the folder of the table that a source path or an include belongs to; None if none."""
     if path.startswith("ipoib/") or path.startswith("include/ipoib/"):
         return "base"
     path = path.removeprefix("src/")
@@ -92,7 +92,7 @@ def folder_of(path, folders):
 def check_includes(root):
     rows = layers(root)
     if len(rows) < 10:
-        yield "docs/architecture.md:1: the table of layers is not understood"
+        yield "docs/architecture.md:1: cannot read the table of layers"
         return
     may = allowed(rows)
     for name, path in files(root, ["include/ipoib", "src"], CODE):
@@ -105,7 +105,7 @@ def check_includes(root):
             if not include:
                 continue
             target = include[1]
-            # <linux/...> are the kernel's.
+            # <linux/...> are kernel headers.
             other = None if "<linux/" in line else folder_of(target, rows)
             if target == "ipoib/ibarp.h" and "ibarp.h" in may[own]:
                 continue
@@ -113,7 +113,7 @@ def check_includes(root):
                 yield f"{name}:{number}: {own} may not include {target}"
 
 
-# What only some layers may see: how its headers or words look, and who may.
+# Headers and functions that only some folders may use: pattern, name, folders.
 PRIVATE = [
     (r'#\s*include\s*<infiniband/', "verbs and MADs", {"verbs", "softib/core", "softib", "daemon"}),
     (r"#\s*include\s*<netlink/", "netlink", {"linux"}),
@@ -134,7 +134,7 @@ def check_private(root):
         for number, line in enumerate(lines(path), 1):
             for pattern, what, who in PRIVATE:
                 if re.search(pattern, line) and own not in who:
-                    yield f"{name}:{number}: {own} does not deal with {what}"
+                    yield f"{name}:{number}: {own} may not use {what}"
 
 
 # --- Sizes ------------------------------------------------------------------------------------
@@ -150,15 +150,15 @@ def check_lengths(root):
         used.add(name)
         if name not in LONG_FILES:
             yield f"{name}:{limit}: has {count} lines; the limit is {limit}"
-    yield from unneeded(LONG_FILES, used, "its length")
+    yield from unused_exceptions(LONG_FILES, used, "its length")
 
 
 NO_FUNCTION = r"(namespace|class|struct|enum|extern|union|using|template|typedef|#|//|/\*|\})"
 
 
 def functions(path):
-    """(line, length) of each function at namespace level, where clang-format begins it in column 0
-    and closes it with a brace alone in column 0."""
+    """Yields (line, length) of each function at namespace level. clang-format begins it in column 0
+    and closes it with a brace on its own in column 0."""
     start, is_open = None, False
     for number, line in enumerate(lines(path), 1):
         if start is None:
@@ -171,7 +171,7 @@ def functions(path):
         elif start is not None and line == "}":
             yield start, number - start + 1
             start = None
-        elif line.startswith("}"):  # of a value, or of what was taken for a function
+        elif line.startswith("}"):  # closes an initializer, or something that is no function
             start = None
 
 
@@ -184,10 +184,10 @@ def check_functions(root):
             used.add(name)
             if name not in LONG_FUNCTIONS:
                 yield f"{name}:{start}: a function of {length} lines; the limit is {FUNCTION_LINES}"
-    yield from unneeded(LONG_FUNCTIONS, used, "a long function")
+    yield from unused_exceptions(LONG_FUNCTIONS, used, "a long function")
 
 
-# --- Byte order, unfinished work, the C library's names ---------------------------------------
+# --- Byte order, unfinished work, exports of the C library ------------------------------------
 
 BYTE_ORDER = (r"\b(hton[sl]|ntoh[sl]|htobe(16|32|64)|htole(16|32|64)|be(16|32|64)toh|"
               r"le(16|32|64)toh|bswap_(16|32|64)|__builtin_bswap(16|32|64))\b|"
@@ -204,7 +204,7 @@ def check_byte_order(root):
             continue
         for number, line in enumerate(lines(path), 1):
             if re.search(BYTE_ORDER, without_comment(line)):
-                yield f"{name}:{number}: byte order belongs into include/ipoib/bytes.hpp"
+                yield f"{name}:{number}: byte order conversions belong in include/ipoib/bytes.hpp"
 
 
 UNFINISHED = r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|not (yet )?impl" + r"emented"
@@ -219,7 +219,7 @@ def check_unfinished(root):
 
 
 def check_exports(root):
-    """libibarp exports what ibarp.h declares."""
+    """Checks that libibarp exports exactly what ibarp.h declares."""
     header = (root / "include/ipoib/ibarp.h").read_text(encoding="utf-8")
     declared = set(re.findall(r"^IBARP_API [^;(]*?(\w+)\(", header, re.MULTILINE))
     script = (root / "src/control/libibarp.map").read_text(encoding="utf-8")
@@ -229,14 +229,14 @@ def check_exports(root):
         yield f"src/control/libibarp.map:1: {name} {where}"
 
 
-# --- Proofs of conformance: each row has one or says why not, and each test that it names exists --
+# --- Conformance tables: each row names existing tests, or gives a reason ---------------------
 
 
 CONFORMANCE = "docs/rfc-conformance.md"
 
 
 def tests_of(root):
-    """Names of tests as ctest has them: label/Suite.Name."""
+    """Yields the names of tests as ctest lists them: label/Suite.Name."""
     for name, path in files(root, ["tests"], {".cpp", ".py"}):
         label = name.split("/")[1]
         text = path.read_text(encoding="utf-8")
@@ -261,22 +261,22 @@ def check_conformance(root):
         rows += 1
         named = re.findall(r"`((?:unit|sim|netns|interop|kernel_peer)/[^`]+)`", line)
         if len(cells) != 3 or not (named or cells[2].startswith(("does not apply: ", "not yet: "))):
-            yield f"{CONFORMANCE}:{number}: names no test, and gives no reason"
+            yield f"{CONFORMANCE}:{number}: names no test and gives no reason"
         for name in named:
             if name not in known:
                 yield f"{CONFORMANCE}:{number}: there is no test {name}"
     if rows < 10:
-        yield f"{CONFORMANCE}:1: its tables are not understood"
+        yield f"{CONFORMANCE}:1: cannot read the tables"
 
 
 CHECKS = [check_includes, check_private, check_lengths, check_functions, check_byte_order,
           check_unfinished, check_exports, check_conformance]
 
 
-# --- The checks checked: each finds its sin in a tree that has just that ----------------------
+# --- Self-test: each check finds a violation in a tree that has only that ---------------------
 
 GOOD_ROWS = "| 1 | is demanded | does not apply: to nobody |\n" * 10
-SINS = [
+VIOLATIONS = [
     (check_includes, "src/link/a.cpp", '#include "verbs/device.hpp"\n'),
     (check_includes, "src/sa/a.hpp", '#include "link/link.hpp"\n'),
     (check_includes, "src/link/cache/a.hpp", '#include "link/neighbour.hpp"\n'),
@@ -304,7 +304,7 @@ SINS = [
 
 def self_test(root):
     failed = 0
-    for check, name, text in SINS:
+    for check, name, text in VIOLATIONS:
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)
             for needed in ["docs/architecture.md", "include/ipoib/ibarp.h",
@@ -315,7 +315,7 @@ def self_test(root):
             (tree / name).write_text(text)
             found = [line for line in check(tree) if line.startswith((name, "src/control/lib"))]
             if not found:
-                print(f"{check.__name__} overlooks {name}: {text[:60]!r}")
+                print(f"{check.__name__} does not find {name}: {text[:60]!r}")
                 failed += 1
     return failed
 
@@ -327,7 +327,7 @@ def main():
     if len(sys.argv) > 1:
         root = pathlib.Path(sys.argv[1])
     found = [line for check in CHECKS for line in check(root)]
-    print("\n".join(found) if found else "the house is in order")
+    print("\n".join(found) if found else "no violations")
     sys.exit(1 if found else 0)
 
 

@@ -1,0 +1,174 @@
+#include "daemon/interface_loop.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/pools.hpp"
+#include "ipoib/log.hpp"
+#include "ipoib/monotonic_clock.hpp"
+#include "ipoib/overloaded.hpp"
+#include "verbs/receive_layout.hpp"
+
+namespace ipoib::daemon {
+
+namespace {
+
+// Between two restarts of a queue pair that fails again at once.
+constexpr Duration kRestartPause = std::chrono::seconds(1);
+
+static_assert(verbs::kSpareReceiveFrames >= kBatch, "a batch must leave frames to post receives");
+
+}  // namespace
+
+InterfaceLoop::InterfaceLoop(Settings settings, const Dependencies& dependencies)
+    : settings_(std::move(settings)), dependencies_(dependencies), policy_(settings_.poll) {
+  poller_.add(dependencies_.tun.descriptor(), kTun);
+  poller_.add(dependencies_.queue_pair.descriptor(), kCompletions);
+  poller_.add(dependencies_.inbox.descriptor(), kInbox);
+}
+
+void InterfaceLoop::run() {
+  while (!stopping_) turn();
+  now_ = monotonic_now();
+  dependencies_.pump.link().shut_down(now_);
+  dependencies_.pump.drain(now_);
+  post_messages();
+  (void)dependencies_.outbox.post(Stopped{std::move(ending_)});
+}
+
+void InterfaceLoop::turn() {
+  now_ = monotonic_now();
+  if (dependencies_.inbox.has_messages()) take_messages();
+  const bool busy = dependencies_.pump.turn(now_);
+  if (dependencies_.queue_pair.is_broken()) restart_queue_pair();
+  post_messages();
+  if (dependencies_.tun.is_gone()) end({Ending::Kind::deleted, {}});
+  if (stopping_) return;
+  if (busy) {
+    policy_.on_work(now_);
+  } else if (policy_.on_nothing(now_) == PollPolicy::Next::sleep) {
+    sleep();
+  }
+}
+
+void InterfaceLoop::sleep() {
+  if (!std::exchange(armed_, true)) {
+    dependencies_.queue_pair.acknowledge_events();
+    dependencies_.queue_pair.arm();
+    // Completions from before arming raise no event.
+    if (dependencies_.pump.from_fabric(now_)) return policy_.on_work(now_);
+  }
+  for (const auto& ready : poller_.wait(now_, next_deadline())) {
+    if (ready.tag == kCompletions) armed_ = false;
+  }
+}
+
+TimePoint InterfaceLoop::next_deadline() const {
+  const auto due = dependencies_.pump.link().next_deadline();
+  return dependencies_.queue_pair.is_broken() ? std::min(due, no_restart_before_) : due;
+}
+
+void InterfaceLoop::restart_queue_pair() {
+  if (now_ < no_restart_before_) return;
+  no_restart_before_ = now_ + kRestartPause;
+  armed_ = false;
+  auto& queue_pair = dependencies_.queue_pair;
+  const auto& counters = queue_pair.counters();
+  dependencies_.trace.record("restart", now_, counters.send_errors, counters.receive_errors);
+  const auto restarted = queue_pair.restart();
+  if (restarted) {
+    dependencies_.log.warn(
+        "queue pair {:#x} was in error ({} sends, {} receives so far) and is up again",
+        queue_pair.qpn().value(), counters.send_errors, counters.receive_errors);
+    return;
+  }
+  dependencies_.log.error("{}; making another queue pair", restarted.error().message);
+  if (const auto recreated = queue_pair.recreate(); !recreated) {
+    return end({Ending::Kind::failed, recreated.error().message});
+  }
+  dependencies_.pump.link().on_queue_pair(queue_pair.qpn(), now_);
+  dependencies_.pump.drain(now_);
+}
+
+void InterfaceLoop::end(Ending why) {
+  if (stopping_) return;
+  stopping_ = true;
+  ending_ = std::move(why);
+}
+
+void InterfaceLoop::take_messages() {
+  dependencies_.inbox.drain(messages_);
+  for (auto& message : messages_) {
+    dependencies_.trace.record("message", now_, message.index());
+    std::visit([this](auto& content) { on(content); }, message);
+    dependencies_.pump.drain(now_);
+  }
+  messages_.clear();
+}
+
+void InterfaceLoop::on(const PortChanged& message) {
+  auto& link = dependencies_.pump.link();
+  status_.port = message.status;
+  link.on_port(message.status, now_);
+  const bool waits = link.state() != link::LinkState::up;
+  const auto awaited = waits ? link.waiting_for() : std::string();
+  if (std::exchange(awaited_, awaited) == awaited || !waits) return;
+  dependencies_.log.info("waits for {}", awaited);
+}
+
+void InterfaceLoop::on(const ClientReregister&) {
+  dependencies_.pump.link().on_client_reregister(now_);
+}
+
+void InterfaceLoop::on(const SubnetNotice& message) {
+  dependencies_.pump.link().on_notice(message.notice, now_);
+}
+
+void InterfaceLoop::on(const HostChanged& message) {
+  dependencies_.pump.link().on_host_changed(message.view, now_);
+}
+
+void InterfaceLoop::on(const JoinAnswered& message) {
+  dependencies_.pump.link().on_join_answer(message.id, message.answer, now_);
+}
+
+void InterfaceLoop::on(const PathAnswered& message) {
+  dependencies_.pump.link().on_path_answer(message.id, message.answer, now_);
+}
+
+void InterfaceLoop::on(AdminRequest& message) {
+  const InterfaceState state{settings_.identity,
+                             status_,
+                             dependencies_.queue_pair.counters(),
+                             dependencies_.pump.counters(),
+                             policy_.counters(),
+                             dependencies_.tun.malformed(),
+                             settings_.pkey};
+  AdminResponse response{answer(message.request, dependencies_.pump.link(), state, now_),
+                         std::move(message.done)};
+  if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;
+}
+
+void InterfaceLoop::on(const Stop&) { stopping_ = true; }
+
+/// A request that finds the mailbox full fails at once, as if it had timed out.
+void InterfaceLoop::post_messages() {
+  auto& pump = dependencies_.pump;
+  auto& link = pump.link();
+  while (!pump.to_control().empty()) {
+    for (auto& message : std::exchange(pump.to_control(), {})) {
+      if (dependencies_.outbox.post(std::move(message))) continue;
+      ++status_.messages_lost;
+      const link::Refusal refusal;
+      std::visit(
+          Overloaded{[&](link::JoinGroup& r) { link.on_join_answer(r.id, refusal, now_); },
+                     [&](link::LookUpMembership& r) { link.on_join_answer(r.id, refusal, now_); },
+                     [&](link::AskPath& r) { link.on_path_answer(r.id, refusal, now_); },
+                     [](auto&) {}},
+          message);
+      pump.drain(now_);
+    }
+  }
+}
+
+}  // namespace ipoib::daemon

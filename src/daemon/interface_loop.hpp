@@ -1,0 +1,82 @@
+// The loop of an interface's thread: runs the pump, exchanges messages with the control thread, and
+// polls or sleeps.
+//
+// One turn: read the clock; take messages; one turn of the pump; hand on its messages. When there
+// were no packets, the policy (poll_policy.hpp) decides between another turn and sleeping until
+// TUN, completion channel or mailbox are readable, or until the link's next deadline. Before it
+// sleeps, the loop arms the completion queue and polls it once more, so that it misses no
+// completion. Completion events only end a sleep; they are acknowledged before the next one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/admin.hpp"
+#include "daemon/messages.hpp"
+#include "daemon/poll_policy.hpp"
+#include "daemon/pump.hpp"
+#include "linux/poller.hpp"
+#include "linux/tun_device.hpp"
+#include "verbs/ud_queue_pair.hpp"
+
+namespace ipoib::daemon {
+
+class InterfaceLoop {
+ public:
+  /// All of these outlive the loop; the thread that calls run() alone uses the first three.
+  struct Dependencies {
+    Pump& pump;
+    host::TunDevice& tun;
+    verbs::UdQueuePair& queue_pair;
+    InterfaceMailbox& inbox;
+    ControlMailbox& outbox;
+    TraceRing& trace;
+    Logger& log;
+  };
+  struct Settings {
+    InterfaceIdentity identity;
+    PKey pkey;
+    PollMode poll = PollMode::adaptive;
+  };
+
+  InterfaceLoop(Settings settings, const Dependencies& dependencies);
+
+  /// Returns after the message Stop, or when the interface has failed or was deleted. Posts Stopped
+  /// as its last message in either case.
+  void run();
+
+ private:
+  enum Tag : std::uint32_t { kTun, kCompletions, kInbox };
+
+  void turn();
+  void sleep();
+  void restart_queue_pair();
+  [[nodiscard]] TimePoint next_deadline() const;
+  void end(Ending why);
+
+  void take_messages();
+  void on(const PortChanged& message);
+  void on(const ClientReregister& message);
+  void on(const SubnetNotice& message);
+  void on(const HostChanged& message);
+  void on(const JoinAnswered& message);
+  void on(const PathAnswered& message);
+  void on(AdminRequest& message);
+  void on(const Stop& message);
+  void post_messages();
+
+  Settings settings_;
+  Dependencies dependencies_;
+  host::Poller poller_;
+  PollPolicy policy_;
+  InterfaceStatus status_;
+  TimePoint now_{};
+  bool armed_ = false;
+  TimePoint no_restart_before_{};
+  std::string awaited_;  ///< what the log says that the link waits for
+  bool stopping_ = false;
+  Ending ending_;
+  std::vector<ToInterface> messages_;  ///< a member, so that its memory is reused
+};
+
+}  // namespace ipoib::daemon
