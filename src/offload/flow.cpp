@@ -22,7 +22,7 @@ std::uint16_t flags_of(const FlowPacket& packet) {
   return word(transport_of(packet), wire::tcp::kOffsetAndFlags) & wire::tcp::kFlags;
 }
 
-bool agree(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end) {
+bool are_equal(ConstBytes one, ConstBytes other, std::size_t begin, std::size_t end) {
   return std::equal(one.begin() + static_cast<std::ptrdiff_t>(begin),
                     one.begin() + static_cast<std::ptrdiff_t>(end),
                     other.begin() + static_cast<std::ptrdiff_t>(begin));
@@ -37,7 +37,7 @@ std::size_t header_size(ConstBytes transport, Kind kind) {
   return wire::transport_header_size(transport, kind);
 }
 
-/// The end of the address tells hosts of one network apart.
+/// A hash of the ports and of the end of an address, where hosts of one network differ.
 std::uint32_t tag_of(ConstBytes packet, std::size_t transport) {
   constexpr std::size_t kAddress = 4;
   return number(packet, transport) ^
@@ -46,7 +46,7 @@ std::uint32_t tag_of(ConstBytes packet, std::size_t transport) {
              31;
 }
 
-bool is_checksum_right(const FlowPacket& packet) {
+bool has_valid_checksums(const FlowPacket& packet) {
   const auto transport = transport_of(packet);
   if (is_ipv4(packet) && wire::internet_checksum(packet.bytes.first(packet.transport)) != 0) {
     return false;
@@ -55,40 +55,39 @@ bool is_checksum_right(const FlowPacket& packet) {
          0;
 }
 
-/// Without a checksum nothing vouches for it. Clients, servers and relay agents of DHCP read whole
-/// packets, from packet sockets, for which the kernel cuts nothing.
-bool may_be_udp_segment(ConstBytes transport) {
+/// Not without a checksum: it could not be verified. Not DHCP: its programs read packet sockets,
+/// where the kernel does not segment large packets.
+bool can_coalesce_udp(ConstBytes transport) {
   const auto port = word(transport, wire::udp::kDestinationPort);
   return word(transport, wire::udp::kChecksum) != 0 && port != wire::kDhcpServerPort &&
          port != wire::kDhcpClientPort;
 }
 
-/// Of an IPv4 header that is not fragmented the identification means nothing unless the packet may
-/// be fragmented on its way (RFC 6864, 4.1).
+/// The identification of an atomic IPv4 packet (unfragmented, with DF) is ignored (RFC 6864, 4.1).
 bool ip_continues(const FlowPacket& first, const FlowPacket& next, std::size_t count) {
   const auto one = first.bytes;
   const auto other = next.bytes;
   if (!is_ipv4(first)) {
-    return agree(one, other, 0, wire::ipv6::kPayloadLength) &&
-           agree(one, other, wire::ipv6::kPayloadLength + 2, wire::Ipv6Header::kSize);
+    return are_equal(one, other, 0, wire::ipv6::kPayloadLength) &&
+           are_equal(one, other, wire::ipv6::kPayloadLength + 2, wire::Ipv6Header::kSize);
   }
   const bool is_atomic = (word(one, wire::ipv4::kFragment) & wire::ipv4::kDontFragment) != 0;
   const auto id = static_cast<std::uint16_t>(word(one, wire::ipv4::kIdentification) + count);
-  return agree(one, other, 0, wire::ipv4::kTotalLength) &&
-         agree(one, other, wire::ipv4::kFragment, wire::ipv4::kChecksum) &&
+  return are_equal(one, other, 0, wire::ipv4::kTotalLength) &&
+         are_equal(one, other, wire::ipv4::kFragment, wire::ipv4::kChecksum) &&
          (is_atomic || word(other, wire::ipv4::kIdentification) == id);
 }
 
 bool tcp_continues(const FlowPacket& first, const FlowPacket& next, std::size_t before) {
   const auto one = transport_of(first);
   const auto other = transport_of(next);
-  constexpr auto kOfTheLast = wire::tcp::kPush | wire::tcp::kFin;
+  constexpr auto kLastFlags = wire::tcp::kPush | wire::tcp::kFin;
   const auto sequence = static_cast<std::uint32_t>(number(one, wire::tcp::kSequence) + before);
   return number(other, wire::tcp::kSequence) == sequence && first.payload == next.payload &&
-         ((flags_of(first) ^ flags_of(next)) & ~kOfTheLast) == 0 &&
-         agree(one, other, wire::tcp::kAcknowledgement, wire::tcp::kOffsetAndFlags) &&
-         agree(one, other, wire::tcp::kWindow, wire::tcp::kChecksum) &&
-         agree(one, other, wire::tcp::kUrgent, std::size_t{first.payload} - first.transport);
+         ((flags_of(first) ^ flags_of(next)) & ~kLastFlags) == 0 &&
+         are_equal(one, other, wire::tcp::kAcknowledgement, wire::tcp::kOffsetAndFlags) &&
+         are_equal(one, other, wire::tcp::kWindow, wire::tcp::kChecksum) &&
+         are_equal(one, other, wire::tcp::kUrgent, std::size_t{first.payload} - first.transport);
 }
 
 }  // namespace
@@ -109,22 +108,22 @@ bool is_same_flow(const FlowPacket& one, const FlowPacket& other) {
   constexpr std::size_t kPorts = 4;
   const std::size_t addresses = is_ipv4(one) ? wire::ipv4::kAddresses : wire::ipv6::kAddresses;
   const std::size_t end = is_ipv4(one) ? wire::Ipv4Header::kMinimumSize : wire::Ipv6Header::kSize;
-  return agree(one.bytes, other.bytes, addresses, end) &&
-         agree(transport_of(one), transport_of(other), 0, kPorts);
+  return are_equal(one.bytes, other.bytes, addresses, end) &&
+         are_equal(transport_of(one), transport_of(other), 0, kPorts);
 }
 
 bool can_coalesce(const FlowPacket& packet, bool checksums_valid) {
   if (packet.payload_size() == 0) return false;
   if (is_ipv4(packet) && packet.transport != wire::Ipv4Header::kMinimumSize) return false;
   if (packet.kind == Kind::tcp) {
-    constexpr auto kMay =
+    constexpr auto kAllowed =
         wire::tcp::kAck | wire::tcp::kEcnEcho | wire::tcp::kPush | wire::tcp::kFin;
     const auto flags = flags_of(packet);
-    if ((flags & ~kMay) != 0 || (flags & wire::tcp::kAck) == 0) return false;
-  } else if (!may_be_udp_segment(transport_of(packet))) {
+    if ((flags & ~kAllowed) != 0 || (flags & wire::tcp::kAck) == 0) return false;
+  } else if (!can_coalesce_udp(transport_of(packet))) {
     return false;
   }
-  return checksums_valid || is_checksum_right(packet);
+  return checksums_valid || has_valid_checksums(packet);
 }
 
 bool continues(const FlowPacket& first, const FlowPacket& next, std::size_t count,

@@ -13,18 +13,18 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// Nothing when there is no such port, or when it is neither: one of iWARP is on Ethernet, too.
+/// Returns nullopt if there is no such port, or it is iWARP, which is on Ethernet, too.
 std::optional<LinkLayer> link_layer_of(ibv_context* context, std::uint8_t port) {
   ibv_port_attr attributes{};
   if (ibv_query_port(context, port, &attributes) != 0) return std::nullopt;
   const bool is_ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
   if (is_ethernet && context->device->transport_type == IBV_TRANSPORT_IB) return LinkLayer::roce;
-  // Old providers leave the link layer unspecified when it is InfiniBand.
   if (is_ethernet) return std::nullopt;
+  // Old providers leave the link layer of InfiniBand unspecified.
   return LinkLayer::infiniband;
 }
 
-std::uint32_t octets(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
 }  // namespace
 
@@ -77,8 +77,8 @@ Result<PortSnapshot> Device::query() const {
   out.lmc = std::min(attributes.lmc, kMaxLmc);
   out.sm_lid = Lid(attributes.sm_lid);
   out.sm_sl = ServiceLevel(attributes.sm_sl);
-  out.active_mtu = octets(attributes.active_mtu);
-  out.max_mtu = octets(attributes.max_mtu);
+  out.active_mtu = mtu_bytes(attributes.active_mtu);
+  out.max_mtu = mtu_bytes(attributes.max_mtu);
   out.rate_mbps = wire::link_mbps(attributes.active_width, attributes.active_speed);
 
   if (auto done = read_gid(out); !done) return done.error();
@@ -86,9 +86,9 @@ Result<PortSnapshot> Device::query() const {
   for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
     __be16 value = 0;
     if (ibv_query_pkey(context_.get(), port_, i, &value) != 0) break;
-    std::array<std::uint8_t, sizeof(value)> octet_pair;
-    std::memcpy(octet_pair.data(), &value, sizeof(value));
-    out.pkeys.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
+    std::array<std::uint8_t, sizeof(value)> bytes;
+    std::memcpy(bytes.data(), &value, sizeof(value));
+    out.pkeys.emplace_back(load_be<std::uint16_t>(bytes.data()));
   }
   return out;
 }

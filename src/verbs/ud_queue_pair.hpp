@@ -26,10 +26,8 @@ class UdQueuePair final : public UdPort {
  public:
   /// Creates PD, CQ, channel, queue pair and receive buffers for packets of up to `max_mtu` bytes.
   /// `device` and `log` must outlive it; it must outlive the address handles that it creates.
-  [[nodiscard]] static Result<std::unique_ptr<UdQueuePair>> create(const Device& device,
-                                                                   std::uint32_t max_mtu,
-                                                                   const QueueDepths& depths,
-                                                                   Logger& log);
+  static Result<std::unique_ptr<UdQueuePair>> create(const Device& device, std::uint32_t max_mtu,
+                                                     const QueueDepths& depths, Logger& log);
   ~UdQueuePair() override;
 
   /// Receives large packets without segmentation, if the device supports that.

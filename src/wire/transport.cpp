@@ -36,19 +36,18 @@ InternetChecksum pseudo_header(ConstBytes ip, Kind kind, std::size_t length) {
   return sum.add(std::uint16_t{protocol_of(kind)}).add(static_cast<std::uint16_t>(length));
 }
 
-void emit_large_headers(MutableBytes headers, Kind kind, std::size_t transport,
-                        std::size_t octets) {
+void emit_large_headers(MutableBytes headers, Kind kind, std::size_t transport, std::size_t size) {
   const auto store = [&](std::size_t at, std::size_t value) {
     store_be(&headers[at], static_cast<std::uint16_t>(value));
   };
   if (ip_version(headers) == 4) {
-    store(ipv4::kTotalLength, octets);
+    store(ipv4::kTotalLength, size);
     store(ipv4::kChecksum, 0);
     store(ipv4::kChecksum, internet_checksum(headers.first(transport)));
   } else {
-    store(ipv6::kPayloadLength, octets - Ipv6Header::kSize);
+    store(ipv6::kPayloadLength, size - Ipv6Header::kSize);
   }
-  const auto length = octets - transport;
+  const auto length = size - transport;
   if (kind == Kind::udp) store(transport + udp::kLength, length);
   store(transport + checksum_offset(kind), pseudo_header(headers, kind, length).sum());
 }

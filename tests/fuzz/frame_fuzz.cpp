@@ -1,4 +1,4 @@
-// Frames of a link: encapsulation, and the ARP, IPv4, IPv6 or Neighbour Discovery inside.
+// Frames of a link: encapsulation with ARP, IPv4, IPv6 or Neighbour Discovery.
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr HwAddress kHardware{};
 
-/// What the link does to a message on its way to the host, and from it.
+/// Removes the link-layer options from a message, and adds them.
 void rewrite(ConstBytes packet) {
   std::vector<std::uint8_t> copy(packet.begin(), packet.end());
   copy.resize(wire::strip_link_layer_options(copy));

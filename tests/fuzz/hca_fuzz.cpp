@@ -1,5 +1,5 @@
-// Packets of any kind into an HCA with several queue pairs: nothing but what was posted is written,
-// and each posted receive completes at most once.
+// Arbitrary packets to an HCA with several queue pairs: it writes only to posted memory, and each
+// posted receive completes at most once.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Target {
     require(hca_.attach(*qps_[1], group, Lid(0xc000)).has_value());
   }
 
-  /// Takes a packet as it comes, or with the fields mended that would keep it from getting far.
+  /// Receives a packet as it is, or with corrected fields, so that it passes the first checks.
   void feed(std::span<const std::uint8_t> data) {
     if (data.empty()) return;
     std::vector<std::uint8_t> packet(data.begin() + 1, data.end());
@@ -77,7 +77,7 @@ class Target {
     ibv_recv_wr* bad = nullptr;
     if (hca_.post_receive(qp, &wr, &bad, ReceiveKind::large) == 0) ++posted_;
   }
-  /// Of a large receive: who believes it writes it to a host.
+  /// Checks a large receive, which a host would trust.
   void expect_packet(const ibv_wc& wc) const {
     const auto message = std::span(large_guard_).subspan(1 + 40, wc.byte_len - 40);
     const auto plan =
@@ -85,7 +85,7 @@ class Target {
     require(wc.wr_id == kReceives && plan && plan->payload < message.size());
     require(ipoib::wire::ip_length(message.subspan(4)) == message.size() - 4);
   }
-  /// As one that stands for many; with the fields mended that would keep it from being cut.
+  /// Receives a large packet, with corrected fields, so that it can be segmented.
   void feed_large(std::vector<std::uint8_t>& packet, std::uint8_t how) {
     GsoInfo gso{static_cast<std::uint16_t>(1 + packet.back()), 1};
     if ((how & 16) != 0) {
@@ -166,7 +166,7 @@ class Target {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Target target;
-  // Several packets in one input, each after its length.
+  // An input is a sequence of packets, each after its length.
   ipoib::ByteReader reader({data, size});
   while (reader.left() > 1) {
     const std::size_t length = reader.u16();

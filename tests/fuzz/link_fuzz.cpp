@@ -1,6 +1,7 @@
-// A link among arbitrary frames, answers, times and events, with bounds so small that all of them
-// are reached. The input is a script: an octet says what happens next, the octets after it with
-// what. No frame is lost, no bound is passed, what is attached was not, and nothing is due twice.
+// A link with arbitrary frames, responses, times and events, and with limits so small that all of
+// them are reached. The input is a script: a byte selects the next step, the bytes after it are its
+// arguments. No frame is lost, no limit is exceeded, no group is attached twice, and no deadline is
+// reported twice.
 #include <spdlog/sinks/null_sink.h>
 
 #include <map>
@@ -107,7 +108,7 @@ class Script {
     }
   }
 
-  // --- Values out of few, so that they meet ----------------------------------------------------
+  // --- Values from small sets, so that they coincide --------------------------------------------
   [[nodiscard]] static Gid gid(std::uint8_t number) {
     return Gid(Gid::kLinkLocalPrefix, Guid(number));
   }
@@ -240,7 +241,7 @@ class Script {
         kind == 3 ? wire::McMemberRecord::kSendOnlyNonMember : wire::McMemberRecord::kFullMember;
     link_.on_join_answer(asked.id, record, now_);
   }
-  /// The link detaches from the broadcast group whether it was attached or not.
+  /// The link detaches from the broadcast group even if it was not attached.
   void refuse_attachment() {
     if (attached_.empty()) return;
     auto at = attached_.begin();
@@ -278,7 +279,7 @@ class Script {
     link_.on_host_changed(view_, now_);
   }
 
-  // --- What the link says ----------------------------------------------------------------------
+  // --- Events of the link -----------------------------------------------------------------------
   void drain() {
     for (const Event& event : std::exchange(link_.events(), {})) {
       std::visit([this](const auto& what) { on(what); }, event);

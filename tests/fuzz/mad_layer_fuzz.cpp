@@ -1,6 +1,6 @@
-// The MAD layer below umad_recv, fed with packets, sends and time. An input is a list of steps:
+// The MAD layer below umad_recv, with packets, sends and time. An input is a list of steps:
 //
-//   octet 0: what to do; then what it needs, the rest of a short input counting as zeroes
+//   byte 0: the step; then its arguments; missing bytes count as zeros
 #include <algorithm>
 
 #include "require.hpp"
@@ -22,7 +22,7 @@ class Subject {
   Subject() {
     port_.lid = Lid(2);
     port_.pkeys[0] = kDefaultPKey;
-    // A client with RMPP, a server with it, one that does it itself, and a vendor's.
+    // A client with RMPP, a server with it, one with its own RMPP, and a vendor class.
     add(wire::mgmt_class::kSubnAdm, 1, false, 0);
     add(wire::mgmt_class::kSubnAdm, 1, false, ~0ULL);
     add(wire::mgmt_class::kSubnAdm, 1, true, 0);
@@ -83,7 +83,7 @@ class Subject {
     packet.qkey = wire::kGsiQKey;
     const std::uint8_t route = in.u8();
     std::ranges::copy(in.take(std::min(packet.mad.size(), in.left())), packet.mad.begin());
-    // Few random transaction ids would lead to an agent.
+    // Few random transaction ids would select an agent.
     if (auto header = wire::MadHeader::parse(packet.mad); header && route != 0) {
       const MadRoute to{kNode, kPlace, kEpoch, agents_[route % agents_.size()]};
       header->transaction_id = std::uint64_t{to.high_half()} << 32 | (route >> 4);
@@ -92,7 +92,7 @@ class Subject {
     layer_.receive(packet, port_, now_);
   }
 
-  /// What comes out belongs to somebody, and makes sense.
+  /// Checks that each MAD belongs to an agent, and is consistent.
   void settle() {
     for (const auto& packet : layer_.take_outgoing()) {
       std::array<std::uint8_t, MadPacket::kPacketSize> octets;

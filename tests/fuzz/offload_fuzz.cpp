@@ -1,5 +1,5 @@
-// Packets of any kind for the host, and of the host. What is put together, cut again, is what came;
-// what is cut is right for a receiver.
+// Arbitrary packets from and for the host. Coalesced packets, segmented again, are the packets that
+// were coalesced; segments have valid checksums.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -25,7 +25,7 @@ constexpr std::size_t kSlot = 4096;
 constexpr std::size_t kLargeSlot = 65536 + 64;
 constexpr std::size_t kFrames = 256;
 
-/// Without what an atomic packet need not keep (RFC 6864, 4.1).
+/// A packet without the identification if it is atomic (RFC 6864, 4.1).
 Octets comparable(ConstBytes packet) {
   Octets out(packet.begin(), packet.end());
   const auto header = wire::Ipv4Header::parse(packet);
@@ -36,7 +36,7 @@ Octets comparable(ConstBytes packet) {
   return out;
 }
 
-class CuttingHost : public TunPort {
+class SegmentingHost : public TunPort {
  public:
   const std::string& name() const override { return name_; }
   bool read(const HostPools&, std::size_t, std::vector<Frame>&, std::size_t) override {
@@ -79,8 +79,8 @@ class CuttingHost : public TunPort {
   FramePool pool_{1, kLargeSlot};
 };
 
-/// Cuts the octets as if they were a packet; what comes of it are packets worth putting together.
-std::vector<Octets> cut(ConstBytes packet, Segmentation::Kind kind, std::size_t size) {
+/// Segments the bytes as if they were a packet, which gives packets that can be coalesced.
+std::vector<Octets> segments_of(ConstBytes packet, Segmentation::Kind kind, std::size_t size) {
   std::vector<Octets> out;
   const std::size_t transport = wire::ip_version(packet) == 4 ? 20 : 40;
   const auto plan = offload::plan_segments(packet, kind, transport, size);
@@ -100,7 +100,7 @@ std::vector<Octets> cut(ConstBytes packet, Segmentation::Kind kind, std::size_t 
   return out;
 }
 
-/// The input: packets, each behind its length, and how it is cut.
+/// The input: packets, each after its length, and how it is segmented.
 std::vector<Octets> packets_of(ByteReader reader) {
   std::vector<Octets> out;
   while (reader.left() > 4 && out.size() + kMaxSegments < kFrames) {
@@ -109,7 +109,7 @@ std::vector<Octets> packets_of(ByteReader reader) {
     const auto octets = reader.take(std::min(length, reader.left()));
     Octets packet(octets.begin(), octets.end());
     if (packet.size() > 40 && (how & 2) != 0) {
-      // Headers that fit their packet are hard to find by chance.
+      // Random headers rarely fit their packet.
       packet[0] = 0x45;
       packet[9] = (how & 1) != 0 ? 6 : 17;
       packet[6] = packet[7] = 0;
@@ -118,7 +118,7 @@ std::vector<Octets> packets_of(ByteReader reader) {
     }
     (void)offload::complete_checksum(packet, how & 63U, how >> 4U);
     const auto kind = (how & 1) != 0 ? Segmentation::Kind::tcp : Segmentation::Kind::udp;
-    auto segments = cut(packet, kind, 1U + how / 4U);
+    auto segments = segments_of(packet, kind, 1U + how / 4U);
     if (segments.empty()) segments.push_back(std::move(packet));
     std::ranges::move(segments, std::back_inserter(out));
   }
@@ -129,7 +129,7 @@ std::vector<Octets> packets_of(ByteReader reader) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FramePool pool(kFrames, kSlot);
-  CuttingHost host;
+  SegmentingHost host;
   Coalescer coalescer(host);
   std::map<Octets, int> sent;
   for (const Octets& packet : packets_of(ByteReader({data, size}))) {

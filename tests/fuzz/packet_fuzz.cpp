@@ -1,4 +1,4 @@
-// Packets of the fabric: each header by itself, whole UD packets, and the CRCs of anything.
+// Packets of the fabric: each header, complete UD packets, and the CRCs of arbitrary bytes.
 #include "require.hpp"
 #include "wire/packet.hpp"
 
@@ -24,7 +24,7 @@ void fuzz_whole(ConstBytes octets) {
   require(emitted.size() == octets.size());
 }
 
-/// The same octets with lengths, versions and opcode that agree, since chance rarely finds those.
+/// The same bytes with consistent lengths, versions and opcode, which random bytes rarely have.
 std::vector<std::uint8_t> mended(ConstBytes octets) {
   std::vector<std::uint8_t> out(octets.begin(), octets.end());
   out.resize(std::clamp<std::size_t>(out.size() / 4 * 4, UdPacket::kMaxHeaderSize, 8000));

@@ -1,4 +1,4 @@
-// What a fuzz target holds its subject to.
+// Checks of the fuzz targets.
 #pragma once
 
 #include <cstdlib>
@@ -12,8 +12,8 @@ inline void require(bool what) {
   if (!what) std::abort();
 }
 
-/// What parses is the same value after emit() and parse(). The octets need not be the same:
-/// reserved fields are not kept.
+/// Checks that bytes that parse have the same value after emit() and parse(). The bytes may differ
+/// in reserved fields.
 template <class Value>
 void require_stable(ConstBytes octets) {
   const auto value = Value::parse(octets);

@@ -1,4 +1,4 @@
-// Rings that another process has written, and the lines of a subnet process's answers.
+// Rings written by another process, and response lines of a subnet process.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,14 +14,15 @@ using namespace ipoib;
 
 namespace {
 
-/// Memory as its writer sees it.
+/// The memory of the writer.
 struct Memory {
   FileDescriptor fd = softib::make_ring_memory().value();
   std::uint8_t* octets = static_cast<std::uint8_t*>(
       ::mmap(nullptr, 4096 + softib::kRingOctets, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
 
-/// The first 8 octets are what is said to be written; the others begin the ring, and end it.
+/// The first 8 bytes are the claimed write position; the others are the begin and the end of the
+/// ring.
 void read_ring(ConstBytes data) {
   static const Memory memory;
   std::uint64_t written = 0;
@@ -50,7 +51,7 @@ void read_ring(ConstBytes data) {
       const bool is_whole = packet.gso.size == 0 || softib::LargePacket(packet);
       require(made == (is_whole ? packet.gso.packets : 1));
       require(!is_whole || sizes == softib::octets_of(packet));
-      for (const auto octet : packet.octets) octets += octet;  // all of it can be read
+      for (const auto octet : packet.octets) octets += octet;  // all of it is readable
     }
     reader.release();
   }

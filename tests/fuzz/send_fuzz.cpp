@@ -1,6 +1,5 @@
-// Sends of any kind from an HCA, large ones (IBV_WR_TSO) and such whose checksums it computes: what
-// goes out has all of the payload and nothing else, fits the port's MTU, and each send completes
-// once.
+// Arbitrary sends from an HCA, including large ones (IBV_WR_TSO) and those with checksum offload:
+// the packets have exactly the payload, fit the port's MTU, and each send completes once.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ using namespace softib;
 using ipoib::require;
 using Octets = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMost = 65536 + 1;  // octets of payload, one too many
+constexpr std::size_t kMost = 65536 + 1;  // bytes of payload, one too many
 constexpr std::uint32_t kElements = 4;
 
 PortAttributes make_port() {
@@ -31,7 +30,7 @@ PortAttributes make_port() {
   return port;
 }
 
-/// What the first octets of an input say; the rest are headers.
+/// The first bytes of an input; the rest are headers.
 struct Send {
   static constexpr std::size_t kSize = 8;
   explicit Send(ipoib::ByteReader& from)
@@ -43,12 +42,12 @@ struct Send {
   [[nodiscard]] bool has_sums() const { return (flags & 16) != 0; }
 
   std::uint8_t flags;
-  std::uint8_t cut;       ///< of what is left, in 256th, each piece
-  std::uint16_t segment;  ///< octets of payload
-  std::uint32_t payload;  ///< octets
+  std::uint8_t cut;       ///< size of each piece, in 256ths of the rest
+  std::uint16_t segment;  ///< bytes of payload
+  std::uint32_t payload;  ///< bytes
 };
 
-/// Headers that can be cut are hard to find by chance.
+/// Random headers can rarely be segmented.
 void mend(const Send& send, Octets& header) {
   const std::size_t ip = send.is_ipv6() ? 40 : 20;
   header.resize(4 + ip + (send.is_tcp() ? 20 : 8));
@@ -74,7 +73,7 @@ class Sender : public PacketSink {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = static_cast<std::uint8_t>(i / 3);
   }
 
-  /// Of headers and `size` octets of payload, in up to kElements pieces.
+  /// Headers and `size` bytes of payload, in up to kElements pieces.
   void run(const Send& how, Octets& headers, std::size_t size) {
     if (how.is_mended()) mend(how, headers);
     std::array<ibv_sge, kElements> elements{};
@@ -121,7 +120,7 @@ class Sender : public PacketSink {
     const auto parsed = ipoib::wire::UdPacket::parse(octets);
     require(parsed && parsed->payload.size() <= 2048 && parsed->payload.size() >= header_size_);
     const auto payload = parsed->payload.subspan(header_size_);
-    // But for checksums, which a send has in its payload if it is not large.
+    // Except checksums, which a send that is not large has in its payload.
     const auto* const from = memory_.data() + sent_;
     require(header_size_ == 0 || std::equal(payload.begin(), payload.end(), from));
     sent_ += payload.size();
@@ -154,7 +153,7 @@ class Sender : public PacketSink {
   Octets memory_ = Octets(kMost);
   MemoryRegion region_ = *hca_.register_memory(*pd_, memory_.data(), memory_.size(), address(0), 0);
   std::size_t header_size_ = 0;
-  std::size_t sent_ = 0;  ///< octets of payload
+  std::size_t sent_ = 0;  ///< bytes of payload
 };
 
 }  // namespace

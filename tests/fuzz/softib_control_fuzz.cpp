@@ -1,6 +1,6 @@
-// Lines of any kind at the control socket of a subnet: what is understood means the same after it
-// was written and read again. Half of them have the shape of a request, which random octets do not
-// hit upon.
+// Arbitrary lines at the control socket of a subnet: a request that parses is the same after it is
+// written and parsed again. Half of the lines have the form of a request, which random bytes never
+// have.
 #include <array>
 #include <string>
 #include <string_view>
@@ -23,7 +23,7 @@ void try_line(std::string_view line) {
   ipoib::require(again.has_value() && emit(*again) == once + '\n');
 }
 
-/// A request of which the octets say the command, and the members up to each '|'.
+/// A request: the bytes are the command, then the members, each ended by '|'.
 std::string shape(std::string_view text) {
   constexpr std::array<std::string_view, 8> kCommands{
       "attach", "set-hca", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};

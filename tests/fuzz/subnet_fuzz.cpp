@@ -1,6 +1,6 @@
-// MADs of any kind, mixed with what the administrator does and with time, into a subnet with nodes
-// and groups, which manages itself or is managed elsewhere. It counts each MAD once, forwards to
-// living nodes only, keeps to its bounds, and can be adopted at any moment.
+// Arbitrary MADs, operator commands and time for a subnet with nodes and groups, with its own or an
+// external SM. It counts each MAD once, forwards only to nodes that exist, respects its limits, and
+// can be adopted at any moment.
 #include <array>
 
 #include "require.hpp"
@@ -25,7 +25,7 @@ class Target {
     }
   }
 
-  /// One step: | what 8 | who 8 | octets |.
+  /// One step: | step 8 | node 8 | bytes |.
   void step(ConstBytes data) {
     if (data.size() < 2) return;
     const auto who = static_cast<NodeIndex>(data[1] % (kNodes + 1));
@@ -89,7 +89,7 @@ class Target {
     ++sent_;
   }
 
-  /// Gets a MAD past the checks that random octets do not pass.
+  /// Corrects the fields of a MAD that random bytes rarely have right.
   void mend_sa(MadPacket& packet, std::uint8_t how) {
     namespace attribute = ipoib::wire::attribute;
     constexpr std::array<std::uint8_t, 4> kMethods{1, 2, 0x12, 0x15};
@@ -134,7 +134,7 @@ class Target {
     const MadRoute route{who, packet.mad[8] % QpnLayout::kPlaces, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
-    // Routes that lead somewhere: to the switch, or by way of it.
+    // Routes that exist: to the switch, or through it.
     if ((how & 16) != 0) {
       ipoib::store_be(&packet.mad[4], std::uint32_t{packet.mad[7] % 3U});
       packet.mad[129] = 1;

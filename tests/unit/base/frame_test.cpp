@@ -5,7 +5,7 @@
 namespace ipoib {
 namespace {
 
-TEST(FramePool, GivesEachSlotOnceAndTakesItBack) {
+TEST(FramePool, HandsOutEachSlotOnceAndReusesIt) {
   FramePool pool(2, 128);
   Frame first = pool.take();
   Frame second = pool.take();
@@ -30,7 +30,7 @@ TEST(Frame, WindowMovesWithinItsSlot) {
   EXPECT_EQ(frame.bytes()[0], 0x45);
 }
 
-TEST(Frame, WhatIsKnownOfAPacketGoesWithItAndEndsWithIt) {
+TEST(Frame, MetadataMovesWithTheFrameAndIsResetWithIt) {
   FramePool pool(1, 128);
   Frame frame = pool.take();
   frame.window(44, 20);
@@ -41,7 +41,7 @@ TEST(Frame, WhatIsKnownOfAPacketGoesWithItAndEndsWithIt) {
   EXPECT_TRUE(moved.checksums_valid());
   EXPECT_FALSE(frame.checksums_valid());  // NOLINT(*-use-after-move,*cplusplus.Move)
   moved.window(44, 20);
-  EXPECT_FALSE(moved.checksums_valid()) << "it may be another packet";
+  EXPECT_FALSE(moved.checksums_valid()) << "window() resets it";
   moved.set_checksums_valid(true);
   moved.release();
   EXPECT_FALSE(pool.take().checksums_valid());

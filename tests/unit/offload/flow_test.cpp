@@ -1,4 +1,4 @@
-// Which packets belong together: each row changes one thing in the second of two segments.
+// Which packets continue a flow: each row changes one field of the second of two segments.
 #include "offload/flow.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Row {
   std::function<void(Octets&)> change;
 };
 
-void repair(Octets& packet, const PacketSpec& spec) {
+void fix_checksums(Octets& packet, const PacketSpec& spec) {
   if (spec.version == 4) {
     store_be(&packet[wire::ipv4::kChecksum], std::uint16_t{0});
     store_be(&packet[wire::ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
@@ -36,7 +36,7 @@ void repair(Octets& packet, const PacketSpec& spec) {
            pseudo_header(packet, spec.kind).add(ConstBytes(packet).subspan(transport)).value());
 }
 
-bool belongs(const Row& row) {
+bool second_continues(const Row& row) {
   PacketSpec spec{.kind = row.kind, .version = row.version, .payload = kSegment, .fragment = 0};
   const Octets first = complete_packet(spec);
   spec.sequence += kSegment;
@@ -44,7 +44,7 @@ bool belongs(const Row& row) {
   Octets second = complete_packet(spec);
   if (row.change) {
     row.change(second);
-    repair(second, spec);
+    fix_checksums(second, spec);
   }
   const auto one = flow_in(first);
   const auto two = flow_in(second);
@@ -56,13 +56,13 @@ std::function<void(Octets&)> flip(std::size_t at, std::uint8_t bits) {
   return [=](Octets& packet) { packet[at] ^= bits; };
 }
 
-TEST(Flow, TheNextSegmentBelongs) {
+TEST(Flow, NextSegmentContinues) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
-    for (const int version : {4, 6}) EXPECT_TRUE(belongs({"", kind, version, {}}));
+    for (const int version : {4, 6}) EXPECT_TRUE(second_continues({"", kind, version, {}}));
   }
 }
 
-TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
+TEST(Flow, AnyDifferenceFromTheNextSegmentEndsTheGroup) {
   const std::vector<Row> rows{
       {"ECN", Kind::tcp, 4, flip(1, 1)},
       {"identification", Kind::tcp, 4, flip(5, 1)},
@@ -104,10 +104,10 @@ TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
          store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
        }},
   };
-  for (const auto& row : rows) EXPECT_FALSE(belongs(row)) << row.what;
+  for (const auto& row : rows) EXPECT_FALSE(second_continues(row)) << row.what;
 }
 
-TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
+TEST(Flow, IgnoresTheIdentificationOfAtomicPackets) {
   PacketSpec spec{.payload = kSegment};
   const Octets first = complete_packet(spec);
   spec.sequence += kSegment;
@@ -116,34 +116,34 @@ TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
   EXPECT_TRUE(continues(*flow_in(first), *flow_in(second), 1, kSegment));
 }
 
-TEST(Flow, DataAloneIsPutTogether) {
+TEST(Flow, OnlyDataIsCoalesced) {
   EXPECT_FALSE(can_coalesce(*flow_in(complete_packet({.payload = 0}))));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(can_coalesce(*flow_in(without))) << "nothing vouches for it";
+  EXPECT_FALSE(can_coalesce(*flow_in(without))) << "without a checksum";
 }
 
-TEST(Flow, MessagesOfDhcpStayApart) {
+TEST(Flow, DhcpIsNotCoalesced) {
   const PacketSpec spec{.kind = Kind::udp};
   for (std::uint16_t port = 66; port <= 69; ++port) {
     auto packet = complete_packet(spec);
     store_be(&packet[20 + wire::udp::kDestinationPort], port);
-    repair(packet, spec);
+    fix_checksums(packet, spec);
     EXPECT_EQ(can_coalesce(*flow_in(packet)), port < 67 || port > 68) << port;
   }
 }
 
-TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
+TEST(Flow, DoesNotVerifyChecksumsAgain) {
   auto wrong = complete_packet({});
   wrong.back() ^= 1;
   EXPECT_FALSE(can_coalesce(*flow_in(wrong)));
   EXPECT_TRUE(can_coalesce(*flow_in(wrong), true));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(can_coalesce(*flow_in(without), true)) << "there is none to be right";
+  EXPECT_FALSE(can_coalesce(*flow_in(without), true)) << "without a checksum";
 }
 
-TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {
+TEST(Flow, MalformedPacketsHaveNoFlow) {
   const Octets packet = complete_packet({.payload = 100});
   EXPECT_TRUE(flow_in(packet));
   for (std::size_t size = 0; size < packet.size(); ++size) {
@@ -151,7 +151,7 @@ TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {
   }
   Octets longer = packet;
   longer.push_back(0);
-  EXPECT_FALSE(flow_in(longer)) << "octets behind the packet";
+  EXPECT_FALSE(flow_in(longer)) << "bytes after the packet";
   EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x2000})));
   EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x0001})));
   Octets icmp = packet;

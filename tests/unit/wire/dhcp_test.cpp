@@ -1,4 +1,4 @@
-// Layouts of RFC 2131, 2 and RFC 4390, 2.1, written out by hand.
+// Layouts of RFC 2131, 2 and RFC 4390, 2.1, written by hand.
 #include "wire/dhcp.hpp"
 
 #include "golden.hpp"
@@ -18,7 +18,7 @@ Octets operator+(Octets front, const Octets& back) {
   return front;
 }
 
-/// An IPv4 packet with these UDP ports around a message, its lengths and checksums in order.
+/// An IPv4 packet with these UDP ports and a message, with valid lengths and checksums.
 Octets packet_of(const Octets& message, std::string_view ports = "0044 0043") {
   auto packet = octets("45 10 0000 1234 4000 40 11 0000 00000000 ffffffff") + octets(ports) +
                 octets("0000 0000") + message;
@@ -37,7 +37,7 @@ Octets packet_of(const Octets& message, std::string_view ports = "0044 0043") {
 
 const Octets kNames(192);  // sname and file
 
-/// What a client that takes the interface for an Ethernet broadcasts: a DISCOVER of 300 octets.
+/// The broadcast of a client that assumes Ethernet: a DISCOVER of 300 bytes.
 Octets ethernet_discover() {
   auto message = octets(
                      "01 01 06 00  765f1511  0003 0000  00000000 00000000 00000000 00000000"
@@ -50,7 +50,7 @@ Octets ethernet_discover() {
   return message;
 }
 
-/// The same as RFC 4390 wants it.
+/// The same in the form of RFC 4390.
 Octets infiniband_discover() {
   auto message = octets(
                      "01 20 00 00  765f1511  0003 8000  00000000 00000000 00000000 00000000"
@@ -82,7 +82,7 @@ void expect_checksums(const Octets& packet) {
             0);
 }
 
-TEST(Dhcp, IsKnownByItsPorts) {
+TEST(Dhcp, IsRecognisedByItsPorts) {
   const auto message = ethernet_discover();
   EXPECT_EQ(kind_in(packet_of(message)), DhcpKind::request);
   EXPECT_EQ(kind_in(packet_of(message, "0043 0044")), DhcpKind::reply);
@@ -97,7 +97,7 @@ TEST(Dhcp, IsKnownByItsPorts) {
   EXPECT_FALSE(kind_in(octets("45 00 0014 0000 0000 40 11 0000 00000000 ffffffff")));
 }
 
-TEST(Dhcp, ReadsWhoTheClientIs) {
+TEST(Dhcp, ParsesTheClient) {
   const auto message = DhcpMessage::parse(packet_of(ethernet_discover()));
   ASSERT_TRUE(message);
   EXPECT_EQ(message->kind, DhcpKind::request);
@@ -119,16 +119,16 @@ TEST(Dhcp, RFC4390_2_1_FormOnTheWire) {
   EXPECT_EQ(emitted(message, original), packet_of(infiniband_discover()));
 }
 
-TEST(Dhcp, ComesBackAsItWas) {
+TEST(Dhcp, EmittedMessageParsesAsTheOriginal) {
   const auto original = packet_of(ethernet_discover());
   const auto message = *DhcpMessage::parse(original);
   EXPECT_EQ(emitted(message, packet_of(infiniband_discover())), original);
   EXPECT_EQ(DhcpMessage::parse(emitted(message, original)), message);
 }
 
-TEST(Dhcp, GrowsWhereThereIsNoPadding) {
+TEST(Dhcp, GrowsIfThereIsNoPadding) {
   auto tight = ethernet_discover();
-  tight.resize(262);  // up to the end mark
+  tight.resize(262);  // up to the end option
   ASSERT_EQ(tight.back(), 0xff);
   const auto original = packet_of(tight);
   auto message = *DhcpMessage::parse(original);
@@ -139,11 +139,11 @@ TEST(Dhcp, GrowsWhereThereIsNoPadding) {
   expect_checksums(grown);
   EXPECT_EQ(DhcpMessage::parse(grown), message);
   EXPECT_EQ(emitted(message, original, original.size() + 10).size(), grown.size());
-  EXPECT_TRUE(emitted(message, original, original.size() + 9).empty()) << "no room";
+  EXPECT_TRUE(emitted(message, original, original.size() + 9).empty()) << "too small";
   EXPECT_TRUE(emitted(message, original, original.size() - 1).empty());
 }
 
-TEST(Dhcp, TakesTheIdentifierOutOfNameFields) {
+TEST(Dhcp, RemovesTheIdentifierFromNameFields) {
   auto body = ethernet_discover();
   std::ranges::copy(octets("34 01 03 ff"), body.begin() + 240);
   std::ranges::copy(octets("0c 01 61 3d 02 00 62 0f 01 63 ff"), body.begin() + 108);
@@ -160,7 +160,7 @@ TEST(Dhcp, TakesTheIdentifierOutOfNameFields) {
   EXPECT_EQ(DhcpMessage::parse(without), message);
 }
 
-TEST(Dhcp, WithoutAnUdpChecksumItStaysWithout) {
+TEST(Dhcp, KeepsAMissingUdpChecksum) {
   auto original = packet_of(ethernet_discover());
   store_be(&original[26], std::uint16_t{0});
   const auto message = DhcpMessage::parse(original);
@@ -168,18 +168,18 @@ TEST(Dhcp, WithoutAnUdpChecksumItStaysWithout) {
   EXPECT_EQ(emitted(*message, original), original);
 }
 
-TEST(Dhcp, AuthenticationIsSeen) {
+TEST(Dhcp, DetectsAuthentication) {
   auto body = ethernet_discover();
   std::ranges::copy(octets("5a 02 00 00 ff"), body.begin() + 240);
   EXPECT_TRUE(DhcpMessage::parse(packet_of(body))->authenticated);
 }
 
-TEST(Dhcp, WhatIsNotInOrderIsRefused) {
+TEST(Dhcp, RefusesMalformedMessages) {
   const auto good = packet_of(ethernet_discover());
   for (const std::size_t at : {0U, 2U, 12U, 25U, 27U, 100U}) {
     auto bad = good;
     bad[at] ^= 1;
-    EXPECT_FALSE(DhcpMessage::parse(bad)) << "octet " << at;
+    EXPECT_FALSE(DhcpMessage::parse(bad)) << "byte " << at;
   }
   const auto refused = [](std::size_t at, std::string_view text) {
     auto body = ethernet_discover();
@@ -200,7 +200,7 @@ TEST(Dhcp, WhatIsNotInOrderIsRefused) {
 TEST(Dhcp, RefusesEveryTruncation) {
   const auto good = packet_of(infiniband_discover());
   for (std::size_t size = 0; size < good.size(); ++size) {
-    EXPECT_FALSE(DhcpMessage::parse(ConstBytes(good).first(size))) << size << " octets";
+    EXPECT_FALSE(DhcpMessage::parse(ConstBytes(good).first(size))) << size << " bytes";
   }
 }
 

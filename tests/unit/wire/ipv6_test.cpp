@@ -26,7 +26,7 @@ TEST(Ipv6Header, HasTheLayoutOfRfc8200) {
 
 TEST(Ipv6Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv6Header>(kIpv6Octets); }
 
-TEST(Ipv6Header, RefusesAPayloadThatIsNotThere) {
+TEST(Ipv6Header, RefusesATruncatedPayload) {
   auto packet = kIpv6Octets;
   packet[5] = 8;
   EXPECT_FALSE(Ipv6Header::parse(packet));

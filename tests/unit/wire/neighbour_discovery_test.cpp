@@ -30,7 +30,7 @@ const auto kRouterSolicitation = octets(
 const auto kRouterSolicitationWithAddress = octets(
     "6000000000203aff fe800000000000000002c90300000001 ff020000000000000000000000000002"
     "8500 e78c 00000000 01 03 0000 00000401 fe80000000000000 0002c90300000001");
-// With a prefix, behind the source's address and without it.
+// With a prefix option, after the source link-layer option and without that.
 const auto kRouterAdvertisement = octets(
     "6000000000483aff fe800000000000000002c90300000001 ff020000000000000000000000000001"
     "8600 d4d6 40000708 00000000 00000000 01 03 0000 00000401 fe80000000000000 0002c90300000001"
@@ -44,7 +44,7 @@ const auto kRedirect = octets(
     "8900 e7dd 00000000 fe800000000000000002c90300000102 fd010000000000000000000000000009"
     "02 03 0000 00000401 fe80000000000000 0002c90300000001");
 
-/// The packet with one octet of the ICMPv6 message set, and a checksum that is right again.
+/// The packet with one byte of the ICMPv6 message set, and a valid checksum.
 std::vector<std::uint8_t> with(std::vector<std::uint8_t> packet, std::size_t at,
                                std::uint8_t value) {
   packet[40 + at] = value;
@@ -89,7 +89,7 @@ TEST(NeighbourDiscovery, AdvertisementCarriesFlagsAndTarget) {
   EXPECT_EQ(emitted(message), kAdvertisement);
 }
 
-TEST(NeighbourDiscovery, RedirectNamesTwoAddresses) {
+TEST(NeighbourDiscovery, RedirectHasTwoAddresses) {
   const auto message = NdMessage::parse(kRedirect);
   ASSERT_TRUE(message);
   EXPECT_EQ(message->target, kTwo);
@@ -110,7 +110,7 @@ TEST(NeighbourDiscovery, RefusesEveryTruncation) {
   }
 }
 
-TEST(NeighbourDiscovery, RefusesWhatRfc4861CallsInvalid) {
+TEST(NeighbourDiscovery, RefusesMessagesThatAreInvalidByRfc4861) {
   auto forwarded = kSolicitation;
   forwarded[7] = 254;
   EXPECT_FALSE(NdMessage::parse(forwarded)) << "hop limit";
@@ -124,14 +124,14 @@ TEST(NeighbourDiscovery, RefusesWhatRfc4861CallsInvalid) {
   EXPECT_FALSE(NdMessage::parse(with(kRedirect, 24, 0xff))) << "redirect of a group";
 }
 
-TEST(NeighbourDiscovery, AnUnspecifiedSourceHasNoAddressToTell) {
+TEST(NeighbourDiscovery, RefusesASourceLinkLayerAddressOfAnUnspecifiedSource) {
   auto packet = kSolicitation;
   std::fill_n(packet.begin() + 8, 16, std::uint8_t{0});
   EXPECT_FALSE(NdMessage::parse(with(packet, 0, 0x87)));
 }
 
-TEST(NeighbourDiscovery, AddressesOfOtherLinksAreNone) {
-  // An Ethernet address is an option of eight octets.
+TEST(NeighbourDiscovery, IgnoresAddressesOfOtherLinks) {
+  // The option of an Ethernet address has eight bytes.
   auto packet = kRouterSolicitation;
   packet[5] = 16;
   const auto option = octets("01 01 020000000001");
@@ -148,14 +148,14 @@ TEST(NeighbourDiscovery, IsRecognisedByItsType) {
   EXPECT_FALSE(is_discovery(ConstBytes(kRouterSolicitation).first(40)));
 }
 
-TEST(NeighbourDiscovery, StripTakesTheAddressAndLeavesTheRest) {
+TEST(NeighbourDiscovery, StripRemovesTheAddressAndKeepsTheRest) {
   auto packet = kRouterAdvertisement;
   packet.resize(strip_link_layer_options(packet));
   EXPECT_EQ(packet, kRouterAdvertisementStripped);
   EXPECT_TRUE(NdMessage::parse(packet));
 }
 
-TEST(NeighbourDiscovery, StripOfNothingChangesNothing) {
+TEST(NeighbourDiscovery, StripWithoutAnAddressChangesNothing) {
   auto packet = kRouterAdvertisementStripped;
   packet.resize(strip_link_layer_options(packet));
   EXPECT_EQ(packet, kRouterAdvertisementStripped);

@@ -88,10 +88,10 @@ UdPacket unicast() {
   return packet;
 }
 
-TEST(UdPacket, LocalPacketHasTheOctetsOfIba) {
+TEST(UdPacket, LocalPacketHasTheLayoutOfIba) {
   const auto bytes = assemble(unicast(), octets("aa bb cc dd ee"));
   EXPECT_EQ(bytes, octets("00 02 0005 000a 0004"            // 10 words with the ICRC
-                          "64 30 ffff 00 000801 00 000009"  // 3 octets of padding
+                          "64 30 ffff 00 000801 00 000009"  // 3 bytes of padding
                           "00000b1b 00 000401 aabbccddee 000000"));
   const auto parsed = UdPacket::parse(bytes);
   ASSERT_TRUE(parsed);
@@ -101,7 +101,7 @@ TEST(UdPacket, LocalPacketHasTheOctetsOfIba) {
   EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), octets("aabbccddee"));
 }
 
-TEST(UdPacket, GlobalPacketCountsItsPayloadToTheEndOfTheIcrc) {
+TEST(UdPacket, GrhPayloadLengthIncludesTheIcrc) {
   auto packet = unicast();
   packet.grh = grh();
   packet.immediate = 0xdeadbeef;
@@ -118,7 +118,7 @@ TEST(UdPacket, GlobalPacketCountsItsPayloadToTheEndOfTheIcrc) {
   EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), octets("aabbccdd"));
 }
 
-TEST(UdPacket, PadsEveryLengthToWords) {
+TEST(UdPacket, PadsEverySizeToWords) {
   for (std::size_t size = 0; size <= 64; ++size) {
     const std::vector<std::uint8_t> payload(size, 0x5a);
     const auto bytes = assemble(unicast(), payload);
@@ -153,7 +153,7 @@ TEST(UdPacket, RefusesMorePaddingThanPayload) {
   EXPECT_FALSE(UdPacket::parse(bytes));
 }
 
-TEST(UdPacket, RefusesAGrhThatDisagrees) {
+TEST(UdPacket, RefusesAGrhWithOtherLengths) {
   auto packet = unicast();
   packet.grh = grh();
   const auto bytes = assemble(packet, octets("aabbccdd"));
