@@ -14,7 +14,6 @@ inline constexpr std::uint8_t kIcmpv6 = 58;  ///< next header
 
 struct Ipv6Header {
   static constexpr std::size_t kSize = 40;
-  static constexpr std::size_t kMinimumMtu = 1280;
 
   Ipv6Address source;
   Ipv6Address destination;

@@ -34,7 +34,7 @@ PortAttributes make_port() {
 struct Send {
   static constexpr std::size_t kSize = 8;
   explicit Send(ipoib::ByteReader& from)
-      : flags(from.u8()), cut(from.u8()), segment(from.u16()), payload(from.u32()) {}
+      : flags(from.u8()), share(from.u8()), segment(from.u16()), payload(from.u32()) {}
   [[nodiscard]] bool is_large() const { return (flags & 1) != 0; }
   [[nodiscard]] bool is_mended() const { return (flags & 2) != 0; }
   [[nodiscard]] bool is_ipv6() const { return (flags & 4) != 0; }
@@ -42,7 +42,7 @@ struct Send {
   [[nodiscard]] bool has_sums() const { return (flags & 16) != 0; }
 
   std::uint8_t flags;
-  std::uint8_t cut;       ///< size of each piece, in 256ths of the rest
+  std::uint8_t share;     ///< size of each piece, in 256ths of the rest
   std::uint16_t segment;  ///< bytes of payload
   std::uint32_t payload;  ///< bytes
 };
