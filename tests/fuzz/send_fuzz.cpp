@@ -79,7 +79,7 @@ class Sender : public PacketSink {
     std::array<ibv_sge, kElements> elements{};
     std::size_t at = 0;
     for (auto& element : elements) {
-      const auto piece = &element == &elements.back() ? size - at : (size - at) * how.gso / 256;
+      const auto piece = &element == &elements.back() ? size - at : (size - at) * how.share / 256;
       element = {address(at), static_cast<std::uint32_t>(piece), region_.key};
       at += piece;
     }
