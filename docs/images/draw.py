@@ -154,24 +154,27 @@ def source_layout():
             level[name] = max([level[other] + 1 for other in uses], default=0)
     direct = {name: uses - set().union(*(below(layers, other) for other in uses), set())
               for name, (_, uses) in layers.items()}
-    rows = [[name for name in layers if level[name] == at] for at in range(max(level.values()) + 1)]
-    width, height, gap, step = 152, 70, 14, 112
-    widest = max(map(len, rows))
-    total = widest * (width + gap) + gap + 20
-    place = {}
-    for at, row in enumerate(rows):
-        def wanted(name):
-            near = [place[other][0] for other in direct[name]]
-            return sum(near) / len(near) if near else total / 2
-        side = {name: name.startswith("softib") for name in row}
-        row.sort(key=lambda name: (side[name], wanted(name)))
-        room = total - 20
-        for number, name in enumerate(row):
-            x = 10 + room * (number + 0.5) / len(row)
-            place[name] = (x, 56 + step * (len(rows) - 1 - at))
-    svg = Svg(total, 56 + step * len(rows) - 24, "The folders of src/ and what they use")
+    width, height, gap, step = 152, 62, 14, 96
+    place, zones = {}, ([name for name in layers if not name.startswith("softib")],
+                        [name for name in layers if name.startswith("softib")])
+    top, left = max(level.values()), gap
+    for zone in zones:  # the daemon's folders on the left, softib's on the right
+        rows = [[name for name in zone if level[name] == at] for at in range(top + 1)]
+        room = max(map(len, rows)) * (width + gap)
+        for at, row in enumerate(rows):
+            def middle_of_used(name, centre=left + room / 2):
+                used = [place[other][0] for other in direct[name] & set(zone)]
+                return sum(used) / len(used) if used else centre
+            for number, name in enumerate(sorted(row, key=middle_of_used)):
+                place[name] = (left + room * (number + 0.5) / len(row), 56 + step * (top - at))
+        left += room + gap
+    total = left
+    svg = Svg(total, 56 + step * top + height + 20, "The folders of src/ and what they use")
     svg.text(20, 30, "Each folder of src/ is one library. An arrow points to what it uses; "
              "what those use in turn is not drawn.", 13, anchor="start", bold=True)
+    for row, (fill, words) in enumerate([(BLUE, "ipoibd, ibarp"), (ORANGE, "softib")]):
+        svg.box(20, 50 + 26 * row, 18, 18, fill)
+        svg.text(46, 64 + 26 * row, words, anchor="start")
     for name, uses in direct.items():
         for other in sorted(uses):
             svg.line(place[name][0], place[name][1] + height, place[other][0], place[other][1] - 2)
@@ -179,7 +182,7 @@ def source_layout():
         fill = ORANGE if name.startswith("softib") else BLUE if level[name] else GREY
         svg.box(round(x - width / 2, 1), y, width, height, fill)
         svg.text(round(x, 1), y + 19, name + "/", 13, bold=True, font=MONO)
-        for number, words in enumerate(wrap(layers[name][0], 26)[:3]):
+        for number, words in enumerate(wrap(layers[name][0], 26)[:2]):
             svg.text(round(x, 1), y + 36 + 14 * number, words, 11)
     return svg.render()
 

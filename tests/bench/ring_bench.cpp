@@ -5,15 +5,15 @@
 
 #include <cstring>
 
-#include "softib/ring.hpp"
+#include "softib/transport/ring.hpp"
 
 namespace softib {
 namespace {
 
 void ring(benchmark::State& state) {
-  const auto memory = make_ring_memory().value();
-  RingWriter writer(RingMemory::map(memory.get()).value());
-  RingReader reader(RingMemory::map(memory.get()).value());
+  const auto memory = transport::make_ring_memory().value();
+  transport::RingWriter writer(transport::RingMemory::map(memory.get()).value());
+  transport::RingReader reader(transport::RingMemory::map(memory.get()).value());
   const std::vector<std::uint8_t> payload(static_cast<std::size_t>(state.range(0)));
   OutgoingPacket packet;
   packet.header_size = ipoib::wire::Lrh::kSize + ipoib::wire::Bth::kSize + ipoib::wire::Deth::kSize;

@@ -31,7 +31,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-struct Counter : softib::PacketReceiver {
+struct Counter : softib::endpoint::PacketReceiver {
   void receive(std::span<const softib::ArrivedPacket> batch) override {
     packets += batch.size();
     // The smallest packet is the last one.
@@ -71,7 +71,7 @@ void send(const TestSubnet& subnet, std::size_t payload, std::size_t batch_size)
               payload, batch_size, rate, rate * static_cast<double>(payload) * 8e-9,
               (cpu_seconds() - cpu) / static_cast<double>(packets) * 1e9);
   const auto lost =
-      endpoint->counters()[static_cast<std::size_t>(softib::PortCounter::drop_congested)];
+      endpoint->counters()[static_cast<std::size_t>(softib::fabric::PortCounter::drop_congested)];
   if (lost != 0) std::printf("  dropped %lu\n", lost);
   softib::test::send_text(*endpoint, TestSubnet::lid(2), to, kLast);
 }

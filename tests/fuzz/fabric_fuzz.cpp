@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "require.hpp"
-#include "softib/fabric.hpp"
-#include "softib/fabric_layout.hpp"
-#include "softib/folder.hpp"
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/fabric_layout.hpp"
+#include "softib/fabric/folder.hpp"
 
 using namespace ipoib;
 using namespace softib;
@@ -26,31 +26,32 @@ const std::string& path() {
 /// The offset of a write: in the records of the first nodes and groups, or anywhere.
 std::size_t offset(ByteReader& in) {
   constexpr std::array<std::size_t, 5> kParts{
-      0, offsetof(FabricLayout, nodes), offsetof(FabricLayout, groups),
-      offsetof(FabricLayout, lids), offsetof(FabricLayout, places)};
+      0, offsetof(fabric::FabricLayout, nodes), offsetof(fabric::FabricLayout, groups),
+      offsetof(fabric::FabricLayout, lids), offsetof(fabric::FabricLayout, places)};
   constexpr std::size_t kPart = 2048;
   const std::size_t part = in.u8();
   const std::size_t at = in.u24();
   return part < kParts.size() * 50 ? kParts[part % kParts.size()] + at % kPart
-                                   : at % sizeof(FabricLayout);
+                                   : at % sizeof(fabric::FabricLayout);
 }
 
 /// A valid file, overwritten with pieces of the input: | offset 32 | size 8 | bytes |.
 void write_file(ByteReader in) {
-  { (void)FabricWriter::create_or_adopt(path()); }
+  { (void)fabric::FabricWriter::create_or_adopt(path()); }
   std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);
   while (in.left() > 0) {
     const std::size_t at = offset(in);
-    const std::size_t size = std::min<std::size_t>({in.u8(), in.left(), sizeof(FabricLayout) - at});
+    const std::size_t size =
+        std::min<std::size_t>({in.u8(), in.left(), sizeof(fabric::FabricLayout) - at});
     const auto octets = in.take(size);
     file.seekp(static_cast<std::streamoff>(at));
     file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(size));
   }
 }
 
-void look_at(const Fabric& fabric) {
+void look_at(const fabric::Fabric& fabric) {
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
-    if (const auto node = fabric.node(i)) require(is_valid_name(node->name));
+    if (const auto node = fabric.node(i)) require(fabric::is_valid_name(node->name));
     (void)fabric.occupied(i);
     (void)fabric.counters(i);
     (void)fabric.port_state(i);
@@ -59,7 +60,7 @@ void look_at(const Fabric& fabric) {
     const auto node = fabric.node_at(Lid(static_cast<std::uint16_t>(lid)));
     require(!node || *node < kMaxNodes);
   }
-  for (std::size_t i = 0; i < kMaxGroups; ++i) (void)fabric.group(group_lid(i));
+  for (std::size_t i = 0; i < kMaxGroups; ++i) (void)fabric.group(subnet::group_lid(i));
   (void)fabric.snapshot();
 }
 
@@ -67,8 +68,8 @@ void look_at(const Fabric& fabric) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   write_file(ByteReader({data, size}));
-  if (const auto fabric = Fabric::open(path())) look_at(*fabric);
-  if (auto writer = FabricWriter::create_or_adopt(path())) {
+  if (const auto fabric = fabric::Fabric::open(path())) look_at(*fabric);
+  if (auto writer = fabric::FabricWriter::create_or_adopt(path())) {
     const auto nodes = writer->snapshot().nodes;
     for (const auto& entry : nodes) {
       const Lid lid = entry.node.port.lid;

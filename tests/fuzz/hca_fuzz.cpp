@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "offload/segmenter.hpp"
-#include "softib/core/hca.hpp"
-#include "softib/core/large_packet.hpp"
+#include "softib/hca/hca.hpp"
+#include "softib/hca/large_packet.hpp"
 #include "wire/transport.hpp"
 
 namespace {
@@ -70,12 +70,12 @@ class Target {
  private:
   static constexpr std::size_t kHeaders = 28 + 4 + 20 + 20;  // without a GRH
 
-  void post_large(QueuePair& qp) {
+  void post_large(hca::QueuePair& qp) {
     const std::uint64_t at = std::bit_cast<std::uint64_t>(large_guard_.data() + 1);
-    ibv_sge sge{at, kLargeReceive, large_region_.key};
+    ibv_sge sge{at, hca::kLargeReceive, large_region_.key};
     ibv_recv_wr wr{kReceives, nullptr, &sge, 1};
     ibv_recv_wr* bad = nullptr;
-    if (hca_.post_receive(qp, &wr, &bad, ReceiveKind::large) == 0) ++posted_;
+    if (hca_.post_receive(qp, &wr, &bad, hca::ReceiveKind::large) == 0) ++posted_;
   }
   /// Checks a large receive, which a host would trust.
   void expect_packet(const ibv_wc& wc) const {
@@ -147,17 +147,18 @@ class Target {
     ipoib::store_be<std::uint32_t>(&packet[bth + 12], 0x0b1b);
   }
 
-  Hca hca_{1, 0, make_port()};
-  ProtectionDomain* pd_ = *hca_.create_protection_domain();
-  CompletionQueue* cq_ = *hca_.create_completion_queue(64);
+  hca::Hca hca_{1, 0, make_port()};
+  hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
+  hca::CompletionQueue* cq_ = *hca_.create_completion_queue(64);
   std::vector<std::uint8_t> guard_ = std::vector<std::uint8_t>(kBuffer + 1, kUntouched);
-  MemoryRegion region_ = *hca_.register_memory(*pd_, guard_.data() + 1, kBuffer - 1, address(1),
-                                               IBV_ACCESS_LOCAL_WRITE);
-  std::vector<std::uint8_t> large_guard_ = std::vector<std::uint8_t>(kLargeReceive + 2, kUntouched);
-  MemoryRegion large_region_ = *hca_.register_memory(
-      *pd_, large_guard_.data() + 1, kLargeReceive,
+  hca::MemoryRegion region_ = *hca_.register_memory(*pd_, guard_.data() + 1, kBuffer - 1,
+                                                    address(1), IBV_ACCESS_LOCAL_WRITE);
+  std::vector<std::uint8_t> large_guard_ =
+      std::vector<std::uint8_t>(hca::kLargeReceive + 2, kUntouched);
+  hca::MemoryRegion large_region_ = *hca_.register_memory(
+      *pd_, large_guard_.data() + 1, hca::kLargeReceive,
       std::bit_cast<std::uint64_t>(large_guard_.data() + 1), IBV_ACCESS_LOCAL_WRITE);
-  std::vector<QueuePair*> qps_;
+  std::vector<hca::QueuePair*> qps_;
   std::size_t posted_ = 0;
   std::size_t completed_ = 0;
 };

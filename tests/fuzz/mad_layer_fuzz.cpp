@@ -103,7 +103,7 @@ class Subject {
       require(std::ranges::find(agents_, arrived.agent) != agents_.end());
       require(arrived.mad.size() >= wire::kMadHeaderSize);
     }
-    for (const auto why : layer_.take_drops()) require(!name(why).empty());
+    for (const auto why : layer_.take_drops()) require(!fabric::name(why).empty());
     require(layer_.next_deadline() > now_ || layer_.next_deadline() == kNever ||
             (layer_.on_time(now_), layer_.next_deadline() > now_));
   }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "require.hpp"
-#include "softib/core/hca.hpp"
-#include "softib/core/large_packet.hpp"
+#include "softib/hca/hca.hpp"
+#include "softib/hca/large_packet.hpp"
 
 namespace {
 
@@ -95,7 +95,7 @@ class Sender : public PacketSink {
     ibv_send_wr* refused = nullptr;
     header_size_ = how.is_large() ? headers.size() : 0;
     const bool is_posted = hca_.post_send(qp_, &wr, &refused) == 0;
-    transmit(hca_, qp_, *this);
+    hca::transmit(hca_, qp_, *this);
     std::array<ibv_wc, 4> wc;
     require(cq_->poll(wc) == (is_posted ? 1 : 0));
     const bool went = is_posted && wc[0].status == IBV_WC_SUCCESS;
@@ -106,12 +106,12 @@ class Sender : public PacketSink {
     for (const auto& packet : batch) {
       std::size_t packets = 0;
       std::size_t all = 0;
-      for_each_packet(packet, [&](ConstBytes octets) {
+      hca::for_each_packet(packet, [&](ConstBytes octets) {
         look_at(octets);
         ++packets;
         all += octets.size();
       });
-      require(packets == packet.gso.packets && all == octets_of(packet));
+      require(packets == packet.gso.packets && all == hca::octets_of(packet));
     }
   }
 
@@ -128,14 +128,14 @@ class Sender : public PacketSink {
 
   static constexpr int kToInit = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_QKEY;
   static constexpr int kToRtr = IBV_QP_STATE;
-  [[nodiscard]] QueuePairConfig config() const {
+  [[nodiscard]] hca::QueuePairConfig config() const {
     return {.pd = pd_,
             .send_cq = cq_,
             .receive_cq = cq_,
             .cap = {2, 1, kElements, 1, 0},
-            .max_tso_header = kMaxTsoHeader};
+            .max_tso_header = hca::kMaxTsoHeader};
   }
-  [[nodiscard]] AddressHandle& make_handle() {
+  [[nodiscard]] hca::AddressHandle& make_handle() {
     ibv_ah_attr attr{};
     attr.dlid = 6;
     attr.port_num = 1;
@@ -145,13 +145,14 @@ class Sender : public PacketSink {
     return std::bit_cast<std::uint64_t>(memory_.data() + offset);
   }
 
-  Hca hca_{1, 0, make_port()};
-  ProtectionDomain* pd_ = *hca_.create_protection_domain();
-  CompletionQueue* cq_ = *hca_.create_completion_queue(8);
-  QueuePair& qp_ = **hca_.create_queue_pair(config());
-  AddressHandle& handle_ = make_handle();
+  hca::Hca hca_{1, 0, make_port()};
+  hca::ProtectionDomain* pd_ = *hca_.create_protection_domain();
+  hca::CompletionQueue* cq_ = *hca_.create_completion_queue(8);
+  hca::QueuePair& qp_ = **hca_.create_queue_pair(config());
+  hca::AddressHandle& handle_ = make_handle();
   Octets memory_ = Octets(kMost);
-  MemoryRegion region_ = *hca_.register_memory(*pd_, memory_.data(), memory_.size(), address(0), 0);
+  hca::MemoryRegion region_ =
+      *hca_.register_memory(*pd_, memory_.data(), memory_.size(), address(0), 0);
   std::size_t header_size_ = 0;
   std::size_t sent_ = 0;  ///< bytes of payload
 };
@@ -162,7 +163,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ipoib::ByteReader reader({data, size});
   if (size < Send::kSize) return 0;
   const Send how(reader);
-  const auto rest = reader.take(std::min<std::size_t>(reader.left(), kMaxTsoHeader + 8));
+  const auto rest = reader.take(std::min<std::size_t>(reader.left(), hca::kMaxTsoHeader + 8));
   Octets headers(rest.begin(), rest.end());
   Sender().run(how, headers, how.payload % (kMost + 1));
   return 0;

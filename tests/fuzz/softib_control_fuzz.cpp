@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "require.hpp"
-#include "softib/control_protocol.hpp"
+#include "softib/control/protocol.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 
 #include "require.hpp"
 #include "softib/core/mad_route.hpp"
-#include "softib/core/smp.hpp"
-#include "softib/core/subnet.hpp"
+#include "softib/subnet/smp.hpp"
+#include "softib/subnet/subnet.hpp"
 #include "wire/mad.hpp"
 #include "wire/mgid.hpp"
 
@@ -19,7 +19,7 @@ constexpr NodeIndex kNodes = 12;
 
 class Target {
  public:
-  explicit Target(Management management) : config_(config(management)), subnet_(config_) {
+  explicit Target(subnet::Management management) : config_(config(management)), subnet_(config_) {
     for (NodeIndex i = 1; i < kNodes; ++i) {
       require(subnet_.add_hca("n" + std::to_string(i)).has_value());
     }
@@ -36,7 +36,7 @@ class Target {
         break;
       case 1:
         (void)subnet_.set_membership(who, PKey(static_cast<std::uint16_t>(1 + data[0] / 64)),
-                                     static_cast<Membership>(data[0] / 16 % 3));
+                                     static_cast<subnet::Membership>(data[0] / 16 % 3));
         break;
       case 2:
         now_ += std::chrono::milliseconds(data[0] * 100);
@@ -58,8 +58,8 @@ class Target {
   }
 
   void be_adopted() const {
-    const SubnetSnapshot snapshot = subnet_.snapshot();
-    Subnet other(config_);
+    const subnet::SubnetSnapshot snapshot = subnet_.snapshot();
+    subnet::Subnet other(config_);
     other.adopt(snapshot, now_);
     require(other.snapshot().nodes.size() == snapshot.nodes.size());
     for (const auto& group : snapshot.groups) {
@@ -68,16 +68,17 @@ class Target {
   }
 
  private:
-  static SubnetConfig config(Management management) {
-    SubnetConfig config;
+  static subnet::SubnetConfig config(subnet::Management management) {
+    subnet::SubnetConfig config;
     config.management = management;
-    config.partitions = make_partitions({"0x7fff=full", "1=limited", "2=full:n1,n2"}).value();
+    config.partitions =
+        subnet::make_partitions({"0x7fff=full", "1=limited", "2=full:n1,n2"}).value();
     return config;
   }
 
   void send(std::uint8_t how, NodeIndex who, ConstBytes octets) {
     MadPacket packet;
-    const Node* from = subnet_.node(who);
+    const subnet::Node* from = subnet_.node(who);
     packet.slid = from != nullptr ? from->port.lid : Lid(who);
     packet.dlid = subnet_.node(0)->port.lid;
     packet.source = packet.destination = Qpn(1);
@@ -112,7 +113,7 @@ class Target {
   void mend_member(MadPacket& packet) {
     auto& mad = packet.mad;
     mad[48 + 7] |= 3;
-    const Node* node = subnet_.node(mad[56 + 31] % kNodes);
+    const subnet::Node* node = subnet_.node(mad[56 + 31] % kNodes);
     if (node == nullptr) return;
     const Gid group = ipoib::wire::multicast_gid(ipoib::Ipv4Address(std::uint32_t{mad[56 + 15]}),
                                                  ipoib::kDefaultPKey);
@@ -160,14 +161,14 @@ class Target {
     (void)subnet_.take_changes();
     NodeSet alive;
     for (NodeIndex i = 0; i <= kNodes; ++i) {
-      const Node* node = subnet_.node(i);
+      const subnet::Node* node = subnet_.node(i);
       alive[i] = node != nullptr && node->port.state == PortState::active;
     }
     for (const auto& group : subnet_.groups()) require((group.receivers & ~alive).none());
   }
 
-  const SubnetConfig config_;
-  Subnet subnet_;
+  const subnet::SubnetConfig config_;
+  subnet::Subnet subnet_;
   ipoib::TimePoint now_{std::chrono::hours(1)};
   std::uint64_t sent_ = 0;
 };
@@ -177,7 +178,7 @@ class Target {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMaxSteps = 64;
   ipoib::ByteReader reader({data, size});
-  Target target((reader.u8() & 1) != 0 ? Management::elsewhere : Management::own);
+  Target target((reader.u8() & 1) != 0 ? subnet::Management::elsewhere : subnet::Management::own);
   for (std::size_t i = 0; i < kMaxSteps && reader.left() > 1; ++i) {
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares what libsoftib.so defines with what libibverbs and libibumad export.
+"""Compares the functions of libsoftib.so with those of libibverbs and libibumad.
 
-A function that is missing would reach the real library with an object of ours, and crash there.
+A call to a missing function would pass a softib object to the real library, and crash.
 
 Usage: abi_names.py LIBSOFTIB
 """
@@ -12,12 +12,12 @@ from softib_subnet import need, skip
 
 need("nm", "ldconfig", "readelf")
 
-# They convert structures and never see an object of ours: the real library's serve.
+# These only convert structures, so the real library's functions can be used.
 PURE = {"ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
         "ibv_copy_qp_attr_from_kern"}
-# Its own verbs.
+# softib's direct verbs.
 DIRECT = {"softibdv_post_large_recv"}
-# What else libibverbs exports is for its own drivers.
+# libibverbs exports further functions for its drivers.
 PREFIXES = ("ibv_", "_ibv_", "umad_", "mbps_", "mult_")
 
 
@@ -29,7 +29,7 @@ def find(name):
 
 
 def exported(library):
-    """The functions that a library defines."""
+    """Returns the functions that a library defines."""
     output = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True,
                             check=True).stdout
     symbols = [line.split() for line in output.splitlines()]
@@ -43,13 +43,13 @@ def main():
         theirs = {name for name in exported(find(library)) if name.startswith(PREFIXES)}
         print(f"{library}: {len(theirs)} names")
         if len(theirs) < 30:
-            failures.append(f"{library}: too few names to be true")
+            failures.append(f"{library}: implausibly few names")
         failures += [f"{library} exports {name}, libsoftib.so does not"
                      for name in sorted(theirs - ours - PURE)]
     failures += [f"libsoftib.so defines {name}, which is in neither ABI"
                  for name in sorted(ours - DIRECT) if not name.startswith(PREFIXES)]
     failures += [f"libsoftib.so does not define {name}" for name in DIRECT - ours]
-    # It goes into programs of others: only the compiler's own libraries may come along.
+    # It is preloaded into other programs, so it may only need the compiler's own libraries.
     needed = subprocess.run(["readelf", "-d", sys.argv[1]], capture_output=True, text=True,
                             check=True).stdout
     allowed = ("libc.", "libm.", "libstdc++.", "libgcc_s.", "ld-linux", "libasan.", "libubsan.",

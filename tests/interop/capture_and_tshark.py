@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tshark reads captures of the emulated wire.
+"""tshark reads captures of the emulated fabric.
 
 Usage: capture_and_tshark.py SOFTIB CAPTURE_PROBE
 """
@@ -29,27 +29,27 @@ def fields(path, *names):
 
 
 def check_health(path):
-    """Nothing malformed, no checksum that tshark can check and finds bad."""
+    """Checks that tshark finds nothing malformed and no bad checksum."""
     whole = tshark(path, "-V", "-o", "ip.check_checksum:TRUE")
     for word in ("Malformed", "malformed", "incorrect", "[Bad", "Status: Bad"):
-        assert word not in whole, f"tshark says {word}:\n{whole}"
+        assert word not in whole, f"tshark reports {word}:\n{whole}"
     assert "Extensible Record Format" in whole
 
 
 def packets(path):
-    """The packets of the file, LRH to VCRC."""
-    octets = pathlib.Path(path).read_bytes()
-    assert octets[:4] == bytes.fromhex("a1b2c3d4")
+    """Yields the packets of the file, LRH to VCRC."""
+    data = pathlib.Path(path).read_bytes()
+    assert data[:4] == bytes.fromhex("a1b2c3d4")
     at = 24
-    while at < len(octets):
-        size = int.from_bytes(octets[at + 8:at + 12], "big")
-        yield octets[at + 32:at + 16 + size]
+    while at < len(data):
+        size = int.from_bytes(data[at + 8:at + 12], "big")
+        yield data[at + 32:at + 16 + size]
         at += 16 + size
 
 
 def invariant_crc(packet):
-    """IBA 7.8.1, by another implementation of CRC-32 than ours: what a switch or router may change
-    counts as ones. With a GRH that is all of the LRH."""
+    """Computes the ICRC (IBA 7.8.1) with zlib's CRC-32. Fields that a switch or router may change
+    count as ones; with a GRH that includes the whole LRH."""
     masked = bytearray(packet)
     bth = 8
     if packet[1] & 3 == 3:
@@ -60,7 +60,7 @@ def invariant_crc(packet):
         masked[15] = 0xff  # hop limit
     else:
         masked[0] |= 0xf0  # virtual lane
-    masked[bth + 4] = 0xff  # reserved octet
+    masked[bth + 4] = 0xff  # reserved byte
     return zlib.crc32(bytes(masked))
 
 
@@ -98,17 +98,17 @@ def every_mad_of_a_program_once():
         check_health(path)
         rows = fields(path, "infiniband.mad.method", "infiniband.rmpp.rmpptype",
                       "infiniband.rmpp.segmentnumber")
-        question, *rest = [tuple(int(word or "0", 0) for word in row) for row in rows]
-        assert question[0] == 0x12, rows
-        # Three nodes of 112 octets: two segments, each acknowledged. What is not acknowledged at once
-        # is sent again.
+        request, *rest = [tuple(int(word or "0", 0) for word in row) for row in rows]
+        assert request[0] == 0x12, rows
+        # Three nodes of 112 bytes: two segments, each acknowledged. A late acknowledgement
+        # causes a repetition.
         assert set(rest) == {(0x92, 1, 1), (0x12, 2, 1), (0x92, 1, 2), (0x12, 2, 2)}, rows
 
 
 def a_killed_process_leaves_a_readable_file():
     with Subnet(SOFTIB) as subnet:
         path = subnet.folder / "capture.erf"
-        subnet.run("a", "true")  # who is on the subnet first gets LID 2
+        subnet.run("a", "true")  # the first HCA gets LID 2
         program = subnet.start("a", "ibping", "-S", options=("--capture", str(path)))
 
         def pong():

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "softib/capture.hpp"
 #include "softib/core/mad_packet.hpp"
+#include "softib/endpoint/capture.hpp"
 #include "wire/arp.hpp"
 #include "wire/checksum.hpp"
 #include "wire/encapsulation.hpp"
@@ -17,8 +17,8 @@
 namespace {
 
 using namespace ipoib;
-using softib::CaptureFile;
-using softib::Direction;
+using softib::endpoint::CaptureFile;
+using softib::endpoint::Direction;
 
 constexpr Guid kGuid{0x0002'c903'0000'0001};
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `cmake --install` makes of a build, in a folder that nobody knows: programs that run from it,
-libsoftib found beside them, pages, completions, and libibarp as another program finds and uses it.
+"""Tests the result of `cmake --install` in a new folder: programs, libsoftib, manual pages,
+completions, and libibarp as used by another program.
 
 Usage: install_test.py CMAKE BUILD_FOLDER VERSION CC SANITIZERS
 """
@@ -28,10 +28,10 @@ def run(*command, **environment):
     return done.stdout
 
 
-def programs_say_their_version():
+def programs_print_their_version():
     for program in PROGRAMS:
-        said = run(PREFIX / program, "--version").strip()
-        assert said == f"{pathlib.Path(program).name} {VERSION}", said
+        output = run(PREFIX / program, "--version").strip()
+        assert output == f"{pathlib.Path(program).name} {VERSION}", output
 
 
 def libraries_are_found_beside_the_programs():
@@ -49,9 +49,9 @@ def foreign_programs_run_on_an_hca():
 
 
 def nothing_refers_to_the_build():
-    """The build folder may be gone; debugging information, which names it, is stripped."""
+    """The build folder may be deleted. (Debugging information, which names it, is stripped.)"""
     if SANITIZERS:
-        return print("skipped: what a sanitizer reports names the sources where they were built")
+        return print("skipped: the sanitizers embed the paths of the sources")
     installed = [path for path in PREFIX.rglob("*") if path.is_file()]
     assert len(installed) > 10, installed
     for path in installed:
@@ -63,15 +63,15 @@ def pages_are_readable():
         folder = PREFIX / "share/man"
         done = subprocess.run(["mandoc", "-Tutf8", str(folder / page)], cwd=folder, text=True,
                               capture_output=True, timeout=60)
-        text = re.sub(".\b", "", done.stdout)  # bold and underlined as on a typewriter
+        text = re.sub(".\b", "", done.stdout)  # bold and underlined text by overstriking
         assert done.returncode == 0 and "\nNAME\n" in text, f"{page}: {done.stderr}"
 
 
 def completions_load():
     for program in map(os.path.basename, PROGRAMS):
         file = PREFIX / "share/bash-completion/completions" / program
-        said = run("bash", "--norc", "-c", '. "$1" && complete -p "$2"', "bash", file, program)
-        assert said.startswith("complete "), said
+        output = run("bash", "--norc", "-c", '. "$1" && complete -p "$2"', "bash", file, program)
+        assert output.startswith("complete "), output
 
 
 def a_program_builds_with_libibarp():
@@ -88,7 +88,7 @@ def a_program_builds_with_libibarp():
     library = next(PREFIX.rglob("libibarp.so.0"))
     done = subprocess.run([program], capture_output=True, text=True, timeout=60,
                           env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
-    # It wants ib0, which may or may not be there; either way it runs.
+    # It opens ib0, which may not exist; it runs in either case.
     assert done.returncode == 0 or (done.returncode == 1 and done.stderr.startswith("ib0: ")), done
 
 
@@ -105,6 +105,6 @@ def a_program_builds_with_softibdv():
 with tempfile.TemporaryDirectory(prefix="installed-") as folder:
     PREFIX = pathlib.Path(folder).resolve() / "prefix"
     run(CMAKE, "--install", BUILD, "--prefix", PREFIX, "--strip")
-    run_tests([programs_say_their_version, libraries_are_found_beside_the_programs,
+    run_tests([programs_print_their_version, libraries_are_found_beside_the_programs,
                foreign_programs_run_on_an_hca, nothing_refers_to_the_build, pages_are_readable,
                completions_load, a_program_builds_with_libibarp, a_program_builds_with_softibdv])

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The latency benchmark between two emulated HCAs: each way of doing it does it, and what cannot be
-done is said.
+"""The latency benchmark between two emulated HCAs: each mode works, and errors are reported.
 
 Usage: latency_on_softib.py SOFTIB BENCH_LATENCY
 """
@@ -17,20 +16,20 @@ import latency  # noqa: E402
 SOFTIB, PROGRAM = sys.argv[1:]
 
 
-def check(said):
-    # One whose answer takes long is given up: on a busy machine that may happen.
-    assert said["messages"] > 0 and said["lost"] < said["messages"], said
-    assert sum(count for _, count in said["buckets"]) == said["messages"], said
-    assert 0 < said["p10"] <= said["median"] <= said["p90"] <= said["p99"], said
+def check(result):
+    # On a busy machine a message may time out.
+    assert result["messages"] > 0 and result["lost"] < result["messages"], result
+    assert sum(count for _, count in result["buckets"]) == result["messages"], result
+    assert 0 < result["p10"] <= result["median"] <= result["p90"] <= result["p99"], result
 
 
-def each_way_on_verbs():
-    ways = ({}, {"poll": "busy"}, {"burst": 64}, {"pause": 1000}, {"size": 2000}, {"inline": "yes"},
-            {"signal": 16, "burst": 200, "poll": "busy"})
+def each_mode_on_verbs():
+    modes = ({}, {"poll": "busy"}, {"burst": 64}, {"pause": 1000}, {"size": 2000}, {"inline": "yes"},
+             {"signal": 16, "burst": 200, "poll": "busy"})
     with Subnet(SOFTIB) as subnet:
-        for way in ways:
+        for mode in modes:
             check(latency.exchange(PROGRAM, "verbs", subnet.command("a"), subnet.command("b"),
-                                   {"seconds": 1, **way}, environment=subnet.environment))
+                                   {"seconds": 1, **mode}, environment=subnet.environment))
 
 
 def refusal(*arguments):
@@ -38,16 +37,16 @@ def refusal(*arguments):
     return done.returncode, done.stderr
 
 
-def what_it_does_not_understand():
+def wrong_options():
     for wrong in ((), ("tcp", "server"), ("udp", "client"), ("udp", "server", "--peer", "::1"),
                   ("udp", "server", "--poll", "rarely"), ("udp", "server", "--size", "7"),
                   ("udp", "server", "--burst", "257"), ("verbs", "server", "--signal", "0"),
                   ("udp", "server", "--loud")):
-        code, said = refusal(*wrong)
-        assert code == 2 and said.endswith("try --help\n"), (wrong, code, said)
+        code, message = refusal(*wrong)
+        assert code == 2 and message.endswith("try --help\n"), (wrong, code, message)
 
 
-def what_it_cannot_reach():
+def unreachable_peers():
     with Subnet(SOFTIB) as subnet:
         done = subnet.run("b", PROGRAM, "verbs", "client", "--peer", "2/nonsense", check=False)
         assert done.returncode == 1 and "LID/QPN/GID" in done.stdout, done.stdout
@@ -55,4 +54,4 @@ def what_it_cannot_reach():
         assert nobody["messages"] == 0 and nobody["lost"] > 0 and nobody["median"] == 0, nobody
 
 
-run_tests([each_way_on_verbs, what_it_does_not_understand, what_it_cannot_reach])
+run_tests([each_mode_on_verbs, wrong_options, unreachable_peers])

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """management_on_softib.py SOFTIB SA_CLIENT_PROBE: the management programs of rdma-core on a subnet.
 
-What they print is compared with what `softib show` says of the same subnet.
+Their output is compared with that of `softib show`.
 """
 import json
 import re
 import subprocess
 import sys
 
-from softib_subnet import PATIENCE, Subnet, need, run_tests, wait_for
+from softib_subnet import Subnet, need, run_tests, wait_for
 
 SOFTIB, PROBE = sys.argv[1:3]
 HCAS = [f"host{i}" for i in range(1, 21)]
@@ -27,7 +27,7 @@ def nodes(subnet):
 
 
 def records(text):
-    """The dumps of saquery as dictionaries: `name....value` a line, each dump after its title."""
+    """Returns the dumps of saquery as dictionaries. Each line is `name....value`, after a title."""
     found = []
     for line in text.splitlines():
         if line.strip().endswith("dump:"):
@@ -38,7 +38,7 @@ def records(text):
 
 
 def fields(text):
-    """`Name: value` or `Name:....value` a line, as ibstat, smpquery and ibv_devinfo print them."""
+    """Parses lines `Name: value` or `Name:....value` of ibstat, smpquery and ibv_devinfo."""
     return {match[1]: match[2]
             for match in re.finditer(r"^\s*([\w /]+?):[. \t]+(\S.*)$", text, re.MULTILINE)}
 
@@ -48,7 +48,7 @@ def equal(what, expected):
 
 
 def test_saquery_lists_all_nodes():
-    # 22 records of 112 octets: thirteen RMPP segments.
+    # 22 records of 112 bytes: thirteen RMPP segments.
     listed = records(subnet.run("host1", "saquery").stdout)
     equal([record["NodeDescription"] for record in listed], [SM, *HCAS, SWITCH])
     for record in listed[:-1]:
@@ -66,7 +66,7 @@ def test_saquery_finds_one_node():
 
 
 def test_saquery_lists_all_paths():
-    # 484 records of 64 octets: a window of segments after the other.
+    # 484 records of 64 bytes: several RMPP windows.
     ends = len(HCAS) + 2
     listed = records(subnet.run("host1", "saquery", "-p").stdout)
     equal(len(listed), ends * ends)
@@ -85,7 +85,7 @@ def test_saquery_finds_one_path():
         equal((path["mtu"], path["rate"], path["pkey"]), ("0x84", "0x87", "0xFFFF"))
 
 
-def test_the_sa_client_gets_the_answers_that_opensm_gives():
+def test_sa_client_gets_the_same_responses_as_from_opensm():
     others = [known[host]["gid"] for host in ("host3", "host4", "host5")]
     print(subnet.run("host2", PROBE, "--peer", known[SM]["gid"], *others).stdout.splitlines()[-1])
 
@@ -100,14 +100,14 @@ def test_saquery_lists_groups():
 
 
 def test_saquery_lists_members_for_the_trusted():
-    # The probe of the SA client has joined, and did not leave.
+    # The SA client probe has joined, and did not leave.
     listed = records(subnet.run("host1", "saquery", "-m", *TRUSTED).stdout)
     member = next(record for record in listed if record["MGID"] == "ff12:401b:ffff::ffff:ffff")
     equal(member["PortGid"], known["host2"]["gid"])
     equal(member["ScopeState"], "0x21")
     equal(member["NodeDescription"], "host2")
-    stranger = records(subnet.run("host1", "saquery", "-m").stdout)
-    assert all(record["PortGid"] == "::" for record in stranger), "strangers see no members"
+    untrusted = records(subnet.run("host1", "saquery", "-m").stdout)
+    assert all(record["PortGid"] == "::" for record in untrusted), "untrusted requests do not show members"
 
 
 def test_saquery_lists_ports():
@@ -138,7 +138,7 @@ def test_ibstat_shows_the_port():
     equal(port["Link layer"], "InfiniBand")
 
 
-def test_everybody_tells_the_same_of_a_port():
+def test_verbs_umad_and_smp_agree_on_a_port():
     verbs = fields(subnet.run("host18", "ibv_devinfo", "-v").stdout)
     umad = fields(subnet.run("host18", "ibstat").stdout)
     smp = fields(subnet.run("host18", "smpquery", "portinfo", str(known["host18"]["lid"])).stdout)
@@ -178,7 +178,7 @@ def test_ibnetdiscover_walks_the_subnet():
 
 
 def counters(text):
-    """What perfquery prints, `Name:....value` a line."""
+    """Parses lines `Name:....value` of perfquery."""
     return {name: int(value) for name, value in re.findall(r"^(\w+):\.*(\d+)$", text, re.MULTILINE)}
 
 
@@ -196,7 +196,7 @@ def test_perfquery_reads_and_resets_counters():
           before + sent)
     subnet.run("host1", "perfquery", "-R", lid, port)
     equal(counters(subnet.run("host1", "perfquery", lid, port).stdout)["PortXmitPkts"], 0)
-    # The other end of the cable, at the switch, has counters of its own.
+    # The switch's end of the cable has its own counters.
     port = str(known["host6"]["node"] + 1)
     far = counters(subnet.run("host1", "perfquery", str(switch_lid()), port).stdout)
     equal(far["PortRcvPkts"], before + sent)
@@ -215,7 +215,7 @@ def test_iblinkinfo_shows_each_cable():
 
 
 def test_ibqueryerrors_checks_each_port():
-    # What it finds depends on what the tests before have done; so does its exit status.
+    # Its findings and exit status depend on the tests before.
     text = subnet.run("host1", "ibqueryerrors", check=False).stdout
     assert f"{len(HCAS) + 2} nodes checked" in text, text
 
@@ -234,7 +234,7 @@ def test_a_port_that_is_down_is_seen():
     assert "host19" in subnet.run("host1", "saquery", "-D").stdout
 
 
-def test_a_subnet_that_is_killed_and_started_again():
+def test_killed_subnet_process_is_restarted():
     before = nodes(subnet)
     subnet.kill_subnet()
     gone = subprocess.run([SOFTIB, "show"], env=subnet.environment, capture_output=True, text=True,

@@ -1,14 +1,14 @@
-"""OpenSM as the manager of a subnet of softib, run on one of its HCAs."""
+"""OpenSM as the subnet manager of a softib subnet, on one of its HCAs."""
 import signal
 
 from softib_subnet import PATIENCE, wait_for
 
-# Everybody is in the first; who else is where, tests say.
+# All ports are in the default partition; tests add others.
 PARTITIONS = "Default=0x7fff,ipoib:ALL=full;\n"
 
 
 class OpenSm:
-    """`subnet` has been made with --sm none. What OpenSM writes is in a folder of its own."""
+    """`subnet` runs with --sm none. OpenSM writes its files into its own folder."""
 
     def __init__(self, subnet, hca="sm", partitions=PARTITIONS, options="",
                  until="SUBNET UP"):
@@ -26,7 +26,7 @@ class OpenSm:
         (self.folder / "partitions.conf").write_text(partitions)
 
     def start(self, words="SUBNET UP"):
-        """Returns when it has said so: that it has brought the subnet up."""
+        """Starts OpenSM and waits until it prints `words`."""
         self.log.unlink(missing_ok=True)
         self.subnet.environment |= {"OSM_TMP_DIR": str(self.folder),
                                     "OSM_CACHE_DIR": str(self.folder)}
@@ -38,18 +38,18 @@ class OpenSm:
         self.wait_for_line(words)
 
     def wait_for_line(self, words):
-        def is_there():
-            assert self.process.poll() is None, f"OpenSM has ended:\n{self.said()}"
-            return words in self.said()
-        wait_for(f"OpenSM to say '{words}'", is_there)
+        def is_printed():
+            assert self.process.poll() is None, f"OpenSM has ended:\n{self.output()}"
+            return words in self.output()
+        wait_for(f"OpenSM to print '{words}'", is_printed)
 
-    def said(self):
-        """Since its last start."""
+    def output(self):
+        """Returns its output since the last start."""
         return "".join(path.read_text(errors="replace")
                        for path in (self.log, self.folder / "out") if path.exists())
 
     def end(self, number=signal.SIGTERM):
-        """Its exit status."""
+        """Ends OpenSM and returns its exit status."""
         self.process.send_signal(number)
         return self.process.wait(PATIENCE)
 

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Runs a program against OpenSM on ibsim: hosts on a switch, MADs only.
+"""Runs a program against OpenSM on ibsim, which simulates hosts on a switch, with MADs only.
 
 Usage: opensm_on_ibsim.py PROGRAM [ARGUMENT...]
 
-The program runs on host2 with libumad2sim preloaded, gets its arguments and `--peer` with the GID of
-host1, where OpenSM runs. Everything happens in network and process namespaces of its own, since
-ibsim's sockets are abstract ones with fixed names, and so that nothing survives the end of this one.
+The program runs on host2 with libumad2sim preloaded; its arguments are `--peer` with the GID of host1,
+where OpenSM runs, and ARGUMENTs. Everything runs in separate network and process namespaces, because
+ibsim uses abstract sockets with fixed names, and so that no process is left behind.
 
-The program may order subnet managers about: a line to the descriptor IBSIM_ORDERS, one of
+The program can control the subnet managers. It writes a command line to the descriptor IBSIM_ORDERS
 
     start HOST PRIORITY
     end HOST
     unlink HOST
     link HOST
-    sm                   which LID is the subnet manager's, as the port of host2 has been told?
+    sm                   returns the SM LID in the PortInfo of host2
 
-is answered by a line from the descriptor IBSIM_ANSWERS when it is done.
+and reads a line from the descriptor IBSIM_ANSWERS when the command is done.
 """
 import os
 import pathlib
@@ -28,7 +28,7 @@ import tempfile
 import time
 
 SKIPPED = 77
-PATIENCE = 60  # seconds, for each condition
+PATIENCE = 60  # seconds per condition
 PATIENCE_TO_END = 10
 
 SWITCH = "S-0000000000200000"
@@ -60,7 +60,7 @@ def find_preload():
 
 
 def sanitizer_runtimes(program):
-    """A sanitizer's runtime has to come before any other preloaded library."""
+    """Returns the sanitizer runtimes, which have to be preloaded before other libraries."""
     listing = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     return [line.split()[2] for line in listing.splitlines() if "libasan" in line or "libtsan" in line]
 
@@ -72,7 +72,7 @@ def wait_for(what, condition, *processes):
             if process.poll() is not None:
                 sys.exit(f"{process.args[0]} ended with {process.returncode} before {what}")
         if time.monotonic() > deadline:
-            sys.exit(f"waited {PATIENCE} s in vain for {what}")
+            sys.exit(f"timeout after {PATIENCE} s: {what}")
         time.sleep(0.02)
 
 
@@ -81,9 +81,9 @@ def wait_for_line(log, words, process):
 
 
 class Subnet:
-    """ibsim, and subnet managers on its hosts."""
+    """ibsim, with subnet managers on its hosts."""
 
-    # A standby soon notices that its master has gone.
+    # A standby notices quickly that its master is gone.
     OPTIONS = ("sminfo_polling_timeout 1000\npolling_retry_number 2\n"
                f"log_flags {VERBOSE}\nforce_log_flush TRUE\n")
 
@@ -93,7 +93,7 @@ class Subnet:
         self.managers = {}
         (folder / "net").write_text(NET)
         (folder / "partitions.conf").write_text(PARTITIONS)
-        # Its console reads commands, and ends the simulator at the end of them: the pipe stays open.
+        # The simulator ends at the end of its standard input, so the pipe stays open.
         self.simulator = self.start("ibsim", ["ibsim", "-s", "net"], stdin=subprocess.PIPE)
         wait_for("ibsim's control socket",
                  lambda: "@sim:ctl" in open("/proc/net/unix").read(), self.simulator)
@@ -103,15 +103,15 @@ class Subnet:
             return subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, **more)
 
     def on(self, host, *preloads):
-        """The environment of a program on a host."""
+        """Returns the environment of a program on a host."""
         return dict(os.environ, SIM_HOST=HOSTS[host],
                     LD_PRELOAD=":".join([*preloads, self.preload]))
 
     def start_manager(self, host, priority):
-        """Beside another manager it is the standby of that one.
+        """Starts OpenSM on a host, as a standby if another one is running.
 
-        The simulator knows no time-outs: a manager waits for ever for an answer that is lost. So
-        the other one does not get to ask the new one before that can answer.
+        The simulator has no timeouts: a manager waits forever for a lost response. So the running
+        manager is stopped until the new one can respond.
         """
         folder = self.folder / host
         folder.mkdir(exist_ok=True)
@@ -133,44 +133,44 @@ class Subnet:
             manager.send_signal(number)
 
     def end_manager(self, host):
-        """Just after its standby has asked whether it is still there, which would be a question
-        without an answer a little later."""
+        """Ends OpenSM on a host just after its standby has polled it. Otherwise a poll could remain
+        without a response, and the standby would wait forever."""
         process = self.managers.pop(host)
         for other in self.managers:
             log = self.folder / other / "log"
             before = log.read_text().count("(MASTER)")
-            wait_for("the standby's next question",
+            wait_for("the standby's next poll",
                      lambda: log.read_text().count("(MASTER)") > before, process)
         process.terminate()
         try:
             process.wait(PATIENCE_TO_END)
-        except subprocess.TimeoutExpired:  # it waits for an answer that was lost
+        except subprocess.TimeoutExpired:  # it waits for a lost response
             process.kill()
             process.wait()
 
     def manager_lid(self):
-        """Zero when nobody has told the port."""
-        told = subprocess.run(["ibstat"], env=self.on("host2"), capture_output=True, text=True,
+        """Returns the SM LID of host2; zero if no SM has set it."""
+        output = subprocess.run(["ibstat"], env=self.on("host2"), capture_output=True, text=True,
                               check=True, timeout=PATIENCE).stdout
-        return re.search(r"SM lid: (\d+)", told)[1]
+        return re.search(r"SM lid: (\d+)", output)[1]
 
-    def obey(self, order):
-        what, *about = order.split()
-        if what == "start":
-            self.start_manager(*about)
-        elif what == "end":
-            self.end_manager(*about)
-        elif what in ("unlink", "link"):
-            command = {"unlink": "Unlink", "link": "ReLink"}[what]
-            self.simulator.stdin.write(f'{command} "{HOSTS[about[0]]}"[1]\n'.encode())
+    def execute(self, line):
+        command, *arguments = line.split()
+        if command == "start":
+            self.start_manager(*arguments)
+        elif command == "end":
+            self.end_manager(*arguments)
+        elif command in ("unlink", "link"):
+            verb = {"unlink": "Unlink", "link": "ReLink"}[command]
+            self.simulator.stdin.write(f'{verb} "{HOSTS[arguments[0]]}"[1]\n'.encode())
             self.simulator.stdin.flush()
-        elif what == "sm":
+        elif command == "sm":
             return self.manager_lid()
         return "done"
 
     def run(self, program, arguments):
-        """The program's exit status."""
-        # The simulator's library leaks what it allocates, and reads beyond the end of it.
+        """Runs the program and returns its exit status."""
+        # The simulator's library leaks memory and reads beyond its buffers.
         (self.folder / "asan.supp").write_text("interceptor_via_lib:libumad2sim.so\n")
         (self.folder / "tsan.supp").write_text("called_from_lib:libumad2sim.so\n")
         orders, to_driver = os.pipe()
@@ -184,8 +184,8 @@ class Subnet:
         os.close(to_driver)
         os.close(from_driver)
         with os.fdopen(orders) as lines:
-            for line in lines:  # until the program has ended
-                os.write(answers, (self.obey(line) + "\n").encode())
+            for line in lines:  # until the program ends
+                os.write(answers, (self.execute(line) + "\n").encode())
         os.close(answers)
         return process.wait()
 
@@ -200,7 +200,7 @@ def run_inside(preload, program, arguments, folder):
     subnet = Subnet(preload, folder)
     try:
         subnet.start_manager("host1", 3)
-        # Written at the end of a sweep, when the subnet is up.
+        # OpenSM writes this file at the end of a sweep, when the subnet is up.
         wait_for("the first sweep", (folder / "host1" / "opensm-subnet.lst").exists,
                  subnet.simulator, subnet.managers["host1"])
         status = subnet.run(program, arguments)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""opensm_on_softib.py SOFTIB SA_CLIENT_PROBE: a subnet of softib with OpenSM for its manager, as the
-management programs of rdma-core and the daemon's SA client see it."""
+"""opensm_on_softib.py SOFTIB SA_CLIENT_PROBE: the management programs of rdma-core and the daemon's SA
+client on a softib subnet that OpenSM manages."""
 import json
 import re
 import sys
@@ -23,7 +23,7 @@ def equal(what, expected):
     assert what == expected, f"{what!r} is not {expected!r}"
 
 
-def test_all_ports_are_up_and_have_lids_of_their_own():
+def test_all_ports_are_up_and_have_different_lids():
     found = nodes()
     equal({node["state"] for node in found.values()}, {"active"})
     equal(len({node["lid"] for node in found.values()} - {0}), len(HCAS) + 1)
@@ -31,53 +31,53 @@ def test_all_ports_are_up_and_have_lids_of_their_own():
     equal({tuple(found[hca]["pkeys"]) for hca in HCAS}, {("0xffff", "0x8012")})
 
 
-def test_the_sa_client_gets_its_answers():
+def test_sa_client_gets_responses():
     found = nodes()
     others = [found[hca]["gid"] for hca in HCAS[2:5]]
     print(subnet.run("host2", PROBE, "--peer", found[SM]["gid"], *others).stdout.splitlines()[-1])
 
 
 def test_saquery_lists_all_nodes():
-    # Thirteen segments, which OpenSM has its MAD layer cut.
-    said = subnet.run("host3", "saquery").stdout
-    equal(set(re.findall(r"NodeDescription\.+(\S+)", said)), {SWITCH, *HCAS})
+    # Thirteen RMPP segments, which OpenSM's MAD layer creates.
+    output = subnet.run("host3", "saquery").stdout
+    equal(set(re.findall(r"NodeDescription\.+(\S+)", output)), {SWITCH, *HCAS})
 
 
-def test_ibnetdiscover_finds_what_is_there():
-    said = subnet.run("host3", "ibnetdiscover").stdout
-    equal(set(re.findall(r'^Ca.*# "(\S+)"$', said, re.MULTILINE)), set(HCAS))
-    equal(len(re.findall(r"^Switch", said, re.MULTILINE)), 1)
+def test_ibnetdiscover_finds_all_nodes():
+    output = subnet.run("host3", "ibnetdiscover").stdout
+    equal(set(re.findall(r'^Ca.*# "(\S+)"$', output, re.MULTILINE)), set(HCAS))
+    equal(len(re.findall(r"^Switch", output, re.MULTILINE)), 1)
 
 
 def test_smpquery_follows_the_forwarding_table():
     found = nodes()
     for name, what in (("host7", "Lid"), (SWITCH, "Lid")):
-        said = subnet.run("host3", "smpquery", "portinfo", str(found[name]["lid"]), "0").stdout
-        equal(int(re.search(rf"^{what}:\.+(\d+)$", said, re.MULTILINE)[1]), found[name]["lid"])
-    said = subnet.run("host3", "smpquery", "switchinfo", str(found[SWITCH]["lid"])).stdout
-    top = int(re.search(r"^LinearFdbTop:\.+(\d+)$", said, re.MULTILINE)[1])
+        output = subnet.run("host3", "smpquery", "portinfo", str(found[name]["lid"]), "0").stdout
+        equal(int(re.search(rf"^{what}:\.+(\d+)$", output, re.MULTILINE)[1]), found[name]["lid"])
+    output = subnet.run("host3", "smpquery", "switchinfo", str(found[SWITCH]["lid"])).stdout
+    top = int(re.search(r"^LinearFdbTop:\.+(\d+)$", output, re.MULTILINE)[1])
     equal(top, max(node["lid"] for node in found.values()))
 
 
 def test_sminfo_is_answered_by_opensm():
-    said = subnet.run("host3", "sminfo").stdout
-    assert "SMINFO_MASTER" in said, said
-    assert f"sm lid {nodes()[SM]['lid']} " in said, said
+    output = subnet.run("host3", "sminfo").stdout
+    assert "SMINFO_MASTER" in output, output
+    assert f"sm lid {nodes()[SM]['lid']} " in output, output
 
 
-def test_counters_are_read_all_the_same():
+def test_counters_are_readable():
     found = nodes()
     far_end = str(found["host7"]["node"] + 1)
     for name, port in (("host7", "1"), (SWITCH, far_end)):
-        said = subnet.run("host3", "perfquery", str(found[name]["lid"]), port).stdout
-        assert re.search(r"^PortXmitPkts:\.+\d+$", said, re.MULTILINE), said
+        output = subnet.run("host3", "perfquery", str(found[name]["lid"]), port).stdout
+        assert re.search(r"^PortXmitPkts:\.+\d+$", output, re.MULTILINE), output
 
 
 def test_an_hca_that_is_removed_is_forgotten():
     subnet.softib("set", "hca", "guest", "present")
     wait_for("guest to be active", lambda: nodes()["guest"]["state"] == "active")
     subnet.softib("set", "hca", "guest", "absent")
-    wait_for("OpenSM to have noticed",
+    wait_for("OpenSM to notice",
              lambda: "guest" not in subnet.run("host3", "saquery").stdout)
 
 

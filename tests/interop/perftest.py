@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""perftest's programs for sends of datagrams between two emulated HCAs. How fast is not judged here.
+"""Runs perftest's datagram programs between two emulated HCAs, without judging their speed.
 
 Usage: perftest.py SOFTIB
 """
@@ -13,24 +13,24 @@ need("ib_send_bw", "ib_send_lat")
 SOFTIB = sys.argv[1]
 
 
-def results(said):
-    """The rows of numbers below the headings."""
-    return [line.split() for line in said.splitlines() if re.match(r"^ *\d+ +\d+ +\d", line)]
+def results(output):
+    """Returns the rows of numbers below the headings."""
+    return [line.split() for line in output.splitlines() if re.match(r"^ *\d+ +\d+ +\d", line)]
 
 
-def bandwidth_by_each_way_of_posting():
+def bandwidth_of_each_posting_mode():
     with Subnet(SOFTIB) as subnet:
-        for how in ([], ["--use_old_post_send"], ["--events"], ["--post_list", "20"]):
-            _, client = play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", *how)
+        for options in ([], ["--use_old_post_send"], ["--events"], ["--post_list", "20"]):
+            _, client = play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", *options)
             assert [row[:2] for row in results(client)] == [["2048", "1000"]], client
 
 
-def of_all_sizes():
+def all_sizes():
     sizes = [str(1 << power) for power in range(1, 12)]
     with Subnet(SOFTIB) as subnet:
         for program in ("ib_send_bw", "ib_send_lat"):
-            for how in ([], ["--events"]):
-                _, client = play(subnet, program, "-c", "UD", "-a", "-n", "200", *how)
+            for options in ([], ["--events"]):
+                _, client = play(subnet, program, "-c", "UD", "-a", "-n", "200", *options)
                 assert [row[0] for row in results(client)] == sizes, client
 
 
@@ -44,16 +44,16 @@ def several_processes_on_the_same_hcas():
 
 def bandwidth_in_both_directions():
     with Subnet(SOFTIB) as subnet:
-        for said in play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", "-b"):
-            assert [row[:2] for row in results(said)] == [["2048", "1000"]], said
+        for output in play(subnet, "ib_send_bw", "-c", "UD", "-n", "1000", "-b"):
+            assert [row[:2] for row in results(output)] == [["2048", "1000"]], output
 
 
 def latency_by_polling_and_by_events():
     with Subnet(SOFTIB) as subnet:
-        for how in ([], ["--events"]):
-            _, client = play(subnet, "ib_send_lat", "-c", "UD", "-n", "1000", *how)
+        for options in ([], ["--events"]):
+            _, client = play(subnet, "ib_send_lat", "-c", "UD", "-n", "1000", *options)
             assert [row[:2] for row in results(client)] == [["2", "1000"]], client
 
 
-run_tests([bandwidth_by_each_way_of_posting, of_all_sizes, several_processes_on_the_same_hcas,
+run_tests([bandwidth_of_each_posting_mode, all_sizes, several_processes_on_the_same_hcas,
            bandwidth_in_both_directions, latency_by_polling_and_by_events])

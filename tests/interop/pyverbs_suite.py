@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""rdma-core's own tests of verbs, as python3-pyverbs brings them, on one emulated HCA.
+"""Runs rdma-core's own verbs tests (python3-pyverbs) on one emulated HCA.
 
-They skip what a device says it cannot do. So that they do not skip everything, those that are to be
-passed are named in docs/softib-conformance.md.
+They skip what the device does not support. docs/softib-conformance.md lists which tests have to pass,
+so that they cannot all be skipped.
 
 Usage: pyverbs_suite.py SOFTIB
 """
@@ -16,19 +16,19 @@ import sys
 from softib_subnet import Subnet, run_tests, skip
 
 SOFTIB = sys.argv[1]
-PYTHON = "/usr/bin/python3"  # pyverbs is built for the distribution's
+PYTHON = "/usr/bin/python3"  # pyverbs is built for Debian's Python
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 
 if subprocess.run([PYTHON, "-c", "import pyverbs"], stderr=subprocess.DEVNULL).returncode != 0:
     skip("python3-pyverbs is not installed")
 if not SUITE.is_dir():
-    skip(f"{SUITE} is not there: the package's documents were left out")
+    skip(f"{SUITE} does not exist: the package was installed without documents")
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/softib-conformance.md"
 
 
 def listed(section):
-    """The tests below a heading of the document, as file.Class.test."""
+    """Returns the tests below a heading of the document as file.Class.test."""
     text = DOCUMENT.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
     found = set()
     for row in re.findall(r"^\|.*`\w+`.*\|$", text, re.MULTILINE):
@@ -37,19 +37,19 @@ def listed(section):
     return found
 
 
-def results(said):
-    """Test -> "ok" or why it was skipped; what a test itself says may stand in between."""
+def results(output):
+    """Returns test -> "ok" or the reason for skipping; a test's own output may precede the result."""
     found = {}
-    starts = list(re.finditer(r"^test_\w+ \(tests\.([\w.]+)\)", said, re.MULTILINE))
-    ends = [start.start() for start in starts[1:]] + [len(said)]
+    starts = list(re.finditer(r"^test_\w+ \(tests\.([\w.]+)\)", output, re.MULTILINE))
+    ends = [start.start() for start in starts[1:]] + [len(output)]
     for start, end in zip(starts, ends):
-        result = re.search(r"^(?:.*\.\.\. )?(ok|skipped .*)$", said[start.start():end], re.MULTILINE)
+        result = re.search(r"^(?:.*\.\.\. )?(ok|skipped .*)$", output[start.start():end], re.MULTILINE)
         found[start[1]] = result[1] if result else "no result"
     return found
 
 
 def unpack(folder):
-    """A copy of the suite, without the compression that Debian gives to documents."""
+    """Copies the suite and decompresses what Debian compresses in documents."""
     shutil.copytree(SUITE, folder)
     for packed in folder.glob("*.gz"):
         packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))

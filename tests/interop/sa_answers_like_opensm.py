@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""sa_answers_like_opensm.py SOFTIB SA_ANSWERS: the emulated administrator answers as OpenSM does.
+"""sa_answers_like_opensm.py SOFTIB SA_ANSWERS: the emulated SA responds as OpenSM does.
 
-The same questions go to both; the answers, without what differs by nature, are the same lines.
+Both get the same requests; apart from values that differ by nature, the responses are the same lines.
 """
 import difflib
 import json
@@ -11,10 +11,10 @@ import sys
 
 from softib_subnet import SKIPPED, Subnet
 
-softib, questions = sys.argv[1:3]
+softib, program = sys.argv[1:3]
 here = pathlib.Path(__file__).parent
 
-opensm = subprocess.run([sys.executable, here / "opensm_on_ibsim.py", questions],
+opensm = subprocess.run([sys.executable, here / "opensm_on_ibsim.py", program],
                         stdout=subprocess.PIPE, text=True, check=False)
 if opensm.returncode == SKIPPED:
     print(opensm.stdout, end="")
@@ -23,14 +23,14 @@ assert opensm.returncode == 0, opensm.stdout
 
 # The partitions of opensm_on_ibsim.py.
 with Subnet(softib, "--partition", "0x0012=full,mtu=4096") as subnet:
-    picture = subprocess.run([softib, "show", "--json"], env=subnet.environment, check=True,
+    shown = subprocess.run([softib, "show", "--json"], env=subnet.environment, check=True,
                              stdout=subprocess.PIPE).stdout
-    sm = json.loads(picture)["nodes"][0]
-    answers = subnet.run("host2", questions, "--peer", sm["gid"]).stdout
+    sm = json.loads(shown)["nodes"][0]
+    responses = subnet.run("host2", program, "--peer", sm["gid"]).stdout
 
-differences = list(difflib.unified_diff(opensm.stdout.splitlines(), answers.splitlines(),
+differences = list(difflib.unified_diff(opensm.stdout.splitlines(), responses.splitlines(),
                                         "OpenSM", "softib", lineterm=""))
 print(*differences, sep="\n")
 count = len([line for line in opensm.stdout.splitlines() if not line.startswith(" ")])
-print(f"{count} questions")
+print(f"{count} requests")
 sys.exit(1 if differences or count < 300 else 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""softib run: the environment it makes, how it fails, and programs that outlive what they stand on.
+"""Tests softib run: the environment, errors, and programs that outlive the subnet process or a peer.
 
 Usage: softib_run.py SOFTIB
 """
@@ -16,19 +16,19 @@ SOFTIB = os.path.abspath(sys.argv[1])
 
 
 def environment_of(subnet, *options):
-    """What a program under softib run finds in its environment."""
+    """Returns the environment of a program under softib run."""
     done = subprocess.run([SOFTIB, "run", *options, "--", "env"], text=True, check=True,
                           env=subnet.environment, capture_output=True)
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
 def refused(*command, **more):
-    """Exit code and message of a softib run that cannot be."""
+    """Returns the exit code and message of a softib run that fails."""
     done = subprocess.run([SOFTIB, "run", *command], text=True, capture_output=True, **more)
     return done.returncode, done.stderr
 
 
-def the_environment_says_where_to_go():
+def environment_names_folder_subnet_and_hca():
     with Subnet(SOFTIB) as subnet:
         found = environment_of(subnet, "--hca", "a")
         assert found["SOFTIB_DIR"] == subnet.root.name, found
@@ -36,7 +36,7 @@ def the_environment_says_where_to_go():
         assert found["LD_PRELOAD"].split(":")[-1].endswith("/libsoftib.so"), found
 
 
-def the_exit_code_is_the_programs():
+def exit_code_is_the_programs():
     with Subnet(SOFTIB) as subnet:
         for code in (0, 7):
             done = subnet.run("a", "sh", "-c", f"exit {code}", check=False)
@@ -51,7 +51,7 @@ def the_exit_code_is_the_programs():
         assert subnet.run("a", "/etc/passwd", check=False).returncode == 126
 
 
-def options_end_where_the_program_begins():
+def options_end_at_the_program():
     with Subnet(SOFTIB) as subnet:
         for command in (["--hca", "a", "echo", "--hca"], ["--hca=a", "--", "echo", "--hca"]):
             done = subprocess.run([SOFTIB, "run", *command], env=subnet.environment, text=True,
@@ -77,7 +77,7 @@ def names_are_checked():
             assert options[0] in message and "not a name" in message, message
 
 
-def a_relative_folder_is_meant_from_here():
+def relative_folder_is_resolved():
     with Subnet(SOFTIB) as subnet:
         above, name = os.path.split(subnet.root.name)
         for where in (dict(env=dict(os.environ, SOFTIB_DIR=name)), dict(options=["--dir", name])):
@@ -87,7 +87,7 @@ def a_relative_folder_is_meant_from_here():
             assert done.stdout.split() == [subnet.root.name, "softib0"], done
 
 
-def a_tied_subnet_ends_with_who_started_it():
+def tied_subnet_ends_with_its_parent():
     def start(folder):
         command = [SOFTIB, "subnet", "--tied", "--dir", folder]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -107,7 +107,7 @@ def a_tied_subnet_ends_with_who_started_it():
             process.terminate()
 
 
-def the_name_of_the_namespace_is_the_hcas():
+def hca_is_named_after_the_namespace():
     if os.geteuid() != 0:
         print("        (a network namespace needs root)")
         return
@@ -120,7 +120,7 @@ def the_name_of_the_namespace_is_the_hcas():
             assert done.stdout.strip() == name, done
         finally:
             subprocess.run(["ip", "netns", "delete", name], check=True)
-        # A namespace that has no name is known by its number.
+        # A namespace without a name is identified by its number.
         done = subprocess.run(["unshare", "--net", SOFTIB, "run", "sh", "-c",
                                "echo $SOFTIB_HCA; readlink /proc/self/ns/net"],
                               env=subnet.environment, text=True, capture_output=True, check=True)
@@ -147,7 +147,7 @@ def mads_of_programs_go_on_without_the_subnet_process():
         subnet.start("b", "ibping", "-S")
         wait_for("a pong", lambda: pings(subnet, "a", lid))
         subnet.kill_subnet()
-        # A program that starts now finds its HCA, and its peer.
+        # A program started now finds its HCA and its peer.
         assert pings(subnet, "a", lid), "no pong without the subnet process"
         assert "not running" in subnet.run("a", "true").stdout
         subnet.start_subnet()
@@ -162,18 +162,18 @@ def a_killed_program_starts_again():
         lid = lid_of(subnet, "b")
         server = subnet.start("b", "ibping", "-S")
         wait_for("a pong", lambda: pings(subnet, "a", lid))
-        # One HCA has one server of a class.
+        # An HCA has one server per management class.
         second = subnet.run("b", "ibping", "-S", check=False)
         assert "can't serve class" in second.stdout, second.stdout
         server.send_signal(signal.SIGKILL)
         server.wait()
-        assert not pings(subnet, "a", lid), "the dead answers"
+        assert not pings(subnet, "a", lid), "a killed server responds"
         subnet.start("b", "ibping", "-S")
-        wait_for("a pong of the new one", lambda: pings(subnet, "a", lid))
+        wait_for("a pong of the new server", lambda: pings(subnet, "a", lid))
 
 
-run_tests([the_environment_says_where_to_go, the_exit_code_is_the_programs,
-           options_end_where_the_program_begins, without_a_subnet_it_says_how_to_start_one,
-           names_are_checked, a_relative_folder_is_meant_from_here,
-           a_tied_subnet_ends_with_who_started_it, the_name_of_the_namespace_is_the_hcas,
+run_tests([environment_names_folder_subnet_and_hca, exit_code_is_the_programs,
+           options_end_at_the_program, without_a_subnet_it_says_how_to_start_one,
+           names_are_checked, relative_folder_is_resolved,
+           tied_subnet_ends_with_its_parent, hca_is_named_after_the_namespace,
            mads_of_programs_go_on_without_the_subnet_process, a_killed_program_starts_again])

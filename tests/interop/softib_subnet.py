@@ -1,6 +1,6 @@
-"""A subnet of softib with a folder of its own, for tests that run programs on it.
+"""A softib subnet with its own folder, for tests that run programs on it.
 
-Tests skip with 77 and a reason when what they need is not there, and wait for conditions.
+A test that cannot run prints a reason and exits with status 77. Tests wait for conditions.
 """
 import os
 import pathlib
@@ -13,7 +13,7 @@ import tempfile
 import time
 
 SKIPPED = 77
-PATIENCE = 60  # seconds, for each condition
+PATIENCE = 60  # seconds per condition
 
 
 def skip(reason):
@@ -28,17 +28,18 @@ def need(*tools):
 
 
 def wait_for(what, condition, patience=PATIENCE):
+    """Waits until condition() is true, and returns its value."""
     deadline = time.monotonic() + patience
     while not (result := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience} s in vain for {what}")
+            raise AssertionError(f"timeout after {patience} s: {what}")
         time.sleep(0.02)
     return result
 
 
 class Subnet:
-    """`with Subnet(softib) as subnet:` runs a subnet process; at the end all that was started is
-    ended."""
+    """`with Subnet(softib) as subnet:` runs a subnet process; all started processes are killed at the
+    end of the block."""
 
     def __init__(self, softib, *options):
         self.program = os.path.abspath(softib)
@@ -67,7 +68,7 @@ class Subnet:
         return process
 
     def start_subnet(self):
-        """Returns when the subnet is ready."""
+        """Starts the subnet process and waits until it is ready."""
         self.process = self._start([self.program, "subnet", *self.options], stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
         assert line.startswith("ready"), f"the subnet did not start: {line!r}"
@@ -77,7 +78,7 @@ class Subnet:
         self.process.wait()
 
     def softib(self, *arguments):
-        """What a subcommand says."""
+        """Returns the output of a softib subcommand."""
         return subprocess.run([self.program, *arguments], env=self.environment, check=True,
                               text=True, stdout=subprocess.PIPE, timeout=PATIENCE).stdout
 
@@ -85,7 +86,7 @@ class Subnet:
         return [self.program, "run", "--hca", hca, *options, "--", *command]
 
     def run(self, hca, *command, options=(), check=True):
-        """Runs a program to its end; its output, both streams in one, is in `.stdout`."""
+        """Runs a program to its end; `.stdout` has both output streams."""
         done = subprocess.run(self.command(hca, *command, options=options), env=self.environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=PATIENCE)
@@ -94,7 +95,7 @@ class Subnet:
         return done
 
     def start(self, hca, *command, options=(), **more):
-        """Starts a program, which is killed at the end."""
+        """Starts a program."""
         return self._start(self.command(hca, *command, options=options), **more)
 
 
@@ -112,21 +113,21 @@ def is_listening(tcp_port):
 
 
 def play(subnet, program, *options):
-    """Runs a program of two sides, which first meet over TCP, on the HCAs "a" and "b"; returns what
-    each has said."""
+    """Runs the server of a program on HCA "a" and its client on "b", which first connect over TCP;
+    returns the output of both."""
     tcp_port = free_tcp_port()
     command = [program, "-p", str(tcp_port), *options]
     server = subnet.start("a", *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     wait_for("the server", lambda: is_listening(tcp_port) or server.poll() is not None)
     client = subnet.run("b", *command, "127.0.0.1")
-    said, _ = server.communicate(timeout=PATIENCE)
+    output, _ = server.communicate(timeout=PATIENCE)
     if server.returncode != 0:
-        raise AssertionError(f"{command} ended with {server.returncode}:\n{said}")
-    return said, client.stdout
+        raise AssertionError(f"{command} ended with {server.returncode}:\n{output}")
+    return output, client.stdout
 
 
 def run_tests(tests):
-    """Runs functions that raise AssertionError when they fail; ends the program."""
+    """Runs functions that raise AssertionError on failure; exits."""
     failed = 0
     for test in tests:
         try:

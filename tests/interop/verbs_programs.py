@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Verbs programs of rdma-core, as they are, on emulated HCAs.
+"""Runs rdma-core's verbs programs unmodified on emulated HCAs.
 
 Usage: verbs_programs.py SOFTIB
 """
@@ -17,7 +17,7 @@ ITERATIONS = 500
 
 
 def guid_of(subnet, hca):
-    """The node GUID in 16 digits, as ibv_devices prints it."""
+    """Returns the node GUID in 16 digits, as ibv_devices prints it."""
     row = re.search(r"^\s+softib0\s+([0-9a-f]{16})$", subnet.run(hca, "ibv_devices").stdout, re.M)
     assert row, "softib0 is not listed"
     return row[1]
@@ -66,10 +66,10 @@ def other_devices_are_refused():
 
 def port_events_are_seen():
     with Subnet(SOFTIB) as subnet:
-        said = subnet.folder / "asyncwatch.out"
-        with open(said, "w", encoding="utf-8") as out:
+        log = subnet.folder / "asyncwatch.out"
+        with open(log, "w", encoding="utf-8") as out:
             watch = subnet.start("a", "stdbuf", "-oL", "ibv_asyncwatch", stdout=out)
-        wait_for("the watcher", lambda: "async event FD" in said.read_text())
+        wait_for("the watcher", lambda: "async event FD" in log.read_text())
         for event, change in (("PORT_ERR", ("port", "a", "down")),
                               ("PORT_ACTIVE", ("port", "a", "up")),
                               ("LID_CHANGE", ("lid", "a", "0x33")),
@@ -78,7 +78,7 @@ def port_events_are_seen():
                               ("CLIENT_REREGISTER", ("sm", "restart")),
                               ("DEVICE_FATAL", ("hca", "a", "failed"))):
             subnet.softib("set", *change)
-            wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in said.read_text())
+            wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in log.read_text())
         watch.kill()
 
 
@@ -89,16 +89,16 @@ def ping_pong(subnet, *options):
 def ping_pong_of_all_sizes():
     with Subnet(SOFTIB) as subnet:
         for size in (1, 2, 64, 1024, 2047, 2048):
-            for how in ([], ["-e"]):
-                for said in ping_pong(subnet, "-s", str(size), *how):
+            for options in ([], ["-e"]):
+                for output in ping_pong(subnet, "-s", str(size), *options):
                     total = f"{2 * ITERATIONS * size} bytes in"
-                    assert total in said and f"{ITERATIONS} iters" in said, said
+                    assert total in output and f"{ITERATIONS} iters" in output, output
 
 
 def ping_pong_with_a_global_route():
     with Subnet(SOFTIB) as subnet:
-        for said in ping_pong(subnet, "-g", "0"):
-            assert "GID fe80::" in said and f"{ITERATIONS} iters" in said, said
+        for output in ping_pong(subnet, "-g", "0"):
+            assert "GID fe80::" in output and f"{ITERATIONS} iters" in output, output
 
 
 def ping_pong_goes_on_without_the_subnet_process():
@@ -106,8 +106,8 @@ def ping_pong_goes_on_without_the_subnet_process():
         for hca in ("a", "b"):
             guid_of(subnet, hca)
         subnet.kill_subnet()
-        for said in ping_pong(subnet):
-            assert f"{ITERATIONS} iters" in said, said
+        for output in ping_pong(subnet):
+            assert f"{ITERATIONS} iters" in output, output
 
 
 def too_long_a_message_is_refused():

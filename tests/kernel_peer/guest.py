@@ -1,22 +1,20 @@
-"""Tests whose peer is the Linux kernel's own IPoIB, in a virtual machine.
+"""Tests against the Linux kernel's own IPoIB, in a virtual machine.
 
-A folder that IPOIB_KERNEL_PEER names can boot it. Its
+The folder IPOIB_KERNEL_PEER has the script that boots it:
 
     run.sh -t SECONDS -m MODULES -n PORTS -s SA_OPTIONS FOLDER COMMAND...
 
-runs a command as root in a guest, which has
+runs a command as root in a guest and returns its exit status. The guest has
 
-    soft InfiniBand ports rxe0, rxe1, ... with LIDs 1, 2, ...; each is one end of a veth, whose
-    other end b0, b1, ... is its cable
-    events of a port fired by a number in /sys/class/infiniband/rxe0/ib_event, its P_Keys set in
-    ib_pkeys beside that, the LID of the subnet manager in /sys/module/rdma_rxe/parameters/sm_lid
-    a subnet administrator at rxe0, with its log in /run/sa.log; /run/sa_responder -d PORT is one
+    soft InfiniBand ports rxe0, rxe1, ... with LIDs 1, 2, ...; each is one end of a veth pair, whose
+    other end b0, b1, ... serves as its cable
+    /sys/class/infiniband/rxe0/ib_event, which raises a port event by its number; ib_pkeys beside it
+    sets the P_Key table, and /sys/module/rdma_rxe/parameters/sm_lid the SM LID
+    an SA on rxe0, which logs to /run/sa.log (/run/sa_responder -d PORT starts another one)
     interfaces ib0, ib1, ... of ib_ipoib on these ports
-    the host's files to read, FOLDER to write as well
+    read access to the host's files, and write access to FOLDER
 
-and passes on the command's exit status.
-
-A class of tests is a boot (tests/vm/machine.py).
+Each class of tests boots one guest (tests/vm/machine.py).
 """
 
 import os
@@ -32,7 +30,7 @@ from hosts import SKIPPED, Pings, Process, need, program, wait_until  # noqa: E4
 
 
 class UserSpaceHost(hosts.Host):
-    """A namespace with an ipoibd in it, on the port of an RDMA device."""
+    """A namespace with an ipoibd on an RDMA device."""
 
     def __init__(self, guest, name, device):
         super().__init__(guest, name)
@@ -43,7 +41,7 @@ class UserSpaceHost(hosts.Host):
 
 
 class KernelHost(hosts.Host):
-    """A namespace with the kernel's IPoIB interface of a port in it, as ib0."""
+    """A namespace with an interface of the kernel's IPoIB as ib0."""
 
     def __init__(self, guest, name, interface):
         super().__init__(guest, name)
@@ -57,11 +55,11 @@ class KernelHost(hosts.Host):
 
 
 class KernelPeer(machine.Cases):
-    """One of ours and one of the kernel's, for all tests of a class."""
+    """A host with ipoibd (`ours`) and one with the kernel's IPoIB (`theirs`), for a class of tests."""
 
     PORTS = 3
     SA_OPTIONS = "-v"
-    # A packet that was not meant for where it was sent to.
+    # The kernel received a packet that is not for it.
     COMPLAINTS = "mcast DLID|a DGID that"
 
     @classmethod
@@ -74,15 +72,15 @@ class KernelPeer(machine.Cases):
         wait_until(lambda: self.ours.reaches(theirs), "ours reaches theirs")
         wait_until(lambda: self.theirs.reaches(ours), "theirs reaches ours")
 
-    def flush(self, *of):
-        """Takes the IPv4 addresses of hosts away."""
-        for host in of:
+    def flush(self, *flushed):
+        """Removes the IPv4 addresses of hosts."""
+        for host in flushed:
             host.run("ip", "-4", "addr", "flush", "dev", "ib0")
 
 
 def main():
     missing = None if "IPOIB_KERNEL_PEER" in os.environ else \
-        "takes a folder that can boot a kernel with InfiniBand ports (scripts/test --kernel-peer)"
+        "needs a folder that can boot a kernel with InfiniBand ports (scripts/test --kernel-peer)"
     machine.main("kernel_peer", missing, lambda cases: [
         f"{os.environ['IPOIB_KERNEL_PEER']}/run.sh", "-t", str(machine.SECONDS), "-m", "ib_ipoib",
         "-n", str(cases.PORTS), "-s", cases.SA_OPTIONS, str(machine.ROOT)])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Partitions with the kernel's IPoIB and ours in them: its child interfaces, our interfaces."""
+"""Partitions with the kernel's IPoIB (child interfaces) and ours in them."""
 
 import pathlib
 
@@ -17,8 +17,8 @@ def set_pkeys(device, *pkeys):
 
 
 class Partitions(guest.KernelPeer):
-    """Both are full members of the red one; in the blue one ours is limited, and in the green one
-    both are."""
+    """Both hosts are full members of the red partition; in the blue one ours is a limited member, in the
+    green one both are."""
 
     SA_OPTIONS = f"-v -p 0xffff -p 0x{RED} -p 0x{BLUE} -p 0x{GREEN}"
 
@@ -53,23 +53,23 @@ class Partitions(guest.KernelPeer):
     def test_members_of_the_default_partition(self):
         self.assert_connected()
 
-    def test_partitions_are_apart(self):
-        """An address of one partition is not to be had in another."""
+    def test_partitions_are_isolated(self):
+        """An address in one partition is not reachable in another."""
         self.ours.run("ip", "addr", "add", "10.45.0.1/24", "dev", f"ib0.{RED}")
         self.theirs.run("ip", "addr", "add", "10.45.0.2/24", "dev", f"ib0.{BLUE}")
         self.assertFalse(self.ours.reaches("10.45.0.2"))
         self.assertFalse(self.theirs.reaches("10.45.0.1"))
 
-    def test_key_that_goes_and_comes_back(self):
+    def test_pkey_disappears_and_comes_back(self):
         network = NETWORKS[f"ib0.{RED}"]
         set_pkeys("rxe2", "0xffff", "0", "0x0002", "0x0003")
-        wait_until(lambda: self.ours.link(f"ib0.{RED}") is None, "its interface goes")
+        wait_until(lambda: self.ours.link(f"ib0.{RED}") is None, "its interface is removed")
         set_pkeys("rxe2", "0xffff", "0", "0x0002", "0x0003", "0x8001")
         self.configure(self.ours, f"{network}.1/24", interface=f"ib0.{RED}")
         self.assert_connected(f"{network}.1", f"{network}.2")
 
     def test_new_queue_pair_of_theirs(self):
-        """Its child interface is deleted and made anew."""
+        """Their child interface is deleted and created again."""
         network, name = NETWORKS[f"ib0.{RED}"], f"ib0.{RED}"
         self.assert_connected(f"{network}.1", f"{network}.2")
         before = self.theirs.link(name)["address"]
@@ -77,11 +77,11 @@ class Partitions(guest.KernelPeer):
         self.theirs.run("ip", "link", "add", "link", "ib0", "name", name, "type", "ipoib", "pkey",
                         f"0x{RED}")
         self.theirs.run("ip", "link", "set", name, "up")
-        wait_until(lambda: self.theirs.has_carrier(name), "it is up")
+        wait_until(lambda: self.theirs.has_carrier(name), "the interface is up")
         self.configure(self.theirs, f"{network}.2/24", interface=name)
         self.assertNotEqual(self.theirs.link(name)["address"], before)
-        wait_until(lambda: self.ours.reaches(f"{network}.2"), "ours reaches it", 120)
-        wait_until(lambda: self.theirs.reaches(f"{network}.1"), "and it reaches ours")
+        wait_until(lambda: self.ours.reaches(f"{network}.2"), "ours reaches theirs", 120)
+        wait_until(lambda: self.theirs.reaches(f"{network}.1"), "theirs reaches ours")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What passes between the kernel's IPoIB and ours."""
+"""Traffic between the kernel's IPoIB and ours."""
 
 import ipaddress
 import json
@@ -15,10 +15,10 @@ import streams
 OURS, THEIRS = ("10.44.0.1", "fd44::1"), ("10.44.0.2", "fd44::2")
 TCP_MEBIBYTES = 4
 UDP_ROUNDS = 20
-HEADERS = {4: 28, 6: 48}  # of IP, and of ICMP or UDP
+HEADERS = {4: 28, 6: 48}  # IP, and ICMP or UDP
 LARGEST_PACKET = {4: 65535, 6: 40 + 65535}
 
-# Sends an echo request of each size, so many at a time, and has each answered by the same octets.
+# Sends an echo request of each size, several at a time, and checks that the replies match.
 ECHO = """
 import os, socket, sys
 address, may_be_fragmented, at_a_time = sys.argv[1], sys.argv[2] == 'fragments', int(sys.argv[3])
@@ -33,12 +33,12 @@ peer.settimeout(20)
 peer.connect((address, 0))
 request = b'\\x80' if ':' in address else b'\\x08'
 while sizes:
-    asked = {number.to_bytes(2, 'big') + os.urandom(sizes.pop()) for number in
-             range(min(at_a_time, len(sizes)))}
-    for data in asked:
+    pending = {number.to_bytes(2, 'big') + os.urandom(sizes.pop()) for number in
+               range(min(at_a_time, len(sizes)))}
+    for data in pending:
         peer.send(request + bytes(5) + data)
-    while asked:
-        asked.remove(peer.recv(1 << 17)[6:])
+    while pending:
+        pending.remove(peer.recv(1 << 17)[6:])
 """
 
 
@@ -47,7 +47,7 @@ def version(address):
 
 
 class Exchange(KernelPeer):
-    """Both with an IPv4 and an IPv6 address."""
+    """Both hosts have an IPv4 and an IPv6 address."""
 
     @classmethod
     def setUpClass(cls):
@@ -84,7 +84,7 @@ class Exchange(KernelPeer):
         self.assertEqual(self.our_drops(), before)
 
     def our_drops(self):
-        """But for our own multicasts, which come back."""
+        """Returns our drop counters, except for our own multicasts that were looped back."""
         return {name: count for name, count in self.ours.ibarp("stats")["drops"].items()
                 if name != "drop_own_multicast"}
 
@@ -95,15 +95,15 @@ class Exchange(KernelPeer):
 
 
 class Traffic(Exchange):
-    """As most links are."""
+    """The default settings."""
 
     def their_entry(self, address):
-        """What the kernel knows about one of ours."""
+        """Returns the link-layer address that the kernel has for one of our addresses."""
         found = json.loads(self.theirs.run("ip", "-json", "neigh", "show", address).stdout)
         return found[0].get("lladdr") if found else None
 
     def our_entry(self, address):
-        """What we know about one of theirs: its 20 octets."""
+        """Returns the link-layer address that we have for one of theirs."""
         for entry in json.loads(self.ours.run(guest.program("ibarp"), "show", "--json").stdout):
             if entry["address"] == address:
                 return entry["lladdr"]
@@ -115,7 +115,7 @@ class Traffic(Exchange):
         self.ours.run(guest.program("ibarp"), "flush")
 
     def resolve(self, ours, theirs):
-        """Whoever asks first: each ends up with the other's 20 octets."""
+        """Whoever sends first, each side ends up with the other's link-layer address."""
         for first, address in ((self.ours, theirs), (self.theirs, ours)):
             self.forget()
             self.assertTrue(first.ping(address, "-c", "1", "-W", "20").returncode == 0)
@@ -129,7 +129,7 @@ class Traffic(Exchange):
         self.resolve(OURS[1], THEIRS[1])
 
     def test_their_address_has_the_flag_of_connected_mode(self):
-        """Without being in it: the kernel's always says that it could."""
+        """The kernel always sets this flag, even in datagram mode."""
         self.assertEqual(self.theirs.link()["address"][:2], "80")
         self.assertEqual(self.ours.ibarp("info")["lladdr"][:2], "00")
 
@@ -147,40 +147,8 @@ class Traffic(Exchange):
             self.assertIn(f"from {other}", ping.stdout)
 
 
-# Prints each word that comes for a group, which it may or may not be in.
-LISTENER = """
-import socket, struct, sys
-group, join = sys.argv[1], sys.argv[2] == 'join'
-family = socket.AF_INET6 if ':' in group else socket.AF_INET
-heard = socket.socket(family, socket.SOCK_DGRAM)
-heard.bind(('', 5002))
-index = socket.if_nametoindex('ib0')
-if join and family == socket.AF_INET6:
-    heard.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
-                     socket.inet_pton(family, group) + struct.pack('@I', index))
-elif join:
-    heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
-                     struct.pack('4s4si', socket.inet_aton(group), bytes(4), index))
-print('listening', flush=True)
-while True:
-    print(heard.recv(100).decode(), flush=True)
-"""
-SPEAKER = """
-import socket, struct, sys
-group, index = sys.argv[1], socket.if_nametoindex('ib0')
-family = socket.AF_INET6 if ':' in group else socket.AF_INET
-speaker = socket.socket(family, socket.SOCK_DGRAM)
-if family == socket.AF_INET6:
-    speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
-else:
-    speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
-                       struct.pack('4s4si', bytes(4), bytes(4), index))
-speaker.sendto(sys.argv[2].encode(), (group, 5002))
-"""
-
-
 class Multicast(KernelPeer):
-    """Ours and theirs, and a third, which is the kernel's."""
+    """Ours, theirs, and a third host with the kernel's IPoIB."""
 
     PORTS = 4
     GROUPS = {"239.1.2.3": "ff12:401b:ffff::f01:203", "ff05::4321": "ff12:601b:ffff::4321"}
@@ -194,12 +162,12 @@ class Multicast(KernelPeer):
             cls.configure(host, f"10.44.0.{number}/24", f"fd44::{number}/64")
 
     def listen(self, host, group, join):
-        listener = self.start_process(host, sys.executable, "-c", LISTENER, group, join)
+        listener = self.start_process(host, sys.executable, "-c", streams.LISTENER, group, join)
         wait_until(lambda: "listening" in listener.output(), "the listener listens")
         return listener
 
     def speak(self, host, group, word):
-        host.run(sys.executable, "-c", SPEAKER, group, word)
+        host.run(sys.executable, "-c", streams.SPEAKER, group, word)
 
     def our_membership(self, mgid):
         for group in self.ours.ibarp("info")["groups"]:
@@ -208,43 +176,43 @@ class Multicast(KernelPeer):
         return None
 
     @staticmethod
-    def administrator_has(lid, mgid, method, state):
-        """Whether the subnet administrator has answered a request of ours or theirs."""
+    def sa_has_granted(lid, mgid, method, state):
+        """Returns whether the SA has granted a request of ours or theirs."""
         log = pathlib.Path("/run/sa.log").read_text(encoding="utf-8")
         return any(line.startswith(f"SA: lid {lid} method {method} ")
                    and line.endswith(f" {mgid} js {state} -> 0") for line in log.splitlines())
 
-    def reaches_the_receiver_alone(self, speaker, receiver, deaf, group):
+    def reaches_only_the_member(self, speaker, receiver, deaf, group):
         heard = self.listen(receiver, group, "join")
         not_heard = self.listen(deaf, group, "without joining")
         wait_until(lambda: self.speak(speaker, group, "hello") or "hello" in heard.output(),
-                   f"{receiver.name} hears {group}")
+                   f"{receiver.name} receives {group}")
         self.speak(speaker, group, "last")
-        wait_until(lambda: "last" in heard.output(), "the second word, too")
+        wait_until(lambda: "last" in heard.output(), "the second message arrives")
         self.assertEqual(not_heard.output().split(), ["listening"])
         heard.end()
         not_heard.end()
 
     def test_from_theirs_to_ours(self):
         for group, mgid in self.GROUPS.items():
-            self.reaches_the_receiver_alone(self.theirs, self.ours, self.third, group)
-            self.assertTrue(self.administrator_has(3, mgid, "0x2", 1), "we had joined")
-            wait_until(lambda at=mgid: self.administrator_has(3, at, "0x15", 1), "and have left")
-            wait_until(lambda at=mgid: self.our_membership(at) is None, "and know it")
+            self.reaches_only_the_member(self.theirs, self.ours, self.third, group)
+            self.assertTrue(self.sa_has_granted(3, mgid, "0x2", 1), "ours had joined")
+            wait_until(lambda at=mgid: self.sa_has_granted(3, at, "0x15", 1), "ours has left")
+            wait_until(lambda at=mgid: self.our_membership(at) is None, "ours shows no membership")
 
     def test_from_ours_to_theirs(self):
         for group, mgid in self.GROUPS.items():
-            self.reaches_the_receiver_alone(self.ours, self.theirs, self.third, group)
-            self.assertTrue(self.administrator_has(2, mgid, "0x2", 1), "they had joined")
+            self.reaches_only_the_member(self.ours, self.theirs, self.third, group)
+            self.assertTrue(self.sa_has_granted(2, mgid, "0x2", 1), "theirs had joined")
 
     def test_to_theirs_while_ours_is_not_in_the_group(self):
         for group, mgid in self.GROUPS.items():
-            self.reaches_the_receiver_alone(self.third, self.theirs, self.ours, group)
+            self.reaches_only_the_member(self.third, self.theirs, self.ours, group)
             self.assertIsNone(self.our_membership(mgid))
 
 
 class LargeMtu(Exchange):
-    """Datagrams of 4096 octets, and a Q_Key that takes a privilege."""
+    """An MTU of 4096, and a controlled Q_Key, which needs a privilege."""
 
     SA_OPTIONS = "-v -m 5 -q 0x80000b1b"
 
@@ -259,7 +227,7 @@ class LargeMtu(Exchange):
 
 
 class ConnectedMode(Exchange):
-    """The kernel's would rather have connections, and an MTU of 65520, but not with us."""
+    """The kernel's interface is in connected mode with an MTU of 65520, which it cannot use with ours."""
 
     @classmethod
     def setUpClass(cls):
@@ -270,9 +238,9 @@ class ConnectedMode(Exchange):
     def test_ping_at_every_size(self):
         for sender, receiver, address in self.both_ways():
             self.echo(sender, address, "whole", 16, range(1940, 2045))
-            # The kernel learns by ICMP that not all of it reaches us.
+            # The kernel learns our smaller MTU by ICMP.
             wait_until(lambda at=sender, to=address: at.ping(
-                to, "-c", "1", "-W", "5", "-s", "8000").returncode == 0, "in pieces")
+                to, "-c", "1", "-W", "5", "-s", "8000").returncode == 0, "fragments arrive")
             self.echo(sender, address, "fragments", 1, [2045, 4089, 8000, 60000])
 
     def test_tcp_and_udp(self):
@@ -284,7 +252,7 @@ class ConnectedMode(Exchange):
 
 
 class Loss(Exchange):
-    """One in twenty of all that either is sent, MADs among them, is lost."""
+    """5 % of all packets to either host are lost, including MADs."""
 
     @classmethod
     def setUpClass(cls):
@@ -303,7 +271,7 @@ class Loss(Exchange):
         for sender, receiver, address in self.both_ways():
             streams.tcp(sender, receiver, address, 1)
 
-    def test_all_is_resolved_anew(self):
+    def test_resolution(self):
         for _ in range(5):
             self.theirs.run("ip", "neigh", "flush", "dev", "ib0")
             self.theirs.run("ip", "-6", "neigh", "flush", "dev", "ib0")

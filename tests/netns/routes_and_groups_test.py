@@ -5,29 +5,8 @@ import json
 import sys
 
 import hosts
+import streams
 from hosts import wait_until
-
-# Joins a group on ib0 and prints each message sent to it.
-LISTENER = """
-import socket, struct, sys
-group = socket.inet_aton(sys.argv[1])
-heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-heard.bind(('', 5002))
-index = socket.if_nametoindex('ib0')
-if len(sys.argv) == 2:
-    heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
-                     struct.pack('4s4si', group, bytes(4), index))
-print('listening', flush=True)
-while True:
-    print(heard.recv(100).decode(), flush=True)
-"""
-SPEAKER = """
-import socket, struct, sys
-speaker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
-                   struct.pack('4s4si', bytes(4), bytes(4), socket.if_nametoindex('ib0')))
-speaker.sendto(sys.argv[2].encode(), (sys.argv[1], 5002))
-"""
 
 
 class OnASubnet(hosts.Pair):
@@ -95,17 +74,13 @@ class Multicast(OnASubnet):
         self.start()
         self.third = self.add_host("third", "10.44.0.3/24")
 
-    def listen(self, host, *options):
-        log = self.subnet.folder / f"{host.name}.heard"
-        log.unlink(missing_ok=True)
-        listener = hosts.Process(host.command(sys.executable, "-c", LISTENER, self.GROUP, *options),
-                                 log, self.subnet.environment)
+    def listen(self, host, join="join"):
+        listener = streams.start(host, streams.LISTENER, self.subnet.folder, "heard", self.GROUP, join)
         self.addCleanup(listener.end)
-        wait_until(lambda: "listening" in listener.output(), "the listener listens")
         return listener
 
     def speak(self, host, word):
-        host.run(sys.executable, "-c", SPEAKER, self.GROUP, word)
+        host.run(sys.executable, "-c", streams.SPEAKER, self.GROUP, word)
 
     def test_reaches_only_members(self):
         first, second = self.listen(self.right), self.listen(self.third)

@@ -1,4 +1,4 @@
-"""Transfers between two hosts that check that all data arrives unchanged."""
+"""Transfers between hosts that check that all data arrives unchanged, and multicast programs."""
 
 import sys
 
@@ -52,11 +52,44 @@ while True:
     server.sendto(*server.recvfrom(1 << 16))
 """
 
+# Prints each message to a multicast group; joins the group if the second argument is "join".
+LISTENER = """
+import socket, struct, sys
+group, join = sys.argv[1], sys.argv[2] == 'join'
+family = socket.AF_INET6 if ':' in group else socket.AF_INET
+heard = socket.socket(family, socket.SOCK_DGRAM)
+heard.bind(('', 5002))
+index = socket.if_nametoindex('ib0')
+if join and family == socket.AF_INET6:
+    heard.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                     socket.inet_pton(family, group) + struct.pack('@I', index))
+elif join:
+    heard.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                     struct.pack('4s4si', socket.inet_aton(group), bytes(4), index))
+print('listening', flush=True)
+while True:
+    print(heard.recv(100).decode(), flush=True)
+"""
+SPEAKER = """
+import socket, struct, sys
+group, index = sys.argv[1], socket.if_nametoindex('ib0')
+family = socket.AF_INET6 if ':' in group else socket.AF_INET
+speaker = socket.socket(family, socket.SOCK_DGRAM)
+if family == socket.AF_INET6:
+    speaker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+else:
+    speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF,
+                       struct.pack('4s4si', bytes(4), bytes(4), index))
+speaker.sendto(sys.argv[2].encode(), (group, 5002))
+"""
 
-def start(host, script, folder, name):
+
+
+def start(host, script, folder, name, *arguments):
+    """Starts a script on a host and waits until it listens."""
     log = folder / f"{host.name}.{name}.out"
     log.unlink(missing_ok=True)
-    process = hosts.Process(host.command(sys.executable, "-c", script), log,
+    process = hosts.Process(host.command(sys.executable, "-c", script, *arguments), log,
                             host.subnet.environment)
     wait_until(lambda: "listening" in process.output(), f"{name} listens on {host.name}")
     return process

@@ -121,8 +121,8 @@ TEST_F(Administrator, ThatAnswersForAnotherPortIsNotBelieved) {
 
 class AdministratorOfManyLids : public Administrator {
  protected:
-  static softib::SubnetConfig four_lids() {
-    softib::SubnetConfig config;
+  static softib::subnet::SubnetConfig four_lids() {
+    softib::subnet::SubnetConfig config;
     config.lmc = 2;
     return config;
   }

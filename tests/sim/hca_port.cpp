@@ -17,18 +17,20 @@ constexpr std::uint64_t kReceiveId = 1;
 
 class SimAddressHandle : public AddressHandle {
  public:
-  SimAddressHandle(softib::Hca& hca, softib::AddressHandle& handle) : hca_(hca), handle_(handle) {}
+  SimAddressHandle(softib::hca::Hca& hca, softib::hca::AddressHandle& handle)
+      : hca_(hca), handle_(handle) {}
   ~SimAddressHandle() override { (void)hca_.destroy(handle_); }
   [[nodiscard]] ibv_ah* get() const { return &handle_; }
 
  private:
-  softib::Hca& hca_;
-  softib::AddressHandle& handle_;
+  softib::hca::Hca& hca_;
+  softib::hca::AddressHandle& handle_;
 };
 
 }  // namespace
 
-HcaPort::HcaPort(softib::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools)
+HcaPort::HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric,
+                 const std::vector<FramePool*>& pools)
     : hca_(hca),
       fabric_(fabric),
       receive_frames_(kReceives + 64, kSlot),
@@ -38,13 +40,13 @@ HcaPort::HcaPort(softib::Hca& hca, softib::PacketSink& fabric, const std::vector
   all.push_back(&receive_frames_);
   for (FramePool* const pool : all) {
     const auto arena = pool->arena();
-    const softib::MemoryRegion region =
+    const softib::hca::MemoryRegion region =
         hca_.register_memory(*pd_, arena.data(), arena.size(),
                              reinterpret_cast<std::uintptr_t>(arena.data()), IBV_ACCESS_LOCAL_WRITE)
             .value();
     regions_.push_back({arena.data(), arena.data() + arena.size(), region.key});
   }
-  softib::QueuePairConfig config;
+  softib::hca::QueuePairConfig config;
   config.pd = pd_;
   config.send_cq = config.receive_cq = cq_;
   config.cap.max_send_wr = kSends;
@@ -123,7 +125,7 @@ std::size_t HcaPort::send(std::span<Outgoing> batch) {
     sending_.push_back(std::move(datagram));
     ++posted;
   }
-  softib::transmit(hca_, *qp_, fabric_);
+  softib::hca::transmit(hca_, *qp_, fabric_);
   return posted;
 }
 

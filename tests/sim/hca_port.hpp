@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "ipoib/ud_port.hpp"
-#include "softib/core/hca.hpp"
+#include "softib/hca/hca.hpp"
 
 namespace ipoib::sim {
 
 class HcaPort : public UdPort {
  public:
   /// The port's frames, and those of `pools`, are registered. All outlive it; so does the HCA.
-  HcaPort(softib::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
+  HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
   HcaPort(const HcaPort&) = delete;
   HcaPort& operator=(const HcaPort&) = delete;
   ~HcaPort() override;
@@ -37,13 +37,13 @@ class HcaPort : public UdPort {
     std::uint32_t key;
   };
 
-  softib::Hca& hca_;
+  softib::hca::Hca& hca_;
   softib::PacketSink& fabric_;
   FramePool receive_frames_;
   std::vector<Region> regions_;
-  softib::ProtectionDomain* pd_;
-  softib::CompletionQueue* cq_;
-  softib::QueuePair* qp_;
+  softib::hca::ProtectionDomain* pd_;
+  softib::hca::CompletionQueue* cq_;
+  softib::hca::QueuePair* qp_;
   std::deque<Outgoing> sending_;  ///< posted, in their order
   std::deque<Frame> posted_;      ///< receives, in their order
 };

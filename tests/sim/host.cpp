@@ -100,7 +100,7 @@ Host::Host(World& world, const HostOptions& options)
     view_.addresses.emplace_back(*daemon::ipv6_identity(false, guid, pkey_).link_local, 64);
     view_.groups = {ipv6().solicited_node()};
   }
-  hca_ = std::make_unique<softib::Hca>(options.epoch, options.place, port);
+  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.place, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
   pump_ = std::make_unique<daemon::Pump>(

@@ -119,7 +119,7 @@ class Host : public Process, public MadPort {
   TraceRing trace_{"sim"};
   std::deque<ReceivedMad> mads_;
   std::uint32_t reregister_count_ = 0;
-  std::unique_ptr<softib::Hca> hca_;
+  std::unique_ptr<softib::hca::Hca> hca_;
   std::unique_ptr<HcaPort> port_;
   std::unique_ptr<sa::SaClient> sa_;
   sa::Subscriptions subscriptions_;

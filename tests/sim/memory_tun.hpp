@@ -63,7 +63,7 @@ class MemoryTun : public TunPort {
   /// Returns whether the kernel keeps the packet to itself.
   std::function<bool(ConstBytes packet)> kernel;
   bool takes_large = false;
-  /// Which of these were large, and how they are to be cut.
+  /// Which of these were large, and how they are to be segmented.
   std::vector<std::pair<std::size_t, Segmentation>> large;
   std::uint32_t mtu = 0;  ///< an administrator may set it
   bool carrier = false;

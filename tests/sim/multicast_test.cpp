@@ -22,7 +22,7 @@ class Multicast : public Sim {
   }
   /// How a host is in a group; 0: not at all.
   [[nodiscard]] std::uint8_t join_state(const Gid& mgid, const Host& host) {
-    for (const softib::GroupView& group : world.subnet().groups()) {
+    for (const softib::subnet::GroupView& group : world.subnet().groups()) {
       if (group.mgid != mgid) continue;
       for (const auto& member : group.members) {
         if (member.node == host.node()) return member.join_state;
@@ -33,7 +33,7 @@ class Multicast : public Sim {
   /// Zero: there is no such group.
   [[nodiscard]] Lid mlid_of(Ipv4Address group) {
     const auto groups = world.subnet().groups();
-    const auto at = std::ranges::find(groups, mgid_of(group), &softib::GroupView::mgid);
+    const auto at = std::ranges::find(groups, mgid_of(group), &softib::subnet::GroupView::mgid);
     return at == groups.end() ? Lid() : at->mlid;
   }
   /// The last member of a group leaves it, and another host makes one that gets its LID.
@@ -67,8 +67,8 @@ class Multicast : public Sim {
 class WithoutAnyGroup : public Multicast {
  protected:
   WithoutAnyGroup() : Multicast(without_group()) { config.creation.allowed = true; }
-  static softib::SubnetConfig without_group() {
-    softib::SubnetConfig subnet;
+  static softib::subnet::SubnetConfig without_group() {
+    softib::subnet::SubnetConfig subnet;
     subnet.partitions.front().broadcast_group = false;
     return subnet;
   }
@@ -91,7 +91,7 @@ TEST_F(Multicast, RFC4391_4_Ipv6GroupHasItsMgid) {
 TEST_F(WithoutAnyGroup, RFC4391_4_1_ScopeIsLinkLocalUnlessToldOtherwise) {
   two_hosts();
   EXPECT_GE(world.subnet().groups().size(), 3U);
-  for (const softib::GroupView& group : world.subnet().groups()) {
+  for (const softib::subnet::GroupView& group : world.subnet().groups()) {
     EXPECT_EQ(group.mgid.bytes()[1], 0x12);
   }
 }
@@ -102,7 +102,7 @@ TEST_F(WithoutAnyGroup, RFC4391_4_GroupsHaveTheScopeOfTheBroadcastGroup) {
   b().set_groups({kGroup});
   world.run_for(1s);
   EXPECT_GE(world.subnet().groups().size(), 3U);
-  for (const softib::GroupView& group : world.subnet().groups()) {
+  for (const softib::subnet::GroupView& group : world.subnet().groups()) {
     EXPECT_EQ(group.mgid.bytes()[0], 0xff);
     EXPECT_EQ(group.mgid.bytes()[1], 0x15) << "transient, and of this scope";
   }
@@ -169,7 +169,7 @@ TEST_F(Multicast, RFC4391_10_GroupOfTheHostIsLikeTheBroadcastGroup) {
   join(b(), kGroup);
   const auto groups = world.subnet().groups();
   const auto find = [&](const Gid& mgid) {
-    return std::ranges::find(groups, mgid, &softib::GroupView::mgid);
+    return std::ranges::find(groups, mgid, &softib::subnet::GroupView::mgid);
   };
   const auto made = find(mgid_of(kGroup));
   const auto broadcast = find(wire::broadcast_gid(kDefaultPKey));

@@ -9,13 +9,14 @@ namespace ipoib::sim {
 namespace {
 
 /// A subnet whose partition has these properties.
-softib::SubnetConfig subnet_with(std::uint8_t mtu, bool broadcast_group, PKey pkey = kDefaultPKey) {
-  softib::SubnetConfig config;
+softib::subnet::SubnetConfig subnet_with(std::uint8_t mtu, bool broadcast_group,
+                                         PKey pkey = kDefaultPKey) {
+  softib::subnet::SubnetConfig config;
   config.mtu = mtu;
-  softib::Partition& partition = config.partitions.front();
+  softib::subnet::Partition& partition = config.partitions.front();
   partition.broadcast_group = broadcast_group;
   if (pkey != kDefaultPKey) {
-    softib::Partition other = partition;
+    softib::subnet::Partition other = partition;
     other.pkey = pkey;
     config.partitions.push_back(other);
   }
@@ -87,10 +88,10 @@ TEST_F(WithPartition, RFC4391_4_PartitionsAreLinksOfTheirOwn) {
 class WithLimitedMembers : public Sim {
  protected:
   WithLimitedMembers() : Sim(limited()) { config.pkey = PKey(0x8012); }
-  static softib::SubnetConfig limited() {
-    softib::SubnetConfig subnet = subnet_with(4, true, PKey(0x8012));
-    subnet.partitions.back().others = softib::Membership::limited;
-    subnet.partitions.back().members = {{"hca3", softib::Membership::full}};
+  static softib::subnet::SubnetConfig limited() {
+    softib::subnet::SubnetConfig subnet = subnet_with(4, true, PKey(0x8012));
+    subnet.partitions.back().others = softib::subnet::Membership::limited;
+    subnet.partitions.back().members = {{"hca3", softib::subnet::Membership::full}};
     return subnet;
   }
 };
@@ -325,10 +326,11 @@ TEST_F(Rfc4391, RFC4391_9_4_RestartWithoutAnnouncementIsFoundByProbes) {
 TEST_F(Rfc4391, RFC4391_10_AllNodesGroupIsMadeLikeTheBroadcastGroup) {
   two_hosts();
   const auto groups = world.subnet().groups();
-  const auto all_nodes = std::ranges::find(
-      groups, wire::multicast_gid(Ipv4Address(0xe0000001), kDefaultPKey), &softib::GroupView::mgid);
-  const auto broadcast =
-      std::ranges::find(groups, wire::broadcast_gid(kDefaultPKey), &softib::GroupView::mgid);
+  const auto all_nodes =
+      std::ranges::find(groups, wire::multicast_gid(Ipv4Address(0xe0000001), kDefaultPKey),
+                        &softib::subnet::GroupView::mgid);
+  const auto broadcast = std::ranges::find(groups, wire::broadcast_gid(kDefaultPKey),
+                                           &softib::subnet::GroupView::mgid);
   ASSERT_NE(all_nodes, groups.end());
   EXPECT_EQ(all_nodes->members.size(), 2U);
   EXPECT_EQ(all_nodes->qkey, broadcast->qkey);
@@ -361,7 +363,7 @@ TEST_F(Rfc4391, RFC4391_10_LeavesItsGroupsWhenItEnds) {
   a().shut_down();
   EXPECT_FALSE(a().is_up());
   world.run_for(5s);
-  for (const softib::GroupView& group : world.subnet().groups()) {
+  for (const softib::subnet::GroupView& group : world.subnet().groups()) {
     for (const auto& member : group.members) EXPECT_EQ(member.node, b().node());
   }
 }

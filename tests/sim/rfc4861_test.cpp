@@ -44,9 +44,9 @@ TEST_F(Rfc4861, RFC4861_7_2_HostsResolveEachOther) {
 
 TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressIsOfThePortsGuid) {
   constexpr std::uint64_t kGuid = 0x0002'c903'0000'1234;  // an EUI-64 as it is
-  softib::Subnet earlier;
+  softib::subnet::Subnet earlier;
   (void)earlier.add_hca("hca1").value();
-  softib::SubnetSnapshot before = earlier.snapshot();
+  softib::subnet::SubnetSnapshot before = earlier.snapshot();
   before.nodes.back().node.port.port_guid = Guid(kGuid);
   world.subnet().adopt(before, world.now());
   two_hosts_of_ipv6();

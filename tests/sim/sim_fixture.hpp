@@ -26,7 +26,7 @@ class Sim : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kSeed = 20240607;
 
-  explicit Sim(softib::SubnetConfig subnet = {}) : world(kSeed, std::move(subnet)) {}
+  explicit Sim(softib::subnet::SubnetConfig subnet = {}) : world(kSeed, std::move(subnet)) {}
 
   [[nodiscard]] HostOptions options(std::uint32_t number) const {
     HostOptions chosen;

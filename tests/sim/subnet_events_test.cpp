@@ -14,7 +14,7 @@ class SubnetEvents : public Sim {
     world.subnet().set_lid(host.node(), Lid(lid)).value();
     world.publish();
   }
-  void set_membership(softib::NodeIndex node, softib::Membership as) {
+  void set_membership(softib::NodeIndex node, softib::subnet::Membership as) {
     world.subnet().set_membership(node, config.pkey, as).value();
     world.publish();
   }
@@ -37,18 +37,18 @@ TEST_F(SubnetEvents, WaitsForThePartition) {
   Host& host = add(1);
   world.run_for(1min);
   EXPECT_EQ(host.link().state(), LinkState::no_pkey);
-  set_membership(host.node(), softib::Membership::full);
+  set_membership(host.node(), softib::subnet::Membership::full);
   bring_up();
 }
 
 TEST_F(SubnetEvents, PartitionGoneAndBack) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
-  set_membership(b().node(), softib::Membership::none);
+  set_membership(b().node(), softib::subnet::Membership::none);
   world.run_for(1s);
   EXPECT_FALSE(b().is_up());
   EXPECT_EQ(b().link().state(), LinkState::no_pkey);
-  set_membership(b().node(), softib::Membership::full);
+  set_membership(b().node(), softib::subnet::Membership::full);
   bring_up();
   EXPECT_TRUE(keeps_trying(a(), b(), 5s));
 }
@@ -86,11 +86,11 @@ TEST_F(SubnetEvents, SmRestartKeepsCarrierAndTraffic) {
   EXPECT_TRUE(reaches(a(), b()));
   world.run_for(10s);
   EXPECT_EQ(a().tun().carrier_changes, changes);
-  for (const softib::GroupView& group : world.subnet().groups()) {
+  for (const softib::subnet::GroupView& group : world.subnet().groups()) {
     EXPECT_EQ(group.members.size(), 2U) << "both have joined again";
   }
   // Beyond what a restarted SM forwards by from before.
-  world.run_for(softib::kRejoinGrace * 2);
+  world.run_for(softib::subnet::kRejoinGrace * 2);
   Host& c = add(3);
   bring_up();
   EXPECT_TRUE(reaches(c, a()));

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "softib/core/large_packet.hpp"
+#include "softib/hca/large_packet.hpp"
 #include "wire/packet.hpp"
 
 namespace ipoib::sim {
 
-World::World(std::uint64_t seed, softib::SubnetConfig config)
+World::World(std::uint64_t seed, softib::subnet::SubnetConfig config)
     : random_(seed), subnet_(std::move(config)) {}
 
 // --- Time ----------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ void World::give(Member& member) {
 
 void World::send(std::span<const softib::OutgoingPacket> batch) {
   for (const softib::OutgoingPacket& out : batch) {
-    softib::for_each_packet(out, [&](ConstBytes octets) { send(octets, out.dlid); });
+    softib::hca::for_each_packet(out, [&](ConstBytes octets) { send(octets, out.dlid); });
   }
 }
 
@@ -129,10 +129,10 @@ void World::deliver(Packet packet, Lid dlid) {
 // --- Management ----------------------------------------------------------------------------------
 
 void World::publish() {
-  const softib::SubnetChanges changes = subnet_.take_changes();
+  const softib::subnet::SubnetChanges changes = subnet_.take_changes();
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (!changes.nodes.test(members_[i].node)) continue;
-    const softib::Node* const node = subnet_.node(members_[i].node);
+    const softib::subnet::Node* const node = subnet_.node(members_[i].node);
     if (node == nullptr) continue;
     members_[i].process->port_changed(node->port);
     give(members_[i]);
@@ -156,7 +156,7 @@ void World::restart_sm() {
 void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Duration timeout) {
   ++mads_sent;
   const Member* const member = find(from);
-  const softib::Node* const node = subnet_.node(member->node);
+  const softib::subnet::Node* const node = subnet_.node(member->node);
   softib::MadPacket packet;
   packet.slid = node->port.lid;
   packet.dlid = to.lid;

@@ -14,7 +14,7 @@
 #include "ipoib/mad_port.hpp"
 #include "ipoib/time.hpp"
 #include "softib/core/packet_sink.hpp"
-#include "softib/core/subnet.hpp"
+#include "softib/subnet/subnet.hpp"
 
 namespace ipoib::sim {
 
@@ -51,10 +51,10 @@ class World : public softib::PacketSink {
   /// May change each MAD of the subnet administrator; false: it is lost.
   using MadTap = std::function<bool(softib::MadPacket& packet)>;
 
-  explicit World(std::uint64_t seed, softib::SubnetConfig config = {});
+  explicit World(std::uint64_t seed, softib::subnet::SubnetConfig config = {});
 
   [[nodiscard]] TimePoint now() const { return now_; }
-  [[nodiscard]] softib::Subnet& subnet() { return subnet_; }
+  [[nodiscard]] softib::subnet::Subnet& subnet() { return subnet_; }
   /// SA and SM have done something without being asked by a MAD: tells the ports.
   void publish();
   /// The subnet manager is started anew.
@@ -116,7 +116,7 @@ class World : public softib::PacketSink {
 
   TimePoint now_{std::chrono::seconds(1000)};
   std::mt19937_64 random_;
-  softib::Subnet subnet_;
+  softib::subnet::Subnet subnet_;
   std::vector<Member> members_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t order_ = 0;

@@ -1,11 +1,10 @@
 """Tests in a virtual machine.
 
-A class of tests is a boot. ctest runs a test program in three roles:
+Each class of tests boots one guest. ctest runs a test program in three roles:
 
     boot CLASS          boots a guest, and runs the same program there
-    guest CLASS         in the guest: runs the tests, and writes what became of each into a file
-    result CLASS.TEST   says what became of a test
-
+    guest CLASS         in the guest: runs the tests, and writes the result of each into a file
+    result CLASS.TEST   reports the result of a test
 """
 
 import os
@@ -20,7 +19,7 @@ import hosts  # noqa: E402
 from hosts import SKIPPED, Pings, Process, wait_until  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS = 800  # for a class, from the boot on
+SECONDS = 800  # per class, including the boot
 
 
 def kernel_log():
@@ -31,7 +30,7 @@ def kernel_log():
 
 
 class Guest:
-    """What hosts want to know about the subnet that they are on."""
+    """The interface of hosts.Subnet that hosts need."""
 
     def __init__(self, *more_logs):
         self.environment = dict(os.environ)
@@ -48,9 +47,9 @@ class Guest:
 
 
 class Cases(unittest.TestCase):
-    """A class of tests that share a guest; setUpClass() makes its `subnet`, a Guest."""
+    """A class of tests that share a guest; setUpClass() sets `subnet` to a Guest."""
 
-    # What its kernel does not say unless something has gone wrong, besides the usual.
+    # Further kernel messages that mean that something has gone wrong.
     COMPLAINTS = "$^"
 
     def setUp(self):
@@ -61,11 +60,11 @@ class Cases(unittest.TestCase):
     def no_complaints_since(self, line):
         wrong = re.compile(f"WARNING:|BUG:|Call Trace|{self.COMPLAINTS}")
         complaints = [text for text in kernel_log()[line:] if wrong.search(text)]
-        self.assertEqual(complaints, [], "of the guest's kernel")
+        self.assertEqual(complaints, [], "messages of the guest's kernel")
 
     @staticmethod
     def configure(host, *addresses, interface="ib0"):
-        """Gives a host addresses, and waits until they are to be used."""
+        """Gives a host addresses, and waits until they are usable."""
         for address in addresses:
             host.configure(interface, address)
         wait_until(lambda: not any(entry.get("tentative")
@@ -81,14 +80,14 @@ class Cases(unittest.TestCase):
         return process
 
     def start_pings(self, host, address):
-        """Returns when they are answered."""
+        """Starts pings and waits until they are answered."""
         pings = Pings(self.start_process(host, *Pings.COMMAND, address))
         pings.wait_for(3)
         return pings
 
 
 class ResultFiles(unittest.TextTestResult):
-    """Writes what became of a test as soon as it is known."""
+    """Writes the result of a test as soon as it is known."""
 
     folder = None
 
@@ -100,7 +99,7 @@ class ResultFiles(unittest.TextTestResult):
 
     @staticmethod
     def logs_of(test):
-        """Of a whole class, when that could not be set up."""
+        """Returns the logs of a test, or of a class whose set-up failed."""
         guest = getattr(test, "subnet", None) or Guest()
         return guest.logs(test.id().rpartition(".")[2])
 
@@ -132,7 +131,7 @@ def run_in_guest(module, name, results):
 
 
 def boot(module, name, results, runner):
-    """Fails when the guest did, unless that is to be seen in a test."""
+    """Boots a guest and runs the tests there. Fails if the guest does, unless a test shows that."""
     cases = getattr(module, name)
     results.mkdir(parents=True, exist_ok=True)
     for old in results.iterdir():
@@ -150,19 +149,19 @@ def boot(module, name, results, runner):
 
 def result(results, test):
     try:
-        said = (results / test).read_text(encoding="utf-8")
+        output = (results / test).read_text(encoding="utf-8")
     except FileNotFoundError:
         console = (results / "console").read_text(encoding="utf-8").splitlines()
-        said = "\n".join(["FAILED: the guest did not get so far", *console[-100:]])
-    print(said)
-    if said.startswith("skipped: "):
+        output = "\n".join(["FAILED: the guest did not run this test", *console[-100:]])
+    print(output)
+    if output.startswith("skipped: "):
         return SKIPPED
-    return 0 if said == "ok\n" else 1
+    return 0 if output == "ok\n" else 1
 
 
 def main(label, missing, runner):
-    """`missing` says why no guest can be booted, if so; runner(class) is the command that runs
-    another one in a guest, from the folder ROOT."""
+    """`missing` is the reason why no guest can be booted, or None. runner(class) returns the command
+    that runs another command in a guest, in the folder ROOT."""
     module = sys.modules["__main__"]
     role, name = sys.argv[1:]
     name, _, test = name.partition(".")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """IPoIB on RoCE: ipoibd on soft RoCE ports (rdma_rxe) of a stock kernel, in a virtual machine.
 
-The ports' network devices are p0, p1, ..., one end of a veth each, whose other ends b0, b1, ... are
-on a bridge. A soft RoCE port works in the guest's first namespace alone, so there the daemons run;
-their interfaces are in namespaces of their own.
+The ports' network devices p0, p1, ... are ends of veth pairs, whose other ends b0, b1, ... are on a
+bridge. Soft RoCE ports work only in the guest's initial namespace, so the daemons run there; their
+interfaces are in separate namespaces.
 """
 
 import json
@@ -22,28 +22,10 @@ import streams
 from hosts import program, wait_until
 
 IPV4, IPV6 = ("10.44.0.1", "10.44.0.2"), ("fd44::1", "fd44::2")
-# That RFC 4391 makes of the limited broadcast, and the group of the test below.
+# The MGID of the limited broadcast (RFC 4391), and the group of the multicast test.
 BROADCAST, GROUP, GROUP_MGID = "ff12:401b:ffff::ffff:ffff", "239.1.2.3", "ff12:401b:ffff::f01:203"
-# Of Linux: the device's 4500 octets leave room for 4096 of payload, but groups have 2048.
+# A device MTU of 4500 allows a path MTU of 4096, but the groups have 2048.
 DEVICE_MTU, IP_MTU = 4500, 2044
-
-LISTENER = f"""
-import socket, struct
-group = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-group.bind(("{GROUP}", 5002))
-member = struct.pack("4s4si", socket.inet_aton("{GROUP}"), bytes(4), socket.if_nametoindex("ib0"))
-group.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
-print("listening", flush=True)
-while True:
-    print(group.recv(100).decode(), flush=True)
-"""
-SPEAKER = f"""
-import socket, struct, sys
-speaker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-interface = struct.pack("4s4si", bytes(4), bytes(4), socket.if_nametoindex("ib0"))
-speaker.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-speaker.sendto(sys.argv[1].encode(), ("{GROUP}", 5002))
-"""
 
 
 def ip(*arguments):
@@ -67,7 +49,7 @@ def make_ports(count):
 
 
 def index_of(device, ending):
-    """Of the GID that ends so, once it is there."""
+    """Waits for the GID that ends like this, and returns its index."""
     folder = pathlib.Path(f"/sys/class/infiniband/{device}/ports/1/gids")
 
     def found():
@@ -89,7 +71,7 @@ class RoceHost(hosts.Host):
                      *options], address, wait)
 
     def groups_of_device(self):
-        """What the port's network device is in, as the kernel lists it."""
+        """Returns the IPv6 multicast groups of the port's network device."""
         return re.findall(r"inet6 (\S+)", ip("-6", "maddr", "show", "dev", f"p{self.number}"))
 
     def set_device(self, state):
@@ -97,7 +79,7 @@ class RoceHost(hosts.Host):
 
 
 class Roce(machine.Cases):
-    """Two hosts."""
+    """Two hosts with IPv4 and IPv6 addresses."""
 
     @classmethod
     def setUpClass(cls):
@@ -119,13 +101,13 @@ class Roce(machine.Cases):
             wait_until(lambda to=left: self.right.reaches(to), "right reaches left")
 
     def restart(self, host, *options):
-        """Ends a host's daemon and starts another one, which is ready on return."""
+        """Ends a host's daemon, starts another one and waits until it is ready."""
         host.daemon.end()
         host.start(*options)
         number = (self.left, self.right).index(host)
         self.configure(host, f"{IPV4[number]}/24", f"{IPV6[number]}/64")
 
-    def test_knows_its_neighbour_by_its_gid(self):
+    def test_neighbour_has_gid_and_lid_zero(self):
         info = self.left.ibarp("info")
         self.assertEqual((info["gid"], info["lid"], info["qkey"]),
                          ("fe80::ff:fe00:1", 0, 0x0b1b))
@@ -136,41 +118,42 @@ class Roce(machine.Cases):
             self.assertEqual(entry["lladdr"], self.right.ibarp("info")["lladdr"])
             self.assertEqual((entry["path"]["dlid"], entry["path"]["mtu"]), (0, 4096))
 
-    def test_carries_every_kind_of_size(self):
+    def test_ping_at_several_sizes(self):
         for left, right, headers in ((*IPV4, 28), (*IPV6, 48)):
             for size in (0, 1, 56, 1000, IP_MTU - headers, 20000):
                 for host, address in ((self.left, right), (self.right, left)):
                     self.assertEqual(host.lost_of(2, address, "-i", "0.1", "-s", str(size)), 0,
-                                     f"{size} octets to {address}")
+                                     f"{size} bytes to {address}")
 
-    def test_carries_tcp_and_udp_both_ways(self):
+    def test_tcp_and_udp_both_ways(self):
         for left, right in (IPV4, IPV6):
             for sender, receiver, address in ((self.left, self.right, right),
                                               (self.right, self.left, left)):
                 streams.tcp(sender, receiver, address, 1)
                 streams.udp(sender, receiver, address, 5, 8000)
 
-    def test_multicast_reaches_who_has_joined(self):
+    def test_multicast_reaches_members(self):
         for listener, speaker in ((self.left, self.right), (self.right, self.left)):
             self.assertNotIn(GROUP_MGID, listener.groups_of_device())
-            listening = self.start_process(listener, sys.executable, "-c", LISTENER)
-            wait_until(lambda at=listener: GROUP_MGID in at.groups_of_device(), "it has joined")
+            listening = self.start_process(listener, sys.executable, "-c", streams.LISTENER, GROUP,
+                                           "join")
+            wait_until(lambda at=listener: GROUP_MGID in at.groups_of_device(), "the device has joined")
 
-            def is_heard(from_host=speaker, by=listening):
-                from_host.run(sys.executable, "-c", SPEAKER, "hear me")
+            def arrives(from_host=speaker, by=listening):
+                from_host.run(sys.executable, "-c", streams.SPEAKER, GROUP, "hear me")
                 return "hear me" in by.output()
-            wait_until(is_heard, "it is heard")
+            wait_until(arrives, "the message arrives")
             listening.end()
-            wait_until(lambda at=listener: GROUP_MGID not in at.groups_of_device(), "it is left")
+            wait_until(lambda at=listener: GROUP_MGID not in at.groups_of_device(), "the device has left")
 
     def test_neighbour_discovery_is_multicast(self):
         self.left.run("ip", "-6", "neigh", "flush", "dev", "ib0")
         self.left.run(program("ibarp"), "flush")
-        before = self.right.ibarp("stats")["counters"].get("nd_received", 0)
+        before = self.right.counters().get("nd_received", 0)
         wait_until(lambda: self.left.reaches(IPV6[1]), "left reaches right")
-        self.assertGreater(self.right.ibarp("stats")["counters"]["nd_received"], before)
+        self.assertGreater(self.right.counters()["nd_received"], before)
 
-    def test_leaves_its_groups_at_its_end(self):
+    def test_leaves_its_groups_on_exit(self):
         self.assertIn(BROADCAST, self.right.groups_of_device())
         self.assertEqual(self.right.daemon.end(), 0)
         self.assertFalse([group for group in self.right.groups_of_device()
@@ -181,7 +164,7 @@ class Roce(machine.Cases):
         before = self.right.ibarp("info")["lladdr"]
         self.right.kill()
         self.right.start()
-        wait_until(self.right.is_ready, "it is back, with the interface and its addresses")
+        wait_until(self.right.is_ready, "the interface is ready, with its addresses")
         self.assertNotEqual(self.right.ibarp("info")["lladdr"], before, "a new queue pair")
         self.assert_connected()
 
@@ -194,13 +177,13 @@ class Roce(machine.Cases):
             self.assert_connected()
 
     def test_device_gets_another_address(self):
-        """And with it another GID: our address is another one, which peers learn."""
+        """A new MAC address makes a new GID, and so a new link-layer address, which peers learn."""
         before = self.right.ibarp("info")["lladdr"]
         self.right.set_device("down")
         ip("link", "set", "p1", "address", "02:00:00:00:01:02")
         self.right.set_device("up")
         wait_until(lambda: self.right.ibarp("info")["gid"] == "fe80::ff:fe00:102",
-                   "the GID is noticed")
+                   "the daemon uses the new GID")
         wait_until(self.right.has_carrier, "carrier is back")
         self.assertNotEqual(self.right.ibarp("info")["lladdr"], before)
         self.assert_connected()
@@ -214,7 +197,7 @@ class Roce(machine.Cases):
         self.assert_connected()
 
     def refusal(self, *options):
-        """What another daemon on a port says when it does not start."""
+        """Returns the error message of another daemon that does not start."""
         done = subprocess.run([program("ipoibd"), "--device", "rxe0", "--name", "ib9", *options],
                               check=False, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -237,15 +220,14 @@ class Roce(machine.Cases):
         self.assertEqual(done.returncode, 1)
         self.assertIn("rxe0, rxe1 (one with a RoCE port has to be named)", done.stderr)
 
-    def test_device_of_another_namespace_is_named_as_the_reason(self):
-        """Of the daemon's, that is."""
+    def test_explains_that_the_device_is_in_another_namespace(self):
         log = self.folder / "elsewhere.log"
         elsewhere = hosts.Process(
             self.left.command(program("ipoibd"), "--device", "rxe0", "--name", "ib9"), log,
             self.subnet.environment)
         self.addCleanup(elsewhere.end, signal.SIGTERM)
         wait_until(lambda: "in the network namespace of the port's network device" in
-                   elsewhere.output(), "it says so")
+                   elsewhere.output(), "the log explains it")
 
 
 def why_not():

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "softib/core/node_attributes.hpp"
-#include "softib/shared_file.hpp"
+#include "softib/fabric/shared_file.hpp"
+#include "softib/subnet/node_attributes.hpp"
 #include "softib/umad/abi.hpp"
 
 namespace softib::umad {
@@ -25,14 +25,14 @@ void copy_name(char (&to)[Size], std::string_view from) {
 
 /// 0, or -ENOMEM.
 int describe(const PortAttributes& attributes, umad_port_t& port) {
-  const auto info = port_info(attributes);
+  const auto info = subnet::port_info(attributes);
   port = {};
   auto* const pkeys =
       static_cast<std::uint16_t*>(std::calloc(attributes.pkeys.size(), sizeof(std::uint16_t)));
   if (pkeys == nullptr) return -ENOMEM;
   std::transform(attributes.pkeys.begin(), attributes.pkeys.end(), pkeys,
                  [](PKey pkey) { return pkey.value(); });
-  copy_name(port.ca_name, kDeviceName);
+  copy_name(port.ca_name, fabric::kDeviceName);
   port.portnum = attributes.number;
   port.base_lid = info.lid.value();
   port.lmc = info.lmc;
@@ -41,9 +41,9 @@ int describe(const PortAttributes& attributes, umad_port_t& port) {
   port.state = info.port_state;
   port.phys_state = info.physical_state;
   port.rate = ipoib::wire::link_mbps(info.link_width_active, info.link_speed_active) / 1000;
-  port.capmask = to_network(info.capability_mask);
-  port.gid_prefix = to_network(info.gid_prefix);
-  port.port_guid = to_network(attributes.port_guid.value());
+  port.capmask = hca::to_network(info.capability_mask);
+  port.gid_prefix = hca::to_network(info.gid_prefix);
+  port.port_guid = hca::to_network(attributes.port_guid.value());
   port.pkeys_size = static_cast<unsigned>(attributes.pkeys.size());
   port.pkeys = pkeys;
   copy_name(port.link_layer, "InfiniBand");
@@ -56,18 +56,18 @@ UmadHost* device(const char* ca_name) { return is_our_device(ca_name) ? host() :
 int get_ca(UmadHost& umad, umad_ca_t& ca) {
   const PortAttributes port = umad.endpoint().port();
   ca = {};
-  copy_name(ca.ca_name, kDeviceName);
+  copy_name(ca.ca_name, fabric::kDeviceName);
   ca.node_type = ipoib::wire::NodeInfo::kChannelAdapter;
   ca.numports = port.number;
-  copy_name(ca.fw_ver, kFirmwareVersion);
-  copy_name(ca.ca_type, kDeviceType);
-  copy_name(ca.hw_ver, std::to_string(kHardwareRevision));
-  ca.node_guid = to_network(port.node_guid.value());
+  copy_name(ca.fw_ver, subnet::kFirmwareVersion);
+  copy_name(ca.ca_type, subnet::kDeviceType);
+  copy_name(ca.hw_ver, std::to_string(subnet::kHardwareRevision));
+  ca.node_guid = hca::to_network(port.node_guid.value());
   ca.system_guid = ca.node_guid;
   for (unsigned number = 1; number <= port.number; ++number) {
     ca.ports[number] = static_cast<umad_port_t*>(std::calloc(1, sizeof(umad_port_t)));
-    const bool is_made =
-        ca.ports[number] != nullptr && describe(*port_of_hca(port, number), *ca.ports[number]) == 0;
+    const bool is_made = ca.ports[number] != nullptr &&
+                         describe(*subnet::port_of_hca(port, number), *ca.ports[number]) == 0;
     if (is_made) continue;
     umad_release_ca(&ca);
     return -ENOMEM;
@@ -86,7 +86,7 @@ UmadHost* host() {
 }
 
 bool is_our_device(const char* name) {
-  return name == nullptr || std::string_view(name) == kDeviceName;
+  return name == nullptr || std::string_view(name) == fabric::kDeviceName;
 }
 
 }  // namespace softib::umad
@@ -98,7 +98,7 @@ extern "C" {
 int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max) {
   return guarded([&] {
     if (host() == nullptr || max < 1) return 0;
-    std::strncpy(cas[0], softib::kDeviceName, UMAD_CA_NAME_LEN);
+    std::strncpy(cas[0], softib::fabric::kDeviceName, UMAD_CA_NAME_LEN);
     return 1;
   });
 }
@@ -127,7 +127,7 @@ int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
     if (umad == nullptr) return -ENODEV;
     const auto ours = umad->endpoint().port();
     const unsigned number = portnum == UMAD_ANY_PORT ? ours.number : static_cast<unsigned>(portnum);
-    const auto asked = softib::port_of_hca(ours, number);
+    const auto asked = softib::subnet::port_of_hca(ours, number);
     return asked ? describe(*asked, *port) : -EIO;
   });
 }
@@ -150,8 +150,8 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
     if (max < ours.number + 1) return -ENOMEM;
     portguids[0] = 0;
     for (unsigned number = 1; number <= ours.number; ++number) {
-      portguids[number] =
-          softib::to_network(softib::port_of_hca(ours, number).value().port_guid.value());
+      portguids[number] = softib::hca::to_network(
+          softib::subnet::port_of_hca(ours, number).value().port_guid.value());
     }
     return ours.number + 1;
   });
@@ -167,7 +167,7 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
     if (!is_on_subnet || max <= 0) return -EINVAL;
     const std::string issm = umad->folder().issm(umad->endpoint().node());
     const auto at = umad->folder().open_node(umad->endpoint().node());
-    const bool is_there = at && softib::make_pipe(at->get(), softib::kIssmName);
+    const bool is_there = at && softib::fabric::make_pipe(at->get(), softib::fabric::kIssmName);
     if (!is_there || issm.size() >= static_cast<std::size_t>(max)) return -EINVAL;
     std::copy_n(issm.c_str(), issm.size() + 1, path);
     return 0;
@@ -177,7 +177,7 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
 struct umad_device_node* umad_get_ca_device_list(void) {
   if (guarded([] { return host() == nullptr ? -ENODEV : 0; }) != 0) return nullptr;
   // Node and name in one piece, as umad_free_ca_device_list() expects them.
-  const std::string_view name = softib::kDeviceName;
+  const std::string_view name = softib::fabric::kDeviceName;
   void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
   if (memory == nullptr) return nullptr;
   char* const text = static_cast<char*>(memory) + sizeof(umad_device_node);

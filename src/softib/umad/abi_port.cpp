@@ -35,9 +35,9 @@ int add_agent(int port, const Registration& registration) {
 
 MadAddress address_of(const ib_user_mad& umad) {
   MadAddress to;
-  to.lid = Lid(softib::from_network(umad.addr.lid));
+  to.lid = Lid(softib::hca::from_network(umad.addr.lid));
   to.sl = ServiceLevel(umad.addr.sl & 0x0f);
-  to.qpn = Qpn(softib::from_network(umad.addr.qpn));
+  to.qpn = Qpn(softib::hca::from_network(umad.addr.qpn));
   to.pkey_index = umad.addr.pkey_index;
   to.path_bits = umad.addr.path_bits;
   return to;
@@ -48,8 +48,8 @@ void fill(ib_user_mad& umad, const UmadHost::Received& received) {
   umad.agent_id = static_cast<std::uint32_t>(received.id);
   umad.status = static_cast<std::uint32_t>(received.mad.status);
   umad.length = static_cast<std::uint32_t>(sizeof umad + received.mad.mad.size());
-  umad.addr.qpn = softib::to_network(received.mad.peer.qpn.value());
-  umad.addr.lid = softib::to_network(received.mad.peer.lid.value());
+  umad.addr.qpn = softib::hca::to_network(received.mad.peer.qpn.value());
+  umad.addr.lid = softib::hca::to_network(received.mad.peer.lid.value());
   umad.addr.sl = received.mad.peer.sl.value();
   umad.addr.pkey_index = received.mad.peer.pkey_index;
   umad.addr.path_bits = received.mad.peer.path_bits;

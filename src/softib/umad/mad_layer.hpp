@@ -11,7 +11,7 @@
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
 #include "softib/core/mad_packet.hpp"
-#include "softib/port_counters.hpp"
+#include "softib/fabric/port_counters.hpp"
 #include "softib/umad/mad_values.hpp"
 #include "softib/umad/registration.hpp"
 #include "softib/umad/rmpp.hpp"
@@ -40,7 +40,7 @@ class MadLayer {
   [[nodiscard]] std::vector<MadPacket> take_outgoing() { return std::exchange(outgoing_, {}); }
   [[nodiscard]] std::vector<Arrived> take_arrived() { return std::exchange(arrived_, {}); }
   /// What was dropped since the last call, one entry each.
-  [[nodiscard]] std::vector<PortCounter> take_drops() { return std::exchange(drops_, {}); }
+  [[nodiscard]] std::vector<fabric::PortCounter> take_drops() { return std::exchange(drops_, {}); }
 
  private:
   struct Transaction {
@@ -87,7 +87,7 @@ class MadLayer {
   void control_sender(const Incoming& in, const ipoib::wire::RmppHeader& rmpp,
                       ipoib::TimePoint now);
   void answer(const MadPacket& packet, const Mad& mad);
-  void drop(PortCounter why) { drops_.push_back(why); }
+  void drop(fabric::PortCounter why) { drops_.push_back(why); }
 
   [[nodiscard]] MadRoute route_of(std::uint32_t agent) const;
 
@@ -98,7 +98,7 @@ class MadLayer {
   Reassemblies reassemblies_;
   std::vector<MadPacket> outgoing_;
   std::vector<Arrived> arrived_;
-  std::vector<PortCounter> drops_;
+  std::vector<fabric::PortCounter> drops_;
 };
 
 }  // namespace softib::umad

@@ -30,15 +30,15 @@ std::optional<std::uint16_t> index_of(PKey pkey, const PortAttributes& port) {
 /// IBA 10.2.4, 10.9: QP1 has a Q_Key, and the P_Keys of its port; QP0 has neither.
 void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now) {
   const auto header = MadHeader::parse(packet.mad);
-  if (!header) return drop(PortCounter::drop_malformed);
+  if (!header) return drop(fabric::PortCounter::drop_malformed);
   const bool is_gsi = packet.destination == ipoib::wire::kGsiQpn;
-  if (is_gsi && packet.qkey != ipoib::wire::kGsiQKey) return drop(PortCounter::drop_qkey);
+  if (is_gsi && packet.qkey != ipoib::wire::kGsiQKey) return drop(fabric::PortCounter::drop_qkey);
   const auto pkey_index = is_gsi ? index_of(packet.pkey, port) : std::uint16_t{0};
-  if (!pkey_index) return drop(PortCounter::drop_pkey);
+  if (!pkey_index) return drop(fabric::PortCounter::drop_pkey);
   const auto agent = agent_for(packet, *header);
   if (!agent) {
-    return drop(is_response(*header) ? PortCounter::drop_mad_no_request
-                                     : PortCounter::drop_mad_no_agent);
+    return drop(is_response(*header) ? fabric::PortCounter::drop_mad_no_request
+                                     : fabric::PortCounter::drop_mad_no_agent);
   }
   const Incoming in{packet, *header, *pkey_index, port.path_bits_of(packet.dlid), *agent};
   const auto rmpp = active_rmpp(packet, *header);
@@ -82,7 +82,7 @@ void MadLayer::receive_whole(const Incoming& in, std::vector<std::uint8_t> mad) 
       transactions_.erase(transaction);
     } else if (agents_.at(in.agent).does_rmpp() || !active_rmpp(in.packet, in.header)) {
       // An agent that does RMPP itself gets the later segments too; their transaction is over.
-      return drop(PortCounter::drop_mad_no_request);
+      return drop(fabric::PortCounter::drop_mad_no_request);
     }
   }
   const MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index,
@@ -95,7 +95,7 @@ void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::T
     case RmppType::data:
       if (rmpp.version == 1) return reassemble(in, now);
       answer(in.packet, rmpp_abort(in.packet.mad, RmppStatus::unsupported_version));
-      return drop(PortCounter::drop_malformed);
+      return drop(fabric::PortCounter::drop_malformed);
     case RmppType::ack:
       return control_sender(in, rmpp, now);
     case RmppType::stop:
@@ -108,7 +108,7 @@ void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::T
       }
       return;
     case RmppType::none:
-      return drop(PortCounter::drop_malformed);
+      return drop(fabric::PortCounter::drop_malformed);
   }
 }
 
@@ -125,9 +125,9 @@ void MadLayer::reassemble(const Incoming& in, ipoib::TimePoint now) {
   auto transfer = reassembly(in);
   if (transfer == reassemblies_.end()) {
     if (is_response(in.header) && find(in.agent, in.header) == transactions_.end()) {
-      return drop(PortCounter::drop_mad_no_request);
+      return drop(fabric::PortCounter::drop_mad_no_request);
     }
-    if (!make_room()) return drop(PortCounter::drop_mad_full);
+    if (!make_room()) return drop(fabric::PortCounter::drop_mad_full);
     reassemblies_.push_back({in.agent, in.header, in.packet.slid, in.packet, {}, {}});
     transfer = std::prev(reassemblies_.end());
   }
@@ -146,7 +146,7 @@ void MadLayer::reassemble(const Incoming& in, ipoib::TimePoint now) {
     case RmppReceiver::Outcome::abort:
       answer(in.packet, rmpp_abort(in.packet.mad, RmppStatus::bad_segment));
       reassemblies_.erase(transfer);
-      return drop(PortCounter::drop_malformed);
+      return drop(fabric::PortCounter::drop_malformed);
     case RmppReceiver::Outcome::complete:
       answer(in.packet, transfer->receiver.acknowledgement(in.packet.mad));
       transfer->deadline = now + kReassemblyMemory;
@@ -167,9 +167,9 @@ bool MadLayer::make_room() {
 /// ACK, STOP or ABORT for a message that we send.
 void MadLayer::control_sender(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
   const auto transaction = find(in.agent, in.header);
-  if (transaction == transactions_.end()) return drop(PortCounter::drop_mad_no_request);
+  if (transaction == transactions_.end()) return drop(fabric::PortCounter::drop_mad_no_request);
   auto& sender = transaction->sender;
-  if (!sender || sender->is_done()) return drop(PortCounter::drop_mad_no_request);
+  if (!sender || sender->is_done()) return drop(fabric::PortCounter::drop_mad_no_request);
   const auto verdict = sender->receive(rmpp);
   if (verdict.outcome == RmppSender::Outcome::nothing) return;
   if (verdict.outcome != RmppSender::Outcome::advances) {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "ipoib/monotonic_clock.hpp"
-#include "softib/file_lock.hpp"
-#include "softib/shared_file.hpp"
+#include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
 
 namespace softib::umad {
 
@@ -23,8 +23,8 @@ std::atomic<UmadHost*> current = nullptr;
 /// A child after fork() must not wait for what a thread of its parent has begun: so there is no
 /// lock but what belongs to the new host.
 UmadHost* UmadHost::get(std::string& why) {
-  const auto endpoint = process_endpoint();
-  const auto folder = SubnetFolder::from_environment();
+  const auto endpoint = endpoint::process_endpoint();
+  const auto folder = fabric::SubnetFolder::from_environment();
   if (!endpoint || !folder) {
     why = endpoint ? folder.error().message : endpoint.error().message;
     return nullptr;
@@ -41,14 +41,15 @@ UmadHost* UmadHost::get(std::string& why) {
 
 UmadHost* UmadHost::of_port(int port) {
   for (auto* host = current.load(); host != nullptr; host = host->before_) {
-    if (host->generation_ != fork_generation()) continue;
+    if (host->generation_ != transport::fork_generation()) continue;
     const std::lock_guard lock(host->mutex_);
     if (host->ports_.contains(port)) return host;
   }
   return nullptr;
 }
 
-UmadHost::UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* before)
+UmadHost::UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder,
+                   UmadHost* before)
     : endpoint_(endpoint),
       folder_(folder),
       before_(before),
@@ -123,38 +124,35 @@ void UmadHost::forget(Agent& agent) {
 
 /// The locks of a request's octet in the node's agents file are what makes an agent its only taker,
 /// over all processes of the HCA; the kernel lets go of them when the process dies.
-Result<GuardedFd> UmadHost::claim(const Registration& registration) const {
+Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) const {
   const auto claims = registration.claims();
-  if (claims.empty()) return GuardedFd();
+  if (claims.empty()) return transport::GuardedFd();
   const auto at = folder_.open_node(endpoint_.node());
   if (!at) return at.error();
-  const ForksHeldOff held;
-  auto file = open_shared(at->get(), kAgentsName, IfMissing::make);
+  const transport::ForksHeldOff held;
+  auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::make);
   if (!file) return file.error();
   for (const auto octet : claims) {
-    if (!try_lock(file->get(), octet)) return Error{EPERM, "another agent takes this request"};
+    if (!fabric::try_lock(file->get(), octet))
+      return Error{EPERM, "another agent takes this request"};
   }
-  return GuardedFd(std::move(*file), held);
+  return transport::GuardedFd(std::move(*file), held);
 }
 
 int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
                    const Persistence& persistence) {
-  std::vector<MadPacket> packets;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = ports_.find(port);
-    if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
-    const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
-    if (!agent) return -EINVAL;
-    if (lost_) return -EIO;
-    MadAddress where = to;
-    if (!found->second.has_cable) where.lid = Lid();  // which leads nowhere
-    const auto sent = layer_.send(agent->number, where, mad, persistence, endpoint_.port(),
-                                  ipoib::monotonic_now());
-    if (!sent) return -sent.error().code;
-    packets = settle();
-  }
-  transmit(packets);
+  std::unique_lock lock(mutex_);
+  const auto found = ports_.find(port);
+  if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
+  const auto& agent = found->second.agents[static_cast<std::size_t>(id)];
+  if (!agent) return -EINVAL;
+  if (lost_) return -EIO;
+  MadAddress where = to;
+  if (!found->second.has_cable) where.lid = Lid();  // which leads nowhere
+  const auto sent =
+      layer_.send(agent->number, where, mad, persistence, endpoint_.port(), ipoib::monotonic_now());
+  if (!sent) return -sent.error().code;
+  flush(lock);
   return 0;
 }
 
@@ -173,27 +171,19 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
   return first;
 }
 
-void UmadHost::receive_mad(ConstBytes octets) {
-  const auto packet = MadPacket::parse(octets);
-  if (!packet) return endpoint_.count(PortCounter::drop_malformed);
-  std::vector<MadPacket> packets;
-  {
-    const std::lock_guard lock(mutex_);
-    layer_.receive(*packet, endpoint_.port(), ipoib::monotonic_now());
-    packets = settle();
-  }
-  transmit(packets);
+void UmadHost::receive_mad(ConstBytes bytes) {
+  const auto packet = MadPacket::parse(bytes);
+  if (!packet) return endpoint_.count(fabric::PortCounter::drop_malformed);
+  std::unique_lock lock(mutex_);
+  layer_.receive(*packet, endpoint_.port(), ipoib::monotonic_now());
+  flush(lock);
 }
 
 void UmadHost::mad_deadline(ipoib::TimePoint now) {
-  std::vector<MadPacket> packets;
-  {
-    const std::lock_guard lock(mutex_);
-    deadline_ = ipoib::kNever;  // it has gone off
-    layer_.on_time(now);
-    packets = settle();
-  }
-  transmit(packets);
+  std::unique_lock lock(mutex_);
+  deadline_ = ipoib::kNever;  // the endpoint calls once for each deadline
+  layer_.on_time(now);
+  flush(lock);
 }
 
 /// Whoever waits at a port finds it readable, and then that nothing comes any more.
@@ -203,32 +193,33 @@ void UmadHost::device_lost() {
   for (auto& [fd, port] : ports_) (void)::eventfd_write(fd, 1);
 }
 
-/// After each call into the layer: what it has for agents, its next deadline; returns what is to be
-/// sent without the lock.
-std::vector<MadPacket> UmadHost::settle() {
-  for (auto& mad : layer_.take_arrived()) hand_up(std::move(mad));
+/// Called with the lock after each call into the layer; releases the lock while it sends. Packets
+/// are sent before MADs become visible to receive(): a program may exit as soon as it has its
+/// response, and the last ACK of that response must be out by then.
+void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   for (const auto why : layer_.take_drops()) endpoint_.count(why);
   const auto next = layer_.next_deadline();
   if (next != deadline_) endpoint_.set_mad_deadline(next);
   deadline_ = next;
-  return layer_.take_outgoing();
+  const auto packets = layer_.take_outgoing();
+  auto arrived = layer_.take_arrived();
+  lock.unlock();
+  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+  for (const auto& packet : packets) {
+    packet.emit(bytes);
+    endpoint_.send_mad(bytes);
+  }
+  lock.lock();
+  for (auto& mad : arrived) hand_up(std::move(mad));
 }
 
 void UmadHost::hand_up(Arrived mad) {
   const auto owner = owners_.find(mad.agent);
   if (owner == owners_.end()) return;
   auto& waiting = ports_.at(owner->second.port).waiting;
-  if (waiting.size() >= kMaxWaiting) return endpoint_.count(PortCounter::drop_mad_full);
+  if (waiting.size() >= kMaxWaiting) return endpoint_.count(fabric::PortCounter::drop_mad_full);
   if (waiting.empty()) (void)::eventfd_write(owner->second.port, 1);
   waiting.push_back({owner->second.id, std::move(mad)});
-}
-
-void UmadHost::transmit(const std::vector<MadPacket>& packets) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-  for (const auto& packet : packets) {
-    packet.emit(octets);
-    endpoint_.send_mad(octets);
-  }
 }
 
 }  // namespace softib::umad

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "softib/endpoint.hpp"
-#include "softib/fork_guard.hpp"
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/transport/fork_guard.hpp"
 #include "softib/umad/mad_layer.hpp"
 
 namespace softib::umad {
@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxWaiting = 4096;
 inline constexpr std::size_t kMaxOpenPorts = 256;
 
 /// Thread-safe. Errors are negative errno values, the umad way.
-class UmadHost final : private MadReceiver {
+class UmadHost final : public endpoint::MadReceiver {
  public:
   /// Of this process, attached on first use. Null: there is no HCA, and `why` says why.
   [[nodiscard]] static UmadHost* get(std::string& why);
@@ -29,10 +29,10 @@ class UmadHost final : private MadReceiver {
   /// it is none.
   [[nodiscard]] static UmadHost* of_port(int port);
 
-  UmadHost(Endpoint& endpoint, const SubnetFolder& folder, UmadHost* before);
+  UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder, UmadHost* before);
 
-  [[nodiscard]] Endpoint& endpoint() { return endpoint_; }
-  [[nodiscard]] const SubnetFolder& folder() const { return folder_; }
+  [[nodiscard]] endpoint::Endpoint& endpoint() { return endpoint_; }
+  [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
 
   /// Port `number` of the HCA, 0: the one that is on the subnet. A descriptor that is readable
   /// while a MAD waits; it names the port from now on. EINVAL: the HCA has no such port.
@@ -54,8 +54,8 @@ class UmadHost final : private MadReceiver {
 
  private:
   struct Agent {
-    std::uint32_t number = 0;  ///< in the MAD layer
-    GuardedFd claims;          ///< holds the locks of its methods
+    std::uint32_t number = 0;     ///< in the MAD layer
+    transport::GuardedFd claims;  ///< holds the locks of its methods
   };
   struct Port {
     ipoib::FileDescriptor event;
@@ -72,18 +72,17 @@ class UmadHost final : private MadReceiver {
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
 
-  [[nodiscard]] ipoib::Result<GuardedFd> claim(const Registration& registration) const;
+  [[nodiscard]] ipoib::Result<transport::GuardedFd> claim(const Registration& registration) const;
   void forget(Agent& agent);
-  [[nodiscard]] std::vector<MadPacket> settle();
+  void flush(std::unique_lock<std::mutex>& lock);
   void hand_up(Arrived mad);
-  void transmit(const std::vector<MadPacket>& packets);
 
-  Endpoint& endpoint_;
-  const SubnetFolder folder_;
+  endpoint::Endpoint& endpoint_;
+  const fabric::SubnetFolder folder_;
   /// Of a parent process, or on an HCA that has failed: pointed to for as long as the process
   /// lives.
   UmadHost* const before_;
-  const std::uint32_t generation_ = fork_generation();
+  const std::uint32_t generation_ = transport::fork_generation();
   std::once_flag receiving_;
   std::mutex mutex_;  ///< of all below; not held while sending
   bool lost_ = false;

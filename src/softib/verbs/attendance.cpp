@@ -8,9 +8,9 @@ namespace softib::verbs {
 
 namespace {
 
-std::uint32_t attendant_of(Channel& channel, Endpoint& endpoint) {
-  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return Attendant::kEngine;
-  if (channel.bell == Attendant::kEngine) channel.bell = endpoint.add_bell(channel.fd);
+std::uint32_t attendant_of(Channel& channel, endpoint::Endpoint& endpoint) {
+  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Attendant::kEngine;
+  if (channel.bell == transport::Attendant::kEngine) channel.bell = endpoint.add_bell(channel.fd);
   return channel.bell;
 }
 
@@ -22,12 +22,12 @@ void Attendance::add(Qpn qp, const Completions& receives) {
 }
 
 void Attendance::remove(Qpn qp) {
-  endpoint_.attend(QpnLayout::index(qp), Attendant::kEngine);
+  endpoint_.attend(QpnLayout::index(qp), transport::Attendant::kEngine);
   appoint_for_multicast();
 }
 
 void Attendance::on_polled(Completions& cq) {
-  if (!cq.model->is_armed()) appoint(cq, Attendant::kNobody);
+  if (!cq.model->is_armed()) appoint(cq, transport::Attendant::kNobody);
 }
 
 void Attendance::on_armed(Completions& cq) {
@@ -58,14 +58,15 @@ void Attendance::appoint(Completions& cq, std::uint32_t attendant) {
 /// has to be one who is sure to: the engine if it attends to any, else one who is armed.
 void Attendance::appoint_for_multicast() {
   bool is_engine = true;
-  std::uint32_t attendant = Attendant::kNobody;
+  std::uint32_t attendant = transport::Attendant::kNobody;
   for (const auto* const cq : all_) {
     if (cq->model->receivers.empty()) continue;
-    is_engine = cq->attendant == Attendant::kEngine;
+    is_engine = cq->attendant == transport::Attendant::kEngine;
     if (is_engine) break;
     if (cq->model->is_armed()) attendant = cq->attendant;
   }
-  endpoint_.attend(Door::kMulticast, is_engine ? Attendant::kEngine : attendant);
+  endpoint_.attend(transport::Door::kMulticast,
+                   is_engine ? transport::Attendant::kEngine : attendant);
 }
 
 }  // namespace softib::verbs

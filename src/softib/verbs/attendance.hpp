@@ -9,8 +9,8 @@
 
 #include <vector>
 
-#include "softib/door.hpp"
-#include "softib/endpoint.hpp"
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/transport/wakeup_table.hpp"
 
 namespace softib::verbs {
 
@@ -20,7 +20,7 @@ struct Completions;
 /// Guarded by the lock of the model.
 class Attendance {
  public:
-  explicit Attendance(Endpoint& endpoint) : endpoint_(endpoint) {}
+  explicit Attendance(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
 
   void add(Completions& cq) { all_.push_back(&cq); }
   void remove(Completions& cq) { std::erase(all_, &cq); }
@@ -42,7 +42,7 @@ class Attendance {
   void appoint(Completions& cq, std::uint32_t attendant);
   void appoint_for_multicast();
 
-  Endpoint& endpoint_;
+  endpoint::Endpoint& endpoint_;
   std::vector<Completions*> all_;
 };
 

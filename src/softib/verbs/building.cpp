@@ -35,7 +35,7 @@ template <class Body>
 void build(ibv_qp_ex* ibv, Body body) noexcept {
   auto& builder = of(ibv).builder;
   try {
-    if (builder.size() > kMaxQueueWr) {
+    if (builder.size() > hca::kMaxQueueWr) {
       builder.refuse(ENOMEM);
     } else {
       body(builder);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "softib/core/prefetch.hpp"
-#include "softib/folder.hpp"
+#include "softib/fabric/folder.hpp"
 #include "softib/verbs/objects.hpp"
 
 namespace softib::verbs {
@@ -24,23 +24,23 @@ std::atomic<Device*> current{nullptr};
 thread_local Device* held_for_fork = nullptr;
 
 struct Drop {
-  std::uint64_t HcaCounters::*counter;
-  PortCounter reported_as;
+  std::uint64_t hca::HcaCounters::*counter;
+  fabric::PortCounter reported_as;
 };
 constexpr std::array kDrops = {
-    Drop{&HcaCounters::send_drop_port, PortCounter::drop_port_not_active},
-    Drop{&HcaCounters::send_drop_pkey, PortCounter::drop_pkey},
-    Drop{&HcaCounters::drop_malformed, PortCounter::drop_malformed},
-    Drop{&HcaCounters::drop_length, PortCounter::drop_malformed},
-    Drop{&HcaCounters::drop_port, PortCounter::drop_port_not_active},
-    Drop{&HcaCounters::drop_lid, PortCounter::drop_unknown_lid},
-    Drop{&HcaCounters::drop_gid, PortCounter::drop_malformed},
-    Drop{&HcaCounters::drop_unknown_qp, PortCounter::drop_unknown_qp},
-    Drop{&HcaCounters::drop_qp_state, PortCounter::drop_unknown_qp},
-    Drop{&HcaCounters::drop_pkey, PortCounter::drop_pkey},
-    Drop{&HcaCounters::drop_qkey, PortCounter::drop_qkey},
-    Drop{&HcaCounters::drop_no_receive, PortCounter::drop_no_receive},
-    Drop{&HcaCounters::drop_not_attached, PortCounter::drop_not_attached},
+    Drop{&hca::HcaCounters::send_drop_port, fabric::PortCounter::drop_port_not_active},
+    Drop{&hca::HcaCounters::send_drop_pkey, fabric::PortCounter::drop_pkey},
+    Drop{&hca::HcaCounters::drop_malformed, fabric::PortCounter::drop_malformed},
+    Drop{&hca::HcaCounters::drop_length, fabric::PortCounter::drop_malformed},
+    Drop{&hca::HcaCounters::drop_port, fabric::PortCounter::drop_port_not_active},
+    Drop{&hca::HcaCounters::drop_lid, fabric::PortCounter::drop_unknown_lid},
+    Drop{&hca::HcaCounters::drop_gid, fabric::PortCounter::drop_malformed},
+    Drop{&hca::HcaCounters::drop_unknown_qp, fabric::PortCounter::drop_unknown_qp},
+    Drop{&hca::HcaCounters::drop_qp_state, fabric::PortCounter::drop_unknown_qp},
+    Drop{&hca::HcaCounters::drop_pkey, fabric::PortCounter::drop_pkey},
+    Drop{&hca::HcaCounters::drop_qkey, fabric::PortCounter::drop_qkey},
+    Drop{&hca::HcaCounters::drop_no_receive, fabric::PortCounter::drop_no_receive},
+    Drop{&hca::HcaCounters::drop_not_attached, fabric::PortCounter::drop_not_attached},
 };
 
 /// As much as a packet can have.
@@ -51,11 +51,11 @@ ConstBytes front_of(ConstBytes octets) {
 void describe(ListedDevice& device) {
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
-  std::snprintf(device.name, sizeof device.name, "%s", kDeviceName);
+  std::snprintf(device.name, sizeof device.name, "%s", fabric::kDeviceName);
   std::snprintf(device.dev_name, sizeof device.dev_name, "uverbs0");
   std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
   std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "/sys/class/infiniband/%s",
-                kDeviceName);
+                fabric::kDeviceName);
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ void Device::let_go_after_fork() {
     ::pthread_atfork(hold_for_fork, let_go_after_fork, let_go_after_fork);
 
 ipoib::Result<Device*> Device::of_process() {
-  const auto endpoint = process_endpoint();
+  const auto endpoint = endpoint::process_endpoint();
   if (!endpoint) return endpoint.error();
   auto* seen = current.load();
   if (seen != nullptr && &seen->endpoint_ == *endpoint) return seen;
@@ -86,7 +86,7 @@ ipoib::Result<Device*> Device::of_process() {
   return made.release();
 }
 
-Device::Device(Endpoint& endpoint)
+Device::Device(endpoint::Endpoint& endpoint)
     : endpoint_(endpoint),
       hca_(endpoint.epoch(), endpoint.place(), endpoint.port()),
       attendance_(endpoint) {
@@ -96,7 +96,7 @@ Device::Device(Endpoint& endpoint)
 
 Device::~Device() = default;
 
-void Device::transmit(QueuePair& qp, std::span<const OutgoingPacket> batch) {
+void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch) {
   while (!batch.empty()) {
     endpoint_.send(batch);
     batch = hca()->next_packets(qp);
@@ -104,7 +104,7 @@ void Device::transmit(QueuePair& qp, std::span<const OutgoingPacket> batch) {
 }
 
 bool Device::take_arrivals(Completions& cq) {
-  if (cq.attendant != Attendant::kNobody) hca().attendance().on_polled(cq);
+  if (cq.attendant != transport::Attendant::kNobody) hca().attendance().on_polled(cq);
   return endpoint_.take_arrivals();
 }
 
@@ -121,7 +121,7 @@ ipoib::Result<void> Device::destroy(Completions& cq) {
   return gone;
 }
 
-ipoib::Result<void> Device::destroy(QueuePair& qp) {
+ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   const auto access = hca();
   const Qpn number = qp.number();
   auto gone = access->destroy(qp);
@@ -130,7 +130,7 @@ ipoib::Result<void> Device::destroy(QueuePair& qp) {
 }
 
 void Device::forget(const Channel& channel) {
-  if (channel.bell != Attendant::kEngine) endpoint_.remove_bell(channel.bell);
+  if (channel.bell != transport::Attendant::kEngine) endpoint_.remove_bell(channel.bell);
 }
 
 void Device::add(Context& context) {
@@ -168,17 +168,17 @@ void Device::attendants_in_doubt() { hca().attendance().on_doubt(); }
 
 void Device::pass_on_events() {
   for (const auto& event : hca_.events()) {
-    if (const auto* const completion = std::get_if<CompletionEvent>(&event)) {
+    if (const auto* const completion = std::get_if<hca::CompletionEvent>(&event)) {
       auto& cq = *static_cast<Completions*>(completion->cq->owner);
       if (cq.channel != nullptr) of(cq.channel).events.push(&cq);
     } else {
-      pass_on(std::get<AsyncEvent>(event));
+      pass_on(std::get<hca::AsyncEvent>(event));
     }
   }
   hca_.clear_events();
 }
 
-void Device::pass_on(const AsyncEvent& event) {
+void Device::pass_on(const hca::AsyncEvent& event) {
   ibv_async_event told{};
   told.event_type = event.type;
   if (event.cq != nullptr) {

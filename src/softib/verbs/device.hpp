@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ipoib/result.hpp"
-#include "softib/core/hca.hpp"
-#include "softib/endpoint.hpp"
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/hca/hca.hpp"
 #include "softib/verbs/attendance.hpp"
 
 namespace softib::verbs {
@@ -30,12 +30,12 @@ struct ListedDevice : ibv_device {
   Device* device = nullptr;
 };
 
-class Device final : public PacketReceiver {
+class Device final : public endpoint::PacketReceiver {
  public:
   /// The device over process_endpoint(). It lives as long as the process. A child of fork() gets
   /// one of its own.
   [[nodiscard]] static ipoib::Result<Device*> of_process();
-  explicit Device(Endpoint& endpoint);
+  explicit Device(endpoint::Endpoint& endpoint);
   ~Device() override;
 
   /// The model for as long as the caller holds this; then its events are passed on.
@@ -45,7 +45,7 @@ class Device final : public PacketReceiver {
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
     ~Access() { device_.pass_on_events(); }
-    Hca* operator->() const { return &device_.hca_; }
+    hca::Hca* operator->() const { return &device_.hca_; }
     [[nodiscard]] Attendance& attendance() const { return device_.attendance_; }
 
    private:
@@ -54,7 +54,7 @@ class Device final : public PacketReceiver {
   };
   [[nodiscard]] Access hca() { return Access(*this); }
   /// Sends what the queue pair has to send, the first batch of which has been handed out already.
-  void transmit(QueuePair& qp, std::span<const OutgoingPacket> batch);
+  void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
 
   /// Takes in packets that have come, for who has found this queue empty. False: there were none.
   bool take_arrivals(Completions& cq);
@@ -63,7 +63,7 @@ class Device final : public PacketReceiver {
 
   // As Hca's, and nobody is told to look after them any more.
   [[nodiscard]] ipoib::Result<void> destroy(Completions& cq);
-  [[nodiscard]] ipoib::Result<void> destroy(QueuePair& qp);
+  [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
   void forget(const Channel& channel);
 
   [[nodiscard]] ListedDevice& listed() { return listed_; }
@@ -77,18 +77,18 @@ class Device final : public PacketReceiver {
 
  private:
   void pass_on_events();
-  void pass_on(const AsyncEvent& event);
+  void pass_on(const hca::AsyncEvent& event);
   void report_drops();
   static void hold_for_fork();
   static void let_go_after_fork();
   static const int fork_handlers_;
 
-  Endpoint& endpoint_;
+  endpoint::Endpoint& endpoint_;
   ListedDevice listed_;
   std::mutex mutex_;
-  Hca hca_;
+  hca::Hca hca_;
   Attendance attendance_;
-  HcaCounters reported_;  ///< what the endpoint has been told of
+  hca::HcaCounters reported_;  ///< what the endpoint has been told of
   std::vector<Context*> contexts_;
 };
 

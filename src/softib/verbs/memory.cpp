@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "softib/core/network_order.hpp"
+#include "softib/hca/network_order.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -78,7 +78,7 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
       return ipoib::Error{EINVAL, "no such change"};
     }
-    RegionChange change;
+    hca::RegionChange change;
     if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) change.pd = of(pd).model;
     if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
       change.memory = memory;
@@ -123,7 +123,7 @@ SOFTIB_ABI ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 SOFTIB_ABI int ibv_destroy_ah(ibv_ah* ah) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(ah->context);
-    auto& model = static_cast<AddressHandle&>(*ah);
+    auto& model = static_cast<hca::AddressHandle&>(*ah);
     forget(context, context.handles, &model);
     return context.device.hca()->destroy(model);
   });
@@ -141,7 +141,7 @@ SOFTIB_ABI int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_
   // To answer by the index of a GID, the message must have come to a GID of ours.
   const Gid to(std::to_array(grh->dgid.raw));
   if (to != of(context).device.hca()->port().gid()) return -1;
-  const auto version_class_flow = from_network(grh->version_tclass_flow);
+  const auto version_class_flow = hca::from_network(grh->version_tclass_flow);
   attr->is_global = 1;
   attr->grh.dgid = grh->sgid;
   attr->grh.flow_label = version_class_flow & kFlowLabelMask;

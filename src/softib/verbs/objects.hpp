@@ -7,7 +7,7 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "softib/core/hca.hpp"
+#include "softib/hca/hca.hpp"
 #include "softib/verbs/device.hpp"
 #include "softib/verbs/event_queue.hpp"
 #include "softib/verbs/request_builder.hpp"
@@ -15,7 +15,7 @@
 namespace softib::verbs {
 
 struct Domain : ibv_pd {
-  ProtectionDomain* model = nullptr;
+  hca::ProtectionDomain* model = nullptr;
 };
 
 struct Region : ibv_mr {};
@@ -24,20 +24,22 @@ struct Completions;
 
 struct Channel : ibv_comp_channel {
   EventQueue<Completions*> events;
-  std::uint32_t bell = Attendant::kEngine;  ///< its number; that of the engine: it has none
+  std::uint32_t bell =
+      transport::Attendant::kEngine;  ///< its number; that of the engine: it has none
 };
 
 struct Completions : ibv_cq_ex {
-  CompletionQueue* model = nullptr;
-  ibv_wc current{};                                           ///< of the extended way of polling
-  std::atomic<std::uint32_t> attendant = Attendant::kEngine;  ///< of its receives; see Attendance
+  hca::CompletionQueue* model = nullptr;
+  ibv_wc current{};  ///< of the extended way of polling
+  std::atomic<std::uint32_t> attendant =
+      transport::Attendant::kEngine;  ///< of its receives; see Attendance
   /// Taken from the queues of events; guarded by these.
   std::uint32_t completion_events_taken = 0;
   std::uint32_t async_events_taken = 0;
 };
 
 struct Pair : ibv_qp_ex {
-  QueuePair* model = nullptr;
+  hca::QueuePair* model = nullptr;
   std::mutex sending;  ///< from posting to the end of the batch, so that packets keep their order
   std::uint32_t async_events_taken = 0;
   bool extended = false;  ///< made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
@@ -57,7 +59,7 @@ struct Context : verbs_context {
   std::unordered_set<Channel*> channels;
   std::unordered_set<Domain*> domains;
   std::unordered_set<Region*> regions;
-  std::unordered_set<AddressHandle*> handles;
+  std::unordered_set<hca::AddressHandle*> handles;
   std::unordered_set<Completions*> completions;
   std::unordered_set<Pair*> pairs;
 };

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "softib/core/network_order.hpp"
-#include "softib/core/node_attributes.hpp"
+#include "softib/hca/network_order.hpp"
+#include "softib/subnet/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
 #include "softib/verbs/objects.hpp"
 
@@ -18,29 +18,29 @@ constexpr std::uint32_t kMaxMessage = 1U << 30;
 
 ibv_device_attr device_attributes(const PortAttributes& port) {
   ibv_device_attr attr{};
-  std::strncpy(attr.fw_ver, kFirmwareVersion, sizeof attr.fw_ver - 1);
-  attr.node_guid = to_network(port.node_guid.value());
+  std::strncpy(attr.fw_ver, subnet::kFirmwareVersion, sizeof attr.fw_ver - 1);
+  attr.node_guid = hca::to_network(port.node_guid.value());
   attr.sys_image_guid = attr.node_guid;
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = kPageSizes;
-  attr.vendor_id = kVendorId;
-  attr.vendor_part_id = kDeviceId;
-  attr.hw_ver = kHardwareRevision;
-  attr.max_qp = kMaxQueuePairs;
-  attr.max_qp_wr = kMaxQueueWr;
+  attr.vendor_id = subnet::kVendorId;
+  attr.vendor_part_id = subnet::kDeviceId;
+  attr.hw_ver = subnet::kHardwareRevision;
+  attr.max_qp = hca::kMaxQueuePairs;
+  attr.max_qp_wr = hca::kMaxQueueWr;
   attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                           IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_UD_IP_CSUM;
-  attr.max_sge = kMaxSge;
-  attr.max_cq = kMaxCompletionQueues;
-  attr.max_cqe = kMaxCqe;
-  attr.max_mr = kMaxMemoryRegions;
-  attr.max_pd = kMaxProtectionDomains;
+  attr.max_sge = hca::kMaxSge;
+  attr.max_cq = hca::kMaxCompletionQueues;
+  attr.max_cqe = hca::kMaxCqe;
+  attr.max_mr = hca::kMaxMemoryRegions;
+  attr.max_pd = hca::kMaxProtectionDomains;
   attr.atomic_cap = IBV_ATOMIC_NONE;
-  attr.max_mcast_grp = kMaxAttachedGroups;
-  attr.max_mcast_qp_attach = kMaxAttachedQps;
-  attr.max_total_mcast_qp_attach = kMaxAttachedGroups * kMaxAttachedQps;
-  attr.max_ah = kMaxAddressHandles;
+  attr.max_mcast_grp = hca::kMaxAttachedGroups;
+  attr.max_mcast_qp_attach = hca::kMaxAttachedQps;
+  attr.max_total_mcast_qp_attach = hca::kMaxAttachedGroups * hca::kMaxAttachedQps;
+  attr.max_ah = hca::kMaxAddressHandles;
   attr.max_pkeys = kPKeyTableSize;
   attr.phys_port_cnt = port.number;
   return attr;
@@ -55,19 +55,19 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     attr.orig_attr = device_attributes(of(context).device.hca()->port());
     attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
     attr.phys_port_cnt_ex = attr.orig_attr.phys_port_cnt;
-    attr.tso_caps = {kMaxTso, 1U << IBV_QPT_UD};
+    attr.tso_caps = {hca::kMaxTso, 1U << IBV_QPT_UD};
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
   });
 }
 
-ibv_port_attr port_attributes(const PortAttributes& port, const HcaCounters& counters) {
-  const auto info = port_info(port);
+ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters& counters) {
+  const auto info = subnet::port_info(port);
   ibv_port_attr attr{};
   attr.state = static_cast<ibv_port_state>(info.port_state);
   attr.max_mtu = static_cast<ibv_mtu>(info.mtu_capability);
   attr.active_mtu = static_cast<ibv_mtu>(info.neighbor_mtu);
-  attr.gid_tbl_len = kGidTableSize;
+  attr.gid_tbl_len = hca::kGidTableSize;
   attr.port_cap_flags = info.capability_mask;
   attr.max_msg_sz = kMaxMessage;
   attr.bad_pkey_cntr = static_cast<std::uint32_t>(counters.drop_pkey);
@@ -92,7 +92,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
     {
       const auto hca = of(context).device.hca();
       if (hca->port().has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
-      const auto asked = port_of_hca(hca->port(), port);
+      const auto asked = subnet::port_of_hca(hca->port(), port);
       if (!asked) return ipoib::Error{EINVAL, "no such port"};
       attr = port_attributes(*asked, hca->counters());
     }
@@ -102,7 +102,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
 }
 
 std::optional<PortAttributes> port_of(ibv_context* context, unsigned number) {
-  return port_of_hca(of(context).device.hca()->port(), number);
+  return subnet::port_of_hca(of(context).device.hca()->port(), number);
 }
 
 /// Of the GID table of a port, which has one entry.
@@ -185,7 +185,7 @@ SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index
     if (!asked || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
       return ipoib::Error{EINVAL, "no such P_Key"};
     }
-    *pkey = to_network(asked->pkeys[static_cast<std::size_t>(index)].value());
+    *pkey = hca::to_network(asked->pkeys[static_cast<std::size_t>(index)].value());
     return {};
   }));
 }
@@ -193,7 +193,7 @@ SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index
 SOFTIB_ABI int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
   const auto asked = port_of(context, port);
   if (!asked) return -1;
-  const auto found = std::ranges::find(asked->pkeys, PKey(from_network(pkey)));
+  const auto found = std::ranges::find(asked->pkeys, PKey(hca::from_network(pkey)));
   return found == asked->pkeys.end() ? -1 : static_cast<int>(found - asked->pkeys.begin());
 }
 

@@ -17,8 +17,8 @@ constexpr std::uint64_t kKnownSends =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
 
 // What softibdv.h says.
-static_assert(SOFTIBDV_LARGE_RECV_OCTETS == kLargeReceive);
-static_assert(SOFTIBDV_MAX_LARGE_RECVS == kMaxLargeReceives);
+static_assert(SOFTIBDV_LARGE_RECV_OCTETS == hca::kLargeReceive);
+static_assert(SOFTIBDV_MAX_LARGE_RECVS == hca::kMaxLargeReceives);
 static_assert(ipoib::kMaxSegments == 64);
 
 bool is_supported(const ibv_qp_init_attr_ex& attr) {
@@ -31,8 +31,8 @@ bool is_supported(const ibv_qp_init_attr_ex& attr) {
          (sends & ~kKnownSends) == 0;
 }
 
-QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
-  QueuePairConfig config;
+hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
+  hca::QueuePairConfig config;
   config.pd = of(attr.pd).model;
   if (attr.send_cq != nullptr) config.send_cq = of(attr.send_cq).model;
   if (attr.recv_cq != nullptr) config.receive_cq = of(attr.recv_cq).model;
@@ -46,7 +46,7 @@ QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
   return config;
 }
 
-void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const QueuePair& model) {
+void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const hca::QueuePair& model) {
   qp.context = attr.pd->context;
   qp.qp_context = attr.qp_context;
   qp.pd = attr.pd;
@@ -154,7 +154,7 @@ SOFTIB_ABI int softibdv_post_large_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_rec
   auto* refused = chain;
   const int error = verb([&]() -> ipoib::Result<void> {
     const auto hca = of(ibv->context).device.hca();
-    const int code = hca->post_receive(*of(ibv).model, chain, &refused, ReceiveKind::large);
+    const int code = hca->post_receive(*of(ibv).model, chain, &refused, hca::ReceiveKind::large);
     if (code != 0) return ipoib::Error{code, "a large receive is refused"};
     return {};
   });

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "ipoib/file_descriptor.hpp"
-#include "softib/core/node_attributes.hpp"
-#include "softib/folder.hpp"
+#include "softib/fabric/folder.hpp"
+#include "softib/subnet/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
 
 namespace softib::verbs {
@@ -22,13 +22,15 @@ struct Attribute {
   std::string_view value;
 };
 constexpr std::array kAttributes = {
-    Attribute{"board_id", "SOFTIB"},    Attribute{"fw_ver", kFirmwareVersion},
-    Attribute{"hca_type", kDeviceType}, Attribute{"hw_rev", "0"},
+    Attribute{"board_id", "SOFTIB"},
+    Attribute{"fw_ver", subnet::kFirmwareVersion},
+    Attribute{"hca_type", subnet::kDeviceType},
+    Attribute{"hw_rev", "0"},
     Attribute{"node_type", "1: CA"},
 };
 
 bool is_ours(std::string_view folder) {
-  return folder == std::string("/sys/class/infiniband/") + kDeviceName;
+  return folder == std::string("/sys/class/infiniband/") + fabric::kDeviceName;
 }
 
 int copy(std::string_view value, char* to, std::size_t room) {

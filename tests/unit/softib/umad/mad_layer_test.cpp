@@ -151,7 +151,7 @@ TEST_F(MadLayerTest, AnAnswerComesOnce) {
   receive(answer);
   receive(answer);
   EXPECT_THAT(layer_.take_arrived(), SizeIs(1));
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
 TEST_F(MadLayerTest, NobodyAwaitsTheAnswerToARequestWithoutTimeout) {
@@ -160,7 +160,7 @@ TEST_F(MadLayerTest, NobodyAwaitsTheAnswerToARequestWithoutTimeout) {
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
   receive(answer_to(sent_one(), method::kGetResp));
   EXPECT_THAT(layer_.take_arrived(), IsEmpty());
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
 TEST_F(MadLayerTest, AnAnswerToAnotherProcessIsNotOurs) {
@@ -175,7 +175,7 @@ TEST_F(MadLayerTest, AnAnswerToAnotherProcessIsNotOurs) {
     header.transaction_id = std::uint64_t{other.high_half()} << 32 | 1;
     header.emit(answer.mad);
     receive(answer);
-    EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+    EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
   }
 }
 
@@ -262,8 +262,8 @@ TEST_F(MadLayerTest, ARequestGoesToTheAgentThatHasRegistered) {
   EXPECT_EQ(MadHeader::parse(arrived.mad)->transaction_id, 77U);
   receive(request(make_mad(kPerf, method::kSet, 78)));
   receive(request(make_mad(kSa, method::kGet, 79)));
-  EXPECT_THAT(layer_.take_drops(),
-              ElementsAre(PortCounter::drop_mad_no_agent, PortCounter::drop_mad_no_agent));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_agent,
+                                               fabric::PortCounter::drop_mad_no_agent));
 }
 
 TEST_F(MadLayerTest, AResponseKeepsTheAskersTransactionId) {
@@ -278,7 +278,7 @@ TEST_F(MadLayerTest, VendorsAreToldApartByTheirOui) {
   const auto agent = add(registration);
   auto mad = make_mad(0x32, method::kGet, 1);
   receive(request(mad));
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_agent));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_agent));
   mad[37] = 0x00, mad[38] = 0x14, mad[39] = 0x05;
   receive(request(mad));
   EXPECT_EQ(arrived_one().agent, agent);
@@ -292,7 +292,8 @@ TEST_F(MadLayerTest, ThePortChecksKeys) {
   packet = request(make_mad(kPerf, method::kGet, 1));
   packet.pkey = PKey(0x8013);
   receive(packet);
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_qkey, PortCounter::drop_pkey));
+  EXPECT_THAT(layer_.take_drops(),
+              ElementsAre(fabric::PortCounter::drop_qkey, fabric::PortCounter::drop_pkey));
   packet.pkey = PKey(0x0012);  // a limited member may talk to a full one
   receive(packet);
   EXPECT_EQ(arrived_one().peer.pkey_index, 3);
@@ -388,7 +389,7 @@ TEST_F(MadLayerRmppTest, WhenTheLastAckIsLostItIsSentAgain) {
   layer_.on_time(kStart + kReassemblyMemory);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
   receive(only);
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
 TEST_F(MadLayerRmppTest, WhileSegmentsComeTheRequestDoesNotTimeOut) {
@@ -418,7 +419,7 @@ TEST_F(MadLayerRmppTest, SegmentsWithoutAQuestionStartNothing) {
   rmpp.emit(std::span(stray.mad).subspan(24));
   receive(stray);
   EXPECT_THAT(layer_.take_outgoing(), IsEmpty());
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_no_request));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
 TEST_F(MadLayerRmppTest, ReassembliesAreBounded) {
@@ -430,7 +431,7 @@ TEST_F(MadLayerRmppTest, ReassembliesAreBounded) {
   }
   for (const auto& question : questions) receive(segment(question, 1, RmppHeader::kFirst));
   EXPECT_THAT(layer_.take_outgoing(), SizeIs(kMaxReassemblies));
-  EXPECT_THAT(layer_.take_drops(), ElementsAre(PortCounter::drop_mad_full));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_full));
   // One that is complete makes room.
   receive(segment(questions[0], 2, RmppHeader::kLast, 30));
   (void)layer_.take_outgoing();

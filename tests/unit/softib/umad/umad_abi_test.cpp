@@ -17,7 +17,7 @@
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/rmpp_sender.hpp"
-#include "softib/shared_file.hpp"
+#include "softib/fabric/shared_file.hpp"
 #include "softib/umad/umad_host.hpp"
 #include "test_subnet.hpp"
 
@@ -34,10 +34,10 @@ constexpr int kSaVersion = 2;
 constexpr int kLong = 30'000;  ///< milliseconds, for what comes
 
 /// What answers on node 0.
-class Responder : public MadReceiver {
+class Responder : public endpoint::MadReceiver {
  public:
-  using Answer = std::function<void(Endpoint&, MadPacket)>;
-  explicit Responder(Endpoint& endpoint) : endpoint_(endpoint) {}
+  using Answer = std::function<void(endpoint::Endpoint&, MadPacket)>;
+  explicit Responder(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
 
   void receive_mad(ConstBytes octets) override {
     const std::lock_guard lock(mutex_);
@@ -52,12 +52,12 @@ class Responder : public MadReceiver {
   }
 
  private:
-  Endpoint& endpoint_;
+  endpoint::Endpoint& endpoint_;
   std::mutex mutex_;
   Answer answer_;
 };
 
-void send_packet(Endpoint& from, const MadPacket& packet) {
+void send_packet(endpoint::Endpoint& from, const MadPacket& packet) {
   std::array<std::uint8_t, MadPacket::kPacketSize> octets;
   packet.emit(octets);
   from.send_mad(octets);
@@ -66,15 +66,15 @@ void send_packet(Endpoint& from, const MadPacket& packet) {
 /// One for the whole program; never torn down, since the process's endpoint is not either.
 struct World {
   TestSubnet subnet{2};
-  std::unique_ptr<Endpoint> sm = subnet.attach(0);
+  std::unique_ptr<endpoint::Endpoint> sm = subnet.attach(0);
   Responder responder{*sm};
 
   World() {
     sm->set_mad_receiver(&responder);
     const std::string& path = subnet.folder().path();
-    ::setenv(kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
-    ::setenv(kSubnetVariable, subnet.folder().name().c_str(), 1);
-    ::setenv(kHcaVariable, "host1", 1);
+    ::setenv(fabric::kDirectoryVariable, path.substr(0, path.rfind('/')).c_str(), 1);
+    ::setenv(fabric::kSubnetVariable, subnet.folder().name().c_str(), 1);
+    ::setenv(fabric::kHcaVariable, "host1", 1);
   }
 };
 
@@ -83,7 +83,7 @@ World& world() {
   return one;
 }
 
-void answer_simply(Endpoint& sm, MadPacket packet) {
+void answer_simply(endpoint::Endpoint& sm, MadPacket packet) {
   packet.mad[3] |= method::kResponse;
   send_packet(sm, packet);
 }
@@ -226,7 +226,7 @@ TEST_F(UmadTest, ATimeoutComesThroughReceive) {
 
 TEST_F(UmadTest, RepetitionsAreBelow) {
   std::atomic<int> asked = 0;
-  world().responder.set([&](Endpoint& sm, MadPacket packet) {
+  world().responder.set([&](endpoint::Endpoint& sm, MadPacket packet) {
     if (++asked == 3) answer_simply(sm, packet);
   });
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
@@ -242,7 +242,7 @@ TEST_F(UmadTest, RepetitionsAreBelow) {
 /// An answer of 1000 octets of data, sent segment by segment as the window allows.
 class TableSender {
  public:
-  void operator()(Endpoint& sm, MadPacket packet) {
+  void operator()(endpoint::Endpoint& sm, MadPacket packet) {
     const auto rmpp = ipoib::wire::RmppHeader::parse(ConstBytes(packet.mad).subspan(24)).value();
     if (rmpp.is_active() && rmpp.type == ipoib::wire::RmppType::ack) {
       (void)sender_->receive(rmpp);
@@ -338,7 +338,7 @@ TEST_F(UmadTest, UnsolicitedMadsGoToWhoHasRegistered) {
 TEST_F(UmadTest, ARequestHasOneTaker) {
   ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
   EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
-  const int other = umad_open_port(kDeviceName, 1);
+  const int other = umad_open_port(fabric::kDeviceName, 1);
   EXPECT_EQ(umad_register(other, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
   EXPECT_GE(umad_register(other, kSa, kSaVersion, 0, Mask(method::kSet).get()), 0);
   EXPECT_GE(umad_register(other, kSa, kSaVersion, 0, nullptr), 0);
@@ -411,10 +411,10 @@ TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
 TEST_F(UmadTest, TheDeviceIsDescribed) {
   char names[UMAD_MAX_DEVICES][UMAD_CA_NAME_LEN] = {};
   ASSERT_EQ(umad_get_cas_names(names, UMAD_MAX_DEVICES), 1);
-  EXPECT_STREQ(names[0], kDeviceName);
+  EXPECT_STREQ(names[0], fabric::kDeviceName);
   umad_ca_t ca;
   ASSERT_EQ(umad_get_ca(nullptr, &ca), 0);
-  EXPECT_STREQ(ca.ca_name, kDeviceName);
+  EXPECT_STREQ(ca.ca_name, fabric::kDeviceName);
   EXPECT_EQ(ca.node_type, 1U);
   EXPECT_EQ(ca.numports, 1);
   EXPECT_EQ(be64toh(ca.node_guid), 0x0002'c903'0000'0001U);
@@ -435,25 +435,25 @@ TEST_F(UmadTest, TheDeviceIsDescribed) {
   EXPECT_EQ(ca.ports[1], nullptr);
 
   std::array<__be64, 2> guids{1, 1};
-  EXPECT_EQ(umad_get_ca_portguids(kDeviceName, guids.data(), 2), 2);
+  EXPECT_EQ(umad_get_ca_portguids(fabric::kDeviceName, guids.data(), 2), 2);
   EXPECT_EQ(guids[0], 0U);
   EXPECT_EQ(be64toh(guids[1]), 0x0002'c903'0000'0001U);
-  EXPECT_EQ(umad_get_ca_portguids(kDeviceName, guids.data(), 1), -ENOMEM);
+  EXPECT_EQ(umad_get_ca_portguids(fabric::kDeviceName, guids.data(), 1), -ENOMEM);
 }
 
 TEST_F(UmadTest, ThereIsNoOtherDevice) {
   umad_ca_t ca;
   umad_port_t port;
   EXPECT_EQ(umad_get_ca("mlx5_0", &ca), -ENODEV);
-  EXPECT_EQ(umad_get_port(kDeviceName, 2, &port), -EIO);
+  EXPECT_EQ(umad_get_port(fabric::kDeviceName, 2, &port), -EIO);
   EXPECT_EQ(umad_open_port("mlx5_0", 1), -ENODEV);
-  EXPECT_EQ(umad_open_port(kDeviceName, 2), -EINVAL);
+  EXPECT_EQ(umad_open_port(fabric::kDeviceName, 2), -EINVAL);
 }
 
 TEST_F(UmadTest, TheListOfDevicesSorts) {
   umad_device_node* list = umad_get_ca_device_list();
   ASSERT_NE(list, nullptr);
-  EXPECT_STREQ(list->ca_name, kDeviceName);
+  EXPECT_STREQ(list->ca_name, fabric::kDeviceName);
   EXPECT_EQ(list->next, nullptr);
   umad_device_node b{list, "b"};
   umad_device_node z{&b, "z"};
@@ -463,7 +463,7 @@ TEST_F(UmadTest, TheListOfDevicesSorts) {
   EXPECT_STREQ(head->next->ca_name, "z");
   EXPECT_EQ(head->next->next, list);
   EXPECT_EQ(umad_sort_ca_device_list(&head, 0), 0);
-  EXPECT_STREQ(head->next->ca_name, kDeviceName);
+  EXPECT_STREQ(head->next->ca_name, fabric::kDeviceName);
   list->next = nullptr;
   umad_free_ca_device_list(list);
 }
@@ -473,7 +473,7 @@ TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
   GTEST_SKIP() << "the address sanitizer takes offence at a stack that is unwound by force";
 #endif
   struct Waiter {
-    int port = umad_open_port(kDeviceName, 1);
+    int port = umad_open_port(fabric::kDeviceName, 1);
     Buffer buffer;
   } waiter;
   ASSERT_GE(waiter.port, 0);
@@ -494,19 +494,20 @@ TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
 
 TEST_F(UmadTest, WhoHasTheIssmDeviceOpenIsSeen) {
   std::array<char, 256> path{};
-  ASSERT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), path.size()), 0);
+  ASSERT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), path.size()), 0);
   const auto node = world().subnet.folder().open_node(1);
   ASSERT_TRUE(node);
-  EXPECT_FALSE(has_reader(node->get(), kIssmName));
+  EXPECT_FALSE(fabric::has_reader(node->get(), fabric::kIssmName));
   {
     const ipoib::FileDescriptor issm(::open(path.data(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     ASSERT_TRUE(issm);
-    EXPECT_TRUE(has_reader(node->get(), kIssmName));
-    ASSERT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), path.size()), 0) << "once more";
+    EXPECT_TRUE(fabric::has_reader(node->get(), fabric::kIssmName));
+    ASSERT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), path.size()), 0)
+        << "once more";
   }
-  EXPECT_FALSE(has_reader(node->get(), kIssmName));
-  EXPECT_EQ(umad_get_issm_path(kDeviceName, 1, path.data(), 5), -EINVAL);
-  EXPECT_EQ(umad_get_issm_path(kDeviceName, 3, path.data(), path.size()), -EINVAL);
+  EXPECT_FALSE(fabric::has_reader(node->get(), fabric::kIssmName));
+  EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), 5), -EINVAL);
+  EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 3, path.data(), path.size()), -EINVAL);
 }
 
 TEST(UmadBuffer, AddressesAreInNetworkOrder) {

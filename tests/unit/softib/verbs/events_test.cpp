@@ -4,14 +4,14 @@
 
 #include <thread>
 
-#include "softib/door.hpp"
-#include "softib/ring.hpp"
-#include "softib/unix_socket.hpp"
+#include "softib/transport/ring.hpp"
+#include "softib/transport/unix_socket.hpp"
+#include "softib/transport/wakeup_table.hpp"
+#include "softib/transport/wire_message.hpp"
 #include "softib/verbs/event_queue.hpp"
-#include "softib/wire_message.hpp"
 #include "verbs_fixture.hpp"
 
-namespace softib::test {
+namespace softib::verbs {
 namespace {
 
 class EventsTest : public VerbsTest {
@@ -105,17 +105,19 @@ TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   const Qpn number(qp->qp_num);
   {
-    const auto sender = connect_to(subnet_.subnet.folder().place(1, QpnLayout::place(number)));
-    const auto ring = make_ring_memory();
-    ASSERT_EQ(send_message(sender.get(), MessageKind::ring, {}, ring->get()), 0);
-    MessageReader reader;
+    const auto sender =
+        transport::connect_to(subnet_.subnet.folder().place(1, QpnLayout::place(number)));
+    const auto ring = transport::make_ring_memory();
+    ASSERT_EQ(transport::send_message(sender.get(), transport::MessageKind::ring, {}, ring->get()),
+              0);
+    transport::MessageReader reader;
     ASSERT_TRUE(eventually([&] {
-      return reader.next(sender.get()) == MessageReader::Got::message &&
-             reader.kind() == MessageKind::door;
+      return reader.next(sender.get()) == transport::MessageReader::Got::message &&
+             reader.kind() == transport::MessageKind::door;
     }));
-    auto door = Door::map(reader.handed_over().get());
+    auto door = transport::Door::map(reader.handed_over().get());
     const auto bell = door->attendant(QpnLayout::index(number));
-    ASSERT_GE(bell, Attendant::kFirstBell);
+    ASSERT_GE(bell, transport::Attendant::kFirstBell);
     ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
   }
   provoke(qp);
@@ -333,4 +335,4 @@ TEST(EventQueue, IsBounded) {
 }
 
 }  // namespace
-}  // namespace softib::test
+}  // namespace softib::verbs

@@ -20,7 +20,9 @@
 #include "softib/verbs/device.hpp"
 #include "test_subnet.hpp"
 
-namespace softib::test {
+namespace softib::verbs {
+
+using namespace test;
 
 inline constexpr std::uint32_t kQKey = 0x0b1b;
 inline constexpr std::size_t kGrh = 40;
@@ -55,7 +57,7 @@ class VerbsSubnet {
   }
 
   TestSubnet subnet;
-  std::unique_ptr<Endpoint> other_endpoint;
+  std::unique_ptr<endpoint::Endpoint> other_endpoint;
   std::unique_ptr<verbs::Device> other_device;
 };
 
@@ -180,7 +182,7 @@ class VerbsTest : public testing::Test {
   /// Packets that host1 got for queue pairs that are not there.
   [[nodiscard]] std::uint64_t near_drops() {
     return subnet_.subnet.fabric().counters(
-        1)[static_cast<std::size_t>(PortCounter::drop_unknown_qp)];
+        1)[static_cast<std::size_t>(fabric::PortCounter::drop_unknown_qp)];
   }
 
   VerbsSubnet& subnet_ = VerbsSubnet::instance();
@@ -189,4 +191,4 @@ class VerbsTest : public testing::Test {
   Side far_{&subnet_.other_device->listed()};
 };
 
-}  // namespace softib::test
+}  // namespace softib::verbs

@@ -1,0 +1,92 @@
+#include "softib/cli/commands.hpp"
+
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <cstdlib>
+#include <iostream>
+
+namespace softib::cli {
+
+namespace po = boost::program_options;
+
+namespace {
+void check_subnet(const po::variables_map& values) {
+  if (!values.contains("subnet")) return;
+  const auto& name = values["subnet"].as<std::string>();
+  if (fabric::is_valid_name(name)) return;
+  throw po::error("--subnet: '" + name +
+                  "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+}
+
+/// The name may be left out.
+void check_hca(const po::variables_map& values) {
+  if (!values.contains("hca")) return;
+  std::string hca = values["hca"].as<std::string>();
+  if (hca.empty()) return;
+  if (hca.front() == ':') hca.insert(0, "x");
+  if (const auto name = fabric::HcaName::parse(hca); !name) {
+    throw po::error("--hca: " + name.error().message);
+  }
+}
+}  // namespace
+
+int fail(const ipoib::Error& error) {
+  std::cerr << "softib: " << error.message << '\n';
+  return kFailure;
+}
+
+po::options_description common_options() {
+  po::options_description options("Options of all subcommands");
+  options.add_options()("subnet", po::value<std::string>()->value_name("NAME"),
+                        "the subnet (default: $SOFTIB_SUBNET, else \"default\")")(
+      "dir", po::value<std::string>()->value_name("DIR"),
+      "folder of the subnets (default: $SOFTIB_DIR, else /run/softib for root, "
+      "$XDG_RUNTIME_DIR/softib for others)")("help,h", "print this and exit");
+  return options;
+}
+
+std::optional<po::variables_map> parse_options(int argc, char** argv,
+                                               const po::options_description& options,
+                                               const po::positional_options_description& positional,
+                                               std::string_view usage, int& exit_code) {
+  po::options_description visible;
+  if (!options.options().empty()) visible.add(options);
+  visible.add(common_options());
+  // Positional arguments have options of their own below, which help does not show.
+  po::options_description all;
+  all.add(visible);
+  for (unsigned i = 0; i < positional.max_total_count() && i < 1; ++i) {
+    const auto& name = positional.name_for_position(0);
+    all.add_options()(name.c_str(), po::value<std::vector<std::string>>());
+  }
+  try {
+    po::variables_map values;
+    po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(),
+              values);
+    po::notify(values);
+    check_subnet(values);
+    check_hca(values);
+    if (values.contains("help")) {
+      std::cout << usage << visible;
+      exit_code = kSuccess;
+      return std::nullopt;
+    }
+    return values;
+  } catch (const po::error& error) {
+    std::cerr << "softib " << argv[0] << ": " << error.what() << " (try softib " << argv[0]
+              << " --help)\n";
+    exit_code = kUsage;
+    return std::nullopt;
+  }
+}
+
+ipoib::Result<fabric::SubnetFolder> chosen_subnet(const po::variables_map& options) {
+  if (options.contains("dir")) {
+    ::setenv(fabric::kDirectoryVariable, options["dir"].as<std::string>().c_str(), 1);
+  }
+  if (options.contains("subnet"))
+    return fabric::SubnetFolder::of(options["subnet"].as<std::string>());
+  return fabric::SubnetFolder::from_environment();
+}
+
+}  // namespace softib::cli

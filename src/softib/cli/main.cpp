@@ -1,0 +1,64 @@
+// softib: a software InfiniBand subnet. This is only the table of its subcommands.
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <iomanip>
+#include <iostream>
+#include <string_view>
+
+#include "softib/cli/commands.hpp"
+
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  int (*run)(int argc, char** argv);
+};
+
+constexpr std::array kCommands{
+    Command{"subnet", "run an emulated subnet: switch, subnet manager and administrator",
+            softib::cli::subnet_command},
+    Command{"run", "run a program on an HCA of a subnet", softib::cli::run_command},
+    Command{"show", "print a subnet: nodes, partitions, groups, counters",
+            softib::cli::show_command},
+    Command{"set", "change a running subnet: ports, LIDs, partitions, the subnet manager",
+            softib::cli::set_command},
+};
+
+void print_usage(std::ostream& out) {
+  out << "usage: softib SUBCOMMAND [OPTION]...\n\n"
+         "A software InfiniBand subnet in user space.\n\nSubcommands:\n";
+  for (const auto& command : kCommands) {
+    out << "  " << std::left << std::setw(10) << command.name << command.summary << '\n';
+  }
+  out << "\nsoftib SUBCOMMAND --help has the options of each.\n\nOptions:\n"
+         "  -h, --help  print this and exit\n"
+         "  --version   print the version and exit\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word == "--help" || word == "-h") {
+    print_usage(std::cout);
+    return softib::cli::kSuccess;
+  }
+  if (word == "--version") {
+    std::cout << "softib " << SOFTIB_VERSION << '\n';
+    return softib::cli::kSuccess;
+  }
+  const auto command = std::find_if(kCommands.begin(), kCommands.end(),
+                                    [&](const auto& known) { return known.name == word; });
+  if (command == kCommands.end()) {
+    if (!word.empty()) std::cerr << "softib: no subcommand '" << word << "'\n";
+    print_usage(std::cerr);
+    return softib::cli::kUsage;
+  }
+  try {
+    return command->run(argc - 1, argv + 1);
+  } catch (const std::exception& error) {
+    return softib::cli::fail({0, error.what()});
+  }
+}

@@ -1,0 +1,96 @@
+#include "softib/cli/run_environment.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "softib/fabric/folder.hpp"
+
+namespace softib::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kNamedNamespaces = "/run/netns";
+constexpr std::string_view kSanitizerRuntime = SOFTIB_SANITIZER_RUNTIME;
+
+std::optional<struct stat> status_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return status;
+}
+
+bool same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+std::optional<std::string> name_of_namespace(const struct stat& ours) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(kNamedNamespaces, ignored)) {
+    const auto theirs = status_of(entry.path());
+    if (theirs && same(*theirs, ours)) return entry.path().filename();
+  }
+  return std::nullopt;
+}
+
+/// Only the host's first namespace has the settings that belong to the whole machine. (Comparing it
+/// with that of process 1 is not for everybody.)
+bool is_hosts_own() { return status_of("/proc/sys/net/core/netdev_max_backlog").has_value(); }
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return {};
+  const std::string_view all = name.data();
+  return std::string(all.substr(0, all.find('.')));
+}
+
+}  // namespace
+
+std::string as_name(std::string_view text) {
+  std::string name(text.substr(0, kMaxNodeName));
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !fabric::is_valid_name(std::string("x") + c); },
+      '-');
+  if (!name.empty() && !fabric::is_valid_name(name)) name.front() = 'x';  // a dot or dash in front
+  return name.empty() ? "host" : name;
+}
+
+std::string default_hca_name() {
+  const auto ours = status_of("/proc/self/ns/net");
+  if (!ours) return as_name(host_name());
+  if (const auto name = name_of_namespace(*ours)) return as_name(*name);
+  return is_hosts_own() ? as_name(host_name()) : "ns-" + std::to_string(ours->st_ino);
+}
+
+ipoib::Result<std::string> find_libsoftib() {
+  constexpr const char* kName = "libsoftib.so";
+  std::error_code failed;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  const std::array candidates{folder / "../lib" / kName, folder / SOFTIB_RELATIVE_LIBDIR / kName,
+                              fs::path(SOFTIB_LIBDIR) / kName};
+  for (const auto& candidate : candidates) {
+    if (fs::exists(candidate, failed)) return fs::weakly_canonical(candidate, failed).string();
+  }
+  return ipoib::Error{ENOENT, "libsoftib.so is neither in " +
+                                  candidates[0].lexically_normal().string() +
+                                  " nor in " SOFTIB_LIBDIR ": build it, or install it"};
+}
+
+std::string preload_value(std::string_view library, std::string_view before) {
+  std::string value(kSanitizerRuntime);
+  for (const auto& next : {library, before}) {
+    if (next.empty()) continue;
+    if (!value.empty()) value += ':';
+    value += next;
+  }
+  return value;
+}
+
+}  // namespace softib::cli

@@ -1,0 +1,188 @@
+#include "softib/cli/show_table.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+#include <string_view>
+#include <vector>
+
+#include "wire/mc_member_record.hpp"
+
+namespace softib::cli {
+
+namespace json = boost::json;
+
+namespace {
+
+/// Rows of cells, printed with each column as wide as its widest cell.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  [[nodiscard]] bool empty() const { return rows_.size() == 1; }
+
+  [[nodiscard]] std::string print() const {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows_) {
+      widths.resize(std::max(widths.size(), row.size()));
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        line += row[i];
+        if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
+      }
+      out += line + '\n';
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// A member as text, whatever its type; "-" for none.
+std::string text(const json::object& object, std::string_view key) {
+  const auto* value = object.if_contains(key);
+  if (value == nullptr) return "-";
+  if (value->is_string()) return std::string(value->get_string());
+  if (value->is_double()) {
+    std::string number = std::to_string(value->get_double());
+    number.erase(number.find_last_not_of('0') + 1);
+    if (number.ends_with('.')) number.pop_back();
+    return number;
+  }
+  return json::serialize(*value);
+}
+
+const json::array& list(const json::object& object, std::string_view key) {
+  static const json::array kNothing;
+  const auto* value = object.if_contains(key);
+  return value != nullptr && value->is_array() ? value->get_array() : kNothing;
+}
+
+template <class Describe>
+std::string join(const json::array& values, Describe&& describe) {
+  std::string out;
+  for (const auto& value : values) {
+    if (!out.empty()) out += ' ';
+    out += describe(value);
+  }
+  return out.empty() ? "-" : out;
+}
+
+std::string plain(const json::value& value) {
+  return value.is_string() ? std::string(value.get_string()) : json::serialize(value);
+}
+
+std::string member(const json::value& value) {
+  using State = ipoib::wire::McMemberRecord;
+  const auto& object = value.as_object();
+  const auto* state = object.if_contains("join_state");
+  const auto bits = state != nullptr ? state->to_number<unsigned>() : 0;
+  std::string how;
+  const auto note = [&](unsigned bit, std::string_view what) {
+    if ((bits & bit) == 0) return;
+    how += how.empty() ? "" : "+";
+    how += what;
+  };
+  note(State::kFullMember, "full");
+  note(State::kNonMember, "non");
+  note(State::kSendOnlyNonMember, "send-only");
+  note(State::kSendOnlyFullMember, "send-only-full");
+  const std::string name = text(object, "hca");
+  return how == "full" ? name : name + "(" + how + ")";
+}
+
+/// The LIDs of a port: one, or the first and the last.
+std::string lids(const json::object& node) {
+  const auto number = [&](std::string_view key) {
+    const auto* const value = node.if_contains(key);
+    return value != nullptr && value->is_number() ? value->to_number<unsigned>() : 0U;
+  };
+  const unsigned lid = number("lid");
+  const unsigned last = lid + (1U << number("lmc")) - 1;
+  return last == lid ? std::to_string(lid) : std::to_string(lid) + '-' + std::to_string(last);
+}
+
+std::string nodes(const json::object& picture) {
+  Table table({"LID", "NODE", "STATE", "MTU", "GBIT/S", "GID", "P_KEYS", "PROCESSES"});
+  for (const auto& value : list(picture, "nodes")) {
+    const auto& node = value.as_object();
+    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
+               text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
+               join(list(node, "processes"),
+                    [](const json::value& one) { return text(one.as_object(), "pid"); })});
+  }
+  return table.print();
+}
+
+std::string partitions(const json::object& picture) {
+  Table table({"PARTITION", "MEMBERS"});
+  for (const auto& value : list(picture, "partitions")) {
+    const auto& partition = value.as_object();
+    std::string members = join(list(partition, "members"), [](const json::value& one) {
+      return text(one.as_object(), "hca") + "(" + text(one.as_object(), "membership") + ")";
+    });
+    const std::string others = text(partition, "others");
+    const bool is_named = members != "-";
+    if (others != "none") members = (is_named ? members + " others(" : "all(") + others + ")";
+    table.add({text(partition, "pkey"), members});
+  }
+  return table.empty() ? "" : "\n" + table.print();
+}
+
+std::string groups(const json::object& picture) {
+  Table table({"MLID", "GROUP", "P_KEY", "Q_KEY", "MTU", "GBIT/S", "MEMBERS"});
+  for (const auto& value : list(picture, "groups")) {
+    const auto& group = value.as_object();
+    // Without memberships, those whom the switch sends to.
+    const bool has_members = group.contains("members");
+    const auto& people = list(group, has_members ? "members" : "receivers");
+    table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),
+               text(group, "mtu"), text(group, "rate"),
+               has_members ? join(people, member) : join(people, plain)});
+  }
+  return table.empty() ? "" : "\n" + table.print();
+}
+
+/// Counters that are not 0, one a line.
+void add_counters(Table& table, const std::string& whose, const json::object& counters) {
+  for (const auto& [key, value] : counters) {
+    const std::string number = json::serialize(value);
+    if (number != "0") table.add({whose, std::string(key), number});
+  }
+}
+
+std::string counters(const json::object& picture) {
+  Table table({"NODE", "COUNTER", "VALUE"});
+  if (const auto* sa = picture.if_contains("sa"); sa != nullptr && sa->is_object()) {
+    add_counters(table, "SM and SA", sa->get_object());
+  }
+  if (const auto* control = picture.if_contains("control");
+      control != nullptr && control->is_object()) {
+    add_counters(table, "control socket", control->get_object());
+  }
+  for (const auto& value : list(picture, "nodes")) {
+    const auto& node = value.as_object();
+    const auto* counted = node.if_contains("counters");
+    if (counted != nullptr && counted->is_object()) {
+      add_counters(table, text(node, "name"), counted->get_object());
+    }
+  }
+  return table.empty() ? "" : "\n" + table.print();
+}
+
+}  // namespace
+
+std::string show_table(const json::object& picture) {
+  const bool is_running = text(picture, "running") == "true";
+  std::string out = "subnet " + text(picture, "subnet") + " in " + text(picture, "folder");
+  out += is_running ? "\n\n" : ": its process is not running\n\n";
+  return out + nodes(picture) + partitions(picture) + groups(picture) + counters(picture);
+}
+
+}  // namespace softib::cli

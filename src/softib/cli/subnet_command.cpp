@@ -1,0 +1,153 @@
+// softib subnet: runs a subnet in the foreground until SIGTERM or SIGINT.
+#include <fcntl.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <optional>
+
+#include "ipoib/log.hpp"
+#include "ipoib/service_manager.hpp"
+#include "softib/cli/commands.hpp"
+#include "softib/subnetd/subnet_process.hpp"
+#include "wire/sa_values.hpp"
+
+namespace softib::cli {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr std::string_view kUsageText =
+    "usage: softib subnet [OPTION]...\n\n"
+    "Runs an emulated InfiniBand subnet: switch, subnet manager and subnet administrator.\n"
+    "Says \"ready\" on stdout when programs can use it, and ends on SIGTERM or SIGINT.\n\n";
+
+po::options_description subnet_options() {
+  po::options_description options("Options");
+  options.add_options()(
+      "partition", po::value<std::vector<std::string>>()->composing()->value_name("PARTITION"),
+      "PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]; may be repeated, also for "
+      "one P_Key. Without HCAs everybody is a member. Its broadcast group is made beforehand, "
+      "unless nogroup. Partition 0x7fff (all full members, mtu as the ports', rate 10) is there by "
+      "default")("mtu", po::value<std::uint32_t>()->default_value(2048)->value_name("OCTETS"),
+                 "MTU of the ports and of the broadcast groups: 2048 or 4096")(
+      "sm", po::value<std::string>()->default_value("own")->value_name("WHO"),
+      "who manages the subnet: own, or none: a subnet manager that is run on one of its HCAs, such "
+      "as OpenSM, then finds switch and HCAs as they are after power-on, and --mtu is what their "
+      "ports can do")(
+      "lmc", po::value<unsigned>()->default_value(0)->value_name("N"),
+      "each HCA's port has 2^N LIDs, and there are paths between all of them: 0 to 7")(
+      "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
+      "number from which, with the name of each node, its GUIDs are made; nodes that are there "
+      "when "
+      "a subnet goes on where it stopped keep theirs")(
+      "tied", po::bool_switch(),
+      "end when the standard input ends, unless something comes there first: for who starts a "
+      "subnet and may fail himself")(
+      "capture", po::value<std::string>()->value_name("FILE"),
+      "append the packets of the subnet manager's port, sent and received, to FILE, for tshark")(
+      "log", po::value<std::string>()->default_value("info")->value_name("LEVEL"),
+      "log level on stderr: debug, info, warning, error, off");
+  return options;
+}
+
+ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options) {
+  subnet::SubnetConfig config;
+  const auto mtu = options["mtu"].as<std::uint32_t>();
+  if (mtu != 2048 && mtu != 4096) return ipoib::Error{EINVAL, "--mtu is 2048 or 4096"};
+  config.mtu = ipoib::wire::mtu_code(mtu);
+  const auto lmc = options["lmc"].as<unsigned>();
+  if (lmc > ipoib::kMaxLmc) return ipoib::Error{EINVAL, "--lmc is 0 to 7"};
+  config.lmc = static_cast<std::uint8_t>(lmc);
+  config.seed = options["seed"].as<std::uint64_t>();
+  const auto& sm = options["sm"].as<std::string>();
+  if (sm != "own" && sm != "none") return ipoib::Error{EINVAL, "--sm is own or none"};
+  if (sm == "none") config.management = subnet::Management::elsewhere;
+  if (sm == "none" && (options.contains("partition") || !options["lmc"].defaulted())) {
+    return ipoib::Error{EINVAL,
+                        "--partition and --lmc go with --sm own: else they are the subnet "
+                        "manager's to decide"};
+  }
+  if (options.contains("partition")) {
+    auto partitions = subnet::make_partitions(options["partition"].as<std::vector<std::string>>());
+    if (!partitions) return partitions.error();
+    config.partitions = std::move(*partitions);
+  }
+  return config;
+}
+
+/// A starter's word that he has succeeded; without it his end is ours. We hear of that while he is
+/// still leaving his place on the subnet: not before he has may the subnet go with its folder.
+class Starter {
+ public:
+  Starter(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
+      : context_(context),
+        process_(process),
+        input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)),
+        timer_(context) {
+    input_.async_read_some(boost::asio::buffer(word_),
+                           [this](boost::system::error_code error, std::size_t) {
+                             if (error) end_when_deserted();
+                           });
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLook{10};
+  static constexpr int kMaxLooks = 500;
+
+  void end_when_deserted() {
+    if (process_.is_deserted() || ++looks_ > kMaxLooks) return context_.stop();
+    timer_.expires_after(kLook);
+    timer_.async_wait([this](boost::system::error_code error) {
+      if (!error) end_when_deserted();
+    });
+  }
+
+  boost::asio::io_context& context_;
+  const subnetd::SubnetProcess& process_;
+  boost::asio::posix::stream_descriptor input_;
+  boost::asio::steady_timer timer_;
+  std::array<char, 1> word_{};
+  int looks_ = 0;
+};
+
+}  // namespace
+
+int subnet_command(int argc, char** argv) {
+  int exit_code = kSuccess;
+  const auto options = parse_options(argc, argv, subnet_options(), {}, kUsageText, exit_code);
+  if (!options) return exit_code;
+  const auto folder = chosen_subnet(*options);
+  if (!folder) return fail(folder.error());
+  auto config = read_config(*options);
+  if (!config) return fail(config.error());
+
+  const auto log = spdlog::stderr_color_st("subnet");
+  log->set_level(spdlog::level::from_str((*options)["log"].as<std::string>()));
+  std::string capture;
+  if (options->contains("capture")) capture = (*options)["capture"].as<std::string>();
+
+  boost::asio::io_context context(1);
+  boost::asio::signal_set signals(context, SIGTERM, SIGINT);
+  signals.async_wait([&](boost::system::error_code, int) { context.stop(); });
+  subnetd::SubnetProcess process(context, {*folder, std::move(*config), capture}, *log);
+  std::cout << "ready: subnet " << folder->name() << " in " << folder->path() << std::endl;
+  ipoib::notify_service_manager("READY=1");
+  std::optional<Starter> starter;
+  if ((*options)["tied"].as<bool>()) starter.emplace(context, process);
+  context.run();
+  log->info("ending");
+  return kSuccess;
+}
+
+}  // namespace softib::cli

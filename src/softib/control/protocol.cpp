@@ -1,0 +1,227 @@
+#include "softib/control/protocol.hpp"
+
+#include <array>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+#include <cerrno>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "softib/fabric/folder.hpp"
+
+namespace softib::control {
+
+namespace json = boost::json;
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+constexpr std::array<std::pair<HcaState, std::string_view>, 3> kHcaStates{
+    {{HcaState::present, "present"}, {HcaState::failed, "failed"}, {HcaState::absent, "absent"}}};
+constexpr std::array<std::pair<PortState, std::string_view>, 4> kPortStates{
+    {{PortState::down, "down"},
+     {PortState::init, "init"},
+     {PortState::armed, "armed"},
+     {PortState::active, "active"}}};
+constexpr std::array<std::pair<subnet::Membership, std::string_view>, 3> kMemberships{
+    {{subnet::Membership::none, "none"},
+     {subnet::Membership::limited, "limited"},
+     {subnet::Membership::full, "full"}}};
+
+template <class Value, std::size_t N>
+std::string_view name_of(const std::array<std::pair<Value, std::string_view>, N>& names,
+                         Value value) {
+  for (const auto& [known, text] : names) {
+    if (known == value) return text;
+  }
+  return "?";
+}
+
+template <class Value, std::size_t N>
+std::optional<Value> value_of(const std::array<std::pair<Value, std::string_view>, N>& names,
+                              std::string_view wanted) {
+  for (const auto& [value, text] : names) {
+    if (text == wanted) return value;
+  }
+  return std::nullopt;
+}
+
+/// Reads members of an object; remembers the first that is not as it should be.
+class Members {
+ public:
+  explicit Members(const json::object& object) : object_(object) {}
+
+  std::string text(std::string_view key) {
+    const auto* value = object_.if_contains(key);
+    if (value == nullptr || !value->is_string()) return wrong(key), std::string();
+    return std::string(value->get_string());
+  }
+  std::string hca() {
+    auto name = text("hca");
+    if (!fabric::is_valid_name(name)) wrong("hca");
+    return name;
+  }
+  /// Of an HCA; 0 when it is not said.
+  std::uint8_t port() {
+    if (!object_.contains("port")) return 0;
+    const std::uint16_t port = number("port");
+    if (port == 0 || port > kMaxHcaPorts) wrong("port");
+    return static_cast<std::uint8_t>(port);
+  }
+  std::uint16_t number(std::string_view key) {
+    const auto* value = object_.if_contains(key);
+    const auto* number = value != nullptr ? value->if_int64() : nullptr;
+    if (number == nullptr || *number < 0 || *number > std::numeric_limits<std::uint16_t>::max()) {
+      wrong(key);
+      return 0;
+    }
+    return static_cast<std::uint16_t>(*number);
+  }
+  template <class Value, std::size_t N>
+  Value one_of(std::string_view key,
+               const std::array<std::pair<Value, std::string_view>, N>& names) {
+    const auto value = value_of(names, text(key));
+    if (!value) wrong(key);
+    return value.value_or(Value{});
+  }
+  Result<Request> done(Request request) const {
+    if (!wrong_.empty()) return Error{EINVAL, "'" + wrong_ + "' is missing or makes no sense"};
+    return request;
+  }
+
+ private:
+  void wrong(std::string_view key) {
+    if (wrong_.empty()) wrong_ = key;
+  }
+  const json::object& object_;
+  std::string wrong_;
+};
+
+json::object content(const Attach& request) {
+  json::object object{{"command", "attach"}, {"hca", request.hca}};
+  if (request.port != 0) object["port"] = request.port;
+  return object;
+}
+json::object content(const Show&) { return {{"command", "show"}}; }
+json::object content(const SetHca& request) {
+  return {{"command", "set-hca"}, {"hca", request.hca}, {"state", name(request.state)}};
+}
+json::object content(const SetPort& request) {
+  return {{"command", "set-port"}, {"hca", request.hca}, {"state", name(request.state)}};
+}
+json::object content(const SetLid& request) {
+  return {{"command", "set-lid"}, {"hca", request.hca}, {"lid", request.lid.value()}};
+}
+json::object content(const SetMtu& request) {
+  return {{"command", "set-mtu"}, {"hca", request.hca}, {"octets", request.octets}};
+}
+json::object content(const SetPartition& request) {
+  return {{"command", "set-partition"},
+          {"hca", request.hca},
+          {"pkey", request.pkey.value()},
+          {"membership", name(request.membership)}};
+}
+json::object content(const MovePKey& request) {
+  return {{"command", "move-pkey"},
+          {"hca", request.hca},
+          {"pkey", request.pkey.value()},
+          {"index", request.index}};
+}
+json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
+
+Result<json::object> parse_object(std::string_view line) {
+  boost::system::error_code error;
+  json::parse_options options;
+  options.max_depth = 8;
+  auto value = json::parse(line, error, {}, options);
+  if (error) return Error{EINVAL, "no JSON: " + error.message()};
+  if (!value.is_object()) return Error{EINVAL, "no JSON object"};
+  return std::move(value.get_object());
+}
+
+}  // namespace
+
+std::string_view name(HcaState state) { return name_of(kHcaStates, state); }
+std::string_view name(PortState state) { return name_of(kPortStates, state); }
+std::string_view name(subnet::Membership membership) { return name_of(kMemberships, membership); }
+std::optional<HcaState> parse_hca_state(std::string_view text) {
+  return value_of(kHcaStates, text);
+}
+std::optional<PortState> parse_port_state(std::string_view text) {
+  return value_of(kPortStates, text);
+}
+std::optional<subnet::Membership> parse_membership(std::string_view text) {
+  return value_of(kMemberships, text);
+}
+
+std::string emit(const Request& request) {
+  return json::serialize(std::visit([](const auto& what) { return content(what); }, request)) +
+         '\n';
+}
+
+Result<Request> parse_request(std::string_view line) {
+  const auto object = parse_object(line);
+  if (!object) return object.error();
+  Members members(*object);
+  const auto command = members.text("command");
+  if (command == "attach") {
+    auto hca = members.hca();
+    return members.done(Attach{std::move(hca), members.port()});
+  }
+  if (command == "show") return members.done(Show{});
+  if (command == "restart-sm") return members.done(RestartSm{});
+  if (command == "set-hca") {
+    SetHca request{members.hca(), members.one_of("state", kHcaStates)};
+    return members.done(request);
+  }
+  if (command == "set-port") {
+    SetPort request{members.hca(), members.one_of("state", kPortStates)};
+    return members.done(request);
+  }
+  if (command == "set-lid") {
+    SetLid request{members.hca(), Lid(members.number("lid"))};
+    return members.done(request);
+  }
+  if (command == "set-mtu") {
+    SetMtu request{members.hca(), members.number("octets")};
+    return members.done(request);
+  }
+  if (command == "set-partition") {
+    SetPartition request{members.hca(), PKey(members.number("pkey")),
+                         members.one_of("membership", kMemberships)};
+    return members.done(request);
+  }
+  if (command == "move-pkey") {
+    MovePKey request{members.hca(), PKey(members.number("pkey")), members.number("index")};
+    return members.done(request);
+  }
+  return Error{EINVAL, "no command '" + command + "'"};
+}
+
+std::string emit_answer(json::object content) {
+  content["ok"] = true;
+  return json::serialize(content) + '\n';
+}
+
+std::string emit_refusal(const Error& error) {
+  return json::serialize(
+             json::object{{"ok", false}, {"code", error.code}, {"error", error.message}}) +
+         '\n';
+}
+
+Result<json::object> parse_answer(std::string_view line) {
+  auto object = parse_object(line);
+  if (!object) return object.error();
+  const auto* ok = object->if_contains("ok");
+  if (ok == nullptr || !ok->is_bool()) return Error{EPROTO, "an answer that makes no sense"};
+  if (ok->get_bool()) return object;
+  const auto* text = object->if_contains("error");
+  const auto* code = object->if_contains("code");
+  return Error{code != nullptr && code->is_int64() ? static_cast<int>(code->get_int64()) : EIO,
+               text != nullptr && text->is_string() ? std::string(text->get_string()) : "refused"};
+}
+
+}  // namespace softib::control

@@ -1,0 +1,114 @@
+// Who sends to itself sees its packet once: as sent. So a packet that comes back is left out; it is
+// known by the queue pair that it is from.
+#include "softib/endpoint/capture.hpp"
+#include "softib/hca/large_packet.hpp"
+
+namespace softib::endpoint {
+
+using std::chrono::system_clock;
+
+CapturingEndpoint::CapturingEndpoint(std::unique_ptr<Endpoint> inner, CaptureFile file)
+    : inner_(std::move(inner)), file_(std::move(file)) {
+  inner_->set_receiver(this);
+  inner_->set_mad_receiver(this);
+}
+
+CapturingEndpoint::~CapturingEndpoint() {
+  inner_->set_receiver(nullptr);
+  inner_->set_mad_receiver(nullptr);
+}
+
+void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = system_clock::now();
+    for (const auto& packet : batch) {
+      hca::for_each_packet(packet,
+                           [&](ConstBytes octets) { file_.add(octets, Direction::sent, now); });
+    }
+    file_.flush();
+  }
+  inner_->send(batch);
+}
+
+void CapturingEndpoint::send_mad(ConstBytes packet) {
+  record_mad(packet, Direction::sent);
+  inner_->send_mad(packet);
+}
+
+void CapturingEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
+  record_mad(packet, Direction::sent);
+  inner_->send_mad_to(node, packet);
+}
+
+void CapturingEndpoint::record_mad(ConstBytes packet, Direction direction) {
+  const std::lock_guard lock(mutex_);
+  file_.add(packet, direction, system_clock::now());
+  file_.flush();
+}
+
+/// The engine has left the old receiver when the inner endpoint has let go of us, and tells the new
+/// one of the port since we are new to it.
+void CapturingEndpoint::set_receiver(PacketReceiver* receiver) {
+  inner_->set_receiver(nullptr);
+  receiver_ = receiver;
+  inner_->set_receiver(this);
+}
+
+void CapturingEndpoint::set_mad_receiver(MadReceiver* receiver) {
+  inner_->set_mad_receiver(nullptr);
+  mad_receiver_ = receiver;
+  inner_->set_mad_receiver(this);
+}
+
+bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
+  const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.octets);
+  if (!packet || packet->lrh.slid != inner_->port().lid) return false;
+  return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
+         QpnLayout::place(packet->deth.source) == inner_->place();
+}
+
+void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = system_clock::now();
+    for (const auto& packet : batch) {
+      if (is_own(packet)) continue;
+      hca::for_each_packet(packet,
+                           [&](ConstBytes octets) { file_.add(octets, Direction::received, now); });
+    }
+    file_.flush();
+  }
+  if (receiver_ != nullptr) {
+    receiver_->receive(batch);
+  } else {
+    count(fabric::PortCounter::drop_no_receiver, count_packets(batch));
+  }
+}
+
+void CapturingEndpoint::port_changed(const PortAttributes& now) {
+  if (receiver_ != nullptr) receiver_->port_changed(now);
+}
+
+void CapturingEndpoint::attendants_in_doubt() {
+  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+}
+
+void CapturingEndpoint::receive_mad(ConstBytes packet) {
+  record_mad(packet, Direction::received);
+  if (mad_receiver_ != nullptr) {
+    mad_receiver_->receive_mad(packet);
+  } else {
+    count(fabric::PortCounter::drop_mad_no_agent, 1);
+  }
+}
+
+void CapturingEndpoint::mad_deadline(ipoib::TimePoint now) {
+  if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
+}
+
+void CapturingEndpoint::device_lost() {
+  if (mad_receiver_ != nullptr) mad_receiver_->device_lost();
+}
+
+}  // namespace softib::endpoint

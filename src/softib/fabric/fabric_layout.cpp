@@ -1,0 +1,109 @@
+// Values to the words of a record and back. The words are in host order: the file never leaves the
+// machine. Whatever a word holds, decoding it is safe.
+//
+//   word 11: | lmc 4 | sm_sl 4 | life 16 | sm_lid 16 | lid 16 | state 8 |
+//   word 12: | number 4 | mtu 4 | max_mtu 8 | width 8 | speed 8 | reregister_count 32 |
+#include "softib/fabric/fabric_layout.hpp"
+
+#include <algorithm>
+
+#include "softib/fabric/folder.hpp"
+
+namespace softib::fabric {
+
+namespace {
+
+constexpr std::size_t kNameWords = 8;
+constexpr std::size_t kPKeysPerWord = 4;
+constexpr std::size_t kPKeyWord = 13;
+static_assert(kNameWords * 8 == kMaxNodeName + 1);
+static_assert(kPKeyWord + kPKeyTableSize / kPKeysPerWord == kNodeWords);
+
+template <class T>
+T field(std::uint64_t word, unsigned shift) {
+  return static_cast<T>(word >> shift);
+}
+
+}  // namespace
+
+NodeRecord::Value encode(const subnet::Node& node) {
+  NodeRecord::Value words{};
+  for (std::size_t i = 0; i < node.name.size() && i < kMaxNodeName; ++i) {
+    const auto octet = static_cast<unsigned char>(node.name[i]);
+    words[i / 8] |= std::uint64_t{octet} << (i % 8 * 8);
+  }
+  const auto& port = node.port;
+  words[8] = port.node_guid.value();
+  words[9] = port.port_guid.value();
+  words[10] = port.gid_prefix;
+  words[kNodePortWord] = std::uint64_t{static_cast<std::uint8_t>(port.state)} |
+                         std::uint64_t{port.lid.value()} << 8 |
+                         std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.life} << 40 |
+                         std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
+  words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.speed} << 32 |
+              std::uint64_t{port.width} << 40 | std::uint64_t{port.max_mtu} << 48 |
+              std::uint64_t{port.mtu} << 56 | std::uint64_t{port.number} << 60;
+  for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
+    words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
+                                            << (i % kPKeysPerWord * 16);
+  }
+  return words;
+}
+
+std::optional<subnet::Node> decode(const NodeRecord::Value& words) {
+  subnet::Node node;
+  for (std::size_t i = 0; i < kMaxNodeName; ++i) {
+    const auto octet = field<char>(words[i / 8], static_cast<unsigned>(i % 8 * 8));
+    if (octet == 0) break;
+    node.name.push_back(octet);
+  }
+  const auto state = field<std::uint8_t>(words[kNodePortWord], 0);
+  if (state < static_cast<std::uint8_t>(PortState::down) ||
+      state > static_cast<std::uint8_t>(PortState::active) || !is_valid_name(node.name)) {
+    return std::nullopt;
+  }
+  auto& port = node.port;
+  port.node_guid = Guid(words[8]);
+  port.port_guid = Guid(words[9]);
+  port.gid_prefix = words[10];
+  port.state = static_cast<PortState>(state);
+  port.lid = Lid(field<std::uint16_t>(words[kNodePortWord], 8));
+  port.sm_lid = Lid(field<std::uint16_t>(words[kNodePortWord], 24));
+  port.life = field<std::uint16_t>(words[kNodePortWord], 40);
+  port.sm_sl = ServiceLevel(field<std::uint8_t>(words[kNodePortWord], 56) & 0xf);
+  port.lmc = std::min(field<std::uint8_t>(words[kNodePortWord], 60), ipoib::kMaxLmc);
+  port.reregister_count = field<std::uint32_t>(words[12], 0);
+  port.speed = field<std::uint8_t>(words[12], 32);
+  port.width = field<std::uint8_t>(words[12], 40);
+  port.max_mtu = field<std::uint8_t>(words[12], 48);
+  port.mtu = field<std::uint8_t>(words[12], 56) & 0xf;
+  port.number = std::clamp<std::uint8_t>(field<std::uint8_t>(words[12], 60), 1, kMaxHcaPorts);
+  for (std::size_t i = 0; i < port.pkeys.size(); ++i) {
+    port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],
+                                              static_cast<unsigned>(i % kPKeysPerWord * 16)));
+  }
+  return node;
+}
+
+GroupRecord::Value encode(const subnet::GroupForwarding& group) {
+  GroupRecord::Value words{};
+  words[0] = group.mgid.prefix();
+  words[1] = group.mgid.guid().value();
+  for (std::size_t i = 0; i < kMaxNodes; ++i) {
+    if (group.receivers[i]) words[2 + i / 64] |= std::uint64_t{1} << (i % 64);
+  }
+  return words;
+}
+
+subnet::GroupForwarding decode(const GroupRecord::Value& words) {
+  subnet::GroupForwarding group;
+  group.mgid = Gid(words[0], Guid(words[1]));
+  for (std::size_t word = 0; word < kMaxNodes / 64; ++word) {
+    for (auto bits = words[2 + word]; bits != 0; bits &= bits - 1) {
+      group.receivers.set(word * 64 + static_cast<std::size_t>(__builtin_ctzll(bits)));
+    }
+  }
+  return group;
+}
+
+}  // namespace softib::fabric

@@ -1,0 +1,89 @@
+// The writer's side. One that was killed between two stores has left a file whose successor writes
+// again what it adopts.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/fabric_layout.hpp"
+#include "softib/fabric/shared_file.hpp"
+
+namespace softib::fabric {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+std::uint16_t entry_of(NodeIndex node) { return static_cast<std::uint16_t>(node + 1); }
+
+Error failure(const std::string& what, int code) {
+  return Error{code, what + ": " + std::strerror(code)};
+}
+
+/// A file gets its name when it is whole, so nobody ever opens half of one. Its pages are allocated
+/// now: a file system that is full later cannot fail a store into the mapping.
+Result<void> create(const std::string& path) {
+  const std::string draft = path + ".new";
+  ::unlink(draft.c_str());  // of a process that was killed
+  const auto file = open_shared(draft, IfMissing::make);
+  if (!file) return Error{file.error().code, "cannot make " + draft + ": " + file.error().message};
+  if (const int code = ::posix_fallocate(file->get(), 0, sizeof(FabricLayout)); code != 0) {
+    return failure("no room for " + draft, code);
+  }
+  FabricHeader header{};
+  header.magic = kFabricMagic;
+  header.version = kFabricVersion;
+  header.size = sizeof(FabricLayout);
+  if (::pwrite(file->get(), &header, sizeof header, 0) != ssize_t{sizeof header} ||
+      ::rename(draft.c_str(), path.c_str()) != 0) {
+    return failure("cannot make " + path, errno);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists) {
+    if (const auto created = create(path); !created) return created.error();
+  }
+  auto fabric = Fabric::open(path);
+  if (!fabric) return fabric.error();
+  return FabricWriter(std::move(*fabric), exists);
+}
+
+void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
+  layout_->nodes[index].publish(encode(node));
+  advance_generation();
+}
+
+void FabricWriter::remove_node(NodeIndex index) {
+  layout_->nodes[index].publish({});
+  advance_generation();
+}
+
+/// Only an entry that is wrong is touched, since others forward by it meanwhile.
+void FabricWriter::set_route(Lid lid, std::optional<NodeIndex> node) {
+  if (!ipoib::is_unicast(lid) || node_at(lid) == node) return;
+  layout_->lids[lid.value()].store(node ? entry_of(*node) : std::uint16_t{0},
+                                   std::memory_order_release);
+  advance_generation();
+}
+
+void FabricWriter::set_group(Lid mlid, const subnet::GroupForwarding& forwarding) {
+  layout_->groups[subnet::group_index(mlid)].publish(encode(forwarding));
+  advance_generation();
+}
+
+void FabricWriter::advance_generation() {
+  layout_->header.generation.fetch_add(1, std::memory_order_acq_rel);
+}
+
+}  // namespace softib::fabric

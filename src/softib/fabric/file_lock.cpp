@@ -1,0 +1,59 @@
+#include "softib/fabric/file_lock.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string>
+
+namespace softib::fabric {
+
+namespace {
+struct flock one_octet(short type, std::int64_t offset) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = offset;
+  lock.l_len = 1;
+  return lock;
+}
+}  // namespace
+
+bool try_lock(int fd, std::int64_t offset) {
+  auto lock = one_octet(F_WRLCK, offset);
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+void lock_shared(int fd, std::int64_t offset) {
+  auto lock = one_octet(F_RDLCK, offset);
+  while (::fcntl(fd, F_OFD_SETLKW, &lock) != 0 && errno == EINTR) {
+  }
+}
+
+void unlock(int fd, std::int64_t offset) {
+  auto lock = one_octet(F_UNLCK, offset);
+  (void)::fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+bool is_locked(int fd, std::int64_t offset) {
+  auto lock = one_octet(F_WRLCK, offset);
+  return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool write_holder(int fd) {
+  const std::string line = std::to_string(::getpid()) + "\n";
+  return ::ftruncate(fd, 0) == 0 &&
+         ::pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
+}
+
+int read_holder(int fd) {
+  std::array<char, 16> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  int pid = 0;
+  if (size > 0) std::from_chars(text.data(), text.data() + size, pid);
+  return pid;
+}
+
+}  // namespace softib::fabric

@@ -1,0 +1,166 @@
+// Modes: the subnet's folder is the only gate (0700 unless a person widens it). What is in it is
+// made open to everybody, so that root's processes and those of the folder's owner work together.
+#include "softib/fabric/folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
+
+namespace softib::fabric {
+
+using ipoib::Error;
+using ipoib::FileDescriptor;
+using ipoib::Result;
+
+namespace {
+
+constexpr mode_t kGate = 0700;
+constexpr mode_t kOpen = 0777;
+constexpr const char* kNodesName = "node";
+
+std::string environment(const char* name) {
+  const char* value = ::secure_getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+Result<FileDescriptor> open_nodes(const std::string& path) {
+  const auto top = open_folder(path);
+  if (!top) return top.error();
+  return open_folder(top->get(), kNodesName);
+}
+
+}  // namespace
+
+bool is_valid_name(std::string_view name) {
+  if (name.empty() || name.size() > kMaxNodeName) return false;
+  if (name.front() == '.' || name.front() == '-') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+Result<HcaName> HcaName::parse(std::string_view text) {
+  HcaName hca;
+  const auto colon = std::min(text.find(':'), text.size());
+  hca.name = text.substr(0, colon);
+  if (!is_valid_name(hca.name)) {
+    return Error{EINVAL, "not a name for an HCA: '" + hca.name +
+                             "' (letters, digits, '.', '_', '-'; at most 63)"};
+  }
+  if (colon == text.size()) return hca;
+  const std::string_view port = text.substr(colon + 1);
+  if (port.size() != 1 || port[0] < '1' || port[0] > '0' + kMaxHcaPorts) {
+    return Error{EINVAL, "the HCA '" + hca.name + "' has no port '" + std::string(port) +
+                             "': an HCA has " + std::to_string(kMaxHcaPorts)};
+  }
+  hca.port = static_cast<std::uint8_t>(port[0] - '0');
+  return hca;
+}
+
+Result<std::string> softib_directory() {
+  if (auto given = environment(kDirectoryVariable); !given.empty()) {
+    return std::filesystem::absolute(given).string();
+  }
+  if (::geteuid() == 0) return std::string("/run/softib");
+  if (const auto runtime = environment("XDG_RUNTIME_DIR"); !runtime.empty()) {
+    return runtime + "/softib";
+  }
+  return Error{
+      ENOENT, "no folder for emulated subnets: set SOFTIB_DIR (XDG_RUNTIME_DIR is not set either)"};
+}
+
+Result<SubnetFolder> SubnetFolder::of(std::string_view subnet) {
+  if (!is_valid_name(subnet)) {
+    return Error{EINVAL, "not a name for a subnet: '" + std::string(subnet) +
+                             "' (letters, digits, '.', '_', '-'; at most 63)"};
+  }
+  auto directory = softib_directory();
+  if (!directory) return directory.error();
+  return SubnetFolder(*directory + "/" + std::string(subnet));
+}
+
+Result<SubnetFolder> SubnetFolder::from_environment() {
+  const auto subnet = environment(kSubnetVariable);
+  return of(subnet.empty() ? kDefaultSubnet : subnet);
+}
+
+std::string SubnetFolder::name() const { return path_.substr(path_.rfind('/') + 1); }
+
+std::string place_name(std::uint32_t place) { return std::to_string(place); }
+
+std::string place_lock_name(std::uint32_t place) { return place_name(place) + ".lock"; }
+
+std::string SubnetFolder::node(NodeIndex node) const {
+  return path_ + "/node/" + std::to_string(node);
+}
+
+std::string SubnetFolder::place(NodeIndex node_index, std::uint32_t place) const {
+  return node(node_index) + "/" + place_name(place);
+}
+
+std::string SubnetFolder::issm(NodeIndex node_index) const {
+  return node(node_index) + "/" + kIssmName;
+}
+
+Result<FileDescriptor> SubnetFolder::open() const { return open_folder(path_); }
+
+Result<FileDescriptor> SubnetFolder::open_node(NodeIndex node) const {
+  const auto nodes = open_nodes(path_);
+  if (!nodes) return nodes.error();
+  return open_folder(nodes->get(), std::to_string(node));
+}
+
+Result<void> SubnetFolder::create() const {
+  for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
+       slash = path_.find('/', slash + 1)) {
+    const auto parent = make_folder(AT_FDCWD, path_.substr(0, slash), 0755);
+    if (!parent) return parent.error();
+  }
+  if (const auto gate = make_folder(AT_FDCWD, path_, kGate); !gate) return gate.error();
+  const auto top = open();
+  if (!top) return top.error();
+  return make_folder(top->get(), kNodesName, kOpen);
+}
+
+Result<void> SubnetFolder::create_node(NodeIndex index) const {
+  const auto nodes = open_nodes(path_);
+  if (!nodes) return nodes.error();
+  return make_folder(nodes->get(), std::to_string(index), kOpen);
+}
+
+void SubnetFolder::remove_node(NodeIndex index) const {
+  const auto nodes = open_nodes(path_);
+  const auto node = open_node(index);
+  if (!nodes || !node) return;
+  for (std::uint32_t i = 0; i < QpnLayout::kPlaces; ++i) {
+    ::unlinkat(node->get(), place_name(i).c_str(), 0);
+    ::unlinkat(node->get(), place_lock_name(i).c_str(), 0);
+  }
+  ::unlinkat(node->get(), kAgentsName, 0);
+  ::unlinkat(node->get(), kIssmName, 0);
+  ::unlinkat(nodes->get(), std::to_string(index).c_str(), AT_REMOVEDIR);
+}
+
+void SubnetFolder::remove() const {
+  const auto top = open();
+  if (!top) return;
+  ::unlinkat(top->get(), kNodesName, AT_REMOVEDIR);
+  ::unlinkat(top->get(), "fabric", 0);
+  ::unlinkat(top->get(), "lock", 0);
+  ::rmdir(path_.c_str());
+}
+
+bool SubnetFolder::is_running() const {
+  const auto file = open_shared(lock(), IfMissing::fail);
+  return file && is_locked(file->get(), 0);
+}
+
+}  // namespace softib::fabric

@@ -1,0 +1,87 @@
+#include "softib/hca/completion_queue.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "softib/hca/queue_pair.hpp"
+
+namespace softib::hca {
+
+CompletionQueue::CompletionQueue(std::uint32_t capacity)
+    : ring_(std::bit_ceil(capacity + 1)),
+      mask_(static_cast<std::uint32_t>(ring_.size() - 1)),
+      capacity_(capacity) {}
+
+ibv_wc& CompletionQueue::next() {
+  auto& completion = at(size_.load(std::memory_order_relaxed)).completion;
+  completion = {};
+  return completion;
+}
+
+CompletionQueue::Pushed CompletionQueue::push(WorkProgress& queue, std::uint32_t position,
+                                              bool solicited) {
+  const auto used = size_.load(std::memory_order_relaxed);
+  if (in_error_) return Pushed::lost;
+  if (used == capacity_) {
+    in_error_ = true;
+    return Pushed::overrun;
+  }
+  Entry& entry = at(used);
+  entry.queue = &queue;
+  entry.position = position;
+  size_.store(used + 1, std::memory_order_release);
+
+  // "A completion with error counts as a solicited one" (IBA 11.4.2.2).
+  const bool notify =
+      arm_ == Arm::any ||
+      (arm_ == Arm::solicited && (solicited || entry.completion.status != IBV_WC_SUCCESS));
+  if (!notify) return Pushed::stored;
+  arm_ = Arm::off;
+  return Pushed::stored_and_notify;
+}
+
+int CompletionQueue::poll(std::span<ibv_wc> out) {
+  const auto used = size_.load(std::memory_order_relaxed);
+  if (used == 0 && in_error_) return -1;
+  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(used, out.size()));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Entry& entry = at(i);
+    out[i] = entry.completion;
+    entry.queue->retire(entry.position);
+  }
+  // An empty queue begins anew where its memory is in the cache still.
+  head_ = count == used ? 0 : head_ + count;
+  size_.store(used - count, std::memory_order_release);
+  return static_cast<int>(count);
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  if (!solicited_only) {
+    arm_ = Arm::any;
+  } else if (arm_ == Arm::off) {
+    arm_ = Arm::solicited;
+  }
+}
+
+void CompletionQueue::forget(const QueuePair& qp) {
+  const auto used = size_.load(std::memory_order_relaxed);
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (at(i).completion.qp_num != qp.number().value()) at(kept++) = at(i);
+  }
+  size_.store(kept, std::memory_order_release);
+}
+
+bool CompletionQueue::resize(std::uint32_t capacity) {
+  const auto used = size_.load(std::memory_order_relaxed);
+  if (used > capacity) return false;
+  std::vector<Entry> ring(std::bit_ceil(capacity + 1));
+  for (std::uint32_t i = 0; i < used; ++i) ring[i] = at(i);
+  ring_ = std::move(ring);
+  mask_ = static_cast<std::uint32_t>(ring_.size() - 1);
+  capacity_ = capacity;
+  head_ = 0;
+  return true;
+}
+
+}  // namespace softib::hca

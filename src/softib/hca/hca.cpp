@@ -1,0 +1,241 @@
+// Objects of the emulated HCA, and its state changes. Sends are in hca_send.cpp, receives in
+// hca_receive.cpp.
+#include "softib/hca/hca.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softib::hca {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+Error dead() { return Error{EIO, "the HCA has failed"}; }
+Error no_such_port() { return Error{EINVAL, "no such port"}; }
+/// Of the HCA that is on the subnet by `port`.
+bool is_port(unsigned number, const PortAttributes& port) {
+  return number > 0 && number <= port.number;
+}
+}  // namespace
+
+Hca::Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port)
+    : epoch_(epoch), place_(place), port_(port) {}
+
+Result<ProtectionDomain*> Hca::create_protection_domain() {
+  if (port_.has_failed()) return dead();
+  auto* const pd = domains_.add(std::make_unique<ProtectionDomain>());
+  if (pd == nullptr) return Error{ENOMEM, "too many protection domains"};
+  return pd;
+}
+
+Result<void> Hca::destroy(ProtectionDomain& pd) {
+  if (pd.users != 0) return Error{EBUSY, "the protection domain is in use"};
+  domains_.remove(pd);
+  return {};
+}
+
+Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, std::uint64_t length,
+                                          std::uint64_t address, int access) {
+  if (port_.has_failed()) return dead();
+  auto region = memory_.add(pd, memory, length, address, access);
+  if (region) ++pd.users;
+  return region;
+}
+
+Result<void> Hca::reregister_memory(std::uint32_t key, const RegionChange& change) {
+  return memory_.change(key, change);
+}
+
+Result<void> Hca::deregister_memory(std::uint32_t key) {
+  const auto* const region = memory_.find(key);
+  if (region == nullptr) return Error{EINVAL, "no memory region has this key"};
+  --region->pd->users;
+  memory_.remove(key);
+  return {};
+}
+
+Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity) {
+  if (port_.has_failed()) return dead();
+  if (capacity == 0 || capacity > kMaxCqe) {
+    return Error{EINVAL, "a completion queue has 1 to kMaxCqe entries"};
+  }
+  auto* const cq = cqs_.add(std::make_unique<CompletionQueue>(capacity));
+  if (cq == nullptr) return Error{ENOMEM, "too many completion queues"};
+  return cq;
+}
+
+Result<void> Hca::resize(CompletionQueue& cq, std::uint32_t capacity) {
+  if (capacity == 0 || capacity > kMaxCqe || !cq.resize(capacity)) {
+    return Error{EINVAL, "a completion queue must hold what is in it, and at most kMaxCqe entries"};
+  }
+  return {};
+}
+
+Result<void> Hca::destroy(CompletionQueue& cq) {
+  if (cq.users != 0) return Error{EBUSY, "queue pairs complete to the completion queue"};
+  forget_events(&cq);
+  cqs_.remove(cq);
+  return {};
+}
+
+Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
+                                                  const ibv_ah_attr& attributes) {
+  if (port_.has_failed()) return dead();
+  if (!is_port(attributes.port_num, port_)) return no_such_port();
+  if (attributes.is_global != 0 && attributes.grh.sgid_index >= kGidTableSize) {
+    return Error{EINVAL, "no such entry in the GID table"};
+  }
+  auto ah = std::make_unique<AddressHandle>();
+  ah->attributes = attributes;
+  ah->domain = &pd;
+  auto* const added = ahs_.add(std::move(ah));
+  if (added == nullptr) return Error{ENOMEM, "too many address handles"};
+  ++pd.users;
+  return added;
+}
+
+Result<void> Hca::destroy(AddressHandle& ah) {
+  --ah.domain->users;
+  ahs_.remove(ah);
+  return {};
+}
+
+Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
+  if (port_.has_failed()) return dead();
+  const auto& cap = config.cap;
+  if (config.pd == nullptr || config.send_cq == nullptr || config.receive_cq == nullptr) {
+    return Error{EINVAL, "a queue pair needs a protection domain and completion queues"};
+  }
+  if (cap.max_send_wr > kMaxQueueWr || cap.max_recv_wr > kMaxQueueWr ||
+      cap.max_send_sge > kMaxSge || cap.max_recv_sge > kMaxSge ||
+      cap.max_inline_data > kMaxInline || config.max_tso_header > kMaxTsoHeader) {
+    return Error{EINVAL,
+                 "more work requests, scatter elements, inline data or headers than there can be"};
+  }
+  if (qp_count_ == kMaxQueuePairs) return Error{ENOMEM, "too many queue pairs"};
+  // Round and round, so that the number of a queue pair that is gone comes back late.
+  while (qps_[next_index_] != nullptr) next_index_ = (next_index_ + 1) % kMaxQueuePairs;
+  auto& slot = qps_[next_index_];
+  slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, place_, next_index_), config);
+  next_index_ = (next_index_ + 1) % kMaxQueuePairs;
+  ++qp_count_;
+  ++config.pd->users;
+  ++config.send_cq->users;
+  ++config.receive_cq->users;
+  config.receive_cq->receivers.push_back(slot.get());
+  return slot.get();
+}
+
+Result<void> Hca::destroy(QueuePair& qp) {
+  if (qp.attachments != 0) return Error{EBUSY, "the queue pair is attached to multicast groups"};
+  const auto& config = qp.config();
+  config.send_cq->forget(qp);
+  config.receive_cq->forget(qp);
+  forget_events(&qp);
+  --config.pd->users;
+  --config.send_cq->users;
+  --config.receive_cq->users;
+  std::erase(config.receive_cq->receivers, &qp);
+  qps_[QpnLayout::index(qp.number())].reset();
+  --qp_count_;
+  return {};
+}
+
+Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
+  if (port_.has_failed()) return dead();
+  if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
+  if (qp.apply(attr, mask) != 0) {
+    return Error{EINVAL, "no such transition, or attributes that do not go with it"};
+  }
+  if ((mask & IBV_QP_STATE) == 0) return {};
+  const auto from = qp.state_;
+  qp.state_ = attr.qp_state;
+  if (attr.qp_state == IBV_QPS_RESET) {
+    reset(qp);
+  } else if (attr.qp_state == IBV_QPS_ERR) {
+    enter_error(qp);
+  } else if (attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD && qp.notify_drained_) {
+    // Packets are handed out and completed in one go: whoever comes here finds the queue drained.
+    raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
+  }
+  return {};
+}
+
+Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
+  if (port_.has_failed()) return dead();
+  return multicast_.attach(qp, group, lid);
+}
+
+Result<void> Hca::detach(QueuePair& qp, const Gid& group, Lid lid) {
+  return multicast_.detach(qp, group, lid);
+}
+
+void Hca::set_port(const PortAttributes& now) {
+  if (port_.has_failed()) return;
+  for (const auto type : port_events(port_, now)) raise(AsyncEvent{type});
+  if (now.life != port_.life) return fail();
+  port_ = now;
+}
+
+void Hca::fail() {
+  port_.state = PortState::down;
+  port_.life |= 1U;
+  for (const auto& qp : qps_) {
+    if (qp != nullptr) enter_error(*qp);
+  }
+}
+
+void Hca::reset(QueuePair& qp) {
+  qp.config_.send_cq->forget(qp);
+  qp.config_.receive_cq->forget(qp);
+  qp.sends_.clear();
+  qp.receives_.clear();
+  qp.large_receives_.reset();
+  qp.in_flight_ = 0;
+  qp.qkey_ = {};
+  qp.port_ = 0;
+  qp.pkey_index_ = 0;
+  qp.send_psn_ = 0;
+  qp.notify_drained_ = false;
+}
+
+void Hca::enter_error(QueuePair& qp) {
+  qp.state_ = IBV_QPS_ERR;
+  flush_receives(qp);
+  flush_sends(qp);
+}
+
+void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited) {
+  const auto pushed = cq.push(queue, queue.processed() - 1, solicited);
+  if (pushed == CompletionQueue::Pushed::stored) return;
+  if (pushed == CompletionQueue::Pushed::stored_and_notify) return raise(CompletionEvent{&cq});
+  // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the queue is lost for good,
+  // and so is every queue pair that has something to report to it.
+  if (pushed == CompletionQueue::Pushed::overrun) {
+    ++counters_.cq_overruns;
+    raise(AsyncEvent{IBV_EVENT_CQ_ERR, &cq});
+  }
+  if (qp.state_ == IBV_QPS_ERR) return;
+  raise(AsyncEvent{IBV_EVENT_QP_FATAL, nullptr, &qp});
+  enter_error(qp);
+}
+
+void Hca::forget_events(const void* object) {
+  std::erase_if(events_, [&](const HcaEvent& event) {
+    if (const auto* const async = std::get_if<AsyncEvent>(&event)) {
+      return async->cq == object || async->qp == object;
+    }
+    return std::get<CompletionEvent>(event).cq == object;
+  });
+}
+
+void Hca::raise(const HcaEvent& event) {
+  if (events_.size() == kMaxPendingEvents) {
+    ++counters_.lost_events;
+    return;
+  }
+  events_.push_back(event);
+}
+
+}  // namespace softib::hca

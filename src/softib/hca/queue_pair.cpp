@@ -1,0 +1,129 @@
+#include "softib/hca/queue_pair.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "softib/hca/network_order.hpp"
+
+namespace softib::hca {
+namespace {
+
+constexpr unsigned kKnownSendFlags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM;
+constexpr std::uint32_t kMaxQpn = 0xffffff;
+constexpr std::uint32_t kControlledQKey = 0x80000000;
+
+std::uint32_t slots(const ibv_qp_cap& cap) {
+  return cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
+}
+
+template <class Request>
+std::uint64_t octets_of(const Request& wr) {
+  std::uint64_t octets = 0;
+  for (int i = 0; i < wr.num_sge; ++i) octets += wr.sg_list[i].length;
+  return octets;
+}
+
+}  // namespace
+
+QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
+    : number_(number),
+      config_(config),
+      sends_(config.cap.max_send_wr, config.cap.max_send_sge),
+      receives_(config.cap.max_recv_wr, config.cap.max_recv_sge),
+      copied_slot_(std::max(config.cap.max_inline_data, config.max_tso_header)),
+      copied_(std::size_t{slots(config.cap)} * copied_slot_),
+      copied_mask_(slots(config.cap) - 1),
+      batch_(std::make_unique<Batch>()) {}
+
+int QueuePair::enqueue(const ibv_send_wr& wr) {
+  // Sends may be posted from RTS on; in SQE and ERR they are flushed (IBA 10.3.1).
+  if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_INIT || state_ == IBV_QPS_RTR) return EINVAL;
+  const bool is_large = wr.opcode == IBV_WR_TSO;
+  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM && !is_large) return EINVAL;
+  if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
+  if (wr.wr.ud.ah == nullptr || wr.wr.ud.remote_qpn > kMaxQpn) return EINVAL;
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > config_.cap.max_send_sge ||
+      (is_large && !may_cut(wr))) {
+    return EINVAL;
+  }
+  if (sends_.full()) return ENOMEM;
+
+  const auto position = sends_.next_position();
+  SendRequest& request = sends_.at(position);
+  const auto& ah = static_cast<const AddressHandle&>(*wr.wr.ud.ah);
+  request.id = wr.wr_id;
+  request.to = ah.attributes;
+  request.to_domain = ah.domain;
+  request.destination = Qpn(wr.wr.ud.remote_qpn);
+  // "If the high-order bit of the Q_Key in the work request is set, the Q_Key of the QP context is
+  // used" (IBA 10.2.5).
+  request.qkey = (wr.wr.ud.remote_qkey & kControlledQKey) != 0 ? qkey_ : QKey(wr.wr.ud.remote_qkey);
+  request.with_immediate = wr.opcode == IBV_WR_SEND_WITH_IMM;
+  if (request.with_immediate) request.immediate = from_network(wr.imm_data);
+  request.signalled = config_.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  request.ip_checksums = (wr.send_flags & IBV_SEND_IP_CSUM) != 0;
+  request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  request.length = 0;
+  request.tso_header = is_large ? wr.tso.hdr_sz : std::uint16_t{0};
+  request.tso_size = is_large ? wr.tso.mss : std::uint16_t{0};
+  if (is_large) std::memcpy(copied(position), wr.tso.hdr, wr.tso.hdr_sz);
+  if (const int error = copy_elements(wr, position)) return error;
+  sends_.post();
+  return 0;
+}
+
+bool QueuePair::may_cut(const ibv_send_wr& wr) const {
+  const auto& how = wr.tso;
+  const auto payload = octets_of(wr);
+  return (wr.send_flags & IBV_SEND_INLINE) == 0 && how.hdr != nullptr && how.hdr_sz != 0 &&
+         how.hdr_sz <= config_.max_tso_header && how.mss != 0 && payload != 0 &&
+         payload <= kMaxTso && payload <= std::uint64_t{how.mss} * kMaxTsoSegments;
+}
+
+int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
+  SendRequest& request = sends_.at(position);
+  const auto count = static_cast<std::uint32_t>(wr.num_sge);
+  request.element_count = count;
+  if (!request.is_inline) {
+    std::copy_n(wr.sg_list, count, sends_.elements(position).begin());
+    return 0;
+  }
+  const auto size = octets_of(wr);
+  if (size > config_.cap.max_inline_data) return EINVAL;
+  request.inline_size = static_cast<std::uint32_t>(size);
+  if (size == 0) return 0;
+  auto* to = copied(position);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto& element = wr.sg_list[i];
+    if (element.length == 0) continue;
+    std::memcpy(to, std::bit_cast<const void*>(element.addr), element.length);
+    to += element.length;
+  }
+  return 0;
+}
+
+int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {
+  if (state_ == IBV_QPS_RESET) return EINVAL;
+  const bool is_large = kind == ReceiveKind::large;
+  const auto count = static_cast<std::uint32_t>(wr.num_sge);
+  if (wr.num_sge < 0 || count > config_.cap.max_recv_sge ||
+      (is_large && octets_of(wr) < kLargeReceive)) {
+    return EINVAL;
+  }
+  if (is_large && !large_receives_) {
+    large_receives_ = std::make_unique<ReceiveQueue>(kMaxLargeReceives, config_.cap.max_recv_sge);
+  }
+  auto& queue = is_large ? *large_receives_ : receives_;
+  if (queue.full()) return ENOMEM;
+  const auto position = queue.next_position();
+  queue.at(position) = {wr.wr_id, count};
+  std::copy_n(wr.sg_list, count, queue.elements(position).begin());
+  queue.post();
+  return 0;
+}
+
+}  // namespace softib::hca

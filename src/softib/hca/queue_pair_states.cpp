@@ -1,0 +1,83 @@
+// The states of a UD queue pair and the ways between them (IBA 10.3.1, 11.2.5.2; the tables of
+// ibv_modify_qp(3)).
+//
+//            +-------+  INIT   +------+   RTR   +-----+   RTS   +-----+  SQD   +-----+
+//   create ->| RESET |-------->| INIT |-------->| RTR |-------->| RTS |------->| SQD |
+//            +-------+         +------+         +-----+         +-----+<-------+-----+
+//                ^                                               |   ^            |
+//                |   from any state            error of a send   v   | RTS        | error of a send
+//                +-----------------------                       +-----+           |
+//   ERR: from any state, or by an error of a receive            | SQE |<----------+
+//                                                               +-----+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "softib/hca/queue_pair.hpp"
+
+namespace softib::hca {
+namespace {
+
+struct Transition {
+  ibv_qp_state from;
+  ibv_qp_state to;
+  int required;
+  int allowed;
+};
+
+constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+
+// The ways to RESET and ERR are open from everywhere, and take no attributes.
+constexpr std::array kTransitions = {
+    Transition{IBV_QPS_RESET, IBV_QPS_INIT, kInit, 0},
+    Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kInit},
+    Transition{IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    Transition{IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    Transition{IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    Transition{IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    Transition{IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    Transition{IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    Transition{IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+};
+
+}  // namespace
+
+bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask) {
+  const int attributes = mask & ~IBV_QP_STATE;
+  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
+  const auto* const found =
+      std::find_if(kTransitions.begin(), kTransitions.end(),
+                   [&](const Transition& each) { return each.from == from && each.to == to; });
+  if (found == kTransitions.end()) return false;
+  return (attributes & found->required) == found->required &&
+         (attributes & ~(found->required | found->allowed)) == 0;
+}
+
+int QueuePair::apply(const ibv_qp_attr& attr, int mask) {
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != state_) return EINVAL;
+  const auto to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : state_;
+  if (!is_ud_transition(state_, to, mask)) return EINVAL;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index >= kPKeyTableSize) return EINVAL;
+
+  if ((mask & IBV_QP_PORT) != 0) port_ = attr.port_num;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) pkey_index_ = attr.pkey_index;
+  if ((mask & IBV_QP_QKEY) != 0) qkey_ = QKey(attr.qkey);
+  if ((mask & IBV_QP_SQ_PSN) != 0) send_psn_ = attr.sq_psn & ipoib::wire::Bth::kPsnMask;
+  if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) notify_drained_ = attr.en_sqd_async_notify != 0;
+  return 0;
+}
+
+ibv_qp_attr QueuePair::attributes() const {
+  ibv_qp_attr attr{};
+  attr.qp_state = state_;
+  attr.cur_qp_state = state_;
+  attr.qkey = qkey_.value();
+  attr.sq_psn = send_psn_;
+  attr.pkey_index = pkey_index_;
+  attr.port_num = port_;
+  attr.en_sqd_async_notify = notify_drained_ ? 1 : 0;
+  attr.cap = config_.cap;
+  return attr;
+}
+
+}  // namespace softib::hca

@@ -1,0 +1,122 @@
+#include "softib/subnet/node_attributes.hpp"
+
+#include <algorithm>
+
+namespace softib::subnet {
+
+namespace {
+
+using ipoib::wire::NodeInfo;
+using ipoib::wire::NodeRecord;
+using ipoib::wire::PortInfo;
+
+constexpr std::uint8_t kUsualSwitchPorts = 36;
+constexpr std::uint8_t kPhysicalPolling = 2;
+constexpr std::uint8_t kPhysicalDisabled = 3;
+constexpr std::uint8_t kPhysicalLinkUp = 5;
+constexpr std::uint8_t kWidths1xAnd4x = 3;
+constexpr std::uint8_t kSpeedsUpToQdr = 7;
+constexpr std::uint8_t kOneLane = 1;
+
+/// What both ends of a cable have in common.
+PortInfo link(const PortAttributes& port) {
+  PortInfo info;
+  info.link_width_enabled = info.link_width_supported = kWidths1xAnd4x;
+  info.link_width_active = port.width;
+  info.link_speed_enabled = info.link_speed_supported = kSpeedsUpToQdr;
+  info.link_speed_active = port.speed;
+  info.port_state = static_cast<std::uint8_t>(port.state);
+  info.physical_state = port.state == PortState::down ? kPhysicalPolling : kPhysicalLinkUp;
+  info.neighbor_mtu = port.mtu;
+  info.mtu_capability = port.max_mtu;
+  info.vl_capability = info.operational_vls = kOneLane;
+  return info;
+}
+
+/// Of a port that has a cable, or could have one.
+PortInfo external_port_info(const SubnetManager& manager, std::uint8_t port) {
+  const Node* peer = manager.node(static_cast<NodeIndex>(port - 1));
+  PortAttributes attributes = peer != nullptr ? peer->port : manager.the_switch().port;
+  if (peer == nullptr) attributes.state = PortState::down;
+  PortInfo info = link(attributes);
+  info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
+  info.guid_capability = 0;
+  info.local_port = port;
+  return info;
+}
+
+}  // namespace
+
+std::optional<std::uint8_t> switch_port(NodeIndex node) {
+  if (node >= kMaxSwitchPorts) return std::nullopt;
+  return static_cast<std::uint8_t>(node + 1);
+}
+
+std::uint8_t switch_port_count(const SubnetManager& manager) {
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < kMaxSwitchPorts; ++i) {
+    if (manager.node(static_cast<NodeIndex>(i)) != nullptr) last = i + 1;
+  }
+  return static_cast<std::uint8_t>(std::max<std::size_t>(last, kUsualSwitchPorts));
+}
+
+NodeInfo node_info(const SubnetManager& manager, const Node& node) {
+  const bool is_switch = &node == &manager.the_switch();
+  NodeInfo info;
+  info.type = is_switch ? NodeInfo::kSwitch : NodeInfo::kChannelAdapter;
+  info.ports = is_switch ? switch_port_count(manager) : node.port.number;
+  info.system_image_guid = info.node_guid = node.port.node_guid;
+  info.port_guid = node.port.port_guid;
+  info.partition_capacity = kPKeyTableSize;
+  info.device_id = kDeviceId;
+  info.revision = kHardwareRevision;
+  info.local_port = is_switch ? std::uint8_t{0} : node.port.number;
+  info.vendor_id = kVendorId;
+  return info;
+}
+
+std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node) {
+  static_assert(kMaxNodeName < NodeRecord::kDescriptionSize);
+  std::array<char, NodeRecord::kDescriptionSize> description{};
+  std::copy(node.name.begin(), node.name.end(), description.begin());
+  return description;
+}
+
+std::optional<PortAttributes> port_of_hca(const PortAttributes& cabled, unsigned number) {
+  if (number == cabled.number) return cabled;
+  if (number == 0 || number > cabled.number) return std::nullopt;
+  PortAttributes idle;
+  idle.number = static_cast<std::uint8_t>(number);
+  idle.node_guid = cabled.node_guid;
+  idle.port_guid = Guid(cabled.node_guid.value() + number);
+  idle.life = cabled.life;
+  idle.pkeys[0] = ipoib::kDefaultPKey;
+  return idle;
+}
+
+PortInfo port_info(const PortAttributes& port) {
+  PortInfo info = link(port);
+  // One that no subnet manager knows waits for a cable; one that it knows has been disabled.
+  const bool is_known = ipoib::is_unicast(port.sm_lid);
+  if (port.state == PortState::down && is_known) info.physical_state = kPhysicalDisabled;
+  info.gid_prefix = port.gid_prefix;
+  info.lid = port.lid;
+  info.lmc = port.lmc;
+  info.sm_lid = port.sm_lid;
+  info.sm_sl = port.sm_sl;
+  info.subnet_timeout = kSubnetTimeout;
+  info.capability_mask = kCapabilitySystemImageGuid | kCapabilityClientReregister;
+  const bool is_sm = ipoib::is_unicast(port.lid) && port.lid == port.sm_lid;
+  if (is_sm) info.capability_mask |= kCapabilityIsSm;
+  return info;
+}
+
+PortInfo port_info(const SubnetManager& manager, const Node& node, std::uint8_t port) {
+  if (&node == &manager.the_switch() && port != 0) return external_port_info(manager, port);
+  const bool is_switch = &node == &manager.the_switch();
+  PortInfo info = port_info(is_switch ? node.port : port_of_hca(node.port, port).value());
+  info.local_port = port;
+  return info;
+}
+
+}  // namespace softib::subnet

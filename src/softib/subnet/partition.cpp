@@ -1,0 +1,184 @@
+// PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]
+//
+// Names and settings share the comma: a word with '=' is a setting, "nogroup" is one, and any other
+// word before the first setting is the name of an HCA.
+#include "softib/subnet/partition.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+
+#include "wire/sa_records.hpp"
+
+namespace softib::subnet {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+constexpr std::uint8_t kMaxRateCode = 63;  ///< six bits
+
+Error bad(std::string_view whole, const std::string& why) {
+  return Error{EINVAL,
+               "partition '" + std::string(whole) + "': " + why +
+                   "; expected PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]"};
+}
+
+/// The text before `mark`, which is taken off together with the mark; all of it without one.
+std::string_view split(std::string_view& text, char mark) {
+  const auto at = text.find(mark);
+  const auto front = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view{} : text.substr(at + 1);
+  return front;
+}
+
+std::optional<std::uint32_t> number(std::string_view text) {
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  if (is_hex) text.remove_prefix(2);
+  std::uint32_t value = 0;
+  const auto end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, is_hex ? 16 : 10);
+  if (error != std::errc{} || stop != end || text.empty()) return std::nullopt;
+  return value;
+}
+
+/// The rate code that is nearest to so many Gb/s ("2.5", "40", "56", "100"); 0 if none is near: the
+/// names of the faster rates are rounded, by up to 6 %.
+std::uint8_t rate_code(std::string_view gbits) {
+  const bool has_half = gbits.ends_with(".5");
+  if (has_half) gbits.remove_suffix(2);
+  const auto whole = number(gbits);
+  if (!whole || *whole > 10'000) return 0;
+  const std::uint32_t wanted = *whole * 1000 + (has_half ? 500 : 0);
+  std::uint8_t best = 0;
+  std::uint32_t best_distance = wanted / 16;
+  for (std::uint8_t code = 2; code <= kMaxRateCode; ++code) {
+    const std::uint32_t mbps = ipoib::wire::rate_mbps(code);
+    const std::uint32_t distance = std::max(mbps, wanted) - std::min(mbps, wanted);
+    if (mbps == 0 || distance > best_distance) continue;
+    best = code;
+    best_distance = distance;
+  }
+  return best;
+}
+
+/// One word after the membership; the error is why it was not understood.
+std::optional<std::string> apply(Partition& partition, std::string_view word) {
+  if (word == "nogroup") {
+    partition.broadcast_group = false;
+    return std::nullopt;
+  }
+  std::string_view value = word;
+  const auto key = split(value, '=');
+  if (key == "mtu") {
+    const auto octets = number(value);
+    partition.mtu = octets ? ipoib::wire::mtu_code(*octets) : std::uint8_t{0};
+    if (partition.mtu == 0) return "mtu is one of 256, 512, 1024, 2048, 4096";
+  } else if (key == "rate") {
+    partition.rate = rate_code(value);
+    if (partition.rate == 0)
+      return "rate is an InfiniBand rate in Gb/s: 2.5, 5, 10, 20, 30, 40 ...";
+  } else {
+    return "unknown setting '" + std::string(word) + "'";
+  }
+  return std::nullopt;
+}
+
+bool is_setting(std::string_view word) {
+  return word == "nogroup" || word.find('=') != std::string_view::npos;
+}
+
+bool is_hca_name(std::string_view word) { return !word.empty() && word.size() <= kMaxNodeName; }
+
+}  // namespace
+
+Membership Partition::membership(std::string_view hca) const {
+  const auto named = std::find_if(members.begin(), members.end(),
+                                  [&](const Member& member) { return member.hca == hca; });
+  return named == members.end() ? others : named->membership;
+}
+
+void Partition::set(std::string_view hca, Membership membership) {
+  const auto named = std::find_if(members.begin(), members.end(),
+                                  [&](const Member& member) { return member.hca == hca; });
+  if (named != members.end()) {
+    named->membership = membership;
+  } else {
+    members.push_back({std::string(hca), membership});
+  }
+}
+
+Partition default_partition() {
+  Partition partition;
+  partition.pkey = ipoib::kDefaultPKey;
+  partition.others = Membership::full;
+  return partition;
+}
+
+Result<Partition> parse_partition(std::string_view text) {
+  std::string_view rest = text;
+  const auto key = number(split(rest, '='));
+  if (!key || *key > 0xffff || !PKey(static_cast<std::uint16_t>(*key)).is_valid()) {
+    return bad(text, "the P_Key is a number from 1 to 0x7fff (0x8000 added or not)");
+  }
+  Partition partition;
+  partition.pkey = PKey(static_cast<std::uint16_t>(*key)).as_full();
+
+  const std::size_t end = std::min(rest.find(':'), rest.find(','));
+  const auto word = rest.substr(0, end);
+  if (word != "full" && word != "limited") return bad(text, "membership is full or limited");
+  const Membership membership = word == "full" ? Membership::full : Membership::limited;
+  const bool has_names = end != std::string_view::npos && rest[end] == ':';
+  rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+  if (end != std::string_view::npos && rest.empty()) return bad(text, "it ends too early");
+
+  bool names_may_come = has_names;
+  while (!rest.empty()) {
+    const auto next = split(rest, ',');
+    if (is_setting(next)) {
+      names_may_come = false;
+      if (const auto why = apply(partition, next)) return bad(text, *why);
+    } else if (names_may_come && is_hca_name(next)) {
+      if (partition.members.size() == kMaxNamedMembers) return bad(text, "too many names");
+      partition.set(next, membership);
+    } else {
+      return bad(text, "'" + std::string(next) + "' is no setting");
+    }
+  }
+  if (has_names && partition.members.empty()) return bad(text, "no HCA is named after ':'");
+  if (!has_names) partition.others = membership;
+  return partition;
+}
+
+Result<std::vector<Partition>> make_partitions(const std::vector<std::string>& options) {
+  std::vector<Partition> partitions{default_partition()};
+  bool has_default = false;
+  for (const auto& option : options) {
+    auto parsed = parse_partition(option);
+    if (!parsed) return parsed.error();
+    if (parsed->pkey == ipoib::kDefaultPKey && !has_default) {
+      has_default = true;
+      partitions.front() = *parsed;
+      continue;
+    }
+    const auto same = std::find_if(partitions.begin(), partitions.end(),
+                                   [&](const auto& other) { return other.pkey == parsed->pkey; });
+    if (same == partitions.end()) {
+      if (partitions.size() == kMaxPartitions) {
+        return Error{EINVAL, "more than " + std::to_string(kMaxPartitions) + " partitions"};
+      }
+      partitions.push_back(*parsed);
+      continue;
+    }
+    for (const auto& member : parsed->members) same->set(member.hca, member.membership);
+    if (parsed->members.empty()) same->others = parsed->others;
+    if (parsed->mtu != 0) same->mtu = parsed->mtu;
+    if (parsed->rate != Partition::kDefaultRate) same->rate = parsed->rate;
+    same->broadcast_group = same->broadcast_group && parsed->broadcast_group;
+  }
+  return partitions;
+}
+
+}  // namespace softib::subnet

@@ -1,0 +1,255 @@
+#include "softib/subnet/sa_paths.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "softib/subnet/node_attributes.hpp"
+#include "softib/subnet/rates.hpp"
+#include "wire/path_record.hpp"
+
+namespace softib::subnet {
+
+namespace {
+
+using ipoib::wire::PathRecord;
+using ipoib::wire::SaStatus;
+using ipoib::wire::Selector;
+
+/// Everything about one query that does not depend on the pair of ports.
+struct Query {
+  const SaRequest& request;
+  const PathRecord& wanted;
+
+  [[nodiscard]] bool has(std::uint64_t components) const { return request.has(components); }
+};
+
+/// The MTU to give of a path that can have up to `have`; nothing if the query rules it out. "Less
+/// than" is met by giving less.
+std::optional<std::uint8_t> choose_mtu(const Query& query, std::uint8_t have) {
+  if (!query.has(PathRecord::kMtuSelector | PathRecord::kMtu)) return have;
+  const std::uint8_t wanted = query.wanted.mtu;
+  if (query.wanted.mtu_selector == Selector::less && have >= wanted) {
+    return wanted > 1 ? std::optional<std::uint8_t>(wanted - 1) : std::nullopt;
+  }
+  if (query.wanted.mtu_selector == Selector::exactly) {
+    return have >= wanted ? std::optional(wanted) : std::nullopt;
+  }
+  return mtu_satisfies(query.wanted.mtu_selector, wanted, have) ? std::optional(have)
+                                                                : std::nullopt;
+}
+
+std::optional<std::uint8_t> choose_rate(const Query& query, std::uint8_t have) {
+  if (!query.has(PathRecord::kRateSelector | PathRecord::kRate)) return have;
+  const std::uint8_t wanted = query.wanted.rate;
+  if (query.wanted.rate_selector == Selector::less && compare_rates(have, wanted) >= 0) {
+    const std::uint8_t slower = slower_rate(wanted);
+    return slower != 0 ? std::optional(slower) : std::nullopt;
+  }
+  return rate_satisfies(query.wanted.rate_selector, wanted, have) ? std::optional(have)
+                                                                  : std::nullopt;
+}
+
+std::optional<std::uint8_t> choose_lifetime(const Query& query, std::uint8_t have) {
+  if (!query.has(PathRecord::kLifetimeSelector | PathRecord::kLifetime)) return have;
+  const std::uint8_t wanted = query.wanted.lifetime;
+  switch (query.wanted.lifetime_selector) {
+    case Selector::greater:
+      return have > wanted ? std::optional(have) : std::nullopt;
+    case Selector::less:
+      if (have < wanted) return have;
+      return wanted > 1 ? std::optional<std::uint8_t>(wanted - 1) : std::nullopt;
+    case Selector::exactly:
+      return have >= wanted ? std::optional(wanted) : std::nullopt;
+    case Selector::largest:
+      return have;
+  }
+  return std::nullopt;
+}
+
+/// What the paths between two ports have in common, if the query does not rule them out.
+std::optional<PathRecord> route(const Query& query, const Node& from, const Node& to) {
+  const bool is_loopback = &from == &to;
+  const auto mtu = choose_mtu(query, std::min(from.port.mtu, to.port.mtu));
+  const std::uint8_t slower = compare_rates(port_rate(from.port), port_rate(to.port)) < 0
+                                  ? port_rate(from.port)
+                                  : port_rate(to.port);
+  const auto rate = choose_rate(query, slower);
+  // "For loopback paths, PacketLifeTime shall be zero" (IBA 15.2.5.16).
+  const auto lifetime = choose_lifetime(query, is_loopback ? std::uint8_t{0} : kSubnetTimeout);
+  const PKey only = query.has(PathRecord::kPKey) ? query.wanted.pkey : PKey();
+  const PKey shared = shared_pkey(from, to, only);
+  const bool asks_invalid = query.has(PathRecord::kPKey) && !only.is_valid();
+  if (!mtu || !rate || !lifetime || !shared.is_valid() || asks_invalid) return std::nullopt;
+
+  PathRecord record;
+  record.sgid = from.port.gid();
+  record.dgid = to.port.gid();
+  record.reversible = true;
+  record.pkey = only.is_valid() ? only : shared;
+  record.sl = query.has(PathRecord::kSl) ? query.wanted.sl : ServiceLevel(0);
+  record.mtu = *mtu;
+  record.rate = *rate;
+  record.lifetime = *lifetime;
+  return record;
+}
+
+/// One end of the paths asked for, by GID, by LID, by both or by neither.
+struct End {
+  bool by_gid;
+  bool by_lid;
+  Gid gid;
+  Lid lid;
+
+  [[nodiscard]] bool is(const Node& node) const {
+    return (!by_gid || node.port.gid() == gid) && (!by_lid || node.port.has(lid));
+  }
+};
+
+/// The LIDs by which one end of a path may be named.
+struct Lids {
+  Lid first;
+  unsigned count;
+
+  Lids(const End& end, const Node& node)
+      : first(end.by_lid ? end.lid : node.port.lid), count(end.by_lid ? 1U : 1U << node.port.lmc) {}
+  [[nodiscard]] Lid operator[](unsigned i) const {
+    return Lid(static_cast<std::uint16_t>(first.value() + i));
+  }
+};
+
+/// At most `limit` paths of the same route; those that have neither LID in common come first, as
+/// OpenSM gives them.
+void add_paths(PathRecord record, const Lids& from, const Lids& to, std::size_t limit,
+               RecordTable& found) {
+  const auto add = [&](unsigned i, unsigned j) {
+    if (limit == 0) return;
+    --limit;
+    record.slid = from[i];
+    record.dlid = to[j];
+    found.add(record);
+  };
+  const unsigned apart = std::min(from.count, to.count);
+  for (unsigned i = 0; i < apart; ++i) add(i, i);
+  for (unsigned i = 0; i < from.count && limit != 0; ++i) {
+    for (unsigned j = 0; j < to.count; ++j) {
+      if (i != j) add(i, j);
+    }
+  }
+}
+
+/// The ports at one end that the requester may know of. Looked up where the end is named, since
+/// that is what almost every query does.
+std::vector<const Node*> find_ends(const Query& query, const End& end,
+                                   const SubnetManager& manager) {
+  std::vector<const Node*> found;
+  const auto consider = [&](const Node* node) {
+    const bool is_there = node != nullptr && node->port.state != PortState::down;
+    if (!is_there || !end.is(*node)) return;
+    if (shared_pkey(query.request.from, *node).is_valid()) found.push_back(node);
+  };
+  if (end.by_gid || end.by_lid) {
+    const auto index = end.by_gid ? manager.find(end.gid.guid()) : manager.node_at(end.lid);
+    consider(index ? manager.node(*index) : &manager.the_switch());
+  } else {
+    for (const Node* node : manager.end_ports()) consider(node);
+  }
+  return found;
+}
+
+SaAnswer unicast_paths(const Query& query, const SubnetManager& manager) {
+  const PathRecord& wanted = query.wanted;
+  RecordTable found(PathRecord::kSize);
+  // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports.
+  const bool is_table = query.request.is_table();
+  std::size_t limit = is_table ? std::numeric_limits<std::size_t>::max() : 1;
+  if (is_table && query.has(PathRecord::kNumbPath)) limit = wanted.numb_path;
+  const End source{query.has(PathRecord::kSgid), query.has(PathRecord::kSlid), wanted.sgid,
+                   wanted.slid};
+  const End target{query.has(PathRecord::kDgid), query.has(PathRecord::kDlid), wanted.dgid,
+                   wanted.dlid};
+  const auto targets = find_ends(query, target, manager);
+  for (const Node* from : find_ends(query, source, manager)) {
+    for (const Node* to : targets) {
+      const auto record = route(query, *from, *to);
+      if (record) add_paths(*record, Lids(source, *from), Lids(target, *to), limit, found);
+      if (found.is_full() || (record && !is_table)) return found;
+    }
+  }
+  return found;
+}
+
+/// SGID and SLID, if given, have to name a member, and the rest has to agree with the group.
+bool group_matches(const Query& query, const SubnetManager& manager, const McGroup& group) {
+  const auto& record = group.record;
+  const PathRecord& wanted = query.wanted;
+  if (query.has(PathRecord::kDlid) && wanted.dlid != record.mlid) return false;
+  if (query.has(PathRecord::kSgid)) {
+    const auto node = manager.find(wanted.sgid.guid());
+    if (!node || !group.members.contains(*node)) return false;
+  }
+  if (query.has(PathRecord::kSlid)) {
+    const auto node = manager.node_at(wanted.slid);
+    if (!node || !group.members.contains(*node)) return false;
+  }
+  if (query.has(PathRecord::kPKey) && wanted.pkey != record.pkey) return false;
+  if (query.has(PathRecord::kSl) && wanted.sl != record.sl) return false;
+  if (query.has(PathRecord::kFlowLabel) && wanted.flow_label != record.flow_label) return false;
+  if (query.has(PathRecord::kHopLimit) && wanted.hop_limit != record.hop_limit) return false;
+  return !query.has(PathRecord::kTrafficClass) || wanted.traffic_class == record.traffic_class;
+}
+
+SaAnswer multicast_path(const Query& query, const SubnetManager& manager,
+                        const MulticastGroups& groups) {
+  RecordTable found(PathRecord::kSize);
+  const McGroup* group = groups.find(query.wanted.dgid);
+  if (group == nullptr || !group_matches(query, manager, *group)) return found;
+  PathRecord record = query.wanted;
+  record.dlid = group->record.mlid;
+  record.flow_label = group->record.flow_label;
+  record.hop_limit = group->record.hop_limit;
+  record.traffic_class = group->record.traffic_class;
+  record.reversible = false;
+  record.numb_path = 1;
+  record.pkey = group->record.pkey;
+  record.qos_class = 0;
+  record.sl = group->record.sl;
+  record.mtu_selector = record.rate_selector = record.lifetime_selector = Selector::exactly;
+  record.mtu = group->record.mtu;
+  record.rate = group->record.rate;
+  record.lifetime = group->record.lifetime;
+  found.add(record);
+  return found;
+}
+
+}  // namespace
+
+SaAnswer query_paths(const SaRequest& request, const SubnetManager& manager,
+                     const MulticastGroups& groups) {
+  const auto wanted = PathRecord::parse(request.record);
+  if (!wanted) return SaStatus::request_invalid;
+  const Query query{request, *wanted};
+  const bool bad_rate =
+      query.has(PathRecord::kRateSelector | PathRecord::kRate) && !is_rate(wanted->rate);
+  const bool bad_mtu =
+      query.has(PathRecord::kMtuSelector | PathRecord::kMtu) && !is_mtu(wanted->mtu);
+  if (bad_rate || bad_mtu) return SaStatus::request_invalid;
+  if (query.has(PathRecord::kDgid) && wanted->dgid.is_multicast()) {
+    return multicast_path(query, manager, groups);
+  }
+  // The two halves of an end have to agree (IBA 15.2.5.16).
+  const auto disagree = [&](std::uint64_t components, const Gid& gid, Lid lid) {
+    if (!query.has(components)) return false;
+    const auto by_gid = manager.find(gid.guid());
+    const auto by_lid = manager.node_at(lid);
+    return by_gid && by_lid && *by_gid != *by_lid;
+  };
+  if (disagree(PathRecord::kSgid | PathRecord::kSlid, wanted->sgid, wanted->slid) ||
+      disagree(PathRecord::kDgid | PathRecord::kDlid, wanted->dgid, wanted->dlid)) {
+    return SaStatus::request_invalid;
+  }
+  return unicast_paths(query, manager);
+}
+
+}  // namespace softib::subnet

@@ -1,0 +1,98 @@
+#include "softib/subnet/sma.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "softib/core/mad_route.hpp"
+
+namespace softib::subnet {
+
+using ipoib::wire::MadHeader;
+namespace method = ipoib::wire::method;
+namespace mad_status = ipoib::wire::mad_status;
+
+namespace {
+
+/// What a subnet manager takes, not the agent of its node.
+bool is_for_manager(const MadHeader& header) {
+  return header.method == smp_method::kTrap || header.attribute_id == smp_attribute::kSmInfo;
+}
+
+/// IBA 14.2.4.1. Who does not know the key gets no answer at all.
+bool is_authorised(const SmpTarget& target, const MadHeader& header, std::uint64_t m_key) {
+  const ManagementKey& key = target.node->key;
+  return key.admits(m_key) || (header.method == method::kGet && key.protection < 2);
+}
+
+}  // namespace
+
+AgentAnswer SubnetManagementAgents::receive(const MadPacket& packet) {
+  const auto header = MadHeader::parse(packet.mad);
+  if (!header) return {};
+  const bool is_smp =
+      is_directed(*header) || header->management_class == ipoib::wire::mgmt_class::kSubnLid;
+  if (!is_smp) return {};
+  if (header->is_response()) return {AgentVerdict::response, 0, {}, 0};
+  if (header->method == smp_method::kTrapRepress) {
+    const bool is_ours = traps_.repress(header->transaction_id);
+    return {is_ours ? AgentVerdict::acknowledged : AgentVerdict::response, 0, {}, 0};
+  }
+  const NodeIndex sender = MadRoute::of(header->transaction_id).node;
+  if (state_.manager.node(sender) == nullptr) return {AgentVerdict::no_sender, 0, {}, 0};
+  SmpTarget target;
+  switch (follow(packet, *header, sender, state_.manager, target)) {
+    case SmpRoute::nonsense:
+      return {};
+    case SmpRoute::nowhere:
+      return {AgentVerdict::unreachable, 0, {}, 0};
+    case SmpRoute::leads:
+      break;
+  }
+  if (state_.manager.is_own() || target.is_switch || !is_for_manager(*header)) {
+    const bool may = is_authorised(target, *header, m_key_of(packet.mad));
+    return may ? answer(packet, *header, target) : AgentAnswer{AgentVerdict::no_key, 0, {}, 0};
+  }
+  AgentAnswer passed{AgentVerdict::passed_on, 0, packet, target.index};
+  arrive(target, *header, passed.packet.mad);
+  return passed;
+}
+
+AgentAnswer SubnetManagementAgents::answer(const MadPacket& packet, const MadHeader& header,
+                                           const SmpTarget& target) {
+  std::uint16_t status = 0;
+  std::optional<SmpData> data;
+  const bool is_set = header.method == method::kSet && !state_.manager.is_own();
+  if (header.class_version != kSmpClassVersion) {
+    status = mad_status::kUnsupportedVersion;
+  } else if (header.method != method::kGet && !is_set) {
+    status = mad_status::kUnsupportedMethodAttribute;
+  } else {
+    if (is_set) {
+      const std::span<const std::uint8_t> mad(packet.mad);
+      status = set_attribute(target, header, mad.subspan<kSmpDataOffset, kSmpDataSize>(), state_);
+      if (std::exchange(state_.link_changed, false)) link_changed();
+    }
+    // The answer to a change is what is there now.
+    std::uint16_t missing = 0;
+    if (status == 0) data = get_attribute(target, header, m_key_of(packet.mad), state_, missing);
+    if (status == 0 && !data) status = missing;
+  }
+  const std::uint16_t direction = is_directed(header) ? kSmpDirectionBit : 0;
+  auto answer = answer_to(packet, header, static_cast<std::uint16_t>(status | direction));
+  answer.status = status;
+  if (data) std::ranges::copy(*data, answer.packet.mad.begin() + kSmpDataOffset);
+  write_return_path(target, header, answer.packet.mad);
+  return answer;
+}
+
+void SubnetManagementAgents::link_changed() {
+  if (state_.manager.is_own()) return;
+  state_.settings.links_changed = true;
+  traps_.links_changed();
+}
+
+std::optional<MadPacket> SubnetManagementAgents::on_time(ipoib::TimePoint now) {
+  return traps_.on_time(state_.manager.the_switch().port, now);
+}
+
+}  // namespace softib::subnet

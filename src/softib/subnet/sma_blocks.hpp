@@ -1,0 +1,40 @@
+// What reading and writing the switch's attributes have in common.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "softib/subnet/smp.hpp"
+
+namespace softib::subnet {
+
+inline constexpr std::uint32_t kUnicastBlocks = kUnicastLids / kSmpDataSize;
+inline constexpr std::uint8_t kNoPort = 255;
+inline constexpr unsigned kLifeTimeShift = 3;
+inline constexpr std::uint8_t kLinksChangedBit = 1U << 2;
+
+/// A block of the multicast forwarding table, as the attribute modifier names it (IBA 14.2.5.12):
+///   | position 4 | - 19 | block 9 |
+struct MulticastBlock {
+  static constexpr std::size_t kGroups = 32;
+  static constexpr unsigned kPorts = 16;
+
+  std::uint32_t block = 0;
+  unsigned position = 0;
+
+  /// Nothing for one that the switch does not have.
+  [[nodiscard]] static std::optional<MulticastBlock> parse(std::uint32_t modifier) {
+    const MulticastBlock parsed{modifier & 0x1ff, modifier >> 28};
+    return parsed.block < kMaxGroups / kGroups ? std::optional(parsed) : std::nullopt;
+  }
+  [[nodiscard]] std::size_t group(std::size_t i) const { return block * kGroups + i; }
+  /// The node on the port of a bit. Port 0, the switch's own, receives nothing; nor does port 1,
+  /// which is not connected.
+  [[nodiscard]] std::optional<NodeIndex> node(unsigned bit) const {
+    const unsigned port = position * kPorts + bit;
+    if (port < 2 || port > kMaxSwitchPorts) return std::nullopt;
+    return static_cast<NodeIndex>(port - 1);
+  }
+};
+
+}  // namespace softib::subnet

@@ -1,0 +1,172 @@
+// SubnGet().
+#include <algorithm>
+
+#include "softib/subnet/node_attributes.hpp"
+#include "softib/subnet/sma.hpp"
+#include "softib/subnet/sma_blocks.hpp"
+#include "wire/mad.hpp"
+
+namespace softib::subnet {
+
+using ipoib::wire::MadHeader;
+namespace mad_status = ipoib::wire::mad_status;
+
+namespace {
+
+/// IBA 14.2.5.4:
+///
+///   | linear 16, random 16, multicast capacity 16 | top 16 | default ports 24 | life time 5,
+///     links changed 1, - 2 | ...
+SmpData switch_info(const ManagedState& state) {
+  const SwitchSettings& settings = state.settings;
+  const auto own_top = state.manager.the_switch().port.lid.value();
+  SmpData data{};
+  ipoib::ByteWriter writer(data);
+  writer.u16(ipoib::kFirstMulticastLid.value());
+  writer.u16(0);
+  writer.u16(kMaxGroups);
+  writer.u16(state.manager.is_own() ? own_top : settings.linear_top);
+  writer.u8(settings.default_port);
+  writer.u8(settings.default_primary_port);
+  writer.u8(settings.default_not_primary_port);
+  writer.u8(static_cast<std::uint8_t>(settings.life_time << kLifeTimeShift |
+                                      (settings.links_changed ? kLinksChangedBit : 0)));
+  return data;
+}
+
+/// IBA 14.2.5.10: a block of 64 LIDs, the port that leads to each.
+SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
+  SmpData data;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
+    const auto index = manager.node_at(lid);
+    data[i] = index ? switch_port(*index).value_or(kNoPort) : kNoPort;
+    const bool is_switch = manager.is_own() ? lid == manager.the_switch().port.lid
+                                            : index == SubnetManager::kSwitchNode;
+    if (is_switch) data[i] = 0;
+  }
+  return data;
+}
+
+/// IBA 14.2.5.12: of 32 multicast LIDs, which of 16 ports; bit i is port 16 * position + i.
+SmpData multicast_block(const MulticastForwardingTable& table, const MulticastBlock& block) {
+  SmpData data;
+  ipoib::ByteWriter writer(data);
+  for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
+    std::uint16_t ports = 0;
+    for (unsigned bit = 0; bit < MulticastBlock::kPorts; ++bit) {
+      const auto node = block.node(bit);
+      if (node && table.at(block.group(i))[*node]) ports |= static_cast<std::uint16_t>(1U << bit);
+    }
+    writer.u16(ports);
+  }
+  return data;
+}
+
+SmpData sm_info(const SubnetManager& manager) {
+  // IBA 14.2.5.13: | GUID 64 | SM_Key 64, not shown | activity count 32 | priority 4, state 4 |
+  constexpr std::uint8_t kMaster = 3;
+  SmpData data{};
+  ipoib::ByteWriter writer(data);
+  writer.u64(manager.node(SubnetManager::kSmNode)->port.port_guid.value());
+  writer.zeros(8 + 4);
+  writer.u8(kMaster);
+  return data;
+}
+
+template <class Attribute>
+SmpData emitted(const Attribute& attribute) {
+  SmpData data{};
+  attribute.emit(data);
+  return data;
+}
+
+SmpData node_info_data(const SubnetManager& manager, const SmpTarget& target) {
+  auto info = node_info(manager, *target.node);
+  info.local_port = target.entry_port;
+  return emitted(info);
+}
+
+std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget& target,
+                                      std::uint32_t port, std::uint64_t m_key) {
+  const SubnetManager& manager = state.manager;
+  // On an HCA, 0 is the port that the packet came in by.
+  if (port == 0 && !target.is_switch) port = target.entry_port;
+  const auto ports = target.is_switch ? switch_port_count(manager) : target.node->port.number;
+  if (port > ports) return std::nullopt;
+  auto info = port_info(manager, *target.node, static_cast<std::uint8_t>(port));
+  info.local_port = target.entry_port;
+  const bool is_manager = !target.is_switch && state.is_manager && state.is_manager(target.index);
+  if (is_manager) info.capability_mask |= kCapabilityIsSm;
+  const ManagementKey& key = target.node->key;
+  if (key.protection == 0 || key.admits(m_key)) info.m_key = key.value;
+  info.m_key_protection = key.protection;
+  return emitted(info);
+}
+
+SmpData node_description_data(const Node& node) {
+  SmpData data{};
+  const auto text = node_description(node);
+  std::copy(text.begin(), text.end(), data.begin());
+  return data;
+}
+
+/// The one entry of the GUID table.
+std::optional<SmpData> guid_block(const Node& node, std::uint32_t block) {
+  if (block != 0) return std::nullopt;
+  SmpData data{};
+  ipoib::store_be(data.data(), node.port.port_guid.value());
+  return data;
+}
+
+/// IBA 14.2.5.7: a block of 32 keys, which is all; the high half of the modifier is a switch's
+/// port.
+std::optional<SmpData> pkey_block(const Node& node, std::uint32_t modifier) {
+  if ((modifier & 0xffff) != 0) return std::nullopt;
+  SmpData data{};
+  ipoib::ByteWriter writer(data);
+  for (const auto key : node.port.pkeys) writer.u16(key.value());
+  return data;
+}
+
+}  // namespace
+
+std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& header,
+                                     std::uint64_t m_key, const ManagedState& state,
+                                     std::uint16_t& status) {
+  const SubnetManager& manager = state.manager;
+  const Node& node = *target.node;
+  const bool is_sm = manager.is_own() && &node == manager.node(SubnetManager::kSmNode);
+  const std::uint32_t modifier = header.attribute_modifier;
+  status = mad_status::kInvalidField;
+  switch (header.attribute_id) {
+    case smp_attribute::kNodeDescription:
+      return node_description_data(node);
+    case ipoib::wire::attribute::kNodeInfo:
+      return node_info_data(manager, target);
+    case ipoib::wire::attribute::kPortInfo:
+      return port_info_data(state, target, modifier, m_key);
+    case smp_attribute::kSwitchInfo:
+      return target.is_switch ? std::optional(switch_info(state)) : std::nullopt;
+    case smp_attribute::kLinearForwardingTable:
+      if (!target.is_switch || modifier >= kUnicastBlocks) return std::nullopt;
+      return forwarding_block(manager, modifier);
+    case smp_attribute::kMulticastForwardingTable: {
+      const auto block = MulticastBlock::parse(modifier);
+      if (manager.is_own() || !target.is_switch || !block) break;
+      return multicast_block(state.multicast, *block);
+    }
+    case smp_attribute::kGuidInfo:
+      return guid_block(node, modifier);
+    case smp_attribute::kPKeyTable:
+      return pkey_block(node, modifier);
+    case smp_attribute::kSmInfo:
+      return is_sm ? std::optional(sm_info(manager)) : std::nullopt;
+    default:
+      status = mad_status::kUnsupportedMethodAttribute;
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace softib::subnet

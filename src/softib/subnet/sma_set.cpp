@@ -1,0 +1,198 @@
+// SubnSet(): what a subnet manager elsewhere writes. A value that cannot be is refused, and nothing
+// of its attribute is taken (IBA 14.2.4).
+#include "softib/subnet/node_attributes.hpp"
+#include "softib/subnet/rates.hpp"
+#include "softib/subnet/sma.hpp"
+#include "softib/subnet/sma_blocks.hpp"
+#include "wire/mad.hpp"
+#include "wire/port_info.hpp"
+
+namespace softib::subnet {
+
+using ipoib::wire::MadHeader;
+using ipoib::wire::PortInfo;
+namespace mad_status = ipoib::wire::mad_status;
+
+namespace {
+
+using SmpView = std::span<const std::uint8_t, kSmpDataSize>;
+
+constexpr std::uint16_t kDone = 0;
+/// Of PortPhysicalState (IBA 14.2.5.6), as written.
+constexpr std::uint8_t kPolling = 2;
+constexpr std::uint8_t kDisabled = 3;
+
+/// What a link comes to be in; nothing for a transition that there is not (IBA 14.2.5.6). Both ends
+/// of a cable are in one state here, so whoever comes second finds it done.
+std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& wanted) {
+  constexpr std::uint8_t kNoChange = 0;
+  if (wanted.physical_state != kNoChange && wanted.physical_state != kPolling &&
+      wanted.physical_state != kDisabled) {
+    return std::nullopt;
+  }
+  if (wanted.physical_state == kDisabled) return PortState::down;
+  if (port.has_failed()) return PortState::down;
+  if (wanted.physical_state == kPolling) return PortState::init;
+  if (wanted.port_state == kNoChange) return port.state;
+  // Down is a request to train the link again.
+  if (wanted.port_state == static_cast<std::uint8_t>(PortState::down)) {
+    return port.state == PortState::down ? PortState::down : PortState::init;
+  }
+  const auto to = static_cast<PortState>(wanted.port_state);
+  if (to == port.state && to != PortState::init) return to;
+  if (to == PortState::armed && port.state == PortState::init) return to;
+  if (to == PortState::active && port.state == PortState::armed) return to;
+  return std::nullopt;
+}
+
+/// Whether somebody has to be told: an SM knows what it has made of a link that is up.
+bool is_news(PortState before, PortState now) {
+  return before != now && (now == PortState::down || now == PortState::init);
+}
+
+/// An external port of the switch: of what an SM writes only the state of the link matters.
+std::uint16_t set_external_port(NodeIndex index, const PortInfo& wanted, ManagedState& state) {
+  const Node* peer = state.manager.node(index);
+  PortAttributes port = peer != nullptr ? peer->port : PortAttributes{};
+  const auto next = next_state(port, wanted);
+  if (!next) return mad_status::kInvalidField;
+  if (peer == nullptr || port.state == *next) return kDone;
+  state.link_changed = is_news(port.state, *next);
+  port.state = *next;
+  state.manager.program(index, port);
+  return kDone;
+}
+
+std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, ManagedState& state) {
+  PortAttributes port = target.node->port;
+  const auto next = target.is_switch ? port.state : next_state(port, wanted);
+  // Port 0 of a switch has no link, and so no neighbour with an MTU.
+  const bool has_mtu =
+      target.is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
+  const bool has_lanes = wanted.operational_vls <= 1;
+  const bool has_lids = ipoib::is_unicast(wanted.lid) && ipoib::is_unicast(wanted.sm_lid) &&
+                        wanted.lid == ipoib::base_lid(wanted.lid, wanted.lmc);
+  if (!next || !has_mtu || !has_lanes || !has_lids) {
+    return mad_status::kInvalidField;
+  }
+  state.link_changed = is_news(port.state, *next);
+  port.state = *next;
+  port.gid_prefix = wanted.gid_prefix;
+  port.lid = wanted.lid;
+  port.lmc = wanted.lmc;
+  port.sm_lid = wanted.sm_lid;
+  port.sm_sl = wanted.sm_sl;
+  if (!target.is_switch) port.mtu = wanted.neighbor_mtu;
+  if (wanted.client_reregister) ++port.reregister_count;
+  const ManagementKey key{wanted.m_key, wanted.m_key_protection};
+  if (target.is_switch) {
+    state.manager.program_switch(port);
+    state.manager.protect_switch(key);
+  } else {
+    state.manager.program(target.index, port);
+    state.manager.protect(target.index, key);
+  }
+  return kDone;
+}
+
+std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpView data,
+                            ManagedState& state) {
+  const auto wanted = PortInfo::parse(data);
+  // Of an HCA, the port that is on the subnet.
+  const bool is_port = target.is_switch ? number <= switch_port_count(state.manager)
+                                        : number == 0 || number == target.node->port.number;
+  if (!wanted || !is_port) return mad_status::kInvalidField;
+  if (!target.is_switch || number == 0) return set_end_port(target, *wanted, state);
+  return set_external_port(static_cast<NodeIndex>(number - 1), *wanted, state);
+}
+
+std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView data,
+                        ManagedState& state) {
+  // One block, of no port of the switch but its own.
+  if (modifier != 0) return mad_status::kInvalidField;
+  PortAttributes port = target.node->port;
+  ipoib::ByteReader reader(data);
+  for (auto& key : port.pkeys) key = PKey(reader.u16());
+  if (target.is_switch) {
+    state.manager.program_switch(port);
+  } else {
+    state.manager.program(target.index, port);
+  }
+  return kDone;
+}
+
+std::uint16_t set_switch_info(SmpView data, SwitchSettings& settings) {
+  ipoib::ByteReader reader(data);
+  reader.skip(3 * sizeof(std::uint16_t));  // the capacities
+  SwitchSettings wanted = settings;
+  wanted.linear_top = reader.u16();
+  wanted.default_port = reader.u8();
+  wanted.default_primary_port = reader.u8();
+  wanted.default_not_primary_port = reader.u8();
+  const std::uint8_t last = reader.u8();
+  wanted.life_time = last >> kLifeTimeShift;
+  // Writing it clears it.
+  if ((last & kLinksChangedBit) != 0) wanted.links_changed = false;
+  if (wanted.linear_top >= kUnicastLids) return mad_status::kInvalidField;
+  settings = wanted;
+  return kDone;
+}
+
+std::uint16_t set_routes(std::uint32_t block, SmpView data, SubnetManager& manager) {
+  if (block >= kUnicastBlocks) return mad_status::kInvalidField;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const std::uint8_t port = data[i];
+    // Port 0 is the switch itself; port 1 is not connected.
+    std::optional<NodeIndex> node;
+    if (port == 0) node = SubnetManager::kSwitchNode;
+    if (port > 1 && port <= kMaxSwitchPorts) node = static_cast<NodeIndex>(port - 1);
+    manager.routes().set(Lid(static_cast<std::uint16_t>(block * data.size() + i)), node);
+  }
+  return kDone;
+}
+
+std::uint16_t set_multicast(std::uint32_t modifier, SmpView data, MulticastForwardingTable& table) {
+  const auto block = MulticastBlock::parse(modifier);
+  if (!block) return mad_status::kInvalidField;
+  ipoib::ByteReader reader(data);
+  for (std::size_t i = 0; i < MulticastBlock::kGroups; ++i) {
+    const std::uint16_t ports = reader.u16();
+    NodeSet receivers = table.at(block->group(i));
+    for (unsigned bit = 0; bit < MulticastBlock::kPorts; ++bit) {
+      if (const auto node = block->node(bit)) receivers[*node] = (ports >> bit & 1) != 0;
+    }
+    table.set(block->group(i), receivers);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, SmpView data,
+                            ManagedState& state) {
+  const std::uint32_t modifier = header.attribute_modifier;
+  switch (header.attribute_id) {
+    case ipoib::wire::attribute::kPortInfo:
+      return set_port_info(target, modifier, data, state);
+    case smp_attribute::kPKeyTable:
+      return set_pkeys(target, modifier, data, state);
+    case smp_attribute::kGuidInfo:
+      // The first of the table is read-only, and there is no other.
+      return modifier == 0 ? kDone : mad_status::kInvalidField;
+    default:
+      break;
+  }
+  if (!target.is_switch) return mad_status::kUnsupportedMethodAttribute;
+  switch (header.attribute_id) {
+    case smp_attribute::kSwitchInfo:
+      return set_switch_info(data, state.settings);
+    case smp_attribute::kLinearForwardingTable:
+      return set_routes(modifier, data, state.manager);
+    case smp_attribute::kMulticastForwardingTable:
+      return set_multicast(modifier, data, state.multicast);
+    default:
+      return mad_status::kUnsupportedMethodAttribute;
+  }
+}
+
+}  // namespace softib::subnet

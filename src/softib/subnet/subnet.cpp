@@ -1,0 +1,387 @@
+#include "softib/subnet/subnet.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "softib/subnet/multicast_groups.hpp"
+#include "softib/subnet/sa_members.hpp"
+#include "softib/subnet/sma.hpp"
+#include "softib/subnet/subnet_administrator.hpp"
+#include "softib/subnet/subnet_manager.hpp"
+
+namespace softib::subnet {
+
+using ipoib::Result;
+using ipoib::TimePoint;
+
+namespace {
+constexpr Qpn kSmiQpn{0};
+
+ipoib::Error no_change_of_sm() {
+  return ipoib::Error{EINVAL, "node 0 is the subnet manager's own port"};
+}
+
+/// What a subnet decides that manages itself.
+Result<void> decides(const SubnetManager& manager) {
+  if (manager.is_own()) return {};
+  return ipoib::Error{EOPNOTSUPP,
+                      "the subnet has no subnet manager of its own (--sm none): the one that runs "
+                      "on it decides that"};
+}
+}  // namespace
+
+struct Subnet::State {
+  State(SubnetConfig config, PerformanceAgents::Source counted, IsManager is_manager)
+      : manager(std::move(config)),
+        performance(std::move(counted)),
+        agents(manager, std::move(is_manager)) {}
+
+  SubnetManager manager;
+  MulticastGroups groups;
+  SubnetCounters counters;
+  SubnetAdministrator administrator{manager, groups, counters};
+  PerformanceAgents performance;
+  SubnetManagementAgents agents;
+  std::vector<MadPacket> outgoing;
+  std::vector<PassedMad> passed_on;
+  /// Nodes that came into service, or went out of it, and have not been reported.
+  std::vector<std::pair<Gid, bool>> services;
+
+  [[nodiscard]] const Node& own_node() const;
+  void adopt_groups(const SubnetSnapshot& before, TimePoint now);
+  void adopt_tables(const SubnetSnapshot& before);
+  void make_permanent_groups();
+  void put_in_service(const Gid& gid, bool is_in);
+  void take_out(NodeIndex index, const Gid& gid);
+  void follow_state(NodeIndex index, PortState before);
+  void report_events(TimePoint now);
+  void receive_gmp(const MadPacket& packet, TimePoint now);
+  void send(const AgentAnswer& answer);
+  void send_traps(TimePoint now);
+};
+
+/// Whose process plays the subnet.
+const Node& Subnet::State::own_node() const {
+  const Node* const own = manager.is_own() ? manager.node(SubnetManager::kSmNode) : nullptr;
+  return own != nullptr ? *own : manager.the_switch();
+}
+
+void Subnet::State::make_permanent_groups() {
+  if (!manager.is_own()) return;
+  for (const auto& partition : manager.partitions()) {
+    if (!partition.broadcast_group) continue;
+    const auto record = broadcast_group(partition, manager.mtu());
+    if (groups.find(record.mgid) == nullptr) groups.create(record, true);
+  }
+}
+
+void Subnet::State::put_in_service(const Gid& gid, bool is_in) {
+  if (administrator.has_subscribers()) services.emplace_back(gid, is_in);
+}
+
+/// The port is gone for everybody: memberships and subscriptions end.
+void Subnet::State::take_out(NodeIndex index, const Gid& gid) {
+  groups.drop(index);
+  administrator.forget(index);
+  put_in_service(gid, false);
+  agents.link_changed();
+}
+
+void Subnet::State::follow_state(NodeIndex index, PortState before) {
+  const PortAttributes& port = manager.node(index)->port;
+  if (port.state == before) return;
+  agents.link_changed();
+  if (port.state == PortState::active) put_in_service(port.gid(), true);
+  if (before == PortState::active) take_out(index, port.gid());
+}
+
+void Subnet::State::report_events(TimePoint now) {
+  namespace trap = ipoib::wire::trap;
+  if (!manager.is_own()) return;
+  const Node& sm = own_node();
+  ipoib::wire::Notice notice;
+  notice.issuer_lid = sm.port.lid;
+  notice.issuer_gid = sm.port.gid();
+  for (const auto& [gid, is_in] : std::exchange(services, {})) {
+    notice.trap_number = is_in ? trap::kInService : trap::kOutOfService;
+    notice.gid = gid;
+    administrator.report(notice, now, outgoing);
+  }
+  for (const auto& event : groups.take_events()) {
+    notice.trap_number = event.created ? trap::kGroupCreated : trap::kGroupDeleted;
+    notice.gid = event.mgid;
+    administrator.report(notice, now, outgoing);
+  }
+}
+
+Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters, IsManager is_manager)
+    : state_(
+          std::make_unique<State>(std::move(config), std::move(counters), std::move(is_manager))) {
+  state_->make_permanent_groups();
+}
+Subnet::~Subnet() = default;
+
+void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
+  State& s = *state_;
+  s.manager.adopt(before.nodes);
+  if (s.manager.is_own()) {
+    s.adopt_groups(before, now);
+  } else {
+    s.adopt_tables(before);
+  }
+}
+
+void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
+  manager.ask_to_reregister();
+  NodeSet alive;
+  for (const auto& entry : before.nodes) {
+    const Node* node = manager.node(entry.index);
+    if (node != nullptr && node->port.state == PortState::active) alive.set(entry.index);
+  }
+  groups = MulticastGroups();
+  groups.adopt(before.groups, alive, now + kRejoinGrace);
+  make_permanent_groups();
+}
+
+/// A switch goes on as it was programmed, and its subnet manager need not hear of it.
+void Subnet::State::adopt_tables(const SubnetSnapshot& before) {
+  for (const auto& route : before.routes) manager.routes().set(route.lid, route.node);
+  for (const auto& group : before.groups) {
+    if (group_index(group.mlid) >= kMaxGroups) continue;
+    agents.multicast().set(group_index(group.mlid), group.forwarding.receivers);
+  }
+}
+
+SubnetSnapshot Subnet::snapshot() const {
+  SubnetSnapshot snapshot;
+  for (std::size_t i = 0; i < kMaxNodes; ++i) {
+    const auto index = static_cast<NodeIndex>(i);
+    if (const Node* found = node(index)) snapshot.nodes.push_back({index, *found});
+  }
+  for (std::size_t i = 0; i < kUnicastLids; ++i) {
+    const Lid lid(static_cast<std::uint16_t>(i));
+    if (const auto led_to = node_at(lid)) snapshot.routes.push_back({lid, *led_to});
+  }
+  for (std::size_t i = 0; i < kMaxGroups; ++i) {
+    const GroupForwarding group = forwarding(group_lid(i));
+    if (group != GroupForwarding{}) snapshot.groups.push_back({group_lid(i), group});
+  }
+  return snapshot;
+}
+
+Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
+  const bool is_new = !state_->manager.find(name);
+  auto added = state_->manager.add(name, port);
+  if (!added || !is_new) return added;
+  state_->put_in_service(state_->manager.node(*added)->port.gid(), true);
+  state_->agents.link_changed();
+  return added;
+}
+
+Result<void> Subnet::remove_hca(NodeIndex index) {
+  if (index == SubnetManager::kSmNode) return no_change_of_sm();
+  const Node* found = node(index);
+  const Gid gid = found != nullptr ? found->port.gid() : Gid();
+  auto removed = state_->manager.remove(index);
+  if (removed) state_->take_out(index, gid);
+  return removed;
+}
+
+Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
+  const Node* found = state_->manager.node(index);
+  const PortState before = found != nullptr ? found->port.state : state;
+  if (!state_->manager.is_own()) {
+    if (state == PortState::armed) return decides(state_->manager);
+    // The link comes up; the rest of the way is the subnet manager's.
+    if (state == PortState::active) state = before == PortState::down ? PortState::init : before;
+  }
+  auto set = state_->manager.set_port_state(index, state);
+  if (set) state_->follow_state(index, before);
+  return set;
+}
+
+Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
+  if (index == SubnetManager::kSmNode) return no_change_of_sm();
+  const Node* found = node(index);
+  const PortState before = found != nullptr ? found->port.state : PortState::down;
+  auto set = state_->manager.set_failed(index, failed);
+  if (set) state_->follow_state(index, before);
+  return set;
+}
+
+Result<void> Subnet::set_lid(NodeIndex index, Lid lid) {
+  if (auto ours = decides(state_->manager); !ours) return ours;
+  return state_->manager.set_lid(index, lid);
+}
+
+Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
+  if (auto ours = decides(state_->manager); !ours) return ours;
+  return state_->manager.set_mtu(index, mtu);
+}
+
+Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
+  if (auto ours = decides(state_->manager); !ours) return ours;
+  auto set = state_->manager.set_membership(index, pkey, as);
+  if (!set) return set;
+  const bool is_out = !find_pkey(node(index)->port, pkey).is_valid();
+  if (is_out) state_->groups.drop(index, pkey);
+  return set;
+}
+
+Result<void> Subnet::move_pkey(NodeIndex index, PKey pkey, std::size_t place) {
+  if (auto ours = decides(state_->manager); !ours) return ours;
+  return state_->manager.move_pkey(index, pkey, place);
+}
+
+Result<void> Subnet::restart_sm(TimePoint now) {
+  if (auto ours = decides(state_->manager); !ours) return ours;
+  state_->administrator.restart();
+  state_->groups.restart(now + kRejoinGrace);
+  state_->services.clear();
+  state_->manager.ask_to_reregister();
+  return {};
+}
+
+std::optional<NodeIndex> Subnet::find(std::string_view name) const {
+  return state_->manager.find(name);
+}
+const Node* Subnet::node(NodeIndex index) const {
+  const SubnetManager& manager = state_->manager;
+  const bool is_switch = !manager.is_own() && index == SubnetManager::kSwitchNode;
+  return is_switch ? &manager.the_switch() : manager.node(index);
+}
+Management Subnet::management() const {
+  return state_->manager.is_own() ? Management::own : Management::elsewhere;
+}
+std::optional<NodeIndex> Subnet::node_at(Lid lid) const { return state_->manager.node_at(lid); }
+const std::vector<Partition>& Subnet::partitions() const { return state_->manager.partitions(); }
+const SubnetCounters& Subnet::counters() const { return state_->counters; }
+
+GroupForwarding Subnet::forwarding(Lid mlid) const {
+  const bool is_known = ipoib::is_multicast(mlid) && group_index(mlid) < kMaxGroups;
+  if (!is_known) return {};
+  if (state_->manager.is_own()) return state_->groups.forwarding(group_index(mlid));
+  // Of a group that was joined elsewhere only the switch's table is known.
+  return {Gid(), state_->agents.multicast().at(group_index(mlid))};
+}
+
+std::vector<GroupView> Subnet::groups() const {
+  std::vector<GroupView> views;
+  for (const auto& group : state_->groups.all()) {
+    if (!group) continue;
+    GroupView view;
+    view.mgid = group->record.mgid;
+    view.mlid = group->record.mlid;
+    view.pkey = group->record.pkey;
+    view.qkey = group->record.qkey;
+    view.mtu = group->record.mtu;
+    view.rate = group->record.rate;
+    view.sl = group->record.sl;
+    view.permanent = group->permanent;
+    for (const auto& [index, member] : group->members) {
+      view.members.push_back({index, member.join_state, member.proxy});
+    }
+    view.receivers = state_->groups.forwarding(group_index(view.mlid)).receivers;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+void Subnet::receive(const MadPacket& packet, TimePoint now) {
+  state_->report_events(now);
+  if (packet.destination == kSmiQpn) {
+    state_->send(state_->agents.receive(packet));
+  } else {
+    state_->receive_gmp(packet, now);
+  }
+  state_->report_events(now);
+}
+
+void Subnet::State::send(const AgentAnswer& answer) {
+  switch (answer.verdict) {
+    case AgentVerdict::answered:
+      ++counters.answered;
+      if (answer.status != 0) ++counters.refused;
+      outgoing.push_back(answer.packet);
+      break;
+    case AgentVerdict::passed_on:
+      ++counters.passed_on;
+      passed_on.push_back({answer.to, answer.packet});
+      break;
+    case AgentVerdict::acknowledged:
+      ++counters.report_acknowledged;
+      break;
+    case AgentVerdict::malformed:
+      ++counters.drop_malformed;
+      break;
+    case AgentVerdict::response:
+      ++counters.drop_response;
+      break;
+    case AgentVerdict::no_sender:
+      ++counters.drop_source;
+      break;
+    case AgentVerdict::no_key:
+      ++counters.drop_m_key;
+      break;
+    case AgentVerdict::unreachable:
+      ++counters.drop_destination;
+      break;
+  }
+}
+
+void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
+  const Node& own = own_node();
+  const auto index = manager.node_at(packet.slid);
+  const Node* const sender = manager.node(index);
+  const auto header = ipoib::wire::MadHeader::parse(packet.mad);
+  const bool is_performance = header && header->management_class == ipoib::wire::mgmt_class::kPerf;
+  const PKey ours = find_pkey(own.port, packet.pkey);
+  if (sender == nullptr || sender->port.state != PortState::active) {
+    ++counters.drop_source;
+  } else if (!is_performance &&
+             (packet.dlid != own.port.lid || own.port.state != PortState::active)) {
+    ++counters.drop_destination;
+  } else if (packet.qkey != ipoib::wire::kGsiQKey) {
+    ++counters.drop_qkey;
+  } else if (!ours.admits(packet.pkey)) {
+    ++counters.drop_pkey;
+  } else if (is_performance) {
+    send(performance.answer(packet, manager));
+  } else if (!manager.is_own() || !header ||
+             header->management_class != ipoib::wire::mgmt_class::kSubnAdm) {
+    ++counters.drop_malformed;
+  } else {
+    administrator.receive(packet, *index, now, outgoing);
+  }
+}
+
+TimePoint Subnet::next_deadline() const {
+  if (state_->groups.has_events() || !state_->services.empty()) return TimePoint();
+  return std::min({state_->administrator.next_deadline(), state_->groups.grace_end(),
+                   state_->agents.next_deadline()});
+}
+
+void Subnet::on_time(TimePoint now) {
+  state_->administrator.on_time(now, state_->outgoing);
+  if (state_->groups.grace_end() <= now) state_->groups.end_grace();
+  state_->send_traps(now);
+  state_->report_events(now);
+}
+
+void Subnet::State::send_traps(TimePoint now) {
+  const auto trap = agents.on_time(now);
+  if (!trap) return;
+  if (const auto to = manager.node_at(trap->dlid)) passed_on.push_back({*to, *trap});
+}
+
+std::vector<MadPacket> Subnet::take_outgoing() { return std::exchange(state_->outgoing, {}); }
+
+std::vector<PassedMad> Subnet::take_passed_on() { return std::exchange(state_->passed_on, {}); }
+
+SubnetChanges Subnet::take_changes() {
+  return SubnetChanges{state_->manager.take_changed(), state_->manager.routes().take_changed(),
+                       state_->groups.take_changed() | state_->agents.multicast().take_changed()};
+}
+
+}  // namespace softib::subnet

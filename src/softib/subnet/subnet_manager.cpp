@@ -1,0 +1,378 @@
+#include "softib/subnet/subnet_manager.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "softib/subnet/rates.hpp"
+#include "wire/sa_records.hpp"
+
+namespace softib::subnet {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+/// Locally administered EUI-64s (the 0x02 of the first octet) of individual stations.
+constexpr std::uint64_t kOui = 0x02'501b;
+constexpr unsigned kOuiShift = 40;
+
+constexpr std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ value >> 27) * 0x94d049bb133111ebULL;
+  return value ^ value >> 31;
+}
+
+std::uint64_t hash(std::string_view text, std::uint64_t seed) {
+  std::uint64_t state = mix(seed + 0x9e3779b97f4a7c15ULL);
+  for (const char c : text) state = mix(state ^ static_cast<std::uint8_t>(c));
+  return state;
+}
+
+bool is_printable(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNodeName &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+}  // namespace
+
+SubnetManager::SubnetManager(SubnetConfig config)
+    : config_(std::move(config)), nodes_(kMaxNodes), last_lid_(0) {
+  switch_.name = kSwitchName;
+  switch_.port = new_port();
+  switch_.port.state = PortState::active;
+  // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
+  switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName, 1).node;
+  switch_.port.pkeys[0] = ipoib::kDefaultPKey;
+  if (!is_own()) {
+    changed_.set(kSwitchNode);
+    return;
+  }
+  switch_.port.lid = kSwitchLid;
+  const auto sm = add(kSmName);
+  assert(sm && *sm == kSmNode);
+  (void)sm;
+  announce_sm();
+}
+
+void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
+  if (!is_own()) return adopt_programmed(nodes);
+  for (const auto& entry : nodes) {
+    if (entry.index >= kMaxNodes) continue;
+    changed_.set(entry.index);  // whatever becomes of it
+    Node node = entry.node;
+    if (entry.index == kSmNode && node.name == kSmName && nodes_[kSmNode]) {
+      (void)remove(kSmNode);
+    }
+    node.port.mtu = config_.mtu;
+    if (nodes_[entry.index]) continue;
+    if (!is_free(node.port.lid, node.port.lmc)) continue;
+    (void)insert(entry.index, std::move(node));
+  }
+  if (!nodes_[kSmNode]) (void)add(kSmName);
+  announce_sm();
+  routes_.doubt();
+}
+
+Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
+  if (const auto known = find(name)) {
+    const unsigned number = nodes_[*known]->port.number;
+    if (port == 0 || port == number) return *known;
+    return Error{EINVAL, "the HCA '" + std::string(name) + "' is on the subnet by its port " +
+                             std::to_string(number)};
+  }
+  if (port > kMaxHcaPorts) {
+    return Error{EINVAL, "an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
+  }
+  if (!is_printable(name) || name == kSwitchName) {
+    return Error{EINVAL, "'" + std::string(name) + "' is no name for an HCA"};
+  }
+  // What has no port of the switch, no manager elsewhere would find.
+  const auto first = nodes_.begin() + (is_own() ? 0 : kSwitchNode + 1);
+  const auto last = is_own() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
+  const auto free = std::find(first, last, std::nullopt);
+  const auto lid = is_own() ? next_lid() : Lid();
+  if (free == last || !lid) {
+    return Error{ENOSPC, "the subnet is full: it has " + std::to_string(last - first) +
+                             " nodes, or no LID is free"};
+  }
+  const auto index = static_cast<NodeIndex>(free - nodes_.begin());
+  Node node{std::string(name), new_port()};
+  if (port != 0) node.port.number = port;
+  const Guids guids = make_guids(name, node.port.number);
+  node.port.node_guid = guids.node;
+  node.port.port_guid = guids.port;
+  if (is_own()) {
+    node.port.lid = *lid;
+    node.port.lmc = config_.lmc;
+    node.port.sm_lid = index == kSmNode ? *lid : nodes_[kSmNode]->port.lid;
+  }
+  last_lid_ = *lid;
+  const bool is_new = insert(index, std::move(node));
+  assert(is_new);
+  (void)is_new;
+  return index;
+}
+
+Result<void> SubnetManager::remove(NodeIndex index) {
+  Error error;
+  const Node* gone = find_node(index, error);
+  if (gone == nullptr) return error;
+  by_name_.erase(gone->name);
+  by_guid_.erase(gone->port.port_guid);
+  if (is_own()) release_lids(gone->port);
+  nodes_[index].reset();
+  list_end_ports();
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (node->port.has_failed()) return Error{ENODEV, "the HCA '" + node->name + "' has failed"};
+  if (node->port.state == state) return {};
+  node->port.state = state;
+  list_end_ports();
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (node->port.has_failed() == failed) return {};
+  ++node->port.life;
+  node->port.state = failed ? PortState::down : link_up();
+  list_end_ports();
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (node->port.lid == lid) return {};
+  if (lid != ipoib::base_lid(lid, node->port.lmc)) {
+    return Error{EINVAL, "the first LID of a port is a multiple of " +
+                             std::to_string(1U << node->port.lmc) + " where the LMC is " +
+                             std::to_string(node->port.lmc)};
+  }
+  release_lids(node->port);
+  if (!is_free(lid, node->port.lmc)) {
+    claim_lids(index);
+    return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is taken, or no unicast LID"};
+  }
+  node->port.lid = lid;
+  claim_lids(index);
+  changed_.set(index);
+  if (index == kSmNode) announce_sm();
+  return {};
+}
+
+/// Every port is told where the SM is.
+void SubnetManager::announce_sm() {
+  const Lid lid = nodes_[kSmNode]->port.lid;
+  switch_.port.sm_lid = lid;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i] || nodes_[i]->port.sm_lid == lid) continue;
+    nodes_[i]->port.sm_lid = lid;
+    changed_.set(i);
+  }
+}
+
+Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (!is_mtu(mtu) || mtu > node->port.max_mtu) {
+    return Error{EINVAL, "an MTU is 256, 512, 1024, 2048 or 4096 octets"};
+  }
+  node->port.mtu = mtu;
+  changed_.set(index);
+  return {};
+}
+
+Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membership as) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (!pkey.is_valid()) return Error{EINVAL, "0 and 0x8000 are no P_Keys"};
+  auto& partitions = config_.partitions;
+  auto partition = std::find_if(partitions.begin(), partitions.end(),
+                                [&](const auto& other) { return other.pkey.same_partition(pkey); });
+  if (partition == partitions.end()) {
+    if (partitions.size() == kMaxPartitions) {
+      return Error{ENOSPC, "the subnet has " + std::to_string(kMaxPartitions) + " partitions"};
+    }
+    Partition made;
+    made.pkey = pkey.as_full();
+    made.broadcast_group = false;
+    partition = partitions.insert(partitions.end(), made);
+  }
+  if (partition->members.size() >= kMaxNamedMembers) {
+    return Error{ENOSPC, "the partition names " + std::to_string(kMaxNamedMembers) + " HCAs"};
+  }
+  partition->set(node->name, as);
+  assign_pkeys(index);
+  assign_pkeys(kSmNode);  // a member of every partition, of a new one as well
+  return {};
+}
+
+Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t place) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  auto& table = node->port.pkeys;
+  const std::size_t at = pkey.is_valid() ? place_of(pkey, table) : kPKeyTableSize;
+  if (at == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
+  if (place >= kPKeyTableSize) {
+    return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " places"};
+  }
+  if (place == at) return {};
+  std::swap(table[at], table[place]);
+  changed_.set(index);
+  return {};
+}
+
+void SubnetManager::assign_pkeys(NodeIndex index) {
+  Node& node = *nodes_[index];
+  const auto table = pkey_table(node, index == kSmNode, node.port.pkeys);
+  if (table == node.port.pkeys) return;
+  node.port.pkeys = table;
+  changed_.set(index);
+}
+
+void SubnetManager::ask_to_reregister() {
+  for (std::size_t i = kSmNode + 1; i < nodes_.size(); ++i) {
+    if (!nodes_[i]) continue;
+    ++nodes_[i]->port.reregister_count;
+    changed_.set(i);
+  }
+}
+
+const Node* SubnetManager::node(NodeIndex index) const {
+  return index < nodes_.size() && nodes_[index] ? &*nodes_[index] : nullptr;
+}
+
+std::optional<NodeIndex> SubnetManager::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<NodeIndex> SubnetManager::find(Guid port_guid) const {
+  const auto found = by_guid_.find(port_guid);
+  if (found == by_guid_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<NodeIndex> SubnetManager::node_at(Lid lid) const { return routes_.at(lid); }
+
+NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}); }
+
+SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8_t port) const {
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    // The last four bits are for the ports of the node.
+    const std::uint64_t station = hash(name, config_.seed + attempt) & 0xff'ffff'fff0ULL;
+    const std::uint64_t guid = kOui << kOuiShift | station;
+    const Guids guids{Guid(guid), Guid(guid + port)};
+    const bool is_taken = by_guid_.contains(guids.port) || switch_.port.node_guid == guids.node;
+    if (!is_taken) return guids;
+  }
+}
+
+std::optional<Lid> SubnetManager::next_lid() const {
+  // Ascending, so that the LID of a node that is gone does not come back soon.
+  const std::uint32_t size = 1U << config_.lmc;
+  const std::uint32_t blocks = kSwitchLid.value() / size - 1;
+  for (std::uint32_t step = 0; step < blocks; ++step) {
+    const std::uint32_t block = (last_lid_.value() / size + step) % blocks + 1;
+    const Lid lid(static_cast<std::uint16_t>(block * size));
+    if (is_free(lid, config_.lmc)) return lid;
+  }
+  return std::nullopt;
+}
+
+bool SubnetManager::is_free(Lid lid, std::uint8_t lmc) const {
+  for (std::uint32_t bits = 0; bits < 1U << lmc; ++bits) {
+    const Lid each(static_cast<std::uint16_t>(lid.value() + bits));
+    if (!ipoib::is_unicast(each) || each == kSwitchLid || routes_.at(each)) return false;
+  }
+  return lid == ipoib::base_lid(lid, lmc);
+}
+
+void SubnetManager::claim_lids(NodeIndex index) {
+  const PortAttributes& port = nodes_[index]->port;
+  for (std::uint32_t bits = 0; bits < 1U << port.lmc; ++bits) {
+    routes_.set(port.source_lid(static_cast<std::uint8_t>(bits)), index);
+  }
+}
+
+void SubnetManager::release_lids(const PortAttributes& port) {
+  for (std::uint32_t bits = 0; bits < 1U << port.lmc; ++bits) {
+    routes_.set(port.source_lid(static_cast<std::uint8_t>(bits)), std::nullopt);
+  }
+}
+
+std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
+    const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const {
+  std::array<PKey, kPKeyTableSize> wanted{};
+  for (std::size_t i = 0; i < config_.partitions.size(); ++i) {
+    const Partition& partition = config_.partitions[i];
+    const auto as = is_sm ? Membership::full : partition.membership(node.name);
+    if (as == Membership::full) wanted[i] = partition.pkey;
+    if (as == Membership::limited) wanted[i] = PKey(partition.pkey.base());
+  }
+  // Queue pairs refer to a key by its index: what stays, stays where it is.
+  std::array<PKey, kPKeyTableSize> table{};
+  for (auto& key : wanted) {
+    const std::size_t at = key.is_valid() ? place_of(key, before) : kPKeyTableSize;
+    if (at != kPKeyTableSize) table[at] = std::exchange(key, PKey());
+  }
+  for (const PKey key : wanted) {
+    if (!key.is_valid()) continue;
+    const auto free = std::find(table.begin(), table.end(), PKey());
+    assert(free != table.end());
+    *free = key;
+  }
+  return table;
+}
+
+bool SubnetManager::insert(NodeIndex index, Node node) {
+  if (!is_printable(node.name) || by_name_.contains(node.name) ||
+      by_guid_.contains(node.port.port_guid)) {
+    return false;
+  }
+  by_name_[node.name] = index;
+  by_guid_[node.port.port_guid] = index;
+  if (is_own()) {
+    node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
+    last_lid_ = std::max(last_lid_, node.port.lid);
+  }
+  nodes_[index] = std::move(node);
+  if (is_own()) claim_lids(index);
+  list_end_ports();
+  changed_.set(index);
+  return true;
+}
+
+void SubnetManager::list_end_ports() {
+  end_ports_.clear();
+  for (const auto& node : nodes_) {
+    if (node && node->port.state != PortState::down) end_ports_.push_back(&*node);
+  }
+  end_ports_.push_back(&switch_);
+}
+
+Node* SubnetManager::find_node(NodeIndex index, Error& error) {
+  if (index < nodes_.size() && nodes_[index]) return &*nodes_[index];
+  error = Error{ENOENT, "there is no node " + std::to_string(index)};
+  return nullptr;
+}
+
+}  // namespace softib::subnet

@@ -1,0 +1,187 @@
+#include "softib/subnetd/subnet_json.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include "softib/control/protocol.hpp"
+#include "softib/subnet/subnet_counters.hpp"
+#include "softib/subnet/subnet_manager.hpp"
+#include "softib/subnetd/attached_processes.hpp"
+#include "wire/sa_values.hpp"
+
+namespace softib::subnetd {
+
+namespace json = boost::json;
+
+namespace {
+
+std::string hex(std::uint64_t value, int digits) {
+  std::array<char, 24> text{};
+  const int size = std::snprintf(text.data(), text.size(), "0x%0*llx", digits,
+                                 static_cast<unsigned long long>(value));
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+/// Gb/s of a rate code; a whole number where it is one, since 4E1 is no way to write 40.
+json::value gbits(std::uint8_t rate) {
+  const std::uint32_t mbps = ipoib::wire::rate_mbps(rate);
+  if (mbps % 1000 == 0) return mbps / 1000;
+  return mbps / 1000.0;
+}
+
+json::array processes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
+                      NodeIndex node) {
+  json::array list;
+  for (const auto& process : occupants(fabric, folder, node)) {
+    list.push_back({{"place", process.place}, {"epoch", process.epoch}, {"pid", process.pid}});
+  }
+  return list;
+}
+
+json::object counters(const fabric::Fabric& fabric, NodeIndex node) {
+  json::object object;
+  const fabric::PortCounterValues values = fabric.counters(node);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    object[fabric::name(static_cast<fabric::PortCounter>(i))] = values[i];
+  }
+  return object;
+}
+
+json::object describe(const subnet::Node& node, NodeIndex index) {
+  json::array pkeys;
+  for (const PKey key : node.port.pkeys) {
+    if (key.is_valid()) pkeys.emplace_back(hex(key.value(), 4));
+  }
+  return {{"node", index},
+          {"name", node.name},
+          {"port", node.port.number},
+          {"lid", node.port.lid.value()},
+          {"lmc", node.port.lmc},
+          {"sm_lid", node.port.sm_lid.value()},
+          {"state", node.port.has_failed() ? control::name(control::HcaState::failed)
+                                           : control::name(node.port.state)},
+          {"gid", node.port.gid().to_string()},
+          {"node_guid", hex(node.port.node_guid.value(), 16)},
+          {"port_guid", hex(node.port.port_guid.value(), 16)},
+          {"mtu", ipoib::wire::mtu_octets(node.port.mtu)},
+          {"rate", gbits(subnet::port_rate(node.port))},
+          {"reregister_count", node.port.reregister_count},
+          {"pkeys", std::move(pkeys)}};
+}
+
+json::array nodes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
+  json::array list;
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+    const auto node = fabric.node(index);
+    if (!node) continue;
+    json::object object = describe(*node, index);
+    object["processes"] = processes(fabric, folder, index);
+    object["counters"] = counters(fabric, index);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+json::array names(const NodeSet& set, const fabric::Fabric& fabric) {
+  json::array list;
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+    if (!set[index]) continue;
+    const auto node = fabric.node(index);
+    if (node) list.emplace_back(node->name);
+  }
+  return list;
+}
+
+json::object describe(const subnet::Partition& partition) {
+  json::array members;
+  for (const auto& member : partition.members) {
+    members.push_back({{"hca", member.hca}, {"membership", control::name(member.membership)}});
+  }
+  return {{"pkey", hex(partition.pkey.value(), 4)},
+          {"others", control::name(partition.others)},
+          {"members", std::move(members)}};
+}
+
+json::object describe(const subnet::GroupView& group, const subnet::Subnet& subnet,
+                      const fabric::Fabric& fabric) {
+  json::array members;
+  for (const auto& member : group.members) {
+    const subnet::Node* node = subnet.node(member.node);
+    members.push_back({{"hca", node != nullptr ? node->name : std::string()},
+                       {"join_state", member.join_state},
+                       {"proxy", member.proxy}});
+  }
+  return {{"mgid", group.mgid.to_string()},
+          {"mlid", hex(group.mlid.value(), 4)},
+          {"pkey", hex(group.pkey.value(), 4)},
+          {"qkey", hex(group.qkey.value(), 8)},
+          {"mtu", ipoib::wire::mtu_octets(group.mtu)},
+          {"rate", gbits(group.rate)},
+          {"sl", group.sl.value()},
+          {"permanent", group.permanent},
+          {"members", std::move(members)},
+          {"receivers", names(group.receivers, fabric)}};
+}
+
+/// What the switch knows of the groups. That is all there is where they are joined elsewhere; their
+/// MGIDs are not in it then.
+json::array forwarded_groups(const fabric::Fabric& fabric) {
+  json::array groups;
+  for (const auto& [mlid, forwarding] : fabric.snapshot().groups) {
+    json::object group{{"mlid", hex(mlid.value(), 4)},
+                       {"receivers", names(forwarding.receivers, fabric)}};
+    if (!forwarding.mgid.is_zero()) group["mgid"] = forwarding.mgid.to_string();
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+json::object describe(const subnet::SubnetCounters& counters) {
+  return {{"answered", counters.answered},
+          {"passed_on", counters.passed_on},
+          {"refused", counters.refused},
+          {"rmpp_control", counters.rmpp_control},
+          {"rmpp_resent", counters.rmpp_resent},
+          {"rmpp_given_up", counters.rmpp_given_up},
+          {"report_acknowledged", counters.report_acknowledged},
+          {"over_limit", counters.over_limit},
+          {"drop_malformed", counters.drop_malformed},
+          {"drop_response", counters.drop_response},
+          {"drop_source", counters.drop_source},
+          {"drop_destination", counters.drop_destination},
+          {"drop_qkey", counters.drop_qkey},
+          {"drop_pkey", counters.drop_pkey},
+          {"drop_sm_key", counters.drop_sm_key},
+          {"drop_m_key", counters.drop_m_key}};
+}
+
+}  // namespace
+
+json::object picture(const subnet::Subnet& subnet, const fabric::Fabric& fabric,
+                     const fabric::SubnetFolder& folder) {
+  const bool is_own = subnet.management() == subnet::Management::own;
+  json::array partitions;
+  json::array groups = is_own ? json::array() : forwarded_groups(fabric);
+  if (is_own) {
+    for (const auto& partition : subnet.partitions()) partitions.push_back(describe(partition));
+    for (const auto& group : subnet.groups()) groups.push_back(describe(group, subnet, fabric));
+  }
+  return {{"subnet", folder.name()},
+          {"folder", folder.path()},
+          {"running", true},
+          {"sm", is_own ? "own" : "none"},
+          {"nodes", nodes(fabric, folder)},
+          {"partitions", std::move(partitions)},
+          {"groups", std::move(groups)},
+          {"sa", describe(subnet.counters())}};
+}
+
+json::object picture(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
+  return {{"subnet", folder.name()},
+          {"folder", folder.path()},
+          {"running", false},
+          {"nodes", nodes(fabric, folder)},
+          {"groups", forwarded_groups(fabric)}};
+}
+
+}  // namespace softib::subnetd

@@ -1,0 +1,339 @@
+#include "softib/subnetd/subnet_process.hpp"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "ipoib/monotonic_clock.hpp"
+#include "softib/endpoint/capture.hpp"
+#include "softib/fabric/shared_file.hpp"
+#include "softib/subnet/subnet_manager.hpp"
+#include "softib/subnetd/attached_processes.hpp"
+#include "softib/subnetd/subnet_json.hpp"
+#include "softib/transport/process_slot.hpp"
+#include "wire/sa_values.hpp"
+
+namespace softib::subnetd {
+
+namespace json = boost::json;
+using ipoib::Error;
+using ipoib::Result;
+using ipoib::TimePoint;
+
+namespace {
+
+constexpr NodeIndex kOwnNode = subnet::SubnetManager::kSmNode;
+
+/// What of a port's counters performance management knows.
+subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues& values) {
+  const auto of = [&](fabric::PortCounter counter) {
+    return values[static_cast<std::size_t>(counter)];
+  };
+  subnet::PerformanceCounters counters;
+  counters.receive_errors = of(fabric::PortCounter::drop_malformed);
+  counters.relay_errors = of(fabric::PortCounter::drop_unknown_lid);
+  counters.transmit_discards = of(fabric::PortCounter::drop_port_not_active) +
+                               of(fabric::PortCounter::drop_congested) +
+                               of(fabric::PortCounter::drop_lost_peer);
+  counters.vl15_dropped = of(fabric::PortCounter::drop_mad_full);
+  counters.transmit_data = of(fabric::PortCounter::sent_octets) / 4;
+  counters.receive_data = of(fabric::PortCounter::received_octets) / 4;
+  counters.transmit_packets = of(fabric::PortCounter::sent_packets);
+  counters.receive_packets = of(fabric::PortCounter::received_packets);
+  return counters;
+}
+
+/// Somebody has the issm device of the node's port open.
+bool is_manager(const fabric::SubnetFolder& folder, NodeIndex node) {
+  const auto at = folder.open_node(node);
+  return at && fabric::has_reader(at->get(), fabric::kIssmName);
+}
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+}  // namespace
+
+SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, ipoib::Logger& log)
+    : context_(context),
+      folder_(std::move(options.folder)),
+      log_(log),
+      lock_(value_or_throw(fabric::SubnetLock::take(folder_))),
+      fabric_(value_or_throw(fabric::FabricWriter::create_or_adopt(folder_.fabric()))),
+      subnet_(
+          std::move(options.config),
+          [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
+          [this](NodeIndex node) { return is_manager(folder_, node); }),
+      timer_(context) {
+  if (fabric_.adopted()) adopt();
+  publish();
+  open_wire(options.capture);
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) nudge(index);
+  control::ControlHandler& self = *this;
+  server_ = std::make_unique<control::ControlServer>(context_, folder_.control(), self, log_);
+  arm_timer();
+}
+
+SubnetProcess::~SubnetProcess() {
+  *alive_ = false;
+  server_.reset();
+  endpoint_->set_mad_receiver(nullptr);
+  endpoint_.reset();
+  remove_folder();
+}
+
+void SubnetProcess::adopt() {
+  const subnet::SubnetSnapshot before = fabric_.snapshot();
+  check_management(before);
+  log_.info("going on where the subnet stopped: {} nodes, {} groups", before.nodes.size(),
+            before.groups.size());
+  for (const auto& entry : before.nodes) {
+    for (std::uint32_t place = 0; place < QpnLayout::kPlaces; ++place) {
+      transport::clean_place(folder_, fabric_, entry.index, place);
+    }
+  }
+  subnet_.adopt(before, ipoib::monotonic_now());
+}
+
+/// Node 0 says who managed the subnet: it is the SM, or the switch.
+void SubnetProcess::check_management(const subnet::SubnetSnapshot& before) const {
+  const bool is_own = subnet_.management() == subnet::Management::own;
+  for (const auto& entry : before.nodes) {
+    if (entry.index != kOwnNode ||
+        entry.node.name == (is_own ? subnet::kSmName : subnet::kSwitchName))
+      continue;
+    throw std::runtime_error(
+        "the subnet in " + folder_.path() + " is one " + (is_own ? "without" : "with") +
+        " a subnet manager of its own; end its programs, and remove the folder");
+  }
+}
+
+void SubnetProcess::open_wire(const std::string& capture) {
+  endpoint_ = value_or_throw(endpoint::Endpoint::attach_node(folder_, kOwnNode));
+  if (!capture.empty()) {
+    endpoint_ = std::make_unique<endpoint::CapturingEndpoint>(
+        std::move(endpoint_), value_or_throw(endpoint::CaptureFile::open(capture)));
+  }
+  endpoint_->set_mad_receiver(this);
+}
+
+/// Takes away what was made here, if nobody lives on the subnet; still under the lock. What is not
+/// ours stays, and the folder with it.
+void SubnetProcess::remove_folder() {
+  const subnet::SubnetSnapshot last = fabric_.snapshot();
+  const auto gate = shut_gate(folder_);
+  if (!gate) return;
+  if (!is_deserted()) return;
+  for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
+  folder_.remove();
+}
+
+bool SubnetProcess::is_deserted() const {
+  return std::ranges::none_of(fabric_.snapshot().nodes, [this](const auto& entry) {
+    return entry.index != kOwnNode && inhabitant(folder_, entry.index) != 0;
+  });
+}
+
+void SubnetProcess::publish_node(NodeIndex index) {
+  const subnet::Node* node = subnet_.node(index);
+  if (node == nullptr) {
+    const auto gone = fabric_.node(index);
+    if (!gone) return;
+    log_.info("HCA {} is removed", gone->name);
+    fabric_.remove_node(index);
+    folder_.remove_node(index);
+    return;
+  }
+  if (const auto made = folder_.create_node(index); !made) log_.error("{}", made.error().message);
+  log_.debug("{}: LID {}, {}", node->name, node->port.lid.value(), control::name(node->port.state));
+  fabric_.set_node(index, *node);
+}
+
+void SubnetProcess::publish() {
+  const subnet::SubnetChanges changes = subnet_.take_changes();
+  for (NodeIndex index = 0; index < kMaxNodes && changes.nodes.any(); ++index) {
+    if (!changes.nodes[index]) continue;
+    publish_node(index);
+    nudge(index);
+  }
+  const bool is_led_elsewhere = changes.lids.any();
+  for (std::size_t index = 0; index < subnet::kUnicastLids && is_led_elsewhere; ++index) {
+    const Lid lid(static_cast<std::uint16_t>(index));
+    if (changes.lids[index]) fabric_.set_route(lid, subnet_.node_at(lid));
+  }
+  for (std::size_t index = 0; index < kMaxGroups && changes.groups.any(); ++index) {
+    if (!changes.groups[index]) continue;
+    fabric_.set_group(subnet::group_lid(index), subnet_.forwarding(subnet::group_lid(index)));
+  }
+  for (const auto& packet : subnet_.take_outgoing()) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+    packet.emit(octets);
+    if (endpoint_) endpoint_->send_mad(octets);
+  }
+  for (const auto& passed : subnet_.take_passed_on()) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+    passed.packet.emit(octets);
+    if (endpoint_) endpoint_->send_mad_to(passed.to, octets);
+  }
+}
+
+void SubnetProcess::nudge(NodeIndex index) {
+  if (!endpoint_ || endpoint_->nudge(index)) return;
+  not_woken_.set(index);
+  nudge_at_ = std::min(nudge_at_, ipoib::monotonic_now() + kNudgeRetry);
+}
+
+void SubnetProcess::nudge_again() {
+  nudge_at_ = ipoib::kNever;
+  const NodeSet again = std::exchange(not_woken_, {});
+  for (NodeIndex index = 0; index < kMaxNodes && again.any(); ++index) {
+    if (again[index]) nudge(index);
+  }
+}
+
+/// On the engine's thread.
+void SubnetProcess::receive_mad(ConstBytes packet) {
+  auto mad = MadPacket::parse(packet);
+  if (!mad) return endpoint_->count(fabric::PortCounter::drop_malformed);
+  const std::lock_guard guard(waiting_mutex_);
+  if (waiting_.size() == kMaxWaitingMads)
+    return endpoint_->count(fabric::PortCounter::drop_mad_full);
+  waiting_.push_back(*mad);
+  if (std::exchange(is_drain_posted_, true)) return;
+  boost::asio::post(context_, [this, alive = alive_] {
+    if (*alive) drain_mads();
+  });
+}
+
+void SubnetProcess::drain_mads() {
+  std::vector<MadPacket> mads;
+  {
+    const std::lock_guard guard(waiting_mutex_);
+    mads.swap(waiting_);
+    is_drain_posted_ = false;
+  }
+  const TimePoint when = ipoib::monotonic_now();
+  for (const auto& mad : mads) {
+    subnet_.receive(mad, when);
+    publish();
+  }
+  arm_timer();
+}
+
+void SubnetProcess::arm_timer() {
+  const TimePoint deadline = std::min(subnet_.next_deadline(), nudge_at_);
+  if (deadline == ipoib::kNever) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(std::chrono::steady_clock::time_point(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+          deadline.time_since_epoch())));
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    const TimePoint when = ipoib::monotonic_now();
+    if (when >= nudge_at_) nudge_again();
+    subnet_.on_time(when);
+    publish();
+    arm_timer();
+  });
+}
+
+struct SubnetProcess::Commands {
+  SubnetProcess& process;
+
+  /// Does something to the node of that name.
+  template <class Change>
+  Result<json::object> on(const std::string& hca, Change&& change) const {
+    const auto node = process.subnet_.find(hca);
+    if (!node) {
+      return Error{ENODEV, "the subnet '" + process.folder_.name() + "' has no HCA '" + hca + "'"};
+    }
+    const Result<void> done = change(*node);
+    if (!done) return done.error();
+    return json::object();
+  }
+
+  Result<json::object> operator()(const control::Attach& what) const {
+    const bool is_new = !process.subnet_.find(what.hca);
+    const auto node = process.subnet_.add_hca(what.hca, what.port);
+    if (!node) return node.error();
+    if (is_new) {
+      process.log_.info("HCA {} is on the subnet: LID {}", what.hca,
+                        process.subnet_.node(*node)->port.lid.value());
+    }
+    return json::object{{"node", *node}};
+  }
+  Result<json::object> operator()(const control::SetHca& what) const {
+    switch (what.state) {
+      case control::HcaState::present: {
+        const auto added = (*this)(control::Attach{what.hca, 0});
+        if (!added) return added.error();
+        break;
+      }
+      case control::HcaState::failed:
+        break;
+      case control::HcaState::absent:
+        return remove(what.hca);
+    }
+    const bool failed = what.state == control::HcaState::failed;
+    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_failed(node, failed); });
+  }
+  Result<json::object> remove(const std::string& hca) const {
+    return on(hca, [&](NodeIndex node) -> Result<void> {
+      const auto gate = shut_gate(process.folder_);
+      if (!gate) return gate.error();
+      if (const int pid = inhabitant(process.folder_, node); pid != 0) {
+        return Error{EBUSY,
+                     "process " + std::to_string(pid) + " runs on '" + hca + "'; end it first"};
+      }
+      auto removed = process.subnet_.remove_hca(node);
+      process.publish();  // so that it is gone before the gate opens
+      return removed;
+    });
+  }
+  Result<json::object> operator()(const control::Show&) const {
+    return picture(process.subnet_, process.fabric_, process.folder_);
+  }
+  Result<json::object> operator()(const control::SetPort& what) const {
+    return on(what.hca,
+              [&](NodeIndex node) { return process.subnet_.set_port_state(node, what.state); });
+  }
+  Result<json::object> operator()(const control::SetLid& what) const {
+    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_lid(node, what.lid); });
+  }
+  Result<json::object> operator()(const control::SetMtu& what) const {
+    const auto mtu = ipoib::wire::mtu_code(what.octets);
+    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_mtu(node, mtu); });
+  }
+  Result<json::object> operator()(const control::SetPartition& what) const {
+    return on(what.hca, [&](NodeIndex node) {
+      return process.subnet_.set_membership(node, what.pkey, what.membership);
+    });
+  }
+  Result<json::object> operator()(const control::MovePKey& what) const {
+    return on(what.hca, [&](NodeIndex node) {
+      return process.subnet_.move_pkey(node, what.pkey, what.index);
+    });
+  }
+  Result<json::object> operator()(const control::RestartSm&) const {
+    const auto restarted = process.subnet_.restart_sm(ipoib::monotonic_now());
+    if (!restarted) return restarted.error();
+    return json::object();
+  }
+};
+
+Result<json::object> SubnetProcess::handle(const control::Request& request) {
+  auto answer = std::visit(Commands{*this}, request);
+  publish();
+  arm_timer();
+  return answer;
+}
+
+}  // namespace softib::subnetd

@@ -1,0 +1,90 @@
+// Packets to send, and a receiver that one can wait for.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "softib/endpoint/endpoint.hpp"
+
+namespace softib::test {
+
+/// A packet with the text as its payload; owns the memory that `outgoing()` points to.
+class TextPacket {
+ public:
+  TextPacket(Lid slid, Lid dlid, Qpn destination, std::string text);
+  [[nodiscard]] OutgoingPacket outgoing() const;
+
+ private:
+  Lid slid_;
+  Lid dlid_;
+  Qpn destination_;
+  std::string text_;
+};
+
+/// One that stands for several packets of UDP, with 1000 octets in each.
+class LargeUdpPacket {
+ public:
+  LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_t packets);
+  LargeUdpPacket(const LargeUdpPacket&) = delete;
+  LargeUdpPacket& operator=(const LargeUdpPacket&) = delete;
+  [[nodiscard]] const OutgoingPacket& outgoing() const { return packet_; }
+
+ private:
+  std::vector<std::uint8_t> front_;
+  std::vector<std::uint8_t> payload_;
+  OutgoingPacket packet_;
+};
+
+/// Sends one text to a queue pair.
+void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::string& text);
+
+/// Remembers what it gets. Nothing may wait longer than kPatience.
+class Mailbox : public endpoint::PacketReceiver, public endpoint::MadReceiver {
+ public:
+  static constexpr std::chrono::seconds kPatience{30};
+
+  void receive(std::span<const ArrivedPacket> batch) override;
+  void port_changed(const PortAttributes& now) override;
+  void receive_mad(ConstBytes packet) override;
+  void mad_deadline(ipoib::TimePoint now) override;
+  void device_lost() override;
+
+  /// The text of the next packet; throws when none comes.
+  [[nodiscard]] std::string next_text();
+  [[nodiscard]] std::vector<std::uint8_t> next_mad();
+  /// The first is the port as it was when the mailbox became the receiver.
+  [[nodiscard]] PortAttributes next_port();
+  [[nodiscard]] ipoib::TimePoint next_deadline();
+  [[nodiscard]] bool is_device_lost() const { return device_lost_; }
+  [[nodiscard]] std::size_t count_until(const std::string& last);
+
+ private:
+  template <class T>
+  T take(std::deque<T>& from);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> texts_;
+  std::deque<std::vector<std::uint8_t>> mads_;
+  std::deque<PortAttributes> ports_;
+  std::deque<ipoib::TimePoint> deadlines_;
+  std::atomic<bool> device_lost_ = false;
+};
+
+/// Looks at the clock only to give up: waits until a condition holds, checked again and again.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + Mailbox::kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace softib::test

@@ -1,0 +1,60 @@
+#include "test_subnet.hpp"
+
+#include <stdexcept>
+
+namespace softib::test {
+
+namespace {
+
+fabric::FabricWriter make_fabric(const fabric::SubnetFolder& folder) {
+  if (!folder.create()) throw std::runtime_error("cannot make " + folder.path());
+  auto fabric = fabric::FabricWriter::create_or_adopt(folder.fabric());
+  if (!fabric) throw std::runtime_error(fabric.error().message);
+  return std::move(*fabric);
+}
+
+}  // namespace
+
+TestSubnet::TestSubnet(NodeIndex hosts) : folder_(root_ / "subnet"), fabric_(make_fabric(folder_)) {
+  for (NodeIndex i = 0; i <= hosts; ++i) {
+    subnet::Node node;
+    node.name = i == 0 ? "subnet" : "host" + std::to_string(i);
+    node.port.port_guid = Guid(0x0002'c903'0000'0000ULL + i);
+    node.port.node_guid = node.port.port_guid;
+    node.port.lid = lid(i);
+    node.port.sm_lid = lid(0);
+    node.port.state = PortState::active;
+    node.port.pkeys[0] = ipoib::kDefaultPKey;
+    if (!folder_.create_node(i)) throw std::runtime_error("cannot make " + folder_.node(i));
+    fabric_.set_node(i, node);
+    fabric_.set_route(node.port.lid, i);
+  }
+}
+
+std::unique_ptr<endpoint::Endpoint> TestSubnet::attach(NodeIndex node) const {
+  auto endpoint = endpoint::Endpoint::attach_node(folder_, node);
+  if (!endpoint) throw std::runtime_error(endpoint.error().message);
+  return std::move(*endpoint);
+}
+
+void TestSubnet::set_port_state(NodeIndex index, PortState state) {
+  auto node = fabric_.node(index).value();
+  node.port.state = state;
+  fabric_.set_node(index, node);
+}
+
+void TestSubnet::set_life(NodeIndex index, int life) {
+  auto node = fabric_.node(index).value();
+  node.port.life = static_cast<std::uint16_t>(life);
+  node.port.state = node.port.has_failed() ? PortState::down : PortState::active;
+  fabric_.set_node(index, node);
+}
+
+void TestSubnet::set_group(Lid mlid, std::initializer_list<NodeIndex> receivers) {
+  subnet::GroupForwarding group;
+  group.mgid = Gid(0xff12'401b'ffff'0000ULL, Guid(mlid.value()));
+  for (const auto node : receivers) group.receivers.set(node);
+  fabric_.set_group(mlid, group);
+}
+
+}  // namespace softib::test

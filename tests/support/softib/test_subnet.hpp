@@ -1,0 +1,32 @@
+// A subnet without its process: a fabric file with nodes in it, as the subnet process leaves one.
+#pragma once
+
+#include <string>
+
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/fabric/fabric.hpp"
+#include "temporary_folder.hpp"
+
+namespace softib::test {
+
+/// Node 0 has LID 1 and is the SM; "host1" is node 1 with LID 2, and so on. All ports are active.
+class TestSubnet {
+ public:
+  explicit TestSubnet(NodeIndex hosts = 2);
+
+  [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
+  [[nodiscard]] fabric::FabricWriter& fabric() { return fabric_; }
+  [[nodiscard]] static Lid lid(NodeIndex node) { return Lid(static_cast<std::uint16_t>(node + 1)); }
+  [[nodiscard]] std::unique_ptr<endpoint::Endpoint> attach(NodeIndex node) const;
+  void set_port_state(NodeIndex node, PortState state);
+  /// Odd: the HCA has failed. Nobody is nudged.
+  void set_life(NodeIndex node, int life);
+  void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
+
+ private:
+  TemporaryFolder root_;
+  fabric::SubnetFolder folder_;
+  fabric::FabricWriter fabric_;
+};
+
+}  // namespace softib::test

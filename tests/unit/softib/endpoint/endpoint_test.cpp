@@ -1,0 +1,634 @@
+// Endpoints of several processes, here in one: each has sockets, a place and an engine of its own.
+#include "softib/endpoint/endpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "ipoib/monotonic_clock.hpp"
+#include "packets.hpp"
+#include "softib/core/mad_packet.hpp"
+#include "softib/core/mad_route.hpp"
+#include "softib/endpoint/capture.hpp"
+#include "softib/transport/process_slot.hpp"
+#include "softib/transport/ring_wire.hpp"
+#include "softib/transport/socket_engine.hpp"
+#include "test_subnet.hpp"
+
+namespace softib::endpoint {
+namespace {
+
+using test::eventually;
+using test::LargeUdpPacket;
+using test::Mailbox;
+using test::send_text;
+using test::TestSubnet;
+using test::TextPacket;
+
+constexpr Lid kGroup{0xc000};
+
+Qpn qp_of(const Endpoint& endpoint, std::uint32_t index = 1) {
+  return QpnLayout::make(endpoint.epoch(), endpoint.place(), index);
+}
+
+std::uint64_t counted(const Endpoint& endpoint, fabric::PortCounter counter) {
+  return endpoint.counters()[static_cast<std::size_t>(counter)];
+}
+
+class EndpointTest : public testing::Test {
+ protected:
+  EndpointTest() {
+    one_->set_receiver(&first_);
+    one_->set_mad_receiver(&first_);
+    two_->set_receiver(&second_);
+  }
+  ~EndpointTest() override {
+    one_->set_receiver(nullptr);
+    one_->set_mad_receiver(nullptr);
+    two_->set_receiver(nullptr);
+  }
+
+  TestSubnet subnet_;
+  Mailbox first_;
+  Mailbox second_;
+  std::unique_ptr<Endpoint> one_ = subnet_.attach(1);
+  std::unique_ptr<Endpoint> two_ = subnet_.attach(2);
+};
+
+TEST_F(EndpointTest, KnowsItsNode) {
+  EXPECT_EQ(one_->hca_name(), "host1");
+  EXPECT_EQ(one_->node(), 1);
+  EXPECT_EQ(one_->place(), 0U);
+  EXPECT_EQ(one_->epoch(), 1U);
+  EXPECT_EQ(one_->port().lid, TestSubnet::lid(1));
+}
+
+TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
+  const auto life = one_->port().life;
+  send_text(*two_, TestSubnet::lid(1), qp_of(*one_), "alive");
+  EXPECT_EQ(first_.next_text(), "alive");
+  (void)first_.next_port();  // as it was
+  subnet_.set_life(1, life + 1);
+  ASSERT_TRUE(two_->nudge(1));
+  EXPECT_NE(first_.next_port().life, life);
+  EXPECT_TRUE(eventually([&] { return first_.is_device_lost(); }));
+  EXPECT_TRUE(one_->is_lost());
+  EXPECT_FALSE(two_->is_lost());
+  EXPECT_EQ(Endpoint::attach(subnet_.folder(), "host1").error().code, ENODEV);
+  // Mended, it is another one: the old stays lost, and its place is free once it is retired.
+  subnet_.set_life(1, life + 2);
+  EXPECT_TRUE(one_->is_lost());
+  EXPECT_EQ(one_->port().state, PortState::down);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "from beyond");
+  one_->retire();
+  subnet_.set_life(1, life);
+  EXPECT_TRUE(one_->is_lost()) << "when the node is another one";
+  const auto again = subnet_.attach(1);
+  EXPECT_EQ(again->place(), one_->place());
+  EXPECT_NE(again->epoch(), one_->epoch());
+  Mailbox third;
+  again->set_receiver(&third);
+  send_text(*two_, TestSubnet::lid(1), qp_of(*again), "to the new one");
+  EXPECT_EQ(third.next_text(), "to the new one");
+  send_text(*again, TestSubnet::lid(2), qp_of(*two_), "from the new one");
+  EXPECT_EQ(second_.next_text(), "from the new one") << "the lost one sends nothing";
+  again->set_receiver(nullptr);
+}
+
+TEST_F(EndpointTest, WhoRetiresALostEndpointMissesNothing) {
+  subnet_.set_life(1, one_->port().life + 1);
+  one_->retire();
+  EXPECT_TRUE(first_.is_device_lost());
+}
+
+TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQueuePairNames) {
+  Mailbox third;
+  const auto neighbour = subnet_.attach(2);
+  EXPECT_EQ(neighbour->place(), 1U);
+  neighbour->set_receiver(&third);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*neighbour), "to the neighbour");
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "to the second");
+  EXPECT_EQ(third.next_text(), "to the neighbour");
+  EXPECT_EQ(second_.next_text(), "to the second");
+  neighbour->set_receiver(nullptr);
+}
+
+TEST_F(EndpointTest, APacketToOneselfComesBack) {
+  send_text(*one_, TestSubnet::lid(1), qp_of(*one_), "me");
+  EXPECT_EQ(first_.next_text(), "me");
+}
+
+TEST_F(EndpointTest, BatchesKeepTheirOrderForEachDestination) {
+  std::vector<TextPacket> packets;
+  for (int i = 0; i < 300; ++i) {
+    const auto& to = i % 3 == 0 ? *one_ : *two_;
+    packets.emplace_back(TestSubnet::lid(1), TestSubnet::lid(to.node()), qp_of(to),
+                         std::to_string(i));
+  }
+  std::vector<OutgoingPacket> batch;
+  for (const auto& packet : packets) batch.push_back(packet.outgoing());
+  one_->send(batch);
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ((i % 3 == 0 ? first_ : second_).next_text(), std::to_string(i));
+  }
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_packets), 300U);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 200U);
+}
+
+TEST_F(EndpointTest, LargePacketsArriveWhole) {
+  const std::string text(4096, 'x');
+  std::vector<TextPacket> packets(
+      100, TextPacket(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), text));
+  std::vector<OutgoingPacket> batch;
+  for (const auto& packet : packets) batch.push_back(packet.outgoing());
+  one_->send(batch);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(second_.next_text(), text);
+}
+
+/// Whoever takes it off the wire makes the packets that it stands for; all count them.
+TEST_F(EndpointTest, APacketThatStandsForManyCountsAsMany) {
+  const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
+  one_->send({&packet.outgoing(), 1});
+  EXPECT_EQ(second_.next_text(), "no packet") << "but as one";
+  const auto octets = 10 * (28 + 4 + 20 + 8 + 1000U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_packets), 10U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_octets), octets);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 10U);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_octets), octets);
+  const LargeUdpPacket astray(TestSubnet::lid(1), Lid(0x1234), qp_of(*two_), 10);
+  one_->send({&astray.outgoing(), 1});
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_unknown_lid), 10U);
+  two_->set_receiver(nullptr);
+  one_->send({&packet.outgoing(), 1});
+  EXPECT_TRUE(
+      eventually([&] { return counted(*two_, fabric::PortCounter::drop_no_receiver) == 10; }));
+}
+
+TEST_F(EndpointTest, MulticastReachesEveryProcessOfEveryReceiverOnceAndOneself) {
+  Mailbox third;
+  const auto neighbour = subnet_.attach(2);
+  neighbour->set_receiver(&third);
+  subnet_.set_group(kGroup, {1, 2});
+  send_text(*one_, kGroup, ipoib::kMulticastQpn, "all");
+  EXPECT_EQ(first_.next_text(), "all");
+  EXPECT_EQ(second_.next_text(), "all");
+  EXPECT_EQ(third.next_text(), "all");
+  subnet_.set_group(kGroup, {1});
+  send_text(*one_, kGroup, ipoib::kMulticastQpn, "only me");
+  EXPECT_EQ(first_.next_text(), "only me");
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "last");
+  EXPECT_EQ(second_.count_until("last"), 1U);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::multicast_copies), 4U);
+  neighbour->set_receiver(nullptr);
+}
+
+// What goes nowhere is counted.
+
+TEST_F(EndpointTest, UnknownLids) {
+  send_text(*one_, Lid(0x77), qp_of(*two_), "?");
+  send_text(*one_, Lid(0), qp_of(*two_), "?");
+  send_text(*one_, Lid(0xc001), ipoib::kMulticastQpn, "?");
+  send_text(*one_, Lid(0xfff0), ipoib::kMulticastQpn, "?");
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_unknown_lid), 4U);
+}
+
+TEST_F(EndpointTest, EmptyPlaces) {
+  send_text(*one_, TestSubnet::lid(2), QpnLayout::make(1, 9, 1), "?");
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
+}
+
+TEST_F(EndpointTest, APortThatIsNotActiveStopsBothDirections) {
+  subnet_.set_port_state(2, PortState::down);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
+  send_text(*two_, TestSubnet::lid(1), qp_of(*one_), "?");
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 1U);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::drop_port_not_active), 1U);
+
+  subnet_.set_port_state(2, PortState::active);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "up");
+  EXPECT_EQ(second_.next_text(), "up");
+}
+
+TEST_F(EndpointTest, NobodyHasOpenedTheDevice) {
+  two_->set_receiver(nullptr);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
+  EXPECT_TRUE(
+      eventually([&] { return counted(*two_, fabric::PortCounter::drop_no_receiver) == 1; }));
+}
+
+TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
+  // The engine of the second stands still in here, as a stopped process does.
+  struct Stopped : PacketReceiver {
+    void receive(std::span<const ArrivedPacket>) override { release.lock(), release.unlock(); }
+    void port_changed(const PortAttributes&) override {}
+    std::mutex release;
+  } stopped;
+  two_->set_receiver(&stopped);
+  stopped.release.lock();
+  const std::string text(4096, 'x');
+  while (counted(*one_, fabric::PortCounter::drop_congested) == 0) {
+    send_text(*one_, TestSubnet::lid(2), qp_of(*two_), text);
+  }
+  // Nobody else is held up, and the queue is not waited for again.
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), text);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_congested), 2U);
+  send_text(*one_, TestSubnet::lid(1), qp_of(*one_), "me");
+  EXPECT_EQ(first_.next_text(), "me");
+  stopped.release.unlock();
+  two_->set_receiver(&second_);
+  EXPECT_TRUE(eventually([&] {
+    const auto dropped = counted(*one_, fabric::PortCounter::drop_congested);
+    send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "again");
+    return counted(*one_, fabric::PortCounter::drop_congested) == dropped;
+  }));
+  EXPECT_GT(second_.count_until("again"), 0U);
+}
+
+// Places.
+
+TEST_F(EndpointTest, AProcessThatComesBackHasOtherNumbers) {
+  const Qpn before = qp_of(*two_);
+  two_.reset();
+  send_text(*one_, TestSubnet::lid(2), before, "?");
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
+  two_ = subnet_.attach(2);
+  two_->set_receiver(&second_);
+  EXPECT_EQ(two_->place(), 0U);
+  EXPECT_NE(qp_of(*two_), before);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "welcome");
+  EXPECT_EQ(second_.next_text(), "welcome");
+}
+
+TEST_F(EndpointTest, AConnectionToADeadProcessIsMadeAnew) {
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "first");
+  EXPECT_EQ(second_.next_text(), "first");
+  two_.reset();
+  two_ = subnet_.attach(2);
+  two_->set_receiver(&second_);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "second");
+  EXPECT_EQ(second_.next_text(), "second");
+}
+
+TEST_F(EndpointTest, ThereAreSixtyFourPlaces) {
+  std::vector<std::unique_ptr<Endpoint>> all;
+  for (std::uint32_t i = 1; i < QpnLayout::kPlaces; ++i) all.push_back(subnet_.attach(2));
+  EXPECT_EQ(all.back()->place(), QpnLayout::kPlaces - 1);
+  const auto more = Endpoint::attach_node(subnet_.folder(), 2);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, EBUSY);
+}
+
+TEST_F(EndpointTest, APlaceIsNotLedElsewhere) {
+  const test::TemporaryFolder elsewhere;
+  const std::string precious = elsewhere / "precious";
+  std::ofstream(precious) << "precious";
+  std::filesystem::permissions(precious, std::filesystem::perms(0600));
+  const std::string lock = subnet_.folder().place(2, 1) + ".lock";
+  std::filesystem::create_symlink(precious, lock);
+  EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
+  std::filesystem::remove(lock);
+  std::filesystem::create_hard_link(precious, lock);
+  EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
+  EXPECT_EQ(std::filesystem::file_size(precious), 8U);
+  EXPECT_EQ(std::filesystem::status(precious).permissions(), std::filesystem::perms(0600));
+}
+
+TEST_F(EndpointTest, ThereMustBeANode) {
+  const auto none = Endpoint::attach_node(subnet_.folder(), 9);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ENODEV);
+}
+
+TEST(DeepFolder, SocketsHaveNoLimitOfTheirPaths) {
+  const test::TemporaryFolder root;
+  const fabric::SubnetFolder folder(root / (std::string(120, 'd') + "/subnet"));
+  ASSERT_TRUE(folder.create());
+  auto fabric = fabric::FabricWriter::create_or_adopt(folder.fabric());
+  ASSERT_TRUE(fabric);
+  subnet::Node node;
+  node.name = "host1";
+  node.port.lid = Lid(2);
+  node.port.state = PortState::active;
+  ASSERT_TRUE(folder.create_node(1));
+  fabric->set_node(1, node);
+  fabric->set_route(Lid(2), 1);
+  auto endpoint = Endpoint::attach_node(folder, 1);
+  ASSERT_TRUE(endpoint) << endpoint.error().message;
+  Mailbox mailbox;
+  (*endpoint)->set_receiver(&mailbox);
+  send_text(**endpoint, Lid(2), qp_of(**endpoint), "deep");
+  EXPECT_EQ(mailbox.next_text(), "deep");
+  (*endpoint)->set_receiver(nullptr);
+}
+
+// Changes of the port.
+
+TEST_F(EndpointTest, ANudgeShowsTheChangeOfThePort) {
+  const auto subnet = subnet_.attach(0);
+  EXPECT_EQ(second_.next_port().state, PortState::active);
+  subnet_.set_port_state(2, PortState::init);
+  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_EQ(second_.next_port().state, PortState::init);
+  EXPECT_EQ(two_->port().state, PortState::init);
+}
+
+TEST_F(EndpointTest, ALostNudgeLosesNoChange) {
+  EXPECT_EQ(second_.next_port().reregister_count, 0U);
+  auto node = *subnet_.fabric().node(2);
+  node.port.reregister_count = 3;
+  subnet_.fabric().set_node(2, node);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "anything");
+  EXPECT_EQ(second_.next_port().reregister_count, 3U);
+}
+
+TEST_F(EndpointTest, ANodeThatIsRemovedHasAPortThatIsDown) {
+  EXPECT_EQ(second_.next_port().state, PortState::active);
+  subnet_.fabric().remove_node(2);
+  const auto subnet = subnet_.attach(0);
+  EXPECT_TRUE(subnet->nudge(2));
+  const auto now = second_.next_port();
+  EXPECT_EQ(now.state, PortState::down);
+  EXPECT_EQ(now.lid, Lid());
+  EXPECT_EQ(now.port_guid, Guid(0x0002'c903'0000'0002ULL));
+}
+
+TEST_F(EndpointTest, ANewReceiverLearnsWhatHappenedBeforeIt) {
+  EXPECT_EQ(second_.next_port().state, PortState::active);
+  two_->set_receiver(nullptr);
+  const auto subnet = subnet_.attach(0);
+  subnet_.set_port_state(2, PortState::init);
+  EXPECT_TRUE(subnet->nudge(2));
+  // The engine has seen the change by then, and told nobody.
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
+  EXPECT_TRUE(
+      eventually([&] { return counted(*one_, fabric::PortCounter::drop_port_not_active) == 1; }));
+  Mailbox late;
+  two_->set_receiver(&late);
+  EXPECT_EQ(late.next_port().state, PortState::init);
+  two_->set_receiver(nullptr);
+}
+
+TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
+  const std::string file = subnet_.folder().path() + "/capture";
+  CapturingEndpoint capturing(std::move(two_), std::move(CaptureFile::open(file).value()));
+  const auto subnet = subnet_.attach(0);
+  subnet_.set_port_state(2, PortState::init);
+  EXPECT_TRUE(subnet->nudge(2));
+  Mailbox late;
+  capturing.set_receiver(&late);
+  PortAttributes port;
+  do port = late.next_port();
+  while (port.state != PortState::init);
+  capturing.set_receiver(nullptr);
+  two_ = subnet_.attach(2);
+}
+
+TEST_F(EndpointTest, ACaptureShowsThePacketsThatOneStandsFor) {
+  const auto& root = subnet_.folder().path();
+  CapturingEndpoint here(std::move(one_), std::move(CaptureFile::open(root + "/here").value()));
+  CapturingEndpoint there(std::move(two_), std::move(CaptureFile::open(root + "/there").value()));
+  const auto size = [&](const char* name) { return std::filesystem::file_size(root + name); };
+  const auto empty = size("/here");
+  here.set_receiver(&first_);
+  there.set_receiver(&second_);
+  const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(there), 10);
+  here.send({&packet.outgoing(), 1});
+  (void)second_.next_text();
+  const auto ten = size("/there") - empty;
+  EXPECT_GT(ten, 10 * 1060U);
+  EXPECT_EQ(size("/here") - empty, ten);
+  const LargeUdpPacket own(TestSubnet::lid(1), TestSubnet::lid(1), qp_of(here), 10);
+  here.send({&own.outgoing(), 1});
+  (void)first_.next_text();
+  EXPECT_EQ(size("/here") - empty, 2 * ten) << "what comes back was there when it went";
+  here.set_receiver(nullptr);
+  there.set_receiver(nullptr);
+  one_ = subnet_.attach(1);
+  two_ = subnet_.attach(2);
+}
+
+TEST_F(EndpointTest, NobodyIsLedAwayBeforeTheEngineHasLeft) {
+  struct Waiting : PacketReceiver {
+    void receive(std::span<const ArrivedPacket>) override {
+      entered = true;
+      // The destructor has a long time to get ahead of us.
+      for (int i = 0; i < 20000 && fabric->occupied(2) != 0; ++i) std::this_thread::yield();
+      was_there_all_along = fabric->occupied(2) != 0;
+    }
+    void port_changed(const PortAttributes&) override {}
+    const fabric::Fabric* fabric = nullptr;
+    std::atomic<bool> entered = false;
+    std::atomic<bool> was_there_all_along = false;
+  } waiting;
+  waiting.fabric = &subnet_.fabric();
+  two_->set_receiver(&waiting);
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
+  ASSERT_TRUE(eventually([&] { return waiting.entered.load(); }));
+  delete two_.release();
+  EXPECT_TRUE(waiting.was_there_all_along);
+  EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
+  two_ = subnet_.attach(2);
+}
+
+// Captures.
+
+TEST(CaptureFileTest, EndsWithAWholeRecordWhenTheDiskIsFull) {
+  const test::TemporaryFolder root;
+  const std::string path = root / "capture";
+  auto file = std::move(CaptureFile::open(path).value());
+  const std::vector<std::uint8_t> packet(100);
+  const auto add = [&](int count) {
+    for (int i = 0; i < count; ++i) file.add(packet, Direction::sent, {});
+    file.flush();
+  };
+  add(1);
+  const auto one = std::filesystem::file_size(path);
+  add(1);
+  const auto record = std::filesystem::file_size(path) - one;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{one + 3 * record + record / 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  testing::internal::CaptureStderr();
+  add(4);
+  add(1);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  add(1);  // it has ended
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(std::filesystem::file_size(path), one + 3 * record);
+}
+
+// Places of a subnet that ends.
+
+TEST_F(EndpointTest, NoPlaceIsTakenInAFolderThatIsNotTheFabricsAnyMore) {
+  auto fabric = std::move(fabric::Fabric::open(subnet_.folder().fabric()).value());
+  ASSERT_EQ(::unlink(subnet_.folder().fabric().c_str()), 0);
+  const auto gone = transport::Place::take(subnet_.folder(), fabric, 2);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ENOENT);
+  const auto another = fabric::FabricWriter::create_or_adopt(subnet_.folder().fabric());
+  const auto stale = transport::Place::take(subnet_.folder(), fabric, 2);
+  ASSERT_FALSE(stale);
+  EXPECT_EQ(stale.error().code, ESTALE);
+}
+
+// MADs.
+
+MadPacket make_mad(NodeIndex from, NodeIndex to, std::uint8_t management_class, std::uint8_t method,
+                   std::uint64_t transaction_id) {
+  MadPacket packet;
+  packet.slid = TestSubnet::lid(from);
+  packet.dlid = TestSubnet::lid(to);
+  const bool smp = is_smp(management_class);
+  packet.source = packet.destination = Qpn(smp ? 0 : 1);
+  packet.qkey = smp ? QKey(0) : ipoib::wire::kGsiQKey;
+  ipoib::wire::MadHeader header;
+  header.management_class = management_class;
+  header.class_version = 1;
+  header.method = method;
+  header.transaction_id = transaction_id;
+  header.emit(packet.mad);
+  return packet;
+}
+
+void send_mad(Endpoint& from, const MadPacket& packet) {
+  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+  packet.emit(octets);
+  from.send_mad(octets);
+}
+
+class MadTest : public EndpointTest {
+ protected:
+  MadTest() {
+    sm_->set_mad_receiver(&sm_mail_);
+    one_->set_mad_receiver(&first_);
+    two_->set_mad_receiver(&second_);
+  }
+  ~MadTest() override {
+    for (auto* endpoint : {sm_.get(), one_.get(), two_.get()}) endpoint->set_mad_receiver(nullptr);
+  }
+  static std::uint64_t transaction(Mailbox& mailbox) {
+    const auto packet = MadPacket::parse(mailbox.next_mad());
+    return ipoib::wire::MadHeader::parse(packet->mad)->transaction_id;
+  }
+  std::unique_ptr<Endpoint> sm_ = subnet_.attach(0);
+  Mailbox sm_mail_;
+};
+
+constexpr std::uint8_t kGet = ipoib::wire::method::kGet;
+constexpr std::uint8_t kGetResp = ipoib::wire::method::kGetResp;
+
+TEST_F(MadTest, QueriesGoToTheSubnet) {
+  send_mad(*one_, make_mad(1, 0, 0x03, kGet, 5));
+  EXPECT_EQ(transaction(sm_mail_), 5U);
+}
+
+TEST_F(MadTest, SubnetManagementPacketsGoToTheSubnetForEveryNode) {
+  send_mad(*one_, make_mad(1, 2, 0x01, kGet, 6));
+  EXPECT_EQ(transaction(sm_mail_), 6U);
+  auto directed = make_mad(1, 2, 0x81, kGet, 7);
+  directed.dlid = ipoib::kPermissiveLid;
+  send_mad(*one_, directed);
+  EXPECT_EQ(transaction(sm_mail_), 7U);
+}
+
+TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
+  Mailbox third;
+  const auto neighbour = subnet_.attach(2);
+  neighbour->set_mad_receiver(&third);
+  const auto id = [](const Endpoint& of) {
+    return std::uint64_t{MadRoute{of.node(), of.place(), of.epoch(), 4}.high_half()} << 32 | 1;
+  };
+  send_mad(*sm_, make_mad(0, 2, 0x03, kGetResp, id(*neighbour)));
+  EXPECT_EQ(transaction(third), id(*neighbour));
+  send_mad(*one_, make_mad(1, 2, 0x04, kGetResp, id(*two_)));
+  EXPECT_EQ(transaction(second_), id(*two_));
+  EXPECT_EQ(MadRoute::of(id(*two_)).epoch, two_->epoch());
+  EXPECT_EQ(MadRoute::of(id(*two_)).agent, 4U);
+  neighbour->set_mad_receiver(nullptr);
+}
+
+TEST_F(MadTest, SubnetManagementFindsWhoHasNoLid) {
+  const auto id = std::uint64_t{MadRoute{2, two_->place(), two_->epoch(), 1}.high_half()} << 32;
+  auto answer = make_mad(0, 2, 0x81, kGetResp, id);
+  answer.dlid = Lid();
+  send_mad(*sm_, answer);
+  EXPECT_EQ(transaction(second_), id);
+}
+
+TEST_F(MadTest, TheSubnetProcessPassesARequestOn) {
+  auto request = make_mad(1, 2, 0x81, kGet, 10);
+  request.dlid = ipoib::kPermissiveLid;
+  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+  request.emit(octets);
+  sm_->send_mad_to(2, octets);
+  EXPECT_EQ(transaction(second_), 10U);
+}
+
+TEST_F(MadTest, ARequestIsShownToEveryProcessOfTheNode) {
+  Mailbox third;
+  const auto neighbour = subnet_.attach(2);
+  neighbour->set_mad_receiver(&third);
+  send_mad(*one_, make_mad(1, 2, 0x05, kGet, 8));
+  EXPECT_EQ(transaction(second_), 8U);
+  EXPECT_EQ(transaction(third), 8U);
+  neighbour->set_mad_receiver(nullptr);
+}
+
+TEST_F(MadTest, TheSubnetProcessAnswersForTheCountersOfEveryNode) {
+  send_mad(*one_, make_mad(1, 2, ipoib::wire::mgmt_class::kPerf, kGet, 9));
+  EXPECT_EQ(transaction(sm_mail_), 9U);
+}
+
+TEST_F(MadTest, APortThatIsNotActivePassesSubnetManagementOnly) {
+  subnet_.set_port_state(1, PortState::init);
+  send_mad(*one_, make_mad(1, 0, 0x03, kGet, 1));
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 1U);
+  send_mad(*one_, make_mad(1, 0, 0x01, kGet, 2));
+  EXPECT_EQ(transaction(sm_mail_), 2U);
+  subnet_.set_port_state(1, PortState::down);
+  send_mad(*one_, make_mad(1, 0, 0x01, kGet, 3));
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 2U);
+  send_mad(*one_, make_mad(1, 1, 0x01, kGet, 4));  // of the node to itself
+  EXPECT_EQ(transaction(sm_mail_), 4U);
+}
+
+TEST_F(MadTest, GarbageIsCounted) {
+  const std::array<std::uint8_t, 20> garbage{};
+  one_->send_mad(garbage);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_malformed), 1U);
+}
+
+TEST_F(MadTest, AQueuePairMayTalkToTheGsi) {
+  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
+  make_mad(1, 0, 0x03, kGet, 9).emit(octets);
+  OutgoingPacket packet;
+  packet.pieces[0] = octets;
+  packet.piece_count = 1;
+  packet.dlid = TestSubnet::lid(0);
+  packet.destination = Qpn(1);
+  one_->send({&packet, 1});
+  EXPECT_EQ(transaction(sm_mail_), 9U);
+}
+
+TEST_F(MadTest, DeadlinesComeOnce) {
+  const auto when = ipoib::monotonic_now() + std::chrono::milliseconds(1);
+  one_->set_mad_deadline(when);
+  EXPECT_GE(first_.next_deadline(), when);
+  one_->set_mad_deadline(ipoib::TimePoint());  // long ago
+  EXPECT_GE(first_.next_deadline(), when);
+}
+
+}  // namespace
+}  // namespace softib::endpoint

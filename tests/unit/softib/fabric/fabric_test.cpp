@@ -1,0 +1,268 @@
+#include "softib/fabric/fabric.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "softib/fabric/fabric_layout.hpp"
+#include "temporary_folder.hpp"
+
+namespace softib::fabric {
+namespace {
+
+using test::TemporaryFolder;
+
+subnet::Node make_node(const std::string& name, std::uint16_t lid) {
+  subnet::Node node;
+  node.name = name;
+  node.port.node_guid = Guid(0x1111'2222'3333'4400ULL + lid);
+  node.port.port_guid = Guid(0x1111'2222'3333'4480ULL + lid);
+  node.port.lid = Lid(lid);
+  node.port.sm_lid = Lid(1);
+  node.port.sm_sl = ServiceLevel(3);
+  node.port.state = PortState::active;
+  node.port.mtu = 4;
+  node.port.max_mtu = 5;
+  node.port.number = 2;
+  node.port.width = 8;
+  node.port.speed = 32;
+  node.port.reregister_count = 0xfedc'ba98;
+  for (std::size_t i = 0; i < node.port.pkeys.size(); ++i) {
+    node.port.pkeys[i] = PKey(static_cast<std::uint16_t>(0x8000 + i * 7));
+  }
+  return node;
+}
+
+subnet::GroupForwarding make_group(std::initializer_list<std::size_t> receivers) {
+  subnet::GroupForwarding group;
+  group.mgid = *Gid::parse("ff12:401b:ffff::ffff:ffff");
+  for (const auto node : receivers) group.receivers.set(node);
+  return group;
+}
+
+class FabricTest : public testing::Test {
+ protected:
+  FabricWriter writer() {
+    auto made = FabricWriter::create_or_adopt(path_);
+    EXPECT_TRUE(made) << made.error().message;
+    return std::move(*made);
+  }
+  Fabric reader() {
+    auto opened = Fabric::open(path_);
+    EXPECT_TRUE(opened) << opened.error().message;
+    return std::move(*opened);
+  }
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "fabric";
+};
+
+TEST_F(FabricTest, AReaderSeesWhatTheWriterPublished) {
+  auto out = writer();
+  const auto in = reader();
+  const auto host = make_node("host1", 7);
+  out.set_node(5, host);
+
+  const auto seen = in.node(5);
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->name, "host1");
+  EXPECT_EQ(seen->port, host.port);
+  EXPECT_EQ(in.find("host1"), NodeIndex{5});
+  EXPECT_EQ(in.port_state(5), PortState::active);
+  EXPECT_EQ(in.node_version(5), 1U);
+  EXPECT_EQ(in.generation(), 1U);
+}
+
+TEST_F(FabricTest, NothingIsThereBeforeItIsPublished) {
+  const auto out = writer();
+  const auto in = reader();
+  EXPECT_FALSE(out.adopted());
+  EXPECT_FALSE(in.node(5));
+  EXPECT_FALSE(in.find("host1"));
+  EXPECT_FALSE(in.node_at(Lid(7)));
+  EXPECT_FALSE(in.node_at(Lid(0xc000)));
+  EXPECT_EQ(in.port_state(5), PortState::down);
+  EXPECT_EQ(in.group(Lid(0xc000)), subnet::GroupForwarding{});
+  EXPECT_EQ(in.occupied(5), 0U);
+}
+
+TEST_F(FabricTest, IndicesBeyondTheTableAreNobody) {
+  const auto in = writer();
+  EXPECT_FALSE(in.node(kMaxNodes));
+  EXPECT_EQ(in.port_state(kMaxNodes), PortState::down);
+  EXPECT_EQ(in.occupied(kMaxNodes), 0U);
+  EXPECT_EQ(in.epoch(kMaxNodes, 0), 0U);
+  EXPECT_EQ(in.epoch(0, QpnLayout::kPlaces), 0U);
+  EXPECT_EQ(in.group(subnet::group_lid(kMaxGroups)), subnet::GroupForwarding{});
+}
+
+TEST_F(FabricTest, LidsLeadToNodes) {
+  auto out = writer();
+  out.set_route(Lid(7), 5);
+  EXPECT_EQ(reader().node_at(Lid(7)), NodeIndex{5});
+  out.set_route(Lid(7), 6);
+  out.set_route(Lid(9), 5);
+  EXPECT_EQ(reader().node_at(Lid(7)), NodeIndex{6});
+  EXPECT_EQ(reader().node_at(Lid(9)), NodeIndex{5});
+  out.set_route(Lid(7), std::nullopt);
+  EXPECT_FALSE(reader().node_at(Lid(7)));
+  EXPECT_EQ(out.generation(), 4U);
+  out.set_route(Lid(7), std::nullopt);
+  EXPECT_EQ(out.generation(), 4U) << "nothing new";
+}
+
+TEST_F(FabricTest, OnlyUnicastLidsLeadSomewhere) {
+  auto out = writer();
+  for (const Lid lid : {Lid(), Lid(0xc000), ipoib::kPermissiveLid}) {
+    out.set_route(lid, 5);
+    EXPECT_FALSE(out.node_at(lid));
+  }
+}
+
+TEST_F(FabricTest, ARemovedNodeIsGoneButItsEpochsStay) {
+  auto out = writer();
+  out.set_node(5, make_node("host1", 7));
+  EXPECT_EQ(out.advance_epoch(5, 3), 1U);
+  out.remove_node(5);
+  EXPECT_FALSE(out.node(5));
+  EXPECT_FALSE(out.find("host1"));
+  EXPECT_EQ(out.port_state(5), PortState::down);
+  EXPECT_EQ(out.epoch(5, 3), 1U);
+}
+
+TEST_F(FabricTest, GroupsForwardToTheirReceivers) {
+  auto out = writer();
+  const auto group = make_group({0, 5, 63, 64, 1023});
+  out.set_group(Lid(0xc001), group);
+  EXPECT_EQ(reader().group(Lid(0xc001)), group);
+  EXPECT_EQ(reader().group(Lid(0xc000)), subnet::GroupForwarding{});
+}
+
+TEST_F(FabricTest, EpochsGoRoundWithoutTheReservedOnes) {
+  auto out = writer();
+  for (std::uint32_t i = 1; i <= QpnLayout::kMaxEpoch; ++i) EXPECT_EQ(out.advance_epoch(5, 3), i);
+  EXPECT_EQ(out.advance_epoch(5, 3), 1U);
+  EXPECT_EQ(out.epoch(5, 4), 0U);
+}
+
+TEST_F(FabricTest, PlacesAreOccupiedOneByOne) {
+  auto out = writer();
+  out.set_occupied(5, 0, true);
+  out.set_occupied(5, 63, true);
+  EXPECT_EQ(out.occupied(5), 0x8000'0000'0000'0001ULL);
+  out.set_occupied(5, 0, false);
+  EXPECT_EQ(out.occupied(5), 0x8000'0000'0000'0000ULL);
+  EXPECT_EQ(out.occupied(4), 0U);
+}
+
+TEST_F(FabricTest, CountersAddUpOverProcesses) {
+  auto one = writer();
+  auto other = reader();
+  one.count(5, PortCounter::sent_packets, 2);
+  other.count(5, PortCounter::sent_packets);
+  EXPECT_EQ(one.counters(5)[static_cast<std::size_t>(PortCounter::sent_packets)], 3U);
+}
+
+TEST_F(FabricTest, ANewWriterAdoptsWhatIsThere) {
+  {
+    auto out = writer();
+    out.set_node(5, make_node("host1", 7));
+    out.set_group(Lid(0xc001), make_group({5}));
+    out.advance_epoch(5, 0);
+  }
+  const auto out = writer();
+  EXPECT_TRUE(out.adopted());
+  const auto all = out.snapshot();
+  ASSERT_EQ(all.nodes.size(), 1U);
+  EXPECT_EQ(all.nodes[0].index, 5);
+  EXPECT_EQ(all.nodes[0].node.name, "host1");
+  ASSERT_EQ(all.groups.size(), 1U);
+  EXPECT_EQ(all.groups[0].mlid, Lid(0xc001));
+  EXPECT_EQ(out.epoch(5, 0), 1U);
+}
+
+// The states that kill -9 can leave behind.
+
+TEST_F(FabricTest, AWriterKilledInTheMiddleOfARecordLeavesTheOldOne) {
+  const auto host = make_node("host1", 7);
+  NodeRecord record{};
+  record.publish(encode(host));
+  record.fill(encode(make_node("other", 8)));
+
+  NodeRecord::Value words;
+  ASSERT_TRUE(record.read(words));
+  EXPECT_EQ(decode(words)->port, host.port);
+  record.publish(encode(make_node("third", 9)));
+  ASSERT_TRUE(record.read(words));
+  EXPECT_EQ(decode(words)->name, "third");
+}
+
+TEST_F(FabricTest, ADraftThatWasNeverFinishedIsMadeAnew) {
+  std::ofstream(path_ + ".new") << "half";
+  EXPECT_FALSE(writer().adopted());
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+}
+
+TEST_F(FabricTest, AReaderNeverSeesHalfAChange) {
+  auto out = writer();
+  out.set_node(5, make_node("host0", 1));
+  std::atomic<bool> done = false;
+  std::thread changes([&] {
+    for (std::uint16_t i = 0; i < 2000; ++i) {
+      const std::uint16_t lid = static_cast<std::uint16_t>(1 + i % 9);
+      out.set_node(5, make_node("host" + std::to_string(lid - 1), lid));
+    }
+    done = true;
+  });
+  const auto in = reader();
+  std::size_t whole = 0;
+  while (!done) {
+    const auto node = in.node(5);
+    if (!node) continue;
+    ++whole;
+    EXPECT_EQ(node->name, "host" + std::to_string(node->port.lid.value() - 1));
+    EXPECT_EQ(node->port.node_guid.value() & 0xff, node->port.lid.value());
+  }
+  changes.join();
+  EXPECT_TRUE(whole > 0 || in.node(5));
+}
+
+// What is no fabric file is refused, with a line that says what to do.
+
+TEST_F(FabricTest, NoFile) {
+  const auto opened = Fabric::open(path_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ENOENT);
+}
+
+TEST_F(FabricTest, AFileOfAnotherSize) {
+  std::ofstream(path_) << "not a fabric file";
+  const auto opened = FabricWriter::create_or_adopt(path_);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("remove " + folder_.path()));
+}
+
+TEST_F(FabricTest, AFileOfAnotherKind) {
+  std::ofstream(path_).close();
+  std::filesystem::resize_file(path_, sizeof(FabricLayout));
+  const auto opened = Fabric::open(path_);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("no fabric file"));
+}
+
+TEST_F(FabricTest, AFileOfAnotherVersion) {
+  (void)writer();
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  const std::uint32_t version = kFabricVersion + 1;
+  file.seekp(offsetof(FabricHeader, version)).write(reinterpret_cast<const char*>(&version), 4);
+  file.close();
+  const auto opened = Fabric::open(path_);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("another version"));
+}
+
+}  // namespace
+}  // namespace softib::fabric

@@ -1,0 +1,154 @@
+#include "softib/fabric/folder.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ipoib/file_descriptor.hpp"
+#include "softib/fabric/file_lock.hpp"
+#include "temporary_folder.hpp"
+
+namespace softib::fabric {
+namespace {
+
+using test::TemporaryFolder;
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777;
+}
+
+/// Sets variables for one test; null unsets.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* old = ::getenv(name)) before_ = old;
+    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() { before_.empty() ? ::unsetenv(name_) : ::setenv(name_, before_.c_str(), 1); }
+
+ private:
+  const char* name_;
+  std::string before_;
+};
+
+TEST(Names, OfSubnetsAndHcas) {
+  for (const char* good : {"a", "host1", "ns-4026531840", "node.example_7", "0"}) {
+    EXPECT_TRUE(is_valid_name(good)) << good;
+  }
+  for (const char* bad : {"", ".", "..", ".hidden", "-x", "a/b", "a b", "a\"b", "\xc3\xa4"}) {
+    EXPECT_FALSE(is_valid_name(bad)) << bad;
+  }
+  EXPECT_TRUE(is_valid_name(std::string(63, 'x')));
+  EXPECT_FALSE(is_valid_name(std::string(64, 'x')));
+}
+
+TEST(SubnetFolder, IsFoundByTheEnvironment) {
+  const Environment directory(kDirectoryVariable, "/somewhere");
+  const Environment none(kSubnetVariable, nullptr);
+  EXPECT_EQ(SubnetFolder::from_environment()->path(), "/somewhere/default");
+  const Environment named(kSubnetVariable, "red");
+  EXPECT_EQ(SubnetFolder::from_environment()->path(), "/somewhere/red");
+  EXPECT_EQ(SubnetFolder::from_environment()->name(), "red");
+  const Environment bad(kSubnetVariable, "../red");
+  EXPECT_FALSE(SubnetFolder::from_environment());
+}
+
+TEST(SubnetFolder, DefaultsDependOnTheUser) {
+  const Environment none(kDirectoryVariable, nullptr);
+  const Environment runtime("XDG_RUNTIME_DIR", "/run/user/7");
+  const auto directory = softib_directory();
+  ASSERT_TRUE(directory);
+  EXPECT_EQ(*directory, ::geteuid() == 0 ? "/run/softib" : "/run/user/7/softib");
+}
+
+TEST(SubnetFolder, IsClosedToOthersAndOpenInside) {
+  const TemporaryFolder root;
+  const mode_t before = ::umask(077);
+  const SubnetFolder folder(root / "deep/down/red");
+  ASSERT_TRUE(folder.create());
+  ASSERT_TRUE(folder.create());
+  ASSERT_TRUE(folder.create_node(5));
+  ::umask(before);
+  EXPECT_EQ(mode_of(root / "deep"), mode_t{0755});
+  EXPECT_EQ(mode_of(folder.path()), mode_t{0700});
+  EXPECT_EQ(mode_of(folder.node(5)), mode_t{0777});
+  EXPECT_EQ(folder.place(5, 63), folder.path() + "/node/5/63");
+  EXPECT_EQ(place_lock_name(63), "63.lock");
+}
+
+TEST(SubnetFolder, KeepsAWiderGate) {
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  ASSERT_TRUE(folder.create());
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  ASSERT_TRUE(folder.create());
+  EXPECT_EQ(mode_of(folder.path()), mode_t{0755});
+}
+
+TEST(SubnetFolder, AFileInTheWayIsAnError) {
+  const TemporaryFolder root;
+  std::ofstream(root / "red") << "x";
+  const auto made = SubnetFolder(root / "red").create();
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, testing::HasSubstr(root / "red"));
+}
+
+TEST(SubnetFolder, ANodeLeavesNothing) {
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  ASSERT_TRUE(folder.create());
+  ASSERT_TRUE(folder.create_node(5));
+  std::ofstream(folder.place(5, 0)) << "x";
+  std::ofstream(folder.node(5) + "/" + place_lock_name(0)) << "x";
+  std::ofstream(folder.node(5) + "/" + kAgentsName) << "x";
+  folder.remove_node(5);
+  EXPECT_FALSE(std::filesystem::exists(folder.node(5)));
+}
+
+TEST(SubnetFolder, RunsWhileItsLockIsHeld) {
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  ASSERT_TRUE(folder.create());
+  EXPECT_FALSE(folder.is_running());
+  ipoib::FileDescriptor lock(::open(folder.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  EXPECT_FALSE(folder.is_running());
+  ASSERT_TRUE(try_lock(lock.get(), 0));
+  EXPECT_TRUE(folder.is_running());
+  lock.reset();
+  EXPECT_FALSE(folder.is_running());
+}
+
+TEST(FileLock, IsExclusiveByOctet) {
+  const TemporaryFolder root;
+  const std::string path = root / "file";
+  const ipoib::FileDescriptor one(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const ipoib::FileDescriptor other(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(try_lock(one.get(), 7));
+  EXPECT_FALSE(try_lock(other.get(), 7));
+  EXPECT_TRUE(try_lock(other.get(), 8));
+  EXPECT_TRUE(is_locked(other.get(), 7));
+  unlock(one.get(), 7);
+  EXPECT_FALSE(is_locked(other.get(), 7));
+  EXPECT_TRUE(try_lock(other.get(), 7));
+}
+
+TEST(HcaName, MaySayByWhichPort) {
+  EXPECT_EQ(HcaName::parse("a").value().name, "a");
+  EXPECT_EQ(HcaName::parse("a").value().port, 0);
+  EXPECT_EQ(HcaName::parse("a:2").value().name, "a");
+  EXPECT_EQ(HcaName::parse("a:2").value().port, 2);
+  for (const auto* wrong : {"", ":1", "a:", "a:0", "a:3", "a:12", "a:x", "a/b", "a:1:1"}) {
+    EXPECT_FALSE(HcaName::parse(wrong)) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace softib::fabric

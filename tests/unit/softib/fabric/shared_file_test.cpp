@@ -1,0 +1,102 @@
+// What somebody with access to a subnet's folder plants in it leads nobody out of it.
+#include "softib/fabric/shared_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "softib/fabric/folder.hpp"
+#include "temporary_folder.hpp"
+
+namespace softib::fabric {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryFolder;
+
+class SharedFile : public testing::Test {
+ protected:
+  SharedFile() {
+    std::ofstream(outside_) << "precious";
+    fs::permissions(outside_, fs::perms(0600));
+  }
+  [[nodiscard]] int code_of(IfMissing if_missing) const {
+    const auto file = open_shared(folder_.get(), "file", if_missing);
+    return file ? 0 : file.error().code;
+  }
+  [[nodiscard]] bool outside_is_untouched() const {
+    return fs::file_size(outside_) == 8 && fs::status(outside_).permissions() == fs::perms(0600);
+  }
+
+  TemporaryFolder root_;
+  TemporaryFolder elsewhere_;
+  const std::string outside_ = elsewhere_ / "precious";
+  const std::string inside_ = root_ / "file";
+  const ipoib::FileDescriptor folder_ = std::move(open_folder(root_.path()).value());
+};
+
+TEST_F(SharedFile, IsMadeForEverybodyWhateverTheUmask) {
+  const mode_t before = ::umask(077);
+  EXPECT_EQ(code_of(IfMissing::fail), ENOENT);
+  EXPECT_EQ(code_of(IfMissing::make), 0);
+  ::umask(before);
+  EXPECT_EQ(fs::status(inside_).permissions(), fs::perms(0666));
+}
+
+TEST_F(SharedFile, KeepsTheModeOfOneThatIsThere) {
+  std::ofstream(inside_) << "x";
+  fs::permissions(inside_, fs::perms(0600));
+  EXPECT_EQ(code_of(IfMissing::make), 0);
+  EXPECT_EQ(fs::status(inside_).permissions(), fs::perms(0600));
+}
+
+TEST_F(SharedFile, IsNoLink) {
+  fs::create_symlink(outside_, inside_);
+  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  fs::remove(inside_);
+  fs::create_symlink(elsewhere_ / "new", inside_);
+  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  EXPECT_FALSE(fs::exists(elsewhere_ / "new"));
+  fs::remove(inside_);
+  fs::create_hard_link(outside_, inside_);
+  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  EXPECT_TRUE(outside_is_untouched());
+}
+
+TEST_F(SharedFile, IsNothingElse) {
+  fs::create_directory(inside_);
+  EXPECT_NE(code_of(IfMissing::make), 0);
+  fs::remove(inside_);
+  ASSERT_EQ(::mkfifo(inside_.c_str(), 0666), 0);
+  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+}
+
+TEST_F(SharedFile, IsNamedWhileItHasItsName) {
+  const auto file = std::move(open_shared(folder_.get(), "file", IfMissing::make).value());
+  EXPECT_TRUE(is_named(file.get(), folder_.get(), "file"));
+  fs::rename(inside_, root_ / "other");
+  EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));
+  fs::create_symlink(root_ / "other", inside_);
+  EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));
+}
+
+TEST_F(SharedFile, NoFolderOfASubnetIsALink) {
+  const SubnetFolder folder(root_ / "red");
+  fs::create_directory_symlink(elsewhere_.path(), folder.path());
+  EXPECT_FALSE(folder.create());
+  EXPECT_FALSE(fs::exists(elsewhere_ / "node"));
+  fs::remove(folder.path());
+  ASSERT_TRUE(folder.create());
+  ASSERT_TRUE(folder.create_node(1));
+  fs::remove(folder.node(1));
+  fs::create_directory_symlink(elsewhere_.path(), folder.node(1));
+  EXPECT_FALSE(folder.open_node(1));
+  std::ofstream(elsewhere_ / kAgentsName) << "x";
+  folder.remove_node(1);
+  EXPECT_TRUE(fs::exists(elsewhere_ / kAgentsName));
+}
+
+}  // namespace
+}  // namespace softib::fabric

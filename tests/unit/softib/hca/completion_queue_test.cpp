@@ -1,0 +1,151 @@
+#include "softib/hca/completion_queue.hpp"
+
+#include "hca_fixture.hpp"
+
+namespace softib::hca {
+namespace {
+
+using Pushed = CompletionQueue::Pushed;
+
+class CompletionQueueTest : public testing::Test {
+ protected:
+  CompletionQueueTest() {
+    completion.opcode = IBV_WC_RECV;
+    completion.status = IBV_WC_SUCCESS;
+  }
+  Pushed push(std::uint64_t id, bool solicited = false) { return push(qp, id, solicited); }
+  Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
+    completion.wr_id = id;
+    completion.qp_num = from.number().value();
+    cq.next() = completion;
+    return cq.push(queue, 0, solicited);
+  }
+  std::vector<std::uint64_t> poll_ids(std::size_t limit = 16) {
+    std::vector<ibv_wc> out(limit);
+    out.resize(static_cast<std::size_t>(cq.poll(out)));
+    std::vector<std::uint64_t> ids;
+    for (const auto& each : out) ids.push_back(each.wr_id);
+    return ids;
+  }
+  ibv_wc completion{};
+  CompletionQueue cq{3};
+  WorkProgress queue{0};
+  QueuePair qp{Qpn(5), {}};
+  QueuePair other{Qpn(6), {}};
+};
+using Ids = std::vector<std::uint64_t>;
+
+TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
+  for (std::uint64_t id = 0; id < 20; id += 2) {
+    EXPECT_EQ(push(id), Pushed::stored);
+    EXPECT_EQ(push(id + 1), Pushed::stored);
+    EXPECT_EQ(cq.size(), 2U);
+    EXPECT_EQ(poll_ids(1), Ids{id});
+    EXPECT_EQ(poll_ids(), Ids{id + 1});
+  }
+}
+
+TEST_F(CompletionQueueTest, OverrunIsAnErrorForGoodButWhatIsInItCanBePolled) {
+  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_EQ(push(id), Pushed::stored);
+  EXPECT_EQ(push(3), Pushed::overrun);
+  EXPECT_EQ(poll_ids(), (Ids{0, 1, 2}));
+  std::array<ibv_wc, 1> out;
+  EXPECT_EQ(cq.poll(out), -1);
+  EXPECT_EQ(push(4), Pushed::lost);  // it has been told once
+}
+
+TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
+  EXPECT_EQ(push(0), Pushed::stored);
+  cq.arm(false);
+  EXPECT_EQ(push(1), Pushed::stored_and_notify);
+  EXPECT_EQ(push(2), Pushed::stored);
+}
+
+TEST_F(CompletionQueueTest, WhatIsThereAlreadyIsNotNotified) {
+  push(0);
+  cq.arm(false);
+  EXPECT_EQ(poll_ids(), Ids{0});
+  EXPECT_EQ(push(1), Pushed::stored_and_notify);
+}
+
+TEST_F(CompletionQueueTest, SolicitedOnlyWaitsForASolicitedOrFailedOne) {
+  cq.arm(true);
+  EXPECT_EQ(push(0, false), Pushed::stored);
+  EXPECT_EQ(push(1, true), Pushed::stored_and_notify);
+  poll_ids();
+  cq.arm(true);
+  completion.status = IBV_WC_WR_FLUSH_ERR;
+  EXPECT_EQ(push(2, false), Pushed::stored_and_notify);
+}
+
+TEST_F(CompletionQueueTest, AskingForSolicitedDoesNotTakeBackAskingForAny) {
+  cq.arm(false);
+  cq.arm(true);
+  EXPECT_EQ(push(0, false), Pushed::stored_and_notify);
+}
+
+TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
+  push(0);
+  push(other, 1, false);
+  push(2);
+  cq.forget(other);
+  EXPECT_EQ(poll_ids(), (Ids{0, 2}));
+}
+
+TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInIt) {
+  push(0);
+  push(1);
+  EXPECT_EQ(poll_ids(1), Ids{0});
+  push(2);
+  push(3);
+  EXPECT_FALSE(cq.resize(2));
+  EXPECT_EQ(cq.capacity(), 3U);
+  EXPECT_TRUE(cq.resize(10));
+  EXPECT_EQ(poll_ids(), (Ids{1, 2, 3}));
+  for (std::uint64_t id = 0; id < 10; ++id) EXPECT_EQ(push(id), Pushed::stored);
+  EXPECT_EQ(push(10), Pushed::overrun);
+}
+
+using CqOverrunTest = HcaTest;
+
+TEST_F(CqOverrunTest, TakesTheQueuePairsWithIt) {
+  auto config = a.config();
+  config.send_cq = *a.hca.create_completion_queue(1);
+  auto& qp = a.make_qp(IBV_QPS_RTS, config);
+  auto& bystander = a.make_qp();
+  ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
+  auto sge = a.element(0, 4);
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  EXPECT_TRUE(a.hca.events().empty());
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  EXPECT_EQ(a.async_events(), (std::vector<ibv_event_type>{IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL}));
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(bystander.state(), IBV_QPS_RTS);
+  EXPECT_EQ(a.hca.counters().cq_overruns, 1U);
+  EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);  // the receive, in the other queue
+}
+
+/// What the overrun has flushed is not completed once more with its own error.
+TEST_F(CqOverrunTest, MayComeWhileABadSendWaitsForTheOnesBeforeIt) {
+  auto config = a.config();
+  config.send_cq = *a.hca.create_completion_queue(1);
+  auto& qp = a.make_qp(IBV_QPS_RTS, config);
+  auto sge = a.element(0, 4);
+  auto good = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, good, sink), 0);
+  auto port = a.hca.port();
+  port.state = PortState::down;
+  a.hca.set_port(port);
+  auto nowhere = sge;
+  nowhere.lkey = 0;
+  auto bad = a.send_request(a.handle(6), Qpn(0x10000), nowhere);
+  good.next = &bad;
+  ASSERT_EQ(a.send(qp, good, sink), 0);
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(a.hca.counters().cq_overruns, 1U);
+  EXPECT_EQ(a.hca.counters().send_errors, 0U);
+}
+
+}  // namespace
+}  // namespace softib::hca

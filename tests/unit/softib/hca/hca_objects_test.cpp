@@ -1,0 +1,129 @@
+#include <set>
+
+#include "hca_fixture.hpp"
+
+namespace softib::hca {
+namespace {
+
+using HcaObjectsTest = HcaTest;
+
+TEST_F(HcaObjectsTest, DomainInUseCannotBeDestroyed) {
+  Host host(7);
+  EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);  // the region
+  ASSERT_TRUE(host.hca.deregister_memory(host.region.key));
+  auto& ah = host.handle(5);
+  EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);
+  ASSERT_TRUE(host.hca.destroy(ah));
+  auto& qp = host.make_qp();
+  EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);
+  EXPECT_EQ(host.hca.destroy(*host.cq).error().code, EBUSY);
+  ASSERT_TRUE(host.hca.destroy(qp));
+  EXPECT_TRUE(host.hca.destroy(*host.pd));
+  EXPECT_TRUE(host.hca.destroy(*host.cq));
+}
+
+TEST_F(HcaObjectsTest, NumbersNamePlaceAndEpochAndComeBackLate) {
+  Hca hca(3, 9, make_port(5));
+  auto& pd = **hca.create_protection_domain();
+  auto& cq = **hca.create_completion_queue(1);
+  const QueuePairConfig config{.pd = &pd, .send_cq = &cq, .receive_cq = &cq};
+  std::set<Qpn> seen;
+  for (std::uint32_t i = 0; i < kMaxQueuePairs; ++i) {
+    auto& qp = **hca.create_queue_pair(config);
+    EXPECT_EQ(QpnLayout::epoch(qp.number()), 3U);
+    EXPECT_EQ(QpnLayout::place(qp.number()), 9U);
+    EXPECT_TRUE(seen.insert(qp.number()).second);
+    ASSERT_TRUE(hca.destroy(qp));
+  }
+  EXPECT_FALSE(seen.insert((*hca.create_queue_pair(config))->number()).second);
+}
+
+TEST_F(HcaObjectsTest, QueuePairsAreBounded) {
+  auto& pd = **a.hca.create_protection_domain();
+  const QueuePairConfig config{.pd = &pd, .send_cq = a.cq, .receive_cq = a.cq};
+  for (std::uint32_t i = 0; i < kMaxQueuePairs; ++i) ASSERT_TRUE(a.hca.create_queue_pair(config));
+  EXPECT_EQ(a.hca.create_queue_pair(config).error().code, ENOMEM);
+}
+
+TEST_F(HcaObjectsTest, CapsBeyondTheLimitsAreRefused) {
+  const auto refused = [&](auto change) {
+    auto config = a.config();
+    change(config);
+    const auto made = a.hca.create_queue_pair(config);
+    return made.has_error() && made.error().code == EINVAL;
+  };
+  EXPECT_TRUE(refused([](auto& c) { c.cap.max_send_wr = kMaxQueueWr + 1; }));
+  EXPECT_TRUE(refused([](auto& c) { c.cap.max_recv_wr = kMaxQueueWr + 1; }));
+  EXPECT_TRUE(refused([](auto& c) { c.cap.max_send_sge = kMaxSge + 1; }));
+  EXPECT_TRUE(refused([](auto& c) { c.cap.max_recv_sge = kMaxSge + 1; }));
+  EXPECT_TRUE(refused([](auto& c) { c.cap.max_inline_data = kMaxInline + 1; }));
+  EXPECT_TRUE(refused([](auto& c) { c.pd = nullptr; }));
+  EXPECT_TRUE(refused([](auto& c) { c.send_cq = nullptr; }));
+  EXPECT_FALSE(refused([](auto& c) { c.cap.max_send_wr = kMaxQueueWr; }));
+}
+
+TEST_F(HcaObjectsTest, QueuesWithoutPlacesTakeNothing) {
+  auto config = a.config();
+  config.cap = {};
+  auto& qp = a.make_qp(IBV_QPS_RTS, config);
+  EXPECT_EQ(a.receive_into(qp, 0, 64), EINVAL);  // no scatter elements either
+  ibv_recv_wr wr{};
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(a.hca.post_receive(qp, &wr, &bad), ENOMEM);
+}
+
+TEST_F(HcaObjectsTest, CompletionQueueSizes) {
+  EXPECT_EQ(a.hca.create_completion_queue(0).error().code, EINVAL);
+  EXPECT_EQ(a.hca.create_completion_queue(kMaxCqe + 1).error().code, EINVAL);
+  EXPECT_EQ(a.hca.resize(*a.cq, 0).error().code, EINVAL);
+  EXPECT_EQ(a.hca.resize(*a.cq, kMaxCqe + 1).error().code, EINVAL);
+  ASSERT_TRUE(a.hca.resize(*a.cq, 5));
+  EXPECT_EQ(a.cq->capacity(), 5U);
+}
+
+TEST_F(HcaObjectsTest, CompletionQueuesAreBounded) {
+  Hca hca(1, 0, make_port(5));
+  for (std::uint32_t i = 0; i < kMaxCompletionQueues; ++i) {
+    ASSERT_TRUE(hca.create_completion_queue(1));
+  }
+  EXPECT_EQ(hca.create_completion_queue(1).error().code, ENOMEM);
+}
+
+TEST_F(HcaObjectsTest, ProtectionDomainsAreBounded) {
+  Hca hca(1, 0, make_port(5));
+  for (std::uint32_t i = 0; i < kMaxProtectionDomains; ++i) {
+    ASSERT_TRUE(hca.create_protection_domain());
+  }
+  EXPECT_EQ(hca.create_protection_domain().error().code, ENOMEM);
+}
+
+TEST_F(HcaObjectsTest, AddressHandlesAreCheckedAndBounded) {
+  ibv_ah_attr attr{};
+  attr.dlid = 6;
+  EXPECT_EQ(a.hca.create_address_handle(*a.pd, attr).error().code, EINVAL);  // no port
+  attr.port_num = 1;
+  attr.is_global = 1;
+  attr.grh.sgid_index = 1;
+  EXPECT_EQ(a.hca.create_address_handle(*a.pd, attr).error().code, EINVAL);
+  attr.grh.sgid_index = 0;
+  for (std::uint32_t i = 0; i < kMaxAddressHandles; ++i) {
+    ASSERT_TRUE(a.hca.create_address_handle(*a.pd, attr));
+  }
+  EXPECT_EQ(a.hca.create_address_handle(*a.pd, attr).error().code, ENOMEM);
+}
+
+TEST_F(HcaObjectsTest, CompletionsOfADestroyedQueuePairAreGone) {
+  auto& qp = a.make_qp();
+  auto& other = a.make_qp();
+  auto sge = a.element(0, 4);
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  ASSERT_EQ(a.send(other, wr, sink), 0);
+  ASSERT_TRUE(a.hca.destroy(qp));
+  const auto wc = a.poll();
+  ASSERT_EQ(wc.size(), 1U);
+  EXPECT_EQ(wc[0].qp_num, other.number().value());
+}
+
+}  // namespace
+}  // namespace softib::hca

@@ -1,0 +1,150 @@
+// Large packets where they arrive: what an HCA makes of them, judged by what it makes of their
+// packets when these come one by one. What is in these large_send_test judges.
+#include "large_packets.hpp"
+
+namespace softib::hca {
+namespace {
+
+using namespace test;
+
+class LargePacketTest : public LargePackets {
+ protected:
+  /// Both of them get the same.
+  void expect_alike(const Travelling& packet) {
+    whole.hca.receive(packet.arrived());
+    for (const auto& each : packet.packets()) {
+      one_by_one.hca.receive({each, packet.checksums_valid});
+    }
+    EXPECT_EQ(whole.memory, one_by_one.memory);
+    const auto got = whole.poll();
+    const auto expected = one_by_one.poll();
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].wr_id, expected[i].wr_id);
+      EXPECT_EQ(got[i].status, expected[i].status);
+      EXPECT_EQ(got[i].byte_len, expected[i].byte_len);
+      EXPECT_EQ(got[i].wc_flags, expected[i].wc_flags);
+      EXPECT_EQ(got[i].src_qp, expected[i].src_qp);
+      EXPECT_EQ(got[i].slid, expected[i].slid);
+    }
+    EXPECT_EQ(whole.hca.counters().received_octets, one_by_one.hca.counters().received_octets);
+    EXPECT_EQ(whole.hca.counters().drop_no_receive, one_by_one.hca.counters().drop_no_receive);
+  }
+};
+
+class LargePacketOf : public LargePacketTest, public testing::WithParamInterface<Shape> {};
+
+TEST_P(LargePacketOf, IsReceivedAsItsPacketsAre) {
+  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
+    for (const unsigned flags : {0U, unsigned{IBV_SEND_IP_CSUM}}) {
+      whole.post(kParts);
+      one_by_one.post(kParts);
+      expect_alike(sent(GetParam(), *handle, flags));
+    }
+  }
+  EXPECT_EQ(whole.hca.counters().received_packets, 4U * kParts);
+}
+
+TEST_P(LargePacketOf, HasTheOctetsOfAllOfThem) {
+  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
+    const auto packet = sent(GetParam(), *handle);
+    std::size_t octets = 0;
+    for (const auto& each : packet.packets()) {
+      EXPECT_TRUE(ipoib::wire::UdPacket::parse(each));
+      octets += each.size();
+    }
+    EXPECT_EQ(octets_of(packet.arrived()), octets);
+    EXPECT_EQ(sink.octets, octets);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LargePacketOf, testing::ValuesIn(kShapesToCut),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_F(LargePacketTest, AMulticastOneReachesAllThatAreAttached) {
+  for (auto* const host : {&whole, &one_by_one}) {
+    auto& second = host->make_qp();
+    ASSERT_TRUE(host->hca.attach(host->qp, kGroup, kGroupLid));
+    ASSERT_TRUE(host->hca.attach(second, kGroup, kGroupLid));
+    host->post(kParts);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      EXPECT_EQ(host->receive_into(second, (10 + i) * kSlot, kSlot, 10 + i), 0);
+    }
+  }
+  auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
+  // Its queue pair is that of all.
+  auto& octets = packet.octets;
+  ipoib::store_be(&octets[8 + kGrh + 4], ipoib::kMulticastQpn.value());
+  expect_alike(packet);
+  EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
+}
+
+TEST_F(LargePacketTest, WhatIsNotReceivedIsCountedOneByOne) {
+  const auto packet = sent();
+  whole.post(2);
+  one_by_one.post(2);
+  expect_alike(packet);
+  EXPECT_EQ(whole.hca.counters().drop_no_receive, kParts - 2U);
+  auto port = whole.hca.port();
+  port.state = PortState::down;
+  whole.hca.set_port(port);
+  whole.hca.receive(packet.arrived());
+  EXPECT_EQ(whole.hca.counters().drop_port, kParts);
+}
+
+TEST_F(LargePacketTest, ReceivesThatAreTooSmallEndWithTheFirst) {
+  const auto packet = sent();
+  for (auto* const host : {&whole, &one_by_one}) {
+    EXPECT_EQ(host->receive_into(host->qp, 0, 100), 0);
+    host->post(2);
+  }
+  expect_alike(packet);
+  EXPECT_EQ(whole.qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(whole.hca.counters().drop_qp_state, kParts - 1U);
+}
+
+// Who wrote it may be a liar.
+
+TEST_F(LargePacketTest, WhatEndsInItsHeadersIsMalformed) {
+  whole.post(kQueue);
+  const auto packet = sent({"", 6, kTcp, 0}, a.handle(6, whole.hca.port().gid()));
+  const std::size_t headers = packet.octets.size() - kPayload;
+  for (std::size_t size = 0; size <= headers; ++size) {
+    const ArrivedPacket cut_off{ConstBytes(packet.octets).first(size), true, packet.gso};
+    whole.hca.receive(cut_off);
+    EXPECT_EQ(octets_of(cut_off), size);
+    std::size_t seen = 0;
+    for_each_packet(cut_off, [&](ConstBytes as_it_is) { seen += as_it_is.size(); });
+    EXPECT_EQ(seen, size);
+  }
+  EXPECT_EQ(whole.hca.counters().drop_malformed, kParts * (headers + 1));
+  EXPECT_TRUE(whole.poll().empty());
+}
+
+TEST_F(LargePacketTest, SegmentsLargerThanTheMtuAreDropped) {
+  whole.post(kQueue);
+  auto packet = sent();
+  const auto headers = packet.octets.size() - kPayload;
+  packet.octets.resize(headers + 20 * 2048);
+  packet.gso = {2048, 20};
+  whole.hca.receive(packet.arrived());
+  EXPECT_EQ(whole.hca.counters().drop_length, 20U);
+  packet.gso = {4096, 10};
+  whole.hca.receive(packet.arrived());
+  EXPECT_EQ(whole.hca.counters().drop_malformed, 10U) << "no MTU is as large";
+}
+
+TEST_F(LargePacketTest, OneThatMakesMoreOrFewerThanItSaysIsMalformed) {
+  whole.post(kQueue);
+  auto packet = sent();
+  for (const int packets : {kParts - 1, kParts + 1}) {
+    packet.gso.packets = static_cast<std::uint16_t>(packets);
+    whole.hca.receive(packet.arrived());
+    EXPECT_EQ(octets_of(packet.arrived()), packet.octets.size());
+  }
+  EXPECT_EQ(whole.hca.counters().drop_malformed, 2U * kParts);
+  EXPECT_TRUE(whole.poll().empty());
+}
+
+}  // namespace
+}  // namespace softib::hca

@@ -1,0 +1,77 @@
+// Large packets as they travel, and HCAs to receive them.
+#pragma once
+
+#include "datagrams.hpp"
+#include "hca_fixture.hpp"
+#include "softib/hca/large_packet.hpp"
+
+namespace softib::hca {
+
+using namespace test;
+
+inline constexpr std::uint16_t kPart = 500;    // octets of payload
+inline constexpr std::size_t kPayload = 2100;  // of all five
+inline constexpr std::uint16_t kParts = 5;
+inline constexpr std::size_t kSlot = 1024;  // of a receive
+
+/// A packet as it travels.
+struct Travelling {
+  [[nodiscard]] ArrivedPacket arrived() const { return {octets, checksums_valid, gso}; }
+  [[nodiscard]] std::vector<Octets> packets() const {
+    std::vector<Octets> out;
+    for_each_packet(arrived(),
+                    [&](ConstBytes each) { out.emplace_back(each.begin(), each.end()); });
+    return out;
+  }
+  Octets octets;
+  bool checksums_valid = false;
+  GsoInfo gso;
+};
+
+struct LastSink : PacketSink {
+  void send(std::span<const OutgoingPacket> batch) override {
+    ASSERT_EQ(batch.size(), 1U);
+    last.octets.resize(size_of(batch[0]));
+    write_packet(batch[0], last.octets.data());
+    last.checksums_valid = batch[0].checksums_valid;
+    last.gso = batch[0].gso;
+    octets = octets_of(batch[0]);
+  }
+  Travelling last;
+  std::size_t octets = 0;  ///< of all its packets
+};
+
+/// One that receives.
+struct Receiver : Host {
+  Receiver() : Host(6), qp(make_qp()) {}
+  void post(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(receive_into(qp, i * kSlot, kSlot, i), 0);
+  }
+  QueuePair& qp;
+};
+
+class LargePackets : public testing::Test {
+ protected:
+  Travelling sent(const Shape& shape, AddressHandle& to, unsigned flags = IBV_SEND_IP_CSUM) {
+    auto header = headers_to_cut(shape);
+    std::iota(a.memory.begin(), a.memory.end(), std::uint8_t{7});
+    auto sge = a.element(0, kPayload);
+    auto wr = a.send_request(to, whole.qp.number(), sge);
+    wr.opcode = IBV_WR_TSO;
+    wr.send_flags = flags;
+    wr.tso = {header.data(), static_cast<std::uint16_t>(header.size()), kPart};
+    auto config = a.config();
+    config.max_tso_header = 128;
+    EXPECT_EQ(a.send(a.make_qp(IBV_QPS_RTS, config), wr, sink), 0);
+    EXPECT_EQ(sink.last.gso.size, kPart);
+    EXPECT_EQ(sink.last.gso.packets, kParts);
+    return sink.last;
+  }
+  Travelling sent() { return sent({"", 4, kTcp, 0}, a.handle(6)); }
+  Host a{5};
+  LastSink sink;
+  Receiver whole;
+  Receiver one_by_one;
+};
+
+}  // namespace softib::hca

@@ -1,0 +1,272 @@
+// Receives for large packets (softibdv.h), judged by what receives of one datagram each get.
+#include <array>
+
+#include "large_packets.hpp"
+
+namespace softib::hca {
+namespace {
+
+using namespace test;
+
+constexpr std::uint64_t kLargeId = 77;
+
+class LargeReceiveTest : public LargePackets {
+ protected:
+  LargeReceiveTest() {
+    region = *whole.hca.register_memory(*whole.pd, memory.data(), memory.size(), address(0),
+                                        IBV_ACCESS_LOCAL_WRITE);
+  }
+  [[nodiscard]] std::uint64_t address(std::size_t offset) const {
+    return std::bit_cast<std::uint64_t>(memory.data() + offset);
+  }
+  int post_large(std::uint64_t id = kLargeId, std::uint32_t size = kLargeReceive) {
+    std::array sges{ibv_sge{address(0), kGrh, region.key},
+                    ibv_sge{address(kGrh), size - std::uint32_t{kGrh}, region.key}};
+    ibv_recv_wr wr{id, nullptr, sges.data(), sges.size()};
+    ibv_recv_wr* bad = nullptr;
+    const int error = whole.hca.post_receive(whole.qp, &wr, &bad, ReceiveKind::large);
+    EXPECT_EQ(bad, error == 0 ? nullptr : &wr);
+    return error;
+  }
+  /// What came, without the area of the GRH.
+  [[nodiscard]] Octets message(const ibv_wc& completion) const {
+    return {memory.begin() + kGrh, memory.begin() + completion.byte_len};
+  }
+  void expect_cut(const Travelling& packet) {
+    whole.post(kParts);
+    whole.hca.receive(packet.arrived());
+    const auto got = whole.poll();
+    EXPECT_EQ(got.size(), kParts);
+    for (const auto& each : got) {
+      EXPECT_LT(each.wr_id, kParts);
+      EXPECT_EQ(each.vendor_err, 0U);
+    }
+  }
+
+  Octets memory = Octets(kLargeReceive);
+  MemoryRegion region;
+};
+
+class LargeReceiveOf : public LargeReceiveTest, public testing::WithParamInterface<Shape> {};
+
+TEST_P(LargeReceiveOf, TakesWhatItsDatagramsSay) {
+  const auto& shape = GetParam();
+  for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
+    ASSERT_EQ(post_large(), 0);
+    one_by_one.post(kParts);
+    const auto packet = sent(shape, *handle);
+    whole.hca.receive(packet.arrived());
+    for (const auto& each : packet.packets()) one_by_one.hca.receive({each, true});
+    const auto got = whole.poll();
+    const auto parts = one_by_one.poll();
+    ASSERT_EQ(got.size(), 1U);
+    ASSERT_EQ(parts.size(), kParts);
+    EXPECT_EQ(got[0].wr_id, kLargeId);
+    EXPECT_EQ(got[0].vendor_err, kPart);
+    EXPECT_EQ(got[0].wc_flags, parts[0].wc_flags);
+    EXPECT_EQ(got[0].src_qp, parts[0].src_qp);
+    EXPECT_EQ(got[0].slid, parts[0].slid);
+    if (handle->attributes.is_global != 0) {
+      EXPECT_TRUE(std::equal(memory.begin(), memory.begin() + kGrh, one_by_one.memory.begin()));
+    }
+
+    auto datagram = message(got[0]);
+    const auto headers = headers_to_cut(shape).size();
+    ASSERT_EQ(datagram.size(), headers + kPayload);
+    const auto ip = ipoib::MutableBytes(datagram).subspan(kIp);
+    if (shape.version == 4) {
+      EXPECT_EQ(ipoib::load_be<std::uint16_t>(&ip[2]), ip.size());
+      EXPECT_EQ(ipoib::wire::internet_checksum(ip.first(transport_of(shape) - kIp)), 0U);
+    } else {
+      EXPECT_EQ(ipoib::load_be<std::uint16_t>(&ip[4]), ip.size() - 40);
+    }
+    // Who completes its checksum makes it right.
+    const auto transport = ConstBytes(datagram).subspan(transport_of(shape));
+    ipoib::store_be(&datagram[place_of(shape)], ipoib::wire::internet_checksum(transport));
+    EXPECT_EQ(transport_rest(datagram, shape), 0U);
+    auto payload = datagram.begin() + static_cast<std::ptrdiff_t>(headers);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const auto* const part = one_by_one.memory.data() + i * kSlot;
+      const auto size = parts[i].byte_len - kGrh - headers;
+      EXPECT_TRUE(std::equal(payload, payload + size, part + kGrh + headers));
+      payload += size;
+    }
+  }
+  EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
+  EXPECT_EQ(whole.hca.counters().received_octets, one_by_one.hca.counters().received_octets);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LargeReceiveOf, testing::ValuesIn(kShapesToCut),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_F(LargeReceiveTest, WithoutOneLeftThePacketIsCut) {
+  const auto packet = sent();
+  ASSERT_EQ(post_large(), 0);
+  whole.hca.receive(packet.arrived());
+  EXPECT_EQ(whole.poll().size(), 1U);
+  expect_cut(packet);
+  ASSERT_EQ(post_large(), 0);
+  whole.hca.receive(packet.arrived());
+  EXPECT_EQ(whole.poll().size(), 1U);
+}
+
+TEST_F(LargeReceiveTest, KeepsItsPlaceAmongTheOthers) {
+  const auto packet = sent();
+  const auto one = packet.packets().front();
+  whole.post(2);
+  ASSERT_EQ(post_large(), 0);
+  whole.hca.receive({one, true});
+  whole.hca.receive(packet.arrived());
+  whole.hca.receive({one, true});
+  const auto got = whole.poll();
+  ASSERT_EQ(got.size(), 3U);
+  EXPECT_EQ(got[0].wr_id, 0U);
+  EXPECT_EQ(got[1].wr_id, kLargeId);
+  EXPECT_EQ(got[2].wr_id, 1U);
+}
+
+TEST_F(LargeReceiveTest, WhatHasNoRightChecksumsIsCut) {
+  ASSERT_EQ(post_large(), 0);
+  expect_cut(sent({"", 4, kTcp, 0}, a.handle(6), 0));
+}
+
+TEST_F(LargeReceiveTest, WhatIsForAGroupIsCut) {
+  ASSERT_EQ(post_large(), 0);
+  ASSERT_TRUE(whole.hca.attach(whole.qp, kGroup, kGroupLid));
+  auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
+  ipoib::store_be(&packet.octets[8 + kGrh + 4], ipoib::kMulticastQpn.value());
+  expect_cut(packet);
+}
+
+TEST_F(LargeReceiveTest, WhatIsLongerThanAPacketCanSayIsCut) {
+  ASSERT_EQ(post_large(), 0);
+  auto packet = sent();
+  const auto headers = packet.octets.size() - kPayload;
+  constexpr std::uint16_t kSize = 2000;
+  const auto resize = [&](std::size_t payload) {
+    packet.octets.resize(headers + payload);
+    packet.gso = {kSize, static_cast<std::uint16_t>((payload + kSize - 1) / kSize)};
+  };
+  constexpr std::size_t kMost = 65535 - 20 - 20;
+  resize(kMost + 1);
+  whole.hca.receive(packet.arrived());
+  EXPECT_EQ(whole.hca.counters().drop_no_receive, 33U);
+  resize(kMost);
+  whole.hca.receive(packet.arrived());
+  const auto got = whole.poll();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].byte_len, kGrh + kIp + 65535);
+}
+
+/// As a large send may be whose segments could be larger.
+TEST_F(LargeReceiveTest, OneDatagramIsADatagram) {
+  ASSERT_EQ(post_large(), 0);
+  auto packet = sent();
+  const auto headers = packet.octets.size() - kPayload;
+  packet.octets.resize(headers + 100);
+  packet.gso = {3000, 1};
+  whole.post(1);
+  whole.hca.receive(packet.arrived());
+  const auto got = whole.poll();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].wr_id, 0U);
+  EXPECT_EQ(got[0].vendor_err, 0U);
+}
+
+TEST_F(LargeReceiveTest, MoreThanAHostTakesAreCut) {
+  ASSERT_EQ(post_large(), 0);
+  auto packet = sent();
+  const auto headers = packet.octets.size() - kPayload;
+  const auto receive = [&](std::uint16_t packets) {
+    packet.octets.resize(headers + packets * std::size_t{100});
+    packet.gso = {100, packets};
+    whole.hca.receive(packet.arrived());
+  };
+  receive(ipoib::kMaxSegments + 1);
+  EXPECT_EQ(whole.hca.counters().drop_no_receive, ipoib::kMaxSegments + 1);
+  receive(ipoib::kMaxSegments);
+  EXPECT_EQ(whole.poll().size(), 1U);
+}
+
+TEST_F(LargeReceiveTest, WhatIsNotReceivedIsCountedOneByOne) {
+  ASSERT_EQ(post_large(), 0);
+  auto packet = sent();
+  const auto drops = [&](std::uint64_t HcaCounters::*counter, auto change) {
+    auto changed = packet;
+    change(changed.octets);
+    const auto before = whole.hca.counters().*counter;
+    whole.hca.receive(changed.arrived());
+    EXPECT_EQ(whole.hca.counters().*counter - before, kParts);
+  };
+  drops(&HcaCounters::drop_lid, [](Octets& octets) { octets[3] ^= 1; });
+  drops(&HcaCounters::drop_pkey, [](Octets& octets) { octets[8 + 3] ^= 1; });
+  drops(&HcaCounters::drop_gid, [](Octets& octets) { octets[2] = 0xc0; });
+  drops(&HcaCounters::drop_qkey, [](Octets& octets) { octets[8 + 12 + 3] ^= 1; });
+  const auto headers = packet.octets.size() - kPayload;
+  packet.octets.resize(headers + std::size_t{kParts} * 2048);
+  packet.gso.size = 2048;
+  drops(&HcaCounters::drop_length, [](Octets&) {});
+  auto port = whole.hca.port();
+  port.state = PortState::down;
+  whole.hca.set_port(port);
+  drops(&HcaCounters::drop_port, [](Octets&) {});
+  EXPECT_TRUE(whole.poll().empty());
+}
+
+TEST_F(LargeReceiveTest, HasRoomAndIsBounded) {
+  EXPECT_EQ(post_large(0, kLargeReceive - 1), EINVAL);
+  for (std::uint32_t i = 0; i < kMaxLargeReceives; ++i) EXPECT_EQ(post_large(i), 0);
+  EXPECT_EQ(post_large(), ENOMEM);
+  whole.hca.receive(sent().arrived());
+  EXPECT_EQ(post_large(), ENOMEM) << "it holds its place until it is polled";
+  EXPECT_EQ(whole.poll().size(), 1U);
+  EXPECT_EQ(post_large(), 0);
+}
+
+TEST_F(LargeReceiveTest, MemoryThatIsGoneIsALocalProtectionError) {
+  ASSERT_EQ(post_large(), 0);
+  ASSERT_TRUE(whole.hca.deregister_memory(region.key));
+  whole.hca.receive(sent().arrived());
+  const auto got = whole.poll();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].wr_id, kLargeId);
+  EXPECT_EQ(got[0].status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(whole.qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(whole.hca.counters().receive_errors, 1U);
+  EXPECT_EQ(whole.hca.counters().drop_qp_state, kParts - 1U);
+}
+
+TEST_F(LargeReceiveTest, ComeBackInErrorAndAreForgottenInReset) {
+  whole.post(1);
+  ASSERT_EQ(post_large(), 0);
+  whole.modify(whole.qp, IBV_QPS_ERR);
+  ASSERT_EQ(post_large(78), 0);
+  const auto got = whole.poll();
+  ASSERT_EQ(got.size(), 3U);
+  for (const auto& each : got) EXPECT_EQ(each.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(got[2].wr_id, 78U);
+
+  whole.modify(whole.qp, IBV_QPS_RESET);
+  EXPECT_EQ(post_large(), EINVAL);
+  whole.bring(whole.qp, IBV_QPS_RTS);
+  ASSERT_EQ(post_large(), 0);
+  whole.modify(whole.qp, IBV_QPS_RESET);
+  whole.bring(whole.qp, IBV_QPS_RTS);
+  expect_cut(sent());
+}
+
+TEST_F(LargeReceiveTest, CompletionsThatNobodyPolledAreForgotten) {
+  const auto packet = sent();
+  ASSERT_EQ(post_large(), 0);
+  whole.hca.receive(packet.arrived());
+  whole.modify(whole.qp, IBV_QPS_RESET);
+  EXPECT_TRUE(whole.poll().empty());
+  whole.bring(whole.qp, IBV_QPS_RTS);
+  ASSERT_EQ(post_large(), 0);
+  whole.hca.receive(packet.arrived());
+  ASSERT_TRUE(whole.hca.destroy(whole.qp));
+  EXPECT_TRUE(whole.poll().empty());
+}
+
+}  // namespace
+}  // namespace softib::hca

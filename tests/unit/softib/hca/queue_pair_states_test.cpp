@@ -1,0 +1,206 @@
+// The table of transitions of ibv_modify_qp(3) for UD, row by row, and what states do to work.
+#include "hca_fixture.hpp"
+
+namespace softib::hca {
+namespace {
+
+constexpr std::array kStates = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
+                                IBV_QPS_SQD,   IBV_QPS_SQE,  IBV_QPS_ERR};
+
+struct Row {
+  ibv_qp_state from;
+  ibv_qp_state to;
+  int required;
+  int allowed;
+};
+constexpr int kInitBits = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+const std::vector<Row> kRows = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitBits, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInitBits},
+    {IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+};
+const Row* find_row(ibv_qp_state from, ibv_qp_state to) {
+  for (const auto& row : kRows) {
+    if (row.from == from && row.to == to) return &row;
+  }
+  return nullptr;
+}
+
+/// Every state to every state with every attribute more or less than the row says.
+TEST(QueuePairStates, EachTransitionTakesExactlyItsAttributes) {
+  for (const auto from : kStates) {
+    for (const auto to : kStates) {
+      const bool to_anywhere = to == IBV_QPS_RESET || to == IBV_QPS_ERR;
+      const Row* const row = find_row(from, to);
+      const bool possible = to_anywhere || row != nullptr;
+      const int required = row != nullptr ? row->required : 0;
+      const int allowed = row != nullptr ? row->allowed : 0;
+      EXPECT_EQ(is_ud_transition(from, to, IBV_QP_STATE | required), possible) << from << to;
+      EXPECT_EQ(is_ud_transition(from, to, IBV_QP_STATE | required | allowed), possible);
+      for (int bit = 1; bit < 26; ++bit) {
+        const int attribute = 1 << bit;
+        const bool known = ((required | allowed) & attribute) != 0;
+        EXPECT_EQ(is_ud_transition(from, to, IBV_QP_STATE | required | attribute),
+                  possible && known)
+            << from << " to " << to << " with bit " << bit;
+        if ((required & attribute) != 0) {
+          EXPECT_FALSE(is_ud_transition(from, to, (IBV_QP_STATE | required) & ~attribute));
+        }
+      }
+    }
+  }
+}
+
+using QueuePairStatesTest = HcaTest;
+
+TEST_F(QueuePairStatesTest, ValuesAreChecked) {
+  auto& qp = a.make_qp(IBV_QPS_RESET);
+  auto attr = attributes(IBV_QPS_INIT);
+  attr.port_num = 2;
+  EXPECT_EQ(a.hca.modify(qp, attr, kToInit).error().code, EINVAL);
+  attr = attributes(IBV_QPS_INIT);
+  attr.pkey_index = kPKeyTableSize;
+  EXPECT_EQ(a.hca.modify(qp, attr, kToInit).error().code, EINVAL);
+  EXPECT_EQ(qp.state(), IBV_QPS_RESET);
+  EXPECT_TRUE(a.hca.modify(qp, attributes(IBV_QPS_INIT), kToInit));
+}
+
+TEST_F(QueuePairStatesTest, CurrentStateMustBeTheCurrentState) {
+  auto& qp = a.make_qp(IBV_QPS_RTS);
+  auto attr = attributes(IBV_QPS_RTS);
+  attr.cur_qp_state = IBV_QPS_SQE;
+  EXPECT_FALSE(a.hca.modify(qp, attr, IBV_QP_STATE | IBV_QP_CUR_STATE));
+  attr.cur_qp_state = IBV_QPS_RTS;
+  EXPECT_TRUE(a.hca.modify(qp, attr, IBV_QP_STATE | IBV_QP_CUR_STATE));
+}
+
+TEST_F(QueuePairStatesTest, QueryTellsWhatWasSet) {
+  auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 1);
+  auto attr = qp.attributes();
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(attr.cur_qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(attr.qkey, kQKey);
+  EXPECT_EQ(attr.pkey_index, 1);
+  EXPECT_EQ(attr.port_num, 1);
+  EXPECT_EQ(attr.sq_psn, 100U);
+  EXPECT_EQ(attr.cap.max_inline_data, 256U);
+
+  attr.qkey = 0x1234;
+  ASSERT_TRUE(a.hca.modify(qp, attr, IBV_QP_QKEY));
+  EXPECT_EQ(qp.attributes().qkey, 0x1234U);
+}
+
+TEST_F(QueuePairStatesTest, SendsArePostedFromRtsOnReceivesFromInitOn) {
+  auto sge = a.element(0, 64);
+  for (const auto state : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD}) {
+    auto& qp = a.make_qp(state);
+    auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+    EXPECT_EQ(a.send(qp, wr, sink), state >= IBV_QPS_RTS ? 0 : EINVAL) << state;
+    EXPECT_EQ(a.receive_into(qp, 0, 64), state >= IBV_QPS_INIT ? 0 : EINVAL) << state;
+  }
+}
+
+TEST_F(QueuePairStatesTest, ReceivesPacketsFromRtrOn) {
+  for (const auto state : kStates) {
+    if (state == IBV_QPS_SQE) continue;  // not to be reached by modify
+    auto& qp = b.make_qp(state);
+    const bool receives = state >= IBV_QPS_RTR && state != IBV_QPS_ERR;
+    if (receives) {
+      ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
+    }
+    const auto before = b.hca.counters().drop_qp_state;
+    auto sge = a.element(0, 4);
+    auto wr = a.send_request(a.handle(6), qp.number(), sge);
+    ASSERT_EQ(a.send(a.make_qp(), wr, sink), 0);
+    deliver();
+    EXPECT_EQ(b.poll().size(), receives ? 1U : 0U) << state;
+    EXPECT_EQ(b.hca.counters().drop_qp_state - before, receives ? 0U : 1U) << state;
+  }
+}
+
+TEST_F(QueuePairStatesTest, ErrorFlushesBothQueuesAndWhatIsPostedLater) {
+  auto& qp = a.make_qp(IBV_QPS_SQD);
+  auto sge = a.element(0, 64);
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  wr.send_flags = 0;
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  ASSERT_EQ(a.receive_into(qp, 0, 64), 0);
+  a.modify(qp, IBV_QPS_ERR);
+  ASSERT_EQ(a.receive_into(qp, 0, 64), 0);
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  const auto wc = a.poll();
+  ASSERT_EQ(wc.size(), 4U);
+  for (const auto& each : wc) EXPECT_EQ(each.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(wc[0].opcode, IBV_WC_RECV);
+  EXPECT_EQ(wc[1].opcode, IBV_WC_SEND);
+  EXPECT_TRUE(sink.packets.empty());
+}
+
+TEST_F(QueuePairStatesTest, ResetForgetsWorkCompletionsAndAttributes) {
+  auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 1);
+  auto sge = a.element(0, 64);
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  ASSERT_EQ(a.receive_into(qp, 0, 64), 0);
+  a.modify(qp, IBV_QPS_RESET);
+  EXPECT_TRUE(a.poll().empty());
+  EXPECT_EQ(qp.attributes().qkey, 0U);
+  EXPECT_EQ(qp.attributes().pkey_index, 0);
+  // The queues are empty: all of their places can be had again.
+  a.bring(qp, IBV_QPS_RTS);
+  for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.receive_into(qp, 0, 64), 0);
+  for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
+}
+
+TEST_F(QueuePairStatesTest, DrainedSendQueueTellsWhenAskedAndKeepsSends) {
+  auto& qp = a.make_qp();
+  a.modify(qp, IBV_QPS_SQD);
+  EXPECT_TRUE(a.hca.events().empty());
+  a.modify(qp, IBV_QPS_RTS);
+
+  auto attr = attributes(IBV_QPS_SQD);
+  attr.en_sqd_async_notify = 1;
+  ASSERT_TRUE(a.hca.modify(qp, attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
+  EXPECT_EQ(a.async_events(), std::vector<ibv_event_type>{IBV_EVENT_SQ_DRAINED});
+  EXPECT_EQ(std::get<AsyncEvent>(a.hca.events()[0]).qp, &qp);
+
+  auto sge = a.element(0, 4);
+  auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
+  ASSERT_EQ(a.send(qp, wr, sink), 0);
+  EXPECT_TRUE(sink.packets.empty());
+  a.modify(qp, IBV_QPS_RTS);
+  transmit(a.hca, qp, sink);
+  EXPECT_EQ(sink.packets.size(), 1U);
+}
+
+/// The queue pair goes into error while its batch is on the way out.
+TEST_F(QueuePairStatesTest, ErrorWhileSendingCompletesWhatIsOutFirst) {
+  auto& qp = a.make_qp();
+  ASSERT_EQ(a.receive_into(qp, 0, kGrh), 0);
+  auto sge = a.element(0, 4);
+  std::vector<ibv_send_wr> chain(kSendBatch + 1, a.send_request(a.handle(5), qp.number(), sge));
+  for (std::size_t i = 0; i < kSendBatch; ++i) chain[i].next = &chain[i + 1];
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(a.hca.post_send(qp, chain.data(), &bad), 0);
+  const auto batch = a.hca.next_packets(qp);
+  ASSERT_EQ(batch.size(), kSendBatch);
+  sink.send(batch);
+  deliver();  // back to this queue pair, whose receive is too small
+  EXPECT_EQ(qp.state(), IBV_QPS_ERR);
+  EXPECT_TRUE(a.hca.next_packets(qp).empty());
+  const auto wc = a.poll();
+  ASSERT_EQ(wc.size(), 1 + kSendBatch + 1);
+  EXPECT_EQ(wc[0].status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(wc[1].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc[kSendBatch].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc[kSendBatch + 1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+}  // namespace
+}  // namespace softib::hca

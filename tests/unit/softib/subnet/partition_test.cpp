@@ -1,0 +1,89 @@
+#include "softib/subnet/partition.hpp"
+
+#include <gtest/gtest.h>
+
+namespace softib::subnet {
+namespace {
+
+TEST(Partition, ByDefaultEverybodyIsAFullMember) {
+  const auto partitions = make_partitions({}).value();
+  ASSERT_EQ(partitions.size(), 1U);
+  EXPECT_EQ(partitions[0].pkey, PKey(0xffff));
+  EXPECT_EQ(partitions[0].membership("anybody"), Membership::full);
+  EXPECT_TRUE(partitions[0].broadcast_group);
+  EXPECT_EQ(partitions[0].rate, 3);
+}
+
+TEST(Partition, MembershipAlone) {
+  const auto partition = parse_partition("0x12=limited").value();
+  EXPECT_EQ(partition.pkey, PKey(0x8012));
+  EXPECT_EQ(partition.others, Membership::limited);
+  EXPECT_TRUE(partition.members.empty());
+}
+
+TEST(Partition, NamedMembersShutOthersOut) {
+  const auto partition = parse_partition("0x8012=full:host1,host2").value();
+  EXPECT_EQ(partition.membership("host1"), Membership::full);
+  EXPECT_EQ(partition.membership("host2"), Membership::full);
+  EXPECT_EQ(partition.membership("host3"), Membership::none);
+}
+
+TEST(Partition, Settings) {
+  const auto partition = parse_partition("18=full:a,mtu=4096,rate=2.5,nogroup").value();
+  EXPECT_EQ(partition.pkey, PKey(0x8012));
+  EXPECT_EQ(partition.members.size(), 1U);
+  EXPECT_EQ(partition.mtu, 5);
+  EXPECT_EQ(partition.rate, 2);
+  EXPECT_FALSE(partition.broadcast_group);
+  EXPECT_EQ(parse_partition("18=full,mtu=256").value().mtu, 1);
+}
+
+TEST(Partition, RatesByTheirUsualNames) {
+  const auto rate = [](const std::string& gbits) {
+    return parse_partition("1=full,rate=" + gbits).value().rate;
+  };
+  EXPECT_EQ(rate("10"), 3);
+  EXPECT_EQ(rate("40"), 7);
+  EXPECT_EQ(rate("56"), 12);
+  EXPECT_EQ(rate("100"), 16);
+}
+
+TEST(Partition, WhatMakesNoSenseIsRefusedWithTheReason) {
+  for (const auto* text :
+       {"", "0x12", "0=full", "0x8000=full", "0x10000=full", "x=full", "0x12=", "0x12=half",
+        "0x12=full:", "0x12=full,", "0x12=full,mtu=1500", "0x12=full,mtu=", "0x12=full,rate=3",
+        "0x12=full,speed=1", "0x12=full,host1", "0x12=full:a,mtu=2048,b", "0x12=full:,a",
+        "0x12=fullx"}) {
+    const auto partition = parse_partition(text);
+    ASSERT_FALSE(partition) << text;
+    EXPECT_NE(partition.error().message.find("partition '"), std::string::npos);
+  }
+  EXPECT_FALSE(parse_partition("0x12=full:" + std::string(kMaxNodeName + 1, 'a')));
+}
+
+TEST(Partition, AnOptionForTheDefaultPartitionReplacesIt) {
+  const auto partitions = make_partitions({"0x7fff=limited"}).value();
+  ASSERT_EQ(partitions.size(), 1U);
+  EXPECT_EQ(partitions[0].membership("anybody"), Membership::limited);
+}
+
+TEST(Partition, OptionsForOnePKeyAreJoined) {
+  const auto partitions =
+      make_partitions({"0x12=full:a", "0x13=full", "0x8012=limited:b,mtu=4096"}).value();
+  ASSERT_EQ(partitions.size(), 3U);
+  EXPECT_EQ(partitions[1].membership("a"), Membership::full);
+  EXPECT_EQ(partitions[1].membership("b"), Membership::limited);
+  EXPECT_EQ(partitions[1].membership("c"), Membership::none);
+  EXPECT_EQ(partitions[1].mtu, 5);
+}
+
+TEST(Partition, MoreThanAPortCanHaveAreRefused) {
+  std::vector<std::string> options;
+  for (std::size_t i = 1; i < kMaxPartitions; ++i) options.push_back(std::to_string(i) + "=full");
+  EXPECT_TRUE(make_partitions(options));
+  options.push_back("0x100=full");
+  EXPECT_FALSE(make_partitions(options));
+}
+
+}  // namespace
+}  // namespace softib::subnet

@@ -1,0 +1,336 @@
+// The golden answers: what OpenSM 3.3.23 has answered to the same requests, and the rules of IBA
+// 15.2.5.17 behind them.
+#include "sa_client.hpp"
+
+namespace softib::subnet {
+namespace {
+
+using ipoib::wire::McMemberRecord;
+using ipoib::wire::SaStatus;
+namespace attribute = ipoib::wire::attribute;
+namespace method = ipoib::wire::method;
+
+/// An IPv4 group of the default partition's link.
+const Gid kGroup = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010203), ipoib::kDefaultPKey);
+
+class SaMembers : public ::testing::Test {
+ protected:
+  SaMembers() : SaMembers({}) {}
+  explicit SaMembers(SubnetConfig config) : subnet(std::move(config)) {}
+
+  SaReply set(SaClient& from, const McMemberRecord& record, std::uint64_t mask) {
+    const auto reply = from.ask(method::kSet, attribute::kMcMemberRecord, mask, record);
+    EXPECT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->header.mad.method, method::kGetResp);
+    return reply.value_or(SaReply{});
+  }
+  SaStatus join(SaClient& from, const Gid& mgid, std::uint8_t state = 1) {
+    return set(from, member::record(mgid, from.gid(), state), member::kJoin).status();
+  }
+  SaStatus create(SaClient& from, const Gid& mgid, std::uint8_t state = 1) {
+    return set(from, member::record(mgid, from.gid(), state), member::kCreate).status();
+  }
+  SaStatus leave(SaClient& from, const Gid& mgid, std::uint8_t state = 1) {
+    const auto reply = from.ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
+                                member::record(mgid, from.gid(), state));
+    EXPECT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->header.mad.method, method::kDeleteResp);
+    return reply->status();
+  }
+  std::vector<McMemberRecord> table(SaClient& from, std::uint64_t mask = 0,
+                                    const McMemberRecord& record = {}) {
+    const auto reply = from.ask(method::kGetTable, attribute::kMcMemberRecord, mask, record);
+    EXPECT_TRUE(reply.has_value());
+    return reply->records<McMemberRecord>();
+  }
+  bool exists(const Gid& mgid) {
+    const auto groups = subnet.groups();
+    return std::any_of(groups.begin(), groups.end(),
+                       [&](const auto& group) { return group.mgid == mgid; });
+  }
+
+  Subnet subnet;
+  SaClient a{subnet, "a"};
+  SaClient b{subnet, "b"};
+};
+
+TEST_F(SaMembers, FullMemberJoinsTheBroadcastGroupByFourComponents) {
+  const auto reply = set(a, member::record(broadcast(), a.gid()), member::kJoin);
+  ASSERT_EQ(reply.status(), SaStatus::ok);
+  const auto record = McMemberRecord::parse(reply.data);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->mlid, Lid(0xc000));
+  EXPECT_EQ(record->qkey, QKey(0x0b1b));
+  EXPECT_EQ(record->mtu, 4);
+  EXPECT_EQ(record->mtu_selector, ipoib::wire::Selector::exactly);
+  EXPECT_EQ(record->rate, 3);
+  EXPECT_EQ(record->rate_selector, ipoib::wire::Selector::exactly);
+  EXPECT_EQ(record->scope, 2);
+  EXPECT_EQ(record->join_state, 1);
+  EXPECT_EQ(record->pkey, ipoib::kDefaultPKey);
+  // The octets of mtu, rate, and scope with join state, as they were captured.
+  EXPECT_EQ(reply.data[38], 0x84);
+  EXPECT_EQ(reply.data[42], 0x83);
+  EXPECT_EQ(reply.data[48], 0x21);
+}
+
+TEST_F(SaMembers, FullMemberMakesAGroupWithTheNextMlid) {
+  const auto reply = set(a, member::record(kGroup, a.gid()), member::kCreate);
+  ASSERT_EQ(reply.status(), SaStatus::ok);
+  EXPECT_EQ(McMemberRecord::parse(reply.data)->mlid, Lid(0xc001));
+  EXPECT_TRUE(exists(kGroup));
+}
+
+TEST_F(SaMembers, SendOnlyNonMemberMakesNoGroup) {
+  EXPECT_EQ(create(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
+  EXPECT_EQ(create(a, kGroup, McMemberRecord::kNonMember), SaStatus::request_invalid);
+  EXPECT_FALSE(exists(kGroup));
+}
+
+TEST_F(SaMembers, SendOnlyFullMemberMakesAGroupButReceivesNothing) {
+  EXPECT_EQ(create(a, kGroup, McMemberRecord::kSendOnlyFullMember), SaStatus::ok);
+  ASSERT_TRUE(exists(kGroup));
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc001)).receivers.none());
+}
+
+TEST_F(SaMembers, CreationNeedsItsComponents) {
+  EXPECT_EQ(join(a, kGroup), SaStatus::insufficient_components);
+  for (const auto needed :
+       {McMemberRecord::kQKey, McMemberRecord::kTrafficClass, McMemberRecord::kPKey,
+        McMemberRecord::kFlowLabel, McMemberRecord::kSl}) {
+    const auto reply = set(a, member::record(kGroup, a.gid()), member::kCreate & ~needed);
+    EXPECT_EQ(reply.status(), SaStatus::insufficient_components) << needed;
+  }
+  EXPECT_FALSE(exists(kGroup));
+}
+
+TEST_F(SaMembers, JoiningNeedsMgidPortGidAndJoinState) {
+  for (const auto needed :
+       {McMemberRecord::kMgid, McMemberRecord::kPortGid, McMemberRecord::kJoinState}) {
+    const auto reply = set(a, member::record(broadcast(), a.gid()), member::kJoin & ~needed);
+    EXPECT_EQ(reply.status(), SaStatus::insufficient_components) << needed;
+  }
+}
+
+TEST_F(SaMembers, PKeyThatThePortDoesNotHaveIsRefused) {
+  auto record = member::record(kGroup, a.gid());
+  record.pkey = PKey(0x9234);
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record.mgid = Gid::parse("ff12:a01c::1").value();
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, GroupMtuAboveThePortsIsRefused) {
+  auto record = member::record(Gid::parse("ff12:a01c::1").value(), a.gid());
+  record.mtu = 5;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record.mtu = 4;
+  record.rate = 10;  // 120 Gb/s on a port of 40
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, ValuesThatDoNotExistAreRefused) {
+  auto record = member::record(kGroup, a.gid());
+  record.mtu = 6;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record.mtu = 4;
+  record.rate = 1;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, LeavingTwiceIsRefusedTheSecondTime) {
+  ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
+  EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);
+  EXPECT_EQ(leave(a, broadcast()), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, PortGidHasToBeOfThisSubnet) {
+  auto record = member::record(broadcast(), a.gid());
+  record.port_gid = Gid(0xfec0'0000'0000'0000, a.gid().guid());
+  EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::invalid_gid);
+  record.port_gid = Gid(Gid::kLinkLocalPrefix, ipoib::Guid(0x1234));
+  EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, ParametersHaveToBeThoseOfTheGroup) {
+  auto record = member::record(broadcast(), a.gid());
+  record.qkey = QKey(0x80000000);
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record = member::record(broadcast(), a.gid());
+  record.mtu = 3;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record = member::record(broadcast(), a.gid());
+  record.sl = ServiceLevel(1);
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record = member::record(broadcast(), a.gid(), 0);
+  EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, SelectorsOfAJoin) {
+  using ipoib::wire::Selector;
+  auto record = member::record(broadcast(), a.gid());
+  record.mtu_selector = Selector::greater;
+  record.mtu = 3;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::ok);
+  record.mtu = 4;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+  record.mtu_selector = Selector::less;
+  record.mtu = 5;
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::ok);
+  record.rate_selector = Selector::less;
+  record.rate = 5;  // 5 Gb/s, a larger code and a smaller rate
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, AGroupOfALinkHangsOnItsBroadcastGroup) {
+  const Gid lonely = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0000001), PKey(0x8012));
+  EXPECT_EQ(create(a, lonely), SaStatus::request_invalid);
+  auto record = member::record(kGroup, a.gid());
+  record.qkey = QKey(0x1234);  // not that of the broadcast group
+  EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, ReservedMgidsAreRefused) {
+  EXPECT_EQ(create(a, Gid::parse("ff32:1::1").value()), SaStatus::request_invalid);
+  EXPECT_EQ(create(a, Gid::parse("ff12:a01b::1").value()), SaStatus::request_invalid);
+  EXPECT_EQ(create(a, Gid::parse("fe80::1").value()), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, WithoutMgidTheSaMakesOneUp) {
+  const auto first = set(a, member::record(Gid(), a.gid()), member::kCreate);
+  const auto second = set(a, member::record(Gid(), a.gid()), member::kCreate);
+  ASSERT_EQ(first.status(), SaStatus::ok);
+  ASSERT_EQ(second.status(), SaStatus::ok);
+  const auto one = McMemberRecord::parse(first.data);
+  const auto other = McMemberRecord::parse(second.data);
+  EXPECT_TRUE(one->mgid.to_string().starts_with("ff12:a01b:"));
+  EXPECT_NE(one->mgid, other->mgid);
+}
+
+TEST_F(SaMembers, StatesOfAPortAddUpAndAreLeftOneByOne) {
+  ASSERT_EQ(create(b, kGroup), SaStatus::ok);
+  ASSERT_EQ(join(a, kGroup), SaStatus::ok);
+  const auto reply =
+      set(a, member::record(kGroup, a.gid(), McMemberRecord::kSendOnlyNonMember), member::kJoin);
+  EXPECT_EQ(McMemberRecord::parse(reply.data)->join_state, 5);
+  EXPECT_EQ(leave(a, kGroup, McMemberRecord::kNonMember), SaStatus::request_invalid);
+  EXPECT_EQ(leave(a, kGroup, 7), SaStatus::request_invalid);
+  EXPECT_EQ(leave(a, kGroup, McMemberRecord::kFullMember), SaStatus::ok);
+  EXPECT_FALSE(subnet.forwarding(Lid(0xc001)).receivers[a.index()]);
+  EXPECT_EQ(leave(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::ok);
+  EXPECT_EQ(leave(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, TheLastFullMemberTakesTheGroupWithIt) {
+  ASSERT_EQ(create(a, kGroup), SaStatus::ok);
+  ASSERT_EQ(join(b, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::ok);
+  EXPECT_EQ(leave(a, kGroup), SaStatus::ok);
+  EXPECT_FALSE(exists(kGroup));
+  EXPECT_EQ(leave(b, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc001)).mgid.is_zero());
+}
+
+TEST_F(SaMembers, AGroupMadeBeforehandStays) {
+  ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
+  ASSERT_EQ(join(b, broadcast(), McMemberRecord::kNonMember), SaStatus::ok);
+  EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);
+  EXPECT_TRUE(exists(broadcast()));
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers.none());
+}
+
+TEST_F(SaMembers, APortGoneDownIsInNoGroup) {
+  ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
+  ASSERT_EQ(create(a, kGroup), SaStatus::ok);
+  ASSERT_TRUE(subnet.set_port_state(a.index(), PortState::down));
+  EXPECT_FALSE(exists(kGroup));
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers.none());
+}
+
+TEST_F(SaMembers, OnlyThePortItselfChangesItsMembership) {
+  ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
+  const auto of_a = member::record(broadcast(), a.gid());
+  EXPECT_EQ(set(b, of_a, member::kJoin).status(), SaStatus::request_invalid);
+  const auto reply = b.ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin, of_a);
+  EXPECT_EQ(reply->status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembers, AProxyMembershipBelongsToThePartition) {
+  const auto of_a = member::record(broadcast(), a.gid());
+  ASSERT_EQ(set(b, of_a, member::kJoin).status(), SaStatus::ok);
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers[a.index()]);
+  SaClient c(subnet, "c");
+  const auto reply = c.ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin, of_a);
+  EXPECT_EQ(reply->status(), SaStatus::ok);
+}
+
+TEST_F(SaMembers, StrangersSeeGroupsAndTheTrustedSeeMembers) {
+  ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
+  ASSERT_EQ(join(b, broadcast(), McMemberRecord::kNonMember), SaStatus::ok);
+  auto records = table(a);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_TRUE(records[0].port_gid.is_zero());
+  EXPECT_EQ(records[0].join_state, 0);
+
+  a.trust(true);
+  records = table(a);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].port_gid, a.gid());
+  EXPECT_EQ(records[0].join_state, 1);
+  EXPECT_EQ(records[1].port_gid, b.gid());
+  EXPECT_EQ(records[1].join_state, 2);
+}
+
+TEST_F(SaMembers, AMembershipIsFoundByMgidAndPortGid) {
+  ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
+  constexpr auto kMask = McMemberRecord::kMgid | McMemberRecord::kPortGid;
+  auto ask = [&](SaClient& whose) {
+    return a.ask(method::kGet, attribute::kMcMemberRecord, kMask,
+                 member::record(broadcast(), whose.gid()));
+  };
+  EXPECT_EQ(ask(a)->status(), SaStatus::ok);
+  EXPECT_EQ(ask(b)->status(), SaStatus::no_records);
+}
+
+TEST_F(SaMembers, GroupsBeyondTheBoundAreRefused) {
+  Gid::Bytes octets = Gid::parse("ff12:a01c::").value().bytes();
+  for (std::size_t i = 1; i < kMaxGroups; ++i) {
+    ipoib::store_be(octets.data() + 12, static_cast<std::uint32_t>(i));
+    ASSERT_EQ(create(a, Gid(octets)), SaStatus::ok) << i;
+  }
+  EXPECT_EQ(create(a, kGroup), SaStatus::no_resources);
+}
+
+/// Partition 0x7fff, and 0x0012 with MTU 4096 on ports of 2048: the file that OpenSM was run with.
+class SaMembersOfTwoPartitions : public SaMembers {
+ protected:
+  static SubnetConfig config() {
+    SubnetConfig config;
+    config.partitions = make_partitions({"0x0012=full,mtu=4096"}).value();
+    return config;
+  }
+  SaMembersOfTwoPartitions() : SaMembers(config()) {}
+};
+
+TEST_F(SaMembersOfTwoPartitions, BroadcastGroupsAreMadeBeforehand) {
+  const auto records = table(a);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].mgid.to_string(), "ff12:401b:ffff::ffff:ffff");
+  EXPECT_EQ(records[0].mlid, Lid(0xc000));
+  EXPECT_EQ(records[1].mgid.to_string(), "ff12:401b:8012::ffff:ffff");
+  EXPECT_EQ(records[1].mlid, Lid(0xc001));
+  EXPECT_EQ(records[1].mtu, 5);
+}
+
+TEST_F(SaMembersOfTwoPartitions, GroupThatThePortCannotCarryIsRefused) {
+  auto record = member::record(ipoib::wire::broadcast_gid(PKey(0x8012)), a.gid());
+  record.pkey = PKey(0x8012);
+  EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
+}
+
+TEST_F(SaMembersOfTwoPartitions, GroupsOfOtherPartitionsAreNotShown) {
+  ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x8012), Membership::none));
+  EXPECT_EQ(table(b).size(), 1U);
+}
+
+}  // namespace
+}  // namespace softib::subnet

@@ -1,0 +1,146 @@
+// Subscriptions and reports (IBA 13.4.9, 13.4.11): traps 64 to 67.
+#include "softib/subnet/sa_reports.hpp"
+
+#include "sa_client.hpp"
+#include "wire/notice.hpp"
+
+namespace softib::subnet {
+namespace {
+
+using ipoib::wire::InformInfo;
+using ipoib::wire::Notice;
+using ipoib::wire::SaHeader;
+using ipoib::wire::SaStatus;
+namespace attribute = ipoib::wire::attribute;
+namespace method = ipoib::wire::method;
+
+class SubnetReports : public ::testing::Test {
+ protected:
+  SaStatus subscribe(SaClient& client, std::uint16_t trap, bool on = true) {
+    InformInfo info;
+    info.type = Notice::kSubnetManagement;
+    info.trap_number = trap;
+    info.producer_type = Notice::kClassManager;
+    info.subscribe = on;
+    if (!on) info.qpn = ipoib::wire::kGsiQpn;
+    return client.ask(method::kSet, attribute::kInformInfo, 0, info)->status();
+  }
+  SaStatus change(SaClient& client, std::uint8_t how) {
+    const auto header = client.header(how, attribute::kMcMemberRecord, member::kCreate);
+    subnet.receive(client.request(header, member::record(kGroup, client.gid())), kStart);
+    for (const auto& packet : subnet.take_outgoing()) {
+      const auto answer = header_of(packet);
+      if (answer.mad.method == method::kReport) {
+        reports.push_back(packet);
+      } else {
+        last_status = static_cast<SaStatus>(answer.mad.status);
+      }
+    }
+    return last_status;
+  }
+  static SaHeader header_of(const MadPacket& packet) { return SaHeader::parse(packet.mad).value(); }
+  static Notice notice_of(const MadPacket& packet) {
+    return Notice::parse(ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize)).value();
+  }
+
+  const Gid kGroup =
+      ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010203), ipoib::kDefaultPKey);
+  Subnet subnet;
+  SaClient a{subnet, "a"};
+  SaClient b{subnet, "b"};
+  std::vector<MadPacket> reports;
+  SaStatus last_status = SaStatus::busy;
+};
+
+TEST_F(SubnetReports, GroupsThatComeAndGo) {
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  ASSERT_EQ(subscribe(b, 67), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].dlid, b.port().lid);
+  EXPECT_EQ(notice_of(reports[0]).trap_number, 66);
+  EXPECT_EQ(notice_of(reports[0]).gid, kGroup);
+  EXPECT_EQ(notice_of(reports[0]).issuer_lid, kSmLid);
+  ASSERT_EQ(change(a, method::kDelete), SaStatus::ok);
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(notice_of(reports[1]).trap_number, 67);
+}
+
+TEST_F(SubnetReports, AreRepeatedUntilAnswered) {
+  ASSERT_EQ(subscribe(b, InformInfo::kAnyTrap), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  subnet.on_time(subnet.next_deadline());
+  const auto again = subnet.take_outgoing();
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].mad, reports[0].mad);
+
+  MadPacket answer = b.packet();
+  answer.mad = reports[0].mad;
+  answer.mad[3] = method::kReportResp;
+  subnet.receive(answer, kStart);
+  EXPECT_TRUE(subnet.take_outgoing().empty());
+  EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+}
+
+TEST_F(SubnetReports, AreGivenUp) {
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  std::size_t sent = 0;
+  while (subnet.next_deadline() != ipoib::kNever) {
+    subnet.on_time(subnet.next_deadline());
+    sent += subnet.take_outgoing().size();
+  }
+  EXPECT_EQ(sent, SaReports::kMaxRetries);
+}
+
+TEST_F(SubnetReports, EndWithTheSubscription) {
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  EXPECT_EQ(subscribe(b, 66, false), SaStatus::ok);
+  EXPECT_EQ(subscribe(b, 66, false), SaStatus::request_invalid);
+  ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
+  EXPECT_TRUE(reports.empty());
+}
+
+TEST_F(SubnetReports, OnlyTheSubscribersQueuePairEndsASubscription) {
+  ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
+  InformInfo info;
+  info.type = Notice::kSubnetManagement;
+  info.trap_number = 66;
+  info.producer_type = Notice::kClassManager;
+  info.subscribe = false;
+  info.qpn = Qpn(5);
+  EXPECT_EQ(b.ask(method::kSet, attribute::kInformInfo, 0, info)->status(),
+            SaStatus::request_invalid);
+}
+
+TEST_F(SubnetReports, PortsThatComeAndGo) {
+  ASSERT_EQ(subscribe(b, 64), SaStatus::ok);
+  ASSERT_EQ(subscribe(b, 65), SaStatus::ok);
+  const auto told = [&] {
+    EXPECT_LE(subnet.next_deadline(), kStart) << "at once";
+    subnet.on_time(kStart);
+    const auto packets = subnet.take_outgoing();
+    EXPECT_EQ(packets.size(), 1U);
+    return notice_of(packets.at(0));
+  };
+  const auto c = subnet.add_hca("c").value();
+  EXPECT_EQ(told().trap_number, 64);
+  ASSERT_TRUE(subnet.set_port_state(c, PortState::down));
+  const auto gone = told();
+  EXPECT_EQ(gone.trap_number, 65);
+  EXPECT_EQ(gone.gid, subnet.node(c)->port.gid());
+}
+
+TEST_F(SubnetReports, SubscriptionsAreBounded) {
+  InformInfo info;
+  for (std::size_t i = 0; i < SaReports::kMaxSubscriptions; ++i) {
+    info.trap_number = static_cast<std::uint16_t>(i);
+    ASSERT_EQ(a.ask(method::kSet, attribute::kInformInfo, 0, info)->status(), SaStatus::ok);
+  }
+  info.trap_number = 0x8000;
+  EXPECT_EQ(a.ask(method::kSet, attribute::kInformInfo, 0, info)->status(), SaStatus::no_resources);
+}
+
+}  // namespace
+}  // namespace softib::subnet

@@ -1,0 +1,458 @@
+// A subnet that is managed elsewhere, as its manager sees and programs it.
+#include <gtest/gtest.h>
+
+#include "sa_client.hpp"
+#include "softib/core/mad_route.hpp"
+#include "softib/subnet/node_attributes.hpp"
+#include "softib/subnet/smp.hpp"
+#include "softib/subnet/switch_traps.hpp"
+#include "wire/port_info.hpp"
+
+namespace softib::subnet {
+namespace {
+
+using ipoib::wire::MadHeader;
+using ipoib::wire::PortInfo;
+
+constexpr std::uint8_t kGet = 1;
+constexpr std::uint8_t kSet = 2;
+constexpr std::uint16_t kPortInfo = 0x0015;
+constexpr unsigned kInvalidField = 7U << 2;
+constexpr unsigned kUnsupported = 3U << 2;
+constexpr Lid kManagerLid{1};
+constexpr Lid kSwitchAt{2};
+constexpr Lid kHostLid{3};
+
+SubnetConfig managed_elsewhere() {
+  SubnetConfig config;
+  config.management = Management::elsewhere;
+  return config;
+}
+
+/// Smp: the manager is on the first HCA; the second is a host. Ports of the switch are 2 and 3.
+class SmaSet : public ::testing::Test {
+ protected:
+  using Path = std::vector<std::uint8_t>;
+
+  SmaSet() : manager(subnet.add_hca("sm").value()), host(subnet.add_hca("a").value()) {}
+
+  MadPacket smp(const Path& path, std::uint8_t method, std::uint16_t attribute,
+                std::uint32_t modifier = 0, const SmpData& data = {}) {
+    MadHeader header;
+    header.management_class = ipoib::wire::mgmt_class::kSubnDirected;
+    header.class_version = 1;
+    header.method = method;
+    header.class_specific = static_cast<std::uint16_t>(path.size());
+    header.attribute_id = attribute;
+    header.attribute_modifier = modifier;
+    header.transaction_id = std::uint64_t{MadRoute{manager, 1, 1, 1}.high_half()} << 32 | 77;
+    MadPacket packet;
+    packet.dlid = ipoib::kPermissiveLid;
+    header.emit(packet.mad);
+    ipoib::store_be(&packet.mad[32], std::uint32_t{0xffffffff});
+    std::ranges::copy(path, packet.mad.begin() + 129);
+    std::ranges::copy(data, packet.mad.begin() + kSmpDataOffset);
+    return packet;
+  }
+  std::optional<MadPacket> ask(const MadPacket& packet) {
+    subnet.receive(packet, kStart);
+    const auto packets = subnet.take_outgoing();
+    return packets.empty() ? std::nullopt : std::optional(packets[0]);
+  }
+  static unsigned status(const MadPacket& packet) {
+    return MadHeader::parse(packet.mad)->status & 0x7fffU;
+  }
+  static ConstBytes data(const MadPacket& packet) {
+    return ConstBytes(packet.mad).subspan(kSmpDataOffset, kSmpDataSize);
+  }
+  PortInfo port_info(const Path& path, std::uint32_t port = 0) {
+    return PortInfo::parse(data(ask(smp(path, kGet, kPortInfo, port)).value())).value();
+  }
+  unsigned set(const Path& path, std::uint16_t attribute, std::uint32_t modifier,
+               const SmpData& value) {
+    return status(ask(smp(path, kSet, attribute, modifier, value)).value());
+  }
+  unsigned set(const Path& path, const PortInfo& info, std::uint32_t port = 0) {
+    SmpData value{};
+    info.emit(value);
+    return set(path, kPortInfo, port, value);
+  }
+  /// What a manager writes at first: no change of the state.
+  PortInfo wanted(Lid lid) {
+    PortInfo info;
+    info.lid = lid;
+    info.sm_lid = kManagerLid;
+    info.neighbor_mtu = 4;
+    return info;
+  }
+  PortInfo wanted(Lid lid, PortState state) {
+    PortInfo info = wanted(lid);
+    info.port_state = static_cast<std::uint8_t>(state);
+    return info;
+  }
+  void bring_up() {
+    ASSERT_EQ(set(kSelf, wanted(kManagerLid)), 0U);
+    ASSERT_EQ(set(kSwitch, wanted(kSwitchAt)), 0U);
+    ASSERT_EQ(set(kHost, wanted(kHostLid)), 0U);
+    for (const auto state : {PortState::armed, PortState::active}) {
+      ASSERT_EQ(set(kSelf, wanted(kManagerLid, state)), 0U);
+      ASSERT_EQ(set(kHost, wanted(kHostLid, state)), 0U);
+    }
+    SmpData block;
+    block.fill(255);
+    block[kManagerLid.value()] = 2;
+    block[kSwitchAt.value()] = 0;
+    block[kHostLid.value()] = 3;
+    ASSERT_EQ(set(kSwitch, smp_attribute::kLinearForwardingTable, 0, block), 0U);
+    (void)subnet.take_changes();
+  }
+  const PortAttributes& port(NodeIndex node) { return subnet.node(node)->port; }
+  /// Asks for the counters of a port.
+  static MadPacket counters(Lid from, Lid to, std::uint8_t number) {
+    MadHeader header;
+    header.management_class = ipoib::wire::mgmt_class::kPerf;
+    header.class_version = 1;
+    header.method = kGet;
+    header.attribute_id = ipoib::wire::attribute::kPortCounters;
+    MadPacket packet;
+    packet.slid = from;
+    packet.dlid = to;
+    packet.pkey = ipoib::kDefaultPKey;
+    packet.qkey = ipoib::wire::kGsiQKey;
+    packet.source = packet.destination = Qpn(1);
+    header.emit(packet.mad);
+    packet.mad[65] = number;
+    return packet;
+  }
+
+  const Path kSelf{};
+  const Path kSwitch{1};
+  const Path kHost{1, 3};
+  Subnet subnet{managed_elsewhere()};
+  NodeIndex manager;
+  NodeIndex host;
+};
+
+TEST_F(SmaSet, EverythingIsAsAfterPowerOn) {
+  for (const auto node : {manager, host}) {
+    EXPECT_EQ(port(node).state, PortState::init);
+    EXPECT_EQ(port(node).lid, Lid());
+    EXPECT_EQ(port(node).sm_lid, Lid());
+    EXPECT_EQ(port(node).pkeys[0], ipoib::kDefaultPKey);
+    EXPECT_FALSE(port(node).pkeys[1].is_valid());
+  }
+  EXPECT_EQ(subnet.node(0)->name, kSwitchName);
+  EXPECT_EQ(port_info(kSwitch, 0).lid, Lid());
+  EXPECT_EQ(port_info(kSwitch, 1).port_state, 1) << "nobody is there";
+  EXPECT_EQ(port_info(kSwitch, 2).port_state, 2);
+  EXPECT_EQ(port_info(kHost).capability_mask & kCapabilityIsSm, 0U);
+  EXPECT_TRUE(subnet.groups().empty());
+}
+
+TEST_F(SmaSet, AnAnswerFindsItsWayWithoutLids) {
+  const auto answer = ask(smp(kHost, kGet, kPortInfo)).value();
+  const auto route = MadRoute::of(MadHeader::parse(answer.mad)->transaction_id);
+  EXPECT_EQ(route.node, manager);
+}
+
+TEST_F(SmaSet, APortIsProgrammed) {
+  PortInfo info = wanted(kHostLid);
+  info.gid_prefix = 0xfec0'0000'0000'0000;
+  info.sm_sl = ServiceLevel(3);
+  info.client_reregister = true;
+  ASSERT_EQ(set(kHost, info, 1), 0U);
+  EXPECT_EQ(port(host).lid, kHostLid);
+  EXPECT_EQ(port(host).sm_lid, kManagerLid);
+  EXPECT_EQ(port(host).gid_prefix, 0xfec0'0000'0000'0000U);
+  EXPECT_EQ(port(host).sm_sl, ServiceLevel(3));
+  EXPECT_EQ(port(host).reregister_count, 1U);
+  EXPECT_EQ(port(host).state, PortState::init);
+  EXPECT_EQ(port_info(kHost).lid, kHostLid);
+  const auto changes = subnet.take_changes();
+  EXPECT_TRUE(changes.nodes[host]);
+}
+
+TEST_F(SmaSet, ValuesThatCannotBeAreRefusedAltogether) {
+  const auto refused = [&](auto&& spoil) {
+    PortInfo info = wanted(kHostLid);
+    spoil(info);
+    EXPECT_EQ(set(kHost, info), kInvalidField);
+    EXPECT_EQ(port(host).lid, Lid());
+  };
+  refused([](PortInfo& info) { info.lid = Lid(); });
+  refused([](PortInfo& info) { info.lid = Lid(0xc000); });
+  refused([](PortInfo& info) { info.sm_lid = Lid(); });
+  refused([](PortInfo& info) { info.neighbor_mtu = 0; });
+  refused([](PortInfo& info) { info.neighbor_mtu = 5; });  // the ports can do 2048
+  refused([](PortInfo& info) { info.port_state = 2; });
+  refused([](PortInfo& info) { info.port_state = 4; });  // not before it is armed
+  refused([](PortInfo& info) { info.port_state = 9; });
+  refused([](PortInfo& info) { info.physical_state = 7; });
+  refused([](PortInfo& info) { info.operational_vls = 2; });
+  EXPECT_EQ(set(kHost, wanted(kHostLid), 2), kInvalidField) << "an HCA has one port";
+  EXPECT_EQ(set(kSwitch, wanted(kHostLid), 200), kInvalidField);
+}
+
+TEST_F(SmaSet, WhatCannotBeWrittenIsRefused) {
+  EXPECT_EQ(set(kHost, 0x0010, 0, {}), kUnsupported) << "NodeDescription";
+  EXPECT_EQ(set(kHost, 0x0011, 0, {}), kUnsupported) << "NodeInfo";
+  EXPECT_EQ(set(kHost, smp_attribute::kSwitchInfo, 0, {}), kUnsupported);
+  EXPECT_EQ(set(kHost, smp_attribute::kLinearForwardingTable, 0, {}), kUnsupported);
+  EXPECT_EQ(set(kSwitch, smp_attribute::kLinearForwardingTable, 0x300, {}), kInvalidField);
+  EXPECT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 32, {}), kInvalidField);
+  EXPECT_EQ(set(kHost, smp_attribute::kPKeyTable, 1, {}), kInvalidField);
+  SmpData info{};
+  ipoib::store_be(&info[6], std::uint16_t{0xc000});
+  EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), kInvalidField);
+}
+
+TEST_F(SmaSet, WhoDoesNotKnowTheMKeyIsNotAnswered) {
+  constexpr std::uint64_t kKey = 0x1234'5678'9abc'def0;
+  const auto with_key = [](MadPacket packet) {
+    ipoib::store_be(&packet.mad[24], kKey);
+    return packet;
+  };
+  PortInfo info = wanted(kHostLid);
+  info.m_key = kKey;
+  info.m_key_protection = 1;
+  ASSERT_EQ(set(kHost, info), 0U);
+  EXPECT_EQ(port_info(kHost).m_key, 0U) << "it is not shown";
+  const auto shown = ask(with_key(smp(kHost, kGet, kPortInfo))).value();
+  EXPECT_EQ(PortInfo::parse(data(shown))->m_key, kKey);
+
+  info.m_key_protection = 2;
+  SmpData value{};
+  info.emit(value);
+  EXPECT_FALSE(ask(smp(kHost, kSet, kPortInfo, 0, value)));
+  EXPECT_TRUE(ask(with_key(smp(kHost, kSet, kPortInfo, 0, value))));
+  EXPECT_FALSE(ask(smp(kHost, kGet, kPortInfo)));
+  EXPECT_TRUE(ask(with_key(smp(kHost, kGet, kPortInfo))));
+  EXPECT_EQ(subnet.counters().drop_m_key, 2U);
+  EXPECT_TRUE(ask(smp(kSwitch, kGet, kPortInfo))) << "each port has its own";
+}
+
+TEST_F(SmaSet, BothEndsOfACableAreInOneState) {
+  EXPECT_EQ(set(kHost, wanted(kHostLid, PortState::armed)), 0U);
+  EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::armed), 3), 0U) << "it is already";
+  EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::active), 3), 0U);
+  EXPECT_EQ(port(host).state, PortState::active);
+  EXPECT_EQ(set(kHost, wanted(kHostLid, PortState::down)), 0U);
+  EXPECT_EQ(port(host).state, PortState::init) << "the link is trained again";
+  PortInfo disabled = wanted(Lid());
+  disabled.physical_state = 3;
+  EXPECT_EQ(set(kSwitch, disabled, 3), 0U);
+  EXPECT_EQ(port(host).state, PortState::down);
+  EXPECT_FALSE(ask(smp(kHost, kGet, kPortInfo)));
+  PortInfo enabled = wanted(Lid());
+  enabled.physical_state = 2;
+  EXPECT_EQ(set(kSwitch, enabled, 3), 0U);
+  EXPECT_EQ(port(host).state, PortState::init);
+  EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::armed), 30), kInvalidField) << "no cable";
+}
+
+TEST_F(SmaSet, PKeysAreThoseOfTheTable) {
+  SmpData table{};
+  ipoib::store_be(&table[0], std::uint16_t{0xffff});
+  ipoib::store_be(&table[10], std::uint16_t{0x0012});
+  ASSERT_EQ(set(kHost, smp_attribute::kPKeyTable, 0, table), 0U);
+  EXPECT_EQ(port(host).pkeys[5], PKey(0x0012));
+  const auto read = ask(smp(kHost, kGet, smp_attribute::kPKeyTable)).value();
+  EXPECT_TRUE(std::ranges::equal(data(read), table));
+}
+
+TEST_F(SmaSet, LidsLeadWhereTheTableSays) {
+  bring_up();
+  EXPECT_EQ(subnet.node_at(kHostLid), host);
+  EXPECT_EQ(subnet.node_at(kSwitchAt), NodeIndex{0});
+  EXPECT_FALSE(subnet.node_at(Lid(4)));
+  SmpData block;
+  block.fill(255);
+  block[kHostLid.value()] = 1;  // where nobody is
+  block[4] = 3;
+  ASSERT_EQ(set(kSwitch, smp_attribute::kLinearForwardingTable, 0, block), 0U);
+  EXPECT_FALSE(subnet.node_at(kHostLid));
+  EXPECT_EQ(subnet.node_at(Lid(4)), host);
+  EXPECT_EQ(subnet.take_changes().lids.count(), 4U);
+  const auto read = ask(smp(kSwitch, kGet, smp_attribute::kLinearForwardingTable)).value();
+  EXPECT_EQ(data(read)[4], 3);
+  EXPECT_EQ(data(read)[3], 255);
+}
+
+TEST_F(SmaSet, GroupsGoWhereTheTableSays) {
+  SmpData block{};
+  ipoib::store_be(&block[2], std::uint16_t{1U << 2 | 1U << 3 | 1});
+  ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 1, block), 0U);
+  const Lid mlid(0xc000 + 33);
+  EXPECT_EQ(subnet.forwarding(mlid).receivers, NodeSet().set(manager).set(host));
+  EXPECT_TRUE(subnet.take_changes().groups[33]);
+  // Of another position of the block, ports 240 to 255.
+  ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1, block), 0U);
+  EXPECT_EQ(subnet.forwarding(mlid).receivers.count(), 5U);
+  ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 1, {}), 0U);
+  EXPECT_EQ(subnet.forwarding(mlid).receivers.count(), 3U);
+  const auto read =
+      ask(smp(kSwitch, kGet, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1)).value();
+  EXPECT_TRUE(std::ranges::equal(data(read), block));
+}
+
+TEST_F(SmaSet, TheSwitchRemembersThatLinksHaveChanged) {
+  constexpr std::uint8_t kChanged = 4;
+  const auto last_octet = [&] {
+    return data(ask(smp(kSwitch, kGet, smp_attribute::kSwitchInfo)).value())[11];
+  };
+  EXPECT_NE(last_octet() & kChanged, 0);
+  SmpData info{};
+  ipoib::store_be(&info[6], std::uint16_t{5});
+  info[11] = 18 << 3 | kChanged;
+  EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), 0U);
+  EXPECT_EQ(last_octet(), 18 << 3);
+  ASSERT_TRUE(subnet.set_port_state(host, PortState::down));
+  EXPECT_EQ(last_octet(), 18 << 3 | kChanged);
+}
+
+// Traps.
+
+TEST_F(SmaSet, WithoutAManagerThereIsNobodyToTell) {
+  subnet.on_time(kStart);
+  EXPECT_TRUE(subnet.take_passed_on().empty());
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+}
+
+TEST_F(SmaSet, ATrapIsRepeatedUntilItIsHeard) {
+  bring_up();
+  subnet.on_time(kStart);
+  (void)subnet.take_passed_on();
+  ASSERT_TRUE(subnet.add_hca("late"));
+  EXPECT_EQ(subnet.next_deadline(), ipoib::TimePoint());
+  subnet.on_time(kStart);
+  const auto first = subnet.take_passed_on();
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].to, manager);
+  EXPECT_EQ(first[0].packet.dlid, kManagerLid);
+  EXPECT_EQ(first[0].packet.slid, kSwitchAt);
+  EXPECT_EQ(ipoib::load_be<std::uint16_t>(&first[0].packet.mad[kSmpDataOffset + 4]), 128);
+  EXPECT_EQ(subnet.next_deadline(), kStart + kTrapInterval);
+  subnet.on_time(kStart + kTrapInterval);
+  const auto second = subnet.take_passed_on();
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(second[0].packet.mad, first[0].packet.mad);
+
+  MadPacket heard = second[0].packet;
+  heard.mad[3] = smp_method::kTrapRepress;
+  subnet.receive(heard, kStart);
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+  EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
+  subnet.receive(heard, kStart);
+  EXPECT_EQ(subnet.counters().drop_response, 1U);
+}
+
+TEST_F(SmaSet, WhatIsForTheManagerIsPassedOn) {
+  EXPECT_FALSE(ask(smp({1, 2}, kGet, smp_attribute::kSmInfo)));
+  const auto passed = subnet.take_passed_on();
+  ASSERT_EQ(passed.size(), 1U);
+  EXPECT_EQ(passed[0].to, manager);
+  EXPECT_EQ(passed[0].packet.mad[6], 3) << "the hop pointer is beyond the last hop";
+  EXPECT_EQ(passed[0].packet.mad[192 + 1], 2) << "the port that it came to the switch by";
+  EXPECT_EQ(passed[0].packet.mad[192 + 2], 1);
+  EXPECT_EQ(subnet.counters().passed_on, 1U);
+  EXPECT_EQ(status(ask(smp(kSwitch, kGet, smp_attribute::kSmInfo)).value()), kInvalidField);
+}
+
+TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
+  Subnet with_manager(managed_elsewhere(), {}, [&](NodeIndex node) { return node == manager; });
+  ASSERT_EQ(with_manager.add_hca("sm").value(), manager);
+  ASSERT_EQ(with_manager.add_hca("a").value(), host);
+  const auto says_so = [&](const Path& path) {
+    with_manager.receive(smp(path, kGet, kPortInfo), kStart);
+    const auto info = PortInfo::parse(data(with_manager.take_outgoing().at(0))).value();
+    return (info.capability_mask & kCapabilityIsSm) != 0;
+  };
+  EXPECT_TRUE(says_so(kSelf));
+  EXPECT_FALSE(says_so(kSwitch));
+  EXPECT_FALSE(says_so(kHost));
+}
+
+TEST_F(SmaSet, NobodyElseIsTheSender) {
+  auto packet = smp(kSelf, kGet, kPortInfo);
+  auto header = MadHeader::parse(packet.mad).value();
+  header.transaction_id = std::uint64_t{MadRoute{500, 1, 1, 1}.high_half()} << 32;
+  header.emit(packet.mad);
+  EXPECT_FALSE(ask(packet));
+  EXPECT_EQ(subnet.counters().drop_source, 1U);
+}
+
+// What goes on beside the manager.
+
+TEST_F(SmaSet, APulledCableComesBackInInit) {
+  bring_up();
+  ASSERT_TRUE(subnet.set_port_state(host, PortState::active)) << "it is up";
+  EXPECT_EQ(port(host).state, PortState::active);
+  ASSERT_TRUE(subnet.set_port_state(host, PortState::down));
+  ASSERT_TRUE(subnet.set_port_state(host, PortState::active));
+  EXPECT_EQ(port(host).state, PortState::init);
+  EXPECT_EQ(port(host).lid, kHostLid) << "it is not power-on";
+  ASSERT_TRUE(subnet.set_failed(host, true));
+  EXPECT_EQ(port(host).state, PortState::down);
+  ASSERT_TRUE(subnet.set_failed(host, false));
+  EXPECT_EQ(port(host).state, PortState::init);
+}
+
+TEST_F(SmaSet, CountersAreReadOfWhomeverTheTableLeadsTo) {
+  bring_up();
+  for (const auto& [lid, number] : {std::pair(kHostLid, 1), std::pair(kSwitchAt, 0),
+                                    std::pair(kSwitchAt, 1), std::pair(kSwitchAt, 3)}) {
+    const auto answer = ask(counters(kManagerLid, lid, static_cast<std::uint8_t>(number)));
+    ASSERT_TRUE(answer) << lid.value() << " port " << number;
+    EXPECT_EQ(status(*answer), 0U);
+  }
+  EXPECT_EQ(status(ask(counters(kManagerLid, kSwitchAt, 200)).value()), kInvalidField);
+}
+
+TEST_F(SmaSet, ATableThatLeadsToNobodyDoesNoHarm) {
+  bring_up();
+  EXPECT_FALSE(ask(counters(kSwitchAt, kHostLid, 1))) << "the switch does not ask";
+  EXPECT_EQ(subnet.counters().drop_source, 1U);
+  ASSERT_TRUE(subnet.remove_hca(host));
+  EXPECT_EQ(subnet.node_at(kHostLid), host) << "nobody has written the table";
+  EXPECT_FALSE(ask(counters(kManagerLid, kHostLid, 1)));
+  EXPECT_EQ(subnet.counters().drop_destination, 1U);
+  EXPECT_FALSE(ask(counters(kHostLid, kSwitchAt, 1)));
+  EXPECT_EQ(subnet.counters().drop_source, 2U);
+}
+
+TEST_F(SmaSet, WhatTheManagerDecidesIsRefused) {
+  EXPECT_EQ(subnet.set_lid(host, Lid(9)).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.set_mtu(host, 3).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.set_membership(host, PKey(0x12), Membership::full).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.move_pkey(host, PKey(0xffff), 2).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.set_port_state(host, PortState::armed).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.restart_sm(kStart).error().code, EOPNOTSUPP);
+  EXPECT_EQ(subnet.remove_hca(0).error().code, EINVAL);
+}
+
+TEST_F(SmaSet, TheSwitchHasAnEndToItsPorts) {
+  for (std::size_t i = 3; i < kMaxSwitchPorts; ++i) {
+    ASSERT_TRUE(subnet.add_hca("n" + std::to_string(i)));
+  }
+  EXPECT_EQ(subnet.add_hca("more").error().code, ENOSPC);
+}
+
+TEST_F(SmaSet, AnotherProcessGoesOnAsProgrammed) {
+  bring_up();
+  SmpData block{};
+  ipoib::store_be(&block[0], std::uint16_t{1U << 2 | 1U << 3});
+  ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 0, block), 0U);
+  Subnet after(managed_elsewhere());
+  after.adopt(subnet.snapshot(), kStart);
+  for (const NodeIndex node : {NodeIndex{0}, manager, host}) {
+    EXPECT_EQ(after.node(node)->port, subnet.node(node)->port);
+  }
+  EXPECT_EQ(after.node_at(kHostLid), host);
+  EXPECT_EQ(after.forwarding(Lid(0xc000)), subnet.forwarding(Lid(0xc000)));
+  const auto changes = after.take_changes();
+  EXPECT_TRUE(changes.lids.all());
+  EXPECT_EQ(changes.nodes.count(), 3U);
+}
+
+}  // namespace
+}  // namespace softib::subnet

@@ -1,0 +1,284 @@
+// What the SA does with requests of any kind: inventory, refusals, RMPP.
+#include "softib/subnet/subnet_administrator.hpp"
+
+#include "sa_client.hpp"
+#include "softib/subnet/node_attributes.hpp"
+#include "softib/subnet/sa_transfers.hpp"
+#include "wire/node_record.hpp"
+#include "wire/port_info.hpp"
+
+namespace softib::subnet {
+namespace {
+
+using ipoib::wire::NodeRecord;
+using ipoib::wire::PortInfoRecord;
+using ipoib::wire::RmppHeader;
+using ipoib::wire::RmppType;
+using ipoib::wire::SaHeader;
+using ipoib::wire::SaStatus;
+namespace attribute = ipoib::wire::attribute;
+namespace method = ipoib::wire::method;
+
+class SubnetSa : public ::testing::Test {
+ protected:
+  /// Sends what a client would and returns what comes back at once.
+  std::vector<MadPacket> send(const MadPacket& packet, ipoib::TimePoint now = kStart) {
+    subnet.receive(packet, now);
+    return subnet.take_outgoing();
+  }
+  static SaHeader header_of(const MadPacket& packet) { return SaHeader::parse(packet.mad).value(); }
+
+  Subnet subnet;
+  SaClient a{subnet, "a"};
+};
+
+TEST_F(SubnetSa, NodesAreListed) {
+  SaClient b(subnet, "b");
+  const auto reply = a.ask(method::kGetTable, attribute::kNodeRecord, 0, NodeRecord{});
+  const auto records = reply->records<NodeRecord>();
+  ASSERT_EQ(records.size(), 4U);
+  EXPECT_EQ(records[0].lid, kSmLid);
+  EXPECT_EQ(std::string(records[1].description.data()), "a");
+  EXPECT_EQ(records[1].node.port_guid, a.port().port_guid);
+  EXPECT_EQ(records[1].node.type, ipoib::wire::NodeInfo::kChannelAdapter);
+  EXPECT_EQ(records[3].node.type, ipoib::wire::NodeInfo::kSwitch);
+  EXPECT_EQ(records[3].lid, kSwitchLid);
+}
+
+TEST_F(SubnetSa, NodesAreFoundByAnyComponent) {
+  SaClient b(subnet, "b");
+  NodeRecord asked;
+  asked.lid = b.port().lid;
+  const auto by_lid = a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kLid, asked);
+  ASSERT_EQ(by_lid->status(), SaStatus::ok);
+  EXPECT_EQ(NodeRecord::parse(by_lid->data)->node.port_guid, b.port().port_guid);
+  asked.node.port_guid = a.port().port_guid;
+  const auto by_guid = a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kPortGuid, asked);
+  EXPECT_EQ(NodeRecord::parse(by_guid->data)->lid, a.port().lid);
+  const auto by_both =
+      a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kLid | NodeRecord::kPortGuid, asked);
+  EXPECT_EQ(by_both->status(), SaStatus::no_records);
+  asked.node.type = ipoib::wire::NodeInfo::kChannelAdapter;
+  const auto by_type = a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kNodeType, asked);
+  EXPECT_EQ(by_type->status(), SaStatus::too_many_records);
+}
+
+TEST_F(SubnetSa, PortsAreListed) {
+  PortInfoRecord asked;
+  asked.lid = a.port().lid;
+  const auto reply =
+      a.ask(method::kGetTable, attribute::kPortInfoRecord, PortInfoRecord::kLid, asked);
+  const auto records = reply->records<PortInfoRecord>();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].info.lid, a.port().lid);
+  EXPECT_EQ(records[0].info.sm_lid, kSmLid);
+  EXPECT_EQ(records[0].info.port_state, 4);
+  EXPECT_EQ(records[0].info.neighbor_mtu, 4);
+  EXPECT_EQ(records[0].info.gid_prefix, Gid::kLinkLocalPrefix);
+}
+
+TEST_F(SubnetSa, TheSmIsFoundByItsCapability) {
+  PortInfoRecord asked;
+  asked.info.capability_mask = kCapabilityIsSm;
+  auto header = a.header(method::kGetTable, attribute::kPortInfoRecord, 1ULL << 7);
+  header.mad.attribute_modifier = 1U << 31;
+  const auto packets = send(a.request(header, asked));
+  ASSERT_EQ(packets.size(), 1U);
+  const auto first = ConstBytes(packets[0].mad).subspan(ipoib::wire::kSaHeaderSize);
+  EXPECT_EQ(header_of(packets[0]).rmpp.data2, 20U + 72U) << "one record of 68, padded to 72";
+  EXPECT_EQ(PortInfoRecord::parse(first)->lid, kSmLid);
+}
+
+TEST_F(SubnetSa, ClassPortInfoSaysSendOnlyFullMembersAreSupported) {
+  const auto reply = a.ask(method::kGet, attribute::kClassPortInfo, 0, NodeRecord{});
+  ASSERT_EQ(reply->status(), SaStatus::ok);
+  EXPECT_EQ(reply->data[1], 2);
+  const auto mask2 = ipoib::load_be<std::uint32_t>(reply->data.data() + 4) >> 5;
+  EXPECT_NE(mask2 & 1U << 12, 0U);
+}
+
+TEST_F(SubnetSa, OnlyWhatSharesAPartitionIsShown) {
+  SubnetConfig config;
+  config.partitions = make_partitions({"0x7fff=limited"}).value();
+  Subnet limited(config);
+  SaClient b(limited, "b");
+  SaClient c(limited, "c");
+  const auto reply = b.ask(method::kGetTable, attribute::kNodeRecord, 0, NodeRecord{});
+  const auto records = reply->records<NodeRecord>();
+  ASSERT_EQ(records.size(), 3U) << "the SM, which is a full member, itself, and the switch";
+  EXPECT_EQ(records[1].lid, b.port().lid);
+}
+
+TEST_F(SubnetSa, RefusalsOfRequestsThatAreNotServed) {
+  const auto status = [&](std::uint8_t how, std::uint16_t what) {
+    return a.ask(how, what, 0, NodeRecord{})->status();
+  };
+  EXPECT_EQ(status(method::kGet, 0x0031), SaStatus::unsupported_method_attribute);
+  EXPECT_EQ(status(method::kDelete, attribute::kNodeRecord),
+            SaStatus::unsupported_method_attribute);
+  EXPECT_EQ(status(0x7f, attribute::kNodeRecord), SaStatus::unsupported_method);
+}
+
+TEST_F(SubnetSa, AnotherClassVersionIsRefused) {
+  auto header = a.header(method::kGet, attribute::kNodeRecord);
+  header.mad.class_version = 1;
+  const auto packets = send(a.request(header, NodeRecord{}));
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(ipoib::wire::MadHeader::parse(packets[0].mad)->status, 0x0004);
+}
+
+TEST_F(SubnetSa, WhatIsNoRequestIsDroppedAndCounted) {
+  const auto good = a.request(a.header(method::kGet, attribute::kNodeRecord), NodeRecord{});
+  const auto dropped = [&](auto&& spoil) {
+    MadPacket bad = good;
+    spoil(bad);
+    EXPECT_TRUE(send(bad).empty());
+  };
+  dropped([](MadPacket& p) { p.slid = Lid(0x300); });
+  dropped([](MadPacket& p) { p.dlid = Lid(2); });
+  dropped([](MadPacket& p) { p.qkey = QKey(1); });
+  dropped([](MadPacket& p) { p.pkey = PKey(0x8012); });
+  dropped([](MadPacket& p) { p.mad[0] = 9; });
+  dropped([](MadPacket& p) { p.mad[1] = 5; });
+  dropped([](MadPacket& p) { p.mad[3] |= 0x80; });
+  dropped([](MadPacket& p) { p.mad[36] = 0x55; });
+  const auto& counters = subnet.counters();
+  EXPECT_EQ(counters.drop_source, 1U);
+  EXPECT_EQ(counters.drop_destination, 1U);
+  EXPECT_EQ(counters.drop_qkey, 1U);
+  EXPECT_EQ(counters.drop_pkey, 1U);
+  EXPECT_EQ(counters.drop_malformed, 2U);
+  EXPECT_EQ(counters.drop_response, 1U);
+  EXPECT_EQ(counters.drop_sm_key, 1U);
+  EXPECT_EQ(counters.answered, 0U);
+}
+
+TEST_F(SubnetSa, APortThatIsNotActiveIsNotHeard) {
+  const auto packet = a.request(a.header(method::kGet, attribute::kNodeRecord), NodeRecord{});
+  ASSERT_TRUE(subnet.set_port_state(a.index(), PortState::init));
+  EXPECT_TRUE(send(packet).empty());
+  ASSERT_TRUE(subnet.set_port_state(a.index(), PortState::active));
+  ASSERT_TRUE(subnet.set_port_state(0, PortState::down));
+  EXPECT_TRUE(send(packet).empty()) << "the SM's own port is down";
+}
+
+/// A table of 22 nodes: 13 segments.
+class SubnetRmpp : public SubnetSa {
+ protected:
+  SubnetRmpp() {
+    for (int i = 0; i < 20; ++i) (void)subnet.add_hca("n" + std::to_string(i)).value();
+    header = a.header(method::kGetTable, attribute::kNodeRecord);
+    first = send(a.request(header, NodeRecord{}));
+  }
+  MadPacket control(RmppType type, std::uint32_t segment, std::uint32_t window_last) {
+    SaHeader ack = header;
+    ack.rmpp.type = type;
+    ack.rmpp.flags = RmppHeader::kActive;
+    ack.rmpp.data1 = segment;
+    ack.rmpp.data2 = window_last;
+    MadPacket packet = a.packet();
+    ack.emit(packet.mad);
+    return packet;
+  }
+  std::vector<std::uint32_t> numbers(const std::vector<MadPacket>& packets) {
+    std::vector<std::uint32_t> list;
+    for (const auto& packet : packets) list.push_back(header_of(packet).rmpp.data1);
+    return list;
+  }
+
+  static constexpr std::uint32_t kSegments = 13;
+  SaHeader header;
+  std::vector<MadPacket> first;
+};
+
+TEST_F(SubnetRmpp, TheFirstSegmentGoesAloneAndSaysHowMuchComes) {
+  ASSERT_EQ(first.size(), 1U);
+  const auto rmpp = header_of(first[0]).rmpp;
+  EXPECT_EQ(rmpp.type, RmppType::data);
+  EXPECT_EQ(rmpp.flags, RmppHeader::kActive | RmppHeader::kFirst);
+  EXPECT_EQ(rmpp.data1, 1U);
+  EXPECT_EQ(rmpp.data2, kSegments * 20 + 23 * 112);
+}
+
+TEST_F(SubnetRmpp, AcknowledgementsMoveTheWindow) {
+  EXPECT_EQ(numbers(send(control(RmppType::ack, 1, 4))), (std::vector<std::uint32_t>{2, 3, 4}));
+  EXPECT_EQ(numbers(send(control(RmppType::ack, 3, 6))), (std::vector<std::uint32_t>{5, 6}));
+  EXPECT_TRUE(send(control(RmppType::ack, 2, 5)).empty()) << "an old one";
+  const auto rest = send(control(RmppType::ack, 6, 100));
+  ASSERT_EQ(rest.size(), 7U);
+  const auto last = header_of(rest.back()).rmpp;
+  EXPECT_EQ(last.data1, kSegments);
+  EXPECT_EQ(last.flags, RmppHeader::kActive | RmppHeader::kLast);
+  EXPECT_EQ(last.data2, 20 + 23 * 112 - (kSegments - 1) * 200U);
+  EXPECT_TRUE(send(control(RmppType::ack, kSegments, 100)).empty());
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+  EXPECT_EQ(subnet.counters().rmpp_control, 4U + 1U);
+}
+
+TEST_F(SubnetRmpp, WhatIsNotAcknowledgedIsSentAgainThenGivenUp) {
+  (void)send(control(RmppType::ack, 1, 3));
+  auto now = kStart;
+  for (unsigned i = 0; i < SaTransfers::kMaxRetries; ++i) {
+    now = subnet.next_deadline();
+    subnet.on_time(now);
+    EXPECT_EQ(numbers(subnet.take_outgoing()), (std::vector<std::uint32_t>{2, 3}));
+  }
+  subnet.on_time(subnet.next_deadline());
+  const auto end = subnet.take_outgoing();
+  ASSERT_EQ(end.size(), 1U);
+  EXPECT_EQ(header_of(end[0]).rmpp.type, RmppType::abort);
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+  EXPECT_EQ(subnet.counters().rmpp_given_up, 1U);
+  EXPECT_EQ(subnet.counters().rmpp_resent, 2U * SaTransfers::kMaxRetries);
+}
+
+TEST_F(SubnetRmpp, StopAndAbortEndATransfer) {
+  EXPECT_TRUE(send(control(RmppType::stop, 0, 0)).empty());
+  EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
+  EXPECT_TRUE(send(control(RmppType::ack, 1, 4)).empty());
+  EXPECT_EQ(subnet.counters().drop_response, 1U) << "nobody waits for it any more";
+}
+
+TEST_F(SubnetRmpp, AcknowledgementsThatMakeNoSenseAbort) {
+  const auto status = [&](const MadPacket& packet) {
+    const auto packets = send(packet);
+    EXPECT_EQ(packets.size(), 1U);
+    const auto rmpp = header_of(packets.at(0)).rmpp;
+    EXPECT_EQ(rmpp.type, RmppType::abort);
+    return rmpp.status;
+  };
+  EXPECT_EQ(status(control(RmppType::ack, 2, 9)), 123) << "not sent yet";
+  (void)send(a.request(header, NodeRecord{}));
+  EXPECT_EQ(status(control(RmppType::ack, 1, 0)), 122) << "window before the segment";
+  (void)send(a.request(header, NodeRecord{}));
+  EXPECT_EQ(status(control(RmppType::ack, 1, 2 + RmppSender::kMaxWindow)), 127);
+}
+
+TEST_F(SubnetRmpp, ARepeatedQuestionDoesNotStartASecondAnswer) {
+  EXPECT_TRUE(send(a.request(header, NodeRecord{})).empty());
+}
+
+TEST_F(SubnetRmpp, AnswersUnderWayAreBounded) {
+  for (std::size_t i = 1; i < SaTransfers::kMaxTransfers; ++i) {
+    const auto packets =
+        send(a.request(a.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
+    ASSERT_EQ(header_of(packets.at(0)).mad.status, 0);
+  }
+  const auto packets =
+      send(a.request(a.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
+  EXPECT_EQ(header_of(packets.at(0)).mad.status, 0x0100);
+  EXPECT_FALSE(header_of(packets.at(0)).rmpp.is_active());
+}
+
+TEST_F(SubnetSa, AnEmptyTableIsOneSegmentWithoutRecords) {
+  NodeRecord asked;
+  asked.lid = Lid(0x123);
+  const auto reply = a.ask(method::kGetTable, attribute::kNodeRecord, NodeRecord::kLid, asked);
+  EXPECT_EQ(reply->status(), SaStatus::ok);
+  EXPECT_EQ(reply->header.attribute_offset, 0);
+  EXPECT_EQ(reply->header.rmpp.data2, 20U);
+  EXPECT_TRUE(reply->data.empty());
+}
+
+}  // namespace
+}  // namespace softib::subnet

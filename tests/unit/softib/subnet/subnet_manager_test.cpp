@@ -1,0 +1,335 @@
+#include "softib/subnet/subnet_manager.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace softib::subnet {
+namespace {
+
+SubnetConfig with_partitions(const std::vector<std::string>& options) {
+  SubnetConfig config;
+  config.partitions = make_partitions(options).value();
+  return config;
+}
+
+TEST(SubnetManager, NodeZeroIsItsOwnPort) {
+  const SubnetManager manager{SubnetConfig{}};
+  const Node* sm = manager.node(0);
+  ASSERT_NE(sm, nullptr);
+  EXPECT_EQ(sm->port.lid, kSmLid);
+  EXPECT_EQ(sm->port.state, PortState::active);
+  EXPECT_EQ(sm->port.pkeys[0], PKey(0xffff));
+}
+
+TEST(SubnetManager, NodesGetAscendingLidsAndComeUp) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  const auto b = manager.add("b").value();
+  EXPECT_EQ(a, 1);
+  EXPECT_EQ(b, 2);
+  EXPECT_EQ(manager.node(a)->port.lid, Lid(2));
+  EXPECT_EQ(manager.node(b)->port.lid, Lid(3));
+  EXPECT_EQ(manager.node(b)->port.sm_lid, kSmLid);
+  EXPECT_EQ(manager.node(b)->port.state, PortState::active);
+  EXPECT_EQ(manager.node_at(Lid(3)), b);
+  EXPECT_EQ(manager.find("b"), b);
+}
+
+TEST(SubnetManager, AnHcaMayBeThereByItsSecondPort) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a", 2).value();
+  const auto& port = manager.node(a)->port;
+  EXPECT_EQ(port.number, 2);
+  EXPECT_EQ(port.port_guid.value(), port.node_guid.value() + 2);
+  EXPECT_EQ(manager.add("a").value(), a);
+  EXPECT_EQ(manager.add("a", 2).value(), a);
+  EXPECT_EQ(manager.add("a", 1).error().code, EINVAL);
+  EXPECT_EQ(manager.add("b", 3).error().code, EINVAL);
+  EXPECT_EQ(manager.node(manager.add("b").value())->port.number, 1);
+}
+
+TEST(SubnetManager, TheNameDecidesTheGuids) {
+  SubnetManager one{SubnetConfig{}};
+  SubnetManager other{SubnetConfig{}};
+  (void)other.add("first");
+  const auto a = one.node(one.add("a").value())->port;
+  const auto same = other.node(other.add("a").value())->port;
+  EXPECT_EQ(a.node_guid, same.node_guid);
+  EXPECT_EQ(a.port_guid, same.port_guid);
+  EXPECT_NE(a.node_guid, a.port_guid);
+  EXPECT_EQ(a.node_guid.value() >> 56 & 3, 2U) << "locally administered, individual";
+
+  SubnetConfig seeded;
+  seeded.seed = 7;
+  SubnetManager third{seeded};
+  EXPECT_NE(third.node(third.add("a").value())->port.node_guid, a.node_guid);
+}
+
+TEST(SubnetManager, AnHcaFailsAndIsMended) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  const auto before = manager.node(a)->port;
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.set_failed(a, true));
+  EXPECT_TRUE(manager.node(a)->port.has_failed());
+  EXPECT_EQ(manager.node(a)->port.state, PortState::down);
+  EXPECT_TRUE(manager.take_changed()[a]);
+  EXPECT_EQ(manager.set_port_state(a, PortState::active).error().code, ENODEV);
+  ASSERT_TRUE(manager.set_failed(a, true));
+  EXPECT_FALSE(manager.take_changed()[a]) << "it has failed already";
+  ASSERT_TRUE(manager.set_failed(a, false));
+  auto after = manager.node(a)->port;
+  EXPECT_FALSE(after.has_failed());
+  EXPECT_NE(after.life, before.life) << "who was on it has lost it";
+  after.life = before.life;
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(manager.set_failed(99, true).error().code, ENOENT);
+}
+
+TEST(SubnetManager, AKnownNameIsTheSameNode) {
+  SubnetManager manager{SubnetConfig{}};
+  EXPECT_EQ(manager.add("a").value(), manager.add("a").value());
+}
+
+TEST(SubnetManager, NamesThatAreNone) {
+  SubnetManager manager{SubnetConfig{}};
+  EXPECT_FALSE(manager.add(""));
+  EXPECT_FALSE(manager.add("a b"));
+  EXPECT_FALSE(manager.add(std::string(kMaxNodeName + 1, 'x')));
+  EXPECT_FALSE(manager.add(kSwitchName));
+}
+
+TEST(SubnetManager, FullIsFull) {
+  SubnetManager manager{SubnetConfig{}};
+  std::set<Guid> guids;
+  for (std::size_t i = 1; i < kMaxNodes; ++i) {
+    const auto node = manager.add("n" + std::to_string(i));
+    ASSERT_TRUE(node) << i;
+    guids.insert(manager.node(*node)->port.port_guid);
+  }
+  EXPECT_EQ(guids.size(), kMaxNodes - 1);
+  EXPECT_FALSE(manager.add("one-more"));
+  ASSERT_TRUE(manager.remove(500));
+  EXPECT_TRUE(manager.add("one-more"));
+}
+
+TEST(SubnetManager, ALidDoesNotComeBackSoon) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  ASSERT_TRUE(manager.remove(a));
+  EXPECT_FALSE(manager.node_at(Lid(2)));
+  EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(3));
+}
+
+TEST(SubnetManager, ChangesAreTold) {
+  SubnetManager manager{SubnetConfig{}};
+  (void)manager.take_changed();
+  const auto a = manager.add("a").value();
+  EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
+  EXPECT_TRUE(manager.take_changed().none());
+  ASSERT_TRUE(manager.set_port_state(a, PortState::down));
+  EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
+  ASSERT_TRUE(manager.set_port_state(a, PortState::down));
+  EXPECT_TRUE(manager.take_changed().none());
+  ASSERT_TRUE(manager.remove(a));
+  EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
+}
+
+TEST(SubnetManager, APortThatIsDownIsNotSeen) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  EXPECT_EQ(manager.end_ports().size(), 3U);
+  ASSERT_TRUE(manager.set_port_state(a, PortState::down));
+  EXPECT_EQ(manager.end_ports().size(), 2U);
+}
+
+TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
+  SubnetConfig config;
+  config.lmc = 2;
+  SubnetManager manager{config};
+  EXPECT_EQ(manager.node(0)->port.lid, Lid(4));
+  const auto a = manager.add("a").value();
+  EXPECT_EQ(manager.node(a)->port.lid, Lid(8));
+  EXPECT_EQ(manager.node(a)->port.sm_lid, Lid(4));
+  for (const Lid lid : {Lid(8), Lid(9), Lid(10), Lid(11)}) EXPECT_EQ(manager.node_at(lid), a);
+  EXPECT_FALSE(manager.node_at(Lid(12)));
+
+  EXPECT_FALSE(manager.set_lid(a, Lid(14))) << "no multiple of 4";
+  EXPECT_FALSE(manager.set_lid(a, Lid(4))) << "the SM's";
+  EXPECT_FALSE(manager.set_lid(a, Lid(0xbffc))) << "its last LID is the switch's";
+  EXPECT_EQ(manager.node_at(Lid(9)), a) << "a refusal changes nothing";
+  ASSERT_TRUE(manager.set_lid(a, Lid(16)));
+  EXPECT_EQ(manager.node_at(Lid(19)), a);
+  EXPECT_FALSE(manager.node_at(Lid(9)));
+  ASSERT_TRUE(manager.remove(a));
+  EXPECT_FALSE(manager.node_at(Lid(19)));
+}
+
+TEST(SubnetManager, WithTheLargestLmcLidsRunOutBeforeNodes) {
+  SubnetConfig config;
+  config.lmc = ipoib::kMaxLmc;
+  SubnetManager manager{config};
+  std::size_t added = 0;
+  ipoib::Result<NodeIndex> last = NodeIndex{0};
+  while ((last = manager.add("n" + std::to_string(added)))) ++added;
+  EXPECT_EQ(added, 0xbfffU / 128 - 2) << "blocks below the switch's LID, one is the SM's";
+  EXPECT_EQ(last.error().code, ENOSPC);
+}
+
+TEST(SubnetManager, AnAdoptedPortKeepsItsLmc) {
+  SubnetConfig config;
+  config.lmc = 1;
+  SubnetManager before{config};
+  const auto a = before.add("a").value();
+  SubnetManager manager{SubnetConfig{}};
+  manager.adopt({{0, *before.node(0)}, {a, *before.node(a)}});
+  EXPECT_EQ(manager.node(a)->port.lmc, 1);
+  EXPECT_EQ(manager.node_at(Lid(5)), a);
+  EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(6));
+  EXPECT_EQ(manager.the_switch().port.sm_lid, manager.node(0)->port.lid);
+}
+
+TEST(SubnetManager, LidsAreUnicastAndOfOneNode) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  EXPECT_FALSE(manager.set_lid(a, kSmLid));
+  EXPECT_FALSE(manager.set_lid(a, Lid(0)));
+  EXPECT_FALSE(manager.set_lid(a, Lid(0xc000)));
+  EXPECT_FALSE(manager.set_lid(a, kSwitchLid));
+  ASSERT_TRUE(manager.set_lid(a, Lid(0x77)));
+  EXPECT_FALSE(manager.node_at(Lid(2)));
+  EXPECT_EQ(manager.node_at(Lid(0x77)), a);
+}
+
+TEST(SubnetManager, EverybodyIsToldTheSmsNewLid) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.set_lid(SubnetManager::kSmNode, Lid(0x50)));
+  EXPECT_EQ(manager.node(a)->port.sm_lid, Lid(0x50));
+  EXPECT_EQ(manager.take_changed().count(), 2U);
+  EXPECT_EQ(manager.node(manager.add("b").value())->port.sm_lid, Lid(0x50));
+}
+
+TEST(SubnetManager, TablesOfPKeysFollowThePartitions) {
+  SubnetManager manager{with_partitions({"0x12=full:a", "0x12=limited:b", "0x13=limited"})};
+  const auto& a = manager.node(manager.add("a").value())->port.pkeys;
+  const auto& b = manager.node(manager.add("b").value())->port.pkeys;
+  const auto& c = manager.node(manager.add("c").value())->port.pkeys;
+  EXPECT_EQ(a[0], PKey(0xffff));
+  EXPECT_EQ(a[1], PKey(0x8012));
+  EXPECT_EQ(a[2], PKey(0x0013));
+  EXPECT_EQ(b[1], PKey(0x0012));
+  EXPECT_EQ(c[1], PKey(0x0013));
+  EXPECT_FALSE(c[2].is_valid());
+  // The SM is a full member of all, so that it can talk to everybody.
+  EXPECT_EQ(manager.node(0)->port.pkeys[1], PKey(0x8012));
+  EXPECT_EQ(manager.node(0)->port.pkeys[2], PKey(0x8013));
+}
+
+TEST(SubnetManager, AKeyKeepsItsIndex) {
+  SubnetManager manager{with_partitions({"0x12=full", "0x13=full"})};
+  const auto a = manager.add("a").value();
+  const auto& keys = manager.node(a)->port.pkeys;
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x12), Membership::none));
+  EXPECT_FALSE(keys[1].is_valid());
+  EXPECT_EQ(keys[2], PKey(0x8013));
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x8013), Membership::limited));
+  EXPECT_EQ(keys[2], PKey(0x0013));
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x44), Membership::full));
+  EXPECT_EQ(keys[1], PKey(0x8044)) << "the first free place";
+  EXPECT_TRUE(find_pkey(manager.node(0)->port, PKey(0x44)).is_valid());
+  EXPECT_FALSE(manager.set_membership(a, PKey(0x8000), Membership::full));
+}
+
+TEST(SubnetManager, APortsMtuChanges) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.set_mtu(a, 3));
+  EXPECT_EQ(manager.node(a)->port.mtu, 3);
+  EXPECT_TRUE(manager.take_changed()[a]);
+  for (const unsigned code : {0U, 6U, 255U}) {
+    EXPECT_FALSE(manager.set_mtu(a, static_cast<std::uint8_t>(code)));
+  }
+  EXPECT_FALSE(manager.set_mtu(99, 3));
+}
+
+TEST(SubnetManager, AKeyMovesToAnotherPlace) {
+  SubnetManager manager{with_partitions({"0x12=limited"})};
+  const auto a = manager.add("a").value();
+  ASSERT_EQ(manager.node(a)->port.pkeys[1], PKey(0x12));
+  (void)manager.take_changed();
+  ASSERT_TRUE(manager.move_pkey(a, PKey(0x8012), 7));
+  EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0x12));
+  EXPECT_EQ(manager.node(a)->port.pkeys[1], PKey());
+  ASSERT_TRUE(manager.move_pkey(a, PKey(0x12), 0));
+  EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0xffff)) << "they change places";
+  EXPECT_TRUE(manager.take_changed()[a]);
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x13), Membership::full));
+  EXPECT_EQ(manager.node(a)->port.pkeys[0], PKey(0x12)) << "and stay there";
+  EXPECT_FALSE(manager.move_pkey(a, PKey(0x14), 1));
+  EXPECT_FALSE(manager.move_pkey(a, PKey(0), 1));
+  EXPECT_FALSE(manager.move_pkey(a, PKey(0x12), kPKeyTableSize));
+  EXPECT_FALSE(manager.move_pkey(99, PKey(0x12), 1));
+}
+
+TEST(SubnetManager, ReregisteringIsAskedOfHcasOnly) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  manager.ask_to_reregister();
+  EXPECT_EQ(manager.node(a)->port.reregister_count, 1U);
+  EXPECT_EQ(manager.node(0)->port.reregister_count, 0U);
+}
+
+TEST(SubnetManager, AdoptionKeepsWhatNodesWere) {
+  SubnetManager before{SubnetConfig{}};
+  const auto a = before.add("a").value();
+  const auto b = before.add("b").value();
+  ASSERT_TRUE(before.set_lid(b, Lid(0x99)));
+  ASSERT_TRUE(before.set_port_state(a, PortState::down));
+  std::vector<SubnetSnapshot::NodeEntry> entries;
+  for (NodeIndex i : {NodeIndex{0}, a, b}) entries.push_back({i, *before.node(i)});
+
+  SubnetManager after{SubnetConfig{}};
+  after.adopt(entries);
+  EXPECT_EQ(after.find("a"), a);
+  EXPECT_EQ(after.node(a)->port.state, PortState::down);
+  EXPECT_EQ(after.node_at(Lid(0x99)), b);
+  EXPECT_EQ(after.node(b)->port.port_guid, before.node(b)->port.port_guid);
+  EXPECT_EQ(after.node(after.add("c").value())->port.lid, Lid(0x9a));
+}
+
+TEST(SubnetManager, AdoptionLeavesOutWhatContradictsItself) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto entry = [](NodeIndex index, const std::string& name, Guid guid, Lid lid) {
+    SubnetSnapshot::NodeEntry made{index, Node{name, PortAttributes{}}};
+    made.node.port.port_guid = guid;
+    made.node.port.lid = lid;
+    return made;
+  };
+  manager.adopt({entry(3, "a", Guid(3), Lid(3)), entry(4, "a", Guid(4), Lid(4)),
+                 entry(5, "c", Guid(3), Lid(5)), entry(6, "d", Guid(6), Lid(3)),
+                 entry(7, "", Guid(7), Lid(7)), entry(8, "e", Guid(8), Lid(0xc001)),
+                 entry(kMaxNodes, "f", Guid(9), Lid(9))});
+  EXPECT_EQ(manager.find("a"), NodeIndex{3});
+  EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so: the SM and the switch";
+  for (NodeIndex gone = 4; gone < 9; ++gone) EXPECT_EQ(manager.node(gone), nullptr) << gone;
+  EXPECT_EQ(manager.node_at(kSmLid), SubnetManager::kSmNode);
+}
+
+TEST(SharedPKey, NeedsOneFullMember) {
+  SubnetManager manager{with_partitions({"0x7fff=limited", "0x12=full:a", "0x12=limited:b"})};
+  const Node& a = *manager.node(manager.add("a").value());
+  const Node& b = *manager.node(manager.add("b").value());
+  const Node& c = *manager.node(manager.add("c").value());
+  EXPECT_EQ(shared_pkey(a, b), PKey(0x8012));
+  EXPECT_EQ(shared_pkey(b, a), PKey(0x0012));
+  EXPECT_FALSE(shared_pkey(b, c).is_valid());
+  EXPECT_EQ(shared_pkey(c, c), PKey(0x7fff)) << "to itself";
+  EXPECT_FALSE(shared_pkey(a, b, PKey(0x7fff)).is_valid());
+}
+
+}  // namespace
+}  // namespace softib::subnet

@@ -1,0 +1,64 @@
+// A subnet process, in a thread of the test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/json/array.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ipoib/log.hpp"
+#include "softib/control/client.hpp"
+#include "softib/control/protocol.hpp"
+#include "softib/subnetd/subnet_process.hpp"
+
+namespace softib::subnetd {
+
+class RunningSubnet {
+ public:
+  explicit RunningSubnet(const fabric::SubnetFolder& folder, subnet::SubnetConfig config = {},
+                         const std::string& capture = {})
+      : process_(std::make_unique<SubnetProcess>(
+            context_, SubnetProcess::Options{folder, std::move(config), capture}, log_)),
+        thread_([this] { context_.run(); }) {}
+  RunningSubnet(const RunningSubnet&) = delete;
+  RunningSubnet& operator=(const RunningSubnet&) = delete;
+  ~RunningSubnet() {
+    context_.stop();
+    thread_.join();
+    process_.reset();
+  }
+
+ private:
+  ipoib::Logger log_{"subnet", std::make_shared<spdlog::sinks::null_sink_mt>()};
+  boost::asio::io_context context_{1};
+  std::unique_ptr<SubnetProcess> process_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      context_.get_executor()};
+  std::thread thread_;
+};
+
+/// Asks, and expects an answer that makes sense; its content, or the refusal.
+inline ipoib::Result<boost::json::object> ask(const fabric::SubnetFolder& folder,
+                                              const control::Request& request) {
+  const auto line = control::control_request(folder, control::emit(request));
+  if (!line) return line.error();
+  return control::parse_answer(*line);
+}
+
+/// One node of `softib show`; an empty object when there is none.
+inline boost::json::object shown_node(const fabric::SubnetFolder& folder, const std::string& name) {
+  auto picture = ask(folder, control::Show{});
+  if (!picture) return {};
+  for (const auto& node : picture->at("nodes").as_array()) {
+    if (node.as_object().at("name").as_string() == name) return node.as_object();
+  }
+  return {};
+}
+
+}  // namespace softib::subnetd

@@ -1,0 +1,126 @@
+// Messages between processes, right ones and others.
+#include "softib/transport/wire_message.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace softib::transport {
+namespace {
+
+using Got = MessageReader::Got;
+
+std::size_t open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  std::size_t count = 0;
+  while (::readdir(folder.get()) != nullptr) ++count;
+  return count;
+}
+
+class WireMessageTest : public testing::Test {
+ protected:
+  WireMessageTest() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    near_.reset(ends[0]);
+    far_.reset(ends[1]);
+  }
+  Got next() { return reader_.next(far_.get()); }
+  void send_octets(const std::vector<std::uint8_t>& octets) {
+    EXPECT_EQ(::send(near_.get(), octets.data(), octets.size(), 0),
+              static_cast<ssize_t>(octets.size()));
+  }
+  void send_two_descriptors(int fd) {
+    const std::array both = {fd, fd};
+    auto kind = static_cast<std::uint8_t>(MessageKind::bell);
+    iovec piece{&kind, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof both)> control{};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof both);
+    std::memcpy(CMSG_DATA(part), both.data(), sizeof both);
+    EXPECT_EQ(::sendmsg(near_.get(), &header, 0), 1);
+  }
+
+  ipoib::FileDescriptor near_;
+  ipoib::FileDescriptor far_;
+  MessageReader reader_;
+};
+
+TEST_F(WireMessageTest, ArriveOneByOneWithWhatIsHandedOver) {
+  const ipoib::FileDescriptor file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const std::vector<std::uint8_t> body = {1, 2, 3};
+  EXPECT_EQ(send_message(near_.get(), MessageKind::nudge), 0);
+  EXPECT_EQ(send_message(near_.get(), MessageKind::ring, body, file.get()), 0);
+  EXPECT_EQ(send_message(near_.get(), MessageKind::mad, body), 0);
+  ASSERT_EQ(next(), Got::message);
+  EXPECT_EQ(reader_.kind(), MessageKind::nudge);
+  EXPECT_TRUE(reader_.body().empty());
+  EXPECT_FALSE(reader_.handed_over());
+  ASSERT_EQ(next(), Got::message);
+  EXPECT_EQ(reader_.kind(), MessageKind::ring);
+  EXPECT_THAT(reader_.body(), testing::ElementsAreArray(body));
+  struct stat sent {};
+  struct stat received {};
+  ASSERT_EQ(::fstat(file.get(), &sent), 0);
+  ASSERT_EQ(::fstat(reader_.handed_over().get(), &received), 0);
+  EXPECT_EQ(sent.st_rdev, received.st_rdev);
+  EXPECT_EQ(::fcntl(reader_.handed_over().get(), F_GETFD), FD_CLOEXEC);
+  ASSERT_EQ(next(), Got::message);
+  EXPECT_FALSE(reader_.handed_over()) << "that was the message before";
+  EXPECT_EQ(next(), Got::nothing);
+  near_.reset();
+  EXPECT_EQ(next(), Got::end);
+}
+
+TEST_F(WireMessageTest, OthersAreMalformed) {
+  send_octets({static_cast<std::uint8_t>(MessageKind::count_)});
+  EXPECT_EQ(next(), Got::malformed);
+  send_octets(std::vector<std::uint8_t>(2 + kMaxMessageBody));
+  EXPECT_EQ(next(), Got::malformed) << "too long";
+  send_octets(std::vector<std::uint8_t>(1 + kMaxMessageBody));
+  EXPECT_EQ(next(), Got::message);
+}
+
+TEST_F(WireMessageTest, TwoDescriptorsAreTooManyAndNoneIsKept) {
+  const auto before = open_descriptors();
+  for (int i = 0; i < 3; ++i) {
+    send_two_descriptors(near_.get());
+    EXPECT_EQ(next(), Got::malformed);
+    EXPECT_FALSE(reader_.handed_over());
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(WireMessageTest, AFullQueueIsAnErrorAndNobodyWaits) {
+  int error = 0;
+  while (error == 0) error = send_message(near_.get(), MessageKind::nudge);
+  EXPECT_EQ(error, EAGAIN);
+}
+
+TEST_F(WireMessageTest, LastWordsAreHeardAlthoughTheirSpeakerHadNotListened) {
+  EXPECT_EQ(send_message(far_.get(), MessageKind::nudge), 0);
+  EXPECT_EQ(send_message(near_.get(), MessageKind::nudge), 0);
+  near_.reset();
+  EXPECT_EQ(next(), Got::message);
+  EXPECT_EQ(next(), Got::end);
+  EXPECT_EQ(send_message(far_.get(), MessageKind::nudge), EPIPE);
+}
+
+}  // namespace
+}  // namespace softib::transport
