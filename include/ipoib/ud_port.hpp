@@ -1,5 +1,5 @@
-// Seam: one unreliable-datagram queue pair with one completion queue, in packet words.
-// Implemented by src/verbs over libibverbs, and by tests/sim over the emulated fabric's core.
+// Seam: one unreliable-datagram queue pair with one completion queue.
+// Implemented by src/verbs with libibverbs, and by tests/sim with the emulated HCA.
 #pragma once
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
@@ -25,19 +25,19 @@ struct GlobalRoute {
   friend bool operator==(const GlobalRoute&, const GlobalRoute&) = default;
 };
 
-/// What an address handle is made from: the way to one port or one group.
+/// The attributes of an address handle: the path to a port or a group.
 struct AddressVector {
   Lid dlid;
   ServiceLevel sl;
-  std::uint8_t rate =
-      0;  ///< IBA rate code as in a PathRecord: 2 = 2.5 Gb/s, 3 = 10 Gb/s; 0 = port's
+  /// IBA rate code as in a PathRecord: 2 = 2.5 Gb/s, 3 = 10 Gb/s; 0 = the port's.
+  std::uint8_t rate = 0;
   std::uint8_t source_path_bits = 0;
   std::optional<GlobalRoute> global;
   friend bool operator==(const AddressVector&, const AddressVector&) = default;
 };
 
-/// An address handle of the port that made it. Counted by its thread only: a posted send holds a
-/// reference until its completion, so a handle is never destroyed under the hardware.
+/// An address handle of the port that created it. The reference count is for one thread. A posted
+/// send holds a reference until its completion, so the handle outlives the hardware's use.
 class AddressHandle
     : public boost::intrusive_ref_counter<AddressHandle, boost::thread_unsafe_counter> {
  public:
@@ -48,22 +48,22 @@ class AddressHandle
 };
 using AddressHandlePtr = boost::intrusive_ptr<AddressHandle>;
 
-/// One datagram to send, or those that a large packet is cut into: the frame begins with the
-/// encapsulation header of RFC 4391, 6.
+/// A datagram or large packet to send. The frame begins with the encapsulation header (RFC 4391,
+/// 6).
 struct Outgoing {
   AddressHandlePtr to;
   Qpn qpn;
   Frame frame;
 };
 
-/// One datagram received: the frame begins with the encapsulation header.
+/// A received datagram or large packet. The frame begins with the encapsulation header.
 struct Incoming {
   Frame frame;
   Lid source_lid;
   Qpn source_qpn;
   bool has_grh = false;
-  Gid source_gid;       ///< of the GRH; zero without
-  Gid destination_gid;  ///< of the GRH; zero without
+  Gid source_gid;       ///< of the GRH; zero without one
+  Gid destination_gid;  ///< of the GRH; zero without one
 };
 
 /// The part of a UdPort that the link's protocol needs.
@@ -71,7 +71,7 @@ class AddressHandleFactory {
  public:
   virtual ~AddressHandleFactory() = default;
 
-  /// Makes a handle; the error says which resource or attribute was refused.
+  /// Creates a handle.
   [[nodiscard]] virtual Result<AddressHandlePtr> create_address_handle(const AddressVector& to) = 0;
 };
 
@@ -87,11 +87,12 @@ class UdPort : public AddressHandleFactory {
   [[nodiscard]] virtual Qpn qpn() const = 0;
   /// Brings the queue pair to RTS with these attributes, and posts receives.
   [[nodiscard]] virtual Result<void> configure(const UdAttributes& attributes) = 0;
-  /// Posts from the front of `batch`, as one chain, and takes the frames that it posted. Returns
-  /// their number; fewer than batch.size() when the send queue is full. A large packet is posted
-  /// whole or not.
+  /// Posts packets from the front of `batch`, as one chain, and takes their frames. Returns their
+  /// number, which is less than batch.size() if the send queue is full. A large packet is posted
+  /// completely or not at all.
   virtual std::size_t send(std::span<Outgoing> batch) = 0;
-  /// Appends at most `limit` received datagrams to `out`; returns how many. Also reaps sends.
+  /// Appends at most `limit` received datagrams to `out`, and returns their number. Also completes
+  /// sends.
   virtual std::size_t receive(std::vector<Incoming>& out, std::size_t limit) = 0;
   /// Attaches the queue pair to a group, or detaches it.
   [[nodiscard]] virtual Result<void> attach(const Gid& mgid, Lid mlid) = 0;

@@ -80,7 +80,7 @@ void Interface::register_pools() {
 
 void Interface::receive_large_packets() {
   using Kind = Segmentation::Kind;
-  if (tun_->takes(Kind::tcp) && tun_->takes(Kind::udp)) queue_pair_->enable_large_receives();
+  if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queue_pair_->enable_large_receives();
 }
 
 std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {

@@ -25,7 +25,8 @@ void Coalescer::add(Frame&& packet) {
     closed_ = groups_.size() + 1;
     return begin(std::move(taken), {});
   }
-  const bool is_candidate = host_.takes(flow->kind) && can_coalesce(*flow, taken.checksums_valid());
+  const bool is_candidate =
+      host_.accepts(flow->kind) && can_coalesce(*flow, taken.checksums_valid());
   if (Group* const group = find_open(*flow)) {
     const bool appended = is_candidate && append(*group, taken, *flow);
     group->open = appended && !is_last(*flow) && group->count < kMaxSegments &&

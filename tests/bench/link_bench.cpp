@@ -1,5 +1,5 @@
-// What a packet costs in a link: host to fabric and back, with one neighbour and with thousands,
-// in batches as the pump has them. Also what the cache of neighbours costs alone, in time and
+// The cost of a packet in a link, from host to fabric and back, with one neighbour and with
+// thousands, in batches like the pump's. Also the cost of the neighbour cache alone, in time and
 // memory.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
@@ -35,7 +35,7 @@ class Handles : public AddressHandleFactory {
   }
 };
 
-/// A link that is up, with so many neighbours, each on a port of its own, all reachable.
+/// A link that is up, with reachable neighbours, each on its own port.
 class Bench {
  public:
   explicit Bench(std::uint32_t neighbours) : neighbours_(neighbours) {
@@ -88,7 +88,7 @@ class Bench {
   [[nodiscard]] static Lid lid(std::uint32_t peer) {
     return Lid(static_cast<std::uint16_t>(2 + peer % (kFirstMulticastLid.value() - 2)));
   }
-  /// Has the peer ask for us and answer us, and its path granted.
+  /// Simulates a request and a reply of the peer, and the response with its path.
   void meet(std::uint32_t peer) {
     for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
       wire::Arp message;
@@ -136,7 +136,7 @@ class Bench {
   Link link_{config_for(neighbours_), {handles_, pool_, log_}, Qpn(99), 1};
 };
 
-/// An iteration's time is that of `action` alone, without what it is made ready with.
+/// Measures the time of `action` alone, without its preparation.
 void time(benchmark::State& state, auto&& action) {
   const auto begin = std::chrono::steady_clock::now();
   action();
@@ -144,7 +144,7 @@ void time(benchmark::State& state, auto&& action) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-/// Argument: neighbours; each packet goes to one of them, drawn at random.
+/// Argument: neighbours. Each packet goes to a random one of them.
 void from_host(benchmark::State& state) {
   Bench bench(static_cast<std::uint32_t>(state.range(0)));
   std::vector<Frame> batch(kBatch);
@@ -173,7 +173,7 @@ void from_fabric(benchmark::State& state) {
 }
 BENCHMARK(from_fabric)->Arg(1)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// The cache alone, entries drawn at random.
+/// The cache alone, with random entries.
 class Cache {
  public:
   explicit Cache(std::size_t count) : entries(count) {
@@ -196,7 +196,7 @@ void lookup(benchmark::State& state) {
 }
 BENCHMARK(lookup)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
 
-/// One goes, and comes again.
+/// Removes an entry, and adds it again.
 void insertion(benchmark::State& state) {
   Cache cache(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
@@ -207,7 +207,7 @@ void insertion(benchmark::State& state) {
 }
 BENCHMARK(insertion)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
 
-/// All of them pass from Reachable to Stale, each at its time.
+/// All entries go from Reachable to Stale at their deadlines.
 void ageing(benchmark::State& state) {
   for (auto _ : state) {
     Bench bench(static_cast<std::uint32_t>(state.range(0)));
@@ -221,17 +221,17 @@ void ageing(benchmark::State& state) {
 }
 BENCHMARK(ageing)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// What neighbours with a path and an address handle each take from the heap.
+/// The heap memory of a neighbour with a path and an address handle.
 void memory(benchmark::State& state) {
-  double octets = 0;
+  double bytes = 0;
   for (auto _ : state) {
     const auto used = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
     const Bench none(0);
     const auto before = used();
     const Bench bench(static_cast<std::uint32_t>(state.range(0)));
-    octets = static_cast<double>(used() - before);
+    bytes = static_cast<double>(used() - before);
   }
-  state.counters["octets_per_neighbour"] = octets / static_cast<double>(state.range(0));
+  state.counters["octets_per_neighbour"] = bytes / static_cast<double>(state.range(0));
 }
 BENCHMARK(memory)->Arg(kMany)->Iterations(1);
 

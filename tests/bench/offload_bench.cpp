@@ -1,4 +1,4 @@
-// What large packets cost: segmenting one of 64 KiB, coalescing its segments, and a checksum.
+// The cost of large packets: segmenting one of 64 KiB, coalescing its segments, and a checksum.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace ipoib;
 using namespace ipoib::offload;
-using offload::test::Octets;
+using offload::test::Bytes;
 
 constexpr std::size_t kPayload = 64'000;
 
@@ -21,10 +21,10 @@ test::PacketSpec spec(std::size_t mtu) {
   return out;
 }
 
-/// Takes what it gets to have happened.
+/// Discards all packets.
 class NoHost : public sim::MemoryTun {
  public:
-  NoHost() : MemoryTun("none") { takes_large = true; }
+  NoHost() : MemoryTun("none") { accepts_large = true; }
   bool write(ConstBytes packet) override {
     benchmark::DoNotOptimize(packet.data());
     return true;
@@ -59,11 +59,11 @@ void coalesce(benchmark::State& state) {
   NoHost host;
   Coalescer coalescer(host);
   for (auto _ : state) {
-    for (const Octets& segment : segments) {
+    for (const Bytes& segment : segments) {
       Frame packet = pool.take();
       packet.window(44, segment.size());
       std::memcpy(packet.bytes().data(), segment.data(),
-                  segment.size());  // as a device does: in the figure, too
+                  segment.size());  // as a device does; included in the result
       packet.set_upper_layer(wire::upper_layer(segment));
       coalescer.add(std::move(packet));
     }
@@ -75,8 +75,8 @@ void coalesce(benchmark::State& state) {
 BENCHMARK(coalesce)->Arg(2044)->Arg(4092);
 
 void checksum(benchmark::State& state) {
-  const Octets octets(static_cast<std::size_t>(state.range(0)), 0x5a);
-  for (auto _ : state) benchmark::DoNotOptimize(wire::internet_checksum(octets));
+  const Bytes bytes(static_cast<std::size_t>(state.range(0)), 0x5a);
+  for (auto _ : state) benchmark::DoNotOptimize(wire::internet_checksum(bytes));
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(checksum)->Arg(20)->Arg(64)->Arg(2044)->Arg(65'535);

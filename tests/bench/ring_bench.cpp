@@ -1,6 +1,6 @@
-// A packet through a ring, by its octets and by how many are put and taken at a time: copied in by
-// its writer, found and copied out by its reader, both in one thread. What it costs that they are
-// two processors is not in it.
+// The cost of a packet in a ring, by its size and by the size of batches: the writer copies it in,
+// and the reader copies it out, both in one thread. The cost of communication between two
+// processors is not included.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

@@ -1,5 +1,4 @@
-// What a trace record costs. Nobody reads the ring meanwhile, as on almost every day of a daemon's
-// life.
+// The cost of a trace record, without concurrent readers.
 #include <benchmark/benchmark.h>
 
 #include <memory>

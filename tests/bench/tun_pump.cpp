@@ -1,5 +1,5 @@
-// The bound of any tunnel that ends in TUN devices: two of them in two network namespaces, and one
-// thread for each direction that hands large packets across, untouched.
+// The upper bound for a tunnel between TUN devices: two of them in two network namespaces, and one
+// thread per direction that copies large packets unchanged.
 //
 // Usage: bench_tun_pump INTERFACE NAMESPACE NAMESPACE
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 using ipoib::FileDescriptor;
 
-constexpr std::size_t kBuffer = 70'000;  // a header, and the largest packet
+constexpr std::size_t kBuffer = 70'000;  // virtio header and the largest packet
 constexpr unsigned kUdpSegments = 0x20 | 0x40;
 constexpr unsigned kOffloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
 
@@ -48,13 +48,13 @@ FileDescriptor open_tun(const std::string& interface, const std::string& name_sp
   return tun;
 }
 
-/// Until the interface is gone.
+/// Runs until the interface is deleted.
 void pump(int from, int to) {
   std::array<std::uint8_t, kBuffer> packet;
   for (;;) {
     const auto size = ::read(from, packet.data(), packet.size());
     if (size < 0 && errno != EINTR) return;
-    // What the host does not take is lost.
+    // A packet that the host does not accept is lost.
     if (size > 0 && ::write(to, packet.data(), static_cast<std::size_t>(size)) < 0 &&
         errno == EBADFD) {
       return;

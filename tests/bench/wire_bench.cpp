@@ -1,5 +1,5 @@
-// The wire between two processes on its own: one sends packets in batches as the HCA model does,
-// the other counts what arrives. Says packets and bits a second, and what a packet costs each side.
+// The transport between two processes alone: one sends packets in batches like the HCA model, the
+// other counts them. Prints packets and bits per second, and the CPU time per packet of each side.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,8 +87,8 @@ void run(std::size_t payload, std::size_t batch) {
     std::fflush(stdout);
     ::_exit(0);
   }
-  char octet = 0;
-  if (::read(ready[0], &octet, 1) != 1) std::abort();
+  char byte = 0;
+  if (::read(ready[0], &byte, 1) != 1) std::abort();
   send(subnet, payload, batch);
   std::fflush(stdout);
   ::waitpid(child, nullptr, 0);

@@ -74,13 +74,13 @@ void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const ConstBytes octets(data, size);
-  const auto request = packet_of(octets.first(size / 2), false);
-  const auto reply = packet_of(octets.subspan(size / 2), true);
-  fuzz_codec(octets);
+  const ConstBytes bytes(data, size);
+  const auto request = packet_of(bytes.first(size / 2), false);
+  const auto reply = packet_of(bytes.subspan(size / 2), true);
+  fuzz_codec(bytes);
   fuzz_codec(request);
   fuzz_codec(reply);
   fuzz_rewriter(request, reply);
-  fuzz_rewriter(octets, request);
+  fuzz_rewriter(bytes, request);
   return 0;
 }

@@ -43,9 +43,9 @@ void write_file(ByteReader in) {
     const std::size_t at = offset(in);
     const std::size_t size =
         std::min<std::size_t>({in.u8(), in.left(), sizeof(fabric::FabricLayout) - at});
-    const auto octets = in.take(size);
+    const auto bytes = in.take(size);
     file.seekp(static_cast<std::streamoff>(at));
-    file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(size));
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
   }
 }
 

@@ -95,9 +95,9 @@ class Subject {
   /// Checks that each MAD belongs to an agent, and is consistent.
   void settle() {
     for (const auto& packet : layer_.take_outgoing()) {
-      std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-      packet.emit(octets);
-      require(packet.destination.value() > 1 || MadPacket::parse(octets).has_value());
+      std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+      packet.emit(bytes);
+      require(packet.destination.value() > 1 || MadPacket::parse(bytes).has_value());
     }
     for (const auto& arrived : layer_.take_arrived()) {
       require(std::ranges::find(agents_, arrived.agent) != agents_.end());

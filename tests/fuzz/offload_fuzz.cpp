@@ -19,15 +19,15 @@ using offload::make_segmenter;
 
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kSlot = 4096;
 constexpr std::size_t kLargeSlot = 65536 + 64;
 constexpr std::size_t kFrames = 256;
 
 /// A packet without the identification if it is atomic (RFC 6864, 4.1).
-Octets comparable(ConstBytes packet) {
-  Octets out(packet.begin(), packet.end());
+Bytes comparable(ConstBytes packet) {
+  Bytes out(packet.begin(), packet.end());
   const auto header = wire::Ipv4Header::parse(packet);
   if (header && (packet[wire::ipv4::kFragment] & 0x40) != 0) {
     store_be(&out[wire::ipv4::kIdentification], std::uint16_t{0});
@@ -46,7 +46,7 @@ class SegmentingHost : public TunPort {
     ++got[comparable(packet)];
     return true;
   }
-  bool takes(Segmentation::Kind) const override { return true; }
+  bool accepts(Segmentation::Kind) const override { return true; }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
     require(pieces.size() > 1 && pieces.size() <= kMaxSegments);
     Frame whole = pool_.take();
@@ -62,7 +62,7 @@ class SegmentingHost : public TunPort {
     require(plan == how);
     whole.set_segmentation(how);
     for (auto segmenter = make_segmenter(whole, 0); !segmenter.done();) {
-      Octets segment(segmenter.header_size());
+      Bytes segment(segmenter.header_size());
       const ConstBytes payload = segmenter.next(segment.data());
       segment.insert(segment.end(), payload.begin(), payload.end());
       ++got[comparable(segment)];
@@ -72,7 +72,7 @@ class SegmentingHost : public TunPort {
   Result<void> set_mtu(std::uint32_t) override { return {}; }
   Result<void> set_carrier(bool) override { return {}; }
 
-  std::map<Octets, int> got;
+  std::map<Bytes, int> got;
 
  private:
   std::string name_;
@@ -80,8 +80,8 @@ class SegmentingHost : public TunPort {
 };
 
 /// Segments the bytes as if they were a packet, which gives packets that can be coalesced.
-std::vector<Octets> segments_of(ConstBytes packet, Segmentation::Kind kind, std::size_t size) {
-  std::vector<Octets> out;
+std::vector<Bytes> segments_of(ConstBytes packet, Segmentation::Kind kind, std::size_t size) {
+  std::vector<Bytes> out;
   const std::size_t transport = wire::ip_version(packet) == 4 ? 20 : 40;
   const auto plan = offload::plan_segments(packet, kind, transport, size);
   if (!plan) return out;
@@ -91,7 +91,7 @@ std::vector<Octets> segments_of(ConstBytes packet, Segmentation::Kind kind, std:
   std::ranges::copy(packet, frame.bytes().begin());
   frame.set_segmentation(*plan);
   for (auto segmenter = make_segmenter(frame, 0); !segmenter.done();) {
-    Octets segment(segmenter.header_size());
+    Bytes segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
     out.push_back(std::move(segment));
@@ -101,13 +101,13 @@ std::vector<Octets> segments_of(ConstBytes packet, Segmentation::Kind kind, std:
 }
 
 /// The input: packets, each after its length, and how it is segmented.
-std::vector<Octets> packets_of(ByteReader reader) {
-  std::vector<Octets> out;
+std::vector<Bytes> packets_of(ByteReader reader) {
+  std::vector<Bytes> out;
   while (reader.left() > 4 && out.size() + kMaxSegments < kFrames) {
     const std::size_t length = reader.u16() % kSlot;
     const std::uint8_t how = reader.u8();
-    const auto octets = reader.take(std::min(length, reader.left()));
-    Octets packet(octets.begin(), octets.end());
+    const auto bytes = reader.take(std::min(length, reader.left()));
+    Bytes packet(bytes.begin(), bytes.end());
     if (packet.size() > 40 && (how & 2) != 0) {
       // Random headers rarely fit their packet.
       packet[0] = 0x45;
@@ -131,8 +131,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FramePool pool(kFrames, kSlot);
   SegmentingHost host;
   Coalescer coalescer(host);
-  std::map<Octets, int> sent;
-  for (const Octets& packet : packets_of(ByteReader({data, size}))) {
+  std::map<Bytes, int> sent;
+  for (const Bytes& packet : packets_of(ByteReader({data, size}))) {
     Frame frame = pool.take();
     frame.window(0, packet.size());
     std::ranges::copy(packet, frame.bytes().begin());

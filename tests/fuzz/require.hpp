@@ -15,10 +15,10 @@ inline void require(bool what) {
 /// Checks that bytes that parse have the same value after emit() and parse(). The bytes may differ
 /// in reserved fields.
 template <class Value>
-void require_stable(ConstBytes octets) {
-  const auto value = Value::parse(octets);
+void require_stable(ConstBytes bytes) {
+  const auto value = Value::parse(bytes);
   if (!value) return;
-  std::vector<std::uint8_t> emitted(octets.size());
+  std::vector<std::uint8_t> emitted(bytes.size());
   value->emit(emitted);
   require(Value::parse(emitted) == value);
 }

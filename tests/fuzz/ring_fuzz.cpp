@@ -17,7 +17,7 @@ namespace {
 /// The memory of the writer.
 struct Memory {
   FileDescriptor fd = softib::transport::make_ring_memory().value();
-  std::uint8_t* octets =
+  std::uint8_t* bytes =
       static_cast<std::uint8_t*>(::mmap(nullptr, 4096 + softib::transport::kRingOctets,
                                         PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
@@ -32,17 +32,17 @@ void read_ring(ConstBytes data) {
   data = data.subspan(sizeof written)
              .first(std::min(data.size() - 8, softib::transport::kRingOctets / 2));
   softib::transport::RingReader reader(softib::transport::RingMemory::map(memory.fd.get()).value());
-  auto& header = *reinterpret_cast<softib::transport::RingHeader*>(memory.octets);
+  auto& header = *reinterpret_cast<softib::transport::RingHeader*>(memory.bytes);
   header.written = written;
   header.taken = 0;
   if (!data.empty()) {
-    std::memcpy(memory.octets + 4096, data.data(), data.size());
-    std::memcpy(memory.octets + 4096 + softib::transport::kRingOctets - data.size(), data.data(),
+    std::memcpy(memory.bytes + 4096, data.data(), data.size());
+    std::memcpy(memory.bytes + 4096 + softib::transport::kRingOctets - data.size(), data.data(),
                 data.size());
   }
   std::vector<softib::ArrivedPacket> packets;
   bool whole = true;
-  std::uint64_t octets = 0;
+  std::uint64_t bytes = 0;
   while (whole && !reader.is_empty()) {
     packets.clear();
     whole = reader.read(packets, 64);
@@ -54,11 +54,11 @@ void read_ring(ConstBytes data) {
       const bool is_whole = packet.gso.size == 0 || softib::hca::LargePacket(packet);
       require(made == (is_whole ? packet.gso.packets : 1));
       require(!is_whole || sizes == softib::hca::octets_of(packet));
-      for (const auto octet : packet.octets) octets += octet;  // all of it can be read
+      for (const auto byte : packet.octets) bytes += byte;  // all of it can be read
     }
     reader.release();
   }
-  require(header.taken <= softib::transport::kRingOctets && octets != 1ULL << 63);
+  require(header.taken <= softib::transport::kRingOctets && bytes != 1ULL << 63);
 }
 
 }  // namespace

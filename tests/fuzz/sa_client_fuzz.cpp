@@ -159,8 +159,8 @@ class Script {
 
   const MemoryMadPort::Sent& pick() { return port_.sent[input_.u8() % port_.sent.size()]; }
   std::vector<std::uint8_t> take(std::size_t count) {
-    const auto octets = input_.take(std::min(count, input_.left()));
-    return {octets.begin(), octets.end()};
+    const auto bytes = input_.take(std::min(count, input_.left()));
+    return {bytes.begin(), bytes.end()};
   }
 
   static Config small() {

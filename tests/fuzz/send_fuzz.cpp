@@ -16,7 +16,7 @@ namespace {
 
 using namespace softib;
 using ipoib::require;
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kMost = 65536 + 1;  // bytes of payload, one too many
 constexpr std::uint32_t kElements = 4;
@@ -48,7 +48,7 @@ struct Send {
 };
 
 /// Random headers can rarely be segmented.
-void mend(const Send& send, Octets& header) {
+void mend(const Send& send, Bytes& header) {
   const std::size_t ip = send.is_ipv6() ? 40 : 20;
   header.resize(4 + ip + (send.is_tcp() ? 20 : 8));
   ipoib::store_be<std::uint16_t>(header.data(), send.is_ipv6() ? 0x86dd : 0x0800);
@@ -74,7 +74,7 @@ class Sender : public PacketSink {
   }
 
   /// Headers and `size` bytes of payload, in up to kElements pieces.
-  void run(const Send& how, Octets& headers, std::size_t size) {
+  void run(const Send& how, Bytes& headers, std::size_t size) {
     if (how.is_mended()) mend(how, headers);
     std::array<ibv_sge, kElements> elements{};
     std::size_t at = 0;
@@ -106,18 +106,18 @@ class Sender : public PacketSink {
     for (const auto& packet : batch) {
       std::size_t packets = 0;
       std::size_t all = 0;
-      hca::for_each_packet(packet, [&](ConstBytes octets) {
-        look_at(octets);
+      hca::for_each_packet(packet, [&](ConstBytes bytes) {
+        look_at(bytes);
         ++packets;
-        all += octets.size();
+        all += bytes.size();
       });
       require(packets == packet.gso.packets && all == hca::octets_of(packet));
     }
   }
 
  private:
-  void look_at(ConstBytes octets) {
-    const auto parsed = ipoib::wire::UdPacket::parse(octets);
+  void look_at(ConstBytes bytes) {
+    const auto parsed = ipoib::wire::UdPacket::parse(bytes);
     require(parsed && parsed->payload.size() <= 2048 && parsed->payload.size() >= header_size_);
     const auto payload = parsed->payload.subspan(header_size_);
     // Except checksums, which a send that is not large has in its payload.
@@ -150,7 +150,7 @@ class Sender : public PacketSink {
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(8);
   hca::QueuePair& qp_ = **hca_.create_queue_pair(config());
   hca::AddressHandle& handle_ = make_handle();
-  Octets memory_ = Octets(kMost);
+  Bytes memory_ = Bytes(kMost);
   hca::MemoryRegion region_ =
       *hca_.register_memory(*pd_, memory_.data(), memory_.size(), address(0), 0);
   std::size_t header_size_ = 0;
@@ -164,7 +164,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < Send::kSize) return 0;
   const Send how(reader);
   const auto rest = reader.take(std::min<std::size_t>(reader.left(), hca::kMaxTsoHeader + 8));
-  Octets headers(rest.begin(), rest.end());
+  Bytes headers(rest.begin(), rest.end());
   Sender().run(how, headers, how.payload % (kMost + 1));
   return 0;
 }

@@ -76,14 +76,14 @@ class Target {
     return config;
   }
 
-  void send(std::uint8_t how, NodeIndex who, ConstBytes octets) {
+  void send(std::uint8_t how, NodeIndex who, ConstBytes bytes) {
     MadPacket packet;
     const subnet::Node* from = subnet_.node(who);
     packet.slid = from != nullptr ? from->port.lid : Lid(who);
     packet.dlid = subnet_.node(0)->port.lid;
     packet.source = packet.destination = Qpn(1);
     packet.qkey = ipoib::wire::kGsiQKey;
-    std::copy_n(octets.begin(), std::min(octets.size(), packet.mad.size()), packet.mad.begin());
+    std::copy_n(bytes.begin(), std::min(bytes.size(), packet.mad.size()), packet.mad.begin());
     if ((how & 0x80) != 0) mend_sa(packet, how);
     if ((how & 0xc0) == 0x40) mend_smp(packet, how, who);
     subnet_.receive(packet, now_);
@@ -131,7 +131,7 @@ class Target {
     packet.mad[1] = (how & 1) != 0 ? 0x81 : 0x01;
     packet.mad[2] = 1;
     packet.mad[3] = (how & 4) != 0 ? 2 : 1;
-    if ((how & 8) != 0) packet.mad[3] = smp_method::kTrapRepress;
+    if ((how & 8) != 0) packet.mad[3] = subnet::smp_method::kTrapRepress;
     const MadRoute route{who, packet.mad[8] % QpnLayout::kPlaces, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
@@ -154,8 +154,8 @@ class Target {
                                   counters.drop_m_key + counters.drop_destination;
     require(counted == sent_);
     for (const auto& packet : subnet_.take_outgoing()) {
-      std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-      packet.emit(octets);
+      std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+      packet.emit(bytes);
     }
     for (const auto& passed : subnet_.take_passed_on()) require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();

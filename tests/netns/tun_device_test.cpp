@@ -208,7 +208,7 @@ TEST_F(TunDeviceTest, DoesNotSayThatThereIsNothingWhenThereIsNoFrame) {
 /// A TCP connection through the device would do the same; a UDP socket does it at once.
 TEST_F(TunDeviceTest, ReadsWhatIsToBeCutAtOnce) {
   const auto tun = open_tun();
-  if (!tun->takes(Segmentation::Kind::udp)) GTEST_SKIP() << "needs UDP in segments (Linux 6.2)";
+  if (!tun->accepts(Segmentation::Kind::udp)) GTEST_SKIP() << "needs UDP in segments (Linux 6.2)";
   ASSERT_TRUE(tun->set_mtu(2044));
   ASSERT_TRUE(tun->set_carrier(true));
   ip("addr add 10.9.0.1/24 dev ib0");

@@ -42,7 +42,6 @@ class QueuePair {
   [[nodiscard]] QKey qkey() const { return qkey_; }
   [[nodiscard]] std::uint16_t pkey_index() const { return pkey_index_; }
   /// Of the next packet, 24 bits.
-  [[nodiscard]] std::uint32_t send_psn() const { return send_psn_; }
   [[nodiscard]] bool receives() const {
     return state_ != IBV_QPS_RESET && state_ != IBV_QPS_INIT && state_ != IBV_QPS_ERR;
   }

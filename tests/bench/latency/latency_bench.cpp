@@ -1,6 +1,6 @@
-// Round trips of messages, every one of them recorded. A client sends a burst of messages, waits
-// until the server has sent all of them back, pauses, and begins again; a message's round trip is
-// from the call that sends it to the return of the one that received it. Says one line of JSON.
+// Measures the round trip of every message. A client sends a burst of messages, waits until the
+// server has returned all of them, pauses, and starts again. A round trip lasts from the call that
+// sends the message to the return of the call that receives it. Prints one line of JSON.
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <functional>
@@ -18,8 +18,8 @@ namespace {
 namespace po = boost::program_options;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPatience{200};  // for what is lost
-constexpr std::uint64_t kWarmUp = 500;               // messages that are not recorded
+constexpr std::chrono::milliseconds kTimeout{200};  // for lost messages
+constexpr std::uint64_t kWarmUp = 500;              // messages that are not recorded
 
 class Client {
  public:
@@ -63,11 +63,11 @@ class Client {
     unsigned missing = options_.burst;
     while (missing != 0) {
       arrived_.clear();
-      transport_.receive(arrived_, kPatience);
+      transport_.receive(arrived_, kTimeout);
       if (arrived_.empty()) break;
       const auto now = steady_clock::now();
       for (const std::uint64_t number : arrived_) {
-        if (number - first >= options_.burst) continue;  // of a burst that was given up
+        if (number - first >= options_.burst) continue;  // of a burst that timed out
         times_.record(now - sent_at_[number - first]);
         --missing;
       }
@@ -92,17 +92,17 @@ class Client {
   std::uint64_t lost_ = 0;
 };
 
-/// Until it is ended by a signal.
+/// Runs until a signal ends it.
 [[noreturn]] void serve(Transport& transport) {
   std::vector<std::uint64_t> arrived;
   for (;;) {
     arrived.clear();
-    transport.receive(arrived, kPatience);
+    transport.receive(arrived, kTimeout);
     for (const std::uint64_t number : arrived) transport.send(number);
   }
 }
 
-/// Numbers that are checked.
+/// Parses and checks numbers.
 po::typed_value<unsigned>* number(const char* option, unsigned initial, unsigned least,
                                   unsigned most, std::function<void(unsigned)> take) {
   return po::value<unsigned>()->value_name("N")->default_value(initial)->notifier(
@@ -134,7 +134,7 @@ po::options_description options_of(Options& out) {
           }),
       "how to wait for a message")(
       "size", number("size", 64, 8, 4096, [&](unsigned value) { out.size = value; }),
-      "octets of a message, the same on both sides")(
+      "bytes of a message, the same on both sides")(
       "burst", number("burst", 1, 1, kMaxBurst, [&](unsigned value) { out.burst = value; }),
       "messages sent before the first is waited for")(
       "pause",

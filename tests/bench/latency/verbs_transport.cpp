@@ -1,6 +1,6 @@
-// Messages as datagrams of a queue pair of their own, on any RDMA device. Sends and receives have a
-// completion queue each; only that of the receives raises events. Of `signal_every` sends, which is
-// what the send queue holds, one makes a completion, and is waited for when the next one is due.
+// Messages as datagrams of a UD queue pair, on any RDMA device. Sends and receives have separate
+// completion queues; only that of the receives raises events. One of `signal_every` sends, the
+// depth of the send queue, is signalled; its completion is polled before the next signalled send.
 #include <infiniband/verbs.h>
 #include <poll.h>
 
@@ -25,7 +25,7 @@ constexpr int kReceives = 2 * kMaxBurst;
 constexpr int kAtOnce = 16;
 constexpr std::uint8_t kHopLimit = 64;
 
-/// A server as it tells of itself: LID/QPN/GID.
+/// The address of a server: LID/QPN/GID.
 struct Place {
   unsigned lid = 0;
   unsigned qpn = 0;
@@ -84,16 +84,16 @@ class VerbsTransport final : public Transport {
     ++sent_;
   }
 
-  void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds patience) override {
-    const auto end = std::chrono::steady_clock::now() + patience;
+  void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds timeout) override {
+    const auto end = std::chrono::steady_clock::now() + timeout;
     while (!poll_receives(out) && std::chrono::steady_clock::now() < end) {
       if (options_.poll == Poll::busy) continue;
-      if (!armed_) {  // and look once more
+      if (!armed_) {  // and poll once more
         const int error = ibv_req_notify_cq(received_.get(), 0);
         check(error == 0, "ibv_req_notify_cq", error);
         armed_ = true;
       } else {
-        sleep(patience);
+        sleep(timeout);
       }
     }
   }
@@ -101,7 +101,7 @@ class VerbsTransport final : public Transport {
  private:
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(options_.size); }
   [[nodiscard]] std::uint8_t* send_slot(std::size_t slot) {
-    return octets_.data() + slot * options_.size;
+    return bytes_.data() + slot * options_.size;
   }
   [[nodiscard]] std::uint8_t* receive_slot(std::size_t slot) {
     return send_slot(options_.signal_every) + slot * (kGrh + options_.size);
@@ -129,9 +129,8 @@ class VerbsTransport final : public Transport {
   }
 
   void make_memory() {
-    octets_.resize(options_.signal_every * options_.size + kReceives * (kGrh + options_.size));
-    memory_.reset(
-        ibv_reg_mr(domain_.get(), octets_.data(), octets_.size(), IBV_ACCESS_LOCAL_WRITE));
+    bytes_.resize(options_.signal_every * options_.size + kReceives * (kGrh + options_.size));
+    memory_.reset(ibv_reg_mr(domain_.get(), bytes_.data(), bytes_.size(), IBV_ACCESS_LOCAL_WRITE));
     check(bool(memory_), "ibv_reg_mr");
   }
 
@@ -211,9 +210,9 @@ class VerbsTransport final : public Transport {
     post_receive(completion.wr_id);
   }
 
-  void sleep(std::chrono::milliseconds patience) {
+  void sleep(std::chrono::milliseconds timeout) {
     pollfd waiting{channel_->fd, POLLIN, 0};
-    if (::poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return;
+    if (::poll(&waiting, 1, static_cast<int>(timeout.count())) != 1) return;
     ibv_cq* queue = nullptr;
     void* context = nullptr;
     check(ibv_get_cq_event(channel_.get(), &queue, &context) == 0, "ibv_get_cq_event");
@@ -224,7 +223,7 @@ class VerbsTransport final : public Transport {
   Options options_;
   verbs::Device device_;
   verbs::PortSnapshot port_;
-  std::vector<std::uint8_t> octets_;  // slots of sends, then those of receives
+  std::vector<std::uint8_t> bytes_;  // send slots, then receive slots
   verbs::ProtectionDomain domain_;
   verbs::MemoryRegion memory_;
   verbs::CompletionChannel channel_;

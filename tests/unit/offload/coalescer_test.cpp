@@ -14,13 +14,13 @@ namespace {
 
 using namespace test;
 
-using Packets = std::vector<Octets>;
+using Packets = std::vector<Bytes>;
 
 class CoalescerTest : public ::testing::Test {
  protected:
-  CoalescerTest() { host.takes_large = true; }
+  CoalescerTest() { host.accepts_large = true; }
 
-  void add(const Octets& packet, bool checksums_valid = false) {
+  void add(const Bytes& packet, bool checksums_valid = false) {
     Frame frame = pool.take();
     frame.window(44, packet.size());
     std::copy(packet.begin(), packet.end(), frame.bytes().begin());
@@ -35,7 +35,7 @@ class CoalescerTest : public ::testing::Test {
   }
   /// Adds two packets of each flow, alternating between flows.
   void add_of_flows(std::uint16_t flows);
-  [[nodiscard]] const std::vector<Octets>& got() {
+  [[nodiscard]] const std::vector<Bytes>& got() {
     coalescer.flush();
     return host.from_fabric;
   }
@@ -159,7 +159,7 @@ TEST_F(CoalescerTest, CoalescesManyFlows) {
 TEST_F(CoalescerTest, FlowsInTheSameBucketKeepTheirOrder) {
   constexpr std::uint16_t kFlows = 120;  // for 256 buckets: some share one
   add_of_flows(kFlows);
-  std::map<std::uint16_t, Octets> data;
+  std::map<std::uint16_t, Bytes> data;
   for (const auto& packet : got()) {
     const auto port = load_be<std::uint16_t>(&packet[20]);
     data[port].insert(data[port].end(), packet.begin() + 52, packet.end());
@@ -168,12 +168,12 @@ TEST_F(CoalescerTest, FlowsInTheSameBucketKeepTheirOrder) {
   EXPECT_GT(host.large.size(), kFlows / 2U);
   ASSERT_EQ(data.size(), kFlows);
   const auto packets = stream(2);
-  Octets whole;
+  Bytes whole;
   for (const auto& packet : packets) {
-    const auto octets = complete_packet(packet);
-    whole.insert(whole.end(), octets.begin() + 52, octets.end());
+    const auto bytes = complete_packet(packet);
+    whole.insert(whole.end(), bytes.begin() + 52, bytes.end());
   }
-  for (const auto& [port, octets] : data) EXPECT_EQ(octets, whole) << "of port " << port;
+  for (const auto& [port, bytes] : data) EXPECT_EQ(bytes, whole) << "of port " << port;
 }
 
 TEST_F(CoalescerTest, PacketThatDoesNotContinueTheGroupClosesIt) {
@@ -192,7 +192,7 @@ TEST_F(CoalescerTest, UnknownPacketClosesAllGroups) {
   fragment.fragment = 0x2000;
   add(complete_packet(packets[0]));
   add(complete_packet(fragment));
-  add(Octets(7));
+  add(Bytes(7));
   add(complete_packet(packets[1]));
   EXPECT_EQ(got().size(), 4U);
   EXPECT_TRUE(host.large.empty());
@@ -258,7 +258,7 @@ TEST_F(CoalescerTest, PassesLargePacketsOnInOrder) {
 }
 
 TEST_F(CoalescerTest, WritesNoLargePacketsToAHostThatDoesNotAcceptThem) {
-  host.takes_large = false;
+  host.accepts_large = false;
   for (const auto& packet : stream(3)) add(complete_packet(packet));
   EXPECT_EQ(got().size(), 3U);
 }

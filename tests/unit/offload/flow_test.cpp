@@ -21,10 +21,10 @@ struct Row {
   const char* what;
   Kind kind;
   int version;
-  std::function<void(Octets&)> change;
+  std::function<void(Bytes&)> change;
 };
 
-void fix_checksums(Octets& packet, const PacketSpec& spec) {
+void fix_checksums(Bytes& packet, const PacketSpec& spec) {
   if (spec.version == 4) {
     store_be(&packet[wire::ipv4::kChecksum], std::uint16_t{0});
     store_be(&packet[wire::ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
@@ -38,10 +38,10 @@ void fix_checksums(Octets& packet, const PacketSpec& spec) {
 
 bool second_continues(const Row& row) {
   PacketSpec spec{.kind = row.kind, .version = row.version, .payload = kSegment, .fragment = 0};
-  const Octets first = complete_packet(spec);
+  const Bytes first = complete_packet(spec);
   spec.sequence += kSegment;
   ++spec.id;
-  Octets second = complete_packet(spec);
+  Bytes second = complete_packet(spec);
   if (row.change) {
     row.change(second);
     fix_checksums(second, spec);
@@ -52,8 +52,8 @@ bool second_continues(const Row& row) {
          continues(*one, *two, 1, kSegment);
 }
 
-std::function<void(Octets&)> flip(std::size_t at, std::uint8_t bits) {
-  return [=](Octets& packet) { packet[at] ^= bits; };
+std::function<void(Bytes&)> flip(std::size_t at, std::uint8_t bits) {
+  return [=](Bytes& packet) { packet[at] ^= bits; };
 }
 
 TEST(Flow, NextSegmentContinues) {
@@ -94,11 +94,11 @@ TEST(Flow, AnyDifferenceFromTheNextSegmentEndsTheGroup) {
       {"destination, IPv6", Kind::udp, 6, flip(39, 1)},
       {"length of UDP", Kind::udp, 4, flip(25, 1)},
       {"longer than the first", Kind::udp, 4,
-       [](Octets& packet) {
+       [](Bytes& packet) {
          packet = complete_packet({.kind = Kind::udp, .payload = kSegment + 1, .fragment = 0});
        }},
       {"IPv4 options", Kind::tcp, 4,
-       [](Octets& packet) {
+       [](Bytes& packet) {
          packet.insert(packet.begin() + 20, 4, std::uint8_t{1});
          packet[0] = 0x46;
          store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
@@ -109,10 +109,10 @@ TEST(Flow, AnyDifferenceFromTheNextSegmentEndsTheGroup) {
 
 TEST(Flow, IgnoresTheIdentificationOfAtomicPackets) {
   PacketSpec spec{.payload = kSegment};
-  const Octets first = complete_packet(spec);
+  const Bytes first = complete_packet(spec);
   spec.sequence += kSegment;
   spec.id = 7;
-  const Octets second = complete_packet(spec);
+  const Bytes second = complete_packet(spec);
   EXPECT_TRUE(continues(*flow_in(first), *flow_in(second), 1, kSegment));
 }
 
@@ -144,17 +144,17 @@ TEST(Flow, DoesNotVerifyChecksumsAgain) {
 }
 
 TEST(Flow, MalformedPacketsHaveNoFlow) {
-  const Octets packet = complete_packet({.payload = 100});
+  const Bytes packet = complete_packet({.payload = 100});
   EXPECT_TRUE(flow_in(packet));
   for (std::size_t size = 0; size < packet.size(); ++size) {
     EXPECT_FALSE(flow_in(ConstBytes(packet).first(size)));
   }
-  Octets longer = packet;
+  Bytes longer = packet;
   longer.push_back(0);
   EXPECT_FALSE(flow_in(longer)) << "bytes after the packet";
   EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x2000})));
   EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x0001})));
-  Octets icmp = packet;
+  Bytes icmp = packet;
   icmp[9] = 1;
   EXPECT_FALSE(flow_in(icmp));
 }

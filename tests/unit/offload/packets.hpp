@@ -12,7 +12,7 @@
 
 namespace ipoib::offload::test {
 
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 using Kind = Segmentation::Kind;
 
 inline constexpr std::size_t kSegment = 1000;  ///< bytes of payload
@@ -52,10 +52,10 @@ struct PacketSpec {
 }
 
 /// A packet with a partial checksum.
-[[nodiscard]] inline Octets partial_packet(const PacketSpec& spec) {
+[[nodiscard]] inline Bytes partial_packet(const PacketSpec& spec) {
   const std::size_t transport = transport_of(spec);
   const std::size_t size = payload_of(spec) + spec.payload;
-  Octets packet(size);
+  Bytes packet(size);
   ByteWriter out(packet);
   const std::uint8_t protocol = wire::protocol_of(spec.kind);
   if (spec.version == 4) {
@@ -97,8 +97,8 @@ struct PacketSpec {
   return packet;
 }
 
-[[nodiscard]] inline Octets complete_packet(const PacketSpec& spec) {
-  Octets packet = partial_packet(spec);
+[[nodiscard]] inline Bytes complete_packet(const PacketSpec& spec) {
+  Bytes packet = partial_packet(spec);
   (void)complete_checksum(packet, transport_of(spec), wire::checksum_offset(spec.kind));
   return packet;
 }
@@ -112,7 +112,7 @@ struct PacketSpec {
 
 /// A packet in a frame of `pool`, to be segmented every `size` bytes.
 [[nodiscard]] inline Frame large_frame(FramePool& pool, const PacketSpec& spec, std::size_t size) {
-  const Octets packet = partial_packet(spec);
+  const Bytes packet = partial_packet(spec);
   Frame frame = pool.take();
   frame.window(4, packet.size());
   std::copy(packet.begin(), packet.end(), frame.bytes().begin());
@@ -121,11 +121,11 @@ struct PacketSpec {
   return frame;
 }
 
-[[nodiscard]] inline std::vector<Octets> segments_of(const Frame& frame) {
-  std::vector<Octets> out;
+[[nodiscard]] inline std::vector<Bytes> segments_of(const Frame& frame) {
+  std::vector<Bytes> out;
   auto segmenter = make_segmenter(frame, 0);
   while (!segmenter.done()) {
-    Octets segment(segmenter.header_size());
+    Bytes segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
     out.push_back(std::move(segment));

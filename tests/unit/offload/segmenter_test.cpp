@@ -39,7 +39,7 @@ TEST_P(EachKind, HasValidChecksumsAndTheWholePayload) {
   ASSERT_EQ(segments.size(), frame.datagrams());
   ASSERT_EQ(segments.size(), 11U);
   const std::size_t headers = payload_of(spec());
-  Octets payload;
+  Bytes payload;
   for (const auto& segment : segments) {
     EXPECT_TRUE(has_valid_checksums(segment, spec()));
     EXPECT_LE(segment.size(), frame.datagram_size());
@@ -49,7 +49,7 @@ TEST_P(EachKind, HasValidChecksumsAndTheWholePayload) {
   EXPECT_EQ(segments.front().size(), frame.datagram_size());
   EXPECT_EQ(segments.back().size(), headers + 77);
   const auto whole = frame.bytes().subspan(headers);
-  EXPECT_EQ(payload, Octets(whole.begin(), whole.end()));
+  EXPECT_EQ(payload, Bytes(whole.begin(), whole.end()));
 }
 
 TEST_P(EachKind, HandlesOddSizes) {
@@ -63,7 +63,7 @@ TEST_P(EachKind, HandlesOddSizes) {
 }
 
 /// The TCP or UDP checksum field of a packet.
-std::uint16_t checksum_in(const Octets& packet, const PacketSpec& spec) {
+std::uint16_t checksum_in(const Bytes& packet, const PacketSpec& spec) {
   return load_be<std::uint16_t>(&packet[transport_of(spec) + wire::checksum_offset(spec.kind)]);
 }
 
@@ -81,16 +81,16 @@ TEST_P(EachKind, SendsAZeroChecksumExceptForUdp) {
   make_zero(frame.bytes(), checksum_in(segments_of(frame).back(), even));
   EXPECT_EQ(checksum_in(segments_of(frame).back(), even), as_sent);
 
-  Octets packet = partial_packet(even);
+  Bytes packet = partial_packet(even);
   make_zero(packet, checksum_in(complete_packet(even), even));
   EXPECT_TRUE(complete_checksum(packet, transport_of(even), wire::checksum_offset(even.kind)));
   EXPECT_EQ(checksum_in(packet, even), as_sent);
 }
 
 /// The segments, with their checksum fields set to zero.
-std::vector<Octets> without_checksums(const Frame& frame, const PacketSpec& like,
-                                      bool checksum_offload) {
-  std::vector<Octets> out;
+std::vector<Bytes> without_checksums(const Frame& frame, const PacketSpec& like,
+                                     bool checksum_offload) {
+  std::vector<Bytes> out;
   for (auto segmenter = make_segmenter(frame, 0, checksum_offload); !segmenter.done();) {
     EXPECT_NE(segmenter.computes_checksums(), checksum_offload);
     auto& segment = out.emplace_back(segmenter.header_size());
@@ -122,7 +122,7 @@ TEST_P(EachKind, CopiesWhatPrecedesTheIpHeader) {
   Frame frame = large_frame(pool, spec(), kMss);
   *frame.prepend(4) = 0x86;
   auto segmenter = make_segmenter(frame, 4);
-  Octets header(segmenter.header_size());
+  Bytes header(segmenter.header_size());
   (void)segmenter.next(header.data());
   EXPECT_EQ(header[0], 0x86);
   EXPECT_EQ(header[4], frame.bytes()[4]);
@@ -158,7 +158,7 @@ TEST(Segmenter, FirstAndLastSegmentOnlyHaveTheirFlags) {
 }
 
 TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
-  const Octets packet = partial_packet({.payload = 3000});
+  const Bytes packet = partial_packet({.payload = 3000});
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::none, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::udp, 20, 1000)) << "another protocol";
@@ -171,13 +171,13 @@ TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 bytes in 64 segments";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more than kMaxSegments";
   EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "truncated";
-  const Octets other = partial_packet({.version = 6, .payload = 3000});
+  const Bytes other = partial_packet({.version = 6, .payload = 3000});
   EXPECT_TRUE(plan_segments(other, Kind::tcp, 40, 1000));
   EXPECT_FALSE(plan_segments(other, Kind::udp, 40, 1000)) << "another next header";
   EXPECT_FALSE(plan_segments(other, Kind::tcp, 39, 1000));
-  const Octets fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
+  const Bytes fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
   EXPECT_FALSE(plan_segments(fragment, Kind::tcp, 20, 1000));
-  Octets headless = packet;
+  Bytes headless = packet;
   headless[20 + wire::tcp::kOffsetAndFlags] = 0x40;
   EXPECT_FALSE(plan_segments(headless, Kind::tcp, 20, 1000)) << "a TCP header of 16 bytes";
 }
@@ -185,12 +185,12 @@ TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
 TEST(CompleteChecksum, CompletesAPartialChecksum) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
     const PacketSpec spec{.kind = kind, .payload = 333};
-    Octets packet = partial_packet(spec);
+    Bytes packet = partial_packet(spec);
     EXPECT_FALSE(has_valid_checksums(packet, spec));
     EXPECT_TRUE(complete_checksum(packet, 20, wire::checksum_offset(kind)));
     EXPECT_TRUE(has_valid_checksums(packet, spec));
   }
-  Octets small(30);
+  Bytes small(30);
   EXPECT_FALSE(complete_checksum(small, 31, 0));
   EXPECT_FALSE(complete_checksum(small, 20, 9));
   EXPECT_TRUE(complete_checksum(small, 20, 8));

@@ -5,7 +5,7 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kReply = octets(
+const auto kReply = from_hex(
     "0020 0800 14 04 0002"
     "00000401 fe80000000000000 0002c90300000001  0a2c0001"
     "80abcdef fe80000000000000 0002c90300000102  0a2c0002");

@@ -10,8 +10,8 @@ namespace {
 constexpr std::string_view kTransport =
     "0a202487 0087b1b3 000dec2a 01710a1c 015d4002 38f27a05 0000000e bb884d85 fd5cfba4 728bc069"
     "0ed40000";
-const auto kLocal = octets("7012375c 000e17d2" + std::string(kTransport));
-const auto kGlobal = octets(
+const auto kLocal = from_hex("7012375c 000e17d2" + std::string(kTransport));
+const auto kGlobal = from_hex(
     "7013375c 001817d2 60000000 00320010 0000000000000125 0000000000000026"
     "0000000000000117 0000000000000096" +
     std::string(kTransport));
@@ -26,9 +26,9 @@ std::vector<std::uint8_t> with_icrc(std::vector<std::uint8_t> packet) {
 std::uint32_t serial(ConstBytes bytes, int width, std::uint32_t polynomial) {
   const std::uint64_t ones = (std::uint64_t{1} << width) - 1;
   std::uint64_t state = ones;
-  for (const std::uint8_t octet : bytes) {
+  for (const std::uint8_t byte : bytes) {
     for (int bit = 0; bit < 8; ++bit) {
-      const bool carry = ((state >> (width - 1)) & 1) != (octet >> bit & 1U);
+      const bool carry = ((state >> (width - 1)) & 1) != (byte >> bit & 1U);
       state = state << 1 & ones;
       if (carry) state ^= polynomial;
     }
@@ -43,10 +43,10 @@ std::uint32_t serial(ConstBytes bytes, int width, std::uint32_t polynomial) {
 
 TEST(Crc, MatchesTheSamplePacketsOfIba) {
   auto local = with_icrc(kLocal);
-  EXPECT_TRUE(std::ranges::equal(ConstBytes(local).last(4), octets("96 25 b7 5a")));
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(local).last(4), from_hex("96 25 b7 5a")));
   EXPECT_EQ(variant_crc(local), 0xfa45);  // on the wire 45 fa
   auto global = with_icrc(kGlobal);
-  EXPECT_TRUE(std::ranges::equal(ConstBytes(global).last(4), octets("14 93 ec 46")));
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(global).last(4), from_hex("14 93 ec 46")));
   EXPECT_EQ(variant_crc(global), 0x447c);
 }
 

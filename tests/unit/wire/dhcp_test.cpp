@@ -7,21 +7,21 @@
 namespace ipoib::wire {
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
 std::optional<DhcpKind> kind_in(ConstBytes packet) {
   return dhcp_kind(packet, upper_layer(packet));
 }
 
-Octets operator+(Octets front, const Octets& back) {
+Bytes operator+(Bytes front, const Bytes& back) {
   front.insert(front.end(), back.begin(), back.end());
   return front;
 }
 
 /// An IPv4 packet with these UDP ports and a message, with valid lengths and checksums.
-Octets packet_of(const Octets& message, std::string_view ports = "0044 0043") {
-  auto packet = octets("45 10 0000 1234 4000 40 11 0000 00000000 ffffffff") + octets(ports) +
-                octets("0000 0000") + message;
+Bytes packet_of(const Bytes& message, std::string_view ports = "0044 0043") {
+  auto packet = from_hex("45 10 0000 1234 4000 40 11 0000 00000000 ffffffff") + from_hex(ports) +
+                from_hex("0000 0000") + message;
   const std::size_t udp_size = packet.size() - 20;
   store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
   store_be(&packet[24], static_cast<std::uint16_t>(udp_size));
@@ -35,15 +35,15 @@ Octets packet_of(const Octets& message, std::string_view ports = "0044 0043") {
   return packet;
 }
 
-const Octets kNames(192);  // sname and file
+const Bytes kNames(192);  // sname and file
 
 /// The broadcast of a client that assumes Ethernet: a DISCOVER of 300 bytes.
-Octets ethernet_discover() {
-  auto message = octets(
+Bytes ethernet_discover() {
+  auto message = from_hex(
                      "01 01 06 00  765f1511  0003 0000  00000000 00000000 00000000 00000000"
                      "020000000001 00000000000000000000") +
                  kNames +
-                 octets(
+                 from_hex(
                      "63825363  35 01 01  39 02 0240  37 03 01 03 06"
                      "3d 07 01 020000000001  ff");
   message.resize(300);
@@ -51,25 +51,25 @@ Octets ethernet_discover() {
 }
 
 /// The same in the form of RFC 4390.
-Octets infiniband_discover() {
-  auto message = octets(
+Bytes infiniband_discover() {
+  auto message = from_hex(
                      "01 20 00 00  765f1511  0003 8000  00000000 00000000 00000000 00000000"
                      "000000000000 00000000000000000000") +
                  kNames +
-                 octets(
+                 from_hex(
                      "63825363  35 01 01  39 02 0240  37 03 01 03 06"
                      "3d 11 ff 0000ffff 0003 0020 0002c90300000001  ff");
   message.resize(300);
   return message;
 }
 
-Octets emitted(const DhcpMessage& message, const Octets& original, std::size_t room = 4096) {
-  Octets out(room, 0xee);
+Bytes emitted(const DhcpMessage& message, const Bytes& original, std::size_t room = 4096) {
+  Bytes out(room, 0xee);
   out.resize(message.emit(original, out));
   return out;
 }
 
-void expect_checksums(const Octets& packet) {
+void expect_checksums(const Bytes& packet) {
   EXPECT_EQ(internet_checksum(ConstBytes(packet).first(20)), 0);
   const auto udp = ConstBytes(packet).subspan(20);
   EXPECT_EQ(load_be<std::uint16_t>(&packet[2]), packet.size());
@@ -94,7 +94,7 @@ TEST(Dhcp, IsRecognisedByItsPorts) {
   auto tcp = packet_of(message);
   tcp[9] = 6;
   EXPECT_FALSE(kind_in(tcp));
-  EXPECT_FALSE(kind_in(octets("45 00 0014 0000 0000 40 11 0000 00000000 ffffffff")));
+  EXPECT_FALSE(kind_in(from_hex("45 00 0014 0000 0000 40 11 0000 00000000 ffffffff")));
 }
 
 TEST(Dhcp, ParsesTheClient) {
@@ -107,7 +107,7 @@ TEST(Dhcp, ParsesTheClient) {
   EXPECT_EQ(message->client.htype, 1);
   EXPECT_EQ(message->client.hlen, 6);
   EXPECT_EQ(message->client.chaddr[5], 1);
-  EXPECT_EQ(message->client.identifier, octets("01 020000000001"));
+  EXPECT_EQ(message->client.identifier, from_hex("01 020000000001"));
 }
 
 TEST(Dhcp, RFC4390_2_1_FormOnTheWire) {
@@ -145,18 +145,18 @@ TEST(Dhcp, GrowsIfThereIsNoPadding) {
 
 TEST(Dhcp, RemovesTheIdentifierFromNameFields) {
   auto body = ethernet_discover();
-  std::ranges::copy(octets("34 01 03 ff"), body.begin() + 240);
-  std::ranges::copy(octets("0c 01 61 3d 02 00 62 0f 01 63 ff"), body.begin() + 108);
-  std::ranges::copy(octets("42 01 64 ff"), body.begin() + 44);
+  std::ranges::copy(from_hex("34 01 03 ff"), body.begin() + 240);
+  std::ranges::copy(from_hex("0c 01 61 3d 02 00 62 0f 01 63 ff"), body.begin() + 108);
+  std::ranges::copy(from_hex("42 01 64 ff"), body.begin() + 44);
   const auto original = packet_of(body);
   auto message = *DhcpMessage::parse(original);
-  EXPECT_EQ(message.client.identifier, octets("00 62"));
+  EXPECT_EQ(message.client.identifier, from_hex("00 62"));
   message.client.identifier.clear();
   const auto without = emitted(message, original);
   expect_checksums(without);
-  EXPECT_EQ(Octets(&without[28 + 108], &without[28 + 119]),
-            octets("0c 01 61 0f 01 63 ff 00 00 00 00"));
-  EXPECT_EQ(Octets(&without[28 + 44], &without[28 + 48]), octets("42 01 64 ff"));
+  EXPECT_EQ(Bytes(&without[28 + 108], &without[28 + 119]),
+            from_hex("0c 01 61 0f 01 63 ff 00 00 00 00"));
+  EXPECT_EQ(Bytes(&without[28 + 44], &without[28 + 48]), from_hex("42 01 64 ff"));
   EXPECT_EQ(DhcpMessage::parse(without), message);
 }
 
@@ -170,7 +170,7 @@ TEST(Dhcp, KeepsAMissingUdpChecksum) {
 
 TEST(Dhcp, DetectsAuthentication) {
   auto body = ethernet_discover();
-  std::ranges::copy(octets("5a 02 00 00 ff"), body.begin() + 240);
+  std::ranges::copy(from_hex("5a 02 00 00 ff"), body.begin() + 240);
   EXPECT_TRUE(DhcpMessage::parse(packet_of(body))->authenticated);
 }
 
@@ -183,7 +183,7 @@ TEST(Dhcp, RefusesMalformedMessages) {
   }
   const auto refused = [](std::size_t at, std::string_view text) {
     auto body = ethernet_discover();
-    std::ranges::copy(octets(text), body.begin() + static_cast<std::ptrdiff_t>(at));
+    std::ranges::copy(from_hex(text), body.begin() + static_cast<std::ptrdiff_t>(at));
     return !DhcpMessage::parse(packet_of(body));
   };
   EXPECT_TRUE(refused(0, "02")) << "a reply to a server";

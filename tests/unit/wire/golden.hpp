@@ -12,7 +12,7 @@
 namespace ipoib::wire {
 
 /// Hexadecimal digits with optional blanks between bytes.
-inline std::vector<std::uint8_t> octets(std::string_view text) {
+inline std::vector<std::uint8_t> from_hex(std::string_view text) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::vector<std::uint8_t> out;
   for (std::size_t i = 0; i + 1 < text.size();) {

@@ -9,7 +9,7 @@ namespace ipoib::wire {
 namespace {
 
 std::vector<std::uint8_t> ipv4_packet(std::size_t size, std::uint8_t protocol = 17) {
-  auto packet = octets("45 00 0000 0000 4000 40 00 0000 0a2c0001 0a2c0002 08");
+  auto packet = from_hex("45 00 0000 0000 4000 40 00 0000 0a2c0001 0a2c0002 08");
   packet.resize(size, 0x5a);
   store_be(&packet[2], static_cast<std::uint16_t>(size));
   packet[9] = protocol;
@@ -101,7 +101,7 @@ TEST(IcmpError, IsNotSentAboutLaterFragmentsOrGroups) {
   auto multicast6 = ipv6_packet(2044);
   multicast6[24] = 0xff;
   EXPECT_TRUE(answer_to(multicast6, 1500).empty());
-  EXPECT_TRUE(answer_to(octets("00"), 1500).empty());
+  EXPECT_TRUE(answer_to(from_hex("00"), 1500).empty());
 }
 
 }  // namespace

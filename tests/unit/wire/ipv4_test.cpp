@@ -6,7 +6,7 @@ namespace ipoib::wire {
 namespace {
 
 // An echo request of 28 bytes.
-const auto kPing = octets(
+const auto kPing = from_hex(
     "45 00 001c 0000 4000 40 01 2687 0a2c0001 0a2c0002"
     "08 00 f7ff 0000 0000");
 
@@ -45,7 +45,7 @@ TEST(Ipv4Header, RefusesLengthsThatDisagree) {
 
 TEST(IpVersion, IsTheFirstNibble) {
   EXPECT_EQ(ip_version(kPing), 4);
-  EXPECT_EQ(ip_version(octets("60")), 6);
+  EXPECT_EQ(ip_version(from_hex("60")), 6);
   EXPECT_EQ(ip_version({}), 0);
 }
 

@@ -13,33 +13,33 @@ const HwAddress kHardware{0, Qpn(0x401), *Gid::parse("fe80::2:c903:0:1")};
 const Ipv6Address kOne = *Ipv6Address::parse("fe80::2:c903:0:1");
 const Ipv6Address kTwo = *Ipv6Address::parse("fe80::2:c903:0:102");
 
-const auto kSolicitation = octets(
+const auto kSolicitation = from_hex(
     "6000000000303aff fe800000000000000002c90300000001 ff0200000000000000000001ff000102"
     "8700 1cf2 00000000 fe800000000000000002c90300000102"
     "01 03 0000 00000401 fe80000000000000 0002c90300000001");
-const auto kAdvertisement = octets(
+const auto kAdvertisement = from_hex(
     "6000000000303aff fe800000000000000002c90300000102 fe800000000000000002c90300000001"
     "8800 f16f 60000000 fe800000000000000002c90300000102"
     "02 03 0000 00000401 fe80000000000000 0002c90300000001");
-const auto kDuplicateAddressDetection = octets(
+const auto kDuplicateAddressDetection = from_hex(
     "6000000000183aff 00000000000000000000000000000000 ff0200000000000000000001ff000102"
     "8700 b11d 00000000 fe800000000000000002c90300000102");
-const auto kRouterSolicitation = octets(
+const auto kRouterSolicitation = from_hex(
     "6000000000083aff fe800000000000000002c90300000001 ff020000000000000000000000000002"
     "8500 b430 00000000");
-const auto kRouterSolicitationWithAddress = octets(
+const auto kRouterSolicitationWithAddress = from_hex(
     "6000000000203aff fe800000000000000002c90300000001 ff020000000000000000000000000002"
     "8500 e78c 00000000 01 03 0000 00000401 fe80000000000000 0002c90300000001");
 // With a prefix option, after the source link-layer option and without that.
-const auto kRouterAdvertisement = octets(
+const auto kRouterAdvertisement = from_hex(
     "6000000000483aff fe800000000000000002c90300000001 ff020000000000000000000000000001"
     "8600 d4d6 40000708 00000000 00000000 01 03 0000 00000401 fe80000000000000 0002c90300000001"
     "03 04 40 c0 00015180 00003840 00000000 fd000000000000000000000000000000");
-const auto kRouterAdvertisementStripped = octets(
+const auto kRouterAdvertisementStripped = from_hex(
     "6000000000303aff fe800000000000000002c90300000001 ff020000000000000000000000000001"
     "8600 a17a 40000708 00000000 00000000"
     "03 04 40 c0 00015180 00003840 00000000 fd000000000000000000000000000000");
-const auto kRedirect = octets(
+const auto kRedirect = from_hex(
     "6000000000403aff fe800000000000000000000000000001 fd000000000000000000000000000005"
     "8900 e7dd 00000000 fe800000000000000002c90300000102 fd010000000000000000000000000009"
     "02 03 0000 00000401 fe80000000000000 0002c90300000001");
@@ -60,9 +60,9 @@ std::vector<std::uint8_t> with(std::vector<std::uint8_t> packet, std::size_t at,
 }
 
 std::vector<std::uint8_t> emitted(const NdMessage& message) {
-  std::vector<std::uint8_t> octets(NdMessage::kMaxEmitted);
-  octets.resize(message.emit(octets));
-  return octets;
+  std::vector<std::uint8_t> bytes(NdMessage::kMaxEmitted);
+  bytes.resize(message.emit(bytes));
+  return bytes;
 }
 
 TEST(NeighbourDiscovery, SolicitationHasTheLayoutOfRfc4861AndRfc4391) {
@@ -134,7 +134,7 @@ TEST(NeighbourDiscovery, IgnoresAddressesOfOtherLinks) {
   // The option of an Ethernet address has eight bytes.
   auto packet = kRouterSolicitation;
   packet[5] = 16;
-  const auto option = octets("01 01 020000000001");
+  const auto option = from_hex("01 01 020000000001");
   packet.insert(packet.end(), option.begin(), option.end());
   const auto message = NdMessage::parse(with(packet, 0, 0x85));
   ASSERT_TRUE(message);
