@@ -35,7 +35,7 @@ control::Response list(const control::ListRequest& request, const link::Link& li
   control::EntryPage out;
   out.entries.reserve(page.entries.size());
   for (const auto& info : page.entries) out.entries.push_back(to_entry(info));
-  if (page.next) out.next = page.next->place;
+  if (page.next) out.next = page.next->slot;
   return control::Reply(std::move(out));
 }
 

@@ -41,7 +41,8 @@ struct Ageing {
 struct PathTimes {
   Duration refresh = std::chrono::minutes(15);  ///< age at which a path in use is asked for again
   Backoff negative;  ///< no question to the SA for so long after it refused a path
-  Duration doubt = std::chrono::seconds(5);  ///< from one question for a source LID to the next
+  Duration mismatch_interval =
+      std::chrono::seconds(5);  ///< between requests because of a source LID
 };
 
 /// Bounds. Going over one drops or evicts, and counts.

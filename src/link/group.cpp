@@ -63,7 +63,7 @@ void Group::refused(const Refusal& refusal, TimePoint now) {
   const bool create = means_no_group(refusal) && creation_.has_value();
   const auto note = [&](unsigned refusals) {
     env_.out.counters.add(Counter::join_refusals);
-    if (!is_told(refusals)) return;
+    if (!should_log(refusals)) return;
     // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
     env_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), describe(refusal));
   };

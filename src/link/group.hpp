@@ -6,9 +6,9 @@
 #include <string_view>
 #include <variant>
 
+#include "link/cache/timer_queue.hpp"
 #include "link/membership.hpp"
 #include "link/neighbour_info.hpp"
-#include "link/cache/timer_queue.hpp"
 
 namespace ipoib::link {
 

@@ -179,13 +179,13 @@ void Link::Parts::go_down(TimePoint now) {
   send_groups.clear(Counter::drop_link_down, false);
   announcer.stop();
   neighbours.link_down(now);
-  paths.doubt_all("link down");
+  paths.invalidate_all("link down");
 }
 
 void Link::Parts::confirm_registration(std::string_view why) {
   groups.on_reregister();
   send_groups.on_reregister();
-  paths.doubt_all(why);
+  paths.invalidate_all(why);
 }
 
 // --- Answers of the SA ---------------------------------------------------------------------------
@@ -234,7 +234,7 @@ void Link::Parts::set_mtu(std::uint32_t octets) {
 
 void Link::on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
   if (auto answered = parts_->paths.on_answer(id, answer, now)) {
-    parts_->neighbours.path_answered(std::move(*answered), now);
+    parts_->neighbours.path_resolved(std::move(*answered), now);
   }
 }
 

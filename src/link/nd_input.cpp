@@ -11,7 +11,7 @@ using wire::NdType;
 NdLesson advertised(const NdMessage& message) {
   return {.neighbour = message.target,
           .hardware = message.target_link_layer,
-          .evidence = message.is_solicited ? Evidence::confirmed : Evidence::told,
+          .evidence = message.is_solicited ? Evidence::confirmed : Evidence::unconfirmed,
           .makes_entry = false,
           .overrides = message.overrides};
 }

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "link/host_addresses.hpp"
-#include "link/neighbour_environment.hpp"
+#include "link/neighbour_dependencies.hpp"
 #include "wire/neighbour_discovery.hpp"
 
 namespace ipoib::link {
@@ -14,7 +14,7 @@ struct NdLesson {
   Ipv6Address neighbour;
   /// None: where it is known to be.
   std::optional<HwAddress> hardware;
-  Evidence evidence = Evidence::told;
+  Evidence evidence = Evidence::unconfirmed;
   bool makes_entry = true;  ///< else it is for who knows the neighbour already
   bool overrides = true;    ///< else an address that is known stays
 };

@@ -1,289 +1,477 @@
-// One method for each stimulus of docs/states.md, "Neighbour", with every state spelled out.
+// The stimuli, in the order of docs/states.md, "Neighbour"; then what they have in common.
+//
+// Each stimulus names every state, so a new state does not compile until each of them handles it.
 #include "link/neighbour.hpp"
 
+#include <array>
 #include <cassert>
 #include <utility>
 
+#include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link/path_table.hpp"
+#include "link/solicitor.hpp"
+#include "link/too_big.hpp"
+#include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
-
-using namespace neighbour_state;
-
 namespace {
 
-/// For the combinations of the table that have no row.
-Fate cannot_happen() {
+constexpr std::array<std::string_view, std::variant_size_v<Neighbour::State>> kNeighbourStateNames{
+    "New",   "Incomplete", "Resolving", "Reachable", "Stale",
+    "Delay", "Probing",    "Failed",    "Permanent"};
+
+/// For the combinations that have no row in docs/states.md.
+Disposition cannot_happen() {
   assert(false && "not in docs/states.md");
-  return Fate::keep;
+  return Disposition::keep;
 }
 
 }  // namespace
 
-Fate Neighbour::on_packet(Frame&& frame, const Environment& env, TimePoint now) {
+Disposition Neighbour::on_packet(Frame&& frame, const Dependencies& deps, TimePoint now) {
+  const auto park = [&](ParkedFrames& parked) {
+    parked.park(std::move(frame), Purpose::packet, deps.out.counters);
+    return Disposition::keep;
+  };
   const auto sends = [&](const Route& route) {
-    send(std::move(frame), route, env, now);
-    return Fate::keep;
+    send(std::move(frame), route, deps, now);
+    return Disposition::keep;
   };
   const auto sends_unconfirmed = [&](Route& route, std::string_view why) {
-    send(std::move(frame), route, env, now);
-    return become(Delay{std::move(route), now + env.config.ageing.delay}, why, env);
+    send(std::move(frame), route, deps, now);
+    return become(Delay{{std::move(route), now + deps.config.ageing.delay}}, why, deps);
   };
   used_ = now;
   return std::visit(Overloaded{
-                        [&](New&) { return first_request(std::move(frame), env, now); },
-                        [&](Incomplete& s) {
-                          s.parked->park(std::move(frame), Purpose::packet, env.out.counters);
-                          return Fate::keep;
-                        },
-                        [&](Resolving& s) {
-                          s.wait->parked.park(std::move(frame), Purpose::packet, env.out.counters);
-                          return Fate::keep;
-                        },
+                        [&](New&) { return first_request(std::move(frame), deps, now); },
+                        [&](Incomplete& s) { return park(*s.parked); },
+                        [&](Resolving& s) { return park(s.wait->parked); },
                         [&](Reachable& s) {
-                          const bool is_gone = s.route.path->last_gone() > confirmed_;
-                          return is_gone ? sends_unconfirmed(s.route, "reported gone")
-                                         : sends(s.route);
+                          const bool is_gone = s.route.path->last_out_of_service() > confirmed_;
+                          return is_gone
+                                     ? sends_unconfirmed(s.route, "port reported out of service")
+                                     : sends(s.route);
                         },
                         [&](Stale& s) { return sends_unconfirmed(s.route, "used"); },
-                        [&](Delay& s) { return sends(s.route); },
-                        [&](Probing& s) { return sends(s.route); },
+                        [&](OneOf<Delay, Probing> auto& s) { return sends(s.route); },
                         [&](Failed&) {
                           frame.release();
-                          env.out.counters.add(Counter::drop_neighbour_failed);
-                          return Fate::keep;
+                          deps.out.counters.add(Counter::drop_neighbour_failed);
+                          return Disposition::keep;
                         },
                         [&](Permanent& s) {
-                          send_or_park(std::move(frame), Purpose::packet, s, env, now);
-                          return Fate::keep;
+                          send_or_park(std::move(frame), Purpose::packet, s, deps, now);
+                          return Disposition::keep;
                         },
                     },
                     state_);
 }
 
-Fate Neighbour::on_address(const HwAddress& hardware, Evidence evidence, const Environment& env,
-                           TimePoint now) {
+Disposition Neighbour::on_address(const HwAddress& hardware, Evidence evidence,
+                                  const Dependencies& deps, TimePoint now) {
   const bool confirmed = evidence == Evidence::confirmed;
   const auto learn = [&](ParkedFrames&& parked) {
-    return adopt(hardware, evidence, std::move(parked), env, now);
-  };
-  const auto learn_other = [&] {
-    env.out.counters.add(Counter::neighbour_address_changes);
-    return learn(ParkedFrames(env.parking));
+    return adopt(hardware, evidence, std::move(parked), deps, now);
   };
   if (confirmed) confirmed_ = now;
   return std::visit(Overloaded{
-                        [&](New&) { return learn(ParkedFrames(env.parking)); },
+                        [&](OneOf<New, Failed> auto&) { return learn(ParkedFrames(deps.parking)); },
                         [&](Incomplete& s) { return learn(std::move(*s.parked)); },
                         [&](Resolving& s) {
                           if (!s.route.leads_to(hardware)) return learn(std::move(s.wait->parked));
                           s.wait->confirmed = s.wait->confirmed || confirmed;
-                          return Fate::keep;
+                          return Disposition::keep;
                         },
-                        [&](Reachable& s) {
-                          if (!s.route.leads_to(hardware)) return learn_other();
-                          return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
+                        [&](OneOf<Reachable, Stale, Delay, Probing> auto& s) {
+                          if (!s.route.leads_to(hardware)) {
+                            deps.out.counters.add(Counter::neighbour_address_changes);
+                            return learn(ParkedFrames(deps.parking));
+                          }
+                          return confirmed ? become_reachable(std::move(s.route), deps, now)
+                                           : Disposition::keep;
                         },
-                        [&](Stale& s) {
-                          if (!s.route.leads_to(hardware)) return learn_other();
-                          return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
-                        },
-                        [&](Delay& s) {
-                          if (!s.route.leads_to(hardware)) return learn_other();
-                          return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
-                        },
-                        [&](Probing& s) {
-                          if (!s.route.leads_to(hardware)) return learn_other();
-                          return confirmed ? confirm(std::move(s.route), env, now) : Fate::keep;
-                        },
-                        [&](Failed&) { return learn(ParkedFrames(env.parking)); },
-                        [](Permanent&) { return Fate::keep; },
+                        [](Permanent&) { return Disposition::keep; },
                     },
                     state_);
 }
 
-Fate Neighbour::on_contradicted(const Environment& env, TimePoint now) {
+Disposition Neighbour::on_contradicted(const Dependencies& deps, TimePoint now) {
   return std::visit(
       Overloaded{
-          [](New&) { return cannot_happen(); },
-          [](Incomplete&) { return cannot_happen(); },
-          [](Resolving&) { return Fate::keep; },
-          [&](Reachable& s) { return unconfirm(std::move(s.route), "contradicted", env, now); },
-          [](Stale&) { return Fate::keep; },
-          [](Delay&) { return Fate::keep; },
-          [](Probing&) { return Fate::keep; },
-          [](Failed&) { return cannot_happen(); },
-          [](Permanent&) { return Fate::keep; },
+          [&](Reachable& s) { return become_stale(std::move(s.route), "contradicted", deps, now); },
+          [](OneOf<Resolving, Stale, Delay, Probing, Permanent> auto&) {
+            return Disposition::keep;
+          },
+          [](OneOf<New, Incomplete, Failed> auto&) { return cannot_happen(); },
       },
       state_);
 }
 
-Fate Neighbour::on_reply_owed(Frame&& reply, const Environment& env, TimePoint now) {
-  const auto sends = [&](const Route& route) {
-    send(std::move(reply), route, env, now);
-    return Fate::keep;
-  };
+Disposition Neighbour::on_reply(Frame&& reply, const Dependencies& deps, TimePoint now) {
   return std::visit(Overloaded{
-                        [](New&) { return cannot_happen(); },
-                        [](Incomplete&) { return cannot_happen(); },
+                        [](OneOf<New, Incomplete> auto&) { return cannot_happen(); },
                         [&](Resolving& s) {
-                          s.wait->parked.park(std::move(reply), Purpose::reply, env.out.counters);
-                          return Fate::keep;
+                          s.wait->parked.park(std::move(reply), Purpose::reply, deps.out.counters);
+                          return Disposition::keep;
                         },
-                        [&](Reachable& s) { return sends(s.route); },
-                        [&](Stale& s) { return sends(s.route); },
-                        [&](Delay& s) { return sends(s.route); },
-                        [&](Probing& s) { return sends(s.route); },
+                        [&](OneOf<Reachable, Stale, Delay, Probing> auto& s) {
+                          send(std::move(reply), s.route, deps, now);
+                          return Disposition::keep;
+                        },
                         [&](Failed&) {
                           reply.release();
-                          env.out.counters.add(Counter::drop_path_failed);
-                          return Fate::keep;
+                          deps.out.counters.add(Counter::drop_path_failed);
+                          return Disposition::keep;
                         },
                         [&](Permanent& s) {
-                          send_or_park(std::move(reply), Purpose::reply, s, env, now);
-                          return Fate::keep;
+                          send_or_park(std::move(reply), Purpose::reply, s, deps, now);
+                          return Disposition::keep;
                         },
                     },
                     state_);
 }
 
-Fate Neighbour::on_path_ready(const Environment& env, TimePoint now) {
-  return std::visit(
-      Overloaded{
-          [](New&) { return cannot_happen(); },
-          [](Incomplete&) { return cannot_happen(); },
-          [&](Resolving& s) {
-            const auto evidence = s.wait->confirmed ? Evidence::confirmed : Evidence::told;
-            return settle(std::move(s.route), evidence, std::move(s.wait->parked), env, now);
-          },
-          [](Reachable&) { return cannot_happen(); },
-          [](Stale&) { return cannot_happen(); },
-          [](Delay&) { return cannot_happen(); },
-          [](Probing&) { return cannot_happen(); },
-          [](Failed&) { return cannot_happen(); },
-          [&](Permanent& s) {
-            for (Frame& frame : std::exchange(s.wait, {})->parked.take()) {
-              send(std::move(frame), s.route, env, now);
-            }
-            return Fate::keep;
-          },
-      },
-      state_);
-}
-
-Fate Neighbour::on_path_failed(const Environment& env, TimePoint now) {
-  return std::visit(
-      Overloaded{
-          [](New&) { return cannot_happen(); },
-          [](Incomplete&) { return cannot_happen(); },
-          [&](Resolving& s) {
-            s.wait->parked.drop(Counter::drop_path_failed, env.out.counters);
-            return fail("no path", env, now);
-          },
-          [](Reachable&) { return cannot_happen(); },
-          [](Stale&) { return cannot_happen(); },
-          [](Delay&) { return cannot_happen(); },
-          [](Probing&) { return cannot_happen(); },
-          [](Failed&) { return cannot_happen(); },
-          [&](Permanent& s) {
-            std::exchange(s.wait, {})->parked.drop(Counter::drop_path_failed, env.out.counters);
-            return Fate::keep;
-          },
-      },
-      state_);
-}
-
-Fate Neighbour::on_deadline(const Environment& env, TimePoint now) {
+Disposition Neighbour::on_path_ready(const Dependencies& deps, TimePoint now) {
   return std::visit(Overloaded{
-                        [](New&) { return cannot_happen(); },
-                        [&](Incomplete& s) { return next_request(s, env, now); },
-                        [](Resolving&) { return cannot_happen(); },
-                        [&](Reachable& s) {
-                          return unconfirm(std::move(s.route), "not confirmed for long", env, now);
+                        [&](Resolving& s) {
+                          const auto evidence =
+                              s.wait->confirmed ? Evidence::confirmed : Evidence::unconfirmed;
+                          return become_resolved(std::move(s.route), evidence,
+                                                 std::move(s.wait->parked), deps, now);
                         },
-                        [](Stale&) { return Fate::erase; },
-                        [&](Delay& s) {
-                          return become(Probing{.route = std::move(s.route), .deadline = now},
-                                        "nothing has confirmed it", env) == Fate::keep
-                                     ? next_probe(std::get<Probing>(state_), env, now)
-                                     : Fate::erase;
-                        },
-                        [&](Probing& s) { return next_probe(s, env, now); },
-                        [](Failed&) { return Fate::erase; },
-                        [](Permanent&) { return cannot_happen(); },
-                    },
-                    state_);
-}
-
-Fate Neighbour::on_link_down(const Environment& env, TimePoint now) {
-  const auto keep_stale = [&](Route& route) {
-    return unconfirm(std::move(route), "link down", env, now);
-  };
-  return std::visit(
-      Overloaded{
-          [](New&) { return cannot_happen(); },
-          [&](Incomplete& s) {
-            s.parked->drop(Counter::drop_link_down, env.out.counters);
-            return Fate::erase;
-          },
-          [&](Resolving& s) {
-            s.wait->parked.drop(Counter::drop_link_down, env.out.counters);
-            return Fate::erase;
-          },
-          [&](Reachable& s) { return keep_stale(s.route); },
-          [](Stale&) { return Fate::keep; },
-          [&](Delay& s) { return keep_stale(s.route); },
-          [&](Probing& s) { return keep_stale(s.route); },
-          [](Failed&) { return Fate::erase; },
-          [&](Permanent& s) {
-            if (s.wait != nullptr) {
-              std::exchange(s.wait, {})->parked.drop(Counter::drop_link_down, env.out.counters);
-            }
-            return Fate::keep;
-          },
-      },
-      state_);
-}
-
-Fate Neighbour::on_set_permanent(Route&& route, const Environment& env, TimePoint now) {
-  const auto without_frames = [&] {
-    return make_permanent(std::move(route), ParkedFrames(env.parking), env, now);
-  };
-  const auto with_frames = [&](ParkedFrames& parked) {
-    return make_permanent(std::move(route), std::move(parked), env, now);
-  };
-  return std::visit(Overloaded{
-                        [&](New&) { return without_frames(); },
-                        [&](Incomplete& s) { return with_frames(*s.parked); },
-                        [&](Resolving& s) { return with_frames(s.wait->parked); },
-                        [&](Reachable&) { return without_frames(); },
-                        [&](Stale&) { return without_frames(); },
-                        [&](Delay&) { return without_frames(); },
-                        [&](Probing&) { return without_frames(); },
-                        [&](Failed&) { return without_frames(); },
                         [&](Permanent& s) {
-                          return s.wait != nullptr ? with_frames(s.wait->parked) : without_frames();
+                          for (Frame& frame : std::exchange(s.wait, {})->parked.take()) {
+                            send(std::move(frame), s.route, deps, now);
+                          }
+                          return Disposition::keep;
+                        },
+                        [](OneOf<New, Incomplete, Reachable, Stale, Delay, Probing, Failed> auto&) {
+                          return cannot_happen();
                         },
                     },
                     state_);
 }
 
-void Neighbour::on_removed(Counter why, const Environment& env) {
-  std::visit(Overloaded{
-                 [](New&) {},
-                 [&](Incomplete& s) { s.parked->drop(why, env.out.counters); },
-                 [&](Resolving& s) { s.wait->parked.drop(why, env.out.counters); },
-                 [](Reachable&) {},
-                 [](Stale&) {},
-                 [](Delay&) {},
-                 [](Probing&) {},
-                 [](Failed&) {},
-                 [&](Permanent& s) {
-                   if (s.wait != nullptr) s.wait->parked.drop(why, env.out.counters);
-                 },
-             },
-             state_);
+Disposition Neighbour::on_path_failed(const Dependencies& deps, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [&](Resolving& s) {
+            s.wait->parked.drop(Counter::drop_path_failed, deps.out.counters);
+            return become_failed("no path", deps, now);
+          },
+          [&](Permanent& s) {
+            std::exchange(s.wait, {})->parked.drop(Counter::drop_path_failed, deps.out.counters);
+            return Disposition::keep;
+          },
+          [](OneOf<New, Incomplete, Reachable, Stale, Delay, Probing, Failed> auto&) {
+            return cannot_happen();
+          },
+      },
+      state_);
+}
+
+Disposition Neighbour::on_deadline(const Dependencies& deps, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [&](Incomplete& s) { return next_request(s, deps, now); },
+          [&](Reachable& s) {
+            return become_stale(std::move(s.route), "reachable time is over", deps, now);
+          },
+          [&](Delay& s) {
+            (void)become(Probing{{std::move(s.route), now}}, "still unconfirmed", deps);
+            return next_probe(std::get<Probing>(state_), deps, now);
+          },
+          [&](Probing& s) { return next_probe(s, deps, now); },
+          [](OneOf<Stale, Failed> auto&) { return Disposition::erase; },
+          [](OneOf<New, Resolving, Permanent> auto&) { return cannot_happen(); },
+      },
+      state_);
+}
+
+Disposition Neighbour::on_link_down(const Dependencies& deps, TimePoint now) {
+  if (ParkedFrames* const parked = parked_frames()) {
+    parked->drop(Counter::drop_link_down, deps.out.counters);
+  }
+  return std::visit(
+      Overloaded{
+          [](OneOf<Incomplete, Resolving, Failed> auto&) { return Disposition::erase; },
+          [&](OneOf<Reachable, Delay, Probing> auto& s) {
+            return become_stale(std::move(s.route), "link down", deps, now);
+          },
+          [](Stale&) { return Disposition::keep; },
+          [](Permanent& s) {
+            s.wait.reset();
+            return Disposition::keep;
+          },
+          [](New&) { return cannot_happen(); },
+      },
+      state_);
+}
+
+/// The same in each state.
+Disposition Neighbour::on_set_permanent(Route&& route, const Dependencies& deps, TimePoint now) {
+  ParkedFrames* const parked = parked_frames();
+  std::vector<Frame> frames = parked != nullptr ? parked->take() : std::vector<Frame>{};
+  (void)become(Permanent{std::move(route), nullptr}, "set by the operator", deps);
+  for (Frame& frame : frames) {
+    send_or_park(std::move(frame), Purpose::packet, std::get<Permanent>(state_), deps, now);
+  }
+  return Disposition::keep;
+}
+
+/// The same in each state.
+void Neighbour::on_removed(Counter why, const Dependencies& deps) {
+  if (ParkedFrames* const parked = parked_frames()) parked->drop(why, deps.out.counters);
+}
+
+// --- What stimuli have in common -----------------------------------------------------------------
+
+/// The one function that changes the state.
+Disposition Neighbour::become(State&& next, std::string_view why, const Dependencies& deps) {
+  if (deps.log.should_log(spdlog::level::debug)) {
+    deps.log.debug("neighbour {}: {} -> {}: {}", to_string(address_),
+                   kNeighbourStateNames[state_.index()], kNeighbourStateNames[next.index()], why);
+  }
+  state_ = std::move(next);
+  if (auto* const resolving = std::get_if<Resolving>(&state_)) {
+    resolving->route.path->await(*resolving->wait);
+  }
+  return Disposition::keep;
+}
+
+/// The rows Adopt_*: takes over a hardware address that has been learnt.
+Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
+                             const Dependencies& deps, TimePoint now) {
+  ParkedFrames frames = std::move(parked);
+  PathRef path = deps.paths.acquire(hardware.gid);
+  if (!path) {
+    frames.drop(Counter::drop_path_limit, deps.out.counters);
+    return become_failed("the path table is full", deps, now);
+  }
+  Route route(hardware, std::move(path));
+  switch (deps.paths.use(*route.path, now)) {
+    case PathTable::Condition::usable:
+      return become_resolved(std::move(route), evidence, std::move(frames), deps, now);
+    case PathTable::Condition::pending: {
+      auto wait =
+          std::make_unique<WaitForPath>(*this, std::move(frames), evidence == Evidence::confirmed);
+      return become(Resolving{std::move(route), std::move(wait)}, "address learnt", deps);
+    }
+    case PathTable::Condition::failed:
+      frames.drop(Counter::drop_path_failed, deps.out.counters);
+      return become_failed("no path", deps, now);
+  }
+  return Disposition::keep;
+}
+
+/// Address and path are known.
+Disposition Neighbour::become_resolved(Route&& route, Evidence evidence, ParkedFrames&& parked,
+                                       const Dependencies& deps, TimePoint now) {
+  const bool used = parked.has_packets();
+  std::vector<Frame> frames = parked.take();
+  if (evidence == Evidence::confirmed) {
+    (void)become_reachable(std::move(route), deps, now);
+  } else if (used) {
+    (void)become(Delay{{std::move(route), now + deps.config.ageing.delay}}, "resolved, unconfirmed",
+                 deps);
+  } else {
+    (void)become_stale(std::move(route), "resolved, unused", deps, now);
+  }
+  for (Frame& frame : frames) send(std::move(frame), *this->route(), deps, now);
+  return Disposition::keep;
+}
+
+/// RFC 4861, 6.3.2: the time is random, so that neighbours are not all probed at once.
+Disposition Neighbour::become_reachable(Route&& route, const Dependencies& deps, TimePoint now) {
+  const TimePoint deadline = now + deps.random.jittered(deps.config.ageing.reachable, 50, 150);
+  return become(Reachable{{std::move(route), deadline}}, "confirmed", deps);
+}
+
+Disposition Neighbour::become_stale(Route&& route, std::string_view why, const Dependencies& deps,
+                                    TimePoint now) {
+  return become(Stale{{std::move(route), now + deps.config.ageing.idle}}, why, deps);
+}
+
+Disposition Neighbour::become_failed(std::string_view why, const Dependencies& deps,
+                                     TimePoint now) {
+  return become(Failed{now + deps.config.ageing.negative}, why, deps);
+}
+
+/// Requires that the path is usable.
+void Neighbour::send(Frame&& frame, const Route& route, const Dependencies& deps, TimePoint now) {
+  Frame taken = std::move(frame);
+  // use() may request the path again, which moves its data: call usable() afterwards.
+  (void)deps.paths.use(*route.path, now);
+  const PathData* const path = route.path->usable();
+  assert(path != nullptr);
+  if (taken.datagram_size() > path->mtu) {
+    constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
+    taken.drop_front(kHeader);
+    return answer_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,
+                          deps.out);
+  }
+  deps.out.sends.push_back(Outgoing{path->handle, route.qpn, std::move(taken)});
+}
+
+void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
+                             const Dependencies& deps, TimePoint now) {
+  switch (deps.paths.use(*state.route.path, now)) {
+    case PathTable::Condition::usable:
+      send(std::move(frame), state.route, deps, now);
+      return;
+    case PathTable::Condition::pending:
+      if (state.wait == nullptr) {
+        state.wait = std::make_unique<WaitForPath>(*this, ParkedFrames(deps.parking));
+        state.route.path->await(*state.wait);
+      }
+      state.wait->parked.park(std::move(frame), purpose, deps.out.counters);
+      return;
+    case PathTable::Condition::failed:
+      frame.release();
+      deps.out.counters.add(Counter::drop_path_failed);
+      return;
+  }
+}
+
+Disposition Neighbour::first_request(Frame&& frame, const Dependencies& deps, TimePoint now) {
+  auto parked = std::make_unique<ParkedFrames>(deps.parking);
+  parked->park(std::move(frame), Purpose::packet, deps.out.counters);
+  const TimePoint moment = deps.solicitor.reserve_first(now);
+  if (moment > now) {
+    return become(Incomplete{std::move(parked), moment, 0}, "packet; request deferred", deps);
+  }
+  deps.solicitor.ask_all(address_, parked->first(), now);
+  return become(Incomplete{std::move(parked), now + deps.config.ageing.retransmit, 1},
+                "packet; request sent", deps);
+}
+
+Disposition Neighbour::next_request(Incomplete& state, const Dependencies& deps, TimePoint now) {
+  if (state.requests >= deps.config.ageing.broadcast_probes) {
+    state.parked->drop(Counter::drop_neighbour_failed, deps.out.counters);
+    return become_failed("no response", deps, now);
+  }
+  // The deferred first request has been admitted by reserve_first() already.
+  if (state.requests == 0 || deps.solicitor.admit_repetition(now))
+    deps.solicitor.ask_all(address_, state.parked->first(), now);
+  ++state.requests;
+  state.deadline = now + deps.config.ageing.retransmit;
+  return Disposition::keep;
+}
+
+Disposition Neighbour::next_probe(Probing& state, const Dependencies& deps, TimePoint now) {
+  const Ageing& ageing = deps.config.ageing;
+  if (state.probes >= ageing.unicast_probes + ageing.broadcast_probes) {
+    return become_failed("no response", deps, now);
+  }
+  state.deadline = now + ageing.retransmit;
+  if (state.probes < ageing.unicast_probes) {
+    if (state.probes > 0) {
+      deps.paths.invalidate(*state.route.path, "no response to a probe");
+      (void)deps.paths.use(*state.route.path, now);
+    }
+    deps.solicitor.ask(address_, state.route.hardware(), *state.route.path->usable());
+  } else if (deps.solicitor.admit_revalidation(now)) {
+    deps.solicitor.ask_all(address_, {}, now);
+  } else {
+    return Disposition::keep;
+  }
+  ++state.probes;
+  return Disposition::keep;
+}
+
+// --- Accessors -----------------------------------------------------------------------------------
+
+/// The frames that wait for an address or a path; null in a state without any.
+ParkedFrames* Neighbour::parked_frames() const {
+  return std::visit(Overloaded{
+                        [](const Incomplete& s) { return s.parked.get(); },
+                        [](const OneOf<Resolving, Permanent> auto& s) {
+                          return s.wait != nullptr ? &s.wait->parked : nullptr;
+                        },
+                        [](const OneOf<New, Reachable, Stale, Delay, Probing, Failed> auto&) {
+                          return static_cast<ParkedFrames*>(nullptr);
+                        },
+                    },
+                    state_);
+}
+
+std::size_t Neighbour::parked() const {
+  const ParkedFrames* const frames = parked_frames();
+  return frames != nullptr ? frames->size() : 0;
+}
+
+NeighbourState Neighbour::state_name() const {
+  return std::visit(
+      Overloaded{
+          [](const OneOf<New, Incomplete> auto&) { return NeighbourState::incomplete; },
+          [](const Resolving&) { return NeighbourState::resolving; },
+          [](const Reachable&) { return NeighbourState::reachable; },
+          [](const Stale&) { return NeighbourState::stale; },
+          [](const Delay&) { return NeighbourState::delay; },
+          [](const Probing&) { return NeighbourState::probing; },
+          [](const Failed&) { return NeighbourState::failed; },
+          [](const Permanent&) { return NeighbourState::permanent; },
+      },
+      state_);
+}
+
+EvictionClass Neighbour::current_eviction_class() const {
+  return std::visit(Overloaded{
+                        [](const New&) { return EvictionClass::none; },
+                        [](const Incomplete&) { return EvictionClass::unresolved; },
+                        [](const OneOf<Resolving, Reachable, Delay, Probing> auto&) {
+                          return EvictionClass::active;
+                        },
+                        [](const Stale&) { return EvictionClass::stale; },
+                        [](const Failed&) { return EvictionClass::failed; },
+                        [](const Permanent&) { return EvictionClass::permanent; },
+                    },
+                    state_);
+}
+
+TimePoint Neighbour::deadline() const {
+  return std::visit(Overloaded{
+                        [](const Routed& s) { return s.deadline; },
+                        [](const OneOf<Incomplete, Failed> auto& s) { return s.deadline; },
+                        [](const OneOf<New, Resolving, Permanent> auto&) { return kNever; },
+                    },
+                    state_);
+}
+
+const Route* Neighbour::route() const {
+  return std::visit(Overloaded{
+                        [](const Routed& s) { return &s.route; },
+                        [](const OneOf<Resolving, Permanent> auto& s) { return &s.route; },
+                        [](const OneOf<New, Incomplete, Failed> auto&) {
+                          return static_cast<const Route*>(nullptr);
+                        },
+                    },
+                    state_);
+}
+
+NeighbourInfo Neighbour::info(TimePoint now) const {
+  NeighbourInfo info;
+  info.address = address_;
+  info.state = state_name();
+  const auto age = [now](TimePoint of) {
+    return of == kNotYet ? std::nullopt : std::optional<Duration>(now - of);
+  };
+  info.used = age(used_);
+  info.confirmed = age(confirmed_);
+  info.parked = static_cast<std::uint32_t>(parked());
+  const Route* const known = route();
+  if (known == nullptr) return info;
+  info.hardware = known->hardware();
+  if (const PathData* const path = known->path->usable()) {
+    info.path = PathInfo{.dlid = path->attributes.dlid,
+                         .sl = path->attributes.sl,
+                         .mtu = path->mtu,
+                         .rate = path->attributes.rate,
+                         .needs_refresh = known->path->ready() == nullptr};
+    info.references = static_cast<std::uint32_t>(path->handle->use_count());
+  }
+  return info;
 }
 
 }  // namespace ipoib::link

@@ -1,8 +1,8 @@
 // One entry of the neighbour cache: a state machine, docs/states.md, "Neighbour".
 //
-// An entry acts through its Environment: it solicits by ARP or ND, asks for paths, and appends
-// sends. It knows nothing of the table that it is in: each stimulus returns whether the entry is to
-// go.
+// An entry acts through its dependencies: it solicits by ARP or Neighbour Discovery, requests
+// paths, and appends frames to send. It does not know its table: each stimulus returns whether the
+// table keeps the entry.
 #pragma once
 
 #include <boost/intrusive/list_hook.hpp>
@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "ipoib/ip.hpp"
-#include "link/neighbour_environment.hpp"
+#include "link/neighbour_dependencies.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/neighbour_states.hpp"
 
@@ -20,21 +20,23 @@ using NeighbourListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class NeighbourListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-/// Where a table keeps an entry, by what it would cost to lose it.
-enum class NeighbourShelf : std::uint8_t { none, failed, stale, living, unresolved, permanent };
+/// The order in which a full table evicts entries: failed, stale, then active ones. It never evicts
+/// the others.
+enum class EvictionClass : std::uint8_t { none, failed, stale, active, unresolved, permanent };
 
-/// Small, since there are many: what only some need lies in its state, or behind that.
-class Neighbour : public cache::Timed, public NeighbourListHook {
+/// Two cache lines; data that few entries need is allocated by their state.
+class Neighbour : public cache::Timed, public NeighbourListHook, public NeighbourStateTypes {
  public:
-  using Environment = NeighbourEnvironment;
+  using Dependencies = NeighbourDependencies;
 
   explicit Neighbour(const IpAddress& address) : address_(address) {}
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
 
-  /// The data path's way in: sends if nothing else is to be done, else leaves the frame alone.
+  /// The fast path of on_packet(): sends the frame and returns true if nothing else has to be done;
+  /// otherwise does not touch the frame.
   [[nodiscard]] bool forward(Frame& frame, std::vector<Outgoing>& sends, TimePoint now) {
-    const auto* const route = plain_route();
+    const auto* const route = fast_path_route();
     const PathData* const path = route == nullptr ? nullptr : route->path->ready();
     if (path == nullptr || frame.datagram_size() > path->mtu) return false;
     used_ = now;
@@ -42,79 +44,76 @@ class Neighbour : public cache::Timed, public NeighbourListHook {
     return true;
   }
 
-  /// Has the processor fetch what forward() and sending_path() read.
+  /// Prefetches what forward() and sending_path() read.
   void prefetch() const { __builtin_prefetch(&state_); }
-  /// That of an entry which packets come from or go to without more ado, else null.
+  /// The path of an entry in a state of ordinary traffic, for prefetching; else null.
   [[nodiscard]] const Path* sending_path() const {
-    if (const auto* const route = plain_route()) return &*route->path;
-    const auto* const stale = std::get_if<neighbour_state::Stale>(&state_);
+    if (const auto* const route = fast_path_route()) return &*route->path;
+    const auto* const stale = std::get_if<Stale>(&state_);
     return stale != nullptr ? &*stale->route.path : nullptr;
   }
 
   // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
-  [[nodiscard]] Fate on_packet(Frame&& frame, const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_address(const HwAddress& hardware, Evidence evidence,
-                                const Environment& env, TimePoint now);
-  /// Somebody says, and not for certain, that it is elsewhere (RFC 4861, 7.2.5).
-  [[nodiscard]] Fate on_contradicted(const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_reply_owed(Frame&& reply, const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_path_ready(const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_path_failed(const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_deadline(const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_link_down(const Environment& env, TimePoint now);
-  [[nodiscard]] Fate on_set_permanent(neighbour_state::Route&& route, const Environment& env,
-                                      TimePoint now);
-  /// Before it goes for another reason than its own.
-  void on_removed(Counter why, const Environment& env);
+  [[nodiscard]] Disposition on_packet(Frame&& frame, const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_address(const HwAddress& hardware, Evidence evidence,
+                                       const Dependencies& deps, TimePoint now);
+  /// An advertisement without the override flag names another address (RFC 4861, 7.2.5).
+  [[nodiscard]] Disposition on_contradicted(const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_reply(Frame&& reply, const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_path_ready(const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_path_failed(const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_deadline(const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_link_down(const Dependencies& deps, TimePoint now);
+  [[nodiscard]] Disposition on_set_permanent(Route&& route, const Dependencies& deps,
+                                             TimePoint now);
+  /// The table is about to erase the entry: drops its parked frames.
+  void on_removed(Counter why, const Dependencies& deps);
 
   [[nodiscard]] const IpAddress& address() const { return address_; }
-  [[nodiscard]] const neighbour_state::State& state() const { return state_; }
+  [[nodiscard]] const State& state() const { return state_; }
   [[nodiscard]] NeighbourState state_name() const;
+  [[nodiscard]] EvictionClass current_eviction_class() const;
   [[nodiscard]] TimePoint deadline() const;
   [[nodiscard]] TimePoint last_use() const { return used_; }
   [[nodiscard]] std::size_t parked() const;
-  /// Null while there is no address.
-  [[nodiscard]] const neighbour_state::Route* route() const;
+  /// Null in the states without a hardware address.
+  [[nodiscard]] const Route* route() const;
   [[nodiscard]] NeighbourInfo info(TimePoint now) const;
 
  private:
-  /// Of a neighbour that a packet is sent to without another effect.
-  [[nodiscard]] const neighbour_state::Route* plain_route() const {
-    using namespace neighbour_state;
+  /// The route, if sending a packet does not change the state.
+  [[nodiscard]] const Route* fast_path_route() const {
     if (const auto* const reachable = std::get_if<Reachable>(&state_)) return &reachable->route;
     const auto* const permanent = std::get_if<Permanent>(&state_);
     return permanent != nullptr && permanent->wait == nullptr ? &permanent->route : nullptr;
   }
-  Fate become(neighbour_state::State&& next, std::string_view why, const Environment& env);
-  Fate adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
-             const Environment& env, TimePoint now);
-  Fate settle(neighbour_state::Route&& route, Evidence evidence, ParkedFrames&& parked,
-              const Environment& env, TimePoint now);
-  Fate confirm(neighbour_state::Route&& route, const Environment& env, TimePoint now);
-  Fate fail(std::string_view why, const Environment& env, TimePoint now);
-  Fate unconfirm(neighbour_state::Route&& route, std::string_view why, const Environment& env,
-                 TimePoint now);
-  Fate make_permanent(neighbour_state::Route&& route, ParkedFrames&& parked, const Environment& env,
-                      TimePoint now);
-  void send(Frame&& frame, const neighbour_state::Route& route, const Environment& env,
-            TimePoint now);
-  void send_or_park(Frame&& frame, Purpose purpose, neighbour_state::Permanent& state,
-                    const Environment& env, TimePoint now);
-  Fate first_request(Frame&& frame, const Environment& env, TimePoint now);
-  Fate next_request(neighbour_state::Incomplete& state, const Environment& env, TimePoint now);
-  Fate next_probe(neighbour_state::Probing& state, const Environment& env, TimePoint now);
+  [[nodiscard]] ParkedFrames* parked_frames() const;
+  Disposition become(State&& next, std::string_view why, const Dependencies& deps);
+  Disposition adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
+                    const Dependencies& deps, TimePoint now);
+  Disposition become_resolved(Route&& route, Evidence evidence, ParkedFrames&& parked,
+                              const Dependencies& deps, TimePoint now);
+  Disposition become_reachable(Route&& route, const Dependencies& deps, TimePoint now);
+  Disposition become_stale(Route&& route, std::string_view why, const Dependencies& deps,
+                           TimePoint now);
+  Disposition become_failed(std::string_view why, const Dependencies& deps, TimePoint now);
+  void send(Frame&& frame, const Route& route, const Dependencies& deps, TimePoint now);
+  void send_or_park(Frame&& frame, Purpose purpose, Permanent& state, const Dependencies& deps,
+                    TimePoint now);
+  Disposition first_request(Frame&& frame, const Dependencies& deps, TimePoint now);
+  Disposition next_request(Incomplete& state, const Dependencies& deps, TimePoint now);
+  Disposition next_probe(Probing& state, const Dependencies& deps, TimePoint now);
 
   friend class NeighbourTable;
-  static constexpr TimePoint kNeverYet = TimePoint::min();
+  static constexpr TimePoint kNotYet = TimePoint::min();
 
-  TimePoint confirmed_ = kNeverYet;
-  // From here on it is what the data path works with: one line of the processor's caches.
-  alignas(64) [[no_unique_address]] neighbour_state::State
-      state_;  ///< the next one lies in what it leaves free
+  TimePoint confirmed_ = kNotYet;
+  // The members from here on are what the data path uses: one cache line.
+  alignas(64) [[no_unique_address]] State state_;  ///< address_ lies in its tail padding
   IpAddress address_;
-  NeighbourShelf shelf_ = NeighbourShelf::none;  ///< its table's
-  TimePoint used_ = kNeverYet;
+  EvictionClass eviction_class_ = EvictionClass::none;  ///< for which the table has listed it
+  TimePoint used_ = kNotYet;
 };
-static_assert(sizeof(Neighbour) == 128, "two lines");
+static_assert(sizeof(Neighbour) == 128, "two cache lines");
 
 }  // namespace ipoib::link

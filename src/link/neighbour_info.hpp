@@ -1,4 +1,4 @@
-// What a link shows to its administrator: neighbour entries, groups; values, detached from tables.
+// Snapshots of a link's neighbours, groups and state for `ibarp`; values without references.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ipoib::link {
 
 /// The states of docs/states.md, "Neighbour".
 enum class NeighbourState : std::uint8_t {
-  incomplete,  ///< asked for by broadcast; no address yet
-  resolving,   ///< address known, path asked for
+  incomplete,  ///< solicited by broadcast; no address yet
+  resolving,   ///< address known, path requested
   reachable,
   stale,
   delay,
@@ -29,9 +29,9 @@ enum class NeighbourState : std::uint8_t {
 struct PathInfo {
   Lid dlid;
   ServiceLevel sl;
-  std::uint32_t mtu = 0;     ///< of the InfiniBand payload, octets
-  std::uint8_t rate = 0;     ///< IBA code; see wire::rate_mbps
-  bool in_question = false;  ///< in use, and to be asked for again
+  std::uint32_t mtu = 0;       ///< of the InfiniBand payload, bytes
+  std::uint8_t rate = 0;       ///< IBA code; see wire::rate_mbps
+  bool needs_refresh = false;  ///< in use, but its next use requests it again
 };
 
 struct NeighbourInfo {
@@ -39,27 +39,27 @@ struct NeighbourInfo {
   NeighbourState state = NeighbourState::incomplete;
   std::optional<HwAddress> hardware;
   std::optional<PathInfo> path;
-  std::optional<Duration> used;       ///< age of the last use for a packet; none: never
-  std::optional<Duration> confirmed;  ///< age of the last proof that it lives; none: never
-  std::uint32_t references = 0;       ///< to its address handle: its path, and posted sends
+  std::optional<Duration> used;       ///< time since a packet was sent to it; nullopt: never
+  std::optional<Duration> confirmed;  ///< time since the last confirmation; nullopt: never
+  std::uint32_t references = 0;       ///< to its address handle: by its path and by posted sends
   std::uint32_t parked = 0;           ///< frames that wait
 };
 
-/// Where a listing goes on; {} is the beginning.
+/// Where a listing continues; {} is the beginning.
 struct NeighbourCursor {
-  std::uint32_t place = 0;
+  std::uint32_t slot = 0;
 };
 
-/// One page of a listing. An entry that exists during the whole listing is in exactly one page;
-/// there is no order.
+/// One page of a listing, in no order. An entry that exists during the whole listing is in exactly
+/// one page.
 struct NeighbourPage {
   std::vector<NeighbourInfo> entries;
-  std::optional<NeighbourCursor> next;  ///< nothing: that was the last page
+  std::optional<NeighbourCursor> next;  ///< nullopt: that was the last page
 };
 
-/// How we are in a group.
+/// The membership of the port in a group.
 enum class GroupState : std::uint8_t {
-  absent,  ///< not in it: the link is not up
+  absent,  ///< not a member: the link is not up
   joining,
   full,       ///< FullMember: we receive
   send_only,  ///< SendOnlyNonMember: we only send
@@ -73,7 +73,7 @@ struct GroupInfo {
   Lid mlid;  ///< 0 unless joined
   GroupState state = GroupState::joining;
   std::uint32_t parked = 0;            ///< frames that wait
-  std::optional<IpAddress> address{};  ///< none where the MGID does not say which
+  std::optional<IpAddress> address{};  ///< nullopt if the MGID does not determine it
 };
 
 /// The states of docs/states.md, "Bring-up".

@@ -1,4 +1,4 @@
-// The states of a neighbour entry, each with what only it owns; docs/states.md, "Neighbour".
+// The states of a neighbour entry, each with its own data; docs/states.md, "Neighbour".
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,10 @@
 #include "link/path_ref.hpp"
 
 namespace ipoib::link {
+
 class Neighbour;
-}
 
-namespace ipoib::link::neighbour_state {
-
-/// A hardware address, whose GID is that of the path, which is always there.
+/// A hardware address with a reference to the path of its GID.
 struct Route {
   Route(const HwAddress& hardware, PathRef&& to)
       : path(std::move(to)), qpn(hardware.qpn), flags(hardware.flags) {}
@@ -25,56 +23,55 @@ struct Route {
     return hardware().same_endpoint(other);
   }
 
-  PathRef path;
+  PathRef path;  ///< never null
   Qpn qpn;
   std::uint8_t flags;
 };
 
-/// An entry that waits for its path to be answered, and with what. Few do at a time.
-struct Wait : PathWaiter {
-  Wait(Neighbour& waiting, ParkedFrames&& frames, bool is_confirmed = false)
+/// Registers an entry with a pending path, and holds the frames that wait for it. Allocated only
+/// while an entry waits, so that an entry stays small.
+struct WaitForPath : PathWaiter {
+  WaitForPath(Neighbour& waiting, ParkedFrames&& frames, bool is_confirmed = false)
       : entry(waiting), parked(std::move(frames)), confirmed(is_confirmed) {}
   Neighbour& entry;
   ParkedFrames parked;
   bool confirmed;
 };
 
-struct New {};
-struct Incomplete {
-  std::unique_ptr<ParkedFrames> parked;
-  TimePoint deadline;
-  std::uint8_t requests = 0;  ///< 0: the first one's turn comes at the deadline
-};
-struct Resolving {
-  Route route;
-  std::unique_ptr<Wait> wait;
-};
-struct Reachable {
-  Route route;
-  TimePoint deadline;
-};
-struct Stale {
-  Route route;
-  TimePoint deadline;
-};
-struct Delay {
-  Route route;
-  TimePoint deadline;
-};
-struct Probing {
-  Route route;
-  TimePoint deadline;
-  std::uint8_t probes = 0;  ///< sent, unicast and broadcast
-};
-struct Failed {
-  TimePoint deadline;
-};
-struct Permanent {
-  Route route;
-  std::unique_ptr<Wait> wait;  ///< null while it does not
+/// A base of Neighbour, so that its methods can use the names unqualified.
+struct NeighbourStateTypes {
+  /// Base of the states in which the path can be used.
+  struct Routed {
+    Route route;
+    TimePoint deadline;
+  };
+
+  struct New {};
+  struct Incomplete {
+    std::unique_ptr<ParkedFrames> parked;
+    TimePoint deadline;
+    std::uint8_t requests = 0;  ///< 0: the rate limit defers the first one to the deadline
+  };
+  struct Resolving {
+    Route route;
+    std::unique_ptr<WaitForPath> wait;
+  };
+  struct Reachable : Routed {};
+  struct Stale : Routed {};
+  struct Delay : Routed {};
+  struct Probing : Routed {
+    std::uint8_t probes = 0;  ///< sent, unicast and broadcast
+  };
+  struct Failed {
+    TimePoint deadline;
+  };
+  struct Permanent {
+    Route route;
+    std::unique_ptr<WaitForPath> wait;  ///< null unless a frame waits for the path
+  };
+
+  using State =
+      std::variant<New, Incomplete, Resolving, Reachable, Stale, Delay, Probing, Failed, Permanent>;
 };
 
-using State =
-    std::variant<New, Incomplete, Resolving, Reachable, Stale, Delay, Probing, Failed, Permanent>;
-
-}  // namespace ipoib::link::neighbour_state
+}  // namespace ipoib::link

@@ -1,8 +1,7 @@
-// The neighbour cache: entries by IP address, their deadlines, and who goes when it is full.
+// The neighbour cache: entries by IP address, their timers, and which entry a full table evicts.
 //
-// Every stimulus passes through apply(), which afterwards puts the entry where its new state
-// belongs: into the queue of deadlines, and into one of three lists by what it would cost to lose
-// it. No operation looks at all entries, but those on the whole link.
+// Every stimulus ends in apply(), which arms the timer for the entry's new deadline and moves the
+// entry to the list of its eviction class. Only link_down(), flush() and clear() visit all entries.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -22,50 +21,50 @@ class NeighbourTable {
   using Entry = Neighbour;
   using Key = IpAddress;
 
-  explicit NeighbourTable(const NeighbourEnvironment& env);
+  explicit NeighbourTable(const NeighbourDependencies& deps);
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
   ~NeighbourTable();
 
   [[nodiscard]] Neighbour* find(const IpAddress& address) const { return entries_.find(address); }
-  /// The same, with the entry that it may be.
+  /// The same; `guess` is the entry that it probably is, or null.
   [[nodiscard]] Neighbour* find(const IpAddress& address, Neighbour* guess) const {
     return guess != nullptr && guess->address() == address ? guess : find(address);
   }
-  /// Larger than what stays in the processor's caches anyway: looking ahead pays.
+  /// Too large for the processor's caches, so that LookAhead pays off.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
-  // As those of EntryTable.
+  // As in EntryTable.
   using Probe = cache::EntryTable<Neighbour, &Neighbour::address>::Probe;
   [[nodiscard]] Probe probe_of(const IpAddress& address) const {
     return entries_.probe_of(address);
   }
   void prefetch(const Probe& probe) const { entries_.prefetch(probe); }
   [[nodiscard]] Neighbour* guess(const Probe& probe) const { return entries_.guess(probe); }
-  /// How many entries are gone: as long as it stays the same, all are where they were.
+  /// Counts erased entries: pointers to entries are valid while it stays the same.
   [[nodiscard]] std::uint64_t erasures() const { return erasures_; }
-  /// Makes an entry in the state New, for a stimulus that follows at once. Null when there is no
-  /// room for it: all others are permanent, or have frames waiting.
+  /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table is
+  /// full of entries that cannot be evicted: permanent ones, and ones with parked frames.
   [[nodiscard]] Neighbour* create(const IpAddress& address);
 
-  // --- Stimuli, handed on to the entry, which may be gone afterwards ---------------------------
+  // --- Stimuli, passed on to the entry, which may be erased by them ----------------------------
   void packet(Neighbour& entry, Frame&& frame, TimePoint now) {
-    apply(entry, entry.on_packet(std::move(frame), env_, now));
+    apply(entry, entry.on_packet(std::move(frame), deps_, now));
   }
   void address(Neighbour& entry, const HwAddress& hardware, Evidence evidence, TimePoint now) {
-    apply(entry, entry.on_address(hardware, evidence, env_, now));
+    apply(entry, entry.on_address(hardware, evidence, deps_, now));
   }
   void contradicted(Neighbour& entry, TimePoint now) {
-    apply(entry, entry.on_contradicted(env_, now));
+    apply(entry, entry.on_contradicted(deps_, now));
   }
-  void reply_owed(Neighbour& entry, Frame&& reply, TimePoint now) {
-    apply(entry, entry.on_reply_owed(std::move(reply), env_, now));
+  void send_reply(Neighbour& entry, Frame&& reply, TimePoint now) {
+    apply(entry, entry.on_reply(std::move(reply), deps_, now));
   }
-  void set_permanent(Neighbour& entry, neighbour_state::Route&& route, TimePoint now) {
-    apply(entry, entry.on_set_permanent(std::move(route), env_, now));
+  void set_permanent(Neighbour& entry, Route&& route, TimePoint now) {
+    apply(entry, entry.on_set_permanent(std::move(route), deps_, now));
   }
   void remove(Neighbour& entry, Counter why);
-  /// The question for a path is answered: tells who waits for it.
-  void path_answered(PathTable::Answered&& answered, TimePoint now);
+  /// A path request is complete: informs the entries that wait for it.
+  void path_resolved(PathTable::Resolution&& resolution, TimePoint now);
   void link_down(TimePoint now);
   /// Removes all but the permanent entries; returns how many.
   std::size_t flush();
@@ -82,21 +81,21 @@ class NeighbourTable {
  private:
   using List = boost::intrusive::list<Neighbour, boost::intrusive::base_hook<NeighbourListHook>,
                                       boost::intrusive::constant_time_size<false>>;
-  /// How many entries of the list of the living are looked at for one that is idle.
+  /// Active entries that an eviction compares.
   static constexpr std::size_t kEvictionScan = 16;
-  static constexpr std::size_t kCached = 512;
+  static constexpr std::size_t kCached = 512;  ///< entries that stay in the caches
 
-  void apply(Neighbour& entry, Fate fate);
-  void place(Neighbour& entry);
-  [[nodiscard]] List* list_of(NeighbourShelf shelf);
-  [[nodiscard]] Neighbour* victim();
+  void apply(Neighbour& entry, Disposition disposition);
+  void reclassify(Neighbour& entry);
+  [[nodiscard]] List* list_of(EvictionClass eviction_class);
+  [[nodiscard]] Neighbour* choose_victim();
   void erase(Neighbour& entry);
-  NeighbourEnvironment env_;
+  NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
   cache::TimerQueue<Neighbour> timers_;
-  List failed_;  ///< in the order of failing
-  List stale_;   ///< in the order of their last use
-  List living_;  ///< in no order
+  List failed_;  ///< the first that failed first
+  List stale_;   ///< the least recently used first
+  List active_;  ///< in no order
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;
 };

@@ -1,78 +1,120 @@
-// The path to one GID: a state machine, docs/states.md, "Path". Its table asks the questions.
+// The path to one GID: a state machine, docs/states.md, "Path". Its table calls the stimuli.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <variant>
+#include <optional>
+#include <string_view>
 
 #include "ipoib/address.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/random.hpp"
 #include "ipoib/time.hpp"
-#include "link/path_states.hpp"
 #include "link/cache/timer_queue.hpp"
+#include "link/config.hpp"
+#include "link/disposition.hpp"
+#include "link/output.hpp"
+#include "link/path_states.hpp"
 
 namespace ipoib::link {
 
+class PathRequests;
 class PathTable;
 
-/// Its place in one of the table's two lists: of the paths whose turn to be asked for comes, or of
-/// those that nobody uses.
+/// Links a path into one of the table's two lists: those that wait for their first request, or
+/// those without users.
 using PathListHook =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class PathListTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
-class Path : public cache::Timed, public PathListHook {
+class Path : public cache::Timed, public PathListHook, public PathStateTypes {
  public:
+  /// Outlives the paths.
+  struct Dependencies {
+    const Config& config;
+    AddressHandleFactory& handles;
+    Output& out;
+    Random& random;
+    Logger& log;
+    PathRequests& requests;
+  };
+  enum class Condition { usable, pending, failed };
+
   Path(const Gid& gid, PathTable& table) : gid_(gid), table_(table) {}
   Path(const Path&) = delete;
   Path& operator=(const Path&) = delete;
 
   [[nodiscard]] const Gid& gid() const { return gid_; }
-  [[nodiscard]] const path_state::State& state() const { return state_; }
-  /// For the data path: what to send by if there is nothing else to do, else null.
+  [[nodiscard]] const State& state() const { return state_; }
+  /// For the fast path: the data of a path whose use has no other effect, else null.
   [[nodiscard]] const PathData* ready() const {
-    const auto* ready = std::get_if<path_state::Ready>(&state_);
+    const auto* ready = std::get_if<Ready>(&state_);
     return ready != nullptr ? &ready->data : nullptr;
   }
-  /// What to send by if there is anything, else null.
+  /// The data of a path that can be used, else null.
   [[nodiscard]] const PathData* usable() const;
-  /// Adds one to those who wait, while there is a question to wait for: Waiting and Asking.
-  void await(PathWaiter& waiter);
+  [[nodiscard]] TimePoint deadline() const;
+  /// Whether the table keeps it; yes while it has users.
+  [[nodiscard]] Disposition disposition() const;
   /// When its port was last reported out of service.
-  [[nodiscard]] TimePoint last_gone() const {
-    return doubts_ != nullptr ? doubts_->last_gone : TimePoint::min();
+  [[nodiscard]] TimePoint last_out_of_service() const {
+    return history_ != nullptr ? history_->out_of_service : TimePoint::min();
   }
-  /// Has the processor fetch what ready() reads.
+  /// Prefetches what ready() reads.
   void prefetch() const {
     __builtin_prefetch(&state_);
     __builtin_prefetch(&users_);
   }
-  /// And what its user counts up.
   void prefetch_handle() const {
     if (const PathData* const data = ready()) __builtin_prefetch(data->handle.get());
   }
+
+  // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
+  /// A user has a frame to send.
+  [[nodiscard]] Condition on_use(const Dependencies& deps, TimePoint now);
+  /// A path in Waiting may send its request.
+  void on_turn(const Dependencies& deps);
+  /// Adds a waiter; in Waiting and Requesting only.
+  void await(PathWaiter& waiter);
+  /// The path may have changed: its first use from `not_before` on requests it again.
+  void invalidate(std::string_view why, const Dependencies& deps, TimePoint not_before = {});
+  /// Its port sends from a LID that is not the path's.
+  void on_lid_mismatch(Lid source, const Dependencies& deps, TimePoint now);
+  /// The SA has reported that the port came into service, or went out of it.
+  void on_report(bool in_service, const Dependencies& deps, TimePoint now);
+  /// Returns those who waited for the response.
+  [[nodiscard]] PathWaiters on_response(const PathAnswer& response, const Dependencies& deps,
+                                        TimePoint now);
+  void on_deadline(const Dependencies& deps);
 
  private:
   friend class PathTable;
   friend class PathRef;
 
-  /// Of most paths there is never any.
-  struct Doubts {
-    Lid excused_lid;         ///< a LID, not one of its port's, that has been asked about already
-    TimePoint next_doubt{};  ///< no question for another source LID before
-    TimePoint last_gone = TimePoint::min();
+  /// What has been observed of the peer's port. Most paths have none.
+  struct History {
+    Lid ignored_lid;            ///< a mismatch that the SA has been asked about already
+    TimePoint next_mismatch{};  ///< no request because of another mismatch before
+    TimePoint out_of_service = TimePoint::min();
   };
-  [[nodiscard]] Doubts& doubts() {
-    if (doubts_ == nullptr) doubts_ = std::make_unique<Doubts>();
-    return *doubts_;
+  [[nodiscard]] History& history() {
+    if (history_ == nullptr) history_ = std::make_unique<History>();
+    return *history_;
   }
+  void become(State&& next, std::string_view why, const Dependencies& deps);
+  void become_failed(TimePoint retry_at, unsigned failures, std::string_view why,
+                     const Dependencies& deps);
+  [[nodiscard]] Condition first_request(unsigned failures, const Dependencies& deps);
+  [[nodiscard]] std::optional<PathData> accept(const wire::PathRecord& record,
+                                               const Dependencies& deps) const;
+  void on_record(const wire::PathRecord& record, const Dependencies& deps, TimePoint now);
+  void on_failure(const Refusal& refusal, const Dependencies& deps, TimePoint now);
 
   Gid gid_;
-  [[no_unique_address]] path_state::State state_;  ///< the next one lies in what it leaves free
+  [[no_unique_address]] State state_;  ///< users_ lies in its tail padding
   std::uint32_t users_ = 0;
   PathTable& table_;
-  std::unique_ptr<Doubts> doubts_;
+  std::unique_ptr<History> history_;
 };
 
 }  // namespace ipoib::link

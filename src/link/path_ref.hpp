@@ -1,4 +1,4 @@
-// Who uses a path, and keeps it in its table by that.
+// A counted reference to a path.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace ipoib::link {
 
-/// A user of a path: keeps it in its table. The table outlives it.
+/// Keeps the path in its table, which outlives the reference.
 class PathRef {
  public:
   PathRef() = default;

@@ -1,4 +1,4 @@
-// The states of a path, each with what only it owns; docs/states.md, "Path".
+// The states of a path, each with its own data; docs/states.md, "Path".
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -12,8 +12,8 @@
 
 namespace ipoib::link {
 
-/// What an address vector says besides the GID; small, since there are many.
-struct Way {
+/// An address vector without the destination GID; small, since there are thousands.
+struct PathAttributes {
   Lid dlid;
   ServiceLevel sl;
   std::uint8_t rate = 0;
@@ -22,53 +22,56 @@ struct Way {
   std::uint8_t hop_limit = 0;  ///< 0: no global route
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  friend bool operator==(const Way&, const Way&) = default;
+  friend bool operator==(const PathAttributes&, const PathAttributes&) = default;
 };
 
-/// The way itself, as the SA gave it.
+/// What the SA's record gives.
 struct PathData {
   AddressHandlePtr handle;
-  Way way;                ///< what the handle was made from
-  std::uint32_t mtu = 0;  ///< of the InfiniBand payload, octets
+  PathAttributes attributes;  ///< the handle was created from these
+  std::uint32_t mtu = 0;      ///< of the InfiniBand payload, bytes
 };
 
-/// Who waits for a path to be answered; leaves the list when it dies.
+/// Waits for the response to a path request; its destructor takes it out of the list.
 using PathWaiter =
     boost::intrusive::list_base_hook<boost::intrusive::tag<class PathWaiterTag>,
                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 using PathWaiters = boost::intrusive::list<PathWaiter, boost::intrusive::base_hook<PathWaiter>,
                                            boost::intrusive::constant_time_size<false>>;
 
-namespace path_state {
-struct Idle {};
-struct Waiting {
-  unsigned refusals = 0;
-  PathWaiters waiters{};
+/// A base of Path, so that its methods can use the names unqualified. `failures` counts the failed
+/// requests in a row.
+struct PathStateTypes {
+  struct Idle {};
+  struct Waiting {
+    unsigned failures = 0;
+    PathWaiters waiters{};
+  };
+  struct Requesting {
+    QuestionId request;
+    unsigned failures = 0;
+    PathWaiters waiters{};
+  };
+  struct Ready {
+    PathData data;
+    TimePoint refresh_at;
+  };
+  struct NeedsRefresh {
+    PathData data;
+    TimePoint not_before{};
+    unsigned failures = 0;
+  };
+  struct Refreshing {
+    PathData data;
+    QuestionId request;
+    unsigned failures = 0;
+  };
+  struct Failed {
+    TimePoint retry_at;
+    TimePoint forget_at;  ///< later than retry_at, so that the next pause can be longer
+    unsigned failures = 0;
+  };
+  using State = std::variant<Idle, Waiting, Requesting, Ready, NeedsRefresh, Refreshing, Failed>;
 };
-struct Asking {
-  QuestionId question;
-  unsigned refusals = 0;
-  PathWaiters waiters{};
-};
-struct Ready {
-  PathData data;
-  TimePoint refresh_at;
-};
-struct Suspect {
-  PathData data;
-  TimePoint not_before{};
-  unsigned refusals = 0;
-};
-struct Refreshing {
-  PathData data;
-  QuestionId question;
-  unsigned refusals = 0;
-};
-struct Failed {
-  TimePoint silent_until;
-  unsigned refusals = 0;
-};
-using State = std::variant<Idle, Waiting, Asking, Ready, Suspect, Refreshing, Failed>;
-}  // namespace path_state
 
 }  // namespace ipoib::link

@@ -1,25 +1,22 @@
-// All paths of a link, by GID: asks the SA for them, bounded, and remembers refusals.
+// All paths of a link, by GID. They are shared by the neighbours on one port, and stay for a while
+// after the last user, so that a failed path is not requested again at once.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 
-#include "ipoib/log_fwd.hpp"
-#include "ipoib/random.hpp"
-#include "link/config.hpp"
 #include "link/cache/entry_table.hpp"
-#include "link/events.hpp"
-#include "link/output.hpp"
 #include "link/path_ref.hpp"
+#include "link/path_requests.hpp"
 
 namespace ipoib::link {
 
 class PathTable {
  public:
-  /// What paths work with; outlives the table.
-  struct Environment {
+  using Condition = Path::Condition;
+  /// Outlives the table.
+  struct Dependencies {
     const Config& config;
     AddressHandleFactory& handles;
     Output& out;
@@ -27,47 +24,43 @@ class PathTable {
     Random& random;
     Logger& log;
   };
-  enum class Condition { usable, asked, refused };
-  struct Answered {
+  struct Resolution {
     bool usable;
-    PathWaiters waiters;  ///< who is to be told
+    PathWaiters waiters;  ///< the caller informs them
   };
 
-  explicit PathTable(const Environment& env) : env_(env), paths_(env.config.limits.paths) {}
+  explicit PathTable(const Dependencies& deps)
+      : requests_({deps.config, deps.out, deps.ids, deps.log}),
+        deps_{deps.config, deps.handles, deps.out, deps.random, deps.log, requests_},
+        paths_(deps.config.limits.paths) {}
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
   ~PathTable() = default;
 
-  /// The port that paths begin at, and its LMC, which is taken for that of the subnet's other
-  /// ports: what a record shows of a peer's LIDs is one of them.
-  void set_source(const PortGid& port, std::uint8_t lmc) {
-    source_ = port;
-    lmc_ = lmc;
-  }
-  /// The path to a GID, made if need be; nothing when the table is full of paths in use.
+  /// The port that paths begin at, and its LMC. The other ports of the subnet are assumed to have
+  /// the same LMC: a path record names only one of a port's LIDs.
+  void set_source(const PortGid& port, std::uint8_t lmc) { requests_.set_source({port, lmc}); }
+  /// Finds or creates the path to a GID; a null reference if the table is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
-  // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
-  /// Somebody has something to send by it.
+  // --- Stimuli, passed on to the path ----------------------------------------------------------
   Condition use(Path& path, TimePoint now);
-  /// The path may have changed: its next use from `not_before` on asks again.
-  void doubt(Path& path, std::string_view why, TimePoint not_before = {});
-  void doubt_all(std::string_view why);
-  /// Its port sent from `source`: each LID that is not its own is a doubt, once. However often
-  /// the LID changes, the SA is asked no more often than PathTimes::doubt allows.
+  void invalidate(Path& path, std::string_view why);
+  void invalidate_all(std::string_view why);
+  /// Its port sent from `source`. Each LID that is not the port's invalidates the path once, and
+  /// the SA is asked no more often than PathTimes::mismatch_interval allows.
   void on_source_lid(Path& path, Lid source, TimePoint now);
-  /// The SA has reported that the GID came into service (trap 64), or went out of it (trap 65): its
-  /// path is asked for anew, and no other one.
-  void on_in_service(const Gid& gid, TimePoint now);
-  void on_out_of_service(const Gid& gid, TimePoint now);
-  /// What came of it for those who wait for the path; nothing when it matters to nobody.
-  [[nodiscard]] std::optional<Answered> on_answer(QuestionId id, const PathAnswer& answer,
-                                                  TimePoint now);
+  /// The SA has reported that the GID came into service (trap 64), or went out of it (trap 65).
+  void on_in_service(const Gid& gid, TimePoint now) { on_report(gid, true, now); }
+  void on_out_of_service(const Gid& gid, TimePoint now) { on_report(gid, false, now); }
+  /// Returns nullopt if nobody uses the path, or if the request is not outstanding.
+  [[nodiscard]] std::optional<Resolution> on_answer(QuestionId id, const PathAnswer& answer,
+                                                    TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 
   [[nodiscard]] std::size_t size() const { return paths_.size(); }
-  [[nodiscard]] std::size_t outstanding() const { return outstanding_.size(); }
+  [[nodiscard]] std::size_t outstanding() const { return requests_.outstanding(); }
   [[nodiscard]] Path* find(const Gid& gid) { return paths_.find(gid); }
 
  private:
@@ -75,30 +68,15 @@ class PathTable {
   using List = boost::intrusive::list<Path, boost::intrusive::base_hook<PathListHook>,
                                       boost::intrusive::constant_time_size<false>>;
 
-  void on_unused(Path& path);
-  [[nodiscard]] bool busy() const {
-    return outstanding_.size() >= env_.config.limits.path_questions;
-  }
-  [[nodiscard]] QuestionId ask(Path& path);
-  void on_report(Path& path, std::string_view why, TimePoint now);
-  void ask_anew(QuestionId& question, Path& path);
-  void ask_next();
-  void become(Path& path, path_state::State&& next, std::string_view why);
-  void erase(Path& path);
-  [[nodiscard]] std::optional<PathData> accept(Path& path, const wire::PathRecord& record);
-  void answered(Path& path, const wire::PathRecord& record, TimePoint now);
-  void refused(Path& path, const Refusal& refusal, TimePoint now);
-  void note_refusal(const Path& path, unsigned refusals, const std::string& why, TimePoint now);
+  void on_report(const Gid& gid, bool in_service, TimePoint now);
+  void update(Path& path);
 
-  Environment env_;
-  PortGid source_;
-  std::uint8_t lmc_ = 0;
+  PathRequests requests_;
+  Path::Dependencies deps_;
   cache::EntryTable<Path, &Path::gid> paths_;
-  std::unordered_map<QuestionId, Path*> outstanding_;
-  List waiting_;  ///< state Waiting, in the order of their turn
-  List unused_;   ///< nobody uses them, the longest unused first
+  List waiting_;  ///< in the state Waiting, first come first served
+  List unused_;   ///< without users, in Ready or Failed; the longest unused first
   cache::TimerQueue<Path> timers_;
-  TimePoint quiet_until_{};  ///< no refusal is logged before
 };
 
 }  // namespace ipoib::link

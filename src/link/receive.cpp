@@ -134,7 +134,7 @@ void Link::Parts::receive_ip(Incoming& datagram, const Arrival& arrival, Neighbo
 /// Nobody signals that a peer's LID has changed; but its datagrams show it, where it is the peer's
 /// queue pair, and port as far as the datagram says, that they are from.
 void Link::Parts::check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now) {
-  const neighbour_state::Route* const route = sender.route();
+  const Route* const route = sender.route();
   if (route == nullptr || route->qpn != datagram.source_qpn) return;
   if (datagram.has_grh && route->path->gid() != datagram.source_gid) return;
   paths.on_source_lid(*route->path, datagram.source_lid, now);
@@ -159,7 +159,7 @@ void Link::Parts::learn(const NdLesson& lesson, const Incoming& datagram, TimePo
                                    ? find_or_create(lesson.neighbour)
                                    : neighbours.find(lesson.neighbour);
   if (neighbour == nullptr) return;
-  const neighbour_state::Route* const known = neighbour->route();
+  const Route* const known = neighbour->route();
   if (!lesson.hardware && known == nullptr) return;
   const HwAddress hardware = lesson.hardware ? *lesson.hardware : known->hardware();
   if (known != nullptr && !lesson.overrides && !known->leads_to(hardware)) {
@@ -185,18 +185,18 @@ void Link::Parts::receive_arp(const Incoming& datagram, TimePoint now) {
       return answer_probe(*message, now);
     case ArpVerdict::mention:
       if (Neighbour* const known = neighbours.find(message->sender_protocol)) {
-        learn(*known, message->sender_hardware, Evidence::told, datagram, now);
+        learn(*known, message->sender_hardware, Evidence::unconfirmed, datagram, now);
       }
       return;
     case ArpVerdict::reply_for_us:
       if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
-        learn(*sender, message->sender_hardware, to_us_alone ? Evidence::confirmed : Evidence::told,
-              datagram, now);
+        learn(*sender, message->sender_hardware,
+              to_us_alone ? Evidence::confirmed : Evidence::unconfirmed, datagram, now);
       }
       return;
     case ArpVerdict::request_for_us:
       if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
-        learn(*sender, message->sender_hardware, Evidence::told, datagram, now);
+        learn(*sender, message->sender_hardware, Evidence::unconfirmed, datagram, now);
         answer(*sender, *message, now);
       }
       return;
@@ -222,7 +222,7 @@ void Link::Parts::answer(Neighbour& requester, const wire::Arp& request, TimePoi
   Frame reply = arp.make_reply(request);
   if (!reply) return;
   out.counters.add(Counter::arp_replies_sent);
-  neighbours.reply_owed(requester, std::move(reply), now);
+  neighbours.send_reply(requester, std::move(reply), now);
 }
 
 /// Somebody wants an address of ours for itself, and has none that it could be answered at.

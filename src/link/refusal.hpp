@@ -13,6 +13,6 @@ namespace ipoib::link {
 
 /// Whether the n-th refusal in a row is worth a line of the log: the first, the second, the fourth
 /// and so on are.
-[[nodiscard]] constexpr bool is_told(unsigned refusals) { return std::has_single_bit(refusals); }
+[[nodiscard]] constexpr bool should_log(unsigned refusals) { return std::has_single_bit(refusals); }
 
 }  // namespace ipoib::link

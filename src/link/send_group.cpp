@@ -77,31 +77,31 @@ std::vector<Frame> SendGroup::on_answer(const JoinAnswer& answer, TimePoint now)
   return parked;
 }
 
-Fate SendGroup::on_deadline(TimePoint now) {
+Disposition SendGroup::on_deadline(TimePoint now) {
   return std::visit(Overloaded{
-                        [](Waiting&) { return Fate::keep; },
-                        [](Asking&) { return Fate::keep; },
+                        [](Waiting&) { return Disposition::keep; },
+                        [](Asking&) { return Disposition::keep; },
                         [&](Ready& s) {
                           const TimePoint idle = used_ + env_.config.send_only_idle;
                           if (idle > now) {
                             s.look_at = idle;
-                            return Fate::keep;
+                            return Disposition::keep;
                           }
                           ask_to_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
-                          return Fate::erase;
+                          return Disposition::erase;
                         },
-                        [](Missing&) { return Fate::erase; },
+                        [](Missing&) { return Disposition::erase; },
                     },
                     state_);
 }
 
 /// What waits for an answer goes on waiting: it comes after whatever has happened.
-Fate SendGroup::on_outdated() {
+Disposition SendGroup::on_outdated() {
   return std::visit(Overloaded{
-                        [](Waiting&) { return Fate::keep; },
-                        [](Asking&) { return Fate::keep; },
-                        [](Ready&) { return Fate::erase; },
-                        [](Missing&) { return Fate::erase; },
+                        [](Waiting&) { return Disposition::keep; },
+                        [](Asking&) { return Disposition::keep; },
+                        [](Ready&) { return Disposition::erase; },
+                        [](Missing&) { return Disposition::erase; },
                     },
                     state_);
 }

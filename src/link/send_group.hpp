@@ -10,11 +10,11 @@
 #include <string_view>
 #include <variant>
 
+#include "link/cache/timer_queue.hpp"
 #include "link/membership.hpp"
-#include "link/neighbour_environment.hpp"
+#include "link/neighbour_dependencies.hpp"
 #include "link/neighbour_info.hpp"
 #include "link/parked_frames.hpp"
-#include "link/cache/timer_queue.hpp"
 
 namespace ipoib::link {
 
@@ -59,10 +59,10 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   void on_turn();
   /// What was parked when there is no such group; it is the caller's.
   [[nodiscard]] std::vector<Frame> on_answer(const JoinAnswer& answer, TimePoint now);
-  [[nodiscard]] Fate on_deadline(TimePoint now);
+  [[nodiscard]] Disposition on_deadline(TimePoint now);
   /// The group was made or deleted (RFC 4392, 5: its LID may be another's by now), or the subnet
   /// administrator has forgotten its members: what was known is to be asked for anew.
-  [[nodiscard]] Fate on_outdated();
+  [[nodiscard]] Disposition on_outdated();
   /// Before it goes for another reason than its own: `why` counts what was parked.
   void on_removed(Counter why, bool leave);
 

@@ -79,13 +79,13 @@ Gid SendGroupTable::all_routers(const Gid& mgid) const {
 void SendGroupTable::on_notice(const Gid& mgid) {
   const auto at = groups_.find(mgid);
   if (at == groups_.end()) return;
-  if (at->second.on_outdated() == Fate::erase) erase(at->second);
+  if (at->second.on_outdated() == Disposition::erase) erase(at->second);
 }
 
 void SendGroupTable::on_reregister() {
   for (auto at = known_.begin(); at != known_.end();) {
     SendGroup& group = *at++;
-    if (group.on_outdated() == Fate::erase) erase(group);
+    if (group.on_outdated() == Disposition::erase) erase(group);
   }
 }
 
@@ -97,7 +97,7 @@ void SendGroupTable::clear(Counter why, bool leave) {
 
 void SendGroupTable::tick(TimePoint now) {
   while (SendGroup* const group = timers_.pop_due(now)) {
-    if (group->on_deadline(now) == Fate::erase) {
+    if (group->on_deadline(now) == Disposition::erase) {
       erase(*group);
     } else {
       timers_.arm(*group, group->next_deadline());

@@ -14,6 +14,7 @@
 #include "ipoib/log.hpp"
 #include "link/link.hpp"
 #include "link/neighbour_table.hpp"
+#include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 
@@ -28,13 +29,6 @@ constexpr std::uint32_t kMany = 100'000;
 constexpr Ipv4Address kOwn{0x0a000001};
 constexpr std::uint32_t kFirstPeer = 0x0a000100;
 
-class Handles : public AddressHandleFactory {
- public:
-  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
-    return AddressHandlePtr(new AddressHandle);
-  }
-};
-
 /// A link that is up, with reachable neighbours, each on its own port.
 class Bench {
  public:
@@ -44,6 +38,7 @@ class Bench {
     port.lid = Lid(1);
     port.gid = Gid(Gid::kLinkLocalPrefix, Guid(1));
     port.pkey_index = 0;
+    handles_.records = false;
     link_.on_host_changed(HostView{{{kOwn, 8}}}, now_);
     link_.on_port(port, now_);
     answer();
@@ -129,7 +124,7 @@ class Bench {
 
   std::uint32_t neighbours_;
   TimePoint now_{std::chrono::seconds(1)};
-  Handles handles_;
+  FakeAddressHandles handles_;
   FramePool pool_{4 * kBatch, 2048};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   std::mt19937 random_{1};

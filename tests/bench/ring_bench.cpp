@@ -19,7 +19,7 @@ void ring(benchmark::State& state) {
   packet.header_size = ipoib::wire::Lrh::kSize + ipoib::wire::Bth::kSize + ipoib::wire::Deth::kSize;
   packet.pieces[packet.piece_count++] = payload;
   const std::vector<const OutgoingPacket*> batch(static_cast<std::size_t>(state.range(1)), &packet);
-  std::vector<std::uint8_t> buffer(kMaxPacketOctets);
+  std::vector<std::uint8_t> buffer(kMaxPacketBytes);
   std::vector<ArrivedPacket> taken;
   for (auto _ : state) {
     if (writer.put(batch) != batch.size()) return state.SkipWithError("the ring is full");

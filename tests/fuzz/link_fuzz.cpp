@@ -11,6 +11,7 @@
 #include "ipoib/log.hpp"
 #include "link/link.hpp"
 #include "require.hpp"
+#include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv6.hpp"
@@ -23,15 +24,6 @@ namespace {
 
 constexpr std::size_t kMaxSteps = 2000;
 constexpr std::size_t kSlot = 512;
-
-class Handles : public AddressHandleFactory {
- public:
-  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
-    if (refuses) return Error(ENOMEM, "no memory");
-    return AddressHandlePtr(new AddressHandle);
-  }
-  bool refuses = false;
-};
 
 class Script {
  public:
@@ -212,7 +204,8 @@ class Script {
     link_.from_fabric({&datagram, 1}, now_);
   }
   void answer_path() {
-    if (paths_.empty()) return link_.on_path_answer(QuestionId(input_.u8()), Refusal{}, now_);
+    if (paths_.empty())
+      return link_.on_path_answer(wire::SaRequestId(input_.u8()), Refusal{}, now_);
     const AskPath asked = paths_.back();
     paths_.pop_back();
     wire::PathRecord record = asked.record;
@@ -223,7 +216,8 @@ class Script {
     link_.on_path_answer(asked.id, record, now_);
   }
   void answer_join() {
-    if (joins_.empty()) return link_.on_join_answer(QuestionId(input_.u8()), Refusal{}, now_);
+    if (joins_.empty())
+      return link_.on_join_answer(wire::SaRequestId(input_.u8()), Refusal{}, now_);
     const JoinGroup asked = joins_.back();
     joins_.pop_back();
     const std::uint8_t kind = input_.u8() % 8;
@@ -343,7 +337,7 @@ class Script {
   ByteReader input_;
   Config config_ = small();
   HostView view_{{{Ipv4Address(0x0a000001), 24}}};
-  Handles handles_;
+  FakeAddressHandles handles_;
   FramePool pool_{40, kSlot};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};

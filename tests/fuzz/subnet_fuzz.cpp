@@ -132,7 +132,7 @@ class Target {
     packet.mad[2] = 1;
     packet.mad[3] = (how & 4) != 0 ? 2 : 1;
     if ((how & 8) != 0) packet.mad[3] = subnet::smp_method::kTrapRepress;
-    const MadRoute route{who, packet.mad[8] % QpnLayout::kPlaces, 1, 1};
+    const MadRoute route{who, packet.mad[8] % QpnLayout::kSlots, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
     // Routes that exist: to the switch, or through it.
@@ -157,7 +157,8 @@ class Target {
       std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
       packet.emit(bytes);
     }
-    for (const auto& passed : subnet_.take_passed_on()) require(subnet_.node(passed.to) != nullptr);
+    for (const auto& passed : subnet_.take_forwarded_mads())
+      require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();
     NodeSet alive;
     for (NodeIndex i = 0; i <= kNodes; ++i) {
@@ -178,7 +179,7 @@ class Target {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMaxSteps = 64;
   ipoib::ByteReader reader({data, size});
-  Target target((reader.u8() & 1) != 0 ? subnet::Management::elsewhere : subnet::Management::own);
+  Target target((reader.u8() & 1) != 0 ? subnet::Management::external_sm : subnet::Management::own);
   for (std::size_t i = 0; i < kMaxSteps && reader.left() > 1; ++i) {
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));

@@ -1,5 +1,4 @@
-// Writes a capture with one packet of each kind that a subnet of IPoIB hosts has, for tshark to
-// read.
+// Writes a capture with one packet of each kind on an IPoIB subnet, for tshark to read.
 //
 // Usage: capture_probe FILE
 #include <array>
@@ -22,7 +21,7 @@ using softib::endpoint::Direction;
 
 constexpr Guid kGuid{0x0002'c903'0000'0001};
 
-/// A packet of the link, with or without a GRH.
+/// Returns a UD packet, with or without a GRH.
 std::vector<std::uint8_t> make_packet(Lid dlid, Qpn destination, const std::optional<Gid>& dgid,
                                       const std::vector<std::uint8_t>& payload) {
   wire::UdPacket packet;
@@ -40,10 +39,10 @@ std::vector<std::uint8_t> make_packet(Lid dlid, Qpn destination, const std::opti
   }
   std::array<std::uint8_t, wire::UdPacket::kMaxHeaderSize> header;
   const std::size_t size = packet.emit_headers(payload.size(), header);
-  std::vector<std::uint8_t> octets(header.begin(), header.begin() + static_cast<long>(size));
-  octets.insert(octets.end(), payload.begin(), payload.end());
-  octets.resize(octets.size() + packet.bth.pad);
-  return octets;
+  std::vector<std::uint8_t> bytes(header.begin(), header.begin() + static_cast<long>(size));
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  bytes.resize(bytes.size() + packet.bth.pad);
+  return bytes;
 }
 
 std::vector<std::uint8_t> make_arp() {
@@ -57,7 +56,7 @@ std::vector<std::uint8_t> make_arp() {
   return frame;
 }
 
-/// An echo request (RFC 792) with three octets of data, so that the packet needs padding.
+/// An echo request (RFC 792) with three bytes of data, so that the packet needs padding.
 std::vector<std::uint8_t> make_ping() {
   constexpr std::size_t kIpSize = 20;
   constexpr std::size_t kIcmpSize = 8 + 3;
@@ -93,9 +92,9 @@ std::vector<std::uint8_t> make_query() {
   header.mad.method = wire::method::kGet;
   header.mad.attribute_id = wire::attribute::kPathRecord;
   header.emit(packet.mad);
-  std::array<std::uint8_t, softib::MadPacket::kPacketSize> octets;
-  packet.emit(octets);
-  return {octets.begin(), octets.end()};
+  std::array<std::uint8_t, softib::MadPacket::kPacketSize> bytes;
+  packet.emit(bytes);
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace

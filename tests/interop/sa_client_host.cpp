@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::vector<Gid> ports;  ///< of the command line
+std::vector<Gid> ports;  ///< from the command line
 
 Host open_port() {
   Host out;

@@ -1,6 +1,5 @@
-// A port with a client of the subnet administrator on it, over libibumad: what programs have in
-// common that put it before administrators of others. A program has one port, and one agent there:
-// ibsim knows one for each class and process.
+// A port with an SA client over libibumad, for programs that test the client against other SAs. A
+// program has one port and one MAD agent: ibsim supports one per class and process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,17 +32,17 @@ struct Host {
   MadDestination sm;
   std::unique_ptr<verbs::UmadPort> mads;
   Gid peer;
-  std::vector<Gid> others;  ///< ports that are there to be members of groups
+  std::vector<Gid> others;  ///< further ports, to be members of groups
 };
 [[nodiscard]] Host& host();
 
-/// Lets a client work until something has come, or its deadline, or a moment has passed.
+/// Runs a client until a MAD has arrived, its deadline, or 100 ms have passed.
 void turn(SaClient& client);
-/// Runs a client until it has answered `count` questions.
+/// Runs a client until it has `count` responses.
 [[nodiscard]] std::vector<Answer> answers(SaClient& client, std::size_t count = 1);
 
 [[nodiscard]] JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state);
-/// Creates a group like the broadcast group's, as RFC 4391, 10, has it.
+/// Creates a group with the parameters of the broadcast group (RFC 4391, 10).
 [[nodiscard]] JoinQuery create(const Gid& mgid, std::uint8_t state);
 
 class ClientTest : public testing::Test {
@@ -65,8 +64,7 @@ class ClientTest : public testing::Test {
   SaClient client;
 };
 
-/// main() of such a program: `--peer GID [GID]...` says where other ports are, the rest is
-/// GoogleTest's.
+/// main() of such a program: `--peer GID [GID]...` names other ports; GoogleTest takes the rest.
 [[nodiscard]] int run(int argc, char** argv);
 
 }  // namespace ipoib::sa::test

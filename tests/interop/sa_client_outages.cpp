@@ -1,5 +1,5 @@
-// The client of the subnet administrator while OpenSM ends, comes back, and another one takes over;
-// and the reports of both. opensm_on_ibsim.py starts and ends them when it is told to.
+// The SA client while OpenSM ends, restarts, or another one takes over, and the reports of both.
+// opensm_on_ibsim.py starts and ends them on command.
 #include <fcntl.h>
 #include <infiniband/umad.h>
 #include <unistd.h>
@@ -26,22 +26,22 @@ using wire::PathRecord;
 constexpr std::uint64_t kOfSubscriptions = 1ULL << 32;
 const Gid kHost3 = *Gid::parse("fe80::10:5");
 
-/// Tells the driver to do something; its answer.
-std::string order(const std::string& text) {
+/// Sends a command to the driver and returns its response.
+std::string command(const std::string& text) {
   static const int to = std::atoi(std::getenv("IBSIM_ORDERS"));
   static const int from = std::atoi(std::getenv("IBSIM_ANSWERS"));
   const std::string line = text + "\n";
   if (write(to, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
-  std::string answer;
-  for (char octet = 0; read(from, &octet, 1) == 1 && octet != '\n';) answer += octet;
-  return answer;
+  std::string response;
+  for (char next = 0; read(from, &next, 1) == 1 && next != '\n';) response += next;
+  return response;
 }
 
-Lid sm_lid() { return Lid(static_cast<std::uint16_t>(std::stoi(order("sm")))); }
+Lid sm_lid() { return Lid(static_cast<std::uint16_t>(std::stoi(command("sm")))); }
 
-/// ibsim gives requests, as reports are, to a program that says it is a subnet manager. So others
-/// ask it for its SMInfo (IBA 14.2.5.13), and wait for an answer for ever, since there are no
-/// time-outs: it is a manager that is not active.
+/// ibsim delivers requests, such as reports, only to a program that registers as a subnet manager.
+/// Other managers then send it SMInfo requests (IBA 14.2.5.13), and would wait forever for a
+/// response, since ibsim has no timeouts. So this responds as a manager that is not active.
 class InactiveManager {
  public:
   InactiveManager() : device_(umad_open_port(host().device.c_str(), host().port)) {
@@ -60,11 +60,11 @@ class InactiveManager {
   static constexpr std::uint16_t kReturns = 0x8000;  ///< direction bit of a directed-route MAD
 
   void run(const std::stop_token& end) {
-    constexpr int kLook = 100;  ///< ms, between looks whether it is to end
+    constexpr int kInterval = 100;  ///< ms between checks whether to end
     std::vector<std::uint8_t> buffer(umad_size() + wire::kMadSize);
     while (!end.stop_requested()) {
       int length = wire::kMadSize;
-      const int agent = umad_recv(device_, buffer.data(), &length, kLook);
+      const int agent = umad_recv(device_, buffer.data(), &length, kInterval);
       const MutableBytes mad(static_cast<std::uint8_t*>(umad_get_mad(buffer.data())),
                              wire::kMadSize);
       auto header = wire::MadHeader::parse(mad);
@@ -86,8 +86,8 @@ class InactiveManager {
   std::jthread thread_;
 };
 
-/// Does around a client what a daemon does: puts again what was refused, creates a group that it
-/// cannot join, and keeps the port subscribed.
+/// Uses a client as a daemon does: repeats failed requests, creates a group that it cannot join,
+/// and keeps the port subscribed.
 class Outages : public ClientTest {
  protected:
   static constexpr Duration kPause = std::chrono::milliseconds(500);
@@ -127,7 +127,7 @@ class Outages : public ClientTest {
     return to_subscribe == 0 && subscriptions.questions().empty() &&
            subscriptions.next_deadline() == kNever;
   }
-  /// What a daemon does when its port says that the subnet manager is another one.
+  /// What a daemon does when the SM LID of its port changes.
   void follow_manager(Lid lid) {
     run_until([lid] { return sm_lid() == lid; });
     client.set_sm(MadDestination{lid, ServiceLevel(0), 0}, now());
@@ -138,7 +138,7 @@ class Outages : public ClientTest {
     return port == host().gid ? host().lid
                               : record<PathRecord>(path_query(host().gid, port, kDefaultPKey)).dlid;
   }
-  /// Runs until a trap is reported of it.
+  /// Runs until a report of this trap for this GID arrives.
   void wait_for_report(std::uint16_t trap, const Gid& gid) {
     run_until([&] {
       return std::ranges::any_of(std::exchange(client.notices(), {}),
@@ -147,7 +147,7 @@ class Outages : public ClientTest {
                                  });
     });
   }
-  /// The administrator knows us: it lets us create a group, and tells us so.
+  /// Checks that the SA lets us create a group, and reports it to us.
   void expect_reports() {
     const Gid mgid = group(++last_group);
     want(create(mgid, McMemberRecord::kFullMember));
@@ -160,9 +160,9 @@ class Outages : public ClientTest {
 
   static inline std::optional<InactiveManager> manager;
   Subscriptions subscriptions{log, 1};
-  std::map<QueryId, Query> wanted;  ///< and not answered by a record
+  std::map<QueryId, Query> wanted;  ///< requests without a record so far
   std::size_t answered = 0;
-  std::size_t made_anew = 0;  ///< groups that were not there to be joined
+  std::size_t recreated = 0;  ///< groups that did not exist when joined
 
  private:
   void settle() {
@@ -183,14 +183,14 @@ class Outages : public ClientTest {
       return;
     }
     const auto at = wanted.find(answer.id);
-    ASSERT_NE(at, wanted.end()) << "one answer to each question";
+    ASSERT_NE(at, wanted.end()) << "one response to each request";
     if (failure == nullptr) {
       ++answered;
       wanted.erase(at);
       return;
     }
     if (failure->status == wire::SaStatus::insufficient_components) {
-      ++made_anew;
+      ++recreated;
       at->second = create(std::get<JoinQuery>(at->second).record.mgid, McMemberRecord::kFullMember);
     }
     again.insert(*at);
@@ -201,36 +201,36 @@ class Outages : public ClientTest {
   std::uint32_t last_group = 30;
   std::map<QueryId, Query> again;
   TimePoint again_at{};
-  std::size_t to_subscribe = 0;  ///< questions that are not answered
+  std::size_t to_subscribe = 0;  ///< outstanding requests
 };
 
-TEST_F(Outages, QuestionsInFlightOutliveARestart) {
+TEST_F(Outages, OutstandingRequestsSurviveARestart) {
   constexpr std::size_t kCount = 300;
   want_paths(kCount);
   run_until([this] { return answered > 0; });
-  order("end host1");
+  command("end host1");
   run_until([this] { return client.counters().timeouts > 0; });
   EXPECT_GT(wanted.size(), 0U);
-  order("start host1 3");
+  command("start host1 3");
   run_until_answered();
   EXPECT_EQ(answered, kCount);
 }
 
-TEST_F(Outages, GroupsAndSubscriptionsAreMadeAnewAfterARestart) {
+TEST_F(Outages, GroupsAndSubscriptionsAreRecreatedAfterARestart) {
   want_groups();
   run_until_answered();
-  order("end host1");
+  command("end host1");
   want_paths(40);
   subscriptions.renew();
-  order("start host1 3");
-  const std::size_t before = made_anew;
+  command("start host1 3");
+  const std::size_t before = recreated;
   want_groups();
   run_until_answered();
-  EXPECT_EQ(made_anew, before + 1) << "it has forgotten the group that we had made";
+  EXPECT_EQ(recreated, before + 1) << "it has lost the group that we had created";
   expect_reports();
 }
 
-TEST_F(Outages, RegisteringAgainInTheMiddleOfThingsLosesNothing) {
+TEST_F(Outages, ReregistrationDuringRequestsLosesNothing) {
   for (int round = 0; round < 3; ++round) {
     want_paths(50);
     want_groups();
@@ -241,29 +241,29 @@ TEST_F(Outages, RegisteringAgainInTheMiddleOfThingsLosesNothing) {
   expect_reports();
 }
 
-TEST_F(Outages, QuestionsGoToTheStandbyThatTakesOver) {
+TEST_F(Outages, RequestsGoToTheStandbyThatTakesOver) {
   const Lid host1 = lid_of(host().peer);
   const Lid host3 = lid_of(kHost3);
   want_groups();
   run_until_answered();
-  order("start host3 1");
+  command("start host3 1");
   want_paths(100);
-  order("end host1");
+  command("end host1");
   follow_manager(host3);
   run_until_answered();
   expect_reports();
-  order("end host3");
+  command("end host3");
   want_paths(100);
-  order("start host1 3");
+  command("start host1 3");
   follow_manager(host1);
   run_until_answered();
   expect_reports();
 }
 
-TEST_F(Outages, PortsThatComeAndGoAreReported) {
-  order("unlink host3");
+TEST_F(Outages, PortsInAndOutOfServiceAreReported) {
+  command("unlink host3");
   wait_for_report(wire::trap::kOutOfService, kHost3);
-  order("link host3");
+  command("link host3");
   wait_for_report(wire::trap::kInService, kHost3);
 }
 

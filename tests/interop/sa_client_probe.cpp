@@ -1,8 +1,7 @@
-// The client of the subnet administrator over libibumad, against an administrator that somebody
-// else wrote. What is expected here is what OpenSM 3.3.23 answers; opensm_on_ibsim.py starts it and
-// says where the peer is. The emulated administrator is held to the same answers by
-// management_on_softib.py. Tests of one file share one port: ibsim knows one agent for each class
-// and process.
+// The SA client over libibumad, against other people's SAs. The expected responses are those of
+// OpenSM 3.3.23, which opensm_on_ibsim.py starts. management_on_softib.py runs the same tests
+// against the emulated SA. All tests share one port: ibsim supports one MAD agent per class and
+// process.
 #include <gmock/gmock.h>
 #include <poll.h>
 
@@ -24,7 +23,7 @@ using wire::SaStatus;
 
 constexpr std::uint8_t kBeyondPorts = 10;  // 120 Gb/s
 
-/// Joins a group for another port, as only a trusted request may.
+/// Joins a group on behalf of another port, which only a trusted request may.
 void join_for(const Gid& port, const Gid& mgid) {
   auto mad = request_mad(join_query(mgid, port, kDefaultPKey, McMemberRecord::kFullMember), 1);
   auto header = *wire::SaHeader::parse(mad);
@@ -38,7 +37,7 @@ void join_for(const Gid& port, const Gid& mgid) {
   ASSERT_EQ(wire::SaHeader::parse(answer->bytes)->mad.status, 0);
 }
 
-TEST_F(OpenSm, LetsUsJoinTheBroadcastGroup) {
+TEST_F(OpenSm, JoinsTheBroadcastGroup) {
   const auto member =
       record<McMemberRecord>(join(kBroadcast, kDefaultPKey, McMemberRecord::kFullMember));
   EXPECT_EQ(member.mgid, kBroadcast);
@@ -53,7 +52,7 @@ TEST_F(OpenSm, LetsUsJoinTheBroadcastGroup) {
   EXPECT_EQ(member.join_state, McMemberRecord::kFullMember);
 }
 
-TEST_F(OpenSm, LetsUsJoinWithEachState) {
+TEST_F(OpenSm, JoinsWithEachState) {
   std::uint8_t states = 0;
   for (const std::uint8_t state :
        {McMemberRecord::kFullMember, McMemberRecord::kNonMember, McMemberRecord::kSendOnlyNonMember,
@@ -69,7 +68,7 @@ TEST_F(OpenSm, LetsUsJoinWithEachState) {
 TEST_F(OpenSm, CreatesAGroupForAFullMember) {
   const auto member = record<McMemberRecord>(create(group(1), McMemberRecord::kFullMember));
   EXPECT_EQ(member.mgid, group(1));
-  EXPECT_GT(member.mlid, Lid(0xc001)) << "the partitions' own groups come first";
+  EXPECT_GT(member.mlid, Lid(0xc001)) << "the groups of the partitions come first";
   EXPECT_EQ(member.qkey, QKey(0x0b1b));
 }
 
@@ -83,7 +82,7 @@ TEST_F(OpenSm, RefusesASendOnlyNonMemberWithoutAGroup) {
             SaStatus::request_invalid);
 }
 
-TEST_F(OpenSm, RefusesToCreateAGroupFromNothing) {
+TEST_F(OpenSm, RefusesToCreateAGroupWithoutComponents) {
   EXPECT_EQ(refusal(join(group(4), kDefaultPKey, McMemberRecord::kFullMember)),
             SaStatus::insufficient_components);
 }
@@ -105,7 +104,7 @@ TEST_F(OpenSm, RefusesAGroupBeyondThePortsRate) {
   EXPECT_EQ(refusal(query), SaStatus::request_invalid);
 }
 
-TEST_F(OpenSm, LetsUsSubscribeToPortsAndGroupsThatComeAndGo) {
+TEST_F(OpenSm, SubscribesToPortsAndGroups) {
   for (std::uint16_t trap = wire::trap::kInService; trap <= wire::trap::kGroupDeleted; ++trap) {
     EXPECT_EQ(record<wire::InformInfo>(subscribe_query(trap)).trap_number, trap);
     EXPECT_FALSE(record<wire::InformInfo>(unsubscribe_query(trap)).subscribe);
@@ -113,14 +112,14 @@ TEST_F(OpenSm, LetsUsSubscribeToPortsAndGroupsThatComeAndGo) {
   }
 }
 
-TEST_F(OpenSm, LetsUsLeaveOnce) {
+TEST_F(OpenSm, LeavesOnce) {
   (void)record<McMemberRecord>(create(group(5), McMemberRecord::kFullMember));
   const auto leave = leave_query(group(5), host().gid, McMemberRecord::kFullMember);
   EXPECT_EQ(record<McMemberRecord>(leave).mgid, group(5));
   EXPECT_EQ(refusal(leave), SaStatus::request_invalid);
 }
 
-TEST_F(OpenSm, KnowsThePathToThePeer) {
+TEST_F(OpenSm, ReturnsThePathToThePeer) {
   const auto path = record<PathRecord>(path_query(host().gid, host().peer, kDefaultPKey));
   EXPECT_EQ(path.dgid, host().peer);
   EXPECT_EQ(path.sgid, host().gid);
@@ -133,30 +132,30 @@ TEST_F(OpenSm, KnowsThePathToThePeer) {
   EXPECT_EQ(path.hop_limit, 0);
 }
 
-TEST_F(OpenSm, KnowsNoPathToAnUnknownPort) {
+TEST_F(OpenSm, HasNoPathToAnUnknownPort) {
   const Gid nobody(host().gid.prefix(), Guid(0xdead));
   EXPECT_EQ(refusal(path_query(host().gid, nobody, kDefaultPKey)), SaStatus::no_records);
 }
 
-TEST_F(OpenSm, KnowsNoPathInAPartitionThatIsNotShared) {
+TEST_F(OpenSm, HasNoPathInAPartitionThatIsNotShared) {
   EXPECT_EQ(refusal(path_query(host().gid, host().peer, kForeign)), SaStatus::no_records);
 }
 
-TEST_F(OpenSm, TellsWhetherWeAreInAGroup) {
+TEST_F(OpenSm, LookupShowsMembership) {
   LookupQuery lookup;
   lookup.record.mgid = group(7);
   lookup.record.port_gid = host().gid;
   lookup.components = McMemberRecord::kMgid | McMemberRecord::kPortGid;
-  EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "there is no such group";
+  EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "the group does not exist";
   const auto made = record<McMemberRecord>(create(group(7), McMemberRecord::kFullMember));
   EXPECT_EQ(record<McMemberRecord>(lookup).mlid, made.mlid);
   join_for(host().peer, group(7));
   (void)record<McMemberRecord>(leave_query(group(7), host().gid, McMemberRecord::kFullMember));
-  EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "others are in it";
+  EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "only others are members";
 }
 
-// Three members are one MAD, the most that ibsim carries; more are several segments of RMPP.
-TEST_F(OpenSm, TellsWhoIsInAGroup) {
+// Three members fit into one MAD, which is all that ibsim supports; more need RMPP.
+TEST_F(OpenSm, ListsTheMembersOfAGroup) {
   EXPECT_TRUE(record<Members>(members_query(group(6))).empty());
   (void)record<McMemberRecord>(create(group(6), McMemberRecord::kFullMember));
   std::set<Gid> expected{host().gid};
@@ -172,7 +171,7 @@ TEST_F(OpenSm, TellsWhoIsInAGroup) {
   EXPECT_EQ(found, expected);
 }
 
-TEST_F(OpenSm, AnswersMoreQuestionsThanTheWindow) {
+TEST_F(OpenSm, RespondsToMoreRequestsThanTheWindow) {
   constexpr std::size_t kCount = 300;
   for (std::size_t id = 0; id < kCount; ++id) {
     client.ask(QueryId(id), path_query(host().gid, host().peer, kDefaultPKey), now());
@@ -181,10 +180,10 @@ TEST_F(OpenSm, AnswersMoreQuestionsThanTheWindow) {
     EXPECT_TRUE(std::holds_alternative<PathRecord>(answer.result)) << answer.id.value();
   }
   EXPECT_EQ(client.counters().answers, kCount);
-  EXPECT_LE(client.counters().strangers, client.counters().timeouts) << "late answers";
+  EXPECT_LE(client.counters().strangers, client.counters().timeouts) << "late responses";
 }
 
-TEST_F(OpenSm, IsNotFoundWhereNobodyAnswers) {
+TEST_F(OpenSm, TimesOutWithoutAnSa) {
   Config impatient;
   impatient.path = {.attempts = 2,
                     .timeout = {milliseconds(20), milliseconds(20)},
@@ -196,7 +195,7 @@ TEST_F(OpenSm, IsNotFoundWhereNobodyAnswers) {
   EXPECT_EQ(std::get<SaFailure>(answers(lost).front().result).kind, FailureKind::timeout);
 }
 
-TEST_F(OpenSm, HasNoOtherDeviceAndPort) {
+TEST_F(OpenSm, ReportsUnknownDeviceAndPort) {
   const auto no_device = verbs::UmadPort::open("mlx5_9", 1);
   ASSERT_TRUE(no_device.has_error());
   EXPECT_THAT(no_device.error().message, testing::HasSubstr("mlx5_9"));

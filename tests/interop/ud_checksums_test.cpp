@@ -1,4 +1,5 @@
-// Who computes the checksums of what UdQueuePair cuts: the device if it does, or else we.
+// UdQueuePair leaves the checksums of segments to the device if that computes them, else computes
+// them itself.
 #include <dlfcn.h>
 
 #include "offload/flow.hpp"
@@ -7,15 +8,15 @@
 #include "wire/ipv4.hpp"
 
 namespace {
-bool device_says_that_it_sums_up = true;
+bool shows_checksum_capability = true;
 }
 
-/// What the device says, unless the test has it say nothing of checksums.
+/// Hides the device's checksum capability if a test asks for that.
 extern "C" int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   static const auto verb =
       reinterpret_cast<decltype(&ibv_query_device)>(dlsym(RTLD_NEXT, "ibv_query_device"));
   const int error = verb(context, attributes);
-  if (!device_says_that_it_sums_up) {
+  if (!shows_checksum_capability) {
     attributes->device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_UD_IP_CSUM);
   }
   return error;
@@ -24,20 +25,20 @@ extern "C" int ibv_query_device(ibv_context* context, ibv_device_attr* attribute
 namespace ipoib::verbs {
 namespace {
 
-/// A machine that is busy elsewhere may be too slow for a test.
+/// On a busy machine a probe may time out.
 constexpr int kTries = 50;
 
 class UdChecksumsTest : public UdQueuePairTest {
  protected:
-  [[nodiscard]] bool device_sums_up() const {
+  [[nodiscard]] bool device_computes_checksums() const {
     ibv_device_attr attributes{};
     EXPECT_EQ(ibv_query_device(device_->context(), &attributes), 0);
     return (attributes.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
   }
 };
 
-/// Of UDP over IPv4, with 3500 octets of payload, to be cut after each 1000.
-Outgoing udp_to_be_cut(Outgoing datagram) {
+/// Makes a large packet of UDP over IPv4: 3500 bytes of payload in segments of 1000.
+Outgoing large_udp(Outgoing datagram) {
   constexpr std::uint16_t kTransport = wire::kEncapsulationSize + wire::Ipv4Header::kMinimumSize;
   constexpr std::uint16_t kHeaders = kTransport + wire::kUdpHeader;
   datagram.frame.window(0, kHeaders + 3500);
@@ -49,7 +50,7 @@ Outgoing udp_to_be_cut(Outgoing datagram) {
   writer.u32(0x0a000001);
   writer.u32(0x0a000002);
   writer.u32(0x12341388);
-  // What is not the device's affair begins with the sum of the pseudo-header.
+  // The checksum field starts with the sum of the pseudo-header.
   const auto partial = wire::InternetChecksum()
                            .add_pseudo_header(Ipv4Address({10, 0, 0, 1}),
                                               Ipv4Address({10, 0, 0, 2}), wire::kUdp, 3508)
@@ -60,8 +61,8 @@ Outgoing udp_to_be_cut(Outgoing datagram) {
   return datagram;
 }
 
-/// How many of those that arrive the device vouches for; all are right.
-std::size_t vouched_for(const std::vector<Incoming>& datagrams) {
+/// Checks that all checksums are valid; returns how many datagrams the device reports as verified.
+std::size_t verified_by_device(const std::vector<Incoming>& datagrams) {
   std::size_t count = 0;
   for (const auto& each : datagrams) {
     const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
@@ -72,29 +73,29 @@ std::size_t vouched_for(const std::vector<Incoming>& datagrams) {
   return count;
 }
 
-TEST_F(UdChecksumsTest, LeavesTheChecksumsToADeviceThatHasShownThatItComputesThem) {
-  if (!device_sums_up()) GTEST_SKIP() << "it does not";
+TEST_F(UdChecksumsTest, LeavesChecksumsToADeviceThatPassesTheProbe) {
+  if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
   for (int tries = 0; tries < kTries && !a_->pair->checksum_offload(); ++tries) make_sides({});
   ASSERT_TRUE(a_->pair->checksum_offload());
-  EXPECT_EQ(a_->pair->counters().large_packets, 0U) << "the test was none of the link's";
-  ASSERT_EQ(a_->send(udp_to_be_cut(to_b(4, 0))), 1U);
-  EXPECT_EQ(vouched_for(b_->receive(4)), 4U);
+  EXPECT_EQ(a_->pair->counters().large_packets, 0U) << "probe packets are not counted";
+  ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
+  EXPECT_EQ(verified_by_device(b_->receive(4)), 4U);
   a_->settle();
 }
 
-TEST_F(UdChecksumsTest, ComputesTheChecksumsForADeviceThatDoesNotSayThatItDoes) {
-  device_says_that_it_sums_up = false;
+TEST_F(UdChecksumsTest, ComputesChecksumsForADeviceWithoutTheCapability) {
+  shows_checksum_capability = false;
   make_sides({});
-  device_says_that_it_sums_up = true;
+  shows_checksum_capability = true;
   EXPECT_FALSE(a_->pair->checksum_offload());
-  ASSERT_EQ(a_->send(udp_to_be_cut(to_b(4, 0))), 1U);
-  EXPECT_EQ(vouched_for(b_->receive(4)), 0U);
+  ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
+  EXPECT_EQ(verified_by_device(b_->receive(4)), 0U);
   a_->settle();
 }
 
 int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
 
-TEST_F(UdChecksumsTest, ComputesTheChecksumsForADeviceThatSaysSoAndDoesNot) {
+TEST_F(UdChecksumsTest, ComputesChecksumsForADeviceThatFailsTheProbe) {
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;
   verb = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
@@ -106,13 +107,13 @@ TEST_F(UdChecksumsTest, ComputesTheChecksumsForADeviceThatSaysSoAndDoesNot) {
   make_sides({});
   EXPECT_FALSE(a_->pair->checksum_offload());
   EXPECT_FALSE(a_->pair->is_broken());
-  ASSERT_EQ(a_->send(udp_to_be_cut(to_b(4, 0))), 1U);
-  EXPECT_EQ(vouched_for(b_->receive(4)), 0U);
+  ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
+  EXPECT_EQ(verified_by_device(b_->receive(4)), 0U);
   a_->settle();
   verb = post_send;
 }
 
-TEST_F(UdChecksumsTest, IsUpOnADeviceThatRefusesToComputeChecksums) {
+TEST_F(UdChecksumsTest, ComesUpIfTheDeviceRefusesToComputeChecksums) {
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;
   verb = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
@@ -130,9 +131,9 @@ TEST_F(UdChecksumsTest, IsUpOnADeviceThatRefusesToComputeChecksums) {
   verb = post_send;
 }
 
-/// As one whose partition goes while the device is checked.
-TEST_F(UdChecksumsTest, ChecksADeviceAgainThatWasNotHeard) {
-  if (!device_sums_up()) GTEST_SKIP() << "it does not";
+/// For example because the partition disappears during the probe.
+TEST_F(UdChecksumsTest, ProbesAgainAfterAProbeWithoutAResult) {
+  if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;
   for (int tries = 0; tries == 0 || (tries < kTries && !a_->pair->checksum_offload()); ++tries) {
@@ -146,8 +147,8 @@ TEST_F(UdChecksumsTest, ChecksADeviceAgainThatWasNotHeard) {
   expect_connected();
 }
 
-/// All that is in the send queue after that is covered by a completion, however it is made up.
-TEST_F(UdChecksumsTest, GetsEverythingBackAfterAChainThatWasRefused) {
+/// After that, some completion covers each send in the queue.
+TEST_F(UdChecksumsTest, ReturnsAllFramesAfterARefusedChain) {
   make_sides({.receive = 64, .send = 16});
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;

@@ -1,4 +1,4 @@
-// Who cuts what is large: the device if it does, or else we.
+// UdQueuePair leaves segmentation to a device that supports it (TSO), else does it itself.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
@@ -12,7 +12,7 @@ namespace {
 decltype(ibv_context_ops::post_send) real_post_send = nullptr;
 decltype(verbs_context::create_qp_ex) real_create_qp = nullptr;
 decltype(verbs_context::query_device_ex) real_query_device = nullptr;
-std::size_t large_sends = 0;  ///< that were posted
+std::size_t large_sends = 0;  ///< posted sends with IBV_WR_TSO
 std::size_t all_sends = 0;
 
 int count_sends(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
@@ -23,7 +23,7 @@ int count_sends(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
   return real_post_send(qp, chain, refused);
 }
 
-/// Whether the device may be left with cutting, in which some verb of it may be another one.
+/// Replaces verbs of the device to simulate devices with and without working TSO.
 class UdLargeSendsTest : public UdQueuePairTest {
  protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ class UdLargeSendsTest : public UdQueuePairTest {
     ibv_device_attr_ex attributes{};
     ASSERT_EQ(ibv_query_device_ex(device_->context(), nullptr, &attributes), 0);
     if (!ibv_is_qpt_supported(attributes.tso_caps.supported_qpts, IBV_QPT_UD)) {
-      GTEST_SKIP() << "it cuts nothing";
+      GTEST_SKIP() << "the device has no TSO";
     }
   }
   void TearDown() override {
@@ -46,12 +46,12 @@ class UdLargeSendsTest : public UdQueuePairTest {
   decltype(ibv_context_ops::post_send)& post_send() { return device_->context()->ops.post_send; }
   verbs_context& verbs() { return *verbs_get_ctx(device_->context()); }
 
-  /// Sends a packet of 3500 octets of payload, as four segments that are all right; returns how
-  /// many sends the device has been given.
+  /// Sends a packet with 3500 bytes of payload, checks that four valid segments arrive, and returns
+  /// the number of posted sends.
   std::size_t sends() {
     post_send() = count_sends;
     large_sends = all_sends = 0;
-    EXPECT_EQ(a_->send(to_be_cut(to_b(4, 0), 3500)), 1U);
+    EXPECT_EQ(a_->send(large_tcp(to_b(4, 0), 3500)), 1U);
     const auto got = b_->receive(4);
     EXPECT_EQ(got.size(), 4U);
     for (const auto& each : got) {
@@ -65,38 +65,39 @@ class UdLargeSendsTest : public UdQueuePairTest {
     a_->settle();
     return all_sends;
   }
-  /// Sends a packet of 64000 octets of payload, and returns what it is received as.
+  /// Sends a packet with 64000 bytes of payload, and returns what is received.
   std::vector<Incoming> received() {
-    EXPECT_EQ(a_->send(to_be_cut(a_->large(handle_, b_->pair->qpn()), 64000)), 1U);
+    EXPECT_EQ(a_->send(large_tcp(a_->large(handle_, b_->pair->qpn()), 64000)), 1U);
     auto got = b_->receive(1);
     if (!got.empty() && !got[0].frame.is_large()) {
       for (auto& each : b_->receive(63)) got.push_back(std::move(each));
     }
     std::vector<Incoming> none;
-    a_->pair->receive(none, 1);  // gives back what is sent
+    a_->pair->receive(none, 1);  // takes in send completions
     return got;
   }
-  /// A machine that is busy elsewhere may be too slow for a check of the device.
-  void make_sides_that_leave_sums(const QueueDepths& depths) {
+  /// Retries, because on a busy machine a probe may time out.
+  void make_sides_with_checksum_offload(const QueueDepths& depths) {
     make_sides(depths);
     for (int tries = 0; tries < 50 && !a_->pair->checksum_offload(); ++tries) make_sides(depths);
     ASSERT_TRUE(a_->pair->checksum_offload());
   }
 };
 
-TEST_F(UdLargeSendsTest, AreLeftToADeviceThatHasShownThatItCuts) {
-  make_sides_that_leave_sums({});
+TEST_F(UdLargeSendsTest, UsesTheTsoOfADeviceThatPassesTheProbe) {
+  make_sides_with_checksum_offload({});
   EXPECT_EQ(sends(), 1U);
   EXPECT_EQ(large_sends, 1U);
 }
 
-TEST_F(UdLargeSendsTest, AreReceivedUncutWhereTheDeviceDoesThat) {
-  if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
-  make_sides_that_leave_sums({});
-  EXPECT_EQ(received().size(), 64U) << "cut, if it is not asked for";
+TEST_F(UdLargeSendsTest, AreReceivedUnsegmentedIfTheDeviceSupportsThat) {
+  if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr)
+    GTEST_SKIP() << "the device has no large receives";
+  make_sides_with_checksum_offload({});
+  EXPECT_EQ(received().size(), 64U) << "segmented by default";
   b_->pair->enable_large_receives();
   b_->pair->restart().value();
-  auto whole = to_be_cut(a_->large(handle_, b_->pair->qpn()), 64000);
+  auto whole = large_tcp(a_->large(handle_, b_->pair->qpn()), 64000);
   const auto packet = whole.frame.bytes().subspan(wire::kEncapsulationSize);
   wire::emit_large_headers(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize,
                            packet.size());
@@ -108,33 +109,34 @@ TEST_F(UdLargeSendsTest, AreReceivedUncutWhereTheDeviceDoesThat) {
   }
   b_->pair->bring_down().value();
   b_->pair->configure(b_->attributes).value();
-  EXPECT_EQ(received().size(), 1U) << "and after it has been down";
+  EXPECT_EQ(received().size(), 1U) << "also after it has been down";
 }
 
-TEST_F(UdLargeSendsTest, AreCutWhileAllThatWereReceivedAreStillLookedAt) {
-  if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr) GTEST_SKIP() << "it does not";
-  make_sides_that_leave_sums({});
+TEST_F(UdLargeSendsTest, AreSegmentedWhileNoLargeReceiveIsFree) {
+  if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr)
+    GTEST_SKIP() << "the device has no large receives";
+  make_sides_with_checksum_offload({});
   b_->pair->enable_large_receives();
   b_->pair->restart().value();
   std::vector<std::vector<Incoming>> kept;
   for (std::size_t i = 0; i < kLargeReceives; ++i) kept.push_back(received());
   EXPECT_EQ(received().size(), 64U);
-  EXPECT_EQ(b_->pair->counters().receive_starved, 0U) << "nothing has had to wait";
+  EXPECT_EQ(b_->pair->counters().receive_starved, 0U) << "no packet had to wait";
   kept.clear();
   EXPECT_EQ(received().size(), 1U);
 }
 
-TEST_F(UdLargeSendsTest, AreNoLargerThanTheDeviceSays) {
-  make_sides_that_leave_sums({.max_tso = 3499});
+TEST_F(UdLargeSendsTest, AreNotLargerThanTheDevicesLimit) {
+  make_sides_with_checksum_offload({.max_tso = 3499});
   EXPECT_EQ(sends(), 4U);
-  make_sides_that_leave_sums({.max_tso = 3500});
+  make_sides_with_checksum_offload({.max_tso = 3500});
   EXPECT_EQ(sends(), 1U);
 }
 
-/// IPv4 with options: the device would look for TCP elsewhere.
-TEST_F(UdLargeSendsTest, AreOfPlainPacketsAlone) {
-  make_sides_that_leave_sums({});
-  auto large = to_be_cut(to_b(4, 0), 3500);
+/// With IPv4 options, the device would look for TCP in the wrong place.
+TEST_F(UdLargeSendsTest, AreNotUsedForPacketsWithIpOptions) {
+  make_sides_with_checksum_offload({});
+  auto large = large_tcp(to_b(4, 0), 3500);
   auto how = large.frame.segmentation();
   constexpr std::size_t kOptions = 4;
   auto* const front = large.frame.bytes().data();
@@ -155,18 +157,18 @@ TEST_F(UdLargeSendsTest, AreOfPlainPacketsAlone) {
   a_->settle();
 }
 
-TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatDoesNotSayThatItCuts) {
+TEST_F(UdLargeSendsTest, AreNotUsedWithoutTheCapability) {
   verbs().query_device_ex = [](ibv_context* context, const ibv_query_device_ex_input* input,
                                ibv_device_attr_ex* attributes, std::size_t size) {
     const int error = real_query_device(context, input, attributes, size);
     attributes->tso_caps = {65536, 1U << IBV_QPT_RAW_PACKET};
     return error;
   };
-  make_sides_that_leave_sums({});
+  make_sides_with_checksum_offload({});
   EXPECT_EQ(sends(), 4U);
 }
 
-TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatHasNoRoomForTheirHeaders) {
+TEST_F(UdLargeSendsTest, AreNotUsedIfTheDeviceHasNoRoomForHeaders) {
   verbs().create_qp_ex = [](ibv_context* context, ibv_qp_init_attr_ex* attributes) -> ibv_qp* {
     if ((attributes->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) == 0) {
       return real_create_qp(context, attributes);
@@ -174,28 +176,28 @@ TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatHasNoRoomForTheirHeaders) {
     errno = EINVAL;
     return nullptr;
   };
-  make_sides_that_leave_sums({});
+  make_sides_with_checksum_offload({});
   EXPECT_EQ(sends(), 4U);
 }
 
-TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatRefusesThem) {
+TEST_F(UdLargeSendsTest, AreNotUsedIfTheDeviceRefusesThem) {
   post_send() = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
     *refused = chain;
     return chain->opcode == IBV_WR_TSO ? EINVAL : real_post_send(qp, chain, refused);
   };
-  make_sides_that_leave_sums({});
+  make_sides_with_checksum_offload({});
   EXPECT_EQ(sends(), 4U);
   expect_connected();
 }
 
-TEST_F(UdLargeSendsTest, AreNotLeftToADeviceThatCutsThemWrong) {
+TEST_F(UdLargeSendsTest, AreNotUsedIfTheDeviceSegmentsIncorrectly) {
   post_send() = [](ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** refused) {
     for (auto* work = chain; work != nullptr; work = work->next) {
       if (work->opcode == IBV_WR_TSO) work->send_flags &= ~unsigned{IBV_SEND_IP_CSUM};
     }
     return real_post_send(qp, chain, refused);
   };
-  make_sides_that_leave_sums({});
+  make_sides_with_checksum_offload({});
   EXPECT_EQ(sends(), 4U);
 }
 

@@ -1,4 +1,4 @@
-// Two queue pairs of one port, of whatever InfiniBand device there is.
+// Two queue pairs on one port of any InfiniBand device.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,14 +20,14 @@ namespace ipoib::verbs {
 inline constexpr std::uint32_t kMaxMtu = 4096;
 inline constexpr std::size_t kLargeFrame = 65664;
 inline constexpr QKey kQKey{0x0b1b};
-inline constexpr int kPatience = 20'000;  // milliseconds, for anything that has to happen
+inline constexpr int kPatience = 20'000;  // milliseconds per condition
 
 inline bool wait_readable(int fd, int patience = kPatience) {
   pollfd entry{fd, POLLIN, 0};
   return poll(&entry, 1, patience) == 1;
 }
 
-inline AddressVector way_to(Lid lid) { return {lid, {}, 0, 0, {}}; }
+inline AddressVector vector_to(Lid lid) { return {lid, {}, 0, 0, {}}; }
 
 /// A queue pair with a pool to send from.
 struct Side {
@@ -64,7 +64,7 @@ struct Side {
       pair->acknowledge_events();
     }
   }
-  /// Waits until no send is outstanding that will be reported: all are that fail.
+  /// Waits until all sends that will have a completion have one (failed sends always have one).
   void settle(bool fails = false) {
     const auto is_settled = [&] {
       return fails ? pair->is_broken() : pair->sends_in_flight() < kSignalPeriod;
@@ -84,8 +84,8 @@ struct Side {
   UdAttributes attributes;
 };
 
-/// Of TCP over IPv4 with `size` octets of payload, to be cut after each 1000.
-inline Outgoing to_be_cut(Outgoing datagram, std::uint16_t size) {
+/// Makes a large packet of TCP over IPv4: `size` bytes of payload in segments of 1000.
+inline Outgoing large_tcp(Outgoing datagram, std::uint16_t size) {
   constexpr std::uint16_t kTransport = wire::kEncapsulationSize + wire::Ipv4Header::kMinimumSize;
   constexpr std::uint16_t kHeaders = kTransport + wire::tcp::kMinimumSize;
   datagram.frame.window(0, std::size_t{kHeaders} + size);
@@ -102,7 +102,7 @@ inline Outgoing to_be_cut(Outgoing datagram, std::uint16_t size) {
   writer.u32(0);
   writer.u32(0);
   writer.u32(0x50100400);
-  // The sum of the pseudo-header, which is not the device's affair.
+  // The checksum field starts with the sum of the pseudo-header.
   writer.u16(wire::InternetChecksum()
                  .add_pseudo_header(Ipv4Address({10, 0, 0, 1}), Ipv4Address({10, 0, 0, 2}),
                                     wire::kTcp,
@@ -137,7 +137,7 @@ class UdQueuePairTest : public ::testing::Test {
     handle_.reset();
     a_.emplace(*device_, log_, depths, pkey_index_);
     b_.emplace(*device_, log_, depths, pkey_index_);
-    handle_ = a_->pair->create_address_handle(way_to(port_.lid)).value();
+    handle_ = a_->pair->create_address_handle(vector_to(port_.lid)).value();
   }
   Outgoing to_b(std::size_t size, std::uint8_t seed) {
     return a_->datagram(handle_, b_->pair->qpn(), size, seed);

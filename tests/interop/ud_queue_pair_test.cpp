@@ -1,18 +1,18 @@
-// UdQueuePair on a device: two of them on one port, speaking to each other. Runs wherever there is
-// an InfiniBand port that becomes active: under `softib run`, or on an HCA.
+// Two UdQueuePairs on one port, which send to each other. Runs on any active InfiniBand port: under
+// `softib run`, or on an HCA.
 #include <dlfcn.h>
 
 #include "ud_queue_pair_fixture.hpp"
 
 namespace {
-bool device_lets_go = true;
+bool detach_works = true;
 }
 
-/// What the device says, unless the test has it hold on to its groups.
+/// Fails if a test asks for that.
 extern "C" int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   static const auto verb =
       reinterpret_cast<decltype(&ibv_detach_mcast)>(dlsym(RTLD_NEXT, "ibv_detach_mcast"));
-  return device_lets_go ? verb(qp, gid, lid) : EBUSY;
+  return detach_works ? verb(qp, gid, lid) : EBUSY;
 }
 
 namespace ipoib::verbs {
@@ -39,7 +39,7 @@ TEST_F(UdQueuePairTest, DeliversDatagramsOfEverySize) {
 }
 
 TEST_F(UdQueuePairTest, ReadsTheGlobalRouteHeader) {
-  auto vector = way_to(port_.lid);
+  auto vector = vector_to(port_.lid);
   vector.global.emplace().dgid = port_.gid;
   const auto handle = a_->pair->create_address_handle(vector).value();
   ASSERT_EQ(a_->send(a_->datagram(handle, b_->pair->qpn(), 64, 0)), 1U);
@@ -67,14 +67,14 @@ TEST_F(UdQueuePairTest, SendsAChainInOrderAndGivesItsFramesBack) {
   a_->settle();
   EXPECT_EQ(a_->pair->sends_in_flight(), 0U);
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
-  EXPECT_EQ(handle_->use_count(), 1U) << "no send holds the address handle any more";
+  EXPECT_EQ(handle_->use_count(), 1U) << "no send refers to the address handle";
 }
 
-TEST_F(UdQueuePairTest, CutsWhatIsLarge) {
+TEST_F(UdQueuePairTest, SegmentsLargePackets) {
   for (const std::uint32_t max_tso : {QueueDepths().max_tso, 0U}) {
     make_sides({.max_tso = max_tso});
     std::vector<Outgoing> batch;
-    batch.push_back(to_be_cut(to_b(300, 0), 3500));
+    batch.push_back(large_tcp(to_b(300, 0), 3500));
     batch.push_back(to_b(300, 7));
     EXPECT_EQ(a_->pair->send(batch), 2U);
     const auto got = b_->receive(5);
@@ -88,7 +88,7 @@ TEST_F(UdQueuePairTest, CutsWhatIsLarge) {
     std::vector<std::uint8_t> wanted(3500);
     std::iota(wanted.begin(), wanted.end(), std::uint8_t{0});
     EXPECT_EQ(payload, wanted);
-    EXPECT_EQ(got[4].frame.size(), 300U) << "what comes behind keeps its place";
+    EXPECT_EQ(got[4].frame.size(), 300U) << "the packet behind keeps its order";
     EXPECT_GT(a_->pair->sends_in_flight(), 0U) << "too few datagrams for a completion";
     for (std::size_t i = got.size(); i < kSignalPeriod; ++i) (void)a_->send(to_b(300, 0));
     std::vector<Incoming> none;
@@ -99,10 +99,10 @@ TEST_F(UdQueuePairTest, CutsWhatIsLarge) {
   }
 }
 
-TEST_F(UdQueuePairTest, TakesALargePacketWholeOrNot) {
+TEST_F(UdQueuePairTest, AcceptsALargePacketAsAWholeOrNot) {
   make_sides({.receive = 256, .send = 128, .max_tso = 0});
   std::vector<Outgoing> batch;
-  for (int i = 0; i < 40; ++i) batch.push_back(to_be_cut(to_b(300, 0), 3500));
+  for (int i = 0; i < 40; ++i) batch.push_back(large_tcp(to_b(300, 0), 3500));
   EXPECT_EQ(a_->pair->send(batch), 32U);
   EXPECT_TRUE(batch[32].frame.is_large());
   EXPECT_TRUE(a_->pair->can_send_large_packets());
@@ -112,7 +112,7 @@ TEST_F(UdQueuePairTest, TakesALargePacketWholeOrNot) {
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
-TEST_F(UdQueuePairTest, TakesWhatFitsIntoItsSendQueue) {
+TEST_F(UdQueuePairTest, AcceptsWhatFitsIntoItsSendQueue) {
   make_sides({.receive = 128, .send = 16});
   EXPECT_FALSE(a_->pair->can_send_large_packets());
   std::vector<Outgoing> batch;
@@ -120,7 +120,7 @@ TEST_F(UdQueuePairTest, TakesWhatFitsIntoItsSendQueue) {
   EXPECT_EQ(a_->pair->send(batch), 16U);
   EXPECT_EQ(a_->pair->counters().send_queue_full, 1U);
   EXPECT_FALSE(batch[15].frame);
-  EXPECT_TRUE(batch[16].frame) << "what was not posted is still the caller's";
+  EXPECT_TRUE(batch[16].frame) << "frames that were not posted stay with the caller";
   EXPECT_EQ(a_->pair->send(std::span(batch).subspan(16)), 0U);
   a_->settle();
   EXPECT_EQ(a_->pair->send(std::span(batch).subspan(16)), 16U);
@@ -143,7 +143,7 @@ TEST_F(UdQueuePairTest, ChangesItsQKeyWhileUp) {
   constexpr QKey kOther{0x1234};
   const auto qpn = b_->pair->qpn();
   b_->pair->configure({pkey_index_, kOther}).value();
-  ASSERT_EQ(a_->send(to_b(50, 1)), 1U);  // dropped: of another Q_Key
+  ASSERT_EQ(a_->send(to_b(50, 1)), 1U);  // dropped: wrong Q_Key
   a_->pair->configure({pkey_index_, kOther}).value();
   ASSERT_EQ(a_->send(to_b(60, 2)), 1U);
   const auto got = b_->receive(1);
@@ -166,14 +166,14 @@ TEST_F(UdQueuePairTest, BreaksAndIsMendedWithTheSameNumber) {
   expect_connected();
 }
 
-TEST_F(UdQueuePairTest, GivesEverythingBackWhenBroughtDown) {
+TEST_F(UdQueuePairTest, ReturnsAllFramesWhenBroughtDown) {
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < 100; ++i) batch.push_back(to_b(300, i));
   ASSERT_EQ(a_->pair->send(batch), 100U);
   ASSERT_TRUE(a_->pair->bring_down());
   EXPECT_FALSE(a_->pair->is_up());
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
-  EXPECT_EQ(a_->send(to_b(100, 0)), 0U) << "a queue pair that is down takes nothing";
+  EXPECT_EQ(a_->send(to_b(100, 0)), 0U) << "a queue pair that is down accepts nothing";
   ASSERT_TRUE(a_->pair->configure(a_->attributes));
   (void)b_->receive(100);
   expect_connected();
@@ -191,13 +191,13 @@ TEST_F(UdQueuePairTest, IsRemadeWithAnotherNumberInTheSameGroups) {
   EXPECT_FALSE(b_->pair->detach(kGroup, kGroupLid));
 }
 
-TEST_F(UdQueuePairTest, LeavesItsFramesWithAQueuePairThatIsNotDestroyed) {
+TEST_F(UdQueuePairTest, KeepsItsFramesIfTheQueuePairCannotBeDestroyed) {
   const auto before = a_->pair->qpn();
   a_->pair->attach(kGroup, kGroupLid).value();
   ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
-  device_lets_go = false;
+  detach_works = false;
   const auto recreated = a_->pair->recreate();
-  device_lets_go = true;
+  detach_works = true;
   EXPECT_FALSE(recreated);
   EXPECT_EQ(a_->pair->qpn(), before);
   EXPECT_EQ(a_->pair->sends_in_flight(), 1U);
@@ -206,20 +206,20 @@ TEST_F(UdQueuePairTest, LeavesItsFramesWithAQueuePairThatIsNotDestroyed) {
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
-TEST_F(UdQueuePairTest, CountsWhatIsLostWhenItIsBroughtDown) {
+TEST_F(UdQueuePairTest, CountsWhatIsLostWhenBroughtDown) {
   constexpr std::size_t kCount = kSignalPeriod;
   b_->pair->arm();
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
   a_->settle();
   ASSERT_TRUE(a_->pair->restart());
-  EXPECT_EQ(a_->pair->counters().sends_flushed, 0U) << "all had gone";
+  EXPECT_EQ(a_->pair->counters().sends_flushed, 0U) << "all had been sent";
   ASSERT_TRUE(wait_readable(b_->pair->descriptor()));
   b_->pair->acknowledge_events();
   ASSERT_TRUE(b_->pair->restart());
   EXPECT_GE(b_->pair->counters().receives_lost, 1U);
   EXPECT_LE(b_->pair->counters().receives_lost, kCount);
 
-  // The first is over the MTU, a local length error; those behind it come back unsent.
+  // The first is over the MTU, a local length error; the others are flushed.
   std::vector<Outgoing> batch;
   batch.push_back(to_b(4096 + 32, 0));
   for (std::size_t i = 1; i < kCount; ++i) batch.push_back(to_b(300, 0));
@@ -230,8 +230,8 @@ TEST_F(UdQueuePairTest, CountsWhatIsLostWhenItIsBroughtDown) {
 }
 
 TEST_F(UdQueuePairTest, ExplainsWhyAnAddressHandleIsRefused) {
-  auto vector = way_to(Lid(7));
-  vector.global.emplace().sgid_index = 255;  // beyond every GID table in use
+  auto vector = vector_to(Lid(7));
+  vector.global.emplace().sgid_index = 255;  // larger than any GID table
   const auto handle = a_->pair->create_address_handle(vector);
   ASSERT_FALSE(handle);
   EXPECT_THAT(handle.error().message, ::testing::HasSubstr("LID 7"));

@@ -1,4 +1,4 @@
-// The names that our libibumad gives to numbers, compared with those of the real one.
+// Compares the strings of our libibumad with those of the real one.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <infiniband/umad.h>
@@ -8,7 +8,7 @@ namespace {
 
 class RealLibrary : public testing::Test {
  protected:
-  // A namespace of its own: its functions call each other, not ours.
+  // In its own linker namespace, its functions call each other, not ours.
   void* library_ = ::dlmopen(LM_ID_NEWLM, "libibumad.so.3", RTLD_NOW | RTLD_LOCAL);
 
   void SetUp() override {
@@ -25,7 +25,7 @@ class RealLibrary : public testing::Test {
   }
 };
 
-TEST_F(RealLibrary, NamesClassesAndMethodsAsWeDo) {
+TEST_F(RealLibrary, HasTheSameClassAndMethodNames) {
   auto* const class_str = real<decltype(umad_class_str)>("umad_class_str");
   auto* const method_str = real<decltype(umad_method_str)>("umad_method_str");
   for (int management_class = 0; management_class < 256; ++management_class) {
@@ -34,13 +34,13 @@ TEST_F(RealLibrary, NamesClassesAndMethodsAsWeDo) {
     for (int code = 0; code < 256; ++code) {
       const auto method = static_cast<std::uint8_t>(code);
       const std::string theirs = method_str(value, method);
-      // Its word for an unknown method lacks a bracket.
+      // Its string for an unknown method lacks a bracket.
       EXPECT_EQ(umad_method_str(value, method), theirs == "<unknown" ? "<unknown>" : theirs);
     }
   }
 }
 
-TEST_F(RealLibrary, NamesAttributesAsWeDo) {
+TEST_F(RealLibrary, HasTheSameAttributeNames) {
   auto* const attribute_str = real<decltype(umad_attribute_str)>("umad_attribute_str");
   for (const int code : {0x01, 0x03, 0x04, 0x07, 0x10, 0x32, 0x81}) {
     const auto management_class = static_cast<std::uint8_t>(code);
@@ -53,7 +53,7 @@ TEST_F(RealLibrary, NamesAttributesAsWeDo) {
   }
 }
 
-TEST_F(RealLibrary, NamesStatusValuesAsWeDo) {
+TEST_F(RealLibrary, HasTheSameStatusNames) {
   auto* const common = real<decltype(umad_common_mad_status_str)>("umad_common_mad_status_str");
   auto* const sa = real<decltype(umad_sa_mad_status_str)>("umad_sa_mad_status_str");
   for (int code = 0; code < 0x10000; ++code) {

@@ -26,7 +26,7 @@ class IpGroupsTest : public test::NamespaceTest {
   static Gid mgid(std::uint32_t number) {
     return wire::multicast_gid(Ipv4Address(0xef000000 + number), kDefaultPKey);
   }
-  /// How many of ours a device is in, as the kernel lists them.
+  /// Returns how many of our groups a device is in, according to the kernel.
   static std::size_t count(const std::string& device) {
     std::ifstream list("/proc/net/igmp6");
     std::size_t found = 0;
@@ -39,16 +39,16 @@ class IpGroupsTest : public test::NamespaceTest {
   IpGroups groups_;
 };
 
-TEST_F(IpGroupsTest, DeviceIsInAGroupUntilItIsLeft) {
+TEST_F(IpGroupsTest, JoinsAGroupUntilItIsLeft) {
   ASSERT_TRUE(groups_.join(mgid(1)));
-  ASSERT_TRUE(groups_.join(mgid(1))) << "it stays so";
+  ASSERT_TRUE(groups_.join(mgid(1))) << "joining again has no effect";
   EXPECT_EQ(count("one"), 1U);
   groups_.leave(mgid(1));
   groups_.leave(mgid(1));
   EXPECT_EQ(count("one"), 0U);
 }
 
-TEST_F(IpGroupsTest, ThereIsRoomForMoreThanASocketHas) {
+TEST_F(IpGroupsTest, JoinsMoreGroupsThanASocketAllows) {
   constexpr std::uint32_t kMany = 1024;
   for (std::uint32_t i = 0; i < kMany; ++i) ASSERT_TRUE(groups_.join(mgid(i))) << i;
   EXPECT_EQ(count("one"), kMany);
@@ -56,7 +56,7 @@ TEST_F(IpGroupsTest, ThereIsRoomForMoreThanASocketHas) {
   EXPECT_EQ(count("one"), 0U);
 }
 
-TEST_F(IpGroupsTest, AnotherDeviceStartsWithNone) {
+TEST_F(IpGroupsTest, AnotherDeviceStartsWithoutGroups) {
   ASSERT_TRUE(groups_.join(mgid(1)));
   groups_.use(if_nametoindex("two"));
   EXPECT_EQ(count("one"), 0U);
@@ -64,7 +64,7 @@ TEST_F(IpGroupsTest, AnotherDeviceStartsWithNone) {
   EXPECT_EQ(count("two"), 1U);
 }
 
-TEST_F(IpGroupsTest, DeviceOfAnotherNamespaceIsRefusedWithTheRemedy) {
+TEST_F(IpGroupsTest, RefusesADeviceOfAnotherNamespaceAndNamesTheRemedy) {
   groups_.use(4711);
   const auto joined = groups_.join(mgid(1));
   ASSERT_FALSE(joined);

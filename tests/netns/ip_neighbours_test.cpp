@@ -26,8 +26,8 @@ class IpNeighboursTest : public test::NamespaceTest {
     neighbours_->use(if_nametoindex("one"));
   }
 
-  /// What has become of it.
-  State found(const Gid& gid) {
+  /// Resolves a neighbour and returns its final state.
+  State resolve(const Gid& gid) {
     neighbours_->resolve(gid);
     while (neighbours_->state(gid) == State::unknown) {
       if (!test::wait_readable(neighbours_->descriptor())) break;
@@ -39,30 +39,30 @@ class IpNeighboursTest : public test::NamespaceTest {
   std::unique_ptr<IpNeighbours> neighbours_;
 };
 
-TEST_F(IpNeighboursTest, IsFoundWithoutAPacket) {
+TEST_F(IpNeighboursTest, ResolvesANeighbourWithoutAPacket) {
   const Gid two = *Gid::parse("fe80::2");
-  EXPECT_EQ(neighbours_->state(two), State::unknown) << "nobody has asked";
-  EXPECT_EQ(found(two), State::reachable);
-  EXPECT_EQ(found(two), State::reachable) << "known already";
+  EXPECT_EQ(neighbours_->state(two), State::unknown) << "not resolved yet";
+  EXPECT_EQ(resolve(two), State::reachable);
+  EXPECT_EQ(resolve(two), State::reachable) << "already known";
 }
 
-TEST_F(IpNeighboursTest, IsNotFoundWhereThereIsNone) {
-  // One question, and a short wait for its answer.
+TEST_F(IpNeighboursTest, FailsWithoutANeighbour) {
+  // One solicitation, and a short timeout.
   ASSERT_EQ(std::system("cd /proc/sys/net/ipv6/neigh/one && echo 1 >mcast_solicit && "
                         "echo 100 >retrans_time_ms"),
             0);
-  EXPECT_EQ(found(*Gid::parse("fe80::3")), State::failed);
+  EXPECT_EQ(resolve(*Gid::parse("fe80::3")), State::failed);
 }
 
-TEST_F(IpNeighboursTest, NobodyIsOnADeviceThatIsNot) {
+TEST_F(IpNeighboursTest, HasNoNeighboursOnAnUnknownDevice) {
   const Gid two = *Gid::parse("fe80::2");
-  ASSERT_EQ(found(two), State::reachable);
+  ASSERT_EQ(resolve(two), State::reachable);
   neighbours_->use(4711);
   neighbours_->resolve(two);
   EXPECT_EQ(neighbours_->state(two), State::unknown);
   neighbours_->resolve(two);
   neighbours_->use(if_nametoindex("one"));
-  EXPECT_EQ(neighbours_->state(two), State::reachable) << "no answer is taken for another";
+  EXPECT_EQ(neighbours_->state(two), State::reachable) << "responses are not mixed up";
 }
 
 }  // namespace

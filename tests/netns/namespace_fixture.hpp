@@ -1,4 +1,4 @@
-// A network namespace of its own for a test's process, and commands in it.
+// Runs a test in its own network namespace.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace ipoib::test {
 
-/// Skips the test where the process may not make a namespace.
+/// Skips the test if the process may not create a namespace.
 class NamespaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -28,7 +28,7 @@ class NamespaceTest : public ::testing::Test {
   }
 };
 
-/// Waits until `fd` is readable; false when that takes unreasonably long.
+/// Waits until `fd` is readable; false after ten seconds.
 [[nodiscard]] inline bool wait_readable(int fd) {
   constexpr int kPatience = 10'000;
   pollfd entry{fd, POLLIN, 0};

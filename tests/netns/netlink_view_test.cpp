@@ -1,4 +1,4 @@
-// NetlinkView against the kernel's own tables.
+// NetlinkView with the kernel's tables.
 #include "linux/netlink_view.hpp"
 
 #include <arpa/inet.h>
@@ -33,12 +33,12 @@ class NetlinkViewTest : public test::NamespaceTest {
     EXPECT_THAT(snapshot().addresses, IsEmpty());
   }
 
-  /// Waits for a change of what is mirrored.
+  /// Waits for a change and returns the view.
   HostView snapshot() {
     for (;;) {
       if (auto update = view_->update().value()) return *update;
       if (!test::wait_readable(view_->descriptor())) {
-        ADD_FAILURE() << "no change was announced";
+        ADD_FAILURE() << "no change was reported";
         return {};
       }
     }
@@ -48,7 +48,7 @@ class NetlinkViewTest : public test::NamespaceTest {
   std::unique_ptr<NetlinkView> view_;
 };
 
-TEST_F(NetlinkViewTest, MirrorsAddressesThatComeAndGo) {
+TEST_F(NetlinkViewTest, MirrorsAddressChanges) {
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
   ip("addr add 10.8.0.1/16 dev ib0");
@@ -57,7 +57,7 @@ TEST_F(NetlinkViewTest, MirrorsAddressesThatComeAndGo) {
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.8.0.1", 16)));
 }
 
-TEST_F(NetlinkViewTest, GivesAnInterfaceThatIsDownNoAddresses) {
+TEST_F(NetlinkViewTest, HasNoAddressesWhileTheInterfaceIsDown) {
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
   ip("link set ib0 down");
@@ -82,7 +82,7 @@ TEST_F(NetlinkViewTest, NoticesThatTheInterfaceIsGone) {
   EXPECT_FALSE(view_->interface_exists());
 }
 
-/// The routes of a table as text: "10.1.0.0/16 via 10.9.0.2 10.9.0.3, ..."; with metrics.
+/// Returns the routes of a table as text: "10.1.0.0/16 via 10.9.0.2 metric 5, ...".
 std::string routes(const HostView& view, std::uint32_t table) {
   std::vector<std::string> lines;
   for (const RoutingTable& one : view.tables) {
@@ -115,7 +115,7 @@ TEST_F(NetlinkViewTest, MirrorsRoutesThroughTheInterface) {
   EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "10.9.0.0/24");
 }
 
-TEST_F(NetlinkViewTest, MirrorsTheWaysOfAMultipathRouteThatAreItsOwn) {
+TEST_F(NetlinkViewTest, MirrorsTheHopsOfAMultipathRouteThroughTheInterface) {
   ip("addr add 10.9.0.1/24 dev ib0");
   (void)snapshot();
   ip("route add 10.1.0.0/16 nexthop via 10.9.0.2 weight 3 nexthop via 10.9.0.3 nexthop dev lo");
@@ -133,7 +133,7 @@ TEST_F(NetlinkViewTest, MirrorsIpv6RoutesAndOtherTables) {
   EXPECT_EQ(routes(view, RT_TABLE_LOCAL), "");
 }
 
-TEST_F(NetlinkViewTest, LeavesOutRoutesThatDoNotLeadThroughIt) {
+TEST_F(NetlinkViewTest, IgnoresRoutesThroughOtherInterfaces) {
   ip("addr add 10.9.0.1/24 dev ib0");
   (void)snapshot();
   ip("route add blackhole 10.2.0.0/16");
@@ -142,11 +142,11 @@ TEST_F(NetlinkViewTest, LeavesOutRoutesThatDoNotLeadThroughIt) {
   EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "10.4.0.0/16 via 10.9.0.2, 10.9.0.0/24");
 }
 
-TEST_F(NetlinkViewTest, MirrorsRulesWithWhatPacketsShow) {
+TEST_F(NetlinkViewTest, MirrorsRulesWithTheSelectorsThatPacketsShow) {
   ip("rule add from 10.9.0.1 to 10.1.0.0/16 table 77 priority 50");
   HostView view = snapshot();
   ASSERT_GE(view.rules.size(), 2U);
-  EXPECT_EQ(view.rules[1].table, 77U) << "behind that of local addresses";
+  EXPECT_EQ(view.rules[1].table, 77U) << "after the rule for local addresses";
   EXPECT_EQ(view.rules[1].source, (IpPrefix{*Ipv4Address::parse("10.9.0.1"), 32}));
   EXPECT_EQ(view.rules[1].destination, (IpPrefix{*Ipv4Address::parse("10.1.0.0"), 16}));
   EXPECT_TRUE(view.rules[1].is_certain);
@@ -185,7 +185,7 @@ class LinkLocalTest : public NetlinkViewTest {
     ASSERT_TRUE(tun_->set_carrier(true));
     view_ = NetlinkView::open(tun_->interface_index(), kAddress).value();
   }
-  /// Looks until there is no news any more; whether the interface has the address then.
+  /// Handles all pending events; returns whether the interface has the address.
   bool has_address() {
     while (view_->take_events()) (void)view_->update().value();
     return std::system("ip -6 addr show dev ib0 | grep -q fe80::11:22:33:44/64") == 0;
@@ -197,7 +197,7 @@ class LinkLocalTest : public NetlinkViewTest {
   const Ipv6Address kAddress = *Ipv6Address::parse("fe80::11:22:33:44");
 };
 
-TEST_F(LinkLocalTest, IsThereAgainHoweverBrieflyTheInterfaceWasDown) {
+TEST_F(LinkLocalTest, ReturnsAfterTheInterfaceWasDownBriefly) {
   EXPECT_TRUE(has_address());
   ip("-batch - <<END\nlink set ib0 down\nlink set ib0 up\nEND");
   EXPECT_TRUE(has_address());
@@ -207,7 +207,7 @@ TEST_F(LinkLocalTest, IsThereAgainHoweverBrieflyTheInterfaceWasDown) {
   EXPECT_TRUE(has_address());
 }
 
-TEST_F(LinkLocalTest, IsThereAgainHoweverBrieflyIpv6WasDisabled) {
+TEST_F(LinkLocalTest, ReturnsAfterIpv6WasDisabledBriefly) {
   EXPECT_TRUE(has_address());
   disable_ipv6("1");
   disable_ipv6("0");
@@ -218,7 +218,7 @@ TEST_F(LinkLocalTest, IsThereAgainHoweverBrieflyIpv6WasDisabled) {
   EXPECT_TRUE(has_address());
 }
 
-TEST_F(LinkLocalTest, StaysAwayWhenItWasDeleted) {
+TEST_F(LinkLocalTest, StaysDeletedAfterTheOperatorDeletesIt) {
   EXPECT_TRUE(has_address());
   ip("addr del fe80::11:22:33:44/64 dev ib0");
   EXPECT_FALSE(has_address());
@@ -227,7 +227,7 @@ TEST_F(LinkLocalTest, StaysAwayWhenItWasDeleted) {
 }
 
 TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {
-  // Each address is two notifications; all of them are far more than the socket's buffer.
+  // Two notifications per address: far more than the socket's buffer holds.
   ip("-batch - <<END\n$(for i in $(seq 4000); do"
      " echo \"addr add 10.9.$((i / 250)).$((i % 250 + 1))/32 dev ib0\"; done)\nEND");
   EXPECT_EQ(snapshot().addresses.size(), 4000U);

@@ -1,4 +1,4 @@
-// TunDevice against the kernel's own TUN driver.
+// TunDevice with the kernel's TUN driver.
 #include "linux/tun_device.hpp"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ constexpr std::size_t kHeadroom = 4;
 using Socket = std::unique_ptr<nl_sock, decltype(&nl_socket_free)>;
 using KernelLink = std::unique_ptr<rtnl_link, decltype(&rtnl_link_put)>;
 
-/// The kernel's own description of an interface; null when there is none.
+/// Returns the kernel's description of an interface; null if it does not exist.
 KernelLink kernel_link(const std::string& name) {
   const Socket socket(nl_socket_alloc(), &nl_socket_free);
   nl_connect(socket.get(), NETLINK_ROUTE);
@@ -51,7 +51,7 @@ class TunDeviceTest : public test::NamespaceTest {
   const HostPools pools{packets, large};
 };
 
-TEST_F(TunDeviceTest, MakesAnInterfaceThatIsUpWithoutCarrier) {
+TEST_F(TunDeviceTest, CreatesAnInterfaceThatIsUpWithoutCarrier) {
   const auto tun = open_tun();
   const auto link = kernel_link("ib0");
   ASSERT_NE(link, nullptr);
@@ -64,7 +64,7 @@ TEST_F(TunDeviceTest, MakesAnInterfaceThatIsUpWithoutCarrier) {
   EXPECT_FALSE(has_carrier("ib0"));
 }
 
-TEST_F(TunDeviceTest, KeepsTheKernelFromInventingALinkLocalAddress) {
+TEST_F(TunDeviceTest, PreventsALinkLocalAddressByTheKernel) {
   const auto tun = open_tun();
   std::uint8_t mode = 0xff;
   ASSERT_EQ(rtnl_link_inet6_get_addr_gen_mode(kernel_link("ib0").get(), &mode), 0);
@@ -86,20 +86,21 @@ TEST_F(TunDeviceTest, SetsCarrierAndMtu) {
   EXPECT_NE(refused.error().message.find("70000"), std::string::npos);
 }
 
-TEST_F(TunDeviceTest, AdministratorsSmallerMtuHolds) {
+TEST_F(TunDeviceTest, OperatorsSmallerMtuIsKept) {
   const auto tun = open_tun();
   EXPECT_TRUE(tun->set_mtu(2044));
   ip("link set ib0 mtu 1500");
   for (const auto& [allowed, becomes] : {std::pair{2044U, 1500U}, {1020U, 1020U}, {4092U, 1500U}}) {
     EXPECT_TRUE(tun->set_mtu(allowed));
-    EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), becomes) << "the administrator's";
+    EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), becomes) << "the operator's";
   }
   ip("link set ib0 mtu 3000");
   EXPECT_TRUE(tun->set_mtu(2044));
-  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 2044U) << "more than the link allows";
+  EXPECT_EQ(rtnl_link_get_mtu(kernel_link("ib0").get()), 2044U)
+      << "the operator's is larger than the link allows";
 }
 
-TEST_F(TunDeviceTest, SetsTheMtuOfARenamedInterfaceAndNotThatOfItsNamesake) {
+TEST_F(TunDeviceTest, SetsTheMtuOfARenamedInterfaceAndNotOfAnotherWithItsOldName) {
   const auto tun = open_tun();
   ip("link set ib0 down");
   ip("link set ib0 name ibmgmt");
@@ -124,7 +125,7 @@ TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {
   EXPECT_EQ(tun->interface_index(), index);
   ip("addr show dev ib0 | grep -q 10.9.0.1/24");
   EXPECT_EQ(rtnl_link_get_flags(kernel_link("ib0").get()) & IFF_UP, 0U)
-      << "an adopted interface is as its administrator left it";
+      << "the flags of an adopted interface are kept";
 }
 
 TEST_F(TunDeviceTest, DisappearsAfterRemove) {
@@ -136,7 +137,7 @@ TEST_F(TunDeviceTest, DisappearsAfterRemove) {
   EXPECT_EQ(kernel_link("ib0"), nullptr);
 }
 
-TEST_F(TunDeviceTest, RefusesAnInterfaceThatSomebodyHolds) {
+TEST_F(TunDeviceTest, RefusesAnInterfaceInUse) {
   const auto tun = open_tun();
   const auto second = TunDevice::open({.name = "ib0"});
   ASSERT_FALSE(second);
@@ -150,7 +151,7 @@ TEST_F(TunDeviceTest, RefusesAnInterfaceOfAnotherKind) {
   EXPECT_EQ(tun.error().code, EINVAL);
 }
 
-TEST_F(TunDeviceTest, ReadsWhatTheHostSends) {
+TEST_F(TunDeviceTest, ReadsPacketsOfTheHost) {
   const auto tun = open_tun();
   ASSERT_TRUE(tun->set_carrier(true));
   ip("addr add 10.9.0.1/24 dev ib0");
@@ -165,7 +166,7 @@ TEST_F(TunDeviceTest, ReadsWhatTheHostSends) {
             5);
 
   std::vector<Frame> frames;
-  // The kernel may also send IPv6 of its own, which is not what is looked for.
+  // Skip IPv6 packets that the kernel sends by itself.
   std::optional<wire::Ipv4Header> header;
   while (!header && test::wait_readable(tun->descriptor())) {
     frames.clear();
@@ -177,13 +178,13 @@ TEST_F(TunDeviceTest, ReadsWhatTheHostSends) {
   EXPECT_EQ(header->destination.to_string(), "10.9.0.2");
   EXPECT_EQ(frames[0].size(), 20 + 8 + payload.size());
   EXPECT_EQ(frames[0].headroom(), kHeadroom);
-  EXPECT_EQ(packets.capacity() - packets.available(), 1U) << "what is small lies in a small frame";
+  EXPECT_EQ(packets.capacity() - packets.available(), 1U) << "small packets use small frames";
   EXPECT_EQ(wire::InternetChecksum()
                 .add_pseudo_header(header->source, header->destination, wire::kUdp, 13)
                 .add(std::as_const(frames[0]).bytes().subspan(20))
                 .value(),
             0)
-      << "a checksum that was left to the device is complete";
+      << "TunDevice completes a partial checksum";
 }
 
 TEST_F(TunDeviceTest, ReadsNothingWithoutAPacket) {
@@ -194,7 +195,7 @@ TEST_F(TunDeviceTest, ReadsNothingWithoutAPacket) {
   EXPECT_TRUE(frames.empty());
 }
 
-TEST_F(TunDeviceTest, DoesNotSayThatThereIsNothingWhenThereIsNoFrame) {
+TEST_F(TunDeviceTest, ReadWithoutAFreeFrameDoesNotReportEmpty) {
   const auto tun = open_tun();
   std::vector<Frame> frames;
   for (FramePool* const pool : {&packets, &large}) {
@@ -205,10 +206,11 @@ TEST_F(TunDeviceTest, DoesNotSayThatThereIsNothingWhenThereIsNoFrame) {
   }
 }
 
-/// A TCP connection through the device would do the same; a UDP socket does it at once.
-TEST_F(TunDeviceTest, ReadsWhatIsToBeCutAtOnce) {
+/// With UDP segmentation; a TCP connection would work as well, but needs a peer.
+TEST_F(TunDeviceTest, ReadsALargePacketAtOnce) {
   const auto tun = open_tun();
-  if (!tun->accepts(Segmentation::Kind::udp)) GTEST_SKIP() << "needs UDP in segments (Linux 6.2)";
+  if (!tun->accepts(Segmentation::Kind::udp))
+    GTEST_SKIP() << "needs UDP segmentation offload (Linux 6.2)";
   ASSERT_TRUE(tun->set_mtu(2044));
   ASSERT_TRUE(tun->set_carrier(true));
   ip("addr add 10.9.0.1/24 dev ib0");
@@ -237,20 +239,20 @@ TEST_F(TunDeviceTest, ReadsWhatIsToBeCutAtOnce) {
   EXPECT_TRUE(std::ranges::all_of(frame.bytes().subspan(28), [](auto c) { return c == 'x'; }));
 }
 
-TEST_F(TunDeviceTest, LeavesItToTheHostToCutWhereThatIsAsked) {
+TEST_F(TunDeviceTest, LeavesSegmentationToTheHostOnRequest) {
   const auto tun = TunDevice::open({.name = "ib0", .large_packets = false});
   ASSERT_TRUE(tun) << tun.error().message;
   ip("-d link show dev ib0 | grep -q tun");
   EXPECT_EQ(std::system("ethtool -k ib0 | grep -q 'tcp-segmentation-offload: off'"), 0);
 }
 
-TEST_F(TunDeviceTest, AsksForNoMoreSegmentsThanAQueueHolds) {
+TEST_F(TunDeviceTest, LimitsSegmentsToTheQueueLength) {
   const auto tun = open_tun();
   ip("-d link show dev ib0 | grep -q 'gso_max_segs 64 '");
   EXPECT_EQ(std::system("ethtool -k ib0 | grep -q 'tcp-segmentation-offload: on'"), 0);
 }
 
-TEST_F(TunDeviceTest, WritesToTheHost) {
+TEST_F(TunDeviceTest, WritesPacketsToTheHost) {
   const auto tun = open_tun();
   ASSERT_TRUE(tun->set_carrier(true));
   ip("addr add 10.9.0.1/24 dev ib0");

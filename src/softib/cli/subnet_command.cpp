@@ -72,7 +72,7 @@ ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options
   config.seed = options["seed"].as<std::uint64_t>();
   const auto& sm = options["sm"].as<std::string>();
   if (sm != "own" && sm != "none") return ipoib::Error{EINVAL, "--sm is own or none"};
-  if (sm == "none") config.management = subnet::Management::elsewhere;
+  if (sm == "none") config.management = subnet::Management::external_sm;
   if (sm == "none" && (options.contains("partition") || !options["lmc"].defaulted())) {
     return ipoib::Error{EINVAL,
                         "--partition and --lmc go with --sm own: else they are the subnet "

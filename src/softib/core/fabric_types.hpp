@@ -51,8 +51,10 @@ struct PortAttributes {
   std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
   std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
   std::uint32_t reregister_count = 0;  ///< grows when the SM asks clients to register again
-  /// Grows when the HCA fails, and when it is present again: a process that was on it has lost it.
-  std::uint16_t life = 0;
+  /// Grows each time the HCA recovers from a failure. A process that attached in an earlier
+  /// generation has lost the HCA. 15 bits in the fabric file.
+  std::uint16_t generation = 0;
+  bool failed = false;  ///< the HCA has failed and not recovered
   std::array<PKey, kPKeyTableSize> pkeys{};
 
   [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
@@ -66,34 +68,37 @@ struct PortAttributes {
     const std::uint8_t open = ipoib::path_bits(Lid(path_bits), lmc);
     return Lid(static_cast<std::uint16_t>(lid.value() | open));
   }
-  [[nodiscard]] bool has_failed() const { return life % 2 != 0; }
+  /// Whether a process that attached to the HCA in `attached_generation` can still use it.
+  [[nodiscard]] bool serves(std::uint16_t attached_generation) const {
+    return !failed && generation == attached_generation;
+  }
   friend bool operator==(const PortAttributes&, const PortAttributes&) = default;
 };
 
-/// A queue pair number names the process that owns it, so that a packet finds its process without
-/// a table of queue pairs:  | epoch 8 | place 6 | index 10 |
-/// A process takes one of an HCA's places; the epoch of a place grows each time it is taken, so
-/// that the numbers of a dead process do not come back soon. Epoch 0 is never used (it has QP0,
-/// QP1), nor is 255 (it has the multicast QPN 0xffffff).
+/// A queue pair number identifies the process that owns the queue pair, so that packets are routed
+/// to processes without a global table of queue pairs:  | epoch 8 | slot 6 | index 10 |
+/// A process on an HCA occupies one of its process slots. The epoch of a slot grows each time the
+/// slot is taken, so that the numbers of a dead process are not reused soon. Epoch 0 is never used
+/// (it contains QP0 and QP1), nor is 255 (it contains the multicast QPN 0xffffff).
 struct QpnLayout {
   static constexpr unsigned kIndexBits = 10;
-  static constexpr unsigned kPlaceBits = 6;
-  static constexpr std::uint32_t kQpsPerPlace = 1U << kIndexBits;
-  static constexpr std::uint32_t kPlaces = 1U << kPlaceBits;
+  static constexpr unsigned kSlotBits = 6;
+  static constexpr std::uint32_t kQpsPerSlot = 1U << kIndexBits;
+  static constexpr std::uint32_t kSlots = 1U << kSlotBits;
   static constexpr std::uint32_t kMaxEpoch = 254;
 
-  [[nodiscard]] static constexpr Qpn make(std::uint32_t epoch, std::uint32_t place,
+  [[nodiscard]] static constexpr Qpn make(std::uint32_t epoch, std::uint32_t slot,
                                           std::uint32_t index) {
-    return Qpn((epoch << kPlaceBits | place) << kIndexBits | index);
+    return Qpn((epoch << kSlotBits | slot) << kIndexBits | index);
   }
-  [[nodiscard]] static constexpr std::uint32_t place(Qpn qpn) {
-    return qpn.value() >> kIndexBits & (kPlaces - 1);
+  [[nodiscard]] static constexpr std::uint32_t slot(Qpn qpn) {
+    return qpn.value() >> kIndexBits & (kSlots - 1);
   }
   [[nodiscard]] static constexpr std::uint32_t epoch(Qpn qpn) {
-    return qpn.value() >> (kIndexBits + kPlaceBits);
+    return qpn.value() >> (kIndexBits + kSlotBits);
   }
   [[nodiscard]] static constexpr std::uint32_t index(Qpn qpn) {
-    return qpn.value() & (kQpsPerPlace - 1);
+    return qpn.value() & (kQpsPerSlot - 1);
   }
 };
 

@@ -12,7 +12,7 @@ namespace softib {
 
 inline constexpr std::size_t kMaxMtu = 4096;  ///< octets
 /// The largest packet that is not to be cut, LRH to padding.
-inline constexpr std::size_t kMaxPacketOctets = kMaxMtu + ipoib::wire::UdPacket::kMaxHeaderSize + 3;
+inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + ipoib::wire::UdPacket::kMaxHeaderSize + 3;
 
 /// A large packet stands for several, which LargePacket makes of it where it is taken off the wire:
 /// it has the headers of the first, and all of the payload.

@@ -24,7 +24,7 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
   if (fabric) {
     const auto node = fabric->find(wanted->name);
     const auto record = node ? fabric->node(*node) : std::nullopt;
-    if (record && record->port.has_failed()) {
+    if (record && record->port.failed) {
       return Error{ENODEV, "the HCA '" + wanted->name +
                                "' has failed; mend it with `softib set hca " + wanted->name +
                                " present`"};

@@ -21,7 +21,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
   if (!place) return place.error();
   // From now on it stays, whichever it is.
   const auto record = fabric->node(node);
-  if (!record || record->port.has_failed()) {
+  if (!record || record->port.failed) {
     place->leave(folder, *fabric);
     return none;
   }

@@ -65,7 +65,7 @@ bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
   const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.octets);
   if (!packet || packet->lrh.slid != inner_->port().lid) return false;
   return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
-         QpnLayout::place(packet->deth.source) == inner_->place();
+         QpnLayout::slot(packet->deth.source) == inner_->place();
 }
 
 void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {

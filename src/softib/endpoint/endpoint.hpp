@@ -41,8 +41,8 @@ class MadReceiver {
 };
 
 /// All of it may be called from any thread. When its HCA fails, an endpoint is lost: it lives on,
-/// but nothing is sent or received; receivers are told by another `life` of the port, and
-/// device_lost().
+/// but nothing is sent or received; receivers learn it from `failed` or `generation` of the port,
+/// and from device_lost().
 class Endpoint : public PacketSink {
  public:
   /// Attaches this process to HCA `hca` of a subnet, adding the HCA if the subnet does not have it.

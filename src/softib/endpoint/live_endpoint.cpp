@@ -23,7 +23,7 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
       fabric_(std::move(fabric)),
       node_(node),
       name_(record.name),
-      life_(record.port.life),
+      hca_generation_(record.port.generation),
       place_(std::move(place)),
       wire_(folder_, fabric_),
       router_(folder_, fabric_, wire_, node_),
@@ -52,7 +52,8 @@ void LiveEndpoint::retire() {
 
 PortAttributes LiveEndpoint::port() const {
   const auto record = fabric_.node(node_);
-  if (record && !lost_) return record->port.life == life_ ? record->port : gone(record->port);
+  if (record && !lost_)
+    return record->port.serves(hca_generation_) ? record->port : gone(record->port);
   const std::lock_guard lock(port_mutex_);
   return lost_ || fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
 }
@@ -176,7 +177,7 @@ void LiveEndpoint::turned() {
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
     if (std::exchange(last_port_, now) != now) is_told_ = false;
-    if (now.life != life_) lost_ = true;
+    if (!now.serves(hca_generation_)) lost_ = true;
   }
   if (receiver_ != nullptr && !std::exchange(is_told_, true)) receiver_->port_changed(last_port_);
   if (lost_ && mad_receiver_ != nullptr && !std::exchange(is_mad_told_, true)) {

@@ -24,7 +24,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   [[nodiscard]] NodeIndex node() const override { return node_; }
   [[nodiscard]] std::uint32_t place() const override { return place_.index(); }
   [[nodiscard]] std::uint32_t epoch() const override { return place_.epoch(); }
-  [[nodiscard]] bool is_lost() const override { return lost_ || port().life != life_; }
+  [[nodiscard]] bool is_lost() const override { return lost_ || !port().serves(hca_generation_); }
   void retire() override;
   [[nodiscard]] PortAttributes port() const override;
   void send(std::span<const OutgoingPacket> batch) override;
@@ -62,7 +62,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   mutable fabric::Fabric fabric_;
   const NodeIndex node_;
   const std::string name_;
-  const std::uint16_t life_;  ///< of the HCA, in which this is attached
+  const std::uint16_t hca_generation_;  ///< when this process attached
   transport::Place place_;
   const std::uint32_t generation_ = transport::fork_generation();
   transport::RingWire wire_;

@@ -145,7 +145,7 @@ std::uint64_t Fabric::occupied(NodeIndex node) const {
 }
 
 std::uint32_t Fabric::epoch(NodeIndex node, std::uint32_t place) const {
-  if (node >= kMaxNodes || place >= QpnLayout::kPlaces) return 0;
+  if (node >= kMaxNodes || place >= QpnLayout::kSlots) return 0;
   return layout_->places[node].epochs[place].load(std::memory_order_acquire);
 }
 

@@ -1,7 +1,7 @@
 // Values to the words of a record and back. The words are in host order: the file never leaves the
 // machine. Whatever a word holds, decoding it is safe.
 //
-//   word 11: | lmc 4 | sm_sl 4 | life 16 | sm_lid 16 | lid 16 | state 8 |
+//   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | state 8 |
 //   word 12: | number 4 | mtu 4 | max_mtu 8 | width 8 | speed 8 | reregister_count 32 |
 #include "softib/fabric/fabric_layout.hpp"
 
@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kNameWords = 8;
 constexpr std::size_t kPKeysPerWord = 4;
 constexpr std::size_t kPKeyWord = 13;
+constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
 static_assert(kPKeyWord + kPKeyTableSize / kPKeysPerWord == kNodeWords);
 
@@ -36,10 +37,11 @@ NodeRecord::Value encode(const subnet::Node& node) {
   words[8] = port.node_guid.value();
   words[9] = port.port_guid.value();
   words[10] = port.gid_prefix;
-  words[kNodePortWord] = std::uint64_t{static_cast<std::uint8_t>(port.state)} |
-                         std::uint64_t{port.lid.value()} << 8 |
-                         std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.life} << 40 |
-                         std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
+  words[kNodePortWord] =
+      std::uint64_t{static_cast<std::uint8_t>(port.state)} | std::uint64_t{port.lid.value()} << 8 |
+      std::uint64_t{port.sm_lid.value()} << 24 | std::uint64_t{port.failed} << 40 |
+      std::uint64_t{port.generation & kMaxGeneration} << 41 |
+      std::uint64_t{port.sm_sl.value()} << 56 | std::uint64_t{port.lmc} << 60;
   words[12] = std::uint64_t{port.reregister_count} | std::uint64_t{port.speed} << 32 |
               std::uint64_t{port.width} << 40 | std::uint64_t{port.max_mtu} << 48 |
               std::uint64_t{port.mtu} << 56 | std::uint64_t{port.number} << 60;
@@ -69,7 +71,9 @@ std::optional<subnet::Node> decode(const NodeRecord::Value& words) {
   port.state = static_cast<PortState>(state);
   port.lid = Lid(field<std::uint16_t>(words[kNodePortWord], 8));
   port.sm_lid = Lid(field<std::uint16_t>(words[kNodePortWord], 24));
-  port.life = field<std::uint16_t>(words[kNodePortWord], 40);
+  const auto generation = field<std::uint16_t>(words[kNodePortWord], 40);
+  port.failed = (generation & 1) != 0;
+  port.generation = generation >> 1;
   port.sm_sl = ServiceLevel(field<std::uint8_t>(words[kNodePortWord], 56) & 0xf);
   port.lmc = std::min(field<std::uint8_t>(words[kNodePortWord], 60), ipoib::kMaxLmc);
   port.reregister_count = field<std::uint32_t>(words[12], 0);

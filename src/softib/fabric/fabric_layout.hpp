@@ -1,4 +1,4 @@
-// The octets of the fabric file, version 2. A new file is all zeroes but for the header.
+// Layout of the fabric file. A new file is all zeroes but for the header.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct FabricHeader {
 /// What the processes of a node write themselves.
 struct alignas(64) NodePlaces {
   std::atomic<std::uint64_t> occupied;
-  std::array<std::atomic<std::uint32_t>, QpnLayout::kPlaces> epochs;
+  std::array<std::atomic<std::uint32_t>, QpnLayout::kSlots> epochs;
   std::array<std::atomic<std::uint64_t>, kPortCounters> counters;
 };
 

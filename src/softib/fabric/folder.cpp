@@ -140,7 +140,7 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   const auto nodes = open_nodes(path_);
   const auto node = open_node(index);
   if (!nodes || !node) return;
-  for (std::uint32_t i = 0; i < QpnLayout::kPlaces; ++i) {
+  for (std::uint32_t i = 0; i < QpnLayout::kSlots; ++i) {
     ::unlinkat(node->get(), place_name(i).c_str(), 0);
     ::unlinkat(node->get(), place_lock_name(i).c_str(), 0);
   }

@@ -23,7 +23,7 @@ Hca::Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port)
     : epoch_(epoch), place_(place), port_(port) {}
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   auto* const pd = domains_.add(std::make_unique<ProtectionDomain>());
   if (pd == nullptr) return Error{ENOMEM, "too many protection domains"};
   return pd;
@@ -37,7 +37,7 @@ Result<void> Hca::destroy(ProtectionDomain& pd) {
 
 Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, std::uint64_t length,
                                           std::uint64_t address, int access) {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   auto region = memory_.add(pd, memory, length, address, access);
   if (region) ++pd.users;
   return region;
@@ -56,7 +56,7 @@ Result<void> Hca::deregister_memory(std::uint32_t key) {
 }
 
 Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity) {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   if (capacity == 0 || capacity > kMaxCqe) {
     return Error{EINVAL, "a completion queue has 1 to kMaxCqe entries"};
   }
@@ -81,7 +81,7 @@ Result<void> Hca::destroy(CompletionQueue& cq) {
 
 Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   if (!is_port(attributes.port_num, port_)) return no_such_port();
   if (attributes.is_global != 0 && attributes.grh.sgid_index >= kGidTableSize) {
     return Error{EINVAL, "no such entry in the GID table"};
@@ -102,7 +102,7 @@ Result<void> Hca::destroy(AddressHandle& ah) {
 }
 
 Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   const auto& cap = config.cap;
   if (config.pd == nullptr || config.send_cq == nullptr || config.receive_cq == nullptr) {
     return Error{EINVAL, "a queue pair needs a protection domain and completion queues"};
@@ -143,7 +143,7 @@ Result<void> Hca::destroy(QueuePair& qp) {
 }
 
 Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
   if (qp.apply(attr, mask) != 0) {
     return Error{EINVAL, "no such transition, or attributes that do not go with it"};
@@ -163,7 +163,7 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
 }
 
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
-  if (port_.has_failed()) return dead();
+  if (port_.failed) return dead();
   return multicast_.attach(qp, group, lid);
 }
 
@@ -172,15 +172,15 @@ Result<void> Hca::detach(QueuePair& qp, const Gid& group, Lid lid) {
 }
 
 void Hca::set_port(const PortAttributes& now) {
-  if (port_.has_failed()) return;
+  if (port_.failed) return;
   for (const auto type : port_events(port_, now)) raise(AsyncEvent{type});
-  if (now.life != port_.life) return fail();
+  if (!now.serves(port_.generation)) return fail();
   port_ = now;
 }
 
 void Hca::fail() {
   port_.state = PortState::down;
-  port_.life |= 1U;
+  port_.failed = true;
   for (const auto& qp : qps_) {
     if (qp != nullptr) enter_error(*qp);
   }

@@ -6,7 +6,7 @@ std::vector<ibv_event_type> port_events(const PortAttributes& before, const Port
   const bool was_active = before.state == PortState::active;
   const bool is_active = now.state == PortState::active;
   std::vector<ibv_event_type> events;
-  if (before.life != now.life) return {IBV_EVENT_DEVICE_FATAL};
+  if (!now.serves(before.generation)) return {IBV_EVENT_DEVICE_FATAL};
   if (was_active && !is_active) events.push_back(IBV_EVENT_PORT_ERR);
   if (before.lid != now.lid) events.push_back(IBV_EVENT_LID_CHANGE);
   if (before.gid() != now.gid()) events.push_back(IBV_EVENT_GID_CHANGE);

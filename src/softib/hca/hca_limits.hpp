@@ -7,7 +7,7 @@
 
 namespace softib::hca {
 
-inline constexpr std::uint32_t kMaxQueuePairs = QpnLayout::kQpsPerPlace;
+inline constexpr std::uint32_t kMaxQueuePairs = QpnLayout::kQpsPerSlot;
 inline constexpr std::uint32_t kMaxQueueWr = 16384;  ///< work requests of one queue
 inline constexpr std::uint32_t kMaxSge = OutgoingPacket::kMaxPieces;
 inline constexpr std::uint32_t kMaxInline = 1024;       ///< octets of one work request

@@ -124,7 +124,7 @@ std::size_t octets_of(const OutgoingPacket& packet) {
 void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see) {
   if (packet.gso.size == 0) return see(packet.octets);
   LargePacket large(packet);
-  if (!large) return see(packet.octets.first(std::min(packet.octets.size(), kMaxPacketOctets)));
+  if (!large) return see(packet.octets.first(std::min(packet.octets.size(), kMaxPacketBytes)));
   std::vector<std::uint8_t> octets;
   while (large.next()) {
     auto headers = large.headers();

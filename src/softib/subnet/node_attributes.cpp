@@ -89,7 +89,8 @@ std::optional<PortAttributes> port_of_hca(const PortAttributes& cabled, unsigned
   idle.number = static_cast<std::uint8_t>(number);
   idle.node_guid = cabled.node_guid;
   idle.port_guid = Guid(cabled.node_guid.value() + number);
-  idle.life = cabled.life;
+  idle.generation = cabled.generation;
+  idle.failed = cabled.failed;
   idle.pkeys[0] = ipoib::kDefaultPKey;
   return idle;
 }

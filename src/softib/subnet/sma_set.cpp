@@ -31,7 +31,7 @@ std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& 
     return std::nullopt;
   }
   if (wanted.physical_state == kDisabled) return PortState::down;
-  if (port.has_failed()) return PortState::down;
+  if (port.failed) return PortState::down;
   if (wanted.physical_state == kPolling) return PortState::init;
   if (wanted.port_state == kNoChange) return port.state;
   // Down is a request to train the link again.

@@ -252,7 +252,7 @@ const Node* Subnet::node(NodeIndex index) const {
   return is_switch ? &manager.the_switch() : manager.node(index);
 }
 Management Subnet::management() const {
-  return state_->manager.is_own() ? Management::own : Management::elsewhere;
+  return state_->manager.is_own() ? Management::own : Management::external_sm;
 }
 std::optional<NodeIndex> Subnet::node_at(Lid lid) const { return state_->manager.node_at(lid); }
 const std::vector<Partition>& Subnet::partitions() const { return state_->manager.partitions(); }

@@ -132,7 +132,7 @@ Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
   Error error;
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
-  if (node->port.has_failed()) return Error{ENODEV, "the HCA '" + node->name + "' has failed"};
+  if (node->port.failed) return Error{ENODEV, "the HCA '" + node->name + "' has failed"};
   if (node->port.state == state) return {};
   node->port.state = state;
   list_end_ports();
@@ -144,8 +144,9 @@ Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
   Error error;
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
-  if (node->port.has_failed() == failed) return {};
-  ++node->port.life;
+  if (node->port.failed == failed) return {};
+  node->port.failed = failed;
+  if (!failed) ++node->port.generation;
   node->port.state = failed ? PortState::down : link_up();
   list_end_ports();
   changed_.set(index);

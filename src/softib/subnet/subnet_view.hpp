@@ -15,8 +15,8 @@ namespace softib::subnet {
 
 /// Who manages the subnet: assigns LIDs, makes partitions, fills the switch's tables.
 enum class Management : std::uint8_t {
-  own,       ///< the subnet itself, with an SM and SA at node 0
-  elsewhere  ///< a subnet manager on one of the HCAs; node 0 is the switch
+  own,         ///< the subnet itself, with an SM and SA at node 0
+  external_sm  ///< a subnet manager on one of the HCAs; node 0 is the switch
 };
 
 /// Whether a process on a node says that it is a subnet manager.

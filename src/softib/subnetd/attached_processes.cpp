@@ -24,7 +24,7 @@ std::vector<Occupant> occupants(const fabric::Fabric& fabric, const fabric::Subn
 
 int inhabitant(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
-  for (std::uint32_t place = 0; at && place < QpnLayout::kPlaces; ++place) {
+  for (std::uint32_t place = 0; at && place < QpnLayout::kSlots; ++place) {
     const auto lock =
         fabric::open_shared(at->get(), fabric::place_lock_name(place), fabric::IfMissing::fail);
     if (!lock || !fabric::is_locked(lock->get(), 0)) continue;

@@ -58,8 +58,8 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"lid", node.port.lid.value()},
           {"lmc", node.port.lmc},
           {"sm_lid", node.port.sm_lid.value()},
-          {"state", node.port.has_failed() ? control::name(control::HcaState::failed)
-                                           : control::name(node.port.state)},
+          {"state", node.port.failed ? control::name(control::HcaState::failed)
+                                     : control::name(node.port.state)},
           {"gid", node.port.gid().to_string()},
           {"node_guid", hex(node.port.node_guid.value(), 16)},
           {"port_guid", hex(node.port.port_guid.value(), 16)},

@@ -94,7 +94,7 @@ void SubnetProcess::adopt() {
   log_.info("going on where the subnet stopped: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
-    for (std::uint32_t place = 0; place < QpnLayout::kPlaces; ++place) {
+    for (std::uint32_t place = 0; place < QpnLayout::kSlots; ++place) {
       transport::clean_place(folder_, fabric_, entry.index, place);
     }
   }

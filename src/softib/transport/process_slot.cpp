@@ -51,7 +51,7 @@ Result<Place> Place::take(const fabric::SubnetFolder& folder, fabric::Fabric& fa
   if (!gate) return failure(gate.error());
   const auto at = folder.open_node(node);
   if (!at) return failure(at.error());
-  for (std::uint32_t index = 0; index < QpnLayout::kPlaces; ++index) {
+  for (std::uint32_t index = 0; index < QpnLayout::kSlots; ++index) {
     auto lock = open_lock(at->get(), index);
     if (!lock) return failure(lock.error());
     if (!fabric::try_lock(lock->get(), 0)) continue;
@@ -66,7 +66,7 @@ Result<Place> Place::take(const fabric::SubnetFolder& folder, fabric::Fabric& fa
     place.epoch_ = fabric.advance_epoch(node, index);
     return place;
   }
-  return Error{EBUSY, "all " + std::to_string(QpnLayout::kPlaces) +
+  return Error{EBUSY, "all " + std::to_string(QpnLayout::kSlots) +
                           " places of the HCA are taken by processes: end one of them"};
 }
 

@@ -37,7 +37,7 @@ std::uint32_t load_once(const std::uint8_t* at) {
 }
 
 constexpr std::size_t max_octets(const GsoInfo& gso) {
-  return gso.size == 0 ? kMaxPacketOctets : hca::kMaxLargeOctets;
+  return gso.size == 0 ? kMaxPacketBytes : hca::kMaxLargeOctets;
 }
 
 struct Prefix {

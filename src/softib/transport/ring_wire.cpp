@@ -33,7 +33,7 @@ struct RingWire::Peer {
 
 namespace {
 std::uint32_t key_of(PlaceAddress place) {
-  return std::uint32_t{place.node} * QpnLayout::kPlaces + place.place;
+  return std::uint32_t{place.node} * QpnLayout::kSlots + place.place;
 }
 }  // namespace
 

@@ -22,7 +22,7 @@ bool is_mad(const OutgoingPacket& packet) { return packet.destination <= ipoib::
 bool alike(const OutgoingPacket& a, const OutgoingPacket& b) {
   if (a.dlid != b.dlid || is_mad(a) != is_mad(b)) return false;
   return ipoib::is_multicast(a.dlid) ||
-         QpnLayout::place(a.destination) == QpnLayout::place(b.destination);
+         QpnLayout::slot(a.destination) == QpnLayout::slot(b.destination);
 }
 
 std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
@@ -103,7 +103,7 @@ void Router::unicast(Packets packets, Patience patience) {
   if (fabric_.port_state(*node) != PortState::active) {
     return count(fabric::PortCounter::drop_port_not_active, count_packets(packets));
   }
-  deliver({*node, QpnLayout::place(first.destination)}, packets, patience);
+  deliver({*node, QpnLayout::slot(first.destination)}, packets, patience);
 }
 
 /// A queue pair may talk to the GSI of a port, as the MAD layer does.
@@ -214,7 +214,7 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
   }
   if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, octets, patience);
   count_sent(octets);
-  deliver_mad({*node, MadRoute::of(header->transaction_id).place}, octets, patience);
+  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, octets, patience);
 }
 
 void Router::send_mad_to(NodeIndex node, ConstBytes octets, Patience patience) {

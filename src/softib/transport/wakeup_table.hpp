@@ -31,7 +31,7 @@ inline constexpr std::size_t kMaxBells = 64;
 class Door {
  public:
   /// Entries of the queue pairs by QpnLayout::index(), and of multicast.
-  static constexpr std::size_t kMulticast = QpnLayout::kQpsPerPlace;
+  static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
 
   /// EINVAL: no memory of a door.
   [[nodiscard]] static ipoib::Result<Door> map(int memory);

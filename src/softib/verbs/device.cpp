@@ -45,7 +45,7 @@ constexpr std::array kDrops = {
 
 /// As much as a packet can have.
 ConstBytes front_of(ConstBytes octets) {
-  return octets.first(std::min(octets.size(), kMaxPacketOctets));
+  return octets.first(std::min(octets.size(), kMaxPacketBytes));
 }
 
 void describe(ListedDevice& device) {

@@ -91,7 +91,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
     ibv_port_attr attr;
     {
       const auto hca = of(context).device.hca();
-      if (hca->port().has_failed()) return ipoib::Error{EIO, "the HCA has failed"};
+      if (hca->port().failed) return ipoib::Error{EIO, "the HCA has failed"};
       const auto asked = subnet::port_of_hca(hca->port(), port);
       if (!asked) return ipoib::Error{EINVAL, "no such port"};
       attr = port_attributes(*asked, hca->counters());

@@ -43,10 +43,11 @@ void TestSubnet::set_port_state(NodeIndex index, PortState state) {
   fabric_.set_node(index, node);
 }
 
-void TestSubnet::set_life(NodeIndex index, int life) {
+void TestSubnet::set_failed(NodeIndex index, bool failed) {
   auto node = fabric_.node(index).value();
-  node.port.life = static_cast<std::uint16_t>(life);
-  node.port.state = node.port.has_failed() ? PortState::down : PortState::active;
+  node.port.failed = failed;
+  if (!failed) ++node.port.generation;
+  node.port.state = failed ? PortState::down : PortState::active;
   fabric_.set_node(index, node);
 }
 

@@ -20,7 +20,7 @@ class TestSubnet {
   [[nodiscard]] std::unique_ptr<endpoint::Endpoint> attach(NodeIndex node) const;
   void set_port_state(NodeIndex node, PortState state);
   /// Odd: the HCA has failed. Nobody is nudged.
-  void set_life(NodeIndex node, int life);
+  void set_failed(NodeIndex node, bool failed);
   void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
 
  private:

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "ipoib/log.hpp"
+#include "tests/support/address_handles.hpp"
 
 namespace ipoib::daemon {
 namespace {
@@ -19,13 +20,6 @@ using ::testing::SizeIs;
 const IpAddress kPeer = Ipv4Address(0x0a2c0002);
 const IpAddress kOther = Ipv4Address(0x0a2c0003);
 const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(0x0002c90300000001))};
-
-class NoHandles final : public AddressHandleFactory {
- public:
-  Result<AddressHandlePtr> create_address_handle(const AddressVector&) override {
-    return AddressHandlePtr(new AddressHandle);
-  }
-};
 
 class AdminTest : public ::testing::Test {
  protected:
@@ -44,7 +38,7 @@ class AdminTest : public ::testing::Test {
   using Mode = control::SetRequest::Mode;
   TimePoint now_{std::chrono::seconds(1000)};
   Logger log_{"test"};
-  NoHandles handles_;
+  FakeAddressHandles handles_;
   FramePool frames_{8, link::kMessageSize};
   link::Link link_{{}, {handles_, frames_, log_}, Qpn(0x77), 1};
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};

@@ -22,7 +22,7 @@ TEST_F(Admin, EntryShowsAddressPathAgeAndReferences) {
   EXPECT_EQ(info->path->dlid, Lid(7));
   EXPECT_EQ(info->path->mtu, 2048U);
   EXPECT_EQ(info->path->rate, 3);
-  EXPECT_FALSE(info->path->in_question);
+  EXPECT_FALSE(info->path->needs_refresh);
   EXPECT_EQ(info->used, Duration(2s));
   EXPECT_EQ(info->confirmed, Duration(5s));
   EXPECT_EQ(info->references, 2U) << "its path, and the send that is not posted yet";

@@ -30,7 +30,7 @@ class BringUpStates : public LinkFixture {
                                      DetachGroup{all_nodes(), Lid(0xc001)},
                                      DetachGroup{all_nodes_of_ipv6(), Lid(0xc001)}));
     EXPECT_EQ(state_of(kPeer), "stale");
-    EXPECT_TRUE(link->get(kPeer, now)->path->in_question);
+    EXPECT_TRUE(link->get(kPeer, now)->path->needs_refresh);
   }
   void expect_up_again() {
     grant_joins();
@@ -44,7 +44,7 @@ class BringUpStates : public LinkFixture {
     EXPECT_TRUE(said<SetCarrier>().empty());
     EXPECT_EQ(said<JoinGroup>().size(), kGroups);
     EXPECT_EQ(state_of(kPeer), "reachable");
-    EXPECT_TRUE(link->get(kPeer, now)->path->in_question);
+    EXPECT_TRUE(link->get(kPeer, now)->path->needs_refresh);
   }
 };
 

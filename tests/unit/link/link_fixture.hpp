@@ -178,7 +178,7 @@ class LinkFixture : public ::testing::Test {
   Config config;
   PortStatus port;
   HostView view;
-  HandleFactoryTwin handles;
+  FakeAddressHandles handles;
   FramePool pool{512, 4096};
   std::unique_ptr<Link> link;
 };

@@ -18,14 +18,14 @@ class NeighbourStates : public PartsFixture {
     neighbours.address(*known, from, evidence, now);
   }
   void confirm(const HwAddress& from) { hear(from, Evidence::confirmed); }
-  void tell(const HwAddress& from) { hear(from, Evidence::told); }
+  void tell(const HwAddress& from) { hear(from, Evidence::unconfirmed); }
   void contradict() { neighbours.contradicted(*entry(), now); }
   void owe_reply() {
     wire::Arp request;
     request.sender_hardware = kHere;
     request.sender_protocol = kPeer;
     request.target_protocol = Ipv4Address(0x0a2c0001);
-    neighbours.reply_owed(*entry(), arp.make_reply(request), now);
+    neighbours.send_reply(*entry(), arp.make_reply(request), now);
   }
   void set_permanent(const HwAddress& to) {
     Neighbour* known = entry();

@@ -18,7 +18,7 @@ TEST_F(NeighbourStates, Failed_Confirmed) {
   EXPECT_EQ(state(), "resolving");
 }
 
-TEST_F(NeighbourStates, Failed_Told) {
+TEST_F(NeighbourStates, Failed_Unconfirmed) {
   be_failed();
   prepare_path(kHere.gid);
   tell(kHere);
@@ -70,7 +70,7 @@ TEST_F(NeighbourStates, Permanent_Packet_PathReady) {
   expect_sent_to(kHere, 1);
 }
 
-TEST_F(NeighbourStates, Permanent_Packet_PathAsked) {
+TEST_F(NeighbourStates, Permanent_Packet_PathPending) {
   set_permanent(kHere);
   send();
   send();
@@ -80,7 +80,7 @@ TEST_F(NeighbourStates, Permanent_Packet_PathAsked) {
   EXPECT_TRUE(out.sends.empty());
 }
 
-TEST_F(NeighbourStates, Permanent_Packet_PathRefused) {
+TEST_F(NeighbourStates, Permanent_Packet_PathFailed) {
   set_permanent(kHere);
   spoil_path(kHere.gid);
   send();
@@ -96,7 +96,7 @@ TEST_F(NeighbourStates, Permanent_Confirmed) {
   expect_route(kHere);
 }
 
-TEST_F(NeighbourStates, Permanent_Told) {
+TEST_F(NeighbourStates, Permanent_Unconfirmed) {
   be_permanent();
   tell(kThere);
   EXPECT_EQ(state(), "permanent");

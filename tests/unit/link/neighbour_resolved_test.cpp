@@ -64,7 +64,7 @@ TEST_F(NeighbourStates, Reachable_Contradicted) {
   expect_route(kHere);
 }
 
-TEST_F(NeighbourStates, Reachable_ToldSame) {
+TEST_F(NeighbourStates, Reachable_UnconfirmedSame) {
   be_reachable();
   const TimePoint before = neighbours.next_deadline();
   now += 1s;
@@ -73,7 +73,7 @@ TEST_F(NeighbourStates, Reachable_ToldSame) {
   EXPECT_EQ(neighbours.next_deadline(), before);
 }
 
-TEST_F(NeighbourStates, Reachable_ToldOther) {
+TEST_F(NeighbourStates, Reachable_UnconfirmedOther) {
   be_reachable();
   tell(hardware(0x44, 2));
   EXPECT_EQ(state(), "stale") << "the same port, so the path is there";
@@ -145,7 +145,7 @@ TEST_F(NeighbourStates, Stale_Contradicted) {
   expect_route(kHere);
 }
 
-TEST_F(NeighbourStates, Stale_ToldSame) {
+TEST_F(NeighbourStates, Stale_UnconfirmedSame) {
   be_stale();
   const TimePoint before = neighbours.next_deadline();
   now += 1s;
@@ -154,7 +154,7 @@ TEST_F(NeighbourStates, Stale_ToldSame) {
   EXPECT_EQ(neighbours.next_deadline(), before);
 }
 
-TEST_F(NeighbourStates, Stale_ToldOther) {
+TEST_F(NeighbourStates, Stale_UnconfirmedOther) {
   be_stale();
   tell(kThere);
   EXPECT_EQ(state(), "resolving");
@@ -221,13 +221,13 @@ TEST_F(NeighbourStates, Delay_Contradicted) {
   expect_route(kHere);
 }
 
-TEST_F(NeighbourStates, Delay_ToldSame) {
+TEST_F(NeighbourStates, Delay_UnconfirmedSame) {
   be_delay();
   tell(kHere);
   EXPECT_EQ(state(), "delay");
 }
 
-TEST_F(NeighbourStates, Delay_ToldOther) {
+TEST_F(NeighbourStates, Delay_UnconfirmedOther) {
   be_delay();
   tell(hardware(0x44, 2));
   EXPECT_EQ(state(), "stale");
@@ -296,13 +296,13 @@ TEST_F(NeighbourStates, Probing_Contradicted) {
   expect_route(kHere);
 }
 
-TEST_F(NeighbourStates, Probing_ToldSame) {
+TEST_F(NeighbourStates, Probing_UnconfirmedSame) {
   be_probing();
   tell(kHere);
   EXPECT_EQ(state(), "probing");
 }
 
-TEST_F(NeighbourStates, Probing_ToldOther) {
+TEST_F(NeighbourStates, Probing_UnconfirmedOther) {
   be_probing();
   tell(hardware(0x44, 2));
   EXPECT_EQ(state(), "stale");

@@ -12,14 +12,14 @@ TEST_F(NeighbourStates, Adopt_PathReady_Confirmed) {
   expect_sent_to(kHere, 1);
 }
 
-TEST_F(NeighbourStates, Adopt_PathReady_Told) {
+TEST_F(NeighbourStates, Adopt_PathReady_Unconfirmed) {
   prepare_path(kHere.gid);
   tell(kHere);
   EXPECT_EQ(state(), "stale");
   EXPECT_TRUE(out.sends.empty());
 }
 
-TEST_F(NeighbourStates, Adopt_PathReady_Told_Parked) {
+TEST_F(NeighbourStates, Adopt_PathReady_Unconfirmed_Parked) {
   prepare_path(kHere.gid);
   be_incomplete();
   tell(kHere);
@@ -27,7 +27,7 @@ TEST_F(NeighbourStates, Adopt_PathReady_Told_Parked) {
   expect_sent_to(kHere, 1);
 }
 
-TEST_F(NeighbourStates, Adopt_PathAsked) {
+TEST_F(NeighbourStates, Adopt_PathPending) {
   be_incomplete();
   confirm(kHere);
   EXPECT_EQ(state(), "resolving");
@@ -37,7 +37,7 @@ TEST_F(NeighbourStates, Adopt_PathAsked) {
   EXPECT_EQ(asked()[0].record.sgid, kOwn.gid);
 }
 
-TEST_F(NeighbourStates, Adopt_PathRefused) {
+TEST_F(NeighbourStates, Adopt_PathFailed) {
   spoil_path(kHere.gid);
   be_incomplete();
   confirm(kHere);
@@ -74,7 +74,7 @@ TEST_F(NeighbourStates, New_Confirmed) {
   EXPECT_EQ(state(), "reachable");
 }
 
-TEST_F(NeighbourStates, New_Told) {
+TEST_F(NeighbourStates, New_Unconfirmed) {
   tell(kHere);
   EXPECT_EQ(state(), "resolving");
 }
@@ -104,7 +104,7 @@ TEST_F(NeighbourStates, Incomplete_Confirmed) {
   expect_route(kHere);
 }
 
-TEST_F(NeighbourStates, Incomplete_Told) {
+TEST_F(NeighbourStates, Incomplete_Unconfirmed) {
   be_incomplete();
   tell(kHere);
   EXPECT_EQ(state(), "resolving");
@@ -199,7 +199,7 @@ TEST_F(NeighbourStates, Resolving_ConfirmedOther) {
   expect_sent_to(kThere, 1);
 }
 
-TEST_F(NeighbourStates, Resolving_ToldSame) {
+TEST_F(NeighbourStates, Resolving_UnconfirmedSame) {
   be_resolving();
   tell(kHere);
   EXPECT_EQ(state(), "resolving");
@@ -207,7 +207,7 @@ TEST_F(NeighbourStates, Resolving_ToldSame) {
   EXPECT_EQ(entry()->parked(), 1U);
 }
 
-TEST_F(NeighbourStates, Resolving_ToldOther) {
+TEST_F(NeighbourStates, Resolving_UnconfirmedOther) {
   be_resolving();
   tell(hardware(0x44, 2));
   EXPECT_EQ(state(), "resolving");
@@ -240,7 +240,7 @@ TEST_F(NeighbourStates, Resolving_PathReady_Confirmed) {
   EXPECT_EQ(parking.used, 0U);
 }
 
-TEST_F(NeighbourStates, Resolving_PathReady_Told) {
+TEST_F(NeighbourStates, Resolving_PathReady_Unconfirmed) {
   be_resolving_unparked();
   owe_reply();
   grant(question);
@@ -248,7 +248,7 @@ TEST_F(NeighbourStates, Resolving_PathReady_Told) {
   expect_reply_sent_to(kHere);
 }
 
-TEST_F(NeighbourStates, Resolving_PathReady_Told_Parked) {
+TEST_F(NeighbourStates, Resolving_PathReady_Unconfirmed_Parked) {
   be_resolving();
   grant(question);
   EXPECT_EQ(state(), "delay");
@@ -294,7 +294,7 @@ TEST_F(NeighbourTest, GoesWithAPathWhoseTurnHasNotCome) {
   be_incomplete();
   tell(kHere);
   ASSERT_EQ(state(), "resolving");
-  ASSERT_TRUE(std::holds_alternative<path_state::Waiting>(paths.find(kHere.gid)->state()));
+  ASSERT_TRUE(std::holds_alternative<Path::Waiting>(paths.find(kHere.gid)->state()));
   remove();
   EXPECT_EQ(paths.find(kHere.gid), nullptr);
 }

@@ -19,24 +19,13 @@
 #include "link/neighbour_table.hpp"
 #include "link/path_table.hpp"
 #include "link/solicitor.hpp"
+#include "tests/support/address_handles.hpp"
 #include "wire/arp.hpp"
 #include "wire/encapsulation.hpp"
 
 namespace ipoib::link {
 
 using namespace std::chrono_literals;
-
-/// Makes handles until it is told to refuse.
-class HandleFactoryTwin : public AddressHandleFactory {
- public:
-  Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override {
-    if (refuses) return Error{12, "no memory for an address handle"};
-    made.push_back(to);
-    return AddressHandlePtr(new AddressHandle);
-  }
-  bool refuses = false;
-  std::vector<AddressVector> made;
-};
 
 inline const std::shared_ptr<Logger>& silent_logger() {
   static const auto logger =
@@ -127,7 +116,7 @@ class PartsFixture : public ::testing::Test {
   }
   void answer(const AskPath& question, const PathAnswer& with) {
     if (auto answered = paths.on_answer(question.id, with, now)) {
-      neighbours.path_answered(std::move(*answered), now);
+      neighbours.path_resolved(std::move(*answered), now);
     }
   }
   void grant(const AskPath& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
@@ -184,7 +173,7 @@ class PartsFixture : public ::testing::Test {
   TimePoint now{1h};
   Config config;
   FramePool pool{256, 4096};
-  HandleFactoryTwin handles;
+  FakeAddressHandles handles;
   HostView view;
   HostAddresses host;
   Output out;
@@ -197,13 +186,13 @@ class PartsFixture : public ::testing::Test {
   GroupTable groups{membership};
   SendGroupTable send_groups{membership, parking};
   MulticastOutput multicast{groups, send_groups, out};
-  PathTable paths{PathTable::Environment{config, handles, out, ids, random, *silent_logger()}};
+  PathTable paths{PathTable::Dependencies{config, handles, out, ids, random, *silent_logger()}};
   ArpOutput arp{{host, kOwn, groups.broadcast(), pool, out}};
   NdOutput nd{{config, host, kOwn, multicast, pool, out}};
   Solicitor solicitor{{config, arp, nd, out}};
   std::deque<PathRef> kept;
   NeighbourTable neighbours{
-      NeighbourEnvironment{config, paths, solicitor, out, parking, random, *silent_logger()}};
+      NeighbourDependencies{config, paths, solicitor, out, parking, random, *silent_logger()}};
 };
 
 }  // namespace ipoib::link

@@ -29,33 +29,33 @@ class PathStates : public PartsFixture {
     }
     out.events.clear();
   }
-  void be_asking() {
-    EXPECT_EQ(use(), Condition::asked);
+  void be_requesting() {
+    EXPECT_EQ(use(), Condition::pending);
     question = asked().at(0);
     forget();
   }
   void be_waiting() {
     be_busy();
-    EXPECT_EQ(use(), Condition::asked);
-    EXPECT_TRUE(is<path_state::Waiting>());
+    EXPECT_EQ(use(), Condition::pending);
+    EXPECT_TRUE(is<Path::Waiting>());
   }
   void be_ready() {
-    be_asking();
+    be_requesting();
     grant(question);
     forget();
   }
-  void be_suspect() {
+  void be_needs_refresh() {
     be_ready();
-    paths.doubt(*user, "test");
+    paths.invalidate(*user, "test");
   }
   void be_refreshing() {
-    be_suspect();
+    be_needs_refresh();
     EXPECT_EQ(use(), Condition::usable);
     question = asked().at(0);
     forget();
   }
   void be_failed() {
-    be_asking();
+    be_requesting();
     refuse(question);
     forget();
   }
@@ -75,7 +75,7 @@ class PathStates : public PartsFixture {
     refuse(question);
     EXPECT_EQ(count(Counter::path_refusals), 0U) << "the old answer no longer matters";
     grant(anew);
-    EXPECT_TRUE(is<path_state::Ready>());
+    EXPECT_TRUE(is<Path::Ready>());
   }
   void reach_path_deadline() {
     now = paths.next_deadline();
@@ -89,8 +89,8 @@ class PathStates : public PartsFixture {
 };
 
 TEST_F(PathStates, Path_Idle_Use) {
-  EXPECT_EQ(use(), Condition::asked);
-  EXPECT_TRUE(is<path_state::Asking>());
+  EXPECT_EQ(use(), Condition::pending);
+  EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(asked().size(), 1U);
   const AskPath asks = asked()[0];
   EXPECT_EQ(asks.record.dgid, kHere.gid);
@@ -102,8 +102,8 @@ TEST_F(PathStates, Path_Idle_Use) {
 
 TEST_F(PathStates, Path_Idle_Use_Busy) {
   be_busy();
-  EXPECT_EQ(use(), Condition::asked);
-  EXPECT_TRUE(is<path_state::Waiting>());
+  EXPECT_EQ(use(), Condition::pending);
+  EXPECT_TRUE(is<Path::Waiting>());
   EXPECT_TRUE(asked().empty());
 }
 
@@ -114,19 +114,19 @@ TEST_F(PathStates, Path_Idle_Unused) {
 
 TEST_F(PathStates, Path_Idle_Report) {
   report();
-  EXPECT_TRUE(is<path_state::Idle>());
+  EXPECT_TRUE(is<Path::Idle>());
 }
 
 TEST_F(PathStates, Path_Waiting_Use) {
   be_waiting();
-  EXPECT_EQ(use(), Condition::asked);
-  EXPECT_TRUE(is<path_state::Waiting>());
+  EXPECT_EQ(use(), Condition::pending);
+  EXPECT_TRUE(is<Path::Waiting>());
 }
 
 TEST_F(PathStates, Path_Waiting_Turn) {
   be_waiting();
   refuse(busy_with[0]);
-  EXPECT_TRUE(is<path_state::Asking>());
+  EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(asked().size(), 1U);
   EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
 }
@@ -142,17 +142,17 @@ TEST_F(PathStates, Path_Waiting_Unused) {
 TEST_F(PathStates, Path_Waiting_Report) {
   be_waiting();
   report();
-  EXPECT_TRUE(is<path_state::Waiting>());
+  EXPECT_TRUE(is<Path::Waiting>());
 }
 
-TEST_F(PathStates, Path_Asking_Use) {
-  be_asking();
-  EXPECT_EQ(use(), Condition::asked);
+TEST_F(PathStates, Path_Requesting_Use) {
+  be_requesting();
+  EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(asked().empty()) << "one question for one GID";
 }
 
-TEST_F(PathStates, Path_Asking_Answer) {
-  be_asking();
+TEST_F(PathStates, Path_Requesting_Response) {
+  be_requesting();
   wire::PathRecord record = path_record(kHere.gid, 7, 5);
   record.sl = ServiceLevel(3);
   answer(question, record);
@@ -163,63 +163,63 @@ TEST_F(PathStates, Path_Asking_Answer) {
             (AddressVector{.dlid = Lid(7), .sl = ServiceLevel(3), .rate = 3, .global = {}}));
 }
 
-TEST_F(PathStates, Path_Asking_Answer_NoHandle) {
-  be_asking();
+TEST_F(PathStates, Path_Requesting_Response_NoHandle) {
+  be_requesting();
   handles.refuses = true;
   grant(question);
-  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_TRUE(is<Path::Failed>());
   EXPECT_EQ(count(Counter::address_handle_refusals), 1U);
 }
 
-TEST_F(PathStates, Path_Asking_Refused) {
-  be_asking();
+TEST_F(PathStates, Path_Requesting_RequestFailed) {
+  be_requesting();
   refuse(question);
-  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_TRUE(is<Path::Failed>());
   EXPECT_EQ(count(Counter::path_refusals), 1U);
 }
 
-TEST_F(PathStates, Path_Asking_Unused) {
-  be_asking();
+TEST_F(PathStates, Path_Requesting_Unused) {
+  be_requesting();
   let_go();
-  EXPECT_TRUE(is<path_state::Asking>());
+  EXPECT_TRUE(is<Path::Requesting>());
   grant(question);
-  EXPECT_TRUE(is<path_state::Ready>());
+  EXPECT_TRUE(is<Path::Ready>());
 }
 
-TEST_F(PathStates, Path_Asking_Report) {
-  be_asking();
+TEST_F(PathStates, Path_Requesting_Report) {
+  be_requesting();
   report();
-  EXPECT_TRUE(is<path_state::Asking>());
+  EXPECT_TRUE(is<Path::Requesting>());
   expect_asked_anew();
 }
 
 TEST_F(PathStates, Path_Ready_Use) {
   be_ready();
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_TRUE(is<path_state::Ready>());
+  EXPECT_TRUE(is<Path::Ready>());
   EXPECT_TRUE(asked().empty());
 }
 
-TEST_F(PathStates, Path_Ready_Doubt) {
+TEST_F(PathStates, Path_Ready_Invalidate) {
   be_ready();
   paths.on_source_lid(*user, Lid(7), now);
-  EXPECT_TRUE(is<path_state::Ready>()) << "that is where the path leads to";
+  EXPECT_TRUE(is<Path::Ready>()) << "that is where the path leads to";
   paths.on_source_lid(*user, Lid(8), now);
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
   // The SA stays with its answer: then that LID is no doubt any more.
   (void)use();
   grant(asked().at(0));
   paths.on_source_lid(*user, Lid(8), now);
-  EXPECT_TRUE(is<path_state::Ready>());
-  paths.doubt_all("test");
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::Ready>());
+  paths.invalidate_all("test");
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
 TEST_F(PathStates, Path_Ready_Deadline) {
   be_ready();
   reach_path_deadline();
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_TRUE(asked().empty()) << "its next use asks";
 }
 
@@ -233,7 +233,7 @@ TEST_F(PathStates, Path_Ready_Deadline_Unused) {
 TEST_F(PathStates, Path_Ready_Unused) {
   be_ready();
   let_go();
-  EXPECT_TRUE(is<path_state::Ready>());
+  EXPECT_TRUE(is<Path::Ready>());
   user = paths.acquire(kHere.gid);
   EXPECT_EQ(use(), Condition::usable);
 }
@@ -242,7 +242,7 @@ TEST_F(PathStates, Path_Ready_Report) {
   be_ready();
   prepare_path(kThere.gid);
   report();
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_TRUE(asked().empty()) << "its next use asks";
   EXPECT_NE(paths.find(kThere.gid)->ready(), nullptr) << "another path is as it was";
 }
@@ -254,46 +254,46 @@ TEST_F(PathStates, Path_Ready_Report_Unused) {
   EXPECT_TRUE(is_gone());
 }
 
-TEST_F(PathStates, Path_Suspect_Use) {
-  be_suspect();
+TEST_F(PathStates, Path_NeedsRefresh_Use) {
+  be_needs_refresh();
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_TRUE(is<path_state::Refreshing>());
+  EXPECT_TRUE(is<Path::Refreshing>());
   EXPECT_EQ(asked().size(), 1U);
   EXPECT_NE(user->usable(), nullptr);
 }
 
-TEST_F(PathStates, Path_Suspect_Use_Early) {
+TEST_F(PathStates, Path_NeedsRefresh_Use_Early) {
   be_refreshing();
   refuse(question);
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_TRUE(asked().empty());
   now += config.path.negative.first * 2;
   be_busy();
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   refuse(busy_with[0]);
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_TRUE(is<path_state::Refreshing>());
+  EXPECT_TRUE(is<Path::Refreshing>());
 }
 
-TEST_F(PathStates, Path_Suspect_Doubt) {
-  be_suspect();
-  paths.doubt(*user, "again");
-  EXPECT_TRUE(is<path_state::Suspect>());
+TEST_F(PathStates, Path_NeedsRefresh_Invalidate) {
+  be_needs_refresh();
+  paths.invalidate(*user, "again");
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
-TEST_F(PathStates, Path_Suspect_Unused) {
-  be_suspect();
+TEST_F(PathStates, Path_NeedsRefresh_Unused) {
+  be_needs_refresh();
   let_go();
   EXPECT_TRUE(is_gone());
 }
 
-TEST_F(PathStates, Path_Suspect_Report) {
+TEST_F(PathStates, Path_NeedsRefresh_Report) {
   be_refreshing();
   refuse(question);
   report();
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_EQ(asked().size(), 1U) << "though it was refused a moment ago";
 }
@@ -304,37 +304,37 @@ TEST_F(PathStates, Path_Refreshing_Use) {
   EXPECT_TRUE(asked().empty());
 }
 
-TEST_F(PathStates, Path_Refreshing_Answer) {
+TEST_F(PathStates, Path_Refreshing_Response) {
   be_refreshing();
   const AddressHandlePtr before = user->usable()->handle;
   grant(question);
-  EXPECT_TRUE(is<path_state::Ready>());
+  EXPECT_TRUE(is<Path::Ready>());
   EXPECT_EQ(user->ready()->handle, before) << "the same way, the same handle";
-  paths.doubt(*user, "test");
+  paths.invalidate(*user, "test");
   (void)use();
   grant(asked().at(0), 9);
   EXPECT_NE(user->ready()->handle, before);
-  EXPECT_EQ(user->ready()->way.dlid, Lid(9));
+  EXPECT_EQ(user->ready()->attributes.dlid, Lid(9));
 }
 
-TEST_F(PathStates, Path_Refreshing_Refused) {
+TEST_F(PathStates, Path_Refreshing_RequestFailed) {
   be_refreshing();
   const AddressHandlePtr before = user->usable()->handle;
   refuse(question);
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(user->usable()->handle, before);
 }
 
-TEST_F(PathStates, Path_Refreshing_Doubt) {
+TEST_F(PathStates, Path_Refreshing_Invalidate) {
   be_refreshing();
-  paths.doubt(*user, "again");
-  EXPECT_TRUE(is<path_state::Refreshing>());
+  paths.invalidate(*user, "again");
+  EXPECT_TRUE(is<Path::Refreshing>());
 }
 
 TEST_F(PathStates, Path_Refreshing_Unused) {
   be_refreshing();
   let_go();
-  EXPECT_TRUE(is<path_state::Refreshing>());
+  EXPECT_TRUE(is<Path::Refreshing>());
   refuse(question);
   EXPECT_TRUE(is_gone()) << "in doubt, and unused";
 }
@@ -342,14 +342,14 @@ TEST_F(PathStates, Path_Refreshing_Unused) {
 TEST_F(PathStates, Path_Refreshing_Report) {
   be_refreshing();
   report();
-  EXPECT_TRUE(is<path_state::Refreshing>());
+  EXPECT_TRUE(is<Path::Refreshing>());
   EXPECT_NE(user->usable(), nullptr) << "in use meanwhile";
   expect_asked_anew();
 }
 
 TEST_F(PathStates, Path_Failed_Use) {
   be_failed();
-  EXPECT_EQ(use(), Condition::refused);
+  EXPECT_EQ(use(), Condition::failed);
   EXPECT_TRUE(asked().empty());
 }
 
@@ -359,14 +359,14 @@ TEST_F(PathStates, Path_Failed_Use_Later) {
   Duration silence{};
   for (int refusals = 1; refusals < 8; ++refusals) {
     began = now;
-    while (use() == Condition::refused) now += 100ms;
+    while (use() == Condition::failed) now += 100ms;
     const Duration longer = now - began;
     EXPECT_LE(longer, config.path.negative.last * 5 / 4 + 100ms);
     if (refusals == 4) {
       EXPECT_GT(longer, silence) << "it backs off";
     }
     silence = longer;
-    EXPECT_TRUE(is<path_state::Asking>());
+    EXPECT_TRUE(is<Path::Requesting>());
     refuse(asked().at(0));
     forget();
   }
@@ -383,9 +383,9 @@ TEST_F(PathStates, Path_Failed_Deadline) {
 TEST_F(PathStates, Path_Failed_Unused) {
   be_failed();
   let_go();
-  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_TRUE(is<Path::Failed>());
   user = paths.acquire(kHere.gid);
-  EXPECT_EQ(use(), Condition::refused);
+  EXPECT_EQ(use(), Condition::failed);
   let_go();
   reach_path_deadline();
   EXPECT_TRUE(is_gone());
@@ -394,8 +394,8 @@ TEST_F(PathStates, Path_Failed_Unused) {
 TEST_F(PathStates, Path_Failed_Report) {
   be_failed();
   report();
-  EXPECT_TRUE(is<path_state::Failed>());
-  EXPECT_EQ(use(), Condition::asked) << "its silence is over";
+  EXPECT_TRUE(is<Path::Failed>());
+  EXPECT_EQ(use(), Condition::pending) << "its silence is over";
   EXPECT_EQ(asked().size(), 1U);
 }
 
@@ -405,12 +405,12 @@ TEST_F(PathTableTest, AskedOnceForAllNeighboursOfOnePort) {
   const PathRef second = paths.acquire(kHere.gid);
   EXPECT_EQ(&*second, &*user);
   (void)use();
-  EXPECT_EQ(paths.use(*second, now), Condition::asked);
+  EXPECT_EQ(paths.use(*second, now), Condition::pending);
   EXPECT_EQ(asked().size(), 1U);
 }
 
 TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
-  be_asking();
+  be_requesting();
   wire::PathRecord record = path_record(kHere.gid, 7);
   record.hop_limit = 5;
   record.flow_label = 0x12345;
@@ -425,11 +425,11 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
 
 TEST_F(PathTableTest, GlobalRouteBeginsAtThePortsGid) {
   paths.set_source({kOwn.gid, 3}, 0);
-  be_asking();
+  be_requesting();
   wire::PathRecord record = path_record(kHere.gid, 0);
   record.hop_limit = 64;
   answer(question, record);
-  ASSERT_TRUE(is<path_state::Ready>());
+  ASSERT_TRUE(is<Path::Ready>());
   EXPECT_EQ(handles.made.back().dlid, Lid()) << "a link layer without LIDs";
   EXPECT_EQ(handles.made.back().global->sgid_index, 3);
 }
@@ -448,36 +448,36 @@ TEST_F(PathTableTest, AddressVectorHasThePathBitsOfTheRecordsSlid) {
 
 TEST_F(PathTableTest, EachLidOfItsPortIsThePaths) {
   paths.set_source(kOwnGid, 2);
-  be_asking();
+  be_requesting();
   grant(question, 6);
   for (const Lid lid : {Lid(4), Lid(5), Lid(6), Lid(7)}) paths.on_source_lid(*user, lid, now);
   EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
   for (const Lid lid : {Lid(8), Lid(9), Lid(11)}) paths.on_source_lid(*user, lid, now);
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U) << "they are of one other port";
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
 TEST_F(PathTableTest, AnAnswerExcusesNoLidThatWasSeenWhileItWasAskedFor) {
   be_ready();
-  paths.doubt_all("test");
+  paths.invalidate_all("test");
   (void)use();
-  ASSERT_TRUE(is<path_state::Refreshing>());
+  ASSERT_TRUE(is<Path::Refreshing>());
   paths.on_source_lid(*user, Lid(8), now);
   grant(asked().at(0));
   paths.on_source_lid(*user, Lid(8), now);
-  EXPECT_TRUE(is<path_state::Suspect>());
+  EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
 TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
-  be_asking();
+  be_requesting();
   answer(question, path_record(kHere.gid, 7, 9));
-  EXPECT_TRUE(is<path_state::Failed>());
+  EXPECT_TRUE(is<Path::Failed>());
 }
 
 TEST_F(PathTableTest, AnswerToNoQuestionIsIgnored) {
-  be_asking();
+  be_requesting();
   EXPECT_FALSE(paths.on_answer(QuestionId(9999), path_record(kHere.gid, 7), now));
-  EXPECT_TRUE(is<path_state::Asking>());
+  EXPECT_TRUE(is<Path::Requesting>());
 }
 
 TEST_F(PathTableTest, FullTableEvictsUnusedPathsOnly) {
@@ -517,7 +517,7 @@ TEST_F(PathDoubts, AskNoMoreOftenThanTheFloorHoweverOftenTheSourceLidChanges) {
     questions += asked().size();
     for (const AskPath& asks : asked()) grant(asks);
     forget();
-    now += config.path.doubt / kFramesInEach;
+    now += config.path.mismatch_interval / kFramesInEach;
   }
   EXPECT_EQ(questions, kFloors);
 }
@@ -528,7 +528,7 @@ class PathLog : public PartsFixture {
   void be_refused(const Gid& gid, unsigned times, const Refusal& refusal) {
     PathRef user = table.acquire(gid);
     for (unsigned i = 0; i < times; ++i) {
-      while (table.use(*user, now) != PathTable::Condition::asked) now += std::chrono::seconds(1);
+      while (table.use(*user, now) != PathTable::Condition::pending) now += std::chrono::seconds(1);
       (void)table.on_answer(asked().back().id, refusal, now);
       out.events.clear();
     }
@@ -537,7 +537,7 @@ class PathLog : public PartsFixture {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
-  PathTable table{PathTable::Environment{config, handles, out, ids, random, log}};
+  PathTable table{PathTable::Dependencies{config, handles, out, ids, random, log}};
 };
 
 TEST_F(PathLog, RefusalsInARowAreLoggedEverMoreSeldomByNameAndCause) {

@@ -33,7 +33,7 @@ class SendGroupStates : public PartsFixture {
   [[nodiscard]] bool is() const {
     return std::holds_alternative<S>(group->state());
   }
-  Fate reach_group_deadline() {
+  Disposition reach_group_deadline() {
     now = group->next_deadline();
     return group->on_deadline(now);
   }
@@ -65,7 +65,7 @@ TEST_F(SendGroupStates, SendGroup_Waiting_Turn) {
 }
 
 TEST_F(SendGroupStates, SendGroup_Waiting_Outdated) {
-  EXPECT_EQ(group->on_outdated(), Fate::keep);
+  EXPECT_EQ(group->on_outdated(), Disposition::keep);
   EXPECT_TRUE(is<Waiting>());
 }
 
@@ -114,7 +114,7 @@ TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
 
 TEST_F(SendGroupStates, SendGroup_Asking_Outdated) {
   be_asking();
-  EXPECT_EQ(group->on_outdated(), Fate::keep);
+  EXPECT_EQ(group->on_outdated(), Disposition::keep);
   EXPECT_TRUE(group->asks(question.id));
 }
 
@@ -139,20 +139,20 @@ TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Used) {
   now += config.send_only_idle / 2;
   EXPECT_FALSE(group->on_packet(packet(), now));
   const TimePoint used = now;
-  EXPECT_EQ(reach_group_deadline(), Fate::keep);
+  EXPECT_EQ(reach_group_deadline(), Disposition::keep);
   EXPECT_EQ(group->next_deadline(), used + config.send_only_idle);
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Idle) {
   be_ready();
-  EXPECT_EQ(reach_group_deadline(), Fate::erase);
+  EXPECT_EQ(reach_group_deadline(), Disposition::erase);
   ASSERT_EQ(said<LeaveGroup>().size(), 1U);
   EXPECT_EQ(said<LeaveGroup>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Outdated) {
   be_ready();
-  EXPECT_EQ(group->on_outdated(), Fate::erase);
+  EXPECT_EQ(group->on_outdated(), Disposition::erase);
   EXPECT_TRUE(out.events.empty()) << "there is nothing to leave";
 }
 
@@ -172,12 +172,12 @@ TEST_F(SendGroupStates, SendGroup_Missing_Packet) {
 
 TEST_F(SendGroupStates, SendGroup_Missing_Deadline) {
   be_missing();
-  EXPECT_EQ(reach_group_deadline(), Fate::erase);
+  EXPECT_EQ(reach_group_deadline(), Disposition::erase);
 }
 
 TEST_F(SendGroupStates, SendGroup_Missing_Outdated) {
   be_missing();
-  EXPECT_EQ(group->on_outdated(), Fate::erase);
+  EXPECT_EQ(group->on_outdated(), Disposition::erase);
 }
 
 TEST_F(SendGroupStates, SendGroup_Missing_Removed) {

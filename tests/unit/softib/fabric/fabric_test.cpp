@@ -95,7 +95,7 @@ TEST_F(FabricTest, IndicesBeyondTheTableAreNobody) {
   EXPECT_EQ(in.port_state(kMaxNodes), PortState::down);
   EXPECT_EQ(in.occupied(kMaxNodes), 0U);
   EXPECT_EQ(in.epoch(kMaxNodes, 0), 0U);
-  EXPECT_EQ(in.epoch(0, QpnLayout::kPlaces), 0U);
+  EXPECT_EQ(in.epoch(0, QpnLayout::kSlots), 0U);
   EXPECT_EQ(in.group(subnet::group_lid(kMaxGroups)), subnet::GroupForwarding{});
 }
 

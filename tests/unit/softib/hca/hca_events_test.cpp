@@ -57,15 +57,15 @@ TEST_F(HcaEventsTest, PortChangeRaisesThem) {
   EXPECT_TRUE(a.hca.events().empty());
 }
 
-TEST_F(HcaEventsTest, AnHcaOfAnotherLifeHasFailed) {
+TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   auto& qp = a.make_qp();
   ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
   auto port = a.hca.port();
-  ++port.life;
+  port.failed = true;
   port.state = PortState::down;
   a.hca.set_port(port);
   EXPECT_EQ(a.async_events(), Types{IBV_EVENT_DEVICE_FATAL}) << "and nothing else";
-  EXPECT_TRUE(a.hca.port().has_failed());
+  EXPECT_TRUE(a.hca.port().failed);
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RESET;
@@ -76,7 +76,8 @@ TEST_F(HcaEventsTest, AnHcaOfAnotherLifeHasFailed) {
   // What was made can go; what the node becomes is no longer its affair.
   EXPECT_TRUE(a.hca.destroy(qp));
   a.hca.clear_events();
-  ++port.life;
+  port.failed = false;
+  ++port.generation;
   port.state = PortState::active;
   a.hca.set_port(port);
   EXPECT_TRUE(a.hca.events().empty());

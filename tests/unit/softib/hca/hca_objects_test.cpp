@@ -31,7 +31,7 @@ TEST_F(HcaObjectsTest, NumbersNamePlaceAndEpochAndComeBackLate) {
   for (std::uint32_t i = 0; i < kMaxQueuePairs; ++i) {
     auto& qp = **hca.create_queue_pair(config);
     EXPECT_EQ(QpnLayout::epoch(qp.number()), 3U);
-    EXPECT_EQ(QpnLayout::place(qp.number()), 9U);
+    EXPECT_EQ(QpnLayout::slot(qp.number()), 9U);
     EXPECT_TRUE(seen.insert(qp.number()).second);
     ASSERT_TRUE(hca.destroy(qp));
   }

@@ -23,9 +23,9 @@ constexpr Lid kManagerLid{1};
 constexpr Lid kSwitchAt{2};
 constexpr Lid kHostLid{3};
 
-SubnetConfig managed_elsewhere() {
+SubnetConfig external_sm_config() {
   SubnetConfig config;
-  config.management = Management::elsewhere;
+  config.management = Management::external_sm;
   return config;
 }
 
@@ -128,7 +128,7 @@ class SmaSet : public ::testing::Test {
   const Path kSelf{};
   const Path kSwitch{1};
   const Path kHost{1, 3};
-  Subnet subnet{managed_elsewhere()};
+  Subnet subnet{external_sm_config()};
   NodeIndex manager;
   NodeIndex host;
 };
@@ -359,7 +359,7 @@ TEST_F(SmaSet, WhatIsForTheManagerIsPassedOn) {
 }
 
 TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
-  Subnet with_manager(managed_elsewhere(), {}, [&](NodeIndex node) { return node == manager; });
+  Subnet with_manager(external_sm_config(), {}, [&](NodeIndex node) { return node == manager; });
   ASSERT_EQ(with_manager.add_hca("sm").value(), manager);
   ASSERT_EQ(with_manager.add_hca("a").value(), host);
   const auto says_so = [&](const Path& path) {
@@ -442,7 +442,7 @@ TEST_F(SmaSet, AnotherProcessGoesOnAsProgrammed) {
   SmpData block{};
   ipoib::store_be(&block[0], std::uint16_t{1U << 2 | 1U << 3});
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 0, block), 0U);
-  Subnet after(managed_elsewhere());
+  Subnet after(external_sm_config());
   after.adopt(subnet.snapshot(), kStart);
   for (const NodeIndex node : {NodeIndex{0}, manager, host}) {
     EXPECT_EQ(after.node(node)->port, subnet.node(node)->port);

@@ -72,7 +72,7 @@ TEST(SubnetManager, AnHcaFailsAndIsMended) {
   const auto before = manager.node(a)->port;
   (void)manager.take_changed();
   ASSERT_TRUE(manager.set_failed(a, true));
-  EXPECT_TRUE(manager.node(a)->port.has_failed());
+  EXPECT_TRUE(manager.node(a)->port.failed);
   EXPECT_EQ(manager.node(a)->port.state, PortState::down);
   EXPECT_TRUE(manager.take_changed()[a]);
   EXPECT_EQ(manager.set_port_state(a, PortState::active).error().code, ENODEV);
@@ -80,9 +80,9 @@ TEST(SubnetManager, AnHcaFailsAndIsMended) {
   EXPECT_FALSE(manager.take_changed()[a]) << "it has failed already";
   ASSERT_TRUE(manager.set_failed(a, false));
   auto after = manager.node(a)->port;
-  EXPECT_FALSE(after.has_failed());
-  EXPECT_NE(after.life, before.life) << "who was on it has lost it";
-  after.life = before.life;
+  EXPECT_FALSE(after.failed);
+  EXPECT_NE(after.generation, before.generation) << "processes that were attached have lost it";
+  after.generation = before.generation;
   EXPECT_EQ(after, before);
   EXPECT_EQ(manager.set_failed(99, true).error().code, ENOENT);
 }

@@ -95,14 +95,14 @@ TEST_F(SubnetProcessTest, RefusesWhatCannotBe) {
   EXPECT_EQ(code(control::Attach{subnet::kSwitchName}), EINVAL);
 }
 
-subnet::SubnetConfig managed_elsewhere() {
+subnet::SubnetConfig external_sm_config() {
   subnet::SubnetConfig config;
-  config.management = subnet::Management::elsewhere;
+  config.management = subnet::Management::external_sm;
   return config;
 }
 
 TEST_F(SubnetProcessTest, LeavesWhatIsDecidedElsewhere) {
-  const RunningSubnet subnet(folder_, managed_elsewhere());
+  const RunningSubnet subnet(folder_, external_sm_config());
   const auto a = attach(folder_, "a");
   ASSERT_NE(a, nullptr);
   EXPECT_EQ(a->port().state, PortState::init);
@@ -123,7 +123,7 @@ TEST_F(SubnetProcessTest, LeavesWhatIsDecidedElsewhere) {
 }
 
 TEST_F(SubnetProcessTest, TheSwitchIsNoHca) {
-  const RunningSubnet subnet(folder_, managed_elsewhere());
+  const RunningSubnet subnet(folder_, external_sm_config());
   EXPECT_FALSE(shown_node(folder_, subnet::kSwitchName).empty());
   const auto refused = endpoint::Endpoint::attach(folder_, subnet::kSwitchName);
   ASSERT_FALSE(refused);
@@ -137,7 +137,7 @@ TEST_F(SubnetProcessTest, GoesOnOnlyAsItWasManaged) {
     a = attach(folder_, "a");
   }
   try {
-    const RunningSubnet second(folder_, managed_elsewhere());
+    const RunningSubnet second(folder_, external_sm_config());
     FAIL() << "it has adopted nodes that it knows nothing of";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("with a subnet manager of its own"));

@@ -76,7 +76,7 @@ TEST_F(RingTest, WhatIsPutComesOutInOrderWhateverItsSize) {
   std::deque<std::pair<std::size_t, std::uint8_t>> expected;
   std::uint8_t fill = 0;
   for (std::size_t octets = 0; octets < 5 * kRingOctets;) {
-    const std::size_t size = random() % (kMaxPacketOctets + 1);
+    const std::size_t size = random() % (kMaxPacketBytes + 1);
     if (put(size, ++fill) == 1) {
       expected.emplace_back(size, fill);
       octets += size;
@@ -144,7 +144,7 @@ TEST_F(RingTest, NothingIsPublishedThatDoesNotFit) {
 }
 
 TEST_F(RingTest, WhatNoPacketCanBeIsPassedOver) {
-  EXPECT_EQ(put(kMaxPacketOctets + 1, 1), 1U);
+  EXPECT_EQ(put(kMaxPacketBytes + 1, 1), 1U);
   Packet large(hca::kMaxLargeOctets + 1, 1);
   large.set_gso(4000, 17);
   const auto* const one = large.get();
@@ -205,7 +205,7 @@ TEST_F(RingTest, AReaderTakesNothingOutOfABrokenRing) {
   EXPECT_TRUE(breaks([&] { header().written = kRingOctets + 1; }));
   EXPECT_TRUE(breaks([&] { header().written = ~std::uint64_t{0}; }));
   EXPECT_TRUE(breaks([&] { header().written = 64, record(57); })) << "longer than is written";
-  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, record(kMaxPacketOctets + 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, record(kMaxPacketBytes + 1); }));
   EXPECT_TRUE(breaks([&] { header().written = 64, record(~std::uint32_t{0}); }));
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two, uncut";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "none";

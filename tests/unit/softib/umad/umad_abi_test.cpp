@@ -167,8 +167,7 @@ TEST_F(UmadTest, ThePortIsADescriptorThatPolls) {
 TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   auto& subnet = world().subnet;
-  const auto life = subnet.fabric().node(1)->port.life;
-  subnet.set_life(1, life + 1);
+  subnet.set_failed(1, true);
   (void)world().sm->nudge(1);
   EXPECT_EQ(umad_poll(port_, kLong), 0);
   for (int i = 0; i < 2; ++i) {
@@ -179,7 +178,7 @@ TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
   }
   EXPECT_LT(send(agent, request(0x11)), 0);
   EXPECT_EQ(umad_open_port(nullptr, 0), -ENODEV);
-  subnet.set_life(1, life + 2);
+  subnet.set_failed(1, false);
   const int again = umad_open_port(nullptr, 0);
   ASSERT_GE(again, 0);
   EXPECT_NE(again, port_);

@@ -106,7 +106,7 @@ TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
   const Qpn number(qp->qp_num);
   {
     const auto sender =
-        transport::connect_to(subnet_.subnet.folder().place(1, QpnLayout::place(number)));
+        transport::connect_to(subnet_.subnet.folder().place(1, QpnLayout::slot(number)));
     const auto ring = transport::make_ring_memory();
     ASSERT_EQ(transport::send_message(sender.get(), transport::MessageKind::ring, {}, ring->get()),
               0);
@@ -196,12 +196,11 @@ TEST_F(EventsTest, ChangesOfThePortReachEveryContext) {
 TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
   auto* const qp = near_.make_qp();
   ASSERT_EQ(near_.post_receive(qp), 0);
-  const auto fail_or_mend = [&](int by) {
-    const auto life = subnet_.subnet.fabric().node(1)->port.life;
-    subnet_.subnet.set_life(1, life + by);
+  const auto set_failed = [&](bool failed) {
+    subnet_.subnet.set_failed(1, failed);
     (void)subnet_.other_endpoint->nudge(1);
   };
-  fail_or_mend(1);
+  set_failed(true);
   auto event = take_async_event();
   EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
   ibv_ack_async_event(&event);
@@ -213,7 +212,7 @@ TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
   EXPECT_EQ(errno, EIO);
   EXPECT_EQ(ibv_get_device_list(nullptr), nullptr);
   EXPECT_EQ(errno, ENODEV);
-  fail_or_mend(1);
+  set_failed(false);
   EXPECT_EQ(ibv_query_port(near_.context, 1, &attr), EIO) << "what was opened is dead for good";
   auto** const list = ibv_get_device_list(nullptr);
   ASSERT_NE(list, nullptr);

@@ -185,7 +185,7 @@ TEST_F(ObjectsTest, ClosingAContextDestroysWhatIsLeft) {
 
 TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
   if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
-  const auto place = QpnLayout::place(Qpn(near_.make_qp()->qp_num));
+  const auto place = QpnLayout::slot(Qpn(near_.make_qp()->qp_num));
   const auto open_one = [&] {
     auto** const list = ibv_get_device_list(nullptr);
     auto* const context = list == nullptr ? nullptr : ibv_open_device(list[0]);
@@ -196,7 +196,7 @@ TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
     init.recv_cq = cq;
     init.qp_type = IBV_QPT_UD;
     auto* const qp = cq == nullptr ? nullptr : ibv_create_qp(pd, &init);
-    return qp != nullptr && QpnLayout::place(Qpn(qp->qp_num)) != place ? 0 : 1;
+    return qp != nullptr && QpnLayout::slot(Qpn(qp->qp_num)) != place ? 0 : 1;
   };
   EXPECT_EQ(in_child(open_one), 0);
 }

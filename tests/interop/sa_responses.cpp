@@ -1,12 +1,12 @@
-// Asks the subnet administrator many questions, good and bad, and prints one line for each answer.
-// What differs between subnets by nature (GIDs, GUIDs, LIDs, the rate of the ports) is printed by
-// name, so that the lines of two administrators can be compared: see sa_answers_like_opensm.py.
+// Sends many valid and invalid requests to the SA and prints one line per response. Values that
+// differ between subnets (GIDs, GUIDs, LIDs, the rate of the ports) are printed by name, so that
+// the output for two SAs can be compared: see sa_responses_like_opensm.py.
 //
-// Usage: sa_answers --peer GID, where GID is that of the port that the SM runs on.
+// Usage: sa_responses --peer GID, where GID is that of the SM's port.
 #include <iostream>
 #include <string>
 
-#include "sa_question.hpp"
+#include "sa_request.hpp"
 #include "wire/class_port_info.hpp"
 #include "wire/mgid.hpp"
 #include "wire/notice.hpp"
@@ -22,9 +22,9 @@ namespace attribute = wire::attribute;
 namespace method = wire::method;
 
 constexpr PKey kRed{0x8012};      // its group's MTU is beyond the port's
-constexpr PKey kForeign{0x9234};  // of nobody
+constexpr PKey kForeign{0x9234};  // in no port's table
 constexpr std::uint64_t kTrusted = 1;
-/// Requests about memberships, each from a full one that is changed in one place.
+/// Requests for McMemberRecords: complete ones, each changed in one place.
 class Members {
  public:
   static constexpr std::uint64_t kJoin = McMemberRecord::kMgid | McMemberRecord::kPortGid |
@@ -49,9 +49,9 @@ class Members {
   }
   template <class Change>
   void set(const std::string& what, const Gid& mgid, std::uint64_t mask, Change&& change) {
-    auto asked = record(mgid);
-    change(asked);
-    question(client_, "set " + what, method::kSet, attribute::kMcMemberRecord, mask, asked);
+    auto record = this->record(mgid);
+    change(record);
+    request(client_, "set " + what, method::kSet, attribute::kMcMemberRecord, mask, record);
   }
   void set(const std::string& what, const Gid& mgid, std::uint64_t mask) {
     set(what, mgid, mask, [](McMemberRecord&) {});
@@ -59,16 +59,16 @@ class Members {
   template <class Change>
   void leave(const std::string& what, const Gid& mgid, Change&& change,
              std::uint64_t mask = kJoin) {
-    auto asked = record(mgid);
-    change(asked);
-    question(client_, "leave " + what, method::kDelete, attribute::kMcMemberRecord, mask, asked);
+    auto record = this->record(mgid);
+    change(record);
+    request(client_, "leave " + what, method::kDelete, attribute::kMcMemberRecord, mask, record);
   }
   template <class Change>
   void query(const std::string& what, std::uint8_t how, std::uint64_t mask, Change&& change,
              std::uint64_t sm_key = 0) {
-    McMemberRecord asked;
-    change(asked);
-    question(client_, "query " + what, how, attribute::kMcMemberRecord, mask, asked, sm_key);
+    McMemberRecord record;
+    change(record);
+    request(client_, "query " + what, how, attribute::kMcMemberRecord, mask, record, sm_key);
   }
 
   void existing_group();
@@ -88,9 +88,9 @@ Gid group(std::uint32_t number) {
   return wire::multicast_gid(Ipv4Address(0xe0000100 + number), kDefaultPKey);
 }
 Gid plain(std::uint8_t number) {
-  auto octets = Gid::parse("ff12:a01c::").value().bytes();
-  octets[15] = number;
-  return Gid(octets);
+  auto bytes = Gid::parse("ff12:a01c::").value().bytes();
+  bytes[15] = number;
+  return Gid(bytes);
 }
 
 void Members::existing_group() {
@@ -279,20 +279,20 @@ void Members::queries() {
 void other_records(Client& client) {
   wire::NodeRecord node;
   node.lid = client.lid;
-  question(client, "my node", method::kGet, attribute::kNodeRecord, wire::NodeRecord::kLid, node);
-  question(client, "any node", method::kGet, attribute::kNodeRecord, 0, node);
+  request(client, "my node", method::kGet, attribute::kNodeRecord, wire::NodeRecord::kLid, node);
+  request(client, "any node", method::kGet, attribute::kNodeRecord, 0, node);
   node.lid = Lid(0x1234);
-  question(client, "no node", method::kGet, attribute::kNodeRecord, wire::NodeRecord::kLid, node);
+  request(client, "no node", method::kGet, attribute::kNodeRecord, wire::NodeRecord::kLid, node);
   wire::PortInfoRecord port;
   port.lid = client.lid;
-  question(client, "my port", method::kGet, attribute::kPortInfoRecord, wire::PortInfoRecord::kLid,
-           port);
+  request(client, "my port", method::kGet, attribute::kPortInfoRecord, wire::PortInfoRecord::kLid,
+          port);
   wire::InformInfo info;
   info.type = 3;
   info.producer_type = 4;
   const auto inform = [&](const std::string& what) {
-    question(client, what + std::to_string(info.trap_number), method::kSet, attribute::kInformInfo,
-             0, info);
+    request(client, what + std::to_string(info.trap_number), method::kSet, attribute::kInformInfo,
+            0, info);
   };
   for (info.trap_number = wire::trap::kInService; info.trap_number <= wire::trap::kGroupDeleted;
        ++info.trap_number) {
@@ -306,7 +306,7 @@ void other_records(Client& client) {
     inform("unsubscribe from ");
     inform("unsubscribe again from ");
   }
-  question(client, "class", method::kGet, attribute::kClassPortInfo, 0, wire::ClassPortInfo());
+  request(client, "class", method::kGet, attribute::kClassPortInfo, 0, wire::ClassPortInfo());
 }
 
 }  // namespace
@@ -315,7 +315,7 @@ int main(int argc, char** argv) {
   const auto gid = argc == 3 && std::string_view(argv[1]) == "--peer" ? ipoib::Gid::parse(argv[2])
                                                                       : std::nullopt;
   if (!gid) {
-    std::cerr << "usage: sa_answers --peer GID\n";
+    std::cerr << "usage: sa_responses --peer GID\n";
     return 2;
   }
   Client client(*gid);
@@ -327,7 +327,7 @@ int main(int argc, char** argv) {
   members.values_of_new_groups();
   members.leaving();
   members.queries();
-  ask_about_paths(client);
+  request_paths(client);
   other_records(client);
   return 0;
 }

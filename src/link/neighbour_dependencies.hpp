@@ -1,9 +1,10 @@
-// What neighbour entries act through, and what they say of themselves.
+// What neighbour entries work with.
 #pragma once
 
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/random.hpp"
 #include "link/config.hpp"
+#include "link/disposition.hpp"
 #include "link/output.hpp"
 #include "link/parked_frames.hpp"
 
@@ -12,8 +13,8 @@ namespace ipoib::link {
 class PathTable;
 class Solicitor;
 
-/// What entries work with; outlives them.
-struct NeighbourEnvironment {
+/// Outlives the entries.
+struct NeighbourDependencies {
   const Config& config;
   PathTable& paths;
   Solicitor& solicitor;
@@ -23,8 +24,8 @@ struct NeighbourEnvironment {
   Logger& log;
 };
 
-enum class Fate : bool { keep, erase };
-/// How an address was learnt: by an answer to us, which shows that our frames arrive, or otherwise.
-enum class Evidence : bool { told, confirmed };
+/// Whether an address was learnt from a response to our request, which shows that our frames reach
+/// the neighbour.
+enum class Evidence : bool { unconfirmed, confirmed };
 
 }  // namespace ipoib::link

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""sa_answers_like_opensm.py SOFTIB SA_ANSWERS: the emulated SA responds as OpenSM does.
+"""sa_responses_like_opensm.py SOFTIB SA_RESPONSES: the emulated SA responds as OpenSM does.
 
 Both get the same requests; apart from values that differ by nature, the responses are the same lines.
 """

@@ -1,4 +1,4 @@
-#include "sa_question.hpp"
+#include "sa_request.hpp"
 
 #include <infiniband/umad.h>
 
@@ -9,7 +9,7 @@ namespace ipoib::test {
 
 namespace {
 constexpr int kTimeout = 5000;  // ms
-constexpr int kRoom = 65536;    // octets of an answer
+constexpr int kRoom = 65536;    // bytes of a response
 }  // namespace
 
 Client::Client(const Gid& peer) : peer_(peer) {
@@ -29,7 +29,7 @@ Client::Client(const Gid& peer) : peer_(peer) {
   if (file_ < 0 || agent_ < 0) throw std::runtime_error("no agent of the SA's class");
 }
 
-std::vector<std::uint8_t> Client::ask(const wire::SaHeader& header, ConstBytes record) {
+std::vector<std::uint8_t> Client::exchange(const wire::SaHeader& header, ConstBytes record) {
   std::vector<std::uint8_t> buffer(umad_size() + kRoom);
   MutableBytes mad(static_cast<std::uint8_t*>(umad_get_mad(buffer.data())), wire::kMadSize);
   header.emit(mad);
@@ -39,9 +39,9 @@ std::vector<std::uint8_t> Client::ask(const wire::SaHeader& header, ConstBytes r
   int length = kRoom;
   if (umad_recv(file_, buffer.data(), &length, 2 * kTimeout) < 0) return {};
   if (umad_status(buffer.data()) != 0) return {};
-  const auto* answer = static_cast<std::uint8_t*>(umad_get_mad(buffer.data()));
-  // What the length counts differs between implementations; a MAD has 256 octets at least.
-  return {answer, answer + std::max(length, static_cast<int>(wire::kMadSize))};
+  const auto* response = static_cast<std::uint8_t*>(umad_get_mad(buffer.data()));
+  // Implementations differ in what the length counts; a MAD has at least 256 bytes.
+  return {response, response + std::max(length, static_cast<int>(wire::kMadSize))};
 }
 
 std::string Client::name(const Gid& value) const {
@@ -62,7 +62,7 @@ std::string hex(std::uint64_t value) {
   return text.data();
 }
 
-/// The scope of a group that a client has made is what OpenSM was told, which may be nothing.
+/// Omits the scope of groups that a client has created: OpenSM does not always set it.
 std::string describe(const Client& client, const wire::McMemberRecord& record,
                      std::uint64_t /*mask*/) {
   const bool is_made_up = record.mgid.to_string().starts_with("ff12:a01b:");
@@ -76,7 +76,7 @@ std::string describe(const Client& client, const wire::McMemberRecord& record,
          " state=" + std::to_string(record.join_state);
 }
 
-/// Which of several shared partitions a path is in is the administrator's choice.
+/// Omits a P_Key that was not requested: the SA may choose any shared partition.
 std::string describe(const Client& client, const wire::PathRecord& record, std::uint64_t mask) {
   const std::string pkey =
       (mask & wire::PathRecord::kPKey) != 0 ? " pkey=" + hex(record.pkey.value()) : "";
@@ -87,7 +87,7 @@ std::string describe(const Client& client, const wire::PathRecord& record, std::
          " hop=" + std::to_string(record.hop_limit) + (record.reversible ? " reversible" : "");
 }
 
-/// Of what it can do: multicast, and joins only to send. The rest is each administrator's affair.
+/// Of the capabilities, prints only UD multicast and send-only full members; others may differ.
 std::string describe(const Client& client, const wire::ClassPortInfo& record,
                      std::uint64_t /*mask*/) {
   constexpr std::uint16_t kUdMulticast = 1U << 9;

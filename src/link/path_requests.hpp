@@ -1,0 +1,56 @@
+// The path requests that are outstanding at the SA: at most Limits::path_questions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/time.hpp"
+#include "link/config.hpp"
+#include "link/events.hpp"
+#include "link/output.hpp"
+
+namespace ipoib::link {
+
+class Path;
+
+/// The port that paths begin at.
+struct PathSource {
+  PortGid port;
+  std::uint8_t lmc = 0;
+};
+
+class PathRequests {
+ public:
+  struct Dependencies {
+    const Config& config;
+    Output& out;
+    QuestionIds& ids;
+    Logger& log;
+  };
+
+  explicit PathRequests(const Dependencies& deps) : deps_(deps) {}
+
+  void set_source(const PathSource& source) { source_ = source; }
+  [[nodiscard]] const PathSource& source() const { return source_; }
+
+  [[nodiscard]] bool full() const { return outstanding() >= deps_.config.limits.path_questions; }
+  [[nodiscard]] std::size_t outstanding() const { return paths_.size(); }
+  [[nodiscard]] QuestionId send(Path& path);
+  /// Sends the request again under a new id; the response to the old one will be ignored.
+  void resend(QuestionId& request, Path& path);
+  /// The path that the response to a request is for; null if the request is not outstanding.
+  [[nodiscard]] Path* complete(QuestionId request);
+  /// Logs the n-th failure in a row, at most one line a second: an SA that is gone fails all paths.
+  void log_failure(const Path& path, unsigned failures, std::string_view why, TimePoint now);
+
+ private:
+  Dependencies deps_;
+  PathSource source_;
+  std::unordered_map<QuestionId, Path*> paths_;
+  TimePoint quiet_until_{};  ///< no failure is logged before
+};
+
+}  // namespace ipoib::link
