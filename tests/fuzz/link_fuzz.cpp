@@ -204,8 +204,7 @@ class Script {
     link_.from_fabric({&datagram, 1}, now_);
   }
   void answer_path() {
-    if (paths_.empty())
-      return link_.on_path_answer(wire::SaRequestId(input_.u8()), Refusal{}, now_);
+    if (paths_.empty()) return link_.on_path_answer(QuestionId(input_.u8()), Refusal{}, now_);
     const AskPath asked = paths_.back();
     paths_.pop_back();
     wire::PathRecord record = asked.record;
@@ -216,8 +215,7 @@ class Script {
     link_.on_path_answer(asked.id, record, now_);
   }
   void answer_join() {
-    if (joins_.empty())
-      return link_.on_join_answer(wire::SaRequestId(input_.u8()), Refusal{}, now_);
+    if (joins_.empty()) return link_.on_join_answer(QuestionId(input_.u8()), Refusal{}, now_);
     const JoinGroup asked = joins_.back();
     joins_.pop_back();
     const std::uint8_t kind = input_.u8() % 8;

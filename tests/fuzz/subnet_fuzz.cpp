@@ -157,8 +157,7 @@ class Target {
       std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
       packet.emit(bytes);
     }
-    for (const auto& passed : subnet_.take_forwarded_mads())
-      require(subnet_.node(passed.to) != nullptr);
+    for (const auto& passed : subnet_.take_passed_on()) require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();
     NodeSet alive;
     for (NodeIndex i = 0; i <= kNodes; ++i) {

@@ -36,7 +36,7 @@ verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
   return out;
 }
 
-sa::QueryId name_of(Question::Kind kind, link::wire::SaRequestId id = {}) {
+sa::QueryId name_of(Question::Kind kind, link::QuestionId id = {}) {
   return Question{{}, kind, id}.name();
 }
 
@@ -227,7 +227,7 @@ void Host::turn() {
 void Host::settle_with_administrator() {
   const TimePoint now = world_.now();
   for (const auto& [id, query] : std::exchange(subscriptions_.questions(), {})) {
-    sa_->ask(name_of(Question::Kind::subscription, link::wire::SaRequestId(id)), query, now);
+    sa_->ask(name_of(Question::Kind::subscription, link::QuestionId(id)), query, now);
   }
   for (const sa::Answer& answer : std::exchange(sa_->answers(), {})) {
     take(answer);

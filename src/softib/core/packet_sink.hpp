@@ -37,20 +37,26 @@ struct OutgoingPacket {
   std::size_t header_size = 0;
   std::array<ConstBytes, kMaxPieces + 1> pieces;
   std::size_t piece_count = 0;
+  std::size_t payload_size = 0;  ///< bytes of all pieces
   std::array<Patch, 2> patches;  ///< of IP, and of what is in it
   std::size_t patch_count = 0;
   bool checksums_valid = false;  ///< the HCA has computed them, or who cuts it is to
   GsoInfo gso{};
   Lid dlid;
   Qpn destination;
+
+  void add(ConstBytes piece) {
+    pieces[piece_count++] = piece;
+    payload_size += piece.size();
+  }
+  /// LRH to padding, in bytes.
+  [[nodiscard]] std::size_t size() const { return header_size + payload_size; }
 };
 
-/// LRH to padding, in octets.
-[[nodiscard]] std::size_t size_of(const OutgoingPacket& packet);
 /// How many packets these stand for.
 [[nodiscard]] std::size_t count_packets(std::span<const OutgoingPacket> some);
 [[nodiscard]] std::size_t count_packets(std::span<const OutgoingPacket* const> some);
-/// Writes it as it travels to `to`, which has room for size_of(packet) octets.
+/// Writes it as it travels to `to`, which has room for packet.size() bytes.
 void write_packet(const OutgoingPacket& packet, std::uint8_t* to);
 
 /// A packet that has come, LRH to padding; a large one has none.

@@ -112,7 +112,7 @@ void offload_checksums(OutgoingPacket& packet) {
   const auto headers = copy_headers(packet, copy);
   const auto ip = wire::ip_of(headers);
   if (ip.empty()) return;
-  const auto transport = transport_of(ip, size_of(packet) - packet.header_size - kIp);
+  const auto transport = transport_of(ip, packet.payload_size - kIp);
   if (!transport) return;
   const auto place = checksum_place(*transport, headers);
   if (!place) return;

@@ -93,22 +93,22 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
   auto& request = qp.sends_.at(position);
   if (request.to_domain != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
 
-  out.piece_count = out.patch_count = out.header_size = 0;
+  out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
   out.checksums_valid = false;
   out.gso = {};
   if (request.is_inline) {
     if (request.inline_size != 0) {
-      out.pieces[out.piece_count++] = {qp.copied(position), request.inline_size};
+      out.add({qp.copied(position), request.inline_size});
     }
   } else {
     if (request.tso_header != 0) {
-      out.pieces[out.piece_count++] = {qp.copied(position), request.tso_header};
+      out.add({qp.copied(position), request.tso_header});
     }
     const auto elements = qp.sends_.elements(position).first(request.element_count);
     const auto status = gather_elements(elements, memory_, qp.config_.pd, out);
     if (status != IBV_WC_SUCCESS) return status;
   }
-  const auto length = size_of(out) - request.tso_header;
+  const auto length = out.payload_size - request.tso_header;
   if (message_size(request, length) > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
   if (request.tso_header != 0) return mark_large(request, out);
@@ -143,7 +143,7 @@ bool Hca::address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   if (request.with_immediate) packet.immediate = request.immediate;
   out.header_size = packet.emit_headers(message_size(request, request.length), out.header);
   if (out.gso.size == 0 && packet.bth.pad != 0) {
-    out.pieces[out.piece_count++] = ConstBytes(kPadding).first(packet.bth.pad);
+    out.add(ConstBytes(kPadding).first(packet.bth.pad));
   }
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;

@@ -115,7 +115,7 @@ std::size_t octets_of(const ArrivedPacket& packet) {
 }
 
 std::size_t octets_of(const OutgoingPacket& packet) {
-  const auto octets = size_of(packet);
+  const auto octets = packet.size();
   if (packet.gso.size == 0) return octets;
   const auto headers = packet.header_size + packet.pieces.front().size();
   return octets_of_all(headers, octets - headers, packet.gso.size);
@@ -139,7 +139,7 @@ void for_each_packet(const ArrivedPacket& packet, const std::function<void(Const
 }
 
 void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see) {
-  std::vector<std::uint8_t> octets(size_of(packet));
+  std::vector<std::uint8_t> octets(packet.size());
   write_packet(packet, octets.data());
   for_each_packet({octets, packet.checksums_valid, packet.gso}, see);
 }

@@ -11,8 +11,8 @@
 
 #include "ipoib/result.hpp"
 #include "softib/hca/completion_queue.hpp"
-#include "softib/hca/limits.hpp"
-#include "softib/hca/memory_table.hpp"
+#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/hca_memory.hpp"
 #include "softib/hca/work_queue.hpp"
 #include "softib/hca/work_requests.hpp"
 

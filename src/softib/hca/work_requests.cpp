@@ -8,7 +8,7 @@ ibv_wc_status gather_elements(std::span<const ibv_sge> elements, const MemoryTab
     if (element.length == 0) continue;
     const auto* const begin = memory.resolve(element, pd, false);
     if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
-    out.pieces[out.piece_count++] = {begin, element.length};
+    out.add({begin, element.length});
   }
   return IBV_WC_SUCCESS;
 }

@@ -99,7 +99,7 @@ std::uint64_t RingWriter::taken() const {
 std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
-    const auto octets = size_of(*packets[count]);
+    const auto octets = packets[count]->size();
     if (octets > max_octets(packets[count]->gso)) continue;
     const auto after = written_ + record_size(octets);
     if (after > room_until_) {

@@ -26,7 +26,7 @@ bool alike(const OutgoingPacket& a, const OutgoingPacket& b) {
 }
 
 std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
-  const auto octets = size_of(packet);
+  const auto octets = packet.size();
   if (octets > to.size()) return 0;
   write_packet(packet, to.data());
   return octets;

@@ -612,8 +612,7 @@ TEST_F(MadTest, AQueuePairMayTalkToTheGsi) {
   std::array<std::uint8_t, MadPacket::kPacketSize> octets;
   make_mad(1, 0, 0x03, kGet, 9).emit(octets);
   OutgoingPacket packet;
-  packet.pieces[0] = octets;
-  packet.piece_count = 1;
+  packet.add(octets);
   packet.dlid = TestSubnet::lid(0);
   packet.destination = Qpn(1);
   one_->send({&packet, 1});

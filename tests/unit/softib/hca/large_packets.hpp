@@ -31,7 +31,7 @@ struct Travelling {
 struct LastSink : PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     ASSERT_EQ(batch.size(), 1U);
-    last.octets.resize(size_of(batch[0]));
+    last.octets.resize(batch[0].size());
     write_packet(batch[0], last.octets.data());
     last.checksums_valid = batch[0].checksums_valid;
     last.gso = batch[0].gso;

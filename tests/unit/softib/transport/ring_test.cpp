@@ -28,7 +28,7 @@ class Packet {
     auto rest = ConstBytes(octets_).subspan(packet_.header_size);
     const auto first = rest.first(rest.size() / 3);
     for (const auto piece : {first, ConstBytes{}, rest.subspan(first.size())}) {
-      packet_.pieces[packet_.piece_count++] = piece;
+      packet_.add(piece);
     }
   }
   void vouch(std::uint32_t offset) {
