@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   look_at_ipv6(packet);
   std::array<std::uint8_t, wire::kMaxIcmpError> error;
-  const std::size_t answered = wire::emit_too_big(packet, wire::kMaxIcmpError, error);
-  require(answered <= error.size());
+  const std::size_t error_size = wire::emit_too_big(packet, wire::kMaxIcmpError, error);
+  require(error_size <= error.size());
   return 0;
 }

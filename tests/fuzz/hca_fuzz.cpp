@@ -48,7 +48,7 @@ class Target {
   void feed(std::span<const std::uint8_t> data) {
     if (data.empty()) return;
     std::vector<std::uint8_t> packet(data.begin() + 1, data.end());
-    if ((data[0] & 1) != 0) mend(packet, data[0]);
+    if ((data[0] & 1) != 0) fix_headers(packet, data[0]);
     if ((data[0] & 8) != 0 && packet.size() > kHeaders) {
       if (packet.back() % 2 != 0) post_large(*qps_[data[0] / 64 % qps_.size()]);
       feed_large(packet, data[0]);
@@ -127,7 +127,7 @@ class Target {
   [[nodiscard]] std::uint64_t address(std::size_t offset) const {
     return std::bit_cast<std::uint64_t>(guard_.data() + offset);
   }
-  void mend(std::vector<std::uint8_t>& packet, std::uint8_t how) const {
+  void fix_headers(std::vector<std::uint8_t>& packet, std::uint8_t how) const {
     if (packet.size() < 28) return;
     packet.resize(packet.size() / 4 * 4);
     ipoib::store_be(&packet[4], static_cast<std::uint16_t>((packet.size() + 4) / 4));

@@ -59,15 +59,15 @@ class Script {
       case 1:
         return send(raw(kHeadroom));
       case 2:
-        return hear(arp());
+        return receive(arp());
       case 3:
-        return hear(mutated(arp()));
+        return receive(mutated(arp()));
       case 4:
-        return hear(raw(0));
+        return receive(raw(0));
       case 5:
-        return answer_path();
+        return respond_path();
       case 6:
-        return answer_join();
+        return respond_join();
       case 7:
         return reach_deadline();
       case 8:
@@ -92,7 +92,7 @@ class Script {
         handles_.refuses = input_.u8() % 4 == 0;
         return;
       case 18:
-        return hear(encapsulated(discovery()));
+        return receive(encapsulated(discovery()));
       case 19:
         return send(input_.u8() % 2 == 0 ? discovery() : mutated(discovery()));
       case 20:
@@ -192,7 +192,7 @@ class Script {
   void send(Frame frame) {
     if (frame) link_.from_host({&frame, 1}, now_);
   }
-  void hear(Frame frame) {
+  void receive(Frame frame) {
     if (!frame) return;
     Incoming datagram;
     datagram.frame = std::move(frame);
@@ -203,7 +203,7 @@ class Script {
         datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
     link_.from_fabric({&datagram, 1}, now_);
   }
-  void answer_path() {
+  void respond_path() {
     if (paths_.empty()) return link_.on_path_answer(QuestionId(input_.u8()), Refusal{}, now_);
     const AskPath asked = paths_.back();
     paths_.pop_back();
@@ -214,7 +214,7 @@ class Script {
     if (input_.u8() % 4 == 0) return link_.on_path_answer(asked.id, Refusal{}, now_);
     link_.on_path_answer(asked.id, record, now_);
   }
-  void answer_join() {
+  void respond_join() {
     if (joins_.empty()) return link_.on_join_answer(QuestionId(input_.u8()), Refusal{}, now_);
     const JoinGroup asked = joins_.back();
     joins_.pop_back();

@@ -49,19 +49,19 @@ class SegmentingHost : public TunPort {
   bool accepts(Segmentation::Kind) const override { return true; }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
     require(pieces.size() > 1 && pieces.size() <= kMaxSegments);
-    Frame whole = pool_.take();
-    whole.window(0, 0);
+    Frame large = pool_.take();
+    large.window(0, 0);
     std::size_t size = 0;
     for (const ConstBytes piece : pieces) {
-      whole.window(0, size + piece.size());
-      std::ranges::copy(piece, whole.bytes().begin() + static_cast<std::ptrdiff_t>(size));
+      large.window(0, size + piece.size());
+      std::ranges::copy(piece, large.bytes().begin() + static_cast<std::ptrdiff_t>(size));
       size += piece.size();
     }
     const auto plan =
-        offload::plan_segments(std::as_const(whole).bytes(), how.kind, how.transport, how.size);
+        offload::plan_segments(std::as_const(large).bytes(), how.kind, how.transport, how.size);
     require(plan == how);
-    whole.set_segmentation(how);
-    for (auto segmenter = make_segmenter(whole, 0); !segmenter.done();) {
+    large.set_segmentation(how);
+    for (auto segmenter = make_segmenter(large, 0); !segmenter.done();) {
       Bytes segment(segmenter.header_size());
       const ConstBytes payload = segmenter.next(segment.data());
       segment.insert(segment.end(), payload.begin(), payload.end());

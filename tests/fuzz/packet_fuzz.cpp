@@ -7,7 +7,7 @@ using wire::UdPacket;
 
 namespace {
 
-void fuzz_whole(ConstBytes bytes) {
+void fuzz_packet(ConstBytes bytes) {
   const auto packet = UdPacket::parse(bytes);
   if (!packet) return;
   UdPacket copy = *packet;
@@ -25,7 +25,7 @@ void fuzz_whole(ConstBytes bytes) {
 }
 
 /// The same bytes with consistent lengths, versions and opcode, which random bytes rarely have.
-std::vector<std::uint8_t> mended(ConstBytes bytes) {
+std::vector<std::uint8_t> with_valid_headers(ConstBytes bytes) {
   std::vector<std::uint8_t> out(bytes.begin(), bytes.end());
   out.resize(std::clamp<std::size_t>(out.size() / 4 * 4, UdPacket::kMaxHeaderSize, 8000));
   const bool is_global = (out[1] & 1) != 0;
@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require_stable<wire::Grh>(bytes);
   require_stable<wire::Bth>(bytes);
   require_stable<wire::Deth>(bytes);
-  fuzz_whole(bytes);
-  fuzz_whole(mended(bytes));
+  fuzz_packet(bytes);
+  fuzz_packet(with_valid_headers(bytes));
   (void)wire::invariant_crc(bytes);
   (void)wire::variant_crc(bytes);
   return 0;

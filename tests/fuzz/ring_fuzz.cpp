@@ -41,11 +41,11 @@ void read_ring(ConstBytes data) {
                 data.size());
   }
   std::vector<softib::ArrivedPacket> packets;
-  bool whole = true;
+  bool valid = true;
   std::uint64_t bytes = 0;
-  while (whole && !reader.is_empty()) {
+  while (valid && !reader.is_empty()) {
     packets.clear();
-    whole = reader.read(packets, 64);
+    valid = reader.read(packets, 64);
     for (const auto& packet : packets) {
       require(packet.octets.size() <= softib::hca::kMaxLargeOctets);
       std::size_t made = 0;
@@ -65,11 +65,11 @@ void read_ring(ConstBytes data) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   read_ring({data, size});
-  const softib::control::FlatJson answer({reinterpret_cast<const char*>(data), size});
+  const softib::control::FlatJson response({reinterpret_cast<const char*>(data), size});
   for (const char* key : {"ok", "node", "error", ""}) {
-    (void)answer.string(key);
-    (void)answer.integer(key);
-    (void)answer.boolean(key);
+    (void)response.string(key);
+    (void)response.integer(key);
+    (void)response.boolean(key);
   }
   return 0;
 }

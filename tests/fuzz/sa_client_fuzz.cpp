@@ -63,7 +63,7 @@ class Script {
   }
 
   void ask() {
-    ++asked_;
+    ++requests_;
     const QueryId id(input_.u8() % 4);
     const Gid other(Gid::kLinkLocalPrefix, Guid(input_.u8()));
     switch (input_.u8() % 5) {
@@ -150,11 +150,11 @@ class Script {
   }
 
   void check() {
-    answered_ += client_.answers().size();
+    responses_ += client_.answers().size();
     client_.answers().clear();
     require(port_.inbox.empty());
     require(client_.pending() <= config_.window + config_.max_waiting);
-    require(asked_ == answered_ + client_.pending());
+    require(requests_ == responses_ + client_.pending());
   }
 
   const MemoryMadPort::Sent& pick() { return port_.sent[input_.u8() % port_.sent.size()]; }
@@ -176,8 +176,8 @@ class Script {
   Logger log_{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
   SaClient client_{config_, port_, log_, 1};
-  std::size_t asked_ = 0;
-  std::size_t answered_ = 0;
+  std::size_t requests_ = 0;
+  std::size_t responses_ = 0;
 };
 
 }  // namespace

@@ -36,10 +36,10 @@ struct Send {
   explicit Send(ipoib::ByteReader& from)
       : flags(from.u8()), share(from.u8()), segment(from.u16()), payload(from.u32()) {}
   [[nodiscard]] bool is_large() const { return (flags & 1) != 0; }
-  [[nodiscard]] bool is_mended() const { return (flags & 2) != 0; }
+  [[nodiscard]] bool is_fixed() const { return (flags & 2) != 0; }
   [[nodiscard]] bool is_ipv6() const { return (flags & 4) != 0; }
   [[nodiscard]] bool is_tcp() const { return (flags & 8) != 0; }
-  [[nodiscard]] bool has_sums() const { return (flags & 16) != 0; }
+  [[nodiscard]] bool has_checksum_offload() const { return (flags & 16) != 0; }
 
   std::uint8_t flags;
   std::uint8_t share;     ///< size of each piece, in 256ths of the rest
@@ -48,7 +48,7 @@ struct Send {
 };
 
 /// Random headers can rarely be segmented.
-void mend(const Send& send, Bytes& header) {
+void fix_headers(const Send& send, Bytes& header) {
   const std::size_t ip = send.is_ipv6() ? 40 : 20;
   header.resize(4 + ip + (send.is_tcp() ? 20 : 8));
   ipoib::store_be<std::uint16_t>(header.data(), send.is_ipv6() ? 0x86dd : 0x0800);
@@ -75,7 +75,7 @@ class Sender : public PacketSink {
 
   /// Headers and `size` bytes of payload, in up to kElements pieces.
   void run(const Send& how, Bytes& headers, std::size_t size) {
-    if (how.is_mended()) mend(how, headers);
+    if (how.is_fixed()) fix_headers(how, headers);
     std::array<ibv_sge, kElements> elements{};
     std::size_t at = 0;
     for (auto& element : elements) {
@@ -87,7 +87,7 @@ class Sender : public PacketSink {
     wr.sg_list = elements.data();
     wr.num_sge = kElements;
     wr.opcode = how.is_large() ? IBV_WR_TSO : IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED | (how.has_sums() ? IBV_SEND_IP_CSUM : 0U);
+    wr.send_flags = IBV_SEND_SIGNALED | (how.has_checksum_offload() ? IBV_SEND_IP_CSUM : 0U);
     wr.wr.ud.ah = &handle_;
     wr.wr.ud.remote_qpn = 9;
     wr.wr.ud.remote_qkey = 0x0b1b;
@@ -107,7 +107,7 @@ class Sender : public PacketSink {
       std::size_t packets = 0;
       std::size_t all = 0;
       hca::for_each_packet(packet, [&](ConstBytes bytes) {
-        look_at(bytes);
+        check(bytes);
         ++packets;
         all += bytes.size();
       });
@@ -116,7 +116,7 @@ class Sender : public PacketSink {
   }
 
  private:
-  void look_at(ConstBytes bytes) {
+  void check(ConstBytes bytes) {
     const auto parsed = ipoib::wire::UdPacket::parse(bytes);
     require(parsed && parsed->payload.size() <= 2048 && parsed->payload.size() >= header_size_);
     const auto payload = parsed->payload.subspan(header_size_);

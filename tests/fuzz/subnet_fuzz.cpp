@@ -84,14 +84,14 @@ class Target {
     packet.source = packet.destination = Qpn(1);
     packet.qkey = ipoib::wire::kGsiQKey;
     std::copy_n(bytes.begin(), std::min(bytes.size(), packet.mad.size()), packet.mad.begin());
-    if ((how & 0x80) != 0) mend_sa(packet, how);
-    if ((how & 0xc0) == 0x40) mend_smp(packet, how, who);
+    if ((how & 0x80) != 0) fix_sa(packet, how);
+    if ((how & 0xc0) == 0x40) fix_smp(packet, how, who);
     subnet_.receive(packet, now_);
     ++sent_;
   }
 
   /// Corrects the fields of a MAD that random bytes rarely have right.
-  void mend_sa(MadPacket& packet, std::uint8_t how) {
+  void fix_sa(MadPacket& packet, std::uint8_t how) {
     namespace attribute = ipoib::wire::attribute;
     constexpr std::array<std::uint8_t, 4> kMethods{1, 2, 0x12, 0x15};
     constexpr std::array<std::uint16_t, 6> kAttributes{
@@ -108,9 +108,9 @@ class Target {
     ipoib::store_be(&mad[16], kind);
     mad[26] = 0;
     ipoib::store_be(&mad[36], std::uint64_t{(how & 0x40) != 0 ? 1U : 0U});
-    if (kind == attribute::kMcMemberRecord) mend_member(packet);
+    if (kind == attribute::kMcMemberRecord) fix_member(packet);
   }
-  void mend_member(MadPacket& packet) {
+  void fix_member(MadPacket& packet) {
     auto& mad = packet.mad;
     mad[48 + 7] |= 3;
     const subnet::Node* node = subnet_.node(mad[56 + 31] % kNodes);
@@ -123,7 +123,7 @@ class Target {
     ipoib::store_be(&mad[56 + 32], std::uint32_t{0x0b1b});
     ipoib::store_be(&mad[56 + 40], std::uint16_t{0xffff});
   }
-  static void mend_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
+  static void fix_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
     constexpr std::array<std::uint16_t, 8> kAttributes{0x10, 0x12, 0x14, 0x15,
                                                        0x16, 0x19, 0x1b, 0x20};
     packet.destination = Qpn(0);

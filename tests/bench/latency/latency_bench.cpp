@@ -119,11 +119,11 @@ po::options_description options_of(Options& out) {
   po::options_description all(
       "Usage: bench_latency verbs|udp server [OPTION...]\n"
       "       bench_latency verbs|udp client --peer PEER [OPTION...]\n\n"
-      "The server says where it is to be found, and sends back what it receives until it is\n"
-      "ended. The client prints times in nanoseconds, and the least one of each bucket of the\n"
-      "histogram with what it holds");
+      "The server prints its address, and returns the messages that it receives until it is\n"
+      "ended. The client prints times in nanoseconds, and the lower bound and count of each\n"
+      "bucket of the histogram");
   all.add_options()("help", "this text")("peer", po::value(&out.peer)->value_name("PEER"),
-                                         "udp: address; verbs: what the server says")(
+                                         "udp: address; verbs: what the server prints")(
       "poll",
       po::value<std::string>()
           ->value_name("busy|event")
