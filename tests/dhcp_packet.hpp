@@ -1,4 +1,4 @@
-// DHCP messages for tests of what becomes of them on a link.
+// Builds DHCP messages for tests of the DHCP rewriter.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace ipoib {
 
-/// What udhcpc and others send on an interface without a hardware address, unless told otherwise.
+/// By default, the request of udhcpc and others on an interface without a hardware address.
 struct DhcpPacket {
   using Octets = std::vector<std::uint8_t>;
 
   static constexpr Ipv4Address kAnybody{0xffffffff};
   static constexpr std::uint32_t kXid = 0x11223344;
 
-  /// A client identifier of an Ethernet's form, and an end.
+  /// A client identifier in Ethernet form, and the end option.
   [[nodiscard]] static Octets ethernet_options() {
     return {53, 1, 1, 61, 7, 1, 0, 0, 0, 0, 0, 0, 255};
   }
@@ -39,7 +39,7 @@ struct DhcpPacket {
     out.options = {53, 1, 1, 255};
     return out;
   }
-  /// A server's, in the form of the wire.
+  /// A server's reply in the form of RFC 4390.
   [[nodiscard]] static DhcpPacket reply(Ipv4Address server) {
     DhcpPacket out;
     out.is_reply = true;
@@ -50,7 +50,7 @@ struct DhcpPacket {
     return out;
   }
 
-  /// The IPv4 packet.
+  /// Returns the IPv4 packet.
   [[nodiscard]] Octets octets() const {
     constexpr std::size_t kHeaders = 28;
     Octets packet(kHeaders + size);

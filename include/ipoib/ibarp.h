@@ -3,20 +3,20 @@
  * ipoibd, in C. See ibarp(3).
  *
  * All functions that return int return 0 on success and a negative errno value on failure, unless
- * said otherwise; ibarp_error() then has the reason in words. The values that matter:
- *   -ENOENT      no such entry            -EPERM     for root alone
- *   -EEXIST      there is one already     -EINVAL    an argument, or what the daemon did not accept
- *   -ENODEV      no ipoibd has this interface in this network namespace
- *   -EACCES      its socket belongs to neither root nor this user, and is not to be believed
- *   -ETIMEDOUT   no answer in time        -EPIPE     the daemon has gone away
- *   -EPROTO      an answer that is none
- * After the last two lines the next call connects anew: a handle outlives the daemon.
+ * stated otherwise; ibarp_error() then returns the reason as text. The important values:
+ *   -ENOENT      no such entry            -EPERM     only root may do this
+ *   -EEXIST      there is an entry        -EINVAL    invalid argument, or refused by the daemon
+ *   -ENODEV      no ipoibd serves this interface in this network namespace
+ *   -EACCES      its socket belongs to neither root nor this user, and is not trusted
+ *   -ETIMEDOUT   no response in time      -EPIPE     the daemon has closed the connection
+ *   -EPROTO      invalid response
+ * After an error of the last two lines the next call connects again: a handle outlives the daemon.
  *
  * Threads: a handle may be used by one thread at a time; different handles are independent. No
  * function raises a signal or keeps a pointer to an argument. File descriptors are close-on-exec.
  *
- * Structures begin with their size, set by whoever fills them in or asks for them to be filled in:
- * an application and a library of different age agree on the shorter of the two.
+ * Structures begin with their size. The caller sets it to the size of its structure; the library
+ * fills in the part that both versions have and sets the size to that.
  */
 #ifndef IPOIB_IBARP_H
 #define IPOIB_IBARP_H
@@ -35,15 +35,15 @@ extern "C" {
 #endif
 
 #define IBARP_HARDWARE_SIZE 20
-#define IBARP_HARDWARE_TEXT 60 /* "00:00:04:01:fe:80:..." and its 0 */
-#define IBARP_ADDRESS_TEXT 46  /* the longest IPv6 address and its 0 */
-#define IBARP_NAME_SIZE 32     /* names of interfaces, states, modules, threads, with their 0 */
-#define IBARP_TEXT_SIZE 128    /* longer texts, with their 0 */
+#define IBARP_HARDWARE_TEXT 60 /* "00:00:04:01:fe:80:...", with the final 0 */
+#define IBARP_ADDRESS_TEXT 46  /* the longest IPv6 address, with the final 0 */
+#define IBARP_NAME_SIZE 32     /* names of interfaces, states, modules, threads, with the final 0 */
+#define IBARP_TEXT_SIZE 128    /* longer texts, with the final 0 */
 
 /* A connection to the ipoibd of one interface. */
 struct ibarp;
 
-/* An IP address in network order; an IPv4 address takes the first four octets. */
+/* An IP address in network order; an IPv4 address uses the first four bytes. */
 struct ibarp_address {
   int family; /* AF_INET or AF_INET6 */
   uint8_t bytes[16];
@@ -61,17 +61,17 @@ struct ibarp_hardware {
 
 struct ibarp_entry {
   size_t size;
-  uint32_t flags; /* which of the members below are there */
+  uint32_t flags; /* which of the members below are valid */
   struct ibarp_address address;
   struct ibarp_hardware hardware;
   char state[IBARP_NAME_SIZE]; /* "reachable", "permanent", ... */
   uint16_t dlid;
   uint8_t sl;
-  uint32_t path_mtu;   /* octets of the InfiniBand payload */
-  uint32_t rate_mbps;  /* 0: not known */
+  uint32_t path_mtu;   /* bytes of InfiniBand payload */
+  uint32_t rate_mbps;  /* 0: unknown */
   uint64_t idle_ms;    /* since a packet last used it */
-  uint32_t references; /* to its address handle: the path, and posted sends */
-  uint32_t waiting;    /* frames that wait for it to be resolved */
+  uint32_t references; /* to its address handle, by the path and posted sends */
+  uint32_t waiting;    /* frames parked until it is resolved */
 };
 
 struct ibarp_info {
@@ -83,8 +83,8 @@ struct ibarp_info {
   uint16_t lid;
   uint32_t qkey;
   struct ibarp_hardware hardware;    /* its own link-layer address */
-  uint32_t mtu;                      /* octets of an IP packet; 0: not known yet */
-  char state[IBARP_NAME_SIZE];       /* "up" when packets flow */
+  uint32_t mtu;                      /* bytes of an IP packet; 0: unknown yet */
+  char state[IBARP_NAME_SIZE];       /* "up" when it can send */
   char waiting_for[IBARP_TEXT_SIZE]; /* what the bring-up waits for; may be empty */
   char version[IBARP_NAME_SIZE];     /* of the daemon */
   uint32_t pid;                      /* of the daemon */
@@ -95,11 +95,11 @@ struct ibarp_group {
   uint8_t mgid[16];
   uint16_t mlid;
   char membership[IBARP_NAME_SIZE]; /* "full", "send-only", "joining", "missing" */
-  struct ibarp_address address;     /* of the IP group; its family is 0 where it is not known */
-  uint32_t waiting;                 /* frames that wait for it to be joined */
+  struct ibarp_address address;     /* of the IP group; family 0 if unknown */
+  uint32_t waiting;                 /* frames parked until it is joined */
 };
 
-/* The bits of join_state, of an MCMemberRecord (IBA 15.2.5.17). */
+/* Bits of join_state, as in an MCMemberRecord (IBA 15.2.5.17). */
 #define IBARP_FULL_MEMBER 0x1u
 #define IBARP_NON_MEMBER 0x2u
 #define IBARP_SEND_ONLY_NON_MEMBER 0x4u
@@ -115,7 +115,7 @@ struct ibarp_counter {
   size_t size;
   char name[IBARP_TEXT_SIZE];
   uint64_t value;
-  int is_drop; /* counts dropped packets; its name says why */
+  int is_drop; /* counts dropped packets, for the reason that the name gives */
 };
 
 struct ibarp_log_level {
@@ -133,9 +133,9 @@ struct ibarp_trace_record {
   uint64_t second;
 };
 
-/* Callbacks are called from within the call that takes them. What they point at is theirs until
- * they return. A result other than 0 ends the walk and becomes its result. They may use the handle.
- */
+/* Callbacks are called from within the function that they are passed to. Their arguments are valid
+ * until they return. If one returns a value other than 0, it is not called again and the function
+ * returns that value. Callbacks may use the handle. */
 typedef int ibarp_interface_fn(const char* interface, void* data);
 typedef int ibarp_entry_fn(const struct ibarp_entry* entry, void* data);
 typedef int ibarp_group_fn(const struct ibarp_group* group, void* data);
@@ -144,50 +144,50 @@ typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
 typedef int ibarp_log_fn(const struct ibarp_log_level* level, void* data);
 typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
 
-/* Calls back for each interface that an ipoibd has in this network namespace, in order of name. */
+/* Calls `each` for each ipoibd interface in this network namespace, sorted by name. */
 IBARP_API int ibarp_interfaces(ibarp_interface_fn* each, void* data);
 
 /* Connects to the ipoibd of that interface. *handle is NULL on failure. */
 IBARP_API int ibarp_open(const char* interface, struct ibarp** handle);
 /* NULL is allowed. */
 IBARP_API void ibarp_close(struct ibarp* handle);
-/* How long each exchange with the daemon may take; 5000 ms unless set; -1: for ever. */
+/* Sets how long to wait for the daemon. The default is 5000 ms; negative: no limit. */
 IBARP_API void ibarp_set_timeout(struct ibarp* handle, int milliseconds);
-/* Why the last call on this handle failed; never NULL; good until the next call. */
+/* Why the last call on this handle failed; never NULL; valid until the next call. */
 IBARP_API const char* ibarp_error(const struct ibarp* handle);
-/* A negative errno value of this library in words, for where there is no handle; never NULL. */
+/* Text for a negative errno value of this library, if there is no handle; never NULL. */
 IBARP_API const char* ibarp_strerror(int error);
 
 /* Fills in *entry; the caller sets entry->size. */
 IBARP_API int ibarp_get(struct ibarp* handle, const struct ibarp_address* address,
                         struct ibarp_entry* entry);
-/* Makes a permanent entry. add fails where there is one, change where there is none. */
+/* Sets a permanent entry. Add fails if there is an entry, change if there is none. */
 enum ibarp_set_mode { IBARP_ADD = 0, IBARP_CHANGE = 1, IBARP_REPLACE = 2 };
 IBARP_API int ibarp_set(struct ibarp* handle, const struct ibarp_address* address,
                         const struct ibarp_hardware* hardware, enum ibarp_set_mode mode);
 IBARP_API int ibarp_delete(struct ibarp* handle, const struct ibarp_address* address);
-/* Calls back for each entry, in no order. Memory does not grow with their number; entries that come
- * or go meanwhile may be seen or not. */
+/* Calls `each` for each entry, in no particular order, using constant memory. Entries that are
+ * added or deleted meanwhile may be missing or not. */
 IBARP_API int ibarp_list(struct ibarp* handle, ibarp_entry_fn* each, void* data);
-/* Deletes all entries but permanent ones; *deleted, if not NULL, is how many that were. */
+/* Deletes all entries except permanent ones; stores their number in *deleted unless it is NULL. */
 IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);
 
 /* Fills in *info; the caller sets info->size. */
 IBARP_API int ibarp_get_info(struct ibarp* handle, struct ibarp_info* info);
 IBARP_API int ibarp_groups(struct ibarp* handle, ibarp_group_fn* each, void* data);
-/* Calls back for each port of the subnet that is in the group, the interface's own among them, as
- * the subnet administrator tells the daemon. */
+/* Calls `each` for each port that is a member of the group, including the interface's own,
+ * according to the subnet administrator. */
 IBARP_API int ibarp_members(struct ibarp* handle, const uint8_t mgid[16], ibarp_member_fn* each,
                             void* data);
 IBARP_API int ibarp_stats(struct ibarp* handle, ibarp_counter_fn* each, void* data);
 IBARP_API int ibarp_log_levels(struct ibarp* handle, ibarp_log_fn* each, void* data);
-/* module "all": every one. */
+/* The module "all" stands for all modules. */
 IBARP_API int ibarp_set_log_level(struct ibarp* handle, const char* module, const char* level);
-/* Calls back for each record of each of the daemon's threads, in order of time. */
+/* Calls `each` for each trace record of the daemon's threads, in order of time. */
 IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data);
 
-/* Text to values and back. A link-layer address is read as 20 octets in hexadecimal with colons, or
- * in the short form QPN@GID, "0x401@fe80::2:c903:0:1". -EINVAL on anything else. */
+/* Parse and format addresses. A link-layer address is 20 bytes in hexadecimal with colons, or the
+ * short form QPN@GID, "0x401@fe80::2:c903:0:1". -EINVAL for anything else. */
 IBARP_API int ibarp_parse_address(const char* text, struct ibarp_address* address);
 IBARP_API int ibarp_parse_hardware(const char* text, struct ibarp_hardware* hardware);
 IBARP_API const char* ibarp_format_address(const struct ibarp_address* address,

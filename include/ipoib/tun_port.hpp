@@ -1,5 +1,5 @@
-// Seam: the host side of an interface, a TUN device.
-// Implemented by src/linux, and by an in-memory queue in tests/sim.
+// Seam: a TUN device, the host's side of an interface.
+// Implemented by src/linux, and in memory by tests/sim.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace ipoib {
 
-/// The pools for packets from the host.
+/// Pools for packets read from the host.
 struct HostPools {
-  FramePool& packets;  ///< for packets up to the link's MTU
-  FramePool& large;    ///< for larger packets
+  FramePool& packets;  ///< of the link's size
+  FramePool& large;    ///< for packets that need segmentation
 };
 
 class TunPort {
@@ -23,18 +23,17 @@ class TunPort {
   virtual ~TunPort() = default;
 
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Reads IP packets from the host and appends them to `out`, with `headroom` bytes before each:
-  /// up to `limit`, fewer if they are large. Returns false if the host has no more.
+  /// Appends at most `limit` IP packets of the host, in frames of `pools` with `headroom` bytes
+  /// before each; fewer if they are large. Returns false when the host has no more.
   virtual bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
                     std::size_t limit) = 0;
-  /// Writes an IP packet to the host. Returns false if the host does not accept it (down, no
-  /// memory).
+  /// Passes one IP packet to the host. Returns false if the host refuses it (down, no memory).
   virtual bool write(ConstBytes packet) = 0;
-  /// Whether the host accepts large packets of this kind.
+  /// Whether the host accepts packets of this kind that are larger than its MTU.
   [[nodiscard]] virtual bool accepts(Segmentation::Kind kind) const = 0;
-  /// Like write(), for a large packet in at most kMaxSegments pieces, with a partial checksum.
+  /// Passes a large packet with a partial checksum, in at most kMaxSegments pieces.
   virtual bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) = 0;
-  [[nodiscard]] virtual Result<void> set_mtu(std::uint32_t mtu) = 0;
+  [[nodiscard]] virtual Result<void> set_mtu(std::uint32_t bytes) = 0;
   [[nodiscard]] virtual Result<void> set_carrier(bool on) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Seam: one unreliable-datagram queue pair with one completion queue.
-// Implemented by src/verbs with libibverbs, and by tests/sim with the emulated HCA.
+// Seam: one UD queue pair with one completion queue, in terms of packets.
+// Implemented by src/verbs over libibverbs, and by tests/sim over the HCA model.
 #pragma once
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
@@ -25,19 +25,19 @@ struct GlobalRoute {
   friend bool operator==(const GlobalRoute&, const GlobalRoute&) = default;
 };
 
-/// The attributes of an address handle: the path to a port or a group.
+/// What an address handle is created from: the path to a port or group.
 struct AddressVector {
   Lid dlid;
   ServiceLevel sl;
-  /// IBA rate code as in a PathRecord: 2 = 2.5 Gb/s, 3 = 10 Gb/s; 0 = the port's.
+  /// IBA rate code as in a PathRecord: 2 = 2.5 Gb/s, 3 = 10 Gb/s; 0: that of the port.
   std::uint8_t rate = 0;
   std::uint8_t source_path_bits = 0;
   std::optional<GlobalRoute> global;
   friend bool operator==(const AddressVector&, const AddressVector&) = default;
 };
 
-/// An address handle of the port that created it. The reference count is for one thread. A posted
-/// send holds a reference until its completion, so the handle outlives the hardware's use.
+/// An address handle. Reference-counted, for one thread: a posted send holds a reference until its
+/// completion, so that the handle is not destroyed while the device uses it.
 class AddressHandle
     : public boost::intrusive_ref_counter<AddressHandle, boost::thread_unsafe_counter> {
  public:
@@ -48,15 +48,15 @@ class AddressHandle
 };
 using AddressHandlePtr = boost::intrusive_ptr<AddressHandle>;
 
-/// A datagram or large packet to send. The frame begins with the encapsulation header (RFC 4391,
-/// 6).
+/// One datagram to send, or a large packet that is sent as several: the frame begins with the
+/// encapsulation header (RFC 4391, 6).
 struct Outgoing {
   AddressHandlePtr to;
   Qpn qpn;
   Frame frame;
 };
 
-/// A received datagram or large packet. The frame begins with the encapsulation header.
+/// One received datagram: the frame begins with the encapsulation header.
 struct Incoming {
   Frame frame;
   Lid source_lid;
@@ -66,16 +66,16 @@ struct Incoming {
   Gid destination_gid;  ///< of the GRH; zero without one
 };
 
-/// The part of a UdPort that the link's protocol needs.
+/// The part of a UdPort that the link needs.
 class AddressHandleFactory {
  public:
   virtual ~AddressHandleFactory() = default;
 
-  /// Creates a handle.
+  /// Creates a handle; the error names the resource or attribute that was refused.
   [[nodiscard]] virtual Result<AddressHandlePtr> create_address_handle(const AddressVector& to) = 0;
 };
 
-/// Attributes of a queue pair from RESET to RTS.
+/// Attributes of a queue pair in RTS.
 struct UdAttributes {
   std::uint16_t pkey_index = 0;
   QKey qkey;
@@ -87,12 +87,11 @@ class UdPort : public AddressHandleFactory {
   [[nodiscard]] virtual Qpn qpn() const = 0;
   /// Brings the queue pair to RTS with these attributes, and posts receives.
   [[nodiscard]] virtual Result<void> configure(const UdAttributes& attributes) = 0;
-  /// Posts packets from the front of `batch`, as one chain, and takes their frames. Returns their
-  /// number, which is less than batch.size() if the send queue is full. A large packet is posted
+  /// Posts the front of `batch` as one chain and takes over the posted frames. Returns their
+  /// number, which is less than batch.size() when the send queue is full. Posts a large packet
   /// completely or not at all.
   virtual std::size_t send(std::span<Outgoing> batch) = 0;
-  /// Appends at most `limit` received datagrams to `out`, and returns their number. Also completes
-  /// sends.
+  /// Appends at most `limit` received datagrams and returns their number. Also reaps sends.
   virtual std::size_t receive(std::vector<Incoming>& out, std::size_t limit) = 0;
   /// Attaches the queue pair to a group, or detaches it.
   [[nodiscard]] virtual Result<void> attach(const Gid& mgid, Lid mlid) = 0;

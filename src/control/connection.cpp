@@ -1,4 +1,4 @@
-// One exchange at a time: the request is sent, and the line that comes back is its response.
+// Sends a request and waits for the line that is its response.
 #include "control/connection.hpp"
 
 #include <poll.h>
@@ -24,9 +24,9 @@ Error from_errno(const std::string& what, int code) {
   return {code, what + ": " + std::generic_category().message(code)};
 }
 
-/// How long connect(2) may wait for a place in the listener's queue.
+/// How long connect(2) may wait while the listener's backlog is full.
 timeval as_timeval(milliseconds timeout) {
-  if (timeout < milliseconds::zero()) return {};  // for ever
+  if (timeout < milliseconds::zero()) return {};  // no limit
   const auto wait = std::max(timeout, milliseconds(1));
   return {wait.count() / 1000, wait.count() % 1000 * 1000};
 }
@@ -44,7 +44,7 @@ Result<void> Connection::open() {
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 
   socket_ = FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket_) return from_errno("no socket", errno);
+  if (!socket_) return from_errno("socket", errno);
   const timeval limit = as_timeval(timeout_);
   setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), size) != 0) {
@@ -54,7 +54,8 @@ Result<void> Connection::open() {
       return Error{ENODEV,
                    interface_ + ": no ipoibd runs this interface in this network namespace"};
     }
-    if (code == EAGAIN) return Error{ETIMEDOUT, interface_ + ": ipoibd does not accept anybody"};
+    if (code == EAGAIN)
+      return Error{ETIMEDOUT, interface_ + ": ipoibd does not accept connections"};
     return from_errno(interface_, code);
   }
   auto trusted = check_owner();
@@ -62,8 +63,7 @@ Result<void> Connection::open() {
   return trusted;
 }
 
-// Whoever comes first may bind an abstract name. Only the daemon of root, or of this very user, is
-// believed.
+// Anybody may bind a free abstract name, so only daemons of root and of this user are trusted.
 Result<void> Connection::check_owner() const {
   ucred owner{};
   socklen_t size = sizeof(owner);
@@ -71,13 +71,13 @@ Result<void> Connection::check_owner() const {
     return from_errno(interface_, errno);
   }
   if (owner.uid == 0 || owner.uid == geteuid()) return {};
-  return Error{EACCES, interface_ + ": its control socket is user " + std::to_string(owner.uid) +
-                           "'s, process " + std::to_string(owner.pid) +
-                           ", which is not to be believed"};
+  return Error{EACCES, interface_ + ": its control socket belongs to user " +
+                           std::to_string(owner.uid) + ", process " + std::to_string(owner.pid) +
+                           ", which is not trusted"};
 }
 
-// A daemon that has ended, or has cut off an idle client, left an end of file to read. A line would
-// be an answer that nobody asked for.
+// Readable while idle means end of file (the daemon has ended or has closed an idle connection), or
+// a line that is no response to a request.
 bool Connection::is_stale() const {
   pollfd poller{socket_.get(), POLLIN, 0};
   return poll(&poller, 1, 0) != 0;
@@ -90,7 +90,7 @@ Response Connection::ask(const Request& request) {
     if (const auto opened = open(); opened.has_error()) return opened.error();
   }
   const auto sent = send(emit(request), deadline);
-  // A daemon that turns us away says so before it closes, and does not wait for our request.
+  // A daemon that refuses the connection sends its reason and closes without reading the request.
   auto line = sent.has_value() || sent.error().code == EPIPE ? receive_line(deadline)
                                                              : Result<std::string>(sent.error());
   if (line.has_error()) {
@@ -114,7 +114,7 @@ Result<void> Connection::wait(short events, Deadline deadline) const {
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return from_errno(interface_, errno);
     if (deadline != Deadline::max() && SteadyClock::now() >= deadline) {
-      return Error{ETIMEDOUT, interface_ + ": ipoibd does not answer"};
+      return Error{ETIMEDOUT, interface_ + ": ipoibd does not respond"};
     }
   }
 }
@@ -145,7 +145,7 @@ Result<std::string> Connection::receive_line(Deadline deadline) {
       return line;
     }
     if (n == 0 || errno == ECONNRESET) {
-      return Error{EPIPE, interface_ + ": ipoibd has gone away"};
+      return Error{EPIPE, interface_ + ": ipoibd has closed the connection"};
     }
     if (errno == EAGAIN) {
       if (const auto ready = wait(POLLIN, deadline); ready.has_error()) return ready.error();
@@ -153,7 +153,7 @@ Result<std::string> Connection::receive_line(Deadline deadline) {
       return from_errno(interface_, errno);
     }
   }
-  return Error{EPROTO, interface_ + ": the daemon's answer has no end"};
+  return Error{EPROTO, interface_ + ": the response of ipoibd is too long"};
 }
 
 }  // namespace ipoib::control

@@ -1,4 +1,4 @@
-// The client's end of the control socket of one interface.
+// Client connection to the control socket of one interface.
 #pragma once
 
 #include <chrono>
@@ -11,17 +11,17 @@
 
 namespace ipoib::control {
 
-/// Asks and waits; for one thread at a time. Connects when it has to: a connection that the daemon
-/// has closed, or that has failed, is made anew by the next call.
+/// Blocks; for one thread at a time. ask() reconnects if the daemon has closed the connection or it
+/// has failed.
 class Connection {
  public:
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
 
-  /// ENODEV: nobody serves the interface; EACCES: somebody does who is neither root nor this user.
+  /// ENODEV: no daemon serves the interface; EACCES: one of another user than root or ours does.
   [[nodiscard]] Result<void> open();
-  /// The daemon's answer, or why there is none: ETIMEDOUT, EPIPE, EPROTO, or as open().
+  /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().
   [[nodiscard]] Response ask(const Request& request);
-  /// For each of the calls above; negative: for ever.
+  /// For each of the calls above; negative: no limit.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
  private:
@@ -38,8 +38,8 @@ class Connection {
   FileDescriptor socket_;
 };
 
-/// The interfaces that have a control socket in this network namespace, in order of name; from the
-/// text of /proc/net/unix.
+/// Names of the interfaces with a control socket in this network namespace, sorted, from the text
+/// of /proc/net/unix.
 [[nodiscard]] std::vector<std::string> interfaces_in(std::string_view proc_net_unix);
 
 }  // namespace ipoib::control

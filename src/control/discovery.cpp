@@ -1,10 +1,10 @@
-// Who serves which interface, by the kernel's list of Unix sockets (proc(5), /proc/net/unix):
+// Finds the served interfaces in the kernel's list of Unix sockets (proc(5), /proc/net/unix):
 //
 //   Num       RefCount Protocol Flags    Type St Inode Path
 //   00000000: 00000002 00000000 00010000 0001 01 31337 @ipoibd/ib0
 //
-// The list is that of the reader's network namespace, as are abstract sockets and interfaces. Each
-// accepted connection stands there too, under the same name, without the flag of a listener.
+// The list is that of the reader's network namespace, like abstract sockets and interfaces. It also
+// contains accepted connections, under the same name, but without the listening flag.
 #include <net/if.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kListens = 1U << 16;  // __SO_ACCEPTCON of linux/net.h
 
-/// A name that an interface can have and a terminal can show: anybody may bind anything.
+/// A valid and printable interface name: any user may bind any socket name.
 bool is_interface_name(std::string_view name) {
   return !name.empty() && name.size() < IFNAMSIZ &&
          std::all_of(name.begin(), name.end(), [](char c) {

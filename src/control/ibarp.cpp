@@ -1,5 +1,5 @@
-// libibarp: the functions of ibarp.h. Each builds one request, asks, and hands out the reply; an
-// answer's type belongs to its request, so std::get cannot fail.
+// libibarp: the functions of ibarp.h. Each sends one request and passes the reply on. A request
+// determines the type of its reply, so std::get cannot fail.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "control/connection.hpp"
 #include "control/ibarp_values.hpp"
 
-using namespace ipoib;           // NOLINT: the C functions live outside
+using namespace ipoib;           // NOLINT: the C functions are in no namespace
 using namespace ipoib::control;  // NOLINT
 
 struct ibarp {
@@ -29,7 +29,7 @@ int refuse(ibarp* handle, const Error& error) {
 
 int invalid(ibarp* handle, const char* what) { return refuse(handle, Error{EINVAL, what}); }
 
-/// Runs the body of a function on a handle.
+/// Runs the body of a function that takes a handle.
 template <class Call>
 int with(ibarp* handle, Call call) noexcept {
   if (handle == nullptr) return -EINVAL;
@@ -39,7 +39,7 @@ int with(ibarp* handle, Call call) noexcept {
   return result;
 }
 
-/// Asks, and hands a good answer of the given type to `use`.
+/// Sends a request and calls `use` with the reply, which is a T.
 template <class T, class Use>
 int ask(ibarp* handle, const Request& request, Use use) {
   const Response response = handle->connection.ask(request);
@@ -47,7 +47,7 @@ int ask(ibarp* handle, const Request& request, Use use) {
   return use(std::get<T>(*response));
 }
 
-/// Calls back with each value as a structure, until one call returns other than 0.
+/// Calls `each` with each value as a C structure, until it returns nonzero.
 template <class T, class Function>
 int each_of(const std::vector<T>& values, Function* each, void* data) {
   for (const T& value : values) {
@@ -59,7 +59,7 @@ int each_of(const std::vector<T>& values, Function* each, void* data) {
 
 int one_address(ibarp* handle, const ibarp_address* address, IpAddress& out) {
   const auto value = address == nullptr ? std::nullopt : from_c(*address);
-  if (!value) return invalid(handle, "an address is of the family AF_INET or AF_INET6");
+  if (!value) return invalid(handle, "address family must be AF_INET or AF_INET6");
   out = *value;
   return 0;
 }
@@ -69,8 +69,8 @@ struct ThreadLine {
   TraceLine line;
 };
 
-/// All records of all rings that there were when each ring was first asked for: a busy thread adds
-/// to its ring faster than it can be read.
+/// Reads all records that each ring had when it was first read: a busy thread may write faster than
+/// we read.
 Result<std::vector<ThreadLine>> read_trace(Connection& connection) {
   std::vector<ThreadLine> out;
   std::uint32_t rings = 1;
@@ -78,7 +78,7 @@ Result<std::vector<ThreadLine>> read_trace(Connection& connection) {
     std::optional<std::uint64_t> end;
     do {
       Response response = connection.ask(request);
-      // A program without any thread to trace has no ring 0.
+      // A program without traced threads has no ring 0.
       if (response.has_error() && response.error().code == EINVAL && request.ring == 0) return out;
       if (response.has_error()) return response.error();
       auto& page = std::get<TracePage>(*response);
@@ -143,19 +143,19 @@ const char* ibarp_strerror(int error) {
     case -ENOENT:
       return "no such entry";
     case -EEXIST:
-      return "there is an entry already";
+      return "entry exists already";
     case -EPERM:
-      return "for root alone";
+      return "only root may do this";
     case -ENODEV:
       return "no ipoibd runs this interface in this network namespace";
     case -EACCES:
       return "the interface's control socket belongs to another user";
     case -ETIMEDOUT:
-      return "ipoibd does not answer";
+      return "ipoibd does not respond";
     case -EPIPE:
-      return "ipoibd has gone away";
+      return "ipoibd has closed the connection";
     case -EPROTO:
-      return "the answer of ipoibd is not understood";
+      return "the response of ipoibd is not valid";
     default:
       break;
   }
@@ -249,9 +249,9 @@ int ibarp_groups(ibarp* handle, ibarp_group_fn* each, void* data) {
 int ibarp_members(ibarp* handle, const std::uint8_t mgid[16], ibarp_member_fn* each, void* data) {
   return with(handle, [&] {
     if (mgid == nullptr) return invalid(handle, "no group");
-    Gid::Bytes octets;
-    std::copy_n(mgid, octets.size(), octets.begin());
-    const MembersRequest request{Gid(octets)};
+    Gid::Bytes bytes;
+    std::copy_n(mgid, bytes.size(), bytes.begin());
+    const MembersRequest request{Gid(bytes)};
     return ask<std::vector<Member>>(
         handle, request, [&](const auto& members) { return each_of(members, each, data); });
   });

@@ -1,4 +1,4 @@
-// libibarp: addresses as text and back.
+// libibarp: parses and formats addresses.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace ipoib::control {
 
 namespace {
 
-/// "QPN@GID", the QPN in decimal or, with 0x, in hexadecimal.
+/// "QPN@GID", with the QPN in decimal, or in hexadecimal after 0x.
 std::optional<HwAddress> parse_short_form(std::string_view text) {
   const auto at = text.find('@');
   if (at == std::string_view::npos) return std::nullopt;
@@ -75,7 +75,7 @@ ibarp_hardware to_c(const HwAddress& hardware) {
 
 }  // namespace ipoib::control
 
-using namespace ipoib;           // NOLINT: the C functions live outside
+using namespace ipoib;           // NOLINT: the C functions are in no namespace
 using namespace ipoib::control;  // NOLINT
 
 extern "C" {

@@ -1,4 +1,4 @@
-// libibarp: values into the structures of ibarp.h.
+// libibarp: converts values to the structures of ibarp.h.
 #include "control/ibarp_values.hpp"
 
 #include <algorithm>

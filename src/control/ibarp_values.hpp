@@ -1,4 +1,4 @@
-// libibarp: the structures of ibarp.h from values and back, and the rules of its C boundary.
+// libibarp: converts between values and the structures of ibarp.h, and guards the C boundary.
 #pragma once
 
 #include <cerrno>
@@ -14,7 +14,7 @@
 
 namespace ipoib::control {
 
-/// Runs `call`, which returns what the C function returns; no exception leaves.
+/// Runs `call` and returns its result; turns exceptions into -ENOMEM or -EIO.
 template <class Call>
 int guarded(Call call) noexcept {
   try {
@@ -26,16 +26,16 @@ int guarded(Call call) noexcept {
   }
 }
 
-/// Nothing for an unknown family, or a QPN of more than 24 bits.
+/// Returns nullopt for an unknown family, or a QPN of more than 24 bits.
 [[nodiscard]] std::optional<IpAddress> from_c(const ibarp_address& address);
 [[nodiscard]] std::optional<HwAddress> from_c(const ibarp_hardware& hardware);
 [[nodiscard]] ibarp_address to_c(const IpAddress& address);
 [[nodiscard]] ibarp_hardware to_c(const HwAddress& hardware);
 
-/// As much of a text as fits with its 0.
+/// Copies `from`, truncated to `size`, with a terminating 0.
 void copy_text(const std::string& from, char* to, std::size_t size);
 
-/// With `size` set to that of this library; texts that are too long are cut off.
+/// Sets `size` to that of this library's structure; texts that are too long are truncated.
 [[nodiscard]] ibarp_entry to_c(const Entry& entry);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
 [[nodiscard]] ibarp_group to_c(const Group& group);
@@ -44,8 +44,8 @@ void copy_text(const std::string& from, char* to, std::size_t size);
 [[nodiscard]] ibarp_log_level to_c(const ModuleLevel& level);
 [[nodiscard]] ibarp_trace_record to_c(const std::string& thread, const TraceLine& line);
 
-/// Gives a structure to a caller whose own may be longer or shorter: as much as both know, and the
-/// size of that. False when the caller's is shorter than any version ever was.
+/// Copies a structure to the caller's, which may be of another version: the part that both have,
+/// with `size` set to it. Returns false if the caller's is shorter than the first version.
 template <class Struct>
 [[nodiscard]] bool give(Struct value, Struct* to, std::size_t first_version_size = sizeof(Struct)) {
   if (to == nullptr || to->size < first_version_size) return false;

@@ -1,4 +1,4 @@
-// Each member is looked up once, by name; no member depends on the order of the others.
+// Members are looked up by name; their order does not matter.
 #include "control/json_reader.hpp"
 
 #include <boost/json/parse.hpp>
@@ -58,7 +58,7 @@ IpAddress JsonReader::address(std::string_view key) {
 
 HwAddress JsonReader::hardware(std::string_view key) {
   const auto value = HwAddress::parse(text(key));
-  if (!value) fail(key, "20 octets in hexadecimal with colons");
+  if (!value) fail(key, "20 bytes in hexadecimal with colons");
   return value.value_or(HwAddress{});
 }
 
@@ -91,7 +91,7 @@ const json::object& JsonReader::object(std::string_view key) {
 Result<json::object> parse_object(std::string_view line) {
   json::error_code error;
   json::parse_options options;
-  options.allow_invalid_utf8 = true;  // the name of an interface may be any octets
+  options.allow_invalid_utf8 = true;  // an interface's name may contain any bytes
   json::value value = json::parse(line, error, {}, options);
   if (error) return Error{EINVAL, "not JSON: " + error.message()};
   if (!value.is_object()) return Error{EINVAL, "not a JSON object"};

@@ -1,7 +1,7 @@
-// Reads members of a JSON object into values, and remembers the first thing that was wrong.
+// Reads members of a JSON object into values and keeps the first error.
 //
-// Like ByteReader: a member that is missing, of the wrong type or out of range yields a default,
-// and the caller looks at ok() once, after the last member.
+// As with ByteReader, a member that is missing, of the wrong type or out of range yields a default
+// value, and the caller checks ok() once, after the last member.
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -38,14 +38,14 @@ class JsonReader {
   [[nodiscard]] const boost::json::array& array(std::string_view key);
   [[nodiscard]] const boost::json::object& object(std::string_view key);
 
-  /// Says that the member is not what it must be; for checks that only the caller can do.
+  /// Records that a member is invalid, for checks that the caller makes.
   void fail(std::string_view key, std::string_view expected);
-  /// Takes over what went wrong in a reader of a part of this object.
+  /// Takes over the error of a reader for a member of this object.
   void take(const JsonReader& part) {
     if (ok()) error_ = part.error_;
   }
   [[nodiscard]] bool ok() const { return error_.empty(); }
-  /// One phrase: which member, and what was expected.
+  /// A phrase that names the member and what was expected.
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
@@ -66,7 +66,7 @@ void for_each_object(JsonReader& reader, std::string_view key, Read read) {
   }
 }
 
-/// The object that a line holds. The error says that it holds none.
+/// Parses a line. EINVAL if it is not a JSON object.
 [[nodiscard]] Result<boost::json::object> parse_object(std::string_view line);
 
 }  // namespace ipoib::control

@@ -1,4 +1,4 @@
-// The names of levels are those of spdlog, so that they read as in the log itself.
+// The level names are spdlog's, as in the log itself.
 #include "control/log_levels.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The log levels of a program by module, for people who change them while it runs.
+// Log levels by module, changeable at run time.
 #pragma once
 
 #include <memory>
@@ -11,23 +11,22 @@
 
 namespace ipoib::control {
 
-/// Knows the loggers of all modules. For one thread; those that log may be others, since a logger's
-/// level is atomic.
+/// For one thread; other threads may use the loggers, whose levels are atomic.
 class LogLevels {
  public:
-  /// The modules are named by their loggers' names.
+  /// One logger for each module, named like it.
   explicit LogLevels(std::vector<std::shared_ptr<Logger>> loggers);
 
-  /// Another logger of the module that it is named like: has its level, for as long as it lives.
+  /// Adds another logger for the module of its name. It has the module's level while it lives.
   void add(const std::shared_ptr<Logger>& logger);
 
   [[nodiscard]] std::vector<ModuleLevel> all() const;
-  /// Sets the level of a module, or of each for "all". Either all of `levels` are set or none: an
-  /// unknown module or level is an error that names those there are.
+  /// Sets the level of a module, or of all for "all". Sets all of `levels` or none; the error for
+  /// an unknown module or level lists the known ones.
   [[nodiscard]] Result<void> set(const std::vector<ModuleLevel>& levels);
 
  private:
-  std::vector<std::shared_ptr<Logger>> loggers_;  ///< one a module
+  std::vector<std::shared_ptr<Logger>> loggers_;  ///< one per module
   std::vector<std::weak_ptr<Logger>> others_;
 };
 

@@ -1,4 +1,4 @@
-// Requests, as lines and back.
+// Emits and parses requests.
 #include <array>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
@@ -31,25 +31,25 @@ SetRequest::Mode read_mode(JsonReader& reader) {
   return SetRequest::Mode::add;
 }
 
-Request read_list(JsonReader& reader) {
+Request list_request(JsonReader& reader) {
   return InterfaceRequest(
       ListRequest{reader.has("cursor") ? reader.number<std::uint64_t>("cursor") : 0});
 }
-Request read_get(JsonReader& reader) {
+Request get_request(JsonReader& reader) {
   return InterfaceRequest(GetRequest{reader.address("address")});
 }
-Request read_set(JsonReader& reader) {
+Request set_request(JsonReader& reader) {
   return InterfaceRequest(
       SetRequest{read_mode(reader), reader.address("address"), reader.hardware("lladdr")});
 }
-Request read_delete(JsonReader& reader) {
+Request delete_request(JsonReader& reader) {
   return InterfaceRequest(DeleteRequest{reader.address("address")});
 }
-Request read_flush(JsonReader& /*reader*/) { return InterfaceRequest(FlushRequest{}); }
-Request read_stats(JsonReader& /*reader*/) { return InterfaceRequest(StatsRequest{}); }
-Request read_info(JsonReader& /*reader*/) { return InterfaceRequest(InfoRequest{}); }
-Request read_members(JsonReader& reader) { return MembersRequest{reader.gid("mgid")}; }
-Request read_log(JsonReader& reader) {
+Request flush_request(JsonReader& /*reader*/) { return InterfaceRequest(FlushRequest{}); }
+Request stats_request(JsonReader& /*reader*/) { return InterfaceRequest(StatsRequest{}); }
+Request info_request(JsonReader& /*reader*/) { return InterfaceRequest(InfoRequest{}); }
+Request members_request(JsonReader& reader) { return MembersRequest{reader.gid("mgid")}; }
+Request log_request(JsonReader& reader) {
   LogRequest request;
   if (reader.has("set")) {
     for_each_object(reader, "set", [&request](JsonReader& part) {
@@ -58,7 +58,7 @@ Request read_log(JsonReader& reader) {
   }
   return request;
 }
-Request read_trace(JsonReader& reader) {
+Request trace_request(JsonReader& reader) {
   return TraceRequest{reader.number<std::uint32_t>("ring"), reader.number<std::uint64_t>("from")};
 }
 
@@ -66,18 +66,18 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 10> kOperations{{{"list", read_list},
-                                                 {"get", read_get},
-                                                 {"set", read_set},
-                                                 {"delete", read_delete},
-                                                 {"flush", read_flush},
-                                                 {"stats", read_stats},
-                                                 {"info", read_info},
-                                                 {"members", read_members},
-                                                 {"log", read_log},
-                                                 {"trace", read_trace}}};
+constexpr std::array<Operation, 10> kOperations{{{"list", list_request},
+                                                 {"get", get_request},
+                                                 {"set", set_request},
+                                                 {"delete", delete_request},
+                                                 {"flush", flush_request},
+                                                 {"stats", stats_request},
+                                                 {"info", info_request},
+                                                 {"members", members_request},
+                                                 {"log", log_request},
+                                                 {"trace", trace_request}}};
 
-struct Emit {
+struct RequestEmitter {
   json::object operator()(const InterfaceRequest& request) const {
     return std::visit(*this, request);
   }
@@ -124,7 +124,7 @@ bool is_change(const Request& request) {
                               std::holds_alternative<FlushRequest>(*other));
 }
 
-bool is_for_root(const Request& request) {
+bool requires_root(const Request& request) {
   return is_change(request) || std::holds_alternative<MembersRequest>(request);
 }
 
@@ -146,7 +146,7 @@ Result<Request> parse_request(std::string_view line) {
 }
 
 std::string emit(const Request& request) {
-  return json::serialize(std::visit(Emit{}, request)) + "\n";
+  return json::serialize(std::visit(RequestEmitter{}, request)) + "\n";
 }
 
 }  // namespace ipoib::control

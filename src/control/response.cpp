@@ -1,4 +1,4 @@
-// Responses, as lines and back.
+// Emits and parses responses.
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <utility>
@@ -173,8 +173,8 @@ TracePage read_page(JsonReader& reader) {
   return page;
 }
 
-/// Adds what a reply says to {"ok":true}.
-struct Emit {
+/// Adds the members of a reply to {"ok":true}.
+struct ReplyEmitter {
   json::object& out;
 
   void operator()(const EntryPage& page) const {
@@ -197,8 +197,8 @@ struct Emit {
   }
 };
 
-/// Reads the reply that belongs to a request.
-struct Read {
+/// Parses the reply to a request.
+struct ReplyReader {
   JsonReader& reader;
 
   template <class T>
@@ -235,7 +235,7 @@ struct Read {
 };
 
 Error not_understood(const std::string& why) {
-  return {EPROTO, "the daemon's answer is not understood: " + why};
+  return {EPROTO, "the response of ipoibd is not valid: " + why};
 }
 
 Response read_refusal(JsonReader& reader) {
@@ -253,7 +253,7 @@ Response read_refusal(JsonReader& reader) {
 std::string emit(const Response& response) {
   json::object out{{"ok", response.has_value()}};
   if (response.has_value()) {
-    std::visit(Emit{out}, *response);
+    std::visit(ReplyEmitter{out}, *response);
   } else {
     const Error& error = response.error();
     out["error"] = {{"code", error.code == 0 ? EIO : error.code}, {"message", error.message}};
@@ -268,7 +268,7 @@ Response parse_response(const Request& request, std::string_view line) {
   const bool ok = reader.boolean("ok");
   if (!reader.ok()) return not_understood(reader.error());
   if (!ok) return read_refusal(reader);
-  Reply reply = std::visit(Read{reader}, request);
+  Reply reply = std::visit(ReplyReader{reader}, request);
   if (!reader.ok()) return not_understood(reader.error());
   return reply;
 }

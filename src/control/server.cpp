@@ -1,5 +1,4 @@
-// Accepts clients, and answers their requests: those about the interface by its handler, those
-// about the process (log, trace) by itself.
+// Accepts clients and answers requests: log and trace here, the others through the handler.
 #include "control/server.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -46,8 +45,8 @@ std::vector<Counter> as_values(const Server::Counters& counters) {
 
 class Server::Impl : public lines::LineHandler {
  public:
-  Impl(asio::io_context& context, Parts parts, const Options& options)
-      : parts_(parts),
+  Impl(asio::io_context& context, Dependencies dependencies, const Options& options)
+      : dependencies_(dependencies),
         lines_(listen(context, options.interface), *this,
                {.max_line = kMaxRequestLine, .idle_timeout = options.idle_timeout}) {}
 
@@ -55,7 +54,7 @@ class Server::Impl : public lines::LineHandler {
   void serve(std::string_view line, const ucred& peer, Done done) override;
   [[nodiscard]] std::string too_long() override;
   void on_accept_failure(const std::string& why) override {
-    parts_.log.warn("no client can be accepted: {}", why);
+    dependencies_.log.warn("no client can be accepted: {}", why);
   }
   [[nodiscard]] Counters counters() const;
 
@@ -63,7 +62,7 @@ class Server::Impl : public lines::LineHandler {
   void answer(const Request& request, const ucred& peer, std::function<void(Response)> done);
   [[nodiscard]] Response set_levels(const LogRequest& request);
 
-  Parts parts_;
+  Dependencies dependencies_;
   std::uint64_t requests_ = 0;
   std::uint64_t bad_requests_ = 0;
   std::uint64_t denied_ = 0;
@@ -77,7 +76,7 @@ std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
 
 std::string Server::Impl::too_long() {
   return emit(Response(
-      Error{EMSGSIZE, "a request is at most " + std::to_string(kMaxRequestLine) + " octets long"}));
+      Error{EMSGSIZE, "a request is at most " + std::to_string(kMaxRequestLine) + " bytes long"}));
 }
 
 void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
@@ -89,7 +88,7 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
   answer(*request, peer, [done = std::move(done)](const Response& response) {
     std::string text = emit(response);
     if (text.size() > kMaxResponseLine) {
-      text = emit(Response(Error{EMSGSIZE, "the answer is too long for one line"}));
+      text = emit(Response(Error{EMSGSIZE, "the response is too long for one line"}));
     }
     done(std::move(text));
   });
@@ -98,26 +97,26 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
 void Server::Impl::answer(const Request& request, const ucred& peer,
                           std::function<void(Response)> done) {
   ++requests_;
-  if (is_for_root(request) && peer.uid != 0) {
+  if (requires_root(request) && peer.uid != 0) {
     ++denied_;
     return done(Error{EPERM, is_change(request) ? "only root may change anything here"
-                                                : "only root is told who is in a group"});
+                                                : "only root may list the members of a group"});
   }
   if (is_change(request)) {
     std::string line = emit(request);
     line.pop_back();
-    parts_.log.info("process {} asks: {}", peer.pid, line);
+    dependencies_.log.info("process {} asks: {}", peer.pid, line);
   }
   if (const auto* const log = std::get_if<LogRequest>(&request)) return done(set_levels(*log));
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {
-    return done(page_of(parts_.trace, *trace));
+    return done(page_of(dependencies_.trace, *trace));
   }
   if (const auto* const members = std::get_if<MembersRequest>(&request)) {
-    return parts_.handler.find_members(members->mgid, std::move(done));
+    return dependencies_.handler.find_members(members->mgid, std::move(done));
   }
   const auto& about_interface = std::get<InterfaceRequest>(request);
   if (std::holds_alternative<StatsRequest>(about_interface)) {
-    // Ours come along; as they are now, since the answer may arrive on any thread.
+    // Add the server's own counters as they are now, since the response may come on any thread.
     done = [done = std::move(done), own = as_values(counters())](Response answer) {
       if (answer.has_value()) {
         if (auto* const all = std::get_if<std::vector<Counter>>(&*answer)) {
@@ -127,12 +126,12 @@ void Server::Impl::answer(const Request& request, const ucred& peer,
       done(std::move(answer));
     };
   }
-  parts_.handler.handle(about_interface, std::move(done));
+  dependencies_.handler.handle(about_interface, std::move(done));
 }
 
 Response Server::Impl::set_levels(const LogRequest& request) {
-  if (const auto set = parts_.levels.set(request.set); set.has_error()) return set.error();
-  return Reply(parts_.levels.all());
+  if (const auto set = dependencies_.levels.set(request.set); set.has_error()) return set.error();
+  return Reply(dependencies_.levels.all());
 }
 
 Server::Counters Server::Impl::counters() const {
@@ -145,8 +144,8 @@ Server::Counters Server::Impl::counters() const {
           .timeouts = counted.timeouts};
 }
 
-Server::Server(boost::asio::io_context& context, Parts parts, const Options& options)
-    : impl_(std::make_unique<Impl>(context, parts, options)) {}
+Server::Server(boost::asio::io_context& context, Dependencies dependencies, const Options& options)
+    : impl_(std::make_unique<Impl>(context, dependencies, options)) {}
 
 Server::~Server() = default;
 

@@ -1,8 +1,8 @@
-// Serves the control protocol on the abstract socket @ipoibd/<interface> of the calling thread's
-// network namespace.
+// Serves the control protocol on the abstract socket @ipoibd/<interface> in the network namespace
+// of the calling thread.
 //
-// Runs wholly on one io_context, the control thread's; lines/line_server.hpp says what a client
-// costs at most.
+// Runs on one io_context, that of the control thread. lines/line_server.hpp describes the limits
+// for each client.
 #pragma once
 
 #include <chrono>
@@ -25,27 +25,27 @@ namespace ipoib::control {
 
 class LogLevels;
 
-/// Clients at a time. The last few places are kept for root, lest users lock it out.
+/// Clients at a time. kPlacesForRoot of them are reserved, so that other users cannot lock out
+/// root.
 inline constexpr std::size_t kMaxClients = 32;
 inline constexpr std::size_t kPlacesForRoot = 8;
 inline constexpr std::chrono::seconds kIdleTimeout{60};
 
-/// The interface as the server sees it; the daemon implements it.
+/// The interface as the server sees it; implemented by the daemon.
 class Handler {
  public:
   virtual ~Handler() = default;
 
-  /// Answers one request, now or later, by one call of `done`, from any thread: request and answer
-  /// are values that may travel to the interface's thread and back. `done` may be called after the
-  /// server is gone, and does nothing then, but not after the io_context is.
+  /// Carries out one request and calls `done` once with the response, now or later, from any
+  /// thread. `done` does nothing once the server is destroyed, but needs the io_context.
   virtual void handle(InterfaceRequest request, std::function<void(Response)> done) = 0;
-  /// Answers with the members of a group, as handle() does.
+  /// Finds the members of a group, and calls `done` as handle() does.
   virtual void find_members(const Gid& mgid, std::function<void(Response)> done) = 0;
 };
 
 class Server {
  public:
-  struct Parts {
+  struct Dependencies {
     Handler& handler;
     LogLevels& levels;
     const TraceRings& trace;
@@ -56,21 +56,21 @@ class Server {
     std::chrono::milliseconds idle_timeout = kIdleTimeout;
   };
 
-  /// Binds and listens. Throws std::system_error when the name is taken: another daemon has the
-  /// interface. Everything in `parts` must outlive the server.
-  Server(boost::asio::io_context& context, Parts parts, const Options& options);
+  /// Binds and listens. Throws std::system_error if another daemon has bound the name.
+  /// `dependencies` must outlive the server.
+  Server(boost::asio::io_context& context, Dependencies dependencies, const Options& options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  /// Closes the socket and all clients.
+  /// Closes the socket and all connections.
   ~Server();
 
   struct Counters {
     std::uint64_t clients = 0;       ///< accepted
-    std::uint64_t refused = 0;       ///< turned away at kMaxClients
-    std::uint64_t requests = 0;      ///< understood
-    std::uint64_t bad_requests = 0;  ///< not understood
-    std::uint64_t denied = 0;        ///< asked for by others than root
-    std::uint64_t timeouts = 0;      ///< clients cut off when nothing moved
+    std::uint64_t refused = 0;       ///< beyond the limit on clients
+    std::uint64_t requests = 0;      ///< valid
+    std::uint64_t bad_requests = 0;  ///< invalid
+    std::uint64_t denied = 0;        ///< only root may make them
+    std::uint64_t timeouts = 0;      ///< connections closed for lack of progress
   };
   [[nodiscard]] Counters counters() const;
 

@@ -1,4 +1,4 @@
-// The ring goes on being written while it is read; what is overwritten meanwhile is left out.
+// The ring may be written while it is read; records overwritten meanwhile are left out.
 #include "control/trace_page.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A page of a trace ring, for a client.
+// Reads a page of a trace ring.
 #pragma once
 
 #include "control/protocol.hpp"
@@ -9,7 +9,8 @@ class TraceRings;
 
 namespace ipoib::control {
 
-/// From the asked record on, or the oldest there is, at most kPageLines. EINVAL: no such ring.
+/// Up to kPageLines records from the requested one or the oldest on. EINVAL if there is no such
+/// ring.
 [[nodiscard]] Response page_of(const TraceRings& rings, const TraceRequest& request);
 
 }  // namespace ipoib::control

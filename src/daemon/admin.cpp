@@ -29,7 +29,7 @@ control::Entry to_entry(const link::NeighbourInfo& info) {
 }
 
 control::Response list(const control::ListRequest& request, const link::Link& link, TimePoint now) {
-  // The cursor of the protocol is the link's; 0 begins in both.
+  // The protocol's cursor is the link's; 0 stands for the beginning in both.
   const link::NeighbourCursor from{static_cast<std::uint32_t>(request.cursor)};
   const auto page = link.list(from, control::kPageEntries, now);
   control::EntryPage out;
@@ -51,7 +51,7 @@ control::Response set(const control::SetRequest& request, link::Link& link, Time
     const bool exists = link.get(request.address, now).has_value();
     if (request.mode == Mode::change && !exists) return no_entry(request.address);
     if (request.mode == Mode::add && exists) {
-      return Error(EEXIST, to_string(request.address) + ": there is an entry already");
+      return Error(EEXIST, to_string(request.address) + ": entry exists already");
     }
   }
   if (auto done = link.set_permanent(request.address, request.hardware, now); !done) {

@@ -1,4 +1,4 @@
-// The administrator's requests, answered from a link.
+// Answers requests of the control socket from a link.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ipoib::daemon {
 
-/// What of an interface never changes.
+/// Properties of an interface that never change.
 struct InterfaceIdentity {
   std::string interface;
   std::string device;
@@ -21,7 +21,7 @@ struct InterfaceIdentity {
   std::uint32_t pid = 0;
 };
 
-/// What of an interface's state is known outside its link.
+/// State of an interface outside its link.
 struct InterfaceStatus {
   link::PortStatus port;
   std::uint64_t messages_lost = 0;  ///< the control thread's mailbox was full
@@ -37,7 +37,7 @@ struct InterfaceState {
   PKey pkey;
 };
 
-/// Carries `request` out; runs on the interface's thread.
+/// Carries out `request`, on the interface's thread.
 [[nodiscard]] control::Response answer(const control::InterfaceRequest& request, link::Link& link,
                                        const InterfaceState& state, TimePoint now);
 

@@ -1,4 +1,4 @@
-// Calls a function at a time, on an io_context.
+// Calls a function at a given time, on an io_context.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -10,8 +10,8 @@
 
 namespace ipoib::daemon {
 
-/// Set for at most one time. No call comes for a time that was replaced, nor once the alarm is
-/// gone, even one that was due already; so its owner may go at any time but during the call.
+/// Has at most one deadline. The function is not called for a replaced deadline, nor after the
+/// timer is destroyed, even if the call was due. The timer must not be destroyed within a call.
 class Alarm {
  public:
   Alarm(boost::asio::io_context& context, std::function<void()> ring)
@@ -21,7 +21,7 @@ class Alarm {
   ~Alarm() { set(kNever); }
 
   [[nodiscard]] bool is_set() const { return state_->due != kNever; }
-  /// kNever: no call any more.
+  /// kNever cancels it.
   void set(TimePoint due) {
     if (due == state_->due) return;
     state_->due = due;

@@ -1,8 +1,8 @@
-// Who answers what the links of a port ask: the subnet administrator of its InfiniBand subnet, or,
-// on a RoCE port, which has none, this host. Chosen once, by the port's link layer; nobody above
-// knows which it is.
+// Responds to the SA requests of the links of a port: the subnet administrator of its InfiniBand
+// subnet, or, on a RoCE port, which has none, this host. Chosen once, by the port's link layer;
+// nobody above knows which it is.
 //
-// Its owner calls one method for each stimulus, then takes answers and notices out, and arms one
+// Its owner calls one method for each stimulus, then takes responses and notices out, and arms one
 // timer for next_deadline().
 #pragma once
 
@@ -11,8 +11,8 @@
 
 #include "daemon/logging.hpp"
 #include "daemon/options.hpp"
-#include "sa/query.hpp"
 #include "verbs/device.hpp"
+#include "wire/sa_request.hpp"
 
 namespace ipoib::daemon {
 
@@ -22,11 +22,11 @@ class Authority {
 
   /// The port has changed to this, or its clients are asked to register again.
   virtual void on_port(const verbs::PortSnapshot& port, TimePoint now) = 0;
-  /// Puts a question; its answer may be there on return.
-  virtual void ask(sa::QueryId id, const sa::Query& query, TimePoint now) = 0;
+  /// The response may be available on return.
+  virtual void request(const wire::SaRequest& request, TimePoint now) = 0;
   virtual void on_readable(TimePoint now) = 0;
   virtual void on_time(TimePoint now) = 0;
-  /// The daemon ends: no more news are wanted. Questions may follow.
+  /// The daemon ends: no more news are wanted. Requests may follow.
   virtual void end(TimePoint now) = 0;
 
   [[nodiscard]] virtual TimePoint next_deadline() const = 0;
@@ -34,7 +34,7 @@ class Authority {
   [[nodiscard]] virtual int descriptor() const = 0;
   /// What it works with is gone, for good.
   [[nodiscard]] virtual bool has_failed() const = 0;
-  [[nodiscard]] virtual std::vector<sa::Answer>& answers() = 0;
+  [[nodiscard]] virtual std::vector<wire::SaResponse>& responses() = 0;
   /// Reports of what has changed in the subnet.
   [[nodiscard]] virtual std::vector<wire::Notice>& notices() = 0;
 };

@@ -11,14 +11,14 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Devices announce nothing before they are open: with --wait, how often to look.
-constexpr timespec kLookAgain{1, 0};
+// Interval at which --wait looks for a device; there is no event for a new device.
+constexpr timespec kRetryPause{1, 0};
 
 std::string no_device(const Error& error) {
   if (is_under_softib()) return error.message;
   return error.message +
-         "; load the driver of an HCA (ibv_devices lists what there is), or use an emulated "
-         "subnet: ipoibd --softib";
+         "; load the driver of an HCA (ibv_devices lists devices), or use an emulated subnet: "
+         "ipoibd --softib";
 }
 
 Result<verbs::Device> try_once(const Options& options) {
@@ -27,13 +27,13 @@ Result<verbs::Device> try_once(const Options& options) {
   return device;
 }
 
-/// False when the user wants to end.
-bool pause_until_next_look() {
+/// Returns false if a termination signal has arrived.
+bool pause_until_retry() {
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
   sigaddset(&ending, SIGINT);
-  return sigtimedwait(&ending, nullptr, &kLookAgain) < 0;
+  return sigtimedwait(&ending, nullptr, &kRetryPause) < 0;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ std::optional<verbs::Device> find_device(const Options& options, Logger& log) {
     if (!options.wait) throw std::runtime_error(message);
     if (message != said) log.info("waiting: {}", message);
     said = message;
-    if (!pause_until_next_look()) return std::nullopt;
+    if (!pause_until_retry()) return std::nullopt;
   }
 }
 

@@ -1,4 +1,4 @@
-// Finding the RDMA device, without which there is nothing to do.
+// Finds and opens the RDMA device.
 #pragma once
 
 #include "daemon/options.hpp"
@@ -7,10 +7,10 @@
 
 namespace ipoib::daemon {
 
-/// Opens the device that `options` names. When it or its port is not there, throws
-/// std::runtime_error that says what to do; or waits until it is, with --wait. Everything else is
-/// waited for by the links: that the port is active, and in the partition. Nothing when SIGTERM or
-/// SIGINT came meanwhile; both are blocked.
+/// Opens the device that `options` selects. If it or its port does not exist, waits for it with
+/// --wait, and otherwise throws std::runtime_error with advice. Does not wait for the port to be
+/// active or in a partition, since links do. Returns nullopt if SIGTERM or SIGINT, which must be
+/// blocked, has arrived.
 [[nodiscard]] std::optional<verbs::Device> find_device(const Options& options, Logger& log);
 
 }  // namespace ipoib::daemon

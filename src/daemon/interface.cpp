@@ -10,10 +10,10 @@ namespace ipoib::daemon {
 
 namespace {
 
-Pump::Settings pump_settings(const Options& options, PKey pkey) {
+Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber number) {
   auto link = options.link;
   link.pkey = pkey;
-  return {std::move(link), options.max_ip_mtu, std::random_device()()};
+  return {std::move(link), options.max_ip_mtu, std::random_device()(), first_link_request(number)};
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {
@@ -23,7 +23,7 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 }  // namespace
 
 Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
-                     InterfaceOwner& owner)
+                     InterfaceOwner& owner, SaRequestPort& sa)
     : identity_(identity),
       logs_(shared.logs, identity.name),
       trace_(shared.rings, identity.name),
@@ -51,10 +51,11 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
                 .to_interface = to_interface_,
                 .inbox = to_control_,
                 .owner = owner,
+                .sa = sa,
                 .trace = shared.control_trace,
                 .log = *logs_.daemon}),
       server_(shared.home.run([&] { return serve(shared); })),
-      pump_(pump_settings(shared.options, identity.pkey),
+      pump_(pump_settings(shared.options, identity.pkey, identity.number),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
              .host_frames = {pools_.host, pools_.large},
@@ -85,11 +86,11 @@ void Interface::receive_large_packets() {
 
 std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {
   using control::Server;
-  const Server::Parts parts{.handler = control_,
-                            .levels = shared.logs.levels,
-                            .trace = shared.rings,
-                            .log = *logs_.control};
-  return std::make_unique<Server>(shared.context, parts, Server::Options{tun_->name()});
+  const Server::Dependencies dependencies{.handler = control_,
+                                          .levels = shared.logs.levels,
+                                          .trace = shared.rings,
+                                          .log = *logs_.control};
+  return std::make_unique<Server>(shared.context, dependencies, Server::Options{tun_->name()});
 }
 
 }  // namespace ipoib::daemon

@@ -50,7 +50,8 @@ class Interface {
   };
   /// Makes the interface, or adopts one that was left behind, and starts its thread. Throws
   /// std::runtime_error that says what is missing.
-  Interface(const Identity& identity, const SharedByInterfaces& shared, InterfaceOwner& owner);
+  Interface(const Identity& identity, const SharedByInterfaces& shared, InterfaceOwner& owner,
+            SaRequestPort& sa);
   Interface(const Interface&) = delete;
   Interface& operator=(const Interface&) = delete;
   /// Waits for the thread, which it tells to stop if nobody has.

@@ -22,16 +22,6 @@ constexpr std::chrono::milliseconds kHostPause{50};
 // When the interface's mailbox was full.
 constexpr std::chrono::milliseconds kRedeliver{10};
 
-template <class Message, class Record>
-ToInterface answered(link::QuestionId id, const sa::Answer& answer) {
-  if (const auto* const record = std::get_if<Record>(&answer.result)) return Message{id, *record};
-  link::Refusal refusal;
-  if (const auto* const failure = std::get_if<sa::SaFailure>(&answer.result)) {
-    refusal = {failure->status, failure->text()};
-  }
-  return Message{id, std::move(refusal)};
-}
-
 }  // namespace
 
 InterfaceControl::InterfaceControl(const Parts& parts)
@@ -40,11 +30,12 @@ InterfaceControl::InterfaceControl(const Parts& parts)
       redeliver_alarm_(parts.context, [this] { deliver(); }),
       patience_alarm_(parts.context,
                       [this] {
-                        leaves_ = 0;
+                        leaves_.clear();
                         end_if_over();
                       }),
       netlink_watch_(parts.context, parts.netlink.descriptor(), [this] { on_host_event(); }),
-      inbox_watch_(parts.context, parts.inbox.descriptor(), [this] { on_messages(); }) {
+      inbox_watch_(parts.context, parts.inbox.descriptor(), [this] { on_messages(); }),
+      next_request_(first_control_request(parts.number)) {
   host_alarm_.set(monotonic_now());
 }
 
@@ -123,13 +114,12 @@ void InterfaceControl::handle(control::InterfaceRequest request,
 }
 
 void InterfaceControl::find_members(const Gid& mgid, std::function<void(control::Response)> done) {
-  last_members_ = link::QuestionId(last_members_.value() + 1);
-  members_wanted_.emplace(last_members_, std::move(done));
-  parts_.owner.ask({parts_.number, Question::Kind::members, last_members_},
-                   sa::members_query(mgid));
+  const auto id = std::exchange(next_request_, wire::SaRequestId(next_request_.value() + 1));
+  members_wanted_.emplace(id, std::move(done));
+  parts_.sa.send({id, wire::members_query(mgid)});
 }
 
-// --- Questions and answers -----------------------------------------------------------------------
+// --- SA requests and responses -------------------------------------------------------------------
 
 void InterfaceControl::on_messages() {
   parts_.inbox.drain(messages_);
@@ -140,25 +130,9 @@ void InterfaceControl::on_messages() {
   end_if_over();
 }
 
-void InterfaceControl::take(link::JoinGroup& message) {
-  parts_.owner.ask({parts_.number, Question::Kind::join, message.id},
-                   sa::JoinQuery{message.record, message.components});
-}
-
-void InterfaceControl::take(link::LookUpMembership& message) {
-  parts_.owner.ask({parts_.number, Question::Kind::join, message.id},
-                   sa::LookupQuery{message.record, message.components});
-}
-
-void InterfaceControl::take(link::AskPath& message) {
-  parts_.owner.ask({parts_.number, Question::Kind::path, message.id},
-                   sa::PathQuery{message.record, message.components});
-}
-
-void InterfaceControl::take(link::LeaveGroup& message) {
-  ++leaves_;
-  parts_.owner.ask({parts_.number, Question::Kind::leave, {}},
-                   sa::LeaveQuery{message.record, message.components});
+void InterfaceControl::take(wire::SaRequest& message) {
+  if (std::holds_alternative<wire::LeaveQuery>(message.query)) leaves_.insert(message.id);
+  parts_.sa.send(message);
 }
 
 void InterfaceControl::take(link::HostGroupsChanged&) {
@@ -168,38 +142,20 @@ void InterfaceControl::take(link::HostGroupsChanged&) {
 
 void InterfaceControl::take(AdminResponse& message) { message.done(std::move(message.response)); }
 
-void InterfaceControl::on_answer(const sa::Answer& answer) {
-  const auto question = Question::of(answer.id);
-  switch (question.kind) {
-    case Question::Kind::join:
-      answers_undelivered_.push_back(
-          answered<JoinAnswered, wire::McMemberRecord>(question.id, answer));
-      break;
-    case Question::Kind::path:
-      answers_undelivered_.push_back(answered<PathAnswered, wire::PathRecord>(question.id, answer));
-      break;
-    case Question::Kind::leave:
-      if (leaves_ > 0) --leaves_;
-      return end_if_over();
-    case Question::Kind::members:
-      return give_members(question.id, answer);
-    case Question::Kind::subscription:
-      return;  // the port's affair
+void InterfaceControl::on_response(const wire::SaResponse& response) {
+  if (leaves_.erase(response.id) > 0) return end_if_over();
+  if (const auto node = members_wanted_.extract(response.id)) {
+    return give_members(response.result, node.mapped());
   }
+  responses_undelivered_.push_back(response);
   deliver();
 }
 
-void InterfaceControl::give_members(link::QuestionId id, const sa::Answer& answer) {
-  const auto node = members_wanted_.extract(id);
-  if (node.empty()) return;
-  const auto& done = node.mapped();
-  if (const auto* const failure = std::get_if<sa::SaFailure>(&answer.result)) {
-    return done(Error(EIO, failure->text()));
-  }
+void InterfaceControl::give_members(const wire::SaResult& result, const MembersCallback& done) {
+  const auto* const table = std::get_if<wire::McMemberTable>(&result);
+  if (table == nullptr) return done(Error(EIO, wire::failure_of(result).text()));
   std::vector<control::Member> members;
-  for (const auto& record : std::get<sa::Members>(answer.result)) {
-    members.push_back({record.port_gid, record.join_state});
-  }
+  for (const auto& record : *table) members.push_back({record.port_gid, record.join_state});
   done(control::Reply(std::move(members)));
 }
 
@@ -223,9 +179,9 @@ bool InterfaceControl::deliver_all() {
     if (!to.post(HostChanged{*host_undelivered_})) return false;
     host_undelivered_.reset();
   }
-  while (!answers_undelivered_.empty()) {
-    if (!to.post(std::move(answers_undelivered_.front()))) return false;
-    answers_undelivered_.pop_front();
+  while (!responses_undelivered_.empty()) {
+    if (!to.post(std::move(responses_undelivered_.front()))) return false;
+    responses_undelivered_.pop_front();
   }
   if (stop_undelivered_) {
     if (!to.post(Stop{})) return false;
@@ -251,7 +207,7 @@ void InterfaceControl::take(Stopped& message) {
 }
 
 void InterfaceControl::end_if_over() {
-  if (life_ != Life::over || leaves_ > 0) return;
+  if (life_ != Life::over || !leaves_.empty()) return;
   life_ = Life::ended;
   parts_.owner.on_ended(parts_.number, *ending_);
 }

@@ -6,13 +6,14 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "control/server.hpp"
 #include "daemon/alarm.hpp"
 #include "daemon/messages.hpp"
-#include "daemon/question.hpp"
+#include "daemon/sa_requests.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -26,7 +27,6 @@ namespace ipoib::daemon {
 class InterfaceOwner {
  public:
   virtual ~InterfaceOwner() = default;
-  virtual void ask(const Question& question, const sa::Query& query) = 0;
   /// The interface's thread is over, and its groups are left, as far as possible. It may be
   /// destroyed, but not within this call.
   virtual void on_ended(InterfaceNumber interface, const Ending& why) = 0;
@@ -42,6 +42,7 @@ class InterfaceControl final : public control::Handler {
     InterfaceMailbox& to_interface;
     ControlMailbox& inbox;
     InterfaceOwner& owner;
+    SaRequestPort& sa;
     TraceRing& trace;
     Logger& log;
   };
@@ -51,8 +52,8 @@ class InterfaceControl final : public control::Handler {
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
   void on_notice(const wire::Notice& notice);
-  /// To a question of this interface.
-  void on_answer(const sa::Answer& answer);
+  /// To a request of this interface.
+  void on_response(const wire::SaResponse& response);
   /// Ends the interface; the first reason counts.
   void stop(Ending why);
 
@@ -62,19 +63,18 @@ class InterfaceControl final : public control::Handler {
   void find_members(const Gid& mgid, std::function<void(control::Response)> done) override;
 
  private:
+  using MembersCallback = std::function<void(control::Response)>;
+
   void note_partition(const verbs::PortSnapshot& port);
   void on_host_event();
   void look_at_host();
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
-  void give_members(link::QuestionId id, const sa::Answer& answer);
+  void give_members(const wire::SaResult& result, const MembersCallback& done);
   void end_if_over();
 
-  void take(link::JoinGroup& message);
-  void take(link::LookUpMembership& message);
-  void take(link::AskPath& message);
-  void take(link::LeaveGroup& message);
+  void take(wire::SaRequest& message);
   void take(link::HostGroupsChanged& message);
   void take(AdminResponse& message);
   void take(Stopped& message);
@@ -90,17 +90,17 @@ class InterfaceControl final : public control::Handler {
   std::optional<link::PortStatus> port_undelivered_;
   bool reregister_undelivered_ = false;
   std::optional<HostView> host_undelivered_;
-  /// No more than the link has questions outstanding.
-  std::deque<ToInterface> answers_undelivered_;
+  /// No more than the link has requests outstanding.
+  std::deque<wire::SaResponse> responses_undelivered_;
   bool stop_undelivered_ = false;
 
   enum class Life { running, stopping, over, ended };
   Life life_ = Life::running;
   std::optional<Ending> ending_;
-  std::size_t leaves_ = 0;  ///< asked and not answered
-  /// Who waits for the members of a group; a client of the control server waits for one answer.
-  std::map<link::QuestionId, std::function<void(control::Response)>> members_wanted_;
-  link::QuestionId last_members_;
+  std::set<wire::SaRequestId> leaves_;  ///< outstanding
+  /// Outstanding requests for the members of a group; a client of the control server has one.
+  std::map<wire::SaRequestId, MembersCallback> members_wanted_;
+  wire::SaRequestId next_request_;
   TimePoint host_not_before_{};
   Retry host_retry_;
   std::optional<PKey> entry_;  ///< in the port's table; an invalid key: none

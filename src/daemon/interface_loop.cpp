@@ -6,7 +6,6 @@
 #include "daemon/pools.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
-#include "ipoib/overloaded.hpp"
 #include "verbs/receive_layout.hpp"
 
 namespace ipoib::daemon {
@@ -46,7 +45,7 @@ void InterfaceLoop::turn() {
   if (stopping_) return;
   if (busy) {
     policy_.on_work(now_);
-  } else if (policy_.on_nothing(now_) == PollPolicy::Next::sleep) {
+  } else if (policy_.on_idle(now_) == PollPolicy::Next::sleep) {
     sleep();
   }
 }
@@ -58,8 +57,8 @@ void InterfaceLoop::sleep() {
     // Completions from before arming raise no event.
     if (dependencies_.pump.from_fabric(now_)) return policy_.on_work(now_);
   }
-  for (const auto& ready : poller_.wait(now_, next_deadline())) {
-    if (ready.tag == kCompletions) armed_ = false;
+  for (const auto tag : poller_.wait(now_, next_deadline())) {
+    if (tag == kCompletions) armed_ = false;
   }
 }
 
@@ -128,12 +127,8 @@ void InterfaceLoop::on(const HostChanged& message) {
   dependencies_.pump.link().on_host_changed(message.view, now_);
 }
 
-void InterfaceLoop::on(const JoinAnswered& message) {
-  dependencies_.pump.link().on_join_answer(message.id, message.answer, now_);
-}
-
-void InterfaceLoop::on(const PathAnswered& message) {
-  dependencies_.pump.link().on_path_answer(message.id, message.answer, now_);
+void InterfaceLoop::on(const wire::SaResponse& message) {
+  dependencies_.pump.link().on_response(message, now_);
 }
 
 void InterfaceLoop::on(AdminRequest& message) {
@@ -151,7 +146,7 @@ void InterfaceLoop::on(AdminRequest& message) {
 
 void InterfaceLoop::on(const Stop&) { stopping_ = true; }
 
-/// A request that finds the mailbox full fails at once, as if it had timed out.
+/// An SA request that finds the mailbox full fails at once.
 void InterfaceLoop::post_messages() {
   auto& pump = dependencies_.pump;
   auto& link = pump.link();
@@ -159,13 +154,10 @@ void InterfaceLoop::post_messages() {
     for (auto& message : std::exchange(pump.to_control(), {})) {
       if (dependencies_.outbox.post(std::move(message))) continue;
       ++status_.messages_lost;
-      const link::Refusal refusal;
-      std::visit(
-          Overloaded{[&](link::JoinGroup& r) { link.on_join_answer(r.id, refusal, now_); },
-                     [&](link::LookUpMembership& r) { link.on_join_answer(r.id, refusal, now_); },
-                     [&](link::AskPath& r) { link.on_path_answer(r.id, refusal, now_); },
-                     [](auto&) {}},
-          message);
+      if (const auto* const request = std::get_if<wire::SaRequest>(&message)) {
+        const wire::SaFailure failure(wire::SaFailure::Kind::overloaded);
+        link.on_response({request->id, failure}, now_);
+      }
       pump.drain(now_);
     }
   }

@@ -59,8 +59,7 @@ class InterfaceLoop {
   void on(const ClientReregister& message);
   void on(const SubnetNotice& message);
   void on(const HostChanged& message);
-  void on(const JoinAnswered& message);
-  void on(const PathAnswered& message);
+  void on(const wire::SaResponse& message);
   void on(AdminRequest& message);
   void on(const Stop& message);
   void post_messages();

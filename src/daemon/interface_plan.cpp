@@ -31,12 +31,12 @@ InterfacePlan::Changes InterfacePlan::update(bool active, std::span<const PKey> 
   for (auto at = interfaces_.begin(); active && at != interfaces_.end();) {
     auto& [partition, state] = *at;
     const bool is_wanted = std::ranges::find(wanted, partition) != wanted.end();
-    if (!is_wanted && state == State::dismissed) {
+    if (!is_wanted && state == State::suppressed) {
       at = interfaces_.erase(at);
       continue;
     }
-    if (!is_wanted && state == State::made) {
-      state = State::leaving;
+    if (!is_wanted && state == State::created) {
+      state = State::removing;
       changes.remove.push_back(partition);
     }
     ++at;
@@ -44,8 +44,8 @@ InterfacePlan::Changes InterfacePlan::update(bool active, std::span<const PKey> 
   for (const PKey partition : wanted) {
     if (interfaces_.contains(partition)) continue;
     if (interfaces_.size() < kMaxInterfaces) {
-      interfaces_.emplace(partition, State::made);
-      changes.make.push_back(partition);
+      interfaces_.emplace(partition, State::created);
+      changes.create.push_back(partition);
     } else {
       ++changes.left_out;
     }

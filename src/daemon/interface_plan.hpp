@@ -1,9 +1,8 @@
-// Which partitions of a port have an interface, and what the interfaces are called.
+// Decides which partitions of a port have an interface, and how the interfaces are called.
 //
-// The user has chosen partitions, and each of these has an interface, whether the port is in it yet
-// or not; or has chosen none, and then each partition in the port's P_Key table has one. A port
-// that is down keeps its interfaces, whatever is in its table: what the subnet manager has written
-// there counts once it has made the port active.
+// If partitions were chosen, each of them has an interface, even if the port is not in it.
+// Otherwise each partition in the port's P_Key table has one. While the port is not active, no
+// interface is removed: the table is valid only after the subnet manager has made the port active.
 #pragma once
 
 #include <map>
@@ -15,45 +14,45 @@
 
 namespace ipoib::daemon {
 
-/// As many as the P_Key tables of the HCAs there are have places.
+/// The largest P_Key table of existing HCAs has so many entries.
 inline constexpr std::size_t kMaxInterfaces = 128;
-/// What a partition other than the default one adds to a name: ".8001".
+/// Length of the suffix of a name for a partition other than the default one: ".8001".
 inline constexpr std::size_t kPartitionSuffix = 5;
 
-/// The partitions of a P_Key table as full members' keys, each once: the default one first, the
-/// others in the order of their indices.
+/// The partitions of a P_Key table as full members' keys without duplicates: the default partition
+/// first, the others in the order of the table.
 [[nodiscard]] std::vector<PKey> partitions_of(std::span<const PKey> table);
 
-/// "0xffff, 0x8001", for a person.
+/// Formats keys as "0xffff, 0x8001".
 [[nodiscard]] std::string list_of(std::span<const PKey> keys);
 
 class InterfacePlan {
  public:
   struct Changes {
-    std::vector<PKey> make;    ///< in this order; each is counted as made until gone()
-    std::vector<PKey> remove;  ///< each once; gone() follows when that is done
+    std::vector<PKey> create;  ///< in this order; each counts as existing until on_removed()
+    std::vector<PKey> remove;  ///< to be followed by on_removed()
     std::size_t left_out = 0;  ///< partitions beyond kMaxInterfaces
   };
 
-  /// `chosen` as full members' keys; none: all in the port's table.
+  /// `chosen`: full members' keys; empty: all partitions in the port's table.
   InterfacePlan(std::vector<PKey> chosen, std::string base_name)
       : chosen_(std::move(chosen)), base_name_(std::move(base_name)) {}
 
-  /// What is to be done for a port that is like this now.
+  /// Returns what to create and to remove for the given state of the port.
   [[nodiscard]] Changes update(bool active, std::span<const PKey> table);
-  /// A partition has no interface any more, or could not get one: it gets one by the next update()
-  /// that wants it.
-  void gone(PKey partition) { interfaces_.erase(partition); }
-  /// The administrator has deleted the interface: it is not made again for as long as the partition
-  /// stays.
-  void dismissed(PKey partition) { interfaces_[partition] = State::dismissed; }
+  /// The interface of a partition was removed, or could not be created. The next update() creates
+  /// it if it is wanted.
+  void on_removed(PKey partition) { interfaces_.erase(partition); }
+  /// The operator has deleted the interface of a partition: it is not created again until the
+  /// partition has left the table.
+  void suppress(PKey partition) { interfaces_[partition] = State::suppressed; }
 
-  /// Linux's way: the default partition's interface has the base name, that of another partition
-  /// its key behind a dot: ib0, ib0.8001. One that is chosen alone has the base name, too.
+  /// As usual on Linux, the default partition's interface has the base name, and others append the
+  /// key: ib0, ib0.8001. A single chosen partition has the base name, too.
   [[nodiscard]] std::string name_of(PKey partition) const;
 
  private:
-  enum class State { made, leaving, dismissed };
+  enum class State { created, removing, suppressed };
 
   std::vector<PKey> chosen_;
   std::string base_name_;

@@ -1,4 +1,4 @@
-// The interface's thread, which does not outlive the scope that started it.
+// The thread of an interface, joined at the end of the scope that started it.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@ namespace ipoib::daemon {
 
 class InterfaceThread {
  public:
-  /// Runs `body`, which reads `inbox` and returns after Stop; `inbox` outlives this.
+  /// Runs `body`, which reads `inbox` and returns after Stop. `inbox` outlives this.
   InterfaceThread(std::function<void()> body, InterfaceMailbox& inbox) : inbox_(inbox) {
-    const EndingSignalsBlocked inherited;  // these are for the control thread
+    const TerminationSignalsBlocked inherited;  // the control thread handles these signals
     thread_ = std::thread([this, body = std::move(body)] {
       body();
       ended_ = true;
@@ -24,14 +24,14 @@ class InterfaceThread {
   }
   InterfaceThread(const InterfaceThread&) = delete;
   InterfaceThread& operator=(const InterfaceThread&) = delete;
-  /// Tells it to stop, lest nobody has, and waits for its end.
+  /// Posts Stop unless the body has returned, and joins the thread.
   ~InterfaceThread() {
     while (!ended_ && !inbox_.post(Stop{})) std::this_thread::sleep_for(kFullPause);
     thread_.join();
   }
 
  private:
-  /// Until a full mailbox is looked at again.
+  /// Between two attempts to post to a full mailbox.
   static constexpr std::chrono::milliseconds kFullPause{1};
 
   InterfaceMailbox& inbox_;

@@ -8,9 +8,11 @@
 
 namespace ipoib::daemon {
 
-Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, Logger& log)
+Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, SaRequestPort& sa,
+                       Logger& log)
     : shared_(shared),
       owner_(owner),
+      sa_(sa),
       log_(log),
       plan_(shared.options.pkeys, shared.options.interface),
       retry_alarm_(shared.context, [this] { apply_plan(); }) {}
@@ -18,7 +20,7 @@ Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, Logge
 void Interfaces::start(const verbs::PortSnapshot& port) {
   port_ = port;
   try {
-    for (const PKey partition : plan_.update(port.active, port.pkeys).make) make(partition);
+    for (const PKey partition : plan_.update(port.active, port.pkeys).create) make(partition);
   } catch (...) {
     for (auto& [number, interface] : interfaces_) {
       if (interface->adopted()) {
@@ -47,13 +49,9 @@ void Interfaces::on_notice(const wire::Notice& notice) {
   for (auto& [number, interface] : interfaces_) interface->control().on_notice(notice);
 }
 
-void Interfaces::on_answer(const sa::Answer& answer) {
-  const auto at = interfaces_.find(Question::of(answer.id).interface);
-  if (at != interfaces_.end()) at->second->control().on_answer(answer);
-}
-
-void Interfaces::ask(const Question& question, const sa::Query& query) {
-  owner_.ask(question.name(), query);
+void Interfaces::on_response(const wire::SaResponse& response) {
+  const auto at = interfaces_.find(interface_of(response.id));
+  if (at != interfaces_.end()) at->second->control().on_response(response);
 }
 
 // --- Making and removing -------------------------------------------------------------------------
@@ -68,11 +66,11 @@ void Interfaces::apply_plan() {
   }
   left_out_ = changes.left_out;
   std::string refused;
-  for (const PKey partition : changes.make) {
+  for (const PKey partition : changes.create) {
     try {
       make(partition);
     } catch (const std::exception& error) {
-      plan_.gone(partition);
+      plan_.on_removed(partition);
       refused = error.what();
     }
   }
@@ -89,7 +87,7 @@ void Interfaces::make(PKey partition) {
   last_number_ = InterfaceNumber(last_number_.value() + 1);
   InterfaceOwner& self = *this;
   auto made = std::make_unique<Interface>(
-      Interface::Identity{last_number_, partition, plan_.name_of(partition)}, shared_, self);
+      Interface::Identity{last_number_, partition, plan_.name_of(partition)}, shared_, self, sa_);
   made->control().on_port(port_);
   shared_.kept.erase(made->identity().name);
   interfaces_.emplace(last_number_, std::move(made));
@@ -142,11 +140,11 @@ void Interfaces::bury(InterfaceNumber number, const Ending& why) {
   switch (why.kind) {
     case Ending::Kind::asked:
       interface->remove_at_end();
-      plan_.gone(partition);
+      plan_.on_removed(partition);
       break;
     case Ending::Kind::deleted:
       log_.warn("interface {} was deleted", name);
-      plan_.dismissed(partition);
+      plan_.suppress(partition);
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
     case Ending::Kind::failed:

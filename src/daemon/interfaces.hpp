@@ -9,7 +9,7 @@
 #include "daemon/alarm.hpp"
 #include "daemon/interface.hpp"
 #include "daemon/interface_plan.hpp"
-#include "daemon/question.hpp"
+#include "daemon/sa_requests.hpp"
 #include "ipoib/backoff.hpp"
 
 namespace ipoib::daemon {
@@ -18,22 +18,21 @@ namespace ipoib::daemon {
 class PortOwner {
  public:
   virtual ~PortOwner() = default;
-  virtual void ask(sa::QueryId name, const sa::Query& query) = 0;
   /// There is nothing left to do for the daemon. The reason is empty when it was told to stop.
   virtual void on_finished(const std::string& reason) = 0;
 };
 
 class Interfaces final : private InterfaceOwner {
  public:
-  Interfaces(const SharedByInterfaces& shared, PortOwner& owner, Logger& log);
+  Interfaces(const SharedByInterfaces& shared, PortOwner& owner, SaRequestPort& sa, Logger& log);
 
   /// Makes the first interfaces. Throws std::runtime_error when one of them cannot be made.
   void start(const verbs::PortSnapshot& port);
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
   void on_notice(const wire::Notice& notice);
-  /// An answer to an interface that is gone is dropped.
-  void on_answer(const sa::Answer& answer);
+  /// A response for an interface that is gone is dropped.
+  void on_response(const wire::SaResponse& response);
   /// Ends all of them; PortOwner::on_finished() follows when that is done. Network interfaces stay
   /// where something has failed.
   void stop(const Ending& why);
@@ -43,7 +42,6 @@ class Interfaces final : private InterfaceOwner {
  private:
   using Map = std::map<InterfaceNumber, std::unique_ptr<Interface>>;
 
-  void ask(const Question& question, const sa::Query& query) override;
   void on_ended(InterfaceNumber number, const Ending& why) override;
 
   void apply_plan();
@@ -54,6 +52,7 @@ class Interfaces final : private InterfaceOwner {
 
   const SharedByInterfaces shared_;
   PortOwner& owner_;
+  SaRequestPort& sa_;
   Logger& log_;
   InterfacePlan plan_;
   Map interfaces_;

@@ -11,11 +11,11 @@
 namespace ipoib::daemon {
 namespace {
 
-/// What machine-id(5) advises: its number is hashed with the application's, and shown to nobody.
+/// Hashes the machine id with an application id, as machine-id(5) recommends.
 Ipv6Address secret_of(const std::string& machine_id, Guid port, PKey pkey) {
   const auto application = boost::uuids::string_generator()("6f2b8a54-31f5-4a0e-9d52-7c0f1c44b1a9");
   const boost::uuids::name_generator_sha1 hash(application);
-  constexpr unsigned kPartition = 0x7fff;  // a key without the membership bit
+  constexpr unsigned kPartition = 0x7fff;  // without the membership bit
   const auto made = hash(machine_id + "/" + std::to_string(port.value()) + "/" +
                          std::to_string(pkey.value() & kPartition));
   Ipv6Address::Bytes bytes;
@@ -31,7 +31,7 @@ Ipv6Identity ipv6_identity(bool stable_privacy, Guid port, PKey pkey,
   std::string machine_id;
   if (!(std::ifstream(machine_id_file) >> machine_id)) {
     throw std::runtime_error("--stable-privacy needs " + machine_id_file +
-                             ", which cannot be read: systemd-machine-id-setup makes one");
+                             ", which cannot be read: create it with systemd-machine-id-setup");
   }
   return {.stable_secret = secret_of(machine_id, port, pkey)};
 }

@@ -1,4 +1,4 @@
-// Where the IPv6 addresses of an interface come from.
+// The source of an interface's IPv6 addresses.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace ipoib::daemon {
 
-/// At most one of the two.
+/// At most one member is set.
 struct Ipv6Identity {
-  std::optional<Ipv6Address> link_local = {};     ///< of the port's GUID (RFC 4391, 8)
+  std::optional<Ipv6Address> link_local = {};     ///< from the port's GUID (RFC 4391, 8)
   std::optional<Ipv6Address> stable_secret = {};  ///< for opaque identifiers (RFC 7217; RFC 8064)
 };
 
-/// For a partition of a port on this machine. The secret is the same after each start, another one
-/// on each machine, port and partition, and tells nothing of any. Throws std::runtime_error when it
-/// is wanted and the machine has no identity.
+/// Returns the identity for a partition of a port on this machine. The secret is the same after
+/// each start, differs for each machine, port and partition, and reveals none of them. Throws
+/// std::runtime_error if `stable_privacy` is set and the machine id cannot be read.
 [[nodiscard]] Ipv6Identity ipv6_identity(bool stable_privacy, Guid port, PKey pkey,
                                          const std::string& machine_id_file = "/etc/machine-id");
 

@@ -29,7 +29,7 @@ std::shared_ptr<Logger> make_logger(const char* module, const spdlog::sink_ptr& 
   return logger;
 }
 
-/// Writes into other sinks, with a name before each line.
+/// Forwards messages to other sinks, with a name as prefix.
 class NamingSink final : public spdlog::sinks::sink {
  public:
   NamingSink(std::string name, std::vector<spdlog::sink_ptr> sinks)
@@ -46,7 +46,7 @@ class NamingSink final : public spdlog::sinks::sink {
   void flush() override {
     for (const auto& other : sinks_) other->flush();
   }
-  // The format is that of the other sinks.
+  // The other sinks do the formatting.
   void set_pattern(const std::string& /*pattern*/) override {}
   void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
 

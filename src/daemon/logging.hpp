@@ -1,4 +1,4 @@
-// The loggers of ipoibd, one a module, all to one place.
+// The loggers of ipoibd: one per module, all with the same sink.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace ipoib::daemon {
 
-/// The modules, as --log and `ibarp log` name them.
+/// The modules, named as in --log and `ibarp log`.
 struct Logging {
   /// Throws UsageError for an unknown module or level.
   Logging(LogTarget target, const std::vector<control::ModuleLevel>& wanted);
@@ -27,7 +27,7 @@ struct Logging {
   explicit Logging(const std::shared_ptr<spdlog::sinks::sink>& sink);
 };
 
-/// The modules' loggers for one interface, which each line names.
+/// Loggers of one interface, which prefix each line with its name.
 struct InterfaceLogs {
   InterfaceLogs(Logging& logs, const std::string& interface);
 

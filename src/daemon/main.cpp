@@ -1,4 +1,4 @@
-// ipoibd: the wiring diagram. That of each interface is in interface.hpp.
+// ipoibd: the wiring diagram. See interface.hpp for that of an interface.
 //
 //        Interface ib0 --------+                  +---- Authority ---- fabric
 //                              |                  |
@@ -27,21 +27,21 @@ namespace {
 
 enum ExitCode { kOrderly = 0, kFailure = 1, kUsage = 2 };
 
-/// What lives on when the device goes away and comes back.
-struct Lasting {
+/// What outlives the device, which may go away and come back.
+struct Dependencies {
   const Options& options;
   Logging& logs;
   const host::NetworkNamespace home;
-  EndingSignalsBlocked blocked;
+  TerminationSignalsBlocked blocked;
   KeptInterfaces kept;
   std::optional<PidFile> pid_file;
 };
 
-/// Runs the interfaces of a port until a signal ends them, or the device is gone; throws
-/// std::runtime_error when something is missing, or fails later.
-PortControl::Ended serve_on(const verbs::Device& device, Lasting& lasting) {
-  const auto& options = lasting.options;
-  auto& logs = lasting.logs;
+/// Runs the interfaces of a port until a signal ends them or the device is lost. Throws
+/// std::runtime_error if anything is missing or fails later.
+PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependencies) {
+  const auto& options = dependencies.options;
+  auto& logs = dependencies.logs;
   TraceRings rings;
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
@@ -53,37 +53,38 @@ PortControl::Ended serve_on(const verbs::Device& device, Lasting& lasting) {
                        .device = device,
                        .max_mtu = port.max_mtu,
                        .options = options,
-                       .home = lasting.home,
-                       .kept = lasting.kept,
+                       .home = dependencies.home,
+                       .kept = dependencies.kept,
                        .logs = logs,
                        .rings = rings,
                        .control_trace = rings.add("control")});
   control.start(port);
-  // Now that no other daemon has the interfaces.
-  if (!lasting.pid_file) lasting.pid_file.emplace(options.pid_file);
-  if (let_subnet_stay()) logs.daemon->info("the emulated subnet was started, and stays");
+  // Only now is it certain that no other daemon has the interfaces.
+  if (!dependencies.pid_file) dependencies.pid_file.emplace(options.pid_file);
+  if (let_subnet_stay())
+    logs.daemon->info("the emulated subnet was started and will go on running");
   notify_service_manager("READY=1");
-  lasting.blocked.release();
+  dependencies.blocked.release();
   auto ended = control.run();
-  lasting.blocked.block();
+  dependencies.blocked.block();
   if (!ended.device_lost && !ended.reason.empty()) throw std::runtime_error(ended.reason);
   return ended;
 }
 
-/// True: the device is gone, and is to be waited for.
-bool loses_device(const verbs::Device& device, Lasting& lasting) {
+/// Returns whether the device was lost, and is to be waited for.
+bool loses_device(const verbs::Device& device, Dependencies& dependencies) {
   std::string reason;
   try {
-    const auto ended = serve_on(device, lasting);
+    const auto ended = serve_on(device, dependencies);
     if (ended.reason.empty()) return false;
     reason = ended.reason;
   } catch (const std::runtime_error& error) {
-    if (device.query()) throw;  // else what has failed has only noticed it first
-    lasting.blocked.block();
+    if (device.query()) throw;  // otherwise the loss of the device has caused the failure
+    dependencies.blocked.block();
     reason = error.what();
   }
-  lasting.logs.daemon->warn("{}: waits for {} to come back; the interfaces have no carrier", reason,
-                            device.name());
+  dependencies.logs.daemon->warn("{}: waiting for {} to come back; the interfaces have no carrier",
+                                 reason, device.name());
   return true;
 }
 
@@ -93,22 +94,22 @@ int run(const Options& options, std::span<const std::string> arguments) {
     run_under_softib(*options.softib, options.port, arguments);
   }
   std::signal(SIGPIPE, SIG_IGN);
-  Lasting lasting{.options = options,
-                  .logs = logs,
-                  .home = host::NetworkNamespace::open(options.netns).value(),
-                  .blocked = {},
-                  .kept = {},
-                  .pid_file = {}};
+  Dependencies dependencies{.options = options,
+                            .logs = logs,
+                            .home = host::NetworkNamespace::open(options.netns).value(),
+                            .blocked = {},
+                            .kept = {},
+                            .pid_file = {}};
   auto wanted = options;
   auto device = find_device(wanted, *logs.daemon);
-  while (device && loses_device(*device, lasting)) {
+  while (device && loses_device(*device, dependencies)) {
     wanted.device = device->name();
     wanted.wait = true;
     device.reset();
     device = find_device(wanted, *logs.daemon);
   }
-  for (const auto& name : lasting.kept) {
-    lasting.home.run([&] { host::TunDevice::discard(name); });
+  for (const auto& name : dependencies.kept) {
+    dependencies.home.run([&] { host::TunDevice::discard(name); });
   }
   return kOrderly;
 }

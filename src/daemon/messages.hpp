@@ -1,7 +1,7 @@
 // What the two threads of ipoibd say to each other.
 //
 // Both mailboxes are bounded well above what can be under way at a time: the link bounds its
-// questions, the control server its clients, and the rest is said again when it was refused.
+// SA requests, the control server its clients, and the rest is said again when it was refused.
 #pragma once
 
 #include <functional>
@@ -30,14 +30,6 @@ struct SubnetNotice {
 struct HostChanged {
   HostView view;
 };
-struct JoinAnswered {
-  link::QuestionId id;
-  link::JoinAnswer answer;
-};
-struct PathAnswered {
-  link::QuestionId id;
-  link::PathAnswer answer;
-};
 /// `done` is not called there: it travels back with the response.
 struct AdminRequest {
   control::InterfaceRequest request;
@@ -46,7 +38,7 @@ struct AdminRequest {
 /// Leave the groups and end.
 struct Stop {};
 using ToInterface = std::variant<PortChanged, ClientReregister, SubnetNotice, HostChanged,
-                                 JoinAnswered, PathAnswered, AdminRequest, Stop>;
+                                 wire::SaResponse, AdminRequest, Stop>;
 
 // --- From the interface's thread to the control thread -----------------------------------------
 struct AdminResponse {
@@ -67,8 +59,7 @@ struct Ending {
 struct Stopped {
   Ending why;
 };
-using ToControl = std::variant<link::JoinGroup, link::LookUpMembership, link::AskPath,
-                               link::LeaveGroup, link::HostGroupsChanged, AdminResponse, Stopped>;
+using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, AdminResponse, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

@@ -13,7 +13,7 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Codes that a PathRecord may carry for a rate: 2 (2.5 Gb/s) and up (IBA 15.2.5.16).
+// IBA codes for rates in a PathRecord: 2 (2.5 Gb/s) and up (IBA 15.2.5.16).
 constexpr std::uint8_t kFirstRate = 2;
 constexpr std::uint8_t kLastRate = 23;
 
@@ -51,7 +51,7 @@ bool parse_yes_no(const std::string& option, const std::string& text) {
 
 PKey parse_pkey(const std::string& option, const std::string& text) {
   const PKey key(static_cast<std::uint16_t>(parse_number(option, text, 0, 0xffff)));
-  if (!key.is_valid()) refuse(option, text, "a partition: 0x0000 and 0x8000 name none");
+  if (!key.is_valid()) refuse(option, text, "a valid P_Key: 0x0000 and 0x8000 are not");
   return key.as_full();
 }
 
@@ -61,15 +61,15 @@ std::vector<PKey> parse_pkeys(const std::string& option, const std::vector<std::
     const auto key = parse_pkey(option, text);
     if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
     if (keys.size() > kMaxInterfaces) {
-      refuse(option, text, "one of at most " + std::to_string(kMaxInterfaces));
+      refuse(option, text, "one of at most " + std::to_string(kMaxInterfaces) + " partitions");
     }
   }
   return keys;
 }
 
 std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text) {
-  const auto octets = static_cast<std::uint32_t>(parse_number(option, text, 256, 4096));
-  const auto code = wire::mtu_code(octets);
+  const auto bytes = static_cast<std::uint32_t>(parse_number(option, text, 256, 4096));
+  const auto code = wire::mtu_code(bytes);
   if (code == 0) refuse(option, text, "256, 512, 1024, 2048 or 4096");
   return code;
 }
@@ -86,7 +86,7 @@ std::uint8_t parse_rate(const std::string& option, const std::string& text) {
 }
 
 namespace {
-/// What softib takes as the name of a subnet or an HCA.
+/// Whether softib accepts it as the name of a subnet or an HCA.
 bool is_softib_name(std::string_view name) {
   constexpr std::string_view kMarks = "._-";
   return name.size() < 64 && name.front() != '.' && name.front() != '-' &&
@@ -103,7 +103,7 @@ SoftibTarget parse_softib(const std::string& text) {
   for (const auto& name : {target.subnet, target.hca}) {
     if (!name.empty() && !is_softib_name(name)) {
       throw UsageError("--softib " + text + ": '" + name +
-                       "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+                       "' is not a valid name (letters, digits, '.', '_', '-'; at most 63)");
     }
   }
   return target;

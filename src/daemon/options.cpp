@@ -17,13 +17,13 @@ namespace {
 
 namespace po = boost::program_options;
 
-/// An option whose text is parsed by `take` once it is known.
+/// An option whose value is passed to `take`.
 po::typed_value<std::string>* text(const char* placeholder,
                                    std::function<void(const std::string&)> take) {
   return po::value<std::string>()->value_name(placeholder)->notifier(std::move(take));
 }
 
-/// A number in a field of the options, whose present value is the default.
+/// An option that sets the number `field`, whose current value is the default.
 template <class T>
 po::typed_value<std::string>* number(const char* option, T& field, std::uint64_t least,
                                      std::uint64_t most) {
@@ -40,35 +40,35 @@ po::options_description interface_options(Options& out) {
       "pkey", po::value<std::vector<std::string>>()->value_name("P")->notifier([&](const auto& v) {
         out.pkeys = parse_pkeys("pkey", v);
       }),
-      "partition; with or without the membership bit: 0x7fff is 0xffff. May be given several times "
+      "P_Key of a partition; the membership bit does not matter. May be given several times "
       "(default: all partitions of the port)")(
       "device", text("NAME", [&](const auto& v) { out.device = v; }),
-      "RDMA device, as ibv_devices names it (default: the first with such an InfiniBand port)")(
+      "RDMA device, as named by ibv_devices (default: the first with such an InfiniBand port)")(
       "gid-index",
       text("N",
            [&](const auto& v) {
              out.gid_index = static_cast<std::uint8_t>(parse_number("gid-index", v, 0, 255));
            }),
-      "of a RoCE port: the GID to be known by, of RoCE v2 and an IPv6 address (default: one that "
-      "is an address of the port's network device, rather a link-local one)")(
+      "index of a RoCE port's GID, which must be of RoCE v2 and an IPv6 address (default: prefers "
+      "addresses of the port's network device, and of these link-local ones)")(
       "name",
       text("IF", [&](const auto& v) { out.interface = parse_interface("name", v); })
           ->default_value(out.interface),
-      "name of the network interface, of that of the default partition among several; others add "
-      "their P_Key: ib0.8001")(
+      "name of the network interface; of several interfaces, that of the default partition, to "
+      "which others append their P_Key: ib0.8001")(
       "netns", text("NAME", [&](const auto& v) { out.netns = v; }),
       "network namespace for the interfaces, a name of ip netns or a path (default: the daemon's)")(
       "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),
-      "octets; the interface's MTU is this or what the broadcast group allows, whichever is less")(
+      "limit of the interface's MTU, in bytes; the broadcast group may allow less")(
       "stable-privacy", po::bool_switch(&out.stable_privacy),
-      "IPv6 addresses that do not tell the port's GUID (RFC 8064)")(
+      "use IPv6 addresses that do not reveal the port's GUID (RFC 8064)")(
       "softib",
       text("[=SUBNET/HCA]", [&](const auto& v) { out.softib = parse_softib(v); })
           ->implicit_value(""),
-      "run on an HCA of an emulated subnet; starts the subnet when it is not running. Both names "
-      "may be left out")(
+      "run on an HCA of an emulated subnet, which is started if it is not running; both names "
+      "may be omitted")(
       "wait", po::bool_switch(&out.wait),
-      "wait for an RDMA device or port that is not there at the start, instead of giving up");
+      "wait for an RDMA device or port that does not exist at the start, instead of failing");
   return group;
 }
 
@@ -81,15 +81,15 @@ po::options_description link_options(Options& out) {
       "create-group",
       text("yes|no", [&](const auto& v) { creation.allowed = parse_yes_no("create-group", v); })
           ->default_value("no"),
-      "create the broadcast group when the subnet has none, with the parameters below")(
+      "create the broadcast group if the subnet has none, with the parameters below")(
       "group-mtu",
       text("N", [&](const auto& v) { creation.mtu = parse_fabric_mtu("group-mtu", v); })
           ->default_value(std::to_string(wire::mtu_octets(creation.mtu))),
-      "octets of InfiniBand payload: 256, 512, 1024, 2048 or 4096")(
+      "bytes of InfiniBand payload: 256, 512, 1024, 2048 or 4096")(
       "group-rate",
       text("N", [&](const auto& v) { creation.rate = parse_rate("group-rate", v); })
           ->default_value("10"),
-      "Gb/s that each member must have")(
+      "Gb/s that each member must support")(
       "group-qkey",
       text("N",
            [&](const auto& v) {
@@ -106,8 +106,7 @@ po::options_description link_options(Options& out) {
                    ->default_value("0"),
                "service level")(
       "no-dhcp-rewrite", po::bool_switch()->notifier([&](bool off) { link.dhcp_rewrite = !off; }),
-      "leave DHCP messages as they are, instead of giving them the form of RFC "
-      "4390 on the fabric");
+      "do not change DHCP messages to the form of RFC 4390");
   return group;
 }
 
@@ -115,11 +114,11 @@ po::options_description limit_options(Options& out) {
   auto& link = out.link;
   po::options_description group("Limits and periods");
   group.add_options()("neighbours", number("neighbours", link.limits.neighbours, 16, 1048576),
-                      "neighbour entries kept at most")(
+                      "maximum number of neighbour entries")(
       "unresolved", number("unresolved", link.limits.unresolved, 1, 65536),
-      "neighbours that are being asked for at a time, at most")(
+      "maximum number of neighbours being resolved at a time")(
       "arp-rate", number("arp-rate", link.limits.solicitations, 1, 100000),
-      "ARP and ND questions a second that all hear, at most")(
+      "maximum number of broadcast ARP and multicast ND requests per second")(
       "membership-check",
       text("N",
            [&](const auto& v) {
@@ -127,12 +126,12 @@ po::options_description limit_options(Options& out) {
                  std::chrono::seconds(parse_number("membership-check", v, 1, 3600));
            })
           ->default_value("120"),
-      "seconds from one look whether the port is still in its multicast groups to the next: "
-      "another program on it may have left them for all")(
-      "receive-queue", number("receive-queue", out.queues.receive, 64, 16384),
-      "receives posted to the queue pair, work requests")(
+      "seconds between checks that the port is still in its multicast groups, which another "
+      "program on the port may have left")("receive-queue",
+                                           number("receive-queue", out.queues.receive, 64, 16384),
+                                           "depth of the receive queue, in work requests")(
       "send-queue", number("send-queue", out.queues.send, 16, 16384),
-      "sends posted to the queue pair at most, work requests; rounded down to a power of two");
+      "depth of the send queue, in work requests; rounded down to a power of two");
   return group;
 }
 
@@ -142,8 +141,8 @@ po::options_description process_options(Options& out) {
       "poll",
       text("event|busy|adaptive", [&](const auto& v) { out.poll = parse_poll_mode("poll", v); })
           ->default_value("adaptive"),
-      "an interface that has nothing to do sleeps at once, looks for more without end, which takes "
-      "a processor for each, or does so for a moment, as long as that pays")(
+      "what an interface without packets does: sleep at once, poll all the time, which takes a "
+      "CPU for each, or poll for a moment before it sleeps")(
       "log",
       text("LEVEL|MODULE=LEVEL,...", [&](const auto& v) { out.log = parse_log(v); })
           ->default_value("info"),
@@ -153,11 +152,11 @@ po::options_description process_options(Options& out) {
       text("stderr|syslog",
            [&](const auto& v) { out.log_target = parse_log_target("log-target", v); })
           ->default_value("stderr"),
-      "where the log goes")("pid-file", text("FILE", [&](const auto& v) { out.pid_file = v; }),
-                            "file for the process id (default: none)")(
+      "where to write the log")("pid-file", text("FILE", [&](const auto& v) { out.pid_file = v; }),
+                                "file for the process id (default: none)")(
       "config", po::value<std::string>()->value_name("FILE"),
-      "file of more options, lines \"option = value\"; the command line goes first (default: "
-      "none)")("help", "print this text")("version", "print the version");
+      "file with more options, lines \"option = value\"; the command line takes precedence "
+      "(default: none)")("help", "print this text")("version", "print the version");
   return group;
 }
 
@@ -166,8 +165,7 @@ std::string help_text(const po::options_description& all) {
   out << "Usage: ipoibd [OPTION]...\n\n"
          "IP over InfiniBand (RFC 4391) in user space: a network interface for each partition of\n"
          "one port. Runs in the foreground until SIGTERM or SIGINT. See ipoibd(8).\n"
-      << all
-      << "\nExit status: 0 after an orderly end, 1 after a failure, 2 for an unusable option.\n";
+      << all << "\nExit status: 0 if a signal ended it, 1 on failure, 2 for invalid options.\n";
   return out.str();
 }
 
@@ -181,12 +179,13 @@ void read_file(const std::string& path, const po::options_description& all, po::
   }
 }
 
-/// Several interfaces add their partitions to the name.
+/// Several interfaces append their P_Keys to the name.
 void check_name(const Options& options) {
   if (options.pkeys.size() == 1 || options.interface.size() + kPartitionSuffix < IFNAMSIZ) return;
-  throw UsageError("--name " + options.interface + ": must have at most " +
-                   std::to_string(IFNAMSIZ - 1 - kPartitionSuffix) +
-                   " characters, as partitions add theirs (.8001); or choose one with --pkey");
+  throw UsageError(
+      "--name " + options.interface + ": must have at most " +
+      std::to_string(IFNAMSIZ - 1 - kPartitionSuffix) +
+      " characters, since P_Keys are appended to it (.8001); or choose one partition with --pkey");
 }
 
 }  // namespace
@@ -209,7 +208,7 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
     if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
     po::notify(values);
     check_name(options);
-    // Each may have a path of its own, and one that it has just learnt.
+    // Each neighbour may have its own path, and a new one may be learnt.
     options.link.limits.paths = options.link.limits.neighbours + 1;
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + "; ipoibd --help lists the options");

@@ -1,17 +1,16 @@
-// What a thread does that has found nothing to do: look again, or sleep until it is woken.
+// Decides what a thread does when it has found no work: poll again, or sleep until it is woken.
 //
-// To be woken takes longer than most answers do, above all where the processor went to sleep as
-// well; to look again takes the processor from whoever else has something to do. So, by mode:
+// Waking up takes longer than most answers need, above all if the CPU went idle. Polling takes CPU
+// time from other threads. So, by mode:
 //
 //   event     sleeps at once
-//   busy      looks again, always
-//   adaptive  looks again for kSpinPerWork times as long as its work took. So it polls busily under
-//             load, for a moment after a packet or two, and what it takes of a processor stays in
-//             proportion to what it does. Where packets keep coming, it goes on until the next one
-//             is overdue by what they have shown, as long as nobody else has a use for its
-//             processor. It sleeps then.
+//   busy      always polls
+//   adaptive  polls for kSpinPerWork times as long as its work took, then sleeps. So it polls under
+//             load, and its use of the CPU stays in proportion to its work. While packets keep
+//             coming, it polls until the next one is overdue by the recent intervals, as long as
+//             no other thread needs the CPU.
 //
-// A value: time is told.
+// Time is an argument.
 #pragma once
 
 #include <cstdint>
@@ -24,53 +23,51 @@ enum class PollMode : std::uint8_t { event, busy, adaptive };
 
 class PollPolicy {
  public:
-  enum class Next : std::uint8_t { look, sleep };
+  enum class Next : std::uint8_t { poll, sleep };
   struct Counters {
     std::uint64_t sleeps = 0;
-    std::uint64_t spins = 0;          ///< waits that ended awake, with work; not counted when busy
-    std::uint64_t spins_in_vain = 0;  ///< that ended in sleep
+    std::uint64_t spins = 0;          ///< spins that found work; not counted when busy
+    std::uint64_t spins_in_vain = 0;  ///< spins that ended in sleep
   };
 
   static constexpr int kSpinPerWork = 8;
-  /// Whatever it has worked.
-  static constexpr Duration kLongestSpin = std::chrono::milliseconds(1);
-  /// A look that takes longer, and kLooks times as long as the shortest one, has waited for a
-  /// processor, and counts as one of this length: it has taken nothing from anybody, but whoever
-  /// else runs there may need it for long.
-  static constexpr Duration kLongestLook = std::chrono::microseconds(20);
-  static constexpr int kLooks = 4;
-  /// Packets keep coming when the last kSteady pauses between turns with work were no longer.
+  /// Upper limit of a spin by kSpinPerWork.
+  static constexpr Duration kMaxSpin = std::chrono::milliseconds(1);
+  /// A poll that takes longer than this and than kPollFactor times the shortest one was preempted,
+  /// and counts as one of this length: the thread did not use the CPU, but another one did.
+  static constexpr Duration kMaxPoll = std::chrono::microseconds(20);
+  static constexpr int kPollFactor = 4;
+  /// Packets keep coming if each of the last kSteady pauses between turns with work was this short.
   static constexpr Duration kSteadyPause = std::chrono::milliseconds(3);
   static constexpr int kSteady = 8;
-  /// Others have a use for its processor when they had more than such a part of a wait.
+  /// Another thread needs the CPU if it had more than this part of the pause.
   static constexpr int kOthersShare = 4;
 
   explicit PollPolicy(PollMode mode) : mode_(mode) {}
 
-  /// The turn that began at `now` had something to do.
+  /// To be called for a turn that began at `now` and found work.
   void on_work(TimePoint now);
-  /// It had nothing. Who is told to sleep may wake up for nothing, and asks again.
-  [[nodiscard]] Next on_nothing(TimePoint now);
+  /// To be called for a turn that found none. A thread that sleeps may wake up without work and ask
+  /// again.
+  [[nodiscard]] Next on_idle(TimePoint now);
 
-  /// For how long it may look for more, whoever else waits for the processor.
-  [[nodiscard]] Duration budget() const { return budget_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  enum class Turn : std::uint8_t { work, look, sleep };
-  /// Another turn begins: accounts for the one before.
+  enum class Turn : std::uint8_t { work, poll, sleep };
+  /// Accounts for the turn before the one that begins at `now`.
   void begin(TimePoint now);
-  /// There is more to come, and nobody is in need of the processor.
-  [[nodiscard]] bool may_wait(TimePoint now) const;
+  /// Whether to poll on because packets keep coming and no other thread needs the CPU.
+  [[nodiscard]] bool may_spin(TimePoint now) const;
 
   PollMode mode_;
   Turn last_ = Turn::sleep;
-  TimePoint began_{};  ///< the last one
-  Duration budget_{};
-  Duration shortest_look_ = Duration::max() / kLooks;
+  TimePoint began_{};  ///< of the last turn
+  Duration budget_{};  ///< for how long it may poll even if others need the CPU
+  Duration shortest_poll_ = Duration::max() / kPollFactor;
   TimePoint worked_until_{};
-  Duration others_{};     ///< had the processor since then
-  int short_pauses_ = 0;  ///< in a row, kSteady at most
+  Duration others_{};     ///< CPU time of others since then
+  int short_pauses_ = 0;  ///< in a row, up to kSteady
   Counters counters_;
 };
 

@@ -1,4 +1,4 @@
-// Frames that an interface's pump gives to its link.
+// Frame pools of an interface.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace ipoib::daemon {
 
-/// Packets that one turn takes from either side before the other side has its turn. Segments are
-/// put together within a batch: those of several large packets, of several flows, are to fit.
+/// Packets that one turn takes from one side before it serves the other. Segments are coalesced
+/// within a batch, so it has room for those of several large packets and flows.
 inline constexpr std::size_t kBatch = 128;
 
 struct Pools {
-  FramePool host;      ///< packets of the host, parked, posted or being read
-  FramePool large;     ///< same, those that are to be cut into segments
-  FramePool messages;  ///< that the link makes itself
-  /// For packets of up to `max_mtu` octets, and `link` as it bounds what is parked.
+  FramePool host;      ///< packets of the host: parked, posted or being read
+  FramePool large;     ///< the same for large packets
+  FramePool messages;  ///< messages of the link
+  /// `max_mtu` in bytes; `link` bounds the number of parked frames.
   Pools(std::uint32_t max_mtu, const link::Config& link, const verbs::QueueDepths& depths);
 };
 

@@ -25,7 +25,7 @@ PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
       port_alarm_(context_, [this] { on_port_event(); }),
       port_watch_(context_, parts.port.descriptor(), [this] { on_port_event(); }),
       authority_watch_(context_, parts.authority.descriptor(), [this] { on_authority_readable(); }),
-      interfaces_(shared, *this, parts.log) {}
+      interfaces_(shared, *this, *this, parts.log) {}
 
 PortControl::Ended PortControl::run() {
   wait_for_signal();
@@ -83,18 +83,19 @@ void PortControl::on_authority_time() {
   settle();
 }
 
-void PortControl::ask(sa::QueryId name, const sa::Query& query) {
-  if (ended_.device_lost) {  // there is nobody to wait for
-    return interfaces_.on_answer({name, sa::SaFailure{sa::FailureKind::no_sm, {}, {}}});
+void PortControl::send(const wire::SaRequest& request) {
+  if (ended_.device_lost) {  // no response will come
+    const wire::SaFailure failure(wire::SaFailure::Kind::no_sm);
+    return interfaces_.on_response({request.id, failure});
   }
-  parts_.authority.ask(name, query, monotonic_now());
+  parts_.authority.request(request, monotonic_now());
   settle();
 }
 
-/// After each stimulus of the authority: hands out its answers and notices, and arms the timer.
+/// After each stimulus of the authority: hands out its responses and notices, and arms the timer.
 void PortControl::settle() {
-  for (const auto& answer : std::exchange(parts_.authority.answers(), {})) {
-    interfaces_.on_answer(answer);
+  for (const auto& response : std::exchange(parts_.authority.responses(), {})) {
+    interfaces_.on_response(response);
   }
   for (const auto& notice : std::exchange(parts_.authority.notices(), {})) {
     trace_.record("notice", monotonic_now(), notice.trap_number);

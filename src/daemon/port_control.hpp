@@ -1,5 +1,5 @@
 // The control thread: everything of the daemon that is not a packet. Here what the interfaces of a
-// port share: the questions to its authority, the events of the port, signals.
+// port share: the requests to its authority, the events of the port, signals.
 //
 // It is the process's first thread, on one io_context, and the only one that speaks to the threads
 // of the interfaces.
@@ -18,7 +18,7 @@
 
 namespace ipoib::daemon {
 
-class PortControl final : private PortOwner {
+class PortControl final : private PortOwner, private SaRequestPort {
  public:
   struct Parts {
     PortWatcher& port;
@@ -41,7 +41,7 @@ class PortControl final : private PortOwner {
   [[nodiscard]] Ended run();
 
  private:
-  void ask(sa::QueryId name, const sa::Query& query) override;
+  void send(const wire::SaRequest& request) override;
   void on_finished(const std::string& reason) override;
 
   void wait_for_signal();

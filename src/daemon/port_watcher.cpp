@@ -45,10 +45,10 @@ std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& po
 
 bool PortView::take(const Result<verbs::PortSnapshot>& look, std::string_view name) {
   if (!look) {
-    if (retry_.failed()) log_.warn("{}; looks again until it can", look.error().message);
+    if (retry_.failed()) log_.warn("{}; trying again", look.error().message);
     return false;
   }
-  if (retry_.succeeded()) log_.info("{}: can be looked at again", name);
+  if (retry_.succeeded()) log_.info("{}: can be queried again", name);
   if (*look == snapshot_) return false;
   snapshot_ = *look;
   log_.info("{}: {}, {}, P_Keys {}", name, snapshot_.active ? "active" : "not active",
@@ -75,7 +75,7 @@ PortWatcher::Findings PortWatcher::update() {
   const auto network_device = snapshot().network_device;
   findings.changed =
       view_.take(device_.query(), device_.name() + " port " + std::to_string(device_.port()));
-  // Its memberships were those of another device.
+  // Groups were joined on another network device.
   findings.reregister |= network_device != 0 && snapshot().network_device != network_device;
   return findings;
 }

@@ -1,7 +1,6 @@
-// Follows an HCA's port: its state, LID, GID, P_Key table and subnet manager.
+// Watches an HCA's port: its state, LID, GID, P_Key table and subnet manager.
 //
-// An asynchronous event only says when to look; what is there is always queried anew, so one that
-// was lost or came twice does no harm.
+// Asynchronous events only trigger a query of the port, so that lost or repeated events do no harm.
 #pragma once
 
 #include <optional>
@@ -17,19 +16,19 @@
 
 namespace ipoib::daemon {
 
-/// What a port is to the link of a partition.
+/// The status of a port for the link of a partition.
 [[nodiscard]] link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition);
-/// Where the subnet administrator is: in the default partition (IBA 10.9.1.2). Nothing while the
-/// port knows none, or cannot send.
+/// Destination of requests to the SA, in the default partition (IBA 10.9.1.2). None while the port
+/// has no subnet manager or cannot send.
 [[nodiscard]] std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port);
 
-/// The port as it was when it could be looked at last.
+/// The last state of the port that could be queried.
 class PortView {
  public:
   explicit PortView(Logger& log) : log_(log) {}
 
-  /// Takes in a look at the port `name`; true when it differs from before. One that failed changes
-  /// nothing, and is to be repeated after retry().pause().
+  /// Takes over the result of a query of the port `name`. Returns whether the state has changed. A
+  /// failed query changes nothing, and is to be repeated after retry().pause().
   [[nodiscard]] bool take(const Result<verbs::PortSnapshot>& look, std::string_view name);
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return snapshot_; }
   [[nodiscard]] const Retry& retry() const { return retry_; }
@@ -43,22 +42,22 @@ class PortView {
 class PortWatcher {
  public:
   struct Findings {
-    bool changed = false;        ///< snapshot() differs from before
+    bool changed = false;        ///< snapshot() has changed
     bool reregister = false;     ///< the SM asks clients to register again
-    bool device_failed = false;  ///< the HCA is gone or dead
+    bool device_failed = false;  ///< the HCA is gone or has failed
   };
 
-  /// Throws std::runtime_error when the device's event descriptor cannot be used. `device` and
-  /// `log` must outlive this. Knows nothing of the port before the first update().
+  /// Throws std::runtime_error if the device's event descriptor cannot be used. `device` and `log`
+  /// outlive this. snapshot() is empty before the first update().
   PortWatcher(const verbs::Device& device, Logger& log);
 
-  /// Readable when an event waits.
+  /// Readable when there are events.
   [[nodiscard]] int descriptor() const { return events_.descriptor(); }
-  /// Takes the events at hand and looks at the port.
+  /// Reads pending events and queries the port.
   [[nodiscard]] Findings update();
-  /// As the last update() that could look at the port has found it.
+  /// The result of the last successful query.
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return view_.snapshot(); }
-  /// Failing when the last update() could not.
+  /// Failing if the last query has failed.
   [[nodiscard]] const Retry& retry() const { return view_.retry(); }
 
  private:

@@ -14,7 +14,8 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
       link_(settings.link,
             {.handles = dependencies.queue_pair,
              .frames = dependencies.messages,
-             .log = dependencies.link_log},
+             .log = dependencies.link_log,
+             .first_request = settings.first_request},
             dependencies.queue_pair.qpn(), settings.seed),
       coalescer_(dependencies.tun) {}
 
@@ -101,7 +102,7 @@ void Pump::apply(const link::DetachGroup& event) {
 }
 
 void Pump::apply(const link::SetMtu& event) {
-  const auto mtu = std::min(event.octets, max_ip_mtu_);
+  const auto mtu = std::min(event.bytes, max_ip_mtu_);
   if (auto done = dependencies_.tun.set_mtu(mtu); !done) {
     dependencies_.log.error("{}", done.error().message);
   }

@@ -36,6 +36,7 @@ class Pump {
     link::Config link;
     std::uint32_t max_ip_mtu = 0;
     std::uint64_t seed = 0;
+    wire::SaRequestId first_request{1};  ///< of the link
   };
 
   Pump(const Settings& settings, const Dependencies& dependencies);

@@ -22,23 +22,23 @@ wire::McMemberRecord group_record(const link::GroupCreation& group) {
 
 RoceAuthority::RoceAuthority(const link::GroupCreation& group, Logger& log)
     : neighbours_(host::IpNeighbours::open().value()),
-      administrator_(group_record(group), groups_, *neighbours_, log) {}
+      sa_(group_record(group), groups_, *neighbours_, log) {}
 
 void RoceAuthority::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) {
   if (!port.gid.is_zero()) {
     groups_.use(port.network_device);
     neighbours_->use(port.network_device);
   }
-  administrator_.set_port({port.gid, wire::mtu_code(port.active_mtu)});
+  sa_.set_port({port.gid, wire::mtu_code(port.active_mtu)});
 }
 
 void RoceAuthority::on_readable(TimePoint now) {
   neighbours_->take_events();
-  administrator_.on_neighbours(now);
+  sa_.on_neighbours(now);
 }
 
-void RoceAuthority::ask(sa::QueryId id, const sa::Query& query, TimePoint now) {
-  administrator_.ask(id, query, now);
+void RoceAuthority::request(const wire::SaRequest& request, TimePoint now) {
+  sa_.request(request, now);
 }
 
 }  // namespace ipoib::daemon

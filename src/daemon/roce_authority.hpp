@@ -6,7 +6,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "linux/ip_groups.hpp"
 #include "linux/ip_neighbours.hpp"
-#include "sa/local_administrator.hpp"
+#include "sa/local_sa.hpp"
 
 namespace ipoib::daemon {
 
@@ -17,21 +17,21 @@ class RoceAuthority final : public Authority {
   RoceAuthority(const link::GroupCreation& group, Logger& log);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
-  void ask(sa::QueryId id, const sa::Query& query, TimePoint now) override;
+  void request(const wire::SaRequest& request, TimePoint now) override;
   void on_readable(TimePoint now) override;
-  void on_time(TimePoint now) override { administrator_.on_neighbours(now); }
+  void on_time(TimePoint now) override { sa_.on_neighbours(now); }
   void end(TimePoint) override {}
 
-  [[nodiscard]] TimePoint next_deadline() const override { return administrator_.next_deadline(); }
+  [[nodiscard]] TimePoint next_deadline() const override { return sa_.next_deadline(); }
   [[nodiscard]] int descriptor() const override { return neighbours_->descriptor(); }
   [[nodiscard]] bool has_failed() const override { return false; }
-  [[nodiscard]] std::vector<sa::Answer>& answers() override { return administrator_.answers(); }
+  [[nodiscard]] std::vector<wire::SaResponse>& responses() override { return sa_.responses(); }
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return notices_; }
 
  private:
   host::IpGroups groups_;
   const std::unique_ptr<host::IpNeighbours> neighbours_;
-  sa::LocalAdministrator administrator_;
+  sa::LocalSa sa_;
   std::vector<wire::Notice> notices_;  ///< none
 };
 

@@ -4,18 +4,10 @@
 #include <utility>
 
 #include "daemon/port_watcher.hpp"
-#include "daemon/question.hpp"
+#include "daemon/sa_requests.hpp"
 #include "ipoib/log.hpp"
 
 namespace ipoib::daemon {
-
-namespace {
-
-sa::QueryId subscription(std::uint32_t id) {
-  return Question{{}, Question::Kind::subscription, link::QuestionId(id)}.name();
-}
-
-}  // namespace
 
 SaAuthority::SaAuthority(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed)
     : log_(log),
@@ -40,8 +32,8 @@ void SaAuthority::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   settle(now);
 }
 
-void SaAuthority::ask(sa::QueryId id, const sa::Query& query, TimePoint now) {
-  client_.ask(id, query, now);
+void SaAuthority::request(const wire::SaRequest& request, TimePoint now) {
+  client_.request(request, now);
   settle(now);
 }
 
@@ -56,29 +48,28 @@ void SaAuthority::on_time(TimePoint now) {
   settle(now);
 }
 
-/// Nobody waits for the answers: an administrator that has not heard gives up by itself.
+/// The responses are ignored: an SA that does not receive the requests gives up by itself.
 void SaAuthority::end(TimePoint now) {
   ended_ = true;
-  const auto ends = subscriptions_.ends();
+  const auto unsubscriptions = subscriptions_.unsubscriptions();
   subscriptions_.suspend();
-  for (const auto& query : ends) ask(subscription(0), query, now);
+  for (const auto& query : unsubscriptions) request({{}, query}, now);
 }
 
 TimePoint SaAuthority::next_deadline() const {
   return std::min(client_.next_deadline(), subscriptions_.next_deadline());
 }
 
-/// After each stimulus of the client: puts the port's own questions, and keeps their answers.
+/// After each stimulus: sends the requests of the subscriptions, and takes their responses.
 void SaAuthority::settle(TimePoint now) {
-  for (const auto& [id, query] : std::exchange(subscriptions_.questions(), {})) {
-    client_.ask(subscription(id), query, now);
+  for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
+    client_.request(request, now);
   }
-  for (auto& answer : std::exchange(client_.answers(), {})) {
-    const auto question = Question::of(answer.id);
-    if (question.kind == Question::Kind::subscription) {
-      subscriptions_.on_answer(question.id.value(), answer, now);
+  for (auto& response : std::exchange(client_.responses(), {})) {
+    if (interface_of(response.id) == InterfaceNumber()) {
+      subscriptions_.on_response(response, now);
     } else {
-      answers_.push_back(std::move(answer));
+      responses_.push_back(std::move(response));
     }
   }
 }

@@ -18,7 +18,7 @@ class SaAuthority final : public Authority {
   SaAuthority(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
-  void ask(sa::QueryId id, const sa::Query& query, TimePoint now) override;
+  void request(const wire::SaRequest& request, TimePoint now) override;
   void on_readable(TimePoint now) override;
   void on_time(TimePoint now) override;
   void end(TimePoint now) override;
@@ -26,7 +26,7 @@ class SaAuthority final : public Authority {
   [[nodiscard]] TimePoint next_deadline() const override;
   [[nodiscard]] int descriptor() const override { return mads_->fd(); }
   [[nodiscard]] bool has_failed() const override { return mads_->failed(); }
-  [[nodiscard]] std::vector<sa::Answer>& answers() override { return answers_; }
+  [[nodiscard]] std::vector<wire::SaResponse>& responses() override { return responses_; }
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return client_.notices(); }
 
  private:
@@ -36,7 +36,7 @@ class SaAuthority final : public Authority {
   const std::unique_ptr<verbs::UmadPort> mads_;
   sa::SaClient client_;
   sa::Subscriptions subscriptions_;
-  std::vector<sa::Answer> answers_;
+  std::vector<wire::SaResponse> responses_;
   bool ended_ = false;
   bool told_of_reports_ = false;
 };

@@ -18,12 +18,12 @@ PidFile::~PidFile() {
   if (!path_.empty()) (void)::unlink(path_.c_str());
 }
 
-EndingSignalsBlocked::EndingSignalsBlocked() {
+TerminationSignalsBlocked::TerminationSignalsBlocked() {
   pthread_sigmask(SIG_SETMASK, nullptr, &before_);
   block();
 }
 
-void EndingSignalsBlocked::block() {
+void TerminationSignalsBlocked::block() {
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
@@ -31,6 +31,6 @@ void EndingSignalsBlocked::block() {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 }
 
-void EndingSignalsBlocked::release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+void TerminationSignalsBlocked::release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace ipoib::daemon

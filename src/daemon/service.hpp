@@ -1,4 +1,4 @@
-// What a process of the background has: its process id in a file, and signals that end it.
+// What a background process needs: a file with its process id, and handling of termination signals.
 #pragma once
 
 #include <csignal>
@@ -6,10 +6,10 @@
 
 namespace ipoib::daemon {
 
-/// A file with the process id, removed at the end.
+/// A file with the process id, removed by the destructor.
 class PidFile {
  public:
-  /// No file for an empty path. Throws std::runtime_error when it cannot be written.
+  /// An empty path means no file. Throws std::runtime_error if it cannot be written.
   explicit PidFile(std::string path);
   PidFile(const PidFile&) = delete;
   PidFile& operator=(const PidFile&) = delete;
@@ -19,16 +19,16 @@ class PidFile {
   std::string path_;
 };
 
-/// While it lives, the calling thread gets neither SIGTERM nor SIGINT, which stay pending; threads
-/// that it starts meanwhile never get them.
-class EndingSignalsBlocked {
+/// Blocks SIGTERM and SIGINT for the calling thread during its lifetime; they stay pending. Threads
+/// started meanwhile never receive them.
+class TerminationSignalsBlocked {
  public:
-  EndingSignalsBlocked();
-  EndingSignalsBlocked(const EndingSignalsBlocked&) = delete;
-  EndingSignalsBlocked& operator=(const EndingSignalsBlocked&) = delete;
-  ~EndingSignalsBlocked() { release(); }
+  TerminationSignalsBlocked();
+  TerminationSignalsBlocked(const TerminationSignalsBlocked&) = delete;
+  TerminationSignalsBlocked& operator=(const TerminationSignalsBlocked&) = delete;
+  ~TerminationSignalsBlocked() { release(); }
 
-  /// As before, until block() is called.
+  /// Restores the signal mask until block() is called.
   void release();
   void block();
 

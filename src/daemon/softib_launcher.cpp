@@ -21,22 +21,22 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Set for the second run: the option is still on the command line, or in the configuration file.
+// Set for the second run, which has the same options.
 constexpr const char* kMarker = "IPOIBD_UNDER_SOFTIB";
 
-// The descriptor by which a subnet that was started for this run is tied to it.
+// Descriptor of a pipe; a subnet started by this program ends when it is closed.
 constexpr const char* kTie = "IPOIBD_SUBNET_TIE";
 constexpr int kNoInput = -1;
 
-constexpr std::chrono::seconds kSubnetPatience{10};
+constexpr std::chrono::seconds kSubnetTimeout{10};
 constexpr std::chrono::milliseconds kSubnetPoll{50};
 
 using Words = std::vector<std::string>;
 
 std::filesystem::path own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-/// Beside this program, where a build has it; in the bin folder beside ours, where an installation
-/// has it; else wherever PATH leads.
+/// The program next to this one (build tree), in the bin folder beside ours (installation), or
+/// found in PATH.
 std::string softib_program() {
   const auto folder = own_path().parent_path();
   for (const auto& candidate : {folder / "softib", folder.parent_path() / "bin" / "softib"}) {
@@ -58,7 +58,7 @@ std::vector<char*> c_words(Words& words) {
   return out;
 }
 
-/// Its standard input is `input`; nothing comes of what it says.
+/// `input` becomes its standard input; discards its output.
 pid_t spawn_silently(Words words, int input, short flags) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -86,7 +86,7 @@ bool subnet_runs(const SoftibTarget& target) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Returns what the subnet is tied to: should we end without a word, it ends too.
+/// Returns the write end of a pipe: the subnet ends when it is closed, unless let_subnet_stay().
 FileDescriptor start_subnet(const SoftibTarget& target) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error(std::strerror(errno));
@@ -94,24 +94,24 @@ FileDescriptor start_subnet(const SoftibTarget& target) {
   FileDescriptor tie(ends[1]);
   auto words = softib_command("subnet", target);
   words.emplace_back("--tied");
-  // A session of its own: neither our terminal nor our service manager's signals reach it.
+  // A new session, so that it gets no signals of our terminal or service manager.
   const auto child = spawn_silently(std::move(words), subnet_end.get(), POSIX_SPAWN_SETSID);
-  const auto give_up = std::chrono::steady_clock::now() + kSubnetPatience;
+  const auto give_up = std::chrono::steady_clock::now() + kSubnetTimeout;
   while (!subnet_runs(target)) {
     if (::waitpid(child, nullptr, WNOHANG) == child) {
-      // It may have lost a race against another one; then that one runs.
+      // It may have found that another process has just started the subnet.
       if (subnet_runs(target)) return {};
       throw std::runtime_error("the emulated subnet did not start: try `softib subnet` by hand");
     }
     if (std::chrono::steady_clock::now() > give_up) {
-      throw std::runtime_error("the emulated subnet does not answer: see `softib show`");
+      throw std::runtime_error("the emulated subnet does not respond: see `softib show`");
     }
     std::this_thread::sleep_for(kSubnetPoll);
   }
   return tie;
 }
 
-/// Hands the tie on to the program that we are about to become.
+/// Keeps the descriptor open across exec.
 void pass_on(const FileDescriptor& tie) {
   ::setenv(kTie, std::to_string(::fcntl(tie.get(), F_DUPFD, 0)).c_str(), 1);
 }
@@ -134,7 +134,7 @@ void run_under_softib(const SoftibTarget& target, std::uint8_t port,
     if (const auto tie = start_subnet(target)) pass_on(tie);
   }
   auto words = softib_command("run", target);
-  // The first port is meant wherever none is named.
+  // Port 1 is the default.
   const std::string hca = target.hca + (port == 1 ? "" : ":" + std::to_string(port));
   if (!hca.empty()) words.insert(words.end(), {"--hca", hca});
   words.insert(words.end(), {"--", own_path()});

@@ -1,4 +1,4 @@
-// --softib: this program once more, on an HCA of an emulated subnet.
+// --softib: runs this program again, on an HCA of an emulated subnet.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,16 @@
 
 namespace ipoib::daemon {
 
-/// Whether this process has been started by run_under_softib().
+/// Whether run_under_softib() has started this process.
 [[nodiscard]] bool is_under_softib();
 
-/// Replaces this process by `softib run -- ipoibd ARGUMENTS`, after having started the subnet if it
-/// is not running; a new HCA is on it by its port `port`. Returns only by throwing
-/// std::runtime_error.
+/// Replaces this process by `softib run -- ipoibd ARGUMENTS`, and starts the subnet if it is not
+/// running. A new HCA is attached to it by port `port`. Throws std::runtime_error on failure.
 [[noreturn]] void run_under_softib(const SoftibTarget& target, std::uint8_t port,
                                    std::span<const std::string> arguments);
 
-/// For the second run, when it has come up: a subnet that was started for it outlives it from now
-/// on; before, it ends when this process ends, however that happens. False: there is none such.
+/// Makes a subnet started by run_under_softib() outlive this process, once that has come up;
+/// before, it ends with this process. Returns false if no subnet was started.
 bool let_subnet_stay();
 
 }  // namespace ipoib::daemon

@@ -1,4 +1,4 @@
-// Calls a function each time that a descriptor is readable, on an io_context.
+// Calls a function whenever a descriptor is readable, on an io_context.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -8,8 +8,8 @@
 
 namespace ipoib::daemon {
 
-/// The descriptor belongs to somebody else and outlives the watch. No call comes once the watch is
-/// gone, even one that was due already; so its owner may go at any time but during the call.
+/// The descriptor outlives the watch, which does not own it. The function is not called after the
+/// watch is destroyed, even if the call was due. The watch must not be destroyed within a call.
 class Watch {
  public:
   Watch(boost::asio::io_context& context, int fd, std::function<void()> readable)
@@ -20,7 +20,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
   ~Watch() { (void)state_->descriptor.release(); }
 
-  /// No call of the function after this one; for the function itself.
+  /// No more calls. May be used within a call.
   void stop() { state_->watching = false; }
 
  private:

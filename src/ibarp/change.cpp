@@ -1,4 +1,4 @@
-// What only root may do.
+// Commands that change entries; only root may run them.
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 

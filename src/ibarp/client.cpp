@@ -12,7 +12,7 @@ namespace ipoib::cli {
 
 namespace {
 
-/// The callback of libibarp that collects what it is given in a vector.
+/// Callback for libibarp that collects values in a vector.
 template <class T>
 int collect(const T* value, void* data) {
   static_cast<std::vector<T>*>(data)->push_back(*value);
@@ -92,14 +92,13 @@ std::vector<std::string> interfaces_of(const Command& command) {
     return 0;
   };
   if (const int result = ibarp_interfaces(each, &names); result != 0) {
-    throw Failure(kBadValue,
-                  std::string("the interfaces are not to be found: ") + ibarp_strerror(result));
+    throw Failure(kBadValue, std::string("cannot list the interfaces: ") + ibarp_strerror(result));
   }
   if (names.empty()) throw Failure(kBadValue, "no ipoibd is running in this network namespace");
   if (names.size() == 1 || !command.is_change()) return names;
   std::string all;
   for (const std::string& name : names) all += " " + name;
-  throw Failure(kUsage, "say by \"dev IF\" which interface is meant, of" + all);
+  throw Failure(kUsage, "choose an interface with \"dev IF\":" + all);
 }
 
 ibarp_address resolve(const std::string& host, bool names) {

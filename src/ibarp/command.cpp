@@ -1,4 +1,4 @@
-// The command line in its two spellings: words as of ip(8) neigh, letters as of arp(8).
+// Parses the command line in its two forms: words like ip(8) neigh, options like arp(8).
 #include "command.hpp"
 
 #include <getopt.h>
@@ -53,12 +53,12 @@ constexpr const char* kLetters = ":as:d:i:njzmhV";
   throw Failure(kUsage, what + "; see ibarp --help");
 }
 
-/// The option that getopt_long has just refused.
+/// The option that getopt_long has just rejected.
 std::string option_name(char** argv) {
   return optopt != 0 ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
-/// The arguments that are no options, taken one after the other.
+/// The arguments that are not options, consumed in order.
 class Words {
  public:
   Words(char** begin, char** end) : words_(begin, end) {}
@@ -66,8 +66,7 @@ class Words {
   [[nodiscard]] bool empty() const { return words_.empty(); }
   [[nodiscard]] const std::string& front() const { return words_.front(); }
   std::string take(const char* expected) {
-    if (words_.empty())
-      misused(std::string("the command line ends where ") + expected + " belongs");
+    if (words_.empty()) misused(std::string("the command line ends, expected ") + expected);
     std::string word = std::move(words_.front());
     words_.pop_front();
     return word;
@@ -77,18 +76,18 @@ class Words {
   std::deque<std::string> words_;
 };
 
-/// HW: the 20 octets, QPN@GID, or the words "qpn QPN gid GID".
+/// Parses HW: 20 bytes, QPN@GID, or the words "qpn QPN gid GID".
 ibarp_hardware take_hardware(Words& words) {
   std::string text = words.take("a link-layer address");
   if (text == "qpn") {
     const std::string qpn = words.take("a queue pair number");
-    if (words.take("\"gid\"") != "gid") misused("after \"qpn QPN\" comes \"gid GID\"");
+    if (words.take("\"gid\"") != "gid") misused("\"qpn QPN\" must be followed by \"gid GID\"");
     text = qpn + "@" + words.take("a GID");
   }
   ibarp_hardware hardware{};
   if (ibarp_parse_hardware(text.c_str(), &hardware) != 0) {
     throw Failure(kBadValue, "\"" + text +
-                                 "\" is no link-layer address; it is 20 octets in hexadecimal "
+                                 "\" is no link-layer address; expected 20 bytes in hexadecimal "
                                  "with colons, or QPN@GID");
   }
   return hardware;
@@ -102,7 +101,7 @@ void take_level(Command& command, const std::string& word) {
   command.levels.emplace_back(word.substr(0, equals), word.substr(equals + 1));
 }
 
-/// What follows a verb: an address first where the verb has one, then pairs of keyword and value.
+/// Parses what follows a verb: an address if the verb takes one, then keywords with values.
 void take_arguments(Command& command, Words& words) {
   const bool sets = command.is_change() && command.verb != Verb::remove;
   const bool has_host =
@@ -116,7 +115,8 @@ void take_arguments(Command& command, Words& words) {
       command.to = take_hardware(words);
       has_hardware = true;
     } else if (sets && word == "nud") {
-      if (words.take("a state") != "permanent") misused("an entry that is set is permanent");
+      if (words.take("a state") != "permanent")
+        misused("the only state that can be set is permanent");
     } else if (command.verb == Verb::log) {
       take_level(command, word);
     } else if (has_host && word == "to") {
@@ -140,7 +140,7 @@ void take_words(Command& command, Words& words) {
     // "show" may be left out.
     ibarp_address address{};
     if (words.front() != "dev" && ibarp_parse_address(words.front().c_str(), &address) != 0) {
-      misused("the command \"" + words.front() + "\" is not known");
+      misused("the command \"" + words.front() + "\" is unknown");
     }
   } else {
     command.verb = found->verb;
@@ -201,12 +201,12 @@ Command parse_command(int argc, char** argv) {
   for (int letter = 0;
        (letter = getopt_long(argc, argv, kLetters, kOptions.data(), nullptr)) != -1;) {
     if (letter == 'a' || letter == 's' || letter == 'd') {
-      if (arp_spelling) misused("of -a, -s and -d one at a time");
+      if (arp_spelling) misused("use only one of -a, -s and -d");
       arp_spelling = true;
     }
     if (letter == 'n') numeric = true;
     if (letter == ':') misused("the option " + option_name(argv) + " needs an argument");
-    if (letter == '?') misused("the option " + option_name(argv) + " is not known");
+    if (letter == '?') misused("the option " + option_name(argv) + " is unknown");
     apply(command, letter);
     if (command.verb == Verb::help || command.verb == Verb::version) return command;
   }
@@ -222,44 +222,44 @@ Command parse_command(int argc, char** argv) {
 
 const char* help_text() {
   return R"(Usage: ibarp [OPTIONS] [COMMAND]
-Shows and changes the neighbour entries of the interfaces that ipoibd runs in
-this network namespace. Anybody may look, but at members of groups; only root
-may change.
+Shows and changes the neighbour entries of the ipoibd interfaces in this
+network namespace. Any user may list entries and groups; only root may make
+changes and list the members of groups.
 
-Commands, in the manner of ip neigh:
-  show [ADDRESS] [dev IF]           list entries, or one; this is the default
-  get ADDRESS [dev IF]              the same, and fail when there is none
-  add ADDRESS lladdr HW [dev IF]    make a permanent entry where there is none
-  change ADDRESS lladdr HW [dev IF] make one of an entry that is there
-  replace ADDRESS lladdr HW [dev IF]  make one in either case
+Commands, as of ip neigh:
+  show [ADDRESS] [dev IF]           list all entries, or one (default command)
+  get ADDRESS [dev IF]              show one entry; fail if there is none
+  add ADDRESS lladdr HW [dev IF]    add a permanent entry; fail if one exists
+  change ADDRESS lladdr HW [dev IF] replace an existing entry by a permanent one
+  replace ADDRESS lladdr HW [dev IF]  add or replace a permanent entry
   del ADDRESS [dev IF]              delete an entry
-  flush [dev IF]                    delete all entries but permanent ones
-  stats [dev IF]                    counters, drops by their reason
+  flush [dev IF]                    delete all entries except permanent ones
+  stats [dev IF]                    show counters, and drops by reason
   log [MODULE=LEVEL]... [dev IF]    show or set log levels
-  trace [dev IF]                    what the daemon's threads did last
-  info [dev IF]                     the interface, and what it waits for
-  groups [-m] [dev IF]              the multicast groups it is in or sends to,
-                                    and, for root, which ports are in them
-  help                              this text
+  trace [dev IF]                    show the last events of the daemon's threads
+  info [dev IF]                     show the interface and its state
+  groups [-m] [dev IF]              show multicast groups and, for root, their
+                                    members
+  help                              print this text
 
-HW is 20 octets in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
+HW is 20 bytes in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
 LEVEL is trace, debug, info, warning, error, critical or off; MODULE may be all.
-Without dev IF, a command is about all interfaces; one that changes an entry
-needs it when there are several.
+Without dev IF a command applies to all interfaces; one that changes an entry
+needs dev IF if there are several.
 
-Options; -a, -s and -d in the manner of arp(8):
+Options; -a, -s and -d as of arp(8):
   -a, --all [HOST]      show entries in BSD style
-  -s, --set HOST HW     make a permanent entry
+  -s, --set HOST HW     set a permanent entry
   -d, --delete HOST     delete an entry
-  -i, --device IF       the same as dev IF
-  -n, --numeric         do not look up names of hosts; only -a, -s, -d do
+  -i, --device IF       same as dev IF
+  -n, --numeric         do not resolve host names (with -a, -s and -d)
   -j, --json            print JSON
-  -z, --zeros           stats: counters at zero, too
-  -m, --members         groups: a line for each port that is in a group
+  -z, --zeros           stats: include counters that are zero
+  -m, --members         groups: print a line for each member
   -h, --help            print this text
   -V, --version         print the version
 
-Exit status: 0 done, 1 bad value or no such interface, 2 refused, 255 usage.
+Exit status: 0 success, 1 bad value or no such interface, 2 refused, 255 usage.
 )";
 }
 

@@ -1,4 +1,4 @@
-// What the user asks for, as a value.
+// The parsed command line.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace ipoib::cli {
 
-/// Exit statuses, as those of ip(8).
+/// Exit statuses, as of ip(8).
 enum Status : int {
   kDone = 0,
-  kBadValue = 1,  ///< an argument that is no address, or no interface of an ipoibd
-  kRefused = 2,   ///< the daemon refused, or did not answer
-  kUsage = 255,   ///< the command line is not understood
+  kBadValue = 1,  ///< an invalid address, or no such interface
+  kRefused = 2,   ///< the daemon refused or did not respond
+  kUsage = 255,   ///< invalid command line
 };
 
-/// Ends the program with a line for stderr.
+/// Ends the program with an exit status and a line on stderr.
 class Failure : public std::runtime_error {
  public:
   Failure(Status status, const std::string& message)
@@ -50,17 +50,17 @@ struct Command {
   };
 
   Verb verb = Verb::show;
-  bool bsd = false;     ///< show in the manner of arp -a
-  std::string host;     ///< the address as it was typed; may be a name in arp's spelling
-  std::string device;   ///< empty: not said
+  bool bsd = false;     ///< show entries like arp -a
+  std::string host;     ///< the address as given; with arp's options it may be a name
+  std::string device;   ///< empty: not given
   ibarp_hardware to{};  ///< of add, change, replace
-  std::vector<std::pair<std::string, std::string>> levels;  ///< module and level, to be set
-  bool names = false;  ///< `host` may be a name, and addresses are shown with theirs
+  std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
+  bool names = false;                                       ///< resolve `host`, and show host names
   bool json = false;
   bool zeros = false;
   bool members = false;
 
-  /// Whether it is about one entry, whose interface must be known.
+  /// Whether the command changes one entry, and so needs one interface.
   [[nodiscard]] bool is_change() const {
     return verb == Verb::add || verb == Verb::change || verb == Verb::replace ||
            verb == Verb::remove;

@@ -1,4 +1,4 @@
-// Multicast groups and their members: as tables, as JSON.
+// Prints multicast groups and their members as tables or JSON.
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -22,7 +22,7 @@ constexpr std::array<std::pair<std::uint32_t, const char*>, 4> kJoinStates{
      {IBARP_SEND_ONLY_NON_MEMBER, "send-only"},
      {IBARP_SEND_ONLY_FULL_MEMBER, "send-only-full"}}};
 
-/// A port may have joined in several ways.
+/// The names of the join states that a port has; there may be several.
 std::vector<std::string> names_of(std::uint32_t join_state) {
   std::vector<std::string> out;
   for (const auto& [bit, name] : kJoinStates) {
@@ -95,19 +95,19 @@ std::string member_table(const std::vector<GroupListing>& listings) {
 
 }  // namespace
 
-/// One question that fails is enough: each may take seconds.
+/// Stops asking for members after the first failure, since each request may take seconds.
 GroupListing list_groups(const Client& client, const Command& command) {
   GroupListing out{client.interface(), {}, {}};
-  bool asks = true;
+  bool ask = true;
   for (const ibarp_group& group : client.groups()) {
     auto& line = out.groups.emplace_back(GroupLine{group, std::nullopt});
-    if (!asks) continue;
+    if (!ask) continue;
     std::vector<ibarp_member> members;
     const int result = client.members(group, members);
-    asks = result == 0;
-    if (asks) line.members = std::move(members);
-    // Others than root see the groups without a word about it, unless they ask for the members.
-    if (!asks && (result != -EPERM || command.members)) {
+    ask = result == 0;
+    if (ask) line.members = std::move(members);
+    // Users other than root get no message unless they have asked for the members.
+    if (!ask && (result != -EPERM || command.members)) {
       out.members_unknown = ibarp_error(client.get());
     }
   }

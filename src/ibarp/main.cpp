@@ -1,4 +1,4 @@
-// ibarp: parses the command line, runs the command on each interface it is about, prints.
+// ibarp: parses the command line, runs the command for each interface and prints the results.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -13,11 +13,11 @@ namespace {
 using namespace ipoib::cli;  // NOLINT: this file is the program
 using Verb = Command::Verb;
 
-void complain(const std::string& why) { std::fprintf(stderr, "ibarp: %s\n", why.c_str()); }
+void print_error(const std::string& why) { std::fprintf(stderr, "ibarp: %s\n", why.c_str()); }
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-/// Calls `use(client)` for each interface. One that fails is reported and does not stop the others.
+/// Calls `use(client)` for each interface; reports failures and goes on. Returns the worst status.
 template <class Use>
 Status for_each_interface(const Command& command, Use use) {
   Status worst = kDone;
@@ -26,7 +26,7 @@ Status for_each_interface(const Command& command, Use use) {
       use(Client(name));
     } catch (const Failure& failure) {
       if (failure.status() == kUsage) throw;
-      complain(failure.what());
+      print_error(failure.what());
       if (failure.status() > worst) worst = failure.status();
     }
   }
@@ -52,7 +52,7 @@ Status run_groups(const Command& command) {
   const Status status = for_each_interface(command, [&](const Client& client) {
     const auto& why = listings.emplace_back(list_groups(client, command)).members_unknown;
     if (why.empty()) return;
-    complain(client.interface() + ": members are not known: " + why);
+    print_error(client.interface() + ": members are unknown: " + why);
     unknown = true;
   });
   if (!listings.empty() || command.json) print(groups(listings, command));
@@ -110,15 +110,15 @@ int main(int argc, char** argv) {
   try {
     status = run(parse_command(argc, argv));
   } catch (const Failure& failure) {
-    complain(failure.what());
+    print_error(failure.what());
     status = failure.status();
   } catch (const std::exception& error) {
-    complain(error.what());
+    print_error(error.what());
     status = kRefused;
   }
-  // Whoever closed the pipe, head for one, has read all they wanted.
+  // A reader such as head(1) may close the pipe early; that is no error.
   if (std::fflush(stdout) != 0 && errno != EPIPE) {
-    complain(std::string("the output is incomplete: ") + std::strerror(errno));
+    print_error(std::string("the output is incomplete: ") + std::strerror(errno));
     return status == kDone ? kBadValue : status;
   }
   return status;

@@ -1,4 +1,4 @@
-// What there is to know about an interface besides its entries.
+// Prints reports about an interface: counters, log levels, trace, information.
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 std::string heading(const Client& client) { return client.interface() + ":\n"; }
 
-/// "  name   value" lines; numbers end, words begin in one column.
+/// Prints lines "  name   value" with aligned columns.
 class Pairs {
  public:
   explicit Pairs(Table::Align values) : table_({{""}, {"", values}}) {}
@@ -32,7 +32,7 @@ class Pairs {
   Table table_;
 };
 
-/// CLOCK_MONOTONIC as the kernel's log shows it.
+/// Formats CLOCK_MONOTONIC like the kernel's log.
 std::string seconds(std::int64_t nanoseconds) {
   constexpr std::int64_t kNanoPerSecond = 1'000'000'000;
   std::array<char, 40> text{};

@@ -1,4 +1,4 @@
-// Each command: asks, and returns what is to be printed.
+// The commands. Most return the text to print.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ipoib::cli {
 
-/// The entries of one interface: all, or that of the address, if there is one.
+/// Entries of one interface: all, or the one of the given address.
 struct Listing {
   std::string interface;
   std::vector<ibarp_entry> entries;
@@ -18,7 +18,7 @@ struct Listing {
 [[nodiscard]] Listing look_up(const Client& client, const Command& command);
 [[nodiscard]] std::string show(const std::vector<Listing>& listings, const Command& command);
 
-/// A multicast group and, where the subnet administrator tells it, who is in it.
+/// A multicast group and, if known, its members.
 struct GroupLine {
   ibarp_group group;
   std::optional<std::vector<ibarp_member>> members;
@@ -27,15 +27,15 @@ struct GroupLine {
 struct GroupListing {
   std::string interface;
   std::vector<GroupLine> groups;
-  std::string members_unknown;  ///< why, for the user; may be empty
+  std::string members_unknown;  ///< the reason, as text; empty if there is nothing to say
 };
 [[nodiscard]] GroupListing list_groups(const Client& client, const Command& command);
 [[nodiscard]] std::string groups(const std::vector<GroupListing>& listings, const Command& command);
 
-/// Add, change, replace and delete print nothing.
+/// Runs add, change, replace and delete, which print nothing.
 void change(const Client& client, const Command& command);
 
-/// One interface's part of a report; a JSON object without a newline when the command says so.
+/// One interface's part of a report; with --json, a JSON object without a newline.
 [[nodiscard]] std::string flush(const Client& client, const Command& command);
 [[nodiscard]] std::string stats(const Client& client, const Command& command);
 [[nodiscard]] std::string log_levels(const Client& client, const Command& command);

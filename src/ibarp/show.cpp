@@ -1,4 +1,4 @@
-// Entries: as a table where it fits, as a block each where it does not; as arp -a; as JSON.
+// Prints entries as a table if it fits, otherwise as blocks; like arp -a; as JSON.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>

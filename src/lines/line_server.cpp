@@ -1,6 +1,5 @@
-// In the order in which things happen: a client is let in, a line comes, is answered, the answer is
-// written. At any time exactly one of these is under way, and a timer runs that ends the session
-// when it takes too long.
+// A session accepts a client, reads a line, waits for the answer and writes it. It is in exactly
+// one of these steps at a time; a timer ends it if a step takes too long.
 #include "lines/line_server.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -20,7 +19,7 @@ using Protocol = LineServer::Protocol;
 
 namespace {
 
-/// How long to let be when the process has no descriptor left for a client.
+/// Time until the next accept after a failure, most likely for lack of descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{200};
 
 std::optional<ucred> peer_of(Protocol::socket& socket) {
@@ -70,14 +69,14 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
       : socket_(std::move(socket)), peer_(peer), server_(&server), timer_(socket_.get_executor()) {}
 
   void read();
-  /// Closes the socket; the server is not called any more.
+  /// Closes the socket; the session no longer calls the server.
   void stop();
 
  private:
   void on_line(std::size_t size);
   void on_answer(std::uint64_t turn, std::string answer);
   void write(std::string answer, bool then_end);
-  /// Ends the session unless the next step begins in time.
+  /// Ends the session unless the next step begins before the timeout.
   void arm();
   void end();
 
@@ -87,7 +86,7 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
   asio::steady_timer timer_;
   std::string input_;
   std::string output_;
-  std::uint64_t turn_ = 0;  ///< which line is in hand: a late answer is not taken for another's
+  std::uint64_t turn_ = 0;  ///< number of the current line, to recognise late answers
 };
 
 void LineServer::Impl::accept() {
@@ -128,7 +127,7 @@ void LineServer::Impl::Session::read() {
                            if (self->server_ == nullptr) return;
                            if (!error) return self->on_line(size);
                            if (error != asio::error::not_found) return self->end();
-                           // Where the next line begins, nobody knows.
+                           // The start of the next line is unknown.
                            ++self->server_->counters().too_long;
                            self->write(self->server_->handler().too_long(), true);
                          });
@@ -169,7 +168,7 @@ void LineServer::Impl::Session::write(std::string answer, bool then_end) {
 void LineServer::Impl::Session::arm() {
   timer_.expires_after(server_->options().idle_timeout);
   timer_.async_wait([self = shared_from_this()](error_code error) {
-    // Moved on: the wait was cancelled, or had fired just before that and lost the race.
+    // The wait was cancelled, or the timer was set again just after it had expired.
     if (error || self->server_ == nullptr ||
         self->timer_.expiry() > asio::steady_timer::clock_type::now()) {
       return;

@@ -1,8 +1,8 @@
-// Serves lines over a Unix stream socket: a line comes, is answered by a line, and so on.
+// Serves lines over a Unix stream socket: each line from a client is answered by a line.
 //
-// Runs wholly on one io_context. Each client has one line in hand at a time and one answer on its
-// way; what it sends meanwhile waits in its socket. So a client that sends much or reads slowly
-// costs a bounded buffer and nobody's time, and is cut off when nothing moves for the idle timeout.
+// Runs on one io_context. Handles one line of each client at a time; further ones wait in the
+// client's socket. A client that sends fast or reads slowly thus uses a bounded buffer, and is
+// disconnected when nothing moves for the idle timeout.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,22 +17,21 @@
 
 namespace ipoib::lines {
 
-/// What the lines mean. Answers are whole lines, with their newline.
+/// Answers lines. Answers end with a newline.
 class LineHandler {
  public:
   using Done = std::function<void(std::string answer)>;
   virtual ~LineHandler() = default;
 
-  /// Why a client is turned away while `clients` others are served, as the line that it is told;
-  /// empty: it may come in.
+  /// Decides whether to accept a client while `clients` others are connected. Returns an empty
+  /// string to accept it, otherwise the line to refuse it with.
   [[nodiscard]] virtual std::string refusal(const ucred& peer, std::size_t clients) = 0;
-  /// Answers a line, which comes without newline, by one call of `done`, from any thread. `done`
-  /// may be called after the server is gone, and does nothing then, but not after the io_context
-  /// is.
+  /// Answers a line, given without newline, by calling `done` once, from any thread. `done` does
+  /// nothing once the server is destroyed, but needs the io_context.
   virtual void serve(std::string_view line, const ucred& peer, Done done) = 0;
-  /// The answer to a line beyond the limit, after which the client is cut off.
+  /// The answer to a line beyond the limit; the client is then disconnected.
   [[nodiscard]] virtual std::string too_long() = 0;
-  /// No client can be accepted, most likely for want of descriptors; tried again in a moment.
+  /// Accepting failed, most likely for lack of descriptors; the server tries again.
   virtual void on_accept_failure(const std::string& why) = 0;
 };
 
@@ -40,21 +39,21 @@ class LineServer {
  public:
   using Protocol = boost::asio::local::stream_protocol;
   struct Options {
-    std::size_t max_line = 0;  ///< octets, with the newline
+    std::size_t max_line = 0;  ///< bytes, with the newline
     std::chrono::milliseconds idle_timeout{};
   };
   struct Counters {
-    std::uint64_t clients = 0;   ///< let in
-    std::uint64_t refused = 0;   ///< turned away by the handler
+    std::uint64_t clients = 0;   ///< accepted
+    std::uint64_t refused = 0;   ///< refused by the handler
     std::uint64_t too_long = 0;  ///< lines beyond the limit
-    std::uint64_t timeouts = 0;  ///< clients cut off when nothing moved
+    std::uint64_t timeouts = 0;  ///< clients disconnected when nothing moved
   };
 
-  /// Serves who comes to a socket that listens. The handler outlives the server.
+  /// Serves the clients of a listening socket. The handler outlives the server.
   LineServer(Protocol::acceptor acceptor, LineHandler& handler, const Options& options);
   LineServer(const LineServer&) = delete;
   LineServer& operator=(const LineServer&) = delete;
-  /// Closes the socket and all clients.
+  /// Closes the socket and all connections.
   ~LineServer();
 
   [[nodiscard]] const Counters& counters() const;

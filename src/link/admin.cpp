@@ -20,7 +20,7 @@ Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hard
                                  TimePoint now) {
   Parts& p = *parts_;
   const std::string text = to_string(address);
-  if (!p.host.is_neighbour(address)) {
+  if (!p.host.can_be_neighbour(address)) {
     return Error{EINVAL, text + ": no neighbour can have this address"};
   }
   if (!is_endpoint(hardware)) {

@@ -21,7 +21,7 @@ ArpVerdict judge(const wire::Arp& message, const HostAddresses& host, const HwAd
       message.operation == ArpOperation::request) {
     return ArpVerdict::probe;
   }
-  if (!host.is_neighbour(message.sender_protocol)) return ArpVerdict::bad_sender;
+  if (!host.can_be_neighbour(message.sender_protocol)) return ArpVerdict::bad_sender;
   if (!for_us) return ArpVerdict::mention;
   return message.operation == ArpOperation::request ? ArpVerdict::request_for_us
                                                     : ArpVerdict::reply_for_us;

@@ -52,13 +52,13 @@ struct Limits {
   std::size_t parked_per_neighbour = 16;  ///< frames
   std::size_t parked = 512;               ///< frames in all; less than the pool has
   /// Octets of these frames, so that some large ones are left to go on with.
-  std::size_t parked_octets_per_neighbour = std::size_t{512} << 10;
-  std::size_t parked_octets = std::size_t{3} << 20;
+  std::size_t parked_bytes_per_neighbour = std::size_t{512} << 10;
+  std::size_t parked_bytes = std::size_t{3} << 20;
   std::size_t paths = 16384;
-  std::size_t path_questions = 16;   ///< outstanding at the SA; the others wait their turn
+  std::size_t path_requests = 16;    ///< outstanding at the SA; the others wait their turn
   std::size_t host_groups = 1024;    ///< that the host is in
   std::size_t send_groups = 1024;    ///< that it only sends to
-  std::size_t group_questions = 16;  ///< outstanding at the SA for the latter
+  std::size_t group_requests = 16;   ///< outstanding at the SA for the latter
   std::size_t announcements = 1024;  ///< addresses being announced at a time
   /// Questions for an address that more than its owner hear, a second: half of them for new
   /// neighbours, a quarter to ask for these again, a quarter for neighbours that answered once, so

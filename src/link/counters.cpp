@@ -3,7 +3,7 @@
 namespace ipoib::link {
 namespace {
 
-constexpr std::array<std::string_view, kCounterCount> kNames{
+constexpr std::array<std::string_view, kCounterCount> kCounterNames{
     "drop_link_down",
     "drop_malformed_packet",
     "drop_multicast_not_joined",
@@ -68,10 +68,10 @@ constexpr std::array<std::string_view, kCounterCount> kNames{
     "dhcp_transactions_evicted",
 };
 // A name too few would leave an empty one at the end; a name too many does not compile.
-static_assert(!kNames.back().empty());
+static_assert(!kCounterNames.back().empty());
 
 }  // namespace
 
-std::string_view name(Counter counter) { return kNames[static_cast<std::size_t>(counter)]; }
+std::string_view name(Counter counter) { return kCounterNames[static_cast<std::size_t>(counter)]; }
 
 }  // namespace ipoib::link

@@ -1,4 +1,4 @@
-// A multicast group that the host is in: a state machine, docs/states.md, "Group".
+// A multicast group that the host is a member of: the state machine of docs/states.md, "Group".
 #pragma once
 
 #include <optional>
@@ -15,41 +15,39 @@ namespace ipoib::link {
 namespace group_state {
 struct Absent {};
 struct Joining {
-  QuestionId question;
+  wire::SaRequestId request;
   bool creating = false;
-  unsigned refusals = 0;
+  unsigned failures = 0;
 };
 struct Pausing {
   TimePoint until;
-  unsigned refusals = 0;
+  unsigned failures = 0;
   std::string why;
 };
 struct Member {
   Membership membership;
   TimePoint confirm_at;
-  unsigned refusals = 0;
+  unsigned failures = 0;
 };
 struct Looking {
   Membership membership;
-  QuestionId question;
+  wire::SaRequestId request;
 };
 struct Confirming {
   Membership membership;
-  QuestionId question;
+  wire::SaRequestId request;
   bool creating = false;
-  unsigned refusals = 0;
+  unsigned failures = 0;
 };
 using State = std::variant<Absent, Joining, Pausing, Member, Looking, Confirming>;
 }  // namespace group_state
 
 class Group : public cache::Timed {
  public:
-  using Environment = MembershipEnvironment;
-
-  /// The name is for the log. While there is a `creation`, a group that does not exist is created
-  /// with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class, as they are then. It
-  /// outlives the group.
-  Group(const Environment& env, std::string_view name, const Gid& mgid,
+  /// `name` is for the log. If `creation` has a value when a join finds no group, the group is
+  /// created with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class. Both outlive
+  /// the group.
+  Group(const GroupDependencies& env, std::string_view name, const Gid& mgid,
         const std::optional<wire::McMemberRecord>& creation)
       : env_(env), name_(name), mgid_(mgid), creation_(creation) {}
   Group(const Group&) = delete;
@@ -57,45 +55,45 @@ class Group : public cache::Timed {
 
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
   void start();
-  /// True when it is a member by that answer, newly or still: then attach() is due.
-  [[nodiscard]] bool on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
+  /// Returns true if the host has become or remained a member; the caller then calls attach().
+  [[nodiscard]] bool on_response(const wire::SaResponse& response, TimePoint now);
   void on_reregister();
-  /// The subnet administrator says that the group was made or deleted.
+  /// The SA reports that the group was created or deleted.
   void on_notice();
   /// The port has lost all memberships.
   void on_lost();
   void leave();
-  /// Its owner could not use it: as if it had been refused.
+  /// The queue pair could not be configured for the group.
   void on_setup_failed(TimePoint now);
-  /// The HCA has not attached the queue pair, and did not detach it either.
+  /// AttachGroup failed; the queue pair is not attached.
   void on_attach_failed(TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 
-  /// Attaches the queue pair where the group is now, and detaches it from where it was.
+  /// Attaches the queue pair to the group's current MLID and detaches it from the previous one.
   void attach();
-  /// Sends a datagram to all members, if it is one of them; else counts that.
+  /// Sends a datagram to the group, or drops and counts it if the host is no member.
   void send(Frame&& frame, Output& out) const;
 
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
   [[nodiscard]] const wire::McMemberRecord* record() const;  ///< null unless a member
-  [[nodiscard]] bool asks(QuestionId id) const;
+  [[nodiscard]] bool has_requested(wire::SaRequestId id) const;
   [[nodiscard]] GroupInfo info() const;
-  [[nodiscard]] std::string waiting_for() const;  ///< for a person; empty for a member
+  [[nodiscard]] std::string waiting_for() const;  ///< for the operator; empty for a member
 
  private:
   [[nodiscard]] const Membership* membership() const;
-  [[nodiscard]] QuestionId ask(bool creating);
+  [[nodiscard]] wire::SaRequestId join(bool creating);
   [[nodiscard]] bool joined(const wire::McMemberRecord& record, TimePoint now);
-  [[nodiscard]] bool is_lost_by(const wire::McMemberRecord& record) const;
-  void refused(const Refusal& refusal, TimePoint now);
-  void confirm(Membership& held, unsigned refusals, std::string_view why);
-  void note_loss();
+  [[nodiscard]] bool shows_loss(const wire::McMemberRecord& record) const;
+  void failed(const wire::SaFailure& failure, TimePoint now);
+  void confirm(Membership& held, unsigned failures, std::string_view why);
+  void log_loss();
   void detach();
   void emit_leave();
   void become(group_state::State&& next, std::string_view why);
 
-  Environment env_;
+  GroupDependencies env_;
   std::string_view name_;
   Gid mgid_;
   const std::optional<wire::McMemberRecord>& creation_;

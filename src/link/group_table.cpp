@@ -6,7 +6,7 @@
 
 namespace ipoib::link {
 
-GroupTable::GroupTable(const Group::Environment& env)
+GroupTable::GroupTable(const GroupDependencies& env)
     : env_(env),
       broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope),
                  creation_) {
@@ -101,16 +101,16 @@ void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
   }
 }
 
-Group* GroupTable::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
-  Group* asker = nullptr;
-  if (broadcast_.asks(id)) asker = &broadcast_;
+Group* GroupTable::on_response(const wire::SaResponse& response, TimePoint now) {
+  Group* requester = nullptr;
+  if (broadcast_.has_requested(response.id)) requester = &broadcast_;
   for (auto& [mgid, group] : others_) {
-    if (group.asks(id)) asker = &group;
+    if (group.has_requested(response.id)) requester = &group;
   }
-  if (asker == nullptr) return nullptr;
-  const bool is_member = asker->on_answer(id, answer, now);
-  arm(*asker);
-  return is_member ? asker : nullptr;
+  if (requester == nullptr) return nullptr;
+  const bool is_member = requester->on_response(response, now);
+  arm(*requester);
+  return is_member ? requester : nullptr;
 }
 
 void GroupTable::on_notice(const Gid& mgid) {

@@ -19,7 +19,7 @@ inline constexpr Ipv6Address kAllNodesOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0, 0
 
 class GroupTable {
  public:
-  explicit GroupTable(const Group::Environment& env);
+  explicit GroupTable(const GroupDependencies& env);
   GroupTable(const GroupTable&) = delete;
   GroupTable& operator=(const GroupTable&) = delete;
 
@@ -39,8 +39,9 @@ class GroupTable {
   void join_others();
   /// Those that the host is in now, besides the ones that it always is in.
   void set_host_groups(std::span<const IpAddress> wanted);
-  /// The group that has become or stayed a member by that answer; null otherwise.
-  [[nodiscard]] Group* on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
+  /// Returns the group that the host has joined, or is still a member of, by that response; else
+  /// null.
+  [[nodiscard]] Group* on_response(const wire::SaResponse& response, TimePoint now);
   void on_notice(const Gid& mgid);
   void on_reregister();
   void on_lost();
@@ -59,7 +60,7 @@ class GroupTable {
   [[nodiscard]] Gid mgid_of(const IpAddress& address) const;
   [[nodiscard]] bool is_lasting(const Gid& mgid) const;
 
-  Group::Environment env_;
+  GroupDependencies env_;
   std::optional<wire::McMemberRecord> creation_;  ///< of the broadcast group
   /// In whose likeness groups are created, while the broadcast group is joined.
   std::optional<wire::McMemberRecord> likeness_;

@@ -24,7 +24,7 @@ bool HostAddresses::is_broadcast(Ipv4Address address) const {
   return address.is_limited_broadcast() || broadcasts_.contains(address);
 }
 
-bool HostAddresses::is_neighbour(const IpAddress& address) const {
+bool HostAddresses::can_be_neighbour(const IpAddress& address) const {
   const auto* const ipv4 = std::get_if<Ipv4Address>(&address);
   if (ipv4 != nullptr && is_broadcast(*ipv4)) return false;
   const bool is_unicast = std::visit(

@@ -1,4 +1,4 @@
-// The host's addresses on the interface, as the link last saw them in the HostView.
+// The host's addresses on the interface, from the last HostView.
 #pragma once
 
 #include <unordered_set>
@@ -11,18 +11,18 @@ namespace ipoib::link {
 
 class HostAddresses {
  public:
-  /// Takes over what the view has now; returns the addresses that are new.
+  /// Takes the addresses from the view; returns those that are new.
   std::vector<IpAddress> update(const HostView& view);
 
   [[nodiscard]] const std::vector<IpPrefix>& all() const { return prefixes_; }
   [[nodiscard]] bool is_ipv6_router() const { return is_ipv6_router_; }
   [[nodiscard]] bool is_own(const IpAddress& address) const { return own_.contains(address); }
-  /// Limited, or directed to the subnet of one of the addresses.
+  /// The limited broadcast address, or the directed one of a subnet of the host.
   [[nodiscard]] bool is_broadcast(Ipv4Address address) const;
-  /// Whether a neighbour can have it.
-  [[nodiscard]] bool is_neighbour(const IpAddress& address) const;
-  /// Which address asks for a target: one of its subnet if there is one, else any of its family
-  /// (RFC 4861, 7.2.2); unspecified while the host has none.
+  /// Whether a neighbour can have the address: unicast, and not the host's own.
+  [[nodiscard]] bool can_be_neighbour(const IpAddress& address) const;
+  /// The source address of a solicitation: one in the target's subnet, else the first of its family
+  /// (RFC 4861, 7.2.2); unspecified if the host has none.
   [[nodiscard]] Ipv4Address source_for(Ipv4Address target) const { return source_among(target); }
   [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target) const {
     return source_among(target);
@@ -32,7 +32,8 @@ class HostAddresses {
   template <class Address>
   [[nodiscard]] Address source_among(const Address& target) const;
 
-  // Each packet of the host and each ARP message asks for these two, and hosts may have thousands.
+  // Sets, since they are searched for each packet to an unknown destination and each ARP message,
+  // and a host may have thousands of addresses.
   std::unordered_set<IpAddress> own_;
   std::unordered_set<Ipv4Address> broadcasts_;
   std::vector<IpPrefix> prefixes_;

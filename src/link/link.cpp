@@ -24,11 +24,12 @@ Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn numbe
                    std::uint64_t seed)
     : config(settings),
       log(around.log),
+      ids(around.first_request),
       random(seed),
-      parking{.per_neighbour = settings.limits.parked_per_neighbour,
-              .in_all = settings.limits.parked,
-              .octets_per_neighbour = settings.limits.parked_octets_per_neighbour,
-              .octets_in_all = settings.limits.parked_octets},
+      parking{.frames_per_neighbour = settings.limits.parked_per_neighbour,
+              .frames = settings.limits.parked,
+              .bytes_per_neighbour = settings.limits.parked_bytes_per_neighbour,
+              .bytes = settings.limits.parked_bytes},
       own{.flags = 0, .qpn = number, .gid = {}},
       membership{config, port_gid, around.handles, out, ids, random, log},
       groups(membership),
@@ -188,12 +189,15 @@ void Link::Parts::confirm_registration(std::string_view why) {
   paths.invalidate_all(why);
 }
 
-// --- Answers of the SA ---------------------------------------------------------------------------
+// --- Responses of the SA -------------------------------------------------------------------------
 
-void Link::on_join_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
+void Link::on_response(const wire::SaResponse& response, TimePoint now) {
   Parts& p = *parts_;
-  if (p.send_groups.on_answer(id, answer, now)) return;
-  Group* const group = p.groups.on_answer(id, answer, now);
+  if (auto resolution = p.paths.on_response(response, now)) {
+    return p.neighbours.path_resolved(std::move(*resolution), now);
+  }
+  if (p.send_groups.on_response(response, now)) return;
+  Group* const group = p.groups.on_response(response, now);
   if (group == nullptr) return;
   if (group == &p.groups.broadcast()) {
     p.broadcast_joined(now);
@@ -230,12 +234,6 @@ void Link::Parts::configure_queue_pair() {
 
 void Link::Parts::set_mtu(std::uint32_t octets) {
   if (std::exchange(mtu, octets) != octets) out.events.emplace_back(SetMtu{octets});
-}
-
-void Link::on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now) {
-  if (auto answered = parts_->paths.on_answer(id, answer, now)) {
-    parts_->neighbours.path_resolved(std::move(*answered), now);
-  }
 }
 
 // --- Time, output, state -------------------------------------------------------------------------

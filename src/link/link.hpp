@@ -4,7 +4,7 @@
 // method per stimulus with the time, and afterwards drains what the call appended:
 //   sends()    datagrams for UdPort::send; what is not posted stays at the front
 //   to_host()  IP packets for TunPort::write
-//   events()   rare: questions to the SA, instructions about queue pair, groups, MTU and carrier
+//   events()   rare: SA requests, instructions about queue pair, groups, MTU and carrier
 // and arms one timer for next_deadline(). No call re-enters, blocks or throws.
 #pragma once
 
@@ -40,6 +40,7 @@ struct Surroundings {
   AddressHandleFactory& handles;
   FramePool& frames;  ///< for messages of its own; slots of at least kMessageSize octets
   Logger& log;
+  wire::SaRequestId first_request{1};  ///< SA requests are numbered from here
 };
 
 class Link {
@@ -69,9 +70,8 @@ class Link {
   /// Leaves the groups and lets go of all frames; nothing but draining comes after that.
   void shut_down(TimePoint now);
 
-  // --- Stimuli: answers of the SA --------------------------------------------------------------
-  void on_join_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
-  void on_path_answer(QuestionId id, const PathAnswer& answer, TimePoint now);
+  // --- Stimuli: the SA -------------------------------------------------------------------------
+  void on_response(const wire::SaResponse& response, TimePoint now);
 
   // --- Stimuli: packets; the frames are taken --------------------------------------------------
   /// IP packets of the host, each with kHeadroom octets before it.

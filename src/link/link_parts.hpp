@@ -75,7 +75,7 @@ struct Link::Parts {
   const Config config;
   Logger& log;
   Output out;
-  QuestionIds ids;
+  RequestIds ids;
   Random random;
   ParkingBudget parking;
   HwAddress own;  ///< QPN of the queue pair, GID of the port
@@ -84,7 +84,7 @@ struct Link::Parts {
   std::uint32_t mtu = 0;
   HostAddresses host;
   NextHops next_hops;
-  const MembershipEnvironment membership;
+  const GroupDependencies membership;
   GroupTable groups;
   SendGroupTable send_groups;
   MulticastOutput multicast;

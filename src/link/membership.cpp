@@ -1,65 +1,57 @@
 #include "link/membership.hpp"
 
+#include <utility>
+
 #include "ipoib/log.hpp"
-#include "wire/sa_status.hpp"
 
 namespace ipoib::link {
 
 using wire::McMemberRecord;
 
-QuestionId ask_to_join(const MembershipEnvironment& env, const Gid& mgid, std::uint8_t join_state,
-                       const McMemberRecord* creation) {
-  JoinGroup question{.id = env.ids.next(), .record = {}, .components = 0};
-  McMemberRecord& record = question.record;
-  if (creation != nullptr) record = *creation;
-  record.mgid = mgid;
-  record.port_gid = env.port.gid;
-  record.mlid = Lid{};
-  record.pkey = env.config.pkey.as_full();
-  record.join_state = join_state;
-  record.scope = env.config.scope;
-  record.proxy_join = false;
-  question.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kPKey |
-                        McMemberRecord::kJoinState;
+namespace {
+
+wire::SaRequestId request(const GroupDependencies& env, wire::SaQuery query) {
+  const wire::SaRequestId id = env.ids.next();
+  env.out.events.emplace_back(wire::SaRequest{id, std::move(query)});
+  return id;
+}
+
+}  // namespace
+
+wire::SaRequestId request_join(const GroupDependencies& env, const Gid& mgid,
+                               std::uint8_t join_state, const McMemberRecord* creation) {
+  auto join = wire::join_query(mgid, env.port.gid, env.config.pkey.as_full(), join_state);
+  join.record.scope = env.config.scope;
   if (creation != nullptr) {
-    record.mtu_selector = wire::Selector::exactly;
-    record.rate_selector = wire::Selector::exactly;
-    question.components |=
-        McMemberRecord::kQKey | McMemberRecord::kMtuSelector | McMemberRecord::kMtu |
-        McMemberRecord::kTrafficClass | McMemberRecord::kRateSelector | McMemberRecord::kRate |
-        McMemberRecord::kSl | McMemberRecord::kFlowLabel | McMemberRecord::kHopLimit;
+    McMemberRecord group = *creation;
+    group.mgid = mgid;
+    group.port_gid = env.port.gid;
+    group.mlid = Lid{};
+    group.pkey = join.record.pkey;
+    group.join_state = join_state;
+    group.scope = env.config.scope;
+    group.proxy_join = false;
+    join = wire::create_query(group);
   }
   env.out.counters.add(Counter::join_questions);
-  const QuestionId id = question.id;
-  env.out.events.emplace_back(question);
-  return id;
+  return request(env, std::move(join));
 }
 
-QuestionId look_up(const MembershipEnvironment& env, const Gid& mgid) {
-  LookUpMembership question{.id = env.ids.next(), .record = {}, .components = 0};
-  question.record.mgid = mgid;
-  question.record.port_gid = env.port.gid;
-  question.record.pkey = env.config.pkey.as_full();
-  question.record.scope = env.config.scope;
-  question.components = McMemberRecord::kMgid | McMemberRecord::kPortGid;
-  const QuestionId id = question.id;
-  env.out.events.emplace_back(question);
-  return id;
+wire::SaRequestId request_lookup(const GroupDependencies& env, const Gid& mgid) {
+  auto lookup = wire::lookup_query(mgid, env.port.gid);
+  lookup.record.pkey = env.config.pkey.as_full();
+  lookup.record.scope = env.config.scope;
+  return request(env, std::move(lookup));
 }
 
-void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_t join_state) {
-  LeaveGroup leave{};
-  leave.record.mgid = mgid;
-  leave.record.port_gid = env.port.gid;
-  leave.record.join_state = join_state;
-  leave.components = McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kJoinState;
-  env.out.events.emplace_back(leave);
+void request_leave(const GroupDependencies& env, const Gid& mgid, std::uint8_t join_state) {
+  (void)request(env, wire::leave_query(mgid, env.port.gid, join_state));
 }
 
-std::optional<Membership> accept(const MembershipEnvironment& env, const Gid& mgid,
+std::optional<Membership> accept(const GroupDependencies& env, const Gid& mgid,
                                  const McMemberRecord& record) {
   if (record.mgid != mgid || wire::mtu_octets(record.mtu) == 0) {
-    env.log.warn("group {}: the subnet administrator's record makes no sense", mgid.to_string());
+    env.log.warn("group {}: the subnet administrator's record is invalid", mgid.to_string());
     return std::nullopt;
   }
   const AddressVector vector{.dlid = record.mlid,
@@ -80,9 +72,9 @@ std::optional<Membership> accept(const MembershipEnvironment& env, const Gid& mg
   return Membership{record, std::move(*handle)};
 }
 
-bool means_no_group(const Refusal& refusal) {
-  return refusal.status == wire::SaStatus::insufficient_components ||
-         refusal.status == wire::SaStatus::no_records;
+bool means_no_group(const wire::SaFailure& failure) {
+  return failure.status == wire::SaStatus::insufficient_components ||
+         failure.status == wire::SaStatus::no_records;
 }
 
 }  // namespace ipoib::link

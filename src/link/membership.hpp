@@ -1,4 +1,4 @@
-// What the two kinds of group have in common: questions to the SA, and what its record gives.
+// Shared by the two kinds of group: SA requests, and what an MCMemberRecord provides.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,38 @@
 
 namespace ipoib::link {
 
-/// What groups work with; outlives them.
-struct MembershipEnvironment {
+/// Outlives the groups.
+struct GroupDependencies {
   const Config& config;
-  const PortGid& port;  ///< who joins
+  const PortGid& port;  ///< the member
   AddressHandleFactory& handles;
   Output& out;
-  QuestionIds& ids;
+  RequestIds& ids;
   Random& random;
   Logger& log;
 };
 
-/// What a member knows.
 struct Membership {
   wire::McMemberRecord record;
   AddressHandlePtr handle;
 };
 
-/// Asks to join with those bits of McMemberRecord::JoinState. With `creation`, a group that does
-/// not exist is created with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class
+/// Requests a join with these bits of McMemberRecord::JoinState. With `creation`, the SA creates a
+/// missing group with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class
 /// (RFC 4391, 10).
-[[nodiscard]] QuestionId ask_to_join(const MembershipEnvironment& env, const Gid& mgid,
-                                     std::uint8_t join_state, const wire::McMemberRecord* creation);
-/// Asks whether the port is in it.
-[[nodiscard]] QuestionId look_up(const MembershipEnvironment& env, const Gid& mgid);
-void ask_to_leave(const MembershipEnvironment& env, const Gid& mgid, std::uint8_t join_state);
+[[nodiscard]] wire::SaRequestId request_join(const GroupDependencies& env, const Gid& mgid,
+                                             std::uint8_t join_state,
+                                             const wire::McMemberRecord* creation);
+/// Requests the port's membership record.
+[[nodiscard]] wire::SaRequestId request_lookup(const GroupDependencies& env, const Gid& mgid);
+void request_leave(const GroupDependencies& env, const Gid& mgid, std::uint8_t join_state);
 
-/// Nothing when the record makes no sense or no address handle can be made, which is logged.
-[[nodiscard]] std::optional<Membership> accept(const MembershipEnvironment& env, const Gid& mgid,
+/// Returns nullopt, and logs why, if the record is invalid or no address handle can be created.
+[[nodiscard]] std::optional<Membership> accept(const GroupDependencies& env, const Gid& mgid,
                                                const wire::McMemberRecord& record);
 
-/// A plain join of a group that does not exist is refused for the components that it lacks to
-/// create it (IBA 15.2.5.17.3); to a send-only one administrators say other things.
-[[nodiscard]] bool means_no_group(const Refusal& refusal);
+/// Whether a join failed because the group does not exist. The SA then misses the components to
+/// create it (IBA 15.2.5.17.3); for a send-only join some SAs return another status.
+[[nodiscard]] bool means_no_group(const wire::SaFailure& failure);
 
 }  // namespace ipoib::link

@@ -39,7 +39,7 @@ NdLesson read(const NdMessage& message, const HostAddresses& host) {
 std::optional<NdLesson> lesson_of(const NdMessage& message, const HostAddresses& host,
                                   const HwAddress& own) {
   const NdLesson lesson = read(message, host);
-  if (!host.is_neighbour(lesson.neighbour)) return std::nullopt;
+  if (!host.can_be_neighbour(lesson.neighbour)) return std::nullopt;
   const auto& hardware = lesson.hardware;
   if (hardware && (!is_endpoint(*hardware) || hardware->same_endpoint(own))) return std::nullopt;
   // Without an address, only the answer to a question says anything.

@@ -1,11 +1,11 @@
-// Which neighbour a packet of the host is handed to. A TUN does not say: the kernel has chosen a
-// route, and shows the packet alone. So its choice is made again, from a mirror of its tables.
+// The next hop of a packet from the host. A TUN device delivers the packet without the route that
+// the kernel chose, so the choice is made again, from a copy of the kernel's routing tables.
 //
-// Only routes through the interface are in the mirror, since the kernel's choice was one of them.
-// Rules are gone through in their order (see ip-rule(8)); one whose conditions a packet does not
-// show is tried when no other leads anywhere. No route at all: the sender has bound itself to the
-// interface, for which the kernel takes any destination to be on the link; and so do we.
-// A table that no rule leads to comes last: an interface in a VRF has one.
+// The copy has only the routes through the interface, since the kernel chose one of them. Rules are
+// applied in their order (ip-rule(8)); a rule with conditions that a packet does not show is tried
+// after all others. Tables without a rule come last: an interface in a VRF has one. If no route
+// matches, the sender is bound to the interface; the kernel then takes any destination to be on the
+// link, and so does this class.
 #pragma once
 
 #include <array>
@@ -21,29 +21,27 @@ namespace ipoib::link {
 
 class NextHops {
  public:
-  /// Takes over the routes that the host has now.
+  /// Takes rules and routes from the view.
   void update(const HostView& view);
 
-  /// Not so: each destination is its own next hop.
+  /// If false, each destination is its own next hop.
   [[nodiscard]] bool has_gateways() const { return has_gateways_; }
-  /// The neighbour for a packet: a gateway, or the destination itself. Packets of one source to one
-  /// destination go the same way where a route has several.
+  /// The gateway, or the destination itself. If a route has several next hops, packets with the
+  /// same two addresses always take the same one.
   [[nodiscard]] IpAddress find(const IpAddress& source, const IpAddress& destination);
 
  private:
-  /// The routes of one table and family with prefixes of one length.
-  struct Length {
+  /// The routes of one table and family with one prefix length.
+  struct PrefixLength {
     std::uint8_t bits = 0;
     std::unordered_map<IpAddress, HostRoute> routes;
   };
-  /// Longest first.
-  using Lengths = std::vector<Length>;
   struct Table {
-    std::array<Lengths, 2> by_family;
+    std::array<std::vector<PrefixLength>, 2> by_family;  ///< the longest prefixes first
   };
-  /// The last answers, so that a flow costs one comparison. Power of two.
+  /// Entries of the cache of results, a power of two.
   static constexpr std::size_t kCached = 1024;
-  struct Answer {
+  struct CachedHop {
     IpAddress source;
     IpAddress destination;
     IpAddress hop;
@@ -51,16 +49,17 @@ class NextHops {
   };
 
   void add(Table& table, const HostRoute& route);
-  /// The longest match of more than `ignored_bits` bits.
-  [[nodiscard]] static const HostRoute* look_up(const Table& table, const IpAddress& destination,
-                                                std::optional<std::uint8_t> ignored_bits);
-  [[nodiscard]] const HostRoute* choose(const IpAddress& source,
-                                        const IpAddress& destination) const;
+  /// The longest match with more than `ignored_bits` bits; null if there is none.
+  [[nodiscard]] static const HostRoute* longest_match(const Table& table,
+                                                      const IpAddress& destination,
+                                                      std::optional<std::uint8_t> ignored_bits);
+  [[nodiscard]] const HostRoute* find_route(const IpAddress& source,
+                                            const IpAddress& destination) const;
 
   std::map<std::uint32_t, Table> tables_;
   std::vector<RoutingRule> rules_;
   bool has_gateways_ = false;
-  std::vector<Answer> cache_;
+  std::vector<CachedHop> cache_;
 };
 
 }  // namespace ipoib::link

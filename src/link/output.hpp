@@ -1,4 +1,4 @@
-// What a link has to say: lists that its parts append to and its owner drains.
+// Output of a link: lists that its parts append to and its owner drains.
 #pragma once
 
 #include <vector>
@@ -17,13 +17,14 @@ struct Output {
   Counters counters;
 };
 
-/// The questions of one link are numbered in one sequence.
-class QuestionIds {
+/// Numbers the SA requests of one link.
+class RequestIds {
  public:
-  [[nodiscard]] QuestionId next() { return QuestionId(++last_); }
+  explicit RequestIds(wire::SaRequestId first = wire::SaRequestId(1)) : next_(first.value()) {}
+  [[nodiscard]] wire::SaRequestId next() { return wire::SaRequestId(next_++); }
 
  private:
-  QuestionId::Representation last_ = 0;
+  wire::SaRequestId::Representation next_;
 };
 
 }  // namespace ipoib::link

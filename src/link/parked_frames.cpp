@@ -7,15 +7,15 @@ namespace ipoib::link {
 ParkedFrames::ParkedFrames(ParkedFrames&& other) noexcept
     : budget_(other.budget_),
       frames_(std::exchange(other.frames_, {})),
-      octets_(std::exchange(other.octets_, 0)),
+      bytes_(std::exchange(other.bytes_, 0)),
       packets_(std::exchange(other.packets_, 0)) {}
 
 ParkedFrames& ParkedFrames::operator=(ParkedFrames&& other) noexcept {
-  // By way of a temporary, so that what was parked here is given back to the budget.
+  // The temporary returns the frames that were parked here to the budget.
   ParkedFrames taken(std::move(other));
   std::swap(budget_, taken.budget_);
   std::swap(frames_, taken.frames_);
-  std::swap(octets_, taken.octets_);
+  std::swap(bytes_, taken.bytes_);
   std::swap(packets_, taken.packets_);
   return *this;
 }
@@ -24,25 +24,24 @@ ParkedFrames::~ParkedFrames() { (void)take(); }
 
 void ParkedFrames::park(Frame&& frame, Purpose purpose, Counters& counters) {
   Frame taken = std::move(frame);
-  const std::size_t octets = taken.capacity();
-  if (frames_.size() >= budget_->per_neighbour ||
-      octets_ + octets > budget_->octets_per_neighbour) {
+  const std::size_t bytes = taken.capacity();
+  if (frames_.size() >= budget_->frames_per_neighbour ||
+      bytes_ + bytes > budget_->bytes_per_neighbour) {
     counters.add(Counter::drop_parked_limit);
-  } else if (budget_->used >= budget_->in_all ||
-             budget_->octets_used + octets > budget_->octets_in_all) {
+  } else if (budget_->used >= budget_->frames || budget_->bytes_used + bytes > budget_->bytes) {
     counters.add(Counter::drop_parked_total_limit);
   } else {
     frames_.push_back(std::move(taken));
-    octets_ += octets;
+    bytes_ += bytes;
     ++budget_->used;
-    budget_->octets_used += octets;
+    budget_->bytes_used += bytes;
     packets_ += purpose == Purpose::packet ? 1 : 0;
   }
 }
 
 std::vector<Frame> ParkedFrames::take() {
   budget_->used -= frames_.size();
-  budget_->octets_used -= std::exchange(octets_, 0);
+  budget_->bytes_used -= std::exchange(bytes_, 0);
   packets_ = 0;
   return std::exchange(frames_, {});
 }

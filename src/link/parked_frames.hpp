@@ -1,4 +1,5 @@
-// Frames that wait for a neighbour or a path: ready to be sent but for the address handle.
+// Frames that wait for the resolution of a neighbour or a group. They begin with the encapsulation
+// header; only the address handle is missing.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +10,22 @@
 
 namespace ipoib::link {
 
-/// Bounds for all the parked frames of a link, and how many there are. A frame counts with all the
-/// octets of its slot, since that is what it keeps from others.
+/// Limits for the parked frames of a link, and their present use. A frame counts with all bytes of
+/// its slot, since those are not available to others.
 struct ParkingBudget {
-  std::size_t per_neighbour = 0;
-  std::size_t in_all = 0;
-  std::size_t octets_per_neighbour = 0;
-  std::size_t octets_in_all = 0;
-  std::size_t used = 0;
-  std::size_t octets_used = 0;
+  std::size_t frames_per_neighbour = 0;
+  std::size_t frames = 0;
+  std::size_t bytes_per_neighbour = 0;
+  std::size_t bytes = 0;
+  std::size_t used = 0;  ///< frames
+  std::size_t bytes_used = 0;
 };
 
-/// What a frame is parked for: what the host sends is a use of the neighbour, a reply is none.
+/// A packet of the host is a use of the neighbour; a reply to its ARP request is not.
 enum class Purpose : bool { reply, packet };
 
-/// The frames of one neighbour, in the order of their coming. When it is full the newcomer is
-/// refused: those who came first are the beginning of something.
+/// The frames of one neighbour, in order of arrival. At the limit the new frame is dropped, since
+/// the first frames open the connections.
 class ParkedFrames {
  public:
   explicit ParkedFrames(ParkingBudget& budget) : budget_(&budget) {}
@@ -34,13 +35,13 @@ class ParkedFrames {
   ParkedFrames& operator=(const ParkedFrames&) = delete;
   ~ParkedFrames();
 
-  /// Parks the frame, or drops it and counts that.
+  /// Parks the frame, or drops and counts it if a limit has been reached.
   void park(Frame&& frame, Purpose purpose, Counters& counters);
-  /// All of them, which are parked no longer.
+  /// Removes and returns all of them.
   [[nodiscard]] std::vector<Frame> take();
   /// Drops all of them, each counted as `why`.
   void drop(Counter why, Counters& counters);
-  /// The one that came first; nothing when there is none.
+  /// The bytes of the oldest frame; empty if there is none.
   [[nodiscard]] ConstBytes first() const {
     return frames_.empty() ? ConstBytes{} : frames_.front().bytes();
   }
@@ -51,7 +52,7 @@ class ParkedFrames {
  private:
   ParkingBudget* budget_;
   std::vector<Frame> frames_;
-  std::size_t octets_ = 0;
+  std::size_t bytes_ = 0;
   std::size_t packets_ = 0;
 };
 

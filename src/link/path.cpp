@@ -11,7 +11,6 @@
 #include "ipoib/overloaded.hpp"
 #include "link/path_requests.hpp"
 #include "link/path_table.hpp"
-#include "link/refusal.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -135,21 +134,23 @@ void Path::on_report(bool in_service, const Dependencies& deps, TimePoint now) {
       state_);
 }
 
-PathWaiters Path::on_response(const PathAnswer& response, const Dependencies& deps, TimePoint now) {
+PathWaiters Path::on_response(const wire::SaResult& result, const Dependencies& deps,
+                              TimePoint now) {
   PathWaiters waiters;
   if (auto* const requesting = std::get_if<Requesting>(&state_)) waiters.swap(requesting->waiters);
-  std::visit(Overloaded{
-                 [&](const wire::PathRecord& record) { on_record(record, deps, now); },
-                 [&](const Refusal& refusal) { on_failure(refusal, deps, now); },
-             },
-             response);
+  if (const auto* const record = std::get_if<wire::PathRecord>(&result)) {
+    on_record(*record, deps, now);
+  } else {
+    on_failure(wire::failure_of(result), deps, now);
+  }
   return waiters;
 }
 
 void Path::on_record(const wire::PathRecord& record, const Dependencies& deps, TimePoint now) {
   auto data = accept(record, deps);
   if (!data) {
-    return on_failure(Refusal{.status = {}, .why = "its record cannot be used"}, deps, now);
+    using wire::SaFailure;
+    return on_failure(SaFailure(SaFailure::Kind::local, "its record cannot be used"), deps, now);
   }
   deps.out.counters.add(Counter::path_answers);
   // Random, so that paths that were requested together are not refreshed together.
@@ -182,9 +183,9 @@ std::optional<PathData> Path::accept(const wire::PathRecord& record,
   return data;
 }
 
-void Path::on_failure(const Refusal& refusal, const Dependencies& deps, TimePoint now) {
+void Path::on_failure(const wire::SaFailure& failure, const Dependencies& deps, TimePoint now) {
   deps.out.counters.add(Counter::path_refusals);
-  const std::string why = describe(refusal);
+  const std::string why = failure.text();
   const auto pause = [&](unsigned failures) {
     deps.requests.log_failure(*this, failures, why, now);
     return deps.config.path.negative.after(failures, deps.random);

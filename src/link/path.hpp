@@ -83,7 +83,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   /// The SA has reported that the port came into service, or went out of it.
   void on_report(bool in_service, const Dependencies& deps, TimePoint now);
   /// Returns those who waited for the response.
-  [[nodiscard]] PathWaiters on_response(const PathAnswer& response, const Dependencies& deps,
+  [[nodiscard]] PathWaiters on_response(const wire::SaResult& result, const Dependencies& deps,
                                         TimePoint now);
   void on_deadline(const Dependencies& deps);
 
@@ -108,7 +108,7 @@ class Path : public cache::Timed, public PathListHook, public PathStateTypes {
   [[nodiscard]] std::optional<PathData> accept(const wire::PathRecord& record,
                                                const Dependencies& deps) const;
   void on_record(const wire::PathRecord& record, const Dependencies& deps, TimePoint now);
-  void on_failure(const Refusal& refusal, const Dependencies& deps, TimePoint now);
+  void on_failure(const wire::SaFailure& failure, const Dependencies& deps, TimePoint now);
 
   Gid gid_;
   [[no_unique_address]] State state_;  ///< users_ lies in its tail padding

@@ -4,33 +4,25 @@
 
 #include "ipoib/log.hpp"
 #include "link/path.hpp"
-#include "link/refusal.hpp"
+#include "link/should_log.hpp"
 
 namespace ipoib::link {
 
-QuestionId PathRequests::send(Path& path) {
-  using wire::PathRecord;
-  const QuestionId id = deps_.ids.next();
-  AskPath request{.id = id, .record = {}, .components = 0};
-  request.record.dgid = path.gid();
-  request.record.sgid = source_.port.gid;
-  request.record.pkey = deps_.config.pkey.as_full();
-  request.record.reversible = true;
-  request.record.numb_path = 1;
-  request.components = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kPKey |
-                       PathRecord::kReversible | PathRecord::kNumbPath;
-  deps_.out.events.emplace_back(request);
+wire::SaRequestId PathRequests::send(Path& path) {
+  const wire::SaRequestId id = deps_.ids.next();
+  deps_.out.events.emplace_back(wire::SaRequest{
+      id, wire::path_query(source_.port.gid, path.gid(), deps_.config.pkey.as_full())});
   deps_.out.counters.add(Counter::path_questions);
   paths_.emplace(id, &path);
   return id;
 }
 
-void PathRequests::resend(QuestionId& request, Path& path) {
+void PathRequests::resend(wire::SaRequestId& request, Path& path) {
   paths_.erase(request);
   request = send(path);
 }
 
-Path* PathRequests::complete(QuestionId request) {
+Path* PathRequests::complete(wire::SaRequestId request) {
   const auto node = paths_.extract(request);
   return node.empty() ? nullptr : node.mapped();
 }

@@ -1,4 +1,4 @@
-// The path requests that are outstanding at the SA: at most Limits::path_questions.
+// The path requests that are outstanding at the SA: at most Limits::path_requests.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class PathRequests {
   struct Dependencies {
     const Config& config;
     Output& out;
-    QuestionIds& ids;
+    RequestIds& ids;
     Logger& log;
   };
 
@@ -36,20 +36,20 @@ class PathRequests {
   void set_source(const PathSource& source) { source_ = source; }
   [[nodiscard]] const PathSource& source() const { return source_; }
 
-  [[nodiscard]] bool full() const { return outstanding() >= deps_.config.limits.path_questions; }
+  [[nodiscard]] bool full() const { return outstanding() >= deps_.config.limits.path_requests; }
   [[nodiscard]] std::size_t outstanding() const { return paths_.size(); }
-  [[nodiscard]] QuestionId send(Path& path);
+  [[nodiscard]] wire::SaRequestId send(Path& path);
   /// Sends the request again under a new id; the response to the old one will be ignored.
-  void resend(QuestionId& request, Path& path);
+  void resend(wire::SaRequestId& request, Path& path);
   /// The path that the response to a request is for; null if the request is not outstanding.
-  [[nodiscard]] Path* complete(QuestionId request);
+  [[nodiscard]] Path* complete(wire::SaRequestId request);
   /// Logs the n-th failure in a row, at most one line a second: an SA that is gone fails all paths.
   void log_failure(const Path& path, unsigned failures, std::string_view why, TimePoint now);
 
  private:
   Dependencies deps_;
   PathSource source_;
-  std::unordered_map<QuestionId, Path*> paths_;
+  std::unordered_map<wire::SaRequestId, Path*> paths_;
   TimePoint quiet_until_{};  ///< no failure is logged before
 };
 

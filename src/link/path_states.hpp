@@ -48,7 +48,7 @@ struct PathStateTypes {
     PathWaiters waiters{};
   };
   struct Requesting {
-    QuestionId request;
+    wire::SaRequestId request;
     unsigned failures = 0;
     PathWaiters waiters{};
   };
@@ -63,7 +63,7 @@ struct PathStateTypes {
   };
   struct Refreshing {
     PathData data;
-    QuestionId request;
+    wire::SaRequestId request;
     unsigned failures = 0;
   };
   struct Failed {

@@ -60,16 +60,16 @@ void PathTable::on_report(const Gid& gid, bool in_service, TimePoint now) {
   update(*path);
 }
 
-std::optional<PathTable::Resolution> PathTable::on_answer(QuestionId id, const PathAnswer& answer,
-                                                          TimePoint now) {
-  Path* const path = requests_.complete(id);
+std::optional<PathTable::Resolution> PathTable::on_response(const wire::SaResponse& response,
+                                                            TimePoint now) {
+  Path* const path = requests_.complete(response.id);
   if (path == nullptr) return std::nullopt;
   if (!waiting_.empty() && !requests_.full()) {
     Path& next = waiting_.front();
     waiting_.pop_front();
     next.on_turn(deps_);
   }
-  PathWaiters waiters = path->on_response(answer, deps_, now);
+  PathWaiters waiters = path->on_response(response.result, deps_, now);
   std::optional<Resolution> resolution;
   if (path->users_ > 0) resolution = Resolution{path->usable() != nullptr, std::move(waiters)};
   update(*path);

@@ -20,7 +20,7 @@ class PathTable {
     const Config& config;
     AddressHandleFactory& handles;
     Output& out;
-    QuestionIds& ids;
+    RequestIds& ids;
     Random& random;
     Logger& log;
   };
@@ -54,8 +54,8 @@ class PathTable {
   void on_in_service(const Gid& gid, TimePoint now) { on_report(gid, true, now); }
   void on_out_of_service(const Gid& gid, TimePoint now) { on_report(gid, false, now); }
   /// Returns nullopt if nobody uses the path, or if the request is not outstanding.
-  [[nodiscard]] std::optional<Resolution> on_answer(QuestionId id, const PathAnswer& answer,
-                                                    TimePoint now);
+  [[nodiscard]] std::optional<Resolution> on_response(const wire::SaResponse& response,
+                                                      TimePoint now);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
 

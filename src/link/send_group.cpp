@@ -6,17 +6,15 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/refusal.hpp"
 
 namespace ipoib::link {
 
-using namespace send_group_state;
 using wire::McMemberRecord;
 
 namespace {
 
-constexpr std::array<std::string_view, std::variant_size_v<State>> kNames{"Waiting", "Asking",
-                                                                          "Ready", "Missing"};
+constexpr std::array<std::string_view, std::variant_size_v<send_group_state::State>>
+    kSendGroupStates{"Waiting", "Asking", "Ready", "Missing"};
 
 }  // namespace
 
@@ -26,38 +24,38 @@ Frame SendGroup::on_packet(Frame&& frame, TimePoint now) {
     return Frame();
   };
   return std::visit(Overloaded{
-                        [&](Waiting& s) { return park(s.parked); },
-                        [&](Asking& s) { return park(s.parked); },
-                        [&](Ready& s) {
+                        [&](send_group_state::Waiting& s) { return park(s.parked); },
+                        [&](send_group_state::Asking& s) { return park(s.parked); },
+                        [&](send_group_state::Ready& s) {
                           used_ = now;
                           env_.out.sends.push_back(
                               Outgoing{s.membership.handle, kMulticastQpn, std::move(frame)});
                           return Frame();
                         },
-                        [&](Missing&) { return std::move(frame); },
+                        [&](send_group_state::Missing&) { return std::move(frame); },
                     },
                     state_);
 }
 
 void SendGroup::on_turn() {
   std::visit(Overloaded{
-                 [&](Waiting& s) {
-                   const QuestionId question =
-                       ask_to_join(env_, mgid_, McMemberRecord::kSendOnlyNonMember, nullptr);
-                   become(Asking{question, std::move(s.parked)}, "its turn");
+                 [&](send_group_state::Waiting& s) {
+                   const wire::SaRequestId request =
+                       request_join(env_, mgid_, McMemberRecord::kSendOnlyNonMember, nullptr);
+                   become(send_group_state::Asking{request, std::move(s.parked)}, "its turn");
                  },
-                 [](Asking&) { assert(false && "it has had its turn"); },
-                 [](Ready&) { assert(false && "it has had its turn"); },
-                 [](Missing&) { assert(false && "it has had its turn"); },
+                 [](send_group_state::Asking&) { assert(false && "it has had its turn"); },
+                 [](send_group_state::Ready&) { assert(false && "it has had its turn"); },
+                 [](send_group_state::Missing&) { assert(false && "it has had its turn"); },
              },
              state_);
 }
 
-std::vector<Frame> SendGroup::on_answer(const JoinAnswer& answer, TimePoint now) {
-  auto* const asking = std::get_if<Asking>(&state_);
-  assert(asking != nullptr && "its question is answered");
+std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoint now) {
+  auto* const asking = std::get_if<send_group_state::Asking>(&state_);
+  assert(asking != nullptr && "its join is answered");
   std::vector<Frame> parked = asking->parked.take();
-  const auto* const record = std::get_if<McMemberRecord>(&answer);
+  const auto* const record = std::get_if<McMemberRecord>(&result);
   std::optional<Membership> membership;
   if (record != nullptr) membership = accept(env_, mgid_, *record);
   if (membership) {
@@ -65,32 +63,35 @@ std::vector<Frame> SendGroup::on_answer(const JoinAnswer& answer, TimePoint now)
     for (Frame& frame : parked) {
       env_.out.sends.push_back(Outgoing{membership->handle, kMulticastQpn, std::move(frame)});
     }
-    become(Ready{std::move(*membership), now + env_.config.send_only_idle}, "joined");
+    become(send_group_state::Ready{std::move(*membership), now + env_.config.send_only_idle},
+           "joined");
     return {};
   }
   env_.out.counters.add(Counter::join_refusals);
-  // RFC 4391, 12: failed operations "SHOULD be logged"; that nobody listens is none.
-  if (const auto* const refusal = std::get_if<Refusal>(&answer)) {
-    env_.log.debug("group {}: send-only join: {}", mgid_.to_string(), describe(*refusal));
+  // RFC 4391, 12: failed operations "SHOULD be logged"; a group without members is no failure.
+  if (record == nullptr) {
+    env_.log.debug("group {}: send-only join: {}", mgid_.to_string(),
+                   wire::failure_of(result).text());
   }
-  become(Missing{now + env_.random.jittered(env_.config.missing_group, 75, 125)}, "refused");
+  become(send_group_state::Missing{now + env_.random.jittered(env_.config.missing_group, 75, 125)},
+         "refused");
   return parked;
 }
 
 Disposition SendGroup::on_deadline(TimePoint now) {
   return std::visit(Overloaded{
-                        [](Waiting&) { return Disposition::keep; },
-                        [](Asking&) { return Disposition::keep; },
-                        [&](Ready& s) {
+                        [](send_group_state::Waiting&) { return Disposition::keep; },
+                        [](send_group_state::Asking&) { return Disposition::keep; },
+                        [&](send_group_state::Ready& s) {
                           const TimePoint idle = used_ + env_.config.send_only_idle;
                           if (idle > now) {
                             s.look_at = idle;
                             return Disposition::keep;
                           }
-                          ask_to_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
+                          request_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
                           return Disposition::erase;
                         },
-                        [](Missing&) { return Disposition::erase; },
+                        [](send_group_state::Missing&) { return Disposition::erase; },
                     },
                     state_);
 }
@@ -98,41 +99,41 @@ Disposition SendGroup::on_deadline(TimePoint now) {
 /// What waits for an answer goes on waiting: it comes after whatever has happened.
 Disposition SendGroup::on_outdated() {
   return std::visit(Overloaded{
-                        [](Waiting&) { return Disposition::keep; },
-                        [](Asking&) { return Disposition::keep; },
-                        [](Ready&) { return Disposition::erase; },
-                        [](Missing&) { return Disposition::erase; },
+                        [](send_group_state::Waiting&) { return Disposition::keep; },
+                        [](send_group_state::Asking&) { return Disposition::keep; },
+                        [](send_group_state::Ready&) { return Disposition::erase; },
+                        [](send_group_state::Missing&) { return Disposition::erase; },
                     },
                     state_);
 }
 
 void SendGroup::on_removed(Counter why, bool leave) {
   const auto give_up = [&] {
-    if (leave) ask_to_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
+    if (leave) request_leave(env_, mgid_, McMemberRecord::kSendOnlyNonMember);
   };
   std::visit(Overloaded{
-                 [&](Waiting& s) { s.parked.drop(why, env_.out.counters); },
-                 [&](Asking& s) {
+                 [&](send_group_state::Waiting& s) { s.parked.drop(why, env_.out.counters); },
+                 [&](send_group_state::Asking& s) {
                    s.parked.drop(why, env_.out.counters);
                    give_up();
                  },
-                 [&](Ready&) { give_up(); },
-                 [](Missing&) {},
+                 [&](send_group_state::Ready&) { give_up(); },
+                 [](send_group_state::Missing&) {},
              },
              state_);
 }
 
-bool SendGroup::asks(QuestionId id) const {
-  const auto* const asking = std::get_if<Asking>(&state_);
-  return asking != nullptr && asking->question == id;
+bool SendGroup::has_requested(wire::SaRequestId id) const {
+  const auto* const asking = std::get_if<send_group_state::Asking>(&state_);
+  return asking != nullptr && asking->request == id;
 }
 
 TimePoint SendGroup::next_deadline() const {
   return std::visit(Overloaded{
-                        [](const Waiting&) { return kNever; },
-                        [](const Asking&) { return kNever; },
-                        [](const Ready& s) { return s.look_at; },
-                        [](const Missing& s) { return s.until; },
+                        [](const send_group_state::Waiting&) { return kNever; },
+                        [](const send_group_state::Asking&) { return kNever; },
+                        [](const send_group_state::Ready& s) { return s.look_at; },
+                        [](const send_group_state::Missing& s) { return s.until; },
                     },
                     state_);
 }
@@ -142,21 +143,21 @@ GroupInfo SendGroup::info() const {
     return GroupInfo{mgid_, Lid{}, GroupState::joining, static_cast<std::uint32_t>(parked.size())};
   };
   return std::visit(Overloaded{
-                        [&](const Waiting& s) { return joining(s.parked); },
-                        [&](const Asking& s) { return joining(s.parked); },
-                        [this](const Ready& s) {
+                        [&](const send_group_state::Waiting& s) { return joining(s.parked); },
+                        [&](const send_group_state::Asking& s) { return joining(s.parked); },
+                        [this](const send_group_state::Ready& s) {
                           return GroupInfo{mgid_, s.membership.record.mlid, GroupState::send_only};
                         },
-                        [this](const Missing&) {
+                        [this](const send_group_state::Missing&) {
                           return GroupInfo{mgid_, Lid{}, GroupState::missing};
                         },
                     },
                     state_);
 }
 
-void SendGroup::become(State&& next, std::string_view why) {
-  env_.log.debug("send-only group {}: {} -> {}: {}", mgid_.to_string(), kNames[state_.index()],
-                 kNames[next.index()], why);
+void SendGroup::become(send_group_state::State&& next, std::string_view why) {
+  env_.log.debug("send-only group {}: {} -> {}: {}", mgid_.to_string(),
+                 kSendGroupStates[state_.index()], kSendGroupStates[next.index()], why);
   state_ = std::move(next);
 }
 

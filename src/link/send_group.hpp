@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "link/cache/timer_queue.hpp"
+#include "link/disposition.hpp"
 #include "link/membership.hpp"
 #include "link/neighbour_dependencies.hpp"
 #include "link/neighbour_info.hpp"
@@ -23,7 +24,7 @@ struct Waiting {
   ParkedFrames parked;
 };
 struct Asking {
-  QuestionId question;
+  wire::SaRequestId request;
   ParkedFrames parked;
 };
 struct Ready {
@@ -43,8 +44,7 @@ using SendGroupListHook =
 class SendGroup : public cache::Timed, public SendGroupListHook {
  public:
   /// `routable`: its packets may leave the link, by way of the routers.
-  SendGroup(const MembershipEnvironment& env, ParkingBudget& parking, const Gid& mgid,
-            bool routable)
+  SendGroup(const GroupDependencies& env, ParkingBudget& parking, const Gid& mgid, bool routable)
       : env_(env),
         mgid_(mgid),
         routable_(routable),
@@ -57,8 +57,8 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   [[nodiscard]] Frame on_packet(Frame&& frame, TimePoint now);
   /// Its turn to ask has come.
   void on_turn();
-  /// What was parked when there is no such group; it is the caller's.
-  [[nodiscard]] std::vector<Frame> on_answer(const JoinAnswer& answer, TimePoint now);
+  /// Returns the parked frames if the group does not exist.
+  [[nodiscard]] std::vector<Frame> on_response(const wire::SaResult& result, TimePoint now);
   [[nodiscard]] Disposition on_deadline(TimePoint now);
   /// The group was made or deleted (RFC 4392, 5: its LID may be another's by now), or the subnet
   /// administrator has forgotten its members: what was known is to be asked for anew.
@@ -69,14 +69,14 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
   [[nodiscard]] bool is_routable() const { return routable_; }
   [[nodiscard]] const send_group_state::State& state() const { return state_; }
-  [[nodiscard]] bool asks(QuestionId id) const;
+  [[nodiscard]] bool has_requested(wire::SaRequestId id) const;
   [[nodiscard]] TimePoint next_deadline() const;
   [[nodiscard]] GroupInfo info() const;
 
  private:
   void become(send_group_state::State&& next, std::string_view why);
 
-  const MembershipEnvironment& env_;
+  const GroupDependencies& env_;
   Gid mgid_;
   bool routable_;
   send_group_state::State state_;

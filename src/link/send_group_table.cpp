@@ -32,20 +32,21 @@ SendGroup* SendGroupTable::find_or_create(const Gid& mgid, bool routable) {
 }
 
 void SendGroupTable::give_turns() {
-  while (questions_ < env_.config.limits.group_questions && !waiting_.empty()) {
+  while (outstanding_ < env_.config.limits.group_requests && !waiting_.empty()) {
     SendGroup& group = waiting_.front();
     group.on_turn();
-    ++questions_;
+    ++outstanding_;
     place(group);
   }
 }
 
-bool SendGroupTable::on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now) {
-  const auto at = std::ranges::find_if(asking_, [id](const SendGroup& g) { return g.asks(id); });
+bool SendGroupTable::on_response(const wire::SaResponse& response, TimePoint now) {
+  const auto at = std::ranges::find_if(
+      asking_, [&](const SendGroup& group) { return group.has_requested(response.id); });
   if (at == asking_.end()) return false;
   SendGroup& group = *at;
-  --questions_;
-  std::vector<Frame> parked = group.on_answer(answer, now);
+  --outstanding_;
+  std::vector<Frame> parked = group.on_response(response.result, now);
   place(group);
   give_turns();
   // The group may have to make room for that of the routers.
@@ -92,7 +93,7 @@ void SendGroupTable::on_reregister() {
 void SendGroupTable::clear(Counter why, bool leave) {
   for (auto& [mgid, group] : groups_) group.on_removed(why, leave);
   groups_.clear();
-  questions_ = 0;
+  outstanding_ = 0;
 }
 
 void SendGroupTable::tick(TimePoint now) {

@@ -1,7 +1,7 @@
 // The groups that the host sends to without being in them; who goes when there are too many.
 //
-// At most Limits::group_questions joins are outstanding; the others wait their turn, so a flood of
-// new groups is no flood of questions. A group is in one of three lists, by its state.
+// At most Limits::group_requests joins are outstanding; further groups wait, so that many new
+// groups do not flood the SA. A group is in one of three lists, by its state.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -14,7 +14,7 @@ namespace ipoib::link {
 
 class SendGroupTable {
  public:
-  SendGroupTable(const MembershipEnvironment& env, ParkingBudget& parking)
+  SendGroupTable(const GroupDependencies& env, ParkingBudget& parking)
       : env_(env), parking_(parking) {}
   SendGroupTable(const SendGroupTable&) = delete;
   SendGroupTable& operator=(const SendGroupTable&) = delete;
@@ -22,8 +22,8 @@ class SendGroupTable {
   /// Takes a frame that begins with the encapsulation header. `routable`: where there is no such
   /// group, it goes to the group of all routers (RFC 4391, 10).
   void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now);
-  /// False when the question is none of these groups'.
-  [[nodiscard]] bool on_answer(QuestionId id, const JoinAnswer& answer, TimePoint now);
+  /// Returns false if none of these groups has sent the request.
+  [[nodiscard]] bool on_response(const wire::SaResponse& response, TimePoint now);
   /// The subnet administrator says that this group was made or deleted.
   void on_notice(const Gid& mgid);
   /// It has forgotten who is a member.
@@ -45,14 +45,14 @@ class SendGroupTable {
   void send_to_routers(const Gid& missed, bool routable, Frame&& frame, TimePoint now);
   void erase(SendGroup& group);
 
-  MembershipEnvironment env_;
+  GroupDependencies env_;
   ParkingBudget& parking_;
   std::unordered_map<Gid, SendGroup> groups_;
   cache::TimerQueue<SendGroup> timers_;
   List waiting_;  ///< in the order of their turn
   List asking_;
   List known_;  ///< ready or missing, in the order of being known
-  std::size_t questions_ = 0;
+  std::size_t outstanding_ = 0;
 };
 
 }  // namespace ipoib::link

@@ -134,7 +134,7 @@ void Link::Parts::transmit_unknown(Frame&& frame, wire::EtherType type, const Ip
     return groups.broadcast().send(std::move(taken), out);
   }
   if (is_multicast) return transmit_multicast(std::move(taken), hop, now);
-  if (!host.is_neighbour(hop)) return out.counters.add(Counter::drop_bad_destination);
+  if (!host.can_be_neighbour(hop)) return out.counters.add(Counter::drop_bad_destination);
   if (neighbours.unresolved() >= config.limits.unresolved) {
     return out.counters.add(Counter::drop_unresolved_limit);
   }

@@ -19,7 +19,7 @@ FileDescriptor open_file(const char* path) {
   return FileDescriptor(::open(path, O_RDONLY | O_CLOEXEC));
 }
 
-/// The whole file, from its beginning. A file of /proc is a new picture each time.
+/// Reads a file from its beginning.
 Result<std::string> read_whole(int fd) {
   std::string text;
   std::array<char, 65536> chunk;
@@ -42,7 +42,7 @@ std::optional<Number> hexadecimal(std::string_view digits) {
   return value;
 }
 
-/// The kernel prints the address as the number that its octets are on this machine.
+/// The kernel prints the address bytes as a number in host byte order.
 std::optional<Ipv4Address> ipv4_group(std::string_view digits) {
   const auto number = hexadecimal<std::uint32_t>(digits);
   if (!number) return std::nullopt;
@@ -53,9 +53,9 @@ std::optional<Ipv6Address> ipv6_group(std::string_view digits) {
   Ipv6Address::Bytes bytes;
   if (digits.size() != 2 * bytes.size()) return std::nullopt;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const auto octet = hexadecimal<std::uint8_t>(digits.substr(2 * i, 2));
-    if (!octet) return std::nullopt;
-    bytes[i] = *octet;
+    const auto byte = hexadecimal<std::uint8_t>(digits.substr(2 * i, 2));
+    if (!byte) return std::nullopt;
+    bytes[i] = *byte;
   }
   return Ipv6Address(bytes);
 }
@@ -66,7 +66,7 @@ bool is_interface_local(const Ipv6Address& group) { return (group.bytes()[1] & 0
 }  // namespace
 
 Result<HostGroups> HostGroups::open() {
-  // Of this thread: /proc/net is that of the process's first one.
+  // thread-self, because /proc/net shows the namespace of the process's main thread.
   FileDescriptor ipv4 = open_file("/proc/thread-self/net/igmp");
   if (!ipv4) {
     return Error(errno, std::string("cannot open /proc/net/igmp: ") + std::strerror(errno));
@@ -96,7 +96,7 @@ std::vector<IpAddress> groups_in_igmp(std::string_view text, std::string_view in
     std::string second;
     words >> first >> second;
     if (!line.starts_with('\t')) {
-      // A blank is between the name and the colon only where the name has less than ten characters.
+      // There is a blank between name and colon only if the name has less than ten characters.
       if (second.ends_with(':')) second.pop_back();
       is_ours = second == interface;
     } else if (const auto group = is_ours ? ipv4_group(first) : std::nullopt) {

@@ -1,4 +1,4 @@
-// The multicast groups that the host is in on an interface.
+// Reads the multicast groups that the host has joined on an interface.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace ipoib::host {
 
-/// Kernels before 6.14 do not list IPv4 memberships over rtnetlink; all have them in
-/// /proc/net/igmp and igmp6, which show the network namespace in which they were opened.
+/// Reads /proc/net/igmp and igmp6, since kernels before 6.14 do not list IPv4 memberships over
+/// rtnetlink. Both show the network namespace in which they were opened.
 class HostGroups {
  public:
-  /// Opens both files in the current network namespace. A kernel without IPv6 has one of them.
+  /// Opens both files in the current network namespace; igmp6 may be missing (no IPv6).
   [[nodiscard]] static Result<HostGroups> open();
   [[nodiscard]] Result<std::vector<IpAddress>> read(std::string_view interface) const;
 
@@ -27,11 +27,11 @@ class HostGroups {
   FileDescriptor ipv6_;
 };
 
-/// The groups of `interface` in the text of /proc/net/igmp, of which each interface has a line and
-/// each of its groups another one, indented.
+/// Parses /proc/net/igmp, which has a line for each interface, followed by an indented line for
+/// each of its groups; returns those of `interface`.
 [[nodiscard]] std::vector<IpAddress> groups_in_igmp(std::string_view text,
                                                     std::string_view interface);
-/// The same for /proc/net/igmp6, a line for each group.
+/// Parses /proc/net/igmp6, which has a line for each group.
 [[nodiscard]] std::vector<IpAddress> groups_in_igmp6(std::string_view text,
                                                      std::string_view interface);
 

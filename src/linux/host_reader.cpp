@@ -1,4 +1,4 @@
-// Messages of rtnetlink(7) as values. Attributes that are not there, or not of their size, leave
+// Converts rtnetlink(7) messages to values. A missing attribute, or one of the wrong size, leaves
 // the default.
 #include "linux/host_reader.hpp"
 
@@ -21,7 +21,7 @@
 namespace ipoib::host {
 namespace {
 
-// RTM_NEWMULTICAST and RTM_DELMULTICAST, which older headers do not have.
+// RTM_NEWMULTICAST and RTM_DELMULTICAST, missing in older headers.
 constexpr int kNewMulticast = RTM_GETMULTICAST - 2;
 constexpr int kDeleteMulticast = RTM_GETMULTICAST - 1;
 
@@ -69,8 +69,8 @@ IpAddress unspecified(int family) {
   return family == AF_INET ? IpAddress(Ipv4Address{}) : IpAddress(Ipv6Address{});
 }
 
-/// A gateway of the route's own family, or of another one (RTA_VIA: a family in host order, then
-/// the address; an IPv6 gateway of an IPv4 route, RFC 5549).
+/// The gateway, possibly of another family than the route (RTA_VIA: family in host byte order, then
+/// address; RFC 5549).
 std::optional<IpAddress> gateway_of(const nlattr* gateway, const nlattr* via, int family) {
   if (gateway != nullptr) return address_of(gateway, family);
   if (via == nullptr || nla_len(via) < static_cast<int>(sizeof(rtvia))) return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<IpAddress> gateway_of(const nlattr* gateway, const nlattr* via, in
   return address_of(ConstBytes(data + sizeof of, size), of);
 }
 
-/// Calls `visit` with interface, gateway and weight of each way of a route.
+/// Calls `visit` with interface, gateway and weight of each next hop of a route.
 template <class Visit>
 void for_each_hop(const Attributes<RTA_MAX>& attributes, int family, Visit&& visit) {
   if (nlattr* const several = attributes[RTA_MULTIPATH]; several != nullptr) {
@@ -105,15 +105,15 @@ void for_each_hop(const Attributes<RTA_MAX>& attributes, int family, Visit&& vis
   }
 }
 
-/// Nothing for one that is not the interface's yet, or never will be: duplicate address detection
-/// has not ended, or has found somebody (RFC 4862, 5.4).
+/// Returns nullopt for another interface's address, and for one that is tentative or a duplicate
+/// (RFC 4862, 5.4).
 std::optional<IpPrefix> own_address_of(nlmsghdr* message, int interface_index) {
   const auto* const header = header_of<ifaddrmsg>(message);
   if (header == nullptr || static_cast<int>(header->ifa_index) != interface_index) return {};
   const auto attributes = attributes_of<IFA_MAX>(message, sizeof *header);
   const auto flags = number_of(attributes[IFA_FLAGS]).value_or(header->ifa_flags);
   if ((flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return {};
-  // With a peer, IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only then.
+  // On point-to-point links IFA_ADDRESS is the peer's; IPv6 has IFA_LOCAL only there.
   const nlattr* const local = attributes[IFA_LOCAL];
   const auto address =
       address_of(local != nullptr ? local : attributes[IFA_ADDRESS], header->ifa_family);
@@ -153,7 +153,7 @@ std::optional<IpPrefix> prefix_of(const nlattr* attribute, int family, std::uint
   return IpPrefix{*address, bits};
 }
 
-/// What a rule may ask for besides the two addresses.
+/// Conditions of a rule besides the two addresses.
 constexpr std::array kUnseenConditions{FRA_IIFNAME,   FRA_OIFNAME,     FRA_FWMARK,      FRA_TUN_ID,
                                        FRA_UID_RANGE, FRA_SPORT_RANGE, FRA_DPORT_RANGE, FRA_L3MDEV};
 
@@ -175,7 +175,7 @@ std::optional<RoutingRule> rule_of(nlmsghdr* message) {
                    .ignored_bits = {}};
   const auto ignored = number_of(attributes[FRA_SUPPRESS_PREFIXLEN]);
   if (ignored && *ignored <= 128) rule.ignored_bits = static_cast<std::uint8_t>(*ignored);
-  // "not from A" says where the rule does not apply, and so does not limit where it may.
+  // An inverted rule excludes a prefix and may apply to any other.
   if ((header->flags & FIB_RULE_INVERT) != 0) rule.source = rule.destination = std::nullopt;
   return rule;
 }
@@ -202,7 +202,7 @@ Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t f
   return read;
 }
 
-/// The interface that a message of RTM_GETNETCONF is about, and whether it forwards, if it says.
+/// Content of an RTM_NEWNETCONF message: the interface, and whether it forwards, if given.
 struct NetConf {
   int interface_index = 0;
   std::optional<bool> forwards;
@@ -325,8 +325,8 @@ bool concerns_host_view(nlmsghdr* message, int interface_index) {
   }
 }
 
-/// The route of all multicast, which comes and goes with IPv6 on the interface.
-bool tells_end_of_ipv6(nlmsghdr* message, int interface_index) {
+/// The multicast route exists as long as the interface has IPv6.
+bool announces_ipv6_removal(nlmsghdr* message, int interface_index) {
   if (message->nlmsg_type == RTM_NEWLINK) {
     const auto* const about = header_of<ifinfomsg>(message);
     return about != nullptr && about->ifi_index == interface_index &&

@@ -1,4 +1,4 @@
-// Reads what the host has configured on an interface out of the kernel's tables.
+// Reads the host's configuration of an interface from the kernel's tables.
 #pragma once
 
 #include "ipoib/host_view.hpp"
@@ -9,16 +9,15 @@ struct nlmsghdr;
 
 namespace ipoib::host {
 
-/// Addresses, forwarding, routes and rules as they concern one interface. `socket` blocks, and asks
-/// for strict checking where the kernel has it: then only what concerns the interface is listed at
-/// all.
+/// Reads addresses, forwarding, routes and rules of one interface. `socket` is blocking and, if the
+/// kernel has it, uses strict checking, so that dumps contain only this interface.
 [[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, int interface_index);
 
 /// Whether a notification may change what read_host_view() reads.
 [[nodiscard]] bool concerns_host_view(nlmsghdr* message, int interface_index);
 
-/// Whether it says that the kernel has taken the IPv6 addresses off the interface: this went down,
-/// or IPv6 was disabled on it, in whatever state both are by now.
-[[nodiscard]] bool tells_end_of_ipv6(nlmsghdr* message, int interface_index);
+/// Whether a notification says that the kernel has removed IPv6 from the interface, which went down
+/// or had IPv6 disabled; both may have changed again since.
+[[nodiscard]] bool announces_ipv6_removal(nlmsghdr* message, int interface_index);
 
 }  // namespace ipoib::host

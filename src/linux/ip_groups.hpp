@@ -1,8 +1,8 @@
-// IPv6 multicast groups that a network device is in for as long as this lives.
+// Joins IPv6 multicast groups on a network device while this object lives.
 //
-// Membership is a socket's (ipv6(7), IPV6_ADD_MEMBERSHIP), and the kernel tells routers and
-// switches of it (MLD). A socket has room for some hundreds (net.core.optmem_max), so there are as
-// many sockets as it takes.
+// Memberships belong to sockets (ipv6(7), IPV6_ADD_MEMBERSHIP); the kernel announces them to
+// routers and switches (MLD). net.core.optmem_max limits a socket to some hundreds, so several are
+// used.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ class IpGroups final : public IpGroupPort {
   static constexpr std::size_t kPerSocket = 128;
   static constexpr std::size_t kMaxGroups = 4096;
 
-  /// Of that device, in the network namespace of the calling thread. Leaves the groups of another.
+  /// Selects the device, in the network namespace of the calling thread. Leaves the groups joined
+  /// on another one.
   void use(std::uint32_t interface_index);
 
   [[nodiscard]] Result<void> join(const Gid& mgid) override;

@@ -19,7 +19,7 @@ using Message = std::unique_ptr<nl_msg, decltype(&nlmsg_free)>;
 constexpr unsigned kValid =
     NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
 
-/// About one neighbour of a device; null when there is no memory for it.
+/// A message about one neighbour; null if out of memory.
 Message message_about(const Gid& gid, std::uint32_t interface_index, int type, int flags) {
   Message message(nlmsg_alloc_simple(type, flags), &nlmsg_free);
   ndmsg header{};
@@ -58,7 +58,7 @@ Result<std::unique_ptr<IpNeighbours>> IpNeighbours::open() {
   return std::unique_ptr<IpNeighbours>(new IpNeighbours(std::move(*sockets)));
 }
 
-/// A refusal is to be had at once, lest it be taken for the answer to the next question.
+/// Waits for the ACK, so that an error is not taken for the response to the next request.
 void IpNeighbours::resolve(const Gid& gid) {
   constexpr int kFlags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
   const auto message = message_about(gid, interface_index_, RTM_NEWNEIGH, kFlags);
@@ -80,7 +80,7 @@ IpNeighbours::State IpNeighbours::state(const Gid& gid) {
 
 int IpNeighbours::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
-/// What was lost in an overrun has raised an event all the same.
+/// -NLE_NOMEM is an overrun: notifications were lost, which is an event, too.
 void IpNeighbours::take_events() {
   int error = 0;
   while (error >= 0 || error == -NLE_NOMEM) error = nl_recvmsgs_default(events_.get());

@@ -1,7 +1,7 @@
-// The IPv6 neighbours of a network device, as the kernel's Neighbour Discovery has them.
+// Looks up IPv6 neighbours of a network device in the kernel's neighbour table.
 //
-// Entries of its table are made with the flag NTF_USE, by which the kernel looks for the neighbour
-// as if a packet had to be sent to it.
+// Entries are created with NTF_USE, which makes the kernel solicit the neighbour as if it had a
+// packet for it.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace ipoib::host {
 
 class IpNeighbours final : public IpNeighbourPort {
  public:
-  /// In the network namespace of the calling thread.
+  /// Opens its sockets in the network namespace of the calling thread.
   [[nodiscard]] static Result<std::unique_ptr<IpNeighbours>> open();
 
   void use(std::uint32_t interface_index) { interface_index_ = interface_index; }
   void resolve(const Gid& gid) override;
   [[nodiscard]] State state(const Gid& gid) override;
 
-  /// Readable when some neighbour is in another state.
+  /// Readable when the state of some neighbour has changed.
   [[nodiscard]] int descriptor() const;
   void take_events();
 

@@ -30,12 +30,12 @@ using Owner = std::unique_ptr<Object, void (*)(Object*)>;
 
 constexpr int kLinkLocalPrefixLength = 64;
 
-/// A setting of an interface, or of new ones ("default"), in this thread's network namespace.
+/// Path of a setting of an interface or of new ones ("default") in the thread's network namespace.
 std::string path_of(const std::string& interface, const std::string& setting) {
   return "/proc/sys/net/ipv6/conf/" + interface + "/" + setting;
 }
 
-/// A kernel without IPv6 has no settings of it.
+/// Succeeds if the setting does not exist (no IPv6).
 Result<void> write_setting(const std::string& path, const std::string& value) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) return {};
@@ -85,7 +85,7 @@ Result<bool> add_link_local(nl_sock* socket, int interface_index, const Ipv6Addr
       nl_addr_build(AF_INET6, address.bytes().data(), address.bytes().size()), &nl_addr_put);
   const Owner<rtnl_addr> made(rtnl_addr_alloc(), &rtnl_addr_put);
   if (!local || !made || rtnl_addr_set_local(made.get(), local.get()) < 0) {
-    return netlink_error("cannot make a link-local address", -NLE_NOMEM);
+    return netlink_error("cannot create a link-local address", -NLE_NOMEM);
   }
   rtnl_addr_set_ifindex(made.get(), interface_index);
   rtnl_addr_set_prefixlen(made.get(), kLinkLocalPrefixLength);
@@ -112,7 +112,7 @@ Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
   header.ifi_index = interface_index;
   nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
   nla_put_u32(change, IFLA_GSO_MAX_SEGS, segments);
-  // Takes the message, in any case.
+  // Frees the message in any case.
   const int error = nl_send_sync(socket->get(), change);
   return error < 0 ? netlink_error("cannot set gso_max_segs", error) : Result<void>();
 }

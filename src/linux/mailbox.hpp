@@ -1,4 +1,4 @@
-// Messages to a thread that sleeps in its event loop: a bounded queue with an eventfd beside it.
+// A bounded message queue to a thread, which it wakes through an eventfd.
 #pragma once
 
 #include <atomic>
@@ -11,29 +11,26 @@
 
 namespace ipoib::host {
 
-/// Any thread posts, one thread drains. Nothing here is on the data path.
+/// Any thread posts, one thread drains. Not for the data path.
 template <class Message>
 class Mailbox {
  public:
   explicit Mailbox(std::size_t capacity) : capacity_(capacity) {}
 
-  /// False when the mailbox is full: the receiver is behind, and the message is the caller's again.
+  /// Returns false when the mailbox is full; `message` is then unchanged.
   [[nodiscard]] bool post(Message&& message) {
     {
       const std::lock_guard lock(mutex_);
-      if (queue_.size() >= capacity_) {
-        ++refused_;
-        return false;
-      }
+      if (queue_.size() >= capacity_) return false;
       queue_.push_back(std::move(message));
       waiting_.store(true, std::memory_order_release);
-      if (queue_.size() > 1) return true;  // the receiver has been woken for the first one
+      if (queue_.size() > 1) return true;  // the first message has woken the receiver
     }
     wake_up_.signal();
     return true;
   }
 
-  /// Hands over everything in order of arrival; `out` is emptied first, and its memory reused.
+  /// Replaces the contents of `out` by all messages in order of arrival; reuses its memory.
   void drain(std::vector<Message>& out) {
     out.clear();
     wake_up_.clear();
@@ -41,21 +38,16 @@ class Mailbox {
     waiting_.store(false, std::memory_order_relaxed);
     out.swap(queue_);
   }
-  /// Messages wait. Asked without a system call or a lock, by who is awake anyway.
+  /// Whether messages wait; costs neither a system call nor a lock.
   [[nodiscard]] bool has_messages() const { return waiting_.load(std::memory_order_acquire); }
 
   /// Readable while messages wait.
   [[nodiscard]] int descriptor() const { return wake_up_.descriptor(); }
-  [[nodiscard]] std::size_t refused() const {
-    const std::lock_guard lock(mutex_);
-    return refused_;
-  }
 
  private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<Message> queue_;
   std::size_t capacity_;
-  std::size_t refused_ = 0;
   std::atomic<bool> waiting_ = false;
   WakeUp wake_up_;
 };

@@ -25,7 +25,7 @@ int dump_once(nl_sock* socket, const DumpRequest& request,
   const std::unique_ptr<nl_msg, decltype(&nlmsg_free)> message(
       nlmsg_alloc_simple(request.type, NLM_F_DUMP), &nlmsg_free);
   if (!message) return -NLE_NOMEM;
-  // libnl takes what it copies from as void*.
+  // libnl takes a void* but only reads from it.
   auto* const header = const_cast<std::uint8_t*>(request.header.data());
   if (nlmsg_append(message.get(), header, request.header.size(), NLMSG_ALIGNTO) < 0) {
     return -NLE_MSGSIZE;
@@ -50,7 +50,7 @@ Result<void> netlink_dump(nl_sock* socket, const DumpRequest& request,
     start();
     error = dump_once(socket, request, visit);
   }
-  // A family that this kernel has not has nothing to list.
+  // The kernel does not support this family, so there is nothing to list.
   if (error >= 0 || error == -NLE_AF_NOSUPPORT || error == -NLE_OPNOTSUPP) return {};
   return netlink_error("cannot list the host's configuration", error);
 }

@@ -1,4 +1,4 @@
-// libnl's error codes as ours.
+// Converts libnl's errors.
 #pragma once
 
 #include <netlink/netlink.h>
@@ -9,7 +9,7 @@
 
 namespace ipoib::host {
 
-/// `code` as libnl returns it: negative, and not an errno value.
+/// `code` is a negative libnl error, which is no errno value.
 [[nodiscard]] inline Error netlink_error(const std::string& what, int code) {
   return Error{0, what + ": " + nl_geterror(code)};
 }

@@ -1,5 +1,4 @@
-// The two rtnetlink sockets of who follows a table of the kernel: one that is told of changes, and
-// one for questions.
+// A pair of rtnetlink sockets to follow a table of the kernel: for notifications and for requests.
 #pragma once
 
 #include <memory>
@@ -16,10 +15,10 @@ struct NetlinkSockets {
   };
   using Socket = std::unique_ptr<nl_sock, Free>;
 
-  Socket events;  ///< non-blocking; a member of no group yet
+  Socket events;  ///< non-blocking; subscribed to no group yet
   Socket queries;
 
-  /// In the network namespace of the calling thread.
+  /// Opens them in the network namespace of the calling thread.
   [[nodiscard]] static Result<NetlinkSockets> open();
 };
 

@@ -15,10 +15,10 @@ namespace ipoib::host {
 
 namespace {
 
-// Room for bursts of notifications, in octets; more than this is one ENOBUFS and one dump.
+// Bytes for bursts of notifications; an overrun causes one ENOBUFS and one dump.
 constexpr int kEventBuffer = 256 * 1024;
 
-// RTNLGRP_IPV4_MCADDR and RTNLGRP_IPV6_MCADDR, which older headers do not have.
+// RTNLGRP_IPV4_MCADDR and RTNLGRP_IPV6_MCADDR, missing in older headers.
 constexpr int kIpv4GroupChanges = 37;
 constexpr int kIpv6GroupChanges = 38;
 
@@ -28,15 +28,15 @@ struct Watch {
   bool ipv6_ended = false;
 };
 
-/// Notes whether a notification is about the watched interface.
+/// Notes whether a notification concerns the watched interface.
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
   watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index);
-  watch->ipv6_ended |= tells_end_of_ipv6(nlmsg_hdr(message), watch->interface_index);
+  watch->ipv6_ended |= announces_ipv6_removal(nlmsg_hdr(message), watch->interface_index);
   return NL_OK;
 }
 
-/// The kernel then lists what was asked for, and not more; before Linux 4.20 it lists everything.
+/// Makes the kernel filter dumps; before Linux 4.20 it lists everything.
 void ask_for_strict_checking(nl_sock* socket) {
   const int on = 1;
   (void)setsockopt(nl_socket_get_fd(socket), SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
@@ -66,7 +66,7 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
       error < 0) {
     return netlink_error("cannot subscribe to changes of addresses and routes", error);
   }
-  // Linux 6.14 and later; for the others see expect_change().
+  // From Linux 6.14; see expect_change() for older kernels.
   for (const int group : {kIpv4GroupChanges, kIpv6GroupChanges}) {
     (void)nl_socket_add_membership(events.get(), group);
   }
@@ -83,7 +83,7 @@ bool NetlinkView::drain_events() {
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
   int error = 0;
   while (error >= 0) error = nl_recvmsgs_default(events_.get());
-  // Anything else, ENOBUFS first of all: something was lost, and it may have been any of this.
+  // Any other error (mostly ENOBUFS): notifications were lost, which may have concerned anything.
   const bool lost = error != -NLE_AGAIN;
   if (watch.ipv6_ended || lost) has_link_local_ = false;
   return watch.concerned || lost;
@@ -100,7 +100,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
   if (!is_up) return HostView();
-  if (auto done = give_link_local(); !done) return done.error();
+  if (auto done = ensure_link_local(); !done) return done.error();
   auto view = read_host_view(queries_.get(), interface_index_);
   if (!view) return view.error();
   auto groups = groups_.read(rtnl_link_get_name(link.get()));
@@ -109,8 +109,8 @@ Result<HostView> NetlinkView::take_snapshot() {
   return view;
 }
 
-/// Once for each time that IPv6 begins on the interface: an administrator may delete the address.
-Result<void> NetlinkView::give_link_local() {
+/// Only once after IPv6 comes up on the interface, so that the operator can delete the address.
+Result<void> NetlinkView::ensure_link_local() {
   if (!link_local_ || has_link_local_) return {};
   const auto added = add_link_local(queries_.get(), interface_index_, *link_local_);
   if (!added) return added.error();

@@ -12,7 +12,7 @@ namespace ipoib::host {
 
 namespace {
 
-constexpr const char* kNames = "/run/netns/";  // of ip-netns(8)
+constexpr const char* kNames = "/run/netns/";  // see ip-netns(8)
 constexpr const char* kOwn = "/proc/thread-self/ns/net";
 
 FileDescriptor open_path(const std::string& path) {
@@ -28,7 +28,7 @@ Result<NetworkNamespace> NetworkNamespace::open(const std::string& name) {
   if (!fd) {
     const int error = errno;
     return Error(error, "network namespace " + name + ": " + std::strerror(error) +
-                            "; ip netns list shows those that have names");
+                            "; `ip netns list` shows the named ones");
   }
   return NetworkNamespace(name, std::move(fd));
 }
@@ -38,14 +38,14 @@ NetworkNamespace::Stay::Stay(const NetworkNamespace& in) {
   home_ = open_path(kOwn);
   if (!home_ || ::setns(in.fd_.get(), CLONE_NEWNET) != 0) {
     const int error = errno;
-    throw std::runtime_error(
-        "network namespace " + in.name_ + ": " + std::strerror(error) +
-        (error == EPERM ? "; entering it needs CAP_SYS_ADMIN: run as root" : "; is it one?"));
+    throw std::runtime_error("network namespace " + in.name_ + ": " + std::strerror(error) +
+                             (error == EPERM ? "; entering it needs CAP_SYS_ADMIN: run as root"
+                                             : "; is it a namespace?"));
   }
 }
 
 NetworkNamespace::Stay::~Stay() {
-  // A thread that cannot go home would open everything else in the wrong place.
+  // The thread would open everything else in the wrong namespace.
   if (home_ && ::setns(home_.get(), CLONE_NEWNET) != 0) std::abort();
 }
 

@@ -1,5 +1,4 @@
-// A network namespace other than the process's own: what is opened in it stays there, whoever uses
-// it afterwards.
+// A network namespace to open sockets and devices in; they stay in it whoever uses them later.
 #pragma once
 
 #include <string>
@@ -12,12 +11,12 @@ namespace ipoib::host {
 
 class NetworkNamespace {
  public:
-  /// That of a name, as `ip netns` gives it, or of a path such as /proc/4711/ns/net; an empty name
-  /// means the caller's own. It is kept, even when its name goes.
+  /// `name` is a name of `ip netns`, a path such as /proc/4711/ns/net, or empty for the caller's
+  /// own namespace. Keeps the namespace alive.
   [[nodiscard]] static Result<NetworkNamespace> open(const std::string& name);
 
-  /// Calls `open` with the calling thread in the namespace, and no other thread. Throws
-  /// std::runtime_error when it may not be entered.
+  /// Calls `open` with the calling thread, and no other, in the namespace. Throws
+  /// std::runtime_error if entering it fails.
   template <class Open>
   auto run(Open&& open) const {
     const Stay stay(*this);

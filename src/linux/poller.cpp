@@ -18,9 +18,7 @@ void Poller::add(int fd, std::uint32_t tag) {
   }
 }
 
-void Poller::remove(int fd) { (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
-
-std::span<const Poller::Ready> Poller::wait(TimePoint now, TimePoint deadline) {
+std::span<const std::uint32_t> Poller::wait(TimePoint now, TimePoint deadline) {
   timespec timeout{};
   if (deadline > now && deadline != kNever) {
     const auto left = deadline - now;
@@ -36,7 +34,7 @@ std::span<const Poller::Ready> Poller::wait(TimePoint now, TimePoint deadline) {
   }
   const auto size = static_cast<std::size_t>(count);
   for (std::size_t i = 0; i < size; ++i) {
-    ready_[i] = {events_[i].data.u32, (events_[i].events & (EPOLLERR | EPOLLHUP)) != 0};
+    ready_[i] = events_[i].data.u32;
   }
   return {ready_.data(), size};
 }

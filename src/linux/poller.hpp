@@ -1,7 +1,7 @@
-// The event loop of a thread that owns a data path: epoll, edge-triggered, with a deadline.
+// epoll with a deadline, edge-triggered, for the loop of a data path.
 //
-// Edge-triggered, because such a loop reads until there is nothing left anyway, and because it may
-// decide not to read (no free frame) without the descriptor waking it again and again.
+// Edge-triggered, because the loop reads until nothing is left, and because it may stop reading (no
+// free frame) and must not be woken again for the same data.
 #pragma once
 
 #include <sys/epoll.h>
@@ -17,25 +17,20 @@ namespace ipoib::host {
 
 class Poller {
  public:
-  struct Ready {
-    std::uint32_t tag;
-    bool failed;  ///< EPOLLERR or EPOLLHUP
-  };
   static constexpr std::size_t kMaxReady = 8;
 
   Poller();  ///< throws std::system_error when the process has no descriptor left
 
-  /// Reports `tag` each time that `fd` becomes readable, and at first if it is readable already.
+  /// Reports `tag` whenever `fd` becomes readable, and once if it is readable already.
   void add(int fd, std::uint32_t tag);
-  void remove(int fd);
-  /// Sleeps until something is ready or `deadline` has passed; a deadline of `now` or before does
-  /// not sleep at all. The result is valid until the next call.
-  [[nodiscard]] std::span<const Ready> wait(TimePoint now, TimePoint deadline);
+  /// Sleeps until a descriptor is ready or `deadline` has passed; does not sleep if `deadline` is
+  /// not after `now`. Returns the tags, valid until the next call.
+  [[nodiscard]] std::span<const std::uint32_t> wait(TimePoint now, TimePoint deadline);
 
  private:
   FileDescriptor epoll_;
   std::array<epoll_event, kMaxReady> events_{};
-  std::array<Ready, kMaxReady> ready_{};
+  std::array<std::uint32_t, kMaxReady> ready_{};
 };
 
 }  // namespace ipoib::host

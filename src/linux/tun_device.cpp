@@ -24,12 +24,12 @@ constexpr const char* kCloneDevice = "/dev/net/tun";
 
 constexpr short kTunFlags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
 
-// What the kernel may leave to us. UDP in segments is from Linux 6.2, and younger than the headers
-// of Debian 12.
+// Offloads that the kernel may use. Those for UDP are from Linux 6.2, later than Debian 12's
+// headers.
 constexpr unsigned kUdpSegments = 0x20 | 0x40;  ///< TUN_F_USO4, TUN_F_USO6
 constexpr unsigned kTcpSegments = TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
 
-// One read is to leave the processor's cache something to hold on to.
+// Limits the data of one batch to what the CPU cache can hold.
 constexpr std::size_t kLargePacketsPerRead = 4;
 
 Error failure(const std::string& what, int error, const std::string& remedy = {}) {
@@ -37,7 +37,7 @@ Error failure(const std::string& what, int error, const std::string& remedy = {}
 }
 
 iovec piece(ConstBytes bytes) {
-  // writev() does not write through it.
+  // writev() only reads from it.
   return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
@@ -47,7 +47,7 @@ ifreq request_for(const std::string& name) {
   return request;
 }
 
-Error cannot_open_clone_device(int error) {
+Error clone_device_error(int error) {
   switch (error) {
     case ENOENT:
     case ENODEV:
@@ -63,17 +63,17 @@ Error cannot_open_clone_device(int error) {
   }
 }
 
-Error cannot_have_interface(const std::string& name, int error) {
+Error interface_error(const std::string& name, int error) {
   const auto what = "interface " + name;
   switch (error) {
     case EPERM:
       return failure(what, error, "a TUN needs CAP_NET_ADMIN: run as root");
     case EBUSY:
       return failure(what, error,
-                     "another process has it: stop that one, or choose another --name");
+                     "another process has it open: stop that process, or choose another --name");
     case EINVAL:
       return failure(what, error,
-                     "the name is not possible, or belongs to an interface of another kind: choose "
+                     "the name is invalid, or belongs to an interface of another kind: choose "
                      "another --name");
     default:
       return failure(what, error);
@@ -87,14 +87,14 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
     return Error{EINVAL, "interface name \"" + options.name + "\": 1 to 15 characters"};
   }
   FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) return cannot_open_clone_device(errno);
+  if (!fd) return clone_device_error(errno);
   FileDescriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!control) return failure("socket", errno);
 
   const bool existed = if_nametoindex(options.name.c_str()) != 0;
   auto request = request_for(options.name);
   request.ifr_flags = kTunFlags;
-  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return cannot_have_interface(options.name, errno);
+  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(options.name, errno);
 
   std::unique_ptr<TunDevice> device(
       new TunDevice(std::move(fd), std::move(control), request.ifr_name));
@@ -107,7 +107,7 @@ void TunDevice::discard(const std::string& name) {
   const FileDescriptor fd(::open(kCloneDevice, O_RDWR | O_CLOEXEC));
   auto request = request_for(name);
   request.ifr_flags = kTunFlags;
-  // One that is not there is made, and goes with the descriptor.
+  // A missing interface is created, and disappears with the descriptor.
   if (!fd || ioctl(fd.get(), TUNSETIFF, &request) != 0) return;
   (void)ioctl(fd.get(), TUNSETPERSIST, 0UL);
 }
@@ -127,13 +127,13 @@ Result<void> TunDevice::configure(const TunOptions& options) {
                    "ip link set " + name_ + " down, then try again");
   }
   if (auto done = set_carrier(false); !done) return done;
-  if (auto done = agree_on_headers(options.large_packets); !done) return done;
+  if (auto done = negotiate_offloads(options.large_packets); !done) return done;
 
   request = request_for(name_);
   request.ifr_qlen = static_cast<int>(options.queue_length);
   if (!apply(SIOCSIFTXQLEN)) return failure("txqueuelen of " + name_, errno);
   if (!adopted_) {
-    // First: an address that is there while the flag is still set misses its solicited-node group.
+    // First, since an address that is added under NOARP does not join its solicited-node group.
     if (auto done = change_flags(0, IFF_NOARP); !done) return done;
     if (auto done = detect_duplicate_addresses(name_); !done) return done;
   }
@@ -146,7 +146,7 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   if (!adopted_) {
     if (auto done = change_flags(IFF_UP, 0); !done) return done;
   }
-  // Last, so that a half-made interface goes away by itself.
+  // Last, so that the interface disappears if anything before fails.
   if (ioctl(fd_.get(), TUNSETPERSIST, 1UL) != 0) return failure("TUNSETPERSIST", errno);
   return {};
 }
@@ -161,18 +161,18 @@ Result<void> TunDevice::change_flags(short set, short clear) {
   return {};
 }
 
-/// An adopted interface has what its last holder agreed on.
-Result<void> TunDevice::agree_on_headers(bool large_packets) {
+/// Sets header size and offloads anew: an adopted interface has those of its last process.
+Result<void> TunDevice::negotiate_offloads(bool large_packets) {
   int size = sizeof(VirtioHeader);
   if (ioctl(fd_.get(), TUNSETVNETHDRSZ, &size) != 0) return failure("TUNSETVNETHDRSZ", errno);
   const auto offer = [&](unsigned offloads) {
     return ioctl(fd_.get(), TUNSETOFFLOAD, static_cast<unsigned long>(offloads)) == 0;
   };
-  // These are also what it takes from us.
+  // TUNSETOFFLOAD also decides which packets the kernel accepts from us.
   takes_udp_ = offer(TUN_F_CSUM | kTcpSegments | kUdpSegments);
   takes_tcp_ = takes_udp_ || offer(TUN_F_CSUM | kTcpSegments);
   if (large_packets && takes_tcp_ && set_max_segments(index_, kMaxSegments)) return {};
-  // Without a bound it could send more segments than a queue holds.
+  // Without the limit on segments a packet might not fit into a send queue.
   if (!offer(TUN_F_CSUM) && !offer(0)) return failure("TUNSETOFFLOAD", errno);
   return {};
 }
@@ -182,32 +182,32 @@ bool TunDevice::read(const HostPools& pools, std::size_t headroom, std::vector<F
   std::size_t large = 0;
   for (std::size_t count = 0; count < limit && large < kLargePacketsPerRead; ++count) {
     switch (read_one(pools, headroom, out)) {
-      case Found::packet:
+      case ReadResult::packet:
         break;
-      case Found::large_packet:
+      case ReadResult::large_packet:
         ++large;
         break;
-      case Found::malformed:
+      case ReadResult::malformed:
         ++malformed_;
         break;
-      case Found::no_frame:
+      case ReadResult::no_frame:
         return true;
-      case Found::nothing:
+      case ReadResult::nothing:
         return false;
     }
   }
   return true;
 }
 
-/// What does not fit into the small frame goes into the large one, where room is left for what did.
-TunDevice::Found TunDevice::read_one(const HostPools& pools, std::size_t headroom,
-                                     std::vector<Frame>& out) {
+/// What does not fit into the small frame goes into the large one, at the same offset.
+TunDevice::ReadResult TunDevice::read_one(const HostPools& pools, std::size_t headroom,
+                                          std::vector<Frame>& out) {
   const auto room = pools.packets.slot_size() - headroom;
   const auto large_room = pools.large.slot_size() - headroom;
   assert(headroom < pools.packets.slot_size() && room < large_room);
   Frame frame = pools.packets.take();
   Frame large = pools.large.take();
-  if (!frame || !large) return Found::no_frame;
+  if (!frame || !large) return ReadResult::no_frame;
   frame.window(headroom, room);
   large.window(headroom, large_room);
   VirtioHeader header;
@@ -222,17 +222,18 @@ TunDevice::Found TunDevice::read_one(const HostPools& pools, std::size_t headroo
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
     gone_ = gone_ || errno == EBADFD;
-    return errno == EINVAL ? Found::malformed : Found::nothing;  // the kernel's, and it is lost
+    return errno == EINVAL ? ReadResult::malformed
+                           : ReadResult::nothing;  // EINVAL: the kernel dropped it
   }
-  if (static_cast<std::size_t>(got) < sizeof header) return Found::malformed;
+  if (static_cast<std::size_t>(got) < sizeof header) return ReadResult::malformed;
   const std::size_t size = static_cast<std::size_t>(got) - sizeof header;
   const bool is_large = size > room;
   if (is_large) std::memcpy(large.bytes().data(), frame.bytes().data(), room);
   Frame& whole = is_large ? large : frame;
   whole.window(headroom, size);
-  if (!take_over(header, whole)) return Found::malformed;
+  if (!apply_header(header, whole)) return ReadResult::malformed;
   out.push_back(std::move(whole));
-  return is_large ? Found::large_packet : Found::packet;
+  return is_large ? ReadResult::large_packet : ReadResult::packet;
 }
 
 bool TunDevice::write(ConstBytes packet) {
@@ -249,7 +250,7 @@ bool TunDevice::write_large(std::span<const ConstBytes> pieces, const Segmentati
   return write_all(std::span(all).first(1 + pieces.size()));
 }
 
-/// A packet is taken whole, or not.
+/// The kernel accepts a packet completely or not at all.
 bool TunDevice::write_all(std::span<const iovec> pieces) {
   for (;;) {
     if (::writev(fd_.get(), pieces.data(), static_cast<int>(pieces.size())) >= 0) return true;
@@ -259,17 +260,17 @@ bool TunDevice::write_all(std::span<const iovec> pieces) {
   }
 }
 
-/// By the name that the interface has now: by its first one another may be called.
-Result<void> TunDevice::set_mtu(std::uint32_t octets) {
+/// Uses the interface's current name: it may have been renamed.
+Result<void> TunDevice::set_mtu(std::uint32_t bytes) {
   ifreq request{};
   if (ioctl(fd_.get(), TUNGETIFF, &request) != 0 ||
       ioctl(control_.get(), SIOCGIFMTU, &request) != 0) {
     return failure("MTU of " + name_, errno);
   }
-  const std::uint32_t wanted = mtu_.wanted(octets, static_cast<std::uint32_t>(request.ifr_mtu));
+  const std::uint32_t wanted = mtu_.wanted(bytes, static_cast<std::uint32_t>(request.ifr_mtu));
   request.ifr_mtu = static_cast<int>(wanted);
   if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) {
-    return failure("MTU " + std::to_string(octets) + " of " + name_, errno);
+    return failure("MTU " + std::to_string(bytes) + " of " + name_, errno);
   }
   mtu_.was_set(wanted);
   return {};

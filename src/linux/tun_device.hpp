@@ -1,13 +1,13 @@
 // A persistent TUN device: the host's side of an IPoIB interface.
 //
-// The kernel keeps a persistent TUN, with its addresses and routes, when its process dies; it loses
-// carrier then, and the next open() adopts it. remove() ends that, so that an orderly shutdown
-// leaves nothing behind. While the descriptor is open nobody else can have the device.
+// When the process dies, the kernel keeps a persistent TUN with its addresses and routes, without
+// carrier; the next open() adopts it. remove() makes it disappear on an orderly shutdown. Only one
+// process can have the device open.
 //
-// Packets come with a header that leaves work to the device (virtio_header.hpp): the kernel hands
-// over TCP and UDP uncut, up to 64 KiB in one read, where it knows how (UDP: from Linux 6.2), and
-// takes them so. A read has room for a packet of the link in one frame and for the rest of a large
-// one in another, so that what is small lies in a small frame without having been copied.
+// Packets have a virtio header (virtio_header.hpp): the kernel passes large TCP and UDP packets of
+// up to 64 KiB with partial checksums (UDP: from Linux 6.2), and accepts such. A read offers a
+// frame of the link's size, followed by the rest of a large frame, so that small packets are not
+// copied.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,22 +25,20 @@ namespace ipoib::host {
 
 struct TunOptions {
   std::string name = "ib0";
-  std::uint32_t queue_length = 1000;  ///< packets that the kernel keeps for us (txqueuelen)
-  /// The kernel hands over packets that are to be cut.
-  bool large_packets = true;
-  /// The kernel makes the interface's IPv6 addresses from it; without, it makes none (see
+  std::uint32_t queue_length = 1000;  ///< packets that the kernel queues (txqueuelen)
+  bool large_packets = true;          ///< accept large packets from the kernel (GSO)
+  /// The kernel derives the interface's IPv6 addresses from it; without, it generates none (see
   /// NetlinkView::open).
   std::optional<Ipv6Address> stable_secret = {};
 };
 
 class TunDevice final : public TunPort {
  public:
-  /// Makes the interface, or adopts a persistent one of that name that nobody holds. A new one is
-  /// administratively up, and its kernel takes part in Neighbour Discovery (no NOARP): it answers
-  /// for its addresses and looks for duplicates. An adopted one is as its last administrator left
-  /// it. No carrier yet.
+  /// Creates the interface, or adopts a persistent one of that name that no process has open. A new
+  /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
+  /// and detects duplicate addresses. An adopted one keeps its configuration. No carrier yet.
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
-  /// Removes a persistent interface that open() has made and nobody holds, if it is there.
+  /// Removes a persistent interface of open() that no process has open, if it exists.
   static void discard(const std::string& name);
   ~TunDevice() override = default;
 
@@ -52,18 +50,18 @@ class TunDevice final : public TunPort {
     return kind == Segmentation::Kind::tcp ? takes_tcp_ : takes_udp_;
   }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override;
-  /// An MTU that the administrator has set meanwhile holds where it is smaller, from then on.
-  [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override;
+  /// If the operator has set a smaller MTU meanwhile, keeps that from then on.
+  [[nodiscard]] Result<void> set_mtu(std::uint32_t bytes) override;
   [[nodiscard]] Result<void> set_carrier(bool on) override;
 
   [[nodiscard]] int descriptor() const { return fd_.get(); }
   [[nodiscard]] int interface_index() const { return index_; }
   [[nodiscard]] bool adopted() const { return adopted_; }
-  /// Packets whose header makes no sense, which were dropped.
+  /// Packets dropped because of an invalid virtio header.
   [[nodiscard]] std::uint64_t malformed() const { return malformed_; }
-  /// Somebody has deleted the interface under us; nothing can be read or written any more.
+  /// The interface was deleted; reads and writes fail from now on.
   [[nodiscard]] bool is_gone() const { return gone_; }
-  /// The interface disappears when this object dies.
+  /// Makes the interface disappear with this object.
   void remove();
 
  private:
@@ -71,10 +69,10 @@ class TunDevice final : public TunPort {
       : fd_(std::move(fd)), control_(std::move(control)), name_(std::move(name)) {}
   [[nodiscard]] Result<void> configure(const TunOptions& options);
   [[nodiscard]] Result<void> change_flags(short set, short clear);
-  [[nodiscard]] Result<void> agree_on_headers(bool large_packets);
-  enum class Found : std::uint8_t { packet, large_packet, malformed, no_frame, nothing };
-  [[nodiscard]] Found read_one(const HostPools& pools, std::size_t headroom,
-                               std::vector<Frame>& out);
+  [[nodiscard]] Result<void> negotiate_offloads(bool large_packets);
+  enum class ReadResult : std::uint8_t { packet, large_packet, malformed, no_frame, nothing };
+  [[nodiscard]] ReadResult read_one(const HostPools& pools, std::size_t headroom,
+                                    std::vector<Frame>& out);
   [[nodiscard]] bool write_all(std::span<const iovec> pieces);
 
   FileDescriptor fd_;

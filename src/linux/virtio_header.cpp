@@ -23,8 +23,8 @@ Kind kind_of(const VirtioHeader& header) {
   }
 }
 
-/// Only the first segment of TCP is to have it (RFC 3168, 6.1.2).
-bool has_congestion_flag(ConstBytes packet, const Segmentation& how) {
+/// CWR; only the first TCP segment may have it (RFC 3168, 6.1.2).
+bool has_cwr(ConstBytes packet, const Segmentation& how) {
   if (how.kind != Kind::tcp) return false;
   const auto flags = load_be<std::uint16_t>(&packet[how.transport + wire::tcp::kOffsetAndFlags]);
   return (flags & wire::tcp::kCongestionReduced) != 0;
@@ -32,7 +32,7 @@ bool has_congestion_flag(ConstBytes packet, const Segmentation& how) {
 
 }  // namespace
 
-bool take_over(const VirtioHeader& header, Frame& frame) {
+bool apply_header(const VirtioHeader& header, Frame& frame) {
   const bool is_partial = (header.flags & virtio::kNeedsChecksum) != 0;
   const auto packet = std::as_const(frame).bytes();
   if (header.gso_type != virtio::kNone) {
@@ -56,7 +56,7 @@ VirtioHeader header_of(ConstBytes first, const Segmentation& how) {
   header.gso_type = how.kind == Kind::udp ? virtio::kUdp
                     : is_ipv4             ? virtio::kTcpOverIpv4
                                           : virtio::kTcpOverIpv6;
-  if (has_congestion_flag(first, how)) header.gso_type |= virtio::kEcn;
+  if (has_cwr(first, how)) header.gso_type |= virtio::kEcn;
   header.hdr_len = how.payload;
   header.gso_size = how.size;
   header.csum_start = how.transport;

@@ -1,5 +1,5 @@
-// The header before each packet of a TUN (linux/virtio_net.h; virtio 1.2, 5.1.6): what is left to
-// be done to it, as with a network device that computes checksums and cuts large packets.
+// The header before each packet of a TUN (linux/virtio_net.h; virtio 1.2, 5.1.6): checksum and
+// segmentation that the sender leaves to the device.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ipoib::host {
 
-/// struct virtio_net_hdr of linux/virtio_net.h, which is nothing for a C++ compiler.
+/// struct virtio_net_hdr of linux/virtio_net.h, which does not compile as C++.
 struct VirtioHeader {
   std::uint8_t flags = 0;
   std::uint8_t gso_type = 0;
@@ -29,10 +29,10 @@ inline constexpr std::uint8_t kUdp = 5;  ///< from Linux 6.2
 inline constexpr std::uint8_t kEcn = 0x80;
 }  // namespace virtio
 
-/// Does to the packet in `frame` what `header` leaves to be done: completes its checksum, or sets
-/// how it is to be cut. False: header and packet do not fit together.
-[[nodiscard]] bool take_over(const VirtioHeader& header, Frame& frame);
-/// Of a large packet, of which `first` has the headers.
+/// Does what `header` asks for: completes the checksum of the packet in `frame`, or sets how the
+/// frame is to be segmented. Returns false if header and packet are inconsistent.
+[[nodiscard]] bool apply_header(const VirtioHeader& header, Frame& frame);
+/// The header for a large packet, whose headers are in `first`.
 [[nodiscard]] VirtioHeader header_of(ConstBytes first, const Segmentation& how);
 
 }  // namespace ipoib::host

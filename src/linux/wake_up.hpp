@@ -1,4 +1,4 @@
-// An eventfd by which one thread makes another one's event loop turn.
+// An eventfd to wake the event loop of another thread.
 #pragma once
 
 #include "ipoib/file_descriptor.hpp"
@@ -9,9 +9,9 @@ class WakeUp {
  public:
   WakeUp();  ///< throws std::system_error when the process has no descriptor left
 
-  /// Makes descriptor() readable. Any thread.
+  /// Makes descriptor() readable. For any thread.
   void signal();
-  /// Makes it unreadable again. The receiving thread, before it looks at what it was woken for.
+  /// Makes it unreadable. For the receiving thread, before it checks for work.
   void clear();
   [[nodiscard]] int descriptor() const { return fd_.get(); }
 

@@ -1,4 +1,4 @@
-// Everything that can be tuned in a client of the subnet administrator, and every bound of it.
+// Settings and limits of an SA client.
 #pragma once
 
 #include <chrono>
@@ -9,28 +9,29 @@
 
 namespace ipoib::sa {
 
-/// How often a question is put, how long an answer is awaited each time, and how long nothing is
-/// done after that: a pause is jittered, half to one and a half of its value, so that the hosts of
-/// a subnet do not ask in step.
-struct Patience {
+/// Retries of one kind of request. Pauses are jittered between half and one and a half of their
+/// value, so that the hosts of a subnet do not send in step.
+struct RetryPolicy {
   unsigned attempts = 4;
+  /// How long to wait for the response to each attempt.
   Backoff timeout{std::chrono::milliseconds(250), std::chrono::seconds(2)};
+  /// Between an attempt that failed and the next one.
   Backoff pause{std::chrono::milliseconds(100), std::chrono::seconds(1)};
-  /// How long a question waits for a subnet manager; with 0 it fails at once without one.
+  /// How long a request waits for a subnet manager; with 0 it fails at once if there is none.
   Duration without_sm = std::chrono::seconds(5);
 };
 
 struct Config {
-  Patience path;
-  /// Joins and leaves: the administrator may have to program switches before it answers.
-  Patience membership{.timeout = {std::chrono::milliseconds(500), std::chrono::seconds(4)}};
-  /// Who is in a group: somebody waits before a screen, and the answer may be long.
-  Patience members{.attempts = 2,
-                   .timeout = {std::chrono::seconds(1), std::chrono::seconds(1)},
-                   .without_sm = {}};
-  std::size_t window = 32;         ///< requests in flight; the others wait their turn
-  std::size_t max_waiting = 1024;  ///< questions beyond the window; one more is refused
-  /// A port reports time-outs itself; this much later a request is given up without a report.
+  RetryPolicy path;
+  /// Joins, leaves and subscriptions: the SA may have to program switches before it responds.
+  RetryPolicy membership{.timeout = {std::chrono::milliseconds(500), std::chrono::seconds(4)}};
+  /// Members of a group: an operator waits for the response, which may be long.
+  RetryPolicy members{.attempts = 2,
+                      .timeout = {std::chrono::seconds(1), std::chrono::seconds(1)},
+                      .without_sm = {}};
+  std::size_t window = 32;         ///< requests in flight; further requests wait
+  std::size_t max_waiting = 1024;  ///< requests that may wait; further requests fail
+  /// The port reports time-outs itself. If it does not, the request times out this much later.
   Duration port_grace = std::chrono::seconds(1);
 };
 

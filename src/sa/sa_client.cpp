@@ -1,23 +1,23 @@
-// In the order in which things happen to a question: asked, sent, backed off, answered.
+// The functions are in the order of a request's life: requested, sent, backed off, answered.
 //
-//   state        stimulus               does                                       next state
-//   -            ask                    queue full: fail(overloaded)               -
+//   state        stimulus               action                                     next state
+//   -            request                queue full: fail(overloaded)               -
 //                                       else                                       waiting
-//   waiting      its turn, SM known     send                                       in flight
+//   waiting      head of queue, SM known  send                                     in flight
 //                port refuses to send   last attempt: fail(send_failed)            -
 //                                       else                                       backing off
 //                deadline (no SM)       fail(no_sm)                                -
-//   in flight    record                 answer                                     -
-//                wrong record           fail(malformed_answer)                     -
+//   in flight    record                 respond                                    -
+//                wrong record           fail(malformed_response)                   -
 //                other status           fail(status)                               -
 //                BUSY                   last attempt: fail(status)                 -
 //                                       else                                       backing off
-//                REDIRECT               nowhere, last attempt: fail(status)        -
-//                                       else another transaction id                waiting
+//                REDIRECT               unusable, last attempt: fail(status)       -
+//                                       else new transaction id                    waiting
 //                time-out               last attempt: fail(timeout)                -
 //                                       else                                       backing off
-//                deadline (no report)   as time-out, under another transaction id
-//                SM changes             another transaction id, attempts anew      waiting
+//                deadline (no report)   as time-out, with a new transaction id
+//                SM changes             new transaction id, attempts = 0           waiting
 //   backing off  deadline               -                                          waiting
 #include "sa/sa_client.hpp"
 
@@ -28,18 +28,20 @@
 
 namespace ipoib::sa {
 
+using wire::SaFailure;
+using wire::SaStatus;
+using Kind = SaFailure::Kind;
+
 namespace {
 
-bool has(wire::SaStatus status, wire::SaStatus bit) {
+bool has(SaStatus status, SaStatus bit) {
   return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(bit)) != 0;
 }
 
-const Patience& patience_for(const Config& config, const Query& query) {
-  if (std::holds_alternative<MembersQuery>(query)) return config.members;
-  return std::holds_alternative<PathQuery>(query) ? config.path : config.membership;
+const RetryPolicy& policy_for(const Config& config, const wire::SaRequest& request) {
+  if (std::holds_alternative<wire::MembersQuery>(request.query)) return config.members;
+  return std::holds_alternative<wire::PathQuery>(request.query) ? config.path : config.membership;
 }
-
-bool is_leave(const Query& query) { return std::holds_alternative<LeaveQuery>(query); }
 
 }  // namespace
 
@@ -60,14 +62,14 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
     log_.info("the port knows no subnet manager");
   }
 
-  std::vector<Tid> concerned;
+  std::vector<Tid> affected;
   for (const auto& [tid, transaction] : transactions_) {
-    if (transaction.state != State::backing_off) concerned.push_back(tid);
+    if (transaction.state != State::backing_off) affected.push_back(tid);
   }
-  for (const Tid tid : concerned) {
+  for (const Tid tid : affected) {
     auto at = transactions_.find(tid);
     if (at->second.state == State::in_flight) {
-      at = renamed(at);
+      at = with_new_tid(at);
       at->second.attempts = 0;
     }
     wait(at, now);
@@ -75,14 +77,14 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
   settle(now);
 }
 
-void SaClient::ask(QueryId id, const Query& query, TimePoint now) {
-  ++counters_.queries;
+void SaClient::request(const wire::SaRequest& request, TimePoint now) {
+  ++counters_.requests;
   if (transactions_.size() >= config_.window + config_.max_waiting) {
     ++counters_.overloaded;
-    answers_.push_back({id, SaFailure{FailureKind::overloaded, {}, {}}});
+    responses_.push_back({request.id, SaFailure(Kind::overloaded)});
     return;
   }
-  const auto at = transactions_.emplace(free_tid(), Transaction{id, query}).first;
+  const auto at = transactions_.emplace(free_tid(), Transaction{.request = request}).first;
   wait(at, now);
   settle(now);
 }
@@ -98,27 +100,27 @@ TimePoint SaClient::next_deadline() const {
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 
-/// What is due, and then what there is room for. Once each: a port that refuses everything must not
-/// keep us here.
+/// Handles expired deadlines, then sends waiting requests while the window has room. Each request
+/// is handled once, so that the loops end even if the port refuses every MAD.
 void SaClient::settle(TimePoint now) {
   for (auto due = deadlines_.size(); due > 0 && next_deadline() <= now; --due) {
     expire(transactions_.find(deadlines_.begin()->second), now);
   }
-  for (auto turns = waiting_.size(); turns > 0 && sm_ && in_flight_ < config_.window; --turns) {
+  for (auto left = waiting_.size(); left > 0 && sm_ && in_flight_ < config_.window; --left) {
     send(transactions_.find(waiting_.front()), now);
   }
 }
 
-void SaClient::expire(Place at, TimePoint now) {
+void SaClient::expire(Iterator at, TimePoint now) {
   switch (at->second.state) {
     case State::waiting:
       ++counters_.without_sm;
-      fail(at, {FailureKind::no_sm, {}, {}});
+      fail(at, SaFailure(Kind::no_sm));
       return;
     case State::in_flight:
-      // The port has lost it, or reports it late: either way the name is not used again.
+      // The port has lost the request or reports its time-out late; its tid is not used again.
       ++counters_.timeouts;
-      attempt_failed(renamed(at), {FailureKind::timeout, {}, {}}, now);
+      attempt_failed(with_new_tid(at), SaFailure(Kind::timeout), now);
       return;
     case State::backing_off:
       wait(at, now);
@@ -128,43 +130,43 @@ void SaClient::expire(Place at, TimePoint now) {
   }
 }
 
-/// Joins the end of the queue, or keeps its place there.
-void SaClient::wait(Place at, TimePoint now) {
-  const Duration patience = patience_for(config_, at->second.query).without_sm;
-  enter(at, State::waiting, sm_ ? kNever : now + patience);
+/// Appends the transaction to the queue; if it is already waiting, it keeps its position.
+void SaClient::wait(Iterator at, TimePoint now) {
+  const Duration without_sm = policy_for(config_, at->second.request).without_sm;
+  enter(at, State::waiting, sm_ ? kNever : now + without_sm);
 }
 
-void SaClient::send(Place at, TimePoint now) {
+void SaClient::send(Iterator at, TimePoint now) {
   Transaction& transaction = at->second;
-  ++counters_.requests;
+  const wire::SaQuery& query = transaction.request.query;
+  ++counters_.mads_sent;
   if (transaction.attempts++ > 0) ++counters_.retries;
-  const Patience& patience = patience_for(config_, transaction.query);
-  const Duration timeout = patience.timeout.after(transaction.attempts);
-  log_.debug("{}: attempt {}, tid {:08x}", describe(transaction.query), transaction.attempts,
-             at->first);
+  const Duration timeout =
+      policy_for(config_, transaction.request).timeout.after(transaction.attempts);
+  log_.debug("{}: attempt {}, tid {:08x}", describe(query), transaction.attempts, at->first);
   const auto sent =
-      port_.send(redirected_to_.value_or(*sm_), request_mad(transaction.query, at->first), timeout);
+      port_.send(redirected_to_.value_or(*sm_), request_mad(query, at->first), timeout);
   if (sent) {
     enter(at, State::in_flight, now + timeout + config_.port_grace);
     return;
   }
   ++counters_.send_errors;
-  attempt_failed(at, {FailureKind::send_failed, {}, sent.error().message}, now);
+  attempt_failed(at, SaFailure(Kind::send_failed, sent.error().message), now);
 }
 
-void SaClient::attempt_failed(Place at, SaFailure failure, TimePoint now) {
-  if (failure.kind == FailureKind::timeout) redirected_to_.reset();
+void SaClient::attempt_failed(Iterator at, SaFailure failure, TimePoint now) {
+  if (failure.kind == Kind::timeout) redirected_to_.reset();
   const Transaction& transaction = at->second;
-  const Patience& patience = patience_for(config_, transaction.query);
-  if (transaction.attempts >= patience.attempts) {
+  const RetryPolicy& policy = policy_for(config_, transaction.request);
+  if (transaction.attempts >= policy.attempts) {
     fail(at, std::move(failure));
     return;
   }
-  const Duration pause = patience.pause.after(transaction.attempts);
+  const Duration pause = policy.pause.after(transaction.attempts);
   enter(at, State::backing_off, now + random_.jittered(pause, 50, 150));
 }
 
-/// A report is a request to us (IBA 13.4.11). Only that of the administrator counts.
+/// A report is a request to this port (IBA 13.4.11). Only reports of the SA are accepted.
 bool SaClient::take_report(const ReceivedMad& mad) {
   const auto header = mad.answered && sm_ ? report_header(mad.bytes) : std::nullopt;
   const bool is_from_sa = header && (mad.from.lid == sm_->lid ||
@@ -172,7 +174,7 @@ bool SaClient::take_report(const ReceivedMad& mad) {
   if (!is_from_sa) return false;
   ++counters_.reports;
   const auto sent = port_.send(mad.from, report_response(*header, mad.bytes), Duration::zero());
-  if (!sent) ++counters_.send_errors;  // it will be repeated
+  if (!sent) ++counters_.send_errors;  // the SA will repeat the report
   const auto notice = wire::Notice::parse(ConstBytes(mad.bytes).subspan(wire::kSaHeaderSize));
   if (notice) notices_.push_back(*notice);
   return true;
@@ -180,87 +182,92 @@ bool SaClient::take_report(const ReceivedMad& mad) {
 
 void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
   if (take_report(mad)) return;
-  // Of a request that timed out the layer below returns the common header alone.
+  // On a time-out the layer below returns only the common header of the request.
   const auto header = wire::MadHeader::parse(mad.bytes);
-  const bool is_whole = header && header->management_class == wire::mgmt_class::kSubnAdm &&
-                        (!mad.answered || wire::SaHeader::parse(mad.bytes));
-  const auto at =
-      is_whole ? transactions_.find(static_cast<Tid>(header->transaction_id)) : transactions_.end();
+  const bool is_complete = header && header->management_class == wire::mgmt_class::kSubnAdm &&
+                           (!mad.answered || wire::SaHeader::parse(mad.bytes));
+  const auto at = is_complete ? transactions_.find(static_cast<Tid>(header->transaction_id))
+                              : transactions_.end();
   if (at == transactions_.end() || at->second.state != State::in_flight) {
-    ++counters_.strangers;
+    ++counters_.unmatched_mads;
     return;
   }
-  const Exchange exchange = exchange_of(at->second.query);
+  const Exchange exchange = exchange_of(at->second.request.query);
   const std::uint8_t expected = mad.answered ? exchange.response : exchange.method;
   const bool is_redirect =
-      mad.answered && has(static_cast<wire::SaStatus>(header->status), wire::SaStatus::redirect);
-  const bool is_about = header->attribute_id == exchange.attribute ||
-                        (is_redirect && header->attribute_id == wire::attribute::kClassPortInfo);
-  if (header->method != expected || !is_about) {
-    ++counters_.strangers;
+      mad.answered && has(static_cast<SaStatus>(header->status), SaStatus::redirect);
+  const bool has_attribute =
+      header->attribute_id == exchange.attribute ||
+      (is_redirect && header->attribute_id == wire::attribute::kClassPortInfo);
+  if (header->method != expected || !has_attribute) {
+    ++counters_.unmatched_mads;
     return;
   }
   if (mad.answered) {
-    respond(at, static_cast<wire::SaStatus>(header->status), mad.bytes, now);
+    on_response(at, static_cast<SaStatus>(header->status), mad.bytes, now);
   } else {
     ++counters_.timeouts;
-    attempt_failed(at, {FailureKind::timeout, {}, {}}, now);
+    attempt_failed(at, SaFailure(Kind::timeout), now);
   }
 }
 
-/// IBA 13.5.2. Each step is one of the question's attempts, which is their bound. False: the
-/// question is where it was.
-bool SaClient::follow_redirection(Place at, ConstBytes mad, TimePoint now) {
+/// IBA 13.5.2. Each redirection counts as an attempt, which bounds their number. Returns false if
+/// the request is not sent again.
+bool SaClient::follow_redirection(Iterator at, ConstBytes mad, TimePoint now) {
   const Transaction& transaction = at->second;
-  const auto place = redirection(redirected_to_.value_or(*sm_), port_.source(), mad);
-  if (!place) return false;
+  const auto to = redirection(redirected_to_.value_or(*sm_), port_.source(), mad);
+  if (!to) return false;
   if (!redirected_to_) {
-    log_.info("the subnet administrator redirects to LID {}, QP {}", place->lid.value(),
-              place->qpn.value());
+    log_.info("the subnet administrator redirects to LID {}, QP {}", to->lid.value(),
+              to->qpn.value());
   }
-  redirected_to_ = place;
+  redirected_to_ = to;
   ++counters_.redirects;
-  if (transaction.attempts >= patience_for(config_, transaction.query).attempts) return false;
-  wait(renamed(at), now);
+  if (transaction.attempts >= policy_for(config_, transaction.request).attempts) return false;
+  wait(with_new_tid(at), now);
   return true;
 }
 
-void SaClient::respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now) {
-  if (has(status, wire::SaStatus::redirect) && follow_redirection(at, mad, now)) return;
-  if (has(status, wire::SaStatus::busy)) {
+void SaClient::on_response(Iterator at, SaStatus status, ConstBytes mad, TimePoint now) {
+  if (has(status, SaStatus::redirect) && follow_redirection(at, mad, now)) return;
+  if (has(status, SaStatus::busy)) {
     ++counters_.busy;
-    attempt_failed(at, {FailureKind::status, status, {}}, now);
+    attempt_failed(at, SaFailure(status), now);
     return;
   }
-  if (status != wire::SaStatus::ok) {
+  if (status != SaStatus::ok) {
     ++counters_.refused_by_status;
-    fail(at, {FailureKind::status, status, {}});
+    fail(at, SaFailure(status));
     return;
   }
-  const auto records = records_of(at->second.query, mad);
+  auto records = records_of(at->second.request.query, mad);
   if (!records) {
-    ++counters_.malformed_answers;
-    fail(at, {FailureKind::malformed_answer, {}, {}});
+    ++counters_.malformed_responses;
+    fail(at, SaFailure(Kind::malformed_response));
     return;
   }
-  ++counters_.answers;
-  std::visit([&](const auto& any) { answers_.push_back({at->second.id, any}); }, *records);
-  forget(at);
+  ++counters_.records;
+  finish(at, std::move(*records));
 }
 
-/// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged". Who asked for a path
-/// or a join says what the failure means; nobody waits for the answer to a leave.
-void SaClient::fail(Place at, SaFailure failure) {
-  const auto level = is_leave(at->second.query) ? spdlog::level::warn : spdlog::level::debug;
-  if (log_.should_log(level)) {
-    log_.log(level, "{} failed: {}", describe(at->second.query), failure.text());
-  }
-  answers_.push_back({at->second.id, std::move(failure)});
-  forget(at);
+/// RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged". The requester logs a
+/// failed path or join; nobody waits for the response to a leave, so it is logged here.
+void SaClient::fail(Iterator at, SaFailure failure) {
+  const wire::SaQuery& query = at->second.request.query;
+  const bool is_leave = std::holds_alternative<wire::LeaveQuery>(query);
+  const auto level = is_leave ? spdlog::level::warn : spdlog::level::debug;
+  if (log_.should_log(level)) log_.log(level, "{} failed: {}", describe(query), failure.text());
+  finish(at, std::move(failure));
 }
 
-/// The one place where a state changes.
-void SaClient::enter(Place at, State state, TimePoint deadline) {
+void SaClient::finish(Iterator at, wire::SaResult result) {
+  responses_.push_back({at->second.request.id, std::move(result)});
+  enter(at, State::unlisted, kNever);
+  transactions_.erase(at);
+}
+
+/// Changes the state. No other function does.
+void SaClient::enter(Iterator at, State state, TimePoint deadline) {
   auto& [tid, transaction] = *at;
   deadlines_.erase({transaction.deadline, tid});
   if (transaction.state != state) {
@@ -274,13 +281,8 @@ void SaClient::enter(Place at, State state, TimePoint deadline) {
   if (deadline != kNever) deadlines_.insert({deadline, tid});
 }
 
-void SaClient::forget(Place at) {
-  enter(at, State::unlisted, kNever);
-  transactions_.erase(at);
-}
-
-/// Gives a request in flight a new name, under which no answer to the old one is taken.
-SaClient::Place SaClient::renamed(Place at) {
+/// Gives a request in flight a new transaction id; late responses to the old one are dropped.
+SaClient::Iterator SaClient::with_new_tid(Iterator at) {
   assert(at->second.state == State::in_flight);
   deadlines_.erase({at->second.deadline, at->first});
   at->second.deadline = kNever;

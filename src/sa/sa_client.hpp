@@ -1,14 +1,15 @@
-// Questions to the subnet administrator over a MadPort: transactions, retries, back-off, bounds.
+// SA requests over a MadPort: transactions, retries, back-off, limits.
 //
-// A SaClient has no descriptor, no clock and no thread. Its owner calls one method per stimulus
-// with the time, afterwards drains answers(), and arms one timer for next_deadline(). A question is
-// in one of three states:
+// An SaClient has no descriptor, no clock and no thread. Its owner calls one method per stimulus
+// with the time, then drains responses() and notices(), and arms one timer for next_deadline(). A
+// request is in one of three states:
 //
-//   waiting      for a place in the window, or for a subnet manager
-//   in flight    a request was sent; a response or a time-out comes
+//   waiting      for room in the window, or for a subnet manager
+//   in flight    a MAD was sent; a response or a time-out follows
 //   backing off  after a time-out or BUSY, before the next attempt
 //
-// It gives one answer to one question and keeps nothing afterwards: memberships are their owner's.
+// The client gives one response to each request and keeps nothing afterwards: it does not track
+// memberships.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@
 #include "ipoib/time.hpp"
 #include "sa/config.hpp"
 #include "sa/counters.hpp"
-#include "sa/query.hpp"
+#include "wire/sa_request.hpp"
 
 namespace ipoib::sa {
 
@@ -34,53 +35,52 @@ class SaClient {
   /// `port` and `log` outlive the client. `seed` is for jitter and the first transaction id.
   SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed);
 
-  /// Where the subnet administrator is: SM LID and SL of the port, and the index of the default
-  /// partition's key; nothing while there is no SM. Requests in flight to another address are put
-  /// anew. Where it redirects to is asked instead, until there is another SM, or no answer.
+  /// The address of the SA: SM LID and SL of the port, and the index of the default partition's
+  /// key; nullopt while there is no SM. Requests in flight to another address are sent again. A
+  /// redirection holds until the SM changes or a request times out.
   void set_sm(std::optional<MadDestination> sm, TimePoint now);
-  /// Puts a question; its answer may be there on return. Several questions may share an id.
-  void ask(QueryId id, const Query& query, TimePoint now);
+  /// The response may be available on return. Several requests may share an id.
+  void request(const wire::SaRequest& request, TimePoint now);
   /// The port has something to receive.
   void on_readable(TimePoint now);
   /// next_deadline() has come; harmless before.
   void on_time(TimePoint now);
 
-  /// When on_time() is to be called; kNever when nothing is pending.
+  /// When on_time() is to be called; kNever if nothing is pending.
   [[nodiscard]] TimePoint next_deadline() const;
-  /// Answers in the order in which they came; the caller takes them out.
-  [[nodiscard]] std::vector<Answer>& answers() { return answers_; }
-  /// Reports of the administrator, acknowledged already; the caller takes them out. One that was
-  /// repeated comes twice.
+  /// In the order of arrival. The caller takes them out.
+  [[nodiscard]] std::vector<wire::SaResponse>& responses() { return responses_; }
+  /// Reports of the SA, already acknowledged. The caller takes them out. A repeated report appears
+  /// twice.
   [[nodiscard]] std::vector<wire::Notice>& notices() { return notices_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
  private:
-  using Tid = std::uint32_t;  ///< low half of the transaction id of a question's requests
+  using Tid = std::uint32_t;  ///< low half of the transaction id
   enum class State : std::uint8_t { unlisted, waiting, in_flight, backing_off };
   struct Transaction {
-    QueryId id;
-    Query query;
+    wire::SaRequest request;
     State state = State::unlisted;
-    TimePoint deadline = kNever;  ///< what for depends on the state
-    unsigned attempts = 0;        ///< requests sent
+    TimePoint deadline = kNever;  ///< of the state
+    unsigned attempts = 0;        ///< MADs sent
   };
   using Transactions = std::map<Tid, Transaction>;
-  using Place = Transactions::iterator;
+  using Iterator = Transactions::iterator;
 
   void settle(TimePoint now);
-  void expire(Place at, TimePoint now);
-  void send(Place at, TimePoint now);
-  void enter(Place at, State state, TimePoint deadline);
-  void wait(Place at, TimePoint now);
-  void attempt_failed(Place at, SaFailure failure, TimePoint now);
+  void expire(Iterator at, TimePoint now);
+  void send(Iterator at, TimePoint now);
+  void enter(Iterator at, State state, TimePoint deadline);
+  void wait(Iterator at, TimePoint now);
+  void attempt_failed(Iterator at, wire::SaFailure failure, TimePoint now);
   void receive(const ReceivedMad& mad, TimePoint now);
   [[nodiscard]] bool take_report(const ReceivedMad& mad);
-  [[nodiscard]] bool follow_redirection(Place at, ConstBytes mad, TimePoint now);
-  void respond(Place at, wire::SaStatus status, ConstBytes mad, TimePoint now);
-  void fail(Place at, SaFailure failure);
-  void forget(Place at);
-  [[nodiscard]] Place renamed(Place at);
+  [[nodiscard]] bool follow_redirection(Iterator at, ConstBytes mad, TimePoint now);
+  void on_response(Iterator at, wire::SaStatus status, ConstBytes mad, TimePoint now);
+  void fail(Iterator at, wire::SaFailure failure);
+  void finish(Iterator at, wire::SaResult result);
+  [[nodiscard]] Iterator with_new_tid(Iterator at);
   [[nodiscard]] Tid free_tid();
 
   const Config config_;
@@ -91,10 +91,10 @@ class SaClient {
   std::optional<MadDestination> sm_;
   std::optional<MadDestination> redirected_to_;
   Transactions transactions_;
-  std::deque<Tid> waiting_;                        ///< in the order of their turn
-  std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of those transactions that have one
+  std::deque<Tid> waiting_;                        ///< oldest first
+  std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of the transactions that have one
   std::size_t in_flight_ = 0;
-  std::vector<Answer> answers_;
+  std::vector<wire::SaResponse> responses_;
   std::vector<wire::Notice> notices_;
   Counters counters_;
 };

@@ -6,15 +6,16 @@
 
 namespace ipoib::sa {
 
-void Subscriptions::ask(Entry& entry) {
-  entry.state = State::asking;
-  entry.question = ++last_question_;
+void Subscriptions::request(Entry& entry) {
+  last_request_ = wire::SaRequestId(last_request_.value() + 1);
+  entry.state = State::requesting;
+  entry.request = last_request_;
   entry.retry_at = kNever;
-  questions_.push_back({entry.question, subscribe_query(entry.trap)});
+  requests_.push_back({entry.request, wire::subscribe_query(entry.trap)});
 }
 
 void Subscriptions::renew() {
-  for (auto& entry : entries_) ask(entry);
+  for (auto& entry : entries_) request(entry);
 }
 
 void Subscriptions::suspend() {
@@ -24,12 +25,12 @@ void Subscriptions::suspend() {
   }
 }
 
-void Subscriptions::on_answer(std::uint32_t id, const Answer& answer, TimePoint now) {
-  const auto entry = std::ranges::find_if(entries_, [id](const Entry& one) {
-    return one.state == State::asking && one.question == id;
+void Subscriptions::on_response(const wire::SaResponse& response, TimePoint now) {
+  const auto entry = std::ranges::find_if(entries_, [&](const Entry& one) {
+    return one.state == State::requesting && one.request == response.id;
   });
   if (entry == entries_.end()) return;
-  const auto* const failure = std::get_if<SaFailure>(&answer.result);
+  const auto* const failure = std::get_if<wire::SaFailure>(&response.result);
   if (failure == nullptr) {
     entry->state = State::subscribed;
     (void)entry->retry.succeeded();
@@ -40,13 +41,13 @@ void Subscriptions::on_answer(std::uint32_t id, const Answer& answer, TimePoint 
   entry->state = State::pausing;
   entry->retry_at = now + entry->retry.pause(random_);
   if (!is_first) return;
-  log_.warn("subscription to trap {}: {}; changes are found out by asking until it succeeds",
-            entry->trap, failure->text());
+  log_.warn("subscription to trap {}: {}; polling for changes until it succeeds", entry->trap,
+            failure->text());
 }
 
 void Subscriptions::on_time(TimePoint now) {
   for (auto& entry : entries_) {
-    if (entry.state == State::pausing && entry.retry_at <= now) ask(entry);
+    if (entry.state == State::pausing && entry.retry_at <= now) request(entry);
   }
 }
 
@@ -54,10 +55,10 @@ TimePoint Subscriptions::next_deadline() const {
   return std::ranges::min(entries_, {}, &Entry::retry_at).retry_at;
 }
 
-std::vector<SubscribeQuery> Subscriptions::ends() const {
-  std::vector<SubscribeQuery> out;
+std::vector<wire::SubscribeQuery> Subscriptions::unsubscriptions() const {
+  std::vector<wire::SubscribeQuery> out;
   for (const auto& entry : entries_) {
-    if (entry.state != State::off) out.push_back(unsubscribe_query(entry.trap));
+    if (entry.state != State::off) out.push_back(wire::unsubscribe_query(entry.trap));
   }
   return out;
 }

@@ -1,17 +1,18 @@
-// Keeps a port subscribed to the subnet administrator's reports of ports that come into service and
-// go out of it (traps 64 and 65), and of groups that are made and deleted (traps 66 and 67).
-// IBA 13.4.8.3, 13.4.11, 14.4.9 to 14.4.12, 15.2.5.12.
+// Keeps a port subscribed to the SA's reports of ports going in and out of service (traps 64 and
+// 65) and of groups created and deleted (traps 66 and 67). IBA 13.4.8.3, 13.4.11, 14.4.9 to
+// 14.4.12, 15.2.5.12.
 //
-// A value like the client: stimuli and `now` in, questions out. For each of the four:
+// Like SaClient it does no I/O: stimuli and `now` in, requests out. Each of the four traps has a
+// state:
 //
-//   state        stimulus               does                                     next state
-//   off          renew                  asks                                     asking
-//   asking       answered               -                                        subscribed
-//                refused                logs the first of a row                  pausing
-//                renew                  asks anew; the old answer is ignored     asking
-//   subscribed   renew                  asks anew: who has been told may be      asking
-//                                       another administrator, or have forgotten
-//   pausing      deadline, renew        asks                                     asking
+//   state        stimulus               action                                   next state
+//   off          renew                  sends a request                          requesting
+//   requesting   success                -                                        subscribed
+//                failure                logs the first of a series               pausing
+//                renew                  new request; the old response is ignored requesting
+//   subscribed   renew                  new request: another SA may be in        requesting
+//                                       charge, or it lost its subscriptions
+//   pausing      deadline, renew        sends a request                          requesting
 //   any          suspend                -                                        off
 #pragma once
 
@@ -23,54 +24,50 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/random.hpp"
 #include "ipoib/time.hpp"
-#include "sa/query.hpp"
+#include "wire/sa_request.hpp"
 
 namespace ipoib::sa {
 
 class Subscriptions {
  public:
-  /// After refusals; with jitter.
+  /// After failures; with jitter.
   static constexpr Backoff kBackoff{std::chrono::seconds(1), std::chrono::minutes(5)};
-
-  /// The caller's name for a question, and the question.
-  struct Asked {
-    std::uint32_t id = 0;
-    SubscribeQuery query;
-  };
 
   Subscriptions(Logger& log, std::uint64_t seed) : log_(log), random_(seed) {}
 
-  /// The administrator is another one, has forgotten its clients, or knows us by another address.
+  /// The SA has changed, has asked its clients to register again, or the port's address has
+  /// changed.
   void renew();
-  /// There is nobody to ask.
+  /// There is no SA.
   void suspend();
-  void on_answer(std::uint32_t id, const Answer& answer, TimePoint now);
+  /// Ignores responses to requests that are not outstanding.
+  void on_response(const wire::SaResponse& response, TimePoint now);
   void on_time(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 
-  /// To be asked, in this order; the caller takes them out.
-  [[nodiscard]] std::vector<Asked>& questions() { return questions_; }
-  /// The questions that end what there is; nobody need wait for their answers.
-  [[nodiscard]] std::vector<SubscribeQuery> ends() const;
+  /// To be sent in this order; the caller takes them out. Their ids count from 1.
+  [[nodiscard]] std::vector<wire::SaRequest>& requests() { return requests_; }
+  /// Queries that end the current subscriptions.
+  [[nodiscard]] std::vector<wire::SubscribeQuery> unsubscriptions() const;
 
  private:
-  enum class State : std::uint8_t { off, asking, subscribed, pausing };
+  enum class State : std::uint8_t { off, requesting, subscribed, pausing };
   struct Entry {
     std::uint16_t trap = 0;
     State state = State::off;
-    std::uint32_t question = 0;
+    wire::SaRequestId request{};
     TimePoint retry_at = kNever;
     Retry retry{kBackoff};
   };
-  void ask(Entry& entry);
+  void request(Entry& entry);
 
   Logger& log_;
   Random random_;
-  std::uint32_t last_question_ = 0;
+  wire::SaRequestId last_request_;
   std::array<Entry, 4> entries_{
       Entry{.trap = wire::trap::kInService}, Entry{.trap = wire::trap::kOutOfService},
       Entry{.trap = wire::trap::kGroupCreated}, Entry{.trap = wire::trap::kGroupDeleted}};
-  std::vector<Asked> questions_;
+  std::vector<wire::SaRequest> requests_;
 };
 
 }  // namespace ipoib::sa

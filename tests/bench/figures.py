@@ -69,7 +69,7 @@ class Path:
         return done.stdout
 
     def iperf(self, seconds, *options):
-        """Runs iperf3, again if its control connection broke on a busy machine and the result is cut."""
+        """Runs iperf3, again if its control connection broke on a busy machine."""
         for _ in range(TRIES):
             output = json.loads(self.run("iperf3", "--client", self.address, "--time", str(seconds),
                                        "--json", *options))

@@ -1,6 +1,6 @@
-// The cost of a packet in a link, from host to fabric and back, with one neighbour and with
-// thousands, in batches like the pump's. Also the cost of the neighbour cache alone, in time and
-// memory.
+// Measures the cost of a packet in a link, host to fabric and back, with one neighbour and with
+// thousands, in batches as the pump has them; and the time and memory that the neighbour cache
+// takes.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 #include <spdlog/sinks/null_sink.h>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kMany = 100'000;
 constexpr Ipv4Address kOwn{0x0a000001};
 constexpr std::uint32_t kFirstPeer = 0x0a000100;
 
-/// A link that is up, with reachable neighbours, each on its own port.
+/// A link that is up, with many reachable neighbours, each on its own port.
 class Bench {
  public:
   explicit Bench(std::uint32_t neighbours) : neighbours_(neighbours) {
@@ -83,7 +83,7 @@ class Bench {
   [[nodiscard]] static Lid lid(std::uint32_t peer) {
     return Lid(static_cast<std::uint16_t>(2 + peer % (kFirstMulticastLid.value() - 2)));
   }
-  /// Simulates a request and a reply of the peer, and the response with its path.
+  /// Handles a request and a reply of the peer, and the response with its path.
   void meet(std::uint32_t peer) {
     for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
       wire::Arp message;
@@ -107,16 +107,18 @@ class Bench {
   void respond() {
     while (!link_.events().empty()) {
       for (const Event& event : std::exchange(link_.events(), {})) {
-        if (const auto* join = std::get_if<JoinGroup>(&event)) {
+        const auto* const request = std::get_if<wire::SaRequest>(&event);
+        if (request == nullptr) continue;
+        if (const auto* join = std::get_if<wire::JoinQuery>(&request->query)) {
           wire::McMemberRecord record = join->record;
           record.mlid = kFirstMulticastLid;
           record.mtu = 4;
-          link_.on_join_answer(join->id, record, now_);
-        } else if (const auto* ask = std::get_if<AskPath>(&event)) {
+          link_.on_response({request->id, record}, now_);
+        } else if (const auto* ask = std::get_if<wire::PathQuery>(&request->query)) {
           wire::PathRecord record = ask->record;
           record.dlid = lid(static_cast<std::uint32_t>(record.dgid.guid().value() - 0x1000));
           record.mtu = 4;
-          link_.on_path_answer(ask->id, record, now_);
+          link_.on_response({request->id, record}, now_);
         }
       }
     }
@@ -131,7 +133,7 @@ class Bench {
   Link link_{config_for(neighbours_), {handles_, pool_, log_}, Qpn(99), 1};
 };
 
-/// Measures the time of `action` alone, without its preparation.
+/// Counts only the time of `action`, not that of its preparation.
 void time(benchmark::State& state, auto&& action) {
   const auto begin = std::chrono::steady_clock::now();
   action();
@@ -139,7 +141,7 @@ void time(benchmark::State& state, auto&& action) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-/// Argument: neighbours. Each packet goes to a random one of them.
+/// The argument is the number of neighbours; each packet goes to a random one.
 void from_host(benchmark::State& state) {
   Bench bench(static_cast<std::uint32_t>(state.range(0)));
   std::vector<Frame> batch(kBatch);
@@ -168,7 +170,7 @@ void from_fabric(benchmark::State& state) {
 }
 BENCHMARK(from_fabric)->Arg(1)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// The cache alone, with random entries.
+/// Only the cache, with random entries.
 class Cache {
  public:
   explicit Cache(std::size_t count) : entries(count) {
@@ -191,7 +193,7 @@ void lookup(benchmark::State& state) {
 }
 BENCHMARK(lookup)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
 
-/// Removes an entry, and adds it again.
+/// Erases an entry and inserts it again.
 void insertion(benchmark::State& state) {
   Cache cache(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
@@ -202,7 +204,7 @@ void insertion(benchmark::State& state) {
 }
 BENCHMARK(insertion)->Arg(10)->Arg(100)->Arg(10'000)->Arg(kMany);
 
-/// All entries go from Reachable to Stale at their deadlines.
+/// All entries change from Reachable to Stale, each at its time.
 void ageing(benchmark::State& state) {
   for (auto _ : state) {
     Bench bench(static_cast<std::uint32_t>(state.range(0)));
@@ -216,7 +218,7 @@ void ageing(benchmark::State& state) {
 }
 BENCHMARK(ageing)->Arg(100)->Arg(10'000)->Arg(kMany)->UseManualTime();
 
-/// The heap memory of a neighbour with a path and an address handle.
+/// Heap memory of neighbours with a path and an address handle each.
 void memory(benchmark::State& state) {
   double bytes = 0;
   for (auto _ : state) {
@@ -226,7 +228,7 @@ void memory(benchmark::State& state) {
     const Bench bench(static_cast<std::uint32_t>(state.range(0)));
     bytes = static_cast<double>(used() - before);
   }
-  state.counters["octets_per_neighbour"] = bytes / static_cast<double>(state.range(0));
+  state.counters["bytes_per_neighbour"] = bytes / static_cast<double>(state.range(0));
 }
 BENCHMARK(memory)->Arg(kMany)->Iterations(1);
 

@@ -1,6 +1,6 @@
-// The cost of a packet in a ring, by its size and by the size of batches: the writer copies it in,
-// and the reader copies it out, both in one thread. The cost of communication between two
-// processors is not included.
+// Measures the cost of a packet through a ring, by size and batch: the writer copies it in, the
+// reader finds it and copies it out. Both are in one thread, so cache misses between two processors
+// are not included.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The cost of a trace record, without concurrent readers.
+// Measures the cost of a trace record, without a reader, which is the usual case.
 #include <benchmark/benchmark.h>
 
 #include <memory>

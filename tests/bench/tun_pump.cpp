@@ -1,5 +1,5 @@
-// The upper bound for a tunnel between TUN devices: two of them in two network namespaces, and one
-// thread per direction that copies large packets unchanged.
+// The upper bound of any tunnel between TUN devices: two of them in two network namespaces, and one
+// thread per direction that passes large packets on unchanged.
 //
 // Usage: bench_tun_pump INTERFACE NAMESPACE NAMESPACE
 #include <fcntl.h>
@@ -54,7 +54,7 @@ void pump(int from, int to) {
   for (;;) {
     const auto size = ::read(from, packet.data(), packet.size());
     if (size < 0 && errno != EINTR) return;
-    // A packet that the host does not accept is lost.
+    // Packets that the host refuses are lost.
     if (size > 0 && ::write(to, packet.data(), static_cast<std::size_t>(size)) < 0 &&
         errno == EBADFD) {
       return;

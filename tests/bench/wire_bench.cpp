@@ -1,5 +1,5 @@
-// The transport between two processes alone: one sends packets in batches like the HCA model, the
-// other counts them. Prints packets and bits per second, and the CPU time per packet of each side.
+// Measures the transport between two processes: one sends packets in batches as the HCA model does,
+// the other counts what arrives. Prints packets and bits per second, and the CPU time per packet.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ double cpu_seconds() {
 struct Counter : softib::endpoint::PacketReceiver {
   void receive(std::span<const softib::ArrivedPacket> batch) override {
     packets += batch.size();
-    // The smallest packet is the last one.
+    // A small packet ends the stream.
     if (batch.back().octets.size() < 40) done = true, done.notify_one();
   }
   void port_changed(const softib::PortAttributes&) override {}

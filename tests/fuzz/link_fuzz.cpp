@@ -19,8 +19,15 @@
 
 using namespace ipoib;
 using namespace ipoib::link;
+using wire::SaFailure;
 
 namespace {
+
+template <class Record>
+struct Outstanding {
+  wire::SaRequestId id;
+  Record record;
+};
 
 constexpr std::size_t kMaxSteps = 2000;
 constexpr std::size_t kSlot = 512;
@@ -203,27 +210,29 @@ class Script {
         datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
     link_.from_fabric({&datagram, 1}, now_);
   }
-  void respond_path() {
-    if (paths_.empty()) return link_.on_path_answer(QuestionId(input_.u8()), Refusal{}, now_);
-    const AskPath asked = paths_.back();
+  void answer_path() {
+    if (paths_.empty())
+      return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
+    const auto asked = paths_.back();
     paths_.pop_back();
     wire::PathRecord record = asked.record;
     record.dlid = Lid(input_.u8() % 4);
     record.mtu = input_.u8() % 8;
     record.hop_limit = input_.u8() % 2;
-    if (input_.u8() % 4 == 0) return link_.on_path_answer(asked.id, Refusal{}, now_);
-    link_.on_path_answer(asked.id, record, now_);
+    if (input_.u8() % 4 == 0) return link_.on_response({asked.id, SaFailure{}}, now_);
+    link_.on_response({asked.id, record}, now_);
   }
-  void respond_join() {
-    if (joins_.empty()) return link_.on_join_answer(QuestionId(input_.u8()), Refusal{}, now_);
-    const JoinGroup asked = joins_.back();
+  void answer_join() {
+    if (joins_.empty())
+      return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
+    const auto asked = joins_.back();
     joins_.pop_back();
     const std::uint8_t kind = input_.u8() % 8;
-    if (kind == 0) return link_.on_join_answer(asked.id, Refusal{}, now_);
+    if (kind == 0) return link_.on_response({asked.id, SaFailure{}}, now_);
     if (kind == 1 || kind == 2) {
-      const Refusal none{kind == 1 ? wire::SaStatus::insufficient_components
-                                   : wire::SaStatus::no_records};
-      return link_.on_join_answer(asked.id, none, now_);
+      const SaFailure none(kind == 1 ? wire::SaStatus::insufficient_components
+                                     : wire::SaStatus::no_records);
+      return link_.on_response({asked.id, none}, now_);
     }
     wire::McMemberRecord record = asked.record;
     record.mlid = Lid(static_cast<std::uint16_t>(0xbfff + input_.u8() % 4));
@@ -231,7 +240,7 @@ class Script {
     record.qkey = QKey(input_.u8() % 2);
     record.join_state =
         kind == 3 ? wire::McMemberRecord::kSendOnlyNonMember : wire::McMemberRecord::kFullMember;
-    link_.on_join_answer(asked.id, record, now_);
+    link_.on_response({asked.id, record}, now_);
   }
   /// The link detaches from the broadcast group even if it was not attached.
   void refuse_attachment() {
@@ -279,13 +288,16 @@ class Script {
     if (link_.sends().size() > 8) link_.sends().clear();
     link_.to_host().clear();
   }
-  void on(const JoinGroup& join) { joins_.push_back(join); }
-  void on(const LookUpMembership& look) { on(JoinGroup{look.id, look.record, look.components}); }
-  void on(const AskPath& ask) {
-    paths_.push_back(ask);
-    require(paths_.size() <= config_.limits.path_questions);
+  void on(const wire::SaRequest& request) {
+    if (const auto* path = std::get_if<wire::PathQuery>(&request.query)) {
+      paths_.push_back({request.id, path->record});
+      require(paths_.size() <= config_.limits.path_requests);
+    } else if (const auto* join = std::get_if<wire::JoinQuery>(&request.query)) {
+      joins_.push_back({request.id, join->record});
+    } else if (const auto* lookup = std::get_if<wire::LookupQuery>(&request.query)) {
+      joins_.push_back({request.id, lookup->record});
+    }
   }
-  void on(const LeaveGroup&) {}
   void on(const HostGroupsChanged&) {}
   void on(const ConfigureQueuePair&) {}
   void on(const AttachGroup& group) { require(attached_[group.mgid].insert(group.mlid).second); }
@@ -295,7 +307,7 @@ class Script {
     require(at->second.erase(group.mlid) == 1);
     if (at->second.empty()) attached_.erase(at);
   }
-  void on(const SetMtu& mtu) { require(mtu.octets >= 252); }
+  void on(const SetMtu& mtu) { require(mtu.bytes >= 252); }
   void on(const SetCarrier& carrier) {
     require(carrier_ != carrier.on);
     carrier_ = carrier.on;
@@ -326,7 +338,7 @@ class Script {
                      .parked_per_neighbour = 2,
                      .parked = 6,
                      .paths = 6,
-                     .path_questions = 2,
+                     .path_requests = 2,
                      .announcements = 3,
                      .solicitations = 20};
     return config;
@@ -341,8 +353,8 @@ class Script {
   TimePoint now_{std::chrono::seconds(1)};
   Link link_{config_, {handles_, pool_, log_}, Qpn(0x100), 1};
   PortStatus port_;
-  std::vector<AskPath> paths_;
-  std::vector<JoinGroup> joins_;
+  std::vector<Outstanding<wire::PathRecord>> paths_;
+  std::vector<Outstanding<wire::McMemberRecord>> joins_;
   std::map<Gid, std::set<Lid>> attached_;
   bool carrier_ = false;
 };

@@ -1,6 +1,5 @@
-// The MAD layer below umad_recv, with packets, sends and time. An input is a list of steps:
-//
-//   byte 0: the step; then its arguments; missing bytes count as zeros
+// Feeds the MAD layer below umad_recv() with packets, sends and time. An input is a list of steps:
+// a byte that selects the action, and its arguments; a short input is continued with zeroes.
 #include <algorithm>
 
 #include "require.hpp"
@@ -22,7 +21,7 @@ class Subject {
   Subject() {
     port_.lid = Lid(2);
     port_.pkeys[0] = kDefaultPKey;
-    // A client with RMPP, a server with it, one with its own RMPP, and a vendor class.
+    // A client with RMPP, a server with RMPP, a client with user RMPP, and a vendor agent.
     add(wire::mgmt_class::kSubnAdm, 1, false, 0);
     add(wire::mgmt_class::kSubnAdm, 1, false, ~0ULL);
     add(wire::mgmt_class::kSubnAdm, 1, true, 0);
@@ -44,7 +43,7 @@ class Subject {
         receive(in);
         break;
     }
-    settle();
+    check_output();
   }
 
  private:
@@ -66,12 +65,12 @@ class Subject {
     to.lid = Lid(in.u16());
     to.qpn = Qpn(in.u8() & 1);
     to.pkey_index = in.u8();
-    const umad::Persistence persistence{
-        std::chrono::milliseconds(in.u8()) - std::chrono::milliseconds(1), in.u8() % 4U};
+    const umad::RetryPolicy retry{std::chrono::milliseconds(in.u8()) - std::chrono::milliseconds(1),
+                                  in.u8() % 4U};
     const std::size_t size = in.u16() % 2048;
     std::vector<std::uint8_t> mad(size);
     std::ranges::copy(in.take(std::min(size, in.left())), mad.begin());
-    (void)layer_.send(agent, to, mad, persistence, port_, now_);
+    (void)layer_.send(agent, to, mad, retry, port_, now_);
   }
 
   void receive(ByteReader& in) {
@@ -83,7 +82,7 @@ class Subject {
     packet.qkey = wire::kGsiQKey;
     const std::uint8_t route = in.u8();
     std::ranges::copy(in.take(std::min(packet.mad.size(), in.left())), packet.mad.begin());
-    // Few random transaction ids would select an agent.
+    // Random transaction ids rarely name an agent.
     if (auto header = wire::MadHeader::parse(packet.mad); header && route != 0) {
       const MadRoute to{kNode, kPlace, kEpoch, agents_[route % agents_.size()]};
       header->transaction_id = std::uint64_t{to.high_half()} << 32 | (route >> 4);
@@ -92,16 +91,16 @@ class Subject {
     layer_.receive(packet, port_, now_);
   }
 
-  /// Checks that each MAD belongs to an agent, and is consistent.
-  void settle() {
+  /// Checks the output of the layer.
+  void check_output() {
     for (const auto& packet : layer_.take_outgoing()) {
       std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
       packet.emit(bytes);
       require(packet.destination.value() > 1 || MadPacket::parse(bytes).has_value());
     }
-    for (const auto& arrived : layer_.take_arrived()) {
-      require(std::ranges::find(agents_, arrived.agent) != agents_.end());
-      require(arrived.mad.size() >= wire::kMadHeaderSize);
+    for (const auto& received : layer_.take_received()) {
+      require(std::ranges::find(agents_, received.agent) != agents_.end());
+      require(received.mad.size() >= wire::kMadHeaderSize);
     }
     for (const auto why : layer_.take_drops()) require(!fabric::name(why).empty());
     require(layer_.next_deadline() > now_ || layer_.next_deadline() == kNever ||

@@ -40,7 +40,7 @@ class Script {
   void do_step(std::uint8_t what) {
     switch (what % 9) {
       case 0:
-        return ask();
+        return request();
       case 1:
         return set_sm();
       case 2:
@@ -62,21 +62,21 @@ class Script {
     }
   }
 
-  void ask() {
-    ++requests_;
-    const QueryId id(input_.u8() % 4);
+  void request() {
+    ++requested_;
+    const wire::SaRequestId id(input_.u8() % 4);
     const Gid other(Gid::kLinkLocalPrefix, Guid(input_.u8()));
     switch (input_.u8() % 5) {
       case 0:
-        return client_.ask(id, path_query(kPort, other, kDefaultPKey), now_);
+        return client_.request({id, wire::path_query(kPort, other, kDefaultPKey)}, now_);
       case 1:
-        return client_.ask(id, join_query(other, kPort, kDefaultPKey, 1), now_);
+        return client_.request({id, wire::join_query(other, kPort, kDefaultPKey, 1)}, now_);
       case 2:
-        return client_.ask(id, leave_query(other, kPort, 1), now_);
+        return client_.request({id, wire::leave_query(other, kPort, 1)}, now_);
       case 3:
-        return client_.ask(id, subscribe_query(input_.u8()), now_);
+        return client_.request({id, wire::subscribe_query(input_.u8())}, now_);
       case 4:
-        return client_.ask(id, members_query(other), now_);
+        return client_.request({id, wire::members_query(other)}, now_);
     }
   }
 
@@ -150,11 +150,11 @@ class Script {
   }
 
   void check() {
-    responses_ += client_.answers().size();
-    client_.answers().clear();
+    answered_ += client_.responses().size();
+    client_.responses().clear();
     require(port_.inbox.empty());
     require(client_.pending() <= config_.window + config_.max_waiting);
-    require(requests_ == responses_ + client_.pending());
+    require(requested_ == answered_ + client_.pending());
   }
 
   const MemoryMadPort::Sent& pick() { return port_.sent[input_.u8() % port_.sent.size()]; }
@@ -176,8 +176,8 @@ class Script {
   Logger log_{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
   SaClient client_{config_, port_, log_, 1};
-  std::size_t requests_ = 0;
-  std::size_t responses_ = 0;
+  std::size_t requested_ = 0;
+  std::size_t answered_ = 0;
 };
 
 }  // namespace

@@ -95,7 +95,9 @@ class Sender : public PacketSink {
     ibv_send_wr* refused = nullptr;
     header_size_ = how.is_large() ? headers.size() : 0;
     const bool is_posted = hca_.post_send(qp_, &wr, &refused) == 0;
-    hca::transmit(hca_, qp_, *this);
+    for (auto batch = hca_.next_packets(qp_); !batch.empty(); batch = hca_.next_packets(qp_)) {
+      send(batch);
+    }
     std::array<ibv_wc, 4> wc;
     require(cq_->poll(wc) == (is_posted ? 1 : 0));
     const bool went = is_posted && wc[0].status == IBV_WC_SUCCESS;

@@ -1,6 +1,5 @@
-// Arbitrary lines at the control socket of a subnet: a request that parses is the same after it is
-// written and parsed again. Half of the lines have the form of a request, which random bytes never
-// have.
+// Parses request and response lines of softib's control socket. A valid request must survive being
+// emitted and parsed again. Half of the lines are built as requests, which random bytes rarely are.
 #include <array>
 #include <string>
 #include <string_view>
@@ -14,7 +13,7 @@ using namespace softib::control;
 
 void try_line(std::string_view line) {
   const auto request = parse_request(line);
-  (void)parse_answer(line);
+  (void)parse_response(line);
   if (!request) return;
   std::string once = emit(*request);
   ipoib::require(once.ends_with('\n'));
@@ -23,10 +22,10 @@ void try_line(std::string_view line) {
   ipoib::require(again.has_value() && emit(*again) == once + '\n');
 }
 
-/// A request: the bytes are the command, then the members, each ended by '|'.
+/// Builds a request: the first byte selects the command, and '|' separates the members.
 std::string shape(std::string_view text) {
   constexpr std::array<std::string_view, 8> kCommands{
-      "attach", "set-hca", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};
+      "set-mtu", "set-hca", "show", "set-port", "set-lid", "set-partition", "restart-sm", "x"};
   constexpr std::array<std::string_view, 5> kMembers{"hca", "state", "lid", "pkey", "membership"};
   std::string line = "{\"command\":\"";
   line += text.empty() ? "" : kCommands[static_cast<unsigned char>(text[0]) % kCommands.size()];

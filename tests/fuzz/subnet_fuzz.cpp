@@ -7,6 +7,7 @@
 #include "softib/core/mad_route.hpp"
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/subnet.hpp"
+#include "subnet_snapshot.hpp"
 #include "wire/mad.hpp"
 #include "wire/mgid.hpp"
 
@@ -58,10 +59,10 @@ class Target {
   }
 
   void be_adopted() const {
-    const subnet::SubnetSnapshot snapshot = subnet_.snapshot();
+    const auto snapshot = subnet::snapshot_of(subnet_);
     subnet::Subnet other(config_);
     other.adopt(snapshot, now_);
-    require(other.snapshot().nodes.size() == snapshot.nodes.size());
+    require(subnet::snapshot_of(other).nodes.size() == snapshot.nodes.size());
     for (const auto& group : snapshot.groups) {
       require(other.forwarding(group.mlid) == group.forwarding);
     }
@@ -157,7 +158,8 @@ class Target {
       std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
       packet.emit(bytes);
     }
-    for (const auto& passed : subnet_.take_passed_on()) require(subnet_.node(passed.to) != nullptr);
+    for (const auto& passed : subnet_.take_forwarded_mads())
+      require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();
     NodeSet alive;
     for (NodeIndex i = 0; i <= kNodes; ++i) {

@@ -50,8 +50,8 @@ def unreachable_peers():
     with Subnet(SOFTIB) as subnet:
         done = subnet.run("b", PROGRAM, "verbs", "client", "--peer", "2/nonsense", check=False)
         assert done.returncode == 1 and "LID/QPN/GID" in done.stdout, done.stdout
-        nobody = json.loads(subnet.run("b", PROGRAM, "udp", "client", "--peer", "127.9.9.9").stdout)
-        assert nobody["messages"] == 0 and nobody["lost"] > 0 and nobody["median"] == 0, nobody
+        silent = json.loads(subnet.run("b", PROGRAM, "udp", "client", "--peer", "127.9.9.9").stdout)
+        assert silent["messages"] == 0 and silent["lost"] > 0 and silent["median"] == 0, silent
 
 
 run_tests([each_mode_on_verbs, wrong_options, unreachable_peers])

@@ -3,12 +3,11 @@
 
 Their output is compared with that of `softib show`.
 """
-import json
 import re
 import subprocess
 import sys
 
-from softib_subnet import Subnet, need, run_tests, wait_for
+from softib_subnet import Subnet, equal, need, run_tests, wait_for
 
 SOFTIB, PROBE = sys.argv[1:3]
 HCAS = [f"host{i}" for i in range(1, 21)]
@@ -16,14 +15,6 @@ SM, SWITCH = "softib-sm", "softib-switch"
 TRUSTED = ("--smkey", "1")
 # The second partition's group is larger than the MTU of the ports, as in opensm_on_ibsim.py.
 OPTIONS = ("--partition", "0x0012=full,mtu=4096")
-
-
-def show(subnet):
-    return json.loads(subnet.softib("show", "--json"))
-
-
-def nodes(subnet):
-    return {node["name"]: node for node in show(subnet)["nodes"]}
 
 
 def records(text):
@@ -41,10 +32,6 @@ def fields(text):
     """Parses lines `Name: value` or `Name:....value` of ibstat, smpquery and ibv_devinfo."""
     return {match[1]: match[2]
             for match in re.finditer(r"^\s*([\w /]+?):[. \t]+(\S.*)$", text, re.MULTILINE)}
-
-
-def equal(what, expected):
-    assert what == expected, f"{what!r} is not {expected!r}"
 
 
 def test_saquery_lists_all_nodes():
@@ -184,13 +171,13 @@ def counters(text):
 
 def test_perfquery_reads_and_resets_counters():
     lid, port = str(known["host6"]["lid"]), "1"
-    before = nodes(subnet)["host6"]["counters"]["sent_packets"]
+    before = subnet.nodes()["host6"]["counters"]["sent_packets"]
     for wide in ([], ["-x"]):
         read = counters(subnet.run("host1", "perfquery", *wide, lid, port).stdout)
         equal(read["PortXmitPkts"], before)
-        equal(read["PortXmitData"], nodes(subnet)["host6"]["counters"]["sent_octets"] // 4)
+        equal(read["PortXmitData"], subnet.nodes()["host6"]["counters"]["sent_octets"] // 4)
     subnet.run("host6", "saquery", "-c")
-    sent = nodes(subnet)["host6"]["counters"]["sent_packets"] - before
+    sent = subnet.nodes()["host6"]["counters"]["sent_packets"] - before
     assert sent > 0
     equal(counters(subnet.run("host1", "perfquery", lid, port).stdout)["PortXmitPkts"],
           before + sent)
@@ -235,14 +222,14 @@ def test_a_port_that_is_down_is_seen():
 
 
 def test_killed_subnet_process_is_restarted():
-    before = nodes(subnet)
+    before = subnet.nodes()
     subnet.kill_subnet()
     gone = subprocess.run([SOFTIB, "show"], env=subnet.environment, capture_output=True, text=True,
                           check=False)
     equal(gone.returncode, 1)
     assert "softib subnet" in gone.stderr and "host7" in gone.stdout, gone
     subnet.start_subnet()
-    after = nodes(subnet)
+    after = subnet.nodes()
     equal({name: (node["lid"], node["gid"]) for name, node in after.items()},
           {name: (node["lid"], node["gid"]) for name, node in before.items()})
     equal(after["host7"]["reregister_count"], before["host7"]["reregister_count"] + 1)
@@ -253,5 +240,5 @@ need("saquery", "ibstat", "smpquery", "sminfo", "ibnetdiscover", "ibtracert")
 with Subnet(SOFTIB, *OPTIONS) as subnet:
     for hca in HCAS:
         subnet.softib("set", "hca", hca, "present")
-    known = nodes(subnet)
+    known = subnet.nodes()
     run_tests([test for name, test in list(globals().items()) if name.startswith("test_")])

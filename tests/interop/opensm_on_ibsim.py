@@ -20,16 +20,15 @@ and reads a line from the descriptor IBSIM_ANSWERS when the command is done.
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-SKIPPED = 77
-PATIENCE = 60  # seconds per condition
-PATIENCE_TO_END = 10
+from softib_subnet import PATIENCE, need, skip
+
+PATIENCE_TO_END = 10  # seconds
 
 SWITCH = "S-0000000000200000"
 HOSTS = {f"host{number}": f"H-{0xffffe + 2 * number:016x}" for number in (1, 2, 3, 4)}
@@ -46,11 +45,6 @@ PARTITIONS = """\
 Default=0x7fff,ipoib:ALL=full;
 Red=0x0012,ipoib,mtu=5,rate=3:ALL=full;
 """
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
 
 
 def find_preload():
@@ -223,9 +217,7 @@ def main():
 
     if os.geteuid() != 0:
         skip("a network namespace needs root")
-    for tool in ("opensm", "ibsim", "unshare", "ip"):
-        if shutil.which(tool) is None:
-            skip(f"{tool} is not installed")
+    need("opensm", "ibsim", "unshare", "ip")
     if find_preload() is None:
         skip("libumad2sim.so is not installed")
     os.execvp("unshare", ["unshare", "--net", "--pid", "--fork", "--kill-child", sys.executable,

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """opensm_on_softib.py SOFTIB SA_CLIENT_PROBE: the management programs of rdma-core and the daemon's SA
 client on a softib subnet that OpenSM manages."""
-import json
 import re
 import sys
 
 from opensm import PARTITIONS, OpenSm
-from softib_subnet import Subnet, need, run_tests, wait_for
+from softib_subnet import Subnet, equal, need, run_tests, wait_for
 
 SOFTIB, PROBE = sys.argv[1:3]
 HCAS = [f"host{i}" for i in range(1, 21)]
@@ -15,16 +14,8 @@ SM, SWITCH = HCAS[0], "softib-switch"
 RED = "Red=0x0012,ipoib,mtu=5,rate=3:ALL=full;\n"
 
 
-def nodes():
-    return {node["name"]: node for node in json.loads(subnet.softib("show", "--json"))["nodes"]}
-
-
-def equal(what, expected):
-    assert what == expected, f"{what!r} is not {expected!r}"
-
-
 def test_all_ports_are_up_and_have_different_lids():
-    found = nodes()
+    found = subnet.nodes()
     equal({node["state"] for node in found.values()}, {"active"})
     equal(len({node["lid"] for node in found.values()} - {0}), len(HCAS) + 1)
     equal({node["sm_lid"] for node in found.values()}, {found[SM]["lid"]})
@@ -32,7 +23,7 @@ def test_all_ports_are_up_and_have_different_lids():
 
 
 def test_sa_client_gets_responses():
-    found = nodes()
+    found = subnet.nodes()
     others = [found[hca]["gid"] for hca in HCAS[2:5]]
     print(subnet.run("host2", PROBE, "--peer", found[SM]["gid"], *others).stdout.splitlines()[-1])
 
@@ -50,7 +41,7 @@ def test_ibnetdiscover_finds_all_nodes():
 
 
 def test_smpquery_follows_the_forwarding_table():
-    found = nodes()
+    found = subnet.nodes()
     for name, what in (("host7", "Lid"), (SWITCH, "Lid")):
         output = subnet.run("host3", "smpquery", "portinfo", str(found[name]["lid"]), "0").stdout
         equal(int(re.search(rf"^{what}:\.+(\d+)$", output, re.MULTILINE)[1]), found[name]["lid"])
@@ -62,11 +53,11 @@ def test_smpquery_follows_the_forwarding_table():
 def test_sminfo_is_answered_by_opensm():
     output = subnet.run("host3", "sminfo").stdout
     assert "SMINFO_MASTER" in output, output
-    assert f"sm lid {nodes()[SM]['lid']} " in output, output
+    assert f"sm lid {subnet.nodes()[SM]['lid']} " in output, output
 
 
 def test_counters_are_readable():
-    found = nodes()
+    found = subnet.nodes()
     far_end = str(found["host7"]["node"] + 1)
     for name, port in (("host7", "1"), (SWITCH, far_end)):
         output = subnet.run("host3", "perfquery", str(found[name]["lid"]), port).stdout
@@ -75,7 +66,7 @@ def test_counters_are_readable():
 
 def test_an_hca_that_is_removed_is_forgotten():
     subnet.softib("set", "hca", "guest", "present")
-    wait_for("guest to be active", lambda: nodes()["guest"]["state"] == "active")
+    wait_for("guest to be active", lambda: subnet.nodes()["guest"]["state"] == "active")
     subnet.softib("set", "hca", "guest", "absent")
     wait_for("OpenSM to notice",
              lambda: "guest" not in subnet.run("host3", "saquery").stdout)

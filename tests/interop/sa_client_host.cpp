@@ -62,21 +62,21 @@ void turn(SaClient& client) {
   client.on_time(now());
 }
 
-std::vector<Answer> answers(SaClient& client, std::size_t count) {
-  while (client.answers().size() < count) turn(client);
-  return std::exchange(client.answers(), {});
+std::vector<wire::SaResponse> answers(SaClient& client, std::size_t count) {
+  while (client.responses().size() < count) turn(client);
+  return std::exchange(client.responses(), {});
 }
 
-JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state) {
-  return join_query(mgid, host().gid, pkey, state);
+wire::JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state) {
+  return wire::join_query(mgid, host().gid, pkey, state);
 }
 
-JoinQuery create(const Gid& mgid, std::uint8_t state) {
+wire::JoinQuery create(const Gid& mgid, std::uint8_t state) {
   wire::McMemberRecord group = join(mgid, kDefaultPKey, state).record;
   group.qkey = QKey(0x0b1b);
   group.mtu = 4;
   group.rate = 3;
-  return create_query(group);
+  return wire::create_query(group);
 }
 
 ClientTest::ClientTest()
@@ -85,14 +85,14 @@ ClientTest::ClientTest()
   client.set_sm(host().sm, now());
 }
 
-decltype(Answer::result) ClientTest::ask(const Query& query) {
-  client.ask(QueryId(1), query, now());
+wire::SaResult ClientTest::ask(const wire::SaQuery& query) {
+  client.request({wire::SaRequestId(1), query}, now());
   return answers(client).front().result;
 }
 
-wire::SaStatus ClientTest::refusal(const Query& query) {
+wire::SaStatus ClientTest::refusal(const wire::SaQuery& query) {
   const auto result = ask(query);
-  const auto* failure = std::get_if<SaFailure>(&result);
+  const auto* failure = std::get_if<wire::SaFailure>(&result);
   return failure != nullptr ? failure->status.value_or(wire::SaStatus::ok) : wire::SaStatus::ok;
 }
 

@@ -39,26 +39,26 @@ struct Host {
 /// Runs a client until a MAD has arrived, its deadline, or 100 ms have passed.
 void turn(SaClient& client);
 /// Runs a client until it has `count` responses.
-[[nodiscard]] std::vector<Answer> answers(SaClient& client, std::size_t count = 1);
+[[nodiscard]] std::vector<wire::SaResponse> answers(SaClient& client, std::size_t count = 1);
 
-[[nodiscard]] JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state);
+[[nodiscard]] wire::JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state);
 /// Creates a group with the parameters of the broadcast group (RFC 4391, 10).
-[[nodiscard]] JoinQuery create(const Gid& mgid, std::uint8_t state);
+[[nodiscard]] wire::JoinQuery create(const Gid& mgid, std::uint8_t state);
 
 class ClientTest : public testing::Test {
  protected:
   ClientTest();
 
-  [[nodiscard]] decltype(Answer::result) ask(const Query& query);
+  [[nodiscard]] wire::SaResult ask(const wire::SaQuery& query);
   template <class Record>
-  [[nodiscard]] Record record(const Query& query) {
+  [[nodiscard]] Record record(const wire::SaQuery& query) {
     const auto result = ask(query);
-    if (const auto* failure = std::get_if<SaFailure>(&result)) {
+    if (const auto* failure = std::get_if<wire::SaFailure>(&result)) {
       throw std::runtime_error(failure->text());
     }
     return std::get<Record>(result);
   }
-  [[nodiscard]] wire::SaStatus refusal(const Query& query);
+  [[nodiscard]] wire::SaStatus refusal(const wire::SaQuery& query);
 
   Logger log;
   SaClient client;

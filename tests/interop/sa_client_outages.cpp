@@ -23,7 +23,7 @@ using namespace test;
 using wire::McMemberRecord;
 using wire::PathRecord;
 
-constexpr std::uint64_t kOfSubscriptions = 1ULL << 32;
+constexpr std::uint64_t kFirstRequest = 1ULL << 32;
 const Gid kHost3 = *Gid::parse("fe80::10:5");
 
 /// Sends a command to the driver and returns its response.
@@ -100,14 +100,14 @@ class Outages : public ClientTest {
     run_until([this] { return is_subscribed(); });
   }
 
-  void want(const Query& query) {
-    const QueryId id(++last_id);
+  void want(const wire::SaQuery& query) {
+    const wire::SaRequestId id(++last_id);
     wanted.emplace(id, query);
-    client.ask(id, query, now());
+    client.request({id, query}, now());
   }
   void want_paths(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
-      want(path_query(host().gid, host().peer, kDefaultPKey));
+      want(wire::path_query(host().gid, host().peer, kDefaultPKey));
     }
   }
   void want_groups() {
@@ -124,7 +124,7 @@ class Outages : public ClientTest {
     run_until([this] { return wanted.empty() && is_subscribed(); });
   }
   [[nodiscard]] bool is_subscribed() {
-    return to_subscribe == 0 && subscriptions.questions().empty() &&
+    return to_subscribe == 0 && subscriptions.requests().empty() &&
            subscriptions.next_deadline() == kNever;
   }
   /// What a daemon does when the SM LID of its port changes.
@@ -135,8 +135,9 @@ class Outages : public ClientTest {
     want_groups();
   }
   [[nodiscard]] Lid lid_of(const Gid& port) {
-    return port == host().gid ? host().lid
-                              : record<PathRecord>(path_query(host().gid, port, kDefaultPKey)).dlid;
+    return port == host().gid
+               ? host().lid
+               : record<PathRecord>(wire::path_query(host().gid, port, kDefaultPKey)).dlid;
   }
   /// Runs until a report of this trap for this GID arrives.
   void wait_for_report(std::uint16_t trap, const Gid& gid) {
@@ -153,36 +154,36 @@ class Outages : public ClientTest {
     want(create(mgid, McMemberRecord::kFullMember));
     wait_for_report(wire::trap::kGroupCreated, mgid);
     run_until_answered();
-    want(leave_query(mgid, host().gid, McMemberRecord::kFullMember));
+    want(wire::leave_query(mgid, host().gid, McMemberRecord::kFullMember));
     wait_for_report(wire::trap::kGroupDeleted, mgid);
     run_until_answered();
   }
 
   static inline std::optional<InactiveManager> manager;
   Subscriptions subscriptions{log, 1};
-  std::map<QueryId, Query> wanted;  ///< requests without a record so far
+  std::map<wire::SaRequestId, wire::SaQuery> wanted;  ///< requests without a record so far
   std::size_t answered = 0;
   std::size_t recreated = 0;  ///< groups that did not exist when joined
 
  private:
   void settle() {
     subscriptions.on_time(now());
-    for (const auto& [id, query] : std::exchange(subscriptions.questions(), {})) {
-      client.ask(QueryId(kOfSubscriptions | id), query, now());
+    for (const auto& request : std::exchange(subscriptions.requests(), {})) {
+      client.request(request, now());
       ++to_subscribe;
     }
-    for (const auto& answer : std::exchange(client.answers(), {})) take(answer);
+    for (const auto& response : std::exchange(client.responses(), {})) take(response);
     if (now() < again_at) return;
-    for (const auto& [id, query] : std::exchange(again, {})) client.ask(id, query, now());
+    for (const auto& [id, query] : std::exchange(again, {})) client.request({id, query}, now());
   }
-  void take(const Answer& answer) {
-    const auto* failure = std::get_if<SaFailure>(&answer.result);
-    if ((answer.id.value() & kOfSubscriptions) != 0) {
-      subscriptions.on_answer(static_cast<std::uint32_t>(answer.id.value()), answer, now());
+  void take(const wire::SaResponse& response) {
+    const auto* failure = std::get_if<wire::SaFailure>(&response.result);
+    if (response.id.value() < kFirstRequest) {
+      subscriptions.on_response(response, now());
       --to_subscribe;
       return;
     }
-    const auto at = wanted.find(answer.id);
+    const auto at = wanted.find(response.id);
     ASSERT_NE(at, wanted.end()) << "one response to each request";
     if (failure == nullptr) {
       ++answered;
@@ -191,15 +192,16 @@ class Outages : public ClientTest {
     }
     if (failure->status == wire::SaStatus::insufficient_components) {
       ++recreated;
-      at->second = create(std::get<JoinQuery>(at->second).record.mgid, McMemberRecord::kFullMember);
+      at->second =
+          create(std::get<wire::JoinQuery>(at->second).record.mgid, McMemberRecord::kFullMember);
     }
     again.insert(*at);
     again_at = now() + kPause;
   }
 
-  std::uint64_t last_id = 0;
+  std::uint64_t last_id = kFirstRequest;
   std::uint32_t last_group = 30;
-  std::map<QueryId, Query> again;
+  std::map<wire::SaRequestId, wire::SaQuery> again;
   TimePoint again_at{};
   std::size_t to_subscribe = 0;  ///< outstanding requests
 };

@@ -25,9 +25,10 @@ constexpr std::uint8_t kBeyondPorts = 10;  // 120 Gb/s
 
 /// Joins a group on behalf of another port, which only a trusted request may.
 void join_for(const Gid& port, const Gid& mgid) {
-  auto mad = request_mad(join_query(mgid, port, kDefaultPKey, McMemberRecord::kFullMember), 1);
+  auto mad =
+      request_mad(wire::join_query(mgid, port, kDefaultPKey, McMemberRecord::kFullMember), 1);
   auto header = *wire::SaHeader::parse(mad);
-  header.sm_key = MembersQuery::kSmKey;
+  header.sm_key = wire::MembersQuery::kSmKey;
   header.emit(mad);
   host().mads->send(host().sm, mad, seconds(5)).value();
   pollfd readable{host().mads->fd(), POLLIN, 0};
@@ -61,7 +62,7 @@ TEST_F(OpenSm, JoinsWithEachState) {
     EXPECT_EQ(record<McMemberRecord>(join(kBroadcast, kDefaultPKey, state)).join_state, states);
   }
   states ^= McMemberRecord::kFullMember;
-  const auto rest = record<McMemberRecord>(leave_query(kBroadcast, host().gid, states));
+  const auto rest = record<McMemberRecord>(wire::leave_query(kBroadcast, host().gid, states));
   EXPECT_EQ(rest.mgid, kBroadcast);
 }
 
@@ -106,21 +107,21 @@ TEST_F(OpenSm, RefusesAGroupBeyondThePortsRate) {
 
 TEST_F(OpenSm, SubscribesToPortsAndGroups) {
   for (std::uint16_t trap = wire::trap::kInService; trap <= wire::trap::kGroupDeleted; ++trap) {
-    EXPECT_EQ(record<wire::InformInfo>(subscribe_query(trap)).trap_number, trap);
-    EXPECT_FALSE(record<wire::InformInfo>(unsubscribe_query(trap)).subscribe);
-    EXPECT_EQ(refusal(unsubscribe_query(trap)), SaStatus::request_invalid) << "only once";
+    EXPECT_EQ(record<wire::InformInfo>(wire::subscribe_query(trap)).trap_number, trap);
+    EXPECT_FALSE(record<wire::InformInfo>(wire::unsubscribe_query(trap)).subscribe);
+    EXPECT_EQ(refusal(wire::unsubscribe_query(trap)), SaStatus::request_invalid) << "only once";
   }
 }
 
 TEST_F(OpenSm, LeavesOnce) {
   (void)record<McMemberRecord>(create(group(5), McMemberRecord::kFullMember));
-  const auto leave = leave_query(group(5), host().gid, McMemberRecord::kFullMember);
+  const auto leave = wire::leave_query(group(5), host().gid, McMemberRecord::kFullMember);
   EXPECT_EQ(record<McMemberRecord>(leave).mgid, group(5));
   EXPECT_EQ(refusal(leave), SaStatus::request_invalid);
 }
 
 TEST_F(OpenSm, ReturnsThePathToThePeer) {
-  const auto path = record<PathRecord>(path_query(host().gid, host().peer, kDefaultPKey));
+  const auto path = record<PathRecord>(wire::path_query(host().gid, host().peer, kDefaultPKey));
   EXPECT_EQ(path.dgid, host().peer);
   EXPECT_EQ(path.sgid, host().gid);
   EXPECT_EQ(path.dlid, host().sm.lid) << "the subnet manager runs on the peer";
@@ -133,16 +134,16 @@ TEST_F(OpenSm, ReturnsThePathToThePeer) {
 }
 
 TEST_F(OpenSm, HasNoPathToAnUnknownPort) {
-  const Gid nobody(host().gid.prefix(), Guid(0xdead));
-  EXPECT_EQ(refusal(path_query(host().gid, nobody, kDefaultPKey)), SaStatus::no_records);
+  const Gid unknown(host().gid.prefix(), Guid(0xdead));
+  EXPECT_EQ(refusal(wire::path_query(host().gid, unknown, kDefaultPKey)), SaStatus::no_records);
 }
 
 TEST_F(OpenSm, HasNoPathInAPartitionThatIsNotShared) {
-  EXPECT_EQ(refusal(path_query(host().gid, host().peer, kForeign)), SaStatus::no_records);
+  EXPECT_EQ(refusal(wire::path_query(host().gid, host().peer, kForeign)), SaStatus::no_records);
 }
 
 TEST_F(OpenSm, LookupShowsMembership) {
-  LookupQuery lookup;
+  wire::LookupQuery lookup;
   lookup.record.mgid = group(7);
   lookup.record.port_gid = host().gid;
   lookup.components = McMemberRecord::kMgid | McMemberRecord::kPortGid;
@@ -150,13 +151,14 @@ TEST_F(OpenSm, LookupShowsMembership) {
   const auto made = record<McMemberRecord>(create(group(7), McMemberRecord::kFullMember));
   EXPECT_EQ(record<McMemberRecord>(lookup).mlid, made.mlid);
   join_for(host().peer, group(7));
-  (void)record<McMemberRecord>(leave_query(group(7), host().gid, McMemberRecord::kFullMember));
+  (void)record<McMemberRecord>(
+      wire::leave_query(group(7), host().gid, McMemberRecord::kFullMember));
   EXPECT_EQ(refusal(lookup), SaStatus::no_records) << "only others are members";
 }
 
 // Three members fit into one MAD, which is all that ibsim supports; more need RMPP.
 TEST_F(OpenSm, ListsTheMembersOfAGroup) {
-  EXPECT_TRUE(record<Members>(members_query(group(6))).empty());
+  EXPECT_TRUE(record<wire::McMemberTable>(wire::members_query(group(6))).empty());
   (void)record<McMemberRecord>(create(group(6), McMemberRecord::kFullMember));
   std::set<Gid> expected{host().gid};
   for (const Gid& port : host().others) {
@@ -164,7 +166,7 @@ TEST_F(OpenSm, ListsTheMembersOfAGroup) {
     expected.insert(port);
   }
   std::set<Gid> found;
-  for (const auto& member : record<Members>(members_query(group(6)))) {
+  for (const auto& member : record<wire::McMemberTable>(wire::members_query(group(6)))) {
     EXPECT_EQ(member.join_state, McMemberRecord::kFullMember);
     found.insert(member.port_gid);
   }
@@ -174,13 +176,14 @@ TEST_F(OpenSm, ListsTheMembersOfAGroup) {
 TEST_F(OpenSm, RespondsToMoreRequestsThanTheWindow) {
   constexpr std::size_t kCount = 300;
   for (std::size_t id = 0; id < kCount; ++id) {
-    client.ask(QueryId(id), path_query(host().gid, host().peer, kDefaultPKey), now());
+    client.request({wire::SaRequestId(id), wire::path_query(host().gid, host().peer, kDefaultPKey)},
+                   now());
   }
   for (const auto& answer : answers(client, kCount)) {
     EXPECT_TRUE(std::holds_alternative<PathRecord>(answer.result)) << answer.id.value();
   }
-  EXPECT_EQ(client.counters().answers, kCount);
-  EXPECT_LE(client.counters().strangers, client.counters().timeouts) << "late responses";
+  EXPECT_EQ(client.counters().records, kCount);
+  EXPECT_LE(client.counters().unmatched_mads, client.counters().timeouts) << "late responses";
 }
 
 TEST_F(OpenSm, TimesOutWithoutAnSa) {
@@ -191,8 +194,10 @@ TEST_F(OpenSm, TimesOutWithoutAnSa) {
   impatient.port_grace = milliseconds(20);
   SaClient lost(impatient, *host().mads, log, 2);
   lost.set_sm(MadDestination{Lid(0xbff), ServiceLevel(0), 0}, now());
-  lost.ask(QueryId(1), path_query(host().gid, host().peer, kDefaultPKey), now());
-  EXPECT_EQ(std::get<SaFailure>(answers(lost).front().result).kind, FailureKind::timeout);
+  lost.request({wire::SaRequestId(1), wire::path_query(host().gid, host().peer, kDefaultPKey)},
+               now());
+  EXPECT_EQ(std::get<wire::SaFailure>(answers(lost).front().result).kind,
+            wire::SaFailure::Kind::timeout);
 }
 
 TEST_F(OpenSm, ReportsUnknownDeviceAndPort) {

@@ -49,16 +49,16 @@ class Paths {
 void Paths::ends() {
   using Record = PathRecord;
   const auto same = [](Record&) {};
-  const Gid nobody(Gid::kLinkLocalPrefix, Guid(0xdead));
+  const Gid unknown(Gid::kLinkLocalPrefix, Guid(0xdead));
   get("usual", kUsual, same);
   get("by GIDs alone", Record::kDgid | Record::kSgid, same);
   get("by LIDs", Record::kDlid | Record::kSlid, same);
   get("by all", kUsual | Record::kDlid | Record::kSlid, same);
   get("the way back", kUsual, [](Record& r) { std::swap(r.sgid, r.dgid); });
   get("to myself", kUsual, [](Record& r) { r.dgid = r.sgid; });
-  get("to nobody", kUsual, [&](Record& r) { r.dgid = nobody; });
-  get("from nobody", kUsual, [&](Record& r) { r.sgid = nobody; });
-  get("to nobody's LID", Record::kDlid | Record::kSlid, [](Record& r) { r.dlid = Lid(0x1234); });
+  get("to an unknown port", kUsual, [&](Record& r) { r.dgid = unknown; });
+  get("from an unknown port", kUsual, [&](Record& r) { r.sgid = unknown; });
+  get("to an unknown LID", Record::kDlid | Record::kSlid, [](Record& r) { r.dlid = Lid(0x1234); });
   get("to another prefix", kUsual,
       [](Record& r) { r.dgid = Gid(0xfec0000000000000, r.dgid.guid()); });
   get("GID and LID disagree", kUsual | Record::kDlid, [](Record& r) { r.dlid = r.slid; });

@@ -225,8 +225,8 @@ void Members::leaving() {
   leave("full", plain(7), state(1));
   leave("full, again", plain(7), state(1));
   leave("a group that is not there", plain(99), state(1));
-  leave("as somebody else", broadcast_, [&](Record& r) { r.port_gid = client_.peer(); });
-  leave("as nobody", broadcast_,
+  leave("for another port", broadcast_, [&](Record& r) { r.port_gid = client_.peer(); });
+  leave("for an unknown port", broadcast_,
         [](Record& r) { r.port_gid = Gid(Gid::kLinkLocalPrefix, Guid(0xdead)); });
   leave("with another prefix", broadcast_,
         [&](Record& r) { r.port_gid = Gid(0xfec0000000000000, client_.gid.guid()); });
@@ -301,7 +301,7 @@ void other_records(Client& client) {
     inform("subscribe to ");
     inform("subscribe again to ");
     info.subscribe = false;
-    inform("unsubscribe nobody from ");
+    inform("unsubscribe QP0 from ");
     info.qpn = wire::kGsiQpn;
     inform("unsubscribe from ");
     inform("unsubscribe again from ");

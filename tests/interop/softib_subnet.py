@@ -2,6 +2,7 @@
 
 A test that cannot run prints a reason and exits with status 77. Tests wait for conditions.
 """
+import json
 import os
 import pathlib
 import shutil
@@ -82,6 +83,10 @@ class Subnet:
         return subprocess.run([self.program, *arguments], env=self.environment, check=True,
                               text=True, stdout=subprocess.PIPE, timeout=PATIENCE).stdout
 
+    def nodes(self):
+        """Returns name -> node, as `softib show` prints them."""
+        return {node["name"]: node for node in json.loads(self.softib("show", "--json"))["nodes"]}
+
     def command(self, hca, *command, options=()):
         return [self.program, "run", "--hca", hca, *options, "--", *command]
 
@@ -124,6 +129,10 @@ def play(subnet, program, *options):
     if server.returncode != 0:
         raise AssertionError(f"{command} ended with {server.returncode}:\n{output}")
     return output, client.stdout
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r} is not {expected!r}"
 
 
 def run_tests(tests):

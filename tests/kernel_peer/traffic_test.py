@@ -182,16 +182,16 @@ class Multicast(KernelPeer):
         return any(line.startswith(f"SA: lid {lid} method {method} ")
                    and line.endswith(f" {mgid} js {state} -> 0") for line in log.splitlines())
 
-    def reaches_only_the_member(self, speaker, receiver, deaf, group):
+    def reaches_only_the_member(self, speaker, receiver, outsider, group):
         heard = self.listen(receiver, group, "join")
-        not_heard = self.listen(deaf, group, "without joining")
+        overheard = self.listen(outsider, group, "without joining")
         wait_until(lambda: self.speak(speaker, group, "hello") or "hello" in heard.output(),
                    f"{receiver.name} receives {group}")
         self.speak(speaker, group, "last")
         wait_until(lambda: "last" in heard.output(), "the second message arrives")
-        self.assertEqual(not_heard.output().split(), ["listening"])
+        self.assertEqual(overheard.output().split(), ["listening"])
         heard.end()
-        not_heard.end()
+        overheard.end()
 
     def test_from_theirs_to_ours(self):
         for group, mgid in self.GROUPS.items():

@@ -18,18 +18,6 @@ if not (PROGRAMS / "tests" / "bench_tun_pump").exists():
     hosts.softib_subnet.skip("the benchmark's programs are not built")
 
 
-def processes(environment):
-    """Returns the command lines of processes whose environment contains this string."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if environment.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
-
-
 class Interrupted(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -51,7 +39,7 @@ class Interrupted(unittest.TestCase):
                    or not bench.is_running(), f"the benchmark has created {reached}")
         self.assertEqual(bench.end(number), 128 + number, bench.output())
         self.assertEqual(self.namespaces(bench), [])
-        wait_until(lambda: not processes(self.mark), "all its processes have ended")
+        wait_until(lambda: not hosts.processes_with(self.mark), "all its processes have ended")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["log"])
 
     def test_at_the_first_namespaces(self):

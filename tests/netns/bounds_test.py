@@ -37,11 +37,11 @@ with socket.socket(type=socket.SOCK_DGRAM) as live:
 FLOOD = """
 import ipaddress, select, socket, sys
 live, rounds = (sys.argv[1], 5002), 0
-nobody = [str(ipaddress.ip_address('10.44.1.0') + i) for i in range(10000)]
+absent = [str(ipaddress.ip_address('10.44.1.0') + i) for i in range(10000)]
 with socket.socket(type=socket.SOCK_DGRAM) as out:
     out.settimeout(10)
     while True:
-        for i, address in enumerate(nobody):
+        for i, address in enumerate(absent):
             out.sendto(b'x' * 64, (address, 5001))
             if i % 200 == 0:
                 out.sendto(b'alive?', live)
@@ -49,7 +49,7 @@ with socket.socket(type=socket.SOCK_DGRAM) as out:
         rounds += 1
         if select.select([sys.stdin], [], [], 0)[0]:
             break
-print(rounds * len(nobody))
+print(rounds * len(absent))
 """
 
 
@@ -67,16 +67,6 @@ def entries(host):
     """Returns how many neighbours a host has, and how many of them are unresolved."""
     found = json.loads(host.run(hosts.program("ibarp"), "--json").stdout)
     return len(found), sum(entry["state"] == "incomplete" for entry in found)
-
-
-def resident_kib(process):
-    """Returns the resident memory; None with a sanitizer, which uses most of it."""
-    with open(f"/proc/{process}/maps", encoding="utf-8") as maps:
-        if "san.so" in maps.read():
-            print("running with a sanitizer: memory is not checked", file=sys.stderr)
-            return None
-    with open(f"/proc/{process}/status", encoding="utf-8") as status:
-        return int(next(line for line in status if line.startswith("VmRSS:")).split()[1])
 
 
 class BoundsTest(hosts.Pair):
@@ -115,13 +105,13 @@ class NewNeighbour(BoundsTest):
 
     def test_failed_neighbour_is_not_solicited_again(self):
         self.start_both()
-        nobody = "10.44.9.9"
+        absent = "10.44.9.9"
 
         def packets_while_failed():
-            self.left.ping(nobody, "-c", "1", "-W", "1")
-            wait_until(lambda: neighbour_state(self.left, nobody) == "failed", "nobody answers")
+            self.left.ping(absent, "-c", "1", "-W", "1")
+            wait_until(lambda: neighbour_state(self.left, absent) == "failed", "resolution fails")
             before = self.left.counters()
-            self.left.run(sys.executable, "-c", SENDER, nobody, "100")
+            self.left.run(sys.executable, "-c", SENDER, absent, "100")
             after = self.left.counters()
             # A failed entry lasts only a few seconds: check that it is still the same one.
             if growth(before, after, "neighbours_created") > 0:
@@ -144,7 +134,7 @@ class Flood(BoundsTest):
         wait_until(lambda: "listening" in echo.output(), "the live neighbour listens")
         wait_until(lambda: self.left.reaches(RIGHT), "left reaches right")
 
-        memory_before, started = resident_kib(self.left.daemon.pid), time.monotonic()
+        memory_before, started = hosts.resident_kib(self.left.daemon.pid), time.monotonic()
         before, heard_before = self.left.counters(), self.right.counters()
         with subprocess.Popen(self.left.command(sys.executable, "-c", FLOOD, RIGHT), text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as flood:
@@ -188,7 +178,7 @@ class Flood(BoundsTest):
                              asked + growth(before, after, "arp_requests_unicast",
                                             "arp_replies_sent", "announcements_sent"))
         if memory_before is not None:
-            memory = resident_kib(self.left.daemon.pid)
+            memory = hosts.resident_kib(self.left.daemon.pid)
             self.assertLess(memory - memory_before, FLOOD_GROWTH_KIB)
         self.assertEqual(growth(before, after, "carrier_losses"), 0)
         # The last packets are dropped when the last request times out.

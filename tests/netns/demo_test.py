@@ -24,15 +24,7 @@ DEMO_PATIENCE = 120
 
 
 def processes():
-    """Returns the command lines of all processes with the demo's SOFTIB_DIR."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if f"SOFTIB_DIR={STATE}".encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
+    return hosts.processes_with(f"SOFTIB_DIR={STATE}")
 
 
 def interfaces():

@@ -163,7 +163,7 @@ class Events(hosts.Pair):
         for _ in range(2):
             self.softib_set("hca", "right", "failed")
             wait_until(lambda: not self.right.has_carrier(), "carrier is lost")
-            wait_until(lambda: self.right.logged("waits for", "to come back"), "it is logged")
+            wait_until(lambda: self.right.logged("waiting for", "to come back"), "it is logged")
             lost = self.lost_after(lambda: self.softib_set("hca", "right", "present"))
             self.assert_bound("HCA fails, and comes back", lost)
         self.assertEqual(self.right.link()["ifindex"], index, "it is the same interface")
@@ -177,7 +177,7 @@ class Events(hosts.Pair):
 
     def test_daemon_ends_while_its_hca_is_away(self):
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.right.logged("waits for", "to come back"), "it is logged")
+        wait_until(lambda: self.right.logged("waiting for", "to come back"), "it is logged")
         self.assertEqual(self.right.daemon.end(), 0)
         self.assertIsNone(self.right.link())
 
@@ -188,7 +188,7 @@ class Events(hosts.Pair):
         self.right.start_all()
         wait_until(lambda: self.right.has_carrier(red), "the partition has an interface")
         self.softib_set("hca", "right", "failed")
-        wait_until(lambda: self.right.logged("waits for", "to come back"), "it is logged")
+        wait_until(lambda: self.right.logged("waiting for", "to come back"), "it is logged")
         self.assertIsNotNone(self.right.link(red), "the interface is kept")
         self.softib_set("partition", RED, "right", "none")
         self.softib_set("hca", "right", "present")

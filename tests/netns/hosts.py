@@ -99,6 +99,27 @@ class Pings:
         return lost(self.process.output())
 
 
+def processes_with(environment):
+    """Returns the command lines of all processes with this string in their environment."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if environment.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def resident_kib(pid):
+    """Returns the resident memory; None with a sanitizer, which uses most of it."""
+    if "san.so" in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8"):
+        print("running with a sanitizer: memory is not checked", file=sys.stderr)
+        return None
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"^VmRSS:\s*(\d+)", status, re.M)[1])
+
+
 class Subnet(softib_subnet.Subnet):
     """A subnet and hosts on it, from construction to close()."""
 

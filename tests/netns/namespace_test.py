@@ -69,7 +69,7 @@ class OtherNamespace(hosts.Pair):
         subprocess.run(["ip", "netns", "add", left.namespace], check=True)
 
     def test_unknown_namespace(self):
-        for name in ("nobody-has-made-it", "/etc/hostname"):
+        for name in ("does-not-exist", "/etc/hostname"):
             done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
                                  hosts.program("ipoibd"), "--netns", name, check=False)
             self.assertEqual(done.returncode, 1)

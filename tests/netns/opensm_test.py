@@ -22,10 +22,6 @@ class UnderOpenSm(hosts.Pair):
         self.set_up("--sm", "none")
         self.manager = OpenSm(self.subnet, partitions=self.PARTITIONS, options=self.OPTIONS)
 
-    def nodes(self):
-        shown = json.loads(self.subnet.softib("show", "--json"))
-        return {node["name"]: node for node in shown["nodes"]}
-
     def show_logs(self):
         super().show_logs()
         if self.has_failed():
@@ -57,7 +53,7 @@ class HostsUnderOpenSm(UnderOpenSm):
 
     def test_an_hca_that_comes_later(self):
         third = self.add_host("third", "10.44.0.3/24")
-        self.assertEqual(self.nodes()["third"]["state"], "active")
+        self.assertEqual(self.subnet.nodes()["third"]["state"], "active")
         wait_until(lambda: third.reaches("10.44.0.1"), "the third reaches left")
         wait_until(lambda: self.right.reaches("10.44.0.3"), "right reaches the third")
 
@@ -72,11 +68,11 @@ class HostsUnderOpenSm(UnderOpenSm):
     def test_opensm_restarts(self):
         self.assert_connected()
         for number in (signal.SIGKILL, signal.SIGTERM):
-            before = self.nodes()["right"]["reregister_count"]
+            before = self.subnet.nodes()["right"]["reregister_count"]
             self.manager.end(number)
             self.assert_connected()
             self.manager.start()
-            wait_until(lambda: self.nodes()["right"]["reregister_count"] > before,
+            wait_until(lambda: self.subnet.nodes()["right"]["reregister_count"] > before,
                        "right is asked to register again")
             wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
             self.assert_connected()
@@ -88,11 +84,11 @@ class HostsUnderOpenSm(UnderOpenSm):
 
     def test_survives_the_subnet_process(self):
         self.assert_connected()
-        before = self.nodes()
+        before = self.subnet.nodes()
         self.subnet.kill_subnet()
         self.assert_connected()
         self.subnet.start_subnet()
-        after = self.nodes()
+        after = self.subnet.nodes()
         for name in ("softib-switch", "sm", "left", "right"):
             self.assertEqual(after[name]["lid"], before[name]["lid"])
             self.assertEqual(after[name]["reregister_count"], before[name]["reregister_count"])
@@ -106,8 +102,8 @@ class HostsUnderOpenSm(UnderOpenSm):
                          options="sminfo_polling_timeout 1000\npolling_retry_number 2\n")
         self.manager.end(signal.SIGKILL)
         standby.wait_for_line("SUBNET UP")
-        lid = self.nodes()["standby"]["lid"]
-        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left has the new SM LID")
+        lid = self.subnet.nodes()["standby"]["lid"]
+        wait_until(lambda: self.subnet.nodes()["left"]["sm_lid"] == lid, "left has the new SM LID")
         wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
         self.assert_connected()
 
@@ -115,8 +111,8 @@ class HostsUnderOpenSm(UnderOpenSm):
         """The old master keeps running and hands over (IBA 14.4.1)."""
         self.assert_connected()
         OpenSm(self.subnet, "better", options="sm_priority 15\n")
-        lid = self.nodes()["better"]["lid"]
-        wait_until(lambda: self.nodes()["left"]["sm_lid"] == lid, "left has the new SM LID")
+        lid = self.subnet.nodes()["better"]["lid"]
+        wait_until(lambda: self.subnet.nodes()["left"]["sm_lid"] == lid, "left has the new SM LID")
         self.manager.wait_for_line("Entering STANDBY state")
         wait_until(lambda: self.members() == {"left", "right"}, "both are members again")
         self.assert_connected()
@@ -137,7 +133,7 @@ class HostsUnderOpenSm(UnderOpenSm):
         self.assertIn("SMINFO_MASTER", self.subnet.run("left", "sminfo").stdout)
         for name in ("sm", "left", "right"):
             lid = self.subnet.run("left", "saquery", "-L", name).stdout.strip()
-            self.assertEqual(int(lid), self.nodes()[name]["lid"])
+            self.assertEqual(int(lid), self.subnet.nodes()[name]["lid"])
 
     def test_show_lists_groups_by_mlid(self):
         shown = json.loads(self.subnet.softib("show", "--json"))
@@ -161,9 +157,9 @@ class ProtectedByOpenSm(UnderOpenSm):
     def test_m_key_protects_ports(self):
         self.start()
         self.assert_connected()
-        lid = str(self.nodes()["right"]["lid"])
-        stranger = self.subnet.run("left", "smpquery", "-t", "100", "portinfo", lid, check=False)
-        self.assertNotEqual(stranger.returncode, 0)
+        lid = str(self.subnet.nodes()["right"]["lid"])
+        refused = self.subnet.run("left", "smpquery", "-t", "100", "portinfo", lid, check=False)
+        self.assertNotEqual(refused.returncode, 0)
         self.manager.end(signal.SIGKILL)
         self.manager.start()
         self.assert_connected()
@@ -180,10 +176,10 @@ class PortsUnderOpenSm(UnderOpenSm):
         self.right.start(address="10.44.0.2/24")
         self.assert_connected()
         for name in ("left", "right"):
-            node = self.nodes()[name]
+            node = self.subnet.nodes()[name]
             self.assertEqual((node["lmc"], node["lid"] % 4), (2, 0), node)
         answer = self.subnet.run("right", "smpquery", "nodedesc",
-                                 str(self.nodes()["left"]["lid"] + 3)).stdout
+                                 str(self.subnet.nodes()["left"]["lid"] + 3)).stdout
         self.assertRegex(answer, r"Node Description:\.+left\n")
         for host in (self.left, self.right):
             self.assertEqual(host.counters().get("path_lid_mismatches", 0), 0)
@@ -196,7 +192,7 @@ class PartitionsOfOpenSm(UnderOpenSm):
         for host, address in ((self.left, "10.45.0.1/24"), (self.right, "10.45.0.2/24")):
             host.start_all()
             host.configure("ib0.8012", address)
-        self.assertIn("0x8012", self.nodes()["left"]["pkeys"])
+        self.assertIn("0x8012", self.subnet.nodes()["left"]["pkeys"])
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
 
     def test_a_partition_is_made_later(self):

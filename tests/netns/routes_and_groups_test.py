@@ -86,15 +86,15 @@ class Multicast(OnASubnet):
         first, second = self.listen(self.right), self.listen(self.third)
         for host in (self.right, self.third):
             wait_until(lambda: self.group(host, self.MGID) == "full", "the group is joined")
-        stranger = self.subnet.host("stranger")
-        stranger.start(address="10.44.0.4/24")
-        deaf = self.listen(stranger, "without joining")
+        outsider = self.subnet.host("outsider")
+        outsider.start(address="10.44.0.4/24")
+        overheard = self.listen(outsider, "without joining")
         wait_until(lambda: self.speak(self.left, "hello") or "hello" in first.output(),
                    "the first member receives it")
         wait_until(lambda: "hello" in second.output(), "the second member receives it")
         self.assertEqual(self.group(self.left, self.MGID), "send-only")
-        self.assertNotIn("hello", deaf.output())
-        self.assertIsNone(self.group(stranger, self.MGID))
+        self.assertNotIn("hello", overheard.output())
+        self.assertIsNone(self.group(outsider, self.MGID))
 
     def test_group_is_left_with_its_last_listener(self):
         listener = self.listen(self.right)

@@ -100,14 +100,14 @@ class Multicast(Services):
                 if group["mgid"] == mgid]
 
     def stream(self, mgid, receiver, join, sender, direct):
-        """Streams to two members, and checks that a stranger receives only unicast to `direct`."""
+        """Streams to two members, and checks that a outsider receives only unicast to `direct`."""
         self.start()
         third = self.add_host("third", "10.44.0.3/24")
-        stranger = self.add_host("stranger", "10.44.0.4/24")
-        stranger.run("ip", "addr", "add", "fd44::4/64", "dev", "ib0", "nodad")
+        outsider = self.add_host("outsider", "10.44.0.4/24")
+        outsider.run("ip", "addr", "add", "fd44::4/64", "dev", "ib0", "nodad")
         self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
         receivers = [self.receive(host, f"{receiver},{join}") for host in (self.right, third)]
-        deaf = self.receive(stranger, receiver)
+        overheard = self.receive(outsider, receiver)
         for host in (self.right, third):
             wait_until(lambda h=host: self.membership(h, mgid) == ["full"], "the group is joined")
         # The stream fits into the receive buffers, so even a slow receiver loses nothing.
@@ -121,7 +121,7 @@ class Multicast(Services):
             wait_until(lambda one=heard: one.read_bytes() == b"first\n" + stream.read_bytes(),
                        "the whole stream arrives")
         self.left.run("sh", "-c", f"echo you | socat -u - '{direct}'")
-        wait_until(lambda: deaf.read_bytes() == b"you\n", "the stranger receives only that")
+        wait_until(lambda: overheard.read_bytes() == b"you\n", "the outsider receives only that")
 
     @needs("socat")
     def test_ipv4_stream_reaches_only_members(self):

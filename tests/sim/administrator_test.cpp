@@ -114,7 +114,7 @@ TEST_F(Administrator, ThatAnswersForAnotherPortIsNotBelieved) {
   tamper_with_paths(
       [](wire::PathRecord& path) { path.dgid = Gid(path.dgid.prefix(), Guid(0xdead)); });
   EXPECT_EQ(arrive(50), 0U);
-  EXPECT_GT(total(&sa::Counters::malformed_answers), 0U);
+  EXPECT_GT(total(&sa::Counters::malformed_responses), 0U);
   world.mad_tap = nullptr;
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
@@ -160,7 +160,7 @@ TEST_F(Administrator, ThatNamesNoLidIsNotBelieved) {
   two_hosts();
   tamper_with_paths([](wire::PathRecord& path) { path.dlid = Lid(0); });
   EXPECT_EQ(arrive(50), 0U);
-  EXPECT_GT(total(&sa::Counters::malformed_answers), 0U);
+  EXPECT_GT(total(&sa::Counters::malformed_responses), 0U);
   world.mad_tap = nullptr;
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }

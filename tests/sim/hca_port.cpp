@@ -125,7 +125,9 @@ std::size_t HcaPort::send(std::span<Outgoing> batch) {
     sending_.push_back(std::move(datagram));
     ++posted;
   }
-  softib::hca::transmit(hca_, *qp_, fabric_);
+  for (auto batch = hca_.next_packets(*qp_); !batch.empty(); batch = hca_.next_packets(*qp_)) {
+    fabric_.send(batch);
+  }
   return posted;
 }
 

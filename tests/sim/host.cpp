@@ -8,7 +8,7 @@
 
 #include "daemon/ipv6_identity.hpp"
 #include "daemon/options.hpp"
-#include "daemon/question.hpp"
+#include "daemon/sa_requests.hpp"
 #include "ipoib/log.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -17,7 +17,7 @@
 namespace ipoib::sim {
 namespace {
 
-using daemon::Question;
+constexpr auto kFirstRequest = daemon::first_link_request(daemon::InterfaceNumber(1));
 
 std::uint64_t seed_of(const HostOptions& options) {
   return std::hash<std::string>{}(options.hca) ^ options.place << 8 ^ options.epoch;
@@ -34,18 +34,6 @@ verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
   out.gid = port.gid();
   out.pkeys.assign(port.pkeys.begin(), port.pkeys.end());
   return out;
-}
-
-sa::QueryId name_of(Question::Kind kind, link::QuestionId id = {}) {
-  return Question{{}, kind, id}.name();
-}
-
-/// What became of a question, in the words of a link.
-template <class Record>
-std::variant<Record, link::Refusal> result_of(const sa::Answer& answer) {
-  if (const auto* const record = std::get_if<Record>(&answer.result)) return *record;
-  const auto& failure = std::get<sa::SaFailure>(answer.result);
-  return link::Refusal{failure.status, failure.text()};
 }
 
 }  // namespace
@@ -104,8 +92,10 @@ Host::Host(World& world, const HostOptions& options)
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
   pump_ = std::make_unique<daemon::Pump>(
-      daemon::Pump::Settings{
-          .link = options.link, .max_ip_mtu = daemon::Options::kMaxIpMtu, .seed = seed_of(options)},
+      daemon::Pump::Settings{.link = options.link,
+                             .max_ip_mtu = daemon::Options::kMaxIpMtu,
+                             .seed = seed_of(options),
+                             .first_request = kFirstRequest},
       daemon::Pump::Dependencies{.tun = tun_,
                                  .queue_pair = *port_,
                                  .host_frames = {frames_, frames_},
@@ -216,42 +206,30 @@ void Host::turn() {
   if (!mads_.empty()) sa_->on_readable(now);
   sa_->on_time(now);
   subscriptions_.on_time(now);
-  settle_with_administrator();
+  settle_with_sa();
   while (pump_->turn(now)) {
   }
   put_requests();
-  settle_with_administrator();
+  settle_with_sa();
 }
 
-/// Puts the port's own questions, and hands out answers and reports.
-void Host::settle_with_administrator() {
+/// Sends the requests of the subscriptions, and hands out responses and reports.
+void Host::settle_with_sa() {
   const TimePoint now = world_.now();
-  for (const auto& [id, query] : std::exchange(subscriptions_.questions(), {})) {
-    sa_->ask(name_of(Question::Kind::subscription, link::QuestionId(id)), query, now);
+  for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
+    sa_->request(request, now);
   }
-  for (const sa::Answer& answer : std::exchange(sa_->answers(), {})) {
-    take(answer);
+  for (const auto& response : std::exchange(sa_->responses(), {})) {
+    if (response.id < kFirstRequest) {
+      subscriptions_.on_response(response, now);
+    } else {
+      link().on_response(response, now);
+    }
     drain();
   }
   for (const wire::Notice& notice : std::exchange(sa_->notices(), {})) {
     link().on_notice(notice, now);
     drain();
-  }
-}
-
-void Host::take(const sa::Answer& answer) {
-  const TimePoint now = world_.now();
-  const Question question = Question::of(answer.id);
-  switch (question.kind) {
-    case Question::Kind::join:
-      return link().on_join_answer(question.id, result_of<wire::McMemberRecord>(answer), now);
-    case Question::Kind::path:
-      return link().on_path_answer(question.id, result_of<wire::PathRecord>(answer), now);
-    case Question::Kind::leave:
-    case Question::Kind::members:
-      return;
-    case Question::Kind::subscription:
-      return subscriptions_.on_answer(question.id.value(), answer, now);
   }
 }
 
@@ -289,23 +267,8 @@ void Host::put_requests() {
   }
 }
 
-void Host::apply(const link::LookUpMembership& event) {
-  sa_->ask(name_of(Question::Kind::join, event.id), sa::LookupQuery{event.record, event.components},
-           world_.now());
-}
+void Host::apply(const wire::SaRequest& request) { sa_->request(request, world_.now()); }
 
-void Host::apply(const link::JoinGroup& event) {
-  sa_->ask(name_of(Question::Kind::join, event.id), sa::JoinQuery{event.record, event.components},
-           world_.now());
-}
-void Host::apply(const link::AskPath& event) {
-  sa_->ask(name_of(Question::Kind::path, event.id), sa::PathQuery{event.record, event.components},
-           world_.now());
-}
-void Host::apply(const link::LeaveGroup& event) {
-  sa_->ask(name_of(Question::Kind::leave), sa::LeaveQuery{event.record, event.components},
-           world_.now());
-}
 // --- MadPort -------------------------------------------------------------------------------------
 
 Result<void> Host::send(const MadDestination& to, ConstBytes mad, Duration timeout) {

@@ -97,15 +97,11 @@ class Host : public Process, public MadPort {
   [[nodiscard]] MadSource source() override;
 
   void renew_subscriptions();
-  void settle_with_administrator();
-  void take(const sa::Answer& answer);
+  void settle_with_sa();
   [[nodiscard]] bool take_as_kernel(ConstBytes packet);
   void drain();
   void put_requests();
-  void apply(const link::JoinGroup& event);
-  void apply(const link::LookUpMembership& event);
-  void apply(const link::AskPath& event);
-  void apply(const link::LeaveGroup& event);
+  void apply(const wire::SaRequest& request);
   template <class Message>
   void apply(const Message& /*message*/) {}  // for parts of the daemon that are not simulated
 

@@ -53,10 +53,10 @@ TEST_F(Load, HundredLinksDeliverEverythingWithoutLoss) {
 
 TEST_F(Load, ThousandPacketsToANewNeighbourAreOneQuery) {
   two_hosts();
-  const auto before = a().sa_counters().queries;
+  const auto before = a().sa_counters().requests;
   a().send(b().ip(), 1, 1000);
   world.run_for(1s);
-  EXPECT_EQ(a().sa_counters().queries, before + 1);
+  EXPECT_EQ(a().sa_counters().requests, before + 1);
   EXPECT_EQ(a().count(Counter::path_questions), 1U);
   EXPECT_EQ(b().received() + a().count(Counter::drop_parked_limit), 1000U);
   EXPECT_GE(b().received(), config.limits.parked_per_neighbour);

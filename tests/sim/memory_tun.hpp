@@ -47,8 +47,8 @@ class MemoryTun : public TunPort {
     from_fabric.push_back(std::move(whole));
     return true;
   }
-  [[nodiscard]] Result<void> set_mtu(std::uint32_t octets) override {
-    mtu = mtu_.wanted(octets, mtu);
+  [[nodiscard]] Result<void> set_mtu(std::uint32_t bytes) override {
+    mtu = mtu_.wanted(bytes, mtu);
     mtu_.was_set(mtu);
     return {};
   }

@@ -161,7 +161,7 @@ TEST_F(WithoutGroup, RFC4391_5_WaitsForTheGroupIfItMayNotCreateIt) {
   Host& host = add(1);
   world.run_for(5min);
   EXPECT_EQ(host.link().state(), LinkState::joining);
-  EXPECT_LE(host.sa_counters().queries, 30U) << "with a back-off of up to 16 s";
+  EXPECT_LE(host.sa_counters().requests, 30U) << "with a back-off of up to 16 s";
   config.creation.allowed = true;
   add(2);
   bring_up();
@@ -291,7 +291,7 @@ TEST_F(Rfc4391, RFC4391_9_4_RestartedPeerAnnouncesItsNewQpn) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   const Qpn before = a().link().get(b().ip(), world.now())->hardware->qpn;
-  const auto queries = a().sa_counters().queries;
+  const auto queries = a().sa_counters().requests;
   remove(b());
   HostOptions again = options(2);
   again.epoch = 2;
@@ -300,7 +300,7 @@ TEST_F(Rfc4391, RFC4391_9_4_RestartedPeerAnnouncesItsNewQpn) {
   world.run_for(1s);
   EXPECT_NE(a().link().get(b().ip(), world.now())->hardware->qpn, before);
   EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_EQ(a().sa_counters().queries, queries) << "the same port: the path is kept";
+  EXPECT_EQ(a().sa_counters().requests, queries) << "the same port: the path is kept";
 }
 
 TEST_F(Rfc4391, RFC4391_9_4_RestartWithoutAnnouncementIsFoundByProbes) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the rules of the source tree: includes between folders, sizes, byte order, conformance tables.
+"""Checks the rules of the source tree: includes between folders, sizes, byte order, documents.
 
 Each check yields lines "file:line: what is wrong". Exceptions are listed below with their reasons; an
 exception that is no longer needed is an error, too.
@@ -274,13 +274,24 @@ def check_conformance(root):
         yield f"{CONFORMANCE}:1: cannot read the tables"
 
 
+# --- Documents: the files that they name exist ------------------------------------------------
+
+
+def check_documents(root):
+    for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
+        for number, line in enumerate(lines(path), 1):
+            for name in re.findall(r"`((?:src|include|tests|docs|scripts|man|cmake)/[\w./-]+)`", line):
+                if not (root / name).exists():
+                    yield f"{path.relative_to(root)}:{number}: there is no {name}"
+
+
 CHECKS = [check_includes, check_private, check_lengths, check_functions, check_byte_order,
-          check_unfinished, check_exports, check_conformance]
+          check_unfinished, check_exports, check_conformance, check_documents]
 
 
 # --- Self-test: each check finds a violation in a tree that has only that ---------------------
 
-GOOD_ROWS = "| 1 | is demanded | does not apply: to nobody |\n" * 10
+GOOD_ROWS = "| 1 | is required | does not apply: to no host |\n" * 10
 VIOLATIONS = [
     (check_includes, "src/link/a.cpp", '#include "verbs/device.hpp"\n'),
     (check_includes, "src/sa/a.hpp", '#include "link/link.hpp"\n'),
@@ -301,9 +312,10 @@ VIOLATIONS = [
     (check_unfinished, "src/link/a.cpp", "// TO" "DO: later\n"),
     (check_unfinished, "man/a.8", "Not impl" "emented.\n"),
     (check_exports, "include/ipoib/ibarp.h", "IBARP_API int ibarp_new(void);\n"),
-    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | `unit/Nobody.WroteIt` |\n"),
-    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is demanded | surely |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | `unit/No.SuchTest` |\n"),
+    (check_conformance, CONFORMANCE, GOOD_ROWS + "| 1 | is required | surely |\n"),
     (check_conformance, CONFORMANCE, GOOD_ROWS.splitlines()[0]),
+    (check_documents, "README.md", "See `src/no/such.cpp`.\n"),
 ]
 
 

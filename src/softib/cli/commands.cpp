@@ -15,15 +15,15 @@ void check_subnet(const po::variables_map& values) {
   const auto& name = values["subnet"].as<std::string>();
   if (fabric::is_valid_name(name)) return;
   throw po::error("--subnet: '" + name +
-                  "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+                  "' is not a valid name (letters, digits, '.', '_', '-'; at most 63)");
 }
 
-/// The name may be left out.
+/// Accepts NAME, NAME:PORT, :PORT and an empty value.
 void check_hca(const po::variables_map& values) {
   if (!values.contains("hca")) return;
   std::string hca = values["hca"].as<std::string>();
   if (hca.empty()) return;
-  if (hca.front() == ':') hca.insert(0, "x");
+  if (hca.front() == ':') hca.insert(0, "x");  // any valid name
   if (const auto name = fabric::HcaName::parse(hca); !name) {
     throw po::error("--hca: " + name.error().message);
   }
@@ -40,7 +40,7 @@ po::options_description common_options() {
   options.add_options()("subnet", po::value<std::string>()->value_name("NAME"),
                         "the subnet (default: $SOFTIB_SUBNET, else \"default\")")(
       "dir", po::value<std::string>()->value_name("DIR"),
-      "folder of the subnets (default: $SOFTIB_DIR, else /run/softib for root, "
+      "directory of the subnets (default: $SOFTIB_DIR, else /run/softib for root, "
       "$XDG_RUNTIME_DIR/softib for others)")("help,h", "print this and exit");
   return options;
 }
@@ -52,7 +52,7 @@ std::optional<po::variables_map> parse_options(int argc, char** argv,
   po::options_description visible;
   if (!options.options().empty()) visible.add(options);
   visible.add(common_options());
-  // Positional arguments have options of their own below, which help does not show.
+  // program_options wants an option for positional arguments, too; --help does not show it.
   po::options_description all;
   all.add(visible);
   for (unsigned i = 0; i < positional.max_total_count() && i < 1; ++i) {

@@ -1,4 +1,4 @@
-// The subcommands of softib: one file each, one row of the table in main.cpp each.
+// The subcommands of softib. Each has its source file and its row of the table in main.cpp.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
@@ -15,8 +15,8 @@ namespace softib::cli {
 
 /// Exit codes of all subcommands.
 inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;  ///< what was asked for could not be done
-inline constexpr int kUsage = 2;    ///< it could not be understood
+inline constexpr int kFailure = 1;  ///< the command failed
+inline constexpr int kUsage = 2;    ///< the command line is invalid
 
 /// `argv[0]` is the name of the subcommand.
 int subnet_command(int argc, char** argv);
@@ -27,16 +27,15 @@ int run_command(int argc, char** argv);
 /// "softib: message" on stderr; returns kFailure.
 int fail(const ipoib::Error& error);
 
-/// --subnet, --dir and --help, which every subcommand has.
+/// --subnet, --dir and --help, which all subcommands have.
 [[nodiscard]] boost::program_options::options_description common_options();
-/// Parses a subcommand's options, those of common_options() included, and answers --help on stdout
-/// (`usage` and the options). Nothing when that, or an error on stderr, was all: then `exit_code`
-/// says how to end.
+/// Parses a subcommand's options, common_options() included. Returns nullopt and sets `exit_code`
+/// after it has printed an error on stderr, or `usage` and the options on stdout for --help.
 [[nodiscard]] std::optional<boost::program_options::variables_map> parse_options(
     int argc, char** argv, const boost::program_options::options_description& options,
     const boost::program_options::positional_options_description& positional,
     std::string_view usage, int& exit_code);
-/// The subnet that the common options and the environment name.
+/// The subnet chosen by the common options, else by the environment.
 [[nodiscard]] ipoib::Result<fabric::SubnetFolder> chosen_subnet(
     const boost::program_options::variables_map& options);
 

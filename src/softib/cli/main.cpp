@@ -1,4 +1,4 @@
-// softib: a software InfiniBand subnet. This is only the table of its subcommands.
+// softib: a software InfiniBand subnet. This file is the table of its subcommands.
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -17,7 +17,7 @@ struct Command {
 };
 
 constexpr std::array kCommands{
-    Command{"subnet", "run an emulated subnet: switch, subnet manager and administrator",
+    Command{"subnet", "run an emulated subnet: switch, subnet manager and SA",
             softib::cli::subnet_command},
     Command{"run", "run a program on an HCA of a subnet", softib::cli::run_command},
     Command{"show", "print a subnet: nodes, partitions, groups, counters",
@@ -32,7 +32,7 @@ void print_usage(std::ostream& out) {
   for (const auto& command : kCommands) {
     out << "  " << std::left << std::setw(10) << command.name << command.summary << '\n';
   }
-  out << "\nsoftib SUBCOMMAND --help has the options of each.\n\nOptions:\n"
+  out << "\nsoftib SUBCOMMAND --help prints its options.\n\nOptions:\n"
          "  -h, --help  print this and exit\n"
          "  --version   print the version and exit\n";
 }
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   const auto command = std::find_if(kCommands.begin(), kCommands.end(),
                                     [&](const auto& known) { return known.name == word; });
   if (command == kCommands.end()) {
-    if (!word.empty()) std::cerr << "softib: no subcommand '" << word << "'\n";
+    if (!word.empty()) std::cerr << "softib: unknown subcommand '" << word << "'\n";
     print_usage(std::cerr);
     return softib::cli::kUsage;
   }

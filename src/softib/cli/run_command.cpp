@@ -1,5 +1,5 @@
-// softib run: sets the environment and becomes the program. There is no process in between:
-// signals, exit code and terminal are the program's own.
+// softib run: sets the environment and executes the program in this process, so signals, exit code
+// and terminal are those of the program.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,31 +23,29 @@ using ipoib::Result;
 
 namespace {
 
-/// As shells and env(1) have it.
+/// The exit codes of shells and env(1).
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
-constexpr std::string_view kUsageText =
+constexpr std::string_view kRunUsage =
     "usage: softib run [OPTION]... [--] PROGRAM [ARGUMENT]...\n\n"
-    "Runs a program of rdma-core's interface (libibverbs, libibumad) on an HCA of the subnet, "
-    "which\n"
-    "is added when there is none of that name. Real devices are hidden from it. The exit code is\n"
-    "the program's; 126: it cannot be run, 127: there is no such program.\n\n";
+    "Runs a program that uses libibverbs or libibumad on an HCA of the subnet, which is added if\n"
+    "the subnet has none of that name. The program does not see real devices. The exit code is\n"
+    "that of the program; 126: it cannot be executed, 127: it is not found.\n\n";
 
 po::options_description run_options() {
   po::options_description options("Options");
   options.add_options()(
       "hca", po::value<std::string>()->default_value("", "")->value_name("[NAME][:PORT]"),
       "the HCA (default: the name of the network namespace, else of the host), "
-      "and by which of its ports, 1 or 2, a new one is on the subnet "
-      "(default: 1)")(
+      "and which port of a new HCA, 1 or 2, is connected to the subnet (default: 1)")(
       "capture", po::value<std::string>()->value_name("FILE"),
-      "write the program's packets and MADs, sent and received, to FILE, for tshark");
+      "write the packets and MADs that the program sends and receives to FILE, for tshark");
   return options;
 }
 
-/// Where the program begins: behind "--", or at the first word that is neither an option nor the
-/// value of one.
+/// The index of the program in argv: after "--", or the first argument that is neither an option
+/// nor the value of one.
 int find_program(int argc, char** argv) {
   constexpr std::array<std::string_view, 4> kWithValue{"--subnet", "--dir", "--hca", "--capture"};
   for (int i = 1; i < argc; ++i) {
@@ -61,7 +59,7 @@ int find_program(int argc, char** argv) {
 
 void set_variable(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
-/// An empty capture, which the program's processes append to.
+/// Creates or truncates the capture file, to which the program's processes append.
 Result<void> begin_capture(const std::string& path) {
   const std::string absolute = std::filesystem::absolute(path).string();
   if (::truncate(absolute.c_str(), 0) != 0 && errno != ENOENT) {
@@ -81,7 +79,7 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   if (const auto node = endpoint::find_or_add_node(folder, hca); !node) return node.error();
   if (!folder.is_running()) {
     std::cerr << "softib: the process of subnet '" << folder.name()
-              << "' is not running: nobody can join a group until softib subnet is back\n";
+              << "' is not running: programs cannot join groups until softib subnet runs again\n";
   }
   if (options.contains("capture")) {
     if (const auto begun = begin_capture(options["capture"].as<std::string>()); !begun) {
@@ -93,12 +91,12 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   set_variable(fabric::kHcaVariable, hca);
   const char* before = ::getenv("LD_PRELOAD");
   set_variable("LD_PRELOAD", preload_value(*library, before == nullptr ? "" : before));
-  // Of other people's programs we do not want to know what they leak.
+  // Memory leaks of arbitrary programs are of no interest.
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
   return {};
 }
 
-/// Whether there is a file of that name, where execvp(3) looks.
+/// Whether a file of that name exists where execvp(3) searches.
 bool is_found(const std::string& program) {
   if (program.find('/') != std::string::npos) return ::access(program.c_str(), F_OK) == 0;
   const char* const path = ::getenv("PATH");
@@ -113,11 +111,11 @@ bool is_found(const std::string& program) {
 
 int run_command(int argc, char** argv) {
   const int program = find_program(argc, argv);
-  // "--" itself is none of the options.
-  const bool has_mark = program > 1 && std::string_view(argv[program - 1]) == "--";
+  // "--" is not passed to the option parser.
+  const bool has_separator = program > 1 && std::string_view(argv[program - 1]) == "--";
   int exit_code = kSuccess;
-  const auto options = parse_options(has_mark ? program - 1 : program, argv, run_options(), {},
-                                     kUsageText, exit_code);
+  const auto options = parse_options(has_separator ? program - 1 : program, argv, run_options(), {},
+                                     kRunUsage, exit_code);
   if (!options) return exit_code;
   if (program >= argc) {
     std::cerr << "softib run: no program to run (try softib run --help)\n";
@@ -128,7 +126,8 @@ int run_command(int argc, char** argv) {
   if (const auto ready = prepare(*options, *folder); !ready) return fail(ready.error());
   ::execvp(argv[program], argv + program);
   int code = errno;
-  // A folder of PATH that may not be searched is EACCES too, when no other has the program.
+  // execvp() also fails with EACCES if a directory of PATH is not accessible and no other has the
+  // program.
   if (code == EACCES && !is_found(argv[program])) code = ENOENT;
   std::cerr << "softib: cannot run " << argv[program] << ": " << std::strerror(code) << '\n';
   return code == ENOENT ? kNotFound : kNotExecutable;

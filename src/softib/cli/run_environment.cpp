@@ -40,9 +40,11 @@ std::optional<std::string> name_of_namespace(const struct stat& ours) {
   return std::nullopt;
 }
 
-/// Only the host's first namespace has the settings that belong to the whole machine. (Comparing it
-/// with that of process 1 is not for everybody.)
-bool is_hosts_own() { return status_of("/proc/sys/net/core/netdev_max_backlog").has_value(); }
+/// Only the initial network namespace has the system-wide settings. (A comparison with the
+/// namespace of process 1 needs privileges.)
+bool is_initial_namespace() {
+  return status_of("/proc/sys/net/core/netdev_max_backlog").has_value();
+}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -58,7 +60,8 @@ std::string as_name(std::string_view text) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !fabric::is_valid_name(std::string("x") + c); },
       '-');
-  if (!name.empty() && !fabric::is_valid_name(name)) name.front() = 'x';  // a dot or dash in front
+  if (!name.empty() && !fabric::is_valid_name(name))
+    name.front() = 'x';  // starts with a dot or dash
   return name.empty() ? "host" : name;
 }
 
@@ -66,7 +69,7 @@ std::string default_hca_name() {
   const auto ours = status_of("/proc/self/ns/net");
   if (!ours) return as_name(host_name());
   if (const auto name = name_of_namespace(*ours)) return as_name(*name);
-  return is_hosts_own() ? as_name(host_name()) : "ns-" + std::to_string(ours->st_ino);
+  return is_initial_namespace() ? as_name(host_name()) : "ns-" + std::to_string(ours->st_ino);
 }
 
 ipoib::Result<std::string> find_libsoftib() {
@@ -80,7 +83,7 @@ ipoib::Result<std::string> find_libsoftib() {
   }
   return ipoib::Error{ENOENT, "libsoftib.so is neither in " +
                                   candidates[0].lexically_normal().string() +
-                                  " nor in " SOFTIB_LIBDIR ": build it, or install it"};
+                                  " nor in " SOFTIB_LIBDIR ": build or install it"};
 }
 
 std::string preload_value(std::string_view library, std::string_view before) {

@@ -1,4 +1,4 @@
-// What a program needs to be told to find itself on an HCA.
+// The environment variables by which libsoftib.so gets into a program.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace softib::cli {
 
-/// The HCA of this host, by its network namespace: the name that `ip netns` knows it by; in the
-/// host's own namespace the host name; elsewhere "ns-" and the namespace's inode number.
+/// The default HCA, named after the network namespace: its name for `ip netns`, else the host name
+/// in the host's initial namespace, else "ns-" and the inode number of the namespace.
 [[nodiscard]] std::string default_hca_name();
-/// A text with all that is_valid_name() does not take replaced by '-'; "host" for an empty one.
+/// Makes a valid name by replacing invalid characters with '-'. Returns "host" for an empty text.
 [[nodiscard]] std::string as_name(std::string_view text);
 
-/// libsoftib.so next to this program: in the build tree, or where both are installed.
+/// The path of libsoftib.so, from the location of this program: in the build tree, or installed.
 [[nodiscard]] ipoib::Result<std::string> find_libsoftib();
-/// LD_PRELOAD with the library in front of what is there, and the sanitizer's runtime, if the
-/// library was built with one, in front of that.
+/// The value of LD_PRELOAD: the sanitizer's runtime if the library was built with one, the library,
+/// and the previous value.
 [[nodiscard]] std::string preload_value(std::string_view library, std::string_view before);
 
 }  // namespace softib::cli

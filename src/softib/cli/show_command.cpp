@@ -14,12 +14,11 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr std::string_view kUsageText =
+constexpr std::string_view kShowUsage =
     "usage: softib show [OPTION]...\n\n"
-    "Prints a subnet: nodes with their ports and processes, partitions, groups with their "
-    "members,\n"
-    "and counters. When its process is dead but programs still run on it, prints what they go by,\n"
-    "and exits with 1.\n\n";
+    "Prints a subnet: nodes with ports and processes, partitions, groups with members, and\n"
+    "counters. If the subnet process is not running but programs still use the subnet, prints\n"
+    "their forwarding state and exits with 1.\n\n";
 
 po::options_description show_options() {
   po::options_description options("Options");
@@ -31,23 +30,22 @@ po::options_description show_options() {
 
 int show_command(int argc, char** argv) {
   int exit_code = kSuccess;
-  const auto options = parse_options(argc, argv, show_options(), {}, kUsageText, exit_code);
+  const auto options = parse_options(argc, argv, show_options(), {}, kShowUsage, exit_code);
   if (!options) return exit_code;
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
 
   boost::json::object content;
-  const auto line = control::control_request(*folder, control::emit(control::Show{}));
+  const auto line = control::send_request(*folder, control::emit(control::Show{}));
   if (line) {
-    auto answer = control::parse_answer(*line);
-    if (!answer) return fail(answer.error());
-    content = std::move(*answer);
-    content.erase("ok");
+    auto response = control::parse_response(*line);
+    if (!response) return fail(response.error());
+    content = std::move(*response);
   } else {
     exit_code = fail(line.error());
     const auto fabric = fabric::Fabric::open(folder->fabric());
     if (!fabric) return exit_code;
-    content = subnetd::picture(*fabric, *folder);
+    content = subnetd::subnet_json(*fabric, *folder);
   }
   if (options->contains("json")) {
     std::cout << boost::json::serialize(content) << '\n';

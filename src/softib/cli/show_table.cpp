@@ -15,7 +15,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// Rows of cells, printed with each column as wide as its widest cell.
+/// Prints rows of cells; each column is as wide as its widest cell.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { add(std::move(head)); }
@@ -44,7 +44,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// A member as text, whatever its type; "-" for none.
+/// A member of any type as text; "-" if there is none.
 std::string text(const json::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
   if (value == nullptr) return "-";
@@ -97,7 +97,7 @@ std::string member(const json::value& value) {
   return how == "full" ? name : name + "(" + how + ")";
 }
 
-/// The LIDs of a port: one, or the first and the last.
+/// "5", or "4-7" with an LMC.
 std::string lids(const json::object& node) {
   const auto number = [&](std::string_view key) {
     const auto* const value = node.if_contains(key);
@@ -108,9 +108,9 @@ std::string lids(const json::object& node) {
   return last == lid ? std::to_string(lid) : std::to_string(lid) + '-' + std::to_string(last);
 }
 
-std::string nodes(const json::object& picture) {
+std::string nodes(const json::object& subnet) {
   Table table({"LID", "NODE", "STATE", "MTU", "GBIT/S", "GID", "P_KEYS", "PROCESSES"});
-  for (const auto& value : list(picture, "nodes")) {
+  for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
     table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
                text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
@@ -120,9 +120,9 @@ std::string nodes(const json::object& picture) {
   return table.print();
 }
 
-std::string partitions(const json::object& picture) {
+std::string partitions(const json::object& subnet) {
   Table table({"PARTITION", "MEMBERS"});
-  for (const auto& value : list(picture, "partitions")) {
+  for (const auto& value : list(subnet, "partitions")) {
     const auto& partition = value.as_object();
     std::string members = join(list(partition, "members"), [](const json::value& one) {
       return text(one.as_object(), "hca") + "(" + text(one.as_object(), "membership") + ")";
@@ -135,21 +135,21 @@ std::string partitions(const json::object& picture) {
   return table.empty() ? "" : "\n" + table.print();
 }
 
-std::string groups(const json::object& picture) {
+std::string groups(const json::object& subnet) {
   Table table({"MLID", "GROUP", "P_KEY", "Q_KEY", "MTU", "GBIT/S", "MEMBERS"});
-  for (const auto& value : list(picture, "groups")) {
+  for (const auto& value : list(subnet, "groups")) {
     const auto& group = value.as_object();
-    // Without memberships, those whom the switch sends to.
+    // The fabric file has receivers only.
     const bool has_members = group.contains("members");
-    const auto& people = list(group, has_members ? "members" : "receivers");
+    const auto& members = list(group, has_members ? "members" : "receivers");
     table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),
                text(group, "mtu"), text(group, "rate"),
-               has_members ? join(people, member) : join(people, plain)});
+               has_members ? join(members, member) : join(members, plain)});
   }
   return table.empty() ? "" : "\n" + table.print();
 }
 
-/// Counters that are not 0, one a line.
+/// Adds a row for each counter that is not 0.
 void add_counters(Table& table, const std::string& whose, const json::object& counters) {
   for (const auto& [key, value] : counters) {
     const std::string number = json::serialize(value);
@@ -157,16 +157,16 @@ void add_counters(Table& table, const std::string& whose, const json::object& co
   }
 }
 
-std::string counters(const json::object& picture) {
+std::string counters(const json::object& subnet) {
   Table table({"NODE", "COUNTER", "VALUE"});
-  if (const auto* sa = picture.if_contains("sa"); sa != nullptr && sa->is_object()) {
+  if (const auto* sa = subnet.if_contains("sa"); sa != nullptr && sa->is_object()) {
     add_counters(table, "SM and SA", sa->get_object());
   }
-  if (const auto* control = picture.if_contains("control");
+  if (const auto* control = subnet.if_contains("control");
       control != nullptr && control->is_object()) {
     add_counters(table, "control socket", control->get_object());
   }
-  for (const auto& value : list(picture, "nodes")) {
+  for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
     const auto* counted = node.if_contains("counters");
     if (counted != nullptr && counted->is_object()) {
@@ -178,11 +178,11 @@ std::string counters(const json::object& picture) {
 
 }  // namespace
 
-std::string show_table(const json::object& picture) {
-  const bool is_running = text(picture, "running") == "true";
-  std::string out = "subnet " + text(picture, "subnet") + " in " + text(picture, "folder");
+std::string show_table(const json::object& subnet) {
+  const bool is_running = text(subnet, "running") == "true";
+  std::string out = "subnet " + text(subnet, "subnet") + " in " + text(subnet, "folder");
   out += is_running ? "\n\n" : ": its process is not running\n\n";
-  return out + nodes(picture) + partitions(picture) + groups(picture) + counters(picture);
+  return out + nodes(subnet) + partitions(subnet) + groups(subnet) + counters(subnet);
 }
 
 }  // namespace softib::cli

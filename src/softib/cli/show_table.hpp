@@ -1,4 +1,4 @@
-// The picture of a subnet for the eye.
+// Prints the state of a subnet as tables.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -6,7 +6,7 @@
 
 namespace softib::cli {
 
-/// Several tables with aligned columns, from what picture() made.
-[[nodiscard]] std::string show_table(const boost::json::object& picture);
+/// `subnet` comes from subnetd::subnet_json().
+[[nodiscard]] std::string show_table(const boost::json::object& subnet);
 
 }  // namespace softib::cli

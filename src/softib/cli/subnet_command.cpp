@@ -27,35 +27,34 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr std::string_view kUsageText =
+constexpr std::string_view kSubnetUsage =
     "usage: softib subnet [OPTION]...\n\n"
-    "Runs an emulated InfiniBand subnet: switch, subnet manager and subnet administrator.\n"
-    "Says \"ready\" on stdout when programs can use it, and ends on SIGTERM or SIGINT.\n\n";
+    "Runs an emulated InfiniBand subnet: switch, subnet manager and SA.\n"
+    "Prints \"ready\" on stdout when programs can use it, and ends on SIGTERM or SIGINT.\n\n";
 
 po::options_description subnet_options() {
   po::options_description options("Options");
   options.add_options()(
       "partition", po::value<std::vector<std::string>>()->composing()->value_name("PARTITION"),
-      "PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]; may be repeated, also for "
-      "one P_Key. Without HCAs everybody is a member. Its broadcast group is made beforehand, "
-      "unless nogroup. Partition 0x7fff (all full members, mtu as the ports', rate 10) is there by "
-      "default")("mtu", po::value<std::uint32_t>()->default_value(2048)->value_name("OCTETS"),
+      "PKEY=full|limited[:HCA,...][,mtu=BYTES][,rate=GBITS][,nogroup]; may be repeated, also for "
+      "one P_Key. Without HCAs, all HCAs are members. Its broadcast group is created at start, "
+      "unless nogroup. Partition 0x7fff (all full members, mtu of the ports, rate 10) exists by "
+      "default")("mtu", po::value<std::uint32_t>()->default_value(2048)->value_name("BYTES"),
                  "MTU of the ports and of the broadcast groups: 2048 or 4096")(
       "sm", po::value<std::string>()->default_value("own")->value_name("WHO"),
-      "who manages the subnet: own, or none: a subnet manager that is run on one of its HCAs, such "
-      "as OpenSM, then finds switch and HCAs as they are after power-on, and --mtu is what their "
-      "ports can do")(
+      "who manages the subnet: own; or none, for an external subnet manager such as OpenSM on one "
+      "of its HCAs, which finds switch and HCAs in their state after power-on; --mtu is then the "
+      "maximum MTU of their ports")(
       "lmc", po::value<unsigned>()->default_value(0)->value_name("N"),
-      "each HCA's port has 2^N LIDs, and there are paths between all of them: 0 to 7")(
+      "each HCA's port has 2^N LIDs, with paths between all of them: 0 to 7")(
       "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
-      "number from which, with the name of each node, its GUIDs are made; nodes that are there "
-      "when "
-      "a subnet goes on where it stopped keep theirs")(
+      "number from which, with the name of each node, its GUIDs are derived; nodes of an earlier "
+      "process of this subnet keep theirs")(
       "tied", po::bool_switch(),
-      "end when the standard input ends, unless something comes there first: for who starts a "
-      "subnet and may fail himself")(
+      "end when the standard input ends before any byte was read from it: for scripts that start a "
+      "subnet and may fail")(
       "capture", po::value<std::string>()->value_name("FILE"),
-      "append the packets of the subnet manager's port, sent and received, to FILE, for tshark")(
+      "append the packets that the subnet manager's port sends and receives to FILE, for tshark")(
       "log", po::value<std::string>()->default_value("info")->value_name("LEVEL"),
       "log level on stderr: debug, info, warning, error, off");
   return options;
@@ -75,8 +74,8 @@ ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options
   if (sm == "none") config.management = subnet::Management::external_sm;
   if (sm == "none" && (options.contains("partition") || !options["lmc"].defaulted())) {
     return ipoib::Error{EINVAL,
-                        "--partition and --lmc go with --sm own: else they are the subnet "
-                        "manager's to decide"};
+                        "--partition and --lmc need --sm own: an external subnet manager decides "
+                        "on them"};
   }
   if (options.contains("partition")) {
     auto partitions = subnet::make_partitions(options["partition"].as<std::vector<std::string>>());
@@ -86,28 +85,29 @@ ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options
   return config;
 }
 
-/// A starter's word that he has succeeded; without it his end is ours. We hear of that while he is
-/// still leaving his place on the subnet: not before he has may the subnet go with its folder.
-class Starter {
+/// --tied: ends the subnet if standard input ends before any byte was read. The process that held
+/// the other end may still be detaching from its HCA then; the folder can be removed only after
+/// that.
+class TiedInput {
  public:
-  Starter(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
+  TiedInput(boost::asio::io_context& context, const subnetd::SubnetProcess& process)
       : context_(context),
         process_(process),
         input_(context, ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)),
         timer_(context) {
-    input_.async_read_some(boost::asio::buffer(word_),
+    input_.async_read_some(boost::asio::buffer(byte_),
                            [this](boost::system::error_code error, std::size_t) {
                              if (error) end_when_deserted();
                            });
   }
 
  private:
-  static constexpr std::chrono::milliseconds kLook{10};
-  static constexpr int kMaxLooks = 500;
+  static constexpr std::chrono::milliseconds kPollInterval{10};
+  static constexpr int kMaxPolls = 500;
 
   void end_when_deserted() {
-    if (process_.is_deserted() || ++looks_ > kMaxLooks) return context_.stop();
-    timer_.expires_after(kLook);
+    if (process_.is_deserted() || ++polls_ > kMaxPolls) return context_.stop();
+    timer_.expires_after(kPollInterval);
     timer_.async_wait([this](boost::system::error_code error) {
       if (!error) end_when_deserted();
     });
@@ -117,15 +117,15 @@ class Starter {
   const subnetd::SubnetProcess& process_;
   boost::asio::posix::stream_descriptor input_;
   boost::asio::steady_timer timer_;
-  std::array<char, 1> word_{};
-  int looks_ = 0;
+  std::array<char, 1> byte_{};
+  int polls_ = 0;
 };
 
 }  // namespace
 
 int subnet_command(int argc, char** argv) {
   int exit_code = kSuccess;
-  const auto options = parse_options(argc, argv, subnet_options(), {}, kUsageText, exit_code);
+  const auto options = parse_options(argc, argv, subnet_options(), {}, kSubnetUsage, exit_code);
   if (!options) return exit_code;
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
@@ -143,8 +143,8 @@ int subnet_command(int argc, char** argv) {
   subnetd::SubnetProcess process(context, {*folder, std::move(*config), capture}, *log);
   std::cout << "ready: subnet " << folder->name() << " in " << folder->path() << std::endl;
   ipoib::notify_service_manager("READY=1");
-  std::optional<Starter> starter;
-  if ((*options)["tied"].as<bool>()) starter.emplace(context, process);
+  std::optional<TiedInput> tied;
+  if ((*options)["tied"].as<bool>()) tied.emplace(context, process);
   context.run();
   log->info("ending");
   return kSuccess;

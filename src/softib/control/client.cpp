@@ -1,4 +1,3 @@
-// Blocking, on purpose: whoever asks cannot go on without the answer.
 #include "softib/control/client.hpp"
 
 #include <sys/socket.h>
@@ -6,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "ipoib/file_descriptor.hpp"
@@ -20,30 +20,30 @@ namespace {
 
 constexpr timeval kTimeout{10, 0};
 
-Error refusal(const fabric::SubnetFolder& folder, int code) {
+Error socket_error(const fabric::SubnetFolder& folder, int code) {
   if (code == ENOENT || code == ECONNREFUSED) {
     return Error{code, "no subnet '" + folder.name() + "' is running in " + folder.path() +
                            "; start one with: softib subnet --subnet " + folder.name()};
   }
   if (code == EACCES || code == EPERM) {
     return Error{code, "the subnet in " + folder.path() +
-                           " belongs to another user; be that user or root, or set SOFTIB_DIR"};
+                           " belongs to another user; run as that user or root, or set SOFTIB_DIR"};
   }
   if (code == EAGAIN || code == ETIMEDOUT) {
-    return Error{ETIMEDOUT, "the subnet '" + folder.name() + "' does not answer"};
+    return Error{ETIMEDOUT, "the subnet '" + folder.name() + "' does not respond"};
   }
   return Error{code, "control socket " + folder.control() + ": " + std::strerror(code)};
 }
 
 Result<ipoib::FileDescriptor> connect(const fabric::SubnetFolder& folder) {
   ipoib::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) return refusal(folder, errno);
+  if (!socket) return socket_error(folder, errno);
   const auto path = fabric::UnixPath::of(folder.control());
-  if (!path) return refusal(folder, path.error().code);
+  if (!path) return socket_error(folder, path.error().code);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof kTimeout);
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout);
   if (::connect(socket.get(), path->address(), fabric::UnixPath::size()) != 0) {
-    return refusal(folder, errno);
+    return socket_error(folder, errno);
   }
   return socket;
 }
@@ -52,7 +52,7 @@ Result<void> send_all(const fabric::SubnetFolder& folder, int socket, std::strin
   while (!text.empty()) {
     const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return refusal(folder, errno);
+    if (sent < 0) return socket_error(folder, errno);
     text.remove_prefix(static_cast<std::size_t>(sent));
   }
   return {};
@@ -61,31 +61,64 @@ Result<void> send_all(const fabric::SubnetFolder& folder, int socket, std::strin
 Result<std::string> receive_line(const fabric::SubnetFolder& folder, int socket) {
   std::string line;
   std::array<char, 65536> piece;
-  while (line.size() < kMaxControlAnswer) {
+  while (line.size() < kMaxResponseSize) {
     const ssize_t size = ::recv(socket, piece.data(), piece.size(), 0);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return refusal(folder, errno);
-    if (size == 0) return Error{EPIPE, "the subnet '" + folder.name() + "' has hung up"};
+    if (size < 0) return socket_error(folder, errno);
+    if (size == 0)
+      return Error{EPIPE, "the subnet '" + folder.name() + "' has closed the connection"};
     line.append(piece.data(), static_cast<std::size_t>(size));
     if (line.back() == '\n') {
       line.pop_back();
       return line;
     }
   }
-  return Error{EMSGSIZE, "the answer of the subnet is too long"};
+  return Error{EMSGSIZE, "the response of the subnet is too long"};
+}
+
+/// Removes a decimal number from the front of `text`; nullopt if it has none.
+std::optional<int> take_number(std::string_view& text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
 }
 
 }  // namespace
 
-Result<std::string> control_request(const fabric::SubnetFolder& folder, std::string_view line) {
+Result<std::string> send_request(const fabric::SubnetFolder& folder, std::string_view line) {
   const auto socket = connect(folder);
   if (!socket) return socket.error();
   std::string request(line);
   if (!request.ends_with('\n')) request += '\n';
-  // Who is turned away at the door finds it closed, and the reason behind it.
+  // A server that rejects the client writes the reason and closes; sending then fails with EPIPE.
   const auto sent = send_all(folder, socket->get(), request);
   if (!sent && sent.error().code != EPIPE) return sent.error();
   return receive_line(folder, socket->get());
+}
+
+std::optional<Error> error_of(std::string_view response) {
+  if (!response.starts_with(kErrorResponse)) return std::nullopt;
+  response.remove_prefix(kErrorResponse.size());
+  const int code = take_number(response).value_or(EIO);
+  if (response.starts_with(' ')) response.remove_prefix(1);
+  return Error{code, std::string(response)};
+}
+
+Result<NodeIndex> request_attach(const fabric::SubnetFolder& folder, const fabric::HcaName& hca) {
+  std::string request = std::string(kAttachCommand) + hca.name;
+  if (hca.port != 0) request += ':' + std::to_string(hca.port);
+  const auto line = send_request(folder, request);
+  if (!line) return line.error();
+  if (const auto error = error_of(*line)) return *error;
+  std::string_view response = *line;
+  response.remove_prefix(response.starts_with(kNodeResponse) ? kNodeResponse.size() : 0);
+  const auto node = take_number(response);
+  if (!node || *node < 0 || *node >= int{kMaxNodes}) {
+    return Error{EPROTO, "malformed response from the subnet: " + *line};
+  }
+  return static_cast<NodeIndex>(*node);
 }
 
 }  // namespace softib::control

@@ -1,5 +1,6 @@
 #include "softib/control/protocol.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -9,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "softib/fabric/folder.hpp"
+#include "softib/control/client.hpp"
 
 namespace softib::control {
 
@@ -49,33 +50,26 @@ std::optional<Value> value_of(const std::array<std::pair<Value, std::string_view
   return std::nullopt;
 }
 
-/// Reads members of an object; remembers the first that is not as it should be.
+/// Reads members of an object; remembers the first that is missing or invalid.
 class Members {
  public:
   explicit Members(const json::object& object) : object_(object) {}
 
   std::string text(std::string_view key) {
     const auto* value = object_.if_contains(key);
-    if (value == nullptr || !value->is_string()) return wrong(key), std::string();
+    if (value == nullptr || !value->is_string()) return invalid(key), std::string();
     return std::string(value->get_string());
   }
   std::string hca() {
     auto name = text("hca");
-    if (!fabric::is_valid_name(name)) wrong("hca");
+    if (!fabric::is_valid_name(name)) invalid("hca");
     return name;
-  }
-  /// Of an HCA; 0 when it is not said.
-  std::uint8_t port() {
-    if (!object_.contains("port")) return 0;
-    const std::uint16_t port = number("port");
-    if (port == 0 || port > kMaxHcaPorts) wrong("port");
-    return static_cast<std::uint8_t>(port);
   }
   std::uint16_t number(std::string_view key) {
     const auto* value = object_.if_contains(key);
     const auto* number = value != nullptr ? value->if_int64() : nullptr;
     if (number == nullptr || *number < 0 || *number > std::numeric_limits<std::uint16_t>::max()) {
-      wrong(key);
+      invalid(key);
       return 0;
     }
     return static_cast<std::uint16_t>(*number);
@@ -84,27 +78,22 @@ class Members {
   Value one_of(std::string_view key,
                const std::array<std::pair<Value, std::string_view>, N>& names) {
     const auto value = value_of(names, text(key));
-    if (!value) wrong(key);
+    if (!value) invalid(key);
     return value.value_or(Value{});
   }
   Result<Request> done(Request request) const {
-    if (!wrong_.empty()) return Error{EINVAL, "'" + wrong_ + "' is missing or makes no sense"};
+    if (!invalid_.empty()) return Error{EINVAL, "'" + invalid_ + "' is missing or invalid"};
     return request;
   }
 
  private:
-  void wrong(std::string_view key) {
-    if (wrong_.empty()) wrong_ = key;
+  void invalid(std::string_view key) {
+    if (invalid_.empty()) invalid_ = key;
   }
   const json::object& object_;
-  std::string wrong_;
+  std::string invalid_;
 };
 
-json::object content(const Attach& request) {
-  json::object object{{"command", "attach"}, {"hca", request.hca}};
-  if (request.port != 0) object["port"] = request.port;
-  return object;
-}
 json::object content(const Show&) { return {{"command", "show"}}; }
 json::object content(const SetHca& request) {
   return {{"command", "set-hca"}, {"hca", request.hca}, {"state", name(request.state)}};
@@ -116,7 +105,7 @@ json::object content(const SetLid& request) {
   return {{"command", "set-lid"}, {"hca", request.hca}, {"lid", request.lid.value()}};
 }
 json::object content(const SetMtu& request) {
-  return {{"command", "set-mtu"}, {"hca", request.hca}, {"octets", request.octets}};
+  return {{"command", "set-mtu"}, {"hca", request.hca}, {"octets", request.mtu}};
 }
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
@@ -137,8 +126,8 @@ Result<json::object> parse_object(std::string_view line) {
   json::parse_options options;
   options.max_depth = 8;
   auto value = json::parse(line, error, {}, options);
-  if (error) return Error{EINVAL, "no JSON: " + error.message()};
-  if (!value.is_object()) return Error{EINVAL, "no JSON object"};
+  if (error) return Error{EINVAL, "not JSON: " + error.message()};
+  if (!value.is_object()) return Error{EINVAL, "not a JSON object"};
   return std::move(value.get_object());
 }
 
@@ -167,10 +156,6 @@ Result<Request> parse_request(std::string_view line) {
   if (!object) return object.error();
   Members members(*object);
   const auto command = members.text("command");
-  if (command == "attach") {
-    auto hca = members.hca();
-    return members.done(Attach{std::move(hca), members.port()});
-  }
   if (command == "show") return members.done(Show{});
   if (command == "restart-sm") return members.done(RestartSm{});
   if (command == "set-hca") {
@@ -198,30 +183,20 @@ Result<Request> parse_request(std::string_view line) {
     MovePKey request{members.hca(), PKey(members.number("pkey")), members.number("index")};
     return members.done(request);
   }
-  return Error{EINVAL, "no command '" + command + "'"};
+  return Error{EINVAL, "unknown command '" + command + "'"};
 }
 
-std::string emit_answer(json::object content) {
-  content["ok"] = true;
-  return json::serialize(content) + '\n';
+std::string emit_response(const json::object& content) { return json::serialize(content) + '\n'; }
+
+std::string emit_error(const Error& error) {
+  std::string line = std::string(kErrorResponse) + std::to_string(error.code) + ' ' + error.message;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line + '\n';
 }
 
-std::string emit_refusal(const Error& error) {
-  return json::serialize(
-             json::object{{"ok", false}, {"code", error.code}, {"error", error.message}}) +
-         '\n';
-}
-
-Result<json::object> parse_answer(std::string_view line) {
-  auto object = parse_object(line);
-  if (!object) return object.error();
-  const auto* ok = object->if_contains("ok");
-  if (ok == nullptr || !ok->is_bool()) return Error{EPROTO, "an answer that makes no sense"};
-  if (ok->get_bool()) return object;
-  const auto* text = object->if_contains("error");
-  const auto* code = object->if_contains("code");
-  return Error{code != nullptr && code->is_int64() ? static_cast<int>(code->get_int64()) : EIO,
-               text != nullptr && text->is_string() ? std::string(text->get_string()) : "refused"};
+Result<json::object> parse_response(std::string_view line) {
+  if (auto error = error_of(line)) return *error;
+  return parse_object(line);
 }
 
 }  // namespace softib::control

@@ -1,18 +1,18 @@
-// The control protocol of the subnet process: one JSON object a line in both directions.
+// The control protocol of the subnet process: one line for each request and each response.
 //
-//   {"command":"attach","hca":"a"}                                   -> {"ok":true,"node":1}
-//   {"command":"attach","hca":"a","port":2}                          by which port, if need be
-//   {"command":"show"}                                               -> {"ok":true, the picture}
-//   {"command":"set-hca","hca":"a","state":"failed"}                 present, failed, absent
-//   {"command":"set-port","hca":"a","state":"down"}                  down, init, armed, active
+//   attach NAME[:PORT]                                              -> node INDEX
+//   {"command":"show"}                                              -> the subnet as a JSON object
+//   {"command":"set-hca","hca":"a","state":"failed"}                present, failed, absent
+//   {"command":"set-port","hca":"a","state":"down"}                 down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-mtu","hca":"a","octets":1024}
 //   {"command":"set-partition","hca":"a","pkey":18,"membership":"limited"}      none, limited, full
 //   {"command":"move-pkey","hca":"a","pkey":18,"index":3}
 //   {"command":"restart-sm"}
 //
-// An answer without more to say is {"ok":true}; a refusal {"ok":false,"code":2,"error":"why"}, with
-// an errno value.
+// A request without a result gets {}. A failed one gets "error CODE REASON", with an errno value.
+// HCA processes send only attach, which is plain text because libsoftib.so has no JSON library
+// (client.hpp). This file has the JSON requests.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -25,10 +25,6 @@
 
 namespace softib::control {
 
-struct Attach {
-  std::string hca;
-  std::uint8_t port = 0;  ///< 0: not said
-};
 struct Show {};
 enum class HcaState : std::uint8_t { present, failed, absent };
 struct SetHca {
@@ -45,7 +41,7 @@ struct SetLid {
 };
 struct SetMtu {
   std::string hca;
-  std::uint16_t octets = 0;
+  std::uint16_t mtu = 0;  ///< bytes
 };
 struct SetPartition {
   std::string hca;
@@ -60,18 +56,18 @@ struct MovePKey {
 struct RestartSm {};
 
 using Request =
-    std::variant<Attach, Show, SetHca, SetPort, SetLid, SetMtu, SetPartition, MovePKey, RestartSm>;
+    std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetPartition, MovePKey, RestartSm>;
 
-/// The line of a request, with its newline.
+/// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);
-/// From a line without newline. Never throws; the error says what is wrong with the line.
+/// Parses a line without newline; the error says what is wrong with it.
 [[nodiscard]] ipoib::Result<Request> parse_request(std::string_view line);
 
-/// The line of an answer: `ok` is added to `content`.
-[[nodiscard]] std::string emit_answer(boost::json::object content);
-[[nodiscard]] std::string emit_refusal(const ipoib::Error& error);
-/// The content of an answer, or the refusal.
-[[nodiscard]] ipoib::Result<boost::json::object> parse_answer(std::string_view line);
+/// Response lines, with newline.
+[[nodiscard]] std::string emit_response(const boost::json::object& content);
+[[nodiscard]] std::string emit_error(const ipoib::Error& error);
+/// Parses a response line without newline. Returns its content, or the error that it carries.
+[[nodiscard]] ipoib::Result<boost::json::object> parse_response(std::string_view line);
 
 [[nodiscard]] std::string_view name(HcaState state);
 [[nodiscard]] std::string_view name(PortState state);

@@ -31,68 +31,77 @@ lines::LineServer::Protocol::acceptor listen(asio::io_context& context, const st
 
 }  // namespace
 
-class ControlServer::Impl final : public lines::LineHandler {
+class Server::Impl final : public lines::LineHandler {
  public:
-  Impl(asio::io_context& context, std::string path, ControlHandler& handler, ipoib::Logger& log)
+  Impl(asio::io_context& context, std::string path, RequestHandler& handler, ipoib::Logger& log)
       : path_(std::move(path)),
         handler_(handler),
         log_(log),
         lines_(listen(context, path_), *this,
-               {.max_line = kMaxControlRequest, .idle_timeout = kControlIdleTimeout}) {}
+               {.max_line = kMaxRequestSize, .idle_timeout = kIdleTimeout}) {}
   ~Impl() override { ::unlink(path_.c_str()); }
 
   [[nodiscard]] std::string refusal(const ucred& peer, std::size_t clients) override;
   void serve(std::string_view line, const ucred& peer, Done done) override;
   [[nodiscard]] std::string too_long() override {
-    return control::emit_refusal({EMSGSIZE, "the line is too long"});
+    return emit_error({EMSGSIZE, "the line is too long"});
   }
   void on_accept_failure(const std::string& why) override {
-    log_.warn("no control client can be accepted: {}", why);
+    log_.warn("cannot accept a control client: {}", why);
   }
 
  private:
-  [[nodiscard]] ipoib::Result<boost::json::object> answer(std::string_view line);
+  [[nodiscard]] std::string respond(std::string_view line);
+  [[nodiscard]] std::string respond_to_attach(std::string_view hca);
   [[nodiscard]] boost::json::object counters() const;
 
   const std::string path_;
-  ControlHandler& handler_;
+  RequestHandler& handler_;
   ipoib::Logger& log_;
-  std::uint64_t requests_ = 0;      ///< understood
-  std::uint64_t bad_requests_ = 0;  ///< not understood
+  std::uint64_t requests_ = 0;      ///< valid ones
+  std::uint64_t bad_requests_ = 0;  ///< malformed ones
   lines::LineServer lines_;
 };
 
-/// "Same user or root": the folder's mode is the gate, this is the second one.
-std::string ControlServer::Impl::refusal(const ucred& peer, std::size_t clients) {
+/// Serves the same user and root only, although the mode of the folder keeps others out already.
+std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
   if (peer.uid != 0 && peer.uid != ::geteuid()) {
-    return control::emit_refusal({EPERM, "only the subnet's own user and root may ask"});
+    return emit_error({EPERM, "only the subnet's own user and root may connect"});
   }
-  if (clients < kMaxControlClients) return {};
-  return control::emit_refusal({EBUSY, "the subnet has too many control clients; try later"});
+  if (clients < kMaxClients) return {};
+  return emit_error({EBUSY, "the subnet has too many control clients; try later"});
 }
 
-void ControlServer::Impl::serve(std::string_view line, const ucred& /*peer*/, Done done) {
-  auto content = answer(line);
-  std::string text =
-      content ? control::emit_answer(std::move(*content)) : control::emit_refusal(content.error());
-  if (text.size() > kMaxControlAnswer) {
-    text = control::emit_refusal({EMSGSIZE, "the answer would be too long"});
+void Server::Impl::serve(std::string_view line, const ucred& /*peer*/, Done done) {
+  std::string response = line.starts_with(kAttachCommand)
+                             ? respond_to_attach(line.substr(kAttachCommand.size()))
+                             : respond(line);
+  if (response.size() > kMaxResponseSize) {
+    response = emit_error({EMSGSIZE, "the response would be too long"});
   }
-  done(std::move(text));
+  done(std::move(response));
 }
 
-ipoib::Result<boost::json::object> ControlServer::Impl::answer(std::string_view line) {
-  const auto request = control::parse_request(line);
+std::string Server::Impl::respond_to_attach(std::string_view hca) {
+  const auto name = fabric::HcaName::parse(hca);
+  ++(name ? requests_ : bad_requests_);
+  if (!name) return emit_error(name.error());
+  const auto node = handler_.attach(*name);
+  if (!node) return emit_error(node.error());
+  return std::string(kNodeResponse) + std::to_string(*node) + '\n';
+}
+
+std::string Server::Impl::respond(std::string_view line) {
+  const auto request = parse_request(line);
   ++(request ? requests_ : bad_requests_);
-  if (!request) return request.error();
+  if (!request) return emit_error(request.error());
   auto content = handler_.handle(*request);
-  if (content && std::holds_alternative<control::Show>(*request)) {
-    (*content)["control"] = counters();
-  }
-  return content;
+  if (!content) return emit_error(content.error());
+  if (std::holds_alternative<Show>(*request)) (*content)["control"] = counters();
+  return emit_response(*content);
 }
 
-boost::json::object ControlServer::Impl::counters() const {
+boost::json::object Server::Impl::counters() const {
   const auto& counted = lines_.counters();
   return {{"clients", counted.clients},
           {"clients_refused", counted.refused},
@@ -101,10 +110,10 @@ boost::json::object ControlServer::Impl::counters() const {
           {"timeouts", counted.timeouts}};
 }
 
-ControlServer::ControlServer(asio::io_context& context, const std::string& path,
-                             ControlHandler& handler, ipoib::Logger& log)
+Server::Server(asio::io_context& context, const std::string& path, RequestHandler& handler,
+               ipoib::Logger& log)
     : impl_(std::make_unique<Impl>(context, path, handler, log)) {}
 
-ControlServer::~ControlServer() = default;
+Server::~Server() = default;
 
 }  // namespace softib::control

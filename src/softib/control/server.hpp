@@ -1,5 +1,5 @@
-// Serves the control socket of a subnet: bounded clients, bounded lines, one request of a client at
-// a time. Runs wholly on one io_context.
+// Serves the control socket of a subnet. Bounds the number of clients and the length of lines; each
+// client has one request in progress at a time. Runs on one io_context.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -11,6 +11,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/result.hpp"
 #include "softib/control/protocol.hpp"
+#include "softib/fabric/folder.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -18,29 +19,29 @@ class io_context;
 
 namespace softib::control {
 
-inline constexpr std::size_t kMaxControlClients = 64;
-inline constexpr std::chrono::seconds kControlIdleTimeout{30};
+inline constexpr std::size_t kMaxClients = 64;
+inline constexpr std::chrono::seconds kIdleTimeout{30};
 
-/// Who answers the requests.
-class ControlHandler {
+class RequestHandler {
  public:
-  virtual ~ControlHandler() = default;
-  /// What the answer has besides "ok".
-  [[nodiscard]] virtual ipoib::Result<boost::json::object> handle(
-      const control::Request& request) = 0;
+  virtual ~RequestHandler() = default;
+  /// Returns the node of an HCA, and adds it if there is none of that name.
+  [[nodiscard]] virtual ipoib::Result<NodeIndex> attach(const fabric::HcaName& hca) = 0;
+  /// Returns the content of the response.
+  [[nodiscard]] virtual ipoib::Result<boost::json::object> handle(const Request& request) = 0;
 };
 
-/// What it counts is in the answers to `show`.
-class ControlServer {
+/// Adds its counters to the responses to `show`.
+class Server {
  public:
-  /// Listens at `path`; a socket that is there is a dead subnet's. Throws std::runtime_error.
-  /// Handler and log outlive the server.
-  ControlServer(boost::asio::io_context& context, const std::string& path, ControlHandler& handler,
-                ipoib::Logger& log);
-  ControlServer(const ControlServer&) = delete;
-  ControlServer& operator=(const ControlServer&) = delete;
-  /// Closes the socket and all clients, and takes the socket's name away.
-  ~ControlServer();
+  /// Listens at `path`, where it replaces the socket of a dead subnet process. Throws
+  /// std::runtime_error. Handler and log must outlive the server.
+  Server(boost::asio::io_context& context, const std::string& path, RequestHandler& handler,
+         ipoib::Logger& log);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  /// Closes and unlinks the socket, and disconnects all clients.
+  ~Server();
 
  private:
   class Impl;

@@ -1,4 +1,4 @@
-// Vocabulary of the emulated subnet: its bounds, and what the SM configures on a port.
+// Limits of the emulated subnet, and the port attributes that the SM configures.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ using ipoib::QKey;
 using ipoib::Qpn;
 using ipoib::ServiceLevel;
 
-/// Bounds of one subnet. Node 0 is the SM's own port.
+/// Limits of one subnet. Node 0 is the SM's own port.
 inline constexpr std::size_t kMaxNodes = 1024;
 inline constexpr std::size_t kMaxGroups = 1024;  ///< multicast LIDs 0xc000 and up
 inline constexpr std::size_t kPKeyTableSize = 32;
-inline constexpr std::size_t kMaxNodeName = 63;  ///< octets
+inline constexpr std::size_t kMaxNodeName = 63;  ///< bytes
 inline constexpr std::uint8_t kMaxHcaPorts = 2;
 
 using NodeIndex = std::uint16_t;
@@ -33,12 +33,12 @@ using NodeSet = std::bitset<kMaxNodes>;
 /// IBA 14.2.5.6, PortState.
 enum class PortState : std::uint8_t { down = 1, init = 2, armed = 3, active = 4 };
 
-/// What the SM has configured on the port of an HCA. A process compares two of these, one after the
-/// other, to know which asynchronous events to raise.
+/// Configuration of an HCA's port, as set by the SM. A process compares two successive values to
+/// find the asynchronous events to raise.
 struct PortAttributes {
   Guid node_guid;
   Guid port_guid;
-  /// Which port of its HCA this is, the last one; into those before it no cable is plugged.
+  /// Port number on the HCA: its last port. The ports before it have no cable.
   std::uint8_t number = 1;
   std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
   Lid lid;               ///< the first of its 2^lmc LIDs
@@ -50,7 +50,7 @@ struct PortAttributes {
   std::uint8_t max_mtu = 5;            ///< IBA code
   std::uint8_t width = 2;              ///< IBA LinkWidthActive: 2 = 4x
   std::uint8_t speed = 4;              ///< IBA LinkSpeedActive: 4 = QDR
-  std::uint32_t reregister_count = 0;  ///< grows when the SM asks clients to register again
+  std::uint32_t reregister_count = 0;  ///< grows when the SM requests re-registration
   /// Grows each time the HCA recovers from a failure. A process that attached in an earlier
   /// generation has lost the HCA. 15 bits in the fabric file.
   std::uint16_t generation = 0;
@@ -59,14 +59,13 @@ struct PortAttributes {
 
   [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
   [[nodiscard]] bool has(Lid other) const { return ipoib::base_lid(other, lmc) == lid; }
-  /// Which of its LIDs a packet to it names; 0 for one that is led otherwise.
+  /// The path bits of `dlid` if it is a LID of this port, else 0.
   [[nodiscard]] std::uint8_t path_bits_of(Lid dlid) const {
     return has(dlid) ? ipoib::path_bits(dlid, lmc) : std::uint8_t{0};
   }
-  /// The LID to send from; of the bits only those count that the LMC leaves open (IBA 11.2.2.1).
+  /// The source LID for `path_bits`, of which only the low `lmc` bits are used (IBA 11.2.2.1).
   [[nodiscard]] Lid source_lid(std::uint8_t path_bits) const {
-    const std::uint8_t open = ipoib::path_bits(Lid(path_bits), lmc);
-    return Lid(static_cast<std::uint16_t>(lid.value() | open));
+    return Lid(static_cast<std::uint16_t>(lid.value() | ipoib::path_bits(Lid(path_bits), lmc)));
   }
   /// Whether a process that attached to the HCA in `attached_generation` can still use it.
   [[nodiscard]] bool serves(std::uint16_t attached_generation) const {

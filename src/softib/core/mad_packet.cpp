@@ -1,4 +1,4 @@
-// | LRH 8 | BTH 12 | DETH 8 | MAD 256 |: a MAD is a whole number of words, so there is no padding.
+// | LRH 8 | BTH 12 | DETH 8 | MAD 256 |    256 is a multiple of 4, so there is no padding.
 #include "softib/core/mad_packet.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace softib {
 
 namespace {
-/// Subnet management packets have a lane of their own (IBA 7.6.4).
+/// The virtual lane of subnet management packets (IBA 7.6.4).
 constexpr std::uint8_t kManagementLane = 15;
 constexpr Qpn kSmiQpn{0};
 }  // namespace

@@ -1,6 +1,5 @@
-// A management datagram as it travels: a UD packet of 256 octets of payload to QP0 or QP1
-// (IBA 13.4, 13.5.1). The one place that knows how a MAD lies in a packet, for the subnet and for
-// its clients.
+// A management datagram on the wire: a UD packet with 256 bytes of payload to QP0 or QP1
+// (IBA 13.4, 13.5.1).
 #pragma once
 
 #include <array>
@@ -13,7 +12,7 @@
 namespace softib {
 
 struct MadPacket {
-  /// LRH 8, BTH 12, DETH 8, MAD 256; never a GRH on the way out.
+  /// LRH 8, BTH 12, DETH 8, MAD 256. Emitted packets have no GRH.
   static constexpr std::size_t kPacketSize = 8 + 12 + 8 + ipoib::wire::kMadSize;
   using Bytes = std::array<std::uint8_t, ipoib::wire::kMadSize>;
 
@@ -26,9 +25,10 @@ struct MadPacket {
   QKey qkey;        ///< kGsiQKey for QP1
   Bytes mad{};
 
-  /// Nothing unless it is a UD packet of 256 octets to QP0 or QP1. A GRH is skipped.
+  /// Returns nullopt unless `packet` is a UD packet with 256 bytes of payload to QP0 or QP1. Skips
+  /// a GRH.
   [[nodiscard]] static std::optional<MadPacket> parse(ConstBytes packet);
-  /// LRH to padding, kPacketSize octets.
+  /// Writes the whole packet, LRH to padding.
   void emit(std::span<std::uint8_t, kPacketSize> to) const;
 };
 

@@ -1,6 +1,6 @@
-// How a MAD finds its process (docs/architecture.md): by the high half of its transaction id, which
-// the umad layer writes into requests, and which responses bring back. It says as well who asks
-// where no LID does: a port may send subnet management packets before it has one.
+// Routes a MAD to its process (docs/architecture.md) by the high half of its transaction ID. The
+// umad layer writes it into requests, and responses carry it back. It also identifies the sender of
+// subnet management packets that a port sends before it has a LID.
 //
 //   | node 10 | slot 6 | epoch 8 | agent 8 |      the high half
 #pragma once
@@ -22,7 +22,7 @@ struct MadRoute {
   NodeIndex node = 0;
   std::uint32_t slot = 0;
   std::uint32_t epoch = 0;
-  std::uint32_t agent = 0;  ///< counts through the agents of a process
+  std::uint32_t agent = 0;  ///< index of the agent within its process
 
   [[nodiscard]] constexpr std::uint32_t high_half() const {
     const std::uint32_t process = std::uint32_t{node} << QpnLayout::kSlotBits | slot;
@@ -43,7 +43,7 @@ struct MadRoute {
          management_class == ipoib::wire::mgmt_class::kSubnDirected;
 }
 
-/// Requests of the classes that the subnet process serves for every node.
+/// Whether the subnet process handles requests of this class for every node.
 [[nodiscard]] constexpr bool is_served_by_subnet(std::uint8_t management_class) {
   return is_smp(management_class) || management_class == ipoib::wire::mgmt_class::kPerf;
 }

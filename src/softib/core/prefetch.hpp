@@ -1,4 +1,4 @@
-// Fetching what another processor has written while there is something else to do.
+// Prefetches memory that another processor wrote.
 #pragma once
 
 #include "ipoib/bytes.hpp"

@@ -28,20 +28,20 @@ std::vector<RmppSender::Mad> RmppSender::sendable() {
   return out;
 }
 
-RmppSender::Verdict RmppSender::receive(const RmppHeader& rmpp) {
+RmppSender::ReceiveResult RmppSender::receive(const RmppHeader& rmpp) {
   if (rmpp.type == RmppType::stop || rmpp.type == RmppType::abort) return {Outcome::ended};
-  if (rmpp.version != 1) return {Outcome::nonsense, RmppStatus::unsupported_version};
-  if (rmpp.type != RmppType::ack) return {Outcome::nonsense, RmppStatus::unsupported_type};
+  if (rmpp.version != 1) return {Outcome::invalid, RmppStatus::unsupported_version};
+  if (rmpp.type != RmppType::ack) return {Outcome::invalid, RmppStatus::unsupported_type};
   const std::uint32_t segment = rmpp.data1;
   const std::uint32_t window_last = rmpp.data2;
-  if (segment > furthest_) return {Outcome::nonsense, RmppStatus::segment_too_big};
-  if (window_last < segment) return {Outcome::nonsense, RmppStatus::window_too_small};
-  if (window_last - segment > kMaxWindow) return {Outcome::nonsense, RmppStatus::unspecified};
-  if (segment <= acknowledged_ && window_last <= window_last_) return {Outcome::nothing};
+  if (segment > furthest_) return {Outcome::invalid, RmppStatus::segment_too_big};
+  if (window_last < segment) return {Outcome::invalid, RmppStatus::window_too_small};
+  if (window_last - segment > kMaxWindow) return {Outcome::invalid, RmppStatus::unspecified};
+  if (segment <= acknowledged_ && window_last <= window_last_) return {Outcome::ignored};
   acknowledged_ = std::max(acknowledged_, segment);
   sent_ = std::max(sent_, acknowledged_);
   window_last_ = std::max(window_last_, window_last);
-  return {Outcome::advances};
+  return {Outcome::progress};
 }
 
 std::uint32_t RmppSender::rewind() {
@@ -54,8 +54,8 @@ void RmppSender::restart() {
   window_last_ = 1;
 }
 
-/// PayloadLength counts what follows the RMPP header, the class's own header with it
-/// (IBA 13.6.2.2): in the first segment that of all, in the last one its own.
+/// PayloadLength counts the bytes after the RMPP header, including the class-specific header
+/// (IBA 13.6.2.2): of all segments in the first one, of itself in the last one.
 RmppSender::Mad RmppSender::segment(std::uint32_t number) const {
   assert(number >= 1 && number <= segments_);
   const std::size_t each = kMadSize - header_size_;
@@ -87,16 +87,16 @@ RmppSender::Mad RmppSender::abort(RmppStatus status) const {
   return with_header(rmpp);
 }
 
-/// The message's headers, without its data.
+/// A segment with the message's headers and without data.
 RmppSender::Mad RmppSender::with_header(const RmppHeader& rmpp) const {
   Mad mad{};
   std::copy_n(message_.begin(), header_size_, mad.begin());
-  const auto place = std::span(mad).subspan(kMadHeaderSize, kRmppHeaderSize);
+  const auto rmpp_bytes = std::span(mad).subspan(kMadHeaderSize, kRmppHeaderSize);
   RmppHeader header = rmpp;
   header.flags |= RmppHeader::kActive;
-  // How long the receiver may take is the caller's to say.
-  if (const auto given = RmppHeader::parse(place)) header.response_time = given->response_time;
-  header.emit(place);
+  // The caller sets the response time in the message's RMPP header.
+  if (const auto given = RmppHeader::parse(rmpp_bytes)) header.response_time = given->response_time;
+  header.emit(rmpp_bytes);
   return mad;
 }
 

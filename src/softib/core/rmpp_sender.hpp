@@ -1,5 +1,5 @@
-// The sender's half of one transfer of the reliable multi-packet protocol (IBA 13.6), as a value:
-// what the receiver says goes in, segments come out; no clock.
+// The sender side of one transfer of the reliable multi-packet protocol (IBA 13.6), as a value:
+// ACKs go in, segments come out. The caller runs the timer.
 //
 //   sender                                  receiver
 //     DATA 1, first, length  ------------->
@@ -26,7 +26,7 @@ enum class RmppStatus : std::uint8_t {
   bad_segment = 120,        ///< inconsistent first and segment number
   unsupported_type = 121,
   window_too_small = 122,  ///< ends before the segment that it acknowledges
-  segment_too_big = 123,   ///< acknowledges what was never sent
+  segment_too_big = 123,   ///< acknowledges a segment that was never sent
   unsupported_version = 125,
   too_many_retries = 126,
   unspecified = 127,
@@ -36,33 +36,33 @@ class RmppSender {
  public:
   using Mad = MadPacket::Bytes;
   enum class Outcome : std::uint8_t {
-    nothing,   ///< an ACK that brings nothing new: they may overtake each other
-    advances,  ///< more may be sent, or everything has arrived
-    ended,     ///< STOP or ABORT
-    nonsense,  ///< an ABORT is due, with `status`
+    ignored,   ///< an ACK without progress (duplicate or reordered)
+    progress,  ///< more may be sent, or the transfer is complete
+    ended,     ///< the receiver sent STOP or ABORT
+    invalid,   ///< send an ABORT with `status`
   };
-  struct Verdict {
-    Outcome outcome = Outcome::nothing;
+  struct ReceiveResult {
+    Outcome outcome = Outcome::ignored;
     RmppStatus status = RmppStatus::ok;
   };
-  /// The furthest that an ACK may open the window.
+  /// Largest window that an ACK may grant, in segments.
   static constexpr std::uint32_t kMaxWindow = 4096;
 
-  /// The first `header_size` octets of `message` are the headers of its class, with a header of
-  /// RMPP among them: each segment repeats these.
+  /// `message` starts with `header_size` bytes of headers: MAD, RMPP and class-specific. Each
+  /// segment repeats them.
   RmppSender(std::vector<std::uint8_t> message, std::size_t header_size);
 
-  /// What may be sent now; empty when the window is used up.
+  /// Returns the segments that may be sent now and marks them sent; empty if the window is full.
   [[nodiscard]] std::vector<Mad> sendable();
-  /// An ACK, STOP or ABORT.
-  [[nodiscard]] Verdict receive(const ipoib::wire::RmppHeader& rmpp);
-  /// What was sent and is not acknowledged becomes sendable again; returns how many segments.
+  /// Handles an ACK, STOP or ABORT.
+  [[nodiscard]] ReceiveResult receive(const ipoib::wire::RmppHeader& rmpp);
+  /// Makes unacknowledged segments sendable again; returns how many.
   std::uint32_t rewind();
-  /// From the first segment.
+  /// Starts again from the first segment.
   void restart();
   [[nodiscard]] Mad abort(RmppStatus status) const;
   [[nodiscard]] bool is_done() const { return acknowledged_ == segments_; }
-  [[nodiscard]] std::size_t octets() const { return message_.size(); }
+  [[nodiscard]] std::size_t size() const { return message_.size(); }
 
  private:
   [[nodiscard]] Mad segment(std::uint32_t number) const;
@@ -71,9 +71,9 @@ class RmppSender {
   std::vector<std::uint8_t> message_;
   std::size_t header_size_;
   std::uint32_t segments_;
-  std::uint32_t sent_ = 0;          ///< segments 1..sent_ are on their way
-  std::uint32_t furthest_ = 0;      ///< the furthest that was ever sent
-  std::uint32_t acknowledged_ = 0;  ///< segments 1..acknowledged_ have arrived
+  std::uint32_t sent_ = 0;          ///< segments 1..sent_ have been sent
+  std::uint32_t furthest_ = 0;      ///< highest segment ever sent
+  std::uint32_t acknowledged_ = 0;  ///< segments 1..acknowledged_ are acknowledged
   std::uint32_t window_last_ = 1;
 };
 

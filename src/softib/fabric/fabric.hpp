@@ -18,7 +18,7 @@
 
 #include "ipoib/result.hpp"
 #include "softib/fabric/port_counters.hpp"
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::fabric {
 

@@ -9,7 +9,7 @@
 #include "softib/fabric/port_counters.hpp"
 #include "softib/fabric/published_record.hpp"
 #include "softib/subnet/forwarding_tables.hpp"
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::fabric {
 

@@ -18,13 +18,13 @@ ibv_wc& CompletionQueue::next() {
   return completion;
 }
 
-CompletionQueue::Pushed CompletionQueue::push(WorkProgress& queue, std::uint32_t position,
-                                              bool solicited) {
+CompletionQueue::PushResult CompletionQueue::push(WorkProgress& queue, std::uint32_t position,
+                                                  bool solicited) {
   const auto used = size_.load(std::memory_order_relaxed);
-  if (in_error_) return Pushed::lost;
+  if (in_error_) return PushResult::dropped;
   if (used == capacity_) {
     in_error_ = true;
-    return Pushed::overrun;
+    return PushResult::overrun;
   }
   Entry& entry = at(used);
   entry.queue = &queue;
@@ -35,9 +35,9 @@ CompletionQueue::Pushed CompletionQueue::push(WorkProgress& queue, std::uint32_t
   const bool notify =
       arm_ == Arm::any ||
       (arm_ == Arm::solicited && (solicited || entry.completion.status != IBV_WC_SUCCESS));
-  if (!notify) return Pushed::stored;
+  if (!notify) return PushResult::stored;
   arm_ = Arm::off;
-  return Pushed::stored_and_notify;
+  return PushResult::stored_and_notify;
 }
 
 int CompletionQueue::poll(std::span<ibv_wc> out) {
@@ -49,7 +49,7 @@ int CompletionQueue::poll(std::span<ibv_wc> out) {
     out[i] = entry.completion;
     entry.queue->retire(entry.position);
   }
-  // An empty queue begins anew where its memory is in the cache still.
+  // An empty queue restarts at the front of the ring, which is still in the cache.
   head_ = count == used ? 0 : head_ + count;
   size_.store(used - count, std::memory_order_release);
   return static_cast<int>(count);
@@ -63,7 +63,7 @@ void CompletionQueue::arm(bool solicited_only) {
   }
 }
 
-void CompletionQueue::forget(const QueuePair& qp) {
+void CompletionQueue::discard(const QueuePair& qp) {
   const auto used = size_.load(std::memory_order_relaxed);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < used; ++i) {

@@ -1,5 +1,5 @@
-// Objects of the emulated HCA, and its state changes. Sends are in hca_send.cpp, receives in
-// hca_receive.cpp.
+// Objects of the emulated HCA, and its state changes. Sends are in send.cpp, receives in
+// receive.cpp.
 #include "softib/hca/hca.hpp"
 
 #include <algorithm>
@@ -11,19 +11,19 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
-Error dead() { return Error{EIO, "the HCA has failed"}; }
+Error hca_failed() { return Error{EIO, "the HCA has failed"}; }
 Error no_such_port() { return Error{EINVAL, "no such port"}; }
-/// Of the HCA that is on the subnet by `port`.
+/// Whether the HCA whose last port is `port` has a port `number`.
 bool is_port(unsigned number, const PortAttributes& port) {
   return number > 0 && number <= port.number;
 }
 }  // namespace
 
-Hca::Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port)
-    : epoch_(epoch), place_(place), port_(port) {}
+Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port)
+    : epoch_(epoch), slot_(slot), port_(port) {}
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   auto* const pd = domains_.add(std::make_unique<ProtectionDomain>());
   if (pd == nullptr) return Error{ENOMEM, "too many protection domains"};
   return pd;
@@ -37,7 +37,7 @@ Result<void> Hca::destroy(ProtectionDomain& pd) {
 
 Result<MemoryRegion> Hca::register_memory(ProtectionDomain& pd, void* memory, std::uint64_t length,
                                           std::uint64_t address, int access) {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   auto region = memory_.add(pd, memory, length, address, access);
   if (region) ++pd.users;
   return region;
@@ -56,7 +56,7 @@ Result<void> Hca::deregister_memory(std::uint32_t key) {
 }
 
 Result<CompletionQueue*> Hca::create_completion_queue(std::uint32_t capacity) {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   if (capacity == 0 || capacity > kMaxCqe) {
     return Error{EINVAL, "a completion queue has 1 to kMaxCqe entries"};
   }
@@ -74,14 +74,14 @@ Result<void> Hca::resize(CompletionQueue& cq, std::uint32_t capacity) {
 
 Result<void> Hca::destroy(CompletionQueue& cq) {
   if (cq.users != 0) return Error{EBUSY, "queue pairs complete to the completion queue"};
-  forget_events(&cq);
+  discard_events(&cq);
   cqs_.remove(cq);
   return {};
 }
 
 Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   if (!is_port(attributes.port_num, port_)) return no_such_port();
   if (attributes.is_global != 0 && attributes.grh.sgid_index >= kGidTableSize) {
     return Error{EINVAL, "no such entry in the GID table"};
@@ -102,7 +102,7 @@ Result<void> Hca::destroy(AddressHandle& ah) {
 }
 
 Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   const auto& cap = config.cap;
   if (config.pd == nullptr || config.send_cq == nullptr || config.receive_cq == nullptr) {
     return Error{EINVAL, "a queue pair needs a protection domain and completion queues"};
@@ -111,13 +111,13 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
       cap.max_send_sge > kMaxSge || cap.max_recv_sge > kMaxSge ||
       cap.max_inline_data > kMaxInline || config.max_tso_header > kMaxTsoHeader) {
     return Error{EINVAL,
-                 "more work requests, scatter elements, inline data or headers than there can be"};
+                 "work requests, scatter elements, inline data or headers exceed the HCA's limits"};
   }
   if (qp_count_ == kMaxQueuePairs) return Error{ENOMEM, "too many queue pairs"};
-  // Round and round, so that the number of a queue pair that is gone comes back late.
+  // Indices are allocated round-robin, so that a number is not reused soon.
   while (qps_[next_index_] != nullptr) next_index_ = (next_index_ + 1) % kMaxQueuePairs;
   auto& slot = qps_[next_index_];
-  slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, place_, next_index_), config);
+  slot = std::make_unique<QueuePair>(QpnLayout::make(epoch_, slot_, next_index_), config);
   next_index_ = (next_index_ + 1) % kMaxQueuePairs;
   ++qp_count_;
   ++config.pd->users;
@@ -130,9 +130,9 @@ Result<QueuePair*> Hca::create_queue_pair(const QueuePairConfig& config) {
 Result<void> Hca::destroy(QueuePair& qp) {
   if (qp.attachments != 0) return Error{EBUSY, "the queue pair is attached to multicast groups"};
   const auto& config = qp.config();
-  config.send_cq->forget(qp);
-  config.receive_cq->forget(qp);
-  forget_events(&qp);
+  config.send_cq->discard(qp);
+  config.receive_cq->discard(qp);
+  discard_events(&qp);
   --config.pd->users;
   --config.send_cq->users;
   --config.receive_cq->users;
@@ -143,10 +143,10 @@ Result<void> Hca::destroy(QueuePair& qp) {
 }
 
 Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   if ((mask & IBV_QP_PORT) != 0 && !is_port(attr.port_num, port_)) return no_such_port();
   if (qp.apply(attr, mask) != 0) {
-    return Error{EINVAL, "no such transition, or attributes that do not go with it"};
+    return Error{EINVAL, "invalid transition, or attributes that it does not allow"};
   }
   if ((mask & IBV_QP_STATE) == 0) return {};
   const auto from = qp.state_;
@@ -156,14 +156,14 @@ Result<void> Hca::modify(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   } else if (attr.qp_state == IBV_QPS_ERR) {
     enter_error(qp);
   } else if (attr.qp_state == IBV_QPS_SQD && from != IBV_QPS_SQD && qp.notify_drained_) {
-    // Packets are handed out and completed in one go: whoever comes here finds the queue drained.
+    // Packets are handed out and completed together, so the queue is drained here.
     raise(AsyncEvent{IBV_EVENT_SQ_DRAINED, nullptr, &qp});
   }
   return {};
 }
 
 Result<void> Hca::attach(QueuePair& qp, const Gid& group, Lid lid) {
-  if (port_.failed) return dead();
+  if (port_.failed) return hca_failed();
   return multicast_.attach(qp, group, lid);
 }
 
@@ -187,8 +187,8 @@ void Hca::fail() {
 }
 
 void Hca::reset(QueuePair& qp) {
-  qp.config_.send_cq->forget(qp);
-  qp.config_.receive_cq->forget(qp);
+  qp.config_.send_cq->discard(qp);
+  qp.config_.receive_cq->discard(qp);
   qp.sends_.clear();
   qp.receives_.clear();
   qp.large_receives_.reset();
@@ -208,11 +208,11 @@ void Hca::enter_error(QueuePair& qp) {
 
 void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited) {
   const auto pushed = cq.push(queue, queue.processed() - 1, solicited);
-  if (pushed == CompletionQueue::Pushed::stored) return;
-  if (pushed == CompletionQueue::Pushed::stored_and_notify) return raise(CompletionEvent{&cq});
-  // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the queue is lost for good,
-  // and so is every queue pair that has something to report to it.
-  if (pushed == CompletionQueue::Pushed::overrun) {
+  if (pushed == CompletionQueue::PushResult::stored) return;
+  if (pushed == CompletionQueue::PushResult::stored_and_notify) return raise(CompletionEvent{&cq});
+  // "CQ Error ... Local Work Queue Catastrophic Error" (IBA 11.6.3.1): the completion queue stays
+  // in error, and each queue pair that completes to it goes into ERR.
+  if (pushed == CompletionQueue::PushResult::overrun) {
     ++counters_.cq_overruns;
     raise(AsyncEvent{IBV_EVENT_CQ_ERR, &cq});
   }
@@ -221,7 +221,7 @@ void Hca::complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool
   enter_error(qp);
 }
 
-void Hca::forget_events(const void* object) {
+void Hca::discard_events(const void* object) {
   std::erase_if(events_, [&](const HcaEvent& event) {
     if (const auto* const async = std::get_if<AsyncEvent>(&event)) {
       return async->cq == object || async->qp == object;

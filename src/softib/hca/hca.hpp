@@ -1,8 +1,8 @@
-// The model of one HCA as one process sees it: objects, work, packets and events as values.
+// The model of one HCA as one process sees it: objects, work requests, packets and events.
 //
-// No descriptor, no clock, no lock. Work requests and packets come in as calls. Packets to be sent
-// are handed out in batches by next_packets(), since whoever carries them may want to do so without
-// the lock that guards the model; completions wait in completion queues, events in a list.
+// It has no descriptor, no clock and no lock. Work requests and received packets come in as calls.
+// next_packets() returns the packets to send in batches, so that the caller can send them without
+// the lock that guards the model. Completions wait in completion queues, events in a list.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "softib/hca/hca_counters.hpp"
-#include "softib/hca/hca_events.hpp"
-#include "softib/hca/hca_multicast.hpp"
+#include "softib/hca/counters.hpp"
+#include "softib/hca/events.hpp"
+#include "softib/hca/multicast_table.hpp"
 #include "softib/hca/object_table.hpp"
 #include "softib/hca/queue_pair.hpp"
 
@@ -24,11 +24,11 @@ class Hca {
  public:
   template <class T>
   using Result = ipoib::Result<T>;
-  /// The first two go into the numbers of its queue pairs.
-  Hca(std::uint32_t epoch, std::uint32_t place, const PortAttributes& port);
+  /// `epoch` and `slot` are part of its queue pair numbers.
+  Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port);
 
-  // Objects live until they are destroyed, at the latest with the Hca. EBUSY: others use it;
-  // ENOMEM: beyond its bound; EINVAL: bad attributes; EIO: the HCA has failed.
+  // Objects live until they are destroyed, at the latest with the Hca. Errors: EBUSY: other objects
+  // use it; ENOMEM: too many objects; EINVAL: invalid attributes; EIO: the HCA has failed.
   [[nodiscard]] Result<ProtectionDomain*> create_protection_domain();
   [[nodiscard]] Result<void> destroy(ProtectionDomain& pd);
   [[nodiscard]] Result<MemoryRegion> register_memory(ProtectionDomain& pd, void* memory,
@@ -43,25 +43,25 @@ class Hca {
                                                              const ibv_ah_attr& attributes);
   [[nodiscard]] Result<void> destroy(AddressHandle& ah);
   [[nodiscard]] Result<QueuePair*> create_queue_pair(const QueuePairConfig& config);
-  /// ibv_modify_qp. Back in RTS, what was posted meanwhile waits for next_packets().
+  /// ibv_modify_qp. After a change to RTS, call next_packets() for sends posted meanwhile.
   [[nodiscard]] Result<void> modify(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   [[nodiscard]] Result<void> destroy(QueuePair& qp);
   [[nodiscard]] Result<void> attach(QueuePair& qp, const Gid& group, Lid lid);
   [[nodiscard]] Result<void> detach(QueuePair& qp, const Gid& group, Lid lid);
   void detach_all(QueuePair& qp) { multicast_.detach_all(qp); }
 
-  /// Queue a chain: 0, or an errno value with `*bad` at the first request that was not queued.
+  /// Queues a chain. Returns 0, or an errno value with `*bad` at the first request not queued.
   int post_send(QueuePair& qp, ibv_send_wr* chain, ibv_send_wr** bad);
-  /// The same, but all of the chain or nothing.
+  /// Queues the whole chain or nothing.
   int post_send_all(QueuePair& qp, ibv_send_wr* chain);
   int post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, ReceiveKind kind = {});
-  /// Completes the sends of the batch before, and hands out the next one, which is valid until the
-  /// next call for this queue pair, or its end. Empty: there is nothing to send.
+  /// Completes the sends of the previous batch and returns the next batch, which is valid until the
+  /// next call for this queue pair or its destruction. Empty if there is nothing to send.
   [[nodiscard]] std::span<const OutgoingPacket> next_packets(QueuePair& qp);
 
-  void receive(const ArrivedPacket& from);  ///< what has come from the fabric
-  /// What the SM has made of the port; the difference is told as events. Of another life of the
-  /// HCA: this one has failed for good, and so have all queue pairs.
+  void receive(const ArrivedPacket& from);  ///< a packet from the fabric
+  /// Updates the port and raises events for the differences. If `now` is failed or of a later
+  /// generation, the HCA fails permanently, and all queue pairs go into ERR.
   void set_port(const PortAttributes& now);
   [[nodiscard]] const PortAttributes& port() const { return port_; }
   [[nodiscard]] const HcaCounters& counters() const { return counters_; }
@@ -70,19 +70,25 @@ class Hca {
   void clear_events() { events_.clear(); }
 
  private:
-  struct Arrival;  ///< a packet on its way in
+  struct IncomingPacket;
   void receive_large(const ArrivedPacket& from);
-  void receive_one(const Arrival& arrival);
-  void receive_unicast(const Arrival& arrival);
-  void receive_multicast(const Arrival& arrival);
-  [[nodiscard]] bool accepts(const QueuePair& qp, const Arrival& arrival);
+  void receive_one(const IncomingPacket& arrival);
+  void receive_unicast(const IncomingPacket& arrival);
+  void receive_multicast(const IncomingPacket& arrival);
+  [[nodiscard]] bool accepts(const QueuePair& qp, const IncomingPacket& arrival);
   [[nodiscard]] QueuePair* find(ipoib::Qpn number) const;
-  void deliver(QueuePair& qp, const Arrival& arrival);
-  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& queue, const Arrival& from);
-  /// The octets of a send; its headers, false when nothing is let out.
+  void deliver(QueuePair& qp, const IncomingPacket& arrival);
+  [[nodiscard]] ibv_wc_status scatter(QueuePair& qp, ReceiveQueue& queue,
+                                      const IncomingPacket& from);
+  /// Collects the payload of the send at `position`. Returns the status to complete it with.
   [[nodiscard]] ibv_wc_status gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  [[nodiscard]] bool address(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
-  /// What has been written at cq.next(), of the last request of `queue` that was processed.
+  [[nodiscard]] ibv_wc_status gather_large(QueuePair& qp, std::uint32_t position,
+                                           OutgoingPacket& out);
+  [[nodiscard]] ibv_wc_status gather_elements(QueuePair& qp, std::uint32_t position,
+                                              OutgoingPacket& out);
+  /// Writes the headers. Returns false if the port's state or P_Key table drops the packet.
+  [[nodiscard]] bool write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& out);
+  /// Pushes the completion at cq.next(), of the request of `queue` that was processed last.
   void complete(CompletionQueue& cq, QueuePair& qp, WorkProgress& queue, bool solicited);
   void complete_send(QueuePair& qp, ibv_wc_status status);
   void complete_in_flight(QueuePair& qp);
@@ -93,10 +99,10 @@ class Hca {
   void fail();
   void reset(QueuePair& qp);
   void raise(const HcaEvent& event);
-  void forget_events(const void* object);
+  void discard_events(const void* object);
 
   std::uint32_t epoch_;
-  std::uint32_t place_;
+  std::uint32_t slot_;
   PortAttributes port_;
   HcaCounters counters_;
   MemoryTable memory_;
@@ -109,12 +115,5 @@ class Hca {
   std::size_t qp_count_ = 0;
   std::vector<HcaEvent> events_;
 };
-
-/// Sends all that a queue pair has to send, for those who need no lock.
-inline void transmit(Hca& hca, QueuePair& qp, PacketSink& sink) {
-  for (auto batch = hca.next_packets(qp); !batch.empty(); batch = hca.next_packets(qp)) {
-    sink.send(batch);
-  }
-}
 
 }  // namespace softib::hca

@@ -12,7 +12,7 @@
 
 #include "offload/segmenter.hpp"
 #include "softib/core/packet_sink.hpp"
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 
 namespace softib::hca {
 

@@ -1,4 +1,4 @@
-// Numbers that verbs' own structures keep in network order: immediate data, P_Keys, GUIDs.
+// Conversion of fields that verbs keeps in network byte order: immediate data, P_Keys, GUIDs.
 #pragma once
 
 #include <bit>

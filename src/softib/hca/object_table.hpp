@@ -1,4 +1,4 @@
-// Owner of at most `Max` objects, each of which knows its place: T has a member `handle`.
+// Owns at most `Max` objects. T::handle is the index of the object's slot.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace softib::hca {
 template <class T, std::size_t Max>
 class ObjectTable {
  public:
-  /// Null when the table is full.
+  /// Returns null if the table is full.
   T* add(std::unique_ptr<T> object) {
     if (free_.empty()) {
       if (slots_.size() == Max) return nullptr;
@@ -25,11 +25,10 @@ class ObjectTable {
     return slot.get();
   }
   void remove(T& object) {
-    const auto place = object.handle;
-    slots_[place].reset();
-    free_.push_back(place);
+    const auto index = object.handle;
+    slots_[index].reset();
+    free_.push_back(index);
   }
-  [[nodiscard]] std::size_t size() const { return slots_.size() - free_.size(); }
 
  private:
   std::vector<std::unique_ptr<T>> slots_;

@@ -15,15 +15,15 @@ constexpr unsigned kKnownSendFlags =
 constexpr std::uint32_t kMaxQpn = 0xffffff;
 constexpr std::uint32_t kControlledQKey = 0x80000000;
 
-std::uint32_t slots(const ibv_qp_cap& cap) {
+std::uint32_t staging_slots(const ibv_qp_cap& cap) {
   return cap.max_send_wr == 0 ? 0 : std::bit_ceil(cap.max_send_wr);
 }
 
 template <class Request>
-std::uint64_t octets_of(const Request& wr) {
-  std::uint64_t octets = 0;
-  for (int i = 0; i < wr.num_sge; ++i) octets += wr.sg_list[i].length;
-  return octets;
+std::uint64_t total_length(const Request& wr) {
+  std::uint64_t length = 0;
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  return length;
 }
 
 }  // namespace
@@ -33,9 +33,9 @@ QueuePair::QueuePair(Qpn number, const QueuePairConfig& config)
       config_(config),
       sends_(config.cap.max_send_wr, config.cap.max_send_sge),
       receives_(config.cap.max_recv_wr, config.cap.max_recv_sge),
-      copied_slot_(std::max(config.cap.max_inline_data, config.max_tso_header)),
-      copied_(std::size_t{slots(config.cap)} * copied_slot_),
-      copied_mask_(slots(config.cap) - 1),
+      staging_stride_(std::max(config.cap.max_inline_data, config.max_tso_header)),
+      staging_(std::size_t{staging_slots(config.cap)} * staging_stride_),
+      staging_mask_(staging_slots(config.cap) - 1),
       batch_(std::make_unique<Batch>()) {}
 
 int QueuePair::enqueue(const ibv_send_wr& wr) {
@@ -46,7 +46,7 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   if ((wr.send_flags & ~kKnownSendFlags) != 0) return EINVAL;
   if (wr.wr.ud.ah == nullptr || wr.wr.ud.remote_qpn > kMaxQpn) return EINVAL;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > config_.cap.max_send_sge ||
-      (is_large && !may_cut(wr))) {
+      (is_large && !is_valid_large_send(wr))) {
     return EINVAL;
   }
   if (sends_.full()) return ENOMEM;
@@ -70,18 +70,18 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   request.length = 0;
   request.tso_header = is_large ? wr.tso.hdr_sz : std::uint16_t{0};
   request.tso_size = is_large ? wr.tso.mss : std::uint16_t{0};
-  if (is_large) std::memcpy(copied(position), wr.tso.hdr, wr.tso.hdr_sz);
+  if (is_large) std::memcpy(staged(position), wr.tso.hdr, wr.tso.hdr_sz);
   if (const int error = copy_elements(wr, position)) return error;
   sends_.post();
   return 0;
 }
 
-bool QueuePair::may_cut(const ibv_send_wr& wr) const {
-  const auto& how = wr.tso;
-  const auto payload = octets_of(wr);
-  return (wr.send_flags & IBV_SEND_INLINE) == 0 && how.hdr != nullptr && how.hdr_sz != 0 &&
-         how.hdr_sz <= config_.max_tso_header && how.mss != 0 && payload != 0 &&
-         payload <= kMaxTso && payload <= std::uint64_t{how.mss} * kMaxTsoSegments;
+bool QueuePair::is_valid_large_send(const ibv_send_wr& wr) const {
+  const auto& tso = wr.tso;
+  const auto payload = total_length(wr);
+  return (wr.send_flags & IBV_SEND_INLINE) == 0 && tso.hdr != nullptr && tso.hdr_sz != 0 &&
+         tso.hdr_sz <= config_.max_tso_header && tso.mss != 0 && payload != 0 &&
+         payload <= kMaxTso && payload <= std::uint64_t{tso.mss} * kMaxTsoSegments;
 }
 
 int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
@@ -92,11 +92,11 @@ int QueuePair::copy_elements(const ibv_send_wr& wr, std::uint32_t position) {
     std::copy_n(wr.sg_list, count, sends_.elements(position).begin());
     return 0;
   }
-  const auto size = octets_of(wr);
+  const auto size = total_length(wr);
   if (size > config_.cap.max_inline_data) return EINVAL;
   request.inline_size = static_cast<std::uint32_t>(size);
   if (size == 0) return 0;
-  auto* to = copied(position);
+  auto* to = staged(position);
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto& element = wr.sg_list[i];
     if (element.length == 0) continue;
@@ -111,7 +111,7 @@ int QueuePair::enqueue(const ibv_recv_wr& wr, ReceiveKind kind) {
   const bool is_large = kind == ReceiveKind::large;
   const auto count = static_cast<std::uint32_t>(wr.num_sge);
   if (wr.num_sge < 0 || count > config_.cap.max_recv_sge ||
-      (is_large && octets_of(wr) < kLargeReceive)) {
+      (is_large && total_length(wr) < kLargeReceive)) {
     return EINVAL;
   }
   if (is_large && !large_receives_) {

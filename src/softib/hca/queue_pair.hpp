@@ -1,5 +1,5 @@
 // A queue pair of the unreliable-datagram service (IBA 10.2.4, 10.3.1): its state, its attributes
-// and its two queues. What happens to packets is in the Hca; see hca.hpp.
+// and its two queues. Class Hca sends and receives the packets.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,8 +11,8 @@
 
 #include "ipoib/result.hpp"
 #include "softib/hca/completion_queue.hpp"
-#include "softib/hca/hca_limits.hpp"
-#include "softib/hca/hca_memory.hpp"
+#include "softib/hca/limits.hpp"
+#include "softib/hca/memory_table.hpp"
 #include "softib/hca/work_queue.hpp"
 #include "softib/hca/work_requests.hpp"
 
@@ -23,13 +23,13 @@ struct QueuePairConfig {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   ibv_qp_cap cap{};
-  std::uint32_t max_tso_header = 0;   ///< octets; 0: no large sends
+  std::uint32_t max_tso_header = 0;   ///< bytes; 0: no large sends
   bool signal_all = false;            ///< sq_sig_all
   bool block_self_multicast = false;  ///< IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
 };
 
-/// Whether the transition is one of UD's and `mask` is made of what it requires and allows, which
-/// is what ibv_modify_qp(3) has in its tables (IBA 11.2.5.2).
+/// Whether a UD queue pair may make the transition, and `mask` has all required and only allowed
+/// attributes (IBA 11.2.5.2, the tables of ibv_modify_qp(3)).
 [[nodiscard]] bool is_ud_transition(ibv_qp_state from, ibv_qp_state to, int mask);
 
 class QueuePair {
@@ -41,54 +41,54 @@ class QueuePair {
   [[nodiscard]] const QueuePairConfig& config() const { return config_; }
   [[nodiscard]] QKey qkey() const { return qkey_; }
   [[nodiscard]] std::uint16_t pkey_index() const { return pkey_index_; }
-  /// Of the next packet, 24 bits.
   [[nodiscard]] bool receives() const {
     return state_ != IBV_QPS_RESET && state_ != IBV_QPS_INIT && state_ != IBV_QPS_ERR;
   }
-  /// All that ibv_query_qp reports.
+  /// The attributes reported by ibv_query_qp.
   [[nodiscard]] ibv_qp_attr attributes() const;
 
-  /// EINVAL for a wrong mask or value; 0 or ENOMEM for a request that was or was not queued.
+  /// Queues a work request. Returns 0; EINVAL if it is invalid, or the state does not allow it;
+  /// ENOMEM if the queue is full.
   int enqueue(const ibv_send_wr& request);
   int enqueue(const ibv_recv_wr& request, ReceiveKind kind);
-  [[nodiscard]] bool takes_large() const {
+  [[nodiscard]] bool has_large_receive() const {
     return large_receives_ && large_receives_->waiting() != 0;
   }
 
-  void* owner = nullptr;          ///< for whoever made it
+  void* owner = nullptr;          ///< for the creator's use
   std::uint32_t attachments = 0;  ///< multicast groups
 
  private:
   friend class Hca;
   using Batch = std::array<OutgoingPacket, kSendBatch>;
 
-  /// A large send is made of what it has to be, and within the bounds.
-  [[nodiscard]] bool may_cut(const ibv_send_wr& request) const;
+  [[nodiscard]] bool is_valid_large_send(const ibv_send_wr& request) const;
+  /// Copies inline data to the staging buffer, or the scatter elements to the queue.
   [[nodiscard]] int copy_elements(const ibv_send_wr& request, std::uint32_t position);
-  [[nodiscard]] std::uint8_t* copied(std::uint32_t position) {
-    return &copied_[std::size_t{position & copied_mask_} * copied_slot_];
+  [[nodiscard]] std::uint8_t* staged(std::uint32_t position) {
+    return &staging_[std::size_t{position & staging_mask_} * staging_stride_];
   }
-  /// EINVAL, or the attributes taken over.
+  /// Takes over the attributes of `mask`, except the state. Returns 0 or EINVAL.
   [[nodiscard]] int apply(const ibv_qp_attr& attr, int mask);
 
   Qpn number_;
   QueuePairConfig config_;
   ibv_qp_state state_ = IBV_QPS_RESET;
   QKey qkey_;
-  std::uint8_t port_ = 0;  ///< 0: not bound to one yet
+  std::uint8_t port_ = 0;  ///< 0: not set yet
   std::uint16_t pkey_index_ = 0;
   std::uint32_t send_psn_ = 0;
   bool notify_drained_ = false;
   WorkQueue<SendRequest> sends_;
   ReceiveQueue receives_;
-  std::unique_ptr<ReceiveQueue> large_receives_;  ///< once one has been posted
-  // What is copied when a send is posted, by place in their ring: inline data, or the headers of a
-  // large send.
-  std::uint32_t copied_slot_;  ///< octets
-  std::vector<std::uint8_t> copied_;
-  std::uint32_t copied_mask_;
-  std::unique_ptr<Batch> batch_;  ///< handed out by Hca::next_packets
-  std::uint32_t in_flight_ = 0;   ///< sends that the batch stands for
+  std::unique_ptr<ReceiveQueue> large_receives_;  ///< allocated by the first one posted
+  // Staging buffer for data copied when a send is posted, by position: inline data, or the headers
+  // of a large send.
+  std::uint32_t staging_stride_;  ///< bytes
+  std::vector<std::uint8_t> staging_;
+  std::uint32_t staging_mask_;
+  std::unique_ptr<Batch> batch_;  ///< returned by Hca::next_packets()
+  std::uint32_t in_flight_ = 0;   ///< sends in the batch
 };
 
 }  // namespace softib::hca

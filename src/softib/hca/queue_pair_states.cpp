@@ -1,4 +1,4 @@
-// The states of a UD queue pair and the ways between them (IBA 10.3.1, 11.2.5.2; the tables of
+// The states of a UD queue pair and their transitions (IBA 10.3.1, 11.2.5.2; the tables of
 // ibv_modify_qp(3)).
 //
 //            +-------+  INIT   +------+   RTR   +-----+   RTS   +-----+  SQD   +-----+
@@ -27,7 +27,7 @@ struct Transition {
 
 constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 
-// The ways to RESET and ERR are open from everywhere, and take no attributes.
+// Transitions to RESET and ERR are allowed from every state and take no attributes.
 constexpr std::array kTransitions = {
     Transition{IBV_QPS_RESET, IBV_QPS_INIT, kInit, 0},
     Transition{IBV_QPS_INIT, IBV_QPS_INIT, 0, kInit},

@@ -1,9 +1,9 @@
-// One of the queues of a queue pair: a ring of work requests with their scatter elements, all
-// allocated when it is made.
+// The send or receive queue of a queue pair: a ring of work requests and their scatter elements,
+// allocated on construction.
 //
 // Positions only grow, and wrap at 2^32:   retired <= processed <= posted <= retired + limit.
-// A work request holds its place until its completion, or that of a later one, has been polled
-// (IBA 10.8.5.1: only then does the consumer know that it is done).
+// A work request occupies its entry until its completion, or that of a later one, is polled
+// (IBA 10.8.5.1).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,22 +15,22 @@
 
 namespace softib::hca {
 
-/// How far the requests of a queue have come.
+/// The positions of a queue.
 class WorkProgress {
  public:
   explicit WorkProgress(std::uint32_t limit) : limit_(limit) {}
 
   [[nodiscard]] bool full() const { return posted_ - retired_ >= limit_; }
-  /// Those not yet processed.
+  /// Number of requests posted and not yet processed.
   [[nodiscard]] std::uint32_t waiting() const { return posted_ - processed_; }
   [[nodiscard]] std::uint32_t processed() const { return processed_; }
   [[nodiscard]] std::uint32_t next_position() const { return posted_; }
-  /// Posts what has been written at next_position(); the queue is not full.
+  /// Posts the request at next_position(). Requires that the queue is not full.
   void post() { ++posted_; }
-  /// Takes back what has been posted from `position` on, none of which is processed.
-  void take_back(std::uint32_t position) { posted_ = position; }
+  /// Removes the requests from `position` on. Requires that none of them is processed.
+  void unpost_from(std::uint32_t position) { posted_ = position; }
   void advance(std::uint32_t count) { processed_ += count; }
-  /// Gives back the place at `position` and all before it.
+  /// Frees the entries up to and including `position`.
   void retire(std::uint32_t position) { retired_ = position + 1; }
   void clear() { retired_ = processed_ = posted_; }
 

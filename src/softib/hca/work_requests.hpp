@@ -1,35 +1,32 @@
-// What an HCA keeps of the work requests that are posted to it.
+// Posted work requests as the HCA stores them.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <span>
 
-#include "softib/core/packet_sink.hpp"
-#include "softib/hca/hca_memory.hpp"
+#include "softib/hca/memory_table.hpp"
 #include "softib/hca/work_queue.hpp"
 
 namespace softib::hca {
 
-/// What a send keeps of its work request.
 struct SendRequest {
   std::uint64_t id = 0;
   ibv_ah_attr to{};
-  const ProtectionDomain* to_domain = nullptr;
+  const ProtectionDomain* to_domain = nullptr;  ///< of the address handle
   Qpn destination;
   QKey qkey;
   std::uint32_t immediate = 0;  ///< host order
   std::uint32_t element_count = 0;
   std::uint32_t inline_size = 0;
-  std::uint32_t length = 0;      ///< octets of payload
-  std::uint16_t tso_header = 0;  ///< octets of the headers of a large send; 0: it is none
-  std::uint16_t tso_size = 0;    ///< octets of payload of each segment
+  std::uint32_t length = 0;      ///< bytes of payload
+  std::uint16_t tso_header = 0;  ///< bytes of headers of a large send; 0: not a large send
+  std::uint16_t tso_size = 0;    ///< bytes of payload per segment
   bool with_immediate = false;
   bool is_inline = false;
   bool signalled = false;
   bool solicited = false;
-  bool ip_checksums = false;  ///< are computed by the HCA
+  bool ip_checksums = false;  ///< the HCA computes them
 };
 
 struct ReceiveRequest {
@@ -37,13 +34,7 @@ struct ReceiveRequest {
   std::uint32_t element_count = 0;
 };
 using ReceiveQueue = WorkQueue<ReceiveRequest>;
-/// What a receive is for: one datagram, or all those that a large packet stands for (softibdv.h).
+/// Whether a receive takes one datagram, or a large packet as a whole (softibdv.h).
 enum class ReceiveKind : std::uint8_t { datagram, large };
-
-/// Adds the octets that `elements` name to a packet. IBV_WC_LOC_PROT_ERR: they are not in memory of
-/// `pd`.
-[[nodiscard]] ibv_wc_status gather_elements(std::span<const ibv_sge> elements,
-                                            const MemoryTable& memory, const ProtectionDomain* pd,
-                                            OutgoingPacket& out);
 
 }  // namespace softib::hca

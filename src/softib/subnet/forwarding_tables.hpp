@@ -22,7 +22,7 @@ class LinearForwardingTable {
   /// `lid` must be below kUnicastLids.
   void set(Lid lid, std::optional<NodeIndex> node);
   /// Of all LIDs, as if they had changed: what was published before is unknown.
-  void doubt() { changed_.set(); }
+  void mark_all_changed() { changed_.set(); }
   /// LIDs that have changed since the last call.
   [[nodiscard]] LidSet take_changed();
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 #include "wire/mc_member_record.hpp"
 
 namespace softib::subnet {

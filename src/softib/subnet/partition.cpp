@@ -9,6 +9,7 @@
 #include <charconv>
 #include <optional>
 
+#include "softib/subnet/rates.hpp"
 #include "wire/sa_records.hpp"
 
 namespace softib::subnet {
@@ -17,8 +18,6 @@ using ipoib::Error;
 using ipoib::Result;
 
 namespace {
-
-constexpr std::uint8_t kMaxRateCode = 63;  ///< six bits
 
 Error bad(std::string_view whole, const std::string& why) {
   return Error{EINVAL,

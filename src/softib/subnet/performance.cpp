@@ -95,27 +95,27 @@ PerformanceCounters PerformanceAgents::raw(const Port& port) const {
   return other;
 }
 
-AgentAnswer PerformanceAgents::answer(const MadPacket& packet, const SubnetManager& manager) {
+AgentResult PerformanceAgents::answer(const MadPacket& packet, const SubnetManager& manager) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header || header->management_class != ipoib::wire::mgmt_class::kPerf) return {};
-  if (header->is_response()) return {AgentVerdict::response, 0, {}, 0};
+  if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
   const bool is_switch = packet.dlid == manager.the_switch().port.lid;
   // Tables that are written elsewhere may lead to nobody, and lead to the switch as to node 0.
   const auto index = manager.node_at(packet.dlid);
   const Node* const node = manager.node(index);
   const bool is_there = node != nullptr && node->port.state == PortState::active;
-  if (!is_switch && !is_there) return {AgentVerdict::unreachable, 0, {}, 0};
+  if (!is_switch && !is_there) return {AgentOutcome::unreachable, 0, {}, 0};
 
   const bool is_set = header->method == method::kSet;
   const auto fields = fields_of(header->attribute_id);
   const bool is_class_info = header->attribute_id == attribute::kClassPortInfo;
   if (header->class_version != kClassVersion) {
-    return answer_to(packet, *header, mad_status::kUnsupportedVersion);
+    return make_response(packet, *header, mad_status::kUnsupportedVersion);
   }
   if ((header->method != method::kGet && !is_set) || (fields.empty() && !is_class_info)) {
-    return answer_to(packet, *header, mad_status::kUnsupportedMethodAttribute);
+    return make_response(packet, *header, mad_status::kUnsupportedMethodAttribute);
   }
-  auto answer = answer_to(packet, *header, 0);
+  auto answer = make_response(packet, *header, 0);
   const auto data = ipoib::MutableBytes(answer.packet.mad).subspan(kDataOffset);
   if (is_class_info) {
     write_class_port_info(data);
@@ -126,7 +126,7 @@ AgentAnswer PerformanceAgents::answer(const MadPacket& packet, const SubnetManag
   const std::uint8_t number = data[kPortOctet];
   const bool is_port =
       is_switch ? number <= switch_port_count(manager) : number == node->port.number;
-  if (!is_port) return answer_to(packet, *header, mad_status::kInvalidField);
+  if (!is_port) return make_response(packet, *header, mad_status::kInvalidField);
   const Port port{is_switch ? static_cast<NodeIndex>(number - 1) : *index, is_switch};
   const bool counts = !is_switch || manager.node(port.node) != nullptr;
   const PerformanceCounters now = counts ? raw(port) : PerformanceCounters{};

@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "softib/subnet/agent_answer.hpp"
+#include "softib/subnet/agent_response.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::subnet {
@@ -35,7 +35,7 @@ class PerformanceAgents {
   explicit PerformanceAgents(Source source) : source_(std::move(source)) {}
 
   /// Answers a packet of this class to QP1 of any node.
-  [[nodiscard]] AgentAnswer answer(const MadPacket& packet, const SubnetManager& manager);
+  [[nodiscard]] AgentResult answer(const MadPacket& packet, const SubnetManager& manager);
 
  private:
   struct Port {

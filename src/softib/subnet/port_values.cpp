@@ -7,7 +7,7 @@
 
 namespace softib::subnet {
 
-std::size_t place_of(PKey partition, const PKeyTable& table) {
+std::size_t pkey_index(PKey partition, const PKeyTable& table) {
   const auto same = [&](PKey other) { return other.is_valid() && other.same_partition(partition); };
   return static_cast<std::size_t>(std::ranges::find_if(table, same) - table.begin());
 }
@@ -21,7 +21,7 @@ std::uint8_t port_rate(const PortAttributes& port) {
 }
 
 PKey find_pkey(const PortAttributes& port, PKey partition) {
-  const std::size_t at = place_of(partition, port.pkeys);
+  const std::size_t at = pkey_index(partition, port.pkeys);
   return at == kPKeyTableSize ? PKey() : port.pkeys[at];
 }
 

@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::subnet {
 
 using PKeyTable = std::array<PKey, kPKeyTableSize>;
 
 /// Where a table has the key of a partition, whatever the membership; kPKeyTableSize: nowhere.
-[[nodiscard]] std::size_t place_of(PKey partition, const PKeyTable& table);
+[[nodiscard]] std::size_t pkey_index(PKey partition, const PKeyTable& table);
 /// IBA rate code of a port, from its width and speed (IBA 14.2.5.6).
 [[nodiscard]] std::uint8_t port_rate(const PortAttributes& port);
 /// A key of `port` in the partition; an invalid key when it is no member.

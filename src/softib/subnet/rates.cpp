@@ -4,8 +4,6 @@ namespace softib::subnet {
 
 namespace {
 
-constexpr std::uint8_t kMaxRateCode = 63;  ///< six bits
-
 bool satisfies(ipoib::wire::Selector selector, int order) {
   switch (selector) {
     case ipoib::wire::Selector::greater:

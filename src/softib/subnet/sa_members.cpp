@@ -187,7 +187,7 @@ McMemberRecord member_record(const McGroup& group, const Gid& port_gid, const Mc
   return record;
 }
 
-SaAnswer one(const McMemberRecord& record) {
+SaResponse one(const McMemberRecord& record) {
   RecordTable table(McMemberRecord::kSize);
   table.add(record);
   return table;
@@ -195,8 +195,8 @@ SaAnswer one(const McMemberRecord& record) {
 
 }  // namespace
 
-SaAnswer join_group(const SaRequest& request, const SubnetManager& manager,
-                    MulticastGroups& groups) {
+SaResponse join_group(const SaRequest& request, const SubnetManager& manager,
+                      MulticastGroups& groups) {
   const auto asked = McMemberRecord::parse(request.record);
   if (!asked) return SaStatus::request_invalid;
   if (const auto status = check_components(request, *asked); status != SaStatus::ok) return status;
@@ -227,8 +227,8 @@ SaAnswer join_group(const SaRequest& request, const SubnetManager& manager,
   return one(member_record(*group, asked->port_gid, {states, asked->proxy_join}));
 }
 
-SaAnswer leave_group(const SaRequest& request, const SubnetManager& manager,
-                     MulticastGroups& groups) {
+SaResponse leave_group(const SaRequest& request, const SubnetManager& manager,
+                       MulticastGroups& groups) {
   const auto asked = McMemberRecord::parse(request.record);
   if (!asked) return SaStatus::request_invalid;
   if (const auto status = check_components(request, *asked); status != SaStatus::ok) return status;
@@ -246,8 +246,8 @@ SaAnswer leave_group(const SaRequest& request, const SubnetManager& manager,
   return one(left);
 }
 
-SaAnswer query_members(const SaRequest& request, const SubnetManager& manager,
-                       const MulticastGroups& groups) {
+SaResponse query_members(const SaRequest& request, const SubnetManager& manager,
+                         const MulticastGroups& groups) {
   const auto asked = McMemberRecord::parse(request.record);
   if (!asked) return SaStatus::request_invalid;
   RecordTable found(McMemberRecord::kSize);

@@ -3,20 +3,20 @@
 #pragma once
 
 #include "softib/subnet/multicast_groups.hpp"
-#include "softib/subnet/sa_query.hpp"
+#include "softib/subnet/sa_request.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::subnet {
 
 /// SubnAdmSet: joins a group, or makes one.
-[[nodiscard]] SaAnswer join_group(const SaRequest& request, const SubnetManager& manager,
-                                  MulticastGroups& groups);
+[[nodiscard]] SaResponse join_group(const SaRequest& request, const SubnetManager& manager,
+                                    MulticastGroups& groups);
 /// SubnAdmDelete: leaves.
-[[nodiscard]] SaAnswer leave_group(const SaRequest& request, const SubnetManager& manager,
-                                   MulticastGroups& groups);
+[[nodiscard]] SaResponse leave_group(const SaRequest& request, const SubnetManager& manager,
+                                     MulticastGroups& groups);
 /// SubnAdmGet and SubnAdmGetTable. Who is a member only trusted requests learn.
-[[nodiscard]] SaAnswer query_members(const SaRequest& request, const SubnetManager& manager,
-                                     const MulticastGroups& groups);
+[[nodiscard]] SaResponse query_members(const SaRequest& request, const SubnetManager& manager,
+                                       const MulticastGroups& groups);
 
 /// The record of a group that is made beforehand: what partition and subnet say.
 [[nodiscard]] ipoib::wire::McMemberRecord broadcast_group(const Partition& partition,

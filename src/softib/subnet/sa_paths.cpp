@@ -158,7 +158,7 @@ std::vector<const Node*> find_ends(const Query& query, const End& end,
   return found;
 }
 
-SaAnswer unicast_paths(const Query& query, const SubnetManager& manager) {
+SaResponse unicast_paths(const Query& query, const SubnetManager& manager) {
   const PathRecord& wanted = query.wanted;
   RecordTable found(PathRecord::kSize);
   // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports.
@@ -200,8 +200,8 @@ bool group_matches(const Query& query, const SubnetManager& manager, const McGro
   return !query.has(PathRecord::kTrafficClass) || wanted.traffic_class == record.traffic_class;
 }
 
-SaAnswer multicast_path(const Query& query, const SubnetManager& manager,
-                        const MulticastGroups& groups) {
+SaResponse multicast_path(const Query& query, const SubnetManager& manager,
+                          const MulticastGroups& groups) {
   RecordTable found(PathRecord::kSize);
   const McGroup* group = groups.find(query.wanted.dgid);
   if (group == nullptr || !group_matches(query, manager, *group)) return found;
@@ -225,8 +225,8 @@ SaAnswer multicast_path(const Query& query, const SubnetManager& manager,
 
 }  // namespace
 
-SaAnswer query_paths(const SaRequest& request, const SubnetManager& manager,
-                     const MulticastGroups& groups) {
+SaResponse query_paths(const SaRequest& request, const SubnetManager& manager,
+                       const MulticastGroups& groups) {
   const auto wanted = PathRecord::parse(request.record);
   if (!wanted) return SaStatus::request_invalid;
   const Query query{request, *wanted};

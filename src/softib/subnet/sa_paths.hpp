@@ -3,12 +3,12 @@
 #pragma once
 
 #include "softib/subnet/multicast_groups.hpp"
-#include "softib/subnet/sa_query.hpp"
+#include "softib/subnet/sa_request.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::subnet {
 
-[[nodiscard]] SaAnswer query_paths(const SaRequest& request, const SubnetManager& manager,
-                                   const MulticastGroups& groups);
+[[nodiscard]] SaResponse query_paths(const SaRequest& request, const SubnetManager& manager,
+                                     const MulticastGroups& groups);
 
 }  // namespace softib::subnet

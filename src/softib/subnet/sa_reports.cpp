@@ -41,7 +41,7 @@ MadPacket make_report(const Notice& notice, const Node& sm, const Node& to, Qpn 
 
 }  // namespace
 
-SaAnswer SaReports::subscribe(const SaRequest& request, const MadPacket& packet) {
+SaResponse SaReports::subscribe(const SaRequest& request, const MadPacket& packet) {
   const auto info = InformInfo::parse(request.record);
   if (!info || !info->is_generic) return SaStatus::request_invalid;
   // Reports go to where the subscription came from; who ends it says which one (IBA 13.4.8.3).
@@ -67,17 +67,15 @@ SaAnswer SaReports::subscribe(const SaRequest& request, const MadPacket& packet)
 void SaReports::report(const Notice& notice, const SubnetManager& manager, ipoib::TimePoint now,
                        std::vector<MadPacket>& out) {
   const Node* sm = manager.node(SubnetManager::kSmNode);
-  std::vector<std::pair<NodeIndex, Qpn>> told;
+  std::vector<std::pair<NodeIndex, Qpn>> notified;
   for (const auto& subscription : subscriptions_) {
     const Node* to = manager.node(subscription.node);
     const std::pair subscriber(subscription.node, subscription.qpn);
-    const bool is_told = std::find(told.begin(), told.end(), subscriber) != told.end();
-    if (to == nullptr || is_told || !subscription.info.covers(notice)) continue;
-    if (outstanding_.size() == kMaxOutstanding) {
-      ++over_limit_;
-      continue;
-    }
-    told.push_back(subscriber);
+    const bool is_notified =
+        std::find(notified.begin(), notified.end(), subscriber) != notified.end();
+    if (to == nullptr || is_notified || !subscription.info.covers(notice)) continue;
+    if (outstanding_.size() == kMaxOutstanding) return;
+    notified.push_back(subscriber);
     const std::uint64_t id = ++last_transaction_;
     outstanding_.push_back({subscription.node, id, 0, now + kTimeout,
                             make_report(notice, *sm, *to, subscription.qpn, id)});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ipoib/time.hpp"
-#include "softib/subnet/sa_query.hpp"
+#include "softib/subnet/sa_request.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 #include "wire/notice.hpp"
 
@@ -24,7 +24,7 @@ class SaReports {
   static constexpr unsigned kMaxRetries = 3;
 
   /// SubnAdmSet(InformInfo).
-  [[nodiscard]] SaAnswer subscribe(const SaRequest& request, const MadPacket& packet);
+  [[nodiscard]] SaResponse subscribe(const SaRequest& request, const MadPacket& packet);
   /// One report to each node that has subscribed to such a notice.
   void report(const ipoib::wire::Notice& notice, const SubnetManager& manager, ipoib::TimePoint now,
               std::vector<MadPacket>& out);
@@ -35,9 +35,6 @@ class SaReports {
   [[nodiscard]] bool has_subscribers() const { return !subscriptions_.empty(); }
   void forget(NodeIndex node);
   void clear();
-
-  /// Reports that were not sent, since kMaxOutstanding wait for an answer.
-  [[nodiscard]] std::uint64_t over_limit() const { return over_limit_; }
 
  private:
   struct Subscription {
@@ -55,7 +52,6 @@ class SaReports {
   std::vector<Subscription> subscriptions_;
   std::vector<Outstanding> outstanding_;
   std::uint64_t last_transaction_ = 0;
-  std::uint64_t over_limit_ = 0;
 };
 
 }  // namespace softib::subnet

@@ -17,9 +17,9 @@ MadPacket with(const MadPacket& address, const MadPacket::Bytes& mad) {
 bool SaTransfers::start(const MadPacket& address, const ipoib::wire::SaHeader& header,
                         ConstBytes data, ipoib::TimePoint now, std::vector<MadPacket>& out) {
   if (find(address, header.mad.transaction_id) != transfers_.end()) return true;
-  std::size_t octets = data.size();
-  for (const auto& transfer : transfers_) octets += transfer.sender.octets();
-  if (transfers_.size() == kMaxTransfers || octets > kMaxOctets) return false;
+  std::size_t bytes = data.size();
+  for (const auto& transfer : transfers_) bytes += transfer.sender.size();
+  if (transfers_.size() == kMaxTransfers || bytes > kMaxBytes) return false;
 
   std::vector<std::uint8_t> message(ipoib::wire::kSaHeaderSize);
   header.emit(message);
@@ -41,14 +41,14 @@ bool SaTransfers::receive(const MadPacket& packet, const ipoib::wire::SaHeader& 
   if (transfer == transfers_.end()) return false;
   const auto verdict = transfer->sender.receive(header.rmpp);
   switch (verdict.outcome) {
-    case RmppSender::Outcome::nothing:  // and so it cannot keep a transfer alive
+    case RmppSender::Outcome::ignored:  // and so it cannot keep a transfer alive
       break;
-    case RmppSender::Outcome::advances:
+    case RmppSender::Outcome::progress:
       transfer->retries = 0;
       send(*transfer, now, out);
       if (transfer->sender.is_done()) transfers_.erase(transfer);
       break;
-    case RmppSender::Outcome::nonsense:
+    case RmppSender::Outcome::invalid:
       out.push_back(with(transfer->address, transfer->sender.abort(verdict.status)));
       [[fallthrough]];
     case RmppSender::Outcome::ended:

@@ -12,7 +12,7 @@ namespace softib::subnet {
 class SaTransfers {
  public:
   static constexpr std::size_t kMaxTransfers = 64;
-  static constexpr std::size_t kMaxOctets = 32U << 20;  ///< of all transfers together
+  static constexpr std::size_t kMaxBytes = 32U << 20;  ///< of all transfers together
   static constexpr ipoib::Duration kTimeout = std::chrono::milliseconds(500);
   static constexpr unsigned kMaxRetries = 4;
 

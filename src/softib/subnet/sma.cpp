@@ -26,42 +26,42 @@ bool is_authorised(const SmpTarget& target, const MadHeader& header, std::uint64
 
 }  // namespace
 
-AgentAnswer SubnetManagementAgents::receive(const MadPacket& packet) {
+AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header) return {};
   const bool is_smp =
       is_directed(*header) || header->management_class == ipoib::wire::mgmt_class::kSubnLid;
   if (!is_smp) return {};
-  if (header->is_response()) return {AgentVerdict::response, 0, {}, 0};
+  if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
   if (header->method == smp_method::kTrapRepress) {
     const bool is_ours = traps_.repress(header->transaction_id);
-    return {is_ours ? AgentVerdict::acknowledged : AgentVerdict::response, 0, {}, 0};
+    return {is_ours ? AgentOutcome::acknowledged : AgentOutcome::unmatched_response, 0, {}, 0};
   }
   const NodeIndex sender = MadRoute::of(header->transaction_id).node;
-  if (state_.manager.node(sender) == nullptr) return {AgentVerdict::no_sender, 0, {}, 0};
+  if (state_.manager.node(sender) == nullptr) return {AgentOutcome::unknown_sender, 0, {}, 0};
   SmpTarget target;
-  switch (follow(packet, *header, sender, state_.manager, target)) {
-    case SmpRoute::nonsense:
+  switch (resolve_target(packet, *header, sender, state_.manager, target)) {
+    case SmpRoute::invalid:
       return {};
-    case SmpRoute::nowhere:
-      return {AgentVerdict::unreachable, 0, {}, 0};
-    case SmpRoute::leads:
+    case SmpRoute::unreachable:
+      return {AgentOutcome::unreachable, 0, {}, 0};
+    case SmpRoute::found:
       break;
   }
-  if (state_.manager.is_own() || target.is_switch || !is_for_manager(*header)) {
+  if (state_.manager.has_own_sm() || target.is_switch || !is_for_manager(*header)) {
     const bool may = is_authorised(target, *header, m_key_of(packet.mad));
-    return may ? answer(packet, *header, target) : AgentAnswer{AgentVerdict::no_key, 0, {}, 0};
+    return may ? answer(packet, *header, target) : AgentResult{AgentOutcome::wrong_m_key, 0, {}, 0};
   }
-  AgentAnswer passed{AgentVerdict::passed_on, 0, packet, target.index};
-  arrive(target, *header, passed.packet.mad);
+  AgentResult passed{AgentOutcome::forwarded, 0, packet, target.index};
+  finish_route(target, *header, passed.packet.mad);
   return passed;
 }
 
-AgentAnswer SubnetManagementAgents::answer(const MadPacket& packet, const MadHeader& header,
+AgentResult SubnetManagementAgents::answer(const MadPacket& packet, const MadHeader& header,
                                            const SmpTarget& target) {
   std::uint16_t status = 0;
   std::optional<SmpData> data;
-  const bool is_set = header.method == method::kSet && !state_.manager.is_own();
+  const bool is_set = header.method == method::kSet && !state_.manager.has_own_sm();
   if (header.class_version != kSmpClassVersion) {
     status = mad_status::kUnsupportedVersion;
   } else if (header.method != method::kGet && !is_set) {
@@ -78,7 +78,7 @@ AgentAnswer SubnetManagementAgents::answer(const MadPacket& packet, const MadHea
     if (status == 0 && !data) status = missing;
   }
   const std::uint16_t direction = is_directed(header) ? kSmpDirectionBit : 0;
-  auto answer = answer_to(packet, header, static_cast<std::uint16_t>(status | direction));
+  auto answer = make_response(packet, header, static_cast<std::uint16_t>(status | direction));
   answer.status = status;
   if (data) std::ranges::copy(*data, answer.packet.mad.begin() + kSmpDataOffset);
   write_return_path(target, header, answer.packet.mad);
@@ -86,7 +86,7 @@ AgentAnswer SubnetManagementAgents::answer(const MadPacket& packet, const MadHea
 }
 
 void SubnetManagementAgents::link_changed() {
-  if (state_.manager.is_own()) return;
+  if (state_.manager.has_own_sm()) return;
   state_.settings.links_changed = true;
   traps_.links_changed();
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "softib/subnet/agent_answer.hpp"
+#include "softib/subnet/agent_response.hpp"
 #include "softib/subnet/forwarding_tables.hpp"
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/subnet_manager.hpp"
@@ -54,7 +54,7 @@ class SubnetManagementAgents {
       : state_{manager, std::move(is_manager), {}, {}, false} {}
 
   /// Takes a packet to QP0.
-  [[nodiscard]] AgentAnswer receive(const MadPacket& packet);
+  [[nodiscard]] AgentResult receive(const MadPacket& packet);
   /// A port of the switch has come up, or gone down.
   void link_changed();
   [[nodiscard]] MulticastForwardingTable& multicast() { return state_.multicast; }
@@ -66,7 +66,7 @@ class SubnetManagementAgents {
   [[nodiscard]] std::optional<MadPacket> on_time(ipoib::TimePoint now);
 
  private:
-  [[nodiscard]] AgentAnswer answer(const MadPacket& packet, const ipoib::wire::MadHeader& header,
+  [[nodiscard]] AgentResult answer(const MadPacket& packet, const ipoib::wire::MadHeader& header,
                                    const SmpTarget& target);
 
   ManagedState state_;

@@ -25,7 +25,7 @@ SmpData switch_info(const ManagedState& state) {
   writer.u16(ipoib::kFirstMulticastLid.value());
   writer.u16(0);
   writer.u16(kMaxGroups);
-  writer.u16(state.manager.is_own() ? own_top : settings.linear_top);
+  writer.u16(state.manager.has_own_sm() ? own_top : settings.linear_top);
   writer.u8(settings.default_port);
   writer.u8(settings.default_primary_port);
   writer.u8(settings.default_not_primary_port);
@@ -41,8 +41,8 @@ SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
     const Lid lid(static_cast<std::uint16_t>(block * data.size() + i));
     const auto index = manager.node_at(lid);
     data[i] = index ? switch_port(*index).value_or(kNoPort) : kNoPort;
-    const bool is_switch = manager.is_own() ? lid == manager.the_switch().port.lid
-                                            : index == SubnetManager::kSwitchNode;
+    const bool is_switch = manager.has_own_sm() ? lid == manager.the_switch().port.lid
+                                                : index == SubnetManager::kSwitchNode;
     if (is_switch) data[i] = 0;
   }
   return data;
@@ -136,7 +136,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
                                      std::uint16_t& status) {
   const SubnetManager& manager = state.manager;
   const Node& node = *target.node;
-  const bool is_sm = manager.is_own() && &node == manager.node(SubnetManager::kSmNode);
+  const bool is_sm = manager.has_own_sm() && &node == manager.node(SubnetManager::kSmNode);
   const std::uint32_t modifier = header.attribute_modifier;
   status = mad_status::kInvalidField;
   switch (header.attribute_id) {
@@ -153,7 +153,7 @@ std::optional<SmpData> get_attribute(const SmpTarget& target, const MadHeader& h
       return forwarding_block(manager, modifier);
     case smp_attribute::kMulticastForwardingTable: {
       const auto block = MulticastBlock::parse(modifier);
-      if (manager.is_own() || !target.is_switch || !block) break;
+      if (manager.has_own_sm() || !target.is_switch || !block) break;
       return multicast_block(state.multicast, *block);
     }
     case smp_attribute::kGuidInfo:

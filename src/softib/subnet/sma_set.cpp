@@ -59,7 +59,7 @@ std::uint16_t set_external_port(NodeIndex index, const PortInfo& wanted, Managed
   if (peer == nullptr || port.state == *next) return kDone;
   state.link_changed = is_news(port.state, *next);
   port.state = *next;
-  state.manager.program(index, port);
+  state.manager.set_port(index, port);
   return kDone;
 }
 
@@ -86,11 +86,11 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   if (wanted.client_reregister) ++port.reregister_count;
   const ManagementKey key{wanted.m_key, wanted.m_key_protection};
   if (target.is_switch) {
-    state.manager.program_switch(port);
-    state.manager.protect_switch(key);
+    state.manager.set_switch_port(port);
+    state.manager.set_switch_m_key(key);
   } else {
-    state.manager.program(target.index, port);
-    state.manager.protect(target.index, key);
+    state.manager.set_port(target.index, port);
+    state.manager.set_m_key(target.index, key);
   }
   return kDone;
 }
@@ -114,9 +114,9 @@ std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView
   ipoib::ByteReader reader(data);
   for (auto& key : port.pkeys) key = PKey(reader.u16());
   if (target.is_switch) {
-    state.manager.program_switch(port);
+    state.manager.set_switch_port(port);
   } else {
-    state.manager.program(target.index, port);
+    state.manager.set_port(target.index, port);
   }
   return kDone;
 }

@@ -28,7 +28,7 @@ std::size_t hop_count(const MadHeader& header) { return header.class_specific & 
 
 bool is_down(const Node& node) { return node.port.state == PortState::down; }
 
-bool makes_sense(const MadPacket& packet, const MadHeader& header) {
+bool is_valid_directed_route(const MadPacket& packet, const MadHeader& header) {
   const auto lid_at = [&](std::size_t offset) {
     return Lid(ipoib::load_be<std::uint16_t>(&packet.mad[offset]));
   };
@@ -92,15 +92,16 @@ bool is_directed(const MadHeader& header) {
   return header.management_class == ipoib::wire::mgmt_class::kSubnDirected;
 }
 
-SmpRoute follow(const MadPacket& packet, const MadHeader& header, NodeIndex sender,
-                const SubnetManager& manager, SmpTarget& target) {
+SmpRoute resolve_target(const MadPacket& packet, const MadHeader& header, NodeIndex sender,
+                        const SubnetManager& manager, SmpTarget& target) {
   const Node* const from = manager.node(sender);
   target = {from, false, sender, from->port.number, {}};
   if (is_directed(header)) {
-    if (!makes_sense(packet, header)) return SmpRoute::nonsense;
-    return walk(packet, hop_count(header), manager, target) ? SmpRoute::leads : SmpRoute::nowhere;
+    if (!is_valid_directed_route(packet, header)) return SmpRoute::invalid;
+    return walk(packet, hop_count(header), manager, target) ? SmpRoute::found
+                                                            : SmpRoute::unreachable;
   }
-  return find(packet.dlid, sender, manager, target) ? SmpRoute::leads : SmpRoute::nowhere;
+  return find(packet.dlid, sender, manager, target) ? SmpRoute::found : SmpRoute::unreachable;
 }
 
 void write_return_path(const SmpTarget& target, const MadHeader& header, MadPacket::Bytes& mad) {
@@ -108,7 +109,7 @@ void write_return_path(const SmpTarget& target, const MadHeader& header, MadPack
   std::copy_n(target.return_path.begin(), hop_count(header) + 1, mad.begin() + kReturnPathOffset);
 }
 
-void arrive(const SmpTarget& target, const MadHeader& header, MadPacket::Bytes& mad) {
+void finish_route(const SmpTarget& target, const MadHeader& header, MadPacket::Bytes& mad) {
   if (!is_directed(header)) return;
   write_return_path(target, header, mad);
   mad[kHopPointerOffset] = static_cast<std::uint8_t>(hop_count(header) + 1);

@@ -52,20 +52,22 @@ struct SmpTarget {
 [[nodiscard]] std::uint64_t m_key_of(const MadPacket::Bytes& mad);
 
 enum class SmpRoute : std::uint8_t {
-  leads,
-  nowhere,  ///< no such LID, no such cable, or one that is down
-  nonsense  ///< not directed from end to end, or not at its beginning
+  found,
+  unreachable,  ///< no node with that LID, or a cable of the route does not exist or is down
+  invalid       ///< not directed from end to end, or not at its first hop
 };
 
 /// Whether it is of the class that has a route of its own.
 [[nodiscard]] bool is_directed(const ipoib::wire::MadHeader& header);
 /// Follows a packet from `sender`, which exists.
-[[nodiscard]] SmpRoute follow(const MadPacket& packet, const ipoib::wire::MadHeader& header,
-                              NodeIndex sender, const SubnetManager& manager, SmpTarget& target);
+[[nodiscard]] SmpRoute resolve_target(const MadPacket& packet, const ipoib::wire::MadHeader& header,
+                                      NodeIndex sender, const SubnetManager& manager,
+                                      SmpTarget& target);
 /// The way that a packet has come, for whoever answers it; nothing for one without such a route.
 void write_return_path(const SmpTarget& target, const ipoib::wire::MadHeader& header,
                        MadPacket::Bytes& mad);
 /// The same for one that is handed over at its end (IBA 14.2.2.2).
-void arrive(const SmpTarget& target, const ipoib::wire::MadHeader& header, MadPacket::Bytes& mad);
+void finish_route(const SmpTarget& target, const ipoib::wire::MadHeader& header,
+                  MadPacket::Bytes& mad);
 
 }  // namespace softib::subnet

@@ -24,7 +24,7 @@ ipoib::Error no_change_of_sm() {
 
 /// What a subnet decides that manages itself.
 Result<void> decides(const SubnetManager& manager) {
-  if (manager.is_own()) return {};
+  if (manager.has_own_sm()) return {};
   return ipoib::Error{EOPNOTSUPP,
                       "the subnet has no subnet manager of its own (--sm none): the one that runs "
                       "on it decides that"};
@@ -44,7 +44,7 @@ struct Subnet::State {
   PerformanceAgents performance;
   SubnetManagementAgents agents;
   std::vector<MadPacket> outgoing;
-  std::vector<PassedMad> passed_on;
+  std::vector<ForwardedMad> passed_on;
   /// Nodes that came into service, or went out of it, and have not been reported.
   std::vector<std::pair<Gid, bool>> services;
 
@@ -57,18 +57,18 @@ struct Subnet::State {
   void follow_state(NodeIndex index, PortState before);
   void report_events(TimePoint now);
   void receive_gmp(const MadPacket& packet, TimePoint now);
-  void send(const AgentAnswer& answer);
+  void send(const AgentResult& result);
   void send_traps(TimePoint now);
 };
 
 /// Whose process plays the subnet.
 const Node& Subnet::State::own_node() const {
-  const Node* const own = manager.is_own() ? manager.node(SubnetManager::kSmNode) : nullptr;
+  const Node* const own = manager.has_own_sm() ? manager.node(SubnetManager::kSmNode) : nullptr;
   return own != nullptr ? *own : manager.the_switch();
 }
 
 void Subnet::State::make_permanent_groups() {
-  if (!manager.is_own()) return;
+  if (!manager.has_own_sm()) return;
   for (const auto& partition : manager.partitions()) {
     if (!partition.broadcast_group) continue;
     const auto record = broadcast_group(partition, manager.mtu());
@@ -98,7 +98,7 @@ void Subnet::State::follow_state(NodeIndex index, PortState before) {
 
 void Subnet::State::report_events(TimePoint now) {
   namespace trap = ipoib::wire::trap;
-  if (!manager.is_own()) return;
+  if (!manager.has_own_sm()) return;
   const Node& sm = own_node();
   ipoib::wire::Notice notice;
   notice.issuer_lid = sm.port.lid;
@@ -125,7 +125,7 @@ Subnet::~Subnet() = default;
 void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
   State& s = *state_;
   s.manager.adopt(before.nodes);
-  if (s.manager.is_own()) {
+  if (s.manager.has_own_sm()) {
     s.adopt_groups(before, now);
   } else {
     s.adopt_tables(before);
@@ -133,7 +133,7 @@ void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
 }
 
 void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
-  manager.ask_to_reregister();
+  manager.request_reregistration();
   NodeSet alive;
   for (const auto& entry : before.nodes) {
     const Node* node = manager.node(entry.index);
@@ -151,23 +151,6 @@ void Subnet::State::adopt_tables(const SubnetSnapshot& before) {
     if (group_index(group.mlid) >= kMaxGroups) continue;
     agents.multicast().set(group_index(group.mlid), group.forwarding.receivers);
   }
-}
-
-SubnetSnapshot Subnet::snapshot() const {
-  SubnetSnapshot snapshot;
-  for (std::size_t i = 0; i < kMaxNodes; ++i) {
-    const auto index = static_cast<NodeIndex>(i);
-    if (const Node* found = node(index)) snapshot.nodes.push_back({index, *found});
-  }
-  for (std::size_t i = 0; i < kUnicastLids; ++i) {
-    const Lid lid(static_cast<std::uint16_t>(i));
-    if (const auto led_to = node_at(lid)) snapshot.routes.push_back({lid, *led_to});
-  }
-  for (std::size_t i = 0; i < kMaxGroups; ++i) {
-    const GroupForwarding group = forwarding(group_lid(i));
-    if (group != GroupForwarding{}) snapshot.groups.push_back({group_lid(i), group});
-  }
-  return snapshot;
 }
 
 Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
@@ -191,7 +174,7 @@ Result<void> Subnet::remove_hca(NodeIndex index) {
 Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
   const Node* found = state_->manager.node(index);
   const PortState before = found != nullptr ? found->port.state : state;
-  if (!state_->manager.is_own()) {
+  if (!state_->manager.has_own_sm()) {
     if (state == PortState::armed) return decides(state_->manager);
     // The link comes up; the rest of the way is the subnet manager's.
     if (state == PortState::active) state = before == PortState::down ? PortState::init : before;
@@ -239,7 +222,7 @@ Result<void> Subnet::restart_sm(TimePoint now) {
   state_->administrator.restart();
   state_->groups.restart(now + kRejoinGrace);
   state_->services.clear();
-  state_->manager.ask_to_reregister();
+  state_->manager.request_reregistration();
   return {};
 }
 
@@ -248,11 +231,11 @@ std::optional<NodeIndex> Subnet::find(std::string_view name) const {
 }
 const Node* Subnet::node(NodeIndex index) const {
   const SubnetManager& manager = state_->manager;
-  const bool is_switch = !manager.is_own() && index == SubnetManager::kSwitchNode;
+  const bool is_switch = !manager.has_own_sm() && index == SubnetManager::kSwitchNode;
   return is_switch ? &manager.the_switch() : manager.node(index);
 }
 Management Subnet::management() const {
-  return state_->manager.is_own() ? Management::own : Management::external_sm;
+  return state_->manager.has_own_sm() ? Management::own : Management::external_sm;
 }
 std::optional<NodeIndex> Subnet::node_at(Lid lid) const { return state_->manager.node_at(lid); }
 const std::vector<Partition>& Subnet::partitions() const { return state_->manager.partitions(); }
@@ -261,7 +244,7 @@ const SubnetCounters& Subnet::counters() const { return state_->counters; }
 GroupForwarding Subnet::forwarding(Lid mlid) const {
   const bool is_known = ipoib::is_multicast(mlid) && group_index(mlid) < kMaxGroups;
   if (!is_known) return {};
-  if (state_->manager.is_own()) return state_->groups.forwarding(group_index(mlid));
+  if (state_->manager.has_own_sm()) return state_->groups.forwarding(group_index(mlid));
   // Of a group that was joined elsewhere only the switch's table is known.
   return {Gid(), state_->agents.multicast().at(group_index(mlid))};
 }
@@ -298,33 +281,33 @@ void Subnet::receive(const MadPacket& packet, TimePoint now) {
   state_->report_events(now);
 }
 
-void Subnet::State::send(const AgentAnswer& answer) {
-  switch (answer.verdict) {
-    case AgentVerdict::answered:
+void Subnet::State::send(const AgentResult& result) {
+  switch (result.outcome) {
+    case AgentOutcome::responded:
       ++counters.answered;
-      if (answer.status != 0) ++counters.refused;
-      outgoing.push_back(answer.packet);
+      if (result.status != 0) ++counters.refused;
+      outgoing.push_back(result.packet);
       break;
-    case AgentVerdict::passed_on:
+    case AgentOutcome::forwarded:
       ++counters.passed_on;
-      passed_on.push_back({answer.to, answer.packet});
+      passed_on.push_back({result.to, result.packet});
       break;
-    case AgentVerdict::acknowledged:
+    case AgentOutcome::acknowledged:
       ++counters.report_acknowledged;
       break;
-    case AgentVerdict::malformed:
+    case AgentOutcome::malformed:
       ++counters.drop_malformed;
       break;
-    case AgentVerdict::response:
+    case AgentOutcome::unmatched_response:
       ++counters.drop_response;
       break;
-    case AgentVerdict::no_sender:
+    case AgentOutcome::unknown_sender:
       ++counters.drop_source;
       break;
-    case AgentVerdict::no_key:
+    case AgentOutcome::wrong_m_key:
       ++counters.drop_m_key;
       break;
-    case AgentVerdict::unreachable:
+    case AgentOutcome::unreachable:
       ++counters.drop_destination;
       break;
   }
@@ -348,7 +331,7 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
     ++counters.drop_pkey;
   } else if (is_performance) {
     send(performance.answer(packet, manager));
-  } else if (!manager.is_own() || !header ||
+  } else if (!manager.has_own_sm() || !header ||
              header->management_class != ipoib::wire::mgmt_class::kSubnAdm) {
     ++counters.drop_malformed;
   } else {
@@ -377,7 +360,9 @@ void Subnet::State::send_traps(TimePoint now) {
 
 std::vector<MadPacket> Subnet::take_outgoing() { return std::exchange(state_->outgoing, {}); }
 
-std::vector<PassedMad> Subnet::take_passed_on() { return std::exchange(state_->passed_on, {}); }
+std::vector<ForwardedMad> Subnet::take_forwarded_mads() {
+  return std::exchange(state_->passed_on, {});
+}
 
 SubnetChanges Subnet::take_changes() {
   return SubnetChanges{state_->manager.take_changed(), state_->manager.routes().take_changed(),

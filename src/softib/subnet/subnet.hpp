@@ -18,15 +18,15 @@
 #include "ipoib/time.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/core/mad_packet.hpp"
+#include "softib/subnet/counters.hpp"
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/performance.hpp"
-#include "softib/subnet/subnet_counters.hpp"
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::subnet {
 
 /// A MAD for the processes of a node, whatever its DLID.
-struct PassedMad {
+struct ForwardedMad {
   NodeIndex to = 0;
   MadPacket packet;
 };
@@ -50,7 +50,6 @@ class Subnet {
   /// is made again gets its MLID back. To be called before anything else; a record that makes no
   /// sense (a LID taken twice, ...) is left out.
   void adopt(const SubnetSnapshot& before, ipoib::TimePoint now);
-  [[nodiscard]] SubnetSnapshot snapshot() const;
 
   /// Adds an HCA and brings its port up; its name decides its GUIDs. One that exists is returned.
   /// `port`: by which port it is on the subnet, as SubnetManager::add() has it.
@@ -94,7 +93,7 @@ class Subnet {
   /// MADs to be sent since the last call, in order.
   [[nodiscard]] std::vector<MadPacket> take_outgoing();
   /// Of a subnet that is managed elsewhere: what is for the subnet managers on its HCAs.
-  [[nodiscard]] std::vector<PassedMad> take_passed_on();
+  [[nodiscard]] std::vector<ForwardedMad> take_forwarded_mads();
   /// What has changed since the last call.
   [[nodiscard]] SubnetChanges take_changes();
 

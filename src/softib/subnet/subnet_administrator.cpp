@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "softib/subnet/sa_inventory.hpp"
 #include "softib/subnet/sa_members.hpp"
+#include "softib/subnet/sa_node_records.hpp"
 #include "softib/subnet/sa_paths.hpp"
 
 namespace softib::subnet {
@@ -86,7 +86,7 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
   respond(packet, *header, answer(request, packet), now, out);
 }
 
-SaAnswer SubnetAdministrator::answer(const SaRequest& request, const MadPacket& packet) {
+SaResponse SubnetAdministrator::answer(const SaRequest& request, const MadPacket& packet) {
   const std::uint8_t code = request.header.mad.method;
   if (!is_known_method(code)) return SaStatus::unsupported_method;
   const bool is_query = code == method::kGet || code == method::kGetTable;
@@ -116,8 +116,9 @@ SaAnswer SubnetAdministrator::answer(const SaRequest& request, const MadPacket& 
   return SaStatus::unsupported_method_attribute;
 }
 
-void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header, const SaAnswer& answer,
-                                  ipoib::TimePoint now, std::vector<MadPacket>& out) {
+void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
+                                  const SaResponse& answer, ipoib::TimePoint now,
+                                  std::vector<MadPacket>& out) {
   SaStatus status = answer.status;
   const std::size_t count = answer.records.size();
   const bool is_table = header.mad.method == method::kGetTable;
@@ -137,7 +138,7 @@ void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header, cons
   header.rmpp = RmppHeader{};
   ++counters_.answered;
   if (status == SaStatus::ok && is_table) {
-    if (transfers_.start(address, header, answer.records.octets(), now, out)) return;
+    if (transfers_.start(address, header, answer.records.bytes(), now, out)) return;
     ++counters_.over_limit;
     status = SaStatus::no_resources;
     header.mad.status = static_cast<std::uint16_t>(status);
@@ -145,7 +146,7 @@ void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header, cons
   MadPacket reply = address;
   // A refusal carries what it refuses.
   ConstBytes data = ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize);
-  if (status == SaStatus::ok) data = answer.records.octets();
+  if (status == SaStatus::ok) data = answer.records.bytes();
   if (status != SaStatus::ok) {
     ++counters_.refused;
     header.attribute_offset = 0;

@@ -3,11 +3,11 @@
 
 #include <vector>
 
+#include "softib/subnet/counters.hpp"
 #include "softib/subnet/multicast_groups.hpp"
-#include "softib/subnet/sa_query.hpp"
 #include "softib/subnet/sa_reports.hpp"
+#include "softib/subnet/sa_request.hpp"
 #include "softib/subnet/sa_transfers.hpp"
-#include "softib/subnet/subnet_counters.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::subnet {
@@ -32,8 +32,8 @@ class SubnetAdministrator {
   void forget(NodeIndex node) { reports_.forget(node); }
 
  private:
-  [[nodiscard]] SaAnswer answer(const SaRequest& request, const MadPacket& packet);
-  void respond(const MadPacket& packet, ipoib::wire::SaHeader header, const SaAnswer& answer,
+  [[nodiscard]] SaResponse answer(const SaRequest& request, const MadPacket& packet);
+  void respond(const MadPacket& packet, ipoib::wire::SaHeader header, const SaResponse& answer,
                ipoib::TimePoint now, std::vector<MadPacket>& out);
   void copy_counters();
 

@@ -45,7 +45,7 @@ SubnetManager::SubnetManager(SubnetConfig config)
   // Port 0 of a switch has the node's own GUID (IBA 14.2.5.3).
   switch_.port.node_guid = switch_.port.port_guid = make_guids(kSwitchName, 1).node;
   switch_.port.pkeys[0] = ipoib::kDefaultPKey;
-  if (!is_own()) {
+  if (!has_own_sm()) {
     changed_.set(kSwitchNode);
     return;
   }
@@ -57,7 +57,7 @@ SubnetManager::SubnetManager(SubnetConfig config)
 }
 
 void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
-  if (!is_own()) return adopt_programmed(nodes);
+  if (!has_own_sm()) return adopt_programmed(nodes);
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);  // whatever becomes of it
@@ -72,7 +72,7 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
   }
   if (!nodes_[kSmNode]) (void)add(kSmName);
   announce_sm();
-  routes_.doubt();
+  routes_.mark_all_changed();
 }
 
 Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
@@ -89,10 +89,10 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
     return Error{EINVAL, "'" + std::string(name) + "' is no name for an HCA"};
   }
   // What has no port of the switch, no manager elsewhere would find.
-  const auto first = nodes_.begin() + (is_own() ? 0 : kSwitchNode + 1);
-  const auto last = is_own() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
+  const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSwitchNode + 1);
+  const auto last = has_own_sm() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
   const auto free = std::find(first, last, std::nullopt);
-  const auto lid = is_own() ? next_lid() : Lid();
+  const auto lid = has_own_sm() ? next_lid() : Lid();
   if (free == last || !lid) {
     return Error{ENOSPC, "the subnet is full: it has " + std::to_string(last - first) +
                              " nodes, or no LID is free"};
@@ -103,7 +103,7 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   const Guids guids = make_guids(name, node.port.number);
   node.port.node_guid = guids.node;
   node.port.port_guid = guids.port;
-  if (is_own()) {
+  if (has_own_sm()) {
     node.port.lid = *lid;
     node.port.lmc = config_.lmc;
     node.port.sm_lid = index == kSmNode ? *lid : nodes_[kSmNode]->port.lid;
@@ -121,7 +121,7 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   if (gone == nullptr) return error;
   by_name_.erase(gone->name);
   by_guid_.erase(gone->port.port_guid);
-  if (is_own()) release_lids(gone->port);
+  if (has_own_sm()) release_lids(gone->port);
   nodes_[index].reset();
   list_end_ports();
   changed_.set(index);
@@ -175,7 +175,19 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   return {};
 }
 
-/// Every port is told where the SM is.
+/// Without a LID. With an external SM it starts in the default partition (IBA 14.2.5.7).
+PortAttributes SubnetManager::new_port() const {
+  PortAttributes port;
+  port.state = link_up();
+  port.mtu = config_.mtu;
+  if (!has_own_sm()) {
+    port.max_mtu = config_.mtu;
+    port.pkeys[0] = ipoib::kDefaultPKey;
+  }
+  return port;
+}
+
+/// Writes the SM's LID to every port.
 void SubnetManager::announce_sm() {
   const Lid lid = nodes_[kSmNode]->port.lid;
   switch_.port.sm_lid = lid;
@@ -229,7 +241,7 @@ Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t pl
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
   auto& table = node->port.pkeys;
-  const std::size_t at = pkey.is_valid() ? place_of(pkey, table) : kPKeyTableSize;
+  const std::size_t at = pkey.is_valid() ? pkey_index(pkey, table) : kPKeyTableSize;
   if (at == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
   if (place >= kPKeyTableSize) {
     return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " places"};
@@ -248,7 +260,7 @@ void SubnetManager::assign_pkeys(NodeIndex index) {
   changed_.set(index);
 }
 
-void SubnetManager::ask_to_reregister() {
+void SubnetManager::request_reregistration() {
   for (std::size_t i = kSmNode + 1; i < nodes_.size(); ++i) {
     if (!nodes_[i]) continue;
     ++nodes_[i]->port.reregister_count;
@@ -332,7 +344,7 @@ std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
   // Queue pairs refer to a key by its index: what stays, stays where it is.
   std::array<PKey, kPKeyTableSize> table{};
   for (auto& key : wanted) {
-    const std::size_t at = key.is_valid() ? place_of(key, before) : kPKeyTableSize;
+    const std::size_t at = key.is_valid() ? pkey_index(key, before) : kPKeyTableSize;
     if (at != kPKeyTableSize) table[at] = std::exchange(key, PKey());
   }
   for (const PKey key : wanted) {
@@ -351,12 +363,12 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
   }
   by_name_[node.name] = index;
   by_guid_[node.port.port_guid] = index;
-  if (is_own()) {
+  if (has_own_sm()) {
     node.port.pkeys = pkey_table(node, index == kSmNode, node.port.pkeys);
     last_lid_ = std::max(last_lid_, node.port.lid);
   }
   nodes_[index] = std::move(node);
-  if (is_own()) claim_lids(index);
+  if (has_own_sm()) claim_lids(index);
   list_end_ports();
   changed_.set(index);
   return true;

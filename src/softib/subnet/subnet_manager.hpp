@@ -17,7 +17,7 @@
 #include "softib/subnet/forwarding_tables.hpp"
 #include "softib/subnet/partition.hpp"
 #include "softib/subnet/port_values.hpp"
-#include "softib/subnet/subnet_view.hpp"
+#include "softib/subnet/subnet_types.hpp"
 
 namespace softib::subnet {
 
@@ -32,9 +32,11 @@ class SubnetManager {
   /// Takes over nodes of an earlier subnet with their index, GUIDs, LID and port state. Left out is
   /// what contradicts itself: an index, a name, a GUID or a LID that is taken. They keep their LMC.
   void adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
-  [[nodiscard]] bool is_own() const { return config_.management == Management::own; }
+  [[nodiscard]] bool has_own_sm() const { return config_.management == Management::own; }
   /// What a port is in when its link has come up.
-  [[nodiscard]] PortState link_up() const { return is_own() ? PortState::active : PortState::init; }
+  [[nodiscard]] PortState link_up() const {
+    return has_own_sm() ? PortState::active : PortState::init;
+  }
   /// An HCA that is on the subnet by its port `port`. One of that name is returned; 0: by whatever
   /// port it is, a new one by its first. EINVAL: no such port, or it is on it by another one.
   [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name, std::uint8_t port = 0);
@@ -50,14 +52,14 @@ class SubnetManager {
   [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t place);
   /// Where the subnet is managed elsewhere: a port of a node, or the switch's own, is as it has
   /// been programmed; and so are the tables.
-  void program(NodeIndex index, const PortAttributes& port);
-  void program_switch(const PortAttributes& port);
-  void protect(NodeIndex index, const ManagementKey& key) { nodes_[index]->key = key; }
-  void protect_switch(const ManagementKey& key) { switch_.key = key; }
+  void set_port(NodeIndex index, const PortAttributes& port);
+  void set_switch_port(const PortAttributes& port);
+  void set_m_key(NodeIndex index, const ManagementKey& key) { nodes_[index]->key = key; }
+  void set_switch_m_key(const ManagementKey& key) { switch_.key = key; }
   [[nodiscard]] LinearForwardingTable& routes() { return routes_; }
   [[nodiscard]] const LinearForwardingTable& routes() const { return routes_; }
   /// Asks the clients of every HCA to register again (IBA 14.4.11).
-  void ask_to_reregister();
+  void request_reregistration();
 
   [[nodiscard]] const Node* node(NodeIndex index) const;
   [[nodiscard]] const Node* node(std::optional<NodeIndex> index) const {

@@ -1,4 +1,4 @@
-// Which processes live on an HCA: who holds the locks of its places.
+// The processes that are attached to an HCA: those that hold the lock of one of its process slots.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,24 @@
 
 namespace softib::subnetd {
 
-struct Occupant {
-  std::uint32_t place = 0;
+struct AttachedProcess {
+  std::uint32_t slot = 0;
   std::uint32_t epoch = 0;
-  int pid = 0;  ///< as it calls itself; 0 when it did not say
+  int pid = 0;  ///< as the process wrote it into its lock file; 0 if it did not
 };
 
-/// Those that live, by place.
-[[nodiscard]] std::vector<Occupant> occupants(const fabric::Fabric& fabric,
-                                              const fabric::SubnetFolder& folder, NodeIndex node);
+/// The attached processes of a node, in the order of their slots.
+[[nodiscard]] std::vector<AttachedProcess> attached_processes(const fabric::Fabric& fabric,
+                                                              const fabric::SubnetFolder& folder,
+                                                              NodeIndex node);
 
-/// The process in the first of all places of a node whose lock is held, marked or not: 0 when there
-/// is none, -1 for one that did not say who it is. Nobody moves in while the gate is shut.
-[[nodiscard]] int inhabitant(const fabric::SubnetFolder& folder, NodeIndex node);
+/// The process in the first slot of a node whose lock is held, whether the fabric file marks the
+/// slot as occupied or not. 0: there is none; -1: it did not write its pid. Stays valid only while
+/// block_attach() is in force.
+[[nodiscard]] int first_attached_pid(const fabric::SubnetFolder& folder, NodeIndex node);
 
-/// Shuts the gate (kGateOctet) as long as the descriptor lives; EBUSY when somebody is in it.
-[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> shut_gate(const fabric::SubnetFolder& folder);
+/// Keeps processes from attaching (kGateOctet) for the lifetime of the descriptor. EBUSY if a
+/// process is attaching at this moment.
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> block_attach(const fabric::SubnetFolder& folder);
 
 }  // namespace softib::subnetd

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "softib/control/protocol.hpp"
-#include "softib/subnet/subnet_counters.hpp"
+#include "softib/subnet/counters.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 #include "softib/subnetd/attached_processes.hpp"
 #include "wire/sa_values.hpp"
@@ -22,7 +22,7 @@ std::string hex(std::uint64_t value, int digits) {
   return std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-/// Gb/s of a rate code; a whole number where it is one, since 4E1 is no way to write 40.
+/// The Gb/s of a rate code. Whole numbers become integers: Boost.JSON writes 40.0 as 4E1.
 json::value gbits(std::uint8_t rate) {
   const std::uint32_t mbps = ipoib::wire::rate_mbps(rate);
   if (mbps % 1000 == 0) return mbps / 1000;
@@ -32,8 +32,8 @@ json::value gbits(std::uint8_t rate) {
 json::array processes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
                       NodeIndex node) {
   json::array list;
-  for (const auto& process : occupants(fabric, folder, node)) {
-    list.push_back({{"place", process.place}, {"epoch", process.epoch}, {"pid", process.pid}});
+  for (const auto& process : attached_processes(fabric, folder, node)) {
+    list.push_back({{"place", process.slot}, {"epoch", process.epoch}, {"pid", process.pid}});
   }
   return list;
 }
@@ -123,8 +123,7 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
           {"receivers", names(group.receivers, fabric)}};
 }
 
-/// What the switch knows of the groups. That is all there is where they are joined elsewhere; their
-/// MGIDs are not in it then.
+/// The groups in the forwarding table. Has no MGIDs where an external SM manages the groups.
 json::array forwarded_groups(const fabric::Fabric& fabric) {
   json::array groups;
   for (const auto& [mlid, forwarding] : fabric.snapshot().groups) {
@@ -157,8 +156,8 @@ json::object describe(const subnet::SubnetCounters& counters) {
 
 }  // namespace
 
-json::object picture(const subnet::Subnet& subnet, const fabric::Fabric& fabric,
-                     const fabric::SubnetFolder& folder) {
+json::object subnet_json(const subnet::Subnet& subnet, const fabric::Fabric& fabric,
+                         const fabric::SubnetFolder& folder) {
   const bool is_own = subnet.management() == subnet::Management::own;
   json::array partitions;
   json::array groups = is_own ? json::array() : forwarded_groups(fabric);
@@ -176,7 +175,7 @@ json::object picture(const subnet::Subnet& subnet, const fabric::Fabric& fabric,
           {"sa", describe(subnet.counters())}};
 }
 
-json::object picture(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
+json::object subnet_json(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder) {
   return {{"subnet", folder.name()},
           {"folder", folder.path()},
           {"running", false},

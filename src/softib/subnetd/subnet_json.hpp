@@ -1,4 +1,4 @@
-// A subnet as JSON: what `softib show` prints, and tests look at.
+// The state of a subnet as JSON, as `softib show --json` prints it.
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -10,13 +10,13 @@
 
 namespace softib::subnetd {
 
-/// Of a living subnet process: all there is.
-[[nodiscard]] boost::json::object picture(const subnet::Subnet& subnet,
-                                          const fabric::Fabric& fabric,
-                                          const fabric::SubnetFolder& folder);
-/// Of what everybody forwards by when there is no subnet process: nodes with their counters and
-/// processes, and who gets the packets of which group.
-[[nodiscard]] boost::json::object picture(const fabric::Fabric& fabric,
-                                          const fabric::SubnetFolder& folder);
+/// The whole state, as the subnet process knows it.
+[[nodiscard]] boost::json::object subnet_json(const subnet::Subnet& subnet,
+                                              const fabric::Fabric& fabric,
+                                              const fabric::SubnetFolder& folder);
+/// What the fabric file alone holds, for when no subnet process is running: nodes with counters and
+/// processes, and the receivers of each group.
+[[nodiscard]] boost::json::object subnet_json(const fabric::Fabric& fabric,
+                                              const fabric::SubnetFolder& folder);
 
 }  // namespace softib::subnetd

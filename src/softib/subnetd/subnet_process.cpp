@@ -27,7 +27,7 @@ namespace {
 
 constexpr NodeIndex kOwnNode = subnet::SubnetManager::kSmNode;
 
-/// What of a port's counters performance management knows.
+/// The counters that the performance management agent reports.
 subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues& values) {
   const auto of = [&](fabric::PortCounter counter) {
     return values[static_cast<std::size_t>(counter)];
@@ -46,8 +46,8 @@ subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues
   return counters;
 }
 
-/// Somebody has the issm device of the node's port open.
-bool is_manager(const fabric::SubnetFolder& folder, NodeIndex node) {
+/// Whether a process has the issm device of the node's port open.
+bool has_open_issm(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
   return at && fabric::has_reader(at->get(), fabric::kIssmName);
 }
@@ -69,14 +69,14 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       subnet_(
           std::move(options.config),
           [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
-          [this](NodeIndex node) { return is_manager(folder_, node); }),
+          [this](NodeIndex node) { return has_open_issm(folder_, node); }),
       timer_(context) {
   if (fabric_.adopted()) adopt();
   publish();
   open_wire(options.capture);
   for (NodeIndex index = 0; index < kMaxNodes; ++index) nudge(index);
-  control::ControlHandler& self = *this;
-  server_ = std::make_unique<control::ControlServer>(context_, folder_.control(), self, log_);
+  control::RequestHandler& self = *this;
+  server_ = std::make_unique<control::Server>(context_, folder_.control(), self, log_);
   arm_timer();
 }
 
@@ -91,7 +91,7 @@ SubnetProcess::~SubnetProcess() {
 void SubnetProcess::adopt() {
   const subnet::SubnetSnapshot before = fabric_.snapshot();
   check_management(before);
-  log_.info("going on where the subnet stopped: {} nodes, {} groups", before.nodes.size(),
+  log_.info("adopting the subnet of an earlier process: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
     for (std::uint32_t place = 0; place < QpnLayout::kSlots; ++place) {
@@ -101,7 +101,7 @@ void SubnetProcess::adopt() {
   subnet_.adopt(before, ipoib::monotonic_now());
 }
 
-/// Node 0 says who managed the subnet: it is the SM, or the switch.
+/// Whether the subnet had an SM of its own is known by the name of node 0: the SM, or the switch.
 void SubnetProcess::check_management(const subnet::SubnetSnapshot& before) const {
   const bool is_own = subnet_.management() == subnet::Management::own;
   for (const auto& entry : before.nodes) {
@@ -109,7 +109,7 @@ void SubnetProcess::check_management(const subnet::SubnetSnapshot& before) const
         entry.node.name == (is_own ? subnet::kSmName : subnet::kSwitchName))
       continue;
     throw std::runtime_error(
-        "the subnet in " + folder_.path() + " is one " + (is_own ? "without" : "with") +
+        "the subnet in " + folder_.path() + " was started " + (is_own ? "without" : "with") +
         " a subnet manager of its own; end its programs, and remove the folder");
   }
 }
@@ -123,20 +123,19 @@ void SubnetProcess::open_wire(const std::string& capture) {
   endpoint_->set_mad_receiver(this);
 }
 
-/// Takes away what was made here, if nobody lives on the subnet; still under the lock. What is not
-/// ours stays, and the folder with it.
+/// Removes the files of the subnet if no process is attached. The folder stays if it holds other
+/// files.
 void SubnetProcess::remove_folder() {
   const subnet::SubnetSnapshot last = fabric_.snapshot();
-  const auto gate = shut_gate(folder_);
-  if (!gate) return;
-  if (!is_deserted()) return;
+  const auto blocked = block_attach(folder_);
+  if (!blocked || !is_deserted()) return;
   for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
   folder_.remove();
 }
 
 bool SubnetProcess::is_deserted() const {
   return std::ranges::none_of(fabric_.snapshot().nodes, [this](const auto& entry) {
-    return entry.index != kOwnNode && inhabitant(folder_, entry.index) != 0;
+    return entry.index != kOwnNode && first_attached_pid(folder_, entry.index) != 0;
   });
 }
 
@@ -145,7 +144,7 @@ void SubnetProcess::publish_node(NodeIndex index) {
   if (node == nullptr) {
     const auto gone = fabric_.node(index);
     if (!gone) return;
-    log_.info("HCA {} is removed", gone->name);
+    log_.info("HCA {} removed", gone->name);
     fabric_.remove_node(index);
     folder_.remove_node(index);
     return;
@@ -162,8 +161,8 @@ void SubnetProcess::publish() {
     publish_node(index);
     nudge(index);
   }
-  const bool is_led_elsewhere = changes.lids.any();
-  for (std::size_t index = 0; index < subnet::kUnicastLids && is_led_elsewhere; ++index) {
+  const bool have_routes_changed = changes.lids.any();
+  for (std::size_t index = 0; index < subnet::kUnicastLids && have_routes_changed; ++index) {
     const Lid lid(static_cast<std::uint16_t>(index));
     if (changes.lids[index]) fabric_.set_route(lid, subnet_.node_at(lid));
   }
@@ -172,39 +171,38 @@ void SubnetProcess::publish() {
     fabric_.set_group(subnet::group_lid(index), subnet_.forwarding(subnet::group_lid(index)));
   }
   for (const auto& packet : subnet_.take_outgoing()) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-    packet.emit(octets);
-    if (endpoint_) endpoint_->send_mad(octets);
+    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+    packet.emit(bytes);
+    if (endpoint_) endpoint_->send_mad(bytes);
   }
-  for (const auto& passed : subnet_.take_passed_on()) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-    passed.packet.emit(octets);
-    if (endpoint_) endpoint_->send_mad_to(passed.to, octets);
+  for (const auto& passed : subnet_.take_forwarded_mads()) {
+    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+    passed.packet.emit(bytes);
+    if (endpoint_) endpoint_->send_mad_to(passed.to, bytes);
   }
 }
 
 void SubnetProcess::nudge(NodeIndex index) {
   if (!endpoint_ || endpoint_->nudge(index)) return;
-  not_woken_.set(index);
+  to_nudge_.set(index);
   nudge_at_ = std::min(nudge_at_, ipoib::monotonic_now() + kNudgeRetry);
 }
 
 void SubnetProcess::nudge_again() {
   nudge_at_ = ipoib::kNever;
-  const NodeSet again = std::exchange(not_woken_, {});
+  const NodeSet again = std::exchange(to_nudge_, {});
   for (NodeIndex index = 0; index < kMaxNodes && again.any(); ++index) {
     if (again[index]) nudge(index);
   }
 }
 
-/// On the engine's thread.
+/// Called by the engine thread.
 void SubnetProcess::receive_mad(ConstBytes packet) {
   auto mad = MadPacket::parse(packet);
   if (!mad) return endpoint_->count(fabric::PortCounter::drop_malformed);
-  const std::lock_guard guard(waiting_mutex_);
-  if (waiting_.size() == kMaxWaitingMads)
-    return endpoint_->count(fabric::PortCounter::drop_mad_full);
-  waiting_.push_back(*mad);
+  const std::lock_guard guard(queue_mutex_);
+  if (queue_.size() == kMaxQueuedMads) return endpoint_->count(fabric::PortCounter::drop_mad_full);
+  queue_.push_back(*mad);
   if (std::exchange(is_drain_posted_, true)) return;
   boost::asio::post(context_, [this, alive = alive_] {
     if (*alive) drain_mads();
@@ -214,8 +212,8 @@ void SubnetProcess::receive_mad(ConstBytes packet) {
 void SubnetProcess::drain_mads() {
   std::vector<MadPacket> mads;
   {
-    const std::lock_guard guard(waiting_mutex_);
-    mads.swap(waiting_);
+    const std::lock_guard guard(queue_mutex_);
+    mads.swap(queue_);
     is_drain_posted_ = false;
   }
   const TimePoint when = ipoib::monotonic_now();
@@ -248,7 +246,7 @@ void SubnetProcess::arm_timer() {
 struct SubnetProcess::Commands {
   SubnetProcess& process;
 
-  /// Does something to the node of that name.
+  /// Calls `change` for the node of that name.
   template <class Change>
   Result<json::object> on(const std::string& hca, Change&& change) const {
     const auto node = process.subnet_.find(hca);
@@ -260,20 +258,10 @@ struct SubnetProcess::Commands {
     return json::object();
   }
 
-  Result<json::object> operator()(const control::Attach& what) const {
-    const bool is_new = !process.subnet_.find(what.hca);
-    const auto node = process.subnet_.add_hca(what.hca, what.port);
-    if (!node) return node.error();
-    if (is_new) {
-      process.log_.info("HCA {} is on the subnet: LID {}", what.hca,
-                        process.subnet_.node(*node)->port.lid.value());
-    }
-    return json::object{{"node", *node}};
-  }
   Result<json::object> operator()(const control::SetHca& what) const {
     switch (what.state) {
       case control::HcaState::present: {
-        const auto added = (*this)(control::Attach{what.hca, 0});
+        const auto added = process.attach({what.hca});
         if (!added) return added.error();
         break;
       }
@@ -287,19 +275,19 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> remove(const std::string& hca) const {
     return on(hca, [&](NodeIndex node) -> Result<void> {
-      const auto gate = shut_gate(process.folder_);
-      if (!gate) return gate.error();
-      if (const int pid = inhabitant(process.folder_, node); pid != 0) {
+      const auto blocked = block_attach(process.folder_);
+      if (!blocked) return blocked.error();
+      if (const int pid = first_attached_pid(process.folder_, node); pid != 0) {
         return Error{EBUSY,
                      "process " + std::to_string(pid) + " runs on '" + hca + "'; end it first"};
       }
       auto removed = process.subnet_.remove_hca(node);
-      process.publish();  // so that it is gone before the gate opens
+      process.publish();  // while attaching is still blocked
       return removed;
     });
   }
   Result<json::object> operator()(const control::Show&) const {
-    return picture(process.subnet_, process.fabric_, process.folder_);
+    return subnet_json(process.subnet_, process.fabric_, process.folder_);
   }
   Result<json::object> operator()(const control::SetPort& what) const {
     return on(what.hca,
@@ -309,7 +297,7 @@ struct SubnetProcess::Commands {
     return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_lid(node, what.lid); });
   }
   Result<json::object> operator()(const control::SetMtu& what) const {
-    const auto mtu = ipoib::wire::mtu_code(what.octets);
+    const auto mtu = ipoib::wire::mtu_code(what.mtu);
     return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_mtu(node, mtu); });
   }
   Result<json::object> operator()(const control::SetPartition& what) const {
@@ -329,11 +317,22 @@ struct SubnetProcess::Commands {
   }
 };
 
-Result<json::object> SubnetProcess::handle(const control::Request& request) {
-  auto answer = std::visit(Commands{*this}, request);
+Result<NodeIndex> SubnetProcess::attach(const fabric::HcaName& hca) {
+  const bool is_new = !subnet_.find(hca.name);
+  const auto node = subnet_.add_hca(hca.name, hca.port);
+  if (node && is_new) {
+    log_.info("HCA {} added: LID {}", hca.name, subnet_.node(*node)->port.lid.value());
+  }
   publish();
   arm_timer();
-  return answer;
+  return node;
+}
+
+Result<json::object> SubnetProcess::handle(const control::Request& request) {
+  auto content = std::visit(Commands{*this}, request);
+  publish();
+  arm_timer();
+  return content;
 }
 
 }  // namespace softib::subnetd

@@ -1,9 +1,9 @@
-// The process of a subnet: the value of softib/core, and what of it touches the world: the fabric
-// file, the control socket, the SM's port on the wire, the clock.
+// The subnet process: runs subnet::Subnet and does its I/O, which is the fabric file, the control
+// socket, the port of the SM, and the clock.
 //
-// One thread, the io_context's. The endpoint's engine hands MADs over through a bounded queue.
-// After each stimulus the picture is published first and answers are sent second, so that whoever
-// reads "you are a member" is one.
+// Everything runs in the thread of the io_context; the endpoint's engine thread passes MADs to it
+// through a bounded queue. After each stimulus, changes are first published in the fabric file,
+// then responses are sent: a client that reads a successful join response is a member already.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -23,13 +23,13 @@
 
 namespace softib::subnetd {
 
-/// MADs that wait for the subnet's thread; more are dropped and counted as drop_mad_full.
-inline constexpr std::size_t kMaxWaitingMads = 8192;
+/// Bound of the queue of received MADs; more are dropped and counted as drop_mad_full.
+inline constexpr std::size_t kMaxQueuedMads = 8192;
 
-/// Between attempts to wake processes when the system has no descriptor or memory for it.
+/// Interval of the attempts to wake processes while descriptors or memory are exhausted.
 inline constexpr std::chrono::milliseconds kNudgeRetry{100};
 
-class SubnetProcess final : private control::ControlHandler, private endpoint::MadReceiver {
+class SubnetProcess final : private control::RequestHandler, private endpoint::MadReceiver {
  public:
   struct Options {
     fabric::SubnetFolder folder;
@@ -37,18 +37,19 @@ class SubnetProcess final : private control::ControlHandler, private endpoint::M
     std::string capture;  ///< file for the packets of the SM's port; empty: none
   };
 
-  /// Takes the folder, adopts what an earlier process has left in it, and serves. Throws
-  /// std::runtime_error with a line for people. `context` and `log` outlive it.
+  /// Locks the folder, adopts the state that an earlier process left in it, and serves. Throws
+  /// std::runtime_error with a message for the user. `context` and `log` must outlive it.
   SubnetProcess(boost::asio::io_context& context, Options options, ipoib::Logger& log);
   SubnetProcess(const SubnetProcess&) = delete;
   SubnetProcess& operator=(const SubnetProcess&) = delete;
-  /// Stops serving. When no process lives on any HCA, the folder goes too.
+  /// Stops serving, and removes the folder if no process is attached to any HCA.
   ~SubnetProcess() override;
 
-  /// No process lives on any HCA.
+  /// Whether no process is attached to any HCA.
   [[nodiscard]] bool is_deserted() const;
 
  private:
+  [[nodiscard]] ipoib::Result<NodeIndex> attach(const fabric::HcaName& hca) override;
   [[nodiscard]] ipoib::Result<boost::json::object> handle(const control::Request& request) override;
   void receive_mad(ConstBytes packet) override;
   void mad_deadline(ipoib::TimePoint /*now*/) override {}
@@ -57,14 +58,14 @@ class SubnetProcess final : private control::ControlHandler, private endpoint::M
   void check_management(const subnet::SubnetSnapshot& before) const;
   void open_wire(const std::string& capture);
   void drain_mads();
-  /// Writes what has changed into the fabric file, tells the nodes, and sends what is to be sent.
+  /// Writes the changes into the fabric file, nudges the changed nodes, and sends outgoing MADs.
   void publish();
   void publish_node(NodeIndex index);
   void nudge(NodeIndex index);
   void nudge_again();
   void arm_timer();
   void remove_folder();
-  /// Answers each kind of request; publishing is left to the caller.
+  /// Executes each kind of request; the caller publishes.
   struct Commands;
 
   boost::asio::io_context& context_;
@@ -73,16 +74,16 @@ class SubnetProcess final : private control::ControlHandler, private endpoint::M
   fabric::SubnetLock lock_;
   fabric::FabricWriter fabric_;
   subnet::Subnet subnet_;
-  std::mutex waiting_mutex_;
-  std::vector<MadPacket> waiting_;  ///< from the engine to the subnet's thread
+  std::mutex queue_mutex_;
+  std::vector<MadPacket> queue_;  ///< from the engine to the io_context's thread
   bool is_drain_posted_ = false;
-  /// What a drain that is still posted finds out by that the process object is gone.
+  /// False once this object is destroyed; a drain that is still posted checks it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses what is above
-  NodeSet not_woken_;                             ///< nodes whose processes have to be nudged again
+  std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
+  NodeSet to_nudge_;                              ///< nodes to nudge again
   ipoib::TimePoint nudge_at_ = ipoib::kNever;
   boost::asio::steady_timer timer_;
-  std::unique_ptr<control::ControlServer> server_;
+  std::unique_ptr<control::Server> server_;
 };
 
 }  // namespace softib::subnetd

@@ -1,6 +1,6 @@
-// What the files of the umad ABI share. Each function of the ABI has C linkage, is exported, and
-// lets no exception out. Its contract is that of libibumad's manual pages, and of the Linux
-// kernel's user_mad where these are silent.
+// Shared by the files of the umad ABI. Each function of the ABI has C linkage, is exported, and
+// throws nothing. It behaves as libibumad's manual pages say, and where they say nothing, as the
+// Linux kernel's user_mad does.
 #pragma once
 
 #pragma GCC visibility push(default)
@@ -17,16 +17,16 @@
 
 namespace softib::umad {
 
-/// The host of this process; null after a line on stderr (the first time) that says why not.
+/// The host of this process. Null if there is no HCA; the first time, prints the reason on stderr.
 [[nodiscard]] UmadHost* host();
-/// Whether a name (null: any device) means our device.
+/// Whether `name` is the emulated device. Null means any device.
 [[nodiscard]] bool is_our_device(const char* name);
-/// umad_debug(): how much the ABI says on stderr about what it is asked.
+/// The level set by umad_debug().
 [[nodiscard]] int debug_level();
-void say(const char* function, const std::string& what);
+void print_stderr(const char* function, const std::string& text);
 
-/// No exception leaves the ABI: no memory is what is left to be thrown. A thread that is cancelled
-/// while it waits does: its stack is unwound from here to its start.
+/// Calls `function` and returns `on_failure` if it throws, which it does only without memory. A
+/// cancelled thread still unwinds through this: its forced unwind is no std::exception.
 template <class Function>
 auto guarded(Function function, int on_failure = -ENOMEM) -> decltype(function()) {
   try {

@@ -1,4 +1,4 @@
-// The one device of a process, described: what libibumad reads from sysfs.
+// Describes the one device of a process. libibumad reads the same from sysfs.
 
 #include <algorithm>
 #include <array>
@@ -50,7 +50,7 @@ int describe(const PortAttributes& attributes, umad_port_t& port) {
   return 0;
 }
 
-/// The device of this process, if `ca_name` may mean it.
+/// The host of this process if `ca_name` is its device; else null.
 UmadHost* device(const char* ca_name) { return is_our_device(ca_name) ? host() : nullptr; }
 
 int get_ca(UmadHost& umad, umad_ca_t& ca) {
@@ -80,8 +80,8 @@ int get_ca(UmadHost& umad, umad_ca_t& ca) {
 UmadHost* host() {
   std::string why;
   UmadHost* const found = UmadHost::get(why);
-  static std::atomic<bool> said = false;
-  if (found == nullptr && !said.exchange(true)) say("umad", why);
+  static std::atomic<bool> printed = false;
+  if (found == nullptr && !printed.exchange(true)) print_stderr("umad", why);
   return found;
 }
 
@@ -127,8 +127,8 @@ int umad_get_port(const char* ca_name, int portnum, umad_port_t* port) {
     if (umad == nullptr) return -ENODEV;
     const auto ours = umad->endpoint().port();
     const unsigned number = portnum == UMAD_ANY_PORT ? ours.number : static_cast<unsigned>(portnum);
-    const auto asked = softib::subnet::port_of_hca(ours, number);
-    return asked ? describe(*asked, *port) : -EIO;
+    const auto attributes = softib::subnet::port_of_hca(ours, number);
+    return attributes ? describe(*attributes, *port) : -EIO;
   });
 }
 
@@ -140,7 +140,7 @@ int umad_release_port(umad_port_t* port) {
   return 0;
 }
 
-/// By port number: the entry of port 0, which only switches have, is zero.
+/// The entries are indexed by port number. Entry 0 is zero: only switches have a port 0.
 int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
   return guarded([&] {
     UmadHost* const umad = device(ca_name);
@@ -157,8 +157,8 @@ int umad_get_ca_portguids(const char* ca_name, __be64* portguids, int max) {
   });
 }
 
-/// Whoever opens the device itself, as OpenSM does, finds a pipe: while it is open for reading, the
-/// port says that a subnet manager is there.
+/// The issm device is a named pipe. While a subnet manager such as OpenSM has it open for reading,
+/// the port reports IsSM.
 int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
   return guarded([&] {
     UmadHost* const umad = device(ca_name);
@@ -176,7 +176,7 @@ int umad_get_issm_path(const char* ca_name, int portnum, char path[], int max) {
 
 struct umad_device_node* umad_get_ca_device_list(void) {
   if (guarded([] { return host() == nullptr ? -ENODEV : 0; }) != 0) return nullptr;
-  // Node and name in one piece, as umad_free_ca_device_list() expects them.
+  // Node and name are one allocation: programs may call libibumad's umad_free_ca_device_list().
   const std::string_view name = softib::fabric::kDeviceName;
   void* const memory = std::calloc(1, sizeof(umad_device_node) + name.size() + 1);
   if (memory == nullptr) return nullptr;
@@ -191,7 +191,7 @@ void umad_free_ca_device_list(struct umad_device_node* head) {
   while (head != nullptr) std::free(std::exchange(head, head->next));
 }
 
-/// By name; `size` nodes, or all of them when it is 0.
+/// Sorts by name the first `size` nodes, or all if it is 0.
 int umad_sort_ca_device_list(struct umad_device_node** head, size_t size) {
   return guarded(
       [&] {

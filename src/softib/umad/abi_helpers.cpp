@@ -1,4 +1,4 @@
-// The part of the ABI that only looks at a buffer.
+// The functions of the ABI that only access a buffer.
 #include <unistd.h>
 
 #include <atomic>
@@ -16,8 +16,8 @@ constinit std::atomic<int> level = 0;
 
 int debug_level() { return level.load(std::memory_order_relaxed); }
 
-void say(const char* function, const std::string& what) {
-  std::fprintf(stderr, "libsoftib: [%d] %s: %s\n", ::getpid(), function, what.c_str());
+void print_stderr(const char* function, const std::string& text) {
+  std::fprintf(stderr, "libsoftib: [%d] %s: %s\n", ::getpid(), function, text.c_str());
 }
 
 }  // namespace softib::umad
@@ -97,14 +97,14 @@ void umad_addr_dump(ib_mad_addr_t* addr) {
                 unsigned{addr->grh_present}, unsigned{addr->gid_index}, unsigned{addr->hop_limit},
                 unsigned{addr->traffic_class}, softib::hca::from_network(addr->flow_label),
                 unsigned{addr->pkey_index}, hex(addr->gid, sizeof addr->gid).c_str());
-  softib::umad::say("umad_addr_dump", text.data());
+  softib::umad::print_stderr("umad_addr_dump", text.data());
 }
 
 void umad_dump(void* umad) {
   std::array<char, 80> text;
   std::snprintf(text.data(), text.size(), "agent id %u status %x timeout %u", mad(umad).agent_id,
                 mad(umad).status, mad(umad).timeout_ms);
-  softib::umad::say("umad_dump", text.data());
+  softib::umad::print_stderr("umad_dump", text.data());
   umad_addr_dump(&mad(umad).addr);
 }
 

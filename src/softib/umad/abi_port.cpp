@@ -15,7 +15,7 @@ using softib::Lid;
 using softib::Qpn;
 using softib::ServiceLevel;
 
-/// What umad_register says for the kernel's open-source agents of vendor classes.
+/// The OUI that the kernel assumes for vendor classes registered by umad_register().
 constexpr std::uint32_t kOpenFabricsOui = 0x001405;
 
 std::array<std::uint64_t, 2> mask_of(const long* method_mask) {
@@ -24,7 +24,7 @@ std::array<std::uint64_t, 2> mask_of(const long* method_mask) {
   return mask;
 }
 
-/// All refusals of a registration look alike to umad_register's callers; errno has the reason.
+/// umad_register() fails with -EPERM whatever the reason; errno has the reason.
 int add_agent(int port, const Registration& registration) {
   UmadHost* const umad = UmadHost::of_port(port);
   const int id = umad == nullptr ? -EINVAL : umad->add_agent(port, registration);
@@ -63,7 +63,8 @@ int poll_port(int port, int timeout_ms) {
   return -EIO;
 }
 
-/// A message that is longer than a MAD and than the buffer stays; its first MAD is shown.
+/// If a message is longer than a MAD and than the buffer, copies its first MAD and keeps the
+/// message in the queue.
 int receive(int port, ib_user_mad* umad, int* length) {
   UmadHost* const ports = UmadHost::of_port(port);
   if (ports == nullptr || *length < 0) return -EINVAL;
@@ -130,13 +131,13 @@ int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t 
   });
 }
 
-/// Positive errno values here, unlike everywhere else.
+/// Returns positive errno values, unlike the other functions.
 int umad_register2(int port_fd, struct umad_reg_attr* attr, uint32_t* agent_id) {
   return guarded(
       [&] {
         if (attr == nullptr || agent_id == nullptr) return EINVAL;
         if ((attr->flags & ~std::uint32_t{UMAD_USER_RMPP}) != 0) {
-          attr->flags = UMAD_USER_RMPP;  // what we know
+          attr->flags = UMAD_USER_RMPP;  // the supported flags
           return EINVAL;
         }
         Registration registration;
@@ -171,12 +172,11 @@ int umad_send(int portid, int agentid, void* umad, int length, int timeout_ms, i
     header->timeout_ms = static_cast<std::uint32_t>(timeout_ms);
     header->retries = static_cast<std::uint32_t>(retries);
     if (debug_level() > 1) umad_dump(umad);
-    const Persistence persistence{std::chrono::milliseconds(timeout_ms),
-                                  static_cast<unsigned>(std::max(retries, 0))};
+    const RetryPolicy retry{std::chrono::milliseconds(timeout_ms),
+                            static_cast<unsigned>(std::max(retries, 0))};
     const ConstBytes mad(header->data, static_cast<std::size_t>(length));
-    const int sent = ports == nullptr
-                         ? -EINVAL
-                         : ports->send(portid, agentid, address_of(*header), mad, persistence);
+    const int sent =
+        ports == nullptr ? -EINVAL : ports->send(portid, agentid, address_of(*header), mad, retry);
     if (sent == 0) return 0;
     errno = -sent;
     return -EIO;

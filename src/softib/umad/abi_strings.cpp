@@ -1,4 +1,4 @@
-// Names of classes, methods, attributes and status values, as the IBA specification spells them and
+// Names of classes, methods, attributes and status values: those of the IBA specification, as
 // libibumad abbreviates them.
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What depends on the management class of a MAD (IBA 13.4.4, 13.5): header sizes, RMPP, OUIs.
+// Properties of management classes (IBA 13.4.4, 13.5): header size, RMPP, OUI.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ using ipoib::wire::MadHeader;
 inline constexpr std::uint8_t kVendorRange2Start = 0x30;
 inline constexpr std::uint8_t kVendorRange2End = 0x4f;
 
-/// Classes whose MADs name the vendor by an OUI.
+/// Whether MADs of the class have a vendor OUI.
 [[nodiscard]] constexpr bool has_oui(std::uint8_t management_class) {
   return management_class >= kVendorRange2Start && management_class <= kVendorRange2End;
 }
-/// Classes whose MADs have an RMPP header.
+/// Whether MADs of the class have an RMPP header.
 [[nodiscard]] bool has_rmpp(std::uint8_t management_class);
-/// Octets of all headers together; the data begins here.
+/// Size of all headers in bytes, which is the offset of the data.
 [[nodiscard]] std::size_t header_size(std::uint8_t management_class);
-/// The OUI of a MAD whose class has one.
+/// The OUI of a MAD of a class that has one; nullopt if the MAD is too short.
 [[nodiscard]] std::optional<std::uint32_t> oui_of(ConstBytes mad);
-/// A response, or a TrapRepress, which answers a trap (IBA 13.4.5).
+/// Whether a MAD is a response, or a TrapRepress, which responds to a trap (IBA 13.4.5).
 [[nodiscard]] bool is_response(const MadHeader& header);
 
 }  // namespace softib::umad

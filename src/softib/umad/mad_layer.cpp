@@ -1,4 +1,3 @@
-// Agents, sending, and time.
 #include "softib/umad/mad_layer.hpp"
 
 #include <algorithm>
@@ -14,15 +13,24 @@ using ipoib::wire::kMadHeaderSize;
 using ipoib::wire::kMadSize;
 using ipoib::wire::kRmppHeaderSize;
 using ipoib::wire::RmppHeader;
+using ipoib::wire::RmppType;
 
 namespace {
 
 constexpr std::uint64_t kLowHalf = 0xffff'ffff;
 
-bool is_rmpp_active(std::uint8_t management_class, ConstBytes mad) {
-  if (!has_rmpp(management_class)) return false;
+/// The RMPP header of a MAD; nullopt if RMPP is not active in it.
+std::optional<RmppHeader> active_rmpp(ConstBytes mad, const MadHeader& header) {
+  if (!has_rmpp(header.management_class)) return std::nullopt;
   const auto rmpp = RmppHeader::parse(mad.subspan(kMadHeaderSize));
-  return rmpp && rmpp->is_active();
+  return rmpp && rmpp->is_active() ? rmpp : std::nullopt;
+}
+
+std::optional<std::uint16_t> index_of(PKey pkey, const PortAttributes& port) {
+  const auto entry = std::find_if(port.pkeys.begin(), port.pkeys.end(),
+                                  [&](PKey ours) { return ours.admits(pkey); });
+  if (entry == port.pkeys.end()) return std::nullopt;
+  return static_cast<std::uint16_t>(entry - port.pkeys.begin());
 }
 
 std::size_t longest_message(std::uint8_t management_class) {
@@ -39,7 +47,7 @@ MadPacket make_packet(const Registration& registration, const MadAddress& to,
   packet.pkey = port.pkeys[to.pkey_index];
   packet.source = registration.qpn();
   packet.destination = to.qpn;
-  // The caller's Q_Key is not asked: between GSIs there is only one (IBA 3.5.3).
+  // Ignores the Q_Key of the caller: GSIs use a well-known one (IBA 3.5.3).
   packet.qkey = registration.qpn() == ipoib::wire::kGsiQpn ? ipoib::wire::kGsiQKey : QKey();
   return packet;
 }
@@ -61,15 +69,14 @@ void MadLayer::remove_agent(std::uint32_t agent) {
 }
 
 Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
-                            const Persistence& persistence, const PortAttributes& port,
+                            const RetryPolicy& retry, const PortAttributes& port,
                             ipoib::TimePoint now) {
   const auto registration = agents_.find(agent);
   const auto header = MadHeader::parse(mad);
   if (registration == agents_.end() || !header || mad.size() < kMadHeaderSize + kRmppHeaderSize) {
-    return Error{EINVAL, "no such agent, or no MAD"};
+    return Error{EINVAL, "no such agent, or not a MAD"};
   }
-  const bool with_rmpp = registration->second.does_rmpp() &&
-                         is_rmpp_active(header->management_class, mad) &&
+  const bool with_rmpp = registration->second.does_rmpp() && active_rmpp(mad, *header) &&
                          mad.size() >= header_size(header->management_class);
   if (mad.size() > (with_rmpp ? longest_message(header->management_class) : kMadSize)) {
     return Error{EINVAL, "too long for a MAD"};
@@ -86,13 +93,13 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
         std::uint64_t{route_of(agent).high_half()} << 32 | (header->transaction_id & kLowHalf);
   }
   if (is_duplicate(agent, transaction.header, to.lid)) {
-    return Error{EINVAL, "a request with this transaction id is waiting already"};
+    return Error{EINVAL, "a request with this transaction id is pending"};
   }
-  if (transactions_.size() >= kMaxTransactions) return Error{ENOMEM, "too many requests wait"};
+  if (transactions_.size() >= kMaxTransactions) return Error{ENOMEM, "too many pending requests"};
   transaction.to = to;
   transaction.packet = make_packet(registration->second, to, port);
-  transaction.persistence = persistence;
-  transaction.retries_left = with_rmpp ? kRmppRetries : persistence.retries;
+  transaction.retry = retry;
+  transaction.retries_left = with_rmpp ? kRmppRetries : retry.retries;
   std::vector<std::uint8_t> message(mad.begin(), mad.end());
   transaction.header.emit(message);
   if (with_rmpp) {
@@ -111,8 +118,8 @@ MadRoute MadLayer::route_of(std::uint32_t agent) const {
   return route;
 }
 
-/// Two requests, or two responses to one place, of the same class and transaction id: whoever
-/// answers could not be told which one is meant.
+/// Whether a request, or a response to the same LID, of this class and transaction id is pending. A
+/// reply could not be attributed to one of the two.
 bool MadLayer::is_duplicate(std::uint32_t agent, const MadHeader& header, Lid to) const {
   return std::any_of(transactions_.begin(), transactions_.end(), [&](const Transaction& other) {
     if (other.agent != agent || other.header.transaction_id != header.transaction_id ||
@@ -124,9 +131,9 @@ bool MadLayer::is_duplicate(std::uint32_t agent, const MadHeader& header, Lid to
   });
 }
 
-/// Sends what may be sent now, and sets the deadline: none for what nothing is awaited for.
+/// Sends what may be sent now and sets the deadline: TimePoint() if no reply is expected.
 void MadLayer::transmit(Transaction& transaction, ipoib::TimePoint now) {
-  const auto timeout = transaction.persistence.timeout;
+  const auto timeout = transaction.retry.timeout;
   if (transaction.sender && !transaction.sender->is_done()) {
     MadPacket packet = transaction.packet;
     for (const auto& segment : transaction.sender->sendable()) {
@@ -144,10 +151,179 @@ void MadLayer::transmit(Transaction& transaction, ipoib::TimePoint now) {
   }
 }
 
+/// IBA 10.2.4, 10.9: QP1 checks Q_Key and P_Key, QP0 neither.
+void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now) {
+  const auto header = MadHeader::parse(packet.mad);
+  if (!header) return drop(fabric::PortCounter::drop_malformed);
+  const bool is_gsi = packet.destination == ipoib::wire::kGsiQpn;
+  if (is_gsi && packet.qkey != ipoib::wire::kGsiQKey) return drop(fabric::PortCounter::drop_qkey);
+  const auto pkey_index = is_gsi ? index_of(packet.pkey, port) : std::uint16_t{0};
+  if (!pkey_index) return drop(fabric::PortCounter::drop_pkey);
+  const auto agent = agent_for(packet, *header);
+  if (!agent) {
+    return drop(is_response(*header) ? fabric::PortCounter::drop_mad_no_request
+                                     : fabric::PortCounter::drop_mad_no_agent);
+  }
+  const Incoming in{packet, *header, *pkey_index, port.path_bits_of(packet.dlid), *agent};
+  const auto rmpp = active_rmpp(packet.mad, *header);
+  if (rmpp && agents_.at(*agent).does_rmpp()) {
+    receive_rmpp(in, *rmpp, now);
+  } else {
+    deliver(in, {packet.mad.begin(), packet.mad.end()});
+  }
+}
+
+/// A response is for the agent named in its transaction id, a request for the agent that registered
+/// for it.
+std::optional<std::uint32_t> MadLayer::agent_for(const MadPacket& packet,
+                                                 const MadHeader& header) const {
+  if (is_response(header)) {
+    const auto route = MadRoute::of(header.transaction_id);
+    const auto agent = agents_.find(route.agent);
+    const bool is_ours = route == route_of(route.agent) && agent != agents_.end() &&
+                         agent->second.qpn() == packet.destination;
+    return is_ours ? std::optional(route.agent) : std::nullopt;
+  }
+  const auto agent = std::find_if(agents_.begin(), agents_.end(), [&](const auto& one) {
+    return one.second.qpn() == packet.destination && one.second.takes(header, packet.mad);
+  });
+  return agent == agents_.end() ? std::nullopt : std::optional(agent->first);
+}
+
+MadLayer::Transactions::iterator MadLayer::find(std::uint32_t agent, const MadHeader& header) {
+  return std::find_if(transactions_.begin(), transactions_.end(), [&](const Transaction& one) {
+    return one.agent == agent && one.header.transaction_id == header.transaction_id &&
+           one.header.management_class == header.management_class &&
+           is_response(one.header) != is_response(header);
+  });
+}
+
+/// Delivers a MAD or a reassembled RMPP message. A response ends its transaction.
+void MadLayer::deliver(const Incoming& in, std::vector<std::uint8_t> mad) {
+  if (is_response(in.header)) {
+    const auto transaction = find(in.agent, in.header);
+    if (transaction != transactions_.end()) {
+      transactions_.erase(transaction);
+    } else if (agents_.at(in.agent).does_rmpp() || !active_rmpp(in.packet.mad, in.header)) {
+      // An agent that does RMPP itself also gets the segments after the first, which has ended the
+      // transaction.
+      return drop(fabric::PortCounter::drop_mad_no_request);
+    }
+  }
+  const MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index,
+                        in.path_bits};
+  received_.push_back({in.agent, 0, peer, std::move(mad)});
+}
+
+void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
+  switch (rmpp.type) {
+    case RmppType::data:
+      if (rmpp.version == 1) return reassemble(in, now);
+      reply(in.packet, rmpp_abort(in.packet.mad, RmppStatus::unsupported_version));
+      return drop(fabric::PortCounter::drop_malformed);
+    case RmppType::ack:
+      return receive_rmpp_control(in, rmpp, now);
+    case RmppType::stop:
+    case RmppType::abort:
+      // From the sender or from the receiver of a transfer.
+      if (const auto transfer = reassembly(in); transfer != reassemblies_.end()) {
+        reassemblies_.erase(transfer);
+      } else {
+        receive_rmpp_control(in, rmpp, now);
+      }
+      return;
+    case RmppType::none:
+      return drop(fabric::PortCounter::drop_malformed);
+  }
+}
+
+MadLayer::Reassemblies::iterator MadLayer::reassembly(const Incoming& in) {
+  return std::find_if(reassemblies_.begin(), reassemblies_.end(), [&](const Reassembly& one) {
+    return one.agent == in.agent && one.from == in.packet.slid &&
+           one.header.transaction_id == in.header.transaction_id &&
+           one.header.management_class == in.header.management_class &&
+           one.header.method == in.header.method;
+  });
+}
+
+void MadLayer::reassemble(const Incoming& in, ipoib::TimePoint now) {
+  auto transfer = reassembly(in);
+  if (transfer == reassemblies_.end()) {
+    if (is_response(in.header) && find(in.agent, in.header) == transactions_.end()) {
+      return drop(fabric::PortCounter::drop_mad_no_request);
+    }
+    if (!make_room()) return drop(fabric::PortCounter::drop_mad_full);
+    reassemblies_.push_back({in.agent, in.header, in.packet.slid, in.packet, {}, {}});
+    transfer = std::prev(reassemblies_.end());
+  }
+  transfer->last = in.packet;
+  if (!transfer->receiver.is_complete()) transfer->deadline = now + kReassemblyTimeout;
+  // Each segment restarts the timeout of the request.
+  const auto request = find(in.agent, in.header);
+  if (request != transactions_.end() && request->deadline != ipoib::kNever) {
+    request->deadline = now + request->retry.timeout;
+  }
+  switch (transfer->receiver.accept(in.packet.mad)) {
+    case RmppReceiver::Outcome::nothing:
+      return;
+    case RmppReceiver::Outcome::acknowledge:
+      return reply(in.packet, transfer->receiver.acknowledgement(in.packet.mad));
+    case RmppReceiver::Outcome::abort:
+      reply(in.packet, rmpp_abort(in.packet.mad, RmppStatus::bad_segment));
+      reassemblies_.erase(transfer);
+      return drop(fabric::PortCounter::drop_malformed);
+    case RmppReceiver::Outcome::complete:
+      reply(in.packet, transfer->receiver.acknowledgement(in.packet.mad));
+      transfer->deadline = now + kReassemblyRetention;
+      return deliver(in, transfer->receiver.take_message());
+  }
+}
+
+/// At the bound, removes a complete transfer. Returns false if there is none.
+bool MadLayer::make_room() {
+  if (reassemblies_.size() < kMaxReassemblies) return true;
+  const auto complete = std::find_if(reassemblies_.begin(), reassemblies_.end(),
+                                     [](const auto& one) { return one.receiver.is_complete(); });
+  if (complete == reassemblies_.end()) return false;
+  reassemblies_.erase(complete);
+  return true;
+}
+
+/// Processes an ACK, STOP or ABORT for a message that is being sent.
+void MadLayer::receive_rmpp_control(const Incoming& in, const RmppHeader& rmpp,
+                                    ipoib::TimePoint now) {
+  const auto transaction = find(in.agent, in.header);
+  if (transaction == transactions_.end()) return drop(fabric::PortCounter::drop_mad_no_request);
+  auto& sender = transaction->sender;
+  if (!sender || sender->is_done()) return drop(fabric::PortCounter::drop_mad_no_request);
+  const auto verdict = sender->receive(rmpp);
+  if (verdict.outcome == RmppSender::Outcome::ignored) return;
+  if (verdict.outcome != RmppSender::Outcome::progress) {
+    if (verdict.outcome == RmppSender::Outcome::invalid) {
+      reply(in.packet, rmpp_abort(in.packet.mad, verdict.status));
+    }
+    // The peer has aborted, or its packet is invalid: report a timeout to the agent.
+    transaction->retries_left = 0;
+    (void)retry_or_fail(*transaction, now);
+    transactions_.erase(transaction);
+    return;
+  }
+  if (sender->is_done()) transaction->retries_left = transaction->retry.retries;
+  transmit(*transaction, now);
+  if (transaction->deadline == ipoib::TimePoint()) transactions_.erase(transaction);
+}
+
+void MadLayer::reply(const MadPacket& packet, const Mad& mad) {
+  MadPacket out = packet;
+  std::swap(out.slid, out.dlid);
+  std::swap(out.source, out.destination);
+  out.mad = mad;
+  outgoing_.push_back(out);
+}
+
 void MadLayer::on_time(ipoib::TimePoint now) {
-  // Those that end leave the list before the agents hear of it.
   for (std::size_t i = 0; i < transactions_.size();) {
-    if (transactions_[i].deadline <= now && time_out(transactions_[i], now)) {
+    if (transactions_[i].deadline <= now && retry_or_fail(transactions_[i], now)) {
       transactions_.erase(transactions_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
@@ -156,14 +332,14 @@ void MadLayer::on_time(ipoib::TimePoint now) {
   std::erase_if(reassemblies_, [&](const Reassembly& transfer) {
     if (transfer.deadline > now) return false;
     if (!transfer.receiver.is_complete()) {
-      answer(transfer.last, rmpp_abort(transfer.last.mad, RmppStatus::total_time_too_long));
+      reply(transfer.last, rmpp_abort(transfer.last.mad, RmppStatus::total_time_too_long));
     }
     return true;
   });
 }
 
-/// Repeats a transaction, or gives it up: true.
-bool MadLayer::time_out(Transaction& transaction, ipoib::TimePoint now) {
+/// Retries a transaction; without retries left, reports ETIMEDOUT to the agent and returns true.
+bool MadLayer::retry_or_fail(Transaction& transaction, ipoib::TimePoint now) {
   if (transaction.retries_left > 0) {
     --transaction.retries_left;
     if (transaction.sender && transaction.sender->is_done()) {
@@ -176,7 +352,7 @@ bool MadLayer::time_out(Transaction& transaction, ipoib::TimePoint now) {
   }
   std::vector<std::uint8_t> header(kMadHeaderSize);
   transaction.header.emit(header);
-  arrived_.push_back({transaction.agent, ETIMEDOUT, transaction.to, std::move(header)});
+  received_.push_back({transaction.agent, ETIMEDOUT, transaction.to, std::move(header)});
   return true;
 }
 

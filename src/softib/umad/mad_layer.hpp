@@ -1,6 +1,6 @@
-// The MAD layer of one process, as the kernel's is to libibumad: agents, transactions with
-// time-outs and repetitions, RMPP in both directions. No descriptor, no clock, no lock: calls and
-// `now` go in, packets to send and MADs for agents come out in lists.
+// The MAD layer of one process, which does what the kernel's MAD layer does for libibumad: agents,
+// transactions with timeouts and retries, RMPP in both directions. It has no descriptor, clock or
+// lock. The caller passes in `now` and takes the packets to send and the received MADs from lists.
 #pragma once
 
 #include <map>
@@ -20,26 +20,27 @@ namespace softib::umad {
 
 class MadLayer {
  public:
-  /// Of the process that `self` names, whatever agent that names: it goes into transaction ids.
+  /// `self` identifies the process in transaction ids; its agent is ignored.
   explicit MadLayer(const MadRoute& self) : self_(self) {}
 
-  /// The number of a new agent. That nobody else takes the same requests is the caller's affair.
+  /// Returns the number of a new agent. The caller ensures that no other agent takes the same
+  /// requests.
   [[nodiscard]] ipoib::Result<std::uint32_t> add_agent(const Registration& registration);
-  /// Its transactions end without a word.
+  /// Drops its transactions without a report.
   void remove_agent(std::uint32_t agent);
 
-  /// Sends a MAD, or an RMPP message of any length. EINVAL: no such agent or P_Key, too short or
-  /// too long, or a request with the transaction id of another one that is still waiting.
+  /// Sends a MAD or an RMPP message. EINVAL: no such agent or P_Key, too short or too long, or the
+  /// transaction id of a pending request. ENOMEM: too many requests are pending.
   [[nodiscard]] ipoib::Result<void> send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
-                                         const Persistence& persistence, const PortAttributes& port,
+                                         const RetryPolicy& retry, const PortAttributes& port,
                                          ipoib::TimePoint now);
   void receive(const MadPacket& packet, const PortAttributes& port, ipoib::TimePoint now);
   void on_time(ipoib::TimePoint now);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
 
   [[nodiscard]] std::vector<MadPacket> take_outgoing() { return std::exchange(outgoing_, {}); }
-  [[nodiscard]] std::vector<Arrived> take_arrived() { return std::exchange(arrived_, {}); }
-  /// What was dropped since the last call, one entry each.
+  [[nodiscard]] std::vector<ReceivedMad> take_received() { return std::exchange(received_, {}); }
+  /// One entry for each packet dropped since the last call.
   [[nodiscard]] std::vector<fabric::PortCounter> take_drops() { return std::exchange(drops_, {}); }
 
  private:
@@ -47,9 +48,9 @@ class MadLayer {
     std::uint32_t agent = 0;
     MadHeader header;
     MadAddress to;
-    MadPacket packet;  ///< to send again; only its addresses count for RMPP
+    MadPacket packet;  ///< to send again; with RMPP, only its addresses are used
     std::optional<RmppSender> sender;
-    Persistence persistence;
+    RetryPolicy retry;
     unsigned retries_left = 0;
     ipoib::TimePoint deadline;
   };
@@ -57,14 +58,14 @@ class MadLayer {
     std::uint32_t agent = 0;
     MadHeader header;
     Lid from;
-    MadPacket last;  ///< the segment that came last; what is answered looks like it
+    MadPacket last;  ///< last segment received; the template of an ABORT
     RmppReceiver receiver;
     ipoib::TimePoint deadline;
   };
   using Transactions = std::vector<Transaction>;
   using Reassemblies = std::vector<Reassembly>;
 
-  /// A packet that passed the port, and whose it is.
+  /// A packet that passed the checks of the port, and the agent that it is for.
   struct Incoming {
     const MadPacket& packet;
     MadHeader header;
@@ -78,15 +79,15 @@ class MadLayer {
   [[nodiscard]] Transactions::iterator find(std::uint32_t agent, const MadHeader& header);
   [[nodiscard]] bool is_duplicate(std::uint32_t agent, const MadHeader& header, Lid to) const;
   void transmit(Transaction& transaction, ipoib::TimePoint now);
-  bool time_out(Transaction& transaction, ipoib::TimePoint now);
-  void receive_whole(const Incoming& in, std::vector<std::uint8_t> mad);
+  bool retry_or_fail(Transaction& transaction, ipoib::TimePoint now);
+  void deliver(const Incoming& in, std::vector<std::uint8_t> mad);
   void receive_rmpp(const Incoming& in, const ipoib::wire::RmppHeader& rmpp, ipoib::TimePoint now);
   void reassemble(const Incoming& in, ipoib::TimePoint now);
   [[nodiscard]] Reassemblies::iterator reassembly(const Incoming& in);
   [[nodiscard]] bool make_room();
-  void control_sender(const Incoming& in, const ipoib::wire::RmppHeader& rmpp,
-                      ipoib::TimePoint now);
-  void answer(const MadPacket& packet, const Mad& mad);
+  void receive_rmpp_control(const Incoming& in, const ipoib::wire::RmppHeader& rmpp,
+                            ipoib::TimePoint now);
+  void reply(const MadPacket& packet, const Mad& mad);
   void drop(fabric::PortCounter why) { drops_.push_back(why); }
 
   [[nodiscard]] MadRoute route_of(std::uint32_t agent) const;
@@ -97,7 +98,7 @@ class MadLayer {
   Transactions transactions_;
   Reassemblies reassemblies_;
   std::vector<MadPacket> outgoing_;
-  std::vector<Arrived> arrived_;
+  std::vector<ReceivedMad> received_;
   std::vector<fabric::PortCounter> drops_;
 };
 

@@ -1,4 +1,4 @@
-// Bounds and values of the MAD layer.
+// Bounds, timeouts and value types of the MAD layer.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,15 @@
 
 namespace softib::umad {
 
-/// Bounds of a process. What goes over is refused with ENOMEM, or dropped as drop_mad_full.
+/// Bounds of a process. Beyond them, calls fail with ENOMEM and packets count as drop_mad_full.
 inline constexpr std::size_t kMaxAgents = MadRoute::kMaxAgents;
 inline constexpr std::size_t kMaxTransactions = 4096;
 inline constexpr std::size_t kMaxReassemblies = 16;
 
-/// Of a transfer whose sender or receiver has fallen silent, as in the Linux kernel.
+/// For a transfer without progress; the value of the Linux kernel.
 inline constexpr ipoib::Duration kReassemblyTimeout = std::chrono::seconds(40);
-/// How long a complete transfer is remembered, in case its last ACK was lost.
-inline constexpr ipoib::Duration kReassemblyMemory = std::chrono::seconds(10);
+/// How long a complete transfer is kept to repeat its last ACK if that was lost.
+inline constexpr ipoib::Duration kReassemblyRetention = std::chrono::seconds(10);
 inline constexpr ipoib::Duration kRmppAckTimeout = std::chrono::seconds(2);
 inline constexpr unsigned kRmppRetries = 3;
 
@@ -29,19 +29,19 @@ struct MadAddress {
   ServiceLevel sl;
   Qpn qpn;
   std::uint16_t pkey_index = 0;
-  std::uint8_t path_bits = 0;  ///< of our own LID
+  std::uint8_t path_bits = 0;  ///< of the local LID
 };
 
-/// What umad_recv returns.
-struct Arrived {
+/// What umad_recv() returns.
+struct ReceivedMad {
   std::uint32_t agent = 0;
-  int status = 0;  ///< ETIMEDOUT: the header of a request that nobody has answered
+  int status = 0;  ///< ETIMEDOUT: `mad` is the header of a request without response
   MadAddress peer;
   std::vector<std::uint8_t> mad;
 };
 
-/// When a request is repeated, and given up. A negative timeout waits for ever, zero not at all.
-struct Persistence {
+/// A negative timeout waits forever; zero expects no response.
+struct RetryPolicy {
   ipoib::Duration timeout{};
   unsigned retries = 0;
 };

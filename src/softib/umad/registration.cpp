@@ -12,12 +12,12 @@ using ipoib::Result;
 namespace {
 
 constexpr std::uint8_t kRmppVersion = 1;
-/// Bounds of the kernel's tables: versions, and classes besides the directed route.
+/// Bounds of the kernel's tables of class versions, and of classes other than directed route.
 constexpr std::uint8_t kVersions = 0x83;
 constexpr std::uint8_t kClasses = 80;
 constexpr std::uint32_t kMaxOui = 0xffffff;
 
-Error refused(const char* why) { return Error{EINVAL, why}; }
+Error invalid(const char* why) { return Error{EINVAL, why}; }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ bool Registration::takes(const MadHeader& header, ConstBytes mad) const {
 
 std::vector<std::int64_t> Registration::claims() const {
   std::vector<std::int64_t> all;
-  // An OUI of zero is none, so classes with and without do not meet.
+  // OUIs are not 0, so the offsets of classes with and without OUI do not overlap.
   const std::int64_t vendor = has_oui(management_class) ? std::int64_t{oui} << 24 : 0;
   const std::int64_t version = has_oui(management_class) ? 0 : std::int64_t{class_version} << 16;
   for (std::size_t method = 0; method < kMethods; ++method) {
@@ -47,14 +47,14 @@ std::vector<std::int64_t> Registration::claims() const {
 }
 
 Result<void> Registration::check() const {
-  if (rmpp_version != 0 && rmpp_version != kRmppVersion) return refused("unknown RMPP version");
+  if (rmpp_version != 0 && rmpp_version != kRmppVersion) return invalid("unknown RMPP version");
   if (management_class == 0) return {};
-  if (class_version >= kVersions) return refused("class version out of range");
+  if (class_version >= kVersions) return invalid("class version out of range");
   if (management_class >= kClasses && management_class != ipoib::wire::mgmt_class::kSubnDirected) {
-    return refused("management class out of range");
+    return invalid("management class out of range");
   }
-  if (has_oui(management_class) && (oui == 0 || oui > kMaxOui)) return refused("no OUI");
-  if (rmpp_version != 0 && !has_rmpp(management_class)) return refused("a class without RMPP");
+  if (has_oui(management_class) && (oui == 0 || oui > kMaxOui)) return invalid("no OUI");
+  if (rmpp_version != 0 && !has_rmpp(management_class)) return invalid("the class has no RMPP");
   return {};
 }
 

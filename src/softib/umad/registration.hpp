@@ -1,4 +1,4 @@
-// What an agent has registered for: the requests that it takes, and how its MADs are treated.
+// The registration of an agent: the requests that it takes, and who does RMPP for it.
 #pragma once
 
 #include <array>
@@ -20,20 +20,20 @@ struct Registration {
   std::uint8_t class_version = 0;
   std::uint32_t oui = 0;  ///< of a class that has_oui()
   std::uint8_t rmpp_version = 0;
-  bool user_rmpp = false;  ///< UMAD_USER_RMPP: segments are handed up as they are
-  Methods methods;         ///< requests that it takes
+  bool user_rmpp = false;  ///< UMAD_USER_RMPP: the agent gets and sends segments itself
+  Methods methods;         ///< the requests that it takes
 
-  /// RMPP is done below umad_recv and umad_send.
+  /// Whether the MAD layer does RMPP for the agent.
   [[nodiscard]] bool does_rmpp() const { return rmpp_version != 0 && !user_rmpp; }
   [[nodiscard]] ipoib::Qpn qpn() const;
   [[nodiscard]] bool takes(const MadHeader& header, ConstBytes mad) const;
-  /// Octets of the node's agents file: one for each request that nobody else may take.
+  /// Offsets in the agents file of the node, one for each request that no other agent may take.
   [[nodiscard]] std::vector<std::int64_t> claims() const;
-  /// By the rules of the kernel's MAD layer; EINVAL says which one is broken.
+  /// Checks the rules of the kernel's MAD layer; fails with EINVAL.
   [[nodiscard]] ipoib::Result<void> check() const;
 };
 
-/// The method mask of the umad ABI: bit m of the 128 for method m.
+/// Converts the method mask of the umad ABI, whose bit m stands for method m.
 [[nodiscard]] Registration::Methods methods_of(std::array<std::uint64_t, 2> mask);
 
 }  // namespace softib::umad

@@ -13,7 +13,7 @@ using ipoib::wire::RmppType;
 
 namespace {
 
-/// PayloadLength counts what follows the RMPP header, the class's own header with it
+/// PayloadLength counts the bytes after the RMPP header, including the header of the class
 /// (IBA 13.6.2.2).
 constexpr std::size_t kAfterRmpp = kMadSize - kMadHeaderSize - kRmppHeaderSize;
 
@@ -23,12 +23,12 @@ std::span<std::uint8_t> rmpp_part(Mad& mad) {
   return std::span(mad).subspan(kMadHeaderSize, kRmppHeaderSize);
 }
 
-/// The headers of `segment` with the other direction, and an RMPP header of our own.
-Mad answer(const Mad& segment, const RmppHeader& rmpp) {
+/// A MAD with the headers of `segment`, the response bit toggled, and this RMPP header.
+Mad reply(const Mad& segment, const RmppHeader& rmpp) {
   Mad mad{};
-  constexpr std::size_t kMethodOctet = 3;
+  constexpr std::size_t kMethodOffset = 3;
   std::copy_n(segment.begin(), header_size(class_of(segment)), mad.begin());
-  mad[kMethodOctet] ^= ipoib::wire::method::kResponse;
+  mad[kMethodOffset] ^= ipoib::wire::method::kResponse;
   rmpp.emit(rmpp_part(mad));
   return mad;
 }
@@ -40,7 +40,7 @@ Mad rmpp_abort(const Mad& segment, RmppStatus status) {
   rmpp.type = RmppType::abort;
   rmpp.flags = RmppHeader::kActive;
   rmpp.status = static_cast<std::uint8_t>(status);
-  return answer(segment, rmpp);
+  return reply(segment, rmpp);
 }
 
 RmppReceiver::Outcome RmppReceiver::accept(const Mad& segment) {
@@ -48,7 +48,7 @@ RmppReceiver::Outcome RmppReceiver::accept(const Mad& segment) {
   if (!rmpp || rmpp->data1 == 0) return Outcome::abort;
   const bool is_first = (rmpp->flags & RmppHeader::kFirst) != 0;
   if (is_first != (rmpp->data1 == 1) || rmpp->data1 > kMaxRmppSegments) return Outcome::abort;
-  // Come twice: our ACK was lost.
+  // A duplicate: the ACK was lost.
   if (rmpp->data1 <= received_) return Outcome::acknowledge;
   if (complete_ || rmpp->data1 != received_ + 1) return Outcome::nothing;
   append(segment, *rmpp);
@@ -62,13 +62,13 @@ RmppReceiver::Outcome RmppReceiver::accept(const Mad& segment) {
   return Outcome::acknowledge;
 }
 
-/// The payload length of the last segment says how much of it is data; that of others is not used.
+/// Uses the payload length of the last segment only; the others are full.
 void RmppReceiver::append(const Mad& segment, const RmppHeader& rmpp) {
   const std::size_t header = header_size(class_of(segment));
   std::size_t size = kMadSize - header;
   if ((rmpp.flags & RmppHeader::kLast) != 0) {
     const std::size_t class_header = header - kMadHeaderSize - kRmppHeaderSize;
-    // A length that is no length means all of the segment, to the Linux kernel and so to us.
+    // As in the Linux kernel, an invalid length means the whole segment.
     if (rmpp.data2 >= class_header && rmpp.data2 <= kAfterRmpp) size = rmpp.data2 - class_header;
   }
   if (rmpp.data1 == 1)
@@ -83,7 +83,7 @@ Mad RmppReceiver::acknowledgement(const Mad& segment) const {
   rmpp.flags = RmppHeader::kActive;
   rmpp.data1 = received_;
   rmpp.data2 = std::max(window_last_, received_);
-  return answer(segment, rmpp);
+  return reply(segment, rmpp);
 }
 
 }  // namespace softib::umad

@@ -1,5 +1,5 @@
-// The receiver's half of one transfer of the reliable multi-packet protocol (IBA 13.6), as a value;
-// softib/core/rmpp_sender.hpp has the other half, and the picture.
+// The receiver of one transfer of the reliable multi-packet protocol (IBA 13.6), as a value. For
+// the sender and a diagram see softib/core/rmpp_sender.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@ namespace softib::umad {
 
 using Mad = MadPacket::Bytes;
 
-/// Segments that a receiver lets come between two acknowledgements, as the Linux kernel does.
+/// Segments between two ACKs; the value of the Linux kernel.
 inline constexpr std::uint32_t kRmppWindow = 64;
-/// Segments of the longest message, about 6 MiB of SA data.
+/// Segments of the longest message, which has about 6 MiB of SA data.
 inline constexpr std::uint32_t kMaxRmppSegments = 32768;
 
-/// Takes segments in their order. One out of order is dropped: it is sent again.
+/// Accepts segments in order. Drops one out of order; its sender repeats it.
 class RmppReceiver {
  public:
   enum class Outcome : std::uint8_t { nothing, acknowledge, complete, abort };
 
-  /// For a DATA MAD of this transfer. `complete` comes once, and calls for an ACK as well.
+  /// Processes a DATA MAD of this transfer. Returns `complete` once; it requires an ACK, too.
   Outcome accept(const Mad& segment);
-  /// The ACK for what has come, made from any segment of the transfer.
+  /// The ACK for all segments so far. Takes addresses and ids from any segment of the transfer.
   [[nodiscard]] Mad acknowledgement(const Mad& segment) const;
-  /// The whole message after `complete`: the first segment's headers, and the data of all.
+  /// The message after `complete`: the headers of the first segment and the data of all.
   [[nodiscard]] std::vector<std::uint8_t> take_message() { return std::move(message_); }
   [[nodiscard]] bool is_complete() const { return complete_; }
 
@@ -39,7 +39,7 @@ class RmppReceiver {
   bool complete_ = false;
 };
 
-/// The ABORT that answers a MAD of a transfer.
+/// The ABORT in reply to a MAD of a transfer.
 [[nodiscard]] Mad rmpp_abort(const Mad& segment, RmppStatus status);
 
 }  // namespace softib::umad

@@ -20,8 +20,8 @@ namespace {
 std::atomic<UmadHost*> current = nullptr;
 }
 
-/// A child after fork() must not wait for what a thread of its parent has begun: so there is no
-/// lock but what belongs to the new host.
+/// Takes no lock outside the new host: in a child of fork(), a thread of the parent could have held
+/// it.
 UmadHost* UmadHost::get(std::string& why) {
   const auto endpoint = endpoint::process_endpoint();
   const auto folder = fabric::SubnetFolder::from_environment();
@@ -31,16 +31,16 @@ UmadHost* UmadHost::get(std::string& why) {
   }
   UmadHost* host = current.load();
   if (host == nullptr || &host->endpoint_ != *endpoint) {
-    auto fresh = std::make_unique<UmadHost>(**endpoint, *folder, host);
-    // Lives until the process ends.
-    if (current.compare_exchange_strong(host, fresh.get())) host = fresh.release();
+    auto created = std::make_unique<UmadHost>(**endpoint, *folder, host);
+    // Never destroyed.
+    if (current.compare_exchange_strong(host, created.get())) host = created.release();
   }
-  std::call_once(host->receiving_, [&] { host->endpoint_.set_mad_receiver(host); });
+  std::call_once(host->receiver_set_, [&] { host->endpoint_.set_mad_receiver(host); });
   return host;
 }
 
 UmadHost* UmadHost::of_port(int port) {
-  for (auto* host = current.load(); host != nullptr; host = host->before_) {
+  for (auto* host = current.load(); host != nullptr; host = host->previous_) {
     if (host->generation_ != transport::fork_generation()) continue;
     const std::lock_guard lock(host->mutex_);
     if (host->ports_.contains(port)) return host;
@@ -49,10 +49,10 @@ UmadHost* UmadHost::of_port(int port) {
 }
 
 UmadHost::UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder,
-                   UmadHost* before)
+                   UmadHost* previous)
     : endpoint_(endpoint),
       folder_(folder),
-      before_(before),
+      previous_(previous),
       layer_({endpoint.node(), endpoint.place(), endpoint.epoch(), 0}) {}
 
 int UmadHost::open_port(int number) {
@@ -63,10 +63,10 @@ int UmadHost::open_port(int number) {
   const std::lock_guard lock(mutex_);
   if (lost_ || ports_.size() >= kMaxOpenPorts) return -EIO;
   const int port = event.get();
-  // A descriptor that the program closed behind our back may come back as another port.
+  // If the program has closed the descriptor of a port with close(2), its number is reused.
   if (const auto stale = ports_.find(port); stale != ports_.end()) {
     for (auto& agent : stale->second.agents) {
-      if (agent) forget(*agent);
+      if (agent) unregister(*agent);
     }
     (void)stale->second.event.release();
     ports_.erase(stale);
@@ -81,7 +81,7 @@ int UmadHost::close_port(int port) {
   const auto found = ports_.find(port);
   if (found == ports_.end()) return -EINVAL;
   for (auto& agent : found->second.agents) {
-    if (agent) forget(*agent);
+    if (agent) unregister(*agent);
   }
   ports_.erase(found);
   return 0;
@@ -111,19 +111,19 @@ int UmadHost::remove_agent(int port, int id) {
   if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
   auto& agent = found->second.agents[static_cast<std::size_t>(id)];
   if (!agent) return -EINVAL;
-  forget(*agent);
+  unregister(*agent);
   agent.reset();
   return 0;
 }
 
-void UmadHost::forget(Agent& agent) {
+void UmadHost::unregister(Agent& agent) {
   layer_.remove_agent(agent.number);
   owners_.erase(agent.number);
   agent.claims.reset();
 }
 
-/// The locks of a request's octet in the node's agents file are what makes an agent its only taker,
-/// over all processes of the HCA; the kernel lets go of them when the process dies.
+/// Locks one byte of the node's agents file for each request, so that only one agent of all
+/// processes on the HCA takes it. The kernel releases the locks when the process dies.
 Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) const {
   const auto claims = registration.claims();
   if (claims.empty()) return transport::GuardedFd();
@@ -132,15 +132,15 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) c
   const transport::ForksHeldOff held;
   auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::make);
   if (!file) return file.error();
-  for (const auto octet : claims) {
-    if (!fabric::try_lock(file->get(), octet))
+  for (const auto offset : claims) {
+    if (!fabric::try_lock(file->get(), offset))
       return Error{EPERM, "another agent takes this request"};
   }
   return transport::GuardedFd(std::move(*file), held);
 }
 
 int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
-                   const Persistence& persistence) {
+                   const RetryPolicy& retry) {
   std::unique_lock lock(mutex_);
   const auto found = ports_.find(port);
   if (found == ports_.end() || id < 0 || id >= static_cast<int>(kMaxPortAgents)) return -EINVAL;
@@ -148,9 +148,9 @@ int UmadHost::send(int port, int id, const MadAddress& to, ConstBytes mad,
   if (!agent) return -EINVAL;
   if (lost_) return -EIO;
   MadAddress where = to;
-  if (!found->second.has_cable) where.lid = Lid();  // which leads nowhere
+  if (!found->second.has_cable) where.lid = Lid();  // has no route
   const auto sent =
-      layer_.send(agent->number, where, mad, persistence, endpoint_.port(), ipoib::monotonic_now());
+      layer_.send(agent->number, where, mad, retry, endpoint_.port(), ipoib::monotonic_now());
   if (!sent) return -sent.error().code;
   flush(lock);
   return 0;
@@ -161,13 +161,13 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
   const auto found = ports_.find(port);
   if (found == ports_.end()) return Received{-EINVAL, {}};
   if (lost_) return Received{-EIO, {}};
-  auto& waiting = found->second.waiting;
-  if (waiting.empty()) return std::nullopt;
-  if (waiting.front().mad.mad.size() > limit) return waiting.front();
-  Received first = std::move(waiting.front());
-  waiting.pop_front();
+  auto& queue = found->second.queue;
+  if (queue.empty()) return std::nullopt;
+  if (queue.front().mad.mad.size() > limit) return queue.front();
+  Received first = std::move(queue.front());
+  queue.pop_front();
   eventfd_t ignored = 0;
-  if (waiting.empty()) (void)::eventfd_read(port, &ignored);
+  if (queue.empty()) (void)::eventfd_read(port, &ignored);
   return first;
 }
 
@@ -186,7 +186,7 @@ void UmadHost::mad_deadline(ipoib::TimePoint now) {
   flush(lock);
 }
 
-/// Whoever waits at a port finds it readable, and then that nothing comes any more.
+/// Makes all ports readable; receive() then returns -EIO.
 void UmadHost::device_lost() {
   const std::lock_guard lock(mutex_);
   lost_ = true;
@@ -202,7 +202,7 @@ void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   if (next != deadline_) endpoint_.set_mad_deadline(next);
   deadline_ = next;
   const auto packets = layer_.take_outgoing();
-  auto arrived = layer_.take_arrived();
+  auto received = layer_.take_received();
   lock.unlock();
   std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
   for (const auto& packet : packets) {
@@ -210,16 +210,16 @@ void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
     endpoint_.send_mad(bytes);
   }
   lock.lock();
-  for (auto& mad : arrived) hand_up(std::move(mad));
+  for (auto& mad : received) deliver(std::move(mad));
 }
 
-void UmadHost::hand_up(Arrived mad) {
+void UmadHost::deliver(ReceivedMad mad) {
   const auto owner = owners_.find(mad.agent);
   if (owner == owners_.end()) return;
-  auto& waiting = ports_.at(owner->second.port).waiting;
-  if (waiting.size() >= kMaxWaiting) return endpoint_.count(fabric::PortCounter::drop_mad_full);
-  if (waiting.empty()) (void)::eventfd_write(owner->second.port, 1);
-  waiting.push_back({owner->second.id, std::move(mad)});
+  auto& queue = ports_.at(owner->second.port).queue;
+  if (queue.size() >= kMaxQueuedMads) return endpoint_.count(fabric::PortCounter::drop_mad_full);
+  if (queue.empty()) (void)::eventfd_write(owner->second.port, 1);
+  queue.push_back({owner->second.id, std::move(mad)});
 }
 
 }  // namespace softib::umad

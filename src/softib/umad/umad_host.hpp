@@ -1,5 +1,5 @@
-// The umad side of a process: ports that are open, with their descriptors and queues, over one MAD
-// layer and the process's endpoint.
+// The umad side of a process: open ports with their descriptors and receive queues, on one MAD
+// layer and the endpoint of the process.
 #pragma once
 
 #include <array>
@@ -15,53 +15,54 @@
 
 namespace softib::umad {
 
-/// Bounds of an open port: agents as in the kernel, MADs that wait to be received.
+/// Bounds of an open port: its agents, as in the kernel, and its receive queue.
 inline constexpr std::size_t kMaxPortAgents = 32;
-inline constexpr std::size_t kMaxWaiting = 4096;
+inline constexpr std::size_t kMaxQueuedMads = 4096;
 inline constexpr std::size_t kMaxOpenPorts = 256;
 
-/// Thread-safe. Errors are negative errno values, the umad way.
+/// Thread-safe. Errors are negative errno values, as in libibumad.
 class UmadHost final : public endpoint::MadReceiver {
  public:
-  /// Of this process, attached on first use. Null: there is no HCA, and `why` says why.
+  /// The host of this process, which is attached on first use. Null if there is no HCA; `why` then
+  /// has the reason.
   [[nodiscard]] static UmadHost* get(std::string& why);
-  /// Where a port was opened in this process, which may be on an HCA that has failed since. Null:
-  /// it is none.
+  /// The host on which this process opened a port; its HCA may have failed since. Null if `port` is
+  /// not open.
   [[nodiscard]] static UmadHost* of_port(int port);
 
-  UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder, UmadHost* before);
+  UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& folder, UmadHost* previous);
 
   [[nodiscard]] endpoint::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] const fabric::SubnetFolder& folder() const { return folder_; }
 
-  /// Port `number` of the HCA, 0: the one that is on the subnet. A descriptor that is readable
-  /// while a MAD waits; it names the port from now on. EINVAL: the HCA has no such port.
+  /// Opens port `number` of the HCA; 0 means the port that is connected to the subnet. Returns the
+  /// port's id, a descriptor that is readable while a MAD is queued. EINVAL: no such port.
   [[nodiscard]] int open_port(int number);
   int close_port(int port);
-  /// The agent's id on this port. EPERM: somebody on this HCA has one of its methods.
+  /// Returns the id of the agent on this port. EPERM: an agent on this HCA has one of its methods.
   [[nodiscard]] int add_agent(int port, const Registration& registration);
   int remove_agent(int port, int id);
-  int send(int port, int id, const MadAddress& to, ConstBytes mad, const Persistence& persistence);
+  int send(int port, int id, const MadAddress& to, ConstBytes mad, const RetryPolicy& retry);
 
   struct Received {
     int id = 0;
-    Arrived mad;
+    ReceivedMad mad;
   };
-  /// Takes the first MAD that waits if `limit` octets are enough for it; else it stays, and `mad`
-  /// has a copy. Nothing when none waits. The agent id is -EINVAL when there is no such port, and
-  /// -EIO, as often as asked, when the HCA has failed.
+  /// Takes the first queued MAD if it has at most `limit` bytes; a longer one stays queued and is
+  /// returned as a copy. nullopt: no MAD is queued. The agent id is -EINVAL if there is no such
+  /// port, and -EIO, for each call, after the HCA has failed.
   [[nodiscard]] std::optional<Received> receive(int port, std::size_t limit);
 
  private:
   struct Agent {
-    std::uint32_t number = 0;     ///< in the MAD layer
+    std::uint32_t number = 0;     ///< of the MAD layer
     transport::GuardedFd claims;  ///< holds the locks of its methods
   };
   struct Port {
     ipoib::FileDescriptor event;
     bool has_cable = true;
     std::array<std::optional<Agent>, kMaxPortAgents> agents;
-    std::deque<Received> waiting;
+    std::deque<Received> queue;
   };
   struct Owner {
     int port = 0;
@@ -73,18 +74,17 @@ class UmadHost final : public endpoint::MadReceiver {
   void device_lost() override;
 
   [[nodiscard]] ipoib::Result<transport::GuardedFd> claim(const Registration& registration) const;
-  void forget(Agent& agent);
+  void unregister(Agent& agent);
   void flush(std::unique_lock<std::mutex>& lock);
-  void hand_up(Arrived mad);
+  void deliver(ReceivedMad mad);
 
   endpoint::Endpoint& endpoint_;
   const fabric::SubnetFolder folder_;
-  /// Of a parent process, or on an HCA that has failed: pointed to for as long as the process
-  /// lives.
-  UmadHost* const before_;
+  /// The host of the parent process, or on an HCA that has failed. Never destroyed.
+  UmadHost* const previous_;
   const std::uint32_t generation_ = transport::fork_generation();
-  std::once_flag receiving_;
-  std::mutex mutex_;  ///< of all below; not held while sending
+  std::once_flag receiver_set_;
+  std::mutex mutex_;  ///< guards the members below; not held while sending
   bool lost_ = false;
   MadLayer layer_;
   ipoib::TimePoint deadline_ = ipoib::kNever;

@@ -1,4 +1,4 @@
-// What every function of the verbs ABI needs: to be seen by programs, and to let no exception out.
+// Needed by each function of the verbs ABI: it is exported, and throws nothing.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,13 +10,13 @@
 
 #include "ipoib/result.hpp"
 
-/// In front of the definition of each function that programs call by name.
+/// Begins the definition of each function that programs call by name.
 #define SOFTIB_ABI extern "C" __attribute__((visibility("default")))
 
 namespace softib::verbs {
 
-/// Runs one verb, which returns Result<void> or Result<T*>. A refusal sets errno, and becomes the
-/// errno value or a null pointer; so does an exception, of which none crosses the ABI.
+/// Runs the body of a verb, which returns Result<void> or Result<T*>. An error or an exception sets
+/// errno and becomes the errno value or a null pointer.
 template <class Body>
 auto verb(Body&& body) noexcept {
   using Value = typename std::invoke_result_t<Body>::value_type;
@@ -45,7 +45,7 @@ auto verb(Body&& body) noexcept {
 
 [[nodiscard]] inline ipoib::Error unsupported(const char* what) { return {EOPNOTSUPP, what}; }
 
-/// For the few verbs that return -1.
+/// For the verbs that return -1.
 [[nodiscard]] inline int minus_one_if(int error) { return error == 0 ? 0 : -1; }
 
 }  // namespace softib::verbs

@@ -10,19 +10,19 @@
 namespace softib::verbs {
 namespace {
 
-ipoib::Result<Completions*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
+ipoib::Result<Cq*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& attr) {
   auto& context = of(ibv);
   if (attr.comp_vector >= static_cast<std::uint32_t>(ibv->num_comp_vectors)) {
     return ipoib::Error{EINVAL, "no such completion vector"};
   }
-  auto cq = std::make_unique<Completions>();
+  auto cq = std::make_unique<Cq>();
   cq->context = ibv;
   cq->channel = attr.channel;
   cq->cq_context = attr.cq_context;
   cq->cqe = static_cast<int>(attr.cqe);
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
-  fill_in_polling(*cq);
+  fill_in_cq_ex(*cq);
   {
     const auto hca = context.device.hca();
     const auto model = hca->create_completion_queue(attr.cqe);
@@ -30,10 +30,10 @@ ipoib::Result<Completions*> create(ibv_context* ibv, const ibv_cq_init_attr_ex& 
     cq->model = *model;
     cq->handle = (*model)->handle;
     cq->model->owner = cq.get();
-    hca.attendance().add(*cq);
+    hca.waiters().add(*cq);
   }
   const std::lock_guard lock(context.mutex);
-  context.completions.insert(cq.get());
+  context.cqs.insert(cq.get());
   if (attr.channel != nullptr) ++attr.channel->refcnt;
   return cq.release();
 }
@@ -52,21 +52,21 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   });
 }
 
-/// On hardware a busy poller keeps nobody from working. Here the HCA is a thread, which may wait
-/// for the very processor that the poller spins on: let it have a turn now and then.
-void give_way() {
-  constexpr unsigned kPollsBetweenTurns = 32;
+/// The HCA is a thread, which may need the very processor on which a program polls. So the program
+/// yields it from time to time.
+void yield_to_engine() {
+  constexpr unsigned kPollsBetweenYields = 32;
   thread_local unsigned empty_polls = 0;
-  if (++empty_polls % kPollsBetweenTurns == 0) ::sched_yield();
+  if (++empty_polls % kPollsBetweenYields == 0) ::sched_yield();
 }
 
 int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
   auto& cq = of(ibv);
   if (room < 0) return -1;
   auto& device = of(ibv->context).device;
-  // Asked without the lock, which others need.
-  if (cq.model->idle() && !device.take_arrivals(cq)) {
-    give_way();
+  // Checked without the lock, which other threads need.
+  if (cq.model->idle() && !device.poll_receive_rings(cq)) {
+    yield_to_engine();
     return 0;
   }
   const auto hca = device.hca();
@@ -76,13 +76,13 @@ int poll_cq(ibv_cq* ibv, int room, ibv_wc* out) {
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
   const auto hca = of(ibv->context).device.hca();
   of(ibv).model->arm(solicited_only != 0);
-  hca.attendance().on_armed(of(ibv));
+  hca.waiters().on_armed(of(ibv));
   return 0;
 }
 
-/// "ibv_destroy_cq() waits for all completion events to be acknowledged"; so does the manual of
-/// ibv_get_async_event for the others.
-void wait_for_acknowledgements(Completions& cq) {
+/// Waits until all events are acknowledged, as ibv_get_cq_event(3) and ibv_get_async_event(3)
+/// demand.
+void wait_for_acknowledgements(Cq& cq) {
   pthread_mutex_lock(&cq.mutex);
   while (cq.comp_events_completed != cq.completion_events_taken ||
          cq.async_events_completed != cq.async_events_taken) {
@@ -93,17 +93,17 @@ void wait_for_acknowledgements(Completions& cq) {
 
 }  // namespace
 
-ipoib::Result<void> destroy(Completions& cq) {
+ipoib::Result<void> destroy(Cq& cq) {
   auto& context = of(cq.context);
-  if (auto gone = context.device.destroy(cq); !gone) return gone;
+  if (auto destroyed = context.device.destroy(cq); !destroyed) return destroyed;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, cq); });
   if (cq.channel != nullptr) {
-    of(cq.channel).events.withdraw([&](const Completions* each) { return each == &cq; });
+    of(cq.channel).events.withdraw([&](const Cq* each) { return each == &cq; });
   }
   wait_for_acknowledgements(cq);
   {
     const std::lock_guard lock(context.mutex);
-    context.completions.erase(&cq);
+    context.cqs.erase(&cq);
     if (cq.channel != nullptr) --cq.channel->refcnt;
   }
   pthread_cond_destroy(&cq.cond);
@@ -120,11 +120,11 @@ void fill_in_completion_verbs(Context& context) {
 
 SOFTIB_ABI ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return verb([&]() -> ipoib::Result<ibv_comp_channel*> {
-    auto channel = std::make_unique<Channel>();
+    auto channel = std::make_unique<CompChannel>();
     channel->context = context;
     channel->fd = channel->events.fd();
     channel->refcnt = 0;
-    keep(of(context), of(context).channels, channel.get());
+    track(of(context), of(context).channels, channel.get());
     return channel.release();
   });
 }
@@ -137,7 +137,7 @@ SOFTIB_ABI int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
       if (channel->refcnt != 0) return ipoib::Error{EBUSY, "completion queues use the channel"};
       context.channels.erase(&of(channel));
     }
-    context.device.forget(of(channel));
+    context.device.remove_wakeup_fd(of(channel));
     delete &of(channel);
     return {};
   });
@@ -172,12 +172,12 @@ SOFTIB_ABI int ibv_destroy_cq(ibv_cq* cq) {
 
 SOFTIB_ABI int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   const bool taken = of(channel).events.take(
-      [&](Completions* oldest) {
+      [&](Cq* oldest) {
         ++oldest->completion_events_taken;
         *cq = as_cq(*oldest);
         *cq_context = oldest->cq_context;
       },
-      [&] { of(channel->context).device.answer(of(channel)); });
+      [&] { of(channel->context).device.receive_for(of(channel)); });
   return taken ? 0 : -1;
 }
 

@@ -1,4 +1,4 @@
-// Devices and contexts: list, open, close, and the asynchronous events of a context.
+// The device list, contexts, and their asynchronous events.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +21,7 @@ ibv_context* open(ibv_device* listed) {
   });
 }
 
-/// What a program gets from ibv_get_device_list: a device and the null behind it.
+/// The null-terminated array that ibv_get_device_list() returns.
 ibv_device** make_list(ibv_device* device) {
   constexpr std::size_t kLength = 2;
   auto** const list = static_cast<ibv_device**>(std::calloc(kLength, sizeof(ibv_device*)));
@@ -29,16 +29,15 @@ ibv_device** make_list(ibv_device* device) {
   return list;
 }
 
-/// Whoever runs a program with this library wants the device: says what is in the way, until that
-/// is something else.
-void say_once(const std::string& why) {
-  static std::atomic<std::size_t> said = 0;
-  const auto what = std::hash<std::string>()(why);
-  if (said.exchange(what) != what) std::fprintf(stderr, "softib: %s\n", why.c_str());
+/// Prints why there is no device, unless that was the last reason printed.
+void print_once(const std::string& why) {
+  static std::atomic<std::size_t> printed = 0;
+  const auto hash = std::hash<std::string>()(why);
+  if (printed.exchange(hash) != hash) std::fprintf(stderr, "softib: %s\n", why.c_str());
 }
 
-/// Asynchronous events are taken by a read of their descriptor; those of objects are counted, for
-/// destroying the object waits until as many are acknowledged.
+/// Counts an event of a completion queue or queue pair; destroying the object waits until as many
+/// are acknowledged.
 void count_taken(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
@@ -63,14 +62,14 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& condition, Counter& com
 
 }  // namespace
 
-bool is_of(const ibv_async_event& event, const Completions& cq) {
+bool is_of(const ibv_async_event& event, const Cq& cq) {
   return event.event_type == IBV_EVENT_CQ_ERR && &of(event.element.cq) == &cq;
 }
 
-bool is_of(const ibv_async_event& event, const Pair& qp) {
-  const bool of_a_pair =
+bool is_of(const ibv_async_event& event, const Qp& qp) {
+  const bool of_a_qp =
       event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_SQ_DRAINED;
-  return of_a_pair && &of(event.element.qp) == &qp;
+  return of_a_qp && &of(event.element.qp) == &qp;
 }
 
 Context::Context(Device& on) : verbs_context{}, device(on) {
@@ -86,29 +85,30 @@ Context::Context(Device& on) : verbs_context{}, device(on) {
   fill_in_queue_pair_verbs(*this);
 }
 
-/// As when the kernel sees the last of a context: what it has left behind goes, users first.
+/// Destroys the objects that the program has left, users before the objects that they use, as the
+/// kernel does.
 Context::~Context() {
   device.remove(*this);
-  for (auto* const qp : pairs) {
+  for (auto* const qp : qps) {
     device.hca()->detach_all(*qp->model);
     (void)device.destroy(*qp->model);
     delete qp;
   }
-  for (auto* const cq : completions) {
+  for (auto* const cq : cqs) {
     (void)device.destroy(*cq);
     delete cq;
   }
-  for (auto* const ah : handles) (void)device.hca()->destroy(*ah);
-  for (auto* const region : regions) {
+  for (auto* const ah : ahs) (void)device.hca()->destroy(*ah);
+  for (auto* const region : mrs) {
     (void)device.hca()->deregister_memory(region->lkey);
     delete region;
   }
-  for (auto* const domain : domains) {
+  for (auto* const domain : pds) {
     (void)device.hca()->destroy(*domain->model);
     delete domain;
   }
   for (auto* const channel : channels) {
-    device.forget(*channel);
+    device.remove_wakeup_fd(*channel);
     delete channel;
   }
   pthread_mutex_destroy(&context.mutex);
@@ -119,7 +119,7 @@ SOFTIB_ABI ibv_device** ibv_get_device_list(int* count) {
   return verb([&]() -> ipoib::Result<ibv_device**> {
     const auto device = Device::of_process();
     if (!device) {
-      say_once(device.error().message);
+      print_once(device.error().message);
       return device.error();
     }
     auto** const list = make_list(&(*device)->listed());

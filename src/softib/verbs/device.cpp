@@ -16,12 +16,12 @@
 namespace softib::verbs {
 namespace {
 
-/// What stands for this many packets is brought in under the lock in one go, the last of it whole.
+/// Packets to receive before the lock is released. A large packet counts for all of its segments.
 constexpr std::size_t kPacketsAtOnce = 32;
 
 std::atomic<Device*> current{nullptr};
-/// Between a fork's handlers, in the thread that forks.
-thread_local Device* held_for_fork = nullptr;
+/// Set between the handlers of fork(), in the calling thread.
+thread_local Device* locked_for_fork = nullptr;
 
 struct Drop {
   std::uint64_t hca::HcaCounters::*counter;
@@ -43,7 +43,7 @@ constexpr std::array kDrops = {
     Drop{&hca::HcaCounters::drop_not_attached, fabric::PortCounter::drop_not_attached},
 };
 
-/// As much as a packet can have.
+/// The part that a single packet can have; the payload of a large packet is longer.
 ConstBytes front_of(ConstBytes octets) {
   return octets.first(std::min(octets.size(), kMaxPacketBytes));
 }
@@ -60,36 +60,37 @@ void describe(ListedDevice& device) {
 
 }  // namespace
 
-void Device::hold_for_fork() {
-  held_for_fork = current.load();
-  if (held_for_fork != nullptr) held_for_fork->mutex_.lock();
+void Device::lock_for_fork() {
+  locked_for_fork = current.load();
+  if (locked_for_fork != nullptr) locked_for_fork->mutex_.lock();
 }
 
-void Device::let_go_after_fork() {
-  if (auto* const held = std::exchange(held_for_fork, nullptr)) held->mutex_.unlock();
+void Device::unlock_after_fork() {
+  if (auto* const held = std::exchange(locked_for_fork, nullptr)) held->mutex_.unlock();
 }
 
-/// At load, so before the handlers of process_endpoint(): a fork takes that lock first (handlers of
-/// "prepare" run backwards), as does who retires an endpoint under it.
+/// Registered when the library is loaded, before the handlers of process_endpoint(). "prepare"
+/// handlers run in reverse order, so fork() takes the lock of process_endpoint() first, as does the
+/// thread that detaches an endpoint.
 [[maybe_unused]] const int Device::fork_handlers_ =
-    ::pthread_atfork(hold_for_fork, let_go_after_fork, let_go_after_fork);
+    ::pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
 
 ipoib::Result<Device*> Device::of_process() {
   const auto endpoint = endpoint::process_endpoint();
   if (!endpoint) return endpoint.error();
   auto* seen = current.load();
   if (seen != nullptr && &seen->endpoint_ == *endpoint) return seen;
-  auto made = std::make_unique<Device>(**endpoint);
-  if (!current.compare_exchange_strong(seen, made.get())) return seen;
-  // The device of a parent, if there was one, is left behind: programs may point to it.
-  (*endpoint)->set_receiver(made.get());
-  return made.release();
+  auto created = std::make_unique<Device>(**endpoint);
+  if (!current.compare_exchange_strong(seen, created.get())) return seen;
+  // The device of the parent process, if any, is not destroyed: the program may use its address.
+  (*endpoint)->set_receiver(created.get());
+  return created.release();
 }
 
 Device::Device(endpoint::Endpoint& endpoint)
     : endpoint_(endpoint),
       hca_(endpoint.epoch(), endpoint.place(), endpoint.port()),
-      attendance_(endpoint) {
+      waiters_(endpoint) {
   describe(listed_);
   listed_.device = this;
 }
@@ -103,34 +104,34 @@ void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch)
   }
 }
 
-bool Device::take_arrivals(Completions& cq) {
-  if (cq.attendant != transport::Attendant::kNobody) hca().attendance().on_polled(cq);
+bool Device::poll_receive_rings(Cq& cq) {
+  if (cq.waiter != transport::Attendant::kNobody) hca().waiters().on_polled(cq);
   return endpoint_.take_arrivals();
 }
 
-void Device::answer(const Channel& channel) {
+void Device::receive_for(const CompChannel& channel) {
   (void)endpoint_.take_arrivals();
-  hca().attendance().on_rung(channel);
+  hca().waiters().on_channel_read(channel);
   (void)endpoint_.take_arrivals();
 }
 
-ipoib::Result<void> Device::destroy(Completions& cq) {
+ipoib::Result<void> Device::destroy(Cq& cq) {
   const auto access = hca();
-  auto gone = access->destroy(*cq.model);
-  if (gone) attendance_.remove(cq);
-  return gone;
+  auto destroyed = access->destroy(*cq.model);
+  if (destroyed) waiters_.remove(cq);
+  return destroyed;
 }
 
 ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
   const auto access = hca();
   const Qpn number = qp.number();
-  auto gone = access->destroy(qp);
-  if (gone) attendance_.remove(number);
-  return gone;
+  auto destroyed = access->destroy(qp);
+  if (destroyed) waiters_.remove(number);
+  return destroyed;
 }
 
-void Device::forget(const Channel& channel) {
-  if (channel.bell != transport::Attendant::kEngine) endpoint_.remove_bell(channel.bell);
+void Device::remove_wakeup_fd(const CompChannel& channel) {
+  if (channel.wakeup_fd != transport::Attendant::kEngine) endpoint_.remove_bell(channel.wakeup_fd);
 }
 
 void Device::add(Context& context) {
@@ -149,7 +150,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
     for (std::size_t packets = 0; packets < kPacketsAtOnce && !batch.empty();) {
       const auto& packet = batch.front();
       batch = batch.subspan(1);
-      // It is in another processor's cache, and can come while the one before it is copied.
+      // The next packet is in the cache of another processor: fetch it while this one is copied.
       if (!batch.empty()) prefetch(front_of(batch.front().octets));
       access->receive(packet);
       packets += packet.gso.packets;
@@ -164,34 +165,34 @@ void Device::port_changed(const PortAttributes& now) {
   report_drops();
 }
 
-void Device::attendants_in_doubt() { hca().attendance().on_doubt(); }
+void Device::attendants_in_doubt() { hca().waiters().restore(); }
 
-void Device::pass_on_events() {
+void Device::dispatch_events() {
   for (const auto& event : hca_.events()) {
     if (const auto* const completion = std::get_if<hca::CompletionEvent>(&event)) {
-      auto& cq = *static_cast<Completions*>(completion->cq->owner);
+      auto& cq = *static_cast<Cq*>(completion->cq->owner);
       if (cq.channel != nullptr) of(cq.channel).events.push(&cq);
     } else {
-      pass_on(std::get<hca::AsyncEvent>(event));
+      dispatch(std::get<hca::AsyncEvent>(event));
     }
   }
   hca_.clear_events();
 }
 
-void Device::pass_on(const hca::AsyncEvent& event) {
-  ibv_async_event told{};
-  told.event_type = event.type;
+void Device::dispatch(const hca::AsyncEvent& event) {
+  ibv_async_event out{};
+  out.event_type = event.type;
   if (event.cq != nullptr) {
-    auto& cq = *static_cast<Completions*>(event.cq->owner);
-    told.element.cq = as_cq(cq);
-    of(cq.context).async_events.push(told);
+    auto& cq = *static_cast<Cq*>(event.cq->owner);
+    out.element.cq = as_cq(cq);
+    of(cq.context).async_events.push(out);
   } else if (event.qp != nullptr) {
-    auto& qp = *static_cast<Pair*>(event.qp->owner);
-    told.element.qp = &qp.qp_base;
-    of(qp.qp_base.context).async_events.push(told);
+    auto& qp = *static_cast<Qp*>(event.qp->owner);
+    out.element.qp = &qp.qp_base;
+    of(qp.qp_base.context).async_events.push(out);
   } else {
-    told.element.port_num = hca_.port().number;
-    for (auto* const context : contexts_) context->async_events.push(told);
+    out.element.port_num = hca_.port().number;
+    for (auto* const context : contexts_) context->async_events.push(out);
   }
 }
 

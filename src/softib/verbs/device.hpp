@@ -1,9 +1,9 @@
-// The one device of a process: the model of its HCA between the endpoint, whose engine brings
-// packets, and the application's threads.
+// The one device of a process: the model of its HCA, used by the endpoint's engine, which delivers
+// packets, and by the threads of the application.
 //
-// One lock guards the model. It is never held while packets go out, so a sender that has to wait
-// for its receiver stops neither the engine nor other threads. A fork() waits for it, so that a
-// child never finds it taken by a thread that it lacks.
+// One lock guards the model. It is not held while packets are sent, so a sender that waits for its
+// receiver blocks neither the engine nor other threads. fork() takes it, so that it is free in the
+// child.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,16 +14,16 @@
 #include "ipoib/result.hpp"
 #include "softib/endpoint/endpoint.hpp"
 #include "softib/hca/hca.hpp"
-#include "softib/verbs/attendance.hpp"
+#include "softib/verbs/waiter_registry.hpp"
 
 namespace softib::verbs {
 
-struct Channel;
-struct Completions;
+struct CompChannel;
+struct Cq;
 struct Context;
 
-/// An ibv_device with room behind it: a provider library that a program links looks for its own
-/// fields there to see whether the device is one of its own, and must find nothing.
+/// An ibv_device followed by null pointers. A provider library that a program links checks fields
+/// there to find out whether the device is its own; it must find nothing.
 class Device;
 struct ListedDevice : ibv_device {
   void* no_provider[64] = {};
@@ -32,42 +32,43 @@ struct ListedDevice : ibv_device {
 
 class Device final : public endpoint::PacketReceiver {
  public:
-  /// The device over process_endpoint(). It lives as long as the process. A child of fork() gets
-  /// one of its own.
+  /// The device on process_endpoint(). It is never destroyed. A child of fork() gets another one.
   [[nodiscard]] static ipoib::Result<Device*> of_process();
   explicit Device(endpoint::Endpoint& endpoint);
   ~Device() override;
 
-  /// The model for as long as the caller holds this; then its events are passed on.
+  /// Locked access to the model. When it ends, the events of the model are dispatched.
   class Access {
    public:
     explicit Access(Device& device) : device_(device), lock_(device.mutex_) {}
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
-    ~Access() { device_.pass_on_events(); }
+    ~Access() { device_.dispatch_events(); }
     hca::Hca* operator->() const { return &device_.hca_; }
-    [[nodiscard]] Attendance& attendance() const { return device_.attendance_; }
+    [[nodiscard]] WaiterRegistry& waiters() const { return device_.waiters_; }
 
    private:
     Device& device_;
     std::lock_guard<std::mutex> lock_;
   };
   [[nodiscard]] Access hca() { return Access(*this); }
-  /// Sends what the queue pair has to send, the first batch of which has been handed out already.
+  /// Sends `batch`, which the caller got from next_packets(), and all further batches of the queue
+  /// pair.
   void transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch);
 
-  /// Takes in packets that have come, for who has found this queue empty. False: there were none.
-  bool take_arrivals(Completions& cq);
-  /// Takes in packets that the channel was rung for, and sees to it that it is rung for more.
-  void answer(const Channel& channel);
+  /// Receives pending packets for a program that found `cq` empty. Returns false if there were
+  /// none.
+  bool poll_receive_rings(Cq& cq);
+  /// Receives pending packets after a sender wrote to the channel, and lets senders write again.
+  void receive_for(const CompChannel& channel);
 
-  // As Hca's, and nobody is told to look after them any more.
-  [[nodiscard]] ipoib::Result<void> destroy(Completions& cq);
+  // Destroy the model's object and remove it from the waiter registry.
+  [[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
   [[nodiscard]] ipoib::Result<void> destroy(hca::QueuePair& qp);
-  void forget(const Channel& channel);
+  void remove_wakeup_fd(const CompChannel& channel);
 
   [[nodiscard]] ListedDevice& listed() { return listed_; }
-  /// Contexts learn of the port's events.
+  /// Contexts that get the events of the port.
   void add(Context& context);
   void remove(Context& context);
 
@@ -76,19 +77,19 @@ class Device final : public endpoint::PacketReceiver {
   void attendants_in_doubt() override;
 
  private:
-  void pass_on_events();
-  void pass_on(const hca::AsyncEvent& event);
+  void dispatch_events();
+  void dispatch(const hca::AsyncEvent& event);
   void report_drops();
-  static void hold_for_fork();
-  static void let_go_after_fork();
+  static void lock_for_fork();
+  static void unlock_after_fork();
   static const int fork_handlers_;
 
   endpoint::Endpoint& endpoint_;
   ListedDevice listed_;
   std::mutex mutex_;
   hca::Hca hca_;
-  Attendance attendance_;
-  hca::HcaCounters reported_;  ///< what the endpoint has been told of
+  WaiterRegistry waiters_;
+  hca::HcaCounters reported_;  ///< counted by the endpoint already
   std::vector<Context*> contexts_;
 };
 

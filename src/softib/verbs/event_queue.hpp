@@ -1,11 +1,11 @@
-// Events behind a descriptor, as a completion channel or a context has them: the descriptor is
-// readable while an event waits, and taking one is a read of it. So epoll, O_NONBLOCK and signals
-// behave as they do on the kernel's, without any help of ours.
+// The events of a completion channel or a context, with a descriptor that is readable while an
+// event is queued. Taking an event reads the descriptor, so epoll, O_NONBLOCK and signals behave as
+// with the descriptors of the kernel.
 //
 // The descriptor is an eventfd in semaphore mode that counts the events of the queue. A reader
-// first takes its count, then the event; one whose event has been withdrawn in between reads again.
-// A count without an event is also how another process rings: something came that may make one. A
-// process may ring without end, so a descriptor that is O_NONBLOCK is read once for each answer.
+// first reads the descriptor, then takes the event; if the event has been withdrawn in between, it
+// reads again. Another process also writes to the descriptor, to announce a packet that may cause
+// an event. As it may write without end, take() reads an O_NONBLOCK descriptor only once.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 namespace softib::verbs {
 
-/// Events that nobody takes; what comes on top is lost.
+/// Bound of the queue; further events are lost.
 inline constexpr std::size_t kMaxQueuedEvents = 1U << 16;
 
 template <class Event>
@@ -41,18 +41,18 @@ class EventQueue {
     (void)::eventfd_write(fd_.get(), 1);
   }
 
-  /// Takes the oldest event, and waits for one unless the descriptor is O_NONBLOCK; `taken` sees it
-  /// while nobody can withdraw it. `rung` is called when the descriptor has a count that no event
-  /// stands behind, and may push some. False: errno says why; EAGAIN: there is no event.
-  template <class Taken, class Rung>
-  bool take(Taken taken, Rung rung) {
+  /// Takes the oldest event; waits for one unless the descriptor is O_NONBLOCK. Calls `taken` with
+  /// it while withdraw() is locked out. Calls `no_event` if the descriptor was readable without an
+  /// event; that call may push events. On failure returns false and sets errno; EAGAIN: no event.
+  template <class Taken, class NoEvent>
+  bool take(Taken taken, NoEvent no_event) {
     for (;;) {
       std::uint64_t count = 0;
       if (::read(fd_.get(), &count, sizeof count) != sizeof count) return false;
       std::unique_lock lock(mutex_);
       if (events_.empty()) {
         lock.unlock();
-        rung();
+        no_event();
         if (is_empty() && (::fcntl(fd_.get(), F_GETFL) & O_NONBLOCK) != 0) {
           errno = EAGAIN;
           return false;
@@ -71,13 +71,13 @@ class EventQueue {
     return take(taken, [] {});
   }
 
-  /// Withdraws the events of an object that goes.
+  /// Removes the events for which `which` is true: those of an object that is being destroyed.
   template <class Which>
   void withdraw(Which which) {
     const std::lock_guard lock(mutex_);
     for (auto count = std::erase_if(events_, which); count != 0; --count) {
-      // Must not block: a reader may hold the event's count already. (On a kernel that cannot do
-      // this the count stays, and the next reader finds nothing behind it.)
+      // Must not block: a reader may have read the count of the event already. (Where the kernel
+      // does not support this, the count stays, and the next reader finds no event.)
       std::uint64_t one = 0;
       const iovec to{&one, sizeof one};
       (void)::preadv2(fd_.get(), &to, 1, -1, RWF_NOWAIT);

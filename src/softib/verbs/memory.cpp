@@ -1,4 +1,4 @@
-// Protection domains, memory regions, address handles.
+// Protection domains, memory regions and address handles.
 #include <algorithm>
 #include <bit>
 
@@ -15,20 +15,19 @@ namespace {
 constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 constexpr unsigned kTrafficClassShift = 20;
 
-/// A real HCA pins the pages: a program may unmap memory in which receives are still posted. Here
-/// the engine writes to the address, so the memory has to stay mapped until its receives are
-/// flushed or the region is deregistered.
+/// Unlike a physical HCA, this does not pin the pages: the engine writes to the address. So the
+/// memory must stay mapped until its receives are flushed or the region is deregistered.
 ibv_mr* register_memory(ibv_pd* pd, void* memory, std::size_t length, std::uint64_t address,
                         int access) {
   return verb([&]() -> ipoib::Result<ibv_mr*> {
     auto& context = of(pd->context);
-    auto region = std::make_unique<Region>();
+    auto region = std::make_unique<Mr>();
     const auto model =
         context.device.hca()->register_memory(*of(pd).model, memory, length, address, access);
     if (!model) return model.error();
     static_cast<ibv_mr&>(*region) = {pd->context, pd,         memory,    length,
                                      model->key,  model->key, model->key};
-    keep(context, context.regions, region.get());
+    track(context, context.mrs, region.get());
     return region.release();
   });
 }
@@ -37,13 +36,13 @@ ibv_mr* register_memory(ibv_pd* pd, void* memory, std::size_t length, std::uint6
 
 SOFTIB_ABI ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return verb([&]() -> ipoib::Result<ibv_pd*> {
-    auto domain = std::make_unique<Domain>();
+    auto domain = std::make_unique<Pd>();
     const auto model = of(context).device.hca()->create_protection_domain();
     if (!model) return model.error();
     domain->context = context;
     domain->handle = (*model)->handle;
     domain->model = *model;
-    keep(of(context), of(context).domains, domain.get());
+    track(of(context), of(context).pds, domain.get());
     return domain.release();
   });
 }
@@ -51,8 +50,8 @@ SOFTIB_ABI ibv_pd* ibv_alloc_pd(ibv_context* context) {
 SOFTIB_ABI int ibv_dealloc_pd(ibv_pd* pd) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(pd->context);
-    if (auto gone = context.device.hca()->destroy(*of(pd).model); !gone) return gone;
-    forget(context, context.domains, &of(pd));
+    if (auto destroyed = context.device.hca()->destroy(*of(pd).model); !destroyed) return destroyed;
+    untrack(context, context.pds, &of(pd));
     delete &of(pd);
     return {};
   });
@@ -76,7 +75,7 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
                             int access) {
   const int error = verb([&]() -> ipoib::Result<void> {
     if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
-      return ipoib::Error{EINVAL, "no such change"};
+      return ipoib::Error{EINVAL, "invalid flags"};
     }
     hca::RegionChange change;
     if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) change.pd = of(pd).model;
@@ -100,9 +99,10 @@ SOFTIB_ABI int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* memory, std
 SOFTIB_ABI int ibv_dereg_mr(ibv_mr* mr) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(mr->context);
-    auto* const region = static_cast<Region*>(mr);
-    if (auto gone = context.device.hca()->deregister_memory(mr->lkey); !gone) return gone;
-    forget(context, context.regions, region);
+    auto* const region = static_cast<Mr*>(mr);
+    if (auto destroyed = context.device.hca()->deregister_memory(mr->lkey); !destroyed)
+      return destroyed;
+    untrack(context, context.mrs, region);
     delete region;
     return {};
   });
@@ -115,7 +115,7 @@ SOFTIB_ABI ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     if (!ah) return ah.error();
     (*ah)->context = pd->context;
     (*ah)->pd = pd;
-    keep(context, context.handles, *ah);
+    track(context, context.ahs, *ah);
     return *ah;
   });
 }
@@ -124,12 +124,12 @@ SOFTIB_ABI int ibv_destroy_ah(ibv_ah* ah) {
   return verb([&]() -> ipoib::Result<void> {
     auto& context = of(ah->context);
     auto& model = static_cast<hca::AddressHandle&>(*ah);
-    forget(context, context.handles, &model);
+    untrack(context, context.ahs, &model);
     return context.device.hca()->destroy(model);
   });
 }
 
-/// The way back to who sent a message: the path reversed (IBA 13.5.4.4).
+/// The address of the sender of a message: the reversed path (IBA 13.5.4.4).
 SOFTIB_ABI int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc,
                                    ibv_grh* grh, ibv_ah_attr* attr) {
   *attr = {};
@@ -138,7 +138,7 @@ SOFTIB_ABI int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_
   attr->src_path_bits = wc->dlid_path_bits;
   attr->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
-  // To answer by the index of a GID, the message must have come to a GID of ours.
+  // A reply uses a GID index, so the message must have been sent to a GID of this port.
   const Gid to(std::to_array(grh->dgid.raw));
   if (to != of(context).device.hca()->port().gid()) return -1;
   const auto version_class_flow = hca::from_network(grh->version_tclass_flow);

@@ -1,5 +1,5 @@
-// What the pointers mean that programs get from verbs: rdma-core's public structure, and behind it
-// what is ours. Each belongs to its context, and goes with it at the latest.
+// The objects that programs get pointers to: rdma-core's public structures, extended by fields of
+// softib. A context owns its objects and destroys those that are left.
 #pragma once
 
 #include <atomic>
@@ -10,40 +10,40 @@
 #include "softib/hca/hca.hpp"
 #include "softib/verbs/device.hpp"
 #include "softib/verbs/event_queue.hpp"
-#include "softib/verbs/request_builder.hpp"
+#include "softib/verbs/wr_builder.hpp"
 
 namespace softib::verbs {
 
-struct Domain : ibv_pd {
+struct Pd : ibv_pd {
   hca::ProtectionDomain* model = nullptr;
 };
 
-struct Region : ibv_mr {};
+struct Mr : ibv_mr {};
 
-struct Completions;
+struct Cq;
 
-struct Channel : ibv_comp_channel {
-  EventQueue<Completions*> events;
-  std::uint32_t bell =
-      transport::Attendant::kEngine;  ///< its number; that of the engine: it has none
+struct CompChannel : ibv_comp_channel {
+  EventQueue<Cq*> events;
+  std::uint32_t wakeup_fd =
+      transport::Attendant::kEngine;  ///< its number in the wake-up table; kEngine: it has none
 };
 
-struct Completions : ibv_cq_ex {
+struct Cq : ibv_cq_ex {
   hca::CompletionQueue* model = nullptr;
-  ibv_wc current{};  ///< of the extended way of polling
-  std::atomic<std::uint32_t> attendant =
-      transport::Attendant::kEngine;  ///< of its receives; see Attendance
-  /// Taken from the queues of events; guarded by these.
+  ibv_wc current{};  ///< for ibv_start_poll()
+  std::atomic<std::uint32_t> waiter =
+      transport::Attendant::kEngine;  ///< for its receives; see WaiterRegistry
+  /// Events taken from the event queues; guarded by the locks of these.
   std::uint32_t completion_events_taken = 0;
   std::uint32_t async_events_taken = 0;
 };
 
-struct Pair : ibv_qp_ex {
+struct Qp : ibv_qp_ex {
   hca::QueuePair* model = nullptr;
-  std::mutex sending;  ///< from posting to the end of the batch, so that packets keep their order
+  std::mutex sending;  ///< held from posting until the batch is sent, to keep the order
   std::uint32_t async_events_taken = 0;
-  bool extended = false;  ///< made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
-  RequestBuilder builder;
+  bool extended = false;  ///< created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+  WrBuilder builder;
 };
 
 struct Context : verbs_context {
@@ -55,52 +55,52 @@ struct Context : verbs_context {
   Device& device;
   EventQueue<ibv_async_event> async_events;
 
-  std::mutex mutex;  ///< of the sets
-  std::unordered_set<Channel*> channels;
-  std::unordered_set<Domain*> domains;
-  std::unordered_set<Region*> regions;
-  std::unordered_set<hca::AddressHandle*> handles;
-  std::unordered_set<Completions*> completions;
-  std::unordered_set<Pair*> pairs;
+  std::mutex mutex;  ///< guards the sets
+  std::unordered_set<CompChannel*> channels;
+  std::unordered_set<Pd*> pds;
+  std::unordered_set<Mr*> mrs;
+  std::unordered_set<hca::AddressHandle*> ahs;
+  std::unordered_set<Cq*> cqs;
+  std::unordered_set<Qp*> qps;
 };
 
-/// Registers and forgets an object of a context; the caller makes and deletes it.
+/// Adds an object to its context, and removes it; the caller creates and deletes it.
 template <class T>
-void keep(Context& context, std::unordered_set<T*>& in, T* object) {
+void track(Context& context, std::unordered_set<T*>& in, T* object) {
   const std::lock_guard lock(context.mutex);
   in.insert(object);
 }
 template <class T>
-void forget(Context& context, std::unordered_set<T*>& in, T* object) {
+void untrack(Context& context, std::unordered_set<T*>& in, T* object) {
   const std::lock_guard lock(context.mutex);
   in.erase(object);
 }
 
 inline Device& of(ibv_device* device) { return *static_cast<ListedDevice*>(device)->device; }
 inline Context& of(ibv_context* context) { return static_cast<Context&>(*verbs_get_ctx(context)); }
-inline Domain& of(ibv_pd* pd) { return static_cast<Domain&>(*pd); }
-inline Channel& of(ibv_comp_channel* channel) { return static_cast<Channel&>(*channel); }
-inline Completions& of(ibv_cq_ex* cq) { return static_cast<Completions&>(*cq); }
-/// An ibv_cq is the front of an ibv_cq_ex, and an ibv_qp that of an ibv_qp_ex.
-inline Completions& of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
-inline Pair& of(ibv_qp_ex* qp) { return static_cast<Pair&>(*qp); }
-inline Pair& of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
-inline ibv_cq* as_cq(Completions& cq) { return ibv_cq_ex_to_cq(&cq); }
+inline Pd& of(ibv_pd* pd) { return static_cast<Pd&>(*pd); }
+inline CompChannel& of(ibv_comp_channel* channel) { return static_cast<CompChannel&>(*channel); }
+inline Cq& of(ibv_cq_ex* cq) { return static_cast<Cq&>(*cq); }
+/// An ibv_cq is the beginning of an ibv_cq_ex, and an ibv_qp that of an ibv_qp_ex.
+inline Cq& of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline Qp& of(ibv_qp_ex* qp) { return static_cast<Qp&>(*qp); }
+inline Qp& of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }
+inline ibv_cq* as_cq(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
 
-/// Which object an asynchronous event is of; none of these: the port's.
-[[nodiscard]] bool is_of(const ibv_async_event& event, const Completions& cq);
-[[nodiscard]] bool is_of(const ibv_async_event& event, const Pair& qp);
+/// Whether an asynchronous event is of this object.
+[[nodiscard]] bool is_of(const ibv_async_event& event, const Cq& cq);
+[[nodiscard]] bool is_of(const ibv_async_event& event, const Qp& qp);
 
-/// Destroy, as the verbs of that name do; also for what a context leaves behind.
-[[nodiscard]] ipoib::Result<void> destroy(Pair& qp);
-[[nodiscard]] ipoib::Result<void> destroy(Completions& cq);
+/// Implement ibv_destroy_qp() and ibv_destroy_cq().
+[[nodiscard]] ipoib::Result<void> destroy(Qp& qp);
+[[nodiscard]] ipoib::Result<void> destroy(Cq& cq);
 
-/// The parts of the tables in ibv_context and verbs_context, by file.
+/// Set function pointers of ibv_context and verbs_context; one function for each source file.
 void fill_in_completion_verbs(Context& context);
 void fill_in_queue_pair_verbs(Context& context);
 void fill_in_device_verbs(Context& context);
-/// The functions of an ibv_cq_ex, and of an ibv_qp_ex.
-void fill_in_polling(Completions& cq);
-void fill_in_building(Pair& qp);
+/// Set the function pointers of an ibv_cq_ex and an ibv_qp_ex.
+void fill_in_cq_ex(Cq& cq);
+void fill_in_qp_ex(Qp& qp);
 
 }  // namespace softib::verbs

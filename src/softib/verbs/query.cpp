@@ -1,4 +1,4 @@
-// What a device, its port and the port's tables are like.
+// Queries of the device, its ports and their tables.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@ namespace softib::verbs {
 namespace {
 
 constexpr std::uint64_t kPageSizes = ~std::uint64_t{0xfff};
-// What the length fields of verbs can say; a datagram is bounded by the MTU besides.
+// The limit of the length fields of verbs. The MTU also limits a datagram.
 constexpr std::uint32_t kMaxMessage = 1U << 30;
 
 ibv_device_attr device_attributes(const PortAttributes& port) {
@@ -49,7 +49,8 @@ ibv_device_attr device_attributes(const PortAttributes& port) {
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* out, std::size_t size) {
   return verb([&]() -> ipoib::Result<void> {
-    if (input != nullptr && input->comp_mask != 0) return ipoib::Error{EINVAL, "no such query"};
+    if (input != nullptr && input->comp_mask != 0)
+      return ipoib::Error{EINVAL, "unknown input attributes"};
     if (size < sizeof out->orig_attr) return ipoib::Error{EINVAL, "no room for the attributes"};
     ibv_device_attr_ex attr{};
     attr.orig_attr = device_attributes(of(context).device.hca()->port());
@@ -92,9 +93,9 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
     {
       const auto hca = of(context).device.hca();
       if (hca->port().failed) return ipoib::Error{EIO, "the HCA has failed"};
-      const auto asked = subnet::port_of_hca(hca->port(), port);
-      if (!asked) return ipoib::Error{EINVAL, "no such port"};
-      attr = port_attributes(*asked, hca->counters());
+      const auto attributes = subnet::port_of_hca(hca->port(), port);
+      if (!attributes) return ipoib::Error{EINVAL, "no such port"};
+      attr = port_attributes(*attributes, hca->counters());
     }
     std::memcpy(out, &attr, std::min(size, sizeof attr));
     return {};
@@ -105,7 +106,7 @@ std::optional<PortAttributes> port_of(ibv_context* context, unsigned number) {
   return subnet::port_of_hca(of(context).device.hca()->port(), number);
 }
 
-/// Of the GID table of a port, which has one entry.
+/// An entry of the GID table of a port, which has one.
 ipoib::Result<ibv_gid_entry> gid_entry(ibv_context* context, unsigned number,
                                        std::int64_t index = 0) {
   const auto port = port_of(context, number);
@@ -129,7 +130,8 @@ SOFTIB_ABI int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
   return 0;
 }
 
-/// For programs built before the structure had its last field: writes no more than they know.
+/// The old symbol, for programs built before the structure got its last field, which is not
+/// written.
 SOFTIB_ABI int ibv_query_port(ibv_context* context, std::uint8_t port,
                               _compat_ibv_port_attr* attr) {
   return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr),
@@ -169,7 +171,7 @@ SOFTIB_ABI ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* ent
   return static_cast<ssize_t>(count);
 }
 
-/// What rdma-core's own tools ask; the type is 0 for InfiniBand.
+/// Used by the tools of rdma-core. The type is 0: InfiniBand.
 SOFTIB_ABI int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
                                   int* type) {
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
@@ -181,20 +183,21 @@ SOFTIB_ABI int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsig
 
 SOFTIB_ABI int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
   return minus_one_if(verb([&]() -> ipoib::Result<void> {
-    const auto asked = port_of(context, port);
-    if (!asked || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
+    const auto attributes = port_of(context, port);
+    if (!attributes || index < 0 || index >= static_cast<int>(kPKeyTableSize)) {
       return ipoib::Error{EINVAL, "no such P_Key"};
     }
-    *pkey = hca::to_network(asked->pkeys[static_cast<std::size_t>(index)].value());
+    *pkey = hca::to_network(attributes->pkeys[static_cast<std::size_t>(index)].value());
     return {};
   }));
 }
 
 SOFTIB_ABI int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
-  const auto asked = port_of(context, port);
-  if (!asked) return -1;
-  const auto found = std::ranges::find(asked->pkeys, PKey(hca::from_network(pkey)));
-  return found == asked->pkeys.end() ? -1 : static_cast<int>(found - asked->pkeys.begin());
+  const auto attributes = port_of(context, port);
+  if (!attributes) return -1;
+  const auto found = std::ranges::find(attributes->pkeys, PKey(hca::from_network(pkey)));
+  return found == attributes->pkeys.end() ? -1
+                                          : static_cast<int>(found - attributes->pkeys.begin());
 }
 
 }  // namespace softib::verbs

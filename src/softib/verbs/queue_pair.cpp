@@ -1,4 +1,4 @@
-// Queue pairs: making, changing, posting, multicast groups.
+// Queue pairs: create, modify, post, attach to multicast groups.
 #include <infiniband/softibdv.h>
 
 #include <array>
@@ -10,13 +10,13 @@
 namespace softib::verbs {
 namespace {
 
-constexpr std::uint32_t kKnownParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                                      IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
-                                      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-constexpr std::uint64_t kKnownSends =
+constexpr std::uint32_t kSupportedMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                         IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+                                         IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+constexpr std::uint64_t kSupportedSendOps =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
 
-// What softibdv.h says.
+// As documented in softibdv.h.
 static_assert(SOFTIBDV_LARGE_RECV_OCTETS == hca::kLargeReceive);
 static_assert(SOFTIBDV_MAX_LARGE_RECVS == hca::kMaxLargeReceives);
 static_assert(ipoib::kMaxSegments == 64);
@@ -26,9 +26,9 @@ bool is_supported(const ibv_qp_init_attr_ex& attr) {
   const auto sends =
       (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr.send_ops_flags : 0;
   return attr.qp_type == IBV_QPT_UD && attr.srq == nullptr &&
-         (attr.comp_mask & ~kKnownParts) == 0 &&
+         (attr.comp_mask & ~kSupportedMask) == 0 &&
          (flags & ~std::uint32_t{IBV_QP_CREATE_BLOCK_SELF_MCAST_LB}) == 0 &&
-         (sends & ~kKnownSends) == 0;
+         (sends & ~kSupportedSendOps) == 0;
 }
 
 hca::QueuePairConfig configuration(const ibv_qp_init_attr_ex& attr) {
@@ -58,25 +58,25 @@ void describe(ibv_qp& qp, const ibv_qp_init_attr_ex& attr, const hca::QueuePair&
   qp.qp_type = IBV_QPT_UD;
 }
 
-ipoib::Result<Pair*> create(const ibv_qp_init_attr_ex& attr) {
-  if (!is_supported(attr)) return unsupported("queue pairs other than of unreliable datagrams");
+ipoib::Result<Qp*> create(const ibv_qp_init_attr_ex& attr) {
+  if (!is_supported(attr)) return unsupported("queue pair types other than UD");
   if (attr.pd == nullptr) return ipoib::Error{EINVAL, "a queue pair needs a protection domain"};
   auto& context = of(attr.pd->context);
-  auto qp = std::make_unique<Pair>();
+  auto qp = std::make_unique<Qp>();
   {
     const auto hca = context.device.hca();
     const auto model = hca->create_queue_pair(configuration(attr));
     if (!model) return model.error();
     qp->model = *model;
     qp->model->owner = qp.get();
-    hca.attendance().add((*model)->number(), of(attr.recv_cq));
+    hca.waiters().add((*model)->number(), of(attr.recv_cq));
   }
   describe(qp->qp_base, attr, *qp->model);
   pthread_mutex_init(&qp->qp_base.mutex, nullptr);
   pthread_cond_init(&qp->qp_base.cond, nullptr);
   qp->extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  if (qp->extended) fill_in_building(*qp);
-  keep(context, context.pairs, qp.get());
+  if (qp->extended) fill_in_qp_ex(*qp);
+  track(context, context.qps, qp.get());
   return qp.release();
 }
 
@@ -111,16 +111,16 @@ Gid group_of(const ibv_gid* gid) { return Gid(std::to_array(gid->raw)); }
 
 }  // namespace
 
-ipoib::Result<void> destroy(Pair& qp) {
+ipoib::Result<void> destroy(Qp& qp) {
   auto& context = of(qp.qp_base.context);
-  if (auto gone = context.device.destroy(*qp.model); !gone) return gone;
+  if (auto destroyed = context.device.destroy(*qp.model); !destroyed) return destroyed;
   context.async_events.withdraw([&](const ibv_async_event& event) { return is_of(event, qp); });
   pthread_mutex_lock(&qp.qp_base.mutex);
   while (qp.qp_base.events_completed != qp.async_events_taken) {
     pthread_cond_wait(&qp.qp_base.cond, &qp.qp_base.mutex);
   }
   pthread_mutex_unlock(&qp.qp_base.mutex);
-  forget(context, context.pairs, &qp);
+  untrack(context, context.qps, &qp);
   pthread_cond_destroy(&qp.qp_base.cond);
   pthread_mutex_destroy(&qp.qp_base.mutex);
   delete &qp;
@@ -151,14 +151,14 @@ SOFTIB_ABI ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
 }
 
 SOFTIB_ABI int softibdv_post_large_recv(ibv_qp* ibv, ibv_recv_wr* chain, ibv_recv_wr** bad) {
-  auto* refused = chain;
+  auto* failed = chain;
   const int error = verb([&]() -> ipoib::Result<void> {
     const auto hca = of(ibv->context).device.hca();
-    const int code = hca->post_receive(*of(ibv).model, chain, &refused, hca::ReceiveKind::large);
-    if (code != 0) return ipoib::Error{code, "a large receive is refused"};
+    const int code = hca->post_receive(*of(ibv).model, chain, &failed, hca::ReceiveKind::large);
+    if (code != 0) return ipoib::Error{code, "cannot post a large receive"};
     return {};
   });
-  if (error != 0) *bad = refused;
+  if (error != 0) *bad = failed;
   return error;
 }
 
@@ -198,7 +198,7 @@ SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp
   });
 }
 
-/// Completions follow their data, but within a message there is no order to rely on.
+/// The data of a message is not written in order.
 SOFTIB_ABI int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/,
                                           std::uint32_t /*flags*/) {
   return 0;

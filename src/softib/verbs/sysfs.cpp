@@ -1,5 +1,5 @@
-// rdma-core's tools read some attributes of a device from sysfs, through libibverbs. The device is
-// not there, so its attributes are answered from here; any other file is read as it is.
+// The tools of rdma-core read some attributes of a device from sysfs, through libibverbs. This
+// returns the attributes of the emulated device; other files are read.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ constexpr std::array kAttributes = {
     Attribute{"node_type", "1: CA"},
 };
 
-bool is_ours(std::string_view folder) {
+bool is_our_device(std::string_view folder) {
   return folder == std::string("/sys/class/infiniband/") + fabric::kDeviceName;
 }
 
@@ -55,11 +55,11 @@ int read_file(const std::string& path, char* to, std::size_t room) {
 
 SOFTIB_ABI const char* ibv_get_sysfs_path() { return "/sys"; }
 
-/// The octets of a file without the newline at its end; -1 when it cannot be read.
+/// Reads a file without the newline at its end. Returns its size, or -1 if it cannot be read.
 SOFTIB_ABI int ibv_read_sysfs_file(const char* folder, const char* file, char* to,
                                    std::size_t room) {
   try {
-    if (!is_ours(folder)) return read_file(std::string(folder) + "/" + file, to, room);
+    if (!is_our_device(folder)) return read_file(std::string(folder) + "/" + file, to, room);
     const auto* const found =
         std::find_if(kAttributes.begin(), kAttributes.end(),
                      [&](const Attribute& each) { return each.name == file; });

@@ -1,17 +1,23 @@
-// Defines the names of unsupported.def. Their parameters do not matter, so they are declared
-// without any: verbs.h, which has the real prototypes, must not be included here.
+// Defines the functions of unsupported.def. Their C++ names differ from their symbols, because the
+// prototypes in verbs.h have parameters, which do not matter here.
 #include <cerrno>
 
-using Pointer = void*;
-
-#define NUMBER(name) \
-  extern "C" __attribute__((visibility("default"))) int name() { return errno = EOPNOTSUPP; }
-#define POINTER(name)                                                \
-  extern "C" __attribute__((visibility("default"))) Pointer name() { \
-    errno = EOPNOTSUPP;                                              \
-    return nullptr;                                                  \
+#define DEFINE(type, name)                                                                    \
+  extern "C" __attribute__((visibility("default"))) type unsupported_##name() __asm__(#name); \
+  type unsupported_##name()
+#define RETURN_ERRNO(name) \
+  DEFINE(int, name) { return errno = EOPNOTSUPP; }
+#define RETURN_NULL(name) \
+  DEFINE(void*, name) {   \
+    errno = EOPNOTSUPP;   \
+    return nullptr;       \
   }
-#define NOTHING(name) \
-  extern "C" __attribute__((visibility("default"))) void name() { errno = EOPNOTSUPP; }
+#define RETURN_VOID(name) \
+  DEFINE(void, name) { errno = EOPNOTSUPP; }
 
 #include "softib/verbs/unsupported.def"
+
+#undef DEFINE
+#undef RETURN_ERRNO
+#undef RETURN_NULL
+#undef RETURN_VOID

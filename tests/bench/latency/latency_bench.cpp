@@ -1,6 +1,6 @@
-// Measures the round trip of every message. A client sends a burst of messages, waits until the
+// Records the round-trip times of messages. A client sends a burst of messages, waits until the
 // server has returned all of them, pauses, and starts again. A round trip lasts from the call that
-// sends the message to the return of the call that receives it. Prints one line of JSON.
+// sends a message to the return of the call that receives it. Prints one line of JSON.
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <functional>
@@ -18,8 +18,8 @@ namespace {
 namespace po = boost::program_options;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kTimeout{200};  // for lost messages
-constexpr std::uint64_t kWarmUp = 500;              // messages that are not recorded
+constexpr std::chrono::milliseconds kPatience{200};  // for lost messages
+constexpr std::uint64_t kWarmUp = 500;               // messages not recorded
 
 class Client {
  public:
@@ -102,7 +102,7 @@ class Client {
   }
 }
 
-/// Parses and checks numbers.
+/// An option with a range.
 po::typed_value<unsigned>* number(const char* option, unsigned initial, unsigned least,
                                   unsigned most, std::function<void(unsigned)> take) {
   return po::value<unsigned>()->value_name("N")->default_value(initial)->notifier(
@@ -119,11 +119,12 @@ po::options_description options_of(Options& out) {
   po::options_description all(
       "Usage: bench_latency verbs|udp server [OPTION...]\n"
       "       bench_latency verbs|udp client --peer PEER [OPTION...]\n\n"
-      "The server prints its address, and returns the messages that it receives until it is\n"
-      "ended. The client prints times in nanoseconds, and the lower bound and count of each\n"
-      "bucket of the histogram");
-  all.add_options()("help", "this text")("peer", po::value(&out.peer)->value_name("PEER"),
-                                         "udp: address; verbs: what the server prints")(
+      "The server prints its address and returns the messages that it receives until it is\n"
+      "ended. The client prints times in nanoseconds, and for each bucket of the histogram its\n"
+      "lower bound and count");
+  all.add_options()("help", "print this text")(
+      "peer", po::value(&out.peer)->value_name("PEER"),
+      "udp: address; verbs: the address that the server prints")(
       "poll",
       po::value<std::string>()
           ->value_name("busy|event")
@@ -134,23 +135,22 @@ po::options_description options_of(Options& out) {
           }),
       "how to wait for a message")(
       "size", number("size", 64, 8, 4096, [&](unsigned value) { out.size = value; }),
-      "bytes of a message, the same on both sides")(
+      "bytes per message, the same on both sides")(
       "burst", number("burst", 1, 1, kMaxBurst, [&](unsigned value) { out.burst = value; }),
-      "messages sent before the first is waited for")(
+      "messages sent before waiting for the first")(
       "pause",
       number("pause", 0, 0, 1'000'000,
              [&](unsigned value) { out.pause = std::chrono::microseconds(value); }),
-      "microseconds between bursts: asleep, or with --poll busy awake")(
+      "microseconds between bursts, sleeping, or busy with --poll busy")(
       "seconds",
       number("seconds", 1, 1, 3600,
              [&](unsigned value) { out.duration = std::chrono::seconds(value); }),
-      "how long")("device", po::value(&out.device)->value_name("NAME"),
+      "duration")("device", po::value(&out.device)->value_name("NAME"),
                   "verbs: RDMA device (default: the first)")(
       "port", number("port", 1, 1, 254, [&](unsigned value) { out.port = value; }),
-      "verbs: its port")("inline", po::bool_switch(&out.is_inline),
-                         "verbs: messages are posted inline")(
+      "verbs: its port")("inline", po::bool_switch(&out.is_inline), "verbs: post messages inline")(
       "signal", number("signal", 1, 1, 1024, [&](unsigned value) { out.signal_every = value; }),
-      "verbs: of so many sends one makes a completion, and is waited for");
+      "verbs: sends per completion");
   return all;
 }
 
@@ -176,10 +176,10 @@ void run(int argc, char** argv) {
     return words.size() == 2 && (words[at] == one || words[at] == other);
   };
   if (!is(0, "verbs", "udp") || !is(1, "server", "client")) {
-    throw po::error("what to measure is verbs or udp, then server or client");
+    throw po::error("the arguments are verbs or udp, then server or client");
   }
   options.is_server = words[1] == "server";
-  if (options.is_server != options.peer.empty()) throw po::error("a client has a --peer");
+  if (options.is_server != options.peer.empty()) throw po::error("a client needs --peer");
   const auto transport =
       words[0] == "udp" ? make_udp_transport(options) : make_verbs_transport(options);
   if (options.is_server) serve(*transport);

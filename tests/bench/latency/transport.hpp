@@ -1,5 +1,5 @@
-// Transports for the numbered messages of the latency benchmark: verbs datagrams, or UDP. There is
-// one peer at a time: a client's is configured, a server's is the last sender.
+// Transports for the numbered messages of the latency benchmark: UD datagrams over verbs, or UDP. A
+// transport has one peer: a client's is an option, a server's is the last sender.
 #pragma once
 
 #include <cerrno>
@@ -22,15 +22,15 @@ enum class Poll : std::uint8_t {
 
 struct Options {
   bool is_server = false;
-  std::string peer;  ///< of a client; for verbs, what the server prints
+  std::string peer;  ///< client only; for verbs it is what the server prints
   Poll poll = Poll::event;
-  std::size_t size = 64;  ///< bytes of a message
-  // For verbs only.
+  std::size_t size = 64;  ///< bytes per message
+  // Only for verbs.
   std::string device;
   unsigned port = 1;
   bool is_inline = false;
-  unsigned signal_every = 1;  ///< signals one of this many sends
-  // For a client only.
+  unsigned signal_every = 1;  ///< sends per completion
+  // Only for a client.
   unsigned burst = 1;
   std::chrono::microseconds pause{0};
   std::chrono::seconds duration{1};
@@ -40,11 +40,11 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual void send(std::uint64_t number) = 0;
-  /// Waits for messages and appends their numbers; times out after `timeout`.
-  virtual void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds timeout) = 0;
+  /// Waits for messages and appends their numbers; returns after `patience` at the latest.
+  virtual void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds patience) = 0;
 };
 
-/// Throws an exception for a failed call.
+/// Throws on failure.
 inline void check(bool done, const char* what, int error = errno) {
   if (!done) throw std::system_error(error, std::generic_category(), what);
 }

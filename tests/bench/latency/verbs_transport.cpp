@@ -1,6 +1,6 @@
-// Messages as datagrams of a UD queue pair, on any RDMA device. Sends and receives have separate
-// completion queues; only that of the receives raises events. One of `signal_every` sends, the
-// depth of the send queue, is signalled; its completion is polled before the next signalled send.
+// Messages as UD datagrams on any RDMA device. Sends and receives have separate completion queues;
+// only that of the receives raises events. One of `signal_every` sends, the length of the send
+// queue, has a completion, which is waited for before the next one.
 #include <infiniband/verbs.h>
 #include <poll.h>
 
@@ -25,8 +25,8 @@ constexpr int kReceives = 2 * kMaxBurst;
 constexpr int kAtOnce = 16;
 constexpr std::uint8_t kHopLimit = 64;
 
-/// The address of a server: LID/QPN/GID.
-struct ServerAddress {
+/// The address that a server prints: LID/QPN/GID.
+struct Place {
   unsigned lid = 0;
   unsigned qpn = 0;
   Gid gid;
@@ -224,7 +224,7 @@ class VerbsTransport final : public Transport {
   Options options_;
   verbs::Device device_;
   verbs::PortSnapshot port_;
-  std::vector<std::uint8_t> bytes_;  // send slots, then receive slots
+  std::vector<std::uint8_t> bytes_;  // slots of sends, then those of receives
   verbs::ProtectionDomain domain_;
   verbs::MemoryRegion memory_;
   verbs::CompletionChannel channel_;

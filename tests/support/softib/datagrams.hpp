@@ -34,7 +34,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
 [[nodiscard]] inline std::size_t transport_of(const Shape& shape) {
   return kIp + (shape.version == 4 ? 20 + shape.ip_options : 40);
 }
-[[nodiscard]] inline std::size_t place_of(const Shape& shape) {
+[[nodiscard]] inline std::size_t checksum_offset(const Shape& shape) {
   return transport_of(shape) + (shape.protocol == kTcp ? 16 : 6);
 }
 
@@ -68,7 +68,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
   if (shape.protocol == kUdp) {
     ipoib::store_be(&out[transport_of(shape) + 4], static_cast<std::uint16_t>(length));
   }
-  ipoib::store_be(&out[place_of(shape)], kNonsense);
+  ipoib::store_be(&out[checksum_offset(shape)], kNonsense);
   return out;
 }
 

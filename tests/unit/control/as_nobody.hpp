@@ -1,11 +1,11 @@
-// Another user than root, for a moment.
+// Runs code as another user than root.
 #pragma once
 
 #include <unistd.h>
 
 namespace ipoib::control {
 
-/// Makes the calling process user 65534 for as long as it lives; only root can.
+/// Makes the calling process user 65534 during its lifetime; only root can.
 class AsNobody {
  public:
   AsNobody() : ok_(seteuid(65534) == 0) {}
@@ -23,4 +23,4 @@ class AsNobody {
 }  // namespace ipoib::control
 
 #define REQUIRE_ROOT() \
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, who alone may change entries"
+  if (geteuid() != 0) GTEST_SKIP() << "needs root"

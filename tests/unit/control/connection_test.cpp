@@ -17,9 +17,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const Request kInfo = InterfaceRequest(InfoRequest{});
+const Request kInfoRequest = InterfaceRequest(InfoRequest{});
 
-/// A daemon that says one thing to whoever comes, and closes.
+/// A daemon that sends a fixed text to each client and closes.
 class Impostor {
  public:
   explicit Impostor(std::string says)
@@ -53,44 +53,44 @@ class Impostor {
 int code_of_answer(const std::string& says) {
   const Impostor impostor(says);
   Connection connection(impostor.name());
-  const Response response = connection.ask(kInfo);
+  const Response response = connection.ask(kInfoRequest);
   return response.has_error() ? response.error().code : 0;
 }
 
-TEST(Connection, DoesNotTakeNonsense) {
+TEST(Connection, RejectsInvalidResponses) {
   EXPECT_EQ(code_of_answer("HTTP/1.1 400 Bad Request\r\n"), EPROTO);
   EXPECT_EQ(code_of_answer("{\"ok\":true}\n"), EPROTO);
   EXPECT_EQ(code_of_answer("{\"ok\":tr"), EPIPE);
   EXPECT_EQ(code_of_answer(""), EPIPE);
 }
 
-TEST(Connection, DoesNotReadWithoutEnd) {
+TEST(Connection, RejectsEndlessResponse) {
   EXPECT_EQ(code_of_answer(std::string(2 * kMaxResponseLine, ' ')), EPROTO);
 }
 
-TEST(Connection, TakesALongAnswer) {
+TEST(Connection, AcceptsLongResponse) {
   RunningServer server;
   InterfaceInfo info;
   info.groups.resize(5000);
   server.handler.put(info);
   Connection connection(server.name());
-  const Response response = connection.ask(kInfo);
+  const Response response = connection.ask(kInfoRequest);
   ASSERT_TRUE(response.has_value()) << response.error().message;
   EXPECT_EQ(std::get<InterfaceInfo>(*response).groups.size(), 5000U);
 }
 
-TEST(Connection, IsToldOfAnAnswerThatIsTooLong) {
+TEST(Connection, ReportsResponseThatIsTooLong) {
   RunningServer server;
   InterfaceInfo info;
   info.waiting_for.assign(kMaxResponseLine, 'x');
   server.handler.put(info);
   Connection connection(server.name());
-  const Response response = connection.ask(kInfo);
+  const Response response = connection.ask(kInfoRequest);
   ASSERT_TRUE(response.has_error());
   EXPECT_EQ(response.error().code, EMSGSIZE);
 }
 
-TEST(Discovery, TakesListenersOfOurNameOnly) {
+TEST(Discovery, FindsOnlyListenersWithValidNames) {
   EXPECT_THAT(
       interfaces_in(
           "Num       RefCount Protocol Flags    Type St Inode Path\n"

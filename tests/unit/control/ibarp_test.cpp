@@ -67,7 +67,7 @@ TEST(Ibarp, IsUsableFromC) {
   EXPECT_EQ(ibarp_in_c(server.name().c_str()), 0) << "the line of ibarp_in_c.c that failed";
 }
 
-TEST(Ibarp, GivesAllOfAnEntry) {
+TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   RunningServer server;
   Entry entry;
   entry.address = *parse_ip_address("2001:db8::2");
@@ -114,7 +114,7 @@ TEST(Ibarp, ListsManyEntries) {
   EXPECT_EQ(seen.size(), kEntries);
 }
 
-TEST(Ibarp, ACallbackEndsTheList) {
+TEST(Ibarp, CallbackEndsTheList) {
   RunningServer server;
   put(server, 3 * kPageEntries);
   const Handle handle(server.name());
@@ -124,10 +124,10 @@ TEST(Ibarp, ACallbackEndsTheList) {
   };
   EXPECT_EQ(ibarp_list(handle.get(), each, &calls), -77);
   EXPECT_EQ(calls, kPageEntries + 1);
-  EXPECT_EQ(info_of(handle.get()), 0) << "the handle is as good as before";
+  EXPECT_EQ(info_of(handle.get()), 0) << "the handle is still usable";
 }
 
-TEST(Ibarp, ACallbackMayUseTheHandle) {
+TEST(Ibarp, CallbackMayUseTheHandle) {
   REQUIRE_ROOT();
   RunningServer server;
   put(server, 50);
@@ -140,7 +140,7 @@ TEST(Ibarp, ACallbackMayUseTheHandle) {
   EXPECT_EQ(ibarp_list(handle.get(), fail, nullptr), 0) << "none are left";
 }
 
-TEST(Ibarp, AgreesOnTheShorterStructure) {
+TEST(Ibarp, FillsInTheShorterStructure) {
   RunningServer server;
   InterfaceInfo info;
   info.pid = 4711;
@@ -161,7 +161,7 @@ TEST(Ibarp, AgreesOnTheShorterStructure) {
   EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("size"));
 }
 
-TEST(Ibarp, RefusesWrongArguments) {
+TEST(Ibarp, RejectsInvalidArguments) {
   RunningServer server;
   const Handle handle(server.name());
   const ibarp_address unknown{};
@@ -178,7 +178,7 @@ TEST(Ibarp, RefusesWrongArguments) {
   EXPECT_EQ(ibarp_open(nullptr, nullptr), -EINVAL);
 }
 
-TEST(Ibarp, SaysThatNobodyServesTheInterface) {
+TEST(Ibarp, ReportsThatNoDaemonServesTheInterface) {
   for (const char* const name : {"no-such-if", "",
                                  "a-name-that-no-interface-can-have-since-it-is-"
                                  "longer-than-any-socket-address-could-ever-be-"
@@ -190,7 +190,7 @@ TEST(Ibarp, SaysThatNobodyServesTheInterface) {
   EXPECT_THAT(ibarp_strerror(-ENODEV), HasSubstr("no ipoibd"));
 }
 
-TEST(Ibarp, OutlivesTheDaemon) {
+TEST(Ibarp, HandleOutlivesTheDaemon) {
   auto server = std::make_unique<RunningServer>();
   const std::string name = server->name();
   const Handle handle(name);
@@ -201,8 +201,8 @@ TEST(Ibarp, OutlivesTheDaemon) {
   EXPECT_EQ(info_of(handle.get()), 0) << ibarp_error(handle.get());
 }
 
-TEST(Ibarp, ComesBackAfterItWasIdleForTooLong) {
-  RunningServer server(milliseconds(250));  // within which each request has to come
+TEST(Ibarp, ReconnectsAfterIdleTimeout) {
+  RunningServer server(milliseconds(250));  // the idle timeout
   const Handle handle(server.name());
   ASSERT_EQ(info_of(handle.get()), 0);
   while (server.counters().timeouts == 0) {
@@ -210,7 +210,7 @@ TEST(Ibarp, ComesBackAfterItWasIdleForTooLong) {
   EXPECT_EQ(info_of(handle.get()), 0) << ibarp_error(handle.get());
 }
 
-TEST(Ibarp, DoesNotWaitForEver) {
+TEST(Ibarp, TimesOut) {
   RunningServer server;
   const Handle handle(server.name());
   server.handler.hold();
@@ -218,10 +218,10 @@ TEST(Ibarp, DoesNotWaitForEver) {
   EXPECT_EQ(info_of(handle.get()), -ETIMEDOUT);
   server.handler.release();
   ibarp_set_timeout(handle.get(), -1);
-  EXPECT_EQ(info_of(handle.get()), 0) << "the late answer was not taken for this one";
+  EXPECT_EQ(info_of(handle.get()), 0) << "the late response is not taken for this one";
 }
 
-TEST(Ibarp, IsToldThatThereAreTooManyClients) {
+TEST(Ibarp, ReportsTooManyClients) {
   RunningServer server;
   std::vector<LineClient> clients;
   for (std::size_t i = 0; i < kMaxClients; ++i) clients.emplace_back(server.name());
@@ -231,7 +231,7 @@ TEST(Ibarp, IsToldThatThereAreTooManyClients) {
   EXPECT_THAT(ibarp_error(handle.get()), HasSubstr("too many clients"));
 }
 
-TEST(Ibarp, BelievesOnlyRootAndItsOwnUser) {
+TEST(Ibarp, TrustsOnlyRootAndOwnUser) {
   REQUIRE_ROOT();
   std::optional<RunningServer> server;
   {
@@ -244,7 +244,7 @@ TEST(Ibarp, BelievesOnlyRootAndItsOwnUser) {
   EXPECT_EQ(handle.result(), -EACCES);
 }
 
-TEST(Ibarp, GivesTheTraceOfAllThreadsInOrderOfTime) {
+TEST(Ibarp, ReturnsTraceOfAllThreadsSortedByTime) {
   RunningServer server;
   TraceRing& control = server.trace.add("control");
   TraceRing& pump = server.trace.add("ib0");
@@ -264,7 +264,7 @@ TEST(Ibarp, GivesTheTraceOfAllThreadsInOrderOfTime) {
   EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
 }
 
-TEST(Ibarp, HasNoTraceWithoutAThread) {
+TEST(Ibarp, ReturnsNoTraceWithoutThreads) {
   RunningServer server;
   const Handle handle(server.name());
   EXPECT_EQ(ibarp_trace(
@@ -288,7 +288,7 @@ TEST(Ibarp, FindsInterfaces) {
   EXPECT_EQ(ibarp_interfaces([](const char*, void*) { return 5; }, nullptr), 5);
 }
 
-TEST(IbarpText, ReadsBothFormsOfALinkLayerAddress) {
+TEST(IbarpText, ParsesBothFormsOfALinkLayerAddress) {
   ibarp_hardware long_form{};
   ibarp_hardware short_form{};
   std::array<char, IBARP_HARDWARE_TEXT> text{};
@@ -303,7 +303,7 @@ TEST(IbarpText, ReadsBothFormsOfALinkLayerAddress) {
   }
 }
 
-TEST(IbarpText, ReadsNothingElse) {
+TEST(IbarpText, RejectsOtherText) {
   ibarp_hardware hardware{};
   for (const char* const text :
        {"", "@", "0x401@", "@fe80::1", "0x@fe80::1", "0x1000000@fe80::1", "-1@fe80::1",
@@ -318,7 +318,7 @@ TEST(IbarpText, ReadsNothingElse) {
   EXPECT_EQ(ibarp_parse_address(nullptr, &address), -EINVAL);
 }
 
-TEST(IbarpText, FormatsAnUnknownFamilyAsNothing) {
+TEST(IbarpText, FormatsUnknownFamilyAsEmpty) {
   const ibarp_address address{};
   std::array<char, IBARP_ADDRESS_TEXT> text{};
   EXPECT_THAT(ibarp_format_address(&address, text.data()), StrEq(""));

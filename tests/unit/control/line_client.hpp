@@ -1,4 +1,4 @@
-// A client of the control socket that says what it is told to, right or wrong.
+// A client of the control socket that sends any text, valid or not.
 #pragma once
 
 #include <sys/socket.h>
@@ -39,7 +39,7 @@ class LineClient {
 
   [[nodiscard]] bool connected() const { return connected_; }
   [[nodiscard]] int fd() const { return fd_; }
-  /// False when the peer has gone.
+  /// Returns false if the peer has closed.
   bool send(std::string_view text) {
     while (!text.empty()) {
       const ssize_t n = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
@@ -48,7 +48,7 @@ class LineClient {
     }
     return true;
   }
-  /// The next line without its newline; nothing when the peer has closed.
+  /// Returns the next line without its newline, or nullopt if the peer has closed.
   std::optional<std::string> line() {
     for (;;) {
       if (const auto end = input_.find('\n'); end != std::string::npos) {

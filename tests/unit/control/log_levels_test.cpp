@@ -24,7 +24,7 @@ class LogLevelsTest : public testing::Test {
   LogLevels levels_{{link_, sa_}};
 };
 
-TEST_F(LogLevelsTest, AreThoseOfTheLoggers) {
+TEST_F(LogLevelsTest, AreTheLoggersLevels) {
   sa_->set_level(spdlog::level::warn);
   EXPECT_THAT(levels_.all(),
               ElementsAre(ModuleLevel{"link", "info"}, ModuleLevel{"sa", "warning"}));
@@ -42,7 +42,7 @@ TEST_F(LogLevelsTest, AreSetForAllAndInOrder) {
   EXPECT_EQ(sa_->level(), spdlog::level::trace);
 }
 
-TEST_F(LogLevelsTest, ReachEachLoggerOfAModule) {
+TEST_F(LogLevelsTest, ApplyToAllLoggersOfAModule) {
   ASSERT_TRUE(levels_.set({{"link", "debug"}}).has_value());
   const auto other = logger("link");
   levels_.add(other);

@@ -1,4 +1,4 @@
-// An interface in memory: a control::Handler that keeps entries in a map.
+// A control::Handler in memory.
 #pragma once
 
 #include <cerrno>
@@ -13,7 +13,7 @@
 
 namespace ipoib::control {
 
-/// Answers at once, or, between hold() and release(), not before release(). Any thread may use it.
+/// Answers at once; between hold() and release(), only at release(). Thread-safe.
 class MemoryHandler : public Handler {
  public:
   void handle(InterfaceRequest request, std::function<void(Response)> done) override {
@@ -38,13 +38,13 @@ class MemoryHandler : public Handler {
     const std::lock_guard lock(mutex_);
     holding_ = true;
   }
-  /// Answers what was held, from the calling thread.
+  /// Answers the requests that were held, from the calling thread.
   void release() {
     const std::lock_guard lock(mutex_);
     holding_ = false;
     for (auto& [request, done] : std::exchange(held_, {})) done(std::visit(*this, request));
   }
-  /// Waits until so many requests have come.
+  /// Waits until so many requests have arrived.
   void wait_for(std::size_t requests) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return handled_ >= requests; });
@@ -80,7 +80,7 @@ class MemoryHandler : public Handler {
   Response operator()(const SetRequest& request) {
     const bool exists = entries_.count(request.address) != 0;
     if (exists && request.mode == SetRequest::Mode::add) {
-      return Error{EEXIST, to_string(request.address) + ": there is an entry already"};
+      return Error{EEXIST, to_string(request.address) + ": entry exists already"};
     }
     if (!exists && request.mode == SetRequest::Mode::change) return missing(request.address);
     Entry entry;

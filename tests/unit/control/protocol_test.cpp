@@ -28,7 +28,7 @@ Entry full_entry() {
   return entry;
 }
 
-/// A line without its newline, which must be there and be the only one.
+/// Checks that there is one newline, at the end, and returns the line without it.
 std::string line_of(std::string text) {
   EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
   text.pop_back();
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
                          42,
                          43}}));
 
-TEST(Request, IsAChangeOrALook) {
+TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_TRUE(is_change(InterfaceRequest(SetRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(DeleteRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(FlushRequest{})));
@@ -128,7 +128,7 @@ TEST(Request, IsAChangeOrALook) {
   EXPECT_FALSE(is_change(TraceRequest{}));
 }
 
-TEST(Request, MembersThatAreNotKnownAreIgnored) {
+TEST(Request, IgnoresUnknownMembers) {
   const auto request = parse_request(R"({"op":"info","colour":"blue","deep":[{}]})");
   ASSERT_TRUE(request.has_value());
   EXPECT_EQ(*request, Request(InterfaceRequest(InfoRequest{})));
@@ -142,7 +142,7 @@ struct Bad {
 
 class BadRequests : public testing::TestWithParam<Bad> {};
 
-TEST_P(BadRequests, AreRefusedInWords) {
+TEST_P(BadRequests, AreRejectedWithAMessage) {
   const auto request = parse_request(GetParam().line);
   ASSERT_TRUE(request.has_error()) << GetParam().line;
   EXPECT_EQ(request.error().code, GetParam().code);
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"op":"list","cursor":18446744073709551616})", EINVAL, "cursor"},
         Bad{R"({"op":"set","mode":"add","address":"10.44.0.2"})", EINVAL, "lladdr"},
         Bad{R"({"op":"set","mode":"add","address":"10.44.0.2","lladdr":"00:11:22:33:44:55"})",
-            EINVAL, "20 octets"},
+            EINVAL, "20 bytes"},
         Bad{R"({"op":"set","mode":"grow","address":"10.44.0.2","lladdr":"x"})", EINVAL, "mode"},
         Bad{R"({"op":"log","set":{}})", EINVAL, "an array"},
         Bad{R"({"op":"log","set":["link"]})", EINVAL, "an array of objects"},
@@ -173,14 +173,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"op":"trace"})", EINVAL, "ring"},
         Bad{R"({"op":"trace","ring":4294967296,"from":0})", EINVAL, "0 to 4294967295"}));
 
-TEST(Request, NestedDeeplyIsRefused) {
+TEST(Request, DeepNestingIsRejected) {
   const std::string line = R"({"op":)" + std::string(2000, '[');
   const auto request = parse_request(line);
   ASSERT_TRUE(request.has_error());
   EXPECT_EQ(request.error().code, EINVAL);
 }
 
-TEST(Response, CarriesARefusal) {
+TEST(Response, CarriesAnError) {
   const auto back = parse_response(InterfaceRequest(GetRequest{}),
                                    line_of(emit(Response(Error{ENOENT, "no \"such\" entry"}))));
   ASSERT_TRUE(back.has_error());
@@ -188,7 +188,7 @@ TEST(Response, CarriesARefusal) {
   EXPECT_EQ(back.error().message, "no \"such\" entry");
 }
 
-TEST(Response, ARefusalWithoutACodeHasOneOnTheWire) {
+TEST(Response, EmitsEioForAnErrorWithoutCode) {
   const auto back =
       parse_response(InterfaceRequest(GetRequest{}), line_of(emit(Response(Error{0, "no luck"}))));
   ASSERT_TRUE(back.has_error());
@@ -197,7 +197,7 @@ TEST(Response, ARefusalWithoutACodeHasOneOnTheWire) {
 
 class BadResponses : public testing::TestWithParam<std::string_view> {};
 
-TEST_P(BadResponses, AreAProtocolError) {
+TEST_P(BadResponses, AreProtocolErrors) {
   const auto response = parse_response(InterfaceRequest(GetRequest{kV4}), GetParam());
   ASSERT_TRUE(response.has_error()) << GetParam();
   EXPECT_EQ(response.error().code, EPROTO) << GetParam();

@@ -1,4 +1,4 @@
-// A control server on a thread of its own, under a name that no other test has.
+// A control server on its own thread, with a name that no other test uses.
 #pragma once
 
 #include <spdlog/sinks/null_sink.h>
@@ -27,7 +27,7 @@ class RunningServer {
   explicit RunningServer(std::chrono::milliseconds idle_timeout = kIdleTimeout,
                          std::string name = unique_name())
       : name_(std::move(name)) {
-    server_.emplace(context_, Server::Parts{handler, levels_, trace, *loggers.front()},
+    server_.emplace(context_, Server::Dependencies{handler, levels_, trace, *loggers.front()},
                     Server::Options{name_, idle_timeout});
     thread_ = std::thread([this] { context_.run(); });
   }
@@ -37,7 +37,7 @@ class RunningServer {
     thread_.join();
   }
 
-  /// Takes the server down, on its thread; the thread goes on.
+  /// Destroys the server on its thread, which continues.
   void stop() {
     on_thread([this] { server_.reset(); });
   }

@@ -20,11 +20,11 @@ using testing::Contains;
 using testing::HasSubstr;
 
 const IpAddress kAddress = Ipv4Address(0x0a2c0002);
-const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(1))};
-const Request kSet = InterfaceRequest(SetRequest{SetRequest::Mode::add, kAddress, kHardware});
+const HwAddress kNeighbour{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(1))};
+const Request kSet = InterfaceRequest(SetRequest{SetRequest::Mode::add, kAddress, kNeighbour});
 const Request kInfo = InterfaceRequest(InfoRequest{});
 
-TEST(Server, AnswersOneRequestAfterTheOther) {
+TEST(Server, AnswersSeveralRequestsOfAClient) {
   RunningServer server;
   InterfaceInfo info;
   info.interface = "ib7";
@@ -40,7 +40,7 @@ TEST(Server, AnswersOneRequestAfterTheOther) {
   EXPECT_EQ(server.counters().requests, 3U);
 }
 
-TEST(Server, AnswersAPipelineInOrder) {
+TEST(Server, AnswersPipelinedRequestsInOrder) {
   RunningServer server;
   LineClient client(server.name());
   client.send(emit(kInfo) + emit(Request(LogRequest{})) + "nonsense\n" + emit(kInfo));
@@ -51,7 +51,7 @@ TEST(Server, AnswersAPipelineInOrder) {
   EXPECT_EQ(server.counters().bad_requests, 1U);
 }
 
-TEST(Server, AnswersAClientThatHasSaidAll) {
+TEST(Server, AnswersAfterClientHasShutDownWriting) {
   RunningServer server;
   LineClient client(server.name());
   client.send(emit(kInfo));
@@ -60,7 +60,7 @@ TEST(Server, AnswersAClientThatHasSaidAll) {
   EXPECT_FALSE(client.line().has_value());
 }
 
-TEST(Server, CutsOffALineWithoutEnd) {
+TEST(Server, DisconnectsClientWithEndlessLine) {
   RunningServer server;
   LineClient client(server.name());
   client.send(std::string(kMaxRequestLine, 'x'));
@@ -71,7 +71,7 @@ TEST(Server, CutsOffALineWithoutEnd) {
   EXPECT_EQ(server.counters().bad_requests, 1U);
 }
 
-TEST(Server, TakesTheLongestLine) {
+TEST(Server, AcceptsTheLongestLine) {
   RunningServer server;
   LineClient client(server.name());
   std::string request = emit(kInfo);
@@ -131,7 +131,7 @@ TEST(Server, AddsItsOwnCounters) {
   EXPECT_THAT(counters, Contains(Counter{"control_clients", 1, false}));
 }
 
-TEST(Server, GivesTheTraceInPages) {
+TEST(Server, ReturnsTraceInPages) {
   RunningServer server;
   TraceRing& ring = server.trace.add("ib0");
   constexpr std::uint64_t kWritten = TraceRing::kRecords + 100;
@@ -158,7 +158,7 @@ TEST(Server, GivesTheTraceInPages) {
   EXPECT_EQ(client.ask(TraceRequest{1, 0}).error().code, EINVAL);
 }
 
-TEST(Server, BoundsItsClients) {
+TEST(Server, LimitsClients) {
   RunningServer server;
   const std::size_t places = geteuid() == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
   std::vector<LineClient> clients;
@@ -173,8 +173,8 @@ TEST(Server, BoundsItsClients) {
   EXPECT_FALSE(one_more.line().has_value());
   EXPECT_EQ(server.counters().refused, 1U);
 
-  EXPECT_TRUE(clients.front().ask(kInfo).has_value()) << "those inside are not disturbed";
-  // A place is free as soon as the server has seen the end of a client.
+  EXPECT_TRUE(clients.front().ask(kInfo).has_value()) << "connected clients are not disturbed";
+  // A new client is accepted once the server has seen another one disconnect.
   clients.pop_back();
   for (;;) {
     LineClient next(server.name());
@@ -182,7 +182,7 @@ TEST(Server, BoundsItsClients) {
   }
 }
 
-TEST(Server, KeepsPlacesForRoot) {
+TEST(Server, ReservesConnectionsForRoot) {
   REQUIRE_ROOT();
   RunningServer server;
   std::vector<LineClient> clients;
@@ -199,7 +199,7 @@ TEST(Server, KeepsPlacesForRoot) {
   EXPECT_TRUE(root.ask(kInfo).has_value());
 }
 
-TEST(Server, ASlowReaderIsItsOwnProblem) {
+TEST(Server, SlowReaderDoesNotDelayOthers) {
   RunningServer server;
   for (std::uint32_t i = 0; i < kPageEntries; ++i) {
     Entry entry;
@@ -207,19 +207,19 @@ TEST(Server, ASlowReaderIsItsOwnProblem) {
     entry.state = "failed";
     server.handler.put(entry);
   }
-  // It asks for far more than its socket holds, and reads nothing.
+  // Sends far more requests than the socket holds, and reads nothing.
   LineClient slow(server.name());
   std::string requests;
   for (int i = 0; i < 2000; ++i) requests += emit(InterfaceRequest(ListRequest{}));
   while (::send(slow.fd(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
   }
-  ASSERT_EQ(errno, EAGAIN) << "the server must have stopped to read";
+  ASSERT_EQ(errno, EAGAIN) << "the server must have stopped reading";
 
   LineClient other(server.name());
   EXPECT_TRUE(other.ask(kInfo).has_value());
 }
 
-TEST(Server, CutsOffWhoDoesNothing) {
+TEST(Server, DisconnectsIdleClient) {
   RunningServer server(milliseconds(20));
   LineClient silent(server.name());
   EXPECT_FALSE(silent.line().has_value());
@@ -229,7 +229,7 @@ TEST(Server, CutsOffWhoDoesNothing) {
   EXPECT_EQ(server.counters().timeouts, 2U);
 }
 
-TEST(Server, CutsOffWhoReadsNothing) {
+TEST(Server, DisconnectsClientThatReadsNothing) {
   RunningServer server(milliseconds(20));
   LineClient slow(server.name());
   while (slow.send(emit(Request(TraceRequest{})))) {
@@ -251,7 +251,7 @@ TEST(Server, WaitsForALateAnswer) {
   EXPECT_TRUE(patient.ask(kInfo).has_value());
 }
 
-TEST(Server, GivesUpAnAnswerThatDoesNotCome) {
+TEST(Server, DisconnectsClientWhenTheHandlerDoesNotAnswer) {
   RunningServer server(milliseconds(20));
   server.handler.hold();
   LineClient client(server.name());
@@ -261,7 +261,7 @@ TEST(Server, GivesUpAnAnswerThatDoesNotCome) {
   EXPECT_EQ(server.counters().timeouts, 1U);
 }
 
-TEST(Server, ClosesItsClientsWhenItGoes) {
+TEST(Server, DisconnectsClientsWhenDestroyed) {
   RunningServer server;
   server.handler.hold();
   LineClient client(server.name());
@@ -273,7 +273,7 @@ TEST(Server, ClosesItsClientsWhenItGoes) {
   EXPECT_FALSE(LineClient(server.name()).connected());
 }
 
-TEST(Server, IsTheOnlyOneOfItsInterface) {
+TEST(Server, RefusesASecondServerOfAnInterface) {
   const RunningServer first;
   EXPECT_THROW(RunningServer(kIdleTimeout, first.name()), std::system_error);
 }

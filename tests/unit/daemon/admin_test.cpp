@@ -59,7 +59,7 @@ TEST_F(AdminTest, SetsGetsAndDeletesAnEntry) {
   EXPECT_EQ(ask(control::DeleteRequest{kPeer}).error().code, ENOENT);
 }
 
-TEST_F(AdminTest, AddsOnlyWhatIsNotThereAndChangesOnlyWhatIs) {
+TEST_F(AdminTest, AddsOnlyMissingAndChangesOnlyExistingEntries) {
   EXPECT_EQ(set(kPeer, Mode::change).error().code, ENOENT);
   EXPECT_TRUE(set(kPeer, Mode::add));
   const auto second = set(kPeer, Mode::add);
@@ -86,12 +86,12 @@ TEST_F(AdminTest, ListsEachEntryOnceOverAllPages) {
   EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
 }
 
-TEST_F(AdminTest, CountsWhatItFlushes) {
+TEST_F(AdminTest, ReturnsTheNumberOfFlushedEntries) {
   EXPECT_TRUE(set(kOther, Mode::add));
   EXPECT_EQ(reply<control::Flushed>(control::FlushRequest{}).entries, 0U) << "permanent ones stay";
 }
 
-TEST_F(AdminTest, GathersTheCountersOfAllParts) {
+TEST_F(AdminTest, CollectsCountersOfAllParts) {
   to_host_.refused = 3;
   counters_.send_errors = 5;
   const auto counters = reply<std::vector<control::Counter>>(control::StatsRequest{});
@@ -101,7 +101,7 @@ TEST_F(AdminTest, GathersTheCountersOfAllParts) {
   std::vector<std::string> names;
   for (const auto& counter : counters) names.push_back(counter.name);
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << "a name twice";
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << "a duplicate name";
 }
 
 TEST_F(AdminTest, TheManualExplainsEachCounter) {
@@ -113,7 +113,7 @@ TEST_F(AdminTest, TheManualExplainsEachCounter) {
     std::string word;
     if (!(words >> macro) || macro != ".It") continue;
     while (words >> word) {
-      // Those of the control server are its own.
+      // The control server documents its own.
       const bool is_ours = !word.starts_with("control_");
       if (is_ours && word.find('_') != std::string::npos) explained.push_back(word);
     }

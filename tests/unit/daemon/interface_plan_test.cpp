@@ -14,7 +14,7 @@ constexpr PKey kRed{0x8001};
 constexpr PKey kBlue{0x8002};
 using Table = std::vector<PKey>;
 
-TEST(PartitionsOfTest, AreFullMembersKeysEachOnceTheDefaultOneFirst) {
+TEST(PartitionsOfTest, AreFullMembersKeysWithTheDefaultOneFirst) {
   const Table table{PKey(0x8001), PKey(0), PKey(0x7fff), PKey(0x0001), PKey(0x8000), PKey(0x0002)};
   EXPECT_THAT(partitions_of(table), ElementsAre(kDefaultPKey, kRed, kBlue));
   EXPECT_EQ(list_of(table), "0x8001, 0x7fff, 0x0001, 0x0002");
@@ -29,58 +29,61 @@ TEST(InterfacePlanTest, NamesInterfacesAsLinuxDoes) {
   const InterfacePlan several({kBlue, kRed}, "ibx");
   EXPECT_EQ(several.name_of(kBlue), "ibx.8002");
   EXPECT_EQ(several.name_of(kRed), "ibx.8001");
-  EXPECT_EQ(InterfacePlan({kRed}, "ibx").name_of(kRed), "ibx") << "chosen alone";
+  EXPECT_EQ(InterfacePlan({kRed}, "ibx").name_of(kRed), "ibx") << "the only one chosen";
   EXPECT_EQ(all.name_of(kRed).size() - std::string("ib0").size(), kPartitionSuffix);
 }
 
-TEST(InterfacePlanTest, FollowsTheTableWhenNothingIsChosen) {
+TEST(InterfacePlanTest, FollowsTheTableIfNoneIsChosen) {
   InterfacePlan plan({}, "ib0");
-  EXPECT_THAT(plan.update(kActive, Table{}).make, IsEmpty());
+  EXPECT_THAT(plan.update(kActive, Table{}).create, IsEmpty());
   auto changes = plan.update(kActive, Table{kDefaultPKey, kRed});
-  EXPECT_THAT(changes.make, ElementsAre(kDefaultPKey, kRed));
+  EXPECT_THAT(changes.create, ElementsAre(kDefaultPKey, kRed));
   EXPECT_THAT(changes.remove, IsEmpty());
 
   changes = plan.update(kActive, Table{kRed, kDefaultPKey, PKey(kBlue.base())});
-  EXPECT_THAT(changes.make, ElementsAre(kBlue)) << "a key that moves makes nothing";
+  EXPECT_THAT(changes.create, ElementsAre(kBlue)) << "a key that moves needs no new interface";
   EXPECT_THAT(changes.remove, IsEmpty());
 
   changes = plan.update(kActive, Table{kDefaultPKey, kBlue});
-  EXPECT_THAT(changes.make, IsEmpty());
+  EXPECT_THAT(changes.create, IsEmpty());
   EXPECT_THAT(changes.remove, ElementsAre(kRed));
   EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kBlue}).remove, IsEmpty()) << "only once";
 }
 
-TEST(InterfacePlanTest, MakesAPartitionAnewWhenItsOldInterfaceIsGone) {
+TEST(InterfacePlanTest, RecreatesAnInterfaceAfterTheOldOneWasRemoved) {
   InterfacePlan plan({}, "ib0");
   (void)plan.update(kActive, Table{kRed});
   (void)plan.update(kActive, Table{});
-  EXPECT_THAT(plan.update(kActive, Table{kRed}).make, IsEmpty()) << "the old one is leaving";
-  plan.gone(kRed);
-  EXPECT_THAT(plan.update(kActive, Table{kRed}).make, ElementsAre(kRed));
+  EXPECT_THAT(plan.update(kActive, Table{kRed}).create, IsEmpty())
+      << "the old one is being removed";
+  plan.on_removed(kRed);
+  EXPECT_THAT(plan.update(kActive, Table{kRed}).create, ElementsAre(kRed));
 }
 
 TEST(InterfacePlanTest, KeepsInterfacesWhileThePortIsDown) {
   InterfacePlan plan({}, "ib0");
-  EXPECT_THAT(plan.update(kDown, Table{kDefaultPKey, kRed}).make, ElementsAre(kDefaultPKey, kRed));
+  EXPECT_THAT(plan.update(kDown, Table{kDefaultPKey, kRed}).create,
+              ElementsAre(kDefaultPKey, kRed));
   EXPECT_THAT(plan.update(kDown, Table{kDefaultPKey}).remove, IsEmpty());
   EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).remove, ElementsAre(kRed));
 }
 
-TEST(InterfacePlanTest, MakesWhatIsChosenWhateverTheTableSays) {
+TEST(InterfacePlanTest, CreatesChosenInterfacesRegardlessOfTheTable) {
   InterfacePlan plan({kRed, kBlue}, "ib0");
-  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).make, ElementsAre(kRed, kBlue));
+  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).create, ElementsAre(kRed, kBlue));
   const auto changes = plan.update(kActive, Table{kRed});
-  EXPECT_THAT(changes.make, IsEmpty());
+  EXPECT_THAT(changes.create, IsEmpty());
   EXPECT_THAT(changes.remove, IsEmpty());
 }
 
-TEST(InterfacePlanTest, LetsAloneWhatWasDeletedForAsLongAsItsPartitionStays) {
+TEST(InterfacePlanTest, SuppressesADeletedInterfaceWhileItsPartitionStays) {
   InterfacePlan plan({}, "ib0");
   (void)plan.update(kActive, Table{kDefaultPKey, kRed});
-  plan.dismissed(kRed);
-  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kRed}).make, IsEmpty());
-  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).remove, IsEmpty()) << "there is nothing";
-  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kRed}).make, ElementsAre(kRed));
+  plan.suppress(kRed);
+  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kRed}).create, IsEmpty());
+  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).remove, IsEmpty())
+      << "there is no interface";
+  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kRed}).create, ElementsAre(kRed));
 }
 
 TEST(InterfacePlanTest, IsBounded) {
@@ -90,10 +93,10 @@ TEST(InterfacePlanTest, IsBounded) {
   }
   InterfacePlan plan({}, "ib0");
   const auto changes = plan.update(kActive, table);
-  EXPECT_EQ(changes.make.size(), kMaxInterfaces);
+  EXPECT_EQ(changes.create.size(), kMaxInterfaces);
   EXPECT_EQ(changes.left_out, 3U);
-  plan.gone(changes.make.front());
-  EXPECT_THAT(plan.update(kActive, table).make, ElementsAre(changes.make.front()));
+  plan.on_removed(changes.create.front());
+  EXPECT_THAT(plan.update(kActive, table).create, ElementsAre(changes.create.front()));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace ipoib::daemon {
 namespace {
 
-/// Reads until Stop, as the pump does.
+/// Reads until Stop, like InterfaceLoop.
 void read_until_stop(InterfaceMailbox& inbox) {
   std::vector<ToInterface> messages;
   for (;;) {
@@ -37,7 +37,7 @@ TEST(InterfaceThreadTest, IsStoppedAndJoinedWhenTheControlThreadFails) {
   EXPECT_TRUE(ended);
 }
 
-TEST(InterfaceThreadTest, IsJoinedThoughItsFullMailboxIsReadNoMore) {
+TEST(InterfaceThreadTest, IsJoinedIfItsFullMailboxIsNotRead) {
   InterfaceMailbox inbox(1);
   ASSERT_TRUE(inbox.post(ClientReregister{}));
   {
@@ -46,7 +46,7 @@ TEST(InterfaceThreadTest, IsJoinedThoughItsFullMailboxIsReadNoMore) {
   EXPECT_FALSE(inbox.post(Stop{})) << "nobody has read it";
 }
 
-TEST(InterfaceThreadTest, LeavesTheSignalsThatEndTheProgramToOthers) {
+TEST(InterfaceThreadTest, BlocksTerminationSignals) {
   InterfaceMailbox inbox(1);
   sigset_t blocked;
   {
@@ -55,7 +55,7 @@ TEST(InterfaceThreadTest, LeavesTheSignalsThatEndTheProgramToOthers) {
   EXPECT_EQ(sigismember(&blocked, SIGTERM), 1);
   EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
   pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
-  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0) << "its starter's own are as before";
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0) << "those of the parent thread are unchanged";
 }
 
 }  // namespace

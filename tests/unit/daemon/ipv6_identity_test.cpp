@@ -19,7 +19,7 @@ class Ipv6IdentityTest : public ::testing::Test {
   const std::string file_ = ::testing::TempDir() + "machine-id-" + std::to_string(::getpid());
 };
 
-TEST_F(Ipv6IdentityTest, RFC4391_8_TheLinkLocalAddressIsOfTheGuid) {
+TEST_F(Ipv6IdentityTest, RFC4391_8_LinkLocalAddressIsDerivedFromTheGuid) {
   const auto plain = ipv6_identity(false, Guid(0x0002c90300001234), kDefaultPKey, "/nowhere");
   EXPECT_EQ(plain.link_local, Ipv6Address::parse("fe80::202:c903:0:1234"));
   EXPECT_FALSE(plain.stable_secret);
@@ -27,7 +27,7 @@ TEST_F(Ipv6IdentityTest, RFC4391_8_TheLinkLocalAddressIsOfTheGuid) {
   EXPECT_EQ(modified.link_local, plain.link_local) << "toggled already";
 }
 
-TEST_F(Ipv6IdentityTest, ASecretIsTheSameEachTimeAndOfOnePartitionOfOnePort) {
+TEST_F(Ipv6IdentityTest, SecretIsStableAndDependsOnPortAndPartition) {
   EXPECT_EQ(secret(1, 0xffff), secret(1, 0xffff));
   EXPECT_EQ(secret(1, 0xffff), secret(1, 0x7fff)) << "the same partition";
   EXPECT_NE(secret(1, 0xffff), secret(2, 0xffff));
@@ -35,7 +35,7 @@ TEST_F(Ipv6IdentityTest, ASecretIsTheSameEachTimeAndOfOnePartitionOfOnePort) {
   EXPECT_FALSE(ipv6_identity(true, Guid(1), kDefaultPKey, file_).link_local);
 }
 
-TEST_F(Ipv6IdentityTest, NeedsAMachineWithAnIdentity) {
+TEST_F(Ipv6IdentityTest, NeedsAMachineId) {
   EXPECT_THROW((void)ipv6_identity(true, Guid(1), kDefaultPKey, "/nowhere"), std::runtime_error);
 }
 

@@ -20,8 +20,8 @@ Options parse(const std::vector<std::string>& arguments) {
   return std::get<Options>(parse_options(arguments));
 }
 
-/// The complaint about `arguments`; empty when there is none.
-std::string complaint(const std::vector<std::string>& arguments) {
+/// The error message for `arguments`; empty if they are valid.
+std::string error_for(const std::vector<std::string>& arguments) {
   try {
     (void)parse_options(arguments);
   } catch (const UsageError& error) {
@@ -34,7 +34,7 @@ std::string information(const std::vector<std::string>& arguments) {
   return std::get<Information>(parse_options(arguments)).text;
 }
 
-TEST(OptionsTest, HasDefaultsForEverything) {
+TEST(OptionsTest, HasDefaults) {
   const auto options = parse({});
   EXPECT_EQ(options.port, 1);
   EXPECT_THAT(options.pkeys, ElementsAre()) << "all of the port";
@@ -50,74 +50,77 @@ TEST(OptionsTest, HasDefaultsForEverything) {
   EXPECT_EQ(options.link.creation.qkey, QKey(0x0b1b));
   EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
   EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
-  EXPECT_GT(options.link.limits.paths, options.link.limits.neighbours) << "each may have its own";
+  EXPECT_GT(options.link.limits.paths, options.link.limits.neighbours)
+      << "each neighbour may have its own";
   EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
   EXPECT_EQ(options.poll, PollMode::adaptive);
   EXPECT_TRUE(options.link.dhcp_rewrite);
   EXPECT_THAT(options.log, ElementsAre(control::ModuleLevel{"all", "info"}));
 }
 
-TEST(OptionsTest, TakesAGidIndex) {
+TEST(OptionsTest, AcceptsGidIndex) {
   EXPECT_EQ(parse({}).gid_index, std::nullopt);
   EXPECT_EQ(parse({"--gid-index", "3"}).gid_index, 3);
-  EXPECT_THAT(complaint({"--gid-index", "256"}), HasSubstr("0 to 255"));
+  EXPECT_THAT(error_for({"--gid-index", "256"}), HasSubstr("0 to 255"));
 }
 
-TEST(OptionsTest, TakesAPartitionByEitherOfItsKeys) {
+TEST(OptionsTest, AcceptsEitherKeyOfAPartition) {
   EXPECT_THAT(parse({"--pkey", "0x7fff"}).pkeys, ElementsAre(kDefaultPKey));
   EXPECT_THAT(parse({"--pkey=0xFFFF"}).pkeys, ElementsAre(kDefaultPKey));
   EXPECT_THAT(parse({"--pkey", "0x0012"}).pkeys, ElementsAre(PKey(0x8012)));
   EXPECT_THAT(parse({"--pkey", "32786"}).pkeys, ElementsAre(PKey(0x8012)));
 }
 
-TEST(OptionsTest, TakesSeveralPartitionsEachOnce) {
+TEST(OptionsTest, AcceptsSeveralPartitionsWithoutDuplicates) {
   EXPECT_THAT(parse({"--pkey", "0x12", "--pkey", "0x7fff", "--pkey=0x8012"}).pkeys,
               ElementsAre(PKey(0x8012), kDefaultPKey));
   std::vector<std::string> many;
   for (std::size_t i = 1; i <= kMaxInterfaces; ++i) many.push_back("--pkey=" + std::to_string(i));
   EXPECT_EQ(parse(many).pkeys.size(), kMaxInterfaces);
   many.emplace_back("--pkey=0x7fff");
-  EXPECT_THAT(complaint(many), HasSubstr("at most " + std::to_string(kMaxInterfaces)));
+  EXPECT_THAT(error_for(many), HasSubstr("at most " + std::to_string(kMaxInterfaces)));
 }
 
-TEST(OptionsTest, TakesANetworkNamespace) { EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest"); }
+TEST(OptionsTest, AcceptsNetworkNamespace) {
+  EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest");
+}
 
-TEST(OptionsTest, LeavesRoomForPartitionsInTheName) {
+TEST(OptionsTest, LimitsTheNameForSeveralPartitions) {
   EXPECT_EQ(parse({"--name", "infiniband0", "--pkey", "0x8012"}).interface, "infiniband0");
-  EXPECT_THAT(complaint({"--name", "infiniband0"}), HasSubstr("at most 10 characters"));
-  EXPECT_THAT(complaint({"--name", "infiniband0", "--pkey", "1", "--pkey", "2"}),
+  EXPECT_THAT(error_for({"--name", "infiniband0"}), HasSubstr("at most 10 characters"));
+  EXPECT_THAT(error_for({"--name", "infiniband0", "--pkey", "1", "--pkey", "2"}),
               HasSubstr("--pkey"));
   EXPECT_EQ(parse({"--name", "infiniband"}).interface, "infiniband");
 }
 
-TEST(OptionsTest, RefusesKeysThatNameNoPartition) {
+TEST(OptionsTest, RejectsInvalidPKeys) {
   for (const char* key : {"0", "0x0000", "0x8000", "0x10000", "-1", "red", "", "0x", "0x12 "}) {
-    EXPECT_THAT(complaint({"--pkey", key}), HasSubstr("--pkey")) << key;
+    EXPECT_THAT(error_for({"--pkey", key}), HasSubstr("--pkey")) << key;
   }
 }
 
-TEST(OptionsTest, ChecksEachValueAndSaysWhatIsAllowed) {
-  EXPECT_THAT(complaint({"--port", "0"}), HasSubstr("from 1 to 254"));
-  EXPECT_THAT(complaint({"--port", "255"}), HasSubstr("from 1 to 254"));
-  EXPECT_THAT(complaint({"--mtu", "67"}), HasSubstr("from 68 to 4092"));
-  EXPECT_THAT(complaint({"--group-mtu", "1500"}), HasSubstr("256, 512, 1024, 2048 or 4096"));
-  EXPECT_THAT(complaint({"--group-rate", "11"}), HasSubstr("2.5, 10"));
-  EXPECT_THAT(complaint({"--create-group", "maybe"}), HasSubstr("yes or no"));
-  EXPECT_THAT(complaint({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));
-  EXPECT_THAT(complaint({"--name", "a/b"}), HasSubstr("--name a/b"));
-  EXPECT_THAT(complaint({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
-  EXPECT_THAT(complaint({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
+TEST(OptionsTest, RejectsInvalidValuesAndListsValidOnes) {
+  EXPECT_THAT(error_for({"--port", "0"}), HasSubstr("from 1 to 254"));
+  EXPECT_THAT(error_for({"--port", "255"}), HasSubstr("from 1 to 254"));
+  EXPECT_THAT(error_for({"--mtu", "67"}), HasSubstr("from 68 to 4092"));
+  EXPECT_THAT(error_for({"--group-mtu", "1500"}), HasSubstr("256, 512, 1024, 2048 or 4096"));
+  EXPECT_THAT(error_for({"--group-rate", "11"}), HasSubstr("2.5, 10"));
+  EXPECT_THAT(error_for({"--create-group", "maybe"}), HasSubstr("yes or no"));
+  EXPECT_THAT(error_for({"--name", "a-name-too-long-for-it"}), HasSubstr("15 characters"));
+  EXPECT_THAT(error_for({"--name", "a/b"}), HasSubstr("--name a/b"));
+  EXPECT_THAT(error_for({"--poll", "never"}), HasSubstr("event, busy or adaptive"));
+  EXPECT_THAT(error_for({"--log-target", "printer"}), HasSubstr("stderr or syslog"));
 }
 
-TEST(OptionsTest, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(complaint({"--prot", "1"}), HasSubstr("--help"));
-  EXPECT_THAT(complaint({"--por", "1"}), HasSubstr("--help")) << "no abbreviations";
-  EXPECT_THAT(complaint({"ib0"}), HasSubstr("--help"));
-  EXPECT_THAT(complaint({"--port"}), HasSubstr("--help"));
-  EXPECT_THAT(complaint({"--port", "1", "--port", "2"}), HasSubstr("--help"));
+TEST(OptionsTest, RejectsUnknownOptions) {
+  EXPECT_THAT(error_for({"--prot", "1"}), HasSubstr("--help"));
+  EXPECT_THAT(error_for({"--por", "1"}), HasSubstr("--help")) << "no abbreviations";
+  EXPECT_THAT(error_for({"ib0"}), HasSubstr("--help"));
+  EXPECT_THAT(error_for({"--port"}), HasSubstr("--help"));
+  EXPECT_THAT(error_for({"--port", "1", "--port", "2"}), HasSubstr("--help"));
 }
 
-TEST(OptionsTest, ReadsTheParametersOfANewGroup) {
+TEST(OptionsTest, ParsesGroupParameters) {
   const auto creation = parse({"--create-group", "yes", "--group-mtu", "4096", "--group-rate",
                                "2.5", "--group-qkey", "0x80000b1b", "--group-sl", "3"})
                             .link.creation;
@@ -128,16 +131,16 @@ TEST(OptionsTest, ReadsTheParametersOfANewGroup) {
   EXPECT_EQ(creation.sl, ServiceLevel(3));
 }
 
-TEST(OptionsTest, LeavesDhcpAloneWhenTold) {
+TEST(OptionsTest, DisablesDhcpRewriting) {
   EXPECT_FALSE(parse({"--no-dhcp-rewrite"}).link.dhcp_rewrite);
 }
 
-TEST(OptionsTest, KeepsTheGuidToItselfWhenTold) {
+TEST(OptionsTest, EnablesStablePrivacy) {
   EXPECT_FALSE(parse({}).stable_privacy);
   EXPECT_TRUE(parse({"--stable-privacy"}).stable_privacy);
 }
 
-TEST(OptionsTest, ReadsTheTargetOfSoftib) {
+TEST(OptionsTest, ParsesSoftibTarget) {
   EXPECT_EQ(parse({"--softib"}).softib, SoftibTarget{});
   EXPECT_EQ(parse({"--softib=lab"}).softib, (SoftibTarget{"lab", ""}));
   EXPECT_EQ(parse({"--softib=lab/left"}).softib, (SoftibTarget{"lab", "left"}));
@@ -149,7 +152,7 @@ TEST(OptionsTest, ReadsTheTargetOfSoftib) {
   }
 }
 
-TEST(OptionsTest, ReadsLogLevels) {
+TEST(OptionsTest, ParsesLogLevels) {
   EXPECT_THAT(parse({"--log", "debug"}).log, ElementsAre(control::ModuleLevel{"all", "debug"}));
   EXPECT_THAT(
       parse({"--log", "warning,link=trace"}).log,
@@ -169,7 +172,7 @@ class ConfigFileTest : public ::testing::Test {
   std::string path_ = ::testing::TempDir() + "ipoibd-XXXXXX";
 };
 
-TEST_F(ConfigFileTest, HasTheSameWordsAndComesAfterTheCommandLine) {
+TEST_F(ConfigFileTest, CommandLineTakesPrecedence) {
   write("# comment\nport = 2\npkey = 0x8012\nname = ibx\nsoftib = lab/left\n");
   const auto options = parse({"--config", path_, "--name", "iby"});
   EXPECT_THAT(parse({"--config", path_, "--pkey", "0x13"}).pkeys, ElementsAre(PKey(0x8013)));
@@ -181,13 +184,13 @@ TEST_F(ConfigFileTest, HasTheSameWordsAndComesAfterTheCommandLine) {
 
 TEST_F(ConfigFileTest, IsCheckedLikeTheCommandLine) {
   write("port = many\n");
-  EXPECT_THAT(complaint({"--config", path_}), HasSubstr("--port many"));
+  EXPECT_THAT(error_for({"--config", path_}), HasSubstr("--port many"));
   write("prot = 1\n");
-  EXPECT_THAT(complaint({"--config", path_}), StartsWith(path_));
-  EXPECT_THAT(complaint({"--config", path_ + ".none"}), HasSubstr("cannot be read"));
+  EXPECT_THAT(error_for({"--config", path_}), StartsWith(path_));
+  EXPECT_THAT(error_for({"--config", path_ + ".none"}), HasSubstr("cannot be read"));
 }
 
-TEST(OptionsTest, HelpNamesEachDefault) {
+TEST(OptionsTest, HelpListsDefaults) {
   const auto help = information({"--help"});
   EXPECT_THAT(help, StartsWith("Usage: ipoibd"));
   EXPECT_THAT(help, HasSubstr("--port N (=1)"));

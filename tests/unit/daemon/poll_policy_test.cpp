@@ -10,7 +10,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kLook = microseconds(1);
+constexpr Duration kPoll = microseconds(1);
 constexpr Duration kWork = microseconds(10);
 constexpr Duration kEarned = PollPolicy::kSpinPerWork * kWork;
 
@@ -20,12 +20,12 @@ class PollPolicyTest : public ::testing::Test {
     policy.on_work(now_);
     now_ += time;
   }
-  /// Nothing to do for `time`; returns how much of it was spent awake.
-  Duration wait(PollPolicy& policy, Duration time, Duration look = kLook) {
+  /// No work for `time`. Returns how much of it was spent polling.
+  Duration wait(PollPolicy& policy, Duration time, Duration poll = kPoll) {
     const auto begin = now_;
     auto awake = time;
-    for (; now_ < begin + time; now_ += look) {
-      if (policy.on_nothing(now_) != Next::sleep) continue;
+    for (; now_ < begin + time; now_ += poll) {
+      if (policy.on_idle(now_) != Next::sleep) continue;
       awake = now_ - begin;
       break;
     }
@@ -33,10 +33,10 @@ class PollPolicyTest : public ::testing::Test {
     return awake;
   }
 
-  /// As many packets as it takes to be awaited, one after each `pause`.
-  void keep_coming(Duration pause, Duration look = kLook) {
+  /// Enough packets to be expected, one after each `pause`.
+  void keep_coming(Duration pause, Duration poll = kPoll) {
     for (int i = 0; i <= PollPolicy::kSteady; ++i) {
-      (void)wait(adaptive_, pause, look);
+      (void)wait(adaptive_, pause, poll);
       work(adaptive_);
     }
   }
@@ -45,7 +45,7 @@ class PollPolicyTest : public ::testing::Test {
   PollPolicy adaptive_{PollMode::adaptive};
 };
 
-TEST_F(PollPolicyTest, EventsSleepAtOnce) {
+TEST_F(PollPolicyTest, EventModeSleepsAtOnce) {
   PollPolicy policy(PollMode::event);
   for (int i = 0; i < 100; ++i) {
     work(policy);
@@ -65,7 +65,7 @@ TEST_F(PollPolicyTest, SleepsBeforeItHasWorked) {
   EXPECT_EQ(wait(adaptive_, microseconds(30)), Duration::zero());
 }
 
-TEST_F(PollPolicyTest, LooksInProportionToItsWork) {
+TEST_F(PollPolicyTest, PollsInProportionToItsWork) {
   work(adaptive_);
   EXPECT_EQ(wait(adaptive_, milliseconds(2)), kEarned);
   EXPECT_EQ(adaptive_.counters().spins_in_vain, 1U);
@@ -74,7 +74,7 @@ TEST_F(PollPolicyTest, LooksInProportionToItsWork) {
   EXPECT_EQ(adaptive_.counters().sleeps, 2U);
 }
 
-TEST_F(PollPolicyTest, AwaitsWhatKeepsComing) {
+TEST_F(PollPolicyTest, PollsWhilePacketsKeepComing) {
   keep_coming(milliseconds(2));
   const auto before = adaptive_.counters();
   for (int i = 0; i < 10; ++i) {
@@ -86,35 +86,35 @@ TEST_F(PollPolicyTest, AwaitsWhatKeepsComing) {
   EXPECT_EQ(wait(adaptive_, seconds(1)), PollPolicy::kSteadyPause) << "it is overdue";
 }
 
-TEST_F(PollPolicyTest, AwaitsNothingAfterALongerPause) {
+TEST_F(PollPolicyTest, SleepsAfterALongerPause) {
   keep_coming(milliseconds(2));
   (void)wait(adaptive_, PollPolicy::kSteadyPause + milliseconds(1));
   work(adaptive_);
   EXPECT_EQ(wait(adaptive_, seconds(1)), kEarned);
 }
 
-/// Where a look takes long because all does, nobody else has the processor.
-TEST_F(PollPolicyTest, AwaitsWhatKeepsComingOnASlowProcessor) {
-  constexpr Duration kSlowLook = 3 * PollPolicy::kLongestLook;
-  keep_coming(milliseconds(2), kSlowLook);
-  EXPECT_GE(wait(adaptive_, seconds(1), kSlowLook), PollPolicy::kSteadyPause);
+/// If every poll takes long, no other thread has preempted it.
+TEST_F(PollPolicyTest, PollsWhilePacketsKeepComingOnASlowCpu) {
+  constexpr Duration kSlowPoll = 3 * PollPolicy::kMaxPoll;
+  keep_coming(milliseconds(2), kSlowPoll);
+  EXPECT_GE(wait(adaptive_, seconds(1), kSlowPoll), PollPolicy::kSteadyPause);
 }
 
-TEST_F(PollPolicyTest, AwaitsNothingBesideOthersThatNeedTheProcessor) {
+TEST_F(PollPolicyTest, SleepsIfOthersNeedTheCpu) {
   constexpr Duration kSlice = microseconds(100);
   keep_coming(milliseconds(2));
-  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kLongestLook * kSlice);
+  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kMaxPoll * kSlice);
 }
 
-TEST_F(PollPolicyTest, EventsAwaitNothing) {
+TEST_F(PollPolicyTest, EventModeNeverPolls) {
   PollPolicy policy(PollMode::event);
   for (int i = 0; i < 100; ++i) work(policy);
-  EXPECT_EQ(policy.on_nothing(now_), Next::sleep);
+  EXPECT_EQ(policy.on_idle(now_), Next::sleep);
 }
 
-TEST_F(PollPolicyTest, NeverLooksForLonger) {
+TEST_F(PollPolicyTest, LimitsTheSpin) {
   work(adaptive_, seconds(10));
-  EXPECT_EQ(wait(adaptive_, seconds(1)), PollPolicy::kLongestSpin);
+  EXPECT_EQ(wait(adaptive_, seconds(1)), PollPolicy::kMaxSpin);
 }
 
 TEST_F(PollPolicyTest, DoesNotSleepUnderLoad) {
@@ -126,29 +126,29 @@ TEST_F(PollPolicyTest, DoesNotSleepUnderLoad) {
   EXPECT_EQ(adaptive_.counters().spins, 999U);
 }
 
-/// What it saved under load is spent once.
-TEST_F(PollPolicyTest, SleepsWhenTheLoadIsOver) {
+/// The budget saved under load is spent once.
+TEST_F(PollPolicyTest, SleepsAfterLoad) {
   for (int i = 0; i < 1000; ++i) work(adaptive_);
-  EXPECT_EQ(wait(adaptive_, milliseconds(10)), PollPolicy::kLongestSpin);
+  EXPECT_EQ(wait(adaptive_, milliseconds(10)), PollPolicy::kMaxSpin);
   EXPECT_EQ(wait(adaptive_, milliseconds(10)), Duration::zero());
 }
 
-TEST_F(PollPolicyTest, SleepsAgainWhenItWasWokenForNothing) {
+TEST_F(PollPolicyTest, SleepsAgainAfterASpuriousWakeup) {
   work(adaptive_);
   (void)wait(adaptive_, milliseconds(2));
   now_ += seconds(1);
-  EXPECT_EQ(adaptive_.on_nothing(now_), Next::sleep);
+  EXPECT_EQ(adaptive_.on_idle(now_), Next::sleep);
   EXPECT_EQ(adaptive_.counters().spins_in_vain, 1U);
   EXPECT_EQ(adaptive_.counters().sleeps, 2U);
 }
 
-/// It has taken nothing from who had the processor; but it does not go on for ever beside them.
-TEST_F(PollPolicyTest, TimeWithoutAProcessorCountsLittle) {
+/// Time of other threads is not charged fully, but still ends the spin.
+TEST_F(PollPolicyTest, TimeOfOtherThreadsCountsLittle) {
   constexpr Duration kSlice = milliseconds(3);
   work(adaptive_);
   (void)wait(adaptive_, milliseconds(1));
   work(adaptive_);
-  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kLongestLook * kSlice);
+  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kMaxPoll * kSlice);
 }
 
 }  // namespace

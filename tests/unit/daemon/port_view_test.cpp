@@ -11,7 +11,7 @@
 namespace ipoib::daemon {
 namespace {
 
-using Look = Result<verbs::PortSnapshot>;
+using Query = Result<verbs::PortSnapshot>;
 
 verbs::PortSnapshot port_with(Lid lid) {
   verbs::PortSnapshot port;
@@ -22,7 +22,7 @@ verbs::PortSnapshot port_with(Lid lid) {
 
 class PortViewTest : public ::testing::Test {
  protected:
-  bool take(const Look& look) { return view_.take(look, "mlx5_0 port 1"); }
+  bool take(const Query& look) { return view_.take(look, "mlx5_0 port 1"); }
   [[nodiscard]] std::ptrdiff_t lines() const {
     const auto text = said_.str();
     return std::ranges::count(text, '\n');
@@ -33,7 +33,7 @@ class PortViewTest : public ::testing::Test {
   PortView view_{log_};
 };
 
-TEST_F(PortViewTest, TellsWhatHasChanged) {
+TEST_F(PortViewTest, ReportsChanges) {
   EXPECT_TRUE(take(port_with(Lid(7))));
   EXPECT_FALSE(take(port_with(Lid(7))));
   EXPECT_TRUE(take(port_with(Lid(8))));
@@ -41,17 +41,17 @@ TEST_F(PortViewTest, TellsWhatHasChanged) {
   EXPECT_FALSE(view_.retry().is_failing());
 }
 
-TEST_F(PortViewTest, ALookThatFailsIsToBeRepeatedAndLoggedOnce) {
+TEST_F(PortViewTest, FailedQueryIsRetriedAndLoggedOnce) {
   EXPECT_TRUE(take(port_with(Lid(7))));
   const auto before = lines();
-  const Look failed = Error(EIO, "cannot query port 1 of mlx5_0");
+  const Query failed = Error(EIO, "cannot query port 1 of mlx5_0");
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(take(failed));
   EXPECT_TRUE(view_.retry().is_failing());
   EXPECT_GT(view_.retry().pause(), Duration::zero());
-  EXPECT_EQ(view_.snapshot().lid, Lid(7)) << "what was known stays";
+  EXPECT_EQ(view_.snapshot().lid, Lid(7)) << "the last state is kept";
   EXPECT_EQ(lines(), before + 1);
 
-  EXPECT_TRUE(take(port_with(Lid(8)))) << "what has changed meanwhile is seen";
+  EXPECT_TRUE(take(port_with(Lid(8)))) << "reports what has changed meanwhile";
   EXPECT_FALSE(view_.retry().is_failing());
 }
 

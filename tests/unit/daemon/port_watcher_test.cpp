@@ -16,7 +16,7 @@ verbs::PortSnapshot active_port() {
   return port;
 }
 
-TEST(PortWatcherTest, TellsTheLinkWhatConcernsIt) {
+TEST(PortWatcherTest, ConvertsPortStatusForALink) {
   const auto status = port_status(active_port(), PKey(0x8012));
   EXPECT_TRUE(status.active);
   EXPECT_TRUE(status.sm_known);
@@ -48,10 +48,10 @@ TEST(PortWatcherTest, RocePortIsReadyWithoutLidAndSubnetManager) {
   EXPECT_FALSE(subnet_administrator(port));
 
   port.gid = Gid();
-  EXPECT_FALSE(port_status(port, kDefaultPKey).active) << "it has no GID to use";
+  EXPECT_FALSE(port_status(port, kDefaultPKey).active) << "it has no usable GID";
 }
 
-TEST(PortWatcherTest, FindsTheSubnetAdministratorInTheDefaultPartition) {
+TEST(PortWatcherTest, FindsTheSaInTheDefaultPartition) {
   const auto to = subnet_administrator(active_port());
   ASSERT_TRUE(to);
   EXPECT_EQ(to->lid, Lid(1));
@@ -59,7 +59,7 @@ TEST(PortWatcherTest, FindsTheSubnetAdministratorInTheDefaultPartition) {
   EXPECT_EQ(to->pkey_index, 2);
 }
 
-TEST(PortWatcherTest, KnowsNoAdministratorThatCannotBeReached) {
+TEST(PortWatcherTest, HasNoSaDestinationIfTheSaIsUnreachable) {
   auto down = active_port();
   down.active = false;
   EXPECT_FALSE(subnet_administrator(down));

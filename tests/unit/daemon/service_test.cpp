@@ -17,7 +17,7 @@ class ServiceTest : public ::testing::Test {
   std::string folder_ = ::testing::TempDir() + "ipoibd-XXXXXX";
 };
 
-TEST_F(ServiceTest, KeepsThePidFileWhileItLives) {
+TEST_F(ServiceTest, RemovesThePidFileAtTheEnd) {
   const auto path = folder_ + "/pid";
   {
     const PidFile file(path);

@@ -101,9 +101,9 @@ TEST_F(IbarpProgram, FitsTheTerminal) {
   const std::string& name = server.name();
   const std::string all = run_ibarp({"show", "dev", name}, {.columns = "200"}).out;
   EXPECT_THAT(all, HasSubstr("LLADDR"));
-  const std::string without_octets = run_ibarp({"show", "dev", name}, {.columns = "140"}).out;
-  EXPECT_THAT(without_octets, AllOf(StartsWith("ADDRESS"), Not(HasSubstr("LLADDR"))));
-  EXPECT_LE(widest(without_octets), 140U);
+  const std::string without_lladdr = run_ibarp({"show", "dev", name}, {.columns = "140"}).out;
+  EXPECT_THAT(without_lladdr, AllOf(StartsWith("ADDRESS"), Not(HasSubstr("LLADDR"))));
+  EXPECT_LE(widest(without_lladdr), 140U);
   const std::string blocks = run_ibarp({"show", "dev", name}, {.columns = "80"}).out;
   EXPECT_EQ(blocks, "10.44.0.2  " + name + "  reachable\n    lladdr " + kLongForm +
                         "\n    flags 0x00  qpn 0x000401  gid fe80::2:c903:0:1\n"
@@ -148,7 +148,7 @@ TEST_F(IbarpProgram, ShowsJson) {
       "idle_ms":1234,"references":2,"waiting":0}])"));
 }
 
-TEST_F(IbarpProgram, ShowsInTheMannerOfArp) {
+TEST_F(IbarpProgram, ShowsEntriesLikeArp) {
   REQUIRE_ROOT();
   RunningServer server;
   server.handler.put(reachable());
@@ -176,7 +176,7 @@ TEST_F(IbarpProgram, ChangesEntries) {
   EXPECT_EQ(ibarp({"add", "10.44.0.2", "lladdr", "0x401@fe80::2:c903:0:1"}).status, 0);
   const Outcome again = ibarp({"add", "10.44.0.2", "lladdr", kLongForm});
   EXPECT_EQ(again.status, 2);
-  EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: there is an entry already\n");
+  EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: entry exists already\n");
   EXPECT_THAT(ibarp({"show"}).out, AllOf(HasSubstr("permanent"), HasSubstr(kLongForm)));
   EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", "qpn", "7", "gid", "fe80::9"}).status, 0);
   EXPECT_THAT(ibarp({"show"}).out, HasSubstr("0x000007  fe80::9"));
@@ -197,7 +197,7 @@ TEST_F(IbarpProgram, Flushes) {
   EXPECT_THAT(again.out, IsEmpty());
 }
 
-TEST_F(IbarpProgram, SaysThatOnlyRootChanges) {
+TEST_F(IbarpProgram, RefusesChangesByOtherUsers) {
   REQUIRE_ROOT();
   REQUIRE_RUNNABLE_BY_NOBODY();
   RunningServer server;
@@ -295,7 +295,7 @@ TEST_F(IbarpProgram, ShowsTheInterface) {
   EXPECT_EQ(all.at(0).at("groups").at(0).at("mlid"), 0xc000);
 }
 
-/// One group whose members are known, and one whose are not.
+/// Adds one group with known members and one with unknown members.
 void put_groups(RunningServer& server) {
   control::InterfaceInfo info;
   const Gid known = *Gid::parse("ff12:401b:ffff::1");
@@ -338,11 +338,11 @@ TEST_F(IbarpProgram, ShowsMembersOfGroups) {
                            "  fe80::7  full            ff12:401b:ffff::1\n224.0.0.1  " +
                            server.name() + "  fe80::8  full+send-only  ff12:401b:ffff::1\n");
   EXPECT_EQ(known.status, 2) << "those of the other group are not known";
-  EXPECT_THAT(known.err, HasSubstr("members are not known: the subnet administrator is away"));
+  EXPECT_THAT(known.err, HasSubstr("members are unknown: the subnet administrator is away"));
   EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).status, 0);
 }
 
-TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOthersThanRoot) {
+TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOtherUsers) {
   REQUIRE_ROOT();
   RunningServer server;
   put_groups(server);
@@ -353,10 +353,10 @@ TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOthersThanRoot) {
   EXPECT_THAT(groups.out, HasSubstr("full              -  0xc001"));
   const Outcome members = run_ibarp({"groups", "-m", "dev", server.name()}, {.as_nobody = true});
   EXPECT_EQ(members.status, 2);
-  EXPECT_THAT(members.err, HasSubstr("only root is told who is in a group"));
+  EXPECT_THAT(members.err, HasSubstr("only root may list the members of a group"));
 }
 
-TEST_F(IbarpProgram, IsAboutAllInterfaces) {
+TEST_F(IbarpProgram, AppliesToAllInterfaces) {
   REQUIRE_ALONE();
   RunningServer one;
   RunningServer other;
@@ -372,7 +372,7 @@ TEST_F(IbarpProgram, IsAboutAllInterfaces) {
   EXPECT_THAT(ambiguous.err, AllOf(HasSubstr("dev IF"), HasSubstr(one.name())));
 }
 
-TEST_F(IbarpProgram, NeedsNoInterfaceWhereThereIsOne) {
+TEST_F(IbarpProgram, NeedsNoInterfaceIfThereIsOne) {
   REQUIRE_ROOT();
   REQUIRE_ALONE();
   RunningServer server;
@@ -380,7 +380,7 @@ TEST_F(IbarpProgram, NeedsNoInterfaceWhereThereIsOne) {
   EXPECT_EQ(run_ibarp({"del", "10.44.0.2"}).status, 0);
 }
 
-TEST_F(IbarpProgram, SaysThatNoDaemonIsRunning) {
+TEST_F(IbarpProgram, ReportsThatNoDaemonIsRunning) {
   REQUIRE_ALONE();
   const Outcome outcome = run_ibarp({});
   EXPECT_EQ(outcome.status, 1);
@@ -388,14 +388,14 @@ TEST_F(IbarpProgram, SaysThatNoDaemonIsRunning) {
   EXPECT_THAT(outcome.out, IsEmpty());
 }
 
-TEST_F(IbarpProgram, SaysThatNobodyServesTheInterface) {
+TEST_F(IbarpProgram, ReportsThatNoDaemonServesTheInterface) {
   const Outcome outcome = run_ibarp({"show", "dev", "no-such-if"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err,
             "ibarp: no-such-if: no ipoibd runs this interface in this network namespace\n");
 }
 
-TEST_F(IbarpProgram, RefusesWrongValues) {
+TEST_F(IbarpProgram, RejectsInvalidValues) {
   RunningServer server;
   for (const auto& words :
        std::vector<std::vector<std::string>>{{"show", "10.44.0.256"},
@@ -410,7 +410,7 @@ TEST_F(IbarpProgram, RefusesWrongValues) {
   }
 }
 
-TEST_F(IbarpProgram, RefusesAWrongCommandLine) {
+TEST_F(IbarpProgram, RejectsInvalidCommandLines) {
   for (const auto& words : std::vector<std::vector<std::string>>{
            {"sing"},
            {"-Z"},
@@ -439,7 +439,7 @@ TEST_F(IbarpProgram, RefusesAWrongCommandLine) {
   }
 }
 
-TEST_F(IbarpProgram, HelpsAndTellsItsVersion) {
+TEST_F(IbarpProgram, PrintsHelpAndVersion) {
   for (const char* const word : {"--help", "-h", "help"}) {
     const Outcome outcome = run_ibarp({word});
     EXPECT_EQ(outcome.status, 0);
@@ -448,7 +448,7 @@ TEST_F(IbarpProgram, HelpsAndTellsItsVersion) {
   EXPECT_THAT(run_ibarp({"--version"}).out, testing::MatchesRegex("ibarp [0-9.]+\n"));
 }
 
-TEST_F(IbarpProgram, SaysNothingToAClosedPipe) {
+TEST_F(IbarpProgram, IsSilentOnClosedPipe) {
   const Outcome killed = run_ibarp({"--help"}, {.pipe_is_closed = true});
   EXPECT_EQ(killed.status, 128 + SIGPIPE);
   EXPECT_THAT(killed.err, IsEmpty());

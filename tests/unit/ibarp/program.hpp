@@ -1,4 +1,4 @@
-// Runs the ibarp program, and keeps what it wrote.
+// Runs the ibarp program and captures its output.
 #pragma once
 
 #include <sys/mman.h>

@@ -24,7 +24,7 @@ using Protocol = LineServer::Protocol;
 constexpr std::size_t kMaxLine = 64;
 constexpr milliseconds kLong{60'000};
 
-/// Answers "x" by "x!", "twice" by two answers, and "later" when it is told to. Knows one place.
+/// Answers "x" with "x!", "twice" with two answers, and "later" when told to. Accepts one client.
 class Echo : public LineHandler {
  public:
   std::string refusal(const ucred& /*peer*/, std::size_t clients) override {
@@ -62,7 +62,7 @@ class Client {
     asio::write(socket_, asio::buffer(text));
     return *this;
   }
-  /// The next line, or nothing when there is none.
+  /// Returns the next line, or nullopt if there is none.
   std::string hear() {
     boost::system::error_code error;
     const std::size_t size = asio::read_until(socket_, asio::dynamic_buffer(input_), '\n', error);
@@ -89,7 +89,7 @@ class LineServerTest : public ::testing::Test {
                     LineServer::Options{.max_line = kMaxLine, .idle_timeout = idle_timeout});
     thread_ = std::thread([this] { context_.run(); });
   }
-  /// What was counted by then.
+  /// Stops the server and returns its counters.
   LineServer::Counters stop() {
     if (!thread_.joinable()) return {};
     context_.stop();
@@ -123,26 +123,26 @@ TEST_F(LineServerTest, AnswersALineByALine) {
   EXPECT_EQ(stop().clients, 1U);
 }
 
-TEST_F(LineServerTest, HasOneLineOfAClientInHand) {
+TEST_F(LineServerTest, HandlesOneLineOfAClientAtATime) {
   start();
   Client client(place_);
   client.connect().say("later\nnext\n");
   auto done = echo_.held.get_future().get();
   Client other(place_);
-  EXPECT_EQ(other.connect().ask("x"), "x!") << "another client is not held up";
+  EXPECT_EQ(other.connect().ask("x"), "x!") << "another client is not delayed";
   done("at last\n");
   EXPECT_EQ(client.hear(), "at last");
   EXPECT_EQ(client.hear(), "next!");
 }
 
-TEST_F(LineServerTest, TakesOneAnswerToALine) {
+TEST_F(LineServerTest, IgnoresSecondAnswerToALine) {
   start();
   Client client(place_);
   EXPECT_EQ(client.connect().ask("twice"), "once");
   EXPECT_EQ(client.ask("x"), "x!");
 }
 
-TEST_F(LineServerTest, AnAnswerThatComesAfterItsEndDoesNothing) {
+TEST_F(LineServerTest, IgnoresAnswerAfterItsEnd) {
   start();
   Client client(place_);
   client.connect().say("later\n");
@@ -154,7 +154,7 @@ TEST_F(LineServerTest, AnAnswerThatComesAfterItsEndDoesNothing) {
   EXPECT_EQ(client.hear(), "");
 }
 
-TEST_F(LineServerTest, CutsOffWhoeverSendsNoEndOfLine) {
+TEST_F(LineServerTest, DisconnectsClientWithEndlessLine) {
   start();
   Client client(place_);
   EXPECT_EQ(client.connect().say(std::string(kMaxLine + 1, 'x')).hear(), "too long");
@@ -162,7 +162,7 @@ TEST_F(LineServerTest, CutsOffWhoeverSendsNoEndOfLine) {
   EXPECT_EQ(stop().too_long, 1U);
 }
 
-TEST_F(LineServerTest, TellsThoseWhomItTurnsAwayWhy) {
+TEST_F(LineServerTest, TellsRefusedClientsWhy) {
   start();
   Client first(place_);
   Client second(place_);
@@ -175,14 +175,14 @@ TEST_F(LineServerTest, TellsThoseWhomItTurnsAwayWhy) {
   EXPECT_EQ(stop().refused, 1U);
 }
 
-TEST_F(LineServerTest, CutsOffWhoeverStandsStill) {
+TEST_F(LineServerTest, DisconnectsIdleClient) {
   start(milliseconds(20));
   Client client(place_);
   EXPECT_EQ(client.connect().hear(), "");
   EXPECT_EQ(stop().timeouts, 1U);
 }
 
-TEST_F(LineServerTest, GoesOnWhenThereAreDescriptorsAgain) {
+TEST_F(LineServerTest, AcceptsAgainAfterRunningOutOfDescriptors) {
   start();
   Client client(place_);
   rlimit before{};

@@ -42,7 +42,7 @@ class BringUpStates : public LinkFixture {
   void expect_confirmation() {
     EXPECT_EQ(link->state(), LinkState::up);
     EXPECT_TRUE(said<SetCarrier>().empty());
-    EXPECT_EQ(said<JoinGroup>().size(), kGroups);
+    EXPECT_EQ(said<JoinRequest>().size(), kGroups);
     EXPECT_EQ(state_of(kPeer), "reachable");
     EXPECT_TRUE(link->get(kPeer, now)->path->needs_refresh);
   }
@@ -69,16 +69,16 @@ TEST_F(BringUpStates, BringUp_PortActive) {
   port.pkey_index = complete.pkey_index;
   change_port();
   EXPECT_EQ(link->state(), LinkState::joining);
-  ASSERT_EQ(said<JoinGroup>().size(), 1U);
-  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, broadcast());
+  ASSERT_EQ(said<JoinRequest>().size(), 1U);
+  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, broadcast());
   EXPECT_NE(link->waiting_for().find("broadcast group"), std::string::npos);
 }
 
 TEST_F(BringUpStates, BringUp_Joined) {
   make();
   change_port();
-  const auto joins = take<JoinGroup>();
-  link->on_join_answer(joins.at(0).id, group_record(broadcast()), now);
+  const auto joins = take<JoinRequest>();
+  link->on_response({joins.at(0).id, group_record(broadcast())}, now);
   EXPECT_EQ(link->state(), LinkState::up);
   const std::vector<Event> in_order{ConfigureQueuePair{.pkey_index = 2, .qkey = QKey(0x0b1b)},
                                     AttachGroup{broadcast(), Lid(0xc000)}, SetMtu{2044},
@@ -86,7 +86,7 @@ TEST_F(BringUpStates, BringUp_Joined) {
   ASSERT_GE(link->events().size(), 5U);
   EXPECT_TRUE(std::equal(in_order.begin(), in_order.end(), link->events().begin()));
   std::vector<Gid> joined;
-  for (const JoinGroup& join : said<JoinGroup>()) joined.push_back(join.record.mgid);
+  for (const JoinRequest& join : said<JoinRequest>()) joined.push_back(join.record.mgid);
   EXPECT_THAT(joined, UnorderedElementsAre(all_nodes(), all_nodes_of_ipv6()));
   EXPECT_EQ(link->mtu(), 2044U);
   link->tick(now);
@@ -100,7 +100,7 @@ TEST_F(BringUpStates, BringUp_SetupFailed) {
   link->on_setup_failed(now);
   EXPECT_EQ(link->state(), LinkState::joining);
   expect_down();
-  EXPECT_TRUE(said<JoinGroup>().empty()) << "not at once";
+  EXPECT_TRUE(said<JoinRequest>().empty()) << "not at once";
   forget();
   tick_to(now + config.join_backoff.first * 2);
   expect_up_again();
@@ -188,11 +188,11 @@ TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
   grant_joins();
   forget();
   send(kPeer);
-  const auto asked = take<AskPath>();
+  const auto asked = take<PathRequest>();
   ASSERT_EQ(asked.size(), 1U) << "its path is in doubt";
   wire::PathRecord path = path_record(asked[0].record.dgid, 12, 4);
   path.slid = Lid(11);
-  link->on_path_answer(asked[0].id, path, now);
+  link->on_response({asked[0].id, path}, now);
   EXPECT_EQ(handles.made.back().source_path_bits, 3);
 }
 
@@ -202,31 +202,31 @@ TEST_F(BringUpTest, GroupsAreCreatedInTheLikenessOfTheBroadcastGroupAsItIsNow) {
   other.qkey = QKey(0x80001234);
   other.mtu = 5;
   other.sl = ServiceLevel(3);
-  const auto answer = [&](const std::vector<JoinGroup>& joins) {
-    for (const JoinGroup& join : joins) {
-      const Refusal no_group{wire::SaStatus::insufficient_components};
+  const auto answer = [&](const std::vector<JoinRequest>& joins) {
+    for (const JoinRequest& join : joins) {
+      const SaFailure no_group(wire::SaStatus::insufficient_components);
       const bool exists = join.record.mgid == broadcast();
-      link->on_join_answer(join.id, exists ? JoinAnswer(other) : JoinAnswer(no_group), now);
+      link->on_response({join.id, exists ? wire::SaResult(other) : wire::SaResult(no_group)}, now);
     }
   };
   const auto expect_creations = [&](std::size_t count) {
-    const auto joins = take<JoinGroup>();
+    const auto joins = take<JoinRequest>();
     EXPECT_EQ(joins.size(), count);
-    for (const JoinGroup& join : joins) {
+    for (const JoinRequest& join : joins) {
       EXPECT_EQ(join.record.qkey, other.qkey);
       EXPECT_EQ(join.record.mtu, other.mtu);
       EXPECT_EQ(join.record.sl, other.sl);
     }
   };
   link->on_client_reregister(now);
-  answer(take<JoinGroup>());
-  answer(take<JoinGroup>());  // some may have asked before that of the broadcast group was heard
+  answer(take<JoinRequest>());
+  answer(take<JoinRequest>());  // some may have asked before that of the broadcast group was heard
   tick_to(now + 2 * config.join_backoff.first);
-  answer(take<JoinGroup>());
+  answer(take<JoinRequest>());
   expect_creations(kGroups - 1);
   view.groups = {Ipv4Address(0xe9010203)};
   link->on_host_changed(view, now);
-  answer(take<JoinGroup>());
+  answer(take<JoinRequest>());
   expect_creations(1);
 }
 
@@ -263,7 +263,7 @@ TEST_F(BringUpStates, BringUp_ShutDown) {
   const std::size_t free_before = pool.available();
   link->shut_down(now);
   EXPECT_EQ(link->state(), LinkState::stopped);
-  EXPECT_EQ(said<LeaveGroup>().size(), kGroups);
+  EXPECT_EQ(said<LeaveRequest>().size(), kGroups);
   EXPECT_EQ(said<DetachGroup>().size(), kGroups);
   EXPECT_EQ(said<SetCarrier>().back(), SetCarrier{false});
   EXPECT_GT(pool.available(), free_before);

@@ -1,5 +1,5 @@
-// A host that begins to send to ten thousand neighbours at once: each of them answers, and the
-// subnet administrator takes its time for every path.
+// A host starts to send to ten thousand neighbours at once. Each of them answers ARP at once; the
+// SA takes a fixed time for each path request.
 #include <deque>
 #include <numeric>
 
@@ -12,7 +12,7 @@ class ColdDestinations : public LinkFixture {
  protected:
   static constexpr std::uint32_t kDestinations = 10'000;
   static constexpr std::uint32_t kFirst = 0x0a2d0000;
-  static constexpr Duration kAnswerTime = 1ms;
+  static constexpr Duration kSaResponseTime = 1ms;
 
   void start() {
     view.addresses = {{kOwnIp, 8}};
@@ -34,46 +34,46 @@ class ColdDestinations : public LinkFixture {
     ++sent;
     serve();
   }
-  /// Takes what the link has said: packets arrive, neighbours answer, questions wait.
+  /// Drains the link: counts the packets, answers the ARP requests, queues the path requests.
   void serve() {
-    std::vector<Ipv4Address> asked_for;
+    std::vector<Ipv4Address> solicited;
     for (const Outgoing& out : link->sends()) {
-      const ConstBytes octets = out.frame.bytes();
-      if (wire::parse_encapsulation(octets) == wire::EtherType::arp) {
-        asked_for.push_back(
-            wire::Arp::parse(octets.subspan(wire::kEncapsulationSize))->target_protocol);
+      const ConstBytes bytes = out.frame.bytes();
+      if (wire::parse_encapsulation(bytes) == wire::EtherType::arp) {
+        solicited.push_back(
+            wire::Arp::parse(bytes.subspan(wire::kEncapsulationSize))->target_protocol);
       } else {
-        const auto to = load_be<std::uint32_t>(octets.data() + wire::kEncapsulationSize + 16);
+        const auto to = load_be<std::uint32_t>(bytes.data() + wire::kEncapsulationSize + 16);
         ++arrived.at(to - kFirst);
       }
     }
     link->sends().clear();
-    for (const AskPath& question : take<AskPath>()) {
-      questions.push_back({question, now + kAnswerTime});
-      ASSERT_LE(questions.size(), config.limits.path_questions);
+    for (const PathRequest& request : take<PathRequest>()) {
+      requests.push_back({request, now + kSaResponseTime});
+      ASSERT_LE(requests.size(), config.limits.path_requests);
     }
-    for (const Ipv4Address address : asked_for) {
+    for (const Ipv4Address address : solicited) {
       const std::uint32_t i = address.number() - kFirst;
-      if (i >= kDestinations) continue;  // an announcement of ours
+      if (i >= kDestinations) continue;  // our own announcement
       wire::Arp reply = arp_from_peer(wire::ArpOperation::reply);
       reply.sender_hardware = hardware(100 + i, 0x1000 + i);
       reply.sender_protocol = address;
       hear_arp(reply);
     }
-    if (!asked_for.empty()) serve();
+    if (!solicited.empty()) serve();
   }
-  /// The answers that are due next, all at once.
-  void answer() {
-    now = questions.front().due;
+  /// Sends the path responses that are due next.
+  void respond() {
+    now = requests.front().due;
     link->tick(now);
-    while (!questions.empty() && questions.front().due <= now) {
-      const AskPath question = questions.front().question;
-      questions.pop_front();
-      link->on_path_answer(question.id, path_record(question.record.dgid, 7), now);
+    while (!requests.empty() && requests.front().due <= now) {
+      const PathRequest request = requests.front().request;
+      requests.pop_front();
+      link->on_response({request.id, path_record(request.record.dgid, 7)}, now);
       serve();
     }
   }
-  [[nodiscard]] std::uint64_t all_arrived() const {
+  [[nodiscard]] std::uint64_t total_arrived() const {
     return std::accumulate(arrived.begin(), arrived.end(), std::uint64_t{0});
   }
   [[nodiscard]] std::uint64_t dropped() const {
@@ -85,39 +85,39 @@ class ColdDestinations : public LinkFixture {
     return sum;
   }
 
-  struct Asked {
-    AskPath question;
+  struct PendingRequest {
+    PathRequest request;
     TimePoint due;
   };
   FramePool frames{kDestinations + 64, 128};
-  std::deque<Asked> questions;
+  std::deque<PendingRequest> requests;
   std::vector<std::uint64_t> arrived = std::vector<std::uint64_t>(kDestinations);
   std::uint64_t sent = 0;
 };
 
-TEST_F(ColdDestinations, ResolveAsFastAsTheAdministratorAnswersAndLoseNothing) {
+TEST_F(ColdDestinations, AreLimitedOnlyByTheSaWithoutLoss) {
   Limits& limits = config.limits;
   limits.unresolved = limits.parked = kDestinations;
-  limits.parked_octets = kDestinations * frames.slot_size();
+  limits.parked_bytes = kDestinations * frames.slot_size();
   limits.solicitations = 8 * kDestinations;
   start();
   const TimePoint begin = now;
   for (std::uint32_t i = 0; i < kDestinations; ++i) send_to(i);
-  EXPECT_EQ(all_arrived(), 0U);
-  while (!questions.empty()) {
-    const std::size_t left = kDestinations - all_arrived();
-    ASSERT_EQ(questions.size(), std::min(limits.path_questions, left)) << "as many as may be";
-    answer();
+  EXPECT_EQ(total_arrived(), 0U);
+  while (!requests.empty()) {
+    const std::size_t left = kDestinations - total_arrived();
+    ASSERT_EQ(requests.size(), std::min(limits.path_requests, left)) << "the limit is used";
+    respond();
   }
   EXPECT_EQ(arrived, std::vector<std::uint64_t>(kDestinations, 1));
   EXPECT_EQ(dropped(), 0U);
-  EXPECT_EQ(now - begin, kAnswerTime * kDestinations / limits.path_questions);
+  EXPECT_EQ(now - begin, kSaResponseTime * kDestinations / limits.path_requests);
   EXPECT_EQ(count(Counter::path_questions), kDestinations);
 }
 
-/// The host goes on until each has been reached; what it loses meanwhile had no room, is counted,
-/// and nothing is lost once it was parked.
-TEST_F(ColdDestinations, WithinTheUsualBoundsEachIsReachedAndEachLossIsCounted) {
+/// The host repeats its packets until each neighbour has been reached. Every lost packet is counted
+/// as dropped for lack of room; no packet is lost after it was parked.
+TEST_F(ColdDestinations, WithDefaultLimitsAllAreReachedAndEachLossIsCounted) {
   start();
   const TimePoint begin = now;
   while (std::ranges::count(arrived, 0U) > 0) {
@@ -125,18 +125,18 @@ TEST_F(ColdDestinations, WithinTheUsualBoundsEachIsReachedAndEachLossIsCounted) 
       if (arrived[i] == 0) send_to(i);
     }
     const TimePoint next = now + 1s;
-    while (!questions.empty()) answer();
+    while (!requests.empty()) respond();
     while (link->next_deadline() <= next) {
       now = std::max(now, link->next_deadline());
       link->tick(now);
       serve();
-      while (!questions.empty()) answer();
+      while (!requests.empty()) respond();
     }
     now = next;
   }
   const auto per_second = config.limits.solicitations / 2;  // for new neighbours
   EXPECT_LE(now - begin, 1s * (kDestinations / per_second) * 3 / 2);
-  EXPECT_EQ(sent, all_arrived() + dropped());
+  EXPECT_EQ(sent, total_arrived() + dropped());
   EXPECT_EQ(dropped(), count(Counter::drop_solicitation_limit) +
                            count(Counter::drop_unresolved_limit) +
                            count(Counter::drop_parked_total_limit));

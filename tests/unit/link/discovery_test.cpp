@@ -129,7 +129,7 @@ class Discovery : public LinkFixture {
 TEST_F(Discovery, NextHopIsAskedForInItsSolicitedNodeGroup) {
   bring_up();
   send6();
-  const auto joins = said<JoinGroup>();
+  const auto joins = said<JoinRequest>();
   ASSERT_EQ(joins.size(), 1U);
   EXPECT_EQ(joins[0].record.mgid, mgid(ipv6("ff02::1:ff00:2")));
   grant_joins();
@@ -406,8 +406,8 @@ TEST_F(Discovery, ANewQueuePairIsAdvertised) {
 TEST_F(Discovery, GroupsGoToTheirMgid) {
   bring_up();
   send6(ipv6("ff05::1:3"));
-  ASSERT_EQ(said<JoinGroup>().size(), 1U);
-  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
+  ASSERT_EQ(said<JoinRequest>().size(), 1U);
+  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
   grant_joins();
   ASSERT_EQ(link->sends().size(), 1U);
   EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
@@ -417,14 +417,14 @@ TEST_F(Discovery, WhatNobodyListensToGoesToTheRoutersUnlessItIsOfTheLink) {
   bring_up();
   send6(ipv6("ff02::1:3"));
   send6(ipv6("ff0e::1:4"));
-  const auto asked = take<JoinGroup>();
+  const auto asked = take<JoinRequest>();
   ASSERT_EQ(asked.size(), 2U);
-  for (const JoinGroup& join : asked) {
-    link->on_join_answer(join.id, Refusal{wire::SaStatus::insufficient_components}, now);
+  for (const JoinRequest& join : asked) {
+    link->on_response({join.id, SaFailure(wire::SaStatus::insufficient_components)}, now);
   }
   EXPECT_EQ(count(Counter::drop_no_group), 1U);
   EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
-  const auto routers = take<JoinGroup>();
+  const auto routers = take<JoinRequest>();
   ASSERT_EQ(routers.size(), 1U);
   EXPECT_EQ(routers[0].record.mgid, mgid(kAllRouters));
 }

@@ -10,7 +10,7 @@ using wire::McMemberRecord;
 
 class GroupStates : public PartsFixture {
  protected:
-  [[nodiscard]] std::size_t join_count() const { return said<JoinGroup>().size(); }
+  [[nodiscard]] std::size_t join_count() const { return said<JoinRequest>().size(); }
   void start(bool may_create = false) {
     if (may_create) creation = group_record(Gid{});
     group.start();
@@ -18,13 +18,13 @@ class GroupStates : public PartsFixture {
   }
   void take_question() {
     ASSERT_EQ(join_count(), 1U);
-    question = said<JoinGroup>()[0];
+    question = said<JoinRequest>()[0];
     forget();
   }
-  bool reply(const JoinAnswer& answer) { return group.on_answer(question.id, answer, now); }
+  bool reply(const wire::SaResult& result) { return group.on_response({question.id, result}, now); }
   bool grant_join(std::uint16_t mlid = 0xc000) { return reply(group_record(group.mgid(), mlid)); }
   void refuse_join(wire::SaStatus status = wire::SaStatus::request_invalid) {
-    EXPECT_FALSE(reply(Refusal{status}));
+    EXPECT_FALSE(reply(SaFailure(status)));
   }
   void be_pausing() {
     start();
@@ -45,7 +45,7 @@ class GroupStates : public PartsFixture {
   void be_looking() {
     be_member();
     reach_group_deadline();
-    const auto asked = said<LookUpMembership>();
+    const auto asked = said<LookupRequest>();
     ASSERT_EQ(asked.size(), 1U);
     question.id = asked[0].id;
     forget();
@@ -55,12 +55,13 @@ class GroupStates : public PartsFixture {
     group.tick(now);
   }
   [[nodiscard]] bool is_absent() {
-    return group.record() == nullptr && group.next_deadline() == kNever && !group.asks(question.id);
+    return group.record() == nullptr && group.next_deadline() == kNever &&
+           !group.has_requested(question.id);
   }
   void expect_not_attached() {
     group.on_attach_failed(now);
     EXPECT_EQ(group.record(), nullptr);
-    EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+    EXPECT_EQ(said<LeaveRequest>().size(), 1U);
     EXPECT_TRUE(said<DetachGroup>().empty());
     EXPECT_GT(group.next_deadline(), now);
     EXPECT_NE(group.next_deadline(), kNever);
@@ -68,25 +69,25 @@ class GroupStates : public PartsFixture {
   }
   void expect_plain_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_EQ(said<JoinGroup>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
-                                                   McMemberRecord::kPKey |
-                                                   McMemberRecord::kJoinState);
+    EXPECT_EQ(said<JoinRequest>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
+                                                     McMemberRecord::kPKey |
+                                                     McMemberRecord::kJoinState);
   }
   void expect_creating_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_TRUE((said<JoinGroup>()[0].components & McMemberRecord::kQKey) != 0);
+    EXPECT_TRUE((said<JoinRequest>()[0].components & McMemberRecord::kQKey) != 0);
   }
 
   std::optional<McMemberRecord> creation;
-  Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, *silent_logger()},
+  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, *silent_logger()},
               "test", wire::broadcast_gid(kDefaultPKey), creation};
-  JoinGroup question;
+  JoinRequest question;
 };
 
 TEST_F(GroupStates, Group_Absent_Start) {
   group.start();
   expect_plain_join();
-  const McMemberRecord record = said<JoinGroup>()[0].record;
+  const McMemberRecord record = said<JoinRequest>()[0].record;
   EXPECT_EQ(record.mgid, group.mgid());
   EXPECT_EQ(record.port_gid, kOwn.gid);
   EXPECT_EQ(record.join_state, McMemberRecord::kFullMember);
@@ -203,8 +204,8 @@ TEST_F(GroupStates, Group_Joining_Leave) {
   start();
   group.leave();
   EXPECT_TRUE(is_absent());
-  ASSERT_EQ(said<LeaveGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveGroup>()[0].record.mgid, group.mgid());
+  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>()[0].record.mgid, group.mgid());
 }
 
 TEST_F(GroupStates, Group_Pausing_Deadline) {
@@ -246,8 +247,8 @@ TEST_F(GroupStates, Group_Member_Deadline) {
   be_member();
   reach_group_deadline();
   EXPECT_EQ(join_count(), 0U);
-  ASSERT_EQ(said<LookUpMembership>().size(), 1U);
-  const auto asked = said<LookUpMembership>()[0];
+  ASSERT_EQ(said<LookupRequest>().size(), 1U);
+  const auto asked = said<LookupRequest>()[0];
   EXPECT_EQ(asked.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
   EXPECT_EQ(asked.record.mgid, group.mgid());
   EXPECT_EQ(asked.record.port_gid, kOwn.gid);
@@ -260,7 +261,7 @@ TEST_F(GroupStates, Group_Member_Deadline_Refused) {
   forget();
   reach_group_deadline();
   expect_plain_join();
-  EXPECT_TRUE(said<LookUpMembership>().empty());
+  EXPECT_TRUE(said<LookupRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Reregister) {
@@ -304,7 +305,7 @@ TEST_F(GroupStates, Group_Member_Lost) {
   group.on_lost();
   EXPECT_TRUE(is_absent());
   EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
-  EXPECT_TRUE(said<LeaveGroup>().empty());
+  EXPECT_TRUE(said<LeaveRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Leave) {
@@ -312,8 +313,8 @@ TEST_F(GroupStates, Group_Member_Leave) {
   group.leave();
   EXPECT_TRUE(is_absent());
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  ASSERT_EQ(said<LeaveGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveGroup>()[0].record.join_state, McMemberRecord::kFullMember);
+  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kFullMember);
 }
 
 TEST_F(GroupStates, Group_Looking_Found) {
@@ -366,7 +367,7 @@ TEST_F(GroupStates, Group_Looking_Refused) {
 
 TEST_F(GroupStates, Group_Looking_Unanswered) {
   be_looking();
-  EXPECT_FALSE(reply(Refusal{}));
+  EXPECT_FALSE(reply(SaFailure{}));
   EXPECT_NE(group.record(), nullptr) << "stays in use";
   EXPECT_TRUE(out.events.empty());
   EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
@@ -392,7 +393,7 @@ TEST_F(GroupStates, Group_Looking_Leave) {
   group.leave();
   EXPECT_TRUE(is_absent());
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(GroupStates, Group_Looking_PortLost) {
@@ -400,7 +401,7 @@ TEST_F(GroupStates, Group_Looking_PortLost) {
   group.on_lost();
   EXPECT_TRUE(is_absent());
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_TRUE(said<LeaveGroup>().empty());
+  EXPECT_TRUE(said<LeaveRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Confirming_Joined) {
@@ -455,7 +456,7 @@ TEST_F(GroupStates, Group_Confirming_Leave) {
   group.leave();
   EXPECT_TRUE(is_absent());
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
 }
 
 using GroupTest = GroupStates;
@@ -468,9 +469,9 @@ TEST_F(GroupTest, RecordOfAnotherGroupIsARefusal) {
 
 TEST_F(GroupTest, SaysWhatItWaitsFor) {
   start();
-  EXPECT_NE(group.waiting_for().find("answer to the join"), std::string::npos);
+  EXPECT_NE(group.waiting_for().find("response to the join"), std::string::npos);
   refuse_join(wire::SaStatus::request_denied);
-  EXPECT_NE(group.waiting_for().find("refused"), std::string::npos) << group.waiting_for();
+  EXPECT_NE(group.waiting_for().find("request denied"), std::string::npos) << group.waiting_for();
 }
 
 TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
@@ -485,13 +486,14 @@ class GroupLog : public PartsFixture {
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
   const std::optional<McMemberRecord> none;
-  Group group{Group::Environment{config, kOwnGid, handles, out, ids, random, log}, "test",
+  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, log}, "test",
               wire::broadcast_gid(kDefaultPKey), none};
 };
 
 TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   group.start();
-  (void)group.on_answer(said<JoinGroup>().at(0).id, Refusal{wire::SaStatus::request_invalid}, now);
+  (void)group.on_response(
+      {said<JoinRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)}, now);
   ASSERT_EQ(lines->last_raw().size(), 1U);
   const std::string line = lines->last_formatted().front();
   EXPECT_NE(line.find(group.mgid().to_string()), std::string::npos) << line;
@@ -501,8 +503,8 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
 TEST_F(GroupLog, RefusalsInARowAreLoggedEverMoreSeldom) {
   group.start();
   for (int i = 0; i < 16; ++i) {
-    const Refusal refusal{.status = {}, .why = "nobody answers"};
-    (void)group.on_answer(said<JoinGroup>().at(0).id, refusal, now);
+    const SaFailure refusal(SaFailure::Kind::local, "nobody answers");
+    (void)group.on_response({said<JoinRequest>().at(0).id, refusal}, now);
     out.events.clear();
     now = group.next_deadline();
     group.tick(now);

@@ -78,8 +78,8 @@ TEST_F(LargePacket, WaitsForItsNeighbourAsItIs) {
 }
 
 TEST_F(LargePacket, WhatWaitsIsBoundedInOctetsToo) {
-  config.limits.parked_octets_per_neighbour = 3 * pool.slot_size();
-  config.limits.parked_octets = 5 * pool.slot_size();
+  config.limits.parked_bytes_per_neighbour = 3 * pool.slot_size();
+  config.limits.parked_bytes = 5 * pool.slot_size();
   bring_up();
   for (int i = 0; i < 4; ++i) send(large(2044));
   EXPECT_EQ(count(Counter::drop_parked_limit), 1U);

@@ -52,15 +52,15 @@ class LinkFixture : public ::testing::Test {
   template <class E>
   [[nodiscard]] std::vector<E> take() {
     const std::vector<E> found = said<E>();
-    std::erase_if(link->events(), [](const Event& e) { return std::holds_alternative<E>(e); });
+    std::erase_if(link->events(), [](const Event& e) { return event_as<E>(e).has_value(); });
     return found;
   }
   /// Grants joins until nobody asks: broadcast group at 0xc000, others from 0xc001 on.
   void grant_joins() {
-    for (auto asked = take<JoinGroup>(); !asked.empty(); asked = take<JoinGroup>()) {
-      for (const JoinGroup& join : asked) {
-        link->on_join_answer(join.id, group_record(join.record.mgid, mlid_of(join.record.mgid)),
-                             now);
+    for (auto asked = take<JoinRequest>(); !asked.empty(); asked = take<JoinRequest>()) {
+      for (const JoinRequest& join : asked) {
+        link->on_response({join.id, group_record(join.record.mgid, mlid_of(join.record.mgid))},
+                          now);
       }
     }
   }
@@ -68,8 +68,8 @@ class LinkFixture : public ::testing::Test {
     return mgid == wire::broadcast_gid(kDefaultPKey) ? 0xc000 : 0xc001;
   }
   void grant_paths(std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
-    for (const AskPath& ask : take<AskPath>()) {
-      link->on_path_answer(ask.id, path_record(ask.record.dgid, dlid, mtu), now);
+    for (const PathRequest& ask : take<PathRequest>()) {
+      link->on_response({ask.id, path_record(ask.record.dgid, dlid, mtu)}, now);
     }
   }
   void tick_to(TimePoint then) {

@@ -1,4 +1,4 @@
-// One neighbour, brought into each state of docs/states.md.
+// One neighbour, in each state of docs/states.md.
 #pragma once
 
 #include "tests/unit/link/parts_fixture.hpp"
@@ -6,93 +6,92 @@
 namespace ipoib::link {
 
 class NeighbourStates : public PartsFixture {
- protected:
-  void send(std::size_t size = 84) {
-    Neighbour* known = entry();
-    if (known == nullptr) known = neighbours.create(kPeer);
-    neighbours.packet(*known, packet(size), now);
+ public:
+  // --- Stimuli ---------------------------------------------------------------------------------
+  void send() { neighbours.packet(find_or_create(), packet(), now); }
+  void learn(const HwAddress& address, Evidence evidence = Evidence::unconfirmed) {
+    neighbours.address(find_or_create(), address, evidence, now);
   }
-  void hear(const HwAddress& from, Evidence evidence) {
-    Neighbour* known = entry();
-    if (known == nullptr) known = neighbours.create(kPeer);
-    neighbours.address(*known, from, evidence, now);
-  }
-  void confirm(const HwAddress& from) { hear(from, Evidence::confirmed); }
-  void tell(const HwAddress& from) { hear(from, Evidence::unconfirmed); }
+  void confirm(const HwAddress& address) { learn(address, Evidence::confirmed); }
   void contradict() { neighbours.contradicted(*entry(), now); }
-  void owe_reply() {
+  void send_reply() {
     wire::Arp request;
     request.sender_hardware = kHere;
     request.sender_protocol = kPeer;
     request.target_protocol = Ipv4Address(0x0a2c0001);
     neighbours.send_reply(*entry(), arp.make_reply(request), now);
   }
+  void link_down() { neighbours.link_down(now); }
   void set_permanent(const HwAddress& to) {
-    Neighbour* known = entry();
-    if (known == nullptr) known = neighbours.create(kPeer);
-    neighbours.set_permanent(*known, {to, paths.acquire(to.gid)}, now);
+    neighbours.set_permanent(find_or_create(), {to, paths.acquire(to.gid)}, now);
   }
   void remove() { neighbours.remove(*entry(), Counter::drop_neighbour_removed); }
 
-  // --- Ways into the states; what was said on the way is forgotten -----------------------------
-  void be_incomplete() {
+  // --- The states; each function discards the output that leads to its state -------------------
+  void make_new() {}
+  void make_new_with_path() { prepare_path(kHere.gid); }
+  void make_incomplete() {
     send();
     forget();
   }
-  /// `question` is the one for the path to kHere.
-  void be_resolving() {
-    be_incomplete();
-    tell(kHere);
-    question = asked().at(0);
+  void make_incomplete_with_path() {
+    prepare_path(kHere.gid);
+    make_incomplete();
+  }
+  /// `path_request` is the one for the path to kHere.
+  void make_resolving() {
+    make_incomplete();
+    make_resolving_unparked();
+  }
+  void make_resolving_unparked() {
+    learn(kHere);
+    path_request = asked().at(0);
     forget();
   }
-  void be_resolving_unparked() {
-    tell(kHere);
-    question = asked().at(0);
-    forget();
-  }
-  void be_reachable() {
+  void make_reachable() {
     prepare_path(kHere.gid);
     confirm(kHere);
     forget();
   }
-  void be_stale() {
+  void make_stale() {
     prepare_path(kHere.gid);
-    tell(kHere);
+    learn(kHere);
     forget();
   }
-  void be_delay() {
-    be_stale();
+  void make_delay() {
+    make_stale();
     send();
     forget();
   }
-  void be_probing() {
-    be_delay();
+  void make_probing() {
+    make_delay();
     reach_deadline();
     forget();
   }
-  void be_failed() {
-    be_incomplete();
+  void make_failed() {
+    make_incomplete();
     for (unsigned i = 0; i < config.ageing.broadcast_probes; ++i) reach_deadline();
     forget();
   }
-  void be_permanent() {
+  void make_permanent() {
     prepare_path(kHere.gid);
     set_permanent(kHere);
     forget();
   }
-  /// A permanent one whose path is asked for, with one frame parked.
-  void be_permanent_waiting() {
+  /// Its path is pending, and one frame is parked.
+  void make_permanent_waiting() {
     set_permanent(kHere);
     send();
-    question = asked().at(0);
+    path_request = asked().at(0);
     forget();
   }
 
-  // --- What is expected in many rows -----------------------------------------------------------
+  // --- Expectations ----------------------------------------------------------------------------
+  void expect_nothing_sent() { EXPECT_TRUE(out.sends.empty()); }
   void expect_sent_to(const HwAddress& where, std::size_t packets) {
     EXPECT_EQ(sent_packets(), packets);
     for (const Outgoing& sent : out.sends) EXPECT_EQ(sent.qpn, where.qpn);
+    EXPECT_EQ(parking.used, 0U);
   }
   void expect_reply_sent_to(const HwAddress& where) {
     ASSERT_EQ(sent_arp().size(), 1U);
@@ -104,13 +103,21 @@ class NeighbourStates : public PartsFixture {
     ASSERT_NE(entry()->route(), nullptr);
     EXPECT_EQ(entry()->route()->hardware(), where);
   }
-  void expect_gone_dropping(Counter why, std::uint64_t frames) {
-    EXPECT_EQ(state(), "gone");
-    EXPECT_EQ(count(why), frames);
+  void expect_dropped(Counter why) {
+    EXPECT_EQ(count(why), 1U);
     EXPECT_EQ(parking.used, 0U);
+    expect_nothing_sent();
   }
 
-  AskPath question;
+  static inline const HwAddress kOtherQp = hardware(0x44, 2);  ///< on the port of kHere
+
+ protected:
+  [[nodiscard]] Neighbour& find_or_create() {
+    Neighbour* const known = entry();
+    return known != nullptr ? *known : *neighbours.create(kPeer);
+  }
+
+  PathRequest path_request;
 };
 
 }  // namespace ipoib::link

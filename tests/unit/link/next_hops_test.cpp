@@ -1,3 +1,4 @@
+// The choice of the next hop from the host's routes and rules.
 #include "link/next_hops.hpp"
 
 #include <gtest/gtest.h>
@@ -13,10 +14,10 @@ IpAddress ip(std::string_view text) { return *parse_ip_address(text); }
 
 HostRoute route(std::string_view destination, std::uint8_t bits,
                 std::initializer_list<std::string_view> gateways, std::uint32_t metric = 0) {
-  HostRoute made{.destination = {ip(destination), bits}, .metric = metric, .hops = {}};
-  for (const auto gateway : gateways) made.hops.push_back({.gateway = ip(gateway), .weight = 1});
-  if (made.hops.empty()) made.hops.push_back({});
-  return made;
+  HostRoute result{.destination = {ip(destination), bits}, .metric = metric, .hops = {}};
+  for (const auto gateway : gateways) result.hops.push_back({.gateway = ip(gateway), .weight = 1});
+  if (result.hops.empty()) result.hops.push_back({});
+  return result;
 }
 
 class NextHopsTest : public ::testing::Test {
@@ -26,11 +27,11 @@ class NextHopsTest : public ::testing::Test {
       view.rules.push_back({.family = family, .table = kMain});
     }
   }
-  void add(const HostRoute& made, std::uint32_t table = kMain) {
+  void add(const HostRoute& added, std::uint32_t table = kMain) {
     for (RoutingTable& existing : view.tables) {
-      if (existing.id == table) return existing.routes.push_back(made);
+      if (existing.id == table) return existing.routes.push_back(added);
     }
-    view.tables.push_back({.id = table, .routes = {made}});
+    view.tables.push_back({.id = table, .routes = {added}});
   }
   [[nodiscard]] std::string hop(std::string_view to, std::string_view from = "10.44.0.1") {
     return to_string(hops.find(ip(from), ip(to)));
@@ -40,7 +41,7 @@ class NextHopsTest : public ::testing::Test {
   NextHops hops;
 };
 
-TEST_F(NextHopsTest, WithoutRoutesEverybodyIsOnTheLink) {
+TEST_F(NextHopsTest, WithoutRoutesEachDestinationIsItsOwnNextHop) {
   EXPECT_EQ(hop("10.44.0.2"), "10.44.0.2");
   EXPECT_EQ(hop("fd00::2", "fd00::1"), "fd00::2");
 }
@@ -59,7 +60,7 @@ TEST_F(NextHopsTest, TakesTheLongestPrefix) {
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.254");
 }
 
-TEST_F(NextHopsTest, PrefixesNeedNotEndAtAnOctet) {
+TEST_F(NextHopsTest, PrefixLengthsThatAreNotMultiplesOfEight) {
   add(route("10.64.0.0", 10, {"10.44.0.8"}));
   add(route("fd00::8000", 113, {"fe80::8"}));
   hops.update(view);
@@ -69,7 +70,7 @@ TEST_F(NextHopsTest, PrefixesNeedNotEndAtAnOctet) {
   EXPECT_EQ(hop("fd00::7fff", "fd00::1"), "fd00::7fff");
 }
 
-TEST_F(NextHopsTest, FamiliesAreApart) {
+TEST_F(NextHopsTest, FamiliesHaveSeparateRoutes) {
   add(route("0.0.0.0", 0, {"10.44.0.254"}));
   add(route("::", 0, {"fe80::1"}));
   hops.update(view);
@@ -91,7 +92,7 @@ TEST_F(NextHopsTest, TheLowestMetricWins) {
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.2");
 }
 
-TEST_F(NextHopsTest, AChangeIsSeenAtOnce) {
+TEST_F(NextHopsTest, UpdateInvalidatesTheCache) {
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
   hops.update(view);
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.2");
@@ -101,7 +102,7 @@ TEST_F(NextHopsTest, AChangeIsSeenAtOnce) {
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.3");
 }
 
-TEST_F(NextHopsTest, SeveralWaysShareByWeightAndAFlowKeepsItsOwn) {
+TEST_F(NextHopsTest, SeveralNextHopsShareByWeightAndAFlowKeepsItsNextHop) {
   HostRoute shared = route("0.0.0.0", 0, {"10.44.0.2", "10.44.0.3"});
   shared.hops[0].weight = 3;
   add(shared);
@@ -118,7 +119,7 @@ TEST_F(NextHopsTest, SeveralWaysShareByWeightAndAFlowKeepsItsOwn) {
   EXPECT_GT(counts["10.44.0.3"], 500);
 }
 
-TEST_F(NextHopsTest, RulesAreGoneThroughInTheirOrder) {
+TEST_F(NextHopsTest, RulesAreAppliedInTheirOrder) {
   view.rules.insert(view.rules.begin(), {
                                             .family = IpFamily::v4,
                                             .table = 100,
@@ -131,7 +132,7 @@ TEST_F(NextHopsTest, RulesAreGoneThroughInTheirOrder) {
   EXPECT_EQ(hop("8.8.8.8", "10.44.0.9"), "10.44.0.2");
 }
 
-TEST_F(NextHopsTest, ARuleThatLeadsNowhereIsPassed) {
+TEST_F(NextHopsTest, RuleWithoutAMatchingRouteIsSkipped) {
   view.rules.insert(view.rules.begin(), {.family = IpFamily::v4, .table = 100});
   add(route("10.9.0.0", 16, {"10.44.0.3"}), 100);
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
@@ -140,18 +141,18 @@ TEST_F(NextHopsTest, ARuleThatLeadsNowhereIsPassed) {
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.2");
 }
 
-TEST_F(NextHopsTest, ConditionsThatNobodySeesComeLast) {
+TEST_F(NextHopsTest, RulesWithInvisibleConditionsComeLast) {
   view.rules.insert(view.rules.begin(),
                     {.family = IpFamily::v4, .table = 100, .is_certain = false});
   add(route("0.0.0.0", 0, {"10.44.0.3"}), 100);
   hops.update(view);
-  EXPECT_EQ(hop("8.8.8.8"), "10.44.0.3") << "no other leads there";
+  EXPECT_EQ(hop("8.8.8.8"), "10.44.0.3") << "no other rule has a route";
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
   hops.update(view);
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.2");
 }
 
-TEST_F(NextHopsTest, ARuleMayPassOverShortPrefixes) {
+TEST_F(NextHopsTest, RuleMaySuppressShortPrefixes) {
   view.rules.front().ignored_bits = 0;
   view.rules.insert(view.rules.begin() + 1, {.family = IpFamily::v4, .table = 100});
   add(route("0.0.0.0", 0, {"10.44.0.2"}));
@@ -162,7 +163,7 @@ TEST_F(NextHopsTest, ARuleMayPassOverShortPrefixes) {
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.3");
 }
 
-TEST_F(NextHopsTest, ATableWithoutARuleComesLast) {
+TEST_F(NextHopsTest, TableWithoutARuleComesLast) {
   add(route("10.9.0.0", 16, {"10.44.0.3"}), 100);
   add(route("10.8.0.0", 16, {"10.44.0.2"}));
   hops.update(view);

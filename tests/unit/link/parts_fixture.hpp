@@ -26,6 +26,7 @@
 namespace ipoib::link {
 
 using namespace std::chrono_literals;
+using wire::SaFailure;
 
 inline const std::shared_ptr<Logger>& silent_logger() {
   static const auto logger =
@@ -34,12 +35,39 @@ inline const std::shared_ptr<Logger>& silent_logger() {
   return logger;
 }
 
+/// An SA request of one kind.
+template <class Query>
+struct RequestOf : Query {
+  wire::SaRequestId id;
+};
+using PathRequest = RequestOf<wire::PathQuery>;
+using JoinRequest = RequestOf<wire::JoinQuery>;
+using LookupRequest = RequestOf<wire::LookupQuery>;
+using LeaveRequest = RequestOf<wire::LeaveQuery>;
+
+template <class E>
+[[nodiscard]] std::optional<E> event_as(const Event& event, const E* /*kind*/) {
+  const auto* one = std::get_if<E>(&event);
+  return one != nullptr ? std::optional(*one) : std::nullopt;
+}
+template <class Query>
+[[nodiscard]] std::optional<RequestOf<Query>> event_as(const Event& event,
+                                                       const RequestOf<Query>* /*kind*/) {
+  const auto* request = std::get_if<wire::SaRequest>(&event);
+  const auto* query = request != nullptr ? std::get_if<Query>(&request->query) : nullptr;
+  if (query == nullptr) return std::nullopt;
+  return RequestOf<Query>{*query, request->id};
+}
+template <class E>
+[[nodiscard]] std::optional<E> event_as(const Event& event) {
+  return event_as(event, static_cast<const E*>(nullptr));
+}
 /// The events of one kind.
 template <class E>
 [[nodiscard]] std::vector<E> events_of(const std::vector<Event>& events) {
   std::vector<E> found;
   for (const Event& event : events) {
-    if (const auto* one = std::get_if<E>(&event)) found.push_back(*one);
+    if (const auto one = event_as<E>(event)) found.push_back(*one);
   }
   return found;
 }
@@ -73,8 +101,8 @@ class PartsFixture : public ::testing::Test {
     (void)host.update(view);
     paths.set_source(kOwnGid, 0);
     groups.broadcast().start();
-    const auto id = std::get<JoinGroup>(out.events.at(0)).id;
-    EXPECT_TRUE(groups.broadcast().on_answer(id, group_record(groups.broadcast().mgid()), now));
+    const auto id = said<JoinRequest>().at(0).id;
+    EXPECT_TRUE(groups.broadcast().on_response({id, group_record(groups.broadcast().mgid())}, now));
     forget();
   }
   ~PartsFixture() override {
@@ -107,22 +135,18 @@ class PartsFixture : public ::testing::Test {
     return frame;
   }
   /// The paths asked for since forget(), oldest first.
-  [[nodiscard]] std::vector<AskPath> asked() const {
-    std::vector<AskPath> questions;
-    for (const Event& event : out.events) {
-      if (const auto* question = std::get_if<AskPath>(&event)) questions.push_back(*question);
-    }
-    return questions;
-  }
-  void answer(const AskPath& question, const PathAnswer& with) {
-    if (auto answered = paths.on_answer(question.id, with, now)) {
-      neighbours.path_resolved(std::move(*answered), now);
+  [[nodiscard]] std::vector<PathRequest> asked() const { return said<PathRequest>(); }
+  void answer(const PathRequest& question, const wire::SaResult& with) {
+    if (auto resolution = paths.on_response({question.id, with}, now)) {
+      neighbours.path_resolved(std::move(*resolution), now);
     }
   }
-  void grant(const AskPath& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
+  void grant(const PathRequest& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
     answer(question, path_record(question.record.dgid, dlid, mtu));
   }
-  void refuse(const AskPath& question) { answer(question, Refusal{wire::SaStatus::no_records}); }
+  void refuse(const PathRequest& question) {
+    answer(question, SaFailure(wire::SaStatus::no_records));
+  }
   /// Makes the path to a port ready before anybody has asked for it.
   void prepare_path(const Gid& gid, std::uint16_t dlid = 7) {
     kept.push_back(paths.acquire(gid));
@@ -177,12 +201,11 @@ class PartsFixture : public ::testing::Test {
   HostView view;
   HostAddresses host;
   Output out;
-  QuestionIds ids;
+  RequestIds ids;
   Random random{7};
   ParkingBudget parking{
-      .per_neighbour = 4, .in_all = 6, .octets_per_neighbour = 1 << 20, .octets_in_all = 1 << 20};
-  const MembershipEnvironment membership{config, kOwnGid, handles,         out,
-                                         ids,    random,  *silent_logger()};
+      .frames_per_neighbour = 4, .frames = 6, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
+  const GroupDependencies membership{config, kOwnGid, handles, out, ids, random, *silent_logger()};
   GroupTable groups{membership};
   SendGroupTable send_groups{membership, parking};
   MulticastOutput multicast{groups, send_groups, out};

@@ -10,7 +10,7 @@ class PathStates : public PartsFixture {
  protected:
   using Condition = PathTable::Condition;
 
-  PathStates() { config.limits.path_questions = 2; }
+  PathStates() { config.limits.path_requests = 2; }
 
   [[nodiscard]] Condition use() { return paths.use(*user, now); }
   template <class State>
@@ -19,9 +19,9 @@ class PathStates : public PartsFixture {
     return path != nullptr && std::holds_alternative<State>(path->state());
   }
   [[nodiscard]] bool is_gone() { return paths.find(kHere.gid) == nullptr; }
-  void let_go() { user = PathRef(); }
-  /// Has so many questions outstanding that there is none for another path.
-  void be_busy() {
+  void release() { user = PathRef(); }
+  /// Sends requests for other paths until no more may be outstanding.
+  void make_busy() {
     for (std::uint64_t guid = 100; guid < 102; ++guid) {
       others.push_back(paths.acquire(port_gid(guid)));
       (void)paths.use(*others.back(), now);
@@ -29,52 +29,52 @@ class PathStates : public PartsFixture {
     }
     out.events.clear();
   }
-  void be_requesting() {
+  void make_requesting() {
     EXPECT_EQ(use(), Condition::pending);
-    question = asked().at(0);
+    request = asked().at(0);
     forget();
   }
-  void be_waiting() {
-    be_busy();
+  void make_waiting() {
+    make_busy();
     EXPECT_EQ(use(), Condition::pending);
     EXPECT_TRUE(is<Path::Waiting>());
   }
-  void be_ready() {
-    be_requesting();
-    grant(question);
+  void make_ready() {
+    make_requesting();
+    grant(request);
     forget();
   }
-  void be_needs_refresh() {
-    be_ready();
+  void make_needs_refresh() {
+    make_ready();
     paths.invalidate(*user, "test");
   }
-  void be_refreshing() {
-    be_needs_refresh();
+  void make_refreshing() {
+    make_needs_refresh();
     EXPECT_EQ(use(), Condition::usable);
-    question = asked().at(0);
+    request = asked().at(0);
     forget();
   }
-  void be_failed() {
-    be_requesting();
-    refuse(question);
+  void make_failed() {
+    make_requesting();
+    refuse(request);
     forget();
   }
-  /// The SA's report of the path's own port, and one of another port.
+  /// Sends a report of the path's port, and some of another port.
   void report() {
     paths.on_out_of_service(port_gid(0x99), now);
     paths.on_in_service(port_gid(0x99), now);
-    EXPECT_EQ(count(Counter::path_reports), 0U) << "of others";
+    EXPECT_EQ(count(Counter::path_reports), 0U) << "the reports of other ports";
     paths.on_in_service(kHere.gid, now);
     EXPECT_EQ(count(Counter::path_reports), 1U);
   }
-  void expect_asked_anew() {
+  void expect_new_request() {
     ASSERT_EQ(asked().size(), 1U);
     EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
     EXPECT_EQ(paths.outstanding(), 1U);
-    const AskPath anew = asked()[0];
-    refuse(question);
-    EXPECT_EQ(count(Counter::path_refusals), 0U) << "the old answer no longer matters";
-    grant(anew);
+    const PathRequest renewed = asked()[0];
+    refuse(request);
+    EXPECT_EQ(count(Counter::path_refusals), 0U) << "the response to the old request is ignored";
+    grant(renewed);
     EXPECT_TRUE(is<Path::Ready>());
   }
   void reach_path_deadline() {
@@ -84,31 +84,31 @@ class PathStates : public PartsFixture {
 
   PathRef user = paths.acquire(kHere.gid);
   std::deque<PathRef> others;
-  std::vector<AskPath> busy_with;
-  AskPath question;
+  std::vector<PathRequest> busy_with;
+  PathRequest request;
 };
 
 TEST_F(PathStates, Path_Idle_Use) {
   EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(asked().size(), 1U);
-  const AskPath asks = asked()[0];
-  EXPECT_EQ(asks.record.dgid, kHere.gid);
-  EXPECT_EQ(asks.record.sgid, kOwn.gid);
-  EXPECT_EQ(asks.record.pkey, kDefaultPKey);
-  EXPECT_EQ(asks.record.numb_path, 1);
-  EXPECT_TRUE(asks.record.reversible);
+  const PathRequest sent = asked()[0];
+  EXPECT_EQ(sent.record.dgid, kHere.gid);
+  EXPECT_EQ(sent.record.sgid, kOwn.gid);
+  EXPECT_EQ(sent.record.pkey, kDefaultPKey);
+  EXPECT_EQ(sent.record.numb_path, 1);
+  EXPECT_TRUE(sent.record.reversible);
 }
 
 TEST_F(PathStates, Path_Idle_Use_Busy) {
-  be_busy();
+  make_busy();
   EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(is<Path::Waiting>());
   EXPECT_TRUE(asked().empty());
 }
 
 TEST_F(PathStates, Path_Idle_Unused) {
-  let_go();
+  release();
   EXPECT_TRUE(is_gone());
 }
 
@@ -118,13 +118,13 @@ TEST_F(PathStates, Path_Idle_Report) {
 }
 
 TEST_F(PathStates, Path_Waiting_Use) {
-  be_waiting();
+  make_waiting();
   EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(is<Path::Waiting>());
 }
 
 TEST_F(PathStates, Path_Waiting_Turn) {
-  be_waiting();
+  make_waiting();
   refuse(busy_with[0]);
   EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(asked().size(), 1U);
@@ -132,30 +132,30 @@ TEST_F(PathStates, Path_Waiting_Turn) {
 }
 
 TEST_F(PathStates, Path_Waiting_Unused) {
-  be_waiting();
-  let_go();
+  make_waiting();
+  release();
   EXPECT_TRUE(is_gone());
   refuse(busy_with[0]);
   EXPECT_TRUE(asked().empty());
 }
 
 TEST_F(PathStates, Path_Waiting_Report) {
-  be_waiting();
+  make_waiting();
   report();
   EXPECT_TRUE(is<Path::Waiting>());
 }
 
 TEST_F(PathStates, Path_Requesting_Use) {
-  be_requesting();
+  make_requesting();
   EXPECT_EQ(use(), Condition::pending);
-  EXPECT_TRUE(asked().empty()) << "one question for one GID";
+  EXPECT_TRUE(asked().empty()) << "one request for each GID";
 }
 
 TEST_F(PathStates, Path_Requesting_Response) {
-  be_requesting();
+  make_requesting();
   wire::PathRecord record = path_record(kHere.gid, 7, 5);
   record.sl = ServiceLevel(3);
-  answer(question, record);
+  answer(request, record);
   ASSERT_NE(user->ready(), nullptr);
   EXPECT_EQ(user->ready()->mtu, 4096U);
   EXPECT_EQ(use(), Condition::usable);
@@ -164,50 +164,50 @@ TEST_F(PathStates, Path_Requesting_Response) {
 }
 
 TEST_F(PathStates, Path_Requesting_Response_NoHandle) {
-  be_requesting();
+  make_requesting();
   handles.refuses = true;
-  grant(question);
+  grant(request);
   EXPECT_TRUE(is<Path::Failed>());
   EXPECT_EQ(count(Counter::address_handle_refusals), 1U);
 }
 
 TEST_F(PathStates, Path_Requesting_RequestFailed) {
-  be_requesting();
-  refuse(question);
+  make_requesting();
+  refuse(request);
   EXPECT_TRUE(is<Path::Failed>());
   EXPECT_EQ(count(Counter::path_refusals), 1U);
 }
 
 TEST_F(PathStates, Path_Requesting_Unused) {
-  be_requesting();
-  let_go();
+  make_requesting();
+  release();
   EXPECT_TRUE(is<Path::Requesting>());
-  grant(question);
+  grant(request);
   EXPECT_TRUE(is<Path::Ready>());
 }
 
 TEST_F(PathStates, Path_Requesting_Report) {
-  be_requesting();
+  make_requesting();
   report();
   EXPECT_TRUE(is<Path::Requesting>());
-  expect_asked_anew();
+  expect_new_request();
 }
 
 TEST_F(PathStates, Path_Ready_Use) {
-  be_ready();
+  make_ready();
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::Ready>());
   EXPECT_TRUE(asked().empty());
 }
 
 TEST_F(PathStates, Path_Ready_Invalidate) {
-  be_ready();
+  make_ready();
   paths.on_source_lid(*user, Lid(7), now);
-  EXPECT_TRUE(is<Path::Ready>()) << "that is where the path leads to";
+  EXPECT_TRUE(is<Path::Ready>()) << "the LID of the path";
   paths.on_source_lid(*user, Lid(8), now);
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
-  // The SA stays with its answer: then that LID is no doubt any more.
+  // The SA responds with the same LID: the mismatch is ignored from now on.
   (void)use();
   grant(asked().at(0));
   paths.on_source_lid(*user, Lid(8), now);
@@ -217,45 +217,45 @@ TEST_F(PathStates, Path_Ready_Invalidate) {
 }
 
 TEST_F(PathStates, Path_Ready_Deadline) {
-  be_ready();
+  make_ready();
   reach_path_deadline();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
-  EXPECT_TRUE(asked().empty()) << "its next use asks";
+  EXPECT_TRUE(asked().empty()) << "requested again at its next use";
 }
 
 TEST_F(PathStates, Path_Ready_Deadline_Unused) {
-  be_ready();
-  let_go();
+  make_ready();
+  release();
   reach_path_deadline();
   EXPECT_TRUE(is_gone());
 }
 
 TEST_F(PathStates, Path_Ready_Unused) {
-  be_ready();
-  let_go();
+  make_ready();
+  release();
   EXPECT_TRUE(is<Path::Ready>());
   user = paths.acquire(kHere.gid);
   EXPECT_EQ(use(), Condition::usable);
 }
 
 TEST_F(PathStates, Path_Ready_Report) {
-  be_ready();
+  make_ready();
   prepare_path(kThere.gid);
   report();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
-  EXPECT_TRUE(asked().empty()) << "its next use asks";
-  EXPECT_NE(paths.find(kThere.gid)->ready(), nullptr) << "another path is as it was";
+  EXPECT_TRUE(asked().empty()) << "requested again at its next use";
+  EXPECT_NE(paths.find(kThere.gid)->ready(), nullptr) << "other paths are not affected";
 }
 
 TEST_F(PathStates, Path_Ready_Report_Unused) {
-  be_ready();
-  let_go();
+  make_ready();
+  release();
   report();
   EXPECT_TRUE(is_gone());
 }
 
 TEST_F(PathStates, Path_NeedsRefresh_Use) {
-  be_needs_refresh();
+  make_needs_refresh();
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::Refreshing>());
   EXPECT_EQ(asked().size(), 1U);
@@ -263,13 +263,13 @@ TEST_F(PathStates, Path_NeedsRefresh_Use) {
 }
 
 TEST_F(PathStates, Path_NeedsRefresh_Use_Early) {
-  be_refreshing();
-  refuse(question);
+  make_refreshing();
+  refuse(request);
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_TRUE(asked().empty());
   now += config.path.negative.first * 2;
-  be_busy();
+  make_busy();
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   refuse(busy_with[0]);
@@ -278,38 +278,38 @@ TEST_F(PathStates, Path_NeedsRefresh_Use_Early) {
 }
 
 TEST_F(PathStates, Path_NeedsRefresh_Invalidate) {
-  be_needs_refresh();
+  make_needs_refresh();
   paths.invalidate(*user, "again");
   EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
 TEST_F(PathStates, Path_NeedsRefresh_Unused) {
-  be_needs_refresh();
-  let_go();
+  make_needs_refresh();
+  release();
   EXPECT_TRUE(is_gone());
 }
 
 TEST_F(PathStates, Path_NeedsRefresh_Report) {
-  be_refreshing();
-  refuse(question);
+  make_refreshing();
+  refuse(request);
   report();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_EQ(asked().size(), 1U) << "though it was refused a moment ago";
+  EXPECT_EQ(asked().size(), 1U) << "although a request failed a moment ago";
 }
 
 TEST_F(PathStates, Path_Refreshing_Use) {
-  be_refreshing();
+  make_refreshing();
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(asked().empty());
 }
 
 TEST_F(PathStates, Path_Refreshing_Response) {
-  be_refreshing();
+  make_refreshing();
   const AddressHandlePtr before = user->usable()->handle;
-  grant(question);
+  grant(request);
   EXPECT_TRUE(is<Path::Ready>());
-  EXPECT_EQ(user->ready()->handle, before) << "the same way, the same handle";
+  EXPECT_EQ(user->ready()->handle, before) << "the path is the same, so the handle is kept";
   paths.invalidate(*user, "test");
   (void)use();
   grant(asked().at(0), 9);
@@ -318,54 +318,54 @@ TEST_F(PathStates, Path_Refreshing_Response) {
 }
 
 TEST_F(PathStates, Path_Refreshing_RequestFailed) {
-  be_refreshing();
+  make_refreshing();
   const AddressHandlePtr before = user->usable()->handle;
-  refuse(question);
+  refuse(request);
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(user->usable()->handle, before);
 }
 
 TEST_F(PathStates, Path_Refreshing_Invalidate) {
-  be_refreshing();
+  make_refreshing();
   paths.invalidate(*user, "again");
   EXPECT_TRUE(is<Path::Refreshing>());
 }
 
 TEST_F(PathStates, Path_Refreshing_Unused) {
-  be_refreshing();
-  let_go();
+  make_refreshing();
+  release();
   EXPECT_TRUE(is<Path::Refreshing>());
-  refuse(question);
-  EXPECT_TRUE(is_gone()) << "in doubt, and unused";
+  refuse(request);
+  EXPECT_TRUE(is_gone()) << "needs a refresh, and is unused";
 }
 
 TEST_F(PathStates, Path_Refreshing_Report) {
-  be_refreshing();
+  make_refreshing();
   report();
   EXPECT_TRUE(is<Path::Refreshing>());
-  EXPECT_NE(user->usable(), nullptr) << "in use meanwhile";
-  expect_asked_anew();
+  EXPECT_NE(user->usable(), nullptr) << "stays in use";
+  expect_new_request();
 }
 
 TEST_F(PathStates, Path_Failed_Use) {
-  be_failed();
+  make_failed();
   EXPECT_EQ(use(), Condition::failed);
   EXPECT_TRUE(asked().empty());
 }
 
 TEST_F(PathStates, Path_Failed_Use_Later) {
-  be_failed();
+  make_failed();
   TimePoint began = now;
-  Duration silence{};
+  Duration pause{};
   for (int refusals = 1; refusals < 8; ++refusals) {
     began = now;
     while (use() == Condition::failed) now += 100ms;
     const Duration longer = now - began;
     EXPECT_LE(longer, config.path.negative.last * 5 / 4 + 100ms);
     if (refusals == 4) {
-      EXPECT_GT(longer, silence) << "it backs off";
+      EXPECT_GT(longer, pause) << "backs off";
     }
-    silence = longer;
+    pause = longer;
     EXPECT_TRUE(is<Path::Requesting>());
     refuse(asked().at(0));
     forget();
@@ -373,35 +373,35 @@ TEST_F(PathStates, Path_Failed_Use_Later) {
 }
 
 TEST_F(PathStates, Path_Failed_Deadline) {
-  be_failed();
+  make_failed();
   reach_path_deadline();
-  EXPECT_FALSE(is_gone()) << "it has a user";
-  let_go();
+  EXPECT_FALSE(is_gone()) << "has a user";
+  release();
   EXPECT_TRUE(is_gone());
 }
 
 TEST_F(PathStates, Path_Failed_Unused) {
-  be_failed();
-  let_go();
+  make_failed();
+  release();
   EXPECT_TRUE(is<Path::Failed>());
   user = paths.acquire(kHere.gid);
   EXPECT_EQ(use(), Condition::failed);
-  let_go();
+  release();
   reach_path_deadline();
   EXPECT_TRUE(is_gone());
 }
 
 TEST_F(PathStates, Path_Failed_Report) {
-  be_failed();
+  make_failed();
   report();
   EXPECT_TRUE(is<Path::Failed>());
-  EXPECT_EQ(use(), Condition::pending) << "its silence is over";
+  EXPECT_EQ(use(), Condition::pending) << "the pause has ended";
   EXPECT_EQ(asked().size(), 1U);
 }
 
 using PathTableTest = PathStates;
 
-TEST_F(PathTableTest, AskedOnceForAllNeighboursOfOnePort) {
+TEST_F(PathTableTest, OneRequestForAllNeighboursOnAPort) {
   const PathRef second = paths.acquire(kHere.gid);
   EXPECT_EQ(&*second, &*user);
   (void)use();
@@ -410,12 +410,12 @@ TEST_F(PathTableTest, AskedOnceForAllNeighboursOfOnePort) {
 }
 
 TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
-  be_requesting();
+  make_requesting();
   wire::PathRecord record = path_record(kHere.gid, 7);
   record.hop_limit = 5;
   record.flow_label = 0x12345;
   record.traffic_class = 9;
-  answer(question, record);
+  answer(request, record);
   EXPECT_EQ(handles.made.back().global, (GlobalRoute{.dgid = kHere.gid,
                                                      .sgid_index = 0,
                                                      .flow_label = 0x12345,
@@ -423,12 +423,12 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
                                                      .traffic_class = 9}));
 }
 
-TEST_F(PathTableTest, GlobalRouteBeginsAtThePortsGid) {
+TEST_F(PathTableTest, GlobalRouteUsesTheIndexOfThePortsGid) {
   paths.set_source({kOwn.gid, 3}, 0);
-  be_requesting();
+  make_requesting();
   wire::PathRecord record = path_record(kHere.gid, 0);
   record.hop_limit = 64;
-  answer(question, record);
+  answer(request, record);
   ASSERT_TRUE(is<Path::Ready>());
   EXPECT_EQ(handles.made.back().dlid, Lid()) << "a link layer without LIDs";
   EXPECT_EQ(handles.made.back().global->sgid_index, 3);
@@ -446,19 +446,19 @@ TEST_F(PathTableTest, AddressVectorHasThePathBitsOfTheRecordsSlid) {
   }
 }
 
-TEST_F(PathTableTest, EachLidOfItsPortIsThePaths) {
+TEST_F(PathTableTest, AnyLidOfThePortMatchesThePath) {
   paths.set_source(kOwnGid, 2);
-  be_requesting();
-  grant(question, 6);
+  make_requesting();
+  grant(request, 6);
   for (const Lid lid : {Lid(4), Lid(5), Lid(6), Lid(7)}) paths.on_source_lid(*user, lid, now);
   EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
   for (const Lid lid : {Lid(8), Lid(9), Lid(11)}) paths.on_source_lid(*user, lid, now);
-  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U) << "they are of one other port";
+  EXPECT_EQ(count(Counter::path_lid_mismatches), 1U) << "all three belong to one other port";
   EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
-TEST_F(PathTableTest, AnAnswerExcusesNoLidThatWasSeenWhileItWasAskedFor) {
-  be_ready();
+TEST_F(PathTableTest, MismatchDuringARefreshIsNotIgnoredAfterIt) {
+  make_ready();
   paths.invalidate_all("test");
   (void)use();
   ASSERT_TRUE(is<Path::Refreshing>());
@@ -468,32 +468,32 @@ TEST_F(PathTableTest, AnAnswerExcusesNoLidThatWasSeenWhileItWasAskedFor) {
   EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
-TEST_F(PathTableTest, RecordThatMakesNoSenseIsARefusal) {
-  be_requesting();
-  answer(question, path_record(kHere.gid, 7, 9));
+TEST_F(PathTableTest, InvalidRecordIsAFailure) {
+  make_requesting();
+  answer(request, path_record(kHere.gid, 7, 9));
   EXPECT_TRUE(is<Path::Failed>());
 }
 
-TEST_F(PathTableTest, AnswerToNoQuestionIsIgnored) {
-  be_requesting();
-  EXPECT_FALSE(paths.on_answer(QuestionId(9999), path_record(kHere.gid, 7), now));
+TEST_F(PathTableTest, ResponseToAnUnknownRequestIsIgnored) {
+  make_requesting();
+  EXPECT_FALSE(paths.on_response({wire::SaRequestId(9999), path_record(kHere.gid, 7)}, now));
   EXPECT_TRUE(is<Path::Requesting>());
 }
 
 TEST_F(PathTableTest, FullTableEvictsUnusedPathsOnly) {
   config.limits.paths = 2;
-  be_ready();
+  make_ready();
   others.push_back(paths.acquire(kThere.gid));
   EXPECT_FALSE(paths.acquire(port_gid(50)));
-  let_go();
+  release();
   others.push_back(paths.acquire(port_gid(50)));
   EXPECT_TRUE(others.back());
   EXPECT_TRUE(is_gone());
   EXPECT_EQ(count(Counter::paths_evicted), 1U);
 }
 
-TEST_F(PathTableTest, QuestionsOutstandingAreBounded) {
-  config.limits.path_questions = 3;
+TEST_F(PathTableTest, OutstandingRequestsAreLimited) {
+  config.limits.path_requests = 3;
   for (std::uint64_t guid = 100; guid < 150; ++guid) {
     others.push_back(paths.acquire(port_gid(guid)));
     (void)paths.use(*others.back(), now);
@@ -504,32 +504,30 @@ TEST_F(PathTableTest, QuestionsOutstandingAreBounded) {
   for (const PathRef& path : others) EXPECT_NE(path->ready(), nullptr);
 }
 
-class PathDoubts : public PathStates {};
-
-TEST_F(PathDoubts, AskNoMoreOftenThanTheFloorHoweverOftenTheSourceLidChanges) {
-  be_ready();
-  constexpr std::size_t kFloors = 10;
-  constexpr int kFramesInEach = 100;
-  std::size_t questions = 0;
-  for (std::size_t i = 0; i < kFloors * kFramesInEach; ++i) {
+TEST_F(PathTableTest, AlternatingSourceLidsCauseOneRequestInEachInterval) {
+  make_ready();
+  constexpr std::size_t kIntervals = 10;
+  constexpr int kFrames = 100;
+  std::size_t requests = 0;
+  for (std::size_t i = 0; i < kIntervals * kFrames; ++i) {
     paths.on_source_lid(*user, i % 2 == 0 ? Lid(8) : Lid(9), now);
     EXPECT_EQ(use(), Condition::usable);
-    questions += asked().size();
-    for (const AskPath& asks : asked()) grant(asks);
+    requests += asked().size();
+    for (const PathRequest& asks : asked()) grant(asks);
     forget();
-    now += config.path.mismatch_interval / kFramesInEach;
+    now += config.path.mismatch_interval / kFrames;
   }
-  EXPECT_EQ(questions, kFloors);
+  EXPECT_EQ(requests, kIntervals);
 }
 
 class PathLog : public PartsFixture {
  protected:
-  /// As many refusals in a row, each at the first moment at which it is asked for again.
-  void be_refused(const Gid& gid, unsigned times, const Refusal& refusal) {
+  /// Lets so many requests fail in a row, each sent as soon as the back-off allows it.
+  void fail(const Gid& gid, unsigned times, const SaFailure& failure) {
     PathRef user = table.acquire(gid);
     for (unsigned i = 0; i < times; ++i) {
       while (table.use(*user, now) != PathTable::Condition::pending) now += std::chrono::seconds(1);
-      (void)table.on_answer(asked().back().id, refusal, now);
+      (void)table.on_response({asked().back().id, failure}, now);
       out.events.clear();
     }
   }
@@ -540,8 +538,8 @@ class PathLog : public PartsFixture {
   PathTable table{PathTable::Dependencies{config, handles, out, ids, random, log}};
 };
 
-TEST_F(PathLog, RefusalsInARowAreLoggedEverMoreSeldomByNameAndCause) {
-  be_refused(kHere.gid, 8, Refusal{wire::SaStatus::no_records});
+TEST_F(PathLog, LogsTheNthFailureInARowIfNIsAPowerOfTwo) {
+  fail(kHere.gid, 8, SaFailure(wire::SaStatus::no_records));
   EXPECT_EQ(count(Counter::path_refusals), 8U);
   EXPECT_EQ(lines->last_raw().size(), 4U) << "the 1st, 2nd, 4th and 8th";
   const std::string line = lines->last_formatted().front();
@@ -553,14 +551,14 @@ TEST_F(PathLog, RefusalsInARowAreLoggedEverMoreSeldomByNameAndCause) {
   }
 }
 
-TEST_F(PathLog, HasAtMostOneRefusalASecond) {
+TEST_F(PathLog, LogsAtMostOneFailureASecond) {
   for (std::uint64_t guid = 1; guid < 10; ++guid) {
-    be_refused(port_gid(guid), 1, Refusal{.status = {}, .why = "nobody answers"});
+    fail(port_gid(guid), 1, SaFailure(SaFailure::Kind::local, "nobody answers"));
   }
   EXPECT_EQ(count(Counter::path_refusals), 9U);
   EXPECT_EQ(lines->last_raw().size(), 1U);
   now += std::chrono::seconds(1);
-  be_refused(port_gid(10), 1, Refusal{});
+  fail(port_gid(10), 1, SaFailure{});
   EXPECT_EQ(lines->last_raw().size(), 2U);
 }
 

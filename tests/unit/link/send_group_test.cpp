@@ -11,8 +11,8 @@ class SendGroupStates : public PartsFixture {
  protected:
   void take_turn() {
     group->on_turn();
-    ASSERT_EQ(said<JoinGroup>().size(), 1U);
-    question = said<JoinGroup>()[0];
+    ASSERT_EQ(said<JoinRequest>().size(), 1U);
+    question = said<JoinRequest>()[0];
     forget();
   }
   void be_asking() {
@@ -21,12 +21,12 @@ class SendGroupStates : public PartsFixture {
   }
   void be_ready() {
     be_asking();
-    EXPECT_TRUE(group->on_answer(group_record(mgid, 0xc007), now).empty());
+    EXPECT_TRUE(group->on_response(group_record(mgid, 0xc007), now).empty());
     forget();
   }
   void be_missing() {
     be_asking();
-    EXPECT_EQ(group->on_answer(Refusal{wire::SaStatus::request_invalid}, now).size(), 1U);
+    EXPECT_EQ(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).size(), 1U);
     forget();
   }
   template <class S>
@@ -39,9 +39,9 @@ class SendGroupStates : public PartsFixture {
   }
 
   const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
-  const MembershipEnvironment env{config, kOwnGid, handles, out, ids, random, *silent_logger()};
+  const GroupDependencies env{config, kOwnGid, handles, out, ids, random, *silent_logger()};
   std::optional<SendGroup> group{std::in_place, env, parking, mgid, true};
-  JoinGroup question;
+  JoinRequest question;
 };
 
 using namespace send_group_state;
@@ -85,10 +85,10 @@ TEST_F(SendGroupStates, SendGroup_Asking_Packet) {
 
 TEST_F(SendGroupStates, SendGroup_Asking_Joined) {
   be_asking();
-  EXPECT_TRUE(group->asks(question.id));
-  EXPECT_TRUE(group->on_answer(group_record(mgid, 0xc007), now).empty());
+  EXPECT_TRUE(group->has_requested(question.id));
+  EXPECT_TRUE(group->on_response(group_record(mgid, 0xc007), now).empty());
   EXPECT_TRUE(is<Ready>());
-  EXPECT_FALSE(group->asks(question.id));
+  EXPECT_FALSE(group->has_requested(question.id));
   ASSERT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(out.sends[0].qpn, kMulticastQpn);
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc007));
@@ -99,13 +99,13 @@ TEST_F(SendGroupStates, SendGroup_Asking_Joined) {
 TEST_F(SendGroupStates, SendGroup_Asking_Joined_NoHandle) {
   be_asking();
   handles.refuses = true;
-  EXPECT_EQ(group->on_answer(group_record(mgid, 0xc007), now).size(), 1U);
+  EXPECT_EQ(group->on_response(group_record(mgid, 0xc007), now).size(), 1U);
   EXPECT_TRUE(is<Missing>());
 }
 
 TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
   be_asking();
-  EXPECT_EQ(group->on_answer(Refusal{wire::SaStatus::request_invalid}, now).size(), 1U);
+  EXPECT_EQ(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).size(), 1U);
   EXPECT_TRUE(is<Missing>());
   EXPECT_EQ(parking.used, 0U);
   EXPECT_EQ(count(Counter::join_refusals), 1U);
@@ -115,7 +115,7 @@ TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
 TEST_F(SendGroupStates, SendGroup_Asking_Outdated) {
   be_asking();
   EXPECT_EQ(group->on_outdated(), Disposition::keep);
-  EXPECT_TRUE(group->asks(question.id));
+  EXPECT_TRUE(group->has_requested(question.id));
 }
 
 TEST_F(SendGroupStates, SendGroup_Asking_Removed) {
@@ -124,7 +124,7 @@ TEST_F(SendGroupStates, SendGroup_Asking_Removed) {
   EXPECT_EQ(count(Counter::drop_link_down), 1U);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U) << "the join may yet succeed";
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U) << "the join may yet succeed";
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Packet) {
@@ -146,8 +146,8 @@ TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Used) {
 TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Idle) {
   be_ready();
   EXPECT_EQ(reach_group_deadline(), Disposition::erase);
-  ASSERT_EQ(said<LeaveGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveGroup>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
+  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Outdated) {
@@ -161,7 +161,7 @@ TEST_F(SendGroupStates, SendGroup_Ready_Removed) {
   group->on_removed(Counter::drop_link_down, false);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(SendGroupStates, SendGroup_Missing_Packet) {
@@ -195,8 +195,8 @@ class SendGroupTableTest : public SendGroupStates {
   void send(std::uint32_t low, bool routable = true) {
     table.send(mgid_of(low), packet(), routable, now);
   }
-  [[nodiscard]] std::vector<JoinGroup> take_questions() {
-    const auto asked = said<JoinGroup>();
+  [[nodiscard]] std::vector<JoinRequest> take_questions() {
+    const auto asked = said<JoinRequest>();
     out.events.clear();
     return asked;
   }
@@ -209,17 +209,17 @@ TEST_F(SendGroupTableTest, AsksOnceForAGroup) {
   send(1);
   const auto asked = take_questions();
   ASSERT_EQ(asked.size(), 1U);
-  EXPECT_TRUE(table.on_answer(asked[0].id, group_record(mgid_of(1), 0xc001), now));
+  EXPECT_TRUE(table.on_response({asked[0].id, group_record(mgid_of(1), 0xc001)}, now));
   EXPECT_EQ(out.sends.size(), 2U);
-  EXPECT_FALSE(table.on_answer(asked[0].id, group_record(mgid_of(1), 0xc001), now));
+  EXPECT_FALSE(table.on_response({asked[0].id, group_record(mgid_of(1), 0xc001)}, now));
 }
 
 TEST_F(SendGroupTableTest, QuestionsAreBoundedAndTheOthersWaitTheirTurn) {
-  config.limits.group_questions = 2;
+  config.limits.group_requests = 2;
   for (std::uint32_t i = 0; i < 5; ++i) send(i);
   auto asked = take_questions();
   ASSERT_EQ(asked.size(), 2U);
-  EXPECT_TRUE(table.on_answer(asked[0].id, Refusal{}, now));
+  EXPECT_TRUE(table.on_response({asked[0].id, SaFailure{}}, now));
   asked = take_questions();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].record.mgid, mgid_of(2));
@@ -230,31 +230,31 @@ TEST_F(SendGroupTableTest, PacketsOfAMissingGroupGoToTheRouters) {
   send(2, false);
   auto asked = take_questions();
   ASSERT_EQ(asked.size(), 2U);
-  EXPECT_TRUE(table.on_answer(asked[0].id, Refusal{wire::SaStatus::request_invalid}, now));
-  EXPECT_TRUE(table.on_answer(asked[1].id, Refusal{wire::SaStatus::request_invalid}, now));
+  EXPECT_TRUE(table.on_response({asked[0].id, SaFailure(wire::SaStatus::request_invalid)}, now));
+  EXPECT_TRUE(table.on_response({asked[1].id, SaFailure(wire::SaStatus::request_invalid)}, now));
   EXPECT_EQ(count(Counter::drop_no_group), 1U) << "what may not leave the link";
   asked = take_questions();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].record.mgid, routers);
-  EXPECT_TRUE(table.on_answer(asked[0].id, group_record(routers, 0xc009), now));
+  EXPECT_TRUE(table.on_response({asked[0].id, group_record(routers, 0xc009)}, now));
   EXPECT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
   send(1, true);
   EXPECT_EQ(out.sends.size(), 2U) << "and so does the next one, without a question";
-  EXPECT_TRUE(said<JoinGroup>().empty());
+  EXPECT_TRUE(said<JoinRequest>().empty());
 }
 
 TEST_F(SendGroupTableTest, WithoutRoutersThereIsNowhereToGo) {
   send(1);
-  EXPECT_TRUE(table.on_answer(take_questions()[0].id, Refusal{}, now));
-  EXPECT_TRUE(table.on_answer(take_questions()[0].id, Refusal{}, now));
+  EXPECT_TRUE(table.on_response({take_questions()[0].id, SaFailure{}}, now));
+  EXPECT_TRUE(table.on_response({take_questions()[0].id, SaFailure{}}, now));
   EXPECT_EQ(count(Counter::drop_no_group), 1U);
   EXPECT_EQ(parking.used, 0U);
 }
 
 TEST_F(SendGroupTableTest, ANoticeMakesItAskAgain) {
   send(1, false);
-  EXPECT_TRUE(table.on_answer(take_questions()[0].id, Refusal{}, now));
+  EXPECT_TRUE(table.on_response({take_questions()[0].id, SaFailure{}}, now));
   send(1, false);
   EXPECT_TRUE(take_questions().empty());
   table.on_notice(mgid_of(1));
@@ -264,7 +264,7 @@ TEST_F(SendGroupTableTest, ANoticeMakesItAskAgain) {
 
 TEST_F(SendGroupTableTest, AnAdministratorThatHasForgottenIsAskedAgain) {
   send(1);
-  EXPECT_TRUE(table.on_answer(take_questions()[0].id, group_record(mgid_of(1), 0xc001), now));
+  EXPECT_TRUE(table.on_response({take_questions()[0].id, group_record(mgid_of(1), 0xc001)}, now));
   table.on_reregister();
   send(1);
   EXPECT_EQ(take_questions().size(), 1U);
@@ -274,11 +274,11 @@ TEST_F(SendGroupTableTest, TheOldestMakesRoom) {
   config.limits.send_groups = 2;
   for (std::uint32_t i = 0; i < 2; ++i) {
     send(i);
-    EXPECT_TRUE(table.on_answer(take_questions()[0].id, group_record(mgid_of(i), 0xc001), now));
+    EXPECT_TRUE(table.on_response({take_questions()[0].id, group_record(mgid_of(i), 0xc001)}, now));
   }
   send(2);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveGroup>()[0].record.mgid, mgid_of(0));
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>()[0].record.mgid, mgid_of(0));
   EXPECT_EQ(count(Counter::groups_evicted), 1U);
   EXPECT_EQ(take_questions().size(), 1U);
   send(3);
@@ -288,10 +288,10 @@ TEST_F(SendGroupTableTest, TheOldestMakesRoom) {
 
 TEST_F(SendGroupTableTest, IdleGroupsAreLeft) {
   send(1);
-  EXPECT_TRUE(table.on_answer(take_questions()[0].id, group_record(mgid_of(1), 0xc001), now));
+  EXPECT_TRUE(table.on_response({take_questions()[0].id, group_record(mgid_of(1), 0xc001)}, now));
   now = table.next_deadline();
   table.tick(now);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
   EXPECT_EQ(table.next_deadline(), kNever);
   std::vector<GroupInfo> all;
   table.append_info(all);

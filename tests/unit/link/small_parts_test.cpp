@@ -1,4 +1,4 @@
-// The small parts: rate limit, jitter, announcements, addresses of the host.
+// Small classes: rate limit, jitter, announcements, host addresses, parked frames.
 #include <vector>
 
 #include "link/announcer.hpp"
@@ -8,7 +8,7 @@
 namespace ipoib::link {
 namespace {
 
-TEST(TokenBucketTest, GrantsItsBurstThenItsRate) {
+TEST(TokenBucketTest, AdmitsABurstThenTheRate) {
   TokenBucket bucket(10, 4);
   TimePoint now{100s};
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(bucket.take(now));
@@ -21,7 +21,7 @@ TEST(TokenBucketTest, GrantsItsBurstThenItsRate) {
   EXPECT_EQ(granted, 100);
 }
 
-TEST(TokenBucketTest, MomentsAheadAreInOrderAndSpaced) {
+TEST(TokenBucketTest, ReservationsAreSpacedByTheRate) {
   TokenBucket bucket(10, 1);
   const TimePoint now{100s};
   EXPECT_EQ(bucket.reserve(now), now);
@@ -71,7 +71,7 @@ TEST_F(AnnouncerTest, AnnouncesAFewTimes) {
   EXPECT_EQ(announcer.next_deadline(), kNever);
 }
 
-TEST_F(AnnouncerTest, ManyAddressesGoOneAfterTheOther) {
+TEST_F(AnnouncerTest, ManyAddressesAreAnnouncedOneByOne) {
   view.addresses.clear();
   for (std::uint32_t i = 0; i < 100; ++i)
     view.addresses.push_back({Ipv4Address(0x0a2c0001 + i), 16});
@@ -81,20 +81,20 @@ TEST_F(AnnouncerTest, ManyAddressesGoOneAfterTheOther) {
   EXPECT_EQ(announced_until(now + 1s).size(), 99U);
 }
 
-TEST_F(AnnouncerTest, AnAddressThatIsGoneIsNotAnnounced) {
+TEST_F(AnnouncerTest, RemovedAddressIsNotAnnounced) {
   announcer.start(Ipv4Address(0x0a2c0001), now);
   view.addresses.clear();
   (void)host.update(view);
   EXPECT_TRUE(announced_until(now + 1h).empty());
 }
 
-TEST_F(AnnouncerTest, AnnouncementsAtATimeAreBounded) {
+TEST_F(AnnouncerTest, PendingAnnouncementsAreLimited) {
   config.limits.announcements = 2;
   for (std::uint32_t i = 0; i < 5; ++i) announcer.start(Ipv4Address(0x0a2c0001 + i), now);
   EXPECT_EQ(count(Counter::announcements_skipped), 3U);
 }
 
-TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
+TEST(HostAddressesTest, KnowsNewOwnAndBroadcastAddresses) {
   HostView view;
   HostAddresses host;
   const Ipv4Address first(0x0a2c0001);
@@ -108,10 +108,10 @@ TEST(HostAddressesTest, KnowsWhatIsNewOwnAndBroadcast) {
   EXPECT_TRUE(host.is_own(second));
   EXPECT_TRUE(host.is_broadcast(Ipv4Address(0x0a2dffff)));
   EXPECT_FALSE(host.is_broadcast(Ipv4Address(0x0a2cffff)));
-  EXPECT_EQ(host.source_for(Ipv4Address(0x0a2d0505)), second) << "of its subnet";
-  EXPECT_EQ(host.source_for(Ipv4Address(0x01020304)), first) << "of any";
-  EXPECT_FALSE(host.is_neighbour(first));
-  EXPECT_TRUE(host.is_neighbour(Ipv4Address(0x0a2c0002)));
+  EXPECT_EQ(host.source_for(Ipv4Address(0x0a2d0505)), second) << "in the target's subnet";
+  EXPECT_EQ(host.source_for(Ipv4Address(0x01020304)), first) << "no address in the target's subnet";
+  EXPECT_FALSE(host.can_be_neighbour(first));
+  EXPECT_TRUE(host.can_be_neighbour(Ipv4Address(0x0a2c0002)));
 }
 
 /// A neighbour and its path, with two index words each at the lowest load and 32 bytes of heap for
@@ -121,11 +121,11 @@ TEST(NeighbourSizeTest, NeighbourAndPathFitInto300Bytes) {
   EXPECT_LE(sizeof(Neighbour) + sizeof(Path) + 2 * kIndex + 32, 300);
 }
 
-TEST(ParkedFramesTest, GivesItsFramesBackWhenItDies) {
+TEST(ParkedFramesTest, DestructorReturnsItsFrames) {
   FramePool pool(4, 64);
   Counters counters;
   ParkingBudget budget{
-      .per_neighbour = 2, .in_all = 3, .octets_per_neighbour = 1 << 20, .octets_in_all = 1 << 20};
+      .frames_per_neighbour = 2, .frames = 3, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
   {
     ParkedFrames first(budget);
     first.park(pool.take(), Purpose::reply, counters);

@@ -100,10 +100,10 @@ TEST_F(Transmit, MulticastGoesToTheGroupOfItsAddress) {
   const Ipv4Address mdns(0xe00000fb);
   send(mdns);
   EXPECT_TRUE(link->sends().empty());
-  const auto asked = take<JoinGroup>();
+  const auto asked = take<JoinRequest>();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].record.join_state, wire::McMemberRecord::kSendOnlyNonMember);
-  link->on_join_answer(asked[0].id, group_record(asked[0].record.mgid, 0xc005), now);
+  link->on_response({asked[0].id, group_record(asked[0].record.mgid, 0xc005)}, now);
   expect_sent_to_group(wire::multicast_gid(mdns, kDefaultPKey));
 }
 
@@ -113,9 +113,9 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   const Gid mgid = wire::multicast_gid(mdns, kDefaultPKey);
   view.groups = {mdns};
   link->on_host_changed(view, now);
-  ASSERT_EQ(said<JoinGroup>().size(), 1U);
-  EXPECT_EQ(said<JoinGroup>()[0].record.mgid, mgid);
-  EXPECT_EQ(said<JoinGroup>()[0].record.join_state, wire::McMemberRecord::kFullMember);
+  ASSERT_EQ(said<JoinRequest>().size(), 1U);
+  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, mgid);
+  EXPECT_EQ(said<JoinRequest>()[0].record.join_state, wire::McMemberRecord::kFullMember);
   grant_joins();
   ASSERT_EQ(said<AttachGroup>().size(), 1U);
   EXPECT_EQ(said<AttachGroup>()[0].mgid, mgid);
@@ -128,7 +128,7 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   forget();
   view.groups.clear();
   link->on_host_changed(view, now);
-  EXPECT_EQ(said<LeaveGroup>().size(), 1U);
+  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
   EXPECT_EQ(said<DetachGroup>().size(), 1U);
   hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
   EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
@@ -253,7 +253,7 @@ TEST_F(Transmit, ThousandPacketsAreOneRequestAndOneQuestion) {
   EXPECT_EQ(sent_arp().size(), 1U);
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
   for (int i = 0; i < 1000; ++i) send(kPeer);
-  EXPECT_EQ(said<AskPath>().size(), 1U);
+  EXPECT_EQ(said<PathRequest>().size(), 1U);
   forget();
 }
 

@@ -27,19 +27,19 @@ constexpr std::string_view kIgmp6 =
 
 IpAddress ip(std::string_view text) { return *parse_ip_address(text); }
 
-TEST(HostGroups, OfIpv4AreThoseOfTheInterface) {
+TEST(HostGroups, OfIpv4AreParsedForTheInterface) {
   EXPECT_THAT(groups_in_igmp(kIgmp, "ib0"), ElementsAre(ip("224.0.0.251"), ip("224.0.0.1")));
   EXPECT_THAT(groups_in_igmp(kIgmp, "ib0.8001"), ElementsAre(ip("224.0.0.2")));
   EXPECT_THAT(groups_in_igmp(kIgmp, "ibp65s0.8001"), ElementsAre(ip("224.0.0.5")));
   EXPECT_THAT(groups_in_igmp(kIgmp, "ib1"), IsEmpty());
 }
 
-TEST(HostGroups, OfIpv6LeaveOutWhatStaysInTheHost) {
+TEST(HostGroups, OfIpv6LeaveOutInterfaceLocalGroups) {
   EXPECT_THAT(groups_in_igmp6(kIgmp6, "ib0"), ElementsAre(ip("ff02::1:ff00:2")));
   EXPECT_THAT(groups_in_igmp6(kIgmp6, "ib1"), IsEmpty());
 }
 
-TEST(HostGroups, WhatIsNoAddressIsPassedOver) {
+TEST(HostGroups, InvalidAddressesAreSkipped) {
   EXPECT_THAT(groups_in_igmp("7\tib0 : 1\n\t\t\t\tNOHEX 1\n", "ib0"), IsEmpty());
   EXPECT_THAT(groups_in_igmp6("7 ib0 ff02 1\n7 ib0\n\n", "ib0"), IsEmpty());
 }

@@ -29,44 +29,44 @@ class VirtioHeaderTest : public ::testing::Test {
                             .csum_offset = 16};
 };
 
-TEST_F(VirtioHeaderTest, NothingLeftToBeDone) {
+TEST_F(VirtioHeaderTest, AcceptsCompletePacket) {
   Frame frame = frame_of(spec);
-  EXPECT_TRUE(take_over({}, frame));
+  EXPECT_TRUE(apply_header({}, frame));
   EXPECT_FALSE(frame.is_large());
   EXPECT_TRUE(std::ranges::equal(frame.bytes(), partial_packet(spec)));
 }
 
-TEST_F(VirtioHeaderTest, TheChecksum) {
+TEST_F(VirtioHeaderTest, CompletesPartialChecksum) {
   Frame frame = frame_of(spec);
   EXPECT_TRUE(
-      take_over({.flags = virtio::kNeedsChecksum, .csum_start = 20, .csum_offset = 16}, frame));
+      apply_header({.flags = virtio::kNeedsChecksum, .csum_start = 20, .csum_offset = 16}, frame));
   EXPECT_TRUE(has_valid_checksums(frame.bytes(), spec));
 }
 
-TEST_F(VirtioHeaderTest, TheCut) {
+TEST_F(VirtioHeaderTest, SetsSegmentation) {
   Frame frame = frame_of(spec);
-  EXPECT_TRUE(take_over(header, frame));
+  EXPECT_TRUE(apply_header(header, frame));
   EXPECT_EQ(frame.segmentation(), (Segmentation{Segmentation::Kind::tcp, 20, 52, 1000}));
   VirtioHeader ecn = header;
   ecn.gso_type |= virtio::kEcn;
-  EXPECT_TRUE(take_over(ecn, frame));
+  EXPECT_TRUE(apply_header(ecn, frame));
 }
 
-TEST_F(VirtioHeaderTest, OneSegmentIsAPacket) {
+TEST_F(VirtioHeaderTest, TreatsOneSegmentAsAPacket) {
   Frame frame = frame_of(spec);
   VirtioHeader one = header;
   one.gso_size = 3000;
-  EXPECT_TRUE(take_over(one, frame));
+  EXPECT_TRUE(apply_header(one, frame));
   EXPECT_FALSE(frame.is_large());
   EXPECT_TRUE(has_valid_checksums(frame.bytes(), spec));
 }
 
-TEST_F(VirtioHeaderTest, WhatDoesNotFitThePacketIsRefused) {
+TEST_F(VirtioHeaderTest, RejectsHeaderThatDoesNotFitThePacket) {
   Frame frame = frame_of(spec);
   const auto refused = [&](auto change) {
     VirtioHeader wrong = header;
     change(wrong);
-    return !take_over(wrong, frame);
+    return !apply_header(wrong, frame);
   };
   EXPECT_TRUE(refused([](auto& h) { h.flags = 0; })) << "a checksum that is not partial";
   EXPECT_TRUE(refused([](auto& h) { h.csum_offset = 6; })) << "the checksum of UDP";
@@ -79,20 +79,20 @@ TEST_F(VirtioHeaderTest, WhatDoesNotFitThePacketIsRefused) {
   EXPECT_FALSE(frame.is_large());
 }
 
-TEST_F(VirtioHeaderTest, SaysOfALargePacketWhatItIs) {
+TEST_F(VirtioHeaderTest, DescribesLargePacket) {
   for (const int version : {4, 6}) {
     for (const auto kind : {Kind::tcp, Kind::udp}) {
       const PacketSpec large{.kind = kind, .version = version, .payload = 3000};
       const auto transport = static_cast<std::uint16_t>(transport_of(large));
       const Segmentation how{kind, transport, static_cast<std::uint16_t>(payload_of(large)), 1000};
       Frame frame = frame_of(large);
-      EXPECT_TRUE(take_over(header_of(partial_packet(large), how), frame));
+      EXPECT_TRUE(apply_header(header_of(partial_packet(large), how), frame));
       EXPECT_EQ(frame.segmentation(), how);
     }
   }
 }
 
-TEST_F(VirtioHeaderTest, SaysThatCongestionWasAnswered) {
+TEST_F(VirtioHeaderTest, SetsEcnForCwr) {
   const Segmentation how{Kind::tcp, 20, 52, 1000};
   PacketSpec large{.payload = 3000};
   EXPECT_EQ(header_of(partial_packet(large), how).gso_type, virtio::kTcpOverIpv4);

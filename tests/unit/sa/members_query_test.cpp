@@ -16,7 +16,7 @@ TEST_F(MembersQueryTest, IsATrustedQuestionForATable) {
   const auto header = port.sent.at(0).header();
   EXPECT_EQ(header.mad.method, wire::method::kGetTable);
   EXPECT_EQ(header.mad.attribute_id, wire::attribute::kMcMemberRecord);
-  EXPECT_EQ(header.sm_key, MembersQuery::kSmKey);
+  EXPECT_EQ(header.sm_key, wire::MembersQuery::kSmKey);
   EXPECT_EQ(header.component_mask, McMemberRecord::kMgid);
   const ConstBytes data = ConstBytes(port.sent[0].mad).subspan(wire::kSaHeaderSize);
   EXPECT_EQ(McMemberRecord::parse(data)->mgid, kGroup);
@@ -29,26 +29,27 @@ TEST_F(MembersQueryTest, OthersAreNotTrusted) {
 
 TEST_F(MembersQueryTest, IsAnsweredWithEveryRecord) {
   for (const std::size_t count : {0U, 1U, 3U, 5000U}) {
-    Members members;
+    wire::McMemberTable members;
     for (std::size_t i = 0; i < count; ++i) members.push_back(member(kGroup, 100 + i));
     ask_members(1);
     respond(members, kStride);
-    ASSERT_EQ(client->answers().size(), 1U);
-    EXPECT_EQ(std::get<Members>(client->answers()[0].result), members);
-    client->answers().clear();
+    ASSERT_EQ(client->responses().size(), 1U);
+    EXPECT_EQ(std::get<wire::McMemberTable>(client->responses()[0].result), members);
+    client->responses().clear();
   }
 }
 
 TEST_F(MembersQueryTest, ATableWithoutRecordsNeedsNoStride) {
   ask_members(1);
   respond({}, 0);
-  EXPECT_TRUE(std::get<Members>(client->answers().at(0).result).empty());
+  EXPECT_TRUE(std::get<wire::McMemberTable>(client->responses().at(0).result).empty());
 }
 
 TEST_F(MembersQueryTest, ATableMayEndInZeros) {
   ask_members(1);
   respond({member(kGroup, 7)}, kStride, kStride + 32);
-  EXPECT_EQ(std::get<Members>(client->answers().at(0).result), Members{member(kGroup, 7)});
+  EXPECT_EQ(std::get<wire::McMemberTable>(client->responses().at(0).result),
+            wire::McMemberTable{member(kGroup, 7)});
 }
 
 TEST_F(MembersQueryTest, TheLastRecordNeedsNoPadding) {
@@ -58,13 +59,14 @@ TEST_F(MembersQueryTest, TheLastRecordNeedsNoPadding) {
   bytes.resize(wire::kSaHeaderSize + McMemberRecord::kSize);
   member(kGroup, 7).emit(MutableBytes(bytes).subspan(wire::kSaHeaderSize));
   client->on_readable(now);
-  EXPECT_EQ(std::get<Members>(client->answers().at(0).result), Members{member(kGroup, 7)});
+  EXPECT_EQ(std::get<wire::McMemberTable>(client->responses().at(0).result),
+            wire::McMemberTable{member(kGroup, 7)});
 }
 
 TEST_F(MembersQueryTest, WrongTablesAreMalformed) {
   const auto is_malformed = [&] {
     const auto what = failure();
-    return what.kind == FailureKind::malformed_answer;
+    return what.kind == Kind::malformed_response;
   };
   ask_members(1);
   respond({member(kPeer, 7)}, kStride);
@@ -86,13 +88,13 @@ TEST_F(MembersQueryTest, WrongTablesAreMalformed) {
 TEST_F(MembersQueryTest, FailsAtOnceWithoutASubnetManager) {
   client->set_sm(std::nullopt, now);
   ask_members(1);
-  EXPECT_EQ(failure().kind, FailureKind::no_sm);
+  EXPECT_EQ(failure().kind, Kind::no_sm);
 }
 
 TEST_F(MembersQueryTest, LosesPatienceSooner) {
   ask_members(1);
-  while (client->answers().empty()) advance();
-  EXPECT_EQ(failure().kind, FailureKind::timeout);
+  while (client->responses().empty()) advance();
+  EXPECT_EQ(failure().kind, Kind::timeout);
   EXPECT_EQ(port.sent.size(), config.members.attempts);
 }
 

@@ -17,6 +17,7 @@ using std::chrono::seconds;
 using wire::McMemberRecord;
 using wire::PathRecord;
 using wire::SaStatus;
+using Kind = wire::SaFailure::Kind;
 
 inline const Gid kPort = *Gid::parse("fe80::10:1");
 inline const Gid kPeer = *Gid::parse("fe80::10:3");
@@ -30,11 +31,12 @@ class SaClientTest : public testing::Test {
 
   void make_client() { client = std::make_unique<SaClient>(config, port, log, 42); }
   void ask_path(std::uint64_t id, const Gid& peer = kPeer) {
-    client->ask(QueryId(id), path_query(kPort, peer, kDefaultPKey), now);
+    client->request({wire::SaRequestId(id), wire::path_query(kPort, peer, kDefaultPKey)}, now);
   }
   void ask_join(std::uint64_t id) {
-    client->ask(QueryId(id), join_query(kGroup, kPort, kDefaultPKey, McMemberRecord::kFullMember),
-                now);
+    client->request({wire::SaRequestId(id),
+                     wire::join_query(kGroup, kPort, kDefaultPKey, McMemberRecord::kFullMember)},
+                    now);
   }
   /// Lets time come to the next deadline.
   void advance() {
@@ -51,7 +53,7 @@ class SaClientTest : public testing::Test {
     client->on_readable(now);
   }
   PathRecord path(const Gid& peer = kPeer) const {
-    PathRecord record = path_query(kPort, peer, kDefaultPKey).record;
+    PathRecord record = wire::path_query(kPort, peer, kDefaultPKey).record;
     record.dlid = Lid(4);
     record.slid = Lid(3);
     record.mtu = 4;
@@ -76,9 +78,11 @@ class SaClientTest : public testing::Test {
     record.join_state = McMemberRecord::kFullMember;
     return record;
   }
-  void ask_members(std::uint64_t id) { client->ask(QueryId(id), members_query(kGroup), now); }
+  void ask_members(std::uint64_t id) {
+    client->request({wire::SaRequestId(id), wire::members_query(kGroup)}, now);
+  }
   /// Answers the last question with records in places of `stride` octets, and `more` behind them.
-  void respond(const Members& members, std::size_t stride, std::size_t more = 0,
+  void respond(const wire::McMemberTable& members, std::size_t stride, std::size_t more = 0,
                std::uint8_t filler = 0) {
     std::vector<std::uint8_t> table(members.size() * stride);
     table.resize(table.size() + more, filler);
@@ -89,11 +93,11 @@ class SaClientTest : public testing::Test {
     client->on_readable(now);
   }
   /// Takes the only answer, which is a failure.
-  SaFailure failure() {
-    EXPECT_EQ(client->answers().size(), 1U);
-    const auto answer = client->answers().at(0);
-    client->answers().clear();
-    return std::get<SaFailure>(answer.result);
+  wire::SaFailure failure() {
+    EXPECT_EQ(client->responses().size(), 1U);
+    const auto answer = client->responses().at(0);
+    client->responses().clear();
+    return std::get<wire::SaFailure>(answer.result);
   }
 
   Config config;

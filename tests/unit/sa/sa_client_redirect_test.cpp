@@ -36,7 +36,7 @@ TEST_F(Redirection, IsFollowedByTheQuestionAndThoseAfterIt) {
   EXPECT_EQ(last(), place);
   EXPECT_EQ(port.sent.size(), 2U) << "at once";
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->answers().size(), 1U);
+  EXPECT_EQ(client->responses().size(), 1U);
   ask_join(2);
   EXPECT_EQ(last(), place);
   EXPECT_EQ(client->counters().redirects, 1U);
@@ -47,8 +47,8 @@ TEST_F(Redirection, WhatComesLateFromBeforeIsAStrangers) {
   redirect();
   port.respond(port.sent[0], 0, path());
   client->on_readable(now);
-  EXPECT_TRUE(client->answers().empty());
-  EXPECT_EQ(client->counters().strangers, 1U);
+  EXPECT_TRUE(client->responses().empty());
+  EXPECT_EQ(client->counters().unmatched_mads, 1U);
 }
 
 TEST_F(Redirection, MayBeAnAttributeOfItsOwn) {
@@ -119,7 +119,7 @@ TEST_F(Redirection, IsBoundedByTheAttemptsOfTheQuestion) {
   back.lid = Lid(10);
   ask_path(1);
   for (unsigned i = 0; i < config.path.attempts; ++i) {
-    ASSERT_TRUE(client->answers().empty());
+    ASSERT_TRUE(client->responses().empty());
     redirect(i % 2 == 0 ? elsewhere : back);
   }
   EXPECT_EQ(failure().status, SaStatus::redirect);
@@ -143,7 +143,7 @@ TEST_F(Redirection, IsForgottenWhenNobodyAnswersThere) {
   advance();
   EXPECT_EQ(last(), kSm);
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(Redirection, ReportsComeFromThereAsWell) {

@@ -22,7 +22,7 @@ TEST_F(SaClientTest, AsksAgainAfterATimeoutWithLongerTimeouts) {
   EXPECT_EQ(port.sent[1].timeout, 2 * config.path.timeout.first);
   EXPECT_EQ(port.sent[1].mad, port.sent[0].mad) << "the same transaction (IBA 13.4.6.4)";
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
   EXPECT_EQ(client->counters().retries, 1U);
 }
 
@@ -47,11 +47,11 @@ TEST_F(SaClientTest, FailsAfterTheLastAttempt) {
   ask_path(1);
   for (unsigned attempt = 1; attempt < config.path.attempts; ++attempt) {
     time_out();
-    EXPECT_TRUE(client->answers().empty());
+    EXPECT_TRUE(client->responses().empty());
     advance();
   }
   time_out();
-  EXPECT_EQ(failure().kind, FailureKind::timeout);
+  EXPECT_EQ(failure().kind, Kind::timeout);
   EXPECT_EQ(port.sent.size(), config.path.attempts);
   EXPECT_EQ(client->counters().timeouts, config.path.attempts);
   EXPECT_EQ(client->pending(), 0U);
@@ -67,12 +67,12 @@ TEST_F(SaClientTest, AsksAgainWhenBusy) {
   client->set_sm(kSm, now);
   ask_path(1);
   respond(SaStatus::busy, {});
-  EXPECT_TRUE(client->answers().empty());
+  EXPECT_TRUE(client->responses().empty());
   EXPECT_EQ(client->counters().busy, 1U);
   advance();
   EXPECT_EQ(port.sent.size(), 2U);
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(SaClientTest, FailsWithTheStatusWhenBusyToTheEnd) {
@@ -84,7 +84,7 @@ TEST_F(SaClientTest, FailsWithTheStatusWhenBusyToTheEnd) {
   }
   respond(SaStatus::busy, {});
   const auto refused = failure();
-  EXPECT_EQ(refused.kind, FailureKind::status);
+  EXPECT_EQ(refused.kind, Kind::status);
   EXPECT_EQ(refused.status, SaStatus::busy);
 }
 
@@ -99,9 +99,9 @@ TEST_F(SaClientTest, OutlivesAPortThatReportsNoTimeouts) {
   // The report that comes after all does not end the second attempt.
   port.time_out(port.sent[0]);
   client->on_readable(now);
-  EXPECT_EQ(client->counters().strangers, 1U);
+  EXPECT_EQ(client->counters().unmatched_mads, 1U);
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(SaClientTest, AsksAgainWhenThePortRefuses) {
@@ -112,16 +112,16 @@ TEST_F(SaClientTest, AsksAgainWhenThePortRefuses) {
   port.refusing = false;
   advance();
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(SaClientTest, FailsWithTheErrorOfAPortThatRefusesToTheEnd) {
   client->set_sm(kSm, now);
   port.refusing = true;
   ask_path(1);
-  while (client->answers().empty()) advance();
+  while (client->responses().empty()) advance();
   const auto refused = failure();
-  EXPECT_EQ(refused.kind, FailureKind::send_failed);
+  EXPECT_EQ(refused.kind, Kind::send_failed);
   EXPECT_EQ(refused.detail, "the send queue is full");
   EXPECT_EQ(client->counters().send_errors, config.path.attempts);
 }
@@ -133,14 +133,14 @@ TEST_F(SaClientTest, WaitsForASubnetManager) {
   client->set_sm(kSm, now);
   ASSERT_EQ(port.sent.size(), 1U);
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(SaClientTest, LosesPatienceWithoutASubnetManager) {
   ask_path(1);
   EXPECT_EQ(client->next_deadline(), now + config.path.without_sm);
   advance();
-  EXPECT_EQ(failure().kind, FailureKind::no_sm);
+  EXPECT_EQ(failure().kind, Kind::no_sm);
   EXPECT_EQ(client->counters().without_sm, 1U);
 }
 
@@ -148,7 +148,7 @@ TEST_F(SaClientTest, WithoutPatienceFailsAtOnceWithoutASubnetManager) {
   config.path.without_sm = {};
   make_client();
   ask_path(1);
-  EXPECT_EQ(failure().kind, FailureKind::no_sm);
+  EXPECT_EQ(failure().kind, Kind::no_sm);
 }
 
 TEST_F(SaClientTest, AsksANewSubnetManagerAnew) {
@@ -163,9 +163,9 @@ TEST_F(SaClientTest, AsksANewSubnetManagerAnew) {
 
   port.respond(port.sent[1], 0, path());
   client->on_readable(now);
-  EXPECT_EQ(client->counters().strangers, 1U) << "an answer of the old one comes too late";
+  EXPECT_EQ(client->counters().unmatched_mads, 1U) << "an answer of the old one comes too late";
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(SaClientTest, TheSameSubnetManagerAgainIsNoChange) {
@@ -194,7 +194,7 @@ TEST_F(SaClientTest, SendsNoMoreThanTheWindow) {
   port.respond(port.sent[1], 0, path(Gid(Gid::kLinkLocalPrefix, Guid(1))));
   client->on_readable(now);
   ASSERT_EQ(port.sent.size(), 3U) << "an answer makes room for the next";
-  EXPECT_EQ(client->answers().at(0).id, QueryId(1));
+  EXPECT_EQ(client->responses().at(0).id, wire::SaRequestId(1));
   port.time_out(port.sent[0]);
   client->on_readable(now);
   EXPECT_EQ(port.sent.size(), 4U) << "a pause makes room as well";
@@ -208,10 +208,10 @@ TEST_F(SaClientTest, RefusesMoreQuestionsThanItsBound) {
   make_client();
   client->set_sm(kSm, now);
   for (std::uint64_t id = 0; id < 5; ++id) ask_path(id);
-  EXPECT_TRUE(client->answers().empty());
+  EXPECT_TRUE(client->responses().empty());
   ask_path(5);
-  EXPECT_EQ(client->answers().at(0).id, QueryId(5));
-  EXPECT_EQ(failure().kind, FailureKind::overloaded);
+  EXPECT_EQ(client->responses().at(0).id, wire::SaRequestId(5));
+  EXPECT_EQ(failure().kind, Kind::overloaded);
   EXPECT_EQ(client->counters().overloaded, 1U);
   EXPECT_EQ(client->pending(), 5U);
 }
@@ -226,7 +226,7 @@ TEST_F(SaClientTest, OnlyALeaveThatFailedIsLogged) {
   ask_path(2);
   respond(SaStatus::no_records, path());
   EXPECT_EQ(said.str(), "") << "who asked says what it means";
-  client->ask(QueryId(3), leave_query(kGroup, kPort, 1), now);
+  client->request({wire::SaRequestId(3), wire::leave_query(kGroup, kPort, 1)}, now);
   respond(SaStatus::request_invalid, path());
   EXPECT_NE(said.str().find("leave of " + kGroup.to_string()), std::string::npos);
   EXPECT_NE(said.str().find(wire::name(SaStatus::request_invalid)), std::string::npos);
@@ -251,7 +251,7 @@ TEST_F(SaClientTest, TransactionIdsDifferAndComeFromTheSeed) {
   port.sent.clear();
   SaClient same(config, port, log, 42);
   same.set_sm(kSm, now);
-  same.ask(QueryId(1), path_query(kPort, kPeer, kDefaultPKey), now);
+  same.request({wire::SaRequestId(1), wire::path_query(kPort, kPeer, kDefaultPKey)}, now);
   EXPECT_EQ(port.sent[0].header().mad.transaction_id, first);
 }
 

@@ -12,10 +12,10 @@ TEST_F(SaClientTest, AnswersAPathQueryWithItsRecord) {
   EXPECT_EQ(port.sent[0].timeout, config.path.timeout.first);
   respond(SaStatus::ok, path());
 
-  ASSERT_EQ(client->answers().size(), 1U);
-  EXPECT_EQ(client->answers()[0].id, QueryId(7));
-  EXPECT_EQ(std::get<PathRecord>(client->answers()[0].result), path());
-  EXPECT_EQ(client->counters().answers, 1U);
+  ASSERT_EQ(client->responses().size(), 1U);
+  EXPECT_EQ(client->responses()[0].id, wire::SaRequestId(7));
+  EXPECT_EQ(std::get<PathRecord>(client->responses()[0].result), path());
+  EXPECT_EQ(client->counters().records, 1U);
   EXPECT_EQ(client->pending(), 0U);
   EXPECT_EQ(client->next_deadline(), kNever);
 }
@@ -23,19 +23,20 @@ TEST_F(SaClientTest, AnswersAPathQueryWithItsRecord) {
 TEST_F(SaClientTest, AnswersAJoinAndALeaveWithTheGroup) {
   client->set_sm(kSm, now);
   ask_join(1);
-  client->ask(QueryId(2), leave_query(kGroup, kPort, McMemberRecord::kFullMember), now);
+  client->request(
+      {wire::SaRequestId(2), wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember)}, now);
   ASSERT_EQ(port.sent.size(), 2U);
   for (const auto& request : port.sent) port.respond(request, 0, group());
   client->on_readable(now);
-  ASSERT_EQ(client->answers().size(), 2U);
-  EXPECT_EQ(std::get<McMemberRecord>(client->answers()[0].result), group());
-  EXPECT_EQ(client->answers()[1].id, QueryId(2));
-  EXPECT_EQ(std::get<McMemberRecord>(client->answers()[1].result), group());
+  ASSERT_EQ(client->responses().size(), 2U);
+  EXPECT_EQ(std::get<McMemberRecord>(client->responses()[0].result), group());
+  EXPECT_EQ(client->responses()[1].id, wire::SaRequestId(2));
+  EXPECT_EQ(std::get<McMemberRecord>(client->responses()[1].result), group());
 }
 
 TEST_F(SaClientTest, SubscribesToATrap) {
   client->set_sm(kSm, now);
-  client->ask(QueryId(5), subscribe_query(wire::trap::kGroupCreated), now);
+  client->request({wire::SaRequestId(5), wire::subscribe_query(wire::trap::kGroupCreated)}, now);
   const auto& sent = port.sent.at(0);
   EXPECT_EQ(sent.header().mad.method, wire::method::kSet);
   EXPECT_EQ(sent.header().mad.attribute_id, wire::attribute::kInformInfo);
@@ -46,14 +47,14 @@ TEST_F(SaClientTest, SubscribesToATrap) {
   EXPECT_EQ(asked->lid_begin, wire::InformInfo::kAnyLid);
   port.respond(sent, 0, *asked);
   client->on_readable(now);
-  ASSERT_EQ(client->answers().size(), 1U);
-  EXPECT_EQ(std::get<wire::InformInfo>(client->answers()[0].result), *asked);
+  ASSERT_EQ(client->responses().size(), 1U);
+  EXPECT_EQ(std::get<wire::InformInfo>(client->responses()[0].result), *asked);
 
-  client->answers().clear();
-  client->ask(QueryId(6), unsubscribe_query(wire::trap::kGroupCreated), now);
+  client->responses().clear();
+  client->request({wire::SaRequestId(6), wire::unsubscribe_query(wire::trap::kGroupCreated)}, now);
   port.respond(port.sent.at(1), 0, *asked);
   client->on_readable(now);
-  EXPECT_EQ(failure().kind, FailureKind::malformed_answer) << "of another subscription";
+  EXPECT_EQ(failure().kind, Kind::malformed_response) << "of another subscription";
 }
 
 class ReportTest : public SaClientTest {
@@ -86,7 +87,7 @@ TEST_F(ReportTest, IsAcknowledgedAndHandedOut) {
   ASSERT_EQ(client->notices().size(), 1U);
   EXPECT_EQ(client->notices()[0], notice);
   EXPECT_EQ(client->counters().reports, 1U);
-  EXPECT_EQ(client->counters().strangers, 0U);
+  EXPECT_EQ(client->counters().unmatched_mads, 0U);
   ASSERT_EQ(port.sent.size(), 1U);
   const auto& response = port.sent[0];
   EXPECT_EQ(response.to, kSm);
@@ -113,7 +114,7 @@ TEST_F(ReportTest, CountsOnlyFromTheAdministrator) {
   report();
   EXPECT_TRUE(client->notices().empty());
   EXPECT_TRUE(port.sent.empty());
-  EXPECT_EQ(client->counters().strangers, 3U);
+  EXPECT_EQ(client->counters().unmatched_mads, 3U);
 }
 
 TEST_F(SaClientTest, GivesARefusalAsTheAnswer) {
@@ -121,7 +122,7 @@ TEST_F(SaClientTest, GivesARefusalAsTheAnswer) {
   ask_path(1);
   respond(SaStatus::no_records, {});
   const auto refused = failure();
-  EXPECT_EQ(refused.kind, FailureKind::status);
+  EXPECT_EQ(refused.kind, Kind::status);
   EXPECT_EQ(refused.status, SaStatus::no_records);
   EXPECT_EQ(client->counters().refused_by_status, 1U);
   EXPECT_EQ(port.sent.size(), 1U) << "a refusal is not retried";
@@ -138,10 +139,10 @@ TEST_F(SaClientTest, RefusesTheRecordOfAnotherPath) {
   for (const auto& record : broken) {
     ask_path(1);
     respond(SaStatus::ok, record);
-    EXPECT_EQ(failure().kind, FailureKind::malformed_answer);
+    EXPECT_EQ(failure().kind, Kind::malformed_response);
   }
-  EXPECT_EQ(client->counters().malformed_answers, std::size(broken));
-  EXPECT_EQ(client->counters().answers, 0U);
+  EXPECT_EQ(client->counters().malformed_responses, std::size(broken));
+  EXPECT_EQ(client->counters().records, 0U);
 }
 
 TEST_F(SaClientTest, RefusesTheRecordOfAnotherGroup) {
@@ -155,7 +156,7 @@ TEST_F(SaClientTest, RefusesTheRecordOfAnotherGroup) {
     ask_join(1);
     port.respond(port.sent.back(), 0, record);
     client->on_readable(now);
-    EXPECT_EQ(failure().kind, FailureKind::malformed_answer);
+    EXPECT_EQ(failure().kind, Kind::malformed_response);
   }
 }
 
@@ -165,7 +166,7 @@ TEST_F(SaClientTest, RefusesATruncatedRecord) {
   port.respond(port.sent[0], 0, path());
   port.inbox[0].bytes.resize(wire::kSaHeaderSize + PathRecord::kSize - 1);
   client->on_readable(now);
-  EXPECT_EQ(failure().kind, FailureKind::malformed_answer);
+  EXPECT_EQ(failure().kind, Kind::malformed_response);
 }
 
 TEST_F(SaClientTest, AcceptsALimitedMembersPathOfTheSamePartition) {
@@ -174,7 +175,7 @@ TEST_F(SaClientTest, AcceptsALimitedMembersPathOfTheSamePartition) {
   auto record = path();
   record.pkey = PKey(0x7fff);
   respond(SaStatus::ok, record);
-  EXPECT_EQ(client->counters().answers, 1U);
+  EXPECT_EQ(client->counters().records, 1U);
 }
 
 TEST_F(SaClientTest, DropsStrangers) {
@@ -195,14 +196,14 @@ TEST_F(SaClientTest, DropsStrangers) {
   strange([](auto& header) { header.mad.class_version = 1; });
   port.inbox.push_back({true, {}});
   client->on_readable(now);
-  EXPECT_EQ(client->counters().strangers, 7U);
-  EXPECT_TRUE(client->answers().empty());
+  EXPECT_EQ(client->counters().unmatched_mads, 7U);
+  EXPECT_TRUE(client->responses().empty());
 
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().answers, 1U) << "and the right answer is still taken";
+  EXPECT_EQ(client->counters().records, 1U) << "and the right answer is still taken";
   port.respond(port.sent[0], 0, path());
   client->on_readable(now);
-  EXPECT_EQ(client->counters().strangers, 8U) << "but only once";
+  EXPECT_EQ(client->counters().unmatched_mads, 8U) << "but only once";
 }
 
 }  // namespace

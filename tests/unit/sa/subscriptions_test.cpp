@@ -15,96 +15,98 @@ using std::chrono::seconds;
 
 class SubscriptionsTest : public ::testing::Test {
  protected:
-  std::vector<Subscriptions::Asked> asked() { return std::exchange(subscriptions.questions(), {}); }
-  void succeed(const Subscriptions::Asked& question) {
-    subscriptions.on_answer(question.id, {{}, question.query.record}, now);
+  std::vector<wire::SaRequest> sent() { return std::exchange(subscriptions.requests(), {}); }
+  static const wire::InformInfo& inform_info(const wire::SaRequest& request) {
+    return std::get<wire::SubscribeQuery>(request.query).record;
   }
-  void refuse(const Subscriptions::Asked& question) {
-    subscriptions.on_answer(
-        question.id, {{}, SaFailure{FailureKind::status, wire::SaStatus::no_resources, {}}}, now);
+  void succeed(const wire::SaRequest& request) {
+    subscriptions.on_response({request.id, inform_info(request)}, now);
   }
-  [[nodiscard]] std::ptrdiff_t lines() const { return std::ranges::count(said.str(), '\n'); }
+  void refuse(const wire::SaRequest& request) {
+    subscriptions.on_response({request.id, wire::SaFailure(wire::SaStatus::no_resources)}, now);
+  }
+  [[nodiscard]] std::ptrdiff_t lines() const { return std::ranges::count(logged.str(), '\n'); }
 
-  std::ostringstream said;
-  Logger log{"sa", std::make_shared<spdlog::sinks::ostream_sink_st>(said)};
+  std::ostringstream logged;
+  Logger log{"sa", std::make_shared<spdlog::sinks::ostream_sink_st>(logged)};
   TimePoint now{seconds(1000)};
   Subscriptions subscriptions{log, 1};
 };
 
-TEST_F(SubscriptionsTest, AreToPortsAndGroupsThatComeAndGo) {
-  EXPECT_TRUE(asked().empty()) << "nobody is there to ask";
+TEST_F(SubscriptionsTest, CoverPortsAndGroups) {
+  EXPECT_TRUE(sent().empty()) << "no SA yet";
   subscriptions.renew();
-  const auto questions = asked();
+  const auto requests = sent();
   std::vector<std::uint16_t> traps;
-  for (const auto& question : questions) traps.push_back(question.query.record.trap_number);
+  for (const auto& request : requests) traps.push_back(inform_info(request).trap_number);
   EXPECT_THAT(traps, ::testing::ElementsAre(64, 65, 66, 67));
-  for (const auto& question : questions) succeed(question);
+  for (const auto& request : requests) succeed(request);
   EXPECT_EQ(subscriptions.next_deadline(), kNever);
 }
 
-TEST_F(SubscriptionsTest, AreRenewedAndOldAnswersIgnored) {
+TEST_F(SubscriptionsTest, AreRenewedAndOldResponsesIgnored) {
   subscriptions.renew();
-  const auto old = asked();
+  const auto old = sent();
   subscriptions.renew();
-  const auto questions = asked();
-  ASSERT_EQ(questions.size(), 4U);
-  for (const auto& question : old) refuse(question);
-  EXPECT_EQ(subscriptions.next_deadline(), kNever) << "who says so is not who is asked now";
-  for (const auto& question : questions) succeed(question);
+  const auto requests = sent();
+  ASSERT_EQ(requests.size(), 4U);
+  for (const auto& request : old) refuse(request);
+  EXPECT_EQ(subscriptions.next_deadline(), kNever) << "response to an old request";
+  for (const auto& request : requests) succeed(request);
   EXPECT_EQ(subscriptions.next_deadline(), kNever);
   EXPECT_EQ(lines(), 0);
   subscriptions.renew();
-  EXPECT_EQ(asked().size(), 4U);
+  EXPECT_EQ(sent().size(), 4U);
 }
 
-TEST_F(SubscriptionsTest, AreTriedAgainEverMoreSeldomAndToldOfOnce) {
+TEST_F(SubscriptionsTest, AreRetriedWithBackoffAndLoggedOnce) {
   subscriptions.renew();
-  auto questions = asked();
-  auto question = questions.back();
-  questions.pop_back();
-  for (const auto& other : questions) succeed(other);
+  auto requests = sent();
+  auto request = requests.back();
+  requests.pop_back();
+  for (const auto& other : requests) succeed(other);
   Duration last{};
   for (int i = 0; i < 20; ++i) {
-    refuse(question);
+    refuse(request);
     const auto due = subscriptions.next_deadline();
     ASSERT_NE(due, kNever);
     last = due - now;
     EXPECT_LE(last, Subscriptions::kBackoff.last * 5 / 4);
     subscriptions.on_time(due - Duration(1));
-    EXPECT_TRUE(asked().empty());
+    EXPECT_TRUE(sent().empty());
     now = due;
     subscriptions.on_time(now);
-    questions = asked();
-    ASSERT_EQ(questions.size(), 1U);
-    question = questions[0];
-    EXPECT_EQ(question.query.record.trap_number, 67);
+    requests = sent();
+    ASSERT_EQ(requests.size(), 1U);
+    request = requests[0];
+    EXPECT_EQ(inform_info(request).trap_number, 67);
   }
   EXPECT_GT(last, Subscriptions::kBackoff.last / 2);
   EXPECT_EQ(lines(), 1);
-  EXPECT_THAT(said.str(), ::testing::HasSubstr("no resources"));
-  succeed(question);
+  EXPECT_THAT(logged.str(), ::testing::HasSubstr("no resources"));
+  succeed(request);
   EXPECT_EQ(subscriptions.next_deadline(), kNever);
   subscriptions.renew();
-  refuse(asked().back());
-  EXPECT_EQ(lines(), 2) << "another row";
+  refuse(sent().back());
+  EXPECT_EQ(lines(), 2) << "another series of failures";
   EXPECT_LE(subscriptions.next_deadline() - now, Subscriptions::kBackoff.first * 5 / 4);
 }
 
-TEST_F(SubscriptionsTest, WaitWhileThereIsNobodyToAsk) {
+TEST_F(SubscriptionsTest, AreSuspendedWithoutAnSa) {
   subscriptions.renew();
-  const auto questions = asked();
-  refuse(questions[0]);
+  const auto requests = sent();
+  refuse(requests[0]);
   subscriptions.suspend();
   EXPECT_EQ(subscriptions.next_deadline(), kNever);
-  succeed(questions[1]);
-  EXPECT_TRUE(subscriptions.ends().empty());
+  succeed(requests[1]);
+  EXPECT_TRUE(subscriptions.unsubscriptions().empty());
 }
 
-TEST_F(SubscriptionsTest, AreEnded) {
+TEST_F(SubscriptionsTest, AreEndedByUnsubscribing) {
   subscriptions.renew();
-  const auto ends = subscriptions.ends();
-  ASSERT_EQ(ends.size(), 4U);
-  for (const auto& query : ends) {
+  const auto unsubscriptions = subscriptions.unsubscriptions();
+  ASSERT_EQ(unsubscriptions.size(), 4U);
+  for (const auto& query : unsubscriptions) {
     EXPECT_FALSE(query.record.subscribe);
     EXPECT_EQ(query.record.qpn, Qpn(1));
   }

@@ -7,13 +7,13 @@
 namespace softib::cli {
 namespace {
 
-TEST(RunEnvironment, WhatWasPreloadedBeforeStaysBehindTheLibrary) {
+TEST(RunEnvironment, KeepsThePreviousPreloadsAfterTheLibrary) {
   const std::string alone = preload_value("/lib/libsoftib.so", "");
   EXPECT_TRUE(alone.ends_with("/lib/libsoftib.so")) << alone;
   EXPECT_EQ(preload_value("/lib/libsoftib.so", "a.so:b.so"), alone + ":a.so:b.so");
 }
 
-TEST(RunEnvironment, ASanitizersRuntimeComesFirst) {
+TEST(RunEnvironment, PutsTheSanitizerRuntimeFirst) {
   const std::string value = preload_value("/lib/libsoftib.so", "");
 #if defined(__SANITIZE_ADDRESS__)
   EXPECT_NE(value.find("libasan"), std::string::npos) << value;
@@ -24,7 +24,7 @@ TEST(RunEnvironment, ASanitizersRuntimeComesFirst) {
 #endif
 }
 
-TEST(RunEnvironment, AnyTextBecomesAName) {
+TEST(RunEnvironment, MakesAValidNameOfAnyText) {
   EXPECT_EQ(as_name("host1"), "host1");
   EXPECT_EQ(as_name("my host/1"), "my-host-1");
   EXPECT_EQ(as_name(""), "host");
@@ -34,7 +34,7 @@ TEST(RunEnvironment, AnyTextBecomesAName) {
   EXPECT_EQ(as_name(std::string(100, 'x')).size(), kMaxNodeName);
 }
 
-TEST(RunEnvironment, TheDefaultNameIsOne) {
+TEST(RunEnvironment, HasAValidDefaultName) {
   EXPECT_TRUE(fabric::is_valid_name(default_hca_name())) << default_hca_name();
 }
 

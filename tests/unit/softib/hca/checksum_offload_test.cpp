@@ -54,8 +54,12 @@ TEST_P(ChecksumOffloadOf, IsRightHoweverItIsCut) {
   const auto& shape = GetParam();
   const auto octets = datagram(shape);
   const std::size_t odd = transport_of(shape) + 3;
-  for (const auto& cuts : std::vector<std::vector<std::size_t>>{
-           {}, {1}, {13}, {odd, octets.size() - 1}, {3, odd, odd + 2}, {place_of(shape) + 1}}) {
+  for (const auto& cuts : std::vector<std::vector<std::size_t>>{{},
+                                                                {1},
+                                                                {13},
+                                                                {odd, octets.size() - 1},
+                                                                {3, odd, odd + 2},
+                                                                {checksum_offset(shape) + 1}}) {
     auto got = sent(octets, cuts);
     ASSERT_EQ(got.size(), octets.size());
     EXPECT_EQ(transport_rest(got, shape), 0);
@@ -64,7 +68,7 @@ TEST_P(ChecksumOffloadOf, IsRightHoweverItIsCut) {
       EXPECT_EQ(ipoib::wire::internet_checksum(header), 0);
       store_be(&got[kIp + 10], kNonsense);
     }
-    store_be(&got[place_of(shape)], kNonsense);
+    store_be(&got[checksum_offset(shape)], kNonsense);
     EXPECT_EQ(got, octets) << "nothing else has changed";
     EXPECT_EQ(is_vouched_for_, shape.version == 4) << "of IPv6 HCAs say nothing";
   }
@@ -95,13 +99,13 @@ INSTANTIATE_TEST_SUITE_P(All, ChecksumOffloadOf,
 TEST_F(ChecksumOffloadTest, AZeroIsAZeroButToUdp) {
   for (const Shape& shape : {Shape{"", 4, kTcp, 2}, Shape{"", 4, kUdp, 2}}) {
     auto octets = datagram(shape);
-    store_be(&octets[place_of(shape)], std::uint16_t{0});
+    store_be(&octets[checksum_offset(shape)], std::uint16_t{0});
     const auto rest = transport_rest(octets, shape);
     const auto last = octets.size() - 2;
     store_be(&octets[last],
              InternetChecksum().add(load_be<std::uint16_t>(&octets[last])).add(rest).sum());
     ASSERT_EQ(transport_rest(octets, shape), 0);
-    EXPECT_EQ(load_be<std::uint16_t>(&sent(octets)[place_of(shape)]),
+    EXPECT_EQ(load_be<std::uint16_t>(&sent(octets)[checksum_offset(shape)]),
               shape.protocol == kUdp ? 0xffff : 0);
   }
 }

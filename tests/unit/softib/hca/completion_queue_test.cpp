@@ -5,7 +5,7 @@
 namespace softib::hca {
 namespace {
 
-using Pushed = CompletionQueue::Pushed;
+using PushResult = CompletionQueue::PushResult;
 
 class CompletionQueueTest : public testing::Test {
  protected:
@@ -13,8 +13,8 @@ class CompletionQueueTest : public testing::Test {
     completion.opcode = IBV_WC_RECV;
     completion.status = IBV_WC_SUCCESS;
   }
-  Pushed push(std::uint64_t id, bool solicited = false) { return push(qp, id, solicited); }
-  Pushed push(QueuePair& from, std::uint64_t id, bool solicited) {
+  PushResult push(std::uint64_t id, bool solicited = false) { return push(qp, id, solicited); }
+  PushResult push(QueuePair& from, std::uint64_t id, bool solicited) {
     completion.wr_id = id;
     completion.qp_num = from.number().value();
     cq.next() = completion;
@@ -37,58 +37,57 @@ using Ids = std::vector<std::uint64_t>;
 
 TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
   for (std::uint64_t id = 0; id < 20; id += 2) {
-    EXPECT_EQ(push(id), Pushed::stored);
-    EXPECT_EQ(push(id + 1), Pushed::stored);
-    EXPECT_EQ(cq.size(), 2U);
+    EXPECT_EQ(push(id), PushResult::stored);
+    EXPECT_EQ(push(id + 1), PushResult::stored);
     EXPECT_EQ(poll_ids(1), Ids{id});
     EXPECT_EQ(poll_ids(), Ids{id + 1});
   }
 }
 
 TEST_F(CompletionQueueTest, OverrunIsAnErrorForGoodButWhatIsInItCanBePolled) {
-  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_EQ(push(id), Pushed::stored);
-  EXPECT_EQ(push(3), Pushed::overrun);
+  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_EQ(push(id), PushResult::stored);
+  EXPECT_EQ(push(3), PushResult::overrun);
   EXPECT_EQ(poll_ids(), (Ids{0, 1, 2}));
   std::array<ibv_wc, 1> out;
   EXPECT_EQ(cq.poll(out), -1);
-  EXPECT_EQ(push(4), Pushed::lost);  // it has been told once
+  EXPECT_EQ(push(4), PushResult::dropped);  // it has been told once
 }
 
 TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
-  EXPECT_EQ(push(0), Pushed::stored);
+  EXPECT_EQ(push(0), PushResult::stored);
   cq.arm(false);
-  EXPECT_EQ(push(1), Pushed::stored_and_notify);
-  EXPECT_EQ(push(2), Pushed::stored);
+  EXPECT_EQ(push(1), PushResult::stored_and_notify);
+  EXPECT_EQ(push(2), PushResult::stored);
 }
 
 TEST_F(CompletionQueueTest, WhatIsThereAlreadyIsNotNotified) {
   push(0);
   cq.arm(false);
   EXPECT_EQ(poll_ids(), Ids{0});
-  EXPECT_EQ(push(1), Pushed::stored_and_notify);
+  EXPECT_EQ(push(1), PushResult::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, SolicitedOnlyWaitsForASolicitedOrFailedOne) {
   cq.arm(true);
-  EXPECT_EQ(push(0, false), Pushed::stored);
-  EXPECT_EQ(push(1, true), Pushed::stored_and_notify);
+  EXPECT_EQ(push(0, false), PushResult::stored);
+  EXPECT_EQ(push(1, true), PushResult::stored_and_notify);
   poll_ids();
   cq.arm(true);
   completion.status = IBV_WC_WR_FLUSH_ERR;
-  EXPECT_EQ(push(2, false), Pushed::stored_and_notify);
+  EXPECT_EQ(push(2, false), PushResult::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, AskingForSolicitedDoesNotTakeBackAskingForAny) {
   cq.arm(false);
   cq.arm(true);
-  EXPECT_EQ(push(0, false), Pushed::stored_and_notify);
+  EXPECT_EQ(push(0, false), PushResult::stored_and_notify);
 }
 
 TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
   push(0);
   push(other, 1, false);
   push(2);
-  cq.forget(other);
+  cq.discard(other);
   EXPECT_EQ(poll_ids(), (Ids{0, 2}));
 }
 
@@ -102,8 +101,8 @@ TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInIt) {
   EXPECT_EQ(cq.capacity(), 3U);
   EXPECT_TRUE(cq.resize(10));
   EXPECT_EQ(poll_ids(), (Ids{1, 2, 3}));
-  for (std::uint64_t id = 0; id < 10; ++id) EXPECT_EQ(push(id), Pushed::stored);
-  EXPECT_EQ(push(10), Pushed::overrun);
+  for (std::uint64_t id = 0; id < 10; ++id) EXPECT_EQ(push(id), PushResult::stored);
+  EXPECT_EQ(push(10), PushResult::overrun);
 }
 
 using CqOverrunTest = HcaTest;

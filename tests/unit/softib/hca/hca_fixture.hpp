@@ -50,7 +50,14 @@ class ListSink : public PacketSink {
   std::vector<bool> checksums_valid;  ///< of each of them
 };
 
-/// What ibv_modify_qp is given on the way from RESET to RTS.
+/// Sends all posted work requests of a queue pair.
+inline void transmit(Hca& hca, QueuePair& qp, PacketSink& sink) {
+  for (auto batch = hca.next_packets(qp); !batch.empty(); batch = hca.next_packets(qp)) {
+    sink.send(batch);
+  }
+}
+
+/// Attributes for ibv_modify_qp from RESET to RTS.
 inline ibv_qp_attr attributes(ibv_qp_state state) {
   ibv_qp_attr attr{};
   attr.qp_state = state;

@@ -27,7 +27,7 @@ class LargePacketTest : public LargePackets {
       EXPECT_EQ(got[i].src_qp, expected[i].src_qp);
       EXPECT_EQ(got[i].slid, expected[i].slid);
     }
-    EXPECT_EQ(whole.hca.counters().received_octets, one_by_one.hca.counters().received_octets);
+    EXPECT_EQ(whole.hca.counters().received_bytes, one_by_one.hca.counters().received_bytes);
     EXPECT_EQ(whole.hca.counters().drop_no_receive, one_by_one.hca.counters().drop_no_receive);
   }
 };

@@ -82,7 +82,7 @@ TEST_P(LargeReceiveOf, TakesWhatItsDatagramsSay) {
     }
     // Who completes its checksum makes it right.
     const auto transport = ConstBytes(datagram).subspan(transport_of(shape));
-    ipoib::store_be(&datagram[place_of(shape)], ipoib::wire::internet_checksum(transport));
+    ipoib::store_be(&datagram[checksum_offset(shape)], ipoib::wire::internet_checksum(transport));
     EXPECT_EQ(transport_rest(datagram, shape), 0U);
     auto payload = datagram.begin() + static_cast<std::ptrdiff_t>(headers);
     for (std::size_t i = 0; i < kParts; ++i) {
@@ -93,7 +93,7 @@ TEST_P(LargeReceiveOf, TakesWhatItsDatagramsSay) {
     }
   }
   EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
-  EXPECT_EQ(whole.hca.counters().received_octets, one_by_one.hca.counters().received_octets);
+  EXPECT_EQ(whole.hca.counters().received_bytes, one_by_one.hca.counters().received_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargeReceiveOf, testing::ValuesIn(kShapesToCut),

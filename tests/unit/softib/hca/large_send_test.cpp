@@ -119,7 +119,7 @@ TEST_P(LargeSendOf, EachSegmentIsADatagramOfItsOwn) {
     } else {
       differs(transport + 4, got.size() - transport);
     }
-    std::copy_n(&header[place_of(shape)], 2, &got[place_of(shape)]);
+    std::copy_n(&header[checksum_offset(shape)], 2, &got[checksum_offset(shape)]);
     got.resize(header.size());
     EXPECT_EQ(got, header);
   }
@@ -130,13 +130,13 @@ TEST_P(LargeSendOf, EachSegmentIsADatagramOfItsOwn) {
   EXPECT_EQ(wc[0].opcode, IBV_WC_TSO);
   EXPECT_EQ(wc[0].byte_len, 2101U);
   EXPECT_EQ(a.hca.counters().sent_packets, 5U);
-  EXPECT_EQ(a.hca.counters().sent_octets, 5 * header.size() + 2101);
+  EXPECT_EQ(a.hca.counters().sent_bytes, 5 * header.size() + 2101);
 }
 
 TEST_P(LargeSendOf, ChecksumsAreThoseOfTheHeadersForThoseWhoDoNotAsk) {
   const auto& shape = GetParam();
   for (const auto& segment : sent(headers(shape), {a.element(0, 1200)}, 0)) {
-    EXPECT_EQ(load_be<std::uint16_t>(&segment[place_of(shape)]), kNonsense);
+    EXPECT_EQ(load_be<std::uint16_t>(&segment[checksum_offset(shape)]), kNonsense);
     if (shape.version == 4) {
       EXPECT_EQ(load_be<std::uint16_t>(&segment[kIp + 10]), kNonsense);
     }

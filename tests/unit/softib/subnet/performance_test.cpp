@@ -46,7 +46,7 @@ class PerformanceTest : public ::testing::Test {
   }
   MadPacket ask(const MadPacket& packet) {
     const auto answer = agents_.answer(packet, manager_);
-    EXPECT_EQ(answer.verdict, AgentVerdict::answered);
+    EXPECT_EQ(answer.outcome, AgentOutcome::responded);
     EXPECT_EQ(answer.packet.dlid, packet.slid);
     EXPECT_EQ(answer.packet.slid, packet.dlid);
     EXPECT_EQ(answer.packet.destination, packet.source);
@@ -135,15 +135,15 @@ TEST_F(PerformanceTest, RefusesByStatus) {
 
 TEST_F(PerformanceTest, IsSilentWhereNobodyIs) {
   const auto verdict = [&](const MadPacket& packet) {
-    return agents_.answer(packet, manager_).verdict;
+    return agents_.answer(packet, manager_).outcome;
   };
-  EXPECT_EQ(verdict(request(Lid(0x77), attribute::kPortCounters, 1)), AgentVerdict::unreachable);
+  EXPECT_EQ(verdict(request(Lid(0x77), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
   ASSERT_TRUE(manager_.set_port_state(node_, PortState::down));
-  EXPECT_EQ(verdict(request(lid(), attribute::kPortCounters, 1)), AgentVerdict::unreachable);
+  EXPECT_EQ(verdict(request(lid(), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
   auto response = request(lid(), attribute::kPortCounters, 1, method::kGetResp);
-  EXPECT_EQ(verdict(response), AgentVerdict::response);
+  EXPECT_EQ(verdict(response), AgentOutcome::unmatched_response);
   response.mad[1] = ipoib::wire::mgmt_class::kSubnAdm;
-  EXPECT_EQ(verdict(response), AgentVerdict::malformed);
+  EXPECT_EQ(verdict(response), AgentOutcome::malformed);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 namespace softib::subnet {
 
 inline constexpr ipoib::TimePoint kStart{std::chrono::hours(1)};
+/// LID of the SM's port if the LMC is 0.
+inline constexpr Lid kSmLid{1};
 
 struct SaReply {
   ipoib::wire::SaHeader header;

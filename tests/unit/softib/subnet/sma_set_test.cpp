@@ -6,6 +6,7 @@
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/subnet/smp.hpp"
 #include "softib/subnet/switch_traps.hpp"
+#include "subnet_snapshot.hpp"
 #include "wire/port_info.hpp"
 
 namespace softib::subnet {
@@ -13,10 +14,10 @@ namespace {
 
 using ipoib::wire::MadHeader;
 using ipoib::wire::PortInfo;
+namespace attribute = ipoib::wire::attribute;
 
 constexpr std::uint8_t kGet = 1;
 constexpr std::uint8_t kSet = 2;
-constexpr std::uint16_t kPortInfo = 0x0015;
 constexpr unsigned kInvalidField = 7U << 2;
 constexpr unsigned kUnsupported = 3U << 2;
 constexpr Lid kManagerLid{1};
@@ -66,7 +67,7 @@ class SmaSet : public ::testing::Test {
     return ConstBytes(packet.mad).subspan(kSmpDataOffset, kSmpDataSize);
   }
   PortInfo port_info(const Path& path, std::uint32_t port = 0) {
-    return PortInfo::parse(data(ask(smp(path, kGet, kPortInfo, port)).value())).value();
+    return PortInfo::parse(data(ask(smp(path, kGet, attribute::kPortInfo, port)).value())).value();
   }
   unsigned set(const Path& path, std::uint16_t attribute, std::uint32_t modifier,
                const SmpData& value) {
@@ -75,7 +76,7 @@ class SmaSet : public ::testing::Test {
   unsigned set(const Path& path, const PortInfo& info, std::uint32_t port = 0) {
     SmpData value{};
     info.emit(value);
-    return set(path, kPortInfo, port, value);
+    return set(path, attribute::kPortInfo, port, value);
   }
   /// What a manager writes at first: no change of the state.
   PortInfo wanted(Lid lid) {
@@ -113,7 +114,7 @@ class SmaSet : public ::testing::Test {
     header.management_class = ipoib::wire::mgmt_class::kPerf;
     header.class_version = 1;
     header.method = kGet;
-    header.attribute_id = ipoib::wire::attribute::kPortCounters;
+    header.attribute_id = attribute::kPortCounters;
     MadPacket packet;
     packet.slid = from;
     packet.dlid = to;
@@ -150,7 +151,7 @@ TEST_F(SmaSet, EverythingIsAsAfterPowerOn) {
 }
 
 TEST_F(SmaSet, AnAnswerFindsItsWayWithoutLids) {
-  const auto answer = ask(smp(kHost, kGet, kPortInfo)).value();
+  const auto answer = ask(smp(kHost, kGet, attribute::kPortInfo)).value();
   const auto route = MadRoute::of(MadHeader::parse(answer.mad)->transaction_id);
   EXPECT_EQ(route.node, manager);
 }
@@ -217,18 +218,18 @@ TEST_F(SmaSet, WhoDoesNotKnowTheMKeyIsNotAnswered) {
   info.m_key_protection = 1;
   ASSERT_EQ(set(kHost, info), 0U);
   EXPECT_EQ(port_info(kHost).m_key, 0U) << "it is not shown";
-  const auto shown = ask(with_key(smp(kHost, kGet, kPortInfo))).value();
+  const auto shown = ask(with_key(smp(kHost, kGet, attribute::kPortInfo))).value();
   EXPECT_EQ(PortInfo::parse(data(shown))->m_key, kKey);
 
   info.m_key_protection = 2;
   SmpData value{};
   info.emit(value);
-  EXPECT_FALSE(ask(smp(kHost, kSet, kPortInfo, 0, value)));
-  EXPECT_TRUE(ask(with_key(smp(kHost, kSet, kPortInfo, 0, value))));
-  EXPECT_FALSE(ask(smp(kHost, kGet, kPortInfo)));
-  EXPECT_TRUE(ask(with_key(smp(kHost, kGet, kPortInfo))));
+  EXPECT_FALSE(ask(smp(kHost, kSet, attribute::kPortInfo, 0, value)));
+  EXPECT_TRUE(ask(with_key(smp(kHost, kSet, attribute::kPortInfo, 0, value))));
+  EXPECT_FALSE(ask(smp(kHost, kGet, attribute::kPortInfo)));
+  EXPECT_TRUE(ask(with_key(smp(kHost, kGet, attribute::kPortInfo))));
   EXPECT_EQ(subnet.counters().drop_m_key, 2U);
-  EXPECT_TRUE(ask(smp(kSwitch, kGet, kPortInfo))) << "each port has its own";
+  EXPECT_TRUE(ask(smp(kSwitch, kGet, attribute::kPortInfo))) << "each port has its own";
 }
 
 TEST_F(SmaSet, BothEndsOfACableAreInOneState) {
@@ -242,7 +243,7 @@ TEST_F(SmaSet, BothEndsOfACableAreInOneState) {
   disabled.physical_state = 3;
   EXPECT_EQ(set(kSwitch, disabled, 3), 0U);
   EXPECT_EQ(port(host).state, PortState::down);
-  EXPECT_FALSE(ask(smp(kHost, kGet, kPortInfo)));
+  EXPECT_FALSE(ask(smp(kHost, kGet, attribute::kPortInfo)));
   PortInfo enabled = wanted(Lid());
   enabled.physical_state = 2;
   EXPECT_EQ(set(kSwitch, enabled, 3), 0U);
@@ -314,18 +315,18 @@ TEST_F(SmaSet, TheSwitchRemembersThatLinksHaveChanged) {
 
 TEST_F(SmaSet, WithoutAManagerThereIsNobodyToTell) {
   subnet.on_time(kStart);
-  EXPECT_TRUE(subnet.take_passed_on().empty());
+  EXPECT_TRUE(subnet.take_forwarded_mads().empty());
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
 }
 
 TEST_F(SmaSet, ATrapIsRepeatedUntilItIsHeard) {
   bring_up();
   subnet.on_time(kStart);
-  (void)subnet.take_passed_on();
+  (void)subnet.take_forwarded_mads();
   ASSERT_TRUE(subnet.add_hca("late"));
   EXPECT_EQ(subnet.next_deadline(), ipoib::TimePoint());
   subnet.on_time(kStart);
-  const auto first = subnet.take_passed_on();
+  const auto first = subnet.take_forwarded_mads();
   ASSERT_EQ(first.size(), 1U);
   EXPECT_EQ(first[0].to, manager);
   EXPECT_EQ(first[0].packet.dlid, kManagerLid);
@@ -333,7 +334,7 @@ TEST_F(SmaSet, ATrapIsRepeatedUntilItIsHeard) {
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(&first[0].packet.mad[kSmpDataOffset + 4]), 128);
   EXPECT_EQ(subnet.next_deadline(), kStart + kTrapInterval);
   subnet.on_time(kStart + kTrapInterval);
-  const auto second = subnet.take_passed_on();
+  const auto second = subnet.take_forwarded_mads();
   ASSERT_EQ(second.size(), 1U);
   EXPECT_EQ(second[0].packet.mad, first[0].packet.mad);
 
@@ -348,7 +349,7 @@ TEST_F(SmaSet, ATrapIsRepeatedUntilItIsHeard) {
 
 TEST_F(SmaSet, WhatIsForTheManagerIsPassedOn) {
   EXPECT_FALSE(ask(smp({1, 2}, kGet, smp_attribute::kSmInfo)));
-  const auto passed = subnet.take_passed_on();
+  const auto passed = subnet.take_forwarded_mads();
   ASSERT_EQ(passed.size(), 1U);
   EXPECT_EQ(passed[0].to, manager);
   EXPECT_EQ(passed[0].packet.mad[6], 3) << "the hop pointer is beyond the last hop";
@@ -363,7 +364,7 @@ TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
   ASSERT_EQ(with_manager.add_hca("sm").value(), manager);
   ASSERT_EQ(with_manager.add_hca("a").value(), host);
   const auto says_so = [&](const Path& path) {
-    with_manager.receive(smp(path, kGet, kPortInfo), kStart);
+    with_manager.receive(smp(path, kGet, attribute::kPortInfo), kStart);
     const auto info = PortInfo::parse(data(with_manager.take_outgoing().at(0))).value();
     return (info.capability_mask & kCapabilityIsSm) != 0;
   };
@@ -373,7 +374,7 @@ TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
 }
 
 TEST_F(SmaSet, NobodyElseIsTheSender) {
-  auto packet = smp(kSelf, kGet, kPortInfo);
+  auto packet = smp(kSelf, kGet, attribute::kPortInfo);
   auto header = MadHeader::parse(packet.mad).value();
   header.transaction_id = std::uint64_t{MadRoute{500, 1, 1, 1}.high_half()} << 32;
   header.emit(packet.mad);
@@ -443,7 +444,7 @@ TEST_F(SmaSet, AnotherProcessGoesOnAsProgrammed) {
   ipoib::store_be(&block[0], std::uint16_t{1U << 2 | 1U << 3});
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 0, block), 0U);
   Subnet after(external_sm_config());
-  after.adopt(subnet.snapshot(), kStart);
+  after.adopt(snapshot_of(subnet), kStart);
   for (const NodeIndex node : {NodeIndex{0}, manager, host}) {
     EXPECT_EQ(after.node(node)->port, subnet.node(node)->port);
   }

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "sa_client.hpp"
+
 namespace softib::subnet {
 namespace {
 
@@ -278,7 +280,7 @@ TEST(SubnetManager, AKeyMovesToAnotherPlace) {
 TEST(SubnetManager, ReregisteringIsAskedOfHcasOnly) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
-  manager.ask_to_reregister();
+  manager.request_reregistration();
   EXPECT_EQ(manager.node(a)->port.reregister_count, 1U);
   EXPECT_EQ(manager.node(0)->port.reregister_count, 0U);
 }

@@ -1,6 +1,7 @@
 // A subnet whose process was killed and started again: an SM restart to its clients, in which no
 // packet of theirs goes astray.
 #include "sa_client.hpp"
+#include "subnet_snapshot.hpp"
 #include "wire/path_record.hpp"
 
 namespace softib::subnet {
@@ -11,8 +12,10 @@ using ipoib::wire::SaStatus;
 namespace attribute = ipoib::wire::attribute;
 namespace method = ipoib::wire::method;
 
-const Gid kGroup = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010203), ipoib::kDefaultPKey);
-const Gid kOther = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010204), ipoib::kDefaultPKey);
+const Gid kGroupOfA =
+    ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010203), ipoib::kDefaultPKey);
+const Gid kGroupOfB =
+    ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010204), ipoib::kDefaultPKey);
 
 Lid join(SaClient& client, const Gid& mgid) {
   const auto reply = client.ask(method::kSet, attribute::kMcMemberRecord, member::kCreate,
@@ -37,9 +40,9 @@ class SubnetRestart : public ::testing::Test {
     for (auto* client : {&a, &b}) {
       EXPECT_EQ(join(*client, broadcast()), Lid(0xc000));
     }
-    EXPECT_EQ(join(a, kGroup), Lid(0xc001));
-    EXPECT_EQ(join(b, kOther), Lid(0xc002));
-    after.adopt(before.snapshot(), kStart);
+    EXPECT_EQ(join(a, kGroupOfA), Lid(0xc001));
+    EXPECT_EQ(join(b, kGroupOfB), Lid(0xc002));
+    after.adopt(snapshot_of(before), kStart);
   }
   NodeSet receivers(std::uint16_t mlid) { return after.forwarding(Lid(mlid)).receivers; }
 
@@ -70,7 +73,7 @@ TEST_F(SubnetRestart, ForwardingStaysWhileMembershipsAreForgotten) {
 
 TEST_F(SubnetRestart, AGroupThatIsMadeAgainGetsItsMlidBack) {
   SaClient b(after, "b");
-  EXPECT_EQ(join(b, kOther), Lid(0xc002));
+  EXPECT_EQ(join(b, kGroupOfB), Lid(0xc002));
   const Gid fresh = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010299), ipoib::kDefaultPKey);
   EXPECT_EQ(join(b, fresh), Lid(0xc003)) << "no MLID that others still send to";
 }
@@ -104,7 +107,7 @@ TEST_F(SubnetRestart, AReceiverThatGoesIsOutAtOnce) {
 
 TEST_F(SubnetRestart, APortThatIsDownStaysDownAndReceivesNothing) {
   const auto a = before.find("a").value();
-  auto snapshot = before.snapshot();
+  auto snapshot = snapshot_of(before);
   for (auto& entry : snapshot.nodes) {
     if (entry.index == a) entry.node.port.state = PortState::down;
   }
@@ -128,7 +131,7 @@ TEST_F(SubnetRestart, TheSmRestartsWithoutItsProcess) {
   EXPECT_EQ(before.groups().size(), 1U) << "the one made beforehand";
   EXPECT_TRUE(before.groups()[0].members.empty());
   EXPECT_EQ(before.forwarding(Lid(0xc001)).receivers.count(), 1U);
-  EXPECT_EQ(join(a, kGroup), Lid(0xc001));
+  EXPECT_EQ(join(a, kGroupOfA), Lid(0xc001));
 }
 
 }  // namespace

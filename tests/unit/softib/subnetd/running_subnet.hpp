@@ -1,4 +1,4 @@
-// A subnet process, in a thread of the test.
+// A subnet process in a thread of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,19 +43,19 @@ class RunningSubnet {
   std::thread thread_;
 };
 
-/// Asks, and expects an answer that makes sense; its content, or the refusal.
-inline ipoib::Result<boost::json::object> ask(const fabric::SubnetFolder& folder,
-                                              const control::Request& request) {
-  const auto line = control::control_request(folder, control::emit(request));
+/// Sends a request; returns the content of the response, or the error.
+inline ipoib::Result<boost::json::object> request(const fabric::SubnetFolder& folder,
+                                                  const control::Request& what) {
+  const auto line = control::send_request(folder, control::emit(what));
   if (!line) return line.error();
-  return control::parse_answer(*line);
+  return control::parse_response(*line);
 }
 
-/// One node of `softib show`; an empty object when there is none.
+/// A node in the response to `show`; empty if it has none of that name.
 inline boost::json::object shown_node(const fabric::SubnetFolder& folder, const std::string& name) {
-  auto picture = ask(folder, control::Show{});
-  if (!picture) return {};
-  for (const auto& node : picture->at("nodes").as_array()) {
+  const auto subnet = request(folder, control::Show{});
+  if (!subnet) return {};
+  for (const auto& node : subnet->at("nodes").as_array()) {
     if (node.as_object().at("name").as_string() == name) return node.as_object();
   }
   return {};

@@ -22,7 +22,7 @@ namespace method = ipoib::wire::method;
 constexpr std::uint8_t kSa = ipoib::wire::mgmt_class::kSubnAdm;
 constexpr std::uint8_t kPerf = ipoib::wire::mgmt_class::kPerf;
 constexpr std::uint32_t kEpoch = 3;
-constexpr std::uint32_t kPlace = 5;
+constexpr std::uint32_t kSlot = 5;
 constexpr NodeIndex kNode = 1000;
 constexpr ipoib::TimePoint kStart{seconds(1000)};
 constexpr Lid kOwn{7};
@@ -72,13 +72,12 @@ class MadLayerTest : public testing::Test {
     return layer_.add_agent(registration).value();
   }
   ipoib::Result<void> send(std::uint32_t agent, const std::vector<std::uint8_t>& mad,
-                           const Persistence& persistence, ipoib::TimePoint now = kStart,
+                           const RetryPolicy& retry, ipoib::TimePoint now = kStart,
                            std::uint16_t pkey_index = 0) {
-    return layer_.send(agent, {kPeer, ServiceLevel(2), Qpn(1), pkey_index}, mad, persistence, port_,
-                       now);
+    return layer_.send(agent, {kPeer, ServiceLevel(2), Qpn(1), pkey_index}, mad, retry, port_, now);
   }
-  /// What would come back for a packet that was sent.
-  static MadPacket answer_to(const MadPacket& sent, std::uint8_t method_code) {
+  /// The reply to a packet.
+  static MadPacket reply_to(const MadPacket& sent, std::uint8_t method_code) {
     MadPacket packet = sent;
     std::swap(packet.slid, packet.dlid);
     packet.mad[3] = method_code;
@@ -101,20 +100,20 @@ class MadLayerTest : public testing::Test {
     EXPECT_THAT(sent, SizeIs(1));
     return sent.at(0);
   }
-  Arrived arrived_one() {
-    const auto arrived = layer_.take_arrived();
-    EXPECT_THAT(arrived, SizeIs(1));
-    return arrived.at(0);
+  ReceivedMad received_one() {
+    const auto received = layer_.take_received();
+    EXPECT_THAT(received, SizeIs(1));
+    return received.at(0);
   }
 
   PortAttributes port_;
-  MadLayer layer_{MadRoute{kNode, kPlace, kEpoch, 0}};
-  const Persistence once_{milliseconds(100), 0};
+  MadLayer layer_{MadRoute{kNode, kSlot, kEpoch, 0}};
+  const RetryPolicy once_{milliseconds(100), 0};
 };
 
-// Requests and their answers.
+// Requests and responses.
 
-TEST_F(MadLayerTest, ARequestCarriesItsSendersRoute) {
+TEST_F(MadLayerTest, PutsTheRouteIntoTheTransactionId) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 0xaaaa'bbbb'0000'0011), once_, kStart, 3));
   const auto packet = sent_one();
@@ -127,94 +126,94 @@ TEST_F(MadLayerTest, ARequestCarriesItsSendersRoute) {
   EXPECT_EQ(packet.qkey, ipoib::wire::kGsiQKey);
   const auto id = MadHeader::parse(packet.mad)->transaction_id;
   EXPECT_EQ(id & 0xffff'ffff, 0x11U);
-  EXPECT_EQ(MadRoute::of(id), (MadRoute{kNode, kPlace, kEpoch, agent}));
+  EXPECT_EQ(MadRoute::of(id), (MadRoute{kNode, kSlot, kEpoch, agent}));
 }
 
-TEST_F(MadLayerTest, TheAnswerGoesToTheAgentThatAsked) {
+TEST_F(MadLayerTest, DeliversTheResponseToTheRequestingAgent) {
   (void)add(make_registration(kSa));
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), once_));
   EXPECT_EQ(layer_.next_deadline(), kStart + milliseconds(100));
-  receive(answer_to(sent_one(), method::kGetResp));
-  const auto arrived = arrived_one();
-  EXPECT_EQ(arrived.agent, agent);
-  EXPECT_EQ(arrived.status, 0);
-  EXPECT_EQ(arrived.peer.lid, kPeer);
-  EXPECT_THAT(arrived.mad, SizeIs(256));
+  receive(reply_to(sent_one(), method::kGetResp));
+  const auto received = received_one();
+  EXPECT_EQ(received.agent, agent);
+  EXPECT_EQ(received.status, 0);
+  EXPECT_EQ(received.peer.lid, kPeer);
+  EXPECT_THAT(received.mad, SizeIs(256));
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(MadLayerTest, AnAnswerComesOnce) {
+TEST_F(MadLayerTest, DropsADuplicateResponse) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), once_));
-  const auto answer = answer_to(sent_one(), method::kGetResp);
-  receive(answer);
-  receive(answer);
-  EXPECT_THAT(layer_.take_arrived(), SizeIs(1));
+  const auto response = reply_to(sent_one(), method::kGetResp);
+  receive(response);
+  receive(response);
+  EXPECT_THAT(layer_.take_received(), SizeIs(1));
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
-TEST_F(MadLayerTest, NobodyAwaitsTheAnswerToARequestWithoutTimeout) {
+TEST_F(MadLayerTest, DropsTheResponseToARequestWithoutTimeout) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), {}));
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
-  receive(answer_to(sent_one(), method::kGetResp));
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  receive(reply_to(sent_one(), method::kGetResp));
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
-TEST_F(MadLayerTest, AnAnswerToAnotherProcessIsNotOurs) {
+TEST_F(MadLayerTest, DropsResponsesForOtherProcesses) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), once_));
   const auto request = sent_one();
   for (const MadRoute other :
-       {MadRoute{kNode, kPlace, kEpoch + 1, agent}, MadRoute{kNode, kPlace + 1, kEpoch, agent},
-        MadRoute{kNode - 1, kPlace, kEpoch, agent}}) {
-    auto answer = answer_to(request, method::kGetResp);
-    MadHeader header = MadHeader::parse(answer.mad).value();
+       {MadRoute{kNode, kSlot, kEpoch + 1, agent}, MadRoute{kNode, kSlot + 1, kEpoch, agent},
+        MadRoute{kNode - 1, kSlot, kEpoch, agent}}) {
+    auto response = reply_to(request, method::kGetResp);
+    MadHeader header = MadHeader::parse(response.mad).value();
     header.transaction_id = std::uint64_t{other.high_half()} << 32 | 1;
-    header.emit(answer.mad);
-    receive(answer);
+    header.emit(response.mad);
+    receive(response);
     EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
   }
 }
 
-TEST_F(MadLayerTest, ATimeoutReturnsTheHeaderOfTheRequest) {
+TEST_F(MadLayerTest, ReportsATimeoutWithTheHeaderOfTheRequest) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 5), once_));
   layer_.on_time(kStart + milliseconds(99));
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
   layer_.on_time(kStart + milliseconds(100));
-  const auto arrived = arrived_one();
-  EXPECT_EQ(arrived.status, ETIMEDOUT);
-  EXPECT_THAT(arrived.mad, SizeIs(kMadHeaderSize));
-  EXPECT_EQ(MadHeader::parse(arrived.mad)->transaction_id & 0xffff'ffff, 5U);
-  EXPECT_EQ(arrived.peer.lid, kPeer);
+  const auto received = received_one();
+  EXPECT_EQ(received.status, ETIMEDOUT);
+  EXPECT_THAT(received.mad, SizeIs(kMadHeaderSize));
+  EXPECT_EQ(MadHeader::parse(received.mad)->transaction_id & 0xffff'ffff, 5U);
+  EXPECT_EQ(received.peer.lid, kPeer);
 }
 
-TEST_F(MadLayerTest, RepetitionsComeBeforeTheTimeout) {
+TEST_F(MadLayerTest, RetriesBeforeItReportsATimeout) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 5), {milliseconds(100), 2}));
   const auto first = sent_one();
   for (int i = 1; i <= 2; ++i) {
     layer_.on_time(kStart + i * milliseconds(100));
     EXPECT_EQ(sent_one().mad, first.mad);
-    EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+    EXPECT_THAT(layer_.take_received(), IsEmpty());
   }
   layer_.on_time(kStart + milliseconds(300));
   EXPECT_THAT(layer_.take_outgoing(), IsEmpty());
-  EXPECT_EQ(arrived_one().status, ETIMEDOUT);
+  EXPECT_EQ(received_one().status, ETIMEDOUT);
 }
 
-TEST_F(MadLayerTest, ANegativeTimeoutWaitsForEver) {
+TEST_F(MadLayerTest, WaitsForeverWithANegativeTimeout) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 5), {milliseconds(-1), 0}));
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
-  receive(answer_to(sent_one(), method::kGetResp));
-  EXPECT_EQ(arrived_one().status, 0);
+  receive(reply_to(sent_one(), method::kGetResp));
+  EXPECT_EQ(received_one().status, 0);
 }
 
-TEST_F(MadLayerTest, WhatCannotBeSentIsRefused) {
+TEST_F(MadLayerTest, RefusesInvalidSends) {
   const auto agent = add(make_registration(kSa));
   const auto refused = [&](const ipoib::Result<void>& result) {
     return !result && result.error().code == EINVAL;
@@ -229,7 +228,7 @@ TEST_F(MadLayerTest, WhatCannotBeSentIsRefused) {
   EXPECT_TRUE(send(agent, make_mad(kSa, method::kGet, 2, 36), once_));
 }
 
-TEST_F(MadLayerTest, TransactionsAreBounded) {
+TEST_F(MadLayerTest, BoundsTransactions) {
   const auto agent = add(make_registration(kSa));
   for (std::size_t i = 0; i < kMaxTransactions; ++i) {
     ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, i), once_));
@@ -239,40 +238,40 @@ TEST_F(MadLayerTest, TransactionsAreBounded) {
   EXPECT_EQ(more.error().code, ENOMEM);
 }
 
-TEST_F(MadLayerTest, AnAgentThatGoesTakesItsTransactionsAlong) {
+TEST_F(MadLayerTest, DropsTheTransactionsOfARemovedAgent) {
   const auto agent = add(make_registration(kSa));
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGet, 1), once_));
-  const auto answer = answer_to(sent_one(), method::kGetResp);
+  const auto response = reply_to(sent_one(), method::kGetResp);
   layer_.remove_agent(agent);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
   const auto next = add(make_registration(kSa));
   EXPECT_NE(next, agent);
-  receive(answer);
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  receive(response);
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
 }
 
-// Requests of others.
+// Requests from other ports.
 
-TEST_F(MadLayerTest, ARequestGoesToTheAgentThatHasRegistered) {
+TEST_F(MadLayerTest, DeliversRequestsToTheRegisteredAgent) {
   (void)add(make_registration(kPerf));
   const auto agent = add(make_registration(kPerf, 0, {method::kGet}));
   receive(request(make_mad(kPerf, method::kGet, 77)));
-  const auto arrived = arrived_one();
-  EXPECT_EQ(arrived.agent, agent);
-  EXPECT_EQ(MadHeader::parse(arrived.mad)->transaction_id, 77U);
+  const auto received = received_one();
+  EXPECT_EQ(received.agent, agent);
+  EXPECT_EQ(MadHeader::parse(received.mad)->transaction_id, 77U);
   receive(request(make_mad(kPerf, method::kSet, 78)));
   receive(request(make_mad(kSa, method::kGet, 79)));
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_agent,
                                                fabric::PortCounter::drop_mad_no_agent));
 }
 
-TEST_F(MadLayerTest, AResponseKeepsTheAskersTransactionId) {
+TEST_F(MadLayerTest, KeepsTheTransactionIdOfAResponse) {
   const auto agent = add(make_registration(kPerf, 0, {method::kGet}));
   ASSERT_TRUE(send(agent, make_mad(kPerf, method::kGetResp, 0x1234'5678'9abc'def0), {}));
   EXPECT_EQ(MadHeader::parse(sent_one().mad)->transaction_id, 0x1234'5678'9abc'def0U);
 }
 
-TEST_F(MadLayerTest, VendorsAreToldApartByTheirOui) {
+TEST_F(MadLayerTest, DistinguishesVendorsByOui) {
   auto registration = make_registration(0x32, 0, {method::kGet});
   registration.oui = 0x001405;
   const auto agent = add(registration);
@@ -281,10 +280,10 @@ TEST_F(MadLayerTest, VendorsAreToldApartByTheirOui) {
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_agent));
   mad[37] = 0x00, mad[38] = 0x14, mad[39] = 0x05;
   receive(request(mad));
-  EXPECT_EQ(arrived_one().agent, agent);
+  EXPECT_EQ(received_one().agent, agent);
 }
 
-TEST_F(MadLayerTest, ThePortChecksKeys) {
+TEST_F(MadLayerTest, ChecksQKeyAndPKeyOnQp1) {
   (void)add(make_registration(kPerf, 0, {method::kGet}));
   auto packet = request(make_mad(kPerf, method::kGet, 1));
   packet.qkey = QKey(1);
@@ -296,10 +295,10 @@ TEST_F(MadLayerTest, ThePortChecksKeys) {
               ElementsAre(fabric::PortCounter::drop_qkey, fabric::PortCounter::drop_pkey));
   packet.pkey = PKey(0x0012);  // a limited member may talk to a full one
   receive(packet);
-  EXPECT_EQ(arrived_one().peer.pkey_index, 3);
+  EXPECT_EQ(received_one().peer.pkey_index, 3);
 }
 
-TEST_F(MadLayerTest, SubnetManagementHasNoKeys) {
+TEST_F(MadLayerTest, ChecksNoKeysOnQp0) {
   const auto agent = add(make_registration(0x81));
   MadAddress to;
   to.lid = ipoib::kPermissiveLid;
@@ -307,13 +306,13 @@ TEST_F(MadLayerTest, SubnetManagementHasNoKeys) {
   const auto packet = sent_one();
   EXPECT_EQ(packet.source, Qpn(0));
   EXPECT_EQ(packet.qkey, QKey(0));
-  auto answer = answer_to(packet, method::kGetResp);
-  answer.pkey = PKey(0x1111);
-  receive(answer);
-  EXPECT_EQ(arrived_one().agent, agent);
+  auto response = reply_to(packet, method::kGetResp);
+  response.pkey = PKey(0x1111);
+  receive(response);
+  EXPECT_EQ(received_one().agent, agent);
 }
 
-TEST_F(MadLayerTest, RegistrationsFollowTheRulesOfTheKernel) {
+TEST_F(MadLayerTest, ChecksRegistrationsLikeTheKernel) {
   const auto refused = [](const Registration& registration) { return !registration.check(); };
   EXPECT_FALSE(refused(make_registration(kSa, 1)));
   EXPECT_FALSE(refused(make_registration(0)));
@@ -327,7 +326,7 @@ TEST_F(MadLayerTest, RegistrationsFollowTheRulesOfTheKernel) {
   EXPECT_TRUE(refused(version));
 }
 
-TEST_F(MadLayerTest, ClaimsDifferByClassVersionMethodAndVendor) {
+TEST_F(MadLayerTest, ClaimsDependOnClassVersionMethodAndOui) {
   auto sa = make_registration(kSa, 0, {1, 6});
   EXPECT_THAT(sa.claims(), ElementsAre(0x020301, 0x020306));
   sa.class_version = 1;
@@ -342,14 +341,14 @@ TEST_F(MadLayerTest, ClaimsDifferByClassVersionMethodAndVendor) {
 
 class MadLayerRmppTest : public MadLayerTest {
  protected:
-  MadPacket ask() {
+  MadPacket send_request() {
     agent_ = add(make_registration(kSa, 1));
     EXPECT_TRUE(send(agent_, make_mad(kSa, method::kGetTable, 1), {seconds(1), 0}));
     return sent_one();
   }
-  static MadPacket segment(const MadPacket& question, std::uint32_t number, std::uint8_t flags,
+  static MadPacket segment(const MadPacket& request, std::uint32_t number, std::uint8_t flags,
                            std::uint32_t length = 0) {
-    MadPacket packet = answer_to(question, method::kGetTableResp);
+    MadPacket packet = reply_to(request, method::kGetTableResp);
     set_rmpp(packet.mad, RmppType::data, flags, number, length);
     packet.mad[kSaHeaderSize] = static_cast<std::uint8_t>(number);
     return packet;
@@ -358,17 +357,17 @@ class MadLayerRmppTest : public MadLayerTest {
   std::uint32_t agent_ = 0;
 };
 
-TEST_F(MadLayerRmppTest, ATableIsPutTogether) {
-  const auto question = ask();
-  receive(segment(question, 1, RmppHeader::kFirst));
+TEST_F(MadLayerRmppTest, ReassemblesATable) {
+  const auto request = send_request();
+  receive(segment(request, 1, RmppHeader::kFirst));
   EXPECT_EQ(control().data2, 1 + kRmppWindow);
-  receive(segment(question, 2, 0));
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
-  receive(segment(question, 3, RmppHeader::kLast, 20 + 10));
+  receive(segment(request, 2, 0));
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
+  receive(segment(request, 3, RmppHeader::kLast, 20 + 10));
   const auto ack = control();
   EXPECT_EQ(ack.type, RmppType::ack);
   EXPECT_EQ(ack.data1, 3U);
-  const auto table = arrived_one();
+  const auto table = received_one();
   EXPECT_EQ(table.agent, agent_);
   ASSERT_THAT(table.mad, SizeIs(kSaHeaderSize + 410));
   EXPECT_EQ(table.mad[kSaHeaderSize], 1);
@@ -376,42 +375,42 @@ TEST_F(MadLayerRmppTest, ATableIsPutTogether) {
   EXPECT_EQ(table.mad[kSaHeaderSize + 400], 3);
 }
 
-TEST_F(MadLayerRmppTest, WhenTheLastAckIsLostItIsSentAgain) {
-  const auto question = ask();
-  const auto only = segment(question, 1, RmppHeader::kFirst | RmppHeader::kLast, 30);
+TEST_F(MadLayerRmppTest, RepeatsTheLastAckForARepeatedSegment) {
+  const auto request = send_request();
+  const auto only = segment(request, 1, RmppHeader::kFirst | RmppHeader::kLast, 30);
   receive(only);
   EXPECT_EQ(control().data1, 1U);
-  EXPECT_THAT(layer_.take_arrived(), SizeIs(1));
+  EXPECT_THAT(layer_.take_received(), SizeIs(1));
   receive(only);
   EXPECT_EQ(control().data1, 1U);
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
-  // It is not remembered for ever.
-  layer_.on_time(kStart + kReassemblyMemory);
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
+  // Then the transfer is forgotten.
+  layer_.on_time(kStart + kReassemblyRetention);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
   receive(only);
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
-TEST_F(MadLayerRmppTest, WhileSegmentsComeTheRequestDoesNotTimeOut) {
-  const auto question = ask();
-  receive(segment(question, 1, RmppHeader::kFirst), kStart + milliseconds(900));
+TEST_F(MadLayerRmppTest, RestartsTheTimeoutOfTheRequestAtEachSegment) {
+  const auto request = send_request();
+  receive(segment(request, 1, RmppHeader::kFirst), kStart + milliseconds(900));
   layer_.on_time(kStart + milliseconds(1100));
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
   layer_.on_time(kStart + milliseconds(1900));
-  EXPECT_EQ(arrived_one().status, ETIMEDOUT);
+  EXPECT_EQ(received_one().status, ETIMEDOUT);
 }
 
-TEST_F(MadLayerRmppTest, ASenderThatFallsSilentIsAborted) {
-  const auto question = ask();
-  receive(segment(question, 1, RmppHeader::kFirst));
+TEST_F(MadLayerRmppTest, AbortsATransferWithoutProgress) {
+  const auto request = send_request();
+  receive(segment(request, 1, RmppHeader::kFirst));
   (void)sent_one();
   layer_.on_time(kStart + kReassemblyTimeout);
   EXPECT_EQ(control().type, RmppType::abort);
 }
 
-TEST_F(MadLayerRmppTest, SegmentsWithoutAQuestionStartNothing) {
-  const auto question = ask();
-  auto stray = segment(question, 1, RmppHeader::kFirst);
+TEST_F(MadLayerRmppTest, DropsSegmentsWithoutARequest) {
+  const auto request = send_request();
+  auto stray = segment(request, 1, RmppHeader::kFirst);
   MadHeader header = MadHeader::parse(stray.mad).value();
   header.transaction_id ^= 0xff;
   const auto rmpp = RmppHeader::parse(ConstBytes(stray.mad).subspan(24)).value();
@@ -422,38 +421,38 @@ TEST_F(MadLayerRmppTest, SegmentsWithoutAQuestionStartNothing) {
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
 }
 
-TEST_F(MadLayerRmppTest, ReassembliesAreBounded) {
+TEST_F(MadLayerRmppTest, BoundsReassemblies) {
   agent_ = add(make_registration(kSa, 1));
-  std::vector<MadPacket> questions;
+  std::vector<MadPacket> requests;
   for (std::size_t i = 0; i <= kMaxReassemblies; ++i) {
     ASSERT_TRUE(send(agent_, make_mad(kSa, method::kGetTable, i), {seconds(1), 0}));
-    questions.push_back(sent_one());
+    requests.push_back(sent_one());
   }
-  for (const auto& question : questions) receive(segment(question, 1, RmppHeader::kFirst));
+  for (const auto& request : requests) receive(segment(request, 1, RmppHeader::kFirst));
   EXPECT_THAT(layer_.take_outgoing(), SizeIs(kMaxReassemblies));
   EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_full));
-  // One that is complete makes room.
-  receive(segment(questions[0], 2, RmppHeader::kLast, 30));
+  // A complete transfer is replaced.
+  receive(segment(requests[0], 2, RmppHeader::kLast, 30));
   (void)layer_.take_outgoing();
-  receive(segment(questions.back(), 1, RmppHeader::kFirst));
+  receive(segment(requests.back(), 1, RmppHeader::kFirst));
   EXPECT_EQ(control().data1, 1U);
 }
 
-TEST_F(MadLayerRmppTest, AnAgentThatDoesRmppItselfGetsEverySegment) {
+TEST_F(MadLayerRmppTest, DeliversEachSegmentToAnAgentWithUserRmpp) {
   auto registration = make_registration(kSa, 1);
   registration.user_rmpp = true;
   const auto agent = add(registration);
   ASSERT_TRUE(send(agent, make_mad(kSa, method::kGetTable, 1), {seconds(1), 0}));
-  const auto question = sent_one();
-  receive(segment(question, 1, RmppHeader::kFirst));
-  receive(segment(question, 2, RmppHeader::kLast, 30));
-  EXPECT_THAT(layer_.take_arrived(), SizeIs(2));
+  const auto request = sent_one();
+  receive(segment(request, 1, RmppHeader::kFirst));
+  receive(segment(request, 2, RmppHeader::kLast, 30));
+  EXPECT_THAT(layer_.take_received(), SizeIs(2));
   EXPECT_THAT(layer_.take_outgoing(), IsEmpty());
 }
 
 class MadLayerRmppSendTest : public MadLayerRmppTest {
  protected:
-  /// A response of five segments, as a server sends it.
+  /// Sends a response of five segments.
   void respond() {
     agent_ = add(make_registration(kSa, 1, {method::kGetTable}));
     auto message = make_mad(kSa, method::kGetTableResp, 0x1234'0000'0001, kSaHeaderSize + 1000);
@@ -462,12 +461,12 @@ class MadLayerRmppSendTest : public MadLayerRmppTest {
     first_ = sent_one();
   }
   MadPacket ack(std::uint32_t number, std::uint32_t window) const {
-    MadPacket packet = answer_to(first_, method::kGetTable);
+    MadPacket packet = reply_to(first_, method::kGetTable);
     set_rmpp(packet.mad, RmppType::ack, 0, number, window);
     return packet;
   }
-  /// A request of two segments, GetMulti.
-  void ask_at_length(unsigned retries) {
+  /// Sends a GetMulti request of two segments.
+  void send_long_request(unsigned retries) {
     agent_ = add(make_registration(kSa, 1));
     auto message = make_mad(kSa, 0x14, 1, kSaHeaderSize + 300);
     set_rmpp(message, RmppType::data, 0);
@@ -475,14 +474,14 @@ class MadLayerRmppSendTest : public MadLayerRmppTest {
     first_ = sent_one();
   }
   MadPacket ack_of_request(std::uint32_t number, std::uint32_t window) const {
-    MadPacket packet = answer_to(first_, 0x94);
+    MadPacket packet = reply_to(first_, 0x94);
     set_rmpp(packet.mad, RmppType::ack, 0, number, window);
     return packet;
   }
   MadPacket first_;
 };
 
-TEST_F(MadLayerRmppSendTest, ALongMessageFollowsTheWindow) {
+TEST_F(MadLayerRmppSendTest, SendsSegmentsWithinTheWindow) {
   respond();
   EXPECT_EQ(layer_.next_deadline(), kStart + kRmppAckTimeout);
   receive(ack(1, 3));
@@ -491,37 +490,37 @@ TEST_F(MadLayerRmppSendTest, ALongMessageFollowsTheWindow) {
   EXPECT_THAT(layer_.take_outgoing(), SizeIs(2));
   receive(ack(5, 10));
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
 }
 
-TEST_F(MadLayerRmppSendTest, WithoutAcksItIsSentAgainAndGivenUp) {
+TEST_F(MadLayerRmppSendTest, RetriesWithoutAcksAndReportsATimeout) {
   respond();
   for (unsigned i = 1; i <= kRmppRetries; ++i) {
     layer_.on_time(kStart + i * kRmppAckTimeout);
     EXPECT_EQ(sent_one().mad, first_.mad);
   }
   layer_.on_time(kStart + (kRmppRetries + 1) * kRmppAckTimeout);
-  EXPECT_EQ(arrived_one().status, ETIMEDOUT);
+  EXPECT_EQ(received_one().status, ETIMEDOUT);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(MadLayerRmppSendTest, AnAbortEndsIt) {
+TEST_F(MadLayerRmppSendTest, ReportsATimeoutAfterAnAbort) {
   respond();
-  MadPacket abort = answer_to(first_, method::kGetTable);
+  MadPacket abort = reply_to(first_, method::kGetTable);
   set_rmpp(abort.mad, RmppType::abort, 0);
   receive(abort);
-  EXPECT_EQ(arrived_one().status, ETIMEDOUT);
+  EXPECT_EQ(received_one().status, ETIMEDOUT);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(MadLayerRmppSendTest, AnAckThatMakesNoSenseIsAnsweredByAnAbort) {
+TEST_F(MadLayerRmppSendTest, AbortsAfterAnInvalidAck) {
   respond();
   receive(ack(2, 10));
   EXPECT_EQ(control().type, RmppType::abort);
-  EXPECT_EQ(arrived_one().status, ETIMEDOUT);
+  EXPECT_EQ(received_one().status, ETIMEDOUT);
 }
 
-TEST_F(MadLayerRmppSendTest, AnOldAckKeepsNothingAlive) {
+TEST_F(MadLayerRmppSendTest, IgnoresAnOldAck) {
   respond();
   receive(ack(1, 3));
   const auto deadline = layer_.next_deadline();
@@ -529,25 +528,25 @@ TEST_F(MadLayerRmppSendTest, AnOldAckKeepsNothingAlive) {
   EXPECT_EQ(layer_.next_deadline(), deadline);
 }
 
-TEST_F(MadLayerRmppSendTest, AnAckThatComesAfterTheStartAnewCounts) {
-  ask_at_length(1);
+TEST_F(MadLayerRmppSendTest, AcceptsAnAckOfTheFirstAttemptAfterARestart) {
+  send_long_request(1);
   receive(ack_of_request(1, 5));
   EXPECT_THAT(layer_.take_outgoing(), SizeIs(1));
   receive(ack_of_request(2, 5));
   layer_.on_time(kStart + seconds(1));
   EXPECT_EQ(sent_one().mad, first_.mad);
   receive(ack_of_request(2, 5), kStart + seconds(1));
-  EXPECT_THAT(layer_.take_arrived(), IsEmpty());
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
   EXPECT_EQ(layer_.next_deadline(), kStart + seconds(2));
 }
 
-TEST_F(MadLayerRmppSendTest, ALongRequestAwaitsItsAnswerAfterItsLastAck) {
-  ask_at_length(0);
+TEST_F(MadLayerRmppSendTest, StartsTheTimeoutOfALongRequestAtItsLastAck) {
+  send_long_request(0);
   receive(ack_of_request(1, 5));
   EXPECT_THAT(layer_.take_outgoing(), SizeIs(1));
   receive(ack_of_request(2, 5), kStart + seconds(5));
   EXPECT_EQ(layer_.next_deadline(), kStart + seconds(6));
-  receive(answer_to(first_, 0x94));
+  receive(reply_to(first_, 0x94));
   EXPECT_THAT(layer_.take_drops(), IsEmpty());
 }
 

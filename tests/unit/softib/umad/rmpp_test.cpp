@@ -13,9 +13,9 @@ using ipoib::wire::RmppHeader;
 using ipoib::wire::RmppType;
 using Outcome = RmppReceiver::Outcome;
 
-/// A message of the SA: its headers, and `octets` of data that count up.
-std::vector<std::uint8_t> make_message(std::size_t octets) {
-  std::vector<std::uint8_t> message(kSaHeaderSize + octets);
+/// An SA message with `size` bytes of data, which count up.
+std::vector<std::uint8_t> make_message(std::size_t size) {
+  std::vector<std::uint8_t> message(kSaHeaderSize + size);
   std::iota(message.begin() + kSaHeaderSize, message.end(), std::uint8_t{1});
   MadHeader header;
   header.management_class = ipoib::wire::mgmt_class::kSubnAdm;
@@ -35,8 +35,8 @@ std::vector<std::uint8_t> data_of(const std::vector<std::uint8_t>& message) {
   return {message.begin() + kSaHeaderSize, message.end()};
 }
 
-/// Lets sender and receiver talk until the end; returns the number of segments.
-std::size_t converse(RmppSender& sender, RmppReceiver& receiver) {
+/// Exchanges segments and ACKs until the sender is done. Returns the number of segments.
+std::size_t transfer(RmppSender& sender, RmppReceiver& receiver) {
   std::size_t count = 0;
   while (!sender.is_done()) {
     for (const auto& segment : sender.sendable()) {
@@ -46,24 +46,24 @@ std::size_t converse(RmppSender& sender, RmppReceiver& receiver) {
       if (outcome == Outcome::nothing) continue;
       const auto ack = rmpp_of(receiver.acknowledgement(segment));
       EXPECT_EQ(ack.type, RmppType::ack);
-      EXPECT_EQ(sender.receive(ack).outcome, RmppSender::Outcome::advances);
+      EXPECT_EQ(sender.receive(ack).outcome, RmppSender::Outcome::progress);
     }
   }
   return count;
 }
 
-TEST(Rmpp, MessagesOfAnyLengthArriveWhole) {
-  for (const std::size_t octets : {0, 1, 199, 200, 201, 399, 400, 401, 20'000, 100'001}) {
-    const auto message = make_message(octets);
+TEST(Rmpp, TransfersMessagesOfAnyLength) {
+  for (const std::size_t size : {0, 1, 199, 200, 201, 399, 400, 401, 20'000, 100'001}) {
+    const auto message = make_message(size);
     RmppSender sender(message, kSaHeaderSize);
     RmppReceiver receiver;
-    EXPECT_EQ(converse(sender, receiver), std::max<std::size_t>((octets + 199) / 200, 1));
+    EXPECT_EQ(transfer(sender, receiver), std::max<std::size_t>((size + 199) / 200, 1));
     EXPECT_TRUE(receiver.is_complete());
-    EXPECT_EQ(data_of(receiver.take_message()), data_of(message)) << octets;
+    EXPECT_EQ(data_of(receiver.take_message()), data_of(message)) << size;
   }
 }
 
-TEST(Rmpp, TheAckTurnsTheDirectionRound) {
+TEST(Rmpp, SendsTheAckInTheOtherDirection) {
   RmppSender sender(make_message(1000), kSaHeaderSize);
   const auto first = sender.sendable().at(0);
   RmppReceiver receiver;
@@ -76,7 +76,7 @@ TEST(Rmpp, TheAckTurnsTheDirectionRound) {
   EXPECT_EQ(rmpp_of(ack).data2, 1 + kRmppWindow);
 }
 
-TEST(Rmpp, ASegmentThatComesTwiceIsAcknowledgedAgain) {
+TEST(Rmpp, AcknowledgesADuplicateSegment) {
   RmppSender sender(make_message(1000), kSaHeaderSize);
   const auto first = sender.sendable().at(0);
   RmppReceiver receiver;
@@ -87,7 +87,7 @@ TEST(Rmpp, ASegmentThatComesTwiceIsAcknowledgedAgain) {
   EXPECT_EQ(data_of(receiver.take_message()), data_of(make_message(1000)));
 }
 
-TEST(Rmpp, AGapIsSentAgain) {
+TEST(Rmpp, DropsSegmentsAfterAGap) {
   RmppSender sender(make_message(1000), kSaHeaderSize);
   RmppReceiver receiver;
   const auto first = sender.sendable().at(0);
@@ -106,7 +106,7 @@ TEST(Rmpp, AGapIsSentAgain) {
   EXPECT_EQ(data_of(receiver.take_message()), data_of(make_message(1000)));
 }
 
-TEST(Rmpp, CompletionComesOnce) {
+TEST(Rmpp, CompletesOnce) {
   RmppSender sender(make_message(10), kSaHeaderSize);
   RmppReceiver receiver;
   const auto only = sender.sendable().at(0);
@@ -114,7 +114,7 @@ TEST(Rmpp, CompletionComesOnce) {
   EXPECT_EQ(receiver.accept(only), Outcome::acknowledge);
 }
 
-TEST(Rmpp, SegmentsThatContradictThemselvesAbort) {
+TEST(Rmpp, AbortsOnInconsistentSegments) {
   const auto with = [](std::uint8_t flags, std::uint32_t number) {
     Mad mad = RmppSender(make_message(1000), kSaHeaderSize).sendable().at(0);
     auto rmpp = rmpp_of(mad);
@@ -133,7 +133,7 @@ TEST(Rmpp, SegmentsThatContradictThemselvesAbort) {
   EXPECT_EQ(rmpp_of(abort).status, 120);
 }
 
-TEST(Rmpp, ALengthThatIsNoneMeansTheWholeSegment) {
+TEST(Rmpp, TakesAnInvalidLengthAsTheWholeSegment) {
   Mad mad = RmppSender(make_message(100), kSaHeaderSize).sendable().at(0);
   auto rmpp = rmpp_of(mad);
   for (const std::uint32_t length : {0U, 19U, 221U, 0xffff'ffffU}) {

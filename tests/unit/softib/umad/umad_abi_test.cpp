@@ -1,5 +1,5 @@
-// The libibumad ABI as a program sees it, on a subnet whose SA is this test. The process's endpoint
-// is made once and lives until the end, as in any program.
+// The libibumad ABI as a program sees it, on a subnet whose SA is this test. As in any program, the
+// process has one endpoint until it ends.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,39 +31,39 @@ namespace method = ipoib::wire::method;
 
 constexpr std::uint8_t kSa = ipoib::wire::mgmt_class::kSubnAdm;
 constexpr int kSaVersion = 2;
-constexpr int kLong = 30'000;  ///< milliseconds, for what comes
+constexpr int kLong = 30'000;  ///< milliseconds, for events that must come
 
-/// What answers on node 0.
+/// Responds on node 0.
 class Responder : public endpoint::MadReceiver {
  public:
-  using Answer = std::function<void(endpoint::Endpoint&, MadPacket)>;
+  using Respond = std::function<void(endpoint::Endpoint&, MadPacket)>;
   explicit Responder(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
 
-  void receive_mad(ConstBytes octets) override {
+  void receive_mad(ConstBytes bytes) override {
     const std::lock_guard lock(mutex_);
-    MadPacket packet = MadPacket::parse(octets).value();
+    MadPacket packet = MadPacket::parse(bytes).value();
     std::swap(packet.slid, packet.dlid);
-    if (answer_) answer_(endpoint_, packet);
+    if (respond_) respond_(endpoint_, packet);
   }
   void mad_deadline(ipoib::TimePoint) override {}
-  void set(Answer answer) {
+  void set(Respond respond) {
     const std::lock_guard lock(mutex_);
-    answer_ = std::move(answer);
+    respond_ = std::move(respond);
   }
 
  private:
   endpoint::Endpoint& endpoint_;
   std::mutex mutex_;
-  Answer answer_;
+  Respond respond_;
 };
 
 void send_packet(endpoint::Endpoint& from, const MadPacket& packet) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-  packet.emit(octets);
-  from.send_mad(octets);
+  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+  packet.emit(bytes);
+  from.send_mad(bytes);
 }
 
-/// One for the whole program; never torn down, since the process's endpoint is not either.
+/// One for all tests; never destroyed, as the endpoint of the process.
 struct World {
   TestSubnet subnet{2};
   std::unique_ptr<endpoint::Endpoint> sm = subnet.attach(0);
@@ -83,27 +83,27 @@ World& world() {
   return one;
 }
 
-void answer_simply(endpoint::Endpoint& sm, MadPacket packet) {
+void respond(endpoint::Endpoint& sm, MadPacket packet) {
   packet.mad[3] |= method::kResponse;
   send_packet(sm, packet);
 }
 
-/// An umad buffer with room for `size` octets of MAD.
+/// A umad buffer with room for a MAD of `size` bytes.
 class Buffer {
  public:
-  explicit Buffer(std::size_t size = 256) : octets_(umad_size() + size) {}
-  [[nodiscard]] void* umad() { return octets_.data(); }
+  explicit Buffer(std::size_t size = 256) : bytes_(umad_size() + size) {}
+  [[nodiscard]] void* umad() { return bytes_.data(); }
   [[nodiscard]] std::uint8_t* mad() { return static_cast<std::uint8_t*>(umad_get_mad(umad())); }
-  [[nodiscard]] int size() const { return static_cast<int>(octets_.size() - umad_size()); }
+  [[nodiscard]] int size() const { return static_cast<int>(bytes_.size() - umad_size()); }
 
  private:
-  std::vector<std::uint8_t> octets_;
+  std::vector<std::uint8_t> bytes_;
 };
 
 class UmadTest : public testing::Test {
  protected:
   UmadTest() {
-    world().responder.set(answer_simply);
+    world().responder.set(respond);
     port_ = umad_open_port(nullptr, 0);
     EXPECT_GE(port_, 0);
   }
@@ -130,7 +130,7 @@ class UmadTest : public testing::Test {
   int port_ = -1;
 };
 
-TEST_F(UmadTest, ARequestIsAnswered) {
+TEST_F(UmadTest, ReceivesTheResponse) {
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(agent, 0);
   ASSERT_EQ(send(agent, request(0x11)), 0);
@@ -146,7 +146,7 @@ TEST_F(UmadTest, ARequestIsAnswered) {
   EXPECT_EQ(ntohl(umad_get_mad_addr(reply.umad())->qpn), 1U);
 }
 
-TEST_F(UmadTest, ThePortIsADescriptorThatPolls) {
+TEST_F(UmadTest, PollsThePortAsADescriptor) {
   EXPECT_EQ(umad_get_fd(port_), port_);
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   pollfd readable{port_, POLLIN, 0};
@@ -164,7 +164,7 @@ TEST_F(UmadTest, ThePortIsADescriptorThatPolls) {
   EXPECT_EQ(::poll(&readable, 1, 0), 0);
 }
 
-TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
+TEST_F(UmadTest, ReportsAFailedHca) {
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   auto& subnet = world().subnet;
   subnet.set_failed(1, true);
@@ -174,7 +174,7 @@ TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
     Buffer reply;
     int length = reply.size();
     EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), -EIO);
-    EXPECT_EQ(umad_poll(port_, 0), 0) << "as often as it is asked";
+    EXPECT_EQ(umad_poll(port_, 0), 0) << "stays readable";
   }
   EXPECT_LT(send(agent, request(0x11)), 0);
   EXPECT_EQ(umad_open_port(nullptr, 0), -ENODEV);
@@ -183,16 +183,16 @@ TEST_F(UmadTest, APortOfADeviceThatFailedSaysSo) {
   ASSERT_GE(again, 0);
   EXPECT_NE(again, port_);
   const int other = umad_register(again, kSa, kSaVersion, 1, nullptr);
-  auto question = request(0x12);
-  EXPECT_EQ(umad_send(again, other, question.umad(), question.size(), kLong, 0), 0);
+  auto second = request(0x12);
+  EXPECT_EQ(umad_send(again, other, second.umad(), second.size(), kLong, 0), 0);
   Buffer reply;
   int length = reply.size();
   EXPECT_EQ(umad_recv(again, reply.umad(), &length, kLong), other);
   EXPECT_EQ(umad_close_port(again), 0);
-  EXPECT_EQ(umad_unregister(port_, agent), 0) << "what is dead can be put away";
+  EXPECT_EQ(umad_unregister(port_, agent), 0) << "agents of a failed HCA can be removed";
 }
 
-TEST_F(UmadTest, ReceivingWithoutAMad) {
+TEST_F(UmadTest, FailsToReceiveWithoutAMad) {
   Buffer reply;
   int length = reply.size();
   EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), -EWOULDBLOCK);
@@ -202,7 +202,7 @@ TEST_F(UmadTest, ReceivingWithoutAMad) {
   EXPECT_EQ(umad_recv(port_, nullptr, &length, 0), -EINVAL);
 }
 
-TEST_F(UmadTest, AReceiverMayBlock) {
+TEST_F(UmadTest, BlocksUntilAMadArrives) {
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   std::thread later([&] { EXPECT_EQ(send(agent, request(1)), 0); });
   Buffer reply;
@@ -211,7 +211,7 @@ TEST_F(UmadTest, AReceiverMayBlock) {
   later.join();
 }
 
-TEST_F(UmadTest, ATimeoutComesThroughReceive) {
+TEST_F(UmadTest, ReceivesATimeout) {
   world().responder.set(nullptr);
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(send(agent, request(0x22), 1, 2), 0);
@@ -223,10 +223,10 @@ TEST_F(UmadTest, ATimeoutComesThroughReceive) {
   EXPECT_EQ(MadHeader::parse({reply.mad(), 24})->transaction_id & 0xffff'ffff, 0x22U);
 }
 
-TEST_F(UmadTest, RepetitionsAreBelow) {
-  std::atomic<int> asked = 0;
+TEST_F(UmadTest, RetriesBelowTheAbi) {
+  std::atomic<int> requests = 0;
   world().responder.set([&](endpoint::Endpoint& sm, MadPacket packet) {
-    if (++asked == 3) answer_simply(sm, packet);
+    if (++requests == 3) respond(sm, packet);
   });
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(send(agent, request(1), 5, 1000), 0);
@@ -234,11 +234,11 @@ TEST_F(UmadTest, RepetitionsAreBelow) {
   int length = reply.size();
   EXPECT_EQ(umad_recv(port_, reply.umad(), &length, kLong), agent);
   EXPECT_EQ(umad_status(reply.umad()), 0);
-  EXPECT_GE(asked, 3);
+  EXPECT_GE(requests, 3);
   world().responder.set(nullptr);
 }
 
-/// An answer of 1000 octets of data, sent segment by segment as the window allows.
+/// Responds with 1000 bytes of data, in segments as the window allows.
 class TableSender {
  public:
   void operator()(endpoint::Endpoint& sm, MadPacket packet) {
@@ -262,7 +262,7 @@ class TableSender {
   std::optional<RmppSender> sender_;
 };
 
-TEST_F(UmadTest, ATableTellsHowLargeABufferItNeeds) {
+TEST_F(UmadTest, ReportsTheBufferSizeThatATableNeeds) {
   world().responder.set(TableSender());
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(send(agent, request(1, method::kGetTable)), 0);
@@ -271,7 +271,7 @@ TEST_F(UmadTest, ATableTellsHowLargeABufferItNeeds) {
   EXPECT_EQ(umad_recv(port_, small.umad(), &length, kLong), -ENOSPC);
   EXPECT_EQ(errno, ENOSPC);
   ASSERT_EQ(length, static_cast<int>(kSaHeaderSize + 1000));
-  // It stays until the buffer is large enough; so does the descriptor's state.
+  // The message stays queued until the buffer is large enough, and the port readable.
   EXPECT_EQ(umad_poll(port_, 0), 0);
   Buffer large(static_cast<std::size_t>(length));
   EXPECT_EQ(umad_recv(port_, large.umad(), &length, 0), agent);
@@ -281,7 +281,7 @@ TEST_F(UmadTest, ATableTellsHowLargeABufferItNeeds) {
   EXPECT_EQ(umad_poll(port_, 0), -ETIMEDOUT);
 }
 
-TEST_F(UmadTest, ABufferThatIsTooSmallForAMad) {
+TEST_F(UmadTest, RefusesABufferTooSmallForAMad) {
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(send(agent, request(1)), 0);
   ASSERT_EQ(umad_poll(port_, kLong), 0);
@@ -290,7 +290,7 @@ TEST_F(UmadTest, ABufferThatIsTooSmallForAMad) {
   EXPECT_EQ(umad_recv(port_, reply.umad(), &length, 0), -EINVAL);
 }
 
-TEST_F(UmadTest, SendingToNobody) {
+TEST_F(UmadTest, RefusesUnknownPortsAndAgents) {
   EXPECT_EQ(send(0, request(1)), -EIO);
   EXPECT_EQ(errno, EINVAL);
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
@@ -314,7 +314,7 @@ class Mask {
   std::array<long, 16 / sizeof(long)> mask_{};
 };
 
-TEST_F(UmadTest, UnsolicitedMadsGoToWhoHasRegistered) {
+TEST_F(UmadTest, DeliversUnsolicitedMadsToTheRegisteredAgent) {
   const int client = umad_register(port_, kSa, kSaVersion, 0, nullptr);
   const int server = umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get());
   EXPECT_NE(client, server);
@@ -334,7 +334,7 @@ TEST_F(UmadTest, UnsolicitedMadsGoToWhoHasRegistered) {
   EXPECT_EQ(umad_recv(port_, mad.umad(), &length, kLong), server);
 }
 
-TEST_F(UmadTest, ARequestHasOneTaker) {
+TEST_F(UmadTest, RefusesASecondAgentForARequest) {
   ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
   EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), -EPERM);
   const int other = umad_open_port(fabric::kDeviceName, 1);
@@ -347,21 +347,21 @@ TEST_F(UmadTest, ARequestHasOneTaker) {
   umad_close_port(other);
 }
 
-TEST_F(UmadTest, AgentsOfAPortAreBounded) {
+TEST_F(UmadTest, BoundsTheAgentsOfAPort) {
   for (std::size_t i = 0; i < kMaxPortAgents; ++i) {
     EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 1, nullptr), static_cast<int>(i));
   }
   EXPECT_EQ(umad_register(port_, kSa, kSaVersion, 1, nullptr), -EPERM);
 }
 
-TEST_F(UmadTest, VendorClassesNeedAnOui) {
+TEST_F(UmadTest, RegistersVendorClassesWithAnOui) {
   std::array<std::uint8_t, 3> oui{0, 0x14, 5};
   EXPECT_GE(umad_register_oui(port_, 0x32, 0, oui.data(), nullptr), 0);
   EXPECT_EQ(umad_register_oui(port_, kSa, 0, oui.data(), nullptr), -EINVAL);
-  EXPECT_GE(umad_register(port_, 0x32, 1, 0, nullptr), 0);  // libibumad has an OUI of its own
+  EXPECT_GE(umad_register(port_, 0x32, 1, 0, nullptr), 0);  // with the default OUI
 }
 
-TEST_F(UmadTest, TheSecondFormOfRegistration) {
+TEST_F(UmadTest, RegistersWithRegister2) {
   umad_reg_attr attr{};
   attr.mgmt_class = kSa;
   attr.mgmt_class_version = kSaVersion;
@@ -381,11 +381,11 @@ TEST_F(UmadTest, TheSecondFormOfRegistration) {
   EXPECT_EQ(umad_register2(port_, &attr, &agent), EINVAL);
 }
 
-TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
+TEST_F(UmadTest, GivesAChildItsOwnPortsAndClaims) {
   if (!test::kForkIsSafe) GTEST_SKIP() << test::kForkIsUnsafe;
   ASSERT_GE(umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()), 0);
   const auto work = [&] {
-    // What its parent opened is dead in the child; what it opens itself is alive.
+    // Ports of the parent are invalid in the child, which can open its own.
     int failures = send(0, request(1)) == -EIO ? 0 : 1;
     port_ = umad_open_port(nullptr, 1);
     if (umad_register(port_, kSa, kSaVersion, 0, Mask(method::kReport).get()) != -EPERM) {
@@ -399,7 +399,7 @@ TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
     return failures;
   };
   EXPECT_EQ(test::in_child(work), 0);
-  // The parent has noticed nothing.
+  // The parent is not affected.
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   ASSERT_EQ(send(agent, request(3)), 0);
   EXPECT_EQ(umad_poll(port_, kLong), 0);
@@ -407,7 +407,7 @@ TEST_F(UmadTest, AnotherProcessHasNumbersAndClaimsOfItsOwn) {
 
 // The device.
 
-TEST_F(UmadTest, TheDeviceIsDescribed) {
+TEST_F(UmadTest, DescribesTheDevice) {
   char names[UMAD_MAX_DEVICES][UMAD_CA_NAME_LEN] = {};
   ASSERT_EQ(umad_get_cas_names(names, UMAD_MAX_DEVICES), 1);
   EXPECT_STREQ(names[0], fabric::kDeviceName);
@@ -440,7 +440,7 @@ TEST_F(UmadTest, TheDeviceIsDescribed) {
   EXPECT_EQ(umad_get_ca_portguids(fabric::kDeviceName, guids.data(), 1), -ENOMEM);
 }
 
-TEST_F(UmadTest, ThereIsNoOtherDevice) {
+TEST_F(UmadTest, FindsNoOtherDevice) {
   umad_ca_t ca;
   umad_port_t port;
   EXPECT_EQ(umad_get_ca("mlx5_0", &ca), -ENODEV);
@@ -449,7 +449,7 @@ TEST_F(UmadTest, ThereIsNoOtherDevice) {
   EXPECT_EQ(umad_open_port(fabric::kDeviceName, 2), -EINVAL);
 }
 
-TEST_F(UmadTest, TheListOfDevicesSorts) {
+TEST_F(UmadTest, SortsTheListOfDevices) {
   umad_device_node* list = umad_get_ca_device_list();
   ASSERT_NE(list, nullptr);
   EXPECT_STREQ(list->ca_name, fabric::kDeviceName);
@@ -467,9 +467,9 @@ TEST_F(UmadTest, TheListOfDevicesSorts) {
   umad_free_ca_device_list(list);
 }
 
-TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
+TEST_F(UmadTest, CancelsAThreadThatWaits) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the address sanitizer takes offence at a stack that is unwound by force";
+  GTEST_SKIP() << "the address sanitizer does not support forced unwinding";
 #endif
   struct Waiter {
     int port = umad_open_port(fabric::kDeviceName, 1);
@@ -491,7 +491,7 @@ TEST_F(UmadTest, AThreadThatWaitsCanBeCancelled) {
   EXPECT_EQ(umad_close_port(waiter.port), 0);
 }
 
-TEST_F(UmadTest, WhoHasTheIssmDeviceOpenIsSeen) {
+TEST_F(UmadTest, DetectsAnOpenIssmDevice) {
   std::array<char, 256> path{};
   ASSERT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), path.size()), 0);
   const auto node = world().subnet.folder().open_node(1);
@@ -502,14 +502,14 @@ TEST_F(UmadTest, WhoHasTheIssmDeviceOpenIsSeen) {
     ASSERT_TRUE(issm);
     EXPECT_TRUE(fabric::has_reader(node->get(), fabric::kIssmName));
     ASSERT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), path.size()), 0)
-        << "once more";
+        << "while it is open";
   }
   EXPECT_FALSE(fabric::has_reader(node->get(), fabric::kIssmName));
   EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 1, path.data(), 5), -EINVAL);
   EXPECT_EQ(umad_get_issm_path(fabric::kDeviceName, 3, path.data(), path.size()), -EINVAL);
 }
 
-TEST(UmadBuffer, AddressesAreInNetworkOrder) {
+TEST(UmadBuffer, KeepsAddressesInNetworkOrder) {
   Buffer buffer;
   umad_set_addr(buffer.umad(), 0x1234, 1, 3, static_cast<int>(0x8001'0000));
   const auto* address = umad_get_mad_addr(buffer.umad());
@@ -532,7 +532,7 @@ TEST(UmadBuffer, AddressesAreInNetworkOrder) {
   EXPECT_EQ(umad_size(), sizeof(ib_user_mad));
 }
 
-TEST(UmadBuffer, DebugLevelsAreKept) {
+TEST(UmadBuffer, KeepsTheDebugLevel) {
   EXPECT_EQ(umad_debug(-1), 0);
   EXPECT_EQ(umad_debug(2), 2);
   EXPECT_EQ(umad_debug(0), 0);

@@ -1,4 +1,4 @@
-// Completion channels and asynchronous events: what a program sees that sleeps in epoll.
+// Completion channels and asynchronous events.
 #include <fcntl.h>
 #include <sys/epoll.h>
 
@@ -16,8 +16,8 @@ namespace {
 
 class EventsTest : public VerbsTest {
  protected:
-  /// A datagram from the other HCA into `qp`, which has a receive posted.
-  void provoke(ibv_qp* qp) {
+  /// Posts a receive on `qp` and sends it a datagram from the other HCA.
+  void send_to(ibv_qp* qp) {
     ASSERT_EQ(near_.post_receive(qp), 0);
     ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), qp->qp_num, "wake"), 0);
   }
@@ -41,7 +41,7 @@ class EventsTest : public VerbsTest {
   }
 };
 
-TEST_F(EventsTest, CompletionWakesASleeperInEpoll) {
+TEST_F(EventsTest, WakesAThreadInEpoll) {
   auto* const qp = near_.make_qp();
   const ipoib::FileDescriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
@@ -49,30 +49,30 @@ TEST_F(EventsTest, CompletionWakesASleeperInEpoll) {
   ASSERT_EQ(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, near_.channel->fd, &event), 0);
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, 0), 0);
-  provoke(qp);
-  EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, kPatience), 1);
+  send_to(qp);
+  EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, kTimeout), 1);
   EXPECT_EQ(take_event(), near_.cq);
   EXPECT_EQ(::epoll_wait(epoll.get(), &event, 1, 0), 0);
   ibv_ack_cq_events(near_.cq, 1);
 }
 
-TEST_F(EventsTest, WithoutARequestThereIsNoEvent) {
+TEST_F(EventsTest, HasNoEventUnlessArmed) {
   auto* const qp = near_.make_qp();
-  provoke(qp);
+  send_to(qp);
   EXPECT_EQ(near_.next_completion().opcode, IBV_WC_RECV);
   EXPECT_FALSE(is_readable(near_.channel->fd));
 }
 
-TEST_F(EventsTest, GettingAnEventWaitsForOne) {
+TEST_F(EventsTest, BlocksUntilAnEvent) {
   auto* const qp = near_.make_qp();
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   std::thread waiter([this] { EXPECT_EQ(take_event(), near_.cq); });
-  provoke(qp);
+  send_to(qp);
   waiter.join();
   ibv_ack_cq_events(near_.cq, 1);
 }
 
-TEST_F(EventsTest, NonBlockingChannelSaysTryAgain) {
+TEST_F(EventsTest, NonBlockingChannelFailsWithEagain) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   ibv_cq* cq = nullptr;
   void* cq_context = nullptr;
@@ -80,7 +80,7 @@ TEST_F(EventsTest, NonBlockingChannelSaysTryAgain) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_F(EventsTest, NonBlockingChannelThatIsRungWithoutEndSaysTryAgain) {
+TEST_F(EventsTest, NonBlockingChannelWithEndlessWakeupsFailsWithEagain) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   auto* const qp = near_.make_qp();
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
@@ -89,18 +89,18 @@ TEST_F(EventsTest, NonBlockingChannelThatIsRungWithoutEndSaysTryAgain) {
   void* cq_context = nullptr;
   EXPECT_EQ(ibv_get_cq_event(near_.channel, &cq, &cq_context), -1);
   EXPECT_EQ(errno, EAGAIN);
-  provoke(qp);
+  send_to(qp);
   ASSERT_TRUE(eventually(
       [&] { return ibv_get_cq_event(near_.channel, &cq, &cq_context) == 0 || errno != EAGAIN; }));
   EXPECT_EQ(cq, near_.cq);
   ibv_ack_cq_events(near_.cq, 1);
 }
 
-/// As a process does that is killed when it was just about to ring.
-TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
+/// As if a process is killed between claiming a wake-up and doing it.
+TEST_F(EventsTest, RecoversAWakeupOfASenderThatDied) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   auto* const qp = near_.make_qp();
-  provoke(qp);  // the other HCA has been let in
+  send_to(qp);  // connects the other HCA
   EXPECT_EQ(near_.next_completion().status, IBV_WC_SUCCESS);
   ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
   const Qpn number(qp->qp_num);
@@ -120,8 +120,8 @@ TEST_F(EventsTest, ASenderThatDiesBeforeItRingsMakesNobodyDeaf) {
     ASSERT_GE(bell, transport::Attendant::kFirstBell);
     ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
   }
-  provoke(qp);
-  ASSERT_TRUE(is_readable(near_.channel->fd, kPatience));
+  send_to(qp);
+  ASSERT_TRUE(is_readable(near_.channel->fd, kTimeout));
   EXPECT_EQ(take_event(), near_.cq);
   ibv_ack_cq_events(near_.cq, 1);
 }
@@ -133,8 +133,8 @@ TEST_F(EventsTest, DestroyingAQueueWithdrawsItsEvents) {
   auto* const qp = ibv_create_qp(near_.pd, &init);
   Side::bring_up(qp);
   ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
-  provoke(qp);
-  ASSERT_TRUE(is_readable(near_.channel->fd, kPatience));
+  send_to(qp);
+  ASSERT_TRUE(is_readable(near_.channel->fd, kTimeout));
   EXPECT_EQ(ibv_destroy_cq(cq), EBUSY);
   EXPECT_TRUE(is_readable(near_.channel->fd));
   ASSERT_EQ(ibv_destroy_qp(qp), 0);
@@ -146,7 +146,7 @@ TEST_F(EventsTest, DestroyingAQueueWaitsForAcknowledgements) {
   auto* const qp = near_.make_qp();
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(near_.cq, 0), 0);
-    provoke(qp);
+    send_to(qp);
     EXPECT_EQ(take_event(), near_.cq);
   }
   ASSERT_EQ(ibv_destroy_qp(qp), 0);
@@ -168,12 +168,12 @@ TEST_F(EventsTest, ChannelInUseCannotBeDestroyed) {
   EXPECT_EQ(ibv_destroy_comp_channel(near_.channel), 0);
 }
 
-TEST_F(EventsTest, ChangesOfThePortReachEveryContext) {
+TEST_F(EventsTest, SendsPortEventsToEachContext) {
   Side other(list_[0]);
   EXPECT_FALSE(is_readable(near_.context->async_fd));
   subnet_.change_port([](PortAttributes& port) { port.state = PortState::init; });
   for (auto* const context : {near_.context, other.context}) {
-    ASSERT_TRUE(is_readable(context->async_fd, kPatience));
+    ASSERT_TRUE(is_readable(context->async_fd, kTimeout));
     ibv_async_event event{};
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
@@ -193,7 +193,7 @@ TEST_F(EventsTest, ChangesOfThePortReachEveryContext) {
   EXPECT_EQ(event.event_type, IBV_EVENT_CLIENT_REREGISTER);
 }
 
-TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
+TEST_F(EventsTest, FindsAnotherDeviceAfterAFailure) {
   auto* const qp = near_.make_qp();
   ASSERT_EQ(near_.post_receive(qp), 0);
   const auto set_failed = [&](bool failed) {
@@ -213,7 +213,7 @@ TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
   EXPECT_EQ(ibv_get_device_list(nullptr), nullptr);
   EXPECT_EQ(errno, ENODEV);
   set_failed(false);
-  EXPECT_EQ(ibv_query_port(near_.context, 1, &attr), EIO) << "what was opened is dead for good";
+  EXPECT_EQ(ibv_query_port(near_.context, 1, &attr), EIO) << "an open context does not recover";
   auto** const list = ibv_get_device_list(nullptr);
   ASSERT_NE(list, nullptr);
   {
@@ -227,7 +227,7 @@ TEST_F(EventsTest, ADeviceFailsAndAnotherIsFound) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-TEST_F(EventsTest, DrainedQueuePairTellsAndGoesWhenThatIsAcknowledged) {
+TEST_F(EventsTest, DestroyingAQueuePairWaitsForAcknowledgements) {
   auto* const qp = near_.make_qp();
   drain(qp);
   auto event = take_async_event();
@@ -246,7 +246,7 @@ TEST_F(EventsTest, DestroyingAQueuePairWithdrawsItsEvents) {
   EXPECT_FALSE(is_readable(near_.context->async_fd));
 }
 
-TEST_F(EventsTest, OverrunOfAQueueIsTold) {
+TEST_F(EventsTest, ReportsAnOverrunOfACompletionQueue) {
   auto* const cq = ibv_create_cq(near_.context, 1, nullptr, nullptr, 0);
   auto init = near_.initial();
   init.send_cq = cq;
@@ -272,7 +272,7 @@ TEST_F(EventsTest, OverrunOfAQueueIsTold) {
 
 using Numbers = verbs::EventQueue<int>;
 
-TEST(EventQueue, KeepsOrderAndIsReadableWhileAnEventWaits) {
+TEST(EventQueue, KeepsOrderAndIsReadableWhileAnEventIsQueued) {
   Numbers queue;
   EXPECT_FALSE(is_readable(queue.fd()));
   queue.push(1);
@@ -284,7 +284,7 @@ TEST(EventQueue, KeepsOrderAndIsReadableWhileAnEventWaits) {
   EXPECT_FALSE(is_readable(queue.fd()));
 }
 
-TEST(EventQueue, WithdrawsOnlyWhatIsAskedFor) {
+TEST(EventQueue, WithdrawsSelectedEvents) {
   Numbers queue;
   for (const int event : {1, 2, 1, 3}) queue.push(event);
   queue.withdraw([](int event) { return event == 1; });
@@ -294,35 +294,35 @@ TEST(EventQueue, WithdrawsOnlyWhatIsAskedFor) {
   EXPECT_FALSE(is_readable(queue.fd()));
 }
 
-/// A reader that has its count when the event is withdrawn must wait for the next one.
+/// A reader that has read the count of a withdrawn event must wait for the next event.
 TEST(EventQueue, ReaderWithoutAnEventReadsAgain) {
   Numbers queue;
-  ASSERT_EQ(::eventfd_write(queue.fd(), 1), 0);  // the count of an event that is not there
+  ASSERT_EQ(::eventfd_write(queue.fd(), 1), 0);  // a count without an event
   std::thread reader([&] { EXPECT_TRUE(queue.take([](int event) { EXPECT_EQ(event, 5); })); });
   queue.push(5);
   reader.join();
 }
 
-/// Whoever may ring can make the descriptor readable for ever.
-TEST(EventQueue, RingingWithoutEndKeepsNobodyWhoDoesNotBlock) {
+/// Another process can keep the descriptor readable for ever.
+TEST(EventQueue, NonBlockingTakeReturnsDespiteEndlessWakeups) {
   constexpr std::uint64_t kMost = 0xffff'ffff'ffff'fffe;
   Numbers queue;
   ASSERT_EQ(::fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
   ASSERT_EQ(::eventfd_write(queue.fd(), kMost), 0);
-  int rung = 0;
-  const auto take = [&](int makes_event_at) {
+  int calls = 0;
+  const auto take = [&](int push_at) {
     return queue.take([](int event) { EXPECT_EQ(event, 5); },
                       [&] {
-                        ASSERT_LT(++rung, 100);
-                        if (rung == makes_event_at) queue.push(5);
+                        ASSERT_LT(++calls, 100);
+                        if (calls == push_at) queue.push(5);
                       });
   };
   errno = 0;
   EXPECT_FALSE(take(0));
   EXPECT_EQ(errno, EAGAIN);
-  EXPECT_EQ(rung, 1);
-  EXPECT_TRUE(take(2)) << "what a ring brings is taken";
-  EXPECT_EQ(rung, 2);
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(take(2)) << "takes an event that the call pushes";
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(EventQueue, IsBounded) {

@@ -1,4 +1,4 @@
-// Devices, contexts, what can be asked of them, and what is refused.
+// Devices, contexts, queries, and calls that fail.
 #include <unistd.h>
 
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "forked.hpp"
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 #include "softib/hca/network_order.hpp"
 #include "softib/verbs/abi.hpp"
 #include "verbs_fixture.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 using ObjectsTest = VerbsTest;
 
-TEST_F(ObjectsTest, OneDeviceWithTheGuidOfTheNode) {
+TEST_F(ObjectsTest, ListsOneDeviceWithTheGuidOfTheNode) {
   int count = 0;
   auto** const list = ibv_get_device_list(&count);
   ASSERT_NE(list, nullptr);
@@ -36,7 +36,7 @@ TEST_F(ObjectsTest, OneDeviceWithTheGuidOfTheNode) {
   ibv_free_device_list(list);
 }
 
-TEST_F(ObjectsTest, QueriesTellTheLimitsAndThePort) {
+TEST_F(ObjectsTest, QueriesDeviceAndPort) {
   ibv_device_attr_ex attr{};
   ASSERT_EQ(ibv_query_device_ex(near_.context, nullptr, &attr), 0);
   EXPECT_EQ(attr.orig_attr.max_qp, static_cast<int>(hca::kMaxQueuePairs));
@@ -61,7 +61,7 @@ TEST_F(ObjectsTest, QueriesTellTheLimitsAndThePort) {
   EXPECT_EQ(ibv_query_port(near_.context, 2, &port), EINVAL);
 }
 
-TEST_F(ObjectsTest, TheTablesOfThePort) {
+TEST_F(ObjectsTest, QueriesThePortTables) {
   __be16 pkey = 0;
   ASSERT_EQ(ibv_query_pkey(near_.context, 1, 0, &pkey), 0);
   EXPECT_EQ(pkey, 0xffff);
@@ -85,7 +85,7 @@ TEST_F(ObjectsTest, TheTablesOfThePort) {
   EXPECT_EQ(ibv_query_gid_type(near_.context, 1, 1, &type), -1);
 }
 
-TEST_F(ObjectsTest, QueuePairsAreQueriedAsTheyWereMade) {
+TEST_F(ObjectsTest, QueriesAQueuePair) {
   auto init = near_.initial();
   init.sq_sig_all = 1;
   auto* const qp = ibv_create_qp(near_.pd, &init);
@@ -95,24 +95,24 @@ TEST_F(ObjectsTest, QueuePairsAreQueriedAsTheyWereMade) {
   Side::bring_up(qp);
   EXPECT_EQ(qp->state, IBV_QPS_RTS);
   ibv_qp_attr attr{};
-  ibv_qp_init_attr asked{};
-  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &asked), 0);
+  ibv_qp_init_attr out{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &out), 0);
   EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
   EXPECT_EQ(attr.qkey, kQKey);
-  EXPECT_EQ(asked.cap.max_send_wr, 64U);
-  EXPECT_EQ(asked.send_cq, near_.cq);
-  EXPECT_EQ(asked.sq_sig_all, 1);
+  EXPECT_EQ(out.cap.max_send_wr, 64U);
+  EXPECT_EQ(out.send_cq, near_.cq);
+  EXPECT_EQ(out.sq_sig_all, 1);
   attr.qp_state = IBV_QPS_INIT;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL);
   EXPECT_EQ(qp->state, IBV_QPS_RTS);
 }
 
-TEST_F(ObjectsTest, MemoryCanBeRegisteredAnew) {
-  std::vector<std::uint8_t> elsewhere(100);
+TEST_F(ObjectsTest, ReregistersMemory) {
+  std::vector<std::uint8_t> other_memory(100);
   ASSERT_EQ(
-      ibv_rereg_mr(near_.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, elsewhere.data(), 100, 0),
+      ibv_rereg_mr(near_.mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, other_memory.data(), 100, 0),
       0);
-  EXPECT_EQ(near_.mr->addr, elsewhere.data());
+  EXPECT_EQ(near_.mr->addr, other_memory.data());
   EXPECT_EQ(near_.mr->length, 100U);
   auto* const other = ibv_alloc_pd(near_.context);
   ASSERT_EQ(ibv_rereg_mr(near_.mr, IBV_REREG_MR_CHANGE_PD, other, nullptr, 0, 0), 0);
@@ -126,7 +126,7 @@ TEST_F(ObjectsTest, MemoryCanBeRegisteredAnew) {
   EXPECT_EQ(ibv_dealloc_pd(other), 0);
 }
 
-TEST_F(ObjectsTest, WhatIsNotSupportedSaysSo) {
+TEST_F(ObjectsTest, RejectsUnsupportedCalls) {
   ibv_srq_init_attr srq{};
   EXPECT_EQ(ibv_create_srq(near_.pd, &srq), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
@@ -147,7 +147,7 @@ TEST_F(ObjectsTest, WhatIsNotSupportedSaysSo) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-TEST_F(ObjectsTest, WhatMakesNoSenseIsRefused) {
+TEST_F(ObjectsTest, RejectsInvalidArguments) {
   EXPECT_EQ(ibv_create_cq(near_.context, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_create_cq(near_.context, 1, nullptr, nullptr, 1), nullptr);
@@ -166,8 +166,7 @@ TEST_F(ObjectsTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(ibv_dealloc_pd(near_.pd), EBUSY);
 }
 
-/// As with the kernel: what a program leaves behind goes with its context.
-TEST_F(ObjectsTest, ClosingAContextDestroysWhatIsLeft) {
+TEST_F(ObjectsTest, ClosingAContextDestroysItsObjects) {
   Side left(list_[0]);
   auto* const qp = left.make_qp();
   ibv_gid group{};
@@ -177,15 +176,15 @@ TEST_F(ObjectsTest, ClosingAContextDestroysWhatIsLeft) {
   (void)left.handle(far_lid());
   const auto number = qp->qp_num;
   ASSERT_EQ(ibv_close_device(std::exchange(left.context, nullptr)), 0);
-  // Nobody is there any more who would write into its memory.
+  // Packets for its queue pair are dropped.
   const auto before = near_drops();
   ASSERT_EQ(far_.send(far_.make_qp(), far_.handle(near_lid()), number, "late"), 0);
   EXPECT_TRUE(eventually([&] { return near_drops() > before; }));
 }
 
-TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
+TEST_F(ObjectsTest, GivesAChildItsOwnDevice) {
   if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
-  const auto place = QpnLayout::slot(Qpn(near_.make_qp()->qp_num));
+  const auto slot = QpnLayout::slot(Qpn(near_.make_qp()->qp_num));
   const auto open_one = [&] {
     auto** const list = ibv_get_device_list(nullptr);
     auto* const context = list == nullptr ? nullptr : ibv_open_device(list[0]);
@@ -196,26 +195,26 @@ TEST_F(ObjectsTest, ChildGetsADeviceOfItsOwn) {
     init.recv_cq = cq;
     init.qp_type = IBV_QPT_UD;
     auto* const qp = cq == nullptr ? nullptr : ibv_create_qp(pd, &init);
-    return qp != nullptr && QpnLayout::slot(Qpn(qp->qp_num)) != place ? 0 : 1;
+    return qp != nullptr && QpnLayout::slot(Qpn(qp->qp_num)) != slot ? 0 : 1;
   };
   EXPECT_EQ(in_child(open_one), 0);
 }
 
-TEST_F(ObjectsTest, AChildMayAskOfItsParentsDeviceWhateverThreadsOfThatDo) {
+TEST_F(ObjectsTest, AChildCanQueryTheDeviceOfItsParent) {
   if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
-  const auto ask = [&] {
+  const auto query = [&] {
     ibv_device_attr attr{};
     return ibv_query_device(near_.context, &attr);
   };
   std::atomic<bool> stop = false;
   std::thread busy([&] {
-    while (!stop) EXPECT_EQ(ask(), 0);
+    while (!stop) EXPECT_EQ(query(), 0);
   });
   int failed = 0;
   for (int i = 0; i < 100 && failed == 0; ++i) {
     failed = in_child([&] {
       ::alarm(10);
-      return ask();
+      return query();
     });
   }
   stop = true;
@@ -223,18 +222,18 @@ TEST_F(ObjectsTest, AChildMayAskOfItsParentsDeviceWhateverThreadsOfThatDo) {
   EXPECT_EQ(failed, 0);
 }
 
-TEST_F(ObjectsTest, WithoutAnHcaThereIsNoList) {
+TEST_F(ObjectsTest, ListsNothingWithoutAnHca) {
   if (!kForkIsSafe) GTEST_SKIP() << kForkIsUnsafe;
-  const auto look = [] {
+  const auto list_devices = [] {
     ::unsetenv("SOFTIB_HCA");
     int count = 7;
     auto** const list = ibv_get_device_list(&count);
     return list == nullptr && errno == ENODEV && count == 0 ? 0 : 1;
   };
-  EXPECT_EQ(in_child(look), 0);
+  EXPECT_EQ(in_child(list_devices), 0);
 }
 
-TEST(Sysfs, AttributesOfTheDeviceAndFilesAsTheyAre) {
+TEST(Sysfs, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
   std::array<char, 16> text{};
   const auto read = [&](const char* folder, const char* file) {
     return ibv_read_sysfs_file(folder, file, text.data(), text.size());
@@ -250,7 +249,7 @@ TEST(Sysfs, AttributesOfTheDeviceAndFilesAsTheyAre) {
   EXPECT_EQ(ibv_read_sysfs_file("/proc/sys/kernel", "ostype", text.data(), 0), -1);
 }
 
-TEST(Words, RatesThereAndBack) {
+TEST(EnumStrings, ConvertsRates) {
   for (const auto rate : {IBV_RATE_2_5_GBPS, IBV_RATE_10_GBPS, IBV_RATE_40_GBPS, IBV_RATE_14_GBPS,
                           IBV_RATE_100_GBPS, IBV_RATE_1200_GBPS}) {
     EXPECT_EQ(mult_to_ibv_rate(ibv_rate_to_mult(rate)), rate);
@@ -262,7 +261,7 @@ TEST(Words, RatesThereAndBack) {
   EXPECT_EQ(mult_to_ibv_rate(3), IBV_RATE_MAX);
 }
 
-TEST(Words, NamesForEveryValueAndForNone) {
+TEST(EnumStrings, NamesKnownAndUnknownValues) {
   EXPECT_STREQ(ibv_wc_status_str(IBV_WC_LOC_LEN_ERR), "local length error");
   EXPECT_STREQ(ibv_wc_status_str(static_cast<ibv_wc_status>(31)), "unknown");
   EXPECT_STREQ(ibv_event_type_str(IBV_EVENT_WQ_FATAL), "WQ fatal");
@@ -271,7 +270,7 @@ TEST(Words, NamesForEveryValueAndForNone) {
   EXPECT_STREQ(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
 }
 
-TEST(Abi, NoExceptionCrossesIt) {
+TEST(Verb, TurnsExceptionsIntoErrors) {
   using ipoib::Result;
   const auto throwing = [](auto exception) {
     return verbs::verb([&]() -> Result<void> { throw exception; });

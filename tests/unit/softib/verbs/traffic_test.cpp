@@ -1,7 +1,7 @@
-// Queue pairs, memory and completions by verbs, with packets that really travel.
+// Queue pairs, memory and completions by verbs, with real packets.
 #include <thread>
 
-#include "softib/hca/hca_limits.hpp"
+#include "softib/hca/limits.hpp"
 #include "softib/hca/network_order.hpp"
 #include "verbs_fixture.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 
 using TrafficTest = VerbsTest;
 
-TEST_F(TrafficTest, DatagramArrivesOnTheOtherHca) {
+TEST_F(TrafficTest, SendsADatagramToTheOtherHca) {
   auto* const from = near_.make_qp();
   auto* const to = far_.make_qp();
   ASSERT_EQ(far_.post_receive(to), 0);
@@ -26,19 +26,19 @@ TEST_F(TrafficTest, DatagramArrivesOnTheOtherHca) {
   EXPECT_EQ(std::string(far_.memory.begin() + kGrh, far_.memory.begin() + kGrh + 5), "hello");
 }
 
-TEST_F(TrafficTest, LoopbackAndAnswerToTheSender) {
+TEST_F(TrafficTest, LoopsBackAndRepliesToTheSender) {
   auto* const qp = near_.make_qp();
   ASSERT_EQ(near_.post_receive(qp), 0);
   ASSERT_EQ(near_.send(qp, near_.handle(near_lid()), qp->qp_num, "self"), 0);
-  auto wc = near_.next_receive_beside_a_send();
+  auto wc = near_.next_receive_and_send();
   auto* const back = ibv_create_ah_from_wc(near_.pd, &wc, nullptr, 1);
   ASSERT_NE(back, nullptr);
   ASSERT_EQ(near_.post_receive(qp), 0);
   ASSERT_EQ(near_.send(qp, back, wc.src_qp, "again"), 0);
-  EXPECT_EQ(near_.next_receive_beside_a_send().byte_len, kGrh + 5);
+  EXPECT_EQ(near_.next_receive_and_send().byte_len, kGrh + 5);
 }
 
-TEST_F(TrafficTest, AnswerToAGlobalRoute) {
+TEST_F(TrafficTest, RepliesToAGlobalRoute) {
   auto* const from = near_.make_qp();
   auto* const to = far_.make_qp();
   ASSERT_EQ(far_.post_receive(to), 0);
@@ -71,7 +71,7 @@ TEST_F(TrafficTest, AnswerToAGlobalRoute) {
   EXPECT_EQ(ibv_init_ah_from_wc(far_.context, 1, &wc, &grh, &back), -1);
 }
 
-TEST_F(TrafficTest, MulticastReachesTheGroupOnBothHcas) {
+TEST_F(TrafficTest, DeliversMulticastOnBothHcas) {
   constexpr Lid kMlid{0xc005};
   subnet_.subnet.set_group(kMlid, {1, 2});
   ibv_gid mgid{};
@@ -90,7 +90,7 @@ TEST_F(TrafficTest, MulticastReachesTheGroupOnBothHcas) {
   attr.is_global = 1;
   attr.grh.dgid = mgid;
   ASSERT_EQ(near_.send(from, ibv_create_ah(near_.pd, &attr), 0xffffff, "all"), 0);
-  EXPECT_EQ(near_.next_receive_beside_a_send().byte_len, kGrh + 3);
+  EXPECT_EQ(near_.next_receive_and_send().byte_len, kGrh + 3);
   EXPECT_EQ(far_.next_completion().byte_len, kGrh + 3);
   EXPECT_EQ(ibv_destroy_qp(to), EBUSY);
   ASSERT_EQ(ibv_detach_mcast(to, &mgid, kMlid.value()), 0);
@@ -98,7 +98,7 @@ TEST_F(TrafficTest, MulticastReachesTheGroupOnBothHcas) {
   EXPECT_EQ(ibv_destroy_qp(to), 0);
 }
 
-TEST_F(TrafficTest, PostingTellsTheBadRequest) {
+TEST_F(TrafficTest, ReportsTheBadRequest) {
   auto* const qp = near_.make_qp();
   auto sge = near_.element(0, 4);
   ibv_send_wr wr{};
@@ -114,7 +114,7 @@ TEST_F(TrafficTest, PostingTellsTheBadRequest) {
   EXPECT_EQ(bad_receive, &receive);
 }
 
-TEST_F(TrafficTest, RequestsBuiltCallByCall) {
+TEST_F(TrafficTest, PostsRequestsBuiltCallByCall) {
   ibv_qp_init_attr_ex init{};
   init.send_cq = near_.cq;
   init.recv_cq = near_.cq;
@@ -155,7 +155,7 @@ TEST_F(TrafficTest, RequestsBuiltCallByCall) {
   EXPECT_EQ(wc.imm_data, hca::to_network(std::uint32_t{77}));
   EXPECT_EQ(std::string(far_.memory.begin() + kGrh, far_.memory.begin() + kGrh + 6), "inline");
 
-  // What was given up, or has an error anywhere, is not posted at all.
+  // Aborted batches, and batches with an error, are not posted.
   ibv_wr_start(qp);
   ibv_wr_send(qp);
   ibv_wr_abort(qp);
@@ -168,14 +168,14 @@ TEST_F(TrafficTest, RequestsBuiltCallByCall) {
   ibv_wr_set_inline_data(qp, too_long.data(), too_long.size());
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
   ibv_wr_start(qp);
-  ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);  // no request to set it of
+  ibv_wr_set_ud_addr(qp, ah, to->qp_num, kQKey);  // there is no request
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
   ASSERT_EQ(near_.send(plain, ah, to->qp_num, "last"), 0);
   EXPECT_EQ(far_.next_completion().byte_len, kGrh + 4);
 }
 
-/// One request, posted whole and call by call: two datagrams each.
-TEST_F(TrafficTest, LargeSendsAreCut) {
+/// The same request by ibv_post_send() and call by call: two datagrams each.
+TEST_F(TrafficTest, SegmentsLargeSends) {
   std::string headers(
       "\x08\0\0\0"
       "\x45\0\x05\xf8\0\1\0\0\x40\x11\0\0\x0a\0\0\1\x0a\0\0\2"
@@ -239,7 +239,7 @@ TEST_F(TrafficTest, LargeSendsAreCut) {
   }
 }
 
-TEST_F(TrafficTest, CompletionsReadFieldByField) {
+TEST_F(TrafficTest, ReadsCompletionsFieldByField) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 8;
   attr.wc_flags = IBV_WC_STANDARD_FLAGS;
@@ -273,8 +273,8 @@ TEST_F(TrafficTest, CompletionsReadFieldByField) {
   EXPECT_EQ(ibv_start_poll(cq, &none), EINVAL);
 }
 
-TEST_F(TrafficTest, ChecksumsAreComputedAndVouchedFor) {
-  // UDP over IPv4 with nothing in the places of its checksums.
+TEST_F(TrafficTest, ComputesAndReportsChecksums) {
+  // UDP over IPv4 with checksums of 0.
   const std::string datagram(
       "\x08\0\0\0"
       "\x45\0\0\x1d\0\1\0\0\x40\x11\0\0\x0a\0\0\1\x0a\0\0\2"
@@ -304,11 +304,11 @@ TEST_F(TrafficTest, ChecksumsAreComputedAndVouchedFor) {
   }
   EXPECT_TRUE(std::equal(datagram.begin(), datagram.end(), near_.memory.begin() + 8192,
                          [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; }))
-      << "the sender's memory stays as it is";
+      << "the memory of the sender is not changed";
 }
 
-/// Every lock of the library is taken from several threads here; the thread sanitizer looks on.
-TEST_F(TrafficTest, ThreadsWithQueuePairsOfTheirOwn) {
+/// Takes each lock of the library in several threads, for the thread sanitizer.
+TEST_F(TrafficTest, ServesThreadsWithQueuePairsOfTheirOwn) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 200;
   std::vector<std::thread> threads;
@@ -330,8 +330,7 @@ TEST_F(TrafficTest, ThreadsWithQueuePairsOfTheirOwn) {
   for (auto& thread : threads) thread.join();
 }
 
-/// One queue pair, several senders: each one's packets keep their order.
-TEST_F(TrafficTest, ThreadsThatShareAQueuePair) {
+TEST_F(TrafficTest, KeepsTheOrderOfEachThreadOnASharedQueuePair) {
   constexpr int kThreads = 3;
   constexpr int kRounds = 100;
   auto* const from = near_.make_qp();
@@ -339,8 +338,9 @@ TEST_F(TrafficTest, ThreadsThatShareAQueuePair) {
   auto* const ah = near_.handle(far_lid());
   std::array<int, kThreads> last{-1, -1, -1};
   int received = 0;
-  constexpr std::size_t kSlot = 64;  // octets; one for each receive, named by its id
-  for (std::uint64_t i = 0; i < 64; ++i) ASSERT_EQ(far_.post_receive(to, i * kSlot, kSlot, i), 0);
+  constexpr std::size_t kBuffer = 64;  // bytes of each receive; its id is the index
+  for (std::uint64_t i = 0; i < 64; ++i)
+    ASSERT_EQ(far_.post_receive(to, i * kBuffer, kBuffer, i), 0);
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
@@ -364,11 +364,11 @@ TEST_F(TrafficTest, ThreadsThatShareAQueuePair) {
     ibv_wc wc{};
     sent += ibv_poll_cq(near_.cq, 1, &wc);
     if (ibv_poll_cq(far_.cq, 1, &wc) == 1) {
-      const auto* const data = &far_.memory[wc.wr_id * kSlot + kGrh];
+      const auto* const data = &far_.memory[wc.wr_id * kBuffer + kGrh];
       EXPECT_GT(int{data[1]}, last.at(data[0]));
       last.at(data[0]) = data[1];
       ++received;
-      EXPECT_EQ(far_.post_receive(to, wc.wr_id * kSlot, kSlot, wc.wr_id), 0);
+      EXPECT_EQ(far_.post_receive(to, wc.wr_id * kBuffer, kBuffer, wc.wr_id), 0);
     }
     return sent == kThreads * kRounds && received > 0;
   }));

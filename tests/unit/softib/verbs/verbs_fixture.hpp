@@ -1,5 +1,5 @@
-// Two HCAs of a subnet, each with a device, in one process: the one that verbs list, and another
-// that no program could have. Everything else is real: sockets, engines, descriptors.
+// Two HCAs of a subnet in one process, each with a device: the one that ibv_get_device_list()
+// lists, and a second one that a program could not have. Sockets, engines and descriptors are real.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using namespace test;
 
 inline constexpr std::uint32_t kQKey = 0x0b1b;
 inline constexpr std::size_t kGrh = 40;
-inline constexpr int kPatience = 30'000;  ///< milliseconds
+inline constexpr int kTimeout = 30'000;  ///< milliseconds
 
 /// A subnet with the nodes "host1" and "host2"; this process is on host1.
 class VerbsSubnet {
@@ -43,12 +43,12 @@ class VerbsSubnet {
   }
   ~VerbsSubnet() { other_endpoint->set_receiver(nullptr); }
 
-  /// One for all tests of this process: its endpoint is.
+  /// One for all tests, since the process has one endpoint.
   static VerbsSubnet& instance() {
     static VerbsSubnet one;
     return one;
   }
-  /// A change of host1's port, as the subnet process makes it.
+  /// Changes the port of host1 as the subnet process does.
   void change_port(const std::function<void(PortAttributes&)>& change) {
     auto node = subnet.fabric().node(1).value();
     change(node.port);
@@ -61,7 +61,7 @@ class VerbsSubnet {
   std::unique_ptr<verbs::Device> other_device;
 };
 
-/// What a program makes on a device before it can send and receive.
+/// The objects that a program creates on a device to send and receive.
 class Side {
  public:
   explicit Side(ibv_device* device)
@@ -140,7 +140,7 @@ class Side {
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp, &wr, &bad);
   }
-  /// Polls until a completion comes.
+  /// Polls until there is a completion.
   [[nodiscard]] ibv_wc next_completion() const {
     ibv_wc wc{};
     int count = 0;
@@ -149,8 +149,8 @@ class Side {
     return wc;
   }
 
-  /// The completion of a receive, when that of a send comes as well, in whichever order.
-  [[nodiscard]] ibv_wc next_receive_beside_a_send() const {
+  /// Polls for the completions of a send and a receive, in any order; returns that of the receive.
+  [[nodiscard]] ibv_wc next_receive_and_send() const {
     const auto first = next_completion();
     const auto second = next_completion();
     const bool first_is_receive = first.opcode == IBV_WC_RECV;
@@ -179,7 +179,7 @@ class VerbsTest : public testing::Test {
   [[nodiscard]] static Lid near_lid() { return TestSubnet::lid(1); }
   [[nodiscard]] static Lid far_lid() { return TestSubnet::lid(2); }
 
-  /// Packets that host1 got for queue pairs that are not there.
+  /// Packets that host1 received for unknown queue pairs.
   [[nodiscard]] std::uint64_t near_drops() {
     return subnet_.subnet.fabric().counters(
         1)[static_cast<std::size_t>(fabric::PortCounter::drop_unknown_qp)];

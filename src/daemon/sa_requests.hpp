@@ -1,0 +1,37 @@
+// How the interfaces of a port share one SA client: each numbers its requests in a range of its
+// own, so the id of a response says which interface it is for.
+#pragma once
+
+#include <cstdint>
+
+#include "ipoib/strong.hpp"
+#include "wire/sa_request.hpp"
+
+namespace ipoib::daemon {
+
+/// Counts the interfaces that a process has created; 24 bits. 0 stands for the port itself. A
+/// number is not reused, so a response that arrives after its interface has gone is dropped.
+using InterfaceNumber = Strong<struct InterfaceNumberTag, std::uint32_t>;
+
+/// The range of an interface; its link uses the first half, its InterfaceControl the second.
+inline constexpr std::uint64_t kRequestsPerInterface = 1ULL << 40;
+
+[[nodiscard]] constexpr wire::SaRequestId first_link_request(InterfaceNumber interface) {
+  return wire::SaRequestId(interface.value() * kRequestsPerInterface);
+}
+[[nodiscard]] constexpr wire::SaRequestId first_control_request(InterfaceNumber interface) {
+  return wire::SaRequestId(first_link_request(interface).value() + kRequestsPerInterface / 2);
+}
+[[nodiscard]] constexpr InterfaceNumber interface_of(wire::SaRequestId id) {
+  return InterfaceNumber(static_cast<std::uint32_t>(id.value() / kRequestsPerInterface));
+}
+
+/// Sends requests to the SA. Each gets one response, by the sender's on_response(), perhaps within
+/// the call.
+class SaRequestPort {
+ public:
+  virtual ~SaRequestPort() = default;
+  virtual void send(const wire::SaRequest& request) = 0;
+};
+
+}  // namespace ipoib::daemon

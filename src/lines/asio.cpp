@@ -1,0 +1,2 @@
+// Boost.Asio, compiled once for all who include it (BOOST_ASIO_SEPARATE_COMPILATION).
+#include <boost/asio/impl/src.hpp>

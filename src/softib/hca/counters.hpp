@@ -1,0 +1,32 @@
+// Packet, drop and error counters of an emulated HCA.
+#pragma once
+
+#include <cstdint>
+
+namespace softib::hca {
+
+struct HcaCounters {
+  std::uint64_t sent_packets = 0;
+  std::uint64_t sent_bytes = 0;        ///< of payload
+  std::uint64_t send_errors = 0;       ///< sends completed with an error, without flushed ones
+  std::uint64_t send_drop_port = 0;    ///< the port was not active
+  std::uint64_t send_drop_pkey = 0;    ///< no valid P_Key at the P_Key index
+  std::uint64_t received_packets = 0;  ///< delivered to a posted receive
+  std::uint64_t received_bytes = 0;    ///< of payload
+  std::uint64_t receive_errors = 0;    ///< receives completed with an error, without flushed ones
+  std::uint64_t drop_malformed = 0;
+  std::uint64_t drop_length = 0;      ///< longer than the MTU of the port
+  std::uint64_t drop_port = 0;        ///< the port was not active
+  std::uint64_t drop_lid = 0;         ///< DLID of another port
+  std::uint64_t drop_gid = 0;         ///< GRH of another port, or multicast without GRH
+  std::uint64_t drop_unknown_qp = 0;  ///< no such queue pair, or an earlier epoch
+  std::uint64_t drop_qp_state = 0;    ///< state in which the queue pair does not receive
+  std::uint64_t drop_pkey = 0;
+  std::uint64_t drop_qkey = 0;
+  std::uint64_t drop_no_receive = 0;    ///< no receive was posted
+  std::uint64_t drop_not_attached = 0;  ///< no queue pair is attached to the group
+  std::uint64_t cq_overruns = 0;
+  std::uint64_t lost_events = 0;  ///< more than kMaxPendingEvents were pending
+};
+
+}  // namespace softib::hca

@@ -1,0 +1,25 @@
+#include "softib/hca/events.hpp"
+
+namespace softib::hca {
+
+std::vector<ibv_event_type> port_events(const PortAttributes& before, const PortAttributes& now) {
+  const bool was_active = before.state == PortState::active;
+  const bool is_active = now.state == PortState::active;
+  std::vector<ibv_event_type> events;
+  if (!now.serves(before.generation)) return {IBV_EVENT_DEVICE_FATAL};
+  if (was_active && !is_active) events.push_back(IBV_EVENT_PORT_ERR);
+  if (before.lid != now.lid) events.push_back(IBV_EVENT_LID_CHANGE);
+  if (before.gid() != now.gid()) events.push_back(IBV_EVENT_GID_CHANGE);
+  if (before.pkeys != now.pkeys) events.push_back(IBV_EVENT_PKEY_CHANGE);
+  if (before.sm_lid != now.sm_lid || before.sm_sl != now.sm_sl) {
+    events.push_back(IBV_EVENT_SM_CHANGE);
+  }
+  // Clients learn of new attributes before the port is reported active.
+  if (!was_active && is_active) events.push_back(IBV_EVENT_PORT_ACTIVE);
+  if (before.reregister_count != now.reregister_count) {
+    events.push_back(IBV_EVENT_CLIENT_REREGISTER);
+  }
+  return events;
+}
+
+}  // namespace softib::hca

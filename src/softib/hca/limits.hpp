@@ -1,0 +1,34 @@
+// Limits of one emulated HCA in one process; verbs reports them as device attributes.
+#pragma once
+
+#include <cstdint>
+
+#include "softib/core/packet_sink.hpp"
+
+namespace softib::hca {
+
+inline constexpr std::uint32_t kMaxQueuePairs = QpnLayout::kQpsPerSlot;
+inline constexpr std::uint32_t kMaxQueueWr = 16384;  ///< work requests per queue
+inline constexpr std::uint32_t kMaxSge = OutgoingPacket::kMaxPieces;
+inline constexpr std::uint32_t kMaxInline = 1024;       ///< bytes per work request
+inline constexpr std::uint32_t kMaxTso = 65536;         ///< bytes of payload of a large send
+inline constexpr std::uint32_t kMaxTsoHeader = 256;     ///< bytes of its headers
+inline constexpr std::uint32_t kMaxTsoSegments = 256;   ///< segments of a large send
+inline constexpr std::uint32_t kMaxLargeReceives = 64;  ///< per queue pair
+/// Minimum buffer size of a large receive: the GRH and the largest large send.
+inline constexpr std::uint32_t kLargeReceive = ipoib::wire::Grh::kSize + kMaxTsoHeader + kMaxTso;
+inline constexpr std::uint32_t kMaxCompletionQueues = 1024;
+inline constexpr std::uint32_t kMaxCqe = 1U << 18;  ///< entries per completion queue
+inline constexpr std::uint32_t kMaxProtectionDomains = 1024;
+inline constexpr std::uint32_t kMaxMemoryRegions = 1U << 16;
+inline constexpr std::uint32_t kMaxAddressHandles = 1U << 17;
+inline constexpr std::uint32_t kMaxAttachedGroups =
+    1024;  ///< multicast groups with attached queue pairs
+inline constexpr std::uint32_t kMaxAttachedQps = 128;  ///< queue pairs per group
+inline constexpr std::uint32_t kGidTableSize = 1;
+/// A batch of a queue pair ends when it counts at least this many packets (after segmentation).
+inline constexpr std::size_t kSendBatch = 32;
+/// Events beyond this number are dropped and counted.
+inline constexpr std::size_t kMaxPendingEvents = 4096;
+
+}  // namespace softib::hca

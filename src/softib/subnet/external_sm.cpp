@@ -1,0 +1,30 @@
+// What is left to do here where the subnet is managed elsewhere.
+#include "softib/subnet/subnet_manager.hpp"
+
+namespace softib::subnet {
+
+void SubnetManager::adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
+  for (const auto& entry : nodes) {
+    if (entry.index >= kMaxNodes) continue;
+    changed_.set(entry.index);
+    const bool is_switch = entry.index == kSwitchNode;
+    if (is_switch && entry.node.name == kSwitchName) {
+      switch_ = entry.node;
+    } else if (!is_switch && !nodes_[entry.index]) {
+      (void)insert(entry.index, entry.node);
+    }
+  }
+  routes_.mark_all_changed();
+}
+
+void SubnetManager::set_port(NodeIndex index, const PortAttributes& port) {
+  nodes_[index]->port = port;
+  changed_.set(index);
+}
+
+void SubnetManager::set_switch_port(const PortAttributes& port) {
+  switch_.port = port;
+  changed_.set(kSwitchNode);
+}
+
+}  // namespace softib::subnet

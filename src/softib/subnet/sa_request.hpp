@@ -1,0 +1,81 @@
+// A request to the subnet administrator and the records that answer it, in values.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "softib/core/mad_packet.hpp"
+#include "softib/subnet/subnet_types.hpp"
+#include "wire/mad.hpp"
+#include "wire/sa_status.hpp"
+
+namespace softib::subnet {
+
+/// Longest answer, in octets of records; a table that would be longer is refused.
+inline constexpr std::size_t kMaxTableBytes = 8U << 20;
+/// The key that makes a request trusted (IBA 15.4.1), OpenSM's default.
+inline constexpr std::uint64_t kSmKey = 1;
+
+struct SaRequest {
+  ipoib::wire::SaHeader header;
+  ConstBytes record;  ///< what follows the header, kSaDataSize octets
+  NodeIndex requester = 0;
+  const Node& from;  ///< the requester
+
+  [[nodiscard]] bool has(std::uint64_t components) const {
+    return (header.component_mask & components) == components;
+  }
+  [[nodiscard]] bool is_table() const {
+    return header.mad.method == ipoib::wire::method::kGetTable;
+  }
+  /// Sees what others only see of themselves.
+  [[nodiscard]] bool is_trusted() const { return header.sm_key != 0; }
+};
+
+/// Records of one size, in the places they have in a table: 8-octet units (IBA 15.2.1.1).
+class RecordTable {
+ public:
+  explicit RecordTable(std::size_t record_size) : stride_((record_size + 7) / 8 * 8) {}
+
+  template <class Record>
+  void add(const Record& record) {
+    assert(Record::kSize <= stride_);
+    if (is_full()) return;
+    bytes_.resize(bytes_.size() + stride_);
+    record.emit(std::span(bytes_).last(stride_).first(Record::kSize));
+  }
+  void add(ConstBytes record) {
+    assert(record.size() <= stride_);
+    if (is_full()) return;
+    bytes_.insert(bytes_.end(), record.begin(), record.end());
+    bytes_.resize((bytes_.size() + stride_ - 1) / stride_ * stride_);
+  }
+  [[nodiscard]] std::size_t size() const { return bytes_.size() / stride_; }
+  /// Nothing more will be taken; the answer is a refusal.
+  [[nodiscard]] bool is_full() const { return bytes_.size() + stride_ > kMaxTableBytes; }
+  [[nodiscard]] std::uint16_t attribute_offset() const {
+    return static_cast<std::uint16_t>(stride_ / 8);
+  }
+  [[nodiscard]] const std::vector<std::uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  std::size_t stride_;
+  std::vector<std::uint8_t> bytes_;
+};
+
+struct SaResponse {
+  SaResponse(ipoib::wire::SaStatus refusal) : status(refusal), records(8) {}
+  SaResponse(RecordTable found) : status(ipoib::wire::SaStatus::ok), records(std::move(found)) {}
+
+  ipoib::wire::SaStatus status;
+  RecordTable records;
+};
+
+/// Whether the components of `mask` are equal in both records. `widths` are the widths of a
+/// record's components in bits, in their order, which is that of the mask's bits.
+[[nodiscard]] bool components_equal(ConstBytes left, ConstBytes right, std::uint64_t mask,
+                                    std::span<const std::uint16_t> widths);
+
+}  // namespace softib::subnet

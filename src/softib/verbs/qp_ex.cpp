@@ -1,0 +1,105 @@
+// The functions of an ibv_qp_ex, which build work requests call by call (ibv_wr_post(3)).
+// Operations that UD does not have are null: ibv_create_qp_ex() has refused a queue pair that needs
+// them.
+#include "softib/verbs/abi.hpp"
+#include "softib/verbs/objects.hpp"
+
+namespace softib::verbs {
+namespace {
+
+/// Locks the send queue until ibv_wr_complete() or ibv_wr_abort().
+void start(ibv_qp_ex* ibv) {
+  of(ibv).sending.lock();
+  of(ibv).builder.start();
+}
+
+void abort(ibv_qp_ex* ibv) { of(ibv).sending.unlock(); }
+
+int complete(ibv_qp_ex* ibv) noexcept {
+  auto& qp = of(ibv);
+  auto& device = of(ibv->qp_base.context).device;
+  const std::lock_guard sending(qp.sending, std::adopt_lock);
+  if (qp.builder.error() != 0) return qp.builder.error();
+  std::span<const OutgoingPacket> batch;
+  {
+    const auto hca = device.hca();
+    if (const int error = hca->post_send_all(*qp.model, qp.builder.chain())) return error;
+    batch = hca->next_packets(*qp.model);
+  }
+  device.transmit(*qp.model, batch);
+  return 0;
+}
+
+/// Calls `body`; an exception becomes an error of ibv_wr_complete().
+template <class Body>
+void build(ibv_qp_ex* ibv, Body body) noexcept {
+  auto& builder = of(ibv).builder;
+  try {
+    if (builder.size() > hca::kMaxQueueWr) {
+      builder.fail(ENOMEM);
+    } else {
+      body(builder);
+    }
+  } catch (...) {
+    builder.fail(ENOMEM);
+  }
+}
+
+void send(ibv_qp_ex* ibv) {
+  build(ibv, [&](auto& builder) { builder.begin(IBV_WR_SEND, ibv->wr_id, ibv->wr_flags); });
+}
+
+void send_immediate(ibv_qp_ex* ibv, __be32 immediate) {
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_SEND_WITH_IMM, ibv->wr_id, ibv->wr_flags, immediate);
+  });
+}
+
+void send_large(ibv_qp_ex* ibv, void* header, std::uint16_t header_size, std::uint16_t size) {
+  const ConstBytes headers(static_cast<const std::uint8_t*>(header), header_size);
+  build(ibv, [&](auto& builder) {
+    builder.begin(IBV_WR_TSO, ibv->wr_id, ibv->wr_flags);
+    builder.set_segments(headers, size);
+  });
+}
+
+void set_destination(ibv_qp_ex* ibv, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
+  build(ibv, [&](auto& builder) { builder.set_destination(ah, qpn, qkey); });
+}
+
+void set_elements(ibv_qp_ex* ibv, std::size_t count, const ibv_sge* elements) {
+  build(ibv, [&](auto& builder) { builder.set_elements(count, elements); });
+}
+
+void set_element(ibv_qp_ex* ibv, std::uint32_t key, std::uint64_t address, std::uint32_t length) {
+  const ibv_sge element{address, length, key};
+  set_elements(ibv, 1, &element);
+}
+
+void set_inline_list(ibv_qp_ex* ibv, std::size_t count, const ibv_data_buf* buffers) {
+  const auto limit = of(ibv).model->config().cap.max_inline_data;
+  build(ibv, [&](auto& builder) { builder.set_inline(count, buffers, limit); });
+}
+
+void set_inline(ibv_qp_ex* ibv, void* data, std::size_t length) {
+  const ibv_data_buf buffer{data, length};
+  set_inline_list(ibv, 1, &buffer);
+}
+
+}  // namespace
+
+void fill_in_qp_ex(Qp& qp) {
+  qp.wr_start = start;
+  qp.wr_complete = complete;
+  qp.wr_abort = abort;
+  qp.wr_send = send;
+  qp.wr_send_imm = send_immediate;
+  qp.wr_send_tso = send_large;
+  qp.wr_set_ud_addr = set_destination;
+  qp.wr_set_sge = set_element;
+  qp.wr_set_sge_list = set_elements;
+  qp.wr_set_inline_data = set_inline;
+  qp.wr_set_inline_data_list = set_inline_list;
+}
+
+}  // namespace softib::verbs

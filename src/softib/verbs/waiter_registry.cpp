@@ -1,0 +1,73 @@
+#include "softib/verbs/waiter_registry.hpp"
+
+#include <fcntl.h>
+
+#include "softib/verbs/objects.hpp"
+
+namespace softib::verbs {
+
+namespace {
+
+std::uint32_t waiter_of(CompChannel& channel, endpoint::Endpoint& endpoint) {
+  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Attendant::kEngine;
+  if (channel.wakeup_fd == transport::Attendant::kEngine)
+    channel.wakeup_fd = endpoint.add_bell(channel.fd);
+  return channel.wakeup_fd;
+}
+
+}  // namespace
+
+void WaiterRegistry::add(Qpn qp, const Cq& receives) {
+  endpoint_.attend(QpnLayout::index(qp), receives.waiter);
+  set_multicast_waiter();
+}
+
+void WaiterRegistry::remove(Qpn qp) {
+  endpoint_.attend(QpnLayout::index(qp), transport::Attendant::kEngine);
+  set_multicast_waiter();
+}
+
+void WaiterRegistry::on_polled(Cq& cq) {
+  if (!cq.model->is_armed()) set_waiter(cq, transport::Attendant::kNobody);
+}
+
+void WaiterRegistry::on_armed(Cq& cq) {
+  if (cq.channel != nullptr) set_waiter(cq, waiter_of(of(cq.channel), endpoint_));
+}
+
+void WaiterRegistry::on_channel_read(const CompChannel& channel) {
+  for (auto* const cq : all_) {
+    if (cq->channel == &channel && cq->model->is_armed()) set_waiter(*cq, cq->waiter);
+  }
+}
+
+void WaiterRegistry::restore() {
+  for (auto* const cq : all_) {
+    if (cq->model->is_armed()) set_waiter(*cq, cq->waiter);
+  }
+}
+
+void WaiterRegistry::set_waiter(Cq& cq, std::uint32_t waiter) {
+  cq.waiter = waiter;
+  for (const auto* const qp : cq.model->receivers) {
+    endpoint_.attend(QpnLayout::index(qp->number()), waiter);
+  }
+  set_multicast_waiter();
+}
+
+/// A multicast packet may be for any queue pair, and the woken thread receives it for all of them.
+/// This must be a thread that is sure to do so: the engine if it waits for any queue, else the
+/// channel of an armed queue.
+void WaiterRegistry::set_multicast_waiter() {
+  bool is_engine = true;
+  std::uint32_t waiter = transport::Attendant::kNobody;
+  for (const auto* const cq : all_) {
+    if (cq->model->receivers.empty()) continue;
+    is_engine = cq->waiter == transport::Attendant::kEngine;
+    if (is_engine) break;
+    if (cq->model->is_armed()) waiter = cq->waiter;
+  }
+  endpoint_.attend(transport::Door::kMulticast, is_engine ? transport::Attendant::kEngine : waiter);
+}
+
+}  // namespace softib::verbs

@@ -1,0 +1,50 @@
+// Tells senders which thread to wake for a packet to the queue pairs of a completion queue: none
+// while a program polls the queue; its completion channel once the queue is armed, if the channel
+// is O_NONBLOCK; the engine in all other cases.
+//
+// A sender writes to the channel's descriptor for each packet, before it is known whether that
+// completes a receive. The program that reads the channel (ibv_get_cq_event) then receives the
+// packets and finds an event or none. With O_NONBLOCK, it must expect the latter (EAGAIN).
+#pragma once
+
+#include <vector>
+
+#include "softib/endpoint/endpoint.hpp"
+#include "softib/transport/wakeup_table.hpp"
+
+namespace softib::verbs {
+
+struct CompChannel;
+struct Cq;
+
+/// Guarded by the lock of the model.
+class WaiterRegistry {
+ public:
+  explicit WaiterRegistry(endpoint::Endpoint& endpoint) : endpoint_(endpoint) {}
+
+  void add(Cq& cq) { all_.push_back(&cq); }
+  void remove(Cq& cq) { std::erase(all_, &cq); }
+  /// `receives` is the queue for the receive completions of `qp`.
+  void add(Qpn qp, const Cq& receives);
+  void remove(Qpn qp);
+
+  /// A program has polled the queue and found it empty. Unless it is armed, it will poll again.
+  void on_polled(Cq& cq);
+  /// The queue has just been armed. Packets that arrived before are not announced: after arming, a
+  /// program polls once more.
+  void on_armed(Cq& cq);
+  /// The channel was readable, and the packets have been received. Announces the armed queues of
+  /// the channel again. Packets that arrive before this returns wake no thread.
+  void on_channel_read(const CompChannel& channel);
+  /// A sender may have died before it wrote to a channel: announces all armed queues again.
+  void restore();
+
+ private:
+  void set_waiter(Cq& cq, std::uint32_t waiter);
+  void set_multicast_waiter();
+
+  endpoint::Endpoint& endpoint_;
+  std::vector<Cq*> all_;
+};
+
+}  // namespace softib::verbs

@@ -1,0 +1,106 @@
+// Requests to the subnet administrator (SA) and their responses as values (IBA 15.4; RFC 4391, 5
+// and 9.1.2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ipoib/address.hpp"
+#include "ipoib/strong.hpp"
+#include "wire/notice.hpp"
+#include "wire/sa_records.hpp"
+#include "wire/sa_status.hpp"
+
+namespace ipoib::wire {
+
+template <class Record>
+struct QueryFor {
+  Record record;
+  std::uint64_t components = 0;  ///< OR of Record::Mask: which fields of `record` count
+  friend bool operator==(const QueryFor&, const QueryFor&) = default;
+};
+/// Get(PathRecord).
+struct PathQuery : QueryFor<PathRecord> {};
+/// Set(MCMemberRecord): join a group, or create and join it.
+struct JoinQuery : QueryFor<McMemberRecord> {};
+/// Get(MCMemberRecord): whether a port is in a group; if it is not, the status is `no_records`.
+struct LookupQuery : QueryFor<McMemberRecord> {};
+/// Delete(MCMemberRecord): clear the JoinState bits of the record.
+struct LeaveQuery : QueryFor<McMemberRecord> {};
+/// Set(InformInfo): subscribe to reports, or unsubscribe.
+struct SubscribeQuery : QueryFor<InformInfo> {};
+/// GetTable(MCMemberRecord): the members of a group. The SA lists them only for a trusted request
+/// (IBA 15.4.1).
+struct MembersQuery : QueryFor<McMemberRecord> {
+  static constexpr std::uint64_t kSmKey = 1;  ///< OpenSM's default SM_Key
+};
+using SaQuery =
+    std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery, MembersQuery>;
+
+/// One reversible path between two ports within a partition.
+[[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
+/// Joins an existing group.
+[[nodiscard]] JoinQuery join_query(const Gid& mgid, const Gid& port, PKey pkey,
+                                   std::uint8_t join_state);
+/// Joins a group. Creates it with the Q_Key, MTU, rate, SL, flow label, traffic class and hop limit
+/// of `group` if it does not exist (RFC 4391, 10; IBA 15.2.5.17.3).
+[[nodiscard]] JoinQuery create_query(const McMemberRecord& group);
+[[nodiscard]] LookupQuery lookup_query(const Gid& mgid, const Gid& port);
+[[nodiscard]] LeaveQuery leave_query(const Gid& mgid, const Gid& port, std::uint8_t join_state);
+/// Subscribes to a generic subnet management trap from any port of the subnet.
+[[nodiscard]] SubscribeQuery subscribe_query(std::uint16_t trap);
+[[nodiscard]] SubscribeQuery unsubscribe_query(std::uint16_t trap);
+[[nodiscard]] MembersQuery members_query(const Gid& mgid);
+
+/// Chosen by the requester. A response carries the id of its request.
+using SaRequestId = Strong<struct SaRequestIdTag, std::uint64_t>;
+
+struct SaRequest {
+  SaRequestId id;
+  SaQuery query;
+  friend bool operator==(const SaRequest&, const SaRequest&) = default;
+};
+
+/// Why a request did not succeed.
+struct SaFailure {
+  enum class Kind : std::uint8_t {
+    status,              ///< the SA refused the request, see `status`
+    timeout,             ///< no response to any attempt
+    no_sm,               ///< the port knows no subnet manager
+    overloaded,          ///< too many requests are waiting already
+    send_failed,         ///< the port did not accept the MAD
+    malformed_response,  ///< the response does not hold the requested record
+    local,               ///< this host cannot do it, see `detail`
+  };
+
+  explicit SaFailure(Kind what = Kind::timeout, std::string why = {})
+      : kind(what), detail(std::move(why)) {}
+  explicit SaFailure(SaStatus code) : kind(Kind::status), status(code) {}
+
+  /// One line: what happened, and the likely cause.
+  [[nodiscard]] std::string text() const;
+
+  Kind kind;
+  std::optional<SaStatus> status;  ///< with Kind::status only
+  std::string detail;              ///< with Kind::send_failed and Kind::local: why
+};
+
+using McMemberTable = std::vector<McMemberRecord>;
+/// The group's record for a join, a lookup or a leave; the accepted InformInfo for a subscription;
+/// a record for each member of a group, none if the group does not exist.
+using SaResult = std::variant<PathRecord, McMemberRecord, InformInfo, McMemberTable, SaFailure>;
+
+/// The failure in a result that is not the expected record.
+[[nodiscard]] SaFailure failure_of(const SaResult& result);
+
+/// Each request gets exactly one response.
+struct SaResponse {
+  SaRequestId id;
+  SaResult result;
+};
+
+}  // namespace ipoib::wire

@@ -1,0 +1,427 @@
+// Rows of docs/states.md, "Neighbour", that need more than one stimulus or check; the others are in
+// neighbour_rows_test.cpp.
+#include "tests/unit/link/neighbour_fixture.hpp"
+
+namespace ipoib::link {
+namespace {
+
+TEST_F(NeighbourStates, Adopt_PathPending) {
+  make_incomplete();
+  confirm(kHere);
+  EXPECT_EQ(state(), "resolving");
+  EXPECT_EQ(entry()->parked(), 1U);
+  ASSERT_EQ(asked().size(), 1U);
+  EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
+  EXPECT_EQ(asked()[0].record.sgid, kOwn.gid);
+}
+
+TEST_F(NeighbourStates, Adopt_PathFailed) {
+  spoil_path(kHere.gid);
+  make_incomplete();
+  confirm(kHere);
+  EXPECT_EQ(state(), "failed");
+  EXPECT_EQ(count(Counter::drop_path_failed), 1U);
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(NeighbourStates, New_Packet) {
+  send();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_EQ(entry()->parked(), 1U);
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].to, kMulticastQpn);
+  EXPECT_EQ(sent_arp()[0].message.target_protocol, kPeer);
+  EXPECT_EQ(sent_arp()[0].message.sender_protocol, Ipv4Address(0x0a2c0001));
+  EXPECT_EQ(sent_arp()[0].message.sender_hardware, kOwn);
+}
+
+TEST_F(NeighbourStates, New_Packet_Deferred) {
+  while (solicitor.reserve_first(now) == now) {
+  }
+  forget();
+  send();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_EQ(entry()->parked(), 1U);
+  EXPECT_TRUE(out.sends.empty());
+  EXPECT_GT(neighbours.next_deadline(), now);
+}
+
+TEST_F(NeighbourStates, Incomplete_Packet) {
+  make_incomplete();
+  for (std::size_t parked = 1; parked < parking.frames_per_neighbour; ++parked) send();
+  EXPECT_EQ(entry()->parked(), parking.frames_per_neighbour);
+  send();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_EQ(entry()->parked(), parking.frames_per_neighbour);
+  EXPECT_EQ(count(Counter::drop_parked_limit), 1U);
+  EXPECT_TRUE(out.sends.empty());
+}
+
+TEST_F(NeighbourStates, Incomplete_Confirmed) {
+  make_incomplete();
+  confirm(kHere);
+  grant(asked().at(0));
+  EXPECT_EQ(state(), "reachable");
+  expect_route(kHere);
+}
+
+TEST_F(NeighbourStates, Incomplete_Deadline_Deferred) {
+  while (solicitor.reserve_first(now) == now) {
+  }
+  make_incomplete();
+  reach_deadline();
+  EXPECT_EQ(state(), "incomplete");
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].to, kMulticastQpn);
+}
+
+TEST_F(NeighbourStates, Incomplete_Deadline) {
+  make_incomplete();
+  reach_deadline();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_EQ(sent_arp().size(), 1U);
+  // A request that the rate limit rejects is counted, but not sent.
+  now = neighbours.next_deadline();
+  while (solicitor.admit_repetition(now)) {
+  }
+  forget();
+  tick();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_TRUE(out.sends.empty());
+  reach_deadline();
+  EXPECT_EQ(state(), "failed");
+}
+
+TEST_F(NeighbourStates, Incomplete_Deadline_Last) {
+  make_incomplete();
+  for (unsigned i = 1; i < config.ageing.broadcast_probes; ++i) reach_deadline();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_EQ(sent_arp().size(), config.ageing.broadcast_probes - 1U);
+  reach_deadline();
+  EXPECT_EQ(state(), "failed");
+  EXPECT_EQ(count(Counter::drop_neighbour_failed), 1U);
+  EXPECT_EQ(sent_arp().size(), config.ageing.broadcast_probes - 1U);
+}
+
+TEST_F(NeighbourStates, Resolving_ConfirmedSame) {
+  make_resolving();
+  confirm(kHere);
+  EXPECT_EQ(state(), "resolving");
+  grant(path_request);
+  EXPECT_EQ(state(), "reachable");
+}
+
+TEST_F(NeighbourStates, Resolving_ConfirmedOther) {
+  make_resolving();
+  confirm(kThere);
+  EXPECT_EQ(state(), "resolving");
+  expect_route(kThere);
+  ASSERT_EQ(asked().size(), 1U);
+  grant(path_request);
+  EXPECT_EQ(state(), "resolving") << "that was the path to its old address";
+  grant(asked()[0], 8);
+  EXPECT_EQ(state(), "reachable");
+  expect_sent_to(kThere, 1);
+}
+
+TEST_F(NeighbourStates, Resolving_UnconfirmedOther) {
+  make_resolving();
+  learn(hardware(0x44, 2));
+  EXPECT_EQ(state(), "resolving");
+  EXPECT_TRUE(asked().empty()) << "another queue pair of the same port has the same path";
+  expect_route(hardware(0x44, 2));
+  EXPECT_EQ(entry()->parked(), 1U);
+}
+
+TEST_F(NeighbourStates, Resolving_Reply) {
+  make_resolving_unparked();
+  send_reply();
+  EXPECT_EQ(entry()->parked(), 1U);
+  grant(path_request);
+  expect_reply_sent_to(kHere);
+}
+
+TEST_F(NeighbourStates, Resolving_PathReady_Confirmed) {
+  make_resolving();
+  confirm(kHere);
+  grant(path_request);
+  EXPECT_EQ(state(), "reachable");
+  expect_sent_to(kHere, 1);
+}
+
+TEST_F(NeighbourStates, Resolving_PathReady_Unconfirmed) {
+  make_resolving_unparked();
+  send_reply();
+  grant(path_request);
+  EXPECT_EQ(state(), "stale") << "a reply does not count as a use";
+  expect_reply_sent_to(kHere);
+}
+
+TEST_F(NeighbourStates, Resolving_SetPermanent) {
+  make_resolving();
+  set_permanent(kThere);
+  EXPECT_EQ(state(), "permanent");
+  EXPECT_EQ(entry()->parked(), 1U);
+  ASSERT_EQ(asked().size(), 1U);
+  grant(asked()[0]);
+  expect_sent_to(kThere, 1);
+}
+
+TEST_F(NeighbourStates, Reachable_Packet) {
+  make_reachable();
+  send();
+  EXPECT_EQ(state(), "reachable");
+  expect_sent_to(kHere, 1);
+  // The fast path does the same.
+  Frame frame = packet();
+  EXPECT_TRUE(entry()->forward(frame, out.sends, now));
+  EXPECT_FALSE(frame);
+  expect_sent_to(kHere, 2);
+}
+
+TEST_F(NeighbourStates, Reachable_Packet_Gone) {
+  make_reachable();
+  now += 1s;
+  paths.on_out_of_service(kThere.gid, now);
+  paths.on_in_service(kHere.gid, now);
+  send();
+  EXPECT_EQ(state(), "reachable") << "another port was reported";
+  paths.on_out_of_service(kHere.gid, now);
+  Frame frame = packet();
+  EXPECT_FALSE(entry()->forward(frame, out.sends, now));
+  frame.release();
+  send();
+  EXPECT_EQ(state(), "delay") << "will be probed unless it is confirmed";
+  expect_sent_to(kHere, 2);
+  now += 1s;
+  confirm(kHere);
+  send();
+  EXPECT_EQ(state(), "reachable") << "confirmed after the report";
+}
+
+TEST_F(NeighbourStates, Reachable_ConfirmedSame) {
+  make_reachable();
+  const TimePoint before = neighbours.next_deadline();
+  now += config.ageing.reachable * 2 / 5;
+  for (int i = 0; i < 20; ++i) confirm(kHere);
+  EXPECT_EQ(state(), "reachable");
+  EXPECT_NE(neighbours.next_deadline(), before);
+  EXPECT_GE(neighbours.next_deadline(), now + config.ageing.reachable / 2);
+  EXPECT_LE(neighbours.next_deadline(), now + config.ageing.reachable * 3 / 2);
+}
+
+TEST_F(NeighbourStates, Reachable_ConfirmedOther) {
+  make_reachable();
+  confirm(kThere);
+  EXPECT_EQ(state(), "resolving");
+  EXPECT_EQ(count(Counter::neighbour_address_changes), 1U);
+  grant(asked().at(0));
+  EXPECT_EQ(state(), "reachable");
+  expect_route(kThere);
+}
+
+TEST_F(NeighbourStates, Reachable_UnconfirmedSame) {
+  make_reachable();
+  const TimePoint before = neighbours.next_deadline();
+  now += 1s;
+  learn(kHere);
+  EXPECT_EQ(state(), "reachable");
+  EXPECT_EQ(neighbours.next_deadline(), before);
+}
+
+TEST_F(NeighbourStates, Reachable_UnconfirmedOther) {
+  make_reachable();
+  learn(hardware(0x44, 2));
+  EXPECT_EQ(state(), "stale") << "the same port, so its path is known";
+  expect_route(hardware(0x44, 2));
+  send();
+  expect_sent_to(hardware(0x44, 2), 1);
+}
+
+TEST_F(NeighbourStates, Stale_Packet) {
+  make_stale();
+  send();
+  EXPECT_EQ(state(), "delay");
+  expect_sent_to(kHere, 1);
+  EXPECT_EQ(neighbours.next_deadline(), now + config.ageing.delay);
+}
+
+TEST_F(NeighbourStates, Stale_ConfirmedOther) {
+  make_stale();
+  prepare_path(kThere.gid, 8);
+  confirm(kThere);
+  EXPECT_EQ(state(), "reachable");
+  expect_route(kThere);
+}
+
+TEST_F(NeighbourStates, Stale_UnconfirmedSame) {
+  make_stale();
+  const TimePoint before = neighbours.next_deadline();
+  now += 1s;
+  learn(kHere);
+  EXPECT_EQ(state(), "stale");
+  EXPECT_EQ(neighbours.next_deadline(), before);
+}
+
+TEST_F(NeighbourStates, Stale_Deadline) {
+  make_stale();
+  EXPECT_EQ(neighbours.next_deadline(), now + config.ageing.idle);
+  reach_deadline();
+  EXPECT_EQ(state(), "gone");
+}
+
+TEST_F(NeighbourStates, Stale_SetPermanent) {
+  make_stale();
+  set_permanent(kThere);
+  EXPECT_EQ(state(), "permanent");
+  EXPECT_EQ(neighbours.next_deadline(), kNever);
+}
+
+TEST_F(NeighbourStates, Delay_Deadline) {
+  make_delay();
+  reach_deadline();
+  EXPECT_EQ(state(), "probing");
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].to, kHere.qpn);
+  EXPECT_EQ(sent_arp()[0].message.operation, wire::ArpOperation::request);
+  EXPECT_TRUE(asked().empty()) << "the SA is not asked while the neighbour responds";
+}
+
+TEST_F(NeighbourStates, Probing_Deadline_Unicast) {
+  make_probing();
+  for (unsigned probes = 1; probes < config.ageing.unicast_probes; ++probes) {
+    forget();
+    reach_deadline();
+    EXPECT_EQ(state(), "probing");
+    ASSERT_EQ(sent_arp().size(), 1U);
+    EXPECT_EQ(sent_arp()[0].to, kHere.qpn);
+    EXPECT_EQ(asked().size(), probes == 1 ? 1U : 0U) << "requests the path again, once";
+  }
+}
+
+TEST_F(NeighbourStates, Probing_Deadline_Broadcast) {
+  make_probing();
+  for (unsigned probes = 1; probes < config.ageing.unicast_probes; ++probes) reach_deadline();
+  forget();
+  reach_deadline();
+  EXPECT_EQ(state(), "probing");
+  ASSERT_EQ(sent_arp().size(), 1U);
+  EXPECT_EQ(sent_arp()[0].to, kMulticastQpn);
+  // A probe that the rate limit rejects is delayed, not counted.
+  for (int i = 0; i < 10; ++i) {
+    now = neighbours.next_deadline();
+    while (solicitor.admit_revalidation(now)) {
+    }
+    forget();
+    tick();
+    EXPECT_EQ(state(), "probing");
+    EXPECT_TRUE(out.sends.empty());
+  }
+}
+
+TEST_F(NeighbourStates, Probing_Deadline_Last) {
+  make_probing();
+  const unsigned all = config.ageing.unicast_probes + config.ageing.broadcast_probes;
+  for (unsigned probes = 1; probes < all; ++probes) reach_deadline();
+  EXPECT_EQ(state(), "probing");
+  EXPECT_EQ(sent_arp().size(), all - 1);
+  reach_deadline();
+  EXPECT_EQ(state(), "failed");
+  EXPECT_EQ(sent_arp().size(), all - 1);
+}
+
+TEST_F(NeighbourStates, Failed_Unconfirmed) {
+  make_failed();
+  prepare_path(kHere.gid);
+  learn(kHere);
+  EXPECT_EQ(state(), "stale");
+}
+
+TEST_F(NeighbourStates, Failed_Reply) {
+  spoil_path(kHere.gid);
+  learn(kHere);
+  ASSERT_EQ(state(), "failed");
+  send_reply();
+  EXPECT_EQ(state(), "failed");
+  EXPECT_EQ(count(Counter::drop_path_failed), 1U);
+  EXPECT_TRUE(out.sends.empty());
+}
+
+TEST_F(NeighbourStates, Failed_Deadline) {
+  make_failed();
+  EXPECT_EQ(neighbours.next_deadline(), now + config.ageing.negative);
+  reach_deadline();
+  EXPECT_EQ(state(), "gone");
+  send();
+  EXPECT_EQ(state(), "incomplete");
+  EXPECT_EQ(sent_arp().size(), 1U);
+}
+
+TEST_F(NeighbourStates, Permanent_Packet_PathPending) {
+  set_permanent(kHere);
+  send();
+  send();
+  EXPECT_EQ(state(), "permanent");
+  EXPECT_EQ(entry()->parked(), 2U);
+  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_TRUE(out.sends.empty());
+}
+
+TEST_F(NeighbourStates, Permanent_Packet_PathFailed) {
+  set_permanent(kHere);
+  spoil_path(kHere.gid);
+  send();
+  EXPECT_EQ(state(), "permanent");
+  EXPECT_EQ(count(Counter::drop_path_failed), 1U);
+  EXPECT_TRUE(asked().empty());
+}
+
+TEST_F(NeighbourStates, Permanent_Reply) {
+  make_permanent();
+  send_reply();
+  expect_reply_sent_to(kHere);
+  remove();
+  forget();
+  set_permanent(kThere);
+  send_reply();
+  EXPECT_EQ(entry()->parked(), 1U);
+  grant(asked().at(0));
+  expect_reply_sent_to(kThere);
+}
+
+TEST_F(NeighbourStates, Permanent_LinkDown) {
+  make_permanent_waiting();
+  neighbours.link_down(now);
+  EXPECT_EQ(state(), "permanent");
+  EXPECT_EQ(count(Counter::drop_link_down), 1U);
+  grant(path_request);
+  EXPECT_TRUE(out.sends.empty());
+  send();
+  expect_sent_to(kHere, 1);
+}
+
+TEST_F(NeighbourStates, Permanent_SetPermanent) {
+  make_permanent_waiting();
+  set_permanent(kThere);
+  EXPECT_EQ(state(), "permanent");
+  expect_route(kThere);
+  grant(path_request);
+  EXPECT_TRUE(out.sends.empty()) << "that was the path to its old address";
+  grant(asked().at(0));
+  expect_sent_to(kThere, 1);
+}
+
+using NeighbourTest = NeighbourStates;
+
+TEST_F(NeighbourTest, RemovalErasesAPathThatWaitsForItsFirstRequest) {
+  config.limits.path_requests = 0;
+  make_incomplete();
+  learn(kHere);
+  ASSERT_EQ(state(), "resolving");
+  ASSERT_TRUE(std::holds_alternative<Path::Waiting>(paths.find(kHere.gid)->state()));
+  remove();
+  EXPECT_EQ(paths.find(kHere.gid), nullptr);
+}
+
+}  // namespace
+}  // namespace ipoib::link
