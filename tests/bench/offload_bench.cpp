@@ -75,7 +75,7 @@ void coalesce(benchmark::State& state) {
 BENCHMARK(coalesce)->Arg(2044)->Arg(4092);
 
 void checksum(benchmark::State& state) {
-  const Octets bytes(static_cast<std::size_t>(state.range(0)), 0x5a);
+  const Bytes bytes(static_cast<std::size_t>(state.range(0)), 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(wire::internet_checksum(bytes));
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }

@@ -210,7 +210,7 @@ class Script {
         datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
     link_.from_fabric({&datagram, 1}, now_);
   }
-  void answer_path() {
+  void respond_path() {
     if (paths_.empty())
       return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
     const auto asked = paths_.back();
@@ -222,7 +222,7 @@ class Script {
     if (input_.u8() % 4 == 0) return link_.on_response({asked.id, SaFailure{}}, now_);
     link_.on_response({asked.id, record}, now_);
   }
-  void answer_join() {
+  void respond_join() {
     if (joins_.empty())
       return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
     const auto asked = joins_.back();
