@@ -22,29 +22,29 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 
 }  // namespace
 
-Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
+Interface::Interface(const Identity& identity, const Interface::Dependencies& dependencies,
                      InterfaceOwner& owner, SaRequestPort& sa)
     : identity_(identity),
-      logs_(shared.logs, identity.name),
-      trace_(shared.rings, identity.name),
-      pools_(shared.max_mtu, shared.options.link, shared.options.queues),
-      queue_pair_(verbs::UdQueuePair::create(shared.device, shared.max_mtu, shared.options.queues,
-                                             *logs_.verbs)
+      logs_(dependencies.logs, identity.name),
+      trace_(dependencies.rings, identity.name),
+      pools_(dependencies.max_mtu, dependencies.options.link, dependencies.options.queues),
+      queue_pair_(verbs::UdQueuePair::create(dependencies.device, dependencies.max_mtu,
+                                             dependencies.options.queues, *logs_.verbs)
                       .value()),
-      ipv6_(ipv6_identity(shared.options.stable_privacy, shared.device.query().value().gid.guid(),
-                          identity.pkey)),
-      tun_((register_pools(), shared.home.run([&] {
+      ipv6_(ipv6_identity(dependencies.options.stable_privacy,
+                          dependencies.device.query().value().gid.guid(), identity.pkey)),
+      tun_((register_pools(), dependencies.home.run([&] {
         return host::TunDevice::open({.name = identity.name,
                                       .large_packets = queue_pair_->can_send_large_packets(),
                                       .stable_secret = ipv6_.stable_secret})
             .value();
       }))),
-      netlink_((receive_large_packets(), shared.home.run([this] {
+      netlink_((receive_large_packets(), dependencies.home.run([this] {
         return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
       }))),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
-      control_({.context = shared.context,
+      control_({.context = dependencies.context,
                 .number = identity.number,
                 .pkey = identity.pkey,
                 .netlink = *netlink_,
@@ -52,10 +52,10 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
                 .inbox = to_control_,
                 .owner = owner,
                 .sa = sa,
-                .trace = shared.control_trace,
+                .trace = dependencies.control_trace,
                 .log = *logs_.daemon}),
-      server_(shared.home.run([&] { return serve(shared); })),
-      pump_(pump_settings(shared.options, identity.pkey, identity.number),
+      server_(dependencies.home.run([&] { return serve(dependencies); })),
+      pump_(pump_settings(dependencies.options, identity.pkey, identity.number),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
              .host_frames = {pools_.host, pools_.large},
@@ -63,13 +63,13 @@ Interface::Interface(const Identity& identity, const SharedByInterfaces& shared,
              .trace = trace_.ring,
              .log = *logs_.daemon,
              .link_log = *logs_.link}),
-      loop_({.identity = identity_on(shared.device, tun_->name()),
+      loop_({.identity = identity_on(dependencies.device, tun_->name()),
              .pkey = identity.pkey,
-             .poll = shared.options.poll},
+             .poll = dependencies.options.poll},
             {pump_, *tun_, *queue_pair_, to_interface_, to_control_, trace_.ring, *logs_.daemon}),
       thread_([this] { loop_.run(); }, to_interface_) {
-  logs_.daemon->info("on {} port {}, partition {:#06x}{}", shared.device.name(),
-                     shared.device.port(), identity.pkey.value(),
+  logs_.daemon->info("on {} port {}, partition {:#06x}{}", dependencies.device.name(),
+                     dependencies.device.port(), identity.pkey.value(),
                      tun_->adopted() ? ", adopted" : "");
 }
 
@@ -84,13 +84,14 @@ void Interface::receive_large_packets() {
   if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queue_pair_->enable_large_receives();
 }
 
-std::unique_ptr<control::Server> Interface::serve(const SharedByInterfaces& shared) {
+std::unique_ptr<control::Server> Interface::serve(const Interface::Dependencies& dependencies) {
   using control::Server;
-  const Server::Dependencies dependencies{.handler = control_,
-                                          .levels = shared.logs.levels,
-                                          .trace = shared.rings,
-                                          .log = *logs_.control};
-  return std::make_unique<Server>(shared.context, dependencies, Server::Options{tun_->name()});
+  return std::make_unique<Server>(dependencies.context,
+                                  Server::Dependencies{.handler = control_,
+                                                       .levels = dependencies.logs.levels,
+                                                       .trace = dependencies.rings,
+                                                       .log = *logs_.control},
+                                  Server::Options{tun_->name()});
 }
 
 }  // namespace ipoib::daemon

@@ -24,47 +24,45 @@
 
 namespace ipoib::daemon {
 
-/// Names of network interfaces that were left without carrier when the device failed, for the time
-/// when it is back.
+/// Names of network interfaces that are kept without carrier while the device is lost.
 using KeptInterfaces = std::set<std::string>;
-
-/// What the interfaces of a port share; outlives them.
-struct SharedByInterfaces {
-  boost::asio::io_context& context;
-  const verbs::Device& device;
-  std::uint32_t max_mtu = 0;  ///< octets that the port can ever carry
-  const Options& options;
-  const host::NetworkNamespace& home;  ///< of the network interfaces
-  KeptInterfaces& kept;
-  Logging& logs;
-  TraceRings& rings;
-  TraceRing& control_trace;
-};
 
 class Interface {
  public:
+  /// What the interfaces of a port share; outlives them.
+  struct Dependencies {
+    boost::asio::io_context& context;
+    const verbs::Device& device;
+    std::uint32_t max_mtu = 0;  ///< largest MTU of the port, in bytes
+    const Options& options;
+    const host::NetworkNamespace& home;  ///< namespace of the network interfaces
+    KeptInterfaces& kept;
+    Logging& logs;
+    TraceRings& rings;
+    TraceRing& control_trace;
+  };
   struct Identity {
     InterfaceNumber number;
     PKey pkey;
     std::string name;
   };
-  /// Makes the interface, or adopts one that was left behind, and starts its thread. Throws
+  /// Creates the interface, or adopts a persistent one, and starts its thread. Throws
   /// std::runtime_error that says what is missing.
-  Interface(const Identity& identity, const SharedByInterfaces& shared, InterfaceOwner& owner,
+  Interface(const Identity& identity, const Dependencies& dependencies, InterfaceOwner& owner,
             SaRequestPort& sa);
   Interface(const Interface&) = delete;
   Interface& operator=(const Interface&) = delete;
-  /// Waits for the thread, which it tells to stop if nobody has.
+  /// Stops the thread if it is running, and joins it.
   ~Interface() = default;
 
   [[nodiscard]] const Identity& identity() const { return identity_; }
   [[nodiscard]] InterfaceControl& control() { return control_; }
   [[nodiscard]] bool adopted() const { return tun_->adopted(); }
-  /// The network interface disappears with this object; otherwise it stays, for the next one.
+  /// Makes the network interface disappear with this object; otherwise it is kept.
   void remove_at_end() { tun_->remove(); }
 
  private:
-  /// A ring for as long as its thread lives.
+  /// Owns a trace ring while the thread lives.
   struct OwnRing {
     OwnRing(TraceRings& all, const std::string& name) : rings(all), ring(all.add(name)) {}
     OwnRing(const OwnRing&) = delete;
@@ -75,9 +73,9 @@ class Interface {
   };
   void register_pools();
   void receive_large_packets();
-  [[nodiscard]] std::unique_ptr<control::Server> serve(const SharedByInterfaces& shared);
+  [[nodiscard]] std::unique_ptr<control::Server> serve(const Dependencies& dependencies);
 
-  // In the order in which they need each other.
+  // In order of their dependencies.
   const Identity identity_;
   InterfaceLogs logs_;
   const OwnRing trace_;

@@ -1,4 +1,4 @@
-// In the order of an interface's life: news of port and host, questions and answers, its end.
+// In order of an interface's lifetime: port and host changes, SA requests and responses, end.
 #include "daemon/interface_control.hpp"
 
 #include <algorithm>
@@ -15,53 +15,55 @@ namespace ipoib::daemon {
 
 namespace {
 
-// Enough for the administrator to answer a leave, or to have been asked again once.
-constexpr std::chrono::seconds kLeavePatience{3};
-// Between two dumps of the host's addresses, lest ten thousand changes be as many dumps.
+// Long enough for the SA to respond to a leave, and for one retry.
+constexpr std::chrono::seconds kLeaveTimeout{3};
+// Between two dumps of the host's configuration, to combine changes.
 constexpr std::chrono::milliseconds kHostPause{50};
-// When the interface's mailbox was full.
-constexpr std::chrono::milliseconds kRedeliver{10};
+// Until the next attempt to post to a full mailbox.
+constexpr std::chrono::milliseconds kRedeliverPause{10};
 
 }  // namespace
 
-InterfaceControl::InterfaceControl(const Parts& parts)
-    : parts_(parts),
-      host_alarm_(parts.context, [this] { look_at_host(); }),
-      redeliver_alarm_(parts.context, [this] { deliver(); }),
-      patience_alarm_(parts.context,
-                      [this] {
-                        leaves_.clear();
-                        end_if_over();
-                      }),
-      netlink_watch_(parts.context, parts.netlink.descriptor(), [this] { on_host_event(); }),
-      inbox_watch_(parts.context, parts.inbox.descriptor(), [this] { on_messages(); }),
-      next_request_(first_control_request(parts.number)) {
-  host_alarm_.set(monotonic_now());
+InterfaceControl::InterfaceControl(const Dependencies& dependencies)
+    : dependencies_(dependencies),
+      host_timer_(dependencies.context, [this] { update_host(); }),
+      redeliver_timer_(dependencies.context, [this] { deliver(); }),
+      leave_timer_(dependencies.context,
+                   [this] {
+                     leaves_.clear();
+                     end_if_done();
+                   }),
+      netlink_watch_(dependencies.context, dependencies.netlink.descriptor(),
+                     [this] { on_host_event(); }),
+      inbox_watch_(dependencies.context, dependencies.inbox.descriptor(),
+                   [this] { on_messages(); }),
+      next_request_(first_control_request(dependencies.number)) {
+  host_timer_.set(monotonic_now());
 }
 
-// --- News ----------------------------------------------------------------------------------------
+// --- Port and host
+// ----------------------------------------------------------------------------------------
 
 void InterfaceControl::on_port(const verbs::PortSnapshot& port) {
-  note_partition(port);
-  port_undelivered_ = port_status(port, parts_.pkey);
+  log_partition(port);
+  port_undelivered_ = port_status(port, dependencies_.pkey);
   deliver();
 }
 
-/// Says once what its membership means, until that is another one.
-void InterfaceControl::note_partition(const verbs::PortSnapshot& port) {
-  const auto found = find_partition(port.pkeys, parts_.pkey);
+/// Logs a changed membership in the partition.
+void InterfaceControl::log_partition(const verbs::PortSnapshot& port) {
+  const auto found = find_partition(port.pkeys, dependencies_.pkey);
   const PKey entry = found ? found->pkey : PKey();
   if (std::exchange(entry_, entry) == entry) return;
   if (!found) {
-    parts_.log.warn(
-        "waits for partition {:#06x}: the port is in {}; the subnet manager has to add the port, "
-        "or another --pkey is meant",
-        parts_.pkey.value(), list_of(port.pkeys));
+    dependencies_.log.warn(
+        "waiting for partition {:#06x}: the port is in {}; add the port in the subnet manager, or "
+        "choose another --pkey",
+        dependencies_.pkey.value(), list_of(port.pkeys));
   } else if (!entry.is_full()) {
-    parts_.log.warn(
-        "limited member of partition {:#06x}: reaches its full members; limited members do not "
-        "reach each other",
-        parts_.pkey.value());
+    dependencies_.log.warn(
+        "limited member of partition {:#06x}: reaches full members, but not other limited members",
+        dependencies_.pkey.value());
   }
 }
 
@@ -70,88 +72,90 @@ void InterfaceControl::on_client_reregister() {
   deliver();
 }
 
-/// One that there is no room for is made good by confirming everything.
+/// If the mailbox is full, makes the link confirm everything instead.
 void InterfaceControl::on_notice(const wire::Notice& notice) {
-  if (!parts_.to_interface.post(SubnetNotice{notice})) reregister_undelivered_ = true;
+  if (!dependencies_.to_interface.post(SubnetNotice{notice})) reregister_undelivered_ = true;
   deliver();
 }
 
-/// The first of many changes is looked at straight away, the others after a pause, as one.
+/// Handles the first change at once, and further ones together after a pause.
 void InterfaceControl::on_host_event() {
-  if (!parts_.netlink.take_events() || host_alarm_.is_set()) return;
-  host_alarm_.set(std::max(monotonic_now(), host_not_before_));
+  if (!dependencies_.netlink.take_events() || host_timer_.is_set()) return;
+  host_timer_.set(std::max(monotonic_now(), host_not_before_));
 }
 
-void InterfaceControl::look_at_host() {
-  auto update = parts_.netlink.update();
+void InterfaceControl::update_host() {
+  auto update = dependencies_.netlink.update();
   const auto now = monotonic_now();
   host_not_before_ = now + kHostPause;
   if (!update) {
     if (host_retry_.failed()) {
-      parts_.log.warn("{}; looks again until it can", update.error().message);
+      dependencies_.log.warn("{}; trying again", update.error().message);
     }
-    host_alarm_.set(now + std::max<Duration>(kHostPause, host_retry_.pause()));
+    host_timer_.set(now + std::max<Duration>(kHostPause, host_retry_.pause()));
   } else {
-    if (host_retry_.succeeded()) parts_.log.info("the host's configuration is known again");
+    if (host_retry_.succeeded())
+      dependencies_.log.info("reading the host's configuration works again");
     if (auto& view = *update) {
-      parts_.trace.record("host changed", now, view->addresses.size(), view->tables.size());
+      dependencies_.trace.record("host changed", now, view->addresses.size(), view->tables.size());
       if (view->routes_left_out > 0) {
-        parts_.log.warn("{} routes lead through the interface beyond the {} that are followed",
-                        view->routes_left_out, HostView::kMaxRoutes);
+        dependencies_.log.warn(
+            "{} routes through the interface are ignored, beyond the maximum of {}",
+            view->routes_left_out, HostView::kMaxRoutes);
       }
       host_undelivered_ = std::move(view);
     }
   }
-  if (!parts_.netlink.interface_exists()) return stop({Ending::Kind::deleted, {}});
+  if (!dependencies_.netlink.interface_exists()) return stop({StopReason::Kind::deleted, {}});
   deliver();
 }
 
 void InterfaceControl::handle(control::InterfaceRequest request,
                               std::function<void(control::Response)> done) {
-  ToInterface letter(AdminRequest{request, std::move(done)});
-  if (parts_.to_interface.post(std::move(letter))) return;
-  std::get<AdminRequest>(letter).done(Error(EBUSY, "the interface is too busy: try again"));
+  ToInterface message(AdminRequest{request, std::move(done)});
+  if (dependencies_.to_interface.post(std::move(message))) return;
+  std::get<AdminRequest>(message).done(Error(EBUSY, "the interface is too busy: try again"));
 }
 
 void InterfaceControl::find_members(const Gid& mgid, std::function<void(control::Response)> done) {
   const auto id = std::exchange(next_request_, wire::SaRequestId(next_request_.value() + 1));
   members_wanted_.emplace(id, std::move(done));
-  parts_.sa.send({id, wire::members_query(mgid)});
+  dependencies_.sa.send({id, wire::members_query(mgid)});
 }
 
 // --- SA requests and responses -------------------------------------------------------------------
 
 void InterfaceControl::on_messages() {
-  parts_.inbox.drain(messages_);
+  dependencies_.inbox.drain(messages_);
   for (auto& message : messages_) {
-    std::visit([this](auto& content) { take(content); }, message);
+    std::visit([this](auto& content) { on(content); }, message);
   }
   messages_.clear();
-  end_if_over();
+  end_if_done();
 }
 
-void InterfaceControl::take(wire::SaRequest& message) {
+void InterfaceControl::on(wire::SaRequest& message) {
   if (std::holds_alternative<wire::LeaveQuery>(message.query)) leaves_.insert(message.id);
-  parts_.sa.send(message);
+  dependencies_.sa.send(message);
 }
 
-void InterfaceControl::take(link::HostGroupsChanged&) {
-  parts_.netlink.expect_change();
+void InterfaceControl::on(link::HostGroupsChanged&) {
+  dependencies_.netlink.expect_change();
   on_host_event();
 }
 
-void InterfaceControl::take(AdminResponse& message) { message.done(std::move(message.response)); }
+void InterfaceControl::on(AdminResponse& message) { message.done(std::move(message.response)); }
 
 void InterfaceControl::on_response(const wire::SaResponse& response) {
-  if (leaves_.erase(response.id) > 0) return end_if_over();
+  if (leaves_.erase(response.id) > 0) return end_if_done();
   if (const auto node = members_wanted_.extract(response.id)) {
-    return give_members(response.result, node.mapped());
+    return reply_members(response.result, node.mapped());
   }
   responses_undelivered_.push_back(response);
   deliver();
 }
 
-void InterfaceControl::give_members(const wire::SaResult& result, const MembersCallback& done) {
+void InterfaceControl::reply_members(const wire::SaResult& result, const MembersCallback& done) {
   const auto* const table = std::get_if<wire::McMemberTable>(&result);
   if (table == nullptr) return done(Error(EIO, wire::failure_of(result).text()));
   std::vector<control::Member> members;
@@ -159,14 +163,14 @@ void InterfaceControl::give_members(const wire::SaResult& result, const MembersC
   done(control::Reply(std::move(members)));
 }
 
-/// Tells the interface's thread all that it does not know yet. What its mailbox refuses stays
-/// noted, and is said again soon, as it is by then.
+/// Posts the pending messages; if the mailbox is full, tries again later with the then current
+/// values.
 void InterfaceControl::deliver() {
-  if (!deliver_all()) redeliver_alarm_.set(monotonic_now() + kRedeliver);
+  if (!deliver_all()) redeliver_timer_.set(monotonic_now() + kRedeliverPause);
 }
 
 bool InterfaceControl::deliver_all() {
-  auto& to = parts_.to_interface;
+  auto& to = dependencies_.to_interface;
   if (port_undelivered_) {
     if (!to.post(PortChanged{*port_undelivered_})) return false;
     port_undelivered_.reset();
@@ -190,26 +194,26 @@ bool InterfaceControl::deliver_all() {
   return true;
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -------------------------------------------------------------------------------------
 
-void InterfaceControl::stop(Ending why) {
-  if (life_ != Life::running) return;
-  life_ = Life::stopping;
-  ending_ = std::move(why);
+void InterfaceControl::stop(StopReason why) {
+  if (state_ != State::running) return;
+  state_ = State::stopping;
+  stop_reason_ = std::move(why);
   stop_undelivered_ = true;
   deliver();
 }
 
-void InterfaceControl::take(Stopped& message) {
-  life_ = Life::over;
-  if (!ending_) ending_ = std::move(message.why);
-  patience_alarm_.set(monotonic_now() + kLeavePatience);
+void InterfaceControl::on(Stopped& message) {
+  state_ = State::stopped;
+  if (!stop_reason_) stop_reason_ = std::move(message.why);
+  leave_timer_.set(monotonic_now() + kLeaveTimeout);
 }
 
-void InterfaceControl::end_if_over() {
-  if (life_ != Life::over || !leaves_.empty()) return;
-  life_ = Life::ended;
-  parts_.owner.on_ended(parts_.number, *ending_);
+void InterfaceControl::end_if_done() {
+  if (state_ != State::stopped || !leaves_.empty()) return;
+  state_ = State::ended;
+  dependencies_.owner.on_ended(dependencies_.number, *stop_reason_);
 }
 
 }  // namespace ipoib::daemon

@@ -1,6 +1,5 @@
-// The control thread's part of one interface: brings it the news of port and host, the answers of
-// the subnet administrator and the administrators' requests, takes its questions, and sees to its
-// orderly end.
+// The control thread's part of an interface: passes port and host changes, SA responses and control
+// requests to its thread, sends its SA requests, and ends it.
 #pragma once
 
 #include <deque>
@@ -11,9 +10,9 @@
 #include <vector>
 
 #include "control/server.hpp"
-#include "daemon/alarm.hpp"
 #include "daemon/messages.hpp"
 #include "daemon/sa_requests.hpp"
+#include "daemon/timer.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
@@ -23,18 +22,18 @@
 
 namespace ipoib::daemon {
 
-/// Whom an interface works for.
+/// Owner of an interface.
 class InterfaceOwner {
  public:
   virtual ~InterfaceOwner() = default;
-  /// The interface's thread is over, and its groups are left, as far as possible. It may be
-  /// destroyed, but not within this call.
-  virtual void on_ended(InterfaceNumber interface, const Ending& why) = 0;
+  /// The interface's thread has ended and has left its groups, if possible. The interface may be
+  /// destroyed after this call, but not within.
+  virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
 };
 
 class InterfaceControl final : public control::Handler {
  public:
-  struct Parts {
+  struct Dependencies {
     boost::asio::io_context& context;
     InterfaceNumber number;
     PKey pkey;
@@ -47,15 +46,15 @@ class InterfaceControl final : public control::Handler {
     Logger& log;
   };
 
-  explicit InterfaceControl(const Parts& parts);
+  explicit InterfaceControl(const Dependencies& dependencies);
 
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
   void on_notice(const wire::Notice& notice);
-  /// To a request of this interface.
+  /// A response to a request of this interface.
   void on_response(const wire::SaResponse& response);
   /// Ends the interface; the first reason counts.
-  void stop(Ending why);
+  void stop(StopReason why);
 
   // control::Handler
   void handle(control::InterfaceRequest request,
@@ -65,45 +64,45 @@ class InterfaceControl final : public control::Handler {
  private:
   using MembersCallback = std::function<void(control::Response)>;
 
-  void note_partition(const verbs::PortSnapshot& port);
+  void log_partition(const verbs::PortSnapshot& port);
   void on_host_event();
-  void look_at_host();
+  void update_host();
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
-  void give_members(const wire::SaResult& result, const MembersCallback& done);
-  void end_if_over();
+  void reply_members(const wire::SaResult& result, const MembersCallback& done);
+  void end_if_done();
 
-  void take(wire::SaRequest& message);
-  void take(link::HostGroupsChanged& message);
-  void take(AdminResponse& message);
-  void take(Stopped& message);
+  void on(wire::SaRequest& message);
+  void on(link::HostGroupsChanged& message);
+  void on(AdminResponse& message);
+  void on(Stopped& message);
 
-  Parts parts_;
-  Alarm host_alarm_;
-  Alarm redeliver_alarm_;
-  Alarm patience_alarm_;
+  Dependencies dependencies_;
+  Timer host_timer_;
+  Timer redeliver_timer_;
+  Timer leave_timer_;
   Watch netlink_watch_;
   Watch inbox_watch_;
 
-  // What the interface's thread still has to be told, because its mailbox was full.
+  // Messages to post to the interface's thread as soon as its mailbox has room.
   std::optional<link::PortStatus> port_undelivered_;
   bool reregister_undelivered_ = false;
   std::optional<HostView> host_undelivered_;
-  /// No more than the link has requests outstanding.
+  /// Bounded by the outstanding requests of the link.
   std::deque<wire::SaResponse> responses_undelivered_;
   bool stop_undelivered_ = false;
 
-  enum class Life { running, stopping, over, ended };
-  Life life_ = Life::running;
-  std::optional<Ending> ending_;
+  enum class State { running, stopping, stopped, ended };
+  State state_ = State::running;
+  std::optional<StopReason> stop_reason_;
   std::set<wire::SaRequestId> leaves_;  ///< outstanding
   /// Outstanding requests for the members of a group; a client of the control server has one.
   std::map<wire::SaRequestId, MembersCallback> members_wanted_;
   wire::SaRequestId next_request_;
   TimePoint host_not_before_{};
   Retry host_retry_;
-  std::optional<PKey> entry_;  ///< in the port's table; an invalid key: none
+  std::optional<PKey> entry_;  ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;
 };
 

@@ -32,7 +32,7 @@ void InterfaceLoop::run() {
   dependencies_.pump.link().shut_down(now_);
   dependencies_.pump.drain(now_);
   post_messages();
-  (void)dependencies_.outbox.post(Stopped{std::move(ending_)});
+  (void)dependencies_.outbox.post(Stopped{std::move(stop_reason_)});
 }
 
 void InterfaceLoop::turn() {
@@ -41,7 +41,7 @@ void InterfaceLoop::turn() {
   const bool busy = dependencies_.pump.turn(now_);
   if (dependencies_.queue_pair.is_broken()) restart_queue_pair();
   post_messages();
-  if (dependencies_.tun.is_gone()) end({Ending::Kind::deleted, {}});
+  if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
   if (busy) {
     policy_.on_work(now_);
@@ -83,16 +83,16 @@ void InterfaceLoop::restart_queue_pair() {
   }
   dependencies_.log.error("{}; making another queue pair", restarted.error().message);
   if (const auto recreated = queue_pair.recreate(); !recreated) {
-    return end({Ending::Kind::failed, recreated.error().message});
+    return end({StopReason::Kind::failed, recreated.error().message});
   }
   dependencies_.pump.link().on_queue_pair(queue_pair.qpn(), now_);
   dependencies_.pump.drain(now_);
 }
 
-void InterfaceLoop::end(Ending why) {
+void InterfaceLoop::end(StopReason why) {
   if (stopping_) return;
   stopping_ = true;
-  ending_ = std::move(why);
+  stop_reason_ = std::move(why);
 }
 
 void InterfaceLoop::take_messages() {
@@ -112,7 +112,7 @@ void InterfaceLoop::on(const PortChanged& message) {
   const bool waits = link.state() != link::LinkState::up;
   const auto awaited = waits ? link.waiting_for() : std::string();
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
-  dependencies_.log.info("waits for {}", awaited);
+  dependencies_.log.info("waiting for {}", awaited);
 }
 
 void InterfaceLoop::on(const ClientReregister&) {

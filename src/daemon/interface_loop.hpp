@@ -52,7 +52,7 @@ class InterfaceLoop {
   void sleep();
   void restart_queue_pair();
   [[nodiscard]] TimePoint next_deadline() const;
-  void end(Ending why);
+  void end(StopReason why);
 
   void take_messages();
   void on(const PortChanged& message);
@@ -72,9 +72,9 @@ class InterfaceLoop {
   TimePoint now_{};
   bool armed_ = false;
   TimePoint no_restart_before_{};
-  std::string awaited_;  ///< what the log says that the link waits for
+  std::string awaited_;  ///< what the link waits for, as logged last
   bool stopping_ = false;
-  Ending ending_;
+  StopReason stop_reason_;
   std::vector<ToInterface> messages_;  ///< a member, so that its memory is reused
 };
 

@@ -8,23 +8,23 @@
 
 namespace ipoib::daemon {
 
-Interfaces::Interfaces(const SharedByInterfaces& shared, PortOwner& owner, SaRequestPort& sa,
-                       Logger& log)
-    : shared_(shared),
+Interfaces::Interfaces(const Interface::Dependencies& dependencies, PortOwner& owner,
+                       SaRequestPort& sa, Logger& log)
+    : dependencies_(dependencies),
       owner_(owner),
       sa_(sa),
       log_(log),
-      plan_(shared.options.pkeys, shared.options.interface),
-      retry_alarm_(shared.context, [this] { apply_plan(); }) {}
+      plan_(dependencies.options.pkeys, dependencies.options.interface),
+      retry_timer_(dependencies.context, [this] { apply_plan(); }) {}
 
 void Interfaces::start(const verbs::PortSnapshot& port) {
   port_ = port;
   try {
-    for (const PKey partition : plan_.update(port.active, port.pkeys).create) make(partition);
+    for (const PKey partition : plan_.update(port.active, port.pkeys).create) create(partition);
   } catch (...) {
     for (auto& [number, interface] : interfaces_) {
       if (interface->adopted()) {
-        shared_.kept.insert(interface->identity().name);
+        dependencies_.kept.insert(interface->identity().name);
       } else {
         interface->remove_at_end();
       }
@@ -32,7 +32,7 @@ void Interfaces::start(const verbs::PortSnapshot& port) {
     throw;
   }
   if (port.active) discard_kept();
-  if (interfaces_.empty()) log_.info("waits for a partition in the port's table");
+  if (interfaces_.empty()) log_.info("waiting for a partition in the port's P_Key table");
 }
 
 void Interfaces::on_port(const verbs::PortSnapshot& port) {
@@ -54,21 +54,22 @@ void Interfaces::on_response(const wire::SaResponse& response) {
   if (at != interfaces_.end()) at->second->control().on_response(response);
 }
 
-// --- Making and removing -------------------------------------------------------------------------
+// --- Creation and removal
+// -------------------------------------------------------------------------
 
 void Interfaces::apply_plan() {
   if (stopping_) return;
   const auto changes = plan_.update(port_.active, port_.pkeys);
   for (const PKey partition : changes.remove) remove(partition);
   if (changes.left_out > left_out_) {
-    log_.warn("{} partitions have no interface: there are {} at most", changes.left_out,
+    log_.warn("{} partitions have no interface: the maximum is {}", changes.left_out,
               kMaxInterfaces);
   }
   left_out_ = changes.left_out;
   std::string refused;
   for (const PKey partition : changes.create) {
     try {
-      make(partition);
+      create(partition);
     } catch (const std::exception& error) {
       plan_.on_removed(partition);
       refused = error.what();
@@ -77,27 +78,28 @@ void Interfaces::apply_plan() {
   if (refused.empty()) {
     if (port_.active) discard_kept();
     (void)retry_.succeeded();
-    return retry_alarm_.set(kNever);
+    return retry_timer_.set(kNever);
   }
-  if (retry_.failed()) log_.error("{}; tries again until it can", refused);
-  retry_alarm_.set(monotonic_now() + retry_.pause());
+  if (retry_.failed()) log_.error("{}; trying again", refused);
+  retry_timer_.set(monotonic_now() + retry_.pause());
 }
 
-void Interfaces::make(PKey partition) {
+void Interfaces::create(PKey partition) {
   last_number_ = InterfaceNumber(last_number_.value() + 1);
   InterfaceOwner& self = *this;
   auto made = std::make_unique<Interface>(
-      Interface::Identity{last_number_, partition, plan_.name_of(partition)}, shared_, self, sa_);
+      Interface::Identity{last_number_, partition, plan_.name_of(partition)}, dependencies_, self,
+      sa_);
   made->control().on_port(port_);
-  shared_.kept.erase(made->identity().name);
+  dependencies_.kept.erase(made->identity().name);
   interfaces_.emplace(last_number_, std::move(made));
 }
 
-/// Those of partitions that the port is no longer in.
+/// Removes network interfaces of partitions that the port is no longer in.
 void Interfaces::discard_kept() {
-  for (const auto& name : std::exchange(shared_.kept, {})) {
+  for (const auto& name : std::exchange(dependencies_.kept, {})) {
     log_.info("{}: the port is no longer in its partition: removing the interface", name);
-    shared_.home.run([&] { host::TunDevice::discard(name); });
+    dependencies_.home.run([&] { host::TunDevice::discard(name); });
   }
 }
 
@@ -110,49 +112,49 @@ void Interfaces::remove(PKey partition) {
   }
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- End -------------------------------------------------------------------------------------
 
-void Interfaces::stop(const Ending& why) {
+void Interfaces::stop(const StopReason& why) {
   if (stopping_) return;
   stopping_ = why;
   for (auto& [number, interface] : interfaces_) interface->control().stop(why);
   if (interfaces_.empty()) owner_.on_finished(why.reason);
 }
 
-void Interfaces::abandon() {
+void Interfaces::stop_now() {
   for (auto& [number, interface] : interfaces_) interface->remove_at_end();
   interfaces_.clear();
 }
 
-/// Not within a call of the interface that is to be destroyed.
-void Interfaces::on_ended(InterfaceNumber number, const Ending& why) {
-  boost::asio::post(shared_.context, [this, alive = std::weak_ptr(alive_), number, why] {
-    if (!alive.expired()) bury(number, why);
+/// Destroys the interface later, not within its own call.
+void Interfaces::on_ended(InterfaceNumber number, const StopReason& why) {
+  boost::asio::post(dependencies_.context, [this, alive = std::weak_ptr(alive_), number, why] {
+    if (!alive.expired()) destroy(number, why);
   });
 }
 
-void Interfaces::bury(InterfaceNumber number, const Ending& why) {
+void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
   const auto at = interfaces_.find(number);
   auto interface = std::move(at->second);
   interfaces_.erase(at);
   const auto [_, partition, name] = interface->identity();
   const bool was_last = interfaces_.empty();
   switch (why.kind) {
-    case Ending::Kind::asked:
+    case StopReason::Kind::requested:
       interface->remove_at_end();
       plan_.on_removed(partition);
       break;
-    case Ending::Kind::deleted:
+    case StopReason::Kind::deleted:
       log_.warn("interface {} was deleted", name);
       plan_.suppress(partition);
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
-    case Ending::Kind::failed:
-      shared_.kept.insert(name);
+    case StopReason::Kind::failed:
+      dependencies_.kept.insert(name);
       stop({why.kind, name + ": " + why.reason});
       break;
   }
-  interface.reset();  // another one may take its name at once
+  interface.reset();  // apply_plan() may create another one of this name
   if (!stopping_) return apply_plan();
   if (was_last) owner_.on_finished(stopping_->reason);
 }

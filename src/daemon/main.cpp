@@ -1,6 +1,6 @@
 // ipoibd: the wiring diagram. See interface.hpp for that of an interface.
 //
-//        Interface ib0 --------+                  +---- Authority ---- fabric
+//        Interface ib0 --------+                  +---- SaBackend ---- fabric
 //                              |                  |
 //        Interface ib0.8001 ---+---- PortControl -+---- PortWatcher
 //                              |                  |
@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/authority.hpp"
 #include "daemon/find_device.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/port_control.hpp"
+#include "daemon/sa_backend.hpp"
 #include "daemon/service.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/crash_dump.hpp"
@@ -46,9 +46,9 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   const CrashDump crash_dump(rings, STDERR_FILENO);
   boost::asio::io_context context(1);
   const auto port = device.query().value();
-  const auto authority = make_authority(device, options, logs);
+  const auto sa = make_sa_backend(device, options, logs);
   PortWatcher watcher(device, *logs.verbs);
-  PortControl control({.port = watcher, .authority = *authority, .log = *logs.daemon},
+  PortControl control({.port = watcher, .sa = *sa, .log = *logs.daemon},
                       {.context = context,
                        .device = device,
                        .max_mtu = port.max_mtu,

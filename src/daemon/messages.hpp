@@ -1,7 +1,8 @@
-// What the two threads of ipoibd say to each other.
+// Messages between the control thread and the thread of an interface.
 //
-// Both mailboxes are bounded well above what can be under way at a time: the link bounds its
-// SA requests, the control server its clients, and the rest is said again when it was refused.
+// The bound of both mailboxes is well above the number of messages under way: the link limits its
+// SA requests and the control server its clients; other messages are repeated if a mailbox was
+// full.
 #pragma once
 
 #include <functional>
@@ -23,19 +24,19 @@ struct PortChanged {
   link::PortStatus status;
 };
 struct ClientReregister {};
-/// The subnet administrator has reported something.
+/// A report of the SA.
 struct SubnetNotice {
   wire::Notice notice;
 };
 struct HostChanged {
   HostView view;
 };
-/// `done` is not called there: it travels back with the response.
+/// `done` is not called on the interface's thread; it is returned with the response.
 struct AdminRequest {
   control::InterfaceRequest request;
   std::function<void(control::Response)> done;
 };
-/// Leave the groups and end.
+/// Tells the thread to leave its groups and end.
 struct Stop {};
 using ToInterface = std::variant<PortChanged, ClientReregister, SubnetNotice, HostChanged,
                                  wire::SaResponse, AdminRequest, Stop>;
@@ -46,18 +47,18 @@ struct AdminResponse {
   std::function<void(control::Response)> done;
 };
 /// Why an interface has ended.
-struct Ending {
+struct StopReason {
   enum class Kind : std::uint8_t {
-    asked,    ///< it was told to
-    deleted,  ///< the administrator has deleted the network interface
-    failed,   ///< something that it cannot do without has failed; `reason` says what
+    requested,  ///< it was told to end
+    deleted,    ///< the network interface was deleted
+    failed,     ///< an essential part has failed, see `reason`
   };
-  Kind kind = Kind::asked;
+  Kind kind = Kind::requested;
   std::string reason;
 };
-/// The last message.
+/// The last message of the thread.
 struct Stopped {
-  Ending why;
+  StopReason why;
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, AdminResponse, Stopped>;
 

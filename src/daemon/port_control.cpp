@@ -16,16 +16,17 @@ constexpr const char* kDeviceFailed = "the RDMA device has failed or was removed
 constexpr const char* kMadsFailed = "the device for management datagrams has failed or was removed";
 }  // namespace
 
-PortControl::PortControl(const Parts& parts, const SharedByInterfaces& shared)
-    : parts_(parts),
-      context_(shared.context),
-      trace_(shared.control_trace),
+PortControl::PortControl(const Dependencies& dependencies,
+                         const Interface::Dependencies& interfaces)
+    : dependencies_(dependencies),
+      context_(interfaces.context),
+      trace_(interfaces.control_trace),
       signals_(context_, SIGTERM, SIGINT),
-      authority_alarm_(context_, [this] { on_authority_time(); }),
-      port_alarm_(context_, [this] { on_port_event(); }),
-      port_watch_(context_, parts.port.descriptor(), [this] { on_port_event(); }),
-      authority_watch_(context_, parts.authority.descriptor(), [this] { on_authority_readable(); }),
-      interfaces_(shared, *this, *this, parts.log) {}
+      sa_timer_(context_, [this] { on_sa_timer(); }),
+      port_timer_(context_, [this] { on_port_event(); }),
+      port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
+      sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
+      interfaces_(interfaces, *this, *this, dependencies.log) {}
 
 PortControl::Ended PortControl::run() {
   wait_for_signal();
@@ -38,49 +39,50 @@ PortControl::Ended PortControl::run() {
 void PortControl::wait_for_signal() {
   signals_.async_wait([this](const boost::system::error_code& error, int number) {
     if (error) return;
-    if (std::exchange(stopping_, true)) {  // asked twice: do not wait for anybody
-      interfaces_.abandon();
+    if (std::exchange(stopping_, true)) {  // the second signal
+      interfaces_.stop_now();
       return context_.stop();
     }
-    parts_.log.info("{}: leaving the groups and removing the interfaces", strsignal(number));
+    dependencies_.log.info("{}: leaving the groups and removing the interfaces", strsignal(number));
     notify_service_manager("STOPPING=1");
-    parts_.authority.end(monotonic_now());
-    settle();
+    dependencies_.sa.end(monotonic_now());
+    dispatch();
     interfaces_.stop({});
     wait_for_signal();
   });
 }
 
 void PortControl::on_port_event() {
-  const auto findings = parts_.port.update();
+  const auto changes = dependencies_.port.update();
   const auto now = monotonic_now();
-  trace_.record("port event", now, findings.changed, findings.reregister);
-  if (findings.device_failed) return lose_device(kDeviceFailed);
-  if (parts_.port.retry().is_failing()) port_alarm_.set(now + parts_.port.retry().pause());
-  if (!findings.changed && !findings.reregister) return;
-  parts_.authority.on_port(parts_.port.snapshot(), now);
-  if (findings.changed) interfaces_.on_port(parts_.port.snapshot());
-  if (findings.reregister) interfaces_.on_client_reregister();
-  settle();
+  trace_.record("port event", now, changes.changed, changes.reregister);
+  if (changes.device_failed) return lose_device(kDeviceFailed);
+  if (dependencies_.port.retry().is_failing())
+    port_timer_.set(now + dependencies_.port.retry().pause());
+  if (!changes.changed && !changes.reregister) return;
+  dependencies_.sa.on_port(dependencies_.port.snapshot(), now);
+  if (changes.changed) interfaces_.on_port(dependencies_.port.snapshot());
+  if (changes.reregister) interfaces_.on_client_reregister();
+  dispatch();
 }
 
-void PortControl::on_authority_readable() {
-  parts_.authority.on_readable(monotonic_now());
-  if (parts_.authority.has_failed()) return lose_device(kMadsFailed);
-  settle();
+void PortControl::on_sa_readable() {
+  dependencies_.sa.on_readable(monotonic_now());
+  if (dependencies_.sa.has_failed()) return lose_device(kMadsFailed);
+  dispatch();
 }
 
-/// Both of its descriptors may stay readable from now on.
+/// The descriptors of a lost device may stay readable.
 void PortControl::lose_device(const std::string& reason) {
   ended_.device_lost = true;
   port_watch_.stop();
-  authority_watch_.stop();
-  interfaces_.stop({Ending::Kind::failed, reason});
+  sa_watch_.stop();
+  interfaces_.stop({StopReason::Kind::failed, reason});
 }
 
-void PortControl::on_authority_time() {
-  parts_.authority.on_time(monotonic_now());
-  settle();
+void PortControl::on_sa_timer() {
+  dependencies_.sa.on_time(monotonic_now());
+  dispatch();
 }
 
 void PortControl::send(const wire::SaRequest& request) {
@@ -88,20 +90,21 @@ void PortControl::send(const wire::SaRequest& request) {
     const wire::SaFailure failure(wire::SaFailure::Kind::no_sm);
     return interfaces_.on_response({request.id, failure});
   }
-  parts_.authority.request(request, monotonic_now());
-  settle();
+  dependencies_.sa.request(request, monotonic_now());
+  dispatch();
 }
 
-/// After each stimulus of the authority: hands out its responses and notices, and arms the timer.
-void PortControl::settle() {
-  for (const auto& response : std::exchange(parts_.authority.responses(), {})) {
+/// Distributes responses and notices of the SA and arms its timer. To be called after each
+/// stimulus.
+void PortControl::dispatch() {
+  for (const auto& response : std::exchange(dependencies_.sa.responses(), {})) {
     interfaces_.on_response(response);
   }
-  for (const auto& notice : std::exchange(parts_.authority.notices(), {})) {
+  for (const auto& notice : std::exchange(dependencies_.sa.notices(), {})) {
     trace_.record("notice", monotonic_now(), notice.trap_number);
     interfaces_.on_notice(notice);
   }
-  authority_alarm_.set(parts_.authority.next_deadline());
+  sa_timer_.set(dependencies_.sa.next_deadline());
 }
 
 void PortControl::on_finished(const std::string& reason) {

@@ -1,18 +1,17 @@
-// The control thread: everything of the daemon that is not a packet. Here what the interfaces of a
-// port share: the requests to its authority, the events of the port, signals.
+// The control thread's part for a port: SA requests of its interfaces, port events, signals.
 //
-// It is the process's first thread, on one io_context, and the only one that speaks to the threads
-// of the interfaces.
+// The control thread is the process's main thread and runs one io_context. It does everything but
+// packet processing, and is the only one that exchanges messages with the interfaces' threads.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <string>
 
-#include "daemon/alarm.hpp"
-#include "daemon/authority.hpp"
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
+#include "daemon/sa_backend.hpp"
+#include "daemon/timer.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/log_fwd.hpp"
 
@@ -20,24 +19,23 @@ namespace ipoib::daemon {
 
 class PortControl final : private PortOwner, private SaRequestPort {
  public:
-  struct Parts {
+  struct Dependencies {
     PortWatcher& port;
-    Authority& authority;
+    SaBackend& sa;
     Logger& log;
   };
 
-  PortControl(const Parts& parts, const SharedByInterfaces& shared);
+  PortControl(const Dependencies& dependencies, const Interface::Dependencies& interfaces);
 
-  /// Makes the first interfaces, those of a port that is like this. Throws std::runtime_error when
-  /// one of them cannot be made.
+  /// Creates the interfaces for a port in this state. Throws std::runtime_error if one of them
+  /// cannot be created.
   void start(const verbs::PortSnapshot& port) { interfaces_.start(port); }
-  /// Why run() has ended. The reason is empty when it was asked to by a signal; the device may have
-  /// been lost meanwhile.
+  /// Why run() has ended. The reason is empty after a signal, even if the device was lost, too.
   struct Ended {
     std::string reason;
     bool device_lost = false;
   };
-  /// Runs until the interfaces' threads have ended and their groups are left.
+  /// Runs until all interfaces have ended and have left their groups.
   [[nodiscard]] Ended run();
 
  private:
@@ -46,19 +44,19 @@ class PortControl final : private PortOwner, private SaRequestPort {
 
   void wait_for_signal();
   void on_port_event();
-  void on_authority_readable();
-  void on_authority_time();
+  void on_sa_readable();
+  void on_sa_timer();
   void lose_device(const std::string& reason);
-  void settle();
+  void dispatch();
 
-  Parts parts_;
+  Dependencies dependencies_;
   boost::asio::io_context& context_;
   TraceRing& trace_;
   boost::asio::signal_set signals_;
-  Alarm authority_alarm_;
-  Alarm port_alarm_;
+  Timer sa_timer_;
+  Timer port_timer_;
   Watch port_watch_;
-  Watch authority_watch_;
+  Watch sa_watch_;
   Interfaces interfaces_;
   bool stopping_ = false;
   Ended ended_;

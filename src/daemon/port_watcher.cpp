@@ -26,7 +26,7 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   link::PortStatus status;
   const bool is_roce = port.link_layer == verbs::LinkLayer::roce;
   status.active = port.active && (is_roce ? !port.gid.is_zero() : is_unicast(port.lid));
-  status.sm_known = is_roce || subnet_administrator(port);
+  status.sm_known = is_roce || sa_destination(port);
   status.lid = port.lid;
   status.lmc = port.lmc;
   status.gid = port.gid;
@@ -37,20 +37,20 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   return status;
 }
 
-std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port) {
+std::optional<MadDestination> sa_destination(const verbs::PortSnapshot& port) {
   const auto entry = find_partition(port.pkeys, kDefaultPKey);
   if (!port.active || !is_unicast(port.sm_lid) || !entry) return std::nullopt;
   return MadDestination{port.sm_lid, port.sm_sl, entry->index};
 }
 
-bool PortView::take(const Result<verbs::PortSnapshot>& look, std::string_view name) {
-  if (!look) {
-    if (retry_.failed()) log_.warn("{}; trying again", look.error().message);
+bool PortView::update(const Result<verbs::PortSnapshot>& query, std::string_view name) {
+  if (!query) {
+    if (retry_.failed()) log_.warn("{}; trying again", query.error().message);
     return false;
   }
   if (retry_.succeeded()) log_.info("{}: can be queried again", name);
-  if (*look == snapshot_) return false;
-  snapshot_ = *look;
+  if (*query == snapshot_) return false;
+  snapshot_ = *query;
   log_.info("{}: {}, {}, P_Keys {}", name, snapshot_.active ? "active" : "not active",
             address_of(snapshot_), list_of(snapshot_.pkeys));
   return true;
@@ -62,22 +62,22 @@ PortWatcher::PortWatcher(const verbs::Device& device, Logger& log)
       events_(verbs::AsyncEventReader::open(device).value()),
       view_(log) {}
 
-PortWatcher::Findings PortWatcher::update() {
-  Findings findings;
+PortWatcher::Changes PortWatcher::update() {
+  Changes changes;
   for (;;) {
     const auto event = events_.next();
     if (!event) break;
     log_.info("{}: {}", device_.name(), name(*event));
-    findings.reregister |= *event == verbs::AsyncEvent::client_reregister;
-    findings.device_failed |= *event == verbs::AsyncEvent::device_fatal;
+    changes.reregister |= *event == verbs::AsyncEvent::client_reregister;
+    changes.device_failed |= *event == verbs::AsyncEvent::device_fatal;
   }
-  if (findings.device_failed) return findings;
+  if (changes.device_failed) return changes;
   const auto network_device = snapshot().network_device;
-  findings.changed =
-      view_.take(device_.query(), device_.name() + " port " + std::to_string(device_.port()));
+  changes.changed =
+      view_.update(device_.query(), device_.name() + " port " + std::to_string(device_.port()));
   // Groups were joined on another network device.
-  findings.reregister |= network_device != 0 && snapshot().network_device != network_device;
-  return findings;
+  changes.reregister |= network_device != 0 && snapshot().network_device != network_device;
+  return changes;
 }
 
 }  // namespace ipoib::daemon

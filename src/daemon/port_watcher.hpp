@@ -20,7 +20,7 @@ namespace ipoib::daemon {
 [[nodiscard]] link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition);
 /// Destination of requests to the SA, in the default partition (IBA 10.9.1.2). None while the port
 /// has no subnet manager or cannot send.
-[[nodiscard]] std::optional<MadDestination> subnet_administrator(const verbs::PortSnapshot& port);
+[[nodiscard]] std::optional<MadDestination> sa_destination(const verbs::PortSnapshot& port);
 
 /// The last state of the port that could be queried.
 class PortView {
@@ -29,7 +29,7 @@ class PortView {
 
   /// Takes over the result of a query of the port `name`. Returns whether the state has changed. A
   /// failed query changes nothing, and is to be repeated after retry().pause().
-  [[nodiscard]] bool take(const Result<verbs::PortSnapshot>& look, std::string_view name);
+  [[nodiscard]] bool update(const Result<verbs::PortSnapshot>& query, std::string_view name);
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return snapshot_; }
   [[nodiscard]] const Retry& retry() const { return retry_; }
 
@@ -41,7 +41,7 @@ class PortView {
 
 class PortWatcher {
  public:
-  struct Findings {
+  struct Changes {
     bool changed = false;        ///< snapshot() has changed
     bool reregister = false;     ///< the SM asks clients to register again
     bool device_failed = false;  ///< the HCA is gone or has failed
@@ -54,7 +54,7 @@ class PortWatcher {
   /// Readable when there are events.
   [[nodiscard]] int descriptor() const { return events_.descriptor(); }
   /// Reads pending events and queries the port.
-  [[nodiscard]] Findings update();
+  [[nodiscard]] Changes update();
   /// The result of the last successful query.
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return view_.snapshot(); }
   /// Failing if the last query has failed.

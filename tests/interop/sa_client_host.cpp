@@ -62,7 +62,7 @@ void turn(SaClient& client) {
   client.on_time(now());
 }
 
-std::vector<wire::SaResponse> answers(SaClient& client, std::size_t count) {
+std::vector<wire::SaResponse> responses(SaClient& client, std::size_t count) {
   while (client.responses().size() < count) turn(client);
   return std::exchange(client.responses(), {});
 }
@@ -87,7 +87,7 @@ ClientTest::ClientTest()
 
 wire::SaResult ClientTest::ask(const wire::SaQuery& query) {
   client.request({wire::SaRequestId(1), query}, now());
-  return answers(client).front().result;
+  return responses(client).front().result;
 }
 
 wire::SaStatus ClientTest::refusal(const wire::SaQuery& query) {

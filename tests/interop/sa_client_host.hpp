@@ -39,7 +39,7 @@ struct Host {
 /// Runs a client until a MAD has arrived, its deadline, or 100 ms have passed.
 void turn(SaClient& client);
 /// Runs a client until it has `count` responses.
-[[nodiscard]] std::vector<wire::SaResponse> answers(SaClient& client, std::size_t count = 1);
+[[nodiscard]] std::vector<wire::SaResponse> responses(SaClient& client, std::size_t count = 1);
 
 [[nodiscard]] wire::JoinQuery join(const Gid& mgid, PKey pkey, std::uint8_t state);
 /// Creates a group with the parameters of the broadcast group (RFC 4391, 10).

@@ -33,9 +33,9 @@ void join_for(const Gid& port, const Gid& mgid) {
   host().mads->send(host().sm, mad, seconds(5)).value();
   pollfd readable{host().mads->fd(), POLLIN, 0};
   (void)poll(&readable, 1, -1);
-  const auto answer = host().mads->receive();
-  ASSERT_TRUE(answer && answer->answered);
-  ASSERT_EQ(wire::SaHeader::parse(answer->bytes)->mad.status, 0);
+  const auto received = host().mads->receive();
+  ASSERT_TRUE(received && received->answered);
+  ASSERT_EQ(wire::SaHeader::parse(received->bytes)->mad.status, 0);
 }
 
 TEST_F(OpenSm, JoinsTheBroadcastGroup) {
@@ -179,8 +179,8 @@ TEST_F(OpenSm, RespondsToMoreRequestsThanTheWindow) {
     client.request({wire::SaRequestId(id), wire::path_query(host().gid, host().peer, kDefaultPKey)},
                    now());
   }
-  for (const auto& answer : answers(client, kCount)) {
-    EXPECT_TRUE(std::holds_alternative<PathRecord>(answer.result)) << answer.id.value();
+  for (const auto& response : responses(client, kCount)) {
+    EXPECT_TRUE(std::holds_alternative<PathRecord>(response.result)) << response.id.value();
   }
   EXPECT_EQ(client.counters().records, kCount);
   EXPECT_LE(client.counters().unmatched_mads, client.counters().timeouts) << "late responses";
@@ -196,7 +196,7 @@ TEST_F(OpenSm, TimesOutWithoutAnSa) {
   lost.set_sm(MadDestination{Lid(0xbff), ServiceLevel(0), 0}, now());
   lost.request({wire::SaRequestId(1), wire::path_query(host().gid, host().peer, kDefaultPKey)},
                now());
-  EXPECT_EQ(std::get<wire::SaFailure>(answers(lost).front().result).kind,
+  EXPECT_EQ(std::get<wire::SaFailure>(responses(lost).front().result).kind,
             wire::SaFailure::Kind::timeout);
 }
 

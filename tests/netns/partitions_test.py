@@ -192,7 +192,7 @@ class Chosen(Partitions):
     def test_waits_for_an_absent_partition(self):
         self.set_up("--partition", "1=full:right")
         self.left.start_all("--pkey", RED, "--pkey", "0xffff", wait=False)
-        wait_until(lambda: self.left.logged("ib0.8001", "waits for", RED, "0xffff"), "it waits")
+        wait_until(lambda: self.left.logged("ib0.8001", "waiting for", RED, "0xffff"), "it waits")
         wait_until(self.left.has_carrier, "the other one is up")
         self.assertEqual(self.left.ibarp("info", "ib0.8001")["state"], "no_pkey")
         self.assertFalse(self.left.has_carrier("ib0.8001"))
@@ -222,7 +222,7 @@ class Starting(Partitions):
         self.subnet.run("left", "true")
         self.softib_set("port", "left", "init")
         self.left.start_all(wait=False)
-        wait_until(lambda: self.left.logged("ib0:", "waits for", "ACTIVE"), "the daemon logs it")
+        wait_until(lambda: self.left.logged("ib0:", "waiting for", "ACTIVE"), "the daemon logs it")
         self.assertIn("ACTIVE", self.left.ibarp("info")["waiting_for"])
         self.softib_set("port", "left", "up")
         for interface in ("ib0", "ib0.8001"):
@@ -244,7 +244,7 @@ class Starting(Partitions):
         wait_until(self.left.has_carrier, "ib0 is up")
         self.left.run("ip", "link", "add", "ib0.8001", "type", "veth")
         self.softib_set("partition", "1", "left", "full")
-        wait_until(lambda: self.left.logged("ib0.8001", "tries again"), "the daemon logs it")
+        wait_until(lambda: self.left.logged("ib0.8001", "trying again"), "the daemon logs it")
         self.left.run("ip", "link", "del", "ib0.8001")
         wait_until(lambda: self.left.link("ib0.8001"), "the interface is created")
         self.assertTrue(self.left.has_carrier())

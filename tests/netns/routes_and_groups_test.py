@@ -166,7 +166,7 @@ class Multicast(OnASubnet):
 
     def test_without_reports_when_another_daemon_has_them(self):
         second = self.start_second()
-        self.assertIn("another program has the subnet administrator's reports", second.output())
+        self.assertIn("another program on the port receives the SA's reports", second.output())
         self.assertNotIn("another program has", self.left.daemon.output())
 
     def test_group_without_members_is_not_created(self):

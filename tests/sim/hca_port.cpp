@@ -125,8 +125,9 @@ std::size_t HcaPort::send(std::span<Outgoing> batch) {
     sending_.push_back(std::move(datagram));
     ++posted;
   }
-  for (auto batch = hca_.next_packets(*qp_); !batch.empty(); batch = hca_.next_packets(*qp_)) {
-    fabric_.send(batch);
+  for (auto packets = hca_.next_packets(*qp_); !packets.empty();
+       packets = hca_.next_packets(*qp_)) {
+    fabric_.send(packets);
   }
   return posted;
 }

@@ -1,4 +1,4 @@
-// UdPort over the emulated HCA's model, in the words of verbs but without their ABI.
+// UdPort over softib's HCA model, without the verbs ABI.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,7 @@ namespace ipoib::sim {
 
 class HcaPort : public UdPort {
  public:
-  /// The port's frames, and those of `pools`, are registered. All outlive it; so does the HCA.
+  /// Registers its own frames and those of `pools`, which outlive it, like the HCA.
   HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
   HcaPort(const HcaPort&) = delete;
   HcaPort& operator=(const HcaPort&) = delete;
@@ -44,8 +44,8 @@ class HcaPort : public UdPort {
   softib::hca::ProtectionDomain* pd_;
   softib::hca::CompletionQueue* cq_;
   softib::hca::QueuePair* qp_;
-  std::deque<Outgoing> sending_;  ///< posted, in their order
-  std::deque<Frame> posted_;      ///< receives, in their order
+  std::deque<Outgoing> sending_;  ///< posted sends, in order
+  std::deque<Frame> posted_;      ///< posted receives, in order
 };
 
 }  // namespace ipoib::sim

@@ -20,10 +20,10 @@ namespace {
 constexpr auto kFirstRequest = daemon::first_link_request(daemon::InterfaceNumber(1));
 
 std::uint64_t seed_of(const HostOptions& options) {
-  return std::hash<std::string>{}(options.hca) ^ options.place << 8 ^ options.epoch;
+  return std::hash<std::string>{}(options.hca) ^ options.slot << 8 ^ options.epoch;
 }
 
-/// As verbs would tell of it.
+/// Converts port attributes as verbs would report them.
 verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
   verbs::PortSnapshot out;
   out.active = port.state == softib::PortState::active;
@@ -52,7 +52,7 @@ MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t numb
   out.u16(static_cast<std::uint16_t>(size));
   out.u32(0);
   out.u8(64);
-  out.u8(253);  // for experiments (RFC 3692)
+  out.u8(253);  // protocol for experiments (RFC 3692)
   out.u16(0);
   out.bytes(from.bytes());
   out.bytes(to.bytes());
@@ -88,7 +88,7 @@ Host::Host(World& world, const HostOptions& options)
     view_.addresses.emplace_back(*daemon::ipv6_identity(false, guid, pkey_).link_local, 64);
     view_.groups = {ipv6().solicited_node()};
   }
-  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.place, port);
+  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.slot, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
   pump_ = std::make_unique<daemon::Pump>(
@@ -175,11 +175,11 @@ void Host::port_changed(const softib::PortAttributes& port) {
   hca_->set_port(port);
   hca_->clear_events();
   const TimePoint now = world_.now();
-  const bool changed = port_view_.take(snapshot_of(port), tun_.name());
+  const bool changed = port_view_.update(snapshot_of(port), tun_.name());
   const bool reregister =
       std::exchange(reregister_count_, port.reregister_count) != port.reregister_count;
   if (changed) {
-    sa_->set_sm(daemon::subnet_administrator(port_view_.snapshot()), now);
+    sa_->set_sm(daemon::sa_destination(port_view_.snapshot()), now);
     link().on_port(daemon::port_status(port_view_.snapshot(), pkey_), now);
   }
   if (reregister) link().on_client_reregister(now);
@@ -187,7 +187,7 @@ void Host::port_changed(const softib::PortAttributes& port) {
 }
 
 void Host::renew_subscriptions() {
-  if (takes_reports_ && daemon::subnet_administrator(port_view_.snapshot())) {
+  if (takes_reports_ && daemon::sa_destination(port_view_.snapshot())) {
     subscriptions_.renew();
   } else {
     subscriptions_.suspend();
@@ -200,21 +200,21 @@ TimePoint Host::next_deadline() const {
                    host_waits ? world_.now() + std::chrono::microseconds(1) : kNever});
 }
 
-/// One turn of the loop of an interface's thread, and of the control thread beside it.
+/// Runs the pump and the SA client, like the threads of ipoibd, until they have no more work.
 void Host::turn() {
   const TimePoint now = world_.now();
   if (!mads_.empty()) sa_->on_readable(now);
   sa_->on_time(now);
   subscriptions_.on_time(now);
-  settle_with_sa();
+  exchange_with_sa();
   while (pump_->turn(now)) {
   }
-  put_requests();
-  settle_with_sa();
+  send_requests();
+  exchange_with_sa();
 }
 
-/// Sends the requests of the subscriptions, and hands out responses and reports.
-void Host::settle_with_sa() {
+/// Sends the requests of the subscriptions, and distributes responses and reports.
+void Host::exchange_with_sa() {
   const TimePoint now = world_.now();
   for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
     sa_->request(request, now);
@@ -258,10 +258,10 @@ bool Host::take_as_kernel(ConstBytes packet) {
 
 void Host::drain() {
   pump_->drain(world_.now());
-  put_requests();
+  send_requests();
 }
 
-void Host::put_requests() {
+void Host::send_requests() {
   for (const daemon::ToControl& message : std::exchange(pump_->to_control(), {})) {
     std::visit([this](const auto& request) { apply(request); }, message);
   }

@@ -21,19 +21,19 @@
 namespace ipoib::sim {
 
 [[nodiscard]] Logger& silent_logger();
-/// An IPv4 packet with a number as its payload, of `size` octets in all.
+/// An IPv4 packet of `size` bytes in total, with a number as its payload.
 [[nodiscard]] MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t number,
                                           std::size_t size = 28);
 [[nodiscard]] MemoryTun::Packet ip_packet(const Ipv6Address& from, const Ipv6Address& to,
                                           std::uint32_t number);
 
 struct HostOptions {
-  std::string hca;  ///< its name decides GUIDs; several hosts may share one
+  std::string hca;  ///< name of its HCA, which determines GUIDs; several hosts may share one
   IpPrefix address;
-  bool ipv6 = false;          ///< it has the link-local address that its daemon gives it
-  std::uint32_t place = 0;    ///< processes of one HCA differ in it
-  std::uint32_t epoch = 1;    ///< grows with each start of a process: its QPN is another one
-  bool takes_reports = true;  ///< of the programs on a port one gets them
+  bool ipv6 = false;          ///< whether it has the link-local address that ipoibd adds
+  std::uint32_t slot = 0;     ///< process slot on the HCA
+  std::uint32_t epoch = 1;    ///< higher for each start of a process, so that QPNs differ
+  bool takes_reports = true;  ///< only one program on a port receives them
   std::reference_wrapper<Logger> log = silent_logger();
   link::Config link = {};
 };
@@ -43,7 +43,7 @@ class Host : public Process, public MadPort {
   Host(World& world, const HostOptions& options);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
-  /// As if by kill -9: says nothing to anybody.
+  /// Ends without notice, as by SIGKILL.
   ~Host() override;
 
   [[nodiscard]] link::Link& link() const { return pump_->link(); }
@@ -55,7 +55,7 @@ class Host : public Process, public MadPort {
   [[nodiscard]] Ipv4Address ip() const {
     return std::get<Ipv4Address>(view_.addresses.front().address);
   }
-  /// The last of its addresses.
+  /// Returns the last address.
   [[nodiscard]] Ipv6Address ipv6() const {
     return std::get<Ipv6Address>(view_.addresses.back().address);
   }
@@ -63,23 +63,23 @@ class Host : public Process, public MadPort {
     return pump_->link().counters()[counter];
   }
   [[nodiscard]] bool is_up() const { return tun_.carrier; }
-  /// "gone" when there is no entry.
+  /// Returns "gone" if there is no entry.
   [[nodiscard]] std::string state_of(const IpAddress& address) const;
 
-  /// The host sends packets of these numbers to that address.
+  /// Sends packets with these numbers to an address.
   void send(Ipv4Address to, std::uint32_t first = 1, std::uint32_t count = 1,
             std::size_t size = 28);
-  /// Any packet.
+  /// Sends any packet.
   void send(MemoryTun::Packet packet);
-  /// From its IPv6 address.
+  /// Sends a packet from its IPv6 address.
   void send(const Ipv6Address& to, std::uint32_t number = 1);
-  /// How many packets it got from there, and how many at all.
+  /// Number of received packets, from an address and in total.
   [[nodiscard]] std::size_t received_from(const IpAddress& from) const;
   [[nodiscard]] std::size_t received() const { return tun_.from_fabric.size(); }
   void add_address(const IpPrefix& prefix);
-  /// The multicast groups that the host's programs have joined.
+  /// Sets the multicast groups that the host has joined.
   void set_groups(std::vector<IpAddress> groups);
-  /// SIGTERM.
+  /// Shuts down in order, as by SIGTERM.
   void shut_down();
 
   // --- Process ---------------------------------------------------------------------------------
@@ -97,13 +97,13 @@ class Host : public Process, public MadPort {
   [[nodiscard]] MadSource source() override;
 
   void renew_subscriptions();
-  void settle_with_sa();
+  void exchange_with_sa();
   [[nodiscard]] bool take_as_kernel(ConstBytes packet);
   void drain();
-  void put_requests();
+  void send_requests();
   void apply(const wire::SaRequest& request);
   template <class Message>
-  void apply(const Message& /*message*/) {}  // for parts of the daemon that are not simulated
+  void apply(const Message& /*message*/) {}  // parts of the daemon that are not simulated
 
   World& world_;
   const PKey pkey_;

@@ -1,4 +1,4 @@
-// A TUN device in memory: the host's side of an interface, as two queues.
+// TunPort in memory: a queue for each direction.
 #pragma once
 
 #include <deque>
@@ -58,14 +58,14 @@ class MemoryTun : public TunPort {
     return {};
   }
 
-  std::deque<Packet> to_fabric;     ///< what the host sends
-  std::vector<Packet> from_fabric;  ///< what the host got
-  /// Returns whether the kernel keeps the packet to itself.
+  std::deque<Packet> to_fabric;     ///< packets that the host sends
+  std::vector<Packet> from_fabric;  ///< packets that the host has received
+  /// If set, is called for each packet to the host; returns whether it consumes the packet.
   std::function<bool(ConstBytes packet)> kernel;
   bool accepts_large = false;
-  /// Which of these were large, and how they are to be segmented.
+  /// Indices of large packets in from_fabric, and their segmentation.
   std::vector<std::pair<std::size_t, Segmentation>> large;
-  std::uint32_t mtu = 0;  ///< an administrator may set it
+  std::uint32_t mtu = 0;  ///< the operator may change it
   bool carrier = false;
   unsigned carrier_changes = 0;
 

@@ -1,5 +1,6 @@
 // RFC 4861 with the link-layer options of RFC 4391, 9.3: IPv6 between hosts.
 #include "tests/sim/sim_fixture.hpp"
+#include "tests/support/softib/subnet_snapshot.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/neighbour_discovery.hpp"
 
@@ -46,7 +47,7 @@ TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressIsOfThePortsGuid) {
   constexpr std::uint64_t kGuid = 0x0002'c903'0000'1234;  // an EUI-64 as it is
   softib::subnet::Subnet earlier;
   (void)earlier.add_hca("hca1").value();
-  softib::subnet::SubnetSnapshot before = earlier.snapshot();
+  auto before = snapshot_of(earlier);
   before.nodes.back().node.port.port_guid = Guid(kGuid);
   world.subnet().adopt(before, world.now());
   two_hosts_of_ipv6();

@@ -211,7 +211,7 @@ class Roce(machine.Cases):
                          f"--gid-index {index}: .*IPv6 address")
 
     def test_other_partition_is_refused(self):
-        self.assertIn("--pkey 0x8001: a RoCE port is in no partition but 0xffff",
+        self.assertIn("--pkey 0x8001: the only partitions of the RoCE port are 0xffff",
                       self.refusal("--pkey", "0x8001"))
 
     def test_port_has_to_be_named(self):

@@ -97,7 +97,7 @@ class TiedInput {
         timer_(context) {
     input_.async_read_some(boost::asio::buffer(byte_),
                            [this](boost::system::error_code error, std::size_t) {
-                             if (error) end_when_deserted();
+                             if (error) end_when_unused();
                            });
   }
 
@@ -105,11 +105,11 @@ class TiedInput {
   static constexpr std::chrono::milliseconds kPollInterval{10};
   static constexpr int kMaxPolls = 500;
 
-  void end_when_deserted() {
-    if (process_.is_deserted() || ++polls_ > kMaxPolls) return context_.stop();
+  void end_when_unused() {
+    if (process_.is_unused() || ++polls_ > kMaxPolls) return context_.stop();
     timer_.expires_after(kPollInterval);
     timer_.async_wait([this](boost::system::error_code error) {
-      if (!error) end_when_deserted();
+      if (!error) end_when_unused();
     });
   }
 

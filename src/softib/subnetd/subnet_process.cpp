@@ -73,8 +73,8 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
       timer_(context) {
   if (fabric_.adopted()) adopt();
   publish();
-  open_wire(options.capture);
-  for (NodeIndex index = 0; index < kMaxNodes; ++index) nudge(index);
+  attach_endpoint(options.capture);
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) wake(index);
   control::RequestHandler& self = *this;
   server_ = std::make_unique<control::Server>(context_, folder_.control(), self, log_);
   arm_timer();
@@ -94,8 +94,8 @@ void SubnetProcess::adopt() {
   log_.info("adopting the subnet of an earlier process: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
-    for (std::uint32_t place = 0; place < QpnLayout::kSlots; ++place) {
-      transport::clean_place(folder_, fabric_, entry.index, place);
+    for (std::uint32_t slot = 0; slot < QpnLayout::kSlots; ++slot) {
+      transport::reclaim_slot(folder_, fabric_, entry.index, slot);
     }
   }
   subnet_.adopt(before, ipoib::monotonic_now());
@@ -114,7 +114,7 @@ void SubnetProcess::check_management(const subnet::SubnetSnapshot& before) const
   }
 }
 
-void SubnetProcess::open_wire(const std::string& capture) {
+void SubnetProcess::attach_endpoint(const std::string& capture) {
   endpoint_ = value_or_throw(endpoint::Endpoint::attach_node(folder_, kOwnNode));
   if (!capture.empty()) {
     endpoint_ = std::make_unique<endpoint::CapturingEndpoint>(
@@ -128,12 +128,12 @@ void SubnetProcess::open_wire(const std::string& capture) {
 void SubnetProcess::remove_folder() {
   const subnet::SubnetSnapshot last = fabric_.snapshot();
   const auto blocked = block_attach(folder_);
-  if (!blocked || !is_deserted()) return;
+  if (!blocked || !is_unused()) return;
   for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
   folder_.remove();
 }
 
-bool SubnetProcess::is_deserted() const {
+bool SubnetProcess::is_unused() const {
   return std::ranges::none_of(fabric_.snapshot().nodes, [this](const auto& entry) {
     return entry.index != kOwnNode && first_attached_pid(folder_, entry.index) != 0;
   });
@@ -142,14 +142,15 @@ bool SubnetProcess::is_deserted() const {
 void SubnetProcess::publish_node(NodeIndex index) {
   const subnet::Node* node = subnet_.node(index);
   if (node == nullptr) {
-    const auto gone = fabric_.node(index);
-    if (!gone) return;
-    log_.info("HCA {} removed", gone->name);
+    const auto removed = fabric_.node(index);
+    if (!removed) return;
+    log_.info("HCA {} removed", removed->name);
     fabric_.remove_node(index);
     folder_.remove_node(index);
     return;
   }
-  if (const auto made = folder_.create_node(index); !made) log_.error("{}", made.error().message);
+  if (const auto created = folder_.create_node(index); !created)
+    log_.error("{}", created.error().message);
   log_.debug("{}: LID {}, {}", node->name, node->port.lid.value(), control::name(node->port.state));
   fabric_.set_node(index, *node);
 }
@@ -159,7 +160,7 @@ void SubnetProcess::publish() {
   for (NodeIndex index = 0; index < kMaxNodes && changes.nodes.any(); ++index) {
     if (!changes.nodes[index]) continue;
     publish_node(index);
-    nudge(index);
+    wake(index);
   }
   const bool have_routes_changed = changes.lids.any();
   for (std::size_t index = 0; index < subnet::kUnicastLids && have_routes_changed; ++index) {
@@ -182,17 +183,17 @@ void SubnetProcess::publish() {
   }
 }
 
-void SubnetProcess::nudge(NodeIndex index) {
-  if (!endpoint_ || endpoint_->nudge(index)) return;
-  to_nudge_.set(index);
-  nudge_at_ = std::min(nudge_at_, ipoib::monotonic_now() + kNudgeRetry);
+void SubnetProcess::wake(NodeIndex index) {
+  if (!endpoint_ || endpoint_->wake_processes(index)) return;
+  to_wake_.set(index);
+  wake_at_ = std::min(wake_at_, ipoib::monotonic_now() + kWakeRetry);
 }
 
-void SubnetProcess::nudge_again() {
-  nudge_at_ = ipoib::kNever;
-  const NodeSet again = std::exchange(to_nudge_, {});
+void SubnetProcess::wake_again() {
+  wake_at_ = ipoib::kNever;
+  const NodeSet again = std::exchange(to_wake_, {});
   for (NodeIndex index = 0; index < kMaxNodes && again.any(); ++index) {
-    if (again[index]) nudge(index);
+    if (again[index]) wake(index);
   }
 }
 
@@ -225,7 +226,7 @@ void SubnetProcess::drain_mads() {
 }
 
 void SubnetProcess::arm_timer() {
-  const TimePoint deadline = std::min(subnet_.next_deadline(), nudge_at_);
+  const TimePoint deadline = std::min(subnet_.next_deadline(), wake_at_);
   if (deadline == ipoib::kNever) {
     timer_.cancel();
     return;
@@ -236,7 +237,7 @@ void SubnetProcess::arm_timer() {
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     const TimePoint when = ipoib::monotonic_now();
-    if (when >= nudge_at_) nudge_again();
+    if (when >= wake_at_) wake_again();
     subnet_.on_time(when);
     publish();
     arm_timer();

@@ -27,7 +27,7 @@ namespace softib::subnetd {
 inline constexpr std::size_t kMaxQueuedMads = 8192;
 
 /// Interval of the attempts to wake processes while descriptors or memory are exhausted.
-inline constexpr std::chrono::milliseconds kNudgeRetry{100};
+inline constexpr std::chrono::milliseconds kWakeRetry{100};
 
 class SubnetProcess final : private control::RequestHandler, private endpoint::MadReceiver {
  public:
@@ -46,7 +46,7 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   ~SubnetProcess() override;
 
   /// Whether no process is attached to any HCA.
-  [[nodiscard]] bool is_deserted() const;
+  [[nodiscard]] bool is_unused() const;
 
  private:
   [[nodiscard]] ipoib::Result<NodeIndex> attach(const fabric::HcaName& hca) override;
@@ -56,13 +56,14 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
 
   void adopt();
   void check_management(const subnet::SubnetSnapshot& before) const;
-  void open_wire(const std::string& capture);
+  void attach_endpoint(const std::string& capture);
   void drain_mads();
-  /// Writes the changes into the fabric file, nudges the changed nodes, and sends outgoing MADs.
+  /// Writes the changes into the fabric file, wakes processes on the changed nodes, and sends
+  /// outgoing MADs.
   void publish();
   void publish_node(NodeIndex index);
-  void nudge(NodeIndex index);
-  void nudge_again();
+  void wake(NodeIndex index);
+  void wake_again();
   void arm_timer();
   void remove_folder();
   /// Executes each kind of request; the caller publishes.
@@ -80,8 +81,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   /// False once this object is destroyed; a drain that is still posted checks it.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<endpoint::Endpoint> endpoint_;  ///< its engine uses the members above
-  NodeSet to_nudge_;                              ///< nodes to nudge again
-  ipoib::TimePoint nudge_at_ = ipoib::kNever;
+  NodeSet to_wake_;                               ///< nodes to wake again
+  ipoib::TimePoint wake_at_ = ipoib::kNever;
   boost::asio::steady_timer timer_;
   std::unique_ptr<control::Server> server_;
 };

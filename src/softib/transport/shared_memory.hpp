@@ -1,5 +1,5 @@
-// Memory that processes share by handing over its descriptor. Its size is sealed, so that nobody
-// can take pages away from under who has mapped it.
+// Memory that processes share by passing a memfd. Its size is sealed, so that no process can shrink
+// it while others have it mapped.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,18 @@
 
 namespace softib::transport {
 
-/// New memory of `octets`, a multiple of the page size, all zeroes. `name` shows in /proc/PID/maps.
+/// Returns new zeroed memory of `bytes`, a multiple of the page size. `name` shows in
+/// /proc/PID/maps.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_shared_memory(const char* name,
-                                                                      std::size_t octets);
+                                                                      std::size_t bytes);
 
-/// A mapping of such memory, made here or by another process.
+/// A mapping of such memory, created by this or another process.
 class SharedMapping {
  public:
-  /// EINVAL: `fd` is something else, or of another size.
-  [[nodiscard]] static ipoib::Result<SharedMapping> map(int fd, std::size_t octets);
-  /// Maps what follows the first `head` octets twice, one behind the other: there what begins near
-  /// the end of it goes on, in memory, at its beginning.
+  /// EINVAL if `fd` is something else or has another size.
+  [[nodiscard]] static ipoib::Result<SharedMapping> map(int fd, std::size_t bytes);
+  /// Maps `head` bytes once and the `ring` bytes after them twice in a row. A record that starts
+  /// near the end of the ring and continues at its beginning is contiguous in this mapping.
   [[nodiscard]] static ipoib::Result<SharedMapping> map_ring(int fd, std::size_t head,
                                                              std::size_t ring);
   SharedMapping(SharedMapping&& other) noexcept

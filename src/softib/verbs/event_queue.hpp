@@ -5,7 +5,8 @@
 // The descriptor is an eventfd in semaphore mode that counts the events of the queue. A reader
 // first reads the descriptor, then takes the event; if the event has been withdrawn in between, it
 // reads again. Another process also writes to the descriptor, to announce a packet that may cause
-// an event. As it may write without end, take() reads an O_NONBLOCK descriptor only once.
+// an event. As it may write without end, take() gives up after one read without an event if the
+// descriptor is O_NONBLOCK.
 #pragma once
 
 #include <fcntl.h>

@@ -198,7 +198,7 @@ SOFTIB_ABI int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int /*mask*/, ibv_qp
   });
 }
 
-/// The data of a message is not written in order.
+/// The data of a message may be written out of order.
 SOFTIB_ABI int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/,
                                           std::uint32_t /*flags*/) {
   return 0;

@@ -22,7 +22,7 @@ verbs::PortSnapshot port_with(Lid lid) {
 
 class PortViewTest : public ::testing::Test {
  protected:
-  bool take(const Query& look) { return view_.take(look, "mlx5_0 port 1"); }
+  bool take(const Query& look) { return view_.update(look, "mlx5_0 port 1"); }
   [[nodiscard]] std::ptrdiff_t lines() const {
     const auto text = said_.str();
     return std::ranges::count(text, '\n');

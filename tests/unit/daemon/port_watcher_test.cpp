@@ -45,14 +45,14 @@ TEST(PortWatcherTest, RocePortIsReadyWithoutLidAndSubnetManager) {
   EXPECT_TRUE(status.sm_known);
   EXPECT_EQ(status.gid, port.gid);
   EXPECT_EQ(status.gid_index, 3);
-  EXPECT_FALSE(subnet_administrator(port));
+  EXPECT_FALSE(sa_destination(port));
 
   port.gid = Gid();
   EXPECT_FALSE(port_status(port, kDefaultPKey).active) << "it has no usable GID";
 }
 
 TEST(PortWatcherTest, FindsTheSaInTheDefaultPartition) {
-  const auto to = subnet_administrator(active_port());
+  const auto to = sa_destination(active_port());
   ASSERT_TRUE(to);
   EXPECT_EQ(to->lid, Lid(1));
   EXPECT_EQ(to->sl, ServiceLevel(3));
@@ -62,14 +62,14 @@ TEST(PortWatcherTest, FindsTheSaInTheDefaultPartition) {
 TEST(PortWatcherTest, HasNoSaDestinationIfTheSaIsUnreachable) {
   auto down = active_port();
   down.active = false;
-  EXPECT_FALSE(subnet_administrator(down));
+  EXPECT_FALSE(sa_destination(down));
   auto no_sm = active_port();
   no_sm.sm_lid = Lid(0);
-  EXPECT_FALSE(subnet_administrator(no_sm));
+  EXPECT_FALSE(sa_destination(no_sm));
   EXPECT_FALSE(port_status(no_sm, kDefaultPKey).sm_known);
   auto outside = active_port();
   outside.pkeys = {PKey(0x8012)};
-  EXPECT_FALSE(subnet_administrator(outside));
+  EXPECT_FALSE(sa_destination(outside));
 }
 
 }  // namespace

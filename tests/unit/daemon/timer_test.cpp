@@ -1,4 +1,4 @@
-#include "daemon/alarm.hpp"
+#include "daemon/timer.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,61 +13,61 @@
 namespace ipoib::daemon {
 namespace {
 
-TEST(AlarmTest, RingsOnceForTheTimeThatWasSetLast) {
+TEST(TimerTest, ExpiresOnceAtTheLastDeadline) {
   boost::asio::io_context context;
-  int rings = 0;
-  Alarm alarm(context, [&] { ++rings; });
+  int calls = 0;
+  Timer timer(context, [&] { ++calls; });
   const auto now = monotonic_now();
-  alarm.set(now + std::chrono::hours(1));
-  alarm.set(now);
-  EXPECT_TRUE(alarm.is_set());
+  timer.set(now + std::chrono::hours(1));
+  timer.set(now);
+  EXPECT_TRUE(timer.is_set());
   context.run();
-  EXPECT_EQ(rings, 1);
-  EXPECT_FALSE(alarm.is_set());
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(timer.is_set());
 }
 
-TEST(AlarmTest, DoesNotRingWhenItIsUnset) {
+TEST(TimerTest, DoesNotExpireWhenCancelled) {
   boost::asio::io_context context;
-  Alarm alarm(context, [] { FAIL(); });
-  alarm.set(monotonic_now());
-  alarm.set(kNever);
+  Timer timer(context, [] { FAIL(); });
+  timer.set(monotonic_now());
+  timer.set(kNever);
   context.run();
 }
 
-TEST(AlarmTest, MaySetItself) {
+TEST(TimerTest, CallbackMaySetItAgain) {
   boost::asio::io_context context;
-  int rings = 0;
-  std::optional<Alarm> alarm;
-  alarm.emplace(context, [&] {
-    if (++rings < 3) alarm->set(monotonic_now());
+  int calls = 0;
+  std::optional<Timer> timer;
+  timer.emplace(context, [&] {
+    if (++calls < 3) timer->set(monotonic_now());
   });
-  alarm->set(monotonic_now());
+  timer->set(monotonic_now());
   context.run();
-  EXPECT_EQ(rings, 3);
+  EXPECT_EQ(calls, 3);
 }
 
-/// Both are due at once, and whichever comes first ends the other.
-TEST(AlarmTest, IsSilentOnceItIsGoneThoughItWasDue) {
+/// Both are due at once; the first one destroys the other.
+TEST(TimerTest, DoesNotExpireAfterDestruction) {
   boost::asio::io_context context;
-  std::optional<Alarm> first;
-  std::optional<Alarm> second;
-  int rings = 0;
+  std::optional<Timer> first;
+  std::optional<Timer> second;
+  int calls = 0;
   first.emplace(context, [&] {
-    ++rings;
+    ++calls;
     second.reset();
   });
   second.emplace(context, [&] {
-    ++rings;
+    ++calls;
     first.reset();
   });
   const auto past = monotonic_now() - std::chrono::hours(1);
   first->set(past);
   second->set(past + Duration(1));
   context.run();
-  EXPECT_EQ(rings, 1);
+  EXPECT_EQ(calls, 1);
 }
 
-TEST(WatchTest, IsSilentOnceItIsGoneThoughItsDescriptorIsReadable) {
+TEST(WatchTest, DoesNotCallAfterDestruction) {
   std::array<int, 2> one{};
   std::array<int, 2> other{};
   ASSERT_EQ(::pipe(one.data()), 0);

@@ -1,8 +1,8 @@
-// This host as the authority of its RoCE port: what the port is, the groups that its network device
-// is in, and the neighbours that this has. There is nobody who reports anything.
+// Local answers to SA requests for a RoCE port: from the port's attributes, the groups that its
+// network device has joined, and the kernel's neighbours. There are no reports.
 #pragma once
 
-#include "daemon/authority.hpp"
+#include "daemon/sa_backend.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "linux/ip_groups.hpp"
 #include "linux/ip_neighbours.hpp"
@@ -10,11 +10,11 @@
 
 namespace ipoib::daemon {
 
-class RoceAuthority final : public Authority {
+class RoceSa final : public SaBackend {
  public:
-  /// Groups have the parameters that one would be created with. `log` outlives it. Throws
-  /// std::runtime_error when the kernel's neighbours cannot be followed.
-  RoceAuthority(const link::GroupCreation& group, Logger& log);
+  /// `group` has the parameters of all groups. `log` outlives it. Throws std::runtime_error if the
+  /// kernel's neighbours cannot be watched.
+  RoceSa(const link::GroupCreation& group, Logger& log);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
   void request(const wire::SaRequest& request, TimePoint now) override;
@@ -32,7 +32,7 @@ class RoceAuthority final : public Authority {
   host::IpGroups groups_;
   const std::unique_ptr<host::IpNeighbours> neighbours_;
   sa::LocalSa sa_;
-  std::vector<wire::Notice> notices_;  ///< none
+  std::vector<wire::Notice> notices_;  ///< always empty
 };
 
 }  // namespace ipoib::daemon

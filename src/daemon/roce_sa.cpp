@@ -1,10 +1,10 @@
-#include "daemon/roce_authority.hpp"
+#include "daemon/roce_sa.hpp"
 
 namespace ipoib::daemon {
 
 namespace {
 
-/// Of a group, as IP's hosts send to one that no router carries on (RFC 1112, 6.1).
+/// The default for IP multicast, which routers do not forward (RFC 1112, 6.1).
 constexpr std::uint8_t kGroupHopLimit = 1;
 
 wire::McMemberRecord group_record(const link::GroupCreation& group) {
@@ -20,11 +20,11 @@ wire::McMemberRecord group_record(const link::GroupCreation& group) {
 
 }  // namespace
 
-RoceAuthority::RoceAuthority(const link::GroupCreation& group, Logger& log)
+RoceSa::RoceSa(const link::GroupCreation& group, Logger& log)
     : neighbours_(host::IpNeighbours::open().value()),
       sa_(group_record(group), groups_, *neighbours_, log) {}
 
-void RoceAuthority::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) {
+void RoceSa::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) {
   if (!port.gid.is_zero()) {
     groups_.use(port.network_device);
     neighbours_->use(port.network_device);
@@ -32,13 +32,11 @@ void RoceAuthority::on_port(const verbs::PortSnapshot& port, TimePoint /*now*/) 
   sa_.set_port({port.gid, wire::mtu_code(port.active_mtu)});
 }
 
-void RoceAuthority::on_readable(TimePoint now) {
+void RoceSa::on_readable(TimePoint now) {
   neighbours_->take_events();
   sa_.on_neighbours(now);
 }
 
-void RoceAuthority::request(const wire::SaRequest& request, TimePoint now) {
-  sa_.request(request, now);
-}
+void RoceSa::request(const wire::SaRequest& request, TimePoint now) { sa_.request(request, now); }
 
 }  // namespace ipoib::daemon

@@ -1,4 +1,4 @@
-#include "daemon/sa_authority.hpp"
+#include "daemon/subnet_sa.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,59 +9,60 @@
 
 namespace ipoib::daemon {
 
-SaAuthority::SaAuthority(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed)
+SubnetSa::SubnetSa(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed)
     : log_(log),
       mads_(std::move(mads)),
       client_({}, *mads_, log, seed),
       subscriptions_(log, ~seed) {}
 
-/// Whatever has changed of the port may be how the administrator knows it.
-void SaAuthority::on_port(const verbs::PortSnapshot& port, TimePoint now) {
-  const auto administrator = subnet_administrator(port);
-  client_.set_sm(administrator, now);
-  if (administrator && mads_->takes_reports() && !ended_) {
+/// Renews the subscription, since the SA may have registered it under the port's old attributes.
+void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
+  const auto sa = sa_destination(port);
+  client_.set_sm(sa, now);
+  if (sa && mads_->takes_reports() && !ended_) {
     subscriptions_.renew();
   } else {
     subscriptions_.suspend();
   }
-  if (administrator && !mads_->takes_reports() && !std::exchange(told_of_reports_, true)) {
+  if (sa && !mads_->takes_reports() && !std::exchange(logged_missing_reports_, true)) {
     log_.info(
-        "another program has the subnet administrator's reports: changes of groups and paths are "
-        "found out by asking from time to time");
+        "another program on the port receives the SA's reports; polling the SA for changes of "
+        "groups "
+        "and paths instead");
   }
-  settle(now);
+  dispatch(now);
 }
 
-void SaAuthority::request(const wire::SaRequest& request, TimePoint now) {
+void SubnetSa::request(const wire::SaRequest& request, TimePoint now) {
   client_.request(request, now);
-  settle(now);
+  dispatch(now);
 }
 
-void SaAuthority::on_readable(TimePoint now) {
+void SubnetSa::on_readable(TimePoint now) {
   client_.on_readable(now);
-  settle(now);
+  dispatch(now);
 }
 
-void SaAuthority::on_time(TimePoint now) {
+void SubnetSa::on_time(TimePoint now) {
   client_.on_time(now);
   subscriptions_.on_time(now);
-  settle(now);
+  dispatch(now);
 }
 
 /// The responses are ignored: an SA that does not receive the requests gives up by itself.
-void SaAuthority::end(TimePoint now) {
+void SubnetSa::end(TimePoint now) {
   ended_ = true;
   const auto unsubscriptions = subscriptions_.unsubscriptions();
   subscriptions_.suspend();
   for (const auto& query : unsubscriptions) request({{}, query}, now);
 }
 
-TimePoint SaAuthority::next_deadline() const {
+TimePoint SubnetSa::next_deadline() const {
   return std::min(client_.next_deadline(), subscriptions_.next_deadline());
 }
 
 /// After each stimulus: sends the requests of the subscriptions, and takes their responses.
-void SaAuthority::settle(TimePoint now) {
+void SubnetSa::dispatch(TimePoint now) {
   for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
     client_.request(request, now);
   }

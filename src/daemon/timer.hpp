@@ -12,13 +12,13 @@ namespace ipoib::daemon {
 
 /// Has at most one deadline. The function is not called for a replaced deadline, nor after the
 /// timer is destroyed, even if the call was due. The timer must not be destroyed within a call.
-class Alarm {
+class Timer {
  public:
-  Alarm(boost::asio::io_context& context, std::function<void()> ring)
-      : state_(std::make_shared<State>(context, std::move(ring))) {}
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
-  ~Alarm() { set(kNever); }
+  Timer(boost::asio::io_context& context, std::function<void()> on_expiry)
+      : state_(std::make_shared<State>(context, std::move(on_expiry))) {}
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  ~Timer() { set(kNever); }
 
   [[nodiscard]] bool is_set() const { return state_->due != kNever; }
   /// kNever cancels it.
@@ -29,23 +29,22 @@ class Alarm {
       state_->timer.cancel();
       return;
     }
-    state_->timer.expires_at(Timer::time_point(due.time_since_epoch()));
+    state_->timer.expires_at(boost::asio::steady_timer::time_point(due.time_since_epoch()));
     state_->timer.async_wait(
         [weak = std::weak_ptr(state_), due](const boost::system::error_code& error) {
           const auto alive = weak.lock();
           if (error || !alive || alive->due != due) return;
           alive->due = kNever;
-          alive->ring();
+          alive->on_expiry();
         });
   }
 
  private:
-  using Timer = boost::asio::steady_timer;
   struct State {
     State(boost::asio::io_context& context, std::function<void()> function)
-        : timer(context), ring(std::move(function)) {}
-    Timer timer;
-    std::function<void()> ring;
+        : timer(context), on_expiry(std::move(function)) {}
+    boost::asio::steady_timer timer;
+    std::function<void()> on_expiry;
     TimePoint due = kNever;
   };
 

@@ -1,10 +1,9 @@
-// The subnet administrator as the authority of an InfiniBand port, and the port's subscription to
-// its reports.
+// The SA of an InfiniBand subnet, and the port's subscription to its reports.
 #pragma once
 
 #include <memory>
 
-#include "daemon/authority.hpp"
+#include "daemon/sa_backend.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "sa/sa_client.hpp"
 #include "sa/subscriptions.hpp"
@@ -12,10 +11,10 @@
 
 namespace ipoib::daemon {
 
-class SaAuthority final : public Authority {
+class SubnetSa final : public SaBackend {
  public:
   /// `log` outlives it.
-  SaAuthority(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed);
+  SubnetSa(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
   void request(const wire::SaRequest& request, TimePoint now) override;
@@ -30,7 +29,7 @@ class SaAuthority final : public Authority {
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return client_.notices(); }
 
  private:
-  void settle(TimePoint now);
+  void dispatch(TimePoint now);
 
   Logger& log_;
   const std::unique_ptr<verbs::UmadPort> mads_;
@@ -38,7 +37,7 @@ class SaAuthority final : public Authority {
   sa::Subscriptions subscriptions_;
   std::vector<wire::SaResponse> responses_;
   bool ended_ = false;
-  bool told_of_reports_ = false;
+  bool logged_missing_reports_ = false;
 };
 
 }  // namespace ipoib::daemon
