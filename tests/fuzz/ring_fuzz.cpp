@@ -12,7 +12,7 @@ using namespace ipoib;
 
 namespace {
 
-/// The memory of the writer.
+/// A writer's mapping of a ring.
 struct Memory {
   FileDescriptor fd = softib::transport::make_ring_memory().value();
   std::uint8_t* bytes =
@@ -20,8 +20,7 @@ struct Memory {
                                         PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
 
-/// The first 8 bytes are the claimed write position; the others are the begin and the end of the
-/// ring.
+/// The first 8 bytes are `written`; the others are copied to the beginning and the end of the ring.
 void read_ring(ConstBytes data) {
   static const Memory memory;
   std::uint64_t written = 0;

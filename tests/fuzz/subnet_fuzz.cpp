@@ -1,6 +1,6 @@
-// Arbitrary MADs, operator commands and time for a subnet with nodes and groups, with its own or an
-// external SM. It counts each MAD once, forwards only to nodes that exist, respects its limits, and
-// can be adopted at any moment.
+// Arbitrary MADs, operator commands and time steps for a subnet with nodes and groups, with its own
+// or an external SM. The subnet counts each MAD once, forwards to active nodes only, respects its
+// limits, and can be adopted at any time.
 #include <array>
 
 #include "require.hpp"
@@ -58,7 +58,7 @@ class Target {
     check();
   }
 
-  void be_adopted() const {
+  void check_adoption() const {
     const auto snapshot = subnet::snapshot_of(subnet_);
     subnet::Subnet other(config_);
     other.adopt(snapshot, now_);
@@ -85,14 +85,14 @@ class Target {
     packet.source = packet.destination = Qpn(1);
     packet.qkey = ipoib::wire::kGsiQKey;
     std::copy_n(bytes.begin(), std::min(bytes.size(), packet.mad.size()), packet.mad.begin());
-    if ((how & 0x80) != 0) fix_sa(packet, how);
-    if ((how & 0xc0) == 0x40) fix_smp(packet, how, who);
+    if ((how & 0x80) != 0) make_valid_sa(packet, how);
+    if ((how & 0xc0) == 0x40) make_valid_smp(packet, how, who);
     subnet_.receive(packet, now_);
     ++sent_;
   }
 
-  /// Corrects the fields of a MAD that random bytes rarely have right.
-  void fix_sa(MadPacket& packet, std::uint8_t how) {
+  /// Gets a MAD past the checks that random bytes do not pass.
+  void make_valid_sa(MadPacket& packet, std::uint8_t how) {
     namespace attribute = ipoib::wire::attribute;
     constexpr std::array<std::uint8_t, 4> kMethods{1, 2, 0x12, 0x15};
     constexpr std::array<std::uint16_t, 6> kAttributes{
@@ -109,9 +109,9 @@ class Target {
     ipoib::store_be(&mad[16], kind);
     mad[26] = 0;
     ipoib::store_be(&mad[36], std::uint64_t{(how & 0x40) != 0 ? 1U : 0U});
-    if (kind == attribute::kMcMemberRecord) fix_member(packet);
+    if (kind == attribute::kMcMemberRecord) make_valid_member(packet);
   }
-  void fix_member(MadPacket& packet) {
+  void make_valid_member(MadPacket& packet) {
     auto& mad = packet.mad;
     mad[48 + 7] |= 3;
     const subnet::Node* node = subnet_.node(mad[56 + 31] % kNodes);
@@ -124,7 +124,7 @@ class Target {
     ipoib::store_be(&mad[56 + 32], std::uint32_t{0x0b1b});
     ipoib::store_be(&mad[56 + 40], std::uint16_t{0xffff});
   }
-  static void fix_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
+  static void make_valid_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
     constexpr std::array<std::uint16_t, 8> kAttributes{0x10, 0x12, 0x14, 0x15,
                                                        0x16, 0x19, 0x1b, 0x20};
     packet.destination = Qpn(0);
@@ -136,7 +136,7 @@ class Target {
     const MadRoute route{who, packet.mad[8] % QpnLayout::kSlots, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
-    // Routes that exist: to the switch, or through it.
+    // Valid routes: to the switch, or through it.
     if ((how & 16) != 0) {
       ipoib::store_be(&packet.mad[4], std::uint32_t{packet.mad[7] % 3U});
       packet.mad[129] = 1;
@@ -161,12 +161,12 @@ class Target {
     for (const auto& passed : subnet_.take_forwarded_mads())
       require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();
-    NodeSet alive;
+    NodeSet active;
     for (NodeIndex i = 0; i <= kNodes; ++i) {
       const subnet::Node* node = subnet_.node(i);
-      alive[i] = node != nullptr && node->port.state == PortState::active;
+      active[i] = node != nullptr && node->port.state == PortState::active;
     }
-    for (const auto& group : subnet_.groups()) require((group.receivers & ~alive).none());
+    for (const auto& group : subnet_.groups()) require((group.receivers & ~active).none());
   }
 
   const subnet::SubnetConfig config_;
@@ -185,6 +185,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));
   }
-  target.be_adopted();
+  target.check_adoption();
   return 0;
 }

@@ -9,7 +9,7 @@ namespace softib::subnet {
 
 inline constexpr std::uint8_t kMaxRateCode = 63;  ///< 6 bits
 
-[[nodiscard]] inline bool is_mtu(std::uint8_t code) { return ipoib::wire::mtu_octets(code) != 0; }
+[[nodiscard]] inline bool is_mtu(std::uint8_t code) { return ipoib::wire::mtu_bytes(code) != 0; }
 [[nodiscard]] inline bool is_rate(std::uint8_t code) { return ipoib::wire::rate_mbps(code) != 0; }
 
 /// Compares the rates of two codes, whose order differs from that of the codes. Returns a negative

@@ -125,7 +125,7 @@ TEST(OptionsTest, ParsesGroupParameters) {
                                "2.5", "--group-qkey", "0x80000b1b", "--group-sl", "3"})
                             .link.creation;
   EXPECT_TRUE(creation.allowed);
-  EXPECT_EQ(wire::mtu_octets(creation.mtu), 4096U);
+  EXPECT_EQ(wire::mtu_bytes(creation.mtu), 4096U);
   EXPECT_EQ(wire::rate_mbps(creation.rate), 2500U);
   EXPECT_EQ(creation.qkey, QKey(0x80000b1b));
   EXPECT_EQ(creation.sl, ServiceLevel(3));
