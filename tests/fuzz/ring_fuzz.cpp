@@ -40,7 +40,7 @@ void read_ring(ConstBytes data) {
   std::vector<softib::ArrivedPacket> packets;
   bool valid = true;
   std::uint64_t bytes = 0;
-  while (valid && !reader.is_empty()) {
+  while (valid && reader.taken() != reader.published()) {
     packets.clear();
     valid = reader.read(packets, 64);
     for (const auto& packet : packets) {
