@@ -91,7 +91,7 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
 
 ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   auto& request = qp.sends_.at(position);
-  if (request.to_domain != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
+  if (request.to_pd != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
 
   out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
   out.checksums_valid = false;

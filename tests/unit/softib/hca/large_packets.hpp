@@ -17,13 +17,13 @@ inline constexpr std::size_t kSlot = 1024;  // bytes per receive
 /// A packet on the wire.
 struct Travelling {
   [[nodiscard]] ArrivedPacket arrived() const { return {bytes, checksums_valid, gso}; }
-  [[nodiscard]] std::vector<Octets> packets() const {
-    std::vector<Octets> out;
+  [[nodiscard]] std::vector<Bytes> packets() const {
+    std::vector<Bytes> out;
     for_each_packet(arrived(),
                     [&](ConstBytes each) { out.emplace_back(each.begin(), each.end()); });
     return out;
   }
-  Octets bytes;
+  Bytes bytes;
   bool checksums_valid = false;
   GsoInfo gso;
 };

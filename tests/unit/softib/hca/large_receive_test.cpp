@@ -29,7 +29,7 @@ class LargeReceiveTest : public LargePackets {
     return error;
   }
   /// The received data without the GRH area.
-  [[nodiscard]] Octets message(const ibv_wc& completion) const {
+  [[nodiscard]] Bytes message(const ibv_wc& completion) const {
     return {memory.begin() + kGrh, memory.begin() + completion.byte_len};
   }
   void expect_cut(const Travelling& packet) {
@@ -43,7 +43,7 @@ class LargeReceiveTest : public LargePackets {
     }
   }
 
-  Octets memory = Octets(kLargeReceive);
+  Bytes memory = Bytes(kLargeReceive);
   MemoryRegion region;
 };
 
@@ -198,18 +198,18 @@ TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
     whole.hca.receive(changed.arrived());
     EXPECT_EQ(whole.hca.counters().*counter - before, kParts);
   };
-  drops(&HcaCounters::drop_lid, [](Octets& bytes) { bytes[3] ^= 1; });
-  drops(&HcaCounters::drop_pkey, [](Octets& bytes) { bytes[8 + 3] ^= 1; });
-  drops(&HcaCounters::drop_gid, [](Octets& bytes) { bytes[2] = 0xc0; });
-  drops(&HcaCounters::drop_qkey, [](Octets& bytes) { bytes[8 + 12 + 3] ^= 1; });
+  drops(&HcaCounters::drop_lid, [](Bytes& bytes) { bytes[3] ^= 1; });
+  drops(&HcaCounters::drop_pkey, [](Bytes& bytes) { bytes[8 + 3] ^= 1; });
+  drops(&HcaCounters::drop_gid, [](Bytes& bytes) { bytes[2] = 0xc0; });
+  drops(&HcaCounters::drop_qkey, [](Bytes& bytes) { bytes[8 + 12 + 3] ^= 1; });
   const auto headers = packet.bytes.size() - kPayload;
   packet.bytes.resize(headers + std::size_t{kParts} * 2048);
   packet.gso.size = 2048;
-  drops(&HcaCounters::drop_length, [](Octets&) {});
+  drops(&HcaCounters::drop_length, [](Bytes&) {});
   auto port = whole.hca.port();
   port.state = PortState::down;
   whole.hca.set_port(port);
-  drops(&HcaCounters::drop_port, [](Octets&) {});
+  drops(&HcaCounters::drop_port, [](Bytes&) {});
   EXPECT_TRUE(whole.poll().empty());
 }
 
