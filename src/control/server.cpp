@@ -70,8 +70,8 @@ class Server::Impl : public lines::LineHandler {
 };
 
 std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
-  const std::size_t places = peer.uid == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
-  return clients < places ? "" : emit(Response(Error{EBUSY, "too many clients; try later"}));
+  const std::size_t limit = peer.uid == 0 ? kMaxClients : kMaxClients - kReservedForRoot;
+  return clients < limit ? "" : emit(Response(Error{EBUSY, "too many clients; try later"}));
 }
 
 std::string Server::Impl::too_long() {

@@ -161,7 +161,8 @@ Result<void> TunDevice::change_flags(short set, short clear) {
   return {};
 }
 
-/// Sets header size and offloads anew: an adopted interface has those of its last process.
+/// Sets header size and offloads, even if adopted: an adopted interface has those of its last
+/// process.
 Result<void> TunDevice::negotiate_offloads(bool large_packets) {
   int size = sizeof(VirtioHeader);
   if (ioctl(fd_.get(), TUNSETVNETHDRSZ, &size) != 0) return failure("TUNSETVNETHDRSZ", errno);

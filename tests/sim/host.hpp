@@ -30,10 +30,10 @@ namespace ipoib::sim {
 struct HostOptions {
   std::string hca;  ///< name of its HCA, which determines GUIDs; several hosts may share one
   IpPrefix address;
-  bool ipv6 = false;          ///< whether it has the link-local address that ipoibd adds
-  std::uint32_t place = 0;    ///< process slot on the HCA
-  std::uint32_t epoch = 1;    ///< higher for each start of a process, so that QPNs differ
-  bool takes_reports = true;  ///< only one program on a port receives them
+  bool ipv6 = false;               ///< whether it has the link-local address that ipoibd adds
+  std::uint32_t process_slot = 0;  ///< process slot on the HCA
+  std::uint32_t epoch = 1;         ///< higher for each start of a process, so that QPNs differ
+  bool takes_reports = true;       ///< only one program on a port receives them
   std::reference_wrapper<Logger> log = silent_logger();
   link::Config link = {};
 };
@@ -82,7 +82,7 @@ class Host : public Process, public MadPort {
   /// Shuts down in order, as by SIGTERM.
   void shut_down();
 
-  // --- Process ---------------------------------------------------------------------------------
+  // --- Process ----------------------------------------------------------------------------------
   void receive(ConstBytes packet) override { hca_->receive({packet}); }
   void receive_mad(const ReceivedMad& mad) override { mads_.push_back(mad); }
   [[nodiscard]] bool takes_reports() const override { return takes_reports_; }
