@@ -84,7 +84,7 @@ po::options_description link_options(Options& out) {
       "create the broadcast group if the subnet has none, with the parameters below")(
       "group-mtu",
       text("N", [&](const auto& v) { creation.mtu = parse_fabric_mtu("group-mtu", v); })
-          ->default_value(std::to_string(wire::mtu_octets(creation.mtu))),
+          ->default_value(std::to_string(wire::mtu_bytes(creation.mtu))),
       "bytes of InfiniBand payload: 256, 512, 1024, 2048 or 4096")(
       "group-rate",
       text("N", [&](const auto& v) { creation.rate = parse_rate("group-rate", v); })

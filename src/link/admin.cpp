@@ -1,24 +1,25 @@
-// What the administrator sees and changes.
+// What operators see and change.
 #include <cerrno>
 
 #include "link/arp_input.hpp"
 #include "link/link.hpp"
-#include "link/link_parts.hpp"
+#include "link/link_impl.hpp"
 
 namespace ipoib::link {
+
 NeighbourPage Link::list(NeighbourCursor from, std::size_t limit, TimePoint now) const {
-  return parts_->neighbours.list(from, limit, now);
+  return impl_->neighbours.list(from, limit, now);
 }
 
 std::optional<NeighbourInfo> Link::get(const IpAddress& address, TimePoint now) const {
-  const Neighbour* const entry = parts_->neighbours.find(address);
+  const Neighbour* const entry = impl_->neighbours.find(address);
   if (entry == nullptr) return std::nullopt;
   return entry->info(now);
 }
 
 Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hardware,
                                  TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   const std::string text = to_string(address);
   if (!p.host.can_be_neighbour(address)) {
     return Error{EINVAL, text + ": no neighbour can have this address"};
@@ -36,24 +37,12 @@ Result<void> Link::set_permanent(const IpAddress& address, const HwAddress& hard
 }
 
 bool Link::remove(const IpAddress& address) {
-  Neighbour* const entry = parts_->neighbours.find(address);
+  Neighbour* const entry = impl_->neighbours.find(address);
   if (entry == nullptr) return false;
-  parts_->neighbours.remove(*entry, Counter::drop_neighbour_removed);
+  impl_->neighbours.remove(*entry, Counter::drop_neighbour_removed);
   return true;
 }
 
-std::size_t Link::flush() { return parts_->neighbours.flush(); }
-
-void Link::Parts::drop_own_entries() {
-  const auto drop = [this](const IpAddress& address) {
-    if (Neighbour* const entry = neighbours.find(address)) {
-      neighbours.remove(*entry, Counter::drop_bad_destination);
-    }
-  };
-  for (const IpPrefix& prefix : host.all()) {
-    drop(prefix.address);
-    if (const auto broadcast = prefix.broadcast()) drop(*broadcast);
-  }
-}
+std::size_t Link::flush() { return impl_->neighbours.flush(); }
 
 }  // namespace ipoib::link

@@ -1,6 +1,6 @@
-// Tells everybody, a few times, which addresses are here: gratuitous ARP (RFC 5227, 2.3) and
-// unsolicited neighbour advertisements (RFC 4861, 7.2.6). The QPN in them is another one after each
-// start of a daemon (RFC 4391, 9.4).
+// Announces the host's addresses a few times: gratuitous ARP (RFC 5227, 2.3) and unsolicited
+// neighbour advertisements (RFC 4861, 7.2.6). Each start of the daemon gives them a new QPN
+// (RFC 4391, 9.4).
 #pragma once
 
 #include <vector>
@@ -22,11 +22,11 @@ class Announcer {
             Output& out)
       : config_(config), host_(host), arp_(arp), nd_(nd), out_(out) {}
 
-  /// Announces the address anew. Several that are started together go out one after the other.
+  /// Starts the announcements of an address over. Several addresses are spaced.
   void start(const IpAddress& address, TimePoint now);
   void start_all(TimePoint now);
   void stop() { pending_.clear(); }
-  /// An address that the host has no longer is not announced.
+  /// Skips addresses that the host no longer has.
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const;
 

@@ -9,14 +9,14 @@
 namespace ipoib::link {
 wire::Arp ArpOutput::request_for(Ipv4Address target) const {
   return wire::Arp{.operation = wire::ArpOperation::request,
-                   .sender_hardware = env_.own,
-                   .sender_protocol = env_.host.source_for(target),
+                   .sender_hardware = deps_.own,
+                   .sender_protocol = deps_.host.source_for(target),
                    .target_hardware = {},
                    .target_protocol = target};
 }
 
 void ArpOutput::broadcast_request(Ipv4Address target) {
-  env_.out.counters.add(Counter::arp_requests_broadcast);
+  deps_.out.counters.add(Counter::arp_requests_broadcast);
   broadcast(make(request_for(target)));
 }
 
@@ -25,13 +25,13 @@ void ArpOutput::unicast_request(Ipv4Address target, const HwAddress& hardware,
   wire::Arp request = request_for(target);
   request.target_hardware = hardware;
   if (Frame frame = make(request)) {
-    env_.out.counters.add(Counter::arp_requests_unicast);
-    env_.out.sends.push_back(Outgoing{path.handle, hardware.qpn, std::move(frame)});
+    deps_.out.counters.add(Counter::arp_requests_unicast);
+    deps_.out.sends.push_back(Outgoing{path.handle, hardware.qpn, std::move(frame)});
   }
 }
 
 void ArpOutput::announce(Ipv4Address address) {
-  env_.out.counters.add(Counter::announcements_sent);
+  deps_.out.counters.add(Counter::announcements_sent);
   wire::Arp announcement = request_for(address);
   announcement.sender_protocol = address;
   broadcast(make(announcement));
@@ -39,7 +39,7 @@ void ArpOutput::announce(Ipv4Address address) {
 
 Frame ArpOutput::make_reply(const wire::Arp& request) {
   return make(wire::Arp{.operation = wire::ArpOperation::reply,
-                        .sender_hardware = env_.own,
+                        .sender_hardware = deps_.own,
                         .sender_protocol = request.target_protocol,
                         .target_hardware = request.sender_hardware,
                         .target_protocol = request.sender_protocol});
@@ -48,9 +48,9 @@ Frame ArpOutput::make_reply(const wire::Arp& request) {
 void ArpOutput::broadcast_reply(const wire::Arp& request) { broadcast(make_reply(request)); }
 
 Frame ArpOutput::make(const wire::Arp& message) {
-  Frame frame = env_.frames.take();
+  Frame frame = deps_.frames.take();
   if (!frame) {
-    env_.out.counters.add(Counter::drop_no_frame);
+    deps_.out.counters.add(Counter::drop_no_frame);
     return frame;
   }
   frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
@@ -64,7 +64,7 @@ Frame ArpOutput::make(const wire::Arp& message) {
 }
 
 void ArpOutput::broadcast(Frame&& frame) {
-  if (frame) env_.broadcast.send(std::move(frame), env_.out);
+  if (frame) deps_.broadcast.send(std::move(frame), deps_.out);
 }
 
 }  // namespace ipoib::link

@@ -1,4 +1,4 @@
-// ARP messages on their way out.
+// Sends ARP messages.
 #pragma once
 
 #include "ipoib/frame.hpp"
@@ -13,23 +13,23 @@ class Group;
 
 class ArpOutput {
  public:
-  struct Environment {
+  struct Dependencies {
     const HostAddresses& host;
-    const HwAddress& own;  ///< goes into everything that is sent
+    const HwAddress& own;  ///< sender address of all messages
     const Group& broadcast;
     FramePool& frames;
     Output& out;
   };
 
-  explicit ArpOutput(const Environment& env) : env_(env) {}
+  explicit ArpOutput(const Dependencies& deps) : deps_(deps) {}
 
   void broadcast_request(Ipv4Address target);
   void unicast_request(Ipv4Address target, const HwAddress& hardware, const PathData& path);
-  /// Tells everybody that `address` is here (RFC 5227, 2.3).
+  /// Broadcasts an announcement (RFC 5227, 2.3).
   void announce(Ipv4Address address);
-  /// The answer to a request, ready to be sent to who asked; a false frame when none is free.
+  /// Returns the encapsulated reply to a request; a null frame if none is free.
   [[nodiscard]] Frame make_reply(const wire::Arp& request);
-  /// The answer to somebody who has no address yet (RFC 5227, 2.1.1), for everybody.
+  /// Broadcasts the reply to a probe, which has no sender address (RFC 5227, 2.1.1).
   void broadcast_reply(const wire::Arp& request);
 
  private:
@@ -37,7 +37,7 @@ class ArpOutput {
   [[nodiscard]] wire::Arp request_for(Ipv4Address target) const;
   void broadcast(Frame&& frame);
 
-  Environment env_;
+  Dependencies deps_;
 };
 
 }  // namespace ipoib::link

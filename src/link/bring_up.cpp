@@ -34,7 +34,7 @@ BringUp::Step BringUp::while_waiting() {
   return Step::none;
 }
 
-/// A subnet manager that goes away takes nothing with it: what is resolved works without it.
+/// The loss of the subnet manager changes nothing: resolved destinations work without it.
 BringUp::Step BringUp::while_running(const PortStatus& before) {
   if (!port_.active) {
     state_ = LinkState::port_down;

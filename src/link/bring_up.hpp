@@ -1,4 +1,4 @@
-// How far the link has come: docs/states.md, "Bring-up". Decides; the Link carries it out.
+// The state machine of docs/states.md, "Bring-up". It decides; the Link carries out the decisions.
 #pragma once
 
 #include "link/events.hpp"
@@ -8,13 +8,13 @@ namespace ipoib::link {
 
 class BringUp {
  public:
-  /// What a change of the port means.
+  /// What the link has to do after a change of the port.
   enum class Step {
     none,
     join,     ///< all conditions hold: start to join
-    go_down,  ///< a condition holds no longer
-    restart,  ///< down, and join again: the port is another one to our peers, or to the queue pair
-    confirm,  ///< stay up, but confirm what the subnet knows of us
+    go_down,  ///< a condition no longer holds
+    restart,  ///< go down and join again: GID or P_Key index has changed
+    confirm,  ///< stay up, but confirm memberships and paths
   };
 
   [[nodiscard]] Step on_port(const PortStatus& port);

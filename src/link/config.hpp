@@ -1,4 +1,4 @@
-// Everything that can be tuned in a link, and every bound of what it keeps.
+// Settings and limits of a link.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace ipoib::link {
 
-/// What the broadcast group is created with, where that is allowed (RFC 4391, 5 and 10). The
-/// defaults are those of OpenSM.
+/// Parameters to create the broadcast group with, if allowed (RFC 4391, 5 and 10). The defaults are
+/// those of OpenSM.
 struct GroupCreation {
   bool allowed = false;
   QKey qkey{0x0b1b};
@@ -27,14 +27,14 @@ struct GroupCreation {
 
 /// Neighbour ageing, in the words of RFC 4861, 10.
 struct Ageing {
-  Duration reachable = std::chrono::seconds(30);  ///< base: each time 0.5 to 1.5 of it
-  Duration delay = std::chrono::seconds(5);       ///< from the use of a stale entry to its probe
-  Duration retransmit = std::chrono::seconds(1);  ///< between two questions for one address
+  Duration reachable = std::chrono::seconds(30);  ///< base; randomised by a factor of 0.5 to 1.5
+  Duration delay = std::chrono::seconds(5);  ///< from the use of a stale entry to its first probe
+  Duration retransmit = std::chrono::seconds(1);  ///< between two solicitations of one address
   std::uint8_t unicast_probes = 3;                ///< to the known address
-  std::uint8_t broadcast_probes = 3;              ///< then, and for an unknown address
+  std::uint8_t broadcast_probes = 3;              ///< after those, and for an unknown address
   Duration negative = std::chrono::seconds(5);    ///< how long a failure is remembered
-  Duration idle = std::chrono::minutes(20);       ///< a stale entry is forgotten after that
-  std::uint8_t announcements = 2;                 ///< of an address, when it is new
+  Duration idle = std::chrono::minutes(20);  ///< an unused stale entry is removed after this time
+  std::uint8_t announcements = 2;            ///< of each new address
   Duration announce_interval = std::chrono::seconds(2);
 };
 
@@ -45,24 +45,23 @@ struct PathTimes {
       std::chrono::seconds(5);  ///< between requests because of a source LID
 };
 
-/// Bounds. Going over one drops or evicts, and counts.
+/// Exceeding a limit drops or evicts, and counts.
 struct Limits {
   std::size_t neighbours = 16384;
-  std::size_t unresolved = 2048;          ///< neighbours without an address, asked for
+  std::size_t unresolved = 2048;          ///< neighbours without a known hardware address
   std::size_t parked_per_neighbour = 16;  ///< frames
-  std::size_t parked = 512;               ///< frames in all; less than the pool has
-  /// Octets of these frames, so that some large ones are left to go on with.
+  std::size_t parked = 512;               ///< frames in all; less than the pool holds
+  /// Bytes in parked frames, so that some large frames remain free.
   std::size_t parked_bytes_per_neighbour = std::size_t{512} << 10;
   std::size_t parked_bytes = std::size_t{3} << 20;
   std::size_t paths = 16384;
-  std::size_t path_requests = 16;    ///< outstanding at the SA; the others wait their turn
-  std::size_t host_groups = 1024;    ///< that the host is in
+  std::size_t path_requests = 16;    ///< outstanding at the SA; further paths wait
+  std::size_t host_groups = 1024;    ///< that the host is a member of
   std::size_t send_groups = 1024;    ///< that it only sends to
-  std::size_t group_requests = 16;   ///< outstanding at the SA for the latter
+  std::size_t group_requests = 16;   ///< outstanding joins of send-only groups; further groups wait
   std::size_t announcements = 1024;  ///< addresses being announced at a time
-  /// Questions for an address that more than its owner hear, a second: half of them for new
-  /// neighbours, a quarter to ask for these again, a quarter for neighbours that answered once, so
-  /// that they do not starve.
+  /// Broadcast and multicast solicitations per second: half for new neighbours, a quarter for their
+  /// repetitions, a quarter for neighbours that have answered before.
   std::uint32_t solicitations = 1000;
 };
 
@@ -72,11 +71,11 @@ struct Config {
   std::uint8_t scope = wire::kLinkLocalScope;
   GroupCreation creation;
   Backoff join_backoff;  ///< with jitter
-  /// How often memberships are looked up: another user of the port may have left for all.
+  /// How often memberships are looked up: another program on the port may have left the group.
   Duration membership_check = std::chrono::minutes(2);
-  /// A group that the host only sends to is left when it has sent nothing for so long.
+  /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
-  /// How long a group that does not exist is not asked for again, unless a notice tells of it.
+  /// After a failed send-only join, unless a notice reports the group.
   Duration missing_group = std::chrono::seconds(5);
   bool dhcp_rewrite = true;  ///< to RFC 4390 and back
   Ageing ageing;

@@ -67,7 +67,7 @@ constexpr std::array<std::string_view, kCounterCount> kCounterNames{
     "dhcp_left_alone",
     "dhcp_transactions_evicted",
 };
-// A name too few would leave an empty one at the end; a name too many does not compile.
+// A missing name would leave an empty one at the end; an extra one does not compile.
 static_assert(!kCounterNames.back().empty());
 
 }  // namespace

@@ -11,13 +11,13 @@ namespace {
 using wire::DhcpClient;
 using wire::DhcpMessage;
 
-/// Clients of one host that are at it at the same time.
+/// Of all clients of the host.
 constexpr std::size_t kMaxTransactions = 64;
-/// After the last request; RFC 2131, 4.1 repeats a request after 64 s at the latest.
+/// After the last request. RFC 2131, 4.1: a request is repeated after 64 s at the latest.
 constexpr Duration kTransactionLife = std::chrono::minutes(2);
 
-/// A hardware address as client identifier (RFC 2132, 9.14), of the kind that clients make up where
-/// they find none: it is the same on each host.
+/// Whether the client identifier is an Ethernet address (RFC 2132, 9.14). Clients make one up for a
+/// TUN, the same one on each host.
 bool names_ethernet(const std::vector<std::uint8_t>& identifier) {
   constexpr std::uint8_t kEthernet = 1;
   constexpr std::size_t kSize = 7;
@@ -29,7 +29,7 @@ bool names_ethernet(const std::vector<std::uint8_t>& identifier) {
 void DhcpRewriter::own_request(Frame& packet, std::uint32_t mtu, TimePoint now) {
   const auto request = parse(packet);
   if (!request) return;
-  // One that is forwarded, or relayed, is of a client on another link.
+  // A forwarded or relayed request is that of a client on another link.
   const bool is_own = request->source.is_unspecified() || host_.is_own(request->source);
   if (!is_own || !request->giaddr.is_unspecified()) return;
 
@@ -41,7 +41,7 @@ void DhcpRewriter::own_request(Frame& packet, std::uint32_t mtu, TimePoint now) 
   out_.counters.add(Counter::dhcp_requests_rewritten);
 }
 
-/// RFC 4390, 2.2 has the client set the flag: its address is not known to any ARP yet.
+/// RFC 4390, 2.2: the client sets the broadcast flag, since ARP cannot resolve its address yet.
 void DhcpRewriter::foreign_request(Frame& packet) {
   auto request = parse(packet);
   if (!request || request->client.htype != DhcpClient::kInfiniBand || request->broadcast ||
@@ -54,7 +54,7 @@ void DhcpRewriter::foreign_request(Frame& packet) {
   }
 }
 
-/// RFC 6842, 3: the identifier comes back as the client has sent it, or not at all.
+/// RFC 6842, 3: a reply holds the client identifier of the request, or none.
 void DhcpRewriter::reply(Frame& packet, TimePoint now) {
   auto message = parse(packet);
   if (!message) return;
@@ -74,7 +74,7 @@ std::optional<DhcpMessage> DhcpRewriter::parse(const Frame& packet) {
 }
 
 /// RFC 4390, 2.1: "htype" is 32, "hlen" is 0, "chaddr" is zero, and there is a client identifier.
-/// One that the administrator has chosen stays.
+/// A client identifier that the operator has configured is kept.
 DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
   DhcpClient out;
   out.identifier = client.identifier.empty() || names_ethernet(client.identifier)
@@ -84,19 +84,19 @@ DhcpClient DhcpRewriter::on_the_wire(const DhcpClient& client) const {
 }
 
 void DhcpRewriter::remember(const DhcpMessage& request, TimePoint now) {
-  auto place = std::ranges::find(transactions_, request.xid, &Transaction::xid);
-  if (place == transactions_.end() && transactions_.size() < kMaxTransactions) {
-    place = transactions_.emplace(place);
-  } else if (place == transactions_.end()) {
-    place = std::ranges::min_element(transactions_, {}, &Transaction::last_request);
-    if (place->last_request + kTransactionLife >= now) {
+  auto slot = std::ranges::find(transactions_, request.xid, &Transaction::xid);
+  if (slot == transactions_.end() && transactions_.size() < kMaxTransactions) {
+    slot = transactions_.emplace(slot);
+  } else if (slot == transactions_.end()) {
+    slot = std::ranges::min_element(transactions_, {}, &Transaction::last_request);
+    if (slot->last_request + kTransactionLife >= now) {
       out_.counters.add(Counter::dhcp_transactions_evicted);
     }
   }
-  *place = {.xid = request.xid, .last_request = now, .client = request.client};
+  *slot = {.xid = request.xid, .last_request = now, .client = request.client};
 }
 
-/// The frame keeps its place, and what follows the packet in its slot is free.
+/// Writes the message into the packet. It may use the unused rest of the frame's slot.
 bool DhcpRewriter::rewrite(Frame& packet, const DhcpMessage& as, std::size_t limit) {
   std::array<std::uint8_t, DhcpMessage::kMaxSize> made;
   const std::size_t begin = packet.headroom();

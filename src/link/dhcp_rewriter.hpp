@@ -1,9 +1,10 @@
-// DHCP of a host whose clients take the TUN for an Ethernet, made that of IPoIB (RFC 4390).
+// Rewrites DHCP to the form of IPoIB (RFC 4390) and back. The host's DHCP clients take the TUN for
+// an Ethernet device.
 //
-// What a client of the host sends gets the form of RFC 4390, and what comes back the form that the
-// client knows: its hardware type and address and its client identifier, remembered by transaction.
-// A server of the host needs no help but one: a client that forgets to ask for an answer by
-// broadcast cannot be answered otherwise, so the request is handed over as if it had.
+// Requests of the host's clients are rewritten to the form of RFC 4390. Replies get back the
+// client's hardware type, hardware address and client identifier, which are stored by transaction.
+// For DHCP servers on the host, the broadcast flag is set in requests that lack it: an IPoIB client
+// cannot be answered otherwise.
 #pragma once
 
 #include <vector>
@@ -19,15 +20,15 @@ namespace ipoib::link {
 
 class DhcpRewriter {
  public:
-  /// What it refers to outlives it; `port` may change.
+  /// The arguments outlive it; `port` may change.
   DhcpRewriter(const Config& config, const HostAddresses& host, const Gid& port, Output& out)
       : config_(config), host_(host), port_(port), out_(out) {}
 
-  /// Any IPv4 packet of the host; afterwards it is still no longer than `mtu`.
+  /// Takes any IPv4 packet of the host. The rewritten packet is at most `mtu` bytes long.
   void from_host(Frame& packet, std::uint32_t mtu, TimePoint now) {
     if (kind(packet) == wire::DhcpKind::request) own_request(packet, mtu, now);
   }
-  /// Any IPv4 packet for the host.
+  /// Takes any IPv4 packet for the host.
   void from_fabric(Frame& packet, TimePoint now) {
     const auto found = kind(packet);
     if (found == wire::DhcpKind::request) foreign_request(packet);
@@ -35,7 +36,7 @@ class DhcpRewriter {
   }
 
  private:
-  /// Who a client of the host is when the network does not look.
+  /// The identity of a client of the host, before rewriting.
   struct Transaction {
     std::uint32_t xid = 0;
     TimePoint last_request{};

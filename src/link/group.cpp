@@ -17,7 +17,7 @@ using wire::SaFailure;
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<group_state::State>> kGroupStates{
-    "Absent", "Joining", "Pausing", "Member", "Looking", "Confirming"};
+    "Absent", "Joining", "Pausing", "Member", "LookingUp", "Confirming"};
 
 }  // namespace
 
@@ -42,17 +42,18 @@ bool Group::on_response(const wire::SaResponse& response, TimePoint now) {
 /// After another program on the port has left as a full member, the record has lesser JoinState
 /// bits. An SA that does not disclose members returns a record without PortGID.
 bool Group::shows_loss(const McMemberRecord& record) const {
-  return std::holds_alternative<group_state::Looking>(state_) && record.port_gid == env_.port.gid &&
+  return std::holds_alternative<group_state::LookingUp>(state_) &&
+         record.port_gid == deps_.port.gid &&
          (record.join_state & McMemberRecord::kFullMember) == 0;
 }
 
 bool Group::joined(const McMemberRecord& record, TimePoint now) {
-  auto membership = accept(env_, mgid_, record);
+  auto membership = accept(deps_, mgid_, record);
   if (!membership) {
     failed(SaFailure(SaFailure::Kind::local, "its record cannot be used"), now);
     return false;
   }
-  const TimePoint confirm_at = now + env_.random.jittered(env_.config.membership_check, 75, 125);
+  const TimePoint confirm_at = now + deps_.random.jittered(deps_.config.membership_check, 75, 125);
   become(group_state::Member{.membership = std::move(*membership), .confirm_at = confirm_at},
          "joined");
   return true;
@@ -61,14 +62,14 @@ bool Group::joined(const McMemberRecord& record, TimePoint now) {
 void Group::failed(const SaFailure& failure, TimePoint now) {
   const bool create = means_no_group(failure) && creation_.has_value();
   const auto note = [&](unsigned failures) {
-    env_.out.counters.add(Counter::join_refusals);
+    deps_.out.counters.add(Counter::join_refusals);
     if (!should_log(failures)) return;
     // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
-    env_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), failure.text());
+    deps_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), failure.text());
   };
   const auto stay = [&](Membership& held, unsigned failures, std::string_view why) {
     note(failures + 1);
-    const Duration pause = env_.config.join_backoff.after(failures + 1, env_.random);
+    const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
     become(group_state::Member{std::move(held), now + pause, failures + 1}, why);
   };
   std::visit(
@@ -81,12 +82,12 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
               return;
             }
             note(failures + 1);
-            const Duration pause = env_.config.join_backoff.after(failures + 1, env_.random);
+            const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
             become(group_state::Pausing{now + pause, failures + 1, failure.text()}, "refused");
           },
           [](group_state::Pausing&) { assert(false && "no request is outstanding"); },
           [](group_state::Member&) { assert(false && "no request is outstanding"); },
-          [&](group_state::Looking& s) {
+          [&](group_state::LookingUp& s) {
             if (!failure.status) return stay(s.membership, 0, "lookup failed");
             if (failure.status == wire::SaStatus::no_records) log_loss();
             confirm(s.membership, 0, "membership may be lost");
@@ -109,8 +110,8 @@ void Group::confirm(Membership& held, unsigned failures, std::string_view why) {
 
 /// The SA tracks members by port, not by program, and does not count joins.
 void Group::log_loss() {
-  env_.out.counters.add(Counter::memberships_lost);
-  env_.log.warn(
+  deps_.out.counters.add(Counter::memberships_lost);
+  deps_.log.warn(
       "{} group {}: the port is no longer a member: another program on the port has left the "
       "group, "
       "or the subnet manager has lost it; joining again",
@@ -127,7 +128,7 @@ void Group::on_reregister() {
                    become(group_state::Joining{.request = join(false)}, "register again");
                  },
                  [&](group_state::Member& s) { confirm(s.membership, 0, "register again"); },
-                 [&](group_state::Looking& s) { confirm(s.membership, 0, "register again"); },
+                 [&](group_state::LookingUp& s) { confirm(s.membership, 0, "register again"); },
                  [&](group_state::Confirming& s) { confirm(s.membership, 0, "register again"); },
              },
              state_);
@@ -145,7 +146,7 @@ void Group::on_notice() {
                        "reported by the SA");
                  },
                  [&](group_state::Member& s) { confirm(s.membership, 0, "reported by the SA"); },
-                 [&](group_state::Looking& s) { confirm(s.membership, 0, "reported by the SA"); },
+                 [&](group_state::LookingUp& s) { confirm(s.membership, 0, "reported by the SA"); },
                  [](group_state::Confirming&) {},
              },
              state_);
@@ -157,7 +158,7 @@ void Group::on_lost() {
                  [&](group_state::Joining&) { become(group_state::Absent{}, "lost"); },
                  [&](group_state::Pausing&) { become(group_state::Absent{}, "lost"); },
                  [&](group_state::Member&) { become(group_state::Absent{}, "lost"); },
-                 [&](group_state::Looking&) { become(group_state::Absent{}, "lost"); },
+                 [&](group_state::LookingUp&) { become(group_state::Absent{}, "lost"); },
                  [&](group_state::Confirming&) { become(group_state::Absent{}, "lost"); },
              },
              state_);
@@ -171,7 +172,7 @@ void Group::leave() {
                  [&](group_state::Joining&) { emit_leave(); },
                  [](group_state::Pausing&) {},
                  [&](group_state::Member&) { emit_leave(); },
-                 [&](group_state::Looking&) { emit_leave(); },
+                 [&](group_state::LookingUp&) { emit_leave(); },
                  [&](group_state::Confirming&) { emit_leave(); },
              },
              state_);
@@ -180,7 +181,7 @@ void Group::leave() {
 
 void Group::on_setup_failed(TimePoint now) {
   on_lost();
-  const Duration pause = env_.config.join_backoff.after(1, env_.random);
+  const Duration pause = deps_.config.join_backoff.after(1, deps_.random);
   become(group_state::Pausing{now + pause, 1, "the queue pair could not be configured"},
          "set-up failed");
 }
@@ -191,7 +192,7 @@ void Group::on_attach_failed(TimePoint now) {
     emit_leave();
     attached_.reset();
     const unsigned failed = ++failed_attachments_;
-    const Duration pause = env_.config.join_backoff.after(failed, env_.random);
+    const Duration pause = deps_.config.join_backoff.after(failed, deps_.random);
     become(group_state::Pausing{now + pause, failed, "the HCA did not attach the queue pair"},
            "not attached");
   };
@@ -200,7 +201,7 @@ void Group::on_attach_failed(TimePoint now) {
                  [](group_state::Joining&) {},
                  [](group_state::Pausing&) {},
                  [&](group_state::Member&) { give_up(); },
-                 [&](group_state::Looking&) { give_up(); },
+                 [&](group_state::LookingUp&) { give_up(); },
                  [&](group_state::Confirming&) { give_up(); },
              },
              state_);
@@ -217,18 +218,18 @@ void Group::tick(TimePoint now) {
           },
           [&](group_state::Member& s) {
             if (s.failures > 0) return confirm(s.membership, s.failures, "retry");
-            become(group_state::Looking{std::move(s.membership), request_lookup(env_, mgid_)},
+            become(group_state::LookingUp{std::move(s.membership), request_lookup(deps_, mgid_)},
                    "membership check");
           },
-          [](group_state::Looking&) { assert(false && "no deadline"); },
+          [](group_state::LookingUp&) { assert(false && "no deadline"); },
           [](group_state::Confirming&) { assert(false && "no deadline"); },
       },
       state_);
 }
 
 void Group::become(group_state::State&& next, std::string_view why) {
-  env_.log.debug("{} group: {} -> {}: {}", name_, kGroupStates[state_.index()],
-                 kGroupStates[next.index()], why);
+  deps_.log.debug("{} group: {} -> {}: {}", name_, kGroupStates[state_.index()],
+                  kGroupStates[next.index()], why);
   state_ = std::move(next);
 }
 
@@ -238,22 +239,22 @@ void Group::become(group_state::State&& next, std::string_view why) {
 /// RFC 4391, 5: as a full member. A created group must have "the same P_Key, Q_Key, SL, MTU, and
 /// HopLimit" as the broadcast group (RFC 4391, 10).
 wire::SaRequestId Group::join(bool creating) {
-  return request_join(env_, mgid_, McMemberRecord::kFullMember,
+  return request_join(deps_, mgid_, McMemberRecord::kFullMember,
                       creating && creation_ ? &*creation_ : nullptr);
 }
 
-void Group::emit_leave() { request_leave(env_, mgid_, McMemberRecord::kFullMember); }
+void Group::emit_leave() { request_leave(deps_, mgid_, McMemberRecord::kFullMember); }
 
 void Group::attach() {
   const Membership* const now = membership();
   if (now == nullptr || attached_ == now->record.mlid) return;
   const auto before = std::exchange(attached_, now->record.mlid);
-  env_.out.events.emplace_back(AttachGroup{mgid_, now->record.mlid});
-  if (before) env_.out.events.emplace_back(DetachGroup{mgid_, *before});
+  deps_.out.events.emplace_back(AttachGroup{mgid_, now->record.mlid});
+  if (before) deps_.out.events.emplace_back(DetachGroup{mgid_, *before});
 }
 
 void Group::detach() {
-  if (attached_) env_.out.events.emplace_back(DetachGroup{mgid_, *attached_});
+  if (attached_) deps_.out.events.emplace_back(DetachGroup{mgid_, *attached_});
   attached_.reset();
 }
 
@@ -272,7 +273,7 @@ TimePoint Group::next_deadline() const {
                         [](const group_state::Joining&) { return kNever; },
                         [](const group_state::Pausing& s) { return s.until; },
                         [](const group_state::Member& s) { return s.confirm_at; },
-                        [](const group_state::Looking&) { return kNever; },
+                        [](const group_state::LookingUp&) { return kNever; },
                         [](const group_state::Confirming&) { return kNever; },
                     },
                     state_);
@@ -284,7 +285,7 @@ const Membership* Group::membership() const {
                         [](const group_state::Joining&) -> const Membership* { return nullptr; },
                         [](const group_state::Pausing&) -> const Membership* { return nullptr; },
                         [](const group_state::Member& s) { return &s.membership; },
-                        [](const group_state::Looking& s) { return &s.membership; },
+                        [](const group_state::LookingUp& s) { return &s.membership; },
                         [](const group_state::Confirming& s) { return &s.membership; },
                     },
                     state_);
@@ -301,7 +302,7 @@ bool Group::has_requested(wire::SaRequestId id) const {
                         [id](const group_state::Joining& s) { return s.request == id; },
                         [](const group_state::Pausing&) { return false; },
                         [](const group_state::Member&) { return false; },
-                        [id](const group_state::Looking& s) { return s.request == id; },
+                        [id](const group_state::LookingUp& s) { return s.request == id; },
                         [id](const group_state::Confirming& s) { return s.request == id; },
                     },
                     state_);
@@ -326,7 +327,7 @@ std::string Group::waiting_for() const {
                           return "a retry of the " + join + "; the last attempt: " + s.why;
                         },
                         [](const group_state::Member&) { return std::string{}; },
-                        [](const group_state::Looking&) { return std::string{}; },
+                        [](const group_state::LookingUp&) { return std::string{}; },
                         [](const group_state::Confirming&) { return std::string{}; },
                     },
                     state_);

@@ -29,7 +29,7 @@ struct Member {
   TimePoint confirm_at;
   unsigned failures = 0;
 };
-struct Looking {
+struct LookingUp {
   Membership membership;
   wire::SaRequestId request;
 };
@@ -39,7 +39,7 @@ struct Confirming {
   bool creating = false;
   unsigned failures = 0;
 };
-using State = std::variant<Absent, Joining, Pausing, Member, Looking, Confirming>;
+using State = std::variant<Absent, Joining, Pausing, Member, LookingUp, Confirming>;
 }  // namespace group_state
 
 class Group : public cache::Timed {
@@ -47,9 +47,9 @@ class Group : public cache::Timed {
   /// `name` is for the log. If `creation` has a value when a join finds no group, the group is
   /// created with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class. Both outlive
   /// the group.
-  Group(const GroupDependencies& env, std::string_view name, const Gid& mgid,
+  Group(const GroupDependencies& deps, std::string_view name, const Gid& mgid,
         const std::optional<wire::McMemberRecord>& creation)
-      : env_(env), name_(name), mgid_(mgid), creation_(creation) {}
+      : deps_(deps), name_(name), mgid_(mgid), creation_(creation) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -93,7 +93,7 @@ class Group : public cache::Timed {
   void emit_leave();
   void become(group_state::State&& next, std::string_view why);
 
-  GroupDependencies env_;
+  GroupDependencies deps_;
   std::string_view name_;
   Gid mgid_;
   const std::optional<wire::McMemberRecord>& creation_;

@@ -6,25 +6,25 @@
 
 namespace ipoib::link {
 
-GroupTable::GroupTable(const GroupDependencies& env)
-    : env_(env),
-      broadcast_(env, "broadcast", wire::broadcast_gid(env.config.pkey, env.config.scope),
+GroupTable::GroupTable(const GroupDependencies& deps)
+    : deps_(deps),
+      broadcast_(deps, "broadcast", wire::broadcast_gid(deps.config.pkey, deps.config.scope),
                  creation_) {
   for (const IpAddress& all_nodes : {IpAddress(kAllNodes), IpAddress(kAllNodesOfIpv6)}) {
     const Gid mgid = mgid_of(all_nodes);
-    others_.try_emplace(mgid, env_, "all-nodes", mgid, likeness_);
+    others_.try_emplace(mgid, deps_, "all-nodes", mgid, creation_template_);
   }
 }
 
 Gid GroupTable::mgid_of(const IpAddress& address) const {
   return std::visit(
       [this](const auto& any) {
-        return wire::multicast_gid(any, env_.config.pkey, env_.config.scope);
+        return wire::multicast_gid(any, deps_.config.pkey, deps_.config.scope);
       },
       address);
 }
 
-bool GroupTable::is_lasting(const Gid& mgid) const {
+bool GroupTable::is_permanent(const Gid& mgid) const {
   return mgid == mgid_of(kAllNodes) || mgid == mgid_of(kAllNodesOfIpv6);
 }
 
@@ -74,19 +74,19 @@ void GroupTable::join_others() {
   }
 }
 
-/// Several IPv6 groups of different scopes may be one group of the link.
+/// IPv6 groups of different scopes may map to one MGID.
 void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
   host_groups_.clear();
   for (const IpAddress& address : wanted) {
-    if (host_groups_.size() < env_.config.limits.host_groups) {
+    if (host_groups_.size() < deps_.config.limits.host_groups) {
       host_groups_.try_emplace(mgid_of(address), address);
     } else {
-      env_.out.counters.add(Counter::host_groups_left_out);
+      deps_.out.counters.add(Counter::host_groups_left_out);
     }
   }
   for (auto at = others_.begin(); at != others_.end();) {
     auto& [mgid, group] = *at;
-    if (host_groups_.contains(mgid) || is_lasting(mgid)) {
+    if (host_groups_.contains(mgid) || is_permanent(mgid)) {
       ++at;
     } else {
       group.leave();
@@ -94,8 +94,9 @@ void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
     }
   }
   for (const auto& [mgid, address] : host_groups_) {
-    const auto [at, is_new] = others_.try_emplace(mgid, env_, "multicast", mgid, likeness_);
-    if (!is_new || !likeness_) continue;
+    const auto [at, is_new] =
+        others_.try_emplace(mgid, deps_, "multicast", mgid, creation_template_);
+    if (!is_new || !creation_template_) continue;
     at->second.start();
     arm(at->second);
   }
@@ -125,12 +126,12 @@ void GroupTable::on_reregister() {
 }
 
 void GroupTable::on_lost() {
-  likeness_.reset();
+  creation_template_.reset();
   for_each([](Group& group) { group.on_lost(); });
 }
 
 void GroupTable::leave() {
-  likeness_.reset();
+  creation_template_.reset();
   for_each([](Group& group) { group.leave(); });
 }
 
@@ -145,8 +146,8 @@ void GroupTable::append_info(std::vector<GroupInfo>& out) const {
   out.push_back(broadcast_.info());
   for (const auto& [mgid, group] : others_) {
     out.push_back(group.info());
-    const auto of_host = host_groups_.find(mgid);
-    if (of_host != host_groups_.end()) out.back().address = of_host->second;
+    const auto joined = host_groups_.find(mgid);
+    if (joined != host_groups_.end()) out.back().address = joined->second;
     if (mgid == mgid_of(kAllNodesOfIpv6)) out.back().address = kAllNodesOfIpv6;
   }
 }

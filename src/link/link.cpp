@@ -1,4 +1,4 @@
-// The conductor: hands stimuli to the parts, and carries out what bring-up decides.
+// Passes stimuli to the objects of a link, and carries out the decisions of bring-up.
 #include "link/link.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/link_parts.hpp"
+#include "link/link_impl.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/mgid.hpp"
 
@@ -20,33 +20,35 @@ static_assert(kMessageSize >= wire::kEncapsulationSize + wire::Arp::kSize);
 
 }  // namespace
 
-Link::Parts::Parts(const Config& settings, const Surroundings& around, Qpn number,
-                   std::uint64_t seed)
+Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
     : config(settings),
-      log(around.log),
-      ids(around.first_request),
+      log(deps.log),
+      ids(deps.first_request),
       random(seed),
       parking{.frames_per_neighbour = settings.limits.parked_per_neighbour,
               .frames = settings.limits.parked,
               .bytes_per_neighbour = settings.limits.parked_bytes_per_neighbour,
               .bytes = settings.limits.parked_bytes},
-      own{.flags = 0, .qpn = number, .gid = {}},
-      membership{config, port_gid, around.handles, out, ids, random, log},
+      own{.flags = 0, .qpn = qpn, .gid = {}},
+      membership{config, port_gid, deps.handles, out, ids, random, log},
       groups(membership),
       send_groups(membership, parking),
       multicast(groups, send_groups, out),
-      paths({config, around.handles, out, ids, random, log}),
-      arp({host, own, groups.broadcast(), around.frames, out}),
-      nd({config, host, own, multicast, around.frames, out}),
+      paths({config, deps.handles, out, ids, random, log}),
+      arp({host, own, groups.broadcast(), deps.frames, out}),
+      nd({config, host, own, multicast, deps.frames, out}),
       solicitor({config, arp, nd, out}),
       neighbours({config, paths, solicitor, out, parking, random, log}),
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
-      checked{} {}
+      neighbour_input({own, host, paths, arp, solicitor, neighbours, out, log}),
+      transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor,
+                   neighbours, dhcp, out}),
+      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, out}) {}
 
-Link::Link(const Config& config, const Surroundings& around, Qpn qpn, std::uint64_t seed)
-    : parts_(std::make_unique<Parts>(config, around, qpn, seed)) {
-  assert(around.frames.slot_size() >= kMessageSize);
+Link::Link(const Config& config, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
+    : impl_(std::make_unique<Impl>(config, deps, qpn, seed)) {
+  assert(deps.frames.slot_size() >= kMessageSize);
 }
 
 Link::~Link() = default;
@@ -54,7 +56,7 @@ Link::~Link() = default;
 // --- Port, queue pair, host ----------------------------------------------------------------------
 
 void Link::on_port(const PortStatus& port, TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   const LinkState before = p.bring_up.state();
   const BringUp::Step step = p.bring_up.on_port(port);
   if (before != p.bring_up.state()) {
@@ -84,11 +86,11 @@ void Link::on_port(const PortStatus& port, TimePoint now) {
 }
 
 void Link::on_client_reregister(TimePoint /*now*/) {
-  if (parts_->bring_up.is_running()) parts_->confirm_registration("register again");
+  if (impl_->bring_up.is_running()) impl_->confirm_registration("register again");
 }
 
 void Link::on_queue_pair(Qpn qpn, TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   p.own.qpn = qpn;
   p.configured.reset();
   if (!p.bring_up.is_up()) return;
@@ -97,7 +99,7 @@ void Link::on_queue_pair(Qpn qpn, TimePoint now) {
 }
 
 void Link::on_setup_failed(TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   if (!p.bring_up.is_running()) return;
   p.go_down(now);
   p.bring_up.on_setup_failed();
@@ -106,17 +108,17 @@ void Link::on_setup_failed(TimePoint now) {
 }
 
 void Link::on_attach_failed(const Gid& mgid, TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   if (mgid == p.groups.broadcast().mgid()) return on_setup_failed(now);
   p.groups.on_attach_failed(mgid, now);
 }
 
 void Link::on_host_changed(const HostView& view, TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   const auto added = p.host.update(view);
   p.next_hops.update(view);
   p.groups.set_host_groups(view.groups);
-  p.drop_own_entries();
+  p.remove_own_entries();
   if (!p.bring_up.is_up()) return;
   for (const IpAddress& address : added) p.announcer.start(address, now);
 }
@@ -124,22 +126,22 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
 void Link::on_notice(const wire::Notice& notice, TimePoint now) {
   switch (notice.trap_number) {
     case wire::trap::kInService:
-      return parts_->paths.on_in_service(notice.gid, now);
+      return impl_->paths.on_in_service(notice.gid, now);
     case wire::trap::kOutOfService:
-      return parts_->paths.on_out_of_service(notice.gid, now);
+      return impl_->paths.on_out_of_service(notice.gid, now);
     case wire::trap::kGroupCreated:
     case wire::trap::kGroupDeleted:
-      parts_->groups.on_notice(notice.gid);
-      return parts_->send_groups.on_notice(notice.gid);
+      impl_->groups.on_notice(notice.gid);
+      return impl_->send_groups.on_notice(notice.gid);
     default:
       return;
   }
 }
 
 void Link::shut_down(TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   if (p.bring_up.state() == LinkState::stopped) return;
-  // Leaving comes first: what goes down has nothing to leave.
+  // Leaves first: going down clears the memberships.
   p.groups.leave();
   p.send_groups.clear(Counter::drop_link_down, true);
   p.go_down(now);
@@ -149,13 +151,25 @@ void Link::shut_down(TimePoint now) {
   p.bring_up.stop();
 }
 
-void Link::Parts::take_port() {
+void Link::Impl::take_port() {
   port_gid = {bring_up.port().gid, bring_up.port().gid_index};
   own.gid = port_gid.gid;
   paths.set_source(port_gid, bring_up.port().lmc);
 }
 
-void Link::Parts::join() {
+void Link::Impl::remove_own_entries() {
+  const auto remove = [this](const IpAddress& address) {
+    if (Neighbour* const entry = neighbours.find(address)) {
+      neighbours.remove(*entry, Counter::drop_bad_destination);
+    }
+  };
+  for (const IpPrefix& prefix : host.all()) {
+    remove(prefix.address);
+    if (const auto broadcast = prefix.broadcast()) remove(*broadcast);
+  }
+}
+
+void Link::Impl::join() {
   std::optional<wire::McMemberRecord> creation;
   if (const GroupCreation& wanted = config.creation; wanted.allowed) {
     creation.emplace();
@@ -170,7 +184,7 @@ void Link::Parts::join() {
   groups.join_broadcast(creation);
 }
 
-void Link::Parts::go_down(TimePoint now) {
+void Link::Impl::go_down(TimePoint now) {
   if (configured) {
     out.events.emplace_back(SetCarrier{false});
     out.counters.add(Counter::carrier_losses);
@@ -183,7 +197,7 @@ void Link::Parts::go_down(TimePoint now) {
   paths.invalidate_all("link down");
 }
 
-void Link::Parts::confirm_registration(std::string_view why) {
+void Link::Impl::confirm_registration(std::string_view why) {
   groups.on_reregister();
   send_groups.on_reregister();
   paths.invalidate_all(why);
@@ -192,7 +206,7 @@ void Link::Parts::confirm_registration(std::string_view why) {
 // --- Responses of the SA -------------------------------------------------------------------------
 
 void Link::on_response(const wire::SaResponse& response, TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   if (auto resolution = p.paths.on_response(response, now)) {
     return p.neighbours.path_resolved(std::move(*resolution), now);
   }
@@ -207,13 +221,13 @@ void Link::on_response(const wire::SaResponse& response, TimePoint now) {
 }
 
 /// RFC 4391, 5: Q_Key and MTU of the link are those of the broadcast group.
-void Link::Parts::broadcast_joined(TimePoint now) {
+void Link::Impl::broadcast_joined(TimePoint now) {
   Group& broadcast = groups.broadcast();
   configure_queue_pair();
   broadcast.attach();
   constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
-  set_mtu(wire::mtu_octets(broadcast.record()->mtu) - kHeader);
-  groups.set_likeness(*broadcast.record());
+  set_mtu(wire::mtu_bytes(broadcast.record()->mtu) - kHeader);
+  groups.set_creation_template(*broadcast.record());
   if (bring_up.is_up()) return;
   bring_up.on_joined();
   out.events.emplace_back(SetCarrier{true});
@@ -222,7 +236,7 @@ void Link::Parts::broadcast_joined(TimePoint now) {
   announcer.start_all(now);
 }
 
-void Link::Parts::configure_queue_pair() {
+void Link::Impl::configure_queue_pair() {
   const auto index = bring_up.port().pkey_index;
   assert(index.has_value());
   const ConfigureQueuePair wanted{.pkey_index = index.value_or(0),
@@ -232,14 +246,24 @@ void Link::Parts::configure_queue_pair() {
   out.events.emplace_back(wanted);
 }
 
-void Link::Parts::set_mtu(std::uint32_t octets) {
-  if (std::exchange(mtu, octets) != octets) out.events.emplace_back(SetMtu{octets});
+void Link::Impl::set_mtu(std::uint32_t bytes) {
+  if (std::exchange(mtu, bytes) != bytes) out.events.emplace_back(SetMtu{bytes});
+}
+
+// --- Packets -------------------------------------------------------------------------------------
+
+void Link::from_host(std::span<Frame> batch, TimePoint now) {
+  impl_->transmitter.transmit(batch, now);
+}
+
+void Link::from_fabric(std::span<Incoming> batch, TimePoint now) {
+  impl_->receiver.receive(batch, now);
 }
 
 // --- Time, output, state -------------------------------------------------------------------------
 
 void Link::tick(TimePoint now) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   p.groups.tick(now);
   p.send_groups.tick(now);
   p.announcer.tick(now);
@@ -248,17 +272,17 @@ void Link::tick(TimePoint now) {
 }
 
 TimePoint Link::next_deadline() const {
-  const Parts& p = *parts_;
+  const Impl& p = *impl_;
   return std::min({p.groups.next_deadline(), p.send_groups.next_deadline(),
                    p.announcer.next_deadline(), p.neighbours.next_deadline(),
                    p.paths.next_deadline()});
 }
 
-std::vector<Outgoing>& Link::sends() { return parts_->out.sends; }
-std::vector<Frame>& Link::to_host() { return parts_->out.to_host; }
-std::vector<Event>& Link::events() { return parts_->out.events; }
+std::vector<Outgoing>& Link::sends() { return impl_->out.sends; }
+std::vector<Frame>& Link::to_host() { return impl_->out.to_host; }
+std::vector<Event>& Link::events() { return impl_->out.events; }
 
-LinkState Link::state() const { return parts_->bring_up.state(); }
+LinkState Link::state() const { return impl_->bring_up.state(); }
 
 std::string Link::waiting_for() const {
   switch (state()) {
@@ -269,7 +293,7 @@ std::string Link::waiting_for() const {
     case LinkState::no_pkey:
       return "the P_Key to appear in the port's table";
     case LinkState::joining:
-      return parts_->groups.broadcast().waiting_for();
+      return impl_->groups.broadcast().waiting_for();
     case LinkState::up:
       return "nothing: the link is up";
     case LinkState::stopped:
@@ -278,19 +302,19 @@ std::string Link::waiting_for() const {
   return {};
 }
 
-HwAddress Link::hardware_address() const { return parts_->own; }
-std::uint32_t Link::mtu() const { return parts_->mtu; }
-QKey Link::qkey() const { return parts_->configured.value_or(ConfigureQueuePair{}).qkey; }
+HwAddress Link::hardware_address() const { return impl_->own; }
+std::uint32_t Link::mtu() const { return impl_->mtu; }
+QKey Link::qkey() const { return impl_->configured.value_or(ConfigureQueuePair{}).qkey; }
 std::vector<GroupInfo> Link::groups() const {
   std::vector<GroupInfo> all;
-  parts_->groups.append_info(all);
-  parts_->send_groups.append_info(all);
+  impl_->groups.append_info(all);
+  impl_->send_groups.append_info(all);
   for (GroupInfo& group : all) {
     if (!group.address) group.address = wire::ipv4_group(group.mgid);
   }
   return all;
 }
-std::size_t Link::neighbour_count() const { return parts_->neighbours.size(); }
-const Counters& Link::counters() const { return parts_->out.counters; }
+std::size_t Link::neighbour_count() const { return impl_->neighbours.size(); }
+const Counters& Link::counters() const { return impl_->out.counters; }
 
 }  // namespace ipoib::link

@@ -32,15 +32,15 @@ struct Membership {
 /// Requests a join with these bits of McMemberRecord::JoinState. With `creation`, the SA creates a
 /// missing group with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class
 /// (RFC 4391, 10).
-[[nodiscard]] wire::SaRequestId request_join(const GroupDependencies& env, const Gid& mgid,
+[[nodiscard]] wire::SaRequestId request_join(const GroupDependencies& deps, const Gid& mgid,
                                              std::uint8_t join_state,
                                              const wire::McMemberRecord* creation);
 /// Requests the port's membership record.
-[[nodiscard]] wire::SaRequestId request_lookup(const GroupDependencies& env, const Gid& mgid);
-void request_leave(const GroupDependencies& env, const Gid& mgid, std::uint8_t join_state);
+[[nodiscard]] wire::SaRequestId request_lookup(const GroupDependencies& deps, const Gid& mgid);
+void request_leave(const GroupDependencies& deps, const Gid& mgid, std::uint8_t join_state);
 
 /// Returns nullopt, and logs why, if the record is invalid or no address handle can be created.
-[[nodiscard]] std::optional<Membership> accept(const GroupDependencies& env, const Gid& mgid,
+[[nodiscard]] std::optional<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
                                                const wire::McMemberRecord& record);
 
 /// Whether a join failed because the group does not exist. The SA then misses the components to

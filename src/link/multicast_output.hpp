@@ -1,5 +1,4 @@
-// The way of a datagram to a group: as a member where the host is one, else as who only sends
-// (RFC 4391, 10).
+// Sends a datagram to a multicast group, as a full member or send-only (RFC 4391, 10).
 #pragma once
 
 #include <utility>
@@ -14,7 +13,7 @@ class MulticastOutput {
   MulticastOutput(GroupTable& groups, SendGroupTable& send_groups, Output& out)
       : groups_(groups), send_groups_(send_groups), out_(out) {}
 
-  /// `routable`: routers may carry it beyond the link, and get it where nobody else listens.
+  /// `routable`: routers may forward it, and get it if the group does not exist.
   void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now) {
     if (const Group* const joined = groups_.joined(mgid)) {
       return joined->send(std::move(frame), out_);

@@ -1,5 +1,5 @@
-// What a message of Neighbour Discovery that came in tells about a neighbour (RFC 4861, 6.2.6,
-// 6.3.4, 7.2.3, 7.2.5 and 8.3).
+// What a received Neighbour Discovery message says about a neighbour (RFC
+// 4861, 6.2.6, 6.3.4, 7.2.3, 7.2.5 and 8.3).
 #pragma once
 
 #include <optional>
@@ -10,17 +10,17 @@
 
 namespace ipoib::link {
 
-struct NdLesson {
+struct NeighbourUpdate {
   Ipv6Address neighbour;
-  /// None: where it is known to be.
-  std::optional<HwAddress> hardware;
+  std::optional<HwAddress> hardware;  ///< nullopt confirms the known address
   Evidence evidence = Evidence::unconfirmed;
-  bool makes_entry = true;  ///< else it is for who knows the neighbour already
-  bool overrides = true;    ///< else an address that is known stays
+  bool creates_entry = true;  ///< false: only updates an existing entry
+  bool overrides = true;      ///< false: does not replace a known address
 };
 
-/// Nothing: it tells nothing of a neighbour, or nothing that can be believed.
-[[nodiscard]] std::optional<NdLesson> lesson_of(const wire::NdMessage& message,
-                                                const HostAddresses& host, const HwAddress& own);
+/// Returns nullopt if the message has no valid information about a neighbour.
+[[nodiscard]] std::optional<NeighbourUpdate> neighbour_update(const wire::NdMessage& message,
+                                                              const HostAddresses& host,
+                                                              const HwAddress& own);
 
 }  // namespace ipoib::link

@@ -13,13 +13,13 @@
 namespace ipoib::link {
 
 /// RFC 4861, 7.2.2: the prompting packet's source "SHOULD be placed in the IP Source Address" if it
-/// is one of the interface's; else any of these may be.
+/// is an address of the interface; else any of these may be used.
 Ipv6Address NdOutput::source_for(const Ipv6Address& target, ConstBytes prompt) const {
   if (prompt.size() > wire::kEncapsulationSize) {
     const auto header = wire::Ipv6Header::parse(prompt.subspan(wire::kEncapsulationSize));
-    if (header && env_.host.is_own(header->source)) return header->source;
+    if (header && deps_.host.is_own(header->source)) return header->source;
   }
-  return env_.host.source_for(target);
+  return deps_.host.source_for(target);
 }
 
 wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target,
@@ -29,7 +29,7 @@ wire::NdMessage NdOutput::solicitation_for(const Ipv6Address& target,
   message.source = source;
   message.destination = target;
   message.target = target;
-  message.source_link_layer = env_.own;
+  message.source_link_layer = deps_.own;
   return message;
 }
 
@@ -39,18 +39,18 @@ void NdOutput::multicast_solicitation(const Ipv6Address& target, ConstBytes prom
   message.destination = target.solicited_node();
   Frame frame = make(message);
   if (!frame) return;
-  env_.out.counters.add(Counter::nd_solicitations_multicast);
-  env_.groups.send(wire::multicast_gid(message.destination, env_.config.pkey, env_.config.scope),
-                   std::move(frame), false, now);
+  deps_.out.counters.add(Counter::nd_solicitations_multicast);
+  deps_.groups.send(wire::multicast_gid(message.destination, deps_.config.pkey, deps_.config.scope),
+                    std::move(frame), false, now);
 }
 
 void NdOutput::unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                                     const PathData& path) {
-  const wire::NdMessage message = solicitation_for(target, env_.host.source_for(target));
+  const wire::NdMessage message = solicitation_for(target, deps_.host.source_for(target));
   if (message.source.is_unspecified()) return;
   if (Frame frame = make(message)) {
-    env_.out.counters.add(Counter::nd_solicitations_unicast);
-    env_.out.sends.push_back(Outgoing{path.handle, hardware.qpn, std::move(frame)});
+    deps_.out.counters.add(Counter::nd_solicitations_unicast);
+    deps_.out.sends.push_back(Outgoing{path.handle, hardware.qpn, std::move(frame)});
   }
 }
 
@@ -60,20 +60,20 @@ void NdOutput::announce(const Ipv6Address& address, TimePoint now) {
   message.source = address;
   message.destination = kAllNodesOfIpv6;
   message.target = address;
-  message.is_router = env_.host.is_ipv6_router();
+  message.is_router = deps_.host.is_ipv6_router();
   message.overrides = true;
-  message.target_link_layer = env_.own;
-  env_.out.counters.add(Counter::announcements_sent);
+  message.target_link_layer = deps_.own;
+  deps_.out.counters.add(Counter::announcements_sent);
   if (Frame frame = make(message)) {
-    env_.groups.send(wire::multicast_gid(kAllNodesOfIpv6, env_.config.pkey, env_.config.scope),
-                     std::move(frame), false, now);
+    deps_.groups.send(wire::multicast_gid(kAllNodesOfIpv6, deps_.config.pkey, deps_.config.scope),
+                      std::move(frame), false, now);
   }
 }
 
 Frame NdOutput::make(const wire::NdMessage& message) {
-  Frame frame = env_.frames.take();
+  Frame frame = deps_.frames.take();
   if (!frame) {
-    env_.out.counters.add(Counter::drop_no_frame);
+    deps_.out.counters.add(Counter::drop_no_frame);
     return frame;
   }
   frame.window(0, wire::kEncapsulationSize + wire::NdMessage::kMaxEmitted);

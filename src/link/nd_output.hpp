@@ -1,5 +1,5 @@
-// Messages of Neighbour Discovery on their way out: the daemon's own, which resolve next hops and
-// announce addresses, and the link-layer options of those that the host's kernel sends.
+// Sends the daemon's Neighbour Discovery messages, which resolve next hops and announce addresses,
+// and adds link-layer options to those of the host's kernel.
 #pragma once
 
 #include "ipoib/frame.hpp"
@@ -16,25 +16,25 @@ struct Config;
 
 class NdOutput {
  public:
-  struct Environment {
+  struct Dependencies {
     const Config& config;
     const HostAddresses& host;
-    const HwAddress& own;  ///< goes into everything that is sent
+    const HwAddress& own;  ///< in all messages
     MulticastOutput& groups;
     FramePool& frames;
     Output& out;
   };
 
-  explicit NdOutput(const Environment& env) : env_(env) {}
+  explicit NdOutput(const Dependencies& deps) : deps_(deps) {}
 
-  // A host that has no IPv6 address to ask from does not ask: it would look as if it wanted the
-  // target for itself (RFC 4862, 5.4.2).
-  /// To the target's solicited-node group (RFC 4861, 7.2.2), from the address that the datagram
-  /// which prompts it has, if that is the host's own.
+  // Without an IPv6 address of the host no solicitation is sent: it would look like duplicate
+  // address detection (RFC 4862, 5.4.2).
+  /// Sends to the target's solicited-node group (RFC 4861, 7.2.2). The source is that of the
+  /// datagram that caused it, `prompt`, if it is an address of the host.
   void multicast_solicitation(const Ipv6Address& target, ConstBytes prompt, TimePoint now);
   void unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
                             const PathData& path);
-  /// Tells everybody that `address` is here (RFC 4861, 7.2.6).
+  /// Sends an unsolicited advertisement (RFC 4861, 7.2.6).
   void announce(const Ipv6Address& address, TimePoint now);
 
  private:
@@ -43,12 +43,12 @@ class NdOutput {
                                                  const Ipv6Address& source) const;
   [[nodiscard]] Frame make(const wire::NdMessage& message);
 
-  Environment env_;
+  Dependencies deps_;
 };
 
-/// Puts the link-layer option of RFC 4391, 9.3 into a valid message of the host, in the place of
-/// any that it has. `octets`, the size of the packet before it, may grow to `mtu`: a message that
-/// leaves no room goes without. `packet` lies `kHeadroom` octets or more into its slot.
+/// Puts the link-layer option of RFC 4391, 9.3 into a valid message of the host; replaces any that
+/// it has. A message that would become larger than `mtu` is left without. `packet` has at least
+/// `kHeadroom` bytes of headroom.
 void put_link_layer_option(Frame& packet, wire::LinkLayerOption option, const HwAddress& address,
                            std::size_t mtu);
 

@@ -308,7 +308,7 @@ void Neighbour::send(Frame&& frame, const Route& route, const Dependencies& deps
   if (taken.datagram_size() > path->mtu) {
     constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
     taken.drop_front(kHeader);
-    return answer_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,
+    return reject_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,
                           deps.out);
   }
   deps.out.sends.push_back(Outgoing{path->handle, route.qpn, std::move(taken)});
@@ -341,7 +341,7 @@ Disposition Neighbour::first_request(Frame&& frame, const Dependencies& deps, Ti
   if (moment > now) {
     return become(Incomplete{std::move(parked), moment, 0}, "packet; request deferred", deps);
   }
-  deps.solicitor.ask_all(address_, parked->first(), now);
+  deps.solicitor.solicit_all(address_, parked->first(), now);
   return become(Incomplete{std::move(parked), now + deps.config.ageing.retransmit, 1},
                 "packet; request sent", deps);
 }
@@ -353,7 +353,7 @@ Disposition Neighbour::next_request(Incomplete& state, const Dependencies& deps,
   }
   // The deferred first request has been admitted by reserve_first() already.
   if (state.requests == 0 || deps.solicitor.admit_repetition(now))
-    deps.solicitor.ask_all(address_, state.parked->first(), now);
+    deps.solicitor.solicit_all(address_, state.parked->first(), now);
   ++state.requests;
   state.deadline = now + deps.config.ageing.retransmit;
   return Disposition::keep;
@@ -370,9 +370,9 @@ Disposition Neighbour::next_probe(Probing& state, const Dependencies& deps, Time
       deps.paths.invalidate(*state.route.path, "no response to a probe");
       (void)deps.paths.use(*state.route.path, now);
     }
-    deps.solicitor.ask(address_, state.route.hardware(), *state.route.path->usable());
+    deps.solicitor.solicit(address_, state.route.hardware(), *state.route.path->usable());
   } else if (deps.solicitor.admit_revalidation(now)) {
-    deps.solicitor.ask_all(address_, {}, now);
+    deps.solicitor.solicit_all(address_, {}, now);
   } else {
     return Disposition::keep;
   }

@@ -23,16 +23,17 @@ Neighbour* NeighbourTable::create(const IpAddress& address) {
 /// A failed entry, else the least recently used stale one, else the least recently used of the next
 /// kEvictionScan active entries without parked frames.
 Neighbour* NeighbourTable::choose_victim() {
-  if (!failed_.empty()) return &failed_.front();
-  if (!stale_.empty()) return &stale_.front();
+  if (List& failed = list_of(EvictionClass::failed); !failed.empty()) return &failed.front();
+  if (List& stale = list_of(EvictionClass::stale); !stale.empty()) return &stale.front();
+  List& active = list_of(EvictionClass::active);
   Neighbour* idlest = nullptr;
   Neighbour* first_seen = nullptr;
-  for (std::size_t i = 0; i < kEvictionScan && !active_.empty(); ++i) {
-    Neighbour& seen = active_.front();
+  for (std::size_t i = 0; i < kEvictionScan && !active.empty(); ++i) {
+    Neighbour& seen = active.front();
     if (&seen == first_seen) break;
     if (first_seen == nullptr) first_seen = &seen;
-    active_.pop_front();
-    active_.push_back(seen);
+    active.pop_front();
+    active.push_back(seen);
     if (seen.parked() > 0) continue;
     if (idlest == nullptr || seen.last_use() < idlest->last_use()) idlest = &seen;
   }
@@ -55,23 +56,7 @@ void NeighbourTable::reclassify(Neighbour& entry) {
   if (next == EvictionClass::unresolved) ++unresolved_;
   if (entry.NeighbourListHook::is_linked()) entry.NeighbourListHook::unlink();
   entry.eviction_class_ = next;
-  if (List* const list = list_of(next)) list->push_back(entry);
-}
-
-NeighbourTable::List* NeighbourTable::list_of(EvictionClass eviction_class) {
-  switch (eviction_class) {
-    case EvictionClass::failed:
-      return &failed_;
-    case EvictionClass::stale:
-      return &stale_;
-    case EvictionClass::active:
-      return &active_;
-    case EvictionClass::none:
-    case EvictionClass::unresolved:
-    case EvictionClass::permanent:
-      return nullptr;
-  }
-  return nullptr;
+  list_of(next).push_back(entry);
 }
 
 void NeighbourTable::erase(Neighbour& entry) {

@@ -4,6 +4,7 @@
 // entry to the list of its eviction class. Only link_down(), flush() and clear() visit all entries.
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -87,15 +88,16 @@ class NeighbourTable {
 
   void apply(Neighbour& entry, Disposition disposition);
   void reclassify(Neighbour& entry);
-  [[nodiscard]] List* list_of(EvictionClass eviction_class);
+  [[nodiscard]] List& list_of(EvictionClass eviction_class) {
+    return lists_[static_cast<std::size_t>(eviction_class)];
+  }
   [[nodiscard]] Neighbour* choose_victim();
   void erase(Neighbour& entry);
   NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
   cache::TimerQueue<Neighbour> timers_;
-  List failed_;  ///< the first that failed first
-  List stale_;   ///< the least recently used first
-  List active_;  ///< in no order
+  /// Failed: the first that failed first. Stale: the least recently used first. Else: no order.
+  std::array<List, static_cast<std::size_t>(EvictionClass::permanent) + 1> lists_;
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;
 };

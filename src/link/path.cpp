@@ -162,7 +162,7 @@ void Path::on_record(const wire::PathRecord& record, const Dependencies& deps, T
 /// record makes no sense or the handle cannot be created.
 std::optional<PathData> Path::accept(const wire::PathRecord& record,
                                      const Dependencies& deps) const {
-  const std::uint32_t mtu = wire::mtu_octets(record.mtu);
+  const std::uint32_t mtu = wire::mtu_bytes(record.mtu);
   if (mtu == 0) {
     deps.log.debug("path {}: invalid MTU code {} in the SA's record", gid_.to_string(), record.mtu);
     return std::nullopt;

@@ -28,13 +28,6 @@ void PathTable::update(Path& path) {
   }
 }
 
-PathTable::Condition PathTable::use(Path& path, TimePoint now) {
-  const Condition condition = path.on_use(deps_, now);
-  // Otherwise neither its timer nor its list has changed.
-  if (condition == Condition::pending) update(path);
-  return condition;
-}
-
 void PathTable::invalidate(Path& path, std::string_view why) {
   path.invalidate(why, deps_);
   update(path);

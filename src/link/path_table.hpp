@@ -44,7 +44,12 @@ class PathTable {
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
   // --- Stimuli, passed on to the path ----------------------------------------------------------
-  Condition use(Path& path, TimePoint now);
+  Condition use(Path& path, TimePoint now) {
+    const Condition condition = path.on_use(deps_, now);
+    // Otherwise neither its timer nor its list has changed.
+    if (condition == Condition::pending) update(path);
+    return condition;
+  }
   void invalidate(Path& path, std::string_view why);
   void invalidate_all(std::string_view why);
   /// Its port sent from `source`. Each LID that is not the port's invalidates the path once, and

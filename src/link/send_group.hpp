@@ -1,8 +1,8 @@
-// A multicast group that the host sends to without being in it: a state machine, docs/states.md,
-// "Send-only group".
+// A multicast group that the host sends to without being a member: the state machine of
+// docs/states.md, "Send-only group".
 //
-// RFC 4391, 10: a sender joins as SendOnlyNonMember, which creates no group. Where there is none,
-// packets that may leave the link go to the group of all routers, the others nowhere.
+// RFC 4391, 10: a sender joins as SendOnlyNonMember, which does not create the group. If the group
+// does not exist, packets that may leave the link go to the all-routers group.
 #pragma once
 
 #include <boost/intrusive/list_hook.hpp>
@@ -23,7 +23,7 @@ namespace send_group_state {
 struct Waiting {
   ParkedFrames parked;
 };
-struct Asking {
+struct Joining {
   wire::SaRequestId request;
   ParkedFrames parked;
 };
@@ -34,7 +34,7 @@ struct Ready {
 struct Missing {
   TimePoint until;
 };
-using State = std::variant<Waiting, Asking, Ready, Missing>;
+using State = std::variant<Waiting, Joining, Ready, Missing>;
 }  // namespace send_group_state
 
 using SendGroupListHook =
@@ -43,9 +43,9 @@ using SendGroupListHook =
 
 class SendGroup : public cache::Timed, public SendGroupListHook {
  public:
-  /// `routable`: its packets may leave the link, by way of the routers.
-  SendGroup(const GroupDependencies& env, ParkingBudget& parking, const Gid& mgid, bool routable)
-      : env_(env),
+  /// `routable`: routers may forward its packets.
+  SendGroup(const GroupDependencies& deps, ParkingBudget& parking, const Gid& mgid, bool routable)
+      : deps_(deps),
         mgid_(mgid),
         routable_(routable),
         state_(send_group_state::Waiting{ParkedFrames(parking)}) {}
@@ -53,17 +53,17 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   SendGroup& operator=(const SendGroup&) = delete;
 
   // --- Stimuli; the rows of docs/states.md. Frames begin with the encapsulation header ---------
-  /// Sends the frame or parks it. Gives it back when there is no such group.
+  /// Sends the frame or parks it. Returns the frame if the group does not exist.
   [[nodiscard]] Frame on_packet(Frame&& frame, TimePoint now);
-  /// Its turn to ask has come.
+  /// Fewer requests are outstanding: it may request its join.
   void on_turn();
   /// Returns the parked frames if the group does not exist.
   [[nodiscard]] std::vector<Frame> on_response(const wire::SaResult& result, TimePoint now);
   [[nodiscard]] Disposition on_deadline(TimePoint now);
-  /// The group was made or deleted (RFC 4392, 5: its LID may be another's by now), or the subnet
-  /// administrator has forgotten its members: what was known is to be asked for anew.
+  /// The group was created or deleted (RFC 4392, 5: its MLID may have been reassigned), or the SA
+  /// has lost its members.
   [[nodiscard]] Disposition on_outdated();
-  /// Before it goes for another reason than its own: `why` counts what was parked.
+  /// Before the table erases it. Parked frames are counted as `why`.
   void on_removed(Counter why, bool leave);
 
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
@@ -76,7 +76,7 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
  private:
   void become(send_group_state::State&& next, std::string_view why);
 
-  const GroupDependencies& env_;
+  const GroupDependencies& deps_;
   Gid mgid_;
   bool routable_;
   send_group_state::State state_;

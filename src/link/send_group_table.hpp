@@ -1,4 +1,4 @@
-// The groups that the host sends to without being in them; who goes when there are too many.
+// The groups that the host sends to without being a member, and which one a full table evicts.
 //
 // At most Limits::group_requests joins are outstanding; further groups wait, so that many new
 // groups do not flood the SA. A group is in one of three lists, by its state.
@@ -14,21 +14,21 @@ namespace ipoib::link {
 
 class SendGroupTable {
  public:
-  SendGroupTable(const GroupDependencies& env, ParkingBudget& parking)
-      : env_(env), parking_(parking) {}
+  SendGroupTable(const GroupDependencies& deps, ParkingBudget& parking)
+      : deps_(deps), parking_(parking) {}
   SendGroupTable(const SendGroupTable&) = delete;
   SendGroupTable& operator=(const SendGroupTable&) = delete;
 
-  /// Takes a frame that begins with the encapsulation header. `routable`: where there is no such
-  /// group, it goes to the group of all routers (RFC 4391, 10).
+  /// Takes a frame that begins with the encapsulation header. `routable`: if the group does not
+  /// exist, the frame goes to the all-routers group (RFC 4391, 10).
   void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now);
   /// Returns false if none of these groups has sent the request.
   [[nodiscard]] bool on_response(const wire::SaResponse& response, TimePoint now);
-  /// The subnet administrator says that this group was made or deleted.
+  /// The SA reports that the group was created or deleted.
   void on_notice(const Gid& mgid);
-  /// It has forgotten who is a member.
+  /// The SA has lost all memberships.
   void on_reregister();
-  /// Forgets all; what was parked counts as `why`.
+  /// Erases all groups; parked frames are counted as `why`.
   void clear(Counter why, bool leave);
   void tick(TimePoint now);
   [[nodiscard]] TimePoint next_deadline() const { return timers_.next(); }
@@ -40,18 +40,18 @@ class SendGroupTable {
 
   [[nodiscard]] SendGroup* find_or_create(const Gid& mgid, bool routable);
   [[nodiscard]] Gid all_routers(const Gid& mgid) const;
-  void place(SendGroup& group);
-  void give_turns();
+  void update_list(SendGroup& group);
+  void start_joins();
   void send_to_routers(const Gid& missed, bool routable, Frame&& frame, TimePoint now);
   void erase(SendGroup& group);
 
-  GroupDependencies env_;
+  GroupDependencies deps_;
   ParkingBudget& parking_;
   std::unordered_map<Gid, SendGroup> groups_;
   cache::TimerQueue<SendGroup> timers_;
-  List waiting_;  ///< in the order of their turn
-  List asking_;
-  List known_;  ///< ready or missing, in the order of being known
+  List waiting_;  ///< oldest first
+  List joining_;
+  List known_;  ///< Ready or Missing, the oldest first
   std::size_t outstanding_ = 0;
 };
 

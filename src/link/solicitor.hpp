@@ -1,5 +1,5 @@
-// Questions for the hardware address of a neighbour: ARP or Neighbour Discovery, as its address
-// is, and one limit on those that more than the neighbour hear.
+// Solicits the hardware address of a neighbour by ARP or Neighbour Discovery, and limits the rate
+// of broadcast and multicast solicitations.
 #pragma once
 
 #include "ipoib/ip.hpp"
@@ -15,36 +15,36 @@ class NdOutput;
 
 class Solicitor {
  public:
-  struct Environment {
+  struct Dependencies {
     const Config& config;
     ArpOutput& arp;
     NdOutput& nd;
     Output& out;
   };
 
-  explicit Solicitor(const Environment& env);
+  explicit Solicitor(const Dependencies& deps);
 
   // --- The rate limit --------------------------------------------------------------------------
-  /// Whether a first question for a new neighbour may go soon: within the interval of repetitions.
-  [[nodiscard]] bool may_ask_first(TimePoint now) const;
-  /// The moment at which that is; it is the caller's. Only if may_ask_first().
+  /// Whether the first solicitation of a new neighbour can be sent within the retransmit interval.
+  [[nodiscard]] bool may_solicit_first(TimePoint now) const;
+  /// Reserves and returns its time. Requires may_solicit_first().
   [[nodiscard]] TimePoint reserve_first(TimePoint now);
-  /// Whether another one may go now.
+  /// Whether a repetition may be sent now.
   [[nodiscard]] bool admit_repetition(TimePoint now);
-  /// Whether one for a neighbour that has answered before may go now.
+  /// Whether a neighbour that has answered before may be solicited now.
   [[nodiscard]] bool admit_revalidation(TimePoint now);
 
-  // --- Questions -------------------------------------------------------------------------------
-  /// By broadcast, or to the solicited-node group. `prompt` is the datagram that waits for the
-  /// answer, from its encapsulation header on; empty: none does.
-  void ask_all(const IpAddress& target, ConstBytes prompt, TimePoint now);
-  /// Where the neighbour was last.
-  void ask(const IpAddress& target, const HwAddress& hardware, const PathData& path);
+  // --- Solicitations ---------------------------------------------------------------------------
+  /// By broadcast, or to the solicited-node group. `prompt` is the waiting datagram, which begins
+  /// with the encapsulation header; empty if there is none.
+  void solicit_all(const IpAddress& target, ConstBytes prompt, TimePoint now);
+  /// By unicast to the last known address.
+  void solicit(const IpAddress& target, const HwAddress& hardware, const PathData& path);
 
  private:
   [[nodiscard]] bool admit(TokenBucket& bucket, TimePoint now);
 
-  Environment env_;
+  Dependencies deps_;
   TokenBucket first_;
   TokenBucket repetitions_;
   TokenBucket revalidations_;

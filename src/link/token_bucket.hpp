@@ -1,8 +1,8 @@
-// A rate limit that grants moments: so many a second, so many at once, and some ahead of time.
+// A token bucket that can also reserve future times.
 //
-// Each grant moves the moment of the next one on by the interval; a pause lets the bucket fill up
-// to `burst` grants. Who is granted a moment in the future has it for sure, in the order of asking,
-// so those who wait need no queue and do not stampede.
+// Each reservation moves the time of the next one by the interval; a pause refills the bucket up to
+// `burst`. A caller with a reserved time needs no queue, and waiting callers do not all act at
+// once.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,17 @@ class TokenBucket {
       : interval_(Duration(std::chrono::seconds(1)) / std::max(per_second, 1U)),
         tolerance_(interval_ * (std::max(burst, 1U) - 1)) {}
 
-  /// The moment at which whoever asks now may act.
+  /// The earliest time that reserve() would return.
   [[nodiscard]] TimePoint next_moment(TimePoint now) const {
     return std::max(now, next_ - tolerance_);
   }
-  /// That moment, which is the caller's from now on.
+  /// Reserves the next time for the caller.
   TimePoint reserve(TimePoint now) {
     const TimePoint moment = next_moment(now);
     next_ = std::max(next_, now) + interval_;
     return moment;
   }
-  /// Whether the caller may act now; then it has to.
+  /// Reserves `now` if it is available; else returns false.
   [[nodiscard]] bool take(TimePoint now) {
     if (next_moment(now) > now) return false;
     (void)reserve(now);

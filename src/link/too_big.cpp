@@ -8,7 +8,7 @@
 
 namespace ipoib::link {
 
-void answer_too_big(Frame&& packet, std::uint32_t mtu, Counter why, Output& out) {
+void reject_too_big(Frame&& packet, std::uint32_t mtu, Counter why, Output& out) {
   Frame frame = std::move(packet);
   out.counters.add(why);
   std::array<std::uint8_t, wire::kMaxIcmpError> message;

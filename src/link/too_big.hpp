@@ -1,4 +1,4 @@
-// The answer to a packet of the host that does not fit.
+// ICMP responses to packets of the host that exceed an MTU.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace ipoib::link {
 
-/// Drops an IP packet that is longer than `mtu` octets, counted as `why`, and tells the host by
-/// ICMP or ICMPv6 which size would fit. The message takes the packet's own frame.
+/// Drops an IP packet that is longer than `mtu` bytes, counts it as `why`, and reports the MTU to
+/// the host by ICMP or ICMPv6. The message reuses the packet's frame.
 ///
-/// A router would fragment an IPv4 packet whose sender allows that (RFC 791, 3.2); here the sender
-/// is the host itself, which makes fragments of the next one when it is told (RFC 1191, 3).
-void answer_too_big(Frame&& packet, std::uint32_t mtu, Counter why, Output& out);
+/// A router would fragment an IPv4 packet without DF (RFC 791, 3.2). Here the sender is the host
+/// itself, which fragments its next packets after the message (RFC 1191, 3).
+void reject_too_big(Frame&& packet, std::uint32_t mtu, Counter why, Output& out);
 
 }  // namespace ipoib::link

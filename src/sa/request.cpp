@@ -24,14 +24,14 @@ bool matches(const wire::PathQuery& query, const PathRecord& path) {
   if (has(PathRecord::kDgid) && path.dgid != query.record.dgid) return false;
   if (has(PathRecord::kSgid) && path.sgid != query.record.sgid) return false;
   if (has(PathRecord::kPKey) && !path.pkey.same_partition(query.record.pkey)) return false;
-  return is_unicast(path.dlid) && wire::mtu_octets(path.mtu) != 0;
+  return is_unicast(path.dlid) && wire::mtu_bytes(path.mtu) != 0;
 }
 
 bool matches(const wire::JoinQuery& query, const McMemberRecord& member) {
   const bool has_pkey = (query.components & McMemberRecord::kPKey) != 0;
   if (has_pkey && !member.pkey.same_partition(query.record.pkey)) return false;
   return member.mgid == query.record.mgid && is_multicast(member.mlid) &&
-         wire::mtu_octets(member.mtu) != 0;
+         wire::mtu_bytes(member.mtu) != 0;
 }
 
 /// The record of an untrusted request may omit the port.

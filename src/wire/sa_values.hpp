@@ -10,12 +10,12 @@ enum class Selector : std::uint8_t { greater = 0, less = 1, exactly = 2, largest
 
 /// IBA MTU code (1..5 = 256..4096) and its size in octets; 0 for an invalid code, 0 for no such
 /// size.
-[[nodiscard]] constexpr std::uint32_t mtu_octets(std::uint8_t code) {
+[[nodiscard]] constexpr std::uint32_t mtu_bytes(std::uint8_t code) {
   return code >= 1 && code <= 5 ? 128U << code : 0;
 }
 [[nodiscard]] constexpr std::uint8_t mtu_code(std::uint32_t octets) {
   for (std::uint8_t code = 1; code <= 5; ++code) {
-    if (mtu_octets(code) == octets) return code;
+    if (mtu_bytes(code) == octets) return code;
   }
   return 0;
 }

@@ -27,7 +27,7 @@ const std::string& path() {
 std::size_t offset(ByteReader& in) {
   constexpr std::array<std::size_t, 5> kParts{
       0, offsetof(fabric::FabricLayout, nodes), offsetof(fabric::FabricLayout, groups),
-      offsetof(fabric::FabricLayout, lids), offsetof(fabric::FabricLayout, places)};
+      offsetof(fabric::FabricLayout, lids), offsetof(fabric::FabricLayout, slots)};
   constexpr std::size_t kPart = 2048;
   const std::size_t part = in.u8();
   const std::size_t at = in.u24();

@@ -16,7 +16,7 @@ namespace {
 struct Memory {
   FileDescriptor fd = softib::transport::make_ring_memory().value();
   std::uint8_t* octets =
-      static_cast<std::uint8_t*>(::mmap(nullptr, 4096 + softib::transport::kRingOctets,
+      static_cast<std::uint8_t*>(::mmap(nullptr, 4096 + softib::transport::kRingBytes,
                                         PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
 
@@ -27,20 +27,20 @@ void read_ring(ConstBytes data) {
   if (data.size() < sizeof written) return;
   std::memcpy(&written, data.data(), sizeof written);
   data = data.subspan(sizeof written)
-             .first(std::min(data.size() - 8, softib::transport::kRingOctets / 2));
+             .first(std::min(data.size() - 8, softib::transport::kRingBytes / 2));
   softib::transport::RingReader reader(softib::transport::RingMemory::map(memory.fd.get()).value());
   auto& header = *reinterpret_cast<softib::transport::RingHeader*>(memory.octets);
   header.written = written;
   header.taken = 0;
   if (!data.empty()) {
     std::memcpy(memory.octets + 4096, data.data(), data.size());
-    std::memcpy(memory.octets + 4096 + softib::transport::kRingOctets - data.size(), data.data(),
+    std::memcpy(memory.octets + 4096 + softib::transport::kRingBytes - data.size(), data.data(),
                 data.size());
   }
   std::vector<softib::ArrivedPacket> packets;
   bool whole = true;
   std::uint64_t octets = 0;
-  while (whole && !reader.is_empty()) {
+  while (whole && reader.taken() != reader.published()) {
     packets.clear();
     whole = reader.read(packets, 64);
     for (const auto& packet : packets) {
@@ -55,7 +55,7 @@ void read_ring(ConstBytes data) {
     }
     reader.release();
   }
-  require(header.taken <= softib::transport::kRingOctets && octets != 1ULL << 63);
+  require(header.taken <= softib::transport::kRingBytes && octets != 1ULL << 63);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class SecondPort(hosts.Pair):
         self.start_left(2)
         refused = self.subnet.run_softib("run", "--hca", "left:1", "--", "true")
         self.assertEqual(refused.returncode, 1)
-        self.assertIn("'left' is on the subnet by its port 2", refused.stderr)
+        self.assertIn("'left' is connected by its port 2", refused.stderr)
 
 
 class ManyLids(hosts.Pair):

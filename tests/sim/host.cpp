@@ -20,7 +20,7 @@ namespace {
 constexpr auto kFirstRequest = daemon::first_link_request(daemon::InterfaceNumber(1));
 
 std::uint64_t seed_of(const HostOptions& options) {
-  return std::hash<std::string>{}(options.hca) ^ options.process_slot << 8 ^ options.epoch;
+  return std::hash<std::string>{}(options.hca) ^ options.slot << 8 ^ options.epoch;
 }
 
 /// Converts port attributes as verbs would report them.
@@ -88,7 +88,7 @@ Host::Host(World& world, const HostOptions& options)
     view_.addresses.emplace_back(*daemon::ipv6_identity(false, guid, pkey_).link_local, 64);
     view_.groups = {ipv6().solicited_node()};
   }
-  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.process_slot, port);
+  hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.slot, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
   pump_ = std::make_unique<daemon::Pump>(

@@ -30,10 +30,10 @@ namespace ipoib::sim {
 struct HostOptions {
   std::string hca;  ///< name of its HCA, which determines GUIDs; several hosts may share one
   IpPrefix address;
-  bool ipv6 = false;               ///< whether it has the link-local address that ipoibd adds
-  std::uint32_t process_slot = 0;  ///< process slot on the HCA
-  std::uint32_t epoch = 1;         ///< higher for each start of a process, so that QPNs differ
-  bool takes_reports = true;       ///< only one program on a port receives them
+  bool ipv6 = false;          ///< whether it has the link-local address that ipoibd adds
+  std::uint32_t slot = 0;     ///< process slot on the HCA
+  std::uint32_t epoch = 1;    ///< higher for each start of a process, so that QPNs differ
+  bool takes_reports = true;  ///< only one program on a port receives them
   std::reference_wrapper<Logger> log = silent_logger();
   link::Config link = {};
 };

@@ -80,7 +80,7 @@ class Sim : public ::testing::Test {
   [[nodiscard]] HostOptions beside(std::uint32_t other, std::uint32_t number) const {
     HostOptions chosen = options(number);
     chosen.hca = options(other).hca;
-    chosen.process_slot = 1;
+    chosen.slot = 1;
     chosen.takes_reports = false;
     return chosen;
   }

@@ -13,8 +13,8 @@
 
 #include "softib/cli/commands.hpp"
 #include "softib/cli/run_environment.hpp"
-#include "softib/endpoint/attach.hpp"
 #include "softib/endpoint/capture.hpp"
+#include "softib/endpoint/endpoint.hpp"
 
 namespace softib::cli {
 

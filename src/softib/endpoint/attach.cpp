@@ -1,11 +1,11 @@
-#include "softib/endpoint/attach.hpp"
-
+// How a process attaches to an HCA: find the node or have the subnet process add it, then take a
+// process slot on it.
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "softib/control/client.hpp"
-#include "softib/endpoint/endpoint.hpp"
-#include "softib/fabric/fabric.hpp"
+#include "softib/endpoint/live_endpoint.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::endpoint {
@@ -13,11 +13,18 @@ namespace softib::endpoint {
 using ipoib::Error;
 using ipoib::Result;
 
+namespace {
+/// Whether the subnet or the node was removed while this process was attaching.
+bool is_gone(const Error& error) {
+  return error.code == ESTALE || error.code == ENOENT || error.code == ENODEV;
+}
+}  // namespace
+
 Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std::string& hca) {
   const auto wanted = fabric::HcaName::parse(hca);
   if (!wanted) return wanted.error();
   const auto fabric = fabric::Fabric::open(folder.fabric());
-  // The subnet process knows best why there is no file, or why it may not be read.
+  // Without a readable file, the subnet process says what is wrong.
   if (!fabric && fabric.error().code != ENOENT && fabric.error().code != EACCES) {
     return fabric.error();
   }
@@ -26,7 +33,7 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
     const auto record = node ? fabric->node(*node) : std::nullopt;
     if (record && record->port.failed) {
       return Error{ENODEV, "the HCA '" + wanted->name +
-                               "' has failed; mend it with `softib set hca " + wanted->name +
+                               "' has failed; restore it with `softib set hca " + wanted->name +
                                " present`"};
     }
     if (record && *node == subnet::SubnetManager::kSwitchNode &&
@@ -40,15 +47,32 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
   return control::request_attach(folder, *wanted);
 }
 
-namespace {
-bool is_gone(const Error& error) {
-  return error.code == ESTALE || error.code == ENOENT || error.code == ENODEV;
+Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFolder& folder,
+                                                        NodeIndex node) {
+  auto fabric = fabric::Fabric::open(folder.fabric());
+  if (!fabric) return fabric.error();
+  const Error no_node{ENODEV,
+                      "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
+  if (!fabric->node(node)) return no_node;
+  auto slot = transport::ProcessSlot::take(folder, *fabric, node);
+  if (!slot) return slot.error();
+  // A node whose slot is taken stays; but by now the index may belong to another node.
+  const auto record = fabric->node(node);
+  if (!record || record->port.failed) {
+    slot->leave(folder, *fabric);
+    return no_node;
+  }
+  try {
+    return std::unique_ptr<Endpoint>(std::make_unique<LiveEndpoint>(
+        folder, std::move(*fabric), node, *record, std::move(*slot)));
+  } catch (const std::exception& error) {
+    return Error{EMFILE, std::string("cannot start the HCA's engine: ") + error.what()};
+  }
 }
-}  // namespace
 
 Result<std::unique_ptr<Endpoint>> Endpoint::attach(const fabric::SubnetFolder& folder,
                                                    const std::string& hca) {
-  // The subnet, or the HCA, may end at the same time, and another one begin.
+  // The subnet or the HCA may be removed and created again meanwhile.
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const auto node = find_or_add_node(folder, hca);
@@ -58,7 +82,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach(const fabric::SubnetFolder& f
     if (endpoint && (*endpoint)->hca_name() == name) return endpoint;
     if (!endpoint && !is_gone(endpoint.error())) return endpoint;
   }
-  return Error{EBUSY, "the HCA '" + hca + "' comes and goes"};
+  return Error{EBUSY, "the HCA '" + hca + "' keeps changing"};
 }
 
 }  // namespace softib::endpoint

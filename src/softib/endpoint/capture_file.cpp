@@ -19,7 +19,7 @@ using ipoib::Result;
 
 namespace {
 
-constexpr std::uint32_t kPcapMagic = 0xa1b2c3d4;  ///< microseconds, in the octet order of the file
+constexpr std::uint32_t kPcapMagic = 0xa1b2c3d4;  ///< microseconds; big endian
 constexpr std::uint32_t kLinkTypeErf = 197;
 constexpr std::uint32_t kSnapLength = 65535;
 constexpr std::size_t kFileHeaderSize = 24;
@@ -78,16 +78,16 @@ void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction d
   append(to, erf);
 }
 
-/// Octets of the whole records among the first `size` of a batch.
-std::size_t whole_records(ConstBytes batch, std::size_t size) {
+/// Size of the complete records in the first `size` bytes of a batch.
+std::size_t complete_size(ConstBytes batch, std::size_t size) {
   constexpr std::size_t kSizeOffset = 8;
-  std::size_t whole = 0;
+  std::size_t complete = 0;
   for (;;) {
-    ipoib::ByteReader reader(batch.subspan(whole));
+    ipoib::ByteReader reader(batch.subspan(complete));
     reader.skip(kSizeOffset);
-    const std::size_t next = whole + kRecordHeaderSize + reader.u32();
-    if (!reader.ok() || next > size) return whole;
-    whole = next;
+    const std::size_t next = complete + kRecordHeaderSize + reader.u32();
+    if (!reader.ok() || next > size) return complete;
+    complete = next;
   }
 }
 
@@ -96,7 +96,7 @@ std::size_t whole_records(ConstBytes batch, std::size_t size) {
 Result<CaptureFile> CaptureFile::open(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
   struct stat status {};
-  // Locked, since another process may find it empty at the same time.
+  // Locked, so that only one process finds the file empty and writes the header.
   bool ready = file && ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;
   if (ready && status.st_size == 0) ready = write_header(file.get());
   if (!ready) {
@@ -118,22 +118,22 @@ void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
 
 void CaptureFile::flush() {
   if (!file_) return;
-  // Locked, since behind half a record nobody's records could be read.
+  // Locked, so that no other process appends after an incomplete record.
   ::flock(file_.get(), LOCK_EX);
   const auto written = ::write(file_.get(), batch_.data(), batch_.size());
-  if (written != static_cast<ssize_t>(batch_.size()))
-    end_with(written < 0 ? errno : ENOSPC, written);
+  if (written != static_cast<ssize_t>(batch_.size())) stop(written < 0 ? errno : ENOSPC, written);
   if (file_) ::flock(file_.get(), LOCK_UN);
   batch_.clear();
 }
 
-/// The last write took only `written` octets, or none: the file ends with its last whole record.
-void CaptureFile::end_with(int code, ssize_t written) {
+/// The last write stored only `written` bytes (or failed, < 0). Truncates the file after the last
+/// complete record.
+void CaptureFile::stop(int code, ssize_t written) {
   struct stat status {};
   if (written > 0 && ::fstat(file_.get(), &status) == 0) {
     const auto size = static_cast<std::size_t>(written);
-    const auto half = static_cast<off_t>(size - whole_records(batch_, size));
-    (void)!::ftruncate(file_.get(), status.st_size - half);
+    const auto incomplete = static_cast<off_t>(size - complete_size(batch_, size));
+    (void)!::ftruncate(file_.get(), status.st_size - incomplete);
   }
   std::fprintf(stderr, "softib: the capture %s ends here: %s\n", path_.c_str(),
                std::strerror(code));

@@ -1,5 +1,5 @@
-// Who sends to itself sees its packet once: as sent. So a packet that comes back is left out; it is
-// known by the queue pair that it is from.
+// A packet that a process sends to itself is captured once, as sent: received packets whose source
+// queue pair belongs to this process are left out.
 #include "softib/endpoint/capture.hpp"
 #include "softib/hca/large_packet.hpp"
 
@@ -24,7 +24,7 @@ void CapturingEndpoint::send(std::span<const OutgoingPacket> batch) {
     const auto now = system_clock::now();
     for (const auto& packet : batch) {
       hca::for_each_packet(packet,
-                           [&](ConstBytes octets) { file_.add(octets, Direction::sent, now); });
+                           [&](ConstBytes bytes) { file_.add(bytes, Direction::sent, now); });
     }
     file_.flush();
   }
@@ -47,8 +47,8 @@ void CapturingEndpoint::record_mad(ConstBytes packet, Direction direction) {
   file_.flush();
 }
 
-/// The engine has left the old receiver when the inner endpoint has let go of us, and tells the new
-/// one of the port since we are new to it.
+/// Removing this object first ensures that the engine no longer uses the old receiver. Adding it
+/// again makes the engine report the port to the new one.
 void CapturingEndpoint::set_receiver(PacketReceiver* receiver) {
   inner_->set_receiver(nullptr);
   receiver_ = receiver;
@@ -65,7 +65,7 @@ bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
   const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.octets);
   if (!packet || packet->lrh.slid != inner_->port().lid) return false;
   return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
-         QpnLayout::slot(packet->deth.source) == inner_->place();
+         QpnLayout::slot(packet->deth.source) == inner_->slot();
 }
 
 void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
@@ -75,7 +75,7 @@ void CapturingEndpoint::receive(std::span<const ArrivedPacket> batch) {
     for (const auto& packet : batch) {
       if (is_own(packet)) continue;
       hca::for_each_packet(packet,
-                           [&](ConstBytes octets) { file_.add(octets, Direction::received, now); });
+                           [&](ConstBytes bytes) { file_.add(bytes, Direction::received, now); });
     }
     file_.flush();
   }
@@ -90,8 +90,8 @@ void CapturingEndpoint::port_changed(const PortAttributes& now) {
   if (receiver_ != nullptr) receiver_->port_changed(now);
 }
 
-void CapturingEndpoint::attendants_in_doubt() {
-  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+void CapturingEndpoint::restore_waiters() {
+  if (receiver_ != nullptr) receiver_->restore_waiters();
 }
 
 void CapturingEndpoint::receive_mad(ConstBytes packet) {

@@ -9,7 +9,7 @@ namespace softib::endpoint {
 
 namespace {
 
-PortAttributes gone(PortAttributes port) {
+PortAttributes disconnected(PortAttributes port) {
   port.state = PortState::down;
   port.lid = Lid();
   return port;
@@ -18,90 +18,92 @@ PortAttributes gone(PortAttributes port) {
 }  // namespace
 
 LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, NodeIndex node,
-                           const subnet::Node& record, transport::Place place)
+                           const subnet::Node& record, transport::ProcessSlot slot)
     : folder_(std::move(folder)),
       fabric_(std::move(fabric)),
       node_(node),
       name_(record.name),
       hca_generation_(record.port.generation),
-      place_(std::move(place)),
+      slot_(std::move(slot)),
       wire_(folder_, fabric_),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
-      engine_(place_.listener(), *this) {
-  place_.occupy(fabric_);
-  // Before that, nobody would have told it of a change.
+      engine_(slot_.listener(), *this) {
+  slot_.occupy(fabric_);
+  // Nobody has woken the engine for changes before the slot was occupied.
   engine_.wake();
 }
 
 LiveEndpoint::~LiveEndpoint() {
-  // The engine is done with the listener before that is closed, and nobody is led to a process
-  // whose engine has left.
+  // Stop the engine before the listener that it uses is closed.
   engine_.stop();
-  if (!is_of_parent() && !retired_) place_.leave(folder_, fabric_);
+  if (!is_of_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
 
-void LiveEndpoint::retire() {
-  if (is_of_parent() || std::exchange(retired_, true)) return;
+void LiveEndpoint::detach() {
+  if (is_of_parent() || std::exchange(detached_, true)) return;
   engine_.stop();
-  turned();      // what the engine may not have told any more
-  lost_ = true;  // whatever becomes of the node without us
+  turn_done();   // reports what the engine has not reported
+  lost_ = true;  // even if the HCA is restored later
   wire_.disconnect();
-  place_.leave(folder_, fabric_);
+  slot_.leave(folder_, fabric_);
 }
 
 PortAttributes LiveEndpoint::port() const {
   const auto record = fabric_.node(node_);
   if (record && !lost_)
-    return record->port.serves(hca_generation_) ? record->port : gone(record->port);
+    return record->port.serves(hca_generation_) ? record->port : disconnected(record->port);
   const std::lock_guard lock(port_mutex_);
-  return lost_ || fabric_.port_state(node_) == PortState::down ? gone(last_port_) : last_port_;
+  return lost_ || fabric_.port_state(node_) == PortState::down ? disconnected(last_port_)
+                                                               : last_port_;
 }
 
-transport::Patience LiveEndpoint::patience() const {
-  return engine_.is_current_thread() ? transport::Patience::never_wait : transport::Patience::wait;
+transport::SendMode LiveEndpoint::send_mode() const {
+  return engine_.is_current_thread() ? transport::SendMode::non_blocking
+                                     : transport::SendMode::blocking;
 }
 
 void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
-  if (!is_dead()) router_.send(batch, patience());
+  if (!is_dead()) router_.send(batch, send_mode());
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
-  if (!is_dead()) router_.send_mad(packet, patience());
+  if (!is_dead()) router_.send_mad(packet, send_mode());
 }
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
-  if (!is_dead()) router_.send_mad_to(node, packet, patience());
+  if (!is_dead()) router_.send_mad_to(node, packet, send_mode());
 }
 
 void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
   if (!is_dead()) engine_.set_deadline(when);
 }
 
-bool LiveEndpoint::nudge(NodeIndex node) { return is_dead() || router_.nudge(node); }
+bool LiveEndpoint::wake_processes(NodeIndex node) {
+  return is_dead() || router_.wake_processes(node);
+}
 
 template <class Change>
-void LiveEndpoint::between_deliveries(Change change) {
+void LiveEndpoint::with_delivery_lock(Change change) {
   if (is_of_parent()) return;
   if (engine_.is_current_thread()) return change();
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   change();
 }
 
-/// What the port did while nobody was there to be told, or somebody else, the new one learns in the
-/// engine's next turn.
+/// Wakes the engine, which then reports the port's current state to the new receiver.
 void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
-  between_deliveries([&] {
+  with_delivery_lock([&] {
     receiver_ = receiver;
-    is_told_ = false;
+    port_reported_ = false;
   });
   if (receiver != nullptr && !is_of_parent()) engine_.wake();
 }
 
 void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
-  between_deliveries([&] {
+  with_delivery_lock([&] {
     mad_receiver_ = receiver;
-    is_mad_told_ = false;
+    loss_reported_ = false;
   });
   if (receiver != nullptr && !is_of_parent()) engine_.wake();
 }
@@ -112,17 +114,17 @@ void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
 
 fabric::PortCounterValues LiveEndpoint::counters() const { return fabric_.counters(node_); }
 
-/// What arrives passes the port, if that is active; management packets pass in any case, their
-/// sender has asked (Router::send_mad).
+/// Drops packets unless the port is active. mad_arrived() need not: the sender of a MAD has checked
+/// the port (Router::send_mad()).
 void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
   const auto number = count_packets(packets);
   if (lost_ || fabric_.port_state(node_) != PortState::active) {
     return count(fabric::PortCounter::drop_port_not_active, number);
   }
-  std::uint64_t octets = 0;
-  for (const auto& packet : packets) octets += hca::octets_of(packet);
-  count_received(number, octets);
-  const std::lock_guard lock(delivery_);
+  std::uint64_t bytes = 0;
+  for (const auto& packet : packets) bytes += hca::octets_of(packet);
+  count_received(number, bytes);
+  const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) {
     receiver_->receive(packets);
   } else {
@@ -133,7 +135,7 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
 void LiveEndpoint::mad_arrived(ConstBytes packet) {
   if (lost_) return count(fabric::PortCounter::drop_port_not_active, 1);
   count_received(1, packet.size());
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   if (mad_receiver_ != nullptr) {
     mad_receiver_->receive_mad(packet);
   } else {
@@ -141,52 +143,53 @@ void LiveEndpoint::mad_arrived(ConstBytes packet) {
   }
 }
 
-void LiveEndpoint::count_received(std::size_t packets, std::uint64_t octets) {
+void LiveEndpoint::count_received(std::size_t packets, std::uint64_t bytes) {
   count(fabric::PortCounter::received_packets, packets);
-  count(fabric::PortCounter::received_octets, octets);
+  count(fabric::PortCounter::received_octets, bytes);
 }
 
-void LiveEndpoint::attend(std::size_t entry, std::uint32_t attendant) {
-  if (!is_of_parent()) engine_.attend(entry, attendant);
+void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
+  if (!is_of_parent()) engine_.set_waiter(entry, waiter);
 }
 
-std::uint32_t LiveEndpoint::add_bell(int event) {
-  return is_of_parent() ? transport::Attendant::kEngine : engine_.add_bell(event);
+std::uint32_t LiveEndpoint::add_wakeup_fd(int event) {
+  return is_of_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(event);
 }
 
-void LiveEndpoint::remove_bell(std::uint32_t bell) {
-  if (!is_of_parent()) engine_.remove_bell(bell);
+void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
+  if (!is_of_parent()) engine_.remove_wakeup_fd(number);
 }
 
 void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }
 
 void LiveEndpoint::sender_gone() {
-  const std::lock_guard lock(delivery_);
-  if (receiver_ != nullptr) receiver_->attendants_in_doubt();
+  const std::lock_guard lock(delivery_mutex_);
+  if (receiver_ != nullptr) receiver_->restore_waiters();
 }
 
 void LiveEndpoint::accept_paused() { count(fabric::PortCounter::accept_paused, 1); }
 
-/// Engine: a change is a difference between two readings of the port's record.
-void LiveEndpoint::turned() {
+/// Detects changes by comparing the port's record with the last one that was read.
+void LiveEndpoint::turn_done() {
   const std::uint32_t version = fabric_.node_version(node_);
-  const bool is_other = version != last_version_;
-  const std::lock_guard lock(delivery_);
-  if (is_other) {
+  const bool has_changed = version != last_version_;
+  const std::lock_guard lock(delivery_mutex_);
+  if (has_changed) {
     last_version_ = version;
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
-    if (std::exchange(last_port_, now) != now) is_told_ = false;
+    if (std::exchange(last_port_, now) != now) port_reported_ = false;
     if (!now.serves(hca_generation_)) lost_ = true;
   }
-  if (receiver_ != nullptr && !std::exchange(is_told_, true)) receiver_->port_changed(last_port_);
-  if (lost_ && mad_receiver_ != nullptr && !std::exchange(is_mad_told_, true)) {
+  if (receiver_ != nullptr && !std::exchange(port_reported_, true))
+    receiver_->port_changed(last_port_);
+  if (lost_ && mad_receiver_ != nullptr && !std::exchange(loss_reported_, true)) {
     mad_receiver_->device_lost();
   }
 }
 
 void LiveEndpoint::deadline(ipoib::TimePoint now) {
-  const std::lock_guard lock(delivery_);
+  const std::lock_guard lock(delivery_mutex_);
   if (mad_receiver_ != nullptr) mad_receiver_->mad_deadline(now);
 }
 

@@ -1,4 +1,4 @@
-// The one piece of process-wide state that an interposed C ABI cannot do without.
+// The only process-wide state; the interposed C functions need it, since they have no context.
 #include <pthread.h>
 
 #include <cerrno>
@@ -18,13 +18,13 @@ using ipoib::Result;
 
 namespace {
 
-/// Never destroyed, like the endpoint itself: its engine runs until the process is no more.
+/// Never destroyed, like the endpoint itself, whose engine runs until the process ends.
 struct Process {
   std::mutex mutex;
   Endpoint* endpoint = nullptr;
-  std::uint32_t generation = 0;  ///< of the fork in which the endpoint was made
-  /// Those of parents, and lost ones: dead, but pointed to.
-  std::vector<Endpoint*> left_behind;
+  std::uint32_t generation = 0;  ///< fork_generation() when the endpoint was made
+  /// Endpoints of parent processes and lost ones; kept, since other objects refer to them.
+  std::vector<Endpoint*> obsolete;
 };
 
 Process& process() {
@@ -32,7 +32,7 @@ Process& process() {
   return one;
 }
 
-/// The lock is held over a fork, so that a child never finds it taken by a thread that it lacks.
+/// Holds the mutex during a fork, so that no thread that the child lacks can own it.
 void guard_forks() {
   static const int installed =
       ::pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); },
@@ -65,11 +65,11 @@ Result<Endpoint*> process_endpoint() {
   const bool is_ours =
       state.endpoint != nullptr && state.generation == transport::fork_generation();
   const bool is_lost = is_ours && state.endpoint->is_lost();
-  if (is_lost) state.endpoint->retire();
+  if (is_lost) state.endpoint->detach();
   if (!is_ours || is_lost) {
     auto attached = attach_by_environment();
     if (!attached) return attached.error();
-    if (state.endpoint != nullptr) state.left_behind.push_back(state.endpoint);
+    if (state.endpoint != nullptr) state.obsolete.push_back(state.endpoint);
     state.endpoint = attached->release();
     state.generation = transport::fork_generation();
   }

@@ -1,5 +1,5 @@
-// The readers' side. Nothing here trusts the file beyond its size: every index that it yields is
-// checked, every read is bounded.
+// The reading side. It trusts nothing in the file but its size: every index is checked, and every
+// loop is bounded.
 #include "softib/fabric/fabric.hpp"
 
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ Result<Fabric> Fabric::open(const std::string& path) {
   if (!file) return Error{file.error().code, "cannot open " + path + ": " + file.error().message};
   struct stat status {};
   if (::fstat(file->get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
-    return unusable(path, "it has not the size of a fabric file of this version");
+    return unusable(path, "its size is not that of a fabric file of this version");
   }
   void* mapped =
       ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
@@ -47,32 +47,17 @@ Result<Fabric> Fabric::open(const std::string& path) {
     const int code = errno;
     return Error{code, "cannot map " + path + ": " + std::strerror(code)};
   }
-  Fabric fabric(static_cast<FabricLayout*>(mapped), sizeof(FabricLayout), status.st_dev,
-                status.st_ino);
+  Fabric fabric(static_cast<FabricLayout*>(mapped), status.st_dev, status.st_ino);
   const auto& header = fabric.layout_->header;
-  if (header.magic != kFabricMagic) return unusable(path, "it is no fabric file");
+  if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
   if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {
-    return unusable(path, "it is of another version");
+    return unusable(path, "it has another version");
   }
   return fabric;
 }
 
-Fabric::Fabric(Fabric&& other) noexcept
-    : layout_(std::exchange(other.layout_, nullptr)),
-      size_(other.size_),
-      device_(other.device_),
-      inode_(other.inode_) {}
-
-Fabric& Fabric::operator=(Fabric&& other) noexcept {
-  std::swap(layout_, other.layout_);
-  std::swap(size_, other.size_);
-  std::swap(device_, other.device_);
-  std::swap(inode_, other.inode_);
-  return *this;
-}
-
-Fabric::~Fabric() {
-  if (layout_ != nullptr) ::munmap(layout_, size_);
+void Fabric::Unmap::operator()(FabricLayout* layout) const {
+  ::munmap(layout, sizeof(FabricLayout));
 }
 
 bool Fabric::is_file(int fd) const {
@@ -80,16 +65,12 @@ bool Fabric::is_file(int fd) const {
   return ::fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-std::uint64_t Fabric::generation() const {
-  return layout_->header.generation.load(std::memory_order_acquire);
-}
-
 std::uint32_t Fabric::node_version(NodeIndex node) const {
   return node < kMaxNodes ? layout_->nodes[node].version() : 0;
 }
 
 std::optional<subnet::Node> Fabric::node(NodeIndex node) const {
-  NodeRecord::Value words;
+  PublishedNode::Value words;
   if (node >= kMaxNodes || !layout_->nodes[node].read(words)) return std::nullopt;
   return decode(words);
 }
@@ -117,7 +98,7 @@ PortState Fabric::port_state(NodeIndex node) const {
 std::optional<subnet::GroupForwarding> Fabric::group(Lid mlid) const {
   if (!ipoib::is_multicast(mlid) || subnet::group_index(mlid) >= kMaxGroups)
     return subnet::GroupForwarding{};
-  GroupRecord::Value words;
+  PublishedGroup::Value words;
   if (!layout_->groups[subnet::group_index(mlid)].read(words)) return std::nullopt;
   return decode(words);
 }
@@ -141,25 +122,25 @@ subnet::SubnetSnapshot Fabric::snapshot() const {
 
 std::uint64_t Fabric::occupied(NodeIndex node) const {
   if (node >= kMaxNodes) return 0;
-  return layout_->places[node].occupied.load(std::memory_order_acquire);
+  return layout_->slots[node].occupied.load(std::memory_order_acquire);
 }
 
-std::uint32_t Fabric::epoch(NodeIndex node, std::uint32_t place) const {
-  if (node >= kMaxNodes || place >= QpnLayout::kSlots) return 0;
-  return layout_->places[node].epochs[place].load(std::memory_order_acquire);
+std::uint32_t Fabric::epoch(NodeIndex node, std::uint32_t slot) const {
+  if (node >= kMaxNodes || slot >= QpnLayout::kSlots) return 0;
+  return layout_->slots[node].epochs[slot].load(std::memory_order_acquire);
 }
 
-std::uint32_t Fabric::advance_epoch(NodeIndex node, std::uint32_t place) {
-  auto& epoch = layout_->places[node].epochs[place];
+std::uint32_t Fabric::advance_epoch(NodeIndex node, std::uint32_t slot) {
+  auto& epoch = layout_->slots[node].epochs[slot];
   const std::uint32_t before = epoch.load(std::memory_order_relaxed);
   const std::uint32_t now = before >= QpnLayout::kMaxEpoch ? 1 : before + 1;
   epoch.store(now, std::memory_order_release);
   return now;
 }
 
-void Fabric::set_occupied(NodeIndex node, std::uint32_t place, bool occupied) {
-  auto& all = layout_->places[node].occupied;
-  const std::uint64_t bit = std::uint64_t{1} << place;
+void Fabric::set_occupied(NodeIndex node, std::uint32_t slot, bool occupied) {
+  auto& all = layout_->slots[node].occupied;
+  const std::uint64_t bit = std::uint64_t{1} << slot;
   if (occupied) {
     all.fetch_or(bit, std::memory_order_acq_rel);
   } else {
@@ -168,7 +149,7 @@ void Fabric::set_occupied(NodeIndex node, std::uint32_t place, bool occupied) {
 }
 
 void Fabric::count(NodeIndex node, PortCounter counter, std::uint64_t by) {
-  layout_->places[node].counters[static_cast<std::size_t>(counter)].fetch_add(
+  layout_->slots[node].counters[static_cast<std::size_t>(counter)].fetch_add(
       by, std::memory_order_relaxed);
 }
 
@@ -176,7 +157,7 @@ PortCounterValues Fabric::counters(NodeIndex node) const {
   PortCounterValues values{};
   if (node >= kMaxNodes) return values;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = layout_->places[node].counters[i].load(std::memory_order_relaxed);
+    values[i] = layout_->slots[node].counters[i].load(std::memory_order_relaxed);
   }
   return values;
 }

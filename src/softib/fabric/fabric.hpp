@@ -1,10 +1,8 @@
-// The fabric file: the picture of a subnet by which every process forwards, in shared memory.
+// The fabric file: the forwarding state of a subnet in shared memory. Every process forwards by it.
 //
-// The subnet process is the only writer of nodes, LIDs and groups. Each record has two slots and a
-// version: the writer fills the slot that is not in use and then advances the version, so there is
-// a whole record at any moment, even after the writer was killed half-way. A reader that saw the
-// version move reads again, a bounded number of times. HCA processes write only what belongs to
-// them: the epoch and the occupied bit of the place whose lock they hold, and counters.
+// The subnet process is the only writer of nodes, LIDs and groups. Nodes and groups are
+// PublishedRecords, so readers never see half a change, even after the writer was killed. An HCA
+// process writes only the epoch and the occupied bit of the slot whose lock it holds, and counters.
 #pragma once
 
 #include <sys/types.h>
@@ -24,74 +22,70 @@ namespace softib::fabric {
 
 struct FabricLayout;
 
-/// A mapped fabric file. Everything here may be called from any thread and never blocks.
+/// A mapped fabric file. All functions may be called from any thread and never block.
 class Fabric {
  public:
-  /// Maps an existing file. Errors: there is none; it is no fabric file, or of another version.
+  /// Maps an existing file. Fails if there is none, or if it is not a fabric file of this version.
   [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path);
-  Fabric(Fabric&& other) noexcept;
-  Fabric& operator=(Fabric&& other) noexcept;
-  ~Fabric();
-
-  /// Whether this is the file that `fd` has open, and not one of an earlier subnet.
+  /// Whether `fd` refers to this file, rather than to that of an earlier or later subnet.
   [[nodiscard]] bool is_file(int fd) const;
-  /// Advances with each change of a node or a group.
-  [[nodiscard]] std::uint64_t generation() const;
-  /// Advances with each change of this node's record; 0: there was never a node.
+  /// Grows with each change of this node's record; 0 if there was never a node.
   [[nodiscard]] std::uint32_t node_version(NodeIndex node) const;
-  /// Nothing when there is no such node, or it changed faster than it could be read.
+  /// Returns nullopt if there is no such node, or if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::Node> node(NodeIndex node) const;
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
   /// `down` for a node that does not exist.
   [[nodiscard]] PortState port_state(NodeIndex node) const;
-  /// Who gets packets to a multicast LID; nothing when the record changed faster than it could be
-  /// read. No group: a zero MGID and nobody.
+  /// Returns the receivers of a multicast LID; for an unused LID, a zero MGID without receivers.
+  /// Returns nullopt if the record changes faster than it can be read.
   [[nodiscard]] std::optional<subnet::GroupForwarding> group(Lid mlid) const;
-  /// The picture as it is: what a new subnet process adopts.
+  /// All nodes, routes and groups: what a new subnet process adopts.
   [[nodiscard]] subnet::SubnetSnapshot snapshot() const;
 
-  /// Bit p: a process is (or, killed, was) in place p.
+  /// Bit i is set while a process has slot i, and after it was killed until the slot is reclaimed.
   [[nodiscard]] std::uint64_t occupied(NodeIndex node) const;
-  [[nodiscard]] std::uint32_t epoch(NodeIndex node, std::uint32_t place) const;
-  /// For the holder of the place's lock. Epochs go from 1 to kMaxEpoch, and round.
-  std::uint32_t advance_epoch(NodeIndex node, std::uint32_t place);
-  void set_occupied(NodeIndex node, std::uint32_t place, bool occupied);
+  [[nodiscard]] std::uint32_t epoch(NodeIndex node, std::uint32_t slot) const;
+  /// For the holder of the slot's lock. Epochs run from 1 to kMaxEpoch and then start again.
+  std::uint32_t advance_epoch(NodeIndex node, std::uint32_t slot);
+  void set_occupied(NodeIndex node, std::uint32_t slot, bool occupied);
 
   void count(NodeIndex node, PortCounter counter, std::uint64_t by = 1);
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;
 
+ private:
+  struct Unmap {
+    void operator()(FabricLayout* layout) const;
+  };
+  Fabric(FabricLayout* layout, dev_t device, ino_t inode)
+      : layout_(layout), device_(device), inode_(inode) {}
+
  protected:
-  Fabric(FabricLayout* layout, std::size_t size, dev_t device, ino_t inode)
-      : layout_(layout), size_(size), device_(device), inode_(inode) {}
-  FabricLayout* layout_;
+  std::unique_ptr<FabricLayout, Unmap> layout_;
 
  private:
-  std::size_t size_;
   dev_t device_;
   ino_t inode_;
 };
 
-/// For the one subnet process, which holds the subnet's lock.
+/// For the subnet process, which holds the subnet's lock.
 class FabricWriter : public Fabric {
  public:
-  /// Maps the file, makes it if there is none. A file of another version, or none of ours, is an
-  /// error: the subnet's folder has to be removed by a person.
+  /// Maps the file, and creates it if there is none. Fails if the file is not a fabric file of this
+  /// version; the operator then has to remove the folder.
   [[nodiscard]] static ipoib::Result<FabricWriter> create_or_adopt(const std::string& path);
 
-  /// There was a file: snapshot() says what is in it.
+  /// Whether the file existed; snapshot() returns what is in it.
   [[nodiscard]] bool adopted() const { return adopted_; }
   void set_node(NodeIndex index, const subnet::Node& node);
-  /// Epochs and counters stay with the index: numbers of dead processes do not come back.
+  /// Epochs and counters of the index stay, so QPNs of dead processes are not reused soon.
   void remove_node(NodeIndex index);
-  /// Where a unicast LID leads from now on. What it leads to need not be there.
+  /// Sets or clears the node that a unicast LID leads to. The node need not exist.
   void set_route(Lid lid, std::optional<NodeIndex> node);
   void set_group(Lid mlid, const subnet::GroupForwarding& forwarding);
 
  private:
   FabricWriter(Fabric&& fabric, bool adopted) : Fabric(std::move(fabric)), adopted_(adopted) {}
-  void advance_generation();
-
   bool adopted_;
 };
 

@@ -1,5 +1,5 @@
-// Values to the words of a record and back. The words are in host order: the file never leaves the
-// machine. Whatever a word holds, decoding it is safe.
+// Encodes values as words of a record, and decodes them. The words are in host byte order, since
+// the file never leaves the machine. Decoding is safe for any content.
 //
 //   word 11: | lmc 4 | sm_sl 4 | generation 15 | failed 1 | sm_lid 16 | lid 16 | state 8 |
 //   word 12: | number 4 | mtu 4 | max_mtu 8 | width 8 | speed 8 | reregister_count 32 |
@@ -27,11 +27,11 @@ T field(std::uint64_t word, unsigned shift) {
 
 }  // namespace
 
-NodeRecord::Value encode(const subnet::Node& node) {
-  NodeRecord::Value words{};
+PublishedNode::Value encode(const subnet::Node& node) {
+  PublishedNode::Value words{};
   for (std::size_t i = 0; i < node.name.size() && i < kMaxNodeName; ++i) {
-    const auto octet = static_cast<unsigned char>(node.name[i]);
-    words[i / 8] |= std::uint64_t{octet} << (i % 8 * 8);
+    const auto character = static_cast<unsigned char>(node.name[i]);
+    words[i / 8] |= std::uint64_t{character} << (i % 8 * 8);
   }
   const auto& port = node.port;
   words[8] = port.node_guid.value();
@@ -52,12 +52,12 @@ NodeRecord::Value encode(const subnet::Node& node) {
   return words;
 }
 
-std::optional<subnet::Node> decode(const NodeRecord::Value& words) {
+std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
   subnet::Node node;
   for (std::size_t i = 0; i < kMaxNodeName; ++i) {
-    const auto octet = field<char>(words[i / 8], static_cast<unsigned>(i % 8 * 8));
-    if (octet == 0) break;
-    node.name.push_back(octet);
+    const auto character = field<char>(words[i / 8], static_cast<unsigned>(i % 8 * 8));
+    if (character == 0) break;
+    node.name.push_back(character);
   }
   const auto state = field<std::uint8_t>(words[kNodePortWord], 0);
   if (state < static_cast<std::uint8_t>(PortState::down) ||
@@ -89,8 +89,8 @@ std::optional<subnet::Node> decode(const NodeRecord::Value& words) {
   return node;
 }
 
-GroupRecord::Value encode(const subnet::GroupForwarding& group) {
-  GroupRecord::Value words{};
+PublishedGroup::Value encode(const subnet::GroupForwarding& group) {
+  PublishedGroup::Value words{};
   words[0] = group.mgid.prefix();
   words[1] = group.mgid.guid().value();
   for (std::size_t i = 0; i < kMaxNodes; ++i) {
@@ -99,7 +99,7 @@ GroupRecord::Value encode(const subnet::GroupForwarding& group) {
   return words;
 }
 
-subnet::GroupForwarding decode(const GroupRecord::Value& words) {
+subnet::GroupForwarding decode(const PublishedGroup::Value& words) {
   subnet::GroupForwarding group;
   group.mgid = Gid(words[0], Guid(words[1]));
   for (std::size_t word = 0; word < kMaxNodes / 64; ++word) {

@@ -1,5 +1,5 @@
-// The writer's side. One that was killed between two stores has left a file whose successor writes
-// again what it adopts.
+// The writing side. A writer that was killed between two stores leaves an inconsistent file; its
+// successor writes everything that it adopts again.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,15 +25,17 @@ Error failure(const std::string& what, int code) {
   return Error{code, what + ": " + std::strerror(code)};
 }
 
-/// A file gets its name when it is whole, so nobody ever opens half of one. Its pages are allocated
-/// now: a file system that is full later cannot fail a store into the mapping.
+/// Creates the file under a temporary name and renames it when it is complete, so no process opens
+/// an incomplete one. Allocates its pages now, so that a full file system cannot cause SIGBUS
+/// later.
 Result<void> create(const std::string& path) {
   const std::string draft = path + ".new";
-  ::unlink(draft.c_str());  // of a process that was killed
-  const auto file = open_shared(draft, IfMissing::make);
-  if (!file) return Error{file.error().code, "cannot make " + draft + ": " + file.error().message};
+  ::unlink(draft.c_str());  // left by a process that was killed
+  const auto file = open_shared(draft, IfMissing::create);
+  if (!file)
+    return Error{file.error().code, "cannot create " + draft + ": " + file.error().message};
   if (const int code = ::posix_fallocate(file->get(), 0, sizeof(FabricLayout)); code != 0) {
-    return failure("no room for " + draft, code);
+    return failure("cannot allocate " + draft, code);
   }
   FabricHeader header{};
   header.magic = kFabricMagic;
@@ -41,7 +43,7 @@ Result<void> create(const std::string& path) {
   header.size = sizeof(FabricLayout);
   if (::pwrite(file->get(), &header, sizeof header, 0) != ssize_t{sizeof header} ||
       ::rename(draft.c_str(), path.c_str()) != 0) {
-    return failure("cannot make " + path, errno);
+    return failure("cannot create " + path, errno);
   }
   return {};
 }
@@ -61,29 +63,19 @@ Result<FabricWriter> FabricWriter::create_or_adopt(const std::string& path) {
 
 void FabricWriter::set_node(NodeIndex index, const subnet::Node& node) {
   layout_->nodes[index].publish(encode(node));
-  advance_generation();
 }
 
-void FabricWriter::remove_node(NodeIndex index) {
-  layout_->nodes[index].publish({});
-  advance_generation();
-}
+void FabricWriter::remove_node(NodeIndex index) { layout_->nodes[index].publish({}); }
 
-/// Only an entry that is wrong is touched, since others forward by it meanwhile.
+/// Stores only entries that differ: other processes forward by them meanwhile.
 void FabricWriter::set_route(Lid lid, std::optional<NodeIndex> node) {
   if (!ipoib::is_unicast(lid) || node_at(lid) == node) return;
   layout_->lids[lid.value()].store(node ? entry_of(*node) : std::uint16_t{0},
                                    std::memory_order_release);
-  advance_generation();
 }
 
 void FabricWriter::set_group(Lid mlid, const subnet::GroupForwarding& forwarding) {
   layout_->groups[subnet::group_index(mlid)].publish(encode(forwarding));
-  advance_generation();
-}
-
-void FabricWriter::advance_generation() {
-  layout_->header.generation.fetch_add(1, std::memory_order_acq_rel);
 }
 
 }  // namespace softib::fabric

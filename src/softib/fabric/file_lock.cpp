@@ -11,7 +11,7 @@
 namespace softib::fabric {
 
 namespace {
-struct flock one_octet(short type, std::int64_t offset) {
+struct flock one_byte(short type, std::int64_t offset) {
   struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
@@ -22,23 +22,18 @@ struct flock one_octet(short type, std::int64_t offset) {
 }  // namespace
 
 bool try_lock(int fd, std::int64_t offset) {
-  auto lock = one_octet(F_WRLCK, offset);
+  auto lock = one_byte(F_WRLCK, offset);
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
 void lock_shared(int fd, std::int64_t offset) {
-  auto lock = one_octet(F_RDLCK, offset);
+  auto lock = one_byte(F_RDLCK, offset);
   while (::fcntl(fd, F_OFD_SETLKW, &lock) != 0 && errno == EINTR) {
   }
 }
 
-void unlock(int fd, std::int64_t offset) {
-  auto lock = one_octet(F_UNLCK, offset);
-  (void)::fcntl(fd, F_OFD_SETLK, &lock);
-}
-
 bool is_locked(int fd, std::int64_t offset) {
-  auto lock = one_octet(F_WRLCK, offset);
+  auto lock = one_byte(F_WRLCK, offset);
   return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 

@@ -1,24 +1,23 @@
-// Locks that die with their process: byte-range locks of an open file description (fcntl(2),
-// F_OFD_SETLK). Unlike those of a process, they conflict inside one process as well, and closing
-// another descriptor of the file does not drop them.
+// File locks that the kernel releases when their process dies: byte-range locks of an open file
+// description (fcntl(2), F_OFD_SETLK). Unlike traditional POSIX locks, they also conflict within a
+// process, and closing another descriptor of the file does not release them.
 #pragma once
 
 #include <cstdint>
 
 namespace softib::fabric {
 
-/// Takes the octet at `offset` for writing; false when somebody else has it. Never waits.
+/// Locks the byte at `offset` exclusively, without waiting. Returns false if it is locked.
 [[nodiscard]] bool try_lock(int fd, std::int64_t offset);
-/// Takes it together with others who take it so; waits for who has it for writing.
+/// Takes a shared lock on a byte; waits while it is locked exclusively.
 void lock_shared(int fd, std::int64_t offset);
-void unlock(int fd, std::int64_t offset);
-/// Whether somebody else has it.
+/// Whether another open file description has a lock on the byte.
 [[nodiscard]] bool is_locked(int fd, std::int64_t offset);
 
-/// For people: the process that holds the lock writes its id into the file. False when the file
-/// system does not take it; the lock is none the worse for it.
+/// Writes the ID of this process, which holds the lock, into the file, for messages to operators.
+/// Returns false if that fails; the lock stays valid.
 bool write_holder(int fd);
-/// 0 when nobody has.
+/// The process ID in the file, or 0 if there is none.
 [[nodiscard]] int read_holder(int fd);
 
 }  // namespace softib::fabric

@@ -1,5 +1,6 @@
-// Modes: the subnet's folder is the only gate (0700 unless a person widens it). What is in it is
-// made open to everybody, so that root's processes and those of the folder's owner work together.
+// Modes: only the subnet's folder restricts access (0700 unless the operator widens it). Everything
+// in it is accessible to all users, so that processes of root and of the folder's owner work
+// together.
 #include "softib/fabric/folder.hpp"
 
 #include <fcntl.h>
@@ -21,8 +22,8 @@ using ipoib::Result;
 
 namespace {
 
-constexpr mode_t kGate = 0700;
-constexpr mode_t kOpen = 0777;
+constexpr mode_t kFolderMode = 0700;
+constexpr mode_t kOpenMode = 0777;
 constexpr const char* kNodesName = "node";
 
 std::string environment(const char* name) {
@@ -52,7 +53,7 @@ Result<HcaName> HcaName::parse(std::string_view text) {
   const auto colon = std::min(text.find(':'), text.size());
   hca.name = text.substr(0, colon);
   if (!is_valid_name(hca.name)) {
-    return Error{EINVAL, "not a name for an HCA: '" + hca.name +
+    return Error{EINVAL, "not a valid HCA name: '" + hca.name +
                              "' (letters, digits, '.', '_', '-'; at most 63)"};
   }
   if (colon == text.size()) return hca;
@@ -79,7 +80,7 @@ Result<std::string> softib_directory() {
 
 Result<SubnetFolder> SubnetFolder::of(std::string_view subnet) {
   if (!is_valid_name(subnet)) {
-    return Error{EINVAL, "not a name for a subnet: '" + std::string(subnet) +
+    return Error{EINVAL, "not a valid subnet name: '" + std::string(subnet) +
                              "' (letters, digits, '.', '_', '-'; at most 63)"};
   }
   auto directory = softib_directory();
@@ -94,16 +95,16 @@ Result<SubnetFolder> SubnetFolder::from_environment() {
 
 std::string SubnetFolder::name() const { return path_.substr(path_.rfind('/') + 1); }
 
-std::string place_name(std::uint32_t place) { return std::to_string(place); }
+std::string slot_name(std::uint32_t slot) { return std::to_string(slot); }
 
-std::string place_lock_name(std::uint32_t place) { return place_name(place) + ".lock"; }
+std::string slot_lock_name(std::uint32_t slot) { return slot_name(slot) + ".lock"; }
 
 std::string SubnetFolder::node(NodeIndex node) const {
   return path_ + "/node/" + std::to_string(node);
 }
 
-std::string SubnetFolder::place(NodeIndex node_index, std::uint32_t place) const {
-  return node(node_index) + "/" + place_name(place);
+std::string SubnetFolder::slot_socket(NodeIndex node_index, std::uint32_t slot) const {
+  return node(node_index) + "/" + slot_name(slot);
 }
 
 std::string SubnetFolder::issm(NodeIndex node_index) const {
@@ -124,16 +125,16 @@ Result<void> SubnetFolder::create() const {
     const auto parent = make_folder(AT_FDCWD, path_.substr(0, slash), 0755);
     if (!parent) return parent.error();
   }
-  if (const auto gate = make_folder(AT_FDCWD, path_, kGate); !gate) return gate.error();
+  if (const auto made = make_folder(AT_FDCWD, path_, kFolderMode); !made) return made.error();
   const auto top = open();
   if (!top) return top.error();
-  return make_folder(top->get(), kNodesName, kOpen);
+  return make_folder(top->get(), kNodesName, kOpenMode);
 }
 
 Result<void> SubnetFolder::create_node(NodeIndex index) const {
   const auto nodes = open_nodes(path_);
   if (!nodes) return nodes.error();
-  return make_folder(nodes->get(), std::to_string(index), kOpen);
+  return make_folder(nodes->get(), std::to_string(index), kOpenMode);
 }
 
 void SubnetFolder::remove_node(NodeIndex index) const {
@@ -141,8 +142,8 @@ void SubnetFolder::remove_node(NodeIndex index) const {
   const auto node = open_node(index);
   if (!nodes || !node) return;
   for (std::uint32_t i = 0; i < QpnLayout::kSlots; ++i) {
-    ::unlinkat(node->get(), place_name(i).c_str(), 0);
-    ::unlinkat(node->get(), place_lock_name(i).c_str(), 0);
+    ::unlinkat(node->get(), slot_name(i).c_str(), 0);
+    ::unlinkat(node->get(), slot_lock_name(i).c_str(), 0);
   }
   ::unlinkat(node->get(), kAgentsName, 0);
   ::unlinkat(node->get(), kIssmName, 0);

@@ -1,4 +1,4 @@
-// What each node's port has counted; kept in the fabric file, so it outlives the processes.
+// Counters of each node's port. They are kept in the fabric file, so they outlive processes.
 #pragma once
 
 #include <array>
@@ -13,29 +13,29 @@ enum class PortCounter : std::uint8_t {
   received_packets,
   received_octets,
   multicast_copies,      ///< packets replicated by the sender, one for each receiving process
-  drop_malformed,        ///< no UD packet, or lengths that disagree
-  drop_port_not_active,  ///< our port, or the destination's
+  drop_malformed,        ///< not a UD packet, or inconsistent lengths
+  drop_port_not_active,  ///< our port or the destination's
   drop_unknown_lid,      ///< no node, or no group, has the destination LID
-  drop_empty_place,      ///< no process where the destination QPN points
-  drop_congested,        ///< the receiver did not drain in time, or the system had no room
-  drop_lost_peer,        ///< the receiver died with the packet on its way
-  drop_no_receiver,      ///< nobody has opened the device in the receiving process
-  drop_unknown_qp,       ///< no such queue pair, or one that does not receive
+  drop_empty_place,      ///< no process has the slot that the destination QPN names
+  drop_congested,    ///< the receiver did not drain its ring in time, or the system had no memory
+  drop_lost_peer,    ///< the receiver died before it read the packet
+  drop_no_receiver,  ///< the receiving process has not opened the device
+  drop_unknown_qp,   ///< no such queue pair, or one that does not receive
   drop_qkey,
   drop_pkey,
   drop_no_receive,      ///< no receive was posted
   drop_not_attached,    ///< no queue pair is attached to the multicast GID
   drop_mad_no_agent,    ///< a request for which no agent is registered
-  drop_mad_no_request,  ///< a response to a request that nobody waits for
-  drop_mad_full,        ///< an agent's queue, or a bound of RMPP
-  accept_paused,        ///< a process had no descriptor left for a new sender, and let it wait
+  drop_mad_no_request,  ///< a response without a pending request
+  drop_mad_full,        ///< an agent's queue is full, or an RMPP limit is reached
+  accept_paused,        ///< no descriptor was left for a new sender, which had to wait
   count_
 };
 inline constexpr std::size_t kPortCounters = static_cast<std::size_t>(PortCounter::count_);
 
 using PortCounterValues = std::array<std::uint64_t, kPortCounters>;
 
-/// "drop_unknown_lid": the name in `softib show`.
+/// The name in `softib show`, such as "drop_unknown_lid".
 [[nodiscard]] std::string_view name(PortCounter counter);
 
 }  // namespace softib::fabric

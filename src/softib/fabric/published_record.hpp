@@ -1,12 +1,17 @@
-// A record in shared memory with one writer and any number of readers, where a whole value is
-// there at any moment, even when the writer was killed in the middle of a change.
+// A record in shared memory with one writer and any number of readers in other processes. A
+// complete value can be read at any time, even after the writer was killed in the middle of a
+// change.
 //
-//   version v | slot 0 | slot 1          the value is in slot v mod 2
+//   version v | slot 0 | slot 1          slot v mod 2 holds the value
 //
-// The writer fills the other slot, then advances the version. A reader that finds the version
-// unchanged after it has read the slot has read one value: the writer touches that slot again only
-// after it has advanced the version. No fences: the words of a slot are stored with release and
-// loaded with acquire order, so whoever sees a word of a later change sees the version before it.
+// Writer: stores the words of the unused slot, (v + 1) mod 2, each with release; then stores
+// version v + 1 with release. Nobody else writes.
+//
+// Reader: loads version v with acquire, so it sees all words of slot v mod 2 that were stored
+// before v; loads these words, each with acquire; loads the version again. If it is still v, the
+// words belong to one value. Proof: the writer stores into this slot again only after it has stored
+// version v + 1, so a reader that loaded such a newer word (acquire) also sees v + 1 or later, and
+// retries.
 #pragma once
 
 #include <array>
@@ -20,7 +25,7 @@ template <std::size_t Words>
 class alignas(64) PublishedRecord {
  public:
   using Value = std::array<std::uint64_t, Words>;
-  /// A reader gives up after so many changes during its reading.
+  /// read() fails when the record changes during this many attempts.
   static constexpr int kMaxAttempts = 100;
 
   [[nodiscard]] std::uint32_t version() const { return version_.load(std::memory_order_acquire); }
@@ -35,7 +40,7 @@ class alignas(64) PublishedRecord {
     return false;
   }
 
-  /// One word of the value, or of one that was published a moment ago.
+  /// Returns one word of the value, or of one that has just been replaced.
   [[nodiscard]] std::uint64_t peek(std::size_t word) const {
     return slots_[version() & 1][word].load(std::memory_order_acquire);
   }
@@ -45,7 +50,7 @@ class alignas(64) PublishedRecord {
     version_.store(next(), std::memory_order_release);
   }
 
-  /// The first half of publish(): what a writer that is killed leaves behind.
+  /// The first half of publish(); public so that tests can leave a change half done.
   void fill(const Value& value) {
     auto& slot = slots_[next() & 1];
     for (std::size_t i = 0; i < Words; ++i) slot[i].store(value[i], std::memory_order_release);

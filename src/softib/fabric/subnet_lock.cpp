@@ -18,24 +18,24 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (const auto created = folder.create(); !created) return created.error();
-    auto file = open_shared(folder.lock(), IfMissing::make);
+    auto file = open_shared(folder.lock(), IfMissing::create);
     if (!file && file.error().code == ENOENT) continue;
     if (!file) {
       return Error{file.error().code, "cannot open " + folder.lock() + ": " + file.error().message};
     }
     if (!try_lock(file->get(), 0)) {
-      return Error{EBUSY, "subnet '" + folder.name() + "' is running already in " + folder.path() +
+      return Error{EBUSY, "subnet '" + folder.name() + "' is already running in " + folder.path() +
                               " (process " + std::to_string(read_holder(file->get())) +
                               "); choose another --subnet"};
     }
-    // A subnet that ends takes its folder away.
+    // A subnet process that exits removes its folder.
     if (!is_named(file->get(), AT_FDCWD, folder.lock())) continue;
     if (!write_holder(file->get())) {
       return Error{errno, "cannot write " + folder.lock() + ": " + std::strerror(errno)};
     }
     return SubnetLock(std::move(*file));
   }
-  return Error{EBUSY, "the folder " + folder.path() + " comes and goes"};
+  return Error{EBUSY, "the folder " + folder.path() + " keeps being removed"};
 }
 
 }  // namespace softib::fabric

@@ -1,4 +1,4 @@
-// That there is one subnet process to a folder.
+// Ensures that a subnet's folder has at most one subnet process.
 #pragma once
 
 #include "ipoib/file_descriptor.hpp"
@@ -7,11 +7,11 @@
 
 namespace softib::fabric {
 
-/// The lock of a subnet's folder, held as long as this lives; the kernel lets go of it when the
-/// process dies. The file has the holder's process id in it, for people.
+/// Holds the lock of a subnet's folder while it lives; the kernel releases the lock when the
+/// process dies. The file contains the holder's process ID.
 class SubnetLock {
  public:
-  /// Makes the folder if need be. An error if another subnet process has it.
+  /// Creates the folder if needed. Fails if another subnet process has the lock.
   [[nodiscard]] static ipoib::Result<SubnetLock> take(const SubnetFolder& folder);
 
  private:

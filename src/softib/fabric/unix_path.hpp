@@ -1,4 +1,4 @@
-// A path as the address of a Unix socket.
+// Unix socket addresses for paths of any length.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,13 +11,13 @@
 
 namespace softib::fabric {
 
-/// Folders may be deeper than the 107 octets that an address holds: then the way leads through a
-/// descriptor of the folder, which this object keeps. Use it while it lives.
+/// An address holds at most 107 bytes. For a longer path this object opens the folder and refers to
+/// it through /proc/self/fd, so it has to live as long as the address is used.
 class UnixPath {
  public:
-  /// The errno value of a folder that cannot be opened.
+  /// Fails with an errno value if the folder cannot be opened.
   [[nodiscard]] static ipoib::Result<UnixPath> of(const std::string& path);
-  /// A name in a folder that the caller has opened, and keeps open.
+  /// A name in a folder that the caller keeps open.
   UnixPath(int folder, const std::string& name);
 
   [[nodiscard]] const sockaddr* address() const {

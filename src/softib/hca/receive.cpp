@@ -104,7 +104,7 @@ void Hca::receive_one(const IncomingPacket& arrival) {
       arrival.is_large() ? arrival.front.size() + arrival.cut.size : arrival.size();
   if (port_.state != PortState::active) {
     counters_.drop_port += arrival.cut.packets;
-  } else if (longest > ipoib::wire::mtu_octets(port_.mtu)) {
+  } else if (longest > ipoib::wire::mtu_bytes(port_.mtu)) {
     counters_.drop_length += arrival.cut.packets;
   } else if (ipoib::is_multicast(arrival.packet.lrh.dlid)) {
     receive_multicast(arrival);

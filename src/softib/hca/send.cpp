@@ -105,7 +105,7 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
     return status;
   }
   const auto length = size_of(out);
-  if (length > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
+  if (length > ipoib::wire::mtu_bytes(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
   if (request.ip_checksums) offload_checksums(out);
   return IBV_WC_SUCCESS;
@@ -118,7 +118,7 @@ ibv_wc_status Hca::gather_large(QueuePair& qp, std::uint32_t position, OutgoingP
   const auto status = gather_elements(qp, position, out);
   if (status != IBV_WC_SUCCESS) return status;
   const auto length = size_of(out) - request.tso_header;
-  if (message_size(request, length) > ipoib::wire::mtu_octets(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
+  if (message_size(request, length) > ipoib::wire::mtu_bytes(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
   return mark_large(request, out);
 }

@@ -1,9 +1,9 @@
-// What is left to do here where the subnet is managed elsewhere.
+// The part of SubnetManager for subnets with an external SM.
 #include "softib/subnet/subnet_manager.hpp"
 
 namespace softib::subnet {
 
-void SubnetManager::adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
+void SubnetManager::adopt_configured(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
     changed_.set(entry.index);

@@ -1,5 +1,5 @@
-// The forwarding tables of the switch (IBA 18.2.4.3): by what it sends a packet on, and what every
-// process of a live subnet forwards by. Whoever manages the subnet writes them.
+// The forwarding tables of the switch (IBA 18.2.4.3). The SM writes them; every process of a live
+// subnet forwards packets by them.
 #pragma once
 
 #include <bitset>
@@ -14,14 +14,14 @@ namespace softib::subnet {
 inline constexpr std::size_t kUnicastLids = ipoib::kFirstMulticastLid.value();
 using LidSet = std::bitset<kUnicastLids>;
 
-/// To which node each unicast LID leads.
+/// The destination node of each unicast LID.
 class LinearForwardingTable {
  public:
-  /// Nothing for a LID that leads nowhere, or is no unicast LID.
+  /// Returns nullopt if `lid` has no route or is not a unicast LID.
   [[nodiscard]] std::optional<NodeIndex> at(Lid lid) const;
-  /// `lid` must be below kUnicastLids.
+  /// Requires `lid` < kUnicastLids.
   void set(Lid lid, std::optional<NodeIndex> node);
-  /// Of all LIDs, as if they had changed: what was published before is unknown.
+  /// Marks all LIDs as changed, because the published state is unknown.
   void mark_all_changed() { changed_.set(); }
   /// LIDs that have changed since the last call.
   [[nodiscard]] LidSet take_changed();
@@ -31,7 +31,7 @@ class LinearForwardingTable {
   LidSet changed_;
 };
 
-/// To which nodes packets of each multicast LID go; by group_index(mlid).
+/// The receiving nodes of each multicast LID, by group_index(mlid).
 class MulticastForwardingTable {
  public:
   [[nodiscard]] const NodeSet& at(std::size_t index) const { return entries_[index]; }

@@ -49,43 +49,41 @@ const McGroup* MulticastGroups::find(const Gid& mgid) const {
 std::uint8_t MulticastGroups::join(McGroup& group, NodeIndex node, std::uint8_t states,
                                    bool proxy) {
   assert(states != 0);
-  const bool was_alive = group.full_members() != 0;
+  const bool existed = group.full_members() != 0;
   const auto [entry, is_new] = group.members.try_emplace(node, McMember{states, proxy});
   entry->second.join_state |= states;
   changed_.set(index_of(group));
-  if (!was_alive && group.full_members() != 0) events_.push_back({group.record.mgid, true});
+  if (!existed && group.full_members() != 0) events_.push_back({group.record.mgid, true});
   return entry->second.join_state;
 }
 
 std::uint8_t MulticastGroups::leave(McGroup& group, NodeIndex node, std::uint8_t states) {
   const std::size_t index = index_of(group);
-  forget_earlier(index, node);
+  stop_previous(index, node);
   const auto entry = group.members.find(node);
   if (entry == group.members.end()) return 0;
-  const bool was_alive = group.full_members() != 0;
+  const bool existed = group.full_members() != 0;
   entry->second.join_state &= static_cast<std::uint8_t>(~states);
   const std::uint8_t left = entry->second.join_state;
   if (left == 0) group.members.erase(entry);
   changed_.set(index);
-  if (!was_alive || group.full_members() != 0) return left;
+  if (!existed || group.full_members() != 0) return left;
 
-  // The last full member takes the others with it.
+  // The group ends with its last full member.
   events_.push_back({group.record.mgid, false});
   group.members.clear();
   if (!group.permanent) erase(index);
   return 0;
 }
 
-void MulticastGroups::drop(NodeIndex node) { drop(node, PKey()); }
-
-void MulticastGroups::drop(NodeIndex node, PKey partition) {
+void MulticastGroups::remove(NodeIndex node, PKey partition) {
   constexpr std::uint8_t kAllStates = 0x0f;
   for (std::size_t index = 0; index < groups_.size(); ++index) {
-    const bool concerned =
+    const bool is_affected =
         !partition.is_valid() ||
         (groups_[index] && groups_[index]->record.pkey.same_partition(partition));
-    if (!concerned) continue;
-    forget_earlier(index, node);
+    if (!is_affected) continue;
+    stop_previous(index, node);
     if (groups_[index] && groups_[index]->members.contains(node)) {
       leave(*groups_[index], node, kAllStates);
     }
@@ -94,7 +92,7 @@ void MulticastGroups::drop(NodeIndex node, PKey partition) {
 
 void MulticastGroups::restart(ipoib::TimePoint deadline) {
   for (std::size_t index = 0; index < groups_.size(); ++index) {
-    earlier_[index] = forwarding(index);
+    previous_[index] = forwarding(index);
     if (!groups_[index]) continue;
     groups_[index]->members.clear();
     if (!groups_[index]->permanent) erase(index);
@@ -104,30 +102,31 @@ void MulticastGroups::restart(ipoib::TimePoint deadline) {
 }
 
 void MulticastGroups::adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups,
-                            const NodeSet& alive, ipoib::TimePoint deadline) {
+                            const NodeSet& active, ipoib::TimePoint deadline) {
   for (const auto& group : groups) {
     const bool is_known = ipoib::is_multicast(group.mlid) && group_index(group.mlid) < kMaxGroups;
     if (!is_known) continue;
-    changed_.set(group_index(group.mlid));  // whatever becomes of it
+    changed_.set(group_index(group.mlid));
     if (!group.forwarding.mgid.is_multicast()) continue;
     const auto same = [&](const auto& other) { return other.mgid == group.forwarding.mgid; };
-    if (std::any_of(earlier_.begin(), earlier_.end(), same)) continue;
-    earlier_[group_index(group.mlid)] = {group.forwarding.mgid, group.forwarding.receivers & alive};
+    if (std::any_of(previous_.begin(), previous_.end(), same)) continue;
+    previous_[group_index(group.mlid)] = {group.forwarding.mgid,
+                                          group.forwarding.receivers & active};
   }
   grace_end_ = deadline;
 }
 
 void MulticastGroups::end_grace() {
-  for (std::size_t index = 0; index < earlier_.size(); ++index) {
+  for (std::size_t index = 0; index < previous_.size(); ++index) {
     const GroupForwarding before = forwarding(index);
-    earlier_[index] = GroupForwarding{};
+    previous_[index] = GroupForwarding{};
     if (forwarding(index) != before) changed_.set(index);
   }
   grace_end_ = ipoib::kNever;
 }
 
 GroupForwarding MulticastGroups::forwarding(std::size_t index) const {
-  GroupForwarding forwarding = earlier_[index];
+  GroupForwarding forwarding = previous_[index];
   if (groups_[index]) {
     forwarding.mgid = groups_[index]->record.mgid;
     forwarding.receivers |= groups_[index]->receivers();
@@ -149,10 +148,10 @@ std::size_t MulticastGroups::index_of(const McGroup& group) const {
 
 std::optional<std::size_t> MulticastGroups::choose_index(const Gid& mgid, Lid wanted) const {
   const auto is_free = [&](std::size_t index) {
-    return !groups_[index] && earlier_[index].mgid.is_zero();
+    return !groups_[index] && previous_[index].mgid.is_zero();
   };
   for (std::size_t index = 0; index < kMaxGroups; ++index) {
-    if (earlier_[index].mgid == mgid) return index;
+    if (previous_[index].mgid == mgid) return index;
   }
   if (ipoib::is_multicast(wanted)) {
     const std::size_t index = group_index(wanted);
@@ -170,9 +169,9 @@ void MulticastGroups::erase(std::size_t index) {
   changed_.set(index);
 }
 
-void MulticastGroups::forget_earlier(std::size_t index, NodeIndex node) {
-  if (!earlier_[index].receivers.test(node)) return;
-  earlier_[index].receivers.reset(node);
+void MulticastGroups::stop_previous(std::size_t index, NodeIndex node) {
+  if (!previous_[index].receivers.test(node)) return;
+  previous_[index].receivers.reset(node);
   changed_.set(index);
 }
 

@@ -1,9 +1,9 @@
-// The multicast groups of the subnet: who is in them, which MLID they have, whom a packet reaches.
+// The multicast groups of the subnet: members, MLIDs and receivers.
 //
-// A group lives as long as it has a full member (of either kind), or for ever if the administrator
-// made it (IBA 15.2.5.17.2). After a restart the groups of the earlier subnet are unknown, since
-// members have to tell their parameters again; but its forwarding stays in force until a grace
-// time is over, and each MLID is kept for the MGID that had it.
+// A group exists as long as it has a full member (of either kind), or permanently if the partition
+// configuration created it (IBA 15.2.5.17.2). A restart discards all groups, and members must join
+// again with their parameters. Until the end of a grace period the former receivers keep receiving,
+// and each MLID stays reserved for its MGID.
 #pragma once
 
 #include <bitset>
@@ -24,11 +24,11 @@ inline constexpr std::uint8_t kReceivingStates =
 
 struct McMember {
   std::uint8_t join_state = 0;  ///< OR of McMemberRecord::JoinState, never 0
-  bool proxy = false;           ///< joined by another port (IBA 15.2.5.17, ProxyJoin)
+  bool proxy = false;  ///< joined on behalf of the port by another one (IBA 15.2.5.17, ProxyJoin)
 };
 
 struct McGroup {
-  /// What all members share; PortGID, JoinState and ProxyJoin are zero.
+  /// Parameters common to all members; PortGID, JoinState and ProxyJoin are zero.
   ipoib::wire::McMemberRecord record;
   bool permanent = false;
   std::map<NodeIndex, McMember> members;
@@ -45,34 +45,33 @@ struct McGroupEvent {
 
 class MulticastGroups {
  public:
-  /// Makes a group for `record.mgid`, which has none. Its MLID is the one that the MGID had before
-  /// a restart, else `record.mlid` if that is free, else the lowest free one. Null: none is free.
+  /// Creates a group for `record.mgid`, which must not exist. Its MLID is the one that the MGID had
+  /// before a restart, else `record.mlid` if free, else the lowest free one. Returns null if no
+  /// MLID is free.
   McGroup* create(const ipoib::wire::McMemberRecord& record, bool permanent);
   [[nodiscard]] McGroup* find(const Gid& mgid);
   [[nodiscard]] const McGroup* find(const Gid& mgid) const;
   /// All groups by MLID.
   [[nodiscard]] const std::vector<std::optional<McGroup>>& all() const { return groups_; }
 
-  /// Adds states to a port's membership; returns all its states now.
+  /// Adds join states to a port's membership; returns its join states afterwards.
   std::uint8_t join(McGroup& group, NodeIndex node, std::uint8_t states, bool proxy);
-  /// Takes states away; returns what is left. The group may be gone afterwards.
+  /// Removes join states; returns the remaining ones. May delete the group.
   std::uint8_t leave(McGroup& group, NodeIndex node, std::uint8_t states);
-  /// The port is gone, or down: out of all groups.
-  void drop(NodeIndex node);
-  /// The port is no longer in this partition.
-  void drop(NodeIndex node, PKey partition);
+  /// Removes a node from all groups, or from those of `partition` if it is valid.
+  void remove(NodeIndex node, PKey partition = PKey());
 
-  /// Forgets all groups that are not permanent, and all members, but goes on forwarding by what
-  /// there was until `deadline`.
+  /// Deletes all groups that are not permanent, and all members. Until `deadline` the former
+  /// receivers keep receiving.
   void restart(ipoib::TimePoint deadline);
-  /// The same for what another subnet left behind, before the permanent groups are made. Only nodes
-  /// that are `alive` go on receiving.
-  void adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups, const NodeSet& alive,
+  /// Continues the forwarding of an earlier subnet process until `deadline`, to the `active` nodes.
+  /// Must be called before the permanent groups are created.
+  void adopt(const std::vector<SubnetSnapshot::GroupEntry>& groups, const NodeSet& active,
              ipoib::TimePoint deadline);
   [[nodiscard]] ipoib::TimePoint grace_end() const { return grace_end_; }
   void end_grace();
 
-  /// By group_index(mlid): the MGID and who gets its packets.
+  /// MGID and receivers, by group_index(mlid).
   [[nodiscard]] GroupForwarding forwarding(std::size_t index) const;
   /// Groups whose forwarding has changed since the last call.
   [[nodiscard]] std::bitset<kMaxGroups> take_changed();
@@ -83,12 +82,12 @@ class MulticastGroups {
   [[nodiscard]] std::size_t index_of(const McGroup& group) const;
   [[nodiscard]] std::optional<std::size_t> choose_index(const Gid& mgid, Lid wanted) const;
   void erase(std::size_t index);
-  void forget_earlier(std::size_t index, NodeIndex node);
+  void stop_previous(std::size_t index, NodeIndex node);
 
   std::vector<std::optional<McGroup>> groups_{kMaxGroups};
   std::map<Gid, std::size_t> by_mgid_;
-  /// What was forwarded before a restart; a zero MGID marks a free place.
-  std::vector<GroupForwarding> earlier_{kMaxGroups};
+  /// Forwarding before a restart; a zero MGID marks a free entry.
+  std::vector<GroupForwarding> previous_{kMaxGroups};
   ipoib::TimePoint grace_end_ = ipoib::kNever;
   std::bitset<kMaxGroups> changed_;
   std::vector<McGroupEvent> events_;

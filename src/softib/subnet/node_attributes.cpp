@@ -18,8 +18,8 @@ constexpr std::uint8_t kWidths1xAnd4x = 3;
 constexpr std::uint8_t kSpeedsUpToQdr = 7;
 constexpr std::uint8_t kOneLane = 1;
 
-/// What both ends of a cable have in common.
-PortInfo link(const PortAttributes& port) {
+/// Values common to both ends of a cable.
+PortInfo link_info(const PortAttributes& port) {
   PortInfo info;
   info.link_width_enabled = info.link_width_supported = kWidths1xAnd4x;
   info.link_width_active = port.width;
@@ -33,12 +33,12 @@ PortInfo link(const PortAttributes& port) {
   return info;
 }
 
-/// Of a port that has a cable, or could have one.
+/// PortInfo of an external port of the switch.
 PortInfo external_port_info(const SubnetManager& manager, std::uint8_t port) {
   const Node* peer = manager.node(static_cast<NodeIndex>(port - 1));
   PortAttributes attributes = peer != nullptr ? peer->port : manager.the_switch().port;
   if (peer == nullptr) attributes.state = PortState::down;
-  PortInfo info = link(attributes);
+  PortInfo info = link_info(attributes);
   info.gid_prefix = 0;  // external ports of a switch have no GIDs and no LID (IBA 14.2.5.6)
   info.guid_capability = 0;
   info.local_port = port;
@@ -82,24 +82,24 @@ std::array<char, NodeRecord::kDescriptionSize> node_description(const Node& node
   return description;
 }
 
-std::optional<PortAttributes> port_of_hca(const PortAttributes& cabled, unsigned number) {
-  if (number == cabled.number) return cabled;
-  if (number == 0 || number > cabled.number) return std::nullopt;
+std::optional<PortAttributes> port_of_hca(const PortAttributes& connected, unsigned number) {
+  if (number == connected.number) return connected;
+  if (number == 0 || number > connected.number) return std::nullopt;
   PortAttributes idle;
   idle.number = static_cast<std::uint8_t>(number);
-  idle.node_guid = cabled.node_guid;
-  idle.port_guid = Guid(cabled.node_guid.value() + number);
-  idle.generation = cabled.generation;
-  idle.failed = cabled.failed;
+  idle.node_guid = connected.node_guid;
+  idle.port_guid = Guid(connected.node_guid.value() + number);
+  idle.generation = connected.generation;
+  idle.failed = connected.failed;
   idle.pkeys[0] = ipoib::kDefaultPKey;
   return idle;
 }
 
 PortInfo port_info(const PortAttributes& port) {
-  PortInfo info = link(port);
-  // One that no subnet manager knows waits for a cable; one that it knows has been disabled.
-  const bool is_known = ipoib::is_unicast(port.sm_lid);
-  if (port.state == PortState::down && is_known) info.physical_state = kPhysicalDisabled;
+  PortInfo info = link_info(port);
+  // A port that is down is polling if no SM has configured it, else it was disabled.
+  const bool is_configured = ipoib::is_unicast(port.sm_lid);
+  if (port.state == PortState::down && is_configured) info.physical_state = kPhysicalDisabled;
   info.gid_prefix = port.gid_prefix;
   info.lid = port.lid;
   info.lmc = port.lmc;

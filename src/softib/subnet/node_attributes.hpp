@@ -1,5 +1,4 @@
-// Nodes of the emulated subnet as subnet management describes them (IBA 14.2.5): what the SMA of a
-// node answers and what the SA keeps of it are the same values.
+// Subnet management attributes of the nodes (IBA 14.2.5), for the SMAs and the SA.
 #pragma once
 
 #include <optional>
@@ -10,7 +9,7 @@
 
 namespace softib::subnet {
 
-/// An OUI of the locally administered kind, and the one kind of device.
+/// A locally administered OUI, and the only device type.
 inline constexpr std::uint32_t kVendorId = 0x02501b;
 inline constexpr std::uint16_t kDeviceId = 1;
 inline constexpr std::uint32_t kHardwareRevision = 0;
@@ -24,20 +23,21 @@ inline constexpr std::uint32_t kCapabilityIsSm = 1U << 1;
 inline constexpr std::uint32_t kCapabilitySystemImageGuid = 1U << 11;
 inline constexpr std::uint32_t kCapabilityClientReregister = 1U << 25;
 
-/// The port of the switch that a node is cabled to.
+/// The switch port that a node is connected to; nullopt if its number would be too large.
 [[nodiscard]] std::optional<std::uint8_t> switch_port(NodeIndex node);
 [[nodiscard]] std::uint8_t switch_port_count(const SubnetManager& manager);
 
 [[nodiscard]] ipoib::wire::NodeInfo node_info(const SubnetManager& manager, const Node& node);
 [[nodiscard]] std::array<char, ipoib::wire::NodeRecord::kDescriptionSize> node_description(
     const Node& node);
-/// Port `number` of the HCA that is on the subnet by `cabled`: this one, or one without a cable.
-/// Nothing: the HCA has no such port.
-[[nodiscard]] std::optional<PortAttributes> port_of_hca(const PortAttributes& cabled,
+/// Port `number` of the HCA whose port `connected` is on the subnet. Other ports have no cable.
+/// Returns nullopt if the HCA has no such port.
+[[nodiscard]] std::optional<PortAttributes> port_of_hca(const PortAttributes& connected,
                                                         unsigned number);
-/// Of the port that has these attributes. Subnet management, the SA, verbs and umad all tell this.
+/// PortInfo of the port with these attributes, for subnet management, the SA, verbs and umad.
 [[nodiscard]] ipoib::wire::PortInfo port_info(const PortAttributes& port);
-/// Of any port of an HCA or of the switch, which has it; port 0 of a switch is its own.
+/// PortInfo of a port of an HCA or of the switch, which must exist. Port 0 of the switch is its
+/// management port.
 [[nodiscard]] ipoib::wire::PortInfo port_info(const SubnetManager& manager, const Node& node,
                                               std::uint8_t port);
 

@@ -1,7 +1,7 @@
-// PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]
+// PKEY=full|limited[:HCA,...][,mtu=BYTES][,rate=GBITS][,nogroup]
 //
-// Names and settings share the comma: a word with '=' is a setting, "nogroup" is one, and any other
-// word before the first setting is the name of an HCA.
+// Names and settings are both separated by commas: "nogroup" and words with '=' are settings; other
+// words before the first setting are names of HCAs.
 #include "softib/subnet/partition.hpp"
 
 #include <algorithm>
@@ -22,10 +22,11 @@ namespace {
 Error bad(std::string_view whole, const std::string& why) {
   return Error{EINVAL,
                "partition '" + std::string(whole) + "': " + why +
-                   "; expected PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]"};
+                   "; expected PKEY=full|limited[:HCA,...][,mtu=BYTES][,rate=GBITS][,nogroup]"};
 }
 
-/// The text before `mark`, which is taken off together with the mark; all of it without one.
+/// Removes the text up to and including `mark` (all of it if there is none) from the front, and
+/// returns it without the mark.
 std::string_view split(std::string_view& text, char mark) {
   const auto at = text.find(mark);
   const auto front = text.substr(0, at);
@@ -43,8 +44,8 @@ std::optional<std::uint32_t> number(std::string_view text) {
   return value;
 }
 
-/// The rate code that is nearest to so many Gb/s ("2.5", "40", "56", "100"); 0 if none is near: the
-/// names of the faster rates are rounded, by up to 6 %.
+/// The rate code nearest to a number of Gb/s ("2.5", "40", "56", "100"); 0 if none is within 6 %,
+/// since the nominal values of the faster rates are rounded.
 std::uint8_t rate_code(std::string_view gbits) {
   const bool has_half = gbits.ends_with(".5");
   if (has_half) gbits.remove_suffix(2);
@@ -63,7 +64,7 @@ std::uint8_t rate_code(std::string_view gbits) {
   return best;
 }
 
-/// One word after the membership; the error is why it was not understood.
+/// Applies a setting. Returns an error message if it is invalid.
 std::optional<std::string> apply(Partition& partition, std::string_view word) {
   if (word == "nogroup") {
     partition.broadcast_group = false;
@@ -72,8 +73,8 @@ std::optional<std::string> apply(Partition& partition, std::string_view word) {
   std::string_view value = word;
   const auto key = split(value, '=');
   if (key == "mtu") {
-    const auto octets = number(value);
-    partition.mtu = octets ? ipoib::wire::mtu_code(*octets) : std::uint8_t{0};
+    const auto bytes = number(value);
+    partition.mtu = bytes ? ipoib::wire::mtu_code(*bytes) : std::uint8_t{0};
     if (partition.mtu == 0) return "mtu is one of 256, 512, 1024, 2048, 4096";
   } else if (key == "rate") {
     partition.rate = rate_code(value);
@@ -131,19 +132,19 @@ Result<Partition> parse_partition(std::string_view text) {
   const Membership membership = word == "full" ? Membership::full : Membership::limited;
   const bool has_names = end != std::string_view::npos && rest[end] == ':';
   rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
-  if (end != std::string_view::npos && rest.empty()) return bad(text, "it ends too early");
+  if (end != std::string_view::npos && rest.empty()) return bad(text, "incomplete");
 
-  bool names_may_come = has_names;
+  bool names_allowed = has_names;
   while (!rest.empty()) {
     const auto next = split(rest, ',');
     if (is_setting(next)) {
-      names_may_come = false;
+      names_allowed = false;
       if (const auto why = apply(partition, next)) return bad(text, *why);
-    } else if (names_may_come && is_hca_name(next)) {
+    } else if (names_allowed && is_hca_name(next)) {
       if (partition.members.size() == kMaxNamedMembers) return bad(text, "too many names");
       partition.set(next, membership);
     } else {
-      return bad(text, "'" + std::string(next) + "' is no setting");
+      return bad(text, "'" + std::string(next) + "' is not a setting");
     }
   }
   if (has_names && partition.members.empty()) return bad(text, "no HCA is named after ':'");

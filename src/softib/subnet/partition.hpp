@@ -1,5 +1,5 @@
-// Partitions of the emulated subnet as the administrator writes them, in the manner of OpenSM's
-// partition file: who is a member, and the broadcast group that is made beforehand.
+// Configuration of a partition, similar to OpenSM's partition file: its members, and the broadcast
+// group that the SM creates.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace softib::subnet {
 
 inline constexpr std::size_t kMaxPartitions = kPKeyTableSize;
-/// HCAs named in one partition.
+/// Maximum number of HCAs named in one partition.
 inline constexpr std::size_t kMaxNamedMembers = kMaxNodes;
 
 enum class Membership : std::uint8_t { none, limited, full };
@@ -28,14 +28,14 @@ struct Partition {
   static constexpr QKey kDefaultQKey{0x0b1b};      ///< OpenSM's
 
   PKey pkey;                             ///< with the full-member bit set
-  Membership others = Membership::none;  ///< of each HCA that is not named
-  std::vector<Member> members;           ///< HCAs that are named
-  std::uint8_t mtu = 0;                  ///< IBA code for its groups; 0: the subnet's
+  Membership others = Membership::none;  ///< of HCAs that are not named
+  std::vector<Member> members;           ///< the named HCAs
+  std::uint8_t mtu = 0;                  ///< IBA code for its groups; 0: the subnet's MTU
   std::uint8_t rate = kDefaultRate;      ///< IBA code for its groups
-  bool broadcast_group = true;           ///< made beforehand
+  bool broadcast_group = true;           ///< the SM creates it
 
   [[nodiscard]] Membership membership(std::string_view hca) const;
-  /// Names a member, or changes its membership; `none` is kept as a name that is shut out.
+  /// Sets the membership of an HCA. An HCA with `none` stays named and is excluded.
   void set(std::string_view hca, Membership membership);
   friend bool operator==(const Partition&, const Partition&) = default;
 };
@@ -43,12 +43,12 @@ struct Partition {
 /// OpenSM's default: 0x7fff, all ports full members, broadcast group of MTU 2048.
 [[nodiscard]] Partition default_partition();
 
-/// "PKEY=full|limited[:HCA,...][,mtu=OCTETS][,rate=GBITS][,nogroup]". Without names everybody is a
-/// member. The error names the part that is not understood.
+/// Parses "PKEY=full|limited[:HCA,...][,mtu=BYTES][,rate=GBITS][,nogroup]". Without names all HCAs
+/// are members. The error names the invalid part.
 [[nodiscard]] ipoib::Result<Partition> parse_partition(std::string_view text);
 
-/// The table that a list of options means: the default partition, unless an option replaces it, and
-/// the options in their order; several for one P_Key are joined. At most kMaxPartitions.
+/// Returns the default partition, unless an option replaces it, and the partitions of the options
+/// in order. Options with the same P_Key are merged. At most kMaxPartitions.
 [[nodiscard]] ipoib::Result<std::vector<Partition>> make_partitions(
     const std::vector<std::string>& options);
 

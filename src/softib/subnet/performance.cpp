@@ -1,4 +1,4 @@
-// A MAD of this class (IBA 16.1.2), and the attributes that begin with the port's number:
+// A MAD of this class (IBA 16.1.2), and the attributes that begin with the port number:
 //
 //   0        24             64              256
 //   | header | reserved     | attribute     |
@@ -23,16 +23,17 @@ namespace {
 
 constexpr std::uint8_t kClassVersion = 1;
 constexpr std::size_t kDataOffset = 64;
-constexpr std::size_t kPortOctet = 1;
-constexpr std::size_t kSelectOctet = 2;
-/// ClassPortInfo:CapabilityMask, "IsExtendedWidthSupportedNoIETF": without counts of multicast.
+constexpr std::size_t kPortOffset = 1;
+constexpr std::size_t kSelectOffset = 2;
+/// ClassPortInfo:CapabilityMask, IsExtendedWidthSupportedNoIETF: 64-bit counters, no multicast
+/// ones.
 constexpr std::uint16_t kExtendedWidth = 1U << 10;
 
-/// A counter in an attribute. It sticks at the largest value that it has room for.
+/// A counter in an attribute. It saturates at its maximum.
 struct Field {
   unsigned select;  ///< its bit in CounterSelect
   std::size_t offset;
-  std::size_t octets;
+  std::size_t size;  ///< bytes
   std::uint64_t PerformanceCounters::*counter;
 };
 using Counters = PerformanceCounters;
@@ -57,14 +58,14 @@ std::span<const Field> fields_of(std::uint16_t attribute_id) {
 
 std::uint64_t read(const Field& field, ConstBytes data) {
   std::uint64_t value = 0;
-  for (const auto octet : data.subspan(field.offset, field.octets)) value = value << 8 | octet;
+  for (const auto byte : data.subspan(field.offset, field.size)) value = value << 8 | byte;
   return value;
 }
 
 void write(const Field& field, std::uint64_t value, ipoib::MutableBytes data) {
-  const std::uint64_t most = ~std::uint64_t{0} >> (64 - 8 * field.octets);
-  value = std::min(value, most);
-  for (std::size_t i = field.octets; i-- > 0; value >>= 8) {
+  const std::uint64_t max = ~std::uint64_t{0} >> (64 - 8 * field.size);
+  value = std::min(value, max);
+  for (std::size_t i = field.size; i-- > 0; value >>= 8) {
     data[field.offset + i] = static_cast<std::uint8_t>(value);
   }
 }
@@ -79,32 +80,32 @@ void write_class_port_info(ipoib::MutableBytes data) {
 
 }  // namespace
 
-/// Of the far end of a node's cable, received is what was sent.
+/// The counters without offsets. A switch port has received what its node has sent.
 PerformanceCounters PerformanceAgents::raw(const Port& port) const {
   auto counters = source_ ? source_(port.node) : PerformanceCounters{};
   if (!port.of_switch) {
     counters.relay_errors = 0;
     return counters;
   }
-  PerformanceCounters other;
-  other.relay_errors = counters.relay_errors;
-  other.transmit_data = counters.receive_data;
-  other.receive_data = counters.transmit_data;
-  other.transmit_packets = counters.receive_packets;
-  other.receive_packets = counters.transmit_packets;
-  return other;
+  PerformanceCounters peer;
+  peer.relay_errors = counters.relay_errors;
+  peer.transmit_data = counters.receive_data;
+  peer.receive_data = counters.transmit_data;
+  peer.transmit_packets = counters.receive_packets;
+  peer.receive_packets = counters.transmit_packets;
+  return peer;
 }
 
-AgentResult PerformanceAgents::answer(const MadPacket& packet, const SubnetManager& manager) {
+AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManager& manager) {
   const auto header = MadHeader::parse(packet.mad);
   if (!header || header->management_class != ipoib::wire::mgmt_class::kPerf) return {};
   if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
   const bool is_switch = packet.dlid == manager.the_switch().port.lid;
-  // Tables that are written elsewhere may lead to nobody, and lead to the switch as to node 0.
+  // The table of an external SM may refer to nodes that do not exist, and to the switch as node 0.
   const auto index = manager.node_at(packet.dlid);
   const Node* const node = manager.node(index);
-  const bool is_there = node != nullptr && node->port.state == PortState::active;
-  if (!is_switch && !is_there) return {AgentOutcome::unreachable, 0, {}, 0};
+  const bool is_active = node != nullptr && node->port.state == PortState::active;
+  if (!is_switch && !is_active) return {AgentOutcome::unreachable, 0, {}, 0};
 
   const bool is_set = header->method == method::kSet;
   const auto fields = fields_of(header->attribute_id);
@@ -115,35 +116,35 @@ AgentResult PerformanceAgents::answer(const MadPacket& packet, const SubnetManag
   if ((header->method != method::kGet && !is_set) || (fields.empty() && !is_class_info)) {
     return make_response(packet, *header, mad_status::kUnsupportedMethodAttribute);
   }
-  auto answer = make_response(packet, *header, 0);
-  const auto data = ipoib::MutableBytes(answer.packet.mad).subspan(kDataOffset);
+  auto result = make_response(packet, *header, 0);
+  const auto data = ipoib::MutableBytes(result.packet.mad).subspan(kDataOffset);
   if (is_class_info) {
     write_class_port_info(data);
-    return answer;
+    return result;
   }
 
-  // Port 0 of the switch, its own, sends nothing that is counted.
-  const std::uint8_t number = data[kPortOctet];
+  // Port 0 of the switch has no counters.
+  const std::uint8_t number = data[kPortOffset];
   const bool is_port =
       is_switch ? number <= switch_port_count(manager) : number == node->port.number;
   if (!is_port) return make_response(packet, *header, mad_status::kInvalidField);
   const Port port{is_switch ? static_cast<NodeIndex>(number - 1) : *index, is_switch};
-  const bool counts = !is_switch || manager.node(port.node) != nullptr;
-  const PerformanceCounters now = counts ? raw(port) : PerformanceCounters{};
-  if (is_set && counts) {
-    const auto selected = ipoib::load_be<std::uint16_t>(&data[kSelectOctet]);
+  const bool is_counted = !is_switch || manager.node(port.node) != nullptr;
+  const PerformanceCounters now = is_counted ? raw(port) : PerformanceCounters{};
+  if (is_set && is_counted) {
+    const auto selected = ipoib::load_be<std::uint16_t>(&data[kSelectOffset]);
     for (const auto& field : fields) {
       if ((selected >> field.select & 1) == 0) continue;
-      zero_[port].*field.counter = now.*field.counter - read(field, data);
+      offsets_[port].*field.counter = now.*field.counter - read(field, data);
     }
   }
-  const auto zero = zero_.find(port);
-  std::ranges::fill(data.subspan(kSelectOctet + 2), std::uint8_t{0});
+  const auto offset = offsets_.find(port);
+  std::ranges::fill(data.subspan(kSelectOffset + 2), std::uint8_t{0});
   for (const auto& field : fields) {
-    const auto before = zero != zero_.end() ? zero->second.*field.counter : 0;
+    const auto before = offset != offsets_.end() ? offset->second.*field.counter : 0;
     write(field, now.*field.counter - before, data);
   }
-  return answer;
+  return result;
 }
 
 }  // namespace softib::subnet

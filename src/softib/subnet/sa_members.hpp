@@ -1,5 +1,5 @@
-// MCMemberRecord requests (IBA 15.2.5.17): join, leave, query. Refusals are those of OpenSM, check
-// by check and in its order, since that is what clients have been written against.
+// MCMemberRecord requests (IBA 15.2.5.17): join, leave, query. Makes the same checks as OpenSM in
+// the same order, so that clients get the status codes that they were tested with.
 #pragma once
 
 #include "softib/subnet/multicast_groups.hpp"
@@ -8,17 +8,17 @@
 
 namespace softib::subnet {
 
-/// SubnAdmSet: joins a group, or makes one.
+/// SubnAdmSet: joins a group, creating it if necessary.
 [[nodiscard]] SaResponse join_group(const SaRequest& request, const SubnetManager& manager,
                                     MulticastGroups& groups);
-/// SubnAdmDelete: leaves.
+/// SubnAdmDelete: leaves a group.
 [[nodiscard]] SaResponse leave_group(const SaRequest& request, const SubnetManager& manager,
                                      MulticastGroups& groups);
-/// SubnAdmGet and SubnAdmGetTable. Who is a member only trusted requests learn.
+/// SubnAdmGet and SubnAdmGetTable. Only trusted requests get the members.
 [[nodiscard]] SaResponse query_members(const SaRequest& request, const SubnetManager& manager,
                                        const MulticastGroups& groups);
 
-/// The record of a group that is made beforehand: what partition and subnet say.
+/// The record of a partition's broadcast group, created with the partition.
 [[nodiscard]] ipoib::wire::McMemberRecord broadcast_group(const Partition& partition,
                                                           std::uint8_t subnet_mtu);
 

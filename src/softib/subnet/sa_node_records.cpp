@@ -25,7 +25,7 @@ static_assert(std::accumulate(kNodeRecordWidths.begin(), kNodeRecordWidths.end()
 /// PortInfoRecord: LID, port, options; M_Key, GidPrefix, LID, SM LID, CapabilityMask, diagnostics,
 /// lease, local port; widths enabled, supported, active; speed supported, state; physical state,
 /// default state; protection, reserved, LMC; speed active, enabled; neighbour MTU, SM SL; VLs, init
-/// type, three limits, reply, MTU capability; stall count, head-of-queue life; VLs in use, four
+/// type, three limits, reply, MTU capability; stall count, head-of-queue lifetime; VLs in use, four
 /// enforcements; three violation counts, GUIDs; re-register, reserved, SubnetTimeOut; reserved,
 /// RespTime; two error thresholds; credits, reserved, latency, CapabilityMask2; extended speeds.
 constexpr std::array<std::uint16_t, 58> kPortInfoRecordWidths{
@@ -36,7 +36,7 @@ static_assert(std::accumulate(kPortInfoRecordWidths.begin(), kPortInfoRecordWidt
               8 * PortInfoRecord::kSize);
 constexpr std::uint64_t kCapabilityMaskComponent = 1ULL << 7;
 constexpr std::size_t kCapabilityMaskOffset = 4 + 20;
-/// Attribute modifier: ports that have all bits of the given CapabilityMask (IBA 15.2.5.3).
+/// Attribute modifier: match ports that have all bits of the given CapabilityMask (IBA 15.2.5.3).
 constexpr std::uint32_t kMatchCapabilityBits = 1U << 31;
 
 // ClassPortInfo of the SA (IBA 15.2.5.1).
@@ -49,7 +49,7 @@ bool may_see(const SaRequest& request, const Node& node) {
   return &node == &request.from || shared_pkey(request.from, node).is_valid();
 }
 
-/// The components to compare. Each LID of a port means its records, which show the first.
+/// The components to compare. Any LID of a port selects its records, which contain the base LID.
 std::uint64_t components(const SaRequest& request, const Node& node) {
   constexpr std::uint64_t kLid = 1;
   const std::uint64_t mask = request.header.component_mask;
@@ -58,8 +58,8 @@ std::uint64_t components(const SaRequest& request, const Node& node) {
 }
 
 bool matches(const SaRequest& request, const PortInfoRecord& record, std::uint64_t mask) {
-  std::array<std::uint8_t, PortInfoRecord::kSize> octets;
-  record.emit(octets);
+  std::array<std::uint8_t, PortInfoRecord::kSize> bytes;
+  record.emit(bytes);
   const bool by_bits = (request.header.mad.attribute_modifier & kMatchCapabilityBits) != 0;
   if (by_bits && (mask & kCapabilityMaskComponent) != 0) {
     mask &= ~kCapabilityMaskComponent;
@@ -67,7 +67,7 @@ bool matches(const SaRequest& request, const PortInfoRecord& record, std::uint64
         ipoib::load_be<std::uint32_t>(request.record.data() + kCapabilityMaskOffset);
     if ((record.info.capability_mask & wanted) != wanted) return false;
   }
-  return components_equal(request.record, octets, mask, kPortInfoRecordWidths);
+  return components_equal(request.record, bytes, mask, kPortInfoRecordWidths);
 }
 
 }  // namespace
@@ -80,11 +80,11 @@ SaResponse query_nodes(const SaRequest& request, const SubnetManager& manager) {
     record.lid = node->port.lid;
     record.node = node_info(manager, *node);
     record.description = node_description(*node);
-    std::array<std::uint8_t, NodeRecord::kSize> octets;
-    record.emit(octets);
+    std::array<std::uint8_t, NodeRecord::kSize> bytes;
+    record.emit(bytes);
     const bool matches =
-        components_equal(request.record, octets, components(request, *node), kNodeRecordWidths);
-    if (matches) found.add(ConstBytes(octets));
+        components_equal(request.record, bytes, components(request, *node), kNodeRecordWidths);
+    if (matches) found.add(ConstBytes(bytes));
   }
   return found;
 }
@@ -94,7 +94,7 @@ SaResponse query_ports(const SaRequest& request, const SubnetManager& manager) {
   for (const Node* node : manager.end_ports()) {
     if (!may_see(request, *node)) continue;
     const bool is_switch = node == &manager.the_switch();
-    // Of an HCA the subnet has the port that it is on it by.
+    // The subnet knows only the connected port of an HCA.
     const unsigned last = is_switch ? switch_port_count(manager) : node->port.number;
     for (unsigned port = is_switch ? 0 : last; port <= last; ++port) {
       PortInfoRecord record;

@@ -6,7 +6,7 @@
 
 namespace softib::subnet {
 
-/// Only what shares a partition with the requester is shown, in all queries (IBA 15.4.1.2).
+/// All queries return only nodes that share a partition with the requester (IBA 15.4.1.2).
 [[nodiscard]] SaResponse query_nodes(const SaRequest& request, const SubnetManager& manager);
 [[nodiscard]] SaResponse query_ports(const SaRequest& request, const SubnetManager& manager);
 [[nodiscard]] SaResponse query_class_port_info();

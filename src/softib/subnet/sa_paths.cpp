@@ -17,7 +17,6 @@ using ipoib::wire::PathRecord;
 using ipoib::wire::SaStatus;
 using ipoib::wire::Selector;
 
-/// Everything about one query that does not depend on the pair of ports.
 struct Query {
   const SaRequest& request;
   const PathRecord& wanted;
@@ -25,8 +24,8 @@ struct Query {
   [[nodiscard]] bool has(std::uint64_t components) const { return request.has(components); }
 };
 
-/// The MTU to give of a path that can have up to `have`; nothing if the query rules it out. "Less
-/// than" is met by giving less.
+/// The MTU of a path that supports up to `have`; nullopt if it does not satisfy the query. A "less
+/// than" selector is satisfied with a smaller MTU.
 std::optional<std::uint8_t> choose_mtu(const Query& query, std::uint8_t have) {
   if (!query.has(PathRecord::kMtuSelector | PathRecord::kMtu)) return have;
   const std::uint8_t wanted = query.wanted.mtu;
@@ -68,7 +67,7 @@ std::optional<std::uint8_t> choose_lifetime(const Query& query, std::uint8_t hav
   return std::nullopt;
 }
 
-/// What the paths between two ports have in common, if the query does not rule them out.
+/// The values common to all paths between two ports; nullopt if they do not satisfy the query.
 std::optional<PathRecord> route(const Query& query, const Node& from, const Node& to) {
   const bool is_loopback = &from == &to;
   const auto mtu = choose_mtu(query, std::min(from.port.mtu, to.port.mtu));
@@ -80,8 +79,8 @@ std::optional<PathRecord> route(const Query& query, const Node& from, const Node
   const auto lifetime = choose_lifetime(query, is_loopback ? std::uint8_t{0} : kSubnetTimeout);
   const PKey only = query.has(PathRecord::kPKey) ? query.wanted.pkey : PKey();
   const PKey shared = shared_pkey(from, to, only);
-  const bool asks_invalid = query.has(PathRecord::kPKey) && !only.is_valid();
-  if (!mtu || !rate || !lifetime || !shared.is_valid() || asks_invalid) return std::nullopt;
+  const bool wants_invalid_pkey = query.has(PathRecord::kPKey) && !only.is_valid();
+  if (!mtu || !rate || !lifetime || !shared.is_valid() || wants_invalid_pkey) return std::nullopt;
 
   PathRecord record;
   record.sgid = from.port.gid();
@@ -95,7 +94,7 @@ std::optional<PathRecord> route(const Query& query, const Node& from, const Node
   return record;
 }
 
-/// One end of the paths asked for, by GID, by LID, by both or by neither.
+/// One end of the requested paths, given by GID, LID, both or neither.
 struct End {
   bool by_gid;
   bool by_lid;
@@ -107,7 +106,7 @@ struct End {
   }
 };
 
-/// The LIDs by which one end of a path may be named.
+/// The LIDs of one end of a path.
 struct Lids {
   Lid first;
   unsigned count;
@@ -119,8 +118,7 @@ struct Lids {
   }
 };
 
-/// At most `limit` paths of the same route; those that have neither LID in common come first, as
-/// OpenSM gives them.
+/// Adds at most `limit` paths of one route. Paths that differ in both LIDs come first, like OpenSM.
 void add_paths(PathRecord record, const Lids& from, const Lids& to, std::size_t limit,
                RecordTable& found) {
   const auto add = [&](unsigned i, unsigned j) {
@@ -130,8 +128,8 @@ void add_paths(PathRecord record, const Lids& from, const Lids& to, std::size_t 
     record.dlid = to[j];
     found.add(record);
   };
-  const unsigned apart = std::min(from.count, to.count);
-  for (unsigned i = 0; i < apart; ++i) add(i, i);
+  const unsigned disjoint = std::min(from.count, to.count);
+  for (unsigned i = 0; i < disjoint; ++i) add(i, i);
   for (unsigned i = 0; i < from.count && limit != 0; ++i) {
     for (unsigned j = 0; j < to.count; ++j) {
       if (i != j) add(i, j);
@@ -139,21 +137,21 @@ void add_paths(PathRecord record, const Lids& from, const Lids& to, std::size_t 
   }
 }
 
-/// The ports at one end that the requester may know of. Looked up where the end is named, since
-/// that is what almost every query does.
+/// The ports at one end that are visible to the requester. Avoids a search of all ports if the
+/// query has a GID or LID, as almost all have.
 std::vector<const Node*> find_ends(const Query& query, const End& end,
                                    const SubnetManager& manager) {
   std::vector<const Node*> found;
-  const auto consider = [&](const Node* node) {
-    const bool is_there = node != nullptr && node->port.state != PortState::down;
-    if (!is_there || !end.is(*node)) return;
+  const auto add = [&](const Node* node) {
+    const bool is_up = node != nullptr && node->port.state != PortState::down;
+    if (!is_up || !end.is(*node)) return;
     if (shared_pkey(query.request.from, *node).is_valid()) found.push_back(node);
   };
   if (end.by_gid || end.by_lid) {
     const auto index = end.by_gid ? manager.find(end.gid.guid()) : manager.node_at(end.lid);
-    consider(index ? manager.node(*index) : &manager.the_switch());
+    add(index ? manager.node(*index) : &manager.the_switch());
   } else {
-    for (const Node* node : manager.end_ports()) consider(node);
+    for (const Node* node : manager.end_ports()) add(node);
   }
   return found;
 }
@@ -161,7 +159,7 @@ std::vector<const Node*> find_ends(const Query& query, const End& end,
 SaResponse unicast_paths(const Query& query, const SubnetManager& manager) {
   const PathRecord& wanted = query.wanted;
   RecordTable found(PathRecord::kSize);
-  // SubnAdmGet() asks for one path, whatever NumbPath says; NumbPath is for each pair of ports.
+  // SubnAdmGet() returns one path and ignores NumbPath, which applies to each pair of ports.
   const bool is_table = query.request.is_table();
   std::size_t limit = is_table ? std::numeric_limits<std::size_t>::max() : 1;
   if (is_table && query.has(PathRecord::kNumbPath)) limit = wanted.numb_path;
@@ -180,7 +178,7 @@ SaResponse unicast_paths(const Query& query, const SubnetManager& manager) {
   return found;
 }
 
-/// SGID and SLID, if given, have to name a member, and the rest has to agree with the group.
+/// SGID and SLID, if given, must belong to a member; other components must be equal to the group's.
 bool group_matches(const Query& query, const SubnetManager& manager, const McGroup& group) {
   const auto& record = group.record;
   const PathRecord& wanted = query.wanted;
@@ -238,7 +236,7 @@ SaResponse query_paths(const SaRequest& request, const SubnetManager& manager,
   if (query.has(PathRecord::kDgid) && wanted->dgid.is_multicast()) {
     return multicast_path(query, manager, groups);
   }
-  // The two halves of an end have to agree (IBA 15.2.5.16).
+  // GID and LID of an end must belong to the same port (IBA 15.2.5.16).
   const auto disagree = [&](std::uint64_t components, const Gid& gid, Lid lid) {
     if (!query.has(components)) return false;
     const auto by_gid = manager.find(gid.guid());

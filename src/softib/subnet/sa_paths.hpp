@@ -1,5 +1,6 @@
-// PathRecord queries (IBA 15.2.5.16) on a subnet of one switch: between two ports there is one
-// path, as good as the worse of its two ends. Paths to a multicast GID are those of the group.
+// PathRecord queries (IBA 15.2.5.16). On a subnet with one switch, two ports are connected by one
+// route, whose MTU and rate are the minimum of its ends. A path to a multicast GID has the values
+// of the group.
 #pragma once
 
 #include "softib/subnet/multicast_groups.hpp"

@@ -44,7 +44,7 @@ MadPacket make_report(const Notice& notice, const Node& sm, const Node& to, Qpn 
 SaResponse SaReports::subscribe(const SaRequest& request, const MadPacket& packet) {
   const auto info = InformInfo::parse(request.record);
   if (!info || !info->is_generic) return SaStatus::request_invalid;
-  // Reports go to where the subscription came from; who ends it says which one (IBA 13.4.8.3).
+  // Reports go to the QP that subscribed; a cancellation contains the QPN (IBA 13.4.8.3).
   const Qpn qpn = info->subscribe ? packet.source : info->qpn;
   const auto known =
       std::find_if(subscriptions_.begin(), subscriptions_.end(), [&](const auto& other) {
@@ -107,7 +107,7 @@ void SaReports::on_time(ipoib::TimePoint now, std::vector<MadPacket>& out) {
   }
 }
 
-void SaReports::forget(NodeIndex node) {
+void SaReports::remove(NodeIndex node) {
   std::erase_if(subscriptions_, [&](const auto& entry) { return entry.node == node; });
   std::erase_if(outstanding_, [&](const auto& entry) { return entry.node == node; });
 }

@@ -1,9 +1,8 @@
-// Subscriptions to notices (InformInfo), and the reports that follow from them
-// (IBA 13.4.9, 13.4.11).
+// Subscriptions to notices (InformInfo) and their reports (IBA 13.4.9, 13.4.11).
 //
-// A report is a request to the subscriber; it is repeated until it is answered, a few times. A
-// subscription belongs to a node and a queue pair; it ends with the node, by its own request, or
-// when the SM restarts.
+// A report is a request to the subscriber, retransmitted up to kMaxRetries times until the response
+// arrives. A subscription belongs to a queue pair of a node. It ends when the subscriber cancels
+// it, the node is removed or the SM restarts.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +24,16 @@ class SaReports {
 
   /// SubnAdmSet(InformInfo).
   [[nodiscard]] SaResponse subscribe(const SaRequest& request, const MadPacket& packet);
-  /// One report to each node that has subscribed to such a notice.
+  /// Sends one report to each subscriber of the notice. Reports beyond kMaxOutstanding are dropped.
   void report(const ipoib::wire::Notice& notice, const SubnetManager& manager, ipoib::TimePoint now,
               std::vector<MadPacket>& out);
-  /// SubnAdmReportResp. False when there was no such report.
+  /// SubnAdmReportResp. Returns false if no such report is outstanding.
   bool acknowledge(NodeIndex from, std::uint64_t transaction_id);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   void on_time(ipoib::TimePoint now, std::vector<MadPacket>& out);
   [[nodiscard]] bool has_subscribers() const { return !subscriptions_.empty(); }
-  void forget(NodeIndex node);
+  /// Removes the subscriptions and reports of a node.
+  void remove(NodeIndex node);
   void clear();
 
  private:

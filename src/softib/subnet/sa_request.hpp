@@ -1,4 +1,4 @@
-// A request to the subnet administrator and the records that answer it, in values.
+// SA requests, and their responses as tables of records.
 #pragma once
 
 #include <cassert>
@@ -13,14 +13,14 @@
 
 namespace softib::subnet {
 
-/// Longest answer, in octets of records; a table that would be longer is refused.
+/// Maximum size of a response in bytes of records; longer tables are refused.
 inline constexpr std::size_t kMaxTableBytes = 8U << 20;
-/// The key that makes a request trusted (IBA 15.4.1), OpenSM's default.
+/// The SM_Key of trusted requests (IBA 15.4.1), OpenSM's default.
 inline constexpr std::uint64_t kSmKey = 1;
 
 struct SaRequest {
   ipoib::wire::SaHeader header;
-  ConstBytes record;  ///< what follows the header, kSaDataSize octets
+  ConstBytes record;  ///< the data after the header, kSaDataSize bytes
   NodeIndex requester = 0;
   const Node& from;  ///< the requester
 
@@ -30,11 +30,11 @@ struct SaRequest {
   [[nodiscard]] bool is_table() const {
     return header.mad.method == ipoib::wire::method::kGetTable;
   }
-  /// Sees what others only see of themselves.
+  /// Trusted requests may read the records of other ports.
   [[nodiscard]] bool is_trusted() const { return header.sm_key != 0; }
 };
 
-/// Records of one size, in the places they have in a table: 8-octet units (IBA 15.2.1.1).
+/// Records of one type, laid out in units of 8 bytes (IBA 15.2.1.1).
 class RecordTable {
  public:
   explicit RecordTable(std::size_t record_size) : stride_((record_size + 7) / 8 * 8) {}
@@ -53,7 +53,7 @@ class RecordTable {
     bytes_.resize((bytes_.size() + stride_ - 1) / stride_ * stride_);
   }
   [[nodiscard]] std::size_t size() const { return bytes_.size() / stride_; }
-  /// Nothing more will be taken; the answer is a refusal.
+  /// Whether no record fits any more; the request is then refused.
   [[nodiscard]] bool is_full() const { return bytes_.size() + stride_ > kMaxTableBytes; }
   [[nodiscard]] std::uint16_t attribute_offset() const {
     return static_cast<std::uint16_t>(stride_ / 8);
@@ -66,15 +66,15 @@ class RecordTable {
 };
 
 struct SaResponse {
-  SaResponse(ipoib::wire::SaStatus refusal) : status(refusal), records(8) {}
+  SaResponse(ipoib::wire::SaStatus error) : status(error), records(8) {}
   SaResponse(RecordTable found) : status(ipoib::wire::SaStatus::ok), records(std::move(found)) {}
 
   ipoib::wire::SaStatus status;
   RecordTable records;
 };
 
-/// Whether the components of `mask` are equal in both records. `widths` are the widths of a
-/// record's components in bits, in their order, which is that of the mask's bits.
+/// Whether the components selected by `mask` are equal in both records. `widths` are the widths of
+/// the record's components in bits, in the order of the bits of the mask.
 [[nodiscard]] bool components_equal(ConstBytes left, ConstBytes right, std::uint64_t mask,
                                     std::span<const std::uint16_t> widths);
 

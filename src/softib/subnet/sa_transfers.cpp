@@ -41,7 +41,7 @@ bool SaTransfers::receive(const MadPacket& packet, const ipoib::wire::SaHeader& 
   if (transfer == transfers_.end()) return false;
   const auto verdict = transfer->sender.receive(header.rmpp);
   switch (verdict.outcome) {
-    case RmppSender::Outcome::ignored:  // and so it cannot keep a transfer alive
+    case RmppSender::Outcome::ignored:  // does not reset the retries
       break;
     case RmppSender::Outcome::progress:
       transfer->retries = 0;

@@ -1,5 +1,5 @@
-// The long answers of the SA that are under way: tables of records, each sent by RMPP. What is not
-// acknowledged in time is sent again, a few times; a STOP or ABORT ends a transfer.
+// The RMPP transfers of the SA: responses to SubnAdmGetTable. Segments that are not acknowledged in
+// time are retransmitted up to kMaxRetries times; a STOP or ABORT ends a transfer.
 #pragma once
 
 #include <vector>
@@ -16,12 +16,12 @@ class SaTransfers {
   static constexpr ipoib::Duration kTimeout = std::chrono::milliseconds(500);
   static constexpr unsigned kMaxRetries = 4;
 
-  /// Starts to send `data` (records, without header) as the answer that `address` and `header`
-  /// begin. False when a bound is reached. An answer to the same question that is under way
-  /// already goes on instead.
+  /// Starts to send `data` (records without header) as a response with the given `address` and
+  /// `header`. If a response to the same request is being sent already, that transfer continues
+  /// instead. Returns false if a limit is reached.
   bool start(const MadPacket& address, const ipoib::wire::SaHeader& header, ConstBytes data,
              ipoib::TimePoint now, std::vector<MadPacket>& out);
-  /// ACK, STOP or ABORT. False when it belongs to no transfer.
+  /// Handles an ACK, STOP or ABORT. Returns false if it belongs to no transfer.
   bool receive(const MadPacket& packet, const ipoib::wire::SaHeader& header, ipoib::TimePoint now,
                std::vector<MadPacket>& out);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;

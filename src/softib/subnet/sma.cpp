@@ -13,12 +13,12 @@ namespace mad_status = ipoib::wire::mad_status;
 
 namespace {
 
-/// What a subnet manager takes, not the agent of its node.
+/// Whether a MAD is for an SM and not for the agent of its node.
 bool is_for_manager(const MadHeader& header) {
   return header.method == smp_method::kTrap || header.attribute_id == smp_attribute::kSmInfo;
 }
 
-/// IBA 14.2.4.1. Who does not know the key gets no answer at all.
+/// IBA 14.2.4.1. A request with the wrong key gets no response.
 bool is_authorised(const SmpTarget& target, const MadHeader& header, std::uint64_t m_key) {
   const ManagementKey& key = target.node->key;
   return key.admits(m_key) || (header.method == method::kGet && key.protection < 2);
@@ -34,8 +34,8 @@ AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
   if (!is_smp) return {};
   if (header->is_response()) return {AgentOutcome::unmatched_response, 0, {}, 0};
   if (header->method == smp_method::kTrapRepress) {
-    const bool is_ours = traps_.repress(header->transaction_id);
-    return {is_ours ? AgentOutcome::acknowledged : AgentOutcome::unmatched_response, 0, {}, 0};
+    const bool is_our_trap = traps_.repress(header->transaction_id);
+    return {is_our_trap ? AgentOutcome::acknowledged : AgentOutcome::unmatched_response, 0, {}, 0};
   }
   const NodeIndex sender = MadRoute::of(header->transaction_id).node;
   if (state_.manager.node(sender) == nullptr) return {AgentOutcome::unknown_sender, 0, {}, 0};
@@ -49,16 +49,17 @@ AgentResult SubnetManagementAgents::receive(const MadPacket& packet) {
       break;
   }
   if (state_.manager.has_own_sm() || target.is_switch || !is_for_manager(*header)) {
-    const bool may = is_authorised(target, *header, m_key_of(packet.mad));
-    return may ? answer(packet, *header, target) : AgentResult{AgentOutcome::wrong_m_key, 0, {}, 0};
+    const bool is_allowed = is_authorised(target, *header, m_key_of(packet.mad));
+    return is_allowed ? respond(packet, *header, target)
+                      : AgentResult{AgentOutcome::wrong_m_key, 0, {}, 0};
   }
-  AgentResult passed{AgentOutcome::forwarded, 0, packet, target.index};
-  finish_route(target, *header, passed.packet.mad);
-  return passed;
+  AgentResult forwarded{AgentOutcome::forwarded, 0, packet, target.index};
+  finish_route(target, *header, forwarded.packet.mad);
+  return forwarded;
 }
 
-AgentResult SubnetManagementAgents::answer(const MadPacket& packet, const MadHeader& header,
-                                           const SmpTarget& target) {
+AgentResult SubnetManagementAgents::respond(const MadPacket& packet, const MadHeader& header,
+                                            const SmpTarget& target) {
   std::uint16_t status = 0;
   std::optional<SmpData> data;
   const bool is_set = header.method == method::kSet && !state_.manager.has_own_sm();
@@ -72,17 +73,17 @@ AgentResult SubnetManagementAgents::answer(const MadPacket& packet, const MadHea
       status = set_attribute(target, header, mad.subspan<kSmpDataOffset, kSmpDataSize>(), state_);
       if (std::exchange(state_.link_changed, false)) link_changed();
     }
-    // The answer to a change is what is there now.
-    std::uint16_t missing = 0;
-    if (status == 0) data = get_attribute(target, header, m_key_of(packet.mad), state_, missing);
-    if (status == 0 && !data) status = missing;
+    // The response to SubnSet() contains the new value.
+    std::uint16_t get_status = 0;
+    if (status == 0) data = get_attribute(target, header, m_key_of(packet.mad), state_, get_status);
+    if (status == 0 && !data) status = get_status;
   }
   const std::uint16_t direction = is_directed(header) ? kSmpDirectionBit : 0;
-  auto answer = make_response(packet, header, static_cast<std::uint16_t>(status | direction));
-  answer.status = status;
-  if (data) std::ranges::copy(*data, answer.packet.mad.begin() + kSmpDataOffset);
-  write_return_path(target, header, answer.packet.mad);
-  return answer;
+  auto result = make_response(packet, header, static_cast<std::uint16_t>(status | direction));
+  result.status = status;
+  if (data) std::ranges::copy(*data, result.packet.mad.begin() + kSmpDataOffset);
+  write_return_path(target, header, result.packet.mad);
+  return result;
 }
 
 void SubnetManagementAgents::link_changed() {

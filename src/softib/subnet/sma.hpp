@@ -1,8 +1,8 @@
 // The subnet management agents of all nodes and of the switch (IBA 14.2, 14.3).
 //
-// Where the subnet manages itself, they answer SubnGet(): its SM has no need of packets here. Where
-// it is managed elsewhere, SubnSet() is how ports and tables are programmed, the switch tells of
-// links that change by trap 128, and what is for a subnet manager on an HCA is passed on to that.
+// With the subnet's own SM, which needs no packets, they only handle SubnGet(). With an external
+// SM, SubnSet() configures ports and tables, the switch reports link changes by trap 128, and MADs
+// for an SM on an HCA are forwarded to it.
 #pragma once
 
 #include <optional>
@@ -16,32 +16,31 @@
 
 namespace softib::subnet {
 
-/// What of SwitchInfo (IBA 14.2.5.4) is written.
+/// The writable fields of SwitchInfo (IBA 14.2.5.4).
 struct SwitchSettings {
   std::uint16_t linear_top = 0;
   std::uint8_t default_port = 0;
-  std::uint8_t default_primary_port = 0;      ///< of multicast
-  std::uint8_t default_not_primary_port = 0;  ///< of multicast
+  std::uint8_t default_primary_port = 0;      ///< for multicast
+  std::uint8_t default_not_primary_port = 0;  ///< for multicast
   std::uint8_t life_time = 0;                 ///< 5 bits
   bool links_changed = false;
 };
 
-/// What the agents have to do with.
+/// The state that the agents read and write.
 struct ManagedState {
   SubnetManager& manager;
   IsManager is_manager;
   MulticastForwardingTable multicast;
   SwitchSettings settings;
-  bool link_changed = false;  ///< by what was written
+  bool link_changed = false;  ///< set by set_attribute()
 };
 
-/// One attribute of a node; else the status of the refusal: most likely, that the node has none, or
-/// no such block of it.
+/// Reads an attribute of a node. On failure returns nullopt and sets `status`.
 [[nodiscard]] std::optional<SmpData> get_attribute(const SmpTarget& target,
                                                    const ipoib::wire::MadHeader& header,
                                                    std::uint64_t m_key, const ManagedState& state,
                                                    std::uint16_t& status);
-/// Writes an attribute; returns a status, and nothing has changed unless that is 0.
+/// Writes an attribute. Returns a status; if it is not 0, nothing has changed.
 [[nodiscard]] std::uint16_t set_attribute(const SmpTarget& target,
                                           const ipoib::wire::MadHeader& header,
                                           std::span<const std::uint8_t, kSmpDataSize> data,
@@ -49,25 +48,25 @@ struct ManagedState {
 
 class SubnetManagementAgents {
  public:
-  /// `manager`, and what `is_manager` asks, live as long.
+  /// `manager` and the state used by `is_manager` must outlive this object.
   SubnetManagementAgents(SubnetManager& manager, IsManager is_manager)
       : state_{manager, std::move(is_manager), {}, {}, false} {}
 
-  /// Takes a packet to QP0.
+  /// Handles a packet to QP0.
   [[nodiscard]] AgentResult receive(const MadPacket& packet);
-  /// A port of the switch has come up, or gone down.
+  /// Must be called when a port of the switch came up or went down.
   void link_changed();
   [[nodiscard]] MulticastForwardingTable& multicast() { return state_.multicast; }
   [[nodiscard]] const MulticastForwardingTable& multicast() const { return state_.multicast; }
 
-  /// When on_time() wants to be called.
+  /// When on_time() must be called.
   [[nodiscard]] ipoib::TimePoint next_deadline() const { return traps_.next_deadline(); }
-  /// A trap for the subnet manager, when one is due.
+  /// Returns a trap for the SM if one is due.
   [[nodiscard]] std::optional<MadPacket> on_time(ipoib::TimePoint now);
 
  private:
-  [[nodiscard]] AgentResult answer(const MadPacket& packet, const ipoib::wire::MadHeader& header,
-                                   const SmpTarget& target);
+  [[nodiscard]] AgentResult respond(const MadPacket& packet, const ipoib::wire::MadHeader& header,
+                                    const SmpTarget& target);
 
   ManagedState state_;
   SwitchTraps traps_;

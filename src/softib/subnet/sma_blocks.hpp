@@ -1,4 +1,4 @@
-// What reading and writing the switch's attributes have in common.
+// Shared by reading and writing of the switch's attributes.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct MulticastBlock {
   std::uint32_t block = 0;
   unsigned position = 0;
 
-  /// Nothing for one that the switch does not have.
+  /// Returns nullopt if the switch does not have such a block.
   [[nodiscard]] static std::optional<MulticastBlock> parse(std::uint32_t modifier) {
     const MulticastBlock parsed{modifier & 0x1ff, modifier >> 28};
     return parsed.block < kMaxGroups / kGroups ? std::optional(parsed) : std::nullopt;
   }
   [[nodiscard]] std::size_t group(std::size_t i) const { return block * kGroups + i; }
-  /// The node on the port of a bit. Port 0, the switch's own, receives nothing; nor does port 1,
-  /// which is not connected.
+  /// The node on the port of a bit. nullopt for ports 0 (the switch's own) and 1 (not connected),
+  /// which receive nothing.
   [[nodiscard]] std::optional<NodeIndex> node(unsigned bit) const {
     const unsigned port = position * kPorts + bit;
     if (port < 2 || port > kMaxSwitchPorts) return std::nullopt;

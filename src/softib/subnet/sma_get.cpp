@@ -34,7 +34,7 @@ SmpData switch_info(const ManagedState& state) {
   return data;
 }
 
-/// IBA 14.2.5.10: a block of 64 LIDs, the port that leads to each.
+/// IBA 14.2.5.10: for each of a block of 64 LIDs, the port.
 SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
   SmpData data;
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -48,7 +48,8 @@ SmpData forwarding_block(const SubnetManager& manager, std::uint32_t block) {
   return data;
 }
 
-/// IBA 14.2.5.12: of 32 multicast LIDs, which of 16 ports; bit i is port 16 * position + i.
+/// IBA 14.2.5.12: for each of 32 multicast LIDs, a bit set of 16 ports; bit i is port
+/// 16 * position + i.
 SmpData multicast_block(const MulticastForwardingTable& table, const MulticastBlock& block) {
   SmpData data;
   ipoib::ByteWriter writer(data);
@@ -64,7 +65,7 @@ SmpData multicast_block(const MulticastForwardingTable& table, const MulticastBl
 }
 
 SmpData sm_info(const SubnetManager& manager) {
-  // IBA 14.2.5.13: | GUID 64 | SM_Key 64, not shown | activity count 32 | priority 4, state 4 |
+  // IBA 14.2.5.13: | GUID 64 | SM_Key 64, read as 0 | activity count 32 | priority 4, state 4 |
   constexpr std::uint8_t kMaster = 3;
   SmpData data{};
   ipoib::ByteWriter writer(data);
@@ -90,7 +91,7 @@ SmpData node_info_data(const SubnetManager& manager, const SmpTarget& target) {
 std::optional<SmpData> port_info_data(const ManagedState& state, const SmpTarget& target,
                                       std::uint32_t port, std::uint64_t m_key) {
   const SubnetManager& manager = state.manager;
-  // On an HCA, 0 is the port that the packet came in by.
+  // On an HCA, 0 is the port that received the packet.
   if (port == 0 && !target.is_switch) port = target.entry_port;
   const auto ports = target.is_switch ? switch_port_count(manager) : target.node->port.number;
   if (port > ports) return std::nullopt;
@@ -111,7 +112,7 @@ SmpData node_description_data(const Node& node) {
   return data;
 }
 
-/// The one entry of the GUID table.
+/// The GUID table, which has one entry.
 std::optional<SmpData> guid_block(const Node& node, std::uint32_t block) {
   if (block != 0) return std::nullopt;
   SmpData data{};
@@ -119,8 +120,7 @@ std::optional<SmpData> guid_block(const Node& node, std::uint32_t block) {
   return data;
 }
 
-/// IBA 14.2.5.7: a block of 32 keys, which is all; the high half of the modifier is a switch's
-/// port.
+/// IBA 14.2.5.7: the only block of 32 keys. The high half of the modifier is a port of the switch.
 std::optional<SmpData> pkey_block(const Node& node, std::uint32_t modifier) {
   if ((modifier & 0xffff) != 0) return std::nullopt;
   SmpData data{};

@@ -1,5 +1,5 @@
-// SubnSet(): what a subnet manager elsewhere writes. A value that cannot be is refused, and nothing
-// of its attribute is taken (IBA 14.2.4).
+// SubnSet() by an external SM. If a field has an invalid value, the attribute is refused as a whole
+// (IBA 14.2.4).
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/subnet/rates.hpp"
 #include "softib/subnet/sma.hpp"
@@ -17,13 +17,13 @@ namespace {
 
 using SmpView = std::span<const std::uint8_t, kSmpDataSize>;
 
-constexpr std::uint16_t kDone = 0;
-/// Of PortPhysicalState (IBA 14.2.5.6), as written.
+constexpr std::uint16_t kOk = 0;
+/// Writable values of PortPhysicalState (IBA 14.2.5.6).
 constexpr std::uint8_t kPolling = 2;
 constexpr std::uint8_t kDisabled = 3;
 
-/// What a link comes to be in; nothing for a transition that there is not (IBA 14.2.5.6). Both ends
-/// of a cable are in one state here, so whoever comes second finds it done.
+/// The new state of a link; nullopt for an invalid transition (IBA 14.2.5.6). Both ends of a cable
+/// share one state, so a transition that was made at the other end is valid, too.
 std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& wanted) {
   constexpr std::uint8_t kNoChange = 0;
   if (wanted.physical_state != kNoChange && wanted.physical_state != kPolling &&
@@ -34,7 +34,7 @@ std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& 
   if (port.failed) return PortState::down;
   if (wanted.physical_state == kPolling) return PortState::init;
   if (wanted.port_state == kNoChange) return port.state;
-  // Down is a request to train the link again.
+  // Writing Down retrains the link.
   if (wanted.port_state == static_cast<std::uint8_t>(PortState::down)) {
     return port.state == PortState::down ? PortState::down : PortState::init;
   }
@@ -45,28 +45,29 @@ std::optional<PortState> next_state(const PortAttributes& port, const PortInfo& 
   return std::nullopt;
 }
 
-/// Whether somebody has to be told: an SM knows what it has made of a link that is up.
-bool is_news(PortState before, PortState now) {
+/// Whether to send a trap: only if the link went down or came up, since the SM itself writes the
+/// other states.
+bool is_link_change(PortState before, PortState now) {
   return before != now && (now == PortState::down || now == PortState::init);
 }
 
-/// An external port of the switch: of what an SM writes only the state of the link matters.
+/// External port of the switch: only the link state is written.
 std::uint16_t set_external_port(NodeIndex index, const PortInfo& wanted, ManagedState& state) {
   const Node* peer = state.manager.node(index);
   PortAttributes port = peer != nullptr ? peer->port : PortAttributes{};
   const auto next = next_state(port, wanted);
   if (!next) return mad_status::kInvalidField;
-  if (peer == nullptr || port.state == *next) return kDone;
-  state.link_changed = is_news(port.state, *next);
+  if (peer == nullptr || port.state == *next) return kOk;
+  state.link_changed = is_link_change(port.state, *next);
   port.state = *next;
   state.manager.set_port(index, port);
-  return kDone;
+  return kOk;
 }
 
 std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, ManagedState& state) {
   PortAttributes port = target.node->port;
   const auto next = target.is_switch ? port.state : next_state(port, wanted);
-  // Port 0 of a switch has no link, and so no neighbour with an MTU.
+  // Port 0 of a switch has no link and thus no NeighborMTU.
   const bool has_mtu =
       target.is_switch || (is_mtu(wanted.neighbor_mtu) && wanted.neighbor_mtu <= port.max_mtu);
   const bool has_lanes = wanted.operational_vls <= 1;
@@ -75,7 +76,7 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
   if (!next || !has_mtu || !has_lanes || !has_lids) {
     return mad_status::kInvalidField;
   }
-  state.link_changed = is_news(port.state, *next);
+  state.link_changed = is_link_change(port.state, *next);
   port.state = *next;
   port.gid_prefix = wanted.gid_prefix;
   port.lid = wanted.lid;
@@ -92,13 +93,13 @@ std::uint16_t set_end_port(const SmpTarget& target, const PortInfo& wanted, Mana
     state.manager.set_port(target.index, port);
     state.manager.set_m_key(target.index, key);
   }
-  return kDone;
+  return kOk;
 }
 
 std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpView data,
                             ManagedState& state) {
   const auto wanted = PortInfo::parse(data);
-  // Of an HCA, the port that is on the subnet.
+  // Of an HCA, only the connected port.
   const bool is_port = target.is_switch ? number <= switch_port_count(state.manager)
                                         : number == 0 || number == target.node->port.number;
   if (!wanted || !is_port) return mad_status::kInvalidField;
@@ -108,7 +109,7 @@ std::uint16_t set_port_info(const SmpTarget& target, std::uint32_t number, SmpVi
 
 std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView data,
                         ManagedState& state) {
-  // One block, of no port of the switch but its own.
+  // There is one block, and of the switch only port 0 has a table.
   if (modifier != 0) return mad_status::kInvalidField;
   PortAttributes port = target.node->port;
   ipoib::ByteReader reader(data);
@@ -118,7 +119,7 @@ std::uint16_t set_pkeys(const SmpTarget& target, std::uint32_t modifier, SmpView
   } else {
     state.manager.set_port(target.index, port);
   }
-  return kDone;
+  return kOk;
 }
 
 std::uint16_t set_switch_info(SmpView data, SwitchSettings& settings) {
@@ -131,11 +132,11 @@ std::uint16_t set_switch_info(SmpView data, SwitchSettings& settings) {
   wanted.default_not_primary_port = reader.u8();
   const std::uint8_t last = reader.u8();
   wanted.life_time = last >> kLifeTimeShift;
-  // Writing it clears it.
+  // Writing 1 clears the bit.
   if ((last & kLinksChangedBit) != 0) wanted.links_changed = false;
   if (wanted.linear_top >= kUnicastLids) return mad_status::kInvalidField;
   settings = wanted;
-  return kDone;
+  return kOk;
 }
 
 std::uint16_t set_routes(std::uint32_t block, SmpView data, SubnetManager& manager) {
@@ -148,7 +149,7 @@ std::uint16_t set_routes(std::uint32_t block, SmpView data, SubnetManager& manag
     if (port > 1 && port <= kMaxSwitchPorts) node = static_cast<NodeIndex>(port - 1);
     manager.routes().set(Lid(static_cast<std::uint16_t>(block * data.size() + i)), node);
   }
-  return kDone;
+  return kOk;
 }
 
 std::uint16_t set_multicast(std::uint32_t modifier, SmpView data, MulticastForwardingTable& table) {
@@ -163,7 +164,7 @@ std::uint16_t set_multicast(std::uint32_t modifier, SmpView data, MulticastForwa
     }
     table.set(block->group(i), receivers);
   }
-  return kDone;
+  return kOk;
 }
 
 }  // namespace
@@ -177,8 +178,8 @@ std::uint16_t set_attribute(const SmpTarget& target, const MadHeader& header, Sm
     case smp_attribute::kPKeyTable:
       return set_pkeys(target, modifier, data, state);
     case smp_attribute::kGuidInfo:
-      // The first of the table is read-only, and there is no other.
-      return modifier == 0 ? kDone : mad_status::kInvalidField;
+      // The only entry is read-only.
+      return modifier == 0 ? kOk : mad_status::kInvalidField;
     default:
       break;
   }

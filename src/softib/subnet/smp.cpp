@@ -4,8 +4,8 @@
 //   | header | M_Key | -                    | data | -                          |
 //   | header | M_Key | DrSLID | DrDLID | -  | data | initial path | return path |
 //
-// In the header of the second, status has the direction bit D in front, and the class-specific
-// octets are hop pointer and hop count. path[1..hop count] are the ports to leave by.
+// In the header of a directed-route SMP, the direction bit D is the first bit of the status, and
+// the class-specific bytes are hop pointer and hop count. path[1..hop count] are the exit ports.
 #include "softib/subnet/smp.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool is_valid_directed_route(const MadPacket& packet, const MadHeader& header) {
          lid_at(kDrDlidOffset) == ipoib::kPermissiveLid;
 }
 
-/// One cable further; false when there is none.
+/// Follows one cable. Returns false if there is none, or it is down.
 bool take_hop(std::uint8_t exit, const SubnetManager& manager, SmpTarget& target) {
   if (target.is_switch) {
     const Node* next = exit == 0 ? nullptr : manager.node(static_cast<NodeIndex>(exit - 1));
@@ -65,7 +65,7 @@ bool walk(const MadPacket& packet, std::size_t hops, const SubnetManager& manage
   return true;
 }
 
-/// A port answers itself even when it is down.
+/// Finds the destination of a LID-routed packet. A port reaches itself even if it is down.
 bool find(Lid lid, NodeIndex sender, const SubnetManager& manager, SmpTarget& target) {
   if (!ipoib::is_unicast(lid)) return false;
   if (target.node->port.has(lid)) return true;

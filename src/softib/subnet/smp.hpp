@@ -1,8 +1,7 @@
-// Subnet management packets (IBA 14.2.1): how one lies in a MAD, and the way that it goes.
+// Subnet management packets (IBA 14.2.1): their layout and routing.
 //
-// The cabling is one switch with node i on port i + 1. A LID-routed packet names its node by its
-// DLID. A directed route (IBA 14.2.2) starts at the sender, whom its transaction id names: on a
-// fabric the cable does.
+// There is one switch, with node i on port i + 1. A LID-routed packet is for the node with its
+// DLID. A directed route (IBA 14.2.2) starts at the sender, which the transaction ID identifies.
 #pragma once
 
 #include <array>
@@ -17,12 +16,12 @@ inline constexpr std::size_t kSmpDataOffset = 64;
 inline constexpr std::size_t kSmpDataSize = 64;
 inline constexpr std::size_t kMaxHops = 63;
 inline constexpr std::uint8_t kSmpClassVersion = 1;
-/// Of the status of a directed-route packet: it is on its way back.
+/// Direction bit in the status of a directed-route SMP, set in responses.
 inline constexpr std::uint16_t kSmpDirectionBit = 0x8000;
 
 using SmpData = std::array<std::uint8_t, kSmpDataSize>;
 
-/// Attributes of subnet management (IBA 14.2.5), besides those that others know as well.
+/// Attributes of subnet management (IBA 14.2.5), in addition to ipoib::wire::attribute.
 namespace smp_attribute {
 inline constexpr std::uint16_t kNodeDescription = 0x0010;
 inline constexpr std::uint16_t kSwitchInfo = 0x0012;
@@ -33,22 +32,22 @@ inline constexpr std::uint16_t kMulticastForwardingTable = 0x001b;
 inline constexpr std::uint16_t kSmInfo = 0x0020;
 }  // namespace smp_attribute
 
-/// Methods that only subnet management has (IBA 13.4.5).
+/// Methods of subnet management, in addition to ipoib::wire::method (IBA 13.4.5).
 namespace smp_method {
 inline constexpr std::uint8_t kTrap = 0x05;
 inline constexpr std::uint8_t kTrapRepress = 0x07;
 }  // namespace smp_method
 
-/// Where a packet has come to: a node or the switch, and the port that it came in by.
+/// The destination of a packet: a node or the switch, and the port that received it.
 struct SmpTarget {
   const Node* node = nullptr;  ///< never null
   bool is_switch = false;
-  NodeIndex index = 0;  ///< of a node
+  NodeIndex index = 0;  ///< of the node
   std::uint8_t entry_port = 1;
   std::array<std::uint8_t, kMaxHops + 1> return_path{};
 };
 
-/// The M_Key that a packet comes with.
+/// The M_Key of a packet.
 [[nodiscard]] std::uint64_t m_key_of(const MadPacket::Bytes& mad);
 
 enum class SmpRoute : std::uint8_t {
@@ -57,16 +56,16 @@ enum class SmpRoute : std::uint8_t {
   invalid       ///< not directed from end to end, or not at its first hop
 };
 
-/// Whether it is of the class that has a route of its own.
+/// Whether the packet is a directed-route SMP.
 [[nodiscard]] bool is_directed(const ipoib::wire::MadHeader& header);
-/// Follows a packet from `sender`, which exists.
+/// Finds the destination of a packet from `sender`, which must exist.
 [[nodiscard]] SmpRoute resolve_target(const MadPacket& packet, const ipoib::wire::MadHeader& header,
                                       NodeIndex sender, const SubnetManager& manager,
                                       SmpTarget& target);
-/// The way that a packet has come, for whoever answers it; nothing for one without such a route.
+/// Writes the return path of a directed-route SMP; other packets stay as they are.
 void write_return_path(const SmpTarget& target, const ipoib::wire::MadHeader& header,
                        MadPacket::Bytes& mad);
-/// The same for one that is handed over at its end (IBA 14.2.2.2).
+/// The same, and advances the hop pointer to the end of the route (IBA 14.2.2.2).
 void finish_route(const SmpTarget& target, const ipoib::wire::MadHeader& header,
                   MadPacket::Bytes& mad);
 

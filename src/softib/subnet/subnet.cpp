@@ -18,16 +18,16 @@ using ipoib::TimePoint;
 namespace {
 constexpr Qpn kSmiQpn{0};
 
-ipoib::Error no_change_of_sm() {
+ipoib::Error sm_port_is_fixed() {
   return ipoib::Error{EINVAL, "node 0 is the subnet manager's own port"};
 }
 
-/// What a subnet decides that manages itself.
-Result<void> decides(const SubnetManager& manager) {
+/// EOPNOTSUPP if an external SM manages the subnet.
+Result<void> require_own_sm(const SubnetManager& manager) {
   if (manager.has_own_sm()) return {};
   return ipoib::Error{EOPNOTSUPP,
-                      "the subnet has no subnet manager of its own (--sm none): the one that runs "
-                      "on it decides that"};
+                      "the subnet is managed by an external subnet manager (--sm none), which "
+                      "decides that"};
 }
 }  // namespace
 
@@ -44,30 +44,30 @@ struct Subnet::State {
   PerformanceAgents performance;
   SubnetManagementAgents agents;
   std::vector<MadPacket> outgoing;
-  std::vector<ForwardedMad> passed_on;
-  /// Nodes that came into service, or went out of it, and have not been reported.
-  std::vector<std::pair<Gid, bool>> services;
+  std::vector<ForwardedMad> forwarded;
+  /// Ports that came into service (true) or went out of it, not yet reported.
+  std::vector<std::pair<Gid, bool>> service_changes;
 
   [[nodiscard]] const Node& own_node() const;
   void adopt_groups(const SubnetSnapshot& before, TimePoint now);
   void adopt_tables(const SubnetSnapshot& before);
-  void make_permanent_groups();
-  void put_in_service(const Gid& gid, bool is_in);
-  void take_out(NodeIndex index, const Gid& gid);
-  void follow_state(NodeIndex index, PortState before);
+  void create_permanent_groups();
+  void add_service_change(const Gid& gid, bool in_service);
+  void end_service(NodeIndex index, const Gid& gid);
+  void on_state_change(NodeIndex index, PortState before);
   void report_events(TimePoint now);
   void receive_gmp(const MadPacket& packet, TimePoint now);
   void send(const AgentResult& result);
   void send_traps(TimePoint now);
 };
 
-/// Whose process plays the subnet.
+/// The node whose port the subnet process uses.
 const Node& Subnet::State::own_node() const {
   const Node* const own = manager.has_own_sm() ? manager.node(SubnetManager::kSmNode) : nullptr;
   return own != nullptr ? *own : manager.the_switch();
 }
 
-void Subnet::State::make_permanent_groups() {
+void Subnet::State::create_permanent_groups() {
   if (!manager.has_own_sm()) return;
   for (const auto& partition : manager.partitions()) {
     if (!partition.broadcast_group) continue;
@@ -76,24 +76,24 @@ void Subnet::State::make_permanent_groups() {
   }
 }
 
-void Subnet::State::put_in_service(const Gid& gid, bool is_in) {
-  if (administrator.has_subscribers()) services.emplace_back(gid, is_in);
+void Subnet::State::add_service_change(const Gid& gid, bool in_service) {
+  if (administrator.has_subscribers()) service_changes.emplace_back(gid, in_service);
 }
 
-/// The port is gone for everybody: memberships and subscriptions end.
-void Subnet::State::take_out(NodeIndex index, const Gid& gid) {
-  groups.drop(index);
-  administrator.forget(index);
-  put_in_service(gid, false);
+/// Ends the memberships and subscriptions of a port that is down.
+void Subnet::State::end_service(NodeIndex index, const Gid& gid) {
+  groups.remove(index);
+  administrator.remove(index);
+  add_service_change(gid, false);
   agents.link_changed();
 }
 
-void Subnet::State::follow_state(NodeIndex index, PortState before) {
+void Subnet::State::on_state_change(NodeIndex index, PortState before) {
   const PortAttributes& port = manager.node(index)->port;
   if (port.state == before) return;
   agents.link_changed();
-  if (port.state == PortState::active) put_in_service(port.gid(), true);
-  if (before == PortState::active) take_out(index, port.gid());
+  if (port.state == PortState::active) add_service_change(port.gid(), true);
+  if (before == PortState::active) end_service(index, port.gid());
 }
 
 void Subnet::State::report_events(TimePoint now) {
@@ -103,8 +103,8 @@ void Subnet::State::report_events(TimePoint now) {
   ipoib::wire::Notice notice;
   notice.issuer_lid = sm.port.lid;
   notice.issuer_gid = sm.port.gid();
-  for (const auto& [gid, is_in] : std::exchange(services, {})) {
-    notice.trap_number = is_in ? trap::kInService : trap::kOutOfService;
+  for (const auto& [gid, in_service] : std::exchange(service_changes, {})) {
+    notice.trap_number = in_service ? trap::kInService : trap::kOutOfService;
     notice.gid = gid;
     administrator.report(notice, now, outgoing);
   }
@@ -118,7 +118,7 @@ void Subnet::State::report_events(TimePoint now) {
 Subnet::Subnet(SubnetConfig config, PerformanceAgents::Source counters, IsManager is_manager)
     : state_(
           std::make_unique<State>(std::move(config), std::move(counters), std::move(is_manager))) {
-  state_->make_permanent_groups();
+  state_->create_permanent_groups();
 }
 Subnet::~Subnet() = default;
 
@@ -134,17 +134,17 @@ void Subnet::adopt(const SubnetSnapshot& before, TimePoint now) {
 
 void Subnet::State::adopt_groups(const SubnetSnapshot& before, TimePoint now) {
   manager.request_reregistration();
-  NodeSet alive;
+  NodeSet active;
   for (const auto& entry : before.nodes) {
     const Node* node = manager.node(entry.index);
-    if (node != nullptr && node->port.state == PortState::active) alive.set(entry.index);
+    if (node != nullptr && node->port.state == PortState::active) active.set(entry.index);
   }
   groups = MulticastGroups();
-  groups.adopt(before.groups, alive, now + kRejoinGrace);
-  make_permanent_groups();
+  groups.adopt(before.groups, active, now + kRejoinGrace);
+  create_permanent_groups();
 }
 
-/// A switch goes on as it was programmed, and its subnet manager need not hear of it.
+/// The switch keeps its tables, so the external SM does not notice the restart.
 void Subnet::State::adopt_tables(const SubnetSnapshot& before) {
   for (const auto& route : before.routes) manager.routes().set(route.lid, route.node);
   for (const auto& group : before.groups) {
@@ -157,17 +157,17 @@ Result<NodeIndex> Subnet::add_hca(std::string_view name, std::uint8_t port) {
   const bool is_new = !state_->manager.find(name);
   auto added = state_->manager.add(name, port);
   if (!added || !is_new) return added;
-  state_->put_in_service(state_->manager.node(*added)->port.gid(), true);
+  state_->add_service_change(state_->manager.node(*added)->port.gid(), true);
   state_->agents.link_changed();
   return added;
 }
 
 Result<void> Subnet::remove_hca(NodeIndex index) {
-  if (index == SubnetManager::kSmNode) return no_change_of_sm();
+  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
   const Node* found = node(index);
   const Gid gid = found != nullptr ? found->port.gid() : Gid();
   auto removed = state_->manager.remove(index);
-  if (removed) state_->take_out(index, gid);
+  if (removed) state_->end_service(index, gid);
   return removed;
 }
 
@@ -175,53 +175,53 @@ Result<void> Subnet::set_port_state(NodeIndex index, PortState state) {
   const Node* found = state_->manager.node(index);
   const PortState before = found != nullptr ? found->port.state : state;
   if (!state_->manager.has_own_sm()) {
-    if (state == PortState::armed) return decides(state_->manager);
-    // The link comes up; the rest of the way is the subnet manager's.
+    if (state == PortState::armed) return require_own_sm(state_->manager);
+    // Only the link comes up; the external SM does the rest.
     if (state == PortState::active) state = before == PortState::down ? PortState::init : before;
   }
   auto set = state_->manager.set_port_state(index, state);
-  if (set) state_->follow_state(index, before);
+  if (set) state_->on_state_change(index, before);
   return set;
 }
 
 Result<void> Subnet::set_failed(NodeIndex index, bool failed) {
-  if (index == SubnetManager::kSmNode) return no_change_of_sm();
+  if (index == SubnetManager::kSmNode) return sm_port_is_fixed();
   const Node* found = node(index);
   const PortState before = found != nullptr ? found->port.state : PortState::down;
   auto set = state_->manager.set_failed(index, failed);
-  if (set) state_->follow_state(index, before);
+  if (set) state_->on_state_change(index, before);
   return set;
 }
 
 Result<void> Subnet::set_lid(NodeIndex index, Lid lid) {
-  if (auto ours = decides(state_->manager); !ours) return ours;
+  if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   return state_->manager.set_lid(index, lid);
 }
 
 Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
-  if (auto ours = decides(state_->manager); !ours) return ours;
+  if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   return state_->manager.set_mtu(index, mtu);
 }
 
 Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
-  if (auto ours = decides(state_->manager); !ours) return ours;
+  if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   auto set = state_->manager.set_membership(index, pkey, as);
   if (!set) return set;
   const bool is_out = !find_pkey(node(index)->port, pkey).is_valid();
-  if (is_out) state_->groups.drop(index, pkey);
+  if (is_out) state_->groups.remove(index, pkey);
   return set;
 }
 
-Result<void> Subnet::move_pkey(NodeIndex index, PKey pkey, std::size_t place) {
-  if (auto ours = decides(state_->manager); !ours) return ours;
-  return state_->manager.move_pkey(index, pkey, place);
+Result<void> Subnet::move_pkey(NodeIndex index, PKey pkey, std::size_t to) {
+  if (auto checked = require_own_sm(state_->manager); !checked) return checked;
+  return state_->manager.move_pkey(index, pkey, to);
 }
 
 Result<void> Subnet::restart_sm(TimePoint now) {
-  if (auto ours = decides(state_->manager); !ours) return ours;
+  if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   state_->administrator.restart();
   state_->groups.restart(now + kRejoinGrace);
-  state_->services.clear();
+  state_->service_changes.clear();
   state_->manager.request_reregistration();
   return {};
 }
@@ -245,7 +245,7 @@ GroupForwarding Subnet::forwarding(Lid mlid) const {
   const bool is_known = ipoib::is_multicast(mlid) && group_index(mlid) < kMaxGroups;
   if (!is_known) return {};
   if (state_->manager.has_own_sm()) return state_->groups.forwarding(group_index(mlid));
-  // Of a group that was joined elsewhere only the switch's table is known.
+  // With an external SM, only the switch's table is known.
   return {Gid(), state_->agents.multicast().at(group_index(mlid))};
 }
 
@@ -290,7 +290,7 @@ void Subnet::State::send(const AgentResult& result) {
       break;
     case AgentOutcome::forwarded:
       ++counters.passed_on;
-      passed_on.push_back({result.to, result.packet});
+      forwarded.push_back({result.to, result.packet});
       break;
     case AgentOutcome::acknowledged:
       ++counters.report_acknowledged;
@@ -319,7 +319,7 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
   const Node* const sender = manager.node(index);
   const auto header = ipoib::wire::MadHeader::parse(packet.mad);
   const bool is_performance = header && header->management_class == ipoib::wire::mgmt_class::kPerf;
-  const PKey ours = find_pkey(own.port, packet.pkey);
+  const PKey own_pkey = find_pkey(own.port, packet.pkey);
   if (sender == nullptr || sender->port.state != PortState::active) {
     ++counters.drop_source;
   } else if (!is_performance &&
@@ -327,10 +327,10 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
     ++counters.drop_destination;
   } else if (packet.qkey != ipoib::wire::kGsiQKey) {
     ++counters.drop_qkey;
-  } else if (!ours.admits(packet.pkey)) {
+  } else if (!own_pkey.admits(packet.pkey)) {
     ++counters.drop_pkey;
   } else if (is_performance) {
-    send(performance.answer(packet, manager));
+    send(performance.handle(packet, manager));
   } else if (!manager.has_own_sm() || !header ||
              header->management_class != ipoib::wire::mgmt_class::kSubnAdm) {
     ++counters.drop_malformed;
@@ -340,7 +340,7 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
 }
 
 TimePoint Subnet::next_deadline() const {
-  if (state_->groups.has_events() || !state_->services.empty()) return TimePoint();
+  if (state_->groups.has_events() || !state_->service_changes.empty()) return TimePoint();
   return std::min({state_->administrator.next_deadline(), state_->groups.grace_end(),
                    state_->agents.next_deadline()});
 }
@@ -355,13 +355,13 @@ void Subnet::on_time(TimePoint now) {
 void Subnet::State::send_traps(TimePoint now) {
   const auto trap = agents.on_time(now);
   if (!trap) return;
-  if (const auto to = manager.node_at(trap->dlid)) passed_on.push_back({*to, *trap});
+  if (const auto to = manager.node_at(trap->dlid)) forwarded.push_back({*to, *trap});
 }
 
 std::vector<MadPacket> Subnet::take_outgoing() { return std::exchange(state_->outgoing, {}); }
 
 std::vector<ForwardedMad> Subnet::take_forwarded_mads() {
-  return std::exchange(state_->passed_on, {});
+  return std::exchange(state_->forwarded, {});
 }
 
 SubnetChanges Subnet::take_changes() {

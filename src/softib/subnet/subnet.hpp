@@ -1,10 +1,10 @@
-// The emulated subnet as a value: subnet manager, subnet administrator, and the subnet management
-// agents of all nodes.
+// The emulated subnet without I/O: subnet manager, SA, and the subnet management agents of all
+// nodes.
 //
-// No descriptor, no clock, no thread. Stimuli come in as calls, with `now` where time matters; what
-// follows from them is appended to two lists that the caller drains: MADs to send, and what has
-// changed of the picture that everybody forwards by (the fabric file in a live subnet, the switch
-// in a simulated one). Nothing that comes in a MAD can make it throw, or grow without a bound.
+// It has no descriptor, no clock and no thread. Stimuli come in as calls, with `now` where time
+// matters. The caller drains the results: MADs to send, and changes of the forwarding state
+// (published in the fabric file of a live subnet, used by the switch of a simulated one). No MAD
+// can make it throw or grow without bound.
 #pragma once
 
 #include <bitset>
@@ -25,76 +25,75 @@
 
 namespace softib::subnet {
 
-/// A MAD for the processes of a node, whatever its DLID.
+/// A MAD to forward to the processes of a node, regardless of its DLID.
 struct ForwardedMad {
   NodeIndex to = 0;
   MadPacket packet;
 };
 
-/// After an SM restart, how long packets to a group still reach those who were in it before and
-/// have not joined again.
+/// How long the receivers of a group keep receiving after an SM restart without joining again.
 inline constexpr ipoib::Duration kRejoinGrace = std::chrono::seconds(60);
 
 class Subnet {
  public:
-  /// `counters` says what ports have counted, `is_manager` where a subnet manager is; both live as
-  /// long.
+  /// `counters` returns the counters of ports, `is_manager` whether an SM runs on a node.
   explicit Subnet(SubnetConfig config = {}, PerformanceAgents::Source counters = {},
                   IsManager is_manager = {});
   Subnet(const Subnet&) = delete;
   Subnet& operator=(const Subnet&) = delete;
   ~Subnet();
 
-  /// Goes on where a dead subnet stopped. Nodes keep index, LID and port state, each is asked to
-  /// register again; memberships are forgotten, but forwarded by for kRejoinGrace, and a group that
-  /// is made again gets its MLID back. To be called before anything else; a record that makes no
-  /// sense (a LID taken twice, ...) is left out.
+  /// Continues from the state of an earlier subnet process. Nodes keep index, LID and port state
+  /// and are asked to register again. Memberships are discarded; their receivers keep receiving for
+  /// kRejoinGrace, and a group that is created again gets the same MLID. Skips invalid records
+  /// (such as duplicate LIDs). Must be called first.
   void adopt(const SubnetSnapshot& before, ipoib::TimePoint now);
 
-  /// Adds an HCA and brings its port up; its name decides its GUIDs. One that exists is returned.
-  /// `port`: by which port it is on the subnet, as SubnetManager::add() has it.
+  /// Adds an HCA and brings its port up, or returns the existing one of that name. The name
+  /// determines its GUIDs. `port` is the number of the connected port; see SubnetManager::add().
   [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name, std::uint8_t port = 0);
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
-  /// Anything but active ends the port's memberships, as a real SM would find it gone. Where the
-  /// subnet is managed elsewhere, active means that the link comes up. What follows below, but for
-  /// set_failed(), is EOPNOTSUPP there.
+  /// Any state but active ends the port's memberships, because an SM would lose sight of the port.
+  /// With an external SM, active means that the link comes up; that SM decides on the rest, so the
+  /// setters below except set_failed() return EOPNOTSUPP.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
-  /// The HCA is dead for the processes that are on it, and for others until it is mended, which
-  /// brings its port up. ENODEV from set_port_state(): it has failed.
+  /// Lets an HCA fail, or recover, which brings its port up. Processes that are attached when it
+  /// fails lose it for good. While it has failed, set_port_state() returns ENODEV.
   [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex node, bool failed);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
-  /// Of an HCA's port, an IBA code; the groups that it is in keep theirs.
+  /// `mtu` is an IBA code. Groups that the port is in keep their MTU.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
-  /// Of one HCA in one partition, which is made (without a group) when there is none.
+  /// Sets the membership of an HCA in a partition; creates the partition (without group) if
+  /// necessary.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);
-  /// Another place in one HCA's P_Key table for its key of a partition.
-  [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex node, PKey pkey, std::size_t place);
-  /// Forgets groups and subscriptions as an SM that is started anew, in the manner of adopt().
+  /// Moves the key of a partition to another index of the HCA's P_Key table.
+  [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex node, PKey pkey, std::size_t to);
+  /// Discards groups and subscriptions, like a restarted SM; forwarding continues as in adopt().
   [[nodiscard]] ipoib::Result<void> restart_sm(ipoib::TimePoint now);
 
   [[nodiscard]] Management management() const;
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] const Node* node(NodeIndex index) const;  ///< null: no such node
-  /// The node that a unicast LID leads to, whatever the state of its port.
+  /// The destination node of a unicast LID, regardless of its port state.
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
-  /// Who gets packets to a multicast LID, whatever port sends; nobody when there is no such group.
+  /// The receivers of a multicast LID.
   [[nodiscard]] GroupForwarding forwarding(Lid mlid) const;
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] const std::vector<Partition>& partitions() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 
-  /// A MAD for the SM's port (QP1), or one of subnet management (QP0) or performance management
-  /// (QP1) for any node.
+  /// Handles a MAD for the SM's port (QP1), or a subnet management (QP0) or performance management
+  /// (QP1) MAD for any node.
   void receive(const MadPacket& packet, ipoib::TimePoint now);
-  /// When on_time() wants to be called; kNever when nothing waits, the beginning of time for now.
+  /// When on_time() must be called: kNever if nothing is pending, TimePoint() for immediately.
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   void on_time(ipoib::TimePoint now);
 
-  /// MADs to be sent since the last call, in order.
+  /// Returns the MADs to send since the last call, in order.
   [[nodiscard]] std::vector<MadPacket> take_outgoing();
-  /// Of a subnet that is managed elsewhere: what is for the subnet managers on its HCAs.
+  /// Returns the MADs for SMs on the HCAs since the last call (external SM only).
   [[nodiscard]] std::vector<ForwardedMad> take_forwarded_mads();
-  /// What has changed since the last call.
+  /// Returns the changes since the last call.
   [[nodiscard]] SubnetChanges take_changes();
 
  private:

@@ -25,25 +25,26 @@ bool is_known_method(std::uint8_t code) {
          code == method::kDelete;
 }
 
-/// SubnAdmSet is answered by SubnAdmGetResp, every other one by its own code with the R bit.
+/// SubnAdmGetResp for SubnAdmSet; otherwise the method of the request with the R bit.
 std::uint8_t response_method(std::uint8_t request) {
   return request == method::kSet ? method::kGetResp
                                  : static_cast<std::uint8_t>(request | method::kResponse);
 }
 
-}  // namespace
-
-MadPacket reply_to(const MadPacket& request, PKey pkey) {
-  MadPacket reply;
-  reply.slid = request.dlid;
-  reply.dlid = request.slid;
-  reply.sl = request.sl;
-  reply.pkey = pkey;
-  reply.source = request.destination;
-  reply.destination = request.source;
-  reply.qkey = request.qkey;
-  return reply;
+/// The addresses of the response to `request`, with an empty MAD.
+MadPacket response_to(const MadPacket& request, PKey pkey) {
+  MadPacket response;
+  response.slid = request.dlid;
+  response.dlid = request.slid;
+  response.sl = request.sl;
+  response.pkey = pkey;
+  response.source = request.destination;
+  response.destination = request.source;
+  response.qkey = request.qkey;
+  return response;
 }
+
+}  // namespace
 
 void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
                                   ipoib::TimePoint now, std::vector<MadPacket>& out) {
@@ -83,10 +84,10 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
   }
   const SaRequest request{*header, ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize),
                           requester, *manager_.node(requester)};
-  respond(packet, *header, answer(request, packet), now, out);
+  respond(packet, *header, handle(request, packet), now, out);
 }
 
-SaResponse SubnetAdministrator::answer(const SaRequest& request, const MadPacket& packet) {
+SaResponse SubnetAdministrator::handle(const SaRequest& request, const MadPacket& packet) {
   const std::uint8_t code = request.header.mad.method;
   if (!is_known_method(code)) return SaStatus::unsupported_method;
   const bool is_query = code == method::kGet || code == method::kGetTable;
@@ -117,12 +118,12 @@ SaResponse SubnetAdministrator::answer(const SaRequest& request, const MadPacket
 }
 
 void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
-                                  const SaResponse& answer, ipoib::TimePoint now,
+                                  const SaResponse& response, ipoib::TimePoint now,
                                   std::vector<MadPacket>& out) {
-  SaStatus status = answer.status;
-  const std::size_t count = answer.records.size();
+  SaStatus status = response.status;
+  const std::size_t count = response.records.size();
   const bool is_table = header.mad.method == method::kGetTable;
-  if (status == SaStatus::ok && answer.records.is_full()) {
+  if (status == SaStatus::ok && response.records.is_full()) {
     status = SaStatus::no_resources;
     ++counters_.over_limit;
   }
@@ -130,23 +131,22 @@ void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
   if (status == SaStatus::ok && !is_table && count > 1) status = SaStatus::too_many_records;
 
   const Node& sm = *manager_.node(SubnetManager::kSmNode);
-  const MadPacket address = reply_to(packet, find_pkey(sm.port, packet.pkey));
+  MadPacket reply = response_to(packet, find_pkey(sm.port, packet.pkey));
   header.mad.method = response_method(header.mad.method);
   header.mad.status = static_cast<std::uint16_t>(status);
   header.sm_key = 0;
-  header.attribute_offset = count != 0 ? answer.records.attribute_offset() : std::uint16_t{0};
+  header.attribute_offset = count != 0 ? response.records.attribute_offset() : std::uint16_t{0};
   header.rmpp = RmppHeader{};
   ++counters_.answered;
   if (status == SaStatus::ok && is_table) {
-    if (transfers_.start(address, header, answer.records.bytes(), now, out)) return;
+    if (transfers_.start(reply, header, response.records.bytes(), now, out)) return;
     ++counters_.over_limit;
     status = SaStatus::no_resources;
     header.mad.status = static_cast<std::uint16_t>(status);
   }
-  MadPacket reply = address;
-  // A refusal carries what it refuses.
+  // An error response returns the data of the request.
   ConstBytes data = ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize);
-  if (status == SaStatus::ok) data = answer.records.bytes();
+  if (status == SaStatus::ok) data = response.records.bytes();
   if (status != SaStatus::ok) {
     ++counters_.refused;
     header.attribute_offset = 0;

@@ -1,4 +1,4 @@
-// The subnet administrator (IBA 15): requests of class SubnAdm in, answers out.
+// The SA (IBA 15): requests of class SubnAdm in, responses out.
 #pragma once
 
 #include <vector>
@@ -14,26 +14,26 @@ namespace softib::subnet {
 
 class SubnetAdministrator {
  public:
-  /// All three outlive it.
+  /// The references must outlive this object.
   SubnetAdministrator(const SubnetManager& manager, MulticastGroups& groups,
                       SubnetCounters& counters)
       : manager_(manager), groups_(groups), counters_(counters) {}
 
-  /// A MAD of class SubnAdm that `requester`, a node, has sent to QP1 of the SM's port.
+  /// Handles a MAD of class SubnAdm that the node `requester` sent to QP1 of the SM's port.
   void receive(const MadPacket& packet, NodeIndex requester, ipoib::TimePoint now,
                std::vector<MadPacket>& out);
-  /// Tells those who subscribed to such notices.
+  /// Reports the notice to its subscribers.
   void report(const ipoib::wire::Notice& notice, ipoib::TimePoint now, std::vector<MadPacket>& out);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   void on_time(ipoib::TimePoint now, std::vector<MadPacket>& out);
-  /// Forgets subscriptions, and what is under way.
+  /// Discards all subscriptions, reports and transfers.
   void restart();
   [[nodiscard]] bool has_subscribers() const { return reports_.has_subscribers(); }
-  void forget(NodeIndex node) { reports_.forget(node); }
+  void remove(NodeIndex node) { reports_.remove(node); }
 
  private:
-  [[nodiscard]] SaResponse answer(const SaRequest& request, const MadPacket& packet);
-  void respond(const MadPacket& packet, ipoib::wire::SaHeader header, const SaResponse& answer,
+  [[nodiscard]] SaResponse handle(const SaRequest& request, const MadPacket& packet);
+  void respond(const MadPacket& packet, ipoib::wire::SaHeader header, const SaResponse& response,
                ipoib::TimePoint now, std::vector<MadPacket>& out);
   void copy_counters();
 
@@ -43,8 +43,5 @@ class SubnetAdministrator {
   SaTransfers transfers_;
   SaReports reports_;
 };
-
-/// The packet that answers another one, with an empty MAD.
-[[nodiscard]] MadPacket reply_to(const MadPacket& request, PKey pkey);
 
 }  // namespace softib::subnet

@@ -14,7 +14,7 @@ using ipoib::Result;
 
 namespace {
 
-/// Locally administered EUI-64s (the 0x02 of the first octet) of individual stations.
+/// OUI of locally administered, individual EUI-64s (bit 0x02 of the first byte).
 constexpr std::uint64_t kOui = 0x02'501b;
 constexpr unsigned kOuiShift = 40;
 
@@ -57,10 +57,10 @@ SubnetManager::SubnetManager(SubnetConfig config)
 }
 
 void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
-  if (!has_own_sm()) return adopt_programmed(nodes);
+  if (!has_own_sm()) return adopt_configured(nodes);
   for (const auto& entry : nodes) {
     if (entry.index >= kMaxNodes) continue;
-    changed_.set(entry.index);  // whatever becomes of it
+    changed_.set(entry.index);
     Node node = entry.node;
     if (entry.index == kSmNode && node.name == kSmName && nodes_[kSmNode]) {
       (void)remove(kSmNode);
@@ -79,16 +79,16 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   if (const auto known = find(name)) {
     const unsigned number = nodes_[*known]->port.number;
     if (port == 0 || port == number) return *known;
-    return Error{EINVAL, "the HCA '" + std::string(name) + "' is on the subnet by its port " +
+    return Error{EINVAL, "the HCA '" + std::string(name) + "' is connected by its port " +
                              std::to_string(number)};
   }
   if (port > kMaxHcaPorts) {
     return Error{EINVAL, "an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
   }
   if (!is_printable(name) || name == kSwitchName) {
-    return Error{EINVAL, "'" + std::string(name) + "' is no name for an HCA"};
+    return Error{EINVAL, "'" + std::string(name) + "' is not a valid name for an HCA"};
   }
-  // What has no port of the switch, no manager elsewhere would find.
+  // An external SM only finds nodes that have a port of the switch.
   const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSwitchNode + 1);
   const auto last = has_own_sm() ? nodes_.end() : nodes_.begin() + kMaxSwitchPorts;
   const auto free = std::find(first, last, std::nullopt);
@@ -117,13 +117,13 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
 
 Result<void> SubnetManager::remove(NodeIndex index) {
   Error error;
-  const Node* gone = find_node(index, error);
-  if (gone == nullptr) return error;
-  by_name_.erase(gone->name);
-  by_guid_.erase(gone->port.port_guid);
-  if (has_own_sm()) release_lids(gone->port);
+  const Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  by_name_.erase(node->name);
+  by_guid_.erase(node->port.port_guid);
+  if (has_own_sm()) release_lids(node->port);
   nodes_[index].reset();
-  list_end_ports();
+  update_end_ports();
   changed_.set(index);
   return {};
 }
@@ -135,7 +135,7 @@ Result<void> SubnetManager::set_port_state(NodeIndex index, PortState state) {
   if (node->port.failed) return Error{ENODEV, "the HCA '" + node->name + "' has failed"};
   if (node->port.state == state) return {};
   node->port.state = state;
-  list_end_ports();
+  update_end_ports();
   changed_.set(index);
   return {};
 }
@@ -147,8 +147,8 @@ Result<void> SubnetManager::set_failed(NodeIndex index, bool failed) {
   if (node->port.failed == failed) return {};
   node->port.failed = failed;
   if (!failed) ++node->port.generation;
-  node->port.state = failed ? PortState::down : link_up();
-  list_end_ports();
+  node->port.state = failed ? PortState::down : link_up_state();
+  update_end_ports();
   changed_.set(index);
   return {};
 }
@@ -159,14 +159,14 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
   if (node == nullptr) return error;
   if (node->port.lid == lid) return {};
   if (lid != ipoib::base_lid(lid, node->port.lmc)) {
-    return Error{EINVAL, "the first LID of a port is a multiple of " +
-                             std::to_string(1U << node->port.lmc) + " where the LMC is " +
+    return Error{EINVAL, "the base LID of a port is a multiple of " +
+                             std::to_string(1U << node->port.lmc) + " if the LMC is " +
                              std::to_string(node->port.lmc)};
   }
   release_lids(node->port);
   if (!is_free(lid, node->port.lmc)) {
     claim_lids(index);
-    return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is taken, or no unicast LID"};
+    return Error{EINVAL, "LID " + std::to_string(lid.value()) + " is in use, or not a unicast LID"};
   }
   node->port.lid = lid;
   claim_lids(index);
@@ -178,7 +178,7 @@ Result<void> SubnetManager::set_lid(NodeIndex index, Lid lid) {
 /// Without a LID. With an external SM it starts in the default partition (IBA 14.2.5.7).
 PortAttributes SubnetManager::new_port() const {
   PortAttributes port;
-  port.state = link_up();
+  port.state = link_up_state();
   port.mtu = config_.mtu;
   if (!has_own_sm()) {
     port.max_mtu = config_.mtu;
@@ -203,7 +203,7 @@ Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
   if (!is_mtu(mtu) || mtu > node->port.max_mtu) {
-    return Error{EINVAL, "an MTU is 256, 512, 1024, 2048 or 4096 octets"};
+    return Error{EINVAL, "an MTU is 256, 512, 1024, 2048 or 4096 bytes"};
   }
   node->port.mtu = mtu;
   changed_.set(index);
@@ -214,7 +214,7 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   Error error;
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
-  if (!pkey.is_valid()) return Error{EINVAL, "0 and 0x8000 are no P_Keys"};
+  if (!pkey.is_valid()) return Error{EINVAL, "0 and 0x8000 are not valid P_Keys"};
   auto& partitions = config_.partitions;
   auto partition = std::find_if(partitions.begin(), partitions.end(),
                                 [&](const auto& other) { return other.pkey.same_partition(pkey); });
@@ -232,22 +232,22 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   }
   partition->set(node->name, as);
   assign_pkeys(index);
-  assign_pkeys(kSmNode);  // a member of every partition, of a new one as well
+  assign_pkeys(kSmNode);  // the SM is a full member of every partition
   return {};
 }
 
-Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t place) {
+Result<void> SubnetManager::move_pkey(NodeIndex index, PKey pkey, std::size_t to) {
   Error error;
   Node* node = find_node(index, error);
   if (node == nullptr) return error;
   auto& table = node->port.pkeys;
-  const std::size_t at = pkey.is_valid() ? pkey_index(pkey, table) : kPKeyTableSize;
-  if (at == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
-  if (place >= kPKeyTableSize) {
-    return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " places"};
+  const std::size_t from = pkey.is_valid() ? pkey_index(pkey, table) : kPKeyTableSize;
+  if (from == kPKeyTableSize) return Error{ENOENT, "the port is not in that partition"};
+  if (to >= kPKeyTableSize) {
+    return Error{EINVAL, "a P_Key table has " + std::to_string(kPKeyTableSize) + " entries"};
   }
-  if (place == at) return {};
-  std::swap(table[at], table[place]);
+  if (to == from) return {};
+  std::swap(table[from], table[to]);
   changed_.set(index);
   return {};
 }
@@ -290,7 +290,7 @@ NodeSet SubnetManager::take_changed() { return std::exchange(changed_, NodeSet{}
 
 SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8_t port) const {
   for (std::uint64_t attempt = 0;; ++attempt) {
-    // The last four bits are for the ports of the node.
+    // The low four bits are the number of the port.
     const std::uint64_t station = hash(name, config_.seed + attempt) & 0xff'ffff'fff0ULL;
     const std::uint64_t guid = kOui << kOuiShift | station;
     const Guids guids{Guid(guid), Guid(guid + port)};
@@ -300,7 +300,7 @@ SubnetManager::Guids SubnetManager::make_guids(std::string_view name, std::uint8
 }
 
 std::optional<Lid> SubnetManager::next_lid() const {
-  // Ascending, so that the LID of a node that is gone does not come back soon.
+  // In ascending order, so that the LID of a removed node is not reused soon.
   const std::uint32_t size = 1U << config_.lmc;
   const std::uint32_t blocks = kSwitchLid.value() / size - 1;
   for (std::uint32_t step = 0; step < blocks; ++step) {
@@ -341,7 +341,7 @@ std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
     if (as == Membership::full) wanted[i] = partition.pkey;
     if (as == Membership::limited) wanted[i] = PKey(partition.pkey.base());
   }
-  // Queue pairs refer to a key by its index: what stays, stays where it is.
+  // Queue pairs refer to a key by its index, so a key that stays keeps its index.
   std::array<PKey, kPKeyTableSize> table{};
   for (auto& key : wanted) {
     const std::size_t at = key.is_valid() ? pkey_index(key, before) : kPKeyTableSize;
@@ -369,12 +369,12 @@ bool SubnetManager::insert(NodeIndex index, Node node) {
   }
   nodes_[index] = std::move(node);
   if (has_own_sm()) claim_lids(index);
-  list_end_ports();
+  update_end_ports();
   changed_.set(index);
   return true;
 }
 
-void SubnetManager::list_end_ports() {
+void SubnetManager::update_end_ports() {
   end_ports_.clear();
   for (const auto& node : nodes_) {
     if (node && node->port.state != PortState::down) end_ports_.push_back(&*node);

@@ -1,9 +1,8 @@
-// The subnet manager's half of the emulated subnet: nodes, their GUIDs, LIDs, port states and P_Key
-// tables, and where the switch sends packets. It decides; that somebody else reads what it decided
-// is no concern of it: it says what has changed.
+// The subnet manager: nodes with their GUIDs, LIDs, port states and P_Key tables, and the switch's
+// linear forwarding table. take_changed() returns what has changed.
 //
-// Where the subnet is managed elsewhere, it decides nothing: ports and tables are as after power-on
-// until they are programmed, and node 0 is nobody.
+// With an external SM it assigns nothing: ports and tables have their power-on values until the
+// agents write them (set_port() and others), and node 0 is not used.
 #pragma once
 
 #include <map>
@@ -24,34 +23,34 @@ namespace softib::subnet {
 class SubnetManager {
  public:
   static constexpr NodeIndex kSmNode = 0;
-  /// The same place, where the subnet is managed elsewhere.
+  /// Index of the switch with an external SM.
   static constexpr NodeIndex kSwitchNode = 0;
 
   explicit SubnetManager(SubnetConfig config);
 
-  /// Takes over nodes of an earlier subnet with their index, GUIDs, LID and port state. Left out is
-  /// what contradicts itself: an index, a name, a GUID or a LID that is taken. They keep their LMC.
+  /// Takes over the nodes of an earlier subnet process with their index, GUIDs, LID, LMC and port
+  /// state. Skips nodes whose index, name, GUID or LID is already in use.
   void adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
   [[nodiscard]] bool has_own_sm() const { return config_.management == Management::own; }
-  /// What a port is in when its link has come up.
-  [[nodiscard]] PortState link_up() const {
+  /// State of a port whose link has come up.
+  [[nodiscard]] PortState link_up_state() const {
     return has_own_sm() ? PortState::active : PortState::init;
   }
-  /// An HCA that is on the subnet by its port `port`. One of that name is returned; 0: by whatever
-  /// port it is, a new one by its first. EINVAL: no such port, or it is on it by another one.
+  /// Adds an HCA that is connected by its port number `port`, or returns the existing one of that
+  /// name. 0 means any port for an existing HCA, the first for a new one. EINVAL: no such port, or
+  /// the HCA is connected by another port.
   [[nodiscard]] ipoib::Result<NodeIndex> add(std::string_view name, std::uint8_t port = 0);
   [[nodiscard]] ipoib::Result<void> remove(NodeIndex index);
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex index, PortState state);
   [[nodiscard]] ipoib::Result<void> set_failed(NodeIndex index, bool failed);
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
-  /// The MTU of a port, an IBA code: for paths, and groups that are joined from now on.
+  /// `mtu` is an IBA code, used for paths and for groups joined later.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
-  /// Moves a key of a port to another place of its table, and what was there to the place that it
-  /// leaves: a real SM may do so whenever it writes the table.
-  [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t place);
-  /// Where the subnet is managed elsewhere: a port of a node, or the switch's own, is as it has
-  /// been programmed; and so are the tables.
+  /// Moves a partition's key to index `to` of the port's table, exchanging it with the entry there.
+  /// A real SM may do so whenever it writes the table.
+  [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t to);
+  /// Writes by an external SM.
   void set_port(NodeIndex index, const PortAttributes& port);
   void set_switch_port(const PortAttributes& port);
   void set_m_key(NodeIndex index, const ManagementKey& key) { nodes_[index]->key = key; }
@@ -68,13 +67,13 @@ class SubnetManager {
   [[nodiscard]] std::optional<NodeIndex> find(std::string_view name) const;
   [[nodiscard]] std::optional<NodeIndex> find(Guid port_guid) const;
   [[nodiscard]] std::optional<NodeIndex> node_at(Lid lid) const;
-  /// The switch between them: a LID and a GUID of its own, but no node.
+  /// The switch, which has a LID and a GUID but is no node.
   [[nodiscard]] const Node& the_switch() const { return switch_; }
-  /// All ports that an SM sees: the nodes whose port is not down in their order, then the switch.
+  /// All ports visible to an SM: the nodes whose port is not down, by index, and the switch.
   [[nodiscard]] const std::vector<const Node*>& end_ports() const { return end_ports_; }
   [[nodiscard]] const std::vector<Partition>& partitions() const { return config_.partitions; }
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
-  /// Nodes that have changed since the last call; some of them may be gone.
+  /// Nodes that have changed since the last call, including removed ones.
   [[nodiscard]] NodeSet take_changed();
 
  private:
@@ -83,10 +82,10 @@ class SubnetManager {
     Guid port;
   };
   [[nodiscard]] PortAttributes new_port() const;
-  void adopt_programmed(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
+  void adopt_configured(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
   [[nodiscard]] Guids make_guids(std::string_view name, std::uint8_t port) const;
   [[nodiscard]] std::optional<Lid> next_lid() const;
-  /// Whether a port with this LMC may have the LID, and all that follow from it.
+  /// Whether a port with this LMC may have `lid` as its base LID.
   [[nodiscard]] bool is_free(Lid lid, std::uint8_t lmc) const;
   void claim_lids(NodeIndex index);
   void release_lids(const PortAttributes& port);
@@ -95,7 +94,7 @@ class SubnetManager {
       const Node& node, bool is_sm, const std::array<PKey, kPKeyTableSize>& before) const;
   void assign_pkeys(NodeIndex index);
   bool insert(NodeIndex index, Node node);
-  void list_end_ports();
+  void update_end_ports();
   [[nodiscard]] Node* find_node(NodeIndex index, ipoib::Error& error);
 
   SubnetConfig config_;

@@ -1,4 +1,4 @@
-// What of a Subnet is to be seen from outside: nodes, groups, what changed.
+// Types of the interface of Subnet: configuration, nodes, groups, changes.
 #pragma once
 
 #include <bitset>
@@ -13,50 +13,50 @@
 
 namespace softib::subnet {
 
-/// Who manages the subnet: assigns LIDs, makes partitions, fills the switch's tables.
+/// Who manages the subnet: assigns LIDs, creates partitions, fills the switch's tables.
 enum class Management : std::uint8_t {
-  own,         ///< the subnet itself, with an SM and SA at node 0
+  own,         ///< the subnet process, with SM and SA at node 0
   external_sm  ///< a subnet manager on one of the HCAs; node 0 is the switch
 };
 
-/// Whether a process on a node says that it is a subnet manager.
+/// Returns whether an SM runs on a node.
 using IsManager = std::function<bool(NodeIndex)>;
 
 struct SubnetConfig {
   Management management = Management::own;
   std::vector<Partition> partitions{default_partition()};
-  /// IBA code: of the ports, and of groups whose partition says nothing; managed elsewhere, what
-  /// ports can do.
+  /// IBA code of the MTU of ports, and of groups unless their partition specifies one. With an
+  /// external SM: the maximum MTU of ports.
   std::uint8_t mtu = 4;
-  std::uint8_t lmc = 0;    ///< of the ports of HCAs that are added, at most ipoib::kMaxLmc
-  std::uint64_t seed = 0;  ///< GUIDs are made from it and the name of the node
+  std::uint8_t lmc = 0;    ///< of HCA ports, at most ipoib::kMaxLmc
+  std::uint64_t seed = 0;  ///< GUIDs are derived from it and the name of the node
 };
 
 /// LID of the switch.
 inline constexpr Lid kSwitchLid{0xbfff};
 inline constexpr const char* kSmName = "softib-sm";
 inline constexpr const char* kSwitchName = "softib-switch";
-/// What a switch can have; nodes beyond it are on the subnet, but on no port that has a number.
+/// Maximum number of ports of a switch. Nodes beyond it are on the subnet without a port number.
 inline constexpr std::size_t kMaxSwitchPorts = 254;
 
-/// The M_Key of a port (IBA 14.2.4): who manages it has to know that. It is not published.
+/// The M_Key of a port (IBA 14.2.4), which an SM must know. It is not in the fabric file.
 struct ManagementKey {
   std::uint64_t value = 0;      ///< 0: none
-  std::uint8_t protection = 0;  ///< what others may read: from 2 on nothing, 1: not the key
+  std::uint8_t protection = 0;  ///< 0: others may read all, 1: all but the key, 2 and 3: nothing
 
   [[nodiscard]] bool admits(std::uint64_t key) const { return value == 0 || key == value; }
 };
 
 struct Node {
-  std::string name;  ///< 1 to kMaxNodeName octets
+  std::string name;  ///< 1 to kMaxNodeName bytes
   PortAttributes port;
   ManagementKey key{};
 };
 
-/// A multicast group as everybody forwards by it.
+/// Forwarding of a multicast group.
 struct GroupForwarding {
   Gid mgid;           ///< zero: no group has this MLID
-  NodeSet receivers;  ///< members that receive (not those that only send)
+  NodeSet receivers;  ///< members except send-only members
   friend bool operator==(const GroupForwarding&, const GroupForwarding&) = default;
 };
 [[nodiscard]] constexpr std::size_t group_index(Lid mlid) {
@@ -66,7 +66,7 @@ struct GroupForwarding {
   return Lid(static_cast<std::uint16_t>(ipoib::kFirstMulticastLid.value() + index));
 }
 
-/// What must survive the subnet's process, and no more.
+/// The state that must survive the subnet process.
 struct SubnetSnapshot {
   struct NodeEntry {
     NodeIndex index = 0;
@@ -85,21 +85,21 @@ struct SubnetSnapshot {
   std::vector<GroupEntry> groups;
 };
 
-/// What a publisher has to write again. A node that changed may be gone, or have another LID.
+/// Records that the publisher must write again. A changed node may have been removed.
 struct SubnetChanges {
   NodeSet nodes;
-  LidSet lids;                     ///< that lead elsewhere
+  LidSet lids;                     ///< LIDs with another route
   std::bitset<kMaxGroups> groups;  ///< by group_index(mlid)
 
   [[nodiscard]] bool any() const { return nodes.any() || lids.any() || groups.any(); }
 };
 
-/// A group with what its members agreed on, for people.
+/// A group with its parameters and members, for display.
 struct GroupView {
   struct Member {
     NodeIndex node = 0;
     std::uint8_t join_state = 0;  ///< OR of ipoib::wire::McMemberRecord::JoinState
-    bool proxy = false;           ///< joined by another port
+    bool proxy = false;           ///< joined on behalf of the port by another one
   };
   Gid mgid;
   Lid mlid;
@@ -108,9 +108,9 @@ struct GroupView {
   std::uint8_t mtu = 0;   ///< IBA code
   std::uint8_t rate = 0;  ///< IBA code
   ServiceLevel sl;
-  bool permanent = false;  ///< made beforehand: stays without members
+  bool permanent = false;  ///< exists without members
   std::vector<Member> members;
-  NodeSet receivers;  ///< as forwarded by, with those who may still join again
+  NodeSet receivers;  ///< including those of before a restart during kRejoinGrace
 };
 
 }  // namespace softib::subnet

@@ -30,9 +30,9 @@ bool SwitchTraps::repress(std::uint64_t transaction_id) {
 
 std::optional<MadPacket> SwitchTraps::on_time(const PortAttributes& port, ipoib::TimePoint now) {
   if (now < due_) return std::nullopt;
-  const bool is_managed = ipoib::is_unicast(port.lid) && ipoib::is_unicast(port.sm_lid);
-  due_ = is_managed ? now + kTrapInterval : ipoib::kNever;
-  if (!is_managed) return std::nullopt;
+  const bool has_sm = ipoib::is_unicast(port.lid) && ipoib::is_unicast(port.sm_lid);
+  due_ = has_sm ? now + kTrapInterval : ipoib::kNever;
+  if (!has_sm) return std::nullopt;
   MadPacket packet;
   packet.slid = port.lid;
   packet.dlid = port.sm_lid;

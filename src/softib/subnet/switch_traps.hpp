@@ -1,5 +1,5 @@
-// Trap 128: the switch tells the subnet manager that links have changed (IBA 14.2.5.1), and repeats
-// it until a TrapRepress() says that it has been heard (IBA 13.4.9).
+// Trap 128: the switch reports link changes to the SM (IBA 14.2.5.1) and repeats the trap until the
+// SM sends TrapRepress() (IBA 13.4.9).
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace softib::subnet {
 
-/// Between repetitions.
+/// Interval between repetitions.
 inline constexpr ipoib::Duration kTrapInterval = std::chrono::seconds(1);
 
 class SwitchTraps {
  public:
-  /// A new trap is due. It takes the place of one that has not been heard.
+  /// Starts a new trap, which replaces one that is being repeated.
   void links_changed();
-  /// Whether the transaction is that of the trap, which has an end then.
+  /// Ends the trap with this transaction ID. Returns false if there is none.
   bool repress(std::uint64_t transaction_id);
-  /// The beginning of time: now.
+  /// TimePoint() means immediately.
   [[nodiscard]] ipoib::TimePoint next_deadline() const { return due_; }
-  /// The trap if it is due. Without a subnet manager whom the switch's port knows of there is none:
-  /// one that comes will look at everything.
+  /// Returns the trap if it is due. If the switch's `port` has no SM LID, the trap is discarded: an
+  /// SM that starts later discovers the whole subnet anyway.
   [[nodiscard]] std::optional<MadPacket> on_time(const PortAttributes& port, ipoib::TimePoint now);
 
  private:
-  std::uint32_t number_ = 0;  ///< the transaction id; its high half names node 0
+  std::uint32_t number_ = 0;  ///< transaction ID; its high half means node 0
   ipoib::TimePoint due_ = ipoib::kNever;
 };
 

@@ -16,7 +16,7 @@ std::vector<AttachedProcess> attached_processes(const fabric::Fabric& fabric,
   for (auto slots = fabric.occupied(node); slots != 0; slots &= slots - 1) {
     const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(slots));
     const auto lock =
-        fabric::open_shared(at->get(), fabric::place_lock_name(slot), fabric::IfMissing::fail);
+        fabric::open_shared(at->get(), fabric::slot_lock_name(slot), fabric::IfMissing::fail);
     if (!lock || !fabric::is_locked(lock->get(), 0)) continue;
     found.push_back({slot, fabric.epoch(node, slot), fabric::read_holder(lock->get())});
   }
@@ -27,7 +27,7 @@ int first_attached_pid(const fabric::SubnetFolder& folder, NodeIndex node) {
   const auto at = folder.open_node(node);
   for (std::uint32_t slot = 0; at && slot < QpnLayout::kSlots; ++slot) {
     const auto lock =
-        fabric::open_shared(at->get(), fabric::place_lock_name(slot), fabric::IfMissing::fail);
+        fabric::open_shared(at->get(), fabric::slot_lock_name(slot), fabric::IfMissing::fail);
     if (!lock || !fabric::is_locked(lock->get(), 0)) continue;
     const int pid = fabric::read_holder(lock->get());
     return pid > 0 ? pid : -1;
@@ -37,7 +37,7 @@ int first_attached_pid(const fabric::SubnetFolder& folder, NodeIndex node) {
 
 ipoib::Result<ipoib::FileDescriptor> block_attach(const fabric::SubnetFolder& folder) {
   auto file = fabric::open_shared(folder.fabric(), fabric::IfMissing::fail);
-  if (file && !fabric::try_lock(file->get(), fabric::kGateOctet)) {
+  if (file && !fabric::try_lock(file->get(), fabric::kAttachLockOffset)) {
     return ipoib::Error{EBUSY, "a process is attaching to the subnet; try again"};
   }
   return file;

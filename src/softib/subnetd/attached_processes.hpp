@@ -25,8 +25,8 @@ struct AttachedProcess {
 /// block_attach() is in force.
 [[nodiscard]] int first_attached_pid(const fabric::SubnetFolder& folder, NodeIndex node);
 
-/// Keeps processes from attaching (kGateOctet) for the lifetime of the descriptor. EBUSY if a
-/// process is attaching at this moment.
+/// Keeps processes from attaching (kAttachLockOffset) for the lifetime of the descriptor. EBUSY if
+/// a process is attaching at this moment.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> block_attach(const fabric::SubnetFolder& folder);
 
 }  // namespace softib::subnetd

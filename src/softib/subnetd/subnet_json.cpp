@@ -63,7 +63,7 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"gid", node.port.gid().to_string()},
           {"node_guid", hex(node.port.node_guid.value(), 16)},
           {"port_guid", hex(node.port.port_guid.value(), 16)},
-          {"mtu", ipoib::wire::mtu_octets(node.port.mtu)},
+          {"mtu", ipoib::wire::mtu_bytes(node.port.mtu)},
           {"rate", gbits(subnet::port_rate(node.port))},
           {"reregister_count", node.port.reregister_count},
           {"pkeys", std::move(pkeys)}};
@@ -115,7 +115,7 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
           {"mlid", hex(group.mlid.value(), 4)},
           {"pkey", hex(group.pkey.value(), 4)},
           {"qkey", hex(group.qkey.value(), 8)},
-          {"mtu", ipoib::wire::mtu_octets(group.mtu)},
+          {"mtu", ipoib::wire::mtu_bytes(group.mtu)},
           {"rate", gbits(group.rate)},
           {"sl", group.sl.value()},
           {"permanent", group.permanent},

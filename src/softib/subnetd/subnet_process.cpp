@@ -95,7 +95,7 @@ void SubnetProcess::adopt() {
             before.groups.size());
   for (const auto& entry : before.nodes) {
     for (std::uint32_t slot = 0; slot < QpnLayout::kSlots; ++slot) {
-      transport::clean_place(folder_, fabric_, entry.index, slot);
+      transport::reclaim_slot(folder_, fabric_, entry.index, slot);
     }
   }
   subnet_.adopt(before, ipoib::monotonic_now());
@@ -184,7 +184,7 @@ void SubnetProcess::publish() {
 }
 
 void SubnetProcess::wake(NodeIndex index) {
-  if (!endpoint_ || endpoint_->nudge(index)) return;
+  if (!endpoint_ || endpoint_->wake_processes(index)) return;
   to_wake_.set(index);
   wake_at_ = std::min(wake_at_, ipoib::monotonic_now() + kWakeRetry);
 }

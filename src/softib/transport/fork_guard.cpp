@@ -1,5 +1,3 @@
-// The table is a bit for each descriptor number: the child may look at it whatever the threads of
-// its parent were doing at the moment of the fork.
 #include "softib/transport/fork_guard.hpp"
 
 #include <pthread.h>
@@ -13,29 +11,30 @@ namespace softib::transport {
 
 namespace {
 
-/// Numbers beyond are not guarded.
+/// Descriptors with higher numbers are not guarded.
 constexpr std::size_t kMaxGuarded = 65536;
 constexpr std::size_t kWordBits = 64;
 
 constinit std::array<std::atomic<std::uint64_t>, kMaxGuarded / kWordBits> guarded{};
 constinit std::atomic<std::uint32_t> generation{1};
 
-constinit std::mutex making;
+constinit std::mutex fork_mutex;
 
-void in_child() {
+/// Uses atomics only: the parent's threads may have been anywhere at the fork.
+void close_in_child() {
   generation.fetch_add(1, std::memory_order_relaxed);
   for (std::size_t word = 0; word < guarded.size(); ++word) {
     for (auto bits = guarded[word].exchange(0); bits != 0; bits &= bits - 1) {
       ::close(static_cast<int>(word * kWordBits + static_cast<std::size_t>(__builtin_ctzll(bits))));
     }
   }
-  making.unlock();
+  fork_mutex.unlock();
 }
 
-/// At load, so before all handlers of locks under which something is guarded: a fork takes those
-/// first (handlers of "prepare" run backwards), as their holders do.
+/// Registered at load, so before the handlers of all mutexes under which ForkLock is taken. Prepare
+/// handlers run in reverse order, so a fork takes those mutexes first, as their holders do.
 [[maybe_unused]] const int fork_handlers =
-    ::pthread_atfork([] { making.lock(); }, [] { making.unlock(); }, in_child);
+    ::pthread_atfork([] { fork_mutex.lock(); }, [] { fork_mutex.unlock(); }, close_in_child);
 
 void mark(int fd, bool on) {
   const auto number = static_cast<std::size_t>(fd);
@@ -52,11 +51,11 @@ void mark(int fd, bool on) {
 
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
-ForksHeldOff::ForksHeldOff() { making.lock(); }
+ForkLock::ForkLock() { fork_mutex.lock(); }
 
-ForksHeldOff::~ForksHeldOff() { making.unlock(); }
+ForkLock::~ForkLock() { fork_mutex.unlock(); }
 
-GuardedFd::GuardedFd(ipoib::FileDescriptor fd, const ForksHeldOff& /*held*/)
+GuardedFd::GuardedFd(ipoib::FileDescriptor fd, const ForkLock& /*lock*/)
     : fd_(std::move(fd)), generation_(fork_generation()) {
   if (fd_) mark(fd_.get(), true);
 }
@@ -71,10 +70,10 @@ GuardedFd& GuardedFd::operator=(GuardedFd&& other) noexcept {
 void GuardedFd::reset() {
   if (!fd_) return;
   if (generation_ != fork_generation()) {
-    (void)fd_.release();  // closed at the fork; the number may be somebody else's now
+    (void)fd_.release();  // closed at the fork; the number may have been reused
     return;
   }
-  const ForksHeldOff held;
+  const ForkLock lock;
   mark(fd_.get(), false);
   fd_.reset();
 }

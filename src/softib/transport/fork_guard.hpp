@@ -1,8 +1,12 @@
-// What a process that forks must not share with its child: locks that say "this process lives",
-// sockets whose end says "it died". The child has no engine thread, so it cannot use them either.
+// Descriptors that a forked child must not keep: locks that mean "this process lives", and sockets
+// whose end means "it died". The child has no engine thread, so it could not use them either.
 //
-// Descriptors under guard are closed in the child, by a handler of pthread_atfork(3). (A child that
-// runs another program at once, without fork handlers, loses them by their close-on-exec flag.)
+// A handler of pthread_atfork(3) closes guarded descriptors in the child. (A child that executes
+// another program without fork handlers loses them by their close-on-exec flag.)
+//
+// The guarded set is a bitmap of atomics, one bit for each descriptor number. Creating and guarding
+// a descriptor, and unguarding and closing it, happen under ForkLock, which the prepare handler
+// takes too. So at a fork each open descriptor of this kind has its bit set.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +16,26 @@
 
 namespace softib::transport {
 
-/// Grows in the child of each fork. Who was made in another generation is dead in this process.
+/// Differs in the child of each fork. An object that was made in another generation belongs to a
+/// parent process and must not be used in this one.
 [[nodiscard]] std::uint32_t fork_generation();
 
-/// No fork begins while one lives. What is made and guarded under it is in no child unguarded.
-/// Not to be nested, so nothing guarded is closed meanwhile; and not for what may wait.
-class ForksHeldOff {
+/// While one lives, no fork begins. Must not be nested, so no guarded descriptor may be closed
+/// meanwhile, and must not be held over calls that block.
+class ForkLock {
  public:
-  ForksHeldOff();
-  ForksHeldOff(const ForksHeldOff&) = delete;
-  ForksHeldOff& operator=(const ForksHeldOff&) = delete;
-  ~ForksHeldOff();
+  ForkLock();
+  ForkLock(const ForkLock&) = delete;
+  ForkLock& operator=(const ForkLock&) = delete;
+  ~ForkLock();
 };
 
-/// Owner of a descriptor that a child does not get.
+/// Owns a descriptor that is closed in forked children.
 class GuardedFd {
  public:
   GuardedFd() = default;
-  /// `fd` was made while `held` lived.
-  GuardedFd(ipoib::FileDescriptor fd, const ForksHeldOff& held);
+  /// `fd` was opened while `lock` lived.
+  GuardedFd(ipoib::FileDescriptor fd, const ForkLock& lock);
   GuardedFd(GuardedFd&&) noexcept = default;
   GuardedFd& operator=(GuardedFd&& other) noexcept;
   ~GuardedFd() { reset(); }

@@ -18,15 +18,16 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// How long a reader that has announced its end may take for it.
-constexpr std::chrono::milliseconds kEndPatience{200};
+/// How long a sender waits for a reader that is closing.
+constexpr std::chrono::milliseconds kCloseTimeout{200};
 
 std::size_t entry_of(const OutgoingPacket& packet) {
-  return ipoib::is_multicast(packet.dlid) ? Door::kMulticast : QpnLayout::index(packet.destination);
+  return ipoib::is_multicast(packet.dlid) ? WakeupTable::kMulticast
+                                          : QpnLayout::index(packet.destination);
 }
 
-/// Writing to anything else might wait: to one that may block as well, when its count is full.
-bool is_bell(int fd) {
+/// Writing to anything else might block; so might a blocking eventfd, when its counter is full.
+bool is_nonblocking_eventfd(int fd) {
   if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) return false;
   std::array<char, 64> name{};
   const auto link = "/proc/self/fd/" + std::to_string(fd);
@@ -34,8 +35,8 @@ bool is_bell(int fd) {
          std::string_view(name.data()) == "anon_inode:[eventfd]";
 }
 
-/// Of a clock that is cheap to read, and coarse.
-std::int64_t tick() {
+/// Nanoseconds of a clock that is cheap to read, with a resolution of some milliseconds.
+std::int64_t coarse_now() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -43,7 +44,7 @@ std::int64_t tick() {
 
 }  // namespace
 
-int Line::make_ring() {
+int PeerConnection::make_ring() {
   const auto memory = make_ring_memory();
   if (!memory) return memory.error().code;
   auto ring = RingMemory::map(memory->get());
@@ -53,69 +54,71 @@ int Line::make_ring() {
   return 0;
 }
 
-std::size_t Line::put(std::span<const OutgoingPacket* const> packets) {
+std::size_t PeerConnection::put(std::span<const OutgoingPacket* const> packets) {
   const std::size_t count = ring_->put(packets);
-  if (!door_) listen();
-  std::size_t last = Door::kMulticast + 1;
+  if (!wakeup_table_) read_messages();
+  std::size_t last = WakeupTable::kMulticast + 1;
   for (const auto* packet : packets.first(count)) {
-    if (const auto entry = entry_of(*packet); entry != last) wake_for(last = entry);
+    if (const auto entry = entry_of(*packet); entry != last) wake_waiter(last = entry);
   }
   return count;
 }
 
-void Line::wake_for(std::size_t entry) {
-  // Who has not let us in yet is about to: then it looks.
-  if (!door_) return nudge();
-  const auto attendant = door_->attendant(entry);
-  if (attendant == Attendant::kNobody) return;
-  if (attendant >= Attendant::kFirstBell) {
-    const auto* found = bell(attendant);
-    if (found == nullptr) listen(), found = bell(attendant);
+void PeerConnection::wake_waiter(std::size_t entry) {
+  // Until the table has come, wake the engine by a message. If the socket is full, the receiver
+  // reads the ring when it handles our message `ring`.
+  if (!wakeup_table_) return send_wakeup();
+  const auto waiter = wakeup_table_->waiter(entry);
+  if (waiter == Waiter::kNone) return;
+  if (waiter >= Waiter::kFirstWakeupFd) {
+    const auto* found = find_wakeup_fd(waiter);
+    if (found == nullptr) read_messages(), found = find_wakeup_fd(waiter);
     if (found != nullptr) {
-      if (door_->claim(entry, attendant)) (void)::eventfd_write(found->event.get(), 1);
+      if (wakeup_table_->claim(entry, waiter)) (void)::eventfd_write(found->event.get(), 1);
       return;
     }
   }
-  call_engine();
+  notify_engine();
 }
 
-void Line::call_engine() {
-  if (!door_ || door_->call_engine()) nudge();
+void PeerConnection::notify_engine() {
+  if (!wakeup_table_ || wakeup_table_->notify_engine()) send_wakeup();
 }
 
-void Line::nudge() {
-  const int error = send_message(socket(), MessageKind::nudge);
+void PeerConnection::send_wakeup() {
+  const int error = send_message(socket(), MessageKind::wakeup);
   if (error == EPIPE || error == ECONNRESET) ended_ = true;
 }
 
-bool Line::is_overdue() const {
-  return ring_ && ring_->end() != RingEnd::none && ring_->end() != RingEnd::complete;
+bool PeerConnection::is_closing() const {
+  return ring_ && ring_->reader_state() != ReaderState::open &&
+         ring_->reader_state() != ReaderState::closed;
 }
 
-bool Line::has_ended(bool may_wait) {
+bool PeerConnection::has_ended(bool may_wait) {
   if (!ring_ || ended_) return ended_;
-  if (ring_->end() != RingEnd::none) {
-    const auto patience = steady_clock::now() + (may_wait ? kEndPatience : kEndPatience.zero());
-    while (ring_->end() != RingEnd::complete && steady_clock::now() < patience) {
+  if (ring_->reader_state() != ReaderState::open) {
+    const auto deadline = steady_clock::now() + (may_wait ? kCloseTimeout : kCloseTimeout.zero());
+    while (ring_->reader_state() != ReaderState::closed && steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
     ended_ = true;
   } else if (const auto taken = ring_->taken(); taken != std::exchange(taken_before_, taken)) {
     return false;
   } else if (!ring_->is_empty()) {
-    // Nothing has been taken since we looked last: it may be dead.
-    if (const auto now = tick(); now != std::exchange(looked_at_, now)) listen();
+    // The reader has taken nothing since the last call and may be dead: check the socket.
+    if (const auto now = coarse_now(); now != std::exchange(checked_at_, now)) read_messages();
   }
   return ended_;
 }
 
-/// To no more than there is to say at a time: somebody may talk without end.
-void Line::listen() {
+/// Reads a bounded number of messages, since a peer might send without end.
+void PeerConnection::read_messages() {
   MessageReader reader;
-  for (std::size_t count = 0; count <= kMaxBells; ++count) {
+  for (std::size_t count = 0; count <= kMaxWakeupFds; ++count) {
     switch (reader.next(socket())) {
       case MessageReader::Got::message:
-        take_over(reader);
+        handle(reader);
         break;
       case MessageReader::Got::malformed:
         break;
@@ -128,23 +131,22 @@ void Line::listen() {
   }
 }
 
-void Line::take_over(MessageReader& message) {
-  if (message.kind() == MessageKind::door && !door_) {
-    if (auto door = Door::map(message.handed_over().get())) door_.emplace(std::move(*door));
+void PeerConnection::handle(MessageReader& message) {
+  if (message.kind() == MessageKind::wakeup_table && !wakeup_table_) {
+    if (auto table = WakeupTable::map(message.fd().get())) wakeup_table_.emplace(std::move(*table));
   }
-  Bell bell;
-  if (message.kind() != MessageKind::bell || message.body().size() != sizeof bell.number) return;
-  if (!is_bell(message.handed_over().get())) return;
-  std::memcpy(&bell.number, message.body().data(), sizeof bell.number);
-  bell.event = message.take();
-  if (bells_.size() == kMaxBells) bells_.erase(bells_.begin());
-  bells_.push_back(std::move(bell));
+  std::uint32_t number = 0;
+  if (message.kind() != MessageKind::wakeup_fd || message.body().size() != sizeof number) return;
+  if (!is_nonblocking_eventfd(message.fd().get())) return;
+  std::memcpy(&number, message.body().data(), sizeof number);
+  if (wakeup_fds_.size() == kMaxWakeupFds) wakeup_fds_.erase(wakeup_fds_.begin());
+  wakeup_fds_.push_back({number, message.take_fd()});
 }
 
-const Line::Bell* Line::bell(std::uint32_t number) const {
-  const auto found = std::find_if(bells_.begin(), bells_.end(),
-                                  [&](const Bell& each) { return each.number == number; });
-  return found == bells_.end() ? nullptr : &*found;
+const PeerConnection::WakeupFd* PeerConnection::find_wakeup_fd(std::uint32_t number) const {
+  const auto found = std::find_if(wakeup_fds_.begin(), wakeup_fds_.end(),
+                                  [&](const WakeupFd& each) { return each.number == number; });
+  return found == wakeup_fds_.end() ? nullptr : &*found;
 }
 
 }  // namespace softib::transport

@@ -1,4 +1,5 @@
-// A line to one process: the socket, the ring, and what the other end has said about waking it.
+// A sender's connection to one process: a socket for messages, a ring for packets, and the wake-up
+// table and wake-up descriptors that the receiver has sent.
 #pragma once
 
 #include <chrono>
@@ -14,29 +15,29 @@
 
 namespace softib::transport {
 
-/// For one thread at a time, but for what says otherwise.
-class Line {
+/// Used by one thread at a time, except where stated otherwise.
+class PeerConnection {
  public:
-  explicit Line(GuardedFd socket) : socket_(std::move(socket)) {}
+  explicit PeerConnection(GuardedFd socket) : socket_(std::move(socket)) {}
 
-  /// From any thread; the line is alive.
+  /// From any thread.
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] bool has_ring() const { return ring_.has_value(); }
-  /// Makes a ring and hands it over; 0 or an errno value.
+  /// Makes a ring and sends its memory to the receiver. Returns 0 or an errno value.
   [[nodiscard]] int make_ring();
-  /// Puts packets into the ring, and wakes whom it has to; returns how many fitted.
+  /// Writes packets to the ring and wakes their waiters. Returns how many fitted.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
-  /// Whether the other process has died or left, as far as can be told without a packet for it.
-  /// Waits for one that is about to leave to have done so, if that is wanted.
+  /// Whether the receiver has died or closed the connection. If it is closing, waits for it to
+  /// finish when `may_wait`. A dead receiver is noticed some milliseconds late.
   [[nodiscard]] bool has_ended(bool may_wait);
-  /// The other process has announced that it leaves, and has not done so.
-  [[nodiscard]] bool is_overdue() const;
-  /// What it has not taken, and will not, now that it has ended.
+  /// Whether the receiver has begun to close and not finished.
+  [[nodiscard]] bool is_closing() const;
+  /// After has_ended(): what the receiver has not taken, and never will.
   [[nodiscard]] RingWriter::Left count_left() const {
     return ring_ ? ring_->count_left() : RingWriter::Left{};
   }
-  /// Has the engine take packets, whoever was to do so.
-  void call_engine();
+  /// Makes the receiver's engine read the ring, whoever the waiters are.
+  void notify_engine();
   [[nodiscard]] std::uint64_t seen_taken() const { return ring_->seen_taken(); }
   /// From any thread: see RingWriter.
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const {
@@ -44,22 +45,22 @@ class Line {
   }
 
  private:
-  struct Bell {
+  struct WakeupFd {
     std::uint32_t number;
     ipoib::FileDescriptor event;
   };
-  void wake_for(std::size_t entry);
-  void nudge();
-  void listen();
-  void take_over(MessageReader& message);
-  [[nodiscard]] const Bell* bell(std::uint32_t number) const;
+  void wake_waiter(std::size_t entry);
+  void send_wakeup();
+  void read_messages();
+  void handle(MessageReader& message);
+  [[nodiscard]] const WakeupFd* find_wakeup_fd(std::uint32_t number) const;
 
   GuardedFd socket_;
   std::optional<RingWriter> ring_;
-  std::optional<Door> door_;
-  std::vector<Bell> bells_;  ///< the newest kMaxBells
+  std::optional<WakeupTable> wakeup_table_;
+  std::vector<WakeupFd> wakeup_fds_;  ///< the last kMaxWakeupFds received
   std::uint64_t taken_before_ = 0;
-  std::int64_t looked_at_ = 0;  ///< when we looked whether it is dead
+  std::int64_t checked_at_ = 0;  ///< when has_ended() last read the socket
   bool ended_ = false;
 };
 

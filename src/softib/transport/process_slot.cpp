@@ -17,77 +17,75 @@ using ipoib::Result;
 
 namespace {
 
-Result<GuardedFd> open_lock(int folder, std::uint32_t place) {
-  const ForksHeldOff held;
-  auto file = fabric::open_shared(folder, fabric::place_lock_name(place), fabric::IfMissing::make);
+/// Calls open_shared() and guards the descriptor.
+template <class... Arguments>
+Result<GuardedFd> open_guarded(const Arguments&... arguments) {
+  const ForkLock lock;
+  auto file = fabric::open_shared(arguments...);
   if (!file) return file.error();
-  return GuardedFd(std::move(*file), held);
+  return GuardedFd(std::move(*file), lock);
 }
 
-/// Holds the gate open: the folder stays what it is meanwhile.
-Result<GuardedFd> enter_gate(const fabric::SubnetFolder& folder, const fabric::Fabric& fabric) {
-  GuardedFd gate;
-  {
-    const ForksHeldOff held;
-    auto file = fabric::open_shared(folder.fabric(), fabric::IfMissing::fail);
-    if (!file) return file.error();
-    gate = GuardedFd(std::move(*file), held);
+/// Locks out block_attach() while the result lives, so that no folder is removed.
+Result<GuardedFd> begin_attach(const fabric::SubnetFolder& folder, const fabric::Fabric& fabric) {
+  auto attaching = open_guarded(folder.fabric(), fabric::IfMissing::fail);
+  if (!attaching) return attaching;
+  fabric::lock_shared(attaching->get(), fabric::kAttachLockOffset);
+  if (!fabric.is_file(attaching->get()) ||
+      !fabric::is_named(attaching->get(), AT_FDCWD, folder.fabric())) {
+    return Error{ESTALE, "the subnet has just ended"};
   }
-  fabric::lock_shared(gate.get(), fabric::kGateOctet);
-  if (!fabric.is_file(gate.get()) || !fabric::is_named(gate.get(), AT_FDCWD, folder.fabric())) {
-    return Error{ESTALE, "the subnet has ended meanwhile"};
-  }
-  return gate;
+  return attaching;
 }
 
 }  // namespace
 
-Result<Place> Place::take(const fabric::SubnetFolder& folder, fabric::Fabric& fabric,
-                          NodeIndex node) {
+Result<ProcessSlot> ProcessSlot::take(const fabric::SubnetFolder& folder, fabric::Fabric& fabric,
+                                      NodeIndex node) {
   const auto failure = [&](const Error& error) {
-    return Error{error.code, "cannot take a place in " + folder.node(node) + ": " + error.message};
+    return Error{error.code, "cannot attach in " + folder.node(node) + ": " + error.message};
   };
-  const auto gate = enter_gate(folder, fabric);
-  if (!gate) return failure(gate.error());
+  const auto attaching = begin_attach(folder, fabric);
+  if (!attaching) return failure(attaching.error());
   const auto at = folder.open_node(node);
   if (!at) return failure(at.error());
   for (std::uint32_t index = 0; index < QpnLayout::kSlots; ++index) {
-    auto lock = open_lock(at->get(), index);
+    auto lock = open_guarded(at->get(), fabric::slot_lock_name(index), fabric::IfMissing::create);
     if (!lock) return failure(lock.error());
     if (!fabric::try_lock(lock->get(), 0)) continue;
     (void)fabric::write_holder(lock->get());
-    auto listener = listen_at(at->get(), fabric::place_name(index));
+    auto listener = listen_at(at->get(), fabric::slot_name(index));
     if (!listener) return failure(listener.error());
-    Place place;
-    place.node_ = node;
-    place.index_ = index;
-    place.lock_ = std::move(*lock);
-    place.listener_ = std::move(*listener);
-    place.epoch_ = fabric.advance_epoch(node, index);
-    return place;
+    ProcessSlot slot;
+    slot.node_ = node;
+    slot.index_ = index;
+    slot.lock_ = std::move(*lock);
+    slot.listener_ = std::move(*listener);
+    slot.epoch_ = fabric.advance_epoch(node, index);
+    return slot;
   }
-  return Error{EBUSY, "all " + std::to_string(QpnLayout::kSlots) +
-                          " places of the HCA are taken by processes: end one of them"};
+  return Error{EBUSY, "the HCA has " + std::to_string(QpnLayout::kSlots) +
+                          " processes, the maximum: end one of them"};
 }
 
-void Place::leave(const fabric::SubnetFolder& folder, fabric::Fabric& fabric) {
+void ProcessSlot::leave(const fabric::SubnetFolder& folder, fabric::Fabric& fabric) {
   fabric.set_occupied(node_, index_, false);
   if (const auto at = folder.open_node(node_)) {
-    ::unlinkat(at->get(), fabric::place_name(index_).c_str(), 0);
+    ::unlinkat(at->get(), fabric::slot_name(index_).c_str(), 0);
   }
   listener_.reset();
   lock_.reset();
 }
 
-void clean_place(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, NodeIndex node,
-                 std::uint32_t place) {
+void reclaim_slot(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, NodeIndex node,
+                  std::uint32_t slot) {
   const auto at = folder.open_node(node);
   if (!at) return;
   const auto lock =
-      fabric::open_shared(at->get(), fabric::place_lock_name(place), fabric::IfMissing::fail);
+      fabric::open_shared(at->get(), fabric::slot_lock_name(slot), fabric::IfMissing::fail);
   if (!lock || !fabric::try_lock(lock->get(), 0)) return;
-  fabric.set_occupied(node, place, false);
-  ::unlinkat(at->get(), fabric::place_name(place).c_str(), 0);
+  fabric.set_occupied(node, slot, false);
+  ::unlinkat(at->get(), fabric::slot_name(slot).c_str(), 0);
 }
 
 }  // namespace softib::transport

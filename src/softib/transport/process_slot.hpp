@@ -1,4 +1,4 @@
-// The taking of a place: which of the 64 parts of an HCA's queue pair numbers this process has.
+// A process's slot on a node: which 1/64 of the HCA's queue pair numbers the process owns.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,22 @@
 
 namespace softib::transport {
 
-/// A place that this process holds. The kernel lets go of it when the process dies.
-class Place {
+/// A slot that this process holds, by a lock on the slot's file. The kernel releases the lock when
+/// the process dies.
+class ProcessSlot {
  public:
-  /// Takes the lowest free place of a node, and listens there. The order is what others rely on:
-  /// lock, listen, advance the epoch. Nobody sends to the place before occupy(). While a place is
-  /// held, its node and the subnet's folder are not taken away. ESTALE, ENOENT: they have been.
-  [[nodiscard]] static ipoib::Result<Place> take(const fabric::SubnetFolder& folder,
-                                                 fabric::Fabric& fabric, NodeIndex node);
+  /// Takes the lowest free slot of a node, in an order that others rely on: lock, listen, advance
+  /// the epoch. Nobody sends to the slot before occupy(). Neither the node nor the subnet's folder
+  /// is removed while a slot is held. ESTALE or ENOENT if they have just been removed.
+  [[nodiscard]] static ipoib::Result<ProcessSlot> take(const fabric::SubnetFolder& folder,
+                                                       fabric::Fabric& fabric, NodeIndex node);
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
   [[nodiscard]] int listener() const { return listener_.get(); }
+  /// Publishes the slot, so that senders find this process.
   void occupy(fabric::Fabric& fabric) const { fabric.set_occupied(node_, index_, true); }
-  /// The end of it, in good order: nobody is led here any more, and the place is free.
+  /// Withdraws the slot, removes its socket and releases the lock.
   void leave(const fabric::SubnetFolder& folder, fabric::Fabric& fabric);
 
  private:
@@ -34,8 +36,8 @@ class Place {
   GuardedFd listener_;
 };
 
-/// Takes back what a killed process has left in its place. Nothing, if somebody lives there.
-void clean_place(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, NodeIndex node,
-                 std::uint32_t place);
+/// Withdraws a slot whose process was killed. Does nothing if a living process holds it.
+void reclaim_slot(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, NodeIndex node,
+                  std::uint32_t slot);
 
 }  // namespace softib::transport

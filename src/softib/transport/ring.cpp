@@ -16,27 +16,28 @@ using ipoib::Result;
 
 namespace {
 
-constexpr std::size_t kHeaderOctets = 4096;
-constexpr std::size_t kPrefixOctets = 8;
+constexpr std::size_t kHeaderBytes = 4096;
+constexpr std::size_t kPrefixBytes = 8;
 constexpr std::uint32_t kChecksumsRight = 1U << 31;
-constexpr std::size_t kAlignment = 64;  ///< a cache line: two packets share none
-constexpr std::size_t kAhead = 4;       ///< records that are fetched ahead
-constexpr std::uint64_t kMask = kRingOctets - 1;
+constexpr std::size_t kAlignment = 64;  ///< a cache line, so no two records share one
+constexpr std::size_t kPrefetch = 4;    ///< records ahead
+constexpr std::uint64_t kMask = kRingBytes - 1;
 
-static_assert(sizeof(RingHeader) <= kHeaderOctets && (kRingOctets & kMask) == 0);
+static_assert(sizeof(RingHeader) <= kHeaderBytes && (kRingBytes & kMask) == 0);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               sizeof(std::atomic<std::uint32_t>) == sizeof(int));
 
-constexpr std::size_t record_size(std::size_t octets) {
-  return (kPrefixOctets + octets + kAlignment - 1) / kAlignment * kAlignment;
+constexpr std::size_t record_size(std::size_t packet_bytes) {
+  return (kPrefixBytes + packet_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 std::uint32_t load_once(const std::uint8_t* at) {
+  // One atomic load, since the other process may change the word at any time.
   return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(const_cast<std::uint8_t*>(at)))
-      .load(std::memory_order_relaxed);  // once: the other side may change it
+      .load(std::memory_order_relaxed);
 }
 
-constexpr std::size_t max_octets(const Cut& cut) {
+constexpr std::size_t max_bytes(const Cut& cut) {
   return cut.size == 0 ? kMaxPacketBytes : hca::kMaxLargeOctets;
 }
 
@@ -44,29 +45,29 @@ struct Prefix {
   explicit Prefix(const std::uint8_t* record) {
     const auto first = load_once(record);
     const auto second = load_once(record + sizeof first);
-    octets = first & ~kChecksumsRight;
+    bytes = first & ~kChecksumsRight;
     checksums_right = (first & kChecksumsRight) != 0;
     cut = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
   }
-  /// It is one that a writer makes.
+  /// Whether a correct writer could have written it.
   [[nodiscard]] bool is_possible() const {
-    if (octets > max_octets(cut) || cut.packets == 0) return false;
+    if (bytes > max_bytes(cut) || cut.packets == 0) return false;
     return cut.packets <= (cut.size == 0 ? 1 : hca::kMaxTsoSegments);
   }
-  [[nodiscard]] std::size_t record_size() const { return transport::record_size(octets); }
+  [[nodiscard]] std::size_t record_size() const { return transport::record_size(bytes); }
 
-  std::size_t octets;
+  std::size_t bytes;
   bool checksums_right;
   Cut cut;
 };
 
-void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t octets) {
+void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t bytes) {
   const std::array prefix{
-      static_cast<std::uint32_t>(octets) | (packet.checksums_right ? kChecksumsRight : 0),
+      static_cast<std::uint32_t>(bytes) | (packet.checksums_right ? kChecksumsRight : 0),
       packet.cut.size | std::uint32_t{packet.cut.packets} << 16};
-  static_assert(sizeof prefix == kPrefixOctets);
+  static_assert(sizeof prefix == kPrefixBytes);
   std::memcpy(to, prefix.data(), sizeof prefix);
-  write_packet(packet, to + kPrefixOctets);
+  write_packet(packet, to + kPrefixBytes);
 }
 
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
@@ -77,43 +78,43 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 }  // namespace
 
 Result<FileDescriptor> make_ring_memory() {
-  return make_shared_memory("softib-ring", kHeaderOctets + kRingOctets);
+  return make_shared_memory("softib-ring", kHeaderBytes + kRingBytes);
 }
 
 Result<RingMemory> RingMemory::map(int memory) {
-  auto mapping = SharedMapping::map_ring(memory, kHeaderOctets, kRingOctets);
+  auto mapping = SharedMapping::map_ring(memory, kHeaderBytes, kRingBytes);
   if (!mapping) return mapping.error();
   return RingMemory(std::move(*mapping));
 }
 
 std::uint8_t* RingMemory::at(std::uint64_t position) const {
-  return mapping_.data() + kHeaderOctets + (position & kMask);
+  return mapping_.data() + kHeaderBytes + (position & kMask);
 }
 
 std::uint64_t RingWriter::taken() const {
   const auto taken = header().taken.load(std::memory_order_acquire);
-  // What cannot be is a full ring, and stays one.
-  return written_ - taken <= kRingOctets ? taken : written_ - kRingOctets;
+  // An impossible value counts as a full ring.
+  return written_ - taken <= kRingBytes ? taken : written_ - kRingBytes;
 }
 
 std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
-    const auto octets = size_of(*packets[count]);
-    if (octets > max_octets(packets[count]->cut)) continue;
-    const auto after = written_ + record_size(octets);
+    const auto bytes = size_of(*packets[count]);
+    if (bytes > max_bytes(packets[count]->cut)) continue;
+    const auto after = written_ + record_size(bytes);
     if (after > room_until_) {
-      room_until_ = taken() + kRingOctets;
+      room_until_ = taken() + kRingBytes;
       if (after > room_until_) break;
     }
-    write_record(memory_.at(written_), *packets[count], octets);
+    write_record(memory_.at(written_), *packets[count], bytes);
     written_ = after;
-    // A reader that is awake begins with a large one while the next is written.
+    // Published at once, so that a reader that polls works on it while the next is written.
     if (packets[count]->cut.size != 0) {
       header().written.store(written_, std::memory_order_release);
     }
   }
-  // Sequentially consistent, as what is then read of the reader: see Door.
+  // seq_cst orders this before the caller's loads of the WakeupTable and of `reader_state`.
   header().written.store(written_, std::memory_order_seq_cst);
   return count;
 }
@@ -130,8 +131,8 @@ void RingWriter::wait_for_room(std::uint64_t seen,
   (void)futex(sleeps, FUTEX_WAIT, 1, &timeout);
 }
 
-RingEnd RingWriter::end() const {
-  return static_cast<RingEnd>(header().end.load(std::memory_order_seq_cst));
+ReaderState RingWriter::reader_state() const {
+  return static_cast<ReaderState>(header().reader_state.load(std::memory_order_seq_cst));
 }
 
 RingWriter::Left RingWriter::count_left() const {
@@ -149,15 +150,15 @@ RingWriter::Left RingWriter::count_left() const {
 bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
   if (broken_) return true;
   const auto written = published();
-  broken_ = written - read_ > kRingOctets;
+  broken_ = written - read_ > kRingBytes;
   for (std::size_t count = 0; !broken_ && read_ != written && count < limit;) {
     const auto* const record = memory_.at(read_);
     const Prefix prefix(record);
     broken_ = !prefix.is_possible() || prefix.record_size() > written - read_;
     if (broken_) break;
-    // Records of one size often follow each other, and their lengths are in the writer's cache.
-    __builtin_prefetch(record + kAhead * prefix.record_size());
-    out.emplace_back(ConstBytes(record + kPrefixOctets, prefix.octets), prefix.checksums_right,
+    // The lengths are in the writer's cache, so guess: the next records have the same size.
+    __builtin_prefetch(record + kPrefetch * prefix.record_size());
+    out.emplace_back(ConstBytes(record + kPrefixBytes, prefix.bytes), prefix.checksums_right,
                      prefix.cut);
     count += prefix.cut.packets;
     read_ += prefix.record_size();
@@ -169,20 +170,16 @@ void RingReader::release() {
   if (taken_ == read_) return;
   taken_ = read_;
   header().taken.store(taken_, std::memory_order_seq_cst);
-  wake_writer();
-}
-
-/// Once there is room for more than a packet or two, so that it does not sleep again at once.
-void RingReader::wake_writer() {
+  // Wakes the writer only when half of the ring is free, so that it does not sleep again at once.
   auto& sleeps = header().writer_sleeps;
   if (sleeps.load(std::memory_order_seq_cst) == 0) return;
-  if (header().written.load(std::memory_order_relaxed) - taken_ > kRingOctets / 2) return;
+  if (header().written.load(std::memory_order_relaxed) - taken_ > kRingBytes / 2) return;
   sleeps.store(0, std::memory_order_seq_cst);
   (void)futex(sleeps, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-void RingReader::set_end(RingEnd end) {
-  header().end.store(static_cast<std::uint32_t>(end), std::memory_order_seq_cst);
+void RingReader::set_state(ReaderState state) {
+  header().reader_state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
   auto& sleeps = header().writer_sleeps;
   if (sleeps.exchange(0) != 0) (void)futex(sleeps, FUTEX_WAKE, INT_MAX, nullptr);
 }

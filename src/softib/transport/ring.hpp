@@ -1,14 +1,22 @@
-// Packets from one process to another, in memory that both have mapped: one writer, one reader, no
-// system call as long as neither sleeps.
+// A ring of packets in memory that one writing and one reading process share.
 //
-//   page 0:  written, octets ever written | taken, octets ever taken | states
-//   then the ring, a power of two, of records:
-//     | checksums right 1, octets 31 | Cut: size 16, packets 16 | packet | pad to 64 |
+//   page 0:  written, writer_sleeps | taken, reader_state
+//   then the ring, kRingBytes long, of records:
+//     | checksums right 1, bytes 31 | Cut: size 16, packets 16 | packet | padding to 64 |
 //
-// A record begins at `written` modulo the ring's size, and is in one piece since the ring is mapped
-// twice in a row. Either side believes nothing that the other wrote, but its word on checksums: an
-// index or a length that cannot be breaks the ring. Either may die at any instant: what is not
-// published was never sent.
+// `written` and `taken` count all bytes of records ever written and ever released. A record starts
+// at its count modulo kRingBytes; the ring is mapped twice in a row, so each record is contiguous.
+//
+//   written        stored by the writer: all records before it are complete
+//   taken          stored by the reader: the bytes before it may be overwritten
+//   reader_state   stored by the reader. A writer that publishes and then loads `open` knows that a
+//                  living reader will take the packets
+//   writer_sleeps  a futex. The writer stores 1, then loads `taken`; the reader stores `taken`,
+//                  then loads this. One sees the other's store, so no wake-up is lost
+//
+// Orders are seq_cst, except release for `written` within a batch and acquire to look for room.
+// Either process may die at any instant; what is not published was never sent. Neither trusts the
+// other: an impossible count or length breaks the ring. Only "checksums right" is believed.
 #pragma once
 
 #include <atomic>
@@ -23,35 +31,32 @@
 
 namespace softib::transport {
 
-/// What is on its way to a reader that lags. As much as stays in a processor's cache.
-inline constexpr std::size_t kRingOctets = std::size_t{1} << 19;
+/// Bound of the packets that a slow reader has pending; small enough to stay in the CPU cache.
+inline constexpr std::size_t kRingBytes = std::size_t{1} << 19;
 
 struct RingHeader {
   alignas(64) std::atomic<std::uint64_t> written;
-  std::atomic<std::uint32_t> writer_sleeps;  ///< a futex: 1 until the reader has made room
+  std::atomic<std::uint32_t> writer_sleeps;
   alignas(64) std::atomic<std::uint64_t> taken;
-  std::atomic<std::uint32_t> end;  ///< of the reader, a RingEnd
+  std::atomic<std::uint32_t> reader_state;
 };
 
-/// How far the reader is with leaving.
-enum class RingEnd : std::uint32_t {
-  none,
-  announced,  ///< what it sees published is taken, what comes later may be
-  complete,   ///< no more is taken
+enum class ReaderState : std::uint32_t {
+  open,
+  closing,  ///< it takes what it sees published now, but perhaps nothing that is published later
+  closed,   ///< `taken` is final
 };
 
-/// Memory for a ring, to be mapped by both sides.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_ring_memory();
 
-/// A ring as either side has it mapped.
 class RingMemory {
  public:
-  /// EINVAL: no memory of a ring.
+  /// EINVAL if `memory` is not that of a ring.
   [[nodiscard]] static ipoib::Result<RingMemory> map(int memory);
   [[nodiscard]] RingHeader& header() const {
     return *reinterpret_cast<RingHeader*>(mapping_.data());
   }
-  /// Where the octet stands that is the `position`th ever written; a record goes on behind it.
+  /// The address of the record that starts at `position` (a count of bytes ever written).
   [[nodiscard]] std::uint8_t* at(std::uint64_t position) const;
 
  private:
@@ -63,19 +68,18 @@ class RingWriter {
  public:
   explicit RingWriter(RingMemory memory) : memory_(std::move(memory)) {}
 
-  /// Copies packets into the ring from the front, as far as there is room, and publishes them;
-  /// returns how many. What is larger than a packet can be is not sent, but passed over.
+  /// Publishes packets while there is room; returns how many. Skips and counts oversized ones.
   std::size_t put(std::span<const OutgoingPacket* const> packets);
-  /// Sleeps until the reader has taken more than `seen`, or `deadline`. Needs no lock that guards
-  /// the rest.
+  /// Sleeps until `taken` differs from `seen`, or until `deadline`. May be called while another
+  /// thread uses the writer.
   void wait_for_room(std::uint64_t seen, std::chrono::steady_clock::time_point deadline) const;
-  /// What had been taken when put() last looked.
-  [[nodiscard]] std::uint64_t seen_taken() const { return room_until_ - kRingOctets; }
+  /// The value of `taken` that put() read last.
+  [[nodiscard]] std::uint64_t seen_taken() const { return room_until_ - kRingBytes; }
   [[nodiscard]] bool is_empty() const { return taken() == written_; }
-  /// Octets ever taken, as the reader says; never more than what is written.
+  /// `taken`, checked: within kRingBytes below what is written.
   [[nodiscard]] std::uint64_t taken() const;
-  [[nodiscard]] RingEnd end() const;
-  /// Of what was put last: what is in the ring still, and how many packets it stands for.
+  [[nodiscard]] ReaderState reader_state() const;
+  /// Records that are still in the ring, and the packets that they stand for.
   struct Left {
     std::size_t entries = 0;
     std::size_t packets = 0;
@@ -86,30 +90,26 @@ class RingWriter {
   [[nodiscard]] RingHeader& header() const { return memory_.header(); }
   RingMemory memory_;
   std::uint64_t written_ = 0;
-  std::uint64_t room_until_ = kRingOctets;  ///< of `written_`, as far as we have looked
+  std::uint64_t room_until_ = kRingBytes;  ///< `written_` may grow to this without reading `taken`
 };
 
 class RingReader {
  public:
   explicit RingReader(RingMemory memory) : memory_(std::move(memory)) {}
 
-  /// Packets from the front, until they stand for `limit` of them, valid until release(). False:
-  /// the ring has been found broken just now; it is empty from then on.
+  /// Appends packets to `out` until they stand for at least `limit`. They are valid until
+  /// release(). Returns false when it finds the ring broken; from then on the ring yields nothing.
   [[nodiscard]] bool read(std::vector<ArrivedPacket>& out, std::size_t limit);
-  /// Gives the room of what has been read back to the writer.
+  /// Frees the room of all packets that have been read.
   void release();
-  /// Octets ever published, as the writer says, and those that have been released.
   [[nodiscard]] std::uint64_t published() const {
     return header().written.load(std::memory_order_seq_cst);
   }
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
-  [[nodiscard]] bool is_empty() const { return broken_ || published() == read_; }
-  /// Tells the writer how far the reader's end is.
-  void set_end(RingEnd end);
+  void set_state(ReaderState state);
 
  private:
   [[nodiscard]] RingHeader& header() const { return memory_.header(); }
-  void wake_writer();
 
   RingMemory memory_;
   std::uint64_t taken_ = 0;

@@ -15,25 +15,25 @@ namespace softib::transport {
 using std::chrono::steady_clock;
 
 struct RingWire::Peer {
-  explicit Peer(PlaceAddress to) : address(to) {}
-  void hang_up() {
-    line.reset();
+  explicit Peer(ProcessAddress to) : address(to) {}
+  void disconnect() {
+    connection.reset();
     is_connected = false;
   }
 
-  const PlaceAddress address;
-  std::uint64_t last_use = 0;  ///< of the table's lock
+  const ProcessAddress address;
+  std::uint64_t last_use = 0;  ///< guarded by RingWire::mutex_
   std::atomic<bool> is_connected = false;
-  std::mutex mutex;  ///< of what follows; order of messages
-  std::shared_ptr<Line> line;
-  std::uint32_t epoch = 0;  ///< in which the line was made
+  std::mutex mutex;  ///< guards what follows, and keeps the order of messages
+  std::shared_ptr<PeerConnection> connection;
+  std::uint32_t epoch = 0;  ///< of the slot when the connection was made
   bool congested = false;
-  std::uint32_t empty_epoch = 0;  ///< in this epoch nobody listened; 0: not known
+  std::uint32_t empty_epoch = 0;  ///< epoch in which nobody listened; 0: none known
 };
 
 namespace {
-std::uint32_t key_of(PlaceAddress place) {
-  return std::uint32_t{place.node} * QpnLayout::kSlots + place.place;
+std::uint32_t key_of(ProcessAddress process) {
+  return std::uint32_t{process.node} * QpnLayout::kSlots + process.slot;
 }
 }  // namespace
 
@@ -42,17 +42,17 @@ RingWire::RingWire(fabric::SubnetFolder folder, const fabric::Fabric& fabric)
 
 RingWire::~RingWire() = default;
 
-std::size_t RingWire::send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
-                           Patience patience, Delivery& why, std::uint64_t& lost) {
+std::size_t RingWire::send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
+                           SendMode mode, Delivery& why, std::uint64_t& lost) {
   const auto receiver = peer(to);
   Lock lock(receiver->mutex);
   Deadline deadline{};
   std::size_t sent = 0;
-  std::size_t on_this_line = 0;
+  std::size_t on_this_connection = 0;
   bool reconnected = false;
-  if (receiver->line && receiver->epoch != fabric_.epoch(to.node, to.place)) {
-    lost += receiver->line->count_left().packets;
-    receiver->hang_up();
+  if (receiver->connection && receiver->epoch != fabric_.epoch(to.node, to.slot)) {
+    lost += receiver->connection->count_left().packets;
+    receiver->disconnect();
   }
   for (;;) {
     why = connect_with_ring(*receiver);
@@ -60,82 +60,82 @@ std::size_t RingWire::send(PlaceAddress to, std::span<const OutgoingPacket* cons
       if (reconnected) why = Delivery::lost;
       return sent;
     }
-    auto& line = *receiver->line;
-    const bool may_wait = patience == Patience::wait && !receiver->congested;
-    const std::size_t count = line.put(packets.subspan(sent));
-    if (count != 0 && line.seen_taken() != 0) receiver->congested = false;
+    auto& connection = *receiver->connection;
+    const bool may_wait = mode == SendMode::blocking && !receiver->congested;
+    const std::size_t count = connection.put(packets.subspan(sent));
+    if (count != 0 && connection.seen_taken() != 0) receiver->congested = false;
     sent += count;
-    on_this_line += count;
-    if (line.has_ended(may_wait)) {
-      // It died, or cut us off. Whoever lives there now gets what is left of these packets, which
-      // may not be for it: it will say so.
-      const auto left = line.count_left();
-      const auto back = std::min(left.entries, std::exchange(on_this_line, 0));
+    on_this_connection += count;
+    if (connection.has_ended(may_wait)) {
+      // The receiver died or disconnected us. What it has not taken of these packets is sent again
+      // on a new connection. If another process has the slot by now, it drops them.
+      const auto left = connection.count_left();
+      const auto back = std::min(left.entries, std::exchange(on_this_connection, 0));
       sent -= back;
       lost += left.packets - std::min(left.packets, count_packets(packets.subspan(sent, back)));
-      receiver->congested = line.is_overdue();
-      receiver->hang_up();
+      receiver->congested = connection.is_closing();
+      receiver->disconnect();
       if (sent == packets.size()) return sent;
       why = Delivery::lost;
       if (std::exchange(reconnected, true)) return sent;
     } else if (sent == packets.size()) {
       return sent;
-    } else if (!wait_for_ring(*receiver, lock, patience, deadline)) {
+    } else if (!wait_for_ring(*receiver, lock, mode, deadline)) {
       why = Delivery::congested;
       return sent;
     }
   }
 }
 
-Delivery RingWire::send_mad(PlaceAddress to, ConstBytes packet, Patience patience,
+Delivery RingWire::send_mad(ProcessAddress to, ConstBytes packet, SendMode mode,
                             std::uint64_t& lost) {
-  return transmit(to, MessageKind::mad, packet, patience, lost);
+  return transmit(to, MessageKind::mad, packet, mode, lost);
 }
 
-bool RingWire::nudge(PlaceAddress to, std::uint64_t& lost) {
-  // Congested: so much is queued there that the engine turns anyway.
-  return transmit(to, MessageKind::nudge, {}, Patience::never_wait, lost) != Delivery::refused;
+bool RingWire::wake(ProcessAddress to, std::uint64_t& lost) {
+  // A congested receiver has messages queued, so its engine wakes anyway.
+  return transmit(to, MessageKind::wakeup, {}, SendMode::non_blocking, lost) != Delivery::refused;
 }
 
 void RingWire::disconnect() {
   const std::lock_guard lock(mutex_);
   peers_.clear();
-  by_use_.clear();
+  lru_.clear();
 }
 
-std::shared_ptr<RingWire::Peer> RingWire::peer(PlaceAddress to) {
+std::shared_ptr<RingWire::Peer> RingWire::peer(ProcessAddress to) {
   const std::uint32_t key = key_of(to);
   const std::lock_guard lock(mutex_);
   ++uses_;
   if (const auto known = peers_.find(key); known != peers_.end()) {
-    by_use_.splice(by_use_.end(), by_use_, known->second);
-    by_use_.back()->last_use = uses_;
-    return by_use_.back();
+    lru_.splice(lru_.end(), lru_, known->second);
+    lru_.back()->last_use = uses_;
+    return lru_.back();
   }
   const auto bound = max_connections();
-  if (by_use_.size() >= bound) {
-    const Peer& oldest = *by_use_.front();
-    if (oldest.last_use + kFreshRounds * bound > uses_) return std::make_shared<Peer>(to);
+  if (lru_.size() >= bound) {
+    const Peer& oldest = *lru_.front();
+    if (oldest.last_use + kRecentUseRounds * bound > uses_) return std::make_shared<Peer>(to);
     peers_.erase(key_of(oldest.address));
-    by_use_.pop_front();
+    lru_.pop_front();
   }
-  peers_[key] = by_use_.insert(by_use_.end(), std::make_shared<Peer>(to));
-  by_use_.back()->last_use = uses_;
-  return by_use_.back();
+  peers_[key] = lru_.insert(lru_.end(), std::make_shared<Peer>(to));
+  lru_.back()->last_use = uses_;
+  return lru_.back();
 }
 
-/// For want of descriptors.
-void RingWire::give_up_a_connection(const Peer& other_than) {
+/// Frees descriptors for another connection.
+void RingWire::close_least_recently_used(const Peer& except) {
   const std::lock_guard lock(mutex_);
-  const auto oldest = std::find_if(by_use_.begin(), by_use_.end(), [&](const auto& peer) {
-    return peer->is_connected && peer.get() != &other_than;
+  const auto oldest = std::find_if(lru_.begin(), lru_.end(), [&](const auto& peer) {
+    return peer->is_connected && peer.get() != &except;
   });
-  if (oldest == by_use_.end()) return;
+  if (oldest == lru_.end()) return;
   peers_.erase(key_of((*oldest)->address));
-  by_use_.erase(oldest);
+  lru_.erase(oldest);
 }
 
-Delivery RingWire::transmit(PlaceAddress to, MessageKind kind, ConstBytes body, Patience patience,
+Delivery RingWire::transmit(ProcessAddress to, MessageKind kind, ConstBytes body, SendMode mode,
                             std::uint64_t& lost) {
   const auto receiver = peer(to);
   Lock lock(receiver->mutex);
@@ -144,94 +144,94 @@ Delivery RingWire::transmit(PlaceAddress to, MessageKind kind, ConstBytes body, 
   for (;;) {
     const auto connected = connect(*receiver);
     if (connected != Delivery::delivered) return reconnected ? Delivery::lost : connected;
-    const int error = send_message(receiver->line->socket(), kind, body);
+    const int error = send_message(receiver->connection->socket(), kind, body);
     if (error == 0) {
       receiver->congested = false;
       return Delivery::delivered;
     }
     if (error == EAGAIN) {
-      if (!wait_for_socket(*receiver, lock, patience, deadline)) return Delivery::congested;
+      if (!wait_for_socket(*receiver, lock, mode, deadline)) return Delivery::congested;
       continue;
     }
     if (error == ENOBUFS || error == ENOMEM) return Delivery::refused;
-    // It died. Whoever lives there now gets the message, which is not for it: it will say so.
-    // Or it is about to cut us off: then it takes what it has.
-    (void)receiver->line->has_ended(patience == Patience::wait && !receiver->congested);
-    lost += receiver->line->count_left().packets;
-    receiver->congested = receiver->line->is_overdue();
-    receiver->hang_up();
+    // The receiver died or is disconnecting us. Connect again and repeat the message; if another
+    // process has the slot by now, it drops it.
+    (void)receiver->connection->has_ended(mode == SendMode::blocking && !receiver->congested);
+    lost += receiver->connection->count_left().packets;
+    receiver->congested = receiver->connection->is_closing();
+    receiver->disconnect();
     if (std::exchange(reconnected, true)) return Delivery::lost;
   }
 }
 
 Delivery RingWire::connect(Peer& peer) {
-  if (peer.line) return Delivery::delivered;
-  // Read before connecting: a process advances its epoch after it has begun to listen.
-  const std::uint32_t epoch = fabric_.epoch(peer.address.node, peer.address.place);
-  if (epoch != 0 && epoch == peer.empty_epoch) return Delivery::empty_place;
-  const auto path = folder_.place(peer.address.node, peer.address.place);
+  if (peer.connection) return Delivery::delivered;
+  // Read before connect(): a process advances the epoch after it has begun to listen.
+  const std::uint32_t epoch = fabric_.epoch(peer.address.node, peer.address.slot);
+  if (epoch != 0 && epoch == peer.empty_epoch) return Delivery::no_process;
+  const auto path = folder_.slot_socket(peer.address.node, peer.address.slot);
   GuardedFd socket = connect_to(path);
   if (!socket && (errno == EMFILE || errno == ENFILE)) {
-    give_up_a_connection(peer);
+    close_least_recently_used(peer);
     socket = connect_to(path);
   }
   if (socket) {
     if (std::exchange(peer.epoch, epoch) != epoch) peer.congested = false;
-    peer.line = std::make_shared<Line>(std::move(socket));
+    peer.connection = std::make_shared<PeerConnection>(std::move(socket));
     peer.is_connected = true;
     return Delivery::delivered;
   }
   if (errno == EAGAIN) return Delivery::congested;
-  // All else says nothing about who lives there.
+  // Other errors do not mean that the slot is empty.
   if (errno != ENOENT && errno != ECONNREFUSED) return Delivery::refused;
   peer.empty_epoch = epoch;
-  return Delivery::empty_place;
+  return Delivery::no_process;
 }
 
 Delivery RingWire::connect_with_ring(Peer& peer) {
   const auto connected = connect(peer);
-  if (connected != Delivery::delivered || peer.line->has_ring()) return connected;
-  int error = peer.line->make_ring();
+  if (connected != Delivery::delivered || peer.connection->has_ring()) return connected;
+  int error = peer.connection->make_ring();
   if (error == EMFILE || error == ENFILE) {
-    give_up_a_connection(peer);
-    error = peer.line->make_ring();
+    close_least_recently_used(peer);
+    error = peer.connection->make_ring();
   }
   if (error == 0) return Delivery::delivered;
   if (error == EAGAIN) return Delivery::congested;
   if (error != EPIPE && error != ECONNRESET) return Delivery::refused;
-  peer.hang_up();
+  peer.disconnect();
   return Delivery::lost;
 }
 
-/// Sets the deadline, if there is none yet.
-bool RingWire::may_wait(Peer& peer, Patience patience, Deadline& deadline) {
+/// Sets `deadline` if it is not set yet. Marks the peer as congested when waiting is over.
+bool RingWire::may_wait(Peer& peer, SendMode mode, Deadline& deadline) {
   const auto now = steady_clock::now();
   if (deadline == Deadline{}) deadline = now + kHeadOfQueueLifetime;
-  if (patience == Patience::never_wait || now >= deadline) peer.congested = true;
+  if (mode == SendMode::non_blocking || now >= deadline) peer.congested = true;
   return !peer.congested;
 }
 
-bool RingWire::wait_for_socket(Peer& peer, Lock& lock, Patience patience, Deadline& deadline) {
-  if (!may_wait(peer, patience, deadline)) return false;
+bool RingWire::wait_for_socket(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline) {
+  if (!may_wait(peer, mode, deadline)) return false;
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
-  const auto line = peer.line;
+  const auto connection = peer.connection;
   lock.unlock();
-  pollfd room{line->socket(), POLLOUT, 0};
+  pollfd room{connection->socket(), POLLOUT, 0};
   (void)::poll(&room, 1, static_cast<int>(left));
   lock.lock();
   return true;
 }
 
-bool RingWire::wait_for_ring(Peer& peer, Lock& lock, Patience patience, Deadline& deadline) {
-  if (!may_wait(peer, patience, deadline)) return false;
-  const auto line = peer.line;
-  const auto seen = line->seen_taken();
+bool RingWire::wait_for_ring(Peer& peer, Lock& lock, SendMode mode, Deadline& deadline) {
+  if (!may_wait(peer, mode, deadline)) return false;
+  const auto connection = peer.connection;
+  const auto seen = connection->seen_taken();
   lock.unlock();
-  const auto turn = std::min(deadline, steady_clock::now() + kPollersTurn);
-  line->wait_for_room(seen, turn);
+  const auto until = std::min(deadline, steady_clock::now() + kPollerGrace);
+  connection->wait_for_room(seen, until);
   lock.lock();
-  if (steady_clock::now() >= turn) line->call_engine();
+  if (steady_clock::now() >= until) connection->notify_engine();
   return true;
 }
 

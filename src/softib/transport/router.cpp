@@ -13,27 +13,28 @@ using ipoib::wire::MadHeader;
 
 namespace {
 
-/// Packets that are looked at together for a common destination.
+/// Packets of a batch that are grouped by destination together.
 constexpr std::size_t kChunk = 64;
 
 bool is_mad(const OutgoingPacket& packet) { return packet.destination <= ipoib::wire::kGsiQpn; }
 
-/// Whether they go to the same places.
-bool alike(const OutgoingPacket& a, const OutgoingPacket& b) {
+/// Whether both go to the same processes.
+bool same_destination(const OutgoingPacket& a, const OutgoingPacket& b) {
   if (a.dlid != b.dlid || is_mad(a) != is_mad(b)) return false;
   return ipoib::is_multicast(a.dlid) ||
          QpnLayout::slot(a.destination) == QpnLayout::slot(b.destination);
 }
 
+/// Copies a packet into `to`. Returns its size, or 0 if it is too large.
 std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
-  const auto octets = size_of(packet);
-  if (octets > to.size()) return 0;
+  const auto size = size_of(packet);
+  if (size > to.size()) return 0;
   write_packet(packet, to.data());
-  return octets;
+  return size;
 }
 
-/// Where a MAD goes. A response to subnet management goes by its transaction id alone: who asked
-/// may have no LID.
+/// The node that a MAD goes to. A subnet management response is routed by its transaction ID only,
+/// since the requester may have no LID.
 std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader& header,
                                         const fabric::Fabric& fabric) {
   if (!header.is_response() && packet.dlid == Lid()) return std::nullopt;
@@ -44,138 +45,138 @@ std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader
   return fabric.node_at(packet.dlid);
 }
 
-/// Subnet management starts and ends on the node itself (IBA 14.2.2: a hop count of zero), and
-/// needs no link.
+/// Whether a subnet management packet stays on its node and so needs no link (IBA 14.2.2: a hop
+/// count of zero).
 bool is_local_smp(const MadPacket& packet, const MadHeader& header, bool names_sender) {
-  constexpr std::size_t kHopCountOctet = 7;
+  constexpr std::size_t kHopCountOffset = 7;
   if (header.management_class == ipoib::wire::mgmt_class::kSubnDirected) {
-    return packet.mad[kHopCountOctet] == 0;
+    return packet.mad[kHopCountOffset] == 0;
   }
   return names_sender;
 }
 
 }  // namespace
 
-void Router::send(std::span<const OutgoingPacket> batch, Patience patience) {
+void Router::send(std::span<const OutgoingPacket> batch, SendMode mode) {
   if (fabric_.port_state(node_) != PortState::active) {
     count(fabric::PortCounter::drop_port_not_active, count_packets(batch));
     return;
   }
   for (; batch.size() > kChunk; batch = batch.subspan(kChunk)) {
-    send_chunk(batch.first(kChunk), patience);
+    send_chunk(batch.first(kChunk), mode);
   }
-  send_chunk(batch, patience);
+  send_chunk(batch, mode);
 }
 
-/// Brings together what goes to one destination, in order, so that it can travel in one message.
-void Router::send_chunk(std::span<const OutgoingPacket> chunk, Patience patience) {
+/// Sends the packets of each destination together, in order.
+void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
   std::array<bool, kChunk> done{};
-  std::array<const OutgoingPacket*, kChunk> together;
+  std::array<const OutgoingPacket*, kChunk> same;
   for (std::size_t first = 0; first < chunk.size(); ++first) {
     if (done[first]) continue;
     std::size_t count = 0;
     for (std::size_t i = first; i < chunk.size(); ++i) {
-      if (done[i] || !alike(chunk[first], chunk[i])) continue;
-      together[count++] = &chunk[i];
+      if (done[i] || !same_destination(chunk[first], chunk[i])) continue;
+      same[count++] = &chunk[i];
       done[i] = true;
     }
-    send_alike({together.data(), count}, patience);
+    send_to_same({same.data(), count}, mode);
   }
 }
 
-void Router::send_alike(Packets packets, Patience patience) {
-  if (is_mad(*packets.front())) return send_mads(packets, patience);
-  std::uint64_t octets = 0;
-  for (const auto* packet : packets) octets += hca::octets_of(*packet);
+void Router::send_to_same(Packets packets, SendMode mode) {
+  if (is_mad(*packets.front())) return send_mads(packets, mode);
+  std::uint64_t bytes = 0;
+  for (const auto* packet : packets) bytes += hca::octets_of(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
-  count(fabric::PortCounter::sent_octets, octets);
+  count(fabric::PortCounter::sent_octets, bytes);
   if (ipoib::is_multicast(packets.front()->dlid)) {
-    multicast(packets, patience);
+    multicast(packets, mode);
   } else {
-    unicast(packets, patience);
+    unicast(packets, mode);
   }
 }
 
-void Router::unicast(Packets packets, Patience patience) {
+void Router::unicast(Packets packets, SendMode mode) {
   const auto& first = *packets.front();
   const auto node = fabric_.node_at(first.dlid);
   if (!node) return count(fabric::PortCounter::drop_unknown_lid, count_packets(packets));
   if (fabric_.port_state(*node) != PortState::active) {
     return count(fabric::PortCounter::drop_port_not_active, count_packets(packets));
   }
-  deliver({*node, QpnLayout::slot(first.destination)}, packets, patience);
+  deliver({*node, QpnLayout::slot(first.destination)}, packets, mode);
 }
 
-/// A queue pair may talk to the GSI of a port, as the MAD layer does.
-void Router::send_mads(Packets packets, Patience patience) {
+/// Packets that a queue pair sends to QP0 or QP1 of a port.
+void Router::send_mads(Packets packets, SendMode mode) {
   for (const auto* packet : packets) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-    const std::size_t size = gather(*packet, octets);
+    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+    const std::size_t size = gather(*packet, bytes);
     if (size == 0) {
       count(fabric::PortCounter::drop_malformed, packet->cut.packets);
     } else {
-      send_mad({octets.data(), size}, patience);
+      send_mad({bytes.data(), size}, mode);
     }
   }
 }
 
-void Router::multicast(Packets packets, Patience patience) {
+void Router::multicast(Packets packets, SendMode mode) {
   const auto group = fabric_.group(packets.front()->dlid);
   if (!group || *group == subnet::GroupForwarding{})
     return count(fabric::PortCounter::drop_unknown_lid, count_packets(packets));
   for (NodeIndex node = 0; node < kMaxNodes; ++node) {
     if (!group->receivers[node] || fabric_.port_state(node) != PortState::active) continue;
     count(fabric::PortCounter::multicast_copies,
-          deliver_to_all(node, [&](PlaceAddress to) { return deliver(to, packets, patience); }));
+          deliver_to_all(node, [&](ProcessAddress to) { return deliver(to, packets, mode); }));
   }
 }
 
-/// Returns the sum of what `deliver` has delivered to each process of a node.
+/// Calls `deliver` for each process of a node and returns the sum of the results.
 template <class Deliver>
 std::size_t Router::deliver_to_all(NodeIndex node, Deliver deliver) {
   std::size_t delivered = 0;
-  for (auto places = fabric_.occupied(node); places != 0; places &= places - 1) {
-    const auto place = static_cast<std::uint32_t>(__builtin_ctzll(places));
-    delivered += deliver(PlaceAddress{node, place});
+  for (auto slots = fabric_.occupied(node); slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(slots));
+    delivered += deliver(ProcessAddress{node, slot});
   }
   return delivered;
 }
 
-bool Router::is_occupied(PlaceAddress place) const {
-  return (fabric_.occupied(place.node) >> place.place & 1) != 0;
+bool Router::is_occupied(ProcessAddress process) const {
+  return (fabric_.occupied(process.node) >> process.slot & 1) != 0;
 }
 
-std::size_t Router::deliver(PlaceAddress to, Packets packets, Patience patience) {
+std::size_t Router::deliver(ProcessAddress to, Packets packets, SendMode mode) {
   if (!is_occupied(to)) {
     count(fabric::PortCounter::drop_empty_place, count_packets(packets));
     return 0;
   }
   Delivery why = Delivery::delivered;
   std::uint64_t lost = 0;
-  const std::size_t delivered = wire_.send(to, packets, patience, why, lost);
+  const std::size_t delivered = wire_.send(to, packets, mode, why, lost);
   count_lost(lost);
   count_undelivered(to, why, count_packets(packets.subspan(delivered)));
   return count_packets(packets.first(delivered));
 }
 
-bool Router::deliver_mad(PlaceAddress to, ConstBytes packet, Patience patience) {
+bool Router::deliver_mad(ProcessAddress to, ConstBytes packet, SendMode mode) {
   if (!is_occupied(to)) {
     count(fabric::PortCounter::drop_empty_place);
     return false;
   }
   std::uint64_t lost = 0;
-  const Delivery why = wire_.send_mad(to, packet, patience, lost);
+  const Delivery why = wire_.send_mad(to, packet, mode, lost);
   count_lost(lost);
   count_undelivered(to, why, 1);
   return why == Delivery::delivered;
 }
 
-/// Packets that had been delivered to a process, and died with it.
+/// Counts packets that were delivered to a process that died before it read them.
 void Router::count_lost(std::uint64_t packets) {
   if (packets != 0) count(fabric::PortCounter::drop_lost_peer, packets);
 }
 
-void Router::count_undelivered(PlaceAddress to, Delivery why, std::size_t packets) {
+void Router::count_undelivered(ProcessAddress to, Delivery why, std::size_t packets) {
   switch (why) {
     case Delivery::delivered:
       break;
@@ -183,25 +184,26 @@ void Router::count_undelivered(PlaceAddress to, Delivery why, std::size_t packet
     case Delivery::refused:
       count(fabric::PortCounter::drop_congested, packets);
       break;
-    case Delivery::empty_place:
+    case Delivery::no_process:
       count(fabric::PortCounter::drop_empty_place, packets);
-      clean_place(folder_, fabric_, to.node, to.place);
+      reclaim_slot(folder_, fabric_, to.node, to.slot);
       break;
     case Delivery::lost:
       count(fabric::PortCounter::drop_lost_peer, packets);
-      clean_place(folder_, fabric_, to.node, to.place);
+      reclaim_slot(folder_, fabric_, to.node, to.slot);
       break;
   }
 }
 
-/// A port that is not active carries subnet management only, one that is down nothing (IBA 7.2.7).
+/// A port that is not active carries only subnet management packets; one that is down carries none
+/// (IBA 7.2.7).
 bool Router::may_pass(NodeIndex node, bool subnet_management) const {
   const auto state = fabric_.port_state(node);
   return subnet_management ? state != PortState::down : state == PortState::active;
 }
 
-void Router::send_mad(ConstBytes octets, Patience patience) {
-  const auto packet = MadPacket::parse(octets);
+void Router::send_mad(ConstBytes bytes, SendMode mode) {
+  const auto packet = MadPacket::parse(bytes);
   if (!packet) return count(fabric::PortCounter::drop_malformed);
   const auto header = MadHeader::parse(packet->mad);
   if (!header) return count(fabric::PortCounter::drop_malformed);
@@ -212,15 +214,15 @@ void Router::send_mad(ConstBytes octets, Patience patience) {
   if (!local && (!may_pass(node_, smp) || !may_pass(*node, smp))) {
     return count(fabric::PortCounter::drop_port_not_active);
   }
-  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, octets, patience);
-  count_sent(octets);
-  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, octets, patience);
+  if (!header->is_response() || *node == kSubnetNode) return send_mad_to(*node, bytes, mode);
+  count_sent(bytes);
+  deliver_mad({*node, MadRoute::of(header->transaction_id).slot}, bytes, mode);
 }
 
-void Router::send_mad_to(NodeIndex node, ConstBytes octets, Patience patience) {
-  count_sent(octets);
+void Router::send_mad_to(NodeIndex node, ConstBytes packet, SendMode mode) {
+  count_sent(packet);
   const auto delivered = deliver_to_all(
-      node, [&](PlaceAddress to) { return deliver_mad(to, octets, patience) ? 1U : 0U; });
+      node, [&](ProcessAddress to) { return deliver_mad(to, packet, mode) ? 1U : 0U; });
   if (delivered == 0) count(fabric::PortCounter::drop_mad_no_agent);
 }
 
@@ -229,10 +231,10 @@ void Router::count_sent(ConstBytes packet) {
   count(fabric::PortCounter::sent_octets, packet.size());
 }
 
-bool Router::nudge(NodeIndex node) {
+bool Router::wake_processes(NodeIndex node) {
   std::uint64_t lost = 0;
   const auto missed =
-      deliver_to_all(node, [&](PlaceAddress to) { return wire_.nudge(to, lost) ? 0U : 1U; });
+      deliver_to_all(node, [&](ProcessAddress to) { return wire_.wake(to, lost) ? 0U : 1U; });
   count_lost(lost);
   return missed == 0;
 }

@@ -1,4 +1,5 @@
-// From a packet to the places that it goes to, by the fabric file; counts what goes nowhere.
+// Finds the processes that a packet goes to, by the forwarding tables of the fabric file, and
+// counts drops.
 #pragma once
 
 #include <span>
@@ -9,38 +10,38 @@
 
 namespace softib::transport {
 
-/// The subnet process.
+/// The node of the subnet process.
 inline constexpr NodeIndex kSubnetNode = 0;
 
 class Router {
  public:
-  /// All three must outlive the router. Counts for `node`, whose port sends.
+  /// All references must outlive the router. `node` is the sending node; drops count for it.
   Router(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, Wire& wire, NodeIndex node)
       : folder_(folder), fabric_(fabric), wire_(wire), node_(node) {}
 
-  /// To queue pairs: unicast to the process that the destination QPN names, multicast to every
-  /// process of every receiver of the group, the sender's own included.
-  void send(std::span<const OutgoingPacket> batch, Patience patience);
-  /// One MAD, LRH to padding.
-  void send_mad(ConstBytes packet, Patience patience);
-  /// One MAD that the subnet process passes on to the agents of a node, whatever its DLID.
-  void send_mad_to(NodeIndex node, ConstBytes packet, Patience patience);
-  /// Wakes every process of a node; false: not every one, for the time being.
-  [[nodiscard]] bool nudge(NodeIndex node);
+  /// Sends packets to queue pairs: unicast to the process that the destination QPN names, multicast
+  /// to every process of every node in the group, the sender's own included.
+  void send(std::span<const OutgoingPacket> batch, SendMode mode);
+  /// Sends one MAD packet, LRH to padding.
+  void send_mad(ConstBytes packet, SendMode mode);
+  /// Sends one MAD packet to the agents of a node, whatever its DLID; for the subnet process.
+  void send_mad_to(NodeIndex node, ConstBytes packet, SendMode mode);
+  /// Wakes every process of a node. False if one could not be woken; the caller has to try again.
+  [[nodiscard]] bool wake_processes(NodeIndex node);
 
  private:
   using Packets = std::span<const OutgoingPacket* const>;
-  void send_chunk(std::span<const OutgoingPacket> chunk, Patience patience);
-  void send_alike(Packets packets, Patience patience);
-  void unicast(Packets packets, Patience patience);
-  void send_mads(Packets packets, Patience patience);
-  void multicast(Packets packets, Patience patience);
-  std::size_t deliver(PlaceAddress to, Packets packets, Patience patience);
-  bool deliver_mad(PlaceAddress to, ConstBytes packet, Patience patience);
+  void send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode);
+  void send_to_same(Packets packets, SendMode mode);
+  void unicast(Packets packets, SendMode mode);
+  void send_mads(Packets packets, SendMode mode);
+  void multicast(Packets packets, SendMode mode);
+  std::size_t deliver(ProcessAddress to, Packets packets, SendMode mode);
+  bool deliver_mad(ProcessAddress to, ConstBytes packet, SendMode mode);
   template <class Deliver>
   std::size_t deliver_to_all(NodeIndex node, Deliver deliver);
-  [[nodiscard]] bool is_occupied(PlaceAddress place) const;
-  void count_undelivered(PlaceAddress to, Delivery why, std::size_t packets);
+  [[nodiscard]] bool is_occupied(ProcessAddress process) const;
+  void count_undelivered(ProcessAddress to, Delivery why, std::size_t packets);
   void count_lost(std::uint64_t packets);
   void count_sent(ConstBytes packet);
   [[nodiscard]] bool may_pass(NodeIndex node, bool subnet_management) const;

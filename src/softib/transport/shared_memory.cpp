@@ -23,40 +23,40 @@ Error failure(const char* what) {
   return Error{code, std::string(what) + ": " + std::strerror(code)};
 }
 
-Result<void> check(int fd, std::size_t octets) {
+Result<void> check(int fd, std::size_t bytes) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return failure("fstat");
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(octets)) {
-    return Error{EINVAL, "no shared memory of this size"};
+  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(bytes)) {
+    return Error{EINVAL, "not sealed shared memory of this size"};
   }
   return {};
 }
 
-bool map_at(std::uint8_t* where, int fd, std::size_t from, std::size_t octets) {
-  return ::mmap(where, octets, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+bool map_at(std::uint8_t* where, int fd, std::size_t from, std::size_t bytes) {
+  return ::mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                 static_cast<off_t>(from)) != MAP_FAILED;
 }
 
 }  // namespace
 
-Result<FileDescriptor> make_shared_memory(const char* name, std::size_t octets) {
+Result<FileDescriptor> make_shared_memory(const char* name, std::size_t bytes) {
   FileDescriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return failure("memfd_create");
-  if (::ftruncate(fd.get(), static_cast<off_t>(octets)) != 0) return failure("ftruncate");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return failure("ftruncate");
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failure("F_ADD_SEALS");
   return fd;
 }
 
-Result<SharedMapping> SharedMapping::map(int fd, std::size_t octets) {
-  if (const auto right = check(fd, octets); !right) return right.error();
-  void* const memory = ::mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+Result<SharedMapping> SharedMapping::map(int fd, std::size_t bytes) {
+  if (const auto valid = check(fd, bytes); !valid) return valid.error();
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return failure("mmap");
-  return SharedMapping(memory, octets);
+  return SharedMapping(memory, bytes);
 }
 
 Result<SharedMapping> SharedMapping::map_ring(int fd, std::size_t head, std::size_t ring) {
-  if (const auto right = check(fd, head + ring); !right) return right.error();
+  if (const auto valid = check(fd, head + ring); !valid) return valid.error();
   const std::size_t size = head + 2 * ring;
   void* const reserved = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (reserved == MAP_FAILED) return failure("mmap");
@@ -68,8 +68,6 @@ Result<SharedMapping> SharedMapping::map_ring(int fd, std::size_t head, std::siz
   return mapping;
 }
 
-SharedMapping::~SharedMapping() {
-  if (memory_ != nullptr) ::munmap(memory_, size_);
-}
+void SharedMapping::Unmap::operator()(std::uint8_t* memory) const { ::munmap(memory, size); }
 
 }  // namespace softib::transport

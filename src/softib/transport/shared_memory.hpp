@@ -1,46 +1,42 @@
-// Memory that processes share by handing over its descriptor. Its size is sealed, so that nobody
-// can take pages away from under who has mapped it.
+// Memory that processes share by passing a memfd. Its size is sealed, so that no process can shrink
+// it while others have it mapped.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <memory>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
 
 namespace softib::transport {
 
-/// New memory of `octets`, a multiple of the page size, all zeroes. `name` shows in /proc/PID/maps.
+/// Returns new zeroed memory of `bytes`, a multiple of the page size. `name` shows in
+/// /proc/PID/maps.
 [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_shared_memory(const char* name,
-                                                                      std::size_t octets);
+                                                                      std::size_t bytes);
 
-/// A mapping of such memory, made here or by another process.
+/// A mapping of such memory, created by this or another process.
 class SharedMapping {
  public:
-  /// EINVAL: `fd` is something else, or of another size.
-  [[nodiscard]] static ipoib::Result<SharedMapping> map(int fd, std::size_t octets);
-  /// Maps what follows the first `head` octets twice, one behind the other: there what begins near
-  /// the end of it goes on, in memory, at its beginning.
+  /// EINVAL if `fd` is something else or has another size.
+  [[nodiscard]] static ipoib::Result<SharedMapping> map(int fd, std::size_t bytes);
+  /// Maps `head` bytes once and the `ring` bytes after them twice in a row. A record that starts
+  /// near the end of the ring and continues at its beginning is contiguous in this mapping.
   [[nodiscard]] static ipoib::Result<SharedMapping> map_ring(int fd, std::size_t head,
                                                              std::size_t ring);
-  SharedMapping(SharedMapping&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)), size_(other.size_) {}
-  SharedMapping& operator=(SharedMapping&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~SharedMapping();
 
-  [[nodiscard]] std::uint8_t* data() const { return memory_; }
+  [[nodiscard]] std::uint8_t* data() const { return memory_.get(); }
 
  private:
+  struct Unmap {
+    std::size_t size;
+    void operator()(std::uint8_t* memory) const;
+  };
   SharedMapping(void* memory, std::size_t size)
-      : memory_(static_cast<std::uint8_t*>(memory)), size_(size) {}
+      : memory_(static_cast<std::uint8_t*>(memory), Unmap{size}) {}
 
-  std::uint8_t* memory_;
-  std::size_t size_;
+  std::unique_ptr<std::uint8_t, Unmap> memory_;
 };
 
 }  // namespace softib::transport

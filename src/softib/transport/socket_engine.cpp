@@ -23,21 +23,22 @@ namespace {
 
 template <class Make>
 GuardedFd checked(Make make, const char* what) {
-  const ForksHeldOff held;
+  const ForkLock lock;
   const int fd = make();
   if (fd < 0) throw std::system_error(errno, std::generic_category(), what);
-  return {ipoib::FileDescriptor(fd), held};
+  return {ipoib::FileDescriptor(fd), lock};
 }
 
-ipoib::FileDescriptor memory_of_door() {
-  auto memory = make_door_memory();
-  if (!memory) throw std::system_error(memory.error().code, std::generic_category(), "door");
+ipoib::FileDescriptor make_wakeup_memory() {
+  auto memory = make_wakeup_table_memory();
+  if (!memory)
+    throw std::system_error(memory.error().code, std::generic_category(), "wake-up table");
   return std::move(*memory);
 }
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
 
-/// All signals are the application's: a thread that it does not know must not take one.
+/// Blocks all signals: they must be delivered to threads of the application, not to the engine.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -62,9 +63,9 @@ SocketEngine::SocketEngine(int listener, WireReceiver& receiver)
       wake_(checked([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }, "eventfd")),
       timer_(checked([] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); },
                      "timerfd")),
-      arrivals_(receiver),
-      door_memory_(memory_of_door()),
-      door_(Door::map(door_memory_.get()).value()) {
+      rings_(receiver),
+      wakeup_memory_(make_wakeup_memory()),
+      wakeup_table_(WakeupTable::map(wakeup_memory_.get()).value()) {
   if (!watch(listener_) || !watch(wake_.get()) || !watch(timer_.get())) {
     throw std::system_error(errno, std::generic_category(), "epoll_ctl");
   }
@@ -84,9 +85,9 @@ void SocketEngine::stop() {
   stopping_ = true;
   wake();
   thread_.join();
-  arrivals_.clear();
+  rings_.clear();
   senders_.clear();  // they see its end
-  by_silence_.clear();
+  by_activity_.clear();
 }
 
 void SocketEngine::wake() { (void)::eventfd_write(wake_.get(), 1); }
@@ -109,23 +110,23 @@ void SocketEngine::run() {
   engine_of_this_thread = this;
   while (!stopping_) {
     turn();
-    receiver_.turned();
+    receiver_.turn_done();
   }
 }
 
 void SocketEngine::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
   const bool is_paused = resume_at_ != ipoib::kNever;
-  int patience = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
-  if (!door_.fall_asleep()) patience = 0;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, patience);
-  called_ |= door_.wake_up();
+  int timeout = is_paused ? static_cast<int>(kAcceptPause.count()) : -1;
+  if (!wakeup_table_.fall_asleep()) timeout = 0;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurn, timeout);
+  notified_ |= wakeup_table_.wake_up();
   for (int i = 0; i < count; ++i) on_readable(events[static_cast<std::size_t>(i)].data.fd);
-  if (std::exchange(called_, false)) arrivals_.take_all();
-  if (last_bell_ != told_) {
-    told_ = last_bell_;
+  if (std::exchange(notified_, false)) rings_.drain();
+  if (last_wakeup_fd_ != announced_) {
+    announced_ = last_wakeup_fd_;
     for (auto& [fd, sender] : senders_) {
-      if (sender.has_ring) tell_of_bells(sender);
+      if (sender.has_ring) announce_wakeup_fds(sender);
     }
   }
   if (is_paused && ipoib::monotonic_now() >= resume_at_) resume_accepting();
@@ -134,15 +135,16 @@ void SocketEngine::turn() {
 void SocketEngine::on_readable(int fd) {
   std::uint64_t number = 0;
   if (fd == listener_) {
-    accept_all();
+    while (accept_one()) {
+    }
   } else if (fd == wake_.get()) {
     (void)::eventfd_read(fd, &number);
   } else if (fd == timer_.get()) {
     if (::read(fd, &number, sizeof number) > 0) receiver_.deadline(ipoib::monotonic_now());
   } else if (const auto sender = senders_.find(fd); sender != senders_.end()) {
-    by_silence_.splice(by_silence_.end(), by_silence_, sender->second.silence);
+    by_activity_.splice(by_activity_.end(), by_activity_, sender->second.activity);
     if (!read_from(fd, kMessagesPerTurn)) forget(fd);
-  }  // else it was cut off in this turn
+  }  // else it was evicted in this turn
 }
 
 bool SocketEngine::watch(int fd) const {
@@ -152,35 +154,30 @@ bool SocketEngine::watch(int fd) const {
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void SocketEngine::accept_all() {
-  while (accept_one()) {
-  }
-}
-
-/// False: nobody waits any more, or nobody can be let in.
+/// Returns false when no sender waits, or none can be accepted.
 bool SocketEngine::accept_one() {
   GuardedFd socket = accept_from(listener_);
   if (!socket) {
     if (errno == EAGAIN) return false;
     if (errno == ECONNABORTED || errno == EINTR) return true;
-    if (by_silence_.empty()) {
+    if (by_activity_.empty()) {
       pause_accepting();
       return false;
     }
-    cut_off(by_silence_.front());
+    evict(by_activity_.front());
     socket = accept_from(listener_);
     if (!socket && errno != EAGAIN) pause_accepting();
     if (!socket) return false;
   }
-  if (senders_.size() >= max_connections()) cut_off(by_silence_.front());
+  if (senders_.size() >= max_connections()) evict(by_activity_.front());
   const int fd = socket.get();
   if (watch(fd)) {
-    senders_[fd] = {std::move(socket), by_silence_.insert(by_silence_.end(), fd)};
+    senders_[fd] = {std::move(socket), by_activity_.insert(by_activity_.end(), fd)};
   }
   return true;
 }
 
-/// A listener that is readable and cannot be accepted from would keep the engine busy.
+/// Otherwise the loop would spin on a readable listener that it cannot accept from.
 void SocketEngine::pause_accepting() {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_, nullptr);
   resume_at_ = ipoib::monotonic_now() + kAcceptPause;
@@ -192,33 +189,33 @@ void SocketEngine::resume_accepting() {
   if (!watch(listener_)) pause_accepting();
 }
 
-/// Nothing can be added to what is queued from now on, so nothing gets lost between the last read
-/// and the end: the sender gets EPIPE.
-void SocketEngine::cut_off(int fd) {
+/// After the shutdown the sender gets EPIPE and can queue nothing more, so no message is lost
+/// between the last read and the close.
+void SocketEngine::evict(int fd) {
   ::shutdown(fd, SHUT_RD);
   (void)read_from(fd, std::numeric_limits<std::size_t>::max());
   forget(fd);
 }
 
 void SocketEngine::forget(int fd) {
-  arrivals_.remove(fd);
+  rings_.remove(fd);
   const auto sender = senders_.find(fd);
   if (sender->second.has_ring) {
     receiver_.sender_gone();
-    called_ = true;
+    notified_ = true;
   }
-  // Closing would not do, should a child that was forked behind our back share the socket.
+  // Closing alone would not remove it if a child, created without fork handlers, shares the socket.
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  by_silence_.erase(sender->second.silence);
+  by_activity_.erase(sender->second.activity);
   senders_.erase(sender);
 }
 
-/// False: the sender has ended, or is to.
+/// Returns false when the connection has ended or has to be closed.
 bool SocketEngine::read_from(int fd, std::size_t limit) {
   for (std::size_t count = 0; count < limit; ++count) {
     switch (reader_.next(fd)) {
       case MessageReader::Got::message:
-        if (!take_message(fd)) return false;
+        if (!handle_message(fd)) return false;
         break;
       case MessageReader::Got::malformed:
         receiver_.malformed();
@@ -232,52 +229,53 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
   return true;
 }
 
-/// False: the sender counts on something that there is not.
-bool SocketEngine::take_message(int fd) {
+/// Returns false when the sender's ring cannot be used; its connection has to be closed.
+bool SocketEngine::handle_message(int fd) {
   if (reader_.kind() == MessageKind::mad) {
     receiver_.mad_arrived(reader_.body());
   } else if (reader_.kind() == MessageKind::ring) {
-    auto ring = RingMemory::map(reader_.handed_over().get());
+    auto ring = RingMemory::map(reader_.fd().get());
     if (!ring) {
       receiver_.malformed();
       return false;
     }
-    arrivals_.remove(fd);
-    arrivals_.add(fd, RingReader(std::move(*ring)));
-    called_ = true;
+    rings_.remove(fd);
+    rings_.add(fd, RingReader(std::move(*ring)));
+    notified_ = true;
     auto& sender = senders_.at(fd);
     sender.has_ring = true;
-    (void)send_message(fd, MessageKind::door, {}, door_memory_.get());
-    tell_of_bells(sender);
-  } else if (reader_.kind() == MessageKind::nudge) {
-    called_ = true;
+    (void)send_message(fd, MessageKind::wakeup_table, {}, wakeup_memory_.get());
+    announce_wakeup_fds(sender);
+  } else if (reader_.kind() == MessageKind::wakeup) {
+    notified_ = true;
   } else {
     receiver_.malformed();
   }
   return true;
 }
 
-std::uint32_t SocketEngine::add_bell(int event) {
-  const std::lock_guard lock(bells_mutex_);
-  if (bells_.size() == kMaxBells) return Attendant::kEngine;
-  bells_[++last_bell_] = event;
+std::uint32_t SocketEngine::add_wakeup_fd(int event) {
+  const std::lock_guard lock(wakeup_fds_mutex_);
+  if (wakeup_fds_.size() == kMaxWakeupFds) return Waiter::kEngine;
+  wakeup_fds_[++last_wakeup_fd_] = event;
   wake();
-  return last_bell_;
+  return last_wakeup_fd_;
 }
 
-void SocketEngine::remove_bell(std::uint32_t bell) {
-  const std::lock_guard lock(bells_mutex_);
-  bells_.erase(bell);
+void SocketEngine::remove_wakeup_fd(std::uint32_t number) {
+  const std::lock_guard lock(wakeup_fds_mutex_);
+  wakeup_fds_.erase(number);
 }
 
-/// A sender whose queue is full is not told: it goes on waking the engine.
-void SocketEngine::tell_of_bells(Sender& sender) {
-  const std::lock_guard lock(bells_mutex_);
-  for (auto bell = bells_.upper_bound(sender.told); bell != bells_.end(); ++bell) {
-    std::array<std::uint8_t, sizeof bell->first> number;
-    std::memcpy(number.data(), &bell->first, number.size());
-    (void)send_message(sender.socket.get(), MessageKind::bell, number, bell->second);
-    sender.told = bell->first;
+/// A sender whose queue is full misses a descriptor; it wakes the engine instead.
+void SocketEngine::announce_wakeup_fds(Sender& sender) {
+  const std::lock_guard lock(wakeup_fds_mutex_);
+  for (auto each = wakeup_fds_.upper_bound(sender.last_announced); each != wakeup_fds_.end();
+       ++each) {
+    std::array<std::uint8_t, sizeof each->first> number;
+    std::memcpy(number.data(), &each->first, number.size());
+    (void)send_message(sender.socket.get(), MessageKind::wakeup_fd, number, each->second);
+    sender.last_announced = each->first;
   }
 }
 

@@ -1,10 +1,11 @@
-// The way in, and the thread that plays the HCA: accepts connections, reads messages, takes packets
-// out of rings, keeps a deadline, and hands all of it to a WireReceiver. It sleeps in epoll_wait(2)
-// and nowhere else; without traffic it never wakes.
+// The receiving side of the wire, and the thread that acts as the HCA: it accepts connections,
+// reads messages, reads packets from rings, keeps a deadline, and passes all of it to a
+// WireReceiver. It sleeps in epoll_wait(2) only, and never wakes without traffic.
 //
-// Whoever waits for packets may do without it: a thread that polls takes arrivals itself, one that
-// sleeps on a completion channel has a bell. The door says so to the senders, and then the engine
-// sleeps on; only if nobody takes what fills a ring, its sender calls.
+// Packets need not go through this thread: a thread that polls for completions reads the rings
+// itself, and one that sleeps on a completion channel has a wake-up descriptor. The wake-up table
+// tells the senders, so the engine sleeps on. If nobody empties a ring that is full, its sender
+// wakes the engine.
 #pragma once
 
 #include <array>
@@ -17,21 +18,21 @@
 #include <thread>
 #include <unordered_map>
 
-#include "softib/transport/arrivals.hpp"
 #include "softib/transport/fork_guard.hpp"
+#include "softib/transport/receive_rings.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/transport/wire.hpp"
 #include "softib/transport/wire_message.hpp"
 
 namespace softib::transport {
 
-/// How long senders wait in the listener's queue when the process has no descriptor left for them.
+/// How long accepting pauses when the process has no descriptor left; senders wait in the queue.
 inline constexpr std::chrono::milliseconds kAcceptPause{200};
-/// This many messages are read of one sender in a turn; the rest comes in the next.
+/// At most this many messages of one sender are read per iteration of the loop.
 inline constexpr std::size_t kMessagesPerTurn = 64;
 
-/// max_connections() senders are connected at a time; beyond, the one silent for longest is cut
-/// off. What it has sent arrives; it finds out when it sends more, and connects again.
+/// Up to max_connections() senders are connected. For a further one the least recently active is
+/// disconnected: what it has sent is delivered, and it connects again when it sends more.
 class SocketEngine {
  public:
   /// Starts the thread. `listener` and `receiver` must outlive the engine.
@@ -41,46 +42,47 @@ class SocketEngine {
   SocketEngine(const SocketEngine&) = delete;
   SocketEngine& operator=(const SocketEngine&) = delete;
 
-  /// Ends and joins the thread, and closes the connections to it: from then on the engine is
-  /// neither at the listener nor in the receiver. Not from the engine itself.
+  /// Stops and joins the thread and closes all connections. Afterwards the engine uses neither the
+  /// listener nor the receiver. Must not be called by the engine thread.
   void stop();
   [[nodiscard]] bool is_current_thread() const;
   /// From any thread; kNever for none.
   void set_deadline(ipoib::TimePoint when);
-  /// Makes the engine turn. From any thread.
+  /// Makes the loop run once. From any thread.
   void wake();
 
-  /// Hands packets that have come to the receiver, in this thread. False: there were none.
-  bool take_arrivals() { return arrivals_.take(); }
-  /// Who is to be woken for packets: an entry of the door, and an Attendant or a bell.
-  void attend(std::size_t entry, std::uint32_t attendant) { door_.attend(entry, attendant); }
-  /// An eventfd that is to be written to instead of waking the engine; valid until remove_bell().
-  /// Returns its number; Attendant::kEngine when there are kMaxBells.
-  [[nodiscard]] std::uint32_t add_bell(int event);
-  void remove_bell(std::uint32_t bell);
+  /// Delivers packets from the rings to the receiver, in this thread. False if there were none.
+  bool poll_receive_rings() { return rings_.poll(); }
+  /// Sets an entry of the wake-up table to a Waiter or the number of a wake-up descriptor.
+  void set_waiter(std::size_t entry, std::uint32_t waiter) {
+    wakeup_table_.set_waiter(entry, waiter);
+  }
+  /// Gives senders an eventfd to write to instead of waking the engine; it must stay open until
+  /// remove_wakeup_fd(). Returns its number, or Waiter::kEngine when there are kMaxWakeupFds.
+  [[nodiscard]] std::uint32_t add_wakeup_fd(int event);
+  void remove_wakeup_fd(std::uint32_t number);
 
  private:
   static constexpr std::size_t kEventsPerTurn = 64;
   struct Sender {
     GuardedFd socket;
-    std::list<int>::iterator silence;
+    std::list<int>::iterator activity;
     bool has_ring = false;
-    std::uint32_t told = 0;  ///< the last bell that it knows of
+    std::uint32_t last_announced = 0;  ///< the last wake-up descriptor that was sent to it
   };
 
   void run();
   void turn();
   [[nodiscard]] bool watch(int fd) const;
-  void accept_all();
   [[nodiscard]] bool accept_one();
   void pause_accepting();
   void resume_accepting();
-  void cut_off(int fd);
+  void evict(int fd);
   void forget(int fd);
   void on_readable(int fd);
   [[nodiscard]] bool read_from(int fd, std::size_t limit);
-  [[nodiscard]] bool take_message(int fd);
-  void tell_of_bells(Sender& sender);
+  [[nodiscard]] bool handle_message(int fd);
+  void announce_wakeup_fds(Sender& sender);
 
   int listener_;
   WireReceiver& receiver_;
@@ -88,17 +90,17 @@ class SocketEngine {
   GuardedFd wake_;
   GuardedFd timer_;
   std::unordered_map<int, Sender> senders_;
-  std::list<int> by_silence_;                   ///< of senders_, the one silent for longest first
-  ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< when not accepting
+  std::list<int> by_activity_;                  ///< of senders_, the least recently active first
+  ipoib::TimePoint resume_at_ = ipoib::kNever;  ///< while accepting is paused
   MessageReader reader_;
-  Arrivals arrivals_;
-  ipoib::FileDescriptor door_memory_;
-  Door door_;
-  bool called_ = false;  ///< to take what is in the rings
-  std::mutex bells_mutex_;
-  std::map<std::uint32_t, int> bells_;
-  std::atomic<std::uint32_t> last_bell_ = Attendant::kFirstBell - 1;
-  std::uint32_t told_ = Attendant::kFirstBell - 1;  ///< up to which every sender has been told
+  ReceiveRings rings_;
+  ipoib::FileDescriptor wakeup_memory_;
+  WakeupTable wakeup_table_;
+  bool notified_ = false;  ///< the rings have to be read
+  std::mutex wakeup_fds_mutex_;
+  std::map<std::uint32_t, int> wakeup_fds_;
+  std::atomic<std::uint32_t> last_wakeup_fd_ = Waiter::kFirstWakeupFd - 1;
+  std::uint32_t announced_ = Waiter::kFirstWakeupFd - 1;  ///< up to here, sent to every sender
   std::atomic<bool> stopping_ = false;
   const std::uint32_t generation_ = fork_generation();
   std::thread thread_;

@@ -21,23 +21,23 @@ using ipoib::Result;
 namespace {
 
 GuardedFd make_socket() {
-  const ForksHeldOff held;
+  const ForkLock lock;
   return {FileDescriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
-          held};
+          lock};
 }
 
 Error failure(const std::string& what, int code) {
   return Error{code, what + ": " + std::strerror(code)};
 }
 
-/// By the umask, the new socket may be for its owner alone. Others may have put something else in
-/// its place meanwhile, whose mode is none of ours.
+/// Sets mode 0666 whatever the umask. Another user may have replaced the socket meanwhile, so this
+/// changes only a socket with a single link.
 Result<void> open_to_all(int folder, const std::string& name) {
   const FileDescriptor file(::openat(folder, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) return failure("cannot open " + name, errno);
   if (!S_ISSOCK(status.st_mode) || status.st_nlink != 1) {
-    return Error{EPERM, name + " is no socket of one name"};
+    return Error{EPERM, name + " is not a socket with a single link"};
   }
   const auto path = "/proc/self/fd/" + std::to_string(file.get());
   if (::chmod(path.c_str(), 0666) != 0) return failure("cannot set the mode of " + name, errno);
@@ -68,9 +68,9 @@ Result<GuardedFd> listen_at(int folder, const std::string& name) {
 }
 
 GuardedFd accept_from(int listener) {
-  const ForksHeldOff held;
+  const ForkLock lock;
   return {FileDescriptor(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)),
-          held};
+          lock};
 }
 
 std::size_t max_connections() {
@@ -82,9 +82,9 @@ std::size_t max_connections() {
 GuardedFd connect_to(const std::string& path) {
   GuardedFd socket = make_socket();
   if (!socket) return socket;
-  const int octets = kSocketBuffer;
-  if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &octets, sizeof octets) != 0) {
-    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &octets, sizeof octets);
+  const int bytes = kSocketBuffer;
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
+    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   }
   const auto name = fabric::UnixPath::of(path);
   int code = name ? 0 : name.error().code;

@@ -1,4 +1,4 @@
-// Unix sockets that keep message boundaries and order, by path.
+// Unix sockets of type SOCK_SEQPACKET, by path.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,27 @@
 
 namespace softib::transport {
 
-/// Queue of one connection, in octets; less where the system does not allow it (net.core.wmem_max).
+/// Send buffer of a connection in bytes; net.core.wmem_max may limit it further.
 inline constexpr int kSocketBuffer = 2 << 20;
-/// Connections that wait to be accepted.
+/// Length of the listen queue.
 inline constexpr int kListenBacklog = 1024;
 
-/// Gives a socket its name in a folder; what had the name is gone, so the caller must own it.
-/// Anybody who can reach the folder may connect.
+/// Binds a socket to a name in a folder, and removes what had the name before. Everybody who can
+/// reach the folder may connect.
 [[nodiscard]] ipoib::Result<void> bind_at(int socket, int folder, const std::string& name);
-/// A socket that listens there.
+/// Returns a socket that listens at a name in a folder.
 [[nodiscard]] ipoib::Result<GuardedFd> listen_at(int folder, const std::string& name);
 
-/// Takes a connection of a listener that does not wait. On failure no descriptor, and errno.
+/// Accepts a connection without blocking. Returns no descriptor and sets errno on failure.
 [[nodiscard]] GuardedFd accept_from(int listener);
 
-/// Connections that this process may have in each direction: a quarter of the descriptors that it
-/// may have at present, since they are the application's, and at most kMaxConnections.
+/// Connections that this process may have in each direction: a quarter of its descriptor limit,
+/// since descriptors belong to the application, and at most kMaxConnections.
 inline constexpr std::size_t kMaxConnections = 16384;
 [[nodiscard]] std::size_t max_connections();
 
-/// Connects without waiting. On failure no descriptor, and errno: ECONNREFUSED and ENOENT mean that
-/// nobody listens; all others say nothing about that.
+/// Connects without blocking. Returns no descriptor and sets errno on failure: ECONNREFUSED and
+/// ENOENT mean that nobody listens, all others do not.
 [[nodiscard]] GuardedFd connect_to(const std::string& path);
 
 }  // namespace softib::transport

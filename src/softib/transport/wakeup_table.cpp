@@ -4,14 +4,14 @@ namespace softib::transport {
 
 using ipoib::Result;
 
-Result<ipoib::FileDescriptor> make_door_memory() {
-  return make_shared_memory("softib-door", Door::kOctets);
+Result<ipoib::FileDescriptor> make_wakeup_table_memory() {
+  return make_shared_memory("softib-wakeup", WakeupTable::kBytes);
 }
 
-Result<Door> Door::map(int memory) {
-  auto mapping = SharedMapping::map(memory, kOctets);
+Result<WakeupTable> WakeupTable::map(int memory) {
+  auto mapping = SharedMapping::map(memory, kBytes);
   if (!mapping) return mapping.error();
-  return Door(std::move(*mapping));
+  return WakeupTable(std::move(*mapping));
 }
 
 }  // namespace softib::transport

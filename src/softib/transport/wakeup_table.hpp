@@ -1,10 +1,20 @@
-// Who sleeps in a receiving process, and how to wake it: memory that the process hands to its
-// senders, and bells, which are event descriptors (eventfd(2)) of its completion channels.
+// Shared memory by which a receiving process tells its senders which thread to wake for a packet.
 //
-// A sender publishes a packet, then looks here; a receiver says here that it is going to sleep,
-// then looks for packets. Both sides in sequentially consistent order, so at least one of the two
-// sees the other, and nobody sleeps over a packet. Whoever rings says so by taking the entry
-// away, so one ring is enough for all that follows until the receiver sleeps again.
+// The receiver creates the memory and sends its descriptor to every sender, which maps it too. It
+// holds one word for the engine and one for each queue pair (and one for all multicast packets).
+// All accesses are sequentially consistent.
+//
+//   entry (waiter)   set by the receiver: kEngine, kNone, or the number of a wake-up descriptor;
+//                    a sender changes it in claim() only, from a wake-up descriptor to kNone
+//   engine           awake -> asleep, notified -> awake: the engine; any -> notified: a sender
+//
+// Neither side can miss the other: a sender stores the ring's `written`, then loads the entry. A
+// receiver stores the entry, then loads `written`. At least one of the two loads sees the other
+// side's store (Dekker's pattern). So either the sender wakes the receiver, or the receiver finds
+// the packet before it sleeps.
+//
+// The sender whose claim() or notify_engine() succeeds has to do the wake-up. All others need not,
+// until the receiver sets the entry again, or the engine sleeps again.
 #pragma once
 
 #include <array>
@@ -16,64 +26,66 @@
 
 namespace softib::transport {
 
-/// Who looks after the packets for a queue pair. Above these: the number of a bell.
-struct Attendant {
-  static constexpr std::uint32_t kEngine = 0;  ///< the process's engine
-  static constexpr std::uint32_t kNobody = 1;  ///< nobody has to be told: it is polled for
-  static constexpr std::uint32_t kFirstBell = 2;
+/// Values of an entry: who receives packets for a queue pair.
+struct Waiter {
+  static constexpr std::uint32_t kEngine = 0;         ///< the process's engine
+  static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wake-up is needed
+  static constexpr std::uint32_t kFirstWakeupFd = 2;  ///< from here: number of a wake-up descriptor
 };
 
-/// Bells of one process. Completion channels beyond get their packets by way of the engine.
-inline constexpr std::size_t kMaxBells = 64;
+/// Wake-up descriptors of one process; each is the eventfd(2) of a completion channel. The engine
+/// receives for further channels.
+inline constexpr std::size_t kMaxWakeupFds = 64;
 
-[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_door_memory();
+[[nodiscard]] ipoib::Result<ipoib::FileDescriptor> make_wakeup_table_memory();
 
-class Door {
+class WakeupTable {
  public:
-  /// Entries of the queue pairs by QpnLayout::index(), and of multicast.
+  /// The entry of a queue pair is QpnLayout::index() of its number; this one is for multicast.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
 
-  /// EINVAL: no memory of a door.
-  [[nodiscard]] static ipoib::Result<Door> map(int memory);
+  /// EINVAL if `memory` is not that of a wake-up table.
+  [[nodiscard]] static ipoib::Result<WakeupTable> map(int memory);
 
-  // The receiver's side.
-  void attend(std::size_t entry, std::uint32_t attendant) {
-    layout().attendants[entry].store(attendant, std::memory_order_seq_cst);
+  // Receiver. After set_waiter() or a successful fall_asleep(), it checks its rings before it
+  // sleeps.
+  void set_waiter(std::size_t entry, std::uint32_t waiter) {
+    layout().waiters[entry].store(waiter, std::memory_order_seq_cst);
   }
-  /// False: the engine must not sleep, it has been called.
+  /// Marks the engine as asleep. False if it has been notified; then it must not sleep.
   [[nodiscard]] bool fall_asleep() {
     auto awake = static_cast<std::uint32_t>(Engine::awake);
     return layout().engine.compare_exchange_strong(awake,
                                                    static_cast<std::uint32_t>(Engine::asleep));
   }
-  /// Whether the engine has been called since it woke up the last time.
-  bool wake_up() { return exchange(Engine::awake) == Engine::called; }
+  /// Marks the engine as awake. Returns whether it has been notified since the last call.
+  bool wake_up() { return exchange(Engine::awake) == Engine::notified; }
 
-  // The sender's side, after publishing.
-  [[nodiscard]] std::uint32_t attendant(std::size_t entry) const {
-    return layout().attendants[entry].load(std::memory_order_seq_cst);
+  // Sender, after it has stored the ring's `written`.
+  [[nodiscard]] std::uint32_t waiter(std::size_t entry) const {
+    return layout().waiters[entry].load(std::memory_order_seq_cst);
   }
-  /// Whether it is the caller who has to ring this bell.
-  [[nodiscard]] bool claim(std::size_t entry, std::uint32_t bell) {
-    return layout().attendants[entry].compare_exchange_strong(bell, Attendant::kNobody);
+  /// Replaces `wakeup_fd` by kNone. True if the entry held it: the caller has to write to it.
+  [[nodiscard]] bool claim(std::size_t entry, std::uint32_t wakeup_fd) {
+    return layout().waiters[entry].compare_exchange_strong(wakeup_fd, Waiter::kNone);
   }
-  /// Has the engine take what is published. True: it sleeps, and the caller has to wake it.
-  [[nodiscard]] bool call_engine() {
-    const auto called = static_cast<std::uint32_t>(Engine::called);
-    return layout().engine.load(std::memory_order_seq_cst) != called &&
-           exchange(Engine::called) == Engine::asleep;
+  /// Asks the engine to read the rings. True if it was asleep: the caller has to wake it.
+  [[nodiscard]] bool notify_engine() {
+    const auto notified = static_cast<std::uint32_t>(Engine::notified);
+    return layout().engine.load(std::memory_order_seq_cst) != notified &&
+           exchange(Engine::notified) == Engine::asleep;
   }
 
  private:
-  enum class Engine : std::uint32_t { awake, asleep, called };
+  enum class Engine : std::uint32_t { awake, asleep, notified };
   struct Layout {
     std::atomic<std::uint32_t> engine;
-    alignas(64) std::array<std::atomic<std::uint32_t>, kMulticast + 1> attendants;
+    alignas(64) std::array<std::atomic<std::uint32_t>, kMulticast + 1> waiters;
   };
-  friend ipoib::Result<ipoib::FileDescriptor> make_door_memory();
-  static constexpr std::size_t kOctets = (sizeof(Layout) + 4095) / 4096 * 4096;
+  friend ipoib::Result<ipoib::FileDescriptor> make_wakeup_table_memory();
+  static constexpr std::size_t kBytes = (sizeof(Layout) + 4095) / 4096 * 4096;
 
-  explicit Door(SharedMapping memory) : memory_(std::move(memory)) {}
+  explicit WakeupTable(SharedMapping memory) : memory_(std::move(memory)) {}
   Engine exchange(Engine state) {
     return static_cast<Engine>(layout().engine.exchange(static_cast<std::uint32_t>(state)));
   }

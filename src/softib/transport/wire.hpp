@@ -1,5 +1,6 @@
-// Seam: how packets get from one process to the process in another place of the subnet.
-// Implemented by RingWire and SocketEngine.
+// The interface between a process's HCA and the other processes of the subnet: Wire sends,
+// WireReceiver receives. RingWire implements Wire. SocketEngine calls a WireReceiver, which
+// LiveEndpoint implements.
 #pragma once
 
 #include <cstdint>
@@ -10,61 +11,63 @@
 
 namespace softib::transport {
 
-/// Where a process is to be found.
-struct PlaceAddress {
+/// Identifies a process: the node, and its slot on that node.
+struct ProcessAddress {
   NodeIndex node = 0;
-  std::uint32_t place = 0;
-  friend auto operator<=>(const PlaceAddress&, const PlaceAddress&) = default;
+  std::uint32_t slot = 0;
+  friend auto operator<=>(const ProcessAddress&, const ProcessAddress&) = default;
 };
 
 enum class Delivery : std::uint8_t {
   delivered,
-  empty_place,  ///< nobody lives there
-  congested,    ///< did not drain in time
-  refused,      ///< the system had no descriptor or memory for it
-  lost,         ///< died while we sent
+  no_process,  ///< no process has the slot
+  congested,   ///< the receiver did not drain its ring in time
+  refused,     ///< the system had no descriptor or memory for the connection
+  lost,        ///< the receiver died while we sent
 };
 
-/// Whether a sender may wait for a congested receiver. The engine never does: it is the one who
-/// drains when nobody else does, and two engines that wait for each other would wait for ever.
-enum class Patience : std::uint8_t { wait, never_wait };
+/// Whether a sender may wait for a congested receiver. The engine thread never blocks: it drains
+/// the rings of its own process, so two engines that waited for each other would deadlock.
+enum class SendMode : std::uint8_t { blocking, non_blocking };
 
-/// The way out. From any thread; packets of one thread to one place keep their order.
+/// May be called from any thread. Packets that one thread sends to one process keep their order.
 class Wire {
  public:
   virtual ~Wire() = default;
-  /// Sends packets for queue pairs to one place. Returns how many were delivered, from the front,
-  /// and sets `why` for the rest. Adds to `lost` those that were delivered by earlier calls to a
-  /// process that has died before it took them.
-  virtual std::size_t send(PlaceAddress to, std::span<const OutgoingPacket* const> packets,
-                           Patience patience, Delivery& why, std::uint64_t& lost) = 0;
-  /// Sends a packet of a MAD, LRH to padding. `lost`: as above.
-  virtual Delivery send_mad(PlaceAddress to, ConstBytes packet, Patience patience,
+  /// Sends packets to queue pairs of one process. Returns how many of them, from the first, were
+  /// delivered; `why` says why the others were not. Adds to `lost` the number of packets that
+  /// earlier calls delivered to a process that died before it read them.
+  virtual std::size_t send(ProcessAddress to, std::span<const OutgoingPacket* const> packets,
+                           SendMode mode, Delivery& why, std::uint64_t& lost) = 0;
+  /// Sends a MAD packet, LRH to padding. `lost`: see send().
+  virtual Delivery send_mad(ProcessAddress to, ConstBytes packet, SendMode mode,
                             std::uint64_t& lost) = 0;
-  /// Wakes the engine there. False: the system had nothing for it, and somebody may live there
-  /// who has not been woken. `lost`: as above.
-  [[nodiscard]] virtual bool nudge(PlaceAddress to, std::uint64_t& lost) = 0;
+  /// Wakes the engine of a process. Returns false if the system had no descriptor or memory for
+  /// that; then a process may be there that has not been woken. `lost`: see send().
+  [[nodiscard]] virtual bool wake(ProcessAddress to, std::uint64_t& lost) = 0;
 };
 
-/// The way in; called by the engine thread.
+/// Called by the engine thread, except where stated otherwise.
 class WireReceiver {
  public:
   virtual ~WireReceiver() = default;
-  /// Packets for queue pairs, from anybody; their octets are valid only during the
-  /// call, and may change meanwhile. By the engine, or by who takes arrivals; by one at a time.
+  /// Packets for queue pairs. Their bytes are valid only during the call, and their sender may
+  /// change them meanwhile. Called by the engine or by a thread that polls the receive rings, never
+  /// by two threads at a time.
   virtual void arrived(std::span<const ArrivedPacket> packets) = 0;
-  /// A packet of a MAD, LRH to padding.
+  /// A MAD packet, LRH to padding.
   virtual void mad_arrived(ConstBytes packet) = 0;
-  /// Something that was no packet.
+  /// A malformed message, or a corrupt ring.
   virtual void malformed() = 0;
-  /// A sender of packets is gone, and may have died between taking on to wake somebody (see Door)
-  /// and doing so: who is to be woken is to be appointed again. What has come is taken afterwards.
+  /// A sender that had a ring is gone. It may have died between WakeupTable::claim() and the
+  /// wake-up, so the receiver has to set the waiters of all sleeping threads again. The engine
+  /// reads the rings afterwards.
   virtual void sender_gone() = 0;
-  /// There was no descriptor left for a new sender; it waits.
+  /// No descriptor is left for a new sender; it waits in the listen queue.
   virtual void accept_paused() = 0;
-  /// After each turn of the engine, whatever woke it.
-  virtual void turned() = 0;
-  /// The engine's deadline has come.
+  /// The engine has finished an iteration of its loop.
+  virtual void turn_done() = 0;
+  /// The deadline of SocketEngine::set_deadline() has passed.
   virtual void deadline(ipoib::TimePoint now) = 0;
 };
 

@@ -1,6 +1,6 @@
-// What is said on the sockets between processes: all that is not worth a ring, and what makes one.
+// Messages on the sockets between processes: everything but packets for queue pairs.
 //
-//   | kind 8 | body |     with a descriptor beside it, for those kinds that hand one over
+//   | kind 8 | body |     plus a file descriptor (SCM_RIGHTS) for the kinds that carry one
 #pragma once
 
 #include <array>
@@ -12,36 +12,36 @@
 namespace softib::transport {
 
 enum class MessageKind : std::uint8_t {
-  nudge,  ///< to a receiver: look at the port's record, and at the rings
-  mad,    ///< to a receiver: one packet, LRH to padding
-  ring,   ///< to a receiver: memory of the sender's ring
-  door,   ///< to a sender: memory of the receiver's door
-  bell,   ///< to a sender: | number 32, in host order |, and the eventfd to write to
+  wakeup,        ///< to a receiver: check the port's record and the rings
+  mad,           ///< to a receiver: one packet, LRH to padding
+  ring,          ///< to a receiver: the memory of the sender's ring
+  wakeup_table,  ///< to a sender: the memory of the receiver's WakeupTable
+  wakeup_fd,     ///< to a sender: | number 32, in host order |, and the eventfd
   count_
 };
 
 inline constexpr std::size_t kMaxMessageBody = 1024;
 
-/// Sends without waiting; 0 or an errno value.
+/// Sends without blocking, with the descriptor `fd` unless that is -1. Returns 0 or an errno value.
 [[nodiscard]] int send_message(int socket, MessageKind kind, ipoib::ConstBytes body = {},
-                               int handed_over = -1);
+                               int fd = -1);
 
-/// Takes messages off a socket, without waiting.
+/// Receives messages from a socket without blocking.
 class MessageReader {
  public:
   enum class Got : std::uint8_t { message, malformed, nothing, end };
 
   [[nodiscard]] Got next(int socket);
-  // Of the last message; valid until the next.
+  // The last message; valid until the next call of next().
   [[nodiscard]] MessageKind kind() const { return static_cast<MessageKind>(buffer_[0]); }
   [[nodiscard]] ipoib::ConstBytes body() const { return {buffer_.data() + 1, size_ - 1}; }
-  [[nodiscard]] const ipoib::FileDescriptor& handed_over() const { return handed_over_; }
-  [[nodiscard]] ipoib::FileDescriptor take() { return std::move(handed_over_); }
+  [[nodiscard]] const ipoib::FileDescriptor& fd() const { return fd_; }
+  [[nodiscard]] ipoib::FileDescriptor take_fd() { return std::move(fd_); }
 
  private:
   std::array<std::uint8_t, 1 + kMaxMessageBody> buffer_;
   std::size_t size_ = 1;
-  ipoib::FileDescriptor handed_over_;
+  ipoib::FileDescriptor fd_;
 };
 
 }  // namespace softib::transport

@@ -24,8 +24,15 @@ std::array<std::uint64_t, 2> mask_of(const long* method_mask) {
   return mask;
 }
 
-/// umad_register() fails with -EPERM whatever the reason; errno has the reason.
-int add_agent(int port, const Registration& registration) {
+/// Fails with -EPERM whatever the reason, as libibumad does; errno has the reason.
+int register_agent(int port, int management_class, int class_version, std::uint8_t rmpp_version,
+                   std::uint32_t oui, const long* method_mask) {
+  Registration registration;
+  registration.management_class = static_cast<std::uint8_t>(management_class);
+  registration.class_version = static_cast<std::uint8_t>(class_version);
+  registration.rmpp_version = rmpp_version;
+  registration.oui = oui;
+  registration.methods = methods_of(mask_of(method_mask));
   UmadHost* const umad = UmadHost::of_port(port);
   const int id = umad == nullptr ? -EINVAL : umad->add_agent(port, registration);
   if (id >= 0) return id;
@@ -104,13 +111,8 @@ int umad_get_fd(int portid) { return portid; }
 int umad_register(int portid, int mgmt_class, int mgmt_version, uint8_t rmpp_version,
                   long method_mask[16 / sizeof(long)]) {
   return guarded([&] {
-    Registration registration;
-    registration.management_class = static_cast<std::uint8_t>(mgmt_class);
-    registration.class_version = static_cast<std::uint8_t>(mgmt_version);
-    registration.rmpp_version = rmpp_version;
-    registration.oui = kOpenFabricsOui;
-    registration.methods = methods_of(mask_of(method_mask));
-    return add_agent(portid, registration);
+    return register_agent(portid, mgmt_class, mgmt_version, rmpp_version, kOpenFabricsOui,
+                          method_mask);
   });
 }
 
@@ -121,13 +123,8 @@ int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version, uint8_t 
         !has_oui(static_cast<std::uint8_t>(mgmt_class))) {
       return -EINVAL;
     }
-    Registration registration;
-    registration.management_class = static_cast<std::uint8_t>(mgmt_class);
-    registration.class_version = 1;
-    registration.rmpp_version = rmpp_version;
-    registration.oui = ipoib::load_be<std::uint32_t, 3>(oui);
-    registration.methods = methods_of(mask_of(method_mask));
-    return add_agent(portid, registration);
+    return register_agent(portid, mgmt_class, 1, rmpp_version,
+                          ipoib::load_be<std::uint32_t, 3>(oui), method_mask);
   });
 }
 

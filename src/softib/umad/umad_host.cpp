@@ -53,7 +53,7 @@ UmadHost::UmadHost(endpoint::Endpoint& endpoint, const fabric::SubnetFolder& fol
     : endpoint_(endpoint),
       folder_(folder),
       previous_(previous),
-      layer_({endpoint.node(), endpoint.place(), endpoint.epoch(), 0}) {}
+      layer_({endpoint.node(), endpoint.slot(), endpoint.epoch(), 0}) {}
 
 int UmadHost::open_port(int number) {
   const int last = endpoint_.port().number;
@@ -129,8 +129,8 @@ Result<transport::GuardedFd> UmadHost::claim(const Registration& registration) c
   if (claims.empty()) return transport::GuardedFd();
   const auto at = folder_.open_node(endpoint_.node());
   if (!at) return at.error();
-  const transport::ForksHeldOff held;
-  auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::make);
+  const transport::ForkLock held;
+  auto file = fabric::open_shared(at->get(), fabric::kAgentsName, fabric::IfMissing::create);
   if (!file) return file.error();
   for (const auto offset : claims) {
     if (!fabric::try_lock(file->get(), offset))

@@ -89,7 +89,7 @@ ipoib::Result<Device*> Device::of_process() {
 
 Device::Device(endpoint::Endpoint& endpoint)
     : endpoint_(endpoint),
-      hca_(endpoint.epoch(), endpoint.place(), endpoint.port()),
+      hca_(endpoint.epoch(), endpoint.slot(), endpoint.port()),
       waiters_(endpoint) {
   describe(listed_);
   listed_.device = this;
@@ -105,14 +105,14 @@ void Device::transmit(hca::QueuePair& qp, std::span<const OutgoingPacket> batch)
 }
 
 bool Device::poll_receive_rings(Cq& cq) {
-  if (cq.waiter != transport::Attendant::kNobody) hca().waiters().on_polled(cq);
-  return endpoint_.take_arrivals();
+  if (cq.waiter != transport::Waiter::kNone) hca().waiters().on_polled(cq);
+  return endpoint_.poll_receive_rings();
 }
 
 void Device::receive_for(const CompChannel& channel) {
-  (void)endpoint_.take_arrivals();
+  (void)endpoint_.poll_receive_rings();
   hca().waiters().on_channel_read(channel);
-  (void)endpoint_.take_arrivals();
+  (void)endpoint_.poll_receive_rings();
 }
 
 ipoib::Result<void> Device::destroy(Cq& cq) {
@@ -131,7 +131,8 @@ ipoib::Result<void> Device::destroy(hca::QueuePair& qp) {
 }
 
 void Device::remove_wakeup_fd(const CompChannel& channel) {
-  if (channel.wakeup_fd != transport::Attendant::kEngine) endpoint_.remove_bell(channel.wakeup_fd);
+  if (channel.wakeup_fd != transport::Waiter::kEngine)
+    endpoint_.remove_wakeup_fd(channel.wakeup_fd);
 }
 
 void Device::add(Context& context) {
@@ -165,7 +166,7 @@ void Device::port_changed(const PortAttributes& now) {
   report_drops();
 }
 
-void Device::attendants_in_doubt() { hca().waiters().restore(); }
+void Device::restore_waiters() { hca().waiters().restore(); }
 
 void Device::dispatch_events() {
   for (const auto& event : hca_.events()) {

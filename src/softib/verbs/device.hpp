@@ -74,7 +74,7 @@ class Device final : public endpoint::PacketReceiver {
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
-  void attendants_in_doubt() override;
+  void restore_waiters() override;
 
  private:
   void dispatch_events();

@@ -25,14 +25,14 @@ struct Cq;
 struct CompChannel : ibv_comp_channel {
   EventQueue<Cq*> events;
   std::uint32_t wakeup_fd =
-      transport::Attendant::kEngine;  ///< its number in the wake-up table; kEngine: it has none
+      transport::Waiter::kEngine;  ///< its number in the wake-up table; kEngine: it has none
 };
 
 struct Cq : ibv_cq_ex {
   hca::CompletionQueue* model = nullptr;
   ibv_wc current{};  ///< for ibv_start_poll()
   std::atomic<std::uint32_t> waiter =
-      transport::Attendant::kEngine;  ///< for its receives; see WaiterRegistry
+      transport::Waiter::kEngine;  ///< for its receives; see WaiterRegistry
   /// Events taken from the event queues; guarded by the locks of these.
   std::uint32_t completion_events_taken = 0;
   std::uint32_t async_events_taken = 0;

@@ -9,26 +9,26 @@ namespace softib::verbs {
 namespace {
 
 std::uint32_t waiter_of(CompChannel& channel, endpoint::Endpoint& endpoint) {
-  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Attendant::kEngine;
-  if (channel.wakeup_fd == transport::Attendant::kEngine)
-    channel.wakeup_fd = endpoint.add_bell(channel.fd);
+  if ((::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0) return transport::Waiter::kEngine;
+  if (channel.wakeup_fd == transport::Waiter::kEngine)
+    channel.wakeup_fd = endpoint.add_wakeup_fd(channel.fd);
   return channel.wakeup_fd;
 }
 
 }  // namespace
 
 void WaiterRegistry::add(Qpn qp, const Cq& receives) {
-  endpoint_.attend(QpnLayout::index(qp), receives.waiter);
+  endpoint_.set_waiter(QpnLayout::index(qp), receives.waiter);
   set_multicast_waiter();
 }
 
 void WaiterRegistry::remove(Qpn qp) {
-  endpoint_.attend(QpnLayout::index(qp), transport::Attendant::kEngine);
+  endpoint_.set_waiter(QpnLayout::index(qp), transport::Waiter::kEngine);
   set_multicast_waiter();
 }
 
 void WaiterRegistry::on_polled(Cq& cq) {
-  if (!cq.model->is_armed()) set_waiter(cq, transport::Attendant::kNobody);
+  if (!cq.model->is_armed()) set_waiter(cq, transport::Waiter::kNone);
 }
 
 void WaiterRegistry::on_armed(Cq& cq) {
@@ -50,7 +50,7 @@ void WaiterRegistry::restore() {
 void WaiterRegistry::set_waiter(Cq& cq, std::uint32_t waiter) {
   cq.waiter = waiter;
   for (const auto* const qp : cq.model->receivers) {
-    endpoint_.attend(QpnLayout::index(qp->number()), waiter);
+    endpoint_.set_waiter(QpnLayout::index(qp->number()), waiter);
   }
   set_multicast_waiter();
 }
@@ -60,14 +60,15 @@ void WaiterRegistry::set_waiter(Cq& cq, std::uint32_t waiter) {
 /// channel of an armed queue.
 void WaiterRegistry::set_multicast_waiter() {
   bool is_engine = true;
-  std::uint32_t waiter = transport::Attendant::kNobody;
+  std::uint32_t waiter = transport::Waiter::kNone;
   for (const auto* const cq : all_) {
     if (cq->model->receivers.empty()) continue;
-    is_engine = cq->waiter == transport::Attendant::kEngine;
+    is_engine = cq->waiter == transport::Waiter::kEngine;
     if (is_engine) break;
     if (cq->model->is_armed()) waiter = cq->waiter;
   }
-  endpoint_.attend(transport::Door::kMulticast, is_engine ? transport::Attendant::kEngine : waiter);
+  endpoint_.set_waiter(transport::WakeupTable::kMulticast,
+                       is_engine ? transport::Waiter::kEngine : waiter);
 }
 
 }  // namespace softib::verbs

@@ -1,4 +1,4 @@
-// IPoIB datagrams whose checksums are somebody else's affair.
+// IPoIB datagrams without valid checksums, for tests of checksum offload and segmentation.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
   return transport_of(shape) + (shape.protocol == kTcp ? 16 : 6);
 }
 
-/// With nonsense in the places of the checksums.
+/// The checksums are kNonsense.
 [[nodiscard]] inline Octets datagram(const Shape& shape) {
   const std::size_t length = (shape.protocol == kTcp ? 20 : 8) + shape.payload;
   Octets out(transport_of(shape) + length);
@@ -72,7 +72,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
   return out;
 }
 
-/// The headers of a datagram that is to be cut.
+/// The headers of a large packet.
 [[nodiscard]] inline Octets headers_to_cut(const Shape& shape) {
   auto out = datagram({"", shape.version, shape.protocol, 3000, shape.ip_options});
   out.resize(transport_of(shape) + (shape.protocol == kTcp ? 20 : 8));
@@ -83,7 +83,7 @@ inline constexpr std::array kShapesToCut{
     Shape{"tcp4", 4, kTcp, 0}, Shape{"tcp4_options", 4, kTcp, 0, 40}, Shape{"udp4", 4, kUdp, 0},
     Shape{"tcp6", 6, kTcp, 0}, Shape{"udp6", 6, kUdp, 0}};
 
-/// Zero when it is right.
+/// 0 if the checksum is correct.
 [[nodiscard]] inline std::uint16_t transport_rest(const Octets& octets, const Shape& shape) {
   const auto ip = ConstBytes(octets).subspan(kIp);
   const auto transport = ConstBytes(octets).subspan(transport_of(shape));

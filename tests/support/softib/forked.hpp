@@ -1,4 +1,4 @@
-// What is so in a child of fork(), judged by its exit status.
+// Runs a function in a child of fork() and returns its exit status.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ inline constexpr bool kForkIsSafe = true;
 inline constexpr const char* kForkIsUnsafe =
     "another thread may hold a lock of the sanitizer's at fork()";
 
-/// What `work` returns in a child, 0 to 255; -1: the child came to another end.
+/// Returns what `work` returns in the child, 0 to 255; -1 if the child did not exit normally.
 template <class Work>
 [[nodiscard]] int in_child(Work work) {
   const pid_t child = ::fork();

@@ -12,7 +12,7 @@ using ipoib::wire::UdPacket;
 namespace {
 constexpr std::array<std::uint8_t, 3> kPadding{};
 
-ConstBytes octets(const std::string& text) {
+ConstBytes bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 }  // namespace
@@ -29,9 +29,9 @@ OutgoingPacket TextPacket::outgoing() const {
   packet.deth.source = QpnLayout::make(1, 0, 7);
   OutgoingPacket out;
   out.header_size = packet.emit_headers(text_.size(), out.header);
-  // Two pieces, to see that the wire gathers.
-  out.pieces[0] = octets(text_).first(text_.size() / 2);
-  out.pieces[1] = octets(text_).subspan(text_.size() / 2);
+  // Two pieces, to test gathering.
+  out.pieces[0] = bytes_of(text_).first(text_.size() / 2);
+  out.pieces[1] = bytes_of(text_).subspan(text_.size() / 2);
   out.pieces[2] = ConstBytes(kPadding).first(packet.bth.pad);
   out.piece_count = 3;
   out.dlid = dlid_;
@@ -87,8 +87,8 @@ void Mailbox::device_lost() { device_lost_ = true; }
 template <class T>
 T Mailbox::take(std::deque<T>& from) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, kPatience, [&] { return !from.empty(); })) {
-    throw std::runtime_error("nothing came");
+  if (!changed_.wait_for(lock, kTimeout, [&] { return !from.empty(); })) {
+    throw std::runtime_error("nothing was received");
   }
   T first = std::move(from.front());
   from.pop_front();

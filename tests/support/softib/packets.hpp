@@ -1,4 +1,4 @@
-// Packets to send, and a receiver that one can wait for.
+// Packets to send, and a receiver that tests can wait for.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace softib::test {
 
-/// A packet with the text as its payload; owns the memory that `outgoing()` points to.
+/// A packet with a text as payload; owns the memory that outgoing() points to.
 class TextPacket {
  public:
   TextPacket(Lid slid, Lid dlid, Qpn destination, std::string text);
@@ -26,7 +26,7 @@ class TextPacket {
   std::string text_;
 };
 
-/// One that stands for several packets of UDP, with 1000 octets in each.
+/// A large packet of several UDP segments of 1000 bytes each.
 class LargeUdpPacket {
  public:
   LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_t packets);
@@ -43,10 +43,10 @@ class LargeUdpPacket {
 /// Sends one text to a queue pair.
 void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::string& text);
 
-/// Remembers what it gets. Nothing may wait longer than kPatience.
+/// Stores what it receives. The next_*() functions throw after kTimeout without anything.
 class Mailbox : public endpoint::PacketReceiver, public endpoint::MadReceiver {
  public:
-  static constexpr std::chrono::seconds kPatience{30};
+  static constexpr std::chrono::seconds kTimeout{30};
 
   void receive(std::span<const ArrivedPacket> batch) override;
   void port_changed(const PortAttributes& now) override;
@@ -54,10 +54,10 @@ class Mailbox : public endpoint::PacketReceiver, public endpoint::MadReceiver {
   void mad_deadline(ipoib::TimePoint now) override;
   void device_lost() override;
 
-  /// The text of the next packet; throws when none comes.
+  /// The text of the next packet.
   [[nodiscard]] std::string next_text();
   [[nodiscard]] std::vector<std::uint8_t> next_mad();
-  /// The first is the port as it was when the mailbox became the receiver.
+  /// The first one is the port when the mailbox became the receiver.
   [[nodiscard]] PortAttributes next_port();
   [[nodiscard]] ipoib::TimePoint next_deadline();
   [[nodiscard]] bool is_device_lost() const { return device_lost_; }
@@ -76,10 +76,10 @@ class Mailbox : public endpoint::PacketReceiver, public endpoint::MadReceiver {
   std::atomic<bool> device_lost_ = false;
 };
 
-/// Looks at the clock only to give up: waits until a condition holds, checked again and again.
+/// Polls a condition until it holds. Returns false after Mailbox::kTimeout.
 template <class Condition>
 [[nodiscard]] bool eventually(Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + Mailbox::kPatience;
+  const auto end = std::chrono::steady_clock::now() + Mailbox::kTimeout;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();

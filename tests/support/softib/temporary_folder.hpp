@@ -1,4 +1,4 @@
-// A folder of its own for each test, gone with everything in it at the end.
+// A temporary folder, removed with its contents by the destructor.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A subnet without its process: a fabric file with nodes in it, as the subnet process leaves one.
+// A subnet without a subnet process: a fabric file with nodes in it.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class TestSubnet {
   [[nodiscard]] static Lid lid(NodeIndex node) { return Lid(static_cast<std::uint16_t>(node + 1)); }
   [[nodiscard]] std::unique_ptr<endpoint::Endpoint> attach(NodeIndex node) const;
   void set_port_state(NodeIndex node, PortState state);
-  /// Odd: the HCA has failed. Nobody is nudged.
+  /// Makes the HCA fail, or restores it, without waking its processes.
   void set_failed(NodeIndex node, bool failed);
   void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
 

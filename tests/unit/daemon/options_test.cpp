@@ -50,7 +50,8 @@ TEST(OptionsTest, HasDefaults) {
   EXPECT_EQ(options.link.creation.qkey, QKey(0x0b1b));
   EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
   EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
-  EXPECT_GT(options.link.limits.paths, options.link.limits.neighbours) << "each neighbour may have its own";
+  EXPECT_GT(options.link.limits.paths, options.link.limits.neighbours)
+      << "each neighbour may have its own";
   EXPECT_EQ(options.queues.receive, verbs::QueueDepths().receive);
   EXPECT_EQ(options.poll, PollMode::adaptive);
   EXPECT_TRUE(options.link.dhcp_rewrite);
@@ -80,7 +81,9 @@ TEST(OptionsTest, AcceptsSeveralPartitionsWithoutDuplicates) {
   EXPECT_THAT(error_for(many), HasSubstr("at most " + std::to_string(kMaxInterfaces)));
 }
 
-TEST(OptionsTest, AcceptsNetworkNamespace) { EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest"); }
+TEST(OptionsTest, AcceptsNetworkNamespace) {
+  EXPECT_EQ(parse({"--netns", "guest"}).netns, "guest");
+}
 
 TEST(OptionsTest, LimitsTheNameForSeveralPartitions) {
   EXPECT_EQ(parse({"--name", "infiniband0", "--pkey", "0x8012"}).interface, "infiniband0");
@@ -122,7 +125,7 @@ TEST(OptionsTest, ParsesGroupParameters) {
                                "2.5", "--group-qkey", "0x80000b1b", "--group-sl", "3"})
                             .link.creation;
   EXPECT_TRUE(creation.allowed);
-  EXPECT_EQ(wire::mtu_octets(creation.mtu), 4096U);
+  EXPECT_EQ(wire::mtu_bytes(creation.mtu), 4096U);
   EXPECT_EQ(wire::rate_mbps(creation.rate), 2500U);
   EXPECT_EQ(creation.qkey, QKey(0x80000b1b));
   EXPECT_EQ(creation.sl, ServiceLevel(3));

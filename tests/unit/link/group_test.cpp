@@ -290,7 +290,7 @@ TEST_F(GroupStates, Group_Member_NotAttached) {
   EXPECT_GE(longest, config.join_backoff.last * 3 / 4);
 }
 
-TEST_F(GroupStates, Group_Looking_NotAttached) {
+TEST_F(GroupStates, Group_LookingUp_NotAttached) {
   be_looking();
   expect_not_attached();
 }
@@ -317,7 +317,7 @@ TEST_F(GroupStates, Group_Member_Leave) {
   EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kFullMember);
 }
 
-TEST_F(GroupStates, Group_Looking_Found) {
+TEST_F(GroupStates, Group_LookingUp_Found) {
   be_looking();
   EXPECT_TRUE(grant_join());
   group.attach();
@@ -326,7 +326,7 @@ TEST_F(GroupStates, Group_Looking_Found) {
   EXPECT_GT(group.next_deadline(), now);
 }
 
-TEST_F(GroupStates, Group_Looking_Found_Moved) {
+TEST_F(GroupStates, Group_LookingUp_Found_Moved) {
   be_looking();
   EXPECT_TRUE(grant_join(0xc005));
   group.attach();
@@ -334,7 +334,7 @@ TEST_F(GroupStates, Group_Looking_Found_Moved) {
   EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
 }
 
-TEST_F(GroupStates, Group_Looking_Lost) {
+TEST_F(GroupStates, Group_LookingUp_Lost) {
   be_looking();
   refuse_join(wire::SaStatus::no_records);
   EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
@@ -344,7 +344,7 @@ TEST_F(GroupStates, Group_Looking_Lost) {
   EXPECT_TRUE(grant_join());
 }
 
-TEST_F(GroupStates, Group_Looking_Found_Lesser) {
+TEST_F(GroupStates, Group_LookingUp_Found_Lesser) {
   be_looking();
   McMemberRecord lesser = group_record(group.mgid(), 0xc000);
   lesser.port_gid = kOwn.gid;
@@ -357,7 +357,7 @@ TEST_F(GroupStates, Group_Looking_Found_Lesser) {
   EXPECT_TRUE(reply(lesser)) << "a join is granted, whatever else is said";
 }
 
-TEST_F(GroupStates, Group_Looking_Refused) {
+TEST_F(GroupStates, Group_LookingUp_Refused) {
   be_looking();
   refuse_join(wire::SaStatus::request_invalid);
   EXPECT_EQ(out.counters[Counter::memberships_lost], 0U);
@@ -365,7 +365,7 @@ TEST_F(GroupStates, Group_Looking_Refused) {
   expect_plain_join();
 }
 
-TEST_F(GroupStates, Group_Looking_Unanswered) {
+TEST_F(GroupStates, Group_LookingUp_RequestFailed) {
   be_looking();
   EXPECT_FALSE(reply(SaFailure{}));
   EXPECT_NE(group.record(), nullptr) << "stays in use";
@@ -375,20 +375,20 @@ TEST_F(GroupStates, Group_Looking_Unanswered) {
   expect_plain_join();
 }
 
-TEST_F(GroupStates, Group_Looking_Reregister) {
+TEST_F(GroupStates, Group_LookingUp_Reregister) {
   be_looking();
   group.on_reregister();
   expect_plain_join();
   EXPECT_FALSE(grant_join()) << "the answer to the question before";
 }
 
-TEST_F(GroupStates, Group_Looking_Notice) {
+TEST_F(GroupStates, Group_LookingUp_Notice) {
   be_looking();
   group.on_notice();
   expect_plain_join();
 }
 
-TEST_F(GroupStates, Group_Looking_Leave) {
+TEST_F(GroupStates, Group_LookingUp_Leave) {
   be_looking();
   group.leave();
   EXPECT_TRUE(is_absent());
@@ -396,7 +396,7 @@ TEST_F(GroupStates, Group_Looking_Leave) {
   EXPECT_EQ(said<LeaveRequest>().size(), 1U);
 }
 
-TEST_F(GroupStates, Group_Looking_PortLost) {
+TEST_F(GroupStates, Group_LookingUp_PortLost) {
   be_looking();
   group.on_lost();
   EXPECT_TRUE(is_absent());

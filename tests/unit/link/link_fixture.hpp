@@ -27,8 +27,8 @@ class LinkFixture : public ::testing::Test {
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
-    link =
-        std::make_unique<Link>(config, Surroundings{handles, pool, *silent_logger()}, kOwnQpn, 42);
+    link = std::make_unique<Link>(config, Link::Dependencies{handles, pool, *silent_logger()},
+                                  kOwnQpn, 42);
     link->on_host_changed(view, now);
   }
   /// Makes a link and brings it up; what was said on the way is forgotten.

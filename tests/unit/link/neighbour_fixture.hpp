@@ -45,7 +45,7 @@ class NeighbourStates : public PartsFixture {
   }
   void make_resolving_unparked() {
     learn(kHere);
-    path_request = asked().at(0);
+    path_request = path_requests().at(0);
     forget();
   }
   void make_reachable() {
@@ -82,7 +82,7 @@ class NeighbourStates : public PartsFixture {
   void make_permanent_waiting() {
     set_permanent(kHere);
     send();
-    path_request = asked().at(0);
+    path_request = path_requests().at(0);
     forget();
   }
 

@@ -11,15 +11,15 @@ namespace {
 struct Row;
 class NeighbourRowStates : public NeighbourStates, public ::testing::WithParamInterface<Row> {
  public:
-  using NeighbourStates::asked;
   using NeighbourStates::entry;
   using NeighbourStates::grant;
   using NeighbourStates::kHere;
   using NeighbourStates::kThere;
   using NeighbourStates::neighbours;
+  using NeighbourStates::path_request;
+  using NeighbourStates::path_requests;
   using NeighbourStates::reach_deadline;
   using NeighbourStates::refuse;
-  using NeighbourStates::path_request;
   using NeighbourStates::state;
 };
 using T = NeighbourRowStates;
@@ -67,7 +67,7 @@ Step dropped_and_unregistered(Counter why) {
 }
 Step no_request_and_parked(std::size_t frames) {
   return [=](T& t) {
-    EXPECT_TRUE(t.asked().empty());
+    EXPECT_TRUE(t.path_requests().empty());
     EXPECT_EQ(t.entry()->parked(), frames);
     t.expect_nothing_sent();
   };

@@ -10,18 +10,18 @@ TEST_F(NeighbourStates, Adopt_PathPending) {
   confirm(kHere);
   EXPECT_EQ(state(), "resolving");
   EXPECT_EQ(entry()->parked(), 1U);
-  ASSERT_EQ(asked().size(), 1U);
-  EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
-  EXPECT_EQ(asked()[0].record.sgid, kOwn.gid);
+  ASSERT_EQ(path_requests().size(), 1U);
+  EXPECT_EQ(path_requests()[0].record.dgid, kHere.gid);
+  EXPECT_EQ(path_requests()[0].record.sgid, kOwn.gid);
 }
 
 TEST_F(NeighbourStates, Adopt_PathFailed) {
-  spoil_path(kHere.gid);
+  fail_path(kHere.gid);
   make_incomplete();
   confirm(kHere);
   EXPECT_EQ(state(), "failed");
   EXPECT_EQ(count(Counter::drop_path_failed), 1U);
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(NeighbourStates, New_Packet) {
@@ -60,7 +60,7 @@ TEST_F(NeighbourStates, Incomplete_Packet) {
 TEST_F(NeighbourStates, Incomplete_Confirmed) {
   make_incomplete();
   confirm(kHere);
-  grant(asked().at(0));
+  grant(path_requests().at(0));
   EXPECT_EQ(state(), "reachable");
   expect_route(kHere);
 }
@@ -116,10 +116,10 @@ TEST_F(NeighbourStates, Resolving_ConfirmedOther) {
   confirm(kThere);
   EXPECT_EQ(state(), "resolving");
   expect_route(kThere);
-  ASSERT_EQ(asked().size(), 1U);
+  ASSERT_EQ(path_requests().size(), 1U);
   grant(path_request);
   EXPECT_EQ(state(), "resolving") << "that was the path to its old address";
-  grant(asked()[0], 8);
+  grant(path_requests()[0], 8);
   EXPECT_EQ(state(), "reachable");
   expect_sent_to(kThere, 1);
 }
@@ -128,7 +128,7 @@ TEST_F(NeighbourStates, Resolving_UnconfirmedOther) {
   make_resolving();
   learn(hardware(0x44, 2));
   EXPECT_EQ(state(), "resolving");
-  EXPECT_TRUE(asked().empty()) << "another queue pair of the same port has the same path";
+  EXPECT_TRUE(path_requests().empty()) << "another queue pair of the same port has the same path";
   expect_route(hardware(0x44, 2));
   EXPECT_EQ(entry()->parked(), 1U);
 }
@@ -162,8 +162,8 @@ TEST_F(NeighbourStates, Resolving_SetPermanent) {
   set_permanent(kThere);
   EXPECT_EQ(state(), "permanent");
   EXPECT_EQ(entry()->parked(), 1U);
-  ASSERT_EQ(asked().size(), 1U);
-  grant(asked()[0]);
+  ASSERT_EQ(path_requests().size(), 1U);
+  grant(path_requests()[0]);
   expect_sent_to(kThere, 1);
 }
 
@@ -215,7 +215,7 @@ TEST_F(NeighbourStates, Reachable_ConfirmedOther) {
   confirm(kThere);
   EXPECT_EQ(state(), "resolving");
   EXPECT_EQ(count(Counter::neighbour_address_changes), 1U);
-  grant(asked().at(0));
+  grant(path_requests().at(0));
   EXPECT_EQ(state(), "reachable");
   expect_route(kThere);
 }
@@ -284,7 +284,7 @@ TEST_F(NeighbourStates, Delay_Deadline) {
   ASSERT_EQ(sent_arp().size(), 1U);
   EXPECT_EQ(sent_arp()[0].to, kHere.qpn);
   EXPECT_EQ(sent_arp()[0].message.operation, wire::ArpOperation::request);
-  EXPECT_TRUE(asked().empty()) << "the SA is not asked while the neighbour responds";
+  EXPECT_TRUE(path_requests().empty()) << "the SA is not asked while the neighbour responds";
 }
 
 TEST_F(NeighbourStates, Probing_Deadline_Unicast) {
@@ -295,7 +295,7 @@ TEST_F(NeighbourStates, Probing_Deadline_Unicast) {
     EXPECT_EQ(state(), "probing");
     ASSERT_EQ(sent_arp().size(), 1U);
     EXPECT_EQ(sent_arp()[0].to, kHere.qpn);
-    EXPECT_EQ(asked().size(), probes == 1 ? 1U : 0U) << "requests the path again, once";
+    EXPECT_EQ(path_requests().size(), probes == 1 ? 1U : 0U) << "requests the path again, once";
   }
 }
 
@@ -338,7 +338,7 @@ TEST_F(NeighbourStates, Failed_Unconfirmed) {
 }
 
 TEST_F(NeighbourStates, Failed_Reply) {
-  spoil_path(kHere.gid);
+  fail_path(kHere.gid);
   learn(kHere);
   ASSERT_EQ(state(), "failed");
   send_reply();
@@ -363,17 +363,17 @@ TEST_F(NeighbourStates, Permanent_Packet_PathPending) {
   send();
   EXPECT_EQ(state(), "permanent");
   EXPECT_EQ(entry()->parked(), 2U);
-  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_EQ(path_requests().size(), 1U);
   EXPECT_TRUE(out.sends.empty());
 }
 
 TEST_F(NeighbourStates, Permanent_Packet_PathFailed) {
   set_permanent(kHere);
-  spoil_path(kHere.gid);
+  fail_path(kHere.gid);
   send();
   EXPECT_EQ(state(), "permanent");
   EXPECT_EQ(count(Counter::drop_path_failed), 1U);
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(NeighbourStates, Permanent_Reply) {
@@ -385,7 +385,7 @@ TEST_F(NeighbourStates, Permanent_Reply) {
   set_permanent(kThere);
   send_reply();
   EXPECT_EQ(entry()->parked(), 1U);
-  grant(asked().at(0));
+  grant(path_requests().at(0));
   expect_reply_sent_to(kThere);
 }
 
@@ -407,7 +407,7 @@ TEST_F(NeighbourStates, Permanent_SetPermanent) {
   expect_route(kThere);
   grant(path_request);
   EXPECT_TRUE(out.sends.empty()) << "that was the path to its old address";
-  grant(asked().at(0));
+  grant(path_requests().at(0));
   expect_sent_to(kThere, 1);
 }
 

@@ -1,4 +1,4 @@
-// The parts of a link around one neighbour table, with in-memory twins of what is outside.
+// The parts of a link, with a fake for the device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -113,10 +113,10 @@ class PartsFixture : public ::testing::Test {
   static inline const HwAddress kOwn = hardware(0x11, 1);
   static inline const PortGid kOwnGid{kOwn.gid, 0};
   static constexpr Ipv4Address kPeer{0x0a2c0002};
-  static inline const HwAddress kHere = hardware(0x22, 2);   ///< where the peer is
-  static inline const HwAddress kThere = hardware(0x33, 3);  ///< where it is afterwards
+  static inline const HwAddress kHere = hardware(0x22, 2);   ///< the peer's address
+  static inline const HwAddress kThere = hardware(0x33, 3);  ///< the peer's new address
 
-  /// Forgets what was said so far.
+  /// Discards the output so far, and resets the counters.
   void forget() {
     out.sends.clear();
     out.events.clear();
@@ -134,38 +134,38 @@ class PartsFixture : public ::testing::Test {
     wire::emit_encapsulation(wire::EtherType::ipv4, frame.bytes().data());
     return frame;
   }
-  /// The paths asked for since forget(), oldest first.
-  [[nodiscard]] std::vector<PathRequest> asked() const { return said<PathRequest>(); }
-  void answer(const PathRequest& question, const wire::SaResult& with) {
-    if (auto resolution = paths.on_response({question.id, with}, now)) {
+  /// The path requests since forget(), oldest first.
+  [[nodiscard]] std::vector<PathRequest> path_requests() const { return said<PathRequest>(); }
+  void respond(const PathRequest& request, const wire::SaResult& with) {
+    if (auto resolution = paths.on_response({request.id, with}, now)) {
       neighbours.path_resolved(std::move(*resolution), now);
     }
   }
-  void grant(const PathRequest& question, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
-    answer(question, path_record(question.record.dgid, dlid, mtu));
+  void grant(const PathRequest& request, std::uint16_t dlid = 7, std::uint8_t mtu = 4) {
+    respond(request, path_record(request.record.dgid, dlid, mtu));
   }
-  void refuse(const PathRequest& question) {
-    answer(question, SaFailure(wire::SaStatus::no_records));
+  void refuse(const PathRequest& request) {
+    respond(request, SaFailure(wire::SaStatus::no_records));
   }
-  /// Makes the path to a port ready before anybody has asked for it.
+  /// Makes the path to a port ready.
   void prepare_path(const Gid& gid, std::uint16_t dlid = 7) {
     kept.push_back(paths.acquire(gid));
     (void)paths.use(*kept.back(), now);
-    if (!asked().empty()) grant(asked().back(), dlid);
+    if (!path_requests().empty()) grant(path_requests().back(), dlid);
     forget();
   }
-  /// Makes the path to a port fail, for a while.
-  void spoil_path(const Gid& gid) {
+  /// Lets the request for the path to a port fail.
+  void fail_path(const Gid& gid) {
     kept.push_back(paths.acquire(gid));
     (void)paths.use(*kept.back(), now);
-    refuse(asked().back());
+    refuse(path_requests().back());
     forget();
   }
   void tick() {
     neighbours.tick(now);
     paths.tick(now);
   }
-  /// Goes to the entry's deadline.
+  /// Advances the time to the entry's deadline.
   void reach_deadline() {
     now = neighbours.next_deadline();
     tick();
@@ -173,12 +173,12 @@ class PartsFixture : public ::testing::Test {
   [[nodiscard]] Neighbour* entry(const IpAddress& address = kPeer) {
     return neighbours.find(address);
   }
-  /// "gone" when there is none.
+  /// The name of the state; "gone" if there is no entry.
   [[nodiscard]] std::string state(const IpAddress& address = kPeer) {
     Neighbour* const found = entry(address);
     return found != nullptr ? std::string(name(found->state_name())) : "gone";
   }
-  /// The ARP messages sent since forget(), with where each went.
+  /// The ARP messages since forget(), with their destinations.
   struct SentArp {
     wire::Arp message;
     Qpn to;

@@ -25,13 +25,13 @@ class PathStates : public PartsFixture {
     for (std::uint64_t guid = 100; guid < 102; ++guid) {
       others.push_back(paths.acquire(port_gid(guid)));
       (void)paths.use(*others.back(), now);
-      busy_with.push_back(asked().back());
+      busy_with.push_back(path_requests().back());
     }
     out.events.clear();
   }
   void make_requesting() {
     EXPECT_EQ(use(), Condition::pending);
-    request = asked().at(0);
+    request = path_requests().at(0);
     forget();
   }
   void make_waiting() {
@@ -51,7 +51,7 @@ class PathStates : public PartsFixture {
   void make_refreshing() {
     make_needs_refresh();
     EXPECT_EQ(use(), Condition::usable);
-    request = asked().at(0);
+    request = path_requests().at(0);
     forget();
   }
   void make_failed() {
@@ -68,10 +68,10 @@ class PathStates : public PartsFixture {
     EXPECT_EQ(count(Counter::path_reports), 1U);
   }
   void expect_new_request() {
-    ASSERT_EQ(asked().size(), 1U);
-    EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
+    ASSERT_EQ(path_requests().size(), 1U);
+    EXPECT_EQ(path_requests()[0].record.dgid, kHere.gid);
     EXPECT_EQ(paths.outstanding(), 1U);
-    const PathRequest renewed = asked()[0];
+    const PathRequest renewed = path_requests()[0];
     refuse(request);
     EXPECT_EQ(count(Counter::path_refusals), 0U) << "the response to the old request is ignored";
     grant(renewed);
@@ -91,8 +91,8 @@ class PathStates : public PartsFixture {
 TEST_F(PathStates, Path_Idle_Use) {
   EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(is<Path::Requesting>());
-  ASSERT_EQ(asked().size(), 1U);
-  const PathRequest sent = asked()[0];
+  ASSERT_EQ(path_requests().size(), 1U);
+  const PathRequest sent = path_requests()[0];
   EXPECT_EQ(sent.record.dgid, kHere.gid);
   EXPECT_EQ(sent.record.sgid, kOwn.gid);
   EXPECT_EQ(sent.record.pkey, kDefaultPKey);
@@ -104,7 +104,7 @@ TEST_F(PathStates, Path_Idle_Use_Busy) {
   make_busy();
   EXPECT_EQ(use(), Condition::pending);
   EXPECT_TRUE(is<Path::Waiting>());
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(PathStates, Path_Idle_Unused) {
@@ -127,8 +127,8 @@ TEST_F(PathStates, Path_Waiting_Turn) {
   make_waiting();
   refuse(busy_with[0]);
   EXPECT_TRUE(is<Path::Requesting>());
-  ASSERT_EQ(asked().size(), 1U);
-  EXPECT_EQ(asked()[0].record.dgid, kHere.gid);
+  ASSERT_EQ(path_requests().size(), 1U);
+  EXPECT_EQ(path_requests()[0].record.dgid, kHere.gid);
 }
 
 TEST_F(PathStates, Path_Waiting_Unused) {
@@ -136,7 +136,7 @@ TEST_F(PathStates, Path_Waiting_Unused) {
   release();
   EXPECT_TRUE(is_gone());
   refuse(busy_with[0]);
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(PathStates, Path_Waiting_Report) {
@@ -148,14 +148,14 @@ TEST_F(PathStates, Path_Waiting_Report) {
 TEST_F(PathStates, Path_Requesting_Use) {
   make_requesting();
   EXPECT_EQ(use(), Condition::pending);
-  EXPECT_TRUE(asked().empty()) << "one request for each GID";
+  EXPECT_TRUE(path_requests().empty()) << "one request for each GID";
 }
 
 TEST_F(PathStates, Path_Requesting_Response) {
   make_requesting();
   wire::PathRecord record = path_record(kHere.gid, 7, 5);
   record.sl = ServiceLevel(3);
-  answer(request, record);
+  respond(request, record);
   ASSERT_NE(user->ready(), nullptr);
   EXPECT_EQ(user->ready()->mtu, 4096U);
   EXPECT_EQ(use(), Condition::usable);
@@ -197,7 +197,7 @@ TEST_F(PathStates, Path_Ready_Use) {
   make_ready();
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::Ready>());
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(PathStates, Path_Ready_Invalidate) {
@@ -209,7 +209,7 @@ TEST_F(PathStates, Path_Ready_Invalidate) {
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
   // The SA responds with the same LID: the mismatch is ignored from now on.
   (void)use();
-  grant(asked().at(0));
+  grant(path_requests().at(0));
   paths.on_source_lid(*user, Lid(8), now);
   EXPECT_TRUE(is<Path::Ready>());
   paths.invalidate_all("test");
@@ -220,7 +220,7 @@ TEST_F(PathStates, Path_Ready_Deadline) {
   make_ready();
   reach_path_deadline();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
-  EXPECT_TRUE(asked().empty()) << "requested again at its next use";
+  EXPECT_TRUE(path_requests().empty()) << "requested again at its next use";
 }
 
 TEST_F(PathStates, Path_Ready_Deadline_Unused) {
@@ -243,7 +243,7 @@ TEST_F(PathStates, Path_Ready_Report) {
   prepare_path(kThere.gid);
   report();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
-  EXPECT_TRUE(asked().empty()) << "requested again at its next use";
+  EXPECT_TRUE(path_requests().empty()) << "requested again at its next use";
   EXPECT_NE(paths.find(kThere.gid)->ready(), nullptr) << "other paths are not affected";
 }
 
@@ -258,7 +258,7 @@ TEST_F(PathStates, Path_NeedsRefresh_Use) {
   make_needs_refresh();
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::Refreshing>());
-  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_EQ(path_requests().size(), 1U);
   EXPECT_NE(user->usable(), nullptr);
 }
 
@@ -267,7 +267,7 @@ TEST_F(PathStates, Path_NeedsRefresh_Use_Early) {
   refuse(request);
   EXPECT_EQ(use(), Condition::usable);
   EXPECT_TRUE(is<Path::NeedsRefresh>());
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
   now += config.path.negative.first * 2;
   make_busy();
   EXPECT_EQ(use(), Condition::usable);
@@ -295,13 +295,13 @@ TEST_F(PathStates, Path_NeedsRefresh_Report) {
   report();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_EQ(asked().size(), 1U) << "although a request failed a moment ago";
+  EXPECT_EQ(path_requests().size(), 1U) << "although a request failed a moment ago";
 }
 
 TEST_F(PathStates, Path_Refreshing_Use) {
   make_refreshing();
   EXPECT_EQ(use(), Condition::usable);
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(PathStates, Path_Refreshing_Response) {
@@ -312,7 +312,7 @@ TEST_F(PathStates, Path_Refreshing_Response) {
   EXPECT_EQ(user->ready()->handle, before) << "the path is the same, so the handle is kept";
   paths.invalidate(*user, "test");
   (void)use();
-  grant(asked().at(0), 9);
+  grant(path_requests().at(0), 9);
   EXPECT_NE(user->ready()->handle, before);
   EXPECT_EQ(user->ready()->attributes.dlid, Lid(9));
 }
@@ -350,24 +350,24 @@ TEST_F(PathStates, Path_Refreshing_Report) {
 TEST_F(PathStates, Path_Failed_Use) {
   make_failed();
   EXPECT_EQ(use(), Condition::failed);
-  EXPECT_TRUE(asked().empty());
+  EXPECT_TRUE(path_requests().empty());
 }
 
 TEST_F(PathStates, Path_Failed_Use_Later) {
   make_failed();
   TimePoint began = now;
   Duration pause{};
-  for (int refusals = 1; refusals < 8; ++refusals) {
+  for (int failures = 1; failures < 8; ++failures) {
     began = now;
     while (use() == Condition::failed) now += 100ms;
     const Duration longer = now - began;
     EXPECT_LE(longer, config.path.negative.last * 5 / 4 + 100ms);
-    if (refusals == 4) {
+    if (failures == 4) {
       EXPECT_GT(longer, pause) << "backs off";
     }
     pause = longer;
     EXPECT_TRUE(is<Path::Requesting>());
-    refuse(asked().at(0));
+    refuse(path_requests().at(0));
     forget();
   }
 }
@@ -396,7 +396,7 @@ TEST_F(PathStates, Path_Failed_Report) {
   report();
   EXPECT_TRUE(is<Path::Failed>());
   EXPECT_EQ(use(), Condition::pending) << "the pause has ended";
-  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_EQ(path_requests().size(), 1U);
 }
 
 using PathTableTest = PathStates;
@@ -406,7 +406,7 @@ TEST_F(PathTableTest, OneRequestForAllNeighboursOnAPort) {
   EXPECT_EQ(&*second, &*user);
   (void)use();
   EXPECT_EQ(paths.use(*second, now), Condition::pending);
-  EXPECT_EQ(asked().size(), 1U);
+  EXPECT_EQ(path_requests().size(), 1U);
 }
 
 TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
@@ -415,7 +415,7 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
   record.hop_limit = 5;
   record.flow_label = 0x12345;
   record.traffic_class = 9;
-  answer(request, record);
+  respond(request, record);
   EXPECT_EQ(handles.made.back().global, (GlobalRoute{.dgid = kHere.gid,
                                                      .sgid_index = 0,
                                                      .flow_label = 0x12345,
@@ -428,7 +428,7 @@ TEST_F(PathTableTest, GlobalRouteUsesTheIndexOfThePortsGid) {
   make_requesting();
   wire::PathRecord record = path_record(kHere.gid, 0);
   record.hop_limit = 64;
-  answer(request, record);
+  respond(request, record);
   ASSERT_TRUE(is<Path::Ready>());
   EXPECT_EQ(handles.made.back().dlid, Lid()) << "a link layer without LIDs";
   EXPECT_EQ(handles.made.back().global->sgid_index, 3);
@@ -441,7 +441,7 @@ TEST_F(PathTableTest, AddressVectorHasThePathBitsOfTheRecordsSlid) {
     (void)paths.use(*other, now);
     wire::PathRecord record = path_record(other->gid(), 9);
     record.slid = Lid(7);
-    answer(asked().back(), record);
+    respond(path_requests().back(), record);
     EXPECT_EQ(handles.made.back().source_path_bits, lmc == 0 ? 0 : 3);
   }
 }
@@ -463,14 +463,14 @@ TEST_F(PathTableTest, MismatchDuringARefreshIsNotIgnoredAfterIt) {
   (void)use();
   ASSERT_TRUE(is<Path::Refreshing>());
   paths.on_source_lid(*user, Lid(8), now);
-  grant(asked().at(0));
+  grant(path_requests().at(0));
   paths.on_source_lid(*user, Lid(8), now);
   EXPECT_TRUE(is<Path::NeedsRefresh>());
 }
 
 TEST_F(PathTableTest, InvalidRecordIsAFailure) {
   make_requesting();
-  answer(request, path_record(kHere.gid, 7, 9));
+  respond(request, path_record(kHere.gid, 7, 9));
   EXPECT_TRUE(is<Path::Failed>());
 }
 
@@ -499,7 +499,7 @@ TEST_F(PathTableTest, OutstandingRequestsAreLimited) {
     (void)paths.use(*others.back(), now);
     EXPECT_LE(paths.outstanding(), 3U);
   }
-  for (std::size_t i = 0; i < 50; ++i) grant(asked().at(i));
+  for (std::size_t i = 0; i < 50; ++i) grant(path_requests().at(i));
   EXPECT_EQ(paths.outstanding(), 0U);
   for (const PathRef& path : others) EXPECT_NE(path->ready(), nullptr);
 }
@@ -512,8 +512,8 @@ TEST_F(PathTableTest, AlternatingSourceLidsCauseOneRequestInEachInterval) {
   for (std::size_t i = 0; i < kIntervals * kFrames; ++i) {
     paths.on_source_lid(*user, i % 2 == 0 ? Lid(8) : Lid(9), now);
     EXPECT_EQ(use(), Condition::usable);
-    requests += asked().size();
-    for (const PathRequest& asks : asked()) grant(asks);
+    requests += path_requests().size();
+    for (const PathRequest& asks : path_requests()) grant(asks);
     forget();
     now += config.path.mismatch_interval / kFrames;
   }
@@ -527,7 +527,7 @@ class PathLog : public PartsFixture {
     PathRef user = table.acquire(gid);
     for (unsigned i = 0; i < times; ++i) {
       while (table.use(*user, now) != PathTable::Condition::pending) now += std::chrono::seconds(1);
-      (void)table.on_response({asked().back().id, failure}, now);
+      (void)table.on_response({path_requests().back().id, failure}, now);
       out.events.clear();
     }
   }

@@ -15,17 +15,17 @@ class SendGroupStates : public PartsFixture {
     question = said<JoinRequest>()[0];
     forget();
   }
-  void be_asking() {
+  void be_joining() {
     EXPECT_FALSE(group->on_packet(packet(), now));
     take_turn();
   }
   void be_ready() {
-    be_asking();
+    be_joining();
     EXPECT_TRUE(group->on_response(group_record(mgid, 0xc007), now).empty());
     forget();
   }
   void be_missing() {
-    be_asking();
+    be_joining();
     EXPECT_EQ(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).size(), 1U);
     forget();
   }
@@ -56,8 +56,8 @@ TEST_F(SendGroupStates, SendGroup_Waiting_Packet) {
 }
 
 TEST_F(SendGroupStates, SendGroup_Waiting_Turn) {
-  be_asking();
-  EXPECT_TRUE(is<Asking>());
+  be_joining();
+  EXPECT_TRUE(is<Joining>());
   EXPECT_EQ(question.record.mgid, mgid);
   EXPECT_EQ(question.record.join_state, McMemberRecord::kSendOnlyNonMember);
   EXPECT_EQ(question.components & McMemberRecord::kQKey, 0U) << "nothing to create it with";
@@ -76,15 +76,15 @@ TEST_F(SendGroupStates, SendGroup_Waiting_Removed) {
   EXPECT_EQ(parking.used, 0U);
 }
 
-TEST_F(SendGroupStates, SendGroup_Asking_Packet) {
-  be_asking();
+TEST_F(SendGroupStates, SendGroup_Joining_Packet) {
+  be_joining();
   EXPECT_FALSE(group->on_packet(packet(), now));
   EXPECT_EQ(parking.used, 2U);
   EXPECT_TRUE(out.events.empty()) << "one question";
 }
 
-TEST_F(SendGroupStates, SendGroup_Asking_Joined) {
-  be_asking();
+TEST_F(SendGroupStates, SendGroup_Joining_Joined) {
+  be_joining();
   EXPECT_TRUE(group->has_requested(question.id));
   EXPECT_TRUE(group->on_response(group_record(mgid, 0xc007), now).empty());
   EXPECT_TRUE(is<Ready>());
@@ -96,15 +96,15 @@ TEST_F(SendGroupStates, SendGroup_Asking_Joined) {
   EXPECT_EQ(group->info().state, GroupState::send_only);
 }
 
-TEST_F(SendGroupStates, SendGroup_Asking_Joined_NoHandle) {
-  be_asking();
+TEST_F(SendGroupStates, SendGroup_Joining_Joined_NoHandle) {
+  be_joining();
   handles.refuses = true;
   EXPECT_EQ(group->on_response(group_record(mgid, 0xc007), now).size(), 1U);
   EXPECT_TRUE(is<Missing>());
 }
 
-TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
-  be_asking();
+TEST_F(SendGroupStates, SendGroup_Joining_Refused) {
+  be_joining();
   EXPECT_EQ(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).size(), 1U);
   EXPECT_TRUE(is<Missing>());
   EXPECT_EQ(parking.used, 0U);
@@ -112,14 +112,14 @@ TEST_F(SendGroupStates, SendGroup_Asking_Refused) {
   EXPECT_GE(group->next_deadline(), now + config.missing_group * 3 / 4);
 }
 
-TEST_F(SendGroupStates, SendGroup_Asking_Outdated) {
-  be_asking();
+TEST_F(SendGroupStates, SendGroup_Joining_Outdated) {
+  be_joining();
   EXPECT_EQ(group->on_outdated(), Disposition::keep);
   EXPECT_TRUE(group->has_requested(question.id));
 }
 
-TEST_F(SendGroupStates, SendGroup_Asking_Removed) {
-  be_asking();
+TEST_F(SendGroupStates, SendGroup_Joining_Removed) {
+  be_joining();
   group->on_removed(Counter::drop_link_down, false);
   EXPECT_EQ(count(Counter::drop_link_down), 1U);
   EXPECT_TRUE(out.events.empty());

@@ -87,7 +87,7 @@ TEST_F(LocalSaTest, RespondsToAPathRequestWithTheGid) {
   EXPECT_EQ(path.dlid, Lid()) << "RoCE has no LIDs";
   EXPECT_GT(path.hop_limit, 0) << "has a GRH";
   EXPECT_EQ(path.pkey, kDefaultPKey);
-  EXPECT_EQ(wire::mtu_octets(path.mtu), 4096U) << "MTU of the port";
+  EXPECT_EQ(wire::mtu_bytes(path.mtu), 4096U) << "MTU of the port";
   EXPECT_EQ(path.rate, 0) << "the rate of the port";
   EXPECT_EQ(path.sl, ServiceLevel(3));
 }
@@ -154,7 +154,7 @@ TEST_F(LocalSaTest, JoinsWithTheNetworkDevice) {
   EXPECT_EQ(joined.port_gid, kHere);
   EXPECT_EQ(joined.mlid, Lid());
   EXPECT_EQ(joined.qkey, QKey(0x0b1b));
-  EXPECT_EQ(wire::mtu_octets(joined.mtu), 2048U);
+  EXPECT_EQ(wire::mtu_bytes(joined.mtu), 2048U);
   EXPECT_EQ(joined.pkey, kDefaultPKey);
   EXPECT_EQ(joined.sl, ServiceLevel(3));
   EXPECT_EQ(joined.hop_limit, 1);
@@ -182,7 +182,7 @@ TEST_F(LocalSaTest, GroupMtuIsAtMostThePortMtu) {
   local_sa.set_port({kHere, wire::mtu_code(1024)});
   const auto joined = result_as<McMemberRecord>(
       wire::join_query(kBroadcast, kHere, kDefaultPKey, McMemberRecord::kFullMember));
-  EXPECT_EQ(wire::mtu_octets(joined.mtu), 1024U);
+  EXPECT_EQ(wire::mtu_bytes(joined.mtu), 1024U);
 }
 
 TEST_F(LocalSaTest, ReportsWhyTheNetworkDeviceCannotJoin) {

@@ -20,12 +20,12 @@ TEST(RateCode, IsThatOfVerbs) {
 }
 
 TEST(MtuCode, IsTheInverseOfItsOctets) {
-  EXPECT_EQ(mtu_octets(1), 256U);
-  EXPECT_EQ(mtu_octets(4), 2048U);
-  EXPECT_EQ(mtu_octets(5), 4096U);
-  EXPECT_EQ(mtu_octets(0), 0U);
-  EXPECT_EQ(mtu_octets(6), 0U);
-  for (std::uint8_t code = 1; code <= 5; ++code) EXPECT_EQ(mtu_code(mtu_octets(code)), code);
+  EXPECT_EQ(mtu_bytes(1), 256U);
+  EXPECT_EQ(mtu_bytes(4), 2048U);
+  EXPECT_EQ(mtu_bytes(5), 4096U);
+  EXPECT_EQ(mtu_bytes(0), 0U);
+  EXPECT_EQ(mtu_bytes(6), 0U);
+  for (std::uint8_t code = 1; code <= 5; ++code) EXPECT_EQ(mtu_code(mtu_bytes(code)), code);
   EXPECT_EQ(mtu_code(1500), 0);
 }
 

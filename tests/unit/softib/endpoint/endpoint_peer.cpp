@@ -1,7 +1,7 @@
-// A process on a node, for tests that need one to stop, kill and start again.
+// A process on a node, for tests that stop, kill and restart it.
 //
-//   endpoint_peer FOLDER NODE     says "ready PLACE EPOCH", then each text that arrives
-//   send LID QPN TEXT             on its input: sends one
+//   endpoint_peer FOLDER NODE     prints "ready SLOT EPOCH", then each text that arrives
+//   send LID QPN TEXT             on its standard input: sends a text
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   }
   Printer printer;
   (*endpoint)->set_receiver(&printer);
-  std::printf("ready %u %u\n", (*endpoint)->place(), (*endpoint)->epoch());
+  std::printf("ready %u %u\n", (*endpoint)->slot(), (*endpoint)->epoch());
   std::fflush(stdout);
   std::string word;
   std::uint16_t lid = 0;

@@ -1,4 +1,4 @@
-// Endpoints of several processes, here in one: each has sockets, a place and an engine of its own.
+// Several endpoints in one process; each has its own sockets, slot and engine.
 #include "softib/endpoint/endpoint.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ using test::TextPacket;
 constexpr Lid kGroup{0xc000};
 
 Qpn qp_of(const Endpoint& endpoint, std::uint32_t index = 1) {
-  return QpnLayout::make(endpoint.epoch(), endpoint.place(), index);
+  return QpnLayout::make(endpoint.epoch(), endpoint.slot(), index);
 }
 
 std::uint64_t counted(const Endpoint& endpoint, fabric::PortCounter counter) {
@@ -66,7 +66,7 @@ class EndpointTest : public testing::Test {
 TEST_F(EndpointTest, KnowsItsNode) {
   EXPECT_EQ(one_->hca_name(), "host1");
   EXPECT_EQ(one_->node(), 1);
-  EXPECT_EQ(one_->place(), 0U);
+  EXPECT_EQ(one_->slot(), 0U);
   EXPECT_EQ(one_->epoch(), 1U);
   EXPECT_EQ(one_->port().lid, TestSubnet::lid(1));
 }
@@ -74,23 +74,23 @@ TEST_F(EndpointTest, KnowsItsNode) {
 TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
   send_text(*two_, TestSubnet::lid(1), qp_of(*one_), "alive");
   EXPECT_EQ(first_.next_text(), "alive");
-  (void)first_.next_port();  // as it was
+  (void)first_.next_port();  // the initial one
   subnet_.set_failed(1, true);
-  ASSERT_TRUE(two_->nudge(1));
+  ASSERT_TRUE(two_->wake_processes(1));
   EXPECT_TRUE(first_.next_port().failed);
   EXPECT_TRUE(eventually([&] { return first_.is_device_lost(); }));
   EXPECT_TRUE(one_->is_lost());
   EXPECT_FALSE(two_->is_lost());
   EXPECT_EQ(Endpoint::attach(subnet_.folder(), "host1").error().code, ENODEV);
-  // Mended, it is another one: the old stays lost, and its place is free once it is retired.
+  // The restored HCA needs a new endpoint: the old one stays lost, and detach() frees its slot.
   subnet_.set_failed(1, false);
   EXPECT_TRUE(one_->is_lost());
   EXPECT_EQ(one_->port().state, PortState::down);
-  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "from beyond");
-  one_->retire();
+  send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "from the lost one");
+  one_->detach();
   EXPECT_TRUE(one_->is_lost());
   const auto again = subnet_.attach(1);
-  EXPECT_EQ(again->place(), one_->place());
+  EXPECT_EQ(again->slot(), one_->slot());
   EXPECT_NE(again->epoch(), one_->epoch());
   Mailbox third;
   again->set_receiver(&third);
@@ -101,16 +101,16 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
   again->set_receiver(nullptr);
 }
 
-TEST_F(EndpointTest, WhoRetiresALostEndpointMissesNothing) {
+TEST_F(EndpointTest, DetachReportsTheLossToReceivers) {
   subnet_.set_failed(1, true);
-  one_->retire();
+  one_->detach();
   EXPECT_TRUE(first_.is_device_lost());
 }
 
-TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQueuePairNames) {
+TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQpnNames) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
-  EXPECT_EQ(neighbour->place(), 1U);
+  EXPECT_EQ(neighbour->slot(), 1U);
   neighbour->set_receiver(&third);
   send_text(*one_, TestSubnet::lid(2), qp_of(*neighbour), "to the neighbour");
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "to the second");
@@ -119,7 +119,7 @@ TEST_F(EndpointTest, UnicastReachesTheProcessThatTheQueuePairNames) {
   neighbour->set_receiver(nullptr);
 }
 
-TEST_F(EndpointTest, APacketToOneselfComesBack) {
+TEST_F(EndpointTest, DeliversPacketsToItself) {
   send_text(*one_, TestSubnet::lid(1), qp_of(*one_), "me");
   EXPECT_EQ(first_.next_text(), "me");
 }
@@ -141,7 +141,7 @@ TEST_F(EndpointTest, BatchesKeepTheirOrderForEachDestination) {
   EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 200U);
 }
 
-TEST_F(EndpointTest, LargePacketsArriveWhole) {
+TEST_F(EndpointTest, LargePacketsArriveComplete) {
   const std::string text(4096, 'x');
   std::vector<TextPacket> packets(
       100, TextPacket(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), text));
@@ -151,16 +151,16 @@ TEST_F(EndpointTest, LargePacketsArriveWhole) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(second_.next_text(), text);
 }
 
-/// Whoever takes it off the wire makes the packets that it stands for; all count them.
-TEST_F(EndpointTest, APacketThatStandsForManyCountsAsMany) {
+/// The wire carries a large packet in one piece; all counters count its segments.
+TEST_F(EndpointTest, CountsALargePacketAsItsSegments) {
   const LargeUdpPacket packet(TestSubnet::lid(1), TestSubnet::lid(2), qp_of(*two_), 10);
   one_->send({&packet.outgoing(), 1});
-  EXPECT_EQ(second_.next_text(), "no packet") << "but as one";
-  const auto octets = 10 * (28 + 4 + 20 + 8 + 1000U);
+  EXPECT_EQ(second_.next_text(), "no packet") << "it arrives in one piece";
+  const auto bytes = 10 * (28 + 4 + 20 + 8 + 1000U);
   EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_packets), 10U);
-  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_octets), octets);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_octets), bytes);
   EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 10U);
-  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_octets), octets);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_octets), bytes);
   const LargeUdpPacket astray(TestSubnet::lid(1), Lid(0x1234), qp_of(*two_), 10);
   one_->send({&astray.outgoing(), 1});
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_unknown_lid), 10U);
@@ -170,7 +170,7 @@ TEST_F(EndpointTest, APacketThatStandsForManyCountsAsMany) {
       eventually([&] { return counted(*two_, fabric::PortCounter::drop_no_receiver) == 10; }));
 }
 
-TEST_F(EndpointTest, MulticastReachesEveryProcessOfEveryReceiverOnceAndOneself) {
+TEST_F(EndpointTest, MulticastReachesEveryReceivingProcessOnceAndTheSender) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
   neighbour->set_receiver(&third);
@@ -188,9 +188,9 @@ TEST_F(EndpointTest, MulticastReachesEveryProcessOfEveryReceiverOnceAndOneself) 
   neighbour->set_receiver(nullptr);
 }
 
-// What goes nowhere is counted.
+// Drops are counted.
 
-TEST_F(EndpointTest, UnknownLids) {
+TEST_F(EndpointTest, CountsPacketsToUnknownLids) {
   send_text(*one_, Lid(0x77), qp_of(*two_), "?");
   send_text(*one_, Lid(0), qp_of(*two_), "?");
   send_text(*one_, Lid(0xc001), ipoib::kMulticastQpn, "?");
@@ -198,7 +198,7 @@ TEST_F(EndpointTest, UnknownLids) {
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_unknown_lid), 4U);
 }
 
-TEST_F(EndpointTest, EmptyPlaces) {
+TEST_F(EndpointTest, CountsPacketsToEmptySlots) {
   send_text(*one_, TestSubnet::lid(2), QpnLayout::make(1, 9, 1), "?");
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
 }
@@ -215,15 +215,15 @@ TEST_F(EndpointTest, APortThatIsNotActiveStopsBothDirections) {
   EXPECT_EQ(second_.next_text(), "up");
 }
 
-TEST_F(EndpointTest, NobodyHasOpenedTheDevice) {
+TEST_F(EndpointTest, CountsPacketsWithoutAReceiver) {
   two_->set_receiver(nullptr);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
   EXPECT_TRUE(
       eventually([&] { return counted(*two_, fabric::PortCounter::drop_no_receiver) == 1; }));
 }
 
-TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
-  // The engine of the second stands still in here, as a stopped process does.
+TEST_F(EndpointTest, WaitsOnceForAReceiverThatDoesNotDrain) {
+  // Blocks the engine of the second endpoint, as if its process were stopped.
   struct Stopped : PacketReceiver {
     void receive(std::span<const ArrivedPacket>) override { release.lock(), release.unlock(); }
     void port_changed(const PortAttributes&) override {}
@@ -235,7 +235,7 @@ TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
   while (counted(*one_, fabric::PortCounter::drop_congested) == 0) {
     send_text(*one_, TestSubnet::lid(2), qp_of(*two_), text);
   }
-  // Nobody else is held up, and the queue is not waited for again.
+  // The sender does not wait for it again, and other receivers are not delayed.
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), text);
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_congested), 2U);
   send_text(*one_, TestSubnet::lid(1), qp_of(*one_), "me");
@@ -250,22 +250,22 @@ TEST_F(EndpointTest, AReceiverThatDoesNotDrainIsWaitedForOnce) {
   EXPECT_GT(second_.count_until("again"), 0U);
 }
 
-// Places.
+// Process slots.
 
-TEST_F(EndpointTest, AProcessThatComesBackHasOtherNumbers) {
+TEST_F(EndpointTest, ARestartedProcessHasOtherQpns) {
   const Qpn before = qp_of(*two_);
   two_.reset();
   send_text(*one_, TestSubnet::lid(2), before, "?");
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_empty_place), 1U);
   two_ = subnet_.attach(2);
   two_->set_receiver(&second_);
-  EXPECT_EQ(two_->place(), 0U);
+  EXPECT_EQ(two_->slot(), 0U);
   EXPECT_NE(qp_of(*two_), before);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "welcome");
   EXPECT_EQ(second_.next_text(), "welcome");
 }
 
-TEST_F(EndpointTest, AConnectionToADeadProcessIsMadeAnew) {
+TEST_F(EndpointTest, ReconnectsToARestartedProcess) {
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "first");
   EXPECT_EQ(second_.next_text(), "first");
   two_.reset();
@@ -275,21 +275,21 @@ TEST_F(EndpointTest, AConnectionToADeadProcessIsMadeAnew) {
   EXPECT_EQ(second_.next_text(), "second");
 }
 
-TEST_F(EndpointTest, ThereAreSixtyFourPlaces) {
+TEST_F(EndpointTest, ANodeHas64Slots) {
   std::vector<std::unique_ptr<Endpoint>> all;
   for (std::uint32_t i = 1; i < QpnLayout::kSlots; ++i) all.push_back(subnet_.attach(2));
-  EXPECT_EQ(all.back()->place(), QpnLayout::kSlots - 1);
+  EXPECT_EQ(all.back()->slot(), QpnLayout::kSlots - 1);
   const auto more = Endpoint::attach_node(subnet_.folder(), 2);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, EBUSY);
 }
 
-TEST_F(EndpointTest, APlaceIsNotLedElsewhere) {
+TEST_F(EndpointTest, RefusesALinkedLockFile) {
   const test::TemporaryFolder elsewhere;
   const std::string precious = elsewhere / "precious";
   std::ofstream(precious) << "precious";
   std::filesystem::permissions(precious, std::filesystem::perms(0600));
-  const std::string lock = subnet_.folder().place(2, 1) + ".lock";
+  const std::string lock = subnet_.folder().slot_socket(2, 1) + ".lock";
   std::filesystem::create_symlink(precious, lock);
   EXPECT_FALSE(Endpoint::attach_node(subnet_.folder(), 2));
   std::filesystem::remove(lock);
@@ -299,13 +299,13 @@ TEST_F(EndpointTest, APlaceIsNotLedElsewhere) {
   EXPECT_EQ(std::filesystem::status(precious).permissions(), std::filesystem::perms(0600));
 }
 
-TEST_F(EndpointTest, ThereMustBeANode) {
+TEST_F(EndpointTest, AttachFailsWithoutANode) {
   const auto none = Endpoint::attach_node(subnet_.folder(), 9);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ENODEV);
 }
 
-TEST(DeepFolder, SocketsHaveNoLimitOfTheirPaths) {
+TEST(DeepFolder, SocketPathsHaveNoLengthLimit) {
   const test::TemporaryFolder root;
   const fabric::SubnetFolder folder(root / (std::string(120, 'd') + "/subnet"));
   ASSERT_TRUE(folder.create());
@@ -329,16 +329,16 @@ TEST(DeepFolder, SocketsHaveNoLimitOfTheirPaths) {
 
 // Changes of the port.
 
-TEST_F(EndpointTest, ANudgeShowsTheChangeOfThePort) {
+TEST_F(EndpointTest, AWakeupReportsAPortChange) {
   const auto subnet = subnet_.attach(0);
   EXPECT_EQ(second_.next_port().state, PortState::active);
   subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   EXPECT_EQ(second_.next_port().state, PortState::init);
   EXPECT_EQ(two_->port().state, PortState::init);
 }
 
-TEST_F(EndpointTest, ALostNudgeLosesNoChange) {
+TEST_F(EndpointTest, APortChangeIsReportedWithoutAWakeup) {
   EXPECT_EQ(second_.next_port().reregister_count, 0U);
   auto node = *subnet_.fabric().node(2);
   node.port.reregister_count = 3;
@@ -347,24 +347,24 @@ TEST_F(EndpointTest, ALostNudgeLosesNoChange) {
   EXPECT_EQ(second_.next_port().reregister_count, 3U);
 }
 
-TEST_F(EndpointTest, ANodeThatIsRemovedHasAPortThatIsDown) {
+TEST_F(EndpointTest, ARemovedNodeReportsItsPortDown) {
   EXPECT_EQ(second_.next_port().state, PortState::active);
   subnet_.fabric().remove_node(2);
   const auto subnet = subnet_.attach(0);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   const auto now = second_.next_port();
   EXPECT_EQ(now.state, PortState::down);
   EXPECT_EQ(now.lid, Lid());
   EXPECT_EQ(now.port_guid, Guid(0x0002'c903'0000'0002ULL));
 }
 
-TEST_F(EndpointTest, ANewReceiverLearnsWhatHappenedBeforeIt) {
+TEST_F(EndpointTest, ANewReceiverGetsEarlierPortChanges) {
   EXPECT_EQ(second_.next_port().state, PortState::active);
   two_->set_receiver(nullptr);
   const auto subnet = subnet_.attach(0);
   subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->nudge(2));
-  // The engine has seen the change by then, and told nobody.
+  EXPECT_TRUE(subnet->wake_processes(2));
+  // Afterwards the engine has seen the change, without a receiver to report it to.
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
   EXPECT_TRUE(
       eventually([&] { return counted(*one_, fabric::PortCounter::drop_port_not_active) == 1; }));
@@ -374,12 +374,12 @@ TEST_F(EndpointTest, ANewReceiverLearnsWhatHappenedBeforeIt) {
   two_->set_receiver(nullptr);
 }
 
-TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
+TEST_F(EndpointTest, ACaptureReportsEarlierPortChanges) {
   const std::string file = subnet_.folder().path() + "/capture";
   CapturingEndpoint capturing(std::move(two_), std::move(CaptureFile::open(file).value()));
   const auto subnet = subnet_.attach(0);
   subnet_.set_port_state(2, PortState::init);
-  EXPECT_TRUE(subnet->nudge(2));
+  EXPECT_TRUE(subnet->wake_processes(2));
   Mailbox late;
   capturing.set_receiver(&late);
   PortAttributes port;
@@ -389,7 +389,7 @@ TEST_F(EndpointTest, ACaptureLosesNoChangeOfThePort) {
   two_ = subnet_.attach(2);
 }
 
-TEST_F(EndpointTest, ACaptureShowsThePacketsThatOneStandsFor) {
+TEST_F(EndpointTest, CapturesTheSegmentsOfALargePacket) {
   const auto& root = subnet_.folder().path();
   CapturingEndpoint here(std::move(one_), std::move(CaptureFile::open(root + "/here").value()));
   CapturingEndpoint there(std::move(two_), std::move(CaptureFile::open(root + "/there").value()));
@@ -406,39 +406,39 @@ TEST_F(EndpointTest, ACaptureShowsThePacketsThatOneStandsFor) {
   const LargeUdpPacket own(TestSubnet::lid(1), TestSubnet::lid(1), qp_of(here), 10);
   here.send({&own.outgoing(), 1});
   (void)first_.next_text();
-  EXPECT_EQ(size("/here") - empty, 2 * ten) << "what comes back was there when it went";
+  EXPECT_EQ(size("/here") - empty, 2 * ten) << "captured as sent, not again as received";
   here.set_receiver(nullptr);
   there.set_receiver(nullptr);
   one_ = subnet_.attach(1);
   two_ = subnet_.attach(2);
 }
 
-TEST_F(EndpointTest, NobodyIsLedAwayBeforeTheEngineHasLeft) {
+TEST_F(EndpointTest, KeepsItsSlotUntilTheEngineHasStopped) {
   struct Waiting : PacketReceiver {
     void receive(std::span<const ArrivedPacket>) override {
       entered = true;
-      // The destructor has a long time to get ahead of us.
+      // Leaves the destructor much time to proceed.
       for (int i = 0; i < 20000 && fabric->occupied(2) != 0; ++i) std::this_thread::yield();
-      was_there_all_along = fabric->occupied(2) != 0;
+      occupied_throughout = fabric->occupied(2) != 0;
     }
     void port_changed(const PortAttributes&) override {}
     const fabric::Fabric* fabric = nullptr;
     std::atomic<bool> entered = false;
-    std::atomic<bool> was_there_all_along = false;
+    std::atomic<bool> occupied_throughout = false;
   } waiting;
   waiting.fabric = &subnet_.fabric();
   two_->set_receiver(&waiting);
   send_text(*one_, TestSubnet::lid(2), qp_of(*two_), "?");
   ASSERT_TRUE(eventually([&] { return waiting.entered.load(); }));
   delete two_.release();
-  EXPECT_TRUE(waiting.was_there_all_along);
+  EXPECT_TRUE(waiting.occupied_throughout);
   EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
   two_ = subnet_.attach(2);
 }
 
 // Captures.
 
-TEST(CaptureFileTest, EndsWithAWholeRecordWhenTheDiskIsFull) {
+TEST(CaptureFileTest, EndsAfterACompleteRecordWhenTheDiskIsFull) {
   const test::TemporaryFolder root;
   const std::string path = root / "capture";
   auto file = std::move(CaptureFile::open(path).value());
@@ -461,22 +461,22 @@ TEST(CaptureFileTest, EndsWithAWholeRecordWhenTheDiskIsFull) {
   add(1);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
-  add(1);  // it has ended
+  add(1);  // the capture has ended
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   EXPECT_EQ(std::filesystem::file_size(path), one + 3 * record);
 }
 
-// Places of a subnet that ends.
+// Process slots of a subnet that ends.
 
-TEST_F(EndpointTest, NoPlaceIsTakenInAFolderThatIsNotTheFabricsAnyMore) {
+TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
   auto fabric = std::move(fabric::Fabric::open(subnet_.folder().fabric()).value());
   ASSERT_EQ(::unlink(subnet_.folder().fabric().c_str()), 0);
-  const auto gone = transport::Place::take(subnet_.folder(), fabric, 2);
+  const auto gone = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, ENOENT);
   const auto another = fabric::FabricWriter::create_or_adopt(subnet_.folder().fabric());
-  const auto stale = transport::Place::take(subnet_.folder(), fabric, 2);
+  const auto stale = transport::ProcessSlot::take(subnet_.folder(), fabric, 2);
   ASSERT_FALSE(stale);
   EXPECT_EQ(stale.error().code, ESTALE);
 }
@@ -501,9 +501,9 @@ MadPacket make_mad(NodeIndex from, NodeIndex to, std::uint8_t management_class, 
 }
 
 void send_mad(Endpoint& from, const MadPacket& packet) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-  packet.emit(octets);
-  from.send_mad(octets);
+  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+  packet.emit(bytes);
+  from.send_mad(bytes);
 }
 
 class MadTest : public EndpointTest {
@@ -527,12 +527,12 @@ class MadTest : public EndpointTest {
 constexpr std::uint8_t kGet = ipoib::wire::method::kGet;
 constexpr std::uint8_t kGetResp = ipoib::wire::method::kGetResp;
 
-TEST_F(MadTest, QueriesGoToTheSubnet) {
+TEST_F(MadTest, SaRequestsGoToTheSubnetProcess) {
   send_mad(*one_, make_mad(1, 0, 0x03, kGet, 5));
   EXPECT_EQ(transaction(sm_mail_), 5U);
 }
 
-TEST_F(MadTest, SubnetManagementPacketsGoToTheSubnetForEveryNode) {
+TEST_F(MadTest, SmpsForEveryNodeGoToTheSubnetProcess) {
   send_mad(*one_, make_mad(1, 2, 0x01, kGet, 6));
   EXPECT_EQ(transaction(sm_mail_), 6U);
   auto directed = make_mad(1, 2, 0x81, kGet, 7);
@@ -541,12 +541,12 @@ TEST_F(MadTest, SubnetManagementPacketsGoToTheSubnetForEveryNode) {
   EXPECT_EQ(transaction(sm_mail_), 7U);
 }
 
-TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
+TEST_F(MadTest, AResponseReachesTheRequester) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
   neighbour->set_mad_receiver(&third);
   const auto id = [](const Endpoint& of) {
-    return std::uint64_t{MadRoute{of.node(), of.place(), of.epoch(), 4}.high_half()} << 32 | 1;
+    return std::uint64_t{MadRoute{of.node(), of.slot(), of.epoch(), 4}.high_half()} << 32 | 1;
   };
   send_mad(*sm_, make_mad(0, 2, 0x03, kGetResp, id(*neighbour)));
   EXPECT_EQ(transaction(third), id(*neighbour));
@@ -557,24 +557,24 @@ TEST_F(MadTest, AResponseFindsTheProcessThatAsked) {
   neighbour->set_mad_receiver(nullptr);
 }
 
-TEST_F(MadTest, SubnetManagementFindsWhoHasNoLid) {
-  const auto id = std::uint64_t{MadRoute{2, two_->place(), two_->epoch(), 1}.high_half()} << 32;
-  auto answer = make_mad(0, 2, 0x81, kGetResp, id);
-  answer.dlid = Lid();
-  send_mad(*sm_, answer);
+TEST_F(MadTest, AnSmpResponseReachesARequesterWithoutALid) {
+  const auto id = std::uint64_t{MadRoute{2, two_->slot(), two_->epoch(), 1}.high_half()} << 32;
+  auto response = make_mad(0, 2, 0x81, kGetResp, id);
+  response.dlid = Lid();
+  send_mad(*sm_, response);
   EXPECT_EQ(transaction(second_), id);
 }
 
-TEST_F(MadTest, TheSubnetProcessPassesARequestOn) {
+TEST_F(MadTest, TheSubnetProcessForwardsARequest) {
   auto request = make_mad(1, 2, 0x81, kGet, 10);
   request.dlid = ipoib::kPermissiveLid;
-  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-  request.emit(octets);
-  sm_->send_mad_to(2, octets);
+  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+  request.emit(bytes);
+  sm_->send_mad_to(2, bytes);
   EXPECT_EQ(transaction(second_), 10U);
 }
 
-TEST_F(MadTest, ARequestIsShownToEveryProcessOfTheNode) {
+TEST_F(MadTest, ARequestReachesEveryProcessOfTheNode) {
   Mailbox third;
   const auto neighbour = subnet_.attach(2);
   neighbour->set_mad_receiver(&third);
@@ -584,12 +584,12 @@ TEST_F(MadTest, ARequestIsShownToEveryProcessOfTheNode) {
   neighbour->set_mad_receiver(nullptr);
 }
 
-TEST_F(MadTest, TheSubnetProcessAnswersForTheCountersOfEveryNode) {
+TEST_F(MadTest, RequestsForCountersGoToTheSubnetProcess) {
   send_mad(*one_, make_mad(1, 2, ipoib::wire::mgmt_class::kPerf, kGet, 9));
   EXPECT_EQ(transaction(sm_mail_), 9U);
 }
 
-TEST_F(MadTest, APortThatIsNotActivePassesSubnetManagementOnly) {
+TEST_F(MadTest, AnInactivePortPassesSmpsOnly) {
   subnet_.set_port_state(1, PortState::init);
   send_mad(*one_, make_mad(1, 0, 0x03, kGet, 1));
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 1U);
@@ -598,21 +598,21 @@ TEST_F(MadTest, APortThatIsNotActivePassesSubnetManagementOnly) {
   subnet_.set_port_state(1, PortState::down);
   send_mad(*one_, make_mad(1, 0, 0x01, kGet, 3));
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_port_not_active), 2U);
-  send_mad(*one_, make_mad(1, 1, 0x01, kGet, 4));  // of the node to itself
+  send_mad(*one_, make_mad(1, 1, 0x01, kGet, 4));  // from the node to itself
   EXPECT_EQ(transaction(sm_mail_), 4U);
 }
 
-TEST_F(MadTest, GarbageIsCounted) {
+TEST_F(MadTest, CountsMalformedMads) {
   const std::array<std::uint8_t, 20> garbage{};
   one_->send_mad(garbage);
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_malformed), 1U);
 }
 
-TEST_F(MadTest, AQueuePairMayTalkToTheGsi) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-  make_mad(1, 0, 0x03, kGet, 9).emit(octets);
+TEST_F(MadTest, AQueuePairMaySendToTheGsi) {
+  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+  make_mad(1, 0, 0x03, kGet, 9).emit(bytes);
   OutgoingPacket packet;
-  packet.pieces[0] = octets;
+  packet.pieces[0] = bytes;
   packet.piece_count = 1;
   packet.dlid = TestSubnet::lid(0);
   packet.destination = Qpn(1);
@@ -620,11 +620,11 @@ TEST_F(MadTest, AQueuePairMayTalkToTheGsi) {
   EXPECT_EQ(transaction(sm_mail_), 9U);
 }
 
-TEST_F(MadTest, DeadlinesComeOnce) {
+TEST_F(MadTest, ADeadlineIsReportedOnce) {
   const auto when = ipoib::monotonic_now() + std::chrono::milliseconds(1);
   one_->set_mad_deadline(when);
   EXPECT_GE(first_.next_deadline(), when);
-  one_->set_mad_deadline(ipoib::TimePoint());  // long ago
+  one_->set_mad_deadline(ipoib::TimePoint());  // in the past
   EXPECT_GE(first_.next_deadline(), when);
 }
 

@@ -1,4 +1,4 @@
-// The wire between processes that are stopped, killed, and started again.
+// Traffic between processes that are stopped, killed and restarted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ using test::Mailbox;
 using test::send_text;
 using test::TestSubnet;
 
-/// A child that runs endpoint_peer; killed at the end if it still runs.
+/// A child process that runs endpoint_peer; the destructor kills it.
 class Peer {
  public:
   Peer(const TestSubnet& subnet, NodeIndex node) {
@@ -39,7 +39,7 @@ class Peer {
     ::close(output[1]);
     in_ = ::fdopen(input[1], "w");
     out_ = ::fdopen(output[0], "r");
-    if (std::sscanf(line().c_str(), "ready %u %u", &place, &epoch) != 2) {
+    if (std::sscanf(line().c_str(), "ready %u %u", &slot, &epoch) != 2) {
       throw std::runtime_error("the peer did not start");
     }
   }
@@ -51,7 +51,7 @@ class Peer {
     std::fclose(out_);
   }
 
-  /// The next text that it got.
+  /// The next line of its output: a text that it received.
   std::string line() {
     std::array<char, 256> text{};
     if (std::fgets(text.data(), text.size(), out_) == nullptr) return "(the end)";
@@ -68,9 +68,9 @@ class Peer {
     signal(number);
     ::waitpid(std::exchange(pid_, 0), nullptr, 0);
   }
-  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(epoch, place, 1); }
+  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(epoch, slot, 1); }
 
-  std::uint32_t place = 0;
+  std::uint32_t slot = 0;
   std::uint32_t epoch = 0;
 
  private:
@@ -86,7 +86,7 @@ class TwoProcesses : public testing::Test {
   [[nodiscard]] std::uint64_t counted(fabric::PortCounter counter) const {
     return here_->counters()[static_cast<std::size_t>(counter)];
   }
-  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(here_->epoch(), here_->place(), 1); }
+  [[nodiscard]] Qpn qpn() const { return QpnLayout::make(here_->epoch(), here_->slot(), 1); }
 
   TestSubnet subnet_;
   Mailbox mailbox_;
@@ -103,12 +103,12 @@ TEST_F(TwoProcesses, TalkToEachOther) {
 
 TEST_F(TwoProcesses, ShareANode) {
   Peer peer(subnet_, 1);
-  EXPECT_EQ(peer.place, 1U);
+  EXPECT_EQ(peer.slot, 1U);
   send_text(*here_, TestSubnet::lid(1), peer.qpn(), "neighbour");
   EXPECT_EQ(peer.line(), "neighbour");
 }
 
-TEST_F(TwoProcesses, WhatIsSentToAKilledProcessIsCounted) {
+TEST_F(TwoProcesses, CountsPacketsToAKilledProcess) {
   Peer peer(subnet_, 2);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "hello");
   EXPECT_EQ(peer.line(), "hello");
@@ -117,37 +117,37 @@ TEST_F(TwoProcesses, WhatIsSentToAKilledProcessIsCounted) {
     return counted(fabric::PortCounter::drop_lost_peer) +
            counted(fabric::PortCounter::drop_empty_place);
   };
-  // Who reads of it under /proc may keep what it held for a moment longer.
+  // A process that reads its files in /proc may keep its sockets open for a moment.
   constexpr unsigned kMost = 1000;
   unsigned sent = 0;
   for (; drops() == 0 && sent < kMost; ++sent) {
     if (sent != 0) usleep(1000);
     send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
   }
-  // It may have died before it said that it had taken the first.
+  // It may have died before it released the first packet.
   const auto first = drops();
   EXPECT_THAT(first, testing::AnyOf(sent, sent + 1));
-  // Its place is cleaned up by who found it dead.
+  // The sender reclaims the slot of the dead process.
   EXPECT_EQ(subnet_.fabric().occupied(2), 0U);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "?");
   EXPECT_EQ(drops(), first + 1);
 }
 
-TEST_F(TwoProcesses, AKilledProcessComesBackInItsPlaceWithOtherNumbers) {
+TEST_F(TwoProcesses, ARestartedProcessGetsItsSlotAndAnotherEpoch) {
   Peer before(subnet_, 2);
   send_text(*here_, TestSubnet::lid(2), before.qpn(), "one");
   EXPECT_EQ(before.line(), "one");
   before.end(SIGKILL);
   Peer after(subnet_, 2);
-  EXPECT_EQ(after.place, before.place);
+  EXPECT_EQ(after.slot, before.slot);
   EXPECT_NE(after.epoch, before.epoch);
   send_text(*here_, TestSubnet::lid(2), after.qpn(), "two");
   EXPECT_EQ(after.line(), "two");
-  // It may have died before it said that it had taken the first.
+  // It may have died before it released the first packet.
   EXPECT_LE(counted(fabric::PortCounter::drop_lost_peer), 1U);
 }
 
-TEST_F(TwoProcesses, AMulticastPassesOverTheDead) {
+TEST_F(TwoProcesses, MulticastSkipsDeadProcesses) {
   Peer peer(subnet_, 2);
   Peer other(subnet_, 2);
   subnet_.set_group(Lid(0xc000), {1, 2});
@@ -161,10 +161,10 @@ TEST_F(TwoProcesses, AMulticastPassesOverTheDead) {
   EXPECT_EQ(counted(fabric::PortCounter::drop_empty_place), 1U);
 }
 
-TEST_F(TwoProcesses, AStoppedProcessIsWaitedForOnceAndGoesOnLater) {
+TEST_F(TwoProcesses, WaitsOnceForAStoppedProcessWhichContinuesLater) {
   Peer peer(subnet_, 2);
   peer.signal(SIGSTOP);
-  // The peer prints what it gets as far as there is text: nobody empties its pipe meanwhile.
+  // NUL characters, of which the peer prints only newlines: nothing reads its pipe yet.
   const std::string text(4000, '\0');
   while (counted(fabric::PortCounter::drop_congested) == 0) {
     send_text(*here_, TestSubnet::lid(2), peer.qpn(), text);
@@ -179,7 +179,7 @@ TEST_F(TwoProcesses, AStoppedProcessIsWaitedForOnceAndGoesOnLater) {
   }));
 }
 
-TEST_F(TwoProcesses, ManyProcessesHearEveryBroadcast) {
+TEST_F(TwoProcesses, ManyProcessesReceiveEveryBroadcast) {
   constexpr int kPeers = 32;
   constexpr int kRounds = 20;
   subnet_.set_group(Lid(0xc000), {1, 2});
@@ -193,7 +193,7 @@ TEST_F(TwoProcesses, ManyProcessesHearEveryBroadcast) {
     for (auto& peer : peers) ASSERT_EQ(peer->line(), word);
     EXPECT_EQ(mailbox_.next_text(), word);
   }
-  // And all of them back, at the same time.
+  // Then all of them send back at the same time.
   for (auto& peer : peers) {
     for (int round = 0; round < kRounds; ++round) peer->send(TestSubnet::lid(1), qpn(), "back");
   }

@@ -23,7 +23,7 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 07777;
 }
 
-/// Sets variables for one test; null unsets.
+/// Sets an environment variable while it lives; a null value unsets it.
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {
@@ -50,7 +50,7 @@ TEST(Names, OfSubnetsAndHcas) {
   EXPECT_FALSE(is_valid_name(std::string(64, 'x')));
 }
 
-TEST(SubnetFolder, IsFoundByTheEnvironment) {
+TEST(SubnetFolder, IsNamedByTheEnvironment) {
   const Environment directory(kDirectoryVariable, "/somewhere");
   const Environment none(kSubnetVariable, nullptr);
   EXPECT_EQ(SubnetFolder::from_environment()->path(), "/somewhere/default");
@@ -69,7 +69,7 @@ TEST(SubnetFolder, DefaultsDependOnTheUser) {
   EXPECT_EQ(*directory, ::geteuid() == 0 ? "/run/softib" : "/run/user/7/softib");
 }
 
-TEST(SubnetFolder, IsClosedToOthersAndOpenInside) {
+TEST(SubnetFolder, IsClosedToOthersButOpenInside) {
   const TemporaryFolder root;
   const mode_t before = ::umask(077);
   const SubnetFolder folder(root / "deep/down/red");
@@ -80,11 +80,11 @@ TEST(SubnetFolder, IsClosedToOthersAndOpenInside) {
   EXPECT_EQ(mode_of(root / "deep"), mode_t{0755});
   EXPECT_EQ(mode_of(folder.path()), mode_t{0700});
   EXPECT_EQ(mode_of(folder.node(5)), mode_t{0777});
-  EXPECT_EQ(folder.place(5, 63), folder.path() + "/node/5/63");
-  EXPECT_EQ(place_lock_name(63), "63.lock");
+  EXPECT_EQ(folder.slot_socket(5, 63), folder.path() + "/node/5/63");
+  EXPECT_EQ(slot_lock_name(63), "63.lock");
 }
 
-TEST(SubnetFolder, KeepsAWiderGate) {
+TEST(SubnetFolder, KeepsAWiderMode) {
   const TemporaryFolder root;
   const SubnetFolder folder(root / "red");
   ASSERT_TRUE(folder.create());
@@ -93,7 +93,7 @@ TEST(SubnetFolder, KeepsAWiderGate) {
   EXPECT_EQ(mode_of(folder.path()), mode_t{0755});
 }
 
-TEST(SubnetFolder, AFileInTheWayIsAnError) {
+TEST(SubnetFolder, FailsWhereAFileExists) {
   const TemporaryFolder root;
   std::ofstream(root / "red") << "x";
   const auto made = SubnetFolder(root / "red").create();
@@ -101,13 +101,13 @@ TEST(SubnetFolder, AFileInTheWayIsAnError) {
   EXPECT_THAT(made.error().message, testing::HasSubstr(root / "red"));
 }
 
-TEST(SubnetFolder, ANodeLeavesNothing) {
+TEST(SubnetFolder, RemovesEverythingOfANode) {
   const TemporaryFolder root;
   const SubnetFolder folder(root / "red");
   ASSERT_TRUE(folder.create());
   ASSERT_TRUE(folder.create_node(5));
-  std::ofstream(folder.place(5, 0)) << "x";
-  std::ofstream(folder.node(5) + "/" + place_lock_name(0)) << "x";
+  std::ofstream(folder.slot_socket(5, 0)) << "x";
+  std::ofstream(folder.node(5) + "/" + slot_lock_name(0)) << "x";
   std::ofstream(folder.node(5) + "/" + kAgentsName) << "x";
   folder.remove_node(5);
   EXPECT_FALSE(std::filesystem::exists(folder.node(5)));
@@ -126,21 +126,21 @@ TEST(SubnetFolder, RunsWhileItsLockIsHeld) {
   EXPECT_FALSE(folder.is_running());
 }
 
-TEST(FileLock, IsExclusiveByOctet) {
+TEST(FileLock, IsExclusivePerByte) {
   const TemporaryFolder root;
   const std::string path = root / "file";
-  const ipoib::FileDescriptor one(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  ipoib::FileDescriptor one(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   const ipoib::FileDescriptor other(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_TRUE(try_lock(one.get(), 7));
   EXPECT_FALSE(try_lock(other.get(), 7));
   EXPECT_TRUE(try_lock(other.get(), 8));
   EXPECT_TRUE(is_locked(other.get(), 7));
-  unlock(one.get(), 7);
+  one.reset();
   EXPECT_FALSE(is_locked(other.get(), 7));
   EXPECT_TRUE(try_lock(other.get(), 7));
 }
 
-TEST(HcaName, MaySayByWhichPort) {
+TEST(HcaName, ParsesNameAndPort) {
   EXPECT_EQ(HcaName::parse("a").value().name, "a");
   EXPECT_EQ(HcaName::parse("a").value().port, 0);
   EXPECT_EQ(HcaName::parse("a:2").value().name, "a");

@@ -1,4 +1,4 @@
-// What somebody with access to a subnet's folder plants in it leads nobody out of it.
+// Links and other files that a user plants in a subnet's folder must not redirect other users.
 #include "softib/fabric/shared_file.hpp"
 
 #include <gtest/gtest.h>
@@ -37,44 +37,44 @@ class SharedFile : public testing::Test {
   const ipoib::FileDescriptor folder_ = std::move(open_folder(root_.path()).value());
 };
 
-TEST_F(SharedFile, IsMadeForEverybodyWhateverTheUmask) {
+TEST_F(SharedFile, IsCreatedForEverybodyWhateverTheUmask) {
   const mode_t before = ::umask(077);
   EXPECT_EQ(code_of(IfMissing::fail), ENOENT);
-  EXPECT_EQ(code_of(IfMissing::make), 0);
+  EXPECT_EQ(code_of(IfMissing::create), 0);
   ::umask(before);
   EXPECT_EQ(fs::status(inside_).permissions(), fs::perms(0666));
 }
 
-TEST_F(SharedFile, KeepsTheModeOfOneThatIsThere) {
+TEST_F(SharedFile, KeepsTheModeOfAnExistingFile) {
   std::ofstream(inside_) << "x";
   fs::permissions(inside_, fs::perms(0600));
-  EXPECT_EQ(code_of(IfMissing::make), 0);
+  EXPECT_EQ(code_of(IfMissing::create), 0);
   EXPECT_EQ(fs::status(inside_).permissions(), fs::perms(0600));
 }
 
-TEST_F(SharedFile, IsNoLink) {
+TEST_F(SharedFile, RefusesLinks) {
   fs::create_symlink(outside_, inside_);
-  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  EXPECT_EQ(code_of(IfMissing::create), EPERM);
   fs::remove(inside_);
   fs::create_symlink(elsewhere_ / "new", inside_);
-  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  EXPECT_EQ(code_of(IfMissing::create), EPERM);
   EXPECT_FALSE(fs::exists(elsewhere_ / "new"));
   fs::remove(inside_);
   fs::create_hard_link(outside_, inside_);
-  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  EXPECT_EQ(code_of(IfMissing::create), EPERM);
   EXPECT_TRUE(outside_is_untouched());
 }
 
-TEST_F(SharedFile, IsNothingElse) {
+TEST_F(SharedFile, RefusesOtherFileTypes) {
   fs::create_directory(inside_);
-  EXPECT_NE(code_of(IfMissing::make), 0);
+  EXPECT_NE(code_of(IfMissing::create), 0);
   fs::remove(inside_);
   ASSERT_EQ(::mkfifo(inside_.c_str(), 0666), 0);
-  EXPECT_EQ(code_of(IfMissing::make), EPERM);
+  EXPECT_EQ(code_of(IfMissing::create), EPERM);
 }
 
-TEST_F(SharedFile, IsNamedWhileItHasItsName) {
-  const auto file = std::move(open_shared(folder_.get(), "file", IfMissing::make).value());
+TEST_F(SharedFile, IsNamedUntilItIsRenamed) {
+  const auto file = std::move(open_shared(folder_.get(), "file", IfMissing::create).value());
   EXPECT_TRUE(is_named(file.get(), folder_.get(), "file"));
   fs::rename(inside_, root_ / "other");
   EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));
@@ -82,7 +82,7 @@ TEST_F(SharedFile, IsNamedWhileItHasItsName) {
   EXPECT_FALSE(is_named(file.get(), folder_.get(), "file"));
 }
 
-TEST_F(SharedFile, NoFolderOfASubnetIsALink) {
+TEST_F(SharedFile, RefusesLinkedFolders) {
   const SubnetFolder folder(root_ / "red");
   fs::create_directory_symlink(elsewhere_.path(), folder.path());
   EXPECT_FALSE(folder.create());

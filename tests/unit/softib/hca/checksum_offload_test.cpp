@@ -1,4 +1,4 @@
-// Sends whose checksums the HCA computes, judged by the octets that arrive.
+// Sends with checksum offload, checked by the received bytes.
 #include "datagrams.hpp"
 #include "hca_fixture.hpp"
 
@@ -13,12 +13,12 @@ using ipoib::wire::InternetChecksum;
 
 class ChecksumOffloadTest : public HcaTest {
  protected:
-  /// Sends `octets` from elements that begin at `cuts` besides; returns what arrives.
-  Octets sent(const Octets& octets, std::vector<std::size_t> cuts = {},
+  /// Sends `bytes` from elements split at `cuts`; returns the received bytes.
+  Octets sent(const Octets& bytes, std::vector<std::size_t> cuts = {},
               unsigned flags = IBV_SEND_IP_CSUM) {
-    std::ranges::copy(octets, a.memory.begin());
+    std::ranges::copy(bytes, a.memory.begin());
     cuts.insert(cuts.begin(), 0);
-    cuts.push_back(octets.size());
+    cuts.push_back(bytes.size());
     std::vector<ibv_sge> elements;
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       elements.push_back(a.element(cuts[i], cuts[i + 1] - cuts[i]));
@@ -30,38 +30,38 @@ class ChecksumOffloadTest : public HcaTest {
     EXPECT_EQ(a.poll().size(), 1U);
     EXPECT_EQ(b.receive_into(to_, 0, 4096), 0);
     deliver();
-    EXPECT_TRUE(std::equal(octets.begin(), octets.end(), a.memory.begin()));
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), a.memory.begin()));
     const auto completions = b.poll();
     EXPECT_EQ(completions.size(), 1U);
-    is_vouched_for_ = (completions.at(0).wc_flags & IBV_WC_IP_CSUM_OK) != 0;
+    is_reported_valid_ = (completions.at(0).wc_flags & IBV_WC_IP_CSUM_OK) != 0;
     const auto begin = b.memory.begin() + kGrh;
     return {begin, begin + static_cast<std::ptrdiff_t>(completions[0].byte_len - kGrh)};
   }
-  void expect_untouched(const Octets& octets, const char* what) {
-    EXPECT_EQ(sent(octets), octets) << what;
-    EXPECT_FALSE(is_vouched_for_) << what;
+  void expect_untouched(const Octets& bytes, const char* what) {
+    EXPECT_EQ(sent(bytes), bytes) << what;
+    EXPECT_FALSE(is_reported_valid_) << what;
   }
 
   AddressHandle& handle_ = a.handle(6);
   QueuePair& from_ = a.make_qp();
   QueuePair& to_ = b.make_qp();
-  bool is_vouched_for_ = false;
+  bool is_reported_valid_ = false;
 };
 
 class ChecksumOffloadOf : public ChecksumOffloadTest, public testing::WithParamInterface<Shape> {};
 
-TEST_P(ChecksumOffloadOf, IsRightHoweverItIsCut) {
+TEST_P(ChecksumOffloadOf, IsCorrectForAnyScatterElements) {
   const auto& shape = GetParam();
-  const auto octets = datagram(shape);
+  const auto bytes = datagram(shape);
   const std::size_t odd = transport_of(shape) + 3;
   for (const auto& cuts : std::vector<std::vector<std::size_t>>{{},
                                                                 {1},
                                                                 {13},
-                                                                {odd, octets.size() - 1},
+                                                                {odd, bytes.size() - 1},
                                                                 {3, odd, odd + 2},
                                                                 {checksum_offset(shape) + 1}}) {
-    auto got = sent(octets, cuts);
-    ASSERT_EQ(got.size(), octets.size());
+    auto got = sent(bytes, cuts);
+    ASSERT_EQ(got.size(), bytes.size());
     EXPECT_EQ(transport_rest(got, shape), 0);
     if (shape.version == 4) {
       const auto header = ConstBytes(got).subspan(kIp, transport_of(shape) - kIp);
@@ -69,21 +69,21 @@ TEST_P(ChecksumOffloadOf, IsRightHoweverItIsCut) {
       store_be(&got[kIp + 10], kNonsense);
     }
     store_be(&got[checksum_offset(shape)], kNonsense);
-    EXPECT_EQ(got, octets) << "nothing else has changed";
-    EXPECT_EQ(is_vouched_for_, shape.version == 4) << "of IPv6 HCAs say nothing";
+    EXPECT_EQ(got, bytes) << "other bytes are unchanged";
+    EXPECT_EQ(is_reported_valid_, shape.version == 4) << "HCAs do not report checksums of IPv6";
   }
 }
 
-TEST_P(ChecksumOffloadOf, IsDoneForThoseWhoAskForIt) {
-  const auto octets = datagram(GetParam());
-  EXPECT_EQ(sent(octets, {}, 0), octets);
-  EXPECT_FALSE(is_vouched_for_);
+TEST_P(ChecksumOffloadOf, IsOnlyDoneOnRequest) {
+  const auto bytes = datagram(GetParam());
+  EXPECT_EQ(sent(bytes, {}, 0), bytes);
+  EXPECT_FALSE(is_reported_valid_);
 }
 
-TEST_P(ChecksumOffloadOf, WhatIsCutShortStaysAsItIs) {
-  const auto octets = datagram(GetParam());
-  for (std::size_t size = 1; size < octets.size(); ++size) {
-    expect_untouched({octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(size)}, "");
+TEST_P(ChecksumOffloadOf, TruncatedPacketIsUnchanged) {
+  const auto bytes = datagram(GetParam());
+  for (std::size_t size = 1; size < bytes.size(); ++size) {
+    expect_untouched({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}, "");
   }
 }
 
@@ -96,43 +96,43 @@ INSTANTIATE_TEST_SUITE_P(All, ChecksumOffloadOf,
                                          Shape{"udp6", 6, kUdp, 80}),
                          [](const auto& each) { return each.param.name; });
 
-TEST_F(ChecksumOffloadTest, AZeroIsAZeroButToUdp) {
+TEST_F(ChecksumOffloadTest, ZeroChecksumIsSentAsOnesForUdp) {
   for (const Shape& shape : {Shape{"", 4, kTcp, 2}, Shape{"", 4, kUdp, 2}}) {
-    auto octets = datagram(shape);
-    store_be(&octets[checksum_offset(shape)], std::uint16_t{0});
-    const auto rest = transport_rest(octets, shape);
-    const auto last = octets.size() - 2;
-    store_be(&octets[last],
-             InternetChecksum().add(load_be<std::uint16_t>(&octets[last])).add(rest).sum());
-    ASSERT_EQ(transport_rest(octets, shape), 0);
-    EXPECT_EQ(load_be<std::uint16_t>(&sent(octets)[checksum_offset(shape)]),
+    auto bytes = datagram(shape);
+    store_be(&bytes[checksum_offset(shape)], std::uint16_t{0});
+    const auto rest = transport_rest(bytes, shape);
+    const auto last = bytes.size() - 2;
+    store_be(&bytes[last],
+             InternetChecksum().add(load_be<std::uint16_t>(&bytes[last])).add(rest).sum());
+    ASSERT_EQ(transport_rest(bytes, shape), 0);
+    EXPECT_EQ(load_be<std::uint16_t>(&sent(bytes)[checksum_offset(shape)]),
               shape.protocol == kUdp ? 0xffff : 0);
   }
 }
 
-TEST_F(ChecksumOffloadTest, OctetsBehindThePacketAreNotInIt) {
+TEST_F(ChecksumOffloadTest, BytesAfterThePacketAreIgnored) {
   const Shape shape{"", 4, kTcp, 20};
-  auto octets = datagram(shape);
-  const auto size = octets.size();
-  octets.push_back(77);
-  auto got = sent(octets);
+  auto bytes = datagram(shape);
+  const auto size = bytes.size();
+  bytes.push_back(77);
+  auto got = sent(bytes);
   EXPECT_EQ(got.back(), 77);
   got.resize(size);
   EXPECT_EQ(transport_rest(got, shape), 0);
 }
 
-TEST_F(ChecksumOffloadTest, WhatIsNeitherStaysAsItIs) {
+TEST_F(ChecksumOffloadTest, OtherPacketsAreUnchanged) {
   const Shape shape{"", 4, kTcp, 100};
   const auto with = [&](std::size_t at, std::uint8_t value, const Shape& of) {
-    auto octets = datagram(of);
-    octets[at] = value;
-    return octets;
+    auto bytes = datagram(of);
+    bytes[at] = value;
+    return bytes;
   };
   expect_untouched(with(kIp + 6, 0x20, shape), "the first of several fragments");
   expect_untouched(with(kIp + 7, 0x01, shape), "the last one");
   expect_untouched(with(kIp + 9, 1, shape), "ICMP");
   expect_untouched(with(kIp, 0x65, shape), "another version");
-  expect_untouched(with(kIp, 0x44, shape), "an IPv4 header of 16 octets");
+  expect_untouched(with(kIp, 0x44, shape), "an IPv4 header of 16 bytes");
   expect_untouched(with(1, 0x06, shape), "ARP");
   expect_untouched(with(kIp + 6, 44, {"", 6, kTcp, 100}), "an extension header");
   expect_untouched(with(transport_of({"", 4, kUdp, 9}) + 5, 3, {"", 4, kUdp, 9}), "UDP's length");

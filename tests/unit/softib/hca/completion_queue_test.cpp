@@ -35,7 +35,7 @@ class CompletionQueueTest : public testing::Test {
 };
 using Ids = std::vector<std::uint64_t>;
 
-TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
+TEST_F(CompletionQueueTest, FirstInFirstOutAroundTheRing) {
   for (std::uint64_t id = 0; id < 20; id += 2) {
     EXPECT_EQ(push(id), PushResult::stored);
     EXPECT_EQ(push(id + 1), PushResult::stored);
@@ -44,13 +44,13 @@ TEST_F(CompletionQueueTest, FirstInFirstOutRoundTheRing) {
   }
 }
 
-TEST_F(CompletionQueueTest, OverrunIsAnErrorForGoodButWhatIsInItCanBePolled) {
+TEST_F(CompletionQueueTest, OverrunIsPermanentAndStoredCompletionsCanBePolled) {
   for (std::uint64_t id = 0; id < 3; ++id) EXPECT_EQ(push(id), PushResult::stored);
   EXPECT_EQ(push(3), PushResult::overrun);
   EXPECT_EQ(poll_ids(), (Ids{0, 1, 2}));
   std::array<ibv_wc, 1> out;
   EXPECT_EQ(cq.poll(out), -1);
-  EXPECT_EQ(push(4), PushResult::dropped);  // it has been told once
+  EXPECT_EQ(push(4), PushResult::dropped);  // the overrun is reported once
 }
 
 TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
@@ -60,14 +60,14 @@ TEST_F(CompletionQueueTest, NotifiesOnceForTheNextCompletion) {
   EXPECT_EQ(push(2), PushResult::stored);
 }
 
-TEST_F(CompletionQueueTest, WhatIsThereAlreadyIsNotNotified) {
+TEST_F(CompletionQueueTest, DoesNotNotifyForStoredCompletions) {
   push(0);
   cq.arm(false);
   EXPECT_EQ(poll_ids(), Ids{0});
   EXPECT_EQ(push(1), PushResult::stored_and_notify);
 }
 
-TEST_F(CompletionQueueTest, SolicitedOnlyWaitsForASolicitedOrFailedOne) {
+TEST_F(CompletionQueueTest, SolicitedOnlyNotifiesForSolicitedOrUnsuccessfulCompletions) {
   cq.arm(true);
   EXPECT_EQ(push(0, false), PushResult::stored);
   EXPECT_EQ(push(1, true), PushResult::stored_and_notify);
@@ -77,13 +77,13 @@ TEST_F(CompletionQueueTest, SolicitedOnlyWaitsForASolicitedOrFailedOne) {
   EXPECT_EQ(push(2, false), PushResult::stored_and_notify);
 }
 
-TEST_F(CompletionQueueTest, AskingForSolicitedDoesNotTakeBackAskingForAny) {
+TEST_F(CompletionQueueTest, SolicitedRequestDoesNotOverrideRequestForAny) {
   cq.arm(false);
   cq.arm(true);
   EXPECT_EQ(push(0, false), PushResult::stored_and_notify);
 }
 
-TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
+TEST_F(CompletionQueueTest, DiscardsCompletionsOfOneQueuePair) {
   push(0);
   push(other, 1, false);
   push(2);
@@ -91,7 +91,7 @@ TEST_F(CompletionQueueTest, ForgetsOneQueuePairs) {
   EXPECT_EQ(poll_ids(), (Ids{0, 2}));
 }
 
-TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInIt) {
+TEST_F(CompletionQueueTest, ResizeKeepsCompletions) {
   push(0);
   push(1);
   EXPECT_EQ(poll_ids(1), Ids{0});
@@ -107,7 +107,7 @@ TEST_F(CompletionQueueTest, ResizeKeepsWhatIsInIt) {
 
 using CqOverrunTest = HcaTest;
 
-TEST_F(CqOverrunTest, TakesTheQueuePairsWithIt) {
+TEST_F(CqOverrunTest, MovesQueuePairsToErr) {
   auto config = a.config();
   config.send_cq = *a.hca.create_completion_queue(1);
   auto& qp = a.make_qp(IBV_QPS_RTS, config);
@@ -122,11 +122,12 @@ TEST_F(CqOverrunTest, TakesTheQueuePairsWithIt) {
   EXPECT_EQ(qp.state(), IBV_QPS_ERR);
   EXPECT_EQ(bystander.state(), IBV_QPS_RTS);
   EXPECT_EQ(a.hca.counters().cq_overruns, 1U);
-  EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);  // the receive, in the other queue
+  EXPECT_EQ(a.poll().at(0).status,
+            IBV_WC_WR_FLUSH_ERR);  // the receive, in the other completion queue
 }
 
-/// What the overrun has flushed is not completed once more with its own error.
-TEST_F(CqOverrunTest, MayComeWhileABadSendWaitsForTheOnesBeforeIt) {
+/// The bad send, flushed by the overrun, does not complete a second time with its own error.
+TEST_F(CqOverrunTest, WhileABadSendWaitsForEarlierOnes) {
   auto config = a.config();
   config.send_cq = *a.hca.create_completion_queue(1);
   auto& qp = a.make_qp(IBV_QPS_RTS, config);

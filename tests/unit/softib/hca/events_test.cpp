@@ -7,7 +7,7 @@ namespace {
 
 using Types = std::vector<ibv_event_type>;
 
-TEST(PortEvents, EachDifferenceIsAnEvent) {
+TEST(PortEvents, EachDifferenceRaisesAnEvent) {
   const auto before = make_port(5);
   auto now = before;
   EXPECT_EQ(port_events(before, now), Types{});
@@ -34,7 +34,7 @@ TEST(PortEvents, EachDifferenceIsAnEvent) {
   EXPECT_EQ(port_events(before, now), Types{IBV_EVENT_CLIENT_REREGISTER});
 }
 
-TEST(PortEvents, PortIsSaidToBeUpWhenTheRestIsKnown) {
+TEST(PortEvents, PortActiveComesAfterOtherChanges) {
   auto before = make_port(5);
   auto now = before;
   before.state = PortState::down;
@@ -46,7 +46,7 @@ TEST(PortEvents, PortIsSaidToBeUpWhenTheRestIsKnown) {
 
 using HcaEventsTest = HcaTest;
 
-TEST_F(HcaEventsTest, PortChangeRaisesThem) {
+TEST_F(HcaEventsTest, PortChangeRaisesEvents) {
   auto port = a.hca.port();
   port.lid = Lid(9);
   a.hca.set_port(port);
@@ -64,7 +64,7 @@ TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   port.failed = true;
   port.state = PortState::down;
   a.hca.set_port(port);
-  EXPECT_EQ(a.async_events(), Types{IBV_EVENT_DEVICE_FATAL}) << "and nothing else";
+  EXPECT_EQ(a.async_events(), Types{IBV_EVENT_DEVICE_FATAL}) << "no other events";
   EXPECT_TRUE(a.hca.port().failed);
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);
   ibv_qp_attr attr{};
@@ -73,7 +73,7 @@ TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   EXPECT_EQ(a.hca.create_queue_pair(a.config()).error().code, EIO);
   EXPECT_EQ(a.hca.create_completion_queue(8).error().code, EIO);
   EXPECT_EQ(a.hca.create_protection_domain().error().code, EIO);
-  // What was made can go; what the node becomes is no longer its affair.
+  // Existing objects can be destroyed; later changes of the port are ignored.
   EXPECT_TRUE(a.hca.destroy(qp));
   a.hca.clear_events();
   port.failed = false;
@@ -84,7 +84,7 @@ TEST_F(HcaEventsTest, PortFailureIsFatalForTheDevice) {
   EXPECT_EQ(a.hca.port().state, PortState::down);
 }
 
-TEST_F(HcaEventsTest, SolicitedSendWakesASolicitedReceiver) {
+TEST_F(HcaEventsTest, SolicitedSendRaisesASolicitedOnlyEvent) {
   auto& from = a.make_qp();
   auto& to = b.make_qp();
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
@@ -101,7 +101,7 @@ TEST_F(HcaEventsTest, SolicitedSendWakesASolicitedReceiver) {
   EXPECT_EQ(b.completion_events(), 1U);
 }
 
-TEST_F(HcaEventsTest, EventsOfADestroyedObjectAreGone) {
+TEST_F(HcaEventsTest, EventsOfADestroyedObjectAreDiscarded) {
   auto config = a.config();
   auto& cq = **a.hca.create_completion_queue(8);
   config.send_cq = &cq;

@@ -1,4 +1,4 @@
-// Two HCAs on a wire that is a list: what one sends is brought to both, as the fabric does.
+// Two HCAs connected by a list: packets that one sends are delivered to both.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace softib::hca {
 
 inline constexpr std::uint32_t kQKey = 0x0b1b;
 inline constexpr std::size_t kGrh = 40;
-inline constexpr std::uint32_t kQueue = 64;  ///< work requests of a host's queues
+inline constexpr std::uint32_t kQueue = 64;  ///< work requests per queue of a host
 inline const Gid kGroup = *Gid::parse("ff12:401b:ffff::ffff:ffff");
 inline constexpr Lid kGroupLid{0xc000};
 
@@ -47,7 +47,7 @@ class ListSink : public PacketSink {
   }
   std::vector<std::size_t> batches;
   std::vector<std::vector<std::uint8_t>> packets;
-  std::vector<bool> checksums_right;  ///< of each of them
+  std::vector<bool> checksums_right;  ///< of each packet
 };
 
 /// Sends all posted work requests of a queue pair.
@@ -139,7 +139,7 @@ struct Host {
     wr.wr.ud.remote_qkey = kQKey;
     return wr;
   }
-  /// Posts and transmits; 0 or the error.
+  /// Posts and transmits. Returns 0 or the error.
   int send(QueuePair& qp, ibv_send_wr& wr, PacketSink& sink) {
     ibv_send_wr* bad = nullptr;
     const int error = hca.post_send(qp, &wr, &bad);
@@ -183,13 +183,13 @@ struct Host {
 
 class HcaTest : public testing::Test {
  protected:
-  /// Brings everything sent so far to both hosts, and forgets it.
+  /// Delivers all packets sent so far to both hosts, and clears the list.
   void deliver() {
-    const auto vouched_for = std::exchange(sink.checksums_right, {});
+    const auto checksums_right = std::exchange(sink.checksums_right, {});
     const auto packets = std::exchange(sink.packets, {});
     for (std::size_t i = 0; i < packets.size(); ++i) {
-      a.hca.receive({packets[i], vouched_for[i]});
-      b.hca.receive({packets[i], vouched_for[i]});
+      a.hca.receive({packets[i], checksums_right[i]});
+      b.hca.receive({packets[i], checksums_right[i]});
     }
   }
   ListSink sink;

@@ -1,5 +1,5 @@
-// Large packets where they arrive: what an HCA makes of them, judged by what it makes of their
-// packets when these come one by one. What is in these large_send_test judges.
+// Reception of large packets, compared with the reception of their segments one by one. The
+// contents of the segments are tested in large_send_test.cpp.
 #include "large_packets.hpp"
 
 namespace softib::hca {
@@ -9,7 +9,7 @@ using namespace test;
 
 class LargePacketTest : public LargePackets {
  protected:
-  /// Both of them get the same.
+  /// Delivers the same packet to both HCAs.
   void expect_alike(const Travelling& packet) {
     whole.hca.receive(packet.arrived());
     for (const auto& each : packet.packets()) {
@@ -34,7 +34,7 @@ class LargePacketTest : public LargePackets {
 
 class LargePacketOf : public LargePacketTest, public testing::WithParamInterface<Shape> {};
 
-TEST_P(LargePacketOf, IsReceivedAsItsPacketsAre) {
+TEST_P(LargePacketOf, IsReceivedLikeItsSegments) {
   for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
     for (const unsigned flags : {0U, unsigned{IBV_SEND_IP_CSUM}}) {
       whole.post(kParts);
@@ -45,7 +45,7 @@ TEST_P(LargePacketOf, IsReceivedAsItsPacketsAre) {
   EXPECT_EQ(whole.hca.counters().received_packets, 4U * kParts);
 }
 
-TEST_P(LargePacketOf, HasTheOctetsOfAllOfThem) {
+TEST_P(LargePacketOf, SizeIsThatOfAllSegments) {
   for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
     const auto packet = sent(GetParam(), *handle);
     std::size_t octets = 0;
@@ -61,7 +61,7 @@ TEST_P(LargePacketOf, HasTheOctetsOfAllOfThem) {
 INSTANTIATE_TEST_SUITE_P(All, LargePacketOf, testing::ValuesIn(kShapesToCut),
                          [](const auto& each) { return each.param.name; });
 
-TEST_F(LargePacketTest, AMulticastOneReachesAllThatAreAttached) {
+TEST_F(LargePacketTest, MulticastReachesAllAttachedQueuePairs) {
   for (auto* const host : {&whole, &one_by_one}) {
     auto& second = host->make_qp();
     ASSERT_TRUE(host->hca.attach(host->qp, kGroup, kGroupLid));
@@ -72,14 +72,14 @@ TEST_F(LargePacketTest, AMulticastOneReachesAllThatAreAttached) {
     }
   }
   auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
-  // Its queue pair is that of all.
+  // The multicast QPN.
   auto& octets = packet.octets;
   ipoib::store_be(&octets[8 + kGrh + 4], ipoib::kMulticastQpn.value());
   expect_alike(packet);
   EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
 }
 
-TEST_F(LargePacketTest, WhatIsNotReceivedIsCountedOneByOne) {
+TEST_F(LargePacketTest, DroppedSegmentsAreCountedIndividually) {
   const auto packet = sent();
   whole.post(2);
   one_by_one.post(2);
@@ -92,7 +92,7 @@ TEST_F(LargePacketTest, WhatIsNotReceivedIsCountedOneByOne) {
   EXPECT_EQ(whole.hca.counters().drop_port, kParts);
 }
 
-TEST_F(LargePacketTest, ReceivesThatAreTooSmallEndWithTheFirst) {
+TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
   const auto packet = sent();
   for (auto* const host : {&whole, &one_by_one}) {
     EXPECT_EQ(host->receive_into(host->qp, 0, 100), 0);
@@ -103,9 +103,9 @@ TEST_F(LargePacketTest, ReceivesThatAreTooSmallEndWithTheFirst) {
   EXPECT_EQ(whole.hca.counters().drop_qp_state, kParts - 1U);
 }
 
-// Who wrote it may be a liar.
+// Malformed large packets.
 
-TEST_F(LargePacketTest, WhatEndsInItsHeadersIsMalformed) {
+TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
   whole.post(kQueue);
   const auto packet = sent({"", 6, kTcp, 0}, a.handle(6, whole.hca.port().gid()));
   const std::size_t headers = packet.octets.size() - kPayload;
@@ -131,10 +131,10 @@ TEST_F(LargePacketTest, SegmentsLargerThanTheMtuAreDropped) {
   EXPECT_EQ(whole.hca.counters().drop_length, 20U);
   packet.cut = {4096, 10};
   whole.hca.receive(packet.arrived());
-  EXPECT_EQ(whole.hca.counters().drop_malformed, 10U) << "no MTU is as large";
+  EXPECT_EQ(whole.hca.counters().drop_malformed, 10U) << "larger than any MTU";
 }
 
-TEST_F(LargePacketTest, OneThatMakesMoreOrFewerThanItSaysIsMalformed) {
+TEST_F(LargePacketTest, WrongSegmentCountIsMalformed) {
   whole.post(kQueue);
   auto packet = sent();
   for (const int packets : {kParts - 1, kParts + 1}) {

@@ -1,4 +1,4 @@
-// Large packets as they travel, and HCAs to receive them.
+// Large packets on the wire, and HCAs that receive them.
 #pragma once
 
 #include "datagrams.hpp"
@@ -9,12 +9,12 @@ namespace softib::hca {
 
 using namespace test;
 
-inline constexpr std::uint16_t kPart = 500;    // octets of payload
-inline constexpr std::size_t kPayload = 2100;  // of all five
+inline constexpr std::uint16_t kPart = 500;    // bytes of payload per segment
+inline constexpr std::size_t kPayload = 2100;  // of all five segments
 inline constexpr std::uint16_t kParts = 5;
-inline constexpr std::size_t kSlot = 1024;  // of a receive
+inline constexpr std::size_t kSlot = 1024;  // bytes per receive
 
-/// A packet as it travels.
+/// A packet on the wire.
 struct Travelling {
   [[nodiscard]] ArrivedPacket arrived() const { return {octets, checksums_right, cut}; }
   [[nodiscard]] std::vector<Octets> packets() const {
@@ -38,10 +38,10 @@ struct LastSink : PacketSink {
     octets = octets_of(batch[0]);
   }
   Travelling last;
-  std::size_t octets = 0;  ///< of all its packets
+  std::size_t octets = 0;  ///< of all its segments
 };
 
-/// One that receives.
+/// An HCA that receives.
 struct Receiver : Host {
   Receiver() : Host(6), qp(make_qp()) {}
   void post(std::size_t count) {

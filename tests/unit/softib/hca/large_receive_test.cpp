@@ -1,4 +1,4 @@
-// Receives for large packets (softibdv.h), judged by what receives of one datagram each get.
+// Large receives (softibdv.h), compared with normal receives of the segments.
 #include <array>
 
 #include "large_packets.hpp"
@@ -28,7 +28,7 @@ class LargeReceiveTest : public LargePackets {
     EXPECT_EQ(bad, error == 0 ? nullptr : &wr);
     return error;
   }
-  /// What came, without the area of the GRH.
+  /// The received data without the GRH area.
   [[nodiscard]] Octets message(const ibv_wc& completion) const {
     return {memory.begin() + kGrh, memory.begin() + completion.byte_len};
   }
@@ -49,7 +49,7 @@ class LargeReceiveTest : public LargePackets {
 
 class LargeReceiveOf : public LargeReceiveTest, public testing::WithParamInterface<Shape> {};
 
-TEST_P(LargeReceiveOf, TakesWhatItsDatagramsSay) {
+TEST_P(LargeReceiveOf, ReceivesTheDataOfItsDatagrams) {
   const auto& shape = GetParam();
   for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
     ASSERT_EQ(post_large(), 0);
@@ -80,7 +80,7 @@ TEST_P(LargeReceiveOf, TakesWhatItsDatagramsSay) {
     } else {
       EXPECT_EQ(ipoib::load_be<std::uint16_t>(&ip[4]), ip.size() - 40);
     }
-    // Who completes its checksum makes it right.
+    // The partial checksum of the large packet can be completed.
     const auto transport = ConstBytes(datagram).subspan(transport_of(shape));
     ipoib::store_be(&datagram[checksum_offset(shape)], ipoib::wire::internet_checksum(transport));
     EXPECT_EQ(transport_rest(datagram, shape), 0U);
@@ -99,7 +99,7 @@ TEST_P(LargeReceiveOf, TakesWhatItsDatagramsSay) {
 INSTANTIATE_TEST_SUITE_P(All, LargeReceiveOf, testing::ValuesIn(kShapesToCut),
                          [](const auto& each) { return each.param.name; });
 
-TEST_F(LargeReceiveTest, WithoutOneLeftThePacketIsCut) {
+TEST_F(LargeReceiveTest, WithoutALargeReceiveThePacketIsSegmented) {
   const auto packet = sent();
   ASSERT_EQ(post_large(), 0);
   whole.hca.receive(packet.arrived());
@@ -110,7 +110,7 @@ TEST_F(LargeReceiveTest, WithoutOneLeftThePacketIsCut) {
   EXPECT_EQ(whole.poll().size(), 1U);
 }
 
-TEST_F(LargeReceiveTest, KeepsItsPlaceAmongTheOthers) {
+TEST_F(LargeReceiveTest, CompletesInOrderWithOtherReceives) {
   const auto packet = sent();
   const auto one = packet.packets().front();
   whole.post(2);
@@ -125,12 +125,12 @@ TEST_F(LargeReceiveTest, KeepsItsPlaceAmongTheOthers) {
   EXPECT_EQ(got[2].wr_id, 1U);
 }
 
-TEST_F(LargeReceiveTest, WhatHasNoRightChecksumsIsCut) {
+TEST_F(LargeReceiveTest, WithoutChecksumOffloadThePacketIsSegmented) {
   ASSERT_EQ(post_large(), 0);
   expect_cut(sent({"", 4, kTcp, 0}, a.handle(6), 0));
 }
 
-TEST_F(LargeReceiveTest, WhatIsForAGroupIsCut) {
+TEST_F(LargeReceiveTest, MulticastIsSegmented) {
   ASSERT_EQ(post_large(), 0);
   ASSERT_TRUE(whole.hca.attach(whole.qp, kGroup, kGroupLid));
   auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
@@ -138,7 +138,7 @@ TEST_F(LargeReceiveTest, WhatIsForAGroupIsCut) {
   expect_cut(packet);
 }
 
-TEST_F(LargeReceiveTest, WhatIsLongerThanAPacketCanSayIsCut) {
+TEST_F(LargeReceiveTest, LongerThanAnIpPacketIsSegmented) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
   const auto headers = packet.octets.size() - kPayload;
@@ -158,8 +158,8 @@ TEST_F(LargeReceiveTest, WhatIsLongerThanAPacketCanSayIsCut) {
   EXPECT_EQ(got[0].byte_len, kGrh + kIp + 65535);
 }
 
-/// As a large send may be whose segments could be larger.
-TEST_F(LargeReceiveTest, OneDatagramIsADatagram) {
+/// A large send with a single segment.
+TEST_F(LargeReceiveTest, SingleSegmentUsesANormalReceive) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
   const auto headers = packet.octets.size() - kPayload;
@@ -173,7 +173,7 @@ TEST_F(LargeReceiveTest, OneDatagramIsADatagram) {
   EXPECT_EQ(got[0].vendor_err, 0U);
 }
 
-TEST_F(LargeReceiveTest, MoreThanAHostTakesAreCut) {
+TEST_F(LargeReceiveTest, MoreSegmentsThanAHostAcceptsAreSegmented) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
   const auto headers = packet.octets.size() - kPayload;
@@ -188,7 +188,7 @@ TEST_F(LargeReceiveTest, MoreThanAHostTakesAreCut) {
   EXPECT_EQ(whole.poll().size(), 1U);
 }
 
-TEST_F(LargeReceiveTest, WhatIsNotReceivedIsCountedOneByOne) {
+TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
   const auto drops = [&](std::uint64_t HcaCounters::*counter, auto change) {
@@ -213,17 +213,17 @@ TEST_F(LargeReceiveTest, WhatIsNotReceivedIsCountedOneByOne) {
   EXPECT_TRUE(whole.poll().empty());
 }
 
-TEST_F(LargeReceiveTest, HasRoomAndIsBounded) {
+TEST_F(LargeReceiveTest, ChecksSizeAndQueueLimit) {
   EXPECT_EQ(post_large(0, kLargeReceive - 1), EINVAL);
   for (std::uint32_t i = 0; i < kMaxLargeReceives; ++i) EXPECT_EQ(post_large(i), 0);
   EXPECT_EQ(post_large(), ENOMEM);
   whole.hca.receive(sent().arrived());
-  EXPECT_EQ(post_large(), ENOMEM) << "it holds its place until it is polled";
+  EXPECT_EQ(post_large(), ENOMEM) << "it occupies its entry until it is polled";
   EXPECT_EQ(whole.poll().size(), 1U);
   EXPECT_EQ(post_large(), 0);
 }
 
-TEST_F(LargeReceiveTest, MemoryThatIsGoneIsALocalProtectionError) {
+TEST_F(LargeReceiveTest, DeregisteredMemoryIsALocalProtectionError) {
   ASSERT_EQ(post_large(), 0);
   ASSERT_TRUE(whole.hca.deregister_memory(region.key));
   whole.hca.receive(sent().arrived());
@@ -236,7 +236,7 @@ TEST_F(LargeReceiveTest, MemoryThatIsGoneIsALocalProtectionError) {
   EXPECT_EQ(whole.hca.counters().drop_qp_state, kParts - 1U);
 }
 
-TEST_F(LargeReceiveTest, ComeBackInErrorAndAreForgottenInReset) {
+TEST_F(LargeReceiveTest, AreFlushedInErrorAndDiscardedInReset) {
   whole.post(1);
   ASSERT_EQ(post_large(), 0);
   whole.modify(whole.qp, IBV_QPS_ERR);
@@ -255,7 +255,7 @@ TEST_F(LargeReceiveTest, ComeBackInErrorAndAreForgottenInReset) {
   expect_cut(sent());
 }
 
-TEST_F(LargeReceiveTest, CompletionsThatNobodyPolledAreForgotten) {
+TEST_F(LargeReceiveTest, ResetDiscardsUnpolledCompletions) {
   const auto packet = sent();
   ASSERT_EQ(post_large(), 0);
   whole.hca.receive(packet.arrived());

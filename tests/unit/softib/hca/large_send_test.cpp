@@ -1,4 +1,4 @@
-// Sends that the HCA cuts into datagrams (IBV_WR_TSO), judged by what goes out.
+// Large sends (IBV_WR_TSO), checked by the datagrams that are sent.
 #include "datagrams.hpp"
 #include "hca_fixture.hpp"
 
@@ -11,14 +11,14 @@ using ipoib::load_be;
 using ipoib::store_be;
 using ipoib::wire::UdPacket;
 
-constexpr std::uint16_t kSegment = 500;  // octets of payload
+constexpr std::uint16_t kSegment = 500;  // bytes of payload
 constexpr std::uint32_t kSequence = 0xffffff00;
 constexpr std::uint8_t kFin = 0x01;
 constexpr std::uint8_t kPush = 0x08;
 constexpr std::uint8_t kAck = 0x10;
 constexpr std::uint8_t kCwr = 0x80;
 
-/// The headers of a large packet of 3000 octets of payload.
+/// The headers of a large packet with 3000 bytes of payload.
 Octets headers(const Shape& shape) {
   auto out = headers_to_cut(shape);
   if (shape.protocol == kTcp) {
@@ -47,7 +47,7 @@ class LargeSendTest : public HcaTest {
     wr.tso.mss = size;
     return wr;
   }
-  /// Posts a large send of the given payload; returns the datagrams that go out.
+  /// Posts a large send with the given payload; returns the sent datagrams.
   std::vector<Octets> sent(const Octets& header, std::vector<ibv_sge> elements,
                            unsigned flags = IBV_SEND_IP_CSUM) {
     auto wr = large(header, elements);
@@ -80,7 +80,7 @@ class LargeSendTest : public HcaTest {
 
 class LargeSendOf : public LargeSendTest, public testing::WithParamInterface<Shape> {};
 
-TEST_P(LargeSendOf, EachSegmentIsADatagramOfItsOwn) {
+TEST_P(LargeSendOf, EachSegmentIsACompleteDatagram) {
   const auto& shape = GetParam();
   const auto header = headers(shape);
   const auto segments = sent(
@@ -96,7 +96,7 @@ TEST_P(LargeSendOf, EachSegmentIsADatagramOfItsOwn) {
     EXPECT_EQ(UdPacket::parse(sink.packets[i])->bth.psn, 100 + i);
     EXPECT_TRUE(sink.checksums_right[i]);
 
-    // What differs from the headers that were given; put back, they are the same.
+    // Checks the fields that differ from the given headers, and restores them.
     const auto differs = [&](std::size_t at, std::size_t expected) {
       EXPECT_EQ(load_be<std::uint16_t>(&got[at]), static_cast<std::uint16_t>(expected)) << at;
       std::copy_n(&header[at], 2, &got[at]);
@@ -133,7 +133,7 @@ TEST_P(LargeSendOf, EachSegmentIsADatagramOfItsOwn) {
   EXPECT_EQ(a.hca.counters().sent_bytes, 5 * header.size() + 2101);
 }
 
-TEST_P(LargeSendOf, ChecksumsAreThoseOfTheHeadersForThoseWhoDoNotAsk) {
+TEST_P(LargeSendOf, WithoutOffloadChecksumsAreCopiedFromTheHeaders) {
   const auto& shape = GetParam();
   for (const auto& segment : sent(headers(shape), {a.element(0, 1200)}, 0)) {
     EXPECT_EQ(load_be<std::uint16_t>(&segment[checksum_offset(shape)]), kNonsense);
@@ -147,7 +147,7 @@ TEST_P(LargeSendOf, ChecksumsAreThoseOfTheHeadersForThoseWhoDoNotAsk) {
 INSTANTIATE_TEST_SUITE_P(All, LargeSendOf, testing::ValuesIn(kShapesToCut),
                          [](const auto& each) { return each.param.name; });
 
-TEST_F(LargeSendTest, FlagsThatBelongToOneSegmentAreOnThatAlone) {
+TEST_F(LargeSendTest, FlagsOfOneSegmentAreSetOnlyThere) {
   auto header = tcp_;
   auto& flags = header[transport_of({"", 4, kTcp, 0}) + 13];
   flags = kAck | kCwr | kFin | kPush;
@@ -158,12 +158,12 @@ TEST_F(LargeSendTest, FlagsThatBelongToOneSegmentAreOnThatAlone) {
   EXPECT_EQ(seen, (std::vector<unsigned>{kAck | kCwr, kAck, kAck | kFin | kPush}));
 }
 
-TEST_F(LargeSendTest, OneSegmentIsEnough) {
+TEST_F(LargeSendTest, MayHaveASingleSegment) {
   EXPECT_EQ(sent(tcp_, {a.element(0, 1)}).size(), 1U);
   EXPECT_EQ(a.poll().size(), 1U);
 }
 
-TEST_F(LargeSendTest, CountsForAsManyAsItMakesInABatch) {
+TEST_F(LargeSendTest, EachSegmentCountsForTheBatchLimit) {
   auto sge = a.element(0, 4);
   std::vector<ibv_sge> all{a.element(0, (kSendBatch - 1) * kSegment)};
   std::array chain{a.send_request(handle_, Qpn(0x10000), sge), large(tcp_, all),
@@ -185,7 +185,7 @@ TEST_F(LargeSendTest, CountsForAsManyAsItMakesInABatch) {
   EXPECT_EQ(UdPacket::parse(sink.packets.back())->bth.psn, 100 + kSendBatch);
 }
 
-TEST_F(LargeSendTest, TheHeadersAreTakenWhenItIsPosted) {
+TEST_F(LargeSendTest, HeadersAreCopiedWhenPosted) {
   a.modify(from_, IBV_QPS_SQD);
   auto header = tcp_;
   EXPECT_TRUE(sent(header, {a.element(0, 800)}).empty());
@@ -195,7 +195,7 @@ TEST_F(LargeSendTest, TheHeadersAreTakenWhenItIsPosted) {
   EXPECT_EQ(sent().size(), 2U);
 }
 
-TEST_F(LargeSendTest, APortThatIsNotActiveSendsNoneOfThem) {
+TEST_F(LargeSendTest, InactivePortSendsNoSegment) {
   auto port = a.hca.port();
   port.state = PortState::down;
   a.hca.set_port(port);
@@ -204,7 +204,7 @@ TEST_F(LargeSendTest, APortThatIsNotActiveSendsNoneOfThem) {
   EXPECT_EQ(a.poll().size(), 1U);
 }
 
-TEST_F(LargeSendTest, OnlyIfSignalledItCompletes) {
+TEST_F(LargeSendTest, CompletesOnlyIfSignalled) {
   std::vector<ibv_sge> all{a.element(0, 1000)};
   auto wr = large(tcp_, all);
   wr.send_flags = 0;
@@ -212,13 +212,13 @@ TEST_F(LargeSendTest, OnlyIfSignalledItCompletes) {
   EXPECT_TRUE(a.poll().empty());
 }
 
-TEST_F(LargeSendTest, OfMemoryThatIsNotItsOwnNothingIsSent) {
+TEST_F(LargeSendTest, MemoryOfAnotherDomainSendsNothing) {
   auto foreign = a.element(0, 1000);
   foreign.lkey ^= 1;
   EXPECT_TRUE(sent(tcp_, {a.element(0, 1100), foreign}).empty());
   expect_failed(IBV_WC_LOC_PROT_ERR);
   a.modify(from_, IBV_QPS_RTS);
-  EXPECT_EQ(sent(tcp_, {a.element(0, kSegment)}).size(), 1U) << "and nothing is left of it";
+  EXPECT_EQ(sent(tcp_, {a.element(0, kSegment)}).size(), 1U) << "the bad send had no effect";
 }
 
 TEST_F(LargeSendTest, NoSegmentIsLongerThanTheMtu) {
@@ -243,7 +243,7 @@ void PrintTo(const HeaderCase& one, std::ostream* out) { *out << one.name; }
 
 class LargeSendHeaderTest : public LargeSendTest, public testing::WithParamInterface<HeaderCase> {};
 
-TEST_P(LargeSendHeaderTest, IsAnErrorUnlessItIsOfTcpOrUdp) {
+TEST_P(LargeSendHeaderTest, HeadersMustBeTcpOrUdp) {
   auto header = headers(GetParam().shape);
   GetParam().spoil(header);
   EXPECT_TRUE(sent(header, {a.element(0, 1000)}).empty());
@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(
         HeaderCase{"one_octet", kUdp4, [](Octets& header) { header.resize(1); }}),
     [](const auto& each) { return each.param.name; });
 
-TEST_F(LargeSendTest, RequestsThatCannotBeAreRefused) {
+TEST_F(LargeSendTest, InvalidRequestsAreRefused) {
   std::vector<ibv_sge> some{a.element(0, 1000)};
   const auto good = large(tcp_, some);
   const auto refused = [&](auto spoil, QueuePair& by) {
@@ -284,7 +284,7 @@ TEST_F(LargeSendTest, RequestsThatCannotBeAreRefused) {
     return a.hca.post_send(by, &wr, &bad) == EINVAL && bad == &wr;
   };
   const Octets too_long(129);
-  EXPECT_TRUE(refused([](auto&) {}, a.make_qp())) << "made without room for headers";
+  EXPECT_TRUE(refused([](auto&) {}, a.make_qp())) << "max_tso_header is 0";
   EXPECT_TRUE(refused([](auto& wr) { wr.tso.hdr_sz = 0; }, from_));
   EXPECT_TRUE(refused(
       [&](auto& wr) {
@@ -297,7 +297,7 @@ TEST_F(LargeSendTest, RequestsThatCannotBeAreRefused) {
   EXPECT_TRUE(refused([](auto& wr) { wr.num_sge = -1; }, from_));
   EXPECT_TRUE(refused([](auto& wr) { wr.num_sge = 5; }, from_));
   EXPECT_TRUE(refused([](auto& wr) { wr.send_flags |= IBV_SEND_INLINE; }, from_));
-  EXPECT_TRUE(refused([](auto& wr) { wr.tso.mss = 3; }, from_)) << "more segments than there are";
+  EXPECT_TRUE(refused([](auto& wr) { wr.tso.mss = 3; }, from_)) << "too many segments";
   some[0].length = kMaxTso + 1;
   EXPECT_TRUE(refused([](auto& wr) { wr.tso.mss = 2000; }, from_));
   some[0].length = 1000;
@@ -306,7 +306,7 @@ TEST_F(LargeSendTest, RequestsThatCannotBeAreRefused) {
   EXPECT_EQ(sink.packets.size(), 250U);
 }
 
-TEST_F(LargeSendTest, RoomForHeadersIsBounded) {
+TEST_F(LargeSendTest, HeaderSizeIsBounded) {
   auto config = a.config();
   config.max_tso_header = kMaxTsoHeader + 1;
   EXPECT_EQ(a.hca.create_queue_pair(config).error().code, EINVAL);

@@ -5,8 +5,8 @@ namespace {
 
 class HcaMulticastTest : public HcaTest {
  protected:
-  void shout(QueuePair& from, const Gid& group = kGroup, Lid lid = kGroupLid,
-             Qpn qpn = ipoib::kMulticastQpn) {
+  void send_multicast(QueuePair& from, const Gid& group = kGroup, Lid lid = kGroupLid,
+                      Qpn qpn = ipoib::kMulticastQpn) {
     auto sge = a.element(0, 4);
     auto wr = a.send_request(a.handle(lid.value(), group), qpn, sge);
     wr.send_flags = 0;
@@ -18,59 +18,59 @@ class HcaMulticastTest : public HcaTest {
 TEST_F(HcaMulticastTest, ReachesEveryAttachedQueuePairAndTheSender) {
   auto& sender = a.make_qp();
   auto& neighbour = a.make_qp();
-  auto& far = b.make_qp();
-  auto& stranger = b.make_qp();
+  auto& remote = b.make_qp();
+  auto& not_attached = b.make_qp();
   for (auto* qp : {&sender, &neighbour}) {
     ASSERT_TRUE(a.hca.attach(*qp, kGroup, kGroupLid));
     ASSERT_EQ(a.receive_into(*qp, 1000, 100), 0);
   }
-  ASSERT_TRUE(b.hca.attach(far, kGroup, kGroupLid));
-  ASSERT_EQ(b.receive_into(far, 0, 100), 0);
-  ASSERT_EQ(b.receive_into(stranger, 0, 100), 0);
-  shout(sender);
+  ASSERT_TRUE(b.hca.attach(remote, kGroup, kGroupLid));
+  ASSERT_EQ(b.receive_into(remote, 0, 100), 0);
+  ASSERT_EQ(b.receive_into(not_attached, 0, 100), 0);
+  send_multicast(sender);
   EXPECT_EQ(a.poll().size(), 2U);
   const auto wc = b.poll();
   ASSERT_EQ(wc.size(), 1U);
-  EXPECT_EQ(wc[0].qp_num, far.number().value());
+  EXPECT_EQ(wc[0].qp_num, remote.number().value());
   EXPECT_EQ(wc[0].src_qp, sender.number().value());
   EXPECT_EQ(wc[0].wc_flags, unsigned{IBV_WC_GRH});
   EXPECT_EQ(ipoib::wire::Grh::parse(ConstBytes(b.memory).first(kGrh))->dgid, kGroup);
 }
 
-TEST_F(HcaMulticastTest, SenderMayAskNotToHearItself) {
+TEST_F(HcaMulticastTest, BlockSelfMulticastDropsOwnPackets) {
   auto config = a.config();
   config.block_self_multicast = true;
   auto& sender = a.make_qp(IBV_QPS_RTS, config);
   ASSERT_TRUE(a.hca.attach(sender, kGroup, kGroupLid));
   ASSERT_EQ(a.receive_into(sender, 0, 100), 0);
-  shout(sender);
+  send_multicast(sender);
   EXPECT_TRUE(a.poll().empty());
 }
 
-TEST_F(HcaMulticastTest, GroupsThatShareALidAreToldApartByGid) {
+TEST_F(HcaMulticastTest, GroupsThatShareALidAreDistinguishedByGid) {
   auto& qp = b.make_qp();
   ASSERT_TRUE(b.hca.attach(qp, kGroup, kGroupLid));
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
-  shout(a.make_qp(), *Gid::parse("ff12:401b:ffff::1"));
+  send_multicast(a.make_qp(), *Gid::parse("ff12:401b:ffff::1"));
   EXPECT_TRUE(b.poll().empty());
   EXPECT_EQ(b.hca.counters().drop_not_attached, 1U);
 }
 
-TEST_F(HcaMulticastTest, OnlyForTheMulticastQueuePairNumber) {
+TEST_F(HcaMulticastTest, RequiresTheMulticastQpn) {
   auto& qp = b.make_qp();
   ASSERT_TRUE(b.hca.attach(qp, kGroup, kGroupLid));
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
-  shout(a.make_qp(), kGroup, kGroupLid, qp.number());
+  send_multicast(a.make_qp(), kGroup, kGroupLid, qp.number());
   EXPECT_TRUE(b.poll().empty());
   EXPECT_EQ(b.hca.counters().drop_gid, 1U);
 }
 
-TEST_F(HcaMulticastTest, DetachedHearsNothing) {
+TEST_F(HcaMulticastTest, DetachedQueuePairReceivesNothing) {
   auto& qp = b.make_qp();
   ASSERT_TRUE(b.hca.attach(qp, kGroup, kGroupLid));
   ASSERT_TRUE(b.hca.detach(qp, kGroup, kGroupLid));
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
-  shout(a.make_qp());
+  send_multicast(a.make_qp());
   EXPECT_TRUE(b.poll().empty());
   EXPECT_EQ(b.hca.detach(qp, kGroup, kGroupLid).error().code, EINVAL);
 }
@@ -81,7 +81,7 @@ TEST_F(HcaMulticastTest, AttachingTwiceIsOneAttachment) {
   ASSERT_TRUE(b.hca.attach(qp, kGroup, kGroupLid));
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
   ASSERT_EQ(b.receive_into(qp, 0, 100), 0);
-  shout(a.make_qp());
+  send_multicast(a.make_qp());
   EXPECT_EQ(b.poll().size(), 1U);
   ASSERT_TRUE(b.hca.detach(qp, kGroup, kGroupLid));
   EXPECT_TRUE(b.hca.destroy(qp));
@@ -102,11 +102,11 @@ TEST_F(HcaMulticastTest, DetachesFromAllGroupsAtOnce) {
   b.hca.detach_all(qp);
   EXPECT_TRUE(b.hca.destroy(qp));
   ASSERT_EQ(b.receive_into(other, 0, 100), 0);
-  shout(a.make_qp());
+  send_multicast(a.make_qp());
   EXPECT_EQ(b.poll().size(), 1U);
 }
 
-TEST_F(HcaMulticastTest, OnlyMulticastAddresses) {
+TEST_F(HcaMulticastTest, AttachRequiresMulticastAddresses) {
   auto& qp = b.make_qp();
   EXPECT_EQ(b.hca.attach(qp, b.hca.port().gid(), kGroupLid).error().code, EINVAL);
   EXPECT_EQ(b.hca.attach(qp, kGroup, Lid(5)).error().code, EINVAL);

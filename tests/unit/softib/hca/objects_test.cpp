@@ -9,7 +9,7 @@ using HcaObjectsTest = HcaTest;
 
 TEST_F(HcaObjectsTest, DomainInUseCannotBeDestroyed) {
   Host host(7);
-  EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);  // the region
+  EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);  // the memory region
   ASSERT_TRUE(host.hca.deregister_memory(host.region.key));
   auto& ah = host.handle(5);
   EXPECT_EQ(host.hca.destroy(*host.pd).error().code, EBUSY);
@@ -22,7 +22,7 @@ TEST_F(HcaObjectsTest, DomainInUseCannotBeDestroyed) {
   EXPECT_TRUE(host.hca.destroy(*host.cq));
 }
 
-TEST_F(HcaObjectsTest, NumbersNamePlaceAndEpochAndComeBackLate) {
+TEST_F(HcaObjectsTest, QpnContainsSlotAndEpochAndIsReusedLate) {
   Hca hca(3, 9, make_port(5));
   auto& pd = **hca.create_protection_domain();
   auto& cq = **hca.create_completion_queue(1);
@@ -45,7 +45,7 @@ TEST_F(HcaObjectsTest, QueuePairsAreBounded) {
   EXPECT_EQ(a.hca.create_queue_pair(config).error().code, ENOMEM);
 }
 
-TEST_F(HcaObjectsTest, CapsBeyondTheLimitsAreRefused) {
+TEST_F(HcaObjectsTest, CapabilitiesBeyondTheLimitsAreRefused) {
   const auto refused = [&](auto change) {
     auto config = a.config();
     change(config);
@@ -62,11 +62,11 @@ TEST_F(HcaObjectsTest, CapsBeyondTheLimitsAreRefused) {
   EXPECT_FALSE(refused([](auto& c) { c.cap.max_send_wr = kMaxQueueWr; }));
 }
 
-TEST_F(HcaObjectsTest, QueuesWithoutPlacesTakeNothing) {
+TEST_F(HcaObjectsTest, QueuesOfSizeZeroRefuseRequests) {
   auto config = a.config();
   config.cap = {};
   auto& qp = a.make_qp(IBV_QPS_RTS, config);
-  EXPECT_EQ(a.receive_into(qp, 0, 64), EINVAL);  // no scatter elements either
+  EXPECT_EQ(a.receive_into(qp, 0, 64), EINVAL);  // max_recv_sge is 0
   ibv_recv_wr wr{};
   ibv_recv_wr* bad = nullptr;
   EXPECT_EQ(a.hca.post_receive(qp, &wr, &bad), ENOMEM);
@@ -112,7 +112,7 @@ TEST_F(HcaObjectsTest, AddressHandlesAreCheckedAndBounded) {
   EXPECT_EQ(a.hca.create_address_handle(*a.pd, attr).error().code, ENOMEM);
 }
 
-TEST_F(HcaObjectsTest, CompletionsOfADestroyedQueuePairAreGone) {
+TEST_F(HcaObjectsTest, CompletionsOfADestroyedQueuePairAreDiscarded) {
   auto& qp = a.make_qp();
   auto& other = a.make_qp();
   auto sge = a.element(0, 4);

@@ -1,4 +1,4 @@
-// The table of transitions of ibv_modify_qp(3) for UD, row by row, and what states do to work.
+// The UD transitions of ibv_modify_qp(3), and the effects of states on work requests.
 #include "hca_fixture.hpp"
 
 namespace softib::hca {
@@ -32,8 +32,8 @@ const Row* find_row(ibv_qp_state from, ibv_qp_state to) {
   return nullptr;
 }
 
-/// Every state to every state with every attribute more or less than the row says.
-TEST(QueuePairStates, EachTransitionTakesExactlyItsAttributes) {
+/// Tries each pair of states with each attribute added or removed.
+TEST(QueuePairStates, EachTransitionChecksItsAttributes) {
   for (const auto from : kStates) {
     for (const auto to : kStates) {
       const bool to_anywhere = to == IBV_QPS_RESET || to == IBV_QPS_ERR;
@@ -71,7 +71,7 @@ TEST_F(QueuePairStatesTest, ValuesAreChecked) {
   EXPECT_TRUE(a.hca.modify(qp, attributes(IBV_QPS_INIT), kToInit));
 }
 
-TEST_F(QueuePairStatesTest, CurrentStateMustBeTheCurrentState) {
+TEST_F(QueuePairStatesTest, CurQpStateMustMatch) {
   auto& qp = a.make_qp(IBV_QPS_RTS);
   auto attr = attributes(IBV_QPS_RTS);
   attr.cur_qp_state = IBV_QPS_SQE;
@@ -80,7 +80,7 @@ TEST_F(QueuePairStatesTest, CurrentStateMustBeTheCurrentState) {
   EXPECT_TRUE(a.hca.modify(qp, attr, IBV_QP_STATE | IBV_QP_CUR_STATE));
 }
 
-TEST_F(QueuePairStatesTest, QueryTellsWhatWasSet) {
+TEST_F(QueuePairStatesTest, QueryReturnsTheAttributes) {
   auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 1);
   auto attr = qp.attributes();
   EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
@@ -96,7 +96,7 @@ TEST_F(QueuePairStatesTest, QueryTellsWhatWasSet) {
   EXPECT_EQ(qp.attributes().qkey, 0x1234U);
 }
 
-TEST_F(QueuePairStatesTest, SendsArePostedFromRtsOnReceivesFromInitOn) {
+TEST_F(QueuePairStatesTest, AcceptsSendsFromRtsAndReceivesFromInit) {
   auto sge = a.element(0, 64);
   for (const auto state : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD}) {
     auto& qp = a.make_qp(state);
@@ -108,7 +108,7 @@ TEST_F(QueuePairStatesTest, SendsArePostedFromRtsOnReceivesFromInitOn) {
 
 TEST_F(QueuePairStatesTest, ReceivesPacketsFromRtrOn) {
   for (const auto state : kStates) {
-    if (state == IBV_QPS_SQE) continue;  // not to be reached by modify
+    if (state == IBV_QPS_SQE) continue;  // modify() cannot reach it
     auto& qp = b.make_qp(state);
     const bool receives = state >= IBV_QPS_RTR && state != IBV_QPS_ERR;
     if (receives) {
@@ -124,7 +124,7 @@ TEST_F(QueuePairStatesTest, ReceivesPacketsFromRtrOn) {
   }
 }
 
-TEST_F(QueuePairStatesTest, ErrorFlushesBothQueuesAndWhatIsPostedLater) {
+TEST_F(QueuePairStatesTest, ErrorFlushesBothQueuesAndLaterRequests) {
   auto& qp = a.make_qp(IBV_QPS_SQD);
   auto sge = a.element(0, 64);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
@@ -142,7 +142,7 @@ TEST_F(QueuePairStatesTest, ErrorFlushesBothQueuesAndWhatIsPostedLater) {
   EXPECT_TRUE(sink.packets.empty());
 }
 
-TEST_F(QueuePairStatesTest, ResetForgetsWorkCompletionsAndAttributes) {
+TEST_F(QueuePairStatesTest, ResetDiscardsRequestsCompletionsAndAttributes) {
   auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 1);
   auto sge = a.element(0, 64);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
@@ -152,13 +152,13 @@ TEST_F(QueuePairStatesTest, ResetForgetsWorkCompletionsAndAttributes) {
   EXPECT_TRUE(a.poll().empty());
   EXPECT_EQ(qp.attributes().qkey, 0U);
   EXPECT_EQ(qp.attributes().pkey_index, 0);
-  // The queues are empty: all of their places can be had again.
+  // The queues are empty, so all of their entries are free.
   a.bring(qp, IBV_QPS_RTS);
   for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.receive_into(qp, 0, 64), 0);
   for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
 }
 
-TEST_F(QueuePairStatesTest, DrainedSendQueueTellsWhenAskedAndKeepsSends) {
+TEST_F(QueuePairStatesTest, DrainedSendQueueRaisesRequestedEventAndKeepsSends) {
   auto& qp = a.make_qp();
   a.modify(qp, IBV_QPS_SQD);
   EXPECT_TRUE(a.hca.events().empty());
@@ -179,8 +179,8 @@ TEST_F(QueuePairStatesTest, DrainedSendQueueTellsWhenAskedAndKeepsSends) {
   EXPECT_EQ(sink.packets.size(), 1U);
 }
 
-/// The queue pair goes into error while its batch is on the way out.
-TEST_F(QueuePairStatesTest, ErrorWhileSendingCompletesWhatIsOutFirst) {
+/// The queue pair goes into ERR while its batch is in flight.
+TEST_F(QueuePairStatesTest, ErrorWhileSendingCompletesTheBatchFirst) {
   auto& qp = a.make_qp();
   ASSERT_EQ(a.receive_into(qp, 0, kGrh), 0);
   auto sge = a.element(0, 4);
@@ -191,7 +191,7 @@ TEST_F(QueuePairStatesTest, ErrorWhileSendingCompletesWhatIsOutFirst) {
   const auto batch = a.hca.next_packets(qp);
   ASSERT_EQ(batch.size(), kSendBatch);
   sink.send(batch);
-  deliver();  // back to this queue pair, whose receive is too small
+  deliver();  // to the same queue pair, whose receive is too small
   EXPECT_EQ(qp.state(), IBV_QPS_ERR);
   EXPECT_TRUE(a.hca.next_packets(qp).empty());
   const auto wc = a.poll();

@@ -6,9 +6,9 @@ namespace {
 
 class HcaReceiveTest : public HcaTest {
  protected:
-  /// Sends `text` from `from` to `to`, and brings it there.
-  void say(const std::string& text, std::uint32_t qkey = kQKey,
-           std::optional<Gid> dgid = std::nullopt) {
+  /// Sends `text` from `from` to `to` and delivers it.
+  void send_text(const std::string& text, std::uint32_t qkey = kQKey,
+                 std::optional<Gid> dgid = std::nullopt) {
     std::memcpy(a.memory.data(), text.data(), text.size());
     auto sge = a.element(0, text.size());
     auto& handle = a.handle(6, dgid);
@@ -39,7 +39,7 @@ class HcaReceiveTest : public HcaTest {
 TEST_F(HcaReceiveTest, CompletionHasAllFields) {
   ASSERT_EQ(b.receive_into(to, 0, 2088, 77), 0);
   immediate = to_network(std::uint32_t{0xcafe});
-  say("hello");
+  send_text("hello");
   const auto wc = b.poll();
   ASSERT_EQ(wc.size(), 1U);
   EXPECT_EQ(wc[0].wr_id, 77U);
@@ -58,7 +58,7 @@ TEST_F(HcaReceiveTest, CompletionHasAllFields) {
   EXPECT_EQ(text_at(kGrh, 5), "hello");
 }
 
-TEST_F(HcaReceiveTest, EachLidOfThePortIsItsOwn) {
+TEST_F(HcaReceiveTest, PathBitsSelectTheLid) {
   auto many = make_port(4);
   many.lmc = 2;
   b.hca.set_port(many);
@@ -67,24 +67,24 @@ TEST_F(HcaReceiveTest, EachLidOfThePortIsItsOwn) {
   a.hca.set_port(few);
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
   source_path_bits = 7;
-  say("hello");
+  send_text("hello");
   const auto wc = b.poll();
   ASSERT_EQ(wc.size(), 1U);
-  EXPECT_EQ(wc[0].slid, 3) << "an LMC of 1 leaves one bit open";
+  EXPECT_EQ(wc[0].slid, 3) << "an LMC of 1 allows one path bit";
   EXPECT_EQ(wc[0].dlid_path_bits, 2);
   many.lid = Lid(8);
   b.hca.set_port(many);
-  say("hello");
+  send_text("hello");
   EXPECT_EQ(counters().drop_lid, 1U);
 }
 
-TEST_F(HcaReceiveTest, OnlyThePortWithTheCableSendsAndReceives) {
+TEST_F(HcaReceiveTest, OnlyTheConnectedPortSendsAndReceives) {
   auto second = make_port(6);
   second.number = 2;
   b.hca.set_port(second);
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  say("hello");
-  EXPECT_TRUE(b.poll().empty()) << "the queue pair is one of port 1";
+  send_text("hello");
+  EXPECT_TRUE(b.poll().empty()) << "the queue pair uses port 1";
   EXPECT_EQ(counters().drop_port, 1U);
 
   ASSERT_TRUE(b.hca.modify(to, attributes(IBV_QPS_RESET), IBV_QP_STATE));
@@ -94,20 +94,20 @@ TEST_F(HcaReceiveTest, OnlyThePortWithTheCableSendsAndReceives) {
   EXPECT_EQ(to.attributes().port_num, 2);
   b.modify(to, IBV_QPS_RTR);
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  say("hello");
+  send_text("hello");
   EXPECT_EQ(b.poll().size(), 1U);
 }
 
-TEST_F(HcaReceiveTest, WithoutGrhItsAreaIsLeftAsItWas) {
+TEST_F(HcaReceiveTest, WithoutGrhItsAreaIsUnchanged) {
   std::fill_n(b.memory.begin(), kGrh, 0xee);
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  say("x");
+  send_text("x");
   EXPECT_EQ(text_at(0, kGrh), std::string(kGrh, '\xee'));
 }
 
-TEST_F(HcaReceiveTest, GrhIsTheOneThatCame) {
+TEST_F(HcaReceiveTest, GrhIsCopiedToTheBuffer) {
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
-  say("grh", kQKey, b.hca.port().gid());
+  send_text("grh", kQKey, b.hca.port().gid());
   EXPECT_EQ(b.poll().at(0).wc_flags, unsigned{IBV_WC_GRH});
   const auto grh = ipoib::wire::Grh::parse(ConstBytes(b.memory).first(kGrh));
   ASSERT_TRUE(grh);
@@ -116,7 +116,7 @@ TEST_F(HcaReceiveTest, GrhIsTheOneThatCame) {
   EXPECT_EQ(text_at(kGrh, 3), "grh");
 }
 
-TEST_F(HcaReceiveTest, ElementsMayCutTheMessageAnywhere) {
+TEST_F(HcaReceiveTest, ScattersAcrossElements) {
   std::array sges = {b.element(1000, 10), b.element(2000, 0), b.element(3000, 33),
                      b.element(4000, 100)};
   ibv_recv_wr wr{};
@@ -124,25 +124,25 @@ TEST_F(HcaReceiveTest, ElementsMayCutTheMessageAnywhere) {
   wr.num_sge = 4;
   ibv_recv_wr* bad = nullptr;
   ASSERT_EQ(b.hca.post_receive(to, &wr, &bad), 0);
-  say("elements", kQKey, b.hca.port().gid());
+  send_text("elements", kQKey, b.hca.port().gid());
   EXPECT_EQ(b.poll().at(0).status, IBV_WC_SUCCESS);
-  // 10 octets of GRH; 30 more and "ele"; the rest.
+  // 10 bytes of the GRH; the other 30 and "ele"; the rest.
   EXPECT_EQ(b.memory[1000] >> 4, 6);
   EXPECT_EQ(text_at(3030, 3), "ele");
   EXPECT_EQ(text_at(4000, 5), "ments");
 }
 
-TEST_F(HcaReceiveTest, MessageWithoutOctetsIsAMessage) {
+TEST_F(HcaReceiveTest, ReceivesEmptyMessage) {
   ASSERT_EQ(b.receive_into(to, 0, kGrh), 0);
-  say("");
+  send_text("");
   EXPECT_EQ(b.poll().at(0).byte_len, kGrh);
 }
 
 TEST_F(HcaReceiveTest, ReceivesAreFilledInOrder) {
   ASSERT_EQ(b.receive_into(to, 0, 100, 1), 0);
   ASSERT_EQ(b.receive_into(to, 100, 100, 2), 0);
-  say("first");
-  say("second");
+  send_text("first");
+  send_text("second");
   const auto wc = b.poll();
   ASSERT_EQ(wc.size(), 2U);
   EXPECT_EQ(wc[0].wr_id, 1U);
@@ -150,21 +150,21 @@ TEST_F(HcaReceiveTest, ReceivesAreFilledInOrder) {
   EXPECT_EQ(text_at(140, 6), "second");
 }
 
-TEST_F(HcaReceiveTest, WithoutAPostedReceiveThePacketIsLost) {
-  say("lost");
+TEST_F(HcaReceiveTest, DropsPacketWithoutPostedReceive) {
+  send_text("lost");
   EXPECT_TRUE(b.poll().empty());
   EXPECT_EQ(counters().drop_no_receive, 1U);
   EXPECT_EQ(to.state(), IBV_QPS_RTS);
 }
 
-TEST_F(HcaReceiveTest, WrongQKeyIsDroppedAndCounted) {
+TEST_F(HcaReceiveTest, DropsPacketWithWrongQKey) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
-  say("x", kQKey + 1);
+  send_text("x", kQKey + 1);
   EXPECT_TRUE(b.poll().empty());
   EXPECT_EQ(counters().drop_qkey, 1U);
 }
 
-TEST_F(HcaReceiveTest, PKeyMustBeOfThePartitionAndOneOfTheTwoAFullMember) {
+TEST_F(HcaReceiveTest, PKeysMustMatchAndOneBeFull) {
   struct Case {
     std::uint16_t from_index;
     std::uint16_t to_index;
@@ -190,7 +190,7 @@ TEST_F(HcaReceiveTest, PKeyMustBeOfThePartitionAndOneOfTheTwoAFullMember) {
   }
 }
 
-TEST_F(HcaReceiveTest, NumberOfAnEarlierEpochIsUnknown) {
+TEST_F(HcaReceiveTest, DropsPacketForAnEarlierEpoch) {
   Host later(6, 2);
   auto& qp = later.make_qp();
   EXPECT_EQ(QpnLayout::index(qp.number()), QpnLayout::index(to.number()));
@@ -210,35 +210,35 @@ TEST_F(HcaReceiveTest, PacketsForOthersAreDropped) {
   ASSERT_EQ(a.send(from, wr, sink), 0);
   deliver();
   EXPECT_EQ(counters().drop_lid, 1U);
-  say("x", kQKey, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
+  send_text("x", kQKey, Gid(Gid::kLinkLocalPrefix, Guid(0x42)));
   EXPECT_EQ(counters().drop_gid, 1U);
   EXPECT_TRUE(b.poll().empty());
 }
 
-TEST_F(HcaReceiveTest, PortThatIsNotActiveReceivesNothing) {
+TEST_F(HcaReceiveTest, InactivePortReceivesNothing) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   auto port = b.hca.port();
   port.state = PortState::init;
   b.hca.set_port(port);
-  say("x");
+  send_text("x");
   EXPECT_EQ(counters().drop_port, 1U);
   EXPECT_TRUE(b.poll().empty());
 }
 
-TEST_F(HcaReceiveTest, LongerThanThePortsMtuIsDropped) {
+TEST_F(HcaReceiveTest, DropsPacketLongerThanThePortMtu) {
   ASSERT_EQ(b.receive_into(to, 0, 2088), 0);
   auto port = b.hca.port();
   port.mtu = 1;
   b.hca.set_port(port);
-  say(std::string(257, 'x'));
+  send_text(std::string(257, 'x'));
   EXPECT_EQ(counters().drop_length, 1U);
   EXPECT_TRUE(b.poll().empty());
 }
 
-TEST_F(HcaReceiveTest, TooSmallABufferIsALocalLengthErrorAndTheEndOfTheQueuePair) {
+TEST_F(HcaReceiveTest, TooSmallBufferIsALocalLengthErrorAndMovesTheQueuePairToErr) {
   ASSERT_EQ(b.receive_into(to, 0, kGrh + 3, 1), 0);
   ASSERT_EQ(b.receive_into(to, 0, 100, 2), 0);
-  say("four");
+  send_text("four");
   const auto wc = b.poll();
   ASSERT_EQ(wc.size(), 2U);
   EXPECT_EQ(wc[0].wr_id, 1U);
@@ -249,7 +249,7 @@ TEST_F(HcaReceiveTest, TooSmallABufferIsALocalLengthErrorAndTheEndOfTheQueuePair
   EXPECT_EQ(counters().receive_errors, 1U);
 }
 
-TEST_F(HcaReceiveTest, MemoryThatMayNotBeWrittenIsALocalProtectionError) {
+TEST_F(HcaReceiveTest, ReadOnlyMemoryIsALocalProtectionError) {
   const auto read_only = b.hca.register_memory(*b.pd, b.memory.data(), 4096,
                                                std::bit_cast<std::uint64_t>(b.memory.data()), 0);
   ASSERT_TRUE(read_only);
@@ -259,15 +259,15 @@ TEST_F(HcaReceiveTest, MemoryThatMayNotBeWrittenIsALocalProtectionError) {
   wr.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
   ASSERT_EQ(b.hca.post_receive(to, &wr, &bad), 0);
-  say("x");
+  send_text("x");
   EXPECT_EQ(b.poll().at(0).status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(to.state(), IBV_QPS_ERR);
 }
 
-TEST_F(HcaReceiveTest, MemoryDeregisteredSinceThePostIsNotTouched) {
+TEST_F(HcaReceiveTest, MemoryDeregisteredAfterPostingIsNotWritten) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   ASSERT_TRUE(b.hca.deregister_memory(b.region.key));
-  say("x");
+  send_text("x");
   EXPECT_EQ(b.poll().at(0).status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(b.memory[kGrh], 0);
 }
@@ -275,13 +275,13 @@ TEST_F(HcaReceiveTest, MemoryDeregisteredSinceThePostIsNotTouched) {
 TEST_F(HcaReceiveTest, QueueIsFullUntilACompletionIsPolled) {
   for (std::uint32_t i = 0; i < kQueue; ++i) ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   EXPECT_EQ(b.receive_into(to, 0, 100), ENOMEM);
-  say("x");
+  send_text("x");
   EXPECT_EQ(b.receive_into(to, 0, 100), ENOMEM);
   ASSERT_EQ(b.poll().size(), 1U);
   EXPECT_EQ(b.receive_into(to, 0, 100), 0);
 }
 
-TEST_F(HcaReceiveTest, FirstBadRequestOfAChainIsPointedAt) {
+TEST_F(HcaReceiveTest, ReturnsTheFirstBadRequestOfAChain) {
   auto sge = b.element(0, 100);
   std::array<ibv_recv_wr, 3> chain{};
   for (std::size_t i = 0; i < chain.size(); ++i) {
@@ -292,12 +292,12 @@ TEST_F(HcaReceiveTest, FirstBadRequestOfAChainIsPointedAt) {
   ibv_recv_wr* bad = nullptr;
   EXPECT_EQ(b.hca.post_receive(to, chain.data(), &bad), EINVAL);
   EXPECT_EQ(bad, &chain[1]);
-  say("x");
+  send_text("x");
   EXPECT_EQ(b.poll().size(), 1U);
   b.modify(to, IBV_QPS_ERR);
   EXPECT_EQ(b.hca.post_receive(to, chain.data(), &bad), EINVAL);
   EXPECT_EQ(bad, &chain[1]);
-  EXPECT_EQ(b.poll().size(), 1U) << "what was accepted is flushed";
+  EXPECT_EQ(b.poll().size(), 1U) << "the accepted request is flushed";
 }
 
 TEST_F(HcaReceiveTest, LoopbackWithinOneHca) {
@@ -313,7 +313,7 @@ TEST_F(HcaReceiveTest, LoopbackWithinOneHca) {
   EXPECT_EQ(wc[1].slid, 5);
 }
 
-TEST_F(HcaReceiveTest, WhatIsNoPacketIsMalformed) {
+TEST_F(HcaReceiveTest, InvalidPacketIsMalformed) {
   b.hca.receive(ArrivedPacket{});
   const std::vector<std::uint8_t> noise(64, 0xa5);
   b.hca.receive({noise});

@@ -7,7 +7,7 @@ namespace {
 using ipoib::wire::UdPacket;
 using HcaSendTest = HcaTest;
 
-TEST_F(HcaSendTest, PacketCarriesWhatTheWorkRequestSays) {
+TEST_F(HcaSendTest, PacketHasTheValuesOfTheWorkRequest) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 5);
   std::memcpy(a.memory.data(), "hello", 5);
@@ -58,7 +58,7 @@ TEST_F(HcaSendTest, ElementsAreGatheredInOrderAndEmptyOnesSkipped) {
   auto& qp = a.make_qp();
   std::memcpy(a.memory.data(), "abcdefgh", 8);
   std::array sges = {a.element(4, 2), a.element(0, 0), a.element(0, 3), a.element(7, 1)};
-  sges[1].lkey = 0;  // an element without octets names no memory
+  sges[1].lkey = 0;  // the key of an empty element is ignored
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sges[0]);
   wr.num_sge = 4;
   ASSERT_EQ(a.send(qp, wr, sink), 0);
@@ -75,7 +75,7 @@ TEST_F(HcaSendTest, InlineDataIsCopiedWhenPostedAndNeedsNoKey) {
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   wr.send_flags |= IBV_SEND_INLINE;
   ASSERT_EQ(a.send(qp, wr, sink), 0);
-  EXPECT_TRUE(sink.packets.empty());  // the queue is drained: it waits
+  EXPECT_TRUE(sink.packets.empty());  // sends wait in SQD
   text[0] = 'X';
   a.modify(qp, IBV_QPS_RTS);
   transmit(a.hca, qp, sink);
@@ -129,7 +129,7 @@ TEST_F(HcaSendTest, PsnCountsPacketsAndWraps) {
   EXPECT_EQ(UdPacket::parse(sink.packets.at(1))->bth.psn, 0U);
 }
 
-TEST_F(HcaSendTest, PKeyIsTheOneAtTheQueuePairsIndex) {
+TEST_F(HcaSendTest, PKeyIsTheOneAtTheQueuePairsPKeyIndex) {
   auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 1);
   auto sge = a.element(0, 4);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
@@ -137,17 +137,17 @@ TEST_F(HcaSendTest, PKeyIsTheOneAtTheQueuePairsIndex) {
   EXPECT_EQ(UdPacket::parse(sink.packets.at(0))->bth.pkey, PKey(0x8012));
 }
 
-TEST_F(HcaSendTest, EmptyPlaceInThePKeyTableSendsNothing) {
+TEST_F(HcaSendTest, EmptyPKeyTableEntrySendsNothing) {
   auto& qp = a.make_qp(IBV_QPS_RTS, a.config(), 9);
   auto sge = a.element(0, 4);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_TRUE(sink.packets.empty());
   EXPECT_EQ(a.hca.counters().send_drop_pkey, 1U);
-  EXPECT_EQ(a.poll().size(), 1U);  // unreliable: the sender learns nothing
+  EXPECT_EQ(a.poll().size(), 1U);  // the send completes: UD is unreliable
 }
 
-TEST_F(HcaSendTest, PortThatIsNotActiveSendsNothing) {
+TEST_F(HcaSendTest, InactivePortSendsNothing) {
   auto& qp = a.make_qp();
   auto port = a.hca.port();
   port.state = PortState::down;
@@ -174,7 +174,7 @@ TEST_F(HcaSendTest, OnlySignalledSendsComplete) {
   EXPECT_EQ(a.poll().size(), 1U);
 }
 
-TEST_F(HcaSendTest, ChainGoesOutInBatchesAndInOrder) {
+TEST_F(HcaSendTest, ChainIsSentInBatchesAndInOrder) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 4);
   std::vector<ibv_send_wr> chain(40, a.send_request(a.handle(6), Qpn(0x10000), sge));
@@ -189,7 +189,7 @@ TEST_F(HcaSendTest, ChainGoesOutInBatchesAndInOrder) {
   for (std::size_t i = 0; i < wc.size(); ++i) EXPECT_EQ(wc[i].wr_id, i);
 }
 
-TEST_F(HcaSendTest, FirstBadRequestOfAChainIsPointedAtAndThoseBeforeAreSent) {
+TEST_F(HcaSendTest, ReturnsTheFirstBadRequestOfAChainAndSendsThoseBefore) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 4);
   std::vector<ibv_send_wr> chain(3, a.send_request(a.handle(6), Qpn(0x10000), sge));
@@ -203,7 +203,7 @@ TEST_F(HcaSendTest, FirstBadRequestOfAChainIsPointedAtAndThoseBeforeAreSent) {
   EXPECT_EQ(sink.packets.size(), 1U);
 }
 
-TEST_F(HcaSendTest, AllOfAChainOrNothing) {
+TEST_F(HcaSendTest, PostSendAllPostsAllOrNothing) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 4);
   std::vector<ibv_send_wr> chain(2, a.send_request(a.handle(6), Qpn(0x10000), sge));
@@ -218,7 +218,7 @@ TEST_F(HcaSendTest, AllOfAChainOrNothing) {
   EXPECT_EQ(sink.packets.size(), 2U);
 }
 
-TEST_F(HcaSendTest, BadRequestsAreRefusedAtOnce) {
+TEST_F(HcaSendTest, BadRequestsAreRefusedWhenPosted) {
   auto& qp = a.make_qp();
   std::array<ibv_sge, 5> sges;
   sges.fill(a.element(0, 4));
@@ -250,7 +250,7 @@ TEST_F(HcaSendTest, QueueIsFullUntilACompletionIsPolled) {
   wr.send_flags = IBV_SEND_SIGNALED;
   ASSERT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_EQ(a.send(qp, wr, sink), ENOMEM);
-  // One completion gives back its own place and those of the unsignalled sends before it.
+  // One completion frees its own entry and those of the unsignalled sends before it.
   ASSERT_EQ(a.poll().size(), 1U);
   for (std::uint32_t i = 0; i < kQueue; ++i) EXPECT_EQ(a.send(qp, wr, sink), 0);
   EXPECT_EQ(a.send(qp, wr, sink), ENOMEM);
@@ -259,22 +259,22 @@ TEST_F(HcaSendTest, QueueIsFullUntilACompletionIsPolled) {
 struct SendErrorCase {
   const char* name;
   ibv_wc_status status;
-  void (*spoil)(Host& host, ibv_send_wr& wr);
+  void (*corrupt)(Host& host, ibv_send_wr& wr);
 };
 void PrintTo(const SendErrorCase& each, std::ostream* out) { *out << each.name; }
 
 class HcaSendErrorTest : public HcaTest, public testing::WithParamInterface<SendErrorCase> {};
 
-TEST_P(HcaSendErrorTest, CompletesAfterThoseBeforeAndStopsTheSendQueue) {
+TEST_P(HcaSendErrorTest, CompletesInOrderAndMovesTheQueuePairToSqe) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 8);
   std::vector<ibv_send_wr> chain(3, a.send_request(a.handle(6), Qpn(0x10000), sge));
-  auto spoilt = a.element(0, 8);
-  chain[1].sg_list = &spoilt;
-  GetParam().spoil(a, chain[1]);
+  auto bad_element = a.element(0, 8);
+  chain[1].sg_list = &bad_element;
+  GetParam().corrupt(a, chain[1]);
   for (std::size_t i = 0; i < chain.size(); ++i) {
     chain[i].wr_id = i;
-    chain[i].send_flags = 0;  // errors are reported all the same
+    chain[i].send_flags = 0;  // errors are always reported
     if (i + 1 < chain.size()) chain[i].next = &chain[i + 1];
   }
   chain[0].send_flags = IBV_SEND_SIGNALED;
@@ -289,7 +289,7 @@ TEST_P(HcaSendErrorTest, CompletesAfterThoseBeforeAndStopsTheSendQueue) {
   EXPECT_EQ(qp.state(), IBV_QPS_SQE);
   EXPECT_EQ(a.hca.counters().send_errors, 1U);
 
-  // In SQE sends are flushed; SQE -> RTS mends the queue.
+  // Sends are flushed in SQE, and accepted again after SQE -> RTS.
   chain[0].next = nullptr;
   ASSERT_EQ(a.send(qp, chain[0], sink), 0);
   EXPECT_EQ(a.poll().at(0).status, IBV_WC_WR_FLUSH_ERR);
@@ -327,7 +327,7 @@ INSTANTIATE_TEST_SUITE_P(
             }}),
     [](const auto& each) { return each.param.name; });
 
-TEST_F(HcaSendTest, LongestMessageIsTheMtu) {
+TEST_F(HcaSendTest, SendsMessageOfMtuSize) {
   auto& qp = a.make_qp();
   auto sge = a.element(0, 2048);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
@@ -336,7 +336,7 @@ TEST_F(HcaSendTest, LongestMessageIsTheMtu) {
   EXPECT_EQ(UdPacket::parse(sink.packets.at(0))->payload.size(), 2048U);
 }
 
-TEST_F(HcaSendTest, AnAddressHandleMayGoOnceItsSendIsPosted) {
+TEST_F(HcaSendTest, AddressHandleMayBeDestroyedAfterPosting) {
   auto& qp = a.make_qp();
   a.modify(qp, IBV_QPS_SQD);
   auto sge = a.element(0, 4);

@@ -5,7 +5,7 @@
 namespace softib::subnet {
 namespace {
 
-TEST(Partition, ByDefaultEverybodyIsAFullMember) {
+TEST(Partition, DefaultPartitionHasAllAsFullMembers) {
   const auto partitions = make_partitions({}).value();
   ASSERT_EQ(partitions.size(), 1U);
   EXPECT_EQ(partitions[0].pkey, PKey(0xffff));
@@ -14,14 +14,14 @@ TEST(Partition, ByDefaultEverybodyIsAFullMember) {
   EXPECT_EQ(partitions[0].rate, 3);
 }
 
-TEST(Partition, MembershipAlone) {
+TEST(Partition, ParsesMembershipAlone) {
   const auto partition = parse_partition("0x12=limited").value();
   EXPECT_EQ(partition.pkey, PKey(0x8012));
   EXPECT_EQ(partition.others, Membership::limited);
   EXPECT_TRUE(partition.members.empty());
 }
 
-TEST(Partition, NamedMembersShutOthersOut) {
+TEST(Partition, NamedMembersExcludeOthers) {
   const auto partition = parse_partition("0x8012=full:host1,host2").value();
   EXPECT_EQ(partition.membership("host1"), Membership::full);
   EXPECT_EQ(partition.membership("host2"), Membership::full);
@@ -38,7 +38,7 @@ TEST(Partition, Settings) {
   EXPECT_EQ(parse_partition("18=full,mtu=256").value().mtu, 1);
 }
 
-TEST(Partition, RatesByTheirUsualNames) {
+TEST(Partition, ParsesNominalRates) {
   const auto rate = [](const std::string& gbits) {
     return parse_partition("1=full,rate=" + gbits).value().rate;
   };
@@ -48,7 +48,7 @@ TEST(Partition, RatesByTheirUsualNames) {
   EXPECT_EQ(rate("100"), 16);
 }
 
-TEST(Partition, WhatMakesNoSenseIsRefusedWithTheReason) {
+TEST(Partition, InvalidTextIsRefusedWithAReason) {
   for (const auto* text :
        {"", "0x12", "0=full", "0x8000=full", "0x10000=full", "x=full", "0x12=", "0x12=half",
         "0x12=full:", "0x12=full,", "0x12=full,mtu=1500", "0x12=full,mtu=", "0x12=full,rate=3",
@@ -61,13 +61,13 @@ TEST(Partition, WhatMakesNoSenseIsRefusedWithTheReason) {
   EXPECT_FALSE(parse_partition("0x12=full:" + std::string(kMaxNodeName + 1, 'a')));
 }
 
-TEST(Partition, AnOptionForTheDefaultPartitionReplacesIt) {
+TEST(Partition, OptionReplacesTheDefaultPartition) {
   const auto partitions = make_partitions({"0x7fff=limited"}).value();
   ASSERT_EQ(partitions.size(), 1U);
   EXPECT_EQ(partitions[0].membership("anybody"), Membership::limited);
 }
 
-TEST(Partition, OptionsForOnePKeyAreJoined) {
+TEST(Partition, OptionsForOnePKeyAreMerged) {
   const auto partitions =
       make_partitions({"0x12=full:a", "0x13=full", "0x8012=limited:b,mtu=4096"}).value();
   ASSERT_EQ(partitions.size(), 3U);
@@ -77,7 +77,7 @@ TEST(Partition, OptionsForOnePKeyAreJoined) {
   EXPECT_EQ(partitions[1].mtu, 5);
 }
 
-TEST(Partition, MoreThanAPortCanHaveAreRefused) {
+TEST(Partition, TooManyPartitionsAreRefused) {
   std::vector<std::string> options;
   for (std::size_t i = 1; i < kMaxPartitions; ++i) options.push_back(std::to_string(i) + "=full");
   EXPECT_TRUE(make_partitions(options));

@@ -1,4 +1,4 @@
-// Counters of ports as perfquery asks for them, and resets them.
+// Port counters, requested and reset like perfquery does.
 #include "softib/subnet/performance.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class PerformanceTest : public ::testing::Test {
     counters_[node_].transmit_discards = 70'000;
     counters_[node_].relay_errors = 3;
   }
-  /// PortSelect, CounterSelect and what a Set writes behind them.
+  /// Request with PortSelect and CounterSelect.
   MadPacket request(Lid to, std::uint16_t attribute_id, std::uint8_t port,
                     std::uint8_t code = method::kGet, std::uint16_t select = 0) {
     MadHeader header;
@@ -44,18 +44,18 @@ class PerformanceTest : public ::testing::Test {
     ipoib::store_be(&packet.mad[kData + 2], select);
     return packet;
   }
-  MadPacket ask(const MadPacket& packet) {
-    const auto answer = agents_.answer(packet, manager_);
-    EXPECT_EQ(answer.outcome, AgentOutcome::responded);
-    EXPECT_EQ(answer.packet.dlid, packet.slid);
-    EXPECT_EQ(answer.packet.slid, packet.dlid);
-    EXPECT_EQ(answer.packet.destination, packet.source);
-    EXPECT_EQ(MadHeader::parse(answer.packet.mad)->method, method::kGetResp);
-    EXPECT_EQ(MadHeader::parse(answer.packet.mad)->status, answer.status);
-    return answer.packet;
+  MadPacket send_request(const MadPacket& packet) {
+    const auto response = agents_.handle(packet, manager_);
+    EXPECT_EQ(response.outcome, AgentOutcome::responded);
+    EXPECT_EQ(response.packet.dlid, packet.slid);
+    EXPECT_EQ(response.packet.slid, packet.dlid);
+    EXPECT_EQ(response.packet.destination, packet.source);
+    EXPECT_EQ(MadHeader::parse(response.packet.mad)->method, method::kGetResp);
+    EXPECT_EQ(MadHeader::parse(response.packet.mad)->status, response.status);
+    return response.packet;
   }
   std::uint16_t refusal(const MadPacket& packet) {
-    return MadHeader::parse(ask(packet).mad)->status;
+    return MadHeader::parse(send_request(packet).mad)->status;
   }
   template <class Value>
   static Value at(const MadPacket& packet, std::size_t offset) {
@@ -70,59 +70,59 @@ class PerformanceTest : public ::testing::Test {
   PerformanceAgents agents_{[this](NodeIndex node) { return counters_[node]; }};
 };
 
-TEST_F(PerformanceTest, NarrowCountersStickAtTheirLargestValue) {
-  const auto answer = ask(request(lid(), attribute::kPortCounters, 1));
-  EXPECT_EQ(at<std::uint8_t>(answer, 1), 1U);
-  EXPECT_EQ(at<std::uint16_t>(answer, 12), 0U) << "relaying is the switch's";
-  EXPECT_EQ(at<std::uint16_t>(answer, 14), 0xffffU);
-  EXPECT_EQ(at<std::uint32_t>(answer, 24), 0xffff'ffffU);
-  EXPECT_EQ(at<std::uint32_t>(answer, 28), 40U);
-  EXPECT_EQ(at<std::uint32_t>(answer, 32), 7U);
-  EXPECT_EQ(at<std::uint32_t>(answer, 36), 9U);
+TEST_F(PerformanceTest, NarrowCountersSaturate) {
+  const auto response = send_request(request(lid(), attribute::kPortCounters, 1));
+  EXPECT_EQ(at<std::uint8_t>(response, 1), 1U);
+  EXPECT_EQ(at<std::uint16_t>(response, 12), 0U) << "only the switch counts relay errors";
+  EXPECT_EQ(at<std::uint16_t>(response, 14), 0xffffU);
+  EXPECT_EQ(at<std::uint32_t>(response, 24), 0xffff'ffffU);
+  EXPECT_EQ(at<std::uint32_t>(response, 28), 40U);
+  EXPECT_EQ(at<std::uint32_t>(response, 32), 7U);
+  EXPECT_EQ(at<std::uint32_t>(response, 36), 9U);
 }
 
-TEST_F(PerformanceTest, WideCountersHaveRoomForAll) {
-  const auto answer = ask(request(lid(), attribute::kPortCountersExtended, 1));
-  EXPECT_EQ(at<std::uint64_t>(answer, 8), 0x1'0000'0005U);
-  EXPECT_EQ(at<std::uint64_t>(answer, 16), 40U);
-  EXPECT_EQ(at<std::uint64_t>(answer, 24), 7U);
-  EXPECT_EQ(at<std::uint64_t>(answer, 32), 9U);
+TEST_F(PerformanceTest, WideCountersDoNotSaturate) {
+  const auto response = send_request(request(lid(), attribute::kPortCountersExtended, 1));
+  EXPECT_EQ(at<std::uint64_t>(response, 8), 0x1'0000'0005U);
+  EXPECT_EQ(at<std::uint64_t>(response, 16), 40U);
+  EXPECT_EQ(at<std::uint64_t>(response, 24), 7U);
+  EXPECT_EQ(at<std::uint64_t>(response, 32), 9U);
 }
 
-TEST_F(PerformanceTest, SwitchHasTheOtherEndOfEachCable) {
+TEST_F(PerformanceTest, SwitchPortCountersMirrorTheNodes) {
   const auto port = static_cast<std::uint8_t>(node_ + 1);
-  const auto answer = ask(request(kSwitchLid, attribute::kPortCounters, port));
-  EXPECT_EQ(at<std::uint16_t>(answer, 12), 3U) << "what it could not relay";
-  EXPECT_EQ(at<std::uint32_t>(answer, 32), 9U);
-  EXPECT_EQ(at<std::uint32_t>(answer, 36), 7U);
-  const auto own = ask(request(kSwitchLid, attribute::kPortCounters, 0));
+  const auto response = send_request(request(kSwitchLid, attribute::kPortCounters, port));
+  EXPECT_EQ(at<std::uint16_t>(response, 12), 3U) << "packets that could not be forwarded";
+  EXPECT_EQ(at<std::uint32_t>(response, 32), 9U);
+  EXPECT_EQ(at<std::uint32_t>(response, 36), 7U);
+  const auto own = send_request(request(kSwitchLid, attribute::kPortCounters, 0));
   EXPECT_EQ(at<std::uint32_t>(own, 32), 0U);
 }
 
-TEST_F(PerformanceTest, SetsWhatIsSelectedAndNothingElse) {
+TEST_F(PerformanceTest, SetsOnlySelectedCounters) {
   constexpr std::uint16_t kTransmitPackets = 1U << 14;
   auto set = request(lid(), attribute::kPortCounters, 1, method::kSet, kTransmitPackets);
   ipoib::store_be(&set.mad[kData + 32], std::uint32_t{2});
-  EXPECT_EQ(at<std::uint32_t>(ask(set), 32), 2U);
+  EXPECT_EQ(at<std::uint32_t>(send_request(set), 32), 2U);
   counters_[node_].transmit_packets += 5;
-  const auto answer = ask(request(lid(), attribute::kPortCounters, 1));
-  EXPECT_EQ(at<std::uint32_t>(answer, 32), 7U);
-  EXPECT_EQ(at<std::uint32_t>(answer, 36), 9U);
-  const auto wide = ask(request(lid(), attribute::kPortCountersExtended, 1));
-  EXPECT_EQ(at<std::uint64_t>(wide, 24), 7U) << "it is one counter";
-  const auto far =
-      ask(request(kSwitchLid, attribute::kPortCounters, static_cast<std::uint8_t>(node_ + 1)));
-  EXPECT_EQ(at<std::uint32_t>(far, 36), 12U) << "the other end has its own";
+  const auto response = send_request(request(lid(), attribute::kPortCounters, 1));
+  EXPECT_EQ(at<std::uint32_t>(response, 32), 7U);
+  EXPECT_EQ(at<std::uint32_t>(response, 36), 9U);
+  const auto wide = send_request(request(lid(), attribute::kPortCountersExtended, 1));
+  EXPECT_EQ(at<std::uint64_t>(wide, 24), 7U) << "narrow and wide attributes share one counter";
+  const auto far = send_request(
+      request(kSwitchLid, attribute::kPortCounters, static_cast<std::uint8_t>(node_ + 1)));
+  EXPECT_EQ(at<std::uint32_t>(far, 36), 12U) << "the other end has its own counter";
 }
 
-TEST_F(PerformanceTest, SaysWhatItCan) {
-  const auto answer = ask(request(lid(), attribute::kClassPortInfo, 0));
-  EXPECT_EQ(at<std::uint8_t>(answer, 0), 1U);
-  EXPECT_EQ(at<std::uint8_t>(answer, 1), 1U);
-  EXPECT_EQ(at<std::uint16_t>(answer, 2), 0x0400U);
+TEST_F(PerformanceTest, ClassPortInfoHasTheCapabilities) {
+  const auto response = send_request(request(lid(), attribute::kClassPortInfo, 0));
+  EXPECT_EQ(at<std::uint8_t>(response, 0), 1U);
+  EXPECT_EQ(at<std::uint8_t>(response, 1), 1U);
+  EXPECT_EQ(at<std::uint16_t>(response, 2), 0x0400U);
 }
 
-TEST_F(PerformanceTest, RefusesByStatus) {
+TEST_F(PerformanceTest, InvalidRequestsGetAnErrorStatus) {
   EXPECT_EQ(refusal(request(lid(), attribute::kPortCounters, 2)), mad_status::kInvalidField);
   EXPECT_EQ(refusal(request(kSwitchLid, attribute::kPortCounters, 200)), mad_status::kInvalidField);
   EXPECT_EQ(refusal(request(lid(), 0x0077, 1)), mad_status::kUnsupportedMethodAttribute);
@@ -133,9 +133,9 @@ TEST_F(PerformanceTest, RefusesByStatus) {
   EXPECT_EQ(refusal(version), mad_status::kUnsupportedVersion);
 }
 
-TEST_F(PerformanceTest, IsSilentWhereNobodyIs) {
+TEST_F(PerformanceTest, NoResponseWithoutAnActivePort) {
   const auto verdict = [&](const MadPacket& packet) {
-    return agents_.answer(packet, manager_).outcome;
+    return agents_.handle(packet, manager_).outcome;
   };
   EXPECT_EQ(verdict(request(Lid(0x77), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
   ASSERT_TRUE(manager_.set_port_state(node_, PortState::down));

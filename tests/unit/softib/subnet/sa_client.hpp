@@ -1,5 +1,4 @@
-// A client of the emulated SA for tests: builds requests as a port would send them, and reads what
-// comes back.
+// A client of the emulated SA for tests: builds requests of a port and reads the responses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +22,7 @@ inline constexpr Lid kSmLid{1};
 
 struct SaReply {
   ipoib::wire::SaHeader header;
-  std::vector<std::uint8_t> data;  ///< what follows the header, of all segments
+  std::vector<std::uint8_t> data;  ///< the data after the header, of all segments
 
   [[nodiscard]] ipoib::wire::SaStatus status() const {
     return static_cast<ipoib::wire::SaStatus>(header.mad.status);
@@ -41,7 +40,7 @@ struct SaReply {
   }
 };
 
-/// One port of the subnet, with a GSI.
+/// A port of the subnet.
 class SaClient {
  public:
   SaClient(Subnet& subnet, const std::string& name) : subnet_(subnet) {
@@ -84,10 +83,12 @@ class SaClient {
     return out;
   }
 
-  /// Asks, acknowledges segments as a receiver with a window of `window`, and returns the whole.
+  /// Sends a request, acknowledges the segments of the response with a window of `window`, and
+  /// returns the whole response.
   template <class Record>
-  std::optional<SaReply> ask(std::uint8_t method, std::uint16_t attribute, std::uint64_t mask,
-                             const Record& record, std::uint32_t window = 4) {
+  std::optional<SaReply> send_request(std::uint8_t method, std::uint16_t attribute,
+                                      std::uint64_t mask, const Record& record,
+                                      std::uint32_t window = 4) {
     const auto header = this->header(method, attribute, mask);
     subnet_.receive(request(header, record), kStart);
     std::optional<SaReply> reply;
@@ -140,7 +141,7 @@ class SaClient {
 /// The broadcast group of the default partition.
 inline Gid broadcast() { return ipoib::wire::broadcast_gid(ipoib::kDefaultPKey); }
 
-/// MCMemberRecord requests as IPoIB makes them.
+/// MCMemberRecord requests like those of IPoIB.
 namespace member {
 using ipoib::wire::McMemberRecord;
 

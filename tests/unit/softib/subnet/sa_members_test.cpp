@@ -1,5 +1,5 @@
-// The golden answers: what OpenSM 3.3.23 has answered to the same requests, and the rules of IBA
-// 15.2.5.17 behind them.
+// Expected values are the responses of OpenSM 3.3.23 to the same requests, and the rules of IBA
+// 15.2.5.17.
 #include "sa_client.hpp"
 
 namespace softib::subnet {
@@ -19,7 +19,7 @@ class SaMembers : public ::testing::Test {
   explicit SaMembers(SubnetConfig config) : subnet(std::move(config)) {}
 
   SaReply set(SaClient& from, const McMemberRecord& record, std::uint64_t mask) {
-    const auto reply = from.ask(method::kSet, attribute::kMcMemberRecord, mask, record);
+    const auto reply = from.send_request(method::kSet, attribute::kMcMemberRecord, mask, record);
     EXPECT_TRUE(reply.has_value());
     EXPECT_EQ(reply->header.mad.method, method::kGetResp);
     return reply.value_or(SaReply{});
@@ -31,15 +31,16 @@ class SaMembers : public ::testing::Test {
     return set(from, member::record(mgid, from.gid(), state), member::kCreate).status();
   }
   SaStatus leave(SaClient& from, const Gid& mgid, std::uint8_t state = 1) {
-    const auto reply = from.ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
-                                member::record(mgid, from.gid(), state));
+    const auto reply = from.send_request(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
+                                         member::record(mgid, from.gid(), state));
     EXPECT_TRUE(reply.has_value());
     EXPECT_EQ(reply->header.mad.method, method::kDeleteResp);
     return reply->status();
   }
   std::vector<McMemberRecord> table(SaClient& from, std::uint64_t mask = 0,
                                     const McMemberRecord& record = {}) {
-    const auto reply = from.ask(method::kGetTable, attribute::kMcMemberRecord, mask, record);
+    const auto reply =
+        from.send_request(method::kGetTable, attribute::kMcMemberRecord, mask, record);
     EXPECT_TRUE(reply.has_value());
     return reply->records<McMemberRecord>();
   }
@@ -68,32 +69,32 @@ TEST_F(SaMembers, FullMemberJoinsTheBroadcastGroupByFourComponents) {
   EXPECT_EQ(record->scope, 2);
   EXPECT_EQ(record->join_state, 1);
   EXPECT_EQ(record->pkey, ipoib::kDefaultPKey);
-  // The octets of mtu, rate, and scope with join state, as they were captured.
+  // The bytes of MTU, rate, and scope with join state, from a capture.
   EXPECT_EQ(reply.data[38], 0x84);
   EXPECT_EQ(reply.data[42], 0x83);
   EXPECT_EQ(reply.data[48], 0x21);
 }
 
-TEST_F(SaMembers, FullMemberMakesAGroupWithTheNextMlid) {
+TEST_F(SaMembers, FullMemberCreatesAGroupWithTheNextMlid) {
   const auto reply = set(a, member::record(kGroup, a.gid()), member::kCreate);
   ASSERT_EQ(reply.status(), SaStatus::ok);
   EXPECT_EQ(McMemberRecord::parse(reply.data)->mlid, Lid(0xc001));
   EXPECT_TRUE(exists(kGroup));
 }
 
-TEST_F(SaMembers, SendOnlyNonMemberMakesNoGroup) {
+TEST_F(SaMembers, SendOnlyNonMemberCannotCreateAGroup) {
   EXPECT_EQ(create(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
   EXPECT_EQ(create(a, kGroup, McMemberRecord::kNonMember), SaStatus::request_invalid);
   EXPECT_FALSE(exists(kGroup));
 }
 
-TEST_F(SaMembers, SendOnlyFullMemberMakesAGroupButReceivesNothing) {
+TEST_F(SaMembers, SendOnlyFullMemberCreatesAGroupAndReceivesNothing) {
   EXPECT_EQ(create(a, kGroup, McMemberRecord::kSendOnlyFullMember), SaStatus::ok);
   ASSERT_TRUE(exists(kGroup));
   EXPECT_TRUE(subnet.forwarding(Lid(0xc001)).receivers.none());
 }
 
-TEST_F(SaMembers, CreationNeedsItsComponents) {
+TEST_F(SaMembers, CreationRequiresItsComponents) {
   EXPECT_EQ(join(a, kGroup), SaStatus::insufficient_components);
   for (const auto needed :
        {McMemberRecord::kQKey, McMemberRecord::kTrafficClass, McMemberRecord::kPKey,
@@ -104,7 +105,7 @@ TEST_F(SaMembers, CreationNeedsItsComponents) {
   EXPECT_FALSE(exists(kGroup));
 }
 
-TEST_F(SaMembers, JoiningNeedsMgidPortGidAndJoinState) {
+TEST_F(SaMembers, JoinRequiresMgidPortGidAndJoinState) {
   for (const auto needed :
        {McMemberRecord::kMgid, McMemberRecord::kPortGid, McMemberRecord::kJoinState}) {
     const auto reply = set(a, member::record(broadcast(), a.gid()), member::kJoin & ~needed);
@@ -112,7 +113,7 @@ TEST_F(SaMembers, JoiningNeedsMgidPortGidAndJoinState) {
   }
 }
 
-TEST_F(SaMembers, PKeyThatThePortDoesNotHaveIsRefused) {
+TEST_F(SaMembers, PKeyMissingOnThePortIsRefused) {
   auto record = member::record(kGroup, a.gid());
   record.pkey = PKey(0x9234);
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
@@ -120,7 +121,7 @@ TEST_F(SaMembers, PKeyThatThePortDoesNotHaveIsRefused) {
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, GroupMtuAboveThePortsIsRefused) {
+TEST_F(SaMembers, GroupMtuAboveThePortMtuIsRefused) {
   auto record = member::record(Gid::parse("ff12:a01c::1").value(), a.gid());
   record.mtu = 5;
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
@@ -129,7 +130,7 @@ TEST_F(SaMembers, GroupMtuAboveThePortsIsRefused) {
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, ValuesThatDoNotExistAreRefused) {
+TEST_F(SaMembers, InvalidValuesAreRefused) {
   auto record = member::record(kGroup, a.gid());
   record.mtu = 6;
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
@@ -138,13 +139,13 @@ TEST_F(SaMembers, ValuesThatDoNotExistAreRefused) {
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, LeavingTwiceIsRefusedTheSecondTime) {
+TEST_F(SaMembers, SecondLeaveIsRefused) {
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);
   EXPECT_EQ(leave(a, broadcast()), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, PortGidHasToBeOfThisSubnet) {
+TEST_F(SaMembers, PortGidMustBeOfThisSubnet) {
   auto record = member::record(broadcast(), a.gid());
   record.port_gid = Gid(0xfec0'0000'0000'0000, a.gid().guid());
   EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::invalid_gid);
@@ -152,7 +153,7 @@ TEST_F(SaMembers, PortGidHasToBeOfThisSubnet) {
   EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, ParametersHaveToBeThoseOfTheGroup) {
+TEST_F(SaMembers, ParametersMustMatchTheGroup) {
   auto record = member::record(broadcast(), a.gid());
   record.qkey = QKey(0x80000000);
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
@@ -178,15 +179,15 @@ TEST_F(SaMembers, SelectorsOfAJoin) {
   record.mtu = 5;
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::ok);
   record.rate_selector = Selector::less;
-  record.rate = 5;  // 5 Gb/s, a larger code and a smaller rate
+  record.rate = 5;  // 5 Gb/s: a larger code, but a lower rate
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, AGroupOfALinkHangsOnItsBroadcastGroup) {
+TEST_F(SaMembers, IpoibGroupRequiresItsBroadcastGroup) {
   const Gid lonely = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0000001), PKey(0x8012));
   EXPECT_EQ(create(a, lonely), SaStatus::request_invalid);
   auto record = member::record(kGroup, a.gid());
-  record.qkey = QKey(0x1234);  // not that of the broadcast group
+  record.qkey = QKey(0x1234);  // differs from the broadcast group
   EXPECT_EQ(set(a, record, member::kCreate).status(), SaStatus::request_invalid);
 }
 
@@ -196,7 +197,7 @@ TEST_F(SaMembers, ReservedMgidsAreRefused) {
   EXPECT_EQ(create(a, Gid::parse("fe80::1").value()), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, WithoutMgidTheSaMakesOneUp) {
+TEST_F(SaMembers, SaChoosesAMissingMgid) {
   const auto first = set(a, member::record(Gid(), a.gid()), member::kCreate);
   const auto second = set(a, member::record(Gid(), a.gid()), member::kCreate);
   ASSERT_EQ(first.status(), SaStatus::ok);
@@ -207,7 +208,7 @@ TEST_F(SaMembers, WithoutMgidTheSaMakesOneUp) {
   EXPECT_NE(one->mgid, other->mgid);
 }
 
-TEST_F(SaMembers, StatesOfAPortAddUpAndAreLeftOneByOne) {
+TEST_F(SaMembers, JoinStatesOfAPortAreAddedAndRemovedSeparately) {
   ASSERT_EQ(create(b, kGroup), SaStatus::ok);
   ASSERT_EQ(join(a, kGroup), SaStatus::ok);
   const auto reply =
@@ -221,7 +222,7 @@ TEST_F(SaMembers, StatesOfAPortAddUpAndAreLeftOneByOne) {
   EXPECT_EQ(leave(a, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, TheLastFullMemberTakesTheGroupWithIt) {
+TEST_F(SaMembers, GroupEndsWithItsLastFullMember) {
   ASSERT_EQ(create(a, kGroup), SaStatus::ok);
   ASSERT_EQ(join(b, kGroup, McMemberRecord::kSendOnlyNonMember), SaStatus::ok);
   EXPECT_EQ(leave(a, kGroup), SaStatus::ok);
@@ -230,7 +231,7 @@ TEST_F(SaMembers, TheLastFullMemberTakesTheGroupWithIt) {
   EXPECT_TRUE(subnet.forwarding(Lid(0xc001)).mgid.is_zero());
 }
 
-TEST_F(SaMembers, AGroupMadeBeforehandStays) {
+TEST_F(SaMembers, PermanentGroupStays) {
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   ASSERT_EQ(join(b, broadcast(), McMemberRecord::kNonMember), SaStatus::ok);
   EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);
@@ -238,7 +239,7 @@ TEST_F(SaMembers, AGroupMadeBeforehandStays) {
   EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers.none());
 }
 
-TEST_F(SaMembers, APortGoneDownIsInNoGroup) {
+TEST_F(SaMembers, PortThatGoesDownLeavesAllGroups) {
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   ASSERT_EQ(create(a, kGroup), SaStatus::ok);
   ASSERT_TRUE(subnet.set_port_state(a.index(), PortState::down));
@@ -246,24 +247,26 @@ TEST_F(SaMembers, APortGoneDownIsInNoGroup) {
   EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers.none());
 }
 
-TEST_F(SaMembers, OnlyThePortItselfChangesItsMembership) {
+TEST_F(SaMembers, OnlyThePortItselfMayChangeItsMembership) {
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   const auto of_a = member::record(broadcast(), a.gid());
   EXPECT_EQ(set(b, of_a, member::kJoin).status(), SaStatus::request_invalid);
-  const auto reply = b.ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin, of_a);
+  const auto reply =
+      b.send_request(method::kDelete, attribute::kMcMemberRecord, member::kJoin, of_a);
   EXPECT_EQ(reply->status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaMembers, AProxyMembershipBelongsToThePartition) {
+TEST_F(SaMembers, AnyPortInThePartitionMayChangeAProxyMembership) {
   const auto of_a = member::record(broadcast(), a.gid());
   ASSERT_EQ(set(b, of_a, member::kJoin).status(), SaStatus::ok);
   EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers[a.index()]);
   SaClient c(subnet, "c");
-  const auto reply = c.ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin, of_a);
+  const auto reply =
+      c.send_request(method::kDelete, attribute::kMcMemberRecord, member::kJoin, of_a);
   EXPECT_EQ(reply->status(), SaStatus::ok);
 }
 
-TEST_F(SaMembers, StrangersSeeGroupsAndTheTrustedSeeMembers) {
+TEST_F(SaMembers, OnlyTrustedRequestsSeeMembers) {
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   ASSERT_EQ(join(b, broadcast(), McMemberRecord::kNonMember), SaStatus::ok);
   auto records = table(a);
@@ -280,27 +283,27 @@ TEST_F(SaMembers, StrangersSeeGroupsAndTheTrustedSeeMembers) {
   EXPECT_EQ(records[1].join_state, 2);
 }
 
-TEST_F(SaMembers, AMembershipIsFoundByMgidAndPortGid) {
+TEST_F(SaMembers, FindsAMembershipByMgidAndPortGid) {
   ASSERT_EQ(join(a, broadcast()), SaStatus::ok);
   constexpr auto kMask = McMemberRecord::kMgid | McMemberRecord::kPortGid;
-  auto ask = [&](SaClient& whose) {
-    return a.ask(method::kGet, attribute::kMcMemberRecord, kMask,
-                 member::record(broadcast(), whose.gid()));
+  const auto query = [&](SaClient& whose) {
+    return a.send_request(method::kGet, attribute::kMcMemberRecord, kMask,
+                          member::record(broadcast(), whose.gid()));
   };
-  EXPECT_EQ(ask(a)->status(), SaStatus::ok);
-  EXPECT_EQ(ask(b)->status(), SaStatus::no_records);
+  EXPECT_EQ(query(a)->status(), SaStatus::ok);
+  EXPECT_EQ(query(b)->status(), SaStatus::no_records);
 }
 
-TEST_F(SaMembers, GroupsBeyondTheBoundAreRefused) {
-  Gid::Bytes octets = Gid::parse("ff12:a01c::").value().bytes();
+TEST_F(SaMembers, TooManyGroupsAreRefused) {
+  Gid::Bytes bytes = Gid::parse("ff12:a01c::").value().bytes();
   for (std::size_t i = 1; i < kMaxGroups; ++i) {
-    ipoib::store_be(octets.data() + 12, static_cast<std::uint32_t>(i));
-    ASSERT_EQ(create(a, Gid(octets)), SaStatus::ok) << i;
+    ipoib::store_be(bytes.data() + 12, static_cast<std::uint32_t>(i));
+    ASSERT_EQ(create(a, Gid(bytes)), SaStatus::ok) << i;
   }
   EXPECT_EQ(create(a, kGroup), SaStatus::no_resources);
 }
 
-/// Partition 0x7fff, and 0x0012 with MTU 4096 on ports of 2048: the file that OpenSM was run with.
+/// Partition 0x7fff, and 0x0012 with MTU 4096 on ports with MTU 2048, as in the OpenSM run.
 class SaMembersOfTwoPartitions : public SaMembers {
  protected:
   static SubnetConfig config() {
@@ -311,7 +314,7 @@ class SaMembersOfTwoPartitions : public SaMembers {
   SaMembersOfTwoPartitions() : SaMembers(config()) {}
 };
 
-TEST_F(SaMembersOfTwoPartitions, BroadcastGroupsAreMadeBeforehand) {
+TEST_F(SaMembersOfTwoPartitions, BroadcastGroupsAreCreatedAtStart) {
   const auto records = table(a);
   ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(records[0].mgid.to_string(), "ff12:401b:ffff::ffff:ffff");
@@ -321,7 +324,7 @@ TEST_F(SaMembersOfTwoPartitions, BroadcastGroupsAreMadeBeforehand) {
   EXPECT_EQ(records[1].mtu, 5);
 }
 
-TEST_F(SaMembersOfTwoPartitions, GroupThatThePortCannotCarryIsRefused) {
+TEST_F(SaMembersOfTwoPartitions, GroupBeyondThePortMtuIsRefused) {
   auto record = member::record(ipoib::wire::broadcast_gid(PKey(0x8012)), a.gid());
   record.pkey = PKey(0x8012);
   EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);

@@ -1,4 +1,4 @@
-// PathRecord queries (IBA 15.2.5.16); statuses and values as OpenSM gives them.
+// PathRecord queries (IBA 15.2.5.16). Expected statuses and values are those of OpenSM.
 #include "sa_client.hpp"
 #include "wire/path_record.hpp"
 
@@ -11,24 +11,25 @@ using ipoib::wire::Selector;
 namespace attribute = ipoib::wire::attribute;
 namespace method = ipoib::wire::method;
 
-/// What IPoIB asks for.
-constexpr std::uint64_t kUsual = PathRecord::kDgid | PathRecord::kSgid | PathRecord::kReversible |
-                                 PathRecord::kNumbPath | PathRecord::kPKey;
+/// The components that IPoIB uses.
+constexpr std::uint64_t kIpoibComponents = PathRecord::kDgid | PathRecord::kSgid |
+                                           PathRecord::kReversible | PathRecord::kNumbPath |
+                                           PathRecord::kPKey;
 
 class SaPaths : public ::testing::Test {
  protected:
   SaPaths() {
-    asked.sgid = a.gid();
-    asked.dgid = b.gid();
-    asked.reversible = true;
-    asked.numb_path = 1;
-    asked.pkey = ipoib::kDefaultPKey;
+    wanted.sgid = a.gid();
+    wanted.dgid = b.gid();
+    wanted.reversible = true;
+    wanted.numb_path = 1;
+    wanted.pkey = ipoib::kDefaultPKey;
   }
   SaReply get(std::uint64_t mask) {
-    return a.ask(method::kGet, attribute::kPathRecord, mask, asked).value();
+    return a.send_request(method::kGet, attribute::kPathRecord, mask, wanted).value();
   }
   std::vector<PathRecord> table(std::uint64_t mask) {
-    const auto reply = a.ask(method::kGetTable, attribute::kPathRecord, mask, asked);
+    const auto reply = a.send_request(method::kGetTable, attribute::kPathRecord, mask, wanted);
     EXPECT_TRUE(reply && reply->status() == SaStatus::ok);
     return reply->records<PathRecord>();
   }
@@ -36,11 +37,11 @@ class SaPaths : public ::testing::Test {
   Subnet subnet;
   SaClient a{subnet, "a"};
   SaClient b{subnet, "b"};
-  PathRecord asked;
+  PathRecord wanted;
 };
 
 TEST_F(SaPaths, ByBothGids) {
-  const auto reply = get(kUsual);
+  const auto reply = get(kIpoibComponents);
   ASSERT_EQ(reply.status(), SaStatus::ok);
   const auto path = PathRecord::parse(reply.data).value();
   EXPECT_EQ(path.dgid, b.gid());
@@ -51,41 +52,41 @@ TEST_F(SaPaths, ByBothGids) {
   EXPECT_EQ(path.hop_limit, 0);
   EXPECT_EQ(path.flow_label, 0U);
   EXPECT_TRUE(path.reversible);
-  // The octets of MTU, rate (40 Gb/s here) and lifetime, each "exactly".
+  // The bytes of MTU, rate (40 Gb/s) and lifetime, each with selector "exactly".
   EXPECT_EQ(reply.data[54], 0x84);
   EXPECT_EQ(reply.data[55], 0x87);
   EXPECT_EQ(reply.data[56], 0x92);
 }
 
-TEST_F(SaPaths, AnUnknownGidIsNoRecord) {
-  asked.dgid = Gid(Gid::kLinkLocalPrefix, Guid(0x1234));
-  EXPECT_EQ(get(kUsual).status(), SaStatus::no_records);
-  EXPECT_TRUE(table(kUsual).empty());
+TEST_F(SaPaths, UnknownGidHasNoRecord) {
+  wanted.dgid = Gid(Gid::kLinkLocalPrefix, Guid(0x1234));
+  EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::no_records);
+  EXPECT_TRUE(table(kIpoibComponents).empty());
 }
 
-TEST_F(SaPaths, APKeyThatIsNotSharedIsNoRecord) {
-  asked.pkey = PKey(0x8012);
-  EXPECT_EQ(get(kUsual).status(), SaStatus::no_records);
+TEST_F(SaPaths, UnsharedPKeyHasNoRecord) {
+  wanted.pkey = PKey(0x8012);
+  EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::no_records);
   ASSERT_TRUE(subnet.set_membership(a.index(), PKey(0x12), Membership::limited));
   ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x12), Membership::limited));
-  EXPECT_EQ(get(kUsual).status(), SaStatus::no_records) << "two limited members";
+  EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::no_records) << "two limited members";
   ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x12), Membership::full));
-  EXPECT_EQ(get(kUsual).status(), SaStatus::ok);
+  EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::ok);
 }
 
 TEST_F(SaPaths, ByLids) {
-  asked.slid = a.port().lid;
-  asked.dlid = b.port().lid;
+  wanted.slid = a.port().lid;
+  wanted.dlid = b.port().lid;
   const auto path = PathRecord::parse(get(PathRecord::kSlid | PathRecord::kDlid).data).value();
   EXPECT_EQ(path.sgid, a.gid());
   EXPECT_EQ(path.dgid, b.gid());
 }
 
-TEST_F(SaPaths, GidAndLidOfOneEndHaveToAgree) {
-  asked.dlid = a.port().lid;
-  EXPECT_EQ(get(kUsual | PathRecord::kDlid).status(), SaStatus::request_invalid);
-  asked.dlid = b.port().lid;
-  EXPECT_EQ(get(kUsual | PathRecord::kDlid).status(), SaStatus::ok);
+TEST_F(SaPaths, GidAndLidOfOneEndMustMatch) {
+  wanted.dlid = a.port().lid;
+  EXPECT_EQ(get(kIpoibComponents | PathRecord::kDlid).status(), SaStatus::request_invalid);
+  wanted.dlid = b.port().lid;
+  EXPECT_EQ(get(kIpoibComponents | PathRecord::kDlid).status(), SaStatus::ok);
 }
 
 TEST_F(SaPaths, WildcardsInATable) {
@@ -95,7 +96,7 @@ TEST_F(SaPaths, WildcardsInATable) {
   EXPECT_EQ(table(PathRecord::kDgid).size(), ports);
   EXPECT_EQ(table(PathRecord::kSgid | PathRecord::kDgid).size(), 1U);
   EXPECT_EQ(table(0).size(), ports * ports);
-  asked.numb_path = 0;
+  wanted.numb_path = 0;
   EXPECT_TRUE(table(PathRecord::kSgid | PathRecord::kNumbPath).empty());
 }
 
@@ -105,17 +106,17 @@ TEST_F(SaPaths, GetReturnsOneOfMany) {
   EXPECT_EQ(PathRecord::parse(reply.data)->sgid, a.gid());
 }
 
-TEST_F(SaPaths, TheWayBack) {
-  asked.sgid = b.gid();
-  asked.dgid = a.gid();
-  const auto path = PathRecord::parse(get(kUsual).data).value();
+TEST_F(SaPaths, ReversePathIsEqual) {
+  wanted.sgid = b.gid();
+  wanted.dgid = a.gid();
+  const auto path = PathRecord::parse(get(kIpoibComponents).data).value();
   EXPECT_EQ(path.dlid, a.port().lid);
   EXPECT_EQ(path.slid, b.port().lid);
 }
 
-TEST_F(SaPaths, ToOneself) {
-  asked.dgid = a.gid();
-  const auto path = PathRecord::parse(get(kUsual).data).value();
+TEST_F(SaPaths, LoopbackPath) {
+  wanted.dgid = a.gid();
+  const auto path = PathRecord::parse(get(kIpoibComponents).data).value();
   EXPECT_EQ(path.dlid, path.slid);
   EXPECT_EQ(path.lifetime, 0);
 }
@@ -123,11 +124,11 @@ TEST_F(SaPaths, ToOneself) {
 struct SelectorCase {
   Selector selector;
   std::uint8_t value;
-  std::uint8_t given;  ///< 0: no record
+  std::uint8_t given;  ///< in the record; 0: no record
 };
 
 TEST_F(SaPaths, MtuSelectors) {
-  constexpr auto kMask = kUsual | PathRecord::kMtuSelector | PathRecord::kMtu;
+  constexpr auto kMask = kIpoibComponents | PathRecord::kMtuSelector | PathRecord::kMtu;
   for (const auto& [selector, value, given] :
        std::vector<SelectorCase>{{Selector::greater, 3, 4},
                                  {Selector::greater, 4, 0},
@@ -138,19 +139,19 @@ TEST_F(SaPaths, MtuSelectors) {
                                  {Selector::exactly, 2, 2},
                                  {Selector::exactly, 5, 0},
                                  {Selector::largest, 1, 4}}) {
-    asked.mtu_selector = selector;
-    asked.mtu = value;
+    wanted.mtu_selector = selector;
+    wanted.mtu = value;
     const auto reply = get(kMask);
     EXPECT_EQ(reply.status(), given != 0 ? SaStatus::ok : SaStatus::no_records);
     if (given == 0) continue;
     EXPECT_EQ(PathRecord::parse(reply.data)->mtu, given);
   }
-  asked.mtu = 6;
+  wanted.mtu = 6;
   EXPECT_EQ(get(kMask).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaPaths, RateSelectorsGoByTheRateNotTheCode) {
-  constexpr auto kMask = kUsual | PathRecord::kRateSelector | PathRecord::kRate;
+TEST_F(SaPaths, RateSelectorsCompareRatesNotCodes) {
+  constexpr auto kMask = kIpoibComponents | PathRecord::kRateSelector | PathRecord::kRate;
   for (const auto& [selector, value, given] :
        std::vector<SelectorCase>{{Selector::greater, 5, 7},  // more than 5 Gb/s: the port's 40
                                  {Selector::greater, 7, 0},  // more than 40
@@ -158,35 +159,35 @@ TEST_F(SaPaths, RateSelectorsGoByTheRateNotTheCode) {
                                  {Selector::less, 8, 7},     // less than 60: 40
                                  {Selector::less, 2, 0},     // less than 2.5
                                  {Selector::exactly, 7, 7},  // 40
-                                 {Selector::exactly, 3, 0},  // 10 is not what the ports have
+                                 {Selector::exactly, 3, 0},  // 10, not the rate of the ports
                                  {Selector::largest, 2, 7}}) {
-    asked.rate_selector = selector;
-    asked.rate = value;
+    wanted.rate_selector = selector;
+    wanted.rate = value;
     const auto reply = get(kMask);
     EXPECT_EQ(reply.status(), given != 0 ? SaStatus::ok : SaStatus::no_records) << int{value};
     if (given == 0) continue;
     EXPECT_EQ(PathRecord::parse(reply.data)->rate, given);
   }
-  asked.rate = 1;
+  wanted.rate = 1;
   EXPECT_EQ(get(kMask).status(), SaStatus::request_invalid);
 }
 
-TEST_F(SaPaths, ToAGroup) {
-  const auto joined = a.ask(method::kSet, attribute::kMcMemberRecord, member::kJoin,
-                            member::record(broadcast(), a.gid()));
+TEST_F(SaPaths, MulticastPath) {
+  const auto joined = a.send_request(method::kSet, attribute::kMcMemberRecord, member::kJoin,
+                                     member::record(broadcast(), a.gid()));
   ASSERT_EQ(joined->status(), SaStatus::ok);
-  asked.dgid = broadcast();
+  wanted.dgid = broadcast();
   const auto path = PathRecord::parse(get(PathRecord::kDgid | PathRecord::kSgid).data).value();
   EXPECT_EQ(path.dlid, Lid(0xc000));
   EXPECT_EQ(path.mtu, 4);
   EXPECT_EQ(path.rate, 3);
-  asked.sgid = b.gid();  // no member
+  wanted.sgid = b.gid();  // not a member
   EXPECT_EQ(get(PathRecord::kDgid | PathRecord::kSgid).status(), SaStatus::no_records);
 }
 
-TEST_F(SaPaths, APortThatIsDownHasNoPath) {
+TEST_F(SaPaths, PortThatIsDownHasNoPath) {
   ASSERT_TRUE(subnet.set_port_state(b.index(), PortState::down));
-  EXPECT_EQ(get(kUsual).status(), SaStatus::no_records);
+  EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::no_records);
 }
 
 TEST_F(SaPaths, MtuIsThatOfThePorts) {
@@ -194,20 +195,20 @@ TEST_F(SaPaths, MtuIsThatOfThePorts) {
   config.mtu = 5;
   Subnet large(config);
   SaClient c(large, "c");
-  asked.sgid = asked.dgid = c.gid();
-  const auto reply = c.ask(method::kGet, attribute::kPathRecord, kUsual, asked);
+  wanted.sgid = wanted.dgid = c.gid();
+  const auto reply = c.send_request(method::kGet, attribute::kPathRecord, kIpoibComponents, wanted);
   EXPECT_EQ(PathRecord::parse(reply->data)->mtu, 5);
 }
 
-TEST_F(SaPaths, OnlySetAndDeleteAreNotForPaths) {
-  const auto reply = a.ask(method::kSet, attribute::kPathRecord, kUsual, asked);
+TEST_F(SaPaths, SetAndDeleteAreNotSupported) {
+  const auto reply = a.send_request(method::kSet, attribute::kPathRecord, kIpoibComponents, wanted);
   EXPECT_EQ(reply->status(), SaStatus::unsupported_method_attribute);
 }
 
-TEST_F(SaPaths, ATableBeyondItsBoundIsRefused) {
-  // 400 nodes have 160 801 paths between them, of 64 octets each.
+TEST_F(SaPaths, TooLargeTableIsRefused) {
+  // 400 nodes have 160 801 paths of 64 bytes.
   for (int i = 0; i < 400; ++i) ASSERT_TRUE(subnet.add_hca("n" + std::to_string(i)));
-  const auto reply = a.ask(method::kGetTable, attribute::kPathRecord, 0, asked);
+  const auto reply = a.send_request(method::kGetTable, attribute::kPathRecord, 0, wanted);
   EXPECT_EQ(reply->status(), SaStatus::no_resources);
   EXPECT_EQ(subnet.counters().over_limit, 1U);
 }
@@ -215,17 +216,17 @@ TEST_F(SaPaths, ATableBeyondItsBoundIsRefused) {
 class SaPathsOfManyLids : public ::testing::Test {
  protected:
   SaPathsOfManyLids() {
-    asked.sgid = a.gid();
-    asked.dgid = b.gid();
+    wanted.sgid = a.gid();
+    wanted.dgid = b.gid();
   }
   static SubnetConfig config() {
     SubnetConfig config;
     config.lmc = 1;
     return config;
   }
-  /// The pairs of LIDs, as distances from the first of each port.
+  /// The pairs of LIDs, as offsets from the base LIDs.
   std::vector<std::pair<int, int>> pairs(std::uint64_t mask, std::uint8_t how = method::kGetTable) {
-    const auto reply = a.ask(how, attribute::kPathRecord, mask, asked).value();
+    const auto reply = a.send_request(how, attribute::kPathRecord, mask, wanted).value();
     EXPECT_EQ(reply.status(), SaStatus::ok);
     std::vector<std::pair<int, int>> found;
     const auto add = [&](const PathRecord& path) {
@@ -244,25 +245,25 @@ class SaPathsOfManyLids : public ::testing::Test {
   Subnet subnet{config()};
   SaClient a{subnet, "a"};
   SaClient b{subnet, "b"};
-  PathRecord asked;
+  PathRecord wanted;
 };
 
-TEST_F(SaPathsOfManyLids, ATableHasEachPairThoseThatShareNothingFirst) {
+TEST_F(SaPathsOfManyLids, TableHasEachPairOfLidsDisjointOnesFirst) {
   EXPECT_EQ(pairs(PathRecord::kSgid | PathRecord::kDgid), (Pairs{{0, 0}, {1, 1}, {0, 1}, {1, 0}}));
 }
 
-TEST_F(SaPathsOfManyLids, NumbPathBoundsThem) {
-  asked.numb_path = 3;
+TEST_F(SaPathsOfManyLids, NumbPathLimitsThePaths) {
+  wanted.numb_path = 3;
   const auto mask = PathRecord::kSgid | PathRecord::kDgid | PathRecord::kNumbPath;
   EXPECT_EQ(pairs(mask), (Pairs{{0, 0}, {1, 1}, {0, 1}}));
-  EXPECT_EQ(pairs(mask, method::kGet), (Pairs{{0, 0}})) << "SubnAdmGet() is for one";
+  EXPECT_EQ(pairs(mask, method::kGet), (Pairs{{0, 0}})) << "SubnAdmGet() returns one";
 }
 
-TEST_F(SaPathsOfManyLids, ALidThatIsNamedIsTheOne) {
-  asked.slid = Lid(static_cast<std::uint16_t>(a.port().lid.value() + 1));
+TEST_F(SaPathsOfManyLids, GivenLidIsUsed) {
+  wanted.slid = Lid(static_cast<std::uint16_t>(a.port().lid.value() + 1));
   const auto mask = PathRecord::kSgid | PathRecord::kDgid | PathRecord::kSlid;
   EXPECT_EQ(pairs(mask), (Pairs{{1, 0}, {1, 1}}));
-  asked.dlid = Lid(static_cast<std::uint16_t>(b.port().lid.value() + 1));
+  wanted.dlid = Lid(static_cast<std::uint16_t>(b.port().lid.value() + 1));
   EXPECT_EQ(pairs(mask | PathRecord::kDlid), (Pairs{{1, 1}}));
 }
 

@@ -23,17 +23,17 @@ class SubnetReports : public ::testing::Test {
     info.producer_type = Notice::kClassManager;
     info.subscribe = on;
     if (!on) info.qpn = ipoib::wire::kGsiQpn;
-    return client.ask(method::kSet, attribute::kInformInfo, 0, info)->status();
+    return client.send_request(method::kSet, attribute::kInformInfo, 0, info)->status();
   }
   SaStatus change(SaClient& client, std::uint8_t how) {
     const auto header = client.header(how, attribute::kMcMemberRecord, member::kCreate);
     subnet.receive(client.request(header, member::record(kGroup, client.gid())), kStart);
     for (const auto& packet : subnet.take_outgoing()) {
-      const auto answer = header_of(packet);
-      if (answer.mad.method == method::kReport) {
+      const auto response = header_of(packet);
+      if (response.mad.method == method::kReport) {
         reports.push_back(packet);
       } else {
-        last_status = static_cast<SaStatus>(answer.mad.status);
+        last_status = static_cast<SaStatus>(response.mad.status);
       }
     }
     return last_status;
@@ -52,7 +52,7 @@ class SubnetReports : public ::testing::Test {
   SaStatus last_status = SaStatus::busy;
 };
 
-TEST_F(SubnetReports, GroupsThatComeAndGo) {
+TEST_F(SubnetReports, ReportsCreatedAndDeletedGroups) {
   ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
   ASSERT_EQ(subscribe(b, 67), SaStatus::ok);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
@@ -66,7 +66,7 @@ TEST_F(SubnetReports, GroupsThatComeAndGo) {
   EXPECT_EQ(notice_of(reports[1]).trap_number, 67);
 }
 
-TEST_F(SubnetReports, AreRepeatedUntilAnswered) {
+TEST_F(SubnetReports, AreRetransmittedUntilAcknowledged) {
   ASSERT_EQ(subscribe(b, InformInfo::kAnyTrap), SaStatus::ok);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
   subnet.on_time(subnet.next_deadline());
@@ -74,16 +74,16 @@ TEST_F(SubnetReports, AreRepeatedUntilAnswered) {
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again[0].mad, reports[0].mad);
 
-  MadPacket answer = b.packet();
-  answer.mad = reports[0].mad;
-  answer.mad[3] = method::kReportResp;
-  subnet.receive(answer, kStart);
+  MadPacket response = b.packet();
+  response.mad = reports[0].mad;
+  response.mad[3] = method::kReportResp;
+  subnet.receive(response, kStart);
   EXPECT_TRUE(subnet.take_outgoing().empty());
   EXPECT_EQ(subnet.counters().report_acknowledged, 1U);
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(SubnetReports, AreGivenUp) {
+TEST_F(SubnetReports, StopAfterMaxRetries) {
   ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
   ASSERT_EQ(change(a, method::kSet), SaStatus::ok);
   std::size_t sent = 0;
@@ -102,7 +102,7 @@ TEST_F(SubnetReports, EndWithTheSubscription) {
   EXPECT_TRUE(reports.empty());
 }
 
-TEST_F(SubnetReports, OnlyTheSubscribersQueuePairEndsASubscription) {
+TEST_F(SubnetReports, OnlyTheSubscribedQueuePairCancelsASubscription) {
   ASSERT_EQ(subscribe(b, 66), SaStatus::ok);
   InformInfo info;
   info.type = Notice::kSubnetManagement;
@@ -110,24 +110,24 @@ TEST_F(SubnetReports, OnlyTheSubscribersQueuePairEndsASubscription) {
   info.producer_type = Notice::kClassManager;
   info.subscribe = false;
   info.qpn = Qpn(5);
-  EXPECT_EQ(b.ask(method::kSet, attribute::kInformInfo, 0, info)->status(),
+  EXPECT_EQ(b.send_request(method::kSet, attribute::kInformInfo, 0, info)->status(),
             SaStatus::request_invalid);
 }
 
-TEST_F(SubnetReports, PortsThatComeAndGo) {
+TEST_F(SubnetReports, ReportsPortsInAndOutOfService) {
   ASSERT_EQ(subscribe(b, 64), SaStatus::ok);
   ASSERT_EQ(subscribe(b, 65), SaStatus::ok);
-  const auto told = [&] {
-    EXPECT_LE(subnet.next_deadline(), kStart) << "at once";
+  const auto next_notice = [&] {
+    EXPECT_LE(subnet.next_deadline(), kStart) << "immediately";
     subnet.on_time(kStart);
     const auto packets = subnet.take_outgoing();
     EXPECT_EQ(packets.size(), 1U);
     return notice_of(packets.at(0));
   };
   const auto c = subnet.add_hca("c").value();
-  EXPECT_EQ(told().trap_number, 64);
+  EXPECT_EQ(next_notice().trap_number, 64);
   ASSERT_TRUE(subnet.set_port_state(c, PortState::down));
-  const auto gone = told();
+  const auto gone = next_notice();
   EXPECT_EQ(gone.trap_number, 65);
   EXPECT_EQ(gone.gid, subnet.node(c)->port.gid());
 }
@@ -136,10 +136,12 @@ TEST_F(SubnetReports, SubscriptionsAreBounded) {
   InformInfo info;
   for (std::size_t i = 0; i < SaReports::kMaxSubscriptions; ++i) {
     info.trap_number = static_cast<std::uint16_t>(i);
-    ASSERT_EQ(a.ask(method::kSet, attribute::kInformInfo, 0, info)->status(), SaStatus::ok);
+    ASSERT_EQ(a.send_request(method::kSet, attribute::kInformInfo, 0, info)->status(),
+              SaStatus::ok);
   }
   info.trap_number = 0x8000;
-  EXPECT_EQ(a.ask(method::kSet, attribute::kInformInfo, 0, info)->status(), SaStatus::no_resources);
+  EXPECT_EQ(a.send_request(method::kSet, attribute::kInformInfo, 0, info)->status(),
+            SaStatus::no_resources);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A subnet that is managed elsewhere, as its manager sees and programs it.
+// A subnet with an external SM, which reads and writes the attributes.
 #include <gtest/gtest.h>
 
 #include "sa_client.hpp"
@@ -30,7 +30,7 @@ SubnetConfig external_sm_config() {
   return config;
 }
 
-/// Smp: the manager is on the first HCA; the second is a host. Ports of the switch are 2 and 3.
+/// The SM is on the first HCA, a host is the second. They are on ports 2 and 3 of the switch.
 class SmaSet : public ::testing::Test {
  protected:
   using Path = std::vector<std::uint8_t>;
@@ -55,7 +55,7 @@ class SmaSet : public ::testing::Test {
     std::ranges::copy(data, packet.mad.begin() + kSmpDataOffset);
     return packet;
   }
-  std::optional<MadPacket> ask(const MadPacket& packet) {
+  std::optional<MadPacket> send_request(const MadPacket& packet) {
     subnet.receive(packet, kStart);
     const auto packets = subnet.take_outgoing();
     return packets.empty() ? std::nullopt : std::optional(packets[0]);
@@ -67,18 +67,19 @@ class SmaSet : public ::testing::Test {
     return ConstBytes(packet.mad).subspan(kSmpDataOffset, kSmpDataSize);
   }
   PortInfo port_info(const Path& path, std::uint32_t port = 0) {
-    return PortInfo::parse(data(ask(smp(path, kGet, attribute::kPortInfo, port)).value())).value();
+    return PortInfo::parse(data(send_request(smp(path, kGet, attribute::kPortInfo, port)).value()))
+        .value();
   }
   unsigned set(const Path& path, std::uint16_t attribute, std::uint32_t modifier,
                const SmpData& value) {
-    return status(ask(smp(path, kSet, attribute, modifier, value)).value());
+    return status(send_request(smp(path, kSet, attribute, modifier, value)).value());
   }
   unsigned set(const Path& path, const PortInfo& info, std::uint32_t port = 0) {
     SmpData value{};
     info.emit(value);
     return set(path, attribute::kPortInfo, port, value);
   }
-  /// What a manager writes at first: no change of the state.
+  /// PortInfo without a change of state.
   PortInfo wanted(Lid lid) {
     PortInfo info;
     info.lid = lid;
@@ -108,7 +109,7 @@ class SmaSet : public ::testing::Test {
     (void)subnet.take_changes();
   }
   const PortAttributes& port(NodeIndex node) { return subnet.node(node)->port; }
-  /// Asks for the counters of a port.
+  /// A request for the counters of a port.
   static MadPacket counters(Lid from, Lid to, std::uint8_t number) {
     MadHeader header;
     header.management_class = ipoib::wire::mgmt_class::kPerf;
@@ -134,7 +135,7 @@ class SmaSet : public ::testing::Test {
   NodeIndex host;
 };
 
-TEST_F(SmaSet, EverythingIsAsAfterPowerOn) {
+TEST_F(SmaSet, HasPowerOnState) {
   for (const auto node : {manager, host}) {
     EXPECT_EQ(port(node).state, PortState::init);
     EXPECT_EQ(port(node).lid, Lid());
@@ -144,19 +145,19 @@ TEST_F(SmaSet, EverythingIsAsAfterPowerOn) {
   }
   EXPECT_EQ(subnet.node(0)->name, kSwitchName);
   EXPECT_EQ(port_info(kSwitch, 0).lid, Lid());
-  EXPECT_EQ(port_info(kSwitch, 1).port_state, 1) << "nobody is there";
+  EXPECT_EQ(port_info(kSwitch, 1).port_state, 1) << "not connected";
   EXPECT_EQ(port_info(kSwitch, 2).port_state, 2);
   EXPECT_EQ(port_info(kHost).capability_mask & kCapabilityIsSm, 0U);
   EXPECT_TRUE(subnet.groups().empty());
 }
 
-TEST_F(SmaSet, AnAnswerFindsItsWayWithoutLids) {
-  const auto answer = ask(smp(kHost, kGet, attribute::kPortInfo)).value();
-  const auto route = MadRoute::of(MadHeader::parse(answer.mad)->transaction_id);
+TEST_F(SmaSet, ResponseReturnsWithoutLids) {
+  const auto response = send_request(smp(kHost, kGet, attribute::kPortInfo)).value();
+  const auto route = MadRoute::of(MadHeader::parse(response.mad)->transaction_id);
   EXPECT_EQ(route.node, manager);
 }
 
-TEST_F(SmaSet, APortIsProgrammed) {
+TEST_F(SmaSet, SetPortInfoConfiguresAPort) {
   PortInfo info = wanted(kHostLid);
   info.gid_prefix = 0xfec0'0000'0000'0000;
   info.sm_sl = ServiceLevel(3);
@@ -173,7 +174,7 @@ TEST_F(SmaSet, APortIsProgrammed) {
   EXPECT_TRUE(changes.nodes[host]);
 }
 
-TEST_F(SmaSet, ValuesThatCannotBeAreRefusedAltogether) {
+TEST_F(SmaSet, PortInfoWithAnInvalidValueIsRefusedAsAWhole) {
   const auto refused = [&](auto&& spoil) {
     PortInfo info = wanted(kHostLid);
     spoil(info);
@@ -184,9 +185,9 @@ TEST_F(SmaSet, ValuesThatCannotBeAreRefusedAltogether) {
   refused([](PortInfo& info) { info.lid = Lid(0xc000); });
   refused([](PortInfo& info) { info.sm_lid = Lid(); });
   refused([](PortInfo& info) { info.neighbor_mtu = 0; });
-  refused([](PortInfo& info) { info.neighbor_mtu = 5; });  // the ports can do 2048
+  refused([](PortInfo& info) { info.neighbor_mtu = 5; });  // the maximum is 2048
   refused([](PortInfo& info) { info.port_state = 2; });
-  refused([](PortInfo& info) { info.port_state = 4; });  // not before it is armed
+  refused([](PortInfo& info) { info.port_state = 4; });  // requires ARMED
   refused([](PortInfo& info) { info.port_state = 9; });
   refused([](PortInfo& info) { info.physical_state = 7; });
   refused([](PortInfo& info) { info.operational_vls = 2; });
@@ -194,7 +195,7 @@ TEST_F(SmaSet, ValuesThatCannotBeAreRefusedAltogether) {
   EXPECT_EQ(set(kSwitch, wanted(kHostLid), 200), kInvalidField);
 }
 
-TEST_F(SmaSet, WhatCannotBeWrittenIsRefused) {
+TEST_F(SmaSet, ReadOnlyAttributesAreRefused) {
   EXPECT_EQ(set(kHost, 0x0010, 0, {}), kUnsupported) << "NodeDescription";
   EXPECT_EQ(set(kHost, 0x0011, 0, {}), kUnsupported) << "NodeInfo";
   EXPECT_EQ(set(kHost, smp_attribute::kSwitchInfo, 0, {}), kUnsupported);
@@ -207,7 +208,7 @@ TEST_F(SmaSet, WhatCannotBeWrittenIsRefused) {
   EXPECT_EQ(set(kSwitch, smp_attribute::kSwitchInfo, 0, info), kInvalidField);
 }
 
-TEST_F(SmaSet, WhoDoesNotKnowTheMKeyIsNotAnswered) {
+TEST_F(SmaSet, NoResponseWithoutTheMKey) {
   constexpr std::uint64_t kKey = 0x1234'5678'9abc'def0;
   const auto with_key = [](MadPacket packet) {
     ipoib::store_be(&packet.mad[24], kKey);
@@ -217,33 +218,34 @@ TEST_F(SmaSet, WhoDoesNotKnowTheMKeyIsNotAnswered) {
   info.m_key = kKey;
   info.m_key_protection = 1;
   ASSERT_EQ(set(kHost, info), 0U);
-  EXPECT_EQ(port_info(kHost).m_key, 0U) << "it is not shown";
-  const auto shown = ask(with_key(smp(kHost, kGet, attribute::kPortInfo))).value();
+  EXPECT_EQ(port_info(kHost).m_key, 0U) << "the key is hidden";
+  const auto shown = send_request(with_key(smp(kHost, kGet, attribute::kPortInfo))).value();
   EXPECT_EQ(PortInfo::parse(data(shown))->m_key, kKey);
 
   info.m_key_protection = 2;
   SmpData value{};
   info.emit(value);
-  EXPECT_FALSE(ask(smp(kHost, kSet, attribute::kPortInfo, 0, value)));
-  EXPECT_TRUE(ask(with_key(smp(kHost, kSet, attribute::kPortInfo, 0, value))));
-  EXPECT_FALSE(ask(smp(kHost, kGet, attribute::kPortInfo)));
-  EXPECT_TRUE(ask(with_key(smp(kHost, kGet, attribute::kPortInfo))));
+  EXPECT_FALSE(send_request(smp(kHost, kSet, attribute::kPortInfo, 0, value)));
+  EXPECT_TRUE(send_request(with_key(smp(kHost, kSet, attribute::kPortInfo, 0, value))));
+  EXPECT_FALSE(send_request(smp(kHost, kGet, attribute::kPortInfo)));
+  EXPECT_TRUE(send_request(with_key(smp(kHost, kGet, attribute::kPortInfo))));
   EXPECT_EQ(subnet.counters().drop_m_key, 2U);
-  EXPECT_TRUE(ask(smp(kSwitch, kGet, attribute::kPortInfo))) << "each port has its own";
+  EXPECT_TRUE(send_request(smp(kSwitch, kGet, attribute::kPortInfo)))
+      << "each port has its own M_Key";
 }
 
-TEST_F(SmaSet, BothEndsOfACableAreInOneState) {
+TEST_F(SmaSet, BothEndsOfACableShareOneState) {
   EXPECT_EQ(set(kHost, wanted(kHostLid, PortState::armed)), 0U);
-  EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::armed), 3), 0U) << "it is already";
+  EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::armed), 3), 0U) << "already in this state";
   EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::active), 3), 0U);
   EXPECT_EQ(port(host).state, PortState::active);
   EXPECT_EQ(set(kHost, wanted(kHostLid, PortState::down)), 0U);
-  EXPECT_EQ(port(host).state, PortState::init) << "the link is trained again";
+  EXPECT_EQ(port(host).state, PortState::init) << "the link is retrained";
   PortInfo disabled = wanted(Lid());
   disabled.physical_state = 3;
   EXPECT_EQ(set(kSwitch, disabled, 3), 0U);
   EXPECT_EQ(port(host).state, PortState::down);
-  EXPECT_FALSE(ask(smp(kHost, kGet, attribute::kPortInfo)));
+  EXPECT_FALSE(send_request(smp(kHost, kGet, attribute::kPortInfo)));
   PortInfo enabled = wanted(Lid());
   enabled.physical_state = 2;
   EXPECT_EQ(set(kSwitch, enabled, 3), 0U);
@@ -251,55 +253,56 @@ TEST_F(SmaSet, BothEndsOfACableAreInOneState) {
   EXPECT_EQ(set(kSwitch, wanted(Lid(), PortState::armed), 30), kInvalidField) << "no cable";
 }
 
-TEST_F(SmaSet, PKeysAreThoseOfTheTable) {
+TEST_F(SmaSet, SetPKeyTable) {
   SmpData table{};
   ipoib::store_be(&table[0], std::uint16_t{0xffff});
   ipoib::store_be(&table[10], std::uint16_t{0x0012});
   ASSERT_EQ(set(kHost, smp_attribute::kPKeyTable, 0, table), 0U);
   EXPECT_EQ(port(host).pkeys[5], PKey(0x0012));
-  const auto read = ask(smp(kHost, kGet, smp_attribute::kPKeyTable)).value();
+  const auto read = send_request(smp(kHost, kGet, smp_attribute::kPKeyTable)).value();
   EXPECT_TRUE(std::ranges::equal(data(read), table));
 }
 
-TEST_F(SmaSet, LidsLeadWhereTheTableSays) {
+TEST_F(SmaSet, UnicastFollowsTheForwardingTable) {
   bring_up();
   EXPECT_EQ(subnet.node_at(kHostLid), host);
   EXPECT_EQ(subnet.node_at(kSwitchAt), NodeIndex{0});
   EXPECT_FALSE(subnet.node_at(Lid(4)));
   SmpData block;
   block.fill(255);
-  block[kHostLid.value()] = 1;  // where nobody is
+  block[kHostLid.value()] = 1;  // not connected
   block[4] = 3;
   ASSERT_EQ(set(kSwitch, smp_attribute::kLinearForwardingTable, 0, block), 0U);
   EXPECT_FALSE(subnet.node_at(kHostLid));
   EXPECT_EQ(subnet.node_at(Lid(4)), host);
   EXPECT_EQ(subnet.take_changes().lids.count(), 4U);
-  const auto read = ask(smp(kSwitch, kGet, smp_attribute::kLinearForwardingTable)).value();
+  const auto read = send_request(smp(kSwitch, kGet, smp_attribute::kLinearForwardingTable)).value();
   EXPECT_EQ(data(read)[4], 3);
   EXPECT_EQ(data(read)[3], 255);
 }
 
-TEST_F(SmaSet, GroupsGoWhereTheTableSays) {
+TEST_F(SmaSet, MulticastFollowsTheForwardingTable) {
   SmpData block{};
   ipoib::store_be(&block[2], std::uint16_t{1U << 2 | 1U << 3 | 1});
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 1, block), 0U);
   const Lid mlid(0xc000 + 33);
   EXPECT_EQ(subnet.forwarding(mlid).receivers, NodeSet().set(manager).set(host));
   EXPECT_TRUE(subnet.take_changes().groups[33]);
-  // Of another position of the block, ports 240 to 255.
+  // Another position of the block: ports 240 to 255.
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1, block), 0U);
   EXPECT_EQ(subnet.forwarding(mlid).receivers.count(), 5U);
   ASSERT_EQ(set(kSwitch, smp_attribute::kMulticastForwardingTable, 1, {}), 0U);
   EXPECT_EQ(subnet.forwarding(mlid).receivers.count(), 3U);
   const auto read =
-      ask(smp(kSwitch, kGet, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1)).value();
+      send_request(smp(kSwitch, kGet, smp_attribute::kMulticastForwardingTable, 15U << 28 | 1))
+          .value();
   EXPECT_TRUE(std::ranges::equal(data(read), block));
 }
 
-TEST_F(SmaSet, TheSwitchRemembersThatLinksHaveChanged) {
+TEST_F(SmaSet, SwitchInfoReportsPortStateChange) {
   constexpr std::uint8_t kChanged = 4;
   const auto last_octet = [&] {
-    return data(ask(smp(kSwitch, kGet, smp_attribute::kSwitchInfo)).value())[11];
+    return data(send_request(smp(kSwitch, kGet, smp_attribute::kSwitchInfo)).value())[11];
   };
   EXPECT_NE(last_octet() & kChanged, 0);
   SmpData info{};
@@ -313,13 +316,13 @@ TEST_F(SmaSet, TheSwitchRemembersThatLinksHaveChanged) {
 
 // Traps.
 
-TEST_F(SmaSet, WithoutAManagerThereIsNobodyToTell) {
+TEST_F(SmaSet, NoTrapWithoutAnSm) {
   subnet.on_time(kStart);
   EXPECT_TRUE(subnet.take_forwarded_mads().empty());
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(SmaSet, ATrapIsRepeatedUntilItIsHeard) {
+TEST_F(SmaSet, TrapIsRepeatedUntilRepressed) {
   bring_up();
   subnet.on_time(kStart);
   (void)subnet.take_forwarded_mads();
@@ -347,19 +350,20 @@ TEST_F(SmaSet, ATrapIsRepeatedUntilItIsHeard) {
   EXPECT_EQ(subnet.counters().drop_response, 1U);
 }
 
-TEST_F(SmaSet, WhatIsForTheManagerIsPassedOn) {
-  EXPECT_FALSE(ask(smp({1, 2}, kGet, smp_attribute::kSmInfo)));
+TEST_F(SmaSet, MadsForTheSmAreForwarded) {
+  EXPECT_FALSE(send_request(smp({1, 2}, kGet, smp_attribute::kSmInfo)));
   const auto passed = subnet.take_forwarded_mads();
   ASSERT_EQ(passed.size(), 1U);
   EXPECT_EQ(passed[0].to, manager);
-  EXPECT_EQ(passed[0].packet.mad[6], 3) << "the hop pointer is beyond the last hop";
-  EXPECT_EQ(passed[0].packet.mad[192 + 1], 2) << "the port that it came to the switch by";
+  EXPECT_EQ(passed[0].packet.mad[6], 3) << "the hop pointer is after the last hop";
+  EXPECT_EQ(passed[0].packet.mad[192 + 1], 2) << "the entry port of the switch";
   EXPECT_EQ(passed[0].packet.mad[192 + 2], 1);
   EXPECT_EQ(subnet.counters().passed_on, 1U);
-  EXPECT_EQ(status(ask(smp(kSwitch, kGet, smp_attribute::kSmInfo)).value()), kInvalidField);
+  EXPECT_EQ(status(send_request(smp(kSwitch, kGet, smp_attribute::kSmInfo)).value()),
+            kInvalidField);
 }
 
-TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
+TEST_F(SmaSet, PortInfoHasIsSmOfARunningSm) {
   Subnet with_manager(external_sm_config(), {}, [&](NodeIndex node) { return node == manager; });
   ASSERT_EQ(with_manager.add_hca("sm").value(), manager);
   ASSERT_EQ(with_manager.add_hca("a").value(), host);
@@ -373,55 +377,56 @@ TEST_F(SmaSet, APortSaysThatAManagerIsThere) {
   EXPECT_FALSE(says_so(kHost));
 }
 
-TEST_F(SmaSet, NobodyElseIsTheSender) {
+TEST_F(SmaSet, UnknownSenderIsDropped) {
   auto packet = smp(kSelf, kGet, attribute::kPortInfo);
   auto header = MadHeader::parse(packet.mad).value();
   header.transaction_id = std::uint64_t{MadRoute{500, 1, 1, 1}.high_half()} << 32;
   header.emit(packet.mad);
-  EXPECT_FALSE(ask(packet));
+  EXPECT_FALSE(send_request(packet));
   EXPECT_EQ(subnet.counters().drop_source, 1U);
 }
 
-// What goes on beside the manager.
+// Changes that the SM did not make.
 
-TEST_F(SmaSet, APulledCableComesBackInInit) {
+TEST_F(SmaSet, ReconnectedPortComesUpInInit) {
   bring_up();
-  ASSERT_TRUE(subnet.set_port_state(host, PortState::active)) << "it is up";
+  ASSERT_TRUE(subnet.set_port_state(host, PortState::active)) << "already up";
   EXPECT_EQ(port(host).state, PortState::active);
   ASSERT_TRUE(subnet.set_port_state(host, PortState::down));
   ASSERT_TRUE(subnet.set_port_state(host, PortState::active));
   EXPECT_EQ(port(host).state, PortState::init);
-  EXPECT_EQ(port(host).lid, kHostLid) << "it is not power-on";
+  EXPECT_EQ(port(host).lid, kHostLid) << "the LID is kept";
   ASSERT_TRUE(subnet.set_failed(host, true));
   EXPECT_EQ(port(host).state, PortState::down);
   ASSERT_TRUE(subnet.set_failed(host, false));
   EXPECT_EQ(port(host).state, PortState::init);
 }
 
-TEST_F(SmaSet, CountersAreReadOfWhomeverTheTableLeadsTo) {
+TEST_F(SmaSet, PerformanceRequestsFollowTheForwardingTable) {
   bring_up();
   for (const auto& [lid, number] : {std::pair(kHostLid, 1), std::pair(kSwitchAt, 0),
                                     std::pair(kSwitchAt, 1), std::pair(kSwitchAt, 3)}) {
-    const auto answer = ask(counters(kManagerLid, lid, static_cast<std::uint8_t>(number)));
-    ASSERT_TRUE(answer) << lid.value() << " port " << number;
-    EXPECT_EQ(status(*answer), 0U);
+    const auto response =
+        send_request(counters(kManagerLid, lid, static_cast<std::uint8_t>(number)));
+    ASSERT_TRUE(response) << lid.value() << " port " << number;
+    EXPECT_EQ(status(*response), 0U);
   }
-  EXPECT_EQ(status(ask(counters(kManagerLid, kSwitchAt, 200)).value()), kInvalidField);
+  EXPECT_EQ(status(send_request(counters(kManagerLid, kSwitchAt, 200)).value()), kInvalidField);
 }
 
-TEST_F(SmaSet, ATableThatLeadsToNobodyDoesNoHarm) {
+TEST_F(SmaSet, RouteToAMissingNodeIsHarmless) {
   bring_up();
-  EXPECT_FALSE(ask(counters(kSwitchAt, kHostLid, 1))) << "the switch does not ask";
+  EXPECT_FALSE(send_request(counters(kSwitchAt, kHostLid, 1))) << "the switch is no requester";
   EXPECT_EQ(subnet.counters().drop_source, 1U);
   ASSERT_TRUE(subnet.remove_hca(host));
-  EXPECT_EQ(subnet.node_at(kHostLid), host) << "nobody has written the table";
-  EXPECT_FALSE(ask(counters(kManagerLid, kHostLid, 1)));
+  EXPECT_EQ(subnet.node_at(kHostLid), host) << "the table is unchanged";
+  EXPECT_FALSE(send_request(counters(kManagerLid, kHostLid, 1)));
   EXPECT_EQ(subnet.counters().drop_destination, 1U);
-  EXPECT_FALSE(ask(counters(kHostLid, kSwitchAt, 1)));
+  EXPECT_FALSE(send_request(counters(kHostLid, kSwitchAt, 1)));
   EXPECT_EQ(subnet.counters().drop_source, 2U);
 }
 
-TEST_F(SmaSet, WhatTheManagerDecidesIsRefused) {
+TEST_F(SmaSet, SettersOfSmDecisionsAreRefused) {
   EXPECT_EQ(subnet.set_lid(host, Lid(9)).error().code, EOPNOTSUPP);
   EXPECT_EQ(subnet.set_mtu(host, 3).error().code, EOPNOTSUPP);
   EXPECT_EQ(subnet.set_membership(host, PKey(0x12), Membership::full).error().code, EOPNOTSUPP);
@@ -431,14 +436,14 @@ TEST_F(SmaSet, WhatTheManagerDecidesIsRefused) {
   EXPECT_EQ(subnet.remove_hca(0).error().code, EINVAL);
 }
 
-TEST_F(SmaSet, TheSwitchHasAnEndToItsPorts) {
+TEST_F(SmaSet, SwitchPortsAreBounded) {
   for (std::size_t i = 3; i < kMaxSwitchPorts; ++i) {
     ASSERT_TRUE(subnet.add_hca("n" + std::to_string(i)));
   }
   EXPECT_EQ(subnet.add_hca("more").error().code, ENOSPC);
 }
 
-TEST_F(SmaSet, AnotherProcessGoesOnAsProgrammed) {
+TEST_F(SmaSet, NewProcessKeepsTheConfiguration) {
   bring_up();
   SmpData block{};
   ipoib::store_be(&block[0], std::uint16_t{1U << 2 | 1U << 3});

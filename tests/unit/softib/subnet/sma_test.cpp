@@ -1,4 +1,4 @@
-// Subnet management packets as smpquery and ibnetdiscover send them.
+// Subnet management packets like those of smpquery and ibnetdiscover.
 #include <gtest/gtest.h>
 
 #include "sa_client.hpp"
@@ -47,7 +47,7 @@ class Sma : public ::testing::Test {
     std::copy(path.begin(), path.end(), packet.mad.begin() + 129);
     return packet;
   }
-  std::optional<MadPacket> ask(const MadPacket& packet) {
+  std::optional<MadPacket> send_request(const MadPacket& packet) {
     subnet.receive(packet, kStart);
     const auto packets = subnet.take_outgoing();
     if (packets.empty()) return std::nullopt;
@@ -56,7 +56,7 @@ class Sma : public ::testing::Test {
     EXPECT_EQ(MadHeader::parse(packets[0].mad)->transaction_id, id());
     return packets[0];
   }
-  /// Of a process on the first node.
+  /// Transaction ID of a process on the first node.
   std::uint64_t id() const {
     return std::uint64_t{MadRoute{a.index(), 1, 1, 1}.high_half()} << 32 | 77;
   }
@@ -71,7 +71,7 @@ class Sma : public ::testing::Test {
 };
 
 TEST_F(Sma, NodeInfoByLid) {
-  const auto reply = ask(smp(b.port().lid, kNodeInfo));
+  const auto reply = send_request(smp(b.port().lid, kNodeInfo));
   ASSERT_TRUE(reply);
   const auto info = NodeInfo::parse(data(*reply)).value();
   EXPECT_EQ(info.port_guid, b.port().port_guid);
@@ -81,98 +81,101 @@ TEST_F(Sma, NodeInfoByLid) {
 }
 
 TEST_F(Sma, NodeDescriptionIsTheName) {
-  const auto reply = ask(smp(b.port().lid, kNodeDescription));
+  const auto reply = send_request(smp(b.port().lid, kNodeDescription));
   EXPECT_EQ(data(*reply)[0], 'b');
   EXPECT_EQ(data(*reply)[1], 0);
 }
 
 TEST_F(Sma, PortInfoByLid) {
-  const auto info = PortInfo::parse(data(*ask(smp(b.port().lid, kPortInfo, 1)))).value();
+  const auto info = PortInfo::parse(data(*send_request(smp(b.port().lid, kPortInfo, 1)))).value();
   EXPECT_EQ(info.lid, b.port().lid);
   EXPECT_EQ(info.port_state, 4);
-  EXPECT_EQ(status(*ask(smp(b.port().lid, kPortInfo, 2))), 7U << 2) << "an HCA has one port";
+  EXPECT_EQ(status(*send_request(smp(b.port().lid, kPortInfo, 2))), 7U << 2)
+      << "an HCA has one port";
 }
 
 TEST_F(Sma, PKeysAndGuids) {
   ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x12), Membership::limited));
-  const auto keys = *ask(smp(b.port().lid, kPKeyTable));
+  const auto keys = *send_request(smp(b.port().lid, kPKeyTable));
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(data(keys).data()), 0xffff);
   EXPECT_EQ(ipoib::load_be<std::uint16_t>(data(keys).data() + 2), 0x0012);
-  const auto guids = *ask(smp(b.port().lid, kGuidInfo));
+  const auto guids = *send_request(smp(b.port().lid, kGuidInfo));
   EXPECT_EQ(ipoib::load_be<std::uint64_t>(data(guids).data()), b.port().port_guid.value());
 }
 
-TEST_F(Sma, TheSwitch) {
-  const auto info = NodeInfo::parse(data(*ask(smp(kSwitchLid, kNodeInfo)))).value();
+TEST_F(Sma, SwitchAttributes) {
+  const auto info = NodeInfo::parse(data(*send_request(smp(kSwitchLid, kNodeInfo)))).value();
   EXPECT_EQ(info.type, NodeInfo::kSwitch);
   EXPECT_EQ(info.ports, 36);
-  EXPECT_EQ(status(*ask(smp(kSwitchLid, kSwitchInfo))), 0U);
-  EXPECT_NE(status(*ask(smp(b.port().lid, kSwitchInfo))), 0U);
-  const auto used = PortInfo::parse(data(*ask(smp(kSwitchLid, kPortInfo, b.index() + 1U))));
+  EXPECT_EQ(status(*send_request(smp(kSwitchLid, kSwitchInfo))), 0U);
+  EXPECT_NE(status(*send_request(smp(b.port().lid, kSwitchInfo))), 0U);
+  const auto used =
+      PortInfo::parse(data(*send_request(smp(kSwitchLid, kPortInfo, b.index() + 1U))));
   EXPECT_EQ(used->port_state, 4);
-  const auto unused = PortInfo::parse(data(*ask(smp(kSwitchLid, kPortInfo, 36))));
+  const auto unused = PortInfo::parse(data(*send_request(smp(kSwitchLid, kPortInfo, 36))));
   EXPECT_EQ(unused->port_state, 1);
 }
 
-TEST_F(Sma, TheSwitchsForwardingTable) {
+TEST_F(Sma, LinearForwardingTable) {
   ASSERT_TRUE(subnet.set_lid(b.index(), Lid(64 + 5)));
-  const auto block = *ask(smp(kSwitchLid, kLinearForwardingTable, 1));
+  const auto block = *send_request(smp(kSwitchLid, kLinearForwardingTable, 1));
   EXPECT_EQ(data(block)[5], switch_port(b.index()));
-  EXPECT_EQ(data(block)[6], 255) << "nobody";
-  const auto last = *ask(smp(kSwitchLid, kLinearForwardingTable, 0xbfff / 64));
-  EXPECT_EQ(data(last)[63], 0) << "itself";
-  EXPECT_NE(status(*ask(smp(kSwitchLid, kLinearForwardingTable, 0xc000 / 64))), 0U);
-  EXPECT_NE(status(*ask(smp(b.port().lid, kLinearForwardingTable))), 0U);
+  EXPECT_EQ(data(block)[6], 255) << "no route";
+  const auto last = *send_request(smp(kSwitchLid, kLinearForwardingTable, 0xbfff / 64));
+  EXPECT_EQ(data(last)[63], 0) << "the switch";
+  EXPECT_NE(status(*send_request(smp(kSwitchLid, kLinearForwardingTable, 0xc000 / 64))), 0U);
+  EXPECT_NE(status(*send_request(smp(b.port().lid, kLinearForwardingTable))), 0U);
 }
 
 TEST_F(Sma, DirectedRoutes) {
-  const auto self = *ask(directed({}, kNodeInfo));
+  const auto self = *send_request(directed({}, kNodeInfo));
   EXPECT_EQ(NodeInfo::parse(data(self))->port_guid, a.port().port_guid);
   EXPECT_EQ(MadHeader::parse(self.mad)->status, 0x8000);
 
-  const auto hop = *ask(directed({1}, kNodeInfo));
+  const auto hop = *send_request(directed({1}, kNodeInfo));
   EXPECT_EQ(NodeInfo::parse(data(hop))->type, NodeInfo::kSwitch);
   EXPECT_EQ(NodeInfo::parse(data(hop))->local_port, a.index() + 1);
 
   const auto to_b = static_cast<std::uint8_t>(b.index() + 1);
-  const auto peer = *ask(directed({1, to_b}, kNodeInfo));
+  const auto peer = *send_request(directed({1, to_b}, kNodeInfo));
   EXPECT_EQ(NodeInfo::parse(data(peer))->port_guid, b.port().port_guid);
-  const auto and_back = *ask(directed({1, to_b, 1, switch_port(a.index()).value()}, kNodeInfo));
+  const auto and_back =
+      *send_request(directed({1, to_b, 1, switch_port(a.index()).value()}, kNodeInfo));
   EXPECT_EQ(NodeInfo::parse(data(and_back))->port_guid, a.port().port_guid);
 }
 
-TEST_F(Sma, RoutesToNowhere) {
-  EXPECT_FALSE(ask(directed({2}, kNodeInfo)));
-  EXPECT_FALSE(ask(directed({1, 30}, kNodeInfo)));
-  EXPECT_FALSE(ask(directed({1, 255}, kNodeInfo)));
-  EXPECT_FALSE(ask(smp(Lid(0x400), kNodeInfo)));
+TEST_F(Sma, InvalidRoutes) {
+  EXPECT_FALSE(send_request(directed({2}, kNodeInfo)));
+  EXPECT_FALSE(send_request(directed({1, 30}, kNodeInfo)));
+  EXPECT_FALSE(send_request(directed({1, 255}, kNodeInfo)));
+  EXPECT_FALSE(send_request(smp(Lid(0x400), kNodeInfo)));
   EXPECT_EQ(subnet.counters().drop_destination, 4U);
   auto long_way = directed({1}, kNodeInfo);
   long_way.mad[7] = 64;
-  EXPECT_FALSE(ask(long_way));
+  EXPECT_FALSE(send_request(long_way));
   EXPECT_EQ(subnet.counters().drop_malformed, 1U);
 }
 
-TEST_F(Sma, APortThatIsDownAnswersItselfOnly) {
+TEST_F(Sma, PortThatIsDownOnlyReachesItself) {
   ASSERT_TRUE(subnet.set_port_state(b.index(), PortState::down));
-  EXPECT_FALSE(ask(smp(b.port().lid, kNodeInfo)));
+  EXPECT_FALSE(send_request(smp(b.port().lid, kNodeInfo)));
   ASSERT_TRUE(subnet.set_port_state(a.index(), PortState::down));
-  EXPECT_TRUE(ask(smp(a.port().lid, kPortInfo)));
-  EXPECT_TRUE(ask(directed({}, kPortInfo)));
-  EXPECT_FALSE(ask(directed({1}, kPortInfo)));
+  EXPECT_TRUE(send_request(smp(a.port().lid, kPortInfo)));
+  EXPECT_TRUE(send_request(directed({}, kPortInfo)));
+  EXPECT_FALSE(send_request(directed({1}, kPortInfo)));
 }
 
-TEST_F(Sma, WhatIsNotServedIsRefused) {
-  EXPECT_EQ(status(*ask(smp(b.port().lid, 0x0099))), 3U << 2);
+TEST_F(Sma, UnsupportedRequestsAreRefused) {
+  EXPECT_EQ(status(*send_request(smp(b.port().lid, 0x0099))), 3U << 2);
   auto set = smp(b.port().lid, kPortInfo);
   set.mad[3] = 2;
-  EXPECT_EQ(status(*ask(set)), 3U << 2);
+  EXPECT_EQ(status(*send_request(set)), 3U << 2);
   auto version = smp(b.port().lid, kPortInfo);
   version.mad[2] = 2;
-  EXPECT_EQ(status(*ask(version)), 1U << 2);
+  EXPECT_EQ(status(*send_request(version)), 1U << 2);
   auto response = smp(b.port().lid, kPortInfo);
   response.mad[3] = 0x81;
-  EXPECT_FALSE(ask(response));
+  EXPECT_FALSE(send_request(response));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the SA does with requests of any kind: inventory, refusals, RMPP.
+// SA: node and port records, error responses, RMPP.
 #include "softib/subnet/subnet_administrator.hpp"
 
 #include "sa_client.hpp"
@@ -21,7 +21,7 @@ namespace method = ipoib::wire::method;
 
 class SubnetSa : public ::testing::Test {
  protected:
-  /// Sends what a client would and returns what comes back at once.
+  /// Sends a request and returns the immediate response packets.
   std::vector<MadPacket> send(const MadPacket& packet, ipoib::TimePoint now = kStart) {
     subnet.receive(packet, now);
     return subnet.take_outgoing();
@@ -34,7 +34,7 @@ class SubnetSa : public ::testing::Test {
 
 TEST_F(SubnetSa, NodesAreListed) {
   SaClient b(subnet, "b");
-  const auto reply = a.ask(method::kGetTable, attribute::kNodeRecord, 0, NodeRecord{});
+  const auto reply = a.send_request(method::kGetTable, attribute::kNodeRecord, 0, NodeRecord{});
   const auto records = reply->records<NodeRecord>();
   ASSERT_EQ(records.size(), 4U);
   EXPECT_EQ(records[0].lid, kSmLid);
@@ -47,27 +47,30 @@ TEST_F(SubnetSa, NodesAreListed) {
 
 TEST_F(SubnetSa, NodesAreFoundByAnyComponent) {
   SaClient b(subnet, "b");
-  NodeRecord asked;
-  asked.lid = b.port().lid;
-  const auto by_lid = a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kLid, asked);
+  NodeRecord wanted;
+  wanted.lid = b.port().lid;
+  const auto by_lid =
+      a.send_request(method::kGet, attribute::kNodeRecord, NodeRecord::kLid, wanted);
   ASSERT_EQ(by_lid->status(), SaStatus::ok);
   EXPECT_EQ(NodeRecord::parse(by_lid->data)->node.port_guid, b.port().port_guid);
-  asked.node.port_guid = a.port().port_guid;
-  const auto by_guid = a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kPortGuid, asked);
+  wanted.node.port_guid = a.port().port_guid;
+  const auto by_guid =
+      a.send_request(method::kGet, attribute::kNodeRecord, NodeRecord::kPortGuid, wanted);
   EXPECT_EQ(NodeRecord::parse(by_guid->data)->lid, a.port().lid);
-  const auto by_both =
-      a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kLid | NodeRecord::kPortGuid, asked);
+  const auto by_both = a.send_request(method::kGet, attribute::kNodeRecord,
+                                      NodeRecord::kLid | NodeRecord::kPortGuid, wanted);
   EXPECT_EQ(by_both->status(), SaStatus::no_records);
-  asked.node.type = ipoib::wire::NodeInfo::kChannelAdapter;
-  const auto by_type = a.ask(method::kGet, attribute::kNodeRecord, NodeRecord::kNodeType, asked);
+  wanted.node.type = ipoib::wire::NodeInfo::kChannelAdapter;
+  const auto by_type =
+      a.send_request(method::kGet, attribute::kNodeRecord, NodeRecord::kNodeType, wanted);
   EXPECT_EQ(by_type->status(), SaStatus::too_many_records);
 }
 
 TEST_F(SubnetSa, PortsAreListed) {
-  PortInfoRecord asked;
-  asked.lid = a.port().lid;
+  PortInfoRecord wanted;
+  wanted.lid = a.port().lid;
   const auto reply =
-      a.ask(method::kGetTable, attribute::kPortInfoRecord, PortInfoRecord::kLid, asked);
+      a.send_request(method::kGetTable, attribute::kPortInfoRecord, PortInfoRecord::kLid, wanted);
   const auto records = reply->records<PortInfoRecord>();
   ASSERT_EQ(records.size(), 1U);
   EXPECT_EQ(records[0].info.lid, a.port().lid);
@@ -77,12 +80,12 @@ TEST_F(SubnetSa, PortsAreListed) {
   EXPECT_EQ(records[0].info.gid_prefix, Gid::kLinkLocalPrefix);
 }
 
-TEST_F(SubnetSa, TheSmIsFoundByItsCapability) {
-  PortInfoRecord asked;
-  asked.info.capability_mask = kCapabilityIsSm;
+TEST_F(SubnetSa, FindsTheSmByItsCapability) {
+  PortInfoRecord wanted;
+  wanted.info.capability_mask = kCapabilityIsSm;
   auto header = a.header(method::kGetTable, attribute::kPortInfoRecord, 1ULL << 7);
   header.mad.attribute_modifier = 1U << 31;
-  const auto packets = send(a.request(header, asked));
+  const auto packets = send(a.request(header, wanted));
   ASSERT_EQ(packets.size(), 1U);
   const auto first = ConstBytes(packets[0].mad).subspan(ipoib::wire::kSaHeaderSize);
   EXPECT_EQ(header_of(packets[0]).rmpp.data2, 20U + 72U) << "one record of 68, padded to 72";
@@ -90,28 +93,28 @@ TEST_F(SubnetSa, TheSmIsFoundByItsCapability) {
 }
 
 TEST_F(SubnetSa, ClassPortInfoSaysSendOnlyFullMembersAreSupported) {
-  const auto reply = a.ask(method::kGet, attribute::kClassPortInfo, 0, NodeRecord{});
+  const auto reply = a.send_request(method::kGet, attribute::kClassPortInfo, 0, NodeRecord{});
   ASSERT_EQ(reply->status(), SaStatus::ok);
   EXPECT_EQ(reply->data[1], 2);
   const auto mask2 = ipoib::load_be<std::uint32_t>(reply->data.data() + 4) >> 5;
   EXPECT_NE(mask2 & 1U << 12, 0U);
 }
 
-TEST_F(SubnetSa, OnlyWhatSharesAPartitionIsShown) {
+TEST_F(SubnetSa, OnlyNodesThatShareAPartitionAreVisible) {
   SubnetConfig config;
   config.partitions = make_partitions({"0x7fff=limited"}).value();
   Subnet limited(config);
   SaClient b(limited, "b");
   SaClient c(limited, "c");
-  const auto reply = b.ask(method::kGetTable, attribute::kNodeRecord, 0, NodeRecord{});
+  const auto reply = b.send_request(method::kGetTable, attribute::kNodeRecord, 0, NodeRecord{});
   const auto records = reply->records<NodeRecord>();
-  ASSERT_EQ(records.size(), 3U) << "the SM, which is a full member, itself, and the switch";
+  ASSERT_EQ(records.size(), 3U) << "the SM, which is a full member, the requester, and the switch";
   EXPECT_EQ(records[1].lid, b.port().lid);
 }
 
-TEST_F(SubnetSa, RefusalsOfRequestsThatAreNotServed) {
+TEST_F(SubnetSa, UnsupportedRequestsAreRefused) {
   const auto status = [&](std::uint8_t how, std::uint16_t what) {
-    return a.ask(how, what, 0, NodeRecord{})->status();
+    return a.send_request(how, what, 0, NodeRecord{})->status();
   };
   EXPECT_EQ(status(method::kGet, 0x0031), SaStatus::unsupported_method_attribute);
   EXPECT_EQ(status(method::kDelete, attribute::kNodeRecord),
@@ -119,7 +122,7 @@ TEST_F(SubnetSa, RefusalsOfRequestsThatAreNotServed) {
   EXPECT_EQ(status(0x7f, attribute::kNodeRecord), SaStatus::unsupported_method);
 }
 
-TEST_F(SubnetSa, AnotherClassVersionIsRefused) {
+TEST_F(SubnetSa, OtherClassVersionIsRefused) {
   auto header = a.header(method::kGet, attribute::kNodeRecord);
   header.mad.class_version = 1;
   const auto packets = send(a.request(header, NodeRecord{}));
@@ -127,7 +130,7 @@ TEST_F(SubnetSa, AnotherClassVersionIsRefused) {
   EXPECT_EQ(ipoib::wire::MadHeader::parse(packets[0].mad)->status, 0x0004);
 }
 
-TEST_F(SubnetSa, WhatIsNoRequestIsDroppedAndCounted) {
+TEST_F(SubnetSa, InvalidMadsAreDroppedAndCounted) {
   const auto good = a.request(a.header(method::kGet, attribute::kNodeRecord), NodeRecord{});
   const auto dropped = [&](auto&& spoil) {
     MadPacket bad = good;
@@ -153,7 +156,7 @@ TEST_F(SubnetSa, WhatIsNoRequestIsDroppedAndCounted) {
   EXPECT_EQ(counters.answered, 0U);
 }
 
-TEST_F(SubnetSa, APortThatIsNotActiveIsNotHeard) {
+TEST_F(SubnetSa, MadsOfInactivePortsAreDropped) {
   const auto packet = a.request(a.header(method::kGet, attribute::kNodeRecord), NodeRecord{});
   ASSERT_TRUE(subnet.set_port_state(a.index(), PortState::init));
   EXPECT_TRUE(send(packet).empty());
@@ -191,7 +194,7 @@ class SubnetRmpp : public SubnetSa {
   std::vector<MadPacket> first;
 };
 
-TEST_F(SubnetRmpp, TheFirstSegmentGoesAloneAndSaysHowMuchComes) {
+TEST_F(SubnetRmpp, FirstSegmentIsSentAloneWithTheTotalLength) {
   ASSERT_EQ(first.size(), 1U);
   const auto rmpp = header_of(first[0]).rmpp;
   EXPECT_EQ(rmpp.type, RmppType::data);
@@ -203,7 +206,7 @@ TEST_F(SubnetRmpp, TheFirstSegmentGoesAloneAndSaysHowMuchComes) {
 TEST_F(SubnetRmpp, AcknowledgementsMoveTheWindow) {
   EXPECT_EQ(numbers(send(control(RmppType::ack, 1, 4))), (std::vector<std::uint32_t>{2, 3, 4}));
   EXPECT_EQ(numbers(send(control(RmppType::ack, 3, 6))), (std::vector<std::uint32_t>{5, 6}));
-  EXPECT_TRUE(send(control(RmppType::ack, 2, 5)).empty()) << "an old one";
+  EXPECT_TRUE(send(control(RmppType::ack, 2, 5)).empty()) << "a duplicate";
   const auto rest = send(control(RmppType::ack, 6, 100));
   ASSERT_EQ(rest.size(), 7U);
   const auto last = header_of(rest.back()).rmpp;
@@ -215,7 +218,7 @@ TEST_F(SubnetRmpp, AcknowledgementsMoveTheWindow) {
   EXPECT_EQ(subnet.counters().rmpp_control, 4U + 1U);
 }
 
-TEST_F(SubnetRmpp, WhatIsNotAcknowledgedIsSentAgainThenGivenUp) {
+TEST_F(SubnetRmpp, UnacknowledgedSegmentsAreRetransmittedThenAborted) {
   (void)send(control(RmppType::ack, 1, 3));
   auto now = kStart;
   for (unsigned i = 0; i < SaTransfers::kMaxRetries; ++i) {
@@ -236,10 +239,10 @@ TEST_F(SubnetRmpp, StopAndAbortEndATransfer) {
   EXPECT_TRUE(send(control(RmppType::stop, 0, 0)).empty());
   EXPECT_EQ(subnet.next_deadline(), ipoib::kNever);
   EXPECT_TRUE(send(control(RmppType::ack, 1, 4)).empty());
-  EXPECT_EQ(subnet.counters().drop_response, 1U) << "nobody waits for it any more";
+  EXPECT_EQ(subnet.counters().drop_response, 1U) << "the transfer has ended";
 }
 
-TEST_F(SubnetRmpp, AcknowledgementsThatMakeNoSenseAbort) {
+TEST_F(SubnetRmpp, InvalidAcknowledgementsAbort) {
   const auto status = [&](const MadPacket& packet) {
     const auto packets = send(packet);
     EXPECT_EQ(packets.size(), 1U);
@@ -249,16 +252,16 @@ TEST_F(SubnetRmpp, AcknowledgementsThatMakeNoSenseAbort) {
   };
   EXPECT_EQ(status(control(RmppType::ack, 2, 9)), 123) << "not sent yet";
   (void)send(a.request(header, NodeRecord{}));
-  EXPECT_EQ(status(control(RmppType::ack, 1, 0)), 122) << "window before the segment";
+  EXPECT_EQ(status(control(RmppType::ack, 1, 0)), 122) << "window ends before the segment";
   (void)send(a.request(header, NodeRecord{}));
   EXPECT_EQ(status(control(RmppType::ack, 1, 2 + RmppSender::kMaxWindow)), 127);
 }
 
-TEST_F(SubnetRmpp, ARepeatedQuestionDoesNotStartASecondAnswer) {
+TEST_F(SubnetRmpp, RepeatedRequestDoesNotStartASecondTransfer) {
   EXPECT_TRUE(send(a.request(header, NodeRecord{})).empty());
 }
 
-TEST_F(SubnetRmpp, AnswersUnderWayAreBounded) {
+TEST_F(SubnetRmpp, TransfersAreBounded) {
   for (std::size_t i = 1; i < SaTransfers::kMaxTransfers; ++i) {
     const auto packets =
         send(a.request(a.header(method::kGetTable, attribute::kNodeRecord), NodeRecord{}));
@@ -270,10 +273,11 @@ TEST_F(SubnetRmpp, AnswersUnderWayAreBounded) {
   EXPECT_FALSE(header_of(packets.at(0)).rmpp.is_active());
 }
 
-TEST_F(SubnetSa, AnEmptyTableIsOneSegmentWithoutRecords) {
-  NodeRecord asked;
-  asked.lid = Lid(0x123);
-  const auto reply = a.ask(method::kGetTable, attribute::kNodeRecord, NodeRecord::kLid, asked);
+TEST_F(SubnetSa, EmptyTableIsOneSegmentWithoutRecords) {
+  NodeRecord wanted;
+  wanted.lid = Lid(0x123);
+  const auto reply =
+      a.send_request(method::kGetTable, attribute::kNodeRecord, NodeRecord::kLid, wanted);
   EXPECT_EQ(reply->status(), SaStatus::ok);
   EXPECT_EQ(reply->header.attribute_offset, 0);
   EXPECT_EQ(reply->header.rmpp.data2, 20U);

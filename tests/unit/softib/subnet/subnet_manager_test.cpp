@@ -15,7 +15,7 @@ SubnetConfig with_partitions(const std::vector<std::string>& options) {
   return config;
 }
 
-TEST(SubnetManager, NodeZeroIsItsOwnPort) {
+TEST(SubnetManager, NodeZeroIsTheSmPort) {
   const SubnetManager manager{SubnetConfig{}};
   const Node* sm = manager.node(0);
   ASSERT_NE(sm, nullptr);
@@ -38,7 +38,7 @@ TEST(SubnetManager, NodesGetAscendingLidsAndComeUp) {
   EXPECT_EQ(manager.find("b"), b);
 }
 
-TEST(SubnetManager, AnHcaMayBeThereByItsSecondPort) {
+TEST(SubnetManager, HcaMayBeConnectedByItsSecondPort) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a", 2).value();
   const auto& port = manager.node(a)->port;
@@ -51,7 +51,7 @@ TEST(SubnetManager, AnHcaMayBeThereByItsSecondPort) {
   EXPECT_EQ(manager.node(manager.add("b").value())->port.number, 1);
 }
 
-TEST(SubnetManager, TheNameDecidesTheGuids) {
+TEST(SubnetManager, NameDeterminesTheGuids) {
   SubnetManager one{SubnetConfig{}};
   SubnetManager other{SubnetConfig{}};
   (void)other.add("first");
@@ -68,7 +68,7 @@ TEST(SubnetManager, TheNameDecidesTheGuids) {
   EXPECT_NE(third.node(third.add("a").value())->port.node_guid, a.node_guid);
 }
 
-TEST(SubnetManager, AnHcaFailsAndIsMended) {
+TEST(SubnetManager, HcaFailsAndRecovers) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   const auto before = manager.node(a)->port;
@@ -83,18 +83,18 @@ TEST(SubnetManager, AnHcaFailsAndIsMended) {
   ASSERT_TRUE(manager.set_failed(a, false));
   auto after = manager.node(a)->port;
   EXPECT_FALSE(after.failed);
-  EXPECT_NE(after.generation, before.generation) << "processes that were attached have lost it";
+  EXPECT_NE(after.generation, before.generation) << "attached processes have lost the HCA";
   after.generation = before.generation;
   EXPECT_EQ(after, before);
   EXPECT_EQ(manager.set_failed(99, true).error().code, ENOENT);
 }
 
-TEST(SubnetManager, AKnownNameIsTheSameNode) {
+TEST(SubnetManager, KnownNameReturnsTheSameNode) {
   SubnetManager manager{SubnetConfig{}};
   EXPECT_EQ(manager.add("a").value(), manager.add("a").value());
 }
 
-TEST(SubnetManager, NamesThatAreNone) {
+TEST(SubnetManager, InvalidNamesAreRefused) {
   SubnetManager manager{SubnetConfig{}};
   EXPECT_FALSE(manager.add(""));
   EXPECT_FALSE(manager.add("a b"));
@@ -102,7 +102,7 @@ TEST(SubnetManager, NamesThatAreNone) {
   EXPECT_FALSE(manager.add(kSwitchName));
 }
 
-TEST(SubnetManager, FullIsFull) {
+TEST(SubnetManager, NodesAreBounded) {
   SubnetManager manager{SubnetConfig{}};
   std::set<Guid> guids;
   for (std::size_t i = 1; i < kMaxNodes; ++i) {
@@ -116,7 +116,7 @@ TEST(SubnetManager, FullIsFull) {
   EXPECT_TRUE(manager.add("one-more"));
 }
 
-TEST(SubnetManager, ALidDoesNotComeBackSoon) {
+TEST(SubnetManager, LidIsNotReusedSoon) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   ASSERT_TRUE(manager.remove(a));
@@ -124,7 +124,7 @@ TEST(SubnetManager, ALidDoesNotComeBackSoon) {
   EXPECT_EQ(manager.node(manager.add("b").value())->port.lid, Lid(3));
 }
 
-TEST(SubnetManager, ChangesAreTold) {
+TEST(SubnetManager, ReportsChanges) {
   SubnetManager manager{SubnetConfig{}};
   (void)manager.take_changed();
   const auto a = manager.add("a").value();
@@ -138,7 +138,7 @@ TEST(SubnetManager, ChangesAreTold) {
   EXPECT_EQ(manager.take_changed(), NodeSet().set(a));
 }
 
-TEST(SubnetManager, APortThatIsDownIsNotSeen) {
+TEST(SubnetManager, PortThatIsDownIsNotAnEndPort) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   EXPECT_EQ(manager.end_ports().size(), 3U);
@@ -157,10 +157,10 @@ TEST(SubnetManager, WithAnLmcAPortHasABlockOfLids) {
   for (const Lid lid : {Lid(8), Lid(9), Lid(10), Lid(11)}) EXPECT_EQ(manager.node_at(lid), a);
   EXPECT_FALSE(manager.node_at(Lid(12)));
 
-  EXPECT_FALSE(manager.set_lid(a, Lid(14))) << "no multiple of 4";
-  EXPECT_FALSE(manager.set_lid(a, Lid(4))) << "the SM's";
-  EXPECT_FALSE(manager.set_lid(a, Lid(0xbffc))) << "its last LID is the switch's";
-  EXPECT_EQ(manager.node_at(Lid(9)), a) << "a refusal changes nothing";
+  EXPECT_FALSE(manager.set_lid(a, Lid(14))) << "not a multiple of 4";
+  EXPECT_FALSE(manager.set_lid(a, Lid(4))) << "used by the SM";
+  EXPECT_FALSE(manager.set_lid(a, Lid(0xbffc))) << "its last LID is used by the switch";
+  EXPECT_EQ(manager.node_at(Lid(9)), a) << "an error changes nothing";
   ASSERT_TRUE(manager.set_lid(a, Lid(16)));
   EXPECT_EQ(manager.node_at(Lid(19)), a);
   EXPECT_FALSE(manager.node_at(Lid(9)));
@@ -175,11 +175,11 @@ TEST(SubnetManager, WithTheLargestLmcLidsRunOutBeforeNodes) {
   std::size_t added = 0;
   ipoib::Result<NodeIndex> last = NodeIndex{0};
   while ((last = manager.add("n" + std::to_string(added)))) ++added;
-  EXPECT_EQ(added, 0xbfffU / 128 - 2) << "blocks below the switch's LID, one is the SM's";
+  EXPECT_EQ(added, 0xbfffU / 128 - 2) << "blocks below the switch's LID, without that of the SM";
   EXPECT_EQ(last.error().code, ENOSPC);
 }
 
-TEST(SubnetManager, AnAdoptedPortKeepsItsLmc) {
+TEST(SubnetManager, AdoptedPortKeepsItsLmc) {
   SubnetConfig config;
   config.lmc = 1;
   SubnetManager before{config};
@@ -192,7 +192,7 @@ TEST(SubnetManager, AnAdoptedPortKeepsItsLmc) {
   EXPECT_EQ(manager.the_switch().port.sm_lid, manager.node(0)->port.lid);
 }
 
-TEST(SubnetManager, LidsAreUnicastAndOfOneNode) {
+TEST(SubnetManager, LidsMustBeUnicastAndUnused) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   EXPECT_FALSE(manager.set_lid(a, kSmLid));
@@ -204,7 +204,7 @@ TEST(SubnetManager, LidsAreUnicastAndOfOneNode) {
   EXPECT_EQ(manager.node_at(Lid(0x77)), a);
 }
 
-TEST(SubnetManager, EverybodyIsToldTheSmsNewLid) {
+TEST(SubnetManager, NewSmLidIsWrittenToAllPorts) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   (void)manager.take_changed();
@@ -214,7 +214,7 @@ TEST(SubnetManager, EverybodyIsToldTheSmsNewLid) {
   EXPECT_EQ(manager.node(manager.add("b").value())->port.sm_lid, Lid(0x50));
 }
 
-TEST(SubnetManager, TablesOfPKeysFollowThePartitions) {
+TEST(SubnetManager, PKeyTablesFollowThePartitions) {
   SubnetManager manager{with_partitions({"0x12=full:a", "0x12=limited:b", "0x13=limited"})};
   const auto& a = manager.node(manager.add("a").value())->port.pkeys;
   const auto& b = manager.node(manager.add("b").value())->port.pkeys;
@@ -225,12 +225,12 @@ TEST(SubnetManager, TablesOfPKeysFollowThePartitions) {
   EXPECT_EQ(b[1], PKey(0x0012));
   EXPECT_EQ(c[1], PKey(0x0013));
   EXPECT_FALSE(c[2].is_valid());
-  // The SM is a full member of all, so that it can talk to everybody.
+  // The SM is a full member of all partitions, so that it can reach all ports.
   EXPECT_EQ(manager.node(0)->port.pkeys[1], PKey(0x8012));
   EXPECT_EQ(manager.node(0)->port.pkeys[2], PKey(0x8013));
 }
 
-TEST(SubnetManager, AKeyKeepsItsIndex) {
+TEST(SubnetManager, PKeyKeepsItsIndex) {
   SubnetManager manager{with_partitions({"0x12=full", "0x13=full"})};
   const auto a = manager.add("a").value();
   const auto& keys = manager.node(a)->port.pkeys;
@@ -240,12 +240,12 @@ TEST(SubnetManager, AKeyKeepsItsIndex) {
   ASSERT_TRUE(manager.set_membership(a, PKey(0x8013), Membership::limited));
   EXPECT_EQ(keys[2], PKey(0x0013));
   ASSERT_TRUE(manager.set_membership(a, PKey(0x44), Membership::full));
-  EXPECT_EQ(keys[1], PKey(0x8044)) << "the first free place";
+  EXPECT_EQ(keys[1], PKey(0x8044)) << "the first free entry";
   EXPECT_TRUE(find_pkey(manager.node(0)->port, PKey(0x44)).is_valid());
   EXPECT_FALSE(manager.set_membership(a, PKey(0x8000), Membership::full));
 }
 
-TEST(SubnetManager, APortsMtuChanges) {
+TEST(SubnetManager, PortMtuChanges) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   (void)manager.take_changed();
@@ -258,7 +258,7 @@ TEST(SubnetManager, APortsMtuChanges) {
   EXPECT_FALSE(manager.set_mtu(99, 3));
 }
 
-TEST(SubnetManager, AKeyMovesToAnotherPlace) {
+TEST(SubnetManager, PKeyMovesToAnotherIndex) {
   SubnetManager manager{with_partitions({"0x12=limited"})};
   const auto a = manager.add("a").value();
   ASSERT_EQ(manager.node(a)->port.pkeys[1], PKey(0x12));
@@ -267,17 +267,17 @@ TEST(SubnetManager, AKeyMovesToAnotherPlace) {
   EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0x12));
   EXPECT_EQ(manager.node(a)->port.pkeys[1], PKey());
   ASSERT_TRUE(manager.move_pkey(a, PKey(0x12), 0));
-  EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0xffff)) << "they change places";
+  EXPECT_EQ(manager.node(a)->port.pkeys[7], PKey(0xffff)) << "the entries are exchanged";
   EXPECT_TRUE(manager.take_changed()[a]);
   ASSERT_TRUE(manager.set_membership(a, PKey(0x13), Membership::full));
-  EXPECT_EQ(manager.node(a)->port.pkeys[0], PKey(0x12)) << "and stay there";
+  EXPECT_EQ(manager.node(a)->port.pkeys[0], PKey(0x12)) << "the index stays";
   EXPECT_FALSE(manager.move_pkey(a, PKey(0x14), 1));
   EXPECT_FALSE(manager.move_pkey(a, PKey(0), 1));
   EXPECT_FALSE(manager.move_pkey(a, PKey(0x12), kPKeyTableSize));
   EXPECT_FALSE(manager.move_pkey(99, PKey(0x12), 1));
 }
 
-TEST(SubnetManager, ReregisteringIsAskedOfHcasOnly) {
+TEST(SubnetManager, OnlyHcasAreAskedToReregister) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
   manager.request_reregistration();
@@ -285,7 +285,7 @@ TEST(SubnetManager, ReregisteringIsAskedOfHcasOnly) {
   EXPECT_EQ(manager.node(0)->port.reregister_count, 0U);
 }
 
-TEST(SubnetManager, AdoptionKeepsWhatNodesWere) {
+TEST(SubnetManager, AdoptionKeepsNodes) {
   SubnetManager before{SubnetConfig{}};
   const auto a = before.add("a").value();
   const auto b = before.add("b").value();
@@ -303,7 +303,7 @@ TEST(SubnetManager, AdoptionKeepsWhatNodesWere) {
   EXPECT_EQ(after.node(after.add("c").value())->port.lid, Lid(0x9a));
 }
 
-TEST(SubnetManager, AdoptionLeavesOutWhatContradictsItself) {
+TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
   SubnetManager manager{SubnetConfig{}};
   const auto entry = [](NodeIndex index, const std::string& name, Guid guid, Lid lid) {
     SubnetSnapshot::NodeEntry made{index, Node{name, PortAttributes{}}};
@@ -316,12 +316,12 @@ TEST(SubnetManager, AdoptionLeavesOutWhatContradictsItself) {
                  entry(7, "", Guid(7), Lid(7)), entry(8, "e", Guid(8), Lid(0xc001)),
                  entry(kMaxNodes, "f", Guid(9), Lid(9))});
   EXPECT_EQ(manager.find("a"), NodeIndex{3});
-  EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so: the SM and the switch";
+  EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so only the SM and the switch";
   for (NodeIndex gone = 4; gone < 9; ++gone) EXPECT_EQ(manager.node(gone), nullptr) << gone;
   EXPECT_EQ(manager.node_at(kSmLid), SubnetManager::kSmNode);
 }
 
-TEST(SharedPKey, NeedsOneFullMember) {
+TEST(SharedPKey, RequiresOneFullMember) {
   SubnetManager manager{with_partitions({"0x7fff=limited", "0x12=full:a", "0x12=limited:b"})};
   const Node& a = *manager.node(manager.add("a").value());
   const Node& b = *manager.node(manager.add("b").value());
@@ -329,7 +329,7 @@ TEST(SharedPKey, NeedsOneFullMember) {
   EXPECT_EQ(shared_pkey(a, b), PKey(0x8012));
   EXPECT_EQ(shared_pkey(b, a), PKey(0x0012));
   EXPECT_FALSE(shared_pkey(b, c).is_valid());
-  EXPECT_EQ(shared_pkey(c, c), PKey(0x7fff)) << "to itself";
+  EXPECT_EQ(shared_pkey(c, c), PKey(0x7fff)) << "loopback";
   EXPECT_FALSE(shared_pkey(a, b, PKey(0x7fff)).is_valid());
 }
 

@@ -1,5 +1,4 @@
-// A subnet whose process was killed and started again: an SM restart to its clients, in which no
-// packet of theirs goes astray.
+// Restart of the subnet process: clients see an SM restart, and no packet is lost.
 #include "sa_client.hpp"
 #include "subnet_snapshot.hpp"
 #include "wire/path_record.hpp"
@@ -18,20 +17,20 @@ const Gid kGroupOfB =
     ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010204), ipoib::kDefaultPKey);
 
 Lid join(SaClient& client, const Gid& mgid) {
-  const auto reply = client.ask(method::kSet, attribute::kMcMemberRecord, member::kCreate,
-                                member::record(mgid, client.gid()));
+  const auto reply = client.send_request(method::kSet, attribute::kMcMemberRecord, member::kCreate,
+                                         member::record(mgid, client.gid()));
   EXPECT_EQ(reply->status(), SaStatus::ok);
   return McMemberRecord::parse(reply->data)->mlid;
 }
 
 SaStatus leave(SaClient& client, const Gid& mgid) {
   return client
-      .ask(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
-           member::record(mgid, client.gid()))
+      .send_request(method::kDelete, attribute::kMcMemberRecord, member::kJoin,
+                    member::record(mgid, client.gid()))
       ->status();
 }
 
-/// `before` has died; `after` has adopted what it left.
+/// `before` was killed; `after` has adopted its state.
 class SubnetRestart : public ::testing::Test {
  protected:
   SubnetRestart() {
@@ -50,7 +49,7 @@ class SubnetRestart : public ::testing::Test {
   Subnet after;
 };
 
-TEST_F(SubnetRestart, NodesAreTheSameAndAreAskedToRegisterAgain) {
+TEST_F(SubnetRestart, NodesStayAndAreAskedToReregister) {
   for (const auto* name : {"a", "b"}) {
     const auto index = before.find(name).value();
     ASSERT_EQ(after.find(name), index);
@@ -61,24 +60,25 @@ TEST_F(SubnetRestart, NodesAreTheSameAndAreAskedToRegisterAgain) {
   }
 }
 
-TEST_F(SubnetRestart, ForwardingStaysWhileMembershipsAreForgotten) {
+TEST_F(SubnetRestart, ForwardingStaysAndMembershipsAreDiscarded) {
   for (std::uint16_t mlid = 0xc000; mlid <= 0xc002; ++mlid) {
     EXPECT_EQ(after.forwarding(Lid(mlid)), before.forwarding(Lid(mlid)));
   }
   SaClient a(after, "a");
   a.trust(true);
-  const auto reply = a.ask(method::kGetTable, attribute::kMcMemberRecord, 0, McMemberRecord{});
+  const auto reply =
+      a.send_request(method::kGetTable, attribute::kMcMemberRecord, 0, McMemberRecord{});
   EXPECT_TRUE(reply->records<McMemberRecord>().empty());
 }
 
-TEST_F(SubnetRestart, AGroupThatIsMadeAgainGetsItsMlidBack) {
+TEST_F(SubnetRestart, RecreatedGroupGetsTheSameMlid) {
   SaClient b(after, "b");
   EXPECT_EQ(join(b, kGroupOfB), Lid(0xc002));
   const Gid fresh = ipoib::wire::multicast_gid(ipoib::Ipv4Address(0xe0010299), ipoib::kDefaultPKey);
-  EXPECT_EQ(join(b, fresh), Lid(0xc003)) << "no MLID that others still send to";
+  EXPECT_EQ(join(b, fresh), Lid(0xc003)) << "not an MLID that others still send to";
 }
 
-TEST_F(SubnetRestart, AfterTheGraceTimeOnlyMembersReceive) {
+TEST_F(SubnetRestart, AfterTheGracePeriodOnlyMembersReceive) {
   SaClient a(after, "a");
   (void)join(a, broadcast());
   EXPECT_EQ(receivers(0xc000).count(), 2U);
@@ -91,21 +91,21 @@ TEST_F(SubnetRestart, AfterTheGraceTimeOnlyMembersReceive) {
   EXPECT_EQ(after.next_deadline(), ipoib::kNever);
 }
 
-TEST_F(SubnetRestart, WhoLeavesIsOutAtOnce) {
+TEST_F(SubnetRestart, LeavingStopsReceivingAtOnce) {
   SaClient a(after, "a");
   (void)join(a, broadcast());
   EXPECT_EQ(leave(a, broadcast()), SaStatus::ok);
   EXPECT_FALSE(receivers(0xc000)[a.index()]);
 }
 
-TEST_F(SubnetRestart, AReceiverThatGoesIsOutAtOnce) {
+TEST_F(SubnetRestart, PortThatGoesDownStopsReceivingAtOnce) {
   const auto a = after.find("a").value();
   ASSERT_TRUE(after.set_port_state(a, PortState::down));
   EXPECT_FALSE(receivers(0xc000)[a]);
   EXPECT_TRUE(receivers(0xc001).none());
 }
 
-TEST_F(SubnetRestart, APortThatIsDownStaysDownAndReceivesNothing) {
+TEST_F(SubnetRestart, PortThatIsDownStaysDownAndReceivesNothing) {
   const auto a = before.find("a").value();
   auto snapshot = snapshot_of(before);
   for (auto& entry : snapshot.nodes) {
@@ -117,18 +117,18 @@ TEST_F(SubnetRestart, APortThatIsDownStaysDownAndReceivesNothing) {
   EXPECT_FALSE(third.forwarding(Lid(0xc000)).receivers[a]);
 }
 
-TEST_F(SubnetRestart, EverythingIsPublishedAnew) {
+TEST_F(SubnetRestart, EverythingIsPublishedAgain) {
   const auto changes = after.take_changes();
   EXPECT_EQ(changes.nodes.count(), 3U);
   EXPECT_EQ(changes.groups.count(), 3U);
-  EXPECT_TRUE(changes.lids.all()) << "whatever a writer that was killed has left";
+  EXPECT_TRUE(changes.lids.all()) << "a killed writer may have left any state";
 }
 
-TEST_F(SubnetRestart, TheSmRestartsWithoutItsProcess) {
+TEST_F(SubnetRestart, SmRestartsWithoutItsProcess) {
   SaClient a(before, "a");
   ASSERT_TRUE(before.restart_sm(kStart));
   EXPECT_EQ(a.port().reregister_count, 1U);
-  EXPECT_EQ(before.groups().size(), 1U) << "the one made beforehand";
+  EXPECT_EQ(before.groups().size(), 1U) << "the permanent one";
   EXPECT_TRUE(before.groups()[0].members.empty());
   EXPECT_EQ(before.forwarding(Lid(0xc001)).receivers.count(), 1U);
   EXPECT_EQ(join(a, kGroupOfA), Lid(0xc001));

@@ -58,7 +58,7 @@ TEST_F(SubnetProcessTest, RefusesASecondProcessInItsFolder) {
     const RunningSubnet second(folder_);
     FAIL() << "a second subnet process runs";
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("is running already"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("is already running"), std::string::npos);
   }
   EXPECT_TRUE(request(folder_, control::Show{})) << "the first one still serves";
 }
@@ -247,7 +247,7 @@ MadPacket node_request(const endpoint::Endpoint& from) {
   header.mad.class_version = 2;
   header.mad.method = ipoib::wire::method::kGet;
   header.mad.attribute_id = ipoib::wire::attribute::kNodeRecord;
-  const MadRoute route{from.node(), from.place(), from.epoch(), 1};
+  const MadRoute route{from.node(), from.slot(), from.epoch(), 1};
   header.mad.transaction_id = std::uint64_t{route.high_half()} << 32 | 1;
   header.component_mask = ipoib::wire::NodeRecord::kLid;
   ipoib::wire::NodeRecord wanted;
@@ -282,12 +282,12 @@ TEST_F(SubnetProcessTest, KeepsAnHcaWhoseSlotIsLockedButNotMarked) {
   std::unique_ptr<RunningSubnet> subnet = std::make_unique<RunningSubnet>(folder_);
   const auto node = control::request_attach(folder_, {"a"}).value();
   auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
-  auto place = std::move(transport::Place::take(folder_, fabric, node).value());
+  auto slot = std::move(transport::ProcessSlot::take(folder_, fabric, node).value());
   ASSERT_EQ(fabric.occupied(node), 0U);
   EXPECT_EQ(request(folder_, control::SetHca{"a", control::HcaState::absent}).error().code, EBUSY);
   subnet.reset();
-  EXPECT_TRUE(std::filesystem::exists(folder_.place(node, 0)));
-  place.leave(folder_, fabric);
+  EXPECT_TRUE(std::filesystem::exists(folder_.slot_socket(node, 0)));
+  slot.leave(folder_, fabric);
 }
 
 TEST_F(SubnetProcessTest, LetsProcessesAttachWhileSubnetsEnd) {

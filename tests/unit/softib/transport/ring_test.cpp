@@ -1,5 +1,5 @@
-// A ring between two mappings of one memory: order, wrapping, room, the end, and a writer that
-// lies.
+// A ring with two mappings of its memory: order, wrapping, room, closing, and an untrusted other
+// side.
 #include "softib/transport/ring.hpp"
 
 #include <fcntl.h>
@@ -19,19 +19,19 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// A packet of `size` octets in all, in several pieces, each octet `fill`.
+/// A packet of `size` bytes in several pieces; each byte is `fill`.
 class Packet {
  public:
-  Packet(std::size_t size, std::uint8_t fill) : octets_(size, fill) {
+  Packet(std::size_t size, std::uint8_t fill) : bytes_(size, fill) {
     packet_.header.fill(fill);
     packet_.header_size = std::min<std::size_t>(size, 28);
-    auto rest = ConstBytes(octets_).subspan(packet_.header_size);
+    auto rest = ConstBytes(bytes_).subspan(packet_.header_size);
     const auto first = rest.first(rest.size() / 3);
     for (const auto piece : {first, ConstBytes{}, rest.subspan(first.size())}) {
       packet_.pieces[packet_.piece_count++] = piece;
     }
   }
-  void vouch(std::uint32_t offset) {
+  void patch_checksum(std::uint32_t offset) {
     packet_.patches[packet_.patch_count++] = {offset, 0x0102};
     packet_.checksums_right = true;
   }
@@ -39,7 +39,7 @@ class Packet {
   [[nodiscard]] const OutgoingPacket* get() const { return &packet_; }
 
  private:
-  std::vector<std::uint8_t> octets_;
+  std::vector<std::uint8_t> bytes_;
   OutgoingPacket packet_;
 };
 
@@ -50,7 +50,7 @@ class RingTest : public testing::Test {
     const auto* const one = packet.get();
     return writer_.put({&one, 1});
   }
-  /// What is in the ring, copied out of it.
+  /// Reads the packets in the ring and returns copies.
   std::vector<std::vector<std::uint8_t>> take(std::size_t limit = 1U << 20) {
     std::vector<ArrivedPacket> packets;
     EXPECT_TRUE(reader_.read(packets, limit));
@@ -60,7 +60,7 @@ class RingTest : public testing::Test {
     reader_.release();
     return copies;
   }
-  /// The header as a liar sees it.
+  /// Another mapping, for storing invalid values.
   RingHeader& header() { return *reinterpret_cast<RingHeader*>(other_); }
   std::uint8_t* ring() { return other_ + 4096; }
 
@@ -68,36 +68,36 @@ class RingTest : public testing::Test {
   RingWriter writer_{RingMemory::map(memory_.get()).value()};
   RingReader reader_{RingMemory::map(memory_.get()).value()};
   std::uint8_t* other_ = static_cast<std::uint8_t*>(
-      ::mmap(nullptr, 4096 + kRingOctets, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0));
+      ::mmap(nullptr, 4096 + kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0));
 };
 
-TEST_F(RingTest, WhatIsPutComesOutInOrderWhateverItsSize) {
+TEST_F(RingTest, PreservesOrderAndContentOfAnySize) {
   std::mt19937 random(1);
   std::deque<std::pair<std::size_t, std::uint8_t>> expected;
   std::uint8_t fill = 0;
-  for (std::size_t octets = 0; octets < 5 * kRingOctets;) {
+  for (std::size_t bytes = 0; bytes < 5 * kRingBytes;) {
     const std::size_t size = random() % (kMaxPacketBytes + 1);
     if (put(size, ++fill) == 1) {
       expected.emplace_back(size, fill);
-      octets += size;
+      bytes += size;
       continue;
     }
     for (const auto& packet : take(random() % 50)) {
       ASSERT_FALSE(expected.empty());
-      const auto& [length, octet] = expected.front();
-      ASSERT_EQ(packet, std::vector<std::uint8_t>(length, octet));
+      const auto& [length, byte] = expected.front();
+      ASSERT_EQ(packet, std::vector<std::uint8_t>(length, byte));
       expected.pop_front();
     }
   }
   EXPECT_EQ(take().size(), expected.size());
-  EXPECT_TRUE(reader_.is_empty());
+  EXPECT_EQ(reader_.taken(), reader_.published());
   EXPECT_TRUE(writer_.is_empty());
 }
 
-TEST_F(RingTest, AChecksumGoesAlongAndThatItIsRight) {
+TEST_F(RingTest, CarriesPatchedChecksumsAndWhetherTheyAreRight) {
   const Packet plain(100, 9);
   Packet with(100, 9);
-  with.vouch(23);  // over the border of two pieces
+  with.patch_checksum(23);  // across two pieces
   const std::array both{with.get(), plain.get()};
   ASSERT_EQ(writer_.put(both), 2U);
   std::vector<ArrivedPacket> packets;
@@ -111,7 +111,7 @@ TEST_F(RingTest, AChecksumGoesAlongAndThatItIsRight) {
   EXPECT_TRUE(std::ranges::equal(packets[0].octets, wanted));
 }
 
-TEST_F(RingTest, ALargePacketCountsForAllThatItStandsFor) {
+TEST_F(RingTest, CountsALargePacketAsItsSegments) {
   Packet large(60'000, 9);
   large.cut(2000, 30);
   const Packet small(100, 8);
@@ -132,10 +132,10 @@ TEST_F(RingTest, ALargePacketCountsForAllThatItStandsFor) {
   EXPECT_EQ(packets.size(), 3U);
 }
 
-TEST_F(RingTest, NothingIsPublishedThatDoesNotFit) {
+TEST_F(RingTest, AcceptsOnlyWhatFits) {
   std::size_t count = 0;
   while (put(2044, 7) == 1) ++count;
-  EXPECT_GT(count * 2112, kRingOctets - 2112);
+  EXPECT_GT(count * 2112, kRingBytes - 2112);
   EXPECT_EQ(writer_.count_left().entries, count);
   EXPECT_EQ(take(3).size(), 3U);
   EXPECT_EQ(writer_.count_left().packets, count - 3);
@@ -143,7 +143,7 @@ TEST_F(RingTest, NothingIsPublishedThatDoesNotFit) {
   EXPECT_EQ(take().size(), count - 2);
 }
 
-TEST_F(RingTest, WhatNoPacketCanBeIsPassedOver) {
+TEST_F(RingTest, SkipsOversizedPackets) {
   EXPECT_EQ(put(kMaxPacketBytes + 1, 1), 1U);
   Packet large(hca::kMaxLargeOctets + 1, 1);
   large.cut(4000, 17);
@@ -173,100 +173,100 @@ TEST_F(RingTest, AWriterDoesNotSleepBeyondItsDeadline) {
   EXPECT_EQ(put(4096, 1), 0U);
 }
 
-TEST_F(RingTest, TheEndWakesAWriter) {
+TEST_F(RingTest, ClosingWakesAWriter) {
   while (put(4096, 1) == 1) {
   }
-  std::thread reader([this] { reader_.set_end(RingEnd::complete); });
+  std::thread reader([this] { reader_.set_state(ReaderState::closed); });
   const auto forever = steady_clock::now() + std::chrono::minutes(1);
-  while (writer_.end() != RingEnd::complete) {
+  while (writer_.reader_state() != ReaderState::closed) {
     ASSERT_LT(steady_clock::now(), forever);
     writer_.wait_for_room(writer_.seen_taken(), steady_clock::now() + std::chrono::seconds(1));
   }
   reader.join();
 }
 
-// Neither side believes the other.
+// Neither side trusts the other.
 
-TEST_F(RingTest, AReaderTakesNothingOutOfABrokenRing) {
-  const auto breaks = [&](auto lie) {
+TEST_F(RingTest, AReaderGetsNothingFromABrokenRing) {
+  const auto breaks = [&](auto store_invalid) {
     RingReader reader(RingMemory::map(memory_.get()).value());
     header().written = 0;
-    lie();
+    store_invalid();
     std::vector<ArrivedPacket> packets;
-    const bool right = reader.read(packets, 10);
-    EXPECT_TRUE(reader.is_empty() || right);
-    EXPECT_TRUE(reader.read(packets, 10)) << "it is said once";
-    return !right && packets.empty();
+    const bool valid = reader.read(packets, 10);
+    EXPECT_TRUE(reader.read(packets, 10)) << "reported once";
+    return !valid && packets.empty();
   };
-  const auto record = [&](std::uint32_t octets, std::uint16_t size = 0, std::uint16_t packets = 1) {
-    const std::array prefix{octets, size | std::uint32_t{packets} << 16};
+  const auto record = [&](std::uint32_t bytes, std::uint16_t size = 0, std::uint16_t packets = 1) {
+    const std::array prefix{bytes, size | std::uint32_t{packets} << 16};
     std::memcpy(ring(), prefix.data(), sizeof prefix);
   };
-  EXPECT_TRUE(breaks([&] { header().written = kRingOctets + 1; }));
+  EXPECT_TRUE(breaks([&] { header().written = kRingBytes + 1; }));
   EXPECT_TRUE(breaks([&] { header().written = ~std::uint64_t{0}; }));
-  EXPECT_TRUE(breaks([&] { header().written = 64, record(57); })) << "longer than is written";
-  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, record(kMaxPacketBytes + 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(57); })) << "longer than `written`";
+  EXPECT_TRUE(breaks([&] { header().written = kRingBytes, record(kMaxPacketBytes + 1); }));
   EXPECT_TRUE(breaks([&] { header().written = 64, record(~std::uint32_t{0}); }));
-  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two, uncut";
-  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "none";
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two packets, not large";
+  EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "no packets";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments + 1); }));
-  EXPECT_TRUE(breaks([&] { header().written = kRingOctets, record(hca::kMaxLargeOctets + 1, 1); }));
+  EXPECT_TRUE(breaks([&] { header().written = kRingBytes, record(hca::kMaxLargeOctets + 1, 1); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments); }));
 }
 
 TEST_F(RingTest, AWriterStaysWithinTheRing) {
   EXPECT_EQ(put(2044, 1), 1U);
-  for (const std::uint64_t lie : {std::uint64_t{1} << 63, std::uint64_t{5000}, ~std::uint64_t{0}}) {
-    header().taken = lie;
+  for (const std::uint64_t taken :
+       {std::uint64_t{1} << 63, std::uint64_t{5000}, ~std::uint64_t{0}}) {
+    header().taken = taken;
     while (put(2044, 1) == 1) {
     }
-    EXPECT_LE(writer_.count_left().entries, kRingOctets / 64);
+    EXPECT_LE(writer_.count_left().entries, kRingBytes / 64);
     EXPECT_FALSE(writer_.is_empty());
   }
-  std::fill_n(ring(), kRingOctets, std::uint8_t{0xff});
-  EXPECT_EQ(writer_.count_left().packets, 0U) << "what is in it is not what was put";
+  std::fill_n(ring(), kRingBytes, std::uint8_t{0xff});
+  EXPECT_EQ(writer_.count_left().packets, 0U) << "the content was overwritten";
 }
 
-TEST_F(RingTest, OtherMemoryIsNoRing) {
+TEST_F(RingTest, RefusesOtherMemory) {
   EXPECT_FALSE(RingMemory::map(-1));
   const ipoib::FileDescriptor file(::open("/dev/zero", O_RDWR | O_CLOEXEC));
   EXPECT_FALSE(RingMemory::map(file.get()));
   const ipoib::FileDescriptor unsealed(::memfd_create("unsealed", MFD_CLOEXEC));
-  ASSERT_EQ(::ftruncate(unsealed.get(), 4096 + off_t{kRingOctets}), 0);
-  EXPECT_FALSE(RingMemory::map(unsealed.get())) << "it could be made smaller under its reader";
-  const auto door = make_door_memory();
-  ASSERT_TRUE(door);
-  EXPECT_FALSE(RingMemory::map(door->get()));
-  EXPECT_FALSE(Door::map(memory_.get()));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 4096 + off_t{kRingBytes}), 0);
+  EXPECT_FALSE(RingMemory::map(unsealed.get())) << "it could shrink while mapped";
+  const auto wakeup_table = make_wakeup_table_memory();
+  ASSERT_TRUE(wakeup_table);
+  EXPECT_FALSE(RingMemory::map(wakeup_table->get()));
+  EXPECT_FALSE(WakeupTable::map(memory_.get()));
 }
 
-TEST(DoorTest, ABellIsRungOnce) {
-  const auto memory = make_door_memory();
-  auto inside = std::move(Door::map(memory->get()).value());
-  auto outside = std::move(Door::map(memory->get()).value());
-  EXPECT_EQ(outside.attendant(3), Attendant::kEngine) << "until somebody else says so";
-  inside.attend(3, 17);
-  EXPECT_EQ(outside.attendant(3), 17U);
-  EXPECT_FALSE(outside.claim(3, 18));
-  EXPECT_TRUE(outside.claim(3, 17));
-  EXPECT_FALSE(outside.claim(3, 17));
-  EXPECT_EQ(inside.attendant(3), Attendant::kNobody);
+TEST(WakeupTableTest, OneSenderClaimsAWakeupFd) {
+  const auto memory = make_wakeup_table_memory();
+  auto receiver = std::move(WakeupTable::map(memory->get()).value());
+  auto sender = std::move(WakeupTable::map(memory->get()).value());
+  EXPECT_EQ(sender.waiter(3), Waiter::kEngine) << "by default";
+  receiver.set_waiter(3, 17);
+  EXPECT_EQ(sender.waiter(3), 17U);
+  EXPECT_FALSE(sender.claim(3, 18));
+  EXPECT_TRUE(sender.claim(3, 17));
+  EXPECT_FALSE(sender.claim(3, 17));
+  EXPECT_EQ(receiver.waiter(3), Waiter::kNone);
 }
 
-TEST(DoorTest, AnEngineIsWokenOnceAndDoesNotSleepOverACall) {
-  const auto memory = make_door_memory();
-  auto inside = std::move(Door::map(memory->get()).value());
-  auto outside = std::move(Door::map(memory->get()).value());
-  EXPECT_FALSE(outside.call_engine()) << "it is awake";
-  EXPECT_FALSE(inside.fall_asleep());
-  EXPECT_TRUE(inside.wake_up());
-  EXPECT_TRUE(inside.fall_asleep());
-  EXPECT_TRUE(outside.call_engine());
-  EXPECT_FALSE(outside.call_engine());
-  EXPECT_TRUE(inside.wake_up());
-  EXPECT_TRUE(inside.fall_asleep());
-  EXPECT_FALSE(inside.wake_up()) << "something else woke it";
+TEST(WakeupTableTest, EngineIsWokenOnceAndDoesNotSleepWhenNotified) {
+  const auto memory = make_wakeup_table_memory();
+  auto receiver = std::move(WakeupTable::map(memory->get()).value());
+  auto sender = std::move(WakeupTable::map(memory->get()).value());
+  EXPECT_FALSE(sender.notify_engine()) << "it is awake";
+  EXPECT_FALSE(receiver.fall_asleep());
+  EXPECT_TRUE(receiver.wake_up());
+  EXPECT_TRUE(receiver.fall_asleep());
+  EXPECT_TRUE(sender.notify_engine());
+  EXPECT_FALSE(sender.notify_engine());
+  EXPECT_TRUE(receiver.wake_up());
+  EXPECT_TRUE(receiver.fall_asleep());
+  EXPECT_FALSE(receiver.wake_up()) << "something else woke it";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The wire and the engine at their limits: more peers than connections, no descriptors, children
-// that share what is not theirs.
+// The wire and the engine at their limits: more peers than connections, no free descriptors, and
+// children that share sockets.
 #include "softib/transport/ring_wire.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ using test::LargeUdpPacket;
 using test::TestSubnet;
 using test::TextPacket;
 
-/// The process may have this many descriptors for the time being.
+/// Limits the number of descriptors of this process while it lives.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t limit) {
@@ -55,7 +55,7 @@ class DescriptorLimit {
   rlimit before_{};
 };
 
-/// Takes all descriptors that are left.
+/// Opens files until no descriptor is left.
 std::vector<FileDescriptor> take_all_descriptors() {
   std::vector<FileDescriptor> all;
   for (;;) {
@@ -68,18 +68,18 @@ std::vector<FileDescriptor> take_all_descriptors() {
 class RingWireTest : public testing::Test {
  protected:
   RingWireTest() { subnet_.fabric().advance_epoch(1, 0); }
-  Delivery send(std::uint32_t place) {
-    const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, place, 1),
+  Delivery send(std::uint32_t slot) {
+    const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, slot, 1),
                             "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    (void)wire_.send({1, place}, {&alone, 1}, Patience::never_wait, why, lost);
+    (void)wire_.send({1, slot}, {&alone, 1}, SendMode::non_blocking, why, lost);
     return why;
   }
-  GuardedFd listen(std::uint32_t place) {
-    return std::move(listen_at(node_.get(), fabric::place_name(place)).value());
+  GuardedFd listen(std::uint32_t slot) {
+    return std::move(listen_at(node_.get(), fabric::slot_name(slot)).value());
   }
 
   TestSubnet subnet_;
@@ -87,31 +87,31 @@ class RingWireTest : public testing::Test {
   RingWire wire_{subnet_.folder(), subnet_.fabric()};
 };
 
-TEST_F(RingWireTest, ABroadcastToMoreThanItsConnectionsMakesOnlyTheExcessAnew) {
-  constexpr std::uint32_t kPlaces = 40;
+TEST_F(RingWireTest, ABroadcastReconnectsOnlyTheReceiversBeyondTheLimit) {
+  constexpr std::uint32_t kSlots = 40;
   constexpr std::uint32_t kRounds = 5;
   const DescriptorLimit limit(120);
   const std::size_t bound = max_connections();
   ASSERT_EQ(bound, 30U);
   std::vector<GuardedFd> listeners;
-  for (std::uint32_t place = 0; place < kPlaces; ++place) listeners.push_back(listen(place));
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot) listeners.push_back(listen(slot));
   for (std::uint32_t round = 0; round < kRounds; ++round) {
-    for (std::uint32_t place = 0; place < kPlaces; ++place) {
-      ASSERT_EQ(send(place), Delivery::delivered) << place << " in round " << round;
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+      ASSERT_EQ(send(slot), Delivery::delivered) << slot << " in round " << round;
     }
   }
   std::size_t connections = 0;
   for (const auto& listener : listeners) {
     while (accept_from(listener.get())) ++connections;
   }
-  EXPECT_EQ(connections, bound + (kPlaces - bound) * kRounds);
+  EXPECT_EQ(connections, bound + (kSlots - bound) * kRounds);
 }
 
 /// More large packets than a ring has room for.
 class LargeBatchTest : public RingWireTest {
  protected:
-  std::size_t send_some(std::size_t count, Patience patience) {
-    return wire_.send({1, 0}, std::span(batch_).first(count), patience, why_, lost_);
+  std::size_t send_some(std::size_t count, SendMode mode) {
+    return wire_.send({1, 0}, std::span(batch_).first(count), mode, why_, lost_);
   }
 
   const GuardedFd listener_ = listen(0);
@@ -122,25 +122,25 @@ class LargeBatchTest : public RingWireTest {
   std::uint64_t lost_ = 0;
 };
 
-TEST_F(LargeBatchTest, WhatLargePacketsStandForIsCongestedOrLost) {
-  const auto sent = send_some(batch_.size(), Patience::never_wait);
+TEST_F(LargeBatchTest, CountsTheSegmentsOfLargePacketsAsLost) {
+  const auto sent = send_some(batch_.size(), SendMode::non_blocking);
   EXPECT_EQ(why_, Delivery::congested);
-  EXPECT_EQ(sent, kRingOctets / 50'064) << "as many as there is room for";
+  EXPECT_EQ(sent, kRingBytes / 50'064) << "as many as there is room for";
   EXPECT_EQ(lost_, 0U);
-  subnet_.fabric().advance_epoch(1, 0);  // another process lives there
-  EXPECT_EQ(send_some(1, Patience::never_wait), 1U);
+  subnet_.fabric().advance_epoch(1, 0);  // another process takes the slot
+  EXPECT_EQ(send_some(1, SendMode::non_blocking), 1U);
   EXPECT_EQ(lost_, 50 * sent);
 }
 
-TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
+TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
   const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
   std::uint64_t lost = 0;
   const std::vector<std::function<void()>> ways = {
       [&] {
-        (void)wire_.send_mad({1, 0}, mad, Patience::never_wait, lost);
+        (void)wire_.send_mad({1, 0}, mad, SendMode::non_blocking, lost);
       },
       [&] {
-        (void)wire_.nudge({1, 0}, lost);
+        (void)wire_.wake({1, 0}, lost);
       }};
   for (const auto& find_out : ways) {
     GuardedFd listener = listen(0);
@@ -148,7 +148,7 @@ TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
     for (int i = 0; i < 5; ++i) ASSERT_EQ(send(0), Delivery::delivered);
     accept_from(listener.get()).reset();
     listener.reset();
-    ASSERT_EQ(::unlink(subnet_.folder().place(1, 0).c_str()), 0);
+    ASSERT_EQ(::unlink(subnet_.folder().slot_socket(1, 0).c_str()), 0);
     lost = 0;
     find_out();
     EXPECT_EQ(lost, 5U);
@@ -157,106 +157,107 @@ TEST_F(RingWireTest, WhatADeadProcessHasNotTakenIsLostWhoeverFindsOut) {
   }
 }
 
-TEST_F(RingWireTest, WantOfDescriptorsDoesNotMakeAPlaceEmpty) {
+TEST_F(RingWireTest, LackOfDescriptorsDoesNotMeanAnEmptySlot) {
   const GuardedFd listener = listen(0);
   const DescriptorLimit limit(64);
   auto all = take_all_descriptors();
   EXPECT_EQ(send(0), Delivery::refused);
   std::uint64_t lost = 0;
-  EXPECT_FALSE(wire_.nudge({1, 0}, lost));
+  EXPECT_FALSE(wire_.wake({1, 0}, lost));
   all.clear();
   EXPECT_EQ(send(0), Delivery::delivered);
-  EXPECT_TRUE(wire_.nudge({1, 0}, lost));
+  EXPECT_TRUE(wire_.wake({1, 0}, lost));
   EXPECT_EQ(lost, 0U);
 }
 
-TEST_F(RingWireTest, APlaceThatMayNotBeReachedIsNotEmpty) {
-  // A way that is a circle is neither of the two errors that mean that nobody listens.
-  const std::string place = subnet_.folder().place(1, 0);
-  ASSERT_EQ(::symlink(place.c_str(), place.c_str()), 0);
+TEST_F(RingWireTest, OtherConnectErrorsDoNotMeanAnEmptySlot) {
+  // ELOOP is not one of the two errors that mean that nobody listens.
+  const std::string slot = subnet_.folder().slot_socket(1, 0);
+  ASSERT_EQ(::symlink(slot.c_str(), slot.c_str()), 0);
   EXPECT_EQ(send(0), Delivery::refused);
-  ASSERT_EQ(::unlink(place.c_str()), 0);
+  ASSERT_EQ(::unlink(slot.c_str()), 0);
   const GuardedFd listener = listen(0);
   EXPECT_EQ(send(0), Delivery::delivered);
 }
 
-/// A line whose other end says what no engine would say.
-class LineTest : public testing::Test {
+/// A connection whose other end sends what no engine would send.
+class PeerConnectionTest : public testing::Test {
  protected:
-  static constexpr std::uint32_t kBell = Attendant::kFirstBell;
+  static constexpr std::uint32_t kWakeupFd = Waiter::kFirstWakeupFd;
 
-  LineTest() : far_(-1), line_(make_socket(far_)) {
-    EXPECT_EQ(line_.make_ring(), 0);
-    for (std::size_t i = 0; i <= Door::kMulticast; ++i) door_.attend(i, Attendant::kNobody);
+  PeerConnectionTest() : far_(-1), connection_(make_socket(far_)) {
+    EXPECT_EQ(connection_.make_ring(), 0);
+    for (std::size_t i = 0; i <= WakeupTable::kMulticast; ++i)
+      wakeup_table_.set_waiter(i, Waiter::kNone);
     EXPECT_EQ(next().kind(), MessageKind::ring);
   }
   static GuardedFd make_socket(FileDescriptor& far) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     far.reset(ends[1]);
-    const ForksHeldOff held;
-    return {FileDescriptor(ends[0]), held};
+    const ForkLock lock;
+    return {FileDescriptor(ends[0]), lock};
   }
   const MessageReader& next() {
     EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::message);
     return reader_;
   }
-  void hand_over_door() {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::door, {}, memory_.get()), 0);
+  void send_wakeup_table() {
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_table, {}, memory_.get()), 0);
   }
-  void hand_over_bell(int event) {
-    std::array<std::uint8_t, sizeof kBell> number;
-    std::memcpy(number.data(), &kBell, number.size());
-    ASSERT_EQ(send_message(far_.get(), MessageKind::bell, number, event), 0);
+  void send_wakeup_fd(int event) {
+    std::array<std::uint8_t, sizeof kWakeupFd> number;
+    std::memcpy(number.data(), &kWakeupFd, number.size());
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup_fd, number, event), 0);
   }
   void put() {
     const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), kTo, "text");
     const auto outgoing = packet.outgoing();
     const OutgoingPacket* const alone = &outgoing;
-    EXPECT_EQ(line_.put({&alone, 1}), 1U);
+    EXPECT_EQ(connection_.put({&alone, 1}), 1U);
   }
 
   const Qpn kTo = QpnLayout::make(1, 0, 1);
   FileDescriptor far_;
-  Line line_;
-  const FileDescriptor memory_ = std::move(make_door_memory().value());
-  Door door_ = Door::map(memory_.get()).value();
+  PeerConnection connection_;
+  const FileDescriptor memory_ = std::move(make_wakeup_table_memory().value());
+  WakeupTable wakeup_table_ = WakeupTable::map(memory_.get()).value();
   MessageReader reader_;
 };
 
-TEST_F(LineTest, ABellIsRungUnlessThatMightBlock) {
+TEST_F(PeerConnectionTest, WritesToEventfdsUnlessThatMightBlock) {
   for (const int flags : {0, int{EFD_NONBLOCK}}) {
     const FileDescriptor event(::eventfd(0, EFD_CLOEXEC | flags));
-    hand_over_door();
-    hand_over_bell(event.get());
-    door_.attend(QpnLayout::index(kTo), kBell);
-    (void)door_.wake_up();
+    send_wakeup_table();
+    send_wakeup_fd(event.get());
+    wakeup_table_.set_waiter(QpnLayout::index(kTo), kWakeupFd);
+    (void)wakeup_table_.wake_up();
     put();
-    pollfd rung{event.get(), POLLIN, 0};
-    EXPECT_EQ(::poll(&rung, 1, 0), flags == 0 ? 0 : 1);
-    EXPECT_EQ(door_.wake_up(), flags == 0) << "the engine has been called instead";
+    pollfd written{event.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&written, 1, 0), flags == 0 ? 0 : 1);
+    EXPECT_EQ(wakeup_table_.wake_up(), flags == 0) << "the engine was notified instead";
   }
 }
 
-TEST_F(LineTest, WhoTalksWithoutEndIsListenedToBitByBit) {
-  for (std::size_t i = 0; i < kMaxBells + 1; ++i) {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::nudge), 0);
+TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
+  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) {
+    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup), 0);
   }
-  hand_over_door();
+  send_wakeup_table();
   put();
-  EXPECT_EQ(next().kind(), MessageKind::nudge) << "the door has not been seen";
+  EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wake-up table has not been read";
   put();
-  EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "nobody is to be told";
+  EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wake-up is needed";
 }
 
-/// Counts what an engine brings.
+/// Counts what an engine delivers.
 struct Counter : WireReceiver {
   void arrived(std::span<const ArrivedPacket> some) override { packets += some.size(); }
   void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
   void malformed() override {}
   void sender_gone() override {}
   void accept_paused() override { ++pauses; }
-  void turned() override { ++turns; }
+  void turn_done() override { ++turns; }
   void deadline(ipoib::TimePoint /*now*/) override {}
   std::atomic<std::size_t> packets = 0;
   std::atomic<std::size_t> pauses = 0;
@@ -266,7 +267,7 @@ struct Counter : WireReceiver {
 class SocketEngineTest : public RingWireTest {
  protected:
   const GuardedFd listener_ = listen(0);
-  const std::string path_ = subnet_.folder().place(1, 0);
+  const std::string path_ = subnet_.folder().slot_socket(1, 0);
   Counter counter_;
   SocketEngine engine_{listener_.get(), counter_};
   [[nodiscard]] static bool send(const GuardedFd& sender) {
@@ -275,7 +276,7 @@ class SocketEngineTest : public RingWireTest {
   }
 };
 
-TEST_F(SocketEngineTest, WhatASenderHasSentArrivesAlthoughItIsCutOff) {
+TEST_F(SocketEngineTest, DeliversTheMessagesOfEvictedSenders) {
   constexpr std::size_t kSenders = 100;
   constexpr std::size_t kRounds = 50;
   const DescriptorLimit limit(256);  // 64 senders at a time
@@ -290,17 +291,17 @@ TEST_F(SocketEngineTest, WhatASenderHasSentArrivesAlthoughItIsCutOff) {
         ++reconnected;
       }
     }
-    // All have been let in now, however late the engine's thread runs: some were cut off for it.
+    // Wait until all have been accepted; some must have been evicted for that.
     if (round == 0) {
       ASSERT_TRUE(eventually([&] { return counter_.packets == kSenders; }));
     }
   }
-  EXPECT_GT(reconnected, kSenders) << "nobody was cut off";
+  EXPECT_GT(reconnected, kSenders) << "no sender was evicted";
   EXPECT_TRUE(eventually([&] { return counter_.packets == kSenders * kRounds; }))
       << counter_.packets << " of " << kSenders * kRounds;
 }
 
-TEST_F(SocketEngineTest, WithoutDescriptorsSendersWaitAndTheEngineSleeps) {
+TEST_F(SocketEngineTest, PausesAcceptingAndSleepsWithoutDescriptors) {
   GuardedFd sender;
   {
     const DescriptorLimit limit(64);
@@ -315,32 +316,32 @@ TEST_F(SocketEngineTest, WithoutDescriptorsSendersWaitAndTheEngineSleeps) {
   EXPECT_TRUE(eventually([&] { return counter_.packets == 1; }));
 }
 
-/// Stays in its first message until it is let go, and counts what comes in each turn.
+/// Blocks in its first message until `go_on`, and counts the messages of each turn.
 struct TurnCounter : Counter {
   void mad_arrived(ConstBytes packet) override {
     Counter::mad_arrived(packet);
     ++in_this_turn;
     go_on.wait(false);
   }
-  void turned() override {
+  void turn_done() override {
     most_in_a_turn = std::max(most_in_a_turn.load(), std::exchange(in_this_turn, 0));
-    Counter::turned();
+    Counter::turn_done();
   }
   std::atomic<bool> go_on = false;
   std::size_t in_this_turn = 0;
   std::atomic<std::size_t> most_in_a_turn = 0;
 };
 
-TEST_F(LargeBatchTest, AReceiverThatTakesSomethingIsWaitedForAgain) {
-  const auto sent = send_some(batch_.size(), Patience::never_wait);
+TEST_F(LargeBatchTest, WaitsAgainForAReceiverThatTakesPackets) {
+  const auto sent = send_some(batch_.size(), SendMode::non_blocking);
   ASSERT_LT(sent, batch_.size()) << "more than there is room for";
   Counter counter;
   SocketEngine engine(listener_.get(), counter);
   ASSERT_TRUE(eventually([&] { return counter.packets == sent; }));
-  EXPECT_EQ(send_some(batch_.size(), Patience::wait), batch_.size());
+  EXPECT_EQ(send_some(batch_.size(), SendMode::blocking), batch_.size());
 }
 
-TEST_F(RingWireTest, WhoSaysThatItLeavesAndDoesNotIsWaitedForOnce) {
+TEST_F(RingWireTest, WaitsOnceForAReceiverThatDoesNotFinishClosing) {
   constexpr int kRounds = 50;
   const GuardedFd listener = listen(0);
   const TextPacket packet(TestSubnet::lid(2), TestSubnet::lid(1), QpnLayout::make(1, 0, 1), "text");
@@ -351,23 +352,23 @@ TEST_F(RingWireTest, WhoSaysThatItLeavesAndDoesNotIsWaitedForOnce) {
   for (int round = 0; round < kRounds; ++round) {
     Delivery why = Delivery::lost;
     std::uint64_t lost = 0;
-    EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, Patience::wait, why, lost), 1U);
+    EXPECT_EQ(wire_.send({1, 0}, {&alone, 1}, SendMode::blocking, why, lost), 1U);
     senders.push_back(accept_from(listener.get()));
     MessageReader reader;
     ASSERT_EQ(reader.next(senders.back().get()), MessageReader::Got::message);
     ASSERT_EQ(reader.kind(), MessageKind::ring);
-    RingReader(std::move(RingMemory::map(reader.handed_over().get()).value()))
-        .set_end(RingEnd::announced);
+    RingReader(std::move(RingMemory::map(reader.fd().get()).value()))
+        .set_state(ReaderState::closing);
   }
-  // Each time would be ten seconds.
+  // Waiting each time would take ten seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-TEST_F(RingWireTest, ASenderOfManyMessagesDoesNotKeepTheEngineFromTheRest) {
+TEST_F(RingWireTest, ReadsABoundedNumberOfMessagesPerTurn) {
   const GuardedFd listener = listen(0);
   TurnCounter counter;
   SocketEngine engine(listener.get(), counter);
-  const GuardedFd sender = connect_to(subnet_.folder().place(1, 0));
+  const GuardedFd sender = connect_to(subnet_.folder().slot_socket(1, 0));
   const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
   std::size_t sent = 0;
   while (send_message(sender.get(), MessageKind::mad, mad) == 0) ++sent;
@@ -378,14 +379,14 @@ TEST_F(RingWireTest, ASenderOfManyMessagesDoesNotKeepTheEngineFromTheRest) {
   EXPECT_LE(counter.most_in_a_turn, kMessagesPerTurn);
 }
 
-TEST_F(SocketEngineTest, AChildThatSharesItsSocketsDoesNotKeepItBusy) {
+TEST_F(SocketEngineTest, DoesNotSpinWhenAChildSharesItsSockets) {
   GuardedFd sender = connect_to(path_);
   ASSERT_TRUE(send(sender));
   ASSERT_TRUE(eventually([&] { return counter_.packets == 1; }));
-  // Not fork(3): no handler closes anything in the child.
+  // Not fork(3), whose handlers would close descriptors in the child.
   const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
   if (child == 0) {
-    // The child's own end of the sender, or the engine would not see it end.
+    // Close the child's copy of the sender; otherwise the engine would not see its end.
     ::close(sender.get());
     for (;;) ::pause();
   }

@@ -1,4 +1,4 @@
-// Messages between processes, right ones and others.
+// Messages between processes, valid and malformed ones.
 #include "softib/transport/wire_message.hpp"
 
 #include <dirent.h>
@@ -35,13 +35,13 @@ class WireMessageTest : public testing::Test {
     far_.reset(ends[1]);
   }
   Got next() { return reader_.next(far_.get()); }
-  void send_octets(const std::vector<std::uint8_t>& octets) {
-    EXPECT_EQ(::send(near_.get(), octets.data(), octets.size(), 0),
-              static_cast<ssize_t>(octets.size()));
+  void send_bytes(const std::vector<std::uint8_t>& bytes) {
+    EXPECT_EQ(::send(near_.get(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
   }
   void send_two_descriptors(int fd) {
     const std::array both = {fd, fd};
-    auto kind = static_cast<std::uint8_t>(MessageKind::bell);
+    auto kind = static_cast<std::uint8_t>(MessageKind::wakeup_fd);
     iovec piece{&kind, 1};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof both)> control{};
     msghdr header{};
@@ -62,64 +62,64 @@ class WireMessageTest : public testing::Test {
   MessageReader reader_;
 };
 
-TEST_F(WireMessageTest, ArriveOneByOneWithWhatIsHandedOver) {
+TEST_F(WireMessageTest, ReceivesMessagesInOrderWithTheirDescriptors) {
   const ipoib::FileDescriptor file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const std::vector<std::uint8_t> body = {1, 2, 3};
-  EXPECT_EQ(send_message(near_.get(), MessageKind::nudge), 0);
+  EXPECT_EQ(send_message(near_.get(), MessageKind::wakeup), 0);
   EXPECT_EQ(send_message(near_.get(), MessageKind::ring, body, file.get()), 0);
   EXPECT_EQ(send_message(near_.get(), MessageKind::mad, body), 0);
   ASSERT_EQ(next(), Got::message);
-  EXPECT_EQ(reader_.kind(), MessageKind::nudge);
+  EXPECT_EQ(reader_.kind(), MessageKind::wakeup);
   EXPECT_TRUE(reader_.body().empty());
-  EXPECT_FALSE(reader_.handed_over());
+  EXPECT_FALSE(reader_.fd());
   ASSERT_EQ(next(), Got::message);
   EXPECT_EQ(reader_.kind(), MessageKind::ring);
   EXPECT_THAT(reader_.body(), testing::ElementsAreArray(body));
   struct stat sent {};
   struct stat received {};
   ASSERT_EQ(::fstat(file.get(), &sent), 0);
-  ASSERT_EQ(::fstat(reader_.handed_over().get(), &received), 0);
+  ASSERT_EQ(::fstat(reader_.fd().get(), &received), 0);
   EXPECT_EQ(sent.st_rdev, received.st_rdev);
-  EXPECT_EQ(::fcntl(reader_.handed_over().get(), F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(::fcntl(reader_.fd().get(), F_GETFD), FD_CLOEXEC);
   ASSERT_EQ(next(), Got::message);
-  EXPECT_FALSE(reader_.handed_over()) << "that was the message before";
+  EXPECT_FALSE(reader_.fd()) << "that belonged to the previous message";
   EXPECT_EQ(next(), Got::nothing);
   near_.reset();
   EXPECT_EQ(next(), Got::end);
 }
 
-TEST_F(WireMessageTest, OthersAreMalformed) {
-  send_octets({static_cast<std::uint8_t>(MessageKind::count_)});
+TEST_F(WireMessageTest, RejectsUnknownKindsAndOversizedMessages) {
+  send_bytes({static_cast<std::uint8_t>(MessageKind::count_)});
   EXPECT_EQ(next(), Got::malformed);
-  send_octets(std::vector<std::uint8_t>(2 + kMaxMessageBody));
+  send_bytes(std::vector<std::uint8_t>(2 + kMaxMessageBody));
   EXPECT_EQ(next(), Got::malformed) << "too long";
-  send_octets(std::vector<std::uint8_t>(1 + kMaxMessageBody));
+  send_bytes(std::vector<std::uint8_t>(1 + kMaxMessageBody));
   EXPECT_EQ(next(), Got::message);
 }
 
-TEST_F(WireMessageTest, TwoDescriptorsAreTooManyAndNoneIsKept) {
+TEST_F(WireMessageTest, RejectsTwoDescriptorsAndKeepsNone) {
   const auto before = open_descriptors();
   for (int i = 0; i < 3; ++i) {
     send_two_descriptors(near_.get());
     EXPECT_EQ(next(), Got::malformed);
-    EXPECT_FALSE(reader_.handed_over());
+    EXPECT_FALSE(reader_.fd());
   }
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST_F(WireMessageTest, AFullQueueIsAnErrorAndNobodyWaits) {
+TEST_F(WireMessageTest, AFullQueueIsAnErrorWithoutBlocking) {
   int error = 0;
-  while (error == 0) error = send_message(near_.get(), MessageKind::nudge);
+  while (error == 0) error = send_message(near_.get(), MessageKind::wakeup);
   EXPECT_EQ(error, EAGAIN);
 }
 
-TEST_F(WireMessageTest, LastWordsAreHeardAlthoughTheirSpeakerHadNotListened) {
-  EXPECT_EQ(send_message(far_.get(), MessageKind::nudge), 0);
-  EXPECT_EQ(send_message(near_.get(), MessageKind::nudge), 0);
+TEST_F(WireMessageTest, ReadsMessagesOfAPeerThatClosedWithUnreadData) {
+  EXPECT_EQ(send_message(far_.get(), MessageKind::wakeup), 0);
+  EXPECT_EQ(send_message(near_.get(), MessageKind::wakeup), 0);
   near_.reset();
   EXPECT_EQ(next(), Got::message);
   EXPECT_EQ(next(), Got::end);
-  EXPECT_EQ(send_message(far_.get(), MessageKind::nudge), EPIPE);
+  EXPECT_EQ(send_message(far_.get(), MessageKind::wakeup), EPIPE);
 }
 
 }  // namespace

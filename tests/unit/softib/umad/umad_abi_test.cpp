@@ -168,7 +168,7 @@ TEST_F(UmadTest, ReportsAFailedHca) {
   const int agent = umad_register(port_, kSa, kSaVersion, 1, nullptr);
   auto& subnet = world().subnet;
   subnet.set_failed(1, true);
-  (void)world().sm->nudge(1);
+  (void)world().sm->wake_processes(1);
   EXPECT_EQ(umad_poll(port_, kLong), 0);
   for (int i = 0; i < 2; ++i) {
     Buffer reply;

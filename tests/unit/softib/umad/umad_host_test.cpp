@@ -28,20 +28,20 @@ class FakeEndpoint : public endpoint::Endpoint {
   }
   [[nodiscard]] const std::string& hca_name() const override { return name_; }
   [[nodiscard]] NodeIndex node() const override { return 1; }
-  [[nodiscard]] std::uint32_t place() const override { return 0; }
+  [[nodiscard]] std::uint32_t slot() const override { return 0; }
   [[nodiscard]] std::uint32_t epoch() const override { return 1; }
   [[nodiscard]] bool is_lost() const override { return false; }
-  void retire() override {}
+  void detach() override {}
   void send(std::span<const OutgoingPacket>) override {}
   void send_mad_to(NodeIndex, ConstBytes) override {}
   void set_mad_deadline(ipoib::TimePoint) override {}
-  [[nodiscard]] bool nudge(NodeIndex) override { return true; }
+  [[nodiscard]] bool wake_processes(NodeIndex) override { return true; }
   void set_receiver(endpoint::PacketReceiver*) override {}
   void set_mad_receiver(endpoint::MadReceiver*) override {}
-  bool take_arrivals() override { return false; }
-  void attend(std::size_t, std::uint32_t) override {}
-  [[nodiscard]] std::uint32_t add_bell(int) override { return 0; }
-  void remove_bell(std::uint32_t) override {}
+  bool poll_receive_rings() override { return false; }
+  void set_waiter(std::size_t, std::uint32_t) override {}
+  [[nodiscard]] std::uint32_t add_wakeup_fd(int) override { return 0; }
+  void remove_wakeup_fd(std::uint32_t) override {}
   void count(fabric::PortCounter, std::uint64_t) override {}
   [[nodiscard]] fabric::PortCounterValues counters() const override { return {}; }
 

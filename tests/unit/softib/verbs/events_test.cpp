@@ -106,19 +106,19 @@ TEST_F(EventsTest, RecoversAWakeupOfASenderThatDied) {
   const Qpn number(qp->qp_num);
   {
     const auto sender =
-        transport::connect_to(subnet_.subnet.folder().place(1, QpnLayout::slot(number)));
+        transport::connect_to(subnet_.subnet.folder().slot_socket(1, QpnLayout::slot(number)));
     const auto ring = transport::make_ring_memory();
     ASSERT_EQ(transport::send_message(sender.get(), transport::MessageKind::ring, {}, ring->get()),
               0);
     transport::MessageReader reader;
     ASSERT_TRUE(eventually([&] {
       return reader.next(sender.get()) == transport::MessageReader::Got::message &&
-             reader.kind() == transport::MessageKind::door;
+             reader.kind() == transport::MessageKind::wakeup_table;
     }));
-    auto door = transport::Door::map(reader.handed_over().get());
-    const auto bell = door->attendant(QpnLayout::index(number));
-    ASSERT_GE(bell, transport::Attendant::kFirstBell);
-    ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
+    auto wakeup_table = transport::WakeupTable::map(reader.fd().get());
+    const auto wakeup_fd = wakeup_table->waiter(QpnLayout::index(number));
+    ASSERT_GE(wakeup_fd, transport::Waiter::kFirstWakeupFd);
+    ASSERT_TRUE(wakeup_table->claim(QpnLayout::index(number), wakeup_fd));
   }
   send_to(qp);
   ASSERT_TRUE(is_readable(near_.channel->fd, kTimeout));
@@ -198,7 +198,7 @@ TEST_F(EventsTest, FindsAnotherDeviceAfterAFailure) {
   ASSERT_EQ(near_.post_receive(qp), 0);
   const auto set_failed = [&](bool failed) {
     subnet_.subnet.set_failed(1, failed);
-    (void)subnet_.other_endpoint->nudge(1);
+    (void)subnet_.other_endpoint->wake_processes(1);
   };
   set_failed(true);
   auto event = take_async_event();

@@ -53,7 +53,7 @@ class VerbsSubnet {
     auto node = subnet.fabric().node(1).value();
     change(node.port);
     subnet.fabric().set_node(1, node);
-    (void)other_endpoint->nudge(1);
+    (void)other_endpoint->wake_processes(1);
   }
 
   TestSubnet subnet;

@@ -1,0 +1,56 @@
+// The objects that a Link consists of. Members are in the order of their dependencies.
+#pragma once
+
+#include "link/announcer.hpp"
+#include "link/link.hpp"
+#include "link/nd_output.hpp"
+#include "link/receiver.hpp"
+#include "link/send_group_table.hpp"
+#include "link/transmitter.hpp"
+
+namespace ipoib::link {
+
+struct Link::Impl {
+  Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std::uint64_t seed);
+
+  void take_port();
+  void join();
+  void go_down(TimePoint now);
+  void confirm_registration(std::string_view why);
+  void broadcast_joined(TimePoint now);
+  void configure_queue_pair();
+  void set_mtu(std::uint32_t bytes);
+  /// Removes the entries of addresses that are now own or broadcast addresses.
+  void remove_own_entries();
+
+  const Config config;
+  Logger& log;
+  Output out;
+  RequestIds ids;
+  Random random;
+  ParkingBudget parking;
+  HwAddress own;  ///< QPN of the queue pair, GID of the port
+  PortGid port_gid;
+  BringUp bring_up;
+  std::uint32_t mtu = 0;
+  HostAddresses host;
+  NextHops next_hops;
+  const GroupDependencies membership;
+  GroupTable groups;
+  SendGroupTable send_groups;
+  MulticastOutput multicast;
+  PathTable paths;
+  ArpOutput arp;
+  NdOutput nd;
+  Solicitor solicitor;
+  NeighbourTable neighbours;
+  Announcer announcer;
+  DhcpRewriter dhcp;
+  NeighbourInput neighbour_input;
+  Transmitter transmitter;
+  Receiver receiver;
+  /// Current configuration of the queue pair; nullopt: not configured.
+  std::optional<ConfigureQueuePair> configured;
+};
+
+}  // namespace ipoib::link

@@ -1,0 +1,120 @@
+#include "link/neighbour_input.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "ipoib/log.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace ipoib::link {
+
+/// Nothing announces that a peer's LID has changed, but its datagrams show it. Only datagrams of
+/// the peer's queue pair count, and of its GID if they have a GRH.
+void NeighbourInput::check_source(const Neighbour& sender, const Incoming& datagram,
+                                  TimePoint now) {
+  const Route* const route = sender.route();
+  if (route == nullptr || route->qpn != datagram.source_qpn) return;
+  if (datagram.has_grh && route->path->gid() != datagram.source_gid) return;
+  deps_.paths.on_source_lid(*route->path, datagram.source_lid, now);
+}
+
+// --- Neighbour Discovery -------------------------------------------------------------------------
+
+bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
+  deps_.out.counters.add(Counter::nd_received);
+  const auto message = wire::NdMessage::parse(std::as_const(datagram.frame).bytes());
+  if (!message) return false;
+  if (const auto update = neighbour_update(*message, deps_.host, deps_.own))
+    apply(*update, datagram, now);
+  const std::size_t size = wire::strip_link_layer_options(datagram.frame.bytes());
+  datagram.frame.window(datagram.frame.headroom(), size);
+  return true;
+}
+
+void NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now) {
+  Neighbour* const neighbour = update.creates_entry && update.hardware
+                                   ? find_or_create(update.neighbour)
+                                   : deps_.neighbours.find(update.neighbour);
+  if (neighbour == nullptr) return;
+  const Route* const known = neighbour->route();
+  if (!update.hardware && known == nullptr) return;
+  const HwAddress hardware = update.hardware ? *update.hardware : known->hardware();
+  if (known != nullptr && !update.overrides && !known->leads_to(hardware)) {
+    return deps_.neighbours.contradicted(*neighbour, now);
+  }
+  set_address(*neighbour, hardware, update.evidence, datagram, now);
+}
+
+// --- ARP -----------------------------------------------------------------------------------------
+
+void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
+  deps_.out.counters.add(Counter::arp_received);
+  const auto arp_bytes = datagram.frame.bytes().subspan(wire::kEncapsulationSize);
+  const auto message = wire::Arp::parse(arp_bytes);
+  if (!message) return deps_.out.counters.add(Counter::drop_malformed_arp);
+  const bool is_unicast = !datagram.has_grh || !datagram.destination_gid.is_multicast();
+  switch (classify(*message, deps_.host, deps_.own)) {
+    case ArpKind::bad_sender:
+      return deps_.out.counters.add(Counter::drop_bad_arp_sender);
+    case ArpKind::duplicate_address:
+      return log_duplicate(*message, now);
+    case ArpKind::probe:
+      return reply_to_probe(*message, now);
+    case ArpKind::third_party:
+      if (Neighbour* const known = deps_.neighbours.find(message->sender_protocol)) {
+        set_address(*known, message->sender_hardware, Evidence::unconfirmed, datagram, now);
+      }
+      return;
+    case ArpKind::reply_for_us:
+      if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
+        set_address(*sender, message->sender_hardware,
+                    is_unicast ? Evidence::confirmed : Evidence::unconfirmed, datagram, now);
+      }
+      return;
+    case ArpKind::request_for_us:
+      if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
+        set_address(*sender, message->sender_hardware, Evidence::unconfirmed, datagram, now);
+        reply(*sender, *message, now);
+      }
+      return;
+  }
+}
+
+Neighbour* NeighbourInput::find_or_create(const IpAddress& address) {
+  if (Neighbour* const known = deps_.neighbours.find(address)) return known;
+  Neighbour* const made = deps_.neighbours.create(address);
+  if (made == nullptr) deps_.out.counters.add(Counter::drop_neighbour_limit);
+  return made;
+}
+
+void NeighbourInput::set_address(Neighbour& sender, const HwAddress& hardware, Evidence evidence,
+                                 const Incoming& datagram, TimePoint now) {
+  deps_.neighbours.address(sender, hardware, evidence, now);
+  check_source(sender, datagram, now);
+}
+
+/// RFC 826: "swap hardware and protocol fields", unicast to the requester. The reply is parked in
+/// the entry until the path is known.
+void NeighbourInput::reply(Neighbour& requester, const wire::Arp& request, TimePoint now) {
+  Frame message = deps_.arp.make_reply(request);
+  if (!message) return;
+  deps_.out.counters.add(Counter::arp_replies_sent);
+  deps_.neighbours.send_reply(requester, std::move(message), now);
+}
+
+/// A probe has no sender address, so the reply is broadcast.
+void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
+  if (!deps_.solicitor.admit_revalidation(now)) return;
+  deps_.out.counters.add(Counter::arp_replies_sent);
+  deps_.arp.broadcast_reply(request);
+}
+
+void NeighbourInput::log_duplicate(const wire::Arp& message, TimePoint now) {
+  deps_.out.counters.add(Counter::drop_duplicate_address);
+  if (now < quiet_until_) return;
+  quiet_until_ = now + std::chrono::seconds(10);
+  deps_.log.warn("duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
+                 message.sender_hardware.to_string());
+}
+
+}  // namespace ipoib::link

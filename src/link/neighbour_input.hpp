@@ -1,0 +1,52 @@
+// Received ARP and Neighbour Discovery messages: updates the neighbour cache, and replies to ARP.
+#pragma once
+
+#include "ipoib/log_fwd.hpp"
+#include "link/arp_input.hpp"
+#include "link/arp_output.hpp"
+#include "link/nd_input.hpp"
+#include "link/neighbour_table.hpp"
+#include "link/path_table.hpp"
+#include "link/solicitor.hpp"
+
+namespace ipoib::link {
+
+class NeighbourInput {
+ public:
+  /// All of these outlive it.
+  struct Dependencies {
+    const HwAddress& own;
+    const HostAddresses& host;
+    PathTable& paths;
+    ArpOutput& arp;
+    Solicitor& solicitor;
+    NeighbourTable& neighbours;
+    Output& out;
+    Logger& log;
+  };
+
+  explicit NeighbourInput(const Dependencies& deps) : deps_(deps) {}
+
+  /// `datagram` begins with the encapsulation header.
+  void receive_arp(const Incoming& datagram, TimePoint now);
+  /// Takes an ND message without encapsulation header. Updates the cache, and removes the
+  /// link-layer options, which the host's kernel does not understand. Returns false if the message
+  /// "MUST be silently discarded".
+  [[nodiscard]] bool receive_discovery(Incoming& datagram, TimePoint now);
+  /// Compares the datagram's LID with that of the sender's path, which may be outdated.
+  void check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now);
+
+ private:
+  [[nodiscard]] Neighbour* find_or_create(const IpAddress& address);
+  void apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now);
+  void set_address(Neighbour& sender, const HwAddress& hardware, Evidence evidence,
+                   const Incoming& datagram, TimePoint now);
+  void reply(Neighbour& requester, const wire::Arp& request, TimePoint now);
+  void reply_to_probe(const wire::Arp& request, TimePoint now);
+  void log_duplicate(const wire::Arp& message, TimePoint now);
+
+  Dependencies deps_;
+  TimePoint quiet_until_{};  ///< no duplicate address is logged before
+};
+
+}  // namespace ipoib::link

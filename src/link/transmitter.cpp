@@ -1,0 +1,156 @@
+// The first functions are the fast path; the others handle rare packets.
+#include "link/transmitter.hpp"
+
+#include <utility>
+
+#include "ipoib/overloaded.hpp"
+#include "link/nd_output.hpp"
+#include "link/pipeline.hpp"
+#include "link/too_big.hpp"
+#include "wire/host_groups.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/mgid.hpp"
+#include "wire/neighbour_discovery.hpp"
+
+namespace ipoib::link {
+namespace {
+
+/// Routers do not forward 224.0.0.0/24 (RFC 5771, 4).
+bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
+
+/// Nor groups of link-local or smaller scope (RFC 4291, 2.7).
+bool is_routable(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) > 2; }
+
+}  // namespace
+
+void Transmitter::transmit(std::span<Frame> batch, TimePoint now) {
+  deps_.out.counters.add(Counter::tx_packets, batch.size());
+  if (!deps_.bring_up.is_up()) {
+    deps_.out.counters.add(Counter::drop_link_down, batch.size());
+    for (Frame& frame : batch) frame.release();
+    return;
+  }
+  for_each_pipelined<std::optional<Plan>>(
+      deps_.neighbours, batch.size(), LookAhead::Depth::address_handle,
+      [&](std::size_t at, std::optional<Plan>& plan) -> const IpAddress* {
+        plan = plan_for(std::as_const(batch[at]).bytes());
+        return plan ? &plan->hop : nullptr;
+      },
+      [&](std::size_t at, const std::optional<Plan>& plan, Neighbour* known) {
+        transmit_one(std::move(batch[at]), plan, known, now);
+      });
+}
+
+/// Returns nullopt for anything but an IP packet.
+std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet) {
+  if (wire::ip_version(packet) == 6) {
+    const auto header = wire::Ipv6Header::parse(packet);
+    if (!header) return std::nullopt;
+    return Plan{wire::EtherType::ipv6, next_hop(header->source, header->destination)};
+  }
+  const auto header = wire::Ipv4Header::parse(packet);
+  if (!header) return std::nullopt;
+  return Plan{wire::EtherType::ipv4, next_hop(header->source, header->destination)};
+}
+
+/// Looks up the entry before it classifies the destination: there are no entries for multicast,
+/// broadcast and own addresses.
+void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
+                               TimePoint now) {
+  if (!plan) {
+    frame.release();
+    return deps_.out.counters.add(Counter::drop_malformed_packet);
+  }
+  if (frame.datagram_size() > deps_.mtu) {
+    return reject_too_big(std::move(frame), deps_.mtu, Counter::drop_packet_too_big, deps_.out);
+  }
+  if (!frame.is_large()) complete_message(frame, plan->type, now);
+  Neighbour* const neighbour = deps_.neighbours.find(plan->hop, known);
+  if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan->type, plan->hop, now);
+  wire::emit_encapsulation(plan->type, frame.prepend(wire::kEncapsulationSize));
+  if (!neighbour->forward(frame, deps_.out.sends, now)) {
+    deps_.neighbours.packet(*neighbour, std::move(frame), now);
+  }
+}
+
+/// DHCP and ND messages of the host, whose kernel knows no link-layer addresses. Large packets are
+/// never such messages.
+void Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
+  if (type == wire::EtherType::ipv4) return deps_.dhcp.from_host(frame, deps_.mtu, now);
+  if (wire::is_neighbour_discovery(frame.bytes())) complete_discovery(frame);
+}
+
+/// Multicast and limited broadcast destinations are on the link whatever the routes say.
+IpAddress Transmitter::next_hop(const IpAddress& source, const IpAddress& destination) {
+  if (!deps_.next_hops.has_gateways()) return destination;
+  const bool is_on_link =
+      std::visit(Overloaded{
+                     [](Ipv4Address to) { return to.is_multicast() || to.is_limited_broadcast(); },
+                     [](const Ipv6Address& to) { return to.is_multicast(); },
+                 },
+                 destination);
+  return is_on_link ? destination : deps_.next_hops.find(source, destination);
+}
+
+/// Adds the link-layer options of RFC 4391, 9.3: the kernel knows no link-layer addresses.
+void Transmitter::complete_discovery(Frame& frame) {
+  using wire::LinkLayerOption;
+  using wire::NdType;
+  const auto message = wire::NdMessage::parse(std::as_const(frame).bytes());
+  if (!message) return;
+  switch (message->type) {
+    case NdType::neighbour_advertisement:
+      return put_link_layer_option(frame, LinkLayerOption::target, deps_.own, deps_.mtu);
+    case NdType::redirect: {
+      const Neighbour* const target = deps_.neighbours.find(message->target);
+      if (target == nullptr || target->route() == nullptr) return;
+      return put_link_layer_option(frame, LinkLayerOption::target, target->route()->hardware(),
+                                   deps_.mtu);
+    }
+    case NdType::neighbour_solicitation:
+    case NdType::router_solicitation:
+    case NdType::router_advertisement:
+      // Without a source address the option "MUST NOT" be included (RFC 4861, 4.1 and 4.3).
+      if (message->source.is_unspecified()) return;
+      return put_link_layer_option(frame, LinkLayerOption::source, deps_.own, deps_.mtu);
+  }
+}
+
+/// RFC 4391, 4 and 5: broadcast goes to the broadcast group, multicast to its own group. For other
+/// destinations an entry is created.
+void Transmitter::transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop,
+                                   TimePoint now) {
+  Frame taken = std::move(frame);
+  const bool is_multicast = std::visit([](const auto& any) { return any.is_multicast(); }, hop);
+  // IGMP and MLD reports are multicast.
+  if (is_multicast && wire::changes_host_groups(std::as_const(taken).bytes())) {
+    deps_.out.events.emplace_back(HostGroupsChanged{});
+  }
+  wire::emit_encapsulation(type, taken.prepend(wire::kEncapsulationSize));
+  const auto* const ipv4 = std::get_if<Ipv4Address>(&hop);
+  if (ipv4 != nullptr && deps_.host.is_broadcast(*ipv4)) {
+    return deps_.groups.broadcast().send(std::move(taken), deps_.out);
+  }
+  if (is_multicast) {
+    const auto send = [&](const auto& group) {
+      const Gid mgid = wire::multicast_gid(group, deps_.config.pkey, deps_.config.scope);
+      deps_.multicast.send(mgid, std::move(taken), is_routable(group), now);
+    };
+    return std::visit(send, hop);
+  }
+  if (!deps_.host.can_be_neighbour(hop))
+    return deps_.out.counters.add(Counter::drop_bad_destination);
+  if (deps_.neighbours.unresolved() >= deps_.config.limits.unresolved) {
+    return deps_.out.counters.add(Counter::drop_unresolved_limit);
+  }
+  // Checked first, since create() may evict another entry.
+  if (!deps_.solicitor.may_solicit_first(now))
+    return deps_.out.counters.add(Counter::drop_solicitation_limit);
+  if (Neighbour* const neighbour = deps_.neighbours.create(hop)) {
+    return deps_.neighbours.packet(*neighbour, std::move(taken), now);
+  }
+  deps_.out.counters.add(Counter::drop_neighbour_limit);
+}
+
+}  // namespace ipoib::link

@@ -1,0 +1,59 @@
+// Host to fabric: finds the next hop and the neighbour of each packet of the host, or its group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "link/bring_up.hpp"
+#include "link/dhcp_rewriter.hpp"
+#include "link/group_table.hpp"
+#include "link/multicast_output.hpp"
+#include "link/neighbour_table.hpp"
+#include "link/next_hops.hpp"
+#include "link/solicitor.hpp"
+#include "wire/encapsulation.hpp"
+
+namespace ipoib::link {
+
+class Transmitter {
+ public:
+  /// All of these outlive the transmitter.
+  struct Dependencies {
+    const Config& config;
+    const BringUp& bring_up;
+    const HwAddress& own;
+    const std::uint32_t& mtu;
+    const HostAddresses& host;
+    NextHops& next_hops;
+    GroupTable& groups;
+    MulticastOutput& multicast;
+    Solicitor& solicitor;
+    NeighbourTable& neighbours;
+    DhcpRewriter& dhcp;
+    Output& out;
+  };
+
+  explicit Transmitter(const Dependencies& deps) : deps_(deps) {}
+
+  /// Takes IP packets of the host, each with kHeadroom bytes before it.
+  void transmit(std::span<Frame> batch, TimePoint now);
+
+ private:
+  struct Plan {
+    wire::EtherType type;
+    IpAddress hop;
+  };
+
+  [[nodiscard]] std::optional<Plan> plan_for(ConstBytes packet);
+  [[nodiscard]] IpAddress next_hop(const IpAddress& source, const IpAddress& destination);
+  void transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
+                    TimePoint now);
+  void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
+  void complete_message(Frame& frame, wire::EtherType type, TimePoint now);
+  void complete_discovery(Frame& frame);
+
+  Dependencies deps_;
+};
+
+}  // namespace ipoib::link

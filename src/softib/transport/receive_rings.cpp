@@ -1,0 +1,63 @@
+#include "softib/transport/receive_rings.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace softib::transport {
+
+void ReceiveRings::add(int sender, RingReader ring) {
+  const std::lock_guard lock(mutex_);
+  rings_.push_back({sender, std::move(ring)});
+}
+
+void ReceiveRings::remove(int sender) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(rings_.begin(), rings_.end(),
+                                  [&](const Entry& each) { return each.sender == sender; });
+  if (found == rings_.end()) return;
+  // A sender that publishes after this store sees it, and waits for `closed`; what was published
+  // before is delivered here.
+  found->ring.set_state(ReaderState::closing);
+  (void)deliver(found->ring, std::numeric_limits<std::size_t>::max());
+  found->ring.set_state(ReaderState::closed);
+  rings_.erase(found);
+}
+
+void ReceiveRings::clear() {
+  const std::lock_guard lock(mutex_);
+  for (auto& each : rings_) each.ring.set_state(ReaderState::closed);
+  rings_.clear();
+}
+
+bool ReceiveRings::poll() {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (auto& each : rings_) any |= deliver(each.ring, kPollBudget);
+  return any;
+}
+
+void ReceiveRings::drain() {
+  const std::lock_guard lock(mutex_);
+  for (auto& each : rings_) {
+    // Bounded by what is published now: a sender may write as fast as this loop reads.
+    const auto published = each.ring.published();
+    while (each.ring.taken() < published && deliver(each.ring, kPollBudget)) {
+    }
+  }
+}
+
+/// Closes a broken ring but keeps it in the list; its sender then makes a new one.
+bool ReceiveRings::deliver(RingReader& ring, std::size_t limit) {
+  packets_.clear();
+  if (!ring.read(packets_, limit)) {
+    receiver_.malformed();
+    ring.set_state(ReaderState::closed);
+  }
+  if (packets_.empty()) return false;
+  receiver_.arrived(packets_);
+  ring.release();
+  return true;
+}
+
+}  // namespace softib::transport

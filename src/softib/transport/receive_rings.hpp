@@ -1,0 +1,46 @@
+// The rings from which a process receives packets. Its engine reads them, and so does any thread
+// that polls for completions.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "softib/transport/ring.hpp"
+#include "softib/transport/wire.hpp"
+
+namespace softib::transport {
+
+/// At most this many packets (the last large one complete) are read from one ring before the next.
+inline constexpr std::size_t kPollBudget = 64;
+
+/// May be called from any thread. The packets of one ring keep their order.
+class ReceiveRings {
+ public:
+  /// `receiver` gets the packets, in the thread that reads them.
+  explicit ReceiveRings(WireReceiver& receiver) : receiver_(receiver) {}
+
+  /// `sender` identifies the ring for remove().
+  void add(int sender, RingReader ring);
+  /// Delivers what is in a ring, then closes and drops it. The sender can see what was not taken.
+  void remove(int sender);
+  /// Closes and drops all rings without delivering what is in them.
+  void clear();
+  /// Delivers up to kPollBudget packets of each ring. Returns false if there were none.
+  bool poll();
+  /// Delivers everything that is in the rings at the time of the call.
+  void drain();
+
+ private:
+  struct Entry {
+    int sender;
+    RingReader ring;
+  };
+  bool deliver(RingReader& ring, std::size_t limit);
+
+  WireReceiver& receiver_;
+  std::mutex mutex_;
+  std::vector<Entry> rings_;
+  std::vector<ArrivedPacket> packets_;
+};
+
+}  // namespace softib::transport
