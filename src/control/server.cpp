@@ -54,7 +54,7 @@ class Server::Impl : public lines::LineHandler {
   void serve(std::string_view line, const ucred& peer, Done done) override;
   [[nodiscard]] std::string too_long() override;
   void on_accept_failure(const std::string& why) override {
-    dependencies_.log.warn("no client can be accepted: {}", why);
+    dependencies_.log.warn("cannot accept a client: {}", why);
   }
   [[nodiscard]] Counters counters() const;
 
@@ -105,7 +105,7 @@ void Server::Impl::answer(const Request& request, const ucred& peer,
   if (is_change(request)) {
     std::string line = emit(request);
     line.pop_back();
-    dependencies_.log.info("process {} asks: {}", peer.pid, line);
+    dependencies_.log.info("request of process {}: {}", peer.pid, line);
   }
   if (const auto* const log = std::get_if<LogRequest>(&request)) return done(set_levels(*log));
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {

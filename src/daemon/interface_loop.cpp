@@ -81,7 +81,7 @@ void InterfaceLoop::restart_queue_pair() {
         queue_pair.qpn().value(), counters.send_errors, counters.receive_errors);
     return;
   }
-  dependencies_.log.error("{}; making another queue pair", restarted.error().message);
+  dependencies_.log.error("{}; creating another queue pair", restarted.error().message);
   if (const auto recreated = queue_pair.recreate(); !recreated) {
     return end({StopReason::Kind::failed, recreated.error().message});
   }

@@ -54,7 +54,7 @@ Error clone_device_error(int error) {
     case ENXIO:
       return failure(
           kCloneDevice, error,
-          "load the driver (modprobe tun) or make the node (mknod /dev/net/tun c 10 200)");
+          "load the driver (modprobe tun) or create the node (mknod /dev/net/tun c 10 200)");
     case EACCES:
     case EPERM:
       return failure(kCloneDevice, error, "run as root, or with CAP_NET_ADMIN");
