@@ -9,7 +9,7 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kRedirecting = octets(
+const auto kRedirecting = from_hex(
     "01 02 2602 00020012"
     "fe800000000000000000000000100003 0a3bcdef 0007 8012 00 000123 80010000"
     "fe800000000000000000000000100005 0b412345 0009 ffff 40 000001 80020000");

@@ -34,7 +34,7 @@ static_assert(same(McMemberRecord::kProxyJoin, UMAD_SA_MCM_COMP_MASK_PROXY_JOIN)
 static_assert(same(McMemberRecord::kSendOnlyFullMember,
                    UMAD_SA_MCM_JOIN_STATE_SEND_ONLY_FULL_MEMBER));
 
-const auto kGoldenMember = octets(
+const auto kGoldenMember = from_hex(
     "ff12401bffff000000000000ffffffff fe800000000000000000000000100001"
     "00000b1b c000 84 12 ffff 43 d2 5abcde7f 21 80 0000");
 

@@ -7,10 +7,10 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kInfo = octets(
+const auto kInfo = from_hex(
     "01 01 01 02 0002c90300000003 0002c90300000000 0002c90300000001"
     "0080 1003 000000a1 01 0002c9");
-const auto kRecord = octets(
+const auto kRecord = from_hex(
     "0004 0000"
     "01 01 01 02 0002c90300000003 0002c90300000000 0002c90300000001"
     "0080 1003 000000a1 01 0002c9"

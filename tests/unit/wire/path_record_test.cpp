@@ -5,7 +5,7 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kGoldenPath = octets(
+const auto kGoldenPath = from_hex(
     "1122334455667788 fe800000000000000000000000100003 fe800000000000000000000000100001"
     "0004 0003 8abcde40 07 81 ffff 1235 84 83 92 01 000000000000");
 

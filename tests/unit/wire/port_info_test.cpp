@@ -39,7 +39,7 @@ PortInfo info() {
 }
 
 TEST(PortInfo, HasTheLayoutOfIba) {
-  const auto golden = octets(kInfoText);
+  const auto golden = from_hex(kInfoText);
   ASSERT_EQ(golden.size(), PortInfo::kSize);
   expect_golden(info(), golden);
   expect_stable<PortInfo>(golden);
@@ -47,7 +47,7 @@ TEST(PortInfo, HasTheLayoutOfIba) {
 }
 
 TEST(PortInfoRecord, HasTheLayoutOfIba) {
-  const auto golden = octets("0004 01 00" + std::string(kInfoText));
+  const auto golden = from_hex("0004 01 00" + std::string(kInfoText));
   ASSERT_EQ(golden.size(), PortInfoRecord::kSize);
   PortInfoRecord record;
   record.lid = Lid(4);
