@@ -10,13 +10,13 @@ using ::testing::UnorderedElementsAre;
 
 class BringUpStates : public LinkFixture {
  protected:
-  /// The broadcast group, and those of all nodes of either family.
+  /// The broadcast group and the all-nodes groups of IPv4 and IPv6.
   static constexpr std::size_t kGroups = 3;
 
   void change_port() { link->on_port(port, now); }
   static Gid all_nodes() { return wire::multicast_gid(kAllNodes, kDefaultPKey); }
   static Gid all_nodes_of_ipv6() { return wire::multicast_gid(kAllNodesOfIpv6, kDefaultPKey); }
-  /// A link that is up, with a neighbour in the state reachable.
+  /// Brings the link up, with a reachable neighbour.
   void be_up_with_peer() {
     bring_up();
     meet_peer();
@@ -109,7 +109,7 @@ TEST_F(BringUpStates, BringUp_SetupFailed) {
 TEST_F(BringUpStates, BringUp_NotAttached) {
   be_up_with_peer();
   link->on_attach_failed(all_nodes(), now);
-  EXPECT_EQ(link->state(), LinkState::up) << "without that group";
+  EXPECT_EQ(link->state(), LinkState::up) << "up without that group";
   EXPECT_TRUE(said<SetCarrier>().empty());
   forget();
   link->on_attach_failed(broadcast(), now);
@@ -131,7 +131,7 @@ TEST_F(BringUpStates, BringUp_PortDown) {
   change_port();
   expect_up_again();
   send(kPeer);
-  EXPECT_FALSE(link->sends().empty()) << "what was known is used at once";
+  EXPECT_FALSE(link->sends().empty()) << "known addresses are used at once";
 }
 
 TEST_F(BringUpStates, BringUp_PKeyGone) {
@@ -165,7 +165,7 @@ TEST_F(BringUpStates, BringUp_GidChanged) {
   forget();
   port.gid_index = 3;
   change_port();
-  EXPECT_EQ(link->state(), LinkState::joining) << "the address handles are of another index";
+  EXPECT_EQ(link->state(), LinkState::joining) << "address handles have the old index";
 }
 
 TEST_F(BringUpStates, BringUp_LidChanged) {
@@ -179,7 +179,7 @@ TEST_F(BringUpStates, BringUp_LidChanged) {
 
 class BringUpTest : public BringUpStates {};
 
-TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
+TEST_F(BringUpTest, LmcChangeChangesTheLids) {
   be_up_with_peer();
   port.lmc = 2;
   port.lid = Lid(8);
@@ -188,21 +188,21 @@ TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
   grant_joins();
   forget();
   send(kPeer);
-  const auto asked = take<PathRequest>();
-  ASSERT_EQ(asked.size(), 1U) << "its path is in doubt";
-  wire::PathRecord path = path_record(asked[0].record.dgid, 12, 4);
+  const auto requests = take<PathRequest>();
+  ASSERT_EQ(requests.size(), 1U) << "the path is refreshed";
+  wire::PathRecord path = path_record(requests[0].record.dgid, 12, 4);
   path.slid = Lid(11);
-  link->on_response({asked[0].id, path}, now);
+  link->on_response({requests[0].id, path}, now);
   EXPECT_EQ(handles.made.back().source_path_bits, 3);
 }
 
-TEST_F(BringUpTest, GroupsAreCreatedInTheLikenessOfTheBroadcastGroupAsItIsNow) {
+TEST_F(BringUpTest, GroupsAreCreatedWithTheParametersOfTheBroadcastGroup) {
   be_up_with_peer();
   wire::McMemberRecord other = group_record(broadcast(), 0xc000);
   other.qkey = QKey(0x80001234);
   other.mtu = 5;
   other.sl = ServiceLevel(3);
-  const auto answer = [&](const std::vector<JoinRequest>& joins) {
+  const auto respond = [&](const std::vector<JoinRequest>& joins) {
     for (const JoinRequest& join : joins) {
       const SaFailure no_group(wire::SaStatus::insufficient_components);
       const bool exists = join.record.mgid == broadcast();
@@ -219,14 +219,15 @@ TEST_F(BringUpTest, GroupsAreCreatedInTheLikenessOfTheBroadcastGroupAsItIsNow) {
     }
   };
   link->on_client_reregister(now);
-  answer(take<JoinRequest>());
-  answer(take<JoinRequest>());  // some may have asked before that of the broadcast group was heard
+  respond(take<JoinRequest>());
+  respond(
+      take<JoinRequest>());  // some may have requested before the response for the broadcast group
   tick_to(now + 2 * config.join_backoff.first);
-  answer(take<JoinRequest>());
+  respond(take<JoinRequest>());
   expect_creations(kGroups - 1);
   view.groups = {Ipv4Address(0xe9010203)};
   link->on_host_changed(view, now);
-  answer(take<JoinRequest>());
+  respond(take<JoinRequest>());
   expect_creations(1);
 }
 
@@ -250,7 +251,7 @@ TEST_F(BringUpStates, BringUp_NewQueuePair) {
   link->on_queue_pair(Qpn(0x99), now);
   EXPECT_EQ(link->state(), LinkState::up);
   EXPECT_EQ(said<ConfigureQueuePair>().size(), 1U);
-  EXPECT_TRUE(said<AttachGroup>().empty()) << "it is attached to the groups of the old one";
+  EXPECT_TRUE(said<AttachGroup>().empty()) << "already attached";
   EXPECT_TRUE(said<SetCarrier>().empty());
   link->tick(now);
   ASSERT_EQ(sent_arp().size(), 1U);

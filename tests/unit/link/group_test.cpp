@@ -14,14 +14,14 @@ class GroupStates : public PartsFixture {
   void start(bool may_create = false) {
     if (may_create) creation = group_record(Gid{});
     group.start();
-    take_question();
+    take_request();
   }
-  void take_question() {
+  void take_request() {
     ASSERT_EQ(join_count(), 1U);
-    question = said<JoinRequest>()[0];
+    request = said<JoinRequest>()[0];
     forget();
   }
-  bool reply(const wire::SaResult& result) { return group.on_response({question.id, result}, now); }
+  bool reply(const wire::SaResult& result) { return group.on_response({request.id, result}, now); }
   bool grant_join(std::uint16_t mlid = 0xc000) { return reply(group_record(group.mgid(), mlid)); }
   void refuse_join(wire::SaStatus status = wire::SaStatus::request_invalid) {
     EXPECT_FALSE(reply(SaFailure(status)));
@@ -40,14 +40,14 @@ class GroupStates : public PartsFixture {
   void be_confirming(bool may_create = false) {
     be_member(may_create);
     group.on_reregister();
-    take_question();
+    take_request();
   }
   void be_looking() {
     be_member();
     reach_group_deadline();
-    const auto asked = said<LookupRequest>();
-    ASSERT_EQ(asked.size(), 1U);
-    question.id = asked[0].id;
+    const auto requests = said<LookupRequest>();
+    ASSERT_EQ(requests.size(), 1U);
+    request.id = requests[0].id;
     forget();
   }
   void reach_group_deadline() {
@@ -56,7 +56,7 @@ class GroupStates : public PartsFixture {
   }
   [[nodiscard]] bool is_absent() {
     return group.record() == nullptr && group.next_deadline() == kNever &&
-           !group.has_requested(question.id);
+           !group.has_requested(request.id);
   }
   void expect_not_attached() {
     group.on_attach_failed(now);
@@ -81,7 +81,7 @@ class GroupStates : public PartsFixture {
   std::optional<McMemberRecord> creation;
   Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, *silent_logger()},
               "test", wire::broadcast_gid(kDefaultPKey), creation};
-  JoinRequest question;
+  JoinRequest request;
 };
 
 TEST_F(GroupStates, Group_Absent_Start) {
@@ -128,8 +128,8 @@ TEST_F(GroupStates, Group_Member_Notice) {
   be_member(true);
   group.on_notice();
   expect_plain_join();
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
-  take_question();
+  EXPECT_NE(group.record(), nullptr) << "still used";
+  take_request();
   refuse_join(wire::SaStatus::insufficient_components);
   expect_creating_join();
 }
@@ -148,7 +148,7 @@ TEST_F(GroupStates, Group_Joining_Joined) {
   EXPECT_EQ(group.record()->mlid, Lid(0xc000));
   ASSERT_FALSE(handles.made.empty());
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc000));
-  ASSERT_TRUE(handles.made.back().global.has_value()) << "multicast always has a GRH";
+  ASSERT_TRUE(handles.made.back().global.has_value()) << "multicast has a GRH";
   EXPECT_EQ(handles.made.back().global->dgid, group.mgid());
   group.attach();
   EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc000)}}));
@@ -167,8 +167,8 @@ TEST_F(GroupStates, Group_Joining_Refused_NoGroup) {
   start(true);
   refuse_join(wire::SaStatus::insufficient_components);
   expect_creating_join();
-  // Refused to create as well: then it pauses, and begins with a plain join again.
-  take_question();
+  // If the creation fails too, it pauses and starts with a plain join again.
+  take_request();
   refuse_join(wire::SaStatus::insufficient_components);
   EXPECT_EQ(join_count(), 0U);
   reach_group_deadline();
@@ -188,7 +188,7 @@ TEST_F(GroupStates, Group_Joining_Reregister) {
   start();
   group.on_reregister();
   expect_plain_join();
-  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_FALSE(grant_join()) << "response to the old request";
   EXPECT_EQ(group.record(), nullptr);
 }
 
@@ -216,7 +216,7 @@ TEST_F(GroupStates, Group_Pausing_Deadline) {
     reach_group_deadline();
     longest = std::max(longest, now - before);
     expect_plain_join();
-    take_question();
+    take_request();
     refuse_join();
     forget();
   }
@@ -248,11 +248,11 @@ TEST_F(GroupStates, Group_Member_Deadline) {
   reach_group_deadline();
   EXPECT_EQ(join_count(), 0U);
   ASSERT_EQ(said<LookupRequest>().size(), 1U);
-  const auto asked = said<LookupRequest>()[0];
-  EXPECT_EQ(asked.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
-  EXPECT_EQ(asked.record.mgid, group.mgid());
-  EXPECT_EQ(asked.record.port_gid, kOwn.gid);
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  const auto requests = said<LookupRequest>()[0];
+  EXPECT_EQ(requests.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
+  EXPECT_EQ(requests.record.mgid, group.mgid());
+  EXPECT_EQ(requests.record.port_gid, kOwn.gid);
+  EXPECT_NE(group.record(), nullptr) << "still used";
 }
 
 TEST_F(GroupStates, Group_Member_Deadline_Refused) {
@@ -280,10 +280,10 @@ TEST_F(GroupStates, Group_Member_NotAttached) {
     const TimePoint before = now;
     reach_group_deadline();
     longest = std::max(longest, now - before);
-    take_question();
+    take_request();
     EXPECT_TRUE(grant_join());
     group.attach();
-    EXPECT_EQ(said<AttachGroup>().size(), 1U) << "it is tried again";
+    EXPECT_EQ(said<AttachGroup>().size(), 1U) << "retry";
     forget();
     expect_not_attached();
   }
@@ -338,9 +338,9 @@ TEST_F(GroupStates, Group_LookingUp_Lost) {
   be_looking();
   refuse_join(wire::SaStatus::no_records);
   EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  EXPECT_NE(group.record(), nullptr) << "still used";
   expect_plain_join();
-  take_question();
+  take_request();
   EXPECT_TRUE(grant_join());
 }
 
@@ -351,10 +351,10 @@ TEST_F(GroupStates, Group_LookingUp_Found_Lesser) {
   lesser.join_state = McMemberRecord::kSendOnlyNonMember;
   EXPECT_FALSE(reply(lesser));
   EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  EXPECT_NE(group.record(), nullptr) << "still used";
   expect_plain_join();
-  take_question();
-  EXPECT_TRUE(reply(lesser)) << "a join is granted, whatever else is said";
+  take_request();
+  EXPECT_TRUE(reply(lesser)) << "a join succeeds whatever the JoinState";
 }
 
 TEST_F(GroupStates, Group_LookingUp_Refused) {
@@ -379,7 +379,7 @@ TEST_F(GroupStates, Group_LookingUp_Reregister) {
   be_looking();
   group.on_reregister();
   expect_plain_join();
-  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_FALSE(grant_join()) << "response to the old request";
 }
 
 TEST_F(GroupStates, Group_LookingUp_Notice) {
@@ -441,7 +441,7 @@ TEST_F(GroupStates, Group_Confirming_Reregister) {
   be_confirming();
   group.on_reregister();
   expect_plain_join();
-  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_FALSE(grant_join()) << "response to the old request";
 }
 
 TEST_F(GroupStates, Group_Confirming_Lost) {
@@ -461,20 +461,20 @@ TEST_F(GroupStates, Group_Confirming_Leave) {
 
 using GroupTest = GroupStates;
 
-TEST_F(GroupTest, RecordOfAnotherGroupIsARefusal) {
+TEST_F(GroupTest, RecordOfAnotherGroupIsAFailure) {
   start();
   EXPECT_FALSE(reply(group_record(wire::multicast_gid(kAllNodes, kDefaultPKey))));
   EXPECT_EQ(group.record(), nullptr);
 }
 
-TEST_F(GroupTest, SaysWhatItWaitsFor) {
+TEST_F(GroupTest, ReportsWhatItWaitsFor) {
   start();
   EXPECT_NE(group.waiting_for().find("response to the join"), std::string::npos);
   refuse_join(wire::SaStatus::request_denied);
   EXPECT_NE(group.waiting_for().find("request denied"), std::string::npos) << group.waiting_for();
 }
 
-TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
+TEST_F(GroupTest, DropsDatagramsBeforeItIsJoined) {
   group.send(packet(), out);
   EXPECT_TRUE(out.sends.empty());
   EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
@@ -500,7 +500,7 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   EXPECT_NE(line.find(wire::name(wire::SaStatus::request_invalid)), std::string::npos) << line;
 }
 
-TEST_F(GroupLog, RefusalsInARowAreLoggedEverMoreSeldom) {
+TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
   group.start();
   for (int i = 0; i < 16; ++i) {
     const SaFailure refusal(SaFailure::Kind::local, "nobody answers");
