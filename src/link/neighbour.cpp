@@ -17,9 +17,24 @@
 namespace ipoib::link {
 namespace {
 
-constexpr std::array<std::string_view, std::variant_size_v<Neighbour::State>> kNeighbourStateNames{
-    "New",   "Incomplete", "Resolving", "Reachable", "Stale",
-    "Delay", "Probing",    "Failed",    "Permanent"};
+struct StateTraits {
+  std::string_view name;  ///< for the log
+  NeighbourState state;
+  EvictionClass eviction_class;
+};
+/// In the order of Neighbour::State.
+constexpr auto kStateTraits = std::to_array<StateTraits>({
+    {"New", NeighbourState::incomplete, EvictionClass::none},
+    {"Incomplete", NeighbourState::incomplete, EvictionClass::unresolved},
+    {"Resolving", NeighbourState::resolving, EvictionClass::active},
+    {"Reachable", NeighbourState::reachable, EvictionClass::active},
+    {"Stale", NeighbourState::stale, EvictionClass::stale},
+    {"Delay", NeighbourState::delay, EvictionClass::active},
+    {"Probing", NeighbourState::probing, EvictionClass::active},
+    {"Failed", NeighbourState::failed, EvictionClass::failed},
+    {"Permanent", NeighbourState::permanent, EvictionClass::permanent},
+});
+static_assert(kStateTraits.size() == std::variant_size_v<Neighbour::State>);
 
 /// For the combinations that have no row in docs/states.md.
 Disposition cannot_happen() {
@@ -231,7 +246,7 @@ void Neighbour::on_removed(Counter why, const Dependencies& deps) {
 Disposition Neighbour::become(State&& next, std::string_view why, const Dependencies& deps) {
   if (deps.log.should_log(spdlog::level::debug)) {
     deps.log.debug("neighbour {}: {} -> {}: {}", to_string(address_),
-                   kNeighbourStateNames[state_.index()], kNeighbourStateNames[next.index()], why);
+                   kStateTraits[state_.index()].name, kStateTraits[next.index()].name, why);
   }
   state_ = std::move(next);
   if (auto* const resolving = std::get_if<Resolving>(&state_)) {
@@ -401,33 +416,10 @@ std::size_t Neighbour::parked() const {
   return frames != nullptr ? frames->size() : 0;
 }
 
-NeighbourState Neighbour::state_name() const {
-  return std::visit(
-      Overloaded{
-          [](const OneOf<New, Incomplete> auto&) { return NeighbourState::incomplete; },
-          [](const Resolving&) { return NeighbourState::resolving; },
-          [](const Reachable&) { return NeighbourState::reachable; },
-          [](const Stale&) { return NeighbourState::stale; },
-          [](const Delay&) { return NeighbourState::delay; },
-          [](const Probing&) { return NeighbourState::probing; },
-          [](const Failed&) { return NeighbourState::failed; },
-          [](const Permanent&) { return NeighbourState::permanent; },
-      },
-      state_);
-}
+NeighbourState Neighbour::state_name() const { return kStateTraits[state_.index()].state; }
 
 EvictionClass Neighbour::current_eviction_class() const {
-  return std::visit(Overloaded{
-                        [](const New&) { return EvictionClass::none; },
-                        [](const Incomplete&) { return EvictionClass::unresolved; },
-                        [](const OneOf<Resolving, Reachable, Delay, Probing> auto&) {
-                          return EvictionClass::active;
-                        },
-                        [](const Stale&) { return EvictionClass::stale; },
-                        [](const Failed&) { return EvictionClass::failed; },
-                        [](const Permanent&) { return EvictionClass::permanent; },
-                    },
-                    state_);
+  return kStateTraits[state_.index()].eviction_class;
 }
 
 TimePoint Neighbour::deadline() const {

@@ -35,7 +35,7 @@ std::size_t offset(ByteReader& in) {
                                    : at % sizeof(fabric::FabricLayout);
 }
 
-/// A valid file, and pieces of the input scattered in it: | where 32 | size 8 | octets |.
+/// A valid file, and pieces of the input written over parts of it: | offset 32 | size 8 | bytes |.
 void write_file(ByteReader in) {
   { (void)fabric::FabricWriter::create_or_adopt(path()); }
   std::fstream file(path(), std::ios::in | std::ios::out | std::ios::binary);

@@ -12,7 +12,7 @@ using namespace ipoib;
 
 namespace {
 
-/// Memory as its writer sees it.
+/// A writer's mapping of a ring.
 struct Memory {
   FileDescriptor fd = softib::transport::make_ring_memory().value();
   std::uint8_t* octets =
@@ -20,7 +20,7 @@ struct Memory {
                                         PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
 
-/// The first 8 octets are what is said to be written; the others begin the ring, and end it.
+/// The first 8 bytes are `written`; the others are copied to the beginning and the end of the ring.
 void read_ring(ConstBytes data) {
   static const Memory memory;
   std::uint64_t written = 0;

@@ -1,6 +1,6 @@
-// MADs of any kind, mixed with what the administrator does and with time, into a subnet with nodes
-// and groups, which manages itself or is managed elsewhere. It counts each MAD once, forwards to
-// living nodes only, keeps to its bounds, and can be adopted at any moment.
+// Arbitrary MADs, operator commands and time steps for a subnet with nodes and groups, with its own
+// or an external SM. The subnet counts each MAD once, forwards to active nodes only, respects its
+// limits, and can be adopted at any time.
 #include <array>
 
 #include "require.hpp"
@@ -58,7 +58,7 @@ class Target {
     check();
   }
 
-  void be_adopted() const {
+  void check_adoption() const {
     const auto snapshot = subnet::snapshot_of(subnet_);
     subnet::Subnet other(config_);
     other.adopt(snapshot, now_);
@@ -85,14 +85,14 @@ class Target {
     packet.source = packet.destination = Qpn(1);
     packet.qkey = ipoib::wire::kGsiQKey;
     std::copy_n(octets.begin(), std::min(octets.size(), packet.mad.size()), packet.mad.begin());
-    if ((how & 0x80) != 0) mend_sa(packet, how);
-    if ((how & 0xc0) == 0x40) mend_smp(packet, how, who);
+    if ((how & 0x80) != 0) make_valid_sa(packet, how);
+    if ((how & 0xc0) == 0x40) make_valid_smp(packet, how, who);
     subnet_.receive(packet, now_);
     ++sent_;
   }
 
   /// Gets a MAD past the checks that random octets do not pass.
-  void mend_sa(MadPacket& packet, std::uint8_t how) {
+  void make_valid_sa(MadPacket& packet, std::uint8_t how) {
     namespace attribute = ipoib::wire::attribute;
     constexpr std::array<std::uint8_t, 4> kMethods{1, 2, 0x12, 0x15};
     constexpr std::array<std::uint16_t, 6> kAttributes{
@@ -109,9 +109,9 @@ class Target {
     ipoib::store_be(&mad[16], kind);
     mad[26] = 0;
     ipoib::store_be(&mad[36], std::uint64_t{(how & 0x40) != 0 ? 1U : 0U});
-    if (kind == attribute::kMcMemberRecord) mend_member(packet);
+    if (kind == attribute::kMcMemberRecord) make_valid_member(packet);
   }
-  void mend_member(MadPacket& packet) {
+  void make_valid_member(MadPacket& packet) {
     auto& mad = packet.mad;
     mad[48 + 7] |= 3;
     const subnet::Node* node = subnet_.node(mad[56 + 31] % kNodes);
@@ -124,7 +124,7 @@ class Target {
     ipoib::store_be(&mad[56 + 32], std::uint32_t{0x0b1b});
     ipoib::store_be(&mad[56 + 40], std::uint16_t{0xffff});
   }
-  static void mend_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
+  static void make_valid_smp(MadPacket& packet, std::uint8_t how, NodeIndex who) {
     constexpr std::array<std::uint16_t, 8> kAttributes{0x10, 0x12, 0x14, 0x15,
                                                        0x16, 0x19, 0x1b, 0x20};
     packet.destination = Qpn(0);
@@ -132,11 +132,11 @@ class Target {
     packet.mad[1] = (how & 1) != 0 ? 0x81 : 0x01;
     packet.mad[2] = 1;
     packet.mad[3] = (how & 4) != 0 ? 2 : 1;
-    if ((how & 8) != 0) packet.mad[3] = smp_method::kTrapRepress;
+    if ((how & 8) != 0) packet.mad[3] = subnet::smp_method::kTrapRepress;
     const MadRoute route{who, packet.mad[8] % QpnLayout::kSlots, 1, 1};
     if ((how & 8) == 0) ipoib::store_be(&packet.mad[8], route.high_half());
     ipoib::store_be(&packet.mad[16], kAttributes[packet.mad[17] % kAttributes.size()]);
-    // Routes that lead somewhere: to the switch, or by way of it.
+    // Valid routes: to the switch, or through it.
     if ((how & 16) != 0) {
       ipoib::store_be(&packet.mad[4], std::uint32_t{packet.mad[7] % 3U});
       packet.mad[129] = 1;
@@ -161,12 +161,12 @@ class Target {
     for (const auto& passed : subnet_.take_forwarded_mads())
       require(subnet_.node(passed.to) != nullptr);
     (void)subnet_.take_changes();
-    NodeSet alive;
+    NodeSet active;
     for (NodeIndex i = 0; i <= kNodes; ++i) {
       const subnet::Node* node = subnet_.node(i);
-      alive[i] = node != nullptr && node->port.state == PortState::active;
+      active[i] = node != nullptr && node->port.state == PortState::active;
     }
-    for (const auto& group : subnet_.groups()) require((group.receivers & ~alive).none());
+    for (const auto& group : subnet_.groups()) require((group.receivers & ~active).none());
   }
 
   const subnet::SubnetConfig config_;
@@ -185,6 +185,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t length = reader.u16() % 300;
     target.step(reader.take(std::min(length, reader.left())));
   }
-  target.be_adopted();
+  target.check_adoption();
   return 0;
 }

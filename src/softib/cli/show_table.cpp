@@ -15,34 +15,27 @@ namespace json = boost::json;
 
 namespace {
 
+using Rows = std::vector<std::vector<std::string>>;
+
 /// Prints rows of cells; each column is as wide as its widest cell.
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  [[nodiscard]] bool empty() const { return rows_.size() == 1; }
-
-  [[nodiscard]] std::string print() const {
-    std::vector<std::size_t> widths;
-    for (const auto& row : rows_) {
-      widths.resize(std::max(widths.size(), row.size()));
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        line += row[i];
-        if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
-      }
-      out += line + '\n';
-    }
-    return out;
+std::string print(const Rows& rows) {
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
+  std::string out;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      out += row[i];
+      if (i + 1 < row.size()) out.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    out += '\n';
+  }
+  return out;
+}
 
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
+/// Prints nothing if there is only the header row.
+std::string print_section(const Rows& rows) { return rows.size() == 1 ? "" : "\n" + print(rows); }
 
 /// A member of any type as text; "-" if there is none.
 std::string text(const json::object& object, std::string_view key) {
@@ -109,19 +102,19 @@ std::string lids(const json::object& node) {
 }
 
 std::string nodes(const json::object& subnet) {
-  Table table({"LID", "NODE", "STATE", "MTU", "GBIT/S", "GID", "P_KEYS", "PROCESSES"});
+  Rows rows{{"LID", "NODE", "STATE", "MTU", "GBIT/S", "GID", "P_KEYS", "PROCESSES"}};
   for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
-    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
-               text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
-               join(list(node, "processes"),
-                    [](const json::value& one) { return text(one.as_object(), "pid"); })});
+    rows.push_back({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
+                    text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
+                    join(list(node, "processes"),
+                         [](const json::value& one) { return text(one.as_object(), "pid"); })});
   }
-  return table.print();
+  return print(rows);
 }
 
 std::string partitions(const json::object& subnet) {
-  Table table({"PARTITION", "MEMBERS"});
+  Rows rows{{"PARTITION", "MEMBERS"}};
   for (const auto& value : list(subnet, "partitions")) {
     const auto& partition = value.as_object();
     std::string members = join(list(partition, "members"), [](const json::value& one) {
@@ -130,50 +123,50 @@ std::string partitions(const json::object& subnet) {
     const std::string others = text(partition, "others");
     const bool is_named = members != "-";
     if (others != "none") members = (is_named ? members + " others(" : "all(") + others + ")";
-    table.add({text(partition, "pkey"), members});
+    rows.push_back({text(partition, "pkey"), members});
   }
-  return table.empty() ? "" : "\n" + table.print();
+  return print_section(rows);
 }
 
 std::string groups(const json::object& subnet) {
-  Table table({"MLID", "GROUP", "P_KEY", "Q_KEY", "MTU", "GBIT/S", "MEMBERS"});
+  Rows rows{{"MLID", "GROUP", "P_KEY", "Q_KEY", "MTU", "GBIT/S", "MEMBERS"}};
   for (const auto& value : list(subnet, "groups")) {
     const auto& group = value.as_object();
     // The fabric file has receivers only.
     const bool has_members = group.contains("members");
     const auto& members = list(group, has_members ? "members" : "receivers");
-    table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),
-               text(group, "mtu"), text(group, "rate"),
-               has_members ? join(members, member) : join(members, plain)});
+    rows.push_back({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"),
+                    text(group, "qkey"), text(group, "mtu"), text(group, "rate"),
+                    has_members ? join(members, member) : join(members, plain)});
   }
-  return table.empty() ? "" : "\n" + table.print();
+  return print_section(rows);
 }
 
 /// Adds a row for each counter that is not 0.
-void add_counters(Table& table, const std::string& whose, const json::object& counters) {
+void add_counters(Rows& rows, const std::string& whose, const json::object& counters) {
   for (const auto& [key, value] : counters) {
     const std::string number = json::serialize(value);
-    if (number != "0") table.add({whose, std::string(key), number});
+    if (number != "0") rows.push_back({whose, std::string(key), number});
   }
 }
 
 std::string counters(const json::object& subnet) {
-  Table table({"NODE", "COUNTER", "VALUE"});
+  Rows rows{{"NODE", "COUNTER", "VALUE"}};
   if (const auto* sa = subnet.if_contains("sa"); sa != nullptr && sa->is_object()) {
-    add_counters(table, "SM and SA", sa->get_object());
+    add_counters(rows, "SM and SA", sa->get_object());
   }
   if (const auto* control = subnet.if_contains("control");
       control != nullptr && control->is_object()) {
-    add_counters(table, "control socket", control->get_object());
+    add_counters(rows, "control socket", control->get_object());
   }
   for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
     const auto* counted = node.if_contains("counters");
     if (counted != nullptr && counted->is_object()) {
-      add_counters(table, text(node, "name"), counted->get_object());
+      add_counters(rows, text(node, "name"), counted->get_object());
     }
   }
-  return table.empty() ? "" : "\n" + table.print();
+  return print_section(rows);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class PacketReceiver {
   virtual void receive(std::span<const ArrivedPacket> batch) = 0;
   /// The port's current attributes: once after set_receiver(), and after each change.
   virtual void port_changed(const PortAttributes& now) = 0;
-  /// A sender has died and may have cleared entries of the wake-up table without waking the
+  /// A sender has died and may have cleared entries of the wakeup table without waking the
   /// threads. The receiver has to call Endpoint::set_waiter() again for each thread that sleeps;
   /// afterwards it gets the packets that are in the rings.
   virtual void restore_waiters() {}

@@ -37,11 +37,11 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
 LiveEndpoint::~LiveEndpoint() {
   // Stop the engine before the listener that it uses is closed.
   engine_.stop();
-  if (!is_of_parent() && !detached_) slot_.leave(folder_, fabric_);
+  if (!belongs_to_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
 
 void LiveEndpoint::detach() {
-  if (is_of_parent() || std::exchange(detached_, true)) return;
+  if (belongs_to_parent() || std::exchange(detached_, true)) return;
   engine_.stop();
   turn_done();   // reports what the engine has not reported
   lost_ = true;  // even if the HCA is restored later
@@ -64,28 +64,28 @@ transport::SendMode LiveEndpoint::send_mode() const {
 }
 
 void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
-  if (!is_dead()) router_.send(batch, send_mode());
+  if (!is_inactive()) router_.send(batch, send_mode());
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
-  if (!is_dead()) router_.send_mad(packet, send_mode());
+  if (!is_inactive()) router_.send_mad(packet, send_mode());
 }
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
-  if (!is_dead()) router_.send_mad_to(node, packet, send_mode());
+  if (!is_inactive()) router_.send_mad_to(node, packet, send_mode());
 }
 
 void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
-  if (!is_dead()) engine_.set_deadline(when);
+  if (!is_inactive()) engine_.set_deadline(when);
 }
 
 bool LiveEndpoint::wake_processes(NodeIndex node) {
-  return is_dead() || router_.wake_processes(node);
+  return is_inactive() || router_.wake_processes(node);
 }
 
 template <class Change>
 void LiveEndpoint::with_delivery_lock(Change change) {
-  if (is_of_parent()) return;
+  if (belongs_to_parent()) return;
   if (engine_.is_current_thread()) return change();
   const std::lock_guard lock(delivery_mutex_);
   change();
@@ -97,7 +97,7 @@ void LiveEndpoint::set_receiver(PacketReceiver* receiver) {
     receiver_ = receiver;
     port_reported_ = false;
   });
-  if (receiver != nullptr && !is_of_parent()) engine_.wake();
+  if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
 
 void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
@@ -105,7 +105,7 @@ void LiveEndpoint::set_mad_receiver(MadReceiver* receiver) {
     mad_receiver_ = receiver;
     loss_reported_ = false;
   });
-  if (receiver != nullptr && !is_of_parent()) engine_.wake();
+  if (receiver != nullptr && !belongs_to_parent()) engine_.wake();
 }
 
 void LiveEndpoint::count(fabric::PortCounter counter, std::uint64_t by) {
@@ -149,15 +149,15 @@ void LiveEndpoint::count_received(std::size_t packets, std::uint64_t bytes) {
 }
 
 void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {
-  if (!is_of_parent()) engine_.set_waiter(entry, waiter);
+  if (!belongs_to_parent()) engine_.set_waiter(entry, waiter);
 }
 
 std::uint32_t LiveEndpoint::add_wakeup_fd(int event) {
-  return is_of_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(event);
+  return belongs_to_parent() ? transport::Waiter::kEngine : engine_.add_wakeup_fd(event);
 }
 
 void LiveEndpoint::remove_wakeup_fd(std::uint32_t number) {
-  if (!is_of_parent()) engine_.remove_wakeup_fd(number);
+  if (!belongs_to_parent()) engine_.remove_wakeup_fd(number);
 }
 
 void LiveEndpoint::malformed() { count(fabric::PortCounter::drop_malformed, 1); }

@@ -36,7 +36,7 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void set_mad_receiver(MadReceiver* receiver) override;
   void count(fabric::PortCounter counter, std::uint64_t by) override;
   [[nodiscard]] fabric::PortCounterValues counters() const override;
-  bool poll_receive_rings() override { return !is_dead() && engine_.poll_receive_rings(); }
+  bool poll_receive_rings() override { return !is_inactive() && engine_.poll_receive_rings(); }
   void set_waiter(std::size_t entry, std::uint32_t waiter) override;
   [[nodiscard]] std::uint32_t add_wakeup_fd(int event) override;
   void remove_wakeup_fd(std::uint32_t number) override;
@@ -51,10 +51,12 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void deadline(ipoib::TimePoint now) override;
 
   /// Nothing is sent if this endpoint belongs to a parent process or is lost.
-  [[nodiscard]] bool is_dead() const { return is_of_parent() || lost_; }
-  [[nodiscard]] bool is_of_parent() const { return generation_ != transport::fork_generation(); }
+  [[nodiscard]] bool is_inactive() const { return belongs_to_parent() || lost_; }
+  [[nodiscard]] bool belongs_to_parent() const {
+    return generation_ != transport::fork_generation();
+  }
   [[nodiscard]] transport::SendMode send_mode() const;
-  void count_received(std::size_t packets, std::uint64_t octets);
+  void count_received(std::size_t packets, std::uint64_t bytes);
   template <class Change>
   void with_delivery_lock(Change change);
 

@@ -47,8 +47,7 @@ Result<Fabric> Fabric::open(const std::string& path) {
     const int code = errno;
     return Error{code, "cannot map " + path + ": " + std::strerror(code)};
   }
-  Fabric fabric(static_cast<FabricLayout*>(mapped), sizeof(FabricLayout), status.st_dev,
-                status.st_ino);
+  Fabric fabric(static_cast<FabricLayout*>(mapped), status.st_dev, status.st_ino);
   const auto& header = fabric.layout_->header;
   if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
   if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {
@@ -57,22 +56,8 @@ Result<Fabric> Fabric::open(const std::string& path) {
   return fabric;
 }
 
-Fabric::Fabric(Fabric&& other) noexcept
-    : layout_(std::exchange(other.layout_, nullptr)),
-      size_(other.size_),
-      device_(other.device_),
-      inode_(other.inode_) {}
-
-Fabric& Fabric::operator=(Fabric&& other) noexcept {
-  std::swap(layout_, other.layout_);
-  std::swap(size_, other.size_);
-  std::swap(device_, other.device_);
-  std::swap(inode_, other.inode_);
-  return *this;
-}
-
-Fabric::~Fabric() {
-  if (layout_ != nullptr) ::munmap(layout_, size_);
+void Fabric::Unmap::operator()(FabricLayout* layout) const {
+  ::munmap(layout, sizeof(FabricLayout));
 }
 
 bool Fabric::is_file(int fd) const {

@@ -27,10 +27,6 @@ class Fabric {
  public:
   /// Maps an existing file. Fails if there is none, or if it is not a fabric file of this version.
   [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path);
-  Fabric(Fabric&& other) noexcept;
-  Fabric& operator=(Fabric&& other) noexcept;
-  ~Fabric();
-
   /// Whether `fd` refers to this file, rather than to that of an earlier or later subnet.
   [[nodiscard]] bool is_file(int fd) const;
   /// Grows with each change of this node's record; 0 if there was never a node.
@@ -57,13 +53,17 @@ class Fabric {
   void count(NodeIndex node, PortCounter counter, std::uint64_t by = 1);
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;
 
+ private:
+  struct Unmap {
+    void operator()(FabricLayout* layout) const;
+  };
+  Fabric(FabricLayout* layout, dev_t device, ino_t inode)
+      : layout_(layout), device_(device), inode_(inode) {}
+
  protected:
-  Fabric(FabricLayout* layout, std::size_t size, dev_t device, ino_t inode)
-      : layout_(layout), size_(size), device_(device), inode_(inode) {}
-  FabricLayout* layout_;
+  std::unique_ptr<FabricLayout, Unmap> layout_;
 
  private:
-  std::size_t size_;
   dev_t device_;
   ino_t inode_;
 };

@@ -1,5 +1,5 @@
-// A sender's connection to one process: a socket for messages, a ring for packets, and the wake-up
-// table and wake-up descriptors that the receiver has sent.
+// A sender's connection to one process: a socket for messages, a ring for packets, and the wakeup
+// table and wakeup descriptors that the receiver has sent.
 #pragma once
 
 #include <chrono>

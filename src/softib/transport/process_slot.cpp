@@ -17,25 +17,22 @@ using ipoib::Result;
 
 namespace {
 
-Result<GuardedFd> open_lock(int folder, std::uint32_t slot) {
+/// Calls open_shared() and guards the descriptor.
+template <class... Arguments>
+Result<GuardedFd> open_guarded(const Arguments&... arguments) {
   const ForkLock lock;
-  auto file = fabric::open_shared(folder, fabric::slot_lock_name(slot), fabric::IfMissing::create);
+  auto file = fabric::open_shared(arguments...);
   if (!file) return file.error();
   return GuardedFd(std::move(*file), lock);
 }
 
-/// Locks out block_attach() while the result lives, so that no folder is removed meanwhile.
+/// Locks out block_attach() while the result lives, so that no folder is removed.
 Result<GuardedFd> begin_attach(const fabric::SubnetFolder& folder, const fabric::Fabric& fabric) {
-  GuardedFd attaching;
-  {
-    const ForkLock lock;
-    auto file = fabric::open_shared(folder.fabric(), fabric::IfMissing::fail);
-    if (!file) return file.error();
-    attaching = GuardedFd(std::move(*file), lock);
-  }
-  fabric::lock_shared(attaching.get(), fabric::kAttachLockOffset);
-  if (!fabric.is_file(attaching.get()) ||
-      !fabric::is_named(attaching.get(), AT_FDCWD, folder.fabric())) {
+  auto attaching = open_guarded(folder.fabric(), fabric::IfMissing::fail);
+  if (!attaching) return attaching;
+  fabric::lock_shared(attaching->get(), fabric::kAttachLockOffset);
+  if (!fabric.is_file(attaching->get()) ||
+      !fabric::is_named(attaching->get(), AT_FDCWD, folder.fabric())) {
     return Error{ESTALE, "the subnet has just ended"};
   }
   return attaching;
@@ -53,7 +50,7 @@ Result<ProcessSlot> ProcessSlot::take(const fabric::SubnetFolder& folder, fabric
   const auto at = folder.open_node(node);
   if (!at) return failure(at.error());
   for (std::uint32_t index = 0; index < QpnLayout::kSlots; ++index) {
-    auto lock = open_lock(at->get(), index);
+    auto lock = open_guarded(at->get(), fabric::slot_lock_name(index), fabric::IfMissing::create);
     if (!lock) return failure(lock.error());
     if (!fabric::try_lock(lock->get(), 0)) continue;
     (void)fabric::write_holder(lock->get());

@@ -12,7 +12,7 @@
 //   reader_state   stored by the reader. A writer that publishes and then loads `open` knows that a
 //                  living reader will take the packets
 //   writer_sleeps  a futex. The writer stores 1, then loads `taken`; the reader stores `taken`,
-//                  then loads this. One sees the other's store, so no wake-up is lost
+//                  then loads this. One sees the other's store, so no wakeup is lost
 //
 // Orders are seq_cst, except release for `written` within a batch and acquire to look for room.
 // Either process may die at any instant; what is not published was never sent. Neither trusts the

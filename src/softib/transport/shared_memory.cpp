@@ -68,8 +68,6 @@ Result<SharedMapping> SharedMapping::map_ring(int fd, std::size_t head, std::siz
   return mapping;
 }
 
-SharedMapping::~SharedMapping() {
-  if (memory_ != nullptr) ::munmap(memory_, size_);
-}
+void SharedMapping::Unmap::operator()(std::uint8_t* memory) const { ::munmap(memory, size); }
 
 }  // namespace softib::transport

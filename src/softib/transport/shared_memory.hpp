@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <memory>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/result.hpp"
@@ -25,23 +25,18 @@ class SharedMapping {
   /// near the end of the ring and continues at its beginning is contiguous in this mapping.
   [[nodiscard]] static ipoib::Result<SharedMapping> map_ring(int fd, std::size_t head,
                                                              std::size_t ring);
-  SharedMapping(SharedMapping&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)), size_(other.size_) {}
-  SharedMapping& operator=(SharedMapping&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~SharedMapping();
 
-  [[nodiscard]] std::uint8_t* data() const { return memory_; }
+  [[nodiscard]] std::uint8_t* data() const { return memory_.get(); }
 
  private:
+  struct Unmap {
+    std::size_t size;
+    void operator()(std::uint8_t* memory) const;
+  };
   SharedMapping(void* memory, std::size_t size)
-      : memory_(static_cast<std::uint8_t*>(memory)), size_(size) {}
+      : memory_(static_cast<std::uint8_t*>(memory), Unmap{size}) {}
 
-  std::uint8_t* memory_;
-  std::size_t size_;
+  std::unique_ptr<std::uint8_t, Unmap> memory_;
 };
 
 }  // namespace softib::transport

@@ -32,7 +32,7 @@ GuardedFd checked(Make make, const char* what) {
 ipoib::FileDescriptor make_wakeup_memory() {
   auto memory = make_wakeup_table_memory();
   if (!memory)
-    throw std::system_error(memory.error().code, std::generic_category(), "wake-up table");
+    throw std::system_error(memory.error().code, std::generic_category(), "wakeup table");
   return std::move(*memory);
 }
 

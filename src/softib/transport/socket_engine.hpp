@@ -3,7 +3,7 @@
 // WireReceiver. It sleeps in epoll_wait(2) only, and never wakes without traffic.
 //
 // Packets need not go through this thread: a thread that polls for completions reads the rings
-// itself, and one that sleeps on a completion channel has a wake-up descriptor. The wake-up table
+// itself, and one that sleeps on a completion channel has a wakeup descriptor. The wakeup table
 // tells the senders, so the engine sleeps on. If nobody empties a ring that is full, its sender
 // wakes the engine.
 #pragma once
@@ -53,7 +53,7 @@ class SocketEngine {
 
   /// Delivers packets from the rings to the receiver, in this thread. False if there were none.
   bool poll_receive_rings() { return rings_.poll(); }
-  /// Sets an entry of the wake-up table to a Waiter or the number of a wake-up descriptor.
+  /// Sets an entry of the wakeup table to a Waiter or the number of a wakeup descriptor.
   void set_waiter(std::size_t entry, std::uint32_t waiter) {
     wakeup_table_.set_waiter(entry, waiter);
   }
@@ -68,7 +68,7 @@ class SocketEngine {
     GuardedFd socket;
     std::list<int>::iterator activity;
     bool has_ring = false;
-    std::uint32_t last_announced = 0;  ///< the last wake-up descriptor that was sent to it
+    std::uint32_t last_announced = 0;  ///< the last wakeup descriptor that was sent to it
   };
 
   void run();

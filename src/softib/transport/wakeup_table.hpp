@@ -4,16 +4,20 @@
 // holds one word for the engine and one for each queue pair (and one for all multicast packets).
 // All accesses are sequentially consistent.
 //
-//   entry (waiter)   set by the receiver: kEngine, kNone, or the number of a wake-up descriptor;
-//                    a sender changes it in claim() only, from a wake-up descriptor to kNone
+//   entry (waiter)   set by the receiver: kEngine, kNone, or the number of a wakeup descriptor;
+//                    a sender changes it in claim() only, from a wakeup descriptor to kNone
 //   engine           awake -> asleep, notified -> awake: the engine; any -> notified: a sender
 //
-// Neither side can miss the other: a sender stores the ring's `written`, then loads the entry. A
-// receiver stores the entry, then loads `written`. At least one of the two loads sees the other
-// side's store (Dekker's pattern). So either the sender wakes the receiver, or the receiver finds
-// the packet before it sleeps.
+// An entry: a sender stores the ring's `written`, then loads the entry. A receiver stores the entry,
+// then loads `written`. At least one of the two loads sees the other side's store (Dekker's
+// algorithm), so either the sender wakes the receiver, or the receiver finds the packet before it
+// sleeps.
 //
-// The sender whose claim() or notify_engine() succeeds has to do the wake-up. All others need not,
+// The engine's word: a sender stores `written`, then sets `notified` unless it is set. The engine
+// cannot fall asleep while it is notified, and reads the rings after it has changed `notified` to
+// `awake`. That change follows the sender's access, so the engine sees the packet.
+//
+// The sender whose claim() or notify_engine() succeeds has to do the wakeup. All others need not,
 // until the receiver sets the entry again, or the engine sleeps again.
 #pragma once
 
@@ -29,11 +33,11 @@ namespace softib::transport {
 /// Values of an entry: who receives packets for a queue pair.
 struct Waiter {
   static constexpr std::uint32_t kEngine = 0;         ///< the process's engine
-  static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wake-up is needed
-  static constexpr std::uint32_t kFirstWakeupFd = 2;  ///< from here: number of a wake-up descriptor
+  static constexpr std::uint32_t kNone = 1;           ///< a thread that polls; no wakeup is needed
+  static constexpr std::uint32_t kFirstWakeupFd = 2;  ///< from here: number of a wakeup descriptor
 };
 
-/// Wake-up descriptors of one process; each is the eventfd(2) of a completion channel. The engine
+/// Wakeup descriptors of one process; each is the eventfd(2) of a completion channel. The engine
 /// receives for further channels.
 inline constexpr std::size_t kMaxWakeupFds = 64;
 
@@ -44,11 +48,11 @@ class WakeupTable {
   /// The entry of a queue pair is QpnLayout::index() of its number; this one is for multicast.
   static constexpr std::size_t kMulticast = QpnLayout::kQpsPerSlot;
 
-  /// EINVAL if `memory` is not that of a wake-up table.
+  /// EINVAL if `memory` is not that of a wakeup table.
   [[nodiscard]] static ipoib::Result<WakeupTable> map(int memory);
 
-  // Receiver. After set_waiter() or a successful fall_asleep(), it checks its rings before it
-  // sleeps.
+  // Receiver.
+  /// The caller has to read the rings once before the new waiter sleeps.
   void set_waiter(std::size_t entry, std::uint32_t waiter) {
     layout().waiters[entry].store(waiter, std::memory_order_seq_cst);
   }

@@ -60,7 +60,7 @@ class WireReceiver {
   /// A malformed message, or a corrupt ring.
   virtual void malformed() = 0;
   /// A sender that had a ring is gone. It may have died between WakeupTable::claim() and the
-  /// wake-up, so the receiver has to set the waiters of all sleeping threads again. The engine
+  /// wakeup, so the receiver has to set the waiters of all sleeping threads again. The engine
   /// reads the rings afterwards.
   virtual void sender_gone() = 0;
   /// No descriptor is left for a new sender; it waits in the listen queue.

@@ -164,7 +164,7 @@ TEST_F(TwoProcesses, MulticastSkipsDeadProcesses) {
 TEST_F(TwoProcesses, WaitsOnceForAStoppedProcessWhichContinuesLater) {
   Peer peer(subnet_, 2);
   peer.signal(SIGSTOP);
-  // NUL characters, so that the peer prints nothing: nobody reads its pipe meanwhile.
+  // NUL characters, of which the peer prints only newlines: nothing reads its pipe yet.
   const std::string text(4000, '\0');
   while (counted(fabric::PortCounter::drop_congested) == 0) {
     send_text(*here_, TestSubnet::lid(2), peer.qpn(), text);

@@ -282,12 +282,12 @@ TEST_F(SubnetProcessTest, KeepsAnHcaWhoseSlotIsLockedButNotMarked) {
   std::unique_ptr<RunningSubnet> subnet = std::make_unique<RunningSubnet>(folder_);
   const auto node = control::request_attach(folder_, {"a"}).value();
   auto fabric = std::move(fabric::Fabric::open(folder_.fabric()).value());
-  auto place = std::move(transport::ProcessSlot::take(folder_, fabric, node).value());
+  auto slot = std::move(transport::ProcessSlot::take(folder_, fabric, node).value());
   ASSERT_EQ(fabric.occupied(node), 0U);
   EXPECT_EQ(request(folder_, control::SetHca{"a", control::HcaState::absent}).error().code, EBUSY);
   subnet.reset();
   EXPECT_TRUE(std::filesystem::exists(folder_.slot_socket(node, 0)));
-  place.leave(folder_, fabric);
+  slot.leave(folder_, fabric);
 }
 
 TEST_F(SubnetProcessTest, LetsProcessesAttachWhileSubnetsEnd) {

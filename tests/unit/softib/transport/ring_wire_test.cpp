@@ -245,9 +245,9 @@ TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
   }
   send_wakeup_table();
   put();
-  EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wake-up table has not been read";
+  EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup table has not been read";
   put();
-  EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wake-up is needed";
+  EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wakeup is needed";
 }
 
 /// Counts what an engine delivers.

@@ -115,10 +115,10 @@ TEST_F(EventsTest, RecoversAWakeupOfASenderThatDied) {
       return reader.next(sender.get()) == transport::MessageReader::Got::message &&
              reader.kind() == transport::MessageKind::wakeup_table;
     }));
-    auto door = transport::WakeupTable::map(reader.fd().get());
-    const auto bell = door->waiter(QpnLayout::index(number));
-    ASSERT_GE(bell, transport::Waiter::kFirstWakeupFd);
-    ASSERT_TRUE(door->claim(QpnLayout::index(number), bell));
+    auto wakeup_table = transport::WakeupTable::map(reader.fd().get());
+    const auto wakeup_fd = wakeup_table->waiter(QpnLayout::index(number));
+    ASSERT_GE(wakeup_fd, transport::Waiter::kFirstWakeupFd);
+    ASSERT_TRUE(wakeup_table->claim(QpnLayout::index(number), wakeup_fd));
   }
   send_to(qp);
   ASSERT_TRUE(is_readable(near_.channel->fd, kTimeout));
