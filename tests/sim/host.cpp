@@ -236,7 +236,7 @@ void Host::exchange_with_sa() {
 /// Answers neighbour solicitations for the host's addresses, without link-layer addresses, which
 /// the kernel does not know (RFC 4861, 7.2.4). Returns whether the packet was Neighbour Discovery.
 bool Host::take_as_kernel(ConstBytes packet) {
-  if (!wire::is_neighbour_discovery(packet)) return false;
+  if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
   const auto solicitation = wire::NdMessage::parse(packet);
   if (!solicitation || solicitation->type != wire::NdType::neighbour_solicitation ||
       std::ranges::find(view_.addresses, IpAddress(solicitation->target), &IpPrefix::address) ==

@@ -32,7 +32,7 @@ class Rfc4861 : public Sim {
   [[nodiscard]] static ConstBytes discovery_in(const wire::UdPacket& ud) {
     if (wire::parse_encapsulation(ud.payload) != wire::EtherType::ipv6) return {};
     const ConstBytes packet = ud.payload.subspan(wire::kEncapsulationSize);
-    return wire::is_neighbour_discovery(packet) ? packet : ConstBytes{};
+    return wire::is_neighbour_discovery(packet, wire::upper_layer(packet)) ? packet : ConstBytes{};
   }
 };
 

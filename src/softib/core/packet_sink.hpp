@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxPacketBytes = kMaxMtu + ipoib::wire::UdPacket::
 
 /// A large packet stands for several, which LargePacket makes of it where it is taken off the wire:
 /// it has the headers of the first, and all of the payload.
-struct Cut {
+struct GsoInfo {
   std::uint16_t size = 0;     ///< octets of the payload of TCP or UDP in each; 0: it is one packet
   std::uint16_t packets = 1;  ///< that it stands for
 };
@@ -37,27 +37,33 @@ struct OutgoingPacket {
   std::size_t header_size = 0;
   std::array<ConstBytes, kMaxPieces + 1> pieces;
   std::size_t piece_count = 0;
+  std::size_t payload_size = 0;  ///< bytes of all pieces
   std::array<Patch, 2> patches;  ///< of IP, and of what is in it
   std::size_t patch_count = 0;
-  bool checksums_right = false;  ///< the HCA has computed them, or who cuts it is to
-  Cut cut{};
+  bool checksums_valid = false;  ///< the HCA has computed them, or who cuts it is to
+  GsoInfo gso{};
   Lid dlid;
   Qpn destination;
+
+  void add(ConstBytes piece) {
+    pieces[piece_count++] = piece;
+    payload_size += piece.size();
+  }
+  /// LRH to padding, in bytes.
+  [[nodiscard]] std::size_t size() const { return header_size + payload_size; }
 };
 
-/// LRH to padding, in octets.
-[[nodiscard]] std::size_t size_of(const OutgoingPacket& packet);
 /// How many packets these stand for.
 [[nodiscard]] std::size_t count_packets(std::span<const OutgoingPacket> some);
 [[nodiscard]] std::size_t count_packets(std::span<const OutgoingPacket* const> some);
-/// Writes it as it travels to `to`, which has room for size_of(packet) octets.
+/// Writes it as it travels to `to`, which has room for packet.size() bytes.
 void write_packet(const OutgoingPacket& packet, std::uint8_t* to);
 
 /// A packet that has come, LRH to padding; a large one has none.
 struct ArrivedPacket {
   ConstBytes octets;
-  bool checksums_right = false;  ///< its sender's HCA has computed them; of what is cut from it
-  Cut cut{};
+  bool checksums_valid = false;  ///< its sender's HCA has computed them; of what is cut from it
+  GsoInfo gso{};
 };
 
 /// How many packets these stand for.

@@ -69,10 +69,10 @@ struct Transport {
 
 std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
   const auto upper = wire::upper_layer(ip);
-  if (!upper) return std::nullopt;
+  if (upper.begin == 0) return std::nullopt;
   const auto length = wire::ip_length(ip);
-  if (length < upper->begin || length > available) return std::nullopt;
-  return Transport{upper->kind, kIp + upper->begin, kIp + length};
+  if (length < upper.begin || length > available) return std::nullopt;
+  return Transport{wire::kind_of(upper.protocol), kIp + upper.begin, kIp + length};
 }
 
 /// Where in its header the checksum is; nothing when that is neither, or not whole.
@@ -112,7 +112,7 @@ void offload_checksums(OutgoingPacket& packet) {
   const auto headers = copy_headers(packet, copy);
   const auto ip = wire::ip_of(headers);
   if (ip.empty()) return;
-  const auto transport = transport_of(ip, size_of(packet) - packet.header_size - kIp);
+  const auto transport = transport_of(ip, packet.payload_size - kIp);
   if (!transport) return;
   const auto place = checksum_place(*transport, headers);
   if (!place) return;
@@ -124,7 +124,7 @@ void offload_checksums(OutgoingPacket& packet) {
   packet.patches[packet.patch_count++] = {
       static_cast<std::uint32_t>(at),
       transport_checksum(packet, ip, *transport, word(headers, at))};
-  packet.checksums_right = true;
+  packet.checksums_valid = true;
 }
 
 }  // namespace softib::hca

@@ -24,20 +24,20 @@ std::size_t octets_of_all(std::size_t headers, std::size_t payload, std::size_t 
 }
 
 /// How it is to be cut, if that makes as many packets as it says.
-std::optional<ipoib::Segmentation> plan_of(ConstBytes front, std::size_t message, Cut cut) {
-  auto plan = plan_cut(front, cut.size);
+std::optional<ipoib::Segmentation> plan_of(ConstBytes front, std::size_t message, GsoInfo gso) {
+  auto plan = plan_gso(front, gso.size);
   const bool agrees =
-      plan && plan->payload < message && plan->count(message) == cut.packets &&
-      plan->payload + std::min(message - plan->payload, std::size_t{cut.size}) <= kMaxMtu;
+      plan && plan->payload < message && plan->count(message) == gso.packets &&
+      plan->payload + std::min(message - plan->payload, std::size_t{gso.size}) <= kMaxMtu;
   if (!agrees) plan.reset();
   return plan;
 }
 
 }  // namespace
 
-std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size) {
+std::optional<ipoib::Segmentation> plan_gso(ConstBytes front, std::uint16_t size) {
   if (wire::ip_of(front).empty()) return std::nullopt;
-  return wire::plan_headers(front, wire::kEncapsulationSize, size);
+  return ipoib::offload::plan_headers(front, wire::kEncapsulationSize, size);
 }
 
 LargePacket::LargePacket(const ArrivedPacket& from)
@@ -47,27 +47,27 @@ LargePacket::LargePacket(const ArrivedPacket& from)
   // Who wrote it may change it, so it is looked at once.
   const auto begin = message.first(std::min(message.size(), template_.size()));
   std::copy(begin.begin(), begin.end(), template_.begin());
-  const auto plan = plan_of(ConstBytes(template_).first(begin.size()), message.size(), from.cut);
+  const auto plan = plan_of(ConstBytes(template_).first(begin.size()), message.size(), from.gso);
   if (!plan) return;
   plan_ = *plan;
   const auto front = ConstBytes(template_).first(plan_.payload);
   segmenter_.emplace(front, wire::kEncapsulationSize, plan_, message.subspan(plan_.payload));
-  if (from.checksums_right) {
+  if (from.checksums_valid) {
     const auto ip = front.subspan(wire::kEncapsulationSize);
-    segmenter_->sum_up(wire::pseudo_header(ip, plan_.kind, 0));
+    segmenter_->compute_checksums(wire::pseudo_header(ip, plan_.kind, 0));
   }
 }
 
 bool LargePacket::make_whole() {
   constexpr auto kBeforeIp = wire::kEncapsulationSize;
-  const auto payload = segmenter_->left();
+  const auto payload = segmenter_->remaining();
   const auto octets = plan_.payload - kBeforeIp + payload.size();
   if (octets > wire::kMaxIpPacket) return false;
   here_->front = template_;
   here_->payload = payload;
   emit_grh(std::min(payload.size(), std::size_t{plan_.size}), *here_);
   const ipoib::MutableBytes headers(here_->front.data() + kBeforeIp, plan_.payload - kBeforeIp);
-  wire::emit_large(headers, plan_.kind, plan_.transport - kBeforeIp, octets);
+  wire::emit_large_headers(headers, plan_.kind, plan_.transport - kBeforeIp, octets);
   return true;
 }
 
@@ -83,7 +83,7 @@ void LargePacket::make(Segment& segment) {
   if (segmenter_->done()) return;
   segment.payload = segmenter_->next(segment.front.data());
   emit_grh(segment.payload.size(), segment);
-  const auto left = segmenter_->left();  // of which the next has no more than this one
+  const auto left = segmenter_->remaining();  // of which the next has no more than this one
   prefetch(left.first(std::min(left.size(), segment.payload.size())));
 }
 
@@ -104,25 +104,25 @@ ConstBytes LargePacket::grh() const {
 
 std::size_t octets_of(const ArrivedPacket& packet) {
   const auto octets = packet.octets.size();
-  if (packet.cut.size == 0) return octets;
+  if (packet.gso.size == 0) return octets;
   const auto headers = UdPacket::parse_headers(packet.octets);
   if (!headers) return octets;
   const auto message = headers->payload;
-  const auto plan = plan_of(message, message.size(), packet.cut);
+  const auto plan = plan_of(message, message.size(), packet.gso);
   if (!plan) return octets;
   const auto payload = message.size() - plan->payload;
-  return octets_of_all(octets - payload, payload, packet.cut.size);
+  return octets_of_all(octets - payload, payload, packet.gso.size);
 }
 
 std::size_t octets_of(const OutgoingPacket& packet) {
-  const auto octets = size_of(packet);
-  if (packet.cut.size == 0) return octets;
+  const auto octets = packet.size();
+  if (packet.gso.size == 0) return octets;
   const auto headers = packet.header_size + packet.pieces.front().size();
-  return octets_of_all(headers, octets - headers, packet.cut.size);
+  return octets_of_all(headers, octets - headers, packet.gso.size);
 }
 
 void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see) {
-  if (packet.cut.size == 0) return see(packet.octets);
+  if (packet.gso.size == 0) return see(packet.octets);
   LargePacket large(packet);
   if (!large) return see(packet.octets.first(std::min(packet.octets.size(), kMaxPacketBytes)));
   std::vector<std::uint8_t> octets;
@@ -139,9 +139,9 @@ void for_each_packet(const ArrivedPacket& packet, const std::function<void(Const
 }
 
 void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see) {
-  std::vector<std::uint8_t> octets(size_of(packet));
+  std::vector<std::uint8_t> octets(packet.size());
   write_packet(packet, octets.data());
-  for_each_packet({octets, packet.checksums_right, packet.cut}, see);
+  for_each_packet({octets, packet.checksums_valid, packet.gso}, see);
 }
 
 }  // namespace softib::hca

@@ -10,9 +10,9 @@
 #include <functional>
 #include <optional>
 
+#include "offload/segmenter.hpp"
 #include "softib/core/packet_sink.hpp"
 #include "softib/hca/limits.hpp"
-#include "wire/segmenter.hpp"
 
 namespace softib::hca {
 
@@ -21,13 +21,13 @@ inline constexpr std::size_t kMaxLargeOctets =
     ipoib::wire::UdPacket::kMaxHeaderSize + kMaxTsoHeader + kMaxTso;
 
 /// How a message that begins with `front` is cut; nothing: it is not one that can be.
-[[nodiscard]] std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size);
+[[nodiscard]] std::optional<ipoib::Segmentation> plan_gso(ConstBytes front, std::uint16_t size);
 
 /// A large packet as a whole, or its packets, one after the other. It believes nothing that is
 /// written in it.
 class LargePacket {
  public:
-  /// The octets of `from`, of which `cut.size` is not 0, outlive it.
+  /// The octets of `from`, of which `gso.size` is not 0, outlive it.
   explicit LargePacket(const ArrivedPacket& from);
   LargePacket(const LargePacket&) = delete;
   LargePacket& operator=(const LargePacket&) = delete;
@@ -60,7 +60,7 @@ class LargePacket {
   std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< of front(), as it was sent
   ipoib::Segmentation plan_;                          ///< of front() and what follows it
   bool begun_ = false;
-  std::optional<ipoib::wire::Segmenter> segmenter_;
+  std::optional<ipoib::offload::Segmenter> segmenter_;
   // Made one ahead: what has just been written cannot be copied at once.
   std::array<Segment, 2> segments_;
   Segment* here_ = &segments_[0];

@@ -154,7 +154,7 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
       // The next packet is in the cache of another processor: fetch it while this one is copied.
       if (!batch.empty()) prefetch(front_of(batch.front().octets));
       access->receive(packet);
-      packets += packet.cut.packets;
+      packets += packet.gso.packets;
     }
     report_drops();
   }

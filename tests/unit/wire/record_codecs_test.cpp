@@ -231,17 +231,17 @@ using Records = testing::Types<PathRecord, McMemberRecord, NodeInfo, NodeRecord,
 TYPED_TEST_SUITE(RecordCodec, Records);
 
 TYPED_TEST(RecordCodec, HasTheLayoutOfIba) {
-  const auto golden = octets(Example<TypeParam>::kHex);
+  const auto golden = from_hex(Example<TypeParam>::kHex);
   ASSERT_EQ(golden.size(), TypeParam::kSize);
   expect_golden(Example<TypeParam>::value(), golden);
 }
 
 TYPED_TEST(RecordCodec, EmitsWhatItParses) {
-  expect_stable<TypeParam>(octets(Example<TypeParam>::kHex));
+  expect_stable<TypeParam>(from_hex(Example<TypeParam>::kHex));
 }
 
 TYPED_TEST(RecordCodec, RejectsTruncatedInput) {
-  expect_truncations_refused<TypeParam>(octets(Example<TypeParam>::kHex));
+  expect_truncations_refused<TypeParam>(from_hex(Example<TypeParam>::kHex));
 }
 
 TEST(PathRecord, KeepsNeighbouringFieldsApart) {
@@ -305,7 +305,7 @@ TEST(McMemberRecord, HasTheLayoutOfTheSystemHeader) {
 }
 
 TEST(McMemberRecord, ParsesATableRow) {
-  auto row = octets(Example<McMemberRecord>::kHex);
+  auto row = from_hex(Example<McMemberRecord>::kHex);
   row.resize(56);
   EXPECT_EQ(McMemberRecord::parse(row), Example<McMemberRecord>::value());
 }
@@ -321,7 +321,7 @@ TEST(LinkRate, IsLanesTimesSpeed) {
 }
 
 TEST(Notice, RejectsAVendorNotice) {
-  auto other = octets(Example<Notice>::kHex);
+  auto other = from_hex(Example<Notice>::kHex);
   other[0] = 0x03;
   EXPECT_FALSE(Notice::parse(other));
 }

@@ -13,7 +13,7 @@ class LargePacketTest : public LargePackets {
   void expect_alike(const Travelling& packet) {
     whole.hca.receive(packet.arrived());
     for (const auto& each : packet.packets()) {
-      one_by_one.hca.receive({each, packet.checksums_right});
+      one_by_one.hca.receive({each, packet.checksums_valid});
     }
     EXPECT_EQ(whole.memory, one_by_one.memory);
     const auto got = whole.poll();
@@ -110,7 +110,7 @@ TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
   const auto packet = sent({"", 6, kTcp, 0}, a.handle(6, whole.hca.port().gid()));
   const std::size_t headers = packet.octets.size() - kPayload;
   for (std::size_t size = 0; size <= headers; ++size) {
-    const ArrivedPacket cut_off{ConstBytes(packet.octets).first(size), true, packet.cut};
+    const ArrivedPacket cut_off{ConstBytes(packet.octets).first(size), true, packet.gso};
     whole.hca.receive(cut_off);
     EXPECT_EQ(octets_of(cut_off), size);
     std::size_t seen = 0;
@@ -126,10 +126,10 @@ TEST_F(LargePacketTest, SegmentsLargerThanTheMtuAreDropped) {
   auto packet = sent();
   const auto headers = packet.octets.size() - kPayload;
   packet.octets.resize(headers + 20 * 2048);
-  packet.cut = {2048, 20};
+  packet.gso = {2048, 20};
   whole.hca.receive(packet.arrived());
   EXPECT_EQ(whole.hca.counters().drop_length, 20U);
-  packet.cut = {4096, 10};
+  packet.gso = {4096, 10};
   whole.hca.receive(packet.arrived());
   EXPECT_EQ(whole.hca.counters().drop_malformed, 10U) << "larger than any MTU";
 }
@@ -138,7 +138,7 @@ TEST_F(LargePacketTest, WrongSegmentCountIsMalformed) {
   whole.post(kQueue);
   auto packet = sent();
   for (const int packets : {kParts - 1, kParts + 1}) {
-    packet.cut.packets = static_cast<std::uint16_t>(packets);
+    packet.gso.packets = static_cast<std::uint16_t>(packets);
     whole.hca.receive(packet.arrived());
     EXPECT_EQ(octets_of(packet.arrived()), packet.octets.size());
   }

@@ -16,7 +16,7 @@ inline constexpr std::size_t kSlot = 1024;  // bytes per receive
 
 /// A packet on the wire.
 struct Travelling {
-  [[nodiscard]] ArrivedPacket arrived() const { return {octets, checksums_right, cut}; }
+  [[nodiscard]] ArrivedPacket arrived() const { return {octets, checksums_valid, gso}; }
   [[nodiscard]] std::vector<Octets> packets() const {
     std::vector<Octets> out;
     for_each_packet(arrived(),
@@ -24,17 +24,17 @@ struct Travelling {
     return out;
   }
   Octets octets;
-  bool checksums_right = false;
-  Cut cut;
+  bool checksums_valid = false;
+  GsoInfo gso;
 };
 
 struct LastSink : PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     ASSERT_EQ(batch.size(), 1U);
-    last.octets.resize(size_of(batch[0]));
+    last.octets.resize(batch[0].size());
     write_packet(batch[0], last.octets.data());
-    last.checksums_right = batch[0].checksums_right;
-    last.cut = batch[0].cut;
+    last.checksums_valid = batch[0].checksums_valid;
+    last.gso = batch[0].gso;
     octets = octets_of(batch[0]);
   }
   Travelling last;
@@ -63,8 +63,8 @@ class LargePackets : public testing::Test {
     auto config = a.config();
     config.max_tso_header = 128;
     EXPECT_EQ(a.send(a.make_qp(IBV_QPS_RTS, config), wr, sink), 0);
-    EXPECT_EQ(sink.last.cut.size, kPart);
-    EXPECT_EQ(sink.last.cut.packets, kParts);
+    EXPECT_EQ(sink.last.gso.size, kPart);
+    EXPECT_EQ(sink.last.gso.packets, kParts);
     return sink.last;
   }
   Travelling sent() { return sent({"", 4, kTcp, 0}, a.handle(6)); }

@@ -145,7 +145,7 @@ TEST_F(LargeReceiveTest, LongerThanAnIpPacketIsSegmented) {
   constexpr std::uint16_t kSize = 2000;
   const auto resize = [&](std::size_t payload) {
     packet.octets.resize(headers + payload);
-    packet.cut = {kSize, static_cast<std::uint16_t>((payload + kSize - 1) / kSize)};
+    packet.gso = {kSize, static_cast<std::uint16_t>((payload + kSize - 1) / kSize)};
   };
   constexpr std::size_t kMost = 65535 - 20 - 20;
   resize(kMost + 1);
@@ -164,7 +164,7 @@ TEST_F(LargeReceiveTest, SingleSegmentUsesANormalReceive) {
   auto packet = sent();
   const auto headers = packet.octets.size() - kPayload;
   packet.octets.resize(headers + 100);
-  packet.cut = {3000, 1};
+  packet.gso = {3000, 1};
   whole.post(1);
   whole.hca.receive(packet.arrived());
   const auto got = whole.poll();
@@ -179,7 +179,7 @@ TEST_F(LargeReceiveTest, MoreSegmentsThanAHostAcceptsAreSegmented) {
   const auto headers = packet.octets.size() - kPayload;
   const auto receive = [&](std::uint16_t packets) {
     packet.octets.resize(headers + packets * std::size_t{100});
-    packet.cut = {100, packets};
+    packet.gso = {100, packets};
     whole.hca.receive(packet.arrived());
   };
   receive(ipoib::kMaxSegments + 1);
@@ -204,7 +204,7 @@ TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
   drops(&HcaCounters::drop_qkey, [](Octets& octets) { octets[8 + 12 + 3] ^= 1; });
   const auto headers = packet.octets.size() - kPayload;
   packet.octets.resize(headers + std::size_t{kParts} * 2048);
-  packet.cut.size = 2048;
+  packet.gso.size = 2048;
   drops(&HcaCounters::drop_length, [](Octets&) {});
   auto port = whole.hca.port();
   port.state = PortState::down;
