@@ -129,7 +129,7 @@ class Discovery : public LinkFixture {
 TEST_F(Discovery, NextHopIsSolicitedInItsSolicitedNodeGroup) {
   bring_up();
   send6();
-  const auto joins = said<JoinRequest>();
+  const auto joins = emitted<JoinRequest>();
   ASSERT_EQ(joins.size(), 1U);
   EXPECT_EQ(joins[0].record.mgid, mgid(ipv6("ff02::1:ff00:2")));
   grant_joins();
@@ -406,8 +406,8 @@ TEST_F(Discovery, NewQueuePairIsAdvertised) {
 TEST_F(Discovery, GroupsGoToTheirMgid) {
   bring_up();
   send6(ipv6("ff05::1:3"));
-  ASSERT_EQ(said<JoinRequest>().size(), 1U);
-  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
   grant_joins();
   ASSERT_EQ(link->sends().size(), 1U);
   EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);

@@ -10,7 +10,7 @@ using wire::McMemberRecord;
 
 class GroupStates : public PartsFixture {
  protected:
-  [[nodiscard]] std::size_t join_count() const { return said<JoinRequest>().size(); }
+  [[nodiscard]] std::size_t join_count() const { return emitted<JoinRequest>().size(); }
   void start(bool may_create = false) {
     if (may_create) creation = group_record(Gid{});
     group.start();
@@ -18,7 +18,7 @@ class GroupStates : public PartsFixture {
   }
   void take_request() {
     ASSERT_EQ(join_count(), 1U);
-    request = said<JoinRequest>()[0];
+    request = emitted<JoinRequest>()[0];
     forget();
   }
   bool reply(const wire::SaResult& result) { return group.on_response({request.id, result}, now); }
@@ -45,7 +45,7 @@ class GroupStates : public PartsFixture {
   void be_looking() {
     be_member();
     reach_group_deadline();
-    const auto requests = said<LookupRequest>();
+    const auto requests = emitted<LookupRequest>();
     ASSERT_EQ(requests.size(), 1U);
     request.id = requests[0].id;
     forget();
@@ -61,21 +61,21 @@ class GroupStates : public PartsFixture {
   void expect_not_attached() {
     group.on_attach_failed(now);
     EXPECT_EQ(group.record(), nullptr);
-    EXPECT_EQ(said<LeaveRequest>().size(), 1U);
-    EXPECT_TRUE(said<DetachGroup>().empty());
+    EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+    EXPECT_TRUE(emitted<DetachGroup>().empty());
     EXPECT_GT(group.next_deadline(), now);
     EXPECT_NE(group.next_deadline(), kNever);
     forget();
   }
   void expect_plain_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_EQ(said<JoinRequest>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
+    EXPECT_EQ(emitted<JoinRequest>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
                                                      McMemberRecord::kPKey |
                                                      McMemberRecord::kJoinState);
   }
   void expect_creating_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_TRUE((said<JoinRequest>()[0].components & McMemberRecord::kQKey) != 0);
+    EXPECT_TRUE((emitted<JoinRequest>()[0].components & McMemberRecord::kQKey) != 0);
   }
 
   std::optional<McMemberRecord> creation;
@@ -87,7 +87,7 @@ class GroupStates : public PartsFixture {
 TEST_F(GroupStates, Group_Absent_Start) {
   group.start();
   expect_plain_join();
-  const McMemberRecord record = said<JoinRequest>()[0].record;
+  const McMemberRecord record = emitted<JoinRequest>()[0].record;
   EXPECT_EQ(record.mgid, group.mgid());
   EXPECT_EQ(record.port_gid, kOwn.gid);
   EXPECT_EQ(record.join_state, McMemberRecord::kFullMember);
@@ -151,7 +151,7 @@ TEST_F(GroupStates, Group_Joining_Joined) {
   ASSERT_TRUE(handles.made.back().global.has_value()) << "multicast has a GRH";
   EXPECT_EQ(handles.made.back().global->dgid, group.mgid());
   group.attach();
-  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc000)}}));
 }
 
 TEST_F(GroupStates, Group_Joining_Joined_NoHandle) {
@@ -204,8 +204,8 @@ TEST_F(GroupStates, Group_Joining_Leave) {
   start();
   group.leave();
   EXPECT_TRUE(is_absent());
-  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.mgid, group.mgid());
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.mgid, group.mgid());
 }
 
 TEST_F(GroupStates, Group_Pausing_Deadline) {
@@ -247,8 +247,8 @@ TEST_F(GroupStates, Group_Member_Deadline) {
   be_member();
   reach_group_deadline();
   EXPECT_EQ(join_count(), 0U);
-  ASSERT_EQ(said<LookupRequest>().size(), 1U);
-  const auto requests = said<LookupRequest>()[0];
+  ASSERT_EQ(emitted<LookupRequest>().size(), 1U);
+  const auto requests = emitted<LookupRequest>()[0];
   EXPECT_EQ(requests.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
   EXPECT_EQ(requests.record.mgid, group.mgid());
   EXPECT_EQ(requests.record.port_gid, kOwn.gid);
@@ -261,7 +261,7 @@ TEST_F(GroupStates, Group_Member_Deadline_Refused) {
   forget();
   reach_group_deadline();
   expect_plain_join();
-  EXPECT_TRUE(said<LookupRequest>().empty());
+  EXPECT_TRUE(emitted<LookupRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Reregister) {
@@ -269,7 +269,7 @@ TEST_F(GroupStates, Group_Member_Reregister) {
   group.on_reregister();
   expect_plain_join();
   EXPECT_NE(group.record(), nullptr);
-  EXPECT_TRUE(said<DetachGroup>().empty());
+  EXPECT_TRUE(emitted<DetachGroup>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_NotAttached) {
@@ -283,7 +283,7 @@ TEST_F(GroupStates, Group_Member_NotAttached) {
     take_request();
     EXPECT_TRUE(grant_join());
     group.attach();
-    EXPECT_EQ(said<AttachGroup>().size(), 1U) << "retry";
+    EXPECT_EQ(emitted<AttachGroup>().size(), 1U) << "retry";
     forget();
     expect_not_attached();
   }
@@ -304,17 +304,17 @@ TEST_F(GroupStates, Group_Member_Lost) {
   be_member();
   group.on_lost();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
-  EXPECT_TRUE(said<LeaveRequest>().empty());
+  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_TRUE(emitted<LeaveRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Leave) {
   be_member();
   group.leave();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kFullMember);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.join_state, McMemberRecord::kFullMember);
 }
 
 TEST_F(GroupStates, Group_LookingUp_Found) {
@@ -330,8 +330,8 @@ TEST_F(GroupStates, Group_LookingUp_Found_Moved) {
   be_looking();
   EXPECT_TRUE(grant_join(0xc005));
   group.attach();
-  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
-  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
+  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
 }
 
 TEST_F(GroupStates, Group_LookingUp_Lost) {
@@ -392,16 +392,16 @@ TEST_F(GroupStates, Group_LookingUp_Leave) {
   be_looking();
   group.leave();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(GroupStates, Group_LookingUp_PortLost) {
   be_looking();
   group.on_lost();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_TRUE(said<LeaveRequest>().empty());
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_TRUE(emitted<LeaveRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Confirming_Joined) {
@@ -416,8 +416,8 @@ TEST_F(GroupStates, Group_Confirming_Joined_Moved) {
   be_confirming();
   EXPECT_TRUE(grant_join(0xc005));
   group.attach();
-  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
-  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
+  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc005));
 }
 
@@ -448,15 +448,15 @@ TEST_F(GroupStates, Group_Confirming_Lost) {
   be_confirming();
   group.on_lost();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
 }
 
 TEST_F(GroupStates, Group_Confirming_Leave) {
   be_confirming();
   group.leave();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 using GroupTest = GroupStates;
@@ -493,7 +493,7 @@ class GroupLog : public PartsFixture {
 TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   group.start();
   (void)group.on_response(
-      {said<JoinRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)}, now);
+      {emitted<JoinRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)}, now);
   ASSERT_EQ(lines->last_raw().size(), 1U);
   const std::string line = lines->last_formatted().front();
   EXPECT_NE(line.find(group.mgid().to_string()), std::string::npos) << line;
@@ -504,7 +504,7 @@ TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
   group.start();
   for (int i = 0; i < 16; ++i) {
     const SaFailure refusal(SaFailure::Kind::local, "nobody answers");
-    (void)group.on_response({said<JoinRequest>().at(0).id, refusal}, now);
+    (void)group.on_response({emitted<JoinRequest>().at(0).id, refusal}, now);
     out.events.clear();
     now = group.next_deadline();
     group.tick(now);

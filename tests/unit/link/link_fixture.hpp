@@ -45,13 +45,13 @@ class LinkFixture : public ::testing::Test {
     link->to_host().clear();
   }
   template <class E>
-  [[nodiscard]] std::vector<E> said() {
+  [[nodiscard]] std::vector<E> emitted() {
     return events_of<E>(link->events());
   }
   /// Takes the events of one kind out.
   template <class E>
   [[nodiscard]] std::vector<E> take() {
-    const std::vector<E> found = said<E>();
+    const std::vector<E> found = emitted<E>();
     std::erase_if(link->events(), [](const Event& e) { return event_as<E>(e).has_value(); });
     return found;
   }

@@ -124,7 +124,7 @@ TEST_F(Receive, NewSourceLidRefreshesThePathOnce) {
     send(kPeer);
   }
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
-  EXPECT_EQ(said<PathRequest>().size(), 1U);
+  EXPECT_EQ(emitted<PathRequest>().size(), 1U);
   grant_paths(9);
   EXPECT_EQ(link->get(kPeer, now)->path->dlid, Lid(9));
 }
@@ -183,7 +183,7 @@ TEST_F(ReceiveArp, GratuitousArpReplacesTheAddressOfAnEntry) {
   gratuitous.sender_hardware.qpn = Qpn(0x2222);
   hear_arp(gratuitous, broadcast());
   EXPECT_EQ(link->get(kPeer, now)->hardware->qpn, Qpn(0x2222));
-  EXPECT_TRUE(said<PathRequest>().empty()) << "the same GID: the path is kept";
+  EXPECT_TRUE(emitted<PathRequest>().empty()) << "the same GID: the path is kept";
   send(kPeer);
   ASSERT_EQ(link->sends().size(), 1U);
   EXPECT_EQ(link->sends()[0].qpn, Qpn(0x2222));

@@ -11,8 +11,8 @@ class SendGroupStates : public PartsFixture {
  protected:
   void take_turn() {
     group->on_turn();
-    ASSERT_EQ(said<JoinRequest>().size(), 1U);
-    request = said<JoinRequest>()[0];
+    ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+    request = emitted<JoinRequest>()[0];
     forget();
   }
   void be_joining() {
@@ -92,7 +92,7 @@ TEST_F(SendGroupStates, SendGroup_Joining_Joined) {
   ASSERT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(out.sends[0].qpn, kMulticastQpn);
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc007));
-  EXPECT_TRUE(said<AttachGroup>().empty()) << "send-only";
+  EXPECT_TRUE(emitted<AttachGroup>().empty()) << "send-only";
   EXPECT_EQ(group->info().state, GroupState::send_only);
 }
 
@@ -124,7 +124,7 @@ TEST_F(SendGroupStates, SendGroup_Joining_Removed) {
   EXPECT_EQ(count(Counter::drop_link_down), 1U);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U) << "the join may still succeed";
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U) << "the join may still succeed";
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Packet) {
@@ -146,8 +146,8 @@ TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Used) {
 TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Idle) {
   be_ready();
   EXPECT_EQ(reach_group_deadline(), Disposition::erase);
-  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Outdated) {
@@ -161,7 +161,7 @@ TEST_F(SendGroupStates, SendGroup_Ready_Removed) {
   group->on_removed(Counter::drop_link_down, false);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(SendGroupStates, SendGroup_Missing_Packet) {
@@ -196,7 +196,7 @@ class SendGroupTableTest : public SendGroupStates {
     table.send(mgid_of(low), packet(), routable, now);
   }
   [[nodiscard]] std::vector<JoinRequest> take_requests() {
-    const auto requests = said<JoinRequest>();
+    const auto requests = emitted<JoinRequest>();
     out.events.clear();
     return requests;
   }
@@ -241,7 +241,7 @@ TEST_F(SendGroupTableTest, PacketsOfAMissingGroupGoToTheRouters) {
   EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
   send(1, true);
   EXPECT_EQ(out.sends.size(), 2U) << "the next one too, without a request";
-  EXPECT_TRUE(said<JoinRequest>().empty());
+  EXPECT_TRUE(emitted<JoinRequest>().empty());
 }
 
 TEST_F(SendGroupTableTest, WithoutRoutersPacketsAreDropped) {
@@ -277,8 +277,8 @@ TEST_F(SendGroupTableTest, EvictsTheOldestGroup) {
     EXPECT_TRUE(table.on_response({take_requests()[0].id, group_record(mgid_of(i), 0xc001)}, now));
   }
   send(2);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.mgid, mgid_of(0));
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.mgid, mgid_of(0));
   EXPECT_EQ(count(Counter::groups_evicted), 1U);
   EXPECT_EQ(take_requests().size(), 1U);
   send(3);
@@ -291,7 +291,7 @@ TEST_F(SendGroupTableTest, IdleGroupsAreLeft) {
   EXPECT_TRUE(table.on_response({take_requests()[0].id, group_record(mgid_of(1), 0xc001)}, now));
   now = table.next_deadline();
   table.tick(now);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
   EXPECT_EQ(table.next_deadline(), kNever);
   std::vector<GroupInfo> all;
   table.append_info(all);

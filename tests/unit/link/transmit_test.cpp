@@ -113,12 +113,12 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   const Gid mgid = wire::multicast_gid(mdns, kDefaultPKey);
   view.groups = {mdns};
   link->on_host_changed(view, now);
-  ASSERT_EQ(said<JoinRequest>().size(), 1U);
-  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, mgid);
-  EXPECT_EQ(said<JoinRequest>()[0].record.join_state, wire::McMemberRecord::kFullMember);
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, mgid);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.join_state, wire::McMemberRecord::kFullMember);
   grant_joins();
-  ASSERT_EQ(said<AttachGroup>().size(), 1U);
-  EXPECT_EQ(said<AttachGroup>()[0].mgid, mgid);
+  ASSERT_EQ(emitted<AttachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<AttachGroup>()[0].mgid, mgid);
   EXPECT_EQ(address_of(mgid), IpAddress(mdns));
   forget();
   send(mdns);
@@ -128,8 +128,8 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   forget();
   view.groups.clear();
   link->on_host_changed(view, now);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
   hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
   EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
 }
@@ -253,7 +253,7 @@ TEST_F(Transmit, ThousandPacketsCauseOneArpAndOnePathRequest) {
   EXPECT_EQ(sent_arp().size(), 1U);
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
   for (int i = 0; i < 1000; ++i) send(kPeer);
-  EXPECT_EQ(said<PathRequest>().size(), 1U);
+  EXPECT_EQ(emitted<PathRequest>().size(), 1U);
   forget();
 }
 
