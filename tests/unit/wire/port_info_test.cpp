@@ -10,7 +10,7 @@ constexpr std::string_view kInfoText =
     "74 50 83 47 45 40 000000 05 0020000000000000 08 92"
     "000000000000000000000000";
 
-PortInfo info() {
+PortInfo sample_port_info() {
   PortInfo port;
   port.m_key = 0x0102030405060708;
   port.lid = Lid(4);
@@ -41,7 +41,7 @@ PortInfo info() {
 TEST(PortInfo, HasTheLayoutOfIba) {
   const auto golden = from_hex(kInfoText);
   ASSERT_EQ(golden.size(), PortInfo::kSize);
-  expect_golden(info(), golden);
+  expect_golden(sample_port_info(), golden);
   expect_stable<PortInfo>(golden);
   expect_truncations_refused<PortInfo>(golden);
 }
@@ -52,7 +52,7 @@ TEST(PortInfoRecord, HasTheLayoutOfIba) {
   PortInfoRecord record;
   record.lid = Lid(4);
   record.port = 1;
-  record.info = info();
+  record.info = sample_port_info();
   expect_golden(record, golden);
   expect_stable<PortInfoRecord>(golden);
   expect_truncations_refused<PortInfoRecord>(golden);
