@@ -16,7 +16,7 @@ class DhcpInSim : public Sim {
   [[nodiscard]] std::optional<wire::DhcpMessage> passes(Host& from, const DhcpPacket& packet,
                                                         Host& to) {
     const std::size_t before = to.received();
-    from.send(packet.octets());
+    from.send(packet.bytes());
     if (!world.run_until([&] { return to.received() > before; }, 1s)) return std::nullopt;
     return wire::DhcpMessage::parse(to.tun().from_fabric.back());
   }
@@ -71,7 +71,7 @@ TEST_F(DhcpInSim, RFC4390_2_1_ClientIdentifierIsThatOfRfc4361) {
   chosen.options = {53, 1, 1, 61, 3, 0, 'm', 'e', 255};
   const auto message = at_the_server(chosen);
   ASSERT_TRUE(message);
-  EXPECT_EQ(message->client.identifier, (DhcpPacket::Octets{0, 'm', 'e'}))
+  EXPECT_EQ(message->client.identifier, (DhcpPacket::Bytes{0, 'm', 'e'}))
       << "configured identifiers are kept";
 }
 
@@ -105,7 +105,7 @@ TEST_F(DhcpInSim, RFC4390_2_ClientRecognisesItsReply) {
   EXPECT_EQ(reply->kind, wire::DhcpKind::reply);
   EXPECT_EQ(reply->client.htype, 1);
   EXPECT_EQ(reply->client.hlen, 6);
-  EXPECT_EQ(reply->client.identifier, (DhcpPacket::Octets{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842";
+  EXPECT_EQ(reply->client.identifier, (DhcpPacket::Bytes{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842";
   ASSERT_TRUE(at_the_server(DhcpPacket::without_identifier()));
   const auto other = passes(b(), DhcpPacket::reply(b().ip()), a());
   ASSERT_TRUE(other);

@@ -9,13 +9,13 @@ namespace {
 
 class DhcpOverLink : public LinkFixture {
  protected:
-  using Octets = DhcpPacket::Octets;
+  using Bytes = DhcpPacket::Bytes;
   /// A packet of the host or the fabric, in a frame with headroom.
   [[nodiscard]] Frame packet_of(const DhcpPacket& message) {
-    const Octets octets = message.octets();
+    const Bytes bytes = message.bytes();
     Frame frame = pool.take();
-    frame.window(kHeadroom, octets.size());
-    std::ranges::copy(octets, frame.bytes().begin());
+    frame.window(kHeadroom, bytes.size());
+    std::ranges::copy(bytes, frame.bytes().begin());
     return frame;
   }
   void host_sends(const DhcpPacket& message) {
@@ -65,7 +65,7 @@ TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasAClientIdentifier) {
   DhcpPacket chosen;
   chosen.options = {53, 1, 1, 61, 3, 0, 'm', 'e', 255};
   host_sends(chosen);
-  EXPECT_EQ(on_the_wire().client.identifier, (Octets{0, 'm', 'e'}))
+  EXPECT_EQ(on_the_wire().client.identifier, (Bytes{0, 'm', 'e'}))
       << "configured identifiers are kept";
 }
 
@@ -97,7 +97,7 @@ TEST_F(DhcpOverLink, ReplyIsRewrittenToTheFormOfTheRequest) {
   EXPECT_EQ(client.htype, 1);
   EXPECT_EQ(client.hlen, 6);
   EXPECT_EQ(client.chaddr[0], 2);
-  EXPECT_EQ(client.identifier, (Octets{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842: as in the request";
+  EXPECT_EQ(client.identifier, (Bytes{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842: as in the request";
   EXPECT_EQ(count(Counter::dhcp_replies_rewritten), 1U);
 }
 
@@ -151,7 +151,7 @@ TEST_F(DhcpOverLink, ConformingRequestsAreNotChanged) {
   conforming.broadcast = true;
   conforming.options = {53, 1, 1, 61, 3, 255, 0, 1, 255};
   host_sends(conforming);
-  EXPECT_EQ(on_the_wire().client.identifier, (Octets{255, 0, 1}));
+  EXPECT_EQ(on_the_wire().client.identifier, (Bytes{255, 0, 1}));
   EXPECT_EQ(count(Counter::dhcp_requests_rewritten), 0U);
 }
 
