@@ -26,7 +26,7 @@ void ring(benchmark::State& state) {
     taken.clear();
     if (!reader.read(taken, batch.size())) return state.SkipWithError("the ring is broken");
     for (const auto& each : taken) {
-      std::memcpy(buffer.data(), each.octets.data(), each.octets.size());
+      std::memcpy(buffer.data(), each.bytes.data(), each.bytes.size());
     }
     benchmark::DoNotOptimize(buffer.data());
     benchmark::ClobberMemory();

@@ -40,18 +40,18 @@ void read_ring(ConstBytes data) {
   std::vector<softib::ArrivedPacket> packets;
   bool valid = true;
   std::uint64_t bytes = 0;
-  while (valid && !reader.is_empty()) {
+  while (valid && reader.taken() != reader.published()) {
     packets.clear();
     valid = reader.read(packets, 64);
     for (const auto& packet : packets) {
-      require(packet.octets.size() <= softib::hca::kMaxLargeOctets);
+      require(packet.bytes.size() <= softib::hca::kMaxLargePacketBytes);
       std::size_t made = 0;
       std::size_t sizes = 0;
       softib::hca::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
       const bool is_whole = packet.gso.size == 0 || softib::hca::LargePacket(packet);
       require(made == (is_whole ? packet.gso.packets : 1));
-      require(!is_whole || sizes == softib::hca::octets_of(packet));
-      for (const auto byte : packet.octets) bytes += byte;  // all of it can be read
+      require(!is_whole || sizes == softib::hca::segmented_size(packet));
+      for (const auto byte : packet.bytes) bytes += byte;  // all of it can be read
     }
     reader.release();
   }

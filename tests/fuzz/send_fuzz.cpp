@@ -113,7 +113,7 @@ class Sender : public PacketSink {
         ++packets;
         all += bytes.size();
       });
-      require(packets == packet.gso.packets && all == hca::octets_of(packet));
+      require(packets == packet.gso.packets && all == hca::segmented_size(packet));
     }
   }
 

@@ -4,21 +4,21 @@
 
 namespace softib {
 
-std::size_t count_packets(std::span<const OutgoingPacket> some) {
+std::size_t count_packets(std::span<const OutgoingPacket> batch) {
   std::size_t count = 0;
-  for (const auto& packet : some) count += packet.gso.packets;
+  for (const auto& packet : batch) count += packet.gso.packets;
   return count;
 }
 
-std::size_t count_packets(std::span<const OutgoingPacket* const> some) {
+std::size_t count_packets(std::span<const OutgoingPacket* const> batch) {
   std::size_t count = 0;
-  for (const auto* packet : some) count += packet->gso.packets;
+  for (const auto* packet : batch) count += packet->gso.packets;
   return count;
 }
 
-std::size_t count_packets(std::span<const ArrivedPacket> some) {
+std::size_t count_packets(std::span<const ArrivedPacket> batch) {
   std::size_t count = 0;
-  for (const auto& packet : some) count += packet.gso.packets;
+  for (const auto& packet : batch) count += packet.gso.packets;
   return count;
 }
 

@@ -70,13 +70,13 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
 
 void Hca::receive(const ArrivedPacket& from) {
   if (from.gso.size != 0) return receive_large(from);
-  const auto packet = UdPacket::parse(from.octets);
+  const auto packet = UdPacket::parse(from.bytes);
   if (!packet) {
     ++counters_.drop_malformed;
     return;
   }
   const auto grh =
-      packet->grh ? from.octets.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+      packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
   receive_one({*packet, grh, {}, packet->payload, from.checksums_valid});
 }
 
@@ -95,7 +95,7 @@ void Hca::receive_large(const ArrivedPacket& from) {
   const auto* const qp = find(large.headers().bth.destination);
   const bool may_be_whole = qp != nullptr && qp->has_large_receive() && from.checksums_valid &&
                             from.gso.packets > 1 && from.gso.packets <= ipoib::kMaxSegments;
-  if (may_be_whole && large.make_whole()) return receive_one(arrival(from.gso));
+  if (may_be_whole && large.select_whole()) return receive_one(arrival(from.gso));
   while (large.next()) receive_one(arrival({}));
 }
 

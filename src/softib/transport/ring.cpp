@@ -38,7 +38,7 @@ std::uint32_t load_once(const std::uint8_t* at) {
 }
 
 constexpr std::size_t max_bytes(const GsoInfo& gso) {
-  return gso.size == 0 ? kMaxPacketBytes : hca::kMaxLargeOctets;
+  return gso.size == 0 ? kMaxPacketBytes : hca::kMaxLargePacketBytes;
 }
 
 struct Prefix {

@@ -87,7 +87,7 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
 void Router::send_to_same(Packets packets, SendMode mode) {
   if (is_mad(*packets.front())) return send_mads(packets, mode);
   std::uint64_t bytes = 0;
-  for (const auto* packet : packets) bytes += hca::octets_of(*packet);
+  for (const auto* packet : packets) bytes += hca::segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
   count(fabric::PortCounter::sent_octets, bytes);
   if (ipoib::is_multicast(packets.front()->dlid)) {

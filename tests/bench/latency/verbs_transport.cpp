@@ -26,7 +26,7 @@ constexpr int kAtOnce = 16;
 constexpr std::uint8_t kHopLimit = 64;
 
 /// The address that a server prints: LID/QPN/GID.
-struct Place {
+struct ServerAddress {
   unsigned lid = 0;
   unsigned qpn = 0;
   Gid gid;

@@ -57,7 +57,7 @@ void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::s
 void Mailbox::receive(std::span<const ArrivedPacket> batch) {
   const std::lock_guard lock(mutex_);
   for (const auto& arrived : batch) {
-    const auto packet = UdPacket::parse(arrived.octets);
+    const auto packet = UdPacket::parse(arrived.bytes);
     texts_.push_back(packet ? std::string(packet->payload.begin(), packet->payload.end())
                             : "no packet");
   }

@@ -39,8 +39,8 @@ class ListSink : public PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     batches.push_back(batch.size());
     for (const auto& packet : batch) {
-      for_each_packet(packet, [&](ConstBytes octets) {
-        packets.emplace_back(octets.begin(), octets.end());
+      for_each_packet(packet, [&](ConstBytes bytes) {
+        packets.emplace_back(bytes.begin(), bytes.end());
         checksums_valid.push_back(packet.checksums_valid);
       });
     }

@@ -16,14 +16,14 @@ inline constexpr std::size_t kSlot = 1024;  // bytes per receive
 
 /// A packet on the wire.
 struct Travelling {
-  [[nodiscard]] ArrivedPacket arrived() const { return {octets, checksums_valid, gso}; }
+  [[nodiscard]] ArrivedPacket arrived() const { return {bytes, checksums_valid, gso}; }
   [[nodiscard]] std::vector<Octets> packets() const {
     std::vector<Octets> out;
     for_each_packet(arrived(),
                     [&](ConstBytes each) { out.emplace_back(each.begin(), each.end()); });
     return out;
   }
-  Octets octets;
+  Octets bytes;
   bool checksums_valid = false;
   GsoInfo gso;
 };
@@ -31,14 +31,14 @@ struct Travelling {
 struct LastSink : PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     ASSERT_EQ(batch.size(), 1U);
-    last.octets.resize(batch[0].size());
-    write_packet(batch[0], last.octets.data());
+    last.bytes.resize(batch[0].size());
+    write_packet(batch[0], last.bytes.data());
     last.checksums_valid = batch[0].checksums_valid;
     last.gso = batch[0].gso;
-    octets = octets_of(batch[0]);
+    bytes = segmented_size(batch[0]);
   }
   Travelling last;
-  std::size_t octets = 0;  ///< of all its segments
+  std::size_t bytes = 0;  ///< of all its segments
 };
 
 /// An HCA that receives.

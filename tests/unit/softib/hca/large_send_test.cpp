@@ -57,8 +57,8 @@ class LargeSendTest : public HcaTest {
   }
   std::vector<Octets> sent() const {
     std::vector<Octets> out;
-    for (const auto& octets : sink.packets) {
-      const auto packet = UdPacket::parse(octets);
+    for (const auto& bytes : sink.packets) {
+      const auto packet = UdPacket::parse(bytes);
       EXPECT_TRUE(packet);
       out.emplace_back(packet->payload.begin(), packet->payload.end());
     }

@@ -56,7 +56,7 @@ class RingTest : public testing::Test {
     EXPECT_TRUE(reader_.read(packets, limit));
     std::vector<std::vector<std::uint8_t>> copies;
     for (const auto& packet : packets)
-      copies.emplace_back(packet.octets.begin(), packet.octets.end());
+      copies.emplace_back(packet.bytes.begin(), packet.bytes.end());
     reader_.release();
     return copies;
   }
@@ -104,11 +104,11 @@ TEST_F(RingTest, CarriesPatchedChecksumsAndWhetherTheyAreRight) {
   ASSERT_TRUE(reader_.read(packets, 2));
   std::vector<std::uint8_t> wanted(100, 9);
   EXPECT_FALSE(packets.at(1).checksums_valid);
-  EXPECT_TRUE(std::ranges::equal(packets[1].octets, wanted));
+  EXPECT_TRUE(std::ranges::equal(packets[1].bytes, wanted));
   wanted[28 + 23] = 1;
   wanted[28 + 24] = 2;
   EXPECT_TRUE(packets[0].checksums_valid);
-  EXPECT_TRUE(std::ranges::equal(packets[0].octets, wanted));
+  EXPECT_TRUE(std::ranges::equal(packets[0].bytes, wanted));
 }
 
 TEST_F(RingTest, CountsALargePacketAsItsSegments) {
@@ -122,7 +122,7 @@ TEST_F(RingTest, CountsALargePacketAsItsSegments) {
   std::vector<ArrivedPacket> packets;
   ASSERT_TRUE(reader_.read(packets, 31));
   ASSERT_EQ(packets.size(), 2U);
-  EXPECT_EQ(packets[0].octets.size(), 60'000U);
+  EXPECT_EQ(packets[0].bytes.size(), 60'000U);
   EXPECT_EQ(packets[0].gso.size, 2000U);
   EXPECT_EQ(packets[0].gso.packets, 30U);
   EXPECT_EQ(packets[1].gso.size, 0U);
@@ -145,7 +145,7 @@ TEST_F(RingTest, AcceptsOnlyWhatFits) {
 
 TEST_F(RingTest, SkipsOversizedPackets) {
   EXPECT_EQ(put(kMaxPacketBytes + 1, 1), 1U);
-  Packet large(hca::kMaxLargeOctets + 1, 1);
+  Packet large(hca::kMaxLargePacketBytes + 1, 1);
   large.set_gso(4000, 17);
   const auto* const one = large.get();
   EXPECT_EQ(writer_.put({&one, 1}), 1U);
@@ -209,7 +209,8 @@ TEST_F(RingTest, AReaderGetsNothingFromABrokenRing) {
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two packets, not large";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "no packets";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments + 1); }));
-  EXPECT_TRUE(breaks([&] { header().written = kRingBytes, record(hca::kMaxLargeOctets + 1, 1); }));
+  EXPECT_TRUE(
+      breaks([&] { header().written = kRingBytes, record(hca::kMaxLargePacketBytes + 1, 1); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments); }));
 }
