@@ -1,4 +1,4 @@
-// TunPort in memory: a queue for each direction.
+// An in-memory TunPort: a queue for each direction.
 #pragma once
 
 #include <deque>

@@ -74,14 +74,14 @@ TEST(TraceRing, ReaderSeesOnlyCompleteRecords) {
                   at(static_cast<std::int64_t>(i)), i, ~i);
     }
   });
-  std::uint64_t whole = 0;
+  std::uint64_t complete = 0;
   while (ring.count() < 50 * TraceRing::kRecords) {
     const std::uint64_t end = ring.count();
     const std::uint64_t begin = end < TraceRing::kRecords ? 0 : end - TraceRing::kRecords;
     for (std::uint64_t i = begin; i < end; ++i) {
       TraceRecord record;
       if (!ring.read(i, record)) continue;
-      ++whole;
+      ++complete;
       ASSERT_EQ(record.first, i);
       ASSERT_EQ(record.second, ~i);
       ASSERT_EQ(record.when, at(static_cast<std::int64_t>(i)));
@@ -92,9 +92,9 @@ TEST(TraceRing, ReaderSeesOnlyCompleteRecords) {
   for (std::uint64_t i = 49 * TraceRing::kRecords + 1; i < ring.count(); ++i) {
     TraceRecord record;
     ASSERT_TRUE(ring.read(i, record));
-    ++whole;
+    ++complete;
   }
-  EXPECT_GT(whole, 0U);
+  EXPECT_GT(complete, 0U);
 }
 
 TEST(TraceRings, AreBounded) {

@@ -39,7 +39,7 @@ struct Kernel {
   bool reports_are_taken = false;  ///< by another agent
   bool gives_reports = false;
   std::vector<std::uint16_t> pkeys;
-  int looks = 0;  ///< calls of umad_get_port that were not released
+  int open_queries = 0;  ///< calls of umad_get_port that were not released
 };
 Kernel kernel;
 
@@ -129,11 +129,11 @@ int umad_get_port(const char* /*device*/, int number, umad_port_t* port) {
   port->gid_prefix = htobe64(0xfec0000000000001);
   port->pkeys = kernel.pkeys.data();
   port->pkeys_size = static_cast<unsigned>(kernel.pkeys.size());
-  ++kernel.looks;
+  ++kernel.open_queries;
   return 0;
 }
 int umad_release_port(umad_port_t* /*port*/) {
-  --kernel.looks;
+  --kernel.open_queries;
   return 0;
 }
 
@@ -238,7 +238,7 @@ TEST_F(UmadPortTest, ReturnsThePrefixAndPKeysOfThePort) {
   const auto source = port->source();
   EXPECT_EQ(source.gid_prefix, 0xfec0000000000001);
   EXPECT_THAT(source.pkeys, ElementsAre(PKey(0xffff), PKey(0x8012)));
-  EXPECT_EQ(kernel.looks, 0);
+  EXPECT_EQ(kernel.open_queries, 0);
 }
 
 TEST_F(UmadPortTest, RoundsAShortTimeoutUp) {
@@ -278,13 +278,13 @@ TEST_F(UmadPortTest, ErrorSaysWhyASendFailed) {
 TEST_F(UmadPortTest, ReceivesResponsesAndTimeoutsInOrder) {
   const auto port = open();
   EXPECT_FALSE(port->receive());
-  const std::vector<std::uint8_t> answer(wire::kMadSize, 0x11);
+  const std::vector<std::uint8_t> response(wire::kMadSize, 0x11);
   const std::vector<std::uint8_t> request(wire::kMadSize, 0x22);
-  kernel.pending = {{0, answer}, {ETIMEDOUT, request}};
+  kernel.pending = {{0, response}, {ETIMEDOUT, request}};
   auto mad = port->receive();
   ASSERT_TRUE(mad);
   EXPECT_TRUE(mad->answered);
-  EXPECT_EQ(mad->bytes, answer);
+  EXPECT_EQ(mad->bytes, response);
   mad = port->receive();
   ASSERT_TRUE(mad);
   EXPECT_FALSE(mad->answered);

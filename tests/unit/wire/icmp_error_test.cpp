@@ -29,7 +29,7 @@ std::vector<std::uint8_t> ipv6_packet(std::size_t size, std::uint8_t next_header
   return packet;
 }
 
-std::vector<std::uint8_t> answer_to(ConstBytes packet, std::uint32_t mtu) {
+std::vector<std::uint8_t> error_for(ConstBytes packet, std::uint32_t mtu) {
   std::vector<std::uint8_t> out(kMaxIcmpError);
   out.resize(emit_too_big(packet, mtu, out));
   return out;
@@ -37,7 +37,7 @@ std::vector<std::uint8_t> answer_to(ConstBytes packet, std::uint32_t mtu) {
 
 TEST(IcmpError, FragmentationNeededContainsTheMtu) {
   const auto packet = ipv4_packet(2044);
-  const auto error = answer_to(packet, 1500);
+  const auto error = error_for(packet, 1500);
   const auto header = Ipv4Header::parse(error);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->source, Ipv4Address(0x0a2c0002));
@@ -54,7 +54,7 @@ TEST(IcmpError, FragmentationNeededContainsTheMtu) {
 
 TEST(IcmpError, PacketTooBigContainsTheMtu) {
   const auto packet = ipv6_packet(2044);
-  const auto error = answer_to(packet, 1500);
+  const auto error = error_for(packet, 1500);
   const auto header = Ipv6Header::parse(error);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->source, *Ipv6Address::parse("fd00::2"));
@@ -75,33 +75,33 @@ TEST(IcmpError, PacketTooBigContainsTheMtu) {
 }
 
 TEST(IcmpError, QuotesAShortPacketCompletely) {
-  EXPECT_EQ(answer_to(ipv4_packet(100), 68).size(), 128U);
-  EXPECT_EQ(answer_to(ipv6_packet(100), 68).size(), 148U);
+  EXPECT_EQ(error_for(ipv4_packet(100), 68).size(), 128U);
+  EXPECT_EQ(error_for(ipv6_packet(100), 68).size(), 148U);
 }
 
 TEST(IcmpError, IsNotSentAboutErrors) {
   auto error = ipv4_packet(2044, 1);
-  EXPECT_FALSE(answer_to(error, 1500).empty()) << "an echo request is not an error";
+  EXPECT_FALSE(error_for(error, 1500).empty()) << "an echo request is not an error";
   error[20] = 3;
-  EXPECT_TRUE(answer_to(error, 1500).empty());
+  EXPECT_TRUE(error_for(error, 1500).empty());
   auto error6 = ipv6_packet(2044, 58);
   error6[40] = 128;
-  EXPECT_FALSE(answer_to(error6, 1500).empty()) << "an echo request is not an error";
+  EXPECT_FALSE(error_for(error6, 1500).empty()) << "an echo request is not an error";
   error6[40] = 1;
-  EXPECT_TRUE(answer_to(error6, 1500).empty());
+  EXPECT_TRUE(error_for(error6, 1500).empty());
 }
 
 TEST(IcmpError, IsNotSentAboutLaterFragmentsOrGroups) {
   auto fragment = ipv4_packet(2044);
   fragment[7] = 1;
-  EXPECT_TRUE(answer_to(fragment, 1500).empty());
+  EXPECT_TRUE(error_for(fragment, 1500).empty());
   auto multicast = ipv4_packet(2044);
   multicast[16] = 0xe0;
-  EXPECT_TRUE(answer_to(multicast, 1500).empty());
+  EXPECT_TRUE(error_for(multicast, 1500).empty());
   auto multicast6 = ipv6_packet(2044);
   multicast6[24] = 0xff;
-  EXPECT_TRUE(answer_to(multicast6, 1500).empty());
-  EXPECT_TRUE(answer_to(from_hex("00"), 1500).empty());
+  EXPECT_TRUE(error_for(multicast6, 1500).empty());
+  EXPECT_TRUE(error_for(from_hex("00"), 1500).empty());
 }
 
 }  // namespace
