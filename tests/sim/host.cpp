@@ -169,7 +169,7 @@ void Host::shut_down() {
   drain();
 }
 
-// --- Stimuli -------------------------------------------------------------------------------------
+// --- Stimuli ------------------------------------------------------------------------------------
 
 void Host::port_changed(const softib::PortAttributes& port) {
   hca_->set_port(port);
@@ -254,7 +254,7 @@ bool Host::take_as_kernel(ConstBytes packet) {
   return true;
 }
 
-// --- Requests of the link ------------------------------------------------------------------------
+// --- Requests of the link -----------------------------------------------------------------------
 
 void Host::drain() {
   pump_->drain(world_.now());
@@ -269,7 +269,7 @@ void Host::send_requests() {
 
 void Host::apply(const wire::SaRequest& request) { sa_->request(request, world_.now()); }
 
-// --- MadPort -------------------------------------------------------------------------------------
+// --- MadPort ------------------------------------------------------------------------------------
 
 Result<void> Host::send(const MadDestination& to, ConstBytes mad, Duration timeout) {
   world_.send_mad(*this, to, mad, timeout);
