@@ -88,7 +88,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
   }
   auto ah = std::make_unique<AddressHandle>();
   ah->attributes = attributes;
-  ah->pd = &pd;
+  ah->protection_domain = &pd;
   auto* const added = ahs_.add(std::move(ah));
   if (added == nullptr) return Error{ENOMEM, "too many address handles"};
   ++pd.users;
@@ -96,7 +96,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
 }
 
 Result<void> Hca::destroy(AddressHandle& ah) {
-  --ah.pd->users;
+  --ah.protection_domain->users;
   ahs_.remove(ah);
   return {};
 }
