@@ -27,12 +27,6 @@ if(IPOIB_SANITIZE)
   add_link_options(-fsanitize=${IPOIB_SANITIZE})
 endif()
 
-# Builds with sanitizers compile several sources as one (CMAKE_UNITY_BUILD), which takes a third of the
-# time. This excludes sources whose file-scope names would clash.
-function(ipoib_compile_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
 # A library of src/. LINKS is its row of the table in docs/architecture.md.
 function(ipoib_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})

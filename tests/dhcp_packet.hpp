@@ -12,13 +12,13 @@ namespace ipoib {
 
 /// By default, the request of udhcpc and others on an interface without a hardware address.
 struct DhcpPacket {
-  using Octets = std::vector<std::uint8_t>;
+  using Bytes = std::vector<std::uint8_t>;
 
   static constexpr Ipv4Address kAnybody{0xffffffff};
   static constexpr std::uint32_t kXid = 0x11223344;
 
   /// A client identifier in Ethernet form, and the end option.
-  [[nodiscard]] static Octets ethernet_options() {
+  [[nodiscard]] static Bytes ethernet_options() {
     return {53, 1, 1, 61, 7, 1, 0, 0, 0, 0, 0, 0, 255};
   }
 
@@ -31,7 +31,7 @@ struct DhcpPacket {
   bool broadcast = false;
   Ipv4Address ciaddr;
   Ipv4Address giaddr;
-  Octets options = ethernet_options();
+  Bytes options = ethernet_options();
   std::size_t size = 300;  ///< of the message
 
   [[nodiscard]] static DhcpPacket without_identifier() {
@@ -51,9 +51,9 @@ struct DhcpPacket {
   }
 
   /// Returns the IPv4 packet.
-  [[nodiscard]] Octets octets() const {
+  [[nodiscard]] Bytes bytes() const {
     constexpr std::size_t kHeaders = 28;
-    Octets packet(kHeaders + size);
+    Bytes packet(kHeaders + size);
     ByteWriter out(packet);
     out.u16(0x4510);
     out.u16(static_cast<std::uint16_t>(packet.size()));
@@ -65,7 +65,7 @@ struct DhcpPacket {
     out.u16(is_reply ? 68 : 67);
     out.u16(static_cast<std::uint16_t>(8 + size));
     out.u16(0);
-    out.bytes(Octets{is_reply ? std::uint8_t{2} : std::uint8_t{1}, htype, hlen, 0});
+    out.bytes(Bytes{is_reply ? std::uint8_t{2} : std::uint8_t{1}, htype, hlen, 0});
     out.u32(xid);
     out.u16(0);
     out.u16(broadcast ? 0x8000 : 0);

@@ -23,10 +23,9 @@ inline constexpr Lid kPermissiveLid{0xffff};
   return lid >= kFirstMulticastLid && lid != kPermissiveLid;
 }
 
-/// LMC of a port: how many low bits of a LID it leaves open; it has all LIDs that differ in these
-/// alone (IBA 4.1.3).
+/// LMC of a port: it has 2^LMC LIDs, which differ only in their LMC low bits (IBA 4.1.3).
 inline constexpr std::uint8_t kMaxLmc = 7;
-/// The path bits of a LID: which of its port's LIDs it is.
+/// The path bits of a LID: the index among its port's LIDs.
 [[nodiscard]] constexpr std::uint8_t path_bits(Lid lid, std::uint8_t lmc) {
   return static_cast<std::uint8_t>(lid.value() & ((1U << lmc) - 1));
 }
@@ -39,12 +38,12 @@ using Guid = Strong<struct GuidTag, std::uint64_t>;
 /// Queue pair number, 24 bits.
 using Qpn = Strong<struct QpnTag, std::uint32_t>;
 inline constexpr Qpn kMulticastQpn{0xffffff};
-/// Queue key, 32 bits; with the top bit set a "controlled" one (IBA 10.2.5).
+/// Queue key, 32 bits. With the top bit set it is a "controlled" Q_Key (IBA 10.2.5).
 using QKey = Strong<struct QKeyTag, std::uint32_t>;
 /// Service level, 4 bits.
 using ServiceLevel = Strong<struct ServiceLevelTag, std::uint8_t>;
 
-/// Partition key: 15 bits of identity, and bit 15: full member (IBA 10.9.1).
+/// Partition key: 15 bits that identify the partition, and bit 15 for full membership (IBA 10.9.1).
 class PKey {
  public:
   static constexpr std::uint16_t kFullMember = 0x8000;
@@ -56,10 +55,11 @@ class PKey {
   [[nodiscard]] constexpr std::uint16_t base() const { return value_ & 0x7fff; }
   [[nodiscard]] constexpr bool is_full() const { return (value_ & kFullMember) != 0; }
   [[nodiscard]] constexpr PKey as_full() const { return PKey(value_ | kFullMember); }
-  /// A base of zero is the invalid key, which marks a free place in a table.
+  /// A base of zero is the invalid key, which marks a free entry of a table.
   [[nodiscard]] constexpr bool is_valid() const { return base() != 0; }
   [[nodiscard]] constexpr bool same_partition(PKey other) const { return base() == other.base(); }
-  /// The rule for packets: same partition, and at least one of the two a full member (IBA 10.9.3).
+  /// Whether members with these keys may communicate: same partition, and at least one of them a
+  /// full member (IBA 10.9.3).
   [[nodiscard]] constexpr bool admits(PKey other) const {
     return is_valid() && same_partition(other) && (is_full() || other.is_full());
   }
@@ -91,7 +91,7 @@ class Gid {
   [[nodiscard]] constexpr Guid guid() const { return Guid(half(8)); }
   [[nodiscard]] constexpr bool is_multicast() const { return bytes_[0] == 0xff; }
   [[nodiscard]] constexpr bool is_zero() const { return bytes_ == Bytes{}; }
-  /// As an IPv6 address, the field's way of writing it: "fe80::2:c903:0:1".
+  /// In IPv6 notation: "fe80::2:c903:0:1".
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] static std::optional<Gid> parse(std::string_view text);
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
@@ -105,7 +105,7 @@ class Gid {
   Bytes bytes_{};
 };
 
-/// Link-layer address of an IPoIB interface, 20 octets: flags, QPN, GID (RFC 4391, 9.1.1).
+/// Link-layer address of an IPoIB interface, 20 bytes: flags, QPN, GID (RFC 4391, 9.1.1).
 struct HwAddress {
   static constexpr std::size_t kSize = 20;
   using Bytes = std::array<std::uint8_t, kSize>;
@@ -116,11 +116,11 @@ struct HwAddress {
 
   [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] static HwAddress from_bytes(const Bytes& bytes);
-  /// 20 octets in hexadecimal with colons: "00:00:04:01:fe:80:...".
+  /// 20 bytes in hexadecimal with colons: "00:00:04:01:fe:80:...".
   [[nodiscard]] std::string to_string() const;
-  /// The inverse of to_string; nothing for any other text.
+  /// The inverse of to_string; nullopt for any other text.
   [[nodiscard]] static std::optional<HwAddress> parse(std::string_view text);
-  /// Same destination: the flags do not count (RFC 4755, 3).
+  /// Same destination: the flags are ignored (RFC 4755, 3).
   [[nodiscard]] bool same_endpoint(const HwAddress& other) const {
     return qpn == other.qpn && gid == other.gid;
   }

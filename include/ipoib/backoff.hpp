@@ -1,4 +1,4 @@
-// Exponential back-off: in a row of failures each pause is twice the one before.
+// Exponential back-off: the delay doubles with each consecutive failure.
 #pragma once
 
 #include <algorithm>
@@ -10,38 +10,37 @@
 
 namespace ipoib {
 
-/// From the pause after one failure to the longest.
 struct Backoff {
-  Duration first = std::chrono::seconds(1);
-  Duration last = std::chrono::seconds(16);
+  Duration first = std::chrono::seconds(1);  ///< delay after one failure
+  Duration last = std::chrono::seconds(16);  ///< the longest delay
 
-  /// After so many failures in a row.
+  /// The delay after `failures` consecutive failures.
   [[nodiscard]] constexpr Duration after(unsigned failures) const {
     constexpr unsigned kMaxDoublings = 16;
     const unsigned doublings = std::min(failures > 0 ? failures - 1 : 0, kMaxDoublings);
     return std::min(first * (1U << doublings), last);
   }
-  /// Give or take a quarter: who failed together does not try again together.
+  /// With a jitter of 25 %, so that clients that failed together do not retry together.
   [[nodiscard]] Duration after(unsigned failures, Random& random) const {
     return random.jittered(after(failures), 75, 125);
   }
 };
 
-/// A row of failures, which is told of once.
+/// Counts consecutive failures, so that the caller logs only the first.
 class Retry {
  public:
-  /// For what this machine refuses.
+  /// For operations that the local machine refuses.
   static constexpr Backoff kLocal{std::chrono::milliseconds(100), std::chrono::seconds(10)};
 
   explicit constexpr Retry(const Backoff& backoff = kLocal) : backoff_(backoff) {}
 
-  /// Notes a failure; true for the first of a row.
+  /// Records a failure, and returns whether it is the first in a row.
   [[nodiscard]] bool failed() { return ++failures_ == 1; }
-  /// Notes a success; true when it ends a row of failures.
+  /// Records a success, and returns whether it ends a row of failures.
   [[nodiscard]] bool succeeded() { return std::exchange(failures_, 0U) > 0; }
 
   [[nodiscard]] bool is_failing() const { return failures_ > 0; }
-  /// From the last failure to the next attempt.
+  /// The time from the last failure to the next attempt.
   [[nodiscard]] Duration pause() const { return backoff_.after(failures_); }
   [[nodiscard]] Duration pause(Random& random) const { return backoff_.after(failures_, random); }
 

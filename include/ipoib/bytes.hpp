@@ -1,7 +1,7 @@
-// Byte order lives here and nowhere else: bounded big-endian readers and writers.
+// Bounded big-endian readers and writers: the only code that deals with byte order.
 //
-// Both remember whether they ever ran past their end. A reader past its end yields zeroes, a writer
-// drops what does not fit; the caller looks at ok() once, after the last field.
+// Past its end, a reader returns zeros, and a writer discards what does not fit; then ok() is
+// false. The caller checks ok() once, after the last field.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,9 @@ namespace ipoib {
 using ConstBytes = std::span<const std::uint8_t>;
 using MutableBytes = std::span<std::uint8_t>;
 
-// In one piece, but for three octets: a processor that loads what it has just stored in several
-// waits until all that it stored before has reached its cache.
+// Single loads and stores (except for 3 bytes), which avoid store-forwarding stalls.
 
-/// The unsigned number of `Width` octets at the front of `bytes`, which has at least as many.
+/// Loads the number of `Width` bytes at `bytes`.
 template <std::unsigned_integral T, std::size_t Width = sizeof(T)>
 [[nodiscard]] T load_be(const std::uint8_t* bytes) {
   return boost::endian::endian_load<T, Width, boost::endian::order::big>(bytes);
@@ -47,7 +46,7 @@ class ByteReader {
     if (const auto from = take(N); !from.empty()) std::copy_n(from.data(), N, out.data());
     return out;
   }
-  /// The next `count` octets, or an empty span when there are fewer.
+  /// The next `count` bytes, or an empty span if fewer are left.
   [[nodiscard]] ConstBytes take(std::size_t count) {
     if (count > bytes_.size()) {
       ok_ = false;

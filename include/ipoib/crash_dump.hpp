@@ -1,4 +1,4 @@
-// Writes the trace when the process dies of a signal.
+// Writes the trace when a signal kills the process.
 #pragma once
 
 #include <signal.h>
@@ -9,15 +9,15 @@
 
 namespace ipoib {
 
-/// While it lives, SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write all rings into a descriptor
-/// and then do what they did before: a core is dumped, a sanitizer reports. A thread with an
-/// alternate signal stack gets this for an overflow of its stack as well.
+/// While it exists, SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write all rings to a descriptor,
+/// and then take their previous action: a core dump, or a sanitizer's report. This includes stack
+/// overflows of threads with an alternate signal stack.
 ///
-/// A signal handler has no argument to be handed its rings by: the one static pointer of the
-/// program is here, and so at most one object of this class may live at a time (asserted).
+/// A signal handler has no context argument, so this class has the only static pointer of the
+/// program. At most one object may exist at a time (asserted).
 class CrashDump {
  public:
-  /// `rings` must outlive this; `fd` is where the log goes.
+  /// `rings` must outlive this. The trace is written to `fd`.
   CrashDump(const TraceRings& rings, int fd);
   CrashDump(const CrashDump&) = delete;
   CrashDump& operator=(const CrashDump&) = delete;

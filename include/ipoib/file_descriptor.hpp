@@ -7,7 +7,7 @@
 
 namespace ipoib {
 
-/// Move-only; closes what it holds. Holds nothing when get() is negative.
+/// Move-only owner, which closes the descriptor. It is empty if get() is negative.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -21,7 +21,7 @@ class FileDescriptor {
 
   [[nodiscard]] explicit operator bool() const { return fd_ >= 0; }
   [[nodiscard]] int get() const { return fd_; }
-  /// Gives the descriptor away.
+  /// Releases ownership.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);

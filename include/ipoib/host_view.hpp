@@ -1,5 +1,5 @@
-// What the host has configured on an interface at one moment, mirrored from the kernel: a value,
-// taken by who speaks netlink and handed by message to who owns the link.
+// A snapshot of the host's configuration of an interface, mirrored from the kernel. The netlink
+// client creates it, and passes it to the link's thread in a message.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace ipoib {
 
-/// One way of a route that leads through the interface.
+/// A next hop of a route through the interface.
 struct RouteHop {
-  std::optional<IpAddress> gateway;  ///< none: the destination is on the link
-  std::uint16_t weight = 1;          ///< its share among the ways of the route
+  std::optional<IpAddress> gateway;  ///< nullopt: the destination is on the link
+  std::uint16_t weight = 1;          ///< its share among the next hops of the route
   friend bool operator==(const RouteHop&, const RouteHop&) = default;
 };
 
-/// A unicast route of one table, with those of its ways that lead through the interface.
+/// A unicast route of one table, with its next hops through the interface.
 struct HostRoute {
   IpPrefix destination;
   std::uint32_t metric = 0;
@@ -26,15 +26,15 @@ struct HostRoute {
   friend bool operator==(const HostRoute&, const HostRoute&) = default;
 };
 
-/// A rule that leads to a table, with what a packet shows of its conditions. The others (mark,
-/// user, interface, ...) cannot be seen in a packet: it may have met them.
+/// A rule that selects a table, with the conditions that a packet shows: its addresses. A packet
+/// may or may not match the other conditions (mark, user, interface, ...).
 struct RoutingRule {
   IpFamily family = IpFamily::v4;
   std::uint32_t table = 0;
   std::optional<IpPrefix> source = {};
   std::optional<IpPrefix> destination = {};
-  bool is_certain = true;  ///< it has no other conditions
-  /// Routes whose prefixes have as many bits or fewer do not count (suppress_prefixlength).
+  bool is_certain = true;  ///< the rule has no other conditions
+  /// Routes with prefixes of at most this length are ignored (suppress_prefixlength).
   std::optional<std::uint8_t> ignored_bits = {};
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
@@ -46,20 +46,20 @@ struct RoutingTable {
 };
 
 struct HostView {
-  /// More routes of one family through the interface are not mirrored; the mirror says so.
+  /// The maximum number of mirrored routes per family; `routes_left_out` counts the others.
   static constexpr std::size_t kMaxRoutes = 65536;
   static constexpr std::size_t kMaxRules = 4096;
 
-  /// The interface's addresses with their prefixes, in the kernel's order; of those of IPv6 only
-  /// the ones that duplicate address detection has left to it.
+  /// The interface's addresses with their prefixes, in the kernel's order. IPv6 addresses only
+  /// after duplicate address detection has succeeded.
   std::vector<IpPrefix> addresses = {};
-  bool is_ipv6_router = false;  ///< it forwards what comes in through the interface
-  /// Routes through the interface, of both families, in every table but the kernel's own of local
-  /// addresses.
+  bool is_ipv6_router = false;  ///< the interface forwards IPv6
+  /// Routes of both families through the interface, in every table except the kernel's local table.
   std::vector<RoutingTable> tables = {};
-  /// In the order in which the kernel goes through them; those of either family.
+  /// Rules of both families, in the kernel's order.
   std::vector<RoutingRule> rules = {};
-  /// Multicast groups that the host is in on the interface; those of all nodes may be missing.
+  /// Multicast groups that the host has joined on the interface. The all-nodes groups may be
+  /// missing.
   std::vector<IpAddress> groups = {};
   std::size_t routes_left_out = 0;  ///< beyond kMaxRoutes
   friend bool operator==(const HostView&, const HostView&) = default;

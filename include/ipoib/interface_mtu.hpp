@@ -1,5 +1,5 @@
-// Whose word counts for the MTU of an interface: the link's, or that of an administrator who wants
-// less (RFC 4391, 7).
+// The MTU of an interface: the link's, or a smaller one that the operator has configured (RFC 4391,
+// 7).
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@ namespace ipoib {
 
 class InterfaceMtu {
  public:
-  /// What to set where the link allows `allowed` octets and the interface has `current`: what we
-  /// have not set is the administrator's choice, which holds from then on.
+  /// The MTU to set if the link allows `allowed` bytes and the interface has `current`. A current
+  /// value that we did not set is the operator's choice, and remains the limit.
   [[nodiscard]] std::uint32_t wanted(std::uint32_t allowed, std::uint32_t current) {
     if (own_ != 0 && current != own_) chosen_ = current;
     return std::min(allowed, chosen_);
   }
-  void was_set(std::uint32_t octets) { own_ = octets; }
+  void was_set(std::uint32_t mtu) { own_ = mtu; }
 
  private:
-  std::uint32_t own_ = 0;  ///< the last that we set; 0: none
+  std::uint32_t own_ = 0;  ///< the last MTU that we set; 0: none
   std::uint32_t chosen_ = std::numeric_limits<std::uint32_t>::max();
 };
 

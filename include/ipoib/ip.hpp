@@ -36,7 +36,7 @@ class Ipv4Address {
   [[nodiscard]] std::string to_string() const;
   [[nodiscard]] static std::optional<Ipv4Address> parse(std::string_view text);
   friend constexpr auto operator<=>(const Ipv4Address&, const Ipv4Address&) = default;
-  /// As numbers, since the data path compares, and octets would take a call.
+  /// Compares numbers: faster than comparing arrays, which is a function call.
   friend constexpr bool operator==(const Ipv4Address& a, const Ipv4Address& b) {
     return a.number() == b.number();
   }
@@ -64,7 +64,7 @@ class Ipv6Address {
   [[nodiscard]] constexpr bool is_link_local() const {
     return bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
   }
-  /// The group in which the owner of this address is asked for it (RFC 4291, 2.7.1).
+  /// The solicited-node multicast address (RFC 4291, 2.7.1).
   [[nodiscard]] constexpr Ipv6Address solicited_node() const {
     return Ipv6Address(Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0xff, bytes_[13],
                              bytes_[14], bytes_[15]});

@@ -1,5 +1,5 @@
-// Seam: a network device's membership of IPv6 multicast groups, below which a RoCE port receives.
-// Implemented by src/linux, and by a set in memory in tests.
+// Seam: a network device's membership of IPv6 multicast groups, which its RoCE port depends on.
+// Implemented by src/linux, and in memory by tests.
 #pragma once
 
 #include "ipoib/address.hpp"
@@ -11,9 +11,9 @@ class IpGroupPort {
  public:
   virtual ~IpGroupPort() = default;
 
-  /// Joins the group whose address an MGID is; one that is joined already stays so.
+  /// Joins the IPv6 group `mgid`; does nothing if it is joined.
   [[nodiscard]] virtual Result<void> join(const Gid& mgid) = 0;
-  /// Leaves it, if it is joined.
+  /// Leaves the group; does nothing if it is not joined.
   virtual void leave(const Gid& mgid) = 0;
 };
 

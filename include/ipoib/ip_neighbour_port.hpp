@@ -1,5 +1,5 @@
-// Seam: the neighbours of a network device, whose kernel finds out the Ethernet addresses that a
-// RoCE port's packets go to. Implemented by src/linux, and by a map in memory in tests.
+// Seam: the neighbours of a network device. The kernel resolves the Ethernet addresses for the
+// packets of its RoCE port. Implemented by src/linux, and in memory by tests.
 #pragma once
 
 #include "ipoib/address.hpp"
@@ -12,9 +12,9 @@ class IpNeighbourPort {
 
   virtual ~IpNeighbourPort() = default;
 
-  /// Has the kernel look for a neighbour, if it does not know it.
-  virtual void look_for(const Gid& gid) = 0;
-  /// What it has found so far.
+  /// Starts resolution of a neighbour that the kernel does not know.
+  virtual void resolve(const Gid& gid) = 0;
+  /// The current result.
   [[nodiscard]] virtual State state(const Gid& gid) = 0;
 };
 

@@ -1,4 +1,4 @@
-// IP addresses with the length of their prefix.
+// IP prefixes.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace ipoib {
 
-/// A prefix, or an address with the length of its prefix, which is at most the address's bits.
+/// A prefix, or an address with its prefix length, which is at most the address's number of bits.
 struct IpPrefix {
   IpAddress address;
   std::uint8_t length = 0;

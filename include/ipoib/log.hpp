@@ -1,5 +1,5 @@
-// Logging by module. A logger is handed in by whoever makes the module; nobody looks one up.
-// Its level is atomic and may change while running.
+// Logging per module. Constructors take the logger; there is no registry. Its level is atomic, and
+// may change at run time.
 #pragma once
 
 #include <spdlog/logger.h>

@@ -1,4 +1,4 @@
-// Names the logger for headers that only hand it on; whoever logs includes ipoib/log.hpp.
+// Forward declaration of the logger; code that logs includes ipoib/log.hpp.
 #pragma once
 
 namespace spdlog {

@@ -1,5 +1,5 @@
 // Seam: management datagrams of the GSI (QP1) of one port.
-// Implemented by src/verbs over libibumad, and by tests/sim over the emulated subnet's core.
+// Implemented by src/verbs with libibumad, and by tests/sim with the emulated subnet.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace ipoib {
 
-/// Where a MAD goes: QP1 of a LID, with the well-known Q_Key (IBA 3.5.3), unless who is there has
-/// said otherwise (IBA 13.5.2).
+/// The destination of a MAD: QP1 of a LID, with the well-known Q_Key (IBA 3.5.3), unless a
+/// redirection names another queue pair (IBA 13.5.2).
 struct MadDestination {
   Lid lid;
   ServiceLevel sl;
@@ -26,20 +26,19 @@ struct MadDestination {
   friend bool operator==(const MadDestination&, const MadDestination&) = default;
 };
 
-/// What a destination refers to of the port that MADs are sent from.
+/// The attributes of the sending port that a MadDestination refers to.
 struct MadSource {
   std::uint64_t gid_prefix = Gid::kLinkLocalPrefix;
   std::vector<PKey> pkeys;  ///< by index
 };
 
 struct ReceivedMad {
-  /// Not so: nothing came back within the time-out of the request whose octets these are, at least
-  /// its common header.
+  /// False: the request in `bytes` (at least its common header) has timed out.
   bool answered = true;
-  /// The whole MAD; an RMPP answer is reassembled already. The low 32 bits of the transaction id
-  /// are those of the request; the high 32 belong to the layer below.
+  /// The whole MAD; RMPP responses are reassembled. The low 32 bits of the transaction id are those
+  /// of the request; the high 32 belong to the layer below.
   std::vector<std::uint8_t> bytes;
-  /// Who has sent it; where to respond.
+  /// The sender, and the destination of a response.
   MadDestination from{};
 };
 
@@ -47,13 +46,13 @@ class MadPort {
  public:
   virtual ~MadPort() = default;
 
-  /// Sends a request and awaits its response for `timeout`; it is not repeated below this seam.
-  /// A MAD without a time-out is a response, for which nothing is awaited.
+  /// Sends a request, which times out after `timeout` without a response. It is not retried below
+  /// this seam. A time-out of zero sends a response, which has none itself.
   [[nodiscard]] virtual Result<void> send(const MadDestination& to, ConstBytes mad,
                                           Duration timeout) = 0;
-  /// The next answer, time-out or unsolicited MAD; nothing when there is none now. Never blocks.
+  /// The next response, time-out or unsolicited MAD; nullopt if there is none. Never blocks.
   [[nodiscard]] virtual std::optional<ReceivedMad> receive() = 0;
-  /// As the port is now.
+  /// The current attributes of the port.
   [[nodiscard]] virtual MadSource source() = 0;
 };
 

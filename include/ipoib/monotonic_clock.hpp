@@ -1,11 +1,11 @@
-// The clock behind TimePoint.
+// The clock of TimePoint.
 #pragma once
 
 #include "ipoib/time.hpp"
 
 namespace ipoib {
 
-/// CLOCK_MONOTONIC. For event loops only, once per turn.
+/// CLOCK_MONOTONIC. Only event loops call it, once per iteration.
 [[nodiscard]] TimePoint monotonic_now();
 
 }  // namespace ipoib

@@ -1,4 +1,4 @@
-// Where a port's P_Key table has a partition.
+// Finds a partition in a port's P_Key table.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 
 namespace ipoib {
 
-/// A place in a port's P_Key table.
+/// An entry of a port's P_Key table.
 struct PKeyEntry {
   std::uint16_t index = 0;
   PKey pkey;
   friend bool operator==(const PKeyEntry&, const PKeyEntry&) = default;
 };
 
-/// The place of `pkey`'s partition: a full member's entry if there is one, else a limited one's.
+/// Returns the entry of `pkey`'s partition: one with full membership if there is one, else a
+/// limited one.
 [[nodiscard]] std::optional<PKeyEntry> find_partition(const std::vector<PKey>& table, PKey pkey);
 
 }  // namespace ipoib

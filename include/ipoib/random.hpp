@@ -1,4 +1,5 @@
-// Jitter. Not for secrets: splitmix64, seeded by the owner so that a run can be repeated.
+// Random numbers for jitter: splitmix64, not for secrets. The owner seeds it, so runs can be
+// repeated.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class Random {
     z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
     return z ^ z >> 31;
   }
-  /// Evenly from `base` * `low` / 100 to `base` * `high` / 100; `low` < `high`.
+  /// Uniform between `low` and `high` per cent of `base`; `low` < `high`.
   [[nodiscard]] Duration jittered(Duration base, unsigned low, unsigned high) {
     const Duration from = base * low / 100;
     const Duration width = base * (high - low) / 100;

@@ -1,4 +1,4 @@
-// Expected refusals are values: a T, or an error that says what was refused and why.
+// Expected failures are values: Result<T> is a T or an Error.
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -8,11 +8,10 @@
 
 namespace ipoib {
 
-/// What went wrong, as one line for a person: what, why, and what to do about it.
+/// An error message of one line: what failed, why, and what the user can do.
 struct Error {
   Error() = default;
-  /// A constructor, since an aggregate can be made from an int alone, and then Result<int> could
-  /// not tell a value from an error.
+  /// A constructor, because an aggregate converts from an int, which is ambiguous in Result<int>.
   Error(int number, std::string text) : code(number), message(std::move(text)) {}
 
   int code = 0;  ///< errno value, 0 where none applies

@@ -1,4 +1,4 @@
-// A number with a meaning gets a type: LID, QPN and Q_Key are all integers to a compiler.
+// Distinct types for numbers of different meaning, such as LID, QPN and Q_Key.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace ipoib {
 
-/// An integer `Rep` that cannot be mistaken for another one. `Tag` is never defined.
+/// An integer that does not convert to one of another `Tag`, a type that is never defined.
 template <class Tag, class Rep>
 class Strong {
  public:

@@ -1,11 +1,11 @@
-// Time is an argument. Only an event loop reads a clock, once per turn, and hands the value down.
+// Time is an argument. Only event loops read the clock, once per iteration, and pass the value on.
 #pragma once
 
 #include <chrono>
 
 namespace ipoib {
 
-/// Names the monotonic time line; it has no now() on purpose.
+/// Tag of the monotonic time points. Deliberately without now().
 struct Clock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -16,7 +16,7 @@ struct Clock {
 
 using Duration = Clock::duration;
 using TimePoint = Clock::time_point;
-/// "No deadline": later than anything.
+/// No deadline: later than any other time point.
 inline constexpr TimePoint kNever = TimePoint::max();
 
 }  // namespace ipoib

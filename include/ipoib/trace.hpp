@@ -1,9 +1,9 @@
-// The trace: what each thread did last, always on, to be read afterwards.
+// The trace: the most recent events of each thread, always enabled.
 //
-// A ring belongs to one thread, which writes records of a keyword, a time and two numbers; a record
-// costs a few stores, no lock and no system call. Anybody may read a ring meanwhile, and gets whole
-// records only; the oldest are overwritten. crash_dump.hpp writes all rings out when the process
-// dies of a signal.
+// A ring belongs to one thread, which writes records of a keyword, a time and two numbers. A record
+// costs a few stores, without locks or system calls, and overwrites the oldest. Any thread may read
+// a ring at the same time, and gets complete records only. crash_dump.hpp writes all rings when a
+// signal kills the process.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace ipoib {
 
-/// What a record is about: a string literal, so that its address is good for ever.
+/// The event of a record: a string literal, whose address stays valid.
 class TraceKeyword {
  public:
   consteval TraceKeyword(const char* literal) : text_(literal) {}  // NOLINT: reads as a literal
@@ -39,21 +39,22 @@ struct TraceRecord {
 class TraceRing {
  public:
   static constexpr std::size_t kRecords = 4096;  ///< 128 KiB; a power of two
-  static constexpr std::size_t kMaxName = 31;    ///< octets of the thread's name; more are cut off
+  static constexpr std::size_t kMaxName =
+      31;  ///< bytes of the thread's name; longer ones are truncated
 
-  explicit TraceRing(std::string_view thread) { hand_over(thread); }
+  explicit TraceRing(std::string_view thread) { assign(thread); }
   TraceRing(const TraceRing&) = delete;
   TraceRing& operator=(const TraceRing&) = delete;
 
-  /// Belongs to another thread from now on; what its forerunner wrote cannot be read any more.
-  void hand_over(std::string_view thread) noexcept;
+  /// Assigns the ring to another thread. The records of the previous one can no longer be read.
+  void assign(std::string_view thread) noexcept;
 
-  /// By the owning thread only. What the numbers mean is the keyword's business.
+  /// Writes a record. Only the owning thread calls it. The keyword defines the meaning of the
+  /// numbers.
   void record(TraceKeyword keyword, TimePoint when, std::uint64_t first = 0,
               std::uint64_t second = 0) noexcept {
-    // Release order on each store: whoever reads a value of this record also sees that the count
-    // has reached it, and so knows the old record of this place for overwritten. Plain moves on
-    // x86.
+    // Each store is a release: a reader that sees a value of this record also sees the count before
+    // it, and so detects that the slot's old record is overwritten. On x86 these are plain moves.
     const std::uint64_t sequence = count_.load(std::memory_order_relaxed);
     Slot& slot = slots_[sequence % kRecords];
     slot.keyword.store(keyword.text(), std::memory_order_release);
@@ -64,10 +65,10 @@ class TraceRing {
   }
 
   [[nodiscard]] const char* thread() const { return name_.data(); }
-  /// Records ever written; the last kRecords - 1 of them can be read.
+  /// Number of records written so far; the last kRecords - 1 of them can be read.
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
-  /// The record of that number. False when it is not written yet or overwritten already. From any
-  /// thread, and async-signal-safe.
+  /// Reads record `sequence`. Returns false if it is not written yet, or overwritten. Any thread
+  /// may call it; async-signal-safe.
   [[nodiscard]] bool read(std::uint64_t sequence, TraceRecord& out) const noexcept;
 
  private:
@@ -78,26 +79,25 @@ class TraceRing {
     std::atomic<std::uint64_t> second{0};
   };
   std::array<char, kMaxName + 1> name_{};
-  std::atomic<std::uint64_t> first_{0};  ///< the first record of the present thread
+  std::atomic<std::uint64_t> first_{0};  ///< the first record of the current thread
   std::atomic<std::uint64_t> count_{0};
   std::array<Slot, kRecords> slots_;
 };
 
-/// All rings of a program. Rings live as long as this; a thread that ends leaves its last records,
-/// until its ring is needed for another one.
+/// All rings of a program. When a thread ends, its records stay until its ring is reused.
 class TraceRings {
  public:
   static constexpr std::size_t kMax = 256;
 
-  /// A ring for the thread of that name; when there are kMax, that of the thread which ended first.
-  /// By one thread only: the one that starts the others. Throws std::length_error beyond kMax.
+  /// Returns a new ring for the thread `thread`; if there are kMax rings, the one that was released
+  /// first, or throws std::length_error. Only the thread that starts the others calls it.
   [[nodiscard]] TraceRing& add(std::string_view thread);
-  /// The thread of `ring` has ended. By the same thread as add().
+  /// The thread of `ring` has ended. Called by the same thread as add().
   void release(TraceRing& ring) { released_.push_back(&ring); }
   [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_acquire); }
   /// Index below size().
   [[nodiscard]] const TraceRing& ring(std::size_t index) const { return *rings_[index]; }
-  /// Writes all records as text into a descriptor, thread by thread, each line
+  /// Writes all records to a descriptor as text, thread by thread, in lines
   /// "trace <thread> <seconds> <keyword> <first> <second>". Async-signal-safe.
   void write_text(int fd) const noexcept;
 

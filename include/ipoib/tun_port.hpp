@@ -30,7 +30,7 @@ class TunPort {
   /// Passes one IP packet to the host. Returns false if the host refuses it (down, no memory).
   virtual bool write(ConstBytes packet) = 0;
   /// Whether the host accepts packets of this kind that are larger than its MTU.
-  [[nodiscard]] virtual bool takes(Segmentation::Kind kind) const = 0;
+  [[nodiscard]] virtual bool accepts(Segmentation::Kind kind) const = 0;
   /// Passes a large packet with a partial checksum, in at most kMaxSegments pieces.
   virtual bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) = 0;
   [[nodiscard]] virtual Result<void> set_mtu(std::uint32_t bytes) = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
-std::optional<std::uint8_t> hex_octet(std::string_view text) {
+std::optional<std::uint8_t> hex_byte(std::string_view text) {
   std::uint8_t value = 0;
   for (const char c : text) {
     const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -53,10 +53,10 @@ HwAddress HwAddress::from_bytes(const Bytes& bytes) {
 std::string HwAddress::to_string() const {
   std::string out;
   out.reserve(kSize * 3);
-  for (const std::uint8_t octet : bytes()) {
+  for (const std::uint8_t byte : bytes()) {
     if (!out.empty()) out += ':';
-    out += kHexDigits[octet >> 4];
-    out += kHexDigits[octet & 0xf];
+    out += kHexDigits[byte >> 4];
+    out += kHexDigits[byte & 0xf];
   }
   return out;
 }
@@ -66,9 +66,9 @@ std::optional<HwAddress> HwAddress::parse(std::string_view text) {
   Bytes bytes;
   for (std::size_t i = 0; i < kSize; ++i) {
     if (i > 0 && text[3 * i - 1] != ':') return std::nullopt;
-    const auto octet = hex_octet(text.substr(3 * i, 2));
-    if (!octet) return std::nullopt;
-    bytes[i] = *octet;
+    const auto byte = hex_byte(text.substr(3 * i, 2));
+    if (!byte) return std::nullopt;
+    bytes[i] = *byte;
   }
   return from_bytes(bytes);
 }

@@ -16,7 +16,7 @@ std::atomic<CrashDump*> g_dump{nullptr};
 
 CrashDump::CrashDump(const TraceRings& rings, int fd) : rings_(rings), fd_(fd) {
   [[maybe_unused]] CrashDump* const other = g_dump.exchange(this);
-  assert(other == nullptr && "one crash dump a process");
+  assert(other == nullptr && "one crash dump per process");
   struct sigaction action {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -34,8 +34,7 @@ void CrashDump::restore() const {
 }
 
 void CrashDump::on_signal(int number, siginfo_t* info, void* /*context*/) {
-  // The first thread to come here dumps. Another one that crashes meanwhile waits for the end that
-  // the first one will bring.
+  // The first thread writes the dump. Others that crash meanwhile wait until it ends the process.
   CrashDump* const self = g_dump.exchange(nullptr);
   if (self == nullptr) {
     for (;;) pause();
@@ -44,8 +43,8 @@ void CrashDump::on_signal(int number, siginfo_t* info, void* /*context*/) {
   self->rings_.write_text(self->fd_);
   self->restore();
   errno = saved_errno;
-  // A fault happens again when its instruction does, and then meets the previous action with its
-  // true context; a signal that was sent must be sent again.
+  // A faulting instruction is executed again, and raises the signal with its original context. A
+  // signal that was sent must be sent again.
   const bool sent = info->si_code <= 0;
   if (sent) raise(number);
 }

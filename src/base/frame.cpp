@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 
-Segmentation moved(Segmentation from, int by) {
+Segmentation shifted(Segmentation from, int by) {
   from.transport = static_cast<std::uint16_t>(from.transport + by);
   from.payload = static_cast<std::uint16_t>(from.payload + by);
   return from;
@@ -25,7 +25,8 @@ void Frame::window(std::size_t begin, std::size_t size) {
   assert(pool_ != nullptr && begin + size <= pool_->slot_size() && begin <= UINT16_MAX);
   own_.begin = static_cast<std::uint16_t>(begin);
   own_.size = static_cast<std::uint32_t>(size);
-  own_.checksums_right = false;
+  own_.checksums_valid = false;
+  set_upper_layer({});
   own_.segmentation = {};
 }
 
@@ -33,7 +34,7 @@ std::uint8_t* Frame::prepend(std::size_t count) {
   assert(count <= own_.begin);
   own_.begin = static_cast<std::uint16_t>(own_.begin - count);
   own_.size += static_cast<std::uint32_t>(count);
-  if (is_large()) own_.segmentation = moved(own_.segmentation, static_cast<int>(count));
+  if (is_large()) own_.segmentation = shifted(own_.segmentation, static_cast<int>(count));
   return own_.slot + own_.begin;
 }
 
@@ -41,12 +42,12 @@ void Frame::drop_front(std::size_t count) {
   assert(count <= own_.size && own_.begin + count <= UINT16_MAX);
   own_.begin = static_cast<std::uint16_t>(own_.begin + count);
   own_.size -= static_cast<std::uint32_t>(count);
-  if (is_large()) own_.segmentation = moved(own_.segmentation, -static_cast<int>(count));
+  if (is_large()) own_.segmentation = shifted(own_.segmentation, -static_cast<int>(count));
 }
 
-FramePool::FramePool(std::size_t count, std::size_t octets)
+FramePool::FramePool(std::size_t count, std::size_t size)
     : count_(count),
-      slot_size_((octets + kCacheLine - 1) / kCacheLine * kCacheLine),
+      slot_size_((size + kCacheLine - 1) / kCacheLine * kCacheLine),
       arena_size_(count_ * slot_size_),
       arena_(nullptr) {
   void* memory =
@@ -58,7 +59,7 @@ FramePool::FramePool(std::size_t count, std::size_t octets)
 }
 
 FramePool::~FramePool() {
-  assert(free_.size() == count_ && "a pool outlives its frames");
+  assert(free_.size() == count_ && "frames must not outlive their pool");
   munmap(arena_, arena_size_);
 }
 

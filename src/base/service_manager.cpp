@@ -18,7 +18,7 @@ void notify_service_manager(std::string_view state) {
   address.sun_family = AF_UNIX;
   if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return;
   path.copy(address.sun_path, path.size());
-  if (path.front() == '@') address.sun_path[0] = '\0';  // an abstract name
+  if (path.front() == '@') address.sun_path[0] = '\0';  // an abstract socket
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   (void)::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,

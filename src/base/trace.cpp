@@ -1,5 +1,3 @@
-// See the header for what is promised; here is how a record is read whole, and how text is written
-// when nothing but write(2) can be trusted.
 #include "ipoib/trace.hpp"
 
 #include <unistd.h>
@@ -12,8 +10,8 @@ namespace ipoib {
 
 namespace {
 
-// Text into a descriptor with write(2) alone: this runs in the handler of a crash, where the heap
-// and stdio may be what has broken.
+// Writes text to a descriptor with write(2) only: in the handler of a crash, the heap and stdio may
+// be corrupted.
 class SignalSafeText {
  public:
   explicit SignalSafeText(int fd) : fd_(fd) {}
@@ -63,7 +61,7 @@ class SignalSafeText {
     while (done < used_) {
       const ssize_t n = ::write(fd_, buffer_.data() + done, used_ - done);
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;  // nobody is left to tell
+      if (n <= 0) break;  // no way to report it
       done += static_cast<std::size_t>(n);
     }
     used_ = 0;
@@ -76,8 +74,8 @@ class SignalSafeText {
 
 }  // namespace
 
-void TraceRing::hand_over(std::string_view thread) noexcept {
-  // The last octet stays zero: a crash at this moment prints a mixture of two names, not more.
+void TraceRing::assign(std::string_view thread) noexcept {
+  // The last byte stays zero, so a crash at this moment prints at worst a mixture of both names.
   std::fill_n(name_.data(), kMaxName, '\0');
   std::copy_n(thread.data(), std::min(thread.size(), kMaxName), name_.data());
   first_.store(count(), std::memory_order_release);
@@ -91,7 +89,7 @@ bool TraceRing::read(std::uint64_t sequence, TraceRecord& out) const noexcept {
   out.when = TimePoint(Duration(slot.when.load(std::memory_order_acquire)));
   out.first = slot.first.load(std::memory_order_acquire);
   out.second = slot.second.load(std::memory_order_acquire);
-  // Once as many records more are counted, this place is being written again.
+  // Once kRecords more are counted, this slot is being overwritten.
   return count() - sequence < kRecords;
 }
 
@@ -101,7 +99,7 @@ TraceRing& TraceRings::add(std::string_view thread) {
     if (released_.empty()) throw std::length_error("too many threads to trace");
     TraceRing& ring = *released_.front();
     released_.pop_front();
-    ring.hand_over(thread);
+    ring.assign(thread);
     return ring;
   }
   rings_[index] = std::make_unique<TraceRing>(thread);

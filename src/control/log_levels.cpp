@@ -63,7 +63,7 @@ Result<void> LogLevels::set(const std::vector<ModuleLevel>& levels) {
     const auto level = level_of(text);
     if (!level) {
       return Error{EINVAL, text +
-                               ": no such level; there are trace, debug, info, warning, error, "
+                               ": no such level; levels are trace, debug, info, warning, error, "
                                "critical, off"};
     }
     const std::size_t before = changes.size();
@@ -75,7 +75,7 @@ Result<void> LogLevels::set(const std::vector<ModuleLevel>& levels) {
     if (changes.size() > before) continue;
     std::string names;
     for (const auto& logger : loggers_) names.append(logger->name()).append(", ");
-    return Error{EINVAL, module + ": no such module; there are " + names.append(kAllModules)};
+    return Error{EINVAL, module + ": no such module; modules are " + names.append(kAllModules)};
   }
   for (const auto& [logger, level] : changes) {
     logger->set_level(level);

@@ -54,7 +54,7 @@ class Server::Impl : public lines::LineHandler {
   void serve(std::string_view line, const ucred& peer, Done done) override;
   [[nodiscard]] std::string too_long() override;
   void on_accept_failure(const std::string& why) override {
-    dependencies_.log.warn("no client can be accepted: {}", why);
+    dependencies_.log.warn("cannot accept a client: {}", why);
   }
   [[nodiscard]] Counters counters() const;
 
@@ -70,8 +70,8 @@ class Server::Impl : public lines::LineHandler {
 };
 
 std::string Server::Impl::refusal(const ucred& peer, std::size_t clients) {
-  const std::size_t places = peer.uid == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
-  return clients < places ? "" : emit(Response(Error{EBUSY, "too many clients; try later"}));
+  const std::size_t limit = peer.uid == 0 ? kMaxClients : kMaxClients - kReservedForRoot;
+  return clients < limit ? "" : emit(Response(Error{EBUSY, "too many clients; try later"}));
 }
 
 std::string Server::Impl::too_long() {
@@ -105,7 +105,7 @@ void Server::Impl::answer(const Request& request, const ucred& peer,
   if (is_change(request)) {
     std::string line = emit(request);
     line.pop_back();
-    dependencies_.log.info("process {} asks: {}", peer.pid, line);
+    dependencies_.log.info("request of process {}: {}", peer.pid, line);
   }
   if (const auto* const log = std::get_if<LogRequest>(&request)) return done(set_levels(*log));
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {

@@ -25,10 +25,10 @@ namespace ipoib::control {
 
 class LogLevels;
 
-/// Clients at a time. kPlacesForRoot of them are reserved, so that other users cannot lock out
+/// Clients at a time. kReservedForRoot of them are reserved, so that other users cannot lock out
 /// root.
 inline constexpr std::size_t kMaxClients = 32;
-inline constexpr std::size_t kPlacesForRoot = 8;
+inline constexpr std::size_t kReservedForRoot = 8;
 inline constexpr std::chrono::seconds kIdleTimeout{60};
 
 /// The interface as the server sees it; implemented by the daemon.

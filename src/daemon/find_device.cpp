@@ -39,14 +39,14 @@ bool pause_until_retry() {
 }  // namespace
 
 std::optional<verbs::Device> find_device(const Options& options, Logger& log) {
-  std::string said;
+  std::string last_message;
   for (;;) {
     auto device = try_once(options);
     if (device) return std::move(*device);
     const auto& message = device.error().message;
     if (!options.wait) throw std::runtime_error(message);
-    if (message != said) log.info("waiting: {}", message);
-    said = message;
+    if (message != last_message) log.info("waiting: {}", message);
+    last_message = message;
     if (!pause_until_retry()) return std::nullopt;
   }
 }

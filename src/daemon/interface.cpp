@@ -35,7 +35,7 @@ Interface::Interface(const Identity& identity, const Interface::Dependencies& de
                           dependencies.device.query().value().gid.guid(), identity.pkey)),
       tun_((register_pools(), dependencies.home.run([&] {
         return host::TunDevice::open({.name = identity.name,
-                                      .large_packets = queue_pair_->takes_large_packets(),
+                                      .large_packets = queue_pair_->can_send_large_packets(),
                                       .stable_secret = ipv6_.stable_secret})
             .value();
       }))),
@@ -81,7 +81,7 @@ void Interface::register_pools() {
 
 void Interface::receive_large_packets() {
   using Kind = Segmentation::Kind;
-  if (tun_->takes(Kind::tcp) && tun_->takes(Kind::udp)) queue_pair_->receive_large_packets();
+  if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queue_pair_->enable_large_receives();
 }
 
 std::unique_ptr<control::Server> Interface::serve(const Interface::Dependencies& dependencies) {

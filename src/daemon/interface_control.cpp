@@ -123,7 +123,7 @@ void InterfaceControl::find_members(const Gid& mgid, std::function<void(control:
   dependencies_.sa.send({id, wire::members_query(mgid)});
 }
 
-// --- SA requests and responses -------------------------------------------------------------------
+// --- SA requests and responses ------------------------------------------------------------------
 
 void InterfaceControl::on_messages() {
   dependencies_.inbox.drain(messages_);
@@ -194,7 +194,7 @@ bool InterfaceControl::deliver_all() {
   return true;
 }
 
-// --- End -------------------------------------------------------------------------------------
+// --- End ----------------------------------------------------------------------------------------
 
 void InterfaceControl::stop(StopReason why) {
   if (state_ != State::running) return;

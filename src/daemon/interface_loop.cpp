@@ -81,7 +81,7 @@ void InterfaceLoop::restart_queue_pair() {
         queue_pair.qpn().value(), counters.send_errors, counters.receive_errors);
     return;
   }
-  dependencies_.log.error("{}; making another queue pair", restarted.error().message);
+  dependencies_.log.error("{}; creating another queue pair", restarted.error().message);
   if (const auto recreated = queue_pair.recreate(); !recreated) {
     return end({StopReason::Kind::failed, recreated.error().message});
   }
@@ -96,55 +96,46 @@ void InterfaceLoop::end(StopReason why) {
 }
 
 void InterfaceLoop::take_messages() {
+  auto& link = dependencies_.pump.link();
   dependencies_.inbox.drain(messages_);
   for (auto& message : messages_) {
     dependencies_.trace.record("message", now_, message.index());
-    std::visit([this](auto& content) { on(content); }, message);
+    std::visit(Overloaded{[&](const PortChanged& m) { on_port(m.status); },
+                          [&](const ClientReregister&) { link.on_client_reregister(now_); },
+                          [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
+                          [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
+                          [&](const wire::SaResponse& m) { link.on_response(m, now_); },
+                          [&](AdminRequest& m) { answer_request(m); },
+                          [&](const Stop&) { stopping_ = true; }},
+               message);
     dependencies_.pump.drain(now_);
   }
   messages_.clear();
 }
 
-void InterfaceLoop::on(const PortChanged& message) {
+void InterfaceLoop::on_port(const link::PortStatus& status) {
   auto& link = dependencies_.pump.link();
-  status_.port = message.status;
-  link.on_port(message.status, now_);
+  status_.port = status;
+  link.on_port(status, now_);
   const bool waits = link.state() != link::LinkState::up;
   const auto awaited = waits ? link.waiting_for() : std::string();
   if (std::exchange(awaited_, awaited) == awaited || !waits) return;
   dependencies_.log.info("waiting for {}", awaited);
 }
 
-void InterfaceLoop::on(const ClientReregister&) {
-  dependencies_.pump.link().on_client_reregister(now_);
-}
-
-void InterfaceLoop::on(const SubnetNotice& message) {
-  dependencies_.pump.link().on_notice(message.notice, now_);
-}
-
-void InterfaceLoop::on(const HostChanged& message) {
-  dependencies_.pump.link().on_host_changed(message.view, now_);
-}
-
-void InterfaceLoop::on(const wire::SaResponse& message) {
-  dependencies_.pump.link().on_response(message, now_);
-}
-
-void InterfaceLoop::on(AdminRequest& message) {
+void InterfaceLoop::answer_request(AdminRequest& message) {
+  auto& pump = dependencies_.pump;
   const InterfaceState state{settings_.identity,
                              status_,
                              dependencies_.queue_pair.counters(),
-                             dependencies_.pump.counters(),
+                             pump.counters(),
                              policy_.counters(),
                              dependencies_.tun.malformed(),
                              settings_.pkey};
-  AdminResponse response{answer(message.request, dependencies_.pump.link(), state, now_),
+  AdminResponse response{answer(message.request, pump.link(), state, now_),
                          std::move(message.done)};
   if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;
 }
-
-void InterfaceLoop::on(const Stop&) { stopping_ = true; }
 
 /// An SA request that finds the mailbox full fails at once.
 void InterfaceLoop::post_messages() {

@@ -1,7 +1,7 @@
 // The loop of an interface's thread: runs the pump, exchanges messages with the control thread, and
 // polls or sleeps.
 //
-// One turn: read the clock; take messages; one turn of the pump; hand on its messages. When there
+// One turn: read the clock; take messages; run one turn of the pump; post its messages. When there
 // were no packets, the policy (poll_policy.hpp) decides between another turn and sleeping until
 // TUN, completion channel or mailbox are readable, or until the link's next deadline. Before it
 // sleeps, the loop arms the completion queue and polls it once more, so that it misses no
@@ -23,7 +23,7 @@ namespace ipoib::daemon {
 
 class InterfaceLoop {
  public:
-  /// All of these outlive the loop; the thread that calls run() alone uses the first three.
+  /// All of these outlive the loop. Only the thread in run() uses the first three.
   struct Dependencies {
     Pump& pump;
     host::TunDevice& tun;
@@ -55,13 +55,8 @@ class InterfaceLoop {
   void end(StopReason why);
 
   void take_messages();
-  void on(const PortChanged& message);
-  void on(const ClientReregister& message);
-  void on(const SubnetNotice& message);
-  void on(const HostChanged& message);
-  void on(const wire::SaResponse& message);
-  void on(AdminRequest& message);
-  void on(const Stop& message);
+  void on_port(const link::PortStatus& status);
+  void answer_request(AdminRequest& message);
   void post_messages();
 
   Settings settings_;

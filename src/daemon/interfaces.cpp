@@ -66,21 +66,21 @@ void Interfaces::apply_plan() {
               kMaxInterfaces);
   }
   left_out_ = changes.left_out;
-  std::string refused;
+  std::string failure;
   for (const PKey partition : changes.create) {
     try {
       create(partition);
     } catch (const std::exception& error) {
       plan_.on_removed(partition);
-      refused = error.what();
+      failure = error.what();
     }
   }
-  if (refused.empty()) {
+  if (failure.empty()) {
     if (port_.active) discard_kept();
     (void)retry_.succeeded();
     return retry_timer_.set(kNever);
   }
-  if (retry_.failed()) log_.error("{}; trying again", refused);
+  if (retry_.failed()) log_.error("{}; trying again", failure);
   retry_timer_.set(monotonic_now() + retry_.pause());
 }
 
@@ -112,7 +112,7 @@ void Interfaces::remove(PKey partition) {
   }
 }
 
-// --- End -------------------------------------------------------------------------------------
+// --- End ----------------------------------------------------------------------------------------
 
 void Interfaces::stop(const StopReason& why) {
   if (stopping_) return;

@@ -19,7 +19,7 @@ namespace ipoib::daemon {
 
 inline constexpr std::size_t kMailboxCapacity = 4096;
 
-// --- From the control thread to the interface's ------------------------------------------------
+// --- From the control thread to the interface's -------------------------------------------------
 struct PortChanged {
   link::PortStatus status;
 };
@@ -41,7 +41,7 @@ struct Stop {};
 using ToInterface = std::variant<PortChanged, ClientReregister, SubnetNotice, HostChanged,
                                  wire::SaResponse, AdminRequest, Stop>;
 
-// --- From the interface's thread to the control thread -----------------------------------------
+// --- From the interface's thread to the control thread ------------------------------------------
 struct AdminResponse {
   control::Response response;
   std::function<void(control::Response)> done;

@@ -29,8 +29,8 @@ class Pump {
     HostPools host_frames;  ///< for packets read from the TUN
     FramePool& messages;    ///< for messages of the link
     TraceRing& trace;
-    Logger& log;       ///< the pump's own
-    Logger& link_log;  ///< the link's
+    Logger& log;
+    Logger& link_log;
   };
   struct Settings {
     link::Config link;
@@ -50,7 +50,7 @@ class Pump {
   void drain(TimePoint now);
 
   [[nodiscard]] link::Link& link() { return link_; }
-  /// Requests of the link for the control thread, in order; the caller removes them.
+  /// Messages for the control thread, in order; the caller removes them.
   [[nodiscard]] std::vector<ToControl>& to_control() { return to_control_; }
   [[nodiscard]] const offload::Coalescer::Counters& counters() const {
     return coalescer_.counters();

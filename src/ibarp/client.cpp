@@ -42,39 +42,33 @@ void Client::check(int result) const {
   throw Failure(kRefused, why.compare(0, prefix.size(), prefix) == 0 ? why : prefix + why);
 }
 
+template <class T, class List>
+std::vector<T> Client::all(List list) const {
+  std::vector<T> out;
+  check(list(handle_.get(), collect<T>, &out));
+  return out;
+}
+
 std::vector<ibarp_entry> Client::entries() const {
-  std::vector<ibarp_entry> out;
-  check(ibarp_list(handle_.get(), collect<ibarp_entry>, &out));
+  auto out = all<ibarp_entry>(ibarp_list);
   std::sort(out.begin(), out.end(), before);
   return out;
 }
 
-std::vector<ibarp_counter> Client::counters() const {
-  std::vector<ibarp_counter> out;
-  check(ibarp_stats(handle_.get(), collect<ibarp_counter>, &out));
-  return out;
-}
+std::vector<ibarp_counter> Client::counters() const { return all<ibarp_counter>(ibarp_stats); }
 
-std::vector<ibarp_group> Client::groups() const {
-  std::vector<ibarp_group> out;
-  check(ibarp_groups(handle_.get(), collect<ibarp_group>, &out));
-  return out;
-}
+std::vector<ibarp_group> Client::groups() const { return all<ibarp_group>(ibarp_groups); }
 
 int Client::members(const ibarp_group& group, std::vector<ibarp_member>& out) const {
   return ibarp_members(handle_.get(), group.mgid, collect<ibarp_member>, &out);
 }
 
 std::vector<ibarp_log_level> Client::log_levels() const {
-  std::vector<ibarp_log_level> out;
-  check(ibarp_log_levels(handle_.get(), collect<ibarp_log_level>, &out));
-  return out;
+  return all<ibarp_log_level>(ibarp_log_levels);
 }
 
 std::vector<ibarp_trace_record> Client::trace() const {
-  std::vector<ibarp_trace_record> out;
-  check(ibarp_trace(handle_.get(), collect<ibarp_trace_record>, &out));
-  return out;
+  return all<ibarp_trace_record>(ibarp_trace);
 }
 
 ibarp_info Client::info() const {

@@ -32,6 +32,9 @@ class Client {
   [[nodiscard]] ibarp_info info() const;
 
  private:
+  template <class T, class List>
+  [[nodiscard]] std::vector<T> all(List list) const;
+
   struct Close {
     void operator()(ibarp* handle) const { ibarp_close(handle); }
   };

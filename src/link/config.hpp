@@ -39,8 +39,8 @@ struct Ageing {
 };
 
 struct PathTimes {
-  Duration refresh = std::chrono::minutes(15);  ///< age at which a path in use is asked for again
-  Backoff negative;  ///< no question to the SA for so long after it refused a path
+  Duration refresh = std::chrono::minutes(15);  ///< age at which a path in use is requested again
+  Backoff negative;                             ///< pause after a failed path request
   Duration mismatch_interval =
       std::chrono::seconds(5);  ///< between requests because of a source LID
 };

@@ -106,7 +106,9 @@ bool DhcpRewriter::rewrite(Frame& packet, const DhcpMessage& as, std::size_t lim
     out_.counters.add(Counter::dhcp_left_alone);
     return false;
   }
+  const auto upper = packet.upper_layer();
   packet.window(begin, size);
+  packet.set_upper_layer(upper);
   std::copy_n(made.begin(), size, packet.bytes().begin());
   return true;
 }

@@ -26,11 +26,12 @@ class DhcpRewriter {
 
   /// Takes any IPv4 packet of the host. The rewritten packet is at most `mtu` bytes long.
   void from_host(Frame& packet, std::uint32_t mtu, TimePoint now) {
-    if (kind(packet) == wire::DhcpKind::request) own_request(packet, mtu, now);
+    const auto upper = wire::upper_layer(packet.bytes());
+    if (kind(packet, upper) == wire::DhcpKind::request) own_request(packet, mtu, now);
   }
-  /// Takes any IPv4 packet for the host.
+  /// Any IPv4 packet for the host, with Frame::upper_layer() set.
   void from_fabric(Frame& packet, TimePoint now) {
-    const auto found = kind(packet);
+    const auto found = kind(packet, packet.upper_layer());
     if (found == wire::DhcpKind::request) foreign_request(packet);
     if (found == wire::DhcpKind::reply && !transactions_.empty()) reply(packet, now);
   }
@@ -43,8 +44,8 @@ class DhcpRewriter {
     wire::DhcpClient client;
   };
 
-  [[nodiscard]] std::optional<wire::DhcpKind> kind(const Frame& packet) const {
-    return config_.dhcp_rewrite ? wire::dhcp_kind(packet.bytes()) : std::nullopt;
+  [[nodiscard]] std::optional<wire::DhcpKind> kind(const Frame& packet, UpperLayer upper) const {
+    return config_.dhcp_rewrite ? wire::dhcp_kind(packet.bytes(), upper) : std::nullopt;
   }
   void own_request(Frame& packet, std::uint32_t mtu, TimePoint now);
   void foreign_request(Frame& packet);

@@ -113,8 +113,7 @@ void Group::log_loss() {
   deps_.out.counters.add(Counter::memberships_lost);
   deps_.log.warn(
       "{} group {}: the port is no longer a member: another program on the port has left the "
-      "group, "
-      "or the subnet manager has lost it; joining again",
+      "group, or the subnet manager has lost it; joining again",
       name_, mgid_.to_string());
 }
 

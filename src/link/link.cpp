@@ -104,7 +104,7 @@ void Link::on_setup_failed(TimePoint now) {
   p.go_down(now);
   p.bring_up.on_setup_failed();
   p.groups.on_setup_failed(now);
-  p.log.warn("the queue pair could not be set up; joins again later");
+  p.log.warn("the queue pair could not be configured; joining again later");
 }
 
 void Link::on_attach_failed(const Gid& mgid, TimePoint now) {

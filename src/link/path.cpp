@@ -159,7 +159,7 @@ void Path::on_record(const wire::PathRecord& record, const Dependencies& deps, T
 }
 
 /// Creates the address handle, unless the attributes are still the same. Returns nullopt if the
-/// record makes no sense or the handle cannot be created.
+/// record is invalid or the handle cannot be created.
 std::optional<PathData> Path::accept(const wire::PathRecord& record,
                                      const Dependencies& deps) const {
   const std::uint32_t mtu = wire::mtu_bytes(record.mtu);

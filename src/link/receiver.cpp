@@ -46,13 +46,17 @@ void Receiver::receive(std::span<Incoming> batch, TimePoint now) {
       });
 }
 
-/// Fills the plan in place, which avoids a store-forwarding stall.
-const IpAddress* Receiver::prepare(const Frame& frame, Plan& plan) {
+/// Parses the IP header, once for all later stages. Fills the plan in place, which avoids a
+/// store-forwarding stall.
+const IpAddress* Receiver::prepare(Frame& frame, Plan& plan) {
   plan.type = wire::parse_encapsulation(frame.bytes());
   plan.source.reset();
   if (plan.type != wire::EtherType::ipv4 && plan.type != wire::EtherType::ipv6) return nullptr;
-  read_source(frame.bytes().subspan(wire::kEncapsulationSize), *plan.type, plan.source);
-  return plan.source ? &*plan.source : nullptr;
+  const ConstBytes packet = frame.bytes().subspan(wire::kEncapsulationSize);
+  read_source(packet, *plan.type, plan.source);
+  if (!plan.source) return nullptr;
+  frame.set_upper_layer(wire::upper_layer(packet));
+  return &*plan.source;
 }
 
 void Receiver::receive_one(Incoming& datagram, const Plan& plan, Neighbour* known, TimePoint now) {
@@ -94,7 +98,8 @@ void Receiver::receive_ip(Incoming& datagram, const Plan& plan, Neighbour* known
   if (!plan.source) return deps_.out.counters.add(Counter::drop_malformed_datagram);
   const IpAddress& source = *plan.source;
   datagram.frame.drop_front(wire::kEncapsulationSize);
-  if (plan.type == wire::EtherType::ipv6 && wire::is_neighbour_discovery(datagram.frame.bytes())) {
+  if (plan.type == wire::EtherType::ipv6 &&
+      wire::is_neighbour_discovery(datagram.frame.bytes(), datagram.frame.upper_layer())) {
     if (!deps_.input.receive_discovery(datagram, now))
       return deps_.out.counters.add(Counter::drop_malformed_nd);
     known = nullptr;  // the update may have evicted that entry

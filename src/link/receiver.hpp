@@ -36,7 +36,7 @@ class Receiver {
     std::optional<IpAddress> source;  ///< of an IP packet
   };
 
-  [[nodiscard]] static const IpAddress* prepare(const Frame& frame, Plan& plan);
+  [[nodiscard]] static const IpAddress* prepare(Frame& frame, Plan& plan);
   void receive_one(Incoming& datagram, const Plan& plan, Neighbour* known, TimePoint now);
   [[nodiscard]] bool is_ours(const Incoming& datagram);
   void receive_ip(Incoming& datagram, const Plan& plan, Neighbour* known, TimePoint now);

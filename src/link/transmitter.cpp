@@ -78,7 +78,9 @@ void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, N
 /// never such messages.
 void Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint now) {
   if (type == wire::EtherType::ipv4) return deps_.dhcp.from_host(frame, deps_.mtu, now);
-  if (wire::is_neighbour_discovery(frame.bytes())) complete_discovery(frame);
+  if (wire::is_neighbour_discovery(frame.bytes(), wire::upper_layer(frame.bytes()))) {
+    complete_discovery(frame);
+  }
 }
 
 /// Multicast and limited broadcast destinations are on the link whatever the routes say.

@@ -59,7 +59,7 @@ Result<std::unique_ptr<IpNeighbours>> IpNeighbours::open() {
 }
 
 /// Waits for the ACK, so that an error is not taken for the response to the next request.
-void IpNeighbours::look_for(const Gid& gid) {
+void IpNeighbours::resolve(const Gid& gid) {
   constexpr int kFlags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
   const auto message = message_about(gid, interface_index_, RTM_NEWNEIGH, kFlags);
   if (!message || nl_send_auto_complete(queries_.get(), message.get()) < 0) return;

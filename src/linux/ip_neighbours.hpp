@@ -19,7 +19,7 @@ class IpNeighbours final : public IpNeighbourPort {
   [[nodiscard]] static Result<std::unique_ptr<IpNeighbours>> open();
 
   void use(std::uint32_t interface_index) { interface_index_ = interface_index; }
-  void look_for(const Gid& gid) override;
+  void resolve(const Gid& gid) override;
   [[nodiscard]] State state(const Gid& gid) override;
 
   /// Readable when the state of some neighbour has changed.

@@ -1,4 +1,4 @@
-// A network namespace to open sockets and devices in; they stay in it whoever uses them later.
+// A network namespace to open sockets and devices in; they stay in it wherever they are used.
 #pragma once
 
 #include <string>

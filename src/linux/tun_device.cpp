@@ -54,7 +54,7 @@ Error clone_device_error(int error) {
     case ENXIO:
       return failure(
           kCloneDevice, error,
-          "load the driver (modprobe tun) or make the node (mknod /dev/net/tun c 10 200)");
+          "load the driver (modprobe tun) or create the node (mknod /dev/net/tun c 10 200)");
     case EACCES:
     case EPERM:
       return failure(kCloneDevice, error, "run as root, or with CAP_NET_ADMIN");
@@ -161,7 +161,8 @@ Result<void> TunDevice::change_flags(short set, short clear) {
   return {};
 }
 
-/// Sets header size and offloads anew: an adopted interface has those of its last process.
+/// Sets header size and offloads, even if adopted: an adopted interface has those of its last
+/// process.
 Result<void> TunDevice::negotiate_offloads(bool large_packets) {
   int size = sizeof(VirtioHeader);
   if (ioctl(fd_.get(), TUNSETVNETHDRSZ, &size) != 0) return failure("TUNSETVNETHDRSZ", errno);

@@ -46,7 +46,7 @@ class TunDevice final : public TunPort {
   bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
             std::size_t limit) override;
   bool write(ConstBytes packet) override;
-  [[nodiscard]] bool takes(Segmentation::Kind kind) const override {
+  [[nodiscard]] bool accepts(Segmentation::Kind kind) const override {
     return kind == Segmentation::Kind::tcp ? takes_tcp_ : takes_udp_;
   }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override;

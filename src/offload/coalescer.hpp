@@ -1,14 +1,14 @@
-// Puts segments of one flow together again, so that the host takes many in one go: what its kernel
-// does for network devices (GRO), and not for packets written to a TUN.
+// Coalesces segments of one flow into large packets, as GRO does for network devices. The kernel
+// has no GRO for packets written to a TUN.
 //
-// Packets come in with add(), and go on with flush(), at the end of a batch: none waits for another
-// batch. A group has a packet and those of its flow that continue it (flow.hpp), and goes on where
-// its first packet stood; a packet of the flow that does not continue it ends the group, and one of
-// which it cannot be said what flow it is of, or that is large already, ends all groups. So the
-// packets of a flow keep their order. Of the checksums of those that are put together each was
-// verified, by the device or here; the large packet says that its own is partial, so the host
-// verifies none and completes it should it pass it on. What the device has put together already
-// goes on as it is.
+// add() takes packets, and flush() writes them to the host at the end of a batch: no packet waits
+// for the next batch. A group is a packet followed by those of its flow that continue it
+// (flow.hpp). It is written in the order of its first packet. A packet of the flow that does not
+// continue the group closes it; a packet without a known flow, or a large one, closes all groups.
+// So the order of each flow is preserved. Segments are coalesced only after their checksums were
+// verified, by the device or here. The large packet gets a partial checksum: the host does not
+// verify it, and completes it if it forwards the packet. Large packets from the device are passed
+// on unchanged.
 #pragma once
 
 #include <array>
@@ -24,36 +24,37 @@ namespace ipoib::offload {
 class Coalescer {
  public:
   struct Counters {
-    std::uint64_t large = 0;     ///< packets put together, here or by the device
-    std::uint64_t segments = 0;  ///< of which they were made
-    std::uint64_t refused = 0;   ///< packets of the fabric that the host did not take
+    std::uint64_t large = 0;     ///< large packets, coalesced here or received so
+    std::uint64_t segments = 0;  ///< of the large packets
+    std::uint64_t refused = 0;   ///< received packets that the host did not accept
   };
 
   /// `host` outlives it.
   explicit Coalescer(TunPort& host) : host_(host) {}
 
-  /// An IP packet for the host; a large one only if the host takes that kind.
+  /// Adds an IP packet for the host, with Frame::upper_layer() set. A large one must be of a kind
+  /// that the host accepts.
   void add(Frame&& packet);
-  /// Hands on all that has been added.
+  /// Writes all packets to the host.
   void flush();
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
  private:
-  /// A flow's group is found by a place that its tag has. Flows with the same place end each
-  /// other's groups.
-  static constexpr std::size_t kPlaces = 256;
+  /// Open groups are found by a hash of the flow's tag. Flows in the same bucket close each other's
+  /// groups.
+  static constexpr std::size_t kBuckets = 256;
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  struct Piece {
+  struct Packet {
     Frame frame;
-    std::uint32_t next = kNone;  ///< of the same group
+    std::uint32_t next = kNone;  ///< packet of the same group
   };
   struct Group {
     FlowPacket first;
-    std::uint32_t first_piece = 0;
-    std::uint32_t last_piece = 0;
+    std::uint32_t first_packet = 0;
+    std::uint32_t last_packet = 0;
     std::uint32_t count = 1;
-    std::size_t octets = 0;
+    std::size_t size = 0;  ///< bytes of the large packet
     bool open = false;
   };
 
@@ -64,10 +65,11 @@ class Coalescer {
   [[nodiscard]] bool write(const Group& group);
 
   TunPort& host_;
-  std::vector<Piece> pieces_;
-  std::vector<Group> groups_;                    ///< in the order in which they are written
-  std::array<std::uint32_t, kPlaces> places_{};  ///< the last group opened; may be of another batch
-  std::size_t closed_ = 0;                       ///< groups before are not open
+  std::vector<Packet> packets_;
+  std::vector<Group> groups_;  ///< in the order in which they are written
+  /// The last group opened; may be of an earlier batch.
+  std::array<std::uint32_t, kBuckets> buckets_{};
+  std::size_t closed_ = 0;  ///< the groups before this one are closed
   Counters counters_;
 };
 

@@ -49,7 +49,7 @@ void LocalSa::request(const wire::SaRequest& request, TimePoint now) {
 void LocalSa::request_path(wire::SaRequestId id, const wire::PathQuery& query, TimePoint now) {
   const Gid& to = query.record.dgid;
   const WaitingPath path{id, query, now + kNeighbourTimeout};
-  if (!port_.gid.is_zero() && is_unicast_ipv6(to) && to != port_.gid) neighbours_.look_for(to);
+  if (!port_.gid.is_zero() && is_unicast_ipv6(to) && to != port_.gid) neighbours_.resolve(to);
   if (auto result = try_path(path, now)) {
     responses_.push_back({id, std::move(*result)});
   } else if (waiting_.size() < kMaxWaiting) {

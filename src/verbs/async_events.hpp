@@ -1,4 +1,4 @@
-// Asynchronous events of a device (IBA 11.6.3), as far as an interface cares.
+// Asynchronous events of a device (IBA 11.6.3).
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,11 @@ enum class AsyncEvent : std::uint8_t {
   gid_change,
   sm_change,
   client_reregister,
-  queue_pair_fatal,  ///< also: a completion queue overran
+  queue_pair_fatal,  ///< or an overrun of a completion queue
   device_fatal,
   other,
 };
 [[nodiscard]] std::string_view name(AsyncEvent event);
-/// What an ibv_event_type means to us.
 [[nodiscard]] AsyncEvent classify(ibv_event_type type);
 
 /// Reads a device's event descriptor without blocking. Events of other ports are skipped.
@@ -33,7 +32,7 @@ class AsyncEventReader {
   [[nodiscard]] static Result<AsyncEventReader> open(const Device& device);
 
   [[nodiscard]] int descriptor() const { return context_->async_fd; }
-  /// The next event at hand, already acknowledged; nothing when there is none.
+  /// Returns the next event, already acknowledged; nullopt if there is none.
   [[nodiscard]] std::optional<AsyncEvent> next();
 
  private:

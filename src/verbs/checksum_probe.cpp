@@ -5,8 +5,7 @@
 
 #include "offload/flow.hpp"
 #include "wire/encapsulation.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::verbs {
 namespace {
@@ -15,7 +14,7 @@ constexpr std::string_view kMark = "ipoibd checksum?";  ///< the payload of a se
 constexpr std::uint16_t kDiscard = 9;                   ///< UDP port (RFC 863)
 constexpr std::uint8_t kHops = 1;
 
-/// The lengths are the segments' own affair.
+/// With lengths of 0, which each segment sets.
 void write_ipv4(ByteWriter& to) {
   constexpr std::uint32_t kLoopback = 0x7f000001;
   to.u32(0x45000000);
@@ -66,21 +65,22 @@ bool is_probe(ConstBytes datagram) {
   return datagram.size() > kMark.size() && std::ranges::equal(datagram.last(kMark.size()), mark());
 }
 
-bool is_probe_right(ConstBytes probe) {
-  const auto flow = offload::parse_flow(probe.subspan(wire::kEncapsulationSize));
-  return flow && offload::may_be_segment(*flow);
+bool has_valid_checksums(ConstBytes probe) {
+  const auto ip = probe.subspan(wire::kEncapsulationSize);
+  const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
+  return flow && offload::can_coalesce(*flow);
 }
 
-void ChecksumCheck::begin() {
-  ++rounds_;
+void ChecksumProbe::begin() {
+  ++attempts_;
   missing_ = kProbeVersions.size() * kProbeSegments;
 }
 
-bool ChecksumCheck::take(ConstBytes datagram) {
+bool ChecksumProbe::take(ConstBytes datagram) {
   if (missing_ == 0 || !is_probe(datagram)) return false;
   --missing_;
-  if (!is_probe_right(datagram)) verdict_ = Verdict::failed;
-  if (missing_ == 0 && verdict_ == Verdict::open) verdict_ = Verdict::passed;
+  if (!has_valid_checksums(datagram)) state_ = State::failed;
+  if (missing_ == 0 && state_ == State::open) state_ = State::passed;
   return true;
 }
 

@@ -1,8 +1,8 @@
-// What shows whether a device computes the checksums of datagrams: some report that they do
-// (IBV_DEVICE_UD_IP_CSUM), and ignore IBV_SEND_IP_CSUM without a word. A queue pair sends itself
-// what they would have to be computed for: a large packet of UDP, over IPv4 and over IPv6. A device
-// that says so cuts it, too; what comes shows both. (Of TCP nothing is shown: who gets the lengths
-// of UDP right is trusted with it.)
+// Tests whether a device computes the checksums of datagrams. Some devices advertise it
+// (IBV_DEVICE_UD_IP_CSUM), but silently ignore IBV_SEND_IP_CSUM. So a queue pair sends itself one
+// large UDP packet over IPv4 and one over IPv6. A device that advertises TSO also segments them, so
+// the received segments test both. (TCP is not tested: a device that sets the UDP lengths correctly
+// is trusted with TCP.)
 #pragma once
 
 #include <array>
@@ -13,43 +13,44 @@
 
 namespace ipoib::verbs {
 
-/// How long a queue pair waits for them to come back, when it comes up,
-inline constexpr std::chrono::milliseconds kProbePatience{100};
-/// and in how many of its lives, while they do not: its partition may have gone meanwhile, or does
-/// not let it hear itself.
-inline constexpr int kProbeRounds = 3;
+/// How long a queue pair that comes up waits for the probes to return.
+inline constexpr std::chrono::milliseconds kProbeTimeout{100};
+/// How often a queue pair probes while probes are lost: its partition may be gone at the moment, or
+/// its membership is limited, so that it cannot receive from itself.
+inline constexpr int kMaxProbeAttempts = 3;
 inline constexpr std::array<std::uint8_t, 2> kProbeVersions{4, 6};  ///< of IP
 inline constexpr std::size_t kProbeSegments = 2;                    ///< of each packet
 
-/// Makes a large packet of the frame, to one of this host's own loopback addresses, with nothing in
-/// the places of its checksums. The slot has room for 128 octets.
+/// Writes a large packet to a loopback address, without checksums, into the frame. The slot has
+/// room for 128 bytes.
 void write_probe(Frame& frame, std::uint8_t version);
-/// A segment of such a packet; begins with the encapsulation header.
+/// Whether a datagram, with its encapsulation header, is a segment of such a packet.
 [[nodiscard]] bool is_probe(ConstBytes datagram);
-/// Its checksums are right.
-[[nodiscard]] bool is_probe_right(ConstBytes probe);
+[[nodiscard]] bool has_valid_checksums(ConstBytes probe);
 
-/// What the device has shown. A value: it is told what comes.
-class ChecksumCheck {
+/// What the probes have shown. A value: the owner sends the probes and passes in what it receives.
+class ChecksumProbe {
  public:
-  /// Nothing is shown yet, nor the contrary: another round may tell.
-  [[nodiscard]] bool is_open() const { return verdict_ == Verdict::open && rounds_ < kProbeRounds; }
-  [[nodiscard]] bool passed() const { return verdict_ == Verdict::passed; }
-  [[nodiscard]] bool failed() const { return verdict_ == Verdict::failed; }
+  /// No result yet, and attempts are left.
+  [[nodiscard]] bool is_open() const {
+    return state_ == State::open && attempts_ < kMaxProbeAttempts;
+  }
+  [[nodiscard]] bool passed() const { return state_ == State::passed; }
+  [[nodiscard]] bool failed() const { return state_ == State::failed; }
 
-  /// Begins a round: the probes are sent.
+  /// Begins an attempt: the probes are about to be sent.
   void begin();
-  /// They have not all come back.
+  /// Some probes have not returned.
   [[nodiscard]] bool is_waiting() const { return missing_ != 0; }
-  /// A datagram from the queue pair to itself. False: it was none of them.
+  /// Takes a datagram from the queue pair to itself. Returns false if it is not a probe.
   [[nodiscard]] bool take(ConstBytes datagram);
-  /// The device has refused them.
-  void fail() { verdict_ = Verdict::failed; }
+  /// The device has refused the probes.
+  void fail() { state_ = State::failed; }
 
  private:
-  enum class Verdict : std::uint8_t { open, passed, failed };
-  Verdict verdict_ = Verdict::open;
-  int rounds_ = 0;
+  enum class State : std::uint8_t { open, passed, failed };
+  State state_ = State::open;
+  int attempts_ = 0;
   std::size_t missing_ = 0;
 };
 

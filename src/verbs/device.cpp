@@ -13,18 +13,18 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// Nothing when there is no such port, or when it is neither: one of iWARP is on Ethernet, too.
+/// Returns nullopt if there is no such port, or it is iWARP, which is on Ethernet, too.
 std::optional<LinkLayer> link_layer_of(ibv_context* context, std::uint8_t port) {
   ibv_port_attr attributes{};
   if (ibv_query_port(context, port, &attributes) != 0) return std::nullopt;
   const bool is_ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
   if (is_ethernet && context->device->transport_type == IBV_TRANSPORT_IB) return LinkLayer::roce;
-  // Old providers leave the link layer unspecified when it is InfiniBand.
   if (is_ethernet) return std::nullopt;
+  // Old providers leave the link layer of InfiniBand unspecified.
   return LinkLayer::infiniband;
 }
 
-std::uint32_t octets(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port,
     if (!name.empty() && candidate != name) continue;
     Context context(ibv_open_device(list[i]));
     if (!context) {
-      if (!name.empty()) return refused("cannot open RDMA device " + name, errno);
+      if (!name.empty()) return verbs_error("cannot open RDMA device " + name, errno);
       continue;
     }
     const auto link_layer = link_layer_of(context.get(), port);
@@ -68,7 +68,7 @@ Result<Device> Device::open(const std::string& name, std::uint8_t port,
 Result<PortSnapshot> Device::query() const {
   ibv_port_attr attributes{};
   if (const int error = ibv_query_port(context_.get(), port_, &attributes); error != 0) {
-    return refused("cannot query port " + std::to_string(port_) + " of " + name_, error);
+    return verbs_error("cannot query port " + std::to_string(port_) + " of " + name_, error);
   }
   PortSnapshot out;
   out.link_layer = link_layer_;
@@ -77,8 +77,8 @@ Result<PortSnapshot> Device::query() const {
   out.lmc = std::min(attributes.lmc, kMaxLmc);
   out.sm_lid = Lid(attributes.sm_lid);
   out.sm_sl = ServiceLevel(attributes.sm_sl);
-  out.active_mtu = octets(attributes.active_mtu);
-  out.max_mtu = octets(attributes.max_mtu);
+  out.active_mtu = mtu_bytes(attributes.active_mtu);
+  out.max_mtu = mtu_bytes(attributes.max_mtu);
   out.rate_mbps = wire::link_mbps(attributes.active_width, attributes.active_speed);
 
   if (auto done = read_gid(out); !done) return done.error();
@@ -86,9 +86,9 @@ Result<PortSnapshot> Device::query() const {
   for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
     __be16 value = 0;
     if (ibv_query_pkey(context_.get(), port_, i, &value) != 0) break;
-    std::array<std::uint8_t, sizeof(value)> octet_pair;
-    std::memcpy(octet_pair.data(), &value, sizeof(value));
-    out.pkeys.emplace_back(load_be<std::uint16_t>(octet_pair.data()));
+    std::array<std::uint8_t, sizeof(value)> bytes;
+    std::memcpy(bytes.data(), &value, sizeof(value));
+    out.pkeys.emplace_back(load_be<std::uint16_t>(bytes.data()));
   }
   return out;
 }
@@ -104,7 +104,7 @@ Result<void> Device::read_gid(PortSnapshot& out) const {
   }
   ibv_gid gid{};
   if (ibv_query_gid(context_.get(), port_, 0, &gid) != 0) {
-    return refused("cannot read GID 0 of " + name_, errno);
+    return verbs_error("cannot read GID 0 of " + name_, errno);
   }
   Gid::Bytes bytes;
   std::copy_n(gid.raw, bytes.size(), bytes.begin());

@@ -1,4 +1,4 @@
-// Finding an RDMA device and reading what the subnet manager has configured on its port.
+// Finds an RDMA device, and reads the attributes of its port.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace ipoib::verbs {
 
 enum class LinkLayer : std::uint8_t {
   infiniband,
-  roce,  ///< Ethernet below: there are neither LIDs nor a subnet manager (IBA annex 17)
+  roce,  ///< over Ethernet: no LIDs, no subnet manager (IBA annex 17)
 };
 
-/// A port as it is at one moment.
+/// A snapshot of a port's attributes.
 struct PortSnapshot {
   LinkLayer link_layer = LinkLayer::infiniband;
   bool active = false;
@@ -26,23 +26,22 @@ struct PortSnapshot {
   std::uint8_t lmc = 0;
   Lid sm_lid;
   ServiceLevel sm_sl;
-  Gid gid;  ///< zero while a RoCE port has none that can be used
+  Gid gid;  ///< zero while a RoCE port has no usable one
   std::uint8_t gid_index = 0;
-  std::uint32_t network_device = 0;  ///< interface index of what a RoCE port's GID belongs to
-  std::uint32_t active_mtu = 0;      ///< octets
-  std::uint32_t max_mtu = 0;         ///< octets
+  std::uint32_t network_device = 0;  ///< interface index of the device with a RoCE port's GID
+  std::uint32_t active_mtu = 0;      ///< bytes
+  std::uint32_t max_mtu = 0;         ///< bytes
   std::uint32_t rate_mbps = 0;
-  std::vector<PKey> pkeys;  ///< the table by its indices; an invalid key is a free place
+  std::vector<PKey> pkeys;  ///< the P_Key table; an invalid key is a free entry
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
 
-/// One open device and one of its ports. The verbs are thread-safe, so threads may share it.
+/// An open device and one of its ports. Verbs are thread-safe, so threads may share it.
 class Device {
  public:
-  /// Opens the device called `name` with an InfiniBand or RoCE port `port`, or the first one with
-  /// such an InfiniBand port when `name` is empty. `gid_index` is that of a RoCE port; without it,
-  /// choose_gid() does. Error code ENODEV: no such device (yet); anything else: it is there and
-  /// refuses.
+  /// Opens the device `name`, which must have an InfiniBand or RoCE port `port`, or without a name
+  /// the first device with an InfiniBand port `port`. `gid_index` selects the GID of a RoCE port;
+  /// without it, choose_gid() does. The error code is ENODEV if there is no such device (yet).
   [[nodiscard]] static Result<Device> open(const std::string& name, std::uint8_t port,
                                            std::optional<std::uint8_t> gid_index = {});
 
@@ -50,7 +49,7 @@ class Device {
   [[nodiscard]] std::uint8_t port() const { return port_; }
   [[nodiscard]] LinkLayer link_layer() const { return link_layer_; }
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
-  /// Reads port, GID and P_Key table.
+  /// Reads port attributes, GID and P_Key table.
   [[nodiscard]] Result<PortSnapshot> query() const;
 
  private:

@@ -14,7 +14,7 @@ namespace ipoib::verbs {
 
 namespace {
 
-/// Of all ports of a device; the kernel is not asked for more than 64 KiB at a time.
+/// For all ports of a device. The kernel limits a query to 64 KiB.
 constexpr std::size_t kMaxEntries = 2047;
 
 bool is_link_local(const Gid& gid) { return gid.prefix() == Gid::kLinkLocalPrefix; }

@@ -1,5 +1,5 @@
-// Owners of verbs objects. Members of a class are declared in the order of creation, so that they
-// are destroyed in the reverse one, as the verbs demand.
+// Owning pointers to verbs objects. Classes declare them in the order of creation, so that they are
+// destroyed in reverse, as the verbs require.
 #pragma once
 
 #include <infiniband/verbs.h>

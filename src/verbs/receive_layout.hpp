@@ -1,6 +1,6 @@
-// How a receive buffer is laid out and named, and how many there are.
+// The layout, identifiers and numbers of receive buffers.
 //
-//   | GRH, or 40 octets of nothing | encapsulation header, packet: up to the MTU of the fabric |
+//   | GRH, or 40 unused bytes | encapsulation header, packet: up to the MTU of the fabric |
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace ipoib::verbs {
 
-/// Receives that are posted as one chain, once so many slots are idle.
+/// Receives are posted as one chain when this many slots are idle.
 inline constexpr std::size_t kReceiveChain = 32;
-/// Frames beyond the posted ones: those that the link looks at while their slots are posted again.
+/// Frames beyond the posted ones: the link processes them while their slots are posted again.
 inline constexpr std::uint32_t kSpareReceiveFrames = 128;
-/// Receives for large packets that the device hands over as they were sent.
+/// Receives for large packets that the device delivers without segmenting them.
 inline constexpr std::uint32_t kLargeReceives = 16;
 
-/// A work request's id is its send number, or the first bit and its receive slot, or both and its
-/// slot among the large ones: the opcode of a failed completion is not defined.
+/// The id of a work request is the number of a send, or these flags and the slot of a receive or a
+/// large receive. (The opcode of a failed completion is undefined.)
 inline constexpr std::uint64_t kReceiveId = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kLargeReceiveId = kReceiveId | std::uint64_t{1} << 62;
 

@@ -6,24 +6,24 @@
 
 namespace ipoib::verbs {
 
-void ReceiveQueue::make(const Shape& shape) {
-  shape_ = shape;
-  pool_ = std::make_unique<FramePool>(shape.depth + shape.spare, shape.octets);
-  frames_.resize(shape.depth);
+void ReceiveQueue::create(const Config& config) {
+  config_ = config;
+  pool_ = std::make_unique<FramePool>(config.depth + config.spare, config.size);
+  frames_.resize(config.depth);
   work_.resize(kReceiveChain);
-  pieces_.resize(kReceiveChain);
-  take_back();
+  elements_.resize(kReceiveChain);
+  release_all();
 }
 
 bool ReceiveQueue::post(ibv_qp& queue_pair, std::size_t at_least) {
   while (!idle_.empty() && idle_.size() >= at_least) {
     const auto filled = fill_chain();
     if (filled == 0) {
-      if (shape_.spare != 0) ++counters_.receive_starved;
+      if (config_.spare != 0) ++counters_.receive_starved;
       return true;
     }
     ibv_recv_wr* refused = nullptr;
-    if (shape_.post(&queue_pair, work_.data(), &refused) == 0) continue;
+    if (config_.post(&queue_pair, work_.data(), &refused) == 0) continue;
     ++counters_.post_refused;
     for (auto* work = refused; work != nullptr; work = work->next) (void)complete(work->wr_id);
     return false;
@@ -33,22 +33,22 @@ bool ReceiveQueue::post(ibv_qp& queue_pair, std::size_t at_least) {
 
 Frame ReceiveQueue::complete(std::uint64_t id) {
   const auto slot = slot_of(id);
-  if (shape_.depth != 0) idle_.push_back(slot);
+  if (config_.depth != 0) idle_.push_back(slot);
   return std::move(frames_[slot]);
 }
 
-void ReceiveQueue::take_back() {
+void ReceiveQueue::release_all() {
   for (auto& frame : frames_) frame.release();
   idle_.clear();
-  for (auto slot = shape_.depth; slot > 0; --slot) idle_.push_back(slot - 1);
+  for (auto slot = config_.depth; slot > 0; --slot) idle_.push_back(slot - 1);
 }
 
 void ReceiveQueue::stop() {
-  shape_.depth = 0;
+  config_.depth = 0;
   idle_.clear();
 }
 
-/// Builds one chain in `work_`; returns its length, 0 when no frame is free.
+/// Builds one chain in `work_`, and returns its length: 0 if no frame is free.
 std::size_t ReceiveQueue::fill_chain() {
   std::size_t filled = 0;
   while (filled < kReceiveChain && !idle_.empty()) {
@@ -56,15 +56,15 @@ std::size_t ReceiveQueue::fill_chain() {
     Frame& frame = frames_[slot] = pool_->take();
     if (!frame) break;
     idle_.pop_back();
-    frame.window(0, shape_.octets);
-    auto& piece = pieces_[filled];
-    piece.addr = reinterpret_cast<std::uintptr_t>(frame.bytes().data());
-    piece.length = shape_.octets;
-    piece.lkey = memory_.local_key(frame.bytes().data());
+    frame.window(0, config_.size);
+    auto& element = elements_[filled];
+    element.addr = reinterpret_cast<std::uintptr_t>(frame.bytes().data());
+    element.length = config_.size;
+    element.lkey = memory_.local_key(frame.bytes().data());
     auto& work = work_[filled];
-    work.wr_id = shape_.mark | slot;
+    work.wr_id = config_.id_flags | slot;
     work.next = &work + 1;
-    work.sg_list = &piece;
+    work.sg_list = &element;
     work.num_sge = 1;
     ++filled;
   }

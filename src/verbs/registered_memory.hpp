@@ -1,4 +1,4 @@
-// Memory that a device may use, and the keys to it. Few regions, each the arena of a frame pool.
+// Memory regions and their local keys. There are few, each the arena of a frame pool.
 #pragma once
 
 #include <cassert>
@@ -13,7 +13,7 @@ namespace ipoib::verbs {
 
 class RegisteredMemory {
  public:
-  /// `region` is the one of `arena`, which outlives this.
+  /// Adds the memory region of `arena`, which outlives this.
   void add(ConstBytes arena, MemoryRegion region) {
     regions_.push_back({arena.data(), arena.data() + arena.size(), std::move(region)});
   }
@@ -21,7 +21,7 @@ class RegisteredMemory {
     for (const auto& each : regions_) {
       if (address >= each.begin && address < each.end) return each.region->lkey;
     }
-    assert(false && "a frame of a pool that was never registered");
+    assert(false && "the pool of this frame was not registered");
     return 0;
   }
 

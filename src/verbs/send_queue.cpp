@@ -14,25 +14,21 @@
 namespace ipoib::verbs {
 
 static_assert(SendQueue::kHeaderSlot >= wire::kEncapsulationSize + offload::kMaxHeaders);
-static_assert(SendQueue::kMaxLargeHeaders ==
+static_assert(SendQueue::kMaxTsoHeaders ==
               wire::kEncapsulationSize + wire::Ipv6Header::kSize + wire::tcp::kMaximumSize);
 
 namespace {
 
-bool is_cut_by_device(const Frame& frame, const SendQueue::Target& to) {
-  return to.sums_up && frame.is_large() &&
-         frame.size() - frame.segmentation().payload <= to.large_octets &&
-         offload::is_plain(frame, wire::kEncapsulationSize);
-}
-
-/// Work requests.
-std::size_t sends_for(const Frame& frame, const SendQueue::Target& to) {
-  return is_cut_by_device(frame, to) ? 1 : frame.datagrams();
+/// Whether the device segments the packet (TSO).
+bool uses_tso(const Frame& frame, const SendQueue::Target& to) {
+  return to.checksum_offload && frame.is_large() &&
+         frame.size() - frame.segmentation().payload <= to.max_tso &&
+         offload::has_plain_headers(frame, wire::kEncapsulationSize);
 }
 
 }  // namespace
 
-void SendQueue::make(std::uint32_t depth, Frame&& headers) {
+void SendQueue::create(std::uint32_t depth, Frame&& headers) {
   sends_.resize(depth);
   work_.resize(depth);
   elements_.resize(std::size_t{2} * depth);
@@ -45,16 +41,16 @@ std::size_t SendQueue::send(std::span<Outgoing> batch, const Target& to, bool& a
   if (chain.length == 0) return 0;
   auto& last = work_[chain.length - 1];
   last.next = nullptr;
-  const bool is_signalled = to.reports || uncovered_ + chain.datagrams >= kSignalPeriod;
+  const bool is_signalled = to.always_signal || unsignalled_ + chain.datagrams >= kSignalPeriod;
   if (is_signalled) last.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   accepted = ibv_post_send(&to.queue_pair, work_.data(), &refused) == 0;
   if (accepted) {
-    uncovered_ = is_signalled ? 0 : uncovered_ + chain.datagrams;
-    return hold_posted(batch, to, chain.length);
+    unsignalled_ = is_signalled ? 0 : unsignalled_ + chain.datagrams;
+    return hold_posted(batch, chain.length);
   }
   ++counters_.post_refused;
-  return hold_posted(batch, to, static_cast<std::size_t>(refused - work_.data()));
+  return hold_posted(batch, static_cast<std::size_t>(refused - work_.data()));
 }
 
 std::size_t SendQueue::complete(std::uint64_t number) {
@@ -67,19 +63,20 @@ std::size_t SendQueue::complete(std::uint64_t number) {
   return tail_ - before;
 }
 
-/// As many from the front of `batch` as there is room for.
+/// Builds work requests for as many packets from the front of `batch` as there is room for.
 SendQueue::Chain SendQueue::fill_chain(std::span<const Outgoing> batch, const Target& to) {
   const auto room = sends_.size() - in_flight();
   Chain chain;
   for (const auto& datagram : batch) {
-    const auto wanted = sends_for(datagram.frame, to);
-    assert(wanted <= sends_.size() && "it would wait for ever");
+    const bool is_tso = uses_tso(datagram.frame, to);
+    const auto wanted = is_tso ? 1 : datagram.frame.datagrams();
+    assert(wanted <= sends_.size() && "the send queue can never hold this packet");
     if (chain.length + wanted > room) {
       ++counters_.send_queue_full;
       break;
     }
-    if (is_cut_by_device(datagram.frame, to)) {
-      fill_large(datagram, to, chain.length);
+    if (is_tso) {
+      fill_tso(datagram, to, chain.length);
     } else if (datagram.frame.is_large()) {
       fill_segments(datagram, to, chain.length);
     } else {
@@ -95,16 +92,16 @@ SendQueue::Chain SendQueue::fill_chain(std::span<const Outgoing> batch, const Ta
   return chain;
 }
 
-ibv_send_wr& SendQueue::begin_work(const Outgoing& datagram, const Target& to, std::size_t place) {
-  auto& work = work_[place];
+ibv_send_wr& SendQueue::begin_work(const Outgoing& datagram, const Target& to, std::size_t index) {
+  auto& work = work_[index];
   work = {};
-  work.wr_id = head_ + place;
+  work.wr_id = head_ + index;
   work.next = &work + 1;
-  work.sg_list = &elements_[2 * place];
+  work.sg_list = &elements_[2 * index];
   work.opcode = IBV_WR_SEND;
   work.wr.ud.ah = static_cast<const VerbsAddressHandle&>(*datagram.to).get();
   work.wr.ud.remote_qpn = datagram.qpn.value();
-  // The link's Q_Key is that of the queue pair: the top bit set means "use it" (IBA 10.2.5).
+  // With the top bit set, the queue pair's own Q_Key is used, which is the link's (IBA 10.2.5).
   work.wr.ud.remote_qkey = to.qkey.value();
   return work;
 }
@@ -114,51 +111,51 @@ ibv_sge SendQueue::element(ConstBytes bytes) const {
           memory_.local_key(bytes.data())};
 }
 
-void SendQueue::fill_send(const Outgoing& datagram, const Target& to, std::size_t place) {
-  auto& work = begin_work(datagram, to, place);
+void SendQueue::fill_send(const Outgoing& datagram, const Target& to, std::size_t index) {
+  auto& work = begin_work(datagram, to, index);
   work.sg_list[0] = element(datagram.frame.bytes());
   work.num_sge = 1;
-  if (datagram.frame.size() <= to.inline_octets) work.send_flags = IBV_SEND_INLINE;
+  if (datagram.frame.size() <= to.max_inline) work.send_flags = IBV_SEND_INLINE;
 }
 
-void SendQueue::fill_large(const Outgoing& datagram, const Target& to, std::size_t place) {
+void SendQueue::fill_tso(const Outgoing& datagram, const Target& to, std::size_t index) {
   const auto bytes = datagram.frame.bytes();
   const auto& how = datagram.frame.segmentation();
-  auto& work = begin_work(datagram, to, place);
+  auto& work = begin_work(datagram, to, index);
   work.opcode = IBV_WR_TSO;
   work.send_flags = IBV_SEND_IP_CSUM;
-  work.tso.hdr = const_cast<std::uint8_t*>(bytes.data());  // which verbs only read
+  work.tso.hdr = const_cast<std::uint8_t*>(bytes.data());  // verbs only read it
   work.tso.hdr_sz = how.payload;
   work.tso.mss = how.size;
   work.sg_list[0] = element(bytes.subspan(how.payload));
   work.num_sge = 1;
 }
 
-void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t place) {
-  // Who cuts has shown that it sums up what it cuts, and nothing of other sends.
-  const bool device_sums = to.sums_up && to.large_octets == 0;
-  auto segmenter = offload::segmenter_of(datagram.frame, wire::kEncapsulationSize, device_sums);
-  for (; !segmenter.done(); ++place) {
-    const auto slot = slot_of(head_ + place);
+void SendQueue::fill_segments(const Outgoing& datagram, const Target& to, std::size_t index) {
+  // A device with TSO was probed with TSO alone, so its checksums are trusted only there.
+  const bool checksum_offload = to.checksum_offload && to.max_tso == 0;
+  auto segmenter =
+      offload::make_segmenter(datagram.frame, wire::kEncapsulationSize, checksum_offload);
+  for (; !segmenter.done(); ++index) {
+    const auto slot = slot_of(head_ + index);
     const auto header = headers_.bytes().subspan(slot * kHeaderSlot, segmenter.header_size());
     const auto payload = segmenter.next(header.data());
-    auto& work = begin_work(datagram, to, place);
+    auto& work = begin_work(datagram, to, index);
     work.sg_list[0] = element(header);
     work.sg_list[1] = element(payload);
     work.num_sge = 2;
-    if (!segmenter.sums_up()) work.send_flags |= IBV_SEND_IP_CSUM;
+    if (!segmenter.computes_checksums()) work.send_flags |= IBV_SEND_IP_CSUM;
   }
 }
 
-/// Takes what belongs to the first `posted` sends from the front of `batch`; returns how many
-/// packets these are. One of which only a part was posted goes with its queue pair, which is
-/// broken.
-std::size_t SendQueue::hold_posted(std::span<Outgoing> batch, const Target& to,
-                                   std::size_t posted) {
+/// Takes the packets of the first `posted` work requests from the front of `batch`, and returns
+/// their number. A packet that was posted in part is taken, too: its queue pair is broken.
+std::size_t SendQueue::hold_posted(std::span<Outgoing> batch, std::size_t posted) {
   std::size_t packets = 0;
   for (std::size_t done = 0; done < posted; ++packets) {
     auto& datagram = batch[packets];
-    done = std::min(done + sends_for(datagram.frame, to), posted);
+    const bool is_tso = work_[done].opcode == IBV_WR_TSO;
+    done = std::min(done + (is_tso ? 1 : datagram.frame.datagrams()), posted);
     auto& slot = sends_[slot_of(head_ + done - 1)];
     slot.to = std::move(datagram.to);
     if ((work_[done - 1].send_flags & IBV_SEND_INLINE) != 0) {

@@ -1,11 +1,9 @@
-// What a queue pair has sent and does not know to be done, and the work requests that it is made
-// of.
+// The sends that are posted and not known to be complete, and the work requests for new ones.
 //
-// Sends go out as one chain, of which the last is signalled once no completion will
-// cover kSignalPeriod datagrams; frames and address handles are held until one does. A large packet
-// is a work request of its own where the device cuts it (IBV_WR_TSO). Elsewhere each segment is
-// one, of two elements: headers, written to the place that its number has in `headers_`, and
-// payload, where it lies.
+// Sends are posted as one chain. Its last work request is signalled once kSignalPeriod datagrams
+// would be without a completion; frames and address handles are held until the completion. A large
+// packet is one work request where the device segments it (IBV_WR_TSO). Otherwise each segment is
+// one, of two elements: its headers, written to its slot in `headers_`, and the payload in place.
 #pragma once
 
 #include <span>
@@ -22,63 +20,62 @@ class SendQueue {
   struct Target {
     ibv_qp& queue_pair;
     QKey qkey;
-    std::uint32_t inline_octets = 0;
-    std::uint32_t large_octets = 0;  ///< of the payload of a packet that the device may cut
-    bool sums_up = false;            ///< the device computes the checksums of segments
-    bool reports = false;            ///< there is a completion, however few sends it covers
+    std::uint32_t max_inline = 0;   ///< bytes
+    std::uint32_t max_tso = 0;      ///< bytes of payload; 0: the device has no TSO
+    bool checksum_offload = false;  ///< the device computes the checksums of segments
+    bool always_signal = false;     ///< the last send is signalled
   };
 
-  /// Both outlive it; `memory` is that of all frames which are sent.
+  /// Both outlive it. All frames that are sent lie in `memory`.
   SendQueue(const RegisteredMemory& memory, UdCounters& counters)
       : memory_(memory), counters_(counters) {}
-  /// For the headers of one segment.
+  /// Bytes for the headers of one segment.
   static constexpr std::size_t kHeaderSlot = 256;
-  /// The headers of a packet that the device cuts: of a plain IP header, and TCP with all options.
-  static constexpr std::size_t kMaxLargeHeaders = 104;
-  /// For `depth` sends, a power of two. `headers` has kHeaderSlot octets for each.
-  void make(std::uint32_t depth, Frame&& headers);
+  /// The largest headers of a packet for TSO: a plain IP header, and TCP with all options.
+  static constexpr std::size_t kMaxTsoHeaders = 104;
+  /// For `depth` sends, a power of two. `headers` has kHeaderSlot bytes for each.
+  void create(std::uint32_t depth, Frame&& headers);
 
-  /// As UdPort::send(). False in `accepted`: the device has refused some of it.
+  /// Same as UdPort::send(). Sets `accepted` to false if ibv_post_send() failed.
   [[nodiscard]] std::size_t send(std::span<Outgoing> batch, const Target& to, bool& accepted);
-  /// Gives back what belongs to the send of that number and to all before it; returns how many
-  /// sends these are.
+  /// Releases the resources of send `number` and of all before it, and returns how many sends these
+  /// are.
   std::size_t complete(std::uint64_t number);
-  /// Gives back everything, the same.
-  std::size_t take_back() { return in_flight() == 0 ? 0 : complete(head_ - 1); }
+  /// Releases those of all sends, likewise.
+  std::size_t release_all() { return in_flight() == 0 ? 0 : complete(head_ - 1); }
 
   [[nodiscard]] std::size_t depth() const { return sends_.size(); }
   [[nodiscard]] std::size_t in_flight() const { return head_ - tail_; }
 
  private:
-  /// Of a large packet the last of its sends has it.
+  /// The last send of a large packet holds the frame.
   struct Posted {
     AddressHandlePtr to;
-    Frame frame;  ///< empty when it went inline
+    Frame frame;  ///< empty if it was sent inline
   };
 
   struct Chain {
-    std::size_t length = 0;     ///< work requests
-    std::size_t datagrams = 0;  ///< that these make
+    std::size_t length = 0;  ///< work requests
+    std::size_t datagrams = 0;
   };
   [[nodiscard]] Chain fill_chain(std::span<const Outgoing> batch, const Target& to);
-  void fill_large(const Outgoing& datagram, const Target& to, std::size_t place);
-  void fill_send(const Outgoing& datagram, const Target& to, std::size_t place);
-  void fill_segments(const Outgoing& datagram, const Target& to, std::size_t place);
-  ibv_send_wr& begin_work(const Outgoing& datagram, const Target& to, std::size_t place);
+  void fill_tso(const Outgoing& datagram, const Target& to, std::size_t index);
+  void fill_send(const Outgoing& datagram, const Target& to, std::size_t index);
+  void fill_segments(const Outgoing& datagram, const Target& to, std::size_t index);
+  ibv_send_wr& begin_work(const Outgoing& datagram, const Target& to, std::size_t index);
   [[nodiscard]] ibv_sge element(ConstBytes bytes) const;
-  [[nodiscard]] std::size_t hold_posted(std::span<Outgoing> batch, const Target& to,
-                                        std::size_t posted);
+  [[nodiscard]] std::size_t hold_posted(std::span<Outgoing> batch, std::size_t posted);
   [[nodiscard]] std::size_t slot_of(std::uint64_t number) const {
     return number & (sends_.size() - 1);
   }
 
   const RegisteredMemory& memory_;
   UdCounters& counters_;
-  // The send with number n is in slot n modulo depth; [tail, head) are posted.
+  // Send n is in slot n modulo depth; sends [tail, head) are posted.
   std::vector<Posted> sends_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
-  std::size_t uncovered_ = 0;      ///< datagrams since the last send that was signalled
+  std::size_t unsignalled_ = 0;    ///< datagrams since the last signalled send
   std::vector<ibv_send_wr> work_;  ///< scratch for one chain
   std::vector<ibv_sge> elements_;  ///< two for each
   Frame headers_;

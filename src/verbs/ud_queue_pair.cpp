@@ -1,4 +1,4 @@
-// The hot half of UdQueuePair: posting and polling. Nothing here allocates, blocks or logs.
+// The hot path of UdQueuePair: posting and polling. Nothing here allocates, blocks or logs.
 #include "verbs/ud_queue_pair.hpp"
 
 #include <infiniband/softibdv.h>
@@ -7,27 +7,27 @@
 #include <array>
 #include <iterator>
 
+#include "offload/segmenter.hpp"
 #include "verbs/receive_layout.hpp"
 #include "verbs/verbs_address_handle.hpp"
 #include "wire/packet.hpp"
-#include "wire/segmenter.hpp"
 
 namespace ipoib::verbs {
 
 namespace {
 
-// Completions fetched by one call; a multiple of this costs more calls, no more memory.
+// Completions per ibv_poll_cq() call.
 constexpr std::size_t kPollBatch = 32;
 
-/// Written in its place: a copy of what has just been written by parts waits for the parts.
-bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids, bool reports_sums,
-                     Incoming& incoming) {
+/// Writes to `incoming` in place, which avoids a store-forwarding stall.
+bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids,
+                     bool verifies_checksums, Incoming& incoming) {
   incoming.frame = std::move(frame);
   if (completion.byte_len < wire::kGrhSize + wire::kEncapsulationSize ||
       completion.byte_len > incoming.frame.size()) {
     return false;
   }
-  // Without LIDs there may be anything in that field.
+  // On RoCE the field is undefined.
   if (has_lids) incoming.source_lid = Lid(completion.slid);
   incoming.source_qpn = Qpn(completion.src_qp);
   incoming.has_grh = (completion.wc_flags & IBV_WC_GRH) != 0;
@@ -38,16 +38,17 @@ bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids, boo
     incoming.destination_gid = grh->dgid;
   }
   incoming.frame.window(wire::kGrhSize, completion.byte_len - wire::kGrhSize);
-  incoming.frame.set_checksums_right(reports_sums &&
+  incoming.frame.set_checksums_valid(verifies_checksums &&
                                      (completion.wc_flags & IBV_WC_IP_CSUM_OK) != 0);
   return true;
 }
 
-/// Of a large packet; false: it is none.
-bool read_cut(const ibv_wc& completion, Frame& frame) {
+/// Plans the segmentation of a packet from a large receive. Returns false if it is not a large
+/// packet.
+bool read_segmentation(const ibv_wc& completion, Frame& frame) {
   const auto size = static_cast<std::uint16_t>(softibdv_segment_octets(&completion));
   const auto plan =
-      wire::plan_headers(std::as_const(frame).bytes(), wire::kEncapsulationSize, size);
+      offload::plan_headers(std::as_const(frame).bytes(), wire::kEncapsulationSize, size);
   if (size == 0 || !plan) return false;
   frame.set_segmentation(*plan);
   return true;
@@ -59,20 +60,20 @@ std::size_t UdQueuePair::send(std::span<Outgoing> batch) {
   if (!up_) return 0;
   bool accepted = true;
   const auto posted = sends_.send(
-      batch, {*qp_, attributes_.qkey, depths_.inline_octets, depths_.large_octets, sums_up()},
+      batch, {*qp_, attributes_.qkey, depths_.max_inline, depths_.max_tso, checksum_offload()},
       accepted);
   broken_ = broken_ || !accepted;
   return posted;
 }
 
 std::size_t UdQueuePair::receive(std::vector<Incoming>& out, std::size_t limit) {
-  // All are free by now that are not posted, unless the caller still looks at some.
+  // By now all large receives that are not posted are free, unless the caller still holds some.
   const bool may_post = up_ && !broken_;
   if (may_post && !large_receives_.post(*qp_, 1)) stop_large_receives("the device refuses them");
-  return fetch(out, limit);
+  return poll(out, limit);
 }
 
-std::size_t UdQueuePair::fetch(std::vector<Incoming>& out, std::size_t limit) {
+std::size_t UdQueuePair::poll(std::vector<Incoming>& out, std::size_t limit) {
   std::array<ibv_wc, kPollBatch> completions;
   std::size_t count = take_early(out, limit);
   while (count < limit) {
@@ -102,7 +103,7 @@ std::size_t UdQueuePair::take_early(std::vector<Incoming>& out, std::size_t limi
   return count;
 }
 
-/// One completion covers all sends up to its own: a send queue completes in order (IBA 10.8.3.1).
+/// A completion covers all earlier sends: a send queue completes in order (IBA 10.8.3.1).
 void UdQueuePair::complete_send(const ibv_wc& completion) {
   const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
   if (completion.status != IBV_WC_SUCCESS) {
@@ -123,8 +124,9 @@ bool UdQueuePair::complete_receive(const ibv_wc& completion, std::vector<Incomin
   }
   const bool has_lids = device_.link_layer() == LinkLayer::infiniband;
   auto& incoming = out.emplace_back();
-  if (!read_completion(completion, std::move(frame), has_lids, reports_sums_, incoming) ||
-      (is_large && !read_cut(completion, incoming.frame))) {
+  if (!read_completion(completion, std::move(frame), has_lids, advertises_checksum_offload_,
+                       incoming) ||
+      (is_large && !read_segmentation(completion, incoming.frame))) {
     ++counters_.malformed;
     out.pop_back();
     return false;

@@ -1,11 +1,11 @@
 // The UD queue pair of an interface: one QP, one CQ for both directions, one completion channel.
 //
-// Cold (ud_queue_pair_setup.cpp): made once in state RESET, so its number is known from the start;
-// configure() takes it to RTS with a P_Key index and a Q_Key, bring_down() back to RESET with every
-// frame returned. An error completion leaves is_broken() true; restart() goes down and up again, and
-// the number stays. Only where the device refuses that, recreate() makes a new queue pair.
+// Cold path (ud_queue_pair_setup.cpp): the queue pair is created in RESET, so its number is known
+// from the start; configure() takes it to RTS with a P_Key index and a Q_Key, bring_down() back to
+// RESET and releases all frames. An error completion makes is_broken() true; restart() resets the
+// queue pair, which keeps its number. recreate() replaces it if the device refuses that.
 //
-// Hot (ud_queue_pair.cpp, send_queue.hpp): what is sent and received, in chains.
+// Hot path (ud_queue_pair.cpp, send_queue.hpp): posts and polls chains.
 #pragma once
 
 #include <memory>
@@ -24,36 +24,35 @@ namespace ipoib::verbs {
 
 class UdQueuePair final : public UdPort {
  public:
-  using Made = Result<std::unique_ptr<UdQueuePair>>;
-  /// Makes PD, CQ, channel, queue pair and receive buffers for packets of up to `max_mtu` octets.
-  /// `device` and `log` must outlive it, and it the address handles that it makes.
-  [[nodiscard]] static Made create(const Device& device, std::uint32_t max_mtu,
-                                   const QueueDepths& depths, Logger& log);
+  /// Creates PD, CQ, channel, queue pair and receive buffers for packets of up to `max_mtu` bytes.
+  /// `device` and `log` must outlive it; it must outlive the address handles that it creates.
+  static Result<std::unique_ptr<UdQueuePair>> create(const Device& device, std::uint32_t max_mtu,
+                                                     const QueueDepths& depths, Logger& log);
   ~UdQueuePair() override;
 
-  /// Has the device hand over large packets as they were sent, where it does that.
-  void receive_large_packets();
-  /// Registers a pool whose frames will be given to send(). It must outlive this object.
+  /// Receives large packets without segmentation, if the device supports that.
+  void enable_large_receives();
+  /// Registers a pool whose frames are passed to send(). It must outlive this object.
   [[nodiscard]] Result<void> register_pool(FramePool& pool);
-  /// To RTS with these attributes, receives posted. A queue pair that is up already goes through
-  /// RESET only if it must: for another P_Key index, not for another Q_Key.
+  /// Brings the queue pair to RTS with these attributes, and posts receives. If it is up already, a
+  /// new P_Key index resets it; a new Q_Key does not.
   [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override;
-  /// To RESET; all posted frames are back when it returns. What was received and not fetched is
-  /// lost. Attachments to groups stay.
+  /// Brings the queue pair to RESET, and releases all posted frames. Received datagrams that were
+  /// not polled are lost. Attachments to groups stay.
   [[nodiscard]] Result<void> bring_down();
-  /// Down and up again, with the attributes that it had.
+  /// Brings it down and up again, with the same attributes.
   [[nodiscard]] Result<void> restart();
-  /// A new queue pair in place of the old one: in RESET, and attached to the same groups. When the
-  /// device does not let go of the old one, that stays, and its frames with it.
+  /// Replaces the queue pair with a new one, in RESET and attached to the same groups. If the
+  /// device does not destroy the old one, that stays, and keeps its frames.
   [[nodiscard]] Result<void> recreate();
   [[nodiscard]] bool is_up() const { return up_; }
-  /// The send queue has room for the segments of any packet, beside sends that are not signalled.
-  [[nodiscard]] bool takes_large_packets() const {
+  /// The send queue has room for the segments of any packet, in addition to unsignalled sends.
+  [[nodiscard]] bool can_send_large_packets() const {
     return sends_.depth() >= kMaxSegments + kSignalPeriod;
   }
-  /// The device computes the checksums of segments, as it has shown when this came up.
-  [[nodiscard]] bool sums_up() const { return check_.passed(); }
-  [[nodiscard]] bool is_broken() const { return broken_; }  ///< stopped by an error
+  /// The device computes the checksums of segments: the probe has passed.
+  [[nodiscard]] bool checksum_offload() const { return probe_.passed(); }
+  [[nodiscard]] bool is_broken() const { return broken_; }  ///< by a completion or verb that failed
 
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
   [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
@@ -64,31 +63,32 @@ class UdQueuePair final : public UdPort {
 
   /// Readable once after arm(), when a completion arrives.
   [[nodiscard]] int descriptor() const { return channel_->fd; }
-  /// Asks for an event at the next completion. What is complete already raises none: call receive()
-  /// once more before sleeping.
+  /// Requests an event for the next completion. Earlier completions raise none: call receive() once
+  /// more before sleeping.
   void arm();
-  /// Takes the events at hand off the channel.
+  /// Reads and acknowledges all pending events.
   void acknowledge_events();
 
-  /// Sends posted and not known to be complete; less than kSignalPeriod may stay so.
+  /// Posted sends that are not known to be complete: up to kSignalPeriod - 1 remain without another
+  /// send.
   [[nodiscard]] std::size_t sends_in_flight() const { return sends_.in_flight(); }
   [[nodiscard]] const UdCounters& counters() const { return counters_; }
 
  private:
   UdQueuePair(const Device& device, std::uint32_t max_mtu, const QueueDepths& depths, Logger& log)
       : device_(device), log_(log), max_mtu_(max_mtu), depths_(depths) {}
-  [[nodiscard]] Result<void> make_queues();
-  [[nodiscard]] Result<QueuePair> make_queue_pair();
+  [[nodiscard]] Result<void> create_queues();
+  [[nodiscard]] Result<QueuePair> create_queue_pair();
   [[nodiscard]] Result<void> destroy_queue_pair();
   [[nodiscard]] Result<void> bring_up();
   [[nodiscard]] Result<void> set_qkey();
   [[nodiscard]] Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what);
-  void check_sums();
+  void probe_checksum_offload();
   [[nodiscard]] bool send_probes();
-  std::size_t fetch(std::vector<Incoming>& out, std::size_t limit);
+  std::size_t poll(std::vector<Incoming>& out, std::size_t limit);
   std::size_t take_early(std::vector<Incoming>& out, std::size_t limit);
   void drain_completions();
-  void take_everything_back();
+  void release_all();
   void complete_send(const ibv_wc& completion);
   bool complete_receive(const ibv_wc& completion, std::vector<Incoming>& out);
   void post_receives(std::size_t at_least);
@@ -106,15 +106,15 @@ class UdQueuePair final : public UdPort {
   CompletionChannel channel_;
   CompletionQueue cq_;
   QueuePair qp_;
-  std::vector<GroupAttachment> groups_;  ///< that it is attached to
+  std::vector<GroupAttachment> groups_;
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;
-  bool reports_sums_ = false;  ///< the device says that it computes and verifies checksums
-  ChecksumCheck check_;
+  bool advertises_checksum_offload_ = false;  ///< IBV_DEVICE_UD_IP_CSUM
+  ChecksumProbe probe_;
   UdCounters counters_;
   SendQueue sends_{memory_, counters_};
-  std::vector<Incoming> early_;  ///< received while the device was checked
+  std::vector<Incoming> early_;  ///< received while probing
 };
 
 }  // namespace ipoib::verbs

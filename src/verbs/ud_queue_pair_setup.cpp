@@ -1,5 +1,4 @@
-// The cold half of UdQueuePair: making it, its way through the states of IBA 10.3.1, address
-// handles and groups.
+// The cold path of UdQueuePair: creation, the states of IBA 10.3.1, address handles and groups.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <infiniband/softibdv.h>
@@ -22,7 +21,7 @@ namespace ipoib::verbs {
 
 namespace {
 
-std::string remedy_for_memory(int error) {
+std::string memory_hint(int error) {
   return error == ENOMEM || error == EAGAIN || error == EPERM
              ? "raise the limit of locked memory (ulimit -l), or run as root"
              : "";
@@ -34,15 +33,15 @@ ibv_gid raw(const Gid& gid) {
   return out;
 }
 
-/// Octets of payload of a packet that the device cuts into datagrams; 0: it does not.
-std::uint32_t largest_cut(ibv_context* context) {
+/// The largest TSO payload of the device, in bytes; 0 without TSO.
+std::uint32_t device_max_tso(ibv_context* context) {
   ibv_device_attr_ex limits{};
   if (ibv_query_device_ex(context, nullptr, &limits) != 0) return 0;
   const auto& caps = limits.tso_caps;
   return ibv_is_qpt_supported(caps.supported_qpts, IBV_QPT_UD) != 0 ? caps.max_tso : 0;
 }
 
-/// softib's, whose devices are all that there are where its library is loaded; null elsewhere.
+/// softib's extension; null if its library is not loaded. If it is, all devices are softib's.
 ReceiveQueue::Post large_receive_verb() {
   return reinterpret_cast<ReceiveQueue::Post>(dlsym(RTLD_DEFAULT, "softibdv_post_large_recv"));
 }
@@ -54,56 +53,56 @@ UdQueuePair::~UdQueuePair() {
   if (auto done = destroy_queue_pair(); !done) log_.error("{}", done.error().message);
 }
 
-UdQueuePair::Made UdQueuePair::create(const Device& device, std::uint32_t max_mtu,
-                                      const QueueDepths& depths, Logger& log) {
+Result<std::unique_ptr<UdQueuePair>> UdQueuePair::create(const Device& device,
+                                                         std::uint32_t max_mtu,
+                                                         const QueueDepths& depths, Logger& log) {
   std::unique_ptr<UdQueuePair> pair(new UdQueuePair(device, max_mtu, depths, log));
-  if (auto done = pair->make_queues(); !done) return done.error();
-  auto made = pair->make_queue_pair();
+  if (auto done = pair->create_queues(); !done) return done.error();
+  auto made = pair->create_queue_pair();
   if (!made) return made.error();
   pair->qp_ = std::move(*made);
   return pair;
 }
 
-Result<void> UdQueuePair::make_queues() {
+Result<void> UdQueuePair::create_queues() {
   ibv_device_attr limits{};
   if (const int error = ibv_query_device(device_.context(), &limits); error != 0) {
-    return refused("cannot query " + device_.name(), error);
+    return verbs_error("cannot query " + device_.name(), error);
   }
   const auto most = static_cast<std::uint32_t>(limits.max_qp_wr);
-  reports_sums_ = (limits.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
+  advertises_checksum_offload_ = (limits.device_cap_flags & IBV_DEVICE_UD_IP_CSUM) != 0;
   depths_.send = std::bit_floor(std::min(depths_.send, most));
   depths_.receive = std::min(depths_.receive, most);
 
   pd_.reset(ibv_alloc_pd(device_.context()));
-  if (!pd_) return refused("cannot allocate a protection domain", errno);
+  if (!pd_) return verbs_error("cannot allocate a protection domain", errno);
   channel_.reset(ibv_create_comp_channel(device_.context()));
-  if (!channel_) return refused("cannot create a completion channel", errno);
+  if (!channel_) return verbs_error("cannot create a completion channel", errno);
   const int flags = fcntl(channel_->fd, F_GETFL);
   if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return refused("completion channel", errno);
+    return verbs_error("completion channel", errno);
   }
   const auto large = large_receive_verb() != nullptr ? kLargeReceives : 0;
   cq_.reset(ibv_create_cq(device_.context(),
                           static_cast<int>(depths_.send + depths_.receive + large), nullptr,
                           channel_.get(), 0));
-  if (!cq_) return refused("cannot create a completion queue", errno);
+  if (!cq_) return verbs_error("cannot create a completion queue", errno);
 
-  receives_.make({.depth = depths_.receive,
-                  .spare = kSpareReceiveFrames,
-                  .octets = receive_size(max_mtu_),
-                  .mark = kReceiveId,
-                  .post = ibv_post_recv});
+  receives_.create({.depth = depths_.receive,
+                    .spare = kSpareReceiveFrames,
+                    .size = receive_size(max_mtu_),
+                    .id_flags = kReceiveId,
+                    .post = ibv_post_recv});
   if (auto done = register_pool(receives_.pool()); !done) return done;
   header_pool_ = std::make_unique<FramePool>(1, depths_.send * SendQueue::kHeaderSlot);
   if (auto done = register_pool(*header_pool_); !done) return done;
-  sends_.make(depths_.send, header_pool_->take());
-  const bool may_cut = reports_sums_ && takes_large_packets();
-  depths_.large_octets =
-      may_cut ? std::min(depths_.large_octets, largest_cut(device_.context())) : 0;
+  sends_.create(depths_.send, header_pool_->take());
+  const bool may_use_tso = advertises_checksum_offload_ && can_send_large_packets();
+  depths_.max_tso = may_use_tso ? std::min(depths_.max_tso, device_max_tso(device_.context())) : 0;
   return {};
 }
 
-Result<QueuePair> UdQueuePair::make_queue_pair() {
+Result<QueuePair> UdQueuePair::create_queue_pair() {
   ibv_qp_init_attr_ex wanted{};
   wanted.send_cq = wanted.recv_cq = cq_.get();
   wanted.qp_type = IBV_QPT_UD;
@@ -112,34 +111,34 @@ Result<QueuePair> UdQueuePair::make_queue_pair() {
   wanted.cap.max_recv_wr = depths_.receive;
   wanted.cap.max_send_sge = 2;
   wanted.cap.max_recv_sge = 1;
-  wanted.max_tso_header = SendQueue::kMaxLargeHeaders;
-  const auto make = [&](std::uint32_t inline_octets, std::uint32_t large_octets) {
+  wanted.max_tso_header = SendQueue::kMaxTsoHeaders;
+  const auto make = [&](std::uint32_t max_inline, std::uint32_t max_tso) {
     auto attributes = wanted;
     attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
-    if (large_octets != 0) attributes.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
-    attributes.cap.max_inline_data = inline_octets;
+    if (max_tso != 0) attributes.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+    attributes.cap.max_inline_data = max_inline;
     QueuePair made(ibv_create_qp_ex(device_.context(), &attributes));
     if (made) {
-      depths_.inline_octets = std::min(inline_octets, attributes.cap.max_inline_data);
-      if (std::exchange(depths_.large_octets, large_octets) != large_octets) check_ = {};
+      depths_.max_inline = std::min(max_inline, attributes.cap.max_inline_data);
+      if (std::exchange(depths_.max_tso, max_tso) != max_tso) probe_ = {};
     }
     return made;
   };
-  // Some devices refuse what others would shrink.
-  auto made = make(depths_.inline_octets, depths_.large_octets);
-  if (!made && depths_.large_octets != 0) made = make(depths_.inline_octets, 0);
+  // Some devices reduce a limit that they do not support, others refuse the queue pair.
+  auto made = make(depths_.max_inline, depths_.max_tso);
+  if (!made && depths_.max_tso != 0) made = make(depths_.max_inline, 0);
   if (!made) made = make(0, 0);
-  if (!made) return refused("cannot create a queue pair", errno, remedy_for_memory(errno));
+  if (!made) return verbs_error("cannot create a queue pair", errno, memory_hint(errno));
   return made;
 }
 
-void UdQueuePair::receive_large_packets() {
+void UdQueuePair::enable_large_receives() {
   const auto verb = large_receive_verb();
   if (verb == nullptr) return;
-  large_receives_.make({.depth = kLargeReceives,
-                        .octets = SOFTIBDV_LARGE_RECV_OCTETS,
-                        .mark = kLargeReceiveId,
-                        .post = verb});
+  large_receives_.create({.depth = kLargeReceives,
+                          .size = SOFTIBDV_LARGE_RECV_OCTETS,
+                          .id_flags = kLargeReceiveId,
+                          .post = verb});
   if (auto done = register_pool(large_receives_.pool()); !done) {
     stop_large_receives(done.error().message);
   }
@@ -147,21 +146,21 @@ void UdQueuePair::receive_large_packets() {
 
 void UdQueuePair::stop_large_receives(std::string_view why) {
   large_receives_.stop();
-  log_.warn("no receives for large packets, which come cut: {}", why);
+  log_.warn("cannot post large receives, packets arrive as segments: {}", why);
 }
 
 Result<void> UdQueuePair::register_pool(FramePool& pool) {
   const auto arena = pool.arena();
   MemoryRegion region(ibv_reg_mr(pd_.get(), arena.data(), arena.size(), IBV_ACCESS_LOCAL_WRITE));
-  if (!region) return refused("cannot register memory", errno, remedy_for_memory(errno));
+  if (!region) return verbs_error("cannot register memory", errno, memory_hint(errno));
   memory_.add(arena, std::move(region));
   return {};
 }
 
 Result<void> UdQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
   if (const int error = ibv_modify_qp(qp_.get(), &attributes, mask); error != 0) {
-    return refused(std::string("queue pair: ") + what, error,
-                   error == EPERM ? "a controlled Q_Key needs CAP_NET_RAW: run as root" : "");
+    return verbs_error(std::string("queue pair: ") + what, error,
+                       error == EPERM ? "a controlled Q_Key needs CAP_NET_RAW: run as root" : "");
   }
   return {};
 }
@@ -187,7 +186,7 @@ Result<void> UdQueuePair::bring_up() {
   attributes.qkey = attributes_.qkey.value();
   constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
   if (auto done = modify(attributes, kInit, "RESET to INIT"); !done) return done;
-  // Posted before RTR, so that there is no moment at which a datagram finds no buffer.
+  // Receives are posted before RTR, so that the first datagram finds a buffer.
   post_receives(1);
   attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
@@ -197,40 +196,42 @@ Result<void> UdQueuePair::bring_up() {
     return done;
   up_ = true;
   ++counters_.bring_ups;
-  if (reports_sums_ && takes_large_packets() && check_.is_open()) check_sums();
+  if (advertises_checksum_offload_ && can_send_large_packets() && probe_.is_open())
+    probe_checksum_offload();
   return broken_ ? restart() : Result<void>();
 }
 
-/// The port has its address, since a queue pair comes up for a link.
-void UdQueuePair::check_sums() {
+/// The port is active and has its address: a queue pair comes up only for a link.
+void UdQueuePair::probe_checksum_offload() {
   const auto before = counters_;
-  check_.begin();
+  probe_.begin();
   bool going = send_probes();
-  std::vector<Incoming> came;
+  std::vector<Incoming> received;
   auto others = std::exchange(early_, {});
-  const auto end = std::chrono::steady_clock::now() + kProbePatience;
-  while (going && (check_.is_waiting() || sends_in_flight() != 0)) {
-    came.clear();
-    if (fetch(came, kReceiveChain) == 0) std::this_thread::yield();
-    for (auto& each : came) {
-      const bool own = each.source_qpn == qpn() && check_.take(std::as_const(each.frame).bytes());
+  const auto end = std::chrono::steady_clock::now() + kProbeTimeout;
+  while (going && (probe_.is_waiting() || sends_in_flight() != 0)) {
+    received.clear();
+    if (poll(received, kReceiveChain) == 0) std::this_thread::yield();
+    for (auto& each : received) {
+      const bool own = each.source_qpn == qpn() && probe_.take(std::as_const(each.frame).bytes());
       if (!own) others.push_back(std::move(each));
     }
     going = !broken_ && std::chrono::steady_clock::now() < end;
   }
   early_ = std::move(others);
-  counters_.large_packets = before.large_packets;  // of the link's traffic alone
+  counters_.large_packets = before.large_packets;  // probes do not count
   counters_.segments = before.segments;
-  if (broken_ && check_.is_open()) check_.fail();
-  if (check_.passed() || check_.is_open()) return;
-  if (check_.failed() && std::exchange(depths_.large_octets, 0) != 0) {
-    log_.info("{} says that it cuts large packets, but does not: they are cut here",
+  if (broken_ && probe_.is_open()) probe_.fail();
+  if (probe_.passed() || probe_.is_open()) return;
+  if (probe_.failed() && std::exchange(depths_.max_tso, 0) != 0) {
+    log_.info("{} advertises TSO, but the probe did not confirm it: using software",
               device_.name());
-    check_ = {};
-    if (!broken_) check_sums();  // of what is cut here; else when this is mended
+    probe_ = {};
+    if (!broken_)
+      probe_checksum_offload();  // without TSO; a broken queue pair probes when restarted
     return;
   }
-  log_.info("{} says that it computes checksums, but has not shown it: they are computed here",
+  log_.info("{} advertises checksum offload, but the probe did not confirm it: using software",
             device_.name());
 }
 
@@ -255,23 +256,22 @@ bool UdQueuePair::send_probes() {
   }
   bool accepted = true;
   const auto posted = sends_.send(
-      probes, {*qp_, attributes_.qkey, depths_.inline_octets, depths_.large_octets, true, true},
-      accepted);
+      probes, {*qp_, attributes_.qkey, depths_.max_inline, depths_.max_tso, true, true}, accepted);
   broken_ = broken_ || !accepted;
   return posted == probes.size();
 }
 
 Result<void> UdQueuePair::bring_down() {
-  drain_completions();  // RESET may throw them away
+  drain_completions();  // RESET may discard them
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
   if (auto done = modify(attributes, IBV_QP_STATE, "to RESET"); !done) return done;
-  take_everything_back();
+  release_all();
   return {};
 }
 
 Result<void> UdQueuePair::recreate() {
-  auto made = make_queue_pair();
+  auto made = create_queue_pair();
   if (!made) return made.error();
   const auto groups = groups_;
   if (auto done = destroy_queue_pair(); !done) return done;
@@ -283,22 +283,21 @@ Result<void> UdQueuePair::recreate() {
 }
 
 /// ibv_destroy_qp(3) "fails if the QP is attached to a multicast group", and a queue pair that is
-/// not destroyed may still write into the frames that it has.
+/// not destroyed may still write to its frames.
 Result<void> UdQueuePair::destroy_queue_pair() {
   while (!groups_.empty()) {
     const auto last = groups_.back();
     if (auto done = detach(last.mgid, last.mlid); !done) return done;
   }
   if (const int error = ibv_destroy_qp(qp_.get()); error != 0) {
-    return refused("cannot destroy the queue pair", error);
+    return verbs_error("cannot destroy the queue pair", error);
   }
   (void)qp_.release();
-  take_everything_back();
+  release_all();
   return {};
 }
 
-/// Completions that nobody will fetch: how far the sends had come, and what is lost of the
-/// received.
+/// Counts the completions that receive() will not return: completed sends and lost receives.
 void UdQueuePair::drain_completions() {
   ibv_wc completion;
   while (cq_ && ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
@@ -310,14 +309,14 @@ void UdQueuePair::drain_completions() {
   }
 }
 
-/// The queue pair is in RESET or gone: what was posted is ours.
-void UdQueuePair::take_everything_back() {
+/// The queue pair is in RESET or destroyed, so it does not use the posted frames any more.
+void UdQueuePair::release_all() {
   drain_completions();
-  counters_.sends_flushed += sends_.take_back();
+  counters_.sends_flushed += sends_.release_all();
   counters_.receives_lost += early_.size();
   early_.clear();
-  receives_.take_back();
-  large_receives_.take_back();
+  receives_.release_all();
+  large_receives_.release_all();
   up_ = broken_ = false;
 }
 
@@ -345,9 +344,10 @@ Result<AddressHandlePtr> UdQueuePair::create_address_handle(const AddressVector&
   }
   RawAddressHandle handle(ibv_create_ah(pd_.get(), &attributes));
   if (!handle) {
-    const auto whom = to.dlid == Lid() && to.global ? to.global->dgid.to_string()
-                                                    : "LID " + std::to_string(to.dlid.value());
-    return refused("address handle to " + whom, errno);
+    const auto destination = to.dlid == Lid() && to.global
+                                 ? to.global->dgid.to_string()
+                                 : "LID " + std::to_string(to.dlid.value());
+    return verbs_error("cannot create an address handle to " + destination, errno);
   }
   return AddressHandlePtr(new VerbsAddressHandle(std::move(handle)));
 }
@@ -355,7 +355,7 @@ Result<AddressHandlePtr> UdQueuePair::create_address_handle(const AddressVector&
 Result<void> UdQueuePair::attach(const Gid& mgid, Lid mlid) {
   const auto group = raw(mgid);
   if (const int error = ibv_attach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
-    return refused("cannot attach to " + mgid.to_string(), error);
+    return verbs_error("cannot attach to " + mgid.to_string(), error);
   }
   groups_.push_back({mgid, mlid});
   return {};
@@ -364,7 +364,7 @@ Result<void> UdQueuePair::attach(const Gid& mgid, Lid mlid) {
 Result<void> UdQueuePair::detach(const Gid& mgid, Lid mlid) {
   const auto group = raw(mgid);
   if (const int error = ibv_detach_mcast(qp_.get(), &group, mlid.value()); error != 0) {
-    return refused("cannot detach from " + mgid.to_string(), error);
+    return verbs_error("cannot detach from " + mgid.to_string(), error);
   }
   std::erase(groups_, GroupAttachment{mgid, mlid});
   return {};

@@ -1,4 +1,4 @@
-// What a UD queue pair is made of, told and asked.
+// Configuration and counters of a UD queue pair.
 #pragma once
 
 #include <cstddef>
@@ -8,35 +8,35 @@
 
 namespace ipoib::verbs {
 
-/// Depths of the work queues, in work requests; less where the device has less, and the send queue
-/// a power of two. What a device does with a send, in octets of payload.
+/// Depths of the work queues, in work requests, and limits of sends, in bytes of payload. Reduced
+/// to what the device supports; the send queue is rounded down to a power of two.
 struct QueueDepths {
   std::uint32_t receive = 512;
   std::uint32_t send = 512;
-  std::uint32_t inline_octets = 128;
-  std::uint32_t large_octets = 65536;  ///< cut into segments by the device (IBV_WR_TSO)
+  std::uint32_t max_inline = 128;
+  std::uint32_t max_tso = 65536;  ///< for IBV_WR_TSO
 };
 
-/// One completion for the sends of so many datagrams, or for a chain of more: while there are
-/// fewer, they hold their frames and address handles, and wake nobody.
+/// A send is signalled when this many datagrams were posted since the last signalled one. Until
+/// then the sends hold their frames and address handles.
 inline constexpr std::size_t kSignalPeriod = 16;
 
 /// Written by the thread that owns the queue pair.
 struct UdCounters {
-  std::uint64_t receive_errors = 0;   ///< completions with an error status, flushes apart
-  std::uint64_t send_errors = 0;      ///< same
-  std::uint64_t sends_flushed = 0;    ///< given back by an error or a reset, not known to have gone
-  std::uint64_t receives_lost = 0;    ///< completed, and not fetched before a reset
-  std::uint64_t malformed = 0;        ///< no room for GRH and encapsulation header, or a bad GRH
+  std::uint64_t receive_errors = 0;  ///< completions with an error status other than a flush
+  std::uint64_t send_errors = 0;     ///< likewise
+  std::uint64_t sends_flushed = 0;   ///< flushed by an error or a reset; may have been sent
+  std::uint64_t receives_lost = 0;   ///< completed, but not polled before a reset
+  std::uint64_t malformed = 0;  ///< too short for GRH and encapsulation header, or an invalid GRH
   std::uint64_t send_queue_full = 0;  ///< calls of send() that could not post everything
-  std::uint64_t receive_starved = 0;  ///< times when no frame was free for a receive
+  std::uint64_t receive_starved = 0;  ///< how often no frame was free for a receive
   std::uint64_t post_refused = 0;     ///< ibv_post_send or ibv_post_recv failed
   std::uint64_t bring_ups = 0;
-  std::uint64_t large_packets = 0;  ///< cut into segments
-  std::uint64_t segments = 0;       ///< that these were cut into
+  std::uint64_t large_packets = 0;  ///< sent as segments
+  std::uint64_t segments = 0;       ///< of large packets
 };
 
-/// A group to whose datagrams a queue pair listens.
+/// A multicast group that a queue pair is attached to.
 struct GroupAttachment {
   Gid mgid;
   Lid mlid;

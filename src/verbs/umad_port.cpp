@@ -18,23 +18,23 @@ namespace {
 constexpr int kSaClassVersion = 2;
 constexpr int kRmppVersion = 1;
 
-/// The library's own error values say which step failed; why is in errno, where it is set.
+/// The return value tells which step failed; errno has the reason, if it is set.
 Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
   const std::string what = "MADs of " + device + " port " + std::to_string(port);
   if (result == -EIO) {
     const bool is_forbidden = reason == EACCES || reason == EPERM;
-    return refused(what, reason == 0 ? EIO : reason,
-                   is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
-                                : "is /dev/infiniband/umad* there, and udev running?");
+    return verbs_error(what, reason == 0 ? EIO : reason,
+                       is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
+                                    : "is /dev/infiniband/umad* there, and udev running?");
   }
-  if (result == -ENODEV) return refused(what, ENODEV, "ibstat -l lists the devices there are");
+  if (result == -ENODEV) return verbs_error(what, ENODEV, "ibstat -l lists the devices there are");
   if (result == -EINVAL) {
-    return refused(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
+    return verbs_error(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
   }
-  return refused(what, -result, "is libibumad as old as the kernel?");
+  return verbs_error(what, -result, "is libibumad as old as the kernel?");
 }
 
-/// An agent that asks the subnet administrator, and takes its reports or not; negative: refused.
+/// Registers an agent for requests to the SA, with or without its reports. Negative on failure.
 int register_agent(int port, bool takes_reports) {
   constexpr std::size_t kBits = 8 * sizeof(long);
   std::array<long, 128 / kBits> methods{};
@@ -44,7 +44,7 @@ int register_agent(int port, bool takes_reports) {
                        takes_reports ? methods.data() : nullptr);
 }
 
-/// umad_send takes milliseconds, and 0 means that no response is awaited.
+/// umad_send takes milliseconds; 0 means that no response is expected.
 int milliseconds(Duration timeout) {
   if (timeout == Duration::zero()) return 0;
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
@@ -67,14 +67,14 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
   errno = 0;
   const int handle = umad_open_port(device.c_str(), port);
   if (handle < 0) return cannot_open(device, port, handle, errno);
-  // A method has one taker on a port, and no error tells that from other refusals.
+  // Only one agent of a port can register for a method. The error does not distinguish this case.
   int agent = register_agent(handle, true);
   const bool takes_reports = agent >= 0;
   if (!takes_reports) agent = register_agent(handle, false);
   if (agent < 0) {
     const int reason = errno == 0 ? -agent : errno;
     umad_close_port(handle);
-    return refused("agent for subnet administration on " + device, reason);
+    return verbs_error("SA agent on " + device, reason);
   }
   return std::unique_ptr<UmadPort>(new UmadPort(device, port, handle, agent, takes_reports));
 }
@@ -94,7 +94,8 @@ Result<void> UmadPort::send(const MadDestination& to, ConstBytes mad, Duration t
   const int result = umad_send(port_, agent_, buffer.data(), static_cast<int>(mad.size()),
                                milliseconds(timeout), 0);
   if (result < 0) {
-    return refused("MAD to LID " + std::to_string(to.lid.value()), errno == 0 ? -result : errno);
+    return verbs_error("MAD to LID " + std::to_string(to.lid.value()),
+                       errno == 0 ? -result : errno);
   }
   return {};
 }
@@ -105,7 +106,7 @@ std::optional<ReceivedMad> UmadPort::receive() {
   std::vector<std::uint8_t> buffer(umad_size() + wire::kMadSize);
   int result = umad_recv(port_, buffer.data(), &length, 0);
   if (result == -ENOSPC) {
-    // A reassembled answer: the layer below holds all of it already, and says how much that is.
+    // A reassembled RMPP response, whose length is now known.
     length = std::max(length, static_cast<int>(wire::kMadSize));
     buffer.resize(umad_size() + static_cast<std::size_t>(length));
     result = umad_recv(port_, buffer.data(), &length, 0);

@@ -1,8 +1,8 @@
-// MadPort over libibumad: the kernel's user MAD device of one port, or whatever stands in for it.
+// MadPort over libibumad: the kernel's user MAD device of a port, or softib's.
 //
-// Time-outs are kept below: a request that nobody answered comes back through umad_recv with a
-// status. Retries are not asked for, they are the business of whoever sends. RMPP is reassembled
-// below as well. The high half of a transaction id is rewritten on its way.
+// The layers below handle time-outs and RMPP reassembly: umad_recv returns a request that timed out
+// with an error status. The sender retries, not libibumad. The high half of a transaction id is
+// rewritten below.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace ipoib::verbs {
 
 class UmadPort : public MadPort {
  public:
-  /// Opens port `port` of the channel adapter `device` (as in `ibstat -l`) for queries of the
-  /// subnet administrator, and for its reports, if nobody else on the port has them. The error says
-  /// what is missing: the device, its MAD device, or the permission for it.
+  /// Opens port `port` of the HCA `device` (as in `ibstat -l`) for requests to the SA, and for its
+  /// reports unless another program on the port receives them. The error says what is missing: the
+  /// HCA, its MAD device, or permissions.
   [[nodiscard]] static Result<std::unique_ptr<UmadPort>> open(const std::string& device,
                                                               std::uint8_t port);
   ~UmadPort() override;
@@ -30,12 +30,12 @@ class UmadPort : public MadPort {
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
   [[nodiscard]] MadSource source() override;
 
-  /// Reports come to us; else another program has them.
+  /// Whether this port receives the SA's reports; otherwise another program does.
   [[nodiscard]] bool takes_reports() const { return takes_reports_; }
-  /// Readable when receive() has something; for an event loop.
+  /// Readable when receive() would return a MAD.
   [[nodiscard]] int fd() const;
-  /// The device is gone: receive() yields nothing any more, and the descriptor stays readable. Its
-  /// owner stops watching it.
+  /// The device is gone: receive() returns nothing any more, and the descriptor stays readable. The
+  /// event loop must stop watching it.
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
@@ -48,8 +48,8 @@ class UmadPort : public MadPort {
 
   const std::string device_;
   const std::uint8_t number_;
-  int port_;   ///< of umad_open_port
-  int agent_;  ///< of umad_register
+  int port_;   ///< from umad_open_port
+  int agent_;  ///< from umad_register
   bool takes_reports_;
   bool failed_ = false;
 };

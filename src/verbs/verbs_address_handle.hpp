@@ -1,4 +1,4 @@
-// The AddressHandle of a verbs device.
+// An AddressHandle that owns an ibv_ah.
 #pragma once
 
 #include <utility>

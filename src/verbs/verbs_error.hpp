@@ -1,4 +1,4 @@
-// A verb's refusal as an Error.
+// The Error for a failed verb.
 #pragma once
 
 #include <cstring>
@@ -8,10 +8,10 @@
 
 namespace ipoib::verbs {
 
-/// `error` is an errno value; `remedy` says what to do, and may be empty.
-[[nodiscard]] inline Error refused(const std::string& what, int error,
-                                   const std::string& remedy = {}) {
-  return Error{error, what + ": " + std::strerror(error) + (remedy.empty() ? "" : "; " + remedy)};
+/// `error` is an errno value; `hint` tells the user what to do, and may be empty.
+[[nodiscard]] inline Error verbs_error(const std::string& what, int error,
+                                       const std::string& hint = {}) {
+  return Error{error, what + ": " + std::strerror(error) + (hint.empty() ? "" : "; " + hint)};
 }
 
 }  // namespace ipoib::verbs

@@ -1,8 +1,8 @@
-// RFC 826's packet with the field sizes of RFC 4391, 9.2:
+// The packet of RFC 826 with the field sizes of RFC 4391, 9.2:
 //
 //   0      2      4   5   6     8            28         32           52         56
 //   | hrd  | pro  |hln|pln| op  | sender hw  | sender IP | target hw | target IP |
-//   | 32   |0x0800| 20| 4 | 1,2 | 20 octets  | 4 octets  | 20 octets | 4 octets  |
+//   | 32   |0x0800| 20| 4 | 1,2 | 20 bytes   | 4 bytes   | 20 bytes  | 4 bytes   |
 #include "wire/arp.hpp"
 
 #include <cassert>

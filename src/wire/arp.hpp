@@ -1,4 +1,4 @@
-// ARP over InfiniBand: RFC 826 with RFC 4391, 9.2: hardware type 32, 20-octet addresses, 56 octets.
+// ARP over InfiniBand (RFC 826; RFC 4391, 9.2): hardware type 32, 20-byte addresses, 56 bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ struct Arp {
   HwAddress target_hardware;
   Ipv4Address target_protocol;
 
-  /// Nothing unless hardware, protocol, lengths and operation are those of IPv4 over InfiniBand.
+  /// Returns nullopt unless hardware type, protocol, lengths and operation are those of IPv4 over
+  /// InfiniBand.
   [[nodiscard]] static std::optional<Arp> parse(ConstBytes packet);
-  /// Writes kSize octets; `to` has room for them.
+  /// Writes kSize bytes; `to` has room for them.
   void emit(MutableBytes to) const;
   friend bool operator==(const Arp&, const Arp&) = default;
 };

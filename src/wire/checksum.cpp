@@ -23,8 +23,8 @@ std::uint16_t fold(std::uint64_t sum) {
 
 constexpr std::size_t kBlock = 64;
 
-/// The sum of whole blocks of octets, as words of 32 bits in lanes of 64: there is room for the
-/// carries of 2^32 of them. Inlined into functions that are compiled for one processor each.
+/// The sum of whole blocks: 32-bit words in 64-bit lanes, which hold the carries of 2^32 words.
+/// Inlined into functions that are compiled for different processors.
 [[gnu::always_inline]] inline std::uint64_t sum_blocks(const std::uint8_t* at, std::size_t blocks) {
   using Vector [[gnu::vector_size(kBlock / 2)]] = std::uint64_t;
   constexpr std::uint64_t kLow = 0xffffffff;
@@ -44,7 +44,7 @@ constexpr std::size_t kBlock = 64;
 
 using SumBlocks = std::uint64_t (*)(const std::uint8_t*, std::size_t);
 
-std::uint64_t sum_blocks_anywhere(const std::uint8_t* at, std::size_t blocks) {
+std::uint64_t sum_blocks_generic(const std::uint8_t* at, std::size_t blocks) {
   return sum_blocks(at, blocks);
 }
 
@@ -53,16 +53,16 @@ std::uint64_t sum_blocks_anywhere(const std::uint8_t* at, std::size_t blocks) {
   return sum_blocks(at, blocks);
 }
 SumBlocks fastest() {
-  return __builtin_cpu_supports("avx2") != 0 ? sum_blocks_avx2 : sum_blocks_anywhere;
+  return __builtin_cpu_supports("avx2") != 0 ? sum_blocks_avx2 : sum_blocks_generic;
 }
 #else
-SumBlocks fastest() { return sum_blocks_anywhere; }
+SumBlocks fastest() { return sum_blocks_generic; }
 #endif
 
 const SumBlocks kSumBlocks = fastest();
 
-/// The sum of the octets as words of this machine. What order the octets of a word have does not
-/// matter to it (RFC 1071, 2 (B)), nor how many are added at a time (2 (C)).
+/// The sum in native byte order. It depends neither on the byte order (RFC 1071, 2 (B)) nor on the
+/// word size (2 (C)), except that the result has the same byte order.
 std::uint16_t native_sum(ConstBytes bytes) {
   const std::size_t blocks = bytes.size() / kBlock;
   std::uint64_t sum = blocks > 0 ? kSumBlocks(bytes.data(), blocks) : 0;
@@ -73,7 +73,7 @@ std::uint16_t native_sum(ConstBytes bytes) {
   }
   if (bytes.size() & 4) sum += take_word<std::uint32_t>(bytes);
   if (bytes.size() & 2) sum += take_word<std::uint16_t>(bytes);
-  // An odd last octet is the first of its word (RFC 1071, 4.1).
+  // The last byte of an odd number is the first one of its word (RFC 1071, 4.1).
   std::uint16_t last = 0;
   if (!bytes.empty()) std::memcpy(&last, bytes.data(), 1);
   return fold(sum + last);
@@ -83,9 +83,9 @@ std::uint16_t native_sum(ConstBytes bytes) {
 
 InternetChecksum& InternetChecksum::add(ConstBytes bytes) {
   const std::uint16_t sum = native_sum(bytes);
-  std::array<std::uint8_t, sizeof sum> octets{};
-  std::memcpy(octets.data(), &sum, sizeof sum);
-  sum_ += load_be<std::uint16_t>(octets.data());
+  std::array<std::uint8_t, sizeof sum> bytes_of_sum{};
+  std::memcpy(bytes_of_sum.data(), &sum, sizeof sum);
+  sum_ += load_be<std::uint16_t>(bytes_of_sum.data());
   return *this;
 }
 

@@ -1,4 +1,4 @@
-// The Internet checksum (RFC 1071), alone and with the pseudo-headers of UDP and ICMPv6.
+// The Internet checksum (RFC 1071), with or without a pseudo-header.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ipoib::wire {
 
-/// Sums up pieces of which all but the last have an even number of octets.
+/// The checksum of a sequence of parts, of which all but the last have an even number of bytes.
 class InternetChecksum {
  public:
   InternetChecksum& add(ConstBytes bytes);
@@ -16,21 +16,19 @@ class InternetChecksum {
     sum_ += word;
     return *this;
   }
-  /// The pseudo-header of RFC 768; `length` in octets, header and payload.
+  /// The pseudo-header of RFC 768; `length` is that of header and payload, in bytes.
   InternetChecksum& add_pseudo_header(Ipv4Address source, Ipv4Address destination,
                                       std::uint8_t protocol, std::uint16_t length);
   /// The pseudo-header of RFC 8200, 8.1.
   InternetChecksum& add_pseudo_header(const Ipv6Address& source, const Ipv6Address& destination,
                                       std::uint8_t protocol, std::uint32_t length);
-  /// In host order, ready to be stored big-endian; 0 over octets that contain their checksum.
+  /// The checksum, in host order; 0 over data that contains its valid checksum.
   [[nodiscard]] std::uint16_t value() const { return static_cast<std::uint16_t>(~sum()); }
-  /// The sum itself, as it stands in the field of who leaves the rest to the next (a partial
-  /// checksum).
+  /// The sum, not complemented: the value of a partial checksum.
   [[nodiscard]] std::uint16_t sum() const;
 
  private:
-  /// 64 bits hold the carries of far more octets than a packet has.
-  std::uint64_t sum_ = 0;
+  std::uint64_t sum_ = 0;  ///< cannot overflow with the size of a packet
 };
 
 [[nodiscard]] inline std::uint16_t internet_checksum(ConstBytes bytes) {

@@ -1,4 +1,4 @@
-// ClassPortInfo: what a class of management offers on a port, and where it is to be asked.
+// ClassPortInfo: capabilities of a management class on a port, and the address that serves it.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace ipoib::wire {
 
-/// ClassPortInfo (IBA 13.4.8.1), 72 octets.
+/// ClassPortInfo (IBA 13.4.8.1), 72 bytes.
 struct ClassPortInfo {
   static constexpr std::size_t kSize = 72;
 
-  /// Where a class is served, or its traps go.
+  /// The address that serves a class, or that its traps are sent to.
   struct Address {
     Gid gid;
     std::uint8_t traffic_class = 0;
@@ -22,7 +22,7 @@ struct ClassPortInfo {
     std::uint32_t flow_label = 0;  ///< 20 bits
     Lid lid;
     PKey pkey;
-    std::uint8_t hop_limit = 0;  ///< of traps alone
+    std::uint8_t hop_limit = 0;  ///< for traps only
     Qpn qpn;
     QKey qkey;
     friend bool operator==(const Address&, const Address&) = default;

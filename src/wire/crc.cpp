@@ -1,12 +1,11 @@
-// The two CRCs of a packet (IBA 7.8). Both take the least significant bit of each octet first,
-// start with all ones and are complemented, so both are reflected CRCs whose number goes onto the
-// wire little-endian:
+// The two CRCs of a packet (IBA 7.8). Both process the least significant bit of each byte first,
+// start with all ones and are complemented, so both are reflected CRCs, sent in little-endian
+// order:
 //
 //   ICRC: the polynomial of Ethernet, 0x04c11db7, over the packet with its variant fields as ones
 //   VCRC: polynomial 0x100b, over everything before it
 //
-// Eight tables take eight octets at a step: table n is the effect of an octet with n more behind
-// it.
+// Eight tables process eight bytes per step: table n is the effect of a byte followed by n others.
 #include <array>
 
 #include "wire/packet.hpp"
@@ -22,7 +21,7 @@ class ReflectedCrc {
     while (bytes.size() >= kSlices) {
       Word next = 0;
       for (std::size_t i = 0; i < kSlices; ++i) {
-        const auto carried = i < sizeof(Word) ? octet(static_cast<Word>(state_ >> (8 * i))) : 0U;
+        const auto carried = i < sizeof(Word) ? low_byte(static_cast<Word>(state_ >> (8 * i))) : 0U;
         next ^= kTables[kSlices - 1 - i][bytes[i] ^ carried];
       }
       state_ = next;
@@ -37,9 +36,11 @@ class ReflectedCrc {
   using Table = std::array<Word, 256>;
   using Tables = std::array<Table, kSlices>;
 
-  static constexpr std::uint8_t octet(Word word) { return static_cast<std::uint8_t>(word & 0xff); }
+  static constexpr std::uint8_t low_byte(Word word) {
+    return static_cast<std::uint8_t>(word & 0xff);
+  }
   static constexpr Word step(const Table& table, Word state, std::uint8_t byte) {
-    return static_cast<Word>(state >> 8 ^ table[octet(state) ^ byte]);
+    return static_cast<Word>(state >> 8 ^ table[low_byte(state) ^ byte]);
   }
   static constexpr Tables make_tables() {
     Tables tables{};
@@ -66,7 +67,7 @@ class ReflectedCrc {
 using Icrc = ReflectedCrc<std::uint32_t, 0xedb88320>;
 using Vcrc = ReflectedCrc<std::uint16_t, 0xd008>;
 
-/// Sets the variant bits among the headers in `headers`, which begin with an LRH (IBA 7.8.1).
+/// Sets the variant bits of the headers, which begin with an LRH (IBA 7.8.1).
 void mask_variant_fields(MutableBytes headers) {
   const auto set = [&](std::size_t at, std::uint8_t bits) {
     if (at < headers.size()) headers[at] |= bits;
@@ -78,7 +79,7 @@ void mask_variant_fields(MutableBytes headers) {
     set(Lrh::kSize + kBthReserved, 0xff);
     return;
   }
-  // A router writes a new LRH, so none of it is invariant.
+  // A router replaces the LRH, so all of it is variant.
   for (std::size_t i = 0; i < Lrh::kSize; ++i) set(i, 0xff);
   set(Lrh::kSize, 0x0f);  // traffic class and flow label: all but the version
   for (std::size_t i = 1; i < 4; ++i) set(Lrh::kSize + i, 0xff);

@@ -1,12 +1,12 @@
-// RFC 2131, 2, behind the headers of IP and UDP:
+// RFC 2131, 2, after the IP and UDP headers:
 //
 //   0    1       2      3      4     8      10      12       16       20       24
 //   | op | htype | hlen | hops | xid | secs | flags | ciaddr | yiaddr | siaddr | giaddr |
 //   28       44      108    236            240
 //   | chaddr | sname | file | magic cookie | options ... 255 | padding |
 //
-// An option is code, length, value; 0 is padding and 255 the end. Option 52 says that file (1),
-// sname (2) or both (3) hold options as well.
+// An option is code, length, value; 0 is padding and 255 the end. With option 52, file (1), sname
+// (2) or both (3) contain options as well.
 #include "wire/dhcp.hpp"
 
 #include <algorithm>
@@ -14,8 +14,6 @@
 #include <utility>
 
 #include "wire/checksum.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -39,8 +37,8 @@ constexpr std::uint8_t kAuthentication = 90;
 constexpr std::uint8_t kEnd = 255;
 }  // namespace option
 
-/// Calls back with each option of one field, from its code octet on. False when the last one does
-/// not fit; a field that ends without the end mark is in order.
+/// Calls `each` with each option of a field, beginning with its code. Returns false if an option
+/// exceeds the field; the end option may be missing.
 template <class Each>
 bool walk(ConstBytes field, Each each) {
   constexpr std::size_t kHeader = 2;
@@ -56,13 +54,13 @@ bool walk(ConstBytes field, Each each) {
   return true;
 }
 
-/// The message of a packet, without its headers.
+/// The DHCP message of a packet.
 ConstBytes message_of(ConstBytes packet) {
   const std::size_t header = Ipv4Header::size_by(packet[0]);
   return packet.subspan(header + kUdpHeader);
 }
 
-/// The fields of a message that hold options, in the order of RFC 3396, 5.
+/// The fields of a message that contain options, in the order of RFC 3396, 5.
 std::vector<ConstBytes> option_fields(ConstBytes message) {
   std::vector<ConstBytes> fields{message.subspan(kOptions)};
   std::uint8_t overload = 0;
@@ -74,7 +72,7 @@ std::vector<ConstBytes> option_fields(ConstBytes message) {
   return fields;
 }
 
-/// UDP's checksum with its pseudo-header; 0 over a datagram that has its own.
+/// The UDP checksum; 0 over a datagram with a valid checksum.
 std::uint16_t udp_checksum(const Ipv4Header& ip, ConstBytes datagram) {
   return InternetChecksum()
       .add_pseudo_header(ip.source, ip.destination, kUdp,
@@ -83,7 +81,7 @@ std::uint16_t udp_checksum(const Ipv4Header& ip, ConstBytes datagram) {
       .value();
 }
 
-/// Without a checksum is in order, too (RFC 768).
+/// Whether lengths and checksums are valid. A datagram without a checksum is (RFC 768).
 bool is_intact(const Ipv4Header& ip, ConstBytes packet) {
   const ConstBytes datagram = packet.subspan(ip.header_size);
   if (datagram.size() < kUdpHeader + kOptions) return false;
@@ -93,14 +91,14 @@ bool is_intact(const Ipv4Header& ip, ConstBytes packet) {
   return !has_checksum || udp_checksum(ip, datagram) == 0;
 }
 
-/// The options of one field but for the client identifier.
+/// Copies the options of a field except the client identifier.
 void copy_others(ConstBytes field, ByteWriter& out) {
   (void)walk(field, [&](ConstBytes one) {
     if (one[0] != option::kClientIdentifier) out.bytes(one);
   });
 }
 
-void mend_lengths_and_checksums(MutableBytes packet, const Ipv4Header& ip) {
+void update_lengths_and_checksums(MutableBytes packet, const Ipv4Header& ip) {
   const MutableBytes header = packet.first(ip.header_size);
   store_be(header.data() + ipv4::kTotalLength, static_cast<std::uint16_t>(packet.size()));
   store_be(header.data() + ipv4::kChecksum, std::uint16_t{0});
@@ -117,7 +115,7 @@ void mend_lengths_and_checksums(MutableBytes packet, const Ipv4Header& ip) {
 
 std::optional<DhcpMessage> DhcpMessage::parse(ConstBytes packet) {
   const auto header = Ipv4Header::parse(packet);
-  const auto kind = dhcp_kind(packet);
+  const auto kind = dhcp_kind(packet, upper_layer(packet));
   if (!header || !kind) return std::nullopt;
   const Ipv4Header& ip = *header;
   packet = packet.first(ip.total_length);
@@ -144,13 +142,13 @@ std::optional<DhcpMessage> DhcpMessage::parse(ConstBytes packet) {
 
   std::size_t identifiers = 0;
   for (const ConstBytes field : option_fields(message)) {
-    const bool ends_in_order = walk(field, [&](ConstBytes one) {
+    const bool is_well_formed = walk(field, [&](ConstBytes one) {
       out.authenticated = out.authenticated || one[0] == option::kAuthentication;
       if (one[0] != option::kClientIdentifier) return;
       ++identifiers;
       out.client.identifier.assign(one.begin() + 2, one.end());
     });
-    if (!ends_in_order) return std::nullopt;
+    if (!is_well_formed) return std::nullopt;
   }
   if (identifiers > 1) return std::nullopt;
   return out;
@@ -193,7 +191,7 @@ std::size_t DhcpMessage::emit(ConstBytes original, MutableBytes to) const {
   if (options.written() < before) options.zeros(before - options.written());
   if (!options.ok()) return 0;
   const std::size_t size = headers + kOptions + options.written();
-  mend_lengths_and_checksums(to.first(size), ip);
+  update_lengths_and_checksums(to.first(size), ip);
   return size;
 }
 

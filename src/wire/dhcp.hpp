@@ -1,5 +1,5 @@
-// DHCP as far as a link is concerned: which packets are DHCP, and how a message says who its client
-// is (RFC 2131, 2; RFC 2132, 9.14; RFC 4390). Everything else in a message is carried along.
+// The part of DHCP that the link needs: recognising DHCP packets, and the identity of a message's
+// client (RFC 2131, 2; RFC 2132, 9.14; RFC 4390). The rest of a message is copied.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
-#include "wire/ipv4.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 
@@ -19,61 +19,54 @@ inline constexpr std::uint16_t kDhcpClientPort = 68;
 
 enum class DhcpKind : std::uint8_t { request, reply };
 
-/// Whether an IPv4 packet goes from a client's port to a server's, or back. Fragments, and what
-/// relay agents and servers say to each other, do neither. Each packet is asked: nothing else of it
-/// is looked at.
-[[nodiscard]] inline std::optional<DhcpKind> dhcp_kind(ConstBytes packet) {
-  constexpr std::size_t kFragment = 6;
-  constexpr std::size_t kProtocol = 9;
-  constexpr std::uint16_t kMoreFragmentsAndOffset = 0x3fff;
+/// Whether an IPv4 packet goes from a DHCP client's port to a server's, or back; nullopt for
+/// fragments and for what relay agents and servers send each other. Checks nothing else: it is
+/// called for every packet.
+[[nodiscard]] inline std::optional<DhcpKind> dhcp_kind(ConstBytes packet, UpperLayer upper) {
   constexpr std::uint32_t kFromClient = kDhcpClientPort << 16 | kDhcpServerPort;
   constexpr std::uint32_t kFromServer = kDhcpServerPort << 16 | kDhcpClientPort;
-  if (packet.size() < Ipv4Header::kMinimumSize || packet[kProtocol] != kUdp) return {};
-  const std::size_t header = Ipv4Header::size_by(packet[0]);
-  if (packet.size() < header + kUdpHeader) return {};
-  const auto ports = load_be<std::uint32_t>(packet.data() + header);
-  if (ports != kFromClient && ports != kFromServer) return {};
-  const auto fragment = load_be<std::uint16_t>(packet.data() + kFragment);
-  if ((fragment & kMoreFragmentsAndOffset) != 0) return {};
-  return ports == kFromClient ? DhcpKind::request : DhcpKind::reply;
+  if (upper.protocol != kUdp || packet.size() < upper.begin + kUdpHeader) return {};
+  const auto ports = load_be<std::uint32_t>(packet.data() + upper.begin);
+  if (ports == kFromClient) return DhcpKind::request;
+  if (ports == kFromServer) return DhcpKind::reply;
+  return {};
 }
 
-/// Who the client of a message is.
+/// The identity of the client of a message.
 struct DhcpClient {
   static constexpr std::uint8_t kInfiniBand = 32;  ///< RFC 4390, 2.1
 
   std::uint8_t htype = kInfiniBand;
   std::uint8_t hlen = 0;
   std::array<std::uint8_t, 16> chaddr{};
-  std::vector<std::uint8_t> identifier;  ///< with its type octet, at most 255; empty: none
+  std::vector<std::uint8_t> identifier;  ///< with its type byte, at most 255; empty: none
   friend bool operator==(const DhcpClient&, const DhcpClient&) = default;
 };
 
 struct DhcpMessage {
-  /// Octets of the largest packet that emit() makes.
+  /// The maximum size of a packet that emit() writes.
   static constexpr std::size_t kMaxSize = 4096;
 
   DhcpKind kind = DhcpKind::request;
   std::uint32_t xid = 0;
-  bool broadcast = false;      ///< the flag of RFC 2131, 2: answer by broadcast
-  bool authenticated = false;  ///< by RFC 3118: any change would be noticed
+  bool broadcast = false;      ///< the flag of RFC 2131, 2: reply by broadcast
+  bool authenticated = false;  ///< by RFC 3118: must not be changed
   Ipv4Address source;          ///< of the packet
   Ipv4Address ciaddr;
   Ipv4Address giaddr;  ///< of the relay agent; unspecified: none
   DhcpClient client;
   friend bool operator==(const DhcpMessage&, const DhcpMessage&) = default;
 
-  /// A packet that dhcp_kind() knows. Nothing unless its lengths and checksums hold, its options
-  /// end in order, and there is one client identifier at most.
+  /// Parses a packet. Returns nullopt unless dhcp_kind() recognises it, its lengths and checksums
+  /// are valid, its options are well-formed, and there is at most one client identifier.
   [[nodiscard]] static std::optional<DhcpMessage> parse(ConstBytes packet);
-  /// Writes `original`, which has been parsed, with this message's broadcast flag and client.
-  /// Returns the size of the packet, which is that of the original or more; 0 when `to` has no
-  /// room.
+  /// Writes `original`, which parse() accepts, with this message's broadcast flag and client.
+  /// Returns the size of the packet, at least that of the original; 0 if `to` is too small.
   [[nodiscard]] std::size_t emit(ConstBytes original, MutableBytes to) const;
 };
 
-/// A client identifier as RFC 4390, 2.1 wants it for a client that has none: that of RFC 4361, 6.1,
-/// with the partition for the interface (IAID) and the port for the machine (DUID-LL).
+/// The client identifier for a client that has none (RFC 4390, 2.1): that of RFC 4361, 6.1, with
+/// the P_Key as IAID and the port GUID in a DUID-LL.
 [[nodiscard]] std::vector<std::uint8_t> dhcp_client_identifier(PKey pkey, Guid port);
 
 }  // namespace ipoib::wire

@@ -1,4 +1,4 @@
-// RFC 4391, 6: the four octets before each frame.
+// The encapsulation header before each frame (RFC 4391, 6).
 //
 //    0                   1                   2                   3
 //    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -20,7 +20,7 @@ enum class EtherType : std::uint16_t { ipv4 = 0x0800, arp = 0x0806, rarp = 0x803
 inline constexpr std::size_t kEncapsulationSize = 4;
 inline constexpr std::size_t kGrhSize = 40;
 
-/// The type of a frame. Nothing when it is shorter than the header or of another type.
+/// Returns the type of a frame; nullopt if it is too short or of another type.
 /// "The Reserved field MUST be set to zero on send and ignored on receive."
 [[nodiscard]] inline std::optional<EtherType> parse_encapsulation(ConstBytes frame) {
   if (frame.size() < kEncapsulationSize) return std::nullopt;
@@ -34,7 +34,7 @@ inline constexpr std::size_t kGrhSize = 40;
   }
   return std::nullopt;
 }
-/// Writes the header into the four octets at `to`.
+/// Writes the header to the four bytes at `to`.
 inline void emit_encapsulation(EtherType type, std::uint8_t* to) {
   store_be(to, static_cast<std::uint16_t>(type));
   store_be(to + 2, std::uint16_t{0});

@@ -1,16 +1,14 @@
-// RFC 792 with RFC 1191, 4, and RFC 4443, 3.2; behind the IP header:
+// RFC 792 with RFC 1191, 4, and RFC 4443, 3.2, after the IP header:
 //
 //   0      1      2          4          6            8
-//   | 3    | 4    | checksum | 0        | MTU        | the packet's header and 8 octets or more
-//   | 2    | 0    | checksum | MTU                   | as much of the packet as 1280 octets hold
+//   | 3    | 4    | checksum | 0        | MTU        | the packet's header and 8 bytes or more
+//   | 2    | 0    | checksum | MTU                   | as much of the packet as fits in 1280 bytes
 #include "wire/icmp_error.hpp"
 
 #include <algorithm>
 #include <cassert>
 
-#include "wire/checksum.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
+#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -34,10 +32,9 @@ constexpr std::uint8_t kFirstInformational = 128;
 constexpr std::uint8_t kPacketTooBig = 2;
 }  // namespace icmpv6
 
-/// RFC 1122, 3.2.2: no error about an error, a later fragment, or what went to many.
-bool may_answer(const Ipv4Header& header, ConstBytes packet) {
-  constexpr std::size_t kFragmentOffset = 6;
-  const auto fragment = load_be<std::uint16_t>(packet.data() + kFragmentOffset) & 0x1fff;
+/// RFC 1122, 3.2.2: no error about an error, a later fragment, or a packet to a group or to all.
+bool may_report(const Ipv4Header& header, ConstBytes packet) {
+  const auto fragment = load_be<std::uint16_t>(packet.data() + ipv4::kFragment) & 0x1fff;
   if (fragment != 0 || header.destination.is_multicast() ||
       header.destination.is_limited_broadcast() || header.source.is_unspecified()) {
     return false;
@@ -48,8 +45,8 @@ bool may_answer(const Ipv4Header& header, ConstBytes packet) {
   return type == icmp::kEchoRequest || type == icmp::kEchoReply;
 }
 
-/// RFC 4443, 2.4 (e). An error about multicast may be sent, but has no address to come from.
-bool may_answer(const Ipv6Header& header, ConstBytes packet) {
+/// RFC 4443, 2.4 (e). It permits errors about multicast, but there is no source address for them.
+bool may_report(const Ipv6Header& header, ConstBytes packet) {
   if (header.source.is_unspecified() || header.destination.is_multicast()) return false;
   if (header.next_header != kIcmpv6) return true;
   return header.payload_length > 0 && packet[Ipv6Header::kSize] >= icmpv6::kFirstInformational;
@@ -76,8 +73,7 @@ std::size_t emit_ipv4(const Ipv4Header& about, ConstBytes packet, std::uint32_t 
   writer.u16(static_cast<std::uint16_t>(mtu));
   writer.bytes(packet.first(quoted));
   assert(writer.ok());
-  constexpr std::size_t kIpChecksumOffset = 10;
-  store_be(to.data() + kIpChecksumOffset, internet_checksum(to.first(Ipv4Header::kMinimumSize)));
+  store_be(to.data() + ipv4::kChecksum, internet_checksum(to.first(Ipv4Header::kMinimumSize)));
   const auto message = to.subspan(Ipv4Header::kMinimumSize, kIcmpHeader + quoted);
   store_be(message.data() + kChecksumOffset, internet_checksum(message));
   return size;
@@ -85,8 +81,8 @@ std::size_t emit_ipv4(const Ipv4Header& about, ConstBytes packet, std::uint32_t 
 
 std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, std::uint32_t mtu,
                       MutableBytes to) {
-  const std::size_t whole = Ipv6Header::kSize + about.payload_length;
-  const std::size_t quoted = std::min(whole, kMaxIcmpError - Ipv6Header::kSize - kIcmpHeader);
+  const std::size_t size = Ipv6Header::kSize + about.payload_length;
+  const std::size_t quoted = std::min(size, kMaxIcmpError - Ipv6Header::kSize - kIcmpHeader);
   const std::size_t length = kIcmpHeader + quoted;
   const Ipv6Header header{.source = about.destination,
                           .destination = about.source,
@@ -117,10 +113,10 @@ std::size_t emit_ipv6(const Ipv6Header& about, ConstBytes packet, std::uint32_t 
 std::size_t emit_too_big(ConstBytes packet, std::uint32_t mtu, MutableBytes to) {
   assert(to.size() >= kMaxIcmpError);
   if (const auto header = Ipv4Header::parse(packet)) {
-    return may_answer(*header, packet) ? emit_ipv4(*header, packet, mtu, to) : 0;
+    return may_report(*header, packet) ? emit_ipv4(*header, packet, mtu, to) : 0;
   }
   if (const auto header = Ipv6Header::parse(packet)) {
-    return may_answer(*header, packet) ? emit_ipv6(*header, packet, mtu, to) : 0;
+    return may_report(*header, packet) ? emit_ipv6(*header, packet, mtu, to) : 0;
   }
   return 0;
 }

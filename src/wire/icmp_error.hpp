@@ -1,4 +1,4 @@
-// What the host is told of a packet that is too large for the link or for the path to a neighbour.
+// ICMP errors to the host about packets too large for the link or for the path to a neighbour.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace ipoib::wire {
 
-/// The most that such a message takes, with its IP header: RFC 4443, 2.4 (c).
+/// The maximum size of such a message, with its IP header (RFC 4443, 2.4 (c)).
 inline constexpr std::size_t kMaxIcmpError = 1280;
 
-/// Writes the message that answers `packet`, which is longer than `mtu` octets, into `to`, which
-/// has room for kMaxIcmpError octets: ICMP "fragmentation needed" (RFC 792; RFC 1191, 4) or ICMPv6
-/// "packet too big" (RFC 4443, 3.2). It comes from the packet's own destination: the link has no
-/// address, and no router answers here. Returns its size, or 0 where none may be sent: to what is
-/// no IP packet, a later fragment, another error, or to a group.
+/// Writes the error for `packet`, which is longer than `mtu` bytes, to `to`, which has room for
+/// kMaxIcmpError bytes: ICMP "fragmentation needed" (RFC 792; RFC 1191, 4) or ICMPv6 "packet too
+/// big" (RFC 4443, 3.2). Its source is the packet's destination, since the link has no address of
+/// its own. Returns its size, or 0 if none may be sent: about a later fragment, an ICMP error, a
+/// packet to a group, or one that is not IP.
 [[nodiscard]] std::size_t emit_too_big(ConstBytes packet, std::uint32_t mtu, MutableBytes to);
 
 }  // namespace ipoib::wire

@@ -1,4 +1,4 @@
-// RFC 791, 3.1; only the fields that a link looks at are read:
+// RFC 791, 3.1; only these fields are parsed:
 //
 //   0         1     2              4                 9         10         12       16
 //   | ver,IHL | TOS | total length | id, frag, TTL | protocol | checksum | source | destination |
@@ -9,8 +9,8 @@ namespace ipoib::wire {
 std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
   if (packet.size() < kMinimumSize || ip_version(packet) != 4) return std::nullopt;
   ByteReader reader(packet);
-  std::optional<Ipv4Header> made(std::in_place);  // in its place, not copied: see packet.cpp
-  Ipv4Header& header = *made;
+  std::optional<Ipv4Header> parsed(std::in_place);  // written in place: see packet.cpp
+  Ipv4Header& header = *parsed;
   header.header_size = size_by(reader.u8());
   reader.skip(1);
   header.total_length = reader.u16();
@@ -23,8 +23,8 @@ std::optional<Ipv4Header> Ipv4Header::parse(ConstBytes packet) {
   const bool fits = header.header_size >= kMinimumSize &&
                     header.header_size <= header.total_length &&
                     header.total_length <= packet.size();
-  if (!fits) made.reset();
-  return made;
+  if (!fits) parsed.reset();
+  return parsed;
 }
 
 }  // namespace ipoib::wire

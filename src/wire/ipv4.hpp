@@ -1,4 +1,4 @@
-// The little IPv4 that a link needs: enough to choose a destination (RFC 791, 3.1).
+// The part of IPv4 that the link needs to choose a destination (RFC 791, 3.1).
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ struct Ipv4Header {
 
   Ipv4Address source;
   Ipv4Address destination;
-  std::uint8_t header_size = kMinimumSize;  ///< octets, with options
-  std::uint16_t total_length = 0;           ///< octets, header and payload
+  std::uint8_t header_size = kMinimumSize;  ///< bytes, with options
+  std::uint16_t total_length = 0;           ///< bytes, header and payload
   std::uint8_t protocol = 0;
 
-  /// Octets of a header that begins with this one.
+  /// The size of a header that begins with this byte.
   [[nodiscard]] static constexpr std::uint8_t size_by(std::uint8_t first) {
     return static_cast<std::uint8_t>((first & 0x0f) * 4);
   }
-  /// Nothing unless version, header length and total length fit the octets at hand.
+  /// Returns nullopt unless version, header length and total length are valid for the packet.
   [[nodiscard]] static std::optional<Ipv4Header> parse(ConstBytes packet);
 };
 
-/// IP version nibble of a packet; 0 when it is empty.
+/// IP version of a packet; 0 if it is empty.
 [[nodiscard]] inline std::uint8_t ip_version(ConstBytes packet) {
   return packet.empty() ? std::uint8_t{0} : static_cast<std::uint8_t>(packet[0] >> 4);
 }

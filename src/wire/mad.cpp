@@ -1,4 +1,4 @@
-// The common MAD header (IBA 13.4.3), and behind it those of RMPP and of the SA:
+// The common MAD header (IBA 13.4.3), followed by the RMPP and SA headers:
 //
 //   0            1         2              3        4        6          8     16          20
 //   | base vers. | class   | class vers.  | method | status | specific | TID | attr, resv |

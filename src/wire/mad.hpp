@@ -1,4 +1,5 @@
-// Management datagrams: the common header (IBA 13.4.3), RMPP (13.6.2) and the SA header (15.2.1.1).
+// Management datagrams (MADs): the common header (IBA 13.4.3), RMPP (13.6.2) and the SA header
+// (15.2.1.1).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ inline constexpr std::size_t kMadSize = 256;
 inline constexpr std::size_t kMadHeaderSize = 24;
 inline constexpr std::size_t kRmppHeaderSize = 12;
 inline constexpr std::size_t kSaHeaderSize = 56;  ///< MAD + RMPP + SA headers: records begin here
-inline constexpr std::size_t kSaDataSize = kMadSize - kSaHeaderSize;  ///< 200 octets
+inline constexpr std::size_t kSaDataSize = kMadSize - kSaHeaderSize;  ///< 200 bytes
 inline constexpr QKey kGsiQKey{0x80010000};
 inline constexpr Qpn kGsiQpn{1};
 
@@ -51,7 +52,7 @@ inline constexpr std::uint16_t kPathRecord = 0x0035;
 inline constexpr std::uint16_t kMcMemberRecord = 0x0038;
 }  // namespace attribute
 
-/// Of every class (IBA 13.4.7).
+/// Common to all classes (IBA 13.4.7).
 namespace mad_status {
 inline constexpr std::uint16_t kUnsupportedVersion = 1 << 2;
 inline constexpr std::uint16_t kUnsupportedMethodAttribute = 3 << 2;
@@ -70,9 +71,9 @@ struct MadHeader {
   std::uint32_t attribute_modifier = 0;
 
   [[nodiscard]] bool is_response() const { return (method & method::kResponse) != 0; }
-  /// Nothing when there are fewer than kMadHeaderSize octets or another base version.
+  /// Returns nullopt for fewer than kMadHeaderSize bytes or another base version.
   [[nodiscard]] static std::optional<MadHeader> parse(ConstBytes mad);
-  void emit(MutableBytes to) const;  ///< kMadHeaderSize octets
+  void emit(MutableBytes to) const;  ///< kMadHeaderSize bytes
   friend bool operator==(const MadHeader&, const MadHeader&) = default;
 };
 
@@ -93,7 +94,7 @@ struct RmppHeader {
 
   [[nodiscard]] bool is_active() const { return (flags & kActive) != 0; }
   [[nodiscard]] static std::optional<RmppHeader> parse(ConstBytes rmpp);
-  void emit(MutableBytes to) const;  ///< kRmppHeaderSize octets
+  void emit(MutableBytes to) const;  ///< kRmppHeaderSize bytes
   friend bool operator==(const RmppHeader&, const RmppHeader&) = default;
 };
 
@@ -101,12 +102,12 @@ struct SaHeader {
   MadHeader mad;
   RmppHeader rmpp;
   std::uint64_t sm_key = 0;
-  std::uint16_t attribute_offset = 0;  ///< record size in units of 8 octets
+  std::uint16_t attribute_offset = 0;  ///< record size in units of 8 bytes
   std::uint64_t component_mask = 0;
 
-  /// Nothing unless it is a whole header of class SubnAdm, version 2.
+  /// Returns nullopt for anything but a complete header of class SubnAdm, version 2.
   [[nodiscard]] static std::optional<SaHeader> parse(ConstBytes mad);
-  void emit(MutableBytes to) const;  ///< kSaHeaderSize octets
+  void emit(MutableBytes to) const;  ///< kSaHeaderSize bytes
   friend bool operator==(const SaHeader&, const SaHeader&) = default;
 };
 

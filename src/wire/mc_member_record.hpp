@@ -1,4 +1,4 @@
-// MCMemberRecord: a multicast group, and the membership of a port in it.
+// MCMemberRecord: a multicast group and the membership of a port in it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ipoib::wire {
 
-/// MCMemberRecord, 52 octets, 56 in a table (IBA 15.2.5.17).
+/// MCMemberRecord, 52 bytes, 56 in a table (IBA 15.2.5.17).
 struct McMemberRecord {
   static constexpr std::size_t kSize = 52;
   enum Mask : std::uint64_t {

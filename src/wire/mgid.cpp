@@ -10,10 +10,10 @@ constexpr std::size_t kGroupIdOffset = 6;
 constexpr std::uint32_t kLow28Bits = 0x0fffffff;
 constexpr std::size_t kGroupIdSize = Gid::kSize - kGroupIdOffset;
 
-/// Flags 0001: all MGIDs of IPoIB are transient ones (RFC 4391, 4); the P_Key is that of a full
-/// member, whatever the port is (RFC 4391, 4.1).
-Gid make(std::uint16_t signature, PKey pkey, std::uint8_t scope,
-         const std::array<std::uint8_t, kGroupIdSize>& group_id) {
+/// The flags are 0001, for a transient group (RFC 4391, 4). The P_Key has its full-member bit set,
+/// even if the port is a limited member (RFC 4391, 4.1).
+Gid make_mgid(std::uint16_t signature, PKey pkey, std::uint8_t scope,
+              const std::array<std::uint8_t, kGroupIdSize>& group_id) {
   Gid::Bytes bytes;
   ByteWriter writer(bytes);
   writer.u8(0xff);
@@ -27,7 +27,7 @@ Gid make(std::uint16_t signature, PKey pkey, std::uint8_t scope,
 Gid from_ipv4(std::uint32_t low_bits, PKey pkey, std::uint8_t scope) {
   std::array<std::uint8_t, kGroupIdSize> group_id{};
   store_be(&group_id[kGroupIdSize - 4], low_bits);
-  return make(kIpv4Signature, pkey, scope, group_id);
+  return make_mgid(kIpv4Signature, pkey, scope, group_id);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Gid multicast_gid(Ipv4Address group, PKey pkey, std::uint8_t scope) {
 Gid multicast_gid(const Ipv6Address& group, PKey pkey, std::uint8_t scope) {
   std::array<std::uint8_t, kGroupIdSize> group_id;
   std::copy_n(group.bytes().begin() + kGroupIdOffset, kGroupIdSize, group_id.begin());
-  return make(kIpv6Signature, pkey, scope, group_id);
+  return make_mgid(kIpv6Signature, pkey, scope, group_id);
 }
 
 std::optional<Ipv4Address> ipv4_group(const Gid& mgid) {

@@ -20,15 +20,15 @@ inline constexpr std::uint16_t kIpv6Signature = 0x601b;
 
 /// The link's broadcast group FF1s:401B:<P_Key>::FFFF:FFFF, P_Key with its full-member bit set.
 [[nodiscard]] Gid broadcast_gid(PKey pkey, std::uint8_t scope = kLinkLocalScope);
-/// For a class D address: its low 28 bits in the low 28 bits of the MGID.
+/// The MGID of a class D address, with its low 28 bits.
 [[nodiscard]] Gid multicast_gid(Ipv4Address group, PKey pkey, std::uint8_t scope = kLinkLocalScope);
-/// For an IPv6 group: its low 80 bits verbatim.
+/// The MGID of an IPv6 group, with its low 80 bits.
 [[nodiscard]] Gid multicast_gid(const Ipv6Address& group, PKey pkey,
                                 std::uint8_t scope = kLinkLocalScope);
-/// The address of an IPv4 group, or the limited broadcast; nothing for any other MGID. IPv6 groups
-/// lose their first 48 bits on the way.
+/// The IPv4 group or limited broadcast address of an MGID; nullopt for any other MGID. (There is no
+/// inverse for IPv6: an MGID has only 80 bits of the group.)
 [[nodiscard]] std::optional<Ipv4Address> ipv4_group(const Gid& mgid);
-/// Whether an MGID carries one of the two signatures of IPoIB.
+/// Whether an MGID has one of the two IPoIB signatures.
 [[nodiscard]] bool is_ipoib_mgid(const Gid& mgid);
 [[nodiscard]] bool is_ipv6_mgid(const Gid& mgid);
 

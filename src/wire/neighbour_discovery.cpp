@@ -1,15 +1,15 @@
-// RFC 4861, 4; all messages begin like this, and end with options of type, length in units of eight
-// octets, and content:
+// RFC 4861, 4. All messages begin like this, and end with options of type, length in units of 8
+// bytes, and content:
 //
 //   0      1      2          4                    8
 //   | type | code | checksum | flags or reserved  | target (3 to 5) | destination (5) | options
 //
-// A router advertisement has its times where the others have their first address.
+// A router advertisement has timers in place of the first address.
 //
-// RFC 4391, 9.3, the option of a link-layer address:
+// The link-layer address option (RFC 4391, 9.3):
 //
 //   0      1      2          4                                24
-//   | type | 3    | 0        | flags, QPN, GID: 20 octets     |
+//   | type | 3    | 0        | flags, QPN, GID: 20 bytes      |
 #include "wire/neighbour_discovery.hpp"
 
 #include <algorithm>
@@ -17,7 +17,6 @@
 
 #include "wire/checksum.hpp"
 #include "wire/ipv6.hpp"
-#include "wire/transport.hpp"
 
 namespace ipoib::wire {
 namespace {
@@ -29,7 +28,7 @@ constexpr std::uint32_t kRouterFlag = 0x80000000;
 constexpr std::uint32_t kSolicitedFlag = 0x40000000;
 constexpr std::uint32_t kOverrideFlag = 0x20000000;
 
-/// Octets before the options.
+/// Size of a message without options.
 std::size_t fixed_size(NdType type) {
   switch (type) {
     case NdType::router_solicitation:
@@ -60,8 +59,8 @@ std::uint16_t checksum_of(const Ipv6Header& header, ConstBytes message) {
       .value();
 }
 
-/// After a change of size: length of the payload and checksum.
-void mend(MutableBytes packet) {
+/// Updates payload length and checksum for a new packet size.
+void update_length_and_checksum(MutableBytes packet) {
   const std::size_t payload = packet.size() - Ipv6Header::kSize;
   store_be(packet.data() + ipv6::kPayloadLength, static_cast<std::uint16_t>(payload));
   const auto header = Ipv6Header::parse(packet);
@@ -71,8 +70,8 @@ void mend(MutableBytes packet) {
   store_be(message.data() + kChecksumOffset, checksum_of(*header, message));
 }
 
-/// Calls `visit` with type and octets of each option. False when one has no length, or more than
-/// is there ("MUST be silently discarded").
+/// Calls `visit` with the type and bytes of each option. Returns false if the length of an option
+/// is 0 or exceeds the message ("MUST be silently discarded").
 template <class Visit>
 bool for_each_option(ConstBytes options, Visit&& visit) {
   while (!options.empty()) {
@@ -90,7 +89,7 @@ HwAddress hardware_in(ConstBytes option) {
   return HwAddress::from_bytes(reader.array<HwAddress::kSize>());
 }
 
-/// What 6.1, 7.1 and 8.1 demand beyond the layout.
+/// The requirements of 6.1, 7.1 and 8.1 beyond the layout.
 bool is_valid(const NdMessage& m) {
   switch (m.type) {
     case NdType::router_solicitation:
@@ -112,14 +111,14 @@ bool is_valid(const NdMessage& m) {
 
 }  // namespace
 
-bool is_neighbour_discovery(ConstBytes packet) {
-  return packet.size() > Ipv6Header::kSize && packet[ipv6::kNextHeader] == kIcmpv6 &&
+bool is_neighbour_discovery(ConstBytes packet, UpperLayer upper) {
+  return upper.protocol == kIcmpv6 && packet.size() > Ipv6Header::kSize &&
          type_from(packet[Ipv6Header::kSize]).has_value();
 }
 
 std::optional<NdMessage> NdMessage::parse(ConstBytes packet) {
   const auto header = Ipv6Header::parse(packet);
-  if (!header || !is_neighbour_discovery(packet)) return std::nullopt;
+  if (!header || !is_neighbour_discovery(packet, upper_layer(packet))) return std::nullopt;
   const ConstBytes bytes = packet.subspan(Ipv6Header::kSize, header->payload_length);
   const NdType type = static_cast<NdType>(packet[Ipv6Header::kSize]);
   if (header->hop_limit != kLinkHopLimit || bytes.size() < fixed_size(type) ||
@@ -147,13 +146,13 @@ std::optional<NdMessage> NdMessage::parse(ConstBytes packet) {
   if (reader.left() >= Ipv6Address::kSize) {
     message.redirected = Ipv6Address(reader.array<Ipv6Address::kSize>());
   }
-  const bool whole = for_each_option(
-      bytes.subspan(fixed_size(type)), [&message](std::uint8_t option, ConstBytes octets) {
-        if (octets.size() != kLinkLayerOptionSize || !is_link_layer(option)) return;
+  const bool well_formed = for_each_option(
+      bytes.subspan(fixed_size(type)), [&message](std::uint8_t option, ConstBytes content) {
+        if (content.size() != kLinkLayerOptionSize || !is_link_layer(option)) return;
         const bool is_source = static_cast<LinkLayerOption>(option) == LinkLayerOption::source;
-        (is_source ? message.source_link_layer : message.target_link_layer) = hardware_in(octets);
+        (is_source ? message.source_link_layer : message.target_link_layer) = hardware_in(content);
       });
-  if (!whole || !is_valid(message)) return std::nullopt;
+  if (!well_formed || !is_valid(message)) return std::nullopt;
   return message;
 }
 
@@ -175,7 +174,7 @@ std::size_t NdMessage::emit(MutableBytes to) const {
              (overrides ? kOverrideFlag : 0));
   writer.bytes(target.bytes());
   std::size_t size = Ipv6Header::kSize + writer.written();
-  mend(to.first(size));
+  update_length_and_checksum(to.first(size));
   if (source_link_layer) {
     size = append_link_layer_option(to, size, LinkLayerOption::source, *source_link_layer);
   }
@@ -194,12 +193,12 @@ std::size_t strip_link_layer_options(MutableBytes packet) {
   const ConstBytes options =
       packet.subspan(first, header->payload_length + Ipv6Header::kSize - first);
   const std::size_t before = first + options.size();
-  (void)for_each_option(options, [&](std::uint8_t option, ConstBytes octets) {
+  (void)for_each_option(options, [&](std::uint8_t option, ConstBytes content) {
     if (is_link_layer(option)) return;
-    std::copy(octets.begin(), octets.end(), packet.begin() + static_cast<std::ptrdiff_t>(kept));
-    kept += octets.size();
+    std::copy(content.begin(), content.end(), packet.begin() + static_cast<std::ptrdiff_t>(kept));
+    kept += content.size();
   });
-  if (kept != before) mend(packet.first(kept));
+  if (kept != before) update_length_and_checksum(packet.first(kept));
   return kept;
 }
 
@@ -212,9 +211,9 @@ std::size_t append_link_layer_option(MutableBytes buffer, std::size_t size, Link
   writer.zeros(2);
   writer.bytes(address.bytes());
   assert(writer.ok());
-  const std::size_t whole = size + kLinkLayerOptionSize;
-  mend(buffer.first(whole));
-  return whole;
+  const std::size_t new_size = size + kLinkLayerOptionSize;
+  update_length_and_checksum(buffer.first(new_size));
+  return new_size;
 }
 
 }  // namespace ipoib::wire

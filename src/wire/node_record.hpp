@@ -1,4 +1,4 @@
-// NodeInfo, and the record that the subnet administrator makes of it.
+// NodeInfo and NodeRecord.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace ipoib::wire {
 
-/// NodeInfo (IBA 14.2.5.3), 40 octets.
+/// NodeInfo (IBA 14.2.5.3), 40 bytes.
 struct NodeInfo {
   static constexpr std::size_t kSize = 40;
   enum Type : std::uint8_t { kChannelAdapter = 1, kSwitch = 2, kRouter = 3 };
@@ -30,7 +30,7 @@ struct NodeInfo {
   friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
 };
 
-/// NodeRecord (IBA 15.2.5.2), 108 octets: LID, NodeInfo, NodeDescription.
+/// NodeRecord (IBA 15.2.5.2), 108 bytes: LID, NodeInfo, NodeDescription.
 struct NodeRecord {
   static constexpr std::size_t kSize = 108;
   static constexpr std::size_t kDescriptionSize = 64;

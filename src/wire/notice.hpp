@@ -17,7 +17,7 @@ inline constexpr std::uint16_t kGroupCreated = 66;
 inline constexpr std::uint16_t kGroupDeleted = 67;
 }  // namespace trap
 
-/// A generic notice about a GID, 80 octets.
+/// A generic notice about a GID, 80 bytes.
 struct Notice {
   static constexpr std::size_t kSize = 80;
   static constexpr std::uint8_t kSubnetManagement = 3;
@@ -30,13 +30,13 @@ struct Notice {
   Gid gid;  ///< of traps 64 to 67
   Gid issuer_gid;
 
-  /// Nothing for a notice that is not generic.
+  /// Returns nullopt for a notice that is not generic.
   [[nodiscard]] static std::optional<Notice> parse(ConstBytes bytes);
   void emit(MutableBytes to) const;
   friend bool operator==(const Notice&, const Notice&) = default;
 };
 
-/// A subscription, or the end of one, 36 octets.
+/// Subscribes to notices, or unsubscribes; 36 bytes.
 struct InformInfo {
   static constexpr std::size_t kSize = 36;
   static constexpr std::uint16_t kAnyTrap = 0xffff;
@@ -44,18 +44,18 @@ struct InformInfo {
   static constexpr std::uint32_t kAnyProducer = 0xffffff;
   static constexpr Lid kAnyLid{0xffff};
 
-  Gid gid;  ///< of the source of the traps; zero: see the LID range
+  Gid gid;  ///< source of the traps; zero: the LID range applies
   Lid lid_begin = kAnyLid;
   Lid lid_end;
   bool is_generic = true;
   bool subscribe = true;
   std::uint16_t type = kAnyType;
   std::uint16_t trap_number = kAnyTrap;
-  Qpn qpn;                         ///< of the subscriber, for the end of a subscription
+  Qpn qpn;                         ///< of the subscriber; only to unsubscribe
   std::uint8_t response_time = 0;  ///< 5 bits
   std::uint32_t producer_type = kAnyProducer;
 
-  /// Whether it asks for such notices; GID and LID range are not looked at.
+  /// Whether such notices match; ignores GID and LID range.
   [[nodiscard]] bool covers(const Notice& notice) const;
   [[nodiscard]] static std::optional<InformInfo> parse(ConstBytes bytes);
   void emit(MutableBytes to) const;

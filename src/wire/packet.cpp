@@ -1,7 +1,8 @@
 // LRH (IBA 7.7):   | VL 4, LVer 4 | SL 4, - 2, LNH 2 | DLID 16 | - 5, length 11 | SLID 16 |
 // GRH (IBA 8.3):   | ver 4, class 8, flow 20 | PayLen 16 | NxtHdr 8 | HopLmt 8 | SGID | DGID |
-// BTH (IBA 9.2):   | opcode 8 | SE 1, M 1, pad 2, TVer 4 | P_Key 16 | - 8 | QP 24 | A 1, - 7 | PSN
-// 24 | DETH (IBA 9.3.3): | Q_Key 32 | - 8 | source QP 24 |
+// BTH (IBA 9.2):   | opcode 8 | SE 1, M 1, pad 2, TVer 4 | P_Key 16 | - 8 | QP 24 | A 1, - 7 |
+//                  | PSN 24 |
+// DETH (IBA 9.3.3):| Q_Key 32 | - 8 | source QP 24 |
 #include "wire/packet.hpp"
 
 #include <cassert>
@@ -64,7 +65,7 @@ bool read(ConstBytes bytes, Deth& deth) {
   return reader.ok();
 }
 
-/// All that is behind the headers is payload.
+/// Everything after the headers is payload.
 bool read_headers(ConstBytes bytes, UdPacket& packet) {
   ByteReader reader(bytes);
   auto& lrh = packet.lrh;
@@ -101,18 +102,18 @@ bool read(ConstBytes bytes, UdPacket& packet) {
   return true;
 }
 
-/// Written where it stays: what is written in small pieces and then copied in larger ones makes a
-/// processor wait until all that it wrote before has reached its cache.
+/// Parses in place: copying a value whose fields have just been written causes store-forwarding
+/// stalls.
 template <class Header>
-std::optional<Header> made_of(ConstBytes bytes) {
-  std::optional<Header> made(std::in_place);
-  if (!read(bytes, *made)) made.reset();
-  return made;
+std::optional<Header> parse_as(ConstBytes bytes) {
+  std::optional<Header> parsed(std::in_place);
+  if (!read(bytes, *parsed)) parsed.reset();
+  return parsed;
 }
 
 }  // namespace
 
-std::optional<Lrh> Lrh::parse(ConstBytes bytes) { return made_of<Lrh>(bytes); }
+std::optional<Lrh> Lrh::parse(ConstBytes bytes) { return parse_as<Lrh>(bytes); }
 
 void Lrh::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -124,7 +125,7 @@ void Lrh::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<Grh> Grh::parse(ConstBytes bytes) { return made_of<Grh>(bytes); }
+std::optional<Grh> Grh::parse(ConstBytes bytes) { return parse_as<Grh>(bytes); }
 
 void Grh::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -137,7 +138,7 @@ void Grh::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<Bth> Bth::parse(ConstBytes bytes) { return made_of<Bth>(bytes); }
+std::optional<Bth> Bth::parse(ConstBytes bytes) { return parse_as<Bth>(bytes); }
 
 void Bth::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -151,7 +152,7 @@ void Bth::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<Deth> Deth::parse(ConstBytes bytes) { return made_of<Deth>(bytes); }
+std::optional<Deth> Deth::parse(ConstBytes bytes) { return parse_as<Deth>(bytes); }
 
 void Deth::emit(MutableBytes to) const {
   ByteWriter writer(to);
@@ -161,12 +162,12 @@ void Deth::emit(MutableBytes to) const {
   assert(writer.ok());
 }
 
-std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) { return made_of<UdPacket>(bytes); }
+std::optional<UdPacket> UdPacket::parse(ConstBytes bytes) { return parse_as<UdPacket>(bytes); }
 
 std::optional<UdPacket> UdPacket::parse_headers(ConstBytes bytes) {
-  std::optional<UdPacket> made(std::in_place);
-  if (!read_headers(bytes, *made)) made.reset();
-  return made;
+  std::optional<UdPacket> parsed(std::in_place);
+  if (!read_headers(bytes, *parsed)) parsed.reset();
+  return parsed;
 }
 
 void UdPacket::set_size(std::size_t payload_size) {

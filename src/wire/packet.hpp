@@ -19,7 +19,7 @@ struct Lrh {
   ServiceLevel sl;
   std::uint8_t next_header = kLnhLocal;
   Lid dlid;
-  std::uint16_t length = 0;  ///< 4-octet words from LRH to the end of the ICRC
+  std::uint16_t length = 0;  ///< 4-byte words from LRH to the end of the ICRC
   Lid slid;
 
   [[nodiscard]] static std::optional<Lrh> parse(ConstBytes bytes);
@@ -32,13 +32,13 @@ struct Grh {
   static constexpr std::uint8_t kNextHeaderIba = 0x1b;
   std::uint8_t traffic_class = 0;
   std::uint32_t flow_label = 0;
-  std::uint16_t payload_length = 0;  ///< octets from after the GRH to the end of the ICRC
+  std::uint16_t payload_length = 0;  ///< bytes from after the GRH to the end of the ICRC
   std::uint8_t next_header = kNextHeaderIba;
   std::uint8_t hop_limit = 0;
   Gid sgid;
   Gid dgid;
 
-  /// Nothing unless 40 octets are there and the version is 6.
+  /// Returns nullopt unless there are 40 bytes and the version is 6.
   [[nodiscard]] static std::optional<Grh> parse(ConstBytes bytes);
   void emit(MutableBytes to) const;
   friend bool operator==(const Grh&, const Grh&) = default;
@@ -51,7 +51,7 @@ struct Bth {
   static constexpr std::uint8_t kUdSendOnlyImmediate = 0x65;
   std::uint8_t opcode = kUdSendOnly;
   bool solicited = false;
-  std::uint8_t pad = 0;  ///< 0..3 octets of padding after the payload
+  std::uint8_t pad = 0;  ///< 0 to 3 bytes of padding after the payload
   PKey pkey;
   Qpn destination;
   std::uint32_t psn = 0;  ///< 24 bits
@@ -71,7 +71,7 @@ struct Deth {
   friend bool operator==(const Deth&, const Deth&) = default;
 };
 
-/// A UD packet without its CRCs: the headers, and what follows them.
+/// A UD packet without its CRCs: headers and payload.
 struct UdPacket {
   static constexpr std::size_t kMaxHeaderSize =
       Lrh::kSize + Grh::kSize + Bth::kSize + Deth::kSize + 4;
@@ -82,22 +82,22 @@ struct UdPacket {
   std::optional<std::uint32_t> immediate;
   ConstBytes payload;  ///< without padding
 
-  /// Parses LRH to the end of the padding, without CRCs. Nothing unless all lengths agree, the
-  /// opcode is one of the two of UD, and LRH.length says what is there (with ICRC counted).
+  /// Parses a packet from LRH to the end of the padding. Returns nullopt unless all lengths agree
+  /// with its size (LRH.length includes the ICRC), and the opcode is one of the two of UD.
   [[nodiscard]] static std::optional<UdPacket> parse(ConstBytes packet);
-  /// The same, whatever the lengths say: all that is behind the headers is payload.
+  /// The same without a check of lengths: everything after the headers is payload.
   [[nodiscard]] static std::optional<UdPacket> parse_headers(ConstBytes packet);
-  /// Fills in the lengths and the pad count for `payload_size` octets.
+  /// Sets the lengths and the pad count for `payload_size` bytes.
   void set_size(std::size_t payload_size);
-  /// set_size(), writes the headers, and returns how many octets these take. `to` has room for
+  /// Calls set_size(), writes the headers, and returns their size. `to` has room for
   /// kMaxHeaderSize.
   std::size_t emit_headers(std::size_t payload_size, MutableBytes to);
 };
 
-/// ICRC (IBA 7.8.1) of a packet from LRH to the end of the padding, as the number whose
-/// little-endian octets go onto the wire; variant fields are masked.
+/// ICRC (IBA 7.8.1) of a packet from LRH to the end of the padding, to be sent in little-endian
+/// order. Masks the variant fields.
 [[nodiscard]] std::uint32_t invariant_crc(ConstBytes packet);
-/// VCRC (IBA 7.8.2) of a packet from LRH to the end of the ICRC, same convention.
+/// VCRC (IBA 7.8.2) of a packet from LRH to the end of the ICRC, likewise.
 [[nodiscard]] std::uint16_t variant_crc(ConstBytes packet_with_icrc);
 
 }  // namespace ipoib::wire

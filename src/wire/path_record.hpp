@@ -1,4 +1,4 @@
-// PathRecord: the way from one port to another, as the subnet administrator has it.
+// PathRecord: a path from one port to another.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ipoib::wire {
 
-/// PathRecord, 64 octets (IBA 15.2.5.16).
+/// PathRecord, 64 bytes (IBA 15.2.5.16).
 struct PathRecord {
   static constexpr std::size_t kSize = 64;
   enum Mask : std::uint64_t {

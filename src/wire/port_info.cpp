@@ -1,4 +1,4 @@
-// PortInfo (IBA 14.2.5.6). Fields of 4 bits share an octet, the first in the high half:
+// PortInfo (IBA 14.2.5.6). Two 4-bit fields share a byte, the first in the high half:
 //
 //   0       8           16    18       20          24     26      28          29-31
 //   | M_Key | GidPrefix | LID | SM LID | CapMask   | diag | lease | local port | width en., sup.,
@@ -20,13 +20,13 @@ namespace ipoib::wire {
 
 namespace {
 
-constexpr std::uint8_t high(std::uint8_t octet) { return octet >> 4; }
-constexpr std::uint8_t low(std::uint8_t octet) { return octet & 0x0f; }
+constexpr std::uint8_t high(std::uint8_t byte) { return byte >> 4; }
+constexpr std::uint8_t low(std::uint8_t byte) { return byte & 0x0f; }
 constexpr std::uint8_t halves(std::uint8_t upper, std::uint8_t lower) {
   return static_cast<std::uint8_t>(upper << 4 | (lower & 0x0f));
 }
 
-/// By the number of the bit: lanes of a width, and Mb/s of a lane (FDR10 has the rate of QDR).
+/// By bit number: lanes of a width, and Mb/s of a lane (FDR10 has the rate of QDR).
 constexpr std::array<std::uint32_t, 5> kLanes{1, 4, 8, 12, 2};
 constexpr std::array<std::uint32_t, 8> kLaneMbps{2'500,  5'000,  10'000, 10'000,
                                                  14'000, 25'000, 50'000, 100'000};

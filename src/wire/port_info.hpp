@@ -1,4 +1,4 @@
-// PortInfo, and the record that the subnet administrator makes of it.
+// PortInfo and PortInfoRecord.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ipoib::wire {
 
-/// PortInfo (IBA 14.2.5.6), 64 octets: the fields that a UD subnet without routing has.
+/// PortInfo (IBA 14.2.5.6), 64 bytes: the fields that a UD subnet without routing uses.
 struct PortInfo {
   static constexpr std::size_t kSize = 64;
   std::uint64_t m_key = 0;
@@ -42,11 +42,11 @@ struct PortInfo {
   friend bool operator==(const PortInfo&, const PortInfo&) = default;
 };
 
-/// Mb/s of a link of this LinkWidthActive and this LinkSpeedActive, which goes on with 16, 32, ...
-/// for the bits of LinkSpeedExtActive, as verbs join the two; 0 when either is no one bit of these.
+/// Mb/s of a link with this LinkWidthActive and LinkSpeedActive. Bits 16, 32, ... of the speed are
+/// those of LinkSpeedExtActive, as in verbs. Returns 0 unless each has exactly one known bit.
 [[nodiscard]] std::uint32_t link_mbps(std::uint8_t width, std::uint8_t speed);
 
-/// PortInfoRecord (IBA 15.2.5.3), 68 octets: EndportLID, port number, options, PortInfo.
+/// PortInfoRecord (IBA 15.2.5.3), 68 bytes: EndportLID, port number, options, PortInfo.
 struct PortInfoRecord {
   static constexpr std::size_t kSize = 68;
   enum Mask : std::uint64_t { kLid = 1ULL << 0, kPort = 1ULL << 1 };

@@ -1,5 +1,5 @@
-// Records of the subnet administrator (IBA 15.2.5) with their component masks, as values.
-// Each has parse() from a record's octets and emit() to them; sizes are those on the wire.
+// SA records (IBA 15.2.5) as values, with their component masks. parse() reads the wire format,
+// emit() writes it; kSize is the size on the wire.
 #pragma once
 
 #include "wire/mc_member_record.hpp"  // IWYU pragma: export

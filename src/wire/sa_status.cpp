@@ -1,5 +1,5 @@
-// Names and causes of the codes of IBA 13.4.7 (common) and 15.2.2 (SA). The causes are those that
-// make a subnet administrator refuse a join or a path, most frequent first.
+// Names and causes of the codes of IBA 13.4.7 (common) and 15.2.2 (SA). Causes of failed joins and
+// path requests, the most frequent first.
 #include "wire/sa_status.hpp"
 
 namespace ipoib::wire {
@@ -45,13 +45,12 @@ std::string_view likely_cause(SaStatus status) {
     case SaStatus::busy:
       return "the subnet administrator is overloaded";
     case SaStatus::redirect:
-      return "the subnet administrator names another place that cannot be used, or too many of "
-             "them";
+      return "the subnet administrator redirects to an unusable address, or too often";
     case SaStatus::unsupported_version:
     case SaStatus::unsupported_method:
     case SaStatus::unsupported_method_attribute:
     case SaStatus::invalid_field:
-      return "this subnet administrator does not implement the query";
+      return "this subnet administrator does not implement the request";
     case SaStatus::no_resources:
       return "the subnet has no multicast LID left";
     case SaStatus::request_invalid:
@@ -60,7 +59,7 @@ std::string_view likely_cause(SaStatus status) {
     case SaStatus::no_records:
       return "no such port on the subnet, or it shares no partition with this one";
     case SaStatus::too_many_records:
-      return "the query matches more than one record";
+      return "the request matches more than one record";
     case SaStatus::invalid_gid:
       return "a GID's prefix is not that of the subnet";
     case SaStatus::insufficient_components:

@@ -1,4 +1,4 @@
-// Status of an SA response (IBA 15.2.2) in words.
+// Status of an SA response (IBA 15.2.2), with names and likely causes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ipoib::wire {
 enum class SaStatus : std::uint16_t {
   ok = 0x0000,
   busy = 0x0001,      ///< a bit (IBA 13.4.7), as is the next
-  redirect = 0x0002,  ///< the class is served elsewhere: ClassPortInfo says where
+  redirect = 0x0002,  ///< another address serves the class, see ClassPortInfo
   unsupported_version = 0x0004,
   unsupported_method = 0x0008,
   unsupported_method_attribute = 0x000c,
@@ -24,9 +24,9 @@ enum class SaStatus : std::uint16_t {
   request_denied = 0x0700,
 };
 
-/// "request invalid" for 0x0200; "unknown status" for a value not above.
+/// "request invalid" for 0x0200; "unknown status" for any other value.
 [[nodiscard]] std::string_view name(SaStatus status);
-/// The likely cause for somebody who joins a group or asks for a path, as a phrase; may be empty.
+/// The likely cause if a join or a path request fails, as a phrase; may be empty.
 [[nodiscard]] std::string_view likely_cause(SaStatus status);
 
 }  // namespace ipoib::wire

@@ -1,4 +1,4 @@
-// A value of a record with the selector before it, in one octet: | selector 2 | value 6 |.
+// A value and its selector in one byte: | selector 2 | value 6 |.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace ipoib::wire {
 
 inline void read_selected(ByteReader& reader, Selector& selector, std::uint8_t& value) {
-  const std::uint8_t octet = reader.u8();
-  selector = static_cast<Selector>(octet >> 6);
-  value = octet & 0x3f;
+  const std::uint8_t byte = reader.u8();
+  selector = static_cast<Selector>(byte >> 6);
+  value = byte & 0x3f;
 }
 
 inline void write_selected(ByteWriter& writer, Selector selector, std::uint8_t value) {

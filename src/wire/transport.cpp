@@ -1,20 +1,10 @@
 #include "wire/transport.hpp"
 
 #include "wire/encapsulation.hpp"
-#include "wire/ipv4.hpp"
-#include "wire/ipv6.hpp"
 
 namespace ipoib::wire {
-namespace {
 
 using Kind = Segmentation::Kind;
-
-Kind kind_of(std::uint8_t protocol) {
-  if (protocol == kTcp) return Kind::tcp;
-  return protocol == kUdp ? Kind::udp : Kind::none;
-}
-
-}  // namespace
 
 ConstBytes ip_of(ConstBytes frame) {
   const auto type = parse_encapsulation(frame);
@@ -30,16 +20,11 @@ std::size_t ip_length(ConstBytes ip) {
              : Ipv6Header::kSize + load_be<std::uint16_t>(&ip[ipv6::kPayloadLength]);
 }
 
-std::optional<UpperLayer> upper_layer(ConstBytes ip) {
-  if (ip_version(ip) == 4 && ip.size() >= Ipv4Header::kMinimumSize) {
-    const std::size_t size = std::size_t{ip[0]} % 16 * 4;
-    const bool is_whole = size >= Ipv4Header::kMinimumSize && size <= ip.size();
-    if (!is_whole || (load_be<std::uint16_t>(&ip[ipv4::kFragment]) & ipv4::kIsFragment) != 0)
-      return std::nullopt;
-    return UpperLayer{kind_of(ip[ipv4::kProtocol]), size};
-  }
-  if (ip_version(ip) != 6 || ip.size() < Ipv6Header::kSize) return std::nullopt;
-  return UpperLayer{kind_of(ip[ipv6::kNextHeader]), Ipv6Header::kSize};
+std::size_t transport_header_size(ConstBytes transport, Kind kind) {
+  if (kind == Kind::udp) return transport.size() >= kUdpHeader ? kUdpHeader : 0;
+  if (transport.size() < tcp::kMinimumSize) return 0;
+  const std::size_t size = std::size_t{transport[tcp::kOffsetAndFlags]} / 16 * 4;
+  return size >= tcp::kMinimumSize && size <= transport.size() ? size : 0;
 }
 
 InternetChecksum pseudo_header(ConstBytes ip, Kind kind, std::size_t length) {
@@ -48,22 +33,21 @@ InternetChecksum pseudo_header(ConstBytes ip, Kind kind, std::size_t length) {
   InternetChecksum sum;
   sum.add(ip_version(ip) == 4 ? ip.subspan(ipv4::kAddresses, kIpv4Addresses)
                               : ip.subspan(ipv6::kAddresses, kIpv6Addresses));
-  return sum.add(std::uint16_t{kind == Kind::tcp ? kTcp : kUdp})
-      .add(static_cast<std::uint16_t>(length));
+  return sum.add(std::uint16_t{protocol_of(kind)}).add(static_cast<std::uint16_t>(length));
 }
 
-void emit_large(MutableBytes headers, Kind kind, std::size_t transport, std::size_t octets) {
+void emit_large_headers(MutableBytes headers, Kind kind, std::size_t transport, std::size_t size) {
   const auto store = [&](std::size_t at, std::size_t value) {
     store_be(&headers[at], static_cast<std::uint16_t>(value));
   };
   if (ip_version(headers) == 4) {
-    store(ipv4::kTotalLength, octets);
+    store(ipv4::kTotalLength, size);
     store(ipv4::kChecksum, 0);
     store(ipv4::kChecksum, internet_checksum(headers.first(transport)));
   } else {
-    store(ipv6::kPayloadLength, octets - Ipv6Header::kSize);
+    store(ipv6::kPayloadLength, size - Ipv6Header::kSize);
   }
-  const auto length = octets - transport;
+  const auto length = size - transport;
   if (kind == Kind::udp) store(transport + udp::kLength, length);
   store(transport + checksum_offset(kind), pseudo_header(headers, kind, length).sum());
 }

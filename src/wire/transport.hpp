@@ -1,5 +1,5 @@
-// Where the fields are that offloads read and write: those of checksums, and those that differ from
-// one segment of a large packet to the next.
+// The fields of IP, TCP and UDP headers that offloads read and write: checksums, and those that
+// differ between the segments of a large packet.
 //
 //   IPv4 (RFC 791, 3.1)    2 total length   4 identification   6 flags, fragment   9 protocol
 //                          10 checksum   12 addresses
@@ -8,17 +8,24 @@
 //   UDP (RFC 768)          2 destination port   4 length   6 checksum
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-
 #include "ipoib/bytes.hpp"
 #include "ipoib/segmentation.hpp"
 #include "wire/checksum.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
 
 namespace ipoib::wire {
 
 inline constexpr std::uint8_t kTcp = 6;  ///< protocol number
+
+[[nodiscard]] constexpr Segmentation::Kind kind_of(std::uint8_t protocol) {
+  if (protocol == kTcp) return Segmentation::Kind::tcp;
+  return protocol == kUdp ? Segmentation::Kind::udp : Segmentation::Kind::none;
+}
+/// The inverse, for TCP and UDP.
+[[nodiscard]] constexpr std::uint8_t protocol_of(Segmentation::Kind kind) {
+  return kind == Segmentation::Kind::udp ? kUdp : kTcp;
+}
 
 namespace ipv4 {
 inline constexpr std::size_t kTotalLength = 2;
@@ -46,7 +53,7 @@ inline constexpr std::size_t kChecksum = 16;
 inline constexpr std::size_t kUrgent = 18;
 inline constexpr std::size_t kMinimumSize = 20;
 inline constexpr std::size_t kMaximumSize = 60;
-// Bits of the word of data offset and flags.
+// Bits of the 16-bit word of data offset and flags.
 inline constexpr std::uint16_t kFin = 0x01;
 inline constexpr std::uint16_t kPush = 0x08;
 inline constexpr std::uint16_t kAck = 0x10;
@@ -61,36 +68,44 @@ inline constexpr std::size_t kLength = 4;
 inline constexpr std::size_t kChecksum = 6;
 }  // namespace udp
 
-/// The most that an IP packet can say of its own length.
+/// The maximum size of an IP packet.
 inline constexpr std::size_t kMaxIpPacket = 65535;
 
-/// The IP packet of a frame that says it has one and begins as one; empty: it is none.
+/// Returns the IP packet of a frame; empty if its encapsulation header or its version field is not
+/// that of IP.
 [[nodiscard]] ConstBytes ip_of(ConstBytes frame);
 
-/// Octets of an IP packet as its header says, of which the first 20 octets are there.
+/// The size of an IP packet according to its header. `ip` has at least 20 bytes.
 [[nodiscard]] std::size_t ip_length(ConstBytes ip);
 
-/// What is right behind the header of IP, and where.
-struct UpperLayer {
-  Segmentation::Kind kind = Segmentation::Kind::none;
-  std::size_t begin = 0;
-};
-/// Whatever the header says of lengths. Nothing: it is not there as a whole, or a fragment's.
-[[nodiscard]] std::optional<UpperLayer> upper_layer(ConstBytes ip);
+/// Parses an IP header, ignoring its length fields. `begin` is 0 if the header is incomplete or
+/// that of a fragment. Inline, since every packet is parsed.
+[[nodiscard]] inline UpperLayer upper_layer(ConstBytes ip) {
+  if (ip_version(ip) == 6 && ip.size() >= Ipv6Header::kSize)
+    return {ip[ipv6::kNextHeader], std::uint8_t{Ipv6Header::kSize}};
+  if (ip_version(ip) != 4 || ip.size() < Ipv4Header::kMinimumSize) return {};
+  const std::uint8_t size = Ipv4Header::size_by(ip[0]);
+  const bool is_fragment = (load_be<std::uint16_t>(&ip[ipv4::kFragment]) & ipv4::kIsFragment) != 0;
+  if (size < Ipv4Header::kMinimumSize || size > ip.size() || is_fragment) return {};
+  return {ip[ipv4::kProtocol], size};
+}
 
-/// The sum of the pseudo-header of an IP packet without extension headers, with `length` octets
-/// behind IP.
+/// Size of the TCP or UDP header at the front of `transport`; 0 if it is incomplete.
+[[nodiscard]] std::size_t transport_header_size(ConstBytes transport, Segmentation::Kind kind);
+
+/// The sum of the pseudo-header of an IP packet without extension headers, with `length` bytes
+/// after the IP header.
 [[nodiscard]] InternetChecksum pseudo_header(ConstBytes ip, Segmentation::Kind kind,
                                              std::size_t length);
 
-/// Has the headers at the front of a large IP packet of `octets` in all, with that of TCP or UDP at
-/// `transport`, say what is so of all of it: its lengths, the checksum of IPv4, and in the place of
-/// that of TCP or UDP the sum of the pseudo-header (a partial checksum).
-void emit_large(MutableBytes headers, Segmentation::Kind kind, std::size_t transport,
-                std::size_t octets);
+/// Writes the fields of `headers`, those of a large IP packet of `size` bytes with its TCP or UDP
+/// header at `transport`, that depend on its size: lengths, the checksum of IPv4, and the partial
+/// checksum of TCP or UDP, which is the sum of the pseudo-header.
+void emit_large_headers(MutableBytes headers, Segmentation::Kind kind, std::size_t transport,
+                        std::size_t size);
 
-/// What goes into the field for this value. A zero in that of UDP would say that it has none (RFC
-/// 768); everywhere else it stays zero (RFC 1624, 3): who computes it and compares has no 0xffff.
+/// The value of the checksum field for a computed checksum. In UDP, 0 would mean "no checksum", so
+/// 0xffff is sent (RFC 768); elsewhere 0 stays 0 (RFC 1624, 3), because receivers may compare it.
 [[nodiscard]] constexpr std::uint16_t checksum_as_sent(Segmentation::Kind kind,
                                                        std::uint16_t value) {
   return kind == Segmentation::Kind::udp && value == 0 ? std::uint16_t{0xffff} : value;

@@ -41,7 +41,7 @@ class Bench {
     handles_.records = false;
     link_.on_host_changed(HostView{{{kOwn, 8}}}, now_);
     link_.on_port(port, now_);
-    answer();
+    respond();
     for (std::uint32_t i = 0; i < neighbours; ++i) meet(i);
   }
 
@@ -100,11 +100,11 @@ class Bench {
       incoming.source_lid = lid(peer);
       incoming.source_qpn = Qpn(100 + peer);
       link_.from_fabric({&incoming, 1}, now_);
-      answer();
+      respond();
     }
     link_.sends().clear();
   }
-  void answer() {
+  void respond() {
     while (!link_.events().empty()) {
       for (const Event& event : std::exchange(link_.events(), {})) {
         const auto* const request = std::get_if<wire::SaRequest>(&event);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace ipoib;
 using namespace ipoib::offload;
-using offload::test::Octets;
+using offload::test::Bytes;
 
 constexpr std::size_t kPayload = 64'000;
 
@@ -25,7 +25,7 @@ test::PacketSpec spec(std::size_t mtu) {
 /// A sink that the optimizer cannot remove.
 class NoHost : public sim::MemoryTun {
  public:
-  NoHost() : MemoryTun("none") { takes_large = true; }
+  NoHost() : MemoryTun("none") { accepts_large = true; }
   bool write(ConstBytes packet) override {
     benchmark::DoNotOptimize(packet.data());
     return true;
@@ -42,7 +42,7 @@ void segment(benchmark::State& state) {
   const Frame frame = test::large_frame(pool, spec(mtu), mtu - 52);
   std::array<std::uint8_t, kMaxHeaders> header;
   for (auto _ : state) {
-    for (auto segmenter = ipoib::offload::segmenter_of(frame, 0); !segmenter.done();) {
+    for (auto segmenter = ipoib::offload::make_segmenter(frame, 0); !segmenter.done();) {
       benchmark::DoNotOptimize(segmenter.next(header.data()));
     }
   }
@@ -60,7 +60,7 @@ void coalesce(benchmark::State& state) {
   NoHost host;
   Coalescer coalescer(host);
   for (auto _ : state) {
-    for (const Octets& segment : segments) {
+    for (const Bytes& segment : segments) {
       Frame packet = pool.take();
       packet.window(44, segment.size());
       std::memcpy(packet.bytes().data(), segment.data(),
@@ -75,7 +75,7 @@ void coalesce(benchmark::State& state) {
 BENCHMARK(coalesce)->Arg(2044)->Arg(4092);
 
 void checksum(benchmark::State& state) {
-  const Octets bytes(static_cast<std::size_t>(state.range(0)), 0x5a);
+  const Bytes bytes(static_cast<std::size_t>(state.range(0)), 0x5a);
   for (auto _ : state) benchmark::DoNotOptimize(wire::internet_checksum(bytes));
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }

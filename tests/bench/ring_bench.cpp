@@ -17,7 +17,7 @@ void ring(benchmark::State& state) {
   const std::vector<std::uint8_t> payload(static_cast<std::size_t>(state.range(0)));
   OutgoingPacket packet;
   packet.header_size = ipoib::wire::Lrh::kSize + ipoib::wire::Bth::kSize + ipoib::wire::Deth::kSize;
-  packet.pieces[packet.piece_count++] = payload;
+  packet.add(payload);
   const std::vector<const OutgoingPacket*> batch(static_cast<std::size_t>(state.range(1)), &packet);
   std::vector<std::uint8_t> buffer(kMaxPacketBytes);
   std::vector<ArrivedPacket> taken;
@@ -26,7 +26,7 @@ void ring(benchmark::State& state) {
     taken.clear();
     if (!reader.read(taken, batch.size())) return state.SkipWithError("the ring is broken");
     for (const auto& each : taken) {
-      std::memcpy(buffer.data(), each.octets.data(), each.octets.size());
+      std::memcpy(buffer.data(), each.bytes.data(), each.bytes.size());
     }
     benchmark::DoNotOptimize(buffer.data());
     benchmark::ClobberMemory();

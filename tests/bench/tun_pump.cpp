@@ -24,7 +24,7 @@ namespace {
 
 using ipoib::FileDescriptor;
 
-constexpr std::size_t kBuffer = 70'000;  // a header, and the largest packet
+constexpr std::size_t kBuffer = 70'000;  // virtio header and the largest packet
 constexpr unsigned kUdpSegments = 0x20 | 0x40;
 constexpr unsigned kOffloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
 

@@ -35,7 +35,7 @@ struct Counter : softib::endpoint::PacketReceiver {
   void receive(std::span<const softib::ArrivedPacket> batch) override {
     packets += batch.size();
     // A small packet ends the stream.
-    if (batch.back().octets.size() < 40) done = true, done.notify_one();
+    if (batch.back().bytes.size() < 40) done = true, done.notify_one();
   }
   void port_changed(const softib::PortAttributes&) override {}
   std::uint64_t packets = 0;

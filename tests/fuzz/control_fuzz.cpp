@@ -1,4 +1,5 @@
-// Lines of the control protocol: what is understood comes back from its own line unchanged.
+// Lines of the control protocol: a request that parses is the same after it is written and parsed
+// again.
 #include <cstdlib>
 #include <string_view>
 #include <vector>

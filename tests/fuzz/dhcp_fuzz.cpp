@@ -1,5 +1,5 @@
-// DHCP messages with any fields and options, in packets whose lengths and checksums hold, there and
-// back: what is emitted parses as what was meant, and nothing else in it has changed.
+// DHCP messages with arbitrary fields and options, in packets with valid lengths and checksums:
+// an emitted message parses as the intended one, and the rest of the packet is unchanged.
 #include <algorithm>
 
 #include "link/dhcp_rewriter.hpp"
@@ -15,7 +15,7 @@ constexpr std::size_t kHeaders = 28;
 constexpr std::size_t kSlot = 1024;
 constexpr Ipv4Address kAnybody{0xffffffff};
 
-/// A packet around the message, from a client or a server.
+/// A packet with the message, from a client or a server.
 std::vector<std::uint8_t> packet_of(ConstBytes message, bool is_reply) {
   std::vector<std::uint8_t> packet(kHeaders + std::max<std::size_t>(message.size(), 240));
   ByteWriter out(packet);
@@ -50,7 +50,7 @@ void fuzz_codec(ConstBytes packet) {
   }
 }
 
-/// The client's packet to the wire, and one from there to the client.
+/// Rewrites a packet from the host, and one to the host.
 void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
   const link::Config config{};
   const link::HostAddresses host{};
@@ -64,6 +64,7 @@ void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
     frame.window(4, packet.size());
     std::ranges::copy(packet, frame.bytes().begin());
     rewriter.from_host(frame, kSlot - 4, TimePoint{});
+    frame.set_upper_layer(wire::upper_layer(frame.bytes()));
     rewriter.from_fabric(frame, TimePoint{});
     require(frame.headroom() == 4);
     require(frame.headroom() + frame.size() <= kSlot);
@@ -73,13 +74,13 @@ void fuzz_rewriter(ConstBytes request, ConstBytes reply) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const ConstBytes octets(data, size);
-  const auto request = packet_of(octets.first(size / 2), false);
-  const auto reply = packet_of(octets.subspan(size / 2), true);
-  fuzz_codec(octets);
+  const ConstBytes bytes(data, size);
+  const auto request = packet_of(bytes.first(size / 2), false);
+  const auto reply = packet_of(bytes.subspan(size / 2), true);
+  fuzz_codec(bytes);
   fuzz_codec(request);
   fuzz_codec(reply);
   fuzz_rewriter(request, reply);
-  fuzz_rewriter(octets, request);
+  fuzz_rewriter(bytes, request);
   return 0;
 }

@@ -1,5 +1,5 @@
-// The fabric file with random words in it, as a broken writer might leave them: readers stay within
-// it, and a new writer makes of it what it says it is.
+// The fabric file with random words, as a faulty writer might leave it: readers stay within the
+// file, and a new writer restores a consistent one.
 #include <unistd.h>
 
 #include <array>
@@ -23,7 +23,7 @@ const std::string& path() {
   return one;
 }
 
-/// Where a step writes: in the records that the first nodes and groups have, or anywhere.
+/// The offset of a write: in the records of the first nodes and groups, or anywhere.
 std::size_t offset(ByteReader& in) {
   constexpr std::array<std::size_t, 5> kParts{
       0, offsetof(fabric::FabricLayout, nodes), offsetof(fabric::FabricLayout, groups),
@@ -43,9 +43,9 @@ void write_file(ByteReader in) {
     const std::size_t at = offset(in);
     const std::size_t size =
         std::min<std::size_t>({in.u8(), in.left(), sizeof(fabric::FabricLayout) - at});
-    const auto octets = in.take(size);
+    const auto bytes = in.take(size);
     file.seekp(static_cast<std::streamoff>(at));
-    file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(size));
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
   }
 }
 

@@ -1,4 +1,4 @@
-// Frames of a link: encapsulation, and the ARP, IPv4, IPv6 or Neighbour Discovery inside.
+// Frames of a link: encapsulation with ARP, IPv4, IPv6 or Neighbour Discovery.
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr HwAddress kHardware{};
 
-/// What the link does to a message on its way to the host, and from it.
+/// Removes the link-layer options from a message, and adds them.
 void rewrite(ConstBytes packet) {
   std::vector<std::uint8_t> copy(packet.begin(), packet.end());
   copy.resize(wire::strip_link_layer_options(copy));
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   look_at_ipv6(packet);
   std::array<std::uint8_t, wire::kMaxIcmpError> error;
-  const std::size_t answered = wire::emit_too_big(packet, wire::Ipv6Header::kMinimumMtu, error);
-  require(answered <= error.size());
+  const std::size_t error_size = wire::emit_too_big(packet, wire::kMaxIcmpError, error);
+  require(error_size <= error.size());
   return 0;
 }

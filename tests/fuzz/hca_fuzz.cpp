@@ -1,5 +1,5 @@
-// Packets of any kind into an HCA with several queue pairs: nothing but what was posted is written,
-// and each posted receive completes at most once.
+// Arbitrary packets to an HCA with several queue pairs: it writes only to posted memory, and each
+// posted receive completes at most once.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "offload/segmenter.hpp"
 #include "softib/hca/hca.hpp"
 #include "softib/hca/large_packet.hpp"
-#include "wire/segmenter.hpp"
 #include "wire/transport.hpp"
 
 namespace {
@@ -44,11 +44,11 @@ class Target {
     require(hca_.attach(*qps_[1], group, Lid(0xc000)).has_value());
   }
 
-  /// Takes a packet as it comes, or with the fields mended that would keep it from getting far.
+  /// Receives a packet as it is, or with corrected fields, so that it passes the first checks.
   void feed(std::span<const std::uint8_t> data) {
     if (data.empty()) return;
     std::vector<std::uint8_t> packet(data.begin() + 1, data.end());
-    if ((data[0] & 1) != 0) mend(packet, data[0]);
+    if ((data[0] & 1) != 0) fix_headers(packet, data[0]);
     if ((data[0] & 8) != 0 && packet.size() > kHeaders) {
       if (packet.back() % 2 != 0) post_large(*qps_[data[0] / 64 % qps_.size()]);
       feed_large(packet, data[0]);
@@ -77,17 +77,17 @@ class Target {
     ibv_recv_wr* bad = nullptr;
     if (hca_.post_receive(qp, &wr, &bad, hca::ReceiveKind::large) == 0) ++posted_;
   }
-  /// Of a large receive: who believes it writes it to a host.
+  /// Checks a large receive, which a host would trust.
   void expect_packet(const ibv_wc& wc) const {
     const auto message = std::span(large_guard_).subspan(1 + 40, wc.byte_len - 40);
     const auto plan =
-        ipoib::wire::plan_headers(message, 4, static_cast<std::uint16_t>(wc.vendor_err));
+        ipoib::offload::plan_headers(message, 4, static_cast<std::uint16_t>(wc.vendor_err));
     require(wc.wr_id == kReceives && plan && plan->payload < message.size());
     require(ipoib::wire::ip_length(message.subspan(4)) == message.size() - 4);
   }
-  /// As one that stands for many; with the fields mended that would keep it from being cut.
+  /// Receives a large packet, with corrected fields, so that it can be segmented.
   void feed_large(std::vector<std::uint8_t>& packet, std::uint8_t how) {
-    Cut cut{static_cast<std::uint16_t>(1 + packet.back()), 1};
+    GsoInfo gso{static_cast<std::uint16_t>(1 + packet.back()), 1};
     if ((how & 16) != 0) {
       const bool global = (packet[1] & 3) == ipoib::wire::Lrh::kLnhGlobal;
       const std::size_t front = (global ? 68 : 28) + ((how & 4) != 0 ? 0U : 4U);
@@ -98,9 +98,9 @@ class Target {
       packet[front + 13] = 6;
       packet[front + 36] = 0x50;
       const auto payload = packet.size() - front - 44;
-      cut.packets = static_cast<std::uint16_t>((payload + cut.size - 1) / cut.size);
+      gso.packets = static_cast<std::uint16_t>((payload + gso.size - 1) / gso.size);
     }
-    hca_.receive({packet, (how & 32) != 0, cut});
+    hca_.receive({packet, (how & 32) != 0, gso});
   }
   void add_queue_pair(std::uint16_t pkey_index) {
     auto& qp = **hca_.create_queue_pair(
@@ -127,7 +127,7 @@ class Target {
   [[nodiscard]] std::uint64_t address(std::size_t offset) const {
     return std::bit_cast<std::uint64_t>(guard_.data() + offset);
   }
-  void mend(std::vector<std::uint8_t>& packet, std::uint8_t how) const {
+  void fix_headers(std::vector<std::uint8_t>& packet, std::uint8_t how) const {
     if (packet.size() < 28) return;
     packet.resize(packet.size() / 4 * 4);
     ipoib::store_be(&packet[4], static_cast<std::uint16_t>((packet.size() + 4) / 4));
@@ -167,7 +167,7 @@ class Target {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Target target;
-  // Several packets in one input, each after its length.
+  // An input is a sequence of packets, each after its length.
   ipoib::ByteReader reader({data, size});
   while (reader.left() > 1) {
     const std::size_t length = reader.u16();

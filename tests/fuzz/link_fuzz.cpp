@@ -1,6 +1,7 @@
-// A link among arbitrary frames, answers, times and events, with bounds so small that all of them
-// are reached. The input is a script: an octet says what happens next, the octets after it with
-// what. No frame is lost, no bound is passed, what is attached was not, and nothing is due twice.
+// A link with arbitrary frames, responses, times and events, and with limits so small that all of
+// them are reached. The input is a script: a byte selects the next step, the bytes after it are its
+// arguments. No frame is lost, no limit is exceeded, no group is attached twice, and no deadline is
+// reported twice.
 #include <spdlog/sinks/null_sink.h>
 
 #include <map>
@@ -65,15 +66,15 @@ class Script {
       case 1:
         return send(raw(kHeadroom));
       case 2:
-        return hear(arp());
+        return receive(arp());
       case 3:
-        return hear(mutated(arp()));
+        return receive(mutated(arp()));
       case 4:
-        return hear(raw(0));
+        return receive(raw(0));
       case 5:
-        return answer_path();
+        return respond_path();
       case 6:
-        return answer_join();
+        return respond_join();
       case 7:
         return reach_deadline();
       case 8:
@@ -98,7 +99,7 @@ class Script {
         handles_.refuses = input_.u8() % 4 == 0;
         return;
       case 18:
-        return hear(encapsulated(discovery()));
+        return receive(encapsulated(discovery()));
       case 19:
         return send(input_.u8() % 2 == 0 ? discovery() : mutated(discovery()));
       case 20:
@@ -106,7 +107,7 @@ class Script {
     }
   }
 
-  // --- Values out of few, so that they meet ----------------------------------------------------
+  // --- Values from small sets, so that they coincide --------------------------------------------
   [[nodiscard]] static Gid gid(std::uint8_t number) {
     return Gid(Gid::kLinkLocalPrefix, Guid(number));
   }
@@ -198,7 +199,7 @@ class Script {
   void send(Frame frame) {
     if (frame) link_.from_host({&frame, 1}, now_);
   }
-  void hear(Frame frame) {
+  void receive(Frame frame) {
     if (!frame) return;
     Incoming datagram;
     datagram.frame = std::move(frame);
@@ -209,7 +210,7 @@ class Script {
         datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
     link_.from_fabric({&datagram, 1}, now_);
   }
-  void answer_path() {
+  void respond_path() {
     if (paths_.empty())
       return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
     const auto asked = paths_.back();
@@ -221,7 +222,7 @@ class Script {
     if (input_.u8() % 4 == 0) return link_.on_response({asked.id, SaFailure{}}, now_);
     link_.on_response({asked.id, record}, now_);
   }
-  void answer_join() {
+  void respond_join() {
     if (joins_.empty())
       return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
     const auto asked = joins_.back();
@@ -241,7 +242,7 @@ class Script {
         kind == 3 ? wire::McMemberRecord::kSendOnlyNonMember : wire::McMemberRecord::kFullMember;
     link_.on_response({asked.id, record}, now_);
   }
-  /// The link detaches from the broadcast group whether it was attached or not.
+  /// The link detaches from the broadcast group even if it was not attached.
   void refuse_attachment() {
     if (attached_.empty()) return;
     auto at = attached_.begin();
@@ -279,7 +280,7 @@ class Script {
     link_.on_host_changed(view_, now_);
   }
 
-  // --- What the link says ----------------------------------------------------------------------
+  // --- Events of the link -----------------------------------------------------------------------
   void drain() {
     for (const Event& event : std::exchange(link_.events(), {})) {
       std::visit([this](const auto& what) { on(what); }, event);

@@ -1,4 +1,4 @@
-// Management datagrams: the headers, and every record as if it were behind them.
+// Management datagrams: the headers, and every record type after them.
 #include "require.hpp"
 #include "wire/mad.hpp"
 #include "wire/notice.hpp"

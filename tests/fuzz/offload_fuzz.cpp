@@ -1,5 +1,5 @@
-// Packets of any kind for the host, and of the host. What is put together, cut again, is what came;
-// what is cut is right for a receiver.
+// Arbitrary packets from and for the host. Coalesced packets, segmented again, are the packets that
+// were coalesced; segments have valid checksums.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,19 +15,19 @@
 
 using namespace ipoib;
 using offload::Coalescer;
-using offload::segmenter_of;
+using offload::make_segmenter;
 
 namespace {
 
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kSlot = 4096;
 constexpr std::size_t kLargeSlot = 65536 + 64;
 constexpr std::size_t kFrames = 256;
 
-/// Without what an atomic packet need not keep (RFC 6864, 4.1).
-Octets comparable(ConstBytes packet) {
-  Octets out(packet.begin(), packet.end());
+/// A packet without the identification if it is atomic (RFC 6864, 4.1).
+Bytes comparable(ConstBytes packet) {
+  Bytes out(packet.begin(), packet.end());
   const auto header = wire::Ipv4Header::parse(packet);
   if (header && (packet[wire::ipv4::kFragment] & 0x40) != 0) {
     store_be(&out[wire::ipv4::kIdentification], std::uint16_t{0});
@@ -36,7 +36,7 @@ Octets comparable(ConstBytes packet) {
   return out;
 }
 
-class CuttingHost : public TunPort {
+class SegmentingHost : public TunPort {
  public:
   const std::string& name() const override { return name_; }
   bool read(const HostPools&, std::size_t, std::vector<Frame>&, std::size_t) override {
@@ -46,23 +46,23 @@ class CuttingHost : public TunPort {
     ++got[comparable(packet)];
     return true;
   }
-  bool takes(Segmentation::Kind) const override { return true; }
+  bool accepts(Segmentation::Kind) const override { return true; }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
     require(pieces.size() > 1 && pieces.size() <= kMaxSegments);
-    Frame whole = pool_.take();
-    whole.window(0, 0);
+    Frame large = pool_.take();
+    large.window(0, 0);
     std::size_t size = 0;
     for (const ConstBytes piece : pieces) {
-      whole.window(0, size + piece.size());
-      std::ranges::copy(piece, whole.bytes().begin() + static_cast<std::ptrdiff_t>(size));
+      large.window(0, size + piece.size());
+      std::ranges::copy(piece, large.bytes().begin() + static_cast<std::ptrdiff_t>(size));
       size += piece.size();
     }
     const auto plan =
-        offload::plan_segments(std::as_const(whole).bytes(), how.kind, how.transport, how.size);
+        offload::plan_segments(std::as_const(large).bytes(), how.kind, how.transport, how.size);
     require(plan == how);
-    whole.set_segmentation(how);
-    for (auto segmenter = segmenter_of(whole, 0); !segmenter.done();) {
-      Octets segment(segmenter.header_size());
+    large.set_segmentation(how);
+    for (auto segmenter = make_segmenter(large, 0); !segmenter.done();) {
+      Bytes segment(segmenter.header_size());
       const ConstBytes payload = segmenter.next(segment.data());
       segment.insert(segment.end(), payload.begin(), payload.end());
       ++got[comparable(segment)];
@@ -72,16 +72,16 @@ class CuttingHost : public TunPort {
   Result<void> set_mtu(std::uint32_t) override { return {}; }
   Result<void> set_carrier(bool) override { return {}; }
 
-  std::map<Octets, int> got;
+  std::map<Bytes, int> got;
 
  private:
   std::string name_;
   FramePool pool_{1, kLargeSlot};
 };
 
-/// Cuts the octets as if they were a packet; what comes of it are packets worth putting together.
-std::vector<Octets> cut(ConstBytes packet, Segmentation::Kind kind, std::size_t size) {
-  std::vector<Octets> out;
+/// Segments the bytes as if they were a packet, which gives packets that can be coalesced.
+std::vector<Bytes> segments_of(ConstBytes packet, Segmentation::Kind kind, std::size_t size) {
+  std::vector<Bytes> out;
   const std::size_t transport = wire::ip_version(packet) == 4 ? 20 : 40;
   const auto plan = offload::plan_segments(packet, kind, transport, size);
   if (!plan) return out;
@@ -90,8 +90,8 @@ std::vector<Octets> cut(ConstBytes packet, Segmentation::Kind kind, std::size_t 
   frame.window(0, packet.size());
   std::ranges::copy(packet, frame.bytes().begin());
   frame.set_segmentation(*plan);
-  for (auto segmenter = segmenter_of(frame, 0); !segmenter.done();) {
-    Octets segment(segmenter.header_size());
+  for (auto segmenter = make_segmenter(frame, 0); !segmenter.done();) {
+    Bytes segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
     out.push_back(std::move(segment));
@@ -100,16 +100,16 @@ std::vector<Octets> cut(ConstBytes packet, Segmentation::Kind kind, std::size_t 
   return out;
 }
 
-/// The input: packets, each behind its length, and how it is cut.
-std::vector<Octets> packets_of(ByteReader reader) {
-  std::vector<Octets> out;
+/// The input: packets, each after its length, and how it is segmented.
+std::vector<Bytes> packets_of(ByteReader reader) {
+  std::vector<Bytes> out;
   while (reader.left() > 4 && out.size() + kMaxSegments < kFrames) {
     const std::size_t length = reader.u16() % kSlot;
     const std::uint8_t how = reader.u8();
-    const auto octets = reader.take(std::min(length, reader.left()));
-    Octets packet(octets.begin(), octets.end());
+    const auto bytes = reader.take(std::min(length, reader.left()));
+    Bytes packet(bytes.begin(), bytes.end());
     if (packet.size() > 40 && (how & 2) != 0) {
-      // Headers that fit their packet are hard to find by chance.
+      // Random headers rarely fit their packet.
       packet[0] = 0x45;
       packet[9] = (how & 1) != 0 ? 6 : 17;
       packet[6] = packet[7] = 0;
@@ -118,7 +118,7 @@ std::vector<Octets> packets_of(ByteReader reader) {
     }
     (void)offload::complete_checksum(packet, how & 63U, how >> 4U);
     const auto kind = (how & 1) != 0 ? Segmentation::Kind::tcp : Segmentation::Kind::udp;
-    auto segments = cut(packet, kind, 1U + how / 4U);
+    auto segments = segments_of(packet, kind, 1U + how / 4U);
     if (segments.empty()) segments.push_back(std::move(packet));
     std::ranges::move(segments, std::back_inserter(out));
   }
@@ -129,13 +129,14 @@ std::vector<Octets> packets_of(ByteReader reader) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FramePool pool(kFrames, kSlot);
-  CuttingHost host;
+  SegmentingHost host;
   Coalescer coalescer(host);
-  std::map<Octets, int> sent;
-  for (const Octets& packet : packets_of(ByteReader({data, size}))) {
+  std::map<Bytes, int> sent;
+  for (const Bytes& packet : packets_of(ByteReader({data, size}))) {
     Frame frame = pool.take();
     frame.window(0, packet.size());
     std::ranges::copy(packet, frame.bytes().begin());
+    frame.set_upper_layer(wire::upper_layer(packet));
     ++sent[comparable(packet)];
     coalescer.add(std::move(frame));
   }

@@ -1,4 +1,4 @@
-// Packets of the fabric: each header by itself, whole UD packets, and the CRCs of anything.
+// Packets of the fabric: each header, complete UD packets, and the CRCs of arbitrary bytes.
 #include "require.hpp"
 #include "wire/packet.hpp"
 
@@ -7,8 +7,8 @@ using wire::UdPacket;
 
 namespace {
 
-void fuzz_whole(ConstBytes octets) {
-  const auto packet = UdPacket::parse(octets);
+void fuzz_packet(ConstBytes bytes) {
+  const auto packet = UdPacket::parse(bytes);
   if (!packet) return;
   UdPacket copy = *packet;
   std::vector<std::uint8_t> emitted(UdPacket::kMaxHeaderSize);
@@ -21,12 +21,12 @@ void fuzz_whole(ConstBytes octets) {
   require(again->grh == copy.grh && again->deth == copy.deth);
   require(again->lrh == copy.lrh && again->bth == copy.bth && again->immediate == copy.immediate);
   require(std::ranges::equal(again->payload, packet->payload));
-  require(emitted.size() == octets.size());
+  require(emitted.size() == bytes.size());
 }
 
-/// The same octets with lengths, versions and opcode that agree, since chance rarely finds those.
-std::vector<std::uint8_t> mended(ConstBytes octets) {
-  std::vector<std::uint8_t> out(octets.begin(), octets.end());
+/// The same bytes with consistent lengths, versions and opcode, which random bytes rarely have.
+std::vector<std::uint8_t> with_valid_headers(ConstBytes bytes) {
+  std::vector<std::uint8_t> out(bytes.begin(), bytes.end());
   out.resize(std::clamp<std::size_t>(out.size() / 4 * 4, UdPacket::kMaxHeaderSize, 8000));
   const bool is_global = (out[1] & 1) != 0;
   const std::size_t bth = wire::Lrh::kSize + (is_global ? wire::Grh::kSize : 0);
@@ -47,14 +47,14 @@ std::vector<std::uint8_t> mended(ConstBytes octets) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const ConstBytes octets(data, size);
-  require_stable<wire::Lrh>(octets);
-  require_stable<wire::Grh>(octets);
-  require_stable<wire::Bth>(octets);
-  require_stable<wire::Deth>(octets);
-  fuzz_whole(octets);
-  fuzz_whole(mended(octets));
-  (void)wire::invariant_crc(octets);
-  (void)wire::variant_crc(octets);
+  const ConstBytes bytes(data, size);
+  require_stable<wire::Lrh>(bytes);
+  require_stable<wire::Grh>(bytes);
+  require_stable<wire::Bth>(bytes);
+  require_stable<wire::Deth>(bytes);
+  fuzz_packet(bytes);
+  fuzz_packet(with_valid_headers(bytes));
+  (void)wire::invariant_crc(bytes);
+  (void)wire::variant_crc(bytes);
   return 0;
 }

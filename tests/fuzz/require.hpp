@@ -1,4 +1,4 @@
-// What a fuzz target holds its subject to.
+// Checks of the fuzz targets.
 #pragma once
 
 #include <cstdlib>
@@ -12,13 +12,13 @@ inline void require(bool what) {
   if (!what) std::abort();
 }
 
-/// What parses is the same value after emit() and parse(). The octets need not be the same:
-/// reserved fields are not kept.
+/// Checks that bytes that parse have the same value after emit() and parse(). The bytes may differ
+/// in reserved fields.
 template <class Value>
-void require_stable(ConstBytes octets) {
-  const auto value = Value::parse(octets);
+void require_stable(ConstBytes bytes) {
+  const auto value = Value::parse(bytes);
   if (!value) return;
-  std::vector<std::uint8_t> emitted(octets.size());
+  std::vector<std::uint8_t> emitted(bytes.size());
   value->emit(emitted);
   require(Value::parse(emitted) == value);
 }

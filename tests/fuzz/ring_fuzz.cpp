@@ -15,7 +15,7 @@ namespace {
 /// A writer's mapping of a ring.
 struct Memory {
   FileDescriptor fd = softib::transport::make_ring_memory().value();
-  std::uint8_t* octets =
+  std::uint8_t* bytes =
       static_cast<std::uint8_t*>(::mmap(nullptr, 4096 + softib::transport::kRingBytes,
                                         PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0));
 };
@@ -29,33 +29,33 @@ void read_ring(ConstBytes data) {
   data = data.subspan(sizeof written)
              .first(std::min(data.size() - 8, softib::transport::kRingBytes / 2));
   softib::transport::RingReader reader(softib::transport::RingMemory::map(memory.fd.get()).value());
-  auto& header = *reinterpret_cast<softib::transport::RingHeader*>(memory.octets);
+  auto& header = *reinterpret_cast<softib::transport::RingHeader*>(memory.bytes);
   header.written = written;
   header.taken = 0;
   if (!data.empty()) {
-    std::memcpy(memory.octets + 4096, data.data(), data.size());
-    std::memcpy(memory.octets + 4096 + softib::transport::kRingBytes - data.size(), data.data(),
+    std::memcpy(memory.bytes + 4096, data.data(), data.size());
+    std::memcpy(memory.bytes + 4096 + softib::transport::kRingBytes - data.size(), data.data(),
                 data.size());
   }
   std::vector<softib::ArrivedPacket> packets;
-  bool whole = true;
-  std::uint64_t octets = 0;
-  while (whole && reader.taken() != reader.published()) {
+  bool valid = true;
+  std::uint64_t bytes = 0;
+  while (valid && reader.taken() != reader.published()) {
     packets.clear();
-    whole = reader.read(packets, 64);
+    valid = reader.read(packets, 64);
     for (const auto& packet : packets) {
-      require(packet.octets.size() <= softib::hca::kMaxLargeOctets);
+      require(packet.bytes.size() <= softib::hca::kMaxLargePacketBytes);
       std::size_t made = 0;
       std::size_t sizes = 0;
       softib::hca::for_each_packet(packet, [&](ConstBytes one) { ++made, sizes += one.size(); });
-      const bool is_whole = packet.cut.size == 0 || softib::hca::LargePacket(packet);
-      require(made == (is_whole ? packet.cut.packets : 1));
-      require(!is_whole || sizes == softib::hca::octets_of(packet));
-      for (const auto octet : packet.octets) octets += octet;  // all of it can be read
+      const bool is_whole = packet.gso.size == 0 || softib::hca::LargePacket(packet);
+      require(made == (is_whole ? packet.gso.packets : 1));
+      require(!is_whole || sizes == softib::hca::segmented_size(packet));
+      for (const auto byte : packet.bytes) bytes += byte;  // all of it can be read
     }
     reader.release();
   }
-  require(header.taken <= softib::transport::kRingBytes && octets != 1ULL << 63);
+  require(header.taken <= softib::transport::kRingBytes && bytes != 1ULL << 63);
 }
 
 }  // namespace

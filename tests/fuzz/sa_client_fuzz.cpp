@@ -1,6 +1,6 @@
-// The client of the subnet administrator among arbitrary MADs, times and questions. The input is a
-// script: an octet says what happens next, the octets after it with what. Each question has exactly
-// one answer in the end.
+// The SA client with arbitrary MADs, times and requests. The input is a script: a byte selects the
+// next step, the bytes after it are its arguments. In the end each request has exactly one
+// response.
 #include <spdlog/sinks/null_sink.h>
 
 #include <memory>
@@ -27,7 +27,7 @@ class Script {
       do_step(input_.u8());
       check();
     }
-    // Nobody answers any more: everything ends by itself.
+    // No more responses: all requests time out.
     for (std::size_t step = 0; client_.next_deadline() != kNever; ++step) {
       require(step < kMaxSteps * 50);
       advance();
@@ -91,7 +91,7 @@ class Script {
     client_.on_time(now_);
   }
 
-  /// A report of somebody, with octets of the input for a notice.
+  /// A report, with bytes of the input as its notice.
   void report() {
     wire::SaHeader header;
     header.mad.management_class = wire::mgmt_class::kSubnAdm;
@@ -106,7 +106,7 @@ class Script {
     receive(std::move(mad));
   }
 
-  /// The administrator is served elsewhere, or nowhere.
+  /// The SA redirects to another queue pair, or to none.
   void redirect() {
     if (port_.sent.empty()) return;
     wire::ClassPortInfo::Address to;
@@ -118,7 +118,7 @@ class Script {
     client_.on_readable(now_);
   }
 
-  /// A request turned into a good response, with some octets of the input over it.
+  /// A valid response to a request, partly overwritten with bytes of the input.
   void respond() {
     if (port_.sent.empty()) return;
     auto bytes = pick().mad;
@@ -159,8 +159,8 @@ class Script {
 
   const MemoryMadPort::Sent& pick() { return port_.sent[input_.u8() % port_.sent.size()]; }
   std::vector<std::uint8_t> take(std::size_t count) {
-    const auto octets = input_.take(std::min(count, input_.left()));
-    return {octets.begin(), octets.end()};
+    const auto bytes = input_.take(std::min(count, input_.left()));
+    return {bytes.begin(), bytes.end()};
   }
 
   static Config small() {

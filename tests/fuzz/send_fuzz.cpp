@@ -1,6 +1,5 @@
-// Sends of any kind from an HCA, large ones (IBV_WR_TSO) and such whose checksums it computes: what
-// goes out has all of the payload and nothing else, fits the port's MTU, and each send completes
-// once.
+// Arbitrary sends from an HCA, including large ones (IBV_WR_TSO) and those with checksum offload:
+// the packets have exactly the payload, fit the port's MTU, and each send completes once.
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -17,9 +16,9 @@ namespace {
 
 using namespace softib;
 using ipoib::require;
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMost = 65536 + 1;  // octets of payload, one too many
+constexpr std::size_t kMost = 65536 + 1;  // bytes of payload, one too many
 constexpr std::uint32_t kElements = 4;
 
 PortAttributes make_port() {
@@ -31,25 +30,25 @@ PortAttributes make_port() {
   return port;
 }
 
-/// What the first octets of an input say; the rest are headers.
+/// The first bytes of an input; the rest are headers.
 struct Send {
   static constexpr std::size_t kSize = 8;
   explicit Send(ipoib::ByteReader& from)
-      : flags(from.u8()), cut(from.u8()), segment(from.u16()), payload(from.u32()) {}
+      : flags(from.u8()), share(from.u8()), segment(from.u16()), payload(from.u32()) {}
   [[nodiscard]] bool is_large() const { return (flags & 1) != 0; }
-  [[nodiscard]] bool is_mended() const { return (flags & 2) != 0; }
+  [[nodiscard]] bool is_fixed() const { return (flags & 2) != 0; }
   [[nodiscard]] bool is_ipv6() const { return (flags & 4) != 0; }
   [[nodiscard]] bool is_tcp() const { return (flags & 8) != 0; }
-  [[nodiscard]] bool has_sums() const { return (flags & 16) != 0; }
+  [[nodiscard]] bool has_checksum_offload() const { return (flags & 16) != 0; }
 
   std::uint8_t flags;
-  std::uint8_t cut;       ///< of what is left, in 256th, each piece
-  std::uint16_t segment;  ///< octets of payload
-  std::uint32_t payload;  ///< octets
+  std::uint8_t share;     ///< size of each piece, in 256ths of the rest
+  std::uint16_t segment;  ///< bytes of payload
+  std::uint32_t payload;  ///< bytes
 };
 
-/// Headers that can be cut are hard to find by chance.
-void mend(const Send& send, Octets& header) {
+/// Random headers can rarely be segmented.
+void fix_headers(const Send& send, Bytes& header) {
   const std::size_t ip = send.is_ipv6() ? 40 : 20;
   header.resize(4 + ip + (send.is_tcp() ? 20 : 8));
   ipoib::store_be<std::uint16_t>(header.data(), send.is_ipv6() ? 0x86dd : 0x0800);
@@ -74,13 +73,13 @@ class Sender : public PacketSink {
     for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = static_cast<std::uint8_t>(i / 3);
   }
 
-  /// Of headers and `size` octets of payload, in up to kElements pieces.
-  void run(const Send& how, Octets& headers, std::size_t size) {
-    if (how.is_mended()) mend(how, headers);
+  /// Headers and `size` bytes of payload, in up to kElements pieces.
+  void run(const Send& how, Bytes& headers, std::size_t size) {
+    if (how.is_fixed()) fix_headers(how, headers);
     std::array<ibv_sge, kElements> elements{};
     std::size_t at = 0;
     for (auto& element : elements) {
-      const auto piece = &element == &elements.back() ? size - at : (size - at) * how.cut / 256;
+      const auto piece = &element == &elements.back() ? size - at : (size - at) * how.share / 256;
       element = {address(at), static_cast<std::uint32_t>(piece), region_.key};
       at += piece;
     }
@@ -88,7 +87,7 @@ class Sender : public PacketSink {
     wr.sg_list = elements.data();
     wr.num_sge = kElements;
     wr.opcode = how.is_large() ? IBV_WR_TSO : IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED | (how.has_sums() ? IBV_SEND_IP_CSUM : 0U);
+    wr.send_flags = IBV_SEND_SIGNALED | (how.has_checksum_offload() ? IBV_SEND_IP_CSUM : 0U);
     wr.wr.ud.ah = &handle_;
     wr.wr.ud.remote_qpn = 9;
     wr.wr.ud.remote_qkey = 0x0b1b;
@@ -109,21 +108,21 @@ class Sender : public PacketSink {
     for (const auto& packet : batch) {
       std::size_t packets = 0;
       std::size_t all = 0;
-      hca::for_each_packet(packet, [&](ConstBytes octets) {
-        look_at(octets);
+      hca::for_each_packet(packet, [&](ConstBytes bytes) {
+        check(bytes);
         ++packets;
-        all += octets.size();
+        all += bytes.size();
       });
-      require(packets == packet.cut.packets && all == hca::octets_of(packet));
+      require(packets == packet.gso.packets && all == hca::segmented_size(packet));
     }
   }
 
  private:
-  void look_at(ConstBytes octets) {
-    const auto parsed = ipoib::wire::UdPacket::parse(octets);
+  void check(ConstBytes bytes) {
+    const auto parsed = ipoib::wire::UdPacket::parse(bytes);
     require(parsed && parsed->payload.size() <= 2048 && parsed->payload.size() >= header_size_);
     const auto payload = parsed->payload.subspan(header_size_);
-    // But for checksums, which a send has in its payload if it is not large.
+    // Except checksums, which a send that is not large has in its payload.
     const auto* const from = memory_.data() + sent_;
     require(header_size_ == 0 || std::equal(payload.begin(), payload.end(), from));
     sent_ += payload.size();
@@ -153,11 +152,11 @@ class Sender : public PacketSink {
   hca::CompletionQueue* cq_ = *hca_.create_completion_queue(8);
   hca::QueuePair& qp_ = **hca_.create_queue_pair(config());
   hca::AddressHandle& handle_ = make_handle();
-  Octets memory_ = Octets(kMost);
+  Bytes memory_ = Bytes(kMost);
   hca::MemoryRegion region_ =
       *hca_.register_memory(*pd_, memory_.data(), memory_.size(), address(0), 0);
   std::size_t header_size_ = 0;
-  std::size_t sent_ = 0;  ///< octets of payload
+  std::size_t sent_ = 0;  ///< bytes of payload
 };
 
 }  // namespace
@@ -167,7 +166,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < Send::kSize) return 0;
   const Send how(reader);
   const auto rest = reader.take(std::min<std::size_t>(reader.left(), hca::kMaxTsoHeader + 8));
-  Octets headers(rest.begin(), rest.end());
+  Bytes headers(rest.begin(), rest.end());
   Sender().run(how, headers, how.payload % (kMost + 1));
   return 0;
 }

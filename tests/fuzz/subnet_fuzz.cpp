@@ -26,7 +26,7 @@ class Target {
     }
   }
 
-  /// One step: | what 8 | who 8 | octets |.
+  /// One step: | step 8 | node 8 | bytes |.
   void step(ConstBytes data) {
     if (data.size() < 2) return;
     const auto who = static_cast<NodeIndex>(data[1] % (kNodes + 1));
@@ -77,21 +77,21 @@ class Target {
     return config;
   }
 
-  void send(std::uint8_t how, NodeIndex who, ConstBytes octets) {
+  void send(std::uint8_t how, NodeIndex who, ConstBytes bytes) {
     MadPacket packet;
     const subnet::Node* from = subnet_.node(who);
     packet.slid = from != nullptr ? from->port.lid : Lid(who);
     packet.dlid = subnet_.node(0)->port.lid;
     packet.source = packet.destination = Qpn(1);
     packet.qkey = ipoib::wire::kGsiQKey;
-    std::copy_n(octets.begin(), std::min(octets.size(), packet.mad.size()), packet.mad.begin());
+    std::copy_n(bytes.begin(), std::min(bytes.size(), packet.mad.size()), packet.mad.begin());
     if ((how & 0x80) != 0) make_valid_sa(packet, how);
     if ((how & 0xc0) == 0x40) make_valid_smp(packet, how, who);
     subnet_.receive(packet, now_);
     ++sent_;
   }
 
-  /// Gets a MAD past the checks that random octets do not pass.
+  /// Gets a MAD past the checks that random bytes do not pass.
   void make_valid_sa(MadPacket& packet, std::uint8_t how) {
     namespace attribute = ipoib::wire::attribute;
     constexpr std::array<std::uint8_t, 4> kMethods{1, 2, 0x12, 0x15};
@@ -155,8 +155,8 @@ class Target {
                                   counters.drop_m_key + counters.drop_destination;
     require(counted == sent_);
     for (const auto& packet : subnet_.take_outgoing()) {
-      std::array<std::uint8_t, MadPacket::kPacketSize> octets;
-      packet.emit(octets);
+      std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+      packet.emit(bytes);
     }
     for (const auto& passed : subnet_.take_forwarded_mads())
       require(subnet_.node(passed.to) != nullptr);

@@ -66,17 +66,17 @@ std::size_t verified_by_device(const std::vector<Incoming>& datagrams) {
   std::size_t count = 0;
   for (const auto& each : datagrams) {
     const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
-    const auto flow = offload::parse_flow(ip);
-    EXPECT_TRUE(flow && offload::may_be_segment(*flow));
-    if (each.frame.checksums_right()) ++count;
+    const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
+    EXPECT_TRUE(flow && offload::can_coalesce(*flow));
+    if (each.frame.checksums_valid()) ++count;
   }
   return count;
 }
 
 TEST_F(UdChecksumsTest, LeavesChecksumsToADeviceThatPassesTheProbe) {
   if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
-  for (int tries = 0; tries < kTries && !a_->pair->sums_up(); ++tries) make_sides({});
-  ASSERT_TRUE(a_->pair->sums_up());
+  for (int tries = 0; tries < kTries && !a_->pair->checksum_offload(); ++tries) make_sides({});
+  ASSERT_TRUE(a_->pair->checksum_offload());
   EXPECT_EQ(a_->pair->counters().large_packets, 0U) << "probe packets are not counted";
   ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
   EXPECT_EQ(verified_by_device(b_->receive(4)), 4U);
@@ -87,7 +87,7 @@ TEST_F(UdChecksumsTest, ComputesChecksumsForADeviceWithoutTheCapability) {
   shows_checksum_capability = false;
   make_sides({});
   shows_checksum_capability = true;
-  EXPECT_FALSE(a_->pair->sums_up());
+  EXPECT_FALSE(a_->pair->checksum_offload());
   ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
   EXPECT_EQ(verified_by_device(b_->receive(4)), 0U);
   a_->settle();
@@ -105,7 +105,7 @@ TEST_F(UdChecksumsTest, ComputesChecksumsForADeviceThatFailsTheProbe) {
     return post_send(qp, chain, refused);
   };
   make_sides({});
-  EXPECT_FALSE(a_->pair->sums_up());
+  EXPECT_FALSE(a_->pair->checksum_offload());
   EXPECT_FALSE(a_->pair->is_broken());
   ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
   EXPECT_EQ(verified_by_device(b_->receive(4)), 0U);
@@ -125,7 +125,7 @@ TEST_F(UdChecksumsTest, ComesUpIfTheDeviceRefusesToComputeChecksums) {
     return post_send(qp, chain, refused);
   };
   make_sides({});
-  EXPECT_FALSE(a_->pair->sums_up());
+  EXPECT_FALSE(a_->pair->checksum_offload());
   EXPECT_TRUE(a_->pair->is_up());
   expect_connected();
   verb = post_send;
@@ -136,14 +136,14 @@ TEST_F(UdChecksumsTest, ProbesAgainAfterAProbeWithoutAResult) {
   if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;
-  for (int tries = 0; tries == 0 || (tries < kTries && !a_->pair->sums_up()); ++tries) {
+  for (int tries = 0; tries == 0 || (tries < kTries && !a_->pair->checksum_offload()); ++tries) {
     verb = [](ibv_qp* /*qp*/, ibv_send_wr* /*chain*/, ibv_send_wr** /*refused*/) { return 0; };
     make_sides({});
-    EXPECT_FALSE(a_->pair->sums_up());
+    EXPECT_FALSE(a_->pair->checksum_offload());
     verb = post_send;
     a_->pair->restart().value();
   }
-  EXPECT_TRUE(a_->pair->sums_up());
+  EXPECT_TRUE(a_->pair->checksum_offload());
   expect_connected();
 }
 

@@ -56,8 +56,8 @@ class UdLargeSendsTest : public UdQueuePairTest {
     EXPECT_EQ(got.size(), 4U);
     for (const auto& each : got) {
       const auto ip = each.frame.bytes().subspan(wire::kEncapsulationSize);
-      const auto flow = offload::parse_flow(ip);
-      EXPECT_TRUE(flow && offload::may_be_segment(*flow));
+      const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
+      EXPECT_TRUE(flow && offload::can_coalesce(*flow));
     }
     EXPECT_EQ(a_->pair->counters().large_packets, 1U);
     EXPECT_EQ(a_->pair->counters().segments, 4U);
@@ -79,8 +79,8 @@ class UdLargeSendsTest : public UdQueuePairTest {
   /// Retries, because on a busy machine a probe may time out.
   void make_sides_with_checksum_offload(const QueueDepths& depths) {
     make_sides(depths);
-    for (int tries = 0; tries < 50 && !a_->pair->sums_up(); ++tries) make_sides(depths);
-    ASSERT_TRUE(a_->pair->sums_up());
+    for (int tries = 0; tries < 50 && !a_->pair->checksum_offload(); ++tries) make_sides(depths);
+    ASSERT_TRUE(a_->pair->checksum_offload());
   }
 };
 
@@ -95,11 +95,12 @@ TEST_F(UdLargeSendsTest, AreReceivedUnsegmentedIfTheDeviceSupportsThat) {
     GTEST_SKIP() << "the device has no large receives";
   make_sides_with_checksum_offload({});
   EXPECT_EQ(received().size(), 64U) << "segmented by default";
-  b_->pair->receive_large_packets();
+  b_->pair->enable_large_receives();
   b_->pair->restart().value();
   auto whole = large_tcp(a_->large(handle_, b_->pair->qpn()), 64000);
   const auto packet = whole.frame.bytes().subspan(wire::kEncapsulationSize);
-  wire::emit_large(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize, packet.size());
+  wire::emit_large_headers(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize,
+                           packet.size());
   for (std::size_t i = 0; i < 3 * kLargeReceives; ++i) {
     const auto got = received();
     ASSERT_EQ(got.size(), 1U) << i;
@@ -115,7 +116,7 @@ TEST_F(UdLargeSendsTest, AreSegmentedWhileNoLargeReceiveIsFree) {
   if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr)
     GTEST_SKIP() << "the device has no large receives";
   make_sides_with_checksum_offload({});
-  b_->pair->receive_large_packets();
+  b_->pair->enable_large_receives();
   b_->pair->restart().value();
   std::vector<std::vector<Incoming>> kept;
   for (std::size_t i = 0; i < kLargeReceives; ++i) kept.push_back(received());
@@ -126,9 +127,9 @@ TEST_F(UdLargeSendsTest, AreSegmentedWhileNoLargeReceiveIsFree) {
 }
 
 TEST_F(UdLargeSendsTest, AreNotLargerThanTheDevicesLimit) {
-  make_sides_with_checksum_offload({.large_octets = 3499});
+  make_sides_with_checksum_offload({.max_tso = 3499});
   EXPECT_EQ(sends(), 4U);
-  make_sides_with_checksum_offload({.large_octets = 3500});
+  make_sides_with_checksum_offload({.max_tso = 3500});
   EXPECT_EQ(sends(), 1U);
 }
 

@@ -71,8 +71,8 @@ TEST_F(UdQueuePairTest, SendsAChainInOrderAndGivesItsFramesBack) {
 }
 
 TEST_F(UdQueuePairTest, SegmentsLargePackets) {
-  for (const std::uint32_t large_octets : {QueueDepths().large_octets, 0U}) {
-    make_sides({.large_octets = large_octets});
+  for (const std::uint32_t max_tso : {QueueDepths().max_tso, 0U}) {
+    make_sides({.max_tso = max_tso});
     std::vector<Outgoing> batch;
     batch.push_back(large_tcp(to_b(300, 0), 3500));
     batch.push_back(to_b(300, 7));
@@ -100,12 +100,12 @@ TEST_F(UdQueuePairTest, SegmentsLargePackets) {
 }
 
 TEST_F(UdQueuePairTest, AcceptsALargePacketAsAWholeOrNot) {
-  make_sides({.receive = 256, .send = 128, .large_octets = 0});
+  make_sides({.receive = 256, .send = 128, .max_tso = 0});
   std::vector<Outgoing> batch;
   for (int i = 0; i < 40; ++i) batch.push_back(large_tcp(to_b(300, 0), 3500));
   EXPECT_EQ(a_->pair->send(batch), 32U);
   EXPECT_TRUE(batch[32].frame.is_large());
-  EXPECT_TRUE(a_->pair->takes_large_packets());
+  EXPECT_TRUE(a_->pair->can_send_large_packets());
   EXPECT_EQ(b_->receive(128).size(), 128U);
   batch.clear();
   a_->settle();
@@ -114,7 +114,7 @@ TEST_F(UdQueuePairTest, AcceptsALargePacketAsAWholeOrNot) {
 
 TEST_F(UdQueuePairTest, AcceptsWhatFitsIntoItsSendQueue) {
   make_sides({.receive = 128, .send = 16});
-  EXPECT_FALSE(a_->pair->takes_large_packets());
+  EXPECT_FALSE(a_->pair->can_send_large_packets());
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < 40; ++i) batch.push_back(to_b(300, i));
   EXPECT_EQ(a_->pair->send(batch), 16U);

@@ -122,7 +122,7 @@ class Events(guest.KernelPeer):
         join = OUR_JOIN.replace("lid 3", "lid 2")
         before = self.sa.output().count(join)
         self.theirs.run("ip", "link", "set", "ib0", "down")
-        wait_until(lambda: "the port is no longer in it" in beside.daemon.output(),
+        wait_until(lambda: "the port is no longer a member" in beside.daemon.output(),
                    "the loss is noticed")
         wait_until(lambda: self.sa.output().count(join) > before, "ours has joined again")
         wait_until(lambda: self.ours.reaches("10.44.0.3"), "the daemon on their port is reachable")

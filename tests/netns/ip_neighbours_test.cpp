@@ -28,7 +28,7 @@ class IpNeighboursTest : public test::NamespaceTest {
 
   /// Resolves a neighbour and returns its final state.
   State resolve(const Gid& gid) {
-    neighbours_->look_for(gid);
+    neighbours_->resolve(gid);
     while (neighbours_->state(gid) == State::unknown) {
       if (!test::wait_readable(neighbours_->descriptor())) break;
       neighbours_->take_events();
@@ -58,9 +58,9 @@ TEST_F(IpNeighboursTest, HasNoNeighboursOnAnUnknownDevice) {
   const Gid two = *Gid::parse("fe80::2");
   ASSERT_EQ(resolve(two), State::reachable);
   neighbours_->use(4711);
-  neighbours_->look_for(two);
+  neighbours_->resolve(two);
   EXPECT_EQ(neighbours_->state(two), State::unknown);
-  neighbours_->look_for(two);
+  neighbours_->resolve(two);
   neighbours_->use(if_nametoindex("one"));
   EXPECT_EQ(neighbours_->state(two), State::reachable) << "responses are not mixed up";
 }

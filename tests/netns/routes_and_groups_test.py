@@ -153,7 +153,7 @@ class Multicast(OnASubnet):
         self.left.daemon.end()
         self.left.start("--membership-check", "1", address="10.44.0.1/24")
         self.start_second().end()
-        wait_until(lambda: "the port is no longer in it" in self.left.daemon.output(),
+        wait_until(lambda: "the port is no longer a member" in self.left.daemon.output(),
                    "the loss is noticed")
         gid = self.left.ibarp("info")["gid"]
         wait_until(lambda: all(gid in [member["gid"] for member in group["members"]]

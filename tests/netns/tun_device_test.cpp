@@ -209,7 +209,7 @@ TEST_F(TunDeviceTest, ReadWithoutAFreeFrameDoesNotReportEmpty) {
 /// With UDP segmentation; a TCP connection would work as well, but needs a peer.
 TEST_F(TunDeviceTest, ReadsALargePacketAtOnce) {
   const auto tun = open_tun();
-  if (!tun->takes(Segmentation::Kind::udp))
+  if (!tun->accepts(Segmentation::Kind::udp))
     GTEST_SKIP() << "needs UDP segmentation offload (Linux 6.2)";
   ASSERT_TRUE(tun->set_mtu(2044));
   ASSERT_TRUE(tun->set_carrier(true));

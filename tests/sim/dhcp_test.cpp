@@ -1,4 +1,4 @@
-// RFC 4390: a client that takes its TUN for an Ethernet gets a lease from a server on another host.
+// RFC 4390: a client that takes its TUN for an Ethernet device gets a lease from another host.
 #include "wire/dhcp.hpp"
 
 #include "tests/dhcp_packet.hpp"
@@ -9,24 +9,24 @@ namespace {
 
 class DhcpInSim : public Sim {
  protected:
-  /// What the second host gets of a request of the first.
+  /// The request of the first host as the second receives it.
   [[nodiscard]] std::optional<wire::DhcpMessage> at_the_server(const DhcpPacket& packet) {
     return passes(a(), packet, b());
   }
   [[nodiscard]] std::optional<wire::DhcpMessage> passes(Host& from, const DhcpPacket& packet,
                                                         Host& to) {
     const std::size_t before = to.received();
-    from.send(packet.octets());
+    from.send(packet.bytes());
     if (!world.run_until([&] { return to.received() > before; }, 1s)) return std::nullopt;
     return wire::DhcpMessage::parse(to.tun().from_fabric.back());
   }
-  /// Of a client with this address.
+  /// A request of a client with this address.
   [[nodiscard]] static DhcpPacket renewal(Ipv4Address address) {
     DhcpPacket out;
     out.from = out.ciaddr = address;
     return out;
   }
-  /// Of the port, in its partition: type, IAID, DUID-LL of hardware type 32 (RFC 4361, 6.1).
+  /// The identifier of port and partition: type, IAID, DUID-LL of hardware type 32 (RFC 4361, 6.1).
   [[nodiscard]] static std::vector<std::uint8_t> identifier_of(const Host& host, PKey pkey) {
     std::vector<std::uint8_t> out{255, 0, 0, 0, 0, 0, 3, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0};
     store_be(out.data() + 3, pkey.value());
@@ -35,7 +35,7 @@ class DhcpInSim : public Sim {
   }
 };
 
-TEST_F(DhcpInSim, RFC4390_2_1_RequestIsThatOfInfiniBand) {
+TEST_F(DhcpInSim, RFC4390_2_1_RequestHasInfiniBandFields) {
   two_hosts();
   const auto message = at_the_server({});
   ASSERT_TRUE(message);
@@ -47,7 +47,7 @@ TEST_F(DhcpInSim, RFC4390_2_1_RequestIsThatOfInfiniBand) {
   EXPECT_EQ(message->client.identifier.front(), 255) << "RFC 4361";
 }
 
-TEST_F(DhcpInSim, RFC4390_2_2_BroadcastIsAskedForWithoutAnAddressAlone) {
+TEST_F(DhcpInSim, RFC4390_2_2_BroadcastFlagOnlyWithoutAnAddress) {
   two_hosts();
   const auto without = at_the_server({});
   ASSERT_TRUE(without);
@@ -71,12 +71,13 @@ TEST_F(DhcpInSim, RFC4390_2_1_ClientIdentifierIsThatOfRfc4361) {
   chosen.options = {53, 1, 1, 61, 3, 0, 'm', 'e', 255};
   const auto message = at_the_server(chosen);
   ASSERT_TRUE(message);
-  EXPECT_EQ(message->client.identifier, (DhcpPacket::Octets{0, 'm', 'e'})) << "as it was told to";
+  EXPECT_EQ(message->client.identifier, (DhcpPacket::Bytes{0, 'm', 'e'}))
+      << "configured identifiers are kept";
 }
 
-TEST_F(DhcpInSim, RFC4390_2_2_ServersAnswerByBroadcastReachesTheClient) {
+TEST_F(DhcpInSim, RFC4390_2_2_BroadcastReplyReachesTheClient) {
   config.dhcp_rewrite = false;
-  add(1);  // a client that forgets the flag
+  add(1);  // a client without the broadcast flag
   config.dhcp_rewrite = true;
   add(2);
   bring_up();
@@ -85,7 +86,7 @@ TEST_F(DhcpInSim, RFC4390_2_2_ServersAnswerByBroadcastReachesTheClient) {
   request.hlen = 0;
   const auto asked = at_the_server(request);
   ASSERT_TRUE(asked);
-  EXPECT_TRUE(asked->broadcast) << "nobody could find out where its address is";
+  EXPECT_TRUE(asked->broadcast) << "its address cannot be resolved yet";
   bool to_all = false;
   world.tap = [&](ConstBytes packet) {
     const auto ud = wire::UdPacket::parse(packet);
@@ -96,7 +97,7 @@ TEST_F(DhcpInSim, RFC4390_2_2_ServersAnswerByBroadcastReachesTheClient) {
   EXPECT_TRUE(to_all);
 }
 
-TEST_F(DhcpInSim, RFC4390_2_TheClientKnowsItsReply) {
+TEST_F(DhcpInSim, RFC4390_2_ClientRecognisesItsReply) {
   two_hosts();
   ASSERT_TRUE(at_the_server({}));
   const auto reply = passes(b(), DhcpPacket::reply(b().ip()), a());
@@ -104,11 +105,11 @@ TEST_F(DhcpInSim, RFC4390_2_TheClientKnowsItsReply) {
   EXPECT_EQ(reply->kind, wire::DhcpKind::reply);
   EXPECT_EQ(reply->client.htype, 1);
   EXPECT_EQ(reply->client.hlen, 6);
-  EXPECT_EQ(reply->client.identifier, (DhcpPacket::Octets{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842";
+  EXPECT_EQ(reply->client.identifier, (DhcpPacket::Bytes{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842";
   ASSERT_TRUE(at_the_server(DhcpPacket::without_identifier()));
   const auto other = passes(b(), DhcpPacket::reply(b().ip()), a());
   ASSERT_TRUE(other);
-  EXPECT_TRUE(other->client.identifier.empty()) << "it has sent none";
+  EXPECT_TRUE(other->client.identifier.empty()) << "the request had none";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace ipoib::sim {
 
 class HcaPort : public UdPort {
  public:
-  /// Registers its own frames and those of `pools`, which outlive it, like the HCA.
+  /// Registers its own frames and those of `pools`. The HCA and the pools outlive it.
   HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
   HcaPort(const HcaPort&) = delete;
   HcaPort& operator=(const HcaPort&) = delete;

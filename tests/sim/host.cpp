@@ -169,7 +169,7 @@ void Host::shut_down() {
   drain();
 }
 
-// --- Stimuli -------------------------------------------------------------------------------------
+// --- Stimuli ------------------------------------------------------------------------------------
 
 void Host::port_changed(const softib::PortAttributes& port) {
   hca_->set_port(port);
@@ -236,7 +236,7 @@ void Host::exchange_with_sa() {
 /// Answers neighbour solicitations for the host's addresses, without link-layer addresses, which
 /// the kernel does not know (RFC 4861, 7.2.4). Returns whether the packet was Neighbour Discovery.
 bool Host::take_as_kernel(ConstBytes packet) {
-  if (!wire::is_neighbour_discovery(packet)) return false;
+  if (!wire::is_neighbour_discovery(packet, wire::upper_layer(packet))) return false;
   const auto solicitation = wire::NdMessage::parse(packet);
   if (!solicitation || solicitation->type != wire::NdType::neighbour_solicitation ||
       std::ranges::find(view_.addresses, IpAddress(solicitation->target), &IpPrefix::address) ==
@@ -254,7 +254,7 @@ bool Host::take_as_kernel(ConstBytes packet) {
   return true;
 }
 
-// --- Requests of the link ------------------------------------------------------------------------
+// --- Requests of the link -----------------------------------------------------------------------
 
 void Host::drain() {
   pump_->drain(world_.now());
@@ -269,7 +269,7 @@ void Host::send_requests() {
 
 void Host::apply(const wire::SaRequest& request) { sa_->request(request, world_.now()); }
 
-// --- MadPort -------------------------------------------------------------------------------------
+// --- MadPort ------------------------------------------------------------------------------------
 
 Result<void> Host::send(const MadDestination& to, ConstBytes mad, Duration timeout) {
   world_.send_mad(*this, to, mad, timeout);

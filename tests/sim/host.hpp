@@ -82,7 +82,7 @@ class Host : public Process, public MadPort {
   /// Shuts down in order, as by SIGTERM.
   void shut_down();
 
-  // --- Process ---------------------------------------------------------------------------------
+  // --- Process ----------------------------------------------------------------------------------
   void receive(ConstBytes packet) override { hca_->receive({packet}); }
   void receive_mad(const ReceivedMad& mad) override { mads_.push_back(mad); }
   [[nodiscard]] bool takes_reports() const override { return takes_reports_; }

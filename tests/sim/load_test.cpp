@@ -1,4 +1,4 @@
-// Many neighbours, many packets, much loss: what stays bounded, and what still works.
+// Many neighbours, many packets and loss: limits hold, and traffic continues.
 #include "tests/sim/sim_fixture.hpp"
 
 namespace ipoib::sim {
@@ -28,7 +28,7 @@ class Load : public Sim {
   }
 };
 
-TEST_F(Load, HundredLinksResolveAllPairsInSpiteOfLoss) {
+TEST_F(Load, HundredLinksResolveAllPairsDespiteLoss) {
   world.faults.packet_loss = 0.02;
   world.faults.mad_loss = 0.02;
   add_many(100);
@@ -39,7 +39,7 @@ TEST_F(Load, HundredLinksResolveAllPairsInSpiteOfLoss) {
   }
   EXPECT_TRUE(all_pairs_resolved());
   for (const auto& host : hosts) {
-    EXPECT_LE(host->count(Counter::path_questions), hosts.size() + 5) << "one a peer";
+    EXPECT_LE(host->count(Counter::path_questions), hosts.size() + 5) << "one per peer";
   }
 }
 
@@ -51,7 +51,7 @@ TEST_F(Load, HundredLinksDeliverEverythingWithoutLoss) {
   for (const auto& host : hosts) EXPECT_EQ(host->received(), hosts.size() - 1);
 }
 
-TEST_F(Load, ThousandPacketsToANewNeighbourAreOneQuery) {
+TEST_F(Load, ThousandPacketsToANewNeighbourCauseOneRequest) {
   two_hosts();
   const auto before = a().sa_counters().requests;
   a().send(b().ip(), 1, 1000);
@@ -69,7 +69,7 @@ TEST_F(Load, ParkedPacketsKeepTheirOrder) {
   for (std::uint8_t i = 0; i < 10; ++i) EXPECT_EQ(b().tun().from_fabric[i].back(), i + 1);
 }
 
-TEST_F(Load, FloodToAddressesThatDoNotExistStaysWithinItsBounds) {
+TEST_F(Load, FloodToUnusedAddressesStaysWithinLimits) {
   config.limits.neighbours = 4096;
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
@@ -84,7 +84,7 @@ TEST_F(Load, FloodToAddressesThatDoNotExistStaysWithinItsBounds) {
     world.run_for(100ms);
     ASSERT_LE(a().link().neighbour_count(), config.limits.neighbours);
   }
-  EXPECT_EQ(b().received() - received_before, kRounds) << "the living are not disturbed";
+  EXPECT_EQ(b().received() - received_before, kRounds) << "other traffic is not affected";
   const auto broadcasts = a().count(Counter::arp_requests_broadcast) - broadcasts_before;
   constexpr unsigned kSeconds = kRounds / 10;
   EXPECT_LE(broadcasts, config.limits.solicitations * (kSeconds + 2));
@@ -92,10 +92,10 @@ TEST_F(Load, FloodToAddressesThatDoNotExistStaysWithinItsBounds) {
   EXPECT_EQ(a().count(Counter::path_questions), 1U);
   Host& c = add(3);
   ASSERT_TRUE(world.run_until([&] { return c.is_up(); }, 5s));
-  EXPECT_TRUE(keeps_trying(c, a(), 5s)) << "and it can be reached";
+  EXPECT_TRUE(keeps_trying(c, a(), 5s)) << "it can be reached";
 }
 
-TEST_F(Load, AddressWithoutOwnerIsAskedForSeldom) {
+TEST_F(Load, UnusedAddressIsSolicitedRarely) {
   two_hosts();
   const std::uint64_t before = a().count(Counter::arp_requests_broadcast);
   constexpr unsigned kSeconds = 80;
@@ -103,34 +103,34 @@ TEST_F(Load, AddressWithoutOwnerIsAskedForSeldom) {
     a().send(address_of(99));
     world.run_for(100ms);
   }
-  // Three requests, a second apart, and five seconds of silence.
+  // Three requests one second apart, then a pause of five seconds.
   EXPECT_LE(a().count(Counter::arp_requests_broadcast) - before, 3 * (kSeconds / 8 + 1));
   EXPECT_GE(a().count(Counter::arp_requests_broadcast) - before, 3 * (kSeconds / 8 - 1));
   EXPECT_LE(a().link().neighbour_count(), 1U);
 }
 
-TEST_F(Load, SilentSubnetAdministratorIsAskedSeldom) {
+TEST_F(Load, SilentSaIsRequestedRarely) {
   two_hosts();
   world.faults.sa_is_deaf = true;
   for (unsigned i = 0; i < 6000; ++i) {
     a().send(b().ip());
     world.run_for(10ms);
   }
-  // A minute: each question takes the SA client seconds, and then nobody asks for a while.
+  // One minute: each request takes seconds, and a pause follows.
   EXPECT_LE(a().count(Counter::path_questions), 15U);
   EXPECT_EQ(a().count(Counter::path_answers), 0U);
   world.faults.sa_is_deaf = false;
   EXPECT_TRUE(keeps_trying(a(), b(), 30s));
 }
 
-TEST_F(Load, CacheIsBoundedAndTheIdleGoFirst) {
+TEST_F(Load, CacheIsLimitedAndEvictsIdleEntriesFirst) {
   config.limits.neighbours = 20;
   add_many(31);
   bring_up();
   world.run_for(5s);
   for (std::size_t i = 1; i <= 30; ++i) {
     EXPECT_TRUE(reaches(a(), *hosts[i]));
-    EXPECT_TRUE(reaches(a(), b())) << "used all the time";
+    EXPECT_TRUE(reaches(a(), b())) << "in constant use";
     world.run_for(100ms);
     EXPECT_LE(a().link().neighbour_count(), config.limits.neighbours);
   }
@@ -139,7 +139,7 @@ TEST_F(Load, CacheIsBoundedAndTheIdleGoFirst) {
   EXPECT_GT(a().count(Counter::neighbours_evicted), 0U);
 }
 
-TEST_F(Load, TwoRunsOfOneSeedAreTheSame) {
+TEST_F(Load, TwoRunsWithOneSeedAreEqual) {
   const auto run = [](std::uint64_t seed) {
     World other(seed);
     other.faults.packet_loss = 0.1;

@@ -1,4 +1,4 @@
-// TunPort in memory: a queue for each direction.
+// An in-memory TunPort: a queue for each direction.
 #pragma once
 
 #include <deque>
@@ -37,8 +37,8 @@ class MemoryTun : public TunPort {
     from_fabric.emplace_back(packet.begin(), packet.end());
     return true;
   }
-  [[nodiscard]] bool takes(Segmentation::Kind kind) const override {
-    return takes_large && kind != Segmentation::Kind::none;
+  [[nodiscard]] bool accepts(Segmentation::Kind kind) const override {
+    return accepts_large && kind != Segmentation::Kind::none;
   }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
     Packet whole;
@@ -62,7 +62,7 @@ class MemoryTun : public TunPort {
   std::vector<Packet> from_fabric;  ///< packets that the host has received
   /// If set, is called for each packet to the host; returns whether it consumes the packet.
   std::function<bool(ConstBytes packet)> kernel;
-  bool takes_large = false;
+  bool accepts_large = false;
   /// Indices of large packets in from_fabric, and their segmentation.
   std::vector<std::pair<std::size_t, Segmentation>> large;
   std::uint32_t mtu = 0;  ///< the operator may change it

@@ -1,5 +1,4 @@
-// RFC 4391, 4 and 10, and RFC 4392: which multicast groups there are, who is in them and how, as
-// the subnet administrator sees it.
+// RFC 4391, 4 and 10, and RFC 4392: multicast groups and their members, as the SA sees them.
 #include "tests/sim/sim_fixture.hpp"
 #include "wire/mgid.hpp"
 
@@ -20,7 +19,7 @@ class Multicast : public Sim {
   [[nodiscard]] static Gid mgid_of(Ipv4Address group) {
     return wire::multicast_gid(group, kDefaultPKey);
   }
-  /// How a host is in a group; 0: not at all.
+  /// JoinState of a host; 0: not a member.
   [[nodiscard]] std::uint8_t join_state(const Gid& mgid, const Host& host) {
     for (const softib::subnet::GroupView& group : world.subnet().groups()) {
       if (group.mgid != mgid) continue;
@@ -30,13 +29,13 @@ class Multicast : public Sim {
     }
     return 0;
   }
-  /// Zero: there is no such group.
+  /// The MLID; zero if the group does not exist.
   [[nodiscard]] Lid mlid_of(Ipv4Address group) {
     const auto groups = world.subnet().groups();
     const auto at = std::ranges::find(groups, mgid_of(group), &softib::subnet::GroupView::mgid);
     return at == groups.end() ? Lid() : at->mlid;
   }
-  /// The last member of a group leaves it, and another host makes one that gets its LID.
+  /// The last member leaves a group, and another host creates a group that gets its MLID.
   void replace(Host& member, Ipv4Address group, Host& other, Ipv4Address by) {
     const Lid lid = mlid_of(group);
     member.set_groups({});
@@ -44,7 +43,7 @@ class Multicast : public Sim {
     join(other, by);
     ASSERT_EQ(mlid_of(by), lid);
   }
-  /// What `from` sends to the group arrives at `to`, and nothing has that LID.
+  /// Checks that a packet of `from` to the group arrives at `to`, and that none has that MLID.
   [[nodiscard]] bool reaches_but_not_by(Lid lid, Host& from, Ipv4Address group, Host& to) {
     bool never = true;
     world.tap = [&](ConstBytes packet) {
@@ -85,10 +84,10 @@ TEST_F(Multicast, RFC4391_4_Ipv6GroupHasItsMgid) {
   b().set_groups({*Ipv6Address::parse("ff05::1:2:3:4:5:6")});
   world.run_for(1s);
   EXPECT_EQ(join_state(*Gid::parse("ff12:601b:ffff:2:3:4:5:6"), b()), McMemberRecord::kFullMember)
-      << "its low 80 bits";
+      << "the low 80 bits";
 }
 
-TEST_F(WithoutAnyGroup, RFC4391_4_1_ScopeIsLinkLocalUnlessToldOtherwise) {
+TEST_F(WithoutAnyGroup, RFC4391_4_1_ScopeIsLinkLocalByDefault) {
   two_hosts();
   EXPECT_GE(world.subnet().groups().size(), 3U);
   for (const softib::subnet::GroupView& group : world.subnet().groups()) {
@@ -104,7 +103,7 @@ TEST_F(WithoutAnyGroup, RFC4391_4_GroupsHaveTheScopeOfTheBroadcastGroup) {
   EXPECT_GE(world.subnet().groups().size(), 3U);
   for (const softib::subnet::GroupView& group : world.subnet().groups()) {
     EXPECT_EQ(group.mgid.bytes()[0], 0xff);
-    EXPECT_EQ(group.mgid.bytes()[1], 0x15) << "transient, and of this scope";
+    EXPECT_EQ(group.mgid.bytes()[1], 0x15) << "transient, with this scope";
   }
   EXPECT_TRUE(reaches(a(), b()));
 }
@@ -147,8 +146,8 @@ TEST_F(Multicast, RFC4391_10_SenderJoinsBeforeItSendsAndReceiversAreFullMembers)
   EXPECT_TRUE(
       world.run_until([&] { return hosts[1]->received() == 1 && hosts[2]->received() == 1; }, 1s));
   world.run_for(1s);
-  EXPECT_EQ(hosts[3]->received(), 0U) << "who is not in the group hears nothing";
-  EXPECT_EQ(a().received(), 0U) << "nor does the sender";
+  EXPECT_EQ(hosts[3]->received(), 0U) << "no member";
+  EXPECT_EQ(a().received(), 0U) << "the sender";
 }
 
 TEST_F(Multicast, RFC4391_10_WithoutAGroupPacketsGoToTheRouters) {
@@ -161,10 +160,10 @@ TEST_F(Multicast, RFC4391_10_WithoutAGroupPacketsGoToTheRouters) {
   EXPECT_EQ(b().received(), 0U);
   a().send(kMdns);
   EXPECT_TRUE(world.run_until([&] { return a().count(Counter::drop_no_group) == 1; }, 1s))
-      << "what stays on the link is no router's";
+      << "link-local packets do not go to routers";
 }
 
-TEST_F(Multicast, RFC4391_10_GroupOfTheHostIsLikeTheBroadcastGroup) {
+TEST_F(Multicast, RFC4391_10_HostGroupHasTheParametersOfTheBroadcastGroup) {
   two_hosts();
   join(b(), kGroup);
   const auto groups = world.subnet().groups();
@@ -186,10 +185,10 @@ TEST_F(Multicast, RFC4391_10_LastLeaveOfTheHostLeavesTheGroup) {
   join(b(), kGroup);
   b().set_groups({});
   EXPECT_TRUE(world.run_until([&] { return join_state(mgid_of(kGroup), b()) == 0; }, 1s));
-  EXPECT_NE(join_state(wire::broadcast_gid(kDefaultPKey), b()), 0) << "but not this one";
+  EXPECT_NE(join_state(wire::broadcast_gid(kDefaultPKey), b()), 0) << "still a member";
 }
 
-TEST_F(Multicast, RFC4391_10_HostsAreToldOfGroupsMadeAndDeleted) {
+TEST_F(Multicast, RFC4391_10_CreatedAndDeletedGroupsAreReported) {
   two_hosts();
   for (int round = 0; round < 2; ++round) {
     const std::uint64_t before = a().sa_counters().reports;
@@ -198,13 +197,13 @@ TEST_F(Multicast, RFC4391_10_HostsAreToldOfGroupsMadeAndDeleted) {
     EXPECT_EQ(a().sa_counters().reports, before + 1) << "trap 66";
     b().set_groups({});
     world.run_for(1s);
-    EXPECT_EQ(a().sa_counters().reports, before + 2) << "trap 67, and none is repeated";
-    world.restart_sm();  // forgets who has subscribed
+    EXPECT_EQ(a().sa_counters().reports, before + 2) << "trap 67, not repeated";
+    world.restart_sm();  // loses the subscriptions
     world.run_for(10s);
   }
 }
 
-TEST_F(Multicast, RFC4391_10_AGroupThatWasMadeIsUsed) {
+TEST_F(Multicast, RFC4391_10_CreatedGroupIsUsed) {
   config.missing_group = 24h;
   two_hosts();
   a().send(kGroup);
@@ -215,7 +214,7 @@ TEST_F(Multicast, RFC4391_10_AGroupThatWasMadeIsUsed) {
   EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
 }
 
-TEST_F(Multicast, RFC4391_10_AGroupThatWasDeletedIsAskedForAgain) {
+TEST_F(Multicast, RFC4391_10_DeletedGroupIsRequestedAgain) {
   two_hosts();
   join(b(), kGroup);
   a().send(kGroup);
@@ -243,7 +242,7 @@ TEST_F(Multicast, RFC4392_5_ReceiverFollowsItsGroupToAnotherLid) {
   add(1);
   add(unaware);
   add(3);
-  Host& beside_it = add(beside(2, 4));  // leaves for all of its port
+  Host& beside_it = add(beside(2, 4));  // its leave affects the whole port
   bring_up();
   join(b(), kGroup);
   join(beside_it, kGroup);
@@ -252,7 +251,7 @@ TEST_F(Multicast, RFC4392_5_ReceiverFollowsItsGroupToAnotherLid) {
   EXPECT_TRUE(reaches_but_not_by(mlid_of(kOther), a(), kGroup, b()));
 }
 
-TEST_F(Multicast, RFC4391_10_GroupsThatShareALidAreToldApartByTheirGid) {
+TEST_F(Multicast, RFC4391_10_GroupsWithOneLidAreDistinguishedByGid) {
   two_hosts();
   join(b(), kGroup);
   std::vector<std::uint8_t> packet;
@@ -271,7 +270,7 @@ TEST_F(Multicast, RFC4391_10_GroupsThatShareALidAreToldApartByTheirGid) {
     b().turn();
     return b().received();
   };
-  // An HCA may tell groups apart by their LID alone.
+  // An HCA may distinguish groups only by LID.
   ASSERT_TRUE(b().queue_pair().attach(mgid_of(kOther), mlid_of(kGroup)));
   EXPECT_EQ(b_hears(), 0U);
   EXPECT_EQ(b().count(Counter::drop_foreign_group), 1U);
@@ -288,7 +287,7 @@ TEST_F(Multicast, RFC4392_5_3_IdleSenderLeavesAndNoReceiverDoes) {
   for (int i = 0; i < 3; ++i) {
     world.run_for(config.send_only_idle / 2);
     a().send(kGroup);
-    EXPECT_NE(join_state(mgid_of(kGroup), a()), 0) << "each packet starts the time anew";
+    EXPECT_NE(join_state(mgid_of(kGroup), a()), 0) << "each packet restarts the idle time";
   }
   world.run_for(config.send_only_idle * 2 + 1s);
   EXPECT_EQ(join_state(mgid_of(kGroup), a()), 0);

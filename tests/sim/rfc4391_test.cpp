@@ -1,4 +1,4 @@
-// RFC 4391, clause by clause, on the emulated subnet.
+// RFC 4391 clause by clause, on the emulated subnet.
 #include <spdlog/sinks/ringbuffer_sink.h>
 
 #include "ipoib/log.hpp"
@@ -8,7 +8,7 @@
 namespace ipoib::sim {
 namespace {
 
-/// A subnet whose partition has these properties.
+/// A subnet with these partition options.
 softib::subnet::SubnetConfig subnet_with(std::uint8_t mtu, bool broadcast_group,
                                          PKey pkey = kDefaultPKey) {
   softib::subnet::SubnetConfig config;
@@ -31,7 +31,7 @@ class WithoutGroup : public Sim {
 class WithGroupsOfAnyMtu : public Sim {
  protected:
   WithGroupsOfAnyMtu() : Sim(subnet_with(5, false)) { config.creation.allowed = true; }
-  /// Host `maker` makes the link anew, with this MTU, while the first host is away.
+  /// Host `maker` creates the groups again with this MTU, while the first host is down.
   void make_group(std::uint32_t maker, std::uint8_t mtu) {
     set_port(softib::PortState::down);
     while (hosts.size() > 1) {
@@ -71,7 +71,7 @@ TEST_F(Rfc4391, RFC4391_4_BroadcastsGoToTheBroadcastGroup) {
   for (std::size_t i = 1; i < hosts.size(); ++i) EXPECT_EQ(hosts[i]->received_from(a().ip()), 2U);
 }
 
-TEST_F(WithPartition, RFC4391_4_PartitionsAreLinksOfTheirOwn) {
+TEST_F(WithPartition, RFC4391_4_EachPartitionIsALink) {
   config.pkey = PKey(0x0012);
   two_hosts();
   config.pkey = kDefaultPKey;
@@ -96,7 +96,7 @@ class WithLimitedMembers : public Sim {
   }
 };
 
-TEST_F(WithLimitedMembers, RFC4392_4_LimitedMembersReachFullMembersAlone) {
+TEST_F(WithLimitedMembers, RFC4392_4_LimitedMembersReachOnlyFullMembers) {
   add_many(3);
   bring_up();
   world.run_for(5s);
@@ -106,18 +106,18 @@ TEST_F(WithLimitedMembers, RFC4392_4_LimitedMembersReachFullMembersAlone) {
   EXPECT_FALSE(reaches(a(), b(), 20s));
 }
 
-TEST_F(WithLimitedMembers, RFC4392_4_FullMembersEntryOfTwoIsUsed) {
+TEST_F(WithLimitedMembers, RFC4392_4_FullMemberEntryIsPreferred) {
   add(3);
   add(2);
   bring_up();
-  // A full member, whose table names it as a limited one before that.
+  // A full member whose P_Key table has the limited entry first.
   softib::PortAttributes port = world.subnet().node(a().node())->port;
   const auto full = std::ranges::find(port.pkeys, config.pkey);
   *std::ranges::find_if(port.pkeys, [](PKey one) { return !one.is_valid(); }) = *full;
   *full = PKey(0x0012);
   a().port_changed(port);
   a().turn();
-  EXPECT_FALSE(a().is_up()) << "its queue pair gets the other key";
+  EXPECT_FALSE(a().is_up()) << "the queue pair gets the other P_Key";
   bring_up();
   bool always = true;
   world.tap = [&](ConstBytes packet) {
@@ -209,11 +209,11 @@ TEST_F(Rfc4391, RFC4391_7_MtuIs2044ByDefault) {
   EXPECT_EQ(a().count(Counter::drop_packet_too_big), 1U);
 }
 
-TEST_F(Rfc4391, RFC4391_7_PathOfASmallerMtuIsRespected) {
+TEST_F(Rfc4391, RFC4391_7_SmallerPathMtuIsRespected) {
   two_hosts();
   ASSERT_TRUE(world.subnet().set_mtu(b().node(), 3));
   world.publish();
-  EXPECT_EQ(a().tun().mtu, 2044U) << "the link's";
+  EXPECT_EQ(a().tun().mtu, 2044U) << "of the link";
   a().send(b().ip(), 1, 1, 1020);
   EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
   a().send(b().ip(), 2, 1, 1021);
@@ -229,7 +229,7 @@ TEST_F(WithMtu4096, RFC4391_7_MtuIsThatOfTheGroupMinusFour) {
   EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
 }
 
-TEST_F(WithGroupsOfAnyMtu, RFC4391_7_AdministratorsSmallerMtuHolds) {
+TEST_F(WithGroupsOfAnyMtu, RFC4391_7_OperatorMaySetASmallerMtu) {
   add(1);
   make_group(2, 5);
   ASSERT_EQ(a().tun().mtu, 4092U);
@@ -237,9 +237,9 @@ TEST_F(WithGroupsOfAnyMtu, RFC4391_7_AdministratorsSmallerMtuHolds) {
   make_group(3, 4);
   EXPECT_EQ(a().tun().mtu, 1500U);
   b().send(a().ip(), 1, 1, 2044);
-  EXPECT_TRUE(world.run_until([&] { return a().received() == 1; }, 1s)) << "it takes what comes";
+  EXPECT_TRUE(world.run_until([&] { return a().received() == 1; }, 1s)) << "received anyway";
   make_group(4, 3);
-  EXPECT_EQ(a().tun().mtu, 1020U) << "no more than the link's";
+  EXPECT_EQ(a().tun().mtu, 1020U) << "at most that of the link";
   make_group(5, 5);
   EXPECT_EQ(a().tun().mtu, 1500U);
 }
@@ -291,7 +291,7 @@ TEST_F(Rfc4391, RFC4391_9_4_RestartedPeerAnnouncesItsNewQpn) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   const Qpn before = a().link().get(b().ip(), world.now())->hardware->qpn;
-  const auto queries = a().sa_counters().requests;
+  const auto requests = a().sa_counters().requests;
   remove(b());
   HostOptions again = options(2);
   again.epoch = 2;
@@ -300,13 +300,13 @@ TEST_F(Rfc4391, RFC4391_9_4_RestartedPeerAnnouncesItsNewQpn) {
   world.run_for(1s);
   EXPECT_NE(a().link().get(b().ip(), world.now())->hardware->qpn, before);
   EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_EQ(a().sa_counters().requests, queries) << "the same port: the path is kept";
+  EXPECT_EQ(a().sa_counters().requests, requests) << "the same port: the path is kept";
 }
 
 TEST_F(Rfc4391, RFC4391_9_4_RestartWithoutAnnouncementIsFoundByProbes) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
-  // Nothing of what the new process tells everybody arrives.
+  // All announcements of the new process are lost.
   world.tap = [](ConstBytes packet) {
     const auto arp = arp_in(packet);
     return !arp || arp->sender_protocol != arp->target_protocol;
@@ -316,14 +316,14 @@ TEST_F(Rfc4391, RFC4391_9_4_RestartWithoutAnnouncementIsFoundByProbes) {
   again.epoch = 2;
   add(again);
   bring_up();
-  EXPECT_FALSE(reaches(a(), b())) << "to the queue pair that is gone";
+  EXPECT_FALSE(reaches(a(), b())) << "sent to the old queue pair";
   const link::Ageing& ageing = config.ageing;
   const Duration limit =
       ageing.reachable * 3 / 2 + ageing.delay + ageing.retransmit * (ageing.unicast_probes + 1);
   EXPECT_TRUE(keeps_trying(a(), b(), limit + 1s));
 }
 
-TEST_F(Rfc4391, RFC4391_10_AllNodesGroupIsMadeLikeTheBroadcastGroup) {
+TEST_F(Rfc4391, RFC4391_10_AllNodesGroupHasTheParametersOfTheBroadcastGroup) {
   two_hosts();
   const auto groups = world.subnet().groups();
   const auto all_nodes =

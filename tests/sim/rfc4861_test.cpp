@@ -28,11 +28,11 @@ class Rfc4861 : public Sim {
     from.send(to.ipv6());
     return world.run_until([&] { return to.received_from(from.ipv6()) > before; }, 3s);
   }
-  /// What of a packet is a message of Neighbour Discovery, as the octets of its ICMPv6.
+  /// The ICMPv6 bytes of a Neighbour Discovery message; empty for other packets.
   [[nodiscard]] static ConstBytes discovery_in(const wire::UdPacket& ud) {
     if (wire::parse_encapsulation(ud.payload) != wire::EtherType::ipv6) return {};
     const ConstBytes packet = ud.payload.subspan(wire::kEncapsulationSize);
-    return wire::is_neighbour_discovery(packet) ? packet : ConstBytes{};
+    return wire::is_neighbour_discovery(packet, wire::upper_layer(packet)) ? packet : ConstBytes{};
   }
 };
 
@@ -43,8 +43,8 @@ TEST_F(Rfc4861, RFC4861_7_2_HostsResolveEachOther) {
   EXPECT_TRUE(reaches6(b(), a()));
 }
 
-TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressIsOfThePortsGuid) {
-  constexpr std::uint64_t kGuid = 0x0002'c903'0000'1234;  // an EUI-64 as it is
+TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressHasThePortGuid) {
+  constexpr std::uint64_t kGuid = 0x0002'c903'0000'1234;  // an EUI-64
   softib::subnet::Subnet earlier;
   (void)earlier.add_hca("hca1").value();
   auto before = snapshot_of(earlier);
@@ -54,7 +54,7 @@ TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressIsOfThePortsGuid) {
   ASSERT_EQ(a().hardware().gid.guid(), Guid(kGuid));
   EXPECT_EQ(a().ipv6(), *Ipv6Address::parse("fe80::202:c903:0:1234")) << "the u bit is toggled";
   const std::uint64_t modified = b().hardware().gid.guid().value();
-  ASSERT_NE(modified & 0x0200'0000'0000'0000, 0U) << "toggled already";
+  ASSERT_NE(modified & 0x0200'0000'0000'0000, 0U) << "u bit is set";
   Ipv6Address::Bytes expected{0xfe, 0x80};
   store_be(expected.data() + 8, modified);
   EXPECT_EQ(b().ipv6(), Ipv6Address(expected));
@@ -62,29 +62,29 @@ TEST_F(Rfc4861, RFC4391_8_LinkLocalAddressIsOfThePortsGuid) {
   EXPECT_TRUE(reaches6(b(), a()));
 }
 
-TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionGoesToTheSolicitedNodeGroupTheAnswerToWhoAsked) {
+TEST_F(Rfc4861, RFC4861_7_2_2_SolicitationByMulticastAdvertisementByUnicast) {
   two_hosts_of_ipv6();
-  unsigned questions = 0;
-  unsigned answers = 0;
+  unsigned solicitations = 0;
+  unsigned advertisements = 0;
   world.tap = [&](ConstBytes packet) {
     const auto ud = wire::UdPacket::parse(packet);
     const auto message = ud ? NdMessage::parse(discovery_in(*ud)) : std::nullopt;
     if (!message) return true;
     if (message->type == NdType::neighbour_solicitation) {
-      ++questions;
+      ++solicitations;
       EXPECT_EQ(ud->grh->dgid, wire::multicast_gid(b().ipv6().solicited_node(), kDefaultPKey));
     } else {
-      ++answers;
+      ++advertisements;
       EXPECT_EQ(ud->bth.destination, a().link().hardware_address().qpn);
     }
     return true;
   };
   EXPECT_TRUE(reaches6(a(), b()));
-  EXPECT_EQ(questions, 1U);
-  EXPECT_EQ(answers, 1U);
+  EXPECT_EQ(solicitations, 1U);
+  EXPECT_EQ(advertisements, 1U);
 }
 
-TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionIsFromTheAddressOfThePacketThatPromptsIt) {
+TEST_F(Rfc4861, RFC4861_7_2_2_SolicitationHasTheSourceOfThePromptingPacket) {
   two_hosts_of_ipv6();
   const Ipv6Address from = a().ipv6();
   const Ipv6Address to = *Ipv6Address::parse("2001:db8::2");
@@ -106,7 +106,7 @@ TEST_F(Rfc4861, RFC4861_7_2_2_TheQuestionIsFromTheAddressOfThePacketThatPromptsI
   EXPECT_EQ(sources, std::vector{from});
 }
 
-TEST_F(Rfc4861, RFC4391_9_3_OptionsAreThreeUnitsWithTwoZeroOctetsBeforeTheAddress) {
+TEST_F(Rfc4861, RFC4391_9_3_OptionsHaveThreeUnitsAndTwoZeroBytes) {
   two_hosts_of_ipv6();
   std::vector<std::uint8_t> types;
   world.tap = [&](ConstBytes packet) {
@@ -123,10 +123,10 @@ TEST_F(Rfc4861, RFC4391_9_3_OptionsAreThreeUnitsWithTwoZeroOctetsBeforeTheAddres
     return true;
   };
   EXPECT_TRUE(reaches6(a(), b()));
-  EXPECT_EQ(types, (std::vector<std::uint8_t>{1, 2})) << "source of the question, target";
+  EXPECT_EQ(types, (std::vector<std::uint8_t>{1, 2})) << "source and target options";
 }
 
-TEST_F(Rfc4861, RFC4861_7_2_6_ANewQueuePairIsAdvertised) {
+TEST_F(Rfc4861, RFC4861_7_2_6_NewQueuePairIsAdvertised) {
   two_hosts_of_ipv6();
   EXPECT_TRUE(reaches6(a(), b()));
   HostOptions again = ipv6_options(2);
@@ -141,7 +141,7 @@ TEST_F(Rfc4861, RFC4861_7_2_6_ANewQueuePairIsAdvertised) {
   EXPECT_TRUE(reaches6(a(), b()));
 }
 
-TEST_F(Rfc4861, RFC4861_7_3_AnUnreachableNeighbourIsFound) {
+TEST_F(Rfc4861, RFC4861_7_3_UnreachableNeighbourIsDetected) {
   two_hosts_of_ipv6();
   EXPECT_TRUE(reaches6(a(), b()));
   const Ipv6Address gone = b().ipv6();
@@ -152,13 +152,13 @@ TEST_F(Rfc4861, RFC4861_7_3_AnUnreachableNeighbourIsFound) {
   EXPECT_EQ(a().count(Counter::nd_solicitations_unicast), config.ageing.unicast_probes);
 }
 
-TEST_F(Rfc4861, RFC4861_7_2_2_WhoDoesNotExistIsAskedForAFewTimes) {
+TEST_F(Rfc4861, RFC4861_7_2_2_MissingNeighbourIsSolicitedAFewTimes) {
   two_hosts_of_ipv6();
   a().send(*Ipv6Address::parse("fe80::77"));
   world.run_for(20s);
   EXPECT_EQ(a().count(Counter::nd_solicitations_multicast), config.ageing.broadcast_probes);
   EXPECT_EQ(a().count(Counter::drop_no_group), config.ageing.broadcast_probes)
-      << "nobody has its solicited-node group";
+      << "its solicited-node group does not exist";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// RFC 826 as RFC 4391, 9.2 has it, and the ageing of RFC 4861, 7.3.
+// RFC 826 with RFC 4391, 9.2, and the ageing of RFC 4861, 7.3.
 #include "tests/sim/sim_fixture.hpp"
 
 namespace ipoib::sim {
@@ -6,7 +6,7 @@ namespace {
 
 class Rfc826 : public Sim {
  protected:
-  /// Counts the ARP messages sent from now on, by operation and whether by broadcast.
+  /// Counts ARP messages by operation, and broadcasts.
   void count_arp() {
     world.tap = [this](ConstBytes packet) {
       const auto arp = arp_in(packet);
@@ -22,7 +22,7 @@ class Rfc826 : public Sim {
   unsigned replies = 0;
 };
 
-TEST_F(Rfc826, RFC826_RequestByBroadcastReplyToTheRequesterAlone) {
+TEST_F(Rfc826, RFC826_BroadcastRequestUnicastReply) {
   add_many(4);
   bring_up();
   world.run_for(5s);
@@ -40,16 +40,16 @@ TEST_F(Rfc826, RFC826_RequestByBroadcastReplyToTheRequesterAlone) {
   EXPECT_TRUE(reply_by_unicast);
 }
 
-TEST_F(Rfc826, RFC826_TheTargetLearnsFromTheRequest) {
+TEST_F(Rfc826, RFC826_TargetLearnsFromTheRequest) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_NE(b().state_of(a().ip()), "gone");
   count_arp();
   EXPECT_TRUE(reaches(b(), a()));
-  EXPECT_EQ(broadcasts, 0U) << "it need not ask back";
+  EXPECT_EQ(broadcasts, 0U) << "no request in return";
 }
 
-TEST_F(Rfc826, RFC826_OthersMakeNoEntryButUpdateTheirs) {
+TEST_F(Rfc826, RFC826_OthersUpdateButCreateNoEntries) {
   add_many(3);
   bring_up();
   world.run_for(5s);
@@ -57,7 +57,7 @@ TEST_F(Rfc826, RFC826_OthersMakeNoEntryButUpdateTheirs) {
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_EQ(c.state_of(a().ip()), "gone") << "the request was not for it";
   EXPECT_TRUE(reaches(c, a()));
-  // a starts anew, and asks for b: c hears that, and need not be told.
+  // a restarts and requests b: c hears the request and updates its entry.
   world.tap = [](ConstBytes packet) {
     const auto arp = arp_in(packet);
     return !arp || arp->sender_protocol != arp->target_protocol;
@@ -70,7 +70,7 @@ TEST_F(Rfc826, RFC826_OthersMakeNoEntryButUpdateTheirs) {
   EXPECT_EQ(c.link().get(a().ip(), world.now())->hardware, a().link().hardware_address());
 }
 
-TEST_F(Rfc826, RFC826_DuplicateAddressIsNoticedAndNotLearnt) {
+TEST_F(Rfc826, RFC826_DuplicateAddressIsReportedAndNotLearnt) {
   two_hosts();
   HostOptions intruder = options(3);
   intruder.address = {a().ip(), 16};
@@ -108,29 +108,28 @@ TEST_F(Rfc826, RFC4755_3_FlagsOfAHardwareAddressAreIgnored) {
     zero_on_send = zero_on_send && (!arp || arp->target_hardware.flags == 0);
     return true;
   };
-  EXPECT_TRUE(reaches(a(), b())) << "reached by UD all the same";
+  EXPECT_TRUE(reaches(a(), b())) << "reached by UD";
   EXPECT_TRUE(zero_on_send);
 }
 
-TEST_F(Rfc826, RFC4861_7_3_TrafficGoesOnWhileANeighbourIsProbed) {
+TEST_F(Rfc826, RFC4861_7_3_TrafficContinuesDuringProbes) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   count_arp();
-  const auto queries = a().count(link::Counter::path_questions);
+  const auto requests = a().count(link::Counter::path_questions);
   const std::size_t before = b().received();
   constexpr unsigned kSeconds = 300;
   for (unsigned i = 0; i < 10 * kSeconds; ++i) {
     a().send(b().ip());
     world.run_for(100ms);
   }
-  EXPECT_EQ(b().received() - before, 10U * kSeconds) << "no packet waits or is lost";
+  EXPECT_EQ(b().received() - before, 10U * kSeconds) << "no packet is delayed or lost";
   EXPECT_EQ(broadcasts, 0U);
-  // One probe for each time that it stays reachable and in delay: 15 to 45 s and 5 s.
+  // One probe per reachable time (15 to 45 s) plus delay (5 s).
   EXPECT_GE(unicasts, kSeconds / 51U);
   EXPECT_LE(unicasts, kSeconds / 20U + 1);
   EXPECT_EQ(replies, unicasts);
-  EXPECT_EQ(a().count(link::Counter::path_questions), queries)
-      << "a neighbour that answers costs the SA nothing";
+  EXPECT_EQ(a().count(link::Counter::path_questions), requests) << "no path requests";
 }
 
 TEST_F(Rfc826, RFC4861_7_3_IdleNeighboursAreNotProbed) {

@@ -32,11 +32,11 @@ class Sim : public ::testing::Test {
     HostOptions chosen;
     chosen.hca = "hca" + std::to_string(number);
     chosen.address = {address_of(number), 16};
-    chosen.epoch = 100 + number % 100;  // its QPN is not that of another host
+    chosen.epoch = 100 + number % 100;  // a QPN that no other host has
     chosen.link = config;
     return chosen;
   }
-  /// Host `number` on an HCA of its own; its address is address_of(number).
+  /// Host `number` on its own HCA; its address is address_of(number).
   Host& add(std::uint32_t number) { return add(options(number)); }
   Host& add(const HostOptions& chosen) {
     hosts.push_back(std::make_unique<Host>(world, chosen));
@@ -62,13 +62,13 @@ class Sim : public ::testing::Test {
   }
   [[nodiscard]] Host& a() { return *hosts.at(0); }
   [[nodiscard]] Host& b() { return *hosts.at(1); }
-  /// Sends one packet that way, and runs until it is there.
+  /// Sends one packet, and runs until it arrives.
   [[nodiscard]] bool reaches(Host& from, Host& to, Duration within = 1s) {
     const std::size_t before = to.received_from(from.ip());
     from.send(to.ip());
     return world.run_until([&] { return to.received_from(from.ip()) > before; }, within);
   }
-  /// Sends a packet every 100 ms until one is there.
+  /// Sends a packet every 100 ms until one arrives.
   [[nodiscard]] bool keeps_trying(Host& from, Host& to, Duration within) {
     const TimePoint end = world.now() + within;
     while (world.now() < end) {
@@ -76,7 +76,7 @@ class Sim : public ::testing::Test {
     }
     return false;
   }
-  /// Host `number`, which is another process on the HCA of host `other`.
+  /// Host `number` as another process on the HCA of host `other`.
   [[nodiscard]] HostOptions beside(std::uint32_t other, std::uint32_t number) const {
     HostOptions chosen = options(number);
     chosen.hca = options(other).hca;
@@ -84,7 +84,7 @@ class Sim : public ::testing::Test {
     chosen.takes_reports = false;
     return chosen;
   }
-  /// What of a packet is an ARP message.
+  /// The ARP message in a packet.
   [[nodiscard]] static std::optional<wire::Arp> arp_in(ConstBytes packet) {
     const auto ud = wire::UdPacket::parse(packet);
     if (!ud || wire::parse_encapsulation(ud->payload) != wire::EtherType::arp) return {};

@@ -1,4 +1,4 @@
-// What happens to a link when something happens to the subnet: ports, partitions, SM and SA.
+// Reaction of a link to events of the subnet: ports, partitions, SM and SA.
 #include "tests/sim/sim_fixture.hpp"
 
 namespace ipoib::sim {
@@ -75,7 +75,7 @@ TEST_F(SubnetEvents, FlappingPortSettles) {
   }
   bring_up();
   EXPECT_TRUE(keeps_trying(a(), b(), 5s));
-  EXPECT_EQ(world.subnet().groups().size(), 3U) << "broadcast, and all nodes of either family";
+  EXPECT_EQ(world.subnet().groups().size(), 3U) << "broadcast, all-nodes of IPv4 and IPv6";
 }
 
 TEST_F(SubnetEvents, SmRestartKeepsCarrierAndTraffic) {
@@ -89,14 +89,14 @@ TEST_F(SubnetEvents, SmRestartKeepsCarrierAndTraffic) {
   for (const softib::subnet::GroupView& group : world.subnet().groups()) {
     EXPECT_EQ(group.members.size(), 2U) << "both have joined again";
   }
-  // Beyond what a restarted SM forwards by from before.
+  // Longer than a restarted SM keeps the old forwarding entries.
   world.run_for(softib::subnet::kRejoinGrace * 2);
   Host& c = add(3);
   bring_up();
   EXPECT_TRUE(reaches(c, a()));
 }
 
-TEST_F(SubnetEvents, UnicastGoesOnWithoutSubnetAdministrator) {
+TEST_F(SubnetEvents, UnicastContinuesWithoutAnSa) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   world.faults.sa_is_deaf = true;
@@ -113,19 +113,19 @@ TEST_F(SubnetEvents, UnicastGoesOnWithoutSubnetAdministrator) {
   EXPECT_TRUE(reaches(c, a()));
 }
 
-TEST_F(SubnetEvents, PeersNewLidIsSeenAndItsPathAskedForAgain) {
+TEST_F(SubnetEvents, NewLidOfPeerRefreshesItsPath) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_TRUE(reaches(b(), a()));
   set_lid(b(), 77);
   world.run_for(100ms);
-  EXPECT_GT(a().count(Counter::path_lid_mismatches), 0U) << "its announcement shows it";
+  EXPECT_GT(a().count(Counter::path_lid_mismatches), 0U) << "the announcement shows the new LID";
   EXPECT_TRUE(keeps_trying(a(), b(), 1s));
   EXPECT_EQ(a().link().get(b().ip(), world.now())->path->dlid, Lid(77));
   EXPECT_TRUE(b().is_up());
 }
 
-TEST_F(SubnetEvents, PeersNewLidIsFoundByProbesIfNothingShowsIt) {
+TEST_F(SubnetEvents, NewLidOfSilentPeerIsFoundByProbes) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   world.tap = [this](ConstBytes packet) {
@@ -137,7 +137,7 @@ TEST_F(SubnetEvents, PeersNewLidIsFoundByProbesIfNothingShowsIt) {
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
 
-TEST_F(SubnetEvents, ReportOfAPortConcernsItsPathAlone) {
+TEST_F(SubnetEvents, ReportOfAPortAffectsOnlyItsPath) {
   add_many(3);
   bring_up();
   world.run_for(5s);
@@ -145,7 +145,7 @@ TEST_F(SubnetEvents, ReportOfAPortConcernsItsPathAlone) {
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_TRUE(reaches(a(), c));
   const auto reports = a().count(Counter::path_reports);
-  const auto questions = a().count(Counter::path_questions);
+  const auto requests = a().count(Counter::path_questions);
   set_port(b(), softib::PortState::down);
   world.run_for(1s);
   EXPECT_EQ(a().count(Counter::path_reports), reports + 1) << "trap 65";
@@ -153,12 +153,12 @@ TEST_F(SubnetEvents, ReportOfAPortConcernsItsPathAlone) {
   bring_up();
   EXPECT_EQ(a().count(Counter::path_reports), reports + 2) << "trap 64";
   EXPECT_TRUE(reaches(a(), c));
-  EXPECT_EQ(a().count(Counter::path_questions), questions);
+  EXPECT_EQ(a().count(Counter::path_questions), requests);
   EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_EQ(a().count(Counter::path_questions), questions + 1);
+  EXPECT_EQ(a().count(Counter::path_questions), requests + 1);
 }
 
-TEST_F(SubnetEvents, PathToAPortThatWasAwayIsAskedForWhenItIsBack) {
+TEST_F(SubnetEvents, PathIsRequestedWhenThePortReturns) {
   config.path.negative = {24h, 24h};
   two_hosts();
   set_port(b(), softib::PortState::down);
@@ -171,14 +171,14 @@ TEST_F(SubnetEvents, PathToAPortThatWasAwayIsAskedForWhenItIsBack) {
   EXPECT_TRUE(reaches(a(), b()));
 }
 
-TEST_F(SubnetEvents, NeighbourWhosePortIsGoneIsAskedItself) {
+TEST_F(SubnetEvents, NeighbourOutOfServiceIsProbed) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_TRUE(reaches(b(), a()));
   EXPECT_EQ(a().state_of(b().ip()), "reachable");
   set_port(b(), softib::PortState::down);
   world.run_for(100ms);
-  EXPECT_EQ(a().state_of(b().ip()), "reachable") << "nobody uses it";
+  EXPECT_EQ(a().state_of(b().ip()), "reachable") << "not in use";
   EXPECT_FALSE(reaches(a(), b(), 100ms));
   EXPECT_EQ(a().state_of(b().ip()), "delay");
 }
@@ -196,7 +196,7 @@ TEST_F(SubnetEvents, SeveralProcessesOnOneHcaShareItsPath) {
   EXPECT_TRUE(reaches(*hosts[1], *hosts[2])) << "through its own port";
 }
 
-TEST_F(SubnetEvents, ProcessThatLeavesForAllOfItsHcaIsNoticed) {
+TEST_F(SubnetEvents, LeaveByAnotherProcessIsDetected) {
   add(1);
   add(2);
   Host& beside_it = add(beside(2, 3));
@@ -205,13 +205,13 @@ TEST_F(SubnetEvents, ProcessThatLeavesForAllOfItsHcaIsNoticed) {
   world.run_for(config.membership_check * 2);
   EXPECT_EQ(lost(), 0U);
   beside_it.shut_down();
-  EXPECT_FALSE(reaches(a(), b(), 5s)) << "its questions are not heard";
+  EXPECT_FALSE(reaches(a(), b(), 5s)) << "its requests are not received";
   EXPECT_TRUE(keeps_trying(a(), b(), config.membership_check * 5 / 4 + 5s));
   world.run_for(config.membership_check * 2);
   EXPECT_GE(lost(), 1U);
   const auto before = lost();
   world.run_for(config.membership_check * 5);
-  EXPECT_EQ(lost(), before) << "once is enough";
+  EXPECT_EQ(lost(), before) << "joined again once";
 }
 
 }  // namespace

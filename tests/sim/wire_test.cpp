@@ -1,4 +1,4 @@
-// RFC 4391, 2 and 6: what travels, and what is taken of what comes.
+// RFC 4391, 2 and 6: packets on the wire, and which are accepted.
 #include "tests/sim/sim_fixture.hpp"
 
 namespace ipoib::sim {
@@ -8,7 +8,7 @@ class Wire : public Sim {
  protected:
   using Packet = std::vector<std::uint8_t>;
 
-  /// An IP packet from the first host to the second, as it travels.
+  /// An IP packet from the first host to the second, on the wire.
   [[nodiscard]] Packet ip_from_a_to_b() {
     Packet seen;
     world.tap = [&seen](ConstBytes packet) {
@@ -22,12 +22,12 @@ class Wire : public Sim {
     world.tap = nullptr;
     return seen;
   }
-  /// The first octet of its encapsulation header.
+  /// The first byte of its encapsulation header.
   [[nodiscard]] static std::uint8_t& encapsulation_of(Packet& packet) {
     const auto ud = wire::UdPacket::parse(packet);
     return packet[static_cast<std::size_t>(ud->payload.data() - packet.data())];
   }
-  /// The ARP message in one of the first host's packets to the second.
+  /// The ARP message in a packet of the first host to the second.
   [[nodiscard]] Packet arp_from_a() {
     Packet seen;
     world.tap = [&](ConstBytes packet) {
@@ -45,7 +45,7 @@ class Wire : public Sim {
   }
 };
 
-TEST_F(Wire, RFC4391_2_AllOfItIsUnreliableDatagrams) {
+TEST_F(Wire, RFC4391_2_AllTrafficIsUnreliableDatagram) {
   bool always = true;
   world.tap = [&](ConstBytes packet) {
     always = always && wire::UdPacket::parse(packet).has_value();
@@ -77,10 +77,10 @@ TEST_F(Wire, RFC4391_9_1_1_FlagsAreIgnoredOnReceipt) {
   (&encapsulation_of(packet))[kSenderHardware] = 0xff;
   b_hears(packet);
   ASSERT_NE(b().state_of(a().ip()), "gone");
-  EXPECT_TRUE(reaches(b(), a())) << "by datagrams";
+  EXPECT_TRUE(reaches(b(), a())) << "by UD";
 }
 
-TEST_F(Wire, RFC4391_6_OtherTypesAreNotTaken) {
+TEST_F(Wire, RFC4391_6_OtherTypesAreDropped) {
   two_hosts();
   Packet packet = ip_from_a_to_b();
   ASSERT_FALSE(packet.empty());

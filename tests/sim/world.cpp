@@ -18,7 +18,7 @@ void World::at(TimePoint when, std::function<void()> act) {
 }
 
 void World::step() {
-  // A queue's top is const lest its order be disturbed; what is moved out of it is popped.
+  // top() is const to protect the order; the element is popped after the move.
   Event next = std::move(const_cast<Event&>(events_.top()));
   events_.pop();
   now_ = next.when;
@@ -87,7 +87,7 @@ void World::wake(Process& process, TimePoint when) {
   });
 }
 
-/// Lets it work, and notes when it wants to work again.
+/// Runs the process, and schedules its next deadline.
 void World::give(Member& member) {
   Process& process = *member.process;
   process.turn();
@@ -98,12 +98,12 @@ void World::give(Member& member) {
 
 void World::send(std::span<const softib::OutgoingPacket> batch) {
   for (const softib::OutgoingPacket& out : batch) {
-    softib::hca::for_each_packet(out, [&](ConstBytes octets) { send(octets, out.dlid); });
+    softib::hca::for_each_packet(out, [&](ConstBytes bytes) { send(bytes, out.dlid); });
   }
 }
 
-void World::send(ConstBytes octets, Lid dlid) {
-  auto packet = std::make_shared<std::vector<std::uint8_t>>(octets.begin(), octets.end());
+void World::send(ConstBytes bytes, Lid dlid) {
+  auto packet = std::make_shared<std::vector<std::uint8_t>>(bytes.begin(), bytes.end());
   ++packets_sent;
   if (tap && !tap(*packet)) return;
   // Packets to one destination keep their order.
@@ -149,7 +149,7 @@ void World::publish() {
 }
 
 void World::restart_sm() {
-  (void)subnet_.restart_sm(now_);  // it manages itself
+  (void)subnet_.restart_sm(now_);  // not with an external SM
   publish();
 }
 
@@ -171,17 +171,17 @@ void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Du
     const auto low = static_cast<std::uint32_t>(header.transaction_id);
     header.transaction_id = std::uint64_t{member->id} << 32 | low;
     header.emit(packet.mad);
-    await_answer(member->id, packet, timeout);
+    await_response(member->id, packet, timeout);
   }
   if (faults.sa_is_deaf || lost(faults.mad_loss)) return;
   at(arrival(), [this, packet] { to_subnet(packet); });
 }
 
-void World::await_answer(ProcessId id, const softib::MadPacket& request, Duration timeout) {
+void World::await_response(ProcessId id, const softib::MadPacket& request, Duration timeout) {
   const auto low = static_cast<std::uint32_t>(wire::MadHeader::parse(request.mad)->transaction_id);
-  unanswered_.emplace_back(id, low);
+  outstanding_.emplace_back(id, low);
   at(now_ + timeout, [this, id, low, request] {
-    if (std::erase(unanswered_, std::pair{id, low}) == 0) return;
+    if (std::erase(outstanding_, std::pair{id, low}) == 0) return;
     Member* const waits = find(id);
     if (waits == nullptr) return;
     waits->process->receive_mad({false, {request.mad.begin(), request.mad.end()}});
@@ -198,21 +198,21 @@ void World::from_subnet(softib::MadPacket packet) {
   if (lost(faults.mad_loss) || (mad_tap && !mad_tap(packet))) return;
   at(arrival() + faults.sa_delay, [this, packet] {
     const auto header = wire::MadHeader::parse(packet.mad);
-    if (header->is_response()) return answer(*header, packet);
+    if (header->is_response()) return deliver_response(*header, packet);
     report(packet);
   });
 }
 
-void World::answer(const wire::MadHeader& header, const softib::MadPacket& packet) {
+void World::deliver_response(const wire::MadHeader& header, const softib::MadPacket& packet) {
   const auto id = static_cast<ProcessId>(header.transaction_id >> 32);
   const auto low = static_cast<std::uint32_t>(header.transaction_id);
-  Member* const asked = find(id);
-  if (asked == nullptr || std::erase(unanswered_, std::pair{id, low}) == 0) return;
-  asked->process->receive_mad({true, {packet.mad.begin(), packet.mad.end()}});
-  give(*asked);
+  Member* const requester = find(id);
+  if (requester == nullptr || std::erase(outstanding_, std::pair{id, low}) == 0) return;
+  requester->process->receive_mad({true, {packet.mad.begin(), packet.mad.end()}});
+  give(*requester);
 }
 
-/// Of what an administrator sends unasked there are reports alone.
+/// The only unsolicited MADs of an SA are reports.
 void World::report(const softib::MadPacket& packet) {
   const auto node = subnet_.node_at(packet.dlid);
   const auto taker = std::ranges::find_if(

@@ -1,5 +1,5 @@
-// A subnet in one process under virtual time: the emulated fabric's core, the wires between its
-// nodes with seeded loss and delay, and nobody's clock but this one.
+// A subnet in one process and in virtual time: the core of the emulated fabric, and wires between
+// its nodes with seeded loss and delay.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace ipoib::sim {
 
 class World;
 
-/// A process on a node, as the world sees it.
+/// A process on a node.
 class Process {
  public:
   virtual ~Process() = default;
-  /// A packet for the node's HCA, LRH to padding.
+  /// A packet for the node's HCA, from LRH to padding.
   virtual void receive(ConstBytes packet) = 0;
   virtual void receive_mad(const ReceivedMad& mad) = 0;
-  /// Whether the reports of the subnet administrator are for it.
+  /// Whether it gets the reports of the SA.
   [[nodiscard]] virtual bool takes_reports() const = 0;
   virtual void port_changed(const softib::PortAttributes& port) = 0;
-  /// Its deadline has come, or it was given something.
+  /// Its deadline has come, or it has received something.
   virtual void turn() = 0;
   [[nodiscard]] virtual TimePoint next_deadline() const = 0;
 };
@@ -39,37 +39,37 @@ struct Faults {
   double packet_loss = 0;  ///< probability, for each receiver
   double mad_loss = 0;     ///< probability, each way
   bool sa_is_deaf = false;
-  Duration sa_delay{};  ///< how much longer the SA takes to answer
+  Duration sa_delay{};  ///< how much longer the SA takes to respond
   Duration latency = std::chrono::microseconds(2);
   Duration jitter = std::chrono::microseconds(3);
 };
 
 class World : public softib::PacketSink {
  public:
-  /// Looks at each packet that is sent; false: it is lost.
+  /// Called for each packet; returns false to drop it.
   using Tap = std::function<bool(ConstBytes packet)>;
-  /// May change each MAD of the subnet administrator; false: it is lost.
+  /// May change each MAD of the SA; returns false to drop it.
   using MadTap = std::function<bool(softib::MadPacket& packet)>;
 
   explicit World(std::uint64_t seed, softib::subnet::SubnetConfig config = {});
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] softib::subnet::Subnet& subnet() { return subnet_; }
-  /// SA and SM have done something without being asked by a MAD: tells the ports.
+  /// Tells the ports about changes of SM and SA that no MAD has caused.
   void publish();
-  /// The subnet manager is started anew.
+  /// Restarts the subnet manager.
   void restart_sm();
 
-  /// Runs everything that is due until then.
+  /// Runs until that time.
   void run_for(Duration time);
-  /// Runs until it holds; false when it does not within `limit`.
+  /// Runs until the condition holds; returns false if it does not within `limit`.
   [[nodiscard]] bool run_until(const std::function<bool()>& holds, Duration limit);
 
   // --- For processes ---------------------------------------------------------------------------
-  /// The HCA of that name, which is added if there is none.
+  /// The HCA of that name; added if it does not exist.
   softib::NodeIndex join(Process& process, const std::string& hca);
   void part(Process& process);
-  /// It has something to do at that time.
+  /// Schedules a turn of the process.
   void wake(Process& process, TimePoint when);
   void send(std::span<const softib::OutgoingPacket> batch) override;
   /// A MAD without a time-out is a response.
@@ -103,13 +103,13 @@ class World : public softib::PacketSink {
   void step();
   [[nodiscard]] TimePoint arrival();
   [[nodiscard]] bool lost(double probability);
-  void send(ConstBytes octets, Lid dlid);
+  void send(ConstBytes bytes, Lid dlid);
   void deliver(Packet packet, Lid dlid);
   void give(Member& member);
-  void await_answer(ProcessId id, const softib::MadPacket& request, Duration timeout);
+  void await_response(ProcessId id, const softib::MadPacket& request, Duration timeout);
   void to_subnet(const softib::MadPacket& packet);
   void from_subnet(softib::MadPacket packet);
-  void answer(const wire::MadHeader& header, const softib::MadPacket& packet);
+  void deliver_response(const wire::MadHeader& header, const softib::MadPacket& packet);
   void report(const softib::MadPacket& packet);
   [[nodiscard]] Member* find(ProcessId id);
   [[nodiscard]] Member* find(const Process& process);
@@ -123,8 +123,8 @@ class World : public softib::PacketSink {
   ProcessId last_id_ = 0;
   std::unordered_map<Lid, TimePoint> last_arrivals_;
   TimePoint subnet_woken_at_ = kNever;
-  /// Requests that no answer has come to: process and low half of the transaction id.
-  std::vector<std::pair<ProcessId, std::uint32_t>> unanswered_;
+  /// Requests without a response: process, and low half of the transaction id.
+  std::vector<std::pair<ProcessId, std::uint32_t>> outstanding_;
 };
 
 }  // namespace ipoib::sim

@@ -4,27 +4,21 @@
 
 namespace softib {
 
-std::size_t size_of(const OutgoingPacket& packet) {
-  std::size_t octets = packet.header_size;
-  for (std::size_t i = 0; i < packet.piece_count; ++i) octets += packet.pieces[i].size();
-  return octets;
-}
-
-std::size_t count_packets(std::span<const OutgoingPacket> some) {
+std::size_t count_packets(std::span<const OutgoingPacket> batch) {
   std::size_t count = 0;
-  for (const auto& packet : some) count += packet.cut.packets;
+  for (const auto& packet : batch) count += packet.gso.packets;
   return count;
 }
 
-std::size_t count_packets(std::span<const OutgoingPacket* const> some) {
+std::size_t count_packets(std::span<const OutgoingPacket* const> batch) {
   std::size_t count = 0;
-  for (const auto* packet : some) count += packet->cut.packets;
+  for (const auto* packet : batch) count += packet->gso.packets;
   return count;
 }
 
-std::size_t count_packets(std::span<const ArrivedPacket> some) {
+std::size_t count_packets(std::span<const ArrivedPacket> batch) {
   std::size_t count = 0;
-  for (const auto& packet : some) count += packet.cut.packets;
+  for (const auto& packet : batch) count += packet.gso.packets;
   return count;
 }
 

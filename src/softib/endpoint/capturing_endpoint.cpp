@@ -62,7 +62,7 @@ void CapturingEndpoint::set_mad_receiver(MadReceiver* receiver) {
 }
 
 bool CapturingEndpoint::is_own(const ArrivedPacket& arrived) const {
-  const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.octets);
+  const auto packet = ipoib::wire::UdPacket::parse_headers(arrived.bytes);
   if (!packet || packet->lrh.slid != inner_->port().lid) return false;
   return QpnLayout::epoch(packet->deth.source) == inner_->epoch() &&
          QpnLayout::slot(packet->deth.source) == inner_->slot();

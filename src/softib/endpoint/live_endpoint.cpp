@@ -122,7 +122,7 @@ void LiveEndpoint::arrived(std::span<const ArrivedPacket> packets) {
     return count(fabric::PortCounter::drop_port_not_active, number);
   }
   std::uint64_t bytes = 0;
-  for (const auto& packet : packets) bytes += hca::octets_of(packet);
+  for (const auto& packet : packets) bytes += hca::segmented_size(packet);
   count_received(number, bytes);
   const std::lock_guard lock(delivery_mutex_);
   if (receiver_ != nullptr) {

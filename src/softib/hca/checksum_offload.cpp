@@ -1,4 +1,4 @@
-// Of the payload:   | encapsulation 4 | IPv4 20 to 60, or IPv6 40 | TCP or UDP |
+// Payload:   | encapsulation 4 | IPv4 20 to 60, or IPv6 40 | TCP or UDP |
 #include "softib/hca/checksum_offload.hpp"
 
 #include <algorithm>
@@ -26,8 +26,7 @@ std::uint16_t word(ConstBytes bytes, std::size_t at) {
   return ipoib::load_be<std::uint16_t>(&bytes[at]);
 }
 
-/// Calls `see` with what of each piece is in [begin, end) of the payload, and where in the payload
-/// that begins.
+/// Calls `see` with each piece's part of [begin, end) of the payload, and the offset of that part.
 template <class See>
 void for_each_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end, See see) {
   std::size_t at = 0;
@@ -49,8 +48,8 @@ ConstBytes copy_headers(const OutgoingPacket& packet, Headers& to) {
   return ConstBytes(to).first(size);
 }
 
-/// Adds [begin, end) of the payload as words from `begin` on. A part that begins within a word has
-/// its octets the other way round in all words, and so in their sum (RFC 1071, 2 (B)).
+/// Adds the words of [begin, end) of the payload. The sum of a part that begins at an odd offset is
+/// byte-swapped (RFC 1071, 2 (B)).
 void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
               InternetChecksum& to) {
   for_each_part(packet, begin, end, [&](ConstBytes part, std::size_t at) {
@@ -60,7 +59,7 @@ void add_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end,
   });
 }
 
-/// TCP or UDP, and where it is in the payload.
+/// TCP or UDP, and its range in the payload.
 struct Transport {
   Kind kind = Kind::none;
   std::size_t begin = 0;
@@ -69,14 +68,14 @@ struct Transport {
 
 std::optional<Transport> transport_of(ConstBytes ip, std::size_t available) {
   const auto upper = wire::upper_layer(ip);
-  if (!upper) return std::nullopt;
+  if (upper.begin == 0) return std::nullopt;
   const auto length = wire::ip_length(ip);
-  if (length < upper->begin || length > available) return std::nullopt;
-  return Transport{upper->kind, kIp + upper->begin, kIp + length};
+  if (length < upper.begin || length > available) return std::nullopt;
+  return Transport{wire::kind_of(upper.protocol), kIp + upper.begin, kIp + length};
 }
 
-/// Where in its header the checksum is; nothing when that is neither, or not whole.
-std::optional<std::size_t> checksum_place(const Transport& transport, ConstBytes headers) {
+/// Offset of the checksum in the header; nullopt if it is not TCP or UDP, or truncated.
+std::optional<std::size_t> checksum_field(const Transport& transport, ConstBytes headers) {
   const auto length = transport.end - transport.begin;
   if (transport.kind == Kind::tcp && length >= wire::tcp::kMinimumSize) return wire::tcp::kChecksum;
   if (transport.kind != Kind::udp || length < wire::kUdpHeader ||
@@ -86,7 +85,7 @@ std::optional<std::size_t> checksum_place(const Transport& transport, ConstBytes
   return wire::udp::kChecksum;
 }
 
-/// Takes the word out of a sum that it is in.
+/// Removes a word from a sum.
 void subtract(InternetChecksum& sum, std::uint16_t value) {
   sum.add(static_cast<std::uint16_t>(~value));
 }
@@ -112,19 +111,19 @@ void offload_checksums(OutgoingPacket& packet) {
   const auto headers = copy_headers(packet, copy);
   const auto ip = wire::ip_of(headers);
   if (ip.empty()) return;
-  const auto transport = transport_of(ip, size_of(packet) - packet.header_size - kIp);
+  const auto transport = transport_of(ip, packet.payload_size - kIp);
   if (!transport) return;
-  const auto place = checksum_place(*transport, headers);
-  if (!place) return;
+  const auto field = checksum_field(*transport, headers);
+  if (!field) return;
   if (wire::ip_version(ip) == 4) {
     packet.patches[packet.patch_count++] = {kIp + wire::ipv4::kChecksum,
                                             header_checksum(ip.first(transport->begin - kIp))};
   }
-  const auto at = transport->begin + *place;
+  const auto at = transport->begin + *field;
   packet.patches[packet.patch_count++] = {
       static_cast<std::uint32_t>(at),
       transport_checksum(packet, ip, *transport, word(headers, at))};
-  packet.checksums_right = true;
+  packet.checksums_valid = true;
 }
 
 }  // namespace softib::hca

@@ -24,14 +24,14 @@ Hca::Hca(std::uint32_t epoch, std::uint32_t slot, const PortAttributes& port)
 
 Result<ProtectionDomain*> Hca::create_protection_domain() {
   if (port_.failed) return hca_failed();
-  auto* const pd = domains_.add(std::make_unique<ProtectionDomain>());
+  auto* const pd = pds_.add(std::make_unique<ProtectionDomain>());
   if (pd == nullptr) return Error{ENOMEM, "too many protection domains"};
   return pd;
 }
 
 Result<void> Hca::destroy(ProtectionDomain& pd) {
   if (pd.users != 0) return Error{EBUSY, "the protection domain is in use"};
-  domains_.remove(pd);
+  pds_.remove(pd);
   return {};
 }
 
@@ -88,7 +88,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
   }
   auto ah = std::make_unique<AddressHandle>();
   ah->attributes = attributes;
-  ah->domain = &pd;
+  ah->protection_domain = &pd;
   auto* const added = ahs_.add(std::move(ah));
   if (added == nullptr) return Error{ENOMEM, "too many address handles"};
   ++pd.users;
@@ -96,7 +96,7 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
 }
 
 Result<void> Hca::destroy(AddressHandle& ah) {
-  --ah.domain->users;
+  --ah.protection_domain->users;
   ahs_.remove(ah);
   return {};
 }

@@ -107,7 +107,7 @@ class Hca {
   HcaCounters counters_;
   MemoryTable memory_;
   MulticastTable multicast_;
-  ObjectTable<ProtectionDomain, kMaxProtectionDomains> domains_;
+  ObjectTable<ProtectionDomain, kMaxProtectionDomains> pds_;
   ObjectTable<CompletionQueue, kMaxCompletionQueues> cqs_;
   ObjectTable<AddressHandle, kMaxAddressHandles> ahs_;
   std::array<std::unique_ptr<QueuePair>, kMaxQueuePairs> qps_;  ///< by QpnLayout::index

@@ -1,76 +1,78 @@
-// What an HCA does for IBV_WR_TSO: it sends a large packet of IPoIB (RFC 4391, 6), with TCP or UDP
-// right behind a header of IP, as many. Here they travel as one, and are cut where they arrive,
-// while their octets are on their way through that processor's cache anyway.
+// Segmentation for IBV_WR_TSO: a large IPoIB packet (RFC 4391, 6) with TCP or UDP directly after
+// the IP header. The large packet is sent as one, and the receiver segments it when it copies the
+// payload, which then passes through its cache anyway.
 //
-// In a large packet:   | LRH to DETH | encapsulation 4 | IPv4 or IPv6 | TCP or UDP | payload |
-// None of its lengths says anything, and it has no padding.
+// A large packet:   | LRH to DETH | encapsulation 4 | IPv4 or IPv6 | TCP or UDP | payload |
+// Its length fields are not valid, and it has no padding.
 #pragma once
 
 #include <array>
 #include <functional>
 #include <optional>
 
+#include "offload/segmenter.hpp"
 #include "softib/core/packet_sink.hpp"
 #include "softib/hca/limits.hpp"
-#include "wire/segmenter.hpp"
 
 namespace softib::hca {
 
-/// LRH to the end.
-inline constexpr std::size_t kMaxLargeOctets =
+/// Maximum size of a large packet, from the LRH.
+inline constexpr std::size_t kMaxLargePacketBytes =
     ipoib::wire::UdPacket::kMaxHeaderSize + kMaxTsoHeader + kMaxTso;
 
-/// How a message that begins with `front` is cut; nothing: it is not one that can be.
-[[nodiscard]] std::optional<ipoib::Segmentation> plan_cut(ConstBytes front, std::uint16_t size);
+/// Plans the segmentation of a message that begins with `front`; nullopt if it cannot be segmented.
+[[nodiscard]] std::optional<ipoib::Segmentation> plan_gso(ConstBytes front, std::uint16_t size);
 
-/// A large packet as a whole, or its packets, one after the other. It believes nothing that is
-/// written in it.
+/// Reads a large packet segment by segment, or as a whole. Validates all input.
 class LargePacket {
  public:
-  /// The octets of `from`, of which `cut.size` is not 0, outlive it.
+  /// Requires that `from.gso.size` is not 0. `from.bytes` must outlive this object.
   explicit LargePacket(const ArrivedPacket& from);
   LargePacket(const LargePacket&) = delete;
   LargePacket& operator=(const LargePacket&) = delete;
 
-  /// False: it is malformed, and there are no packets.
+  /// False if the packet is malformed; then it has no segments.
   explicit operator bool() const { return segmenter_.has_value(); }
-  /// Makes it the whole, before next(). False: that is longer than an IP packet can say that it is.
-  [[nodiscard]] bool make_whole();
+  /// Selects the packet as a whole instead of a segment; call it before next(). Returns false if it
+  /// is longer than an IP packet may be.
+  [[nodiscard]] bool select_whole();
 
-  /// Goes on to the first, or the next one; false: there is none.
+  /// Selects the first or next segment. Returns false if there is none.
   [[nodiscard]] bool next();
-  /// The headers of this one, but for lengths; its payload is front() and payload(). The whole has
-  /// those of the first; its front says what belongs to all: lengths, the checksum of IPv4, and in
-  /// the place of that of TCP or UDP the sum of the pseudo-header.
+  /// Headers of the selected segment, without valid lengths. Its payload is front() and payload().
+  /// The whole has the headers of the first segment, and in front() its own lengths, IPv4 checksum
+  /// and, as TCP or UDP checksum, the sum of the pseudo-header.
   [[nodiscard]] const ipoib::wire::UdPacket& headers() const { return *headers_; }
   [[nodiscard]] ConstBytes grh() const;
-  [[nodiscard]] ConstBytes front() const { return ConstBytes(here_->front).first(plan_.payload); }
-  [[nodiscard]] ConstBytes payload() const { return here_->payload; }
+  [[nodiscard]] ConstBytes front() const {
+    return ConstBytes(current_->front).first(plan_.payload);
+  }
+  [[nodiscard]] ConstBytes payload() const { return current_->payload; }
 
  private:
   struct Segment {
     alignas(64) std::array<std::uint8_t, kMaxTsoHeader> front;
     std::array<std::uint8_t, ipoib::wire::Grh::kSize> grh;
-    ConstBytes payload;  ///< empty: there is none
+    ConstBytes payload;  ///< empty if there is no such segment
   };
-  void make(Segment& segment);
+  void build(Segment& segment);
   void emit_grh(std::size_t payload, Segment& segment);
 
   std::optional<ipoib::wire::UdPacket> headers_;
-  std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< of front(), as it was sent
-  ipoib::Segmentation plan_;                          ///< of front() and what follows it
+  std::array<std::uint8_t, kMaxTsoHeader> template_;  ///< copy of front() as received
+  ipoib::Segmentation plan_;                          ///< of the message that begins with template_
   bool begun_ = false;
-  std::optional<ipoib::wire::Segmenter> segmenter_;
-  // Made one ahead: what has just been written cannot be copied at once.
+  std::optional<ipoib::offload::Segmenter> segmenter_;
+  // Built one ahead: copying a header that was just written would cause a store-forwarding stall.
   std::array<Segment, 2> segments_;
-  Segment* here_ = &segments_[0];
-  Segment* ahead_ = &segments_[1];
+  Segment* current_ = &segments_[0];
+  Segment* upcoming_ = &segments_[1];
 };
 
-/// Octets of all packets that it stands for, LRH to padding.
-[[nodiscard]] std::size_t octets_of(const ArrivedPacket& packet);
-[[nodiscard]] std::size_t octets_of(const OutgoingPacket& packet);
-/// Calls `see` with the octets of each of them; of one that is malformed, with its first octets.
+/// Size in bytes of all segments, LRH to padding.
+[[nodiscard]] std::size_t segmented_size(const ArrivedPacket& packet);
+[[nodiscard]] std::size_t segmented_size(const OutgoingPacket& packet);
+/// Calls `see` with the bytes of each segment; for a malformed packet, with its first bytes.
 void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see);
 void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see);
 

@@ -43,7 +43,7 @@ struct RegionChange {
 /// so the handle may be destroyed right after.
 struct AddressHandle : ibv_ah {
   ibv_ah_attr attributes{};
-  ProtectionDomain* domain = nullptr;
+  ProtectionDomain* protection_domain = nullptr;
 };
 
 class MemoryTable {

@@ -56,7 +56,7 @@ int QueuePair::enqueue(const ibv_send_wr& wr) {
   const auto& ah = static_cast<const AddressHandle&>(*wr.wr.ud.ah);
   request.id = wr.wr_id;
   request.to = ah.attributes;
-  request.to_domain = ah.domain;
+  request.to_pd = ah.protection_domain;
   request.destination = Qpn(wr.wr.ud.remote_qpn);
   // "If the high-order bit of the Q_Key in the work request is set, the Q_Key of the QP context is
   // used" (IBA 10.2.5).

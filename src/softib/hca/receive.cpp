@@ -46,14 +46,14 @@ struct Hca::IncomingPacket {
   ConstBytes grh;
   ConstBytes front;    ///< of the payload; empty if the payload is contiguous
   ConstBytes payload;  ///< the rest of the payload
-  bool checksums_right;
-  Cut cut{};
+  bool checksums_valid;
+  GsoInfo gso{};
 
-  [[nodiscard]] bool is_large() const { return cut.size != 0; }
+  [[nodiscard]] bool is_large() const { return gso.size != 0; }
   [[nodiscard]] std::size_t size() const { return front.size() + payload.size(); }
   /// Bytes of payload of all its segments.
   [[nodiscard]] std::size_t payload_bytes() const {
-    return cut.packets * front.size() + payload.size();
+    return gso.packets * front.size() + payload.size();
   }
 };
 
@@ -69,15 +69,15 @@ int Hca::post_receive(QueuePair& qp, ibv_recv_wr* chain, ibv_recv_wr** bad, Rece
 }
 
 void Hca::receive(const ArrivedPacket& from) {
-  if (from.cut.size != 0) return receive_large(from);
-  const auto packet = UdPacket::parse(from.octets);
+  if (from.gso.size != 0) return receive_large(from);
+  const auto packet = UdPacket::parse(from.bytes);
   if (!packet) {
     ++counters_.drop_malformed;
     return;
   }
   const auto grh =
-      packet->grh ? from.octets.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
-  receive_one({*packet, grh, {}, packet->payload, from.checksums_right});
+      packet->grh ? from.bytes.subspan(ipoib::wire::Lrh::kSize, kGrhSize) : ConstBytes{};
+  receive_one({*packet, grh, {}, packet->payload, from.checksums_valid});
 }
 
 /// Delivers a large packet as a whole if a large receive is posted, the sender offloaded the
@@ -85,27 +85,27 @@ void Hca::receive(const ArrivedPacket& from) {
 void Hca::receive_large(const ArrivedPacket& from) {
   LargePacket large(from);
   if (!large) {
-    counters_.drop_malformed += from.cut.packets;
+    counters_.drop_malformed += from.gso.packets;
     return;
   }
-  const auto arrival = [&](Cut cut) -> IncomingPacket {
+  const auto arrival = [&](GsoInfo gso) -> IncomingPacket {
     return {large.headers(), large.grh(),          large.front(),
-            large.payload(), from.checksums_right, cut};
+            large.payload(), from.checksums_valid, gso};
   };
   const auto* const qp = find(large.headers().bth.destination);
-  const bool may_be_whole = qp != nullptr && qp->has_large_receive() && from.checksums_right &&
-                            from.cut.packets > 1 && from.cut.packets <= ipoib::kMaxSegments;
-  if (may_be_whole && large.make_whole()) return receive_one(arrival(from.cut));
+  const bool may_be_whole = qp != nullptr && qp->has_large_receive() && from.checksums_valid &&
+                            from.gso.packets > 1 && from.gso.packets <= ipoib::kMaxSegments;
+  if (may_be_whole && large.select_whole()) return receive_one(arrival(from.gso));
   while (large.next()) receive_one(arrival({}));
 }
 
 void Hca::receive_one(const IncomingPacket& arrival) {
   const auto longest =
-      arrival.is_large() ? arrival.front.size() + arrival.cut.size : arrival.size();
+      arrival.is_large() ? arrival.front.size() + arrival.gso.size : arrival.size();
   if (port_.state != PortState::active) {
-    counters_.drop_port += arrival.cut.packets;
+    counters_.drop_port += arrival.gso.packets;
   } else if (longest > ipoib::wire::mtu_bytes(port_.mtu)) {
-    counters_.drop_length += arrival.cut.packets;
+    counters_.drop_length += arrival.gso.packets;
   } else if (ipoib::is_multicast(arrival.packet.lrh.dlid)) {
     receive_multicast(arrival);
   } else {
@@ -116,17 +116,17 @@ void Hca::receive_one(const IncomingPacket& arrival) {
 void Hca::receive_unicast(const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   if (!port_.has(packet.lrh.dlid)) {
-    counters_.drop_lid += arrival.cut.packets;
+    counters_.drop_lid += arrival.gso.packets;
     return;
   }
   if (packet.grh && packet.grh->dgid != port_.gid() &&
       packet.grh->dgid != Gid(Gid::kLinkLocalPrefix, port_.port_guid)) {
-    counters_.drop_gid += arrival.cut.packets;
+    counters_.drop_gid += arrival.gso.packets;
     return;
   }
   auto* const qp = find(packet.bth.destination);
   if (qp == nullptr) {
-    counters_.drop_unknown_qp += arrival.cut.packets;
+    counters_.drop_unknown_qp += arrival.gso.packets;
     return;
   }
   if (accepts(*qp, arrival)) deliver(*qp, arrival);
@@ -141,7 +141,7 @@ void Hca::receive_multicast(const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   // "Multicast packets shall have a GRH", and are for QP 0xffffff (IBA 10.5.2).
   if (!packet.grh || packet.bth.destination != ipoib::kMulticastQpn) {
-    counters_.drop_gid += arrival.cut.packets;
+    counters_.drop_gid += arrival.gso.packets;
     return;
   }
   const auto attached = multicast_.attached(packet.grh->dgid, packet.lrh.dlid);
@@ -156,19 +156,19 @@ void Hca::receive_multicast(const IncomingPacket& arrival) {
 bool Hca::accepts(const QueuePair& qp, const IncomingPacket& arrival) {
   const auto& packet = arrival.packet;
   if (!qp.receives()) {
-    counters_.drop_qp_state += arrival.cut.packets;
+    counters_.drop_qp_state += arrival.gso.packets;
     return false;
   }
   if (qp.port_ != port_.number) {
-    counters_.drop_port += arrival.cut.packets;
+    counters_.drop_port += arrival.gso.packets;
     return false;
   }
   if (!port_.pkeys[qp.pkey_index()].admits(packet.bth.pkey)) {
-    counters_.drop_pkey += arrival.cut.packets;
+    counters_.drop_pkey += arrival.gso.packets;
     return false;
   }
   if (qp.qkey() != packet.deth.qkey) {
-    counters_.drop_qkey += arrival.cut.packets;
+    counters_.drop_qkey += arrival.gso.packets;
     return false;
   }
   return true;
@@ -190,8 +190,8 @@ void Hca::deliver(QueuePair& qp, const IncomingPacket& arrival) {
   wc.qp_num = qp.number().value();
   if (status == IBV_WC_SUCCESS) {
     const bool checksums_verified =
-        arrival.checksums_right && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
-    wc.vendor_err = arrival.cut.size;
+        arrival.checksums_valid && is_ipv4(arrival.front.empty() ? arrival.payload : arrival.front);
+    wc.vendor_err = arrival.gso.size;
     wc.byte_len = static_cast<std::uint32_t>(kGrhSize + arrival.size());
     wc.src_qp = packet.deth.source.value();
     wc.slid = packet.lrh.slid.value();
@@ -202,12 +202,12 @@ void Hca::deliver(QueuePair& qp, const IncomingPacket& arrival) {
                   (packet.immediate ? unsigned{IBV_WC_WITH_IMM} : 0) |
                   (checksums_verified ? unsigned{IBV_WC_IP_CSUM_OK} : 0);
     if (packet.immediate) wc.imm_data = to_network(*packet.immediate);
-    counters_.received_packets += arrival.cut.packets;
+    counters_.received_packets += arrival.gso.packets;
     counters_.received_bytes += arrival.payload_bytes();
   } else {
     ++counters_.receive_errors;
     counters_.drop_qp_state +=
-        arrival.cut.packets - 1U;  // which the other segments would find in ERR
+        arrival.gso.packets - 1U;  // which the other segments would find in ERR
   }
   queue.advance(1);
   complete(cq, qp, queue, packet.bth.solicited);

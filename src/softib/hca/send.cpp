@@ -37,11 +37,11 @@ std::size_t message_size(const SendRequest& request, std::size_t length) {
 
 /// Fills in how the receiver segments a large send.
 ibv_wc_status mark_large(const SendRequest& request, OutgoingPacket& out) {
-  const auto plan = plan_cut(out.pieces.front(), request.tso_size);
+  const auto plan = plan_gso(out.pieces.front(), request.tso_size);
   if (!plan || plan->payload != request.tso_header) return IBV_WC_LOC_QP_OP_ERR;
-  out.cut = {request.tso_size,
+  out.gso = {request.tso_size,
              static_cast<std::uint16_t>(plan->count(request.tso_header + request.length))};
-  out.checksums_right = request.ip_checksums;
+  out.checksums_valid = request.ip_checksums;
   return IBV_WC_SUCCESS;
 }
 
@@ -82,7 +82,7 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
       ++qp.in_flight_;
       if (!write_headers(qp, position, out)) continue;
       ++count;
-      packets += out.cut.packets;
+      packets += out.gso.packets;
     }
   }
   if (count == 0) complete_in_flight(qp);
@@ -91,20 +91,20 @@ std::span<const OutgoingPacket> Hca::next_packets(QueuePair& qp) {
 
 ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   auto& request = qp.sends_.at(position);
-  if (request.to_domain != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
+  if (request.to_pd != qp.config_.pd) return IBV_WC_LOC_QP_OP_ERR;
 
-  out.piece_count = out.patch_count = out.header_size = 0;
-  out.checksums_right = false;
-  out.cut = {};
+  out.piece_count = out.payload_size = out.patch_count = out.header_size = 0;
+  out.checksums_valid = false;
+  out.gso = {};
   if (request.tso_header != 0) return gather_large(qp, position, out);
   if (request.is_inline) {
     if (request.inline_size != 0) {
-      out.pieces[out.piece_count++] = {qp.staged(position), request.inline_size};
+      out.add({qp.staged(position), request.inline_size});
     }
   } else if (const auto status = gather_elements(qp, position, out); status != IBV_WC_SUCCESS) {
     return status;
   }
-  const auto length = size_of(out);
+  const auto length = out.payload_size;
   if (length > ipoib::wire::mtu_bytes(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
   if (request.ip_checksums) offload_checksums(out);
@@ -114,10 +114,10 @@ ibv_wc_status Hca::gather(QueuePair& qp, std::uint32_t position, OutgoingPacket&
 /// The headers, which were copied when the send was posted, and the scatter elements.
 ibv_wc_status Hca::gather_large(QueuePair& qp, std::uint32_t position, OutgoingPacket& out) {
   auto& request = qp.sends_.at(position);
-  out.pieces[out.piece_count++] = {qp.staged(position), request.tso_header};
+  out.add({qp.staged(position), request.tso_header});
   const auto status = gather_elements(qp, position, out);
   if (status != IBV_WC_SUCCESS) return status;
-  const auto length = size_of(out) - request.tso_header;
+  const auto length = out.payload_size - request.tso_header;
   if (message_size(request, length) > ipoib::wire::mtu_bytes(port_.mtu)) return IBV_WC_LOC_LEN_ERR;
   request.length = static_cast<std::uint32_t>(length);
   return mark_large(request, out);
@@ -129,7 +129,7 @@ ibv_wc_status Hca::gather_elements(QueuePair& qp, std::uint32_t position, Outgoi
     if (element.length == 0) continue;
     const auto* const begin = memory_.resolve(element, qp.config_.pd, false);
     if (begin == nullptr) return IBV_WC_LOC_PROT_ERR;
-    out.pieces[out.piece_count++] = {begin, element.length};
+    out.add({begin, element.length});
   }
   return IBV_WC_SUCCESS;
 }
@@ -138,13 +138,13 @@ bool Hca::write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& o
   const auto& request = qp.sends_.at(position);
   const auto pkey = port_.pkeys[qp.pkey_index_];
   const auto psn = qp.send_psn_;
-  qp.send_psn_ = (psn + out.cut.packets) & ipoib::wire::Bth::kPsnMask;
+  qp.send_psn_ = (psn + out.gso.packets) & ipoib::wire::Bth::kPsnMask;
   if (port_.state != PortState::active || qp.port_ != port_.number) {
-    counters_.send_drop_port += out.cut.packets;
+    counters_.send_drop_port += out.gso.packets;
     return false;
   }
   if (!pkey.is_valid()) {
-    counters_.send_drop_pkey += out.cut.packets;
+    counters_.send_drop_pkey += out.gso.packets;
     return false;
   }
 
@@ -160,13 +160,13 @@ bool Hca::write_headers(QueuePair& qp, std::uint32_t position, OutgoingPacket& o
   packet.deth = {request.qkey, qp.number_};
   if (request.with_immediate) packet.immediate = request.immediate;
   out.header_size = packet.emit_headers(message_size(request, request.length), out.header);
-  if (out.cut.size == 0 && packet.bth.pad != 0) {
-    out.pieces[out.piece_count++] = ConstBytes(kPadding).first(packet.bth.pad);
+  if (out.gso.size == 0 && packet.bth.pad != 0) {
+    out.add(ConstBytes(kPadding).first(packet.bth.pad));
   }
   out.dlid = packet.lrh.dlid;
   out.destination = request.destination;
-  counters_.sent_packets += out.cut.packets;
-  counters_.sent_bytes += request.length + std::size_t{out.cut.packets} * request.tso_header;
+  counters_.sent_packets += out.gso.packets;
+  counters_.sent_bytes += request.length + std::size_t{out.gso.packets} * request.tso_header;
   return true;
 }
 

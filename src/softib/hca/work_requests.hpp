@@ -13,7 +13,7 @@ namespace softib::hca {
 struct SendRequest {
   std::uint64_t id = 0;
   ibv_ah_attr to{};
-  const ProtectionDomain* to_domain = nullptr;  ///< of the address handle
+  const ProtectionDomain* to_pd = nullptr;  ///< of the address handle
   Qpn destination;
   QKey qkey;
   std::uint32_t immediate = 0;  ///< host order

@@ -37,8 +37,8 @@ std::uint32_t load_once(const std::uint8_t* at) {
       .load(std::memory_order_relaxed);
 }
 
-constexpr std::size_t max_bytes(const Cut& cut) {
-  return cut.size == 0 ? kMaxPacketBytes : hca::kMaxLargeOctets;
+constexpr std::size_t max_bytes(const GsoInfo& gso) {
+  return gso.size == 0 ? kMaxPacketBytes : hca::kMaxLargePacketBytes;
 }
 
 struct Prefix {
@@ -46,25 +46,25 @@ struct Prefix {
     const auto first = load_once(record);
     const auto second = load_once(record + sizeof first);
     bytes = first & ~kChecksumsRight;
-    checksums_right = (first & kChecksumsRight) != 0;
-    cut = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
+    checksums_valid = (first & kChecksumsRight) != 0;
+    gso = {static_cast<std::uint16_t>(second), static_cast<std::uint16_t>(second >> 16)};
   }
   /// Whether a correct writer could have written it.
   [[nodiscard]] bool is_possible() const {
-    if (bytes > max_bytes(cut) || cut.packets == 0) return false;
-    return cut.packets <= (cut.size == 0 ? 1 : hca::kMaxTsoSegments);
+    if (bytes > max_bytes(gso) || gso.packets == 0) return false;
+    return gso.packets <= (gso.size == 0 ? 1 : hca::kMaxTsoSegments);
   }
   [[nodiscard]] std::size_t record_size() const { return transport::record_size(bytes); }
 
   std::size_t bytes;
-  bool checksums_right;
-  Cut cut;
+  bool checksums_valid;
+  GsoInfo gso;
 };
 
 void write_record(std::uint8_t* to, const OutgoingPacket& packet, std::size_t bytes) {
   const std::array prefix{
-      static_cast<std::uint32_t>(bytes) | (packet.checksums_right ? kChecksumsRight : 0),
-      packet.cut.size | std::uint32_t{packet.cut.packets} << 16};
+      static_cast<std::uint32_t>(bytes) | (packet.checksums_valid ? kChecksumsRight : 0),
+      packet.gso.size | std::uint32_t{packet.gso.packets} << 16};
   static_assert(sizeof prefix == kPrefixBytes);
   std::memcpy(to, prefix.data(), sizeof prefix);
   write_packet(packet, to + kPrefixBytes);
@@ -100,8 +100,8 @@ std::uint64_t RingWriter::taken() const {
 std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
   std::size_t count = 0;
   for (; count < packets.size(); ++count) {
-    const auto bytes = size_of(*packets[count]);
-    if (bytes > max_bytes(packets[count]->cut)) continue;
+    const auto bytes = packets[count]->size();
+    if (bytes > max_bytes(packets[count]->gso)) continue;
     const auto after = written_ + record_size(bytes);
     if (after > room_until_) {
       room_until_ = taken() + kRingBytes;
@@ -110,7 +110,7 @@ std::size_t RingWriter::put(std::span<const OutgoingPacket* const> packets) {
     write_record(memory_.at(written_), *packets[count], bytes);
     written_ = after;
     // Published at once, so that a reader that polls works on it while the next is written.
-    if (packets[count]->cut.size != 0) {
+    if (packets[count]->gso.size != 0) {
       header().written.store(written_, std::memory_order_release);
     }
   }
@@ -141,7 +141,7 @@ RingWriter::Left RingWriter::count_left() const {
     const Prefix prefix(memory_.at(at));
     if (!prefix.is_possible()) break;
     ++left.entries;
-    left.packets += prefix.cut.packets;
+    left.packets += prefix.gso.packets;
     at += prefix.record_size();
   }
   return left;
@@ -158,9 +158,9 @@ bool RingReader::read(std::vector<ArrivedPacket>& out, std::size_t limit) {
     if (broken_) break;
     // The lengths are in the writer's cache, so guess: the next records have the same size.
     __builtin_prefetch(record + kPrefetch * prefix.record_size());
-    out.emplace_back(ConstBytes(record + kPrefixBytes, prefix.bytes), prefix.checksums_right,
-                     prefix.cut);
-    count += prefix.cut.packets;
+    out.emplace_back(ConstBytes(record + kPrefixBytes, prefix.bytes), prefix.checksums_valid,
+                     prefix.gso);
+    count += prefix.gso.packets;
     read_ += prefix.record_size();
   }
   return !broken_;

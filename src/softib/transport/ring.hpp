@@ -2,7 +2,7 @@
 //
 //   page 0:  written, writer_sleeps | taken, reader_state
 //   then the ring, kRingBytes long, of records:
-//     | checksums right 1, bytes 31 | Cut: size 16, packets 16 | packet | padding to 64 |
+//     | checksums right 1, bytes 31 | GsoInfo: size 16, packets 16 | packet | padding to 64 |
 //
 // `written` and `taken` count all bytes of records ever written and ever released. A record starts
 // at its count modulo kRingBytes; the ring is mapped twice in a row, so each record is contiguous.

@@ -27,7 +27,7 @@ bool same_destination(const OutgoingPacket& a, const OutgoingPacket& b) {
 
 /// Copies a packet into `to`. Returns its size, or 0 if it is too large.
 std::size_t gather(const OutgoingPacket& packet, std::span<std::uint8_t> to) {
-  const auto size = size_of(packet);
+  const auto size = packet.size();
   if (size > to.size()) return 0;
   write_packet(packet, to.data());
   return size;
@@ -87,7 +87,7 @@ void Router::send_chunk(std::span<const OutgoingPacket> chunk, SendMode mode) {
 void Router::send_to_same(Packets packets, SendMode mode) {
   if (is_mad(*packets.front())) return send_mads(packets, mode);
   std::uint64_t bytes = 0;
-  for (const auto* packet : packets) bytes += hca::octets_of(*packet);
+  for (const auto* packet : packets) bytes += hca::segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
   count(fabric::PortCounter::sent_octets, bytes);
   if (ipoib::is_multicast(packets.front()->dlid)) {
@@ -113,7 +113,7 @@ void Router::send_mads(Packets packets, SendMode mode) {
     std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
     const std::size_t size = gather(*packet, bytes);
     if (size == 0) {
-      count(fabric::PortCounter::drop_malformed, packet->cut.packets);
+      count(fabric::PortCounter::drop_malformed, packet->gso.packets);
     } else {
       send_mad({bytes.data(), size}, mode);
     }

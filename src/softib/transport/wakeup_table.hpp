@@ -8,8 +8,8 @@
 //                    a sender changes it in claim() only, from a wakeup descriptor to kNone
 //   engine           awake -> asleep, notified -> awake: the engine; any -> notified: a sender
 //
-// An entry: a sender stores the ring's `written`, then loads the entry. A receiver stores the entry,
-// then loads `written`. At least one of the two loads sees the other side's store (Dekker's
+// An entry: a sender stores the ring's `written`, then loads the entry. A receiver stores the
+// entry, then loads `written`. At least one of the two loads sees the other side's store (Dekker's
 // algorithm), so either the sender wakes the receiver, or the receiver finds the packet before it
 // sleeps.
 //

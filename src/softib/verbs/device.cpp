@@ -152,9 +152,9 @@ void Device::receive(std::span<const ArrivedPacket> batch) {
       const auto& packet = batch.front();
       batch = batch.subspan(1);
       // The next packet is in the cache of another processor: fetch it while this one is copied.
-      if (!batch.empty()) prefetch(front_of(batch.front().octets));
+      if (!batch.empty()) prefetch(front_of(batch.front().bytes));
       access->receive(packet);
-      packets += packet.cut.packets;
+      packets += packet.gso.packets;
     }
     report_drops();
   }

@@ -18,7 +18,7 @@ namespace {
 namespace po = boost::program_options;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPatience{200};  // for lost messages
+constexpr std::chrono::milliseconds kTimeout{200};  // for lost messages
 constexpr std::uint64_t kWarmUp = 500;               // messages not recorded
 
 class Client {
@@ -63,7 +63,7 @@ class Client {
     unsigned missing = options_.burst;
     while (missing != 0) {
       arrived_.clear();
-      transport_.receive(arrived_, kPatience);
+      transport_.receive(arrived_, kTimeout);
       if (arrived_.empty()) break;
       const auto now = steady_clock::now();
       for (const std::uint64_t number : arrived_) {
@@ -97,7 +97,7 @@ class Client {
   std::vector<std::uint64_t> arrived;
   for (;;) {
     arrived.clear();
-    transport.receive(arrived, kPatience);
+    transport.receive(arrived, kTimeout);
     for (const std::uint64_t number : arrived) transport.send(number);
   }
 }

@@ -40,8 +40,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual void send(std::uint64_t number) = 0;
-  /// Waits for messages and appends their numbers; returns after `patience` at the latest.
-  virtual void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds patience) = 0;
+  /// Waits for messages and appends their numbers; returns after `timeout` at the latest.
+  virtual void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds timeout) = 0;
 };
 
 /// Throws on failure.

@@ -51,22 +51,22 @@ class UdpTransport final : public Transport {
                    is_server_ ? peer_size_ : 0);
   }
 
-  void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds patience) override {
+  void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds timeout) override {
     if (poll_ == Poll::event) {
-      set_patience(patience);
+      set_timeout(timeout);
       receive_one(out, 0);
       return;
     }
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + timeout;
     while (!receive_one(out, MSG_DONTWAIT) && std::chrono::steady_clock::now() < end) {
     }
   }
 
  private:
-  void set_patience(std::chrono::milliseconds patience) {
-    if (patience == patience_) return;
-    patience_ = patience;
-    const timeval limit{patience.count() / 1000, patience.count() % 1000 * 1000};
+  void set_timeout(std::chrono::milliseconds timeout) {
+    if (timeout == timeout_) return;
+    timeout_ = timeout;
+    const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
     check(::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0,
           "SO_RCVTIMEO");
   }
@@ -83,7 +83,7 @@ class UdpTransport final : public Transport {
   Poll poll_;
   bool is_server_;
   FileDescriptor socket_;
-  std::chrono::milliseconds patience_{0};
+  std::chrono::milliseconds timeout_{0};
   std::vector<std::uint8_t> message_;
   sockaddr_storage peer_{};
   socklen_t peer_size_ = 0;

@@ -26,7 +26,7 @@ constexpr int kAtOnce = 16;
 constexpr std::uint8_t kHopLimit = 64;
 
 /// The address that a server prints: LID/QPN/GID.
-struct Place {
+struct ServerAddress {
   unsigned lid = 0;
   unsigned qpn = 0;
   Gid gid;
@@ -34,13 +34,13 @@ struct Place {
   [[nodiscard]] std::string text() const {
     return std::to_string(lid) + "/" + std::to_string(qpn) + "/" + gid.to_string();
   }
-  static Place parse(const std::string& text) {
-    Place out;
+  static ServerAddress parse(const std::string& text) {
+    ServerAddress out;
     const char* const end = text.data() + text.size();
     const auto lid = std::from_chars(text.data(), end, out.lid);
     const auto qpn = lid.ptr == end ? lid : std::from_chars(lid.ptr + 1, end, out.qpn);
     const auto gid = Gid::parse(qpn.ptr == end ? "" : std::string_view(qpn.ptr + 1, end));
-    if (!gid) throw std::runtime_error("a peer is LID/QPN/GID, as the server says it");
+    if (!gid) throw std::runtime_error("a peer is LID/QPN/GID, as the server prints it");
     out.gid = *gid;
     return out;
   }
@@ -58,10 +58,11 @@ class VerbsTransport final : public Transport {
     connect();
     for (std::uint64_t slot = 0; slot < kReceives; ++slot) post_receive(slot);
     if (options.is_server) {
-      std::printf("%s\n", Place{port_.lid.value(), pair_->qp_num, port_.gid}.text().c_str());
+      std::printf("%s\n",
+                  ServerAddress{port_.lid.value(), pair_->qp_num, port_.gid}.text().c_str());
       std::fflush(stdout);
     } else {
-      reach(Place::parse(options.peer));
+      set_peer(ServerAddress::parse(options.peer));
     }
   }
 
@@ -84,8 +85,8 @@ class VerbsTransport final : public Transport {
     ++sent_;
   }
 
-  void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds patience) override {
-    const auto end = std::chrono::steady_clock::now() + patience;
+  void receive(std::vector<std::uint64_t>& out, std::chrono::milliseconds timeout) override {
+    const auto end = std::chrono::steady_clock::now() + timeout;
     while (!poll_receives(out) && std::chrono::steady_clock::now() < end) {
       if (options_.poll == Poll::busy) continue;
       if (!armed_) {  // and poll once more
@@ -93,7 +94,7 @@ class VerbsTransport final : public Transport {
         check(error == 0, "ibv_req_notify_cq", error);
         armed_ = true;
       } else {
-        sleep(patience);
+        sleep(timeout);
       }
     }
   }
@@ -152,19 +153,19 @@ class VerbsTransport final : public Transport {
     modify(attributes, IBV_QP_SQ_PSN);
   }
 
-  void reach(const Place& place) {
+  void set_peer(const ServerAddress& peer) {
     ibv_ah_attr attributes{};
-    attributes.dlid = static_cast<std::uint16_t>(place.lid);
+    attributes.dlid = static_cast<std::uint16_t>(peer.lid);
     attributes.port_num = device_.port();
     if (port_.link_layer == verbs::LinkLayer::roce) {
       attributes.is_global = 1;
       attributes.grh.sgid_index = port_.gid_index;
       attributes.grh.hop_limit = kHopLimit;
-      std::copy(place.gid.bytes().begin(), place.gid.bytes().end(), attributes.grh.dgid.raw);
+      std::copy(peer.gid.bytes().begin(), peer.gid.bytes().end(), attributes.grh.dgid.raw);
     }
     to_.reset(ibv_create_ah(domain_.get(), &attributes));
     check(bool(to_), "ibv_create_ah");
-    to_qpn_ = place.qpn;
+    to_qpn_ = peer.qpn;
   }
 
   void post_receive(std::uint64_t slot) {
@@ -210,9 +211,9 @@ class VerbsTransport final : public Transport {
     post_receive(completion.wr_id);
   }
 
-  void sleep(std::chrono::milliseconds patience) {
+  void sleep(std::chrono::milliseconds timeout) {
     pollfd waiting{channel_->fd, POLLIN, 0};
-    if (::poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return;
+    if (::poll(&waiting, 1, static_cast<int>(timeout.count())) != 1) return;
     ibv_cq* queue = nullptr;
     void* context = nullptr;
     check(ibv_get_cq_event(channel_.get(), &queue, &context) == 0, "ibv_get_cq_event");

@@ -15,7 +15,7 @@
 namespace softib::test {
 
 using ipoib::ConstBytes;
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
 inline constexpr std::size_t kIp = 4;
 inline constexpr std::uint8_t kTcp = 6;
@@ -39,9 +39,9 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
 }
 
 /// The checksums are kNonsense.
-[[nodiscard]] inline Octets datagram(const Shape& shape) {
+[[nodiscard]] inline Bytes datagram(const Shape& shape) {
   const std::size_t length = (shape.protocol == kTcp ? 20 : 8) + shape.payload;
-  Octets out(transport_of(shape) + length);
+  Bytes out(transport_of(shape) + length);
   std::iota(out.begin() + static_cast<std::ptrdiff_t>(transport_of(shape)), out.end(),
             std::uint8_t{200});
   ipoib::ByteWriter writer(out);
@@ -73,7 +73,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
 }
 
 /// The headers of a large packet.
-[[nodiscard]] inline Octets headers_to_cut(const Shape& shape) {
+[[nodiscard]] inline Bytes headers_to_cut(const Shape& shape) {
   auto out = datagram({"", shape.version, shape.protocol, 3000, shape.ip_options});
   out.resize(transport_of(shape) + (shape.protocol == kTcp ? 20 : 8));
   if (shape.protocol == kTcp) out[transport_of(shape) + 12] = 0x50;
@@ -84,7 +84,7 @@ inline constexpr std::array kShapesToCut{
     Shape{"tcp6", 6, kTcp, 0}, Shape{"udp6", 6, kUdp, 0}};
 
 /// 0 if the checksum is correct.
-[[nodiscard]] inline std::uint16_t transport_rest(const Octets& octets, const Shape& shape) {
+[[nodiscard]] inline std::uint16_t transport_rest(const Bytes& octets, const Shape& shape) {
   const auto ip = ConstBytes(octets).subspan(kIp);
   const auto transport = ConstBytes(octets).subspan(transport_of(shape));
   ipoib::wire::InternetChecksum sum;

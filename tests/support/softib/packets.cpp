@@ -30,10 +30,9 @@ OutgoingPacket TextPacket::outgoing() const {
   OutgoingPacket out;
   out.header_size = packet.emit_headers(text_.size(), out.header);
   // Two pieces, to test gathering.
-  out.pieces[0] = bytes_of(text_).first(text_.size() / 2);
-  out.pieces[1] = bytes_of(text_).subspan(text_.size() / 2);
-  out.pieces[2] = ConstBytes(kPadding).first(packet.bth.pad);
-  out.piece_count = 3;
+  out.add(bytes_of(text_).first(text_.size() / 2));
+  out.add(bytes_of(text_).subspan(text_.size() / 2));
+  out.add(ConstBytes(kPadding).first(packet.bth.pad));
   out.dlid = dlid_;
   out.destination = destination_;
   return out;
@@ -43,9 +42,10 @@ LargeUdpPacket::LargeUdpPacket(Lid slid, Lid dlid, Qpn destination, std::uint16_
     : front_(datagram({"", 4, kUdp, 0})),
       payload_(std::size_t{packets} * 1000, 'x'),
       packet_(TextPacket(slid, dlid, destination, "").outgoing()) {
-  packet_.pieces = {ConstBytes(front_), payload_};
-  packet_.piece_count = 2;
-  packet_.cut = {1000, packets};
+  packet_.piece_count = packet_.payload_size = 0;
+  packet_.add(front_);
+  packet_.add(payload_);
+  packet_.gso = {1000, packets};
 }
 
 void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::string& text) {
@@ -57,7 +57,7 @@ void send_text(endpoint::Endpoint& from, Lid dlid, Qpn destination, const std::s
 void Mailbox::receive(std::span<const ArrivedPacket> batch) {
   const std::lock_guard lock(mutex_);
   for (const auto& arrived : batch) {
-    const auto packet = UdPacket::parse(arrived.octets);
+    const auto packet = UdPacket::parse(arrived.bytes);
     texts_.push_back(packet ? std::string(packet->payload.begin(), packet->payload.end())
                             : "no packet");
   }

@@ -25,7 +25,7 @@ TEST(Gid, IsPrefixAndGuid) {
   EXPECT_FALSE(Gid::parse("fe80::2:c903:0:1:"));
 }
 
-TEST(HwAddress, TextIsTwentyOctets) {
+TEST(HwAddress, TextIsTwentyBytesInHexadecimal) {
   const HwAddress address{0x80, Qpn(0x000401),
                           Gid(Gid::kLinkLocalPrefix, Guid(0x1122334455667788))};
   const std::string text = "80:00:04:01:fe:80:00:00:00:00:00:00:11:22:33:44:55:66:77:88";
@@ -36,7 +36,7 @@ TEST(HwAddress, TextIsTwentyOctets) {
   EXPECT_FALSE(HwAddress::parse("80-" + text.substr(3)));
 }
 
-TEST(IpPrefix, KnowsItsBroadcast) {
+TEST(IpPrefix, HasABroadcastAddress) {
   const IpPrefix prefix{Ipv4Address(0x0a2c0001), 24};
   EXPECT_TRUE(prefix.contains(Ipv4Address(0x0a2c00fe)));
   EXPECT_FALSE(prefix.contains(Ipv4Address(0x0a2c0101)));

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(BackoffTest, PausesDoubleToTheirLast) {
+TEST(BackoffTest, DelaysDoubleUpToTheLongest) {
   constexpr Backoff backoff{1s, 5s};
   EXPECT_EQ(backoff.after(1), 1s);
   EXPECT_EQ(backoff.after(2), 2s);
@@ -32,7 +32,7 @@ TEST(BackoffTest, JitterIsAQuarter) {
   EXPECT_GT(most, 2400ms);
 }
 
-TEST(RetryTest, PausesGrowAndARowIsToldOfOnce) {
+TEST(RetryTest, DelaysGrowAndOnlyTheFirstFailureIsReported) {
   Retry retry(Backoff{1s, 5s});
   EXPECT_FALSE(retry.is_failing());
   EXPECT_TRUE(retry.failed());
@@ -44,7 +44,7 @@ TEST(RetryTest, PausesGrowAndARowIsToldOfOnce) {
   EXPECT_EQ(retry.pause(), 5s);
 }
 
-TEST(RetryTest, ASuccessEndsTheRow) {
+TEST(RetryTest, SuccessResetsTheDelay) {
   Retry retry;
   EXPECT_FALSE(retry.succeeded());
   (void)retry.failed();

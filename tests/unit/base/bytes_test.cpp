@@ -17,7 +17,7 @@ TEST(ByteReader, IsBigEndianAndBounded) {
   EXPECT_EQ(reader.left(), 0U);
 }
 
-TEST(ByteWriter, DropsWhatDoesNotFit) {
+TEST(ByteWriter, DiscardsWhatDoesNotFit) {
   std::array<std::uint8_t, 5> bytes{};
   ByteWriter writer(bytes);
   writer.u24(0x010203);

@@ -20,7 +20,7 @@ struct Death {
   std::string text;  ///< what the dump wrote
 };
 
-/// Runs `crash` in a child with one traced record, and waits for its end.
+/// Runs `crash` in a child process with one trace record, and waits until it ends.
 Death death_by(const std::function<void()>& crash) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);
@@ -28,7 +28,7 @@ Death death_by(const std::function<void()>& crash) {
   if (child == 0) {
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    close(STDERR_FILENO);  // a sanitizer's report of the crash that we want
+    close(STDERR_FILENO);  // suppresses a sanitizer's report of the expected crash
     TraceRings rings;
     rings.add("ib0").record("last_words", TimePoint(std::chrono::seconds(3)), 4, 5);
     const CrashDump dump(rings, ends[1]);
@@ -61,19 +61,19 @@ TEST(CrashDump, WritesTheTraceOnAFault) {
     *static_cast<volatile char*>(page) = 1;
   });
   EXPECT_EQ(death.text, kRecord);
-  // By the signal, or by the exit of a sanitizer that has reported it.
+  // Ended by the signal, or by a sanitizer that has reported it.
   EXPECT_TRUE(WIFSIGNALED(death.status) ? WTERMSIG(death.status) == SIGSEGV
                                         : WEXITSTATUS(death.status) != 0);
 }
 
-TEST(CrashDump, PassesASentSignalOn) {
+TEST(CrashDump, RaisesASentSignalAgain) {
   const Death death = death_by([] { kill(getpid(), SIGILL); });
   EXPECT_EQ(death.text, kRecord);
   EXPECT_TRUE(WIFSIGNALED(death.status) ? WTERMSIG(death.status) == SIGILL
                                         : WEXITSTATUS(death.status) != 0);
 }
 
-TEST(CrashDump, GivesTheSignalsBack) {
+TEST(CrashDump, RestoresTheSignalActions) {
   struct sigaction before {};
   struct sigaction after {};
   sigaction(SIGBUS, nullptr, &before);

@@ -5,7 +5,7 @@
 namespace ipoib {
 namespace {
 
-TEST(FramePool, GivesEachSlotOnceAndTakesItBack) {
+TEST(FramePool, HandsOutEachSlotOnceAndReusesIt) {
   FramePool pool(2, 128);
   Frame first = pool.take();
   Frame second = pool.take();
@@ -30,21 +30,21 @@ TEST(Frame, WindowMovesWithinItsSlot) {
   EXPECT_EQ(frame.bytes()[0], 0x45);
 }
 
-TEST(Frame, WhatIsKnownOfAPacketGoesWithItAndEndsWithIt) {
+TEST(Frame, MetadataMovesWithTheFrameAndIsResetWithIt) {
   FramePool pool(1, 128);
   Frame frame = pool.take();
   frame.window(44, 20);
-  EXPECT_FALSE(frame.checksums_right());
-  frame.set_checksums_right(true);
+  EXPECT_FALSE(frame.checksums_valid());
+  frame.set_checksums_valid(true);
   frame.drop_front(4);
   Frame moved = std::move(frame);
-  EXPECT_TRUE(moved.checksums_right());
-  EXPECT_FALSE(frame.checksums_right());  // NOLINT(*-use-after-move,*cplusplus.Move)
+  EXPECT_TRUE(moved.checksums_valid());
+  EXPECT_FALSE(frame.checksums_valid());  // NOLINT(*-use-after-move,*cplusplus.Move)
   moved.window(44, 20);
-  EXPECT_FALSE(moved.checksums_right()) << "it may be another packet";
-  moved.set_checksums_right(true);
+  EXPECT_FALSE(moved.checksums_valid()) << "window() resets it";
+  moved.set_checksums_valid(true);
   moved.release();
-  EXPECT_FALSE(pool.take().checksums_right());
+  EXPECT_FALSE(pool.take().checksums_valid());
 }
 
 }  // namespace

@@ -12,14 +12,14 @@ TEST(FindPartitionTest, ComparesWithoutTheMembershipBit) {
   EXPECT_EQ(find_partition(table, PKey(0x7fff)), (PKeyEntry{0, PKey(0xffff)}));
 }
 
-TEST(FindPartitionTest, PrefersTheFullMembersEntry) {
+TEST(FindPartitionTest, PrefersTheEntryOfAFullMember) {
   const std::vector<PKey> table{PKey(0x7fff), PKey(0x0012), PKey(0xffff), PKey(0x0012)};
   EXPECT_EQ(find_partition(table, kDefaultPKey), (PKeyEntry{2, PKey(0xffff)}));
   EXPECT_EQ(find_partition(table, PKey(0x8012)), (PKeyEntry{1, PKey(0x0012)}))
-      << "of two limited ones, the first";
+      << "the first of two limited members";
 }
 
-TEST(FindPartitionTest, DoesNotTakeAFreePlaceForAPartition) {
+TEST(FindPartitionTest, IgnoresFreeEntries) {
   const std::vector<PKey> table{PKey(0), PKey(0x8000), PKey(0xffff)};
   EXPECT_EQ(find_partition(table, PKey(0)), std::nullopt);
   EXPECT_EQ(find_partition(table, PKey(0x8000)), std::nullopt);

@@ -21,8 +21,8 @@ class ServiceManagerTest : public ::testing::Test {
     ::unsetenv("NOTIFY_SOCKET");
     std::filesystem::remove_all(folder_);
   }
-  /// What a service manager that listens at `name` hears of `state`.
-  std::string heard(const std::string& name, const std::string& state) {
+  /// What a service manager with the socket `name` receives for `state`.
+  std::string notification(const std::string& name, const std::string& state) {
     const FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -40,18 +40,18 @@ class ServiceManagerTest : public ::testing::Test {
   std::string folder_ = ::testing::TempDir() + "notify-XXXXXX";
 };
 
-TEST_F(ServiceManagerTest, TellsTheServiceManagerAtAPath) {
-  EXPECT_EQ(heard(folder_ + "/notify", "READY=1"), "READY=1");
+TEST_F(ServiceManagerTest, NotifiesASocketInTheFileSystem) {
+  EXPECT_EQ(notification(folder_ + "/notify", "READY=1"), "READY=1");
 }
 
-TEST_F(ServiceManagerTest, TellsTheServiceManagerAtAnAbstractName) {
-  EXPECT_EQ(heard("@" + folder_, "STOPPING=1"), "STOPPING=1");
+TEST_F(ServiceManagerTest, NotifiesAnAbstractSocket) {
+  EXPECT_EQ(notification("@" + folder_, "STOPPING=1"), "STOPPING=1");
 }
 
-TEST_F(ServiceManagerTest, IsQuietWithoutAServiceManager) {
+TEST_F(ServiceManagerTest, DoesNothingWithoutAServiceManager) {
   ::unsetenv("NOTIFY_SOCKET");
   notify_service_manager("READY=1");
-  ::setenv("NOTIFY_SOCKET", (folder_ + "/nobody").c_str(), 1);
+  ::setenv("NOTIFY_SOCKET", (folder_ + "/missing").c_str(), 1);
   notify_service_manager("READY=1");
 }
 

@@ -16,7 +16,7 @@ using std::chrono::nanoseconds;
 
 TimePoint at(std::int64_t count) { return TimePoint(nanoseconds(count)); }
 
-/// What write_text leaves in a file.
+/// The text that write_text() writes.
 std::string text_of(const TraceRings& rings) {
   std::FILE* const file = std::tmpfile();
   rings.write_text(fileno(file));
@@ -54,19 +54,19 @@ TEST(TraceRing, KeepsTheNewestRecords) {
   constexpr std::uint64_t kWritten = TraceRing::kRecords + 10;
   for (std::uint64_t i = 0; i < kWritten; ++i) ring.record("turn", at(0), i);
   TraceRecord record;
-  EXPECT_FALSE(ring.read(kWritten - TraceRing::kRecords, record)) << "may be written at any moment";
+  EXPECT_FALSE(ring.read(kWritten - TraceRing::kRecords, record)) << "may be being overwritten";
   ASSERT_TRUE(ring.read(kWritten - TraceRing::kRecords + 1, record));
   EXPECT_EQ(record.first, kWritten - TraceRing::kRecords + 1);
   ASSERT_TRUE(ring.read(kWritten - 1, record));
   EXPECT_EQ(record.first, kWritten - 1);
 }
 
-TEST(TraceRing, CutsALongThreadName) {
+TEST(TraceRing, TruncatesALongThreadName) {
   const TraceRing ring(std::string(100, 'x'));
   EXPECT_EQ(std::string(ring.thread()), std::string(TraceRing::kMaxName, 'x'));
 }
 
-TEST(TraceRing, AReaderSeesOnlyWholeRecords) {
+TEST(TraceRing, ReaderSeesOnlyCompleteRecords) {
   TraceRing ring("writer");
   std::thread writer([&ring] {
     for (std::uint64_t i = 0; i < 50 * TraceRing::kRecords; ++i) {
@@ -74,14 +74,14 @@ TEST(TraceRing, AReaderSeesOnlyWholeRecords) {
                   at(static_cast<std::int64_t>(i)), i, ~i);
     }
   });
-  std::uint64_t whole = 0;
+  std::uint64_t complete = 0;
   while (ring.count() < 50 * TraceRing::kRecords) {
     const std::uint64_t end = ring.count();
     const std::uint64_t begin = end < TraceRing::kRecords ? 0 : end - TraceRing::kRecords;
     for (std::uint64_t i = begin; i < end; ++i) {
       TraceRecord record;
       if (!ring.read(i, record)) continue;
-      ++whole;
+      ++complete;
       ASSERT_EQ(record.first, i);
       ASSERT_EQ(record.second, ~i);
       ASSERT_EQ(record.when, at(static_cast<std::int64_t>(i)));
@@ -92,9 +92,9 @@ TEST(TraceRing, AReaderSeesOnlyWholeRecords) {
   for (std::uint64_t i = 49 * TraceRing::kRecords + 1; i < ring.count(); ++i) {
     TraceRecord record;
     ASSERT_TRUE(ring.read(i, record));
-    ++whole;
+    ++complete;
   }
-  EXPECT_GT(whole, 0U);
+  EXPECT_GT(complete, 0U);
 }
 
 TEST(TraceRings, AreBounded) {
@@ -105,19 +105,19 @@ TEST(TraceRings, AreBounded) {
   EXPECT_EQ(rings.size(), TraceRings::kMax);
 }
 
-TEST(TraceRings, GoOnWithTheRingOfTheThreadThatEndedFirst) {
+TEST(TraceRings, ReuseTheRingThatWasReleasedFirst) {
   TraceRings rings;
   TraceRing& first = rings.add("first");
   first.record("old", at(1), 1);
   while (rings.size() < TraceRings::kMax) rings.release(rings.add("other"));
   rings.release(first);
-  TraceRing& heir = rings.add("heir");
-  EXPECT_STREQ(heir.thread(), "heir");
-  EXPECT_NE(&heir, &first) << "another thread ended before";
+  TraceRing& reused = rings.add("reused");
+  EXPECT_STREQ(reused.thread(), "reused");
+  EXPECT_NE(&reused, &first) << "another ring was released before";
   for (std::size_t i = 2; i < TraceRings::kMax; ++i) (void)rings.add("another");
   ASSERT_EQ(&rings.add("last"), &first);
   TraceRecord record;
-  EXPECT_FALSE(first.read(0, record)) << "what the forerunner wrote is not the heir's";
+  EXPECT_FALSE(first.read(0, record)) << "the records of the previous thread cannot be read";
   first.record("new", at(2), 2);
   ASSERT_TRUE(first.read(1, record));
   EXPECT_EQ(record.first, 2U);
@@ -147,7 +147,7 @@ TEST(TraceRings, TextHasAllReadableRecords) {
   EXPECT_THAT(text, testing::EndsWith("trace t 0.000000000 turn 0x2fff 0x0\n"));
 }
 
-TEST(TraceRings, AreOfNoHarmToAClosedDescriptor) {
+TEST(TraceRings, CanBeWrittenToAClosedDescriptor) {
   TraceRings rings;
   rings.add("t").record("turn", at(0));
   rings.write_text(-1);

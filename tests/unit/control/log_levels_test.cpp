@@ -58,7 +58,7 @@ TEST_F(LogLevelsTest, AreSetTogetherOrNotAtAll) {
   ASSERT_TRUE(module.has_error());
   EXPECT_EQ(module.error().code, EINVAL);
   EXPECT_THAT(module.error().message,
-              HasSubstr("nothing: no such module; there are link, sa, all"));
+              HasSubstr("nothing: no such module; modules are link, sa, all"));
   const auto level = levels_.set({{"link", "debug"}, {"sa", "loud"}});
   ASSERT_TRUE(level.has_error());
   EXPECT_THAT(level.error().message, HasSubstr("loud: no such level"));

@@ -160,9 +160,9 @@ TEST(Server, ReturnsTraceInPages) {
 
 TEST(Server, LimitsClients) {
   RunningServer server;
-  const std::size_t places = geteuid() == 0 ? kMaxClients : kMaxClients - kPlacesForRoot;
+  const std::size_t limit = geteuid() == 0 ? kMaxClients : kMaxClients - kReservedForRoot;
   std::vector<LineClient> clients;
-  for (std::size_t i = 0; i < places; ++i) {
+  for (std::size_t i = 0; i < limit; ++i) {
     clients.emplace_back(server.name());
     ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
   }
@@ -188,7 +188,7 @@ TEST(Server, ReservesConnectionsForRoot) {
   std::vector<LineClient> clients;
   {
     const AsNobody nobody;
-    for (std::size_t i = 0; i < kMaxClients - kPlacesForRoot; ++i) {
+    for (std::size_t i = 0; i < kMaxClients - kReservedForRoot; ++i) {
       clients.emplace_back(server.name());
       ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
     }

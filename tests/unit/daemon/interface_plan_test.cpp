@@ -54,14 +54,16 @@ TEST(InterfacePlanTest, RecreatesAnInterfaceAfterTheOldOneWasRemoved) {
   InterfacePlan plan({}, "ib0");
   (void)plan.update(kActive, Table{kRed});
   (void)plan.update(kActive, Table{});
-  EXPECT_THAT(plan.update(kActive, Table{kRed}).create, IsEmpty()) << "the old one is being removed";
+  EXPECT_THAT(plan.update(kActive, Table{kRed}).create, IsEmpty())
+      << "the old one is being removed";
   plan.on_removed(kRed);
   EXPECT_THAT(plan.update(kActive, Table{kRed}).create, ElementsAre(kRed));
 }
 
 TEST(InterfacePlanTest, KeepsInterfacesWhileThePortIsDown) {
   InterfacePlan plan({}, "ib0");
-  EXPECT_THAT(plan.update(kDown, Table{kDefaultPKey, kRed}).create, ElementsAre(kDefaultPKey, kRed));
+  EXPECT_THAT(plan.update(kDown, Table{kDefaultPKey, kRed}).create,
+              ElementsAre(kDefaultPKey, kRed));
   EXPECT_THAT(plan.update(kDown, Table{kDefaultPKey}).remove, IsEmpty());
   EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).remove, ElementsAre(kRed));
 }
@@ -79,7 +81,8 @@ TEST(InterfacePlanTest, SuppressesADeletedInterfaceWhileItsPartitionStays) {
   (void)plan.update(kActive, Table{kDefaultPKey, kRed});
   plan.suppress(kRed);
   EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kRed}).create, IsEmpty());
-  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).remove, IsEmpty()) << "there is no interface";
+  EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey}).remove, IsEmpty())
+      << "there is no interface";
   EXPECT_THAT(plan.update(kActive, Table{kDefaultPKey, kRed}).create, ElementsAre(kRed));
 }
 

@@ -43,7 +43,7 @@ TEST(InterfaceThreadTest, IsJoinedIfItsFullMailboxIsNotRead) {
   {
     const InterfaceThread thread([] {}, inbox);
   }
-  EXPECT_FALSE(inbox.post(Stop{})) << "nobody has read it";
+  EXPECT_FALSE(inbox.post(Stop{})) << "the mailbox is still full";
 }
 
 TEST(InterfaceThreadTest, BlocksTerminationSignals) {

@@ -25,7 +25,7 @@ struct Outcome {
 struct Circumstances {
   std::string columns{};        ///< of the terminal; empty: not a terminal
   bool as_nobody = false;       ///< as user 65534; needs root
-  bool pipe_is_closed = false;  ///< nobody reads what it writes
+  bool pipe_is_closed = false;  ///< its output pipe has no reader
   bool ignores_sigpipe = false;
 };
 

@@ -148,7 +148,7 @@ TEST_F(LineServerTest, IgnoresAnswerAfterItsEnd) {
   client.connect().say("later\n");
   auto done = echo_.held.get_future().get();
   stop();
-  done("nobody hears it\n");
+  done("too late\n");
   context_.restart();
   context_.run();
   EXPECT_EQ(client.hear(), "");

@@ -1,4 +1,4 @@
-// What the administrator sees and changes.
+// What operators see and change.
 #include <cerrno>
 #include <set>
 
@@ -25,11 +25,11 @@ TEST_F(Admin, EntryShowsAddressPathAgeAndReferences) {
   EXPECT_FALSE(info->path->needs_refresh);
   EXPECT_EQ(info->used, Duration(2s));
   EXPECT_EQ(info->confirmed, Duration(5s));
-  EXPECT_EQ(info->references, 2U) << "its path, and the send that is not posted yet";
+  EXPECT_EQ(info->references, 2U) << "the path, and the unposted send";
   EXPECT_EQ(info->parked, 0U);
 }
 
-TEST_F(Admin, EntryWithoutAddressShowsWhatWaits) {
+TEST_F(Admin, EntryWithoutAddressShowsParkedFrames) {
   bring_up();
   send(kPeer);
   send(kPeer);
@@ -55,7 +55,7 @@ TEST_F(Admin, ListHasEachEntryOnce) {
     for (const NeighbourInfo& entry : page.entries) EXPECT_TRUE(seen.insert(entry.address).second);
     at = page.next;
     ++pages;
-    // Entries that come and go meanwhile do not disturb the others.
+    // Entries created and removed meanwhile do not affect the others.
     (void)link->set_permanent(Ipv4Address(static_cast<std::uint32_t>(0x0a2e0000 + pages)),
                               hardware(0x22, 2), now);
     link->remove(Ipv4Address(static_cast<std::uint32_t>(0x0a2e0000 + pages)));
@@ -71,7 +71,7 @@ TEST_F(Admin, ListFromBeyondTheEndIsEmpty) {
   EXPECT_FALSE(page.next);
 }
 
-TEST_F(Admin, PermanentEntryIsRefusedForWhatIsNoNeighbour) {
+TEST_F(Admin, RejectsPermanentEntryThatIsNoNeighbour) {
   bring_up();
   const HwAddress somewhere = hardware(0x22, 2);
   EXPECT_EQ(link->set_permanent(kOwnIp, somewhere, now).error().code, EINVAL);
@@ -83,26 +83,26 @@ TEST_F(Admin, PermanentEntryIsRefusedForWhatIsNoNeighbour) {
   EXPECT_EQ(link->neighbour_count(), 0U);
 }
 
-TEST_F(Admin, PermanentEntryIsRefusedInAFullTable) {
+TEST_F(Admin, RejectsPermanentEntryInAFullTable) {
   config.limits.neighbours = 1;
   bring_up();
   EXPECT_TRUE(link->set_permanent(kPeer, hardware(0x22, 2), now));
   EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c0003), hardware(0x22, 2), now).error().code,
             ENOBUFS);
-  EXPECT_TRUE(link->set_permanent(kPeer, hardware(0x23, 2), now)) << "the entry there is";
+  EXPECT_TRUE(link->set_permanent(kPeer, hardware(0x23, 2), now)) << "replaces an existing entry";
 }
 
-TEST_F(Admin, FlushSparesPermanentEntries) {
+TEST_F(Admin, FlushKeepsPermanentEntries) {
   bring_up();
   meet_peer();
   send(Ipv4Address(0x0a2c0063));
   ASSERT_TRUE(link->set_permanent(Ipv4Address(0x0a2c0064), hardware(0x22, 2), now));
   EXPECT_EQ(link->flush(), 2U);
   EXPECT_EQ(link->neighbour_count(), 1U);
-  EXPECT_EQ(count(Counter::drop_neighbour_removed), 1U) << "the frame that waited";
+  EXPECT_EQ(count(Counter::drop_neighbour_removed), 1U) << "the parked frame";
 }
 
-TEST_F(Admin, RemoveSaysWhetherThereWasOne) {
+TEST_F(Admin, RemoveReturnsWhetherThereWasAnEntry) {
   bring_up();
   meet_peer();
   EXPECT_TRUE(link->remove(kPeer));
@@ -110,7 +110,7 @@ TEST_F(Admin, RemoveSaysWhetherThereWasOne) {
   EXPECT_FALSE(link->remove(Ipv6Address{}));
 }
 
-TEST_F(Admin, EachCounterHasANameOfItsOwn) {
+TEST_F(Admin, EachCounterHasAUniqueName) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);

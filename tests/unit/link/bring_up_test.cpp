@@ -10,13 +10,13 @@ using ::testing::UnorderedElementsAre;
 
 class BringUpStates : public LinkFixture {
  protected:
-  /// The broadcast group, and those of all nodes of either family.
+  /// The broadcast group and the all-nodes groups of IPv4 and IPv6.
   static constexpr std::size_t kGroups = 3;
 
   void change_port() { link->on_port(port, now); }
   static Gid all_nodes() { return wire::multicast_gid(kAllNodes, kDefaultPKey); }
   static Gid all_nodes_of_ipv6() { return wire::multicast_gid(kAllNodesOfIpv6, kDefaultPKey); }
-  /// A link that is up, with a neighbour in the state reachable.
+  /// Brings the link up, with a reachable neighbour.
   void be_up_with_peer() {
     bring_up();
     meet_peer();
@@ -24,8 +24,8 @@ class BringUpStates : public LinkFixture {
     forget();
   }
   void expect_down() {
-    EXPECT_EQ(said<SetCarrier>(), (std::vector{SetCarrier{false}}));
-    EXPECT_THAT(said<DetachGroup>(),
+    EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{false}}));
+    EXPECT_THAT(emitted<DetachGroup>(),
                 UnorderedElementsAre(DetachGroup{broadcast(), Lid(0xc000)},
                                      DetachGroup{all_nodes(), Lid(0xc001)},
                                      DetachGroup{all_nodes_of_ipv6(), Lid(0xc001)}));
@@ -35,14 +35,14 @@ class BringUpStates : public LinkFixture {
   void expect_up_again() {
     grant_joins();
     EXPECT_EQ(link->state(), LinkState::up);
-    EXPECT_EQ(said<SetCarrier>().back(), SetCarrier{true});
-    EXPECT_EQ(said<ConfigureQueuePair>().size(), 1U);
-    EXPECT_EQ(said<AttachGroup>().size(), kGroups);
+    EXPECT_EQ(emitted<SetCarrier>().back(), SetCarrier{true});
+    EXPECT_EQ(emitted<ConfigureQueuePair>().size(), 1U);
+    EXPECT_EQ(emitted<AttachGroup>().size(), kGroups);
   }
   void expect_confirmation() {
     EXPECT_EQ(link->state(), LinkState::up);
-    EXPECT_TRUE(said<SetCarrier>().empty());
-    EXPECT_EQ(said<JoinRequest>().size(), kGroups);
+    EXPECT_TRUE(emitted<SetCarrier>().empty());
+    EXPECT_EQ(emitted<JoinRequest>().size(), kGroups);
     EXPECT_EQ(state_of(kPeer), "reachable");
     EXPECT_TRUE(link->get(kPeer, now)->path->needs_refresh);
   }
@@ -69,8 +69,8 @@ TEST_F(BringUpStates, BringUp_PortActive) {
   port.pkey_index = complete.pkey_index;
   change_port();
   EXPECT_EQ(link->state(), LinkState::joining);
-  ASSERT_EQ(said<JoinRequest>().size(), 1U);
-  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, broadcast());
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, broadcast());
   EXPECT_NE(link->waiting_for().find("broadcast group"), std::string::npos);
 }
 
@@ -86,7 +86,7 @@ TEST_F(BringUpStates, BringUp_Joined) {
   ASSERT_GE(link->events().size(), 5U);
   EXPECT_TRUE(std::equal(in_order.begin(), in_order.end(), link->events().begin()));
   std::vector<Gid> joined;
-  for (const JoinRequest& join : said<JoinRequest>()) joined.push_back(join.record.mgid);
+  for (const JoinRequest& join : emitted<JoinRequest>()) joined.push_back(join.record.mgid);
   EXPECT_THAT(joined, UnorderedElementsAre(all_nodes(), all_nodes_of_ipv6()));
   EXPECT_EQ(link->mtu(), 2044U);
   link->tick(now);
@@ -100,7 +100,7 @@ TEST_F(BringUpStates, BringUp_SetupFailed) {
   link->on_setup_failed(now);
   EXPECT_EQ(link->state(), LinkState::joining);
   expect_down();
-  EXPECT_TRUE(said<JoinRequest>().empty()) << "not at once";
+  EXPECT_TRUE(emitted<JoinRequest>().empty()) << "not at once";
   forget();
   tick_to(now + config.join_backoff.first * 2);
   expect_up_again();
@@ -109,12 +109,12 @@ TEST_F(BringUpStates, BringUp_SetupFailed) {
 TEST_F(BringUpStates, BringUp_NotAttached) {
   be_up_with_peer();
   link->on_attach_failed(all_nodes(), now);
-  EXPECT_EQ(link->state(), LinkState::up) << "without that group";
-  EXPECT_TRUE(said<SetCarrier>().empty());
+  EXPECT_EQ(link->state(), LinkState::up) << "up without that group";
+  EXPECT_TRUE(emitted<SetCarrier>().empty());
   forget();
   link->on_attach_failed(broadcast(), now);
   EXPECT_EQ(link->state(), LinkState::joining);
-  EXPECT_EQ(said<SetCarrier>(), (std::vector{SetCarrier{false}}));
+  EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{false}}));
 }
 
 TEST_F(BringUpStates, BringUp_PortDown) {
@@ -131,7 +131,7 @@ TEST_F(BringUpStates, BringUp_PortDown) {
   change_port();
   expect_up_again();
   send(kPeer);
-  EXPECT_FALSE(link->sends().empty()) << "what was known is used at once";
+  EXPECT_FALSE(link->sends().empty()) << "known addresses are used at once";
 }
 
 TEST_F(BringUpStates, BringUp_PKeyGone) {
@@ -151,7 +151,7 @@ TEST_F(BringUpStates, BringUp_PKeyMoved) {
   forget();
   link->on_client_reregister(now);
   expect_up_again();
-  EXPECT_EQ(said<ConfigureQueuePair>()[0].pkey_index, 5);
+  EXPECT_EQ(emitted<ConfigureQueuePair>()[0].pkey_index, 5);
 }
 
 TEST_F(BringUpStates, BringUp_GidChanged) {
@@ -165,7 +165,7 @@ TEST_F(BringUpStates, BringUp_GidChanged) {
   forget();
   port.gid_index = 3;
   change_port();
-  EXPECT_EQ(link->state(), LinkState::joining) << "the address handles are of another index";
+  EXPECT_EQ(link->state(), LinkState::joining) << "address handles have the old index";
 }
 
 TEST_F(BringUpStates, BringUp_LidChanged) {
@@ -179,7 +179,7 @@ TEST_F(BringUpStates, BringUp_LidChanged) {
 
 class BringUpTest : public BringUpStates {};
 
-TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
+TEST_F(BringUpTest, LmcChangeChangesTheLids) {
   be_up_with_peer();
   port.lmc = 2;
   port.lid = Lid(8);
@@ -188,21 +188,21 @@ TEST_F(BringUpTest, AnotherLmcIsAnotherSetOfLids) {
   grant_joins();
   forget();
   send(kPeer);
-  const auto asked = take<PathRequest>();
-  ASSERT_EQ(asked.size(), 1U) << "its path is in doubt";
-  wire::PathRecord path = path_record(asked[0].record.dgid, 12, 4);
+  const auto requests = take<PathRequest>();
+  ASSERT_EQ(requests.size(), 1U) << "the path is refreshed";
+  wire::PathRecord path = path_record(requests[0].record.dgid, 12, 4);
   path.slid = Lid(11);
-  link->on_response({asked[0].id, path}, now);
+  link->on_response({requests[0].id, path}, now);
   EXPECT_EQ(handles.made.back().source_path_bits, 3);
 }
 
-TEST_F(BringUpTest, GroupsAreCreatedInTheLikenessOfTheBroadcastGroupAsItIsNow) {
+TEST_F(BringUpTest, GroupsAreCreatedWithTheParametersOfTheBroadcastGroup) {
   be_up_with_peer();
   wire::McMemberRecord other = group_record(broadcast(), 0xc000);
   other.qkey = QKey(0x80001234);
   other.mtu = 5;
   other.sl = ServiceLevel(3);
-  const auto answer = [&](const std::vector<JoinRequest>& joins) {
+  const auto respond = [&](const std::vector<JoinRequest>& joins) {
     for (const JoinRequest& join : joins) {
       const SaFailure no_group(wire::SaStatus::insufficient_components);
       const bool exists = join.record.mgid == broadcast();
@@ -219,14 +219,15 @@ TEST_F(BringUpTest, GroupsAreCreatedInTheLikenessOfTheBroadcastGroupAsItIsNow) {
     }
   };
   link->on_client_reregister(now);
-  answer(take<JoinRequest>());
-  answer(take<JoinRequest>());  // some may have asked before that of the broadcast group was heard
+  respond(take<JoinRequest>());
+  respond(
+      take<JoinRequest>());  // some may have requested before the response for the broadcast group
   tick_to(now + 2 * config.join_backoff.first);
-  answer(take<JoinRequest>());
+  respond(take<JoinRequest>());
   expect_creations(kGroups - 1);
   view.groups = {Ipv4Address(0xe9010203)};
   link->on_host_changed(view, now);
-  answer(take<JoinRequest>());
+  respond(take<JoinRequest>());
   expect_creations(1);
 }
 
@@ -249,9 +250,9 @@ TEST_F(BringUpStates, BringUp_NewQueuePair) {
   be_up_with_peer();
   link->on_queue_pair(Qpn(0x99), now);
   EXPECT_EQ(link->state(), LinkState::up);
-  EXPECT_EQ(said<ConfigureQueuePair>().size(), 1U);
-  EXPECT_TRUE(said<AttachGroup>().empty()) << "it is attached to the groups of the old one";
-  EXPECT_TRUE(said<SetCarrier>().empty());
+  EXPECT_EQ(emitted<ConfigureQueuePair>().size(), 1U);
+  EXPECT_TRUE(emitted<AttachGroup>().empty()) << "already attached";
+  EXPECT_TRUE(emitted<SetCarrier>().empty());
   link->tick(now);
   ASSERT_EQ(sent_arp().size(), 1U);
   EXPECT_EQ(sent_arp()[0].sender_hardware.qpn, Qpn(0x99));
@@ -263,9 +264,9 @@ TEST_F(BringUpStates, BringUp_ShutDown) {
   const std::size_t free_before = pool.available();
   link->shut_down(now);
   EXPECT_EQ(link->state(), LinkState::stopped);
-  EXPECT_EQ(said<LeaveRequest>().size(), kGroups);
-  EXPECT_EQ(said<DetachGroup>().size(), kGroups);
-  EXPECT_EQ(said<SetCarrier>().back(), SetCarrier{false});
+  EXPECT_EQ(emitted<LeaveRequest>().size(), kGroups);
+  EXPECT_EQ(emitted<DetachGroup>().size(), kGroups);
+  EXPECT_EQ(emitted<SetCarrier>().back(), SetCarrier{false});
   EXPECT_GT(pool.available(), free_before);
   EXPECT_EQ(pool.available(), pool.capacity());
   EXPECT_EQ(link->next_deadline(), kNever);

@@ -1,4 +1,4 @@
-// DHCP of the host's clients and servers, through a whole link.
+// DHCP of the host's clients and servers through a complete link.
 #include "wire/dhcp.hpp"
 
 #include "tests/dhcp_packet.hpp"
@@ -9,20 +9,20 @@ namespace {
 
 class DhcpOverLink : public LinkFixture {
  protected:
-  using Octets = DhcpPacket::Octets;
-  /// A packet of the host, or of a datagram, in a frame with the headroom that a link needs.
+  using Bytes = DhcpPacket::Bytes;
+  /// A packet of the host or the fabric, in a frame with headroom.
   [[nodiscard]] Frame packet_of(const DhcpPacket& message) {
-    const Octets octets = message.octets();
+    const Bytes bytes = message.bytes();
     Frame frame = pool.take();
-    frame.window(kHeadroom, octets.size());
-    std::ranges::copy(octets, frame.bytes().begin());
+    frame.window(kHeadroom, bytes.size());
+    std::ranges::copy(bytes, frame.bytes().begin());
     return frame;
   }
   void host_sends(const DhcpPacket& message) {
     Frame frame = packet_of(message);
     link->from_host({&frame, 1}, now);
   }
-  /// The message as the client of the host knows it, answered by a server in the form of the wire.
+  /// A server's reply in the form of RFC 4390.
   void fabric_sends(const DhcpPacket& message) {
     hear(datagram(encapsulated(packet_of(message)), broadcast()));
   }
@@ -60,12 +60,13 @@ TEST_F(DhcpOverLink, RFC4390_2_1_RequestHasAClientIdentifier) {
   EXPECT_EQ(own_identifier().front(), 255) << "RFC 4361";
   forget();
   host_sends({});
-  EXPECT_EQ(on_the_wire().client.identifier, own_identifier()) << "in place of an Ethernet's";
+  EXPECT_EQ(on_the_wire().client.identifier, own_identifier()) << "replaces an Ethernet identifier";
   forget();
   DhcpPacket chosen;
   chosen.options = {53, 1, 1, 61, 3, 0, 'm', 'e', 255};
   host_sends(chosen);
-  EXPECT_EQ(on_the_wire().client.identifier, (Octets{0, 'm', 'e'})) << "as it was told to";
+  EXPECT_EQ(on_the_wire().client.identifier, (Bytes{0, 'm', 'e'}))
+      << "configured identifiers are kept";
 }
 
 TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsSetWithoutAnAddress) {
@@ -88,7 +89,7 @@ TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsNotSetWithAnAddress) {
   EXPECT_EQ(sent.ciaddr, kOwnIp);
 }
 
-TEST_F(DhcpOverLink, ReplyHasTheFormThatTheClientKnows) {
+TEST_F(DhcpOverLink, ReplyIsRewrittenToTheFormOfTheRequest) {
   bring_up();
   host_sends({});
   fabric_sends(reply());
@@ -96,18 +97,18 @@ TEST_F(DhcpOverLink, ReplyHasTheFormThatTheClientKnows) {
   EXPECT_EQ(client.htype, 1);
   EXPECT_EQ(client.hlen, 6);
   EXPECT_EQ(client.chaddr[0], 2);
-  EXPECT_EQ(client.identifier, (Octets{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842: as it was sent";
+  EXPECT_EQ(client.identifier, (Bytes{1, 0, 0, 0, 0, 0, 0})) << "RFC 6842: as in the request";
   EXPECT_EQ(count(Counter::dhcp_replies_rewritten), 1U);
 }
 
-TEST_F(DhcpOverLink, RFC6842_3_NoIdentifierComesBackToAClientThatSentNone) {
+TEST_F(DhcpOverLink, RFC6842_3_ReplyHasNoIdentifierIfTheRequestHadNone) {
   bring_up();
   host_sends(DhcpPacket::without_identifier());
   fabric_sends(reply());
   EXPECT_TRUE(at_the_host().client.identifier.empty());
 }
 
-TEST_F(DhcpOverLink, RepliesToOthersAreLeftAlone) {
+TEST_F(DhcpOverLink, RepliesToOthersAreNotChanged) {
   bring_up();
   host_sends({});
   DhcpPacket other = reply();
@@ -117,11 +118,11 @@ TEST_F(DhcpOverLink, RepliesToOthersAreLeftAlone) {
   forget();
   now += 10min;
   fabric_sends(reply());
-  EXPECT_EQ(at_the_host().client.htype, 32) << "of a transaction long past";
+  EXPECT_EQ(at_the_host().client.htype, 32) << "an expired transaction";
   EXPECT_EQ(count(Counter::dhcp_replies_rewritten), 0U);
 }
 
-TEST_F(DhcpOverLink, ClientsAtATimeAreBounded) {
+TEST_F(DhcpOverLink, TransactionsAreLimited) {
   bring_up();
   DhcpPacket one;
   for (one.xid = 1; one.xid <= 64; ++one.xid) {
@@ -134,15 +135,15 @@ TEST_F(DhcpOverLink, ClientsAtATimeAreBounded) {
   DhcpPacket to_first = reply();
   to_first.xid = 1;
   fabric_sends(to_first);
-  EXPECT_EQ(at_the_host().client.htype, 32) << "the oldest is forgotten";
-  // Those that are over make room for nothing.
+  EXPECT_EQ(at_the_host().client.htype, 32) << "the oldest transaction is evicted";
+  // Replacing expired transactions is no eviction.
   now += 10min;
   ++one.xid;
   host_sends(one);
   EXPECT_EQ(count(Counter::dhcp_transactions_evicted), 1U);
 }
 
-TEST_F(DhcpOverLink, ConformingRequestsAreLeftAlone) {
+TEST_F(DhcpOverLink, ConformingRequestsAreNotChanged) {
   bring_up();
   DhcpPacket conforming;
   conforming.htype = 32;
@@ -150,11 +151,11 @@ TEST_F(DhcpOverLink, ConformingRequestsAreLeftAlone) {
   conforming.broadcast = true;
   conforming.options = {53, 1, 1, 61, 3, 255, 0, 1, 255};
   host_sends(conforming);
-  EXPECT_EQ(on_the_wire().client.identifier, (Octets{255, 0, 1}));
+  EXPECT_EQ(on_the_wire().client.identifier, (Bytes{255, 0, 1}));
   EXPECT_EQ(count(Counter::dhcp_requests_rewritten), 0U);
 }
 
-TEST_F(DhcpOverLink, ClientsOfOtherLinksAreLeftAlone) {
+TEST_F(DhcpOverLink, RequestsOfOtherLinksAreNotChanged) {
   bring_up();
   meet_peer();
   DhcpPacket relayed;
@@ -170,7 +171,7 @@ TEST_F(DhcpOverLink, ClientsOfOtherLinksAreLeftAlone) {
   EXPECT_EQ(count(Counter::dhcp_requests_rewritten), 0U);
 }
 
-TEST_F(DhcpOverLink, WithoutRoomItIsLeftAlone) {
+TEST_F(DhcpOverLink, IsNotChangedWithoutRoom) {
   bring_up();
   DhcpPacket large;
   large.size = 2044 - 28;
@@ -189,7 +190,7 @@ TEST_F(DhcpOverLink, WithoutRoomItIsLeftAlone) {
   EXPECT_EQ(count(Counter::dhcp_left_alone), 1U);
 }
 
-TEST_F(DhcpOverLink, AuthenticatedOrMalformedItIsLeftAlone) {
+TEST_F(DhcpOverLink, AuthenticatedOrMalformedMessagesAreNotChanged) {
   bring_up();
   DhcpPacket authenticated;
   authenticated.options = {53, 1, 1, 90, 1, 0, 255};
@@ -203,14 +204,14 @@ TEST_F(DhcpOverLink, AuthenticatedOrMalformedItIsLeftAlone) {
   EXPECT_EQ(count(Counter::dhcp_left_alone), 2U);
 }
 
-TEST_F(DhcpOverLink, ServerIsAskedForABroadcast) {
+TEST_F(DhcpOverLink, ServerGetsTheBroadcastFlag) {
   bring_up();
   DhcpPacket request;
   request.from = Ipv4Address(0);
   request.htype = 32;
   request.hlen = 8;
   fabric_sends(request);
-  EXPECT_TRUE(at_the_host().broadcast) << "there is no other way to answer it";
+  EXPECT_TRUE(at_the_host().broadcast) << "it cannot be answered otherwise";
   EXPECT_EQ(at_the_host().client.hlen, 8);
   EXPECT_EQ(at_the_host().client.chaddr[0], 2);
   EXPECT_EQ(count(Counter::dhcp_requests_mended), 1U);
@@ -218,15 +219,15 @@ TEST_F(DhcpOverLink, ServerIsAskedForABroadcast) {
   request.hlen = 0;
   request.broadcast = true;
   fabric_sends(request);
-  EXPECT_EQ(count(Counter::dhcp_requests_mended), 1U) << "in order";
+  EXPECT_EQ(count(Counter::dhcp_requests_mended), 1U) << "already has the flag";
   forget();
   request.broadcast = false;
   request.ciaddr = request.from = kPeer;
   fabric_sends(request);
-  EXPECT_FALSE(at_the_host().broadcast) << "it can be answered at its address";
+  EXPECT_FALSE(at_the_host().broadcast) << "its address is known";
 }
 
-TEST_F(DhcpOverLink, CanBeTurnedOff) {
+TEST_F(DhcpOverLink, CanBeDisabled) {
   config.dhcp_rewrite = false;
   bring_up();
   host_sends({});

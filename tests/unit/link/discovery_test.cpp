@@ -1,5 +1,5 @@
-// IPv6 over the link: next hops by Neighbour Discovery, and the link-layer options on the way
-// through (RFC 4861; RFC 4391, 9.3).
+// IPv6 over the link: Neighbour Discovery of next hops, and link-layer options of forwarded
+// messages (RFC 4861; RFC 4391, 9.3).
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/checksum.hpp"
 #include "wire/neighbour_discovery.hpp"
@@ -39,7 +39,7 @@ class Discovery : public LinkFixture {
     made.target = target;
     return made;
   }
-  /// The peer's answer to a question of ours.
+  /// The peer's solicited advertisement.
   static NdMessage advertisement(const HwAddress& hardware) {
     NdMessage made = message(NdType::neighbour_advertisement, kPeer6, kOwnGlobal);
     made.target = kPeer6;
@@ -47,7 +47,7 @@ class Discovery : public LinkFixture {
     made.target_link_layer = hardware;
     return made;
   }
-  /// With headroom; `options` are octets behind the fixed part.
+  /// With headroom; `options` follow the fixed part.
   Frame packet_of(const NdMessage& content, std::vector<std::uint8_t> options = {}) {
     Frame frame = pool.take();
     frame.window(kHeadroom, 512);
@@ -102,7 +102,7 @@ class Discovery : public LinkFixture {
   [[nodiscard]] static std::optional<NdMessage> read(const Frame& frame, std::size_t skip) {
     return NdMessage::parse(frame.bytes().subspan(skip));
   }
-  /// The messages sent since forget(), with where each went.
+  /// The messages sent since forget(), with their destinations.
   struct SentNd {
     NdMessage message;
     Qpn to;
@@ -126,10 +126,10 @@ class Discovery : public LinkFixture {
   }
 };
 
-TEST_F(Discovery, NextHopIsAskedForInItsSolicitedNodeGroup) {
+TEST_F(Discovery, NextHopIsSolicitedInItsSolicitedNodeGroup) {
   bring_up();
   send6();
-  const auto joins = said<JoinRequest>();
+  const auto joins = emitted<JoinRequest>();
   ASSERT_EQ(joins.size(), 1U);
   EXPECT_EQ(joins[0].record.mgid, mgid(ipv6("ff02::1:ff00:2")));
   grant_joins();
@@ -142,21 +142,21 @@ TEST_F(Discovery, NextHopIsAskedForInItsSolicitedNodeGroup) {
   EXPECT_EQ(count(Counter::nd_solicitations_multicast), 1U);
 }
 
-TEST_F(Discovery, RFC4861_7_2_2_TheQuestionIsFromTheAddressOfThePacketThatPromptsIt) {
+TEST_F(Discovery, RFC4861_7_2_2_SolicitationHasTheSourceOfThePromptingPacket) {
   bring_up();
   send(ip_packet(kPeer6, kOwnLinkLocal));
   grant_joins();
   tick_to(now + config.ageing.retransmit);
-  unsigned questions = 0;
+  unsigned solicitations = 0;
   for (const SentNd& sent : sent_nd()) {
     if (sent.message.type != NdType::neighbour_solicitation) continue;
-    ++questions;
+    ++solicitations;
     EXPECT_EQ(sent.message.source, kOwnLinkLocal);
   }
-  EXPECT_EQ(questions, 2U) << "and so is the next one";
+  EXPECT_EQ(solicitations, 2U) << "the repetition has it too";
 }
 
-TEST_F(Discovery, AForwardedPacketsNextHopIsAskedForFromAnAddressOfItsSubnet) {
+TEST_F(Discovery, SolicitationForAForwardedPacketHasAnAddressOfTheSubnet) {
   bring_up();
   send(ip_packet(kPeer6, ipv6("2001:db8:7::1")));
   grant_joins();
@@ -164,7 +164,7 @@ TEST_F(Discovery, AForwardedPacketsNextHopIsAskedForFromAnAddressOfItsSubnet) {
   EXPECT_EQ(sent_nd()[0].message.source, kOwnGlobal);
 }
 
-TEST_F(Discovery, AnAnswerMakesItReachableAndSendsWhatWaited) {
+TEST_F(Discovery, AdvertisementMakesItReachableAndSendsParkedFrames) {
   bring_up();
   send6();
   grant_joins();
@@ -178,7 +178,7 @@ TEST_F(Discovery, AnAnswerMakesItReachableAndSendsWhatWaited) {
             wire::EtherType::ipv6);
 }
 
-TEST_F(Discovery, AHostWithoutAnAddressToAskFromDoesNotAsk) {
+TEST_F(Discovery, HostWithoutAnAddressDoesNotSolicit) {
   view.addresses = {{kOwnIp, 24}};
   bring_up();
   send6();
@@ -190,14 +190,14 @@ TEST_F(Discovery, AHostWithoutAnAddressToAskFromDoesNotAsk) {
   EXPECT_EQ(pool.available(), pool.capacity());
 }
 
-TEST_F(Discovery, AdvertisementsMakeNoEntries) {
+TEST_F(Discovery, AdvertisementsCreateNoEntries) {
   bring_up();
   hear_nd(advertisement(kHere));
   EXPECT_EQ(state_of(kPeer6), "gone");
-  EXPECT_EQ(link->to_host().size(), 1U) << "the kernel sees it: a duplicate address shows so";
+  EXPECT_EQ(link->to_host().size(), 1U) << "the kernel needs it to detect duplicates";
 }
 
-TEST_F(Discovery, AnUnsolicitedOneWithOverrideTellsTheNewAddress) {
+TEST_F(Discovery, UnsolicitedAdvertisementWithOverrideChangesTheAddress) {
   bring_up();
   meet_peer6();
   NdMessage moved = advertisement(kThere);
@@ -209,7 +209,7 @@ TEST_F(Discovery, AnUnsolicitedOneWithOverrideTellsTheNewAddress) {
   EXPECT_EQ(link->get(kPeer6, now)->hardware, kThere);
 }
 
-TEST_F(Discovery, OneWithoutOverrideOnlyCastsDoubt) {
+TEST_F(Discovery, AdvertisementWithoutOverrideMakesTheEntryStale) {
   bring_up();
   meet_peer6();
   NdMessage other = advertisement(kThere);
@@ -219,7 +219,7 @@ TEST_F(Discovery, OneWithoutOverrideOnlyCastsDoubt) {
   EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere);
 }
 
-TEST_F(Discovery, AnAnswerWithoutAnAddressConfirmsTheOneThatIsKnown) {
+TEST_F(Discovery, AdvertisementWithoutAddressConfirmsTheKnownOne) {
   bring_up();
   meet_peer6();
   tick_to(now + 2min);
@@ -234,40 +234,40 @@ TEST_F(Discovery, AnAnswerWithoutAnAddressConfirmsTheOneThatIsKnown) {
   EXPECT_EQ(state_of(kPeer6), "reachable");
 }
 
-TEST_F(Discovery, WhoAsksForUsIsKnownAndTheHostAnswers) {
+TEST_F(Discovery, SolicitationForUsCreatesAnEntryAndTheHostReplies) {
   bring_up();
-  NdMessage question = solicitation(kPeer6, kOwnGlobal);
-  question.source_link_layer = kHere;
-  hear_nd(question, mgid(kOwnGlobal.solicited_node()));
+  NdMessage sent = solicitation(kPeer6, kOwnGlobal);
+  sent.source_link_layer = kHere;
+  hear_nd(sent, mgid(kOwnGlobal.solicited_node()));
   grant_paths();
   EXPECT_EQ(state_of(kPeer6), "stale");
   ASSERT_EQ(link->to_host().size(), 1U);
-  question.source_link_layer.reset();
-  EXPECT_EQ(read(link->to_host()[0], 0), question) << "without its option, the checksum mended";
+  sent.source_link_layer.reset();
+  EXPECT_EQ(read(link->to_host()[0], 0), sent) << "without the option, with a new checksum";
   forget();
 
-  NdMessage answer = message(NdType::neighbour_advertisement, kOwnGlobal, kPeer6);
-  answer.target = kOwnGlobal;
-  answer.is_solicited = answer.overrides = true;
-  send(packet_of(answer));
+  NdMessage reply = message(NdType::neighbour_advertisement, kOwnGlobal, kPeer6);
+  reply.target = kOwnGlobal;
+  reply.is_solicited = reply.overrides = true;
+  send(packet_of(reply));
   ASSERT_EQ(sent_nd().size(), 1U);
-  answer.target_link_layer = link->hardware_address();
-  EXPECT_EQ(sent_nd()[0].message, answer);
+  reply.target_link_layer = link->hardware_address();
+  EXPECT_EQ(sent_nd()[0].message, reply);
   EXPECT_EQ(sent_nd()[0].to, kHere.qpn);
 }
 
-TEST_F(Discovery, WhoAsksForOthersIsNotRemembered) {
+TEST_F(Discovery, SolicitationForOthersCreatesNoEntry) {
   bring_up();
-  NdMessage question = solicitation(kPeer6, ipv6("2001:db8::3:0:1"));
-  question.source_link_layer = kHere;
-  hear_nd(question, mgid(kOwnGlobal.solicited_node()));
+  NdMessage sent = solicitation(kPeer6, ipv6("2001:db8::3:0:1"));
+  sent.source_link_layer = kHere;
+  hear_nd(sent, mgid(kOwnGlobal.solicited_node()));
   EXPECT_EQ(state_of(kPeer6), "gone");
 }
 
-TEST_F(Discovery, AQuestionOfDuplicateAddressDetectionTellsNothing) {
+TEST_F(Discovery, DuplicateAddressDetectionCreatesNoEntry) {
   bring_up();
-  const NdMessage question = solicitation(Ipv6Address{}, kOwnGlobal);
-  hear_nd(question, mgid(kOwnGlobal.solicited_node()));
+  const NdMessage sent = solicitation(Ipv6Address{}, kOwnGlobal);
+  hear_nd(sent, mgid(kOwnGlobal.solicited_node()));
   EXPECT_EQ(link->neighbour_count(), 0U);
   ASSERT_EQ(link->to_host().size(), 1U) << "the kernel defends the address";
   forget();
@@ -278,10 +278,10 @@ TEST_F(Discovery, AQuestionOfDuplicateAddressDetectionTellsNothing) {
   const NdMessage own = solicitation(Ipv6Address{}, kPeer6);
   send(packet_of(own));
   ASSERT_EQ(sent_nd().size(), 1U);
-  EXPECT_EQ(sent_nd()[0].message, own) << "nobody may learn from it";
+  EXPECT_EQ(sent_nd()[0].message, own) << "without an option";
 }
 
-TEST_F(Discovery, RoutersAreLearntFromAndTheirOtherOptionsStay) {
+TEST_F(Discovery, RouterAdvertisementIsLearntAndKeepsItsOtherOptions) {
   bring_up();
   NdMessage router = message(NdType::router_advertisement, kRouter, kAllNodesOfIpv6);
   router.source_link_layer = kHere;
@@ -297,7 +297,7 @@ TEST_F(Discovery, RoutersAreLearntFromAndTheirOtherOptionsStay) {
   EXPECT_TRUE(std::ranges::equal(left.last(8), mtu_option));
 }
 
-TEST_F(Discovery, RedirectsTellWhereTheBetterHopIs) {
+TEST_F(Discovery, RedirectIsLearnt) {
   bring_up();
   NdMessage redirect = message(NdType::redirect, kRouter, kOwnGlobal);
   redirect.target = redirect.redirected = kPeer6;
@@ -310,7 +310,7 @@ TEST_F(Discovery, RedirectsTellWhereTheBetterHopIs) {
   EXPECT_EQ(read(link->to_host()[0], 0), redirect);
 }
 
-TEST_F(Discovery, RoutersOfTheHostGetTheirOptions) {
+TEST_F(Discovery, HostRouterMessagesGetLinkLayerOptions) {
   bring_up();
   meet_peer6();
   NdMessage solicited = message(NdType::router_solicitation, kOwnLinkLocal, kAllRouters);
@@ -321,7 +321,7 @@ TEST_F(Discovery, RoutersOfTheHostGetTheirOptions) {
   redirect.target = redirect.redirected = kPeer6;
   send(packet_of(redirect));
   grant_joins();
-  // In the order of sending: who only sends waits for its group.
+  // In the order of sending: send-only groups are joined first.
   advertised.source_link_layer = solicited.source_link_layer = link->hardware_address();
   redirect.target_link_layer = kHere;
   std::vector<NdMessage> found;
@@ -329,7 +329,7 @@ TEST_F(Discovery, RoutersOfTheHostGetTheirOptions) {
   EXPECT_EQ(found, (std::vector{advertised, redirect, solicited}));
 }
 
-TEST_F(Discovery, AMessageWithoutRoomGoesWithoutItsOption) {
+TEST_F(Discovery, MessageWithoutRoomIsSentWithoutTheOption) {
   bring_up();
   NdMessage advertised = message(NdType::router_advertisement, kOwnLinkLocal, kAllNodesOfIpv6);
   Frame large = packet_of(advertised, {5, 1, 0, 0, 0, 0, 5, 0});
@@ -345,7 +345,7 @@ TEST_F(Discovery, AMessageWithoutRoomGoesWithoutItsOption) {
   EXPECT_EQ(sent_nd()[0].message, advertised);
 }
 
-TEST_F(Discovery, WhatIsNotValidIsDropped) {
+TEST_F(Discovery, InvalidMessagesAreDropped) {
   bring_up();
   Frame broken = packet_of(advertisement(kHere));
   broken.bytes()[wire::Ipv6Header::kSize + 2] ^= 1;
@@ -354,10 +354,10 @@ TEST_F(Discovery, WhatIsNotValidIsDropped) {
   NdMessage ours = advertisement(link->hardware_address());
   meet_peer6();
   hear_nd(ours);
-  EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere) << "nobody else is where we are";
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere) << "another node cannot have our address";
 }
 
-TEST_F(Discovery, ANeighbourThatIsSilentIsProbedAndForgotten) {
+TEST_F(Discovery, SilentNeighbourIsProbedAndFails) {
   bring_up();
   meet_peer6();
   tick_to(now + 2min);
@@ -393,27 +393,27 @@ TEST_F(Discovery, NewAddressesAreAdvertisedToAllNodes) {
   EXPECT_EQ(sent_nd()[0].to, kMulticastQpn);
 }
 
-TEST_F(Discovery, ANewQueuePairIsAdvertised) {
+TEST_F(Discovery, NewQueuePairIsAdvertised) {
   bring_up();
   tick_to(now + 1min);
   forget();
   link->on_queue_pair(Qpn(0x77), now);
   tick_to(now + 1min);
-  ASSERT_EQ(sent_nd().size(), 2U * config.ageing.announcements) << "of two addresses";
+  ASSERT_EQ(sent_nd().size(), 2U * config.ageing.announcements) << "two addresses";
   EXPECT_EQ(sent_nd()[0].message.target_link_layer->qpn, Qpn(0x77));
 }
 
 TEST_F(Discovery, GroupsGoToTheirMgid) {
   bring_up();
   send6(ipv6("ff05::1:3"));
-  ASSERT_EQ(said<JoinRequest>().size(), 1U);
-  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, mgid(ipv6("ff05::1:3")));
   grant_joins();
   ASSERT_EQ(link->sends().size(), 1U);
   EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
 }
 
-TEST_F(Discovery, WhatNobodyListensToGoesToTheRoutersUnlessItIsOfTheLink) {
+TEST_F(Discovery, MissingGroupFallsBackToRoutersUnlessLinkLocal) {
   bring_up();
   send6(ipv6("ff02::1:3"));
   send6(ipv6("ff0e::1:4"));
@@ -429,7 +429,7 @@ TEST_F(Discovery, WhatNobodyListensToGoesToTheRoutersUnlessItIsOfTheLink) {
   EXPECT_EQ(routers[0].record.mgid, mgid(kAllRouters));
 }
 
-TEST_F(Discovery, PacketOverTheMtuIsAnsweredByIcmpv6) {
+TEST_F(Discovery, PacketOverTheMtuCausesAnIcmpv6Error) {
   bring_up();
   send(ip_packet(kPeer6, kOwnGlobal, 2045));
   EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);

@@ -10,18 +10,18 @@ using wire::McMemberRecord;
 
 class GroupStates : public PartsFixture {
  protected:
-  [[nodiscard]] std::size_t join_count() const { return said<JoinRequest>().size(); }
+  [[nodiscard]] std::size_t join_count() const { return emitted<JoinRequest>().size(); }
   void start(bool may_create = false) {
     if (may_create) creation = group_record(Gid{});
     group.start();
-    take_question();
+    take_request();
   }
-  void take_question() {
+  void take_request() {
     ASSERT_EQ(join_count(), 1U);
-    question = said<JoinRequest>()[0];
+    request = emitted<JoinRequest>()[0];
     forget();
   }
-  bool reply(const wire::SaResult& result) { return group.on_response({question.id, result}, now); }
+  bool reply(const wire::SaResult& result) { return group.on_response({request.id, result}, now); }
   bool grant_join(std::uint16_t mlid = 0xc000) { return reply(group_record(group.mgid(), mlid)); }
   void refuse_join(wire::SaStatus status = wire::SaStatus::request_invalid) {
     EXPECT_FALSE(reply(SaFailure(status)));
@@ -40,14 +40,14 @@ class GroupStates : public PartsFixture {
   void be_confirming(bool may_create = false) {
     be_member(may_create);
     group.on_reregister();
-    take_question();
+    take_request();
   }
   void be_looking() {
     be_member();
     reach_group_deadline();
-    const auto asked = said<LookupRequest>();
-    ASSERT_EQ(asked.size(), 1U);
-    question.id = asked[0].id;
+    const auto requests = emitted<LookupRequest>();
+    ASSERT_EQ(requests.size(), 1U);
+    request.id = requests[0].id;
     forget();
   }
   void reach_group_deadline() {
@@ -56,38 +56,38 @@ class GroupStates : public PartsFixture {
   }
   [[nodiscard]] bool is_absent() {
     return group.record() == nullptr && group.next_deadline() == kNever &&
-           !group.has_requested(question.id);
+           !group.has_requested(request.id);
   }
   void expect_not_attached() {
     group.on_attach_failed(now);
     EXPECT_EQ(group.record(), nullptr);
-    EXPECT_EQ(said<LeaveRequest>().size(), 1U);
-    EXPECT_TRUE(said<DetachGroup>().empty());
+    EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+    EXPECT_TRUE(emitted<DetachGroup>().empty());
     EXPECT_GT(group.next_deadline(), now);
     EXPECT_NE(group.next_deadline(), kNever);
     forget();
   }
   void expect_plain_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_EQ(said<JoinRequest>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
+    EXPECT_EQ(emitted<JoinRequest>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
                                                      McMemberRecord::kPKey |
                                                      McMemberRecord::kJoinState);
   }
   void expect_creating_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_TRUE((said<JoinRequest>()[0].components & McMemberRecord::kQKey) != 0);
+    EXPECT_TRUE((emitted<JoinRequest>()[0].components & McMemberRecord::kQKey) != 0);
   }
 
   std::optional<McMemberRecord> creation;
   Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, *silent_logger()},
               "test", wire::broadcast_gid(kDefaultPKey), creation};
-  JoinRequest question;
+  JoinRequest request;
 };
 
 TEST_F(GroupStates, Group_Absent_Start) {
   group.start();
   expect_plain_join();
-  const McMemberRecord record = said<JoinRequest>()[0].record;
+  const McMemberRecord record = emitted<JoinRequest>()[0].record;
   EXPECT_EQ(record.mgid, group.mgid());
   EXPECT_EQ(record.port_gid, kOwn.gid);
   EXPECT_EQ(record.join_state, McMemberRecord::kFullMember);
@@ -128,8 +128,8 @@ TEST_F(GroupStates, Group_Member_Notice) {
   be_member(true);
   group.on_notice();
   expect_plain_join();
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
-  take_question();
+  EXPECT_NE(group.record(), nullptr) << "still used";
+  take_request();
   refuse_join(wire::SaStatus::insufficient_components);
   expect_creating_join();
 }
@@ -148,10 +148,10 @@ TEST_F(GroupStates, Group_Joining_Joined) {
   EXPECT_EQ(group.record()->mlid, Lid(0xc000));
   ASSERT_FALSE(handles.made.empty());
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc000));
-  ASSERT_TRUE(handles.made.back().global.has_value()) << "multicast always has a GRH";
+  ASSERT_TRUE(handles.made.back().global.has_value()) << "multicast has a GRH";
   EXPECT_EQ(handles.made.back().global->dgid, group.mgid());
   group.attach();
-  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc000)}}));
 }
 
 TEST_F(GroupStates, Group_Joining_Joined_NoHandle) {
@@ -167,8 +167,8 @@ TEST_F(GroupStates, Group_Joining_Refused_NoGroup) {
   start(true);
   refuse_join(wire::SaStatus::insufficient_components);
   expect_creating_join();
-  // Refused to create as well: then it pauses, and begins with a plain join again.
-  take_question();
+  // If the creation fails too, it pauses and starts with a plain join again.
+  take_request();
   refuse_join(wire::SaStatus::insufficient_components);
   EXPECT_EQ(join_count(), 0U);
   reach_group_deadline();
@@ -188,7 +188,7 @@ TEST_F(GroupStates, Group_Joining_Reregister) {
   start();
   group.on_reregister();
   expect_plain_join();
-  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_FALSE(grant_join()) << "response to the old request";
   EXPECT_EQ(group.record(), nullptr);
 }
 
@@ -204,8 +204,8 @@ TEST_F(GroupStates, Group_Joining_Leave) {
   start();
   group.leave();
   EXPECT_TRUE(is_absent());
-  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.mgid, group.mgid());
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.mgid, group.mgid());
 }
 
 TEST_F(GroupStates, Group_Pausing_Deadline) {
@@ -216,7 +216,7 @@ TEST_F(GroupStates, Group_Pausing_Deadline) {
     reach_group_deadline();
     longest = std::max(longest, now - before);
     expect_plain_join();
-    take_question();
+    take_request();
     refuse_join();
     forget();
   }
@@ -247,12 +247,12 @@ TEST_F(GroupStates, Group_Member_Deadline) {
   be_member();
   reach_group_deadline();
   EXPECT_EQ(join_count(), 0U);
-  ASSERT_EQ(said<LookupRequest>().size(), 1U);
-  const auto asked = said<LookupRequest>()[0];
-  EXPECT_EQ(asked.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
-  EXPECT_EQ(asked.record.mgid, group.mgid());
-  EXPECT_EQ(asked.record.port_gid, kOwn.gid);
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  ASSERT_EQ(emitted<LookupRequest>().size(), 1U);
+  const auto requests = emitted<LookupRequest>()[0];
+  EXPECT_EQ(requests.components, McMemberRecord::kMgid | McMemberRecord::kPortGid);
+  EXPECT_EQ(requests.record.mgid, group.mgid());
+  EXPECT_EQ(requests.record.port_gid, kOwn.gid);
+  EXPECT_NE(group.record(), nullptr) << "still used";
 }
 
 TEST_F(GroupStates, Group_Member_Deadline_Refused) {
@@ -261,7 +261,7 @@ TEST_F(GroupStates, Group_Member_Deadline_Refused) {
   forget();
   reach_group_deadline();
   expect_plain_join();
-  EXPECT_TRUE(said<LookupRequest>().empty());
+  EXPECT_TRUE(emitted<LookupRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Reregister) {
@@ -269,7 +269,7 @@ TEST_F(GroupStates, Group_Member_Reregister) {
   group.on_reregister();
   expect_plain_join();
   EXPECT_NE(group.record(), nullptr);
-  EXPECT_TRUE(said<DetachGroup>().empty());
+  EXPECT_TRUE(emitted<DetachGroup>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_NotAttached) {
@@ -280,10 +280,10 @@ TEST_F(GroupStates, Group_Member_NotAttached) {
     const TimePoint before = now;
     reach_group_deadline();
     longest = std::max(longest, now - before);
-    take_question();
+    take_request();
     EXPECT_TRUE(grant_join());
     group.attach();
-    EXPECT_EQ(said<AttachGroup>().size(), 1U) << "it is tried again";
+    EXPECT_EQ(emitted<AttachGroup>().size(), 1U) << "retry";
     forget();
     expect_not_attached();
   }
@@ -304,17 +304,17 @@ TEST_F(GroupStates, Group_Member_Lost) {
   be_member();
   group.on_lost();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
-  EXPECT_TRUE(said<LeaveRequest>().empty());
+  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_TRUE(emitted<LeaveRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Member_Leave) {
   be_member();
   group.leave();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kFullMember);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.join_state, McMemberRecord::kFullMember);
 }
 
 TEST_F(GroupStates, Group_LookingUp_Found) {
@@ -330,17 +330,17 @@ TEST_F(GroupStates, Group_LookingUp_Found_Moved) {
   be_looking();
   EXPECT_TRUE(grant_join(0xc005));
   group.attach();
-  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
-  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
+  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
 }
 
 TEST_F(GroupStates, Group_LookingUp_Lost) {
   be_looking();
   refuse_join(wire::SaStatus::no_records);
   EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  EXPECT_NE(group.record(), nullptr) << "still used";
   expect_plain_join();
-  take_question();
+  take_request();
   EXPECT_TRUE(grant_join());
 }
 
@@ -351,10 +351,10 @@ TEST_F(GroupStates, Group_LookingUp_Found_Lesser) {
   lesser.join_state = McMemberRecord::kSendOnlyNonMember;
   EXPECT_FALSE(reply(lesser));
   EXPECT_EQ(out.counters[Counter::memberships_lost], 1U);
-  EXPECT_NE(group.record(), nullptr) << "used meanwhile";
+  EXPECT_NE(group.record(), nullptr) << "still used";
   expect_plain_join();
-  take_question();
-  EXPECT_TRUE(reply(lesser)) << "a join is granted, whatever else is said";
+  take_request();
+  EXPECT_TRUE(reply(lesser)) << "a join succeeds whatever the JoinState";
 }
 
 TEST_F(GroupStates, Group_LookingUp_Refused) {
@@ -379,7 +379,7 @@ TEST_F(GroupStates, Group_LookingUp_Reregister) {
   be_looking();
   group.on_reregister();
   expect_plain_join();
-  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_FALSE(grant_join()) << "response to the old request";
 }
 
 TEST_F(GroupStates, Group_LookingUp_Notice) {
@@ -392,16 +392,16 @@ TEST_F(GroupStates, Group_LookingUp_Leave) {
   be_looking();
   group.leave();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(GroupStates, Group_LookingUp_PortLost) {
   be_looking();
   group.on_lost();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_TRUE(said<LeaveRequest>().empty());
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_TRUE(emitted<LeaveRequest>().empty());
 }
 
 TEST_F(GroupStates, Group_Confirming_Joined) {
@@ -416,8 +416,8 @@ TEST_F(GroupStates, Group_Confirming_Joined_Moved) {
   be_confirming();
   EXPECT_TRUE(grant_join(0xc005));
   group.attach();
-  EXPECT_EQ(said<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
-  EXPECT_EQ(said<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
+  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc005));
 }
 
@@ -441,40 +441,40 @@ TEST_F(GroupStates, Group_Confirming_Reregister) {
   be_confirming();
   group.on_reregister();
   expect_plain_join();
-  EXPECT_FALSE(grant_join()) << "the answer to the question before";
+  EXPECT_FALSE(grant_join()) << "response to the old request";
 }
 
 TEST_F(GroupStates, Group_Confirming_Lost) {
   be_confirming();
   group.on_lost();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
 }
 
 TEST_F(GroupStates, Group_Confirming_Leave) {
   be_confirming();
   group.leave();
   EXPECT_TRUE(is_absent());
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 using GroupTest = GroupStates;
 
-TEST_F(GroupTest, RecordOfAnotherGroupIsARefusal) {
+TEST_F(GroupTest, RecordOfAnotherGroupIsAFailure) {
   start();
   EXPECT_FALSE(reply(group_record(wire::multicast_gid(kAllNodes, kDefaultPKey))));
   EXPECT_EQ(group.record(), nullptr);
 }
 
-TEST_F(GroupTest, SaysWhatItWaitsFor) {
+TEST_F(GroupTest, ReportsWhatItWaitsFor) {
   start();
   EXPECT_NE(group.waiting_for().find("response to the join"), std::string::npos);
   refuse_join(wire::SaStatus::request_denied);
   EXPECT_NE(group.waiting_for().find("request denied"), std::string::npos) << group.waiting_for();
 }
 
-TEST_F(GroupTest, SendsToNobodyBeforeItIsJoined) {
+TEST_F(GroupTest, DropsDatagramsBeforeItIsJoined) {
   group.send(packet(), out);
   EXPECT_TRUE(out.sends.empty());
   EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
@@ -493,18 +493,18 @@ class GroupLog : public PartsFixture {
 TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
   group.start();
   (void)group.on_response(
-      {said<JoinRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)}, now);
+      {emitted<JoinRequest>().at(0).id, SaFailure(wire::SaStatus::request_invalid)}, now);
   ASSERT_EQ(lines->last_raw().size(), 1U);
   const std::string line = lines->last_formatted().front();
   EXPECT_NE(line.find(group.mgid().to_string()), std::string::npos) << line;
   EXPECT_NE(line.find(wire::name(wire::SaStatus::request_invalid)), std::string::npos) << line;
 }
 
-TEST_F(GroupLog, RefusalsInARowAreLoggedEverMoreSeldom) {
+TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
   group.start();
   for (int i = 0; i < 16; ++i) {
     const SaFailure refusal(SaFailure::Kind::local, "nobody answers");
-    (void)group.on_response({said<JoinRequest>().at(0).id, refusal}, now);
+    (void)group.on_response({emitted<JoinRequest>().at(0).id, refusal}, now);
     out.events.clear();
     now = group.next_deadline();
     group.tick(now);

@@ -1,4 +1,4 @@
-// Packets of the host that are to be cut into segments: one frame on its way through the link.
+// Large packets of the host pass through the link as one frame.
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/ipv4.hpp"
 
@@ -9,7 +9,7 @@ constexpr std::size_t kHeaders = 52;
 
 class LargePacket : public LinkFixture {
  protected:
-  /// Of two segments or more, the first of which makes a packet of `packet` octets.
+  /// A packet of two or more segments; the first is `packet` bytes long.
   [[nodiscard]] Frame large(std::size_t packet, std::size_t size = 3800) {
     Frame frame = ip_packet(kPeer, kOwnIp, size);
     frame.set_segmentation(
@@ -25,13 +25,13 @@ TEST_F(LargePacket, StaysOneFrame) {
   ASSERT_EQ(link->sends().size(), 1U);
   const Frame& frame = link->sends()[0].frame;
   EXPECT_EQ(frame.size(), kHeadroom + 3800);
-  EXPECT_EQ(frame.datagram_size(), kHeadroom + 2044) << "the encapsulation is before each segment";
+  EXPECT_EQ(frame.datagram_size(), kHeadroom + 2044) << "each segment has an encapsulation header";
   EXPECT_EQ(frame.segmentation().transport, kHeadroom + 20);
   EXPECT_EQ(frame.datagrams(), 2U);
-  EXPECT_EQ(count(Counter::tx_packets), 2U) << "that of meeting the peer, and this one";
+  EXPECT_EQ(count(Counter::tx_packets), 2U) << "one to meet the peer, and this one";
 }
 
-TEST_F(LargePacket, ThatWasReceivedUncutGoesToTheHostAsItIs) {
+TEST_F(LargePacket, ReceivedLargePacketGoesToTheHostUnsegmented) {
   bring_up();
   Frame frame = ip_packet(kOwnIp, kPeer, 3800);
   store_be<std::uint32_t>(frame.prepend(kHeadroom), 0x08000000);
@@ -44,17 +44,17 @@ TEST_F(LargePacket, ThatWasReceivedUncutGoesToTheHostAsItIs) {
   EXPECT_EQ(count(Counter::rx_packets), 3U);
 }
 
-TEST_F(LargePacket, ASegmentOverTheMtuIsAnswered) {
+TEST_F(LargePacket, SegmentOverTheMtuCausesAnIcmpError) {
   bring_up();
   meet_peer();
   send(large(2045));
   EXPECT_TRUE(link->sends().empty());
   ASSERT_EQ(link->to_host().size(), 1U);
-  EXPECT_FALSE(link->to_host()[0].is_large()) << "the answer has the frame of the packet";
+  EXPECT_FALSE(link->to_host()[0].is_large()) << "the ICMP message reuses the frame";
   EXPECT_EQ(count(Counter::drop_packet_too_big), 1U);
 }
 
-TEST_F(LargePacket, MtuOfThePathIsThatOfASegment) {
+TEST_F(LargePacket, PathMtuAppliesToASegment) {
   bring_up();
   send(kPeer);
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
@@ -67,7 +67,7 @@ TEST_F(LargePacket, MtuOfThePathIsThatOfASegment) {
   EXPECT_EQ(count(Counter::drop_path_mtu_exceeded), 1U);
 }
 
-TEST_F(LargePacket, WaitsForItsNeighbourAsItIs) {
+TEST_F(LargePacket, IsParkedAsOneFrame) {
   bring_up();
   send(large(2044));
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
@@ -77,7 +77,7 @@ TEST_F(LargePacket, WaitsForItsNeighbourAsItIs) {
   EXPECT_TRUE(link->sends()[0].frame.is_large());
 }
 
-TEST_F(LargePacket, WhatWaitsIsBoundedInOctetsToo) {
+TEST_F(LargePacket, ParkedBytesAreLimited) {
   config.limits.parked_bytes_per_neighbour = 3 * pool.slot_size();
   config.limits.parked_bytes = 5 * pool.slot_size();
   bring_up();
@@ -88,7 +88,7 @@ TEST_F(LargePacket, WhatWaitsIsBoundedInOctetsToo) {
   EXPECT_EQ(link->get(kPeer, now)->parked, 3U);
 }
 
-TEST_F(LargePacket, IsNoMessageToBeCompleted) {
+TEST_F(LargePacket, IsNotCompletedAsDhcpOrNd) {
   bring_up();
   meet_peer();
   Frame frame = ip_packet(kPeer, kOwnIp, 3000);

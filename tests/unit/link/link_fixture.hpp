@@ -1,4 +1,4 @@
-// A whole link, with a subnet administrator that answers as it is told.
+// A complete link, with SA responses from the test.
 #pragma once
 
 #include "link/link.hpp"
@@ -31,7 +31,7 @@ class LinkFixture : public ::testing::Test {
                                   kOwnQpn, 42);
     link->on_host_changed(view, now);
   }
-  /// Makes a link and brings it up; what was said on the way is forgotten.
+  /// Creates a link, brings it up, and discards the output.
   void bring_up() {
     make();
     link->on_port(port, now);
@@ -45,20 +45,20 @@ class LinkFixture : public ::testing::Test {
     link->to_host().clear();
   }
   template <class E>
-  [[nodiscard]] std::vector<E> said() {
+  [[nodiscard]] std::vector<E> emitted() {
     return events_of<E>(link->events());
   }
-  /// Takes the questions out of the events.
+  /// Takes the events of one kind out.
   template <class E>
   [[nodiscard]] std::vector<E> take() {
-    const std::vector<E> found = said<E>();
+    const std::vector<E> found = emitted<E>();
     std::erase_if(link->events(), [](const Event& e) { return event_as<E>(e).has_value(); });
     return found;
   }
-  /// Grants joins until nobody asks: broadcast group at 0xc000, others from 0xc001 on.
+  /// Grants all joins: the broadcast group gets MLID 0xc000, others 0xc001.
   void grant_joins() {
-    for (auto asked = take<JoinRequest>(); !asked.empty(); asked = take<JoinRequest>()) {
-      for (const JoinRequest& join : asked) {
+    for (auto requests = take<JoinRequest>(); !requests.empty(); requests = take<JoinRequest>()) {
+      for (const JoinRequest& join : requests) {
         link->on_response({join.id, group_record(join.record.mgid, mlid_of(join.record.mgid))},
                           now);
       }
@@ -80,7 +80,7 @@ class LinkFixture : public ::testing::Test {
     now = then;
   }
 
-  /// An IPv4 packet of `size` octets, with the headroom that a link needs.
+  /// An IPv4 packet of `size` bytes with headroom.
   [[nodiscard]] Frame ip_packet(Ipv4Address to, Ipv4Address from = kOwnIp, std::size_t size = 84) {
     Frame frame = pool.take();
     frame.window(kHeadroom, size);
@@ -111,7 +111,7 @@ class LinkFixture : public ::testing::Test {
     Frame frame = ip_packet(to, kOwnIp, size);
     link->from_host({&frame, 1}, now);
   }
-  /// A datagram as the peer sends it, by unicast unless a group is given.
+  /// A datagram of the peer, unicast unless a group is given.
   [[nodiscard]] Incoming datagram(Frame&& frame, std::optional<Gid> group = {}) {
     Incoming incoming;
     incoming.frame = std::move(frame);
@@ -124,7 +124,7 @@ class LinkFixture : public ::testing::Test {
     }
     return incoming;
   }
-  /// A packet as it travels.
+  /// Prepends the encapsulation header.
   [[nodiscard]] static Frame encapsulated(Frame&& packet,
                                           wire::EtherType type = wire::EtherType::ipv4) {
     Frame frame = std::move(packet);
@@ -150,7 +150,7 @@ class LinkFixture : public ::testing::Test {
   void hear_arp(const wire::Arp& message, std::optional<Gid> group = {}) {
     hear(datagram(arp_frame(message), group));
   }
-  /// Has the peer answer, and its path granted: a neighbour in the state reachable.
+  /// Makes the peer a reachable neighbour.
   void meet_peer() {
     send(kPeer);
     hear_arp(arp_from_peer(wire::ArpOperation::reply));

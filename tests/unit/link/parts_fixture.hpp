@@ -101,7 +101,7 @@ class PartsFixture : public ::testing::Test {
     (void)host.update(view);
     paths.set_source(kOwnGid, 0);
     groups.broadcast().start();
-    const auto id = said<JoinRequest>().at(0).id;
+    const auto id = emitted<JoinRequest>().at(0).id;
     EXPECT_TRUE(groups.broadcast().on_response({id, group_record(groups.broadcast().mgid())}, now));
     forget();
   }
@@ -124,7 +124,7 @@ class PartsFixture : public ::testing::Test {
   }
   [[nodiscard]] std::uint64_t count(Counter counter) const { return out.counters[counter]; }
   template <class E>
-  [[nodiscard]] std::vector<E> said() const {
+  [[nodiscard]] std::vector<E> emitted() const {
     return events_of<E>(out.events);
   }
   /// An IPv4 packet of that size, encapsulated.
@@ -135,7 +135,7 @@ class PartsFixture : public ::testing::Test {
     return frame;
   }
   /// The path requests since forget(), oldest first.
-  [[nodiscard]] std::vector<PathRequest> path_requests() const { return said<PathRequest>(); }
+  [[nodiscard]] std::vector<PathRequest> path_requests() const { return emitted<PathRequest>(); }
   void respond(const PathRequest& request, const wire::SaResult& with) {
     if (auto resolution = paths.on_response({request.id, with}, now)) {
       neighbours.path_resolved(std::move(*resolution), now);

@@ -1,4 +1,4 @@
-// Fabric to host: what is for the host, what is ARP, and what is dropped as what.
+// Fabric to host: IP packets, ARP, and drops by reason.
 #include "tests/unit/link/link_fixture.hpp"
 
 namespace ipoib::link {
@@ -6,7 +6,7 @@ namespace {
 
 class Receive : public LinkFixture {
  protected:
-  /// An IPv4 packet of the peer, encapsulated.
+  /// An encapsulated IPv4 packet of the peer.
   [[nodiscard]] Frame from_peer(std::uint16_t type = 0x0800, std::uint16_t reserved = 0) {
     Frame frame = ip_packet(kOwnIp, kPeer);
     std::uint8_t* const front = frame.prepend(kHeadroom);
@@ -52,7 +52,7 @@ TEST_F(Receive, DropsAreCountedByReason) {
   cut.window(0, 23);
   hear(datagram(std::move(cut)));
   hear(datagram(from_peer(0x86dd)));
-  EXPECT_EQ(count(Counter::drop_malformed_datagram), 3U) << "IPv4, announced as IPv6";
+  EXPECT_EQ(count(Counter::drop_malformed_datagram), 3U) << "IPv4 with the type of IPv6";
   EXPECT_TRUE(link->to_host().empty());
   EXPECT_EQ(pool.available(), pool.capacity());
 }
@@ -65,14 +65,14 @@ TEST_F(Receive, OwnMulticastIsDropped) {
   own.source_gid = port.gid;
   hear(std::move(own));
   EXPECT_EQ(count(Counter::drop_own_multicast), 1U);
-  // Another process on our port has our LID, and another QPN.
+  // Another process on our port has our LID but another QPN.
   Incoming neighbour = datagram(from_peer(), broadcast());
   neighbour.source_lid = port.lid;
   hear(std::move(neighbour));
   EXPECT_EQ(link->to_host().size(), 1U);
 }
 
-TEST_F(Receive, OwnMulticastIsKnownByEachLidOfThePort) {
+TEST_F(Receive, OwnMulticastIsRecognisedByEachLidOfThePort) {
   port.lid = Lid(8);
   port.lmc = 2;
   bring_up();
@@ -84,10 +84,10 @@ TEST_F(Receive, OwnMulticastIsKnownByEachLidOfThePort) {
     hear(std::move(own));
   }
   EXPECT_EQ(count(Counter::drop_own_multicast), 2U);
-  EXPECT_EQ(link->to_host().size(), 1U) << "12 is another port's";
+  EXPECT_EQ(link->to_host().size(), 1U) << "LID 12 is that of another port";
 }
 
-TEST_F(Receive, AnotherPortWithoutLidsMayHaveOurQpn) {
+TEST_F(Receive, AcceptsOurQpnFromAnotherPortWithoutLids) {
   port.lid = Lid();
   bring_up();
   Incoming theirs = datagram(from_peer(), broadcast());
@@ -112,7 +112,7 @@ TEST_F(Receive, OtherGroupsOnTheSameLidAreDropped) {
   EXPECT_EQ(link->to_host().size(), 2U);
 }
 
-TEST_F(Receive, AnotherSourceLidHasThePathAskedForAgainOnce) {
+TEST_F(Receive, NewSourceLidRefreshesThePathOnce) {
   bring_up();
   meet_peer();
   hear(datagram(from_peer()));
@@ -124,12 +124,12 @@ TEST_F(Receive, AnotherSourceLidHasThePathAskedForAgainOnce) {
     send(kPeer);
   }
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
-  EXPECT_EQ(said<PathRequest>().size(), 1U);
+  EXPECT_EQ(emitted<PathRequest>().size(), 1U);
   grant_paths(9);
   EXPECT_EQ(link->get(kPeer, now)->path->dlid, Lid(9));
 }
 
-TEST_F(Receive, AnotherPortsDatagramCastsNoDoubtOnThePath) {
+TEST_F(Receive, DatagramOfAnotherPortDoesNotInvalidateThePath) {
   bring_up();
   meet_peer();
   Incoming forged = datagram(from_peer(), broadcast());
@@ -145,7 +145,7 @@ TEST_F(Receive, AnotherPortsDatagramCastsNoDoubtOnThePath) {
 
 using ReceiveArp = Receive;
 
-TEST_F(ReceiveArp, RequestForUsIsAnsweredOnceThePathIsThere) {
+TEST_F(ReceiveArp, RequestForUsIsAnsweredOnceThePathIsKnown) {
   bring_up();
   hear_arp(arp_from_peer(wire::ArpOperation::request), broadcast());
   EXPECT_EQ(state_of(kPeer), "resolving");
@@ -162,7 +162,7 @@ TEST_F(ReceiveArp, RequestForUsIsAnsweredOnceThePathIsThere) {
   EXPECT_EQ(state_of(kPeer), "stale");
 }
 
-TEST_F(ReceiveArp, MessagesForOthersMakeNoEntry) {
+TEST_F(ReceiveArp, MessagesForOthersCreateNoEntry) {
   bring_up();
   for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
     wire::Arp message = arp_from_peer(operation);
@@ -183,13 +183,13 @@ TEST_F(ReceiveArp, GratuitousArpReplacesTheAddressOfAnEntry) {
   gratuitous.sender_hardware.qpn = Qpn(0x2222);
   hear_arp(gratuitous, broadcast());
   EXPECT_EQ(link->get(kPeer, now)->hardware->qpn, Qpn(0x2222));
-  EXPECT_TRUE(said<PathRequest>().empty()) << "the same GID: the path is kept";
+  EXPECT_TRUE(emitted<PathRequest>().empty()) << "the same GID: the path is kept";
   send(kPeer);
   ASSERT_EQ(link->sends().size(), 1U);
   EXPECT_EQ(link->sends()[0].qpn, Qpn(0x2222));
 }
 
-TEST_F(ReceiveArp, ReplyByBroadcastConfirmsNothing) {
+TEST_F(ReceiveArp, BroadcastReplyDoesNotConfirm) {
   bring_up();
   send(kPeer);
   hear_arp(arp_from_peer(wire::ArpOperation::reply), broadcast());
@@ -197,7 +197,7 @@ TEST_F(ReceiveArp, ReplyByBroadcastConfirmsNothing) {
   EXPECT_EQ(state_of(kPeer), "delay");
 }
 
-TEST_F(ReceiveArp, FlagsOfTheSenderMakeNoDifference) {
+TEST_F(ReceiveArp, FlagsOfTheSenderAreIgnored) {
   bring_up();
   meet_peer();
   wire::Arp message = arp_from_peer(wire::ArpOperation::reply);
@@ -249,7 +249,7 @@ TEST_F(ReceiveArp, WithoutAFreeFrameTheReplyIsDroppedAndCounted) {
   Incoming incoming = datagram(arp_frame(arp_from_peer(wire::ArpOperation::request)), broadcast());
   while (pool.available() > 0) all.push_back(pool.take());
   hear(std::move(incoming));
-  // The frame that it came in is free only afterwards.
+  // The received frame is released only afterwards.
   EXPECT_EQ(count(Counter::drop_no_frame), 1U);
   EXPECT_EQ(state_of(kPeer), "resolving");
 }

@@ -1,4 +1,4 @@
-// Rows of docs/states.md, "Send-only group", and the table of these groups.
+// Rows of docs/states.md, "Send-only group", and SendGroupTable.
 #include "link/send_group_table.hpp"
 #include "tests/unit/link/parts_fixture.hpp"
 
@@ -11,8 +11,8 @@ class SendGroupStates : public PartsFixture {
  protected:
   void take_turn() {
     group->on_turn();
-    ASSERT_EQ(said<JoinRequest>().size(), 1U);
-    question = said<JoinRequest>()[0];
+    ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+    request = emitted<JoinRequest>()[0];
     forget();
   }
   void be_joining() {
@@ -41,7 +41,7 @@ class SendGroupStates : public PartsFixture {
   const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
   const GroupDependencies env{config, kOwnGid, handles, out, ids, random, *silent_logger()};
   std::optional<SendGroup> group{std::in_place, env, parking, mgid, true};
-  JoinRequest question;
+  JoinRequest request;
 };
 
 using namespace send_group_state;
@@ -58,9 +58,9 @@ TEST_F(SendGroupStates, SendGroup_Waiting_Packet) {
 TEST_F(SendGroupStates, SendGroup_Waiting_Turn) {
   be_joining();
   EXPECT_TRUE(is<Joining>());
-  EXPECT_EQ(question.record.mgid, mgid);
-  EXPECT_EQ(question.record.join_state, McMemberRecord::kSendOnlyNonMember);
-  EXPECT_EQ(question.components & McMemberRecord::kQKey, 0U) << "nothing to create it with";
+  EXPECT_EQ(request.record.mgid, mgid);
+  EXPECT_EQ(request.record.join_state, McMemberRecord::kSendOnlyNonMember);
+  EXPECT_EQ(request.components & McMemberRecord::kQKey, 0U) << "no components to create it";
   EXPECT_EQ(parking.used, 1U);
 }
 
@@ -80,19 +80,19 @@ TEST_F(SendGroupStates, SendGroup_Joining_Packet) {
   be_joining();
   EXPECT_FALSE(group->on_packet(packet(), now));
   EXPECT_EQ(parking.used, 2U);
-  EXPECT_TRUE(out.events.empty()) << "one question";
+  EXPECT_TRUE(out.events.empty()) << "one request";
 }
 
 TEST_F(SendGroupStates, SendGroup_Joining_Joined) {
   be_joining();
-  EXPECT_TRUE(group->has_requested(question.id));
+  EXPECT_TRUE(group->has_requested(request.id));
   EXPECT_TRUE(group->on_response(group_record(mgid, 0xc007), now).empty());
   EXPECT_TRUE(is<Ready>());
-  EXPECT_FALSE(group->has_requested(question.id));
+  EXPECT_FALSE(group->has_requested(request.id));
   ASSERT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(out.sends[0].qpn, kMulticastQpn);
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc007));
-  EXPECT_TRUE(said<AttachGroup>().empty()) << "it only sends";
+  EXPECT_TRUE(emitted<AttachGroup>().empty()) << "send-only";
   EXPECT_EQ(group->info().state, GroupState::send_only);
 }
 
@@ -115,7 +115,7 @@ TEST_F(SendGroupStates, SendGroup_Joining_Refused) {
 TEST_F(SendGroupStates, SendGroup_Joining_Outdated) {
   be_joining();
   EXPECT_EQ(group->on_outdated(), Disposition::keep);
-  EXPECT_TRUE(group->has_requested(question.id));
+  EXPECT_TRUE(group->has_requested(request.id));
 }
 
 TEST_F(SendGroupStates, SendGroup_Joining_Removed) {
@@ -124,7 +124,7 @@ TEST_F(SendGroupStates, SendGroup_Joining_Removed) {
   EXPECT_EQ(count(Counter::drop_link_down), 1U);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U) << "the join may yet succeed";
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U) << "the join may still succeed";
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Packet) {
@@ -146,14 +146,14 @@ TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Used) {
 TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Idle) {
   be_ready();
   EXPECT_EQ(reach_group_deadline(), Disposition::erase);
-  ASSERT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
+  ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Outdated) {
   be_ready();
   EXPECT_EQ(group->on_outdated(), Disposition::erase);
-  EXPECT_TRUE(out.events.empty()) << "there is nothing to leave";
+  EXPECT_TRUE(out.events.empty()) << "not a member";
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Removed) {
@@ -161,13 +161,13 @@ TEST_F(SendGroupStates, SendGroup_Ready_Removed) {
   group->on_removed(Counter::drop_link_down, false);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(SendGroupStates, SendGroup_Missing_Packet) {
   be_missing();
-  EXPECT_TRUE(group->on_packet(packet(), now)) << "given back";
-  EXPECT_TRUE(out.events.empty()) << "no question";
+  EXPECT_TRUE(group->on_packet(packet(), now)) << "returned";
+  EXPECT_TRUE(out.events.empty()) << "no request";
 }
 
 TEST_F(SendGroupStates, SendGroup_Missing_Deadline) {
@@ -195,103 +195,103 @@ class SendGroupTableTest : public SendGroupStates {
   void send(std::uint32_t low, bool routable = true) {
     table.send(mgid_of(low), packet(), routable, now);
   }
-  [[nodiscard]] std::vector<JoinRequest> take_questions() {
-    const auto asked = said<JoinRequest>();
+  [[nodiscard]] std::vector<JoinRequest> take_requests() {
+    const auto requests = emitted<JoinRequest>();
     out.events.clear();
-    return asked;
+    return requests;
   }
   const Gid routers = wire::multicast_gid(Ipv4Address(0xe0000002), kDefaultPKey);
   SendGroupTable table{env, parking};
 };
 
-TEST_F(SendGroupTableTest, AsksOnceForAGroup) {
+TEST_F(SendGroupTableTest, RequestsAGroupOnce) {
   send(1);
   send(1);
-  const auto asked = take_questions();
-  ASSERT_EQ(asked.size(), 1U);
-  EXPECT_TRUE(table.on_response({asked[0].id, group_record(mgid_of(1), 0xc001)}, now));
+  const auto requests = take_requests();
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_TRUE(table.on_response({requests[0].id, group_record(mgid_of(1), 0xc001)}, now));
   EXPECT_EQ(out.sends.size(), 2U);
-  EXPECT_FALSE(table.on_response({asked[0].id, group_record(mgid_of(1), 0xc001)}, now));
+  EXPECT_FALSE(table.on_response({requests[0].id, group_record(mgid_of(1), 0xc001)}, now));
 }
 
-TEST_F(SendGroupTableTest, QuestionsAreBoundedAndTheOthersWaitTheirTurn) {
+TEST_F(SendGroupTableTest, OutstandingRequestsAreLimited) {
   config.limits.group_requests = 2;
   for (std::uint32_t i = 0; i < 5; ++i) send(i);
-  auto asked = take_questions();
-  ASSERT_EQ(asked.size(), 2U);
-  EXPECT_TRUE(table.on_response({asked[0].id, SaFailure{}}, now));
-  asked = take_questions();
-  ASSERT_EQ(asked.size(), 1U);
-  EXPECT_EQ(asked[0].record.mgid, mgid_of(2));
+  auto requests = take_requests();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_TRUE(table.on_response({requests[0].id, SaFailure{}}, now));
+  requests = take_requests();
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_EQ(requests[0].record.mgid, mgid_of(2));
 }
 
 TEST_F(SendGroupTableTest, PacketsOfAMissingGroupGoToTheRouters) {
   send(1, true);
   send(2, false);
-  auto asked = take_questions();
-  ASSERT_EQ(asked.size(), 2U);
-  EXPECT_TRUE(table.on_response({asked[0].id, SaFailure(wire::SaStatus::request_invalid)}, now));
-  EXPECT_TRUE(table.on_response({asked[1].id, SaFailure(wire::SaStatus::request_invalid)}, now));
-  EXPECT_EQ(count(Counter::drop_no_group), 1U) << "what may not leave the link";
-  asked = take_questions();
-  ASSERT_EQ(asked.size(), 1U);
-  EXPECT_EQ(asked[0].record.mgid, routers);
-  EXPECT_TRUE(table.on_response({asked[0].id, group_record(routers, 0xc009)}, now));
+  auto requests = take_requests();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_TRUE(table.on_response({requests[0].id, SaFailure(wire::SaStatus::request_invalid)}, now));
+  EXPECT_TRUE(table.on_response({requests[1].id, SaFailure(wire::SaStatus::request_invalid)}, now));
+  EXPECT_EQ(count(Counter::drop_no_group), 1U) << "must not leave the link";
+  requests = take_requests();
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_EQ(requests[0].record.mgid, routers);
+  EXPECT_TRUE(table.on_response({requests[0].id, group_record(routers, 0xc009)}, now));
   EXPECT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
   send(1, true);
-  EXPECT_EQ(out.sends.size(), 2U) << "and so does the next one, without a question";
-  EXPECT_TRUE(said<JoinRequest>().empty());
+  EXPECT_EQ(out.sends.size(), 2U) << "the next one too, without a request";
+  EXPECT_TRUE(emitted<JoinRequest>().empty());
 }
 
-TEST_F(SendGroupTableTest, WithoutRoutersThereIsNowhereToGo) {
+TEST_F(SendGroupTableTest, WithoutRoutersPacketsAreDropped) {
   send(1);
-  EXPECT_TRUE(table.on_response({take_questions()[0].id, SaFailure{}}, now));
-  EXPECT_TRUE(table.on_response({take_questions()[0].id, SaFailure{}}, now));
+  EXPECT_TRUE(table.on_response({take_requests()[0].id, SaFailure{}}, now));
+  EXPECT_TRUE(table.on_response({take_requests()[0].id, SaFailure{}}, now));
   EXPECT_EQ(count(Counter::drop_no_group), 1U);
   EXPECT_EQ(parking.used, 0U);
 }
 
-TEST_F(SendGroupTableTest, ANoticeMakesItAskAgain) {
+TEST_F(SendGroupTableTest, NoticeCausesANewRequest) {
   send(1, false);
-  EXPECT_TRUE(table.on_response({take_questions()[0].id, SaFailure{}}, now));
+  EXPECT_TRUE(table.on_response({take_requests()[0].id, SaFailure{}}, now));
   send(1, false);
-  EXPECT_TRUE(take_questions().empty());
+  EXPECT_TRUE(take_requests().empty());
   table.on_notice(mgid_of(1));
   send(1, false);
-  EXPECT_EQ(take_questions().size(), 1U);
+  EXPECT_EQ(take_requests().size(), 1U);
 }
 
-TEST_F(SendGroupTableTest, AnAdministratorThatHasForgottenIsAskedAgain) {
+TEST_F(SendGroupTableTest, ReregisterCausesNewRequests) {
   send(1);
-  EXPECT_TRUE(table.on_response({take_questions()[0].id, group_record(mgid_of(1), 0xc001)}, now));
+  EXPECT_TRUE(table.on_response({take_requests()[0].id, group_record(mgid_of(1), 0xc001)}, now));
   table.on_reregister();
   send(1);
-  EXPECT_EQ(take_questions().size(), 1U);
+  EXPECT_EQ(take_requests().size(), 1U);
 }
 
-TEST_F(SendGroupTableTest, TheOldestMakesRoom) {
+TEST_F(SendGroupTableTest, EvictsTheOldestGroup) {
   config.limits.send_groups = 2;
   for (std::uint32_t i = 0; i < 2; ++i) {
     send(i);
-    EXPECT_TRUE(table.on_response({take_questions()[0].id, group_record(mgid_of(i), 0xc001)}, now));
+    EXPECT_TRUE(table.on_response({take_requests()[0].id, group_record(mgid_of(i), 0xc001)}, now));
   }
   send(2);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<LeaveRequest>()[0].record.mgid, mgid_of(0));
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>()[0].record.mgid, mgid_of(0));
   EXPECT_EQ(count(Counter::groups_evicted), 1U);
-  EXPECT_EQ(take_questions().size(), 1U);
+  EXPECT_EQ(take_requests().size(), 1U);
   send(3);
   send(4);
-  EXPECT_EQ(count(Counter::drop_group_limit), 1U) << "somebody waits for each of them";
+  EXPECT_EQ(count(Counter::drop_group_limit), 1U) << "all groups have parked frames";
 }
 
 TEST_F(SendGroupTableTest, IdleGroupsAreLeft) {
   send(1);
-  EXPECT_TRUE(table.on_response({take_questions()[0].id, group_record(mgid_of(1), 0xc001)}, now));
+  EXPECT_TRUE(table.on_response({take_requests()[0].id, group_record(mgid_of(1), 0xc001)}, now));
   now = table.next_deadline();
   table.tick(now);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
   EXPECT_EQ(table.next_deadline(), kNever);
   std::vector<GroupInfo> all;
   table.append_info(all);

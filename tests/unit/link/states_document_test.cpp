@@ -19,7 +19,7 @@ std::set<std::string> rows_of_document() {
   return rows;
 }
 
-/// The tests of the suites "...States"; of a parameterised one "Row/<name>", the name.
+/// The tests of the suites "...States"; for parameterised tests "Row/<name>", the name.
 std::set<std::string> tests_of_rows() {
   std::set<std::string> tests;
   const auto& program = *testing::UnitTest::GetInstance();

@@ -1,4 +1,4 @@
-// Host to fabric: which destination goes where, and what is dropped as what.
+// Host to fabric: destinations, and drops by reason.
 #include "tests/unit/link/link_fixture.hpp"
 #include "wire/ipv4.hpp"
 
@@ -12,9 +12,9 @@ class Transmit : public LinkFixture {
     frame.window(kHeadroom, bytes.size());
     std::ranges::copy(bytes, frame.bytes().begin());
     link->from_host({&frame, 1}, now);
-    EXPECT_FALSE(frame) << "frames are taken";
+    EXPECT_FALSE(frame) << "from_host() takes frames";
   }
-  /// What the administrator is shown as the address of a group.
+  /// The address in the GroupInfo of an MGID.
   [[nodiscard]] std::optional<IpAddress> address_of(const Gid& mgid) const {
     for (const GroupInfo& group : link->groups()) {
       if (group.mgid == mgid) return group.address;
@@ -39,7 +39,7 @@ TEST_F(Transmit, NothingBeforeTheLinkIsUp) {
   EXPECT_EQ(pool.available(), pool.capacity());
 }
 
-TEST_F(Transmit, ResolvedNeighbourGetsItAtOnceWithTheEncapsulationHeader) {
+TEST_F(Transmit, SendsToResolvedNeighbourWithEncapsulationHeader) {
   bring_up();
   meet_peer();
   send(kPeer, 100);
@@ -52,7 +52,7 @@ TEST_F(Transmit, ResolvedNeighbourGetsItAtOnceWithTheEncapsulationHeader) {
             (std::vector<std::uint8_t>{8, 0, 0, 0, 0x45}));
 }
 
-TEST_F(Transmit, BatchIsSentInItsOrder) {
+TEST_F(Transmit, BatchKeepsItsOrder) {
   bring_up();
   meet_peer();
   std::vector<Frame> batch;
@@ -60,7 +60,7 @@ TEST_F(Transmit, BatchIsSentInItsOrder) {
   link->from_host(batch, now);
   ASSERT_EQ(link->sends().size(), 10U);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(link->sends()[i].frame.size(), 34 + i);
-  EXPECT_EQ(count(Counter::tx_packets), 11U) << "with the one that met the peer";
+  EXPECT_EQ(count(Counter::tx_packets), 11U) << "with the one to meet the peer";
 }
 
 TEST_F(Transmit, LimitedBroadcastGoesToTheBroadcastGroup) {
@@ -75,8 +75,8 @@ TEST_F(Transmit, DirectedBroadcastGoesToTheBroadcastGroup) {
   expect_sent_to_group(broadcast());
   forget();
   send(Ipv4Address(0x0a2d00ff));
-  EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "incomplete") << "of another subnet: an address";
-  // It becomes one of ours.
+  EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "incomplete") << "no broadcast address of ours";
+  // Now it becomes a broadcast address.
   view.addresses.push_back({Ipv4Address(0x0a2d0001), 24});
   link->on_host_changed(view, now);
   EXPECT_EQ(state_of(Ipv4Address(0x0a2d00ff)), "gone");
@@ -100,10 +100,10 @@ TEST_F(Transmit, MulticastGoesToTheGroupOfItsAddress) {
   const Ipv4Address mdns(0xe00000fb);
   send(mdns);
   EXPECT_TRUE(link->sends().empty());
-  const auto asked = take<JoinRequest>();
-  ASSERT_EQ(asked.size(), 1U);
-  EXPECT_EQ(asked[0].record.join_state, wire::McMemberRecord::kSendOnlyNonMember);
-  link->on_response({asked[0].id, group_record(asked[0].record.mgid, 0xc005)}, now);
+  const auto requests = take<JoinRequest>();
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_EQ(requests[0].record.join_state, wire::McMemberRecord::kSendOnlyNonMember);
+  link->on_response({requests[0].id, group_record(requests[0].record.mgid, 0xc005)}, now);
   expect_sent_to_group(wire::multicast_gid(mdns, kDefaultPKey));
 }
 
@@ -113,12 +113,12 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   const Gid mgid = wire::multicast_gid(mdns, kDefaultPKey);
   view.groups = {mdns};
   link->on_host_changed(view, now);
-  ASSERT_EQ(said<JoinRequest>().size(), 1U);
-  EXPECT_EQ(said<JoinRequest>()[0].record.mgid, mgid);
-  EXPECT_EQ(said<JoinRequest>()[0].record.join_state, wire::McMemberRecord::kFullMember);
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, mgid);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.join_state, wire::McMemberRecord::kFullMember);
   grant_joins();
-  ASSERT_EQ(said<AttachGroup>().size(), 1U);
-  EXPECT_EQ(said<AttachGroup>()[0].mgid, mgid);
+  ASSERT_EQ(emitted<AttachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<AttachGroup>()[0].mgid, mgid);
   EXPECT_EQ(address_of(mgid), IpAddress(mdns));
   forget();
   send(mdns);
@@ -128,13 +128,13 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   forget();
   view.groups.clear();
   link->on_host_changed(view, now);
-  EXPECT_EQ(said<LeaveRequest>().size(), 1U);
-  EXPECT_EQ(said<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
   hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
   EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
 }
 
-TEST_F(Transmit, GroupsAreShownWithTheirAddresses) {
+TEST_F(Transmit, GroupInfoHasTheAddress) {
   bring_up();
   const Ipv6Address kOfSite = *Ipv6Address::parse("ff05::1:3");
   view.groups = {kOfSite};
@@ -161,7 +161,7 @@ TEST_F(Transmit, DropsAreCountedByReason) {
   EXPECT_EQ(pool.available(), pool.capacity());
 }
 
-TEST_F(Transmit, GatewayGetsWhatIsNotOnTheLink) {
+TEST_F(Transmit, OffLinkDestinationsGoToTheGateway) {
   view.rules = {{.family = IpFamily::v4, .table = 254}};
   view.tables = {{.id = 254,
                   .routes = {{.destination = {kOwnIp, 24}, .metric = 0, .hops = {{}}},
@@ -181,7 +181,7 @@ TEST_F(Transmit, GatewayGetsWhatIsNotOnTheLink) {
   forget();
   send(kAllNodes);
   expect_sent_to_group(wire::multicast_gid(kAllNodes, kDefaultPKey));
-  // The gateway changes while packets flow.
+  // The gateway changes.
   view.tables[0].routes[1].hops[0].gateway = Ipv4Address(0x0a2c0003);
   link->on_host_changed(view, now);
   forget();
@@ -202,7 +202,7 @@ TEST_F(Transmit, GatewayMayBeOfTheOtherFamily) {
   EXPECT_EQ(state_of(gateway), "incomplete");
 }
 
-TEST_F(Transmit, PacketOverTheMtuIsAnswered) {
+TEST_F(Transmit, PacketOverTheMtuCausesAnIcmpError) {
   bring_up();
   send(kPeer, 2045);
   ASSERT_EQ(link->to_host().size(), 1U);
@@ -214,7 +214,7 @@ TEST_F(Transmit, PacketOverTheMtuIsAnswered) {
   EXPECT_EQ(count(Counter::too_big_answers), 1U);
 }
 
-TEST_F(Transmit, MtuOfThePathIsRespected) {
+TEST_F(Transmit, PathMtuIsRespected) {
   bring_up();
   send(kPeer);
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
@@ -227,37 +227,37 @@ TEST_F(Transmit, MtuOfThePathIsRespected) {
   EXPECT_EQ(count(Counter::drop_path_mtu_exceeded), 1U);
 }
 
-TEST_F(Transmit, HostIsToldTheMtuOfThePath) {
+TEST_F(Transmit, PathMtuIsReportedToTheHost) {
   bring_up();
   send(kPeer, 2000);
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
   grant_paths(7, 3);
-  ASSERT_EQ(link->to_host().size(), 1U) << "about the packet that has waited for it";
-  const ConstBytes answer = std::as_const(link->to_host()[0]).bytes();
-  const auto header = wire::Ipv4Header::parse(answer);
+  ASSERT_EQ(link->to_host().size(), 1U) << "for the parked packet";
+  const ConstBytes reply = std::as_const(link->to_host()[0]).bytes();
+  const auto header = wire::Ipv4Header::parse(reply);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->source, kPeer);
   EXPECT_EQ(header->destination, kOwnIp);
-  EXPECT_EQ(load_be<std::uint16_t>(&answer[20]), 0x0304) << "fragmentation needed";
-  EXPECT_EQ(load_be<std::uint16_t>(&answer[26]), 1020) << "without the encapsulation header";
-  EXPECT_EQ(answer[28], 0x45) << "it quotes the packet";
+  EXPECT_EQ(load_be<std::uint16_t>(&reply[20]), 0x0304) << "fragmentation needed";
+  EXPECT_EQ(load_be<std::uint16_t>(&reply[26]), 1020) << "without the encapsulation header";
+  EXPECT_EQ(reply[28], 0x45) << "quotes the packet";
   EXPECT_EQ(count(Counter::too_big_answers), 1U);
   forget();
   send(kPeer, 2000);
-  EXPECT_EQ(link->to_host().size(), 1U) << "and about each that follows";
+  EXPECT_EQ(link->to_host().size(), 1U) << "for each further packet";
 }
 
-TEST_F(Transmit, ThousandPacketsAreOneRequestAndOneQuestion) {
+TEST_F(Transmit, ThousandPacketsCauseOneArpAndOnePathRequest) {
   bring_up();
   for (int i = 0; i < 1000; ++i) send(kPeer);
   EXPECT_EQ(sent_arp().size(), 1U);
   hear_arp(arp_from_peer(wire::ArpOperation::reply));
   for (int i = 0; i < 1000; ++i) send(kPeer);
-  EXPECT_EQ(said<PathRequest>().size(), 1U);
+  EXPECT_EQ(emitted<PathRequest>().size(), 1U);
   forget();
 }
 
-TEST_F(Transmit, FramesParkedInAllAreBounded) {
+TEST_F(Transmit, ParkedFramesAreLimited) {
   config.limits.parked = 20;
   config.limits.parked_per_neighbour = 3;
   bring_up();
@@ -273,7 +273,7 @@ TEST_F(Transmit, FramesParkedInAllAreBounded) {
   EXPECT_EQ(count(Counter::drop_neighbour_failed), 20U);
 }
 
-TEST_F(Transmit, AddressesAskedForAtATimeAreBounded) {
+TEST_F(Transmit, UnresolvedNeighboursAreLimited) {
   config.limits.unresolved = 5;
   bring_up();
   for (std::uint32_t i = 0; i < 8; ++i) send(Ipv4Address(0x0a2c0010 + i));
@@ -281,19 +281,19 @@ TEST_F(Transmit, AddressesAskedForAtATimeAreBounded) {
   EXPECT_EQ(count(Counter::drop_unresolved_limit), 3U);
 }
 
-TEST_F(Transmit, RequestsByBroadcastAreBounded) {
+TEST_F(Transmit, BroadcastRequestsAreLimited) {
   config.limits.solicitations = 40;
   bring_up();
   const TimePoint began = now;
   for (std::uint32_t i = 0; i < 200; ++i) send(Ipv4Address(0x0a2d0000 + i));
-  EXPECT_EQ(sent_arp().size(), 5U) << "a quarter of a second of those for new neighbours";
+  EXPECT_EQ(sent_arp().size(), 5U) << "the burst for new neighbours";
   EXPECT_GT(count(Counter::drop_solicitation_limit), 100U);
   tick_to(began + 10s);
   EXPECT_LE(sent_arp().size(), 5U + 10U * 30U);
-  EXPECT_GE(sent_arp().size(), 20U) << "those let in were asked for in their turn";
+  EXPECT_GE(sent_arp().size(), 20U) << "later ones are delayed";
 }
 
-TEST_F(Transmit, AFullCacheLosesFailedThenIdleEntriesAndNeverPermanentOnes) {
+TEST_F(Transmit, FullCacheEvictsFailedThenIdleButNeverPermanentEntries) {
   config.limits.neighbours = 3;
   config.ageing.negative = 1h;
   bring_up();
@@ -309,15 +309,16 @@ TEST_F(Transmit, AFullCacheLosesFailedThenIdleEntriesAndNeverPermanentOnes) {
   EXPECT_EQ(state_of(dead), "gone");
   EXPECT_EQ(state_of(kPeer), "reachable");
   send(Ipv4Address(0x0a2c0041));
-  EXPECT_EQ(state_of(kPeer), "gone") << "idle, and nothing waits for it";
+  EXPECT_EQ(state_of(kPeer), "gone") << "idle, no parked frames";
   send(Ipv4Address(0x0a2c0042));
-  EXPECT_EQ(count(Counter::drop_neighbour_limit), 1U) << "what is left is permanent or waited for";
+  EXPECT_EQ(count(Counter::drop_neighbour_limit), 1U)
+      << "only permanent entries and ones with parked frames are left";
   EXPECT_EQ(state_of(fixed), "permanent");
   EXPECT_EQ(count(Counter::neighbours_evicted), 2U);
 }
 
-/// The cache is full and large: what is looked up ahead of its turn may be gone when that comes.
-TEST_F(Transmit, EntriesThatGoWithinABatchAreNotSentTo) {
+/// In a full and large cache, an entry may be evicted between its look-ahead and its use.
+TEST_F(Transmit, EntriesErasedWithinABatchAreNotUsed) {
   constexpr std::uint32_t kPeers = 600;
   constexpr std::uint32_t kFirst = 0x0a2d0000;
   view.addresses = {{kOwnIp, 8}};
@@ -334,7 +335,7 @@ TEST_F(Transmit, EntriesThatGoWithinABatchAreNotSentTo) {
   for (std::uint32_t i = 0; i < kPeers; ++i) meet(i);
   EXPECT_EQ(link->neighbour_count(), kPeers);
   forget();
-  // Each stranger costs one of those that have been stale for longest its place.
+  // Each new neighbour evicts the entry that has been stale for longest.
   std::vector<Frame> batch;
   for (std::uint32_t i = 0; i < 40; ++i) batch.push_back(to(kPeers + i)), batch.push_back(to(i));
   link->from_host(batch, now);

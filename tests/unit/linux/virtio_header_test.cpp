@@ -12,7 +12,7 @@ using namespace offload::test;
 class VirtioHeaderTest : public ::testing::Test {
  protected:
   Frame frame_of(const PacketSpec& like) {
-    const Octets packet = partial_packet(like);
+    const Bytes packet = partial_packet(like);
     Frame frame = pool.take();
     frame.window(4, packet.size());
     std::copy(packet.begin(), packet.end(), frame.bytes().begin());
@@ -40,7 +40,7 @@ TEST_F(VirtioHeaderTest, CompletesPartialChecksum) {
   Frame frame = frame_of(spec);
   EXPECT_TRUE(
       apply_header({.flags = virtio::kNeedsChecksum, .csum_start = 20, .csum_offset = 16}, frame));
-  EXPECT_TRUE(is_right(frame.bytes(), spec));
+  EXPECT_TRUE(has_valid_checksums(frame.bytes(), spec));
 }
 
 TEST_F(VirtioHeaderTest, SetsSegmentation) {
@@ -58,7 +58,7 @@ TEST_F(VirtioHeaderTest, TreatsOneSegmentAsAPacket) {
   one.gso_size = 3000;
   EXPECT_TRUE(apply_header(one, frame));
   EXPECT_FALSE(frame.is_large());
-  EXPECT_TRUE(is_right(frame.bytes(), spec));
+  EXPECT_TRUE(has_valid_checksums(frame.bytes(), spec));
 }
 
 TEST_F(VirtioHeaderTest, RejectsHeaderThatDoesNotFitThePacket) {

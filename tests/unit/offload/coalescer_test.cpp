@@ -14,27 +14,28 @@ namespace {
 
 using namespace test;
 
-using Packets = std::vector<Octets>;
+using Packets = std::vector<Bytes>;
 
 class CoalescerTest : public ::testing::Test {
  protected:
-  CoalescerTest() { host.takes_large = true; }
+  CoalescerTest() { host.accepts_large = true; }
 
-  void add(const Octets& packet, bool checksums_right = false) {
+  void add(const Bytes& packet, bool checksums_valid = false) {
     Frame frame = pool.take();
     frame.window(44, packet.size());
     std::copy(packet.begin(), packet.end(), frame.bytes().begin());
-    frame.set_checksums_right(checksums_right);
+    frame.set_checksums_valid(checksums_valid);
+    frame.set_upper_layer(wire::upper_layer(packet));
     coalescer.add(std::move(frame));
   }
-  /// The segments of a packet, as they come from the fabric.
+  /// Adds the segments of a packet.
   void add_segments(const PacketSpec& spec, std::size_t size = kSegment) {
     const Frame frame = large_frame(large_pool, spec, size);
     for (const auto& segment : segments_of(frame)) add(segment);
   }
-  /// Two packets of each of several flows, in turn.
+  /// Adds two packets of each flow, alternating between flows.
   void add_of_flows(std::uint16_t flows);
-  [[nodiscard]] const std::vector<Octets>& got() {
+  [[nodiscard]] const std::vector<Bytes>& got() {
     coalescer.flush();
     return host.from_fabric;
   }
@@ -45,7 +46,7 @@ class CoalescerTest : public ::testing::Test {
   Coalescer coalescer{host};
 };
 
-/// One after the other, of one stream.
+/// Consecutive packets of one flow.
 std::vector<PacketSpec> stream(std::size_t count, std::size_t size = kSegment) {
   std::vector<PacketSpec> out(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -65,7 +66,7 @@ void CoalescerTest::add_of_flows(std::uint16_t flows) {
   }
 }
 
-TEST_F(CoalescerTest, TakesTheDevicesWordForAChecksum) {
+TEST_F(CoalescerTest, TrustsChecksumsVerifiedByTheDevice) {
   for (const bool right : {false, true}) {
     for (const auto& spec : stream(2)) {
       auto packet = complete_packet(spec);
@@ -77,7 +78,7 @@ TEST_F(CoalescerTest, TakesTheDevicesWordForAChecksum) {
   }
 }
 
-TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
+TEST_F(CoalescerTest, CoalescesTheSegmentsOfAPacket) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
     for (const int version : {4, 6}) {
       PacketSpec spec{.kind = kind, .version = version, .payload = 5 * kSegment + 3};
@@ -85,7 +86,7 @@ TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
       host.from_fabric.clear();
       host.large.clear();
       add_segments(spec);
-      EXPECT_EQ(got(), Packets{partial_packet(spec)}) << "octet for octet";
+      EXPECT_EQ(got(), Packets{partial_packet(spec)}) << "byte for byte";
       ASSERT_EQ(host.large.size(), 1U);
       EXPECT_EQ(host.large[0].second, *plan_segments(got()[0], kind, transport_of(spec), kSegment));
     }
@@ -95,7 +96,7 @@ TEST_F(CoalescerTest, PutsTogetherWhatWasCut) {
   EXPECT_EQ(pool.available(), pool.capacity());
 }
 
-TEST_F(CoalescerTest, AnyPacketComesBackAsItWas) {
+TEST_F(CoalescerTest, RestoresAnySegmentedPacket) {
   std::mt19937 random(1);  // NOLINT: the same each time
   const auto below = [&](std::size_t end) { return random() % end; };
   for (int round = 0; round < 500; ++round) {
@@ -118,14 +119,14 @@ TEST_F(CoalescerTest, AnyPacketComesBackAsItWas) {
   }
 }
 
-TEST_F(CoalescerTest, OnePacketGoesOnUntouched) {
+TEST_F(CoalescerTest, PassesASinglePacketOnUnchanged) {
   const auto packet = complete_packet({.payload = 333});
   add(packet);
   EXPECT_EQ(got(), Packets{packet});
   EXPECT_TRUE(host.large.empty());
 }
 
-TEST_F(CoalescerTest, NothingWaitsForAnotherBatch) {
+TEST_F(CoalescerTest, NoPacketWaitsForAnotherBatch) {
   const auto packets = stream(2);
   add(complete_packet(packets[0]));
   EXPECT_EQ(got().size(), 1U);
@@ -134,7 +135,7 @@ TEST_F(CoalescerTest, NothingWaitsForAnotherBatch) {
   EXPECT_EQ(coalescer.counters().large, 0U);
 }
 
-TEST_F(CoalescerTest, FlowsAreToldApartAndKeepTheirOrder) {
+TEST_F(CoalescerTest, SeparatesFlowsAndKeepsTheirOrder) {
   auto one = stream(4);
   auto other = stream(4);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -146,7 +147,7 @@ TEST_F(CoalescerTest, FlowsAreToldApartAndKeepTheirOrder) {
   EXPECT_EQ(host.large.size(), 2U);
 }
 
-TEST_F(CoalescerTest, ManyFlowsAreEachPutTogether) {
+TEST_F(CoalescerTest, CoalescesManyFlows) {
   for (int batch = 0; batch < 2; ++batch) {
     host.from_fabric.clear();
     add_of_flows(20);
@@ -155,59 +156,59 @@ TEST_F(CoalescerTest, ManyFlowsAreEachPutTogether) {
   EXPECT_EQ(host.large.size(), 40U);
 }
 
-TEST_F(CoalescerTest, FlowsThatShareAPlaceKeepTheirOrder) {
-  constexpr std::uint16_t kFlows = 120;  // of 256 places: some meet
+TEST_F(CoalescerTest, FlowsInTheSameBucketKeepTheirOrder) {
+  constexpr std::uint16_t kFlows = 120;  // for 256 buckets: some share one
   add_of_flows(kFlows);
-  std::map<std::uint16_t, Octets> data;
+  std::map<std::uint16_t, Bytes> data;
   for (const auto& packet : got()) {
     const auto port = load_be<std::uint16_t>(&packet[20]);
     data[port].insert(data[port].end(), packet.begin() + 52, packet.end());
   }
-  EXPECT_LT(host.large.size(), kFlows) << "not all could be looked after";
+  EXPECT_LT(host.large.size(), kFlows) << "not all could be coalesced";
   EXPECT_GT(host.large.size(), kFlows / 2U);
   ASSERT_EQ(data.size(), kFlows);
   const auto packets = stream(2);
-  Octets whole;
+  Bytes whole;
   for (const auto& packet : packets) {
-    const auto octets = complete_packet(packet);
-    whole.insert(whole.end(), octets.begin() + 52, octets.end());
+    const auto bytes = complete_packet(packet);
+    whole.insert(whole.end(), bytes.begin() + 52, bytes.end());
   }
-  for (const auto& [port, octets] : data) EXPECT_EQ(octets, whole) << "of port " << port;
+  for (const auto& [port, bytes] : data) EXPECT_EQ(bytes, whole) << "of port " << port;
 }
 
-TEST_F(CoalescerTest, APacketOfTheFlowThatDoesNotFitEndsTheGroup) {
+TEST_F(CoalescerTest, PacketThatDoesNotContinueTheGroupClosesIt) {
   auto packets = stream(4);
-  packets[2].payload = 0;  // an acknowledgement on its own
+  packets[2].payload = 0;  // an acknowledgement without data
   packets[2].flags = wire::tcp::kAck;
   packets[3].sequence = packets[2].sequence;
   for (const auto& packet : packets) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 3U);
-  EXPECT_EQ(got()[1], complete_packet(packets[2])) << "in its place";
+  EXPECT_EQ(got()[1], complete_packet(packets[2])) << "in order";
 }
 
-TEST_F(CoalescerTest, WhatCannotBeReadEndsAllGroups) {
+TEST_F(CoalescerTest, UnknownPacketClosesAllGroups) {
   const auto packets = stream(2);
   auto fragment = packets[0];
   fragment.fragment = 0x2000;
   add(complete_packet(packets[0]));
   add(complete_packet(fragment));
-  add(Octets(7));
+  add(Bytes(7));
   add(complete_packet(packets[1]));
   EXPECT_EQ(got().size(), 4U);
   EXPECT_TRUE(host.large.empty());
 }
 
-TEST_F(CoalescerTest, TakesNoMoreThanAPacketCanSayOfItself) {
+TEST_F(CoalescerTest, DoesNotExceedTheMaximumSizeOfAPacket) {
   for (const auto& packet : stream(70)) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 2U);
   EXPECT_EQ(got()[0].size(), 52 + kMaxSegments * kSegment);
   host.from_fabric.clear();
   for (const auto& packet : stream(40, 2000)) add(complete_packet(packet));
   ASSERT_EQ(got().size(), 2U);
-  EXPECT_EQ(got()[0].size(), 52 + 32 * 2000U) << "33 would be over 65535 octets";
+  EXPECT_EQ(got()[0].size(), 52 + 32 * 2000U) << "33 would exceed 65535 bytes";
 }
 
-TEST_F(CoalescerTest, ASmallerOneIsTheLast) {
+TEST_F(CoalescerTest, SmallerSegmentIsTheLast) {
   auto packets = stream(4);
   packets[2].payload = kSegment - 1;
   packets[3].sequence -= 1;
@@ -216,7 +217,7 @@ TEST_F(CoalescerTest, ASmallerOneIsTheLast) {
   EXPECT_EQ(got()[0].size(), 52 + 3 * kSegment - 1);
 }
 
-TEST_F(CoalescerTest, PushIsTheLast) {
+TEST_F(CoalescerTest, SegmentWithPushIsTheLast) {
   auto packets = stream(3);
   packets[1].flags |= wire::tcp::kPush;
   for (const auto& packet : packets) add(complete_packet(packet));
@@ -224,7 +225,7 @@ TEST_F(CoalescerTest, PushIsTheLast) {
   EXPECT_EQ(got()[1], complete_packet(packets[2]));
 }
 
-TEST_F(CoalescerTest, WrongChecksumsAreForTheHostToFind) {
+TEST_F(CoalescerTest, PassesInvalidChecksumsOnToTheHost) {
   for (const std::size_t broken : {wire::ipv4::kChecksum, std::size_t{20} + wire::tcp::kChecksum}) {
     host.from_fabric.clear();
     auto first = complete_packet(stream(2)[0]);
@@ -236,7 +237,7 @@ TEST_F(CoalescerTest, WrongChecksumsAreForTheHostToFind) {
   }
 }
 
-TEST_F(CoalescerTest, WhatIsLargeAlreadyGoesOnInItsPlace) {
+TEST_F(CoalescerTest, PassesLargePacketsOnInOrder) {
   auto packets = stream(2);
   PacketSpec large = packets[0];
   large.sequence += 2 * kSegment;
@@ -247,8 +248,8 @@ TEST_F(CoalescerTest, WhatIsLargeAlreadyGoesOnInItsPlace) {
   coalescer.add(large_frame(large_pool, large, kSegment));
   add(complete_packet(last));
   ASSERT_EQ(got().size(), 3U);
-  EXPECT_EQ(got()[1], partial_packet(large)) << "octet for octet";
-  EXPECT_EQ(got()[2], complete_packet(last)) << "behind it, not with those before";
+  EXPECT_EQ(got()[1], partial_packet(large)) << "byte for byte";
+  EXPECT_EQ(got()[2], complete_packet(last)) << "after it, not coalesced with those before";
   ASSERT_EQ(host.large.size(), 2U);
   EXPECT_EQ(host.large[1], (std::pair{std::size_t{1}, Segmentation{Kind::tcp, 20, 52, kSegment}}));
   EXPECT_EQ(coalescer.counters().large, 2U);
@@ -256,8 +257,8 @@ TEST_F(CoalescerTest, WhatIsLargeAlreadyGoesOnInItsPlace) {
   EXPECT_EQ(large_pool.available(), large_pool.capacity());
 }
 
-TEST_F(CoalescerTest, AHostThatTakesNothingLargeGetsNothingLarge) {
-  host.takes_large = false;
+TEST_F(CoalescerTest, WritesNoLargePacketsToAHostThatDoesNotAcceptThem) {
+  host.accepts_large = false;
   for (const auto& packet : stream(3)) add(complete_packet(packet));
   EXPECT_EQ(got().size(), 3U);
 }

@@ -1,4 +1,4 @@
-// Which packets belong together: each row changes one thing in the second of two segments.
+// Which packets continue a flow: each row changes one field of the second of two segments.
 #include "offload/flow.hpp"
 
 #include <gtest/gtest.h>
@@ -13,14 +13,18 @@ namespace {
 
 using namespace test;
 
+std::optional<FlowPacket> flow_in(ConstBytes packet) {
+  return parse_flow(packet, wire::upper_layer(packet));
+}
+
 struct Row {
   const char* what;
   Kind kind;
   int version;
-  std::function<void(Octets&)> change;
+  std::function<void(Bytes&)> change;
 };
 
-void repair(Octets& packet, const PacketSpec& spec) {
+void fix_checksums(Bytes& packet, const PacketSpec& spec) {
   if (spec.version == 4) {
     store_be(&packet[wire::ipv4::kChecksum], std::uint16_t{0});
     store_be(&packet[wire::ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
@@ -32,33 +36,33 @@ void repair(Octets& packet, const PacketSpec& spec) {
            pseudo_header(packet, spec.kind).add(ConstBytes(packet).subspan(transport)).value());
 }
 
-bool belongs(const Row& row) {
+bool second_continues(const Row& row) {
   PacketSpec spec{.kind = row.kind, .version = row.version, .payload = kSegment, .fragment = 0};
-  const Octets first = complete_packet(spec);
+  const Bytes first = complete_packet(spec);
   spec.sequence += kSegment;
   ++spec.id;
-  Octets second = complete_packet(spec);
+  Bytes second = complete_packet(spec);
   if (row.change) {
     row.change(second);
-    repair(second, spec);
+    fix_checksums(second, spec);
   }
-  const auto one = parse_flow(first);
-  const auto two = parse_flow(second);
-  return one && two && is_same_flow(*one, *two) && may_be_segment(*two) &&
+  const auto one = flow_in(first);
+  const auto two = flow_in(second);
+  return one && two && is_same_flow(*one, *two) && can_coalesce(*two) &&
          continues(*one, *two, 1, kSegment);
 }
 
-std::function<void(Octets&)> flip(std::size_t at, std::uint8_t bits) {
-  return [=](Octets& packet) { packet[at] ^= bits; };
+std::function<void(Bytes&)> flip(std::size_t at, std::uint8_t bits) {
+  return [=](Bytes& packet) { packet[at] ^= bits; };
 }
 
-TEST(Flow, TheNextSegmentBelongs) {
+TEST(Flow, NextSegmentContinues) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
-    for (const int version : {4, 6}) EXPECT_TRUE(belongs({"", kind, version, {}}));
+    for (const int version : {4, 6}) EXPECT_TRUE(second_continues({"", kind, version, {}}));
   }
 }
 
-TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
+TEST(Flow, AnyDifferenceFromTheNextSegmentEndsTheGroup) {
   const std::vector<Row> rows{
       {"ECN", Kind::tcp, 4, flip(1, 1)},
       {"identification", Kind::tcp, 4, flip(5, 1)},
@@ -90,69 +94,69 @@ TEST(Flow, WhatDiffersFromTheNextSegmentDoesNotBelong) {
       {"destination, IPv6", Kind::udp, 6, flip(39, 1)},
       {"length of UDP", Kind::udp, 4, flip(25, 1)},
       {"longer than the first", Kind::udp, 4,
-       [](Octets& packet) {
+       [](Bytes& packet) {
          packet = complete_packet({.kind = Kind::udp, .payload = kSegment + 1, .fragment = 0});
        }},
       {"IPv4 options", Kind::tcp, 4,
-       [](Octets& packet) {
+       [](Bytes& packet) {
          packet.insert(packet.begin() + 20, 4, std::uint8_t{1});
          packet[0] = 0x46;
          store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
        }},
   };
-  for (const auto& row : rows) EXPECT_FALSE(belongs(row)) << row.what;
+  for (const auto& row : rows) EXPECT_FALSE(second_continues(row)) << row.what;
 }
 
-TEST(Flow, AnAtomicPacketMayHaveAnyIdentification) {
+TEST(Flow, IgnoresTheIdentificationOfAtomicPackets) {
   PacketSpec spec{.payload = kSegment};
-  const Octets first = complete_packet(spec);
+  const Bytes first = complete_packet(spec);
   spec.sequence += kSegment;
   spec.id = 7;
-  const Octets second = complete_packet(spec);
-  EXPECT_TRUE(continues(*parse_flow(first), *parse_flow(second), 1, kSegment));
+  const Bytes second = complete_packet(spec);
+  EXPECT_TRUE(continues(*flow_in(first), *flow_in(second), 1, kSegment));
 }
 
-TEST(Flow, DataAloneIsPutTogether) {
-  EXPECT_FALSE(may_be_segment(*parse_flow(complete_packet({.payload = 0}))));
+TEST(Flow, OnlyDataIsCoalesced) {
+  EXPECT_FALSE(can_coalesce(*flow_in(complete_packet({.payload = 0}))));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(may_be_segment(*parse_flow(without))) << "nothing vouches for it";
+  EXPECT_FALSE(can_coalesce(*flow_in(without))) << "without a checksum";
 }
 
-TEST(Flow, MessagesOfDhcpStayApart) {
+TEST(Flow, DhcpIsNotCoalesced) {
   const PacketSpec spec{.kind = Kind::udp};
   for (std::uint16_t port = 66; port <= 69; ++port) {
     auto packet = complete_packet(spec);
     store_be(&packet[20 + wire::udp::kDestinationPort], port);
-    repair(packet, spec);
-    EXPECT_EQ(may_be_segment(*parse_flow(packet)), port < 67 || port > 68) << port;
+    fix_checksums(packet, spec);
+    EXPECT_EQ(can_coalesce(*flow_in(packet)), port < 67 || port > 68) << port;
   }
 }
 
-TEST(Flow, WhatIsKnownToBeRightIsNotVerified) {
+TEST(Flow, DoesNotVerifyChecksumsAgain) {
   auto wrong = complete_packet({});
   wrong.back() ^= 1;
-  EXPECT_FALSE(may_be_segment(*parse_flow(wrong)));
-  EXPECT_TRUE(may_be_segment(*parse_flow(wrong), true));
+  EXPECT_FALSE(can_coalesce(*flow_in(wrong)));
+  EXPECT_TRUE(can_coalesce(*flow_in(wrong), true));
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
-  EXPECT_FALSE(may_be_segment(*parse_flow(without), true)) << "there is none to be right";
+  EXPECT_FALSE(can_coalesce(*flow_in(without), true)) << "without a checksum";
 }
 
-TEST(Flow, OfWhatCannotBeReadThereIsNoFlow) {
-  const Octets packet = complete_packet({.payload = 100});
-  EXPECT_TRUE(parse_flow(packet));
+TEST(Flow, MalformedPacketsHaveNoFlow) {
+  const Bytes packet = complete_packet({.payload = 100});
+  EXPECT_TRUE(flow_in(packet));
   for (std::size_t size = 0; size < packet.size(); ++size) {
-    EXPECT_FALSE(parse_flow(ConstBytes(packet).first(size)));
+    EXPECT_FALSE(flow_in(ConstBytes(packet).first(size)));
   }
-  Octets longer = packet;
+  Bytes longer = packet;
   longer.push_back(0);
-  EXPECT_FALSE(parse_flow(longer)) << "octets behind the packet";
-  EXPECT_FALSE(parse_flow(complete_packet({.fragment = 0x2000})));
-  EXPECT_FALSE(parse_flow(complete_packet({.fragment = 0x0001})));
-  Octets icmp = packet;
+  EXPECT_FALSE(flow_in(longer)) << "bytes after the packet";
+  EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x2000})));
+  EXPECT_FALSE(flow_in(complete_packet({.fragment = 0x0001})));
+  Bytes icmp = packet;
   icmp[9] = 1;
-  EXPECT_FALSE(parse_flow(icmp));
+  EXPECT_FALSE(flow_in(icmp));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Packets of TCP and UDP to be cut, and what is to be true of the segments.
+// TCP and UDP packets to be segmented, and checks of the segments.
 #pragma once
 
 #include <numeric>
@@ -12,10 +12,10 @@
 
 namespace ipoib::offload::test {
 
-using Octets = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 using Kind = Segmentation::Kind;
 
-inline constexpr std::size_t kSegment = 1000;  ///< octets of payload
+inline constexpr std::size_t kSegment = 1000;  ///< bytes of payload
 
 struct PacketSpec {
   Kind kind = Kind::tcp;
@@ -23,10 +23,10 @@ struct PacketSpec {
   std::size_t payload = kSegment;
   std::uint16_t flags = wire::tcp::kAck;
   std::uint32_t sequence = 0xfffff000;  ///< wraps soon
-  std::uint16_t id = 0xfffe;            ///< so does this
+  std::uint16_t id = 0xfffe;            ///< likewise
   std::uint16_t fragment = wire::ipv4::kDontFragment;
   std::uint16_t source_port = 40000;
-  std::size_t options = 12;  ///< octets of TCP options
+  std::size_t options = 12;  ///< bytes of TCP options
   std::uint8_t seed = 0;     ///< of the payload
 };
 
@@ -38,9 +38,9 @@ struct PacketSpec {
   return transport_of(spec) + (spec.kind == Kind::tcp ? tcp_size : wire::kUdpHeader);
 }
 
-/// The pseudo-header's sum, from the addresses and the protocol.
+/// The sum of the pseudo-header.
 [[nodiscard]] inline wire::InternetChecksum pseudo_header(ConstBytes packet, Kind kind) {
-  const std::uint8_t protocol = kind == Kind::tcp ? wire::kTcp : wire::kUdp;
+  const std::uint8_t protocol = wire::protocol_of(kind);
   wire::InternetChecksum sum;
   if (const auto ip = wire::Ipv4Header::parse(packet)) {
     sum.add_pseudo_header(ip->source, ip->destination, protocol,
@@ -51,16 +51,16 @@ struct PacketSpec {
   return sum;
 }
 
-/// With the pseudo-header's sum in the place of the checksum.
-[[nodiscard]] inline Octets partial_packet(const PacketSpec& spec) {
+/// A packet with a partial checksum.
+[[nodiscard]] inline Bytes partial_packet(const PacketSpec& spec) {
   const std::size_t transport = transport_of(spec);
-  const std::size_t whole = payload_of(spec) + spec.payload;
-  Octets packet(whole);
+  const std::size_t size = payload_of(spec) + spec.payload;
+  Bytes packet(size);
   ByteWriter out(packet);
-  const std::uint8_t protocol = spec.kind == Kind::tcp ? wire::kTcp : wire::kUdp;
+  const std::uint8_t protocol = wire::protocol_of(spec.kind);
   if (spec.version == 4) {
     out.u16(0x4502);
-    out.u16(static_cast<std::uint16_t>(whole));
+    out.u16(static_cast<std::uint16_t>(size));
     out.u16(spec.id);
     out.u16(spec.fragment);
     out.u8(64);
@@ -71,7 +71,7 @@ struct PacketSpec {
     store_be(&packet[wire::ipv4::kChecksum], wire::internet_checksum(ConstBytes(packet).first(20)));
   } else {
     out.u32(0x60012345);
-    out.u16(static_cast<std::uint16_t>(whole - wire::Ipv6Header::kSize));
+    out.u16(static_cast<std::uint16_t>(size - wire::Ipv6Header::kSize));
     out.u8(protocol);
     out.u8(64);
     for (int i = 0; i < 32; ++i) out.u8(static_cast<std::uint8_t>(0x20 + i));
@@ -87,7 +87,7 @@ struct PacketSpec {
     out.zeros(4);
     for (std::size_t i = 0; i < spec.options; ++i) out.u8(static_cast<std::uint8_t>(i + 1));
   } else {
-    out.u16(static_cast<std::uint16_t>(whole - transport));
+    out.u16(static_cast<std::uint16_t>(size - transport));
     out.zeros(2);
   }
   std::iota(packet.begin() + static_cast<std::ptrdiff_t>(payload_of(spec)), packet.end(),
@@ -97,22 +97,22 @@ struct PacketSpec {
   return packet;
 }
 
-[[nodiscard]] inline Octets complete_packet(const PacketSpec& spec) {
-  Octets packet = partial_packet(spec);
+[[nodiscard]] inline Bytes complete_packet(const PacketSpec& spec) {
+  Bytes packet = partial_packet(spec);
   (void)complete_checksum(packet, transport_of(spec), wire::checksum_offset(spec.kind));
   return packet;
 }
 
-/// The receiver's view: all checksums.
-[[nodiscard]] inline bool is_right(ConstBytes packet, const PacketSpec& like) {
+/// Whether all checksums are valid.
+[[nodiscard]] inline bool has_valid_checksums(ConstBytes packet, const PacketSpec& like) {
   const std::size_t transport = transport_of(like);
   if (like.version == 4 && wire::internet_checksum(packet.first(transport)) != 0) return false;
   return pseudo_header(packet, like.kind).add(packet.subspan(transport)).value() == 0;
 }
 
-/// In a frame of `pool`, to be cut into segments of `size` octets.
+/// A packet in a frame of `pool`, to be segmented every `size` bytes.
 [[nodiscard]] inline Frame large_frame(FramePool& pool, const PacketSpec& spec, std::size_t size) {
-  const Octets packet = partial_packet(spec);
+  const Bytes packet = partial_packet(spec);
   Frame frame = pool.take();
   frame.window(4, packet.size());
   std::copy(packet.begin(), packet.end(), frame.bytes().begin());
@@ -121,11 +121,11 @@ struct PacketSpec {
   return frame;
 }
 
-[[nodiscard]] inline std::vector<Octets> segments_of(const Frame& frame) {
-  std::vector<Octets> out;
-  auto segmenter = segmenter_of(frame, 0);
+[[nodiscard]] inline std::vector<Bytes> segments_of(const Frame& frame) {
+  std::vector<Bytes> out;
+  auto segmenter = make_segmenter(frame, 0);
   while (!segmenter.done()) {
-    Octets segment(segmenter.header_size());
+    Bytes segment(segmenter.header_size());
     const ConstBytes payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
     out.push_back(std::move(segment));

@@ -32,16 +32,16 @@ INSTANTIATE_TEST_SUITE_P(Segments, EachKind,
                          ::testing::Values(Shape{Kind::tcp, 4}, Shape{Kind::tcp, 6},
                                            Shape{Kind::udp, 4}, Shape{Kind::udp, 6}));
 
-TEST_P(EachKind, IsRightForAReceiverAndCarriesThePayloadOn) {
+TEST_P(EachKind, HasValidChecksumsAndTheWholePayload) {
   const Frame frame = large_frame(pool, spec(), kMss);
   ASSERT_TRUE(frame.is_large());
   const auto segments = segments_of(frame);
   ASSERT_EQ(segments.size(), frame.datagrams());
   ASSERT_EQ(segments.size(), 11U);
   const std::size_t headers = payload_of(spec());
-  Octets payload;
+  Bytes payload;
   for (const auto& segment : segments) {
-    EXPECT_TRUE(is_right(segment, spec()));
+    EXPECT_TRUE(has_valid_checksums(segment, spec()));
     EXPECT_LE(segment.size(), frame.datagram_size());
     payload.insert(payload.end(), segment.begin() + static_cast<std::ptrdiff_t>(headers),
                    segment.end());
@@ -49,30 +49,31 @@ TEST_P(EachKind, IsRightForAReceiverAndCarriesThePayloadOn) {
   EXPECT_EQ(segments.front().size(), frame.datagram_size());
   EXPECT_EQ(segments.back().size(), headers + 77);
   const auto whole = frame.bytes().subspan(headers);
-  EXPECT_EQ(payload, Octets(whole.begin(), whole.end()));
+  EXPECT_EQ(payload, Bytes(whole.begin(), whole.end()));
 }
 
-TEST_P(EachKind, OddSizesAreRightToo) {
+TEST_P(EachKind, HandlesOddSizes) {
   auto odd = spec();
   odd.payload = 999;
   for (const std::size_t size : {17U, 501U, 998U}) {
     const Frame frame = large_frame(pool, odd, size);
-    for (const auto& segment : segments_of(frame)) EXPECT_TRUE(is_right(segment, odd)) << size;
+    for (const auto& segment : segments_of(frame))
+      EXPECT_TRUE(has_valid_checksums(segment, odd)) << size;
   }
 }
 
-/// The field of a packet's checksum of TCP or UDP.
-std::uint16_t checksum_in(const Octets& packet, const PacketSpec& spec) {
+/// The TCP or UDP checksum field of a packet.
+std::uint16_t checksum_in(const Bytes& packet, const PacketSpec& spec) {
   return load_be<std::uint16_t>(&packet[transport_of(spec) + wire::checksum_offset(spec.kind)]);
 }
 
-/// Has a packet that would get this checksum get zero: what is missing goes into its last word.
+/// Changes the last word of a packet with this checksum so that its checksum becomes zero.
 void make_zero(MutableBytes packet, std::uint16_t checksum) {
   auto* const last = &packet[packet.size() - 2];
   store_be(last, wire::InternetChecksum().add(load_be<std::uint16_t>(last)).add(checksum).sum());
 }
 
-TEST_P(EachKind, AZeroIsAZeroButToUdp) {
+TEST_P(EachKind, SendsAZeroChecksumExceptForUdp) {
   auto even = spec();
   even.payload = 2 * kMss;
   const std::uint16_t as_sent = even.kind == Kind::udp ? 0xffff : 0;
@@ -80,47 +81,48 @@ TEST_P(EachKind, AZeroIsAZeroButToUdp) {
   make_zero(frame.bytes(), checksum_in(segments_of(frame).back(), even));
   EXPECT_EQ(checksum_in(segments_of(frame).back(), even), as_sent);
 
-  Octets packet = partial_packet(even);
+  Bytes packet = partial_packet(even);
   make_zero(packet, checksum_in(complete_packet(even), even));
   EXPECT_TRUE(complete_checksum(packet, transport_of(even), wire::checksum_offset(even.kind)));
   EXPECT_EQ(checksum_in(packet, even), as_sent);
 }
 
-/// The segments without what is in the places of their checksums.
-std::vector<Octets> without_sums(const Frame& frame, const PacketSpec& like, bool device_sums) {
-  std::vector<Octets> out;
-  for (auto segmenter = segmenter_of(frame, 0, device_sums); !segmenter.done();) {
-    EXPECT_NE(segmenter.sums_up(), device_sums);
+/// The segments, with their checksum fields set to zero.
+std::vector<Bytes> without_checksums(const Frame& frame, const PacketSpec& like,
+                                     bool checksum_offload) {
+  std::vector<Bytes> out;
+  for (auto segmenter = make_segmenter(frame, 0, checksum_offload); !segmenter.done();) {
+    EXPECT_NE(segmenter.computes_checksums(), checksum_offload);
     auto& segment = out.emplace_back(segmenter.header_size());
     const auto payload = segmenter.next(segment.data());
     segment.insert(segment.end(), payload.begin(), payload.end());
-    EXPECT_EQ(is_right(segment, like), !device_sums);
+    EXPECT_EQ(has_valid_checksums(segment, like), !checksum_offload);
     if (like.version == 4) store_be(&segment[wire::ipv4::kChecksum], std::uint16_t{0});
     store_be(&segment[transport_of(like) + wire::checksum_offset(like.kind)], std::uint16_t{0});
   }
   return out;
 }
 
-TEST_P(EachKind, WithoutSumsAllElseIsTheSame) {
+TEST_P(EachKind, ChecksumOffloadChangesOnlyTheChecksums) {
   const Frame frame = large_frame(pool, spec(), kMss);
-  EXPECT_EQ(without_sums(frame, spec(), true), without_sums(frame, spec(), false));
+  EXPECT_EQ(without_checksums(frame, spec(), true), without_checksums(frame, spec(), false));
 }
 
-TEST(Segmenter, LeavesNoSumsToADeviceThatDoesNotFindThem) {
+TEST(Segmenter, ComputesChecksumsBehindExtensionHeaders) {
   FramePool pool(1, 70'000);
   Frame frame = large_frame(pool, {.version = 6, .payload = 3 * kMss}, kMss);
   auto plan = frame.segmentation();
-  plan.transport = static_cast<std::uint16_t>(plan.transport + 8);  // behind an extension header
+  plan.transport = static_cast<std::uint16_t>(plan.transport + 8);  // after an extension header
   plan.payload = static_cast<std::uint16_t>(plan.payload + 8);
   frame.set_segmentation(plan);
-  EXPECT_TRUE(segmenter_of(frame, 0, true).sums_up());
+  EXPECT_TRUE(make_segmenter(frame, 0, true).computes_checksums());
 }
 
-TEST_P(EachKind, WhatIsBeforeTheIpHeaderGoesAlong) {
+TEST_P(EachKind, CopiesWhatPrecedesTheIpHeader) {
   Frame frame = large_frame(pool, spec(), kMss);
   *frame.prepend(4) = 0x86;
-  auto segmenter = segmenter_of(frame, 4);
-  Octets header(segmenter.header_size());
+  auto segmenter = make_segmenter(frame, 4);
+  Bytes header(segmenter.header_size());
   (void)segmenter.next(header.data());
   EXPECT_EQ(header[0], 0x86);
   EXPECT_EQ(header[4], frame.bytes()[4]);
@@ -140,7 +142,7 @@ TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
   }
 }
 
-TEST(Segmenter, FlagsThatBelongToOneSegmentAreOnThatAlone) {
+TEST(Segmenter, FirstAndLastSegmentOnlyHaveTheirFlags) {
   FramePool pool(1, 70'000);
   const std::uint16_t flags =
       wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin | wire::tcp::kCongestionReduced;
@@ -155,40 +157,40 @@ TEST(Segmenter, FlagsThatBelongToOneSegmentAreOnThatAlone) {
                                    wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin}));
 }
 
-TEST(PlanSegments, TakesOnlyWhatItCanCut) {
-  const Octets packet = partial_packet({.payload = 3000});
+TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
+  const Bytes packet = partial_packet({.payload = 3000});
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::none, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::udp, 20, 1000)) << "another protocol";
-  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 24, 1000)) << "IPv4 says where TCP begins";
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 24, 1000)) << "the IPv4 header ends before";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 4000, 1000)) << "outside";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 0));
   EXPECT_EQ(plan_segments(packet, Kind::tcp, 20, 3000)->count(packet.size()), 1U);
   EXPECT_EQ(plan_segments(packet, Kind::tcp, 20, 2999)->count(packet.size()), 2U);
   EXPECT_FALSE(plan_segments(partial_packet({.payload = 0}), Kind::tcp, 20, 1000));
-  EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 octets in 64";
-  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more segments than a queue holds";
-  EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "cut short";
-  const Octets other = partial_packet({.version = 6, .payload = 3000});
+  EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 47)) << "3000 bytes in 64 segments";
+  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 46)) << "more than kMaxSegments";
+  EXPECT_FALSE(plan_segments(ConstBytes(packet).first(2000), Kind::tcp, 20, 1000)) << "truncated";
+  const Bytes other = partial_packet({.version = 6, .payload = 3000});
   EXPECT_TRUE(plan_segments(other, Kind::tcp, 40, 1000));
-  EXPECT_FALSE(plan_segments(other, Kind::udp, 40, 1000)) << "IPv6 says what is right behind it";
+  EXPECT_FALSE(plan_segments(other, Kind::udp, 40, 1000)) << "another next header";
   EXPECT_FALSE(plan_segments(other, Kind::tcp, 39, 1000));
-  const Octets fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
+  const Bytes fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
   EXPECT_FALSE(plan_segments(fragment, Kind::tcp, 20, 1000));
-  Octets headless = packet;
+  Bytes headless = packet;
   headless[20 + wire::tcp::kOffsetAndFlags] = 0x40;
-  EXPECT_FALSE(plan_segments(headless, Kind::tcp, 20, 1000)) << "a TCP header of 16 octets";
+  EXPECT_FALSE(plan_segments(headless, Kind::tcp, 20, 1000)) << "a TCP header of 16 bytes";
 }
 
-TEST(CompleteChecksum, FillsInWhatIsMissing) {
+TEST(CompleteChecksum, CompletesAPartialChecksum) {
   for (const Kind kind : {Kind::tcp, Kind::udp}) {
     const PacketSpec spec{.kind = kind, .payload = 333};
-    Octets packet = partial_packet(spec);
-    EXPECT_FALSE(is_right(packet, spec));
+    Bytes packet = partial_packet(spec);
+    EXPECT_FALSE(has_valid_checksums(packet, spec));
     EXPECT_TRUE(complete_checksum(packet, 20, wire::checksum_offset(kind)));
-    EXPECT_TRUE(is_right(packet, spec));
+    EXPECT_TRUE(has_valid_checksums(packet, spec));
   }
-  Octets small(30);
+  Bytes small(30);
   EXPECT_FALSE(complete_checksum(small, 31, 0));
   EXPECT_FALSE(complete_checksum(small, 20, 9));
   EXPECT_TRUE(complete_checksum(small, 20, 8));

@@ -34,7 +34,7 @@ struct Groups final : IpGroupPort {
 
 /// The neighbours of a network device, in memory.
 struct Neighbours final : IpNeighbourPort {
-  void look_for(const Gid& gid) override { asked.push_back(gid); }
+  void resolve(const Gid& gid) override { asked.push_back(gid); }
   State state(const Gid& gid) override { return known[gid]; }
 
   std::vector<Gid> asked;

@@ -1,17 +1,17 @@
-// Who is in a group: a trusted question, answered by a table.
+// Members of a group: a trusted request with a table as its response.
 #include "sa_client_fixture.hpp"
 
 namespace ipoib::sa {
 namespace {
 
-constexpr std::size_t kStride = 56;  // octets; of a record of 52
+constexpr std::size_t kStride = 56;  // bytes per 52-byte record
 
 class MembersQueryTest : public SaClientTest {
  protected:
   MembersQueryTest() { client->set_sm(kSm, now); }
 };
 
-TEST_F(MembersQueryTest, IsATrustedQuestionForATable) {
+TEST_F(MembersQueryTest, IsATrustedGetTable) {
   ask_members(1);
   const auto header = port.sent.at(0).header();
   EXPECT_EQ(header.mad.method, wire::method::kGetTable);
@@ -22,12 +22,12 @@ TEST_F(MembersQueryTest, IsATrustedQuestionForATable) {
   EXPECT_EQ(McMemberRecord::parse(data)->mgid, kGroup);
 }
 
-TEST_F(MembersQueryTest, OthersAreNotTrusted) {
+TEST_F(MembersQueryTest, OtherQueriesAreNotTrusted) {
   ask_path(1);
   EXPECT_EQ(port.sent.at(0).header().sm_key, 0U);
 }
 
-TEST_F(MembersQueryTest, IsAnsweredWithEveryRecord) {
+TEST_F(MembersQueryTest, ReturnsAllRecords) {
   for (const std::size_t count : {0U, 1U, 3U, 5000U}) {
     wire::McMemberTable members;
     for (std::size_t i = 0; i < count; ++i) members.push_back(member(kGroup, 100 + i));
@@ -39,20 +39,20 @@ TEST_F(MembersQueryTest, IsAnsweredWithEveryRecord) {
   }
 }
 
-TEST_F(MembersQueryTest, ATableWithoutRecordsNeedsNoStride) {
+TEST_F(MembersQueryTest, EmptyTableNeedsNoStride) {
   ask_members(1);
   respond({}, 0);
   EXPECT_TRUE(std::get<wire::McMemberTable>(client->responses().at(0).result).empty());
 }
 
-TEST_F(MembersQueryTest, ATableMayEndInZeros) {
+TEST_F(MembersQueryTest, TableMayEndInZeros) {
   ask_members(1);
   respond({member(kGroup, 7)}, kStride, kStride + 32);
   EXPECT_EQ(std::get<wire::McMemberTable>(client->responses().at(0).result),
             wire::McMemberTable{member(kGroup, 7)});
 }
 
-TEST_F(MembersQueryTest, TheLastRecordNeedsNoPadding) {
+TEST_F(MembersQueryTest, LastRecordNeedsNoPadding) {
   ask_members(1);
   port.respond_table(port.sent.back(), std::vector<std::uint8_t>(), kStride);
   auto& bytes = port.inbox.back().bytes;
@@ -91,7 +91,7 @@ TEST_F(MembersQueryTest, FailsAtOnceWithoutASubnetManager) {
   EXPECT_EQ(failure().kind, Kind::no_sm);
 }
 
-TEST_F(MembersQueryTest, LosesPatienceSooner) {
+TEST_F(MembersQueryTest, HasFewerAttempts) {
   ask_members(1);
   while (client->responses().empty()) advance();
   EXPECT_EQ(failure().kind, Kind::timeout);

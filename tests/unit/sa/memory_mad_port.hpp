@@ -1,4 +1,4 @@
-// A MadPort in memory: keeps what was sent, hands over what a test puts in.
+// An in-memory MadPort: records what is sent, delivers what a test puts in.
 #pragma once
 
 #include <deque>
@@ -36,14 +36,14 @@ class MemoryMadPort : public MadPort {
 
   MadSource source() override { return from; }
 
-  /// The response to a request: its header with `status`, and `record` behind it.
+  /// Responds to a request with `status` and `record`.
   template <class Record>
   void respond(const Sent& request, std::uint16_t status, const Record& record) {
     auto header = request.header();
     header.mad.method = header.mad.method == wire::method::kDelete ? wire::method::kDeleteResp
                                                                    : wire::method::kGetResp;
     header.mad.status = status;
-    // The layer below owns the high half, and does not always clear it.
+    // The layer below uses the high half, and does not always clear it.
     header.mad.transaction_id |= std::uint64_t{0xabcd} << 32;
     ReceivedMad mad;
     mad.bytes.resize(wire::kMadSize);
@@ -51,7 +51,7 @@ class MemoryMadPort : public MadPort {
     record.emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));
     inbox.push_back(std::move(mad));
   }
-  /// A table, reassembled: records in places of `stride` octets, or none.
+  /// Responds with a reassembled table: records at multiples of `stride` bytes, or none.
   void respond_table(const Sent& request, ConstBytes records, std::size_t stride) {
     auto header = request.header();
     header.mad.method = wire::method::kGetTableResp;
@@ -62,13 +62,13 @@ class MemoryMadPort : public MadPort {
     mad.bytes.insert(mad.bytes.end(), records.begin(), records.end());
     inbox.push_back(std::move(mad));
   }
-  /// As the kernel does: of the request only the common header comes back.
+  /// As in the kernel, only the common header of the request comes back.
   void time_out(const Sent& request) {
     const auto header = request.mad.begin();
     inbox.push_back({false, {header, header + wire::kMadHeaderSize}});
   }
 
-  /// As an administrator that is served elsewhere does (IBA 13.5.2).
+  /// Redirects to another address (IBA 13.5.2).
   void redirect(const Sent& request, const wire::ClassPortInfo::Address& to) {
     wire::ClassPortInfo info;
     info.redirect = to;

@@ -1,4 +1,4 @@
-// A client over a MadPort in memory, under virtual time.
+// An SaClient over an in-memory MadPort, in virtual time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class SaClientTest : public testing::Test {
                      wire::join_query(kGroup, kPort, kDefaultPKey, McMemberRecord::kFullMember)},
                     now);
   }
-  /// Lets time come to the next deadline.
+  /// Advances the time to the next deadline.
   void advance() {
     ASSERT_NE(client->next_deadline(), kNever);
     now = client->next_deadline();
@@ -81,7 +81,8 @@ class SaClientTest : public testing::Test {
   void ask_members(std::uint64_t id) {
     client->request({wire::SaRequestId(id), wire::members_query(kGroup)}, now);
   }
-  /// Answers the last question with records in places of `stride` octets, and `more` behind them.
+  /// Responds to the last request with records at multiples of `stride` bytes, and `more` bytes
+  /// after.
   void respond(const wire::McMemberTable& members, std::size_t stride, std::size_t more = 0,
                std::uint8_t filler = 0) {
     std::vector<std::uint8_t> table(members.size() * stride);
@@ -92,7 +93,7 @@ class SaClientTest : public testing::Test {
     port.respond_table(port.sent.back(), table, stride);
     client->on_readable(now);
   }
-  /// Takes the only answer, which is a failure.
+  /// Takes the only response, which must be a failure.
   wire::SaFailure failure() {
     EXPECT_EQ(client->responses().size(), 1U);
     const auto answer = client->responses().at(0);

@@ -1,4 +1,4 @@
-// Redirection (IBA 13.5.2): the subnet administrator says that it is served elsewhere.
+// Redirection (IBA 13.5.2): another address serves the SA class.
 #include <gmock/gmock.h>
 
 #include "sa_client_fixture.hpp"
@@ -29,7 +29,7 @@ class Redirection : public SaClientTest {
   const MadDestination place{Lid(9), ServiceLevel(3), 1, Qpn(0x123), QKey(0x80015555), {}};
 };
 
-TEST_F(Redirection, IsFollowedByTheQuestionAndThoseAfterIt) {
+TEST_F(Redirection, AppliesToTheRequestAndLaterOnes) {
   ask_path(1);
   EXPECT_EQ(last(), kSm);
   redirect();
@@ -42,7 +42,7 @@ TEST_F(Redirection, IsFollowedByTheQuestionAndThoseAfterIt) {
   EXPECT_EQ(client->counters().redirects, 1U);
 }
 
-TEST_F(Redirection, WhatComesLateFromBeforeIsAStrangers) {
+TEST_F(Redirection, LateResponsesOfTheOldAddressAreUnmatched) {
   ask_path(1);
   redirect();
   port.respond(port.sent[0], 0, path());
@@ -51,7 +51,7 @@ TEST_F(Redirection, WhatComesLateFromBeforeIsAStrangers) {
   EXPECT_EQ(client->counters().unmatched_mads, 1U);
 }
 
-TEST_F(Redirection, MayBeAnAttributeOfItsOwn) {
+TEST_F(Redirection, MayBeAClassPortInfo) {
   ask_path(1);
   port.redirect(port.sent.back(), elsewhere);
   auto header = *wire::SaHeader::parse(port.inbox.back().bytes);
@@ -61,21 +61,21 @@ TEST_F(Redirection, MayBeAnAttributeOfItsOwn) {
   EXPECT_EQ(last(), place);
 }
 
-TEST_F(Redirection, WithoutAPKeyKeepsTheOneOfBefore) {
+TEST_F(Redirection, WithoutAPKeyKeepsTheOldOne) {
   elsewhere.pkey = PKey(0);
   ask_path(1);
   redirect();
   EXPECT_EQ(last().pkey_index, kSm.pkey_index);
 }
 
-TEST_F(Redirection, PrefersTheKeyOfAFullMember) {
+TEST_F(Redirection, PrefersTheFullMemberPKey) {
   port.from.pkeys = {kDefaultPKey, PKey(0x0012), PKey(0x8012)};
   ask_path(1);
   redirect();
   EXPECT_EQ(last().pkey_index, 2);
 }
 
-TEST_F(Redirection, TakesAGlobalRouteToAnotherSubnetAlone) {
+TEST_F(Redirection, UsesAGlobalRouteOnlyToAnotherSubnet) {
   elsewhere.gid = *Gid::parse("fe80::10:9");
   ask_path(1);
   redirect();
@@ -91,7 +91,7 @@ TEST_F(Redirection, TakesAGlobalRouteToAnotherSubnetAlone) {
   EXPECT_GT(last().global->hop_limit, 1);
 }
 
-TEST_F(Redirection, ToNowhereIsARefusal) {
+TEST_F(Redirection, UnusableOneIsAFailure) {
   const auto bad = [this](auto change) {
     Address to = elsewhere;
     change(to);
@@ -114,7 +114,7 @@ TEST_F(Redirection, ToNowhereIsARefusal) {
   EXPECT_EQ(last(), kSm);
 }
 
-TEST_F(Redirection, IsBoundedByTheAttemptsOfTheQuestion) {
+TEST_F(Redirection, CountsAsAnAttempt) {
   Address back = elsewhere;
   back.lid = Lid(10);
   ask_path(1);
@@ -127,16 +127,16 @@ TEST_F(Redirection, IsBoundedByTheAttemptsOfTheQuestion) {
   EXPECT_EQ(client->next_deadline(), kNever);
 }
 
-TEST_F(Redirection, IsForgottenWithTheSubnetManager) {
+TEST_F(Redirection, EndsWhenTheSubnetManagerChanges) {
   ask_path(1);
   redirect();
   client->set_sm(kOtherSm, now);
-  EXPECT_EQ(last(), kOtherSm) << "what is in flight";
+  EXPECT_EQ(last(), kOtherSm) << "the request in flight";
   ask_path(2);
   EXPECT_EQ(last(), kOtherSm);
 }
 
-TEST_F(Redirection, IsForgottenWhenNobodyAnswersThere) {
+TEST_F(Redirection, EndsOnATimeout) {
   ask_path(1);
   redirect();
   time_out();
@@ -146,7 +146,7 @@ TEST_F(Redirection, IsForgottenWhenNobodyAnswersThere) {
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(Redirection, ReportsComeFromThereAsWell) {
+TEST_F(Redirection, ReportsAreAcceptedFromTheNewAddress) {
   ask_path(1);
   redirect();
   wire::SaHeader header;
@@ -161,7 +161,7 @@ TEST_F(Redirection, ReportsComeFromThereAsWell) {
     port.inbox.push_back(std::move(mad));
   }
   client->on_readable(now);
-  EXPECT_EQ(client->notices().size(), 2U) << "but not from anybody";
+  EXPECT_EQ(client->notices().size(), 2U) << "but not from others";
 }
 
 }  // namespace

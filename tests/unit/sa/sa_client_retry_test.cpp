@@ -1,4 +1,4 @@
-// Rows of the table in sa_client.cpp that no answer ends, and the bounds.
+// Rows of the table in sa_client.cpp without a final response, and the limits.
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <limits>
@@ -9,11 +9,11 @@
 namespace ipoib::sa {
 namespace {
 
-TEST_F(SaClientTest, AsksAgainAfterATimeoutWithLongerTimeouts) {
+TEST_F(SaClientTest, RetriesAfterATimeoutWithALongerTimeout) {
   client->set_sm(kSm, now);
   ask_path(1);
   time_out();
-  EXPECT_EQ(port.sent.size(), 1U) << "first a pause";
+  EXPECT_EQ(port.sent.size(), 1U) << "pauses first";
   const Duration pause = client->next_deadline() - now;
   EXPECT_GE(pause, config.path.pause.first / 2);
   EXPECT_LE(pause, config.path.pause.first * 3 / 2);
@@ -57,13 +57,13 @@ TEST_F(SaClientTest, FailsAfterTheLastAttempt) {
   EXPECT_EQ(client->pending(), 0U);
 }
 
-TEST_F(SaClientTest, MembershipHasTimeoutsOfItsOwn) {
+TEST_F(SaClientTest, MembershipHasItsOwnTimeouts) {
   client->set_sm(kSm, now);
   ask_join(1);
   EXPECT_EQ(port.sent[0].timeout, config.membership.timeout.first);
 }
 
-TEST_F(SaClientTest, AsksAgainWhenBusy) {
+TEST_F(SaClientTest, RetriesWhenBusy) {
   client->set_sm(kSm, now);
   ask_path(1);
   respond(SaStatus::busy, {});
@@ -75,7 +75,7 @@ TEST_F(SaClientTest, AsksAgainWhenBusy) {
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(SaClientTest, FailsWithTheStatusWhenBusyToTheEnd) {
+TEST_F(SaClientTest, FailsWithTheStatusWhenAlwaysBusy) {
   client->set_sm(kSm, now);
   ask_path(1);
   for (unsigned attempt = 1; attempt < config.path.attempts; ++attempt) {
@@ -88,7 +88,7 @@ TEST_F(SaClientTest, FailsWithTheStatusWhenBusyToTheEnd) {
   EXPECT_EQ(refused.status, SaStatus::busy);
 }
 
-TEST_F(SaClientTest, OutlivesAPortThatReportsNoTimeouts) {
+TEST_F(SaClientTest, TimesOutWithoutAReportFromThePort) {
   client->set_sm(kSm, now);
   ask_path(1);
   EXPECT_EQ(client->next_deadline() - now, config.path.timeout.first + config.port_grace);
@@ -96,7 +96,7 @@ TEST_F(SaClientTest, OutlivesAPortThatReportsNoTimeouts) {
   EXPECT_EQ(client->counters().timeouts, 1U);
   advance();
   ASSERT_EQ(port.sent.size(), 2U);
-  // The report that comes after all does not end the second attempt.
+  // A late report does not end the second attempt.
   port.time_out(port.sent[0]);
   client->on_readable(now);
   EXPECT_EQ(client->counters().unmatched_mads, 1U);
@@ -104,7 +104,7 @@ TEST_F(SaClientTest, OutlivesAPortThatReportsNoTimeouts) {
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(SaClientTest, AsksAgainWhenThePortRefuses) {
+TEST_F(SaClientTest, RetriesWhenThePortRefusesToSend) {
   client->set_sm(kSm, now);
   port.refusing = true;
   ask_path(1);
@@ -115,7 +115,7 @@ TEST_F(SaClientTest, AsksAgainWhenThePortRefuses) {
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(SaClientTest, FailsWithTheErrorOfAPortThatRefusesToTheEnd) {
+TEST_F(SaClientTest, FailsWithTheErrorOfAPortThatAlwaysRefuses) {
   client->set_sm(kSm, now);
   port.refusing = true;
   ask_path(1);
@@ -136,7 +136,7 @@ TEST_F(SaClientTest, WaitsForASubnetManager) {
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(SaClientTest, LosesPatienceWithoutASubnetManager) {
+TEST_F(SaClientTest, FailsAfterAWhileWithoutASubnetManager) {
   ask_path(1);
   EXPECT_EQ(client->next_deadline(), now + config.path.without_sm);
   advance();
@@ -144,14 +144,14 @@ TEST_F(SaClientTest, LosesPatienceWithoutASubnetManager) {
   EXPECT_EQ(client->counters().without_sm, 1U);
 }
 
-TEST_F(SaClientTest, WithoutPatienceFailsAtOnceWithoutASubnetManager) {
+TEST_F(SaClientTest, MayFailAtOnceWithoutASubnetManager) {
   config.path.without_sm = {};
   make_client();
   ask_path(1);
   EXPECT_EQ(failure().kind, Kind::no_sm);
 }
 
-TEST_F(SaClientTest, AsksANewSubnetManagerAnew) {
+TEST_F(SaClientTest, SendsRequestsAgainToANewSubnetManager) {
   client->set_sm(kSm, now);
   ask_path(1);
   time_out();
@@ -163,19 +163,19 @@ TEST_F(SaClientTest, AsksANewSubnetManagerAnew) {
 
   port.respond(port.sent[1], 0, path());
   client->on_readable(now);
-  EXPECT_EQ(client->counters().unmatched_mads, 1U) << "an answer of the old one comes too late";
+  EXPECT_EQ(client->counters().unmatched_mads, 1U) << "late response of the old SM";
   respond(SaStatus::ok, path());
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(SaClientTest, TheSameSubnetManagerAgainIsNoChange) {
+TEST_F(SaClientTest, SameSubnetManagerChangesNothing) {
   client->set_sm(kSm, now);
   ask_path(1);
   client->set_sm(kSm, now);
   EXPECT_EQ(port.sent.size(), 1U);
 }
 
-TEST_F(SaClientTest, KeepsQuestionsWhileTheSubnetManagerIsAway) {
+TEST_F(SaClientTest, KeepsRequestsWhileThereIsNoSubnetManager) {
   client->set_sm(kSm, now);
   ask_path(1);
   client->set_sm(std::nullopt, now);
@@ -193,16 +193,16 @@ TEST_F(SaClientTest, SendsNoMoreThanTheWindow) {
   ASSERT_EQ(port.sent.size(), 2U);
   port.respond(port.sent[1], 0, path(Gid(Gid::kLinkLocalPrefix, Guid(1))));
   client->on_readable(now);
-  ASSERT_EQ(port.sent.size(), 3U) << "an answer makes room for the next";
+  ASSERT_EQ(port.sent.size(), 3U) << "a response makes room for the next request";
   EXPECT_EQ(client->responses().at(0).id, wire::SaRequestId(1));
   port.time_out(port.sent[0]);
   client->on_readable(now);
   EXPECT_EQ(port.sent.size(), 4U) << "a pause makes room as well";
   advance();
-  EXPECT_EQ(port.sent.size(), 4U) << "and after it the window counts again";
+  EXPECT_EQ(port.sent.size(), 4U) << "after the pause the window applies again";
 }
 
-TEST_F(SaClientTest, RefusesMoreQuestionsThanItsBound) {
+TEST_F(SaClientTest, RefusesRequestsBeyondTheLimit) {
   config.window = 2;
   config.max_waiting = 3;
   make_client();
@@ -216,7 +216,7 @@ TEST_F(SaClientTest, RefusesMoreQuestionsThanItsBound) {
   EXPECT_EQ(client->pending(), 5U);
 }
 
-TEST_F(SaClientTest, OnlyALeaveThatFailedIsLogged) {
+TEST_F(SaClientTest, LogsOnlyFailedLeaves) {
   std::ostringstream said;
   log.sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(said));
   client->set_sm(kSm, now);
@@ -225,7 +225,7 @@ TEST_F(SaClientTest, OnlyALeaveThatFailedIsLogged) {
   respond(SaStatus::insufficient_components, path());
   ask_path(2);
   respond(SaStatus::no_records, path());
-  EXPECT_EQ(said.str(), "") << "who asked says what it means";
+  EXPECT_EQ(said.str(), "") << "the requester logs it";
   client->request({wire::SaRequestId(3), wire::leave_query(kGroup, kPort, 1)}, now);
   respond(SaStatus::request_invalid, path());
   EXPECT_NE(said.str().find("leave of " + kGroup.to_string()), std::string::npos);

@@ -1,10 +1,10 @@
-// What a client makes of answers.
+// Responses and reports that an SaClient accepts and rejects.
 #include "sa_client_fixture.hpp"
 
 namespace ipoib::sa {
 namespace {
 
-TEST_F(SaClientTest, AnswersAPathQueryWithItsRecord) {
+TEST_F(SaClientTest, ReturnsThePathRecord) {
   client->set_sm(kSm, now);
   ask_path(7);
   ASSERT_EQ(port.sent.size(), 1U);
@@ -20,7 +20,7 @@ TEST_F(SaClientTest, AnswersAPathQueryWithItsRecord) {
   EXPECT_EQ(client->next_deadline(), kNever);
 }
 
-TEST_F(SaClientTest, AnswersAJoinAndALeaveWithTheGroup) {
+TEST_F(SaClientTest, ReturnsTheGroupRecordForJoinAndLeave) {
   client->set_sm(kSm, now);
   ask_join(1);
   client->request(
@@ -82,7 +82,7 @@ class ReportTest : public SaClientTest {
   wire::SaHeader header;
 };
 
-TEST_F(ReportTest, IsAcknowledgedAndHandedOut) {
+TEST_F(ReportTest, IsAcknowledgedAndReturned) {
   report();
   ASSERT_EQ(client->notices().size(), 1U);
   EXPECT_EQ(client->notices()[0], notice);
@@ -91,21 +91,21 @@ TEST_F(ReportTest, IsAcknowledgedAndHandedOut) {
   ASSERT_EQ(port.sent.size(), 1U);
   const auto& response = port.sent[0];
   EXPECT_EQ(response.to, kSm);
-  EXPECT_EQ(response.timeout, Duration::zero()) << "nobody answers it";
+  EXPECT_EQ(response.timeout, Duration::zero()) << "a response is not answered";
   auto expected = header;
   expected.mad.method = wire::method::kReportResp;
   EXPECT_EQ(response.header(), expected);
   EXPECT_EQ(wire::Notice::parse(ConstBytes(response.mad).subspan(wire::kSaHeaderSize)), notice);
 }
 
-TEST_F(ReportTest, IsHandedOutThoughItCannotBeAcknowledged) {
+TEST_F(ReportTest, IsReturnedEvenIfItCannotBeAcknowledged) {
   port.refusing = true;
   report();
   EXPECT_EQ(client->notices().size(), 1U);
   EXPECT_EQ(client->counters().send_errors, 1U);
 }
 
-TEST_F(ReportTest, CountsOnlyFromTheAdministrator) {
+TEST_F(ReportTest, IsAcceptedOnlyFromTheSa) {
   report(kOtherSm);
   client->set_sm(std::nullopt, now);
   report();
@@ -117,7 +117,7 @@ TEST_F(ReportTest, CountsOnlyFromTheAdministrator) {
   EXPECT_EQ(client->counters().unmatched_mads, 3U);
 }
 
-TEST_F(SaClientTest, GivesARefusalAsTheAnswer) {
+TEST_F(SaClientTest, ReturnsAStatusAsAFailure) {
   client->set_sm(kSm, now);
   ask_path(1);
   respond(SaStatus::no_records, {});
@@ -128,7 +128,7 @@ TEST_F(SaClientTest, GivesARefusalAsTheAnswer) {
   EXPECT_EQ(port.sent.size(), 1U) << "a refusal is not retried";
 }
 
-TEST_F(SaClientTest, RefusesTheRecordOfAnotherPath) {
+TEST_F(SaClientTest, RejectsTheRecordOfAnotherPath) {
   client->set_sm(kSm, now);
   PathRecord broken[] = {path(), path(), path(), path(), path()};
   broken[0].dgid = kPort;
@@ -145,7 +145,7 @@ TEST_F(SaClientTest, RefusesTheRecordOfAnotherPath) {
   EXPECT_EQ(client->counters().records, 0U);
 }
 
-TEST_F(SaClientTest, RefusesTheRecordOfAnotherGroup) {
+TEST_F(SaClientTest, RejectsTheRecordOfAnotherGroup) {
   client->set_sm(kSm, now);
   McMemberRecord broken[] = {group(), group(), group(), group()};
   broken[0].mgid = *Gid::parse("ff12:401b:ffff::1");
@@ -160,7 +160,7 @@ TEST_F(SaClientTest, RefusesTheRecordOfAnotherGroup) {
   }
 }
 
-TEST_F(SaClientTest, RefusesATruncatedRecord) {
+TEST_F(SaClientTest, RejectsATruncatedRecord) {
   client->set_sm(kSm, now);
   ask_path(1);
   port.respond(port.sent[0], 0, path());
@@ -169,7 +169,7 @@ TEST_F(SaClientTest, RefusesATruncatedRecord) {
   EXPECT_EQ(failure().kind, Kind::malformed_response);
 }
 
-TEST_F(SaClientTest, AcceptsALimitedMembersPathOfTheSamePartition) {
+TEST_F(SaClientTest, AcceptsALimitedPKeyOfTheSamePartition) {
   client->set_sm(kSm, now);
   ask_path(1);
   auto record = path();
@@ -178,7 +178,7 @@ TEST_F(SaClientTest, AcceptsALimitedMembersPathOfTheSamePartition) {
   EXPECT_EQ(client->counters().records, 1U);
 }
 
-TEST_F(SaClientTest, DropsStrangers) {
+TEST_F(SaClientTest, DropsUnmatchedMads) {
   client->set_sm(kSm, now);
   ask_path(1);
   const auto strange = [&](auto change) {
@@ -200,10 +200,10 @@ TEST_F(SaClientTest, DropsStrangers) {
   EXPECT_TRUE(client->responses().empty());
 
   respond(SaStatus::ok, path());
-  EXPECT_EQ(client->counters().records, 1U) << "and the right answer is still taken";
+  EXPECT_EQ(client->counters().records, 1U) << "the matching response is still accepted";
   port.respond(port.sent[0], 0, path());
   client->on_readable(now);
-  EXPECT_EQ(client->counters().unmatched_mads, 8U) << "but only once";
+  EXPECT_EQ(client->counters().unmatched_mads, 8U) << "once only";
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace ipoib::verbs {
 namespace {
 
-TEST(AsyncEventsTest, ClassifiesWhatConcernsAnInterface) {
+TEST(AsyncEventsTest, ClassifiesEvents) {
   EXPECT_EQ(classify(IBV_EVENT_PORT_ACTIVE), AsyncEvent::port_active);
   EXPECT_EQ(classify(IBV_EVENT_PORT_ERR), AsyncEvent::port_error);
   EXPECT_EQ(classify(IBV_EVENT_LID_CHANGE), AsyncEvent::lid_change);
@@ -22,7 +22,7 @@ TEST(AsyncEventsTest, ClassifiesWhatConcernsAnInterface) {
   EXPECT_EQ(classify(IBV_EVENT_SRQ_LIMIT_REACHED), AsyncEvent::other);
 }
 
-TEST(AsyncEventsTest, NamesEachEventDifferently) {
+TEST(AsyncEventsTest, EachEventHasItsOwnName) {
   std::vector<std::string_view> names;
   for (int i = 0; i <= static_cast<int>(AsyncEvent::other); ++i) {
     names.push_back(name(static_cast<AsyncEvent>(i)));

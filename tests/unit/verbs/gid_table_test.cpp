@@ -24,20 +24,20 @@ TEST(ChooseGidTest, PrefersALinkLocalAddress) {
   EXPECT_EQ(chosen({entry(3, "fd44::1"), entry(5, "fd44::2")}), 3U);
 }
 
-TEST(ChooseGidTest, PrefersWhatTheNetworkDeviceAnswersFor) {
+TEST(ChooseGidTest, PrefersAnAddressOfTheNetworkDevice) {
   EXPECT_EQ(chosen({entry(0, "fe80::1", false), entry(3, "fe80::2")}), 3U);
   EXPECT_EQ(chosen({entry(0, "fe80::1", false), entry(3, "fd44::1")}), 3U);
-  EXPECT_EQ(chosen({entry(0, "fe80::1", false)}), 0U) << "it is not known from everywhere";
+  EXPECT_EQ(chosen({entry(0, "fe80::1", false)}), 0U) << "better than none";
 }
 
-TEST(ChooseGidTest, TakesNothingThatMulticastCannotGoWith) {
+TEST(ChooseGidTest, IgnoresGidsThatMulticastCannotUse) {
   EXPECT_EQ(chosen({entry(0, "fe80::1", true, false), entry(1, "::ffff:10.9.0.1"),
                     entry(2, "ff12:401b:ffff::1"), entry(3, "::")}),
             std::nullopt);
   EXPECT_EQ(chosen({}), std::nullopt);
 }
 
-TEST(ChooseGidTest, TakesTheOneThatIsWantedOrNone) {
+TEST(ChooseGidTest, ReturnsTheWantedEntryOrNone) {
   const std::vector table{entry(0, "fe80::1"), entry(1, "::ffff:10.9.0.1"),
                           entry(2, "fd44::1", false)};
   EXPECT_EQ(chosen(table, std::uint8_t{2}), 2U);

@@ -1,5 +1,4 @@
-// The port over a libibumad in memory: the functions defined here take the place of the library's
-// in this program.
+// Tests the port with an in-memory libibumad: the functions defined here replace the library's.
 #include "verbs/umad_port.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +13,7 @@
 
 namespace {
 
-/// What the kernel's side of a MAD device has seen, and what it will do.
+/// The calls that the MAD device has received, and its behaviour.
 struct Kernel {
   struct Sent {
     ib_mad_addr_t to;
@@ -40,7 +39,7 @@ struct Kernel {
   bool reports_are_taken = false;  ///< by another agent
   bool gives_reports = false;
   std::vector<std::uint16_t> pkeys;
-  int looks = 0;  ///< of umad_get_port, not released
+  int open_queries = 0;  ///< calls of umad_get_port that were not released
 };
 Kernel kernel;
 
@@ -55,7 +54,7 @@ extern "C" {
 
 int umad_init() { return 0; }
 
-// The layout since Linux 2.6.27, with a P_Key index; the library asks the device which one it is.
+// The layout since Linux 2.6.27, with a P_Key index.
 size_t umad_size() { return sizeof(ib_user_mad); }
 void* umad_get_mad(void* umad) { return static_cast<ib_user_mad*>(umad)->data; }
 ib_mad_addr_t* umad_get_mad_addr(void* umad) { return &static_cast<ib_user_mad*>(umad)->addr; }
@@ -106,7 +105,7 @@ int umad_poll(int /*port*/, int timeout_ms) {
   EXPECT_EQ(timeout_ms, 0) << "never blocks";
   return kernel.pending.empty() && kernel.receive_error == 0 ? -ETIMEDOUT : 0;
 }
-/// As user_mad.c does it: one whole MAD, or the first part of a longer one with ENOSPC.
+/// Like user_mad.c: returns one MAD, or the first part of a longer one with ENOSPC.
 int umad_recv(int /*port*/, void* umad, int* length, int timeout_ms) {
   EXPECT_EQ(timeout_ms, 0) << "never blocks";
   if (kernel.receive_error != 0) return -kernel.receive_error;
@@ -130,11 +129,11 @@ int umad_get_port(const char* /*device*/, int number, umad_port_t* port) {
   port->gid_prefix = htobe64(0xfec0000000000001);
   port->pkeys = kernel.pkeys.data();
   port->pkeys_size = static_cast<unsigned>(kernel.pkeys.size());
-  ++kernel.looks;
+  ++kernel.open_queries;
   return 0;
 }
 int umad_release_port(umad_port_t* /*port*/) {
-  --kernel.looks;
+  --kernel.open_queries;
   return 0;
 }
 
@@ -158,7 +157,7 @@ class UmadPortTest : public testing::Test {
   }
 };
 
-TEST_F(UmadPortTest, RegistersForSubnetAdministrationWithReassembly) {
+TEST_F(UmadPortTest, RegistersForTheSaClassWithRmpp) {
   {
     const auto port = open();
     EXPECT_THAT(kernel.registered, ElementsAre(0x03, 2, 1));
@@ -168,7 +167,7 @@ TEST_F(UmadPortTest, RegistersForSubnetAdministrationWithReassembly) {
   EXPECT_EQ(kernel.open_ports, 0);
 }
 
-TEST_F(UmadPortTest, TakesReportsUnlessAnotherAgentDoes) {
+TEST_F(UmadPortTest, ReceivesReportsUnlessAnotherAgentDoes) {
   EXPECT_TRUE(open()->takes_reports());
   EXPECT_TRUE(kernel.gives_reports);
   kernel.reports_are_taken = true;
@@ -176,7 +175,7 @@ TEST_F(UmadPortTest, TakesReportsUnlessAnotherAgentDoes) {
   EXPECT_EQ(kernel.agents, 0);
 }
 
-TEST_F(UmadPortTest, SaysWhatIsMissing) {
+TEST_F(UmadPortTest, ErrorSaysWhatIsMissing) {
   kernel.open_result = -ENODEV;
   EXPECT_EQ(open_error().code, ENODEV);
   EXPECT_THAT(open_error().message, AllOf(HasSubstr("mlx5_0 port 1"), HasSubstr("ibstat -l")));
@@ -190,7 +189,7 @@ TEST_F(UmadPortTest, SaysWhatIsMissing) {
   EXPECT_EQ(open_error().code, EOPNOTSUPP);
 }
 
-TEST_F(UmadPortTest, ClosesThePortWhenItGetsNoAgent) {
+TEST_F(UmadPortTest, ClosesThePortWithoutAnAgent) {
   kernel.register_result = -EPERM;
   kernel.reason = ENOMEM;
   EXPECT_EQ(open_error().code, ENOMEM);
@@ -211,7 +210,7 @@ TEST_F(UmadPortTest, SendsToTheGeneralServicesInterface) {
   EXPECT_EQ(sent.to.pkey_index, 2);
   EXPECT_EQ(sent.to.grh_present, 0);
   EXPECT_EQ(sent.timeout_ms, 2) << "rounded up";
-  EXPECT_EQ(sent.retries, 0) << "the client's own business";
+  EXPECT_EQ(sent.retries, 0) << "the client retries";
 }
 
 TEST_F(UmadPortTest, SendsToAnotherQueuePairAndByAGlobalRoute) {
@@ -232,29 +231,29 @@ TEST_F(UmadPortTest, SendsToAnotherQueuePairAndByAGlobalRoute) {
   EXPECT_EQ(sent.traffic_class, 3);
 }
 
-TEST_F(UmadPortTest, SaysWhatDestinationsReferTo) {
+TEST_F(UmadPortTest, ReturnsThePrefixAndPKeysOfThePort) {
   const auto port = open();
-  EXPECT_TRUE(port->source().pkeys.empty()) << "it cannot be looked at";
+  EXPECT_TRUE(port->source().pkeys.empty()) << "the port cannot be read";
   kernel.pkeys = {0xffff, 0x8012};
   const auto source = port->source();
   EXPECT_EQ(source.gid_prefix, 0xfec0000000000001);
   EXPECT_THAT(source.pkeys, ElementsAre(PKey(0xffff), PKey(0x8012)));
-  EXPECT_EQ(kernel.looks, 0);
+  EXPECT_EQ(kernel.open_queries, 0);
 }
 
-TEST_F(UmadPortTest, AwaitsAResponseHoweverShortTheTimeout) {
+TEST_F(UmadPortTest, RoundsAShortTimeoutUp) {
   const auto port = open();
   ASSERT_TRUE(port->send({Lid(1), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), Duration(1)));
   EXPECT_EQ(kernel.sent[0].timeout_ms, 1);
 }
 
-TEST_F(UmadPortTest, AwaitsNothingForAResponseOfItsOwn) {
+TEST_F(UmadPortTest, SendsAResponseWithoutTimeout) {
   const auto port = open();
   ASSERT_TRUE(port->send({Lid(1), {}, 0}, std::vector<std::uint8_t>(wire::kMadSize), {}));
   EXPECT_EQ(kernel.sent[0].timeout_ms, 0);
 }
 
-TEST_F(UmadPortTest, SaysWhereAMadCameFrom) {
+TEST_F(UmadPortTest, ReturnsTheSenderOfAMad) {
   const auto port = open();
   kernel.pending.push_back({0, std::vector<std::uint8_t>(wire::kMadSize, 0x11)});
   auto& from = kernel.pending.back().from;
@@ -266,7 +265,7 @@ TEST_F(UmadPortTest, SaysWhereAMadCameFrom) {
   EXPECT_EQ(mad->from, (MadDestination{Lid(0x1234), ServiceLevel(3), 2}));
 }
 
-TEST_F(UmadPortTest, SaysWhyASendWasRefused) {
+TEST_F(UmadPortTest, ErrorSaysWhyASendFailed) {
   const auto port = open();
   kernel.send_result = -EIO;
   kernel.reason = EAGAIN;
@@ -276,16 +275,16 @@ TEST_F(UmadPortTest, SaysWhyASendWasRefused) {
   EXPECT_THAT(sent.error().message, HasSubstr("LID 7"));
 }
 
-TEST_F(UmadPortTest, ReceivesAnswersAndTimeoutsInTheirOrder) {
+TEST_F(UmadPortTest, ReceivesResponsesAndTimeoutsInOrder) {
   const auto port = open();
   EXPECT_FALSE(port->receive());
-  const std::vector<std::uint8_t> answer(wire::kMadSize, 0x11);
+  const std::vector<std::uint8_t> response(wire::kMadSize, 0x11);
   const std::vector<std::uint8_t> request(wire::kMadSize, 0x22);
-  kernel.pending = {{0, answer}, {ETIMEDOUT, request}};
+  kernel.pending = {{0, response}, {ETIMEDOUT, request}};
   auto mad = port->receive();
   ASSERT_TRUE(mad);
   EXPECT_TRUE(mad->answered);
-  EXPECT_EQ(mad->bytes, answer);
+  EXPECT_EQ(mad->bytes, response);
   mad = port->receive();
   ASSERT_TRUE(mad);
   EXPECT_FALSE(mad->answered);
@@ -294,7 +293,7 @@ TEST_F(UmadPortTest, ReceivesAnswersAndTimeoutsInTheirOrder) {
   EXPECT_FALSE(port->failed());
 }
 
-TEST_F(UmadPortTest, ReceivesReassembledAnswersOfAnyLength) {
+TEST_F(UmadPortTest, ReceivesReassembledResponsesOfAnyLength) {
   const auto port = open();
   std::vector<std::uint8_t> table(5000);
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 7);
@@ -304,7 +303,7 @@ TEST_F(UmadPortTest, ReceivesReassembledAnswersOfAnyLength) {
   EXPECT_EQ(mad->bytes, table);
 }
 
-TEST_F(UmadPortTest, HasFailedWhenTheDeviceIsGone) {
+TEST_F(UmadPortTest, FailsWhenTheDeviceIsGone) {
   const auto port = open();
   kernel.receive_error = EIO;
   EXPECT_FALSE(port->receive());
@@ -314,7 +313,7 @@ TEST_F(UmadPortTest, HasFailedWhenTheDeviceIsGone) {
   EXPECT_FALSE(port->receive());
 }
 
-TEST_F(UmadPortTest, OutlivesAReadThatYieldedNothing) {
+TEST_F(UmadPortTest, SurvivesAReadWithoutAMad) {
   const auto port = open();
   kernel.receive_error = EWOULDBLOCK;
   EXPECT_FALSE(port->receive());

@@ -5,7 +5,7 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kReply = octets(
+const auto kReply = from_hex(
     "0020 0800 14 04 0002"
     "00000401 fe80000000000000 0002c90300000001  0a2c0001"
     "80abcdef fe80000000000000 0002c90300000102  0a2c0002");
@@ -28,18 +28,18 @@ TEST(Arp, HasTheLayoutOfRfc4391) {
 
 TEST(Arp, RefusesEveryTruncation) { expect_truncations_refused<Arp>(kReply); }
 
-TEST(Arp, IgnoresOctetsBehindIt) {
+TEST(Arp, IgnoresTrailingBytes) {
   auto padded = kReply;
   padded.resize(60, 0x55);
   EXPECT_EQ(Arp::parse(padded), reply());
 }
 
-TEST(Arp, RefusesWhatIsNotIpv4OverInfiniband) {
-  // Each of the octets before the addresses decides: types, lengths and operation.
+TEST(Arp, RefusesOtherHardwareAndProtocols) {
+  // Every byte before the addresses is checked: types, lengths and operation.
   for (std::size_t at = 0; at < 8; ++at) {
     auto other = kReply;
     other[at] ^= 0x10;
-    EXPECT_FALSE(Arp::parse(other)) << "octet " << at;
+    EXPECT_FALSE(Arp::parse(other)) << "byte " << at;
   }
 }
 

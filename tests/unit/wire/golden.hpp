@@ -1,4 +1,4 @@
-// Octets written out by hand, and what every codec is held to.
+// Bytes written by hand, and checks that every codec must pass.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace ipoib::wire {
 
-/// Hexadecimal digits with blanks anywhere between octets.
-inline std::vector<std::uint8_t> octets(std::string_view text) {
+/// Hexadecimal digits with optional blanks between bytes.
+inline std::vector<std::uint8_t> from_hex(std::string_view text) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::vector<std::uint8_t> out;
   for (std::size_t i = 0; i + 1 < text.size();) {
@@ -28,7 +28,7 @@ inline std::vector<std::uint8_t> octets(std::string_view text) {
   return out;
 }
 
-/// The value has these octets, and the octets have this value.
+/// Checks that emit() writes these bytes, and parse() returns the value.
 template <class Value>
 void expect_golden(const Value& value, const std::vector<std::uint8_t>& golden) {
   std::vector<std::uint8_t> emitted(golden.size(), 0xee);
@@ -37,15 +37,15 @@ void expect_golden(const Value& value, const std::vector<std::uint8_t>& golden) 
   EXPECT_EQ(Value::parse(golden), value);
 }
 
-/// No octet of the golden form is optional.
+/// Checks that every byte is required.
 template <class Value>
 void expect_truncations_refused(const std::vector<std::uint8_t>& golden) {
   for (std::size_t size = 0; size < golden.size(); ++size) {
-    EXPECT_FALSE(Value::parse(ConstBytes(golden).first(size))) << size << " octets";
+    EXPECT_FALSE(Value::parse(ConstBytes(golden).first(size))) << size << " bytes";
   }
 }
 
-/// Any octets that parse are the same value after emit() and parse().
+/// Checks that any bytes that parse have the same value after emit() and parse().
 template <class Value>
 void expect_stable(std::vector<std::uint8_t> golden) {
   for (std::size_t at = 0; at < golden.size(); ++at) {
@@ -54,7 +54,7 @@ void expect_stable(std::vector<std::uint8_t> golden) {
       if (const auto value = Value::parse(golden)) {
         std::vector<std::uint8_t> emitted(golden.size());
         value->emit(emitted);
-        EXPECT_EQ(Value::parse(emitted), value) << "octet " << at;
+        EXPECT_EQ(Value::parse(emitted), value) << "byte " << at;
       }
       golden[at] ^= flip;
     }

@@ -9,7 +9,7 @@ namespace ipoib::wire {
 namespace {
 
 std::vector<std::uint8_t> ipv4_packet(std::size_t size, std::uint8_t protocol = 17) {
-  auto packet = octets("45 00 0000 0000 4000 40 00 0000 0a2c0001 0a2c0002 08");
+  auto packet = from_hex("45 00 0000 0000 4000 40 00 0000 0a2c0001 0a2c0002 08");
   packet.resize(size, 0x5a);
   store_be(&packet[2], static_cast<std::uint16_t>(size));
   packet[9] = protocol;
@@ -29,15 +29,15 @@ std::vector<std::uint8_t> ipv6_packet(std::size_t size, std::uint8_t next_header
   return packet;
 }
 
-std::vector<std::uint8_t> answer_to(ConstBytes packet, std::uint32_t mtu) {
+std::vector<std::uint8_t> error_for(ConstBytes packet, std::uint32_t mtu) {
   std::vector<std::uint8_t> out(kMaxIcmpError);
   out.resize(emit_too_big(packet, mtu, out));
   return out;
 }
 
-TEST(IcmpError, FragmentationNeededTellsTheMtu) {
+TEST(IcmpError, FragmentationNeededContainsTheMtu) {
   const auto packet = ipv4_packet(2044);
-  const auto error = answer_to(packet, 1500);
+  const auto error = error_for(packet, 1500);
   const auto header = Ipv4Header::parse(error);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->source, Ipv4Address(0x0a2c0002));
@@ -52,9 +52,9 @@ TEST(IcmpError, FragmentationNeededTellsTheMtu) {
   EXPECT_TRUE(std::equal(error.begin() + 28, error.end(), packet.begin()));
 }
 
-TEST(IcmpError, PacketTooBigTellsTheMtu) {
+TEST(IcmpError, PacketTooBigContainsTheMtu) {
   const auto packet = ipv6_packet(2044);
-  const auto error = answer_to(packet, 1500);
+  const auto error = error_for(packet, 1500);
   const auto header = Ipv6Header::parse(error);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->source, *Ipv6Address::parse("fd00::2"));
@@ -74,34 +74,34 @@ TEST(IcmpError, PacketTooBigTellsTheMtu) {
   EXPECT_TRUE(std::equal(error.begin() + 48, error.end(), packet.begin()));
 }
 
-TEST(IcmpError, QuotesAShortPacketWhole) {
-  EXPECT_EQ(answer_to(ipv4_packet(100), 68).size(), 128U);
-  EXPECT_EQ(answer_to(ipv6_packet(100), 68).size(), 148U);
+TEST(IcmpError, QuotesAShortPacketCompletely) {
+  EXPECT_EQ(error_for(ipv4_packet(100), 68).size(), 128U);
+  EXPECT_EQ(error_for(ipv6_packet(100), 68).size(), 148U);
 }
 
 TEST(IcmpError, IsNotSentAboutErrors) {
   auto error = ipv4_packet(2044, 1);
-  EXPECT_FALSE(answer_to(error, 1500).empty()) << "an echo request is none";
+  EXPECT_FALSE(error_for(error, 1500).empty()) << "an echo request is not an error";
   error[20] = 3;
-  EXPECT_TRUE(answer_to(error, 1500).empty());
+  EXPECT_TRUE(error_for(error, 1500).empty());
   auto error6 = ipv6_packet(2044, 58);
   error6[40] = 128;
-  EXPECT_FALSE(answer_to(error6, 1500).empty()) << "an echo request is none";
+  EXPECT_FALSE(error_for(error6, 1500).empty()) << "an echo request is not an error";
   error6[40] = 1;
-  EXPECT_TRUE(answer_to(error6, 1500).empty());
+  EXPECT_TRUE(error_for(error6, 1500).empty());
 }
 
 TEST(IcmpError, IsNotSentAboutLaterFragmentsOrGroups) {
   auto fragment = ipv4_packet(2044);
   fragment[7] = 1;
-  EXPECT_TRUE(answer_to(fragment, 1500).empty());
+  EXPECT_TRUE(error_for(fragment, 1500).empty());
   auto multicast = ipv4_packet(2044);
   multicast[16] = 0xe0;
-  EXPECT_TRUE(answer_to(multicast, 1500).empty());
+  EXPECT_TRUE(error_for(multicast, 1500).empty());
   auto multicast6 = ipv6_packet(2044);
   multicast6[24] = 0xff;
-  EXPECT_TRUE(answer_to(multicast6, 1500).empty());
-  EXPECT_TRUE(answer_to(octets("00"), 1500).empty());
+  EXPECT_TRUE(error_for(multicast6, 1500).empty());
+  EXPECT_TRUE(error_for(from_hex("00"), 1500).empty());
 }
 
 }  // namespace

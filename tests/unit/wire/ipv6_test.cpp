@@ -5,7 +5,7 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kIpv6Octets = octets(
+const auto kIpv6Bytes = from_hex(
     "61b23456 0000 3a ff"
     "fe800000000000000002c90300000001 ff020000000000000000000000000002");
 
@@ -20,14 +20,14 @@ Ipv6Header ipv6_header() {
 }
 
 TEST(Ipv6Header, HasTheLayoutOfRfc8200) {
-  expect_golden(ipv6_header(), kIpv6Octets);
-  expect_stable<Ipv6Header>(kIpv6Octets);
+  expect_golden(ipv6_header(), kIpv6Bytes);
+  expect_stable<Ipv6Header>(kIpv6Bytes);
 }
 
-TEST(Ipv6Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv6Header>(kIpv6Octets); }
+TEST(Ipv6Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv6Header>(kIpv6Bytes); }
 
-TEST(Ipv6Header, RefusesAPayloadThatIsNotThere) {
-  auto packet = kIpv6Octets;
+TEST(Ipv6Header, RefusesATruncatedPayload) {
+  auto packet = kIpv6Bytes;
   packet[5] = 8;
   EXPECT_FALSE(Ipv6Header::parse(packet));
   packet.resize(48);
@@ -35,7 +35,7 @@ TEST(Ipv6Header, RefusesAPayloadThatIsNotThere) {
 }
 
 TEST(Ipv6Header, RefusesAnotherVersion) {
-  auto packet = kIpv6Octets;
+  auto packet = kIpv6Bytes;
   packet[0] = 0x41;
   EXPECT_FALSE(Ipv6Header::parse(packet));
 }

@@ -25,9 +25,9 @@ static_assert(attribute::kMcMemberRecord == UMAD_SA_ATTR_MCMEMBER_REC);
 static_assert(attribute::kNodeRecord == UMAD_SA_ATTR_NODE_REC);
 static_assert(attribute::kPortInfoRecord == UMAD_SA_ATTR_PORT_INFO_REC);
 
-const auto kHeader = octets("01 03 02 81 0300 1234 0102030405060708 0035 0000 89abcdef");
-const auto kRmpp = octets("01 01 fb 7e 00000102 000000dc");
-const auto kSa = octets(
+const auto kHeader = from_hex("01 03 02 81 0300 1234 0102030405060708 0035 0000 89abcdef");
+const auto kRmpp = from_hex("01 01 fb 7e 00000102 000000dc");
+const auto kSa = from_hex(
     "01 03 02 92 0000 0000 aabbccdd00000001 0038 0000 00000000"
     "01 01 07 00 00000001 00000070"
     "0123456789abcdef 0007 0000 000000000003f0c7");

@@ -11,7 +11,7 @@ TEST(Mgid, BroadcastGroupIsThatOfRfc4391) {
   EXPECT_EQ(broadcast_gid(PKey(0x8012), 5), *Gid::parse("ff15:401b:8012::ffff:ffff"));
 }
 
-TEST(Mgid, HasAlwaysTheKeyOfAFullMember) {
+TEST(Mgid, AlwaysHasTheFullMemberBit) {
   EXPECT_EQ(broadcast_gid(PKey(0x0012)), broadcast_gid(PKey(0x8012)));
 }
 
@@ -29,7 +29,7 @@ TEST(Mgid, Ipv6GroupKeepsItsLow80Bits) {
             *Gid::parse("ff1e:601b:8012:3:4:5:6:7"));
 }
 
-TEST(Mgid, TellsTheIpv4Group) {
+TEST(Mgid, ReturnsTheIpv4Group) {
   for (const char* text : {"224.0.0.1", "239.255.1.2", "255.255.255.255"}) {
     const Ipv4Address group = *Ipv4Address::parse(text);
     const Gid mgid = group.is_limited_broadcast() ? broadcast_gid(PKey(0x8012), 5)
@@ -42,7 +42,7 @@ TEST(Mgid, TellsTheIpv4Group) {
   }
 }
 
-TEST(Mgid, SignatureTellsIpoibFromOthers) {
+TEST(Mgid, SignatureIdentifiesIpoib) {
   EXPECT_TRUE(is_ipoib_mgid(broadcast_gid(kDefaultPKey)));
   EXPECT_TRUE(is_ipoib_mgid(*Gid::parse("ff15:601b:8012::1")));
   EXPECT_FALSE(is_ipoib_mgid(*Gid::parse("ff02:401b:ffff::1")));

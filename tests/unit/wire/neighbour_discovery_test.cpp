@@ -7,42 +7,44 @@
 namespace ipoib::wire {
 namespace {
 
+bool is_discovery(ConstBytes packet) { return is_neighbour_discovery(packet, upper_layer(packet)); }
+
 const HwAddress kHardware{0, Qpn(0x401), *Gid::parse("fe80::2:c903:0:1")};
 const Ipv6Address kOne = *Ipv6Address::parse("fe80::2:c903:0:1");
 const Ipv6Address kTwo = *Ipv6Address::parse("fe80::2:c903:0:102");
 
-const auto kSolicitation = octets(
+const auto kSolicitation = from_hex(
     "6000000000303aff fe800000000000000002c90300000001 ff0200000000000000000001ff000102"
     "8700 1cf2 00000000 fe800000000000000002c90300000102"
     "01 03 0000 00000401 fe80000000000000 0002c90300000001");
-const auto kAdvertisement = octets(
+const auto kAdvertisement = from_hex(
     "6000000000303aff fe800000000000000002c90300000102 fe800000000000000002c90300000001"
     "8800 f16f 60000000 fe800000000000000002c90300000102"
     "02 03 0000 00000401 fe80000000000000 0002c90300000001");
-const auto kDuplicateAddressDetection = octets(
+const auto kDuplicateAddressDetection = from_hex(
     "6000000000183aff 00000000000000000000000000000000 ff0200000000000000000001ff000102"
     "8700 b11d 00000000 fe800000000000000002c90300000102");
-const auto kRouterSolicitation = octets(
+const auto kRouterSolicitation = from_hex(
     "6000000000083aff fe800000000000000002c90300000001 ff020000000000000000000000000002"
     "8500 b430 00000000");
-const auto kRouterSolicitationWithAddress = octets(
+const auto kRouterSolicitationWithAddress = from_hex(
     "6000000000203aff fe800000000000000002c90300000001 ff020000000000000000000000000002"
     "8500 e78c 00000000 01 03 0000 00000401 fe80000000000000 0002c90300000001");
-// With a prefix, behind the source's address and without it.
-const auto kRouterAdvertisement = octets(
+// With a prefix option, after the source link-layer option and without that.
+const auto kRouterAdvertisement = from_hex(
     "6000000000483aff fe800000000000000002c90300000001 ff020000000000000000000000000001"
     "8600 d4d6 40000708 00000000 00000000 01 03 0000 00000401 fe80000000000000 0002c90300000001"
     "03 04 40 c0 00015180 00003840 00000000 fd000000000000000000000000000000");
-const auto kRouterAdvertisementStripped = octets(
+const auto kRouterAdvertisementStripped = from_hex(
     "6000000000303aff fe800000000000000002c90300000001 ff020000000000000000000000000001"
     "8600 a17a 40000708 00000000 00000000"
     "03 04 40 c0 00015180 00003840 00000000 fd000000000000000000000000000000");
-const auto kRedirect = octets(
+const auto kRedirect = from_hex(
     "6000000000403aff fe800000000000000000000000000001 fd000000000000000000000000000005"
     "8900 e7dd 00000000 fe800000000000000002c90300000102 fd010000000000000000000000000009"
     "02 03 0000 00000401 fe80000000000000 0002c90300000001");
 
-/// The packet with one octet of the ICMPv6 message set, and a checksum that is right again.
+/// The packet with one byte of the ICMPv6 message set, and a valid checksum.
 std::vector<std::uint8_t> with(std::vector<std::uint8_t> packet, std::size_t at,
                                std::uint8_t value) {
   packet[40 + at] = value;
@@ -58,9 +60,9 @@ std::vector<std::uint8_t> with(std::vector<std::uint8_t> packet, std::size_t at,
 }
 
 std::vector<std::uint8_t> emitted(const NdMessage& message) {
-  std::vector<std::uint8_t> octets(NdMessage::kMaxEmitted);
-  octets.resize(message.emit(octets));
-  return octets;
+  std::vector<std::uint8_t> bytes(NdMessage::kMaxEmitted);
+  bytes.resize(message.emit(bytes));
+  return bytes;
 }
 
 TEST(NeighbourDiscovery, SolicitationHasTheLayoutOfRfc4861AndRfc4391) {
@@ -87,7 +89,7 @@ TEST(NeighbourDiscovery, AdvertisementCarriesFlagsAndTarget) {
   EXPECT_EQ(emitted(message), kAdvertisement);
 }
 
-TEST(NeighbourDiscovery, RedirectNamesTwoAddresses) {
+TEST(NeighbourDiscovery, RedirectHasTwoAddresses) {
   const auto message = NdMessage::parse(kRedirect);
   ASSERT_TRUE(message);
   EXPECT_EQ(message->target, kTwo);
@@ -108,7 +110,7 @@ TEST(NeighbourDiscovery, RefusesEveryTruncation) {
   }
 }
 
-TEST(NeighbourDiscovery, RefusesWhatRfc4861CallsInvalid) {
+TEST(NeighbourDiscovery, RefusesMessagesThatAreInvalidByRfc4861) {
   auto forwarded = kSolicitation;
   forwarded[7] = 254;
   EXPECT_FALSE(NdMessage::parse(forwarded)) << "hop limit";
@@ -122,17 +124,17 @@ TEST(NeighbourDiscovery, RefusesWhatRfc4861CallsInvalid) {
   EXPECT_FALSE(NdMessage::parse(with(kRedirect, 24, 0xff))) << "redirect of a group";
 }
 
-TEST(NeighbourDiscovery, AnUnspecifiedSourceHasNoAddressToTell) {
+TEST(NeighbourDiscovery, RefusesASourceLinkLayerAddressOfAnUnspecifiedSource) {
   auto packet = kSolicitation;
   std::fill_n(packet.begin() + 8, 16, std::uint8_t{0});
   EXPECT_FALSE(NdMessage::parse(with(packet, 0, 0x87)));
 }
 
-TEST(NeighbourDiscovery, AddressesOfOtherLinksAreNone) {
-  // An Ethernet address is an option of eight octets.
+TEST(NeighbourDiscovery, IgnoresAddressesOfOtherLinks) {
+  // The option of an Ethernet address has eight bytes.
   auto packet = kRouterSolicitation;
   packet[5] = 16;
-  const auto option = octets("01 01 020000000001");
+  const auto option = from_hex("01 01 020000000001");
   packet.insert(packet.end(), option.begin(), option.end());
   const auto message = NdMessage::parse(with(packet, 0, 0x85));
   ASSERT_TRUE(message);
@@ -140,20 +142,20 @@ TEST(NeighbourDiscovery, AddressesOfOtherLinksAreNone) {
 }
 
 TEST(NeighbourDiscovery, IsRecognisedByItsType) {
-  EXPECT_TRUE(is_neighbour_discovery(kRouterSolicitation));
-  EXPECT_FALSE(is_neighbour_discovery(with(kRouterSolicitation, 0, 128)));
-  EXPECT_FALSE(is_neighbour_discovery(with(kRouterSolicitation, 0, 138)));
-  EXPECT_FALSE(is_neighbour_discovery(ConstBytes(kRouterSolicitation).first(40)));
+  EXPECT_TRUE(is_discovery(kRouterSolicitation));
+  EXPECT_FALSE(is_discovery(with(kRouterSolicitation, 0, 128)));
+  EXPECT_FALSE(is_discovery(with(kRouterSolicitation, 0, 138)));
+  EXPECT_FALSE(is_discovery(ConstBytes(kRouterSolicitation).first(40)));
 }
 
-TEST(NeighbourDiscovery, StripTakesTheAddressAndLeavesTheRest) {
+TEST(NeighbourDiscovery, StripRemovesTheAddressAndKeepsTheRest) {
   auto packet = kRouterAdvertisement;
   packet.resize(strip_link_layer_options(packet));
   EXPECT_EQ(packet, kRouterAdvertisementStripped);
   EXPECT_TRUE(NdMessage::parse(packet));
 }
 
-TEST(NeighbourDiscovery, StripOfNothingChangesNothing) {
+TEST(NeighbourDiscovery, StripWithoutAnAddressChangesNothing) {
   auto packet = kRouterAdvertisementStripped;
   packet.resize(strip_link_layer_options(packet));
   EXPECT_EQ(packet, kRouterAdvertisementStripped);

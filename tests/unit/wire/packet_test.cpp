@@ -5,11 +5,11 @@
 namespace ipoib::wire {
 namespace {
 
-const auto kLrh = octets("72 53 c001 0123 0004");
-const auto kGrh =
-    octets("612abcde 0040 1b ff fe800000000000000000000000100001 ff12401bffff000000000000ffffffff");
-const auto kBth = octets("64 b0 ffff 00 ffffff 00 123456");
-const auto kDeth = octets("00000b1b 00 000401");
+const auto kLrh = from_hex("72 53 c001 0123 0004");
+const auto kGrh = from_hex(
+    "612abcde 0040 1b ff fe800000000000000000000000100001 ff12401bffff000000000000ffffffff");
+const auto kBth = from_hex("64 b0 ffff 00 ffffff 00 123456");
+const auto kDeth = from_hex("00000b1b 00 000401");
 
 Grh grh() {
   Grh header;
@@ -30,7 +30,7 @@ TEST(Lrh, HasTheLayoutOfIba) {
   lrh.dlid = Lid(0xc001);
   lrh.length = 0x123;
   lrh.slid = Lid(4);
-  auto golden = octets("70 53 c001 0123 0004");
+  auto golden = from_hex("70 53 c001 0123 0004");
   expect_golden(lrh, golden);
   expect_stable<Lrh>(golden);
   expect_truncations_refused<Lrh>(golden);
@@ -88,24 +88,24 @@ UdPacket unicast() {
   return packet;
 }
 
-TEST(UdPacket, LocalPacketHasTheOctetsOfIba) {
-  const auto bytes = assemble(unicast(), octets("aa bb cc dd ee"));
-  EXPECT_EQ(bytes, octets("00 02 0005 000a 0004"            // 10 words with the ICRC
-                          "64 30 ffff 00 000801 00 000009"  // 3 octets of padding
-                          "00000b1b 00 000401 aabbccddee 000000"));
+TEST(UdPacket, LocalPacketHasTheLayoutOfIba) {
+  const auto bytes = assemble(unicast(), from_hex("aa bb cc dd ee"));
+  EXPECT_EQ(bytes, from_hex("00 02 0005 000a 0004"            // 10 words with the ICRC
+                            "64 30 ffff 00 000801 00 000009"  // 3 bytes of padding
+                            "00000b1b 00 000401 aabbccddee 000000"));
   const auto parsed = UdPacket::parse(bytes);
   ASSERT_TRUE(parsed);
   EXPECT_FALSE(parsed->grh);
   EXPECT_FALSE(parsed->immediate);
   EXPECT_EQ(parsed->deth, unicast().deth);
-  EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), octets("aabbccddee"));
+  EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), from_hex("aabbccddee"));
 }
 
-TEST(UdPacket, GlobalPacketCountsItsPayloadToTheEndOfTheIcrc) {
+TEST(UdPacket, GrhPayloadLengthIncludesTheIcrc) {
   auto packet = unicast();
   packet.grh = grh();
   packet.immediate = 0xdeadbeef;
-  const auto bytes = assemble(packet, octets("aabbccdd"));
+  const auto bytes = assemble(packet, from_hex("aabbccdd"));
   const auto parsed = UdPacket::parse(bytes);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->lrh.next_header, Lrh::kLnhGlobal);
@@ -115,10 +115,10 @@ TEST(UdPacket, GlobalPacketCountsItsPayloadToTheEndOfTheIcrc) {
   EXPECT_EQ(parsed->grh->dgid, grh().dgid);
   EXPECT_EQ(parsed->immediate, 0xdeadbeef);
   EXPECT_EQ(parsed->bth.opcode, Bth::kUdSendOnlyImmediate);
-  EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), octets("aabbccdd"));
+  EXPECT_EQ(std::vector(parsed->payload.begin(), parsed->payload.end()), from_hex("aabbccdd"));
 }
 
-TEST(UdPacket, PadsEveryLengthToWords) {
+TEST(UdPacket, PadsEverySizeToWords) {
   for (std::size_t size = 0; size <= 64; ++size) {
     const std::vector<std::uint8_t> payload(size, 0x5a);
     const auto bytes = assemble(unicast(), payload);
@@ -132,17 +132,17 @@ TEST(UdPacket, PadsEveryLengthToWords) {
 TEST(UdPacket, RefusesEveryTruncationAndEveryExcess) {
   auto packet = unicast();
   packet.grh = grh();
-  auto bytes = assemble(packet, octets("aabbccdd"));
+  auto bytes = assemble(packet, from_hex("aabbccdd"));
   expect_truncations_refused<UdPacket>(bytes);
   bytes.resize(bytes.size() + 4);
   EXPECT_FALSE(UdPacket::parse(bytes));
 }
 
 TEST(UdPacket, RefusesOtherTransports) {
-  auto bytes = assemble(unicast(), octets("aabbccdd"));
+  auto bytes = assemble(unicast(), from_hex("aabbccdd"));
   bytes[8] = 0x04;  // RC send only
   EXPECT_FALSE(UdPacket::parse(bytes));
-  bytes = assemble(unicast(), octets("aabbccdd"));
+  bytes = assemble(unicast(), from_hex("aabbccdd"));
   bytes[1] = 0x01;  // a raw IPv6 packet
   EXPECT_FALSE(UdPacket::parse(bytes));
 }
@@ -153,10 +153,10 @@ TEST(UdPacket, RefusesMorePaddingThanPayload) {
   EXPECT_FALSE(UdPacket::parse(bytes));
 }
 
-TEST(UdPacket, RefusesAGrhThatDisagrees) {
+TEST(UdPacket, RefusesAGrhWithOtherLengths) {
   auto packet = unicast();
   packet.grh = grh();
-  const auto bytes = assemble(packet, octets("aabbccdd"));
+  const auto bytes = assemble(packet, from_hex("aabbccdd"));
   auto other = bytes;
   other[13] ^= 4;  // PayLen
   EXPECT_FALSE(UdPacket::parse(other));

@@ -13,7 +13,7 @@ namespace {
 struct Printer : softib::endpoint::PacketReceiver {
   void receive(std::span<const softib::ArrivedPacket> batch) override {
     for (const auto& arrived : batch) {
-      const auto packet = ipoib::wire::UdPacket::parse(arrived.octets);
+      const auto packet = ipoib::wire::UdPacket::parse(arrived.bytes);
       if (!packet) continue;
       std::printf("%.*s\n", static_cast<int>(packet->payload.size()),
                   reinterpret_cast<const char*>(packet->payload.data()));

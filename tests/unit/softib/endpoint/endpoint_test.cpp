@@ -612,8 +612,7 @@ TEST_F(MadTest, AQueuePairMaySendToTheGsi) {
   std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
   make_mad(1, 0, 0x03, kGet, 9).emit(bytes);
   OutgoingPacket packet;
-  packet.pieces[0] = bytes;
-  packet.piece_count = 1;
+  packet.add(bytes);
   packet.dlid = TestSubnet::lid(0);
   packet.destination = Qpn(1);
   one_->send({&packet, 1});

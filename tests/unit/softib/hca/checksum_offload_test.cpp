@@ -14,8 +14,8 @@ using ipoib::wire::InternetChecksum;
 class ChecksumOffloadTest : public HcaTest {
  protected:
   /// Sends `bytes` from elements split at `cuts`; returns the received bytes.
-  Octets sent(const Octets& bytes, std::vector<std::size_t> cuts = {},
-              unsigned flags = IBV_SEND_IP_CSUM) {
+  Bytes sent(const Bytes& bytes, std::vector<std::size_t> cuts = {},
+             unsigned flags = IBV_SEND_IP_CSUM) {
     std::ranges::copy(bytes, a.memory.begin());
     cuts.insert(cuts.begin(), 0);
     cuts.push_back(bytes.size());
@@ -37,7 +37,7 @@ class ChecksumOffloadTest : public HcaTest {
     const auto begin = b.memory.begin() + kGrh;
     return {begin, begin + static_cast<std::ptrdiff_t>(completions[0].byte_len - kGrh)};
   }
-  void expect_untouched(const Octets& bytes, const char* what) {
+  void expect_untouched(const Bytes& bytes, const char* what) {
     EXPECT_EQ(sent(bytes), bytes) << what;
     EXPECT_FALSE(is_reported_valid_) << what;
   }
@@ -136,7 +136,7 @@ TEST_F(ChecksumOffloadTest, OtherPacketsAreUnchanged) {
   expect_untouched(with(1, 0x06, shape), "ARP");
   expect_untouched(with(kIp + 6, 44, {"", 6, kTcp, 100}), "an extension header");
   expect_untouched(with(transport_of({"", 4, kUdp, 9}) + 5, 3, {"", 4, kUdp, 9}), "UDP's length");
-  expect_untouched(Octets(200, 0xff), "nothing that is known");
+  expect_untouched(Bytes(200, 0xff), "nothing that is known");
 }
 
 }  // namespace

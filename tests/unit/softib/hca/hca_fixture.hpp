@@ -39,15 +39,15 @@ class ListSink : public PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     batches.push_back(batch.size());
     for (const auto& packet : batch) {
-      for_each_packet(packet, [&](ConstBytes octets) {
-        packets.emplace_back(octets.begin(), octets.end());
-        checksums_right.push_back(packet.checksums_right);
+      for_each_packet(packet, [&](ConstBytes bytes) {
+        packets.emplace_back(bytes.begin(), bytes.end());
+        checksums_valid.push_back(packet.checksums_valid);
       });
     }
   }
   std::vector<std::size_t> batches;
   std::vector<std::vector<std::uint8_t>> packets;
-  std::vector<bool> checksums_right;  ///< of each packet
+  std::vector<bool> checksums_valid;  ///< of each packet
 };
 
 /// Sends all posted work requests of a queue pair.
@@ -185,11 +185,11 @@ class HcaTest : public testing::Test {
  protected:
   /// Delivers all packets sent so far to both hosts, and clears the list.
   void deliver() {
-    const auto checksums_right = std::exchange(sink.checksums_right, {});
+    const auto checksums_valid = std::exchange(sink.checksums_valid, {});
     const auto packets = std::exchange(sink.packets, {});
     for (std::size_t i = 0; i < packets.size(); ++i) {
-      a.hca.receive({packets[i], checksums_right[i]});
-      b.hca.receive({packets[i], checksums_right[i]});
+      a.hca.receive({packets[i], checksums_valid[i]});
+      b.hca.receive({packets[i], checksums_valid[i]});
     }
   }
   ListSink sink;

@@ -13,7 +13,7 @@ class LargePacketTest : public LargePackets {
   void expect_alike(const Travelling& packet) {
     whole.hca.receive(packet.arrived());
     for (const auto& each : packet.packets()) {
-      one_by_one.hca.receive({each, packet.checksums_right});
+      one_by_one.hca.receive({each, packet.checksums_valid});
     }
     EXPECT_EQ(whole.memory, one_by_one.memory);
     const auto got = whole.poll();
@@ -48,13 +48,13 @@ TEST_P(LargePacketOf, IsReceivedLikeItsSegments) {
 TEST_P(LargePacketOf, SizeIsThatOfAllSegments) {
   for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
     const auto packet = sent(GetParam(), *handle);
-    std::size_t octets = 0;
+    std::size_t bytes = 0;
     for (const auto& each : packet.packets()) {
       EXPECT_TRUE(ipoib::wire::UdPacket::parse(each));
-      octets += each.size();
+      bytes += each.size();
     }
-    EXPECT_EQ(octets_of(packet.arrived()), octets);
-    EXPECT_EQ(sink.octets, octets);
+    EXPECT_EQ(segmented_size(packet.arrived()), bytes);
+    EXPECT_EQ(sink.bytes, bytes);
   }
 }
 
@@ -73,8 +73,8 @@ TEST_F(LargePacketTest, MulticastReachesAllAttachedQueuePairs) {
   }
   auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
   // The multicast QPN.
-  auto& octets = packet.octets;
-  ipoib::store_be(&octets[8 + kGrh + 4], ipoib::kMulticastQpn.value());
+  auto& bytes = packet.bytes;
+  ipoib::store_be(&bytes[8 + kGrh + 4], ipoib::kMulticastQpn.value());
   expect_alike(packet);
   EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
 }
@@ -108,11 +108,11 @@ TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
 TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
   whole.post(kQueue);
   const auto packet = sent({"", 6, kTcp, 0}, a.handle(6, whole.hca.port().gid()));
-  const std::size_t headers = packet.octets.size() - kPayload;
+  const std::size_t headers = packet.bytes.size() - kPayload;
   for (std::size_t size = 0; size <= headers; ++size) {
-    const ArrivedPacket cut_off{ConstBytes(packet.octets).first(size), true, packet.cut};
+    const ArrivedPacket cut_off{ConstBytes(packet.bytes).first(size), true, packet.gso};
     whole.hca.receive(cut_off);
-    EXPECT_EQ(octets_of(cut_off), size);
+    EXPECT_EQ(segmented_size(cut_off), size);
     std::size_t seen = 0;
     for_each_packet(cut_off, [&](ConstBytes as_it_is) { seen += as_it_is.size(); });
     EXPECT_EQ(seen, size);
@@ -124,12 +124,12 @@ TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
 TEST_F(LargePacketTest, SegmentsLargerThanTheMtuAreDropped) {
   whole.post(kQueue);
   auto packet = sent();
-  const auto headers = packet.octets.size() - kPayload;
-  packet.octets.resize(headers + 20 * 2048);
-  packet.cut = {2048, 20};
+  const auto headers = packet.bytes.size() - kPayload;
+  packet.bytes.resize(headers + 20 * 2048);
+  packet.gso = {2048, 20};
   whole.hca.receive(packet.arrived());
   EXPECT_EQ(whole.hca.counters().drop_length, 20U);
-  packet.cut = {4096, 10};
+  packet.gso = {4096, 10};
   whole.hca.receive(packet.arrived());
   EXPECT_EQ(whole.hca.counters().drop_malformed, 10U) << "larger than any MTU";
 }
@@ -138,9 +138,9 @@ TEST_F(LargePacketTest, WrongSegmentCountIsMalformed) {
   whole.post(kQueue);
   auto packet = sent();
   for (const int packets : {kParts - 1, kParts + 1}) {
-    packet.cut.packets = static_cast<std::uint16_t>(packets);
+    packet.gso.packets = static_cast<std::uint16_t>(packets);
     whole.hca.receive(packet.arrived());
-    EXPECT_EQ(octets_of(packet.arrived()), packet.octets.size());
+    EXPECT_EQ(segmented_size(packet.arrived()), packet.bytes.size());
   }
   EXPECT_EQ(whole.hca.counters().drop_malformed, 2U * kParts);
   EXPECT_TRUE(whole.poll().empty());

@@ -16,29 +16,29 @@ inline constexpr std::size_t kSlot = 1024;  // bytes per receive
 
 /// A packet on the wire.
 struct Travelling {
-  [[nodiscard]] ArrivedPacket arrived() const { return {octets, checksums_right, cut}; }
-  [[nodiscard]] std::vector<Octets> packets() const {
-    std::vector<Octets> out;
+  [[nodiscard]] ArrivedPacket arrived() const { return {bytes, checksums_valid, gso}; }
+  [[nodiscard]] std::vector<Bytes> packets() const {
+    std::vector<Bytes> out;
     for_each_packet(arrived(),
                     [&](ConstBytes each) { out.emplace_back(each.begin(), each.end()); });
     return out;
   }
-  Octets octets;
-  bool checksums_right = false;
-  Cut cut;
+  Bytes bytes;
+  bool checksums_valid = false;
+  GsoInfo gso;
 };
 
 struct LastSink : PacketSink {
   void send(std::span<const OutgoingPacket> batch) override {
     ASSERT_EQ(batch.size(), 1U);
-    last.octets.resize(size_of(batch[0]));
-    write_packet(batch[0], last.octets.data());
-    last.checksums_right = batch[0].checksums_right;
-    last.cut = batch[0].cut;
-    octets = octets_of(batch[0]);
+    last.bytes.resize(batch[0].size());
+    write_packet(batch[0], last.bytes.data());
+    last.checksums_valid = batch[0].checksums_valid;
+    last.gso = batch[0].gso;
+    bytes = segmented_size(batch[0]);
   }
   Travelling last;
-  std::size_t octets = 0;  ///< of all its segments
+  std::size_t bytes = 0;  ///< of all its segments
 };
 
 /// An HCA that receives.
@@ -63,8 +63,8 @@ class LargePackets : public testing::Test {
     auto config = a.config();
     config.max_tso_header = 128;
     EXPECT_EQ(a.send(a.make_qp(IBV_QPS_RTS, config), wr, sink), 0);
-    EXPECT_EQ(sink.last.cut.size, kPart);
-    EXPECT_EQ(sink.last.cut.packets, kParts);
+    EXPECT_EQ(sink.last.gso.size, kPart);
+    EXPECT_EQ(sink.last.gso.packets, kParts);
     return sink.last;
   }
   Travelling sent() { return sent({"", 4, kTcp, 0}, a.handle(6)); }

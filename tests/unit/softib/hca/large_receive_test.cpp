@@ -29,7 +29,7 @@ class LargeReceiveTest : public LargePackets {
     return error;
   }
   /// The received data without the GRH area.
-  [[nodiscard]] Octets message(const ibv_wc& completion) const {
+  [[nodiscard]] Bytes message(const ibv_wc& completion) const {
     return {memory.begin() + kGrh, memory.begin() + completion.byte_len};
   }
   void expect_cut(const Travelling& packet) {
@@ -43,7 +43,7 @@ class LargeReceiveTest : public LargePackets {
     }
   }
 
-  Octets memory = Octets(kLargeReceive);
+  Bytes memory = Bytes(kLargeReceive);
   MemoryRegion region;
 };
 
@@ -134,18 +134,18 @@ TEST_F(LargeReceiveTest, MulticastIsSegmented) {
   ASSERT_EQ(post_large(), 0);
   ASSERT_TRUE(whole.hca.attach(whole.qp, kGroup, kGroupLid));
   auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
-  ipoib::store_be(&packet.octets[8 + kGrh + 4], ipoib::kMulticastQpn.value());
+  ipoib::store_be(&packet.bytes[8 + kGrh + 4], ipoib::kMulticastQpn.value());
   expect_cut(packet);
 }
 
 TEST_F(LargeReceiveTest, LongerThanAnIpPacketIsSegmented) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
-  const auto headers = packet.octets.size() - kPayload;
+  const auto headers = packet.bytes.size() - kPayload;
   constexpr std::uint16_t kSize = 2000;
   const auto resize = [&](std::size_t payload) {
-    packet.octets.resize(headers + payload);
-    packet.cut = {kSize, static_cast<std::uint16_t>((payload + kSize - 1) / kSize)};
+    packet.bytes.resize(headers + payload);
+    packet.gso = {kSize, static_cast<std::uint16_t>((payload + kSize - 1) / kSize)};
   };
   constexpr std::size_t kMost = 65535 - 20 - 20;
   resize(kMost + 1);
@@ -162,9 +162,9 @@ TEST_F(LargeReceiveTest, LongerThanAnIpPacketIsSegmented) {
 TEST_F(LargeReceiveTest, SingleSegmentUsesANormalReceive) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
-  const auto headers = packet.octets.size() - kPayload;
-  packet.octets.resize(headers + 100);
-  packet.cut = {3000, 1};
+  const auto headers = packet.bytes.size() - kPayload;
+  packet.bytes.resize(headers + 100);
+  packet.gso = {3000, 1};
   whole.post(1);
   whole.hca.receive(packet.arrived());
   const auto got = whole.poll();
@@ -176,10 +176,10 @@ TEST_F(LargeReceiveTest, SingleSegmentUsesANormalReceive) {
 TEST_F(LargeReceiveTest, MoreSegmentsThanAHostAcceptsAreSegmented) {
   ASSERT_EQ(post_large(), 0);
   auto packet = sent();
-  const auto headers = packet.octets.size() - kPayload;
+  const auto headers = packet.bytes.size() - kPayload;
   const auto receive = [&](std::uint16_t packets) {
-    packet.octets.resize(headers + packets * std::size_t{100});
-    packet.cut = {100, packets};
+    packet.bytes.resize(headers + packets * std::size_t{100});
+    packet.gso = {100, packets};
     whole.hca.receive(packet.arrived());
   };
   receive(ipoib::kMaxSegments + 1);
@@ -193,23 +193,23 @@ TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
   auto packet = sent();
   const auto drops = [&](std::uint64_t HcaCounters::*counter, auto change) {
     auto changed = packet;
-    change(changed.octets);
+    change(changed.bytes);
     const auto before = whole.hca.counters().*counter;
     whole.hca.receive(changed.arrived());
     EXPECT_EQ(whole.hca.counters().*counter - before, kParts);
   };
-  drops(&HcaCounters::drop_lid, [](Octets& octets) { octets[3] ^= 1; });
-  drops(&HcaCounters::drop_pkey, [](Octets& octets) { octets[8 + 3] ^= 1; });
-  drops(&HcaCounters::drop_gid, [](Octets& octets) { octets[2] = 0xc0; });
-  drops(&HcaCounters::drop_qkey, [](Octets& octets) { octets[8 + 12 + 3] ^= 1; });
-  const auto headers = packet.octets.size() - kPayload;
-  packet.octets.resize(headers + std::size_t{kParts} * 2048);
-  packet.cut.size = 2048;
-  drops(&HcaCounters::drop_length, [](Octets&) {});
+  drops(&HcaCounters::drop_lid, [](Bytes& bytes) { bytes[3] ^= 1; });
+  drops(&HcaCounters::drop_pkey, [](Bytes& bytes) { bytes[8 + 3] ^= 1; });
+  drops(&HcaCounters::drop_gid, [](Bytes& bytes) { bytes[2] = 0xc0; });
+  drops(&HcaCounters::drop_qkey, [](Bytes& bytes) { bytes[8 + 12 + 3] ^= 1; });
+  const auto headers = packet.bytes.size() - kPayload;
+  packet.bytes.resize(headers + std::size_t{kParts} * 2048);
+  packet.gso.size = 2048;
+  drops(&HcaCounters::drop_length, [](Bytes&) {});
   auto port = whole.hca.port();
   port.state = PortState::down;
   whole.hca.set_port(port);
-  drops(&HcaCounters::drop_port, [](Octets&) {});
+  drops(&HcaCounters::drop_port, [](Bytes&) {});
   EXPECT_TRUE(whole.poll().empty());
 }
 

@@ -19,7 +19,7 @@ constexpr std::uint8_t kAck = 0x10;
 constexpr std::uint8_t kCwr = 0x80;
 
 /// The headers of a large packet with 3000 bytes of payload.
-Octets headers(const Shape& shape) {
+Bytes headers(const Shape& shape) {
   auto out = headers_to_cut(shape);
   if (shape.protocol == kTcp) {
     store_be(&out[transport_of(shape) + 4], kSequence);
@@ -36,7 +36,7 @@ class LargeSendTest : public HcaTest {
     config.max_tso_header = 128;
     return config;
   }
-  ibv_send_wr large(const Octets& header, std::vector<ibv_sge>& elements,
+  ibv_send_wr large(const Bytes& header, std::vector<ibv_sge>& elements,
                     std::uint16_t size = kSegment) {
     auto wr = a.send_request(handle_, Qpn(0x10000), elements.front());
     wr.num_sge = static_cast<int>(elements.size());
@@ -48,17 +48,17 @@ class LargeSendTest : public HcaTest {
     return wr;
   }
   /// Posts a large send with the given payload; returns the sent datagrams.
-  std::vector<Octets> sent(const Octets& header, std::vector<ibv_sge> elements,
-                           unsigned flags = IBV_SEND_IP_CSUM) {
+  std::vector<Bytes> sent(const Bytes& header, std::vector<ibv_sge> elements,
+                          unsigned flags = IBV_SEND_IP_CSUM) {
     auto wr = large(header, elements);
     wr.send_flags = IBV_SEND_SIGNALED | flags;
     EXPECT_EQ(a.send(from_, wr, sink), 0);
     return sent();
   }
-  std::vector<Octets> sent() const {
-    std::vector<Octets> out;
-    for (const auto& octets : sink.packets) {
-      const auto packet = UdPacket::parse(octets);
+  std::vector<Bytes> sent() const {
+    std::vector<Bytes> out;
+    for (const auto& bytes : sink.packets) {
+      const auto packet = UdPacket::parse(bytes);
       EXPECT_TRUE(packet);
       out.emplace_back(packet->payload.begin(), packet->payload.end());
     }
@@ -75,7 +75,7 @@ class LargeSendTest : public HcaTest {
 
   AddressHandle& handle_ = a.handle(6);
   QueuePair& from_ = a.make_qp(IBV_QPS_RTS, with_large_sends(a.config()));
-  const Octets tcp_ = headers({"", 4, kTcp, 0});
+  const Bytes tcp_ = headers({"", 4, kTcp, 0});
 };
 
 class LargeSendOf : public LargeSendTest, public testing::WithParamInterface<Shape> {};
@@ -86,7 +86,7 @@ TEST_P(LargeSendOf, EachSegmentIsACompleteDatagram) {
   const auto segments = sent(
       header, {a.element(1000, 100), a.element(0, 0), a.element(1100, 1), a.element(1101, 2000)});
   ASSERT_EQ(segments.size(), 5U);
-  Octets payload;
+  Bytes payload;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     auto got = segments[i];
     payload.insert(payload.end(), got.begin() + static_cast<std::ptrdiff_t>(header.size()),
@@ -94,7 +94,7 @@ TEST_P(LargeSendOf, EachSegmentIsACompleteDatagram) {
     EXPECT_EQ(got.size() - header.size(), i < 4 ? kSegment : 101U);
     EXPECT_EQ(transport_rest(got, shape), 0);
     EXPECT_EQ(UdPacket::parse(sink.packets[i])->bth.psn, 100 + i);
-    EXPECT_TRUE(sink.checksums_right[i]);
+    EXPECT_TRUE(sink.checksums_valid[i]);
 
     // Checks the fields that differ from the given headers, and restores them.
     const auto differs = [&](std::size_t at, std::size_t expected) {
@@ -141,7 +141,7 @@ TEST_P(LargeSendOf, WithoutOffloadChecksumsAreCopiedFromTheHeaders) {
       EXPECT_EQ(load_be<std::uint16_t>(&segment[kIp + 10]), kNonsense);
     }
   }
-  EXPECT_EQ(sink.checksums_right, std::vector<bool>(3));
+  EXPECT_EQ(sink.checksums_valid, std::vector<bool>(3));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargeSendOf, testing::ValuesIn(kShapesToCut),
@@ -237,7 +237,7 @@ TEST_F(LargeSendTest, NoSegmentIsLongerThanTheMtu) {
 struct HeaderCase {
   const char* name;
   Shape shape;
-  void (*spoil)(Octets&);
+  void (*spoil)(Bytes&);
 };
 void PrintTo(const HeaderCase& one, std::ostream* out) { *out << one.name; }
 
@@ -256,22 +256,22 @@ constexpr Shape kUdp4{"", 4, kUdp, 0};
 INSTANTIATE_TEST_SUITE_P(
     All, LargeSendHeaderTest,
     testing::Values(
-        HeaderCase{"arp", kTcp4, [](Octets& header) { header[1] = 0x06; }},
+        HeaderCase{"arp", kTcp4, [](Bytes& header) { header[1] = 0x06; }},
         HeaderCase{"type_of_other_version", kTcp4,
-                   [](Octets& header) { header[0] = 0x86, header[1] = 0xdd; }},
-        HeaderCase{"other_version", kTcp4, [](Octets& header) { header[kIp] = 0x65; }},
-        HeaderCase{"short_ipv4", kTcp4, [](Octets& header) { header[kIp] = 0x44; }},
-        HeaderCase{"long_ipv4", kTcp4, [](Octets& header) { header[kIp] = 0x4f; }},
-        HeaderCase{"fragment", kTcp4, [](Octets& header) { header[kIp + 6] = 0x20; }},
-        HeaderCase{"icmp", kTcp4, [](Octets& header) { header[kIp + 9] = 1; }},
-        HeaderCase{"extension_header", kTcp6, [](Octets& header) { header[kIp + 6] = 44; }},
-        HeaderCase{"ends_in_ip", kTcp6, [](Octets& header) { header.resize(kIp + 39); }},
-        HeaderCase{"ends_behind_ip", kTcp6, [](Octets& header) { header.resize(kIp + 40); }},
-        HeaderCase{"ends_in_tcp", kTcp4, [](Octets& header) { header.pop_back(); }},
-        HeaderCase{"more_than_tcp", kTcp4, [](Octets& header) { header.push_back(0); }},
-        HeaderCase{"ends_in_udp", kUdp4, [](Octets& header) { header.pop_back(); }},
-        HeaderCase{"more_than_udp", kUdp4, [](Octets& header) { header.push_back(0); }},
-        HeaderCase{"one_octet", kUdp4, [](Octets& header) { header.resize(1); }}),
+                   [](Bytes& header) { header[0] = 0x86, header[1] = 0xdd; }},
+        HeaderCase{"other_version", kTcp4, [](Bytes& header) { header[kIp] = 0x65; }},
+        HeaderCase{"short_ipv4", kTcp4, [](Bytes& header) { header[kIp] = 0x44; }},
+        HeaderCase{"long_ipv4", kTcp4, [](Bytes& header) { header[kIp] = 0x4f; }},
+        HeaderCase{"fragment", kTcp4, [](Bytes& header) { header[kIp + 6] = 0x20; }},
+        HeaderCase{"icmp", kTcp4, [](Bytes& header) { header[kIp + 9] = 1; }},
+        HeaderCase{"extension_header", kTcp6, [](Bytes& header) { header[kIp + 6] = 44; }},
+        HeaderCase{"ends_in_ip", kTcp6, [](Bytes& header) { header.resize(kIp + 39); }},
+        HeaderCase{"ends_behind_ip", kTcp6, [](Bytes& header) { header.resize(kIp + 40); }},
+        HeaderCase{"ends_in_tcp", kTcp4, [](Bytes& header) { header.pop_back(); }},
+        HeaderCase{"more_than_tcp", kTcp4, [](Bytes& header) { header.push_back(0); }},
+        HeaderCase{"ends_in_udp", kUdp4, [](Bytes& header) { header.pop_back(); }},
+        HeaderCase{"more_than_udp", kUdp4, [](Bytes& header) { header.push_back(0); }},
+        HeaderCase{"one_byte", kUdp4, [](Bytes& header) { header.resize(1); }}),
     [](const auto& each) { return each.param.name; });
 
 TEST_F(LargeSendTest, InvalidRequestsAreRefused) {
@@ -283,7 +283,7 @@ TEST_F(LargeSendTest, InvalidRequestsAreRefused) {
     ibv_send_wr* bad = nullptr;
     return a.hca.post_send(by, &wr, &bad) == EINVAL && bad == &wr;
   };
-  const Octets too_long(129);
+  const Bytes too_long(129);
   EXPECT_TRUE(refused([](auto&) {}, a.make_qp())) << "max_tso_header is 0";
   EXPECT_TRUE(refused([](auto& wr) { wr.tso.hdr_sz = 0; }, from_));
   EXPECT_TRUE(refused(

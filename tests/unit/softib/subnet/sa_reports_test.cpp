@@ -127,9 +127,9 @@ TEST_F(SubnetReports, ReportsPortsInAndOutOfService) {
   const auto c = subnet.add_hca("c").value();
   EXPECT_EQ(next_notice().trap_number, 64);
   ASSERT_TRUE(subnet.set_port_state(c, PortState::down));
-  const auto gone = next_notice();
-  EXPECT_EQ(gone.trap_number, 65);
-  EXPECT_EQ(gone.gid, subnet.node(c)->port.gid());
+  const auto out_of_service = next_notice();
+  EXPECT_EQ(out_of_service.trap_number, 65);
+  EXPECT_EQ(out_of_service.gid, subnet.node(c)->port.gid());
 }
 
 TEST_F(SubnetReports, SubscriptionsAreBounded) {

@@ -317,7 +317,8 @@ TEST(SubnetManager, AdoptionSkipsConflictingNodes) {
                  entry(kMaxNodes, "f", Guid(9), Lid(9))});
   EXPECT_EQ(manager.find("a"), NodeIndex{3});
   EXPECT_EQ(manager.end_ports().size(), 3U - 1U) << "a is down, so only the SM and the switch";
-  for (NodeIndex gone = 4; gone < 9; ++gone) EXPECT_EQ(manager.node(gone), nullptr) << gone;
+  for (NodeIndex skipped = 4; skipped < 9; ++skipped)
+    EXPECT_EQ(manager.node(skipped), nullptr) << skipped;
   EXPECT_EQ(manager.node_at(kSmLid), SubnetManager::kSmNode);
 }
 

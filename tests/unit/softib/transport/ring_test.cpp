@@ -28,14 +28,14 @@ class Packet {
     auto rest = ConstBytes(bytes_).subspan(packet_.header_size);
     const auto first = rest.first(rest.size() / 3);
     for (const auto piece : {first, ConstBytes{}, rest.subspan(first.size())}) {
-      packet_.pieces[packet_.piece_count++] = piece;
+      packet_.add(piece);
     }
   }
   void patch_checksum(std::uint32_t offset) {
     packet_.patches[packet_.patch_count++] = {offset, 0x0102};
-    packet_.checksums_right = true;
+    packet_.checksums_valid = true;
   }
-  void cut(std::uint16_t size, std::uint16_t packets) { packet_.cut = {size, packets}; }
+  void set_gso(std::uint16_t size, std::uint16_t packets) { packet_.gso = {size, packets}; }
   [[nodiscard]] const OutgoingPacket* get() const { return &packet_; }
 
  private:
@@ -56,7 +56,7 @@ class RingTest : public testing::Test {
     EXPECT_TRUE(reader_.read(packets, limit));
     std::vector<std::vector<std::uint8_t>> copies;
     for (const auto& packet : packets)
-      copies.emplace_back(packet.octets.begin(), packet.octets.end());
+      copies.emplace_back(packet.bytes.begin(), packet.bytes.end());
     reader_.release();
     return copies;
   }
@@ -103,17 +103,17 @@ TEST_F(RingTest, CarriesPatchedChecksumsAndWhetherTheyAreRight) {
   std::vector<ArrivedPacket> packets;
   ASSERT_TRUE(reader_.read(packets, 2));
   std::vector<std::uint8_t> wanted(100, 9);
-  EXPECT_FALSE(packets.at(1).checksums_right);
-  EXPECT_TRUE(std::ranges::equal(packets[1].octets, wanted));
+  EXPECT_FALSE(packets.at(1).checksums_valid);
+  EXPECT_TRUE(std::ranges::equal(packets[1].bytes, wanted));
   wanted[28 + 23] = 1;
   wanted[28 + 24] = 2;
-  EXPECT_TRUE(packets[0].checksums_right);
-  EXPECT_TRUE(std::ranges::equal(packets[0].octets, wanted));
+  EXPECT_TRUE(packets[0].checksums_valid);
+  EXPECT_TRUE(std::ranges::equal(packets[0].bytes, wanted));
 }
 
 TEST_F(RingTest, CountsALargePacketAsItsSegments) {
   Packet large(60'000, 9);
-  large.cut(2000, 30);
+  large.set_gso(2000, 30);
   const Packet small(100, 8);
   const std::array all{large.get(), small.get(), large.get(), small.get()};
   ASSERT_EQ(writer_.put(all), 4U);
@@ -122,10 +122,10 @@ TEST_F(RingTest, CountsALargePacketAsItsSegments) {
   std::vector<ArrivedPacket> packets;
   ASSERT_TRUE(reader_.read(packets, 31));
   ASSERT_EQ(packets.size(), 2U);
-  EXPECT_EQ(packets[0].octets.size(), 60'000U);
-  EXPECT_EQ(packets[0].cut.size, 2000U);
-  EXPECT_EQ(packets[0].cut.packets, 30U);
-  EXPECT_EQ(packets[1].cut.size, 0U);
+  EXPECT_EQ(packets[0].bytes.size(), 60'000U);
+  EXPECT_EQ(packets[0].gso.size, 2000U);
+  EXPECT_EQ(packets[0].gso.packets, 30U);
+  EXPECT_EQ(packets[1].gso.size, 0U);
   reader_.release();
   EXPECT_EQ(writer_.count_left().packets, 31U);
   ASSERT_TRUE(reader_.read(packets, 1));
@@ -145,8 +145,8 @@ TEST_F(RingTest, AcceptsOnlyWhatFits) {
 
 TEST_F(RingTest, SkipsOversizedPackets) {
   EXPECT_EQ(put(kMaxPacketBytes + 1, 1), 1U);
-  Packet large(hca::kMaxLargeOctets + 1, 1);
-  large.cut(4000, 17);
+  Packet large(hca::kMaxLargePacketBytes + 1, 1);
+  large.set_gso(4000, 17);
   const auto* const one = large.get();
   EXPECT_EQ(writer_.put({&one, 1}), 1U);
   EXPECT_EQ(put(10, 2), 1U);
@@ -209,7 +209,8 @@ TEST_F(RingTest, AReaderGetsNothingFromABrokenRing) {
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 0, 2); })) << "two packets, not large";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, 0); })) << "no packets";
   EXPECT_TRUE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments + 1); }));
-  EXPECT_TRUE(breaks([&] { header().written = kRingBytes, record(hca::kMaxLargeOctets + 1, 1); }));
+  EXPECT_TRUE(
+      breaks([&] { header().written = kRingBytes, record(hca::kMaxLargePacketBytes + 1, 1); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56); }));
   EXPECT_FALSE(breaks([&] { header().written = 64, record(56, 1, hca::kMaxTsoSegments); }));
 }

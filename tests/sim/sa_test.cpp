@@ -1,4 +1,4 @@
-// Links among administrators that are slow, busy, elsewhere, or lie.
+// Links with an SA that is slow, busy, redirects, or sends wrong responses.
 #include "tests/sim/sim_fixture.hpp"
 #include "wire/class_port_info.hpp"
 #include "wire/sa_records.hpp"
@@ -6,13 +6,13 @@
 namespace ipoib::sim {
 namespace {
 
-class Administrator : public Sim {
+class SaBehaviour : public Sim {
  protected:
   using Sim::Sim;
-  static constexpr Qpn kElsewhere{77};  // of its port
+  static constexpr Qpn kElsewhere{77};  // QPN of the redirected SA
 
   using Change = std::function<void(wire::SaHeader& header, MutableBytes record)>;
-  /// Changes the answers about one attribute.
+  /// Changes the responses for one attribute.
   void tamper(std::uint16_t attribute, Change change) {
     world.mad_tap = [attribute, change = std::move(change)](softib::MadPacket& packet) {
       auto header = *wire::SaHeader::parse(packet.mad);
@@ -31,7 +31,7 @@ class Administrator : public Sim {
              path.emit(record);
            });
   }
-  /// Whoever asks at QP1 is told to ask elsewhere.
+  /// Redirects requests to QP1.
   void serve_elsewhere() {
     world.mad_tap = [](softib::MadPacket& packet) {
       auto header = *wire::SaHeader::parse(packet.mad);
@@ -47,13 +47,13 @@ class Administrator : public Sim {
       return true;
     };
   }
-  /// Of all hosts.
+  /// The sum over all hosts.
   [[nodiscard]] std::uint64_t total(std::uint64_t sa::Counters::*counter) const {
     std::uint64_t sum = 0;
     for (const auto& host : hosts) sum += host->sa_counters().*counter;
     return sum;
   }
-  /// How many of `count` packets, one each 100 ms, arrive.
+  /// Sends `count` packets, one every 100 ms; returns how many arrive.
   [[nodiscard]] std::size_t arrive(std::size_t count) {
     const std::size_t before = b().received_from(a().ip());
     for (std::size_t i = 0; i < count; ++i) {
@@ -64,7 +64,7 @@ class Administrator : public Sim {
   }
 };
 
-TEST_F(Administrator, ThatIsServedElsewhereIsAskedThere) {
+TEST_F(SaBehaviour, RedirectionIsFollowed) {
   serve_elsewhere();
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
@@ -74,10 +74,10 @@ TEST_F(Administrator, ThatIsServedElsewhereIsAskedThere) {
   Host& c = add(3);
   bring_up();
   EXPECT_TRUE(reaches(a(), c));
-  EXPECT_EQ(a().sa_counters().redirects, redirects) << "it is remembered";
+  EXPECT_EQ(a().sa_counters().redirects, redirects) << "the redirection holds";
 }
 
-TEST_F(Administrator, ThatIsServedElsewhereReportsFromThere) {
+TEST_F(SaBehaviour, ReportsAreAcceptedAfterARedirection) {
   serve_elsewhere();
   two_hosts();
   const auto reports = a().sa_counters().reports;
@@ -86,7 +86,7 @@ TEST_F(Administrator, ThatIsServedElsewhereReportsFromThere) {
   EXPECT_GT(a().sa_counters().reports, reports);
 }
 
-TEST_F(Administrator, ThatTakesSecondsIsWaitedFor) {
+TEST_F(SaBehaviour, SlowSaIsWaitedFor) {
   for (const auto delay : {300ms, 1000ms, 2000ms, 3500ms}) {
     world.faults.sa_delay = delay;
     hosts.clear();
@@ -96,7 +96,7 @@ TEST_F(Administrator, ThatTakesSecondsIsWaitedFor) {
   }
 }
 
-TEST_F(Administrator, ThatIsBusyIsAskedAgain) {
+TEST_F(SaBehaviour, BusySaIsRetried) {
   unsigned busy = 2;
   tamper(wire::attribute::kPathRecord, [&busy](wire::SaHeader& header, MutableBytes) {
     if (busy == 0) return;
@@ -109,7 +109,7 @@ TEST_F(Administrator, ThatIsBusyIsAskedAgain) {
   EXPECT_EQ(total(&sa::Counters::busy), 2U);
 }
 
-TEST_F(Administrator, ThatAnswersForAnotherPortIsNotBelieved) {
+TEST_F(SaBehaviour, ResponseForAnotherPortIsRejected) {
   two_hosts();
   tamper_with_paths(
       [](wire::PathRecord& path) { path.dgid = Gid(path.dgid.prefix(), Guid(0xdead)); });
@@ -119,17 +119,17 @@ TEST_F(Administrator, ThatAnswersForAnotherPortIsNotBelieved) {
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
 
-class AdministratorOfManyLids : public Administrator {
+class SaWithLmc : public SaBehaviour {
  protected:
   static softib::subnet::SubnetConfig four_lids() {
     softib::subnet::SubnetConfig config;
     config.lmc = 2;
     return config;
   }
-  AdministratorOfManyLids() : Administrator(four_lids()) {}
+  SaWithLmc() : SaBehaviour(four_lids()) {}
 };
 
-TEST_F(AdministratorOfManyLids, LeadsByThePairThatItNames) {
+TEST_F(SaWithLmc, PathUsesTheLidsOfTheRecord) {
   const auto lid_of = [](Lid first, unsigned bits) {
     return Lid(static_cast<std::uint16_t>(first.value() + bits));
   };
@@ -156,7 +156,7 @@ TEST_F(AdministratorOfManyLids, LeadsByThePairThatItNames) {
   for (const auto& host : hosts) EXPECT_EQ(host->count(Counter::path_lid_mismatches), 0U);
 }
 
-TEST_F(Administrator, ThatNamesNoLidIsNotBelieved) {
+TEST_F(SaBehaviour, RecordWithoutLidIsRejected) {
   two_hosts();
   tamper_with_paths([](wire::PathRecord& path) { path.dlid = Lid(0); });
   EXPECT_EQ(arrive(50), 0U);
@@ -165,7 +165,7 @@ TEST_F(Administrator, ThatNamesNoLidIsNotBelieved) {
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
 
-TEST_F(Administrator, ThatAnswersUnderAnotherTransactionIsNotHeard) {
+TEST_F(SaBehaviour, ResponseWithAnotherTransactionIdIsIgnored) {
   two_hosts();
   tamper(wire::attribute::kPathRecord,
          [](wire::SaHeader& header, MutableBytes) { header.mad.transaction_id ^= 0x55; });
@@ -176,7 +176,7 @@ TEST_F(Administrator, ThatAnswersUnderAnotherTransactionIsNotHeard) {
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
 
-TEST_F(Administrator, PathsAreRefreshedWithoutAGapInTraffic) {
+TEST_F(SaBehaviour, PathsAreRefreshedWithoutAGapInTraffic) {
   config.path.refresh = 10s;
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
@@ -185,9 +185,9 @@ TEST_F(Administrator, PathsAreRefreshedWithoutAGapInTraffic) {
   EXPECT_EQ(arrive(600), 600U);
   EXPECT_GE(refreshed(), before + 4);
   world.faults.sa_delay = 2s;
-  EXPECT_EQ(arrive(600), 600U) << "while the answer takes its time";
+  EXPECT_EQ(arrive(600), 600U) << "during a slow response";
   world.faults.sa_is_deaf = true;
-  EXPECT_EQ(arrive(600), 600U) << "and while there is none";
+  EXPECT_EQ(arrive(600), 600U) << "without a response";
   EXPECT_GT(a().count(Counter::path_refusals), 0U);
   world.faults = {};
   const auto after = refreshed();
