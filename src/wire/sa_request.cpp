@@ -1,6 +1,7 @@
 #include "wire/sa_request.hpp"
 
-#include <spdlog/fmt/fmt.h>
+#include <array>
+#include <cstdio>
 
 #include "wire/mad.hpp"
 
@@ -91,8 +92,11 @@ std::string SaFailure::text() const {
     case Kind::status: {
       const auto code = status.value_or(SaStatus::ok);
       const auto cause = likely_cause(code);
-      return fmt::format("the subnet administrator answered '{}' (0x{:04x}){}{}", name(code),
-                         static_cast<unsigned>(code), cause.empty() ? "" : ": ", cause);
+      // Not with fmt: libsoftib.so uses this library, and must not need that one.
+      std::array<char, 7> hex{};
+      std::snprintf(hex.data(), hex.size(), "0x%04x", unsigned{static_cast<std::uint16_t>(code)});
+      return "the subnet administrator answered '" + std::string(name(code)) + "' (" + hex.data() +
+             (cause.empty() ? ")" : "): ") + std::string(cause);
     }
     case Kind::timeout:
       return "no response from the subnet administrator: is a subnet manager running?";

@@ -66,7 +66,7 @@ def without_a_subnet_it_says_how_to_start_one():
         code, message = refused("true", env=dict(os.environ, SOFTIB_DIR=folder))
         assert code == 1 and "softib subnet" in message, message
         code, message = refused("true", env=dict(os.environ, SOFTIB_DIR=folder, SOFTIB_SUBNET="../x"))
-        assert code == 1 and "not a name" in message, message
+        assert code == 1 and "not a valid" in message, message
 
 
 def names_are_checked():
@@ -74,7 +74,7 @@ def names_are_checked():
         for options in (["--hca", "a b"], ["--hca", "../x"], ["--subnet", "../x"]):
             code, message = refused(*options, "true", env=subnet.environment)
             assert code == 2 and message.count("\n") == 1, message
-            assert options[0] in message and "not a name" in message, message
+            assert options[0] in message and "not a valid" in message, message
 
 
 def relative_folder_is_resolved():

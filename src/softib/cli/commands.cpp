@@ -15,7 +15,7 @@ void check_subnet(const po::variables_map& values) {
   const auto& name = values["subnet"].as<std::string>();
   if (fabric::is_valid_name(name)) return;
   throw po::error("--subnet: '" + name +
-                  "' is not a name (letters, digits, '.', '_', '-'; at most 63)");
+                  "' is not a valid name (letters, digits, '.', '_', '-'; at most 63)");
 }
 
 /// Accepts NAME, NAME:PORT, :PORT and an empty value.

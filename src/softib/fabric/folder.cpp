@@ -53,8 +53,9 @@ Result<HcaName> HcaName::parse(std::string_view text) {
   const auto colon = std::min(text.find(':'), text.size());
   hca.name = text.substr(0, colon);
   if (!is_valid_name(hca.name)) {
-    return Error{EINVAL, "not a valid HCA name: '" + hca.name +
-                             "' (letters, digits, '.', '_', '-'; at most 63)"};
+    return Error{
+        EINVAL,
+        "'" + hca.name + "' is not a valid HCA name (letters, digits, '.', '_', '-'; at most 63)"};
   }
   if (colon == text.size()) return hca;
   const std::string_view port = text.substr(colon + 1);
@@ -80,8 +81,9 @@ Result<std::string> softib_directory() {
 
 Result<SubnetFolder> SubnetFolder::of(std::string_view subnet) {
   if (!is_valid_name(subnet)) {
-    return Error{EINVAL, "not a valid subnet name: '" + std::string(subnet) +
-                             "' (letters, digits, '.', '_', '-'; at most 63)"};
+    return Error{EINVAL,
+                 "'" + std::string(subnet) +
+                     "' is not a valid subnet name (letters, digits, '.', '_', '-'; at most 63)"};
   }
   auto directory = softib_directory();
   if (!directory) return directory.error();
