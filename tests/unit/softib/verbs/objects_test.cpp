@@ -85,6 +85,25 @@ TEST_F(ObjectsTest, QueriesThePortTables) {
   EXPECT_EQ(ibv_query_gid_type(near_.context, 1, 1, &type), -1);
 }
 
+/// Programs and inline functions of verbs.h read these members of the public structures.
+TEST_F(ObjectsTest, FillsInTheReferencesBetweenObjects) {
+  EXPECT_EQ(near_.pd->context, near_.context);
+  EXPECT_EQ(near_.channel->context, near_.context);
+  EXPECT_EQ(near_.cq->context, near_.context);
+  EXPECT_EQ(near_.cq->channel, near_.channel);
+  EXPECT_EQ(near_.cq->cq_context, &near_);
+  EXPECT_EQ(near_.mr->context, near_.context);
+  EXPECT_EQ(near_.mr->pd, near_.pd);
+  const auto* const qp = near_.make_qp();
+  EXPECT_EQ(qp->context, near_.context);
+  EXPECT_EQ(qp->pd, near_.pd);
+  EXPECT_EQ(qp->send_cq, near_.cq);
+  EXPECT_EQ(qp->recv_cq, near_.cq);
+  const auto* const ah = near_.handle(far_lid());
+  EXPECT_EQ(ah->context, near_.context);
+  EXPECT_EQ(ah->pd, near_.pd);
+}
+
 TEST_F(ObjectsTest, QueriesAQueuePair) {
   auto init = near_.initial();
   init.sq_sig_all = 1;
