@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the SVG images of the README and of docs/architecture.md, with Python's standard library only.
 
-    packet-path.svg    the way of a packet: host, TUN, ipoibd, verbs, fabric
+    packet-path.svg    packet flow: host, TUN, ipoibd, verbs, fabric
     source-layout.svg  the folders of src/, from the table of layers in docs/architecture.md
     demo.svg           a terminal with demo.txt, which is: scripts/demo >docs/images/demo.txt
 
@@ -60,7 +60,7 @@ class Svg:
         return self.head + "\n".join(self.parts) + "\n</svg>\n"
 
 
-# --- The way of a packet ----------------------------------------------------------------------
+# --- Packet flow ------------------------------------------------------------------------------
 
 # Title, folder, fill, what happens there; then what passes to the next stage.
 STAGES = [
@@ -82,7 +82,7 @@ WIDTHS = [150, 160, 200, 150, 170]
 
 def packet_path():
     gap, top, height = 78, 50, 150
-    svg = Svg(40 + sum(WIDTHS) + gap * (len(STAGES) - 1), 330, "The way of a packet")
+    svg = Svg(40 + sum(WIDTHS) + gap * (len(STAGES) - 1), 330, "Packet flow")
     svg.text(20, 30, "Data path: both directions, no locks, one thread per interface", 13,
              anchor="start", bold=True)
     x, middles = 20, []

@@ -16,7 +16,7 @@ import subprocess
 GIB = 1 << 30
 TICK = os.sysconf("SC_CLK_TCK")
 TRIES = 3  # of iperf3
-ANSWERS = 10  # seconds to wait for a path to answer after it was stopped
+REPLY_TIMEOUT = 10  # seconds to wait for a reply on a path that was stopped
 
 
 class Path:
@@ -47,7 +47,7 @@ class Path:
         """Lets the processes run for the duration of the block."""
         self.signal(signal.SIGCONT)
         try:
-            self.run("ping", "-n", "-c", "1", "-w", str(ANSWERS), self.address)
+            self.run("ping", "-n", "-c", "1", "-w", str(REPLY_TIMEOUT), self.address)
             yield
         finally:
             self.stop()

@@ -114,8 +114,8 @@ class Bench {
           record.mlid = kFirstMulticastLid;
           record.mtu = 4;
           link_.on_response({request->id, record}, now_);
-        } else if (const auto* ask = std::get_if<wire::PathQuery>(&request->query)) {
-          wire::PathRecord record = ask->record;
+        } else if (const auto* query = std::get_if<wire::PathQuery>(&request->query)) {
+          wire::PathRecord record = query->record;
           record.dlid = lid(static_cast<std::uint32_t>(record.dgid.guid().value() - 0x1000));
           record.mtu = 4;
           link_.on_response({request->id, record}, now_);

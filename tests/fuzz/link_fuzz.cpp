@@ -213,34 +213,34 @@ class Script {
   void respond_path() {
     if (paths_.empty())
       return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
-    const auto asked = paths_.back();
+    const auto request = paths_.back();
     paths_.pop_back();
-    wire::PathRecord record = asked.record;
+    wire::PathRecord record = request.record;
     record.dlid = Lid(input_.u8() % 4);
     record.mtu = input_.u8() % 8;
     record.hop_limit = input_.u8() % 2;
-    if (input_.u8() % 4 == 0) return link_.on_response({asked.id, SaFailure{}}, now_);
-    link_.on_response({asked.id, record}, now_);
+    if (input_.u8() % 4 == 0) return link_.on_response({request.id, SaFailure{}}, now_);
+    link_.on_response({request.id, record}, now_);
   }
   void respond_join() {
     if (joins_.empty())
       return link_.on_response({wire::SaRequestId(input_.u8()), SaFailure{}}, now_);
-    const auto asked = joins_.back();
+    const auto request = joins_.back();
     joins_.pop_back();
     const std::uint8_t kind = input_.u8() % 8;
-    if (kind == 0) return link_.on_response({asked.id, SaFailure{}}, now_);
+    if (kind == 0) return link_.on_response({request.id, SaFailure{}}, now_);
     if (kind == 1 || kind == 2) {
       const SaFailure none(kind == 1 ? wire::SaStatus::insufficient_components
                                      : wire::SaStatus::no_records);
-      return link_.on_response({asked.id, none}, now_);
+      return link_.on_response({request.id, none}, now_);
     }
-    wire::McMemberRecord record = asked.record;
+    wire::McMemberRecord record = request.record;
     record.mlid = Lid(static_cast<std::uint16_t>(0xbfff + input_.u8() % 4));
     record.mtu = input_.u8() % 7;
     record.qkey = QKey(input_.u8() % 2);
     record.join_state =
         kind == 3 ? wire::McMemberRecord::kSendOnlyNonMember : wire::McMemberRecord::kFullMember;
-    link_.on_response({asked.id, record}, now_);
+    link_.on_response({request.id, record}, now_);
   }
   /// The link detaches from the broadcast group even if it was not attached.
   void refuse_attachment() {

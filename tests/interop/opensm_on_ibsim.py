@@ -7,7 +7,7 @@ The program runs on host2 with libumad2sim preloaded; its arguments are `--peer`
 where OpenSM runs, and ARGUMENTs. Everything runs in separate network and process namespaces, because
 ibsim uses abstract sockets with fixed names, and so that no process is left behind.
 
-The program can control the subnet managers. It writes a command line to the descriptor IBSIM_ORDERS
+The program can control the subnet managers. It writes a command line to the descriptor IBSIM_COMMANDS
 
     start HOST PRIORITY
     end HOST
@@ -15,7 +15,7 @@ The program can control the subnet managers. It writes a command line to the des
     link HOST
     sm                   returns the SM LID in the PortInfo of host2
 
-and reads a line from the descriptor IBSIM_ANSWERS when the command is done.
+and reads a line from the descriptor IBSIM_RESPONSES when the command is done.
 """
 import os
 import pathlib
@@ -167,20 +167,20 @@ class Subnet:
         # The simulator's library leaks memory and reads beyond its buffers.
         (self.folder / "asan.supp").write_text("interceptor_via_lib:libumad2sim.so\n")
         (self.folder / "tsan.supp").write_text("called_from_lib:libumad2sim.so\n")
-        orders, to_driver = os.pipe()
-        from_driver, answers = os.pipe()
+        commands, to_driver = os.pipe()
+        from_driver, responses = os.pipe()
         environment = self.on("host2", *sanitizer_runtimes(program)) | {
             "ASAN_OPTIONS": f"detect_leaks=0:suppressions={self.folder}/asan.supp",
             "TSAN_OPTIONS": f"suppressions={self.folder}/tsan.supp",
-            "IBSIM_ORDERS": str(to_driver), "IBSIM_ANSWERS": str(from_driver)}
+            "IBSIM_COMMANDS": str(to_driver), "IBSIM_RESPONSES": str(from_driver)}
         process = subprocess.Popen([program, "--peer", PEER_GID, *arguments], cwd=self.folder,
                                    env=environment, pass_fds=(to_driver, from_driver))
         os.close(to_driver)
         os.close(from_driver)
-        with os.fdopen(orders) as lines:
+        with os.fdopen(commands) as lines:
             for line in lines:  # until the program ends
-                os.write(answers, (self.execute(line) + "\n").encode())
-        os.close(answers)
+                os.write(responses, (self.execute(line) + "\n").encode())
+        os.close(responses)
         return process.wait()
 
     def close(self):

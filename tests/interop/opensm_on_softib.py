@@ -50,7 +50,7 @@ def test_smpquery_follows_the_forwarding_table():
     equal(top, max(node["lid"] for node in found.values()))
 
 
-def test_sminfo_is_answered_by_opensm():
+def test_sminfo_gets_the_response_of_opensm():
     output = subnet.run("host3", "sminfo").stdout
     assert "SMINFO_MASTER" in output, output
     assert f"sm lid {subnet.nodes()[SM]['lid']} " in output, output

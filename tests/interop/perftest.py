@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs perftest's datagram programs between two emulated HCAs, without judging their speed.
+"""Runs perftest's datagram programs between two emulated HCAs; any speed passes.
 
 Usage: perftest.py SOFTIB
 """

@@ -54,10 +54,10 @@ Host& host() {
 }
 
 void turn(SaClient& client) {
-  constexpr std::int64_t kMoment = 100;
+  constexpr std::int64_t kMaxWait = 100;
   const auto left = std::chrono::ceil<milliseconds>(client.next_deadline() - now()).count();
   pollfd port{host().mads->fd(), POLLIN, 0};
-  (void)poll(&port, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kMoment)));
+  (void)poll(&port, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kMaxWait)));
   client.on_readable(now());
   client.on_time(now());
 }
@@ -85,13 +85,13 @@ ClientTest::ClientTest()
   client.set_sm(host().sm, now());
 }
 
-wire::SaResult ClientTest::ask(const wire::SaQuery& query) {
+wire::SaResult ClientTest::request(const wire::SaQuery& query) {
   client.request({wire::SaRequestId(1), query}, now());
   return responses(client).front().result;
 }
 
 wire::SaStatus ClientTest::refusal(const wire::SaQuery& query) {
-  const auto result = ask(query);
+  const auto result = request(query);
   const auto* failure = std::get_if<wire::SaFailure>(&result);
   return failure != nullptr ? failure->status.value_or(wire::SaStatus::ok) : wire::SaStatus::ok;
 }

@@ -49,10 +49,10 @@ class ClientTest : public testing::Test {
  protected:
   ClientTest();
 
-  [[nodiscard]] wire::SaResult ask(const wire::SaQuery& query);
+  [[nodiscard]] wire::SaResult request(const wire::SaQuery& query);
   template <class Record>
   [[nodiscard]] Record record(const wire::SaQuery& query) {
-    const auto result = ask(query);
+    const auto result = request(query);
     if (const auto* failure = std::get_if<wire::SaFailure>(&result)) {
       throw std::runtime_error(failure->text());
     }

@@ -28,8 +28,8 @@ const Gid kHost3 = *Gid::parse("fe80::10:5");
 
 /// Sends a command to the driver and returns its response.
 std::string command(const std::string& text) {
-  static const int to = std::atoi(std::getenv("IBSIM_ORDERS"));
-  static const int from = std::atoi(std::getenv("IBSIM_ANSWERS"));
+  static const int to = std::atoi(std::getenv("IBSIM_COMMANDS"));
+  static const int from = std::atoi(std::getenv("IBSIM_RESPONSES"));
   const std::string line = text + "\n";
   if (write(to, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
   std::string response;
@@ -56,8 +56,8 @@ class InactiveManager {
  private:
   static constexpr std::uint16_t kSmInfo = 0x0020;
   static constexpr std::size_t kSmpData = 64;
-  static constexpr std::uint64_t kOpenSmKey = 1;     ///< of its default configuration
-  static constexpr std::uint16_t kReturns = 0x8000;  ///< direction bit of a directed-route MAD
+  static constexpr std::uint64_t kOpenSmKey = 1;       ///< of its default configuration
+  static constexpr std::uint16_t kDirection = 0x8000;  ///< direction bit of a directed-route MAD
 
   void run(const std::stop_token& end) {
     constexpr int kInterval = 100;  ///< ms between checks whether to end
@@ -72,7 +72,7 @@ class InactiveManager {
         continue;
       const bool is_directed = header->management_class == wire::mgmt_class::kSubnDirected;
       header->method = wire::method::kGetResp;
-      header->status = is_directed ? kReturns : 0;
+      header->status = is_directed ? kDirection : 0;
       header->emit(mad);
       ByteWriter info(mad.subspan(kSmpData));
       info.u64(host().gid.guid().value());
@@ -120,7 +120,7 @@ class Outages : public ClientTest {
       turn(client);
     }
   }
-  void run_until_answered() {
+  void run_until_done() {
     run_until([this] { return wanted.empty() && is_subscribed(); });
   }
   [[nodiscard]] bool is_subscribed() {
@@ -153,16 +153,16 @@ class Outages : public ClientTest {
     const Gid mgid = group(++last_group);
     want(create(mgid, McMemberRecord::kFullMember));
     wait_for_report(wire::trap::kGroupCreated, mgid);
-    run_until_answered();
+    run_until_done();
     want(wire::leave_query(mgid, host().gid, McMemberRecord::kFullMember));
     wait_for_report(wire::trap::kGroupDeleted, mgid);
-    run_until_answered();
+    run_until_done();
   }
 
   static inline std::optional<InactiveManager> manager;
   Subscriptions subscriptions{log, 1};
   std::map<wire::SaRequestId, wire::SaQuery> wanted;  ///< requests without a record so far
-  std::size_t answered = 0;
+  std::size_t succeeded = 0;
   std::size_t recreated = 0;  ///< groups that did not exist when joined
 
  private:
@@ -186,7 +186,7 @@ class Outages : public ClientTest {
     const auto at = wanted.find(response.id);
     ASSERT_NE(at, wanted.end()) << "one response to each request";
     if (failure == nullptr) {
-      ++answered;
+      ++succeeded;
       wanted.erase(at);
       return;
     }
@@ -209,25 +209,25 @@ class Outages : public ClientTest {
 TEST_F(Outages, OutstandingRequestsSurviveARestart) {
   constexpr std::size_t kCount = 300;
   want_paths(kCount);
-  run_until([this] { return answered > 0; });
+  run_until([this] { return succeeded > 0; });
   command("end host1");
   run_until([this] { return client.counters().timeouts > 0; });
   EXPECT_GT(wanted.size(), 0U);
   command("start host1 3");
-  run_until_answered();
-  EXPECT_EQ(answered, kCount);
+  run_until_done();
+  EXPECT_EQ(succeeded, kCount);
 }
 
 TEST_F(Outages, GroupsAndSubscriptionsAreRecreatedAfterARestart) {
   want_groups();
-  run_until_answered();
+  run_until_done();
   command("end host1");
   want_paths(40);
   subscriptions.renew();
   command("start host1 3");
   const std::size_t before = recreated;
   want_groups();
-  run_until_answered();
+  run_until_done();
   EXPECT_EQ(recreated, before + 1) << "it has lost the group that we had created";
   expect_reports();
 }
@@ -239,7 +239,7 @@ TEST_F(Outages, ReregistrationDuringRequestsLosesNothing) {
     subscriptions.renew();
     turn(client);
   }
-  run_until_answered();
+  run_until_done();
   expect_reports();
 }
 
@@ -247,18 +247,18 @@ TEST_F(Outages, RequestsGoToTheStandbyThatTakesOver) {
   const Lid host1 = lid_of(host().peer);
   const Lid host3 = lid_of(kHost3);
   want_groups();
-  run_until_answered();
+  run_until_done();
   command("start host3 1");
   want_paths(100);
   command("end host1");
   follow_manager(host3);
-  run_until_answered();
+  run_until_done();
   expect_reports();
   command("end host3");
   want_paths(100);
   command("start host1 3");
   follow_manager(host1);
-  run_until_answered();
+  run_until_done();
   expect_reports();
 }
 

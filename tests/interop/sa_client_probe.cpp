@@ -1,4 +1,4 @@
-// The SA client over libibumad, against other people's SAs. The expected responses are those of
+// The SA client over libibumad, against third-party SAs. The expected responses are those of
 // OpenSM 3.3.23, which opensm_on_ibsim.py starts. management_on_softib.py runs the same tests
 // against the emulated SA. All tests share one port: ibsim supports one MAD agent per class and
 // process.

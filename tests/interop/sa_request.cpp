@@ -65,9 +65,9 @@ std::string hex(std::uint64_t value) {
 /// Omits the scope of groups that a client has created: OpenSM does not always set it.
 std::string describe(const Client& client, const wire::McMemberRecord& record,
                      std::uint64_t /*mask*/) {
-  const bool is_made_up = record.mgid.to_string().starts_with("ff12:a01b:");
+  const bool is_chosen = record.mgid.to_string().starts_with("ff12:a01b:");
   const bool is_broadcast = record.mgid.to_string().ends_with(":ffff:ffff");
-  return (is_made_up ? "made up" : record.mgid.to_string()) +
+  return (is_chosen ? "chosen by the SA" : record.mgid.to_string()) +
          " port=" + client.name(record.port_gid) + " qkey=" + hex(record.qkey.value()) +
          " mlid=" + hex(record.mlid.value()) + " mtu=" + std::to_string(record.mtu) +
          " pkey=" + hex(record.pkey.value()) + " rate=" + client.rate_name(record.rate) +
@@ -83,8 +83,9 @@ std::string describe(const Client& client, const wire::PathRecord& record, std::
   return client.name(record.sgid) + "(" + client.name(record.slid) + ") to " +
          client.name(record.dgid) + "(" + client.name(record.dlid) + ")" + pkey +
          " mtu=" + std::to_string(record.mtu) + " rate=" + client.rate_name(record.rate) +
-         " life=" + std::to_string(record.lifetime) + " sl=" + std::to_string(record.sl.value()) +
-         " hop=" + std::to_string(record.hop_limit) + (record.reversible ? " reversible" : "");
+         " lifetime=" + std::to_string(record.lifetime) +
+         " sl=" + std::to_string(record.sl.value()) + " hop=" + std::to_string(record.hop_limit) +
+         (record.reversible ? " reversible" : "");
 }
 
 /// Of the capabilities, prints only UD multicast and send-only full members; others may differ.

@@ -178,7 +178,7 @@ void Members::new_groups() {
   set("new group of no partition", foreign, kCreate, [](Record& r) { r.pkey = kForeign; });
   set("broadcast group of no partition", wire::broadcast_gid(kForeign), kCreate,
       [](Record& r) { r.pkey = kForeign; });
-  set("made up", Gid(), kCreate);
+  set("MGID chosen by the SA", Gid(), kCreate);
   for (const auto* text : {"fe80::1", "ff32:1::1", "ff12:a01b::1", "ff15:a01b::1", "ff02::1",
                            "ff12:401b:7fff::1", "ff12:601b:ffff::1"}) {
     set(std::string("new group ") + text, Gid::parse(text).value(), kCreate);

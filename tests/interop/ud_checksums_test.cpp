@@ -75,9 +75,9 @@ std::size_t verified_by_device(const std::vector<Incoming>& datagrams) {
 
 TEST_F(UdChecksumsTest, LeavesChecksumsToADeviceThatPassesTheProbe) {
   if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
-  for (int tries = 0; tries < kTries && !a_->pair->checksum_offload(); ++tries) make_sides({});
-  ASSERT_TRUE(a_->pair->checksum_offload());
-  EXPECT_EQ(a_->pair->counters().large_packets, 0U) << "probe packets are not counted";
+  for (int tries = 0; tries < kTries && !a_->qp->checksum_offload(); ++tries) make_sides({});
+  ASSERT_TRUE(a_->qp->checksum_offload());
+  EXPECT_EQ(a_->qp->counters().large_packets, 0U) << "probe packets are not counted";
   ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
   EXPECT_EQ(verified_by_device(b_->receive(4)), 4U);
   a_->settle();
@@ -87,7 +87,7 @@ TEST_F(UdChecksumsTest, ComputesChecksumsForADeviceWithoutTheCapability) {
   shows_checksum_capability = false;
   make_sides({});
   shows_checksum_capability = true;
-  EXPECT_FALSE(a_->pair->checksum_offload());
+  EXPECT_FALSE(a_->qp->checksum_offload());
   ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
   EXPECT_EQ(verified_by_device(b_->receive(4)), 0U);
   a_->settle();
@@ -105,8 +105,8 @@ TEST_F(UdChecksumsTest, ComputesChecksumsForADeviceThatFailsTheProbe) {
     return post_send(qp, chain, refused);
   };
   make_sides({});
-  EXPECT_FALSE(a_->pair->checksum_offload());
-  EXPECT_FALSE(a_->pair->is_broken());
+  EXPECT_FALSE(a_->qp->checksum_offload());
+  EXPECT_FALSE(a_->qp->is_broken());
   ASSERT_EQ(a_->send(large_udp(to_b(4, 0))), 1U);
   EXPECT_EQ(verified_by_device(b_->receive(4)), 0U);
   a_->settle();
@@ -125,8 +125,8 @@ TEST_F(UdChecksumsTest, ComesUpIfTheDeviceRefusesToComputeChecksums) {
     return post_send(qp, chain, refused);
   };
   make_sides({});
-  EXPECT_FALSE(a_->pair->checksum_offload());
-  EXPECT_TRUE(a_->pair->is_up());
+  EXPECT_FALSE(a_->qp->checksum_offload());
+  EXPECT_TRUE(a_->qp->is_up());
   expect_connected();
   verb = post_send;
 }
@@ -136,14 +136,14 @@ TEST_F(UdChecksumsTest, ProbesAgainAfterAProbeWithoutAResult) {
   if (!device_computes_checksums()) GTEST_SKIP() << "the device computes no checksums";
   auto& verb = device_->context()->ops.post_send;
   post_send = verb;
-  for (int tries = 0; tries == 0 || (tries < kTries && !a_->pair->checksum_offload()); ++tries) {
+  for (int tries = 0; tries == 0 || (tries < kTries && !a_->qp->checksum_offload()); ++tries) {
     verb = [](ibv_qp* /*qp*/, ibv_send_wr* /*chain*/, ibv_send_wr** /*refused*/) { return 0; };
     make_sides({});
-    EXPECT_FALSE(a_->pair->checksum_offload());
+    EXPECT_FALSE(a_->qp->checksum_offload());
     verb = post_send;
-    a_->pair->restart().value();
+    a_->qp->restart().value();
   }
-  EXPECT_TRUE(a_->pair->checksum_offload());
+  EXPECT_TRUE(a_->qp->checksum_offload());
   expect_connected();
 }
 
@@ -158,13 +158,13 @@ TEST_F(UdChecksumsTest, ReturnsAllFramesAfterARefusedChain) {
   };
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < kSignalPeriod; ++i) batch.push_back(to_b(300, i));
-  EXPECT_EQ(a_->pair->send(batch), 0U);
-  EXPECT_TRUE(a_->pair->is_broken());
+  EXPECT_EQ(a_->qp->send(batch), 0U);
+  EXPECT_TRUE(a_->qp->is_broken());
   verb = post_send;
-  a_->pair->restart().value();
-  EXPECT_EQ(a_->pair->send(batch), kSignalPeriod);
+  a_->qp->restart().value();
+  EXPECT_EQ(a_->qp->send(batch), kSignalPeriod);
   a_->settle();
-  EXPECT_EQ(a_->pair->sends_in_flight(), 0U);
+  EXPECT_EQ(a_->qp->sends_in_flight(), 0U);
 }
 
 }  // namespace

@@ -59,28 +59,28 @@ class UdLargeSendsTest : public UdQueuePairTest {
       const auto flow = offload::parse_flow(ip, wire::upper_layer(ip));
       EXPECT_TRUE(flow && offload::can_coalesce(*flow));
     }
-    EXPECT_EQ(a_->pair->counters().large_packets, 1U);
-    EXPECT_EQ(a_->pair->counters().segments, 4U);
-    EXPECT_FALSE(a_->pair->is_broken());
+    EXPECT_EQ(a_->qp->counters().large_packets, 1U);
+    EXPECT_EQ(a_->qp->counters().segments, 4U);
+    EXPECT_FALSE(a_->qp->is_broken());
     a_->settle();
     return all_sends;
   }
   /// Sends a packet with 64000 bytes of payload, and returns what is received.
   std::vector<Incoming> received() {
-    EXPECT_EQ(a_->send(large_tcp(a_->large(handle_, b_->pair->qpn()), 64000)), 1U);
+    EXPECT_EQ(a_->send(large_tcp(a_->large(handle_, b_->qp->qpn()), 64000)), 1U);
     auto got = b_->receive(1);
     if (!got.empty() && !got[0].frame.is_large()) {
       for (auto& each : b_->receive(63)) got.push_back(std::move(each));
     }
     std::vector<Incoming> none;
-    a_->pair->receive(none, 1);  // takes in send completions
+    a_->qp->receive(none, 1);  // takes in send completions
     return got;
   }
   /// Retries, because on a busy machine a probe may time out.
   void make_sides_with_checksum_offload(const QueueDepths& depths) {
     make_sides(depths);
-    for (int tries = 0; tries < 50 && !a_->pair->checksum_offload(); ++tries) make_sides(depths);
-    ASSERT_TRUE(a_->pair->checksum_offload());
+    for (int tries = 0; tries < 50 && !a_->qp->checksum_offload(); ++tries) make_sides(depths);
+    ASSERT_TRUE(a_->qp->checksum_offload());
   }
 };
 
@@ -95,9 +95,9 @@ TEST_F(UdLargeSendsTest, AreReceivedUnsegmentedIfTheDeviceSupportsThat) {
     GTEST_SKIP() << "the device has no large receives";
   make_sides_with_checksum_offload({});
   EXPECT_EQ(received().size(), 64U) << "segmented by default";
-  b_->pair->enable_large_receives();
-  b_->pair->restart().value();
-  auto whole = large_tcp(a_->large(handle_, b_->pair->qpn()), 64000);
+  b_->qp->enable_large_receives();
+  b_->qp->restart().value();
+  auto whole = large_tcp(a_->large(handle_, b_->qp->qpn()), 64000);
   const auto packet = whole.frame.bytes().subspan(wire::kEncapsulationSize);
   wire::emit_large_headers(packet, Segmentation::Kind::tcp, wire::Ipv4Header::kMinimumSize,
                            packet.size());
@@ -107,8 +107,8 @@ TEST_F(UdLargeSendsTest, AreReceivedUnsegmentedIfTheDeviceSupportsThat) {
     EXPECT_TRUE(std::ranges::equal(got[0].frame.bytes(), std::as_const(whole.frame).bytes()));
     EXPECT_EQ(got[0].frame.segmentation(), whole.frame.segmentation());
   }
-  b_->pair->bring_down().value();
-  b_->pair->configure(b_->attributes).value();
+  b_->qp->bring_down().value();
+  b_->qp->configure(b_->attributes).value();
   EXPECT_EQ(received().size(), 1U) << "also after it has been down";
 }
 
@@ -116,12 +116,12 @@ TEST_F(UdLargeSendsTest, AreSegmentedWhileNoLargeReceiveIsFree) {
   if (dlsym(RTLD_DEFAULT, "softibdv_post_large_recv") == nullptr)
     GTEST_SKIP() << "the device has no large receives";
   make_sides_with_checksum_offload({});
-  b_->pair->enable_large_receives();
-  b_->pair->restart().value();
+  b_->qp->enable_large_receives();
+  b_->qp->restart().value();
   std::vector<std::vector<Incoming>> kept;
   for (std::size_t i = 0; i < kLargeReceives; ++i) kept.push_back(received());
   EXPECT_EQ(received().size(), 64U);
-  EXPECT_EQ(b_->pair->counters().receive_starved, 0U) << "no packet had to wait";
+  EXPECT_EQ(b_->qp->counters().receive_starved, 0U) << "no packet had to wait";
   kept.clear();
   EXPECT_EQ(received().size(), 1U);
 }

@@ -34,11 +34,11 @@ struct Side {
   Side(const Device& device, Logger& log, const QueueDepths& depths, std::uint16_t pkey_index)
       : pool(256, kMaxMtu + 64),
         large_pool(4, kLargeFrame),
-        pair(UdQueuePair::create(device, kMaxMtu, depths, log).value()),
+        qp(UdQueuePair::create(device, kMaxMtu, depths, log).value()),
         attributes{pkey_index, kQKey} {
-    pair->register_pool(pool).value();
-    pair->register_pool(large_pool).value();
-    pair->configure(attributes).value();
+    qp->register_pool(pool).value();
+    qp->register_pool(large_pool).value();
+    qp->configure(attributes).value();
   }
 
   Outgoing datagram(const AddressHandlePtr& to, Qpn qpn, std::size_t size, std::uint8_t seed) {
@@ -49,38 +49,38 @@ struct Side {
     return out;
   }
   Outgoing large(const AddressHandlePtr& to, Qpn qpn) { return {to, qpn, large_pool.take()}; }
-  std::size_t send(Outgoing datagram) { return pair->send(std::span(&datagram, 1)); }
+  std::size_t send(Outgoing datagram) { return qp->send(std::span(&datagram, 1)); }
 
   /// Waits for `count` datagrams, sleeping on the completion channel.
   std::vector<Incoming> receive(std::size_t count) {
     std::vector<Incoming> out;
     while (true) {
-      pair->receive(out, count - out.size());
+      qp->receive(out, count - out.size());
       if (out.size() >= count) return out;
-      pair->arm();
-      pair->receive(out, count - out.size());
+      qp->arm();
+      qp->receive(out, count - out.size());
       if (out.size() >= count) return out;
-      if (!wait_readable(pair->descriptor())) return out;
-      pair->acknowledge_events();
+      if (!wait_readable(qp->descriptor())) return out;
+      qp->acknowledge_events();
     }
   }
   /// Waits until all sends that will have a completion have one (failed sends always have one).
   void settle(bool fails = false) {
     const auto is_settled = [&] {
-      return fails ? pair->is_broken() : pair->sends_in_flight() < kSignalPeriod;
+      return fails ? qp->is_broken() : qp->sends_in_flight() < kSignalPeriod;
     };
     std::vector<Incoming> ignored;
     while (!is_settled()) {
-      pair->arm();
-      pair->receive(ignored, 64);
-      if (!is_settled() && !wait_readable(pair->descriptor())) break;
-      pair->acknowledge_events();
+      qp->arm();
+      qp->receive(ignored, 64);
+      if (!is_settled() && !wait_readable(qp->descriptor())) break;
+      qp->acknowledge_events();
     }
   }
 
   FramePool pool;
   FramePool large_pool;
-  std::unique_ptr<UdQueuePair> pair;
+  std::unique_ptr<UdQueuePair> qp;
   UdAttributes attributes;
 };
 
@@ -137,10 +137,10 @@ class UdQueuePairTest : public ::testing::Test {
     handle_.reset();
     a_.emplace(*device_, log_, depths, pkey_index_);
     b_.emplace(*device_, log_, depths, pkey_index_);
-    handle_ = a_->pair->create_address_handle(vector_to(port_.lid)).value();
+    handle_ = a_->qp->create_address_handle(vector_to(port_.lid)).value();
   }
   Outgoing to_b(std::size_t size, std::uint8_t seed) {
-    return a_->datagram(handle_, b_->pair->qpn(), size, seed);
+    return a_->datagram(handle_, b_->qp->qpn(), size, seed);
   }
   void expect_connected() {
     ASSERT_EQ(a_->send(to_b(100, 3)), 1U);

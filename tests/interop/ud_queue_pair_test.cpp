@@ -31,7 +31,7 @@ TEST_F(UdQueuePairTest, DeliversDatagramsOfEverySize) {
     std::vector<std::uint8_t> wanted(size);
     std::iota(wanted.begin(), wanted.end(), std::uint8_t{9});
     EXPECT_TRUE(std::ranges::equal(std::as_const(got[0].frame).bytes(), wanted)) << size;
-    EXPECT_EQ(got[0].source_qpn, a_->pair->qpn());
+    EXPECT_EQ(got[0].source_qpn, a_->qp->qpn());
     EXPECT_EQ(got[0].source_lid, port_.lid);
     EXPECT_FALSE(got[0].has_grh);
     EXPECT_EQ(got[0].frame.headroom(), wire::kGrhSize);
@@ -41,8 +41,8 @@ TEST_F(UdQueuePairTest, DeliversDatagramsOfEverySize) {
 TEST_F(UdQueuePairTest, ReadsTheGlobalRouteHeader) {
   auto vector = vector_to(port_.lid);
   vector.global.emplace().dgid = port_.gid;
-  const auto handle = a_->pair->create_address_handle(vector).value();
-  ASSERT_EQ(a_->send(a_->datagram(handle, b_->pair->qpn(), 64, 0)), 1U);
+  const auto handle = a_->qp->create_address_handle(vector).value();
+  ASSERT_EQ(a_->send(a_->datagram(handle, b_->qp->qpn(), 64, 0)), 1U);
   const auto got = b_->receive(1);
   ASSERT_EQ(got.size(), 1U);
   EXPECT_TRUE(got[0].has_grh);
@@ -57,7 +57,7 @@ TEST_F(UdQueuePairTest, SendsAChainInOrderAndGivesItsFramesBack) {
   for (std::size_t i = 0; i < kCount; ++i) {
     batch.push_back(to_b(300, static_cast<std::uint8_t>(i)));
   }
-  EXPECT_EQ(a_->pair->send(batch), kCount);
+  EXPECT_EQ(a_->qp->send(batch), kCount);
   batch.clear();
   const auto got = b_->receive(kCount);
   ASSERT_EQ(got.size(), kCount);
@@ -65,7 +65,7 @@ TEST_F(UdQueuePairTest, SendsAChainInOrderAndGivesItsFramesBack) {
     ASSERT_EQ(std::as_const(got[i].frame).bytes()[0], static_cast<std::uint8_t>(i));
   }
   a_->settle();
-  EXPECT_EQ(a_->pair->sends_in_flight(), 0U);
+  EXPECT_EQ(a_->qp->sends_in_flight(), 0U);
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
   EXPECT_EQ(handle_->use_count(), 1U) << "no send refers to the address handle";
 }
@@ -76,7 +76,7 @@ TEST_F(UdQueuePairTest, SegmentsLargePackets) {
     std::vector<Outgoing> batch;
     batch.push_back(large_tcp(to_b(300, 0), 3500));
     batch.push_back(to_b(300, 7));
-    EXPECT_EQ(a_->pair->send(batch), 2U);
+    EXPECT_EQ(a_->qp->send(batch), 2U);
     const auto got = b_->receive(5);
     ASSERT_EQ(got.size(), 5U);
     std::vector<std::uint8_t> payload;
@@ -89,13 +89,13 @@ TEST_F(UdQueuePairTest, SegmentsLargePackets) {
     std::iota(wanted.begin(), wanted.end(), std::uint8_t{0});
     EXPECT_EQ(payload, wanted);
     EXPECT_EQ(got[4].frame.size(), 300U) << "the packet behind keeps its order";
-    EXPECT_GT(a_->pair->sends_in_flight(), 0U) << "too few datagrams for a completion";
+    EXPECT_GT(a_->qp->sends_in_flight(), 0U) << "too few datagrams for a completion";
     for (std::size_t i = got.size(); i < kSignalPeriod; ++i) (void)a_->send(to_b(300, 0));
     std::vector<Incoming> none;
-    while (a_->pair->sends_in_flight() != 0) a_->pair->receive(none, 1);
+    while (a_->qp->sends_in_flight() != 0) a_->qp->receive(none, 1);
     EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
-    EXPECT_EQ(a_->pair->counters().large_packets, 1U);
-    EXPECT_EQ(a_->pair->counters().segments, 4U);
+    EXPECT_EQ(a_->qp->counters().large_packets, 1U);
+    EXPECT_EQ(a_->qp->counters().segments, 4U);
   }
 }
 
@@ -103,9 +103,9 @@ TEST_F(UdQueuePairTest, AcceptsALargePacketAsAWholeOrNot) {
   make_sides({.receive = 256, .send = 128, .max_tso = 0});
   std::vector<Outgoing> batch;
   for (int i = 0; i < 40; ++i) batch.push_back(large_tcp(to_b(300, 0), 3500));
-  EXPECT_EQ(a_->pair->send(batch), 32U);
+  EXPECT_EQ(a_->qp->send(batch), 32U);
   EXPECT_TRUE(batch[32].frame.is_large());
-  EXPECT_TRUE(a_->pair->can_send_large_packets());
+  EXPECT_TRUE(a_->qp->can_send_large_packets());
   EXPECT_EQ(b_->receive(128).size(), 128U);
   batch.clear();
   a_->settle();
@@ -114,16 +114,16 @@ TEST_F(UdQueuePairTest, AcceptsALargePacketAsAWholeOrNot) {
 
 TEST_F(UdQueuePairTest, AcceptsWhatFitsIntoItsSendQueue) {
   make_sides({.receive = 128, .send = 16});
-  EXPECT_FALSE(a_->pair->can_send_large_packets());
+  EXPECT_FALSE(a_->qp->can_send_large_packets());
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < 40; ++i) batch.push_back(to_b(300, i));
-  EXPECT_EQ(a_->pair->send(batch), 16U);
-  EXPECT_EQ(a_->pair->counters().send_queue_full, 1U);
+  EXPECT_EQ(a_->qp->send(batch), 16U);
+  EXPECT_EQ(a_->qp->counters().send_queue_full, 1U);
   EXPECT_FALSE(batch[15].frame);
   EXPECT_TRUE(batch[16].frame) << "frames that were not posted stay with the caller";
-  EXPECT_EQ(a_->pair->send(std::span(batch).subspan(16)), 0U);
+  EXPECT_EQ(a_->qp->send(std::span(batch).subspan(16)), 0U);
   a_->settle();
-  EXPECT_EQ(a_->pair->send(std::span(batch).subspan(16)), 16U);
+  EXPECT_EQ(a_->qp->send(std::span(batch).subspan(16)), 16U);
   EXPECT_EQ(b_->receive(32).size(), 32U);
 }
 
@@ -132,36 +132,36 @@ TEST_F(UdQueuePairTest, ReceivesMoreThanItsRingHolds) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Outgoing> batch;
     for (std::uint8_t i = 0; i < 32; ++i) batch.push_back(to_b(200, i));
-    ASSERT_EQ(a_->pair->send(batch), 32U);
+    ASSERT_EQ(a_->qp->send(batch), 32U);
     ASSERT_EQ(b_->receive(32).size(), 32U) << round;
     a_->settle();
   }
-  EXPECT_EQ(b_->pair->counters().receive_starved, 0U);
+  EXPECT_EQ(b_->qp->counters().receive_starved, 0U);
 }
 
 TEST_F(UdQueuePairTest, ChangesItsQKeyWhileUp) {
   constexpr QKey kOther{0x1234};
-  const auto qpn = b_->pair->qpn();
-  b_->pair->configure({pkey_index_, kOther}).value();
+  const auto qpn = b_->qp->qpn();
+  b_->qp->configure({pkey_index_, kOther}).value();
   ASSERT_EQ(a_->send(to_b(50, 1)), 1U);  // dropped: wrong Q_Key
-  a_->pair->configure({pkey_index_, kOther}).value();
+  a_->qp->configure({pkey_index_, kOther}).value();
   ASSERT_EQ(a_->send(to_b(60, 2)), 1U);
   const auto got = b_->receive(1);
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].frame.size(), 60U);
-  EXPECT_EQ(b_->pair->qpn(), qpn);
-  EXPECT_EQ(b_->pair->counters().bring_ups, 1U);
+  EXPECT_EQ(b_->qp->qpn(), qpn);
+  EXPECT_EQ(b_->qp->counters().bring_ups, 1U);
 }
 
-TEST_F(UdQueuePairTest, BreaksAndIsMendedWithTheSameNumber) {
-  const auto qpn = a_->pair->qpn();
+TEST_F(UdQueuePairTest, FailsAndIsRestartedWithTheSameNumber) {
+  const auto qpn = a_->qp->qpn();
   ASSERT_EQ(a_->send(to_b(4096 + 32, 0)), 1U);  // over the MTU: a local length error
   a_->settle(true);
-  EXPECT_TRUE(a_->pair->is_broken());
-  EXPECT_EQ(a_->pair->counters().send_errors, 1U);
-  ASSERT_TRUE(a_->pair->restart());
-  EXPECT_FALSE(a_->pair->is_broken());
-  EXPECT_EQ(a_->pair->qpn(), qpn);
+  EXPECT_TRUE(a_->qp->is_broken());
+  EXPECT_EQ(a_->qp->counters().send_errors, 1U);
+  ASSERT_TRUE(a_->qp->restart());
+  EXPECT_FALSE(a_->qp->is_broken());
+  EXPECT_EQ(a_->qp->qpn(), qpn);
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
   expect_connected();
 }
@@ -169,81 +169,81 @@ TEST_F(UdQueuePairTest, BreaksAndIsMendedWithTheSameNumber) {
 TEST_F(UdQueuePairTest, ReturnsAllFramesWhenBroughtDown) {
   std::vector<Outgoing> batch;
   for (std::uint8_t i = 0; i < 100; ++i) batch.push_back(to_b(300, i));
-  ASSERT_EQ(a_->pair->send(batch), 100U);
-  ASSERT_TRUE(a_->pair->bring_down());
-  EXPECT_FALSE(a_->pair->is_up());
+  ASSERT_EQ(a_->qp->send(batch), 100U);
+  ASSERT_TRUE(a_->qp->bring_down());
+  EXPECT_FALSE(a_->qp->is_up());
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
   EXPECT_EQ(a_->send(to_b(100, 0)), 0U) << "a queue pair that is down accepts nothing";
-  ASSERT_TRUE(a_->pair->configure(a_->attributes));
+  ASSERT_TRUE(a_->qp->configure(a_->attributes));
   (void)b_->receive(100);
   expect_connected();
 }
 
-TEST_F(UdQueuePairTest, IsRemadeWithAnotherNumberInTheSameGroups) {
-  const auto before = b_->pair->qpn();
-  b_->pair->attach(kGroup, kGroupLid).value();
-  b_->pair->recreate().value();
-  EXPECT_NE(b_->pair->qpn(), before);
-  EXPECT_FALSE(b_->pair->is_up());
-  b_->pair->configure(b_->attributes).value();
+TEST_F(UdQueuePairTest, IsRecreatedWithAnotherNumberInTheSameGroups) {
+  const auto before = b_->qp->qpn();
+  b_->qp->attach(kGroup, kGroupLid).value();
+  b_->qp->recreate().value();
+  EXPECT_NE(b_->qp->qpn(), before);
+  EXPECT_FALSE(b_->qp->is_up());
+  b_->qp->configure(b_->attributes).value();
   expect_connected();
-  EXPECT_TRUE(b_->pair->detach(kGroup, kGroupLid));
-  EXPECT_FALSE(b_->pair->detach(kGroup, kGroupLid));
+  EXPECT_TRUE(b_->qp->detach(kGroup, kGroupLid));
+  EXPECT_FALSE(b_->qp->detach(kGroup, kGroupLid));
 }
 
 TEST_F(UdQueuePairTest, KeepsItsFramesIfTheQueuePairCannotBeDestroyed) {
-  const auto before = a_->pair->qpn();
-  a_->pair->attach(kGroup, kGroupLid).value();
+  const auto before = a_->qp->qpn();
+  a_->qp->attach(kGroup, kGroupLid).value();
   ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
   detach_works = false;
-  const auto recreated = a_->pair->recreate();
+  const auto recreated = a_->qp->recreate();
   detach_works = true;
   EXPECT_FALSE(recreated);
-  EXPECT_EQ(a_->pair->qpn(), before);
-  EXPECT_EQ(a_->pair->sends_in_flight(), 1U);
+  EXPECT_EQ(a_->qp->qpn(), before);
+  EXPECT_EQ(a_->qp->sends_in_flight(), 1U);
   EXPECT_LT(a_->pool.available(), a_->pool.capacity());
-  a_->pair->recreate().value();
+  a_->qp->recreate().value();
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
 }
 
 TEST_F(UdQueuePairTest, CountsWhatIsLostWhenBroughtDown) {
   constexpr std::size_t kCount = kSignalPeriod;
-  b_->pair->arm();
+  b_->qp->arm();
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
   a_->settle();
-  ASSERT_TRUE(a_->pair->restart());
-  EXPECT_EQ(a_->pair->counters().sends_flushed, 0U) << "all had been sent";
-  ASSERT_TRUE(wait_readable(b_->pair->descriptor()));
-  b_->pair->acknowledge_events();
-  ASSERT_TRUE(b_->pair->restart());
-  EXPECT_GE(b_->pair->counters().receives_lost, 1U);
-  EXPECT_LE(b_->pair->counters().receives_lost, kCount);
+  ASSERT_TRUE(a_->qp->restart());
+  EXPECT_EQ(a_->qp->counters().sends_flushed, 0U) << "all had been sent";
+  ASSERT_TRUE(wait_readable(b_->qp->descriptor()));
+  b_->qp->acknowledge_events();
+  ASSERT_TRUE(b_->qp->restart());
+  EXPECT_GE(b_->qp->counters().receives_lost, 1U);
+  EXPECT_LE(b_->qp->counters().receives_lost, kCount);
 
   // The first is over the MTU, a local length error; the others are flushed.
   std::vector<Outgoing> batch;
   batch.push_back(to_b(4096 + 32, 0));
   for (std::size_t i = 1; i < kCount; ++i) batch.push_back(to_b(300, 0));
-  ASSERT_EQ(a_->pair->send(batch), kCount);
+  ASSERT_EQ(a_->qp->send(batch), kCount);
   a_->settle(true);
-  EXPECT_EQ(a_->pair->counters().send_errors, 1U);
-  EXPECT_EQ(a_->pair->counters().sends_flushed, kCount - 1);
+  EXPECT_EQ(a_->qp->counters().send_errors, 1U);
+  EXPECT_EQ(a_->qp->counters().sends_flushed, kCount - 1);
 }
 
 TEST_F(UdQueuePairTest, ExplainsWhyAnAddressHandleIsRefused) {
   auto vector = vector_to(Lid(7));
   vector.global.emplace().sgid_index = 255;  // larger than any GID table
-  const auto handle = a_->pair->create_address_handle(vector);
+  const auto handle = a_->qp->create_address_handle(vector);
   ASSERT_FALSE(handle);
   EXPECT_THAT(handle.error().message, ::testing::HasSubstr("LID 7"));
 }
 
 TEST_F(UdQueuePairTest, WakesOnceForACompletionAfterArming) {
-  b_->pair->arm();
-  EXPECT_FALSE(wait_readable(b_->pair->descriptor(), 0));
+  b_->qp->arm();
+  EXPECT_FALSE(wait_readable(b_->qp->descriptor(), 0));
   ASSERT_EQ(a_->send(to_b(100, 0)), 1U);
-  ASSERT_TRUE(wait_readable(b_->pair->descriptor()));
-  b_->pair->acknowledge_events();
-  EXPECT_FALSE(wait_readable(b_->pair->descriptor(), 0));
+  ASSERT_TRUE(wait_readable(b_->qp->descriptor()));
+  b_->qp->acknowledge_events();
+  EXPECT_FALSE(wait_readable(b_->qp->descriptor(), 0));
   EXPECT_EQ(b_->receive(1).size(), 1U);
 }
 

@@ -99,8 +99,8 @@ class NewNeighbour(BoundsTest):
         self.assertEqual(growth(before, after, "path_questions"), 1)
         self.assertEqual(growth(before, after, "neighbours_created"), 1)
         # On a machine so slow that no reply came within a second, the request is repeated.
-        asked = growth(before, after, "arp_requests_broadcast")
-        self.assertIn(asked, (1,) if in_time else (1, 2, 3))
+        requests = growth(before, after, "arp_requests_broadcast")
+        self.assertIn(requests, (1,) if in_time else (1, 2, 3))
         self.assertGreater(growth(before, after, "tx_packets"), 0)
 
     def test_failed_neighbour_is_not_solicited_again(self):
@@ -144,14 +144,14 @@ class Flood(BoundsTest):
 
             def within_bounds_to_the_end():
                 earlier = self.left.counters()
-                kept, asked_for = entries(self.left)
+                kept, incomplete = entries(self.left)
                 now = self.left.counters()
                 # Entries are listed page by page: an entry of one page may have been evicted for one
                 # of a later page.
                 new = growth(earlier, now, "neighbours_created")
                 self.assertLessEqual(kept, neighbours + new)
                 self.assertLessEqual(now["neighbours"], neighbours)
-                self.assertLessEqual(asked_for, unresolved + new)
+                self.assertLessEqual(incomplete, unresolved + new)
                 return ping.poll() is not None and all(now[name] > before[name] for name in expected)
 
             wait_until(within_bounds_to_the_end, f"the pings end and {expected} grow",
@@ -164,19 +164,19 @@ class Flood(BoundsTest):
         self.assertEqual(flood.returncode, 0, "the live neighbour has echoed each datagram")
         shown = ping.stdout.read()
         ping.stdout.close()
-        self.assertGreaterEqual(len(hosts.answered(shown)), PINGS)
+        self.assertGreaterEqual(len(hosts.replies(shown)), PINGS)
         self.assertEqual(hosts.lost(shown), 0)
         sent = int(sent)
         self.assertGreaterEqual(sent, 10000)
         self.assertLessEqual(after["neighbours"], neighbours)
         # A quarter of a second's requests may be sent at once, in each of the three shares of the rate.
         allowed = arp_rate * elapsed + arp_rate / 4 + 3
-        asked = growth(before, after, "arp_requests_broadcast")
-        self.assertGreater(asked, 0)
-        self.assertLessEqual(asked, allowed)
+        requests = growth(before, after, "arp_requests_broadcast")
+        self.assertGreater(requests, 0)
+        self.assertLessEqual(requests, allowed)
         self.assertLessEqual(growth(heard_before, heard_after, "arp_received"),
-                             asked + growth(before, after, "arp_requests_unicast",
-                                            "arp_replies_sent", "announcements_sent"))
+                             requests + growth(before, after, "arp_requests_unicast",
+                                               "arp_replies_sent", "announcements_sent"))
         if memory_before is not None:
             memory = hosts.resident_kib(self.left.daemon.pid)
             self.assertLess(memory - memory_before, FLOOD_GROWTH_KIB)

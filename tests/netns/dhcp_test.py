@@ -12,7 +12,7 @@ need("dnsmasq", "udhcpc", "tshark")
 
 
 class Dhcp(hosts.Pair):
-    """A server on the left, clients elsewhere."""
+    """A server on the left, clients on other hosts."""
 
     def setUp(self):
         self.set_up()

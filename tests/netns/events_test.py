@@ -118,7 +118,7 @@ class Events(hosts.Pair):
         pings = self.start_pings()
         before = self.path_requests_of_left()
         wait_until(lambda: self.path_requests_of_left() > before, "left requests the path")
-        self.assertEqual(pings.answers(), [])
+        self.assertEqual(pings.replies(), [])
         self.softib_set("port", SM, "up")
         pings.wait_for(4)
 

@@ -63,14 +63,14 @@ class Process:
             return file.read()
 
 
-def answered(output):
+def replies(output):
     """Returns the sequence numbers of the replies in the output of a ping."""
     return [int(number) for number in re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)", output)]
 
 
 def lost(output):
     """Returns how many pings were lost before the last reply."""
-    numbers = answered(output)
+    numbers = replies(output)
     return max(numbers) - len(set(numbers))
 
 
@@ -85,13 +85,13 @@ class Pings:
         """`process` is the running ping."""
         self.process = process
 
-    def answers(self):
-        return answered(self.process.output())
+    def replies(self):
+        return replies(self.process.output())
 
     def wait_for(self, more):
         """Waits for so many more replies."""
-        before = len(self.answers())
-        wait_until(lambda: len(self.answers()) >= before + more, "pings are answered", 120)
+        before = len(self.replies())
+        wait_until(lambda: len(self.replies()) >= before + more, "pings are answered", 120)
 
     def end(self):
         """Ends the ping and returns how many pings were lost."""
@@ -247,7 +247,7 @@ class Host:
         """Pings until `count` replies have come; returns how many pings were lost before the last one.
         With -w, ping waits until that deadline for its last reply, not just twice the RTT."""
         ping = self.ping(address, "-n", "-c", str(count), "-w", str(PATIENCE), *options)
-        assert len(answered(ping.stdout)) >= count, ping.stdout
+        assert len(replies(ping.stdout)) >= count, ping.stdout
         return lost(ping.stdout)
 
     def reaches(self, address):

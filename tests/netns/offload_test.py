@@ -131,7 +131,7 @@ class Captured(Pair):
             self.assertGreater(len(rows), 1000)
             self.assertLessEqual(max(int(row[0]) for row in rows), 2044)
             self.assertEqual([row for row in rows if row[1:3] != ["1", "1"]], [],
-                             "all checksums are right")
+                             "all checksums are valid")
 
 
 if __name__ == "__main__":

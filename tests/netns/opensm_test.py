@@ -178,9 +178,9 @@ class PortsUnderOpenSm(UnderOpenSm):
         for name in ("left", "right"):
             node = self.subnet.nodes()[name]
             self.assertEqual((node["lmc"], node["lid"] % 4), (2, 0), node)
-        answer = self.subnet.run("right", "smpquery", "nodedesc",
+        output = self.subnet.run("right", "smpquery", "nodedesc",
                                  str(self.subnet.nodes()["left"]["lid"] + 3)).stdout
-        self.assertRegex(answer, r"Node Description:\.+left\n")
+        self.assertRegex(output, r"Node Description:\.+left\n")
         for host in (self.left, self.right):
             self.assertEqual(host.counters().get("path_lid_mismatches", 0), 0)
 

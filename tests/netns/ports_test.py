@@ -96,8 +96,8 @@ class ManyLids(hosts.Pair):
         lid = int(re.search(r"port_lid:\s+(\d+)", devinfo).group(1))
         self.assertEqual(lid % 4, 0)
         for each in range(lid, lid + 4):
-            answer = self.subnet.run("right", "smpquery", "nodedesc", str(each)).stdout
-            self.assertRegex(answer, r"Node Description:\.+left\n")
+            output = self.subnet.run("right", "smpquery", "nodedesc", str(each)).stdout
+            self.assertRegex(output, r"Node Description:\.+left\n")
         gids = [node["gid"] for node in json.loads(self.subnet.softib("show", "--json"))["nodes"]
                 if node["name"] in ("left", "right")]
         paths = self.subnet.run("left", "saquery", "PathRecord", "--sgid", gids[0],

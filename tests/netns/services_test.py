@@ -100,7 +100,7 @@ class Multicast(Services):
                 if group["mgid"] == mgid]
 
     def stream(self, mgid, receiver, join, sender, direct):
-        """Streams to two members, and checks that a outsider receives only unicast to `direct`."""
+        """Streams to two members, and checks that an outsider receives only unicast to `direct`."""
         self.start()
         third = self.add_host("third", "10.44.0.3/24")
         outsider = self.add_host("outsider", "10.44.0.4/24")

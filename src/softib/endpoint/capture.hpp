@@ -1,5 +1,5 @@
 // Captures the packets of this process into a file for tshark: pcap with ERF records (link type
-// 197), which say that they hold InfiniBand, and in which direction it went.
+// 197), which mark the packets as InfiniBand and contain their direction.
 //
 //   pcap record header 16 | ERF header 16 | LRH ... padding, ICRC 4, VCRC 2
 //   ERF: | timestamp 8, little-endian 32.32 s | type 8 = 21 | flags 8 | rlen 16 | - 16 | wlen 16 |

@@ -101,8 +101,8 @@ class Endpoint : public PacketSink {
 
 /// Returns the endpoint of this process. The first call attaches it as SOFTIB_DIR, SOFTIB_SUBNET,
 /// SOFTIB_HCA and SOFTIB_CAPTURE say; verbs and umad share it. It is never destroyed. In a forked
-/// child, or when the endpoint is lost, the next call attaches another one; objects that were made
-/// on the old one are dead. Errors are not remembered: the next call tries again.
+/// child, or when the endpoint is lost, the next call attaches another one; objects that belong to
+/// the old one can no longer be used. After an error the next call tries again.
 [[nodiscard]] ipoib::Result<Endpoint*> process_endpoint();
 
 }  // namespace softib::endpoint

@@ -4,7 +4,7 @@
 //       fabric  control  lock
 //       node/<i>/<slot>              socket of the process in a slot of node i
 //       node/<i>/<slot>.lock         locked by that process
-//       node/<i>/agents              byte-range locks: which MADs an agent of the node has taken
+//       node/<i>/agents              byte-range locks: which requests an agent has registered for
 //       node/<i>/issm                pipe: open for reading by the process that is the SM there
 #pragma once
 
@@ -40,7 +40,7 @@ struct HcaName {
 /// for other users. Fails if none of these is set.
 [[nodiscard]] ipoib::Result<std::string> softib_directory();
 
-/// The byte of the fabric file that processes lock shared while they take a slot, and that the
+/// The byte of the fabric file that processes lock (shared) while they take a slot, and that the
 /// subnet process locks exclusively while it removes folders.
 inline constexpr std::int64_t kAttachLockOffset = 0;
 

@@ -7,7 +7,7 @@
 
 namespace softib::fabric {
 
-/// Holds the lock of a subnet's folder while it lives; the kernel releases the lock when the
+/// Holds the lock of a subnet's folder for its lifetime; the kernel releases the lock when the
 /// process dies. The file contains the holder's process ID.
 class SubnetLock {
  public:

@@ -26,15 +26,15 @@ std::uint16_t word(ConstBytes bytes, std::size_t at) {
   return ipoib::load_be<std::uint16_t>(&bytes[at]);
 }
 
-/// Calls `see` with each piece's part of [begin, end) of the payload, and the offset of that part.
-template <class See>
-void for_each_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end, See see) {
+/// Calls `visit` with each piece's part of [begin, end) of the payload, and the part's offset.
+template <class Visit>
+void for_each_part(const OutgoingPacket& packet, std::size_t begin, std::size_t end, Visit visit) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < packet.piece_count && at < end; ++i) {
     const auto& piece = packet.pieces[i];
     const auto first = std::max(at, begin);
     const auto last = std::min(at + piece.size(), end);
-    if (first < last) see(piece.subspan(first - at, last - first), first);
+    if (first < last) visit(piece.subspan(first - at, last - first), first);
     at += piece.size();
   }
 }

@@ -120,10 +120,10 @@ std::size_t segmented_size(const OutgoingPacket& packet) {
   return total_size(headers, bytes - headers, packet.gso.size);
 }
 
-void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see) {
-  if (packet.gso.size == 0) return see(packet.bytes);
+void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& visit) {
+  if (packet.gso.size == 0) return visit(packet.bytes);
   LargePacket large(packet);
-  if (!large) return see(packet.bytes.first(std::min(packet.bytes.size(), kMaxPacketBytes)));
+  if (!large) return visit(packet.bytes.first(std::min(packet.bytes.size(), kMaxPacketBytes)));
   std::vector<std::uint8_t> bytes;
   while (large.next()) {
     auto headers = large.headers();
@@ -133,14 +133,14 @@ void for_each_packet(const ArrivedPacket& packet, const std::function<void(Const
     bytes.insert(bytes.end(), large.front().begin(), large.front().end());
     bytes.insert(bytes.end(), large.payload().begin(), large.payload().end());
     bytes.resize(bytes.size() + headers.bth.pad);
-    see(bytes);
+    visit(bytes);
   }
 }
 
-void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see) {
+void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& visit) {
   std::vector<std::uint8_t> bytes(packet.size());
   write_packet(packet, bytes.data());
-  for_each_packet({bytes, packet.checksums_valid, packet.gso}, see);
+  for_each_packet({bytes, packet.checksums_valid, packet.gso}, visit);
 }
 
 }  // namespace softib::hca

@@ -72,8 +72,8 @@ class LargePacket {
 /// Size in bytes of all segments, LRH to padding.
 [[nodiscard]] std::size_t segmented_size(const ArrivedPacket& packet);
 [[nodiscard]] std::size_t segmented_size(const OutgoingPacket& packet);
-/// Calls `see` with the bytes of each segment; for a malformed packet, with its first bytes.
-void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& see);
-void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& see);
+/// Calls `visit` with the bytes of each segment; for a malformed packet, with its first bytes.
+void for_each_packet(const ArrivedPacket& packet, const std::function<void(ConstBytes)>& visit);
+void for_each_packet(const OutgoingPacket& packet, const std::function<void(ConstBytes)>& visit);
 
 }  // namespace softib::hca

@@ -39,8 +39,8 @@ bool SaTransfers::receive(const MadPacket& packet, const ipoib::wire::SaHeader& 
   std::swap(peer.source, peer.destination);
   const auto transfer = find(peer, header.mad.transaction_id);
   if (transfer == transfers_.end()) return false;
-  const auto verdict = transfer->sender.receive(header.rmpp);
-  switch (verdict.outcome) {
+  const auto result = transfer->sender.receive(header.rmpp);
+  switch (result.outcome) {
     case RmppSender::Outcome::ignored:  // does not reset the retries
       break;
     case RmppSender::Outcome::progress:
@@ -49,7 +49,7 @@ bool SaTransfers::receive(const MadPacket& packet, const ipoib::wire::SaHeader& 
       if (transfer->sender.is_done()) transfers_.erase(transfer);
       break;
     case RmppSender::Outcome::invalid:
-      out.push_back(with(transfer->address, transfer->sender.abort(verdict.status)));
+      out.push_back(with(transfer->address, transfer->sender.abort(result.status)));
       [[fallthrough]];
     case RmppSender::Outcome::ended:
       give_up(transfer);

@@ -53,9 +53,9 @@ class Subnet {
   /// determines its GUIDs. `port` is the number of the connected port; see SubnetManager::add().
   [[nodiscard]] ipoib::Result<NodeIndex> add_hca(std::string_view name, std::uint8_t port = 0);
   [[nodiscard]] ipoib::Result<void> remove_hca(NodeIndex node);
-  /// Any state but active ends the port's memberships, because an SM would lose sight of the port.
-  /// With an external SM, active means that the link comes up; that SM decides on the rest, so the
-  /// setters below except set_failed() return EOPNOTSUPP.
+  /// Any state but active ends the port's memberships, because an SM could no longer reach the
+  /// port. With an external SM, active means that the link comes up; that SM decides on the rest,
+  /// so the setters below except set_failed() return EOPNOTSUPP.
   [[nodiscard]] ipoib::Result<void> set_port_state(NodeIndex node, PortState state);
   /// Lets an HCA fail, or recover, which brings its port up. Processes that are attached when it
   /// fails lose it for good. While it has failed, set_port_state() returns ENODEV.

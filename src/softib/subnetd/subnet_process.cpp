@@ -101,7 +101,7 @@ void SubnetProcess::adopt() {
   subnet_.adopt(before, ipoib::monotonic_now());
 }
 
-/// Whether the subnet had an SM of its own is known by the name of node 0: the SM, or the switch.
+/// The name of node 0, which is the SM or the switch, shows whether the subnet had its own SM.
 void SubnetProcess::check_management(const subnet::SubnetSnapshot& before) const {
   const bool is_own = subnet_.management() == subnet::Management::own;
   for (const auto& entry : before.nodes) {

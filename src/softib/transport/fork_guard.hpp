@@ -1,5 +1,6 @@
-// Descriptors that a forked child must not keep: locks that mean "this process lives", and sockets
-// whose end means "it died". The child has no engine thread, so it could not use them either.
+// Descriptors that a forked child must not keep: locks that show that this process is running, and
+// sockets whose end shows that it has died. The child has no engine thread, so it could not use
+// them either.
 //
 // A handler of pthread_atfork(3) closes guarded descriptors in the child. (A child that executes
 // another program without fork handlers loses them by their close-on-exec flag.)
@@ -20,7 +21,7 @@ namespace softib::transport {
 /// parent process and must not be used in this one.
 [[nodiscard]] std::uint32_t fork_generation();
 
-/// While one lives, no fork begins. Must not be nested, so no guarded descriptor may be closed
+/// While one exists, no fork begins. Must not be nested, so no guarded descriptor may be closed
 /// meanwhile, and must not be held over calls that block.
 class ForkLock {
  public:
@@ -34,7 +35,7 @@ class ForkLock {
 class GuardedFd {
  public:
   GuardedFd() = default;
-  /// `fd` was opened while `lock` lived.
+  /// `fd` was opened while `lock` was held.
   GuardedFd(ipoib::FileDescriptor fd, const ForkLock& lock);
   GuardedFd(GuardedFd&&) noexcept = default;
   GuardedFd& operator=(GuardedFd&& other) noexcept;

@@ -26,7 +26,7 @@ Result<GuardedFd> open_guarded(const Arguments&... arguments) {
   return GuardedFd(std::move(*file), lock);
 }
 
-/// Locks out block_attach() while the result lives, so that no folder is removed.
+/// Holds off block_attach() for the lifetime of the result, so that no folder is removed.
 Result<GuardedFd> begin_attach(const fabric::SubnetFolder& folder, const fabric::Fabric& fabric) {
   auto attaching = open_guarded(folder.fabric(), fabric::IfMissing::fail);
   if (!attaching) return attaching;

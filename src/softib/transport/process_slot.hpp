@@ -36,7 +36,7 @@ class ProcessSlot {
   GuardedFd listener_;
 };
 
-/// Withdraws a slot whose process was killed. Does nothing if a living process holds it.
+/// Withdraws a slot whose process was killed. Does nothing if a running process holds it.
 void reclaim_slot(const fabric::SubnetFolder& folder, fabric::Fabric& fabric, NodeIndex node,
                   std::uint32_t slot);
 

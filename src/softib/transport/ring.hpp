@@ -2,7 +2,7 @@
 //
 //   page 0:  written, writer_sleeps | taken, reader_state
 //   then the ring, kRingBytes long, of records:
-//     | checksums right 1, bytes 31 | GsoInfo: size 16, packets 16 | packet | padding to 64 |
+//     | checksums valid 1, bytes 31 | GsoInfo: size 16, packets 16 | packet | padding to 64 |
 //
 // `written` and `taken` count all bytes of records ever written and ever released. A record starts
 // at its count modulo kRingBytes; the ring is mapped twice in a row, so each record is contiguous.
@@ -10,13 +10,13 @@
 //   written        stored by the writer: all records before it are complete
 //   taken          stored by the reader: the bytes before it may be overwritten
 //   reader_state   stored by the reader. A writer that publishes and then loads `open` knows that a
-//                  living reader will take the packets
+//                  running reader will take the packets
 //   writer_sleeps  a futex. The writer stores 1, then loads `taken`; the reader stores `taken`,
 //                  then loads this. One sees the other's store, so no wakeup is lost
 //
 // Orders are seq_cst, except release for `written` within a batch and acquire to look for room.
 // Either process may die at any instant; what is not published was never sent. Neither trusts the
-// other: an impossible count or length breaks the ring. Only "checksums right" is believed.
+// other: an impossible count or length breaks the ring. Only "checksums valid" is not verified.
 #pragma once
 
 #include <atomic>

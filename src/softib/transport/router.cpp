@@ -47,12 +47,12 @@ std::optional<NodeIndex> destination_of(const MadPacket& packet, const MadHeader
 
 /// Whether a subnet management packet stays on its node and so needs no link (IBA 14.2.2: a hop
 /// count of zero).
-bool is_local_smp(const MadPacket& packet, const MadHeader& header, bool names_sender) {
+bool is_local_smp(const MadPacket& packet, const MadHeader& header, bool is_to_sender) {
   constexpr std::size_t kHopCountOffset = 7;
   if (header.management_class == ipoib::wire::mgmt_class::kSubnDirected) {
     return packet.mad[kHopCountOffset] == 0;
   }
-  return names_sender;
+  return is_to_sender;
 }
 
 }  // namespace

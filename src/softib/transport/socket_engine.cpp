@@ -86,7 +86,7 @@ void SocketEngine::stop() {
   wake();
   thread_.join();
   rings_.clear();
-  senders_.clear();  // they see its end
+  senders_.clear();  // closes the connections, which the senders notice
   by_activity_.clear();
 }
 

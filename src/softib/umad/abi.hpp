@@ -25,8 +25,8 @@ namespace softib::umad {
 [[nodiscard]] int debug_level();
 void print_stderr(const char* function, const std::string& text);
 
-/// Calls `function` and returns `on_failure` if it throws, which it does only without memory. A
-/// cancelled thread still unwinds through this: its forced unwind is no std::exception.
+/// Calls `function`. Returns `on_failure` if it throws, which happens only if memory is exhausted.
+/// The forced unwinding of a cancelled thread is not caught: it is no std::exception.
 template <class Function>
 auto guarded(Function function, int on_failure = -ENOMEM) -> decltype(function()) {
   try {

@@ -296,11 +296,11 @@ void MadLayer::receive_rmpp_control(const Incoming& in, const RmppHeader& rmpp,
   if (transaction == transactions_.end()) return drop(fabric::PortCounter::drop_mad_no_request);
   auto& sender = transaction->sender;
   if (!sender || sender->is_done()) return drop(fabric::PortCounter::drop_mad_no_request);
-  const auto verdict = sender->receive(rmpp);
-  if (verdict.outcome == RmppSender::Outcome::ignored) return;
-  if (verdict.outcome != RmppSender::Outcome::progress) {
-    if (verdict.outcome == RmppSender::Outcome::invalid) {
-      reply(in.packet, rmpp_abort(in.packet.mad, verdict.status));
+  const auto result = sender->receive(rmpp);
+  if (result.outcome == RmppSender::Outcome::ignored) return;
+  if (result.outcome != RmppSender::Outcome::progress) {
+    if (result.outcome == RmppSender::Outcome::invalid) {
+      reply(in.packet, rmpp_abort(in.packet.mad, result.status));
     }
     // The peer has aborted, or its packet is invalid: report a timeout to the agent.
     transaction->retries_left = 0;

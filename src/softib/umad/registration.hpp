@@ -1,4 +1,4 @@
-// The registration of an agent: the requests that it takes, and who does RMPP for it.
+// The registration of an agent: the requests that it takes, and whether the MAD layer does RMPP.
 #pragma once
 
 #include <array>

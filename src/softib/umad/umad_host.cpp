@@ -195,7 +195,7 @@ void UmadHost::device_lost() {
 
 /// Called with the lock after each call into the layer; releases the lock while it sends. Packets
 /// are sent before MADs become visible to receive(): a program may exit as soon as it has its
-/// response, and the last ACK of that response must be out by then.
+/// response, and the last ACK of that response must have been sent by then.
 void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   for (const auto why : layer_.take_drops()) endpoint_.count(why);
   const auto next = layer_.next_deadline();

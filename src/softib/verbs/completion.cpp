@@ -52,8 +52,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   });
 }
 
-/// The HCA is a thread, which may need the very processor on which a program polls. So the program
-/// yields it from time to time.
+/// The engine is a thread that may need the processor on which the program polls, so the program
+/// yields from time to time.
 void yield_to_engine() {
   constexpr unsigned kPollsBetweenYields = 32;
   thread_local unsigned empty_polls = 0;

@@ -25,7 +25,7 @@ struct Cq;
 struct CompChannel : ibv_comp_channel {
   EventQueue<Cq*> events;
   std::uint32_t wakeup_fd =
-      transport::Waiter::kEngine;  ///< its number in the wake-up table; kEngine: it has none
+      transport::Waiter::kEngine;  ///< its number in the wakeup table; kEngine: it has none
 };
 
 struct Cq : ibv_cq_ex {

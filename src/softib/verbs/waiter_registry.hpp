@@ -30,13 +30,14 @@ class WaiterRegistry {
 
   /// A program has polled the queue and found it empty. Unless it is armed, it will poll again.
   void on_polled(Cq& cq);
-  /// The queue has just been armed. Packets that arrived before are not announced: after arming, a
+  /// The queue has just been armed. Packets that arrived before wake no thread: after arming, a
   /// program polls once more.
   void on_armed(Cq& cq);
-  /// The channel was readable, and the packets have been received. Announces the armed queues of
-  /// the channel again. Packets that arrive before this returns wake no thread.
+  /// The channel was readable, and the packets have been received. Makes the channel the waiter of
+  /// its armed queues again. Packets that arrive before this returns wake no thread.
   void on_channel_read(const CompChannel& channel);
-  /// A sender may have died before it wrote to a channel: announces all armed queues again.
+  /// A sender may have died before it wrote to a channel: sets the waiters of all armed queues
+  /// again.
   void restore();
 
  private:

@@ -20,7 +20,7 @@ using Bytes = std::vector<std::uint8_t>;
 inline constexpr std::size_t kIp = 4;
 inline constexpr std::uint8_t kTcp = 6;
 inline constexpr std::uint8_t kUdp = 17;
-inline constexpr std::uint16_t kNonsense = 0xbad1;
+inline constexpr std::uint16_t kWrongChecksum = 0xbad1;
 
 struct Shape {
   const char* name;
@@ -38,7 +38,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
   return transport_of(shape) + (shape.protocol == kTcp ? 16 : 6);
 }
 
-/// The checksums are kNonsense.
+/// The checksums are kWrongChecksum.
 [[nodiscard]] inline Bytes datagram(const Shape& shape) {
   const std::size_t length = (shape.protocol == kTcp ? 20 : 8) + shape.payload;
   Bytes out(transport_of(shape) + length);
@@ -54,7 +54,7 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
     writer.u32(0x12344000);
     writer.u8(64);
     writer.u8(shape.protocol);
-    writer.u16(kNonsense);
+    writer.u16(kWrongChecksum);
     writer.u32(0x0a000001);
     writer.u32(0x0a0000fe);
     for (std::size_t i = 0; i < shape.ip_options; ++i) writer.u8(1);
@@ -68,25 +68,25 @@ inline void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name;
   if (shape.protocol == kUdp) {
     ipoib::store_be(&out[transport_of(shape) + 4], static_cast<std::uint16_t>(length));
   }
-  ipoib::store_be(&out[checksum_offset(shape)], kNonsense);
+  ipoib::store_be(&out[checksum_offset(shape)], kWrongChecksum);
   return out;
 }
 
 /// The headers of a large packet.
-[[nodiscard]] inline Bytes headers_to_cut(const Shape& shape) {
+[[nodiscard]] inline Bytes tso_headers(const Shape& shape) {
   auto out = datagram({"", shape.version, shape.protocol, 3000, shape.ip_options});
   out.resize(transport_of(shape) + (shape.protocol == kTcp ? 20 : 8));
   if (shape.protocol == kTcp) out[transport_of(shape) + 12] = 0x50;
   return out;
 }
-inline constexpr std::array kShapesToCut{
+inline constexpr std::array kTsoShapes{
     Shape{"tcp4", 4, kTcp, 0}, Shape{"tcp4_options", 4, kTcp, 0, 40}, Shape{"udp4", 4, kUdp, 0},
     Shape{"tcp6", 6, kTcp, 0}, Shape{"udp6", 6, kUdp, 0}};
 
-/// 0 if the checksum is correct.
-[[nodiscard]] inline std::uint16_t transport_rest(const Bytes& octets, const Shape& shape) {
-  const auto ip = ConstBytes(octets).subspan(kIp);
-  const auto transport = ConstBytes(octets).subspan(transport_of(shape));
+/// The checksum over pseudo-header, TCP or UDP header and payload: 0 if the packet is correct.
+[[nodiscard]] inline std::uint16_t transport_sum(const Bytes& bytes, const Shape& shape) {
+  const auto ip = ConstBytes(bytes).subspan(kIp);
+  const auto transport = ConstBytes(bytes).subspan(transport_of(shape));
   ipoib::wire::InternetChecksum sum;
   if (shape.version == 4) {
     const auto header = ipoib::wire::Ipv4Header::parse(ip);

@@ -93,7 +93,7 @@ class TwoProcesses : public testing::Test {
   std::unique_ptr<Endpoint> here_ = subnet_.attach(1);
 };
 
-TEST_F(TwoProcesses, TalkToEachOther) {
+TEST_F(TwoProcesses, SendToEachOther) {
   Peer peer(subnet_, 2);
   send_text(*here_, TestSubnet::lid(2), peer.qpn(), "hello");
   EXPECT_EQ(peer.line(), "hello");

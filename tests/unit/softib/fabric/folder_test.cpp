@@ -23,7 +23,7 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 07777;
 }
 
-/// Sets an environment variable while it lives; a null value unsets it.
+/// Sets an environment variable for its lifetime; a null value unsets it.
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {
@@ -69,7 +69,7 @@ TEST(SubnetFolder, DefaultsDependOnTheUser) {
   EXPECT_EQ(*directory, ::geteuid() == 0 ? "/run/softib" : "/run/user/7/softib");
 }
 
-TEST(SubnetFolder, IsClosedToOthersButOpenInside) {
+TEST(SubnetFolder, RestrictsAccessToTheFolderButNotToItsFiles) {
   const TemporaryFolder root;
   const mode_t before = ::umask(077);
   const SubnetFolder folder(root / "deep/down/red");

@@ -13,15 +13,15 @@ using ipoib::wire::InternetChecksum;
 
 class ChecksumOffloadTest : public HcaTest {
  protected:
-  /// Sends `bytes` from elements split at `cuts`; returns the received bytes.
-  Bytes sent(const Bytes& bytes, std::vector<std::size_t> cuts = {},
+  /// Sends `bytes` from elements split at `splits`; returns the received bytes.
+  Bytes sent(const Bytes& bytes, std::vector<std::size_t> splits = {},
              unsigned flags = IBV_SEND_IP_CSUM) {
     std::ranges::copy(bytes, a.memory.begin());
-    cuts.insert(cuts.begin(), 0);
-    cuts.push_back(bytes.size());
+    splits.insert(splits.begin(), 0);
+    splits.push_back(bytes.size());
     std::vector<ibv_sge> elements;
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      elements.push_back(a.element(cuts[i], cuts[i + 1] - cuts[i]));
+    for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
+      elements.push_back(a.element(splits[i], splits[i + 1] - splits[i]));
     }
     auto wr = a.send_request(handle_, to_.number(), elements.front());
     wr.num_sge = static_cast<int>(elements.size());
@@ -54,21 +54,21 @@ TEST_P(ChecksumOffloadOf, IsCorrectForAnyScatterElements) {
   const auto& shape = GetParam();
   const auto bytes = datagram(shape);
   const std::size_t odd = transport_of(shape) + 3;
-  for (const auto& cuts : std::vector<std::vector<std::size_t>>{{},
-                                                                {1},
-                                                                {13},
-                                                                {odd, bytes.size() - 1},
-                                                                {3, odd, odd + 2},
-                                                                {checksum_offset(shape) + 1}}) {
-    auto got = sent(bytes, cuts);
+  for (const auto& splits : std::vector<std::vector<std::size_t>>{{},
+                                                                  {1},
+                                                                  {13},
+                                                                  {odd, bytes.size() - 1},
+                                                                  {3, odd, odd + 2},
+                                                                  {checksum_offset(shape) + 1}}) {
+    auto got = sent(bytes, splits);
     ASSERT_EQ(got.size(), bytes.size());
-    EXPECT_EQ(transport_rest(got, shape), 0);
+    EXPECT_EQ(transport_sum(got, shape), 0);
     if (shape.version == 4) {
       const auto header = ConstBytes(got).subspan(kIp, transport_of(shape) - kIp);
       EXPECT_EQ(ipoib::wire::internet_checksum(header), 0);
-      store_be(&got[kIp + 10], kNonsense);
+      store_be(&got[kIp + 10], kWrongChecksum);
     }
-    store_be(&got[checksum_offset(shape)], kNonsense);
+    store_be(&got[checksum_offset(shape)], kWrongChecksum);
     EXPECT_EQ(got, bytes) << "other bytes are unchanged";
     EXPECT_EQ(is_reported_valid_, shape.version == 4) << "HCAs do not report checksums of IPv6";
   }
@@ -100,11 +100,11 @@ TEST_F(ChecksumOffloadTest, ZeroChecksumIsSentAsOnesForUdp) {
   for (const Shape& shape : {Shape{"", 4, kTcp, 2}, Shape{"", 4, kUdp, 2}}) {
     auto bytes = datagram(shape);
     store_be(&bytes[checksum_offset(shape)], std::uint16_t{0});
-    const auto rest = transport_rest(bytes, shape);
+    const auto rest = transport_sum(bytes, shape);
     const auto last = bytes.size() - 2;
     store_be(&bytes[last],
              InternetChecksum().add(load_be<std::uint16_t>(&bytes[last])).add(rest).sum());
-    ASSERT_EQ(transport_rest(bytes, shape), 0);
+    ASSERT_EQ(transport_sum(bytes, shape), 0);
     EXPECT_EQ(load_be<std::uint16_t>(&sent(bytes)[checksum_offset(shape)]),
               shape.protocol == kUdp ? 0xffff : 0);
   }
@@ -118,7 +118,7 @@ TEST_F(ChecksumOffloadTest, BytesAfterThePacketAreIgnored) {
   auto got = sent(bytes);
   EXPECT_EQ(got.back(), 77);
   got.resize(size);
-  EXPECT_EQ(transport_rest(got, shape), 0);
+  EXPECT_EQ(transport_sum(got, shape), 0);
 }
 
 TEST_F(ChecksumOffloadTest, OtherPacketsAreUnchanged) {

@@ -10,7 +10,7 @@ using namespace test;
 class LargePacketTest : public LargePackets {
  protected:
   /// Delivers the same packet to both HCAs.
-  void expect_alike(const Travelling& packet) {
+  void expect_alike(const StoredPacket& packet) {
     whole.hca.receive(packet.arrived());
     for (const auto& each : packet.packets()) {
       one_by_one.hca.receive({each, packet.checksums_valid});
@@ -37,12 +37,12 @@ class LargePacketOf : public LargePacketTest, public testing::WithParamInterface
 TEST_P(LargePacketOf, IsReceivedLikeItsSegments) {
   for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
     for (const unsigned flags : {0U, unsigned{IBV_SEND_IP_CSUM}}) {
-      whole.post(kParts);
-      one_by_one.post(kParts);
+      whole.post(kSegmentCount);
+      one_by_one.post(kSegmentCount);
       expect_alike(sent(GetParam(), *handle, flags));
     }
   }
-  EXPECT_EQ(whole.hca.counters().received_packets, 4U * kParts);
+  EXPECT_EQ(whole.hca.counters().received_packets, 4U * kSegmentCount);
 }
 
 TEST_P(LargePacketOf, SizeIsThatOfAllSegments) {
@@ -58,7 +58,7 @@ TEST_P(LargePacketOf, SizeIsThatOfAllSegments) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LargePacketOf, testing::ValuesIn(kShapesToCut),
+INSTANTIATE_TEST_SUITE_P(All, LargePacketOf, testing::ValuesIn(kTsoShapes),
                          [](const auto& each) { return each.param.name; });
 
 TEST_F(LargePacketTest, MulticastReachesAllAttachedQueuePairs) {
@@ -66,9 +66,9 @@ TEST_F(LargePacketTest, MulticastReachesAllAttachedQueuePairs) {
     auto& second = host->make_qp();
     ASSERT_TRUE(host->hca.attach(host->qp, kGroup, kGroupLid));
     ASSERT_TRUE(host->hca.attach(second, kGroup, kGroupLid));
-    host->post(kParts);
-    for (std::size_t i = 0; i < kParts; ++i) {
-      EXPECT_EQ(host->receive_into(second, (10 + i) * kSlot, kSlot, 10 + i), 0);
+    host->post(kSegmentCount);
+    for (std::size_t i = 0; i < kSegmentCount; ++i) {
+      EXPECT_EQ(host->receive_into(second, (10 + i) * kReceiveSize, kReceiveSize, 10 + i), 0);
     }
   }
   auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
@@ -76,7 +76,7 @@ TEST_F(LargePacketTest, MulticastReachesAllAttachedQueuePairs) {
   auto& bytes = packet.bytes;
   ipoib::store_be(&bytes[8 + kGrh + 4], ipoib::kMulticastQpn.value());
   expect_alike(packet);
-  EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
+  EXPECT_EQ(whole.hca.counters().received_packets, 2U * kSegmentCount);
 }
 
 TEST_F(LargePacketTest, DroppedSegmentsAreCountedIndividually) {
@@ -84,12 +84,12 @@ TEST_F(LargePacketTest, DroppedSegmentsAreCountedIndividually) {
   whole.post(2);
   one_by_one.post(2);
   expect_alike(packet);
-  EXPECT_EQ(whole.hca.counters().drop_no_receive, kParts - 2U);
+  EXPECT_EQ(whole.hca.counters().drop_no_receive, kSegmentCount - 2U);
   auto port = whole.hca.port();
   port.state = PortState::down;
   whole.hca.set_port(port);
   whole.hca.receive(packet.arrived());
-  EXPECT_EQ(whole.hca.counters().drop_port, kParts);
+  EXPECT_EQ(whole.hca.counters().drop_port, kSegmentCount);
 }
 
 TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
@@ -100,7 +100,7 @@ TEST_F(LargePacketTest, FirstTooSmallReceiveEndsDelivery) {
   }
   expect_alike(packet);
   EXPECT_EQ(whole.qp.state(), IBV_QPS_ERR);
-  EXPECT_EQ(whole.hca.counters().drop_qp_state, kParts - 1U);
+  EXPECT_EQ(whole.hca.counters().drop_qp_state, kSegmentCount - 1U);
 }
 
 // Malformed large packets.
@@ -117,7 +117,7 @@ TEST_F(LargePacketTest, TruncatedHeadersAreMalformed) {
     for_each_packet(cut_off, [&](ConstBytes as_it_is) { seen += as_it_is.size(); });
     EXPECT_EQ(seen, size);
   }
-  EXPECT_EQ(whole.hca.counters().drop_malformed, kParts * (headers + 1));
+  EXPECT_EQ(whole.hca.counters().drop_malformed, kSegmentCount * (headers + 1));
   EXPECT_TRUE(whole.poll().empty());
 }
 
@@ -137,12 +137,12 @@ TEST_F(LargePacketTest, SegmentsLargerThanTheMtuAreDropped) {
 TEST_F(LargePacketTest, WrongSegmentCountIsMalformed) {
   whole.post(kQueue);
   auto packet = sent();
-  for (const int packets : {kParts - 1, kParts + 1}) {
+  for (const int packets : {kSegmentCount - 1, kSegmentCount + 1}) {
     packet.gso.packets = static_cast<std::uint16_t>(packets);
     whole.hca.receive(packet.arrived());
     EXPECT_EQ(segmented_size(packet.arrived()), packet.bytes.size());
   }
-  EXPECT_EQ(whole.hca.counters().drop_malformed, 2U * kParts);
+  EXPECT_EQ(whole.hca.counters().drop_malformed, 2U * kSegmentCount);
   EXPECT_TRUE(whole.poll().empty());
 }
 

@@ -9,13 +9,13 @@ namespace softib::hca {
 
 using namespace test;
 
-inline constexpr std::uint16_t kPart = 500;    // bytes of payload per segment
-inline constexpr std::size_t kPayload = 2100;  // of all five segments
-inline constexpr std::uint16_t kParts = 5;
-inline constexpr std::size_t kSlot = 1024;  // bytes per receive
+inline constexpr std::uint16_t kSegmentSize = 500;  // bytes of payload per segment
+inline constexpr std::size_t kPayload = 2100;       // of all five segments
+inline constexpr std::uint16_t kSegmentCount = 5;
+inline constexpr std::size_t kReceiveSize = 1024;  // bytes per receive
 
-/// A packet on the wire.
-struct Travelling {
+/// A copy of a packet on the wire.
+struct StoredPacket {
   [[nodiscard]] ArrivedPacket arrived() const { return {bytes, checksums_valid, gso}; }
   [[nodiscard]] std::vector<Bytes> packets() const {
     std::vector<Bytes> out;
@@ -37,7 +37,7 @@ struct LastSink : PacketSink {
     last.gso = batch[0].gso;
     bytes = segmented_size(batch[0]);
   }
-  Travelling last;
+  StoredPacket last;
   std::size_t bytes = 0;  ///< of all its segments
 };
 
@@ -45,29 +45,30 @@ struct LastSink : PacketSink {
 struct Receiver : Host {
   Receiver() : Host(6), qp(make_qp()) {}
   void post(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(receive_into(qp, i * kSlot, kSlot, i), 0);
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(receive_into(qp, i * kReceiveSize, kReceiveSize, i), 0);
   }
   QueuePair& qp;
 };
 
 class LargePackets : public testing::Test {
  protected:
-  Travelling sent(const Shape& shape, AddressHandle& to, unsigned flags = IBV_SEND_IP_CSUM) {
-    auto header = headers_to_cut(shape);
+  StoredPacket sent(const Shape& shape, AddressHandle& to, unsigned flags = IBV_SEND_IP_CSUM) {
+    auto header = tso_headers(shape);
     std::iota(a.memory.begin(), a.memory.end(), std::uint8_t{7});
     auto sge = a.element(0, kPayload);
     auto wr = a.send_request(to, whole.qp.number(), sge);
     wr.opcode = IBV_WR_TSO;
     wr.send_flags = flags;
-    wr.tso = {header.data(), static_cast<std::uint16_t>(header.size()), kPart};
+    wr.tso = {header.data(), static_cast<std::uint16_t>(header.size()), kSegmentSize};
     auto config = a.config();
     config.max_tso_header = 128;
     EXPECT_EQ(a.send(a.make_qp(IBV_QPS_RTS, config), wr, sink), 0);
-    EXPECT_EQ(sink.last.gso.size, kPart);
-    EXPECT_EQ(sink.last.gso.packets, kParts);
+    EXPECT_EQ(sink.last.gso.size, kSegmentSize);
+    EXPECT_EQ(sink.last.gso.packets, kSegmentCount);
     return sink.last;
   }
-  Travelling sent() { return sent({"", 4, kTcp, 0}, a.handle(6)); }
+  StoredPacket sent() { return sent({"", 4, kTcp, 0}, a.handle(6)); }
   Host a{5};
   LastSink sink;
   Receiver whole;

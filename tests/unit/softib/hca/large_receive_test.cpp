@@ -32,13 +32,13 @@ class LargeReceiveTest : public LargePackets {
   [[nodiscard]] Bytes message(const ibv_wc& completion) const {
     return {memory.begin() + kGrh, memory.begin() + completion.byte_len};
   }
-  void expect_cut(const Travelling& packet) {
-    whole.post(kParts);
+  void expect_segmented(const StoredPacket& packet) {
+    whole.post(kSegmentCount);
     whole.hca.receive(packet.arrived());
     const auto got = whole.poll();
-    EXPECT_EQ(got.size(), kParts);
+    EXPECT_EQ(got.size(), kSegmentCount);
     for (const auto& each : got) {
-      EXPECT_LT(each.wr_id, kParts);
+      EXPECT_LT(each.wr_id, kSegmentCount);
       EXPECT_EQ(each.vendor_err, 0U);
     }
   }
@@ -53,16 +53,16 @@ TEST_P(LargeReceiveOf, ReceivesTheDataOfItsDatagrams) {
   const auto& shape = GetParam();
   for (auto* const handle : {&a.handle(6), &a.handle(6, whole.hca.port().gid())}) {
     ASSERT_EQ(post_large(), 0);
-    one_by_one.post(kParts);
+    one_by_one.post(kSegmentCount);
     const auto packet = sent(shape, *handle);
     whole.hca.receive(packet.arrived());
     for (const auto& each : packet.packets()) one_by_one.hca.receive({each, true});
     const auto got = whole.poll();
     const auto parts = one_by_one.poll();
     ASSERT_EQ(got.size(), 1U);
-    ASSERT_EQ(parts.size(), kParts);
+    ASSERT_EQ(parts.size(), kSegmentCount);
     EXPECT_EQ(got[0].wr_id, kLargeId);
-    EXPECT_EQ(got[0].vendor_err, kPart);
+    EXPECT_EQ(got[0].vendor_err, kSegmentSize);
     EXPECT_EQ(got[0].wc_flags, parts[0].wc_flags);
     EXPECT_EQ(got[0].src_qp, parts[0].src_qp);
     EXPECT_EQ(got[0].slid, parts[0].slid);
@@ -71,7 +71,7 @@ TEST_P(LargeReceiveOf, ReceivesTheDataOfItsDatagrams) {
     }
 
     auto datagram = message(got[0]);
-    const auto headers = headers_to_cut(shape).size();
+    const auto headers = tso_headers(shape).size();
     ASSERT_EQ(datagram.size(), headers + kPayload);
     const auto ip = ipoib::MutableBytes(datagram).subspan(kIp);
     if (shape.version == 4) {
@@ -83,20 +83,20 @@ TEST_P(LargeReceiveOf, ReceivesTheDataOfItsDatagrams) {
     // The partial checksum of the large packet can be completed.
     const auto transport = ConstBytes(datagram).subspan(transport_of(shape));
     ipoib::store_be(&datagram[checksum_offset(shape)], ipoib::wire::internet_checksum(transport));
-    EXPECT_EQ(transport_rest(datagram, shape), 0U);
+    EXPECT_EQ(transport_sum(datagram, shape), 0U);
     auto payload = datagram.begin() + static_cast<std::ptrdiff_t>(headers);
-    for (std::size_t i = 0; i < kParts; ++i) {
-      const auto* const part = one_by_one.memory.data() + i * kSlot;
+    for (std::size_t i = 0; i < kSegmentCount; ++i) {
+      const auto* const part = one_by_one.memory.data() + i * kReceiveSize;
       const auto size = parts[i].byte_len - kGrh - headers;
       EXPECT_TRUE(std::equal(payload, payload + size, part + kGrh + headers));
       payload += size;
     }
   }
-  EXPECT_EQ(whole.hca.counters().received_packets, 2U * kParts);
+  EXPECT_EQ(whole.hca.counters().received_packets, 2U * kSegmentCount);
   EXPECT_EQ(whole.hca.counters().received_bytes, one_by_one.hca.counters().received_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LargeReceiveOf, testing::ValuesIn(kShapesToCut),
+INSTANTIATE_TEST_SUITE_P(All, LargeReceiveOf, testing::ValuesIn(kTsoShapes),
                          [](const auto& each) { return each.param.name; });
 
 TEST_F(LargeReceiveTest, WithoutALargeReceiveThePacketIsSegmented) {
@@ -104,7 +104,7 @@ TEST_F(LargeReceiveTest, WithoutALargeReceiveThePacketIsSegmented) {
   ASSERT_EQ(post_large(), 0);
   whole.hca.receive(packet.arrived());
   EXPECT_EQ(whole.poll().size(), 1U);
-  expect_cut(packet);
+  expect_segmented(packet);
   ASSERT_EQ(post_large(), 0);
   whole.hca.receive(packet.arrived());
   EXPECT_EQ(whole.poll().size(), 1U);
@@ -127,7 +127,7 @@ TEST_F(LargeReceiveTest, CompletesInOrderWithOtherReceives) {
 
 TEST_F(LargeReceiveTest, WithoutChecksumOffloadThePacketIsSegmented) {
   ASSERT_EQ(post_large(), 0);
-  expect_cut(sent({"", 4, kTcp, 0}, a.handle(6), 0));
+  expect_segmented(sent({"", 4, kTcp, 0}, a.handle(6), 0));
 }
 
 TEST_F(LargeReceiveTest, MulticastIsSegmented) {
@@ -135,7 +135,7 @@ TEST_F(LargeReceiveTest, MulticastIsSegmented) {
   ASSERT_TRUE(whole.hca.attach(whole.qp, kGroup, kGroupLid));
   auto packet = sent({"", 4, kUdp, 0}, a.handle(kGroupLid.value(), kGroup));
   ipoib::store_be(&packet.bytes[8 + kGrh + 4], ipoib::kMulticastQpn.value());
-  expect_cut(packet);
+  expect_segmented(packet);
 }
 
 TEST_F(LargeReceiveTest, LongerThanAnIpPacketIsSegmented) {
@@ -196,14 +196,14 @@ TEST_F(LargeReceiveTest, DroppedSegmentsAreCountedIndividually) {
     change(changed.bytes);
     const auto before = whole.hca.counters().*counter;
     whole.hca.receive(changed.arrived());
-    EXPECT_EQ(whole.hca.counters().*counter - before, kParts);
+    EXPECT_EQ(whole.hca.counters().*counter - before, kSegmentCount);
   };
   drops(&HcaCounters::drop_lid, [](Bytes& bytes) { bytes[3] ^= 1; });
   drops(&HcaCounters::drop_pkey, [](Bytes& bytes) { bytes[8 + 3] ^= 1; });
   drops(&HcaCounters::drop_gid, [](Bytes& bytes) { bytes[2] = 0xc0; });
   drops(&HcaCounters::drop_qkey, [](Bytes& bytes) { bytes[8 + 12 + 3] ^= 1; });
   const auto headers = packet.bytes.size() - kPayload;
-  packet.bytes.resize(headers + std::size_t{kParts} * 2048);
+  packet.bytes.resize(headers + std::size_t{kSegmentCount} * 2048);
   packet.gso.size = 2048;
   drops(&HcaCounters::drop_length, [](Bytes&) {});
   auto port = whole.hca.port();
@@ -233,7 +233,7 @@ TEST_F(LargeReceiveTest, DeregisteredMemoryIsALocalProtectionError) {
   EXPECT_EQ(got[0].status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(whole.qp.state(), IBV_QPS_ERR);
   EXPECT_EQ(whole.hca.counters().receive_errors, 1U);
-  EXPECT_EQ(whole.hca.counters().drop_qp_state, kParts - 1U);
+  EXPECT_EQ(whole.hca.counters().drop_qp_state, kSegmentCount - 1U);
 }
 
 TEST_F(LargeReceiveTest, AreFlushedInErrorAndDiscardedInReset) {
@@ -252,7 +252,7 @@ TEST_F(LargeReceiveTest, AreFlushedInErrorAndDiscardedInReset) {
   ASSERT_EQ(post_large(), 0);
   whole.modify(whole.qp, IBV_QPS_RESET);
   whole.bring(whole.qp, IBV_QPS_RTS);
-  expect_cut(sent());
+  expect_segmented(sent());
 }
 
 TEST_F(LargeReceiveTest, ResetDiscardsUnpolledCompletions) {

@@ -20,7 +20,7 @@ constexpr std::uint8_t kCwr = 0x80;
 
 /// The headers of a large packet with 3000 bytes of payload.
 Bytes headers(const Shape& shape) {
-  auto out = headers_to_cut(shape);
+  auto out = tso_headers(shape);
   if (shape.protocol == kTcp) {
     store_be(&out[transport_of(shape) + 4], kSequence);
     store_be(&out[transport_of(shape) + 12], std::uint16_t{0x5000 | kAck});
@@ -92,7 +92,7 @@ TEST_P(LargeSendOf, EachSegmentIsACompleteDatagram) {
     payload.insert(payload.end(), got.begin() + static_cast<std::ptrdiff_t>(header.size()),
                    got.end());
     EXPECT_EQ(got.size() - header.size(), i < 4 ? kSegment : 101U);
-    EXPECT_EQ(transport_rest(got, shape), 0);
+    EXPECT_EQ(transport_sum(got, shape), 0);
     EXPECT_EQ(UdPacket::parse(sink.packets[i])->bth.psn, 100 + i);
     EXPECT_TRUE(sink.checksums_valid[i]);
 
@@ -136,15 +136,15 @@ TEST_P(LargeSendOf, EachSegmentIsACompleteDatagram) {
 TEST_P(LargeSendOf, WithoutOffloadChecksumsAreCopiedFromTheHeaders) {
   const auto& shape = GetParam();
   for (const auto& segment : sent(headers(shape), {a.element(0, 1200)}, 0)) {
-    EXPECT_EQ(load_be<std::uint16_t>(&segment[checksum_offset(shape)]), kNonsense);
+    EXPECT_EQ(load_be<std::uint16_t>(&segment[checksum_offset(shape)]), kWrongChecksum);
     if (shape.version == 4) {
-      EXPECT_EQ(load_be<std::uint16_t>(&segment[kIp + 10]), kNonsense);
+      EXPECT_EQ(load_be<std::uint16_t>(&segment[kIp + 10]), kWrongChecksum);
     }
   }
   EXPECT_EQ(sink.checksums_valid, std::vector<bool>(3));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LargeSendOf, testing::ValuesIn(kShapesToCut),
+INSTANTIATE_TEST_SUITE_P(All, LargeSendOf, testing::ValuesIn(kTsoShapes),
                          [](const auto& each) { return each.param.name; });
 
 TEST_F(LargeSendTest, FlagsOfOneSegmentAreSetOnlyThere) {

@@ -134,16 +134,16 @@ TEST_F(PerformanceTest, InvalidRequestsGetAnErrorStatus) {
 }
 
 TEST_F(PerformanceTest, NoResponseWithoutAnActivePort) {
-  const auto verdict = [&](const MadPacket& packet) {
+  const auto outcome = [&](const MadPacket& packet) {
     return agents_.handle(packet, manager_).outcome;
   };
-  EXPECT_EQ(verdict(request(Lid(0x77), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
+  EXPECT_EQ(outcome(request(Lid(0x77), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
   ASSERT_TRUE(manager_.set_port_state(node_, PortState::down));
-  EXPECT_EQ(verdict(request(lid(), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
+  EXPECT_EQ(outcome(request(lid(), attribute::kPortCounters, 1)), AgentOutcome::unreachable);
   auto response = request(lid(), attribute::kPortCounters, 1, method::kGetResp);
-  EXPECT_EQ(verdict(response), AgentOutcome::unmatched_response);
+  EXPECT_EQ(outcome(response), AgentOutcome::unmatched_response);
   response.mad[1] = ipoib::wire::mgmt_class::kSubnAdm;
-  EXPECT_EQ(verdict(response), AgentOutcome::malformed);
+  EXPECT_EQ(outcome(response), AgentOutcome::malformed);
 }
 
 }  // namespace

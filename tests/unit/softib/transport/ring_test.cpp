@@ -94,7 +94,7 @@ TEST_F(RingTest, PreservesOrderAndContentOfAnySize) {
   EXPECT_TRUE(writer_.is_empty());
 }
 
-TEST_F(RingTest, CarriesPatchedChecksumsAndWhetherTheyAreRight) {
+TEST_F(RingTest, CarriesPatchedChecksumsAndWhetherTheyAreValid) {
   const Packet plain(100, 9);
   Packet with(100, 9);
   with.patch_checksum(23);  // across two pieces

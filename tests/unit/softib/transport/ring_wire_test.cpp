@@ -39,7 +39,7 @@ using test::LargeUdpPacket;
 using test::TestSubnet;
 using test::TextPacket;
 
-/// Limits the number of descriptors of this process while it lives.
+/// Limits the number of descriptors of this process for its lifetime.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t limit) {
@@ -135,14 +135,14 @@ TEST_F(LargeBatchTest, CountsTheSegmentsOfLargePacketsAsLost) {
 TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
   const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
   std::uint64_t lost = 0;
-  const std::vector<std::function<void()>> ways = {
+  const std::vector<std::function<void()>> calls = {
       [&] {
         (void)wire_.send_mad({1, 0}, mad, SendMode::non_blocking, lost);
       },
       [&] {
         (void)wire_.wake({1, 0}, lost);
       }};
-  for (const auto& find_out : ways) {
+  for (const auto& call : calls) {
     GuardedFd listener = listen(0);
     subnet_.fabric().advance_epoch(1, 0);
     for (int i = 0; i < 5; ++i) ASSERT_EQ(send(0), Delivery::delivered);
@@ -150,9 +150,9 @@ TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
     listener.reset();
     ASSERT_EQ(::unlink(subnet_.folder().slot_socket(1, 0).c_str()), 0);
     lost = 0;
-    find_out();
+    call();
     EXPECT_EQ(lost, 5U);
-    find_out();
+    call();
     EXPECT_EQ(lost, 5U);
   }
 }
@@ -180,7 +180,7 @@ TEST_F(RingWireTest, OtherConnectErrorsDoNotMeanAnEmptySlot) {
   EXPECT_EQ(send(0), Delivery::delivered);
 }
 
-/// A connection whose other end sends what no engine would send.
+/// A connection whose other end is the test, which sends messages that no engine sends.
 class PeerConnectionTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kWakeupFd = Waiter::kFirstWakeupFd;

@@ -293,7 +293,7 @@ TEST_F(MadLayerTest, ChecksQKeyAndPKeyOnQp1) {
   receive(packet);
   EXPECT_THAT(layer_.take_drops(),
               ElementsAre(fabric::PortCounter::drop_qkey, fabric::PortCounter::drop_pkey));
-  packet.pkey = PKey(0x0012);  // a limited member may talk to a full one
+  packet.pkey = PKey(0x0012);  // a limited member may send to a full one
   receive(packet);
   EXPECT_EQ(received_one().peer.pkey_index, 3);
 }
@@ -384,7 +384,7 @@ TEST_F(MadLayerRmppTest, RepeatsTheLastAckForARepeatedSegment) {
   receive(only);
   EXPECT_EQ(control().data1, 1U);
   EXPECT_THAT(layer_.take_received(), IsEmpty());
-  // Then the transfer is forgotten.
+  // Then the transfer is discarded.
   layer_.on_time(kStart + kReassemblyRetention);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
   receive(only);

@@ -96,7 +96,7 @@ TEST_F(EventsTest, NonBlockingChannelWithEndlessWakeupsFailsWithEagain) {
   ibv_ack_cq_events(near_.cq, 1);
 }
 
-/// As if a process is killed between claiming a wake-up and doing it.
+/// As if a process is killed between claiming a wakeup and performing it.
 TEST_F(EventsTest, RecoversAWakeupOfASenderThatDied) {
   ASSERT_EQ(::fcntl(near_.channel->fd, F_SETFL, O_NONBLOCK), 0);
   auto* const qp = near_.make_qp();
