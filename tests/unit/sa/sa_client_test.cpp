@@ -91,7 +91,7 @@ TEST_F(ReportTest, IsAcknowledgedAndReturned) {
   ASSERT_EQ(port.sent.size(), 1U);
   const auto& response = port.sent[0];
   EXPECT_EQ(response.to, kSm);
-  EXPECT_EQ(response.timeout, Duration::zero()) << "a response is not answered";
+  EXPECT_EQ(response.timeout, Duration::zero()) << "a response gets no response";
   auto expected = header;
   expected.mad.method = wire::method::kReportResp;
   EXPECT_EQ(response.header(), expected);
@@ -194,7 +194,7 @@ TEST_F(SaClientTest, DropsUnmatchedMads) {
   strange([](auto& header) { header.mad.attribute_id = wire::attribute::kMcMemberRecord; });
   strange([](auto& header) { header.mad.management_class = wire::mgmt_class::kPerf; });
   strange([](auto& header) { header.mad.class_version = 1; });
-  port.inbox.push_back({true, {}});
+  port.inbox.push_back({});
   client->on_readable(now);
   EXPECT_EQ(client->counters().unmatched_mads, 7U);
   EXPECT_TRUE(client->responses().empty());
