@@ -109,7 +109,7 @@ TEST_F(Load, UnusedAddressIsSolicitedRarely) {
   EXPECT_LE(a().link().neighbour_count(), 1U);
 }
 
-TEST_F(Load, SilentSaIsRequestedRarely) {
+TEST_F(Load, SaWithoutResponsesIsRequestedRarely) {
   two_hosts();
   world.faults.sa_is_deaf = true;
   for (unsigned i = 0; i < 6000; ++i) {

@@ -75,14 +75,14 @@ TEST_F(WithPartition, RFC4391_4_EachPartitionIsALink) {
   config.pkey = PKey(0x0012);
   two_hosts();
   config.pkey = kDefaultPKey;
-  Host& stranger = add(3);
+  Host& outside_the_partition = add(3);
   bring_up();
   for (const link::GroupInfo& group : a().link().groups()) {
     EXPECT_EQ(group.mgid.bytes()[4], 0x80) << "RFC 4391, 4.1: the full-member bit is set";
     EXPECT_EQ(group.mgid.bytes()[5], 0x12);
   }
   EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_FALSE(reaches(a(), stranger, 20s));
+  EXPECT_FALSE(reaches(a(), outside_the_partition, 20s));
 }
 
 class WithLimitedMembers : public Sim {

@@ -142,7 +142,7 @@ TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
   }
 }
 
-TEST(Segmenter, FirstAndLastSegmentOnlyHaveTheirFlags) {
+TEST(Segmenter, CwrIsOnlyInTheFirstAndFinAndPshOnlyInTheLastSegment) {
   FramePool pool(1, 70'000);
   const std::uint16_t flags =
       wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin | wire::tcp::kCongestionReduced;
