@@ -237,10 +237,10 @@ TEST_F(Multicast, RFC4392_5_SenderDoesNotUseTheLidOfADeletedGroup) {
 }
 
 TEST_F(Multicast, RFC4392_5_ReceiverFollowsItsGroupToAnotherLid) {
-  HostOptions unaware = options(2);
-  unaware.takes_reports = false;
+  HostOptions without_reports = options(2);
+  without_reports.takes_reports = false;
   add(1);
-  add(unaware);
+  add(without_reports);
   add(3);
   Host& beside_it = add(beside(2, 4));  // its leave affects the whole port
   bring_up();

@@ -131,7 +131,7 @@ TEST_F(WithLimitedMembers, RFC4392_4_FullMemberEntryIsPreferred) {
 }
 
 TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
-  world.faults.sa_is_deaf = true;
+  world.faults.sa_drops_requests = true;
   Host& host = add(1);
   add(2);
   world.run_for(30s);
@@ -141,7 +141,7 @@ TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
   world.run_for(1s);
   EXPECT_EQ(world.packets_sent, 0U);
   EXPECT_EQ(host.count(Counter::drop_link_down), 1U);
-  world.faults.sa_is_deaf = false;
+  world.faults.sa_drops_requests = false;
   bring_up();
   EXPECT_TRUE(reaches(a(), b()));
 }
@@ -350,8 +350,8 @@ TEST_F(WithoutGroup, RFC4391_12_FailedJoinIsLogged) {
   chosen.log = log;
   add(chosen);
   world.run_for(1s);
-  const auto said = lines->last_formatted();
-  EXPECT_TRUE(std::ranges::any_of(said, [](const std::string& line) {
+  const auto logged = lines->last_formatted();
+  EXPECT_TRUE(std::ranges::any_of(logged, [](const std::string& line) {
     return line.find(wire::broadcast_gid(kDefaultPKey).to_string()) != std::string::npos &&
            line.find(wire::name(wire::SaStatus::insufficient_components)) != std::string::npos;
   }));

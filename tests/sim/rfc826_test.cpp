@@ -72,9 +72,9 @@ TEST_F(Rfc826, RFC826_OthersUpdateButCreateNoEntries) {
 
 TEST_F(Rfc826, RFC826_DuplicateAddressIsReportedAndNotLearnt) {
   two_hosts();
-  HostOptions intruder = options(3);
-  intruder.address = {a().ip(), 16};
-  add(intruder);
+  HostOptions same_address = options(3);
+  same_address.address = {a().ip(), 16};
+  add(same_address);
   bring_up();
   world.run_for(5s);
   EXPECT_GT(a().count(Counter::drop_duplicate_address), 0U);

@@ -186,7 +186,7 @@ TEST_F(SaBehaviour, PathsAreRefreshedWithoutAGapInTraffic) {
   EXPECT_GE(refreshed(), before + 4);
   world.faults.sa_delay = 2s;
   EXPECT_EQ(arrive(600), 600U) << "during a slow response";
-  world.faults.sa_is_deaf = true;
+  world.faults.sa_drops_requests = true;
   EXPECT_EQ(arrive(600), 600U) << "without a response";
   EXPECT_GT(a().count(Counter::path_refusals), 0U);
   world.faults = {};

@@ -173,7 +173,7 @@ void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Du
     header.emit(packet.mad);
     await_response(member->id, packet, timeout);
   }
-  if (faults.sa_is_deaf || lost(faults.mad_loss)) return;
+  if (faults.sa_drops_requests || lost(faults.mad_loss)) return;
   at(arrival(), [this, packet] { to_subnet(packet); });
 }
 

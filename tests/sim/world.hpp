@@ -38,7 +38,7 @@ class Process {
 struct Faults {
   double packet_loss = 0;  ///< probability, for each receiver
   double mad_loss = 0;     ///< probability, each way
-  bool sa_is_deaf = false;
+  bool sa_drops_requests = false;
   Duration sa_delay{};  ///< how much longer the SA takes to respond
   Duration latency = std::chrono::microseconds(2);
   Duration jitter = std::chrono::microseconds(3);

@@ -241,15 +241,15 @@ TEST(Server, DisconnectsClientThatReadsNothing) {
 TEST(Server, WaitsForALateResponse) {
   RunningServer server;
   server.handler.hold();
-  LineClient patient(server.name());
-  patient.send(emit(kInfo));
+  LineClient client(server.name());
+  client.send(emit(kInfo));
   LineClient gone(server.name());
   gone.send(emit(kInfo));
   server.handler.wait_for(2);
   { const LineClient closes(std::move(gone)); }
   server.handler.release();
-  EXPECT_TRUE(parse_response(kInfo, patient.line().value()).has_value());
-  EXPECT_TRUE(patient.ask(kInfo).has_value());
+  EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
+  EXPECT_TRUE(client.ask(kInfo).has_value());
 }
 
 TEST(Server, DisconnectsClientWhenTheHandlerDoesNotRespond) {

@@ -73,11 +73,11 @@ TEST_F(Admin, ListFromBeyondTheEndIsEmpty) {
 
 TEST_F(Admin, RejectsPermanentEntryThatIsNoNeighbour) {
   bring_up();
-  const HwAddress somewhere = hardware(0x22, 2);
-  EXPECT_EQ(link->set_permanent(kOwnIp, somewhere, now).error().code, EINVAL);
-  EXPECT_EQ(link->set_permanent(kAllNodes, somewhere, now).error().code, EINVAL);
-  EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c00ff), somewhere, now).error().code, EINVAL);
-  EXPECT_EQ(link->set_permanent(Ipv6Address{}, somewhere, now).error().code, EINVAL);
+  const HwAddress peer = hardware(0x22, 2);
+  EXPECT_EQ(link->set_permanent(kOwnIp, peer, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(kAllNodes, peer, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c00ff), peer, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(Ipv6Address{}, peer, now).error().code, EINVAL);
   EXPECT_EQ(link->set_permanent(kPeer, hardware(0, 2), now).error().code, EINVAL);
   EXPECT_EQ(link->set_permanent(kPeer, HwAddress{}, now).error().code, EINVAL);
   EXPECT_EQ(link->neighbour_count(), 0U);
