@@ -36,7 +36,7 @@ class Frame {
   [[nodiscard]] const Segmentation& segmentation() const { return own_.segmentation; }
   [[nodiscard]] bool is_large() const { return own_.segmentation.kind != Segmentation::Kind::none; }
   /// Whether the receiving device has verified the checksums of IPv4 and of TCP or UDP.
-  void set_checksums_valid(bool right) { own_.checksums_valid = right; }
+  void set_checksums_valid(bool valid) { own_.checksums_valid = valid; }
   [[nodiscard]] bool checksums_valid() const { return own_.checksums_valid; }
   /// The upper-layer header of a received IP packet, which the link parses once.
   void set_upper_layer(UpperLayer upper) {

@@ -33,8 +33,8 @@ struct MadSource {
 };
 
 struct ReceivedMad {
-  /// False: the request in `bytes` (at least its common header) has timed out.
-  bool answered = true;
+  /// The request in `bytes` (at least its common header) has timed out.
+  bool timed_out = false;
   /// The whole MAD; RMPP responses are reassembled. The low 32 bits of the transaction id are those
   /// of the request; the high 32 belong to the layer below.
   std::vector<std::uint8_t> bytes;

@@ -98,8 +98,8 @@ using Response = Result<Reply>;
 
 /// Whether the request changes anything.
 [[nodiscard]] bool is_change(const Request& request);
-/// Whether only root may make the request: changes, and members, which the SA tells only to trusted
-/// requesters.
+/// Whether only root may make the request: changes, and members, which the SA returns only to
+/// trusted requesters.
 [[nodiscard]] bool requires_root(const Request& request);
 
 /// Parses a line without its newline. The error is for the client: EINVAL, or EOPNOTSUPP for an

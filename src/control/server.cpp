@@ -1,4 +1,4 @@
-// Accepts clients and answers requests: log and trace here, the others through the handler.
+// Accepts clients and responds to requests: log and trace here, the others through the handler.
 #include "control/server.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -59,7 +59,7 @@ class Server::Impl : public lines::LineHandler {
   [[nodiscard]] Counters counters() const;
 
  private:
-  void answer(const Request& request, const ucred& peer, std::function<void(Response)> done);
+  void handle(const Request& request, const ucred& peer, std::function<void(Response)> done);
   [[nodiscard]] Response set_levels(const LogRequest& request);
 
   Dependencies dependencies_;
@@ -85,7 +85,7 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
     ++bad_requests_;
     return done(emit(Response(request.error())));
   }
-  answer(*request, peer, [done = std::move(done)](const Response& response) {
+  handle(*request, peer, [done = std::move(done)](const Response& response) {
     std::string text = emit(response);
     if (text.size() > kMaxResponseLine) {
       text = emit(Response(Error{EMSGSIZE, "the response is too long for one line"}));
@@ -94,7 +94,7 @@ void Server::Impl::serve(std::string_view line, const ucred& peer, Done done) {
   });
 }
 
-void Server::Impl::answer(const Request& request, const ucred& peer,
+void Server::Impl::handle(const Request& request, const ucred& peer,
                           std::function<void(Response)> done) {
   ++requests_;
   if (requires_root(request) && peer.uid != 0) {
@@ -117,13 +117,13 @@ void Server::Impl::answer(const Request& request, const ucred& peer,
   const auto& about_interface = std::get<InterfaceRequest>(request);
   if (std::holds_alternative<StatsRequest>(about_interface)) {
     // Add the server's own counters as they are now, since the response may come on any thread.
-    done = [done = std::move(done), own = as_values(counters())](Response answer) {
-      if (answer.has_value()) {
-        if (auto* const all = std::get_if<std::vector<Counter>>(&*answer)) {
+    done = [done = std::move(done), own = as_values(counters())](Response response) {
+      if (response.has_value()) {
+        if (auto* const all = std::get_if<std::vector<Counter>>(&*response)) {
           all->insert(all->end(), own.begin(), own.end());
         }
       }
-      done(std::move(answer));
+      done(std::move(response));
     };
   }
   dependencies_.handler.handle(about_interface, std::move(done));

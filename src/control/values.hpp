@@ -43,7 +43,7 @@ struct EntryPage {
   friend bool operator==(const EntryPage&, const EntryPage&) = default;
 };
 
-/// A counter by name: "packets_sent", "path_failed".
+/// A counter by name: "tx_packets", "drop_path_failed".
 struct Counter {
   std::string name;
   std::uint64_t value = 0;

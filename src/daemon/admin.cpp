@@ -114,8 +114,8 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
 
 }  // namespace
 
-control::Response answer(const control::InterfaceRequest& request, link::Link& link,
-                         const InterfaceState& state, TimePoint now) {
+control::Response carry_out(const control::InterfaceRequest& request, link::Link& link,
+                            const InterfaceState& state, TimePoint now) {
   using control::Reply;
   using control::Response;
   return std::visit(

@@ -1,4 +1,4 @@
-// Answers requests of the control socket from a link.
+// Carries out requests of the control socket on a link.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ struct InterfaceState {
 };
 
 /// Carries out `request`, on the interface's thread.
-[[nodiscard]] control::Response answer(const control::InterfaceRequest& request, link::Link& link,
-                                       const InterfaceState& state, TimePoint now);
+[[nodiscard]] control::Response carry_out(const control::InterfaceRequest& request,
+                                          link::Link& link, const InterfaceState& state,
+                                          TimePoint now);
 
 }  // namespace ipoib::daemon

@@ -41,8 +41,7 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
   host_timer_.set(monotonic_now());
 }
 
-// --- Port and host
-// ----------------------------------------------------------------------------------------
+// --- Port and host -------------------------------------------------------------------------------
 
 void InterfaceControl::on_port(const verbs::PortSnapshot& port) {
   log_partition(port);

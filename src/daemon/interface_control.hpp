@@ -1,4 +1,4 @@
-// The control thread's part of an interface: passes port and host changes, SA responses and control
+// The control thread's side of an interface: passes port and host changes, SA responses and control
 // requests to its thread, sends its SA requests, and ends it.
 #pragma once
 

@@ -105,7 +105,7 @@ void InterfaceLoop::take_messages() {
                           [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
                           [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
                           [&](const wire::SaResponse& m) { link.on_response(m, now_); },
-                          [&](AdminRequest& m) { answer_request(m); },
+                          [&](AdminRequest& m) { on_admin_request(m); },
                           [&](const Stop&) { stopping_ = true; }},
                message);
     dependencies_.pump.drain(now_);
@@ -123,7 +123,7 @@ void InterfaceLoop::on_port(const link::PortStatus& status) {
   dependencies_.log.info("waiting for {}", awaited);
 }
 
-void InterfaceLoop::answer_request(AdminRequest& message) {
+void InterfaceLoop::on_admin_request(AdminRequest& message) {
   auto& pump = dependencies_.pump;
   const InterfaceState state{settings_.identity,
                              status_,
@@ -132,7 +132,7 @@ void InterfaceLoop::answer_request(AdminRequest& message) {
                              policy_.counters(),
                              dependencies_.tun.malformed(),
                              settings_.pkey};
-  AdminResponse response{answer(message.request, pump.link(), state, now_),
+  AdminResponse response{carry_out(message.request, pump.link(), state, now_),
                          std::move(message.done)};
   if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;
 }

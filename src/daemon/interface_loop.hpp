@@ -56,7 +56,7 @@ class InterfaceLoop {
 
   void take_messages();
   void on_port(const link::PortStatus& status);
-  void answer_request(AdminRequest& message);
+  void on_admin_request(AdminRequest& message);
   void post_messages();
 
   Settings settings_;

@@ -54,8 +54,7 @@ void Interfaces::on_response(const wire::SaResponse& response) {
   if (at != interfaces_.end()) at->second->control().on_response(response);
 }
 
-// --- Creation and removal
-// -------------------------------------------------------------------------
+// --- Creation and removal ------------------------------------------------------------------------
 
 void Interfaces::apply_plan() {
   if (stopping_) return;

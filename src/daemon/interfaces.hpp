@@ -18,7 +18,7 @@ namespace ipoib::daemon {
 class PortOwner {
  public:
   virtual ~PortOwner() = default;
-  /// The last interface has ended. The reason is empty if the daemon was told to stop.
+  /// The last interface has ended. The reason is empty if stop() requested it.
   virtual void on_finished(const std::string& reason) = 0;
 };
 

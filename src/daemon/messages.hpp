@@ -49,9 +49,9 @@ struct AdminResponse {
 /// Why an interface has ended.
 struct StopReason {
   enum class Kind : std::uint8_t {
-    requested,  ///< it was told to end
+    requested,  ///< by the message Stop
     deleted,    ///< the network interface was deleted
-    failed,     ///< an essential part has failed, see `reason`
+    failed,     ///< something that it needs has failed, see `reason`
   };
   Kind kind = Kind::requested;
   std::string reason;

@@ -50,12 +50,12 @@ po::options_description interface_options(Options& out) {
              out.gid_index = static_cast<std::uint8_t>(parse_number("gid-index", v, 0, 255));
            }),
       "index of a RoCE port's GID, which must be of RoCE v2 and an IPv6 address (default: prefers "
-      "addresses of the port's network device, and of these link-local ones)")(
+      "an address of the port's network device, then a link-local one)")(
       "name",
       text("IF", [&](const auto& v) { out.interface = parse_interface("name", v); })
           ->default_value(out.interface),
-      "name of the network interface; of several interfaces, that of the default partition, to "
-      "which others append their P_Key: ib0.8001")(
+      "name of the network interface; of several, that of the default partition; the others append "
+      "their P_Key to it: ib0.8001")(
       "netns", text("NAME", [&](const auto& v) { out.netns = v; }),
       "network namespace for the interfaces, a name of ip netns or a path (default: the daemon's)")(
       "mtu", number("mtu", out.max_ip_mtu, Options::kMinIpMtu, Options::kMaxIpMtu),

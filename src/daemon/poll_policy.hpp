@@ -1,7 +1,7 @@
 // Decides what a thread does when it has found no work: poll again, or sleep until it is woken.
 //
-// Waking up takes longer than most answers need, above all if the CPU went idle. Polling takes CPU
-// time from other threads. So, by mode:
+// Waking up takes longer than most peers take to respond, above all if the CPU was idle. Polling
+// takes CPU time from other threads. So, by mode:
 //
 //   event     sleeps at once
 //   busy      always polls
@@ -40,7 +40,7 @@ class PollPolicy {
   /// Packets keep coming if each of the last kSteady pauses between turns with work was this short.
   static constexpr Duration kSteadyPause = std::chrono::milliseconds(3);
   static constexpr int kSteady = 8;
-  /// Another thread needs the CPU if it had more than this part of the pause.
+  /// Other threads need the CPU if they had more than 1/kOthersShare of the pause.
   static constexpr int kOthersShare = 4;
 
   explicit PollPolicy(PollMode mode) : mode_(mode) {}

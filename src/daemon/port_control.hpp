@@ -1,4 +1,4 @@
-// The control thread's part for a port: SA requests of its interfaces, port events, signals.
+// The control thread's side of a port: SA requests of its interfaces, port events, signals.
 //
 // The control thread is the process's main thread and runs one io_context. It does everything but
 // packet processing, and is the only one that exchanges messages with the interfaces' threads.

@@ -1,4 +1,4 @@
-// Local answers to SA requests for a RoCE port: from the port's attributes, the groups that its
+// Local responses to SA requests for a RoCE port: from the port's attributes, the groups that its
 // network device has joined, and the kernel's neighbours. There are no reports.
 #pragma once
 

@@ -1,5 +1,6 @@
-// Answers the SA requests of the interfaces of a port: the SA of an InfiniBand subnet, or this host
-// for a RoCE port, which has no SA. Selected by the port's link layer; its users see no difference.
+// Responds to the SA requests of the interfaces of a port: the SA of an InfiniBand subnet, or this
+// host for a RoCE port, which has no SA. Selected by the port's link layer; its users see no
+// difference.
 //
 // The owner calls one method per stimulus, then takes out responses and notices, and arms one timer
 // for next_deadline().

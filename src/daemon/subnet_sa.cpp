@@ -26,9 +26,8 @@ void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   }
   if (sa && !mads_->takes_reports() && !std::exchange(logged_missing_reports_, true)) {
     log_.info(
-        "another program on the port receives the SA's reports; polling the SA for changes of "
-        "groups "
-        "and paths instead");
+        "another program on the port receives the SA's reports; polling the SA for changes "
+        "of groups and paths instead");
   }
   dispatch(now);
 }

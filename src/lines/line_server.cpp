@@ -1,4 +1,4 @@
-// A session accepts a client, reads a line, waits for the answer and writes it. It is in exactly
+// A session accepts a client, reads a line, waits for the response and writes it. It is in exactly
 // one of these steps at a time; a timer ends it if a step takes too long.
 #include "lines/line_server.hpp"
 
@@ -74,8 +74,8 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
 
  private:
   void on_line(std::size_t size);
-  void on_answer(std::uint64_t turn, std::string answer);
-  void write(std::string answer, bool then_end);
+  void on_response(std::uint64_t turn, std::string response);
+  void write(std::string response, bool then_end);
   /// Ends the session unless the next step begins before the timeout.
   void arm();
   void end();
@@ -86,7 +86,7 @@ class LineServer::Impl::Session : public std::enable_shared_from_this<Session> {
   asio::steady_timer timer_;
   std::string input_;
   std::string output_;
-  std::uint64_t turn_ = 0;  ///< number of the current line, to recognise late answers
+  std::uint64_t turn_ = 0;  ///< number of the current line, to recognise late responses
 };
 
 void LineServer::Impl::accept() {
@@ -140,22 +140,22 @@ void LineServer::Impl::Session::on_line(std::size_t size) {
   const std::uint64_t turn = ++turn_;
   server_->handler().serve(
       line, peer_,
-      [weak = weak_from_this(), executor = socket_.get_executor(), turn](std::string answer) {
-        asio::post(executor, [weak, turn, answer = std::move(answer)]() mutable {
-          if (const auto self = weak.lock()) self->on_answer(turn, std::move(answer));
+      [weak = weak_from_this(), executor = socket_.get_executor(), turn](std::string response) {
+        asio::post(executor, [weak, turn, response = std::move(response)]() mutable {
+          if (const auto self = weak.lock()) self->on_response(turn, std::move(response));
         });
       });
 }
 
-void LineServer::Impl::Session::on_answer(std::uint64_t turn, std::string answer) {
+void LineServer::Impl::Session::on_response(std::uint64_t turn, std::string response) {
   if (server_ == nullptr || turn != turn_) return;
-  ++turn_;  // only the first answer counts
-  write(std::move(answer), false);
+  ++turn_;  // only the first response counts
+  write(std::move(response), false);
 }
 
-void LineServer::Impl::Session::write(std::string answer, bool then_end) {
+void LineServer::Impl::Session::write(std::string response, bool then_end) {
   arm();
-  output_ = std::move(answer);
+  output_ = std::move(response);
   asio::async_write(socket_, asio::buffer(output_),
                     [self = shared_from_this(), then_end](error_code error, std::size_t /*size*/) {
                       if (self->server_ == nullptr) return;

@@ -1,4 +1,4 @@
-// Serves lines over a Unix stream socket: each line from a client is answered by a line.
+// Serves lines over a Unix stream socket: each line from a client gets one line in response.
 //
 // Runs on one io_context. Handles one line of each client at a time; further ones wait in the
 // client's socket. A client that sends fast or reads slowly thus uses a bounded buffer, and is
@@ -17,19 +17,19 @@
 
 namespace ipoib::lines {
 
-/// Answers lines. Answers end with a newline.
+/// Responds to lines. Responses end with a newline.
 class LineHandler {
  public:
-  using Done = std::function<void(std::string answer)>;
+  using Done = std::function<void(std::string response)>;
   virtual ~LineHandler() = default;
 
   /// Decides whether to accept a client while `clients` others are connected. Returns an empty
   /// string to accept it, otherwise the line to refuse it with.
   [[nodiscard]] virtual std::string refusal(const ucred& peer, std::size_t clients) = 0;
-  /// Answers a line, given without newline, by calling `done` once, from any thread. `done` does
-  /// nothing once the server is destroyed, but needs the io_context.
+  /// Responds to a line, given without newline, by calling `done` once, from any thread. `done`
+  /// does nothing once the server is destroyed, but needs the io_context.
   virtual void serve(std::string_view line, const ucred& peer, Done done) = 0;
-  /// The answer to a line beyond the limit; the client is then disconnected.
+  /// The response to a line beyond the limit; the client is then disconnected.
   [[nodiscard]] virtual std::string too_long() = 0;
   /// Accepting failed, most likely for lack of descriptors; the server tries again.
   virtual void on_accept_failure(const std::string& why) = 0;

@@ -11,7 +11,7 @@
 namespace ipoib::link {
 namespace {
 
-/// Between the first announcements of two addresses that are started together.
+/// Interval between the first announcements of addresses that are started together.
 constexpr Duration kSpacing = std::chrono::milliseconds(1);
 
 }  // namespace

@@ -56,7 +56,7 @@ Frame ArpOutput::make(const wire::Arp& message) {
   frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
   wire::emit_encapsulation(wire::EtherType::arp, frame.bytes().data());
   wire::Arp sent = message;
-  // RFC 4391, 9.1.1: the first octet "MUST be set to zero on send".
+  // RFC 4391, 9.1.1: the first byte "MUST be set to zero on send".
   sent.sender_hardware.flags = 0;
   sent.target_hardware.flags = 0;
   sent.emit(frame.bytes().subspan(wire::kEncapsulationSize));

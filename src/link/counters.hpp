@@ -19,7 +19,7 @@ enum class Counter : std::uint8_t {
   drop_bad_destination,     ///< unspecified, loopback, or the host's own
   drop_packet_too_big,      ///< over the link's MTU
   drop_path_mtu_exceeded,   ///< over the MTU of the path to this neighbour
-  drop_neighbour_failed,    ///< the neighbour did not answer
+  drop_neighbour_failed,    ///< the neighbour did not respond
   drop_neighbour_limit,     ///< the table of neighbours is full
   drop_neighbour_removed,   ///< the entry was deleted or evicted while frames were parked
   drop_unresolved_limit,    ///< too many unresolved neighbours

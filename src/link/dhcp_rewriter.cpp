@@ -11,13 +11,14 @@ namespace {
 using wire::DhcpClient;
 using wire::DhcpMessage;
 
-/// Of all clients of the host.
+/// Maximum number of stored transactions, of all clients of the host.
 constexpr std::size_t kMaxTransactions = 64;
-/// After the last request. RFC 2131, 4.1: a request is repeated after 64 s at the latest.
-constexpr Duration kTransactionLife = std::chrono::minutes(2);
+/// A transaction expires this long after its last request. RFC 2131, 4.1: a client repeats a
+/// request after 64 s at the latest.
+constexpr Duration kTransactionTimeout = std::chrono::minutes(2);
 
-/// Whether the client identifier is an Ethernet address (RFC 2132, 9.14). Clients make one up for a
-/// TUN, the same one on each host.
+/// Whether the client identifier is an Ethernet address (RFC 2132, 9.14). Clients send such an
+/// identifier for a TUN, and it is the same on each host.
 bool names_ethernet(const std::vector<std::uint8_t>& identifier) {
   constexpr std::uint8_t kEthernet = 1;
   constexpr std::size_t kSize = 7;
@@ -59,7 +60,7 @@ void DhcpRewriter::reply(Frame& packet, TimePoint now) {
   auto message = parse(packet);
   if (!message) return;
   const auto known = std::ranges::find(transactions_, message->xid, &Transaction::xid);
-  if (known == transactions_.end() || known->last_request + kTransactionLife < now) return;
+  if (known == transactions_.end() || known->last_request + kTransactionTimeout < now) return;
   message->client = known->client;
   if (rewrite(packet, *message, packet.capacity())) {
     out_.counters.add(Counter::dhcp_replies_rewritten);
@@ -89,7 +90,7 @@ void DhcpRewriter::remember(const DhcpMessage& request, TimePoint now) {
     slot = transactions_.emplace(slot);
   } else if (slot == transactions_.end()) {
     slot = std::ranges::min_element(transactions_, {}, &Transaction::last_request);
-    if (slot->last_request + kTransactionLife >= now) {
+    if (slot->last_request + kTransactionTimeout >= now) {
       out_.counters.add(Counter::dhcp_transactions_evicted);
     }
   }

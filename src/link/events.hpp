@@ -1,9 +1,9 @@
 // Input and output of a Link besides packets: the port's status, SA requests, and instructions to
 // the owner of queue pair and TUN.
 //
-// Each SaRequest carries an id and is answered by one call of Link::on_response with that id. Late
-// responses are ignored. Instructions must be carried out in order. None has a result, but see
-// Link::on_setup_failed and on_attach_failed.
+// Each SaRequest carries an id. The link's owner calls Link::on_response once with the response to
+// that id; late responses are ignored. Instructions must be carried out in order. None has a
+// result, but see Link::on_setup_failed and on_attach_failed.
 #pragma once
 
 #include <cstdint>

@@ -232,8 +232,7 @@ void Group::become(group_state::State&& next, std::string_view why) {
   state_ = std::move(next);
 }
 
-// --- SA requests, queue pair, output
-// ---------------------------------------------------------------
+// --- SA requests, queue pair, output -------------------------------------------------------------
 
 /// RFC 4391, 5: as a full member. A created group must have "the same P_Key, Q_Key, SL, MTU, and
 /// HopLimit" as the broadcast group (RFC 4391, 10).

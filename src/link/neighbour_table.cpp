@@ -26,7 +26,7 @@ Neighbour* NeighbourTable::choose_victim() {
   if (List& failed = list_of(EvictionClass::failed); !failed.empty()) return &failed.front();
   if (List& stale = list_of(EvictionClass::stale); !stale.empty()) return &stale.front();
   List& active = list_of(EvictionClass::active);
-  Neighbour* idlest = nullptr;
+  Neighbour* least_recent = nullptr;
   Neighbour* first_seen = nullptr;
   for (std::size_t i = 0; i < kEvictionScan && !active.empty(); ++i) {
     Neighbour& seen = active.front();
@@ -35,9 +35,9 @@ Neighbour* NeighbourTable::choose_victim() {
     active.pop_front();
     active.push_back(seen);
     if (seen.parked() > 0) continue;
-    if (idlest == nullptr || seen.last_use() < idlest->last_use()) idlest = &seen;
+    if (least_recent == nullptr || seen.last_use() < least_recent->last_use()) least_recent = &seen;
   }
-  return idlest;
+  return least_recent;
 }
 
 void NeighbourTable::apply(Neighbour& entry, Disposition disposition) {

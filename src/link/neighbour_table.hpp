@@ -32,7 +32,7 @@ class NeighbourTable {
   [[nodiscard]] Neighbour* find(const IpAddress& address, Neighbour* guess) const {
     return guess != nullptr && guess->address() == address ? guess : find(address);
   }
-  /// Too large for the processor's caches, so that LookAhead pays off.
+  /// Too large for the processor's caches, so that LookAhead saves time.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
   // As in EntryTable.
   using Probe = cache::EntryTable<Neighbour, &Neighbour::address>::Probe;
@@ -96,7 +96,7 @@ class NeighbourTable {
   NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
   cache::TimerQueue<Neighbour> timers_;
-  /// Failed: the first that failed first. Stale: the least recently used first. Else: no order.
+  /// Failed: the longest failed first. Stale: the least recently used first. Others: no order.
   std::array<List, static_cast<std::size_t>(EvictionClass::permanent) + 1> lists_;
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;

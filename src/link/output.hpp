@@ -1,4 +1,4 @@
-// Output of a link: lists that its parts append to and its owner drains.
+// Output of a link: lists that its objects append to and its owner drains.
 #pragma once
 
 #include <vector>

@@ -78,7 +78,7 @@ void Receiver::receive_one(Incoming& datagram, const Plan& plan, Neighbour* know
 }
 
 /// The HCA loops multicast back to its sender, recognised by QPN, LID and GID. Groups may share an
-/// MLID, so the GRH tells the group; a datagram without GRH is unicast.
+/// MLID, so the GRH identifies the group; a datagram without GRH is unicast.
 bool Receiver::is_ours(const Incoming& datagram) {
   const PortStatus& port = deps_.bring_up.port();
   if (datagram.source_qpn == deps_.own.qpn && base_lid(datagram.source_lid, port.lmc) == port.lid &&

@@ -54,7 +54,7 @@ void SendGroup::on_turn() {
 
 std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoint now) {
   auto* const joining = std::get_if<send_group_state::Joining>(&state_);
-  assert(joining != nullptr && "its join is answered");
+  assert(joining != nullptr && "the response is for its join");
   std::vector<Frame> parked = joining->parked.take();
   const auto* const record = std::get_if<McMemberRecord>(&result);
   std::optional<Membership> membership;

@@ -99,13 +99,13 @@ bool Coalescer::write(const Group& group) {
     const auto flags = group.first.transport + kFlags;
     first.bytes()[flags] |= *(last - group.first.payload + flags);
   }
-  std::array<ConstBytes, kMaxSegments> parts;
+  std::array<ConstBytes, kMaxSegments> pieces;
   std::size_t count = 0;
   for (auto i = group.first_packet; i != kNone; i = packets_[i].next) {
-    parts[count++] = std::as_const(packets_[i].frame).bytes();
+    pieces[count++] = std::as_const(packets_[i].frame).bytes();
   }
   return host_.write_large(
-      {parts.data(), count},
+      {pieces.data(), count},
       Segmentation{group.first.kind, group.first.transport, group.first.payload,
                    static_cast<std::uint16_t>(group.first.payload_size())});
 }

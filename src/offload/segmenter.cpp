@@ -170,7 +170,7 @@ Segmenter make_segmenter(const Frame& large, std::size_t ip, bool checksum_offlo
   Segmenter segmenter(headers, ip, plan, large.bytes().subspan(plan.payload));
   if (checksum_offload && has_plain_headers(large, ip)) return segmenter;
   // The packet's checksum field holds the sum of the pseudo-header, including the packet's length.
-  // (Summing the addresses would be wrong: with a routing header, the destination is elsewhere.)
+  // (Summing the addresses would be wrong: a routing header contains the final destination.)
   const auto partial = word_at(&headers[plan.transport + wire::checksum_offset(plan.kind)]);
   const auto length = large.size() - plan.transport;
   segmenter.compute_checksums(

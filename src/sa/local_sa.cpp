@@ -39,7 +39,7 @@ void LocalSa::request(const wire::SaRequest& request, TimePoint now) {
                      },
                      [this](const wire::LeaveQuery& wanted) { return leave(wanted.record); },
                      [](const auto&) -> Result {
-                       return local_failure("a RoCE port has no subnet administrator to ask");
+                       return local_failure("a RoCE port has no subnet administrator");
                      },
                  },
                  query);
@@ -80,7 +80,8 @@ std::optional<LocalSa::Result> LocalSa::try_path(const WaitingPath& path, TimePo
   const State state = to == port_.gid ? State::reachable : neighbours_.state(to);
   if (state == State::reachable) return path_record(path.query);
   if (state == State::unknown && now < path.deadline) return std::nullopt;
-  return local_failure("nobody answers for " + to.to_string() + " on the port's network device");
+  return local_failure("the kernel cannot resolve " + to.to_string() +
+                       " on the port's network device");
 }
 
 LocalSa::Result LocalSa::path_record(const wire::PathQuery& query) const {

@@ -3,8 +3,8 @@
 // The path to a GID is the GID itself. A path request waits until the kernel has resolved the
 // GID's Ethernet address; otherwise creating an address handle would block the packet thread. A
 // multicast group is its MGID as an IPv6 group: the network device joins it, which programs the
-// switches. Nobody knows all members of a group. All other requests are answered at once from the
-// state of this port. All hosts must be configured with the same parameters of group traffic
+// switches. The members of a group are unknown. All other responses follow at once from
+// the state of this port. All hosts must be configured with the same parameters of group traffic
 // (RFC 4391, 10).
 //
 // Like SaClient it does no I/O: requests and `now` in, responses out.

@@ -1,4 +1,4 @@
-// The functions are in the order of a request's life: requested, sent, backed off, answered.
+// The functions are in the order in which a request is sent, backs off, and gets its response.
 //
 //   state        stimulus               action                                     next state
 //   -            request                queue full: fail(overloaded)               -
@@ -168,7 +168,7 @@ void SaClient::attempt_failed(Iterator at, SaFailure failure, TimePoint now) {
 
 /// A report is a request to this port (IBA 13.4.11). Only reports of the SA are accepted.
 bool SaClient::take_report(const ReceivedMad& mad) {
-  const auto header = mad.answered && sm_ ? report_header(mad.bytes) : std::nullopt;
+  const auto header = !mad.timed_out && sm_ ? report_header(mad.bytes) : std::nullopt;
   const bool is_from_sa = header && (mad.from.lid == sm_->lid ||
                                      (redirected_to_ && mad.from.lid == redirected_to_->lid));
   if (!is_from_sa) return false;
@@ -185,7 +185,7 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
   // On a time-out the layer below returns only the common header of the request.
   const auto header = wire::MadHeader::parse(mad.bytes);
   const bool is_complete = header && header->management_class == wire::mgmt_class::kSubnAdm &&
-                           (!mad.answered || wire::SaHeader::parse(mad.bytes));
+                           (mad.timed_out || wire::SaHeader::parse(mad.bytes));
   const auto at = is_complete ? transactions_.find(static_cast<Tid>(header->transaction_id))
                               : transactions_.end();
   if (at == transactions_.end() || at->second.state != State::in_flight) {
@@ -193,9 +193,9 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
     return;
   }
   const Exchange exchange = exchange_of(at->second.request.query);
-  const std::uint8_t expected = mad.answered ? exchange.response : exchange.method;
+  const std::uint8_t expected = mad.timed_out ? exchange.method : exchange.response;
   const bool is_redirect =
-      mad.answered && has(static_cast<SaStatus>(header->status), SaStatus::redirect);
+      !mad.timed_out && has(static_cast<SaStatus>(header->status), SaStatus::redirect);
   const bool has_attribute =
       header->attribute_id == exchange.attribute ||
       (is_redirect && header->attribute_id == wire::attribute::kClassPortInfo);
@@ -203,7 +203,7 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
     ++counters_.unmatched_mads;
     return;
   }
-  if (mad.answered) {
+  if (!mad.timed_out) {
     on_response(at, static_cast<SaStatus>(header->status), mad.bytes, now);
   } else {
     ++counters_.timeouts;

@@ -18,7 +18,7 @@ namespace {
 constexpr int kSaClassVersion = 2;
 constexpr int kRmppVersion = 1;
 
-/// The return value tells which step failed; errno has the reason, if it is set.
+/// The return value identifies the step that failed; errno has the reason, if it is set.
 Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
   const std::string what = "MADs of " + device + " port " + std::to_string(port);
   if (result == -EIO) {
@@ -27,11 +27,11 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
                        is_forbidden ? "run as root, or give this user /dev/infiniband/umad*"
                                     : "is /dev/infiniband/umad* there, and udev running?");
   }
-  if (result == -ENODEV) return verbs_error(what, ENODEV, "ibstat -l lists the devices there are");
+  if (result == -ENODEV) return verbs_error(what, ENODEV, "ibstat -l lists the devices");
   if (result == -EINVAL) {
     return verbs_error(what, EINVAL, "no such port, or it has no MAD device: try modprobe ib_umad");
   }
-  return verbs_error(what, -result, "is libibumad as old as the kernel?");
+  return verbs_error(what, -result, "do the versions of libibumad and the kernel match?");
 }
 
 /// Registers an agent for requests to the SA, with or without its reports. Negative on failure.
@@ -116,7 +116,7 @@ std::optional<ReceivedMad> UmadPort::receive() {
     return std::nullopt;
   }
   ReceivedMad mad;
-  mad.answered = umad_status(buffer.data()) == 0;
+  mad.timed_out = umad_status(buffer.data()) != 0;
   const ib_mad_addr_t& from = *umad_get_mad_addr(buffer.data());
   const auto lid = std::bit_cast<std::array<std::uint8_t, sizeof(from.lid)>>(from.lid);
   mad.from = {Lid(load_be<std::uint16_t>(lid.data())), ServiceLevel(from.sl), from.pkey_index};

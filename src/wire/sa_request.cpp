@@ -95,7 +95,7 @@ std::string SaFailure::text() const {
       // Not with fmt: libsoftib.so uses this library, and must not need that one.
       std::array<char, 7> hex{};
       std::snprintf(hex.data(), hex.size(), "0x%04x", unsigned{static_cast<std::uint16_t>(code)});
-      return "the subnet administrator answered '" + std::string(name(code)) + "' (" + hex.data() +
+      return "the subnet administrator responded '" + std::string(name(code)) + "' (" + hex.data() +
              (cause.empty() ? ")" : "): ") + std::string(cause);
     }
     case Kind::timeout:
@@ -107,7 +107,7 @@ std::string SaFailure::text() const {
     case Kind::send_failed:
       return "the port did not accept the request: " + detail;
     case Kind::malformed_response:
-      return "the subnet administrator's response does not hold the requested record";
+      return "the subnet administrator's response does not contain the requested record";
     case Kind::local:
       return detail;
   }

@@ -73,7 +73,7 @@ struct SaFailure {
     no_sm,               ///< the port knows no subnet manager
     overloaded,          ///< too many requests are waiting already
     send_failed,         ///< the port did not accept the MAD
-    malformed_response,  ///< the response does not hold the requested record
+    malformed_response,  ///< the response does not contain the requested record
     local,               ///< this host cannot do it, see `detail`
   };
 

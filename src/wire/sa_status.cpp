@@ -54,8 +54,8 @@ std::string_view likely_cause(SaStatus status) {
     case SaStatus::no_resources:
       return "the subnet has no multicast LID left";
     case SaStatus::request_invalid:
-      return "the port is not in this partition or group, the group does not exist, or its MTU or "
-             "rate is beyond the port's";
+      return "the port is not in this partition or group, the group does not exist, or the "
+             "port does not support its MTU or rate";
     case SaStatus::no_records:
       return "no such port on the subnet, or it shares no partition with this one";
     case SaStatus::too_many_records:

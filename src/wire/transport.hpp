@@ -105,7 +105,8 @@ void emit_large_headers(MutableBytes headers, Segmentation::Kind kind, std::size
                         std::size_t size);
 
 /// The value of the checksum field for a computed checksum. In UDP, 0 would mean "no checksum", so
-/// 0xffff is sent (RFC 768); elsewhere 0 stays 0 (RFC 1624, 3), because receivers may compare it.
+/// 0xffff is sent (RFC 768); in IPv4 and TCP, 0 stays 0 (RFC 1624, 3), because receivers may
+/// compare it.
 [[nodiscard]] constexpr std::uint16_t checksum_as_sent(Segmentation::Kind kind,
                                                        std::uint16_t value) {
   return kind == Segmentation::Kind::udp && value == 0 ? std::uint16_t{0xffff} : value;

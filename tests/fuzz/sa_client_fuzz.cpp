@@ -46,11 +46,11 @@ class Script {
       case 2:
         return advance();
       case 3:
-        return receive({true, take(input_.u8())});
+        return receive({.bytes = take(input_.u8())});
       case 4:
         return respond();
       case 5:
-        if (!port_.sent.empty()) receive({false, pick().mad});
+        if (!port_.sent.empty()) receive({.timed_out = true, .bytes = pick().mad});
         return;
       case 6:
         port_.refusing = !port_.refusing;
@@ -141,7 +141,7 @@ class Script {
     for (std::size_t i = 0; i < changes.size() && at + i < bytes.size(); ++i) {
       bytes[at + i] = changes[i];
     }
-    receive({true, std::move(bytes)});
+    receive({.bytes = std::move(bytes)});
   }
 
   void receive(ReceivedMad mad) {

@@ -106,14 +106,14 @@ Host::Host(World& world, const HostOptions& options)
   tun_.kernel = [this](ConstBytes packet) { return take_as_kernel(packet); };
   link().on_host_changed(view_, world_.now());
   reregister_count_ = port.reregister_count;
-  node_ = world_.join(*this, options.hca);
+  node_ = world_.add(*this, options.hca);
   port_changed(port);
   turn();
   world_.wake(*this, next_deadline());
 }
 
 Host::~Host() {
-  world_.part(*this);
+  world_.remove(*this);
   pump_.reset();
   port_.reset();
 }
@@ -243,13 +243,13 @@ bool Host::take_as_kernel(ConstBytes packet) {
           view_.addresses.end()) {
     return true;
   }
-  wire::NdMessage answer;
-  answer.type = wire::NdType::neighbour_advertisement;
-  answer.source = answer.target = solicitation->target;
-  answer.destination = solicitation->source;
-  answer.is_solicited = answer.overrides = true;
+  wire::NdMessage advertisement;
+  advertisement.type = wire::NdType::neighbour_advertisement;
+  advertisement.source = advertisement.target = solicitation->target;
+  advertisement.destination = solicitation->source;
+  advertisement.is_solicited = advertisement.overrides = true;
   MemoryTun::Packet bytes(wire::NdMessage::kMaxEmitted);
-  bytes.resize(answer.emit(bytes));
+  bytes.resize(advertisement.emit(bytes));
   tun_.to_fabric.push_back(std::move(bytes));
   return true;
 }

@@ -18,7 +18,7 @@ class Load : public Sim {
     }
     return true;
   }
-  void everybody_to_everybody() {
+  void send_between_all_hosts() {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       for (std::size_t j = 0; j < hosts.size(); ++j) {
         if (i != j) hosts[i]->send(hosts[j]->ip());
@@ -34,7 +34,7 @@ TEST_F(Load, HundredLinksResolveAllPairsDespiteLoss) {
   add_many(100);
   ASSERT_TRUE(world.run_until([this] { return all_up(); }, 5min));
   for (int round = 0; round < 20 && !all_pairs_resolved(); ++round) {
-    everybody_to_everybody();
+    send_between_all_hosts();
     world.run_for(1s);
   }
   EXPECT_TRUE(all_pairs_resolved());
@@ -46,7 +46,7 @@ TEST_F(Load, HundredLinksResolveAllPairsDespiteLoss) {
 TEST_F(Load, HundredLinksDeliverEverythingWithoutLoss) {
   add_many(100);
   bring_up();
-  everybody_to_everybody();
+  send_between_all_hosts();
   world.run_for(2s);
   for (const auto& host : hosts) EXPECT_EQ(host->received(), hosts.size() - 1);
 }
@@ -109,9 +109,9 @@ TEST_F(Load, UnusedAddressIsSolicitedRarely) {
   EXPECT_LE(a().link().neighbour_count(), 1U);
 }
 
-TEST_F(Load, SilentSaIsRequestedRarely) {
+TEST_F(Load, SaWithoutResponsesIsRequestedRarely) {
   two_hosts();
-  world.faults.sa_is_deaf = true;
+  world.faults.sa_drops_requests = true;
   for (unsigned i = 0; i < 6000; ++i) {
     a().send(b().ip());
     world.run_for(10ms);
@@ -119,7 +119,7 @@ TEST_F(Load, SilentSaIsRequestedRarely) {
   // One minute: each request takes seconds, and a pause follows.
   EXPECT_LE(a().count(Counter::path_questions), 15U);
   EXPECT_EQ(a().count(Counter::path_answers), 0U);
-  world.faults.sa_is_deaf = false;
+  world.faults.sa_drops_requests = false;
   EXPECT_TRUE(keeps_trying(a(), b(), 30s));
 }
 

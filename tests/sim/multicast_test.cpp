@@ -237,10 +237,10 @@ TEST_F(Multicast, RFC4392_5_SenderDoesNotUseTheLidOfADeletedGroup) {
 }
 
 TEST_F(Multicast, RFC4392_5_ReceiverFollowsItsGroupToAnotherLid) {
-  HostOptions unaware = options(2);
-  unaware.takes_reports = false;
+  HostOptions without_reports = options(2);
+  without_reports.takes_reports = false;
   add(1);
-  add(unaware);
+  add(without_reports);
   add(3);
   Host& beside_it = add(beside(2, 4));  // its leave affects the whole port
   bring_up();
@@ -265,18 +265,18 @@ TEST_F(Multicast, RFC4391_10_GroupsWithOneLidAreDistinguishedByGid) {
   world.tap = nullptr;
   constexpr std::ptrdiff_t kDestinationGid = 32;  // of LRH and GRH
   std::ranges::copy(mgid_of(kOther).bytes(), packet.begin() + kDestinationGid);
-  const auto b_hears = [&] {
+  const auto b_receives = [&] {
     b().receive(packet);
     b().turn();
     return b().received();
   };
   // An HCA may distinguish groups only by LID.
   ASSERT_TRUE(b().queue_pair().attach(mgid_of(kOther), mlid_of(kGroup)));
-  EXPECT_EQ(b_hears(), 0U);
+  EXPECT_EQ(b_receives(), 0U);
   EXPECT_EQ(b().count(Counter::drop_foreign_group), 1U);
   b().set_groups({kGroup, kOther});
   world.run_for(1s);
-  EXPECT_EQ(b_hears(), 1U);
+  EXPECT_EQ(b_receives(), 1U);
 }
 
 TEST_F(Multicast, RFC4392_5_3_IdleSenderLeavesAndNoReceiverDoes) {

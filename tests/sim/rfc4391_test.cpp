@@ -75,14 +75,14 @@ TEST_F(WithPartition, RFC4391_4_EachPartitionIsALink) {
   config.pkey = PKey(0x0012);
   two_hosts();
   config.pkey = kDefaultPKey;
-  Host& stranger = add(3);
+  Host& outside_the_partition = add(3);
   bring_up();
   for (const link::GroupInfo& group : a().link().groups()) {
     EXPECT_EQ(group.mgid.bytes()[4], 0x80) << "RFC 4391, 4.1: the full-member bit is set";
     EXPECT_EQ(group.mgid.bytes()[5], 0x12);
   }
   EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_FALSE(reaches(a(), stranger, 20s));
+  EXPECT_FALSE(reaches(a(), outside_the_partition, 20s));
 }
 
 class WithLimitedMembers : public Sim {
@@ -131,7 +131,7 @@ TEST_F(WithLimitedMembers, RFC4392_4_FullMemberEntryIsPreferred) {
 }
 
 TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
-  world.faults.sa_is_deaf = true;
+  world.faults.sa_drops_requests = true;
   Host& host = add(1);
   add(2);
   world.run_for(30s);
@@ -141,7 +141,7 @@ TEST_F(Rfc4391, RFC4391_5_JoinsBroadcastGroupBeforeUse) {
   world.run_for(1s);
   EXPECT_EQ(world.packets_sent, 0U);
   EXPECT_EQ(host.count(Counter::drop_link_down), 1U);
-  world.faults.sa_is_deaf = false;
+  world.faults.sa_drops_requests = false;
   bring_up();
   EXPECT_TRUE(reaches(a(), b()));
 }
@@ -350,8 +350,8 @@ TEST_F(WithoutGroup, RFC4391_12_FailedJoinIsLogged) {
   chosen.log = log;
   add(chosen);
   world.run_for(1s);
-  const auto said = lines->last_formatted();
-  EXPECT_TRUE(std::ranges::any_of(said, [](const std::string& line) {
+  const auto logged = lines->last_formatted();
+  EXPECT_TRUE(std::ranges::any_of(logged, [](const std::string& line) {
     return line.find(wire::broadcast_gid(kDefaultPKey).to_string()) != std::string::npos &&
            line.find(wire::name(wire::SaStatus::insufficient_components)) != std::string::npos;
   }));

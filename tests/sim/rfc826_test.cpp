@@ -57,7 +57,7 @@ TEST_F(Rfc826, RFC826_OthersUpdateButCreateNoEntries) {
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_EQ(c.state_of(a().ip()), "gone") << "the request was not for it";
   EXPECT_TRUE(reaches(c, a()));
-  // a restarts and requests b: c hears the request and updates its entry.
+  // a restarts and requests b: c receives the request and updates its entry.
   world.tap = [](ConstBytes packet) {
     const auto arp = arp_in(packet);
     return !arp || arp->sender_protocol != arp->target_protocol;
@@ -72,9 +72,9 @@ TEST_F(Rfc826, RFC826_OthersUpdateButCreateNoEntries) {
 
 TEST_F(Rfc826, RFC826_DuplicateAddressIsReportedAndNotLearnt) {
   two_hosts();
-  HostOptions intruder = options(3);
-  intruder.address = {a().ip(), 16};
-  add(intruder);
+  HostOptions same_address = options(3);
+  same_address.address = {a().ip(), 16};
+  add(same_address);
   bring_up();
   world.run_for(5s);
   EXPECT_GT(a().count(Counter::drop_duplicate_address), 0U);

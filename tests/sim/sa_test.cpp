@@ -9,7 +9,7 @@ namespace {
 class SaBehaviour : public Sim {
  protected:
   using Sim::Sim;
-  static constexpr Qpn kElsewhere{77};  // QPN of the redirected SA
+  static constexpr Qpn kRedirectedQpn{77};  // QPN of the redirected SA
 
   using Change = std::function<void(wire::SaHeader& header, MutableBytes record)>;
   /// Changes the responses for one attribute.
@@ -32,7 +32,7 @@ class SaBehaviour : public Sim {
            });
   }
   /// Redirects requests to QP1.
-  void serve_elsewhere() {
+  void redirect_requests() {
     world.mad_tap = [](softib::MadPacket& packet) {
       auto header = *wire::SaHeader::parse(packet.mad);
       if (packet.source != wire::kGsiQpn || !header.mad.is_response()) return true;
@@ -41,7 +41,7 @@ class SaBehaviour : public Sim {
       wire::ClassPortInfo info;
       info.redirect.lid = packet.slid;
       info.redirect.pkey = kDefaultPKey;
-      info.redirect.qpn = kElsewhere;
+      info.redirect.qpn = kRedirectedQpn;
       info.redirect.qkey = wire::kGsiQKey;
       info.emit(MutableBytes(packet.mad).subspan(wire::kSaHeaderSize));
       return true;
@@ -65,7 +65,7 @@ class SaBehaviour : public Sim {
 };
 
 TEST_F(SaBehaviour, RedirectionIsFollowed) {
-  serve_elsewhere();
+  redirect_requests();
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   const auto redirects = a().sa_counters().redirects;
@@ -78,7 +78,7 @@ TEST_F(SaBehaviour, RedirectionIsFollowed) {
 }
 
 TEST_F(SaBehaviour, ReportsAreAcceptedAfterARedirection) {
-  serve_elsewhere();
+  redirect_requests();
   two_hosts();
   const auto reports = a().sa_counters().reports;
   add(3);
@@ -186,7 +186,7 @@ TEST_F(SaBehaviour, PathsAreRefreshedWithoutAGapInTraffic) {
   EXPECT_GE(refreshed(), before + 4);
   world.faults.sa_delay = 2s;
   EXPECT_EQ(arrive(600), 600U) << "during a slow response";
-  world.faults.sa_is_deaf = true;
+  world.faults.sa_drops_requests = true;
   EXPECT_EQ(arrive(600), 600U) << "without a response";
   EXPECT_GT(a().count(Counter::path_refusals), 0U);
   world.faults = {};

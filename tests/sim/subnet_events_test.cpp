@@ -99,13 +99,13 @@ TEST_F(SubnetEvents, SmRestartKeepsCarrierAndTraffic) {
 TEST_F(SubnetEvents, UnicastContinuesWithoutAnSa) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
-  world.faults.sa_is_deaf = true;
+  world.faults.sa_drops_requests = true;
   world.restart_sm();
   for (int i = 0; i < 60; ++i) {
     EXPECT_TRUE(reaches(a(), b()));
     world.run_for(1s);
   }
-  world.faults.sa_is_deaf = false;
+  world.faults.sa_drops_requests = false;
   world.run_for(1min);
   EXPECT_TRUE(reaches(a(), b()));
   Host& c = add(3);

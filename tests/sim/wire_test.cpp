@@ -39,7 +39,7 @@ class Wire : public Sim {
     world.tap = nullptr;
     return seen;
   }
-  void b_hears(const Packet& packet) {
+  void b_receives(const Packet& packet) {
     b().receive(packet);
     b().turn();
   }
@@ -64,7 +64,7 @@ TEST_F(Wire, RFC4391_6_ReservedIsIgnoredOnReceipt) {
   const std::size_t before = b().received();
   (&encapsulation_of(packet))[2] = 0xff;
   (&encapsulation_of(packet))[3] = 0xff;
-  b_hears(packet);
+  b_receives(packet);
   EXPECT_EQ(b().received(), before + 1);
 }
 
@@ -75,7 +75,7 @@ TEST_F(Wire, RFC4391_9_1_1_FlagsAreIgnoredOnReceipt) {
   b().link().flush();
   constexpr std::size_t kSenderHardware = wire::kEncapsulationSize + 8;
   (&encapsulation_of(packet))[kSenderHardware] = 0xff;
-  b_hears(packet);
+  b_receives(packet);
   ASSERT_NE(b().state_of(a().ip()), "gone");
   EXPECT_TRUE(reaches(b(), a())) << "by UD";
 }
@@ -86,7 +86,7 @@ TEST_F(Wire, RFC4391_6_OtherTypesAreDropped) {
   ASSERT_FALSE(packet.empty());
   const std::size_t before = b().received();
   store_be(&encapsulation_of(packet), std::uint16_t{0x88ca});  // TIPC
-  b_hears(packet);
+  b_receives(packet);
   EXPECT_EQ(b().received(), before);
   EXPECT_EQ(b().count(Counter::drop_unsupported_type), 1U);
 }

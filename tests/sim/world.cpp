@@ -54,14 +54,14 @@ bool World::lost(double probability) {
 
 // --- Processes -----------------------------------------------------------------------------------
 
-softib::NodeIndex World::join(Process& process, const std::string& hca) {
+softib::NodeIndex World::add(Process& process, const std::string& hca) {
   const softib::NodeIndex node = subnet_.add_hca(hca).value();
   members_.push_back(Member{++last_id_, node, &process, kNever});
   publish();
   return node;
 }
 
-void World::part(Process& process) {
+void World::remove(Process& process) {
   std::erase_if(members_, [&](const Member& m) { return m.process == &process; });
 }
 
@@ -173,7 +173,7 @@ void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Du
     header.emit(packet.mad);
     await_response(member->id, packet, timeout);
   }
-  if (faults.sa_is_deaf || lost(faults.mad_loss)) return;
+  if (faults.sa_drops_requests || lost(faults.mad_loss)) return;
   at(arrival(), [this, packet] { to_subnet(packet); });
 }
 
@@ -184,7 +184,8 @@ void World::await_response(ProcessId id, const softib::MadPacket& request, Durat
     if (std::erase(outstanding_, std::pair{id, low}) == 0) return;
     Member* const waits = find(id);
     if (waits == nullptr) return;
-    waits->process->receive_mad({false, {request.mad.begin(), request.mad.end()}});
+    waits->process->receive_mad(
+        {.timed_out = true, .bytes = {request.mad.begin(), request.mad.end()}});
     give(*waits);
   });
 }
@@ -208,7 +209,7 @@ void World::deliver_response(const wire::MadHeader& header, const softib::MadPac
   const auto low = static_cast<std::uint32_t>(header.transaction_id);
   Member* const requester = find(id);
   if (requester == nullptr || std::erase(outstanding_, std::pair{id, low}) == 0) return;
-  requester->process->receive_mad({true, {packet.mad.begin(), packet.mad.end()}});
+  requester->process->receive_mad({.bytes = {packet.mad.begin(), packet.mad.end()}});
   give(*requester);
 }
 
@@ -219,7 +220,7 @@ void World::report(const softib::MadPacket& packet) {
       members_, [&](const Member& m) { return node == m.node && m.process->takes_reports(); });
   if (taker == members_.end()) return;
   taker->process->receive_mad(
-      {true, {packet.mad.begin(), packet.mad.end()}, {packet.slid, packet.sl, 0}});
+      {.bytes = {packet.mad.begin(), packet.mad.end()}, .from = {packet.slid, packet.sl, 0}});
   give(*taker);
 }
 

@@ -38,7 +38,7 @@ class Process {
 struct Faults {
   double packet_loss = 0;  ///< probability, for each receiver
   double mad_loss = 0;     ///< probability, each way
-  bool sa_is_deaf = false;
+  bool sa_drops_requests = false;
   Duration sa_delay{};  ///< how much longer the SA takes to respond
   Duration latency = std::chrono::microseconds(2);
   Duration jitter = std::chrono::microseconds(3);
@@ -55,7 +55,7 @@ class World : public softib::PacketSink {
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] softib::subnet::Subnet& subnet() { return subnet_; }
-  /// Tells the ports about changes of SM and SA that no MAD has caused.
+  /// Notifies the ports of changes of SM and SA that no MAD has caused.
   void publish();
   /// Restarts the subnet manager.
   void restart_sm();
@@ -67,8 +67,8 @@ class World : public softib::PacketSink {
 
   // --- For processes ---------------------------------------------------------------------------
   /// The HCA of that name; added if it does not exist.
-  softib::NodeIndex join(Process& process, const std::string& hca);
-  void part(Process& process);
+  softib::NodeIndex add(Process& process, const std::string& hca);
+  void remove(Process& process);
   /// Schedules a turn of the process.
   void wake(Process& process, TimePoint when);
   void send(std::span<const softib::OutgoingPacket> batch) override;

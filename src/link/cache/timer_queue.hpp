@@ -52,7 +52,7 @@ class TimerWheels {
     boost::intrusive::list<Timed, boost::intrusive::base_hook<TimedHook>,
                            boost::intrusive::constant_time_size<false>>
         armed;
-    /// Lower bound of the deadlines in it; exact unless the object with the first one has left.
+    /// Lower bound of the deadlines in it; exact unless the object with the earliest one has left.
     TimePoint earliest = kNever;
   };
 
@@ -67,7 +67,7 @@ class TimerWheels {
   /// The time that the wheels count from; not later than now, nor than any deadline that had not
   /// passed when it was armed.
   TimePoint begin_{};
-  // Objects leave without telling the queue, so these are corrected when a slot is found empty.
+  // Objects leave their slot without updating these; they are corrected at an empty slot.
   mutable std::size_t first_ = kNone;  ///< the slot of the first deadline; kNone: unknown
   mutable std::uint32_t turning_ = 0;  ///< bit mask of the wheels that are not empty
   mutable std::array<std::uint64_t, kWheels> occupied_{};  ///< bit masks of their non-empty slots

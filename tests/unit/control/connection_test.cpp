@@ -20,9 +20,9 @@ using testing::IsEmpty;
 const Request kInfoRequest = InterfaceRequest(InfoRequest{});
 
 /// A daemon that sends a fixed text to each client and closes.
-class Impostor {
+class FixedTextServer {
  public:
-  explicit Impostor(std::string says)
+  explicit FixedTextServer(std::string says)
       : name_(RunningServer::unique_name()), listener_(socket(AF_UNIX, SOCK_STREAM, 0)) {
     const std::string path = std::string(kSocketPrefix) + name_;
     sockaddr_un at{};
@@ -41,7 +41,7 @@ class Impostor {
       }
     });
   }
-  ~Impostor() { thread_.join(); }
+  ~FixedTextServer() { thread_.join(); }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
@@ -50,22 +50,22 @@ class Impostor {
   std::thread thread_;
 };
 
-int code_of_answer(const std::string& says) {
-  const Impostor impostor(says);
-  Connection connection(impostor.name());
+int code_of_response(const std::string& says) {
+  const FixedTextServer server(says);
+  Connection connection(server.name());
   const Response response = connection.ask(kInfoRequest);
   return response.has_error() ? response.error().code : 0;
 }
 
 TEST(Connection, RejectsInvalidResponses) {
-  EXPECT_EQ(code_of_answer("HTTP/1.1 400 Bad Request\r\n"), EPROTO);
-  EXPECT_EQ(code_of_answer("{\"ok\":true}\n"), EPROTO);
-  EXPECT_EQ(code_of_answer("{\"ok\":tr"), EPIPE);
-  EXPECT_EQ(code_of_answer(""), EPIPE);
+  EXPECT_EQ(code_of_response("HTTP/1.1 400 Bad Request\r\n"), EPROTO);
+  EXPECT_EQ(code_of_response("{\"ok\":true}\n"), EPROTO);
+  EXPECT_EQ(code_of_response("{\"ok\":tr"), EPIPE);
+  EXPECT_EQ(code_of_response(""), EPIPE);
 }
 
 TEST(Connection, RejectsEndlessResponse) {
-  EXPECT_EQ(code_of_answer(std::string(2 * kMaxResponseLine, ' ')), EPROTO);
+  EXPECT_EQ(code_of_response(std::string(2 * kMaxResponseLine, ' ')), EPROTO);
 }
 
 TEST(Connection, AcceptsLongResponse) {

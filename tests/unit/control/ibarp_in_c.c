@@ -101,7 +101,7 @@ static int entries(struct ibarp* handle, const struct ibarp_address* address) {
   return 0;
 }
 
-static int surroundings(struct ibarp* handle) {
+static int interface_and_daemon(struct ibarp* handle) {
   const uint8_t group[16] = {0};
   const uint8_t unknown[16] = {1};
   struct ibarp_info info;
@@ -143,7 +143,7 @@ int ibarp_in_c(const char* interface) {
   EXPECT(ibarp_open(interface, &handle) == 0);
   ibarp_set_timeout(handle, 10000);
   line = entries(handle, &address);
-  if (line == 0) line = surroundings(handle);
+  if (line == 0) line = interface_and_daemon(handle);
   ibarp_close(handle);
   return line;
 }

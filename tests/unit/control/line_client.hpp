@@ -64,9 +64,9 @@ class LineClient {
   }
   Response ask(const Request& request) {
     send(emit(request));
-    const auto answer = line();
-    if (!answer) return Error{EPIPE, "closed"};
-    return parse_response(request, *answer);
+    const auto response = line();
+    if (!response) return Error{EPIPE, "closed"};
+    return parse_response(request, *response);
   }
 
  private:

@@ -13,7 +13,7 @@
 
 namespace ipoib::control {
 
-/// Answers at once; between hold() and release(), only at release(). Thread-safe.
+/// Responds at once; between hold() and release(), only at release(). Thread-safe.
 class MemoryHandler : public Handler {
  public:
   void handle(InterfaceRequest request, std::function<void(Response)> done) override {
@@ -30,7 +30,8 @@ class MemoryHandler : public Handler {
   void find_members(const Gid& mgid, std::function<void(Response)> done) override {
     const std::lock_guard lock(mutex_);
     const auto at = members_.find(mgid);
-    if (at == members_.end()) return done(Error{ETIMEDOUT, "the subnet administrator is away"});
+    if (at == members_.end())
+      return done(Error{ETIMEDOUT, "no response from the subnet administrator"});
     done(Reply(at->second));
   }
 
@@ -38,7 +39,7 @@ class MemoryHandler : public Handler {
     const std::lock_guard lock(mutex_);
     holding_ = true;
   }
-  /// Answers the requests that were held, from the calling thread.
+  /// Responds to the requests that were held, from the calling thread.
   void release() {
     const std::lock_guard lock(mutex_);
     holding_ = false;

@@ -37,7 +37,7 @@ std::string line_of(std::string text) {
 
 class Requests : public testing::TestWithParam<Request> {};
 
-TEST_P(Requests, SurviveTheirLine) {
+TEST_P(Requests, AreParsedAsEmitted) {
   const std::string line = line_of(emit(GetParam()));
   const auto back = parse_request(line);
   ASSERT_TRUE(back.has_value()) << line << ": " << back.error().message;
@@ -57,14 +57,14 @@ INSTANTIATE_TEST_SUITE_P(
                     MembersRequest{*Gid::parse("ff12:401b:ffff::1")}, LogRequest{},
                     LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77}));
 
-struct Answer {
+struct ReplyCase {
   Request request;
   Reply reply;
 };
 
-class Replies : public testing::TestWithParam<Answer> {};
+class Replies : public testing::TestWithParam<ReplyCase> {};
 
-TEST_P(Replies, SurviveTheirLine) {
+TEST_P(Replies, AreParsedAsEmitted) {
   const std::string line = line_of(emit(Response(GetParam().reply)));
   const auto back = parse_response(GetParam().request, line);
   ASSERT_TRUE(back.has_value()) << line << ": " << back.error().message;
@@ -83,7 +83,7 @@ InterfaceInfo full_info() {
   info.lid = Lid(7);
   info.mtu = 2044;
   info.state = "joining";
-  info.waiting_for = "the SA's answer to a \"join\"";
+  info.waiting_for = "the SA's response to a \"join\"";
   info.version = "0.1.0";
   info.pid = 4711;
   info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0xc000), "full"},
@@ -95,25 +95,25 @@ InterfaceInfo full_info() {
 INSTANTIATE_TEST_SUITE_P(
     All, Replies,
     testing::Values(
-        Answer{InterfaceRequest(ListRequest{}), EntryPage{}},
-        Answer{InterfaceRequest(ListRequest{}),
-               EntryPage{{full_entry(), Entry{kV6, "incomplete", {}, {}, {}, 0, 1}}, 42}},
-        Answer{InterfaceRequest(GetRequest{kV4}), full_entry()},
-        Answer{InterfaceRequest(SetRequest{}), Done{}},
-        Answer{InterfaceRequest(DeleteRequest{}), Done{}},
-        Answer{InterfaceRequest(FlushRequest{}), Flushed{9999}},
-        Answer{InterfaceRequest(StatsRequest{}),
-               std::vector<Counter>{{"packets_sent", ~std::uint64_t{0}, false},
-                                    {"path_failed", 1, true}}},
-        Answer{InterfaceRequest(InfoRequest{}), full_info()},
-        Answer{MembersRequest{}, std::vector<Member>{{*Gid::parse("fe80::7"), 5}}},
-        Answer{LogRequest{}, std::vector<ModuleLevel>{{"link", "debug"}, {"sa", "info"}}},
-        Answer{TraceRequest{},
-               TracePage{2,
-                         "ib0",
-                         {{41, "tx", TimePoint(milliseconds(-5)), 1, ~std::uint64_t{0}}},
-                         42,
-                         43}}));
+        ReplyCase{InterfaceRequest(ListRequest{}), EntryPage{}},
+        ReplyCase{InterfaceRequest(ListRequest{}),
+                  EntryPage{{full_entry(), Entry{kV6, "incomplete", {}, {}, {}, 0, 1}}, 42}},
+        ReplyCase{InterfaceRequest(GetRequest{kV4}), full_entry()},
+        ReplyCase{InterfaceRequest(SetRequest{}), Done{}},
+        ReplyCase{InterfaceRequest(DeleteRequest{}), Done{}},
+        ReplyCase{InterfaceRequest(FlushRequest{}), Flushed{9999}},
+        ReplyCase{InterfaceRequest(StatsRequest{}),
+                  std::vector<Counter>{{"packets_sent", ~std::uint64_t{0}, false},
+                                       {"path_failed", 1, true}}},
+        ReplyCase{InterfaceRequest(InfoRequest{}), full_info()},
+        ReplyCase{MembersRequest{}, std::vector<Member>{{*Gid::parse("fe80::7"), 5}}},
+        ReplyCase{LogRequest{}, std::vector<ModuleLevel>{{"link", "debug"}, {"sa", "info"}}},
+        ReplyCase{TraceRequest{},
+                  TracePage{2,
+                            "ib0",
+                            {{41, "tx", TimePoint(milliseconds(-5)), 1, ~std::uint64_t{0}}},
+                            42,
+                            43}}));
 
 TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_TRUE(is_change(InterfaceRequest(SetRequest{})));

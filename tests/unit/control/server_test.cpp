@@ -24,7 +24,7 @@ const HwAddress kNeighbour{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(1))};
 const Request kSet = InterfaceRequest(SetRequest{SetRequest::Mode::add, kAddress, kNeighbour});
 const Request kInfo = InterfaceRequest(InfoRequest{});
 
-TEST(Server, AnswersSeveralRequestsOfAClient) {
+TEST(Server, RespondsToSeveralRequestsOfAClient) {
   RunningServer server;
   InterfaceInfo info;
   info.interface = "ib7";
@@ -32,15 +32,15 @@ TEST(Server, AnswersSeveralRequestsOfAClient) {
   LineClient client(server.name());
   ASSERT_TRUE(client.connected());
   for (int i = 0; i < 3; ++i) {
-    const Response answer = client.ask(kInfo);
-    ASSERT_TRUE(answer.has_value()) << answer.error().message;
-    EXPECT_EQ(std::get<InterfaceInfo>(*answer).interface, "ib7");
+    const Response response = client.ask(kInfo);
+    ASSERT_TRUE(response.has_value()) << response.error().message;
+    EXPECT_EQ(std::get<InterfaceInfo>(*response).interface, "ib7");
   }
   EXPECT_EQ(server.counters().clients, 1U);
   EXPECT_EQ(server.counters().requests, 3U);
 }
 
-TEST(Server, AnswersPipelinedRequestsInOrder) {
+TEST(Server, RespondsToPipelinedRequestsInOrder) {
   RunningServer server;
   LineClient client(server.name());
   client.send(emit(kInfo) + emit(Request(LogRequest{})) + "nonsense\n" + emit(kInfo));
@@ -51,7 +51,7 @@ TEST(Server, AnswersPipelinedRequestsInOrder) {
   EXPECT_EQ(server.counters().bad_requests, 1U);
 }
 
-TEST(Server, AnswersAfterClientHasShutDownWriting) {
+TEST(Server, RespondsAfterClientHasShutDownWriting) {
   RunningServer server;
   LineClient client(server.name());
   client.send(emit(kInfo));
@@ -64,9 +64,9 @@ TEST(Server, DisconnectsClientWithEndlessLine) {
   RunningServer server;
   LineClient client(server.name());
   client.send(std::string(kMaxRequestLine, 'x'));
-  const auto answer = client.line();
-  ASSERT_TRUE(answer.has_value());
-  EXPECT_EQ(parse_response(kInfo, *answer).error().code, EMSGSIZE);
+  const auto response = client.line();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(parse_response(kInfo, *response).error().code, EMSGSIZE);
   EXPECT_FALSE(client.line().has_value());
   EXPECT_EQ(server.counters().bad_requests, 1U);
 }
@@ -92,10 +92,10 @@ TEST(Server, LetsOnlyRootChangeAndSeeMembers) {
          {kSet, Request(InterfaceRequest(DeleteRequest{kAddress})),
           Request(InterfaceRequest(FlushRequest{})), Request(LogRequest{{{"link", "off"}}}),
           Request(MembersRequest{})}) {
-      const Response answer = client.ask(change);
-      ASSERT_TRUE(answer.has_error());
-      EXPECT_EQ(answer.error().code, EPERM);
-      EXPECT_THAT(answer.error().message, HasSubstr("only root"));
+      const Response response = client.ask(change);
+      ASSERT_TRUE(response.has_error());
+      EXPECT_EQ(response.error().code, EPERM);
+      EXPECT_THAT(response.error().message, HasSubstr("only root"));
     }
     EXPECT_TRUE(client.ask(kInfo).has_value());
   }
@@ -111,9 +111,10 @@ TEST(Server, ChangesLogLevels) {
   REQUIRE_ROOT();
   RunningServer server;
   LineClient client(server.name());
-  const Response answer = client.ask(LogRequest{{{"link", "debug"}}});
-  ASSERT_TRUE(answer.has_value());
-  EXPECT_THAT(std::get<std::vector<ModuleLevel>>(*answer), Contains(ModuleLevel{"link", "debug"}));
+  const Response response = client.ask(LogRequest{{{"link", "debug"}}});
+  ASSERT_TRUE(response.has_value());
+  EXPECT_THAT(std::get<std::vector<ModuleLevel>>(*response),
+              Contains(ModuleLevel{"link", "debug"}));
   EXPECT_EQ(server.loggers[1]->level(), spdlog::level::debug);
   EXPECT_EQ(client.ask(LogRequest{{{"link", "loud"}}}).error().code, EINVAL);
 }
@@ -123,9 +124,9 @@ TEST(Server, AddsItsOwnCounters) {
   LineClient client(server.name());
   client.send("{}\n");
   ASSERT_TRUE(client.line().has_value());
-  const Response answer = client.ask(InterfaceRequest(StatsRequest{}));
-  ASSERT_TRUE(answer.has_value());
-  const auto& counters = std::get<std::vector<Counter>>(*answer);
+  const Response response = client.ask(InterfaceRequest(StatsRequest{}));
+  ASSERT_TRUE(response.has_value());
+  const auto& counters = std::get<std::vector<Counter>>(*response);
   EXPECT_THAT(counters, Contains(Counter{"path_failed", 2, true}));
   EXPECT_THAT(counters, Contains(Counter{"control_bad_requests", 1, false}));
   EXPECT_THAT(counters, Contains(Counter{"control_clients", 1, false}));
@@ -141,9 +142,9 @@ TEST(Server, ReturnsTraceInPages) {
   LineClient client(server.name());
   std::uint64_t expected = 101;
   for (TraceRequest request; request.from < kWritten;) {
-    const Response answer = client.ask(request);
-    ASSERT_TRUE(answer.has_value()) << answer.error().message;
-    const auto& page = std::get<TracePage>(*answer);
+    const Response response = client.ask(request);
+    ASSERT_TRUE(response.has_value()) << response.error().message;
+    const auto& page = std::get<TracePage>(*response);
     EXPECT_EQ(page.rings, 1U);
     EXPECT_EQ(page.thread, "ib0");
     EXPECT_EQ(page.end, kWritten);
@@ -167,9 +168,9 @@ TEST(Server, LimitsClients) {
     ASSERT_TRUE(clients.back().ask(kInfo).has_value()) << i;
   }
   LineClient one_more(server.name());
-  const auto answer = one_more.line();
-  ASSERT_TRUE(answer.has_value());
-  EXPECT_EQ(parse_response(kInfo, *answer).error().code, EBUSY);
+  const auto response = one_more.line();
+  ASSERT_TRUE(response.has_value());
+  EXPECT_EQ(parse_response(kInfo, *response).error().code, EBUSY);
   EXPECT_FALSE(one_more.line().has_value());
   EXPECT_EQ(server.counters().refused, 1U);
 
@@ -237,21 +238,21 @@ TEST(Server, DisconnectsClientThatReadsNothing) {
   EXPECT_EQ(server.counters().timeouts, 1U);
 }
 
-TEST(Server, WaitsForALateAnswer) {
+TEST(Server, WaitsForALateResponse) {
   RunningServer server;
   server.handler.hold();
-  LineClient patient(server.name());
-  patient.send(emit(kInfo));
+  LineClient client(server.name());
+  client.send(emit(kInfo));
   LineClient gone(server.name());
   gone.send(emit(kInfo));
   server.handler.wait_for(2);
   { const LineClient closes(std::move(gone)); }
   server.handler.release();
-  EXPECT_TRUE(parse_response(kInfo, patient.line().value()).has_value());
-  EXPECT_TRUE(patient.ask(kInfo).has_value());
+  EXPECT_TRUE(parse_response(kInfo, client.line().value()).has_value());
+  EXPECT_TRUE(client.ask(kInfo).has_value());
 }
 
-TEST(Server, DisconnectsClientWhenTheHandlerDoesNotAnswer) {
+TEST(Server, DisconnectsClientWhenTheHandlerDoesNotRespond) {
   RunningServer server(milliseconds(20));
   server.handler.hold();
   LineClient client(server.name());

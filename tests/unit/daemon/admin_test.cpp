@@ -24,8 +24,8 @@ const HwAddress kHardware{0, Qpn(0x401), Gid(Gid::kLinkLocalPrefix, Guid(0x0002c
 class AdminTest : public ::testing::Test {
  protected:
   control::Response ask(const control::InterfaceRequest& request) {
-    return answer(request, link_,
-                  {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey}, now_);
+    return carry_out(request, link_,
+                     {identity_, status_, counters_, to_host_, polls_, 0, kDefaultPKey}, now_);
   }
   template <class T>
   T reply(const control::InterfaceRequest& request) {
@@ -91,7 +91,7 @@ TEST_F(AdminTest, ReturnsTheNumberOfFlushedEntries) {
   EXPECT_EQ(reply<control::Flushed>(control::FlushRequest{}).entries, 0U) << "permanent ones stay";
 }
 
-TEST_F(AdminTest, CollectsCountersOfAllParts) {
+TEST_F(AdminTest, CollectsCountersOfAllObjects) {
   to_host_.refused = 3;
   counters_.send_errors = 5;
   const auto counters = reply<std::vector<control::Counter>>(control::StatsRequest{});

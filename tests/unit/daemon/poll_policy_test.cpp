@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr Duration kPoll = microseconds(1);
 constexpr Duration kWork = microseconds(10);
-constexpr Duration kEarned = PollPolicy::kSpinPerWork * kWork;
+constexpr Duration kBudget = PollPolicy::kSpinPerWork * kWork;
 
 class PollPolicyTest : public ::testing::Test {
  protected:
@@ -67,10 +67,10 @@ TEST_F(PollPolicyTest, SleepsBeforeItHasWorked) {
 
 TEST_F(PollPolicyTest, PollsInProportionToItsWork) {
   work(adaptive_);
-  EXPECT_EQ(wait(adaptive_, milliseconds(2)), kEarned);
+  EXPECT_EQ(wait(adaptive_, milliseconds(2)), kBudget);
   EXPECT_EQ(adaptive_.counters().spins_in_vain, 1U);
   work(adaptive_, 2 * kWork);
-  EXPECT_EQ(wait(adaptive_, milliseconds(2)), 2 * kEarned);
+  EXPECT_EQ(wait(adaptive_, milliseconds(2)), 2 * kBudget);
   EXPECT_EQ(adaptive_.counters().sleeps, 2U);
 }
 
@@ -90,7 +90,7 @@ TEST_F(PollPolicyTest, SleepsAfterALongerPause) {
   keep_coming(milliseconds(2));
   (void)wait(adaptive_, PollPolicy::kSteadyPause + milliseconds(1));
   work(adaptive_);
-  EXPECT_EQ(wait(adaptive_, seconds(1)), kEarned);
+  EXPECT_EQ(wait(adaptive_, seconds(1)), kBudget);
 }
 
 /// If every poll takes long, no other thread has preempted it.
@@ -103,7 +103,7 @@ TEST_F(PollPolicyTest, PollsWhilePacketsKeepComingOnASlowCpu) {
 TEST_F(PollPolicyTest, SleepsIfOthersNeedTheCpu) {
   constexpr Duration kSlice = microseconds(100);
   keep_coming(milliseconds(2));
-  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kMaxPoll * kSlice);
+  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kBudget / PollPolicy::kMaxPoll * kSlice);
 }
 
 TEST_F(PollPolicyTest, EventModeNeverPolls) {
@@ -120,7 +120,7 @@ TEST_F(PollPolicyTest, LimitsTheSpin) {
 TEST_F(PollPolicyTest, DoesNotSleepUnderLoad) {
   for (int i = 0; i < 1000; ++i) {
     work(adaptive_);
-    EXPECT_EQ(wait(adaptive_, kEarned / 2), kEarned / 2);
+    EXPECT_EQ(wait(adaptive_, kBudget / 2), kBudget / 2);
   }
   EXPECT_EQ(adaptive_.counters().sleeps, 0U);
   EXPECT_EQ(adaptive_.counters().spins, 999U);
@@ -148,7 +148,7 @@ TEST_F(PollPolicyTest, TimeOfOtherThreadsCountsLittle) {
   work(adaptive_);
   (void)wait(adaptive_, milliseconds(1));
   work(adaptive_);
-  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kEarned / PollPolicy::kMaxPoll * kSlice);
+  EXPECT_EQ(wait(adaptive_, seconds(1), kSlice), kBudget / PollPolicy::kMaxPoll * kSlice);
 }
 
 }  // namespace

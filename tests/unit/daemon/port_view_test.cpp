@@ -24,12 +24,12 @@ class PortViewTest : public ::testing::Test {
  protected:
   bool take(const Query& look) { return view_.update(look, "mlx5_0 port 1"); }
   [[nodiscard]] std::ptrdiff_t lines() const {
-    const auto text = said_.str();
+    const auto text = log_text_.str();
     return std::ranges::count(text, '\n');
   }
 
-  std::ostringstream said_;
-  Logger log_{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(said_)};
+  std::ostringstream log_text_;
+  Logger log_{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_text_)};
   PortView view_{log_};
 };
 

@@ -11,14 +11,14 @@ using Admin = LinkFixture;
 
 TEST_F(Admin, EntryShowsAddressPathAgeAndReferences) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   now += 3s;
   send(kPeer);
   now += 2s;
   const auto info = link->get(kPeer, now);
   ASSERT_TRUE(info);
   EXPECT_EQ(info->address, IpAddress(kPeer));
-  EXPECT_EQ(info->hardware, kHere);
+  EXPECT_EQ(info->hardware, kPeerHw);
   EXPECT_EQ(info->path->dlid, Lid(7));
   EXPECT_EQ(info->path->mtu, 2048U);
   EXPECT_EQ(info->path->rate, 3);
@@ -73,11 +73,11 @@ TEST_F(Admin, ListFromBeyondTheEndIsEmpty) {
 
 TEST_F(Admin, RejectsPermanentEntryThatIsNoNeighbour) {
   bring_up();
-  const HwAddress somewhere = hardware(0x22, 2);
-  EXPECT_EQ(link->set_permanent(kOwnIp, somewhere, now).error().code, EINVAL);
-  EXPECT_EQ(link->set_permanent(kAllNodes, somewhere, now).error().code, EINVAL);
-  EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c00ff), somewhere, now).error().code, EINVAL);
-  EXPECT_EQ(link->set_permanent(Ipv6Address{}, somewhere, now).error().code, EINVAL);
+  const HwAddress peer = hardware(0x22, 2);
+  EXPECT_EQ(link->set_permanent(kOwnIp, peer, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(kAllNodes, peer, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(Ipv4Address(0x0a2c00ff), peer, now).error().code, EINVAL);
+  EXPECT_EQ(link->set_permanent(Ipv6Address{}, peer, now).error().code, EINVAL);
   EXPECT_EQ(link->set_permanent(kPeer, hardware(0, 2), now).error().code, EINVAL);
   EXPECT_EQ(link->set_permanent(kPeer, HwAddress{}, now).error().code, EINVAL);
   EXPECT_EQ(link->neighbour_count(), 0U);
@@ -94,7 +94,7 @@ TEST_F(Admin, RejectsPermanentEntryInAFullTable) {
 
 TEST_F(Admin, FlushKeepsPermanentEntries) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   send(Ipv4Address(0x0a2c0063));
   ASSERT_TRUE(link->set_permanent(Ipv4Address(0x0a2c0064), hardware(0x22, 2), now));
   EXPECT_EQ(link->flush(), 2U);
@@ -104,7 +104,7 @@ TEST_F(Admin, FlushKeepsPermanentEntries) {
 
 TEST_F(Admin, RemoveReturnsWhetherThereWasAnEntry) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   EXPECT_TRUE(link->remove(kPeer));
   EXPECT_FALSE(link->remove(kPeer));
   EXPECT_FALSE(link->remove(Ipv6Address{}));
@@ -126,7 +126,7 @@ TEST_F(Admin, IdleNeighboursCostNoTicks) {
   for (std::uint32_t i = 0; i < 1000; ++i) {
     wire::Arp request = arp_from_peer(wire::ArpOperation::request);
     request.sender_protocol = Ipv4Address(0x0a2d0000 + i);
-    hear_arp(request, broadcast());
+    receive_arp(request, broadcast());
     grant_paths();
     forget();
   }

@@ -19,7 +19,7 @@ class BringUpStates : public LinkFixture {
   /// Brings the link up, with a reachable neighbour.
   void be_up_with_peer() {
     bring_up();
-    meet_peer();
+    resolve_peer();
     tick_to(now + 3s);
     forget();
   }

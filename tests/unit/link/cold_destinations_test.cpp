@@ -58,7 +58,7 @@ class ColdDestinations : public LinkFixture {
       wire::Arp reply = arp_from_peer(wire::ArpOperation::reply);
       reply.sender_hardware = hardware(100 + i, 0x1000 + i);
       reply.sender_protocol = address;
-      hear_arp(reply);
+      receive_arp(reply);
     }
     if (!solicited.empty()) serve();
   }

@@ -24,7 +24,7 @@ class DhcpOverLink : public LinkFixture {
   }
   /// A server's reply in the form of RFC 4390.
   void fabric_sends(const DhcpPacket& message) {
-    hear(datagram(encapsulated(packet_of(message)), broadcast()));
+    receive(datagram(encapsulated(packet_of(message)), broadcast()));
   }
   [[nodiscard]] static std::optional<wire::DhcpMessage> parsed(const Frame& frame,
                                                                std::size_t skip) {
@@ -77,7 +77,7 @@ TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsSetWithoutAnAddress) {
 
 TEST_F(DhcpOverLink, RFC4390_2_2_BroadcastFlagIsNotSetWithAnAddress) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   DhcpPacket renewal;
   renewal.from = renewal.ciaddr = kOwnIp;
   renewal.to = kPeer;
@@ -157,7 +157,7 @@ TEST_F(DhcpOverLink, ConformingRequestsAreNotChanged) {
 
 TEST_F(DhcpOverLink, RequestsOfOtherLinksAreNotChanged) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   DhcpPacket relayed;
   relayed.giaddr = kOwnIp;
   host_sends(relayed);

@@ -25,7 +25,7 @@ class Discovery : public LinkFixture {
   static inline const Ipv6Address kPeer6 = ipv6("2001:db8::2");
   static inline const Ipv6Address kRouter = ipv6("fe80::99");
   static inline const Ipv6Address kAllRouters = ipv6("ff02::2");
-  static inline const HwAddress kThere = hardware(0x33, 3);
+  static inline const HwAddress kNewPeerHw = hardware(0x33, 3);
 
   static NdMessage message(NdType type, const Ipv6Address& from, const Ipv6Address& to) {
     NdMessage made;
@@ -56,7 +56,7 @@ class Discovery : public LinkFixture {
     std::size_t size = fixed ? content.emit(frame.bytes()) : emit_other(content, frame.bytes());
     frame.window(kHeadroom, size + options.size());
     std::ranges::copy(options, frame.bytes().begin() + static_cast<std::ptrdiff_t>(size));
-    if (!options.empty() || !fixed) mend(frame.bytes(), content);
+    if (!options.empty() || !fixed) emit_ip_header_and_checksum(frame.bytes(), content);
     return frame;
   }
   static std::size_t emit_other(const NdMessage& content, MutableBytes to) {
@@ -78,7 +78,7 @@ class Discovery : public LinkFixture {
     option(2, content.target_link_layer);
     return wire::Ipv6Header::kSize + out.written();
   }
-  static void mend(MutableBytes packet, const NdMessage& content) {
+  static void emit_ip_header_and_checksum(MutableBytes packet, const NdMessage& content) {
     const MutableBytes body = packet.subspan(wire::Ipv6Header::kSize);
     wire::Ipv6Header{.source = content.source,
                      .destination = content.destination,
@@ -93,8 +93,8 @@ class Discovery : public LinkFixture {
                                   .add(body)
                                   .value());
   }
-  void hear_nd(const NdMessage& content, std::optional<Gid> group = {}) {
-    hear(datagram(encapsulated(packet_of(content), wire::EtherType::ipv6), group));
+  void receive_nd(const NdMessage& content, std::optional<Gid> group = {}) {
+    receive(datagram(encapsulated(packet_of(content), wire::EtherType::ipv6), group));
   }
   [[nodiscard]] static Gid mgid(const Ipv6Address& group) {
     return wire::multicast_gid(group, kDefaultPKey);
@@ -116,10 +116,10 @@ class Discovery : public LinkFixture {
     return messages;
   }
   void send6(const Ipv6Address& to = kPeer6) { send(ip_packet(to, kOwnGlobal)); }
-  void meet_peer6() {
+  void resolve_peer6() {
     send6();
     grant_joins();
-    hear_nd(advertisement(kHere));
+    receive_nd(advertisement(kPeerHw));
     grant_paths();
     ASSERT_EQ(state_of(kPeer6), "reachable");
     forget();
@@ -169,11 +169,11 @@ TEST_F(Discovery, AdvertisementMakesItReachableAndSendsParkedFrames) {
   send6();
   grant_joins();
   forget();
-  hear_nd(advertisement(kHere));
+  receive_nd(advertisement(kPeerHw));
   grant_paths();
   EXPECT_EQ(state_of(kPeer6), "reachable");
   ASSERT_EQ(link->sends().size(), 1U);
-  EXPECT_EQ(link->sends()[0].qpn, kHere.qpn);
+  EXPECT_EQ(link->sends()[0].qpn, kPeerHw.qpn);
   EXPECT_EQ(wire::parse_encapsulation(std::as_const(link->sends()[0].frame).bytes()),
             wire::EtherType::ipv6);
 }
@@ -192,53 +192,53 @@ TEST_F(Discovery, HostWithoutAnAddressDoesNotSolicit) {
 
 TEST_F(Discovery, AdvertisementsCreateNoEntries) {
   bring_up();
-  hear_nd(advertisement(kHere));
+  receive_nd(advertisement(kPeerHw));
   EXPECT_EQ(state_of(kPeer6), "gone");
   EXPECT_EQ(link->to_host().size(), 1U) << "the kernel needs it to detect duplicates";
 }
 
 TEST_F(Discovery, UnsolicitedAdvertisementWithOverrideChangesTheAddress) {
   bring_up();
-  meet_peer6();
-  NdMessage moved = advertisement(kThere);
+  resolve_peer6();
+  NdMessage moved = advertisement(kNewPeerHw);
   moved.destination = kAllNodesOfIpv6;
   moved.is_solicited = false;
-  hear_nd(moved, mgid(kAllNodesOfIpv6));
+  receive_nd(moved, mgid(kAllNodesOfIpv6));
   grant_paths(9);
   EXPECT_EQ(state_of(kPeer6), "stale");
-  EXPECT_EQ(link->get(kPeer6, now)->hardware, kThere);
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kNewPeerHw);
 }
 
 TEST_F(Discovery, AdvertisementWithoutOverrideMakesTheEntryStale) {
   bring_up();
-  meet_peer6();
-  NdMessage other = advertisement(kThere);
+  resolve_peer6();
+  NdMessage other = advertisement(kNewPeerHw);
   other.overrides = false;
-  hear_nd(other);
+  receive_nd(other);
   EXPECT_EQ(state_of(kPeer6), "stale");
-  EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere);
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kPeerHw);
 }
 
 TEST_F(Discovery, AdvertisementWithoutAddressConfirmsTheKnownOne) {
   bring_up();
-  meet_peer6();
+  resolve_peer6();
   tick_to(now + 2min);
   ASSERT_EQ(state_of(kPeer6), "stale");
-  NdMessage bare = advertisement(kHere);
+  NdMessage bare = advertisement(kPeerHw);
   bare.target_link_layer.reset();
   bare.is_solicited = false;
-  hear_nd(bare);
+  receive_nd(bare);
   EXPECT_EQ(state_of(kPeer6), "stale");
   bare.is_solicited = true;
-  hear_nd(bare);
+  receive_nd(bare);
   EXPECT_EQ(state_of(kPeer6), "reachable");
 }
 
 TEST_F(Discovery, SolicitationForUsCreatesAnEntryAndTheHostReplies) {
   bring_up();
   NdMessage sent = solicitation(kPeer6, kOwnGlobal);
-  sent.source_link_layer = kHere;
-  hear_nd(sent, mgid(kOwnGlobal.solicited_node()));
+  sent.source_link_layer = kPeerHw;
+  receive_nd(sent, mgid(kOwnGlobal.solicited_node()));
   grant_paths();
   EXPECT_EQ(state_of(kPeer6), "stale");
   ASSERT_EQ(link->to_host().size(), 1U);
@@ -253,21 +253,21 @@ TEST_F(Discovery, SolicitationForUsCreatesAnEntryAndTheHostReplies) {
   ASSERT_EQ(sent_nd().size(), 1U);
   reply.target_link_layer = link->hardware_address();
   EXPECT_EQ(sent_nd()[0].message, reply);
-  EXPECT_EQ(sent_nd()[0].to, kHere.qpn);
+  EXPECT_EQ(sent_nd()[0].to, kPeerHw.qpn);
 }
 
 TEST_F(Discovery, SolicitationForOthersCreatesNoEntry) {
   bring_up();
   NdMessage sent = solicitation(kPeer6, ipv6("2001:db8::3:0:1"));
-  sent.source_link_layer = kHere;
-  hear_nd(sent, mgid(kOwnGlobal.solicited_node()));
+  sent.source_link_layer = kPeerHw;
+  receive_nd(sent, mgid(kOwnGlobal.solicited_node()));
   EXPECT_EQ(state_of(kPeer6), "gone");
 }
 
 TEST_F(Discovery, DuplicateAddressDetectionCreatesNoEntry) {
   bring_up();
   const NdMessage sent = solicitation(Ipv6Address{}, kOwnGlobal);
-  hear_nd(sent, mgid(kOwnGlobal.solicited_node()));
+  receive_nd(sent, mgid(kOwnGlobal.solicited_node()));
   EXPECT_EQ(link->neighbour_count(), 0U);
   ASSERT_EQ(link->to_host().size(), 1U) << "the kernel defends the address";
   forget();
@@ -284,10 +284,10 @@ TEST_F(Discovery, DuplicateAddressDetectionCreatesNoEntry) {
 TEST_F(Discovery, RouterAdvertisementIsLearntAndKeepsItsOtherOptions) {
   bring_up();
   NdMessage router = message(NdType::router_advertisement, kRouter, kAllNodesOfIpv6);
-  router.source_link_layer = kHere;
+  router.source_link_layer = kPeerHw;
   const std::vector<std::uint8_t> mtu_option{5, 1, 0, 0, 0, 0, 5, 0};
-  hear(datagram(encapsulated(packet_of(router, mtu_option), wire::EtherType::ipv6),
-                mgid(kAllNodesOfIpv6)));
+  receive(datagram(encapsulated(packet_of(router, mtu_option), wire::EtherType::ipv6),
+                   mgid(kAllNodesOfIpv6)));
   grant_paths();
   EXPECT_EQ(state_of(kRouter), "stale");
   ASSERT_EQ(link->to_host().size(), 1U);
@@ -301,8 +301,8 @@ TEST_F(Discovery, RedirectIsLearnt) {
   bring_up();
   NdMessage redirect = message(NdType::redirect, kRouter, kOwnGlobal);
   redirect.target = redirect.redirected = kPeer6;
-  redirect.target_link_layer = kHere;
-  hear_nd(redirect);
+  redirect.target_link_layer = kPeerHw;
+  receive_nd(redirect);
   grant_paths();
   EXPECT_EQ(state_of(kPeer6), "stale");
   redirect.target_link_layer.reset();
@@ -312,7 +312,7 @@ TEST_F(Discovery, RedirectIsLearnt) {
 
 TEST_F(Discovery, HostRouterMessagesGetLinkLayerOptions) {
   bring_up();
-  meet_peer6();
+  resolve_peer6();
   NdMessage solicited = message(NdType::router_solicitation, kOwnLinkLocal, kAllRouters);
   send(packet_of(solicited));
   NdMessage advertised = message(NdType::router_advertisement, kOwnLinkLocal, kAllNodesOfIpv6);
@@ -323,7 +323,7 @@ TEST_F(Discovery, HostRouterMessagesGetLinkLayerOptions) {
   grant_joins();
   // In the order of sending: send-only groups are joined first.
   advertised.source_link_layer = solicited.source_link_layer = link->hardware_address();
-  redirect.target_link_layer = kHere;
+  redirect.target_link_layer = kPeerHw;
   std::vector<NdMessage> found;
   for (const SentNd& sent : sent_nd()) found.push_back(sent.message);
   EXPECT_EQ(found, (std::vector{advertised, redirect, solicited}));
@@ -338,7 +338,7 @@ TEST_F(Discovery, MessageWithoutRoomIsSentWithoutTheOption) {
     large.bytes()[at] = 253;  // for experiments (RFC 4727)
     large.bytes()[at + 1] = 31;
   }
-  mend(large.bytes(), advertised);
+  emit_ip_header_and_checksum(large.bytes(), advertised);
   ASSERT_TRUE(read(large, 0));
   send(std::move(large));
   ASSERT_EQ(sent_nd().size(), 1U);
@@ -347,19 +347,19 @@ TEST_F(Discovery, MessageWithoutRoomIsSentWithoutTheOption) {
 
 TEST_F(Discovery, InvalidMessagesAreDropped) {
   bring_up();
-  Frame broken = packet_of(advertisement(kHere));
+  Frame broken = packet_of(advertisement(kPeerHw));
   broken.bytes()[wire::Ipv6Header::kSize + 2] ^= 1;
-  hear(datagram(encapsulated(std::move(broken), wire::EtherType::ipv6)));
+  receive(datagram(encapsulated(std::move(broken), wire::EtherType::ipv6)));
   EXPECT_EQ(count(Counter::drop_malformed_nd), 1U);
   NdMessage ours = advertisement(link->hardware_address());
-  meet_peer6();
-  hear_nd(ours);
-  EXPECT_EQ(link->get(kPeer6, now)->hardware, kHere) << "another node cannot have our address";
+  resolve_peer6();
+  receive_nd(ours);
+  EXPECT_EQ(link->get(kPeer6, now)->hardware, kPeerHw) << "another node cannot have our address";
 }
 
 TEST_F(Discovery, SilentNeighbourIsProbedAndFails) {
   bring_up();
-  meet_peer6();
+  resolve_peer6();
   tick_to(now + 2min);
   ASSERT_EQ(state_of(kPeer6), "stale");
   send6();
@@ -370,7 +370,7 @@ TEST_F(Discovery, SilentNeighbourIsProbedAndFails) {
   grant_joins();
   std::vector<Qpn> asked;
   for (const SentNd& sent : sent_nd()) asked.push_back(sent.to);
-  EXPECT_EQ(asked, (std::vector{kHere.qpn, kHere.qpn, kHere.qpn, kMulticastQpn, kMulticastQpn,
+  EXPECT_EQ(asked, (std::vector{kPeerHw.qpn, kPeerHw.qpn, kPeerHw.qpn, kMulticastQpn, kMulticastQpn,
                                 kMulticastQpn}));
   EXPECT_EQ(state_of(kPeer6), "gone");
 }

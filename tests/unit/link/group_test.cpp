@@ -1,14 +1,14 @@
 // Rows of docs/states.md, "Group".
 #include <spdlog/sinks/ringbuffer_sink.h>
 
-#include "tests/unit/link/parts_fixture.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
 namespace {
 
 using wire::McMemberRecord;
 
-class GroupStates : public PartsFixture {
+class GroupStates : public ObjectFixture {
  protected:
   [[nodiscard]] std::size_t join_count() const { return emitted<JoinRequest>().size(); }
   void start(bool may_create = false) {
@@ -69,9 +69,9 @@ class GroupStates : public PartsFixture {
   }
   void expect_plain_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_EQ(emitted<JoinRequest>()[0].components, McMemberRecord::kMgid | McMemberRecord::kPortGid |
-                                                     McMemberRecord::kPKey |
-                                                     McMemberRecord::kJoinState);
+    EXPECT_EQ(emitted<JoinRequest>()[0].components,
+              McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kPKey |
+                  McMemberRecord::kJoinState);
   }
   void expect_creating_join() {
     ASSERT_EQ(join_count(), 1U);
@@ -480,7 +480,7 @@ TEST_F(GroupTest, DropsDatagramsBeforeItIsJoined) {
   EXPECT_EQ(count(Counter::drop_multicast_not_joined), 1U);
 }
 
-class GroupLog : public PartsFixture {
+class GroupLog : public ObjectFixture {
  protected:
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
@@ -503,7 +503,7 @@ TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {
 TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
   group.start();
   for (int i = 0; i < 16; ++i) {
-    const SaFailure refusal(SaFailure::Kind::local, "nobody answers");
+    const SaFailure refusal(SaFailure::Kind::local, "no response");
     (void)group.on_response({emitted<JoinRequest>().at(0).id, refusal}, now);
     out.events.clear();
     now = group.next_deadline();
@@ -511,7 +511,7 @@ TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
   }
   EXPECT_EQ(count(Counter::join_refusals), 16U);
   EXPECT_EQ(lines->last_raw().size(), 5U) << "the 1st, 2nd, 4th, 8th and 16th";
-  EXPECT_NE(lines->last_formatted().front().find("nobody answers"), std::string::npos);
+  EXPECT_NE(lines->last_formatted().front().find("no response"), std::string::npos);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class LargePacket : public LinkFixture {
 
 TEST_F(LargePacket, StaysOneFrame) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   send(large(2044));
   ASSERT_EQ(link->sends().size(), 1U);
   const Frame& frame = link->sends()[0].frame;
@@ -28,7 +28,7 @@ TEST_F(LargePacket, StaysOneFrame) {
   EXPECT_EQ(frame.datagram_size(), kHeadroom + 2044) << "each segment has an encapsulation header";
   EXPECT_EQ(frame.segmentation().transport, kHeadroom + 20);
   EXPECT_EQ(frame.datagrams(), 2U);
-  EXPECT_EQ(count(Counter::tx_packets), 2U) << "one to meet the peer, and this one";
+  EXPECT_EQ(count(Counter::tx_packets), 2U) << "one to resolve the peer, and this one";
 }
 
 TEST_F(LargePacket, ReceivedLargePacketGoesToTheHostUnsegmented) {
@@ -36,7 +36,7 @@ TEST_F(LargePacket, ReceivedLargePacketGoesToTheHostUnsegmented) {
   Frame frame = ip_packet(kOwnIp, kPeer, 3800);
   store_be<std::uint32_t>(frame.prepend(kHeadroom), 0x08000000);
   frame.set_segmentation({Segmentation::Kind::tcp, kHeadroom + 20, kHeadroom + kHeaders, 1500});
-  hear(datagram(std::move(frame)));
+  receive(datagram(std::move(frame)));
   ASSERT_EQ(link->to_host().size(), 1U);
   const Frame& got = link->to_host()[0];
   EXPECT_EQ(got.size(), 3800U);
@@ -46,7 +46,7 @@ TEST_F(LargePacket, ReceivedLargePacketGoesToTheHostUnsegmented) {
 
 TEST_F(LargePacket, SegmentOverTheMtuCausesAnIcmpError) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   send(large(2045));
   EXPECT_TRUE(link->sends().empty());
   ASSERT_EQ(link->to_host().size(), 1U);
@@ -57,7 +57,7 @@ TEST_F(LargePacket, SegmentOverTheMtuCausesAnIcmpError) {
 TEST_F(LargePacket, PathMtuAppliesToASegment) {
   bring_up();
   send(kPeer);
-  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  receive_arp(arp_from_peer(wire::ArpOperation::reply));
   grant_paths(7, 3);
   forget();
   send(large(1020, 1500));
@@ -70,7 +70,7 @@ TEST_F(LargePacket, PathMtuAppliesToASegment) {
 TEST_F(LargePacket, IsParkedAsOneFrame) {
   bring_up();
   send(large(2044));
-  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  receive_arp(arp_from_peer(wire::ArpOperation::reply));
   link->sends().clear();
   grant_paths();
   ASSERT_EQ(link->sends().size(), 1U);
@@ -90,7 +90,7 @@ TEST_F(LargePacket, ParkedBytesAreLimited) {
 
 TEST_F(LargePacket, IsNotCompletedAsDhcpOrNd) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   Frame frame = ip_packet(kPeer, kOwnIp, 3000);
   constexpr std::size_t kProtocol = 9;
   frame.bytes()[kProtocol] = wire::kUdp;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "link/link.hpp"
-#include "tests/unit/link/parts_fixture.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 #include "wire/ipv6.hpp"
 
 namespace ipoib::link {
@@ -23,7 +23,7 @@ class LinkFixture : public ::testing::Test {
 
   static constexpr Ipv4Address kOwnIp{0x0a2c0001};
   static constexpr Ipv4Address kPeer{0x0a2c0002};
-  static inline const HwAddress kHere = hardware(0x22, 2);
+  static inline const HwAddress kPeerHw = hardware(0x22, 2);
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
@@ -116,10 +116,10 @@ class LinkFixture : public ::testing::Test {
     Incoming incoming;
     incoming.frame = std::move(frame);
     incoming.source_lid = Lid(7);
-    incoming.source_qpn = kHere.qpn;
+    incoming.source_qpn = kPeerHw.qpn;
     if (group) {
       incoming.has_grh = true;
-      incoming.source_gid = kHere.gid;
+      incoming.source_gid = kPeerHw.gid;
       incoming.destination_gid = *group;
     }
     return incoming;
@@ -131,7 +131,7 @@ class LinkFixture : public ::testing::Test {
     wire::emit_encapsulation(type, frame.prepend(kHeadroom));
     return frame;
   }
-  void hear(Incoming&& incoming) { link->from_fabric({&incoming, 1}, now); }
+  void receive(Incoming&& incoming) { link->from_fabric({&incoming, 1}, now); }
   [[nodiscard]] Frame arp_frame(const wire::Arp& message) {
     Frame frame = pool.take();
     frame.window(0, wire::kEncapsulationSize + wire::Arp::kSize);
@@ -142,18 +142,18 @@ class LinkFixture : public ::testing::Test {
   [[nodiscard]] wire::Arp arp_from_peer(wire::ArpOperation operation) const {
     wire::Arp message;
     message.operation = operation;
-    message.sender_hardware = kHere;
+    message.sender_hardware = kPeerHw;
     message.sender_protocol = kPeer;
     message.target_protocol = kOwnIp;
     return message;
   }
-  void hear_arp(const wire::Arp& message, std::optional<Gid> group = {}) {
-    hear(datagram(arp_frame(message), group));
+  void receive_arp(const wire::Arp& message, std::optional<Gid> group = {}) {
+    receive(datagram(arp_frame(message), group));
   }
   /// Makes the peer a reachable neighbour.
-  void meet_peer() {
+  void resolve_peer() {
     send(kPeer);
-    hear_arp(arp_from_peer(wire::ArpOperation::reply));
+    receive_arp(arp_from_peer(wire::ArpOperation::reply));
     grant_paths();
     ASSERT_EQ(state_of(kPeer), "reachable");
     forget();

@@ -1,11 +1,11 @@
 // One neighbour, in each state of docs/states.md.
 #pragma once
 
-#include "tests/unit/link/parts_fixture.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
 
-class NeighbourStates : public PartsFixture {
+class NeighbourStates : public ObjectFixture {
  public:
   // --- Stimuli ---------------------------------------------------------------------------------
   void send() { neighbours.packet(find_or_create(), packet(), now); }
@@ -16,7 +16,7 @@ class NeighbourStates : public PartsFixture {
   void contradict() { neighbours.contradicted(*entry(), now); }
   void send_reply() {
     wire::Arp request;
-    request.sender_hardware = kHere;
+    request.sender_hardware = kPeerHw;
     request.sender_protocol = kPeer;
     request.target_protocol = Ipv4Address(0x0a2c0001);
     neighbours.send_reply(*entry(), arp.make_reply(request), now);
@@ -29,33 +29,33 @@ class NeighbourStates : public PartsFixture {
 
   // --- The states; each function discards the output that leads to its state -------------------
   void make_new() {}
-  void make_new_with_path() { prepare_path(kHere.gid); }
+  void make_new_with_path() { prepare_path(kPeerHw.gid); }
   void make_incomplete() {
     send();
     forget();
   }
   void make_incomplete_with_path() {
-    prepare_path(kHere.gid);
+    prepare_path(kPeerHw.gid);
     make_incomplete();
   }
-  /// `path_request` is the one for the path to kHere.
+  /// `path_request` is the one for the path to kPeerHw.
   void make_resolving() {
     make_incomplete();
     make_resolving_unparked();
   }
   void make_resolving_unparked() {
-    learn(kHere);
+    learn(kPeerHw);
     path_request = path_requests().at(0);
     forget();
   }
   void make_reachable() {
-    prepare_path(kHere.gid);
-    confirm(kHere);
+    prepare_path(kPeerHw.gid);
+    confirm(kPeerHw);
     forget();
   }
   void make_stale() {
-    prepare_path(kHere.gid);
-    learn(kHere);
+    prepare_path(kPeerHw.gid);
+    learn(kPeerHw);
     forget();
   }
   void make_delay() {
@@ -74,13 +74,13 @@ class NeighbourStates : public PartsFixture {
     forget();
   }
   void make_permanent() {
-    prepare_path(kHere.gid);
-    set_permanent(kHere);
+    prepare_path(kPeerHw.gid);
+    set_permanent(kPeerHw);
     forget();
   }
   /// Its path is pending, and one frame is parked.
   void make_permanent_waiting() {
-    set_permanent(kHere);
+    set_permanent(kPeerHw);
     send();
     path_request = path_requests().at(0);
     forget();
@@ -109,7 +109,7 @@ class NeighbourStates : public PartsFixture {
     expect_nothing_sent();
   }
 
-  static inline const HwAddress kOtherQp = hardware(0x44, 2);  ///< on the port of kHere
+  static inline const HwAddress kOtherQp = hardware(0x44, 2);  ///< on the port of kPeerHw
 
  protected:
   [[nodiscard]] Neighbour& find_or_create() {

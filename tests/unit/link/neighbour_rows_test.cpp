@@ -13,8 +13,8 @@ class NeighbourRowStates : public NeighbourStates, public ::testing::WithParamIn
  public:
   using NeighbourStates::entry;
   using NeighbourStates::grant;
-  using NeighbourStates::kHere;
-  using NeighbourStates::kThere;
+  using NeighbourStates::kNewPeerHw;
+  using NeighbourStates::kPeerHw;
   using NeighbourStates::neighbours;
   using NeighbourStates::path_request;
   using NeighbourStates::path_requests;
@@ -51,8 +51,8 @@ void path_failed(T& t) { t.refuse(t.path_request); }
 Step route(const HwAddress& address) {
   return [=](T& t) { t.expect_route(address), t.expect_nothing_sent(); };
 }
-void sent(T& t) { t.expect_sent_to(T::kHere, 1); }
-void reply_sent(T& t) { t.expect_reply_sent_to(T::kHere); }
+void sent(T& t) { t.expect_sent_to(T::kPeerHw, 1); }
+void reply_sent(T& t) { t.expect_reply_sent_to(T::kPeerHw); }
 Step dropped(Counter why) {
   return [=](T& t) { t.expect_dropped(why); };
 }
@@ -74,69 +74,69 @@ Step no_request_and_parked(std::size_t frames) {
 }
 
 const std::vector<Row>& rows() {
-  const HwAddress& here = T::kHere;
-  const HwAddress& there = T::kThere;
+  const HwAddress& known = T::kPeerHw;
+  const HwAddress& other = T::kNewPeerHw;
   const HwAddress& other_qp = T::kOtherQp;
   // clang-format off
   static const std::vector<Row> rows{
-      {"Adopt_PathReady_Confirmed", &T::make_incomplete_with_path, confirm(here), "reachable", sent},
-      {"Adopt_PathReady_Unconfirmed", &T::make_new_with_path, learn(here), "stale"},
-      {"Adopt_PathReady_Unconfirmed_Parked", &T::make_incomplete_with_path, learn(here), "delay", sent},
-      {"New_Confirmed", &T::make_new_with_path, confirm(here), "reachable"},
-      {"New_Unconfirmed", &T::make_new, learn(here), "resolving"},
-      {"New_SetPermanent", &T::make_new, set_permanent(here), "permanent", no_request_and_parked(0)},
-      {"Incomplete_Unconfirmed", &T::make_incomplete, learn(here), "resolving", route(here)},
+      {"Adopt_PathReady_Confirmed", &T::make_incomplete_with_path, confirm(known), "reachable", sent},
+      {"Adopt_PathReady_Unconfirmed", &T::make_new_with_path, learn(known), "stale"},
+      {"Adopt_PathReady_Unconfirmed_Parked", &T::make_incomplete_with_path, learn(known), "delay", sent},
+      {"New_Confirmed", &T::make_new_with_path, confirm(known), "reachable"},
+      {"New_Unconfirmed", &T::make_new, learn(known), "resolving"},
+      {"New_SetPermanent", &T::make_new, set_permanent(known), "permanent", no_request_and_parked(0)},
+      {"Incomplete_Unconfirmed", &T::make_incomplete, learn(known), "resolving", route(known)},
       {"Incomplete_LinkDown", &T::make_incomplete, &T::link_down, "gone", dropped_and_unregistered(Counter::drop_link_down)},
-      {"Incomplete_SetPermanent", &T::make_incomplete_with_path, set_permanent(here), "permanent", sent},
+      {"Incomplete_SetPermanent", &T::make_incomplete_with_path, set_permanent(known), "permanent", sent},
       {"Incomplete_Removed", &T::make_incomplete, &T::remove, "gone", dropped_and_unregistered(Counter::drop_neighbour_removed)},
       {"Resolving_Packet", &T::make_resolving, &T::send, "resolving", no_request_and_parked(2)},
-      {"Resolving_UnconfirmedSame", &T::make_resolving, learn(here), "resolving", no_request_and_parked(1)},
-      {"Resolving_Contradicted", &T::make_resolving, &T::contradict, "resolving", route(here)},
+      {"Resolving_UnconfirmedSame", &T::make_resolving, learn(known), "resolving", no_request_and_parked(1)},
+      {"Resolving_Contradicted", &T::make_resolving, &T::contradict, "resolving", route(known)},
       {"Resolving_PathReady_Unconfirmed_Parked", &T::make_resolving, path_ready, "delay", sent},
       {"Resolving_PathFailed", &T::make_resolving, path_failed, "failed", dropped(Counter::drop_path_failed)},
       {"Resolving_LinkDown", &T::make_resolving, &T::link_down, "gone", dropped_and_unregistered(Counter::drop_link_down)},
       {"Resolving_Removed", &T::make_resolving, &T::remove, "gone", dropped_and_unregistered(Counter::drop_neighbour_removed)},
-      {"Reachable_Contradicted", &T::make_reachable, &T::contradict, "stale", route(here)},
+      {"Reachable_Contradicted", &T::make_reachable, &T::contradict, "stale", route(known)},
       {"Reachable_Reply", &T::make_reachable, &T::send_reply, "reachable", reply_sent},
       {"Reachable_Deadline", &T::make_reachable, &T::reach_deadline, "stale"},
-      {"Reachable_LinkDown", &T::make_reachable, &T::link_down, "stale", route(here)},
-      {"Reachable_SetPermanent", &T::make_reachable, set_permanent(there), "permanent", route(there)},
+      {"Reachable_LinkDown", &T::make_reachable, &T::link_down, "stale", route(known)},
+      {"Reachable_SetPermanent", &T::make_reachable, set_permanent(other), "permanent", route(other)},
       {"Reachable_Removed", &T::make_reachable, &T::remove, "gone"},
-      {"Stale_ConfirmedSame", &T::make_stale, confirm(here), "reachable"},
-      {"Stale_UnconfirmedOther", &T::make_stale, learn(there), "resolving", route(there)},
-      {"Stale_Contradicted", &T::make_stale, &T::contradict, "stale", route(here)},
+      {"Stale_ConfirmedSame", &T::make_stale, confirm(known), "reachable"},
+      {"Stale_UnconfirmedOther", &T::make_stale, learn(other), "resolving", route(other)},
+      {"Stale_Contradicted", &T::make_stale, &T::contradict, "stale", route(known)},
       {"Stale_Reply", &T::make_stale, &T::send_reply, "stale", reply_sent},
       {"Stale_LinkDown", &T::make_stale, &T::link_down, "stale"},
       {"Stale_Removed", &T::make_stale, &T::remove, "gone"},
       {"Delay_Packet", &T::make_delay, &T::send, "delay", sent},
-      {"Delay_ConfirmedSame", &T::make_delay, confirm(here), "reachable"},
+      {"Delay_ConfirmedSame", &T::make_delay, confirm(known), "reachable"},
       {"Delay_ConfirmedOther", &T::make_delay, confirm(other_qp), "reachable", route(other_qp)},
-      {"Delay_UnconfirmedSame", &T::make_delay, learn(here), "delay"},
+      {"Delay_UnconfirmedSame", &T::make_delay, learn(known), "delay"},
       {"Delay_UnconfirmedOther", &T::make_delay, learn(other_qp), "stale", route(other_qp)},
-      {"Delay_Contradicted", &T::make_delay, &T::contradict, "delay", route(here)},
+      {"Delay_Contradicted", &T::make_delay, &T::contradict, "delay", route(known)},
       {"Delay_Reply", &T::make_delay, &T::send_reply, "delay", reply_sent},
       {"Delay_LinkDown", &T::make_delay, &T::link_down, "stale"},
-      {"Delay_SetPermanent", &T::make_delay, set_permanent(here), "permanent"},
+      {"Delay_SetPermanent", &T::make_delay, set_permanent(known), "permanent"},
       {"Delay_Removed", &T::make_delay, &T::remove, "gone"},
       {"Probing_Packet", &T::make_probing, &T::send, "probing", sent},
-      {"Probing_ConfirmedSame", &T::make_probing, confirm(here), "reachable"},
-      {"Probing_ConfirmedOther", &T::make_probing, confirm(there), "resolving", route(there)},
-      {"Probing_UnconfirmedSame", &T::make_probing, learn(here), "probing"},
+      {"Probing_ConfirmedSame", &T::make_probing, confirm(known), "reachable"},
+      {"Probing_ConfirmedOther", &T::make_probing, confirm(other), "resolving", route(other)},
+      {"Probing_UnconfirmedSame", &T::make_probing, learn(known), "probing"},
       {"Probing_UnconfirmedOther", &T::make_probing, learn(other_qp), "stale"},
-      {"Probing_Contradicted", &T::make_probing, &T::contradict, "probing", route(here)},
+      {"Probing_Contradicted", &T::make_probing, &T::contradict, "probing", route(known)},
       {"Probing_Reply", &T::make_probing, &T::send_reply, "probing", reply_sent},
       {"Probing_LinkDown", &T::make_probing, &T::link_down, "stale"},
-      {"Probing_SetPermanent", &T::make_probing, set_permanent(there), "permanent"},
+      {"Probing_SetPermanent", &T::make_probing, set_permanent(other), "permanent"},
       {"Probing_Removed", &T::make_probing, &T::remove, "gone"},
       {"Failed_Packet", &T::make_failed, &T::send, "failed", dropped(Counter::drop_neighbour_failed)},
-      {"Failed_Confirmed", &T::make_failed, confirm(here), "resolving"},
+      {"Failed_Confirmed", &T::make_failed, confirm(known), "resolving"},
       {"Failed_LinkDown", &T::make_failed, &T::link_down, "gone"},
-      {"Failed_SetPermanent", &T::make_failed, set_permanent(here), "permanent"},
+      {"Failed_SetPermanent", &T::make_failed, set_permanent(known), "permanent"},
       {"Failed_Removed", &T::make_failed, &T::remove, "gone"},
       {"Permanent_Packet_PathReady", &T::make_permanent, &T::send, "permanent", sent},
-      {"Permanent_Confirmed", &T::make_permanent, confirm(there), "permanent", route(here)},
-      {"Permanent_Unconfirmed", &T::make_permanent, learn(there), "permanent", route(here)},
-      {"Permanent_Contradicted", &T::make_permanent, &T::contradict, "permanent", route(here)},
+      {"Permanent_Confirmed", &T::make_permanent, confirm(other), "permanent", route(known)},
+      {"Permanent_Unconfirmed", &T::make_permanent, learn(other), "permanent", route(known)},
+      {"Permanent_Contradicted", &T::make_permanent, &T::contradict, "permanent", route(known)},
       {"Permanent_PathReady", &T::make_permanent_waiting, path_ready, "permanent", sent},
       {"Permanent_PathFailed", &T::make_permanent_waiting, path_failed, "permanent", dropped(Counter::drop_path_failed)},
       {"Permanent_Removed", &T::make_permanent_waiting, &T::remove, "gone", dropped_and_unregistered(Counter::drop_neighbour_removed)},

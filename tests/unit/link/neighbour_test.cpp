@@ -7,18 +7,18 @@ namespace {
 
 TEST_F(NeighbourStates, Adopt_PathPending) {
   make_incomplete();
-  confirm(kHere);
+  confirm(kPeerHw);
   EXPECT_EQ(state(), "resolving");
   EXPECT_EQ(entry()->parked(), 1U);
   ASSERT_EQ(path_requests().size(), 1U);
-  EXPECT_EQ(path_requests()[0].record.dgid, kHere.gid);
+  EXPECT_EQ(path_requests()[0].record.dgid, kPeerHw.gid);
   EXPECT_EQ(path_requests()[0].record.sgid, kOwn.gid);
 }
 
 TEST_F(NeighbourStates, Adopt_PathFailed) {
-  fail_path(kHere.gid);
+  fail_path(kPeerHw.gid);
   make_incomplete();
-  confirm(kHere);
+  confirm(kPeerHw);
   EXPECT_EQ(state(), "failed");
   EXPECT_EQ(count(Counter::drop_path_failed), 1U);
   EXPECT_TRUE(path_requests().empty());
@@ -59,10 +59,10 @@ TEST_F(NeighbourStates, Incomplete_Packet) {
 
 TEST_F(NeighbourStates, Incomplete_Confirmed) {
   make_incomplete();
-  confirm(kHere);
+  confirm(kPeerHw);
   grant(path_requests().at(0));
   EXPECT_EQ(state(), "reachable");
-  expect_route(kHere);
+  expect_route(kPeerHw);
 }
 
 TEST_F(NeighbourStates, Incomplete_Deadline_Deferred) {
@@ -105,7 +105,7 @@ TEST_F(NeighbourStates, Incomplete_Deadline_Last) {
 
 TEST_F(NeighbourStates, Resolving_ConfirmedSame) {
   make_resolving();
-  confirm(kHere);
+  confirm(kPeerHw);
   EXPECT_EQ(state(), "resolving");
   grant(path_request);
   EXPECT_EQ(state(), "reachable");
@@ -113,15 +113,15 @@ TEST_F(NeighbourStates, Resolving_ConfirmedSame) {
 
 TEST_F(NeighbourStates, Resolving_ConfirmedOther) {
   make_resolving();
-  confirm(kThere);
+  confirm(kNewPeerHw);
   EXPECT_EQ(state(), "resolving");
-  expect_route(kThere);
+  expect_route(kNewPeerHw);
   ASSERT_EQ(path_requests().size(), 1U);
   grant(path_request);
   EXPECT_EQ(state(), "resolving") << "that was the path to its old address";
   grant(path_requests()[0], 8);
   EXPECT_EQ(state(), "reachable");
-  expect_sent_to(kThere, 1);
+  expect_sent_to(kNewPeerHw, 1);
 }
 
 TEST_F(NeighbourStates, Resolving_UnconfirmedOther) {
@@ -138,15 +138,15 @@ TEST_F(NeighbourStates, Resolving_Reply) {
   send_reply();
   EXPECT_EQ(entry()->parked(), 1U);
   grant(path_request);
-  expect_reply_sent_to(kHere);
+  expect_reply_sent_to(kPeerHw);
 }
 
 TEST_F(NeighbourStates, Resolving_PathReady_Confirmed) {
   make_resolving();
-  confirm(kHere);
+  confirm(kPeerHw);
   grant(path_request);
   EXPECT_EQ(state(), "reachable");
-  expect_sent_to(kHere, 1);
+  expect_sent_to(kPeerHw, 1);
 }
 
 TEST_F(NeighbourStates, Resolving_PathReady_Unconfirmed) {
@@ -154,47 +154,47 @@ TEST_F(NeighbourStates, Resolving_PathReady_Unconfirmed) {
   send_reply();
   grant(path_request);
   EXPECT_EQ(state(), "stale") << "a reply does not count as a use";
-  expect_reply_sent_to(kHere);
+  expect_reply_sent_to(kPeerHw);
 }
 
 TEST_F(NeighbourStates, Resolving_SetPermanent) {
   make_resolving();
-  set_permanent(kThere);
+  set_permanent(kNewPeerHw);
   EXPECT_EQ(state(), "permanent");
   EXPECT_EQ(entry()->parked(), 1U);
   ASSERT_EQ(path_requests().size(), 1U);
   grant(path_requests()[0]);
-  expect_sent_to(kThere, 1);
+  expect_sent_to(kNewPeerHw, 1);
 }
 
 TEST_F(NeighbourStates, Reachable_Packet) {
   make_reachable();
   send();
   EXPECT_EQ(state(), "reachable");
-  expect_sent_to(kHere, 1);
+  expect_sent_to(kPeerHw, 1);
   // The fast path does the same.
   Frame frame = packet();
   EXPECT_TRUE(entry()->forward(frame, out.sends, now));
   EXPECT_FALSE(frame);
-  expect_sent_to(kHere, 2);
+  expect_sent_to(kPeerHw, 2);
 }
 
 TEST_F(NeighbourStates, Reachable_Packet_Gone) {
   make_reachable();
   now += 1s;
-  paths.on_out_of_service(kThere.gid, now);
-  paths.on_in_service(kHere.gid, now);
+  paths.on_out_of_service(kNewPeerHw.gid, now);
+  paths.on_in_service(kPeerHw.gid, now);
   send();
   EXPECT_EQ(state(), "reachable") << "another port was reported";
-  paths.on_out_of_service(kHere.gid, now);
+  paths.on_out_of_service(kPeerHw.gid, now);
   Frame frame = packet();
   EXPECT_FALSE(entry()->forward(frame, out.sends, now));
   frame.release();
   send();
   EXPECT_EQ(state(), "delay") << "will be probed unless it is confirmed";
-  expect_sent_to(kHere, 2);
+  expect_sent_to(kPeerHw, 2);
   now += 1s;
-  confirm(kHere);
+  confirm(kPeerHw);
   send();
   EXPECT_EQ(state(), "reachable") << "confirmed after the report";
 }
@@ -203,7 +203,7 @@ TEST_F(NeighbourStates, Reachable_ConfirmedSame) {
   make_reachable();
   const TimePoint before = neighbours.next_deadline();
   now += config.ageing.reachable * 2 / 5;
-  for (int i = 0; i < 20; ++i) confirm(kHere);
+  for (int i = 0; i < 20; ++i) confirm(kPeerHw);
   EXPECT_EQ(state(), "reachable");
   EXPECT_NE(neighbours.next_deadline(), before);
   EXPECT_GE(neighbours.next_deadline(), now + config.ageing.reachable / 2);
@@ -212,19 +212,19 @@ TEST_F(NeighbourStates, Reachable_ConfirmedSame) {
 
 TEST_F(NeighbourStates, Reachable_ConfirmedOther) {
   make_reachable();
-  confirm(kThere);
+  confirm(kNewPeerHw);
   EXPECT_EQ(state(), "resolving");
   EXPECT_EQ(count(Counter::neighbour_address_changes), 1U);
   grant(path_requests().at(0));
   EXPECT_EQ(state(), "reachable");
-  expect_route(kThere);
+  expect_route(kNewPeerHw);
 }
 
 TEST_F(NeighbourStates, Reachable_UnconfirmedSame) {
   make_reachable();
   const TimePoint before = neighbours.next_deadline();
   now += 1s;
-  learn(kHere);
+  learn(kPeerHw);
   EXPECT_EQ(state(), "reachable");
   EXPECT_EQ(neighbours.next_deadline(), before);
 }
@@ -242,23 +242,23 @@ TEST_F(NeighbourStates, Stale_Packet) {
   make_stale();
   send();
   EXPECT_EQ(state(), "delay");
-  expect_sent_to(kHere, 1);
+  expect_sent_to(kPeerHw, 1);
   EXPECT_EQ(neighbours.next_deadline(), now + config.ageing.delay);
 }
 
 TEST_F(NeighbourStates, Stale_ConfirmedOther) {
   make_stale();
-  prepare_path(kThere.gid, 8);
-  confirm(kThere);
+  prepare_path(kNewPeerHw.gid, 8);
+  confirm(kNewPeerHw);
   EXPECT_EQ(state(), "reachable");
-  expect_route(kThere);
+  expect_route(kNewPeerHw);
 }
 
 TEST_F(NeighbourStates, Stale_UnconfirmedSame) {
   make_stale();
   const TimePoint before = neighbours.next_deadline();
   now += 1s;
-  learn(kHere);
+  learn(kPeerHw);
   EXPECT_EQ(state(), "stale");
   EXPECT_EQ(neighbours.next_deadline(), before);
 }
@@ -272,7 +272,7 @@ TEST_F(NeighbourStates, Stale_Deadline) {
 
 TEST_F(NeighbourStates, Stale_SetPermanent) {
   make_stale();
-  set_permanent(kThere);
+  set_permanent(kNewPeerHw);
   EXPECT_EQ(state(), "permanent");
   EXPECT_EQ(neighbours.next_deadline(), kNever);
 }
@@ -282,7 +282,7 @@ TEST_F(NeighbourStates, Delay_Deadline) {
   reach_deadline();
   EXPECT_EQ(state(), "probing");
   ASSERT_EQ(sent_arp().size(), 1U);
-  EXPECT_EQ(sent_arp()[0].to, kHere.qpn);
+  EXPECT_EQ(sent_arp()[0].to, kPeerHw.qpn);
   EXPECT_EQ(sent_arp()[0].message.operation, wire::ArpOperation::request);
   EXPECT_TRUE(path_requests().empty()) << "the SA is not asked while the neighbour responds";
 }
@@ -294,7 +294,7 @@ TEST_F(NeighbourStates, Probing_Deadline_Unicast) {
     reach_deadline();
     EXPECT_EQ(state(), "probing");
     ASSERT_EQ(sent_arp().size(), 1U);
-    EXPECT_EQ(sent_arp()[0].to, kHere.qpn);
+    EXPECT_EQ(sent_arp()[0].to, kPeerHw.qpn);
     EXPECT_EQ(path_requests().size(), probes == 1 ? 1U : 0U) << "requests the path again, once";
   }
 }
@@ -332,14 +332,14 @@ TEST_F(NeighbourStates, Probing_Deadline_Last) {
 
 TEST_F(NeighbourStates, Failed_Unconfirmed) {
   make_failed();
-  prepare_path(kHere.gid);
-  learn(kHere);
+  prepare_path(kPeerHw.gid);
+  learn(kPeerHw);
   EXPECT_EQ(state(), "stale");
 }
 
 TEST_F(NeighbourStates, Failed_Reply) {
-  fail_path(kHere.gid);
-  learn(kHere);
+  fail_path(kPeerHw.gid);
+  learn(kPeerHw);
   ASSERT_EQ(state(), "failed");
   send_reply();
   EXPECT_EQ(state(), "failed");
@@ -358,7 +358,7 @@ TEST_F(NeighbourStates, Failed_Deadline) {
 }
 
 TEST_F(NeighbourStates, Permanent_Packet_PathPending) {
-  set_permanent(kHere);
+  set_permanent(kPeerHw);
   send();
   send();
   EXPECT_EQ(state(), "permanent");
@@ -368,8 +368,8 @@ TEST_F(NeighbourStates, Permanent_Packet_PathPending) {
 }
 
 TEST_F(NeighbourStates, Permanent_Packet_PathFailed) {
-  set_permanent(kHere);
-  fail_path(kHere.gid);
+  set_permanent(kPeerHw);
+  fail_path(kPeerHw.gid);
   send();
   EXPECT_EQ(state(), "permanent");
   EXPECT_EQ(count(Counter::drop_path_failed), 1U);
@@ -379,14 +379,14 @@ TEST_F(NeighbourStates, Permanent_Packet_PathFailed) {
 TEST_F(NeighbourStates, Permanent_Reply) {
   make_permanent();
   send_reply();
-  expect_reply_sent_to(kHere);
+  expect_reply_sent_to(kPeerHw);
   remove();
   forget();
-  set_permanent(kThere);
+  set_permanent(kNewPeerHw);
   send_reply();
   EXPECT_EQ(entry()->parked(), 1U);
   grant(path_requests().at(0));
-  expect_reply_sent_to(kThere);
+  expect_reply_sent_to(kNewPeerHw);
 }
 
 TEST_F(NeighbourStates, Permanent_LinkDown) {
@@ -397,18 +397,18 @@ TEST_F(NeighbourStates, Permanent_LinkDown) {
   grant(path_request);
   EXPECT_TRUE(out.sends.empty());
   send();
-  expect_sent_to(kHere, 1);
+  expect_sent_to(kPeerHw, 1);
 }
 
 TEST_F(NeighbourStates, Permanent_SetPermanent) {
   make_permanent_waiting();
-  set_permanent(kThere);
+  set_permanent(kNewPeerHw);
   EXPECT_EQ(state(), "permanent");
-  expect_route(kThere);
+  expect_route(kNewPeerHw);
   grant(path_request);
   EXPECT_TRUE(out.sends.empty()) << "that was the path to its old address";
   grant(path_requests().at(0));
-  expect_sent_to(kThere, 1);
+  expect_sent_to(kNewPeerHw, 1);
 }
 
 using NeighbourTest = NeighbourStates;
@@ -416,11 +416,11 @@ using NeighbourTest = NeighbourStates;
 TEST_F(NeighbourTest, RemovalErasesAPathThatWaitsForItsFirstRequest) {
   config.limits.path_requests = 0;
   make_incomplete();
-  learn(kHere);
+  learn(kPeerHw);
   ASSERT_EQ(state(), "resolving");
-  ASSERT_TRUE(std::holds_alternative<Path::Waiting>(paths.find(kHere.gid)->state()));
+  ASSERT_TRUE(std::holds_alternative<Path::Waiting>(paths.find(kPeerHw.gid)->state()));
   remove();
-  EXPECT_EQ(paths.find(kHere.gid), nullptr);
+  EXPECT_EQ(paths.find(kPeerHw.gid), nullptr);
 }
 
 }  // namespace

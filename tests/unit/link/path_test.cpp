@@ -1,12 +1,12 @@
 // Rows of docs/states.md, "Path".
 #include <spdlog/sinks/ringbuffer_sink.h>
 
-#include "tests/unit/link/parts_fixture.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
 namespace {
 
-class PathStates : public PartsFixture {
+class PathStates : public ObjectFixture {
  protected:
   using Condition = PathTable::Condition;
 
@@ -15,10 +15,10 @@ class PathStates : public PartsFixture {
   [[nodiscard]] Condition use() { return paths.use(*user, now); }
   template <class State>
   [[nodiscard]] bool is() {
-    const Path* const path = paths.find(kHere.gid);
+    const Path* const path = paths.find(kPeerHw.gid);
     return path != nullptr && std::holds_alternative<State>(path->state());
   }
-  [[nodiscard]] bool is_gone() { return paths.find(kHere.gid) == nullptr; }
+  [[nodiscard]] bool is_gone() { return paths.find(kPeerHw.gid) == nullptr; }
   void release() { user = PathRef(); }
   /// Sends requests for other paths until no more may be outstanding.
   void make_busy() {
@@ -64,12 +64,12 @@ class PathStates : public PartsFixture {
     paths.on_out_of_service(port_gid(0x99), now);
     paths.on_in_service(port_gid(0x99), now);
     EXPECT_EQ(count(Counter::path_reports), 0U) << "the reports of other ports";
-    paths.on_in_service(kHere.gid, now);
+    paths.on_in_service(kPeerHw.gid, now);
     EXPECT_EQ(count(Counter::path_reports), 1U);
   }
   void expect_new_request() {
     ASSERT_EQ(path_requests().size(), 1U);
-    EXPECT_EQ(path_requests()[0].record.dgid, kHere.gid);
+    EXPECT_EQ(path_requests()[0].record.dgid, kPeerHw.gid);
     EXPECT_EQ(paths.outstanding(), 1U);
     const PathRequest renewed = path_requests()[0];
     refuse(request);
@@ -82,7 +82,7 @@ class PathStates : public PartsFixture {
     paths.tick(now);
   }
 
-  PathRef user = paths.acquire(kHere.gid);
+  PathRef user = paths.acquire(kPeerHw.gid);
   std::deque<PathRef> others;
   std::vector<PathRequest> busy_with;
   PathRequest request;
@@ -93,7 +93,7 @@ TEST_F(PathStates, Path_Idle_Use) {
   EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(path_requests().size(), 1U);
   const PathRequest sent = path_requests()[0];
-  EXPECT_EQ(sent.record.dgid, kHere.gid);
+  EXPECT_EQ(sent.record.dgid, kPeerHw.gid);
   EXPECT_EQ(sent.record.sgid, kOwn.gid);
   EXPECT_EQ(sent.record.pkey, kDefaultPKey);
   EXPECT_EQ(sent.record.numb_path, 1);
@@ -128,7 +128,7 @@ TEST_F(PathStates, Path_Waiting_Turn) {
   refuse(busy_with[0]);
   EXPECT_TRUE(is<Path::Requesting>());
   ASSERT_EQ(path_requests().size(), 1U);
-  EXPECT_EQ(path_requests()[0].record.dgid, kHere.gid);
+  EXPECT_EQ(path_requests()[0].record.dgid, kPeerHw.gid);
 }
 
 TEST_F(PathStates, Path_Waiting_Unused) {
@@ -153,7 +153,7 @@ TEST_F(PathStates, Path_Requesting_Use) {
 
 TEST_F(PathStates, Path_Requesting_Response) {
   make_requesting();
-  wire::PathRecord record = path_record(kHere.gid, 7, 5);
+  wire::PathRecord record = path_record(kPeerHw.gid, 7, 5);
   record.sl = ServiceLevel(3);
   respond(request, record);
   ASSERT_NE(user->ready(), nullptr);
@@ -234,17 +234,17 @@ TEST_F(PathStates, Path_Ready_Unused) {
   make_ready();
   release();
   EXPECT_TRUE(is<Path::Ready>());
-  user = paths.acquire(kHere.gid);
+  user = paths.acquire(kPeerHw.gid);
   EXPECT_EQ(use(), Condition::usable);
 }
 
 TEST_F(PathStates, Path_Ready_Report) {
   make_ready();
-  prepare_path(kThere.gid);
+  prepare_path(kNewPeerHw.gid);
   report();
   EXPECT_TRUE(is<Path::NeedsRefresh>());
   EXPECT_TRUE(path_requests().empty()) << "requested again at its next use";
-  EXPECT_NE(paths.find(kThere.gid)->ready(), nullptr) << "other paths are not affected";
+  EXPECT_NE(paths.find(kNewPeerHw.gid)->ready(), nullptr) << "other paths are not affected";
 }
 
 TEST_F(PathStates, Path_Ready_Report_Unused) {
@@ -384,7 +384,7 @@ TEST_F(PathStates, Path_Failed_Unused) {
   make_failed();
   release();
   EXPECT_TRUE(is<Path::Failed>());
-  user = paths.acquire(kHere.gid);
+  user = paths.acquire(kPeerHw.gid);
   EXPECT_EQ(use(), Condition::failed);
   release();
   reach_path_deadline();
@@ -402,7 +402,7 @@ TEST_F(PathStates, Path_Failed_Report) {
 using PathTableTest = PathStates;
 
 TEST_F(PathTableTest, OneRequestForAllNeighboursOnAPort) {
-  const PathRef second = paths.acquire(kHere.gid);
+  const PathRef second = paths.acquire(kPeerHw.gid);
   EXPECT_EQ(&*second, &*user);
   (void)use();
   EXPECT_EQ(paths.use(*second, now), Condition::pending);
@@ -411,12 +411,12 @@ TEST_F(PathTableTest, OneRequestForAllNeighboursOnAPort) {
 
 TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
   make_requesting();
-  wire::PathRecord record = path_record(kHere.gid, 7);
+  wire::PathRecord record = path_record(kPeerHw.gid, 7);
   record.hop_limit = 5;
   record.flow_label = 0x12345;
   record.traffic_class = 9;
   respond(request, record);
-  EXPECT_EQ(handles.made.back().global, (GlobalRoute{.dgid = kHere.gid,
+  EXPECT_EQ(handles.made.back().global, (GlobalRoute{.dgid = kPeerHw.gid,
                                                      .sgid_index = 0,
                                                      .flow_label = 0x12345,
                                                      .hop_limit = 5,
@@ -426,7 +426,7 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
 TEST_F(PathTableTest, GlobalRouteUsesTheIndexOfThePortsGid) {
   paths.set_source({kOwn.gid, 3}, 0);
   make_requesting();
-  wire::PathRecord record = path_record(kHere.gid, 0);
+  wire::PathRecord record = path_record(kPeerHw.gid, 0);
   record.hop_limit = 64;
   respond(request, record);
   ASSERT_TRUE(is<Path::Ready>());
@@ -470,20 +470,20 @@ TEST_F(PathTableTest, MismatchDuringARefreshIsNotIgnoredAfterIt) {
 
 TEST_F(PathTableTest, InvalidRecordIsAFailure) {
   make_requesting();
-  respond(request, path_record(kHere.gid, 7, 9));
+  respond(request, path_record(kPeerHw.gid, 7, 9));
   EXPECT_TRUE(is<Path::Failed>());
 }
 
 TEST_F(PathTableTest, ResponseToAnUnknownRequestIsIgnored) {
   make_requesting();
-  EXPECT_FALSE(paths.on_response({wire::SaRequestId(9999), path_record(kHere.gid, 7)}, now));
+  EXPECT_FALSE(paths.on_response({wire::SaRequestId(9999), path_record(kPeerHw.gid, 7)}, now));
   EXPECT_TRUE(is<Path::Requesting>());
 }
 
 TEST_F(PathTableTest, FullTableEvictsUnusedPathsOnly) {
   config.limits.paths = 2;
   make_ready();
-  others.push_back(paths.acquire(kThere.gid));
+  others.push_back(paths.acquire(kNewPeerHw.gid));
   EXPECT_FALSE(paths.acquire(port_gid(50)));
   release();
   others.push_back(paths.acquire(port_gid(50)));
@@ -520,7 +520,7 @@ TEST_F(PathTableTest, AlternatingSourceLidsCauseOneRequestInEachInterval) {
   EXPECT_EQ(requests, kIntervals);
 }
 
-class PathLog : public PartsFixture {
+class PathLog : public ObjectFixture {
  protected:
   /// Lets so many requests fail in a row, each sent as soon as the back-off allows it.
   void fail(const Gid& gid, unsigned times, const SaFailure& failure) {
@@ -539,11 +539,11 @@ class PathLog : public PartsFixture {
 };
 
 TEST_F(PathLog, LogsTheNthFailureInARowIfNIsAPowerOfTwo) {
-  fail(kHere.gid, 8, SaFailure(wire::SaStatus::no_records));
+  fail(kPeerHw.gid, 8, SaFailure(wire::SaStatus::no_records));
   EXPECT_EQ(count(Counter::path_refusals), 8U);
   EXPECT_EQ(lines->last_raw().size(), 4U) << "the 1st, 2nd, 4th and 8th";
   const std::string line = lines->last_formatted().front();
-  const std::string gid = kHere.gid.to_string();
+  const std::string gid = kPeerHw.gid.to_string();
   for (const std::string_view words :
        {std::string_view(gid), wire::name(wire::SaStatus::no_records),
         wire::likely_cause(wire::SaStatus::no_records)}) {
@@ -553,7 +553,7 @@ TEST_F(PathLog, LogsTheNthFailureInARowIfNIsAPowerOfTwo) {
 
 TEST_F(PathLog, LogsAtMostOneFailureASecond) {
   for (std::uint64_t guid = 1; guid < 10; ++guid) {
-    fail(port_gid(guid), 1, SaFailure(SaFailure::Kind::local, "nobody answers"));
+    fail(port_gid(guid), 1, SaFailure(SaFailure::Kind::local, "no response"));
   }
   EXPECT_EQ(count(Counter::path_refusals), 9U);
   EXPECT_EQ(lines->last_raw().size(), 1U);

@@ -16,16 +16,16 @@ class Receive : public LinkFixture {
   }
 };
 
-TEST_F(Receive, NothingBeforeTheLinkIsUp) {
+TEST_F(Receive, DropsDatagramsBeforeTheLinkIsUp) {
   make();
-  hear(datagram(from_peer()));
+  receive(datagram(from_peer()));
   EXPECT_TRUE(link->to_host().empty());
   EXPECT_EQ(count(Counter::drop_not_up), 1U);
 }
 
 TEST_F(Receive, PacketGoesToTheHostWithoutTheEncapsulationHeader) {
   bring_up();
-  hear(datagram(from_peer()));
+  receive(datagram(from_peer()));
   ASSERT_EQ(link->to_host().size(), 1U);
   EXPECT_EQ(link->to_host()[0].size(), 84U);
   EXPECT_EQ(link->to_host()[0].bytes()[0], 0x45);
@@ -33,7 +33,7 @@ TEST_F(Receive, PacketGoesToTheHostWithoutTheEncapsulationHeader) {
 
 TEST_F(Receive, RFC4391_6_ReservedIsIgnored) {
   bring_up();
-  hear(datagram(from_peer(0x0800, 0xffff)));
+  receive(datagram(from_peer(0x0800, 0xffff)));
   EXPECT_EQ(link->to_host().size(), 1U);
 }
 
@@ -41,17 +41,17 @@ TEST_F(Receive, DropsAreCountedByReason) {
   bring_up();
   Frame shorter = pool.take();
   shorter.window(0, 3);
-  hear(datagram(std::move(shorter)));
+  receive(datagram(std::move(shorter)));
   EXPECT_EQ(count(Counter::drop_malformed_datagram), 1U);
-  hear(datagram(from_peer(0x88ca)));
-  hear(datagram(from_peer(0x8035)));
+  receive(datagram(from_peer(0x88ca)));
+  receive(datagram(from_peer(0x8035)));
   EXPECT_EQ(count(Counter::drop_unsupported_type), 2U);
-  hear(datagram(from_peer(0x0806)));
+  receive(datagram(from_peer(0x0806)));
   EXPECT_EQ(count(Counter::drop_malformed_arp), 1U);
-  Frame cut = from_peer();
-  cut.window(0, 23);
-  hear(datagram(std::move(cut)));
-  hear(datagram(from_peer(0x86dd)));
+  Frame truncated = from_peer();
+  truncated.window(0, 23);
+  receive(datagram(std::move(truncated)));
+  receive(datagram(from_peer(0x86dd)));
   EXPECT_EQ(count(Counter::drop_malformed_datagram), 3U) << "IPv4 with the type of IPv6";
   EXPECT_TRUE(link->to_host().empty());
   EXPECT_EQ(pool.available(), pool.capacity());
@@ -63,12 +63,12 @@ TEST_F(Receive, OwnMulticastIsDropped) {
   own.source_lid = port.lid;
   own.source_qpn = kOwnQpn;
   own.source_gid = port.gid;
-  hear(std::move(own));
+  receive(std::move(own));
   EXPECT_EQ(count(Counter::drop_own_multicast), 1U);
   // Another process on our port has our LID but another QPN.
   Incoming neighbour = datagram(from_peer(), broadcast());
   neighbour.source_lid = port.lid;
-  hear(std::move(neighbour));
+  receive(std::move(neighbour));
   EXPECT_EQ(link->to_host().size(), 1U);
 }
 
@@ -81,7 +81,7 @@ TEST_F(Receive, OwnMulticastIsRecognisedByEachLidOfThePort) {
     own.source_lid = lid;
     own.source_qpn = kOwnQpn;
     own.source_gid = port.gid;
-    hear(std::move(own));
+    receive(std::move(own));
   }
   EXPECT_EQ(count(Counter::drop_own_multicast), 2U);
   EXPECT_EQ(link->to_host().size(), 1U) << "LID 12 is that of another port";
@@ -97,30 +97,30 @@ TEST_F(Receive, AcceptsOurQpnFromAnotherPortWithoutLids) {
   own.source_lid = Lid();
   own.source_qpn = kOwnQpn;
   own.source_gid = port.gid;
-  hear(std::move(theirs));
-  hear(std::move(own));
+  receive(std::move(theirs));
+  receive(std::move(own));
   EXPECT_EQ(count(Counter::drop_own_multicast), 1U);
   EXPECT_EQ(link->to_host().size(), 1U);
 }
 
 TEST_F(Receive, OtherGroupsOnTheSameLidAreDropped) {
   bring_up();
-  hear(datagram(from_peer(), wire::multicast_gid(Ipv4Address(0xe00000fb), kDefaultPKey)));
+  receive(datagram(from_peer(), wire::multicast_gid(Ipv4Address(0xe00000fb), kDefaultPKey)));
   EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
-  hear(datagram(from_peer(), wire::multicast_gid(kAllNodes, kDefaultPKey)));
-  hear(datagram(from_peer(), broadcast()));
+  receive(datagram(from_peer(), wire::multicast_gid(kAllNodes, kDefaultPKey)));
+  receive(datagram(from_peer(), broadcast()));
   EXPECT_EQ(link->to_host().size(), 2U);
 }
 
 TEST_F(Receive, NewSourceLidRefreshesThePathOnce) {
   bring_up();
-  meet_peer();
-  hear(datagram(from_peer()));
+  resolve_peer();
+  receive(datagram(from_peer()));
   EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
   for (int i = 0; i < 5; ++i) {
     Incoming moved = datagram(from_peer());
     moved.source_lid = Lid(9);
-    hear(std::move(moved));
+    receive(std::move(moved));
     send(kPeer);
   }
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
@@ -131,15 +131,15 @@ TEST_F(Receive, NewSourceLidRefreshesThePathOnce) {
 
 TEST_F(Receive, DatagramOfAnotherPortDoesNotInvalidateThePath) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   Incoming forged = datagram(from_peer(), broadcast());
   forged.source_lid = Lid(9);
   forged.source_gid = port_gid(9);
-  hear(std::move(forged));
+  receive(std::move(forged));
   EXPECT_EQ(count(Counter::path_lid_mismatches), 0U);
   Incoming moved = datagram(from_peer(), broadcast());
   moved.source_lid = Lid(10);
-  hear(std::move(moved));
+  receive(std::move(moved));
   EXPECT_EQ(count(Counter::path_lid_mismatches), 1U);
 }
 
@@ -147,18 +147,18 @@ using ReceiveArp = Receive;
 
 TEST_F(ReceiveArp, RequestForUsIsAnsweredOnceThePathIsKnown) {
   bring_up();
-  hear_arp(arp_from_peer(wire::ArpOperation::request), broadcast());
+  receive_arp(arp_from_peer(wire::ArpOperation::request), broadcast());
   EXPECT_EQ(state_of(kPeer), "resolving");
   EXPECT_TRUE(link->sends().empty());
   grant_paths();
   ASSERT_EQ(sent_arp().size(), 1U);
-  EXPECT_EQ(link->sends()[0].qpn, kHere.qpn);
+  EXPECT_EQ(link->sends()[0].qpn, kPeerHw.qpn);
   const wire::Arp reply = sent_arp()[0];
   EXPECT_EQ(reply.operation, wire::ArpOperation::reply);
   EXPECT_EQ(reply.sender_protocol, kOwnIp);
   EXPECT_EQ(reply.sender_hardware, link->hardware_address());
   EXPECT_EQ(reply.target_protocol, kPeer);
-  EXPECT_EQ(reply.target_hardware, kHere);
+  EXPECT_EQ(reply.target_hardware, kPeerHw);
   EXPECT_EQ(state_of(kPeer), "stale");
 }
 
@@ -167,21 +167,21 @@ TEST_F(ReceiveArp, MessagesForOthersCreateNoEntry) {
   for (const auto operation : {wire::ArpOperation::request, wire::ArpOperation::reply}) {
     wire::Arp message = arp_from_peer(operation);
     message.target_protocol = Ipv4Address(0x0a2c0063);
-    hear_arp(message, broadcast());
+    receive_arp(message, broadcast());
   }
   wire::Arp gratuitous = arp_from_peer(wire::ArpOperation::request);
   gratuitous.target_protocol = kPeer;
-  hear_arp(gratuitous, broadcast());
+  receive_arp(gratuitous, broadcast());
   EXPECT_EQ(link->neighbour_count(), 0U);
 }
 
 TEST_F(ReceiveArp, GratuitousArpReplacesTheAddressOfAnEntry) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   wire::Arp gratuitous = arp_from_peer(wire::ArpOperation::request);
   gratuitous.target_protocol = kPeer;
   gratuitous.sender_hardware.qpn = Qpn(0x2222);
-  hear_arp(gratuitous, broadcast());
+  receive_arp(gratuitous, broadcast());
   EXPECT_EQ(link->get(kPeer, now)->hardware->qpn, Qpn(0x2222));
   EXPECT_TRUE(emitted<PathRequest>().empty()) << "the same GID: the path is kept";
   send(kPeer);
@@ -192,17 +192,17 @@ TEST_F(ReceiveArp, GratuitousArpReplacesTheAddressOfAnEntry) {
 TEST_F(ReceiveArp, BroadcastReplyDoesNotConfirm) {
   bring_up();
   send(kPeer);
-  hear_arp(arp_from_peer(wire::ArpOperation::reply), broadcast());
+  receive_arp(arp_from_peer(wire::ArpOperation::reply), broadcast());
   grant_paths();
   EXPECT_EQ(state_of(kPeer), "delay");
 }
 
 TEST_F(ReceiveArp, FlagsOfTheSenderAreIgnored) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   wire::Arp message = arp_from_peer(wire::ArpOperation::reply);
   message.sender_hardware.flags = 0xc0;
-  hear_arp(message);
+  receive_arp(message);
   EXPECT_EQ(count(Counter::neighbour_address_changes), 0U);
 }
 
@@ -210,7 +210,7 @@ TEST_F(ReceiveArp, DuplicateAddressIsCountedAndNotLearnt) {
   bring_up();
   wire::Arp claim = arp_from_peer(wire::ArpOperation::request);
   claim.sender_protocol = kOwnIp;
-  hear_arp(claim, broadcast());
+  receive_arp(claim, broadcast());
   EXPECT_EQ(count(Counter::drop_duplicate_address), 1U);
   EXPECT_EQ(link->neighbour_count(), 0U);
   EXPECT_TRUE(link->sends().empty());
@@ -220,7 +220,7 @@ TEST_F(ReceiveArp, RFC5227_ProbeIsAnsweredByBroadcast) {
   bring_up();
   wire::Arp probe = arp_from_peer(wire::ArpOperation::request);
   probe.sender_protocol = Ipv4Address{};
-  hear_arp(probe, broadcast());
+  receive_arp(probe, broadcast());
   ASSERT_EQ(sent_arp().size(), 1U);
   EXPECT_EQ(link->sends()[0].qpn, kMulticastQpn);
   EXPECT_EQ(sent_arp()[0].sender_protocol, kOwnIp);
@@ -237,7 +237,7 @@ TEST_F(ReceiveArp, BadSendersAreCounted) {
   bad[4].sender_hardware.qpn = kMulticastQpn;
   bad[5].sender_hardware.gid = broadcast();
   bad[6].sender_hardware = link->hardware_address();
-  for (const wire::Arp& message : bad) hear_arp(message, broadcast());
+  for (const wire::Arp& message : bad) receive_arp(message, broadcast());
   EXPECT_EQ(count(Counter::drop_bad_arp_sender), bad.size());
   EXPECT_EQ(link->neighbour_count(), 0U);
 }
@@ -248,7 +248,7 @@ TEST_F(ReceiveArp, WithoutAFreeFrameTheReplyIsDroppedAndCounted) {
   const Frame request = arp_frame(arp_from_peer(wire::ArpOperation::request));
   Incoming incoming = datagram(arp_frame(arp_from_peer(wire::ArpOperation::request)), broadcast());
   while (pool.available() > 0) all.push_back(pool.take());
-  hear(std::move(incoming));
+  receive(std::move(incoming));
   // The received frame is released only afterwards.
   EXPECT_EQ(count(Counter::drop_no_frame), 1U);
   EXPECT_EQ(state_of(kPeer), "resolving");

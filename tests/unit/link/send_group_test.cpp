@@ -1,13 +1,13 @@
 // Rows of docs/states.md, "Send-only group", and SendGroupTable.
 #include "link/send_group_table.hpp"
-#include "tests/unit/link/parts_fixture.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
 namespace {
 
 using wire::McMemberRecord;
 
-class SendGroupStates : public PartsFixture {
+class SendGroupStates : public ObjectFixture {
  protected:
   void take_turn() {
     group->on_turn();
@@ -39,8 +39,8 @@ class SendGroupStates : public PartsFixture {
   }
 
   const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
-  const GroupDependencies env{config, kOwnGid, handles, out, ids, random, *silent_logger()};
-  std::optional<SendGroup> group{std::in_place, env, parking, mgid, true};
+  const GroupDependencies group_deps{config, kOwnGid, handles, out, ids, random, *silent_logger()};
+  std::optional<SendGroup> group{std::in_place, group_deps, parking, mgid, true};
   JoinRequest request;
 };
 
@@ -201,7 +201,7 @@ class SendGroupTableTest : public SendGroupStates {
     return requests;
   }
   const Gid routers = wire::multicast_gid(Ipv4Address(0xe0000002), kDefaultPKey);
-  SendGroupTable table{env, parking};
+  SendGroupTable table{group_deps, parking};
 };
 
 TEST_F(SendGroupTableTest, RequestsAGroupOnce) {

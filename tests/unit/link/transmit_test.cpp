@@ -31,7 +31,7 @@ class Transmit : public LinkFixture {
   }
 };
 
-TEST_F(Transmit, NothingBeforeTheLinkIsUp) {
+TEST_F(Transmit, DropsPacketsBeforeTheLinkIsUp) {
   make();
   send(kPeer);
   EXPECT_TRUE(link->sends().empty());
@@ -41,11 +41,11 @@ TEST_F(Transmit, NothingBeforeTheLinkIsUp) {
 
 TEST_F(Transmit, SendsToResolvedNeighbourWithEncapsulationHeader) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   send(kPeer, 100);
   ASSERT_EQ(link->sends().size(), 1U);
   const Outgoing& sent = link->sends()[0];
-  EXPECT_EQ(sent.qpn, kHere.qpn);
+  EXPECT_EQ(sent.qpn, kPeerHw.qpn);
   EXPECT_EQ(sent.frame.size(), 104U);
   const ConstBytes bytes = sent.frame.bytes();
   EXPECT_EQ((std::vector<std::uint8_t>(bytes.begin(), bytes.begin() + 5)),
@@ -54,13 +54,13 @@ TEST_F(Transmit, SendsToResolvedNeighbourWithEncapsulationHeader) {
 
 TEST_F(Transmit, BatchKeepsItsOrder) {
   bring_up();
-  meet_peer();
+  resolve_peer();
   std::vector<Frame> batch;
   for (std::size_t size = 30; size < 40; ++size) batch.push_back(ip_packet(kPeer, kOwnIp, size));
   link->from_host(batch, now);
   ASSERT_EQ(link->sends().size(), 10U);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(link->sends()[i].frame.size(), 34 + i);
-  EXPECT_EQ(count(Counter::tx_packets), 11U) << "with the one to meet the peer";
+  EXPECT_EQ(count(Counter::tx_packets), 11U) << "with the one to resolve the peer";
 }
 
 TEST_F(Transmit, LimitedBroadcastGoesToTheBroadcastGroup) {
@@ -123,14 +123,14 @@ TEST_F(Transmit, GroupsOfTheHostAreJoinedToReceive) {
   forget();
   send(mdns);
   expect_sent_to_group(mgid);
-  hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
+  receive(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
   EXPECT_EQ(link->to_host().size(), 1U);
   forget();
   view.groups.clear();
   link->on_host_changed(view, now);
   EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
   EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
-  hear(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
+  receive(datagram(encapsulated(ip_packet(mdns, kPeer)), mgid));
   EXPECT_EQ(count(Counter::drop_foreign_group), 1U);
 }
 
@@ -169,10 +169,10 @@ TEST_F(Transmit, OffLinkDestinationsGoToTheGateway) {
                               .metric = 0,
                               .hops = {{.gateway = kPeer, .weight = 1}}}}}};
   bring_up();
-  meet_peer();
+  resolve_peer();
   send(Ipv4Address(0x08080808));
   ASSERT_EQ(link->sends().size(), 1U);
-  EXPECT_EQ(link->sends()[0].qpn, kHere.qpn);
+  EXPECT_EQ(link->sends()[0].qpn, kPeerHw.qpn);
   EXPECT_EQ(link->neighbour_count(), 1U);
   forget();
   // Broadcast and multicast have no gateway.
@@ -217,7 +217,7 @@ TEST_F(Transmit, PacketOverTheMtuCausesAnIcmpError) {
 TEST_F(Transmit, PathMtuIsRespected) {
   bring_up();
   send(kPeer);
-  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  receive_arp(arp_from_peer(wire::ArpOperation::reply));
   grant_paths(7, 3);
   forget();
   send(kPeer, 1020);
@@ -230,7 +230,7 @@ TEST_F(Transmit, PathMtuIsRespected) {
 TEST_F(Transmit, PathMtuIsReportedToTheHost) {
   bring_up();
   send(kPeer, 2000);
-  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  receive_arp(arp_from_peer(wire::ArpOperation::reply));
   grant_paths(7, 3);
   ASSERT_EQ(link->to_host().size(), 1U) << "for the parked packet";
   const ConstBytes reply = std::as_const(link->to_host()[0]).bytes();
@@ -251,7 +251,7 @@ TEST_F(Transmit, ThousandPacketsCauseOneArpAndOnePathRequest) {
   bring_up();
   for (int i = 0; i < 1000; ++i) send(kPeer);
   EXPECT_EQ(sent_arp().size(), 1U);
-  hear_arp(arp_from_peer(wire::ArpOperation::reply));
+  receive_arp(arp_from_peer(wire::ArpOperation::reply));
   for (int i = 0; i < 1000; ++i) send(kPeer);
   EXPECT_EQ(emitted<PathRequest>().size(), 1U);
   forget();
@@ -298,15 +298,15 @@ TEST_F(Transmit, FullCacheEvictsFailedThenIdleButNeverPermanentEntries) {
   config.ageing.negative = 1h;
   bring_up();
   const Ipv4Address fixed(0x0a2c0020);
-  const Ipv4Address dead(0x0a2c0030);
+  const Ipv4Address failed(0x0a2c0030);
   ASSERT_TRUE(link->set_permanent(fixed, hardware(0x77, 7), now));
-  send(dead);
+  send(failed);
   tick_to(now + 5s);
-  ASSERT_EQ(state_of(dead), "failed");
-  meet_peer();
+  ASSERT_EQ(state_of(failed), "failed");
+  resolve_peer();
   ASSERT_EQ(link->neighbour_count(), 3U);
   send(Ipv4Address(0x0a2c0040));
-  EXPECT_EQ(state_of(dead), "gone");
+  EXPECT_EQ(state_of(failed), "gone");
   EXPECT_EQ(state_of(kPeer), "reachable");
   send(Ipv4Address(0x0a2c0041));
   EXPECT_EQ(state_of(kPeer), "gone") << "idle, no parked frames";
@@ -325,14 +325,14 @@ TEST_F(Transmit, EntriesErasedWithinABatchAreNotUsed) {
   config.limits.neighbours = kPeers;
   bring_up();
   const auto to = [&](std::uint32_t i) { return ip_packet(Ipv4Address(kFirst + i), kOwnIp, 28); };
-  const auto meet = [&](std::uint32_t i) {
+  const auto resolve = [&](std::uint32_t i) {
     wire::Arp request = arp_from_peer(wire::ArpOperation::request);
     request.sender_hardware = hardware(100 + i, 0x1000 + i);
     request.sender_protocol = Ipv4Address(kFirst + i);
-    hear_arp(request);
+    receive_arp(request);
     grant_paths();
   };
-  for (std::uint32_t i = 0; i < kPeers; ++i) meet(i);
+  for (std::uint32_t i = 0; i < kPeers; ++i) resolve(i);
   EXPECT_EQ(link->neighbour_count(), kPeers);
   forget();
   // Each new neighbour evicts the entry that has been stale for longest.

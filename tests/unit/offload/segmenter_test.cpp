@@ -142,7 +142,7 @@ TEST(Segmenter, NumbersTheSegmentsOfTcpOverIpv4) {
   }
 }
 
-TEST(Segmenter, FirstAndLastSegmentOnlyHaveTheirFlags) {
+TEST(Segmenter, CwrIsOnlyInTheFirstAndFinAndPshOnlyInTheLastSegment) {
   FramePool pool(1, 70'000);
   const std::uint16_t flags =
       wire::tcp::kAck | wire::tcp::kPush | wire::tcp::kFin | wire::tcp::kCongestionReduced;
@@ -177,9 +177,9 @@ TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
   EXPECT_FALSE(plan_segments(other, Kind::tcp, 39, 1000));
   const Bytes fragment = partial_packet({.payload = 3000, .fragment = 0x2000});
   EXPECT_FALSE(plan_segments(fragment, Kind::tcp, 20, 1000));
-  Bytes headless = packet;
-  headless[20 + wire::tcp::kOffsetAndFlags] = 0x40;
-  EXPECT_FALSE(plan_segments(headless, Kind::tcp, 20, 1000)) << "a TCP header of 16 bytes";
+  Bytes short_header = packet;
+  short_header[20 + wire::tcp::kOffsetAndFlags] = 0x40;
+  EXPECT_FALSE(plan_segments(short_header, Kind::tcp, 20, 1000)) << "a TCP header of 16 bytes";
 }
 
 TEST(CompleteChecksum, CompletesAPartialChecksum) {

@@ -109,7 +109,7 @@ TEST_F(LocalSaTest, RespondsToAPathRequestOnceTheNeighbourIsResolved) {
   EXPECT_EQ(local_sa.next_deadline(), kNever);
 }
 
-TEST_F(LocalSaTest, RefusesAPathToANeighbourThatDoesNotAnswer) {
+TEST_F(LocalSaTest, RefusesAPathToANeighbourThatDoesNotRespond) {
   neighbours.known[kThere] = State::unknown;
   local_sa.request({wire::SaRequestId(8), wire::path_query(kHere, kThere, kDefaultPKey)}, now);
   neighbours.known[kThere] = State::failed;
@@ -119,7 +119,7 @@ TEST_F(LocalSaTest, RefusesAPathToANeighbourThatDoesNotAnswer) {
   local_sa.on_neighbours(local_sa.next_deadline());
   ASSERT_EQ(local_sa.responses().size(), 2U);
   for (const auto& response : local_sa.responses()) {
-    EXPECT_THAT(std::get<SaFailure>(response.result).text(), HasSubstr("nobody answers"));
+    EXPECT_THAT(std::get<SaFailure>(response.result).text(), HasSubstr("cannot resolve"));
   }
 }
 

@@ -65,7 +65,7 @@ class MemoryMadPort : public MadPort {
   /// As in the kernel, only the common header of the request comes back.
   void time_out(const Sent& request) {
     const auto header = request.mad.begin();
-    inbox.push_back({false, {header, header + wire::kMadHeaderSize}});
+    inbox.push_back({.timed_out = true, .bytes = {header, header + wire::kMadHeaderSize}});
   }
 
   /// Redirects to another address (IBA 13.5.2).

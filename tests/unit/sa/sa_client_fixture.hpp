@@ -96,9 +96,9 @@ class SaClientTest : public testing::Test {
   /// Takes the only response, which must be a failure.
   wire::SaFailure failure() {
     EXPECT_EQ(client->responses().size(), 1U);
-    const auto answer = client->responses().at(0);
+    const auto response = client->responses().at(0);
     client->responses().clear();
-    return std::get<wire::SaFailure>(answer.result);
+    return std::get<wire::SaFailure>(response.result);
   }
 
   Config config;

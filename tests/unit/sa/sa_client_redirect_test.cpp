@@ -12,33 +12,34 @@ class Redirection : public SaClientTest {
  protected:
   Redirection() {
     client->set_sm(kSm, now);
-    elsewhere.lid = Lid(9);
-    elsewhere.sl = ServiceLevel(3);
-    elsewhere.pkey = PKey(0x8012);
-    elsewhere.qpn = Qpn(0x123);
-    elsewhere.qkey = QKey(0x80015555);
+    other_address.lid = Lid(9);
+    other_address.sl = ServiceLevel(3);
+    other_address.pkey = PKey(0x8012);
+    other_address.qpn = Qpn(0x123);
+    other_address.qkey = QKey(0x80015555);
   }
-  void redirect() { redirect(elsewhere); }
+  void redirect() { redirect(other_address); }
   void redirect(const Address& to) {
     port.redirect(port.sent.back(), to);
     client->on_readable(now);
   }
   [[nodiscard]] const MadDestination& last() const { return port.sent.back().to; }
 
-  Address elsewhere;
-  const MadDestination place{Lid(9), ServiceLevel(3), 1, Qpn(0x123), QKey(0x80015555), {}};
+  Address other_address;
+  const MadDestination other_destination{Lid(9),     ServiceLevel(3),  1,
+                                         Qpn(0x123), QKey(0x80015555), {}};
 };
 
 TEST_F(Redirection, AppliesToTheRequestAndLaterOnes) {
   ask_path(1);
   EXPECT_EQ(last(), kSm);
   redirect();
-  EXPECT_EQ(last(), place);
+  EXPECT_EQ(last(), other_destination);
   EXPECT_EQ(port.sent.size(), 2U) << "at once";
   respond(SaStatus::ok, path());
   EXPECT_EQ(client->responses().size(), 1U);
   ask_join(2);
-  EXPECT_EQ(last(), place);
+  EXPECT_EQ(last(), other_destination);
   EXPECT_EQ(client->counters().redirects, 1U);
 }
 
@@ -53,16 +54,16 @@ TEST_F(Redirection, LateResponsesOfTheOldAddressAreUnmatched) {
 
 TEST_F(Redirection, MayBeAClassPortInfo) {
   ask_path(1);
-  port.redirect(port.sent.back(), elsewhere);
+  port.redirect(port.sent.back(), other_address);
   auto header = *wire::SaHeader::parse(port.inbox.back().bytes);
   header.mad.attribute_id = wire::attribute::kClassPortInfo;
   header.emit(port.inbox.back().bytes);
   client->on_readable(now);
-  EXPECT_EQ(last(), place);
+  EXPECT_EQ(last(), other_destination);
 }
 
 TEST_F(Redirection, WithoutAPKeyKeepsTheOldOne) {
-  elsewhere.pkey = PKey(0);
+  other_address.pkey = PKey(0);
   ask_path(1);
   redirect();
   EXPECT_EQ(last().pkey_index, kSm.pkey_index);
@@ -76,16 +77,16 @@ TEST_F(Redirection, PrefersTheFullMemberPKey) {
 }
 
 TEST_F(Redirection, UsesAGlobalRouteOnlyToAnotherSubnet) {
-  elsewhere.gid = *Gid::parse("fe80::10:9");
+  other_address.gid = *Gid::parse("fe80::10:9");
   ask_path(1);
   redirect();
-  EXPECT_EQ(last(), place) << "its GID has our prefix";
-  elsewhere.gid = *Gid::parse("fec0::10:9");
-  elsewhere.flow_label = 0x12345;
-  elsewhere.traffic_class = 7;
+  EXPECT_EQ(last(), other_destination) << "its GID has our prefix";
+  other_address.gid = *Gid::parse("fec0::10:9");
+  other_address.flow_label = 0x12345;
+  other_address.traffic_class = 7;
   redirect();
   ASSERT_TRUE(last().global);
-  EXPECT_EQ(last().global->dgid, elsewhere.gid);
+  EXPECT_EQ(last().global->dgid, other_address.gid);
   EXPECT_EQ(last().global->flow_label, 0x12345U);
   EXPECT_EQ(last().global->traffic_class, 7);
   EXPECT_GT(last().global->hop_limit, 1);
@@ -93,7 +94,7 @@ TEST_F(Redirection, UsesAGlobalRouteOnlyToAnotherSubnet) {
 
 TEST_F(Redirection, UnusableOneIsAFailure) {
   const auto bad = [this](auto change) {
-    Address to = elsewhere;
+    Address to = other_address;
     change(to);
     ask_path(1);
     const auto before = port.sent.size();
@@ -115,12 +116,12 @@ TEST_F(Redirection, UnusableOneIsAFailure) {
 }
 
 TEST_F(Redirection, CountsAsAnAttempt) {
-  Address back = elsewhere;
+  Address back = other_address;
   back.lid = Lid(10);
   ask_path(1);
   for (unsigned i = 0; i < config.path.attempts; ++i) {
     ASSERT_TRUE(client->responses().empty());
-    redirect(i % 2 == 0 ? elsewhere : back);
+    redirect(i % 2 == 0 ? other_address : back);
   }
   EXPECT_EQ(failure().status, SaStatus::redirect);
   EXPECT_EQ(port.sent.size(), config.path.attempts);
@@ -154,7 +155,7 @@ TEST_F(Redirection, ReportsAreAcceptedFromTheNewAddress) {
   header.mad.class_version = 2;
   header.mad.method = wire::method::kReport;
   header.mad.attribute_id = wire::attribute::kNotice;
-  for (const auto& from : {place, kSm, kOtherSm}) {
+  for (const auto& from : {other_destination, kSm, kOtherSm}) {
     ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kMadSize), .from = from};
     header.emit(mad.bytes);
     wire::Notice().emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));

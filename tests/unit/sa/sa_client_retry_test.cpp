@@ -217,19 +217,19 @@ TEST_F(SaClientTest, RefusesRequestsBeyondTheLimit) {
 }
 
 TEST_F(SaClientTest, LogsOnlyFailedLeaves) {
-  std::ostringstream said;
-  log.sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(said));
+  std::ostringstream log_text;
+  log.sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log_text));
   client->set_sm(kSm, now);
-  said.str("");
+  log_text.str("");
   ask_join(1);
   respond(SaStatus::insufficient_components, path());
   ask_path(2);
   respond(SaStatus::no_records, path());
-  EXPECT_EQ(said.str(), "") << "the requester logs it";
+  EXPECT_EQ(log_text.str(), "") << "the requester logs it";
   client->request({wire::SaRequestId(3), wire::leave_query(kGroup, kPort, 1)}, now);
   respond(SaStatus::request_invalid, path());
-  EXPECT_NE(said.str().find("leave of " + kGroup.to_string()), std::string::npos);
-  EXPECT_NE(said.str().find(wire::name(SaStatus::request_invalid)), std::string::npos);
+  EXPECT_NE(log_text.str().find("leave of " + kGroup.to_string()), std::string::npos);
+  EXPECT_NE(log_text.str().find(wire::name(SaStatus::request_invalid)), std::string::npos);
 }
 
 TEST_F(SaClientTest, OnTimeIsHarmlessBeforeTheDeadline) {

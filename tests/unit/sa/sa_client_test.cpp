@@ -91,7 +91,7 @@ TEST_F(ReportTest, IsAcknowledgedAndReturned) {
   ASSERT_EQ(port.sent.size(), 1U);
   const auto& response = port.sent[0];
   EXPECT_EQ(response.to, kSm);
-  EXPECT_EQ(response.timeout, Duration::zero()) << "a response is not answered";
+  EXPECT_EQ(response.timeout, Duration::zero()) << "a response gets no response";
   auto expected = header;
   expected.mad.method = wire::method::kReportResp;
   EXPECT_EQ(response.header(), expected);
@@ -181,20 +181,20 @@ TEST_F(SaClientTest, AcceptsALimitedPKeyOfTheSamePartition) {
 TEST_F(SaClientTest, DropsUnmatchedMads) {
   client->set_sm(kSm, now);
   ask_path(1);
-  const auto strange = [&](auto change) {
+  const auto receive_with = [&](auto change) {
     port.respond(port.sent[0], 0, path());
     auto& bytes = port.inbox.back().bytes;
     auto header = *wire::SaHeader::parse(bytes);
     change(header);
     header.emit(bytes);
   };
-  strange([](auto& header) { header.mad.transaction_id ^= 1; });
-  strange([](auto& header) { header.mad.method = wire::method::kGetTableResp; });
-  strange([](auto& header) { header.mad.method = wire::method::kGet; });
-  strange([](auto& header) { header.mad.attribute_id = wire::attribute::kMcMemberRecord; });
-  strange([](auto& header) { header.mad.management_class = wire::mgmt_class::kPerf; });
-  strange([](auto& header) { header.mad.class_version = 1; });
-  port.inbox.push_back({true, {}});
+  receive_with([](auto& header) { header.mad.transaction_id ^= 1; });
+  receive_with([](auto& header) { header.mad.method = wire::method::kGetTableResp; });
+  receive_with([](auto& header) { header.mad.method = wire::method::kGet; });
+  receive_with([](auto& header) { header.mad.attribute_id = wire::attribute::kMcMemberRecord; });
+  receive_with([](auto& header) { header.mad.management_class = wire::mgmt_class::kPerf; });
+  receive_with([](auto& header) { header.mad.class_version = 1; });
+  port.inbox.push_back({});
   client->on_readable(now);
   EXPECT_EQ(client->counters().unmatched_mads, 7U);
   EXPECT_TRUE(client->responses().empty());

@@ -283,11 +283,11 @@ TEST_F(UmadPortTest, ReceivesResponsesAndTimeoutsInOrder) {
   kernel.pending = {{0, response}, {ETIMEDOUT, request}};
   auto mad = port->receive();
   ASSERT_TRUE(mad);
-  EXPECT_TRUE(mad->answered);
+  EXPECT_FALSE(mad->timed_out);
   EXPECT_EQ(mad->bytes, response);
   mad = port->receive();
   ASSERT_TRUE(mad);
-  EXPECT_FALSE(mad->answered);
+  EXPECT_TRUE(mad->timed_out);
   EXPECT_EQ(mad->bytes, request);
   EXPECT_FALSE(port->receive());
   EXPECT_FALSE(port->failed());

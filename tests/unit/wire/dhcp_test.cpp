@@ -127,10 +127,10 @@ TEST(Dhcp, EmittedMessageParsesAsTheOriginal) {
 }
 
 TEST(Dhcp, GrowsIfThereIsNoPadding) {
-  auto tight = ethernet_discover();
-  tight.resize(262);  // up to the end option
-  ASSERT_EQ(tight.back(), 0xff);
-  const auto original = packet_of(tight);
+  auto without_padding = ethernet_discover();
+  without_padding.resize(262);  // up to the end option
+  ASSERT_EQ(without_padding.back(), 0xff);
+  const auto original = packet_of(without_padding);
   auto message = *DhcpMessage::parse(original);
   message.client.identifier = dhcp_client_identifier(kDefaultPKey, Guid(1));
   const auto grown = emitted(message, original);
@@ -190,11 +190,11 @@ TEST(Dhcp, RefusesMalformedMessages) {
   EXPECT_TRUE(refused(236, "63825364"));
   EXPECT_TRUE(refused(240, "0c ff")) << "beyond the end";
   EXPECT_TRUE(refused(240, "3d 02 00 01 3d 02 00 02 ff")) << "two identifiers";
-  auto unended = ethernet_discover();
-  unended.resize(240);
-  EXPECT_TRUE(DhcpMessage::parse(packet_of(unended))) << "no options at all";
-  unended.resize(239);
-  EXPECT_FALSE(DhcpMessage::parse(packet_of(unended)));
+  auto without_end = ethernet_discover();
+  without_end.resize(240);
+  EXPECT_TRUE(DhcpMessage::parse(packet_of(without_end))) << "no options at all";
+  without_end.resize(239);
+  EXPECT_FALSE(DhcpMessage::parse(packet_of(without_end)));
 }
 
 TEST(Dhcp, RefusesEveryTruncation) {

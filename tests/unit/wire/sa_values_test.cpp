@@ -19,7 +19,7 @@ TEST(RateCode, IsThatOfVerbs) {
   EXPECT_EQ(rate_mbps(63), 0U);
 }
 
-TEST(MtuCode, IsTheInverseOfItsOctets) {
+TEST(MtuCode, IsTheInverseOfMtuBytes) {
   EXPECT_EQ(mtu_bytes(1), 256U);
   EXPECT_EQ(mtu_bytes(4), 2048U);
   EXPECT_EQ(mtu_bytes(5), 4096U);

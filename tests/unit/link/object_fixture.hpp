@@ -1,4 +1,4 @@
-// The parts of a link, with a fake for the device.
+// The objects of a link, with a fake for the device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -94,9 +94,9 @@ inline wire::PathRecord path_record(const Gid& dgid, std::uint16_t dlid, std::ui
   return record;
 }
 
-class PartsFixture : public ::testing::Test {
+class ObjectFixture : public ::testing::Test {
  protected:
-  PartsFixture() {
+  ObjectFixture() {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
     paths.set_source(kOwnGid, 0);
@@ -105,7 +105,7 @@ class PartsFixture : public ::testing::Test {
     EXPECT_TRUE(groups.broadcast().on_response({id, group_record(groups.broadcast().mgid())}, now));
     forget();
   }
-  ~PartsFixture() override {
+  ~ObjectFixture() override {
     forget();
     neighbours.clear(Counter::drop_link_down);
   }
@@ -113,8 +113,8 @@ class PartsFixture : public ::testing::Test {
   static inline const HwAddress kOwn = hardware(0x11, 1);
   static inline const PortGid kOwnGid{kOwn.gid, 0};
   static constexpr Ipv4Address kPeer{0x0a2c0002};
-  static inline const HwAddress kHere = hardware(0x22, 2);   ///< the peer's address
-  static inline const HwAddress kThere = hardware(0x33, 3);  ///< the peer's new address
+  static inline const HwAddress kPeerHw = hardware(0x22, 2);     ///< the peer's address
+  static inline const HwAddress kNewPeerHw = hardware(0x33, 3);  ///< the peer's new address
 
   /// Discards the output so far, and resets the counters.
   void forget() {

@@ -3,7 +3,7 @@
 
 #include "link/announcer.hpp"
 #include "link/token_bucket.hpp"
-#include "tests/unit/link/parts_fixture.hpp"
+#include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -48,7 +48,7 @@ TEST(RandomTest, JitterStaysWithinItsRange) {
   EXPECT_GT(most, 149s);
 }
 
-class AnnouncerTest : public PartsFixture {
+class AnnouncerTest : public ObjectFixture {
  protected:
   [[nodiscard]] std::vector<Ipv4Address> announced_until(TimePoint end) {
     while (announcer.next_deadline() <= end) {
