@@ -78,8 +78,13 @@ def write_document(folder):
     DOCUMENT.write_text(document, encoding="utf-8")
 
 
-def take_down_namespaces():
-    """Deletes namespaces that an interrupted set-up has left behind."""
+def take_down():
+    """Kills processes and deletes namespaces that an interrupted set-up has left behind: the signal
+    may come between their start and their registration for the end."""
+    children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")
+    for pid in map(int, children.read_text(encoding="ascii").split()):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
     for left in pathlib.Path("/run/netns").glob(f"ipoibd-{os.getpid()}-*"):
         subprocess.run(["ip", "netns", "delete", left.name], check=False)
 
@@ -103,7 +108,7 @@ def main():
         for name in options.parts:
             run(name, options, folder)
     finally:
-        take_down_namespaces()
+        take_down()
 
 
 if __name__ == "__main__":

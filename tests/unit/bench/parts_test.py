@@ -116,6 +116,14 @@ class Pictures(unittest.TestCase):
                     self.assertIn(f">{word}<", file.read_text(encoding="utf-8"))
 
 
+class Interruption(unittest.TestCase):
+    def test_ends_processes_that_nobody_has_registered(self):
+        process = subprocess.Popen(["sleep", "1000"])
+        bench.take_down()
+        self.assertFalse(pathlib.Path(f"/proc/{process.pid}").exists())
+        process.wait()
+
+
 class Parts(unittest.TestCase):
     def test_each_part_is_the_module_of_its_name(self):
         """The test folders on the path may have modules of the same name."""
