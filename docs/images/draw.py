@@ -124,8 +124,9 @@ def table_of_layers():
     def used(name, words):
         if words == "-":
             return set()
-        if words == "all but softib":
-            return {other for other in names if not other.startswith("softib")} - {name, "ibarp"}
+        if words.startswith("all but "):
+            without = tuple(words.removeprefix("all but ").split(", ")) + (name, "ibarp")
+            return {other for other in names if not other.startswith(without)}
         return {re.sub("'s .*", "", word) for word in words.split(", ")} & names
 
     return {name: (title, used(name, words)) for name, (title, words) in rows.items()}

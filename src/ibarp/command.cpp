@@ -36,7 +36,7 @@ constexpr std::array<Word, 18> kVerbs{{{"show", Verb::show},
                                        {"groups", Verb::groups},
                                        {"help", Verb::help}}};
 
-constexpr std::array<option, 11> kOptions{{{"all", no_argument, nullptr, 'a'},
+constexpr std::array<option, 12> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"set", required_argument, nullptr, 's'},
                                            {"delete", required_argument, nullptr, 'd'},
                                            {"device", required_argument, nullptr, 'i'},
@@ -44,10 +44,11 @@ constexpr std::array<option, 11> kOptions{{{"all", no_argument, nullptr, 'a'},
                                            {"json", no_argument, nullptr, 'j'},
                                            {"zeros", no_argument, nullptr, 'z'},
                                            {"members", no_argument, nullptr, 'm'},
+                                           {"wide", no_argument, nullptr, 'w'},
                                            {"help", no_argument, nullptr, 'h'},
                                            {"version", no_argument, nullptr, 'V'},
                                            {nullptr, 0, nullptr, 0}}};
-constexpr const char* kLetters = ":as:d:i:njzmhV";
+constexpr const char* kLetters = ":as:d:i:njzmwhV";
 
 [[noreturn]] void misused(const std::string& what) {
   throw Failure(kUsage, what + "; see ibarp --help");
@@ -180,6 +181,9 @@ void apply(Command& command, int letter) {
     case 'm':
       command.members = true;
       break;
+    case 'w':
+      command.wide = true;
+      break;
     case 'h':
       command.verb = Verb::help;
       break;
@@ -254,6 +258,7 @@ Options; -a, -s and -d as of arp(8):
   -i, --device IF       same as dev IF
   -n, --numeric         do not resolve host names (with -a, -s and -d)
   -j, --json            print JSON
+  -w, --wide            show and groups: all columns
   -z, --zeros           stats: include counters that are zero
   -m, --members         groups: print a line for each member
   -h, --help            print this text

@@ -59,6 +59,7 @@ struct Command {
   bool json = false;
   bool zeros = false;
   bool members = false;
+  bool wide = false;  ///< show and groups: all columns
 
   /// Whether the command changes one entry, and so needs one interface.
   [[nodiscard]] bool is_change() const {

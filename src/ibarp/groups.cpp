@@ -8,11 +8,14 @@
 #include <utility>
 
 #include "run.hpp"
+#include "table/table.hpp"
 #include "text.hpp"
 
 namespace ipoib::cli {
 
 namespace json = boost::json;
+using table::Align;
+using table::Table;
 
 namespace {
 
@@ -48,10 +51,6 @@ json::object as_json(const std::string& interface, const GroupLine& line) {
   return out;
 }
 
-std::string title_of(const ibarp_group& group) {
-  return group.address.family != 0 ? text_of(group.address) : "-";
-}
-
 template <class Use>
 void for_each_group(const std::vector<GroupListing>& listings, Use use) {
   for (const auto& listing : listings) {
@@ -59,38 +58,38 @@ void for_each_group(const std::vector<GroupListing>& listings, Use use) {
   }
 }
 
-std::string group_table(const std::vector<GroupListing>& listings) {
-  using Align = Table::Align;
+Table group_table(const std::vector<GroupListing>& listings) {
   Table table({{"GROUP"},
                {"DEV"},
                {"MEMBERSHIP"},
-               {"MEMBERS", Align::right},
-               {"MLID"},
-               {"WAIT", Align::right},
+               {"MEMBERS", Align::right, 3},
+               {"MLID", Align::left, 2},
+               {"WAIT", Align::right, 1},
                {"MGID"}});
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
     const ibarp_group& group = line.group;
-    table.add({title_of(group), interface, group.membership,
-               line.members ? std::to_string(line.members->size()) : "-", lid_text(group.mlid),
-               std::to_string(group.waiting), gid_text(group.mgid)});
+    table.add({group.address.family != 0 ? text_of(group.address) : "-", interface,
+               group.membership, line.members ? std::to_string(line.members->size()) : "-",
+               lid_text(group.mlid), std::to_string(group.waiting), gid_text(group.mgid)});
   });
-  return table.text();
+  return table;
 }
 
-std::string member_table(const std::vector<GroupListing>& listings) {
-  Table table({{"GROUP"}, {"DEV"}, {"PORT"}, {"JOINED"}, {"MGID"}});
+Table member_table(const std::vector<GroupListing>& listings) {
+  Table table({{"GROUP"}, {"DEV"}, {"PORT"}, {"JOINED"}, {"MGID", Align::left, 1}});
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
     if (!line.members) return;
+    const std::string mgid = gid_text(line.group.mgid);
+    const std::string group = line.group.address.family != 0 ? text_of(line.group.address) : mgid;
     for (const ibarp_member& member : *line.members) {
       std::string joined;
       for (const auto& name : names_of(member.join_state)) {
         joined += (joined.empty() ? "" : "+") + name;
       }
-      table.add({title_of(line.group), interface, gid_text(member.port_gid), joined,
-                 gid_text(line.group.mgid)});
+      table.add({group, interface, gid_text(member.port_gid), joined, mgid});
     }
   });
-  return table.text();
+  return table;
 }
 
 }  // namespace
@@ -115,7 +114,10 @@ GroupListing list_groups(const Client& client, const Command& command) {
 }
 
 std::string groups(const std::vector<GroupListing>& listings, const Command& command) {
-  if (!command.json) return command.members ? member_table(listings) : group_table(listings);
+  if (!command.json) {
+    const Table table = command.members ? member_table(listings) : group_table(listings);
+    return table.text(command.wide ? table::kUnlimited : table::output_width());
+  }
   json::array all;
   for_each_group(listings, [&](const std::string& interface, const GroupLine& line) {
     all.push_back(as_json(interface, line));

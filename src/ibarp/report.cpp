@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "run.hpp"
+#include "table/table.hpp"
 #include "text.hpp"
 
 namespace ipoib::cli {
@@ -16,21 +17,8 @@ namespace {
 
 std::string heading(const Client& client) { return client.interface() + ":\n"; }
 
-/// Prints lines "  name   value" with aligned columns.
-class Pairs {
- public:
-  explicit Pairs(Table::Align values) : table_({{""}, {"", values}}) {}
-  void add(const std::string& name, std::string value) {
-    table_.add({"  " + name, std::move(value)});
-  }
-  [[nodiscard]] std::string text() const {
-    const std::string all = table_.text();
-    return all.substr(all.find('\n') + 1);
-  }
-
- private:
-  Table table_;
-};
+/// A table of names and values without headings.
+table::Table pairs(table::Align values) { return table::Table({{""}, {"", values}}); }
 
 /// Formats CLOCK_MONOTONIC like the kernel's log.
 std::string seconds(std::int64_t nanoseconds) {
@@ -70,8 +58,8 @@ json::object as_json(const ibarp_info& info) {
 std::string stats(const Client& client, const Command& command) {
   json::object drops;
   json::object others;
-  Pairs drop_lines(Table::Align::right);
-  Pairs other_lines(Table::Align::right);
+  table::Table drop_lines = pairs(table::Align::right);
+  table::Table other_lines = pairs(table::Align::right);
   std::size_t zeros = 0;
   for (const ibarp_counter& counter : client.counters()) {
     (counter.is_drop != 0 ? drops : others)[counter.name] = counter.value;
@@ -80,14 +68,14 @@ std::string stats(const Client& client, const Command& command) {
       continue;
     }
     (counter.is_drop != 0 ? drop_lines : other_lines)
-        .add(counter.name, std::to_string(counter.value));
+        .add({std::string("  ") + counter.name, std::to_string(counter.value)});
   }
   if (command.json) {
     return json::serialize(
         json::object{{"interface", client.interface()}, {"counters", others}, {"drops", drops}});
   }
   std::string out = heading(client) + other_lines.text();
-  if (const std::string text = drop_lines.text(); !text.empty()) out += "  dropped:\n" + text;
+  if (!drop_lines.empty()) out += "  dropped:\n" + drop_lines.text();
   if (zeros > 0) out += "  (" + std::to_string(zeros) + " more are zero; -z shows them)\n";
   return out;
 }
@@ -98,10 +86,10 @@ std::string log_levels(const Client& client, const Command& command) {
   }
   if (!command.json && !command.levels.empty()) return "";
   json::object levels;
-  Pairs lines(Table::Align::left);
+  table::Table lines = pairs(table::Align::left);
   for (const ibarp_log_level& each : client.log_levels()) {
     levels[each.module] = static_cast<const char*>(each.level);
-    lines.add(each.module, each.level);
+    lines.add({std::string("  ") + each.module, each.level});
   }
   if (!command.json) return heading(client) + lines.text();
   return json::serialize(json::object{{"interface", client.interface()}, {"levels", levels}});

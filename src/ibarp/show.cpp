@@ -1,15 +1,19 @@
-// Prints entries as a table if it fits, otherwise as blocks; like arp -a; as JSON.
+// Prints entries as a brief table; with all columns as a table or, if that is too wide, as blocks;
+// like arp -a; as JSON.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 
 #include "run.hpp"
+#include "table/table.hpp"
 #include "text.hpp"
 
 namespace ipoib::cli {
 
 namespace json = boost::json;
+using table::Align;
+using table::Table;
 
 namespace {
 
@@ -38,19 +42,39 @@ json::object as_json(const std::string& interface, const ibarp_entry& entry) {
   return out;
 }
 
-Table as_table(const std::vector<Listing>& listings) {
-  using Align = Table::Align;
+/// The columns that fit 80 columns, with the addresses of most networks all of them.
+Table brief_table(const std::vector<Listing>& listings) {
   Table table({{"ADDRESS"},
                {"DEV"},
                {"STATE"},
-               {"FLAGS"},
+               {"IDLE", Align::right, 3},
+               {"DLID", Align::left, 4},
+               {"QPN", Align::left, 2},
+               {"GID", Align::left, 1}});
+  for (const auto& [interface, entries] : listings) {
+    for (const ibarp_entry& entry : entries) {
+      const bool known = has_hardware(entry);
+      table.add({text_of(entry.address), interface, entry.state, age(entry.idle_ms),
+                 has_path(entry) ? lid_text(entry.dlid) : "-",
+                 known ? hexadecimal(entry.hardware.qpn, 6) : "-",
+                 known ? gid_text(entry.hardware.gid) : "-"});
+    }
+  }
+  return table;
+}
+
+Table wide_table(const std::vector<Listing>& listings) {
+  Table table({{"ADDRESS"},
+               {"DEV"},
+               {"STATE"},
+               {"IDLE", Align::right},
+               {"DLID"},
                {"QPN"},
                {"GID"},
-               {"DLID"},
+               {"FLAGS"},
                {"SL", Align::right},
                {"MTU", Align::right},
                {"RATE", Align::right},
-               {"IDLE", Align::right},
                {"REFS", Align::right},
                {"WAIT", Align::right},
                {"LLADDR"}});
@@ -59,12 +83,11 @@ Table as_table(const std::vector<Listing>& listings) {
       const ibarp_hardware& hardware = entry.hardware;
       const bool known = has_hardware(entry);
       const bool path = has_path(entry);
-      table.add({text_of(entry.address), interface, entry.state,
-                 known ? hexadecimal(hardware.flags, 2) : "-",
-                 known ? hexadecimal(hardware.qpn, 6) : "-", known ? gid_text(hardware.gid) : "-",
-                 path ? lid_text(entry.dlid) : "-", path ? std::to_string(entry.sl) : "-",
-                 path ? std::to_string(entry.path_mtu) : "-", path ? rate(entry.rate_mbps) : "-",
-                 age(entry.idle_ms), std::to_string(entry.references),
+      table.add({text_of(entry.address), interface, entry.state, age(entry.idle_ms),
+                 path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
+                 known ? gid_text(hardware.gid) : "-", known ? hexadecimal(hardware.flags, 2) : "-",
+                 path ? std::to_string(entry.sl) : "-", path ? std::to_string(entry.path_mtu) : "-",
+                 path ? rate(entry.rate_mbps) : "-", std::to_string(entry.references),
                  std::to_string(entry.waiting), known ? text_of(hardware) : "-"});
     }
   }
@@ -125,10 +148,10 @@ std::string show(const std::vector<Listing>& listings, const Command& command) {
     return empty && !command.host.empty() ? command.host + " -- no entry\n" : lines;
   }
   if (empty) return "";
-  Table table = as_table(listings);
-  const std::size_t columns = columns_of_output();
-  if (table.width() > columns) table.drop_last_column();
-  if (table.width() <= columns) return table.text();
+  const std::size_t width = table::output_width();
+  if (!command.wide) return brief_table(listings).text(width);
+  const Table table = wide_table(listings);
+  if (table.width() <= width) return table.text();
   for (const auto& [interface, entries] : listings) {
     for (const ibarp_entry& entry : entries) lines += as_block(interface, entry);
   }

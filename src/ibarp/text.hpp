@@ -1,9 +1,8 @@
-// Formats numbers and tables.
+// Formats numbers.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace ipoib::cli {
 
@@ -15,32 +14,5 @@ namespace ipoib::cli {
 [[nodiscard]] std::string age(std::uint64_t milliseconds);
 /// "40 Gb/s", "2.5 Gb/s"; "-" for 0.
 [[nodiscard]] std::string rate(std::uint32_t mbps);
-
-/// Width of the output: COLUMNS, or that of the terminal; unlimited for a file or pipe.
-[[nodiscard]] std::size_t columns_of_output();
-
-/// A table with headings and aligned columns, two blanks apart.
-class Table {
- public:
-  enum class Align : std::uint8_t { left, right };
-  struct Column {
-    std::string heading;
-    Align align = Align::left;
-  };
-
-  explicit Table(std::vector<Column> columns);
-  /// `row` has one cell for each column.
-  void add(std::vector<std::string> row);
-  [[nodiscard]] std::size_t width() const;
-  void drop_last_column();
-  [[nodiscard]] std::string text() const;
-
- private:
-  void append(std::string& out, const std::vector<std::string>& row) const;
-
-  std::vector<Column> columns_;
-  std::vector<std::size_t> widths_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 }  // namespace ipoib::cli

@@ -60,7 +60,8 @@ class Ibarp(hosts.Pair):
         self.assertEqual(entry["path"]["dlid"], peer["lid"])
         self.assertEqual(entry["path"]["mtu"], 2048)
         self.assertEqual(entry["waiting"], 0)
-        self.assertIn(entry["lladdr"], self.ibarp())
+        self.assertIn(entry["gid"], self.ibarp())
+        self.assertIn(entry["lladdr"], self.ibarp("--wide"))
 
     def test_info_shows_the_interface(self):
         info = self.left.ibarp("info")

@@ -1,12 +1,12 @@
 #include "softib/cli/show_table.hpp"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <string_view>
 #include <vector>
 
+#include "table/table.hpp"
 #include "wire/mc_member_record.hpp"
 
 namespace softib::cli {
@@ -15,27 +15,10 @@ namespace json = boost::json;
 
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using ipoib::table::Table;
 
-/// Prints rows of cells; each column is as wide as its widest cell.
-std::string print(const Rows& rows) {
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      out += row[i];
-      if (i + 1 < row.size()) out.append(widths[i] - row[i].size() + 2, ' ');
-    }
-    out += '\n';
-  }
-  return out;
-}
-
-/// Prints nothing if there is only the header row.
-std::string print_section(const Rows& rows) { return rows.size() == 1 ? "" : "\n" + print(rows); }
+/// Prints nothing for an empty table.
+std::string print_section(const Table& table) { return table.empty() ? "" : "\n" + table.text(); }
 
 /// A member of any type as text; "-" if there is none.
 std::string text(const json::object& object, std::string_view key) {
@@ -102,19 +85,20 @@ std::string lids(const json::object& node) {
 }
 
 std::string nodes(const json::object& subnet) {
-  Rows rows{{"LID", "NODE", "STATE", "MTU", "GBIT/S", "GID", "P_KEYS", "PROCESSES"}};
+  Table table(
+      {{"LID"}, {"NODE"}, {"STATE"}, {"MTU"}, {"GBIT/S"}, {"GID"}, {"P_KEYS"}, {"PROCESSES"}});
   for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
-    rows.push_back({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
-                    text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
-                    join(list(node, "processes"),
-                         [](const json::value& one) { return text(one.as_object(), "pid"); })});
+    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
+               text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
+               join(list(node, "processes"),
+                    [](const json::value& one) { return text(one.as_object(), "pid"); })});
   }
-  return print(rows);
+  return table.text();
 }
 
 std::string partitions(const json::object& subnet) {
-  Rows rows{{"PARTITION", "MEMBERS"}};
+  Table table({{"PARTITION"}, {"MEMBERS"}});
   for (const auto& value : list(subnet, "partitions")) {
     const auto& partition = value.as_object();
     std::string members = join(list(partition, "members"), [](const json::value& one) {
@@ -123,50 +107,50 @@ std::string partitions(const json::object& subnet) {
     const std::string others = text(partition, "others");
     const bool is_named = members != "-";
     if (others != "none") members = (is_named ? members + " others(" : "all(") + others + ")";
-    rows.push_back({text(partition, "pkey"), members});
+    table.add({text(partition, "pkey"), members});
   }
-  return print_section(rows);
+  return print_section(table);
 }
 
 std::string groups(const json::object& subnet) {
-  Rows rows{{"MLID", "GROUP", "P_KEY", "Q_KEY", "MTU", "GBIT/S", "MEMBERS"}};
+  Table table({{"MLID"}, {"GROUP"}, {"P_KEY"}, {"Q_KEY"}, {"MTU"}, {"GBIT/S"}, {"MEMBERS"}});
   for (const auto& value : list(subnet, "groups")) {
     const auto& group = value.as_object();
     // The fabric file has receivers only.
     const bool has_members = group.contains("members");
     const auto& members = list(group, has_members ? "members" : "receivers");
-    rows.push_back({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"),
-                    text(group, "qkey"), text(group, "mtu"), text(group, "rate"),
-                    has_members ? join(members, member) : join(members, plain)});
+    table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),
+               text(group, "mtu"), text(group, "rate"),
+               has_members ? join(members, member) : join(members, plain)});
   }
-  return print_section(rows);
+  return print_section(table);
 }
 
 /// Adds a row for each counter that is not 0.
-void add_counters(Rows& rows, const std::string& whose, const json::object& counters) {
+void add_counters(Table& table, const std::string& whose, const json::object& counters) {
   for (const auto& [key, value] : counters) {
     const std::string number = json::serialize(value);
-    if (number != "0") rows.push_back({whose, std::string(key), number});
+    if (number != "0") table.add({whose, std::string(key), number});
   }
 }
 
 std::string counters(const json::object& subnet) {
-  Rows rows{{"NODE", "COUNTER", "VALUE"}};
+  Table table({{"NODE"}, {"COUNTER"}, {"VALUE"}});
   if (const auto* sa = subnet.if_contains("sa"); sa != nullptr && sa->is_object()) {
-    add_counters(rows, "SM and SA", sa->get_object());
+    add_counters(table, "SM and SA", sa->get_object());
   }
   if (const auto* control = subnet.if_contains("control");
       control != nullptr && control->is_object()) {
-    add_counters(rows, "control socket", control->get_object());
+    add_counters(table, "control socket", control->get_object());
   }
   for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
     const auto* counted = node.if_contains("counters");
     if (counted != nullptr && counted->is_object()) {
-      add_counters(rows, text(node, "name"), counted->get_object());
+      add_counters(table, text(node, "name"), counted->get_object());
     }
   }
-  return print_section(rows);
+  return print_section(table);
 }
 
 }  // namespace

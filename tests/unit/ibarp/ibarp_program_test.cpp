@@ -63,7 +63,7 @@ bool nobody_may_run_it() {
 #define REQUIRE_RUNNABLE_BY_NOBODY() \
   if (!nobody_may_run_it()) GTEST_SKIP() << "nobody may not run the program here"
 
-TEST_F(IbarpProgram, ShowsATable) {
+TEST_F(IbarpProgram, ShowsABriefTable) {
   RunningServer server;
   server.handler.put(reachable());
   server.handler.put(incomplete());
@@ -71,45 +71,78 @@ TEST_F(IbarpProgram, ShowsATable) {
   const std::string blanks(name.size() - 3, ' ');
   const Outcome outcome = run_ibarp({"show", "dev", name});
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.out,
-            "ADDRESS    DEV" + blanks +
-                "  STATE       FLAGS  QPN       GID               DLID    SL   MTU     RATE  "
-                "IDLE  REFS  WAIT  LLADDR\n"
-                "10.44.0.1  " +
-                name +
-                "  incomplete  -      -         -                 -        -     -        -"
-                "    0s     0     7  -\n"
-                "10.44.0.2  " +
-                name +
-                "  reachable   0x00   0x000401  fe80::2:c903:0:1  0x0003   1  2048  40 Gb/s"
-                "  1.2s     2     0  " +
-                kLongForm + "\n");
+  EXPECT_EQ(outcome.out, "ADDRESS    DEV" + blanks +
+                             "  STATE       IDLE  DLID    QPN       GID\n"
+                             "10.44.0.1  " +
+                             name + "  incomplete    0s  -       -         -\n10.44.0.2  " + name +
+                             "  reachable   1.2s  0x0003  0x000401  fe80::2:c903:0:1\n");
+}
+
+TEST_F(IbarpProgram, ShowsAllColumnsWithWide) {
+  RunningServer server;
+  server.handler.put(reachable());
+  server.handler.put(incomplete());
+  const std::string& name = server.name();
+  const std::string blanks(name.size() - 3, ' ');
+  for (const char* const option : {"-w", "--wide"}) {
+    EXPECT_EQ(
+        run_ibarp({option, "show", "dev", name}).out,
+        "ADDRESS    DEV" + blanks +
+            "  STATE       IDLE  DLID    QPN       GID               FLAGS  SL   MTU     RATE  "
+            "REFS  WAIT  LLADDR\n"
+            "10.44.0.1  " +
+            name +
+            "  incomplete    0s  -       -         -                 -       -     -        -"
+            "     0     7  -\n"
+            "10.44.0.2  " +
+            name +
+            "  reachable   1.2s  0x0003  0x000401  fe80::2:c903:0:1  0x00    1  2048  40 Gb/s"
+            "     2     0  " +
+            kLongForm + "\n");
+  }
+}
+
+std::size_t widest(const std::string& text) {
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    longest = std::max(longest, end - at);
+    at = end + 1;
+  }
+  return longest;
 }
 
 TEST_F(IbarpProgram, FitsTheTerminal) {
   RunningServer server;
-  server.handler.put(reachable());
-  const auto widest = [](const std::string& text) {
-    std::size_t longest = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = text.find('\n', at);
-      longest = std::max(longest, end - at);
-      at = end + 1;
-    }
-    return longest;
-  };
+  Entry entry = reachable();
+  server.handler.put(entry);
   const std::string& name = server.name();
-  const std::string all = run_ibarp({"show", "dev", name}, {.columns = "200"}).out;
-  EXPECT_THAT(all, HasSubstr("LLADDR"));
-  const std::string without_lladdr = run_ibarp({"show", "dev", name}, {.columns = "140"}).out;
-  EXPECT_THAT(without_lladdr, AllOf(StartsWith("ADDRESS"), Not(HasSubstr("LLADDR"))));
-  EXPECT_LE(widest(without_lladdr), 140U);
-  const std::string blocks = run_ibarp({"show", "dev", name}, {.columns = "80"}).out;
-  EXPECT_EQ(blocks, "10.44.0.2  " + name + "  reachable\n    lladdr " + kLongForm +
-                        "\n    flags 0x00  qpn 0x000401  gid fe80::2:c903:0:1\n"
-                        "    dlid 0x0003  sl 1  mtu 2048  rate 40 Gb/s\n"
-                        "    idle 1.2s  references 2  waiting 0\n");
-  EXPECT_LE(widest(blocks), 80U);
+  const auto show = [&](const char* columns) {
+    return run_ibarp({"show", "dev", name}, {.columns = columns}).out;
+  };
+  EXPECT_THAT(show("80"), AllOf(StartsWith("ADDRESS"), HasSubstr("  GID\n")));
+  EXPECT_LE(widest(show("80")), 80U);
+  entry.address = *parse_ip_address("2001:db8:1234:5678:9abc:def0:1234:5678");
+  entry.state = "incomplete";
+  server.handler.put(entry);
+  EXPECT_THAT(show("80"), AllOf(StartsWith("ADDRESS"), HasSubstr("2001:db8:1234:5678:9abc:def0"),
+                                HasSubstr("STATE"), HasSubstr("  DLID\n")));
+  EXPECT_LE(widest(show("80")), 80U);
+  EXPECT_THAT(show("200"), HasSubstr("  GID\n"));
+}
+
+TEST_F(IbarpProgram, ShowsBlocksIfAllColumnsDoNotFit) {
+  RunningServer server;
+  server.handler.put(reachable());
+  const std::string& name = server.name();
+  const auto show = [&](const char* columns) {
+    return run_ibarp({"show", "-w", "dev", name}, {.columns = columns}).out;
+  };
+  EXPECT_THAT(show("200"), AllOf(StartsWith("ADDRESS"), HasSubstr("LLADDR")));
+  EXPECT_EQ(show("80"), "10.44.0.2  " + name + "  reachable\n    lladdr " + kLongForm +
+                            "\n    flags 0x00  qpn 0x000401  gid fe80::2:c903:0:1\n"
+                            "    dlid 0x0003  sl 1  mtu 2048  rate 40 Gb/s\n"
+                            "    idle 1.2s  references 2  waiting 0\n");
 }
 
 TEST_F(IbarpProgram, ShowsOneEntry) {
@@ -177,7 +210,7 @@ TEST_F(IbarpProgram, ChangesEntries) {
   const Outcome again = ibarp({"add", "10.44.0.2", "lladdr", kLongForm});
   EXPECT_EQ(again.status, 2);
   EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: entry exists already\n");
-  EXPECT_THAT(ibarp({"show"}).out, AllOf(HasSubstr("permanent"), HasSubstr(kLongForm)));
+  EXPECT_THAT(ibarp({"show", "-w"}).out, AllOf(HasSubstr("permanent"), HasSubstr(kLongForm)));
   EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", "qpn", "7", "gid", "fe80::9"}).status, 0);
   EXPECT_THAT(ibarp({"show"}).out, HasSubstr("0x000007  fe80::9"));
   EXPECT_EQ(ibarp({"replace", "10.44.0.2", "lladdr", "8@fe80::9", "nud", "permanent"}).status, 0);
@@ -325,6 +358,23 @@ TEST_F(IbarpProgram, ShowsGroups) {
   EXPECT_EQ(all.at(0).at("members").at(1).at("gid"), "fe80::8");
   EXPECT_EQ(all.at(0).at("members").at(1).at("join"), json::value({"full", "send-only"}));
   EXPECT_FALSE(all.at(1).as_object().contains("members"));
+}
+
+TEST_F(IbarpProgram, GroupsFitTheTerminal) {
+  RunningServer server;
+  control::InterfaceInfo info;
+  info.groups = {{*Gid::parse("ff12:601b:ffff::1:ff34:5678"), Lid(0xc001), "send-only",
+                  *parse_ip_address("ff02::1:ff34:5678")}};
+  server.handler.put(info);
+  const auto groups = [&](const std::string& option, const char* columns) {
+    return run_ibarp({"groups", option, "dev", server.name()}, {.columns = columns}).out;
+  };
+  const std::string brief = groups("-n", "80");
+  EXPECT_LE(widest(brief), 80U);
+  EXPECT_THAT(brief, AllOf(HasSubstr("ff02::1:ff34:5678"), HasSubstr("send-only"),
+                           HasSubstr("ff12:601b:ffff::1:ff34:5678"), Not(HasSubstr("WAIT"))));
+  EXPECT_THAT(groups("-w", "80"), HasSubstr("WAIT"));
+  EXPECT_THAT(groups("-n", "200"), HasSubstr("WAIT"));
 }
 
 TEST_F(IbarpProgram, ShowsMembersOfGroups) {

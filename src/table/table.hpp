@@ -1,0 +1,57 @@
+// Tables of text for the command line tools: aligned columns, and the width of the terminal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ipoib::table {
+
+inline constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
+
+/// Width of standard output in columns: COLUMNS, or that of the terminal; kUnlimited for a file or
+/// pipe.
+[[nodiscard]] std::size_t output_width();
+
+enum class Align : std::uint8_t { left, right };
+
+struct Column {
+  std::string heading;  ///< if all are empty, the table has no line of headings
+  Align align = Align::left;
+  /// If the table is too wide, columns are omitted in the order of these numbers; those with 0
+  /// never.
+  std::uint8_t omit = 0;
+};
+
+/// Rows of cells, each column as wide as its widest cell, two blanks apart.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns);
+
+  /// `row` has one cell for each column, in UTF-8.
+  void add(std::vector<std::string> row);
+  /// Whether there are no rows.
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  /// The width of the longest line, with all columns.
+  [[nodiscard]] std::size_t width() const;
+  /// Returns lines of at most `width` columns, if omitting columns achieves that.
+  [[nodiscard]] std::string text(std::size_t width = kUnlimited) const;
+
+ private:
+  using Selection = std::vector<std::size_t>;  ///< indices of columns
+
+  [[nodiscard]] Selection all() const;
+  [[nodiscard]] std::size_t width_of(const Selection& columns) const;
+  [[nodiscard]] Selection fitting(std::size_t width) const;
+  void append(std::string& out, const Selection& columns,
+              const std::vector<std::string>& row) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::size_t> widths_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace ipoib::table
