@@ -41,7 +41,7 @@ SOFTIBDV_API int softibdv_post_large_recv(struct ibv_qp* qp, struct ibv_recv_wr*
 
 /* The bytes of TCP or UDP payload in each datagram that a successful receive stands for; the last
  * may have fewer. Returns 0 for a receive of one datagram. */
-static inline uint32_t softibdv_segment_octets(const struct ibv_wc* wc) { return wc->vendor_err; }
+static inline uint32_t softibdv_segment_size(const struct ibv_wc* wc) { return wc->vendor_err; }
 
 #ifdef __cplusplus
 }

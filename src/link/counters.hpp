@@ -58,9 +58,9 @@ enum class Counter : std::uint8_t {
   neighbours_created,
   neighbours_evicted,  ///< to make room
   neighbour_address_changes,
-  path_questions,
-  path_answers,
-  path_refusals,
+  path_requests,
+  path_responses,
+  path_failures,
   paths_evicted,  ///< to make room
   path_reports,   ///< the SA reported that the port of a known path came into or out of service
   path_lid_mismatches,  ///< a neighbour sends from another LID than its path's

@@ -152,7 +152,7 @@ void Path::on_record(const wire::PathRecord& record, const Dependencies& deps, T
     using wire::SaFailure;
     return on_failure(SaFailure(SaFailure::Kind::local, "its record cannot be used"), deps, now);
   }
-  deps.out.counters.add(Counter::path_answers);
+  deps.out.counters.add(Counter::path_responses);
   // Random, so that paths that were requested together are not refreshed together.
   const TimePoint refresh_at = now + deps.random.jittered(deps.config.path.refresh, 75, 125);
   become(Ready{std::move(*data), refresh_at}, "response", deps);
@@ -184,7 +184,7 @@ std::optional<PathData> Path::accept(const wire::PathRecord& record,
 }
 
 void Path::on_failure(const wire::SaFailure& failure, const Dependencies& deps, TimePoint now) {
-  deps.out.counters.add(Counter::path_refusals);
+  deps.out.counters.add(Counter::path_failures);
   const std::string why = failure.text();
   const auto pause = [&](unsigned failures) {
     deps.requests.log_failure(*this, failures, why, now);

@@ -46,7 +46,7 @@ bool read_completion(const ibv_wc& completion, Frame&& frame, bool has_lids,
 /// Plans the segmentation of a packet from a large receive. Returns false if it is not a large
 /// packet.
 bool read_segmentation(const ibv_wc& completion, Frame& frame) {
-  const auto size = static_cast<std::uint16_t>(softibdv_segment_octets(&completion));
+  const auto size = static_cast<std::uint16_t>(softibdv_segment_size(&completion));
   const auto plan =
       offload::plan_headers(std::as_const(frame).bytes(), wire::kEncapsulationSize, size);
   if (size == 0 || !plan) return false;

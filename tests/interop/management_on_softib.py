@@ -175,7 +175,7 @@ def test_perfquery_reads_and_resets_counters():
     for wide in ([], ["-x"]):
         read = counters(subnet.run("host1", "perfquery", *wide, lid, port).stdout)
         equal(read["PortXmitPkts"], before)
-        equal(read["PortXmitData"], subnet.nodes()["host6"]["counters"]["sent_octets"] // 4)
+        equal(read["PortXmitData"], subnet.nodes()["host6"]["counters"]["sent_bytes"] // 4)
     subnet.run("host6", "saquery", "-c")
     sent = subnet.nodes()["host6"]["counters"]["sent_packets"] - before
     assert sent > 0

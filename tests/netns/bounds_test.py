@@ -96,7 +96,7 @@ class NewNeighbour(BoundsTest):
         wait_until(lambda: neighbour_state(self.left, RIGHT) == "reachable", "right is resolved")
         in_time = time.monotonic() - started < REPETITION_SECONDS
         after = self.left.counters()
-        self.assertEqual(growth(before, after, "path_questions"), 1)
+        self.assertEqual(growth(before, after, "path_requests"), 1)
         self.assertEqual(growth(before, after, "neighbours_created"), 1)
         # On a machine so slow that no reply came within a second, the request is repeated.
         requests = growth(before, after, "arp_requests_broadcast")

@@ -62,7 +62,7 @@ class Events(hosts.Pair):
         return self.left.counters().get(counter, 0)
 
     def path_requests_of_left(self):
-        return self.count_of_left("path_questions")
+        return self.count_of_left("path_requests")
 
     # --- The rows of the table --------------------------------------------------------------------
 

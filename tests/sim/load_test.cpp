@@ -39,7 +39,7 @@ TEST_F(Load, HundredLinksResolveAllPairsDespiteLoss) {
   }
   EXPECT_TRUE(all_pairs_resolved());
   for (const auto& host : hosts) {
-    EXPECT_LE(host->count(Counter::path_questions), hosts.size() + 5) << "one per peer";
+    EXPECT_LE(host->count(Counter::path_requests), hosts.size() + 5) << "one per peer";
   }
 }
 
@@ -57,7 +57,7 @@ TEST_F(Load, ThousandPacketsToANewNeighbourCauseOneRequest) {
   a().send(b().ip(), 1, 1000);
   world.run_for(1s);
   EXPECT_EQ(a().sa_counters().requests, before + 1);
-  EXPECT_EQ(a().count(Counter::path_questions), 1U);
+  EXPECT_EQ(a().count(Counter::path_requests), 1U);
   EXPECT_EQ(b().received() + a().count(Counter::drop_parked_limit), 1000U);
   EXPECT_GE(b().received(), config.limits.parked_per_neighbour);
 }
@@ -89,7 +89,7 @@ TEST_F(Load, FloodToUnusedAddressesStaysWithinLimits) {
   constexpr unsigned kSeconds = kRounds / 10;
   EXPECT_LE(broadcasts, config.limits.solicitations * (kSeconds + 2));
   EXPECT_GT(broadcasts, 1000U);
-  EXPECT_EQ(a().count(Counter::path_questions), 1U);
+  EXPECT_EQ(a().count(Counter::path_requests), 1U);
   Host& c = add(3);
   ASSERT_TRUE(world.run_until([&] { return c.is_up(); }, 5s));
   EXPECT_TRUE(keeps_trying(c, a(), 5s)) << "it can be reached";
@@ -117,8 +117,8 @@ TEST_F(Load, SaWithoutResponsesIsRequestedRarely) {
     world.run_for(10ms);
   }
   // One minute: each request takes seconds, and a pause follows.
-  EXPECT_LE(a().count(Counter::path_questions), 15U);
-  EXPECT_EQ(a().count(Counter::path_answers), 0U);
+  EXPECT_LE(a().count(Counter::path_requests), 15U);
+  EXPECT_EQ(a().count(Counter::path_responses), 0U);
   world.faults.sa_drops_requests = false;
   EXPECT_TRUE(keeps_trying(a(), b(), 30s));
 }

@@ -116,7 +116,7 @@ TEST_F(Rfc826, RFC4861_7_3_TrafficContinuesDuringProbes) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
   count_arp();
-  const auto requests = a().count(link::Counter::path_questions);
+  const auto requests = a().count(link::Counter::path_requests);
   const std::size_t before = b().received();
   constexpr unsigned kSeconds = 300;
   for (unsigned i = 0; i < 10 * kSeconds; ++i) {
@@ -129,7 +129,7 @@ TEST_F(Rfc826, RFC4861_7_3_TrafficContinuesDuringProbes) {
   EXPECT_GE(unicasts, kSeconds / 51U);
   EXPECT_LE(unicasts, kSeconds / 20U + 1);
   EXPECT_EQ(replies, unicasts);
-  EXPECT_EQ(a().count(link::Counter::path_questions), requests) << "no path requests";
+  EXPECT_EQ(a().count(link::Counter::path_requests), requests) << "no path requests";
 }
 
 TEST_F(Rfc826, RFC4861_7_3_IdleNeighboursAreNotProbed) {

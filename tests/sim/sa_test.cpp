@@ -171,7 +171,7 @@ TEST_F(SaBehaviour, ResponseWithAnotherTransactionIdIsIgnored) {
          [](wire::SaHeader& header, MutableBytes) { header.mad.transaction_id ^= 0x55; });
   EXPECT_EQ(arrive(50), 0U);
   EXPECT_GT(total(&sa::Counters::timeouts), 0U);
-  EXPECT_EQ(a().count(Counter::path_answers) + b().count(Counter::path_answers), 0U);
+  EXPECT_EQ(a().count(Counter::path_responses) + b().count(Counter::path_responses), 0U);
   world.mad_tap = nullptr;
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
 }
@@ -180,7 +180,7 @@ TEST_F(SaBehaviour, PathsAreRefreshedWithoutAGapInTraffic) {
   config.path.refresh = 10s;
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));
-  const auto refreshed = [this] { return a().count(Counter::path_answers); };
+  const auto refreshed = [this] { return a().count(Counter::path_responses); };
   const auto before = refreshed();
   EXPECT_EQ(arrive(600), 600U);
   EXPECT_GE(refreshed(), before + 4);
@@ -188,7 +188,7 @@ TEST_F(SaBehaviour, PathsAreRefreshedWithoutAGapInTraffic) {
   EXPECT_EQ(arrive(600), 600U) << "during a slow response";
   world.faults.sa_drops_requests = true;
   EXPECT_EQ(arrive(600), 600U) << "without a response";
-  EXPECT_GT(a().count(Counter::path_refusals), 0U);
+  EXPECT_GT(a().count(Counter::path_failures), 0U);
   world.faults = {};
   const auto after = refreshed();
   EXPECT_EQ(arrive(1200), 1200U);

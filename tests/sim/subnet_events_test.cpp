@@ -145,7 +145,7 @@ TEST_F(SubnetEvents, ReportOfAPortAffectsOnlyItsPath) {
   EXPECT_TRUE(reaches(a(), b()));
   EXPECT_TRUE(reaches(a(), c));
   const auto reports = a().count(Counter::path_reports);
-  const auto requests = a().count(Counter::path_questions);
+  const auto requests = a().count(Counter::path_requests);
   set_port(b(), softib::PortState::down);
   world.run_for(1s);
   EXPECT_EQ(a().count(Counter::path_reports), reports + 1) << "trap 65";
@@ -153,9 +153,9 @@ TEST_F(SubnetEvents, ReportOfAPortAffectsOnlyItsPath) {
   bring_up();
   EXPECT_EQ(a().count(Counter::path_reports), reports + 2) << "trap 64";
   EXPECT_TRUE(reaches(a(), c));
-  EXPECT_EQ(a().count(Counter::path_questions), requests);
+  EXPECT_EQ(a().count(Counter::path_requests), requests);
   EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_EQ(a().count(Counter::path_questions), requests + 1);
+  EXPECT_EQ(a().count(Counter::path_requests), requests + 1);
 }
 
 TEST_F(SubnetEvents, PathIsRequestedWhenThePortReturns) {
@@ -165,7 +165,7 @@ TEST_F(SubnetEvents, PathIsRequestedWhenThePortReturns) {
   world.run_for(1s);
   ASSERT_TRUE(a().link().set_permanent(b().ip(), b().hardware(), world.now()));
   EXPECT_FALSE(reaches(a(), b(), 10s));
-  EXPECT_EQ(a().count(Counter::path_refusals), 1U);
+  EXPECT_EQ(a().count(Counter::path_failures), 1U);
   set_port(b(), softib::PortState::active);
   bring_up();
   EXPECT_TRUE(reaches(a(), b()));

@@ -105,7 +105,7 @@ json::object content(const SetLid& request) {
   return {{"command", "set-lid"}, {"hca", request.hca}, {"lid", request.lid.value()}};
 }
 json::object content(const SetMtu& request) {
-  return {{"command", "set-mtu"}, {"hca", request.hca}, {"octets", request.mtu}};
+  return {{"command", "set-mtu"}, {"hca", request.hca}, {"mtu", request.mtu}};
 }
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
@@ -171,7 +171,7 @@ Result<Request> parse_request(std::string_view line) {
     return members.done(request);
   }
   if (command == "set-mtu") {
-    SetMtu request{members.hca(), members.number("octets")};
+    SetMtu request{members.hca(), members.number("mtu")};
     return members.done(request);
   }
   if (command == "set-partition") {

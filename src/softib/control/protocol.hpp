@@ -5,7 +5,7 @@
 //   {"command":"set-hca","hca":"a","state":"failed"}                present, failed, absent
 //   {"command":"set-port","hca":"a","state":"down"}                 down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
-//   {"command":"set-mtu","hca":"a","octets":1024}
+//   {"command":"set-mtu","hca":"a","mtu":1024}
 //   {"command":"set-partition","hca":"a","pkey":18,"membership":"limited"}      none, limited, full
 //   {"command":"move-pkey","hca":"a","pkey":18,"index":3}
 //   {"command":"restart-sm"}

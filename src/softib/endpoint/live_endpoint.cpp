@@ -145,7 +145,7 @@ void LiveEndpoint::mad_arrived(ConstBytes packet) {
 
 void LiveEndpoint::count_received(std::size_t packets, std::uint64_t bytes) {
   count(fabric::PortCounter::received_packets, packets);
-  count(fabric::PortCounter::received_octets, bytes);
+  count(fabric::PortCounter::received_bytes, bytes);
 }
 
 void LiveEndpoint::set_waiter(std::size_t entry, std::uint32_t waiter) {

@@ -6,12 +6,12 @@ std::string_view name(PortCounter counter) {
   switch (counter) {
     case PortCounter::sent_packets:
       return "sent_packets";
-    case PortCounter::sent_octets:
-      return "sent_octets";
+    case PortCounter::sent_bytes:
+      return "sent_bytes";
     case PortCounter::received_packets:
       return "received_packets";
-    case PortCounter::received_octets:
-      return "received_octets";
+    case PortCounter::received_bytes:
+      return "received_bytes";
     case PortCounter::multicast_copies:
       return "multicast_copies";
     case PortCounter::drop_malformed:

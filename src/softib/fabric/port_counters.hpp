@@ -9,9 +9,9 @@ namespace softib::fabric {
 
 enum class PortCounter : std::uint8_t {
   sent_packets,
-  sent_octets,
+  sent_bytes,
   received_packets,
-  received_octets,
+  received_bytes,
   multicast_copies,      ///< packets replicated by the sender, one for each receiving process
   drop_malformed,        ///< not a UD packet, or inconsistent lengths
   drop_port_not_active,  ///< our port or the destination's

@@ -33,7 +33,7 @@ json::array processes(const fabric::Fabric& fabric, const fabric::SubnetFolder& 
                       NodeIndex node) {
   json::array list;
   for (const auto& process : attached_processes(fabric, folder, node)) {
-    list.push_back({{"place", process.slot}, {"epoch", process.epoch}, {"pid", process.pid}});
+    list.push_back({{"slot", process.slot}, {"epoch", process.epoch}, {"pid", process.pid}});
   }
   return list;
 }

@@ -39,8 +39,8 @@ subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues
                                of(fabric::PortCounter::drop_congested) +
                                of(fabric::PortCounter::drop_lost_peer);
   counters.vl15_dropped = of(fabric::PortCounter::drop_mad_full);
-  counters.transmit_data = of(fabric::PortCounter::sent_octets) / 4;
-  counters.receive_data = of(fabric::PortCounter::received_octets) / 4;
+  counters.transmit_data = of(fabric::PortCounter::sent_bytes) / 4;
+  counters.receive_data = of(fabric::PortCounter::received_bytes) / 4;
   counters.transmit_packets = of(fabric::PortCounter::sent_packets);
   counters.receive_packets = of(fabric::PortCounter::received_packets);
   return counters;

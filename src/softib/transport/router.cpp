@@ -89,7 +89,7 @@ void Router::send_to_same(Packets packets, SendMode mode) {
   std::uint64_t bytes = 0;
   for (const auto* packet : packets) bytes += hca::segmented_size(*packet);
   count(fabric::PortCounter::sent_packets, count_packets(packets));
-  count(fabric::PortCounter::sent_octets, bytes);
+  count(fabric::PortCounter::sent_bytes, bytes);
   if (ipoib::is_multicast(packets.front()->dlid)) {
     multicast(packets, mode);
   } else {
@@ -228,7 +228,7 @@ void Router::send_mad_to(NodeIndex node, ConstBytes packet, SendMode mode) {
 
 void Router::count_sent(ConstBytes packet) {
   count(fabric::PortCounter::sent_packets);
-  count(fabric::PortCounter::sent_octets, packet.size());
+  count(fabric::PortCounter::sent_bytes, packet.size());
 }
 
 bool Router::wake_processes(NodeIndex node) {

@@ -112,7 +112,7 @@ TEST_F(ColdDestinations, AreLimitedOnlyByTheSaWithoutLoss) {
   EXPECT_EQ(arrived, std::vector<std::uint64_t>(kDestinations, 1));
   EXPECT_EQ(dropped(), 0U);
   EXPECT_EQ(now - begin, kSaResponseTime * kDestinations / limits.path_requests);
-  EXPECT_EQ(count(Counter::path_questions), kDestinations);
+  EXPECT_EQ(count(Counter::path_requests), kDestinations);
 }
 
 /// The host repeats its packets until each neighbour has been reached. Every lost packet is counted

@@ -73,7 +73,7 @@ class PathStates : public ObjectFixture {
     EXPECT_EQ(paths.outstanding(), 1U);
     const PathRequest renewed = path_requests()[0];
     refuse(request);
-    EXPECT_EQ(count(Counter::path_refusals), 0U) << "the response to the old request is ignored";
+    EXPECT_EQ(count(Counter::path_failures), 0U) << "the response to the old request is ignored";
     grant(renewed);
     EXPECT_TRUE(is<Path::Ready>());
   }
@@ -175,7 +175,7 @@ TEST_F(PathStates, Path_Requesting_RequestFailed) {
   make_requesting();
   refuse(request);
   EXPECT_TRUE(is<Path::Failed>());
-  EXPECT_EQ(count(Counter::path_refusals), 1U);
+  EXPECT_EQ(count(Counter::path_failures), 1U);
 }
 
 TEST_F(PathStates, Path_Requesting_Unused) {
@@ -540,7 +540,7 @@ class PathLog : public ObjectFixture {
 
 TEST_F(PathLog, LogsTheNthFailureInARowIfNIsAPowerOfTwo) {
   fail(kPeerHw.gid, 8, SaFailure(wire::SaStatus::no_records));
-  EXPECT_EQ(count(Counter::path_refusals), 8U);
+  EXPECT_EQ(count(Counter::path_failures), 8U);
   EXPECT_EQ(lines->last_raw().size(), 4U) << "the 1st, 2nd, 4th and 8th";
   const std::string line = lines->last_formatted().front();
   const std::string gid = kPeerHw.gid.to_string();
@@ -555,7 +555,7 @@ TEST_F(PathLog, LogsAtMostOneFailureASecond) {
   for (std::uint64_t guid = 1; guid < 10; ++guid) {
     fail(port_gid(guid), 1, SaFailure(SaFailure::Kind::local, "no response"));
   }
-  EXPECT_EQ(count(Counter::path_refusals), 9U);
+  EXPECT_EQ(count(Counter::path_failures), 9U);
   EXPECT_EQ(lines->last_raw().size(), 1U);
   now += std::chrono::seconds(1);
   fail(port_gid(10), 1, SaFailure{});

@@ -158,9 +158,9 @@ TEST_F(EndpointTest, CountsALargePacketAsItsSegments) {
   EXPECT_EQ(second_.next_text(), "no packet") << "it arrives in one piece";
   const auto bytes = 10 * (28 + 4 + 20 + 8 + 1000U);
   EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_packets), 10U);
-  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_octets), bytes);
+  EXPECT_EQ(counted(*one_, fabric::PortCounter::sent_bytes), bytes);
   EXPECT_EQ(counted(*two_, fabric::PortCounter::received_packets), 10U);
-  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_octets), bytes);
+  EXPECT_EQ(counted(*two_, fabric::PortCounter::received_bytes), bytes);
   const LargeUdpPacket astray(TestSubnet::lid(1), Lid(0x1234), qp_of(*two_), 10);
   one_->send({&astray.outgoing(), 1});
   EXPECT_EQ(counted(*one_, fabric::PortCounter::drop_unknown_lid), 10U);
