@@ -25,12 +25,6 @@ std::string text(const json::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
   if (value == nullptr) return "-";
   if (value->is_string()) return std::string(value->get_string());
-  if (value->is_double()) {
-    std::string number = std::to_string(value->get_double());
-    number.erase(number.find_last_not_of('0') + 1);
-    if (number.ends_with('.')) number.pop_back();
-    return number;
-  }
   return json::serialize(*value);
 }
 
@@ -84,13 +78,22 @@ std::string lids(const json::object& node) {
   return last == lid ? std::to_string(lid) : std::to_string(lid) + '-' + std::to_string(last);
 }
 
+/// The rate in Gb/s: "40", "2.5"; "-" if there is none.
+std::string gbits(const json::object& object) {
+  const auto* const value = object.if_contains("rate_mbps");
+  if (value == nullptr || !value->is_number()) return "-";
+  const auto mbps = value->to_number<unsigned>();
+  const auto tenths = mbps % 1000 / 100;
+  return std::to_string(mbps / 1000) + (tenths == 0 ? "" : "." + std::to_string(tenths));
+}
+
 std::string nodes(const json::object& subnet) {
   Table table(
       {{"LID"}, {"NODE"}, {"STATE"}, {"MTU"}, {"GBIT/S"}, {"GID"}, {"P_KEYS"}, {"PROCESSES"}});
   for (const auto& value : list(subnet, "nodes")) {
     const auto& node = value.as_object();
-    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"),
-               text(node, "rate"), text(node, "gid"), join(list(node, "pkeys"), plain),
+    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"), gbits(node),
+               text(node, "gid"), join(list(node, "pkeys"), plain),
                join(list(node, "processes"),
                     [](const json::value& one) { return text(one.as_object(), "pid"); })});
   }
@@ -120,7 +123,7 @@ std::string groups(const json::object& subnet) {
     const bool has_members = group.contains("members");
     const auto& members = list(group, has_members ? "members" : "receivers");
     table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "qkey"),
-               text(group, "mtu"), text(group, "rate"),
+               text(group, "mtu"), gbits(group),
                has_members ? join(members, member) : join(members, plain)});
   }
   return print_section(table);

@@ -22,13 +22,6 @@ std::string hex(std::uint64_t value, int digits) {
   return std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-/// The Gb/s of a rate code. Whole numbers become integers: Boost.JSON writes 40.0 as 4E1.
-json::value gbits(std::uint8_t rate) {
-  const std::uint32_t mbps = ipoib::wire::rate_mbps(rate);
-  if (mbps % 1000 == 0) return mbps / 1000;
-  return mbps / 1000.0;
-}
-
 json::array processes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
                       NodeIndex node) {
   json::array list;
@@ -64,7 +57,7 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"node_guid", hex(node.port.node_guid.value(), 16)},
           {"port_guid", hex(node.port.port_guid.value(), 16)},
           {"mtu", ipoib::wire::mtu_bytes(node.port.mtu)},
-          {"rate", gbits(subnet::port_rate(node.port))},
+          {"rate_mbps", ipoib::wire::rate_mbps(subnet::port_rate(node.port))},
           {"reregister_count", node.port.reregister_count},
           {"pkeys", std::move(pkeys)}};
 }
@@ -116,7 +109,7 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
           {"pkey", hex(group.pkey.value(), 4)},
           {"qkey", hex(group.qkey.value(), 8)},
           {"mtu", ipoib::wire::mtu_bytes(group.mtu)},
-          {"rate", gbits(group.rate)},
+          {"rate_mbps", ipoib::wire::rate_mbps(group.rate)},
           {"sl", group.sl.value()},
           {"permanent", group.permanent},
           {"members", std::move(members)},

@@ -9,14 +9,14 @@ namespace {
 
 TEST(ShowTable, AlignsItsColumns) {
   const auto subnet = boost::json::parse(R"({"subnet":"lab","folder":"/f","running":true,
-    "nodes":[{"name":"softib-sm","lid":1,"state":"active","mtu":2048,"rate":40,"gid":"fe80::1",
+    "nodes":[{"name":"softib-sm","lid":1,"state":"active","mtu":2048,"rate_mbps":40000,"gid":"fe80::1",
               "pkeys":["0xffff"],"processes":[{"pid":77}],"counters":{"sent_packets":5,"drop_qkey":0}},
-             {"name":"a","lid":2,"state":"down","mtu":2048,"rate":2.5,"gid":"fe80::2","pkeys":[],
+             {"name":"a","lid":2,"state":"down","mtu":2048,"rate_mbps":2500,"gid":"fe80::2","pkeys":[],
               "processes":[],"counters":{}}],
     "partitions":[{"pkey":"0xffff","others":"full","members":[]},
                   {"pkey":"0x8012","others":"none","members":[{"hca":"a","membership":"limited"}]}],
     "groups":[{"mgid":"ff12::1","mlid":"0xc000","pkey":"0xffff","qkey":"0x00000b1b","mtu":2048,
-               "rate":10,"members":[{"hca":"a","join_state":5},{"hca":"b","join_state":1}]}],
+               "rate_mbps":10000,"members":[{"hca":"a","join_state":5},{"hca":"b","join_state":1}]}],
     "sa":{"answered":3,"refused":0}})");
   EXPECT_EQ(show_table(subnet.as_object()),
             "subnet lab in /f\n"
