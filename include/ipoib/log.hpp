@@ -6,4 +6,7 @@
 
 namespace ipoib {
 using Logger = spdlog::logger;
+
+/// The format of all programs for lines on standard error: time, level, module, message.
+inline constexpr const char* kLogPattern = "%Y-%m-%d %H:%M:%S.%e %^%l%$ %n: %v";
 }  // namespace ipoib

@@ -105,7 +105,7 @@ void Server::Impl::handle(const Request& request, const ucred& peer,
   if (is_change(request)) {
     std::string line = emit(request);
     line.pop_back();
-    dependencies_.log.info("request of process {}: {}", peer.pid, line);
+    dependencies_.log.debug("request of process {}: {}", peer.pid, line);
   }
   if (const auto* const log = std::get_if<LogRequest>(&request)) return done(set_levels(*log));
   if (const auto* const trace = std::get_if<TraceRequest>(&request)) {

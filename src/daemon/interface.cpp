@@ -53,7 +53,9 @@ Interface::Interface(const Identity& identity, const Interface::Dependencies& de
                 .owner = owner,
                 .sa = sa,
                 .trace = dependencies.control_trace,
-                .log = *logs_.daemon}),
+                .log = *logs_.daemon,
+                .missing_receives =
+                    [&device = dependencies.device] { return device.missing_receives(); }}),
       server_(dependencies.home.run([&] { return serve(dependencies); })),
       pump_(pump_settings(dependencies.options, identity.pkey, identity.number),
             {.tun = *tun_,
@@ -71,6 +73,7 @@ Interface::Interface(const Identity& identity, const Interface::Dependencies& de
   logs_.daemon->info("on {} port {}, partition {:#06x}{}", dependencies.device.name(),
                      dependencies.device.port(), identity.pkey.value(),
                      tun_->adopted() ? ", adopted" : "");
+  for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
 }
 
 void Interface::register_pools() {

@@ -111,9 +111,22 @@ void InterfaceControl::update_host() {
 
 void InterfaceControl::handle(control::InterfaceRequest request,
                               std::function<void(control::Response)> done) {
+  if (std::holds_alternative<control::StatsRequest>(request)) done = with_port_counters(done);
   ToInterface message(AdminRequest{request, std::move(done)});
   if (dependencies_.to_interface.post(std::move(message))) return;
   std::get<AdminRequest>(message).done(Error(EBUSY, "the interface is too busy: try again"));
+}
+
+/// Adds the counters of the port, which are read here because that may block.
+InterfaceControl::Callback InterfaceControl::with_port_counters(Callback done) const {
+  const auto missing = dependencies_.missing_receives();
+  if (!missing) return done;
+  return [done = std::move(done), missing = *missing](control::Response response) {
+    auto* const counters =
+        response ? std::get_if<std::vector<control::Counter>>(&*response) : nullptr;
+    if (counters != nullptr) counters->push_back({"drop_port_no_receive", missing, true});
+    done(std::move(response));
+  };
 }
 
 void InterfaceControl::find_members(const Gid& mgid, std::function<void(control::Response)> done) {
@@ -154,7 +167,7 @@ void InterfaceControl::on_response(const wire::SaResponse& response) {
   deliver();
 }
 
-void InterfaceControl::reply_members(const wire::SaResult& result, const MembersCallback& done) {
+void InterfaceControl::reply_members(const wire::SaResult& result, const Callback& done) {
   const auto* const table = std::get_if<wire::McMemberTable>(&result);
   if (table == nullptr) return done(Error(EIO, wire::failure_of(result).text()));
   std::vector<control::Member> members;

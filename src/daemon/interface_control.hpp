@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,6 +45,8 @@ class InterfaceControl final : public control::Handler {
     SaRequestPort& sa;
     TraceRing& trace;
     Logger& log;
+    /// See verbs::Device::missing_receives().
+    std::function<std::optional<std::uint64_t>()> missing_receives;
   };
 
   explicit InterfaceControl(const Dependencies& dependencies);
@@ -62,7 +65,7 @@ class InterfaceControl final : public control::Handler {
   void find_members(const Gid& mgid, std::function<void(control::Response)> done) override;
 
  private:
-  using MembersCallback = std::function<void(control::Response)>;
+  using Callback = std::function<void(control::Response)>;
 
   void log_partition(const verbs::PortSnapshot& port);
   void on_host_event();
@@ -70,7 +73,8 @@ class InterfaceControl final : public control::Handler {
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
-  void reply_members(const wire::SaResult& result, const MembersCallback& done);
+  [[nodiscard]] Callback with_port_counters(Callback done) const;
+  void reply_members(const wire::SaResult& result, const Callback& done);
   void end_if_done();
 
   void on(wire::SaRequest& message);
@@ -98,7 +102,7 @@ class InterfaceControl final : public control::Handler {
   std::optional<StopReason> stop_reason_;
   std::set<wire::SaRequestId> leaves_;  ///< outstanding
   /// Outstanding requests for the members of a group; a client of the control server has one.
-  std::map<wire::SaRequestId, MembersCallback> members_wanted_;
+  std::map<wire::SaRequestId, Callback> members_wanted_;
   wire::SaRequestId next_request_;
   TimePoint host_not_before_{};
   Retry host_retry_;

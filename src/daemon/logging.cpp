@@ -13,7 +13,7 @@ spdlog::sink_ptr make_sink(LogTarget target) {
   switch (target) {
     case LogTarget::standard_error:
       sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
-      sink->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %n: %v");
+      sink->set_pattern(kLogPattern);
       break;
     case LogTarget::syslog:
       sink = std::make_shared<spdlog::sinks::syslog_sink_mt>("ipoibd", LOG_PID, LOG_DAEMON, true);

@@ -5,6 +5,7 @@
 #include <boost/program_options.hpp>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <sstream>
 
 #include "daemon/interface_plan.hpp"
@@ -156,7 +157,7 @@ po::options_description process_options(Options& out) {
                                 "file for the process id (default: none)")(
       "config", po::value<std::string>()->value_name("FILE"),
       "file with more options, lines \"option = value\"; the command line takes precedence "
-      "(default: none)")("help", "print this text")("version", "print the version");
+      "(default: none)")("help,h", "print this text")("version,V", "print the version");
   return group;
 }
 
@@ -164,19 +165,84 @@ std::string help_text(const po::options_description& all) {
   std::ostringstream out;
   out << "Usage: ipoibd [OPTION]...\n\n"
          "IP over InfiniBand (RFC 4391) in user space: a network interface for each partition of\n"
-         "one port. Runs in the foreground until SIGTERM or SIGINT. See ipoibd(8).\n"
+         "one port. Runs in the foreground until SIGTERM, SIGINT or SIGHUP. See ipoibd(8).\n"
       << all << "\nExit status: 0 if a signal ended it, 1 on failure, 2 for invalid options.\n";
   return out.str();
 }
 
+/// All options, which write to `out` when they are notified.
+po::options_description all_options(Options& out) {
+  po::options_description all;
+  all.add(interface_options(out))
+      .add(link_options(out))
+      .add(limit_options(out))
+      .add(process_options(out));
+  return all;
+}
+
+std::string trimmed(const std::string& text) {
+  constexpr const char* kBlanks = " \t\r";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+/// Throws what is wrong with the value of one option.
+void check_value(const po::option& option) {
+  Options unused;
+  const auto all = all_options(unused);
+  po::parsed_options one(&all);
+  one.options.push_back(option);
+  po::variables_map values;
+  po::store(one, values);
+  po::notify(values);
+}
+
+/// Parses "option", "option = value", or an empty line or comment, for which it returns nullopt.
+std::optional<po::option> parse_line(const std::string& line, const po::options_description& all) {
+  const auto text = trimmed(line.substr(0, line.find('#')));
+  if (text.empty()) return std::nullopt;
+  if (text.starts_with('[')) throw UsageError(text + ": the file has no sections, only options");
+  const auto equals = text.find('=');
+  po::option option;
+  option.string_key = trimmed(text.substr(0, equals));
+  const auto* const known = all.find_nothrow(option.string_key, false);
+  const bool is_for_files = option.string_key != "help" && option.string_key != "version" &&
+                            option.string_key != "config";
+  if (known == nullptr || !is_for_files) {
+    throw UsageError("no option '" + option.string_key + "'; ipoibd --help lists the options");
+  }
+  if (equals != std::string::npos) {
+    option.value.push_back(trimmed(text.substr(equals + 1)));
+  } else if (known->semantic()->min_tokens() > 0) {
+    throw UsageError("option '" + option.string_key + "' needs a value");
+  }
+  return option;
+}
+
+/// Options of the command line, which are in `to` already, take precedence.
 void read_file(const std::string& path, const po::options_description& all, po::variables_map& to) {
   std::ifstream file(path);
   if (!file) throw UsageError("--config " + path + ": cannot be read");
-  try {
-    po::store(po::parse_config_file(file, all), to);
-  } catch (const po::error& error) {
-    throw UsageError(path + ": " + error.what());
+  po::parsed_options found(&all);
+  std::set<std::string> seen;
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    try {
+      const auto option = parse_line(line, all);
+      if (!option) continue;
+      check_value(*option);
+      if (!seen.insert(option->string_key).second && option->string_key != "pkey") {
+        throw UsageError("option '" + option->string_key + "' was given before");
+      }
+      found.options.push_back(*option);
+    } catch (const std::exception& error) {
+      throw UsageError(path + ":" + std::to_string(number) + ": " + error.what());
+    }
   }
+  if (file.bad()) throw UsageError("--config " + path + ": cannot be read");
+  po::store(found, to);
 }
 
 /// Several interfaces append their P_Keys to the name.
@@ -192,11 +258,7 @@ void check_name(const Options& options) {
 
 std::variant<Options, Information> parse_options(std::span<const std::string> arguments) {
   Options options;
-  po::options_description all;
-  all.add(interface_options(options))
-      .add(link_options(options))
-      .add(limit_options(options))
-      .add(process_options(options));
+  const auto all = all_options(options);
   try {
     po::variables_map values;
     const std::vector<std::string> words(arguments.begin(), arguments.end());

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/service.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "ipoib/service_manager.hpp"
@@ -21,12 +22,14 @@ PortControl::PortControl(const Dependencies& dependencies,
     : dependencies_(dependencies),
       context_(interfaces.context),
       trace_(interfaces.control_trace),
-      signals_(context_, SIGTERM, SIGINT),
+      signals_(context_),
       sa_timer_(context_, [this] { on_sa_timer(); }),
       port_timer_(context_, [this] { on_port_event(); }),
       port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
       sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
-      interfaces_(interfaces, *this, *this, dependencies.log) {}
+      interfaces_(interfaces, *this, *this, dependencies.log) {
+  for (const int number : termination_signals()) signals_.add(number);
+}
 
 PortControl::Ended PortControl::run() {
   wait_for_signal();

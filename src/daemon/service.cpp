@@ -18,6 +18,15 @@ PidFile::~PidFile() {
   if (!path_.empty()) (void)::unlink(path_.c_str());
 }
 
+std::vector<int> termination_signals() {
+  std::vector<int> out{SIGTERM, SIGINT};
+  struct sigaction hangup {};
+  const bool is_ignored =
+      ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+  if (!is_ignored) out.push_back(SIGHUP);
+  return out;
+}
+
 TerminationSignalsBlocked::TerminationSignalsBlocked() {
   pthread_sigmask(SIG_SETMASK, nullptr, &before_);
   block();
@@ -26,8 +35,7 @@ TerminationSignalsBlocked::TerminationSignalsBlocked() {
 void TerminationSignalsBlocked::block() {
   sigset_t ending;
   sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
+  for (const int number : termination_signals()) sigaddset(&ending, number);
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 }
 

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <string>
+#include <vector>
 
 namespace ipoib::daemon {
 
@@ -19,7 +20,11 @@ class PidFile {
   std::string path_;
 };
 
-/// Blocks SIGTERM and SIGINT for the calling thread during its lifetime; they stay pending. Threads
+/// The signals that end the daemon: SIGTERM, SIGINT, and SIGHUP unless it was started with that
+/// ignored, as nohup(1) does.
+[[nodiscard]] std::vector<int> termination_signals();
+
+/// Blocks the termination signals for the calling thread during its lifetime; they stay pending. Threads
 /// started meanwhile never receive them.
 class TerminationSignalsBlocked {
  public:

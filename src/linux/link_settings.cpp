@@ -54,6 +54,23 @@ Result<Owner<nl_sock>> open_socket() {
   return socket;
 }
 
+/// Over netlink, which asks for privileges in the interface's namespace only; most ioctls ask for
+/// those of the machine.
+Result<void> set_link_attribute(int interface_index, int attribute, std::uint32_t value,
+                                const std::string& name) {
+  const auto socket = open_socket();
+  if (!socket) return socket.error();
+  nl_msg* const change = nlmsg_alloc_simple(RTM_SETLINK, 0);
+  if (change == nullptr) return netlink_error(name, -NLE_NOMEM);
+  ifinfomsg header{};
+  header.ifi_index = interface_index;
+  nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
+  nla_put_u32(change, attribute, value);
+  // Frees the message in any case.
+  const int error = nl_send_sync(socket->get(), change);
+  return error < 0 ? netlink_error("cannot set " + name, error) : Result<void>();
+}
+
 }  // namespace
 
 Result<void> detect_duplicate_addresses(const std::string& name) {
@@ -104,17 +121,11 @@ Result<bool> add_link_local(nl_sock* socket, int interface_index, const Ipv6Addr
 }
 
 Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
-  const auto socket = open_socket();
-  if (!socket) return socket.error();
-  nl_msg* const change = nlmsg_alloc_simple(RTM_SETLINK, 0);
-  if (change == nullptr) return netlink_error("gso_max_segs", -NLE_NOMEM);
-  ifinfomsg header{};
-  header.ifi_index = interface_index;
-  nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
-  nla_put_u32(change, IFLA_GSO_MAX_SEGS, segments);
-  // Frees the message in any case.
-  const int error = nl_send_sync(socket->get(), change);
-  return error < 0 ? netlink_error("cannot set gso_max_segs", error) : Result<void>();
+  return set_link_attribute(interface_index, IFLA_GSO_MAX_SEGS, segments, "gso_max_segs");
+}
+
+Result<void> set_queue_length(int interface_index, std::uint32_t packets) {
+  return set_link_attribute(interface_index, IFLA_TXQLEN, packets, "txqueuelen");
 }
 
 }  // namespace ipoib::host

@@ -1,4 +1,4 @@
-// Settings of an interface: IPv6 address generation and GSO limits. The IPv6 functions succeed
+// Settings of an interface: IPv6 address generation, GSO limit and queue length. The IPv6 functions succeed
 // without effect if the kernel has no IPv6 or it is disabled on the interface.
 #pragma once
 
@@ -29,5 +29,8 @@ namespace ipoib::host {
 
 /// Limits the packets that the kernel passes to us to so many segments (gso_max_segs).
 [[nodiscard]] Result<void> set_max_segments(int interface_index, std::uint32_t segments);
+
+/// Limits the packets that the kernel queues for us (txqueuelen).
+[[nodiscard]] Result<void> set_queue_length(int interface_index, std::uint32_t packets);
 
 }  // namespace ipoib::host

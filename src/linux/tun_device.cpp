@@ -129,9 +129,9 @@ Result<void> TunDevice::configure(const TunOptions& options) {
   if (auto done = set_carrier(false); !done) return done;
   if (auto done = negotiate_offloads(options.large_packets); !done) return done;
 
-  request = request_for(name_);
-  request.ifr_qlen = static_cast<int>(options.queue_length);
-  if (!apply(SIOCSIFTXQLEN)) return failure("txqueuelen of " + name_, errno);
+  if (auto done = set_queue_length(index_, options.queue_length); !done) {
+    warnings_.push_back(done.error().message);
+  }
   if (!adopted_) {
     // First, since an address that is added under NOARP does not join its solicited-node group.
     if (auto done = change_flags(0, IFF_NOARP); !done) return done;

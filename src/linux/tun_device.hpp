@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/interface_mtu.hpp"
@@ -57,6 +58,8 @@ class TunDevice final : public TunPort {
   [[nodiscard]] int descriptor() const { return fd_.get(); }
   [[nodiscard]] int interface_index() const { return index_; }
   [[nodiscard]] bool adopted() const { return adopted_; }
+  /// What open() could not set, and the interface works without.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// Packets dropped because of an invalid virtio header.
   [[nodiscard]] std::uint64_t malformed() const { return malformed_; }
   /// The interface was deleted; reads and writes fail from now on.
@@ -81,6 +84,7 @@ class TunDevice final : public TunPort {
   int index_ = 0;
   InterfaceMtu mtu_;
   bool adopted_ = false;
+  std::vector<std::string> warnings_;
   bool gone_ = false;
   bool takes_tcp_ = false;
   bool takes_udp_ = false;

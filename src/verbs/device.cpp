@@ -1,8 +1,11 @@
 #include "verbs/device.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "ipoib/bytes.hpp"
@@ -91,6 +94,22 @@ Result<PortSnapshot> Device::query() const {
     out.pkeys.emplace_back(load_be<std::uint16_t>(bytes.data()));
   }
   return out;
+}
+
+std::optional<std::uint64_t> Device::missing_receives() const {
+  // Its header, infiniband/driver.h, is not installed by distributions.
+  using ReadSysfsFile = int (*)(const char* folder, const char* file, char* to, std::size_t room);
+  static const auto read =
+      reinterpret_cast<ReadSysfsFile>(::dlsym(RTLD_DEFAULT, "ibv_read_sysfs_file"));
+  if (read == nullptr) return std::nullopt;
+  const auto file = "ports/" + std::to_string(port_) + "/hw_counters/out_of_buffer";
+  std::array<char, 32> text{};
+  const int size = read(context_->device->ibdev_path, file.c_str(), text.data(), text.size());
+  std::uint64_t value = 0;
+  if (size <= 0 || std::from_chars(text.data(), text.data() + size, value).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return value;
 }
 
 Result<void> Device::read_gid(PortSnapshot& out) const {

@@ -51,6 +51,10 @@ class Device {
   [[nodiscard]] ibv_context* context() const { return context_.get(); }
   /// Reads port attributes, GID and P_Key table.
   [[nodiscard]] Result<PortSnapshot> query() const;
+  /// Datagrams that found no posted receive, of all queue pairs of the port and since the device
+  /// was reset. Verbs do not report them; some drivers, such as mlx5, do in sysfs. nullopt if the
+  /// device's does not. May block for the device's firmware.
+  [[nodiscard]] std::optional<std::uint64_t> missing_receives() const;
 
  private:
   Device(Context context, std::uint8_t port, LinkLayer link_layer,

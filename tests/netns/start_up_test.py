@@ -2,6 +2,7 @@
 """When ipoibd cannot start, it prints one line that says what to do, and exits with a status."""
 
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -28,6 +29,12 @@ class WithoutDevice(StartUpTest):
         self.assert_refused(ipoibd("--pkey", "0x8000"), 2, "--pkey 0x8000")
         self.assert_refused(ipoibd("--colour"), 2, "--colour", "--help")
         self.assert_refused(ipoibd("--log", "loud"), 2, "--log", "loud")
+
+    def test_unusable_configuration_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write("[main]\nport = 1\n")
+            file.flush()
+            self.assert_refused(ipoibd("--config", file.name), 2, f"{file.name}:1", "sections")
 
     def test_started_subnet_ends_when_the_daemon_fails(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -87,6 +94,20 @@ class OnASubnet(StartUpTest):
         self.host.start("--device", "mlx5_7", "--wait", wait=False)
         self.assert_waits("mlx5_7")
         self.assertEqual(self.host.daemon.end(), 0)
+
+    def test_hangup_ends_it_cleanly(self):
+        self.host.start(address="10.44.0.1/24")
+        self.assertEqual(self.host.daemon.end(signal.SIGHUP), 0, self.host.daemon.output())
+        self.assertIsNone(self.host.link(), "the interface is removed")
+
+    def test_log_lines_of_all_programs_have_one_format(self):
+        self.host.start(address="10.44.0.1/24")
+        line = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (info|warning) [a-z]+: .+"
+        subnet = self.subnet.log()
+        self.assertIn("lonely", subnet)
+        for text in (self.host.daemon.output(), subnet):
+            for each in text.splitlines():
+                self.assertRegex(each, line)
 
     def assert_waits(self, *words):
         hosts.wait_until(lambda: self.host.logged("wait", *words), f"it logs that it waits for {words}")

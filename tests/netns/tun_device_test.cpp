@@ -8,6 +8,8 @@
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <memory>
 #include <numeric>
@@ -62,6 +64,29 @@ TEST_F(TunDeviceTest, CreatesAnInterfaceThatIsUpWithoutCarrier) {
   EXPECT_NE(rtnl_link_get_flags(link.get()) & IFF_UP, 0U);
   EXPECT_EQ(rtnl_link_get_txqlen(link.get()), TunOptions().queue_length);
   EXPECT_FALSE(has_carrier("ib0"));
+}
+
+/// An ordinary user has privileges only in namespaces of his own, where the kernel refuses some
+/// ioctls.
+TEST(TunDeviceOfAnOrdinaryUser, IsConfiguredInAUserNamespace) {
+  enum Outcome { kDone, kFailed, kNoNamespace };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(kNoNamespace);
+    const auto tun = TunDevice::open({.name = "ib0"});
+    EXPECT_TRUE(tun) << tun.error().message;
+    if (!tun) _exit(kFailed);
+    EXPECT_TRUE((*tun)->warnings().empty()) << (*tun)->warnings().front();
+    EXPECT_EQ(rtnl_link_get_txqlen(kernel_link("ib0").get()), TunOptions().queue_length);
+    EXPECT_TRUE((*tun)->set_mtu(2044));
+    _exit(::testing::Test::HasFailure() ? kFailed : kDone);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoNamespace) GTEST_SKIP() << "needs user namespaces";
+  EXPECT_EQ(WEXITSTATUS(status), kDone);
 }
 
 TEST_F(TunDeviceTest, PreventsALinkLocalAddressByTheKernel) {

@@ -133,6 +133,7 @@ int subnet_command(int argc, char** argv) {
   if (!config) return fail(config.error());
 
   const auto log = spdlog::stderr_color_st("subnet");
+  log->set_pattern(ipoib::kLogPattern);
   log->set_level(spdlog::level::from_str((*options)["log"].as<std::string>()));
   std::string capture;
   if (options->contains("capture")) capture = (*options)["capture"].as<std::string>();

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "ipoib/file_descriptor.hpp"
+#include "softib/endpoint/endpoint.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/subnet/node_attributes.hpp"
 #include "softib/verbs/abi.hpp"
@@ -28,6 +30,20 @@ constexpr std::array kAttributes = {
     Attribute{"hw_rev", "0"},
     Attribute{"node_type", "1: CA"},
 };
+
+/// The counter of mlx5 ports for datagrams that found no posted receive, of any queue pair.
+constexpr std::string_view kOutOfBuffer = "ports/1/hw_counters/out_of_buffer";
+
+std::optional<std::string> value_of(std::string_view name) {
+  const auto* const found = std::find_if(kAttributes.begin(), kAttributes.end(),
+                                         [&](const Attribute& each) { return each.name == name; });
+  if (found != kAttributes.end()) return std::string(found->value);
+  if (name != kOutOfBuffer) return std::nullopt;
+  const auto endpoint = endpoint::process_endpoint();
+  if (!endpoint) return std::nullopt;
+  constexpr auto kCounter = static_cast<std::size_t>(fabric::PortCounter::drop_no_receive);
+  return std::to_string((*endpoint)->counters()[kCounter]);
+}
 
 bool is_our_device(std::string_view folder) {
   return folder == std::string("/sys/class/infiniband/") + fabric::kDeviceName;
@@ -60,10 +76,7 @@ SOFTIB_ABI int ibv_read_sysfs_file(const char* folder, const char* file, char* t
                                    std::size_t room) {
   try {
     if (!is_our_device(folder)) return read_file(std::string(folder) + "/" + file, to, room);
-    const auto* const found =
-        std::find_if(kAttributes.begin(), kAttributes.end(),
-                     [&](const Attribute& each) { return each.name == file; });
-    if (found != kAttributes.end()) return copy(found->value, to, room);
+    if (const auto value = value_of(file)) return copy(*value, to, room);
     errno = ENOENT;
   } catch (...) {
     errno = ENOMEM;

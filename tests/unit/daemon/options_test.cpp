@@ -190,6 +190,41 @@ TEST_F(ConfigFileTest, IsCheckedLikeTheCommandLine) {
   EXPECT_THAT(error_for({"--config", path_ + ".none"}), HasSubstr("cannot be read"));
 }
 
+TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
+  const auto error_in = [&](const std::string& text) {
+    write("# comment\n\nmtu = 2000 # bytes\n" + text + "\nwait\n");
+    return error_for({"--config", path_});
+  };
+  const auto at = path_ + ":4: ";
+  EXPECT_THAT(error_in("[main]"), StartsWith(at + "[main]: the file has no sections"));
+  EXPECT_THAT(error_in("  [main]  # x"), StartsWith(at));
+  EXPECT_THAT(error_in("port = many"), StartsWith(at + "--port many"));
+  EXPECT_THAT(error_in("prot = 1"), StartsWith(at + "no option 'prot'"));
+  EXPECT_THAT(error_in("= 1"), StartsWith(at));
+  EXPECT_THAT(error_in("port"), StartsWith(at + "option 'port' needs a value"));
+  EXPECT_THAT(error_in("mtu = 1500"), StartsWith(at + "option 'mtu' was given before"));
+  EXPECT_THAT(error_in("wait = perhaps"), StartsWith(at));
+  for (const char* not_here : {"help", "version", "config = other"}) {
+    EXPECT_THAT(error_in(not_here), StartsWith(at + "no option")) << not_here;
+  }
+}
+
+TEST_F(ConfigFileTest, AnOptionWithoutAValueMayStandAlone) {
+  write("stable-privacy\nno-dhcp-rewrite\nsoftib\n");
+  const auto options = parse({"--config", path_});
+  EXPECT_TRUE(options.stable_privacy);
+  EXPECT_FALSE(options.link.dhcp_rewrite);
+  EXPECT_EQ(options.softib, SoftibTarget{});
+  write("stable-privacy = yes\nwait = no\n");
+  EXPECT_TRUE(parse({"--config", path_}).stable_privacy);
+  EXPECT_FALSE(parse({"--config", path_}).wait);
+}
+
+TEST_F(ConfigFileTest, MayNameSeveralPartitions) {
+  write("pkey = 0x12\npkey = 0x13");
+  EXPECT_THAT(parse({"--config", path_}).pkeys, ElementsAre(PKey(0x8012), PKey(0x8013)));
+}
+
 TEST(OptionsTest, HelpListsDefaults) {
   const auto help = information({"--help"});
   EXPECT_THAT(help, StartsWith("Usage: ipoibd"));
@@ -198,6 +233,8 @@ TEST(OptionsTest, HelpListsDefaults) {
   EXPECT_THAT(help, HasSubstr("--mtu N (=4092)"));
   EXPECT_THAT(help, HasSubstr("Exit status"));
   EXPECT_THAT(information({"--version"}), StartsWith("ipoibd "));
+  EXPECT_EQ(information({"-h"}), help);
+  EXPECT_EQ(information({"-V"}), information({"--version"}));
 }
 
 }  // namespace

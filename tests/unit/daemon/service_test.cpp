@@ -1,6 +1,6 @@
 #include "daemon/service.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,6 +28,25 @@ TEST_F(ServiceTest, RemovesThePidFileAtTheEnd) {
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THROW(PidFile(folder_ + "/none/pid"), std::runtime_error);
   const PidFile no_file("");
+}
+
+TEST_F(ServiceTest, HangupEndsTheDaemonUnlessItWasStartedWithThatIgnored) {
+  EXPECT_THAT(termination_signals(), ::testing::ElementsAre(SIGTERM, SIGINT, SIGHUP));
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  EXPECT_THAT(termination_signals(), ::testing::ElementsAre(SIGTERM, SIGINT));
+  std::signal(SIGHUP, before);
+}
+
+TEST_F(ServiceTest, BlocksTheTerminationSignals) {
+  const auto is_blocked = [](int number) {
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    return sigismember(&blocked, number) == 1;
+  };
+  TerminationSignalsBlocked blocked;
+  for (const int number : termination_signals()) EXPECT_TRUE(is_blocked(number)) << number;
+  blocked.release();
+  for (const int number : termination_signals()) EXPECT_FALSE(is_blocked(number)) << number;
 }
 
 }  // namespace

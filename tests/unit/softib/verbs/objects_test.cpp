@@ -260,6 +260,9 @@ TEST(Sysfs, ReturnsAttributesOfTheDeviceAndReadsOtherFiles) {
   EXPECT_EQ(read("/sys/class/infiniband/softib0", "board_id"), 6);
   EXPECT_STREQ(text.data(), "SOFTIB");
   EXPECT_EQ(read("/sys/class/infiniband/softib0", "no_such"), -1);
+  endpoint::process_endpoint().value()->count(fabric::PortCounter::drop_no_receive, 12);
+  EXPECT_EQ(read("/sys/class/infiniband/softib0", "ports/1/hw_counters/out_of_buffer"), 2);
+  EXPECT_STREQ(text.data(), "12");
   EXPECT_GT(read("/proc/sys/kernel", "ostype"), 0);
   EXPECT_STREQ(text.data(), "Linux");
   EXPECT_EQ(read("/nowhere", "file"), -1);
