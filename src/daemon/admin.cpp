@@ -114,6 +114,10 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
 
 }  // namespace
 
+control::Counter missing_receives_counter(std::uint64_t value) {
+  return {"drop_port_no_receive", value, true};
+}
+
 control::Response carry_out(const control::InterfaceRequest& request, link::Link& link,
                             const InterfaceState& state, TimePoint now) {
   using control::Reply;

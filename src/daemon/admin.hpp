@@ -42,4 +42,7 @@ struct InterfaceState {
                                           link::Link& link, const InterfaceState& state,
                                           TimePoint now);
 
+/// The counter of verbs::Device::missing_receives(), which the control thread adds to the others.
+[[nodiscard]] control::Counter missing_receives_counter(std::uint64_t value);
+
 }  // namespace ipoib::daemon

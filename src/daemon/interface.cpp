@@ -70,9 +70,12 @@ Interface::Interface(const Identity& identity, const Interface::Dependencies& de
              .poll = dependencies.options.poll},
             {pump_, *tun_, *queue_pair_, to_interface_, to_control_, trace_.ring, *logs_.daemon}),
       thread_([this] { loop_.run(); }, to_interface_) {
-  logs_.daemon->info("on {} port {}, partition {:#06x}{}", dependencies.device.name(),
-                     dependencies.device.port(), identity.pkey.value(),
-                     tun_->adopted() ? ", adopted" : "");
+  log_start(dependencies.device);
+}
+
+void Interface::log_start(const verbs::Device& device) {
+  logs_.daemon->info("on {} port {}, partition {:#06x}{}", device.name(), device.port(),
+                     identity_.pkey.value(), tun_->adopted() ? ", adopted" : "");
   for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
 }
 

@@ -72,6 +72,7 @@ class Interface {
     TraceRing& ring;
   };
   void register_pools();
+  void log_start(const verbs::Device& device);
   void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const Dependencies& dependencies);
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "daemon/admin.hpp"
 #include "daemon/interface_plan.hpp"
 #include "daemon/port_watcher.hpp"
 #include "ipoib/log.hpp"
@@ -124,7 +125,7 @@ InterfaceControl::Callback InterfaceControl::with_port_counters(Callback done) c
   return [done = std::move(done), missing = *missing](control::Response response) {
     auto* const counters =
         response ? std::get_if<std::vector<control::Counter>>(&*response) : nullptr;
-    if (counters != nullptr) counters->push_back({"drop_port_no_receive", missing, true});
+    if (counters != nullptr) counters->push_back(missing_receives_counter(missing));
     done(std::move(response));
   };
 }

@@ -24,8 +24,8 @@ class PidFile {
 /// ignored, as nohup(1) does.
 [[nodiscard]] std::vector<int> termination_signals();
 
-/// Blocks the termination signals for the calling thread during its lifetime; they stay pending. Threads
-/// started meanwhile never receive them.
+/// Blocks the termination signals for the calling thread during its lifetime; they stay pending.
+/// Threads started meanwhile never receive them.
 class TerminationSignalsBlocked {
  public:
   TerminationSignalsBlocked();

@@ -1,5 +1,5 @@
-// Settings of an interface: IPv6 address generation, GSO limit and queue length. The IPv6 functions succeed
-// without effect if the kernel has no IPv6 or it is disabled on the interface.
+// Settings of an interface: IPv6 address generation, GSO limit and queue length. The IPv6 functions
+// succeed without effect if the kernel has no IPv6 or it is disabled on the interface.
 #pragma once
 
 #include <string>

@@ -102,12 +102,16 @@ class OnASubnet(StartUpTest):
 
     def test_log_lines_of_all_programs_have_one_format(self):
         self.host.start(address="10.44.0.1/24")
-        line = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (info|warning) [a-z]+: .+"
-        subnet = self.subnet.log()
-        self.assertIn("lonely", subnet)
-        for text in (self.host.daemon.output(), subnet):
-            for each in text.splitlines():
-                self.assertRegex(each, line)
+        other = subprocess.Popen([hosts.program("softib"), "subnet", "--subnet", "other"],
+                                 env=self.subnet.environment, text=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+        self.addCleanup(other.kill)
+        self.assertIn("ready", other.stdout.readline())
+        other.terminate()
+        subnet = other.communicate(timeout=hosts.PATIENCE)[1]
+        self.assertIn("ending", subnet)
+        for line in (self.host.daemon.output() + subnet).splitlines():
+            self.assertRegex(line, r"^[-\d]{10} [:\d]{8}\.\d{3} [a-z]+ [a-z]+: .+$")
 
     def assert_waits(self, *words):
         hosts.wait_until(lambda: self.host.logged("wait", *words), f"it logs that it waits for {words}")
