@@ -39,12 +39,15 @@ enum class Counter : std::uint8_t {
   drop_duplicate_address,  ///< an ARP message of another node claims an address of the host
   drop_malformed_nd,
   // Messages of the daemon.
-  drop_no_frame,  ///< no free frame for an ARP or ND message
+  drop_no_frame,  ///< no free frame for an ARP or ND message, or for fragments
   // Events.
   kFirstEvent,
   tx_packets = kFirstEvent,  ///< IP packets of the host
   rx_packets,                ///< IP packets for the host
+  packets_fragmented,        ///< IPv4 packets that exceed an MTU, and may be fragmented
   too_big_answers,           ///< ICMP messages to the host about packets that exceed an MTU
+  unreachable_answers,       ///< ICMP messages to the host about next hops that do not respond
+  icmp_errors_withheld,      ///< not sent because of the rate limit
   arp_received,
   arp_requests_broadcast,
   arp_requests_unicast,

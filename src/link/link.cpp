@@ -35,20 +35,21 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       send_groups(membership, parking),
       multicast(groups, send_groups, out),
       paths({config, deps.handles, out, ids, random, log}),
-      arp({host, own, groups.broadcast(), deps.frames, out}),
-      nd({config, host, own, multicast, deps.frames, out}),
+      arp({host, own, groups.broadcast(), deps.messages, out}),
+      nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
-      neighbours({config, paths, solicitor, out, parking, random, log}),
+      icmp(config, host, out),
+      neighbours({config, paths, solicitor, icmp, deps.packets, out, parking, random, log}),
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
       neighbour_input({own, host, paths, arp, solicitor, neighbours, out, log}),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor,
-                   neighbours, dhcp, out}),
+                   icmp, deps.packets, neighbours, dhcp, out}),
       receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, out}) {}
 
 Link::Link(const Config& config, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
     : impl_(std::make_unique<Impl>(config, deps, qpn, seed)) {
-  assert(deps.frames.slot_size() >= kMessageSize);
+  assert(deps.messages.slot_size() >= kMessageSize);
 }
 
 Link::~Link() = default;

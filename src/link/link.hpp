@@ -40,7 +40,8 @@ class Link {
   /// All of these outlive the link.
   struct Dependencies {
     AddressHandleFactory& handles;
-    FramePool& frames;  ///< for messages of the link; slots of at least kMessageSize bytes
+    FramePool& messages;  ///< for messages of the link; slots of at least kMessageSize bytes
+    FramePool& packets;   ///< for fragments; slots of the link's MTU and kHeadroom bytes
     Logger& log;
     wire::SaRequestId first_request{1};  ///< SA requests are numbered from here
   };

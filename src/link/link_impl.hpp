@@ -2,6 +2,7 @@
 #pragma once
 
 #include "link/announcer.hpp"
+#include "link/icmp_errors.hpp"
 #include "link/link.hpp"
 #include "link/nd_output.hpp"
 #include "link/receiver.hpp"
@@ -43,6 +44,7 @@ struct Link::Impl {
   ArpOutput arp;
   NdOutput nd;
   Solicitor solicitor;
+  IcmpErrors icmp;
   NeighbourTable neighbours;
   Announcer announcer;
   DhcpRewriter dhcp;

@@ -9,10 +9,12 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
+#include "link/fragments.hpp"
+#include "link/icmp_errors.hpp"
 #include "link/path_table.hpp"
 #include "link/solicitor.hpp"
-#include "link/too_big.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/ipv4_fragments.hpp"
 
 namespace ipoib::link {
 namespace {
@@ -40,6 +42,27 @@ static_assert(kStateTraits.size() == std::variant_size_v<Neighbour::State>);
 Disposition cannot_happen() {
   assert(false && "not in docs/states.md");
   return Disposition::keep;
+}
+
+/// A router fragments IPv4 packets without DF (RFC 1812, 4.2.2.7); the sender of others has to.
+void send_too_big(Frame&& frame, const PathData& path, Qpn qpn, const NeighbourDependencies& deps,
+                  TimePoint now) {
+  Frame taken = std::move(frame);
+  constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
+  taken.drop_front(kHeader);
+  const std::uint32_t mtu = path.mtu - kHeader;
+  if (!wire::may_fragment(std::as_const(taken).bytes())) {
+    return deps.icmp.too_big(std::move(taken), mtu, Counter::drop_path_mtu_exceeded, now);
+  }
+  for (Frame& fragment : fragments_of(taken, mtu, deps.packets, deps.out.counters)) {
+    wire::emit_encapsulation(wire::EtherType::ipv4, fragment.prepend(kHeader));
+    deps.out.sends.push_back(Outgoing{path.handle, qpn, std::move(fragment)});
+  }
+}
+
+/// Drops the parked frames, and reports the packets among them to the host.
+void reject(ParkedFrames& parked, Counter why, const NeighbourDependencies& deps, TimePoint now) {
+  for (Frame& frame : parked.take()) deps.icmp.unreachable(std::move(frame), why, now);
 }
 
 }  // namespace
@@ -71,8 +94,8 @@ Disposition Neighbour::on_packet(Frame&& frame, const Dependencies& deps, TimePo
                         [&](Stale& s) { return sends_unconfirmed(s.route, "used"); },
                         [&](OneOf<Delay, Probing> auto& s) { return sends(s.route); },
                         [&](Failed&) {
-                          frame.release();
-                          deps.out.counters.add(Counter::drop_neighbour_failed);
+                          deps.icmp.unreachable(std::move(frame), Counter::drop_neighbour_failed,
+                                                now);
                           return Disposition::keep;
                         },
                         [&](Permanent& s) {
@@ -172,11 +195,11 @@ Disposition Neighbour::on_path_failed(const Dependencies& deps, TimePoint now) {
   return std::visit(
       Overloaded{
           [&](Resolving& s) {
-            s.wait->parked.drop(Counter::drop_path_failed, deps.out.counters);
+            reject(s.wait->parked, Counter::drop_path_failed, deps, now);
             return become_failed("no path", deps, now);
           },
           [&](Permanent& s) {
-            std::exchange(s.wait, {})->parked.drop(Counter::drop_path_failed, deps.out.counters);
+            reject(std::exchange(s.wait, {})->parked, Counter::drop_path_failed, deps, now);
             return Disposition::keep;
           },
           [](OneOf<New, Incomplete, Reachable, Stale, Delay, Probing, Failed> auto&) {
@@ -261,7 +284,7 @@ Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, Parke
   ParkedFrames frames = std::move(parked);
   PathRef path = deps.paths.acquire(hardware.gid);
   if (!path) {
-    frames.drop(Counter::drop_path_limit, deps.out.counters);
+    reject(frames, Counter::drop_path_limit, deps, now);
     return become_failed("the path table is full", deps, now);
   }
   Route route(hardware, std::move(path));
@@ -274,7 +297,7 @@ Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, Parke
       return become(Resolving{std::move(route), std::move(wait)}, "address learnt", deps);
     }
     case PathTable::Condition::failed:
-      frames.drop(Counter::drop_path_failed, deps.out.counters);
+      reject(frames, Counter::drop_path_failed, deps, now);
       return become_failed("no path", deps, now);
   }
   return Disposition::keep;
@@ -321,10 +344,7 @@ void Neighbour::send(Frame&& frame, const Route& route, const Dependencies& deps
   const PathData* const path = route.path->usable();
   assert(path != nullptr);
   if (taken.datagram_size() > path->mtu) {
-    constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
-    taken.drop_front(kHeader);
-    return reject_too_big(std::move(taken), path->mtu - kHeader, Counter::drop_path_mtu_exceeded,
-                          deps.out);
+    return send_too_big(std::move(taken), *path, route.qpn, deps, now);
   }
   deps.out.sends.push_back(Outgoing{path->handle, route.qpn, std::move(taken)});
 }
@@ -343,9 +363,7 @@ void Neighbour::send_or_park(Frame&& frame, Purpose purpose, Permanent& state,
       state.wait->parked.park(std::move(frame), purpose, deps.out.counters);
       return;
     case PathTable::Condition::failed:
-      frame.release();
-      deps.out.counters.add(Counter::drop_path_failed);
-      return;
+      return deps.icmp.unreachable(std::move(frame), Counter::drop_path_failed, now);
   }
 }
 
@@ -363,7 +381,7 @@ Disposition Neighbour::first_request(Frame&& frame, const Dependencies& deps, Ti
 
 Disposition Neighbour::next_request(Incomplete& state, const Dependencies& deps, TimePoint now) {
   if (state.requests >= deps.config.ageing.broadcast_probes) {
-    state.parked->drop(Counter::drop_neighbour_failed, deps.out.counters);
+    reject(*state.parked, Counter::drop_neighbour_failed, deps, now);
     return become_failed("no response", deps, now);
   }
   // The deferred first request has been admitted by reserve_first() already.

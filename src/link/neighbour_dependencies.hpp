@@ -1,6 +1,7 @@
 // What neighbour entries work with.
 #pragma once
 
+#include "ipoib/frame.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/random.hpp"
 #include "link/config.hpp"
@@ -10,6 +11,7 @@
 
 namespace ipoib::link {
 
+class IcmpErrors;
 class PathTable;
 class Solicitor;
 
@@ -18,6 +20,8 @@ struct NeighbourDependencies {
   const Config& config;
   PathTable& paths;
   Solicitor& solicitor;
+  IcmpErrors& icmp;
+  FramePool& packets;  ///< for fragments
   Output& out;
   ParkingBudget& parking;
   Random& random;

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
+#include "link/fragments.hpp"
 #include "link/nd_output.hpp"
 #include "link/pipeline.hpp"
-#include "link/too_big.hpp"
 #include "wire/host_groups.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/ipv4_fragments.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/mgid.hpp"
 #include "wire/neighbour_discovery.hpp"
@@ -62,15 +63,24 @@ void Transmitter::transmit_one(Frame&& frame, const std::optional<Plan>& plan, N
     frame.release();
     return deps_.out.counters.add(Counter::drop_malformed_packet);
   }
-  if (frame.datagram_size() > deps_.mtu) {
-    return reject_too_big(std::move(frame), deps_.mtu, Counter::drop_packet_too_big, deps_.out);
-  }
+  if (frame.datagram_size() > deps_.mtu) return transmit_too_big(std::move(frame), *plan, now);
   if (!frame.is_large()) complete_message(frame, plan->type, now);
   Neighbour* const neighbour = deps_.neighbours.find(plan->hop, known);
   if (neighbour == nullptr) return transmit_unknown(std::move(frame), plan->type, plan->hop, now);
   wire::emit_encapsulation(plan->type, frame.prepend(wire::kEncapsulationSize));
   if (!neighbour->forward(frame, deps_.out.sends, now)) {
     deps_.neighbours.packet(*neighbour, std::move(frame), now);
+  }
+}
+
+/// The host may have set a larger MTU.
+void Transmitter::transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now) {
+  Frame taken = std::move(frame);
+  if (!wire::may_fragment(std::as_const(taken).bytes())) {
+    return deps_.icmp.too_big(std::move(taken), deps_.mtu, Counter::drop_packet_too_big, now);
+  }
+  for (Frame& fragment : fragments_of(taken, deps_.mtu, deps_.packets, deps_.out.counters)) {
+    transmit_one(std::move(fragment), plan, nullptr, now);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "link/bring_up.hpp"
 #include "link/dhcp_rewriter.hpp"
 #include "link/group_table.hpp"
+#include "link/icmp_errors.hpp"
 #include "link/multicast_output.hpp"
 #include "link/neighbour_table.hpp"
 #include "link/next_hops.hpp"
@@ -29,6 +30,8 @@ class Transmitter {
     GroupTable& groups;
     MulticastOutput& multicast;
     Solicitor& solicitor;
+    IcmpErrors& icmp;
+    FramePool& packets;  ///< for fragments
     NeighbourTable& neighbours;
     DhcpRewriter& dhcp;
     Output& out;
@@ -49,6 +52,7 @@ class Transmitter {
   [[nodiscard]] IpAddress next_hop(const IpAddress& source, const IpAddress& destination);
   void transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
                     TimePoint now);
+  void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);
   void transmit_unknown(Frame&& frame, wire::EtherType type, const IpAddress& hop, TimePoint now);
   void complete_message(Frame& frame, wire::EtherType type, TimePoint now);
   void complete_discovery(Frame& frame);

@@ -1,4 +1,4 @@
-// ICMP errors to the host about packets too large for the link or for the path to a neighbour.
+// ICMP errors to the host about its packets.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,17 @@ namespace ipoib::wire {
 /// The maximum size of such a message, with its IP header (RFC 4443, 2.4 (c)).
 inline constexpr std::size_t kMaxIcmpError = 1280;
 
-/// Writes the error for `packet`, which is longer than `mtu` bytes, to `to`, which has room for
-/// kMaxIcmpError bytes: ICMP "fragmentation needed" (RFC 792; RFC 1191, 4) or ICMPv6 "packet too
-/// big" (RFC 4443, 3.2). Its source is the packet's destination, since the link has no address of
-/// its own. Returns its size, or 0 if none may be sent: about a later fragment, an ICMP error, a
-/// packet to a group, or one that is not IP.
+// Both write the error for `packet` to `to`, which has room for kMaxIcmpError bytes. Its source is
+// the packet's destination: the kernel would drop a message from an address of its own. They return
+// its size, or 0 if none may be sent: about a later fragment, an ICMP error or redirect, a packet
+// to a group or without a single sender, or one that is not IP.
+
+/// For a packet longer than `mtu` bytes: ICMP "fragmentation needed" (RFC 792; RFC 1191, 4) or
+/// ICMPv6 "packet too big" (RFC 4443, 3.2).
 [[nodiscard]] std::size_t emit_too_big(ConstBytes packet, std::uint32_t mtu, MutableBytes to);
+
+/// For a packet whose next hop does not respond: ICMP "host unreachable" (RFC 1812, 5.2.7.1) or
+/// ICMPv6 "address unreachable" (RFC 4861, 7.2.2; RFC 4443, 3.1).
+[[nodiscard]] std::size_t emit_unreachable(ConstBytes packet, MutableBytes to);
 
 }  // namespace ipoib::wire

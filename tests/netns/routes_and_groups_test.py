@@ -9,6 +9,24 @@ import streams
 from hosts import wait_until
 
 
+# Prints the sizes of the UDP datagrams that arrive.
+RECEIVER = """
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(('', 4455))
+print('listening', flush=True)
+while True:
+    print('got', len(receiver.recv(65536)), flush=True)
+"""
+# Sends one UDP datagram to sys.argv[1], without DF ("dont") or with it ("do").
+DATAGRAM = """
+import socket, sys
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.setsockopt(socket.IPPROTO_IP, 10, {'dont': 0, 'do': 2}[sys.argv[3]])  # IP_MTU_DISCOVER
+sender.sendto(bytes(int(sys.argv[2])), (sys.argv[1], 4455))
+"""
+
+
 class OnASubnet(hosts.Pair):
     def setUp(self):
         self.set_up()
@@ -51,6 +69,30 @@ class Gateways(OnASubnet):
         wait_until(lambda: not self.left.reaches("10.45.0.2"), "there is no such gateway")
         self.left.run("ip", "route", "replace", "10.45.0.0/24", "via", "10.44.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+
+    def send_datagram(self, size, may_fragment):
+        """Left sends right a UDP datagram; returns whether it arrives within some time."""
+        receiver = streams.start(self.right, RECEIVER, self.subnet.folder, f"datagram-{size}")
+        self.addCleanup(receiver.end)
+
+        def arrives():
+            self.left.run(sys.executable, "-c", DATAGRAM, "10.45.0.2", str(size),
+                          "dont" if may_fragment else "do")
+            return f"got {size}" in receiver.output()
+
+        wait_until(arrives, f"a datagram of {size} bytes arrives")
+
+    def test_fragments_packets_without_df(self):
+        """The path from the router to right has a smaller MTU than the link."""
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
+        self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
+        wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
+        self.softib_set("mtu", "right", "1024")
+        self.send_datagram(1900, may_fragment=True)
+        self.assertGreater(self.router.counters().get("packets_fragmented", 0), 0)
+        self.assertEqual(self.left.ping("10.45.0.2", "-c", "3", "-i", "0.2", "-M", "do", "-s", "1900",
+                                        ).returncode, 1)
+        self.assertGreater(self.router.counters().get("too_big_answers", 0), 0)
 
     def test_forwards_to_an_ethernet(self):
         self.router.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import sys
 
 import hosts
 import streams
@@ -10,6 +11,29 @@ from hosts import wait_until
 
 FLOOD = 10000
 BULK_MIB = int(os.environ.get("IPOIB_BULK_MIB", "1024"))
+
+
+# Connects to an address; prints the name of the error. With UDP, after a datagram.
+CONNECT = """
+import errno, socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+kind = {'tcp': socket.SOCK_STREAM, 'udp': socket.SOCK_DGRAM}[sys.argv[2]]
+client = socket.socket(family, kind)
+client.settimeout(60)
+if family == socket.AF_INET:
+    client.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
+else:
+    client.setsockopt(socket.IPPROTO_IPV6, 25, 1)  # IPV6_RECVERR
+try:
+    client.connect((sys.argv[1], 4455))
+    client.send(b'hello')
+    client.recv(1)
+    print('connected')
+except TimeoutError:
+    print('TIMEOUT')
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"""
 
 
 class TwoHosts(hosts.Pair):
@@ -31,6 +55,15 @@ class TwoHosts(hosts.Pair):
         for size in (1, 500, 2044 - 28):
             ping = self.left.ping("10.44.0.2", "-c", "1", "-W", "5", "-M", "do", "-s", str(size))
             self.assertEqual(hosts.received(ping), 1, ping.stdout)
+
+    def test_unused_address_is_unreachable(self):
+        self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
+        for address in "10.44.0.77", "fd44::77":
+            for kind in "tcp", "udp", "tcp":  # the last one while the failure is remembered
+                with self.subTest(address=address, kind=kind):
+                    done = self.left.run(sys.executable, "-c", CONNECT, address, kind)
+                    self.assertEqual(done.stdout.strip(), "EHOSTUNREACH")
+        self.assertGreater(self.left.counters()["unreachable_answers"], 0)
 
     def test_broadcast(self):
         self.right.run("sysctl", "-qw", "net.ipv4.icmp_echo_ignore_broadcasts=0")

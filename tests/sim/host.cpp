@@ -50,7 +50,8 @@ MemoryTun::Packet ip_packet(Ipv4Address from, Ipv4Address to, std::uint32_t numb
   out.u8(0x45);
   out.u8(0);
   out.u16(static_cast<std::uint16_t>(size));
-  out.u32(0);
+  out.u16(0);
+  out.u16(0x4000);  // DF, as most packets have
   out.u8(64);
   out.u8(253);  // protocol for experiments (RFC 3692)
   out.u16(0);

@@ -222,6 +222,24 @@ TEST_F(Rfc4391, RFC4391_7_SmallerPathMtuIsRespected) {
   EXPECT_EQ(b().received(), 1U);
 }
 
+TEST_F(Rfc4391, RFC791_PacketWithoutDfIsFragmentedToTheMtuOfThePath) {
+  two_hosts();
+  ASSERT_TRUE(world.subnet().set_mtu(b().node(), 3));
+  world.publish();
+  constexpr std::size_t kSize = 2000;
+  auto packet = ip_packet(a().ip(), b().ip(), 1, kSize);
+  packet[6] = 0;  // DF
+  a().send(packet);
+  EXPECT_TRUE(world.run_until([&] { return b().received() == 2; }, 1s));
+  EXPECT_EQ(a().received(), 0U) << "no ICMP error";
+  std::size_t payload = 0;
+  for (const auto& fragment : b().tun().from_fabric) {
+    EXPECT_LE(fragment.size(), 1020U);
+    payload += fragment.size() - 20;
+  }
+  EXPECT_EQ(payload, kSize - 20);
+}
+
 TEST_F(WithMtu4096, RFC4391_7_MtuIsThatOfTheGroupMinusFour) {
   two_hosts();
   EXPECT_EQ(a().tun().mtu, 4092U);

@@ -161,5 +161,22 @@ TEST_F(Rfc4861, RFC4861_7_2_2_MissingNeighbourIsSolicitedAFewTimes) {
       << "its solicited-node group does not exist";
 }
 
+TEST_F(Rfc4861, RFC4861_7_2_2_UnreachableIsReportedForEachQueuedPacket) {
+  two_hosts_of_ipv6();
+  const Ipv6Address missing = *Ipv6Address::parse("fe80::77");
+  for (std::uint32_t i = 0; i < 3; ++i) a().send(missing, i);
+  EXPECT_TRUE(world.run_until([&] { return a().received_from(missing) == 3; }, 10s));
+  for (const auto& packet : a().tun().from_fabric) {
+    const auto header = wire::Ipv6Header::parse(packet);
+    ASSERT_TRUE(header);
+    EXPECT_EQ(header->next_header, wire::kIcmpv6);
+    EXPECT_EQ(header->destination, a().ipv6());
+    EXPECT_EQ(load_be<std::uint16_t>(&packet[wire::Ipv6Header::kSize]), 0x0103)
+        << "address unreachable";
+  }
+  a().send(missing, 4);
+  EXPECT_EQ(a().received_from(missing), 4U) << "at once while the failure is remembered";
+}
+
 }  // namespace
 }  // namespace ipoib::sim

@@ -40,6 +40,30 @@ TEST_F(Rfc826, RFC826_BroadcastRequestUnicastReply) {
   EXPECT_TRUE(reply_by_unicast);
 }
 
+TEST_F(Rfc826, RFC1812_HostUnreachableIsReportedForEachQueuedPacket) {
+  two_hosts();
+  const Ipv4Address missing = address_of(77);
+  a().send(missing, 1, 3);
+  EXPECT_TRUE(world.run_until([&] { return a().received_from(missing) == 3; }, 10s));
+  for (const auto& packet : a().tun().from_fabric) {
+    EXPECT_EQ(load_be<std::uint16_t>(&packet[20]), 0x0301) << "host unreachable";
+  }
+  a().send(missing);
+  EXPECT_EQ(a().received_from(missing), 4U) << "at once while the failure is remembered";
+}
+
+TEST_F(Rfc826, RFC1812_HostUnreachableIsReportedWhenTheSaHasNoPath) {
+  two_hosts();
+  // Another partition for b alone: the SA gives no path, although b's ARP reply arrives.
+  world.mad_tap = [](softib::MadPacket& mad) {
+    const auto header = wire::MadHeader::parse(mad.mad);
+    return !header || header->attribute_id != wire::attribute::kPathRecord;
+  };
+  a().send(b().ip());
+  EXPECT_TRUE(world.run_until([&] { return a().received_from(b().ip()) == 1; }, 60s));
+  EXPECT_EQ(load_be<std::uint16_t>(&a().tun().from_fabric[0][20]), 0x0301);
+}
+
 TEST_F(Rfc826, RFC826_TargetLearnsFromTheRequest) {
   two_hosts();
   EXPECT_TRUE(reaches(a(), b()));

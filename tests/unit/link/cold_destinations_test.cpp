@@ -16,7 +16,7 @@ class ColdDestinations : public LinkFixture {
 
   void start() {
     view.addresses = {{kOwnIp, 8}};
-    link = std::make_unique<Link>(config, Link::Dependencies{handles, frames, *silent_logger()},
+    link = std::make_unique<Link>(config, Link::Dependencies{handles, frames, frames, *silent_logger()},
                                   kOwnQpn, 42);
     link->on_host_changed(view, now);
     link->on_port(port, now);

@@ -27,7 +27,7 @@ class LinkFixture : public ::testing::Test {
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
-    link = std::make_unique<Link>(config, Link::Dependencies{handles, pool, *silent_logger()},
+    link = std::make_unique<Link>(config, Link::Dependencies{handles, pool, pool, *silent_logger()},
                                   kOwnQpn, 42);
     link->on_host_changed(view, now);
   }
@@ -80,7 +80,7 @@ class LinkFixture : public ::testing::Test {
     now = then;
   }
 
-  /// An IPv4 packet of `size` bytes with headroom.
+  /// An IPv4 packet of `size` bytes with headroom. It has DF set, as most have.
   [[nodiscard]] Frame ip_packet(Ipv4Address to, Ipv4Address from = kOwnIp, std::size_t size = 84) {
     Frame frame = pool.take();
     frame.window(kHeadroom, size);
@@ -89,6 +89,8 @@ class LinkFixture : public ::testing::Test {
     out.u8(0x45);
     out.u8(0);
     out.u16(static_cast<std::uint16_t>(size));
+    frame.bytes()[6] = 0x40;
+    frame.bytes()[8] = 64;
     std::ranges::copy(from.bytes(), frame.bytes().begin() + 12);
     std::ranges::copy(to.bytes(), frame.bytes().begin() + 16);
     return frame;

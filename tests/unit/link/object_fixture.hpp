@@ -14,6 +14,7 @@
 #include "link/arp_output.hpp"
 #include "link/group_table.hpp"
 #include "link/host_addresses.hpp"
+#include "link/icmp_errors.hpp"
 #include "link/multicast_output.hpp"
 #include "link/nd_output.hpp"
 #include "link/neighbour_table.hpp"
@@ -119,6 +120,7 @@ class ObjectFixture : public ::testing::Test {
   /// Discards the output so far, and resets the counters.
   void forget() {
     out.sends.clear();
+    out.to_host.clear();
     out.events.clear();
     out.counters = Counters{};
   }
@@ -213,9 +215,11 @@ class ObjectFixture : public ::testing::Test {
   ArpOutput arp{{host, kOwn, groups.broadcast(), pool, out}};
   NdOutput nd{{config, host, kOwn, multicast, pool, out}};
   Solicitor solicitor{{config, arp, nd, out}};
+  IcmpErrors icmp{config, host, out};
   std::deque<PathRef> kept;
   NeighbourTable neighbours{
-      NeighbourDependencies{config, paths, solicitor, out, parking, random, *silent_logger()}};
+      NeighbourDependencies{config, paths, solicitor, icmp, pool, out, parking, random,
+                            *silent_logger()}};
 };
 
 }  // namespace ipoib::link

@@ -35,6 +35,36 @@ std::vector<std::uint8_t> error_for(ConstBytes packet, std::uint32_t mtu) {
   return out;
 }
 
+std::vector<std::uint8_t> unreachable_for(ConstBytes packet) {
+  std::vector<std::uint8_t> out(kMaxIcmpError);
+  out.resize(emit_unreachable(packet, out));
+  return out;
+}
+
+TEST(IcmpError, HostUnreachableQuotesThePacket) {
+  const auto packet = ipv4_packet(100);
+  const auto error = unreachable_for(packet);
+  const auto header = Ipv4Header::parse(error);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->source, Ipv4Address(0x0a2c0002));
+  EXPECT_EQ(header->destination, Ipv4Address(0x0a2c0001));
+  EXPECT_EQ(load_be<std::uint16_t>(&error[20]), 0x0301);
+  EXPECT_EQ(internet_checksum(ConstBytes(error).subspan(20)), 0);
+  EXPECT_EQ(load_be<std::uint32_t>(&error[24]), 0U) << "unused";
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(error).subspan(28), packet));
+}
+
+TEST(IcmpError, AddressUnreachableQuotesThePacket) {
+  const auto packet = ipv6_packet(100);
+  const auto error = unreachable_for(packet);
+  const auto header = Ipv6Header::parse(error);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->destination, *Ipv6Address::parse("fd00::1"));
+  EXPECT_EQ(load_be<std::uint16_t>(&error[40]), 0x0103);
+  EXPECT_EQ(load_be<std::uint32_t>(&error[44]), 0U) << "unused";
+  EXPECT_TRUE(std::ranges::equal(ConstBytes(error).subspan(48), packet));
+}
+
 TEST(IcmpError, FragmentationNeededContainsTheMtu) {
   const auto packet = ipv4_packet(2044);
   const auto error = error_for(packet, 1500);
@@ -89,6 +119,19 @@ TEST(IcmpError, IsNotSentAboutErrors) {
   EXPECT_FALSE(error_for(error6, 1500).empty()) << "an echo request is not an error";
   error6[40] = 1;
   EXPECT_TRUE(error_for(error6, 1500).empty());
+  error6[40] = 137;
+  EXPECT_TRUE(error_for(error6, 1500).empty()) << "a redirect (RFC 4443, 2.4)";
+}
+
+TEST(IcmpError, IsNotSentToAnythingButASingleHost) {
+  for (const std::uint32_t source : {0U, 0x7f000001U, 0xe0000001U, 0xf0000001U, 0xffffffffU}) {
+    auto packet = ipv4_packet(100);
+    store_be(&packet[12], source);
+    EXPECT_TRUE(unreachable_for(packet).empty()) << source;
+  }
+  auto packet = ipv6_packet(100);
+  packet[8] = 0xff;
+  EXPECT_TRUE(unreachable_for(packet).empty());
 }
 
 TEST(IcmpError, IsNotSentAboutLaterFragmentsOrGroups) {

@@ -1,0 +1,69 @@
+#include "link/icmp_errors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "link/host_addresses.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/icmp_error.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+
+namespace ipoib::link {
+namespace {
+
+/// The burst is the rate of one second divided by this.
+constexpr std::uint32_t kBurstShare = 4;
+
+TokenBucket bucket(std::uint32_t per_second) {
+  return TokenBucket(per_second, per_second / kBurstShare);
+}
+
+}  // namespace
+
+IcmpErrors::IcmpErrors(const Config& config, const HostAddresses& host, Output& out)
+    : host_(host),
+      out_(out),
+      own_(bucket(config.limits.icmp_errors)),
+      forwarded_(bucket(config.limits.icmp_errors)) {}
+
+void IcmpErrors::too_big(Frame&& packet, std::uint32_t mtu, Counter why, TimePoint now) {
+  out_.counters.add(why);
+  std::array<std::uint8_t, wire::kMaxIcmpError> message;
+  const auto size = wire::emit_too_big(std::as_const(packet).bytes(), mtu, message);
+  send(std::move(packet), ConstBytes(message).first(size), Counter::too_big_answers, now);
+}
+
+void IcmpErrors::unreachable(Frame&& frame, Counter why, TimePoint now) {
+  out_.counters.add(why);
+  const ConstBytes bytes = std::as_const(frame).bytes();
+  std::array<std::uint8_t, wire::kMaxIcmpError> message;
+  std::size_t size = 0;
+  if (wire::parse_encapsulation(bytes) != wire::EtherType::arp) {
+    size = wire::emit_unreachable(bytes.subspan(wire::kEncapsulationSize), message);
+  }
+  send(std::move(frame), ConstBytes(message).first(size), Counter::unreachable_answers, now);
+}
+
+/// Takes the frame even if there is no message.
+void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint now) {
+  Frame taken = std::move(frame);
+  if (message.empty() || message.size() > taken.capacity()) return;
+  if (!admits(message, now)) return out_.counters.add(Counter::icmp_errors_withheld);
+  taken.window(0, message.size());
+  std::ranges::copy(message, taken.bytes().begin());
+  out_.counters.add(kind);
+  out_.to_host.push_back(std::move(taken));
+}
+
+/// The message is for the sender of the packet.
+bool IcmpErrors::admits(ConstBytes message, TimePoint now) {
+  const auto ipv4 = wire::Ipv4Header::parse(message);
+  const auto ipv6 = wire::Ipv6Header::parse(message);
+  const bool is_own = (ipv4 && host_.is_own(ipv4->destination)) ||
+                      (ipv6 && host_.is_own(ipv6->destination));
+  return (is_own ? own_ : forwarded_).take(now);
+}
+
+}  // namespace ipoib::link

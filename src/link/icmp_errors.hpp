@@ -1,0 +1,43 @@
+// ICMP errors to the host about its packets, which the link cannot deliver.
+//
+// RFC 1812, 4.3.2.8 and RFC 4443, 2.4 (f) require a rate limit. Packets of the host itself have
+// their own, so that strangers, whose packets the host forwards, do not use it up.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ipoib/frame.hpp"
+#include "link/config.hpp"
+#include "link/output.hpp"
+#include "link/token_bucket.hpp"
+
+namespace ipoib::link {
+
+class HostAddresses;
+
+class IcmpErrors {
+ public:
+  /// All of these outlive it.
+  IcmpErrors(const Config& config, const HostAddresses& host, Output& out);
+
+  // Both drop a packet, count it as `why`, and report it to the host, if the rate limit admits
+  // that. The message reuses the packet's frame.
+
+  /// For an IP packet that is longer than `mtu` bytes and cannot be fragmented.
+  void too_big(Frame&& packet, std::uint32_t mtu, Counter why, TimePoint now);
+  /// For a packet whose next hop cannot be reached (RFC 4861, 7.2.2). The frame begins with the
+  /// encapsulation header; nothing is reported about ARP.
+  void unreachable(Frame&& frame, Counter why, TimePoint now);
+
+ private:
+  void send(Frame&& frame, ConstBytes message, Counter kind, TimePoint now);
+  [[nodiscard]] bool admits(ConstBytes message, TimePoint now);
+
+  const HostAddresses& host_;
+  Output& out_;
+  TokenBucket own_;
+  TokenBucket forwarded_;
+};
+
+}  // namespace ipoib::link
