@@ -61,8 +61,8 @@ void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint
 bool IcmpErrors::admits(ConstBytes message, TimePoint now) {
   const auto ipv4 = wire::Ipv4Header::parse(message);
   const auto ipv6 = wire::Ipv6Header::parse(message);
-  const bool is_own = (ipv4 && host_.is_own(ipv4->destination)) ||
-                      (ipv6 && host_.is_own(ipv6->destination));
+  const bool is_own =
+      (ipv4 && host_.is_own(ipv4->destination)) || (ipv6 && host_.is_own(ipv6->destination));
   return (is_own ? own_ : forwarded_).take(now);
 }
 

@@ -43,8 +43,8 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
       neighbour_input({own, host, paths, arp, solicitor, neighbours, out, log}),
-      transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor,
-                   icmp, deps.packets, neighbours, dhcp, out}),
+      transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
+                   deps.packets, neighbours, dhcp, out}),
       receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, out}) {}
 
 Link::Link(const Config& config, const Dependencies& deps, Qpn qpn, std::uint64_t seed)

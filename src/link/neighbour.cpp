@@ -81,29 +81,28 @@ Disposition Neighbour::on_packet(Frame&& frame, const Dependencies& deps, TimePo
     return become(Delay{{std::move(route), now + deps.config.ageing.delay}}, why, deps);
   };
   used_ = now;
-  return std::visit(Overloaded{
-                        [&](New&) { return first_request(std::move(frame), deps, now); },
-                        [&](Incomplete& s) { return park(*s.parked); },
-                        [&](Resolving& s) { return park(s.wait->parked); },
-                        [&](Reachable& s) {
-                          const bool is_gone = s.route.path->last_out_of_service() > confirmed_;
-                          return is_gone
-                                     ? sends_unconfirmed(s.route, "port reported out of service")
-                                     : sends(s.route);
-                        },
-                        [&](Stale& s) { return sends_unconfirmed(s.route, "used"); },
-                        [&](OneOf<Delay, Probing> auto& s) { return sends(s.route); },
-                        [&](Failed&) {
-                          deps.icmp.unreachable(std::move(frame), Counter::drop_neighbour_failed,
-                                                now);
-                          return Disposition::keep;
-                        },
-                        [&](Permanent& s) {
-                          send_or_park(std::move(frame), Purpose::packet, s, deps, now);
-                          return Disposition::keep;
-                        },
-                    },
-                    state_);
+  return std::visit(
+      Overloaded{
+          [&](New&) { return first_request(std::move(frame), deps, now); },
+          [&](Incomplete& s) { return park(*s.parked); },
+          [&](Resolving& s) { return park(s.wait->parked); },
+          [&](Reachable& s) {
+            const bool is_gone = s.route.path->last_out_of_service() > confirmed_;
+            return is_gone ? sends_unconfirmed(s.route, "port reported out of service")
+                           : sends(s.route);
+          },
+          [&](Stale& s) { return sends_unconfirmed(s.route, "used"); },
+          [&](OneOf<Delay, Probing> auto& s) { return sends(s.route); },
+          [&](Failed&) {
+            deps.icmp.unreachable(std::move(frame), Counter::drop_neighbour_failed, now);
+            return Disposition::keep;
+          },
+          [&](Permanent& s) {
+            send_or_park(std::move(frame), Purpose::packet, s, deps, now);
+            return Disposition::keep;
+          },
+      },
+      state_);
 }
 
 Disposition Neighbour::on_address(const HwAddress& hardware, Evidence evidence,
@@ -192,21 +191,21 @@ Disposition Neighbour::on_path_ready(const Dependencies& deps, TimePoint now) {
 }
 
 Disposition Neighbour::on_path_failed(const Dependencies& deps, TimePoint now) {
-  return std::visit(
-      Overloaded{
-          [&](Resolving& s) {
-            reject(s.wait->parked, Counter::drop_path_failed, deps, now);
-            return become_failed("no path", deps, now);
-          },
-          [&](Permanent& s) {
-            reject(std::exchange(s.wait, {})->parked, Counter::drop_path_failed, deps, now);
-            return Disposition::keep;
-          },
-          [](OneOf<New, Incomplete, Reachable, Stale, Delay, Probing, Failed> auto&) {
-            return cannot_happen();
-          },
-      },
-      state_);
+  return std::visit(Overloaded{
+                        [&](Resolving& s) {
+                          reject(s.wait->parked, Counter::drop_path_failed, deps, now);
+                          return become_failed("no path", deps, now);
+                        },
+                        [&](Permanent& s) {
+                          reject(std::exchange(s.wait, {})->parked, Counter::drop_path_failed, deps,
+                                 now);
+                          return Disposition::keep;
+                        },
+                        [](OneOf<New, Incomplete, Reachable, Stale, Delay, Probing, Failed> auto&) {
+                          return cannot_happen();
+                        },
+                    },
+                    state_);
 }
 
 Disposition Neighbour::on_deadline(const Dependencies& deps, TimePoint now) {

@@ -84,10 +84,10 @@ class Gateways(OnASubnet):
 
     def test_fragments_packets_without_df(self):
         """The path from the router to right has a smaller MTU than the link."""
+        self.softib_set("mtu", "right", "1024")
         self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
         self.right.run("ip", "route", "add", "default", "via", "10.45.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
-        self.softib_set("mtu", "right", "1024")
         self.send_datagram(1900, may_fragment=True)
         self.assertGreater(self.router.counters().get("packets_fragmented", 0), 0)
         self.assertEqual(self.left.ping("10.45.0.2", "-c", "3", "-i", "0.2", "-M", "do", "-s", "1900",

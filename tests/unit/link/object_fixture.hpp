@@ -217,9 +217,8 @@ class ObjectFixture : public ::testing::Test {
   Solicitor solicitor{{config, arp, nd, out}};
   IcmpErrors icmp{config, host, out};
   std::deque<PathRef> kept;
-  NeighbourTable neighbours{
-      NeighbourDependencies{config, paths, solicitor, icmp, pool, out, parking, random,
-                            *silent_logger()}};
+  NeighbourTable neighbours{NeighbourDependencies{config, paths, solicitor, icmp, pool, out,
+                                                  parking, random, *silent_logger()}};
 };
 
 }  // namespace ipoib::link
