@@ -105,6 +105,9 @@ class Gid {
   Bytes bytes_{};
 };
 
+/// The interface identifier of the SA's GID in every subnet (IBA 4.1.1, table 3).
+inline constexpr Guid kSaGuid{0x0200'0000'0000'0002};
+
 /// Link-layer address of an IPoIB interface, 20 bytes: flags, QPN, GID (RFC 4391, 9.1.1).
 struct HwAddress {
   static constexpr std::size_t kSize = 20;

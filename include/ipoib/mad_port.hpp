@@ -22,7 +22,8 @@ struct MadDestination {
   std::uint16_t pkey_index = 0;
   Qpn qpn{1};
   QKey qkey{0x80010000};
-  std::optional<GlobalRoute> global = {};  ///< to another subnet; `lid` is the router's
+  /// To another subnet, where `lid` is the router's, or because the port requires a GRH.
+  std::optional<GlobalRoute> global = {};
   friend bool operator==(const MadDestination&, const MadDestination&) = default;
 };
 

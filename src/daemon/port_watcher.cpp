@@ -31,6 +31,7 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
   status.lmc = port.lmc;
   status.gid = port.gid;
   status.gid_index = port.gid_index;
+  status.grh_required = port.grh_required;
   if (const auto entry = find_partition(port.pkeys, partition)) {
     status.pkey_index = entry->index;
   }
@@ -40,7 +41,13 @@ link::PortStatus port_status(const verbs::PortSnapshot& port, PKey partition) {
 std::optional<MadDestination> sa_destination(const verbs::PortSnapshot& port) {
   const auto entry = find_partition(port.pkeys, kDefaultPKey);
   if (!port.active || !is_unicast(port.sm_lid) || !entry) return std::nullopt;
-  return MadDestination{port.sm_lid, port.sm_sl, entry->index};
+  MadDestination sa{port.sm_lid, port.sm_sl, entry->index};
+  if (port.grh_required) {
+    sa.global = GlobalRoute{.dgid = Gid(port.gid.prefix(), kSaGuid),
+                            .sgid_index = port.gid_index,
+                            .hop_limit = kSubnetHopLimit};
+  }
+  return sa;
 }
 
 bool PortView::update(const Result<verbs::PortSnapshot>& query, std::string_view name) {

@@ -45,7 +45,7 @@ BringUp::Step BringUp::while_running(const PortStatus& before) {
     return Step::go_down;
   }
   if (port_.pkey_index != before.pkey_index || port_.gid != before.gid ||
-      port_.gid_index != before.gid_index) {
+      port_.gid_index != before.gid_index || port_.grh_required != before.grh_required) {
     state_ = LinkState::joining;
     return Step::restart;
   }

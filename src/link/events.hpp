@@ -30,6 +30,7 @@ struct PortStatus {
   std::uint8_t lmc = 0;   ///< of a subnet's ports (IBA 4.1.3)
   Gid gid;
   std::uint8_t gid_index = 0;               ///< of `gid` in the port's table
+  bool grh_required = false;                ///< address handles need a global route
   std::optional<std::uint16_t> pkey_index;  ///< where the port's table has the link's P_Key
   friend bool operator==(const PortStatus&, const PortStatus&) = default;
 };

@@ -155,7 +155,8 @@ void Link::shut_down(TimePoint now) {
 void Link::Impl::take_port() {
   port_gid = {bring_up.port().gid, bring_up.port().gid_index};
   own.gid = port_gid.gid;
-  paths.set_source(port_gid, bring_up.port().lmc);
+  const auto& port = bring_up.port();
+  paths.set_source({port_gid, port.lmc, port.grh_required});
 }
 
 void Link::Impl::remove_own_entries() {

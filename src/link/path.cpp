@@ -19,15 +19,15 @@ constexpr std::array<std::string_view, std::variant_size_v<Path::State>> kPathSt
     "Idle", "Waiting", "Requesting", "Ready", "NeedsRefresh", "Refreshing", "Failed"};
 
 /// RFC 4391, 9.1.2: everything but the hardware address comes from the path record. There is a
-/// global route if the record leads through a router.
+/// global route if the record leads through a router, or our port requires one.
 PathAttributes path_attributes(const wire::PathRecord& record, const PathSource& source) {
   PathAttributes attributes{.dlid = record.dlid,
                             .sl = record.sl,
                             .rate = record.rate,
                             .source_path_bits = path_bits(record.slid, source.lmc)};
-  if (record.hop_limit > 0) {
+  if (record.hop_limit > 0 || source.grh_required) {
     attributes.sgid_index = source.port.index;
-    attributes.hop_limit = record.hop_limit;
+    attributes.hop_limit = std::max(record.hop_limit, kSubnetHopLimit);
     attributes.traffic_class = record.traffic_class;
     attributes.flow_label = record.flow_label;
   }

@@ -20,6 +20,7 @@ class Path;
 struct PathSource {
   PortGid port;
   std::uint8_t lmc = 0;
+  bool grh_required = false;  ///< every path has a global route
 };
 
 class PathRequests {

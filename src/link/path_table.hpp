@@ -39,7 +39,7 @@ class PathTable {
 
   /// The port that paths begin at, and its LMC. The other ports of the subnet are assumed to have
   /// the same LMC: a path record names only one of a port's LIDs.
-  void set_source(const PortGid& port, std::uint8_t lmc) { requests_.set_source({port, lmc}); }
+  void set_source(const PathSource& source) { requests_.set_source(source); }
   /// Finds or creates the path to a GID; a null reference if the table is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 

@@ -137,8 +137,8 @@ std::optional<wire::SaResult> records_of(const wire::SaQuery& query, ConstBytes 
 
 /// IBA 13.4.8.1. A redirection with LID 0 is not followed: it would need a path from the SA that
 /// has just redirected. With P_Key 0 the P_Key of the request is used.
-std::optional<MadDestination> redirection(const MadDestination& asked, const MadSource& source,
-                                          ConstBytes mad) {
+std::optional<MadDestination> redirection(const MadDestination& asked, bool grh_required,
+                                          const MadSource& source, ConstBytes mad) {
   if (mad.size() < wire::kSaHeaderSize) return std::nullopt;
   const auto info = wire::ClassPortInfo::parse(mad.subspan(wire::kSaHeaderSize));
   if (!info) return std::nullopt;
@@ -149,11 +149,13 @@ std::optional<MadDestination> redirection(const MadDestination& asked, const Mad
   }
   const auto pkey_index = to.pkey.is_valid() ? entry->index : asked.pkey_index;
   MadDestination redirected{to.lid, to.sl, pkey_index, to.qpn, to.qkey, {}};
-  if (!to.gid.is_zero() && to.gid.prefix() != source.gid_prefix) {
+  if (to.gid.is_zero() && grh_required) return std::nullopt;
+  const bool is_elsewhere = !to.gid.is_zero() && to.gid.prefix() != source.gid_prefix;
+  if (is_elsewhere || grh_required) {
     redirected.global = GlobalRoute{.dgid = to.gid,
                                     .sgid_index = 0,
                                     .flow_label = to.flow_label,
-                                    .hop_limit = kMaxHopLimit,
+                                    .hop_limit = is_elsewhere ? kMaxHopLimit : kSubnetHopLimit,
                                     .traffic_class = to.traffic_class};
   }
   return redirected;

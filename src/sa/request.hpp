@@ -29,9 +29,11 @@ using MadBytes = std::array<std::uint8_t, wire::kMadSize>;
 [[nodiscard]] std::optional<wire::SaResult> records_of(const wire::SaQuery& query, ConstBytes mad);
 
 /// The address that a response with status `redirect` names; `asked` is the SA that sent it.
-/// Returns nullopt if the response names no address that `source` can send to.
+/// Returns nullopt if the response names no address that `source` can send to; with `grh_required`
+/// it needs a GID.
 [[nodiscard]] std::optional<MadDestination> redirection(const MadDestination& asked,
-                                                        const MadSource& source, ConstBytes mad);
+                                                        bool grh_required, const MadSource& source,
+                                                        ConstBytes mad);
 
 /// The header of Report(Notice); nullopt for any other MAD.
 [[nodiscard]] std::optional<wire::SaHeader> report_header(ConstBytes mad);

@@ -215,7 +215,8 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
 /// the request is not sent again.
 bool SaClient::follow_redirection(Iterator at, ConstBytes mad, TimePoint now) {
   const Transaction& transaction = at->second;
-  const auto to = redirection(redirected_to_.value_or(*sm_), port_.source(), mad);
+  const auto to =
+      redirection(redirected_to_.value_or(*sm_), sm_->global.has_value(), port_.source(), mad);
   if (!to) return false;
   if (!redirected_to_) {
     log_.info("the subnet administrator redirects to LID {}, QP {}", to->lid.value(),

@@ -35,9 +35,10 @@ class SaClient {
   /// `port` and `log` outlive the client. `seed` is for jitter and the first transaction id.
   SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed);
 
-  /// The address of the SA: SM LID and SL of the port, and the index of the default partition's
-  /// key; nullopt while there is no SM. Requests in flight to another address are sent again. A
-  /// redirection holds until the SM changes or a request times out.
+  /// The address of the SA: SM LID and SL of the port, the index of the default partition's
+  /// key, and a global route if the port requires a GRH; nullopt while there is no SM. Requests in
+  /// flight to another address are sent again. A redirection holds until the SM changes or a
+  /// request times out.
   void set_sm(std::optional<MadDestination> sm, TimePoint now);
   /// The response may be available on return. Several requests may share an id.
   void request(const wire::SaRequest& request, TimePoint now);

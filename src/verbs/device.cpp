@@ -84,6 +84,8 @@ Result<PortSnapshot> Device::query() const {
   out.max_mtu = mtu_bytes(attributes.max_mtu);
   out.rate_mbps = wire::link_mbps(attributes.active_width, attributes.active_speed);
 
+  out.grh_required = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
+
   if (auto done = read_gid(out); !done) return done.error();
   out.pkeys.reserve(attributes.pkey_tbl_len);
   for (int i = 0; i < attributes.pkey_tbl_len; ++i) {

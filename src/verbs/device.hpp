@@ -32,7 +32,8 @@ struct PortSnapshot {
   std::uint32_t active_mtu = 0;      ///< bytes
   std::uint32_t max_mtu = 0;         ///< bytes
   std::uint32_t rate_mbps = 0;
-  std::vector<PKey> pkeys;  ///< the P_Key table; an invalid key is a free entry
+  bool grh_required = false;  ///< address handles and MADs need a GRH
+  std::vector<PKey> pkeys;    ///< the P_Key table; an invalid key is a free entry
   friend bool operator==(const PortSnapshot&, const PortSnapshot&) = default;
 };
 

@@ -240,7 +240,7 @@ bool UdQueuePair::send_probes() {
   if (!port) return false;
   AddressVector self;
   self.dlid = port->lid;
-  if (port->link_layer == LinkLayer::roce) {
+  if (port->link_layer == LinkLayer::roce || port->grh_required) {
     auto& route = self.global.emplace();
     route.dgid = port->gid;
     route.sgid_index = port->gid_index;

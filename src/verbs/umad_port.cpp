@@ -58,6 +58,17 @@ void set_global_route(void* umad, const GlobalRoute& to) {
   route.hop_limit = to.hop_limit;
   route.traffic_class = to.traffic_class;
   umad_set_grh(umad, &route);
+  umad_get_mad_addr(umad)->gid_index = to.sgid_index;  // which umad_set_grh leaves out
+}
+
+std::optional<GlobalRoute> global_route(const ib_mad_addr_t& from) {
+  if (from.grh_present == 0) return std::nullopt;
+  const auto flow_label = std::bit_cast<std::array<std::uint8_t, 4>>(from.flow_label);
+  return GlobalRoute{.dgid = Gid(std::to_array(from.gid)),
+                     .sgid_index = from.gid_index,
+                     .flow_label = load_be<std::uint32_t>(flow_label.data()),
+                     .hop_limit = from.hop_limit,
+                     .traffic_class = from.traffic_class};
 }
 
 }  // namespace
@@ -120,6 +131,7 @@ std::optional<ReceivedMad> UmadPort::receive() {
   const ib_mad_addr_t& from = *umad_get_mad_addr(buffer.data());
   const auto lid = std::bit_cast<std::array<std::uint8_t, sizeof(from.lid)>>(from.lid);
   mad.from = {Lid(load_be<std::uint16_t>(lid.data())), ServiceLevel(from.sl), from.pkey_index};
+  mad.from.global = global_route(from);
   const auto begin = buffer.begin() + static_cast<std::ptrdiff_t>(umad_size());
   const auto size =
       std::clamp<std::size_t>(static_cast<std::size_t>(length), 0, buffer.size() - umad_size());

@@ -98,11 +98,16 @@ struct RmppHeader {
   friend bool operator==(const RmppHeader&, const RmppHeader&) = default;
 };
 
+/// The distance of records of this size in a table, in units of 8 bytes (IBA 15.2.1.1).
+[[nodiscard]] constexpr std::uint16_t attribute_offset(std::size_t record_size) {
+  return static_cast<std::uint16_t>((record_size + 7) / 8);
+}
+
 struct SaHeader {
   MadHeader mad;
   RmppHeader rmpp;
   std::uint64_t sm_key = 0;
-  std::uint16_t attribute_offset = 0;  ///< record size in units of 8 bytes
+  std::uint16_t attribute_offset = 0;  ///< of the records in a table, see wire::attribute_offset()
   std::uint64_t component_mask = 0;
 
   /// Returns nullopt for anything but a complete header of class SubnAdm, version 2.

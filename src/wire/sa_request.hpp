@@ -21,6 +21,8 @@ template <class Record>
 struct QueryFor {
   Record record;
   std::uint64_t components = 0;  ///< OR of Record::Mask: which fields of `record` count
+
+  [[nodiscard]] bool has(std::uint64_t all) const { return (components & all) == all; }
   friend bool operator==(const QueryFor&, const QueryFor&) = default;
 };
 /// Get(PathRecord).

@@ -8,6 +8,22 @@ namespace ipoib::wire {
 /// How the SA compares a value of a query (IBA 15.2.5.16).
 enum class Selector : std::uint8_t { greater = 0, less = 1, exactly = 2, largest = 3 };
 
+/// Whether a value satisfies a query. `order` is negative, 0 or positive if the value is less than,
+/// equal to or greater than that of the query.
+[[nodiscard]] constexpr bool satisfies(Selector selector, int order) {
+  switch (selector) {
+    case Selector::greater:
+      return order > 0;
+    case Selector::less:
+      return order < 0;
+    case Selector::exactly:
+      return order == 0;
+    case Selector::largest:
+      return true;
+  }
+  return false;
+}
+
 /// Convert between IBA MTU codes (1..5) and sizes in bytes (256..4096); 0 for an invalid argument.
 [[nodiscard]] constexpr std::uint32_t mtu_bytes(std::uint8_t code) {
   return code >= 1 && code <= 5 ? 128U << code : 0;

@@ -94,9 +94,9 @@ class Subject {
   /// Checks the output of the layer.
   void check_output() {
     for (const auto& packet : layer_.take_outgoing()) {
-      std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-      packet.emit(bytes);
-      require(packet.destination.value() > 1 || MadPacket::parse(bytes).has_value());
+      std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+      const auto emitted = packet.emit(bytes);
+      require(packet.destination.value() > 1 || MadPacket::parse(emitted).has_value());
     }
     for (const auto& received : layer_.take_received()) {
       require(std::ranges::find(agents_, received.agent) != agents_.end());

@@ -148,15 +148,15 @@ class Target {
 
   void check() {
     const auto& counters = subnet_.counters();
-    const std::uint64_t counted = counters.answered + counters.passed_on + counters.rmpp_control +
-                                  counters.report_acknowledged + counters.drop_malformed +
-                                  counters.drop_response + counters.drop_source +
-                                  counters.drop_qkey + counters.drop_pkey + counters.drop_sm_key +
-                                  counters.drop_m_key + counters.drop_destination;
+    const std::uint64_t counted =
+        counters.answered + counters.passed_on + counters.rmpp_control +
+        counters.report_acknowledged + counters.drop_malformed + counters.drop_response +
+        counters.drop_source + counters.drop_qkey + counters.drop_pkey + counters.drop_sm_key +
+        counters.drop_m_key + counters.drop_destination + counters.drop_gid;
     require(counted == sent_);
     for (const auto& packet : subnet_.take_outgoing()) {
-      std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-      packet.emit(bytes);
+      std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+      (void)packet.emit(bytes);
     }
     for (const auto& passed : subnet_.take_forwarded_mads())
       require(subnet_.node(passed.to) != nullptr);

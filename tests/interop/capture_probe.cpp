@@ -92,9 +92,9 @@ std::vector<std::uint8_t> make_query() {
   header.mad.method = wire::method::kGet;
   header.mad.attribute_id = wire::attribute::kPathRecord;
   header.emit(packet.mad);
-  std::array<std::uint8_t, softib::MadPacket::kPacketSize> bytes;
-  packet.emit(bytes);
-  return {bytes.begin(), bytes.end()};
+  std::array<std::uint8_t, softib::MadPacket::kMaxPacketSize> bytes;
+  const auto emitted = packet.emit(bytes);
+  return {emitted.begin(), emitted.end()};
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "sa_database.hpp"
 
-#include <endian.h>
 #include <infiniband/umad.h>
 
 #include <algorithm>
@@ -37,31 +36,17 @@ std::optional<SubnetPort> find_port(const Gid* gid, Lid lid) {
   return std::nullopt;
 }
 
-bool satisfies(Selector selector, std::uint8_t actual, std::uint8_t wanted) {
-  switch (selector) {
-    case Selector::greater:
-      return actual > wanted;
-    case Selector::less:
-      return actual < wanted;
-    case Selector::exactly:
-      return actual == wanted;
-    case Selector::largest:
-      return true;
-  }
-  return false;
-}
-
 /// Whether the values that a joining port names are those of the group.
 bool matches(const McMemberRecord& group, const MemberQuery& query) {
   const McMemberRecord& wanted = query.record;
-  if (query.names(McMemberRecord::kQKey) && wanted.qkey != group.qkey) return false;
-  if (query.names(McMemberRecord::kPKey) && !wanted.pkey.same_partition(group.pkey)) return false;
-  if (query.names(McMemberRecord::kSl) && wanted.sl != group.sl) return false;
-  if (query.names(McMemberRecord::kMtuSelector | McMemberRecord::kMtu) &&
-      !satisfies(wanted.mtu_selector, group.mtu, wanted.mtu)) {
+  if (query.has(McMemberRecord::kQKey) && wanted.qkey != group.qkey) return false;
+  if (query.has(McMemberRecord::kPKey) && !wanted.pkey.same_partition(group.pkey)) return false;
+  if (query.has(McMemberRecord::kSl) && wanted.sl != group.sl) return false;
+  if (query.has(McMemberRecord::kMtuSelector | McMemberRecord::kMtu) &&
+      !wire::satisfies(wanted.mtu_selector, group.mtu - wanted.mtu)) {
     return false;
   }
-  return !query.names(McMemberRecord::kRateSelector | McMemberRecord::kRate) ||
+  return !query.has(McMemberRecord::kRateSelector | McMemberRecord::kRate) ||
          wanted.rate_selector != Selector::exactly || wanted.rate == group.rate;
 }
 
@@ -84,7 +69,7 @@ std::vector<SubnetPort> local_ports() {
     if (umad_get_port(device, 1, &port) != 0) continue;
     SubnetPort& added = ports.emplace_back();
     added.device = device;
-    added.gid = Gid(be64toh(port.gid_prefix), Guid(be64toh(port.port_guid)));
+    added.gid = Gid(from_network(port.gid_prefix), Guid(from_network(port.port_guid)));
     added.lid = Lid(static_cast<std::uint16_t>(port.base_lid));
     for (unsigned k = 0; k < port.pkeys_size; ++k) added.pkeys.emplace_back(port.pkeys[k]);
     umad_release_port(&port);
@@ -123,30 +108,30 @@ std::optional<McMemberRecord> SaDatabase::new_group(const MemberQuery& query) co
   group.mlid = free_mlid();
   group.proxy_join = false;
   group.mtu_selector = group.rate_selector = group.lifetime_selector = Selector::exactly;
-  if (!query.names(McMemberRecord::kMtu)) group.mtu = settings_.mtu;
-  if (!query.names(McMemberRecord::kRate)) group.rate = kRate;
+  if (!query.has(McMemberRecord::kMtu)) group.mtu = settings_.mtu;
+  if (!query.has(McMemberRecord::kRate)) group.rate = kRate;
   group.lifetime = kLifetime;
-  if (!query.names(McMemberRecord::kScope)) group.scope = group.mgid.bytes()[1] & 0xf;
+  if (!query.has(McMemberRecord::kScope)) group.scope = group.mgid.bytes()[1] & 0xf;
   if (group.mtu > kPortMtu || group.mlid == Lid()) return std::nullopt;
   return group;
 }
 
 SaStatus SaDatabase::join(MemberQuery& query) {
   const McMemberRecord wanted = query.record;
-  if (!query.names(kMembership)) return SaStatus::insufficient_components;
+  if (!query.has(kMembership)) return SaStatus::insufficient_components;
   if (!wanted.mgid.is_multicast() || wanted.join_state == 0) return SaStatus::request_invalid;
   const auto port = find_port(&wanted.port_gid, Lid());
   if (!port) {
     return wanted.port_gid.prefix() == own_gid_.prefix() ? SaStatus::request_invalid
                                                          : SaStatus::invalid_gid;
   }
-  if (query.names(McMemberRecord::kPKey) && !find_partition(port->pkeys, wanted.pkey)) {
+  if (query.has(McMemberRecord::kPKey) && !find_partition(port->pkeys, wanted.pkey)) {
     return SaStatus::request_invalid;
   }
   auto at = groups_.find(wanted.mgid);
   if (at == groups_.end()) {
     if ((wanted.join_state & kFullMembers) == 0) return SaStatus::request_invalid;
-    if (!query.names(kCreation)) return SaStatus::insufficient_components;
+    if (!query.has(kCreation)) return SaStatus::insufficient_components;
     const auto created = new_group(query);
     if (!created) return SaStatus::request_invalid;
     at = groups_.emplace(wanted.mgid, Group{.record = *created, .members = {}}).first;
@@ -162,7 +147,7 @@ SaStatus SaDatabase::join(MemberQuery& query) {
 
 SaStatus SaDatabase::leave(MemberQuery& query) {
   const McMemberRecord wanted = query.record;
-  if (!query.names(kMembership)) return SaStatus::insufficient_components;
+  if (!query.has(kMembership)) return SaStatus::insufficient_components;
   const auto at = groups_.find(wanted.mgid);
   if (at == groups_.end()) return SaStatus::request_invalid;
   auto& [record, permanent, members] = at->second;
@@ -185,9 +170,9 @@ SaStatus SaDatabase::leave(MemberQuery& query) {
 std::vector<McMemberRecord> SaDatabase::find_members(const MemberQuery& query) const {
   std::vector<McMemberRecord> found;
   for (const auto& [mgid, group] : groups_) {
-    if (query.names(McMemberRecord::kMgid) && mgid != query.record.mgid) continue;
-    if (query.names(McMemberRecord::kMlid) && group.record.mlid != query.record.mlid) continue;
-    if (!query.names(McMemberRecord::kPortGid)) {
+    if (query.has(McMemberRecord::kMgid) && mgid != query.record.mgid) continue;
+    if (query.has(McMemberRecord::kMlid) && group.record.mlid != query.record.mlid) continue;
+    if (!query.has(McMemberRecord::kPortGid)) {
       found.push_back(group.record);
     } else if (const auto member = group.members.find(query.record.port_gid);
                member != group.members.end()) {
@@ -197,14 +182,14 @@ std::vector<McMemberRecord> SaDatabase::find_members(const MemberQuery& query) c
   return found;
 }
 
-SaStatus SaDatabase::find_path(PathQuery& query) const {
+SaStatus SaDatabase::find_path(wire::QueryFor<PathRecord>& query) const {
   const PathRecord& wanted = query.record;
-  const bool has_sgid = query.names(PathRecord::kSgid), has_dgid = query.names(PathRecord::kDgid);
-  if ((!has_sgid && !query.names(PathRecord::kSlid)) ||
-      (!has_dgid && !query.names(PathRecord::kDlid))) {
+  const bool has_sgid = query.has(PathRecord::kSgid), has_dgid = query.has(PathRecord::kDgid);
+  if ((!has_sgid && !query.has(PathRecord::kSlid)) ||
+      (!has_dgid && !query.has(PathRecord::kDlid))) {
     return SaStatus::insufficient_components;
   }
-  const PKey pkey = query.names(PathRecord::kPKey) ? wanted.pkey : kDefaultPKey;
+  const PKey pkey = query.has(PathRecord::kPKey) ? wanted.pkey : kDefaultPKey;
   const auto source = find_port(has_sgid ? &wanted.sgid : nullptr, wanted.slid);
   const auto source_key = source ? find_partition(source->pkeys, pkey) : std::nullopt;
   if (!source_key) return SaStatus::no_records;

@@ -3,6 +3,8 @@
 // of OpenSM.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,10 +12,8 @@
 #include <vector>
 
 #include "ipoib/address.hpp"
-#include "wire/mc_member_record.hpp"
-#include "wire/notice.hpp"
-#include "wire/path_record.hpp"
-#include "wire/sa_status.hpp"
+#include "ipoib/bytes.hpp"
+#include "wire/sa_request.hpp"
 
 namespace ipoib::kernel_peer {
 
@@ -33,16 +33,13 @@ struct SubnetSettings {
   std::vector<PKey> partitions;  ///< with a broadcast group that always exists
 };
 
-/// A request for a record: the record, and the mask of the components that it names.
-template <class Record>
-struct Query {
-  Record record;
-  std::uint64_t components = 0;
+using MemberQuery = wire::QueryFor<wire::McMemberRecord>;
 
-  [[nodiscard]] bool names(std::uint64_t all) const { return (components & all) == all; }
-};
-using MemberQuery = Query<wire::McMemberRecord>;
-using PathQuery = Query<wire::PathRecord>;
+/// The value of a big-endian number in a structure of libibumad.
+template <class T>
+[[nodiscard]] T from_network(T value) {
+  return load_be<T>(std::bit_cast<std::array<std::uint8_t, sizeof(T)>>(value).data());
+}
 
 struct Subscriber {
   Lid lid;
@@ -58,7 +55,7 @@ class SaDatabase {
   // These set `record` of the query to that of the response if they return ok.
   [[nodiscard]] wire::SaStatus join(MemberQuery& query);
   [[nodiscard]] wire::SaStatus leave(MemberQuery& query);
-  [[nodiscard]] wire::SaStatus find_path(PathQuery& query) const;
+  [[nodiscard]] wire::SaStatus find_path(wire::QueryFor<wire::PathRecord>& query) const;
 
   [[nodiscard]] std::vector<wire::McMemberRecord> find_members(const MemberQuery& query) const;
   /// Adds or removes a subscription to a trap.

@@ -3,7 +3,6 @@
 // Serves ClassPortInfo, MCMemberRecord, PathRecord and InformInfo on QP1 of a port, and sends
 // reports of created and deleted groups (traps 66 and 67) to subscribers. Logs each request and its
 // status to standard output; the tests read this log. It never removes members whose port is down.
-#include <endian.h>
 #include <infiniband/umad.h>
 
 #include <algorithm>
@@ -38,12 +37,6 @@ constexpr int kRetries = 3;
 constexpr std::uint32_t kSendOnlyFullMember = 1U << 12;  // CapabilityMask2
 constexpr std::uint8_t kResponseTime = 16;               // 4.096 us * 2^16
 
-/// The size of a record in units of 8 bytes.
-template <class Record>
-constexpr std::uint16_t units_of() {
-  return (Record::kSize + 7) / 8;
-}
-
 /// A MAD with the address header of libibumad before it.
 class UmadBuffer {
  public:
@@ -54,7 +47,8 @@ class UmadBuffer {
   [[nodiscard]] MutableBytes mad() { return MutableBytes(bytes_).subspan(umad_size()); }
   [[nodiscard]] MutableBytes data() { return mad().subspan(wire::kSaHeaderSize); }
   [[nodiscard]] Subscriber sender() {
-    return {Lid(be16toh(address().lid)), Qpn(be32toh(address().qpn)), ServiceLevel(address().sl)};
+    return {Lid(from_network(address().lid)), Qpn(from_network(address().qpn)),
+            ServiceLevel(address().sl)};
   }
   void set_destination(const Subscriber& to) {
     umad_set_addr(umad(), to.lid.value(), static_cast<int>(to.qpn.value()), to.sl.value(),
@@ -164,7 +158,7 @@ SaStatus Responder::respond(UmadBuffer& request, SaHeader& header) {
       return respond_to_path(request, header);
     case attribute::kInformInfo:
       if (header.mad.method != method::kSet) break;
-      header.attribute_offset = units_of<wire::InformInfo>();
+      header.attribute_offset = wire::attribute_offset(wire::InformInfo::kSize);
       return database_.subscribe(wire::InformInfo::parse(request.data()).value(), request.sender());
     case attribute::kClassPortInfo: {
       if (header.mad.method != method::kGet) break;
@@ -200,7 +194,7 @@ SaStatus Responder::respond_to_member(UmadBuffer& request, SaHeader& header) {
       query.record = found.front();
     }
   }
-  header.attribute_offset = units_of<McMemberRecord>();
+  header.attribute_offset = wire::attribute_offset(McMemberRecord::kSize);
   if (status == SaStatus::ok) query.record.emit(request.data());
   return status;
 }
@@ -210,14 +204,15 @@ SaStatus Responder::respond_to_path(UmadBuffer& request, SaHeader& header) {
   if (header.mad.method != method::kGet && !is_table) {
     return SaStatus::unsupported_method_attribute;
   }
-  PathQuery query{PathRecord::parse(request.data()).value(), header.component_mask};
+  wire::QueryFor<PathRecord> query{PathRecord::parse(request.data()).value(),
+                                   header.component_mask};
   const SaStatus status = database_.find_path(query);
   if (is_table) {
     const std::vector<PathRecord> none, one{query.record};
     send_table(request, header, status == SaStatus::ok ? one : none);
     return SaStatus::ok;
   }
-  header.attribute_offset = units_of<PathRecord>();
+  header.attribute_offset = wire::attribute_offset(PathRecord::kSize);
   if (status == SaStatus::ok) query.record.emit(request.data());
   return status;
 }
@@ -226,12 +221,12 @@ SaStatus Responder::respond_to_path(UmadBuffer& request, SaHeader& header) {
 template <class Record>
 void Responder::send_table(UmadBuffer& request, SaHeader header,
                            const std::vector<Record>& records) {
-  const std::size_t stride = 8 * std::size_t{units_of<Record>()};
+  const std::size_t stride = std::size_t{8} * wire::attribute_offset(Record::kSize);
   UmadBuffer table(wire::kSaHeaderSize + records.size() * stride);
   header.mad.method = method::kGetTableResp;
   header.mad.status = 0;
   header.rmpp = {.type = wire::RmppType::data, .flags = wire::RmppHeader::kActive, .data1 = 1};
-  header.attribute_offset = units_of<Record>();
+  header.attribute_offset = wire::attribute_offset(Record::kSize);
   header.emit(table.mad());
   for (std::size_t i = 0; i < records.size(); ++i) {
     records[i].emit(table.data().subspan(i * stride, Record::kSize));
@@ -252,7 +247,7 @@ void Responder::report(const SaDatabase::GroupEvent& event) {
     header.mad.method = method::kReport;
     header.mad.transaction_id = ++last_report_;
     header.mad.attribute_id = attribute::kNotice;
-    header.attribute_offset = units_of<wire::Notice>();
+    header.attribute_offset = wire::attribute_offset(wire::Notice::kSize);
     header.emit(buffer.mad());
     wire::Notice notice;
     notice.trap_number = event.trap;

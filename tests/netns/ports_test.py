@@ -106,5 +106,31 @@ class ManyLids(hosts.Pair):
         self.assertEqual(len(pairs), 16, paths)
 
 
+class GrhRequired(hosts.Pair):
+    """Ports that require a GRH, like those of virtual functions."""
+
+    def setUp(self):
+        self.set_up("--grh-required")
+        self.start()
+
+    def test_ping_both_ways(self):
+        self.assert_connected()
+        for host in (self.left, self.right):
+            self.assertEqual(host.counters().get("drop_bad_destination", 0), 0)
+
+    def test_sm_restart(self):
+        """Joins, path requests and acknowledgements of reports have a global route."""
+        self.assert_connected()
+        self.softib_set("sm", "restart")
+        self.assert_connected()
+        node = json.loads(self.subnet.softib("show", "--json"))
+        self.assertTrue(all(each["grh_required"] for each in node["nodes"]), node["nodes"])
+
+    def test_requests_without_a_grh_are_refused(self):
+        hosts.need("saquery")
+        refused = self.subnet.run_softib("run", "--hca", "left", "--", "saquery", "-t", "100")
+        self.assertNotEqual(refused.returncode, 0, "it sends its request without a GRH")
+
+
 if __name__ == "__main__":
     hosts.main()

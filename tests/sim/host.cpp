@@ -32,6 +32,7 @@ verbs::PortSnapshot snapshot_of(const softib::PortAttributes& port) {
   out.sm_lid = port.sm_lid;
   out.sm_sl = port.sm_sl;
   out.gid = port.gid();
+  out.grh_required = port.grh_required;
   out.pkeys.assign(port.pkeys.begin(), port.pkeys.end());
   return out;
 }
@@ -273,8 +274,7 @@ void Host::apply(const wire::SaRequest& request) { sa_->request(request, world_.
 // --- MadPort ------------------------------------------------------------------------------------
 
 Result<void> Host::send(const MadDestination& to, ConstBytes mad, Duration timeout) {
-  world_.send_mad(*this, to, mad, timeout);
-  return {};
+  return world_.send_mad(*this, to, mad, timeout);
 }
 
 std::optional<ReceivedMad> Host::receive() {

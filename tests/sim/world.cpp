@@ -153,11 +153,19 @@ void World::restart_sm() {
   publish();
 }
 
-void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Duration timeout) {
-  ++mads_sent;
+Result<void> World::send_mad(Process& from, const MadDestination& to, ConstBytes mad,
+                             Duration timeout) {
   const Member* const member = find(from);
   const softib::subnet::Node* const node = subnet_.node(member->node);
+  if (!to.global && node->port.grh_required) return Error{EINVAL, "the port requires a GRH"};
+  ++mads_sent;
   softib::MadPacket packet;
+  if (to.global) {
+    packet.grh.emplace();
+    packet.grh->hop_limit = to.global->hop_limit;
+    packet.grh->sgid = node->port.gid();
+    packet.grh->dgid = to.global->dgid;
+  }
   packet.slid = node->port.lid;
   packet.dlid = to.lid;
   packet.sl = to.sl;
@@ -173,8 +181,9 @@ void World::send_mad(Process& from, const MadDestination& to, ConstBytes mad, Du
     header.emit(packet.mad);
     await_response(member->id, packet, timeout);
   }
-  if (faults.sa_drops_requests || lost(faults.mad_loss)) return;
+  if (faults.sa_drops_requests || lost(faults.mad_loss)) return {};
   at(arrival(), [this, packet] { to_subnet(packet); });
+  return {};
 }
 
 void World::await_response(ProcessId id, const softib::MadPacket& request, Duration timeout) {
@@ -204,11 +213,16 @@ void World::from_subnet(softib::MadPacket packet) {
   });
 }
 
+const softib::PortAttributes& World::port_of(const Member& member) const {
+  return subnet_.node(member.node)->port;
+}
+
 void World::deliver_response(const wire::MadHeader& header, const softib::MadPacket& packet) {
   const auto id = static_cast<ProcessId>(header.transaction_id >> 32);
   const auto low = static_cast<std::uint32_t>(header.transaction_id);
   Member* const requester = find(id);
-  if (requester == nullptr || std::erase(outstanding_, std::pair{id, low}) == 0) return;
+  if (requester == nullptr || !softib::admits_route(port_of(*requester), packet.grh)) return;
+  if (std::erase(outstanding_, std::pair{id, low}) == 0) return;
   requester->process->receive_mad({.bytes = {packet.mad.begin(), packet.mad.end()}});
   give(*requester);
 }
@@ -218,9 +232,12 @@ void World::report(const softib::MadPacket& packet) {
   const auto node = subnet_.node_at(packet.dlid);
   const auto taker = std::ranges::find_if(
       members_, [&](const Member& m) { return node == m.node && m.process->takes_reports(); });
-  if (taker == members_.end()) return;
-  taker->process->receive_mad(
-      {.bytes = {packet.mad.begin(), packet.mad.end()}, .from = {packet.slid, packet.sl, 0}});
+  if (taker == members_.end() || !softib::admits_route(port_of(*taker), packet.grh)) return;
+  MadDestination from{packet.slid, packet.sl, 0};
+  if (packet.grh) {
+    from.global = GlobalRoute{.dgid = packet.grh->sgid, .hop_limit = packet.grh->hop_limit};
+  }
+  taker->process->receive_mad({.bytes = {packet.mad.begin(), packet.mad.end()}, .from = from});
   give(*taker);
 }
 

@@ -72,8 +72,9 @@ class World : public softib::PacketSink {
   /// Schedules a turn of the process.
   void wake(Process& process, TimePoint when);
   void send(std::span<const softib::OutgoingPacket> batch) override;
-  /// A MAD without a time-out is a response.
-  void send_mad(Process& from, const MadDestination& to, ConstBytes mad, Duration timeout);
+  /// A MAD without a time-out is a response. EINVAL: the port requires a GRH.
+  [[nodiscard]] Result<void> send_mad(Process& from, const MadDestination& to, ConstBytes mad,
+                                      Duration timeout);
 
   Faults faults;
   Tap tap;
@@ -111,6 +112,7 @@ class World : public softib::PacketSink {
   void from_subnet(softib::MadPacket packet);
   void deliver_response(const wire::MadHeader& header, const softib::MadPacket& packet);
   void report(const softib::MadPacket& packet);
+  [[nodiscard]] const softib::PortAttributes& port_of(const Member& member) const;
   [[nodiscard]] Member* find(ProcessId id);
   [[nodiscard]] Member* find(const Process& process);
 

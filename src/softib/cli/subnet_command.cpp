@@ -47,6 +47,9 @@ po::options_description subnet_options() {
       "maximum MTU of their ports")(
       "lmc", po::value<unsigned>()->default_value(0)->value_name("N"),
       "each HCA's port has 2^N LIDs, with paths between all of them: 0 to 7")(
+      "grh-required", po::bool_switch(),
+      "ports require a GRH in unicast packets and in MADs to QP1, as virtual functions do: they "
+      "refuse address handles without one and drop what arrives without one")(
       "seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
       "number from which, with the name of each node, its GUIDs are derived; nodes of an earlier "
       "process of this subnet keep theirs")(
@@ -68,6 +71,7 @@ ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options
   const auto lmc = options["lmc"].as<unsigned>();
   if (lmc > ipoib::kMaxLmc) return ipoib::Error{EINVAL, "--lmc is 0 to 7"};
   config.lmc = static_cast<std::uint8_t>(lmc);
+  config.grh_required = options["grh-required"].as<bool>();
   config.seed = options["seed"].as<std::uint64_t>();
   const auto& sm = options["sm"].as<std::string>();
   if (sm != "own" && sm != "none") return ipoib::Error{EINVAL, "--sm is own or none"};

@@ -55,9 +55,18 @@ struct PortAttributes {
   /// generation has lost the HCA. 15 bits in the fabric file.
   std::uint16_t generation = 0;
   bool failed = false;  ///< the HCA has failed and not recovered
+  /// Whether packets to and from the port need a GRH, as with virtual functions, which share LIDs.
+  bool grh_required = false;
   std::array<PKey, kPKeyTableSize> pkeys{};
 
   [[nodiscard]] Gid gid() const { return Gid(gid_prefix, port_guid); }
+  /// Whether a GRH with this destination is for the port. The port of the SM also has the SA's GID.
+  [[nodiscard]] bool has(const Gid& dgid) const {
+    const bool is_own_prefix =
+        dgid.prefix() == gid_prefix || dgid.prefix() == Gid::kLinkLocalPrefix;
+    const bool is_sa = ipoib::is_unicast(lid) && lid == sm_lid && dgid.guid() == ipoib::kSaGuid;
+    return is_own_prefix && (dgid.guid() == port_guid || is_sa);
+  }
   [[nodiscard]] bool has(Lid other) const { return ipoib::base_lid(other, lmc) == lid; }
   /// The path bits of `dlid` if it is a LID of this port, else 0.
   [[nodiscard]] std::uint8_t path_bits_of(Lid dlid) const {

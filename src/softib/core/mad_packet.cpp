@@ -1,10 +1,10 @@
-// | LRH 8 | BTH 12 | DETH 8 | MAD 256 |    256 is a multiple of 4, so there is no padding.
+// | LRH 8 | GRH 40, optional | BTH 12 | DETH 8 | MAD 256 |
+//
+// 256 is a multiple of 4, so there is no padding.
 #include "softib/core/mad_packet.hpp"
 
 #include <algorithm>
-#include <cassert>
-
-#include "wire/packet.hpp"
+#include <utility>
 
 namespace softib {
 
@@ -27,11 +27,12 @@ std::optional<MadPacket> MadPacket::parse(ConstBytes packet) {
   mad.source = ud->deth.source;
   mad.destination = ud->bth.destination;
   mad.qkey = ud->deth.qkey;
+  mad.grh = ud->grh;
   std::copy(ud->payload.begin(), ud->payload.end(), mad.mad.begin());
   return mad;
 }
 
-void MadPacket::emit(std::span<std::uint8_t, kPacketSize> to) const {
+ConstBytes MadPacket::emit(std::span<std::uint8_t, kMaxPacketSize> to) const {
   ipoib::wire::UdPacket ud;
   ud.lrh.virtual_lane = destination == kSmiQpn ? kManagementLane : 0;
   ud.lrh.sl = sl;
@@ -41,9 +42,18 @@ void MadPacket::emit(std::span<std::uint8_t, kPacketSize> to) const {
   ud.bth.destination = destination;
   ud.deth.qkey = qkey;
   ud.deth.source = source;
-  const std::size_t header = ud.emit_headers(mad.size(), to);
-  assert(header + mad.size() == kPacketSize);
-  std::copy(mad.begin(), mad.end(), to.begin() + static_cast<std::ptrdiff_t>(header));
+  ud.grh = grh;
+  std::array<std::uint8_t, ipoib::wire::UdPacket::kMaxHeaderSize> header;
+  const std::size_t size = ud.emit_headers(mad.size(), header);
+  std::copy_n(header.begin(), size, to.begin());
+  std::copy(mad.begin(), mad.end(), to.begin() + static_cast<std::ptrdiff_t>(size));
+  return to.first(size + mad.size());
+}
+
+void MadPacket::reverse() {
+  std::swap(slid, dlid);
+  std::swap(source, destination);
+  if (grh) std::swap(grh->sgid, grh->dgid);
 }
 
 }  // namespace softib

@@ -48,7 +48,6 @@ class CompletionQueue {
   [[nodiscard]] bool idle() const {
     return size_.load(std::memory_order_acquire) == 0 && !in_error_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
   std::uint32_t handle = 0;
   std::uint32_t users = 0;            ///< send and receive queues that complete here

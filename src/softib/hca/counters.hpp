@@ -18,7 +18,7 @@ struct HcaCounters {
   std::uint64_t drop_length = 0;      ///< longer than the MTU of the port
   std::uint64_t drop_port = 0;        ///< the port was not active
   std::uint64_t drop_lid = 0;         ///< DLID of another port
-  std::uint64_t drop_gid = 0;         ///< GRH of another port, or multicast without GRH
+  std::uint64_t drop_gid = 0;         ///< GRH of another port, or none although required
   std::uint64_t drop_unknown_qp = 0;  ///< no such queue pair, or an earlier epoch
   std::uint64_t drop_qp_state = 0;    ///< state in which the queue pair does not receive
   std::uint64_t drop_pkey = 0;

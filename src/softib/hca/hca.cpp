@@ -83,6 +83,10 @@ Result<AddressHandle*> Hca::create_address_handle(ProtectionDomain& pd,
                                                   const ibv_ah_attr& attributes) {
   if (port_.failed) return hca_failed();
   if (!is_port(attributes.port_num, port_)) return no_such_port();
+  // As rdma_check_ah_attr() of the kernel.
+  if (attributes.is_global == 0 && port_.grh_required) {
+    return Error{EINVAL, "the port requires a GRH"};
+  }
   if (attributes.is_global != 0 && attributes.grh.sgid_index >= kGidTableSize) {
     return Error{EINVAL, "no such entry in the GID table"};
   }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "softib/core/mad_packet.hpp"
 #include "softib/hca/hca.hpp"
 #include "softib/hca/large_packet.hpp"
 #include "softib/hca/network_order.hpp"
@@ -119,8 +120,7 @@ void Hca::receive_unicast(const IncomingPacket& arrival) {
     counters_.drop_lid += arrival.gso.packets;
     return;
   }
-  if (packet.grh && packet.grh->dgid != port_.gid() &&
-      packet.grh->dgid != Gid(Gid::kLinkLocalPrefix, port_.port_guid)) {
+  if (!admits_route(port_, packet.grh)) {
     counters_.drop_gid += arrival.gso.packets;
     return;
   }

@@ -13,7 +13,8 @@ enum class AgentOutcome : std::uint8_t {
   forwarded,           ///< for the processes of a node
   unknown_sender,      ///< from a node that does not exist
   wrong_m_key,         ///< without the required M_Key
-  unreachable          ///< no node at that LID or route
+  unreachable,         ///< no node at that LID or route
+  wrong_gid            ///< GRH of another port, or none although required
 };
 
 struct AgentResult {
@@ -28,8 +29,7 @@ struct AgentResult {
                                                const ipoib::wire::MadHeader& header,
                                                std::uint16_t status) {
   AgentResult result{AgentOutcome::responded, status, request, 0};
-  std::swap(result.packet.slid, result.packet.dlid);
-  std::swap(result.packet.source, result.packet.destination);
+  result.packet.reverse();
   auto response = header;
   response.method = ipoib::wire::method::kGetResp;
   response.status = status;

@@ -5,7 +5,7 @@
 
 namespace softib::subnet {
 
-/// Each received MAD is counted in one of the counters up to drop_destination.
+/// Each received MAD is counted in one of the counters up to drop_gid.
 struct SubnetCounters {
   std::uint64_t answered = 0;             ///< requests responded to, with any status
   std::uint64_t passed_on = 0;            ///< SMPs forwarded to the processes of an HCA
@@ -19,6 +19,7 @@ struct SubnetCounters {
   std::uint64_t drop_sm_key = 0;          ///< wrong SM_Key
   std::uint64_t drop_m_key = 0;           ///< wrong M_Key
   std::uint64_t drop_destination = 0;     ///< DLID of no port of the subnet
+  std::uint64_t drop_gid = 0;             ///< GRH of another port, or none although required
   // Sent MADs.
   std::uint64_t refused = 0;        ///< responses with a status other than 0
   std::uint64_t rmpp_resent = 0;    ///< segments retransmitted

@@ -91,6 +91,7 @@ std::optional<PortAttributes> port_of_hca(const PortAttributes& connected, unsig
   idle.port_guid = Guid(connected.node_guid.value() + number);
   idle.generation = connected.generation;
   idle.failed = connected.failed;
+  idle.grh_required = connected.grh_required;
   idle.pkeys[0] = ipoib::kDefaultPKey;
   return idle;
 }

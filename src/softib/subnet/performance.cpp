@@ -70,6 +70,14 @@ void write(const Field& field, std::uint64_t value, ipoib::MutableBytes data) {
   }
 }
 
+/// Why a MAD does not arrive at a port of the switch or of `node`; nullopt if it does.
+std::optional<AgentOutcome> refuse(bool is_switch, const Node* node, const MadPacket& packet) {
+  if (is_switch) return std::nullopt;
+  if (node == nullptr || node->port.state != PortState::active) return AgentOutcome::unreachable;
+  if (!admits_route(node->port, packet.grh)) return AgentOutcome::wrong_gid;
+  return std::nullopt;
+}
+
 /// IBA 13.4.8.1: | base version 8 | class version 8 | CapabilityMask 16 | -
 void write_class_port_info(ipoib::MutableBytes data) {
   std::ranges::fill(data, std::uint8_t{0});
@@ -104,8 +112,7 @@ AgentResult PerformanceAgents::handle(const MadPacket& packet, const SubnetManag
   // The table of an external SM may refer to nodes that do not exist, and to the switch as node 0.
   const auto index = manager.node_at(packet.dlid);
   const Node* const node = manager.node(index);
-  const bool is_active = node != nullptr && node->port.state == PortState::active;
-  if (!is_switch && !is_active) return {AgentOutcome::unreachable, 0, {}, 0};
+  if (const auto refused = refuse(is_switch, node, packet)) return {*refused, 0, {}, 0};
 
   const bool is_set = header->method == method::kSet;
   const auto fields = fields_of(header->attribute_id);

@@ -2,24 +2,6 @@
 
 namespace softib::subnet {
 
-namespace {
-
-bool satisfies(ipoib::wire::Selector selector, int order) {
-  switch (selector) {
-    case ipoib::wire::Selector::greater:
-      return order > 0;
-    case ipoib::wire::Selector::less:
-      return order < 0;
-    case ipoib::wire::Selector::exactly:
-      return order == 0;
-    case ipoib::wire::Selector::largest:
-      return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 int compare_rates(std::uint8_t left, std::uint8_t right) {
   const std::uint32_t a = ipoib::wire::rate_mbps(left);
   const std::uint32_t b = ipoib::wire::rate_mbps(right);
@@ -36,11 +18,11 @@ std::uint8_t slower_rate(std::uint8_t code) {
 }
 
 bool mtu_satisfies(ipoib::wire::Selector selector, std::uint8_t wanted, std::uint8_t have) {
-  return satisfies(selector, have - wanted);
+  return ipoib::wire::satisfies(selector, have - wanted);
 }
 
 bool rate_satisfies(ipoib::wire::Selector selector, std::uint8_t wanted, std::uint8_t have) {
-  return satisfies(selector, compare_rates(have, wanted));
+  return ipoib::wire::satisfies(selector, compare_rates(have, wanted));
 }
 
 }  // namespace softib::subnet

@@ -61,32 +61,17 @@ bool selectors_agree(const SaRequest& request, const McMemberRecord& wanted,
 /// The MTU of a new group; 0 if none satisfies the request.
 std::uint8_t new_mtu(const SaRequest& request, const McMemberRecord& wanted, std::uint8_t port) {
   if (!request.has(kMtuComponents)) return port;
-  switch (wanted.mtu_selector) {
-    case Selector::greater:
-      return wanted.mtu < port ? port : 0;
-    case Selector::less:
-      return wanted.mtu > port ? port : static_cast<std::uint8_t>(wanted.mtu - 1);
-    case Selector::exactly:
-      return wanted.mtu;
-    case Selector::largest:
-      return port;
-  }
-  return 0;
+  if (wanted.mtu_selector == Selector::exactly) return wanted.mtu;
+  if (mtu_satisfies(wanted.mtu_selector, wanted.mtu, port)) return port;
+  const bool is_less = wanted.mtu_selector == Selector::less;
+  return is_less ? static_cast<std::uint8_t>(wanted.mtu - 1) : std::uint8_t{0};
 }
 
 std::uint8_t new_rate(const SaRequest& request, const McMemberRecord& wanted, std::uint8_t port) {
   if (!request.has(kRateComponents)) return port;
-  switch (wanted.rate_selector) {
-    case Selector::greater:
-      return compare_rates(wanted.rate, port) < 0 ? port : 0;
-    case Selector::less:
-      return compare_rates(wanted.rate, port) > 0 ? port : slower_rate(wanted.rate);
-    case Selector::exactly:
-      return wanted.rate;
-    case Selector::largest:
-      return port;
-  }
-  return 0;
+  if (wanted.rate_selector == Selector::exactly) return wanted.rate;
+  if (rate_satisfies(wanted.rate_selector, wanted.rate, port)) return port;
+  return wanted.rate_selector == Selector::less ? slower_rate(wanted.rate) : std::uint8_t{0};
 }
 
 /// "The multicast GID is invalid if ... it uses reserved flags, or the SA's signature 0xA01B with

@@ -53,18 +53,14 @@ std::optional<std::uint8_t> choose_rate(const Query& query, std::uint8_t have) {
 std::optional<std::uint8_t> choose_lifetime(const Query& query, std::uint8_t have) {
   if (!query.has(PathRecord::kLifetimeSelector | PathRecord::kLifetime)) return have;
   const std::uint8_t wanted = query.wanted.lifetime;
-  switch (query.wanted.lifetime_selector) {
-    case Selector::greater:
-      return have > wanted ? std::optional(have) : std::nullopt;
-    case Selector::less:
-      if (have < wanted) return have;
-      return wanted > 1 ? std::optional<std::uint8_t>(wanted - 1) : std::nullopt;
-    case Selector::exactly:
-      return have >= wanted ? std::optional(wanted) : std::nullopt;
-    case Selector::largest:
-      return have;
+  if (query.wanted.lifetime_selector == Selector::less && have >= wanted) {
+    return wanted > 1 ? std::optional<std::uint8_t>(wanted - 1) : std::nullopt;
   }
-  return std::nullopt;
+  if (query.wanted.lifetime_selector == Selector::exactly) {
+    return have >= wanted ? std::optional(wanted) : std::nullopt;
+  }
+  return ipoib::wire::satisfies(query.wanted.lifetime_selector, have - wanted) ? std::optional(have)
+                                                                               : std::nullopt;
 }
 
 /// The values common to all paths between two ports; nullopt if they do not satisfy the query.

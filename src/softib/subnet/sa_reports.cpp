@@ -25,7 +25,7 @@ MadPacket make_report(const Notice& notice, const Node& sm, const Node& to, Qpn 
   header.mad.method = ipoib::wire::method::kReport;
   header.mad.transaction_id = transaction_id;
   header.mad.attribute_id = ipoib::wire::attribute::kNotice;
-  header.attribute_offset = Notice::kSize / 8;
+  header.attribute_offset = ipoib::wire::attribute_offset(Notice::kSize);
 
   MadPacket packet;
   packet.slid = sm.port.lid;
@@ -34,6 +34,12 @@ MadPacket make_report(const Notice& notice, const Node& sm, const Node& to, Qpn 
   packet.source = ipoib::wire::kGsiQpn;
   packet.destination = qpn;
   packet.qkey = ipoib::wire::kGsiQKey;
+  if (sm.port.grh_required || to.port.grh_required) {
+    packet.grh.emplace();
+    packet.grh->hop_limit = 1;
+    packet.grh->sgid = sm.port.gid();
+    packet.grh->dgid = to.port.gid();
+  }
   header.emit(packet.mad);
   notice.emit(std::span(packet.mad).subspan(ipoib::wire::kSaHeaderSize));
   return packet;

@@ -37,7 +37,8 @@ struct SaRequest {
 /// Records of one type, laid out in units of 8 bytes (IBA 15.2.1.1).
 class RecordTable {
  public:
-  explicit RecordTable(std::size_t record_size) : stride_((record_size + 7) / 8 * 8) {}
+  explicit RecordTable(std::size_t record_size)
+      : stride_(std::size_t{8} * ipoib::wire::attribute_offset(record_size)) {}
 
   template <class Record>
   void add(const Record& record) {

@@ -35,8 +35,7 @@ bool SaTransfers::start(const MadPacket& address, const ipoib::wire::SaHeader& h
 bool SaTransfers::receive(const MadPacket& packet, const ipoib::wire::SaHeader& header,
                           ipoib::TimePoint now, std::vector<MadPacket>& out) {
   MadPacket peer = packet;
-  std::swap(peer.slid, peer.dlid);
-  std::swap(peer.source, peer.destination);
+  peer.reverse();
   const auto transfer = find(peer, header.mad.transaction_id);
   if (transfer == transfers_.end()) return false;
   const auto result = transfer->sender.receive(header.rmpp);

@@ -310,6 +310,9 @@ void Subnet::State::send(const AgentResult& result) {
     case AgentOutcome::unreachable:
       ++counters.drop_destination;
       break;
+    case AgentOutcome::wrong_gid:
+      ++counters.drop_gid;
+      break;
   }
 }
 
@@ -325,6 +328,8 @@ void Subnet::State::receive_gmp(const MadPacket& packet, TimePoint now) {
   } else if (!is_performance &&
              (packet.dlid != own.port.lid || own.port.state != PortState::active)) {
     ++counters.drop_destination;
+  } else if (!is_performance && !admits_route(own.port, packet.grh)) {
+    ++counters.drop_gid;
   } else if (packet.qkey != ipoib::wire::kGsiQKey) {
     ++counters.drop_qkey;
   } else if (!own_pkey.admits(packet.pkey)) {

@@ -33,14 +33,10 @@ std::uint8_t response_method(std::uint8_t request) {
 
 /// The addresses of the response to `request`, with an empty MAD.
 MadPacket response_to(const MadPacket& request, PKey pkey) {
-  MadPacket response;
-  response.slid = request.dlid;
-  response.dlid = request.slid;
-  response.sl = request.sl;
+  MadPacket response = request;
+  response.reverse();
   response.pkey = pkey;
-  response.source = request.destination;
-  response.destination = request.source;
-  response.qkey = request.qkey;
+  response.mad = {};
   return response;
 }
 

@@ -180,6 +180,7 @@ PortAttributes SubnetManager::new_port() const {
   PortAttributes port;
   port.state = link_up_state();
   port.mtu = config_.mtu;
+  port.grh_required = config_.grh_required;
   if (!has_own_sm()) {
     port.max_mtu = config_.mtu;
     port.pkeys[0] = ipoib::kDefaultPKey;

@@ -28,8 +28,9 @@ struct SubnetConfig {
   /// IBA code of the MTU of ports, and of groups unless their partition specifies one. With an
   /// external SM: the maximum MTU of ports.
   std::uint8_t mtu = 4;
-  std::uint8_t lmc = 0;    ///< of HCA ports, at most ipoib::kMaxLmc
-  std::uint64_t seed = 0;  ///< GUIDs are derived from it and the name of the node
+  std::uint8_t lmc = 0;       ///< of HCA ports, at most ipoib::kMaxLmc
+  bool grh_required = false;  ///< of the ports of HCAs
+  std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
 };
 
 /// LID of the switch.

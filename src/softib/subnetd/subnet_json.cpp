@@ -58,6 +58,7 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"port_guid", hex(node.port.port_guid.value(), 16)},
           {"mtu", ipoib::wire::mtu_bytes(node.port.mtu)},
           {"rate_mbps", ipoib::wire::rate_mbps(subnet::port_rate(node.port))},
+          {"grh_required", node.port.grh_required},
           {"reregister_count", node.port.reregister_count},
           {"pkeys", std::move(pkeys)}};
 }
@@ -141,6 +142,7 @@ json::object describe(const subnet::SubnetCounters& counters) {
           {"drop_response", counters.drop_response},
           {"drop_source", counters.drop_source},
           {"drop_destination", counters.drop_destination},
+          {"drop_gid", counters.drop_gid},
           {"drop_qkey", counters.drop_qkey},
           {"drop_pkey", counters.drop_pkey},
           {"drop_sm_key", counters.drop_sm_key},

@@ -172,14 +172,12 @@ void SubnetProcess::publish() {
     fabric_.set_group(subnet::group_lid(index), subnet_.forwarding(subnet::group_lid(index)));
   }
   for (const auto& packet : subnet_.take_outgoing()) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-    packet.emit(bytes);
-    if (endpoint_) endpoint_->send_mad(bytes);
+    std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+    if (endpoint_) endpoint_->send_mad(packet.emit(bytes));
   }
   for (const auto& passed : subnet_.take_forwarded_mads()) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-    passed.packet.emit(bytes);
-    if (endpoint_) endpoint_->send_mad_to(passed.to, bytes);
+    std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+    if (endpoint_) endpoint_->send_mad_to(passed.to, passed.packet.emit(bytes));
   }
 }
 

@@ -110,7 +110,7 @@ void Router::unicast(Packets packets, SendMode mode) {
 /// Packets that a queue pair sends to QP0 or QP1 of a port.
 void Router::send_mads(Packets packets, SendMode mode) {
   for (const auto* packet : packets) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
+    std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
     const std::size_t size = gather(*packet, bytes);
     if (size == 0) {
       count(fabric::PortCounter::drop_malformed, packet->gso.packets);

@@ -47,6 +47,13 @@ MadAddress address_of(const ib_user_mad& umad) {
   to.qpn = Qpn(softib::hca::from_network(umad.addr.qpn));
   to.pkey_index = umad.addr.pkey_index;
   to.path_bits = umad.addr.path_bits;
+  if (umad.addr.grh_present != 0) {
+    to.global = ipoib::GlobalRoute{.dgid = softib::Gid(std::to_array(umad.addr.gid)),
+                                   .sgid_index = umad.addr.gid_index,
+                                   .flow_label = softib::hca::from_network(umad.addr.flow_label),
+                                   .hop_limit = umad.addr.hop_limit,
+                                   .traffic_class = umad.addr.traffic_class};
+  }
   return to;
 }
 
@@ -60,6 +67,14 @@ void fill(ib_user_mad& umad, const UmadHost::Received& received) {
   umad.addr.sl = received.mad.peer.sl.value();
   umad.addr.pkey_index = received.mad.peer.pkey_index;
   umad.addr.path_bits = received.mad.peer.path_bits;
+  if (!received.mad.peer.global) return;
+  const auto& route = *received.mad.peer.global;
+  umad.addr.grh_present = 1;
+  umad.addr.gid_index = route.sgid_index;
+  umad.addr.flow_label = softib::hca::to_network(route.flow_label);
+  umad.addr.hop_limit = route.hop_limit;
+  umad.addr.traffic_class = route.traffic_class;
+  std::ranges::copy(route.dgid.bytes(), umad.addr.gid);
 }
 
 int poll_port(int port, int timeout_ms) {

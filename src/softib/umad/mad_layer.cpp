@@ -48,8 +48,26 @@ MadPacket make_packet(const Registration& registration, const MadAddress& to,
   packet.source = registration.qpn();
   packet.destination = to.qpn;
   // Ignores the Q_Key of the caller: GSIs use a well-known one (IBA 3.5.3).
-  packet.qkey = registration.qpn() == ipoib::wire::kGsiQpn ? ipoib::wire::kGsiQKey : QKey();
+  const bool is_gsi = registration.qpn() == ipoib::wire::kGsiQpn;
+  packet.qkey = is_gsi ? ipoib::wire::kGsiQKey : QKey();
+  if (is_gsi && to.global) {
+    packet.grh.emplace();
+    packet.grh->traffic_class = to.global->traffic_class;
+    packet.grh->flow_label = to.global->flow_label;
+    packet.grh->hop_limit = to.global->hop_limit;
+    packet.grh->sgid = port.gid();
+    packet.grh->dgid = to.global->dgid;
+  }
   return packet;
+}
+
+/// The only entry of the GID table is that of the port.
+ipoib::GlobalRoute route_back(const ipoib::wire::Grh& grh) {
+  return {.dgid = grh.sgid,
+          .sgid_index = 0,
+          .flow_label = grh.flow_label,
+          .hop_limit = grh.hop_limit,
+          .traffic_class = grh.traffic_class};
 }
 
 }  // namespace
@@ -83,6 +101,10 @@ Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstByte
   }
   if (to.pkey_index >= port.pkeys.size() || !port.pkeys[to.pkey_index].is_valid()) {
     return Error{EINVAL, "no P_Key at this index"};
+  }
+  const bool needs_grh = port.grh_required && registration->second.qpn() == ipoib::wire::kGsiQpn;
+  if (to.global ? to.global->sgid_index != 0 : needs_grh) {
+    return Error{EINVAL, "no GID at this index, or the port requires a GRH"};
   }
 
   Transaction transaction;
@@ -159,6 +181,7 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
   if (is_gsi && packet.qkey != ipoib::wire::kGsiQKey) return drop(fabric::PortCounter::drop_qkey);
   const auto pkey_index = is_gsi ? index_of(packet.pkey, port) : std::uint16_t{0};
   if (!pkey_index) return drop(fabric::PortCounter::drop_pkey);
+  if (is_gsi && !admits_route(port, packet.grh)) return drop(fabric::PortCounter::drop_malformed);
   const auto agent = agent_for(packet, *header);
   if (!agent) {
     return drop(is_response(*header) ? fabric::PortCounter::drop_mad_no_request
@@ -210,8 +233,8 @@ void MadLayer::deliver(const Incoming& in, std::vector<std::uint8_t> mad) {
       return drop(fabric::PortCounter::drop_mad_no_request);
     }
   }
-  const MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index,
-                        in.path_bits};
+  MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index, in.path_bits};
+  if (in.packet.grh) peer.global = route_back(*in.packet.grh);
   received_.push_back({in.agent, 0, peer, std::move(mad)});
 }
 
@@ -315,8 +338,7 @@ void MadLayer::receive_rmpp_control(const Incoming& in, const RmppHeader& rmpp,
 
 void MadLayer::reply(const MadPacket& packet, const Mad& mad) {
   MadPacket out = packet;
-  std::swap(out.slid, out.dlid);
-  std::swap(out.source, out.destination);
+  out.reverse();
   out.mad = mad;
   outgoing_.push_back(out);
 }

@@ -29,8 +29,9 @@ class MadLayer {
   /// Drops its transactions without a report.
   void remove_agent(std::uint32_t agent);
 
-  /// Sends a MAD or an RMPP message. EINVAL: no such agent or P_Key, too short or too long, or the
-  /// transaction id of a pending request. ENOMEM: too many requests are pending.
+  /// Sends a MAD or an RMPP message. EINVAL: no such agent, P_Key or GID, no GRH although the
+  /// port requires one, too short or too long, or the transaction id of a pending request. ENOMEM:
+  /// too many requests are pending.
   [[nodiscard]] ipoib::Result<void> send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
                                          const RetryPolicy& retry, const PortAttributes& port,
                                          ipoib::TimePoint now);

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ipoib/time.hpp"
+#include "ipoib/ud_port.hpp"
 #include "softib/core/fabric_types.hpp"
 #include "softib/core/mad_route.hpp"
 
@@ -30,6 +32,8 @@ struct MadAddress {
   Qpn qpn;
   std::uint16_t pkey_index = 0;
   std::uint8_t path_bits = 0;  ///< of the local LID
+  /// Its `sgid_index` is that of the local port, `dgid` that of the other end.
+  std::optional<ipoib::GlobalRoute> global{};
 };
 
 /// What umad_recv() returns.

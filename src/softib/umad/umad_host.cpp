@@ -204,11 +204,8 @@ void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
   const auto packets = layer_.take_outgoing();
   auto received = layer_.take_received();
   lock.unlock();
-  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-  for (const auto& packet : packets) {
-    packet.emit(bytes);
-    endpoint_.send_mad(bytes);
-  }
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  for (const auto& packet : packets) endpoint_.send_mad(packet.emit(bytes));
   lock.lock();
   for (auto& mad : received) deliver(std::move(mad));
 }

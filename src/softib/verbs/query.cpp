@@ -84,6 +84,7 @@ ibv_port_attr port_attributes(const PortAttributes& port, const hca::HcaCounters
   attr.active_speed = info.link_speed_active;
   attr.phys_state = info.physical_state;
   attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  if (port.grh_required) attr.flags = IBV_QPF_GRH_REQUIRED;
   return attr;
 }
 

@@ -59,6 +59,17 @@ TEST(PortWatcherTest, FindsTheSaInTheDefaultPartition) {
   EXPECT_EQ(to->pkey_index, 2);
 }
 
+TEST(PortWatcherTest, PortMayRequireAGrh) {
+  auto port = active_port();
+  EXPECT_FALSE(port_status(port, kDefaultPKey).grh_required);
+  EXPECT_FALSE(sa_destination(port)->global);
+  port.grh_required = true;
+  EXPECT_TRUE(port_status(port, kDefaultPKey).grh_required);
+  // IBA 4.1.1: the SA's GID in every subnet.
+  EXPECT_EQ(sa_destination(port)->global,
+            (GlobalRoute{.dgid = *Gid::parse("fe80::200:0:0:2"), .hop_limit = 1}));
+}
+
 TEST(PortWatcherTest, HasNoSaDestinationIfTheSaIsUnreachable) {
   auto down = active_port();
   down.active = false;

@@ -166,6 +166,11 @@ TEST_F(BringUpStates, BringUp_GidChanged) {
   port.gid_index = 3;
   change_port();
   EXPECT_EQ(link->state(), LinkState::joining) << "address handles have the old index";
+  grant_joins();
+  forget();
+  port.grh_required = true;
+  change_port();
+  EXPECT_EQ(link->state(), LinkState::joining) << "address handles have no global route";
 }
 
 TEST_F(BringUpStates, BringUp_LidChanged) {

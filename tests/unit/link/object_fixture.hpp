@@ -100,7 +100,7 @@ class ObjectFixture : public ::testing::Test {
   ObjectFixture() {
     view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
     (void)host.update(view);
-    paths.set_source(kOwnGid, 0);
+    paths.set_source({kOwnGid, 0});
     groups.broadcast().start();
     const auto id = emitted<JoinRequest>().at(0).id;
     EXPECT_TRUE(groups.broadcast().on_response({id, group_record(groups.broadcast().mgid())}, now));

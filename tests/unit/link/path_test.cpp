@@ -423,8 +423,16 @@ TEST_F(PathTableTest, GlobalRouteWhenTheRecordHasAHopLimit) {
                                                      .traffic_class = 9}));
 }
 
+TEST_F(PathTableTest, GlobalRouteWhenThePortRequiresOne) {
+  paths.set_source({.port = kOwnGid, .grh_required = true});
+  make_requesting();
+  grant(request);
+  EXPECT_EQ(handles.made.back().global,
+            (GlobalRoute{.dgid = kPeerHw.gid, .sgid_index = 0, .hop_limit = 1}));
+}
+
 TEST_F(PathTableTest, GlobalRouteUsesTheIndexOfThePortsGid) {
-  paths.set_source({kOwn.gid, 3}, 0);
+  paths.set_source({{kOwn.gid, 3}, 0});
   make_requesting();
   wire::PathRecord record = path_record(kPeerHw.gid, 0);
   record.hop_limit = 64;
@@ -436,7 +444,7 @@ TEST_F(PathTableTest, GlobalRouteUsesTheIndexOfThePortsGid) {
 
 TEST_F(PathTableTest, AddressVectorHasThePathBitsOfTheRecordsSlid) {
   for (const std::uint8_t lmc : {std::uint8_t{0}, std::uint8_t{2}}) {
-    paths.set_source(kOwnGid, lmc);
+    paths.set_source({kOwnGid, lmc});
     const PathRef other = paths.acquire(port_gid(50U + lmc));
     (void)paths.use(*other, now);
     wire::PathRecord record = path_record(other->gid(), 9);
@@ -447,7 +455,7 @@ TEST_F(PathTableTest, AddressVectorHasThePathBitsOfTheRecordsSlid) {
 }
 
 TEST_F(PathTableTest, AnyLidOfThePortMatchesThePath) {
-  paths.set_source(kOwnGid, 2);
+  paths.set_source({kOwnGid, 2});
   make_requesting();
   grant(request, 6);
   for (const Lid lid : {Lid(4), Lid(5), Lid(6), Lid(7)}) paths.on_source_lid(*user, lid, now);

@@ -92,6 +92,20 @@ TEST_F(Redirection, UsesAGlobalRouteOnlyToAnotherSubnet) {
   EXPECT_GT(last().global->hop_limit, 1);
 }
 
+TEST_F(Redirection, HasAGlobalRouteIfThePortRequiresAGrh) {
+  MadDestination sm = kSm;
+  sm.global = GlobalRoute{.dgid = Gid(Gid::kLinkLocalPrefix, kSaGuid), .hop_limit = 1};
+  client->set_sm(sm, now);
+  ask_path(1);
+  EXPECT_EQ(last(), sm);
+  other_address.gid = *Gid::parse("fe80::10:9");
+  redirect();
+  EXPECT_EQ(last().global, (GlobalRoute{.dgid = other_address.gid, .hop_limit = 1}));
+  other_address.gid = Gid();
+  redirect();
+  EXPECT_EQ(failure().status, SaStatus::redirect) << "without a GID it cannot be sent";
+}
+
 TEST_F(Redirection, UnusableOneIsAFailure) {
   const auto bad = [this](auto change) {
     Address to = other_address;

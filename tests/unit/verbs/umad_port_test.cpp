@@ -217,6 +217,7 @@ TEST_F(UmadPortTest, SendsToAnotherQueuePairAndByAGlobalRoute) {
   const auto port = open();
   MadDestination to{Lid(7), {}, 0, Qpn(0x123), QKey(0x80015555), GlobalRoute{}};
   to.global->dgid = *Gid::parse("fec0::7");
+  to.global->sgid_index = 2;
   to.global->flow_label = 0x12345;
   to.global->hop_limit = 9;
   to.global->traffic_class = 3;
@@ -225,6 +226,7 @@ TEST_F(UmadPortTest, SendsToAnotherQueuePairAndByAGlobalRoute) {
   EXPECT_EQ(sent.qpn, htobe32(0x123));
   EXPECT_EQ(sent.qkey, htobe32(0x80015555));
   EXPECT_EQ(sent.grh_present, 1);
+  EXPECT_EQ(sent.gid_index, 2);
   EXPECT_THAT(sent.gid, testing::ElementsAreArray(to.global->dgid.bytes()));
   EXPECT_EQ(sent.flow_label, htobe32(0x12345));
   EXPECT_EQ(sent.hop_limit, 9);
@@ -263,6 +265,24 @@ TEST_F(UmadPortTest, ReturnsTheSenderOfAMad) {
   const auto mad = port->receive();
   ASSERT_TRUE(mad);
   EXPECT_EQ(mad->from, (MadDestination{Lid(0x1234), ServiceLevel(3), 2}));
+}
+
+TEST_F(UmadPortTest, ReturnsTheGlobalRouteToTheSender) {
+  const auto port = open();
+  kernel.pending.push_back({0, std::vector<std::uint8_t>(wire::kMadSize, 0x11)});
+  auto& from = kernel.pending.back().from;
+  const GlobalRoute route{.dgid = *Gid::parse("fe80::7"),
+                          .sgid_index = 2,
+                          .flow_label = 0x12345,
+                          .hop_limit = 9,
+                          .traffic_class = 3};
+  from.grh_present = 1;
+  from.gid_index = route.sgid_index;
+  from.flow_label = htobe32(route.flow_label);
+  from.hop_limit = route.hop_limit;
+  from.traffic_class = route.traffic_class;
+  std::ranges::copy(route.dgid.bytes(), from.gid);
+  EXPECT_EQ(port->receive()->from.global, route);
 }
 
 TEST_F(UmadPortTest, ErrorSaysWhyASendFailed) {

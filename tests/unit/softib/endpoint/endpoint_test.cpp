@@ -501,9 +501,8 @@ MadPacket make_mad(NodeIndex from, NodeIndex to, std::uint8_t management_class, 
 }
 
 void send_mad(Endpoint& from, const MadPacket& packet) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-  packet.emit(bytes);
-  from.send_mad(bytes);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  from.send_mad(packet.emit(bytes));
 }
 
 class MadTest : public EndpointTest {
@@ -568,9 +567,8 @@ TEST_F(MadTest, AnSmpResponseReachesARequesterWithoutALid) {
 TEST_F(MadTest, TheSubnetProcessForwardsARequest) {
   auto request = make_mad(1, 2, 0x81, kGet, 10);
   request.dlid = ipoib::kPermissiveLid;
-  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-  request.emit(bytes);
-  sm_->send_mad_to(2, bytes);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  sm_->send_mad_to(2, request.emit(bytes));
   EXPECT_EQ(transaction(second_), 10U);
 }
 
@@ -609,14 +607,22 @@ TEST_F(MadTest, CountsMalformedMads) {
 }
 
 TEST_F(MadTest, AQueuePairMaySendToTheGsi) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-  make_mad(1, 0, 0x03, kGet, 9).emit(bytes);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  auto mad = make_mad(1, 0, 0x03, kGet, 9);
   OutgoingPacket packet;
-  packet.add(bytes);
+  packet.add(mad.emit(bytes));
   packet.dlid = TestSubnet::lid(0);
   packet.destination = Qpn(1);
   one_->send({&packet, 1});
   EXPECT_EQ(transaction(sm_mail_), 9U);
+
+  mad.grh.emplace().dgid = ipoib::Gid(1, ipoib::Guid(2));
+  OutgoingPacket global;
+  global.add(mad.emit(bytes));
+  global.dlid = packet.dlid;
+  global.destination = packet.destination;
+  one_->send({&global, 1});
+  EXPECT_EQ(transaction(sm_mail_), 9U) << "with a GRH";
 }
 
 TEST_F(MadTest, ADeadlineIsReportedOnce) {

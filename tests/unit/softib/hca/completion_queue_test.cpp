@@ -98,7 +98,6 @@ TEST_F(CompletionQueueTest, ResizeKeepsCompletions) {
   push(2);
   push(3);
   EXPECT_FALSE(cq.resize(2));
-  EXPECT_EQ(cq.capacity(), 3U);
   EXPECT_TRUE(cq.resize(10));
   EXPECT_EQ(poll_ids(), (Ids{1, 2, 3}));
   for (std::uint64_t id = 0; id < 10; ++id) EXPECT_EQ(push(id), PushResult::stored);

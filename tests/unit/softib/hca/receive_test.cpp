@@ -215,6 +215,18 @@ TEST_F(HcaReceiveTest, PacketsForOthersAreDropped) {
   EXPECT_TRUE(b.poll().empty());
 }
 
+TEST_F(HcaReceiveTest, PortMayRequireAGrh) {
+  auto port = b.hca.port();
+  port.grh_required = true;
+  b.hca.set_port(port);
+  ASSERT_EQ(b.receive_into(to, 0, 100), 0);
+  send_text("x");
+  EXPECT_TRUE(b.poll().empty());
+  EXPECT_EQ(counters().drop_gid, 1U);
+  send_text("x", kQKey, b.hca.port().gid());
+  EXPECT_EQ(b.poll().size(), 1U);
+}
+
 TEST_F(HcaReceiveTest, InactivePortReceivesNothing) {
   ASSERT_EQ(b.receive_into(to, 0, 100), 0);
   auto port = b.hca.port();

@@ -130,6 +130,32 @@ TEST_F(SubnetSa, OtherClassVersionIsRefused) {
   EXPECT_EQ(ipoib::wire::MadHeader::parse(packets[0].mad)->status, 0x0004);
 }
 
+TEST(SubnetSaWithGrh, RequestsNeedAGrhAndResponsesHaveOne) {
+  SubnetConfig config;
+  config.grh_required = true;
+  Subnet subnet(config);
+  SaClient a(subnet, "a");
+  auto packet = a.request(a.header(method::kGet, attribute::kClassPortInfo), NodeRecord{});
+  const auto send = [&] {
+    subnet.receive(packet, kStart);
+    return subnet.take_outgoing();
+  };
+  EXPECT_TRUE(send().empty());
+  EXPECT_EQ(subnet.counters().drop_gid, 1U);
+  packet.grh.emplace();
+  packet.grh->sgid = a.gid();
+  packet.grh->dgid = a.gid();
+  EXPECT_TRUE(send().empty()) << "for another port";
+  const auto& sm = subnet.node(0)->port;
+  for (const auto guid : {sm.port_guid, ipoib::kSaGuid}) {
+    packet.grh->dgid = Gid(sm.gid_prefix, guid);
+    const auto responses = send();
+    ASSERT_EQ(responses.size(), 1U);
+    EXPECT_EQ(responses[0].grh->dgid, a.gid());
+    EXPECT_EQ(responses[0].grh->sgid, packet.grh->dgid);
+  }
+}
+
 TEST_F(SubnetSa, InvalidMadsAreDroppedAndCounted) {
   const auto good = a.request(a.header(method::kGet, attribute::kNodeRecord), NodeRecord{});
   const auto dropped = [&](auto&& spoil) {

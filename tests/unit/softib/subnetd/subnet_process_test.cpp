@@ -219,9 +219,8 @@ class SaClient final : public endpoint::MadReceiver {
   ~SaClient() override { endpoint_.set_mad_receiver(nullptr); }
 
   MadPacket request(const MadPacket& packet) {
-    std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-    packet.emit(bytes);
-    endpoint_.send_mad(bytes);
+    std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+    endpoint_.send_mad(packet.emit(bytes));
     std::unique_lock guard(mutex_);
     arrived_.wait(guard, [&] { return response_.has_value(); });
     return *std::exchange(response_, std::nullopt);
@@ -275,7 +274,7 @@ TEST_F(SubnetProcessTest, CapturesItsOwnPort) {
   const RunningSubnet subnet(folder_, {}, capture);
   const auto a = attach(folder_, "a");
   (void)SaClient(*a).request(node_request(*a));
-  EXPECT_GT(std::filesystem::file_size(capture), 2 * MadPacket::kPacketSize);
+  EXPECT_GT(std::filesystem::file_size(capture), 2 * MadPacket::kMaxPacketSize);
 }
 
 TEST_F(SubnetProcessTest, KeepsAnHcaWhoseSlotIsLockedButNotMarked) {

@@ -133,7 +133,7 @@ TEST_F(LargeBatchTest, CountsTheSegmentsOfLargePacketsAsLost) {
 }
 
 TEST_F(RingWireTest, MadsAndWakeupsReportThePacketsThatADeadProcessLost) {
-  const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
+  const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
   std::uint64_t lost = 0;
   const std::vector<std::function<void()>> calls = {
       [&] {
@@ -271,7 +271,7 @@ class SocketEngineTest : public RingWireTest {
   Counter counter_;
   SocketEngine engine_{listener_.get(), counter_};
   [[nodiscard]] static bool send(const GuardedFd& sender) {
-    const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
+    const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
     return send_message(sender.get(), MessageKind::mad, mad) == 0;
   }
 };
@@ -369,7 +369,7 @@ TEST_F(RingWireTest, ReadsABoundedNumberOfMessagesPerTurn) {
   TurnCounter counter;
   SocketEngine engine(listener.get(), counter);
   const GuardedFd sender = connect_to(subnet_.folder().slot_socket(1, 0));
-  const std::vector<std::uint8_t> mad(MadPacket::kPacketSize);
+  const std::vector<std::uint8_t> mad(MadPacket::kMaxPacketSize);
   std::size_t sent = 0;
   while (send_message(sender.get(), MessageKind::mad, mad) == 0) ++sent;
   EXPECT_GT(sent, kMessagesPerTurn);

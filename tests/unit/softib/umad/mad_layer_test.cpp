@@ -129,6 +129,60 @@ TEST_F(MadLayerTest, PutsTheRouteIntoTheTransactionId) {
   EXPECT_EQ(MadRoute::of(id), (MadRoute{kNode, kSlot, kEpoch, agent}));
 }
 
+TEST_F(MadLayerTest, SendsAndReceivesByAGlobalRoute) {
+  port_.port_guid = Guid(0x42);
+  const auto agent = add(make_registration(kSa, 0, {method::kReport}));
+  MadAddress to{kPeer, {}, Qpn(1), 0, 0};
+  to.global = ipoib::GlobalRoute{.dgid = Gid(Gid::kLinkLocalPrefix, Guid(9)),
+                                 .flow_label = 0x12345,
+                                 .hop_limit = 3,
+                                 .traffic_class = 4};
+  ASSERT_TRUE(layer_.send(agent, to, make_mad(kSa, method::kGet, 1), once_, port_, kStart));
+  const auto packet = sent_one();
+  ASSERT_TRUE(packet.grh);
+  EXPECT_EQ(packet.grh->sgid, port_.gid());
+  EXPECT_EQ(packet.grh->dgid, to.global->dgid);
+  EXPECT_EQ(packet.grh->flow_label, 0x12345U);
+  EXPECT_EQ(packet.grh->hop_limit, 3);
+  EXPECT_EQ(packet.grh->traffic_class, 4);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  EXPECT_EQ(MadPacket::parse(packet.emit(bytes))->grh->dgid, packet.grh->dgid);
+
+  auto response = packet;
+  response.reverse();
+  response.mad[3] = method::kGetResp;
+  receive(response);
+  EXPECT_EQ(received_one().peer.global, to.global);
+  auto report = request(make_mad(kSa, method::kReport, 7));
+  receive(report);
+  EXPECT_FALSE(received_one().peer.global);
+  report.grh.emplace().dgid = Gid(Gid::kLinkLocalPrefix, Guid(0x43));
+  receive(report);
+  EXPECT_THAT(layer_.take_received(), IsEmpty()) << "for another port";
+  EXPECT_THAT(layer_.take_drops(), SizeIs(1));
+  to.global->sgid_index = 1;
+  EXPECT_EQ(
+      layer_.send(agent, to, make_mad(kSa, method::kGet, 2), once_, port_, kStart).error().code,
+      EINVAL);
+}
+
+TEST_F(MadLayerTest, PortMayRequireAGrhForQp1) {
+  port_.port_guid = Guid(0x42);
+  port_.grh_required = true;
+  const auto agent = add(make_registration(kSa, 0, {method::kReport}));
+  EXPECT_EQ(send(agent, make_mad(kSa, method::kGet, 1), once_).error().code, EINVAL);
+  const auto smi = add(make_registration(ipoib::wire::mgmt_class::kSubnLid));
+  EXPECT_TRUE(send(smi, make_mad(ipoib::wire::mgmt_class::kSubnLid, method::kGet, 1), once_))
+      << "subnet management packets have none";
+  auto report = request(make_mad(kSa, method::kReport, 7));
+  receive(report);
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_malformed));
+  report.grh.emplace().dgid = port_.gid();
+  receive(report);
+  EXPECT_THAT(layer_.take_received(), SizeIs(1));
+}
+
 TEST_F(MadLayerTest, DeliversTheResponseToTheRequestingAgent) {
   (void)add(make_registration(kSa));
   const auto agent = add(make_registration(kSa));

@@ -58,9 +58,8 @@ class Responder : public endpoint::MadReceiver {
 };
 
 void send_packet(endpoint::Endpoint& from, const MadPacket& packet) {
-  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-  packet.emit(bytes);
-  from.send_mad(bytes);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  from.send_mad(packet.emit(bytes));
 }
 
 /// One for all tests; never destroyed, as the endpoint of the process.

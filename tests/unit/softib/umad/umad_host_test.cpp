@@ -86,9 +86,8 @@ TEST(UmadHost, SendsTheLastAckBeforeTheMessageIsReadable) {
   message[3] |= ipoib::wire::method::kResponse;
   RmppSender sender(std::move(message), ipoib::wire::kSaHeaderSize);
   response.mad = sender.sendable().front();
-  std::array<std::uint8_t, MadPacket::kPacketSize> bytes;
-  response.emit(bytes);
-  engine.receive_mad(bytes);
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  engine.receive_mad(response.emit(bytes));
   EXPECT_EQ(sent.size(), 2U);
   EXPECT_TRUE(is_readable(port));
 }
