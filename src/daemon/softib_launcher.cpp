@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -13,6 +15,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ipoib/file_descriptor.hpp"
@@ -26,7 +29,6 @@ constexpr const char* kMarker = "IPOIBD_UNDER_SOFTIB";
 
 // Descriptor of a pipe; a subnet started by this program ends when it is closed.
 constexpr const char* kTie = "IPOIBD_SUBNET_TIE";
-constexpr int kNoInput = -1;
 
 constexpr std::chrono::seconds kSubnetTimeout{10};
 constexpr std::chrono::milliseconds kSubnetPoll{50};
@@ -58,8 +60,14 @@ std::vector<char*> c_words(Words& words) {
   return out;
 }
 
-/// `input` becomes its standard input; discards its output.
-pid_t spawn_silently(Words words, int input, short flags) {
+/// Its standard input and error. kNone: /dev/null, as its standard output.
+struct Streams {
+  static constexpr int kNone = -1;
+  int input = kNone;
+  int error = kNone;
+};
+
+pid_t spawn_silently(Words words, const Streams& streams, short flags) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -68,7 +76,10 @@ pid_t spawn_silently(Words words, int input, short flags) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
   }
-  if (input != kNoInput) posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  for (const auto& [from, to] :
+       {std::pair(streams.input, STDIN_FILENO), std::pair(streams.error, STDERR_FILENO)}) {
+    if (from != Streams::kNone) posix_spawn_file_actions_adddup2(&actions, from, to);
+  }
   pid_t child = -1;
   const int error = posix_spawnp(&child, words.front().c_str(), &actions, &attributes,
                                  c_words(words).data(), environ);
@@ -79,11 +90,26 @@ pid_t spawn_silently(Words words, int input, short flags) {
 }
 
 bool subnet_runs(const SoftibTarget& target) {
-  const auto child = spawn_silently(softib_command("show", target), kNoInput, 0);
+  const auto child = spawn_silently(softib_command("show", target), {}, 0);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// Why the subnet did not start: the last line of what it wrote to `errors`, without the name of
+/// the program.
+std::string reason_in(const FileDescriptor& errors) {
+  std::array<char, 4096> text{};
+  const auto end = ::lseek(errors.get(), 0, SEEK_END);
+  const auto start = std::max<off_t>(0, end - static_cast<off_t>(text.size()));
+  const auto size = ::pread(errors.get(), text.data(), text.size(), start);
+  std::string_view written(text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, size)));
+  while (written.ends_with('\n')) written.remove_suffix(1);
+  written.remove_prefix(written.rfind('\n') + 1);
+  constexpr std::string_view kProgram = "softib: ";
+  if (written.starts_with(kProgram)) written.remove_prefix(kProgram.size());
+  return written.empty() ? "it gave no reason" : std::string(written);
 }
 
 /// Returns the write end of a pipe: the subnet ends when it is closed, unless let_subnet_stay().
@@ -94,14 +120,19 @@ FileDescriptor start_subnet(const SoftibTarget& target) {
   FileDescriptor tie(ends[1]);
   auto words = softib_command("subnet", target);
   words.emplace_back("--tied");
+  // Nothing but a reason to end is written, so a file in memory cannot grow.
+  words.insert(words.end(), {"--log", "off"});
+  const FileDescriptor errors(::memfd_create("softib-errors", MFD_CLOEXEC));
+  if (!errors) throw std::runtime_error(std::strerror(errno));
   // A new session, so that it gets no signals of our terminal or service manager.
-  const auto child = spawn_silently(std::move(words), subnet_end.get(), POSIX_SPAWN_SETSID);
+  const auto child =
+      spawn_silently(std::move(words), {subnet_end.get(), errors.get()}, POSIX_SPAWN_SETSID);
   const auto give_up = std::chrono::steady_clock::now() + kSubnetTimeout;
   while (!subnet_runs(target)) {
     if (::waitpid(child, nullptr, WNOHANG) == child) {
       // It may have found that another process has just started the subnet.
       if (subnet_runs(target)) return {};
-      throw std::runtime_error("the emulated subnet did not start: try `softib subnet` by hand");
+      throw std::runtime_error("the emulated subnet did not start: " + reason_in(errors));
     }
     if (std::chrono::steady_clock::now() > give_up) {
       throw std::runtime_error("the emulated subnet does not respond: see `softib show`");

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "require.hpp"
+#include "softib/core/name.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/fabric_layout.hpp"
 #include "softib/fabric/folder.hpp"
@@ -51,7 +52,7 @@ void write_file(ByteReader in) {
 
 void look_at(const fabric::Fabric& fabric) {
   for (NodeIndex i = 0; i < kMaxNodes; ++i) {
-    if (const auto node = fabric.node(i)) require(fabric::is_valid_name(node->name));
+    if (const auto node = fabric.node(i)) require(is_valid_name(node->name));
     (void)fabric.occupied(i);
     (void)fabric.counters(i);
     (void)fabric.port_state(i);

@@ -13,8 +13,9 @@ SOFTIB, PROBE = sys.argv[1:3]
 HCAS = [f"host{i}" for i in range(1, 21)]
 SM, SWITCH = "softib-sm", "softib-switch"
 TRUSTED = ("--smkey", "1")
-# The second partition's group is larger than the MTU of the ports, as in opensm_on_ibsim.py.
-OPTIONS = ("--partition", "0x0012=full,mtu=4096")
+# As in opensm_on_ibsim.py, the MTU of the second partition's group is larger than that of the HCAs.
+OPTIONS = ("--mtu", "4096", "--partition", "0x7fff=full,mtu=2048", "--partition",
+           "0x0012=full,mtu=4096")
 
 
 def records(text):
@@ -240,5 +241,7 @@ need("saquery", "ibstat", "smpquery", "sminfo", "ibnetdiscover", "ibtracert")
 with Subnet(SOFTIB, *OPTIONS) as subnet:
     for hca in HCAS:
         subnet.softib("set", "hca", hca, "present")
+    for hca in (SM, *HCAS):
+        subnet.softib("set", "mtu", hca, "2048")
     known = subnet.nodes()
     run_tests([test for name, test in list(globals().items()) if name.startswith("test_")])

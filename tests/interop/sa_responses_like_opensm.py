@@ -21,8 +21,12 @@ if opensm.returncode == SKIPPED:
     sys.exit(SKIPPED)
 assert opensm.returncode == 0, opensm.stdout
 
-# The partitions of opensm_on_ibsim.py.
-with Subnet(softib, "--partition", "0x0012=full,mtu=4096") as subnet:
+# The partitions of opensm_on_ibsim.py, with a group whose MTU is larger than that of the HCAs.
+with Subnet(softib, "--mtu", "4096", "--partition", "0x7fff=full,mtu=2048",
+            "--partition", "0x0012=full,mtu=4096") as subnet:
+    subnet.softib("set", "hca", "host2", "present")
+    for hca in ("softib-sm", "host2"):
+        subnet.softib("set", "mtu", hca, "2048")
     shown = subprocess.run([softib, "show", "--json"], env=subnet.environment, check=True,
                              stdout=subprocess.PIPE).stdout
     sm = json.loads(shown)["nodes"][0]

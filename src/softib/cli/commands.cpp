@@ -2,8 +2,14 @@
 
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
+#include <sstream>
+
+#include "softib/core/name.hpp"
 
 namespace softib::cli {
 
@@ -13,9 +19,13 @@ namespace {
 void check_subnet(const po::variables_map& values) {
   if (!values.contains("subnet")) return;
   const auto& name = values["subnet"].as<std::string>();
-  if (fabric::is_valid_name(name)) return;
-  throw po::error("--subnet: '" + name +
-                  "' is not a valid name (letters, digits, '.', '_', '-'; at most 63)");
+  if (!is_valid_name(name)) throw po::error("--subnet: " + invalid_name("subnet", name).message);
+}
+
+void check_folder(const po::variables_map& values) {
+  if (values.contains("dir") && values["dir"].as<std::string>().empty()) {
+    throw po::error("--dir: the name of the directory is empty");
+  }
 }
 
 /// Accepts NAME, NAME:PORT, :PORT and an empty value.
@@ -28,11 +38,33 @@ void check_hca(const po::variables_map& values) {
     throw po::error("--hca: " + name.error().message);
   }
 }
+
+std::string text_of(std::string_view usage, const po::options_description& options) {
+  std::ostringstream text;
+  text << usage << options;
+  return text.str();
+}
 }  // namespace
+
+int print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) == 0 && written) return kSuccess;
+  // A reader such as head(1) may close the pipe early.
+  if (errno != EPIPE) {
+    std::cerr << "softib: the output is incomplete: " << std::strerror(errno) << '\n';
+  }
+  return kFailure;
+}
 
 int fail(const ipoib::Error& error) {
   std::cerr << "softib: " << error.message << '\n';
   return kFailure;
+}
+
+int fail_usage(std::string_view subcommand, std::string_view message) {
+  std::cerr << "softib " << subcommand << ": " << message << " (try softib " << subcommand
+            << " --help)\n";
+  return kUsage;
 }
 
 po::options_description common_options() {
@@ -41,7 +73,8 @@ po::options_description common_options() {
                         "the subnet (default: $SOFTIB_SUBNET, else \"default\")")(
       "dir", po::value<std::string>()->value_name("DIR"),
       "directory of the subnets (default: $SOFTIB_DIR, else /run/softib for root, "
-      "$XDG_RUNTIME_DIR/softib for others)")("help,h", "print this and exit");
+      "$XDG_RUNTIME_DIR/softib for others)")("help,h", "print this and exit")(
+      "version,V", "print the version and exit");
   return options;
 }
 
@@ -64,20 +97,27 @@ std::optional<po::variables_map> parse_options(int argc, char** argv,
     po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(),
               values);
     po::notify(values);
-    check_subnet(values);
-    check_hca(values);
     if (values.contains("help")) {
-      std::cout << usage << visible;
-      exit_code = kSuccess;
+      exit_code = print(text_of(usage, visible));
       return std::nullopt;
     }
+    if (values.contains("version")) {
+      exit_code = print("softib " SOFTIB_VERSION "\n");
+      return std::nullopt;
+    }
+    check_subnet(values);
+    check_folder(values);
+    check_hca(values);
     return values;
   } catch (const po::error& error) {
-    std::cerr << "softib " << argv[0] << ": " << error.what() << " (try softib " << argv[0]
-              << " --help)\n";
-    exit_code = kUsage;
+    exit_code = fail_usage(argv[0], error.what());
     return std::nullopt;
   }
+}
+
+std::vector<std::string> arguments_of(const po::variables_map& options, const std::string& name) {
+  if (!options.contains(name)) return {};
+  return options[name].as<std::vector<std::string>>();
 }
 
 ipoib::Result<fabric::SubnetFolder> chosen_subnet(const po::variables_map& options) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ipoib/result.hpp"
 #include "softib/fabric/folder.hpp"
@@ -24,17 +25,26 @@ int show_command(int argc, char** argv);
 int set_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 
+/// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if
+/// the output did not take all of it.
+[[nodiscard]] int print(std::string_view text);
 /// "softib: message" on stderr; returns kFailure.
 int fail(const ipoib::Error& error);
+/// "softib SUBCOMMAND: message" and how to get help on stderr; returns kUsage.
+int fail_usage(std::string_view subcommand, std::string_view message);
 
-/// --subnet, --dir and --help, which all subcommands have.
+/// --subnet, --dir, --help and --version, which all subcommands have.
 [[nodiscard]] boost::program_options::options_description common_options();
-/// Parses a subcommand's options, common_options() included. Returns nullopt and sets `exit_code`
-/// after it has printed an error on stderr, or `usage` and the options on stdout for --help.
+/// Parses a subcommand's options, common_options() included, and its arguments. Returns nullopt and
+/// sets `exit_code` after it has printed an error on stderr, or for --help `usage` and the options
+/// on stdout, or for --version the version.
 [[nodiscard]] std::optional<boost::program_options::variables_map> parse_options(
     int argc, char** argv, const boost::program_options::options_description& options,
     const boost::program_options::positional_options_description& positional,
     std::string_view usage, int& exit_code);
+/// The arguments that are not options.
+[[nodiscard]] std::vector<std::string> arguments_of(
+    const boost::program_options::variables_map& options, const std::string& name);
 /// The subnet chosen by the common options, else by the environment.
 [[nodiscard]] ipoib::Result<fabric::SubnetFolder> chosen_subnet(
     const boost::program_options::variables_map& options);

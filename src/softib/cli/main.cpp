@@ -4,6 +4,8 @@
 #include <exception>
 #include <iomanip>
 #include <iostream>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "softib/cli/commands.hpp"
@@ -26,34 +28,39 @@ constexpr std::array kCommands{
             softib::cli::set_command},
 };
 
-void print_usage(std::ostream& out) {
+std::string usage() {
+  std::ostringstream out;
   out << "usage: softib SUBCOMMAND [OPTION]...\n\n"
          "A software InfiniBand subnet in user space.\n\nSubcommands:\n";
   for (const auto& command : kCommands) {
     out << "  " << std::left << std::setw(10) << command.name << command.summary << '\n';
   }
   out << "\nsoftib SUBCOMMAND --help prints its options.\n\nOptions:\n"
-         "  -h, --help  print this and exit\n"
-         "  --version   print the version and exit\n";
+         "  -h, --help     print this and exit\n"
+         "  -V, --version  print the version and exit\n"
+         "\nExit status: 0 success, 1 failure, 2 invalid command line; of run, that of the "
+         "program, 126 or\n"
+         "127.\n";
+  return out.str();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view word = argc > 1 ? argv[1] : "";
-  if (word == "--help" || word == "-h") {
-    print_usage(std::cout);
-    return softib::cli::kSuccess;
-  }
-  if (word == "--version") {
-    std::cout << "softib " << SOFTIB_VERSION << '\n';
-    return softib::cli::kSuccess;
+  if (word == "--help" || word == "-h") return softib::cli::print(usage());
+  if (word == "--version" || word == "-V") {
+    return softib::cli::print("softib " SOFTIB_VERSION "\n");
   }
   const auto command = std::find_if(kCommands.begin(), kCommands.end(),
                                     [&](const auto& known) { return known.name == word; });
   if (command == kCommands.end()) {
-    if (!word.empty()) std::cerr << "softib: unknown subcommand '" << word << "'\n";
-    print_usage(std::cerr);
+    if (word.empty()) {
+      std::cerr << usage();
+    } else {
+      std::cerr << "softib: unknown " << (word.starts_with('-') ? "option '" : "subcommand '")
+                << word << "' (try softib --help)\n";
+    }
     return softib::cli::kUsage;
   }
   try {

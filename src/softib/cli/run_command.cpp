@@ -118,8 +118,7 @@ int run_command(int argc, char** argv) {
                                      kRunUsage, exit_code);
   if (!options) return exit_code;
   if (program >= argc) {
-    std::cerr << "softib run: no program to run (try softib run --help)\n";
-    return kUsage;
+    return fail_usage("run", "no program to run");
   }
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());

@@ -10,7 +10,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "softib/fabric/folder.hpp"
+#include "softib/core/fabric_types.hpp"
+#include "softib/core/name.hpp"
 
 namespace softib::cli {
 
@@ -58,10 +59,8 @@ std::string host_name() {
 std::string as_name(std::string_view text) {
   std::string name(text.substr(0, kMaxNodeName));
   std::replace_if(
-      name.begin(), name.end(), [](char c) { return !fabric::is_valid_name(std::string("x") + c); },
-      '-');
-  if (!name.empty() && !fabric::is_valid_name(name))
-    name.front() = 'x';  // starts with a dot or dash
+      name.begin(), name.end(), [](char c) { return !is_valid_name(std::string("x") + c); }, '-');
+  if (!name.empty() && !is_valid_name(name)) name.front() = 'x';  // starts with a dot or dash
   return name.empty() ? "host" : name;
 }
 

@@ -1,6 +1,5 @@
 // softib show: prints a subnet as a table, or as JSON.
 #include <boost/json/serialize.hpp>
-#include <iostream>
 
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
@@ -22,7 +21,7 @@ constexpr std::string_view kShowUsage =
 
 po::options_description show_options() {
   po::options_description options("Options");
-  options.add_options()("json", "print one JSON object");
+  options.add_options()("json,j", "print one JSON object");
   return options;
 }
 
@@ -38,7 +37,7 @@ int show_command(int argc, char** argv) {
   boost::json::object content;
   const auto line = control::send_request(*folder, control::emit(control::Show{}));
   if (line) {
-    auto response = control::parse_response(*line);
+    auto response = control::parse_subnet(*line);
     if (!response) return fail(response.error());
     content = std::move(*response);
   } else {
@@ -47,12 +46,9 @@ int show_command(int argc, char** argv) {
     if (!fabric) return exit_code;
     content = subnetd::subnet_json(*fabric, *folder);
   }
-  if (options->contains("json")) {
-    std::cout << boost::json::serialize(content) << '\n';
-  } else {
-    std::cout << show_table(content);
-  }
-  return exit_code;
+  const bool is_json = options->contains("json");
+  const int printed = print(is_json ? boost::json::serialize(content) + '\n' : show_table(content));
+  return printed == kSuccess ? exit_code : printed;
 }
 
 }  // namespace softib::cli

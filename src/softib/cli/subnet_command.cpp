@@ -12,7 +12,6 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <chrono>
 #include <csignal>
-#include <iostream>
 #include <optional>
 
 #include "ipoib/log.hpp"
@@ -66,15 +65,21 @@ po::options_description subnet_options() {
 ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options) {
   subnet::SubnetConfig config;
   const auto mtu = options["mtu"].as<std::uint32_t>();
-  if (mtu != 2048 && mtu != 4096) return ipoib::Error{EINVAL, "--mtu is 2048 or 4096"};
+  if (mtu != 2048 && mtu != 4096) {
+    return ipoib::Error{EINVAL, "--mtu is 2048 or 4096, not " + std::to_string(mtu)};
+  }
   config.mtu = ipoib::wire::mtu_code(mtu);
   const auto lmc = options["lmc"].as<unsigned>();
-  if (lmc > ipoib::kMaxLmc) return ipoib::Error{EINVAL, "--lmc is 0 to 7"};
+  if (lmc > ipoib::kMaxLmc) {
+    return ipoib::Error{EINVAL, "--lmc is 0 to 7, not " + std::to_string(lmc)};
+  }
   config.lmc = static_cast<std::uint8_t>(lmc);
   config.grh_required = options["grh-required"].as<bool>();
   config.seed = options["seed"].as<std::uint64_t>();
   const auto& sm = options["sm"].as<std::string>();
-  if (sm != "own" && sm != "none") return ipoib::Error{EINVAL, "--sm is own or none"};
+  if (sm != "own" && sm != "none") {
+    return ipoib::Error{EINVAL, "--sm is own or none, not '" + sm + "'"};
+  }
   if (sm == "none") config.management = subnet::Management::external_sm;
   if (sm == "none" && (options.contains("partition") || !options["lmc"].defaulted())) {
     return ipoib::Error{EINVAL,
@@ -85,8 +90,17 @@ ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options
     auto partitions = subnet::make_partitions(options["partition"].as<std::vector<std::string>>());
     if (!partitions) return partitions.error();
     config.partitions = std::move(*partitions);
+    const auto checked = subnet::check_mtus(config.partitions, config.mtu);
+    if (!checked) return checked.error();
   }
   return config;
+}
+
+ipoib::Result<spdlog::level::level_enum> read_level(const std::string& name) {
+  for (const std::string_view known : {"debug", "info", "warning", "error", "off"}) {
+    if (name == known) return spdlog::level::from_str(name);
+  }
+  return ipoib::Error{EINVAL, "--log is debug, info, warning, error or off, not '" + name + "'"};
 }
 
 /// --tied: ends the subnet if standard input ends before any byte was read. The process that held
@@ -131,14 +145,16 @@ int subnet_command(int argc, char** argv) {
   int exit_code = kSuccess;
   const auto options = parse_options(argc, argv, subnet_options(), {}, kSubnetUsage, exit_code);
   if (!options) return exit_code;
+  auto config = read_config(*options);
+  if (!config) return fail_usage("subnet", config.error().message);
+  const auto level = read_level((*options)["log"].as<std::string>());
+  if (!level) return fail_usage("subnet", level.error().message);
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
-  auto config = read_config(*options);
-  if (!config) return fail(config.error());
 
   const auto log = spdlog::stderr_color_st("subnet");
   log->set_pattern(ipoib::kLogPattern);
-  log->set_level(spdlog::level::from_str((*options)["log"].as<std::string>()));
+  log->set_level(*level);
   std::string capture;
   if (options->contains("capture")) capture = (*options)["capture"].as<std::string>();
 
@@ -146,7 +162,9 @@ int subnet_command(int argc, char** argv) {
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   signals.async_wait([&](boost::system::error_code, int) { context.stop(); });
   subnetd::SubnetProcess process(context, {*folder, std::move(*config), capture}, *log);
-  std::cout << "ready: subnet " << folder->name() << " in " << folder->path() << std::endl;
+  if (print("ready: subnet " + folder->name() + " in " + folder->path() + '\n') != kSuccess) {
+    return kFailure;
+  }
   ipoib::notify_service_manager("READY=1");
   std::optional<TiedInput> tied;
   if ((*options)["tied"].as<bool>()) tied.emplace(context, process);

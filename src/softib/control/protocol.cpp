@@ -6,11 +6,14 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
+#include <charconv>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "softib/control/client.hpp"
+#include "softib/core/name.hpp"
 
 namespace softib::control {
 
@@ -62,7 +65,7 @@ class Members {
   }
   std::string hca() {
     auto name = text("hca");
-    if (!fabric::is_valid_name(name)) invalid("hca");
+    if (!is_valid_name(name)) invalid("hca");
     return name;
   }
   std::uint16_t number(std::string_view key) {
@@ -73,6 +76,16 @@ class Members {
       return 0;
     }
     return static_cast<std::uint16_t>(*number);
+  }
+  PKey pkey() {
+    std::string digits = text("pkey");
+    std::uint16_t value = 0;
+    const bool has_prefix = digits.starts_with("0x") && digits.size() == 6;
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] =
+        std::from_chars(digits.data() + (has_prefix ? 2 : 0), end, value, 16);
+    if (!has_prefix || error != std::errc() || stop != end) invalid("pkey");
+    return PKey(value);
   }
   template <class Value, std::size_t N>
   Value one_of(std::string_view key,
@@ -94,6 +107,14 @@ class Members {
   std::string invalid_;
 };
 
+Error unknown_response(std::string_view line) {
+  constexpr std::size_t kShown = 80;
+  return Error{EPROTO,
+               "the response of the subnet process is unknown; it may be of another version "
+               "of softib: " +
+                   std::string(line.substr(0, kShown))};
+}
+
 json::object content(const Show&) { return {{"command", "show"}}; }
 json::object content(const SetHca& request) {
   return {{"command", "set-hca"}, {"hca", request.hca}, {"state", name(request.state)}};
@@ -110,13 +131,13 @@ json::object content(const SetMtu& request) {
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
           {"hca", request.hca},
-          {"pkey", request.pkey.value()},
+          {"pkey", pkey_text(request.pkey)},
           {"membership", name(request.membership)}};
 }
 json::object content(const MovePKey& request) {
   return {{"command", "move-pkey"},
           {"hca", request.hca},
-          {"pkey", request.pkey.value()},
+          {"pkey", pkey_text(request.pkey)},
           {"index", request.index}};
 }
 json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
@@ -132,6 +153,12 @@ Result<json::object> parse_object(std::string_view line) {
 }
 
 }  // namespace
+
+std::string pkey_text(PKey key) {
+  std::array<char, 8> text{};
+  (void)std::snprintf(text.data(), text.size(), "0x%04x", unsigned{key.value()});
+  return text.data();
+}
 
 std::string_view name(HcaState state) { return name_of(kHcaStates, state); }
 std::string_view name(PortState state) { return name_of(kPortStates, state); }
@@ -175,12 +202,11 @@ Result<Request> parse_request(std::string_view line) {
     return members.done(request);
   }
   if (command == "set-partition") {
-    SetPartition request{members.hca(), PKey(members.number("pkey")),
-                         members.one_of("membership", kMemberships)};
+    SetPartition request{members.hca(), members.pkey(), members.one_of("membership", kMemberships)};
     return members.done(request);
   }
   if (command == "move-pkey") {
-    MovePKey request{members.hca(), PKey(members.number("pkey")), members.number("index")};
+    MovePKey request{members.hca(), members.pkey(), members.number("index")};
     return members.done(request);
   }
   return Error{EINVAL, "unknown command '" + command + "'"};
@@ -197,6 +223,21 @@ std::string emit_error(const Error& error) {
 Result<json::object> parse_response(std::string_view line) {
   if (auto error = error_of(line)) return *error;
   return parse_object(line);
+}
+
+Result<void> parse_acknowledgement(std::string_view line) {
+  if (auto error = error_of(line)) return *error;
+  const auto content = parse_object(line);
+  if (!content || !content->empty()) return unknown_response(line);
+  return {};
+}
+
+Result<json::object> parse_subnet(std::string_view line) {
+  if (auto error = error_of(line)) return *error;
+  auto content = parse_object(line);
+  const auto* const nodes = content ? content->if_contains("nodes") : nullptr;
+  if (nodes == nullptr || !nodes->is_array()) return unknown_response(line);
+  return content;
 }
 
 }  // namespace softib::control

@@ -6,11 +6,13 @@
 //   {"command":"set-port","hca":"a","state":"down"}                 down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-mtu","hca":"a","mtu":1024}
-//   {"command":"set-partition","hca":"a","pkey":18,"membership":"limited"}      none, limited, full
-//   {"command":"move-pkey","hca":"a","pkey":18,"index":3}
+//   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}
+//                                                                   none, limited, full
+//   {"command":"move-pkey","hca":"a","pkey":"0x0012","index":3}
 //   {"command":"restart-sm"}
 //
 // A request without a result gets {}. A failed one gets "error CODE REASON", with an errno value.
+// A P_Key is a string of four hexadecimal digits after 0x.
 // HCA processes send only attach, which is plain text because libsoftib.so has no JSON library
 // (client.hpp). This file has the JSON requests.
 #pragma once
@@ -68,7 +70,14 @@ using Request =
 [[nodiscard]] std::string emit_error(const ipoib::Error& error);
 /// Parses a response line without newline. Returns its content, or the error that it carries.
 [[nodiscard]] ipoib::Result<boost::json::object> parse_response(std::string_view line);
+/// The same for a request without a result. EPROTO if the response is anything but {}, such as that
+/// of a subnet process of another version.
+[[nodiscard]] ipoib::Result<void> parse_acknowledgement(std::string_view line);
+/// The same for `show`: EPROTO unless the response describes a subnet.
+[[nodiscard]] ipoib::Result<boost::json::object> parse_subnet(std::string_view line);
 
+/// "0x8012".
+[[nodiscard]] std::string pkey_text(PKey key);
 [[nodiscard]] std::string_view name(HcaState state);
 [[nodiscard]] std::string_view name(PortState state);
 [[nodiscard]] std::string_view name(subnet::Membership membership);

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "softib/fabric/folder.hpp"
+#include "softib/core/name.hpp"
 
 namespace softib::fabric {
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "softib/core/name.hpp"
 #include "softib/fabric/file_lock.hpp"
 #include "softib/fabric/shared_file.hpp"
 
@@ -39,24 +40,11 @@ Result<FileDescriptor> open_nodes(const std::string& path) {
 
 }  // namespace
 
-bool is_valid_name(std::string_view name) {
-  if (name.empty() || name.size() > kMaxNodeName) return false;
-  if (name.front() == '.' || name.front() == '-') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  });
-}
-
 Result<HcaName> HcaName::parse(std::string_view text) {
   HcaName hca;
   const auto colon = std::min(text.find(':'), text.size());
   hca.name = text.substr(0, colon);
-  if (!is_valid_name(hca.name)) {
-    return Error{
-        EINVAL,
-        "'" + hca.name + "' is not a valid HCA name (letters, digits, '.', '_', '-'; at most 63)"};
-  }
+  if (!is_valid_name(hca.name)) return invalid_name("HCA", hca.name);
   if (colon == text.size()) return hca;
   const std::string_view port = text.substr(colon + 1);
   if (port.size() != 1 || port[0] < '1' || port[0] > '0' + kMaxHcaPorts) {
@@ -80,11 +68,7 @@ Result<std::string> softib_directory() {
 }
 
 Result<SubnetFolder> SubnetFolder::of(std::string_view subnet) {
-  if (!is_valid_name(subnet)) {
-    return Error{EINVAL,
-                 "'" + std::string(subnet) +
-                     "' is not a valid subnet name (letters, digits, '.', '_', '-'; at most 63)"};
-  }
+  if (!is_valid_name(subnet)) return invalid_name("subnet", subnet);
   auto directory = softib_directory();
   if (!directory) return directory.error();
   return SubnetFolder(*directory + "/" + std::string(subnet));

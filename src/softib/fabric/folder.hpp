@@ -1,4 +1,4 @@
-// The folder of a subnet in the file system, and the rules for names.
+// The folder of a subnet in the file system.
 //
 //   $SOFTIB_DIR/<subnet>/            mode 0700; everything inside is accessible to all users
 //       fabric  control  lock
@@ -25,9 +25,6 @@ inline constexpr const char* kCaptureVariable = "SOFTIB_CAPTURE";
 inline constexpr const char* kDefaultSubnet = "default";
 /// Name of the single device that verbs and umad show to a process.
 inline constexpr const char* kDeviceName = "softib0";
-
-/// Names of subnets and HCAs: 1 to kMaxNodeName of A-Z a-z 0-9 . _ -, not beginning with . or -.
-[[nodiscard]] bool is_valid_name(std::string_view name);
 
 /// The HCA that a program is to use: NAME or NAME:PORT.
 struct HcaName {

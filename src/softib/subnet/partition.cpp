@@ -5,10 +5,13 @@
 #include "softib/subnet/partition.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <optional>
 
+#include "softib/core/name.hpp"
 #include "softib/subnet/rates.hpp"
 #include "wire/sa_records.hpp"
 
@@ -90,8 +93,6 @@ bool is_setting(std::string_view word) {
   return word == "nogroup" || word.find('=') != std::string_view::npos;
 }
 
-bool is_hca_name(std::string_view word) { return !word.empty() && word.size() <= kMaxNodeName; }
-
 }  // namespace
 
 Membership Partition::membership(std::string_view hca) const {
@@ -140,7 +141,8 @@ Result<Partition> parse_partition(std::string_view text) {
     if (is_setting(next)) {
       names_allowed = false;
       if (const auto why = apply(partition, next)) return bad(text, *why);
-    } else if (names_allowed && is_hca_name(next)) {
+    } else if (names_allowed) {
+      if (!is_valid_name(next)) return bad(text, invalid_name("HCA", next).message);
       if (partition.members.size() == kMaxNamedMembers) return bad(text, "too many names");
       partition.set(next, membership);
     } else {
@@ -150,6 +152,20 @@ Result<Partition> parse_partition(std::string_view text) {
   if (has_names && partition.members.empty()) return bad(text, "no HCA is named after ':'");
   if (!has_names) partition.others = membership;
   return partition;
+}
+
+Result<void> check_mtus(const std::vector<Partition>& partitions, std::uint8_t ports) {
+  for (const auto& partition : partitions) {
+    if (partition.mtu <= ports) continue;
+    std::array<char, 8> key{};
+    (void)std::snprintf(key.data(), key.size(), "0x%04x", unsigned{partition.pkey.value()});
+    return Error{EINVAL, std::string("partition ") + key.data() +
+                             ": no port can join a group of MTU " +
+                             std::to_string(ipoib::wire::mtu_bytes(partition.mtu)) +
+                             ", because the MTU of the ports is " +
+                             std::to_string(ipoib::wire::mtu_bytes(ports))};
+  }
+  return {};
 }
 
 Result<std::vector<Partition>> make_partitions(const std::vector<std::string>& options) {

@@ -47,6 +47,11 @@ struct Partition {
 /// are members. The error names the invalid part.
 [[nodiscard]] ipoib::Result<Partition> parse_partition(std::string_view text);
 
+/// Fails if the MTU of a partition's groups is larger than that of the ports. `ports` is an IBA
+/// code.
+[[nodiscard]] ipoib::Result<void> check_mtus(const std::vector<Partition>& partitions,
+                                             std::uint8_t ports);
+
 /// Returns the default partition, unless an option replaces it, and the partitions of the options
 /// in order. Options with the same P_Key are merged. At most kMaxPartitions.
 [[nodiscard]] ipoib::Result<std::vector<Partition>> make_partitions(

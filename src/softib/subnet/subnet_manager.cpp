@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "softib/core/name.hpp"
 #include "softib/subnet/rates.hpp"
 #include "wire/sa_records.hpp"
 
@@ -28,11 +29,6 @@ std::uint64_t hash(std::string_view text, std::uint64_t seed) {
   std::uint64_t state = mix(seed + 0x9e3779b97f4a7c15ULL);
   for (const char c : text) state = mix(state ^ static_cast<std::uint8_t>(c));
   return state;
-}
-
-bool is_printable(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNodeName &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
 }  // namespace
@@ -85,8 +81,9 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   if (port > kMaxHcaPorts) {
     return Error{EINVAL, "an HCA has " + std::to_string(kMaxHcaPorts) + " ports"};
   }
-  if (!is_printable(name) || name == kSwitchName) {
-    return Error{EINVAL, "'" + std::string(name) + "' is not a valid name for an HCA"};
+  if (!is_valid_name(name)) return invalid_name("HCA", name);
+  if (name == kSwitchName) {
+    return Error{EINVAL, "'" + std::string(name) + "' is the switch, not an HCA"};
   }
   // An external SM only finds nodes that have a port of the switch.
   const auto first = nodes_.begin() + (has_own_sm() ? 0 : kSwitchNode + 1);
@@ -358,7 +355,7 @@ std::array<PKey, kPKeyTableSize> SubnetManager::pkey_table(
 }
 
 bool SubnetManager::insert(NodeIndex index, Node node) {
-  if (!is_printable(node.name) || by_name_.contains(node.name) ||
+  if (!is_valid_name(node.name) || by_name_.contains(node.name) ||
       by_guid_.contains(node.port.port_guid)) {
     return false;
   }

@@ -43,7 +43,7 @@ json::object counters(const fabric::Fabric& fabric, NodeIndex node) {
 json::object describe(const subnet::Node& node, NodeIndex index) {
   json::array pkeys;
   for (const PKey key : node.port.pkeys) {
-    if (key.is_valid()) pkeys.emplace_back(hex(key.value(), 4));
+    if (key.is_valid()) pkeys.emplace_back(control::pkey_text(key));
   }
   return {{"node", index},
           {"name", node.name},
@@ -91,7 +91,7 @@ json::object describe(const subnet::Partition& partition) {
   for (const auto& member : partition.members) {
     members.push_back({{"hca", member.hca}, {"membership", control::name(member.membership)}});
   }
-  return {{"pkey", hex(partition.pkey.value(), 4)},
+  return {{"pkey", control::pkey_text(partition.pkey)},
           {"others", control::name(partition.others)},
           {"members", std::move(members)}};
 }
@@ -107,7 +107,7 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
   }
   return {{"mgid", group.mgid.to_string()},
           {"mlid", hex(group.mlid.value(), 4)},
-          {"pkey", hex(group.pkey.value(), 4)},
+          {"pkey", control::pkey_text(group.pkey)},
           {"qkey", hex(group.qkey.value(), 8)},
           {"mtu", ipoib::wire::mtu_bytes(group.mtu)},
           {"rate_mbps", ipoib::wire::rate_mbps(group.rate)},

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "softib/fabric/folder.hpp"
+#include "softib/core/fabric_types.hpp"
+#include "softib/core/name.hpp"
 
 namespace softib::cli {
 namespace {
@@ -29,13 +30,13 @@ TEST(RunEnvironment, MakesAValidNameOfAnyText) {
   EXPECT_EQ(as_name("my host/1"), "my-host-1");
   EXPECT_EQ(as_name(""), "host");
   for (const char* text : {".hidden", "-x", "\xc3\xa4", "a b", "..", "/"}) {
-    EXPECT_TRUE(fabric::is_valid_name(as_name(text))) << text << " -> " << as_name(text);
+    EXPECT_TRUE(is_valid_name(as_name(text))) << text << " -> " << as_name(text);
   }
   EXPECT_EQ(as_name(std::string(100, 'x')).size(), kMaxNodeName);
 }
 
 TEST(RunEnvironment, HasAValidDefaultName) {
-  EXPECT_TRUE(fabric::is_valid_name(default_hca_name())) << default_hca_name();
+  EXPECT_TRUE(is_valid_name(default_hca_name())) << default_hca_name();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "softib/control/protocol.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cerrno>
 
@@ -40,6 +40,38 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
   EXPECT_NE(reason("{\"command\":\"set-lid\",\"hca\":\"a\",\"lid\":-1}").find("'lid'"),
             std::string::npos);
   EXPECT_NE(reason(std::string(100, '[')).find("not JSON"), std::string::npos);
+}
+
+TEST(ControlProtocol, WritesPKeysAsStrings) {
+  EXPECT_THAT(emit(MovePKey{"a", PKey(0x8012), 3}), testing::HasSubstr(R"("pkey":"0x8012")"));
+  for (const char* key : {"18", "\"18\"", "\"0x12\"", "\"0x00012\"", "\"0x001g\"", "\"0x\""}) {
+    const auto line =
+        std::string(R"({"command":"move-pkey","hca":"a","index":1,"pkey":)") + key + '}';
+    ASSERT_FALSE(parse_request(line)) << line;
+    EXPECT_THAT(parse_request(line).error().message, testing::HasSubstr("'pkey'")) << line;
+  }
+}
+
+TEST(ControlProtocol, TakesOnlyAnEmptyObjectForSuccess) {
+  EXPECT_TRUE(parse_acknowledgement("{}"));
+  EXPECT_EQ(parse_acknowledgement("error 22 no").error().code, EINVAL);
+  // As an older subnet process responds.
+  for (const char* line : {R"({"ok":false,"error":"unknown command"})", R"({"ok":true})", "7", "",
+                           "node 7", "{", "[]"}) {
+    const auto parsed = parse_acknowledgement(line);
+    ASSERT_FALSE(parsed) << line;
+    EXPECT_EQ(parsed.error().code, EPROTO) << line;
+    EXPECT_THAT(parsed.error().message, testing::HasSubstr(line));
+  }
+}
+
+TEST(ControlProtocol, TakesOnlyASubnetForTheResponseToShow) {
+  EXPECT_TRUE(parse_subnet(R"({"nodes":[]})"));
+  EXPECT_EQ(parse_subnet("error 1 no").error().code, EPERM);
+  for (const char* line : {"{}", R"({"ok":false})", R"({"nodes":7})", "7"}) {
+    ASSERT_FALSE(parse_subnet(line)) << line;
+    EXPECT_EQ(parse_subnet(line).error().code, EPROTO) << line;
+  }
 }
 
 TEST(ControlProtocol, ParsesResponsesAndErrors) {

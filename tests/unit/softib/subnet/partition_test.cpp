@@ -49,16 +49,46 @@ TEST(Partition, ParsesNominalRates) {
 }
 
 TEST(Partition, InvalidTextIsRefusedWithAReason) {
-  for (const auto* text :
-       {"", "0x12", "0=full", "0x8000=full", "0x10000=full", "x=full", "0x12=", "0x12=half",
-        "0x12=full:", "0x12=full,", "0x12=full,mtu=1500", "0x12=full,mtu=", "0x12=full,rate=3",
-        "0x12=full,speed=1", "0x12=full,host1", "0x12=full:a,mtu=2048,b", "0x12=full:,a",
-        "0x12=fullx"}) {
+  for (const auto* text : {"",
+                           "0x12",
+                           "0=full",
+                           "0x8000=full",
+                           "0x10000=full",
+                           "x=full",
+                           "0x12=",
+                           "0x12=half",
+                           "0x12=full:",
+                           "0x12=full,",
+                           "0x12=full,mtu=1500",
+                           "0x12=full,mtu=",
+                           "0x12=full,rate=3",
+                           "0x12=full,speed=1",
+                           "0x12=full,host1",
+                           "0x12=full:a,mtu=2048,b",
+                           "0x12=full:,a",
+                           "0x12=fullx",
+                           "0x12=full:a b",
+                           "0x12=full:-a",
+                           "0x12=full:a/b",
+                           "0x12=full:a:b"}) {
     const auto partition = parse_partition(text);
     ASSERT_FALSE(partition) << text;
     EXPECT_NE(partition.error().message.find("partition '"), std::string::npos);
   }
   EXPECT_FALSE(parse_partition("0x12=full:" + std::string(kMaxNodeName + 1, 'a')));
+}
+
+TEST(Partition, MtuThatNoPortHasIsRefused) {
+  const auto check = [](const std::string& option, std::uint8_t ports) {
+    return check_mtus(make_partitions({option}).value(), ports);
+  };
+  EXPECT_TRUE(check("0x12=full,mtu=2048", 4));
+  EXPECT_TRUE(check("0x12=full", 4));
+  EXPECT_TRUE(check("0x12=full,mtu=4096", 5));
+  const auto refused = check("0x12=full,mtu=4096", 4);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("0x8012"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("4096"), std::string::npos);
 }
 
 TEST(Partition, OptionReplacesTheDefaultPartition) {

@@ -1,0 +1,227 @@
+#include "softib/cli/change.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "softib/core/name.hpp"
+#include "wire/sa_values.hpp"
+
+namespace softib::cli {
+
+using ipoib::Error;
+using ipoib::Result;
+
+namespace {
+
+std::optional<std::uint16_t> number(std::string_view text) {
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  if (is_hex) text.remove_prefix(2);
+  std::uint16_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, is_hex ? 16 : 10);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// The arguments of a change, taken one after the other. Remembers the first error.
+class Arguments {
+ public:
+  explicit Arguments(std::vector<std::string> words) : words_(std::move(words)) {}
+
+  /// `name` stands for the argument in the error message.
+  std::string take(std::string_view name) {
+    if (next_ == words_.size()) return refuse(std::string(name) + " is missing"), std::string();
+    return words_[next_++];
+  }
+  /// Whether the only argument that is left is `word`; takes it.
+  bool take_last(std::string_view word) {
+    const bool is_it = next_ + 1 == words_.size() && words_[next_] == word;
+    if (is_it) ++next_;
+    return is_it;
+  }
+  std::string hca() {
+    const auto name = take("HCA");
+    if (!refused_ && !is_valid_name(name)) refuse(invalid_name("HCA", name).message);
+    return name;
+  }
+  PKey pkey() {
+    const auto word = take("PKEY");
+    const PKey key(number(word).value_or(0));
+    if (!key.is_valid()) refuse_value(word, "P_Key", "1 to 0x7fff, with or without 0x8000");
+    return key;
+  }
+  std::uint16_t number_between(std::string_view name, std::string_view what, std::uint16_t least,
+                               std::uint16_t most) {
+    const auto word = take(name);
+    const auto value = number(word);
+    if (!value || *value < least || *value > most) {
+      refuse_value(word, what, std::to_string(least) + " to " + std::to_string(most));
+    }
+    return value.value_or(0);
+  }
+  std::uint16_t mtu() {
+    const auto word = take("BYTES");
+    const auto value = number(word);
+    if (!value || ipoib::wire::mtu_code(*value) == 0) {
+      refuse_value(word, "MTU", "256, 512, 1024, 2048 or 4096");
+    }
+    return value.value_or(0);
+  }
+  /// `parse` returns an optional value.
+  template <class Parse>
+  auto state(std::string_view what, std::string_view choices, Parse parse) {
+    const auto word = take(choices);
+    const auto value = parse(word);
+    if (!value) refuse_value(word, what, choices);
+    using Value = typename decltype(parse(word))::value_type;
+    return value.value_or(Value{});
+  }
+  [[nodiscard]] Result<control::Request> done(control::Request request) {
+    if (next_ != words_.size()) refuse("unexpected argument '" + words_[next_] + "'");
+    if (refused_) return *refused_;
+    return request;
+  }
+
+ private:
+  void refuse(std::string why) {
+    if (!refused_) refused_ = Error{EINVAL, std::move(why)};
+  }
+  void refuse_value(const std::string& word, std::string_view what, std::string_view choices) {
+    refuse("'" + word + "' is not a valid " + std::string(what) + " (" + std::string(choices) +
+           ")");
+  }
+
+  std::vector<std::string> words_;
+  std::size_t next_ = 0;
+  std::optional<Error> refused_;
+};
+
+Result<control::Request> read_hca(Arguments& words) {
+  control::SetHca change{words.hca(), {}};
+  change.state = words.state("state of an HCA", "present|absent|failed", control::parse_hca_state);
+  return words.done(change);
+}
+
+Result<control::Request> read_port(Arguments& words) {
+  control::SetPort change{words.hca(), {}};
+  change.state = words.state("state of a port", "up|down|init|armed", [](std::string_view word) {
+    return control::parse_port_state(word == "up" ? "active" : word);
+  });
+  return words.done(change);
+}
+
+Result<control::Request> read_lid(Arguments& words) {
+  control::SetLid change{words.hca(), {}};
+  constexpr std::uint16_t kLast = ipoib::kFirstMulticastLid.value() - 1;
+  change.lid = Lid(words.number_between("LID", "LID", 1, kLast));
+  return words.done(change);
+}
+
+Result<control::Request> read_mtu(Arguments& words) {
+  control::SetMtu change{words.hca(), 0};
+  change.mtu = words.mtu();
+  return words.done(change);
+}
+
+Result<control::Request> read_partition(Arguments& words) {
+  control::SetPartition change;
+  change.pkey = words.pkey();
+  change.hca = words.hca();
+  change.membership = words.state("membership", "full|limited|none", control::parse_membership);
+  return words.done(change);
+}
+
+Result<control::Request> read_pkey(Arguments& words) {
+  control::MovePKey change;
+  change.pkey = words.pkey();
+  change.hca = words.hca();
+  change.index = words.number_between("INDEX", "index", 0, kPKeyTableSize - 1);
+  return words.done(change);
+}
+
+Result<control::Request> read_sm(Arguments& words) {
+  (void)words.state("change of the subnet manager", "restart", [](std::string_view word) {
+    return word == "restart" ? std::optional(true) : std::nullopt;
+  });
+  return words.done(control::RestartSm{});
+}
+
+struct Change {
+  std::string_view name;
+  std::string_view arguments;
+  std::string_view help;  ///< lines
+  Result<control::Request> (*read)(Arguments& words);
+};
+
+constexpr std::array kChanges{
+    Change{"hca", "HCA present|absent|failed",
+           "add or repair an HCA; remove it; let it fail\nwhile programs use it", read_hca},
+    Change{"port", "HCA up|down|init|armed", "set the state of an HCA's port (up: active)",
+           read_port},
+    Change{"lid", "HCA LID", "set the LID of an HCA's port", read_lid},
+    Change{"mtu", "HCA BYTES", "set the MTU of an HCA's port, for paths and\nlater joins",
+           read_mtu},
+    Change{"partition", "PKEY HCA full|limited|none", "set the membership of an HCA in a partition",
+           read_partition},
+    Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
+    Change{"sm", "restart",
+           "let the subnet manager forget groups and\nsubscriptions and ask all clients to "
+           "register\nagain",
+           read_sm},
+};
+
+std::string known_changes() {
+  std::string names;
+  for (const auto& change : kChanges) {
+    if (!names.empty()) names += ", ";
+    names += change.name;
+  }
+  return names;
+}
+
+std::string usage_of(const Change& change) {
+  return "softib set " + std::string(change.name) + ' ' + std::string(change.arguments);
+}
+
+}  // namespace
+
+Result<control::Request> parse_change(const std::vector<std::string>& words) {
+  if (words.empty()) return Error{EINVAL, "no change is given; changes: " + known_changes()};
+  const auto change = std::find_if(kChanges.begin(), kChanges.end(),
+                                   [&](const auto& known) { return known.name == words[0]; });
+  if (change == kChanges.end()) {
+    return Error{EINVAL, "unknown change '" + words[0] + "'; changes: " + known_changes()};
+  }
+  Arguments arguments({words.begin() + 1, words.end()});
+  auto request = change->read(arguments);
+  if (request) return request;
+  return Error{EINVAL, words[0] + ": " + request.error().message + "; usage: " + usage_of(*change)};
+}
+
+std::string changes_help() {
+  constexpr std::size_t kColumn = 34;
+  std::string out;
+  for (const auto& change : kChanges) {
+    std::string line = "  " + std::string(change.name) + ' ' + std::string(change.arguments);
+    std::string_view help = change.help;
+    while (!help.empty()) {
+      const auto end = std::min(help.find('\n'), help.size());
+      if (line.size() + 1 > kColumn) {
+        out += line + '\n';
+        line.clear();
+      }
+      line.resize(kColumn, ' ');
+      out += line + std::string(help.substr(0, end)) + '\n';
+      line.clear();
+      help.remove_prefix(std::min(end + 1, help.size()));
+    }
+  }
+  return out;
+}
+
+}  // namespace softib::cli

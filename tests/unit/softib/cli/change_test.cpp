@@ -1,0 +1,86 @@
+#include "softib/cli/change.hpp"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+namespace softib::cli {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> words(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+/// The request line, or the error.
+std::string parsed(const std::vector<std::string>& change) {
+  const auto request = parse_change(change);
+  if (!request) return request.error().message;
+  auto line = control::emit(*request);
+  line.pop_back();
+  return line;
+}
+
+TEST(Change, BecomesARequest) {
+  EXPECT_EQ(parsed(words("hca a failed")), R"({"command":"set-hca","hca":"a","state":"failed"})");
+  EXPECT_EQ(parsed(words("port a up")), R"({"command":"set-port","hca":"a","state":"active"})");
+  EXPECT_EQ(parsed(words("lid a 0x55")), R"({"command":"set-lid","hca":"a","lid":85})");
+  EXPECT_EQ(parsed(words("mtu a 1024")), R"({"command":"set-mtu","hca":"a","mtu":1024})");
+  EXPECT_EQ(parsed(words("partition 0x12 a limited")),
+            R"({"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"})");
+  EXPECT_EQ(parsed(words("pkey 32786 a 31")),
+            R"({"command":"move-pkey","hca":"a","pkey":"0x8012","index":31})");
+  EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
+}
+
+TEST(Change, NamesTheMissingArgumentAndTheUsage) {
+  EXPECT_EQ(parsed(words("port c")),
+            "port: up|down|init|armed is missing; usage: softib set port HCA up|down|init|armed");
+  EXPECT_EQ(parsed(words("port")),
+            "port: HCA is missing; usage: softib set port HCA up|down|init|armed");
+  EXPECT_EQ(parsed(words("pkey 0x12 a")),
+            "pkey: INDEX is missing; usage: softib set pkey PKEY HCA INDEX");
+  EXPECT_THAT(parsed(words("partition 0x12")), HasSubstr("partition: HCA is missing"));
+  EXPECT_THAT(parsed(words("sm")), HasSubstr("restart is missing; usage: softib set sm restart"));
+  EXPECT_THAT(parsed(words("lid a 7 8")), HasSubstr("unexpected argument '8'; usage: softib set"));
+}
+
+TEST(Change, StatesTheRuleThatANameBreaks) {
+  EXPECT_THAT(parsed({"port", "a b", "up"}),
+              HasSubstr("'a b' is not a valid HCA name (1 to 63 letters, digits"));
+  EXPECT_THAT(parsed({"hca", "", "present"}), HasSubstr("'' is not a valid HCA name"));
+  EXPECT_THAT(parsed({"partition", "0x12", "a/b", "full"}), HasSubstr("not a valid HCA name"));
+}
+
+TEST(Change, NamesTheValuesThatAreAllowed) {
+  EXPECT_THAT(parsed(words("port a sideways")),
+              HasSubstr("'sideways' is not a valid state of a port (up|down|init|armed)"));
+  for (const char* key : {"0", "0x8000", "65536", "-1", "x", "0x"}) {
+    EXPECT_THAT(parsed({"pkey", key, "a", "1"}), HasSubstr("is not a valid P_Key (1 to 0x7fff"));
+  }
+  for (const char* lid : {"0", "0xc000", "65536", "7x"}) {
+    EXPECT_THAT(parsed({"lid", "a", lid}), HasSubstr("is not a valid LID (1 to 49151)")) << lid;
+  }
+  EXPECT_THAT(parsed(words("mtu a 1500")), HasSubstr("'1500' is not a valid MTU (256, 512"));
+  EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
+}
+
+TEST(Change, ListsTheChangesForAnUnknownOne) {
+  EXPECT_EQ(parsed({}), "no change is given; changes: hca, port, lid, mtu, partition, pkey, sm");
+  EXPECT_THAT(parsed({"dance"}), HasSubstr("unknown change 'dance'; changes: hca, port"));
+}
+
+TEST(Change, HelpHasEachChangeInEightyColumns) {
+  std::istringstream help(changes_help());
+  std::size_t changes = 0;
+  for (std::string line; std::getline(help, line);) {
+    EXPECT_LE(line.size(), 80U) << line;
+    if (!line.starts_with("   ")) ++changes;
+  }
+  EXPECT_EQ(changes, 7U);
+}
+
+}  // namespace
+}  // namespace softib::cli
