@@ -7,6 +7,8 @@
  *   -ENOENT      no such entry            -EPERM     only root may do this
  *   -EEXIST      there is an entry        -EINVAL    invalid argument, or refused by the daemon
  *   -ENODEV      no ipoibd serves this interface in this network namespace
+ *   -ESRCH       the interface exists, but its ipoibd is not running
+ *   -ENXIO       ipoibd waits for its RDMA device, which has failed or was removed
  *   -EACCES      its socket belongs to neither root nor this user, and is not trusted
  *   -ETIMEDOUT   no response in time      -EPIPE     the daemon has closed the connection
  *   -EPROTO      invalid response
@@ -82,12 +84,14 @@ struct ibarp_info {
   uint16_t pkey;
   uint16_t lid;
   uint32_t qkey;
-  struct ibarp_hardware hardware;    /* its own link-layer address */
-  uint32_t mtu;                      /* bytes of an IP packet; 0: unknown yet */
-  char state[IBARP_NAME_SIZE];       /* "up" when it can send */
-  char waiting_for[IBARP_TEXT_SIZE]; /* what the bring-up waits for; may be empty */
-  char version[IBARP_NAME_SIZE];     /* of the daemon */
-  uint32_t pid;                      /* of the daemon */
+  struct ibarp_hardware hardware; /* its own link-layer address */
+  uint32_t mtu;                   /* bytes of an IP packet; 0: unknown yet */
+  char state[IBARP_NAME_SIZE];    /* "up" when it can send, "no_device" without RDMA device */
+  const char* waiting_for;        /* what the bring-up waits for; may be empty; valid until the next
+                                     ibarp_get_info() or ibarp_close() with this handle */
+  char version[IBARP_NAME_SIZE];  /* of the daemon */
+  uint32_t pid;                   /* of the daemon */
+  int admin_up;                   /* 0: the interface is administratively down */
 };
 
 struct ibarp_group {
@@ -144,7 +148,8 @@ typedef int ibarp_counter_fn(const struct ibarp_counter* counter, void* data);
 typedef int ibarp_log_fn(const struct ibarp_log_level* level, void* data);
 typedef int ibarp_trace_fn(const struct ibarp_trace_record* record, void* data);
 
-/* Calls `each` for each ipoibd interface in this network namespace, sorted by name. */
+/* Calls `each` for each ipoibd interface in this network namespace, sorted by name. Includes those
+ * whose daemon has died. */
 IBARP_API int ibarp_interfaces(ibarp_interface_fn* each, void* data);
 
 /* Connects to the ipoibd of that interface. *handle is NULL on failure. */

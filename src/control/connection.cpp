@@ -50,6 +50,11 @@ Result<void> Connection::open() {
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), size) != 0) {
     const int code = errno;
     socket_ = FileDescriptor();
+    if (code == ECONNREFUSED && tun_interfaces().contains(interface_)) {
+      return Error{ESRCH, interface_ +
+                              ": its ipoibd is not running: start it again, or delete the "
+                              "interface"};
+    }
     if (code == ECONNREFUSED) {
       return Error{ENODEV,
                    interface_ + ": no ipoibd runs this interface in this network namespace"};

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "control/protocol.hpp"
 #include "ipoib/file_descriptor.hpp"
@@ -17,7 +17,8 @@ class Connection {
  public:
   explicit Connection(std::string interface) : interface_(std::move(interface)) {}
 
-  /// ENODEV: no daemon serves the interface; EACCES: one of another user than root or ours does.
+  /// ENODEV: no daemon serves the interface; ESRCH: its daemon has died; EACCES: one of another
+  /// user than root or ours does.
   [[nodiscard]] Result<void> open();
   /// Returns the daemon's response, or ETIMEDOUT, EPIPE, EPROTO, or an error of open().
   [[nodiscard]] Response ask(const Request& request);
@@ -38,8 +39,11 @@ class Connection {
   FileDescriptor socket_;
 };
 
-/// Names of the interfaces with a control socket in this network namespace, sorted, from the text
-/// of /proc/net/unix.
-[[nodiscard]] std::vector<std::string> interfaces_in(std::string_view proc_net_unix);
+/// Names of the interfaces with a control socket in this network namespace, from the text of
+/// /proc/net/unix.
+[[nodiscard]] std::set<std::string> interfaces_in(std::string_view proc_net_unix);
+/// Names of the TUN devices for InfiniBand in this network namespace. ipoibd creates such, and they
+/// outlive a daemon that dies.
+[[nodiscard]] std::set<std::string> tun_interfaces();
 
 }  // namespace ipoib::control

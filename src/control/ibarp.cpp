@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "control/connection.hpp"
@@ -16,6 +17,7 @@ using namespace ipoib::control;  // NOLINT
 struct ibarp {
   Connection connection;
   std::string error;
+  InterfaceInfo info;  ///< keeps the texts of the last ibarp_get_info()
 };
 
 namespace {
@@ -105,7 +107,9 @@ int ibarp_interfaces(ibarp_interface_fn* each, void* data) {
     if (!file) return -errno;
     std::ostringstream text;
     text << file.rdbuf();
-    for (const std::string& name : interfaces_in(text.str())) {
+    std::set<std::string> names = tun_interfaces();
+    names.merge(interfaces_in(text.str()));
+    for (const std::string& name : names) {
       if (const int stop = each(name.c_str(), data); stop != 0) return stop;
     }
     return 0;
@@ -117,7 +121,7 @@ int ibarp_open(const char* interface, ibarp** handle) {
   *handle = nullptr;
   if (interface == nullptr) return -EINVAL;
   return guarded([&] {
-    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}});
+    auto made = std::make_unique<ibarp>(ibarp{Connection(interface), {}, {}});
     if (const auto opened = made->connection.open(); opened.has_error()) {
       return -opened.error().code;
     }
@@ -148,6 +152,10 @@ const char* ibarp_strerror(int error) {
       return "only root may do this";
     case -ENODEV:
       return "no ipoibd runs this interface in this network namespace";
+    case -ESRCH:
+      return "its ipoibd is not running: start it again, or delete the interface";
+    case -ENXIO:
+      return "ipoibd waits for its RDMA device";
     case -EACCES:
       return "the interface's control socket belongs to another user";
     case -ETIMEDOUT:
@@ -234,7 +242,8 @@ int ibarp_flush(ibarp* handle, std::uint64_t* deleted) {
 int ibarp_get_info(ibarp* handle, ibarp_info* info) {
   return with(handle, [&] {
     return ask<InterfaceInfo>(handle, InterfaceRequest(InfoRequest{}), [&](const auto& found) {
-      return give(to_c(found), info) ? 0 : invalid(handle, "info->size is not set");
+      handle->info = found;
+      return give(to_c(handle->info), info) ? 0 : invalid(handle, "info->size is not set");
     });
   });
 }

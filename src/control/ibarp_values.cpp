@@ -56,7 +56,8 @@ ibarp_info to_c(const InterfaceInfo& info) {
   out.hardware = to_c(HwAddress{0, info.qpn, info.gid});
   out.mtu = info.mtu;
   set(out.state, info.state);
-  set(out.waiting_for, info.waiting_for);
+  out.waiting_for = info.waiting_for.c_str();
+  out.admin_up = info.admin_up ? 1 : 0;
   set(out.version, info.version);
   out.pid = info.pid;
   return out;

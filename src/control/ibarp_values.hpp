@@ -35,7 +35,8 @@ int guarded(Call call) noexcept {
 /// Copies `from`, truncated to `size`, with a terminating 0.
 void copy_text(const std::string& from, char* to, std::size_t size);
 
-/// Sets `size` to that of this library's structure; texts that are too long are truncated.
+/// Sets `size` to that of this library's structure; texts that are too long are truncated. An
+/// ibarp_info refers to a text of its argument.
 [[nodiscard]] ibarp_entry to_c(const Entry& entry);
 [[nodiscard]] ibarp_info to_c(const InterfaceInfo& info);
 [[nodiscard]] ibarp_group to_c(const Group& group);

@@ -128,20 +128,12 @@ std::vector<T> read_all(JsonReader& reader, std::string_view key, T (*read)(Json
 }
 
 json::object to_json(const InterfaceInfo& info) {
-  return {{"interface", info.interface},
-          {"device", info.device},
-          {"port", info.port},
-          {"pkey", info.pkey.value()},
-          {"qkey", info.qkey.value()},
-          {"qpn", info.qpn.value()},
-          {"gid", info.gid.to_string()},
-          {"lid", info.lid.value()},
-          {"mtu", info.mtu},
-          {"state", info.state},
-          {"waiting_for", info.waiting_for},
-          {"version", info.version},
-          {"pid", info.pid},
-          {"groups", to_json(info.groups)}};
+  return {
+      {"interface", info.interface}, {"device", info.device},     {"port", info.port},
+      {"pkey", info.pkey.value()},   {"qkey", info.qkey.value()}, {"qpn", info.qpn.value()},
+      {"gid", info.gid.to_string()}, {"lid", info.lid.value()},   {"mtu", info.mtu},
+      {"admin_up", info.admin_up},   {"state", info.state},       {"waiting_for", info.waiting_for},
+      {"version", info.version},     {"pid", info.pid},           {"groups", to_json(info.groups)}};
 }
 
 InterfaceInfo read_info(JsonReader& reader) {
@@ -155,6 +147,7 @@ InterfaceInfo read_info(JsonReader& reader) {
   info.gid = reader.gid("gid");
   info.lid = Lid(reader.number<std::uint16_t>("lid"));
   info.mtu = reader.number<std::uint32_t>("mtu");
+  if (reader.has("admin_up")) info.admin_up = reader.boolean("admin_up");
   info.state = reader.text("state");
   info.waiting_for = reader.text("waiting_for");
   info.version = reader.text("version");

@@ -79,6 +79,7 @@ struct InterfaceInfo {
   Gid gid;
   Lid lid;
   std::uint32_t mtu = 0;    ///< bytes of an IP packet; 0 before the broadcast group is joined
+  bool admin_up = true;     ///< the network interface is administratively up
   std::string state;        ///< name of the bring-up state; "up" when it can send
   std::string waiting_for;  ///< what the bring-up waits for, as text; empty when up
   std::string version;      ///< of the daemon

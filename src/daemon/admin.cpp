@@ -101,6 +101,7 @@ control::InterfaceInfo information(const link::Link& link, const InterfaceState&
   info.gid = state.status.port.gid;
   info.lid = state.status.port.lid;
   info.mtu = link.mtu();
+  info.admin_up = state.admin_up;
   info.state = name(link.state());
   if (link.state() != link::LinkState::up) info.waiting_for = link.waiting_for();
   info.version = IPOIB_VERSION;

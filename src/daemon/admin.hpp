@@ -35,6 +35,7 @@ struct InterfaceState {
   const PollPolicy::Counters& poll;
   std::uint64_t malformed_of_host = 0;
   PKey pkey;
+  bool admin_up = true;  ///< the network interface is administratively up
 };
 
 /// Carries out `request`, on the interface's thread.

@@ -38,13 +38,15 @@ bool pause_until_retry() {
 
 }  // namespace
 
-std::optional<verbs::Device> find_device(const Options& options, Logger& log) {
+std::optional<verbs::Device> find_device(const Options& options, Logger& log,
+                                         const std::function<void(const std::string&)>& on_wait) {
   std::string last_message;
   for (;;) {
     auto device = try_once(options);
     if (device) return std::move(*device);
     const auto& message = device.error().message;
     if (!options.wait) throw std::runtime_error(message);
+    if (last_message.empty()) on_wait(message);
     if (message != last_message) log.info("waiting: {}", message);
     last_message = message;
     if (!pause_until_retry()) return std::nullopt;

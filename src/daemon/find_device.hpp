@@ -1,6 +1,10 @@
 // Finds and opens the RDMA device.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <string>
+
 #include "daemon/options.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "verbs/device.hpp"
@@ -9,8 +13,9 @@ namespace ipoib::daemon {
 
 /// Opens the device that `options` selects. If it or its port does not exist, waits for it with
 /// --wait, and otherwise throws std::runtime_error with advice. Does not wait for the port to be
-/// active or in a partition, since links do. Returns nullopt if SIGTERM or SIGINT, which must be
-/// blocked, has arrived.
-[[nodiscard]] std::optional<verbs::Device> find_device(const Options& options, Logger& log);
+/// active or in a partition, since links do. Calls `on_wait` once with the reason when it begins to
+/// wait. Returns nullopt if SIGTERM or SIGINT, which must be blocked, has arrived.
+[[nodiscard]] std::optional<verbs::Device> find_device(
+    const Options& options, Logger& log, const std::function<void(const std::string&)>& on_wait);
 
 }  // namespace ipoib::daemon

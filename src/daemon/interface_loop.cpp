@@ -131,7 +131,8 @@ void InterfaceLoop::on_admin_request(AdminRequest& message) {
                              pump.counters(),
                              policy_.counters(),
                              dependencies_.tun.malformed(),
-                             settings_.pkey};
+                             settings_.pkey,
+                             dependencies_.tun.is_up()};
   AdminResponse response{carry_out(message.request, pump.link(), state, now_),
                          std::move(message.done)};
   if (!dependencies_.outbox.post(std::move(response))) ++status_.messages_lost;

@@ -17,6 +17,7 @@
 #include "daemon/sa_backend.hpp"
 #include "daemon/service.hpp"
 #include "daemon/softib_launcher.hpp"
+#include "daemon/waiting_interfaces.hpp"
 #include "ipoib/crash_dump.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
@@ -88,6 +89,22 @@ bool loses_device(const verbs::Device& device, Dependencies& dependencies) {
   return true;
 }
 
+/// Like find_device(); meanwhile `ibarp` can ask about the kept interfaces or, before there are
+/// any, about the one of --name.
+std::optional<verbs::Device> wait_for_device(const Options& wanted,
+                                             const Dependencies& dependencies) {
+  std::optional<WaitingInterfaces> waiting;
+  return find_device(wanted, *dependencies.logs.daemon, [&](const std::string& reason) {
+    const auto& kept = dependencies.kept;
+    waiting.emplace(
+        WaitingInterfaces::Settings{.names = kept.empty() ? KeptInterfaces{wanted.interface} : kept,
+                                    .device = wanted.device,
+                                    .port = wanted.port,
+                                    .reason = reason},
+        dependencies.home, dependencies.logs);
+  });
+}
+
 int run(const Options& options, std::span<const std::string> arguments) {
   Logging logs(options.log_target, options.log);
   if (options.softib && !is_under_softib()) {
@@ -101,12 +118,12 @@ int run(const Options& options, std::span<const std::string> arguments) {
                             .kept = {},
                             .pid_file = {}};
   auto wanted = options;
-  auto device = find_device(wanted, *logs.daemon);
+  auto device = wait_for_device(wanted, dependencies);
   while (device && loses_device(*device, dependencies)) {
     wanted.device = device->name();
     wanted.wait = true;
     device.reset();
-    device = find_device(wanted, *logs.daemon);
+    device = wait_for_device(wanted, dependencies);
   }
   for (const auto& name : dependencies.kept) {
     dependencies.home.run([&] { host::TunDevice::discard(name); });

@@ -29,7 +29,7 @@ bool before(const ibarp_entry& a, const ibarp_entry& b) {
 Client::Client(std::string interface) : interface_(std::move(interface)) {
   ibarp* handle = nullptr;
   if (const int result = ibarp_open(interface_.c_str(), &handle); result != 0) {
-    throw Failure(kBadValue, interface_ + ": " + ibarp_strerror(result));
+    throw Failure(kFailed, interface_ + ": " + ibarp_strerror(result));
   }
   handle_.reset(handle);
 }
@@ -39,7 +39,8 @@ void Client::check(int result) const {
   std::string why = ibarp_error(handle_.get());
   if (why.empty()) why = ibarp_strerror(result);
   const std::string prefix = interface_ + ": ";
-  throw Failure(kRefused, why.compare(0, prefix.size(), prefix) == 0 ? why : prefix + why);
+  throw Failure(result == -EINVAL ? kUsage : kFailed,
+                why.compare(0, prefix.size(), prefix) == 0 ? why : prefix + why);
 }
 
 template <class T, class List>
@@ -86,9 +87,9 @@ std::vector<std::string> interfaces_of(const Command& command) {
     return 0;
   };
   if (const int result = ibarp_interfaces(each, &names); result != 0) {
-    throw Failure(kBadValue, std::string("cannot list the interfaces: ") + ibarp_strerror(result));
+    throw Failure(kFailed, std::string("cannot list the interfaces: ") + ibarp_strerror(result));
   }
-  if (names.empty()) throw Failure(kBadValue, "no ipoibd is running in this network namespace");
+  if (names.empty()) throw Failure(kFailed, "no ipoibd is running in this network namespace");
   if (names.size() == 1 || !command.is_change()) return names;
   std::string all;
   for (const std::string& name : names) all += " " + name;
@@ -98,12 +99,12 @@ std::vector<std::string> interfaces_of(const Command& command) {
 ibarp_address resolve(const std::string& host, bool names) {
   ibarp_address address{};
   if (ibarp_parse_address(host.c_str(), &address) == 0) return address;
-  if (!names) throw Failure(kBadValue, "\"" + host + "\" is not an IP address");
+  if (!names) throw Failure(kUsage, "\"" + host + "\" is not an IP address");
   addrinfo hints{};
   hints.ai_family = AF_INET;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
-    throw Failure(kBadValue, host + ": " + gai_strerror(error));
+    throw Failure(kFailed, host + ": " + gai_strerror(error));
   }
   std::array<char, NI_MAXHOST> text{};
   getnameinfo(found->ai_addr, found->ai_addrlen, text.data(), text.size(), nullptr, 0,

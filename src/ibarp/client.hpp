@@ -10,10 +10,11 @@
 
 namespace ipoib::cli {
 
-/// Connection to the ipoibd of one interface. Calls throw Failure with kRefused.
+/// Connection to the ipoibd of one interface. Calls throw Failure: kUsage for a value that the
+/// daemon does not accept, otherwise kFailed.
 class Client {
  public:
-  /// Throws Failure with kBadValue if no ipoibd serves the interface.
+  /// Throws Failure with kFailed if no ipoibd serves the interface.
   explicit Client(std::string interface);
 
   [[nodiscard]] const std::string& interface() const { return interface_; }
@@ -42,10 +43,10 @@ class Client {
   std::unique_ptr<ibarp, Close> handle_;
 };
 
-/// The interfaces that a command applies to. Throws Failure with kBadValue if there are none.
+/// The interfaces that a command applies to. Throws Failure with kFailed if there are none.
 [[nodiscard]] std::vector<std::string> interfaces_of(const Command& command);
 
-/// Parses an address; if `names`, also resolves a host name. Throws Failure with kBadValue.
+/// Parses an address; if `names`, also resolves a host name. Throws Failure.
 [[nodiscard]] ibarp_address resolve(const std::string& host, bool names);
 /// The host name of an address; "?" if it has none.
 [[nodiscard]] std::string name_of(const ibarp_address& address);

@@ -87,9 +87,9 @@ ibarp_hardware take_hardware(Words& words) {
   }
   ibarp_hardware hardware{};
   if (ibarp_parse_hardware(text.c_str(), &hardware) != 0) {
-    throw Failure(kBadValue, "\"" + text +
-                                 "\" is no link-layer address; expected 20 bytes in hexadecimal "
-                                 "with colons, or QPN@GID");
+    throw Failure(kUsage, "\"" + text +
+                              "\" is no link-layer address; expected 20 bytes in hexadecimal "
+                              "with colons, or QPN@GID");
   }
   return hardware;
 }
@@ -264,7 +264,7 @@ Options; -a, -s and -d as of arp(8):
   -h, --help            print this text
   -V, --version         print the version
 
-Exit status: 0 success, 1 bad value or no such interface, 2 refused, 255 usage.
+Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
 )";
 }
 

@@ -12,12 +12,11 @@
 
 namespace ipoib::cli {
 
-/// Exit statuses, as of ip(8).
+/// Exit statuses, as of the project's other programs.
 enum Status : int {
   kDone = 0,
-  kBadValue = 1,  ///< an invalid address, or no such interface
-  kRefused = 2,   ///< the daemon refused or did not respond
-  kUsage = 255,   ///< invalid command line
+  kFailed = 1,  ///< the daemon does not run, does not respond or refuses
+  kUsage = 2,   ///< invalid command line: an option, a command or a value
 };
 
 /// Ends the program with an exit status and a line on stderr.

@@ -38,9 +38,9 @@ json::object as_json(const std::string& interface, const GroupLine& line) {
   const ibarp_group& group = line.group;
   json::object out{{"interface", interface},
                    {"mgid", gid_text(group.mgid)},
-                   {"mlid", group.mlid},
                    {"membership", static_cast<const char*>(group.membership)},
                    {"waiting", group.waiting}};
+  if (group.mlid != 0) out["mlid"] = hexadecimal(group.mlid, 4);
   if (group.address.family != 0) out["address"] = text_of(group.address);
   if (!line.members) return out;
   json::array& members = out["members"].emplace_array();

@@ -15,7 +15,14 @@ using Verb = Command::Verb;
 
 void print_error(const std::string& why) { std::fprintf(stderr, "ibarp: %s\n", why.c_str()); }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+/// errno of the first failure to print; 0: none
+int print_failure = 0;
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && print_failure == 0) {
+    print_failure = errno;
+  }
+}
 
 /// Calls `use(client)` for each interface; reports failures and goes on. Returns the worst status.
 template <class Use>
@@ -25,7 +32,6 @@ Status for_each_interface(const Command& command, Use use) {
     try {
       use(Client(name));
     } catch (const Failure& failure) {
-      if (failure.status() == kUsage) throw;
       print_error(failure.what());
       if (failure.status() > worst) worst = failure.status();
     }
@@ -40,7 +46,7 @@ Status run_show(const Command& command) {
   const bool found = std::any_of(listings.begin(), listings.end(),
                                  [](const Listing& each) { return !each.entries.empty(); });
   if (command.verb == Verb::get && !found && status == kDone) {
-    throw Failure(kRefused, command.host + ": no such entry");
+    throw Failure(kFailed, command.host + ": no such entry");
   }
   if (!listings.empty() || command.json) print(show(listings, command));
   return status;
@@ -56,7 +62,7 @@ Status run_groups(const Command& command) {
     unknown = true;
   });
   if (!listings.empty() || command.json) print(groups(listings, command));
-  return status == kDone && unknown && command.members ? kRefused : status;
+  return status == kDone && unknown && command.members ? kFailed : status;
 }
 
 using Report = std::string (*)(const Client&, const Command&);
@@ -114,12 +120,13 @@ int main(int argc, char** argv) {
     status = failure.status();
   } catch (const std::exception& error) {
     print_error(error.what());
-    status = kRefused;
+    status = kFailed;
   }
   // A reader such as head(1) may close the pipe early; that is no error.
-  if (std::fflush(stdout) != 0 && errno != EPIPE) {
-    print_error(std::string("the output is incomplete: ") + std::strerror(errno));
-    return status == kDone ? kBadValue : status;
+  if (std::fflush(stdout) != 0 && print_failure == 0) print_failure = errno;
+  if (print_failure != 0 && print_failure != EPIPE) {
+    print_error(std::string("the output is incomplete: ") + std::strerror(print_failure));
+    return status == kDone ? kFailed : status;
   }
   return status;
 }

@@ -1,9 +1,11 @@
 // Prints reports about an interface: counters, log levels, trace, information.
+#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cstdio>
+#include <iterator>
 
 #include "run.hpp"
 #include "table/table.hpp"
@@ -31,26 +33,59 @@ std::string seconds(std::int64_t nanoseconds) {
 }
 
 json::object as_json(const ibarp_group& group) {
-  return {{"mgid", gid_text(group.mgid)},
-          {"mlid", group.mlid},
-          {"membership", static_cast<const char*>(group.membership)}};
+  json::object out{{"mgid", gid_text(group.mgid)},
+                   {"membership", static_cast<const char*>(group.membership)}};
+  if (group.mlid != 0) out["mlid"] = hexadecimal(group.mlid, 4);
+  return out;
 }
 
+bool is_zero(const std::uint8_t (&gid)[16]) {
+  return std::all_of(std::begin(gid), std::end(gid), [](auto byte) { return byte == 0; });
+}
+
+/// What is not known yet is left out.
 json::object as_json(const ibarp_info& info) {
-  return {{"interface", static_cast<const char*>(info.interface)},
-          {"state", static_cast<const char*>(info.state)},
-          {"waiting_for", static_cast<const char*>(info.waiting_for)},
-          {"device", static_cast<const char*>(info.device)},
-          {"port", info.port},
-          {"pkey", info.pkey},
-          {"qkey", info.qkey},
-          {"lid", info.lid},
-          {"qpn", info.hardware.qpn},
-          {"gid", gid_text(info.hardware.gid)},
-          {"lladdr", text_of(info.hardware)},
-          {"mtu", info.mtu},
-          {"version", static_cast<const char*>(info.version)},
-          {"pid", info.pid}};
+  json::object out{
+      {"interface", static_cast<const char*>(info.interface)}, {"admin_up", info.admin_up != 0},
+      {"state", static_cast<const char*>(info.state)},         {"waiting_for", info.waiting_for},
+      {"device", static_cast<const char*>(info.device)},       {"port", info.port}};
+  if (info.pkey != 0) out["pkey"] = hexadecimal(info.pkey, 4);
+  if (info.qkey != 0) out["qkey"] = hexadecimal(info.qkey, 8);
+  if (info.lid != 0) out["lid"] = info.lid;
+  if (info.mtu != 0) out["mtu"] = info.mtu;
+  if (!is_zero(info.hardware.gid)) out["gid"] = gid_text(info.hardware.gid);
+  if (info.hardware.qpn != 0) {
+    out["qpn"] = info.hardware.qpn;
+    out["lladdr"] = text_of(info.hardware);
+  }
+  out["version"] = static_cast<const char*>(info.version);
+  out["pid"] = info.pid;
+  return out;
+}
+
+/// "up", or what keeps it from being up.
+std::string state_text(const ibarp_info& info) {
+  std::string out = info.admin_up != 0 ? "" : "administratively down, link ";
+  out += info.state;
+  if (info.waiting_for[0] != '\0') out += std::string(", waiting for ") + info.waiting_for;
+  return out;
+}
+
+/// Lines about the interface; what is not known yet is left out.
+std::string as_text(const ibarp_info& info) {
+  const std::string indent = "    ";
+  std::string out = indent + info.device + " port " + std::to_string(info.port);
+  if (info.pkey != 0) out += "  pkey " + hexadecimal(info.pkey, 4);
+  if (info.lid != 0) out += "  lid " + lid_text(info.lid);
+  if (info.qkey != 0) out += "  qkey " + hexadecimal(info.qkey, 8);
+  if (info.mtu != 0) out += "  mtu " + std::to_string(info.mtu);
+  out += "\n";
+  if (info.hardware.qpn != 0) {
+    out += indent + "lladdr " + text_of(info.hardware) + "\n";
+    out += indent + "qpn " + hexadecimal(info.hardware.qpn, 6) + "  gid " +
+           gid_text(info.hardware.gid) + "\n";
+  }
+  return out;
 }
 
 }  // namespace
@@ -124,20 +159,12 @@ std::string info(const Client& client, const Command& command) {
     out["groups"] = std::move(all);
     return json::serialize(out);
   }
-  const std::string indent = "    ";
-  std::string out = client.interface() + ": " + info.state;
-  if (info.waiting_for[0] != '\0') out += std::string(", waiting for ") + info.waiting_for;
-  out += "\n" + indent + info.device + " port " + std::to_string(info.port) + "  pkey " +
-         hexadecimal(info.pkey, 4) + "  lid " + lid_text(info.lid) + "  qkey " +
-         hexadecimal(info.qkey, 8) + "  mtu " + std::to_string(info.mtu) + "\n";
-  out += indent + "lladdr " + text_of(info.hardware) + "\n";
-  out += indent + "qpn " + hexadecimal(info.hardware.qpn, 6) + "  gid " +
-         gid_text(info.hardware.gid) + "\n";
+  std::string out = client.interface() + ": " + state_text(info) + "\n" + as_text(info);
   for (const ibarp_group& group : groups) {
-    out += indent + "group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +
+    out += "    group " + gid_text(group.mgid) + "  mlid " + lid_text(group.mlid) + "  " +
            group.membership + "\n";
   }
-  return out + indent + "ipoibd " + info.version + "  pid " + std::to_string(info.pid) + "\n";
+  return out + "    ipoibd " + info.version + "  pid " + std::to_string(info.pid) + "\n";
 }
 
 }  // namespace ipoib::cli

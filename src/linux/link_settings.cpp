@@ -1,6 +1,7 @@
 #include "linux/link_settings.hpp"
 
 #include <fcntl.h>
+#include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <netlink/addr.h>
@@ -11,6 +12,7 @@
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -72,6 +74,13 @@ Result<void> set_link_attribute(int interface_index, int attribute, std::uint32_
 }
 
 }  // namespace
+
+bool is_up(const std::string& name) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  return ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
+}
 
 Result<void> detect_duplicate_addresses(const std::string& name) {
   constexpr const char* kSetting = "accept_dad";

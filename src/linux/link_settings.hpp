@@ -1,5 +1,5 @@
-// Settings of an interface: IPv6 address generation, GSO limit and queue length. The IPv6 functions
-// succeed without effect if the kernel has no IPv6 or it is disabled on the interface.
+// Settings of an interface: flags, IPv6 address generation, GSO limit and queue length. The IPv6
+// functions succeed without effect if the kernel has no IPv6 or it is disabled on the interface.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@
 struct nl_sock;
 
 namespace ipoib::host {
+
+/// Whether the interface exists and is administratively up (IFF_UP).
+[[nodiscard]] bool is_up(const std::string& name);
 
 /// Sets accept_dad to the namespace's default: the kernel has disabled it for the TUN, which was
 /// created with NOARP.

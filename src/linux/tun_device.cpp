@@ -261,6 +261,12 @@ bool TunDevice::write_all(std::span<const iovec> pieces) {
   }
 }
 
+bool TunDevice::is_up() const {
+  ifreq request{};  // with the current name: the interface may have been renamed
+  return ioctl(fd_.get(), TUNGETIFF, &request) == 0 &&
+         ioctl(control_.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
+}
+
 /// Uses the interface's current name: it may have been renamed.
 Result<void> TunDevice::set_mtu(std::uint32_t bytes) {
   ifreq request{};

@@ -62,6 +62,8 @@ class TunDevice final : public TunPort {
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   /// Packets dropped because of an invalid virtio header.
   [[nodiscard]] std::uint64_t malformed() const { return malformed_; }
+  /// Whether the interface is administratively up (IFF_UP).
+  [[nodiscard]] bool is_up() const;
   /// The interface was deleted; reads and writes fail from now on.
   [[nodiscard]] bool is_gone() const { return gone_; }
   /// Makes the interface disappear with this object.

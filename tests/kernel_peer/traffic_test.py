@@ -214,7 +214,7 @@ class LargeMtu(Exchange):
     SA_OPTIONS = ("--mtu", "5", "--qkey", "0x80000b1b")
 
     def test_controlled_q_key(self):
-        self.assertEqual(self.ours.ibarp("info")["qkey"], 0x80000b1b)
+        self.assertEqual(self.ours.ibarp("info")["qkey"], "0x80000b1b")
 
     def test_ping_at_every_size(self):
         self.ping_at_every_size(4092, least=2040)

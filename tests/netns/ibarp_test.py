@@ -66,7 +66,7 @@ class Ibarp(hosts.Pair):
     def test_info_shows_the_interface(self):
         info = self.left.ibarp("info")
         self.assertEqual((info["state"], info["waiting_for"]), ("up", ""))
-        self.assertEqual((info["port"], info["pkey"], info["mtu"]), (1, 0xFFFF, 2044))
+        self.assertEqual((info["port"], info["pkey"], info["mtu"]), (1, "0xffff", 2044))
         self.assertEqual(info["pid"], self.left.daemon.pid)
         groups = {group["mgid"]: group["membership"] for group in info["groups"]}
         self.assertEqual(groups["ff12:401b:ffff::ffff:ffff"], "full")
@@ -76,7 +76,7 @@ class Ibarp(hosts.Pair):
         groups = {group.get("address"): group for group in json.loads(self.ibarp("groups", "-j"))}
         for address in ("255.255.255.255", "224.0.0.1"):
             self.assertEqual(groups[address]["membership"], "full")
-            self.assertGreaterEqual(groups[address]["mlid"], 0xC000)
+            self.assertGreaterEqual(int(groups[address]["mlid"], 16), 0xC000)
         self.assertIn("224.0.0.1 ", self.ibarp("groups"))
 
     def test_lists_the_members_of_groups(self):
@@ -98,12 +98,34 @@ class Ibarp(hosts.Pair):
         self.assertIn("224.0.0.1 ", done.stdout)
         self.assertIn("ib0: members are unknown: no response from the subnet administrator",
                       done.stderr)
-        self.assertEqual(self.ibarp("groups", "-m", status=2).splitlines()[1:], [])
+        self.assertEqual(self.ibarp("groups", "-m", status=1).splitlines()[1:], [])
 
     def test_info_shows_what_the_bring_up_waits_for(self):
         self.subnet.run_softib("set", "port", "left", "down")
         wait_until(lambda: self.left.ibarp("info")["state"] != "up", "the link is down")
         self.assertIn("port", self.left.ibarp("info")["waiting_for"])
+
+    def test_info_shows_that_the_interface_is_administratively_down(self):
+        self.assertTrue(self.left.ibarp("info")["admin_up"])
+        self.left.run("ip", "link", "set", "ib0", "down")
+        self.assertFalse(self.left.ibarp("info")["admin_up"])
+        self.assertIn("ib0: administratively down, link up", self.ibarp("info"))
+
+    def test_says_that_the_hca_has_failed(self):
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "to come back"), "it is logged")
+        wait_until(lambda: self.left.run(hosts.program("ibarp"), "info", check=False).returncode == 0,
+                   "the daemon responds")
+        info = self.left.ibarp("info")
+        self.assertEqual((info["interface"], info["state"]), ("ib0", "no_device"))
+        self.assertIn("the RDMA device", info["waiting_for"])
+        self.assertEqual(info["pid"], self.left.daemon.pid)
+        done = self.left.run(hosts.program("ibarp"), check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("ib0: ipoibd waits for the RDMA device", done.stderr)
+        self.softib_set("hca", "left", "present")
+        wait_until(self.left.has_carrier, "the HCA is back")
+        self.assert_reached()
 
     def test_a_permanent_entry_is_obeyed(self):
         self.assert_reached()
@@ -113,12 +135,12 @@ class Ibarp(hosts.Pair):
         self.assertFalse(self.left.reaches("10.44.0.2"), "no such queue pair")
         self.ibarp("change", "10.44.0.2", "lladdr", peer["lladdr"])
         self.assert_reached()
-        self.ibarp("add", "10.44.0.2", "lladdr", peer["lladdr"], status=2)
+        self.ibarp("add", "10.44.0.2", "lladdr", peer["lladdr"], status=1)
         self.ibarp("flush")
         self.assertIsNotNone(self.entry("10.44.0.2"), "permanent entries are not flushed")
         self.ibarp("del", "10.44.0.2")
         self.assertIsNone(self.entry("10.44.0.2"))
-        self.ibarp("del", "10.44.0.2", status=2)
+        self.ibarp("del", "10.44.0.2", status=1)
         self.assert_reached()
 
     def test_a_permanent_entry_needs_no_arp(self):
@@ -157,7 +179,7 @@ class Ibarp(hosts.Pair):
         self.assertEqual(look.returncode, 0, look.stderr)
         for words in (["flush"], ["del", "10.44.0.2"], ["log", "link=off"]):
             done = self.left.run(*as_nobody, hosts.program("ibarp"), *words, check=False)
-            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.returncode, 1)
             self.assertIn("only root", done.stderr)
 
     def test_changes_log_levels(self):
@@ -175,7 +197,9 @@ class Ibarp(hosts.Pair):
         self.left.daemon.end(signal.SIGABRT)
         for thread in threads:
             self.assertIn(f"\ntrace {thread} ", self.left.daemon.output())
-        self.ibarp(status=1)
+        done = self.left.run(hosts.program("ibarp"), check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("ib0: its ipoibd is not running", done.stderr)
         self.left.start()
         self.assert_reached()
 

@@ -34,7 +34,7 @@ class AllPartitions(Partitions):
         for network in ("10.44.0", "10.44.1", "10.44.2"):
             self.assert_reaches(self.left, f"{network}.2")
         infos = {name: self.left.ibarp("info", name) for name in ("ib0", "ib0.8001", "ib0.8002")}
-        self.assertEqual([info["pkey"] for info in infos.values()], [0xFFFF, 0x8001, 0x8002])
+        self.assertEqual([info["pkey"] for info in infos.values()], ["0xffff", "0x8001", "0x8002"])
         self.assertEqual(len({info["qpn"] for info in infos.values()}), 3, "a queue pair each")
         self.assertEqual(len({info["pid"] for info in infos.values()}), 1)
 

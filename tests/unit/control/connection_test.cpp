@@ -107,6 +107,7 @@ TEST(Discovery, FindsOnlyListenersWithValidNames) {
           "torn line"),
       ElementsAre("ib0", "ib1"));
   EXPECT_THAT(interfaces_in(""), IsEmpty());
+  EXPECT_FALSE(tun_interfaces().contains("lo"));
 }
 
 }  // namespace

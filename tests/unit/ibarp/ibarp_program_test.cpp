@@ -1,9 +1,15 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
+#include <cstring>
 
 #include "as_nobody.hpp"
 #include "ipoib/ibarp.h"
@@ -163,7 +169,7 @@ TEST_F(IbarpProgram, ShowsOneEntry) {
   EXPECT_EQ(show.status, 0);
   EXPECT_THAT(show.out, IsEmpty());
   const Outcome get = run_ibarp({"get", "10.44.0.9", "dev", name});
-  EXPECT_EQ(get.status, 2);
+  EXPECT_EQ(get.status, 1);
   EXPECT_EQ(get.err, "ibarp: 10.44.0.9: no such entry\n");
 }
 
@@ -194,7 +200,7 @@ TEST_F(IbarpProgram, ShowsEntriesLikeArp) {
                 " [infiniband] PERM on " + name + "\n");
   EXPECT_EQ(run_ibarp({"-n", "-a", "10.44.0.9", "-i", name}).out, "10.44.0.9 -- no entry\n");
   EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 0);
-  EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 2);
+  EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 1);
 }
 
 TEST_F(IbarpProgram, ChangesEntries) {
@@ -205,17 +211,17 @@ TEST_F(IbarpProgram, ChangesEntries) {
     words.insert(words.end(), {"dev", name});
     return run_ibarp(words);
   };
-  EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", kLongForm}).status, 2);
+  EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", kLongForm}).status, 1);
   EXPECT_EQ(ibarp({"add", "10.44.0.2", "lladdr", "0x401@fe80::2:c903:0:1"}).status, 0);
   const Outcome again = ibarp({"add", "10.44.0.2", "lladdr", kLongForm});
-  EXPECT_EQ(again.status, 2);
+  EXPECT_EQ(again.status, 1);
   EXPECT_EQ(again.err, "ibarp: " + name + ": 10.44.0.2: entry exists already\n");
   EXPECT_THAT(ibarp({"show", "-w"}).out, AllOf(HasSubstr("permanent"), HasSubstr(kLongForm)));
   EXPECT_EQ(ibarp({"change", "10.44.0.2", "lladdr", "qpn", "7", "gid", "fe80::9"}).status, 0);
   EXPECT_THAT(ibarp({"show"}).out, HasSubstr("0x000007  fe80::9"));
   EXPECT_EQ(ibarp({"replace", "10.44.0.2", "lladdr", "8@fe80::9", "nud", "permanent"}).status, 0);
   EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 0);
-  EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 2);
+  EXPECT_EQ(ibarp({"del", "10.44.0.2"}).status, 1);
 }
 
 TEST_F(IbarpProgram, Flushes) {
@@ -242,7 +248,7 @@ TEST_F(IbarpProgram, RefusesChangesByOtherUsers) {
     std::vector<std::string> all = words;
     all.insert(all.end(), {"dev", server.name()});
     const Outcome outcome = run_ibarp(all, {.as_nobody = true});
-    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err, HasSubstr("only root may change"));
   }
   EXPECT_EQ(run_ibarp({"show", "dev", server.name()}, {.as_nobody = true}).status, 0);
@@ -325,7 +331,59 @@ TEST_F(IbarpProgram, ShowsTheInterface) {
                 "    ipoibd 0.1.0  pid 4711\n");
   const json::value all = json::parse(run_ibarp({"info", "-j", "dev", server.name()}).out);
   EXPECT_EQ(all.at(0).at("qpn"), 0x401);
-  EXPECT_EQ(all.at(0).at("groups").at(0).at("mlid"), 0xc000);
+  EXPECT_EQ(all.at(0).at("groups").at(0).at("mlid"), "0xc000");
+  EXPECT_EQ(all.at(0).at("pkey"), "0xffff");
+  EXPECT_EQ(all.at(0).at("qkey"), "0x00000b1b");
+  EXPECT_EQ(all.at(0).at("admin_up"), true);
+}
+
+TEST_F(IbarpProgram, InfoOmitsWhatIsNotKnown) {
+  RunningServer server;
+  control::InterfaceInfo info;
+  info.interface = "ib0";
+  info.device = "mlx5_0";
+  info.port = 1;
+  info.pkey = kDefaultPKey;
+  info.state = "no_subnet_manager";
+  info.waiting_for = "a subnet manager";
+  info.version = "0.1.0";
+  info.pid = 4711;
+  info.groups = {{*Gid::parse("ff12:401b:ffff::ffff:ffff"), Lid(0), "absent"}};
+  server.handler.put(info);
+  EXPECT_EQ(run_ibarp({"info", "dev", server.name()}).out,
+            server.name() +
+                ": no_subnet_manager, waiting for a subnet manager\n"
+                "    mlx5_0 port 1  pkey 0xffff\n"
+                "    group ff12:401b:ffff::ffff:ffff  mlid -  absent\n"
+                "    ipoibd 0.1.0  pid 4711\n");
+  const auto all = json::parse(run_ibarp({"info", "-j", "dev", server.name()}).out);
+  for (const char* const key : {"qkey", "mtu", "lid", "qpn", "gid", "lladdr"}) {
+    EXPECT_FALSE(all.at(0).as_object().contains(key)) << key;
+  }
+  EXPECT_FALSE(all.at(0).at("groups").at(0).as_object().contains("mlid"));
+}
+
+TEST_F(IbarpProgram, InfoTellsWhetherTheInterfaceIsAdministrativelyDown) {
+  RunningServer server;
+  control::InterfaceInfo info;
+  info.state = "up";
+  info.admin_up = false;
+  server.handler.put(info);
+  EXPECT_THAT(run_ibarp({"info", "dev", server.name()}).out,
+              StartsWith(server.name() + ": administratively down, link up\n"));
+  const auto all = json::parse(run_ibarp({"info", "-j", "dev", server.name()}).out);
+  EXPECT_EQ(all.at(0).at("admin_up"), false);
+}
+
+TEST_F(IbarpProgram, InfoShowsLongReasonsCompletely) {
+  RunningServer server;
+  control::InterfaceInfo info;
+  info.state = "no_pkey";
+  info.waiting_for = "partition 0x8001: the port is in " + std::string(1000, 'x') + " only";
+  server.handler.put(info);
+  EXPECT_THAT(run_ibarp({"info", "dev", server.name()}).out, HasSubstr(info.waiting_for + "\n"));
+  const auto all = json::parse(run_ibarp({"info", "-j", "dev", server.name()}).out);
+  EXPECT_EQ(all.at(0).at("waiting_for").as_string(), info.waiting_for);
 }
 
 /// Adds one group with known members and one with unknown members.
@@ -352,6 +410,8 @@ TEST_F(IbarpProgram, ShowsGroups) {
                 server.name() + "  joining           -  -          7  ff12:601b:ffff::5\n");
   const json::value all = json::parse(run_ibarp({"groups", "-j", "dev", server.name()}).out);
   EXPECT_EQ(all.at(0).at("address"), "224.0.0.1");
+  EXPECT_EQ(all.at(0).at("mlid"), "0xc001");
+  EXPECT_FALSE(all.at(1).as_object().contains("mlid"));
   EXPECT_EQ(all.at(0).at("interface"), server.name().c_str());
   EXPECT_EQ(all.at(1).at("waiting"), 7);
   EXPECT_FALSE(all.at(1).as_object().contains("address"));
@@ -387,7 +447,7 @@ TEST_F(IbarpProgram, ShowsMembersOfGroups) {
                            server.name() +
                            "  fe80::7  full            ff12:401b:ffff::1\n224.0.0.1  " +
                            server.name() + "  fe80::8  full+send-only  ff12:401b:ffff::1\n");
-  EXPECT_EQ(known.status, 2) << "those of the other group are not known";
+  EXPECT_EQ(known.status, 1) << "those of the other group are not known";
   EXPECT_THAT(known.err,
               HasSubstr("members are unknown: no response from the subnet administrator"));
   EXPECT_EQ(run_ibarp({"groups", "dev", server.name()}).status, 0);
@@ -403,7 +463,7 @@ TEST_F(IbarpProgram, ShowsGroupsWithoutMembersToOtherUsers) {
   EXPECT_EQ(groups.err, "");
   EXPECT_THAT(groups.out, HasSubstr("full              -  0xc001"));
   const Outcome members = run_ibarp({"groups", "-m", "dev", server.name()}, {.as_nobody = true});
-  EXPECT_EQ(members.status, 2);
+  EXPECT_EQ(members.status, 1);
   EXPECT_THAT(members.err, HasSubstr("only root may list the members of a group"));
 }
 
@@ -419,7 +479,7 @@ TEST_F(IbarpProgram, AppliesToAllInterfaces) {
   EXPECT_EQ(json::parse(run_ibarp({"stats", "--json"}).out).as_array().size(), 2U);
   EXPECT_EQ(run_ibarp({"get", "10.44.0.2"}).status, 0);
   const Outcome ambiguous = run_ibarp({"del", "10.44.0.2"});
-  EXPECT_EQ(ambiguous.status, 255);
+  EXPECT_EQ(ambiguous.status, 2);
   EXPECT_THAT(ambiguous.err, AllOf(HasSubstr("dev IF"), HasSubstr(one.name())));
 }
 
@@ -439,6 +499,43 @@ TEST_F(IbarpProgram, ReportsThatNoDaemonIsRunning) {
   EXPECT_THAT(outcome.out, IsEmpty());
 }
 
+/// A persistent TUN device as a daemon that has died leaves it.
+class LeftOver {
+ public:
+  LeftOver() : fd_(open("/dev/net/tun", O_RDWR | O_CLOEXEC)) {
+    ifreq request{};
+    std::strcpy(request.ifr_name, "ib7");
+    request.ifr_flags = IFF_TUN | IFF_NO_PI;
+    made_ = fd_ && ioctl(fd_.get(), TUNSETIFF, &request) == 0 &&
+            ioctl(fd_.get(), TUNSETLINK, static_cast<unsigned long>(ARPHRD_INFINIBAND)) == 0;
+  }
+  [[nodiscard]] bool made() const { return made_; }
+
+ private:
+  FileDescriptor fd_;
+  bool made_ = false;
+};
+
+TEST_F(IbarpProgram, ReportsThatTheDaemonOfAnInterfaceIsNotRunning) {
+  REQUIRE_ALONE();
+  const LeftOver interface;
+  if (!interface.made()) GTEST_SKIP() << "cannot create a TUN device here";
+  const char* const message =
+      "ibarp: ib7: its ipoibd is not running: start it again, or delete the interface\n";
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {}, {"show", "dev", "ib7"}, {"info"}, {"flush", "dev", "ib7"}}) {
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.err, message);
+  }
+  RunningServer server;
+  server.handler.put(reachable());
+  const Outcome both = run_ibarp({});
+  EXPECT_EQ(both.status, 1);
+  EXPECT_EQ(both.err, message);
+  EXPECT_THAT(both.out, HasSubstr("10.44.0.2")) << "the other interface is shown";
+}
+
 TEST_F(IbarpProgram, ReportsThatNoDaemonServesTheInterface) {
   const Outcome outcome = run_ibarp({"show", "dev", "no-such-if"});
   EXPECT_EQ(outcome.status, 1);
@@ -456,7 +553,7 @@ TEST_F(IbarpProgram, RejectsInvalidValues) {
     std::vector<std::string> all = words;
     all.insert(all.end(), {"-i", server.name()});
     const Outcome outcome = run_ibarp(all);
-    EXPECT_EQ(outcome.status, 1) << words[0] << outcome.err;
+    EXPECT_EQ(outcome.status, 2) << words[0] << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(StartsWith("ibarp: "), EndsWith("\n")));
   }
 }
@@ -484,7 +581,7 @@ TEST_F(IbarpProgram, RejectsInvalidCommandLines) {
            {"-a", "one", "two"},
            {"-a", "-d", "10.0.0.1"}}) {
     const Outcome outcome = run_ibarp(words);
-    EXPECT_EQ(outcome.status, 255) << words.back();
+    EXPECT_EQ(outcome.status, 2) << words.back();
     EXPECT_THAT(outcome.err, AllOf(StartsWith("ibarp: "), EndsWith(kUsageHint))) << words.back();
     EXPECT_THAT(outcome.out, IsEmpty());
   }
@@ -497,6 +594,21 @@ TEST_F(IbarpProgram, PrintsHelpAndVersion) {
     EXPECT_THAT(outcome.out, StartsWith("Usage: ibarp "));
   }
   EXPECT_THAT(run_ibarp({"--version"}).out, testing::MatchesRegex("ibarp [0-9.]+\n"));
+}
+
+TEST_F(IbarpProgram, ReportsThatTheOutputCannotBeWritten) {
+  RunningServer server;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    Entry entry = reachable();
+    entry.address = Ipv4Address(0x0a2c0000 + i);
+    server.handler.put(entry);
+  }
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--version"}, {"--help"}, {"show", "dev", server.name()}}) {
+    const Outcome outcome = run_ibarp(words, {.output = "/dev/full"});
+    EXPECT_EQ(outcome.status, 1) << words[0];
+    EXPECT_EQ(outcome.err, "ibarp: the output is incomplete: No space left on device\n");
+  }
 }
 
 TEST_F(IbarpProgram, IsSilentOnClosedPipe) {

@@ -1,6 +1,7 @@
 // Runs the ibarp program and captures its output.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ struct Circumstances {
   bool as_nobody = false;       ///< as user 65534; needs root
   bool pipe_is_closed = false;  ///< its output pipe has no reader
   bool ignores_sigpipe = false;
+  const char* output = nullptr;  ///< writes to this file instead
 };
 
 inline std::string contents(int fd) {
@@ -48,6 +50,7 @@ inline Outcome run_ibarp(const std::vector<std::string>& arguments, const Circum
     close(ends[0]);
     out.reset(ends[1]);
   }
+  if (how.output != nullptr) out.reset(open(how.output, O_WRONLY | O_CLOEXEC));
   std::vector<char*> argv;
   std::string name = IBARP_PROGRAM;
   argv.push_back(name.data());

@@ -1,0 +1,81 @@
+#include "daemon/waiting_interfaces.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <exception>
+
+#include "ipoib/log.hpp"
+#include "linux/link_settings.hpp"
+
+namespace ipoib::daemon {
+
+/// The handler of one interface.
+class WaitingInterfaces::Waiting final : public control::Handler {
+ public:
+  Waiting(std::string name, const Settings& settings, const host::NetworkNamespace& home)
+      : name_(std::move(name)), settings_(settings), home_(home) {}
+
+  void handle(control::InterfaceRequest request,
+              std::function<void(control::Response)> done) override {
+    if (!std::holds_alternative<control::InfoRequest>(request)) return done(refusal());
+    try {
+      done(control::Reply(information()));
+    } catch (const std::exception& error) {  // the namespace cannot be entered
+      done(Error(EIO, error.what()));
+    }
+  }
+  void find_members(const Gid& /*mgid*/, std::function<void(control::Response)> done) override {
+    done(refusal());
+  }
+
+ private:
+  [[nodiscard]] Error refusal() const {
+    return Error(ENXIO, name_ + ": ipoibd waits for the RDMA device: " + settings_.reason);
+  }
+  [[nodiscard]] control::InterfaceInfo information() const {
+    control::InterfaceInfo info;
+    info.interface = name_;
+    info.device = settings_.device;
+    info.port = settings_.port;
+    info.admin_up = home_.run([this] { return host::is_up(name_); });
+    info.state = "no_device";
+    info.waiting_for = "the RDMA device: " + settings_.reason;
+    info.version = IPOIB_VERSION;
+    info.pid = static_cast<std::uint32_t>(::getpid());
+    return info;
+  }
+
+  std::string name_;
+  Settings settings_;
+  const host::NetworkNamespace& home_;
+};
+
+WaitingInterfaces::WaitingInterfaces(const Settings& settings, const host::NetworkNamespace& home,
+                                     Logging& logs)
+    : context_(1) {
+  for (const auto& name : settings.names) {
+    interfaces_.push_back(std::make_unique<Waiting>(name, settings, home));
+    try {
+      servers_.push_back(home.run([&] {
+        return std::make_unique<control::Server>(
+            context_,
+            control::Server::Dependencies{.handler = *interfaces_.back(),
+                                          .levels = logs.levels,
+                                          .trace = no_rings_,
+                                          .log = *logs.control},
+            control::Server::Options{name});
+      }));
+    } catch (const std::exception& error) {
+      logs.daemon->debug("{}", error.what());
+    }
+  }
+  thread_ = std::thread([this] { context_.run(); });
+}
+
+WaitingInterfaces::~WaitingInterfaces() {
+  context_.stop();
+  thread_.join();
+}
+
+}  // namespace ipoib::daemon
