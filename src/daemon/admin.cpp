@@ -78,6 +78,7 @@ std::vector<control::Counter> counters(const link::Link& link, const InterfaceSt
   out.push_back({"receive_starved", pair.receive_starved, false});
   out.push_back({"post_refused", pair.post_refused, false});
   out.push_back({"queue_pair_bring_ups", pair.bring_ups, false});
+  out.push_back({"tx_timeouts", state.status.tx_timeouts, false});
   out.push_back({"tx_large_packets", pair.large_packets, false});
   out.push_back({"tx_segments", pair.segments, false});
   out.push_back({"rx_large_packets", state.to_host.large, false});

@@ -25,6 +25,7 @@ struct InterfaceIdentity {
 struct InterfaceStatus {
   link::PortStatus port;
   std::uint64_t messages_lost = 0;  ///< the control thread's mailbox was full
+  std::uint64_t tx_timeouts = 0;    ///< see SendWatchdog
 };
 
 struct InterfaceState {

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <stdexcept>
 
+#include "daemon/service.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
 
@@ -31,8 +32,7 @@ Result<verbs::Device> try_once(const Options& options) {
 bool pause_until_retry() {
   sigset_t ending;
   sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
+  for (const int number : termination_signals()) sigaddset(&ending, number);
   return sigtimedwait(&ending, nullptr, &kRetryPause) < 0;
 }
 

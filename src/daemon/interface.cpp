@@ -22,19 +22,19 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
 
 }  // namespace
 
-Interface::Interface(const Identity& identity, const Interface::Dependencies& dependencies,
+Interface::Interface(const InterfaceId& id, const Interface::Dependencies& dependencies,
                      InterfaceOwner& owner, SaRequestPort& sa)
-    : identity_(identity),
-      logs_(dependencies.logs, identity.name),
-      trace_(dependencies.rings, identity.name),
+    : id_(id),
+      logs_(dependencies.logs, id.name),
+      trace_(dependencies.rings, id.name),
       pools_(dependencies.max_mtu, dependencies.options.link, dependencies.options.queues),
       queue_pair_(verbs::UdQueuePair::create(dependencies.device, dependencies.max_mtu,
                                              dependencies.options.queues, *logs_.verbs)
                       .value()),
       ipv6_(ipv6_identity(dependencies.options.stable_privacy,
-                          dependencies.device.query().value().gid.guid(), identity.pkey)),
+                          dependencies.device.query().value().gid.guid(), id.pkey)),
       tun_((register_pools(), dependencies.home.run([&] {
-        return host::TunDevice::open({.name = identity.name,
+        return host::TunDevice::open({.name = id.name,
                                       .large_packets = queue_pair_->can_send_large_packets(),
                                       .stable_secret = ipv6_.stable_secret})
             .value();
@@ -44,20 +44,9 @@ Interface::Interface(const Identity& identity, const Interface::Dependencies& de
       }))),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
-      control_({.context = dependencies.context,
-                .number = identity.number,
-                .pkey = identity.pkey,
-                .netlink = *netlink_,
-                .to_interface = to_interface_,
-                .inbox = to_control_,
-                .owner = owner,
-                .sa = sa,
-                .trace = dependencies.control_trace,
-                .log = *logs_.daemon,
-                .missing_receives =
-                    [&device = dependencies.device] { return device.missing_receives(); }}),
+      control_(control_dependencies(dependencies, owner, sa)),
       server_(dependencies.home.run([&] { return serve(dependencies); })),
-      pump_(pump_settings(dependencies.options, identity.pkey, identity.number),
+      pump_(pump_settings(dependencies.options, id.pkey, id.number),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
              .host_frames = {pools_.host, pools_.large},
@@ -65,17 +54,37 @@ Interface::Interface(const Identity& identity, const Interface::Dependencies& de
              .trace = trace_.ring,
              .log = *logs_.daemon,
              .link_log = *logs_.link}),
+      sleeper_({.host = tun_->descriptor(),
+                .completions = queue_pair_->descriptor(),
+                .messages = to_interface_.descriptor()}),
       loop_({.identity = identity_on(dependencies.device, tun_->name()),
-             .pkey = identity.pkey,
+             .pkey = id.pkey,
              .poll = dependencies.options.poll},
-            {pump_, *tun_, *queue_pair_, to_interface_, to_control_, trace_.ring, *logs_.daemon}),
+            {pump_, *tun_, *queue_pair_, sleeper_, to_interface_, to_control_, trace_.ring,
+             *logs_.daemon}),
       thread_([this] { loop_.run(); }, to_interface_) {
   log_start(dependencies.device);
 }
 
+InterfaceControl::Dependencies Interface::control_dependencies(
+    const Interface::Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa) {
+  return {
+      .context = dependencies.context,
+      .number = id_.number,
+      .pkey = id_.pkey,
+      .host = *netlink_,
+      .to_interface = to_interface_,
+      .inbox = to_control_,
+      .owner = owner,
+      .sa = sa,
+      .trace = dependencies.control_trace,
+      .log = *logs_.daemon,
+      .missing_receives = [&device = dependencies.device] { return device.missing_receives(); }};
+}
+
 void Interface::log_start(const verbs::Device& device) {
   logs_.daemon->info("on {} port {}, partition {:#06x}{}", device.name(), device.port(),
-                     identity_.pkey.value(), tun_->adopted() ? ", adopted" : "");
+                     id_.pkey.value(), tun_->adopted() ? ", adopted" : "");
   for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
 }
 

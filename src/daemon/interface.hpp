@@ -8,7 +8,6 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <string>
 
 #include "control/server.hpp"
@@ -20,14 +19,14 @@
 #include "daemon/options.hpp"
 #include "daemon/pools.hpp"
 #include "daemon/pump.hpp"
+#include "linux/netlink_view.hpp"
 #include "linux/network_namespace.hpp"
+#include "linux/tun_device.hpp"
+#include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
 
-/// Names of network interfaces that are kept without carrier while the device is lost.
-using KeptInterfaces = std::set<std::string>;
-
-class Interface {
+class Interface final : public PartitionInterface {
  public:
   /// What the interfaces of a port share; outlives them.
   struct Dependencies {
@@ -36,30 +35,29 @@ class Interface {
     std::uint32_t max_mtu = 0;  ///< largest MTU of the port, in bytes
     const Options& options;
     const host::NetworkNamespace& home;  ///< namespace of the network interfaces
-    KeptInterfaces& kept;
     Logging& logs;
     TraceRings& rings;
     TraceRing& control_trace;
   };
-  struct Identity {
-    InterfaceNumber number;
-    PKey pkey;
-    std::string name;
-  };
   /// Creates the interface, or adopts a persistent one, and starts its thread. Throws
   /// std::runtime_error that says what is missing.
-  Interface(const Identity& identity, const Dependencies& dependencies, InterfaceOwner& owner,
+  Interface(const InterfaceId& id, const Dependencies& dependencies, InterfaceOwner& owner,
             SaRequestPort& sa);
   Interface(const Interface&) = delete;
   Interface& operator=(const Interface&) = delete;
   /// Stops the thread if it is running, and joins it.
-  ~Interface() = default;
+  ~Interface() override = default;
 
-  [[nodiscard]] const Identity& identity() const { return identity_; }
-  [[nodiscard]] InterfaceControl& control() { return control_; }
-  [[nodiscard]] bool adopted() const { return tun_->adopted(); }
-  /// Makes the network interface disappear with this object; otherwise it is kept.
-  void remove_at_end() { tun_->remove(); }
+  [[nodiscard]] const InterfaceId& id() const override { return id_; }
+  [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
+  void remove_at_end() override { tun_->remove(); }
+
+  void on_port(const verbs::PortSnapshot& port) override { control_.on_port(port); }
+  void on_client_reregister() override { control_.on_client_reregister(); }
+  void on_object_failed(const void* object) override { control_.on_object_failed(object); }
+  void on_notice(const wire::Notice& notice) override { control_.on_notice(notice); }
+  void on_response(const wire::SaResponse& response) override { control_.on_response(response); }
+  void stop(StopReason why) override { control_.stop(std::move(why)); }
 
  private:
   /// Owns a trace ring while the thread lives.
@@ -72,12 +70,14 @@ class Interface {
     TraceRing& ring;
   };
   void register_pools();
+  [[nodiscard]] InterfaceControl::Dependencies control_dependencies(
+      const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
   void log_start(const verbs::Device& device);
   void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const Dependencies& dependencies);
 
   // In order of their dependencies.
-  const Identity identity_;
+  const InterfaceId id_;
   InterfaceLogs logs_;
   const OwnRing trace_;
   Pools pools_;
@@ -90,8 +90,27 @@ class Interface {
   InterfaceControl control_;
   const std::unique_ptr<control::Server> server_;
   Pump pump_;
+  EpollSleeper sleeper_;
   InterfaceLoop loop_;
   InterfaceThread thread_;
+};
+
+/// Creates interfaces on a port.
+class InterfaceFactory final : public PartitionInterfaces {
+ public:
+  explicit InterfaceFactory(const Interface::Dependencies& dependencies)
+      : dependencies_(dependencies) {}
+  [[nodiscard]] std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
+                                                           InterfaceOwner& owner,
+                                                           SaRequestPort& sa) override {
+    return std::make_unique<Interface>(id, dependencies_, owner, sa);
+  }
+  void discard(const std::string& name) override {
+    dependencies_.home.run([&] { host::TunDevice::discard(name); });
+  }
+
+ private:
+  const Interface::Dependencies dependencies_;
 };
 
 }  // namespace ipoib::daemon

@@ -34,8 +34,8 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
                      leaves_.clear();
                      end_if_done();
                    }),
-      netlink_watch_(dependencies.context, dependencies.netlink.descriptor(),
-                     [this] { on_host_event(); }),
+      host_watch_(dependencies.context, dependencies.host.descriptor(),
+                  [this] { on_host_event(); }),
       inbox_watch_(dependencies.context, dependencies.inbox.descriptor(),
                    [this] { on_messages(); }),
       next_request_(first_control_request(dependencies.number)) {
@@ -45,6 +45,8 @@ InterfaceControl::InterfaceControl(const Dependencies& dependencies)
 // --- Port and host -------------------------------------------------------------------------------
 
 void InterfaceControl::on_port(const verbs::PortSnapshot& port) {
+  // A link that is up leaves its groups when it stops; one that lost the port could not.
+  if (state_ != State::running) return;
   log_partition(port);
   port_undelivered_ = port_status(port, dependencies_.pkey);
   deliver();
@@ -72,6 +74,11 @@ void InterfaceControl::on_client_reregister() {
   deliver();
 }
 
+void InterfaceControl::on_object_failed(const void* object) {
+  failures_undelivered_.push_back({object});
+  deliver();
+}
+
 /// If the mailbox is full, makes the link confirm everything instead.
 void InterfaceControl::on_notice(const wire::Notice& notice) {
   if (!dependencies_.to_interface.post(SubnetNotice{notice})) reregister_undelivered_ = true;
@@ -80,12 +87,12 @@ void InterfaceControl::on_notice(const wire::Notice& notice) {
 
 /// Handles the first change at once, and further ones together after a pause.
 void InterfaceControl::on_host_event() {
-  if (!dependencies_.netlink.take_events() || host_timer_.is_set()) return;
+  if (!dependencies_.host.take_events() || host_timer_.is_set()) return;
   host_timer_.set(std::max(monotonic_now(), host_not_before_));
 }
 
 void InterfaceControl::update_host() {
-  auto update = dependencies_.netlink.update();
+  auto update = dependencies_.host.update();
   const auto now = monotonic_now();
   host_not_before_ = now + kHostPause;
   if (!update) {
@@ -106,7 +113,7 @@ void InterfaceControl::update_host() {
       host_undelivered_ = std::move(view);
     }
   }
-  if (!dependencies_.netlink.interface_exists()) return stop({StopReason::Kind::deleted, {}});
+  if (!dependencies_.host.interface_exists()) return stop({StopReason::Kind::deleted, {}});
   deliver();
 }
 
@@ -153,7 +160,7 @@ void InterfaceControl::on(wire::SaRequest& message) {
 }
 
 void InterfaceControl::on(link::HostGroupsChanged&) {
-  dependencies_.netlink.expect_change();
+  dependencies_.host.expect_change();
   on_host_event();
 }
 
@@ -188,6 +195,10 @@ bool InterfaceControl::deliver_all() {
     if (!to.post(PortChanged{*port_undelivered_})) return false;
     port_undelivered_.reset();
   }
+  while (!failures_undelivered_.empty()) {
+    if (!to.post(ObjectFailed{failures_undelivered_.back()})) return false;
+    failures_undelivered_.pop_back();
+  }
   if (reregister_undelivered_) {
     if (!to.post(ClientReregister{})) return false;
     reregister_undelivered_ = false;
@@ -214,6 +225,7 @@ void InterfaceControl::stop(StopReason why) {
   state_ = State::stopping;
   stop_reason_ = std::move(why);
   stop_undelivered_ = true;
+  port_undelivered_.reset();  // see on_port()
   deliver();
 }
 

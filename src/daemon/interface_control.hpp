@@ -12,25 +12,17 @@
 
 #include "control/server.hpp"
 #include "daemon/messages.hpp"
+#include "daemon/partition_interface.hpp"
 #include "daemon/sa_requests.hpp"
 #include "daemon/timer.hpp"
 #include "daemon/watch.hpp"
 #include "ipoib/backoff.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/trace.hpp"
-#include "linux/netlink_view.hpp"
+#include "linux/host_mirror.hpp"
 #include "verbs/device.hpp"
 
 namespace ipoib::daemon {
-
-/// Owner of an interface.
-class InterfaceOwner {
- public:
-  virtual ~InterfaceOwner() = default;
-  /// The interface's thread has ended and has left its groups, if possible. The interface may be
-  /// destroyed after this call, but not within.
-  virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
-};
 
 class InterfaceControl final : public control::Handler {
  public:
@@ -38,7 +30,7 @@ class InterfaceControl final : public control::Handler {
     boost::asio::io_context& context;
     InterfaceNumber number;
     PKey pkey;
-    host::NetlinkView& netlink;
+    host::HostMirror& host;
     InterfaceMailbox& to_interface;
     ControlMailbox& inbox;
     InterfaceOwner& owner;
@@ -53,6 +45,7 @@ class InterfaceControl final : public control::Handler {
 
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
+  void on_object_failed(const void* object);
   void on_notice(const wire::Notice& notice);
   /// A response to a request of this interface.
   void on_response(const wire::SaResponse& response);
@@ -86,12 +79,13 @@ class InterfaceControl final : public control::Handler {
   Timer host_timer_;
   Timer redeliver_timer_;
   Timer leave_timer_;
-  Watch netlink_watch_;
+  Watch host_watch_;
   Watch inbox_watch_;
 
   // Messages to post to the interface's thread as soon as its mailbox has room.
   std::optional<link::PortStatus> port_undelivered_;
   bool reregister_undelivered_ = false;
+  std::vector<ObjectFailed> failures_undelivered_;
   std::optional<HostView> host_undelivered_;
   /// Bounded by the outstanding requests of the link.
   std::deque<wire::SaResponse> responses_undelivered_;

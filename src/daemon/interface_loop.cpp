@@ -5,30 +5,25 @@
 
 #include "daemon/pools.hpp"
 #include "ipoib/log.hpp"
-#include "ipoib/monotonic_clock.hpp"
 #include "verbs/receive_layout.hpp"
 
 namespace ipoib::daemon {
 
 namespace {
 
-// Between two restarts of a queue pair that fails again at once.
-constexpr Duration kRestartPause = std::chrono::seconds(1);
+// Between two repairs of a queue pair that fails again at once.
+constexpr Duration kRepairPause = std::chrono::seconds(1);
 
 static_assert(verbs::kSpareReceiveFrames >= kBatch, "a batch must leave frames to post receives");
 
 }  // namespace
 
 InterfaceLoop::InterfaceLoop(Settings settings, const Dependencies& dependencies)
-    : settings_(std::move(settings)), dependencies_(dependencies), policy_(settings_.poll) {
-  poller_.add(dependencies_.tun.descriptor(), kTun);
-  poller_.add(dependencies_.queue_pair.descriptor(), kCompletions);
-  poller_.add(dependencies_.inbox.descriptor(), kInbox);
-}
+    : settings_(std::move(settings)), dependencies_(dependencies), policy_(settings_.poll) {}
 
 void InterfaceLoop::run() {
   while (!stopping_) turn();
-  now_ = monotonic_now();
+  now_ = dependencies_.sleeper.now();
   dependencies_.pump.link().shut_down(now_);
   dependencies_.pump.drain(now_);
   post_messages();
@@ -36,10 +31,10 @@ void InterfaceLoop::run() {
 }
 
 void InterfaceLoop::turn() {
-  now_ = monotonic_now();
+  now_ = dependencies_.sleeper.now();
   if (dependencies_.inbox.has_messages()) take_messages();
-  const bool busy = dependencies_.pump.turn(now_);
-  if (dependencies_.queue_pair.is_broken()) restart_queue_pair();
+  bool busy = dependencies_.pump.turn(now_);
+  busy |= watch_queue_pair();
   post_messages();
   if (dependencies_.tun.is_gone()) end({StopReason::Kind::deleted, {}});
   if (stopping_) return;
@@ -57,36 +52,72 @@ void InterfaceLoop::sleep() {
     // Completions from before arming raise no event.
     if (dependencies_.pump.from_fabric(now_)) return policy_.on_work(now_);
   }
-  for (const auto tag : poller_.wait(now_, next_deadline())) {
-    if (tag == kCompletions) armed_ = false;
-  }
+  if (dependencies_.sleeper.sleep(now_, next_deadline())) armed_ = false;
 }
 
 TimePoint InterfaceLoop::next_deadline() const {
-  const auto due = dependencies_.pump.link().next_deadline();
-  return dependencies_.queue_pair.is_broken() ? std::min(due, no_restart_before_) : due;
+  const auto due = std::min(dependencies_.pump.link().next_deadline(), watchdog_.deadline());
+  const bool is_broken = needs_repair_ || dependencies_.queue_pair.is_broken();
+  return is_broken ? std::min(due, no_repair_before_) : due;
 }
 
-void InterfaceLoop::restart_queue_pair() {
-  if (now_ < no_restart_before_) return;
-  no_restart_before_ = now_ + kRestartPause;
+// --- Repair of the queue pair --------------------------------------------------------------------
+
+/// Returns whether the queue pair was repaired, so that it may take waiting sends.
+bool InterfaceLoop::watch_queue_pair() {
+  const auto& queue_pair = dependencies_.queue_pair;
+  if (watchdog_.is_stuck(queue_pair.send_progress(), now_)) {
+    ++status_.tx_timeouts;
+    needs_repair_ = true;
+    dependencies_.log.warn("no send has completed for {} seconds", SendWatchdog::kTimeout.count());
+  }
+  if (!needs_repair_ && !queue_pair.is_broken()) return false;
+  if (now_ < no_repair_before_) return false;
+  repair_queue_pair();
+  return true;
+}
+
+void InterfaceLoop::repair_queue_pair() {
   armed_ = false;
   auto& queue_pair = dependencies_.queue_pair;
   const auto& counters = queue_pair.counters();
   dependencies_.trace.record("restart", now_, counters.send_errors, counters.receive_errors);
+  needs_repair_ = false;
+  no_repair_before_ = now_ + kRepairPause;
   const auto restarted = queue_pair.restart();
   if (restarted) {
+    (void)repair_.succeeded();
     dependencies_.log.warn(
         "queue pair {:#x} was in error ({} sends, {} receives so far) and is up again",
         queue_pair.qpn().value(), counters.send_errors, counters.receive_errors);
     return;
   }
-  dependencies_.log.error("{}; creating another queue pair", restarted.error().message);
-  if (const auto recreated = queue_pair.recreate(); !recreated) {
-    return end({StopReason::Kind::failed, recreated.error().message});
+  const auto recreated = recreate_queue_pair();
+  if (recreated) {
+    (void)repair_.succeeded();
+    dependencies_.log.warn("{}; has created another queue pair", restarted.error().message);
+    return;
   }
-  dependencies_.pump.link().on_queue_pair(queue_pair.qpn(), now_);
+  needs_repair_ = true;
+  if (repair_.failed()) {
+    dependencies_.log.error("{}; {}; trying again", restarted.error().message,
+                            recreated.error().message);
+  }
+  no_repair_before_ = now_ + repair_.pause();
+  dependencies_.pump.link().on_setup_failed(now_);
   dependencies_.pump.drain(now_);
+}
+
+/// Even if it fails, there may be another queue pair.
+Result<void> InterfaceLoop::recreate_queue_pair() {
+  auto& queue_pair = dependencies_.queue_pair;
+  const Qpn before = queue_pair.qpn();
+  auto recreated = queue_pair.recreate();
+  if (recreated || queue_pair.qpn() != before) {
+    dependencies_.pump.link().on_queue_pair(queue_pair.qpn(), now_);
+    dependencies_.pump.drain(now_);
+  }
+  return recreated;
 }
 
 void InterfaceLoop::end(StopReason why) {
@@ -100,14 +131,16 @@ void InterfaceLoop::take_messages() {
   dependencies_.inbox.drain(messages_);
   for (auto& message : messages_) {
     dependencies_.trace.record("message", now_, message.index());
-    std::visit(Overloaded{[&](const PortChanged& m) { on_port(m.status); },
-                          [&](const ClientReregister&) { link.on_client_reregister(now_); },
-                          [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
-                          [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
-                          [&](const wire::SaResponse& m) { link.on_response(m, now_); },
-                          [&](AdminRequest& m) { on_admin_request(m); },
-                          [&](const Stop&) { stopping_ = true; }},
-               message);
+    std::visit(
+        Overloaded{
+            [&](const PortChanged& m) { on_port(m.status); },
+            [&](const ClientReregister&) { link.on_client_reregister(now_); },
+            [&](const ObjectFailed& m) { dependencies_.queue_pair.on_object_failed(m.object); },
+            [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
+            [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
+            [&](const wire::SaResponse& m) { link.on_response(m, now_); },
+            [&](AdminRequest& m) { on_admin_request(m); }, [&](const Stop&) { stopping_ = true; }},
+        message);
     dependencies_.pump.drain(now_);
   }
   messages_.clear();

@@ -6,6 +6,10 @@
 // TUN, completion channel or mailbox are readable, or until the link's next deadline. Before it
 // sleeps, the loop arms the completion queue and polls it once more, so that it misses no
 // completion. Completion events only end a sleep; they are acknowledged before the next one.
+//
+// A queue pair that is broken, or whose sends do not complete (send_watchdog.hpp), is restarted, or
+// replaced if the device refuses that. While this fails, the link is down, and the loop tries again
+// after a growing pause.
 #pragma once
 
 #include <string>
@@ -15,19 +19,22 @@
 #include "daemon/messages.hpp"
 #include "daemon/poll_policy.hpp"
 #include "daemon/pump.hpp"
-#include "linux/poller.hpp"
-#include "linux/tun_device.hpp"
-#include "verbs/ud_queue_pair.hpp"
+#include "daemon/send_watchdog.hpp"
+#include "daemon/sleeper.hpp"
+#include "ipoib/backoff.hpp"
+#include "linux/pollable_tun.hpp"
+#include "verbs/recoverable_ud_port.hpp"
 
 namespace ipoib::daemon {
 
 class InterfaceLoop {
  public:
-  /// All of these outlive the loop. Only the thread in run() uses the first three.
+  /// All of these outlive the loop. Only the thread in run() uses the first four.
   struct Dependencies {
     Pump& pump;
-    host::TunDevice& tun;
-    verbs::UdQueuePair& queue_pair;
+    host::PollableTun& tun;
+    verbs::RecoverableUdPort& queue_pair;
+    Sleeper& sleeper;
     InterfaceMailbox& inbox;
     ControlMailbox& outbox;
     TraceRing& trace;
@@ -46,11 +53,11 @@ class InterfaceLoop {
   void run();
 
  private:
-  enum Tag : std::uint32_t { kTun, kCompletions, kInbox };
-
   void turn();
   void sleep();
-  void restart_queue_pair();
+  [[nodiscard]] bool watch_queue_pair();
+  void repair_queue_pair();
+  [[nodiscard]] Result<void> recreate_queue_pair();
   [[nodiscard]] TimePoint next_deadline() const;
   void end(StopReason why);
 
@@ -61,12 +68,14 @@ class InterfaceLoop {
 
   Settings settings_;
   Dependencies dependencies_;
-  host::Poller poller_;
   PollPolicy policy_;
   InterfaceStatus status_;
   TimePoint now_{};
   bool armed_ = false;
-  TimePoint no_restart_before_{};
+  SendWatchdog watchdog_;
+  bool needs_repair_ = false;  ///< by the watchdog, or since the last repair has failed
+  Retry repair_{Backoff{}};
+  TimePoint no_repair_before_{};
   std::string awaited_;  ///< what the link waits for, as logged last
   bool stopping_ = false;
   StopReason stop_reason_;

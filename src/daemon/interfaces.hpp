@@ -4,15 +4,21 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 
-#include "daemon/interface.hpp"
 #include "daemon/interface_plan.hpp"
-#include "daemon/sa_requests.hpp"
+#include "daemon/options.hpp"
+#include "daemon/partition_interface.hpp"
 #include "daemon/timer.hpp"
 #include "ipoib/backoff.hpp"
+#include "ipoib/log_fwd.hpp"
 
 namespace ipoib::daemon {
+
+/// Names of network interfaces that are kept without carrier while the device is lost.
+using KeptInterfaces = std::set<std::string>;
 
 /// Owner of the interfaces.
 class PortOwner {
@@ -24,13 +30,22 @@ class PortOwner {
 
 class Interfaces final : private InterfaceOwner {
  public:
-  Interfaces(const Interface::Dependencies& dependencies, PortOwner& owner, SaRequestPort& sa,
-             Logger& log);
+  struct Dependencies {
+    boost::asio::io_context& context;
+    PartitionInterfaces& factory;
+    const Options& options;
+    KeptInterfaces& kept;
+    PortOwner& owner;
+    SaRequestPort& sa;
+    Logger& log;
+  };
+  explicit Interfaces(const Dependencies& dependencies);
 
   /// Creates the first interfaces. Throws std::runtime_error if one of them cannot be created.
   void start(const verbs::PortSnapshot& port);
   void on_port(const verbs::PortSnapshot& port);
   void on_client_reregister();
+  void on_object_failed(const void* object);
   void on_notice(const wire::Notice& notice);
   /// Drops a response for an interface that no longer exists.
   void on_response(const wire::SaResponse& response);
@@ -41,7 +56,7 @@ class Interfaces final : private InterfaceOwner {
   void stop_now();
 
  private:
-  using Map = std::map<InterfaceNumber, std::unique_ptr<Interface>>;
+  using Map = std::map<InterfaceNumber, std::unique_ptr<PartitionInterface>>;
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
 
@@ -51,10 +66,7 @@ class Interfaces final : private InterfaceOwner {
   void discard_kept();
   void destroy(InterfaceNumber number, const StopReason& why);
 
-  const Interface::Dependencies dependencies_;
-  PortOwner& owner_;
-  SaRequestPort& sa_;
-  Logger& log_;
+  const Dependencies dependencies_;
   InterfacePlan plan_;
   Map interfaces_;
   InterfaceNumber last_number_;

@@ -55,10 +55,10 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
                        .max_mtu = port.max_mtu,
                        .options = options,
                        .home = dependencies.home,
-                       .kept = dependencies.kept,
                        .logs = logs,
                        .rings = rings,
-                       .control_trace = rings.add("control")});
+                       .control_trace = rings.add("control")},
+                      dependencies.kept);
   control.start(port);
   // Only now is it certain that no other daemon has the interfaces.
   if (!dependencies.pid_file) dependencies.pid_file.emplace(options.pid_file);

@@ -24,6 +24,10 @@ struct PortChanged {
   link::PortStatus status;
 };
 struct ClientReregister {};
+/// See verbs::RecoverableUdPort::on_object_failed().
+struct ObjectFailed {
+  const void* object = nullptr;
+};
 /// A report of the SA.
 struct SubnetNotice {
   wire::Notice notice;
@@ -38,8 +42,8 @@ struct AdminRequest {
 };
 /// Tells the thread to leave its groups and end.
 struct Stop {};
-using ToInterface = std::variant<PortChanged, ClientReregister, SubnetNotice, HostChanged,
-                                 wire::SaResponse, AdminRequest, Stop>;
+using ToInterface = std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice,
+                                 HostChanged, wire::SaResponse, AdminRequest, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 struct AdminResponse {

@@ -18,7 +18,7 @@ constexpr const char* kMadsFailed = "the device for management datagrams has fai
 }  // namespace
 
 PortControl::PortControl(const Dependencies& dependencies,
-                         const Interface::Dependencies& interfaces)
+                         const Interface::Dependencies& interfaces, KeptInterfaces& kept)
     : dependencies_(dependencies),
       context_(interfaces.context),
       trace_(interfaces.control_trace),
@@ -27,7 +27,14 @@ PortControl::PortControl(const Dependencies& dependencies,
       port_timer_(context_, [this] { on_port_event(); }),
       port_watch_(context_, dependencies.port.descriptor(), [this] { on_port_event(); }),
       sa_watch_(context_, dependencies.sa.descriptor(), [this] { on_sa_readable(); }),
-      interfaces_(interfaces, *this, *this, dependencies.log) {
+      factory_(interfaces),
+      interfaces_({.context = context_,
+                   .factory = factory_,
+                   .options = interfaces.options,
+                   .kept = kept,
+                   .owner = *this,
+                   .sa = *this,
+                   .log = dependencies.log}) {
   for (const int number : termination_signals()) signals_.add(number);
 }
 
@@ -62,6 +69,7 @@ void PortControl::on_port_event() {
   if (changes.device_failed) return lose_device(kDeviceFailed);
   if (dependencies_.port.retry().is_failing())
     port_timer_.set(now + dependencies_.port.retry().pause());
+  for (const void* const object : changes.failed_objects) interfaces_.on_object_failed(object);
   if (!changes.changed && !changes.reregister) return;
   dependencies_.sa.on_port(dependencies_.port.snapshot(), now);
   if (changes.changed) interfaces_.on_port(dependencies_.port.snapshot());

@@ -8,6 +8,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <string>
 
+#include "daemon/interface.hpp"
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
 #include "daemon/sa_backend.hpp"
@@ -25,7 +26,8 @@ class PortControl final : private PortOwner, private SaRequestPort {
     Logger& log;
   };
 
-  PortControl(const Dependencies& dependencies, const Interface::Dependencies& interfaces);
+  PortControl(const Dependencies& dependencies, const Interface::Dependencies& interfaces,
+              KeptInterfaces& kept);
 
   /// Creates the interfaces for a port in this state. Throws std::runtime_error if one of them
   /// cannot be created.
@@ -57,6 +59,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
   Timer port_timer_;
   Watch port_watch_;
   Watch sa_watch_;
+  InterfaceFactory factory_;
   Interfaces interfaces_;
   bool stopping_ = false;
   Ended ended_;

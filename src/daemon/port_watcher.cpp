@@ -74,9 +74,10 @@ PortWatcher::Changes PortWatcher::update() {
   for (;;) {
     const auto event = events_.next();
     if (!event) break;
-    log_.info("{}: {}", device_.name(), name(*event));
-    changes.reregister |= *event == verbs::AsyncEvent::client_reregister;
-    changes.device_failed |= *event == verbs::AsyncEvent::device_fatal;
+    log_.info("{}: {}", device_.name(), name(event->kind));
+    changes.reregister |= event->kind == verbs::AsyncEvent::client_reregister;
+    changes.device_failed |= event->kind == verbs::AsyncEvent::device_fatal;
+    if (event->object != nullptr) changes.failed_objects.push_back(event->object);
   }
   if (changes.device_failed) return changes;
   const auto network_device = snapshot().network_device;

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/backoff.hpp"
@@ -42,9 +43,10 @@ class PortView {
 class PortWatcher {
  public:
   struct Changes {
-    bool changed = false;        ///< snapshot() has changed
-    bool reregister = false;     ///< the SM asks clients to register again
-    bool device_failed = false;  ///< the HCA is gone or has failed
+    bool changed = false;                          ///< snapshot() has changed
+    bool reregister = false;                       ///< the SM asks clients to register again
+    bool device_failed = false;                    ///< the HCA is gone or has failed
+    std::vector<const void*> failed_objects = {};  ///< queue pairs and completion queues
   };
 
   /// Throws std::runtime_error if the device's event descriptor cannot be used. `device` and `log`

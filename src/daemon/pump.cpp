@@ -27,11 +27,13 @@ bool Pump::turn(TimePoint now) {
     dependencies_.trace.record("tick", now);
     link_.tick(now);
     drain(now);
+    busy = true;  // it may have released frames
   }
   return busy;
 }
 
 bool Pump::from_fabric(TimePoint now) {
+  const bool waited = !link_.sends().empty();
   const auto count = dependencies_.queue_pair.receive(datagrams_, kBatch);
   if (count > 0) {
     dependencies_.trace.record("from fabric", now, count);
@@ -39,7 +41,7 @@ bool Pump::from_fabric(TimePoint now) {
     datagrams_.clear();
   }
   drain(now);
-  return count > 0;
+  return count > 0 || (waited && link_.sends().empty());
 }
 
 bool Pump::from_host(TimePoint now) {

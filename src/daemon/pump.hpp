@@ -41,10 +41,12 @@ class Pump {
 
   Pump(const Settings& settings, const Dependencies& dependencies);
 
-  /// Moves one batch in each direction and runs expired timers. Returns whether there were packets.
+  /// Moves one batch in each direction and runs expired timers. Returns whether to call it again:
+  /// there were packets, or there may be room for packets of the host now.
   bool turn(TimePoint now);
   /// Moves one batch of received datagrams; also reaps completed sends and posts waiting ones.
-  /// Returns whether there were datagrams.
+  /// Returns whether there were datagrams, or the last waiting send was posted, so that the TUN can
+  /// be read again.
   bool from_fabric(TimePoint now);
   /// Carries out what stimuli of the link have caused.
   void drain(TimePoint now);

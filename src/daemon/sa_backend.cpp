@@ -8,6 +8,7 @@
 #include "daemon/roce_sa.hpp"
 #include "daemon/subnet_sa.hpp"
 #include "ipoib/pkey_table.hpp"
+#include "verbs/umad_port.hpp"
 
 namespace ipoib::daemon {
 

@@ -9,7 +9,7 @@
 
 namespace ipoib::daemon {
 
-SubnetSa::SubnetSa(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed)
+SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, Logger& log, std::uint64_t seed)
     : log_(log),
       mads_(std::move(mads)),
       client_({}, *mads_, log, seed),

@@ -7,14 +7,14 @@
 #include "ipoib/log_fwd.hpp"
 #include "sa/sa_client.hpp"
 #include "sa/subscriptions.hpp"
-#include "verbs/umad_port.hpp"
+#include "verbs/watched_mad_port.hpp"
 
 namespace ipoib::daemon {
 
 class SubnetSa final : public SaBackend {
  public:
   /// `log` outlives it.
-  SubnetSa(std::unique_ptr<verbs::UmadPort> mads, Logger& log, std::uint64_t seed);
+  SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, Logger& log, std::uint64_t seed);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
   void request(const wire::SaRequest& request, TimePoint now) override;
@@ -32,7 +32,7 @@ class SubnetSa final : public SaBackend {
   void dispatch(TimePoint now);
 
   Logger& log_;
-  const std::unique_ptr<verbs::UmadPort> mads_;
+  const std::unique_ptr<verbs::WatchedMadPort> mads_;
   sa::SaClient client_;
   sa::Subscriptions subscriptions_;
   std::vector<wire::SaResponse> responses_;

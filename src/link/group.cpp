@@ -180,8 +180,13 @@ void Group::leave() {
 
 void Group::on_setup_failed(TimePoint now) {
   on_lost();
-  const Duration pause = deps_.config.join_backoff.after(1, deps_.random);
-  become(group_state::Pausing{now + pause, 1, "the queue pair could not be configured"},
+  const Backoff& backoff = deps_.config.join_backoff;
+  // Nothing tells of a success, so a failure a good while after the last one counts as the first.
+  const bool is_first = failed_setups_ == 0 || now - setup_failed_ > 2 * backoff.last;
+  setup_failed_ = now;
+  failed_setups_ = is_first ? 1 : failed_setups_ + 1;
+  become(group_state::Pausing{now + backoff.after(failed_setups_, deps_.random), failed_setups_,
+                              "the queue pair could not be configured"},
          "set-up failed");
 }
 

@@ -100,6 +100,8 @@ class Group : public cache::Timed {
   group_state::State state_;
   std::optional<Lid> attached_;
   unsigned failed_attachments_ = 0;  ///< since the port came up
+  unsigned failed_setups_ = 0;       ///< in a row
+  TimePoint setup_failed_{};
 };
 
 }  // namespace ipoib::link

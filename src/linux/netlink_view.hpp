@@ -10,11 +10,12 @@
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
 #include "linux/host_groups.hpp"
+#include "linux/host_mirror.hpp"
 #include "linux/netlink_sockets.hpp"
 
 namespace ipoib::host {
 
-class NetlinkView {
+class NetlinkView final : public HostMirror {
  public:
   /// Subscribes, in the current network namespace, to changes of links, addresses, forwarding,
   /// routes, rules and, if the kernel announces them, multicast groups. update() adds the address
@@ -23,17 +24,11 @@ class NetlinkView {
   [[nodiscard]] static Result<std::unique_ptr<NetlinkView>> open(
       int interface_index, const std::optional<Ipv6Address>& link_local = std::nullopt);
 
-  /// Readable when the host's configuration may have changed.
-  [[nodiscard]] int descriptor() const;
-  /// Reads pending notifications. Returns whether to call update(), which the caller may delay: one
-  /// call covers any number of notifications.
-  [[nodiscard]] bool take_events();
-  /// Makes the next update() look for a change that the kernel may not have announced.
-  void expect_change() { dirty_ = true; }
-  /// Returns a snapshot if it differs from the last one returned; the first call always returns
-  /// one. An interface that is administratively down has no addresses and no routes.
-  [[nodiscard]] Result<std::optional<HostView>> update();
-  [[nodiscard]] bool interface_exists() const { return exists_; }
+  [[nodiscard]] int descriptor() const override;
+  [[nodiscard]] bool take_events() override;
+  void expect_change() override { dirty_ = true; }
+  [[nodiscard]] Result<std::optional<HostView>> update() override;
+  [[nodiscard]] bool interface_exists() const override { return exists_; }
 
  private:
   NetlinkView(NetlinkSockets sockets, HostGroups groups, int interface_index,

@@ -272,12 +272,12 @@ Result<void> TunDevice::set_mtu(std::uint32_t bytes) {
   ifreq request{};
   if (ioctl(fd_.get(), TUNGETIFF, &request) != 0 ||
       ioctl(control_.get(), SIOCGIFMTU, &request) != 0) {
-    return failure("MTU of " + name_, errno);
+    return unless_gone(failure("MTU of " + name_, errno));
   }
   const std::uint32_t wanted = mtu_.wanted(bytes, static_cast<std::uint32_t>(request.ifr_mtu));
   request.ifr_mtu = static_cast<int>(wanted);
   if (ioctl(control_.get(), SIOCSIFMTU, &request) != 0) {
-    return failure("MTU " + std::to_string(bytes) + " of " + name_, errno);
+    return unless_gone(failure("MTU " + std::to_string(bytes) + " of " + name_, errno));
   }
   mtu_.was_set(wanted);
   return {};
@@ -285,8 +285,16 @@ Result<void> TunDevice::set_mtu(std::uint32_t bytes) {
 
 Result<void> TunDevice::set_carrier(bool on) {
   int value = on ? 1 : 0;
-  if (ioctl(fd_.get(), TUNSETCARRIER, &value) != 0) return failure("carrier of " + name_, errno);
-  return {};
+  if (ioctl(fd_.get(), TUNSETCARRIER, &value) == 0) return {};
+  return unless_gone(failure("carrier of " + name_, errno));
+}
+
+/// A deleted interface has no settings that could fail.
+Result<void> TunDevice::unless_gone(Error error) {
+  ifreq request{};
+  gone_ = gone_ || (ioctl(fd_.get(), TUNGETIFF, &request) != 0 && errno == EBADFD);
+  if (gone_) return {};
+  return error;
 }
 
 void TunDevice::remove() { (void)ioctl(fd_.get(), TUNSETPERSIST, 0UL); }

@@ -20,7 +20,7 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/interface_mtu.hpp"
 #include "ipoib/ip.hpp"
-#include "ipoib/tun_port.hpp"
+#include "linux/pollable_tun.hpp"
 
 namespace ipoib::host {
 
@@ -33,7 +33,7 @@ struct TunOptions {
   std::optional<Ipv6Address> stable_secret = {};
 };
 
-class TunDevice final : public TunPort {
+class TunDevice final : public PollableTun {
  public:
   /// Creates the interface, or adopts a persistent one of that name that no process has open. A new
   /// one is up, and the kernel runs Neighbour Discovery on it (no NOARP): it answers solicitations
@@ -53,6 +53,7 @@ class TunDevice final : public TunPort {
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override;
   /// If the operator has set a smaller MTU meanwhile, keeps that from then on.
   [[nodiscard]] Result<void> set_mtu(std::uint32_t bytes) override;
+  /// Both succeed without effect if the interface was deleted.
   [[nodiscard]] Result<void> set_carrier(bool on) override;
 
   [[nodiscard]] int descriptor() const { return fd_.get(); }
@@ -60,12 +61,9 @@ class TunDevice final : public TunPort {
   [[nodiscard]] bool adopted() const { return adopted_; }
   /// What open() could not set, and the interface works without.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
-  /// Packets dropped because of an invalid virtio header.
-  [[nodiscard]] std::uint64_t malformed() const { return malformed_; }
-  /// Whether the interface is administratively up (IFF_UP).
-  [[nodiscard]] bool is_up() const;
-  /// The interface was deleted; reads and writes fail from now on.
-  [[nodiscard]] bool is_gone() const { return gone_; }
+  [[nodiscard]] std::uint64_t malformed() const override { return malformed_; }
+  [[nodiscard]] bool is_up() const override;
+  [[nodiscard]] bool is_gone() const override { return gone_; }
   /// Makes the interface disappear with this object.
   void remove();
 
@@ -73,6 +71,7 @@ class TunDevice final : public TunPort {
   TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)
       : fd_(std::move(fd)), control_(std::move(control)), name_(std::move(name)) {}
   [[nodiscard]] Result<void> configure(const TunOptions& options);
+  [[nodiscard]] Result<void> unless_gone(Error error);
   [[nodiscard]] Result<void> change_flags(short set, short clear);
   [[nodiscard]] Result<void> negotiate_offloads(bool large_packets);
   enum class ReadResult : std::uint8_t { packet, large_packet, malformed, no_frame, nothing };

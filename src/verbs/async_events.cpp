@@ -90,13 +90,20 @@ Result<AsyncEventReader> AsyncEventReader::open(const Device& device) {
   return AsyncEventReader(device.context(), device.port());
 }
 
-std::optional<AsyncEvent> AsyncEventReader::next() {
+std::optional<AsyncEventReader::Event> AsyncEventReader::next() {
   ibv_async_event event{};
   while (ibv_get_async_event(context_, &event) == 0) {
     const auto type = event.event_type;
     const bool ours = !names_a_port(type) || event.element.port_num == port_;
+    const auto kind = classify(type);
+    const void* object = nullptr;
+    if (type == IBV_EVENT_CQ_ERR) {
+      object = event.element.cq;
+    } else if (kind == AsyncEvent::queue_pair_fatal) {
+      object = event.element.qp;
+    }
     ibv_ack_async_event(&event);
-    if (ours) return classify(type);
+    if (ours) return Event{kind, object};
   }
   return std::nullopt;
 }

@@ -32,8 +32,13 @@ class AsyncEventReader {
   [[nodiscard]] static Result<AsyncEventReader> open(const Device& device);
 
   [[nodiscard]] int descriptor() const { return context_->async_fd; }
+  struct Event {
+    AsyncEvent kind = AsyncEvent::other;
+    /// The ibv_qp or ibv_cq of queue_pair_fatal, which may no longer exist.
+    const void* object = nullptr;
+  };
   /// Returns the next event, already acknowledged; nullopt if there is none.
-  [[nodiscard]] std::optional<AsyncEvent> next();
+  [[nodiscard]] std::optional<Event> next();
 
  private:
   AsyncEventReader(ibv_context* context, std::uint8_t port) : context_(context), port_(port) {}

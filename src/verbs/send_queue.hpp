@@ -46,6 +46,8 @@ class SendQueue {
 
   [[nodiscard]] std::size_t depth() const { return sends_.size(); }
   [[nodiscard]] std::size_t in_flight() const { return head_ - tail_; }
+  /// Sends whose resources were released, ever.
+  [[nodiscard]] std::uint64_t completed() const { return tail_; }
 
  private:
   /// The last send of a large packet holds the frame.

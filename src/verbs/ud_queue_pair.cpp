@@ -79,7 +79,7 @@ std::size_t UdQueuePair::poll(std::vector<Incoming>& out, std::size_t limit) {
   while (count < limit) {
     const auto wanted = std::min(limit - count, kPollBatch);
     const int found = ibv_poll_cq(cq_.get(), static_cast<int>(wanted), completions.data());
-    if (found < 0) broken_ = true;
+    if (found < 0) completions_failed_ = broken_ = true;
     for (int i = 0; i < found; ++i) {
       const auto& completion = completions[static_cast<std::size_t>(i)];
       if ((completion.wr_id & kReceiveId) == 0) {

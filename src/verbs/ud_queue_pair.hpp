@@ -3,7 +3,8 @@
 // Cold path (ud_queue_pair_setup.cpp): the queue pair is created in RESET, so its number is known
 // from the start; configure() takes it to RTS with a P_Key index and a Q_Key, bring_down() back to
 // RESET and releases all frames. An error completion makes is_broken() true; restart() resets the
-// queue pair, which keeps its number. recreate() replaces it if the device refuses that.
+// queue pair, which keeps its number. recreate() replaces it and its completion queue if the device
+// refuses that, or if the completion queue has failed.
 //
 // Hot path (ud_queue_pair.cpp, send_queue.hpp): posts and polls chains.
 #pragma once
@@ -16,13 +17,14 @@
 #include "verbs/checksum_probe.hpp"
 #include "verbs/device.hpp"
 #include "verbs/receive_queue.hpp"
+#include "verbs/recoverable_ud_port.hpp"
 #include "verbs/registered_memory.hpp"
 #include "verbs/send_queue.hpp"
 #include "verbs/ud_values.hpp"
 
 namespace ipoib::verbs {
 
-class UdQueuePair final : public UdPort {
+class UdQueuePair final : public RecoverableUdPort {
  public:
   /// Creates PD, CQ, channel, queue pair and receive buffers for packets of up to `max_mtu` bytes.
   /// `device` and `log` must outlive it; it must outlive the address handles that it creates.
@@ -40,11 +42,9 @@ class UdQueuePair final : public UdPort {
   /// Brings the queue pair to RESET, and releases all posted frames. Received datagrams that were
   /// not polled are lost. Attachments to groups stay.
   [[nodiscard]] Result<void> bring_down();
-  /// Brings it down and up again, with the same attributes.
-  [[nodiscard]] Result<void> restart();
-  /// Replaces the queue pair with a new one, in RESET and attached to the same groups. If the
-  /// device does not destroy the old one, that stays, and keeps its frames.
-  [[nodiscard]] Result<void> recreate();
+  /// Fails if the completion queue has failed, because only recreate() replaces that.
+  [[nodiscard]] Result<void> restart() override;
+  [[nodiscard]] Result<void> recreate() override;
   [[nodiscard]] bool is_up() const { return up_; }
   /// The send queue has room for the segments of any packet, in addition to unsignalled sends.
   [[nodiscard]] bool can_send_large_packets() const {
@@ -52,7 +52,8 @@ class UdQueuePair final : public UdPort {
   }
   /// The device computes the checksums of segments: the probe has passed.
   [[nodiscard]] bool checksum_offload() const { return probe_.passed(); }
-  [[nodiscard]] bool is_broken() const { return broken_; }  ///< by a completion or verb that failed
+  [[nodiscard]] bool is_broken() const override { return broken_; }
+  void on_object_failed(const void* object) override;
 
   [[nodiscard]] Qpn qpn() const override { return Qpn(qp_->qp_num); }
   [[nodiscard]] Result<AddressHandlePtr> create_address_handle(const AddressVector& to) override;
@@ -63,22 +64,23 @@ class UdQueuePair final : public UdPort {
 
   /// Readable once after arm(), when a completion arrives.
   [[nodiscard]] int descriptor() const { return channel_->fd; }
-  /// Requests an event for the next completion. Earlier completions raise none: call receive() once
-  /// more before sleeping.
-  void arm();
-  /// Reads and acknowledges all pending events.
-  void acknowledge_events();
+  void arm() override;
+  void acknowledge_events() override;
 
   /// Posted sends that are not known to be complete: up to kSignalPeriod - 1 remain without another
   /// send.
   [[nodiscard]] std::size_t sends_in_flight() const { return sends_.in_flight(); }
-  [[nodiscard]] const UdCounters& counters() const { return counters_; }
+  [[nodiscard]] SendProgress send_progress() const override {
+    return {sends_.completed(), sends_.in_flight()};
+  }
+  [[nodiscard]] const UdCounters& counters() const override { return counters_; }
 
  private:
   UdQueuePair(const Device& device, std::uint32_t max_mtu, const QueueDepths& depths, Logger& log)
       : device_(device), log_(log), max_mtu_(max_mtu), depths_(depths) {}
   [[nodiscard]] Result<void> create_queues();
-  [[nodiscard]] Result<QueuePair> create_queue_pair();
+  [[nodiscard]] Result<CompletionQueue> create_completion_queue();
+  [[nodiscard]] Result<QueuePair> create_queue_pair(ibv_cq* queue);
   [[nodiscard]] Result<void> destroy_queue_pair();
   [[nodiscard]] Result<void> bring_up();
   [[nodiscard]] Result<void> set_qkey();
@@ -110,6 +112,7 @@ class UdQueuePair final : public UdPort {
   UdAttributes attributes_;
   bool up_ = false;
   bool broken_ = false;
+  bool completions_failed_ = false;           ///< of the completion queue
   bool advertises_checksum_offload_ = false;  ///< IBV_DEVICE_UD_IP_CSUM
   ChecksumProbe probe_;
   UdCounters counters_;

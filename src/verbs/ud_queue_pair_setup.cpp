@@ -58,7 +58,7 @@ Result<std::unique_ptr<UdQueuePair>> UdQueuePair::create(const Device& device,
                                                          const QueueDepths& depths, Logger& log) {
   std::unique_ptr<UdQueuePair> pair(new UdQueuePair(device, max_mtu, depths, log));
   if (auto done = pair->create_queues(); !done) return done.error();
-  auto made = pair->create_queue_pair();
+  auto made = pair->create_queue_pair(pair->cq_.get());
   if (!made) return made.error();
   pair->qp_ = std::move(*made);
   return pair;
@@ -82,11 +82,9 @@ Result<void> UdQueuePair::create_queues() {
   if (flags < 0 || fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     return verbs_error("completion channel", errno);
   }
-  const auto large = large_receive_verb() != nullptr ? kLargeReceives : 0;
-  cq_.reset(ibv_create_cq(device_.context(),
-                          static_cast<int>(depths_.send + depths_.receive + large), nullptr,
-                          channel_.get(), 0));
-  if (!cq_) return verbs_error("cannot create a completion queue", errno);
+  auto queue = create_completion_queue();
+  if (!queue) return queue.error();
+  cq_ = std::move(*queue);
 
   receives_.create({.depth = depths_.receive,
                     .spare = kSpareReceiveFrames,
@@ -102,9 +100,18 @@ Result<void> UdQueuePair::create_queues() {
   return {};
 }
 
-Result<QueuePair> UdQueuePair::create_queue_pair() {
+Result<CompletionQueue> UdQueuePair::create_completion_queue() {
+  const auto large = large_receive_verb() != nullptr ? kLargeReceives : 0;
+  CompletionQueue made(ibv_create_cq(device_.context(),
+                                     static_cast<int>(depths_.send + depths_.receive + large),
+                                     nullptr, channel_.get(), 0));
+  if (!made) return verbs_error("cannot create a completion queue", errno);
+  return made;
+}
+
+Result<QueuePair> UdQueuePair::create_queue_pair(ibv_cq* queue) {
   ibv_qp_init_attr_ex wanted{};
-  wanted.send_cq = wanted.recv_cq = cq_.get();
+  wanted.send_cq = wanted.recv_cq = queue;
   wanted.qp_type = IBV_QPT_UD;
   wanted.pd = pd_.get();
   wanted.cap.max_send_wr = depths_.send;
@@ -173,7 +180,13 @@ Result<void> UdQueuePair::configure(const UdAttributes& attributes) {
   return restart();
 }
 
+void UdQueuePair::on_object_failed(const void* object) {
+  completions_failed_ |= object == cq_.get();
+  broken_ |= object == cq_.get() || object == qp_.get();
+}
+
 Result<void> UdQueuePair::restart() {
+  if (completions_failed_) return Error{EIO, "the completion queue has failed"};
   if (auto done = bring_down(); !done) return done;
   return bring_up();
 }
@@ -271,11 +284,16 @@ Result<void> UdQueuePair::bring_down() {
 }
 
 Result<void> UdQueuePair::recreate() {
-  auto made = create_queue_pair();
+  auto queue = create_completion_queue();
+  if (!queue) return queue.error();
+  auto made = create_queue_pair(queue->get());
   if (!made) return made.error();
   const auto groups = groups_;
   if (auto done = destroy_queue_pair(); !done) return done;
   qp_ = std::move(*made);
+  acknowledge_events();  // ibv_destroy_cq(3) waits for that
+  cq_ = std::move(*queue);
+  completions_failed_ = false;
   for (const auto& group : groups) {
     if (auto done = attach(group.mgid, group.mlid); !done) return done;
   }

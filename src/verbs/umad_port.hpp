@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
-#include "ipoib/mad_port.hpp"
+#include "verbs/watched_mad_port.hpp"
 
 namespace ipoib::verbs {
 
-class UmadPort : public MadPort {
+class UmadPort : public WatchedMadPort {
  public:
   /// Opens port `port` of the HCA `device` (as in `ibstat -l`) for requests to the SA, and for its
   /// reports unless another program on the port receives them. The error says what is missing: the
@@ -30,13 +30,9 @@ class UmadPort : public MadPort {
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
   [[nodiscard]] MadSource source() override;
 
-  /// Whether this port receives the SA's reports; otherwise another program does.
-  [[nodiscard]] bool takes_reports() const { return takes_reports_; }
-  /// Readable when receive() would return a MAD.
-  [[nodiscard]] int fd() const;
-  /// The device is gone: receive() returns nothing any more, and the descriptor stays readable. The
-  /// event loop must stop watching it.
-  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool takes_reports() const override { return takes_reports_; }
+  [[nodiscard]] int fd() const override;
+  [[nodiscard]] bool failed() const override { return failed_; }
 
  private:
   UmadPort(std::string device, std::uint8_t number, int port, int agent, bool takes_reports)

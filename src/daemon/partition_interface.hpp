@@ -1,0 +1,64 @@
+// Seam: an interface of a port, and where interfaces come from. Implemented by Interface and
+// InterfaceFactory of interface.hpp, and in memory by tests.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/messages.hpp"
+#include "daemon/sa_requests.hpp"
+#include "ipoib/address.hpp"
+#include "verbs/device.hpp"
+#include "wire/notice.hpp"
+
+namespace ipoib::daemon {
+
+/// Owner of an interface.
+class InterfaceOwner {
+ public:
+  virtual ~InterfaceOwner() = default;
+  /// The interface's thread has ended and has left its groups, if possible. The interface may be
+  /// destroyed after this call, but not within.
+  virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
+};
+
+struct InterfaceId {
+  InterfaceNumber number;
+  PKey pkey;
+  std::string name;
+};
+
+class PartitionInterface {
+ public:
+  virtual ~PartitionInterface() = default;
+
+  [[nodiscard]] virtual const InterfaceId& id() const = 0;
+  /// Whether the network interface existed before.
+  [[nodiscard]] virtual bool adopted() const = 0;
+  /// Makes the network interface disappear with this object; otherwise it is kept.
+  virtual void remove_at_end() = 0;
+
+  virtual void on_port(const verbs::PortSnapshot& port) = 0;
+  virtual void on_client_reregister() = 0;
+  /// See verbs::RecoverableUdPort::on_object_failed().
+  virtual void on_object_failed(const void* object) = 0;
+  virtual void on_notice(const wire::Notice& notice) = 0;
+  /// A response to a request of this interface.
+  virtual void on_response(const wire::SaResponse& response) = 0;
+  /// Ends the interface; the first reason counts. InterfaceOwner::on_ended() follows.
+  virtual void stop(StopReason why) = 0;
+};
+
+class PartitionInterfaces {
+ public:
+  virtual ~PartitionInterfaces() = default;
+  /// Creates an interface, or adopts a persistent one. Throws std::runtime_error that says what is
+  /// missing.
+  [[nodiscard]] virtual std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
+                                                                   InterfaceOwner& owner,
+                                                                   SaRequestPort& sa) = 0;
+  /// Removes a kept network interface.
+  virtual void discard(const std::string& name) = 0;
+};
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,55 @@
+// Seam: how the thread of an interface reads the clock and sleeps. Implemented with epoll, and in
+// virtual time by tests.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ipoib/monotonic_clock.hpp"
+#include "ipoib/time.hpp"
+#include "linux/poller.hpp"
+
+namespace ipoib::daemon {
+
+/// What ends a sleep, besides its deadline.
+enum class WakeSource : std::uint32_t { host, completions, messages };
+
+class Sleeper {
+ public:
+  virtual ~Sleeper() = default;
+  [[nodiscard]] virtual TimePoint now() = 0;
+  /// Sleeps until a source is ready or the deadline has passed. Returns whether completions were
+  /// among the sources.
+  [[nodiscard]] virtual bool sleep(TimePoint now, TimePoint deadline) = 0;
+};
+
+class EpollSleeper final : public Sleeper {
+ public:
+  struct Descriptors {
+    int host = -1;
+    int completions = -1;
+    int messages = -1;
+  };
+  explicit EpollSleeper(const Descriptors& descriptors) {
+    poller_.add(descriptors.host, tag(WakeSource::host));
+    poller_.add(descriptors.completions, tag(WakeSource::completions));
+    poller_.add(descriptors.messages, tag(WakeSource::messages));
+  }
+
+  [[nodiscard]] TimePoint now() override { return monotonic_now(); }
+  [[nodiscard]] bool sleep(TimePoint now, TimePoint deadline) override {
+    bool completions = false;
+    for (const auto ready : poller_.wait(now, deadline)) {
+      completions |= ready == tag(WakeSource::completions);
+    }
+    return completions;
+  }
+
+ private:
+  static constexpr std::uint32_t tag(WakeSource source) {
+    return static_cast<std::uint32_t>(source);
+  }
+  host::Poller poller_;
+};
+
+}  // namespace ipoib::daemon

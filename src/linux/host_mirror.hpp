@@ -1,0 +1,29 @@
+// Seam: a mirror of the host's configuration of one interface. Implemented by NetlinkView, and in
+// memory by tests.
+#pragma once
+
+#include <optional>
+
+#include "ipoib/host_view.hpp"
+#include "ipoib/result.hpp"
+
+namespace ipoib::host {
+
+class HostMirror {
+ public:
+  virtual ~HostMirror() = default;
+
+  /// Readable when the host's configuration may have changed.
+  [[nodiscard]] virtual int descriptor() const = 0;
+  /// Reads pending notifications. Returns whether to call update(), which the caller may delay: one
+  /// call covers any number of notifications.
+  [[nodiscard]] virtual bool take_events() = 0;
+  /// Makes the next update() look for a change that the kernel may not have announced.
+  virtual void expect_change() = 0;
+  /// Returns a snapshot if it differs from the last one returned; the first call always returns
+  /// one. An interface that is administratively down has no addresses and no routes.
+  [[nodiscard]] virtual Result<std::optional<HostView>> update() = 0;
+  [[nodiscard]] virtual bool interface_exists() const = 0;
+};
+
+}  // namespace ipoib::host

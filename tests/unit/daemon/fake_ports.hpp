@@ -1,0 +1,165 @@
+// Queue pair, TUN and clock of an interface, in memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "daemon/sleeper.hpp"
+#include "linux/pollable_tun.hpp"
+#include "verbs/recoverable_ud_port.hpp"
+
+namespace ipoib::daemon {
+
+class FakeQueuePair final : public verbs::RecoverableUdPort {
+ public:
+  [[nodiscard]] Qpn qpn() const override { return number; }
+  [[nodiscard]] Result<AddressHandlePtr> create_address_handle(
+      const AddressVector& /*to*/) override {
+    return AddressHandlePtr(new AddressHandle);
+  }
+  [[nodiscard]] Result<void> configure(const UdAttributes& attributes) override {
+    configured.push_back(attributes);
+    if (refuses_attributes) return Error{EINVAL, "refused"};
+    return {};
+  }
+  std::size_t send(std::span<Outgoing> batch) override {
+    const auto posted = std::min(room, batch.size());
+    room -= posted;
+    for (Outgoing& each : batch.first(posted)) sent.push_back(std::move(each.frame));
+    return posted;
+  }
+  std::size_t receive(std::vector<Incoming>& out, std::size_t limit) override {
+    ++receive_calls;
+    const auto count = static_cast<std::ptrdiff_t>(std::min(limit, arrived.size()));
+    std::move(arrived.begin(), arrived.begin() + count, std::back_inserter(out));
+    arrived.erase(arrived.begin(), arrived.begin() + count);
+    return static_cast<std::size_t>(count);
+  }
+  [[nodiscard]] Result<void> attach(const Gid& mgid, Lid /*mlid*/) override {
+    if (mgid == refused_group) return Error{ENOMEM, "no room"};
+    attached.push_back(mgid);
+    return {};
+  }
+  [[nodiscard]] Result<void> detach(const Gid& mgid, Lid /*mlid*/) override {
+    std::erase(attached, mgid);
+    return {};
+  }
+
+  void arm() override {
+    ++arms;
+    if (on_arm) on_arm();
+  }
+  void acknowledge_events() override {}
+  [[nodiscard]] bool is_broken() const override { return broken; }
+  void on_object_failed(const void* object) override { broken |= object == this; }
+  [[nodiscard]] Result<void> restart() override {
+    ++restarts;
+    broken = false;
+    progress.completed += std::exchange(progress.in_flight, 0);
+    if (on_restart) on_restart();
+    if (refuses_restart) return Error{EIO, "does not restart"};
+    return {};
+  }
+  [[nodiscard]] Result<void> recreate() override {
+    ++recreations;
+    if (refuses_recreation) return Error{ENOMEM, "cannot be created"};
+    number = Qpn(number.value() + 1);
+    return {};
+  }
+  [[nodiscard]] SendProgress send_progress() const override { return progress; }
+  [[nodiscard]] const verbs::UdCounters& counters() const override { return counters_; }
+
+  Qpn number{0x11};
+  std::size_t room = 1000;  ///< in the send queue
+  std::vector<Frame> sent;
+  std::deque<Incoming> arrived;
+  std::vector<UdAttributes> configured;
+  std::vector<Gid> attached;
+  Gid refused_group;
+  SendProgress progress;
+  bool broken = false;
+  bool refuses_attributes = false;
+  bool refuses_restart = false;
+  bool refuses_recreation = false;
+  unsigned receive_calls = 0;
+  unsigned arms = 0;
+  unsigned restarts = 0;
+  unsigned recreations = 0;
+  std::function<void()> on_arm;
+  std::function<void()> on_restart;
+
+ private:
+  verbs::UdCounters counters_;
+};
+
+class FakeTun final : public host::PollableTun {
+ public:
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  bool read(const HostPools& pools, std::size_t headroom, std::vector<Frame>& out,
+            std::size_t limit) override {
+    limits.push_back(limit);
+    for (std::size_t count = 0; count < limit && !to_fabric.empty(); ++count) {
+      Frame frame = pools.packets.take();
+      if (!frame) return true;
+      frame.window(headroom, to_fabric.front().size());
+      std::ranges::copy(to_fabric.front(), frame.bytes().begin());
+      out.push_back(std::move(frame));
+      to_fabric.pop_front();
+    }
+    return !to_fabric.empty();
+  }
+  bool write(ConstBytes packet) override {
+    from_fabric.emplace_back(packet.begin(), packet.end());
+    return true;
+  }
+  [[nodiscard]] bool accepts(Segmentation::Kind /*kind*/) const override { return false; }
+  bool write_large(std::span<const ConstBytes> /*pieces*/, const Segmentation& /*how*/) override {
+    return false;
+  }
+  [[nodiscard]] Result<void> set_mtu(std::uint32_t bytes) override {
+    mtu = bytes;
+    return {};
+  }
+  [[nodiscard]] Result<void> set_carrier(bool on) override {
+    carrier = on;
+    return {};
+  }
+  [[nodiscard]] std::uint64_t malformed() const override { return 0; }
+  [[nodiscard]] bool is_up() const override { return true; }
+  [[nodiscard]] bool is_gone() const override { return gone; }
+
+  std::deque<std::vector<std::uint8_t>> to_fabric;
+  std::vector<std::vector<std::uint8_t>> from_fabric;
+  std::vector<std::size_t> limits;  ///< of each read
+  std::uint32_t mtu = 0;
+  bool carrier = false;
+  bool gone = false;
+
+ private:
+  std::string name_ = "ibx";
+};
+
+/// Virtual time, which only sleep() moves: to the deadline.
+class FakeSleeper final : public Sleeper {
+ public:
+  [[nodiscard]] TimePoint now() override { return time; }
+  [[nodiscard]] bool sleep(TimePoint now, TimePoint deadline) override {
+    deadlines.push_back(deadline);
+    if (on_sleep) on_sleep();
+    if (deadline != kNever && deadline > now) time = deadline;
+    return std::exchange(completions, false);
+  }
+
+  TimePoint time{std::chrono::seconds(1000)};
+  std::vector<TimePoint> deadlines;
+  bool completions = false;        ///< whether completions end the next sleep
+  std::function<void()> on_sleep;  ///< has to make the loop end some time
+};
+
+}  // namespace ipoib::daemon

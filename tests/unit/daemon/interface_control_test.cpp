@@ -1,0 +1,325 @@
+#include "daemon/interface_control.hpp"
+
+#include <gmock/gmock.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "daemon/admin.hpp"
+#include "ipoib/log.hpp"
+#include "linux/wake_up.hpp"
+#include "tests/unit/link/object_fixture.hpp"
+#include "wire/sa_request.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class FakeMirror final : public host::HostMirror {
+ public:
+  [[nodiscard]] int descriptor() const override { return events.descriptor(); }
+  [[nodiscard]] bool take_events() override {
+    events.clear();
+    return true;
+  }
+  void expect_change() override { ++expected; }
+  [[nodiscard]] Result<std::optional<HostView>> update() override {
+    ++updates;
+    if (fails) return Error{0, "netlink: no memory"};
+    return std::exchange(next, std::nullopt);
+  }
+  [[nodiscard]] bool interface_exists() const override { return exists; }
+
+  void change(HostView view) {
+    next = std::move(view);
+    events.signal();
+  }
+
+  host::WakeUp events;
+  std::optional<HostView> next = HostView();
+  bool exists = true;
+  bool fails = false;
+  unsigned updates = 0;
+  unsigned expected = 0;
+};
+
+class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, public SaRequestPort {
+ protected:
+  static constexpr InterfaceNumber kNumber{3};
+  static constexpr PKey kPartition{0x8012};
+
+  void on_ended(InterfaceNumber interface, const StopReason& why) override {
+    EXPECT_EQ(interface, kNumber);
+    ended.push_back(why);
+  }
+  void send(const wire::SaRequest& request) override { requests.push_back(request); }
+
+  /// Runs the control thread until `holds`.
+  void run_until(const std::function<bool()>& holds) {
+    constexpr int kPatience = 2000;
+    for (int i = 0; i < kPatience && !holds(); ++i) context.run_one_for(10ms);
+    ASSERT_TRUE(holds());
+  }
+  /// The messages to the interface's thread, whose mailbox is empty then.
+  std::vector<ToInterface> taken() {
+    std::vector<ToInterface> out;
+    to_interface.drain(out);
+    return out;
+  }
+  template <class Message>
+  static std::vector<Message> only(const std::vector<ToInterface>& all) {
+    std::vector<Message> out;
+    for (const auto& each : all) {
+      if (const auto* const one = std::get_if<Message>(&each)) out.push_back(*one);
+    }
+    return out;
+  }
+  /// Waits for messages of a kind.
+  template <class Message>
+  std::vector<Message> await() {
+    std::vector<Message> out;
+    run_until([&] {
+      for (const auto& one : only<Message>(taken())) out.push_back(one);
+      return !out.empty();
+    });
+    return out;
+  }
+  void fill_mailbox() {
+    while (to_interface.post(HostChanged{})) {
+    }
+  }
+  void from_interface(ToControl&& message) { ASSERT_TRUE(to_control.post(std::move(message))); }
+  [[nodiscard]] static verbs::PortSnapshot port_with(Lid lid) {
+    verbs::PortSnapshot port;
+    port.active = true;
+    port.lid = lid;
+    port.pkeys = {kPartition};
+    return port;
+  }
+  [[nodiscard]] static wire::Notice in_service() {
+    wire::Notice notice;
+    notice.trap_number = wire::trap::kInService;
+    return notice;
+  }
+  [[nodiscard]] static wire::SaRequest leave(std::uint64_t id) {
+    return {wire::SaRequestId(id), wire::LeaveQuery{}};
+  }
+
+  boost::asio::io_context context{1};
+  FakeMirror mirror;
+  InterfaceMailbox to_interface{2};
+  ControlMailbox to_control{16};
+  TraceRing trace{"test"};
+  std::vector<StopReason> ended;
+  std::vector<wire::SaRequest> requests;
+  std::optional<std::uint64_t> missing_receives;
+  InterfaceControl control{{.context = context,
+                            .number = kNumber,
+                            .pkey = kPartition,
+                            .host = mirror,
+                            .to_interface = to_interface,
+                            .inbox = to_control,
+                            .owner = *this,
+                            .sa = *this,
+                            .trace = trace,
+                            .log = *link::silent_logger(),
+                            .missing_receives = [this] { return missing_receives; }}};
+};
+
+TEST_F(InterfaceControlTest, PassesOnTheHostsConfiguration) {
+  HostView view;
+  view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
+  mirror.next = view;
+  EXPECT_EQ(await<HostChanged>().back().view, view);
+  view.addresses.clear();
+  mirror.change(view);
+  EXPECT_EQ(await<HostChanged>().back().view, view);
+}
+
+TEST_F(InterfaceControlTest, ReadsTheHostAgainAfterAFailure) {
+  mirror.fails = true;
+  run_until([&] { return mirror.updates >= 2; });
+  mirror.fails = false;
+  EXPECT_THAT(await<HostChanged>(), SizeIs(1));
+}
+
+TEST_F(InterfaceControlTest, LooksForGroupsThatTheKernelDoesNotAnnounce) {
+  from_interface(link::HostGroupsChanged{});
+  run_until([&] { return mirror.expected == 1 && mirror.updates > 0; });
+}
+
+TEST_F(InterfaceControlTest, DeliversANoticeAtOnce) {
+  control.on_notice(in_service());
+  EXPECT_THAT(only<SubnetNotice>(taken()), SizeIs(1));
+}
+
+TEST_F(InterfaceControlTest, ANoticeThatFindsAFullMailboxBecomesAReregistrationLater) {
+  fill_mailbox();
+  control.on_notice(in_service());
+  EXPECT_THAT(only<ClientReregister>(taken()), IsEmpty());
+  EXPECT_THAT(await<ClientReregister>(), SizeIs(1));
+}
+
+TEST_F(InterfaceControlTest, DeliversTheLastPortStatusLaterIfTheMailboxIsFull) {
+  fill_mailbox();
+  control.on_port(port_with(Lid(7)));
+  control.on_port(port_with(Lid(8)));
+  control.on_client_reregister();
+  (void)taken();
+  const auto changes = await<PortChanged>();
+  ASSERT_THAT(changes, SizeIs(1));
+  EXPECT_EQ(changes[0].status.lid, Lid(8));
+}
+
+TEST_F(InterfaceControlTest, DeliversEachFailedObject) {
+  int one = 0;
+  int other = 0;
+  fill_mailbox();
+  control.on_object_failed(&one);
+  control.on_object_failed(&other);
+  (void)taken();
+  std::vector<const void*> failed;
+  run_until([&] {
+    for (const auto& each : only<ObjectFailed>(taken())) failed.push_back(each.object);
+    return failed.size() == 2;
+  });
+  EXPECT_THAT(failed, ::testing::UnorderedElementsAre(&one, &other));
+}
+
+TEST_F(InterfaceControlTest, DeliversResponsesInOrderEvenIfTheMailboxIsFull) {
+  fill_mailbox();
+  const auto first = first_link_request(kNumber).value();
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    control.on_response({wire::SaRequestId(first + i), wire::McMemberRecord{}});
+  }
+  (void)taken();
+  std::vector<std::uint64_t> order;
+  run_until([&] {
+    for (const auto& each : only<wire::SaResponse>(taken())) {
+      order.push_back(each.id.value() - first);
+    }
+    return order.size() == 5;
+  });
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
+}
+
+// --- End ----------------------------------------------------------------------------------------
+
+/// A link that learns that the port has left its partition can no longer leave its groups.
+TEST_F(InterfaceControlTest, StopsBeforeTheLinkLearnsWhatHasChangedLast) {
+  fill_mailbox();
+  control.on_port(port_with(Lid(7)));
+  control.stop({});
+  control.on_port({});
+  control.on_port(port_with(Lid(8)));
+  (void)taken();
+  std::vector<ToInterface> all;
+  run_until([&] {
+    for (auto& each : taken()) all.push_back(std::move(each));
+    return !only<Stop>(all).empty();
+  });
+  EXPECT_THAT(only<PortChanged>(all), IsEmpty());
+}
+
+TEST_F(InterfaceControlTest, EndsAfterTheResponsesToItsLeaves) {
+  control.stop({});
+  from_interface(leave(100));
+  from_interface(leave(101));
+  from_interface(Stopped{});
+  run_until([&] { return requests.size() == 2; });
+  context.run_for(1ms);
+  EXPECT_THAT(ended, IsEmpty());
+  control.on_response({wire::SaRequestId(100), wire::McMemberRecord{}});
+  EXPECT_THAT(ended, IsEmpty());
+  control.on_response({wire::SaRequestId(101), wire::McMemberRecord{}});
+  ASSERT_THAT(ended, SizeIs(1));
+  EXPECT_EQ(ended[0].kind, StopReason::Kind::requested);
+}
+
+TEST_F(InterfaceControlTest, EndsWithoutResponsesAfterAWhile) {
+  from_interface(leave(100));
+  from_interface(Stopped{});
+  run_until([&] { return !ended.empty(); });
+}
+
+TEST_F(InterfaceControlTest, ADeletedInterfaceEnds) {
+  mirror.exists = false;
+  EXPECT_THAT(await<Stop>(), SizeIs(1));
+  from_interface(Stopped{});
+  run_until([&] { return !ended.empty(); });
+  EXPECT_EQ(ended[0].kind, StopReason::Kind::deleted);
+}
+
+TEST_F(InterfaceControlTest, TheFirstReasonToStopCounts) {
+  control.stop({StopReason::Kind::failed, "the first"});
+  control.stop({StopReason::Kind::deleted, {}});
+  from_interface(Stopped{{StopReason::Kind::deleted, {}}});
+  run_until([&] { return !ended.empty(); });
+  EXPECT_EQ(ended[0].kind, StopReason::Kind::failed);
+  EXPECT_EQ(ended[0].reason, "the first");
+}
+
+// --- Control requests ---------------------------------------------------------------------------
+
+TEST_F(InterfaceControlTest, PassesOnARequestAndItsResponse) {
+  std::vector<control::Response> responses;
+  control.handle(control::InfoRequest{},
+                 [&](const control::Response& response) { responses.push_back(response); });
+  auto passed_on = taken();
+  auto& request = std::get<AdminRequest>(passed_on.at(0));
+  from_interface(AdminResponse{control::Reply(control::Done{}), std::move(request.done)});
+  run_until([&] { return !responses.empty(); });
+  EXPECT_TRUE(responses[0]);
+}
+
+TEST_F(InterfaceControlTest, RefusesARequestIfTheInterfaceIsBusy) {
+  fill_mailbox();
+  std::vector<control::Response> responses;
+  control.handle(control::InfoRequest{},
+                 [&](const control::Response& response) { responses.push_back(response); });
+  ASSERT_EQ(responses.size(), 1U);
+  EXPECT_EQ(responses[0].error().code, EBUSY);
+}
+
+TEST_F(InterfaceControlTest, AddsTheCounterOfThePort) {
+  const auto counters = [&] {
+    std::vector<control::Counter> out;
+    control.handle(control::StatsRequest{}, [&](const control::Response& response) {
+      out = std::get<std::vector<control::Counter>>(*response);
+    });
+    auto passed_on = taken();
+    std::get<AdminRequest>(passed_on.at(0)).done(control::Reply(std::vector<control::Counter>{}));
+    return out;
+  };
+  EXPECT_THAT(counters(), IsEmpty()) << "the device has none";
+  missing_receives = 12;
+  EXPECT_THAT(counters(), ElementsAre(missing_receives_counter(12)));
+}
+
+TEST_F(InterfaceControlTest, FindsTheMembersOfAGroup) {
+  std::vector<control::Response> responses;
+  const auto find = [&] {
+    control.find_members(Gid(), [&](const control::Response& one) { responses.push_back(one); });
+    return requests.back().id;
+  };
+  const auto id = find();
+  EXPECT_EQ(interface_of(id), kNumber);
+  wire::McMemberRecord member;
+  member.port_gid = link::port_gid(5);
+  control.on_response({id, wire::McMemberTable{member}});
+  ASSERT_EQ(responses.size(), 1U);
+  const auto members = std::get<std::vector<control::Member>>(*responses[0]);
+  ASSERT_THAT(members, SizeIs(1));
+  EXPECT_EQ(members[0].port, link::port_gid(5));
+  control.on_response({find(), wire::SaFailure(wire::SaFailure::Kind::no_sm)});
+  ASSERT_EQ(responses.size(), 2U);
+  EXPECT_FALSE(responses[1]);
+  EXPECT_THAT(only<wire::SaResponse>(taken()), IsEmpty()) << "the link has not asked for it";
+}
+
+}  // namespace
+}  // namespace ipoib::daemon

@@ -1,0 +1,263 @@
+#include "daemon/interface_loop.hpp"
+
+#include <gmock/gmock.h>
+
+#include "daemon/pools.hpp"
+#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/link/object_fixture.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+class InterfaceLoopTest : public ::testing::Test {
+ protected:
+  InterfaceLoopTest() {
+    sleeper.on_sleep = [this] { stop(); };
+  }
+
+  void post(ToInterface&& message) { ASSERT_TRUE(inbox.post(std::move(message))); }
+  void stop() { post(Stop{}); }
+  /// Runs the loop until something stops it: by default its first sleep.
+  void run() {
+    InterfaceLoop loop({.identity = {"ibx", "mlx5_0", 1, 4711}, .pkey = kDefaultPKey},
+                       {.pump = pump,
+                        .tun = tun,
+                        .queue_pair = queue_pair,
+                        .sleeper = sleeper,
+                        .inbox = inbox,
+                        .outbox = outbox,
+                        .trace = trace,
+                        .log = *link::silent_logger()});
+    loop.run();
+    outbox.drain(answers);
+  }
+  /// Ends the loop once `holds`, which has to become true within 100 sleeps.
+  void stop_when(std::function<bool()> holds) {
+    sleeper.on_sleep = [this, holds = std::move(holds)] {
+      if (holds()) return stop();
+      if (sleeper.deadlines.size() < 100) return;
+      ADD_FAILURE() << "the condition does not become true";
+      stop();
+    };
+  }
+  /// The time since the start.
+  [[nodiscard]] Duration elapsed() const { return sleeper.time - kStart; }
+  [[nodiscard]] std::uint64_t counter(const std::string& name) const {
+    for (const auto& answer : answers) {
+      const auto* const response = std::get_if<AdminResponse>(&answer);
+      if (response == nullptr) continue;
+      for (const auto& each : std::get<std::vector<control::Counter>>(*response->response)) {
+        if (each.name == name) return each.value;
+      }
+    }
+    ADD_FAILURE() << "no counter " << name;
+    return 0;
+  }
+  void ask_for_counters() { post(AdminRequest{control::StatsRequest{}, {}}); }
+  [[nodiscard]] static link::PortStatus active_port() {
+    link::PortStatus port;
+    port.active = port.sm_known = true;
+    port.lid = Lid(4);
+    port.gid = link::port_gid(1);
+    port.pkey_index = 0;
+    return port;
+  }
+
+  static constexpr TimePoint kStart{1000s};
+  FakeSleeper sleeper;
+  FramePool frames{512, 2048};  // first, since the others hold frames
+  FakeQueuePair queue_pair;
+  FakeTun tun;
+  TraceRing trace{"test"};
+  InterfaceMailbox inbox{16};
+  ControlMailbox outbox{16};
+  std::vector<ToControl> answers;
+  Pump pump{{.link = {}, .max_ip_mtu = 1500, .seed = 1},
+            {.tun = tun,
+             .queue_pair = queue_pair,
+             .host_frames = {frames, frames},
+             .messages = frames,
+             .trace = trace,
+             .log = *link::silent_logger(),
+             .link_log = *link::silent_logger()}};
+};
+
+TEST_F(InterfaceLoopTest, SleepsUntilAnEventWhenNothingIsDue) {
+  run();
+  EXPECT_THAT(sleeper.deadlines, ElementsAre(kNever));
+  ASSERT_THAT(answers, SizeIs(1));
+  EXPECT_EQ(std::get<Stopped>(answers[0]).why.kind, StopReason::Kind::requested);
+}
+
+TEST_F(InterfaceLoopTest, LooksOnceMoreAfterArming) {
+  queue_pair.on_arm = [this] {
+    if (queue_pair.arms > 1) return;
+    auto& datagram = queue_pair.arrived.emplace_back();
+    datagram.frame = frames.take();
+    datagram.frame.window(0, 44);
+  };
+  sleeper.on_sleep = [this] {
+    EXPECT_TRUE(queue_pair.arrived.empty()) << "the loop sleeps, and no event will wake it";
+    stop();
+  };
+  run();
+  EXPECT_EQ(queue_pair.arms, 1U) << "completions since arming have raised no event yet";
+}
+
+TEST_F(InterfaceLoopTest, ArmsAgainOnlyAfterAnEvent) {
+  std::vector<unsigned> arms;
+  sleeper.on_sleep = [this, &arms] {
+    arms.push_back(queue_pair.arms);
+    sleeper.completions = arms.size() == 2;
+    if (arms.size() == 4) stop();
+  };
+  run();
+  EXPECT_THAT(arms, ElementsAre(1, 1, 2, 2));
+}
+
+TEST_F(InterfaceLoopTest, ADeletedInterfaceEndsIt) {
+  tun.gone = true;
+  run();
+  ASSERT_FALSE(answers.empty());
+  EXPECT_EQ(std::get<Stopped>(answers.back()).why.kind, StopReason::Kind::deleted);
+}
+
+TEST_F(InterfaceLoopTest, RestartsABrokenQueuePairAtOnce) {
+  queue_pair.broken = true;
+  run();
+  EXPECT_EQ(queue_pair.restarts, 1U);
+  EXPECT_EQ(queue_pair.recreations, 0U);
+  EXPECT_EQ(elapsed(), 0s);
+  EXPECT_EQ(queue_pair.arms, 1U) << "a restarted queue pair is armed again";
+}
+
+TEST_F(InterfaceLoopTest, RestartsAQueuePairThatTheDeviceHasPutIntoError) {
+  post(ObjectFailed{&tun});
+  run();
+  EXPECT_EQ(queue_pair.restarts, 0U) << "the event is about another object";
+  post(ObjectFailed{&queue_pair});
+  run();
+  EXPECT_EQ(queue_pair.restarts, 1U);
+}
+
+/// No packet wakes the loop.
+TEST_F(InterfaceLoopTest, RestartsAgainAfterAPauseOnAnIdleLink) {
+  std::vector<Duration> restarts;
+  queue_pair.on_restart = [&] {
+    restarts.push_back(elapsed());
+    queue_pair.broken = restarts.size() < 3;
+  };
+  queue_pair.broken = true;
+  stop_when([&] { return !queue_pair.broken; });
+  run();
+  EXPECT_THAT(restarts, ElementsAre(0s, 1s, 2s));
+}
+
+TEST_F(InterfaceLoopTest, ReplacesAQueuePairThatDoesNotRestart) {
+  queue_pair.broken = queue_pair.refuses_restart = true;
+  run();
+  EXPECT_EQ(queue_pair.recreations, 1U);
+  EXPECT_EQ(pump.link().hardware_address().qpn, queue_pair.qpn()) << "the link has its new number";
+}
+
+TEST_F(InterfaceLoopTest, TriesAgainAfterAGrowingPauseWhileBothFail) {
+  queue_pair.refuses_recreation = queue_pair.refuses_restart = true;
+  queue_pair.broken = true;
+  std::vector<Duration> attempts;
+  queue_pair.on_restart = [&] {
+    attempts.push_back(elapsed());
+    queue_pair.refuses_recreation = attempts.size() < 8;
+  };
+  stop_when([&] { return !queue_pair.refuses_recreation; });
+  run();
+  EXPECT_THAT(attempts, ElementsAre(0s, 1s, 3s, 7s, 15s, 31s, 47s, 63s));
+  EXPECT_EQ(std::get<Stopped>(answers.back()).why.kind, StopReason::Kind::requested)
+      << "the interface must not end";
+}
+
+TEST_F(InterfaceLoopTest, SendsThatDoNotCompleteAreATimeout) {
+  queue_pair.progress = {.completed = 7, .in_flight = verbs::kSignalPeriod};
+  stop_when([&] { return queue_pair.restarts > 0; });
+  queue_pair.on_restart = [this] {
+    EXPECT_EQ(elapsed(), SendWatchdog::kTimeout);
+    ask_for_counters();
+  };
+  run();
+  EXPECT_EQ(queue_pair.restarts, 1U);
+  EXPECT_EQ(counter("tx_timeouts"), 1U);
+}
+
+TEST_F(InterfaceLoopTest, FewSendsMayWaitForeverForASignalledOne) {
+  queue_pair.progress = {.completed = 0, .in_flight = verbs::kSignalPeriod - 1};
+  run();
+  EXPECT_THAT(sleeper.deadlines, ElementsAre(kNever));
+}
+
+TEST_F(InterfaceLoopTest, ACompletionStartsTheWatchdogAnew) {
+  queue_pair.progress = {.completed = 0, .in_flight = 64};
+  sleeper.on_sleep = [this] {
+    ++queue_pair.progress.completed;
+    if (sleeper.deadlines.size() == 4) stop();
+  };
+  run();
+  EXPECT_EQ(queue_pair.restarts, 0U);
+  for (std::size_t i = 1; i < sleeper.deadlines.size(); ++i) {
+    EXPECT_GT(sleeper.deadlines[i], sleeper.deadlines[i - 1]);
+  }
+}
+
+/// A queue pair that does not take sends after all.
+TEST_F(InterfaceLoopTest, ReadsTheTunAgainAfterATimeout) {
+  post(PortChanged{active_port()});
+  sleeper.on_sleep = [this] {
+    outbox.drain(answers);
+    for (const auto& answer : answers) {
+      const auto* const request = std::get_if<wire::SaRequest>(&answer);
+      if (request == nullptr) continue;
+      const auto* const join = std::get_if<wire::JoinQuery>(&request->query);
+      if (join == nullptr) continue;
+      post(wire::SaResponse{request->id, link::group_record(join->record.mgid)});
+    }
+    if (inbox.has_messages()) return;
+    if (tun.to_fabric.empty() && queue_pair.restarts == 0) {
+      queue_pair.room = 0;
+      queue_pair.progress.in_flight = 512;
+      std::vector<std::uint8_t> broadcast(84);
+      broadcast[0] = 0x45;
+      broadcast[3] = 84;
+      broadcast[8] = 64;
+      std::fill_n(broadcast.begin() + 16, 4, std::uint8_t{0xff});
+      for (int i = 0; i < 5; ++i) tun.to_fabric.push_back(broadcast);
+      return;
+    }
+    if (tun.to_fabric.empty() || sleeper.deadlines.size() > 50) stop();
+  };
+  queue_pair.on_restart = [this] { queue_pair.room = 100; };
+  run();
+  EXPECT_EQ(queue_pair.restarts, 1U);
+  EXPECT_TRUE(tun.to_fabric.empty());
+  EXPECT_LT(sleeper.deadlines.size(), 50U);
+}
+
+/// An SA request that cannot be passed on must not wait for a response for ever.
+TEST_F(InterfaceLoopTest, ARequestThatFindsTheMailboxFullFails) {
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(outbox.post(link::HostGroupsChanged{}));
+  post(PortChanged{active_port()});
+  sleeper.on_sleep = [this] {
+    EXPECT_NE(sleeper.deadlines.back(), kNever) << "the join is not repeated";
+    std::vector<ToControl> full;
+    outbox.drain(full);
+    ask_for_counters();
+    stop();
+  };
+  run();
+  EXPECT_GE(counter("messages_lost"), 1U);
+}
+
+}  // namespace
+}  // namespace ipoib::daemon

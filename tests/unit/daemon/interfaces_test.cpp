@@ -1,0 +1,257 @@
+#include "daemon/interfaces.hpp"
+
+#include <gmock/gmock.h>
+
+#include <boost/asio/io_context.hpp>
+#include <stdexcept>
+
+#include "ipoib/log.hpp"
+#include "tests/unit/link/object_fixture.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// What was done to an interface, by its name; "~" is its end.
+using Calls = std::vector<std::string>;
+
+class FakeInterface final : public PartitionInterface {
+ public:
+  FakeInterface(InterfaceId id, InterfaceOwner& owner, Calls& calls, bool adopted)
+      : id_(std::move(id)), owner_(owner), calls_(calls), adopted_(adopted) {}
+  ~FakeInterface() override { note("~"); }
+
+  [[nodiscard]] const InterfaceId& id() const override { return id_; }
+  [[nodiscard]] bool adopted() const override { return adopted_; }
+  void remove_at_end() override { note("remove"); }
+  void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
+  void on_client_reregister() override { note("reregister"); }
+  void on_object_failed(const void* /*object*/) override { note("object failed"); }
+  void on_notice(const wire::Notice& /*notice*/) override { note("notice"); }
+  void on_response(const wire::SaResponse& /*response*/) override { note("response"); }
+  void stop(StopReason why) override {
+    note("stop");
+    if (!reason_) reason_ = std::move(why);
+  }
+  /// As when its thread has ended.
+  void end() { owner_.on_ended(id_.number, reason_.value_or(StopReason{})); }
+  void end(const StopReason& why) { owner_.on_ended(id_.number, why); }
+
+ private:
+  void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
+
+  const InterfaceId id_;
+  InterfaceOwner& owner_;
+  Calls& calls_;
+  const bool adopted_;
+  std::optional<StopReason> reason_;
+};
+
+class InterfacesTest : public ::testing::Test,
+                       public PartitionInterfaces,
+                       public PortOwner,
+                       public SaRequestPort {
+ protected:
+  static constexpr PKey kRed{0x8001};
+
+  [[nodiscard]] std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
+                                                           InterfaceOwner& owner,
+                                                           SaRequestPort& /*sa*/) override {
+    if (id.name == refused) throw std::runtime_error(id.name + " is refused");
+    auto made = std::make_unique<FakeInterface>(id, owner, calls, id.name == existing);
+    by_name[id.name] = made.get();
+    return made;
+  }
+  void discard(const std::string& name) override { discarded.push_back(name); }
+  void on_finished(const std::string& reason) override { finished.push_back(reason); }
+  void send(const wire::SaRequest& /*request*/) override {}
+
+  [[nodiscard]] static verbs::PortSnapshot port_in(std::vector<PKey> pkeys, bool active = true) {
+    verbs::PortSnapshot port;
+    port.active = active;
+    port.pkeys = std::move(pkeys);
+    return port;
+  }
+  Calls taken() { return std::exchange(calls, {}); }
+  /// Lets posted calls run.
+  void poll() {
+    context.restart();
+    context.poll();
+  }
+
+  boost::asio::io_context context{1};
+  Options options;
+  KeptInterfaces kept;
+  Calls calls;
+  std::map<std::string, FakeInterface*> by_name;
+  std::string refused;   ///< cannot be created
+  std::string existing;  ///< is adopted
+  std::vector<std::string> discarded;
+  std::vector<std::string> finished;
+  Interfaces interfaces{{.context = context,
+                         .factory = *this,
+                         .options = options,
+                         .kept = kept,
+                         .owner = *this,
+                         .sa = *this,
+                         .log = *link::silent_logger()}};
+};
+
+TEST_F(InterfacesTest, CreatesOneForEachPartition) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0.8001 port"));
+  interfaces.on_port(port_in({kDefaultPKey, kRed, PKey(0x8002)}));
+  EXPECT_THAT(taken(), ElementsAre("ib0.8002 port", "ib0 port", "ib0.8001 port", "ib0.8002 port"));
+  EXPECT_NE(by_name["ib0"]->id().number, by_name["ib0.8001"]->id().number);
+}
+
+/// Its link could not leave its groups after learning that the port has left the partition.
+TEST_F(InterfacesTest, StopsTheInterfaceOfARemovedPartitionFirst) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.on_port(port_in({kDefaultPKey}));
+  EXPECT_EQ(taken().at(0), "ib0.8001 stop");
+  by_name["ib0.8001"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 ~"));
+  EXPECT_THAT(finished, IsEmpty());
+}
+
+TEST_F(InterfacesTest, KeepsInterfacesWhileThePortIsNotActive) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.on_port(port_in({}, false));
+  EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0.8001 port"));
+}
+
+TEST_F(InterfacesTest, CreatesAnInterfaceAgainWhenItsPartitionIsBackBeforeItHasEnded) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  interfaces.on_port(port_in({kDefaultPKey}));
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  by_name["ib0.8001"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 ~", "ib0.8001 port"));
+}
+
+TEST_F(InterfacesTest, DistributesEvents) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.on_client_reregister();
+  EXPECT_THAT(taken(), ElementsAre("ib0 reregister", "ib0.8001 reregister"));
+  interfaces.on_notice({});
+  EXPECT_THAT(taken(), ElementsAre("ib0 notice", "ib0.8001 notice"));
+  interfaces.on_object_failed(this);
+  EXPECT_THAT(taken(), ElementsAre("ib0 object failed", "ib0.8001 object failed"));
+}
+
+TEST_F(InterfacesTest, PassesAResponseToItsInterfaceIfThatStillExists) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  const auto number = by_name["ib0.8001"]->id().number;
+  interfaces.on_response({first_link_request(number), wire::McMemberRecord{}});
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 response"));
+  by_name["ib0.8001"]->end();
+  poll();
+  (void)taken();
+  interfaces.on_response({first_link_request(number), wire::McMemberRecord{}});
+  EXPECT_THAT(taken(), IsEmpty());
+}
+
+TEST_F(InterfacesTest, AFailureAtTheStartRemovesWhatWasCreated) {
+  refused = "ib0.8001";
+  EXPECT_THROW(interfaces.start(port_in({kDefaultPKey, kRed})), std::runtime_error);
+  EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0 remove"));
+  EXPECT_THAT(kept, IsEmpty());
+}
+
+TEST_F(InterfacesTest, AFailureAtTheStartKeepsWhatExistedBefore) {
+  refused = "ib0.8001";
+  existing = "ib0";
+  EXPECT_THROW(interfaces.start(port_in({kDefaultPKey, kRed})), std::runtime_error);
+  EXPECT_THAT(taken(), ElementsAre("ib0 port"));
+  EXPECT_THAT(kept, ElementsAre("ib0"));
+}
+
+TEST_F(InterfacesTest, AFailureLaterIsRetried) {
+  interfaces.start(port_in({kDefaultPKey}));
+  refused = "ib0.8001";
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  EXPECT_FALSE(by_name.contains("ib0.8001"));
+  refused.clear();
+  for (int i = 0; i < 2000 && !by_name.contains("ib0.8001"); ++i) context.run_one_for(10ms);
+  EXPECT_TRUE(by_name.contains("ib0.8001"));
+}
+
+TEST_F(InterfacesTest, ADeletedInterfaceIsNotCreatedAgainUntilItsPartitionComesBack) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  by_name["ib0.8001"]->end({StopReason::Kind::deleted, {}});
+  poll();
+  (void)taken();
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  EXPECT_THAT(taken(), ElementsAre("ib0 port"));
+  interfaces.on_port(port_in({kDefaultPKey}));
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  EXPECT_THAT(taken(), ElementsAre("ib0 port", "ib0.8001 port", "ib0 port", "ib0.8001 port"));
+  EXPECT_THAT(finished, IsEmpty());
+}
+
+TEST_F(InterfacesTest, TheLastDeletedInterfaceEndsAll) {
+  interfaces.start(port_in({kDefaultPKey}));
+  by_name["ib0"]->end({StopReason::Kind::deleted, {}});
+  poll();
+  EXPECT_THAT(finished, ElementsAre("interface ib0 was deleted"));
+}
+
+TEST_F(InterfacesTest, AFailedInterfaceStopsAllAndTheyAreKept) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  by_name["ib0"]->end({StopReason::Kind::failed, "broken"});
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 stop", "ib0 ~"));
+  EXPECT_THAT(finished, IsEmpty()) << "the other one still leaves its groups";
+  by_name["ib0.8001"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 ~"));
+  EXPECT_THAT(finished, ElementsAre("ib0: broken"));
+  EXPECT_THAT(kept, ElementsAre("ib0", "ib0.8001"));
+}
+
+TEST_F(InterfacesTest, StopEndsAllOnce) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  interfaces.stop({});
+  interfaces.stop({StopReason::Kind::failed, "later"});
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0.8001 stop"));
+  interfaces.on_port(port_in({kDefaultPKey, kRed, PKey(0x8002)}));
+  EXPECT_FALSE(by_name.contains("ib0.8002")) << "nothing is created any more";
+  (void)taken();
+  by_name["ib0"]->end();
+  by_name["ib0.8001"]->end();
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0 remove", "ib0 ~", "ib0.8001 remove", "ib0.8001 ~"));
+  EXPECT_THAT(finished, ElementsAre(""));
+}
+
+TEST_F(InterfacesTest, DiscardsKeptInterfacesOfPartitionsThatAreGone) {
+  kept = {"ib0", "ib0.8001"};
+  interfaces.start(port_in({kDefaultPKey}));
+  EXPECT_THAT(discarded, ElementsAre("ib0.8001"));
+  EXPECT_THAT(kept, IsEmpty());
+}
+
+TEST_F(InterfacesTest, DoesNotDiscardKeptInterfacesBeforeThePortIsActive) {
+  kept = {"ib0.8001"};
+  interfaces.start(port_in({}, false));
+  EXPECT_THAT(discarded, IsEmpty());
+  interfaces.on_port(port_in({kRed}));
+  EXPECT_THAT(discarded, IsEmpty());
+  EXPECT_THAT(kept, IsEmpty());
+}
+
+}  // namespace
+}  // namespace ipoib::daemon

@@ -1,0 +1,201 @@
+#include "daemon/pump.hpp"
+
+#include <gmock/gmock.h>
+
+#include "daemon/pools.hpp"
+#include "tests/unit/daemon/fake_ports.hpp"
+#include "tests/unit/link/object_fixture.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using link::LinkState;
+using ::testing::ElementsAre;
+
+class PumpTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kMaxIpMtu = 1500;
+
+  PumpTest() {
+    HostView view;
+    view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
+    pump.link().on_host_changed(view, now);
+  }
+  ~PumpTest() override {
+    pump.link().shut_down(now);
+    pump.drain(now);
+  }
+
+  /// Makes the port active; the SA grants all joins.
+  void bring_up() {
+    port.active = port.sm_known = true;
+    port.lid = Lid(4);
+    port.gid = link::port_gid(1);
+    port.pkey_index = 0;
+    pump.link().on_port(port, now);
+    pump.drain(now);
+    grant_joins();
+    while (pump.turn(now)) {  // announcements
+    }
+    queue_pair.sent.clear();
+  }
+  void grant_joins() {
+    while (!pump.to_control().empty()) {
+      for (const ToControl& message : std::exchange(pump.to_control(), {})) {
+        const auto* const request = std::get_if<wire::SaRequest>(&message);
+        const auto* const join =
+            request != nullptr ? std::get_if<wire::JoinQuery>(&request->query) : nullptr;
+        if (join == nullptr) continue;
+        pump.link().on_response({request->id, link::group_record(join->record.mgid)}, now);
+        pump.drain(now);
+      }
+    }
+  }
+  /// Broadcasts of the host, which need no neighbour.
+  void broadcast(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<std::uint8_t> packet(84);
+      ByteWriter out(packet);
+      out.u8(0x45);
+      out.u8(0);
+      out.u16(84);
+      std::ranges::copy(Ipv4Address(0x0a2c0001).bytes(), packet.begin() + 12);
+      std::ranges::copy(Ipv4Address(0x0a2c00ff).bytes(), packet.begin() + 16);
+      tun.to_fabric.push_back(std::move(packet));
+    }
+  }
+  /// Runs turns while there is work.
+  void run() {
+    for (int turns = 0; pump.turn(now); ++turns) ASSERT_LT(turns, 1000) << "always busy";
+  }
+
+  TimePoint now{1000s};
+  FramePool frames{512, 2048};  // first, since the others hold frames
+  FakeQueuePair queue_pair;
+  FakeTun tun;
+  TraceRing trace{"test"};
+  link::PortStatus port;
+  Pump pump{{.link = {}, .max_ip_mtu = kMaxIpMtu, .seed = 1},
+            {.tun = tun,
+             .queue_pair = queue_pair,
+             .host_frames = {frames, frames},
+             .messages = frames,
+             .trace = trace,
+             .log = *link::silent_logger(),
+             .link_log = *link::silent_logger()}};
+};
+
+TEST_F(PumpTest, MovesPacketsOfTheHost) {
+  bring_up();
+  broadcast(3);
+  run();
+  EXPECT_EQ(queue_pair.sent.size(), 3U);
+  EXPECT_TRUE(tun.carrier);
+}
+
+TEST_F(PumpTest, FullSendQueueStopsReading) {
+  bring_up();
+  broadcast(10);
+  queue_pair.room = 1;
+  run();
+  const auto waiting = pump.link().sends().size();
+  EXPECT_EQ(queue_pair.sent.size(), 1U);
+  EXPECT_GT(waiting, 0U);
+  const auto unread = tun.to_fabric.size();
+  EXPECT_EQ(unread, 10 - 1 - waiting);
+  tun.limits.clear();
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(pump.turn(now));
+  EXPECT_THAT(tun.limits, ElementsAre()) << "the TUN was read";
+  EXPECT_EQ(tun.to_fabric.size(), unread);
+}
+
+TEST_F(PumpTest, RoomInTheSendQueueIsWorkSoThatTheTunIsReadAgain) {
+  bring_up();
+  broadcast(10);
+  queue_pair.room = 1;
+  run();
+  queue_pair.room = 100;
+  EXPECT_TRUE(pump.from_fabric(now)) << "the loop may sleep after this, although the TUN has more";
+  EXPECT_EQ(pump.link().sends().size(), 0U);
+  run();
+  EXPECT_EQ(queue_pair.sent.size(), 10U);
+  EXPECT_FALSE(pump.from_fabric(now));
+}
+
+TEST_F(PumpTest, ReadsTwiceTheLastBatchUpToTheLimit) {
+  bring_up();
+  tun.limits.clear();
+  broadcast(2 * kBatch + 1 + 2 + 4);
+  run();
+  EXPECT_THAT(tun.limits, ElementsAre(1, 2, 4, 8, 16, 32, 64, kBatch, kBatch, 16));
+  (void)pump.turn(now);
+  EXPECT_EQ(tun.limits.back(), 1U) << "there was nothing";
+}
+
+TEST_F(PumpTest, ExpiredTimerIsWorkSinceItMayReleaseFrames) {
+  port.active = true;
+  bring_up();
+  run();
+  ASSERT_NE(pump.link().next_deadline(), kNever);
+  now = pump.link().next_deadline();
+  EXPECT_TRUE(pump.turn(now));
+}
+
+TEST_F(PumpTest, SetsTheSmallerMtu) {
+  bring_up();
+  EXPECT_EQ(tun.mtu, kMaxIpMtu) << "the group allows 2044";
+}
+
+TEST_F(PumpTest, RefusedConfigurationIsRetriedAfterAGrowingPause) {
+  queue_pair.refuses_attributes = true;
+  bring_up();
+  EXPECT_FALSE(tun.carrier);
+  EXPECT_EQ(pump.link().state(), LinkState::joining);
+  std::vector<Duration> pauses;
+  for (int i = 0; i < 6; ++i) {
+    const auto before = now;
+    now = pump.link().next_deadline();
+    pauses.push_back(now - before);
+    pump.link().tick(now);
+    pump.drain(now);
+    grant_joins();
+  }
+  EXPECT_EQ(queue_pair.configured.size(), 7U) << "one for each attempt";
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_GT(pauses[i], pauses[i - 1]) << i;
+  EXPECT_LE(pauses.back(), 20s);
+  queue_pair.refuses_attributes = false;
+  now = pump.link().next_deadline();
+  pump.link().tick(now);
+  pump.drain(now);
+  grant_joins();
+  EXPECT_EQ(pump.link().state(), LinkState::up);
+  EXPECT_TRUE(tun.carrier);
+}
+
+TEST_F(PumpTest, RefusedBroadcastGroupTakesTheLinkDown) {
+  queue_pair.refused_group = wire::broadcast_gid(kDefaultPKey);
+  bring_up();
+  EXPECT_EQ(pump.link().state(), LinkState::joining);
+  EXPECT_FALSE(tun.carrier);
+}
+
+TEST_F(PumpTest, RefusedGroupOfTheHostLeavesTheLinkUp) {
+  bring_up();
+  const auto others = queue_pair.attached;
+  const IpAddress group = Ipv4Address(0xe0000105);
+  queue_pair.refused_group = wire::multicast_gid(std::get<Ipv4Address>(group), kDefaultPKey);
+  HostView view;
+  view.addresses = {{Ipv4Address(0x0a2c0001), 24}};
+  view.groups = {group};
+  pump.link().on_host_changed(view, now);
+  pump.drain(now);
+  grant_joins();
+  EXPECT_EQ(pump.link().state(), LinkState::up);
+  EXPECT_TRUE(tun.carrier);
+  EXPECT_EQ(queue_pair.attached, others);
+}
+
+}  // namespace
+}  // namespace ipoib::daemon
