@@ -67,9 +67,6 @@ class UdQueuePair final : public RecoverableUdPort {
   void arm() override;
   void acknowledge_events() override;
 
-  /// Posted sends that are not known to be complete: up to kSignalPeriod - 1 remain without another
-  /// send.
-  [[nodiscard]] std::size_t sends_in_flight() const { return sends_.in_flight(); }
   [[nodiscard]] SendProgress send_progress() const override {
     return {sends_.completed(), sends_.in_flight()};
   }

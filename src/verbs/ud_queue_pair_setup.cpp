@@ -222,7 +222,7 @@ void UdQueuePair::probe_checksum_offload() {
   std::vector<Incoming> received;
   auto others = std::exchange(early_, {});
   const auto end = std::chrono::steady_clock::now() + kProbeTimeout;
-  while (going && (probe_.is_waiting() || sends_in_flight() != 0)) {
+  while (going && (probe_.is_waiting() || send_progress().in_flight != 0)) {
     received.clear();
     if (poll(received, kReceiveChain) == 0) std::this_thread::yield();
     for (auto& each : received) {

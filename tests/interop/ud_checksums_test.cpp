@@ -164,7 +164,7 @@ TEST_F(UdChecksumsTest, ReturnsAllFramesAfterARefusedChain) {
   a_->qp->restart().value();
   EXPECT_EQ(a_->qp->send(batch), kSignalPeriod);
   a_->settle();
-  EXPECT_EQ(a_->qp->sends_in_flight(), 0U);
+  EXPECT_EQ(a_->qp->send_progress().in_flight, 0U);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ struct Side {
   /// Waits until all sends that will have a completion have one (failed sends always have one).
   void settle(bool fails = false) {
     const auto is_settled = [&] {
-      return fails ? qp->is_broken() : qp->sends_in_flight() < kSignalPeriod;
+      return fails ? qp->is_broken() : qp->send_progress().in_flight < kSignalPeriod;
     };
     std::vector<Incoming> ignored;
     while (!is_settled()) {

@@ -65,7 +65,7 @@ TEST_F(UdQueuePairTest, SendsAChainInOrderAndGivesItsFramesBack) {
     ASSERT_EQ(std::as_const(got[i].frame).bytes()[0], static_cast<std::uint8_t>(i));
   }
   a_->settle();
-  EXPECT_EQ(a_->qp->sends_in_flight(), 0U);
+  EXPECT_EQ(a_->qp->send_progress().in_flight, 0U);
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
   EXPECT_EQ(handle_->use_count(), 1U) << "no send refers to the address handle";
 }
@@ -89,10 +89,10 @@ TEST_F(UdQueuePairTest, SegmentsLargePackets) {
     std::iota(wanted.begin(), wanted.end(), std::uint8_t{0});
     EXPECT_EQ(payload, wanted);
     EXPECT_EQ(got[4].frame.size(), 300U) << "the packet behind keeps its order";
-    EXPECT_GT(a_->qp->sends_in_flight(), 0U) << "too few datagrams for a completion";
+    EXPECT_GT(a_->qp->send_progress().in_flight, 0U) << "too few datagrams for a completion";
     for (std::size_t i = got.size(); i < kSignalPeriod; ++i) (void)a_->send(to_b(300, 0));
     std::vector<Incoming> none;
-    while (a_->qp->sends_in_flight() != 0) a_->qp->receive(none, 1);
+    while (a_->qp->send_progress().in_flight != 0) a_->qp->receive(none, 1);
     EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
     EXPECT_EQ(a_->qp->counters().large_packets, 1U);
     EXPECT_EQ(a_->qp->counters().segments, 4U);
@@ -200,7 +200,7 @@ TEST_F(UdQueuePairTest, KeepsItsFramesIfTheQueuePairCannotBeDestroyed) {
   detach_works = true;
   EXPECT_FALSE(recreated);
   EXPECT_EQ(a_->qp->qpn(), before);
-  EXPECT_EQ(a_->qp->sends_in_flight(), 1U);
+  EXPECT_EQ(a_->qp->send_progress().in_flight, 1U);
   EXPECT_LT(a_->pool.available(), a_->pool.capacity());
   a_->qp->recreate().value();
   EXPECT_EQ(a_->pool.available(), a_->pool.capacity());
