@@ -6,13 +6,22 @@
 
 namespace {
 bool detach_works = true;
-}
+ibv_cq* last_cq = nullptr;  ///< created last
+}  // namespace
 
 /// Fails if a test asks for that.
 extern "C" int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   static const auto verb =
       reinterpret_cast<decltype(&ibv_detach_mcast)>(dlsym(RTLD_NEXT, "ibv_detach_mcast"));
   return detach_works ? verb(qp, gid, lid) : EBUSY;
+}
+
+extern "C" ibv_cq* ibv_create_cq(ibv_context* context, int size, void* user,
+                                 ibv_comp_channel* channel, int vector) {
+  static const auto verb =
+      reinterpret_cast<ibv_cq* (*)(ibv_context*, int, void*, ibv_comp_channel*, int)>(
+          dlsym(RTLD_NEXT, "ibv_create_cq"));
+  return last_cq = verb(context, size, user, channel, vector);
 }
 
 namespace ipoib::verbs {
@@ -189,6 +198,25 @@ TEST_F(UdQueuePairTest, IsRecreatedWithAnotherNumberInTheSameGroups) {
   expect_connected();
   EXPECT_TRUE(b_->qp->detach(kGroup, kGroupLid));
   EXPECT_FALSE(b_->qp->detach(kGroup, kGroupLid));
+}
+
+TEST_F(UdQueuePairTest, ReplacesACompletionQueueThatHasFailed) {
+  b_->qp->recreate().value();
+  b_->qp->configure(b_->attributes).value();
+  ibv_cq* const failed = last_cq;
+  b_->qp->arm();
+  ASSERT_EQ(a_->send(to_b(300, 0)), 1U);
+  ASSERT_TRUE(wait_readable(b_->qp->descriptor())) << "an event that is not acknowledged yet";
+  a_->qp->on_object_failed(failed);
+  EXPECT_FALSE(a_->qp->is_broken()) << "it is another one's";
+  b_->qp->on_object_failed(failed);
+  EXPECT_TRUE(b_->qp->is_broken());
+  EXPECT_FALSE(b_->qp->restart()) << "the same completion queue would be used";
+  b_->qp->recreate().value();
+  EXPECT_NE(last_cq, failed);
+  EXPECT_FALSE(b_->qp->is_broken());
+  b_->qp->configure(b_->attributes).value();
+  expect_connected();
 }
 
 TEST_F(UdQueuePairTest, KeepsItsFramesIfTheQueuePairCannotBeDestroyed) {

@@ -72,6 +72,7 @@ class AllPartitions(Partitions):
             self.assertTrue(self.left.daemon.is_running())
             self.left.run("ip", "link", "del", interface)
         self.assertEqual(self.left.daemon.popen.wait(hosts.PATIENCE), 1, "no interface is left")
+        self.assertNotIn(" error ", self.left.daemon.output(), "what the operator does is no error")
 
     def test_survive_a_kill(self):
         self.configure("ib0.8001", "10.44.1")
