@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 
-from softib_subnet import Subnet, equal, run_tests
+from softib_subnet import Subnet, equal, run_tests, wait_for
 
 SOFTIB, IPOIBD = (os.path.abspath(program) for program in sys.argv[1:])
-SUBCOMMANDS = ("subnet", "run", "show", "set")
+SUBCOMMANDS = ("subnet", "run", "show", "set", "list", "stop")
 NOWHERE = dict(os.environ, SOFTIB_DIR="/proc/nowhere")  # no subnet can start there
 
 
@@ -29,7 +29,9 @@ def wrong_usage_exits_with_2():
              ["subnet", "--partition", "0x12=full:a b"], ["subnet", "--partition", "0x12=full,mtu=4096"], ["subnet", "--log", "loud"],
              ["subnet", "--sm", "none", "--lmc", "1"], ["subnet", "argument"],
              ["run"], ["run", "--hca", "a b", "true"],
-             ["show", "argument"], ["show", "--subnet", "a b"], ["show", "--dir", ""],
+             ["show", "argument"], ["show", "nodes", "groups"], ["show", "--watch", "0"],
+             ["show", "--watch", "nan"], ["show", "--watch=x"], ["list", "argument"],
+             ["stop", "a", "b"], ["stop", "--subnet", "a", "b"], ["show", "--subnet", "a b"], ["show", "--dir", ""],
              ["set"], ["set", "dance"], ["set", "port", "c"], ["set", "port", "a b", "up"],
              ["set", "mtu", "a", "1500"], ["set", "lid", "a", "0xc000"]]
     wrong += [[each, "--no-such-option"] for each in SUBCOMMANDS]
@@ -60,7 +62,8 @@ def help_and_version_have_short_forms():
 def output_that_cannot_be_written_is_a_failure():
     with Subnet(SOFTIB) as subnet, open("/dev/full", "w", encoding="ascii") as full:
         more = dict(stdout=full, env=subnet.environment)
-        for arguments in (["show"], ["show", "--json"], ["--help"], ["--version"], ["show", "--help"],
+        for arguments in (["show"], ["show", "--json"], ["show", "nodes"], ["show", "--watch"],
+                          ["list"], ["--help"], ["--version"], ["show", "--help"],
                           ["set", "-V"], ["subnet", "--subnet", "other"]):
             done = softib(*arguments, **more)
             assert done.returncode == 1 and "No space left on device" in done.stderr, (arguments, done)
@@ -76,6 +79,128 @@ def json_has_keys_and_rates_in_one_form():
         equal([each["pkey"] for each in shown["partitions"]], ["0xffff", "0x8012"])
 
 
+def show_has_sections():
+    with Subnet(SOFTIB) as subnet:
+        subnet.softib("set", "hca", "a", "present")
+        for section, column in (("nodes", "LID"), ("partitions", "PARTITION"), ("groups", "MLID"),
+                                ("counters", "NODE")):
+            shown = subnet.softib("show", section).splitlines()
+            assert shown[0].startswith(column), shown
+        equal(sorted(json.loads(subnet.softib("show", "groups", "-j"))),
+              ["folder", "groups", "running", "sm", "subnet"])
+        brief, wide = subnet.softib("show"), subnet.softib("show", "-w")
+        assert max(map(len, brief.splitlines()[1:])) <= 80, brief
+        assert "Q_KEY" in wide and "Q_KEY" not in brief, wide
+
+
+def watch_prints_until_the_subnet_ends():
+    with Subnet(SOFTIB) as subnet:
+        for arguments in (["--watch", "0.1", "nodes"], ["--watch=0.1", "--json"]):
+            with subprocess.Popen([SOFTIB, "show", *arguments], env=subnet.environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watching:
+                subnet.processes.append(watching)
+                seen = [watching.stdout.readline() for _ in range(8)]
+                assert len([line for line in seen if "softib-sm" in line]) >= 2, seen
+                subnet.kill_subnet()
+                _, message = watching.communicate(timeout=60)
+                assert watching.returncode == 1 and "softib subnet" in message, message
+            subnet.start_subnet()
+
+
+def list_shows_the_subnets():
+    with Subnet(SOFTIB) as subnet, Subnet(SOFTIB, "--subnet", "red") as red:
+        subnet.start("a", "sleep", "1000")
+        everywhere = {each["folder"]: each for each in json.loads(softib("list", "--json").stdout)}
+        equal(everywhere[f"{subnet.folder}/default"]["pid"], subnet.process.pid)
+        equal(everywhere[f"{red.folder}/red"]["pid"], red.process.pid)
+        assert everywhere[f"{red.folder}/red"]["uptime"] < 60
+        here = json.loads(softib("list", "-j", "--dir", str(red.folder)).stdout)
+        equal([each["subnet"] for each in here], ["red"])
+        equal(softib("list", "--dir", str(red.folder), "--subnet", "blue").stdout.count("\n"), 1)
+        table = softib("list", "--dir", str(subnet.folder)).stdout.splitlines()
+        equal(table[1].split()[:2], ["default", str(subnet.process.pid)])
+
+
+def stop_ends_a_subnet_and_waits():
+    with Subnet(SOFTIB) as subnet:
+        folder = subnet.folder / "default"
+        for name in (["default"], [str(folder)], [f"{folder}/"], ["--subnet", "default"], []):
+            done = softib("stop", *name, env=subnet.environment)
+            equal((done.returncode, done.stderr), (0, ""))
+            equal(subnet.process.poll(), 0)
+            assert not folder.exists()
+            done = softib("stop", *name, env=subnet.environment)
+            assert done.returncode == 1 and "no subnet 'default' is running" in done.stderr, done
+            subnet.start_subnet()
+        done = softib("stop", "/nowhere", env=subnet.environment)
+        assert done.returncode == 1 and "/nowhere" in done.stderr, done
+
+
+def stop_names_the_programs_that_use_the_subnet():
+    with Subnet(SOFTIB) as subnet:
+        folder = subnet.folder / "default"
+        user = subnet.start("a", "sh", "-c", "ibstat; read line; exec ibstat", stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE)
+        server = subnet.start("b", "ibping", "-S")
+        wait_for("ibping", lambda: subnet.nodes().get("b", {}).get("processes"))
+        done = softib("stop", env=subnet.environment)
+        equal(done.returncode, 0)
+        assert str(server.pid) in done.stderr, done.stderr
+        done = softib("stop", env=subnet.environment)
+        assert done.returncode == 1 and str(server.pid) in done.stderr, done
+        # A program that ends by itself removes the folder if it was the last one; after one that was
+        # killed, the next softib does.
+        server.kill()
+        server.wait()
+        assert folder.exists()
+        user.communicate("\n", timeout=60)
+        assert not folder.exists()
+        subnet.start_subnet()
+        equal(subnet.nodes().keys(), {"softib-sm"})
+
+
+def stop_removes_what_a_killed_subnet_has_left():
+    with Subnet(SOFTIB) as subnet:
+        subnet.kill_subnet()
+        assert (subnet.folder / "default").exists()
+        equal(json.loads(softib("list", "-j", "--dir", str(subnet.folder)).stdout)[0]["running"], False)
+        equal(softib("stop", env=subnet.environment).returncode, 0)
+        assert not (subnet.folder / "default").exists()
+
+
+def killed_subnet_goes_on_with_its_options():
+    """ipoibd starts a subnet as here when it finds none that runs."""
+    options = ("--partition", "0x12=full", "--mtu", "4096", "--lmc", "2")
+    with Subnet(SOFTIB, *options) as subnet:
+        subnet.softib("set", "hca", "a", "present")
+        subnet.softib("set", "partition", "0x56", "a", "limited")
+        before = subnet.nodes()["a"]
+        subnet.kill_subnet()
+        subnet.options = ("--tied",)
+        subnet.start_subnet(stdin=subprocess.PIPE)
+        after = subnet.nodes()["a"]
+        equal(after["pkeys"], ["0xffff", "0x8012", "0x0056"])
+        equal([after[key] for key in ("pkeys", "mtu", "lid", "lmc")],
+              [before[key] for key in ("pkeys", "mtu", "lid", "lmc")])
+        subnet.kill_subnet()
+        # Options that are given replace them.
+        subnet.options = ("--partition", "0x13=full")
+        subnet.start_subnet()
+        equal(subnet.nodes()["a"]["pkeys"], ["0xffff", "0x8013"])
+
+
+def partitions_can_be_deleted():
+    with Subnet(SOFTIB) as subnet:
+        subnet.softib("set", "hca", "a", "present")
+        done = softib("set", "partition", "0x56", "a", "none", env=subnet.environment)
+        assert done.returncode == 1 and "no partition 0x8056" in done.stderr, done
+        for _ in range(40):
+            subnet.softib("set", "partition", "0x56", "a", "full")
+            subnet.softib("set", "partition", "0x56", "delete")
+        equal(len(json.loads(subnet.softib("show", "partitions", "-j"))["partitions"]), 1)
+        assert softib("set", "partition", "0x7fff", "delete", env=subnet.environment).returncode == 1
+
+
 def automatic_start_tells_why_it_failed():
     with tempfile.NamedTemporaryFile() as file:
         environment = dict(os.environ, SOFTIB_DIR=file.name)
@@ -87,4 +212,7 @@ def automatic_start_tells_why_it_failed():
 
 run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, json_has_keys_and_rates_in_one_form,
-           automatic_start_tells_why_it_failed])
+           show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
+           stop_ends_a_subnet_and_waits, stop_names_the_programs_that_use_the_subnet,
+           stop_removes_what_a_killed_subnet_has_left, killed_subnet_goes_on_with_its_options,
+           partitions_can_be_deleted, automatic_start_tells_why_it_failed])

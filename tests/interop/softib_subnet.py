@@ -68,9 +68,10 @@ class Subnet:
         self.processes.append(process)
         return process
 
-    def start_subnet(self):
+    def start_subnet(self, **more):
         """Starts the subnet process and waits until it is ready."""
-        self.process = self._start([self.program, "subnet", *self.options], stdout=subprocess.PIPE)
+        self.process = self._start([self.program, "subnet", *self.options], stdout=subprocess.PIPE,
+                                   **more)
         line = self.process.stdout.readline()
         assert line.startswith("ready"), f"the subnet did not start: {line!r}"
 

@@ -76,7 +76,7 @@ def main():
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 
-        expect("softib ", ["subnet", "run", "show", "set", "--help"])
+        expect("softib ", ["subnet", "run", "show", "set", "list", "stop", "--help"])
         expect("softib subnet --", ["--partition", "--mtu", "--subnet", "--log"], ["--hca"])
         expect("softib run --", ["--hca", "--capture", "--dir"], ["--partition"])
         expect("softib show --subnet ", ["red"], SOFTIB_DIR=subnets)
@@ -84,6 +84,10 @@ def main():
         expect("softib set --subnet red sm ", ["restart"])
         expect("softib set port a ", ["up", "down"])
         expect("softib set partition 0x12 a ", ["full", "limited", "none"])
+        expect("softib set partition 0x12 ", ["delete"])
+        expect("softib show ", ["nodes", "partitions", "groups", "counters"])
+        expect("softib show --", ["--json", "--watch", "--wide"])
+        expect("softib stop ", [], ["show"])
         expect("softib run -- bas", ["bash"])
     sys.exit(1 if failed else 0)
 

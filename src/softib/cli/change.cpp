@@ -131,6 +131,7 @@ Result<control::Request> read_mtu(Arguments& words) {
 Result<control::Request> read_partition(Arguments& words) {
   control::SetPartition change;
   change.pkey = words.pkey();
+  if (words.take_last("delete")) return words.done(control::DeletePartition{change.pkey});
   change.hca = words.hca();
   change.membership = words.state("membership", "full|limited|none", control::parse_membership);
   return words.done(change);
@@ -166,7 +167,9 @@ constexpr std::array kChanges{
     Change{"lid", "HCA LID", "set the LID of an HCA's port", read_lid},
     Change{"mtu", "HCA BYTES", "set the MTU of an HCA's port, for paths and\nlater joins",
            read_mtu},
-    Change{"partition", "PKEY HCA full|limited|none", "set the membership of an HCA in a partition",
+    Change{"partition", "PKEY HCA full|limited|none | PKEY delete",
+           "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "
+           "the\npartition with its groups",
            read_partition},
     Change{"pkey", "PKEY HCA INDEX", "move a key to an index of an HCA's P_Key\ntable", read_pkey},
     Change{"sm", "restart",

@@ -24,6 +24,8 @@ int subnet_command(int argc, char** argv);
 int show_command(int argc, char** argv);
 int set_command(int argc, char** argv);
 int run_command(int argc, char** argv);
+int list_command(int argc, char** argv);
+int stop_command(int argc, char** argv);
 
 /// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if
 /// the output did not take all of it.

@@ -26,6 +26,8 @@ constexpr std::array kCommands{
             softib::cli::show_command},
     Command{"set", "change a running subnet: ports, LIDs, partitions, the subnet manager",
             softib::cli::set_command},
+    Command{"list", "print the running subnets", softib::cli::list_command},
+    Command{"stop", "end a running subnet", softib::cli::stop_command},
 };
 
 std::string usage() {

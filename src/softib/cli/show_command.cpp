@@ -1,5 +1,11 @@
-// softib show: prints a subnet as a table, or as JSON.
+// softib show: prints a subnet or one section of it, as tables or as JSON, once or repeatedly.
+#include <unistd.h>
+
 #include <boost/json/serialize.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <cctype>
+#include <chrono>
+#include <thread>
 
 #include "softib/cli/commands.hpp"
 #include "softib/cli/show_table.hpp"
@@ -13,42 +19,106 @@ namespace po = boost::program_options;
 
 namespace {
 
+constexpr double kLeastInterval = 0.1;  ///< seconds
+constexpr double kMostInterval = 86400;
+
 constexpr std::string_view kShowUsage =
-    "usage: softib show [OPTION]...\n\n"
-    "Prints a subnet: nodes with ports and processes, partitions, groups with members, and\n"
-    "counters. If the subnet process is not running but programs still use the subnet, prints\n"
-    "their forwarding state and exits with 1.\n\n";
+    "usage: softib show [OPTION]... [nodes|partitions|groups|counters]\n\n"
+    "Prints a subnet in brief, or one section of it with all columns: nodes with ports and\n"
+    "processes, partitions, groups with members, or counters. If the subnet process is not\n"
+    "running but programs still use the subnet, prints their forwarding state and exits with "
+    "1.\n\n";
 
 po::options_description show_options() {
   po::options_description options("Options");
-  options.add_options()("json,j", "print one JSON object");
+  options.add_options()("json,j", "print one JSON object")("wide,w",
+                                                           "print all sections with all columns")(
+      "watch", po::value<double>()->implicit_value(2, "2")->value_name("[SECONDS]"),
+      "print again after each interval until the subnet ends; on a terminal, clear "
+      "it before");
   return options;
+}
+
+/// program_options takes an optional value only after "=": joins "--watch" with a number behind it.
+std::vector<std::string> join_watch(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool is_number = !word.empty() && (std::isdigit(word[0]) != 0 || word[0] == '.');
+    if (i > 1 && is_number && words.back() == "--watch") {
+      words.back() += "=" + std::string(word);
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  return words;
+}
+
+/// What to print, and how.
+struct View {
+  bool json = false;
+  bool wide = false;
+  std::optional<Section> section;
+
+  [[nodiscard]] std::string text(const boost::json::object& subnet) const {
+    if (json) {
+      return boost::json::serialize(section ? json_of_section(subnet, *section) : subnet) + '\n';
+    }
+    if (section) return show_section(subnet, *section);
+    return wide ? show_wide(subnet) : show_brief(subnet);
+  }
+};
+
+/// Prints the subnet once, after `before`. Returns kFailure also if its process does not run.
+int show_once(const fabric::SubnetFolder& folder, const View& view, std::string_view before) {
+  const auto line = control::send_request(folder, control::emit(control::Show{}));
+  if (line) {
+    const auto subnet = control::parse_subnet(*line);
+    return subnet ? print(std::string(before) + view.text(*subnet)) : fail(subnet.error());
+  }
+  const int failed = fail(line.error());
+  const auto fabric = fabric::Fabric::open(folder.fabric());
+  if (fabric) (void)print(std::string(before) + view.text(subnetd::subnet_json(*fabric, folder)));
+  return failed;
+}
+
+int watch(const fabric::SubnetFolder& folder, const View& view, double seconds) {
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  constexpr std::string_view kClear = "\033[H\033[J";
+  std::string_view before = is_terminal ? kClear : "";
+  for (;;) {
+    if (const int code = show_once(folder, view, before); code != kSuccess) return code;
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    if (!is_terminal && !view.json) before = "\n";
+  }
 }
 
 }  // namespace
 
 int show_command(int argc, char** argv) {
   int exit_code = kSuccess;
-  const auto options = parse_options(argc, argv, show_options(), {}, kShowUsage, exit_code);
+  auto words = join_watch(argc, argv);
+  std::vector<char*> joined;
+  for (auto& word : words) joined.push_back(word.data());
+  po::positional_options_description positional;
+  positional.add("section", 1);
+  const auto options = parse_options(static_cast<int>(joined.size()), joined.data(), show_options(),
+                                     positional, kShowUsage, exit_code);
   if (!options) return exit_code;
+  View view{options->contains("json"), options->contains("wide"), std::nullopt};
+  for (const auto& word : arguments_of(*options, "section")) {
+    view.section = parse_section(word);
+    if (!view.section) {
+      return fail_usage("show", "'" + word + "' is not nodes, partitions, groups or counters");
+    }
+  }
+  const double seconds = options->contains("watch") ? (*options)["watch"].as<double>() : 0;
+  if (options->contains("watch") && !(seconds >= kLeastInterval && seconds <= kMostInterval)) {
+    return fail_usage("show", "--watch is 0.1 to 86400 seconds");
+  }
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
-
-  boost::json::object content;
-  const auto line = control::send_request(*folder, control::emit(control::Show{}));
-  if (line) {
-    auto response = control::parse_subnet(*line);
-    if (!response) return fail(response.error());
-    content = std::move(*response);
-  } else {
-    exit_code = fail(line.error());
-    const auto fabric = fabric::Fabric::open(folder->fabric());
-    if (!fabric) return exit_code;
-    content = subnetd::subnet_json(*fabric, *folder);
-  }
-  const bool is_json = options->contains("json");
-  const int printed = print(is_json ? boost::json::serialize(content) + '\n' : show_table(content));
-  return printed == kSuccess ? exit_code : printed;
+  return options->contains("watch") ? watch(*folder, view, seconds) : show_once(*folder, view, "");
 }
 
 }  // namespace softib::cli

@@ -1,9 +1,12 @@
 #include "softib/cli/show_table.hpp"
 
+#include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "table/table.hpp"
@@ -17,8 +20,13 @@ namespace {
 
 using ipoib::table::Table;
 
-/// Prints nothing for an empty table.
-std::string print_section(const Table& table) { return table.empty() ? "" : "\n" + table.text(); }
+using ipoib::table::Align;
+
+constexpr std::array<std::pair<std::string_view, Section>, 4> kSections{
+    {{"nodes", Section::nodes},
+     {"partitions", Section::partitions},
+     {"groups", Section::groups},
+     {"counters", Section::counters}}};
 
 /// A member of any type as text; "-" if there is none.
 std::string text(const json::object& object, std::string_view key) {
@@ -87,7 +95,7 @@ std::string gbits(const json::object& object) {
   return std::to_string(mbps / 1000) + (tenths == 0 ? "" : "." + std::to_string(tenths));
 }
 
-std::string nodes(const json::object& subnet) {
+Table nodes(const json::object& subnet) {
   Table table(
       {{"LID"}, {"NODE"}, {"STATE"}, {"MTU"}, {"GBIT/S"}, {"GID"}, {"P_KEYS"}, {"PROCESSES"}});
   for (const auto& value : list(subnet, "nodes")) {
@@ -97,10 +105,10 @@ std::string nodes(const json::object& subnet) {
                join(list(node, "processes"),
                     [](const json::value& one) { return text(one.as_object(), "pid"); })});
   }
-  return table.text();
+  return table;
 }
 
-std::string partitions(const json::object& subnet) {
+Table partitions(const json::object& subnet) {
   Table table({{"PARTITION"}, {"MEMBERS"}});
   for (const auto& value : list(subnet, "partitions")) {
     const auto& partition = value.as_object();
@@ -112,10 +120,10 @@ std::string partitions(const json::object& subnet) {
     if (others != "none") members = (is_named ? members + " others(" : "all(") + others + ")";
     table.add({text(partition, "pkey"), members});
   }
-  return print_section(table);
+  return table;
 }
 
-std::string groups(const json::object& subnet) {
+Table groups(const json::object& subnet) {
   Table table({{"MLID"}, {"GROUP"}, {"P_KEY"}, {"Q_KEY"}, {"MTU"}, {"GBIT/S"}, {"MEMBERS"}});
   for (const auto& value : list(subnet, "groups")) {
     const auto& group = value.as_object();
@@ -126,7 +134,7 @@ std::string groups(const json::object& subnet) {
                text(group, "mtu"), gbits(group),
                has_members ? join(members, member) : join(members, plain)});
   }
-  return print_section(table);
+  return table;
 }
 
 /// Adds a row for each counter that is not 0.
@@ -137,7 +145,7 @@ void add_counters(Table& table, const std::string& whose, const json::object& co
   }
 }
 
-std::string counters(const json::object& subnet) {
+Table counters(const json::object& subnet) {
   Table table({{"NODE"}, {"COUNTER"}, {"VALUE"}});
   if (const auto* sa = subnet.if_contains("sa"); sa != nullptr && sa->is_object()) {
     add_counters(table, "SM and SA", sa->get_object());
@@ -153,16 +161,151 @@ std::string counters(const json::object& subnet) {
       add_counters(table, text(node, "name"), counted->get_object());
     }
   }
-  return print_section(table);
+  return table;
+}
+
+std::uint64_t counter(const json::object& node, std::string_view prefix) {
+  const auto* const counters = node.if_contains("counters");
+  if (counters == nullptr || !counters->is_object()) return 0;
+  std::uint64_t sum = 0;
+  for (const auto& [key, value] : counters->get_object()) {
+    const bool counts = std::string_view(key).starts_with(prefix) && value.is_number();
+    if (counts) sum += value.to_number<std::uint64_t>();
+  }
+  return sum;
+}
+
+/// Shortens a name so that it and the columns that are never omitted fit into kBriefWidth.
+std::string brief_name(std::string name) {
+  constexpr std::size_t kMost = 40;
+  if (name.size() <= kMost) return name;
+  return name.substr(0, kMost - 3) + "...";
+}
+
+Table brief_nodes(const json::object& subnet) {
+  Table table({{"LID"},
+               {"NODE"},
+               {"STATE"},
+               {"MTU", Align::right, 2},
+               {"GBIT/S", Align::right, 1},
+               {"PROCESSES", Align::right, 5},
+               {"SENT", Align::right, 3},
+               {"RECEIVED", Align::right, 4},
+               {"DROPPED", Align::right}});
+  for (const auto& value : list(subnet, "nodes")) {
+    const auto& node = value.as_object();
+    table.add({lids(node), brief_name(text(node, "name")), text(node, "state"), text(node, "mtu"),
+               gbits(node), std::to_string(list(node, "processes").size()),
+               std::to_string(counter(node, "sent_packets")),
+               std::to_string(counter(node, "received_packets")),
+               std::to_string(counter(node, "drop_"))});
+  }
+  return table;
+}
+
+Table brief_partitions(const json::object& subnet) {
+  Table table({{"PARTITION"}, {"FULL", Align::right}, {"LIMITED", Align::right}, {"OTHERS"}});
+  for (const auto& value : list(subnet, "partitions")) {
+    const auto& partition = value.as_object();
+    const auto& members = list(partition, "members");
+    const auto number_of = [&](std::string_view membership) {
+      return std::to_string(std::count_if(members.begin(), members.end(), [&](const auto& one) {
+        return text(one.as_object(), "membership") == membership;
+      }));
+    };
+    table.add({text(partition, "pkey"), number_of("full"), number_of("limited"),
+               text(partition, "others")});
+  }
+  return table;
+}
+
+Table brief_groups(const json::object& subnet) {
+  Table table({{"MLID"}, {"GROUP"}, {"P_KEY"}, {"MTU", Align::right}, {"MEMBERS", Align::right}});
+  for (const auto& value : list(subnet, "groups")) {
+    const auto& group = value.as_object();
+    const auto& members = list(group, group.contains("members") ? "members" : "receivers");
+    table.add({text(group, "mlid"), text(group, "mgid"), text(group, "pkey"), text(group, "mtu"),
+               std::to_string(members.size())});
+  }
+  return table;
+}
+
+Table table_of(const json::object& subnet, Section section) {
+  switch (section) {
+    case Section::nodes:
+      return nodes(subnet);
+    case Section::partitions:
+      return partitions(subnet);
+    case Section::groups:
+      return groups(subnet);
+    case Section::counters:
+      return counters(subnet);
+  }
+  return nodes(subnet);
+}
+
+std::string heading(const json::object& subnet) {
+  const bool is_running = text(subnet, "running") == "true";
+  return "subnet " + text(subnet, "subnet") + " in " + text(subnet, "folder") +
+         (is_running ? "\n" : ": its process is not running\n");
 }
 
 }  // namespace
 
-std::string show_table(const json::object& subnet) {
-  const bool is_running = text(subnet, "running") == "true";
-  std::string out = "subnet " + text(subnet, "subnet") + " in " + text(subnet, "folder");
-  out += is_running ? "\n\n" : ": its process is not running\n\n";
-  return out + nodes(subnet) + partitions(subnet) + groups(subnet) + counters(subnet);
+std::optional<Section> parse_section(std::string_view text) {
+  for (const auto& [name, section] : kSections) {
+    if (name == text) return section;
+  }
+  return std::nullopt;
+}
+
+std::string show_brief(const json::object& subnet) {
+  std::string out = heading(subnet);
+  for (const Table& table : {brief_nodes(subnet), brief_partitions(subnet), brief_groups(subnet)}) {
+    if (!table.empty()) out += '\n' + table.text(kBriefWidth);
+  }
+  return out;
+}
+
+std::string show_wide(const json::object& subnet) {
+  std::string out = heading(subnet);
+  for (const auto& [name, section] : kSections) {
+    const Table table = table_of(subnet, section);
+    if (!table.empty()) out += '\n' + table.text();
+  }
+  return out;
+}
+
+std::string show_section(const json::object& subnet, Section section) {
+  return table_of(subnet, section).text();
+}
+
+json::object json_of_section(const json::object& subnet, Section section) {
+  json::object out;
+  const auto copy = [&](std::string_view key) {
+    if (const auto* const value = subnet.if_contains(key)) out[key] = *value;
+  };
+  for (const auto* key : {"subnet", "folder", "running", "sm"}) copy(key);
+  switch (section) {
+    case Section::nodes:
+      copy("nodes");
+      break;
+    case Section::partitions:
+      copy("partitions");
+      break;
+    case Section::groups:
+      copy("groups");
+      break;
+    case Section::counters:
+      for (const auto* key : {"sa", "control"}) copy(key);
+      auto& counted = out["nodes"].emplace_array();
+      for (const auto& value : list(subnet, "nodes")) {
+        const auto& node = value.as_object();
+        counted.push_back({{"name", text(node, "name")}, {"counters", node.at("counters")}});
+      }
+      break;
+  }
+  return out;
 }
 
 }  // namespace softib::cli

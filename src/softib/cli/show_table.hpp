@@ -1,12 +1,31 @@
-// Prints the state of a subnet as tables.
+// Prints the state of a subnet as tables, whole or by sections.
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace softib::cli {
 
-/// `subnet` comes from subnetd::subnet_json().
-[[nodiscard]] std::string show_table(const boost::json::object& subnet);
+/// Width of the brief form.
+inline constexpr std::size_t kBriefWidth = 80;
+
+enum class Section : std::uint8_t { nodes, partitions, groups, counters };
+[[nodiscard]] std::optional<Section> parse_section(std::string_view text);
+
+// In the functions below, `subnet` comes from subnetd::subnet_json().
+
+/// One line for each node, partition and group, in at most kBriefWidth columns. Long names are
+/// shortened.
+[[nodiscard]] std::string show_brief(const boost::json::object& subnet);
+/// All sections with all columns.
+[[nodiscard]] std::string show_wide(const boost::json::object& subnet);
+/// One section with all columns.
+[[nodiscard]] std::string show_section(const boost::json::object& subnet, Section section);
+/// The members of the JSON object that belong to a section, and those that describe the subnet.
+[[nodiscard]] boost::json::object json_of_section(const boost::json::object& subnet,
+                                                  Section section);
 
 }  // namespace softib::cli

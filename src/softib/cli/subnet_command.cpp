@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -62,7 +63,15 @@ po::options_description subnet_options() {
   return options;
 }
 
-ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options) {
+/// nullopt if none of the options that describe the subnet is given.
+ipoib::Result<std::optional<subnet::SubnetConfig>> read_config(const po::variables_map& options) {
+  const auto is_given = [&](const char* name) {
+    return options.contains(name) && !options[name].defaulted();
+  };
+  const std::array names{"partition", "mtu", "sm", "lmc", "grh-required", "seed"};
+  if (std::none_of(names.begin(), names.end(), is_given)) {
+    return std::optional<subnet::SubnetConfig>();
+  }
   subnet::SubnetConfig config;
   const auto mtu = options["mtu"].as<std::uint32_t>();
   if (mtu != 2048 && mtu != 4096) {
@@ -93,7 +102,7 @@ ipoib::Result<subnet::SubnetConfig> read_config(const po::variables_map& options
     const auto checked = subnet::check_mtus(config.partitions, config.mtu);
     if (!checked) return checked.error();
   }
-  return config;
+  return std::optional(config);
 }
 
 ipoib::Result<spdlog::level::level_enum> read_level(const std::string& name) {
@@ -145,7 +154,7 @@ int subnet_command(int argc, char** argv) {
   int exit_code = kSuccess;
   const auto options = parse_options(argc, argv, subnet_options(), {}, kSubnetUsage, exit_code);
   if (!options) return exit_code;
-  auto config = read_config(*options);
+  const auto config = read_config(*options);
   if (!config) return fail_usage("subnet", config.error().message);
   const auto level = read_level((*options)["log"].as<std::string>());
   if (!level) return fail_usage("subnet", level.error().message);
@@ -161,7 +170,7 @@ int subnet_command(int argc, char** argv) {
   boost::asio::io_context context(1);
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);
   signals.async_wait([&](boost::system::error_code, int) { context.stop(); });
-  subnetd::SubnetProcess process(context, {*folder, std::move(*config), capture}, *log);
+  subnetd::SubnetProcess process(context, {*folder, *config, capture}, *log);
   if (print("ready: subnet " + folder->name() + " in " + folder->path() + '\n') != kSuccess) {
     return kFailure;
   }

@@ -98,6 +98,21 @@ Result<std::string> send_request(const fabric::SubnetFolder& folder, std::string
   return receive_line(folder, socket->get());
 }
 
+Result<int> server_pid(const fabric::SubnetFolder& folder) {
+  const auto socket = connect(folder);
+  if (!socket) return socket.error();
+  ucred server{};
+  socklen_t size = sizeof server;
+  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &server, &size) != 0) {
+    return socket_error(folder, errno);
+  }
+  if (server.pid <= 0) {
+    return Error{ESRCH, "the process of subnet '" + folder.name() +
+                            "' runs in another PID namespace; end it there"};
+  }
+  return int{server.pid};
+}
+
 std::optional<Error> error_of(std::string_view response) {
   if (!response.starts_with(kErrorResponse)) return std::nullopt;
   response.remove_prefix(kErrorResponse.size());

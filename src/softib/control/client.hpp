@@ -26,6 +26,9 @@ inline constexpr std::string_view kErrorResponse = "error ";
 /// says what to do.
 [[nodiscard]] ipoib::Result<std::string> send_request(const fabric::SubnetFolder& folder,
                                                       std::string_view line);
+/// The process that serves the control socket of the folder, in this process's PID namespace. Fails
+/// as send_request().
+[[nodiscard]] ipoib::Result<int> server_pid(const fabric::SubnetFolder& folder);
 /// The error that a response line carries; nullopt if the request succeeded.
 [[nodiscard]] std::optional<ipoib::Error> error_of(std::string_view response);
 

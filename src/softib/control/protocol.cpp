@@ -7,7 +7,6 @@
 #include <boost/json/value.hpp>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -131,13 +130,16 @@ json::object content(const SetMtu& request) {
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
           {"hca", request.hca},
-          {"pkey", pkey_text(request.pkey)},
+          {"pkey", subnet::pkey_text(request.pkey)},
           {"membership", name(request.membership)}};
+}
+json::object content(const DeletePartition& request) {
+  return {{"command", "delete-partition"}, {"pkey", subnet::pkey_text(request.pkey)}};
 }
 json::object content(const MovePKey& request) {
   return {{"command", "move-pkey"},
           {"hca", request.hca},
-          {"pkey", pkey_text(request.pkey)},
+          {"pkey", subnet::pkey_text(request.pkey)},
           {"index", request.index}};
 }
 json::object content(const RestartSm&) { return {{"command", "restart-sm"}}; }
@@ -153,12 +155,6 @@ Result<json::object> parse_object(std::string_view line) {
 }
 
 }  // namespace
-
-std::string pkey_text(PKey key) {
-  std::array<char, 8> text{};
-  (void)std::snprintf(text.data(), text.size(), "0x%04x", unsigned{key.value()});
-  return text.data();
-}
 
 std::string_view name(HcaState state) { return name_of(kHcaStates, state); }
 std::string_view name(PortState state) { return name_of(kPortStates, state); }
@@ -205,6 +201,7 @@ Result<Request> parse_request(std::string_view line) {
     SetPartition request{members.hca(), members.pkey(), members.one_of("membership", kMemberships)};
     return members.done(request);
   }
+  if (command == "delete-partition") return members.done(DeletePartition{members.pkey()});
   if (command == "move-pkey") {
     MovePKey request{members.hca(), members.pkey(), members.number("index")};
     return members.done(request);

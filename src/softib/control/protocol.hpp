@@ -8,6 +8,7 @@
 //   {"command":"set-mtu","hca":"a","mtu":1024}
 //   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}
 //                                                                   none, limited, full
+//   {"command":"delete-partition","pkey":"0x0012"}
 //   {"command":"move-pkey","hca":"a","pkey":"0x0012","index":3}
 //   {"command":"restart-sm"}
 //
@@ -50,6 +51,9 @@ struct SetPartition {
   PKey pkey;
   subnet::Membership membership = subnet::Membership::none;
 };
+struct DeletePartition {
+  PKey pkey;
+};
 struct MovePKey {
   std::string hca;
   PKey pkey;
@@ -57,8 +61,8 @@ struct MovePKey {
 };
 struct RestartSm {};
 
-using Request =
-    std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetPartition, MovePKey, RestartSm>;
+using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetPartition, DeletePartition,
+                             MovePKey, RestartSm>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);
@@ -76,8 +80,6 @@ using Request =
 /// The same for `show`: EPROTO unless the response describes a subnet.
 [[nodiscard]] ipoib::Result<boost::json::object> parse_subnet(std::string_view line);
 
-/// "0x8012".
-[[nodiscard]] std::string pkey_text(PKey key);
 [[nodiscard]] std::string_view name(HcaState state);
 [[nodiscard]] std::string_view name(PortState state);
 [[nodiscard]] std::string_view name(subnet::Membership membership);

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "softib/endpoint/capture.hpp"
 #include "softib/endpoint/endpoint.hpp"
+#include "softib/fabric/unused_folder.hpp"
 #include "softib/transport/fork_guard.hpp"
 
 namespace softib::endpoint {
@@ -22,6 +24,7 @@ namespace {
 struct Process {
   std::mutex mutex;
   Endpoint* endpoint = nullptr;
+  std::string folder;            ///< of the subnet that the endpoint belongs to
   std::uint32_t generation = 0;  ///< fork_generation() when the endpoint was made
   /// Endpoints of parent processes and lost ones; kept, since other objects refer to them.
   std::vector<Endpoint*> obsolete;
@@ -40,13 +43,30 @@ void guard_forks() {
   (void)installed;
 }
 
-Result<std::unique_ptr<Endpoint>> attach_by_environment() {
+/// If the subnet has ended before this process, its last program, removes its folder at exit. Other
+/// threads may still use the endpoint.
+void at_exit() {
+  auto& state = process();
+  const std::unique_lock lock(state.mutex, std::try_to_lock);
+  if (!lock || state.endpoint == nullptr) return;
+  if (state.generation != transport::fork_generation()) return;
+  fabric::remove_if_ended(fabric::SubnetFolder(state.folder),
+                          fabric::SlotAddress{state.endpoint->node(), state.endpoint->slot()});
+}
+
+void clean_up_at_exit() {
+  static const int installed = std::atexit(at_exit);
+  (void)installed;
+}
+
+Result<std::unique_ptr<Endpoint>> attach_by_environment(std::string& path) {
   const char* hca = ::secure_getenv(fabric::kHcaVariable);
   if (hca == nullptr) {
     return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
   }
   const auto folder = fabric::SubnetFolder::from_environment();
   if (!folder) return folder.error();
+  path = folder->path();
   auto endpoint = Endpoint::attach(*folder, hca);
   const char* capture = ::secure_getenv(fabric::kCaptureVariable);
   if (!endpoint || capture == nullptr || *capture == '\0') return endpoint;
@@ -67,8 +87,11 @@ Result<Endpoint*> process_endpoint() {
   const bool is_lost = is_ours && state.endpoint->is_lost();
   if (is_lost) state.endpoint->detach();
   if (!is_ours || is_lost) {
-    auto attached = attach_by_environment();
+    std::string folder;
+    auto attached = attach_by_environment(folder);
     if (!attached) return attached.error();
+    clean_up_at_exit();
+    state.folder = std::move(folder);
     if (state.endpoint != nullptr) state.obsolete.push_back(state.endpoint);
     state.endpoint = attached->release();
     state.generation = transport::fork_generation();

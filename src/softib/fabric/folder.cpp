@@ -26,6 +26,7 @@ namespace {
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kOpenMode = 0777;
 constexpr const char* kNodesName = "node";
+constexpr const char* kEndedName = "ended";
 
 std::string environment(const char* name) {
   const char* value = ::secure_getenv(name);
@@ -140,9 +141,26 @@ void SubnetFolder::remove() const {
   const auto top = open();
   if (!top) return;
   ::unlinkat(top->get(), kNodesName, AT_REMOVEDIR);
-  ::unlinkat(top->get(), "fabric", 0);
-  ::unlinkat(top->get(), "lock", 0);
+  for (const char* name :
+       {"fabric", "fabric.new", "control", "options", "options.new", kEndedName, "lock"}) {
+    ::unlinkat(top->get(), name, 0);
+  }
   ::rmdir(path_.c_str());
+}
+
+void SubnetFolder::mark_ended(bool ended) const {
+  const auto top = open();
+  if (!top) return;
+  if (ended) {
+    (void)open_shared(top->get(), kEndedName, IfMissing::create);
+  } else {
+    ::unlinkat(top->get(), kEndedName, 0);
+  }
+}
+
+bool SubnetFolder::is_ended() const {
+  const auto top = open();
+  return top && ::faccessat(top->get(), kEndedName, F_OK, 0) == 0;
 }
 
 bool SubnetFolder::is_running() const {

@@ -1,7 +1,8 @@
 // The folder of a subnet in the file system.
 //
 //   $SOFTIB_DIR/<subnet>/            mode 0700; everything inside is accessible to all users
-//       fabric  control  lock
+//       fabric  control  lock  options
+//       ended                        the subnet process has ended while programs used the subnet
 //       node/<i>/<slot>              socket of the process in a slot of node i
 //       node/<i>/<slot>.lock         locked by that process
 //       node/<i>/agents              byte-range locks: which requests an agent has registered for
@@ -62,6 +63,7 @@ class SubnetFolder {
   [[nodiscard]] std::string fabric() const { return path_ + "/fabric"; }
   [[nodiscard]] std::string control() const { return path_ + "/control"; }
   [[nodiscard]] std::string lock() const { return path_ + "/lock"; }
+  [[nodiscard]] std::string options() const { return path_ + "/options"; }
   [[nodiscard]] std::string node(NodeIndex node) const;
   [[nodiscard]] std::string slot_socket(NodeIndex node, std::uint32_t slot) const;
   [[nodiscard]] std::string issm(NodeIndex node) const;
@@ -76,9 +78,14 @@ class SubnetFolder {
   [[nodiscard]] ipoib::Result<void> create_node(NodeIndex node) const;
   /// For the subnet process, after it has removed the node from the fabric file.
   void remove_node(NodeIndex node) const;
-  /// For the subnet process when it exits and no node is left. If the folder contains other files,
+  /// For the holder of the subnet's lock when no node is left. If the folder contains other files,
   /// they and the folder stay.
   void remove() const;
+  /// For the subnet process: whether programs alone keep the folder, which then is to be removed
+  /// when the last of them has ended (unused_folder.hpp). Unlike one that was killed, such a subnet
+  /// does not have to be continued.
+  void mark_ended(bool ended) const;
+  [[nodiscard]] bool is_ended() const;
   /// Whether a subnet process holds the lock.
   [[nodiscard]] bool is_running() const;
 

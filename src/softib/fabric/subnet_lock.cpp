@@ -3,8 +3,10 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "softib/fabric/file_lock.hpp"
 #include "softib/fabric/shared_file.hpp"
@@ -15,7 +17,8 @@ using ipoib::Error;
 using ipoib::Result;
 
 Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
-  constexpr int kAttempts = 16;
+  constexpr int kAttempts = 64;
+  constexpr std::chrono::milliseconds kPause{10};
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (const auto created = folder.create(); !created) return created.error();
     auto file = open_shared(folder.lock(), IfMissing::create);
@@ -24,6 +27,11 @@ Result<SubnetLock> SubnetLock::take(const SubnetFolder& folder) {
       return Error{file.error().code, "cannot open " + folder.lock() + ": " + file.error().message};
     }
     if (!try_lock(file->get(), 0)) {
+      // A process that removes the folder empties the file first.
+      if (read_holder(file->get()) == 0 && attempt + 1 < kAttempts) {
+        std::this_thread::sleep_for(kPause);
+        continue;
+      }
       return Error{EBUSY, "subnet '" + folder.name() + "' is already running in " + folder.path() +
                               " (process " + std::to_string(read_holder(file->get())) +
                               "); choose another --subnet"};

@@ -90,6 +90,17 @@ void MulticastGroups::remove(NodeIndex node, PKey partition) {
   }
 }
 
+void MulticastGroups::remove_partition(PKey partition) {
+  for (std::size_t index = 0; index < groups_.size(); ++index) {
+    if (!groups_[index] || !groups_[index]->record.pkey.same_partition(partition)) continue;
+    if (groups_[index]->full_members() != 0) {
+      events_.push_back({groups_[index]->record.mgid, false});
+    }
+    erase(index);
+    previous_[index] = GroupForwarding{};
+  }
+}
+
 void MulticastGroups::restart(ipoib::TimePoint deadline) {
   for (std::size_t index = 0; index < groups_.size(); ++index) {
     previous_[index] = forwarding(index);

@@ -61,6 +61,9 @@ class MulticastGroups {
   /// Removes a node from all groups, or from those of `partition` if it is valid.
   void remove(NodeIndex node, PKey partition = PKey());
 
+  /// Deletes the groups of a partition, permanent ones included.
+  void remove_partition(PKey partition);
+
   /// Deletes all groups that are not permanent, and all members. Until `deadline` the former
   /// receivers keep receiving.
   void restart(ipoib::TimePoint deadline);

@@ -95,6 +95,12 @@ bool is_setting(std::string_view word) {
 
 }  // namespace
 
+std::string pkey_text(PKey key) {
+  std::array<char, 8> text{};
+  (void)std::snprintf(text.data(), text.size(), "0x%04x", unsigned{key.value()});
+  return text.data();
+}
+
 Membership Partition::membership(std::string_view hca) const {
   const auto named = std::find_if(members.begin(), members.end(),
                                   [&](const Member& member) { return member.hca == hca; });
@@ -157,9 +163,7 @@ Result<Partition> parse_partition(std::string_view text) {
 Result<void> check_mtus(const std::vector<Partition>& partitions, std::uint8_t ports) {
   for (const auto& partition : partitions) {
     if (partition.mtu <= ports) continue;
-    std::array<char, 8> key{};
-    (void)std::snprintf(key.data(), key.size(), "0x%04x", unsigned{partition.pkey.value()});
-    return Error{EINVAL, std::string("partition ") + key.data() +
+    return Error{EINVAL, "partition " + pkey_text(partition.pkey) +
                              ": no port can join a group of MTU " +
                              std::to_string(ipoib::wire::mtu_bytes(partition.mtu)) +
                              ", because the MTU of the ports is " +

@@ -40,6 +40,9 @@ struct Partition {
   friend bool operator==(const Partition&, const Partition&) = default;
 };
 
+/// "0x8012".
+[[nodiscard]] std::string pkey_text(PKey key);
+
 /// OpenSM's default: 0x7fff, all ports full members, broadcast group of MTU 2048.
 [[nodiscard]] Partition default_partition();
 

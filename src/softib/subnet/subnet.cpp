@@ -212,6 +212,13 @@ Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   return set;
 }
 
+Result<void> Subnet::delete_partition(PKey pkey) {
+  if (auto checked = require_own_sm(state_->manager); !checked) return checked;
+  auto deleted = state_->manager.delete_partition(pkey);
+  if (deleted) state_->groups.remove_partition(pkey);
+  return deleted;
+}
+
 Result<void> Subnet::move_pkey(NodeIndex index, PKey pkey, std::size_t to) {
   if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   return state_->manager.move_pkey(index, pkey, to);

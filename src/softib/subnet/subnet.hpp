@@ -63,9 +63,12 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
   /// `mtu` is an IBA code. Groups that the port is in keep their MTU.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
-  /// Sets the membership of an HCA in a partition; creates the partition (without group) if
-  /// necessary.
+  /// Sets the membership of an HCA in a partition. Creates the partition (without group) if
+  /// necessary, except for `none`.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);
+  /// Deletes a partition with its groups and removes its key from all ports. EINVAL for the default
+  /// partition, in which all ports reach the SM; ENOENT if there is none.
+  [[nodiscard]] ipoib::Result<void> delete_partition(PKey pkey);
   /// Moves the key of a partition to another index of the HCA's P_Key table.
   [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex node, PKey pkey, std::size_t to);
   /// Discards groups and subscriptions, like a restarted SM; forwarding continues as in adopt().

@@ -31,6 +31,15 @@ std::uint64_t hash(std::string_view text, std::uint64_t seed) {
   return state;
 }
 
+std::vector<Partition>::iterator find_partition(std::vector<Partition>& partitions, PKey pkey) {
+  return std::find_if(partitions.begin(), partitions.end(),
+                      [&](const auto& other) { return other.pkey.same_partition(pkey); });
+}
+
+Error no_partition(PKey pkey) {
+  return Error{ENOENT, "the subnet has no partition " + pkey_text(pkey.as_full())};
+}
+
 }  // namespace
 
 SubnetManager::SubnetManager(SubnetConfig config)
@@ -214,11 +223,12 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   if (node == nullptr) return error;
   if (!pkey.is_valid()) return Error{EINVAL, "0 and 0x8000 are not valid P_Keys"};
   auto& partitions = config_.partitions;
-  auto partition = std::find_if(partitions.begin(), partitions.end(),
-                                [&](const auto& other) { return other.pkey.same_partition(pkey); });
+  auto partition = find_partition(partitions, pkey);
   if (partition == partitions.end()) {
+    if (as == Membership::none) return no_partition(pkey);
     if (partitions.size() == kMaxPartitions) {
-      return Error{ENOSPC, "the subnet has " + std::to_string(kMaxPartitions) + " partitions"};
+      return Error{ENOSPC, "the subnet has " + std::to_string(kMaxPartitions) +
+                               " partitions, the maximum; delete one"};
     }
     Partition made;
     made.pkey = pkey.as_full();
@@ -231,6 +241,20 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
   partition->set(node->name, as);
   assign_pkeys(index);
   assign_pkeys(kSmNode);  // the SM is a full member of every partition
+  return {};
+}
+
+Result<void> SubnetManager::delete_partition(PKey pkey) {
+  if (pkey.same_partition(ipoib::kDefaultPKey)) {
+    return Error{EINVAL, "the default partition cannot be deleted"};
+  }
+  auto& partitions = config_.partitions;
+  const auto partition = find_partition(partitions, pkey);
+  if (partition == partitions.end()) return no_partition(pkey);
+  partitions.erase(partition);
+  for (NodeIndex index = 0; index < nodes_.size(); ++index) {
+    if (nodes_[index]) assign_pkeys(index);
+  }
   return {};
 }
 

@@ -47,6 +47,8 @@ class SubnetManager {
   /// `mtu` is an IBA code, used for paths and for groups joined later.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
+  /// Removes a partition and its key from all ports.
+  [[nodiscard]] ipoib::Result<void> delete_partition(PKey pkey);
   /// Moves a partition's key to index `to` of the port's table, exchanging it with the entry there.
   /// A real SM may do so whenever it writes the table.
   [[nodiscard]] ipoib::Result<void> move_pkey(NodeIndex index, PKey pkey, std::size_t to);

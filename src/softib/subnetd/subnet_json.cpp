@@ -4,9 +4,9 @@
 #include <cstdio>
 
 #include "softib/control/protocol.hpp"
+#include "softib/fabric/attached_processes.hpp"
 #include "softib/subnet/counters.hpp"
 #include "softib/subnet/subnet_manager.hpp"
-#include "softib/subnetd/attached_processes.hpp"
 #include "wire/sa_values.hpp"
 
 namespace softib::subnetd {
@@ -25,7 +25,7 @@ std::string hex(std::uint64_t value, int digits) {
 json::array processes(const fabric::Fabric& fabric, const fabric::SubnetFolder& folder,
                       NodeIndex node) {
   json::array list;
-  for (const auto& process : attached_processes(fabric, folder, node)) {
+  for (const auto& process : fabric::attached_processes(fabric, folder, node)) {
     list.push_back({{"slot", process.slot}, {"epoch", process.epoch}, {"pid", process.pid}});
   }
   return list;
@@ -43,7 +43,7 @@ json::object counters(const fabric::Fabric& fabric, NodeIndex node) {
 json::object describe(const subnet::Node& node, NodeIndex index) {
   json::array pkeys;
   for (const PKey key : node.port.pkeys) {
-    if (key.is_valid()) pkeys.emplace_back(control::pkey_text(key));
+    if (key.is_valid()) pkeys.emplace_back(subnet::pkey_text(key));
   }
   return {{"node", index},
           {"name", node.name},
@@ -91,7 +91,7 @@ json::object describe(const subnet::Partition& partition) {
   for (const auto& member : partition.members) {
     members.push_back({{"hca", member.hca}, {"membership", control::name(member.membership)}});
   }
-  return {{"pkey", control::pkey_text(partition.pkey)},
+  return {{"pkey", subnet::pkey_text(partition.pkey)},
           {"others", control::name(partition.others)},
           {"members", std::move(members)}};
 }
@@ -107,7 +107,7 @@ json::object describe(const subnet::GroupView& group, const subnet::Subnet& subn
   }
   return {{"mgid", group.mgid.to_string()},
           {"mlid", hex(group.mlid.value(), 4)},
-          {"pkey", control::pkey_text(group.pkey)},
+          {"pkey", subnet::pkey_text(group.pkey)},
           {"qkey", hex(group.qkey.value(), 8)},
           {"mtu", ipoib::wire::mtu_bytes(group.mtu)},
           {"rate_mbps", ipoib::wire::rate_mbps(group.rate)},

@@ -4,14 +4,17 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
 #include "softib/endpoint/capture.hpp"
+#include "softib/fabric/attached_processes.hpp"
 #include "softib/fabric/shared_file.hpp"
+#include "softib/fabric/unused_folder.hpp"
 #include "softib/subnet/subnet_manager.hpp"
-#include "softib/subnetd/attached_processes.hpp"
+#include "softib/subnetd/stored_options.hpp"
 #include "softib/subnetd/subnet_json.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "wire/sa_values.hpp"
@@ -55,7 +58,27 @@ bool has_open_issm(const fabric::SubnetFolder& folder, NodeIndex node) {
 template <class T>
 T value_or_throw(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// The name of node 0, which is the SM or the switch, shows whether the subnet had its own SM.
+void check_management(const fabric::SubnetFolder& folder, const std::optional<subnet::Node>& node,
+                      subnet::Management management) {
+  const bool is_own = management == subnet::Management::own;
+  if (!node || node->name == (is_own ? subnet::kSmName : subnet::kSwitchName)) return;
+  throw std::runtime_error("the subnet in " + folder.path() + " was started " +
+                           (is_own ? "without" : "with") +
+                           " a subnet manager of its own; end its programs, and remove it with "
+                           "`softib stop`");
+}
+
+/// Removes what ended subnets have left, this one included. A new process starts with the default
+/// options then.
+fabric::SubnetLock take_lock(const fabric::SubnetFolder& folder) {
+  fabric::remove_ended_folders(folder.path().substr(0, folder.path().rfind('/')));
+  auto lock = value_or_throw(fabric::SubnetLock::take(folder));
+  folder.mark_ended(false);
+  return lock;
 }
 
 }  // namespace
@@ -64,11 +87,11 @@ SubnetProcess::SubnetProcess(boost::asio::io_context& context, Options options, 
     : context_(context),
       folder_(std::move(options.folder)),
       log_(log),
-      lock_(value_or_throw(fabric::SubnetLock::take(folder_))),
+      lock_(take_lock(folder_)),
+      config_(choose_config(std::move(options.config))),
       fabric_(value_or_throw(fabric::FabricWriter::create_or_adopt(folder_.fabric()))),
       subnet_(
-          std::move(options.config),
-          [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
+          config_, [this](NodeIndex node) { return performance_counters(fabric_.counters(node)); },
           [this](NodeIndex node) { return has_open_issm(folder_, node); }),
       timer_(context) {
   if (fabric_.adopted()) adopt();
@@ -90,7 +113,6 @@ SubnetProcess::~SubnetProcess() {
 
 void SubnetProcess::adopt() {
   const subnet::SubnetSnapshot before = fabric_.snapshot();
-  check_management(before);
   log_.info("adopting the subnet of an earlier process: {} nodes, {} groups", before.nodes.size(),
             before.groups.size());
   for (const auto& entry : before.nodes) {
@@ -101,17 +123,26 @@ void SubnetProcess::adopt() {
   subnet_.adopt(before, ipoib::monotonic_now());
 }
 
-/// The name of node 0, which is the SM or the switch, shows whether the subnet had its own SM.
-void SubnetProcess::check_management(const subnet::SubnetSnapshot& before) const {
-  const bool is_own = subnet_.management() == subnet::Management::own;
-  for (const auto& entry : before.nodes) {
-    if (entry.index != kOwnNode ||
-        entry.node.name == (is_own ? subnet::kSmName : subnet::kSwitchName))
-      continue;
-    throw std::runtime_error(
-        "the subnet in " + folder_.path() + " was started " + (is_own ? "without" : "with") +
-        " a subnet manager of its own; end its programs, and remove the folder");
+/// Called before the fabric file is adopted or created, so that it has no state without options.
+/// Those of an earlier process are replaced only if its subnet can be adopted.
+subnet::SubnetConfig SubnetProcess::choose_config(std::optional<subnet::SubnetConfig> given) const {
+  std::optional<subnet::SubnetConfig> stored;
+  if (!given) stored = value_or_throw(read_options(folder_));
+  if (stored) log_.info("keeping the options of an earlier process");
+  auto config = stored ? *stored : given.value_or(subnet::SubnetConfig{});
+  if (const auto fabric = fabric::Fabric::open(folder_.fabric())) {
+    check_management(folder_, fabric->node(kOwnNode), config.management);
   }
+  if (!stored) value_or_throw(write_options(folder_, config));
+  return config;
+}
+
+/// After a change of the partitions.
+Result<void> SubnetProcess::store_partitions() {
+  config_.partitions = subnet_.partitions();
+  auto stored = write_options(folder_, config_);
+  if (!stored) log_.error("{}", stored.error().message);
+  return stored;
 }
 
 void SubnetProcess::attach_endpoint(const std::string& capture) {
@@ -123,19 +154,14 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
   endpoint_->set_mad_receiver(this);
 }
 
-/// Removes the files of the subnet if no process is attached. The folder stays if it holds other
-/// files.
+/// If a process is attached, its exit removes the files. The folder stays if it holds other files.
 void SubnetProcess::remove_folder() {
-  const subnet::SubnetSnapshot last = fabric_.snapshot();
-  const auto blocked = block_attach(folder_);
-  if (!blocked || !is_unused()) return;
-  for (const auto& entry : last.nodes) folder_.remove_node(entry.index);
-  folder_.remove();
+  if (!fabric::remove_if_unused(folder_, fabric_)) folder_.mark_ended(true);
 }
 
 bool SubnetProcess::is_unused() const {
   return std::ranges::none_of(fabric_.snapshot().nodes, [this](const auto& entry) {
-    return entry.index != kOwnNode && first_attached_pid(folder_, entry.index) != 0;
+    return entry.index != kOwnNode && fabric::first_attached_pid(folder_, entry.index) != 0;
   });
 }
 
@@ -274,9 +300,9 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> remove(const std::string& hca) const {
     return on(hca, [&](NodeIndex node) -> Result<void> {
-      const auto blocked = block_attach(process.folder_);
+      const auto blocked = fabric::block_attach(process.folder_);
       if (!blocked) return blocked.error();
-      if (const int pid = first_attached_pid(process.folder_, node); pid != 0) {
+      if (const int pid = fabric::first_attached_pid(process.folder_, node); pid != 0) {
         return Error{EBUSY,
                      "process " + std::to_string(pid) + " runs on '" + hca + "'; end it first"};
       }
@@ -300,9 +326,16 @@ struct SubnetProcess::Commands {
     return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_mtu(node, mtu); });
   }
   Result<json::object> operator()(const control::SetPartition& what) const {
-    return on(what.hca, [&](NodeIndex node) {
-      return process.subnet_.set_membership(node, what.pkey, what.membership);
+    return on(what.hca, [&](NodeIndex node) -> Result<void> {
+      const auto set = process.subnet_.set_membership(node, what.pkey, what.membership);
+      return set ? process.store_partitions() : set;
     });
+  }
+  Result<json::object> operator()(const control::DeletePartition& what) const {
+    auto done = process.subnet_.delete_partition(what.pkey);
+    if (done) done = process.store_partitions();
+    if (!done) return done.error();
+    return json::object();
   }
   Result<json::object> operator()(const control::MovePKey& what) const {
     return on(what.hca, [&](NodeIndex node) {

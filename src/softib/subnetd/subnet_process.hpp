@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
  public:
   struct Options {
     fabric::SubnetFolder folder;
-    subnet::SubnetConfig config;
+    /// nullopt: the options that an earlier process has stored in the folder, else the default.
+    std::optional<subnet::SubnetConfig> config;
     std::string capture;  ///< file for the packets of the SM's port; empty: none
   };
 
@@ -55,7 +57,8 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   void mad_deadline(ipoib::TimePoint /*now*/) override {}
 
   void adopt();
-  void check_management(const subnet::SubnetSnapshot& before) const;
+  [[nodiscard]] subnet::SubnetConfig choose_config(std::optional<subnet::SubnetConfig> given) const;
+  [[nodiscard]] ipoib::Result<void> store_partitions();
   void attach_endpoint(const std::string& capture);
   void drain_mads();
   /// Writes the changes into the fabric file, wakes processes on the changed nodes, and sends
@@ -73,6 +76,7 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
   const fabric::SubnetFolder folder_;
   ipoib::Logger& log_;
   fabric::SubnetLock lock_;
+  subnet::SubnetConfig config_;  ///< as stored in the folder
   fabric::FabricWriter fabric_;
   subnet::Subnet subnet_;
   std::mutex queue_mutex_;

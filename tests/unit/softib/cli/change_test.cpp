@@ -32,6 +32,10 @@ TEST(Change, BecomesARequest) {
             R"({"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"})");
   EXPECT_EQ(parsed(words("pkey 32786 a 31")),
             R"({"command":"move-pkey","hca":"a","pkey":"0x8012","index":31})");
+  EXPECT_EQ(parsed(words("partition 0x12 delete")),
+            R"({"command":"delete-partition","pkey":"0x0012"})");
+  EXPECT_EQ(parsed(words("partition 0x12 delete none")),
+            R"({"command":"set-partition","hca":"delete","pkey":"0x0012","membership":"none"})");
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
 }
 

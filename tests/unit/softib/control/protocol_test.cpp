@@ -15,7 +15,8 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
         Request(SetMtu{"a", 1024}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
-        Request(MovePKey{"a", PKey(0x8012), 3}), Request(RestartSm{})}) {
+        Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
+        Request(RestartSm{})}) {
     std::string line = emit(request);
     ASSERT_EQ(line.back(), '\n');
     line.pop_back();

@@ -330,6 +330,19 @@ TEST_F(SaMembersOfTwoPartitions, GroupBeyondThePortMtuIsRefused) {
   EXPECT_EQ(set(a, record, member::kJoin).status(), SaStatus::request_invalid);
 }
 
+TEST_F(SaMembersOfTwoPartitions, GroupsEndWithTheirPartition) {
+  auto other = member::record(ipoib::wire::broadcast_gid(ipoib::kDefaultPKey), a.gid());
+  ASSERT_EQ(set(a, other, member::kJoin).status(), SaStatus::ok);
+  (void)subnet.take_changes();
+  ASSERT_TRUE(subnet.delete_partition(PKey(0x12)));
+  const auto records = table(a);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].pkey, ipoib::kDefaultPKey);
+  EXPECT_TRUE(subnet.take_changes().groups[1]);
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc001)).mgid.is_zero());
+  EXPECT_TRUE(subnet.forwarding(Lid(0xc000)).receivers[a.index()]) << "it is still a member";
+}
+
 TEST_F(SaMembersOfTwoPartitions, GroupsOfOtherPartitionsAreNotShown) {
   ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x8012), Membership::none));
   EXPECT_EQ(table(b).size(), 1U);

@@ -74,6 +74,30 @@ TEST_F(SaPaths, UnsharedPKeyHasNoRecord) {
   EXPECT_EQ(get(kIpoibComponents).status(), SaStatus::ok);
 }
 
+/// IBA 15.4.1: the requester must be allowed to communicate with both ends.
+TEST_F(SaPaths, BetweenOtherPortsNeedAPKeyThatTheRequesterSharesWithBoth) {
+  SaClient c(subnet, "c");
+  const auto is_shown_to_c = [&] {
+    return c.send_request(method::kGet, attribute::kPathRecord,
+                          PathRecord::kDgid | PathRecord::kSgid, wanted)
+               ->status() == SaStatus::ok;
+  };
+  EXPECT_TRUE(is_shown_to_c());
+  // a and b still share the default partition; c is not in it with full membership, and they are
+  // limited members.
+  for (const auto* port : {&a, &b}) {
+    ASSERT_TRUE(subnet.set_membership(port->index(), ipoib::kDefaultPKey, Membership::limited));
+    ASSERT_TRUE(subnet.set_membership(port->index(), PKey(0x12), Membership::full));
+  }
+  ASSERT_TRUE(subnet.set_membership(c.index(), ipoib::kDefaultPKey, Membership::limited));
+  EXPECT_FALSE(is_shown_to_c()) << "c shares no partition with a and b";
+  ASSERT_TRUE(subnet.set_membership(c.index(), PKey(0x13), Membership::full));
+  ASSERT_TRUE(subnet.set_membership(a.index(), PKey(0x13), Membership::limited));
+  EXPECT_FALSE(is_shown_to_c()) << "with a alone";
+  ASSERT_TRUE(subnet.set_membership(b.index(), PKey(0x13), Membership::limited));
+  EXPECT_TRUE(is_shown_to_c());
+}
+
 TEST_F(SaPaths, ByLids) {
   wanted.slid = a.port().lid;
   wanted.dlid = b.port().lid;

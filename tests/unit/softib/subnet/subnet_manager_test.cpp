@@ -245,6 +245,37 @@ TEST(SubnetManager, PKeyKeepsItsIndex) {
   EXPECT_FALSE(manager.set_membership(a, PKey(0x8000), Membership::full));
 }
 
+TEST(SubnetManager, PartitionIsDeletedFromAllPorts) {
+  SubnetManager manager{with_partitions({"0x12=full", "0x13=limited"})};
+  const auto a = manager.add("a").value();
+  const auto b = manager.add("b").value();
+  (void)manager.take_changed();
+  EXPECT_EQ(manager.delete_partition(PKey(0x0012)).has_value(), true);
+  EXPECT_EQ(manager.partitions().size(), 2U);
+  for (const NodeIndex node : {NodeIndex{0}, a, b}) {
+    EXPECT_FALSE(manager.node(node)->port.pkeys[1].is_valid()) << node;
+    EXPECT_TRUE(manager.node(node)->port.pkeys[2].is_valid()) << "other keys keep their index";
+  }
+  EXPECT_EQ(manager.take_changed(), NodeSet().set(0).set(a).set(b));
+  EXPECT_EQ(manager.delete_partition(PKey(0x8012)).error().code, ENOENT);
+  EXPECT_EQ(manager.delete_partition(PKey(0x7fff)).error().code, EINVAL);
+  EXPECT_EQ(manager.delete_partition(PKey(0xffff)).error().code, EINVAL);
+  EXPECT_EQ(manager.delete_partition(PKey(0)).error().code, ENOENT);
+}
+
+TEST(SubnetManager, PartitionIsNotCreatedForAPortThatIsNoMember) {
+  SubnetManager manager{SubnetConfig{}};
+  const auto a = manager.add("a").value();
+  EXPECT_EQ(manager.set_membership(a, PKey(0x56), Membership::none).error().code, ENOENT);
+  EXPECT_EQ(manager.partitions().size(), 1U);
+  for (std::uint16_t i = 1; i < kMaxPartitions; ++i) {
+    ASSERT_TRUE(manager.set_membership(a, PKey(i), Membership::full)) << i;
+  }
+  EXPECT_EQ(manager.set_membership(a, PKey(0x56), Membership::full).error().code, ENOSPC);
+  ASSERT_TRUE(manager.delete_partition(PKey(7)));
+  EXPECT_TRUE(manager.set_membership(a, PKey(0x56), Membership::full)) << "there is room again";
+}
+
 TEST(SubnetManager, PortMtuChanges) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();

@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/json/array.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,7 +22,8 @@ namespace softib::subnetd {
 
 class RunningSubnet {
  public:
-  explicit RunningSubnet(const fabric::SubnetFolder& folder, subnet::SubnetConfig config = {},
+  explicit RunningSubnet(const fabric::SubnetFolder& folder,
+                         std::optional<subnet::SubnetConfig> config = std::nullopt,
                          const std::string& capture = {})
       : process_(std::make_unique<SubnetProcess>(
             context_, SubnetProcess::Options{folder, std::move(config), capture}, log_)),

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 
 #include "ipoib/file_descriptor.hpp"
@@ -16,6 +17,7 @@
 #include "running_subnet.hpp"
 #include "softib/core/mad_route.hpp"
 #include "softib/fabric/unix_path.hpp"
+#include "softib/fabric/unused_folder.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "temporary_folder.hpp"
 #include "wire/mad.hpp"
@@ -336,6 +338,140 @@ TEST_F(SubnetProcessTest, WakesProcessesAgainWhenDescriptorsWereExhausted) {
   }
   EXPECT_EQ(mailbox.next_port().state, PortState::down);
   a->set_receiver(nullptr);
+}
+
+std::vector<std::string> shown_partitions(const fabric::SubnetFolder& folder) {
+  std::vector<std::string> keys;
+  const auto subnet = request(folder, control::Show{}).value();
+  for (const auto& partition : subnet.at("partitions").as_array()) {
+    keys.emplace_back(partition.at("pkey").as_string());
+  }
+  return keys;
+}
+
+subnet::SubnetConfig with_partition(const std::string& option) {
+  subnet::SubnetConfig config;
+  config.partitions = subnet::make_partitions({option}).value();
+  return config;
+}
+
+TEST_F(SubnetProcessTest, WithoutOptionsKeepsThoseOfTheEarlierProcess) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  {
+    const RunningSubnet first(folder_, with_partition("0x12=full:a"));
+    a = attach(folder_, "a");
+    ASSERT_TRUE(request(folder_, control::SetPartition{"a", PKey(0x56), subnet::Membership::full}));
+  }
+  const auto keys = a->port().pkeys;
+  {
+    const RunningSubnet second(folder_);
+    EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff", "0x8012", "0x8056"));
+    EXPECT_EQ(a->port().pkeys, keys);
+    ASSERT_TRUE(request(folder_, control::DeletePartition{PKey(0x56)}));
+  }
+  {
+    const RunningSubnet third(folder_);
+    EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff", "0x8012"));
+  }
+  const RunningSubnet fourth(folder_, with_partition("0x13=full"));
+  EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff", "0x8013"));
+}
+
+TEST_F(SubnetProcessTest, RefusedProcessLeavesTheOptionsAsTheyWere) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  {
+    const RunningSubnet first(folder_, with_partition("0x12=full:a"));
+    a = attach(folder_, "a");
+  }
+  EXPECT_THROW(const RunningSubnet second(folder_, external_sm_config()), std::runtime_error);
+  const RunningSubnet third(folder_);
+  EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff", "0x8012"));
+}
+
+TEST_F(SubnetProcessTest, DoesNotStartWithOptionsThatItCannotRead) {
+  ASSERT_TRUE(folder_.create());
+  std::ofstream(folder_.options()) << "{}";
+  EXPECT_THROW(const RunningSubnet subnet(folder_), std::runtime_error);
+  EXPECT_NO_THROW(const RunningSubnet subnet(folder_, subnet::SubnetConfig{}));
+}
+
+TEST_F(SubnetProcessTest, LastProgramRemovesTheFolderOfASubnetThatEnded) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  std::unique_ptr<endpoint::Endpoint> b;
+  {
+    const RunningSubnet subnet(folder_, with_partition("0x12=full"));
+    a = attach(folder_, "a");
+    b = attach(folder_, "b");
+    EXPECT_FALSE(fabric::remove_if_ended(folder_)) << "it runs";
+  }
+  EXPECT_TRUE(folder_.is_ended());
+  const fabric::SlotAddress own{a->node(), a->slot()};
+  EXPECT_FALSE(fabric::remove_if_ended(folder_, own)) << "b uses it";
+  EXPECT_FALSE(fabric::remove_if_ended(folder_));
+  b.reset();
+  EXPECT_FALSE(fabric::remove_if_ended(folder_)) << "a uses it";
+  EXPECT_TRUE(fabric::remove_if_ended(folder_, own));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+}
+
+TEST_F(SubnetProcessTest, StartRemovesWhatEndedSubnetsHaveLeft) {
+  const fabric::SubnetFolder other(root_ / "other");
+  for (const auto& folder : {folder_, other}) {
+    std::unique_ptr<endpoint::Endpoint> a;
+    {
+      const RunningSubnet subnet(folder, with_partition("0x12=full"));
+      a = attach(folder, "a");
+    }
+    ASSERT_TRUE(std::filesystem::exists(folder.path()));
+  }
+  const RunningSubnet subnet(folder_);
+  EXPECT_FALSE(std::filesystem::exists(other.path()));
+  EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff"))
+      << "nobody used the earlier subnet any more";
+  EXPECT_TRUE(shown_node(folder_, "a").empty());
+}
+
+TEST_F(SubnetProcessTest, FolderOfAKilledSubnetIsKept) {
+  const fabric::SubnetFolder killed(root_ / "killed");
+  {
+    const RunningSubnet subnet(folder_, with_partition("0x12=full"));
+    const auto a = attach(folder_, "a");
+    // What a process that is killed now would leave.
+    std::filesystem::create_directories(killed.path() + "/node");
+    std::filesystem::copy_file(folder_.fabric(), killed.fabric());
+    std::filesystem::copy_file(folder_.options(), killed.options());
+    std::filesystem::copy_file(folder_.lock(), killed.lock());
+  }
+  fabric::remove_ended_folders(root_ / "");
+  ASSERT_TRUE(std::filesystem::exists(killed.fabric()));
+  {
+    const RunningSubnet subnet(killed);
+    EXPECT_THAT(shown_partitions(killed), testing::ElementsAre("0xffff", "0x8012"));
+    EXPECT_FALSE(shown_node(killed, "a").empty());
+  }
+  EXPECT_FALSE(std::filesystem::exists(killed.path()));
+}
+
+TEST_F(SubnetProcessTest, DeletesAPartition) {
+  const RunningSubnet subnet(folder_, with_partition("0x12=full"));
+  const auto a = attach(folder_, "a");
+  const auto code = [&](const control::Request& what) {
+    const auto response = request(folder_, what);
+    return response ? 0 : response.error().code;
+  };
+  EXPECT_EQ(code(control::DeletePartition{PKey(0x12)}), 0);
+  EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff"));
+  EXPECT_EQ(a->port().pkeys[1], PKey());
+  EXPECT_EQ(code(control::DeletePartition{PKey(0x12)}), ENOENT);
+  EXPECT_EQ(code(control::DeletePartition{PKey(0x7fff)}), EINVAL);
+  EXPECT_EQ(code(control::SetPartition{"a", PKey(0x56), subnet::Membership::none}), ENOENT);
+  EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff"));
+}
+
+TEST_F(SubnetProcessTest, TellsTheProcessThatServes) {
+  const RunningSubnet subnet(folder_);
+  EXPECT_EQ(control::server_pid(folder_).value(), ::getpid());
+  EXPECT_FALSE(control::server_pid(fabric::SubnetFolder(root_ / "nobody")));
 }
 
 TEST_F(SubnetProcessTest, RemovesItsFolder) {

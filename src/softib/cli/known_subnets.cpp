@@ -1,0 +1,113 @@
+#include "softib/cli/known_subnets.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "softib/core/name.hpp"
+#include "softib/fabric/attached_processes.hpp"
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
+#include "softib/subnet/subnet_manager.hpp"
+
+namespace softib::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string content_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool is_softib(const fs::path& process) { return content_of(process / "comm") == "softib\n"; }
+
+/// Time since the start of a softib process (proc(5), field 22 of stat).
+std::optional<std::uint64_t> uptime_of(int pid) {
+  const fs::path process = fs::path("/proc") / std::to_string(pid);
+  if (!is_softib(process)) return std::nullopt;
+  const std::string stat = content_of(process / "stat");
+  const auto name_end = std::min(stat.rfind(')') + 1, stat.size());
+  std::istringstream fields(stat.substr(name_end));
+  constexpr int kFieldsBefore = 19;
+  std::string skipped;
+  for (int i = 0; i < kFieldsBefore; ++i) fields >> skipped;
+  double start = 0;
+  double now = 0;
+  fields >> start;
+  std::istringstream(content_of("/proc/uptime")) >> now;
+  start /= static_cast<double>(::sysconf(_SC_CLK_TCK));
+  if (!fields || now < start) return std::nullopt;
+  return static_cast<std::uint64_t>(now - start);
+}
+
+/// The folders whose lock a process has open.
+void add_folders_of(const fs::path& process, std::set<std::string>& folders) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(process / "fd", ignored)) {
+    const fs::path file = fs::read_symlink(entry.path(), ignored);
+    if (file.filename() == "lock") folders.insert(file.parent_path().string());
+  }
+}
+
+std::vector<KnownSubnet> find_all(const std::set<std::string>& folders) {
+  std::vector<KnownSubnet> found;
+  for (const auto& folder : folders) {
+    if (auto subnet = find_subnet(fabric::SubnetFolder(folder)))
+      found.push_back(std::move(*subnet));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<KnownSubnet> find_subnet(const fabric::SubnetFolder& folder) {
+  const auto lock = fabric::open_shared(folder.lock(), fabric::IfMissing::fail);
+  if (!lock) return std::nullopt;
+  KnownSubnet subnet{folder, 0, std::nullopt, 0, {}};
+  if (fabric::is_locked(lock->get(), 0)) {
+    subnet.pid = fabric::read_holder(lock->get());
+    subnet.uptime = uptime_of(subnet.pid);
+  }
+  const auto fabric = fabric::Fabric::open(folder.fabric());
+  if (!fabric) return subnet;
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+    if (fabric->node_version(index) == 0 || !fabric->node(index)) continue;
+    if (index != subnet::SubnetManager::kSmNode) ++subnet.hcas;
+    for (const auto& process : fabric::attached_processes(*fabric, folder, index)) {
+      if (process.pid != subnet.pid) subnet.programs.push_back(process.pid);
+    }
+  }
+  return subnet;
+}
+
+std::vector<KnownSubnet> subnets_in(const std::string& directory) {
+  std::set<std::string> folders;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    if (is_valid_name(entry.path().filename().string())) folders.insert(entry.path().string());
+  }
+  return find_all(folders);
+}
+
+std::vector<KnownSubnet> subnets_of_processes() {
+  std::set<std::string> folders;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_process = name.find_first_not_of("0123456789") == std::string::npos;
+    if (is_process && is_softib(entry.path())) add_folders_of(entry.path(), folders);
+  }
+  auto found = find_all(folders);
+  std::erase_if(found, [](const auto& subnet) { return subnet.pid == 0; });
+  return found;
+}
+
+}  // namespace softib::cli

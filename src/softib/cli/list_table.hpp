@@ -1,0 +1,19 @@
+// Prints a list of subnets.
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <string>
+#include <vector>
+
+#include "softib/cli/known_subnets.hpp"
+
+namespace softib::cli {
+
+/// "35s", "12m", "5h", "3d".
+[[nodiscard]] std::string duration_text(std::uint64_t seconds);
+/// A table without the numbers of processes; only its headings if there are no subnets.
+[[nodiscard]] std::string list_table(const std::vector<KnownSubnet>& subnets);
+/// `pid` and `uptime` are null if the subnet's process does not run; `uptime` is in seconds.
+[[nodiscard]] boost::json::array list_json(const std::vector<KnownSubnet>& subnets);
+
+}  // namespace softib::cli

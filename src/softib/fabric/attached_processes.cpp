@@ -1,0 +1,44 @@
+#include "softib/fabric/attached_processes.hpp"
+
+#include <cerrno>
+
+#include "softib/fabric/file_lock.hpp"
+#include "softib/fabric/shared_file.hpp"
+
+namespace softib::fabric {
+
+std::vector<AttachedProcess> attached_processes(const Fabric& fabric, const SubnetFolder& folder,
+                                                NodeIndex node) {
+  std::vector<AttachedProcess> found;
+  const auto at = folder.open_node(node);
+  if (!at) return found;
+  for (auto slots = fabric.occupied(node); slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(slots));
+    const auto lock = open_shared(at->get(), slot_lock_name(slot), IfMissing::fail);
+    if (!lock || !is_locked(lock->get(), 0)) continue;
+    found.push_back({slot, fabric.epoch(node, slot), read_holder(lock->get())});
+  }
+  return found;
+}
+
+int first_attached_pid(const SubnetFolder& folder, NodeIndex node, std::optional<SlotAddress> own) {
+  const auto at = folder.open_node(node);
+  for (std::uint32_t slot = 0; at && slot < QpnLayout::kSlots; ++slot) {
+    if (own == SlotAddress{node, slot}) continue;
+    const auto lock = open_shared(at->get(), slot_lock_name(slot), IfMissing::fail);
+    if (!lock || !is_locked(lock->get(), 0)) continue;
+    const int pid = read_holder(lock->get());
+    return pid > 0 ? pid : -1;
+  }
+  return 0;
+}
+
+ipoib::Result<ipoib::FileDescriptor> block_attach(const SubnetFolder& folder) {
+  auto file = open_shared(folder.fabric(), IfMissing::fail);
+  if (file && !try_lock(file->get(), kAttachLockOffset)) {
+    return ipoib::Error{EBUSY, "a process is attaching to the subnet; try again"};
+  }
+  return file;
+}
+
+}  // namespace softib::fabric

@@ -1,0 +1,33 @@
+// Removes the folders of subnets that no process uses any more.
+//
+// A subnet process that ends removes its folder, unless programs still use the subnet. Then it
+// marks the folder (SubnetFolder::mark_ended()), and the last program removes it at its exit. If
+// that was killed, the next process that starts a subnet or lists them does it. The folder of a
+// subnet process that was killed is not marked; it stays, so that another one can take over.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "softib/fabric/attached_processes.hpp"
+#include "softib/fabric/fabric.hpp"
+#include "softib/fabric/folder.hpp"
+
+namespace softib::fabric {
+
+/// For the holder of the subnet's lock: removes the folder unless a process is attached to an HCA;
+/// the process in slot `own` does not count. Returns whether it did.
+bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
+                      std::optional<SlotAddress> own = std::nullopt);
+
+/// The same for other processes. Does nothing while a subnet process runs.
+bool remove_without_process(const SubnetFolder& folder,
+                            std::optional<SlotAddress> own = std::nullopt);
+
+/// The same, only if the folder is marked.
+bool remove_if_ended(const SubnetFolder& folder, std::optional<SlotAddress> own = std::nullopt);
+
+/// Calls remove_if_ended() for each subnet in a directory.
+void remove_ended_folders(const std::string& directory);
+
+}  // namespace softib::fabric
