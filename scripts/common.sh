@@ -2,9 +2,10 @@
 
 set -euo pipefail
 
-root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 build_dir=$root_dir/build
 build_lock=9
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # which ordinary users' PATH lacks
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -49,8 +50,9 @@ install_packages() {
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   if ! is_root; then
-    die "these packages are missing: ${missing[*]}
-Run this script once as root, or install them with: apt-get install --no-install-recommends ${missing[*]}"
+    warn "packages are missing. This installs them:"
+    echo "sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
   fi
   command -v apt-get >/dev/null || die "this is not Debian; install the equivalents of: ${missing[*]}"
   say "installing ${#missing[@]} packages: ${missing[*]}"
@@ -96,23 +98,73 @@ lock_build() {
   export IPOIB_BUILD_LOCKED=1
 }
 
+# Runs a script of this folder in its own namespaces (scripts/namespaces), which let an ordinary user
+# do what it needs root for; ends with a message if he may not have them.
+enter_namespaces() {
+  local why
+  why=$("$root_dir/scripts/namespaces" true 2>&1) ||
+    die "${why#*: }. Or run it as root: sudo scripts/${0##*/}"
+  exec "$root_dir/scripts/namespaces" "$@"
+}
+
 configure() {
   lock_build
   (cd "$root_dir" && as_caller cmake --preset "$1" -Wno-dev >/dev/null) ||
     die "cmake could not configure; its messages are above"
 }
 
-# build PRESET [TARGET...]: configures and builds, with ninja's one-line progress on a terminal.
+# Passes on the output of ninja, but of its status lines only one for every 10 percent.
+every_tenth_percent() {
+  awk '!/^\[ *[0-9]+%\] / { print; fflush(); next }
+       { percent = substr($0, 2) + 0 }
+       percent >= next_one { print "  " percent " %"; fflush(); next_one = percent - percent % 10 + 10 }'
+}
+
+# ninja's status line if standard error is a terminal, else a line for every 10 percent.
+show_progress() {
+  if [ -t 2 ]; then "$@" >&2; else NINJA_STATUS='[%p] ' "$@" | every_tenth_percent >&2; fi
+}
+
+# build PRESET [TARGET...]: configures and builds. With IPOIB_NO_BUILD in the environment it does
+# neither, and the scripts use the programs that are in the build folder; this is for tests.
 build() {
   local preset=$1
   shift
-  say "building ($preset)"
+  if [ -n "${IPOIB_NO_BUILD:-}" ]; then return 0; fi
+  step "configure ($preset)"
   configure "$preset"
-  local quiet=()
-  [ -t 1 ] || quiet=(-- --quiet)
-  (cd "$root_dir" && as_caller cmake --build --preset "$preset" --parallel "$(nproc)" \
-    ${1:+--target "$@"} "${quiet[@]}") || die "the build failed; its messages are above"
+  step "build ($preset)"
+  (cd "$root_dir" && show_progress as_caller cmake --build --preset "$preset" \
+    --parallel "$(nproc)" ${1:+--target "$@"}) || die "the build failed; its messages are above"
 }
+
+# step NAME: begins a step of the script and says so. show_times prints how long each step took.
+step_names=() step_starts=()
+step() {
+  say "$1"
+  step_names+=("$1")
+  step_starts+=("${EPOCHREALTIME/[.,]/}")
+}
+
+show_times() {
+  local i
+  step_starts+=("${EPOCHREALTIME/[.,]/}")
+  printf '\n%-24s %8s\n' Step seconds
+  for i in "${!step_names[@]}"; do
+    print_time "${step_names[i]}" $((step_starts[i + 1] - step_starts[i]))
+  done
+  print_time total $((step_starts[-1] - step_starts[0]))
+}
+
+# For a script that continues in namespaces: the steps so far as a text, and from that text.
+times_so_far() { paste -d '\t' <(printf '%s\n' "${step_starts[@]}") <(printf '%s\n' "${step_names[@]}"); }
+continue_times() {
+  readarray -t step_starts < <(cut -f 1 <<<"$1")
+  readarray -t step_names < <(cut -f 2 <<<"$1")
+}
+
+# print_time NAME MICROSECONDS
+print_time() { printf '%-24s %6d.%d\n' "$1" $(($2 / 1000000)) $(($2 / 100000 % 10)); }
 
 # wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS.
 wait_for() {

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "softib/cli/commands.hpp"
 #include "softib/cli/run_environment.hpp"
@@ -57,6 +58,11 @@ int find_program(int argc, char** argv) {
   return argc;
 }
 
+std::string_view variable(const char* name) {
+  const char* const value = ::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 void set_variable(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
 /// Creates or truncates the capture file, to which the program's processes append.
@@ -89,8 +95,10 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   set_variable(fabric::kDirectoryVariable, folder.path().substr(0, folder.path().rfind('/')));
   set_variable(fabric::kSubnetVariable, folder.name());
   set_variable(fabric::kHcaVariable, hca);
-  const char* before = ::getenv("LD_PRELOAD");
-  set_variable("LD_PRELOAD", preload_value(*library, before == nullptr ? "" : before));
+  const Preload preload =
+      preload_of(*library, variable("LD_PRELOAD"), variable("LD_LIBRARY_PATH"));
+  set_variable("LD_PRELOAD", preload.libraries);
+  if (preload.folders) set_variable("LD_LIBRARY_PATH", *preload.folders);
   // Memory leaks of arbitrary programs are of no interest.
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
   return {};

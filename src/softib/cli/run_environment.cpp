@@ -47,6 +47,12 @@ bool is_initial_namespace() {
   return status_of("/proc/sys/net/core/netdev_max_backlog").has_value();
 }
 
+/// A list of ld.so(8); empty parts are left out.
+std::string joined(std::string_view first, std::string_view second) {
+  const bool both = !first.empty() && !second.empty();
+  return std::string(first).append(both ? ":" : "").append(second);
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return {};
@@ -85,14 +91,14 @@ ipoib::Result<std::string> find_libsoftib() {
                                   " nor in " SOFTIB_LIBDIR ": build or install it"};
 }
 
-std::string preload_value(std::string_view library, std::string_view before) {
-  std::string value(kSanitizerRuntime);
-  for (const auto& next : {library, before}) {
-    if (next.empty()) continue;
-    if (!value.empty()) value += ':';
-    value += next;
-  }
-  return value;
+Preload preload_of(std::string_view library, std::string_view preloads, std::string_view folders) {
+  const auto slash = library.rfind('/');
+  const bool has_blank = library.find(' ') != library.npos;
+  Preload preload;
+  preload.libraries =
+      joined(joined(kSanitizerRuntime, has_blank ? library.substr(slash + 1) : library), preloads);
+  if (has_blank) preload.folders = joined(library.substr(0, slash), folders);
+  return preload;
 }
 
 }  // namespace softib::cli

@@ -17,8 +17,15 @@ namespace softib::cli {
 
 /// The path of libsoftib.so, from the location of this program: in the build tree, or installed.
 [[nodiscard]] ipoib::Result<std::string> find_libsoftib();
-/// The value of LD_PRELOAD: the sanitizer's runtime if the library was built with one, the library,
-/// and the previous value.
-[[nodiscard]] std::string preload_value(std::string_view library, std::string_view before);
+/// Values of the variables of ld.so(8).
+struct Preload {
+  std::string libraries;               ///< LD_PRELOAD
+  std::optional<std::string> folders;  ///< LD_LIBRARY_PATH; nullopt: unchanged
+};
+/// Preloads the sanitizer's runtime if the library was built with one, the library, and what the two
+/// variables had before. LD_PRELOAD cannot contain a blank, so a library in a folder with one is
+/// preloaded by its name and found through LD_LIBRARY_PATH.
+[[nodiscard]] Preload preload_of(std::string_view library, std::string_view preloads,
+                                 std::string_view folders);
 
 }  // namespace softib::cli

@@ -9,13 +9,22 @@ namespace softib::cli {
 namespace {
 
 TEST(RunEnvironment, KeepsThePreviousPreloadsAfterTheLibrary) {
-  const std::string alone = preload_value("/lib/libsoftib.so", "");
-  EXPECT_TRUE(alone.ends_with("/lib/libsoftib.so")) << alone;
-  EXPECT_EQ(preload_value("/lib/libsoftib.so", "a.so:b.so"), alone + ":a.so:b.so");
+  const Preload alone = preload_of("/lib/libsoftib.so", "", "/before");
+  EXPECT_TRUE(alone.libraries.ends_with("/lib/libsoftib.so")) << alone.libraries;
+  EXPECT_EQ(preload_of("/lib/libsoftib.so", "a.so:b.so", "").libraries, alone.libraries + ":a.so:b.so");
+  EXPECT_FALSE(alone.folders);
+}
+
+TEST(RunEnvironment, PreloadsFromAFolderWithABlankInItsName) {
+  const Preload first = preload_of("/my lib/libsoftib.so", "a.so", "");
+  EXPECT_TRUE(first.libraries.ends_with("libsoftib.so:a.so")) << first.libraries;
+  EXPECT_EQ(first.libraries.find(' '), std::string::npos) << first.libraries;
+  EXPECT_EQ(first.folders, "/my lib");
+  EXPECT_EQ(preload_of("/my lib/libsoftib.so", "", "/a:/b").folders, "/my lib:/a:/b");
 }
 
 TEST(RunEnvironment, PutsTheSanitizerRuntimeFirst) {
-  const std::string value = preload_value("/lib/libsoftib.so", "");
+  const std::string value = preload_of("/lib/libsoftib.so", "", "").libraries;
 #if defined(__SANITIZE_ADDRESS__)
   EXPECT_NE(value.find("libasan"), std::string::npos) << value;
 #elif defined(__SANITIZE_THREAD__)
