@@ -153,5 +153,6 @@ function(ipoib_fuzz name)
   add_test(NAME fuzz/${name}
            COMMAND fuzz_${name} -max_total_time=${IPOIB_FUZZ_SECONDS} -max_len=4096 -len_control=0
                    -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 ${dictionary} ${corpora})
-  set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+  math(EXPR timeout "${IPOIB_FUZZ_SECONDS} + 270")
+  set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
 endfunction()

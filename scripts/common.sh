@@ -107,9 +107,10 @@ enter_namespaces() {
   exec "$root_dir/scripts/namespaces" "$@"
 }
 
+configure_options=()
 configure() {
   lock_build
-  (cd "$root_dir" && as_caller cmake --preset "$1" -Wno-dev >/dev/null) ||
+  (cd "$root_dir" && as_caller cmake --preset "$1" -Wno-dev "${configure_options[@]}" >/dev/null) ||
     die "cmake could not configure; its messages are above"
 }
 

@@ -26,33 +26,50 @@ def reason(text):
     return lines[-1] if lines else "no reason given"
 
 
+def label(name):
+    """Returns the label of a test: LABEL/... ."""
+    return name.partition("/")[0]
+
+
 def read(path):
-    """Returns {"passed" or "failed": [names]} and {reason: [names of skipped tests]}."""
+    """Returns {"passed" or "failed": [names]}, {reason: [names of skipped tests]} and
+    {label: seconds}."""
     by, skipped = collections.defaultdict(list), collections.defaultdict(list)
+    seconds = collections.Counter()
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, status = case.get("name"), case.get("status")
+        seconds[label(name)] += float(case.get("time") or 0)
         if status in ("notrun", "disabled"):
             skipped[reason(case.findtext("system-out") or "")].append(name)
         else:
             by["passed" if status == "run" else "failed"].append(name)
-    return by, skipped
+    return by, skipped, seconds
+
+
+def rows(run, by, skipped, seconds):
+    """Yields a row for each label, with the time of its tests one after the other."""
+    unrun = [name for names in skipped.values() for name in names]
+    for which in sorted(seconds):
+        counts = (sum(label(name) == which for name in names)
+                  for names in (by["passed"], by["failed"], unrun))
+        yield run, which, *counts, f"{seconds[which]:.1f}"
 
 
 def main(folder):
     runs = {path.stem: read(path) for path in sorted(pathlib.Path(folder).glob("*.xml"),
                                                      key=lambda path: path.stat().st_mtime)}
-    print(f"\n{'Summary':<10} {'passed':>8} {'failed':>8} {'skipped':>8}")
-    for name, (by, skipped) in runs.items():
-        print(f"{name:<10} {len(by['passed']):>8} {len(by['failed']):>8} "
-              f"{sum(map(len, skipped.values())):>8}")
-    for name, (by, skipped) in runs.items():
+    line = "{:<10} {:<12} {:>8} {:>8} {:>8} {:>9}".format
+    print("", line("Summary", "label", "passed", "failed", "skipped", "seconds"), sep="\n")
+    for name, results in runs.items():
+        print(*(line(*row) for row in rows(name, *results)), sep="\n")
+    for name, (_, skipped, _) in runs.items():
         for why, tests in sorted(skipped.items()):
             print(f"\n{name}: skipped {len(tests)}: {why}")
             print(*(f"  {test}" for test in tests), sep="\n")
-    failed = [f"FAILED {name}: {test}" for name, (by, _) in runs.items() for test in by["failed"]]
+    failed = [f"FAILED {name}: {test}" for name, (by, *_) in runs.items() for test in by["failed"]]
     if failed:
         print("", *failed, sep="\n")
-    return 1 if failed or not any(by["passed"] for by, _ in runs.values()) else 0
+    return 1 if failed or not any(by["passed"] for by, *_ in runs.values()) else 0
 
 
 if __name__ == "__main__":

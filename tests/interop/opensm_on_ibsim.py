@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 
-from softib_subnet import PATIENCE, need, skip
+from softib_subnet import PATIENCE, need, need_root, skip
 
 PATIENCE_TO_END = 10  # seconds
 
@@ -215,8 +215,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="opensm-on-ibsim-") as folder:
             sys.exit(run_inside(preload, program, arguments, pathlib.Path(folder)))
 
-    if os.geteuid() != 0:
-        skip("a network namespace needs root")
+    need_root()
     need("opensm", "ibsim", "unshare", "ip")
     if find_preload() is None:
         skip("libumad2sim.so is not installed")

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-from softib_subnet import PATIENCE, Subnet, need, run_tests, wait_for
+from softib_subnet import PATIENCE, Subnet, need, need_root, run_tests, wait_for
 
+need_root()
 need("ibstat", "ibping", "saquery")
 SOFTIB = os.path.abspath(sys.argv[1])
 
@@ -108,9 +109,6 @@ def tied_subnet_ends_with_its_parent():
 
 
 def hca_is_named_after_the_namespace():
-    if os.geteuid() != 0:
-        print("        (a network namespace needs root)")
-        return
     name = f"softib-test-{os.getpid()}"
     with Subnet(SOFTIB) as subnet:
         subprocess.run(["ip", "netns", "add", name], check=True)

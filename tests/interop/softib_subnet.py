@@ -22,6 +22,14 @@ def skip(reason):
     sys.exit(SKIPPED)
 
 
+def need_root():
+    """Continues the calling program in namespaces in which an ordinary user is root
+    (scripts/namespaces); skips it if he may not have them."""
+    if os.geteuid() != 0:
+        script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "namespaces"
+        os.execv(script, [str(script), "--status", str(SKIPPED), sys.executable, *sys.argv])
+
+
 def need(*tools):
     for tool in tools:
         if shutil.which(tool) is None:

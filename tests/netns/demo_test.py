@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -122,7 +123,8 @@ class Demo(unittest.TestCase):
         self.assert_nothing_left()
 
     def test_waits_for_another_script_that_builds(self):
-        alone = {name: value for name, value in os.environ.items() if name != "IPOIB_BUILD_LOCKED"}
+        alone = {name: value for name, value in os.environ.items()
+                 if name not in ("IPOIB_BUILD_LOCKED", "IPOIB_NO_BUILD")}
         with open(ROOT / "build" / ".lock", "a", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,12 +164,40 @@ class Demo(unittest.TestCase):
         self.assertIn("Usage:", self.demo("--colour", status=2))
         self.assertIn("Usage:", self.demo("--keep", "--stop", status=2))
         self.assertIn("Usage:", self.demo("--help"))
-        done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
-                               "--clear-groups", DEMO], check=False, capture_output=True, text=True)
-        if done.returncode in (126, 127):
-            self.skipTest("user nobody cannot reach the script")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("needs root", done.stderr)
+
+    def test_ordinary_user(self):
+        """The demo in a user namespace, with the programs that are built."""
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        namespaces_script = DEMO.parent / "namespaces"
+        may = subprocess.run([*user, namespaces_script, "true"], capture_output=True, text=True,
+                             check=False)
+        if may.returncode != 0:
+            self.skipTest(f"user nobody: {may.stderr.strip()}")
+
+        def demo(*options):
+            return subprocess.run([*user, "env", "IPOIB_NO_BUILD=1", DEMO, *options], check=False,
+                                  capture_output=True, text=True, timeout=DEMO_PATIENCE)
+        state = pathlib.Path(f"/tmp/ipoibd-demo-{NOBODY}")
+        self.addCleanup(demo, "--stop")
+        done = demo("--keep")
+        self.assertEqual((done.returncode, done.stdout.count(" 3 received")), (0, 2), done)
+        enter = re.search(r"To enter one: (.*) bash", done.stdout)[1].split()
+        ping = subprocess.run([*user, *enter, "ping", "-c", "1", "-w", "20", "10.44.0.2"], check=False,
+                              capture_output=True, text=True)
+        self.assertEqual(hosts.received(ping), 1, ping)
+        self.assertEqual(demo().returncode, 1)
+        self.assertEqual(demo("--stop").returncode, 0)
+        self.assertFalse(state.exists())
+        self.assert_nothing_left()
+
+    def test_ordinary_user_without_namespaces(self):
+        """Without user namespaces the message says so, and what to do."""
+        forbid = ("unshare", "--user", "--map-root-user", "sh", "-c",
+                  'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh")
+        done = subprocess.run([*forbid, DEMO.parent / "namespaces", "--status", "9", "true"],
+                              check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 9, done)
+        self.assertIn("max_user_namespaces", done.stderr)
 
 
 if __name__ == "__main__":

@@ -319,8 +319,6 @@ class Pair(unittest.TestCase):
 
 
 def main():
-    """Runs the tests of the calling program, or skips them without root."""
-    if os.geteuid() != 0:
-        print("skipped: needs root for network namespaces and TUN devices")
-        sys.exit(SKIPPED)
+    """Runs the tests of the calling program."""
+    softib_subnet.need_root()
     unittest.main(verbosity=2)

@@ -4,20 +4,30 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 namespace ipoib::test {
 
-/// Skips the test if the process may not create a namespace.
+/// Skips the test if the process may not create a namespace. An ordinary user needs a user namespace
+/// for that, in which he is root.
 class NamespaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (unshare(CLONE_NEWNET) != 0) {
-      GTEST_SKIP() << "needs root for a network namespace: " << std::strerror(errno);
+    const uid_t user = geteuid();
+    const gid_t group = getegid();
+    if (unshare(user == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+      GTEST_SKIP() << "needs root, or a user namespace: " << std::strerror(errno);
+    }
+    if (user != 0) {
+      std::ofstream("/proc/self/setgroups") << "deny";
+      std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+      std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
     }
     ip("link set lo up");
   }
