@@ -76,6 +76,15 @@ struct ibarp_entry {
   uint32_t waiting;    /* frames parked until it is resolved */
 };
 
+/* Selects entries that meet all of its conditions. */
+struct ibarp_filter {
+  size_t size;
+  int family;                   /* AF_INET or AF_INET6; 0: both */
+  struct ibarp_address prefix;  /* family 0: any address */
+  uint32_t prefix_length;       /* bits of the prefix */
+  char states[IBARP_TEXT_SIZE]; /* "stale" or "stale,failed"; empty: any state */
+};
+
 struct ibarp_info {
   size_t size;
   char interface[IBARP_NAME_SIZE];
@@ -174,8 +183,14 @@ IBARP_API int ibarp_delete(struct ibarp* handle, const struct ibarp_address* add
 /* Calls `each` for each entry, in no particular order, using constant memory. Entries that are
  * added or deleted meanwhile may be missing or not. */
 IBARP_API int ibarp_list(struct ibarp* handle, ibarp_entry_fn* each, void* data);
+/* The same for the entries that the filter selects; NULL: all. */
+IBARP_API int ibarp_list_matching(struct ibarp* handle, const struct ibarp_filter* filter,
+                                  ibarp_entry_fn* each, void* data);
 /* Deletes all entries except permanent ones; stores their number in *deleted unless it is NULL. */
 IBARP_API int ibarp_flush(struct ibarp* handle, uint64_t* deleted);
+/* The same for the entries that the filter selects; permanent ones only if it names their state. */
+IBARP_API int ibarp_flush_matching(struct ibarp* handle, const struct ibarp_filter* filter,
+                                   uint64_t* deleted);
 
 /* Fills in *info; the caller sets info->size. */
 IBARP_API int ibarp_get_info(struct ibarp* handle, struct ibarp_info* info);
@@ -194,6 +209,8 @@ IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data
 /* Parse and format addresses. A link-layer address is 20 bytes in hexadecimal with colons, or the
  * short form QPN@GID, "0x401@fe80::2:c903:0:1". -EINVAL for anything else. */
 IBARP_API int ibarp_parse_address(const char* text, struct ibarp_address* address);
+/* Parses an address or a prefix, "10.0.0.0/24"; an address has its full length. */
+IBARP_API int ibarp_parse_prefix(const char* text, struct ibarp_address* prefix, uint32_t* length);
 IBARP_API int ibarp_parse_hardware(const char* text, struct ibarp_hardware* hardware);
 IBARP_API const char* ibarp_format_address(const struct ibarp_address* address,
                                            char text[IBARP_ADDRESS_TEXT]);

@@ -215,14 +215,26 @@ int ibarp_delete(ibarp* handle, const ibarp_address* address) {
 }
 
 int ibarp_list(ibarp* handle, ibarp_entry_fn* each, void* data) {
+  return ibarp_list_matching(handle, nullptr, each, data);
+}
+
+int ibarp_list_matching(ibarp* handle, const ibarp_filter* filter, ibarp_entry_fn* each,
+                        void* data) {
   return with(handle, [&] {
+    const auto wanted = from_c(filter);
+    if (wanted.has_error()) return refuse(handle, wanted.error());
     ListRequest request;
     for (bool more = true; more;) {
       const int stop =
           ask<EntryPage>(handle, InterfaceRequest(request), [&](const EntryPage& page) {
             more = page.next.has_value();
             request.cursor = page.next.value_or(0);
-            return each_of(page.entries, each, data);
+            for (const Entry& entry : page.entries) {
+              if (!wanted->matches(entry.address, entry.state)) continue;
+              const ibarp_entry out = to_c(entry);
+              if (const int result = each(&out, data); result != 0) return result;
+            }
+            return 0;
           });
       if (stop != 0) return stop;
     }
@@ -231,11 +243,18 @@ int ibarp_list(ibarp* handle, ibarp_entry_fn* each, void* data) {
 }
 
 int ibarp_flush(ibarp* handle, std::uint64_t* deleted) {
+  return ibarp_flush_matching(handle, nullptr, deleted);
+}
+
+int ibarp_flush_matching(ibarp* handle, const ibarp_filter* filter, std::uint64_t* deleted) {
   return with(handle, [&] {
-    return ask<Flushed>(handle, InterfaceRequest(FlushRequest{}), [&](const Flushed& flushed) {
-      if (deleted != nullptr) *deleted = flushed.entries;
-      return 0;
-    });
+    const auto wanted = from_c(filter);
+    if (wanted.has_error()) return refuse(handle, wanted.error());
+    return ask<Flushed>(handle, InterfaceRequest(FlushRequest{*wanted}),
+                        [&](const Flushed& flushed) {
+                          if (deleted != nullptr) *deleted = flushed.entries;
+                          return 0;
+                        });
   });
 }
 

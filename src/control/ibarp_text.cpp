@@ -89,6 +89,16 @@ int ibarp_parse_address(const char* text, ibarp_address* address) {
   });
 }
 
+int ibarp_parse_prefix(const char* text, ibarp_address* prefix, std::uint32_t* length) {
+  return guarded([&] {
+    const auto value = text == nullptr ? std::nullopt : parse_prefix(text);
+    if (!value || prefix == nullptr || length == nullptr) return -EINVAL;
+    *prefix = to_c(value->address);
+    *length = value->length;
+    return 0;
+  });
+}
+
 int ibarp_parse_hardware(const char* text, ibarp_hardware* hardware) {
   return guarded([&] {
     if (text == nullptr || hardware == nullptr) return -EINVAL;

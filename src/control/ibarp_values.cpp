@@ -1,6 +1,8 @@
 // libibarp: converts values to the structures of ibarp.h.
 #include "control/ibarp_values.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -14,6 +16,38 @@ void set(char (&to)[Size], const std::string& from) {
 }
 
 }  // namespace
+
+Result<Filter> from_c(const ibarp_filter* filter) {
+  Filter out;
+  if (filter == nullptr) return out;
+  if (filter->size == 0) return Error{EINVAL, "filter->size is not set"};
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(filter);
+  const std::size_t size = std::min(filter->size, sizeof(ibarp_filter));
+  if (std::any_of(bytes + size, bytes + filter->size, [](auto byte) { return byte != 0; })) {
+    return Error{EINVAL, "the filter has conditions that this version of libibarp does not know"};
+  }
+  ibarp_filter from{};
+  std::memcpy(&from, filter, size);
+  if (from.family != 0) {
+    if (from.family != AF_INET && from.family != AF_INET6) {
+      return Error{EINVAL, "address family must be AF_INET, AF_INET6 or 0"};
+    }
+    out.family = from.family == AF_INET ? IpFamily::v4 : IpFamily::v6;
+  }
+  if (from.prefix.family != 0) {
+    const auto address = from_c(from.prefix);
+    const unsigned bits = from.prefix.family == AF_INET ? 32 : 128;
+    if (!address || from.prefix_length > bits) return Error{EINVAL, "the prefix is not valid"};
+    out.prefix = IpPrefix{*address, static_cast<std::uint8_t>(from.prefix_length)};
+  }
+  from.states[sizeof(from.states) - 1] = '\0';
+  if (from.states[0] != '\0') {
+    auto states = parse_states(from.states);
+    if (states.has_error()) return states.error();
+    out.states = std::move(*states);
+  }
+  return out;
+}
 
 void copy_text(const std::string& from, char* to, std::size_t size) {
   const std::size_t length = std::min(from.size(), size - 1);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "control/filter.hpp"
 #include "control/values.hpp"
 #include "ipoib/ibarp.h"
 
@@ -31,6 +32,10 @@ int guarded(Call call) noexcept {
 [[nodiscard]] std::optional<HwAddress> from_c(const ibarp_hardware& hardware);
 [[nodiscard]] ibarp_address to_c(const IpAddress& address);
 [[nodiscard]] ibarp_hardware to_c(const HwAddress& hardware);
+
+/// Parses a filter of the library's or an earlier version; NULL selects all entries. Returns EINVAL
+/// for an invalid condition, or for one of a later version.
+[[nodiscard]] Result<Filter> from_c(const ibarp_filter* filter);
 
 /// Copies `from`, truncated to `size`, with a terminating 0.
 void copy_text(const std::string& from, char* to, std::size_t size);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <variant>
 
+#include "control/filter.hpp"
 #include "control/values.hpp"
 #include "ipoib/result.hpp"
 
@@ -49,8 +50,9 @@ struct DeleteRequest {
   IpAddress address;
   friend bool operator==(const DeleteRequest&, const DeleteRequest&) = default;
 };
-/// Deletes all entries except permanent ones.
+/// Deletes the entries that match; permanent ones only if the filter names their state.
 struct FlushRequest {
+  Filter filter{};
   friend bool operator==(const FlushRequest&, const FlushRequest&) = default;
 };
 struct StatsRequest {

@@ -45,7 +45,32 @@ Request set_request(JsonReader& reader) {
 Request delete_request(JsonReader& reader) {
   return InterfaceRequest(DeleteRequest{reader.address("address")});
 }
+Filter read_filter(JsonReader& reader) {
+  Filter filter;
+  if (reader.has("family")) {
+    const auto family = reader.number<std::uint8_t>("family");
+    if (family != 4 && family != 6) reader.fail("family", "4 or 6");
+    filter.family = family == 4 ? IpFamily::v4 : IpFamily::v6;
+  }
+  if (reader.has("prefix")) {
+    filter.prefix = parse_prefix(reader.text("prefix"));
+    if (!filter.prefix) reader.fail("prefix", "an IP prefix");
+  }
+  if (reader.has("states")) {
+    const auto states = parse_states(reader.text("states"));
+    if (states.has_value()) {
+      filter.states = *states;
+    } else {
+      reader.fail("states", "names of states with commas");
+    }
+  }
+  return filter;
+}
+
 Request flush_request(JsonReader& /*reader*/) { return InterfaceRequest(FlushRequest{}); }
+Request flush_matching_request(JsonReader& reader) {
+  return InterfaceRequest(FlushRequest{read_filter(reader)});
+}
 Request stats_request(JsonReader& /*reader*/) { return InterfaceRequest(StatsRequest{}); }
 Request info_request(JsonReader& /*reader*/) { return InterfaceRequest(InfoRequest{}); }
 Request members_request(JsonReader& reader) { return MembersRequest{reader.gid("mgid")}; }
@@ -66,11 +91,12 @@ struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 10> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 11> kOperations{{{"list", list_request},
                                                  {"get", get_request},
                                                  {"set", set_request},
                                                  {"delete", delete_request},
                                                  {"flush", flush_request},
+                                                 {"flush_matching", flush_matching_request},
                                                  {"stats", stats_request},
                                                  {"info", info_request},
                                                  {"members", members_request},
@@ -96,7 +122,18 @@ struct RequestEmitter {
   json::object operator()(const DeleteRequest& request) const {
     return {{"op", "delete"}, {"address", to_string(request.address)}};
   }
-  json::object operator()(const FlushRequest& /*request*/) const { return {{"op", "flush"}}; }
+  // An op of its own, since a daemon that ignored the filter would delete all entries.
+  json::object operator()(const FlushRequest& request) const {
+    const Filter& filter = request.filter;
+    if (filter.is_empty()) return {{"op", "flush"}};
+    json::object out{{"op", "flush_matching"}};
+    if (filter.family) out["family"] = *filter.family == IpFamily::v4 ? 4 : 6;
+    if (filter.prefix) out["prefix"] = to_string(*filter.prefix);
+    std::string states;
+    for (const auto& state : filter.states) states += (states.empty() ? "" : ",") + state;
+    if (!states.empty()) out["states"] = states;
+    return out;
+  }
   json::object operator()(const StatsRequest& /*request*/) const { return {{"op", "stats"}}; }
   json::object operator()(const InfoRequest& /*request*/) const { return {{"op", "info"}}; }
   json::object operator()(const MembersRequest& request) const {
@@ -140,9 +177,10 @@ Result<Request> parse_request(std::string_view line) {
     if (!reader.ok()) return Error{EINVAL, op + ": " + reader.error()};
     return request;
   }
-  return Error{EOPNOTSUPP,
-               "unknown op; this daemon knows list, get, set, delete, flush, stats, info, "
-               "members, log, trace"};
+  return Error{
+      EOPNOTSUPP,
+      "unknown op; this daemon knows list, get, set, delete, flush, flush_matching, stats, "
+      "info, members, log, trace"};
 }
 
 std::string emit(const Request& request) {

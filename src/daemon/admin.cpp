@@ -1,6 +1,7 @@
 #include "daemon/admin.hpp"
 
 #include <cerrno>
+#include <optional>
 
 #include "ipoib/overloaded.hpp"
 #include "wire/sa_values.hpp"
@@ -58,6 +59,23 @@ control::Response set(const control::SetRequest& request, link::Link& link, Time
     return done.error();
   }
   return control::Reply(control::Done{});
+}
+
+/// Removes the entries that match; permanent ones only if the filter names their state.
+std::size_t flush(const control::Filter& filter, link::Link& link, TimePoint now) {
+  if (filter.is_empty()) return link.flush();
+  std::vector<IpAddress> found;
+  std::optional<link::NeighbourCursor> next = link::NeighbourCursor{};
+  while (next) {
+    const auto page = link.list(*next, control::kPageEntries, now);
+    for (const auto& info : page.entries) {
+      const bool is_kept = filter.states.empty() && info.state == link::NeighbourState::permanent;
+      if (!is_kept && filter.matches(info.address, name(info.state))) found.push_back(info.address);
+    }
+    next = page.next;
+  }
+  for (const auto& address : found) link.remove(address);
+  return found.size();
 }
 
 std::vector<control::Counter> counters(const link::Link& link, const InterfaceState& state) {
@@ -133,8 +151,8 @@ control::Response carry_out(const control::InterfaceRequest& request, link::Link
             return link.remove(r.address) ? Response(Reply(control::Done{}))
                                           : Response(no_entry(r.address));
           },
-          [&](const control::FlushRequest&) {
-            return Response(Reply(control::Flushed{link.flush()}));
+          [&](const control::FlushRequest& r) {
+            return Response(Reply(control::Flushed{flush(r.filter, link, now)}));
           },
           [&](const control::StatsRequest&) { return Response(Reply(counters(link, state))); },
           [&](const control::InfoRequest&) { return Response(Reply(information(link, state))); },

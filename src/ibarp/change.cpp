@@ -8,7 +8,7 @@ namespace ipoib::cli {
 
 void change(const Client& client, const Command& command) {
   using Verb = Command::Verb;
-  const ibarp_address address = resolve(command.host, command.names);
+  const ibarp_address& address = *command.address;
   if (command.verb == Verb::remove) return client.check(ibarp_delete(client.get(), &address));
   const ibarp_set_mode mode = command.verb == Verb::add      ? IBARP_ADD
                               : command.verb == Verb::change ? IBARP_CHANGE
@@ -18,7 +18,7 @@ void change(const Client& client, const Command& command) {
 
 std::string flush(const Client& client, const Command& command) {
   std::uint64_t deleted = 0;
-  client.check(ibarp_flush(client.get(), &deleted));
+  client.check(ibarp_flush_matching(client.get(), &command.filter, &deleted));
   if (!command.json) return "";
   return boost::json::serialize(
       boost::json::object{{"interface", client.interface()}, {"deleted", deleted}});

@@ -50,8 +50,9 @@ std::vector<T> Client::all(List list) const {
   return out;
 }
 
-std::vector<ibarp_entry> Client::entries() const {
-  auto out = all<ibarp_entry>(ibarp_list);
+std::vector<ibarp_entry> Client::entries(const ibarp_filter& filter) const {
+  std::vector<ibarp_entry> out;
+  check(ibarp_list_matching(handle_.get(), &filter, collect<ibarp_entry>, &out));
   std::sort(out.begin(), out.end(), before);
   return out;
 }

@@ -23,7 +23,7 @@ class Client {
   void check(int result) const;
 
   /// Sorted by address, IPv4 first.
-  [[nodiscard]] std::vector<ibarp_entry> entries() const;
+  [[nodiscard]] std::vector<ibarp_entry> entries(const ibarp_filter& filter) const;
   [[nodiscard]] std::vector<ibarp_counter> counters() const;
   [[nodiscard]] std::vector<ibarp_group> groups() const;
   /// Appends the members of a group to `out`. Returns the result of libibarp.

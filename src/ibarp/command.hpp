@@ -30,6 +30,9 @@ class Failure : public std::runtime_error {
   Status status_;
 };
 
+/// Throws Failure with kUsage and a hint at --help.
+[[noreturn]] void misused(const std::string& what);
+
 struct Command {
   enum class Verb : std::uint8_t {
     show,
@@ -44,16 +47,21 @@ struct Command {
     trace,
     info,
     groups,
+    batch,
     help,
     version,
   };
 
   Verb verb = Verb::show;
-  bool bsd = false;     ///< show entries like arp -a
-  std::string host;     ///< the address as given; with arp's options it may be a name
-  std::string device;   ///< empty: not given
-  ibarp_hardware to{};  ///< of add, change, replace
+  bool bsd = false;  ///< show entries like arp -a
+  std::string host;  ///< the address as given; with arp's options it may be a name
+  std::optional<ibarp_address> address;                     ///< that of `host`
+  ibarp_filter filter{sizeof(ibarp_filter), 0, {}, 0, {}};  ///< of show and flush
+  std::string device;                                       ///< empty: not given
+  ibarp_hardware to{};                                      ///< of add, change, replace
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
+  std::string batch;                                        ///< a file with commands; "-": stdin
+  bool force = false;                                       ///< batch: go on after a failure
   bool names = false;                                       ///< resolve `host`, and show host names
   bool json = false;
   bool zeros = false;
@@ -69,6 +77,12 @@ struct Command {
 
 /// Throws Failure.
 [[nodiscard]] Command parse_command(int argc, char** argv);
+/// Parses a command and its arguments, as of ip(8) neigh; `options` has those of the command line.
+/// Throws Failure.
+[[nodiscard]] Command parse_words(const Command& options, const std::vector<std::string>& words);
+/// Parses HW at the front of `words`, and removes it: 20 bytes, QPN@GID, or the words
+/// "qpn QPN gid GID". Throws Failure.
+[[nodiscard]] ibarp_hardware take_hardware(std::vector<std::string>& words);
 
 /// The text of --help.
 [[nodiscard]] const char* help_text();

@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 
+#include "batch.hpp"
 #include "run.hpp"
 
 namespace {
@@ -13,7 +14,12 @@ namespace {
 using namespace ipoib::cli;  // NOLINT: this file is the program
 using Verb = Command::Verb;
 
-void print_error(const std::string& why) { std::fprintf(stderr, "ibarp: %s\n", why.c_str()); }
+/// "FILE:LINE: " while a command of a file runs, otherwise empty.
+std::string location;
+
+void print_error(const std::string& why) {
+  std::fprintf(stderr, "ibarp: %s%s\n", location.c_str(), why.c_str());
+}
 
 /// errno of the first failure to print; 0: none
 int print_failure = 0;
@@ -22,6 +28,10 @@ void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && print_failure == 0) {
     print_failure = errno;
   }
+}
+
+void flush_output() {
+  if (std::fflush(stdout) != 0 && print_failure == 0) print_failure = errno;
 }
 
 /// Calls `use(client)` for each interface; reports failures and goes on. Returns the worst status.
@@ -77,6 +87,8 @@ Status run_report(const Command& command, Report report) {
   return status;
 }
 
+Status run_batch(const Command& options);
+
 Status run(const Command& command) {
   switch (command.verb) {
     case Verb::show:
@@ -99,6 +111,8 @@ Status run(const Command& command) {
       return run_report(command, info);
     case Verb::groups:
       return run_groups(command);
+    case Verb::batch:
+      return run_batch(command);
     case Verb::help:
       print(help_text());
       return kDone;
@@ -109,21 +123,47 @@ Status run(const Command& command) {
   return kUsage;
 }
 
+/// Runs `what`, and reports what it throws.
+template <class What>
+Status guarded(What what) {
+  try {
+    return what();
+  } catch (const Failure& failure) {
+    print_error(failure.what());
+    return failure.status();
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kFailed;
+  }
+}
+
+/// Runs the commands of a file until one fails, with --force all of them. Returns the worst status.
+Status run_batch(const Command& options) {
+  Batch batch(options.batch);
+  Status worst = kDone;
+  while (worst == kDone || options.force) {
+    std::vector<std::string> words;
+    bool has_words = false;
+    const Status status = guarded([&] {
+      has_words = batch.next(words);
+      if (!has_words) return kDone;
+      location = batch.location();
+      return run(parse_words(options, words));
+    });
+    location.clear();
+    worst = std::max(worst, status);
+    flush_output();  // a program may write commands and read the results
+    if (!has_words || print_failure != 0) break;
+  }
+  return worst;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  Status status = kDone;
-  try {
-    status = run(parse_command(argc, argv));
-  } catch (const Failure& failure) {
-    print_error(failure.what());
-    status = failure.status();
-  } catch (const std::exception& error) {
-    print_error(error.what());
-    status = kFailed;
-  }
+  const Status status = guarded([&] { return run(parse_command(argc, argv)); });
   // A reader such as head(1) may close the pipe early; that is no error.
-  if (std::fflush(stdout) != 0 && print_failure == 0) print_failure = errno;
+  flush_output();
   if (print_failure != 0 && print_failure != EPIPE) {
     print_error(std::string("the output is incomplete: ") + std::strerror(print_failure));
     return status == kDone ? kFailed : status;

@@ -122,11 +122,12 @@ std::string as_arp(const std::string& interface, const ibarp_entry& entry, bool 
 }  // namespace
 
 Listing look_up(const Client& client, const Command& command) {
-  if (command.host.empty()) return {client.interface(), client.entries()};
-  const ibarp_address address = resolve(command.host, command.names);
+  const ibarp_filter& filter = command.filter;
+  const bool has_conditions = filter.family != 0 || filter.states[0] != '\0';
+  if (!command.address || has_conditions) return {client.interface(), client.entries(filter)};
   ibarp_entry entry{};
   entry.size = sizeof(entry);
-  const int result = ibarp_get(client.get(), &address, &entry);
+  const int result = ibarp_get(client.get(), &*command.address, &entry);
   if (result == -ENOENT) return {client.interface(), {}};
   client.check(result);
   return {client.interface(), {entry}};

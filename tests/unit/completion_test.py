@@ -65,7 +65,9 @@ def main():
         expect("ibarp show dev ", [name])
         expect("ibarp groups ", ["dev"], ["show"])
         expect(f"ibarp stats -i {name[:2]}", [name])
-        expect("ibarp flush ", ["dev"], ["show"])
+        expect("ibarp flush ", ["dev", "all", "to", "nud"], ["show"])
+        expect("ibarp show nud fa", ["failed"], ["stale"])
+        expect("ibarp -", ["--ipv4", "--ipv6", "--batch", "--force"])
         expect("ibarp add 10.0.0.1 ", ["lladdr", "dev"])
         expect("ibarp log link=de", ["debug"], ["info"])
 

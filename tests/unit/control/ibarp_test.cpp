@@ -114,6 +114,79 @@ TEST(Ibarp, ListsManyEntries) {
   EXPECT_EQ(seen.size(), kEntries);
 }
 
+std::size_t count_matching(ibarp* handle, const ibarp_filter* filter) {
+  std::size_t count = 0;
+  const auto each = [](const ibarp_entry*, void* data) {
+    ++*static_cast<std::size_t*>(data);
+    return 0;
+  };
+  EXPECT_EQ(ibarp_list_matching(handle, filter, each, &count), 0) << ibarp_error(handle);
+  return count;
+}
+
+TEST(Ibarp, ListsWhatMatches) {
+  RunningServer server;
+  put(server, 600);  // 10.0.0.0 to 10.0.2.87
+  const Handle handle(server.name());
+  EXPECT_EQ(count_matching(handle.get(), nullptr), 600U);
+  ibarp_filter filter{};
+  filter.size = sizeof(filter);
+  EXPECT_EQ(count_matching(handle.get(), &filter), 600U);
+  filter.family = AF_INET6;
+  EXPECT_EQ(count_matching(handle.get(), &filter), 0U);
+  filter.family = AF_INET;
+  ASSERT_EQ(ibarp_parse_prefix("10.0.1.0/24", &filter.prefix, &filter.prefix_length), 0);
+  EXPECT_EQ(count_matching(handle.get(), &filter), 256U);
+  std::strcpy(filter.states, "stale,reachable");
+  EXPECT_EQ(count_matching(handle.get(), &filter), 256U);
+  std::strcpy(filter.states, "stale");
+  EXPECT_EQ(count_matching(handle.get(), &filter), 0U);
+}
+
+TEST(Ibarp, FlushesWhatMatches) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  put(server, 600);
+  const Handle handle(server.name());
+  ibarp_filter filter{};
+  filter.size = sizeof(filter);
+  ASSERT_EQ(ibarp_parse_prefix("10.0.1.0/24", &filter.prefix, &filter.prefix_length), 0);
+  std::uint64_t deleted = 0;
+  EXPECT_EQ(ibarp_flush_matching(handle.get(), &filter, &deleted), 0);
+  EXPECT_EQ(deleted, 256U);
+  EXPECT_EQ(ibarp_flush_matching(handle.get(), nullptr, &deleted), 0);
+  EXPECT_EQ(deleted, 344U);
+}
+
+TEST(Ibarp, RejectsInvalidFilters) {
+  RunningServer server;
+  const Handle handle(server.name());
+  const auto rejected = [&](auto change) {
+    struct Later {
+      ibarp_filter filter;
+      std::uint64_t more;
+    } later{};
+    later.filter.size = sizeof(ibarp_filter);
+    change(later);
+    const auto each = [](const ibarp_entry*, void*) { return 0; };
+    return ibarp_list_matching(handle.get(), &later.filter, each, nullptr) == -EINVAL;
+  };
+  EXPECT_FALSE(rejected([](auto&) {}));
+  EXPECT_TRUE(rejected([](auto& f) { f.filter.size = 0; }));
+  EXPECT_TRUE(rejected([](auto& f) { f.filter.family = 99; }));
+  EXPECT_TRUE(rejected([](auto& f) { f.filter.prefix.family = 99; }));
+  EXPECT_TRUE(rejected([](auto& f) {
+    f.filter.prefix.family = AF_INET;
+    f.filter.prefix_length = 33;
+  }));
+  EXPECT_TRUE(rejected([](auto& f) { std::strcpy(f.filter.states, "asleep"); }));
+  EXPECT_FALSE(rejected([](auto& f) { f.filter.size = sizeof(f); })) << "a later version, unused";
+  EXPECT_TRUE(rejected([](auto& f) {
+    f.filter.size = sizeof(f);
+    f.more = 1;
+  }));
+}
+
 TEST(Ibarp, CallbackEndsTheList) {
   RunningServer server;
   put(server, 3 * kPageEntries);

@@ -95,9 +95,12 @@ class MemoryHandler : public Handler {
     if (entries_.erase(request.address) == 0) return missing(request.address);
     return Reply(Done{});
   }
-  Response operator()(const FlushRequest& /*request*/) {
-    return Reply(Flushed{std::erase_if(
-        entries_, [](const auto& each) { return each.second.state != "permanent"; })});
+  Response operator()(const FlushRequest& request) {
+    const auto& filter = request.filter;
+    return Reply(Flushed{std::erase_if(entries_, [&](const auto& each) {
+      const auto& state = each.second.state;
+      return filter.matches(each.first, state) && (state != "permanent" || !filter.states.empty());
+    })});
   }
   Response operator()(const StatsRequest& /*request*/) {
     return Reply(std::vector<Counter>{{"packets_sent", 7, false}, {"path_failed", 2, true}});

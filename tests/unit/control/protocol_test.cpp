@@ -53,6 +53,10 @@ INSTANTIATE_TEST_SUITE_P(
                     InterfaceRequest(SetRequest{SetRequest::Mode::change, kV6, kHardware}),
                     InterfaceRequest(SetRequest{SetRequest::Mode::replace, kV4, kHardware}),
                     InterfaceRequest(DeleteRequest{kV6}), InterfaceRequest(FlushRequest{}),
+                    InterfaceRequest(FlushRequest{{.family = IpFamily::v6}}),
+                    InterfaceRequest(FlushRequest{{.family = IpFamily::v4,
+                                                   .prefix = parse_prefix("10.44.0.0/24"),
+                                                   .states = {"failed", "permanent"}}}),
                     InterfaceRequest(StatsRequest{}), InterfaceRequest(InfoRequest{}),
                     MembersRequest{*Gid::parse("ff12:401b:ffff::1")}, LogRequest{},
                     LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77}));

@@ -40,7 +40,8 @@ class AdminTest : public ::testing::Test {
   Logger log_{"test"};
   FakeAddressHandles handles_;
   FramePool frames_{8, link::kMessageSize};
-  link::Link link_{{}, {handles_, frames_, log_}, Qpn(0x77), 1};
+  FramePool packets_{8, 4096};
+  link::Link link_{{}, {handles_, frames_, packets_, log_}, Qpn(0x77), 1};
   InterfaceIdentity identity_{"ibx", "mlx5_0", 2, 4711};
   InterfaceStatus status_;
   verbs::UdCounters counters_;
@@ -89,6 +90,29 @@ TEST_F(AdminTest, ListsEachEntryOnceOverAllPages) {
 TEST_F(AdminTest, ReturnsTheNumberOfFlushedEntries) {
   EXPECT_TRUE(set(kOther, Mode::add));
   EXPECT_EQ(reply<control::Flushed>(control::FlushRequest{}).entries, 0U) << "permanent ones stay";
+}
+
+TEST_F(AdminTest, FlushesWhatMatches) {
+  const auto flushed = [&](const control::Filter& filter) {
+    return reply<control::Flushed>(control::FlushRequest{filter}).entries;
+  };
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(set(Ipv4Address(0x0a2c0100 + i), Mode::add));
+  }
+  EXPECT_EQ(flushed({.prefix = control::parse_prefix("10.44.1.0/24")}), 0U) << "they are permanent";
+  EXPECT_EQ(flushed({.family = IpFamily::v6, .states = {"permanent"}}), 0U);
+  EXPECT_EQ(flushed({.states = {"stale"}}), 0U);
+  EXPECT_EQ(flushed({.prefix = control::parse_prefix("10.44.1.0/24"), .states = {"permanent"}}),
+            256U);
+  EXPECT_EQ(flushed({.states = {"permanent"}}), 44U);
+}
+
+TEST_F(AdminTest, FiltersKnowTheStatesOfTheLink) {
+  const auto last = static_cast<std::size_t>(link::NeighbourState::permanent);
+  ASSERT_EQ(control::kNeighbourStates.size(), last + 1);
+  for (std::size_t i = 0; i <= last; ++i) {
+    EXPECT_EQ(control::kNeighbourStates[i], name(static_cast<link::NeighbourState>(i)));
+  }
 }
 
 TEST_F(AdminTest, CollectsCountersOfAllObjects) {

@@ -23,6 +23,7 @@ namespace json = boost::json;
 using control::Entry;
 using control::RunningServer;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -234,6 +235,167 @@ TEST_F(IbarpProgram, Flushes) {
   const Outcome again = run_ibarp({"flush", "dev", server.name()});
   EXPECT_EQ(again.status, 0);
   EXPECT_THAT(again.out, IsEmpty());
+}
+
+/// Four entries: IPv4 reachable and incomplete, IPv4 failed in another network, IPv6 permanent.
+void put_four(RunningServer& server, Entry first, Entry second) {
+  server.handler.put(std::move(first));
+  server.handler.put(std::move(second));
+  Entry failed;
+  failed.address = Ipv4Address(0x0a2d0001);
+  failed.state = "failed";
+  server.handler.put(failed);
+  Entry ipv6;
+  ipv6.address = *parse_ip_address("2001:db8::2");
+  ipv6.state = "permanent";
+  server.handler.put(ipv6);
+}
+
+/// The addresses in a JSON listing.
+std::vector<std::string> addresses_in(const std::string& listing) {
+  std::vector<std::string> out;
+  const json::value all = json::parse(listing);
+  for (const auto& entry : all.as_array()) {
+    out.emplace_back(entry.at("address").as_string());
+  }
+  return out;
+}
+
+TEST_F(IbarpProgram, FiltersTheList) {
+  RunningServer server;
+  put_four(server, reachable(), incomplete());
+  const auto list = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"-j", "-i", server.name()});
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return addresses_in(outcome.out);
+  };
+  const std::string one = "10.44.0.1";
+  const std::string two = "10.44.0.2";
+  const std::string failed = "10.45.0.1";
+  const std::string ipv6 = "2001:db8::2";
+  EXPECT_THAT(list({"-4"}), ElementsAre(one, two, failed));
+  EXPECT_THAT(list({"-6", "show"}), ElementsAre(ipv6));
+  EXPECT_THAT(list({"list", "to", "10.44.0.0/24"}), ElementsAre(one, two));
+  EXPECT_THAT(list({"10.44.0.77/24"}), ElementsAre(one, two))
+      << "bits beyond the length are ignored";
+  EXPECT_THAT(list({"to", "2001:db8::/32"}), ElementsAre(ipv6));
+  EXPECT_THAT(list({"0.0.0.0/0"}), ElementsAre(one, two, failed));
+  EXPECT_THAT(list({"show", "nud", "failed"}), ElementsAre(failed));
+  EXPECT_THAT(list({"state", "incomplete,permanent"}), ElementsAre(one, ipv6));
+  EXPECT_THAT(list({"show", "nud", "incomplete", "nud", "failed"}), ElementsAre(one, failed));
+  EXPECT_THAT(list({"nud", "all"}), ElementsAre(one, two, failed, ipv6));
+  EXPECT_THAT(list({"show", "10.44.0.0/24", "nud", "reachable"}), ElementsAre(two));
+  EXPECT_THAT(list({"show", "10.44.0.2", "nud", "reachable"}), ElementsAre(two));
+  EXPECT_THAT(list({"show", "10.44.0.2", "nud", "stale"}), IsEmpty());
+  EXPECT_THAT(list({"-6", "show", "10.44.0.2"}), IsEmpty());
+  EXPECT_THAT(run_ibarp({"-a", "-n", "-6", "-i", server.name()}).out,
+              StartsWith("? (2001:db8::2)"));
+}
+
+TEST_F(IbarpProgram, FlushesWhatMatches) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const auto deleted = [&](std::vector<std::string> words) {
+    put_four(server, reachable(), incomplete());
+    words.insert(words.begin(), "flush");
+    words.insert(words.end(), {"-j", "-i", server.name()});
+    return json::parse(run_ibarp(words).out).at(0).at("deleted").to_number<int>();
+  };
+  EXPECT_EQ(deleted({"all"}), 3) << "not the permanent entry";
+  EXPECT_EQ(deleted({"10.44.0.0/24"}), 2);
+  EXPECT_EQ(deleted({"to", "10.44.0.2"}), 1);
+  EXPECT_EQ(deleted({"nud", "failed"}), 1);
+  EXPECT_EQ(deleted({"-6"}), 0);
+  EXPECT_EQ(deleted({"-6", "nud", "permanent"}), 1);
+  EXPECT_EQ(deleted({"nud", "all"}), 4);
+}
+
+TEST_F(IbarpProgram, AcceptsAbbreviations) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  server.handler.put(reachable());
+  const auto ibarp = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"dev", server.name()});
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 0) << words[0] << outcome.err;
+    return outcome.out;
+  };
+  const std::string all = ibarp({"show"});
+  for (const char* const word : {"l", "li", "ls", "s", "sh", "sho"}) EXPECT_EQ(ibarp({word}), all);
+  EXPECT_EQ(ibarp({"g", "10.44.0.2"}), all);
+  EXPECT_EQ(ibarp({"a", "10.44.0.3", "lladdr", kLongForm}), "");
+  EXPECT_EQ(ibarp({"c", "10.44.0.3", "lladdr", "7@fe80::9"}), "");
+  EXPECT_EQ(ibarp({"r", "10.44.0.3", "lladdr", "8@fe80::9"}), "");
+  EXPECT_THAT(ibarp({"l"}), HasSubstr("0x000008"));
+  EXPECT_EQ(ibarp({"d", "10.44.0.3"}), "");
+  EXPECT_EQ(ibarp({"f"}), "");
+  EXPECT_EQ(ibarp({"l"}), "");
+  EXPECT_THAT(ibarp({"st"}), HasSubstr("packets_sent"));
+  EXPECT_THAT(ibarp({"lo"}), HasSubstr("link"));
+  EXPECT_THAT(ibarp({"i"}), HasSubstr("pid"));
+  EXPECT_THAT(ibarp({"gr"}), StartsWith("GROUP"));
+  EXPECT_EQ(run_ibarp({"h"}).out, run_ibarp({"--help"}).out);
+}
+
+TEST_F(IbarpProgram, AcceptsLongOptionsWithOneHyphen) {
+  RunningServer server;
+  server.handler.put(reachable());
+  EXPECT_EQ(run_ibarp({"-json", "-device", server.name()}).out,
+            run_ibarp({"--json", "-i", server.name()}).out);
+}
+
+TEST_F(IbarpProgram, RunsABatch) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string commands = "# two entries\n\nadd 10.44.0.2 lladdr " + std::string(kLongForm) +
+                               "   # the first\n\tadd 10.44.0.3 lladdr 7@fe80::1\nget 10.44.0.3";
+  for (const char* const option : {"-batch", "--batch", "-b"}) {
+    const Outcome outcome = run_ibarp({option, "-", "-i", server.name()}, {.input = commands});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("10.44.0.3"), Not(HasSubstr("10.44.0.2"))));
+    EXPECT_EQ(run_ibarp({"flush", "nud", "permanent", "-j", "-i", server.name()}).out,
+              R"([{"interface":")" + server.name() + "\",\"deleted\":2}]\n");
+  }
+}
+
+TEST_F(IbarpProgram, ABatchEndsAtTheFirstFailure) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string commands =
+      "add 10.44.0.2 lladdr 7@fe80::1\n\ndel 10.44.0.9\nsing\nflush 10/99\nshow\n";
+  const std::string& name = server.name();
+  const Outcome outcome = run_ibarp({"-batch", "-", "-i", name}, {.input = commands});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "ibarp: -:3: " + name + ": 10.44.0.9: no such entry\n");
+  EXPECT_THAT(outcome.out, IsEmpty());
+  run_ibarp({"del", "10.44.0.2", "-i", name});
+  const Outcome forced = run_ibarp({"-force", "-batch", "-", "-i", name}, {.input = commands});
+  EXPECT_EQ(forced.status, 2) << "the worst";
+  EXPECT_EQ(forced.err, "ibarp: -:3: " + name +
+                            ": 10.44.0.9: no such entry\n"
+                            "ibarp: -:4: the command \"sing\" is unknown; see ibarp --help\n"
+                            "ibarp: -:5: \"10/99\" is not an IP address or prefix\n");
+  EXPECT_THAT(forced.out, HasSubstr("10.44.0.2"));
+}
+
+TEST_F(IbarpProgram, RejectsABatchThatItCannotRead) {
+  const Outcome missing = run_ibarp({"-batch", "/no/such/file"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_EQ(missing.err, "ibarp: /no/such/file: No such file or directory\n");
+  const Outcome folder = run_ibarp({"-batch", "/"});
+  EXPECT_EQ(folder.status, 1);
+  EXPECT_EQ(folder.err, "ibarp: /:1: Is a directory\n");
+  const Outcome endless = run_ibarp({"-batch", "/dev/zero"});
+  EXPECT_EQ(endless.status, 2);
+  EXPECT_EQ(endless.err, "ibarp: /dev/zero:1: a line has at most 4096 bytes\n");
+}
+
+TEST_F(IbarpProgram, ABatchReportsThatTheOutputCannotBeWritten) {
+  const Outcome outcome =
+      run_ibarp({"-batch", "-"}, {.output = "/dev/full", .input = "help\nhelp\n"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "ibarp: the output is incomplete: No space left on device\n");
 }
 
 TEST_F(IbarpProgram, RefusesChangesByOtherUsers) {
@@ -547,6 +709,9 @@ TEST_F(IbarpProgram, RejectsInvalidValues) {
   RunningServer server;
   for (const auto& words :
        std::vector<std::vector<std::string>>{{"show", "10.44.0.256"},
+                                             {"flush", "now"},
+                                             {"show", "10.44.0.0/33"},
+                                             {"show", "nud", "asleep"},
                                              {"add", "10.44.0.2", "lladdr", "00:11:22:33:44:55"},
                                              {"-s", "10.44.0.2", "zz"},
                                              {"-n", "-d", "host2"}}) {
@@ -573,7 +738,14 @@ TEST_F(IbarpProgram, RejectsInvalidCommandLines) {
            {"del"},
            {"get"},
            {"del", "10.0.0.1", "10.0.0.2"},
-           {"flush", "now"},
+           {"flush", "all", "10.0.0.1", "10.0.0.2"},
+           {"show", "nud"},
+           {"show", "10.0.0.1", "10.0.0.2"},
+           {"-4", "-6"},
+           {"--force"},
+           {"--batch"},
+           {"-batch", "-", "show"},
+           {"-batch", "-", "-a"},
            {"log", "link"},
            {"log", "=debug"},
            {"-s"},

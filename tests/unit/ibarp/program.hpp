@@ -29,6 +29,7 @@ struct Circumstances {
   bool pipe_is_closed = false;  ///< its output pipe has no reader
   bool ignores_sigpipe = false;
   const char* output = nullptr;  ///< writes to this file instead
+  std::string input{};           ///< of its standard input
 };
 
 inline std::string contents(int fd) {
@@ -44,6 +45,9 @@ inline std::string contents(int fd) {
 inline Outcome run_ibarp(const std::vector<std::string>& arguments, const Circumstances& how = {}) {
   FileDescriptor out(memfd_create("out", 0));
   const FileDescriptor err(memfd_create("err", 0));
+  const FileDescriptor in(memfd_create("in", 0));
+  if (write(in.get(), how.input.data(), how.input.size()) < 0) return {};
+  lseek(in.get(), 0, SEEK_SET);
   if (how.pipe_is_closed) {
     std::array<int, 2> ends{};
     if (pipe(ends.data()) != 0) return {};
@@ -60,6 +64,7 @@ inline Outcome run_ibarp(const std::vector<std::string>& arguments, const Circum
 
   const pid_t child = fork();
   if (child == 0) {
+    dup2(in.get(), STDIN_FILENO);
     dup2(out.get(), STDOUT_FILENO);
     dup2(err.get(), STDERR_FILENO);
     signal(SIGPIPE, how.ignores_sigpipe ? SIG_IGN : SIG_DFL);

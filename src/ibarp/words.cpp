@@ -1,0 +1,172 @@
+// Parses commands in words, as of ip(8) neigh.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "client.hpp"
+#include "command.hpp"
+
+namespace ipoib::cli {
+
+namespace {
+
+using Verb = Command::Verb;
+using Words = std::vector<std::string>;
+
+struct Name {
+  std::string_view text;
+  Verb verb;
+};
+/// An abbreviation stands for the first of these that it begins, as in ip(8).
+constexpr std::array<Name, 17> kVerbs{{{"show", Verb::show},
+                                       {"list", Verb::show},
+                                       {"ls", Verb::show},
+                                       {"get", Verb::get},
+                                       {"add", Verb::add},
+                                       {"change", Verb::change},
+                                       {"chg", Verb::change},
+                                       {"replace", Verb::replace},
+                                       {"repl", Verb::replace},
+                                       {"delete", Verb::remove},
+                                       {"flush", Verb::flush},
+                                       {"stats", Verb::stats},
+                                       {"log", Verb::log},
+                                       {"trace", Verb::trace},
+                                       {"info", Verb::info},
+                                       {"groups", Verb::groups},
+                                       {"help", Verb::help}}};
+constexpr std::string_view kAllStates =
+    "incomplete,resolving,reachable,stale,delay,probing,failed,permanent";
+static_assert(kAllStates.size() < IBARP_TEXT_SIZE);
+
+std::string take(Words& words, const char* expected) {
+  if (words.empty()) misused(std::string("the command line ends, expected ") + expected);
+  std::string word = std::move(words.front());
+  words.erase(words.begin());
+  return word;
+}
+
+void take_level(Command& command, const std::string& word) {
+  const auto equals = word.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == word.size()) {
+    misused("\"" + word + "\" is not MODULE=LEVEL");
+  }
+  command.levels.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+}
+
+void take_states(ibarp_filter& filter, const std::string& word) {
+  std::string states = filter.states;
+  if (!states.empty()) states += ',';
+  states += word == "all" ? kAllStates : word;
+  if (states.size() >= sizeof(filter.states)) misused("too many states");
+  *std::copy(states.begin(), states.end(), filter.states) = '\0';
+}
+
+bool is_prefix(const std::string& word) {
+  ibarp_address address{};
+  std::uint32_t length = 0;
+  return ibarp_parse_prefix(word.c_str(), &address, &length) == 0;
+}
+
+void take_prefix(Command& command, const std::string& word) {
+  auto& filter = command.filter;
+  if (filter.prefix.family != 0) misused("\"" + word + "\" is not expected here");
+  if (ibarp_parse_prefix(word.c_str(), &filter.prefix, &filter.prefix_length) != 0) {
+    throw Failure(kUsage, "\"" + word + "\" is not an IP address or prefix");
+  }
+  // A single address is looked up; see look_up().
+  if (word.find('/') == std::string::npos && command.verb == Verb::show) command.host = word;
+}
+
+/// Parses an argument of show and flush.
+void take_filter(Command& command, const std::string& word, Words& words) {
+  if (word == "nud" || word == "state") {
+    take_states(command.filter, take(words, "a state"));
+  } else if (word == "to") {
+    take_prefix(command, take(words, "an address or prefix"));
+  } else if (word != "all" || command.verb != Verb::flush) {
+    take_prefix(command, word);
+  }
+}
+
+/// Parses an argument of add, change, replace, delete and get.
+void take_entry(Command& command, const std::string& word, Words& words, bool& has_hardware) {
+  const bool sets = command.is_change() && command.verb != Verb::remove;
+  if (sets && word == "lladdr") {
+    command.to = take_hardware(words);
+    has_hardware = true;
+  } else if (sets && word == "nud") {
+    if (take(words, "a state") != "permanent")
+      misused("the only state that can be set is permanent");
+  } else if (command.host.empty()) {
+    command.host = word == "to" ? take(words, "an address") : word;
+  } else {
+    misused("\"" + word + "\" is not expected here");
+  }
+}
+
+/// Parses what follows a verb.
+void take_arguments(Command& command, Words& words) {
+  const bool about_entry = command.is_change() || command.verb == Verb::get;
+  bool has_hardware = false;
+  while (!words.empty()) {
+    const std::string word = take(words, "an argument");
+    if (word == "dev") {
+      command.device = take(words, "an interface");
+    } else if (command.verb == Verb::show || command.verb == Verb::flush) {
+      take_filter(command, word, words);
+    } else if (about_entry) {
+      take_entry(command, word, words, has_hardware);
+    } else if (command.verb == Verb::log) {
+      take_level(command, word);
+    } else {
+      misused("\"" + word + "\" is not expected here");
+    }
+  }
+  if (about_entry && command.host.empty()) misused("an address is required");
+  if (command.is_change() && command.verb != Verb::remove && !has_hardware) {
+    misused("\"lladdr HW\" is required");
+  }
+}
+
+/// The verb may be left out before the arguments of show.
+bool begins_show(const std::string& word) {
+  return word == "dev" || word == "to" || word == "nud" || word == "state" || is_prefix(word);
+}
+
+}  // namespace
+
+ibarp_hardware take_hardware(std::vector<std::string>& words) {
+  std::string text = take(words, "a link-layer address");
+  if (text == "qpn") {
+    const std::string qpn = take(words, "a queue pair number");
+    if (take(words, "\"gid\"") != "gid") misused("\"qpn QPN\" must be followed by \"gid GID\"");
+    text = qpn + "@" + take(words, "a GID");
+  }
+  ibarp_hardware hardware{};
+  if (ibarp_parse_hardware(text.c_str(), &hardware) != 0) {
+    throw Failure(kUsage, "\"" + text +
+                              "\" is no link-layer address; expected 20 bytes in hexadecimal "
+                              "with colons, or QPN@GID");
+  }
+  return hardware;
+}
+
+Command parse_words(const Command& options, const std::vector<std::string>& words) {
+  Command command = options;
+  Words left = words;
+  if (!left.empty() && !begins_show(left.front())) {
+    const std::string& word = left.front();
+    const auto* const found = std::find_if(kVerbs.begin(), kVerbs.end(), [&](const Name& each) {
+      return !word.empty() && each.text.substr(0, word.size()) == word;
+    });
+    if (found == kVerbs.end()) misused("the command \"" + word + "\" is unknown");
+    command.verb = found->verb;
+    left.erase(left.begin());
+  }
+  take_arguments(command, left);
+  if (!command.host.empty()) command.address = resolve(command.host, false);
+  return command;
+}
+
+}  // namespace ipoib::cli
