@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""Puts faults into a copy of the sources, one at a time, and checks that the tests catch them.
+
+A fault is one changed expression or statement: a wrong comparison, a dropped call, a missing reset.
+All faults are compiled into one build, where the environment variable IPOIB_MUTATION selects one.
+The faults are in the files AREA.txt of this folder:
+
+    targets: unit_wire sim_link
+
+    fault wire.mgid-scope in src/wire/mgid.cpp
+        bytes[1] = {{flags | scope => flags}};
+    caught by unit/Mgid.AlwaysHasTheFullMemberBit
+
+`targets` are what to build for the area. The indented lines are lines of the source, or parts of
+lines, that occur once in it; {{before => after}} marks what is changed. If `before` ends with a
+semicolon it is a whole statement, else an expression; an empty `after` drops the statement. Names of
+tests are those of ctest, with * for any text. A fault that no test can catch has, instead of
+"caught by", the line "survives: REASON".
+
+Usage: mutations.py check                   whether all faults fit the sources
+       mutations.py run [AREA...]           builds, and prints which faults survive; exit status 1 if
+                                            fewer than 95 % are caught or a survivor has no reason
+       mutations.py find NAME... | --new    which unit and sim tests catch these faults, or those
+                                            without "caught by"
+"""
+import argparse
+import collections
+import concurrent.futures
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "docs", "include", "man",
+          "scripts", "src", "tests"]
+VARIABLE = "IPOIB_MUTATION"
+LIMIT = 60  # seconds for a test; one that takes longer has caught the fault
+SHARE = 0.95
+SKIPPED = 77
+
+Fault = collections.namedtuple("Fault", "name file code tests reason where")
+Change = collections.namedtuple("Change", "begin end name after")
+
+
+class ListError(Exception):
+    """A list that cannot be read or does not fit the sources."""
+
+
+def read_list(path):
+    """Returns the targets and the faults of a list."""
+    targets, faults, names = [], [], set()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    at = 0
+    while at < len(lines):
+        line, where = lines[at], f"{path.name}:{at + 1}"
+        at += 1
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line.startswith("targets:"):
+            targets += line.split()[1:]
+            continue
+        head = re.fullmatch(r"fault (\S+) in (\S+)", line)
+        if not head:
+            raise ListError(f"{where}: expected 'fault NAME in FILE'")
+        code = []
+        while at < len(lines) and lines[at].startswith("    "):
+            code.append(lines[at].strip())
+            at += 1
+        last = lines[at] if at < len(lines) else ""
+        tests, reason = [], ""
+        if last.startswith("caught by "):
+            tests = last.split()[2:]
+            at += 1
+        elif last.startswith("survives: "):
+            reason = last.removeprefix("survives: ")
+            at += 1
+        if head[1] in names:
+            raise ListError(f"{where}: a second fault {head[1]}")
+        if not head[1].startswith(path.stem + "."):
+            raise ListError(f"{where}: the name begins with '{path.stem}.'")
+        names.add(head[1])
+        faults.append(Fault(head[1], head[2], code, tests, reason, where))
+    return targets, faults
+
+
+def areas():
+    """Returns the names of all lists."""
+    return sorted(path.stem for path in HERE.glob("*.txt"))
+
+
+def read_areas(names):
+    """Returns the targets and faults of these areas."""
+    targets, faults = set(), []
+    for name in names:
+        path = HERE / f"{name}.txt"
+        if not path.exists():
+            raise ListError(f"no area {name}; there are {', '.join(areas())}")
+        more, listed = read_list(path)
+        targets.update(more)
+        faults += listed
+    return sorted(targets), faults
+
+
+def change_of(fault, source):
+    """Returns the part of the source that the fault changes, and its replacement."""
+    marked = "\n".join(fault.code)
+    parts = re.fullmatch(r"(?s)(.*?)\{\{(?!\{)(.*?) =>(.*?)\}\}(?!\})(.*)", marked)
+    if not parts:
+        raise ListError(f"{fault.where}: expected one {{{{before => after}}}}")
+    before, original, after, rest = parts.groups()
+
+    def pattern(text):
+        return re.escape(text).replace("\\\n", r"[ \t]*\n[ \t]*")
+
+    found = list(re.finditer(f"{pattern(before)}({pattern(original)}){pattern(rest)}", source))
+    if len(found) != 1:
+        raise ListError(f"{fault.where}: {fault.name} occurs {len(found)} times in {fault.file}")
+    return Change(*found[0].span(1), fault.name, after.strip())
+
+
+def id_of(name):
+    """FNV-1a, like active.hpp."""
+    value = 0xcbf29ce484222325
+    for byte in name.encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return f"{value:#x}ULL"
+
+
+def render(source, changes, begin, end):
+    """Returns source[begin:end] with the changes, each behind its switch. Changes may nest."""
+    out, at = [], begin
+    todo = sorted(changes, key=lambda each: (each.begin, -each.end))
+    while todo:
+        outer = todo[0]
+        inner = [each for each in todo[1:] if each.begin < outer.end]
+        todo = [each for each in todo[1:] if each.begin >= outer.end]
+        for each in inner:
+            if each.end > outer.end:
+                raise ListError(f"{each.name} and {outer.name} overlap")
+        out.append(source[at:outer.begin])
+        original = render(source, inner, outer.begin, outer.end)
+        active = f"::ipoib_mutation::active({id_of(outer.name)})"
+        if source[outer.begin:outer.end].endswith(";"):
+            out.append(f"{{ if ({active}) {{ {outer.after} }} else {{ {original} }} }}")
+        else:
+            out.append(f"({active} ? ({outer.after}) : ({original}))")
+        at = outer.end
+    return "".join(out) + source[at:end]
+
+
+def mutated(root, faults):
+    """Returns {file: text with its faults}."""
+    by_file = collections.defaultdict(list)
+    for fault in faults:
+        by_file[fault.file].append(fault)
+    out = {}
+    for file, here in by_file.items():
+        path = root / file
+        if not path.exists():
+            raise ListError(f"{here[0].where}: there is no {file}")
+        source = path.read_text(encoding="utf-8")
+        out[file] = render(source, [change_of(each, source) for each in here], 0, len(source))
+    return out
+
+
+def copy_sources(folder, changed):
+    """Makes `folder` a copy of the sources with the changed files. Files that stay the same keep
+    their time, so that only the others are built again."""
+    wanted = {}
+    for name in COPIED:
+        path = ROOT / name
+        files = [path] if path.is_file() else (each for each in path.rglob("*") if each.is_file())
+        for file in files:
+            if "__pycache__" not in file.parts:
+                wanted[str(file.relative_to(ROOT))] = file
+    for name, file in wanted.items():
+        content = changed[name].encode() if name in changed else file.read_bytes()
+        to = folder / name
+        if to.exists() and to.read_bytes() == content:
+            continue
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(content)
+        shutil.copymode(file, to)
+    for path in list(folder.rglob("*")):
+        if path.is_file() and str(path.relative_to(folder)) not in wanted:
+            path.unlink()
+
+
+def build(folder, targets, faults):
+    """Builds the targets with the faults below `folder`."""
+    source = folder / "source"
+    copy_sources(source, mutated(ROOT, faults))
+    subprocess.run(["cmake", "--preset", "mutations", "-Wno-dev"], cwd=source, check=True,
+                   stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", str(folder), "--parallel", str(os.cpu_count()),
+                    "--target", *targets], check=True)
+
+
+class Tests:
+    """The tests of a build folder, as ctest would run them."""
+
+    def __init__(self, folder):
+        shown = subprocess.run(["ctest", "--test-dir", str(folder), "--show-only=json-v1"],
+                               check=True, capture_output=True, text=True).stdout
+        self.by_name = {each["name"]: each for each in json.loads(shown)["tests"]}
+
+    def matching(self, patterns):
+        """Returns the names of the tests that match a pattern."""
+        return [name for name in self.by_name if any(fnmatch.fnmatchcase(name, pattern)
+                                                     for pattern in patterns)]
+
+    def run(self, name, fault=""):
+        """Returns "passed", "skipped", "failed" or "timed out"."""
+        test = self.by_name[name]
+        properties = {each["name"]: each["value"] for each in test.get("properties", [])}
+        environment = dict(os.environ)
+        environment.update(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
+        environment[VARIABLE] = fault
+        return run_command(test["command"], environment, properties.get("WORKING_DIRECTORY"))
+
+
+def run_command(command, environment, folder=None, output=subprocess.DEVNULL):
+    """Runs a command with the time limit. Ends what it has started."""
+    with subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+                          stdout=output, stderr=subprocess.DEVNULL,
+                          start_new_session=True) as process:
+        try:
+            status = process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    if status is None:
+        return "timed out"
+    return {0: "passed", SKIPPED: "skipped"}.get(status, "failed")
+
+
+def check_baseline(tests, faults, pool):
+    """Without a fault all named tests must pass. Returns those that cannot run here."""
+    named = set()
+    for fault in faults:
+        for pattern in fault.tests:
+            found = tests.matching([pattern])
+            if not found:
+                raise ListError(f"{fault.where}: no test {pattern}")
+            named.update(found)
+    results = dict(zip(sorted(named), pool.map(tests.run, sorted(named))))
+    failed = [name for name, result in results.items() if result not in ("passed", "skipped")]
+    if failed:
+        raise ListError(f"without a fault, these tests fail: {' '.join(failed)}")
+    return {name for name, result in results.items() if result == "skipped"}
+
+
+def judge(tests, skipped, fault):
+    """Returns the result of a fault: "caught", "survived" or "not run", and by what."""
+    names = [name for name in tests.matching(fault.tests) if name not in skipped]
+    for name in names:
+        result = tests.run(name, fault.name)
+        if result in ("failed", "timed out"):
+            return "caught", f"{name}{' (time-out)' if result == 'timed out' else ''}"
+    if fault.tests and not names:
+        return "not run", "its tests cannot run here"
+    return "survived", fault.reason or "no reason given"
+
+
+def run(names, folder):
+    """Runs the areas; returns the exit status."""
+    targets, faults = read_areas(names or areas())
+    build(folder, targets, faults)
+    tests = Tests(folder)
+    counts = collections.defaultdict(collections.Counter)
+    unexplained = 0
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        skipped = check_baseline(tests, faults, pool)
+        for fault, (result, why) in zip(faults, pool.map(
+                lambda each: judge(tests, skipped, each), faults)):
+            counts[fault.name.split(".")[0]][result] += 1
+            unexplained += result == "survived" and not fault.reason
+            if result != "caught":
+                print(f"{result}: {fault.name} ({fault.file}): {why}", flush=True)
+    return summarize(counts, unexplained, time.monotonic() - begin)
+
+
+def summarize(counts, unexplained, seconds):
+    """Prints a table of the areas; returns the exit status."""
+    total = sum(counts.values(), collections.Counter())
+    print(f"\n{'area':16}{'caught':>8}{'survived':>10}{'not run':>9}")
+    for area, count in [*sorted(counts.items()), ("all", total)]:
+        print(f"{area:16}{count['caught']:8}{count['survived']:10}{count['not run']:9}")
+    judged = total["caught"] + total["survived"]
+    share = total["caught"] / judged if judged else 0
+    print(f"{share:.1%} of {judged} faults caught in {seconds:.0f} s; "
+          f"{unexplained} survivors without a reason")
+    return int(share < SHARE or unexplained != 0)
+
+
+def find(names, folder):
+    """Prints which unit and sim tests catch the faults."""
+    targets, faults = read_areas(areas())
+    if names == ["--new"]:
+        wanted = [each for each in faults if not each.tests and not each.reason]
+    else:
+        wanted = [each for each in faults if any(fnmatch.fnmatchcase(each.name, name)
+                                                 for name in names)]
+    used = {each.name.split(".")[0] for each in wanted}
+    targets, faults = read_areas(sorted(used))
+    build(folder, targets, faults)
+    programs = [folder / "tests" / each for each in targets if (folder / "tests" / each).exists()]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        def catchers(fault):
+            found = []
+            for program in programs:
+                report = folder / f"find-{fault.name}-{program.name}.log"
+                with open(report, "wb") as output:
+                    result = run_command([str(program), "--gtest_brief=1"],
+                                         os.environ | {VARIABLE: fault.name}, output=output)
+                text = report.read_text(encoding="utf-8", errors="replace")
+                report.unlink()
+                label = "sim" if program.name.startswith("sim") else "unit"
+                tests = dict.fromkeys(re.findall(r"^\[  FAILED  \] (\w+(?:/\w+)?\.\w+)", text, re.M))
+                found += [f"{label}/{test}" for test in tests]
+                if result != "passed" and not tests:
+                    found.append(f"{program.name} ({result})")
+            return found
+        for fault, found in zip(wanted, pool.map(catchers, wanted)):
+            print(f"{fault.name}: {' '.join(found[:6]) or 'SURVIVES'}"
+                  f"{f' and {len(found) - 6} more' if len(found) > 6 else ''}", flush=True)
+    return 0
+
+
+def main():
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["check", "run", "find"])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "mutations")
+    parser.add_argument("--new", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "run":
+            return run(arguments.names, arguments.folder)
+        if arguments.command == "find":
+            return find(["--new"] if arguments.new else arguments.names, arguments.folder)
+        _, faults = read_areas(areas())
+        mutated(ROOT, faults)
+        missing = [each.name for each in faults if not each.tests and not each.reason]
+        if missing:
+            raise ListError(f"without 'caught by' or 'survives': {' '.join(missing)}")
+        print(f"{len(faults)} faults fit the sources")
+        return 0
+    except ListError as error:
+        print(f"mutations: {error}", file=sys.stderr)
+        return 2
+    except subprocess.CalledProcessError as error:
+        print(f"mutations: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
