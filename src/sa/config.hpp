@@ -25,10 +25,10 @@ struct Config {
   RetryPolicy path;
   /// Joins, leaves and subscriptions: the SA may have to program switches before it responds.
   RetryPolicy membership{.timeout = {std::chrono::milliseconds(500), std::chrono::seconds(4)}};
-  /// Members of a group: an operator waits for the response, which may be long.
-  RetryPolicy members{.attempts = 2,
-                      .timeout = {std::chrono::seconds(1), std::chrono::seconds(1)},
-                      .without_sm = {}};
+  /// Tables: an operator waits for the response, which may be long.
+  RetryPolicy tables{.attempts = 2,
+                     .timeout = {std::chrono::seconds(1), std::chrono::seconds(1)},
+                     .without_sm = {}};
   std::size_t window = 32;         ///< requests in flight; further requests wait
   std::size_t max_waiting = 1024;  ///< requests that may wait; further requests fail
   /// The port reports time-outs itself. If it does not, the request times out this much later.

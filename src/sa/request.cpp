@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "ipoib/overloaded.hpp"
 #include "ipoib/pkey_table.hpp"
@@ -52,6 +53,20 @@ bool matches(const wire::MembersQuery& query, const McMemberRecord& member) {
   return member.mgid == query.record.mgid && member.port_gid != Gid();
 }
 
+/// Any LID of a port selects its records, which contain the first one.
+bool matches(const wire::NodesQuery& /*query*/, const wire::NodeRecord& node) {
+  return is_unicast(node.lid);
+}
+
+bool matches(const wire::PortsQuery& /*query*/, const wire::PortInfoRecord& port) {
+  return is_unicast(port.lid);
+}
+
+bool matches(const wire::ServicesQuery& query, const wire::ServiceRecord& service) {
+  return !query.has(wire::ServiceRecord::kServiceId) ||
+         service.service_id == query.record.service_id;
+}
+
 std::uint64_t sm_key(const wire::SaQuery& query) {
   return std::holds_alternative<wire::MembersQuery>(query) ? wire::MembersQuery::kSmKey : 0;
 }
@@ -66,17 +81,24 @@ std::optional<wire::SaResult> read(const AnyQuery& query, const wire::SaHeader& 
 
 /// Records are at multiples of AttributeOffset (IBA 15.2.1.1). Zeros may follow the last one: a MAD
 /// layer without RMPP delivers one whole MAD.
-std::optional<wire::SaResult> read(const wire::MembersQuery& query, const wire::SaHeader& header,
+template <class AnyQuery>
+  requires std::is_base_of_v<wire::TableQueryFor<decltype(AnyQuery::record)>, AnyQuery>
+std::optional<wire::SaResult> read(const AnyQuery& query, const wire::SaHeader& header,
                                    ConstBytes data) {
+  using Record = decltype(query.record);
   const std::size_t stride = std::size_t{8} * header.attribute_offset;
-  wire::McMemberTable table;
+  std::vector<Record> table;
   while (std::ranges::any_of(data, [](std::uint8_t byte) { return byte != 0; })) {
-    const auto member = McMemberRecord::parse(data);
-    if (stride < McMemberRecord::kSize || !member || !matches(query, *member)) return std::nullopt;
-    table.push_back(*member);
+    const auto record = Record::parse(data);
+    if (stride < Record::kSize || !record || !matches(query, *record)) return std::nullopt;
+    table.push_back(*record);
     data = data.subspan(std::min(stride, data.size()));
   }
   return table;
+}
+
+Exchange table_of(std::uint16_t attribute) {
+  return {wire::method::kGetTable, wire::method::kGetTableResp, attribute};
 }
 
 }  // namespace
@@ -100,9 +122,10 @@ Exchange exchange_of(const wire::SaQuery& query) {
           [](const wire::SubscribeQuery&) {
             return Exchange{method::kSet, method::kGetResp, attribute::kInformInfo};
           },
-          [](const wire::MembersQuery&) {
-            return Exchange{method::kGetTable, method::kGetTableResp, attribute::kMcMemberRecord};
-          }},
+          [](const wire::MembersQuery&) { return table_of(attribute::kMcMemberRecord); },
+          [](const wire::NodesQuery&) { return table_of(attribute::kNodeRecord); },
+          [](const wire::PortsQuery&) { return table_of(attribute::kPortInfoRecord); },
+          [](const wire::ServicesQuery&) { return table_of(attribute::kServiceRecord); }},
       query);
 }
 
@@ -201,6 +224,11 @@ std::string describe(const wire::SaQuery& query) {
                         [](const wire::MembersQuery& members) {
                           return fmt::format("members of {}", members.record.mgid.to_string());
                         },
+                        [](const wire::NodesQuery&) { return std::string("list of nodes"); },
+                        [](const wire::PortsQuery& ports) {
+                          return fmt::format("ports at LID {}", ports.record.lid.value());
+                        },
+                        [](const wire::ServicesQuery&) { return std::string("list of services"); },
                     },
                     query);
 }

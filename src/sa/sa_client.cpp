@@ -39,7 +39,7 @@ bool has(SaStatus status, SaStatus bit) {
 }
 
 const RetryPolicy& policy_for(const Config& config, const wire::SaRequest& request) {
-  if (std::holds_alternative<wire::MembersQuery>(request.query)) return config.members;
+  if (exchange_of(request.query).method == wire::method::kGetTable) return config.tables;
   return std::holds_alternative<wire::PathQuery>(request.query) ? config.path : config.membership;
 }
 

@@ -48,6 +48,7 @@ inline constexpr std::uint16_t kNodeRecord = 0x0011;
 inline constexpr std::uint16_t kPortInfoRecord = 0x0012;
 inline constexpr std::uint16_t kPortCounters = 0x0012;
 inline constexpr std::uint16_t kPortCountersExtended = 0x001d;
+inline constexpr std::uint16_t kServiceRecord = 0x0031;
 inline constexpr std::uint16_t kPathRecord = 0x0035;
 inline constexpr std::uint16_t kMcMemberRecord = 0x0038;
 }  // namespace attribute

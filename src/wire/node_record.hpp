@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
@@ -50,5 +51,7 @@ struct NodeRecord {
   void emit(MutableBytes to) const;
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
 };
+
+using NodeTable = std::vector<NodeRecord>;
 
 }  // namespace ipoib::wire

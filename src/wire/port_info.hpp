@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
@@ -58,5 +59,7 @@ struct PortInfoRecord {
   void emit(MutableBytes to) const;
   friend bool operator==(const PortInfoRecord&, const PortInfoRecord&) = default;
 };
+
+using PortTable = std::vector<PortInfoRecord>;
 
 }  // namespace ipoib::wire

@@ -7,3 +7,4 @@
 #include "wire/path_record.hpp"       // IWYU pragma: export
 #include "wire/port_info.hpp"         // IWYU pragma: export
 #include "wire/sa_values.hpp"         // IWYU pragma: export
+#include "wire/service_record.hpp"    // IWYU pragma: export

@@ -87,6 +87,27 @@ MembersQuery members_query(const Gid& mgid) {
   return query;
 }
 
+NodesQuery nodes_query(std::optional<Lid> port) {
+  NodesQuery query;
+  query.record.lid = port.value_or(Lid());
+  if (port) query.components = NodeRecord::kLid;
+  return query;
+}
+
+PortsQuery ports_query(Lid port) {
+  PortsQuery query;
+  query.record.lid = port;
+  query.components = PortInfoRecord::kLid;
+  return query;
+}
+
+ServicesQuery services_query(std::optional<std::uint64_t> service_id) {
+  ServicesQuery query;
+  query.record.service_id = service_id.value_or(0);
+  if (service_id) query.components = ServiceRecord::kServiceId;
+  return query;
+}
+
 std::string SaFailure::text() const {
   switch (kind) {
     case Kind::status: {

@@ -25,6 +25,9 @@ struct QueryFor {
   [[nodiscard]] bool has(std::uint64_t all) const { return (components & all) == all; }
   friend bool operator==(const QueryFor&, const QueryFor&) = default;
 };
+/// GetTable: the response is a table of records.
+template <class Record>
+struct TableQueryFor : QueryFor<Record> {};
 /// Get(PathRecord).
 struct PathQuery : QueryFor<PathRecord> {};
 /// Set(MCMemberRecord): join a group, or create and join it.
@@ -35,13 +38,16 @@ struct LookupQuery : QueryFor<McMemberRecord> {};
 struct LeaveQuery : QueryFor<McMemberRecord> {};
 /// Set(InformInfo): subscribe to reports, or unsubscribe.
 struct SubscribeQuery : QueryFor<InformInfo> {};
-/// GetTable(MCMemberRecord): the members of a group. The SA lists them only for a trusted request
-/// (IBA 15.4.1).
-struct MembersQuery : QueryFor<McMemberRecord> {
+/// GetTable(MCMemberRecord): a group's members, which need a trusted request (IBA 15.4.1).
+struct MembersQuery : TableQueryFor<McMemberRecord> {
   static constexpr std::uint64_t kSmKey = 1;  ///< OpenSM's default SM_Key
 };
-using SaQuery =
-    std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery, MembersQuery>;
+/// GetTable: nodes, ports or services of the subnet, those that share a partition with this port.
+struct NodesQuery : TableQueryFor<NodeRecord> {};
+struct PortsQuery : TableQueryFor<PortInfoRecord> {};
+struct ServicesQuery : TableQueryFor<ServiceRecord> {};
+using SaQuery = std::variant<PathQuery, JoinQuery, LookupQuery, LeaveQuery, SubscribeQuery,
+                             MembersQuery, NodesQuery, PortsQuery, ServicesQuery>;
 
 /// One reversible path between two ports within a partition.
 [[nodiscard]] PathQuery path_query(const Gid& sgid, const Gid& dgid, PKey pkey);
@@ -57,6 +63,11 @@ using SaQuery =
 [[nodiscard]] SubscribeQuery subscribe_query(std::uint16_t trap);
 [[nodiscard]] SubscribeQuery unsubscribe_query(std::uint16_t trap);
 [[nodiscard]] MembersQuery members_query(const Gid& mgid);
+/// The nodes of all ports, or that of the port with this LID.
+[[nodiscard]] NodesQuery nodes_query(std::optional<Lid> port = {});
+/// The port with this LID; all ports of a switch.
+[[nodiscard]] PortsQuery ports_query(Lid port);
+[[nodiscard]] ServicesQuery services_query(std::optional<std::uint64_t> service_id = {});
 
 /// Chosen by the requester. A response carries the id of its request.
 using SaRequestId = Strong<struct SaRequestIdTag, std::uint64_t>;
@@ -93,8 +104,9 @@ struct SaFailure {
 
 using McMemberTable = std::vector<McMemberRecord>;
 /// The group's record for a join, a lookup or a leave; the accepted InformInfo for a subscription;
-/// a record for each member of a group, none if the group does not exist.
-using SaResult = std::variant<PathRecord, McMemberRecord, InformInfo, McMemberTable, SaFailure>;
+/// a table, which may be empty, for the others.
+using SaResult = std::variant<PathRecord, McMemberRecord, InformInfo, McMemberTable, NodeTable,
+                              PortTable, ServiceTable, SaFailure>;
 
 /// The failure in a result that is not the expected record.
 [[nodiscard]] SaFailure failure_of(const SaResult& result);

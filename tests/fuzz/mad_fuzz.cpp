@@ -18,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require_stable<wire::NodeRecord>(record);
     require_stable<wire::PortInfo>(record);
     require_stable<wire::PortInfoRecord>(record);
+    require_stable<wire::ServiceRecord>(record);
     require_stable<wire::Notice>(record);
     require_stable<wire::InformInfo>(record);
   }

@@ -173,6 +173,23 @@ TEST_F(OpenSm, ListsTheMembersOfAGroup) {
   EXPECT_EQ(found, expected);
 }
 
+TEST_F(OpenSm, ListsNodesAndPorts) {
+  const auto mine = record<wire::NodeTable>(wire::nodes_query(host().lid));
+  ASSERT_EQ(mine.size(), 1U);
+  EXPECT_EQ(mine[0].lid, host().lid);
+  EXPECT_EQ(mine[0].node.port_guid, host().gid.guid());
+  const auto ports = record<wire::PortTable>(wire::ports_query(host().lid));
+  ASSERT_EQ(ports.size(), 1U);
+  EXPECT_EQ(ports[0].info.lid, host().lid);
+  EXPECT_EQ(ports[0].info.sm_lid, host().sm.lid);
+  EXPECT_EQ(ports[0].info.port_state, 4) << "active";
+  EXPECT_TRUE(record<wire::NodeTable>(wire::nodes_query(Lid(0xbff))).empty());
+}
+
+TEST_F(OpenSm, ListsServices) {
+  EXPECT_TRUE(record<wire::ServiceTable>(wire::services_query(0x77)).empty());
+}
+
 TEST_F(OpenSm, RespondsToMoreRequestsThanTheWindow) {
   constexpr std::size_t kCount = 300;
   for (std::size_t id = 0; id < kCount; ++id) {

@@ -88,6 +88,14 @@ std::string describe(const Client& client, const wire::PathRecord& record, std::
          (record.reversible ? " reversible" : "");
 }
 
+std::string describe(const Client& client, const wire::ServiceRecord& record,
+                     std::uint64_t /*mask*/) {
+  return hex(record.service_id) + " of " + client.name(record.gid) +
+         " pkey=" + hex(record.pkey.value()) + " lease=" + hex(record.lease) +
+         " key=" + hex(record.key[0]) + " name=" + record.name.data() +
+         " data=" + hex(record.data[63]);
+}
+
 /// Of the capabilities, prints only UD multicast and send-only full members; others may differ.
 std::string describe(const Client& client, const wire::ClassPortInfo& record,
                      std::uint64_t /*mask*/) {

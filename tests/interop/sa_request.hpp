@@ -13,6 +13,7 @@
 #include "wire/mad.hpp"
 #include "wire/mc_member_record.hpp"
 #include "wire/path_record.hpp"
+#include "wire/service_record.hpp"
 
 namespace ipoib::test {
 
@@ -48,6 +49,8 @@ class Client {
 [[nodiscard]] std::string describe(const Client& client, const wire::PathRecord& record,
                                    std::uint64_t mask);
 [[nodiscard]] std::string describe(const Client& client, const wire::ClassPortInfo& record,
+                                   std::uint64_t mask);
+[[nodiscard]] std::string describe(const Client& client, const wire::ServiceRecord& record,
                                    std::uint64_t mask);
 
 /// Sends a request and prints its name, the status, and the sorted records of the response.

@@ -276,6 +276,40 @@ void Members::queries() {
   query("with a wrong key", method::kGet, Record::kMgid, by_mgid, 7);
 }
 
+void services(Client& client) {
+  using wire::ServiceRecord;
+  constexpr std::uint64_t kRid =
+      ServiceRecord::kServiceId | ServiceRecord::kGid | ServiceRecord::kPKey;
+  ServiceRecord service;
+  service.service_id = 0x1000000000000042;
+  service.gid = client.gid;
+  service.pkey = kDefaultPKey;
+  service.lease = 3600;
+  service.key[0] = 7;
+  service.name[0] = 'x';
+  service.data[63] = 9;
+  const auto send = [&](const std::string& what, std::uint8_t how, std::uint64_t mask,
+                        const ServiceRecord& record, std::uint64_t sm_key = 0) {
+    request(client, what, how, attribute::kServiceRecord, mask, record, sm_key);
+  };
+  send("no service", method::kGet, 0, {});
+  send("services, none", method::kGetTable, 0, {});
+  send("announce without GID", method::kSet, ServiceRecord::kServiceId, service);
+  send("announce", method::kSet, kRid | ServiceRecord::kLease, service);
+  send("service", method::kGet, ServiceRecord::kServiceId, service);
+  send("service, trusted", method::kGet, ServiceRecord::kServiceId, service, kTrusted);
+  send("announce again", method::kSet, kRid, service);
+  send("services", method::kGetTable, 0, {});
+  send("services by name", method::kGetTable, ServiceRecord::kName, service);
+  auto other = service;
+  other.name[0] = 'y';
+  other.pkey = kForeign;
+  send("services by another name", method::kGetTable, ServiceRecord::kName, other);
+  send("announce in a foreign partition", method::kSet, kRid, other);
+  send("withdraw", method::kDelete, kRid, service);
+  send("withdraw again", method::kDelete, kRid, service);
+}
+
 void other_records(Client& client) {
   wire::NodeRecord node;
   node.lid = client.lid;
@@ -328,6 +362,7 @@ int main(int argc, char** argv) {
   members.leaving();
   members.queries();
   request_paths(client);
+  services(client);
   other_records(client);
   return 0;
 }

@@ -43,6 +43,7 @@ COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "completion", "docs", 
           "scripts", "src", "tests"]
 VARIABLE = "IPOIB_MUTATION"
 LIMIT = 60  # seconds for a test; one that takes longer has caught the fault
+MEMORY = 16 << 30  # bytes of address space, for a fault that makes a loop endless
 SHARE = 0.95
 SKIPPED = 77
 
@@ -112,10 +113,14 @@ def read_areas(names):
 def change_of(fault, source):
     """Returns the part of the source that the fault changes, and its replacement."""
     marked = "\n".join(fault.code)
-    parts = re.fullmatch(r"(?s)(.*?)\{\{(?!\{)(.*?) =>(.*?)\}\}(?!\})(.*)", marked)
-    if not parts:
+    head = re.match(r"(?s)(.*?)\{\{(?!\{)(.*?) =>", marked)
+    ends = [each.start() for each in re.finditer(r"(?=\}\})", marked)] if head else []
+    end = next((each for each in ends if each >= head.end() and
+                marked.count("{", head.end(), each) == marked.count("}", head.end(), each)), None)
+    if end is None:
         raise ListError(f"{fault.where}: expected one {{{{before => after}}}}")
-    before, original, after, rest = parts.groups()
+    before, original = head.groups()
+    after, rest = marked[head.end():end], marked[end + 2:]
 
     def pattern(text):
         return re.escape(text).replace("\\\n", r"[ \t]*\n[ \t]*")
@@ -161,13 +166,22 @@ def mutated(root, faults):
     by_file = collections.defaultdict(list)
     for fault in faults:
         by_file[fault.file].append(fault)
-    out = {}
+    out, errors = {}, []
     for file, here in by_file.items():
         path = root / file
         if not path.exists():
-            raise ListError(f"{here[0].where}: there is no {file}")
+            errors.append(f"{here[0].where}: there is no {file}")
+            continue
         source = path.read_text(encoding="utf-8")
-        out[file] = render(source, [change_of(each, source) for each in here], 0, len(source))
+        changes = []
+        for fault in here:
+            try:
+                changes.append(change_of(fault, source))
+            except ListError as error:
+                errors.append(str(error))
+        out[file] = render(source, changes, 0, len(source))
+    if errors:
+        raise ListError("\n".join(errors))
     return out
 
 
@@ -229,7 +243,8 @@ class Tests:
 
 def run_command(command, environment, folder=None, output=subprocess.DEVNULL):
     """Runs a command with the time limit. Ends what it has started."""
-    with subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+    limited = ["prlimit", f"--as={MEMORY}", *command]
+    with subprocess.Popen(limited, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
                           stdout=output, stderr=subprocess.DEVNULL,
                           start_new_session=True) as process:
         try:
@@ -323,15 +338,16 @@ def find(names, folder):
             for program in programs:
                 report = folder / f"find-{fault.name}-{program.name}.log"
                 with open(report, "wb") as output:
-                    result = run_command([str(program), "--gtest_brief=1"],
-                                         os.environ | {VARIABLE: fault.name}, output=output)
+                    result = run_command([str(program)], os.environ | {VARIABLE: fault.name},
+                                         output=output)
                 text = report.read_text(encoding="utf-8", errors="replace")
                 report.unlink()
                 label = "sim" if program.name.startswith("sim") else "unit"
-                tests = dict.fromkeys(re.findall(r"^\[  FAILED  \] (\w+(?:/\w+)?\.\w+)", text, re.M))
-                found += [f"{label}/{test}" for test in tests]
-                if result != "passed" and not tests:
-                    found.append(f"{program.name} ({result})")
+                tests = re.findall(r"^\[  FAILED  \] (\S+\.\w+)", text, re.M)
+                begun = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)
+                if result != "passed" and not tests and begun:
+                    tests = begun[-1:]  # it ended the program
+                found += [f"{label}/{test}" for test in dict.fromkeys(tests)]
             return found
         for fault, found in zip(wanted, pool.map(catchers, wanted)):
             print(f"{fault.name}: {' '.join(found[:6]) or 'SURVIVES'}"

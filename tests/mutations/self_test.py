@@ -102,6 +102,13 @@ class Mutations(unittest.TestCase):
         self.assertRegex(mutations.mutated(self.folder, faults)["sample.cpp"],
                          r"^f\(Pair\{\(.* \? \(1\) : \(one\)\), two\}\);$")
 
+    def test_braces_in_a_replacement(self):
+        source = "return Pair{one};"
+        (self.folder / "sample.cpp").write_text(source, encoding="utf-8")
+        _, faults = self.read("fault sample.a in sample.cpp\n    Pair{{{one => Other{2}}}};\n")
+        self.assertRegex(mutations.mutated(self.folder, faults)["sample.cpp"],
+                         r"^return Pair\{\(.* \? \(Other\{2\}\) : \(one\)\)\};$")
+
     def test_overlapping_changes_are_refused(self):
         self.refused("fault sample.a in sample.cpp\n    {{i < limit() => i}}; ++i\n"
                      "fault sample.b in sample.cpp\n    i < {{limit(); => 1;}} ++i\n", "overlap")

@@ -33,6 +33,7 @@ class MemoryTun : public TunPort {
     return !to_fabric.empty();
   }
   bool write(ConstBytes packet) override {
+    if (is_full) return false;
     if (kernel && kernel(packet)) return true;
     from_fabric.emplace_back(packet.begin(), packet.end());
     return true;
@@ -41,6 +42,7 @@ class MemoryTun : public TunPort {
     return accepts_large && kind != Segmentation::Kind::none;
   }
   bool write_large(std::span<const ConstBytes> pieces, const Segmentation& how) override {
+    if (is_full) return false;
     Packet whole;
     for (const ConstBytes piece : pieces) whole.insert(whole.end(), piece.begin(), piece.end());
     large.emplace_back(from_fabric.size(), how);
@@ -63,6 +65,7 @@ class MemoryTun : public TunPort {
   /// If set, is called for each packet to the host; returns whether it consumes the packet.
   std::function<bool(ConstBytes packet)> kernel;
   bool accepts_large = false;
+  bool is_full = false;  ///< accepts no packets
   /// Indices of large packets in from_fabric, and their segmentation.
   std::vector<std::pair<std::size_t, Segmentation>> large;
   std::uint32_t mtu = 0;  ///< the operator may change it

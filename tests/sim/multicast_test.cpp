@@ -108,20 +108,6 @@ TEST_F(WithoutAnyGroup, RFC4391_4_GroupsHaveTheScopeOfTheBroadcastGroup) {
   EXPECT_TRUE(reaches(a(), b()));
 }
 
-TEST_F(WithoutAnyGroup, RFC4391_4_1_ControlledQKeyIsUsedInAllTraffic) {
-  constexpr QKey kControlled{0x80000b1b};
-  config.creation.qkey = kControlled;
-  bool always = true;
-  world.tap = [&](ConstBytes packet) {
-    always = always && wire::UdPacket::parse(packet)->deth.qkey == kControlled;
-    return true;
-  };
-  two_hosts();
-  EXPECT_TRUE(reaches(a(), b()));
-  EXPECT_GT(world.packets_sent, 2U);
-  EXPECT_TRUE(always);
-}
-
 TEST_F(Multicast, RFC4391_5_EachInterfaceIsAFullMemberOfTheBroadcastGroup) {
   add_many(3);
   bring_up();
@@ -161,23 +147,6 @@ TEST_F(Multicast, RFC4391_10_WithoutAGroupPacketsGoToTheRouters) {
   a().send(kMdns);
   EXPECT_TRUE(world.run_until([&] { return a().count(Counter::drop_no_group) == 1; }, 1s))
       << "link-local packets do not go to routers";
-}
-
-TEST_F(Multicast, RFC4391_10_HostGroupHasTheParametersOfTheBroadcastGroup) {
-  two_hosts();
-  join(b(), kGroup);
-  const auto groups = world.subnet().groups();
-  const auto find = [&](const Gid& mgid) {
-    return std::ranges::find(groups, mgid, &softib::subnet::GroupView::mgid);
-  };
-  const auto made = find(mgid_of(kGroup));
-  const auto broadcast = find(wire::broadcast_gid(kDefaultPKey));
-  ASSERT_NE(made, groups.end());
-  EXPECT_EQ(made->pkey, broadcast->pkey);
-  EXPECT_EQ(made->qkey, broadcast->qkey);
-  EXPECT_EQ(made->sl, broadcast->sl);
-  EXPECT_EQ(made->mtu, broadcast->mtu);
-  EXPECT_EQ(made->rate, broadcast->rate);
 }
 
 TEST_F(Multicast, RFC4391_10_LastLeaveOfTheHostLeavesTheGroup) {

@@ -181,11 +181,11 @@ void Hca::complete_in_flight(QueuePair& qp) {
   flush_sends(qp);
 }
 
+/// next_packets() flushes the sends after it.
 void Hca::fail_send(QueuePair& qp, ibv_wc_status status) {
   ++counters_.send_errors;
   qp.state_ = IBV_QPS_SQE;
   complete_send(qp, status);
-  flush_sends(qp);
 }
 
 void Hca::flush_sends(QueuePair& qp) {

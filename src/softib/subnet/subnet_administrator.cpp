@@ -80,10 +80,11 @@ void SubnetAdministrator::receive(const MadPacket& packet, NodeIndex requester,
   }
   const SaRequest request{*header, ConstBytes(packet.mad).subspan(ipoib::wire::kSaHeaderSize),
                           requester, *manager_.node(requester)};
-  respond(packet, *header, handle(request, packet), now, out);
+  respond(packet, *header, handle(request, packet, now), now, out);
 }
 
-SaResponse SubnetAdministrator::handle(const SaRequest& request, const MadPacket& packet) {
+SaResponse SubnetAdministrator::handle(const SaRequest& request, const MadPacket& packet,
+                                       ipoib::TimePoint now) {
   const std::uint8_t code = request.header.mad.method;
   if (!is_known_method(code)) return SaStatus::unsupported_method;
   const bool is_query = code == method::kGet || code == method::kGetTable;
@@ -101,6 +102,8 @@ SaResponse SubnetAdministrator::handle(const SaRequest& request, const MadPacket
     case attribute::kPortInfoRecord:
       if (is_query) return query_ports(request, manager_);
       break;
+    case attribute::kServiceRecord:
+      return handle_service(request, now);
     case attribute::kClassPortInfo:
       if (code == method::kGet) return query_class_port_info();
       break;
@@ -111,6 +114,14 @@ SaResponse SubnetAdministrator::handle(const SaRequest& request, const MadPacket
       break;
   }
   return SaStatus::unsupported_method_attribute;
+}
+
+SaResponse SubnetAdministrator::handle_service(const SaRequest& request, ipoib::TimePoint now) {
+  services_.on_time(now);
+  const std::uint8_t code = request.header.mad.method;
+  if (code == method::kSet) return services_.set(request, manager_, now);
+  if (code == method::kDelete) return services_.remove(request, manager_);
+  return services_.query(request);
 }
 
 void SubnetAdministrator::respond(const MadPacket& packet, SaHeader header,
@@ -158,18 +169,21 @@ void SubnetAdministrator::report(const ipoib::wire::Notice& notice, ipoib::TimeP
 }
 
 ipoib::TimePoint SubnetAdministrator::next_deadline() const {
-  return std::min(transfers_.next_deadline(), reports_.next_deadline());
+  return std::min(
+      {transfers_.next_deadline(), reports_.next_deadline(), services_.next_deadline()});
 }
 
 void SubnetAdministrator::on_time(ipoib::TimePoint now, std::vector<MadPacket>& out) {
   transfers_.on_time(now, out);
   reports_.on_time(now, out);
+  services_.on_time(now);
   copy_counters();
 }
 
 void SubnetAdministrator::restart() {
   transfers_.clear();
   reports_.clear();
+  services_.clear();
 }
 
 void SubnetAdministrator::copy_counters() {

@@ -7,6 +7,7 @@
 #include "softib/subnet/multicast_groups.hpp"
 #include "softib/subnet/sa_reports.hpp"
 #include "softib/subnet/sa_request.hpp"
+#include "softib/subnet/sa_services.hpp"
 #include "softib/subnet/sa_transfers.hpp"
 #include "softib/subnet/subnet_manager.hpp"
 
@@ -26,13 +27,15 @@ class SubnetAdministrator {
   void report(const ipoib::wire::Notice& notice, ipoib::TimePoint now, std::vector<MadPacket>& out);
   [[nodiscard]] ipoib::TimePoint next_deadline() const;
   void on_time(ipoib::TimePoint now, std::vector<MadPacket>& out);
-  /// Discards all subscriptions, reports and transfers.
+  /// Discards all subscriptions, reports, services and transfers.
   void restart();
   [[nodiscard]] bool has_subscribers() const { return reports_.has_subscribers(); }
   void remove(NodeIndex node) { reports_.remove(node); }
 
  private:
-  [[nodiscard]] SaResponse handle(const SaRequest& request, const MadPacket& packet);
+  [[nodiscard]] SaResponse handle(const SaRequest& request, const MadPacket& packet,
+                                  ipoib::TimePoint now);
+  [[nodiscard]] SaResponse handle_service(const SaRequest& request, ipoib::TimePoint now);
   void respond(const MadPacket& packet, ipoib::wire::SaHeader header, const SaResponse& response,
                ipoib::TimePoint now, std::vector<MadPacket>& out);
   void copy_counters();
@@ -42,6 +45,7 @@ class SubnetAdministrator {
   SubnetCounters& counters_;
   SaTransfers transfers_;
   SaReports reports_;
+  SaServices services_;
 };
 
 }  // namespace softib::subnet

@@ -75,7 +75,9 @@ class GroupStates : public ObjectFixture {
   }
   void expect_creating_join() {
     ASSERT_EQ(join_count(), 1U);
-    EXPECT_TRUE((emitted<JoinRequest>()[0].components & McMemberRecord::kQKey) != 0);
+    // MGID, PortGID, Q_Key, MTU and its selector, TClass, P_Key, rate and its selector, SL, flow
+    // label, hop limit, JoinState: bits 0 to 2, 4 to 9, 12 to 14, 16.
+    EXPECT_EQ(emitted<JoinRequest>()[0].components, 0x173f7U);
   }
 
   std::optional<McMemberRecord> creation;

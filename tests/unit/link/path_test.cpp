@@ -98,6 +98,8 @@ TEST_F(PathStates, Path_Idle_Use) {
   EXPECT_EQ(sent.record.pkey, kDefaultPKey);
   EXPECT_EQ(sent.record.numb_path, 1);
   EXPECT_TRUE(sent.record.reversible);
+  // DGID, SGID, Reversible, NumbPath, P_Key: bits 2, 3, 11, 12, 13.
+  EXPECT_EQ(sent.components, 0x380cU);
 }
 
 TEST_F(PathStates, Path_Idle_Use_Busy) {

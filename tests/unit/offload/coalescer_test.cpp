@@ -217,6 +217,35 @@ TEST_F(CoalescerTest, SmallerSegmentIsTheLast) {
   EXPECT_EQ(got()[0].size(), 52 + 3 * kSegment - 1);
 }
 
+/// UDP has no sequence numbers that would show it.
+TEST_F(CoalescerTest, SmallerDatagramIsTheLast) {
+  auto packets = stream(3);
+  for (auto& packet : packets) packet.kind = Kind::udp;
+  packets[1].payload = kSegment - 1;
+  for (const auto& packet : packets) add(complete_packet(packet));
+  ASSERT_EQ(got().size(), 2U);
+  EXPECT_EQ(got()[1], complete_packet(packets[2]));
+}
+
+TEST_F(CoalescerTest, UnknownPacketClosesNoGroupOfTheNextBatch) {
+  auto fragment = complete_packet({.fragment = 0x2000});
+  add(fragment);
+  coalescer.flush();
+  host.from_fabric.clear();
+  for (const auto& packet : stream(2)) add(complete_packet(packet));
+  EXPECT_EQ(got().size(), 1U);
+}
+
+TEST_F(CoalescerTest, CountsWhatTheHostRefuses) {
+  host.is_full = true;
+  for (const auto& packet : stream(3)) add(complete_packet(packet));
+  coalescer.flush();
+  EXPECT_EQ(coalescer.counters().refused, 3U) << "segments of a large packet";
+  add(complete_packet({}));
+  coalescer.flush();
+  EXPECT_EQ(coalescer.counters().refused, 4U);
+}
+
 TEST_F(CoalescerTest, SegmentWithPushIsTheLast) {
   auto packets = stream(3);
   packets[1].flags |= wire::tcp::kPush;

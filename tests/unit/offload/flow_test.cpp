@@ -95,7 +95,9 @@ TEST(Flow, AnyDifferenceFromTheNextSegmentEndsTheGroup) {
       {"length of UDP", Kind::udp, 4, flip(25, 1)},
       {"longer than the first", Kind::udp, 4,
        [](Bytes& packet) {
-         packet = complete_packet({.kind = Kind::udp, .payload = kSegment + 1, .fragment = 0});
+         PacketSpec longer{.kind = Kind::udp, .payload = kSegment + 1, .fragment = 0};
+         ++longer.id;
+         packet = complete_packet(longer);
        }},
       {"IPv4 options", Kind::tcp, 4,
        [](Bytes& packet) {
@@ -121,6 +123,15 @@ TEST(Flow, OnlyDataIsCoalesced) {
   auto without = complete_packet({.kind = Kind::udp});
   store_be(&without[20 + wire::udp::kChecksum], std::uint16_t{0});
   EXPECT_FALSE(can_coalesce(*flow_in(without))) << "without a checksum";
+  for (const unsigned flag : {0x02U, 0x04U, 0x20U}) {  // SYN, RST, URG
+    const auto flags = static_cast<std::uint16_t>(wire::tcp::kAck | flag);
+    EXPECT_FALSE(can_coalesce(*flow_in(complete_packet({.flags = flags})))) << flag;
+  }
+  auto with_options = complete_packet({});
+  with_options.insert(with_options.begin() + 20, 4, std::uint8_t{1});
+  with_options[0] = 0x46;
+  store_be(&with_options[2], static_cast<std::uint16_t>(with_options.size()));
+  EXPECT_FALSE(can_coalesce(*flow_in(with_options), true)) << "with IPv4 options";
 }
 
 TEST(Flow, DhcpIsNotCoalesced) {

@@ -162,7 +162,9 @@ TEST(PlanSegments, RefusesWhatCannotBeSegmented) {
   EXPECT_TRUE(plan_segments(packet, Kind::tcp, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::none, 20, 1000));
   EXPECT_FALSE(plan_segments(packet, Kind::udp, 20, 1000)) << "another protocol";
-  EXPECT_FALSE(plan_segments(packet, Kind::tcp, 24, 1000)) << "the IPv4 header ends before";
+  Bytes like_tcp = packet;
+  like_tcp[24 + wire::tcp::kOffsetAndFlags] = 0x50;
+  EXPECT_FALSE(plan_segments(like_tcp, Kind::tcp, 24, 1000)) << "the IPv4 header ends before";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 4000, 1000)) << "outside";
   EXPECT_FALSE(plan_segments(packet, Kind::tcp, 20, 0));
   EXPECT_EQ(plan_segments(packet, Kind::tcp, 20, 3000)->count(packet.size()), 1U);

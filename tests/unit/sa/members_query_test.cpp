@@ -79,6 +79,14 @@ TEST_F(MembersQueryTest, WrongTablesAreMalformed) {
   client->on_readable(now);
   EXPECT_TRUE(is_malformed()) << "records that overlap";
   ask_members(1);
+  auto ends_in_zeros = member(kGroup, 7);
+  ends_in_zeros.join_state = 0;
+  std::vector<std::uint8_t> record(McMemberRecord::kSize);
+  ends_in_zeros.emit(record);
+  port.respond_table(port.sent.back(), record, 48);
+  client->on_readable(now);
+  EXPECT_TRUE(is_malformed()) << "records that would overlap";
+  ask_members(1);
   auto unnamed = member(kGroup, 7);
   unnamed.port_gid = Gid();
   respond({unnamed}, kStride);
@@ -95,7 +103,7 @@ TEST_F(MembersQueryTest, HasFewerAttempts) {
   ask_members(1);
   while (client->responses().empty()) advance();
   EXPECT_EQ(failure().kind, Kind::timeout);
-  EXPECT_EQ(port.sent.size(), config.members.attempts);
+  EXPECT_EQ(port.sent.size(), config.tables.attempts);
 }
 
 }  // namespace

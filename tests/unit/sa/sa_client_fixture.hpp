@@ -29,7 +29,9 @@ class SaClientTest : public testing::Test {
  protected:
   SaClientTest() { make_client(); }
 
-  void make_client() { client = std::make_unique<SaClient>(config, port, log, 42); }
+  void make_client(std::uint64_t seed = 42) {
+    client = std::make_unique<SaClient>(config, port, log, seed);
+  }
   void ask_path(std::uint64_t id, const Gid& peer = kPeer) {
     client->request({wire::SaRequestId(id), wire::path_query(kPort, peer, kDefaultPKey)}, now);
   }

@@ -2,6 +2,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include "sa_client_fixture.hpp"
@@ -24,6 +25,27 @@ TEST_F(SaClientTest, RetriesAfterATimeoutWithALongerTimeout) {
   respond(SaStatus::ok, path());
   EXPECT_EQ(client->counters().records, 1U);
   EXPECT_EQ(client->counters().retries, 1U);
+}
+
+TEST_F(SaClientTest, PausesDiffer) {
+  std::set<Duration> pauses;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    make_client(seed);
+    client->set_sm(kSm, now);
+    ask_path(1);
+    respond(SaStatus::busy, path());
+    pauses.insert(client->next_deadline() - now);
+  }
+  EXPECT_GT(pauses.size(), 1U) << "the hosts of a subnet do not retry in step";
+}
+
+TEST_F(SaClientTest, ResponseDuringAPauseIsUnmatched) {
+  client->set_sm(kSm, now);
+  ask_path(1);
+  respond(SaStatus::busy, path());
+  respond(SaStatus::ok, path());
+  EXPECT_TRUE(client->responses().empty());
+  EXPECT_EQ(client->counters().unmatched_mads, 1U);
 }
 
 TEST_F(SaClientTest, TimeoutsAndPausesAreBounded) {

@@ -55,6 +55,10 @@ TEST_F(SaClientTest, SubscribesToATrap) {
   port.respond(port.sent.at(1), 0, *asked);
   client->on_readable(now);
   EXPECT_EQ(failure().kind, Kind::malformed_response) << "of another subscription";
+  client->request({wire::SaRequestId(7), wire::subscribe_query(wire::trap::kGroupDeleted)}, now);
+  port.respond(port.sent.at(2), 0, *asked);
+  client->on_readable(now);
+  EXPECT_EQ(failure().kind, Kind::malformed_response) << "to another trap";
 }
 
 class ReportTest : public SaClientTest {

@@ -160,6 +160,17 @@ TEST(Dhcp, RemovesTheIdentifierFromNameFields) {
   EXPECT_EQ(DhcpMessage::parse(without), message);
 }
 
+TEST(Dhcp, FindsTheIdentifierInEachNameField) {
+  for (const bool in_file : {true, false}) {
+    auto body = ethernet_discover();
+    std::ranges::copy(from_hex(in_file ? "34 01 01 ff" : "34 01 02 ff"), body.begin() + 240);
+    std::ranges::copy(from_hex("3d 02 00 62 ff"), body.begin() + (in_file ? 108 : 44));
+    const auto message = DhcpMessage::parse(packet_of(body));
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->client.identifier, from_hex("00 62"));
+  }
+}
+
 TEST(Dhcp, KeepsAMissingUdpChecksum) {
   auto original = packet_of(ethernet_discover());
   store_be(&original[26], std::uint16_t{0});

@@ -132,6 +132,8 @@ TEST(IcmpError, IsNotSentToAnythingButASingleHost) {
   auto packet = ipv6_packet(100);
   packet[8] = 0xff;
   EXPECT_TRUE(unreachable_for(packet).empty());
+  std::fill_n(packet.begin() + 8, 16, std::uint8_t{0});
+  EXPECT_TRUE(unreachable_for(packet).empty()) << "no source address";
 }
 
 TEST(IcmpError, IsNotSentAboutLaterFragmentsOrGroups) {

@@ -24,6 +24,14 @@ TEST(Ipv6Header, HasTheLayoutOfRfc8200) {
   expect_stable<Ipv6Header>(kIpv6Bytes);
 }
 
+/// RFC 4391, 8: the universal bit is set, whether or not the GUID has it.
+TEST(LinkLocalAddress, IsThatOfTheEui64) {
+  EXPECT_EQ(link_local_address(Guid(0x0002c90300000001)),
+            *Ipv6Address::parse("fe80::202:c903:0:1"));
+  EXPECT_EQ(link_local_address(Guid(0x0202c90300000001)),
+            *Ipv6Address::parse("fe80::202:c903:0:1"));
+}
+
 TEST(Ipv6Header, RefusesEveryTruncation) { expect_truncations_refused<Ipv6Header>(kIpv6Bytes); }
 
 TEST(Ipv6Header, RefusesATruncatedPayload) {

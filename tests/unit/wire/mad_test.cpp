@@ -98,6 +98,12 @@ TEST(SaHeader, HasTheLayoutOfIba) {
   expect_truncations_refused<SaHeader>(kSa);
 }
 
+TEST(SaHeader, RecordsOfATableAreAtMultiplesOfEightBytes) {
+  EXPECT_EQ(attribute_offset(48), 6);
+  EXPECT_EQ(attribute_offset(52), 7);
+  EXPECT_EQ(attribute_offset(56), 7);
+}
+
 TEST(SaHeader, RefusesOtherClassesAndVersions) {
   auto other = kSa;
   other[1] = mgmt_class::kPerf;

@@ -122,6 +122,14 @@ TEST(NeighbourDiscovery, RefusesMessagesThatAreInvalidByRfc4861) {
   EXPECT_FALSE(NdMessage::parse(with(kSolicitation, 25, 0))) << "option without length";
   EXPECT_FALSE(NdMessage::parse(with(kSolicitation, 25, 4))) << "option longer than the message";
   EXPECT_FALSE(NdMessage::parse(with(kRedirect, 24, 0xff))) << "redirect of a group";
+  auto to_all = kAdvertisement;
+  const auto all_nodes = Ipv6Address::parse("ff02::1")->bytes();
+  std::ranges::copy(all_nodes, to_all.begin() + 24);
+  EXPECT_FALSE(NdMessage::parse(with(to_all, 0, 136))) << "solicited, to a group";
+  EXPECT_TRUE(NdMessage::parse(with(to_all, 4, 0x20))) << "unsolicited";
+  auto from_afar = kRouterAdvertisement;
+  from_afar[8] = 0xfd;
+  EXPECT_FALSE(NdMessage::parse(with(from_afar, 0, 134))) << "router without a link-local address";
 }
 
 TEST(NeighbourDiscovery, RefusesASourceLinkLayerAddressOfAnUnspecifiedSource) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <numeric>
 
 #include "golden.hpp"
 #include "wire/class_port_info.hpp"
@@ -224,10 +225,33 @@ struct Example<ClassPortInfo> {
   }
 };
 
+template <>
+struct Example<ServiceRecord> {
+  static constexpr std::string_view kHex =
+      "1000000000000042 fe800000000000000002c90300000001 8012 0000 00000e10"
+      "000102030405060708090a0b0c0d0e0f"
+      "444150 4c 00000000 0000000000000000 0000000000000000 0000000000000000"
+      "0000000000000000 0000000000000000 0000000000000000 0000000000000000"
+      "0102030405060708 0000000000000000 0000000000000000 0000000000000000"
+      "0000000000000000 0000000000000000 0000000000000000 00000000000000ff";
+  static ServiceRecord value() {
+    ServiceRecord record;
+    record.service_id = 0x1000000000000042;
+    record.gid = *Gid::parse("fe80::2:c903:0:1");
+    record.pkey = PKey(0x8012);
+    record.lease = 3600;
+    std::iota(record.key.begin(), record.key.end(), std::uint8_t{0});
+    std::ranges::copy(std::string_view("DAPL"), record.name.begin());
+    std::iota(record.data.begin(), record.data.begin() + 8, std::uint8_t{1});
+    record.data.back() = 0xff;
+    return record;
+  }
+};
+
 template <class Record>
 class RecordCodec : public testing::Test {};
 using Records = testing::Types<PathRecord, McMemberRecord, NodeInfo, NodeRecord, PortInfo,
-                               PortInfoRecord, Notice, InformInfo, ClassPortInfo>;
+                               PortInfoRecord, ServiceRecord, Notice, InformInfo, ClassPortInfo>;
 TYPED_TEST_SUITE(RecordCodec, Records);
 
 TYPED_TEST(RecordCodec, HasTheLayoutOfIba) {

@@ -29,6 +29,15 @@ TEST(MtuCode, IsTheInverseOfMtuBytes) {
   EXPECT_EQ(mtu_code(1500), 0);
 }
 
+TEST(Selector, ComparesAValueWithThatOfTheQuery) {
+  for (const int order : {-1, 0, 1}) {
+    EXPECT_EQ(satisfies(Selector::greater, order), order > 0);
+    EXPECT_EQ(satisfies(Selector::less, order), order < 0);
+    EXPECT_EQ(satisfies(Selector::exactly, order), order == 0);
+    EXPECT_TRUE(satisfies(Selector::largest, order));
+  }
+}
+
 TEST(SaStatus, HasANameAndACause) {
   EXPECT_EQ(name(SaStatus::request_invalid), "request invalid");
   EXPECT_EQ(name(SaStatus::no_records), "no records");

@@ -47,6 +47,31 @@ TEST_F(HcaMulticastTest, BlockSelfMulticastDropsOwnPackets) {
   EXPECT_TRUE(a.poll().empty());
 }
 
+TEST_F(HcaMulticastTest, BlockSelfMulticastReceivesFromTheSameQueuePairNumberElsewhere) {
+  Host twin(9, QpnLayout::epoch(a.make_qp().number()));
+  auto config = twin.config();
+  config.block_self_multicast = true;
+  auto& sender = a.make_qp();
+  auto* receiver = &twin.make_qp(IBV_QPS_RTS, config);
+  while (receiver->number() != sender.number()) receiver = &twin.make_qp(IBV_QPS_RTS, config);
+  ASSERT_TRUE(twin.hca.attach(*receiver, kGroup, kGroupLid));
+  ASSERT_EQ(twin.receive_into(*receiver, 0, 100), 0);
+  auto sge = a.element(0, 4);
+  auto wr = a.send_request(a.handle(kGroupLid.value(), kGroup), ipoib::kMulticastQpn, sge);
+  ASSERT_EQ(a.send(sender, wr, sink), 0);
+  twin.hca.receive({sink.packets.at(0)});
+  EXPECT_EQ(twin.poll().size(), 1U) << "of another port";
+}
+
+TEST_F(HcaMulticastTest, DetachedGroupsMakeRoom) {
+  auto& qp = b.make_qp();
+  for (std::uint64_t i = 0; i <= kMaxAttachedGroups; ++i) {
+    const Gid group(kGroup.prefix(), Guid(i));
+    ASSERT_TRUE(b.hca.attach(qp, group, kGroupLid)) << i;
+    ASSERT_TRUE(b.hca.detach(qp, group, kGroupLid));
+  }
+}
+
 TEST_F(HcaMulticastTest, GroupsThatShareALidAreDistinguishedByGid) {
   auto& qp = b.make_qp();
   ASSERT_TRUE(b.hca.attach(qp, kGroup, kGroupLid));

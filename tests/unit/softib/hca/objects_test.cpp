@@ -124,6 +124,17 @@ TEST_F(HcaObjectsTest, PortMayRequireAGrhInAddressHandles) {
   EXPECT_TRUE(a.hca.create_address_handle(*a.pd, attr));
 }
 
+TEST_F(HcaObjectsTest, ReceivesOfADestroyedQueuePairAreDiscarded) {
+  auto config = a.config();
+  config.receive_cq = *a.hca.create_completion_queue(16);
+  auto& qp = a.make_qp(IBV_QPS_RTS, config);
+  ASSERT_EQ(a.receive_into(qp, 0, 100), 0);
+  a.modify(qp, IBV_QPS_ERR);
+  EXPECT_FALSE(config.receive_cq->idle());
+  ASSERT_TRUE(a.hca.destroy(qp));
+  EXPECT_TRUE(config.receive_cq->idle());
+}
+
 TEST_F(HcaObjectsTest, CompletionsOfADestroyedQueuePairAreDiscarded) {
   auto& qp = a.make_qp();
   auto& other = a.make_qp();

@@ -169,6 +169,9 @@ TEST_F(QueuePairStatesTest, DrainedSendQueueRaisesRequestedEventAndKeepsSends) {
   ASSERT_TRUE(a.hca.modify(qp, attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
   EXPECT_EQ(a.async_events(), std::vector<ibv_event_type>{IBV_EVENT_SQ_DRAINED});
   EXPECT_EQ(std::get<AsyncEvent>(a.hca.events()[0]).qp, &qp);
+  a.hca.clear_events();
+  a.modify(qp, IBV_QPS_SQD);
+  EXPECT_TRUE(a.hca.events().empty()) << "it is drained already";
 
   auto sge = a.element(0, 4);
   auto wr = a.send_request(a.handle(6), Qpn(0x10000), sge);
