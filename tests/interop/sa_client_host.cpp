@@ -79,11 +79,15 @@ wire::JoinQuery create(const Gid& mgid, std::uint8_t state) {
   return wire::create_query(group);
 }
 
+/// Each client has its own transaction ids: a MAD layer takes a table with the id of one that it has
+/// just received for a repetition.
 ClientTest::ClientTest()
     : log("sa", std::make_shared<spdlog::sinks::stdout_sink_st>()),
-      client({}, *host().mads, log, 1) {
+      client({}, *host().mads, log, ++clients) {
   client.set_sm(host().sm, now());
 }
+
+std::uint64_t ClientTest::clients = 0;
 
 wire::SaResult ClientTest::request(const wire::SaQuery& query) {
   client.request({wire::SaRequestId(1), query}, now());

@@ -60,6 +60,7 @@ class ClientTest : public testing::Test {
   }
   [[nodiscard]] wire::SaStatus refusal(const wire::SaQuery& query);
 
+  static std::uint64_t clients;  ///< number of them so far
   Logger log;
   SaClient client;
 };

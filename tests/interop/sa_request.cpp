@@ -88,12 +88,17 @@ std::string describe(const Client& client, const wire::PathRecord& record, std::
          (record.reversible ? " reversible" : "");
 }
 
+/// Omits the last 8 bytes of data: OpenSM 3.3.23 returns others than it was sent.
 std::string describe(const Client& client, const wire::ServiceRecord& record,
                      std::uint64_t /*mask*/) {
+  std::string data;
+  for (std::size_t i = 0; i + 8 < record.data.size(); ++i) {
+    data += std::to_string(record.data[i]) + ".";
+  }
   return hex(record.service_id) + " of " + client.name(record.gid) +
          " pkey=" + hex(record.pkey.value()) + " lease=" + hex(record.lease) +
          " key=" + hex(record.key[0]) + " name=" + record.name.data() +
-         " data=" + hex(record.data[63]);
+         " data=" + data;
 }
 
 /// Of the capabilities, prints only UD multicast and send-only full members; others may differ.

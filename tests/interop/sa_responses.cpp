@@ -4,6 +4,7 @@
 //
 // Usage: sa_responses --peer GID, where GID is that of the SM's port.
 #include <iostream>
+#include <numeric>
 #include <string>
 
 #include "sa_request.hpp"
@@ -287,7 +288,7 @@ void services(Client& client) {
   service.lease = 3600;
   service.key[0] = 7;
   service.name[0] = 'x';
-  service.data[63] = 9;
+  std::iota(service.data.begin(), service.data.end(), std::uint8_t{1});
   const auto send = [&](const std::string& what, std::uint8_t how, std::uint64_t mask,
                         const ServiceRecord& record, std::uint64_t sm_key = 0) {
     request(client, what, how, attribute::kServiceRecord, mask, record, sm_key);

@@ -15,7 +15,7 @@ constexpr link::GroupCreation kCreation{.allowed = true,
                                         .flow_label = 0xabcde,
                                         .hop_limit = 7,
                                         .traffic_class = 0x5a};
-constexpr Ipv4Address kGroup{0xef010203};
+constexpr Ipv4Address kHostGroup{0xef010203};
 
 class GroupOfAnotherHost : public Sim {
  protected:
@@ -78,9 +78,9 @@ TEST_F(GroupOfAnotherHost, RFC4391_4_1_ControlledQKeyIsUsedInAllTraffic) {
 
 TEST_F(GroupOfAnotherHost, RFC4391_10_HostGroupHasTheParametersOfTheBroadcastGroup) {
   three_hosts();
-  b().set_groups({kGroup});
+  b().set_groups({kHostGroup});
   world.run_for(1s);
-  const Gid mgid = wire::multicast_gid(kGroup, kDefaultPKey);
+  const Gid mgid = wire::multicast_gid(kHostGroup, kDefaultPKey);
   const auto groups = world.subnet().groups();
   const auto made = std::ranges::find(groups, mgid, &softib::subnet::GroupView::mgid);
   ASSERT_NE(made, groups.end());
@@ -102,7 +102,7 @@ TEST_F(GroupOfAnotherHost, RFC4391_10_HostGroupHasTheParametersOfTheBroadcastGro
     EXPECT_EQ(ud->lrh.sl, kCreation.sl);
     return true;
   };
-  hosts[2]->send(kGroup);
+  hosts[2]->send(kHostGroup);
   EXPECT_TRUE(world.run_until([&] { return b().received() == 1; }, 1s));
   EXPECT_EQ(packets, 1U);
 }

@@ -33,9 +33,16 @@ bool is_permitted(const SaRequest& request, const ServiceRecord& service,
   return port == nullptr || find_pkey(port->port, service.pkey).is_valid();
 }
 
-SaResponse single(const ServiceRecord& record) {
+/// "ServiceKey is not returned to untrusted requesters" (IBA 15.4.1.2).
+ServiceRecord visible(const SaRequest& request, const ServiceRecord& record) {
+  ServiceRecord out = record;
+  if (!request.is_trusted()) out.key = {};
+  return out;
+}
+
+SaResponse single(const SaRequest& request, const ServiceRecord& record) {
   RecordTable table(ServiceRecord::kSize);
-  table.add(record);
+  table.add(visible(request, record));
   return table;
 }
 
@@ -53,7 +60,7 @@ SaResponse SaServices::set(const SaRequest& request, const SubnetManager& manage
   auto record = ServiceRecord::parse(request.record);
   if (!record || !is_permitted(request, *record, manager)) return SaStatus::request_invalid;
   if (!request.has(ServiceRecord::kServiceId | ServiceRecord::kGid)) {
-    return SaStatus::insufficient_components;
+    return SaStatus::request_invalid;
   }
   if (!request.has(ServiceRecord::kLease)) record->lease = ServiceRecord::kNoExpiry;
   Service service{*record};
@@ -67,7 +74,7 @@ SaResponse SaServices::set(const SaRequest& request, const SubnetManager& manage
   } else {
     services_.push_back(service);
   }
-  return single(*record);
+  return single(request, *record);
 }
 
 SaResponse SaServices::remove(const SaRequest& request, const SubnetManager& manager) {
@@ -77,23 +84,20 @@ SaResponse SaServices::remove(const SaRequest& request, const SubnetManager& man
   if (known == services_.end()) return SaStatus::no_records;
   const ServiceRecord removed = known->record;
   services_.erase(known);
-  return single(removed);
+  return single(request, removed);
 }
 
 SaResponse SaServices::query(const SaRequest& request) const {
   RecordTable found(ServiceRecord::kSize);
-  for (Service service : services_) {
-    auto& record = service.record;
+  for (const Service& service : services_) {
+    const auto& record = service.record;
     const bool is_hidden =
         record.pkey.is_valid() && !find_pkey(request.from.port, record.pkey).is_valid();
     std::array<std::uint8_t, ServiceRecord::kSize> bytes;
     record.emit(bytes);
-    if (is_hidden ||
-        !components_equal(request.record, bytes, request.header.component_mask, kWidths)) {
-      continue;
-    }
-    if (!request.is_trusted()) record.key = {};
-    found.add(record);
+    const bool matches =
+        components_equal(request.record, bytes, request.header.component_mask, kWidths);
+    if (matches && !is_hidden) found.add(visible(request, record));
   }
   return found;
 }

@@ -16,7 +16,7 @@ std::vector<std::uint8_t> icmpv6(std::uint8_t type, std::uint8_t next_header = 5
 }
 
 TEST(HostGroups, ChangeByReportsOfMld) {
-  for (const std::uint8_t type : {131, 132, 143}) {
+  for (const std::uint8_t type : {std::uint8_t{131}, std::uint8_t{132}, std::uint8_t{143}}) {
     EXPECT_TRUE(changes_host_groups(icmpv6(type))) << unsigned{type};
   }
   EXPECT_FALSE(changes_host_groups(icmpv6(130))) << "a query";

@@ -96,7 +96,7 @@ TEST_F(SubnetServices, LeaseEnds) {
 }
 
 TEST_F(SubnetServices, InvalidAnnouncementsAreRefused) {
-  EXPECT_EQ(set(a, service(a), ServiceRecord::kServiceId), SaStatus::insufficient_components);
+  EXPECT_EQ(set(a, service(a), ServiceRecord::kServiceId), SaStatus::request_invalid);
   auto foreign = service(a);
   foreign.pkey = PKey(0x8012);
   EXPECT_EQ(set(a, foreign), SaStatus::request_invalid) << "in a partition without the port";

@@ -116,7 +116,7 @@ TEST_F(SubnetSa, UnsupportedRequestsAreRefused) {
   const auto status = [&](std::uint8_t how, std::uint16_t what) {
     return a.send_request(how, what, 0, NodeRecord{})->status();
   };
-  EXPECT_EQ(status(method::kGet, 0x0031), SaStatus::unsupported_method_attribute);
+  EXPECT_EQ(status(method::kGet, 0x0013), SaStatus::unsupported_method_attribute);
   EXPECT_EQ(status(method::kDelete, attribute::kNodeRecord),
             SaStatus::unsupported_method_attribute);
   EXPECT_EQ(status(0x7f, attribute::kNodeRecord), SaStatus::unsupported_method);
