@@ -130,7 +130,7 @@ class Bench {
   FramePool pool_{4 * kBatch, 2048};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   std::mt19937 random_{1};
-  Link link_{config_for(neighbours_), {handles_, pool_, log_}, Qpn(99), 1};
+  Link link_{config_for(neighbours_), {handles_, pool_, pool_, log_}, Qpn(99), 1};
 };
 
 /// Counts only the time of `action`, not that of its preparation.
