@@ -45,6 +45,16 @@ struct RoutingTable {
   friend bool operator==(const RoutingTable&, const RoutingTable&) = default;
 };
 
+/// How the kernel responds to ARP requests, and the source addresses of its own. Each value is the
+/// combination of those for "all" and for the interface that the kernel uses (ip-sysctl).
+struct ArpPolicy {
+  std::uint8_t ignore = 0;    ///< arp_ignore
+  std::uint8_t announce = 0;  ///< arp_announce
+  bool filter = false;        ///< arp_filter
+  bool proxy = false;         ///< proxy_arp or proxy_arp_pvlan, and the interface forwards
+  friend bool operator==(const ArpPolicy&, const ArpPolicy&) = default;
+};
+
 struct HostView {
   /// The maximum number of mirrored routes per family; `routes_left_out` counts the others.
   static constexpr std::size_t kMaxRoutes = 65536;
@@ -54,6 +64,12 @@ struct HostView {
   /// after duplicate address detection has succeeded.
   std::vector<IpPrefix> addresses = {};
   bool is_ipv6_router = false;  ///< the interface forwards IPv6
+  ArpPolicy arp = {};
+  /// What the kernel takes for its own IPv4 addresses: the interface's, those of others, and local
+  /// routes (`ip route add local`). Without loopback addresses.
+  std::vector<IpPrefix> local = {};
+  /// Addresses with the scope "host", if `arp.ignore` is 3, else empty.
+  std::vector<Ipv4Address> of_host_scope = {};
   /// Routes of both families through the interface, in every table except the kernel's local table.
   std::vector<RoutingTable> tables = {};
   /// Rules of both families, in the kernel's order.

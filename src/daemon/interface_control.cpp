@@ -164,6 +164,19 @@ void InterfaceControl::on(link::HostGroupsChanged&) {
   on_host_event();
 }
 
+/// If the mailbox is full the reply is lost; the requester repeats its request.
+void InterfaceControl::on(link::ArpQuestion& message) {
+  if (!dependencies_.host.permits_reply(message.request.target_protocol,
+                                           message.request.sender_protocol)) {
+    return;
+  }
+  (void)dependencies_.to_interface.post(ArpReplyPermitted{message.request});
+}
+
+void InterfaceControl::on(link::ArpPolicyUsed&) {
+  if (dependencies_.host.check_arp_policy()) on_host_event();
+}
+
 void InterfaceControl::on(AdminResponse& message) { message.done(std::move(message.response)); }
 
 void InterfaceControl::on_response(const wire::SaResponse& response) {

@@ -139,6 +139,7 @@ void InterfaceLoop::take_messages() {
             [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
             [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
             [&](const wire::SaResponse& m) { link.on_response(m, now_); },
+            [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
             [&](AdminRequest& m) { on_admin_request(m); }, [&](const Stop&) { stopping_ = true; }},
         message);
     dependencies_.pump.drain(now_);

@@ -35,6 +35,10 @@ struct SubnetNotice {
 struct HostChanged {
   HostView view;
 };
+/// The host's routes permit a reply to an ARP request.
+struct ArpReplyPermitted {
+  wire::Arp request;
+};
 /// `done` is not called on the interface's thread; it is returned with the response.
 struct AdminRequest {
   control::InterfaceRequest request;
@@ -43,7 +47,8 @@ struct AdminRequest {
 /// Tells the thread to leave its groups and end.
 struct Stop {};
 using ToInterface = std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice,
-                                 HostChanged, wire::SaResponse, AdminRequest, Stop>;
+                                 HostChanged, wire::SaResponse, ArpReplyPermitted, AdminRequest,
+                                 Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 struct AdminResponse {
@@ -64,7 +69,8 @@ struct StopReason {
 struct Stopped {
   StopReason why;
 };
-using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, AdminResponse, Stopped>;
+using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::ArpQuestion,
+                               link::ArpPolicyUsed, AdminResponse, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

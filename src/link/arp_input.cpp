@@ -12,7 +12,7 @@ bool is_endpoint(const HwAddress& hardware) {
 /// address are ignored (RFC 4755, 3: an interface without connected mode "MUST ignore" them).
 ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAddress& own) {
   using wire::ArpOperation;
-  const bool for_us = host.is_own(message.target_protocol);
+  const bool for_us = host.is_local(message.target_protocol);
   if (!is_endpoint(message.sender_hardware) || message.sender_hardware.same_endpoint(own)) {
     return ArpKind::bad_sender;
   }
@@ -21,10 +21,43 @@ ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAd
       message.operation == ArpOperation::request) {
     return ArpKind::probe;
   }
-  if (!host.can_be_neighbour(message.sender_protocol)) return ArpKind::bad_sender;
+  if (host.is_local(message.sender_protocol) || !host.can_be_neighbour(message.sender_protocol)) {
+    return ArpKind::bad_sender;
+  }
   if (!for_us) return ArpKind::third_party;
   return message.operation == ArpOperation::request ? ArpKind::request_for_us
                                                     : ArpKind::reply_for_us;
+}
+
+/// As in Linux (ip-sysctl).
+ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
+  const ArpPolicy& policy = host.arp();
+  const Ipv4Address target = request.target_protocol;
+  const Ipv4Address sender = request.sender_protocol;
+  const bool is_probe = sender.is_unspecified();
+  if (request.operation != wire::ArpOperation::request) return ArpAnswer::none;
+  if (!host.is_local(target)) {
+    return policy.proxy && !is_probe ? ArpAnswer::ask_routes : ArpAnswer::none;
+  }
+  bool ignored = false;
+  switch (policy.ignore) {
+    case 1:
+      ignored = !host.is_own(target);
+      break;
+    case 2:
+      ignored = !host.is_own(target) || (!is_probe && !host.is_one_subnet(target, sender));
+      break;
+    case 3:
+      ignored = host.is_of_host_scope(target);
+      break;
+    case 8:
+      ignored = true;
+      break;
+    default:  // 0, and 4 to 7, which are reserved
+      break;
+  }
+  if (ignored) return ArpAnswer::none;
+  return policy.filter && !is_probe ? ArpAnswer::ask_routes : ArpAnswer::reply;
 }
 
 }  // namespace ipoib::link

@@ -1,6 +1,8 @@
 // What a received ARP message means for this host (RFC 826, "Packet Reception"; RFC 4391, 9.2).
 #pragma once
 
+#include <cstdint>
+
 #include "link/host_addresses.hpp"
 #include "wire/arp.hpp"
 
@@ -8,15 +10,23 @@ namespace ipoib::link {
 
 enum class ArpKind {
   bad_sender,         ///< no neighbour can have its sender addresses
-  duplicate_address,  ///< its sender claims an address of the host
+  duplicate_address,  ///< its sender claims an address of the interface
   probe,              ///< asks whether an address of the host is free (RFC 5227, 2.1)
-  request_for_us,
+  request_for_us,     ///< for an address of the host, on this or another interface
   reply_for_us,
   third_party,  ///< for another target; it shows the sender's address
 };
 
 [[nodiscard]] ArpKind classify(const wire::Arp& message, const HostAddresses& host,
                                const HwAddress& own);
+
+enum class ArpAnswer : std::uint8_t {
+  none,
+  reply,
+  ask_routes,  ///< reply if the host's routes permit it: arp_filter, proxy_arp
+};
+/// What the host's policy says about a request or probe whose sender is valid.
+[[nodiscard]] ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host);
 
 /// Whether datagrams can be sent to the address: a unicast GID, and not QP0 or QP1.
 [[nodiscard]] bool is_endpoint(const HwAddress& hardware);

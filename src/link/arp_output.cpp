@@ -5,6 +5,7 @@
 #include "link/group.hpp"
 #include "link/host_addresses.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/ipv4.hpp"
 
 namespace ipoib::link {
 wire::Arp ArpOutput::request_for(Ipv4Address target) const {
@@ -15,9 +16,22 @@ wire::Arp ArpOutput::request_for(Ipv4Address target) const {
                    .target_protocol = target};
 }
 
-void ArpOutput::broadcast_request(Ipv4Address target) {
+/// As in Linux (ip-sysctl, arp_announce): 0 permits any address of the host, 1 those in a subnet of
+/// the interface that has the target, too, and 2 none.
+std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address target) const {
+  const std::uint8_t announce = deps_.host.arp().announce;
+  if (announce >= 2 || wire::parse_encapsulation(prompt) != wire::EtherType::ipv4) return {};
+  const auto header = wire::Ipv4Header::parse(prompt.subspan(wire::kEncapsulationSize));
+  if (!header || !deps_.host.is_local(header->source)) return {};
+  if (announce == 1 && !deps_.host.is_one_subnet(header->source, target)) return {};
+  return header->source;
+}
+
+void ArpOutput::broadcast_request(Ipv4Address target, ConstBytes prompt) {
   deps_.out.counters.add(Counter::arp_requests_broadcast);
-  broadcast(make(request_for(target)));
+  wire::Arp request = request_for(target);
+  request.sender_protocol = source_of(prompt, target).value_or(request.sender_protocol);
+  broadcast(make(request));
 }
 
 void ArpOutput::unicast_request(Ipv4Address target, const HwAddress& hardware,

@@ -1,6 +1,8 @@
 // Sends ARP messages.
 #pragma once
 
+#include <optional>
+
 #include "ipoib/frame.hpp"
 #include "link/output.hpp"
 #include "link/path.hpp"
@@ -23,7 +25,9 @@ class ArpOutput {
 
   explicit ArpOutput(const Dependencies& deps) : deps_(deps) {}
 
-  void broadcast_request(Ipv4Address target);
+  /// `prompt` is the waiting datagram, which begins with the encapsulation header, or empty. Its
+  /// source address is the sender address, if it is one of the host and arp_announce permits it.
+  void broadcast_request(Ipv4Address target, ConstBytes prompt);
   void unicast_request(Ipv4Address target, const HwAddress& hardware, const PathData& path);
   /// Broadcasts an announcement (RFC 5227, 2.3).
   void announce(Ipv4Address address);
@@ -35,6 +39,7 @@ class ArpOutput {
  private:
   [[nodiscard]] Frame make(const wire::Arp& message);
   [[nodiscard]] wire::Arp request_for(Ipv4Address target) const;
+  [[nodiscard]] std::optional<Ipv4Address> source_of(ConstBytes prompt, Ipv4Address target) const;
   void broadcast(Frame&& frame);
 
   Dependencies deps_;

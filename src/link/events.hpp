@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "ipoib/address.hpp"
+#include "wire/arp.hpp"
 #include "wire/sa_request.hpp"
 
 namespace ipoib::link {
@@ -67,8 +68,19 @@ struct HostGroupsChanged {
   friend bool operator==(const HostGroupsChanged&, const HostGroupsChanged&) = default;
 };
 
+/// An ARP request to reply to if the host's routes permit it: Link::reply_to_arp.
+struct ArpQuestion {
+  wire::Arp request;
+  friend bool operator==(const ArpQuestion&, const ArpQuestion&) = default;
+};
+
+/// HostView::arp has been used. The kernel does not announce its changes.
+struct ArpPolicyUsed {
+  friend bool operator==(const ArpPolicyUsed&, const ArpPolicyUsed&) = default;
+};
+
 using wire::SaRequest;
 using Event = std::variant<SaRequest, ConfigureQueuePair, AttachGroup, DetachGroup, SetMtu,
-                           SetCarrier, HostGroupsChanged>;
+                           SetCarrier, HostGroupsChanged, ArpQuestion, ArpPolicyUsed>;
 
 }  // namespace ipoib::link

@@ -1,4 +1,4 @@
-// The host's addresses on the interface, from the last HostView.
+// The host's addresses and its policy for ARP, from the last HostView.
 #pragma once
 
 #include <unordered_set>
@@ -17,18 +17,27 @@ class HostAddresses {
   [[nodiscard]] const std::vector<IpPrefix>& all() const { return prefixes_; }
   [[nodiscard]] bool is_ipv6_router() const { return is_ipv6_router_; }
   [[nodiscard]] bool is_own(const IpAddress& address) const { return own_.contains(address); }
+  /// Whether the address is the host's, on this or another interface.
+  [[nodiscard]] bool is_local(Ipv4Address address) const;
+  [[nodiscard]] const ArpPolicy& arp() const { return arp_; }
+  [[nodiscard]] bool is_of_host_scope(Ipv4Address address) const {
+    return of_host_scope_.contains(address);
+  }
+  /// Whether one subnet of the interface has both addresses.
+  [[nodiscard]] bool is_one_subnet(Ipv4Address a, Ipv4Address b) const;
   /// The limited broadcast address, or the directed one of a subnet of the host.
   [[nodiscard]] bool is_broadcast(Ipv4Address address) const;
   /// Whether a neighbour can have the address: unicast, and not the host's own.
   [[nodiscard]] bool can_be_neighbour(const IpAddress& address) const;
   /// The source address of a solicitation: one in the target's subnet, else the first of its family
-  /// (RFC 4861, 7.2.2); unspecified if the host has none.
-  [[nodiscard]] Ipv4Address source_for(Ipv4Address target) const { return source_among(target); }
+  /// (RFC 4861, 7.2.2), else for IPv4 one of another interface; unspecified if the host has none.
+  [[nodiscard]] Ipv4Address source_for(Ipv4Address target) const;
   [[nodiscard]] Ipv6Address source_for(const Ipv6Address& target) const {
     return source_among(target);
   }
 
  private:
+  void update_local(const HostView& view);
   template <class Address>
   [[nodiscard]] Address source_among(const Address& target) const;
 
@@ -37,6 +46,11 @@ class HostAddresses {
   std::unordered_set<IpAddress> own_;
   std::unordered_set<Ipv4Address> broadcasts_;
   std::vector<IpPrefix> prefixes_;
+  std::unordered_set<Ipv4Address> local_;
+  std::vector<IpPrefix> local_prefixes_;  ///< of more than one address
+  Ipv4Address other_;                     ///< one of another interface, or unspecified
+  std::unordered_set<Ipv4Address> of_host_scope_;
+  ArpPolicy arp_;
   bool is_ipv6_router_ = false;
 };
 

@@ -11,22 +11,12 @@
 #include "wire/ipv6.hpp"
 
 namespace ipoib::link {
-namespace {
-
-/// The burst is the rate of one second divided by this.
-constexpr std::uint32_t kBurstShare = 4;
-
-TokenBucket bucket(std::uint32_t per_second) {
-  return TokenBucket(per_second, per_second / kBurstShare);
-}
-
-}  // namespace
 
 IcmpErrors::IcmpErrors(const Config& config, const HostAddresses& host, Output& out)
     : host_(host),
       out_(out),
-      own_(bucket(config.limits.icmp_errors)),
-      forwarded_(bucket(config.limits.icmp_errors)) {}
+      own_(config.limits.icmp_errors),
+      forwarded_(config.limits.icmp_errors) {}
 
 void IcmpErrors::too_big(Frame&& packet, std::uint32_t mtu, Counter why, TimePoint now) {
   out_.counters.add(why);

@@ -42,7 +42,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       neighbours({config, paths, solicitor, icmp, deps.packets, out, parking, random, log}),
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
-      neighbour_input({own, host, paths, arp, solicitor, neighbours, out, log}),
+      neighbour_input({config, own, host, paths, arp, solicitor, neighbours, out, log}),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, out}),
       receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, out}) {}
@@ -122,6 +122,12 @@ void Link::on_host_changed(const HostView& view, TimePoint now) {
   p.remove_own_entries();
   if (!p.bring_up.is_up()) return;
   for (const IpAddress& address : added) p.announcer.start(address, now);
+}
+
+void Link::reply_to_arp(const wire::Arp& request, TimePoint now) {
+  Impl& p = *impl_;
+  const bool is_valid = p.host.can_be_neighbour(request.sender_protocol);
+  if (p.bring_up.is_up() && is_valid) p.neighbour_input.reply_to_arp(request, now);
 }
 
 void Link::on_notice(const wire::Notice& notice, TimePoint now) {

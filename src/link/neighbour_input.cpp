@@ -59,11 +59,11 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
     case ArpKind::duplicate_address:
       return log_duplicate(*message, now);
     case ArpKind::probe:
-      return reply_to_probe(*message, now);
+    case ArpKind::request_for_us:
+      return respond(*message, datagram, now);
     case ArpKind::third_party:
-      if (Neighbour* const known = deps_.neighbours.find(message->sender_protocol)) {
-        set_address(*known, message->sender_hardware, Evidence::unconfirmed, datagram, now);
-      }
+      learn(*message, datagram, now);
+      if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) ask_routes(*message, now);
       return;
     case ArpKind::reply_for_us:
       if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
@@ -71,13 +71,57 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
                     is_unicast ? Evidence::confirmed : Evidence::unconfirmed, datagram, now);
       }
       return;
-    case ArpKind::request_for_us:
-      if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
-        set_address(*sender, message->sender_hardware, Evidence::unconfirmed, datagram, now);
-        reply(*sender, *message, now);
+  }
+}
+
+/// To a request for an address of the host.
+void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram, TimePoint now) {
+  constexpr Duration kPolicyValid = std::chrono::seconds(1);
+  if (now >= policy_known_until_) {
+    policy_known_until_ = now + kPolicyValid;
+    deps_.out.events.emplace_back(ArpPolicyUsed{});
+  }
+  const bool is_probe = request.sender_protocol.is_unspecified();
+  switch (answer_to(request, deps_.host)) {
+    case ArpAnswer::none:
+      deps_.out.counters.add(Counter::arp_ignored);
+      return learn(request, datagram, now);
+    case ArpAnswer::ask_routes:
+      learn(request, datagram, now);
+      return ask_routes(request, now);
+    case ArpAnswer::reply:
+      if (is_probe) return reply_to_probe(request, now);
+      reply_to_arp(request, now);
+      if (const Neighbour* const sender = deps_.neighbours.find(request.sender_protocol)) {
+        check_source(*sender, datagram, now);
       }
       return;
   }
+}
+
+/// The sender of a message that gets no reply, or not yet: updates its entry, but creates none.
+void NeighbourInput::learn(const wire::Arp& message, const Incoming& datagram, TimePoint now) {
+  if (Neighbour* const known = deps_.neighbours.find(message.sender_protocol)) {
+    set_address(*known, message.sender_hardware, Evidence::unconfirmed, datagram, now);
+  }
+}
+
+void NeighbourInput::ask_routes(const wire::Arp& request, TimePoint now) {
+  if (!questions_.take(now)) return deps_.out.counters.add(Counter::arp_limited);
+  deps_.out.counters.add(Counter::arp_route_lookups);
+  deps_.out.events.emplace_back(ArpQuestion{request});
+}
+
+/// RFC 826: "swap hardware and protocol fields", unicast to the requester. The reply is parked in
+/// the entry until the path is known.
+void NeighbourInput::reply_to_arp(const wire::Arp& request, TimePoint now) {
+  Neighbour* const requester = find_or_create(request.sender_protocol);
+  if (requester == nullptr) return;
+  deps_.neighbours.address(*requester, request.sender_hardware, Evidence::unconfirmed, now);
+  Frame message = deps_.arp.make_reply(request);
+  if (!message) return;
+  deps_.out.counters.add(Counter::arp_replies_sent);
+  deps_.neighbours.send_reply(*requester, std::move(message), now);
 }
 
 Neighbour* NeighbourInput::find_or_create(const IpAddress& address) {
@@ -93,18 +137,11 @@ void NeighbourInput::set_address(Neighbour& sender, const HwAddress& hardware, E
   check_source(sender, datagram, now);
 }
 
-/// RFC 826: "swap hardware and protocol fields", unicast to the requester. The reply is parked in
-/// the entry until the path is known.
-void NeighbourInput::reply(Neighbour& requester, const wire::Arp& request, TimePoint now) {
-  Frame message = deps_.arp.make_reply(request);
-  if (!message) return;
-  deps_.out.counters.add(Counter::arp_replies_sent);
-  deps_.neighbours.send_reply(requester, std::move(message), now);
-}
-
 /// A probe has no sender address, so the reply is broadcast.
 void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
-  if (!deps_.solicitor.admit_revalidation(now)) return;
+  if (!deps_.solicitor.admit_revalidation(now)) {
+    return deps_.out.counters.add(Counter::arp_limited);
+  }
   deps_.out.counters.add(Counter::arp_replies_sent);
   deps_.arp.broadcast_reply(request);
 }

@@ -8,6 +8,7 @@
 #include "link/neighbour_table.hpp"
 #include "link/path_table.hpp"
 #include "link/solicitor.hpp"
+#include "link/token_bucket.hpp"
 
 namespace ipoib::link {
 
@@ -15,6 +16,7 @@ class NeighbourInput {
  public:
   /// All of these outlive it.
   struct Dependencies {
+    const Config& config;
     const HwAddress& own;
     const HostAddresses& host;
     PathTable& paths;
@@ -25,10 +27,13 @@ class NeighbourInput {
     Logger& log;
   };
 
-  explicit NeighbourInput(const Dependencies& deps) : deps_(deps) {}
+  explicit NeighbourInput(const Dependencies& deps)
+      : deps_(deps), questions_(deps.config.limits.arp_questions) {}
 
   /// `datagram` begins with the encapsulation header.
   void receive_arp(const Incoming& datagram, TimePoint now);
+  /// The host's routes permit a reply to this request, which receive_arp() has asked about.
+  void reply_to_arp(const wire::Arp& request, TimePoint now);
   /// Takes an ND message without encapsulation header. Updates the cache, and removes the
   /// link-layer options, which the host's kernel does not understand. Returns false if the message
   /// "MUST be silently discarded".
@@ -41,12 +46,16 @@ class NeighbourInput {
   void apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now);
   void set_address(Neighbour& sender, const HwAddress& hardware, Evidence evidence,
                    const Incoming& datagram, TimePoint now);
-  void reply(Neighbour& requester, const wire::Arp& request, TimePoint now);
+  void respond(const wire::Arp& request, const Incoming& datagram, TimePoint now);
+  void ask_routes(const wire::Arp& request, TimePoint now);
+  void learn(const wire::Arp& message, const Incoming& datagram, TimePoint now);
   void reply_to_probe(const wire::Arp& request, TimePoint now);
   void log_duplicate(const wire::Arp& message, TimePoint now);
 
   Dependencies deps_;
+  TokenBucket questions_;
   TimePoint quiet_until_{};  ///< no duplicate address is logged before
+  TimePoint policy_known_until_{};
 };
 
 }  // namespace ipoib::link

@@ -7,22 +7,12 @@
 #include "link/nd_output.hpp"
 
 namespace ipoib::link {
-namespace {
-
-/// The burst is the rate of one second divided by this.
-constexpr std::uint32_t kBurstShare = 4;
-
-TokenBucket bucket(std::uint32_t per_second) {
-  return TokenBucket(per_second, per_second / kBurstShare);
-}
-
-}  // namespace
 
 Solicitor::Solicitor(const Dependencies& deps)
     : deps_(deps),
-      first_(bucket(deps.config.limits.solicitations / 2)),
-      repetitions_(bucket(deps.config.limits.solicitations / 4)),
-      revalidations_(bucket(deps.config.limits.solicitations / 4)) {}
+      first_(deps.config.limits.solicitations / 2),
+      repetitions_(deps.config.limits.solicitations / 4),
+      revalidations_(deps.config.limits.solicitations / 4) {}
 
 bool Solicitor::may_solicit_first(TimePoint now) const {
   return first_.next_moment(now) <= now + deps_.config.ageing.retransmit;
@@ -48,7 +38,7 @@ bool Solicitor::admit(TokenBucket& bucket, TimePoint now) {
 void Solicitor::solicit_all(const IpAddress& target, ConstBytes prompt, TimePoint now) {
   std::visit(
       Overloaded{
-          [&](Ipv4Address ipv4) { deps_.arp.broadcast_request(ipv4); },
+          [&](Ipv4Address ipv4) { deps_.arp.broadcast_request(ipv4, prompt); },
           [&](const Ipv6Address& ipv6) { deps_.nd.multicast_solicitation(ipv6, prompt, now); },
       },
       target);

@@ -15,6 +15,8 @@ namespace ipoib::link {
 
 class TokenBucket {
  public:
+  /// With a burst of a quarter of a second.
+  explicit TokenBucket(std::uint32_t per_second) : TokenBucket(per_second, per_second / 4) {}
   TokenBucket(std::uint32_t per_second, std::uint32_t burst)
       : interval_(Duration(std::chrono::seconds(1)) / std::max(per_second, 1U)),
         tolerance_(interval_ * (std::max(burst, 1U) - 1)) {}

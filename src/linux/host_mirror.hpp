@@ -24,6 +24,12 @@ class HostMirror {
   /// one. An interface that is administratively down has no addresses and no routes.
   [[nodiscard]] virtual Result<std::optional<HostView>> update() = 0;
   [[nodiscard]] virtual bool interface_exists() const = 0;
+  /// Whether the kernel replies to an ARP request for `target`, received from `sender`, if its
+  /// settings leave that to the routes: arp_filter, proxy_arp, proxy_arp_pvlan.
+  [[nodiscard]] virtual bool permits_reply(Ipv4Address target, Ipv4Address sender) = 0;
+  /// Compares the settings for ARP with those of the last snapshot; the kernel does not announce
+  /// their changes. Returns whether to call update().
+  [[nodiscard]] virtual bool check_arp_policy() = 0;
 };
 
 }  // namespace ipoib::host

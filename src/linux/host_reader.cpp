@@ -7,8 +7,6 @@
 #include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netlink/attr.h>
-#include <netlink/msg.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,7 +14,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "linux/local_addresses.hpp"
 #include "linux/netlink_dump.hpp"
+#include "linux/netlink_message.hpp"
 
 namespace ipoib::host {
 namespace {
@@ -24,50 +24,6 @@ namespace {
 // RTM_NEWMULTICAST and RTM_DELMULTICAST, missing in older headers.
 constexpr int kNewMulticast = RTM_GETMULTICAST - 2;
 constexpr int kDeleteMulticast = RTM_GETMULTICAST - 1;
-
-template <int Max>
-using Attributes = std::array<nlattr*, Max + 1>;
-
-template <int Max>
-Attributes<Max> attributes_of(nlmsghdr* message, std::size_t header) {
-  Attributes<Max> found{};
-  (void)nlmsg_parse(message, static_cast<int>(header), found.data(), Max, nullptr);
-  return found;
-}
-
-template <class Header>
-const Header* header_of(nlmsghdr* message) {
-  if (nlmsg_datalen(message) < static_cast<int>(sizeof(Header))) return nullptr;
-  return static_cast<const Header*>(nlmsg_data(message));
-}
-
-std::optional<std::uint32_t> number_of(const nlattr* attribute) {
-  if (attribute == nullptr || nla_len(attribute) < static_cast<int>(sizeof(std::uint32_t))) {
-    return std::nullopt;
-  }
-  return nla_get_u32(attribute);
-}
-
-std::optional<IpAddress> address_of(ConstBytes bytes, int family) {
-  ByteReader reader(bytes);
-  if (family == AF_INET && bytes.size() == Ipv4Address::kSize) {
-    return Ipv4Address(reader.array<Ipv4Address::kSize>());
-  }
-  if (family == AF_INET6 && bytes.size() == Ipv6Address::kSize) {
-    return Ipv6Address(reader.array<Ipv6Address::kSize>());
-  }
-  return std::nullopt;
-}
-
-std::optional<IpAddress> address_of(const nlattr* attribute, int family) {
-  if (attribute == nullptr) return std::nullopt;
-  const auto* const data = static_cast<const std::uint8_t*>(nla_data(attribute));
-  return address_of(ConstBytes(data, static_cast<std::size_t>(nla_len(attribute))), family);
-}
-
-IpAddress unspecified(int family) {
-  return family == AF_INET ? IpAddress(Ipv4Address{}) : IpAddress(Ipv6Address{});
-}
 
 /// The gateway, possibly of another family than the route (RTA_VIA: family in host byte order, then
 /// address; RFC 5549).
@@ -180,11 +136,6 @@ std::optional<RoutingRule> rule_of(nlmsghdr* message) {
   return rule;
 }
 
-template <class Header>
-ConstBytes bytes_of(const Header& header) {
-  return {reinterpret_cast<const std::uint8_t*>(&header), sizeof header};
-}
-
 Result<void> read_addresses(nl_sock* socket, int interface_index, std::uint8_t family,
                             HostView& out) {
   ifaddrmsg header{};
@@ -285,9 +236,11 @@ bool route_concerns(nlmsghdr* message, int interface_index) {
 
 }  // namespace
 
-Result<HostView> read_host_view(nl_sock* socket, int interface_index) {
+Result<HostView> read_host_view(nl_sock* socket, int interface_index, const ArpPolicy& arp) {
   HostView view;
+  view.arp = arp;
   if (auto read = read_forwarding(socket, interface_index, view); !read) return read.error();
+  if (auto read = read_local_addresses(socket, interface_index, view); !read) return read.error();
   for (const std::uint8_t family : {std::uint8_t{AF_INET}, std::uint8_t{AF_INET6}}) {
     if (auto read = read_addresses(socket, interface_index, family, view); !read) {
       return read.error();
@@ -314,9 +267,11 @@ bool concerns_host_view(nlmsghdr* message, int interface_index) {
     }
     case RTM_NEWROUTE:
     case RTM_DELROUTE:
-      return route_concerns(message, interface_index);
-    case RTM_NEWNETCONF:
-      return netconf_of(message).interface_index == interface_index;
+      return is_local_route(message) || route_concerns(message, interface_index);
+    case RTM_NEWNETCONF: {
+      const int about = netconf_of(message).interface_index;
+      return about == interface_index || about == NETCONFA_IFINDEX_ALL;
+    }
     case RTM_NEWRULE:
     case RTM_DELRULE:
       return true;

@@ -9,9 +9,10 @@ struct nlmsghdr;
 
 namespace ipoib::host {
 
-/// Reads addresses, forwarding, routes and rules of one interface. `socket` is blocking and, if the
+/// Reads addresses, forwarding, routes and rules of one interface with this policy. `socket` is blocking and, if the
 /// kernel has it, uses strict checking, so that dumps contain only this interface.
-[[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, int interface_index);
+[[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, int interface_index,
+                                              const ArpPolicy& arp);
 
 /// Whether a notification may change what read_host_view() reads.
 [[nodiscard]] bool concerns_host_view(nlmsghdr* message, int interface_index);

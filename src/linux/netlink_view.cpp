@@ -7,8 +7,11 @@
 #include <netlink/route/link.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "linux/host_reader.hpp"
 #include "linux/link_settings.hpp"
+#include "linux/local_addresses.hpp"
 #include "linux/netlink_error.hpp"
 
 namespace ipoib::host {
@@ -61,7 +64,7 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
   (void)nl_socket_set_buffer_size(events.get(), kEventBuffer, 0);
   if (const int error = nl_socket_add_memberships(
           events.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
-          RTNLGRP_IPV6_NETCONF, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,
+          RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,
           RTNLGRP_IPV6_RULE, RTNLGRP_NONE);
       error < 0) {
     return netlink_error("cannot subscribe to changes of addresses and routes", error);
@@ -101,9 +104,10 @@ Result<HostView> NetlinkView::take_snapshot() {
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
   if (!is_up) return HostView();
   if (auto done = ensure_link_local(); !done) return done.error();
-  auto view = read_host_view(queries_.get(), interface_index_);
+  name_ = rtnl_link_get_name(link.get());
+  auto view = read_host_view(queries_.get(), interface_index_, arp_.read(name_));
   if (!view) return view.error();
-  auto groups = groups_.read(rtnl_link_get_name(link.get()));
+  auto groups = groups_.read(name_);
   if (!groups) return groups.error();
   view->groups = std::move(*groups);
   return view;
@@ -116,6 +120,29 @@ Result<void> NetlinkView::ensure_link_local() {
   if (!added) return added.error();
   has_link_local_ = *added;
   return {};
+}
+
+/// As the kernel's arp_process() does.
+bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
+  if (!last_) return false;
+  const bool is_local = std::ranges::any_of(
+      last_->local, [target](const IpPrefix& one) { return one.contains(target); });
+  if (is_local) {
+    const auto back =
+        out_interface(queries_.get(), {.destination = sender, .source = target, .in_interface = 0});
+    return back == interface_index_;
+  }
+  const auto onward = out_interface(
+      queries_.get(),
+      {.destination = target, .source = sender, .in_interface = interface_index_});
+  if (!onward) return false;
+  if (*onward != interface_index_) return arp_.proxies(name_);
+  return arp_.proxies_within(name_) && target != sender;
+}
+
+bool NetlinkView::check_arp_policy() {
+  if (last_ && !name_.empty() && arp_.read(name_) != last_->arp) dirty_ = true;
+  return dirty_;
 }
 
 bool NetlinkView::take_events() {

@@ -6,9 +6,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
+#include "linux/arp_settings.hpp"
 #include "linux/host_groups.hpp"
 #include "linux/host_mirror.hpp"
 #include "linux/netlink_sockets.hpp"
@@ -29,6 +31,8 @@ class NetlinkView final : public HostMirror {
   void expect_change() override { dirty_ = true; }
   [[nodiscard]] Result<std::optional<HostView>> update() override;
   [[nodiscard]] bool interface_exists() const override { return exists_; }
+  [[nodiscard]] bool permits_reply(Ipv4Address target, Ipv4Address sender) override;
+  [[nodiscard]] bool check_arp_policy() override;
 
  private:
   NetlinkView(NetlinkSockets sockets, HostGroups groups, int interface_index,
@@ -40,6 +44,8 @@ class NetlinkView final : public HostMirror {
   NetlinkSockets::Socket events_;
   NetlinkSockets::Socket queries_;
   HostGroups groups_;
+  ArpSettings arp_;
+  std::string name_;  ///< of the interface, in the last snapshot
   int interface_index_;
   std::optional<Ipv6Address> link_local_;
   bool exists_ = true;

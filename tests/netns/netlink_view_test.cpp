@@ -16,8 +16,10 @@
 namespace ipoib::host {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 IpPrefix prefix(const char* address, std::uint8_t length) {
   return {*Ipv4Address::parse(address), length};
@@ -67,7 +69,7 @@ TEST_F(NetlinkViewTest, HasNoAddressesWhileTheInterfaceIsDown) {
 }
 
 TEST_F(NetlinkViewTest, IgnoresOtherInterfaces) {
-  ip("addr add 10.7.0.1/24 dev lo");
+  ip("-6 addr add fd07::1/64 dev lo nodad");
   EXPECT_FALSE(view_->update().value());
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
@@ -162,6 +164,103 @@ TEST_F(NetlinkViewTest, MirrorsRulesWithTheSelectorsThatPacketsShow) {
   EXPECT_EQ(other->family, IpFamily::v6);
   EXPECT_FALSE(other->is_certain);
   EXPECT_FALSE(other->source);
+}
+
+TEST_F(NetlinkViewTest, MirrorsLocalAddressesOfAllInterfaces) {
+  ip("link set lo up");
+  ip("addr add 10.9.0.1/24 dev ib0");
+  EXPECT_THAT(snapshot().local, ElementsAre(prefix("10.9.0.1", 32))) << "without 127.0.0.0/8";
+  ip("addr add 10.7.0.1/32 dev lo");
+  EXPECT_THAT(snapshot().local,
+              UnorderedElementsAre(prefix("10.9.0.1", 32), prefix("10.7.0.1", 32)));
+  ip("route add local 10.6.0.0/16 dev lo");
+  EXPECT_EQ(snapshot().local.size(), 3U);
+  ip("addr del 10.7.0.1/32 dev lo");
+  EXPECT_THAT(snapshot().local,
+              UnorderedElementsAre(prefix("10.9.0.1", 32), prefix("10.6.0.0", 16)));
+}
+
+class ArpPolicyTest : public NetlinkViewTest {
+ protected:
+  void SetUp() override {
+    NetlinkViewTest::SetUp();
+    if (IsSkipped()) return;
+    ip("link set lo up");
+    ip("addr add 10.9.0.1/24 dev ib0");
+    ASSERT_TRUE(tun_->set_carrier(true));
+    (void)snapshot();
+  }
+  static void set(const char* interface, const char* setting, const char* value) {
+    ASSERT_TRUE(std::ofstream(std::string("/proc/sys/net/ipv4/conf/") + interface + "/" + setting)
+                << value << std::flush);
+  }
+  /// The policy after the settings have been compared.
+  [[nodiscard]] ArpPolicy policy() {
+    (void)view_->check_arp_policy();
+    const auto update = view_->update().value();
+    if (update) last_ = update->arp;
+    return last_;
+  }
+  ArpPolicy last_;
+  static inline const Ipv4Address kPeer = *Ipv4Address::parse("10.9.0.2");
+  static inline const Ipv4Address kOwn = *Ipv4Address::parse("10.9.0.1");
+};
+
+TEST_F(ArpPolicyTest, IsThatOfTheInterfaceAndOfAll) {
+  EXPECT_EQ(policy(), ArpPolicy());
+  set("all", "arp_ignore", "1");
+  EXPECT_EQ(policy().ignore, 1) << "the larger one";
+  set("ib0", "arp_ignore", "2");
+  EXPECT_EQ(policy().ignore, 2);
+  set("all", "arp_announce", "2");
+  EXPECT_EQ(policy().announce, 2);
+  set("ib0", "arp_filter", "1");
+  EXPECT_TRUE(policy().filter);
+  set("lo", "arp_filter", "1");
+  set("ib0", "arp_filter", "0");
+  EXPECT_FALSE(policy().filter);
+  set("ib0", "proxy_arp", "1");
+  EXPECT_FALSE(policy().proxy) << "does not forward";
+  set("ib0", "forwarding", "1");
+  EXPECT_TRUE(policy().proxy);
+  EXPECT_FALSE(view_->check_arp_policy()) << "nothing has changed since";
+}
+
+TEST_F(ArpPolicyTest, AddressesOfHostScopeAreReadWhenNeeded) {
+  ip("addr add 10.7.0.1/32 dev lo scope host");
+  EXPECT_THAT(snapshot().of_host_scope, IsEmpty());
+  set("all", "arp_ignore", "3");
+  EXPECT_TRUE(view_->check_arp_policy());
+  EXPECT_THAT(snapshot().of_host_scope, Contains(*Ipv4Address::parse("10.7.0.1")));
+}
+
+TEST_F(ArpPolicyTest, ProxyRepliesForWhatIsRoutedElsewhere) {
+  ip("link add veth0 type veth peer name veth1");
+  ip("link set veth0 up");
+  ip("link set veth1 up");
+  ip("addr add 10.8.0.1/24 dev veth0");
+  set("ib0", "forwarding", "1");
+  set("all", "rp_filter", "0");
+  (void)policy();
+  const Ipv4Address behind = *Ipv4Address::parse("10.8.0.9");
+  const Ipv4Address beside = *Ipv4Address::parse("10.9.0.9");
+  EXPECT_FALSE(view_->permits_reply(behind, kPeer)) << "no proxy";
+  set("ib0", "proxy_arp", "1");
+  EXPECT_TRUE(view_->permits_reply(behind, kPeer));
+  EXPECT_FALSE(view_->permits_reply(beside, kPeer)) << "it is on the link";
+  EXPECT_FALSE(view_->permits_reply(*Ipv4Address::parse("10.3.0.9"), kPeer)) << "no route";
+  set("ib0", "proxy_arp_pvlan", "1");
+  EXPECT_TRUE(view_->permits_reply(beside, kPeer));
+  EXPECT_FALSE(view_->permits_reply(kPeer, kPeer)) << "its own address";
+}
+
+TEST_F(ArpPolicyTest, FilterRepliesIfPacketsToTheSenderLeaveByTheInterface) {
+  ip("link add veth0 type veth peer name veth1");
+  ip("link set veth0 up");
+  ip("link set veth1 up");
+  EXPECT_TRUE(view_->permits_reply(kOwn, kPeer));
+  ip("route add 10.9.0.2/32 dev veth0");
+  EXPECT_FALSE(view_->permits_reply(kOwn, kPeer));
 }
 
 TEST_F(NetlinkViewTest, MirrorsGroupsThatTheHostIsIn) {

@@ -33,6 +33,10 @@ class FakeMirror final : public host::HostMirror {
     return std::exchange(next, std::nullopt);
   }
   [[nodiscard]] bool interface_exists() const override { return exists; }
+  [[nodiscard]] bool permits_reply(Ipv4Address target, Ipv4Address sender) override {
+    return target == permitted_target && sender == permitted_sender;
+  }
+  [[nodiscard]] bool check_arp_policy() override { return arp_changed; }
 
   void change(HostView view) {
     next = std::move(view);
@@ -45,6 +49,9 @@ class FakeMirror final : public host::HostMirror {
   bool fails = false;
   unsigned updates = 0;
   unsigned expected = 0;
+  Ipv4Address permitted_target{0x0a2c0009};
+  Ipv4Address permitted_sender{0x0a2c0002};
+  bool arp_changed = false;
 };
 
 class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, public SaRequestPort {
@@ -319,6 +326,36 @@ TEST_F(InterfaceControlTest, FindsTheMembersOfAGroup) {
   ASSERT_EQ(responses.size(), 2U);
   EXPECT_FALSE(responses[1]);
   EXPECT_THAT(only<wire::SaResponse>(taken()), IsEmpty()) << "the link has not asked for it";
+}
+
+TEST_F(InterfaceControlTest, RepliesToArpThatTheRoutesPermit) {
+  wire::Arp request;
+  request.sender_protocol = mirror.permitted_sender;
+  request.target_protocol = Ipv4Address(0x0a2c0008);
+  from_interface(link::ArpQuestion{request});
+  request.target_protocol = mirror.permitted_target;
+  from_interface(link::ArpQuestion{request});
+  const auto permitted = await<ArpReplyPermitted>();
+  ASSERT_THAT(permitted, SizeIs(1));
+  EXPECT_EQ(permitted[0].request, request);
+}
+
+TEST_F(InterfaceControlTest, ReadsTheHostAgainWhenTheSettingsForArpHaveChanged) {
+  (void)await<HostChanged>();
+  const unsigned before = mirror.updates;
+  wire::Arp request;
+  request.sender_protocol = mirror.permitted_sender;
+  request.target_protocol = mirror.permitted_target;
+  from_interface(link::ArpPolicyUsed{});
+  from_interface(link::ArpQuestion{request});
+  (void)await<ArpReplyPermitted>();
+  EXPECT_EQ(mirror.updates, before) << "they have not changed";
+  HostView view;
+  view.arp.ignore = 1;
+  mirror.next = view;
+  mirror.arp_changed = true;
+  from_interface(link::ArpPolicyUsed{});
+  EXPECT_EQ(await<HostChanged>().at(0).view.arp.ignore, 1);
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+// The kernel's settings for ARP, which it neither announces over netlink nor applies on a TUN.
+#pragma once
+
+#include <string>
+
+#include "ipoib/file_descriptor.hpp"
+#include "ipoib/host_view.hpp"
+#include "ipoib/result.hpp"
+
+namespace ipoib::host {
+
+class ArpSettings {
+ public:
+  /// Opens /proc/sys/net/ipv4/conf in the network namespace of the calling thread; without it, as
+  /// in a container, all settings are the kernel's defaults.
+  ArpSettings();
+
+  /// Of an interface, combined with those for all interfaces.
+  [[nodiscard]] ArpPolicy read(const std::string& interface) const;
+  /// Whether the host replies for an address that it reaches through another interface.
+  [[nodiscard]] bool proxies(const std::string& interface) const;
+  /// Whether it replies for an address that it reaches through the same interface.
+  [[nodiscard]] bool proxies_within(const std::string& interface) const;
+
+ private:
+  [[nodiscard]] int number(const std::string& interface, const char* setting) const;
+  [[nodiscard]] int larger(const std::string& interface, const char* setting) const;
+  [[nodiscard]] bool forwards(const std::string& interface) const;
+
+  FileDescriptor folder_;
+};
+
+}  // namespace ipoib::host
