@@ -20,15 +20,32 @@ struct RouteHop {
 
 /// A unicast route of one table, with its next hops through the interface.
 struct HostRoute {
+  /// Of a router (RFC 4191, 2.1), the best first.
+  enum class Preference : std::uint8_t { high, medium, low };
   IpPrefix destination;
   std::uint32_t metric = 0;
   std::vector<RouteHop> hops;  ///< at least one
+  std::uint8_t tos = 0;        ///< 0: for any
+  Preference preference = Preference::medium;
   friend bool operator==(const HostRoute&, const HostRoute&) = default;
 };
 
-/// A rule that selects a table, with the conditions that a packet shows: its addresses. A packet
-/// may or may not match the other conditions (mark, user, interface, ...).
+/// From `first` to `last`, both included.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  friend bool operator==(const PortRange&, const PortRange&) = default;
+};
+
+/// A rule that selects a table or leads to another rule (ip-rule(8)), with the conditions that a
+/// packet shows. A packet may or may not match the others (mark, user, ...).
 struct RoutingRule {
+  /// The interface that a packet has come from ("iif").
+  enum class Input : std::uint8_t {
+    any,
+    host,     ///< "lo": sent by the host itself
+    network,  ///< forwarded, from one interface
+  };
   IpFamily family = IpFamily::v4;
   std::uint32_t table = 0;
   std::optional<IpPrefix> source = {};
@@ -36,7 +53,23 @@ struct RoutingRule {
   bool is_certain = true;  ///< the rule has no other conditions
   /// Routes with prefixes of at most this length are ignored (suppress_prefixlength).
   std::optional<std::uint8_t> ignored_bits = {};
+  std::uint32_t priority = 0;
+  std::optional<std::uint32_t> jump = {};  ///< to the rule with this priority, instead of a table
+  std::uint8_t tos = 0;                    ///< 0: any
+  std::optional<std::uint8_t> protocol = {};
+  std::optional<PortRange> source_ports = {};
+  std::optional<PortRange> destination_ports = {};
+  Input input = Input::any;
+  bool never = false;        ///< "oif" is another interface
+  bool is_inverted = false;  ///< applies where the conditions do not hold
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
+};
+
+/// A host uses another gateway for a destination, since a router has said so by ICMP.
+struct Redirect {
+  IpAddress destination;
+  IpAddress gateway;
+  friend bool operator==(const Redirect&, const Redirect&) = default;
 };
 
 struct RoutingTable {
@@ -59,6 +92,7 @@ struct HostView {
   /// The maximum number of mirrored routes per family; `routes_left_out` counts the others.
   static constexpr std::size_t kMaxRoutes = 65536;
   static constexpr std::size_t kMaxRules = 4096;
+  static constexpr std::size_t kMaxRedirects = 4096;
 
   /// The interface's addresses with their prefixes, in the kernel's order. IPv6 addresses only
   /// after duplicate address detection has succeeded.
@@ -74,6 +108,8 @@ struct HostView {
   std::vector<RoutingTable> tables = {};
   /// Rules of both families, in the kernel's order.
   std::vector<RoutingRule> rules = {};
+  /// That the kernel follows at present.
+  std::vector<Redirect> redirects = {};
   /// Multicast groups that the host has joined on the interface. The all-nodes groups may be
   /// missing.
   std::vector<IpAddress> groups = {};

@@ -20,6 +20,10 @@ namespace {
 constexpr std::chrono::seconds kLeaveTimeout{3};
 // Between two dumps of the host's configuration, to combine changes.
 constexpr std::chrono::milliseconds kHostPause{50};
+// Between two dumps because of redirects, which strangers can send.
+constexpr std::chrono::seconds kRedirectPause{1};
+// How often the kernel is asked whether it still follows a redirect: it forgets them in silence.
+constexpr std::chrono::seconds kRedirectCheck{30};
 // Until the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
@@ -28,6 +32,7 @@ constexpr std::chrono::milliseconds kRedeliverPause{10};
 InterfaceControl::InterfaceControl(const Dependencies& dependencies)
     : dependencies_(dependencies),
       host_timer_(dependencies.context, [this] { update_host(); }),
+      redirect_timer_(dependencies.context, [this] { check_redirects(); }),
       redeliver_timer_(dependencies.context, [this] { deliver(); }),
       leave_timer_(dependencies.context,
                    [this] {
@@ -104,6 +109,7 @@ void InterfaceControl::update_host() {
     if (host_retry_.succeeded())
       dependencies_.log.info("reading the host's configuration works again");
     if (auto& view = *update) {
+      has_redirects_ = !view->redirects.empty();
       dependencies_.trace.record("host changed", now, view->addresses.size(), view->tables.size());
       if (view->routes_left_out > 0) {
         dependencies_.log.warn(
@@ -112,6 +118,7 @@ void InterfaceControl::update_host() {
       }
       host_undelivered_ = std::move(view);
     }
+    if (has_redirects_) redirect_timer_.set(now + kRedirectCheck);
   }
   if (!dependencies_.host.interface_exists()) return stop({StopReason::Kind::deleted, {}});
   deliver();
@@ -160,6 +167,16 @@ void InterfaceControl::on(wire::SaRequest& message) {
 }
 
 void InterfaceControl::on(link::HostGroupsChanged&) {
+  dependencies_.host.expect_change();
+  on_host_event();
+}
+
+void InterfaceControl::on(link::RedirectReceived&) {
+  redirect_timer_.set(std::max(monotonic_now(), redirects_not_before_));
+}
+
+void InterfaceControl::check_redirects() {
+  redirects_not_before_ = monotonic_now() + kRedirectPause;
   dependencies_.host.expect_change();
   on_host_event();
 }

@@ -63,6 +63,7 @@ class InterfaceControl final : public control::Handler {
   void log_partition(const verbs::PortSnapshot& port);
   void on_host_event();
   void update_host();
+  void check_redirects();
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
@@ -72,6 +73,7 @@ class InterfaceControl final : public control::Handler {
 
   void on(wire::SaRequest& message);
   void on(link::HostGroupsChanged& message);
+  void on(link::RedirectReceived& message);
   void on(link::ArpQuestion& message);
   void on(link::ArpPolicyUsed& message);
   void on(AdminResponse& message);
@@ -79,6 +81,7 @@ class InterfaceControl final : public control::Handler {
 
   Dependencies dependencies_;
   Timer host_timer_;
+  Timer redirect_timer_;
   Timer redeliver_timer_;
   Timer leave_timer_;
   Watch host_watch_;
@@ -101,6 +104,8 @@ class InterfaceControl final : public control::Handler {
   std::map<wire::SaRequestId, Callback> members_wanted_;
   wire::SaRequestId next_request_;
   TimePoint host_not_before_{};
+  TimePoint redirects_not_before_{};
+  bool has_redirects_ = false;  ///< in the last view
   Retry host_retry_;
   std::optional<PKey> entry_;  ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;

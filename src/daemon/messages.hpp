@@ -69,8 +69,8 @@ struct StopReason {
 struct Stopped {
   StopReason why;
 };
-using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::ArpQuestion,
-                               link::ArpPolicyUsed, AdminResponse, Stopped>;
+using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
+                               link::ArpQuestion, link::ArpPolicyUsed, AdminResponse, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

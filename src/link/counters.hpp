@@ -52,9 +52,9 @@ enum class Counter : std::uint8_t {
   arp_requests_broadcast,
   arp_requests_unicast,
   arp_replies_sent,
-  arp_route_lookups,   ///< ARP requests for which the host's routes were looked up
-  arp_ignored,         ///< ARP requests for the host that its policy ignores
-  arp_limited,         ///< ARP requests beyond the rate limit of look-ups, or of replies to probes
+  arp_route_lookups,  ///< ARP requests for which the host's routes were looked up
+  arp_ignored,        ///< ARP requests for the host that its policy ignores
+  arp_limited,        ///< ARP requests beyond the rate limit of look-ups, or of replies to probes
   nd_received,
   nd_solicitations_multicast,
   nd_solicitations_unicast,

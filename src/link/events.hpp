@@ -74,13 +74,20 @@ struct ArpQuestion {
   friend bool operator==(const ArpQuestion&, const ArpQuestion&) = default;
 };
 
+/// The host has been told of a better gateway by ICMP; the kernel does not announce that it uses
+/// it.
+struct RedirectReceived {
+  friend bool operator==(const RedirectReceived&, const RedirectReceived&) = default;
+};
+
 /// HostView::arp has been used. The kernel does not announce its changes.
 struct ArpPolicyUsed {
   friend bool operator==(const ArpPolicyUsed&, const ArpPolicyUsed&) = default;
 };
 
 using wire::SaRequest;
-using Event = std::variant<SaRequest, ConfigureQueuePair, AttachGroup, DetachGroup, SetMtu,
-                           SetCarrier, HostGroupsChanged, ArpQuestion, ArpPolicyUsed>;
+using Event =
+    std::variant<SaRequest, ConfigureQueuePair, AttachGroup, DetachGroup, SetMtu, SetCarrier,
+                 HostGroupsChanged, RedirectReceived, ArpQuestion, ArpPolicyUsed>;
 
 }  // namespace ipoib::link

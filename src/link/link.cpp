@@ -40,6 +40,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       solicitor({config, arp, nd, out}),
       icmp(config, host, out),
       neighbours({config, paths, solicitor, icmp, deps.packets, out, parking, random, log}),
+      next_hops(neighbours),
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
       neighbour_input({config, own, host, paths, arp, solicitor, neighbours, out, log}),

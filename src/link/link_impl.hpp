@@ -35,7 +35,6 @@ struct Link::Impl {
   BringUp bring_up;
   std::uint32_t mtu = 0;
   HostAddresses host;
-  NextHops next_hops;
   const GroupDependencies membership;
   GroupTable groups;
   SendGroupTable send_groups;
@@ -46,6 +45,7 @@ struct Link::Impl {
   Solicitor solicitor;
   IcmpErrors icmp;
   NeighbourTable neighbours;
+  NextHops next_hops;
   Announcer announcer;
   DhcpRewriter dhcp;
   NeighbourInput neighbour_input;

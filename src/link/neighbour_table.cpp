@@ -4,6 +4,26 @@
 
 namespace ipoib::link {
 
+namespace {
+
+/// What an entry of a class says about its neighbour as a gateway.
+Reachability::Level level_of_class(EvictionClass eviction_class) {
+  switch (eviction_class) {
+    case EvictionClass::none:
+    case EvictionClass::unresolved:
+      return Reachability::Level::unknown;
+    case EvictionClass::failed:
+      return Reachability::Level::failed;
+    case EvictionClass::stale:
+    case EvictionClass::active:
+    case EvictionClass::permanent:
+      break;
+  }
+  return Reachability::Level::resolved;
+}
+
+}  // namespace
+
 NeighbourTable::NeighbourTable(const NeighbourDependencies& deps)
     : deps_(deps), entries_(deps.config.limits.neighbours) {}
 
@@ -18,6 +38,11 @@ Neighbour* NeighbourTable::create(const IpAddress& address) {
   }
   deps_.out.counters.add(Counter::neighbours_created);
   return &entries_.emplace(address, address);
+}
+
+Reachability::Level NeighbourTable::level_of(const IpAddress& neighbour) const {
+  const Neighbour* const entry = find(neighbour);
+  return entry == nullptr ? Level::unknown : level_of_class(entry->eviction_class_);
 }
 
 /// A failed entry, else the least recently used stale one, else the least recently used of the next
@@ -54,6 +79,7 @@ void NeighbourTable::reclassify(Neighbour& entry) {
   if (next == entry.eviction_class_) return;
   if (entry.eviction_class_ == EvictionClass::unresolved) --unresolved_;
   if (next == EvictionClass::unresolved) ++unresolved_;
+  if (level_of_class(entry.eviction_class_) != level_of_class(next)) ++level_changes_;
   if (entry.NeighbourListHook::is_linked()) entry.NeighbourListHook::unlink();
   entry.eviction_class_ = next;
   list_of(next).push_back(entry);
@@ -61,6 +87,7 @@ void NeighbourTable::reclassify(Neighbour& entry) {
 
 void NeighbourTable::erase(Neighbour& entry) {
   if (entry.eviction_class_ == EvictionClass::unresolved) --unresolved_;
+  if (level_of_class(entry.eviction_class_) != Level::unknown) ++level_changes_;
   ++erasures_;
   entries_.erase(entry);
 }

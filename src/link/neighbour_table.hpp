@@ -13,11 +13,12 @@
 #include "link/cache/entry_table.hpp"
 #include "link/cache/look_ahead.hpp"
 #include "link/neighbour.hpp"
+#include "link/next_hops.hpp"
 #include "link/path_table.hpp"
 
 namespace ipoib::link {
 
-class NeighbourTable {
+class NeighbourTable final : public Reachability {
  public:
   using Entry = Neighbour;
   using Key = IpAddress;
@@ -25,7 +26,7 @@ class NeighbourTable {
   explicit NeighbourTable(const NeighbourDependencies& deps);
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
-  ~NeighbourTable();
+  ~NeighbourTable() override;
 
   [[nodiscard]] Neighbour* find(const IpAddress& address) const { return entries_.find(address); }
   /// The same; `guess` is the entry that it probably is, or null.
@@ -43,6 +44,8 @@ class NeighbourTable {
   [[nodiscard]] Neighbour* guess(const Probe& probe) const { return entries_.guess(probe); }
   /// Counts erased entries: pointers to entries are valid while it stays the same.
   [[nodiscard]] std::uint64_t erasures() const { return erasures_; }
+  [[nodiscard]] Level level_of(const IpAddress& neighbour) const override;
+  [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
   /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table is
   /// full of entries that cannot be evicted: permanent ones, and ones with parked frames.
   [[nodiscard]] Neighbour* create(const IpAddress& address);
@@ -100,6 +103,7 @@ class NeighbourTable {
   std::array<List, static_cast<std::size_t>(EvictionClass::permanent) + 1> lists_;
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;
+  std::uint64_t level_changes_ = 0;
 };
 
 using LookAhead = cache::LookAhead<NeighbourTable>;

@@ -6,6 +6,9 @@
 // after all others. Tables without a rule come last: an interface in a VRF has one. If no route
 // matches, the sender is bound to the interface; the kernel then takes any destination to be on the
 // link, and so does this class.
+//
+// The kernel does not know which gateways respond, since a TUN has no neighbours. So if several
+// routes or next hops are equal, one that responds is preferred (RFC 4861, 6.3.6).
 #pragma once
 
 #include <array>
@@ -16,25 +19,42 @@
 #include <vector>
 
 #include "ipoib/host_view.hpp"
+#include "link/flow.hpp"
 
 namespace ipoib::link {
 
+/// What is known about neighbours as gateways.
+class Reachability {
+ public:
+  enum class Level : std::uint8_t { resolved, unknown, failed };
+  virtual ~Reachability() = default;
+  [[nodiscard]] virtual Level level_of(const IpAddress& neighbour) const = 0;
+  /// Counts changes: of level_of() for any neighbour.
+  [[nodiscard]] virtual std::uint64_t level_changes() const = 0;
+};
+
 class NextHops {
  public:
-  /// Takes rules and routes from the view.
+  /// `reachability` outlives it.
+  explicit NextHops(const Reachability& reachability) : reachability_(reachability) {}
+
+  /// Takes rules, routes and redirects from the view.
   void update(const HostView& view);
 
   /// If false, each destination is its own next hop.
   [[nodiscard]] bool has_gateways() const { return has_gateways_; }
-  /// The gateway, or the destination itself. If a route has several next hops, packets with the
-  /// same two addresses always take the same one.
-  [[nodiscard]] IpAddress find(const IpAddress& source, const IpAddress& destination);
+  /// Whether rules or routes depend on more than addresses.
+  [[nodiscard]] bool needs_headers() const { return needs_headers_; }
+  /// The gateway, or the destination itself. If a route has several next hops, packets of the same
+  /// flow always take the same one while it responds.
+  [[nodiscard]] IpAddress find(const Flow& flow);
 
  private:
-  /// The routes of one table and family with one prefix length.
+  /// The routes of one table and family with one prefix length; those to one prefix in the order in
+  /// which the kernel tries them.
   struct PrefixLength {
     std::uint8_t bits = 0;
-    std::unordered_map<IpAddress, HostRoute> routes;
+    std::unordered_map<IpAddress, std::vector<HostRoute>> routes;
   };
   struct Table {
     std::array<std::vector<PrefixLength>, 2> by_family;  ///< the longest prefixes first
@@ -42,23 +62,29 @@ class NextHops {
   /// Entries of the cache of results, a power of two.
   static constexpr std::size_t kCached = 1024;
   struct CachedHop {
-    IpAddress source;
-    IpAddress destination;
+    Flow flow;
     IpAddress hop;
+    std::uint64_t level_changes = 0;
     bool is_set = false;
   };
+  using Routes = std::vector<const HostRoute*>;  ///< equally good ones
 
   void add(Table& table, const HostRoute& route);
-  /// The longest match with more than `ignored_bits` bits; null if there is none.
-  [[nodiscard]] static const HostRoute* longest_match(const Table& table,
-                                                      const IpAddress& destination,
-                                                      std::optional<std::uint8_t> ignored_bits);
-  [[nodiscard]] const HostRoute* find_route(const IpAddress& source,
-                                            const IpAddress& destination) const;
+  [[nodiscard]] Routes find_routes(const Flow& flow) const;
+  /// The routes of the longest match that has some for this TOS, with more than `ignored_bits`
+  /// bits; empty if there are none.
+  [[nodiscard]] static Routes longest_match(const Table& table, const Flow& flow,
+                                            std::optional<std::uint8_t> ignored_bits);
+  [[nodiscard]] const RouteHop* select(const Routes& routes, std::size_t hash) const;
+  [[nodiscard]] Reachability::Level level_of(const RouteHop& hop) const;
 
+  const Reachability& reachability_;
   std::map<std::uint32_t, Table> tables_;
   std::vector<RoutingRule> rules_;
+  std::unordered_map<IpAddress, IpAddress> redirects_;  ///< destination to gateway
   bool has_gateways_ = false;
+  bool needs_headers_ = false;
+  bool has_alternatives_ = false;  ///< some prefix has several routes or next hops
   std::vector<CachedHop> cache_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "link/pipeline.hpp"
 #include "wire/encapsulation.hpp"
+#include "wire/icmp_error.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/neighbour_discovery.hpp"
@@ -112,7 +113,12 @@ void Receiver::receive_ip(Incoming& datagram, const Plan& plan, Neighbour* known
     }
     checked_ = {source, datagram.source_qpn, datagram.source_lid};
   }
-  if (plan.type == wire::EtherType::ipv4) deps_.dhcp.from_fabric(datagram.frame, now);
+  if (plan.type == wire::EtherType::ipv4) {
+    deps_.dhcp.from_fabric(datagram.frame, now);
+    if (wire::is_icmp_redirect(datagram.frame.bytes(), datagram.frame.upper_layer())) {
+      deps_.out.events.emplace_back(RedirectReceived{});
+    }
+  }
   deps_.out.counters.add(Counter::rx_packets, datagram.frame.datagrams());
   deps_.out.to_host.push_back(std::move(datagram.frame));
 }

@@ -48,11 +48,11 @@ std::optional<Transmitter::Plan> Transmitter::plan_for(ConstBytes packet) {
   if (wire::ip_version(packet) == 6) {
     const auto header = wire::Ipv6Header::parse(packet);
     if (!header) return std::nullopt;
-    return Plan{wire::EtherType::ipv6, next_hop(header->source, header->destination)};
+    return Plan{wire::EtherType::ipv6, next_hop(packet, header->source, header->destination)};
   }
   const auto header = wire::Ipv4Header::parse(packet);
   if (!header) return std::nullopt;
-  return Plan{wire::EtherType::ipv4, next_hop(header->source, header->destination)};
+  return Plan{wire::EtherType::ipv4, next_hop(packet, header->source, header->destination)};
 }
 
 /// Looks up the entry before it classifies the destination: there are no entries for multicast,
@@ -94,7 +94,8 @@ void Transmitter::complete_message(Frame& frame, wire::EtherType type, TimePoint
 }
 
 /// Multicast and limited broadcast destinations are on the link whatever the routes say.
-IpAddress Transmitter::next_hop(const IpAddress& source, const IpAddress& destination) {
+IpAddress Transmitter::next_hop(ConstBytes packet, const IpAddress& source,
+                                const IpAddress& destination) {
   if (!deps_.next_hops.has_gateways()) return destination;
   const bool is_on_link =
       std::visit(Overloaded{
@@ -102,7 +103,10 @@ IpAddress Transmitter::next_hop(const IpAddress& source, const IpAddress& destin
                      [](const Ipv6Address& to) { return to.is_multicast(); },
                  },
                  destination);
-  return is_on_link ? destination : deps_.next_hops.find(source, destination);
+  if (is_on_link) return destination;
+  Flow flow{.source = source, .destination = destination};
+  if (deps_.next_hops.needs_headers()) read_headers(packet, deps_.host, flow);
+  return deps_.next_hops.find(flow);
 }
 
 /// Adds the link-layer options of RFC 4391, 9.3: the kernel knows no link-layer addresses.

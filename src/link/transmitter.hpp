@@ -49,7 +49,8 @@ class Transmitter {
   };
 
   [[nodiscard]] std::optional<Plan> plan_for(ConstBytes packet);
-  [[nodiscard]] IpAddress next_hop(const IpAddress& source, const IpAddress& destination);
+  [[nodiscard]] IpAddress next_hop(ConstBytes packet, const IpAddress& source,
+                                   const IpAddress& destination);
   void transmit_one(Frame&& frame, const std::optional<Plan>& plan, Neighbour* known,
                     TimePoint now);
   void transmit_too_big(Frame&& frame, const Plan& plan, TimePoint now);

@@ -3,15 +3,17 @@
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
+#include "linux/route_reader.hpp"
 
 struct nl_sock;
 struct nlmsghdr;
 
 namespace ipoib::host {
 
-/// Reads addresses, forwarding, routes and rules of one interface with this policy. `socket` is blocking and, if the
-/// kernel has it, uses strict checking, so that dumps contain only this interface.
-[[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, int interface_index,
+/// Reads addresses, forwarding, routes and rules of one interface with this policy. `socket` is
+/// blocking and, if the kernel has it, uses strict checking, so that dumps contain only this
+/// interface.
+[[nodiscard]] Result<HostView> read_host_view(nl_sock* socket, const InterfaceName& interface,
                                               const ArpPolicy& arp);
 
 /// Whether a notification may change what read_host_view() reads.

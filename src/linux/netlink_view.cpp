@@ -64,8 +64,8 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
   (void)nl_socket_set_buffer_size(events.get(), kEventBuffer, 0);
   if (const int error = nl_socket_add_memberships(
           events.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
-          RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE,
-          RTNLGRP_IPV6_RULE, RTNLGRP_NONE);
+          RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+          RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP, RTNLGRP_NONE);
       error < 0) {
     return netlink_error("cannot subscribe to changes of addresses and routes", error);
   }
@@ -105,7 +105,7 @@ Result<HostView> NetlinkView::take_snapshot() {
   if (!is_up) return HostView();
   if (auto done = ensure_link_local(); !done) return done.error();
   name_ = rtnl_link_get_name(link.get());
-  auto view = read_host_view(queries_.get(), interface_index_, arp_.read(name_));
+  auto view = read_host_view(queries_.get(), {interface_index_, name_}, arp_.read(name_));
   if (!view) return view.error();
   auto groups = groups_.read(name_);
   if (!groups) return groups.error();
@@ -133,8 +133,7 @@ bool NetlinkView::permits_reply(Ipv4Address target, Ipv4Address sender) {
     return back == interface_index_;
   }
   const auto onward = out_interface(
-      queries_.get(),
-      {.destination = target, .source = sender, .in_interface = interface_index_});
+      queries_.get(), {.destination = target, .source = sender, .in_interface = interface_index_});
   if (!onward) return false;
   if (*onward != interface_index_) return arp_.proxies(name_);
   return arp_.proxies_within(name_) && target != sender;

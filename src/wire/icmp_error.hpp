@@ -5,6 +5,7 @@
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/ip.hpp"
+#include "ipoib/segmentation.hpp"
 
 namespace ipoib::wire {
 
@@ -23,5 +24,13 @@ inline constexpr std::size_t kMaxIcmpError = 1280;
 /// For a packet whose next hop does not respond: ICMP "host unreachable" (RFC 1812, 5.2.7.1) or
 /// ICMPv6 "address unreachable" (RFC 4861, 7.2.2; RFC 4443, 3.1).
 [[nodiscard]] std::size_t emit_unreachable(ConstBytes packet, MutableBytes to);
+
+/// Whether an IPv4 packet is an ICMP redirect (RFC 792).
+[[nodiscard]] inline bool is_icmp_redirect(ConstBytes packet, UpperLayer upper) {
+  constexpr std::uint8_t kIcmp = 1;
+  constexpr std::uint8_t kRedirect = 5;
+  return upper.protocol == kIcmp && upper.begin != 0 && packet.size() > upper.begin &&
+         packet[upper.begin] == kRedirect;
+}
 
 }  // namespace ipoib::wire

@@ -299,6 +299,7 @@ class Script {
     }
   }
   void on(const HostGroupsChanged&) {}
+  void on(const RedirectReceived&) {}
   void on(const ArpPolicyUsed&) {}
   void on(const ArpQuestion& question) { link_.reply_to_arp(question.request, now_); }
   void on(const ConfigureQueuePair&) {}

@@ -162,8 +162,68 @@ TEST_F(NetlinkViewTest, MirrorsRulesWithTheSelectorsThatPacketsShow) {
   const auto other = std::ranges::find(view.rules, 79U, &RoutingRule::table);
   ASSERT_NE(other, view.rules.end());
   EXPECT_EQ(other->family, IpFamily::v6);
-  EXPECT_FALSE(other->is_certain);
-  EXPECT_FALSE(other->source);
+  EXPECT_TRUE(other->is_inverted);
+  EXPECT_TRUE(other->is_certain);
+  EXPECT_EQ(other->source, (IpPrefix{*Ipv6Address::parse("fd00::"), 16}));
+}
+
+TEST_F(NetlinkViewTest, MirrorsProtocolPortsTosAndInterfacesOfRules) {
+  ip("rule add ipproto udp sport 1000-1001 dport 53 tos 0x10 iif lo table 77 priority 50");
+  HostView view = snapshot();
+  const RoutingRule& rule = view.rules.at(1);
+  EXPECT_EQ(rule.priority, 50U);
+  EXPECT_EQ(rule.protocol, 17);
+  EXPECT_EQ(rule.source_ports, (PortRange{1000, 1001}));
+  EXPECT_EQ(rule.destination_ports, (PortRange{53, 53}));
+  EXPECT_EQ(rule.tos, 0x10);
+  EXPECT_EQ(rule.input, RoutingRule::Input::host);
+  EXPECT_TRUE(rule.is_certain);
+  ip("rule add iif eth7 table 78 priority 51");
+  EXPECT_EQ(snapshot().rules.at(2).input, RoutingRule::Input::network);
+  ip("rule add oif eth7 table 79 priority 52");
+  view = snapshot();
+  EXPECT_TRUE(view.rules.at(3).never);
+  EXPECT_TRUE(view.rules.at(3).is_certain);
+  ip("rule add oif ib0 table 80 priority 53");
+  view = snapshot();
+  EXPECT_FALSE(view.rules.at(4).never);
+  EXPECT_FALSE(view.rules.at(4).is_certain) << "of bound sockets only";
+  ip("rule add goto 32766 priority 54");
+  EXPECT_EQ(snapshot().rules.at(5).jump, 32766U);
+}
+
+TEST_F(NetlinkViewTest, MirrorsNexthopObjects) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  ASSERT_TRUE(tun_->set_carrier(true));
+  std::ofstream("/proc/sys/net/ipv4/nexthop_compat_mode") << "0" << std::flush;
+  ip("nexthop add id 1 via 10.9.0.2 dev ib0");
+  ip("nexthop add id 2 via 10.9.0.3 dev ib0");
+  ip("nexthop add id 3 group 1,2/2,4");
+  ip("route add 10.1.0.0/16 nhid 1");
+  ip("route add 10.2.0.0/16 nhid 3");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN),
+            "10.1.0.0/16 via 10.9.0.2, 10.2.0.0/16 via 10.9.0.2 via 10.9.0.3 x4, 10.9.0.0/24");
+  ip("nexthop replace id 1 via 10.9.0.7 dev ib0");
+  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN),
+            "10.1.0.0/16 via 10.9.0.7, 10.2.0.0/16 via 10.9.0.7 via 10.9.0.3 x4, 10.9.0.0/24");
+}
+
+TEST_F(NetlinkViewTest, MirrorsTosAndPreferenceOfRoutes) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  ip("route add 10.1.0.0/16 tos 0x10 via 10.9.0.2");
+  ip("-6 addr add fd00::1/64 dev ib0 nodad");
+  ip("-6 route add default via fd00::2 dev ib0 pref high");
+  ip("-6 route add fd77::/64 via fd00::2 dev ib0 pref low");
+  const auto find = [view = snapshot()](const IpPrefix& prefix) {
+    for (const RoutingTable& table : view.tables) {
+      const auto at = std::ranges::find(table.routes, prefix, &HostRoute::destination);
+      if (at != table.routes.end()) return *at;
+    }
+    return HostRoute{};
+  };
+  EXPECT_EQ(find(prefix("10.1.0.0", 16)).tos, 0x10);
+  EXPECT_EQ(find({Ipv6Address(), 0}).preference, HostRoute::Preference::high);
+  EXPECT_EQ(find({*Ipv6Address::parse("fd77::"), 64}).preference, HostRoute::Preference::low);
 }
 
 TEST_F(NetlinkViewTest, MirrorsLocalAddressesOfAllInterfaces) {
@@ -323,6 +383,15 @@ TEST_F(LinkLocalTest, StaysDeletedAfterTheOperatorDeletesIt) {
   EXPECT_FALSE(has_address());
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_FALSE(has_address());
+}
+
+TEST_F(NetlinkViewTest, TakesAnOverflowForAChange) {
+  (void)view_->update().value();
+  ip("-6 addr add fd07::1/128 dev lo nodad");
+  EXPECT_FALSE(view_->take_events()) << "of another interface";
+  ip("-batch - <<END\n$(for i in $(seq 4000); do"
+     " echo \"-6 addr add fd07::1:$i/128 dev lo nodad\"; done)\nEND");
+  EXPECT_TRUE(view_->take_events()) << "any notification may have been lost";
 }
 
 TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {

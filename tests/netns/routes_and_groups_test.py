@@ -70,6 +70,40 @@ class Gateways(OnASubnet):
         self.left.run("ip", "route", "replace", "10.45.0.0/24", "via", "10.44.0.254")
         wait_until(lambda: self.left.reaches("10.45.0.2"), "left reaches right")
 
+    def test_redirect_is_followed(self):
+        """The router says that left had better use right for 10.46.0.0/24."""
+        self.right.run("ip", "addr", "add", "10.44.0.253/24", "dev", "ib0")
+        self.right.run("ip", "addr", "add", "10.46.0.2/32", "dev", "lo")
+        self.router.run("sysctl", "-qw", "net.ipv4.conf.all.send_redirects=1",
+                        "net.ipv4.conf.ib0.send_redirects=1")
+        self.router.run("ip", "route", "add", "10.46.0.0/24", "via", "10.44.0.253")
+        self.left.run("ip", "route", "add", "default", "via", "10.44.0.254")
+        wait_until(lambda: self.neighbours_for("10.46.0.2") == ["10.44.0.253"],
+                   "left uses right as the gateway")
+        self.left.run("ip", "route", "flush", "cache")
+        self.router.run("sysctl", "-qw", "net.ipv4.conf.all.send_redirects=0",
+                        "net.ipv4.conf.ib0.send_redirects=0")
+        self.left.run("ip", "route", "add", "10.99.0.0/24", "via", "10.44.0.254")
+        wait_until(lambda: self.neighbours_for("10.46.0.2") == ["10.44.0.254"],
+                   "left uses the router again")
+
+    def test_dead_router_is_replaced(self):
+        second = self.add_host("second", "10.44.0.252/24")
+        second.run("ip", "addr", "add", "10.45.0.252/24", "dev", "ib0")
+        second.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        self.left.run("ip", "route", "add", "10.45.0.0/24", "nexthop", "via", "10.44.0.254",
+                      "nexthop", "via", "10.44.0.252")
+        self.right.run("ip", "route", "add", "10.44.0.0/24", "dev", "ib0")
+        destinations = [f"10.45.0.{number}" for number in range(10, 18)]  # some by each router
+        for address in destinations:
+            self.right.run("ip", "addr", "add", f"{address}/32", "dev", "ib0")
+        self.router.kill()
+        for address in destinations:
+            wait_until(lambda to=address: self.left.reaches(to), f"left reaches {address}")
+        failed = [entry["address"] for entry in json.loads(self.left.run(
+            hosts.program("ibarp"), "show", "--json").stdout) if entry["state"] == "failed"]
+        self.assertEqual(failed, ["10.44.0.254"])
+
     def send_datagram(self, size, may_fragment):
         """Left sends right a UDP datagram; returns whether it arrives within some time."""
         receiver = streams.start(self.right, RECEIVER, self.subnet.folder, f"datagram-{size}")

@@ -358,5 +358,16 @@ TEST_F(InterfaceControlTest, ReadsTheHostAgainWhenTheSettingsForArpHaveChanged) 
   EXPECT_EQ(await<HostChanged>().at(0).view.arp.ignore, 1);
 }
 
+TEST_F(InterfaceControlTest, ReadsTheHostAgainAfterARedirect) {
+  (void)await<HostChanged>();
+  HostView view;
+  view.redirects = {{Ipv4Address(0x08080808), Ipv4Address(0x0a2c0009)}};
+  mirror.next = view;
+  const unsigned before = mirror.expected;
+  from_interface(link::RedirectReceived{});
+  EXPECT_THAT(await<HostChanged>().at(0).view.redirects, SizeIs(1));
+  EXPECT_EQ(mirror.expected, before + 1);
+}
+
 }  // namespace
 }  // namespace ipoib::daemon

@@ -14,9 +14,7 @@ constexpr Ipv4Address kElsewhere{0xc0a80001};
 
 class ArpPolicyTest : public LinkFixture {
  protected:
-  ArpPolicyTest() {
-    view.local = {{kOwnIp, 32}, {kVirtual, 32}, {Ipv4Address(0x0a0a0000), 16}};
-  }
+  ArpPolicyTest() { view.local = {{kOwnIp, 32}, {kVirtual, 32}, {Ipv4Address(0x0a0a0000), 16}}; }
   void request(Ipv4Address target, Ipv4Address sender = kPeer) {
     wire::Arp message = arp_from_peer(wire::ArpOperation::request);
     message.target_protocol = target;
@@ -139,6 +137,17 @@ TEST_F(ArpPolicyTest, RouteLookUpsAreLimited) {
   now += 25ms;
   request(kStranger);
   EXPECT_EQ(emitted<ArpQuestion>().size(), 11U);
+}
+
+TEST_F(ArpPolicyTest, RepliesToProbesAreLimited) {
+  config.limits.solicitations = 64;
+  bring_up();
+  for (int i = 0; i < 20; ++i) request(kOwnIp, Ipv4Address());
+  EXPECT_EQ(count(Counter::arp_replies_sent), 4U) << "a quarter of the rate, for a quarter second";
+  EXPECT_EQ(count(Counter::arp_limited), 16U);
+  now += 1s;
+  for (int i = 0; i < 20; ++i) request(kOwnIp, Ipv4Address());
+  EXPECT_EQ(count(Counter::arp_replies_sent), 8U) << "the bucket holds no more";
 }
 
 TEST_F(ArpPolicyTest, ALateAnswerIsIgnoredWhileTheLinkIsDown) {

@@ -393,6 +393,32 @@ TEST_F(PathStates, Path_Failed_Unused) {
   EXPECT_TRUE(is_gone());
 }
 
+TEST_F(PathStates, BackOffIsRememberedWithoutAUser) {
+  const auto fail_and_wait = [this] {
+    EXPECT_EQ(use(), Condition::pending);
+    refuse(path_requests().at(0));
+    forget();
+    const TimePoint began = now;
+    while (use() == Condition::failed) now += 100ms;
+    refuse(path_requests().at(0));
+    forget();
+    return now - began;
+  };
+  const Duration first = fail_and_wait();
+  Duration last{};
+  for (int i = 0; i < 4; ++i) {
+    release();
+    user = paths.acquire(kPeerHw.gid);
+    EXPECT_EQ(use(), Condition::failed) << "the pause goes on";
+    const TimePoint began = now;
+    while (use() == Condition::failed) now += 100ms;
+    last = now - began;
+    refuse(path_requests().at(0));
+    forget();
+  }
+  EXPECT_GT(last, 2 * first);
+}
+
 TEST_F(PathStates, Path_Failed_Report) {
   make_failed();
   report();

@@ -23,6 +23,21 @@ TEST_F(Receive, DropsDatagramsBeforeTheLinkIsUp) {
   EXPECT_EQ(count(Counter::drop_not_up), 1U);
 }
 
+TEST_F(Receive, IcmpRedirectIsAnnounced) {
+  bring_up();
+  Frame frame = ip_packet(kOwnIp, kPeer);
+  frame.bytes()[9] = 1;  // ICMP
+  frame.bytes()[20] = 8;
+  receive(datagram(encapsulated(std::move(frame))));
+  EXPECT_TRUE(emitted<RedirectReceived>().empty()) << "an echo request";
+  frame = ip_packet(kOwnIp, kPeer);
+  frame.bytes()[9] = 1;
+  frame.bytes()[20] = 5;
+  receive(datagram(encapsulated(std::move(frame))));
+  EXPECT_EQ(emitted<RedirectReceived>().size(), 1U);
+  EXPECT_EQ(link->to_host().size(), 2U) << "the kernel decides whether to follow it";
+}
+
 TEST_F(Receive, PacketGoesToTheHostWithoutTheEncapsulationHeader) {
   bring_up();
   receive(datagram(from_peer()));

@@ -202,6 +202,101 @@ TEST_F(Transmit, GatewayMayBeOfTheOtherFamily) {
   EXPECT_EQ(state_of(gateway), "incomplete");
 }
 
+TEST_F(Transmit, MissingGroupFallsBackToRoutersUnlessItIsLocal) {
+  bring_up();
+  constexpr Ipv4Address kLocal{0xe00000fb};  // 224.0.0.251
+  constexpr Ipv4Address kNext{0xe0000101};   // 224.0.1.1: outside of 224.0.0.0/24
+  constexpr Ipv4Address kAdministered{0xefffff01};
+  for (const Ipv4Address group : {kLocal, kNext, kAdministered}) send(group);
+  const auto asked = take<JoinRequest>();
+  ASSERT_EQ(asked.size(), 3U);
+  for (const JoinRequest& join : asked) {
+    link->on_response({join.id, SaFailure(wire::SaStatus::insufficient_components)}, now);
+  }
+  EXPECT_EQ(count(Counter::drop_no_group), 1U);
+  EXPECT_EQ(count(Counter::multicast_by_routers), 2U);
+}
+
+class TwoRouters : public LinkFixture {
+ protected:
+  TwoRouters() {
+    view.rules = {{.family = IpFamily::v4, .table = 254}};
+    for (const Ipv4Address gateway : {kFirst, kSecond}) {
+      routes.push_back({.destination = {Ipv4Address(0), 0},
+                        .metric = 0,
+                        .hops = {{.gateway = gateway, .weight = 1}}});
+    }
+    view.tables = {{.id = 254, .routes = routes}};
+  }
+  void learn(Ipv4Address gateway) {
+    wire::Arp reply = arp_from_peer(wire::ArpOperation::reply);
+    reply.sender_protocol = gateway;
+    receive_arp(reply);
+    grant_paths();
+  }
+  static constexpr Ipv4Address kFirst{0x0a2c00fe};
+  static constexpr Ipv4Address kSecond{0x0a2c00fd};
+  static constexpr Ipv4Address kFar{0x08080808};
+  std::vector<HostRoute> routes;
+};
+
+TEST_F(TwoRouters, ADeadOneIsReplacedByTheOther) {
+  bring_up();
+  send(kFar);
+  learn(kFirst);
+  EXPECT_EQ(state_of(kFirst), "reachable");
+  EXPECT_EQ(state_of(kSecond), "gone");
+  // It does not respond any more; traffic goes on.
+  const TimePoint end = now + 2min;
+  while (now < end && state_of(kFirst) != "failed") {
+    tick_to(now + 1s);
+    forget();
+    send(kFar);
+  }
+  ASSERT_EQ(state_of(kFirst), "failed");
+  forget();
+  send(kFar);
+  EXPECT_EQ(state_of(kSecond), "incomplete");
+  EXPECT_TRUE(link->to_host().empty()) << "no error: there is another router";
+  learn(kSecond);
+  forget();
+  tick_to(now + 10s);
+  EXPECT_EQ(state_of(kFirst), "gone") << "the failure is forgotten";
+  forget();
+  send(kFar);
+  ASSERT_EQ(link->sends().size(), 1U);
+  EXPECT_EQ(state_of(kFirst), "gone") << "not tried while another one responds";
+  wire::Arp request = arp_from_peer(wire::ArpOperation::request);
+  request.sender_protocol = kFirst;
+  receive_arp(request);
+  grant_paths();
+  forget();
+  send(kFar);
+  EXPECT_EQ(state_of(kFirst), "delay") << "it is back";
+}
+
+TEST_F(TwoRouters, RulesSeeTheHeadersOfAPacket) {
+  view.rules.insert(view.rules.begin(), {.family = IpFamily::v4,
+                                         .table = 100,
+                                         .protocol = 17,
+                                         .destination_ports = PortRange{53, 53},
+                                         .input = RoutingRule::Input::host});
+  view.tables.push_back({.id = 100, .routes = {routes[1]}});
+  bring_up();
+  const auto packet = [this](Ipv4Address from, std::uint16_t destination) {
+    Frame frame = ip_packet(kFar, from);
+    frame.bytes()[9] = 17;
+    store_be(&frame.bytes()[22], destination);
+    return frame;
+  };
+  send(packet(kOwnIp, 54));
+  EXPECT_EQ(state_of(kFirst), "incomplete");
+  send(packet(Ipv4Address(0x0a636363), 53));
+  EXPECT_EQ(state_of(kSecond), "gone") << "forwarded";
+  send(packet(kOwnIp, 53));
+  EXPECT_EQ(state_of(kSecond), "incomplete");
+}
+
 TEST_F(Transmit, PacketOverTheMtuCausesAnIcmpError) {
   bring_up();
   send(kPeer, 2045);
