@@ -202,10 +202,10 @@ TEST_F(NetlinkViewTest, MirrorsNexthopObjects) {
   ip("route add 10.1.0.0/16 nhid 1");
   ip("route add 10.2.0.0/16 nhid 3");
   EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN),
-            "10.1.0.0/16 via 10.9.0.2, 10.2.0.0/16 via 10.9.0.2 via 10.9.0.3 x4, 10.9.0.0/24");
+            "10.1.0.0/16 via 10.9.0.2, 10.2.0.0/16 via 10.9.0.2 x2 via 10.9.0.3 x4, 10.9.0.0/24");
   ip("nexthop replace id 1 via 10.9.0.7 dev ib0");
   EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN),
-            "10.1.0.0/16 via 10.9.0.7, 10.2.0.0/16 via 10.9.0.7 via 10.9.0.3 x4, 10.9.0.0/24");
+            "10.1.0.0/16 via 10.9.0.7, 10.2.0.0/16 via 10.9.0.7 x2 via 10.9.0.3 x4, 10.9.0.0/24");
 }
 
 TEST_F(NetlinkViewTest, MirrorsTosAndPreferenceOfRoutes) {
@@ -389,8 +389,8 @@ TEST_F(NetlinkViewTest, TakesAnOverflowForAChange) {
   (void)view_->update().value();
   ip("-6 addr add fd07::1/128 dev lo nodad");
   EXPECT_FALSE(view_->take_events()) << "of another interface";
-  ip("-batch - <<END\n$(for i in $(seq 4000); do"
-     " echo \"-6 addr add fd07::1:$i/128 dev lo nodad\"; done)\nEND");
+  ip("-6 -batch - <<END\n$(for i in $(seq 4000); do"
+     " echo \"addr add fd07::1:$i/128 dev lo nodad\"; done)\nEND");
   EXPECT_TRUE(view_->take_events()) << "any notification may have been lost";
 }
 

@@ -85,6 +85,29 @@ speaker.sendto(sys.argv[2].encode(), (group, 5002))
 
 
 
+# Connects to an address; prints the name of the error. With UDP, after a datagram.
+CONNECT = """
+import errno, socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+kind = {'tcp': socket.SOCK_STREAM, 'udp': socket.SOCK_DGRAM}[sys.argv[2]]
+client = socket.socket(family, kind)
+client.settimeout(60)
+if family == socket.AF_INET:
+    client.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
+else:
+    client.setsockopt(socket.IPPROTO_IPV6, 25, 1)  # IPV6_RECVERR
+try:
+    client.connect((sys.argv[1], 4455))
+    client.send(b'hello')
+    client.recv(1)
+    print('connected')
+except TimeoutError:
+    print('TIMEOUT')
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"""
+
+
 def start(host, script, folder, name, *arguments):
     """Starts a script on a host and waits until it listens."""
     log = folder / f"{host.name}.{name}.out"

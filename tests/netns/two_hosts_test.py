@@ -13,29 +13,6 @@ FLOOD = 10000
 BULK_MIB = int(os.environ.get("IPOIB_BULK_MIB", "1024"))
 
 
-# Connects to an address; prints the name of the error. With UDP, after a datagram.
-CONNECT = """
-import errno, socket, sys
-family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
-kind = {'tcp': socket.SOCK_STREAM, 'udp': socket.SOCK_DGRAM}[sys.argv[2]]
-client = socket.socket(family, kind)
-client.settimeout(60)
-if family == socket.AF_INET:
-    client.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
-else:
-    client.setsockopt(socket.IPPROTO_IPV6, 25, 1)  # IPV6_RECVERR
-try:
-    client.connect((sys.argv[1], 4455))
-    client.send(b'hello')
-    client.recv(1)
-    print('connected')
-except TimeoutError:
-    print('TIMEOUT')
-except OSError as error:
-    print(errno.errorcode[error.errno])
-"""
-
-
 class TwoHosts(hosts.Pair):
     def setUp(self):
         self.set_up()
@@ -61,7 +38,7 @@ class TwoHosts(hosts.Pair):
         for address in "10.44.0.77", "fd44::77":
             for kind in "tcp", "udp", "tcp":  # the last one while the failure is remembered
                 with self.subTest(address=address, kind=kind):
-                    done = self.left.run(sys.executable, "-c", CONNECT, address, kind)
+                    done = self.left.run(sys.executable, "-c", streams.CONNECT, address, kind)
                     self.assertEqual(done.stdout.strip(), "EHOSTUNREACH")
         self.assertGreater(self.left.counters()["unreachable_answers"], 0)
 

@@ -111,23 +111,6 @@ TEST_F(NeighbourStates, Resolving_ConfirmedSame) {
   EXPECT_EQ(state(), "reachable");
 }
 
-TEST_F(NeighbourStates, ConfirmationIsKeptUntilThePathIsReady) {
-  make_resolving();
-  confirm(kPeerHw);
-  learn(kPeerHw);
-  contradict();
-  grant(path_request);
-  EXPECT_EQ(state(), "reachable") << "what follows a confirmation does not take it back";
-}
-
-TEST_F(NeighbourStates, ConfirmationOfAnotherAddressIsNotKept) {
-  make_resolving();
-  confirm(kPeerHw);
-  learn(kNewPeerHw);
-  grant(path_requests().at(0), 8);
-  EXPECT_EQ(state(), "delay");
-}
-
 TEST_F(NeighbourStates, Resolving_ConfirmedOther) {
   make_resolving();
   confirm(kNewPeerHw);

@@ -393,7 +393,17 @@ TEST_F(PathStates, Path_Failed_Unused) {
   EXPECT_TRUE(is_gone());
 }
 
-TEST_F(PathStates, BackOffIsRememberedWithoutAUser) {
+TEST_F(PathStates, Path_Failed_Report) {
+  make_failed();
+  report();
+  EXPECT_TRUE(is<Path::Failed>());
+  EXPECT_EQ(use(), Condition::pending) << "the pause has ended";
+  EXPECT_EQ(path_requests().size(), 1U);
+}
+
+using PathTableTest = PathStates;
+
+TEST_F(PathTableTest, BackOffIsRememberedWithoutAUser) {
   const auto fail_and_wait = [this] {
     EXPECT_EQ(use(), Condition::pending);
     refuse(path_requests().at(0));
@@ -418,16 +428,6 @@ TEST_F(PathStates, BackOffIsRememberedWithoutAUser) {
   }
   EXPECT_GT(last, 2 * first);
 }
-
-TEST_F(PathStates, Path_Failed_Report) {
-  make_failed();
-  report();
-  EXPECT_TRUE(is<Path::Failed>());
-  EXPECT_EQ(use(), Condition::pending) << "the pause has ended";
-  EXPECT_EQ(path_requests().size(), 1U);
-}
-
-using PathTableTest = PathStates;
 
 TEST_F(PathTableTest, OneRequestForAllNeighboursOnAPort) {
   const PathRef second = paths.acquire(kPeerHw.gid);
