@@ -201,6 +201,86 @@ def partitions_can_be_deleted():
         assert softib("set", "partition", "0x7fff", "delete", env=subnet.environment).returncode == 1
 
 
+def packets_of(pcap):
+    """Returns the lengths of the records of a pcap file; fails unless the file is complete."""
+    equal(pcap[:4], b"\xa1\xb2\xc3\xd4")
+    at, lengths = 24, []
+    while at < len(pcap):
+        length = int.from_bytes(pcap[at + 8:at + 12], "big")
+        lengths.append(length)
+        at += 16 + length
+    equal(at, len(pcap))
+    return lengths
+
+
+def capture_goes_to_the_standard_output():
+    with Subnet(SOFTIB) as subnet:
+        program = ["sh", "-c", "echo written; saquery -g >&2; saquery -g >&2"]
+        for target in ("-", "/dev/stdout"):
+            done = subprocess.run(subnet.command("a", *program, options=["--capture", target]),
+                                  env=subnet.environment, capture_output=True, timeout=60)
+            equal(done.returncode, 0)
+            assert len(packets_of(done.stdout)) >= 4, done
+            assert b"written" in done.stderr and b"written" not in done.stdout, done.stderr
+        path = subnet.folder / "file.pcap"
+        with open(path, "wb") as file:
+            subprocess.run(subnet.command("a", *program, options=["--capture", "-"]), stdout=file,
+                           stderr=subprocess.DEVNULL, env=subnet.environment, check=True)
+        assert len(packets_of(path.read_bytes())) >= 4
+
+
+def capture_into_a_named_pipe():
+    with Subnet(SOFTIB) as subnet:
+        pipe = subnet.folder / "pipe"
+        os.mkfifo(pipe)
+        with subnet.start("a", "saquery", "-g", options=["--capture", str(pipe)],
+                          stdout=subprocess.DEVNULL) as program:
+            assert len(packets_of(pipe.read_bytes())) >= 2
+        equal(program.returncode, 0)
+
+
+def program_outlives_the_reader_of_its_capture():
+    with Subnet(SOFTIB) as subnet:
+        with subnet.start("a", "sh", "-c", "read line; exec saquery -g", options=["--capture", "-"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as program:
+            equal(os.read(program.stdout.fileno(), 24)[:4], b"\xa1\xb2\xc3\xd4")  # it is ready
+            program.stdout.close()
+            _, output = program.communicate("\n", timeout=60)
+        equal(program.returncode, 0)
+        assert "the capture" in output and "Broken pipe" in output, output
+
+
+def capture_of_the_sm_goes_to_the_standard_output():
+    with Subnet(SOFTIB) as subnet:
+        folder = subnet.folder / "other"
+        with subprocess.Popen([SOFTIB, "subnet", "--dir", str(folder), "--capture", "-"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as other:
+            subnet.processes.append(other)
+            assert other.stderr.readline().startswith(b"ready"), "ready is not on stderr"
+            softib("run", "--hca", "a", "saquery", env=dict(os.environ, SOFTIB_DIR=str(folder)))
+            softib("stop", env=dict(os.environ, SOFTIB_DIR=str(folder)))
+            assert len(packets_of(other.stdout.read())) >= 2
+
+
+def link_faults_disturb_the_packets():
+    with Subnet(SOFTIB) as subnet:
+        subnet.softib("set", "hca", "a", "present")
+        subnet.softib("set", "link", "a", "loss", "100")
+        assert "loss=100.00%" in subnet.softib("show", "nodes")
+        done = subnet.run("a", "sh", "-c", "saquery -t 100 -g; true").stdout
+        assert "dump" not in done, done
+        assert subnet.nodes()["a"]["counters"]["drop_link_fault"] > 0
+        subnet.softib("set", "link", "a", "duplicate", "100", "delay", "1")
+        assert "dump" in subnet.run("a", "saquery", "-g").stdout
+        assert subnet.nodes()["a"]["counters"]["link_duplicates"] > 0
+        subnet.kill_subnet()
+        subnet.start_subnet()
+        equal(subnet.nodes()["a"]["link_faults"], dict(loss=0, duplicate=10000, reorder=0, delay=1))
+        subnet.softib("set", "link", "a", "off")
+        assert "LINK FAULTS" not in subnet.softib("show", "nodes")
+
+
 def automatic_start_tells_why_it_failed():
     with tempfile.NamedTemporaryFile() as file:
         environment = dict(os.environ, SOFTIB_DIR=file.name)
@@ -215,4 +295,7 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_names_the_programs_that_use_the_subnet,
            stop_removes_what_a_killed_subnet_has_left, killed_subnet_goes_on_with_its_options,
-           partitions_can_be_deleted, automatic_start_tells_why_it_failed])
+           partitions_can_be_deleted, capture_goes_to_the_standard_output,
+           capture_into_a_named_pipe, program_outlives_the_reader_of_its_capture,
+           capture_of_the_sm_goes_to_the_standard_output, link_faults_disturb_the_packets,
+           automatic_start_tells_why_it_failed])

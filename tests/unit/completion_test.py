@@ -87,6 +87,8 @@ def main():
         expect("softib set port a ", ["up", "down"])
         expect("softib set partition 0x12 a ", ["full", "limited", "none"])
         expect("softib set partition 0x12 ", ["delete"])
+        expect("softib set link a ", ["off", "loss", "delay"])
+        expect("softib set link a loss 1 ", ["delay"], ["off"])
         expect("softib show ", ["nodes", "partitions", "groups", "counters"])
         expect("softib show --", ["--json", "--watch", "--wide"])
         expect("softib stop ", [], ["show"])

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -72,6 +73,17 @@ class Arguments {
     }
     return value.value_or(0);
   }
+  /// A percentage in hundredths.
+  std::uint16_t percentage() {
+    const auto word = take("PERCENT");
+    double value = -1;
+    const char* const end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, value);
+    const bool is_valid = error == std::errc{} && stop == end && value >= 0 && value <= 100;
+    if (!is_valid) refuse_value(word, "percentage", "0 to 100");
+    return is_valid ? static_cast<std::uint16_t>(std::lround(value * 100)) : std::uint16_t{0};
+  }
+  [[nodiscard]] bool is_empty() const { return next_ == words_.size() || refused_; }
   /// `parse` returns an optional value.
   template <class Parse>
   auto state(std::string_view what, std::string_view choices, Parse parse) {
@@ -128,6 +140,28 @@ Result<control::Request> read_mtu(Arguments& words) {
   return words.done(change);
 }
 
+Result<control::Request> read_link(Arguments& words) {
+  control::SetLink change{words.hca(), {}};
+  if (words.take_last("off")) return words.done(change);
+  auto& faults = change.faults;
+  do {
+    using Name = std::optional<std::string>;
+    const auto name = words.state(
+        "fault of a link", "loss|duplicate|reorder|delay", [](const std::string& word) -> Name {
+          const bool is_known =
+              word == "loss" || word == "duplicate" || word == "reorder" || word == "delay";
+          return is_known ? Name(word) : std::nullopt;
+        });
+    if (name == "loss") faults.loss = words.percentage();
+    if (name == "duplicate") faults.duplicate = words.percentage();
+    if (name == "reorder") faults.reorder = words.percentage();
+    if (name == "delay") {
+      faults.delay = words.number_between("MS", "delay", 0, LinkFaults::kMaxDelay);
+    }
+  } while (!words.is_empty());
+  return words.done(change);
+}
+
 Result<control::Request> read_partition(Arguments& words) {
   control::SetPartition change;
   change.pkey = words.pkey();
@@ -167,6 +201,11 @@ constexpr std::array kChanges{
     Change{"lid", "HCA LID", "set the LID of an HCA's port", read_lid},
     Change{"mtu", "HCA BYTES", "set the MTU of an HCA's port, for paths and\nlater joins",
            read_mtu},
+    Change{
+        "link", "HCA off|FAULT...",
+        "lose, duplicate, reorder or delay what the\nHCA sends, for tests. FAULT: loss, duplicate\n"
+        "or reorder with a percentage, or delay with\nmilliseconds; what is not given is off",
+        read_link},
     Change{"partition", "PKEY HCA full|limited|none | PKEY delete",
            "set the membership of an HCA in a partition,\nwhich is created if necessary; delete "
            "the\npartition with its groups",

@@ -6,12 +6,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <string>
 #include <string_view>
 
+#include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/cli/run_environment.hpp"
 #include "softib/endpoint/capture.hpp"
@@ -41,7 +41,9 @@ po::options_description run_options() {
       "the HCA (default: the name of the network namespace, else of the host), "
       "and which port of a new HCA, 1 or 2, is connected to the subnet (default: 1)")(
       "capture", po::value<std::string>()->value_name("FILE"),
-      "write the packets and MADs that the program sends and receives to FILE, for tshark");
+      "write the packets and MADs that the program sends and receives to FILE, for tshark; -: to "
+      "the "
+      "standard output, and what the program writes there to the standard error");
   return options;
 }
 
@@ -66,14 +68,16 @@ std::string_view variable(const char* name) {
 void set_variable(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
 /// Creates or truncates the capture file, to which the program's processes append.
-Result<void> begin_capture(const std::string& path) {
-  const std::string absolute = std::filesystem::absolute(path).string();
-  if (::truncate(absolute.c_str(), 0) != 0 && errno != ENOENT) {
-    return ipoib::Error{errno, "cannot capture to " + absolute + ": " + std::strerror(errno)};
+Result<void> begin_capture(const std::string& given) {
+  const auto path = capture_target(given);
+  if (!path) return path.error();
+  const bool is_descriptor = path->starts_with("/proc/self/fd/");
+  if (!is_descriptor && ::truncate(path->c_str(), 0) != 0 && errno != ENOENT) {
+    return ipoib::Error{errno, "cannot capture to " + *path + ": " + std::strerror(errno)};
   }
-  const auto file = endpoint::CaptureFile::open(absolute);
+  const auto file = endpoint::CaptureFile::open(*path, endpoint::StreamHeader::write);
   if (!file) return file.error();
-  set_variable(fabric::kCaptureVariable, absolute);
+  set_variable(fabric::kCaptureVariable, *path);
   return {};
 }
 

@@ -95,15 +95,45 @@ std::string gbits(const json::object& object) {
   return std::to_string(mbps / 1000) + (tenths == 0 ? "" : "." + std::to_string(tenths));
 }
 
+/// The faults of a node's link: "loss=1.50% delay=5ms".
+std::string faults(const json::object& node) {
+  const auto* const value = node.if_contains("link_faults");
+  if (value == nullptr || !value->is_object()) return "-";
+  std::string out;
+  for (const auto& [key, number] : value->get_object()) {
+    const auto amount = number.is_number() ? number.to_number<unsigned>() : 0;
+    if (amount == 0) continue;
+    if (!out.empty()) out += ' ';
+    const std::string hundredths = std::to_string(100 + amount % 100).substr(1);
+    out += std::string(key) + '=' +
+           (key == "delay" ? std::to_string(amount) + "ms"
+                           : std::to_string(amount / 100) + '.' + hundredths + '%');
+  }
+  return out.empty() ? "-" : out;
+}
+
 Table nodes(const json::object& subnet) {
-  Table table(
-      {{"LID"}, {"NODE"}, {"STATE"}, {"MTU"}, {"GBIT/S"}, {"GID"}, {"P_KEYS"}, {"PROCESSES"}});
-  for (const auto& value : list(subnet, "nodes")) {
+  const auto& all = list(subnet, "nodes");
+  const bool has_faults = std::any_of(
+      all.begin(), all.end(), [](const auto& value) { return faults(value.as_object()) != "-"; });
+  std::vector<ipoib::table::Column> columns{{"LID"},    {"NODE"}, {"STATE"},  {"MTU"},
+                                            {"GBIT/S"}, {"GID"},  {"P_KEYS"}, {"PROCESSES"}};
+  if (has_faults) columns.push_back({"LINK FAULTS"});
+  Table table(std::move(columns));
+  for (const auto& value : all) {
     const auto& node = value.as_object();
-    table.add({lids(node), text(node, "name"), text(node, "state"), text(node, "mtu"), gbits(node),
-               text(node, "gid"), join(list(node, "pkeys"), plain),
-               join(list(node, "processes"),
-                    [](const json::value& one) { return text(one.as_object(), "pid"); })});
+    std::vector<std::string> row{lids(node),
+                                 text(node, "name"),
+                                 text(node, "state"),
+                                 text(node, "mtu"),
+                                 gbits(node),
+                                 text(node, "gid"),
+                                 join(list(node, "pkeys"), plain),
+                                 join(list(node, "processes"), [](const json::value& one) {
+                                   return text(one.as_object(), "pid");
+                                 })};
+    if (has_faults) row.push_back(faults(node));
+    table.add(std::move(row));
   }
   return table;
 }

@@ -17,6 +17,7 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
+#include "softib/cli/capture_target.hpp"
 #include "softib/cli/commands.hpp"
 #include "softib/subnetd/subnet_process.hpp"
 #include "wire/sa_values.hpp"
@@ -55,9 +56,10 @@ po::options_description subnet_options() {
       "process of this subnet keep theirs")(
       "tied", po::bool_switch(),
       "end when the standard input ends before any byte was read from it: for scripts that start a "
-      "subnet and may fail")(
-      "capture", po::value<std::string>()->value_name("FILE"),
-      "append the packets that the subnet manager's port sends and receives to FILE, for tshark")(
+      "subnet and may fail")("capture", po::value<std::string>()->value_name("FILE"),
+                             "append the packets that the subnet manager's port sends and receives "
+                             "to FILE, for tshark; -: "
+                             "to the standard output, and \"ready\" to the standard error")(
       "log", po::value<std::string>()->default_value("info")->value_name("LEVEL"),
       "log level on stderr: debug, info, warning, error, off");
   return options;
@@ -165,7 +167,11 @@ int subnet_command(int argc, char** argv) {
   log->set_pattern(ipoib::kLogPattern);
   log->set_level(*level);
   std::string capture;
-  if (options->contains("capture")) capture = (*options)["capture"].as<std::string>();
+  if (options->contains("capture")) {
+    const auto target = capture_target((*options)["capture"].as<std::string>());
+    if (!target) return fail(target.error());
+    capture = *target;
+  }
 
   boost::asio::io_context context(1);
   boost::asio::signal_set signals(context, SIGTERM, SIGINT);

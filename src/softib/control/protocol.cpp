@@ -67,10 +67,11 @@ class Members {
     if (!is_valid_name(name)) invalid("hca");
     return name;
   }
-  std::uint16_t number(std::string_view key) {
+  std::uint16_t number(std::string_view key,
+                       std::int64_t most = std::numeric_limits<std::uint16_t>::max()) {
     const auto* value = object_.if_contains(key);
     const auto* number = value != nullptr ? value->if_int64() : nullptr;
-    if (number == nullptr || *number < 0 || *number > std::numeric_limits<std::uint16_t>::max()) {
+    if (number == nullptr || *number < 0 || *number > most) {
       invalid(key);
       return 0;
     }
@@ -126,6 +127,14 @@ json::object content(const SetLid& request) {
 }
 json::object content(const SetMtu& request) {
   return {{"command", "set-mtu"}, {"hca", request.hca}, {"mtu", request.mtu}};
+}
+json::object content(const SetLink& request) {
+  return {{"command", "set-link"},
+          {"hca", request.hca},
+          {"loss", request.faults.loss},
+          {"duplicate", request.faults.duplicate},
+          {"reorder", request.faults.reorder},
+          {"delay", request.faults.delay}};
 }
 json::object content(const SetPartition& request) {
   return {{"command", "set-partition"},
@@ -195,6 +204,14 @@ Result<Request> parse_request(std::string_view line) {
   }
   if (command == "set-mtu") {
     SetMtu request{members.hca(), members.number("mtu")};
+    return members.done(request);
+  }
+  if (command == "set-link") {
+    SetLink request{members.hca(),
+                    {members.number("loss", LinkFaults::kAlways),
+                     members.number("duplicate", LinkFaults::kAlways),
+                     members.number("reorder", LinkFaults::kAlways),
+                     members.number("delay", LinkFaults::kMaxDelay)}};
     return members.done(request);
   }
   if (command == "set-partition") {

@@ -6,6 +6,8 @@
 //   {"command":"set-port","hca":"a","state":"down"}                 down, init, armed, active
 //   {"command":"set-lid","hca":"a","lid":7}
 //   {"command":"set-mtu","hca":"a","mtu":1024}
+//   {"command":"set-link","hca":"a","loss":150,"duplicate":0,"reorder":0,"delay":5}
+//                                                     hundredths of a percent, milliseconds
 //   {"command":"set-partition","hca":"a","pkey":"0x0012","membership":"limited"}
 //                                                                   none, limited, full
 //   {"command":"delete-partition","pkey":"0x0012"}
@@ -24,6 +26,7 @@
 #include <variant>
 
 #include "ipoib/result.hpp"
+#include "softib/core/link_faults.hpp"
 #include "softib/subnet/partition.hpp"
 
 namespace softib::control {
@@ -46,6 +49,10 @@ struct SetMtu {
   std::string hca;
   std::uint16_t mtu = 0;  ///< bytes
 };
+struct SetLink {
+  std::string hca;
+  LinkFaults faults;
+};
 struct SetPartition {
   std::string hca;
   PKey pkey;
@@ -61,8 +68,8 @@ struct MovePKey {
 };
 struct RestartSm {};
 
-using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetPartition, DeletePartition,
-                             MovePKey, RestartSm>;
+using Request = std::variant<Show, SetHca, SetPort, SetLid, SetMtu, SetLink, SetPartition,
+                             DeletePartition, MovePKey, RestartSm>;
 
 /// The line of a request, with newline.
 [[nodiscard]] std::string emit(const Request& request);

@@ -8,6 +8,7 @@
 
 #include "ipoib/address.hpp"
 #include "ipoib/bytes.hpp"
+#include "softib/core/link_faults.hpp"
 
 namespace softib {
 
@@ -55,6 +56,7 @@ struct PortAttributes {
   /// generation has lost the HCA. 15 bits in the fabric file.
   std::uint16_t generation = 0;
   bool failed = false;  ///< the HCA has failed and not recovered
+  LinkFaults faults;    ///< of the packets that the HCA sends
   /// Whether packets to and from the port need a GRH, as with virtual functions, which share LIDs.
   bool grh_required = false;
   std::array<PKey, kPKeyTableSize> pkeys{};

@@ -5,7 +5,8 @@
 //   ERF: | timestamp 8, little-endian 32.32 s | type 8 = 21 | flags 8 | rlen 16 | - 16 | wlen 16 |
 //
 // Each batch is appended by one write(2), so a killed process leaves a readable file, and several
-// processes may share one. When the disk is full, the file ends after a complete record.
+// processes may share one. When the disk is full, the file ends after a complete record. A pipe
+// that is full delays the program; when its reader has gone, the capture ends.
 #pragma once
 
 #include <chrono>
@@ -24,12 +25,16 @@ namespace softib::endpoint {
 /// The ERF interface number, by which tshark distinguishes the directions.
 enum class Direction : std::uint8_t { sent = 0, received = 1 };
 
+/// Whether opening a pipe or another stream writes the file header into it. The first process does.
+enum class StreamHeader : std::uint8_t { omit, write };
+
 class CaptureFile {
  public:
   using WallTime = std::chrono::system_clock::time_point;
 
   /// Opens a file for appending. Writes the file header if the file is new or empty.
-  [[nodiscard]] static ipoib::Result<CaptureFile> open(const std::string& path);
+  [[nodiscard]] static ipoib::Result<CaptureFile> open(
+      const std::string& path, StreamHeader stream_header = StreamHeader::omit);
 
   /// Adds a packet, LRH to padding, to the batch, and computes its CRCs.
   void add(ConstBytes packet, Direction direction, WallTime when);
@@ -38,12 +43,13 @@ class CaptureFile {
   void flush();
 
  private:
-  CaptureFile(ipoib::FileDescriptor file, std::string path)
-      : file_(std::move(file)), path_(std::move(path)) {}
+  CaptureFile(ipoib::FileDescriptor file, std::string path, bool is_stream)
+      : file_(std::move(file)), path_(std::move(path)), is_stream_(is_stream) {}
   void stop(int code, ssize_t written);
 
   ipoib::FileDescriptor file_;  ///< empty when the capture has ended
   std::string path_;
+  bool is_stream_ = false;  ///< not a regular file
   std::vector<std::uint8_t> batch_;
 };
 

@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "softib/endpoint/capture.hpp"
 #include "wire/packet.hpp"
@@ -40,6 +43,44 @@ void append(std::vector<std::uint8_t>& to, ConstBytes bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
+/// A descriptor that is given by its path is opened again, so that processes can lock it against
+/// each other. Sockets, and streams of another user, cannot be opened again.
+FileDescriptor open_for_appending(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  constexpr std::string_view kDescriptors = "/proc/self/fd/";
+  if (file || !path.starts_with(kDescriptors) || (errno != ENXIO && errno != EACCES)) return file;
+  const int number = std::atoi(path.c_str() + kDescriptors.size());
+  return FileDescriptor(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+}
+
+/// Writes all bytes to a stream unless it fails. Without a reader it fails, too, instead of ending
+/// the program by a signal.
+ssize_t write_stream(int file, ConstBytes bytes) {
+  sigset_t pipe_signal;
+  sigset_t before;
+  sigset_t pending;
+  ::sigemptyset(&pipe_signal);
+  ::sigaddset(&pipe_signal, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  ::sigpending(&pending);
+  std::size_t done = 0;
+  int code = 0;
+  while (done < bytes.size() && code == 0) {
+    const ssize_t more = ::write(file, bytes.data() + done, bytes.size() - done);
+    if (more >= 0) {
+      done += static_cast<std::size_t>(more);
+    } else if (errno != EINTR) {
+      code = errno;
+    }
+  }
+  constexpr timespec kNoWait{0, 0};
+  const bool is_ours = code == EPIPE && ::sigismember(&pending, SIGPIPE) == 0;
+  if (is_ours) (void)::sigtimedwait(&pipe_signal, nullptr, &kNoWait);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = code;
+  return code == 0 ? static_cast<ssize_t>(done) : -1;
+}
+
 bool write_header(int file) {
   std::array<std::uint8_t, kFileHeaderSize> header;
   ByteWriter writer(header);
@@ -49,7 +90,7 @@ bool write_header(int file) {
   writer.zeros(8);  // time zone, accuracy
   writer.u32(kSnapLength);
   writer.u32(kLinkTypeErf);
-  return ::write(file, header.data(), header.size()) == ssize_t{kFileHeaderSize};
+  return write_stream(file, header) == ssize_t{kFileHeaderSize};
 }
 
 void append_headers(std::vector<std::uint8_t>& to, std::size_t size, Direction direction,
@@ -93,18 +134,20 @@ std::size_t complete_size(ConstBytes batch, std::size_t size) {
 
 }  // namespace
 
-Result<CaptureFile> CaptureFile::open(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+Result<CaptureFile> CaptureFile::open(const std::string& path, StreamHeader stream_header) {
+  FileDescriptor file = open_for_appending(path);
   struct stat status {};
   // Locked, so that only one process finds the file empty and writes the header.
   bool ready = file && ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;
-  if (ready && status.st_size == 0) ready = write_header(file.get());
+  const bool is_stream = ready && !S_ISREG(status.st_mode);
+  const bool needs_header = is_stream ? stream_header == StreamHeader::write : status.st_size == 0;
+  if (ready && needs_header) ready = write_header(file.get());
   if (!ready) {
     const int code = errno;
     return Error{code, "cannot capture to " + path + ": " + std::strerror(code)};
   }
   ::flock(file.get(), LOCK_UN);
-  return CaptureFile(std::move(file), path);
+  return CaptureFile(std::move(file), path, is_stream);
 }
 
 void CaptureFile::add(ConstBytes packet, Direction direction, WallTime when) {
@@ -120,7 +163,8 @@ void CaptureFile::flush() {
   if (!file_) return;
   // Locked, so that no other process appends after an incomplete record.
   ::flock(file_.get(), LOCK_EX);
-  const auto written = ::write(file_.get(), batch_.data(), batch_.size());
+  const auto written = is_stream_ ? write_stream(file_.get(), batch_)
+                                  : ::write(file_.get(), batch_.data(), batch_.size());
   if (written != static_cast<ssize_t>(batch_.size())) stop(written < 0 ? errno : ENOSPC, written);
   if (file_) ::flock(file_.get(), LOCK_UN);
   batch_.clear();

@@ -9,6 +9,11 @@ namespace softib::endpoint {
 
 namespace {
 
+/// Different for each process of a node.
+std::uint32_t qpn_seed(const transport::ProcessSlot& slot) {
+  return QpnLayout::make(slot.epoch(), slot.index(), 0).value();
+}
+
 PortAttributes disconnected(PortAttributes port) {
   port.state = PortState::down;
   port.lid = Lid();
@@ -28,7 +33,15 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
       wire_(folder_, fabric_),
       router_(folder_, fabric_, wire_, node_),
       last_port_(record.port),
+      faulty_link_([this](const WirePacket& packet) { send_now(packet); },
+                   [this](FaultyLink::Event event) {
+                     count(event == FaultyLink::Event::lost ? fabric::PortCounter::drop_link_fault
+                                                            : fabric::PortCounter::link_duplicates,
+                           1);
+                   },
+                   std::uint64_t{node_} << 32 | qpn_seed(slot_)),
       engine_(slot_.listener(), *this) {
+  set_faults(record.port.faults);
   slot_.occupy(fabric_);
   // Nobody has woken the engine for changes before the slot was occupied.
   engine_.wake();
@@ -37,14 +50,16 @@ LiveEndpoint::LiveEndpoint(fabric::SubnetFolder folder, fabric::Fabric fabric, N
 LiveEndpoint::~LiveEndpoint() {
   // Stop the engine before the listener that it uses is closed.
   engine_.stop();
+  faulty_link_.stop();
   if (!belongs_to_parent() && !detached_) slot_.leave(folder_, fabric_);
 }
 
 void LiveEndpoint::detach() {
   if (belongs_to_parent() || std::exchange(detached_, true)) return;
   engine_.stop();
-  turn_done();   // reports what the engine has not reported
-  lost_ = true;  // even if the HCA is restored later
+  turn_done();  // reports what the engine has not reported
+  set_lost();   // even if the HCA is restored later
+  faulty_link_.stop();
   wire_.disconnect();
   slot_.leave(folder_, fabric_);
 }
@@ -63,16 +78,72 @@ transport::SendMode LiveEndpoint::send_mode() const {
                                      : transport::SendMode::blocking;
 }
 
+void LiveEndpoint::set_lost() {
+  lost_ = true;
+  is_special_ = true;
+}
+
+void LiveEndpoint::set_faults(const LinkFaults& faults) {
+  faults_ = faults.word();
+  is_special_ = lost_ || faults_ != 0;
+}
+
 void LiveEndpoint::send(std::span<const OutgoingPacket> batch) {
-  if (!is_inactive()) router_.send(batch, send_mode());
+  if (belongs_to_parent()) return;
+  if (is_special_) return send_over_faulty_link(batch);
+  router_.send(batch, send_mode());
+}
+
+/// Large packets are segmented before: each segment has its own fate.
+void LiveEndpoint::send_over_faulty_link(std::span<const OutgoingPacket> batch) {
+  if (lost_) return;
+  for (const auto& packet : batch) {
+    hca::for_each_packet(packet, [&](ConstBytes bytes) {
+      WirePacket copy;
+      copy.bytes.assign(bytes.begin(), bytes.end());
+      copy.dlid = packet.dlid;
+      copy.destination = packet.destination;
+      copy.checksums_valid = packet.checksums_valid || packet.gso.size != 0;
+      faulty_link_.send(faults(), std::move(copy));
+    });
+  }
+}
+
+void LiveEndpoint::send_now(const WirePacket& packet) {
+  if (is_inactive()) return;
+  switch (packet.kind) {
+    case WirePacket::Kind::datagram: {
+      OutgoingPacket out;
+      out.add(packet.bytes);
+      out.checksums_valid = packet.checksums_valid;
+      out.dlid = packet.dlid;
+      out.destination = packet.destination;
+      return router_.send({&out, 1}, send_mode());
+    }
+    case WirePacket::Kind::mad:
+      return router_.send_mad(packet.bytes, send_mode());
+    case WirePacket::Kind::mad_to_node:
+      return router_.send_mad_to(packet.node, packet.bytes, send_mode());
+  }
 }
 
 void LiveEndpoint::send_mad(ConstBytes packet) {
-  if (!is_inactive()) router_.send_mad(packet, send_mode());
+  if (is_inactive()) return;
+  if (!is_special_) return router_.send_mad(packet, send_mode());
+  faulty_link_.send(faults(), {.kind = WirePacket::Kind::mad,
+                               .bytes = {packet.begin(), packet.end()},
+                               .dlid = Lid(),
+                               .destination = Qpn()});
 }
 
 void LiveEndpoint::send_mad_to(NodeIndex node, ConstBytes packet) {
-  if (!is_inactive()) router_.send_mad_to(node, packet, send_mode());
+  if (is_inactive()) return;
+  if (!is_special_) return router_.send_mad_to(node, packet, send_mode());
+  faulty_link_.send(faults(), {.kind = WirePacket::Kind::mad_to_node,
+                               .bytes = {packet.begin(), packet.end()},
+                               .dlid = Lid(),
+                               .destination = Qpn(),
+                               .node = node});
 }
 
 void LiveEndpoint::set_mad_deadline(ipoib::TimePoint when) {
@@ -179,7 +250,8 @@ void LiveEndpoint::turn_done() {
     const PortAttributes now = port();
     const std::lock_guard port_lock(port_mutex_);
     if (std::exchange(last_port_, now) != now) port_reported_ = false;
-    if (!now.serves(hca_generation_)) lost_ = true;
+    if (!now.serves(hca_generation_)) set_lost();
+    set_faults(now.faults);
   }
   if (receiver_ != nullptr && !std::exchange(port_reported_, true))
     receiver_->port_changed(last_port_);

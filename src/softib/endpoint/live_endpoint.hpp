@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "softib/endpoint/endpoint.hpp"
+#include "softib/endpoint/faulty_link.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/transport/process_slot.hpp"
 #include "softib/transport/ring_wire.hpp"
@@ -50,6 +51,13 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   void turn_done() override;
   void deadline(ipoib::TimePoint now) override;
 
+  /// The data path tests nothing but is_special_ besides belongs_to_parent(): whether the endpoint
+  /// is lost or its link has faults.
+  void set_lost();
+  void set_faults(const LinkFaults& faults);
+  void send_over_faulty_link(std::span<const OutgoingPacket> batch);
+  void send_now(const WirePacket& packet);
+  [[nodiscard]] LinkFaults faults() const { return LinkFaults::of_word(faults_); }
   /// Nothing is sent if this endpoint belongs to a parent process or is lost.
   [[nodiscard]] bool is_inactive() const { return belongs_to_parent() || lost_; }
   [[nodiscard]] bool belongs_to_parent() const {
@@ -80,8 +88,11 @@ class LiveEndpoint final : public Endpoint, private transport::WireReceiver {
   MadReceiver* mad_receiver_ = nullptr;
   bool loss_reported_ = false;  ///< mad_receiver_ knows that the endpoint is lost
   std::atomic<bool> lost_ = false;
+  std::atomic<std::uint64_t> faults_ = 0;  ///< LinkFaults::word()
+  std::atomic<bool> is_special_ = false;   ///< lost_, or faults_ is not 0
   bool detached_ = false;
 
+  FaultyLink faulty_link_;
   transport::SocketEngine engine_;  ///< last: it uses all of the above
 };
 

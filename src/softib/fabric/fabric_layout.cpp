@@ -19,7 +19,8 @@ constexpr std::size_t kPKeysPerWord = 4;
 constexpr std::size_t kPKeyWord = 13;
 constexpr unsigned kMaxGeneration = 0x7fff;
 static_assert(kNameWords * 8 == kMaxNodeName + 1);
-static_assert(kPKeyWord + kPKeyTableSize / kPKeysPerWord == kNodeWords);
+constexpr std::size_t kFaultsWord = kPKeyWord + kPKeyTableSize / kPKeysPerWord;
+static_assert(kFaultsWord + 1 == kNodeWords);
 
 template <class T>
 T field(std::uint64_t word, unsigned shift) {
@@ -51,6 +52,7 @@ PublishedNode::Value encode(const subnet::Node& node) {
     words[kPKeyWord + i / kPKeysPerWord] |= std::uint64_t{port.pkeys[i].value()}
                                             << (i % kPKeysPerWord * 16);
   }
+  words[kFaultsWord] = port.faults.word();
   return words;
 }
 
@@ -89,6 +91,7 @@ std::optional<subnet::Node> decode(const PublishedNode::Value& words) {
     port.pkeys[i] = PKey(field<std::uint16_t>(words[kPKeyWord + i / kPKeysPerWord],
                                               static_cast<unsigned>(i % kPKeysPerWord * 16)));
   }
+  port.faults = LinkFaults::of_word(words[kFaultsWord]);
   return node;
 }
 

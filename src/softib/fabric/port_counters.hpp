@@ -28,6 +28,8 @@ enum class PortCounter : std::uint8_t {
   drop_mad_no_agent,    ///< a request for which no agent is registered
   drop_mad_no_request,  ///< a response without a pending request
   drop_mad_full,        ///< an agent's queue is full, or an RMPP limit is reached
+  drop_link_fault,      ///< lost by a fault of the link that `softib set link` has set
+  link_duplicates,      ///< packets that such a fault has duplicated
   accept_paused,        ///< no descriptor was left for a new sender, which had to wait
   count_
 };

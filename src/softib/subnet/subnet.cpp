@@ -203,6 +203,10 @@ Result<void> Subnet::set_mtu(NodeIndex index, std::uint8_t mtu) {
   return state_->manager.set_mtu(index, mtu);
 }
 
+Result<void> Subnet::set_faults(NodeIndex index, const LinkFaults& faults) {
+  return state_->manager.set_faults(index, faults);
+}
+
 Result<void> Subnet::set_membership(NodeIndex index, PKey pkey, Membership as) {
   if (auto checked = require_own_sm(state_->manager); !checked) return checked;
   auto set = state_->manager.set_membership(index, pkey, as);

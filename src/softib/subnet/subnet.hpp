@@ -63,6 +63,8 @@ class Subnet {
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex node, Lid lid);
   /// `mtu` is an IBA code. Groups that the port is in keep their MTU.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex node, std::uint8_t mtu);
+  /// Sets the faults of the link of an HCA.
+  [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex node, const LinkFaults& faults);
   /// Sets the membership of an HCA in a partition. Creates the partition (without group) if
   /// necessary, except for `none`.
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex node, PKey pkey, Membership as);

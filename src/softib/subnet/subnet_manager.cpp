@@ -196,6 +196,16 @@ void SubnetManager::announce_sm() {
   }
 }
 
+Result<void> SubnetManager::set_faults(NodeIndex index, const LinkFaults& faults) {
+  Error error;
+  Node* node = find_node(index, error);
+  if (node == nullptr) return error;
+  if (node->port.faults == faults) return {};
+  node->port.faults = faults;
+  changed_.set(index);
+  return {};
+}
+
 Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
   Error error;
   Node* node = find_node(index, error);

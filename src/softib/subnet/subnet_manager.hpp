@@ -46,6 +46,7 @@ class SubnetManager {
   [[nodiscard]] ipoib::Result<void> set_lid(NodeIndex index, Lid lid);
   /// `mtu` is an IBA code, used for paths and for groups joined later.
   [[nodiscard]] ipoib::Result<void> set_mtu(NodeIndex index, std::uint8_t mtu);
+  [[nodiscard]] ipoib::Result<void> set_faults(NodeIndex index, const LinkFaults& faults);
   [[nodiscard]] ipoib::Result<void> set_membership(NodeIndex index, PKey pkey, Membership as);
   /// Removes a partition and its key from all ports.
   [[nodiscard]] ipoib::Result<void> delete_partition(PKey pkey);

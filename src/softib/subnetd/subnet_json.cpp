@@ -40,6 +40,13 @@ json::object counters(const fabric::Fabric& fabric, NodeIndex node) {
   return object;
 }
 
+json::object describe(const LinkFaults& faults) {
+  return {{"loss", faults.loss},
+          {"duplicate", faults.duplicate},
+          {"reorder", faults.reorder},
+          {"delay", faults.delay}};
+}
+
 json::object describe(const subnet::Node& node, NodeIndex index) {
   json::array pkeys;
   for (const PKey key : node.port.pkeys) {
@@ -60,6 +67,7 @@ json::object describe(const subnet::Node& node, NodeIndex index) {
           {"rate_mbps", ipoib::wire::rate_mbps(subnet::port_rate(node.port))},
           {"grh_required", node.port.grh_required},
           {"reregister_count", node.port.reregister_count},
+          {"link_faults", describe(node.port.faults)},
           {"pkeys", std::move(pkeys)}};
 }
 

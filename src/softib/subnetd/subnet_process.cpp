@@ -38,9 +38,9 @@ subnet::PerformanceCounters performance_counters(const fabric::PortCounterValues
   subnet::PerformanceCounters counters;
   counters.receive_errors = of(fabric::PortCounter::drop_malformed);
   counters.relay_errors = of(fabric::PortCounter::drop_unknown_lid);
-  counters.transmit_discards = of(fabric::PortCounter::drop_port_not_active) +
-                               of(fabric::PortCounter::drop_congested) +
-                               of(fabric::PortCounter::drop_lost_peer);
+  counters.transmit_discards =
+      of(fabric::PortCounter::drop_port_not_active) + of(fabric::PortCounter::drop_congested) +
+      of(fabric::PortCounter::drop_lost_peer) + of(fabric::PortCounter::drop_link_fault);
   counters.vl15_dropped = of(fabric::PortCounter::drop_mad_full);
   counters.transmit_data = of(fabric::PortCounter::sent_bytes) / 4;
   counters.receive_data = of(fabric::PortCounter::received_bytes) / 4;
@@ -149,7 +149,8 @@ void SubnetProcess::attach_endpoint(const std::string& capture) {
   endpoint_ = value_or_throw(endpoint::Endpoint::attach_node(folder_, kOwnNode));
   if (!capture.empty()) {
     endpoint_ = std::make_unique<endpoint::CapturingEndpoint>(
-        std::move(endpoint_), value_or_throw(endpoint::CaptureFile::open(capture)));
+        std::move(endpoint_),
+        value_or_throw(endpoint::CaptureFile::open(capture, endpoint::StreamHeader::write)));
   }
   endpoint_->set_mad_receiver(this);
 }
@@ -324,6 +325,10 @@ struct SubnetProcess::Commands {
   Result<json::object> operator()(const control::SetMtu& what) const {
     const auto mtu = ipoib::wire::mtu_code(what.mtu);
     return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_mtu(node, mtu); });
+  }
+  Result<json::object> operator()(const control::SetLink& what) const {
+    return on(what.hca,
+              [&](NodeIndex node) { return process.subnet_.set_faults(node, what.faults); });
   }
   Result<json::object> operator()(const control::SetPartition& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {

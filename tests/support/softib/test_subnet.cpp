@@ -51,6 +51,12 @@ void TestSubnet::set_failed(NodeIndex index, bool failed) {
   fabric_.set_node(index, node);
 }
 
+void TestSubnet::set_faults(NodeIndex index, const LinkFaults& faults) {
+  auto node = fabric_.node(index).value();
+  node.port.faults = faults;
+  fabric_.set_node(index, node);
+}
+
 void TestSubnet::set_group(Lid mlid, std::initializer_list<NodeIndex> receivers) {
   subnet::GroupForwarding group;
   group.mgid = Gid(0xff12'401b'ffff'0000ULL, Guid(mlid.value()));

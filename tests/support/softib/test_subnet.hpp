@@ -21,6 +21,8 @@ class TestSubnet {
   void set_port_state(NodeIndex node, PortState state);
   /// Makes the HCA fail, or restores it, without waking its processes.
   void set_failed(NodeIndex node, bool failed);
+  /// Sets the faults of a node's link, without waking its processes.
+  void set_faults(NodeIndex node, const LinkFaults& faults);
   void set_group(Lid mlid, std::initializer_list<NodeIndex> receivers);
 
  private:

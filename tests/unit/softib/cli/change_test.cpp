@@ -36,6 +36,11 @@ TEST(Change, BecomesARequest) {
             R"({"command":"delete-partition","pkey":"0x0012"})");
   EXPECT_EQ(parsed(words("partition 0x12 delete none")),
             R"({"command":"set-partition","hca":"delete","pkey":"0x0012","membership":"none"})");
+  EXPECT_EQ(
+      parsed(words("link a loss 0.05 delay 20 reorder 100")),
+      R"({"command":"set-link","hca":"a","loss":5,"duplicate":0,"reorder":10000,"delay":20})");
+  EXPECT_EQ(parsed(words("link a off")),
+            R"({"command":"set-link","hca":"a","loss":0,"duplicate":0,"reorder":0,"delay":0})");
   EXPECT_EQ(parsed(words("sm restart")), R"({"command":"restart-sm"})");
 }
 
@@ -68,11 +73,21 @@ TEST(Change, NamesTheValuesThatAreAllowed) {
     EXPECT_THAT(parsed({"lid", "a", lid}), HasSubstr("is not a valid LID (1 to 49151)")) << lid;
   }
   EXPECT_THAT(parsed(words("mtu a 1500")), HasSubstr("'1500' is not a valid MTU (256, 512"));
+  for (const char* percent : {"-1", "100.01", "x", "1x", "nan", ""}) {
+    EXPECT_THAT(parsed({"link", "a", "loss", percent}), HasSubstr("percentage (0 to 100)"))
+        << percent;
+  }
+  EXPECT_THAT(parsed(words("link a delay 10001")), HasSubstr("not a valid delay (0 to 10000)"));
+  EXPECT_THAT(parsed(words("link a loss")), HasSubstr("PERCENT is missing"));
+  EXPECT_THAT(parsed(words("link a")), HasSubstr("loss|duplicate|reorder|delay is missing"));
+  EXPECT_THAT(parsed(words("link a noise 1")), HasSubstr("'noise' is not a valid fault of a link"));
+  EXPECT_THAT(parsed(words("link a off loss 1")), HasSubstr("'off' is not a valid fault"));
   EXPECT_THAT(parsed(words("pkey 1 a 32")), HasSubstr("'32' is not a valid index (0 to 31)"));
 }
 
 TEST(Change, ListsTheChangesForAnUnknownOne) {
-  EXPECT_EQ(parsed({}), "no change is given; changes: hca, port, lid, mtu, partition, pkey, sm");
+  EXPECT_EQ(parsed({}),
+            "no change is given; changes: hca, port, lid, mtu, link, partition, pkey, sm");
   EXPECT_THAT(parsed({"dance"}), HasSubstr("unknown change 'dance'; changes: hca, port"));
 }
 
@@ -83,7 +98,7 @@ TEST(Change, HelpHasEachChangeInEightyColumns) {
     EXPECT_LE(line.size(), 80U) << line;
     if (!line.starts_with("   ")) ++changes;
   }
-  EXPECT_EQ(changes, 7U);
+  EXPECT_EQ(changes, 8U);
 }
 
 }  // namespace

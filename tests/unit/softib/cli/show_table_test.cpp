@@ -57,6 +57,22 @@ TEST(ShowTable, SectionStandsAlone) {
   EXPECT_FALSE(parse_section("processes"));
 }
 
+TEST(ShowTable, NodesHaveTheFaultsOfTheirLinksIfThereAreAny) {
+  auto faulty = subnet();
+  auto& nodes = faulty["nodes"].as_array();
+  nodes[0].as_object()["link_faults"] = {{"loss", 0}, {"delay", 0}};
+  EXPECT_EQ(show_section(faulty, Section::nodes), kNodes);
+  nodes[1].as_object()["link_faults"] = {
+      {"loss", 105}, {"duplicate", 0}, {"reorder", 10000}, {"delay", 5}};
+  EXPECT_NE(
+      show_section(faulty, Section::nodes)
+          .find("PROCESSES  LINK FAULTS\n1    softib-sm  active  2048  40      fe80::1  0xffff  "
+                "77         -\n"),
+      std::string::npos);
+  EXPECT_NE(show_section(faulty, Section::nodes).find("loss=1.05% reorder=100.00% delay=5ms\n"),
+            std::string::npos);
+}
+
 TEST(ShowTable, BriefFormCounts) {
   EXPECT_EQ(show_brief(subnet()),
             "subnet lab in /f\n"

@@ -13,7 +13,7 @@ TEST(ControlProtocol, ParsesTheRequestsThatItEmits) {
   for (const Request& request :
        {Request(SetHca{"a", HcaState::failed}), Request(Show{}),
         Request(SetPort{"a", PortState::armed}), Request(SetLid{"a", Lid(0x1234)}),
-        Request(SetMtu{"a", 1024}),
+        Request(SetMtu{"a", 1024}), Request(SetLink{"a", {150, 1, 10'000, 10'000}}),
         Request(SetPartition{"a", PKey(0x8012), subnet::Membership::limited}),
         Request(DeletePartition{PKey(0x8012)}), Request(MovePKey{"a", PKey(0x8012), 3}),
         Request(RestartSm{})}) {
@@ -40,6 +40,10 @@ TEST(ControlProtocol, RejectsMalformedRequestsWithAReason) {
             std::string::npos);
   EXPECT_NE(reason("{\"command\":\"set-lid\",\"hca\":\"a\",\"lid\":-1}").find("'lid'"),
             std::string::npos);
+  EXPECT_NE(
+      reason(R"({"command":"set-link","hca":"a","loss":10001,"duplicate":0,"reorder":0,"delay":0})")
+          .find("'loss'"),
+      std::string::npos);
   EXPECT_NE(reason(std::string(100, '[')).find("not JSON"), std::string::npos);
 }
 

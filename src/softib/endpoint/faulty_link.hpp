@@ -1,0 +1,76 @@
+// A link with faults, for tests: loses, duplicates, reorders and delays the packets that an HCA
+// sends.
+//
+// Packets that are delayed or overtaken are copied and wait here; a thread, which runs only if
+// there have been any, sends them when their time has come. The decisions are pseudo-random, from a
+// seed.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ipoib/time.hpp"
+#include "softib/core/fabric_types.hpp"
+#include "softib/core/link_faults.hpp"
+#include "softib/transport/fork_guard.hpp"
+
+namespace softib::endpoint {
+
+/// Bound of the packets that wait; more are lost.
+inline constexpr std::size_t kMaxHeldPackets = 8192;
+/// How long a packet is held back so that later ones overtake it.
+inline constexpr std::chrono::milliseconds kOvertakingTime{10};
+
+/// A packet as on the wire, LRH to padding.
+struct WirePacket {
+  enum class Kind : std::uint8_t { datagram, mad, mad_to_node };
+  Kind kind = Kind::datagram;
+  std::vector<std::uint8_t> bytes;
+  Lid dlid;                      ///< of a datagram
+  Qpn destination;               ///< of a datagram
+  bool checksums_valid = false;  ///< of a datagram
+  NodeIndex node = 0;            ///< mad_to_node: where it goes
+};
+
+class FaultyLink {
+ public:
+  using Send = std::function<void(const WirePacket&)>;
+  enum class Event : std::uint8_t { lost, duplicated };
+  using Count = std::function<void(Event)>;
+
+  /// `send` and `count` are called by send() or by the thread of this object, without a lock.
+  FaultyLink(Send send, Count count, std::uint64_t seed)
+      : send_(std::move(send)), count_(std::move(count)), random_(seed) {}
+  FaultyLink(const FaultyLink&) = delete;
+  FaultyLink& operator=(const FaultyLink&) = delete;
+  ~FaultyLink() { stop(); }
+
+  /// May be called by any thread.
+  void send(const LinkFaults& faults, WirePacket packet);
+  /// Ends the thread and drops what waits. In a forked child it only forgets the thread.
+  void stop();
+
+ private:
+  /// Whether an event that happens in `share` of 10,000 cases happens now.
+  [[nodiscard]] bool happens(std::uint16_t share);
+  /// Sends the packet, or holds it.
+  void dispatch(const LinkFaults& faults, const WirePacket& packet);
+  void run();
+
+  const Send send_;
+  const Count count_;
+  const std::uint32_t generation_ = transport::fork_generation();
+  std::mutex mutex_;  ///< guards what follows
+  std::uint64_t random_;
+  std::multimap<ipoib::TimePoint, WirePacket> held_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace softib::endpoint

@@ -1,0 +1,187 @@
+// A link with faults, by itself and below an endpoint.
+#include "softib/endpoint/faulty_link.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "packets.hpp"
+#include "test_subnet.hpp"
+
+namespace softib::endpoint {
+namespace {
+
+using test::eventually;
+using test::LargeUdpPacket;
+using test::Mailbox;
+using test::send_text;
+using test::TestSubnet;
+
+WirePacket numbered(std::uint8_t number) {
+  WirePacket packet;
+  packet.bytes = {number};
+  return packet;
+}
+
+class FaultyLinkTest : public ::testing::Test {
+ protected:
+  std::vector<unsigned> sent() {
+    const std::lock_guard lock(mutex_);
+    return sent_;
+  }
+  void send(const LinkFaults& faults, unsigned count) {
+    for (unsigned i = 0; i < count; ++i) link_.send(faults, numbered(static_cast<std::uint8_t>(i)));
+  }
+
+  std::mutex mutex_;
+  std::vector<unsigned> sent_;
+  std::atomic<unsigned> lost_ = 0;
+  std::atomic<unsigned> duplicated_ = 0;
+  FaultyLink link_{[this](const WirePacket& packet) {
+                     const std::lock_guard lock(mutex_);
+                     sent_.push_back(packet.bytes[0]);
+                   },
+                   [this](FaultyLink::Event event) {
+                     ++(event == FaultyLink::Event::lost ? lost_ : duplicated_);
+                   },
+                   7};
+};
+
+std::vector<unsigned> up_to(unsigned count) {
+  std::vector<unsigned> numbers(count);
+  for (unsigned i = 0; i < count; ++i) numbers[i] = i;
+  return numbers;
+}
+
+TEST_F(FaultyLinkTest, WithoutFaultsSendsAtOnce) {
+  send({}, 100);
+  EXPECT_EQ(sent(), up_to(100));
+}
+
+TEST_F(FaultyLinkTest, LosesTheGivenShare) {
+  send({.loss = LinkFaults::kAlways}, 100);
+  EXPECT_EQ(sent().size(), 0U);
+  EXPECT_EQ(lost_, 100U);
+  for (int i = 0; i < 100; ++i) send({.loss = 1000}, 100);
+  EXPECT_EQ(sent().size() + lost_ - 100, 10'000U);
+  // Ten standard deviations of 30.
+  EXPECT_NEAR(lost_ - 100.0, 1000, 300);
+}
+
+TEST_F(FaultyLinkTest, Duplicates) {
+  send({.duplicate = LinkFaults::kAlways}, 3);
+  EXPECT_THAT(sent(), testing::ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_EQ(duplicated_, 3U);
+}
+
+TEST_F(FaultyLinkTest, DelayKeepsTheOrder) {
+  send({.delay = 1}, 100);
+  EXPECT_TRUE(eventually([&] { return sent().size() == 100; }));
+  EXPECT_EQ(sent(), up_to(100));
+}
+
+TEST_F(FaultyLinkTest, ReorderedPacketsAreOvertaken) {
+  link_.send({.reorder = LinkFaults::kAlways}, numbered(0));
+  link_.send({}, numbered(1));
+  EXPECT_TRUE(eventually([&] { return sent().size() == 2; }));
+  EXPECT_THAT(sent(), testing::ElementsAre(1, 0));
+  send({.reorder = 5000, .delay = 1}, 100);
+  EXPECT_TRUE(eventually([&] { return sent().size() == 102; }));
+  EXPECT_EQ(lost_, 0U);
+}
+
+TEST_F(FaultyLinkTest, HoldsABoundedNumber) {
+  const LinkFaults faults{.delay = LinkFaults::kMaxDelay};
+  for (std::size_t i = 0; i < kMaxHeldPackets + 5; ++i) link_.send(faults, numbered(0));
+  EXPECT_EQ(lost_, 5U);
+  link_.stop();
+  EXPECT_EQ(sent().size(), 0U);
+  link_.send(faults, numbered(0));
+  EXPECT_EQ(lost_, 6U) << "after stop() nothing is held";
+}
+
+TEST(LinkFaults, OfAnyWordAreBounded) {
+  const LinkFaults faults{1, 10'000, 3, 10'000};
+  EXPECT_EQ(LinkFaults::of_word(faults.word()), faults);
+  EXPECT_EQ(LinkFaults().word(), 0U);
+  EXPECT_EQ(LinkFaults::of_word(~std::uint64_t{0}), (LinkFaults{10'000, 10'000, 10'000, 10'000}));
+}
+
+class FaultyEndpoint : public ::testing::Test {
+ protected:
+  FaultyEndpoint() {
+    two_->set_receiver(&mailbox_);
+    two_->set_mad_receiver(&mailbox_);
+    one_->set_receiver(&own_);
+    (void)own_.next_port();
+  }
+  ~FaultyEndpoint() override {
+    one_->set_receiver(nullptr);
+    two_->set_receiver(nullptr);
+    two_->set_mad_receiver(nullptr);
+  }
+  void set(const LinkFaults& faults) {
+    subnet_.set_faults(1, faults);
+    ASSERT_TRUE(two_->wake_processes(1));
+    while (own_.next_port().faults != faults) {
+    }
+  }
+  void send(const std::string& text) { send_text(*one_, TestSubnet::lid(2), qpn_, text); }
+  std::uint64_t counted(fabric::PortCounter counter) {
+    return one_->counters()[static_cast<std::size_t>(counter)];
+  }
+
+  TestSubnet subnet_;
+  Mailbox own_;
+  Mailbox mailbox_;
+  std::unique_ptr<Endpoint> one_ = subnet_.attach(1);
+  std::unique_ptr<Endpoint> two_ = subnet_.attach(2);
+  const Qpn qpn_ = QpnLayout::make(two_->epoch(), two_->slot(), 1);
+};
+
+TEST_F(FaultyEndpoint, LosesWhileTheFaultIsSet) {
+  send("before");
+  set({.loss = LinkFaults::kAlways});
+  send("lost");
+  EXPECT_EQ(counted(fabric::PortCounter::drop_link_fault), 1U);
+  set({});
+  send("after");
+  EXPECT_EQ(mailbox_.next_text(), "before");
+  EXPECT_EQ(mailbox_.next_text(), "after");
+  send_text(*two_, TestSubnet::lid(1), QpnLayout::make(one_->epoch(), 0, 1), "other direction");
+  EXPECT_EQ(own_.next_text(), "other direction");
+}
+
+TEST_F(FaultyEndpoint, PacketsArriveUnchangedAfterADelay) {
+  set({.duplicate = LinkFaults::kAlways, .delay = 1});
+  send("an odd text");
+  send("");
+  for (const char* text : {"an odd text", "an odd text", "", ""}) {
+    EXPECT_EQ(mailbox_.next_text(), text);
+  }
+  EXPECT_EQ(counted(fabric::PortCounter::link_duplicates), 2U);
+}
+
+TEST_F(FaultyEndpoint, EachSegmentOfALargePacketHasItsOwnFate) {
+  set({.loss = 5000});
+  const LargeUdpPacket large(TestSubnet::lid(1), TestSubnet::lid(2), qpn_, 40);
+  one_->send({&large.outgoing(), 1});
+  set({});
+  send("end");
+  const auto arrived = mailbox_.count_until("end") - 1;
+  EXPECT_EQ(arrived + counted(fabric::PortCounter::drop_link_fault), 40U);
+  EXPECT_GT(arrived, 0U);
+  EXPECT_LT(arrived, 40U);
+}
+
+TEST_F(FaultyEndpoint, DetachDropsWhatWaits) {
+  set({.delay = LinkFaults::kMaxDelay});
+  send("late");
+  one_->detach();
+  SUCCEED() << "it does not wait for the delay";
+}
+
+}  // namespace
+}  // namespace softib::endpoint
