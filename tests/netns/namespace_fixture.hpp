@@ -14,8 +14,8 @@
 
 namespace ipoib::test {
 
-/// Skips the test if the process may not create a namespace. An ordinary user needs a user namespace
-/// for that, in which he is root.
+/// Skips the test if the process may not create a namespace. An ordinary user needs a user
+/// namespace for that, in which he is root.
 class NamespaceTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -99,8 +99,7 @@ Result<void> prepare(const po::variables_map& options, const fabric::SubnetFolde
   set_variable(fabric::kDirectoryVariable, folder.path().substr(0, folder.path().rfind('/')));
   set_variable(fabric::kSubnetVariable, folder.name());
   set_variable(fabric::kHcaVariable, hca);
-  const Preload preload =
-      preload_of(*library, variable("LD_PRELOAD"), variable("LD_LIBRARY_PATH"));
+  const Preload preload = preload_of(*library, variable("LD_PRELOAD"), variable("LD_LIBRARY_PATH"));
   set_variable("LD_PRELOAD", preload.libraries);
   if (preload.folders) set_variable("LD_LIBRARY_PATH", *preload.folders);
   // Memory leaks of arbitrary programs are of no interest.

@@ -22,9 +22,9 @@ struct Preload {
   std::string libraries;               ///< LD_PRELOAD
   std::optional<std::string> folders;  ///< LD_LIBRARY_PATH; nullopt: unchanged
 };
-/// Preloads the sanitizer's runtime if the library was built with one, the library, and what the two
-/// variables had before. LD_PRELOAD cannot contain a blank, so a library in a folder with one is
-/// preloaded by its name and found through LD_LIBRARY_PATH.
+/// Preloads the sanitizer's runtime if the library was built with one, the library, and what the
+/// two variables had before. LD_PRELOAD cannot contain a blank, so a library in a folder with one
+/// is preloaded by its name and found through LD_LIBRARY_PATH.
 [[nodiscard]] Preload preload_of(std::string_view library, std::string_view preloads,
                                  std::string_view folders);
 

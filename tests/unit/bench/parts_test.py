@@ -14,6 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 import bench  # noqa: E402
+import build  # noqa: E402
 import costs  # noqa: E402
 import latency  # noqa: E402
 import tables  # noqa: E402
@@ -51,6 +52,30 @@ class Tables(unittest.TestCase):
                          (3.69, 0.225294))
         with self.assertRaises(SystemExit):
             verbs.parse("Couldn't listen to port\n")
+
+
+class Build(unittest.TestCase):
+    LOG = ("# ninja log v5\n"
+           "0\t9000\t1\tsrc/sa/CMakeFiles/ipoib_sa.dir/Unity/unity_0_cxx.cxx.o\tff\n"
+           "10\t20\t1\tlib/libipoib_sa.a\tff\n"
+           "500\t3000\t1\tsrc/control/CMakeFiles/ibarp.dir/client.cpp.o\tff\n")
+
+    def test_sources_and_their_times(self):
+        found = {build.source(output): time for output, time in build.compilations(self.LOG).items()}
+        self.assertEqual(found, {"ipoib_sa, merged source 0": 9, "src/control/client.cpp": 2.5})
+
+    def test_wall_and_cpu_time_of_a_command(self):
+        slept = build.timed(["sleep", "0.3"])
+        self.assertGreaterEqual(slept["wall"], 0.3)
+        self.assertLess(slept["CPU"], slept["wall"])
+        with self.assertRaises(SystemExit):
+            build.timed(["false"])
+
+    def test_table(self):
+        rows = build.text({"steps": {"programs": {"wall": 61.4, "CPU": 120}}, "processors": 2,
+                           "sources": 40, "most expensive": {"a.cpp": 9.04}}).splitlines()
+        self.assertEqual(rows[2], "| programs |     61 |   120 |")
+        self.assertEqual(rows[-1], "| a.cpp  |    9.0 |")
 
 
 TIMES = {"messages": 4, "lost": 0, "p10": 1000, "median": 2000, "p90": 3500, "p99": 4000,

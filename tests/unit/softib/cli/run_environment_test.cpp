@@ -11,7 +11,8 @@ namespace {
 TEST(RunEnvironment, KeepsThePreviousPreloadsAfterTheLibrary) {
   const Preload alone = preload_of("/lib/libsoftib.so", "", "/before");
   EXPECT_TRUE(alone.libraries.ends_with("/lib/libsoftib.so")) << alone.libraries;
-  EXPECT_EQ(preload_of("/lib/libsoftib.so", "a.so:b.so", "").libraries, alone.libraries + ":a.so:b.so");
+  EXPECT_EQ(preload_of("/lib/libsoftib.so", "a.so:b.so", "").libraries,
+            alone.libraries + ":a.so:b.so");
   EXPECT_FALSE(alone.folders);
 }
 
