@@ -53,7 +53,7 @@ print(socket.inet_ntoa(reply[16:20]))
 def start_server(host, folder, *options):
     """Starts dnsmasq on a host's ib0, for addresses from 10.44.0.100 to 10.44.0.150."""
     command = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0",
-               "--interface=ib0", "--bind-interfaces", "--user=root", "--pid-file=",
+               "--interface=ib0", "--bind-interfaces", "--user=root", "--group=", "--pid-file=",
                "--dhcp-range=10.44.0.100,10.44.0.150,255.255.255.0,1h", "--no-ping",
                "--dhcp-authoritative", "--log-dhcp", "--log-facility=-",
                f"--dhcp-leasefile={folder / f'{host.name}.leases'}", *options]
