@@ -39,6 +39,14 @@ std::string option_name(char** argv) {
   return optopt > kForce ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
 }
 
+std::string why_rejected(char** argv) {
+  const std::string word = argv[optind - 1];
+  // getopt_long_only sets optopt to the letter of a long option that takes no argument.
+  const bool is_known = optopt != 0 && word.find('=') != std::string::npos;
+  return "the option " +
+         (is_known ? word + " takes no argument" : option_name(argv) + " is unknown");
+}
+
 void set_family(ibarp_filter& filter, int family) {
   if (filter.family != 0 && filter.family != family) misused("use only one of -4 and -6");
   filter.family = family;
@@ -125,7 +133,7 @@ Command parse_command(int argc, char** argv) {
     }
     if (letter == 'n') numeric = true;
     if (letter == ':') misused("the option " + option_name(argv) + " needs an argument");
-    if (letter == '?') misused("the option " + option_name(argv) + " is unknown");
+    if (letter == '?') misused(why_rejected(argv));
     apply(command, letter);
     if (command.verb == Verb::help || command.verb == Verb::version) return command;
   }

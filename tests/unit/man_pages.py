@@ -4,11 +4,16 @@
 Usage: man_pages.py program PAGE PROGRAM [SUBCOMMAND...]
            each option of --help, of the program and its subcommands, has an item in the page, and
            vice versa; a default in --help is in the item
+       man_pages.py parser PROGRAM [SUBCOMMAND...]
+           the program and each subcommand accept the options of their --help and no others, and
+           exit with 2 for an unknown one
        man_pages.py library PAGE HEADER
            each function of the header has its prototype in the page, and vice versa
        man_pages.py --self-test
 """
 import re
+import string
+import struct
 import subprocess
 import sys
 
@@ -76,6 +81,91 @@ def help_of(command):
     return done.stdout
 
 
+# --- What a parser accepts --------------------------------------------------------------------
+
+NO_SUCH_OPTION = "no-such-option"
+
+
+def run(command):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=30)
+
+
+def says_unknown(stderr, option):
+    """Whether a program says that the option is unknown, in the words of program_options, of ibarp, or
+    of softib without a subcommand."""
+    return bool(re.search(rf"(unrecognised|unknown) option '{option}(=1)?'|"
+                          rf"the option {option}(=1)? is unknown", stderr))
+
+
+def accepts_name(command, name):
+    """Whether --name is an option. The value is for options that take one; others complain about it,
+    but not that they are unknown. With --help nothing else is done."""
+    return not says_unknown(run(command + [f"--{name}=1", "--help"]).stderr, f"--{name}")
+
+
+def accepts_letter(command, letter):
+    """Whether -letter is an option. program_options does not take --help as its value; ibarp does, and
+    fails."""
+    return not says_unknown(run(command + [f"-{letter}", "--help"]).stderr, f"-{letter}")
+
+
+def constants_of(program):
+    """Returns the bytes of the read-only data of an ELF file (64 bits, little-endian)."""
+    with open(program, "rb") as file:
+        data = file.read()
+    table, = struct.unpack_from("<Q", data, 0x28)
+    size, count, names = struct.unpack_from("<HHH", data, 0x3a)
+    sections = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
+    found = b""
+    for name, _, _, _, begin, length in sections:
+        if data[sections[names][4] + name:].startswith(b".rodata"):
+            found += b"\0" + data[begin:begin + length]
+    return found
+
+
+def possible_names(constants):
+    """Returns the strings that may be the name of a long option: "name" or "name,n"."""
+    found = re.findall(rb"(?<=\0)([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?=(?:,\w)?\0)", constants)
+    return {name.decode() for name in found}
+
+
+def compare_parser(command, names):
+    """Compares the options of --help with what the parser accepts: all letters, and all strings in
+    the program that may be names."""
+    documented = set(options_of(help_of(command)))
+    words = {option[2:] for option in documented if option.startswith("--")}
+    for word in sorted(words | names):
+        accepted = accepts_name(command, word)
+        if word in words and not accepted:  # a parser that compares whole words
+            accepted = not says_unknown(run(command + [f"--{word}", "--help"]).stderr, f"--{word}")
+        if word in words and not accepted:
+            yield f"--{word} of --help is not accepted"
+        # Both parsers accept unambiguous abbreviations.
+        if accepted and not any(each.startswith(word) for each in words):
+            yield f"--{word} is accepted, but not in --help"
+    for letter in string.ascii_letters + string.digits:
+        accepted = accepts_letter(command, letter)
+        if accepted != (f"-{letter}" in documented) and not (
+                accepted and any(each.startswith(letter) for each in words)):
+            yield f"-{letter} is in only one of --help and the parser"
+    done = run(command + ["--" + NO_SUCH_OPTION])
+    if done.returncode != 2 or not done.stderr or done.stdout:
+        yield f"--{NO_SUCH_OPTION}: status {done.returncode}, {done.stderr!r}, {done.stdout!r}"
+
+
+def compare_parsers(program, subcommands):
+    names = possible_names(constants_of(program))
+    documented = set()
+    for command in [[program]] + [[program, each] for each in subcommands]:
+        documented |= {each[2:] for each in options_of(help_of(command)) if each.startswith("--")}
+        for line in compare_parser(command, names):
+            yield " ".join(command[1:] + [line])
+    # A linker may store a name as the end of another string, but not most of them.
+    if len(documented & names) < 0.7 * len(documented):
+        yield f"the names of options are not found in the program: {sorted(documented - names)}"
+
+
 SELF_TEST = [
     ("  --one N (=7)   x\n", ".It Fl -one Ar n\nThe default is 7.\n.El\n", 0),
     ("  --one N (=7)   x\n", ".It Fl -one Ar n\nThe default is 77.\n.El\n", 1),
@@ -94,6 +184,11 @@ def main():
         found = [f"{text!r} {page!r}: found {list(compare_options(text, page))}"
                  for text, page, count in SELF_TEST
                  if len(list(compare_options(text, page))) != count]
+        names = possible_names(b"\0one\0two-three,t\0Not\0not this\0-x\0four\0")
+        if names != {"one", "two-three", "four"}:
+            found.append(f"possible names: {names}")
+    elif what == "parser":
+        found = list(compare_parsers(sys.argv[2], sys.argv[3:]))
     elif what == "program":
         page, program, *subcommands = sys.argv[2:]
         texts = [help_of([program])] + [help_of([program, each]) for each in subcommands]

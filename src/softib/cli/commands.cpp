@@ -94,8 +94,15 @@ std::optional<po::variables_map> parse_options(int argc, char** argv,
   }
   try {
     po::variables_map values;
-    po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(),
-              values);
+    const auto parsed =
+        po::command_line_parser(argc, argv).options(all).positional(positional).run();
+    for (const auto& option : parsed.options) {
+      if (option.position_key >= 0 || option.string_key.empty()) continue;
+      if (visible.find_nothrow(option.string_key, false) == nullptr) {
+        throw po::unknown_option("--" + option.string_key);
+      }
+    }
+    po::store(parsed, values);
     po::notify(values);
     if (values.contains("help")) {
       exit_code = print(text_of(usage, visible));
