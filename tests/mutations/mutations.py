@@ -107,7 +107,7 @@ def read_areas(names):
         more, listed = read_list(path)
         targets.update(more)
         faults += listed
-    return sorted(targets), faults
+    return sorted(targets, key=lambda each: (each.startswith("sim"), each)), faults
 
 
 def change_of(fault, source):
@@ -320,35 +320,45 @@ def summarize(counts, unexplained, seconds):
     return int(share < SHARE or unexplained != 0)
 
 
+def failures(program, folder, fault=""):
+    """Returns the tests of a GoogleTest program that fail, and the one that ends it."""
+    report = folder / f"find-{fault}-{program.name}.log"
+    with open(report, "wb") as output:
+        result = run_command([str(program)], os.environ | {VARIABLE: fault}, output=output)
+    text = report.read_text(encoding="utf-8", errors="replace")
+    report.unlink()
+    tests = re.findall(r"^\[  FAILED  \] (\S+\.\w+)", text, re.M)
+    if result != "passed" and not tests:
+        tests = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)[-1:]
+    label = "sim" if program.name.startswith("sim") else "unit"
+    return [f"{label}/{test}" for test in dict.fromkeys(tests)]
+
+
 def find(names, folder):
-    """Prints which unit and sim tests catch the faults."""
-    targets, faults = read_areas(areas())
+    """Prints which tests of its area's unit and sim programs catch a fault: those of the first
+    program that does."""
+    _, faults = read_areas(areas())
     if names == ["--new"]:
         wanted = [each for each in faults if not each.tests and not each.reason]
     else:
         wanted = [each for each in faults if any(fnmatch.fnmatchcase(each.name, name)
                                                  for name in names)]
-    used = {each.name.split(".")[0] for each in wanted}
-    targets, faults = read_areas(sorted(used))
-    build(folder, targets, faults)
-    programs = [folder / "tests" / each for each in targets if (folder / "tests" / each).exists()]
+    used = sorted({each.name.split(".")[0] for each in wanted})
+    programs = {area: [folder / "tests" / each for each in read_areas([area])[0]]
+                for area in used}
+    build(folder, *read_areas(used))
+
+    def catchers(fault):
+        for program in programs[fault.name.split(".")[0]]:
+            found = [test for test in failures(program, folder, fault.name)
+                     if test not in broken[program]]
+            if found:
+                return found
+        return []
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        def catchers(fault):
-            found = []
-            for program in programs:
-                report = folder / f"find-{fault.name}-{program.name}.log"
-                with open(report, "wb") as output:
-                    result = run_command([str(program)], os.environ | {VARIABLE: fault.name},
-                                         output=output)
-                text = report.read_text(encoding="utf-8", errors="replace")
-                report.unlink()
-                label = "sim" if program.name.startswith("sim") else "unit"
-                tests = re.findall(r"^\[  FAILED  \] (\S+\.\w+)", text, re.M)
-                begun = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)
-                if result != "passed" and not tests and begun:
-                    tests = begun[-1:]  # it ended the program
-                found += [f"{label}/{test}" for test in dict.fromkeys(tests)]
-            return found
+        every = sorted({program for some in programs.values() for program in some})
+        broken = dict(zip(every, pool.map(lambda each: failures(each, folder), every)))
         for fault, found in zip(wanted, pool.map(catchers, wanted)):
             print(f"{fault.name}: {' '.join(found[:6]) or 'SURVIVES'}"
                   f"{f' and {len(found) - 6} more' if len(found) > 6 else ''}", flush=True)
