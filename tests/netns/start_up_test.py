@@ -49,6 +49,23 @@ class WithoutDevice(StartUpTest):
         self.assert_refused(ipoibd(), 1, "no RDMA device", "--softib", "driver")
 
 
+class AutomaticStart(unittest.TestCase):
+    def test_keeps_the_options_of_a_subnet_that_was_killed(self):
+        subnet = hosts.Subnet("--partition", "0x12=full", "--mtu", "4096")
+        self.addCleanup(subnet.close)
+        host = subnet.host("a")
+        subnet.kill_subnet()
+        self.addCleanup(subnet.run_softib, "stop")
+        daemon = subprocess.Popen(host.command(hosts.program("ipoibd"), "--softib=default/a"),
+                                  env=subnet.environment, stderr=subprocess.DEVNULL)
+        self.addCleanup(daemon.wait, hosts.PATIENCE)
+        self.addCleanup(daemon.terminate)
+        hosts.wait_until(lambda: subnet.run_softib("show").returncode == 0 and "a" in subnet.nodes(),
+                         "ipoibd has started the subnet")
+        node = subnet.nodes()["a"]
+        self.assertEqual((node["pkeys"], node["mtu"]), (["0xffff", "0x8012"], 4096))
+
+
 class OnASubnet(StartUpTest):
     def setUp(self):
         self.subnet = hosts.Subnet()
