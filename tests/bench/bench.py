@@ -4,8 +4,10 @@
 A part is a module with three functions:
 
     measure(options)           measures, and returns a value that can be written as JSON
-    text(measured)             formats that value as a Markdown table
+    text(measured)             formats that value as Markdown tables
     pictures(measured, plots)  returns {name: matplotlib figure}; plots is the module
+
+It may set SECONDS, the default of --seconds.
 
 Results stay in build/bench/<part>.json until the part is measured again, so the document can be
 written from parts that were measured separately.
@@ -25,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTS = ("paths", "verbs", "latency", "idle", "cache", "kernel", "costs", "build")
 DOCUMENT = ROOT / "docs" / "performance.md"
 IMAGES = DOCUMENT.parent / "images"
+SECONDS = 2
 
 
 def interrupted(number, _):
@@ -48,7 +51,8 @@ def draw(part, measured, folder):
 def run(name, options, folder):
     print(f"==> {name}", flush=True)
     part = importlib.import_module(name)
-    measured = part.measure(options)
+    seconds = options.seconds or getattr(part, "SECONDS", SECONDS)
+    measured = part.measure(argparse.Namespace(**{**vars(options), "seconds": seconds}))
     (folder / f"{name}.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     print(part.text(measured), flush=True)
     draw(part, measured, folder)
@@ -93,7 +97,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=pathlib.Path, required=True, help="the build folder")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--seconds", type=int)
     parser.add_argument("--document", action="store_true")
     parser.add_argument("parts", nargs="*", metavar="PART")
     options = parser.parse_args()

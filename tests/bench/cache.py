@@ -164,7 +164,7 @@ def measure(options):
 
 
 def text(measured):
-    return tables.ratios(measured)
+    return tables.ratios(measured) + "\n" + tables.medians(measured)
 
 
 def pictures(*_):

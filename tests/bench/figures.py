@@ -5,6 +5,7 @@ between paths in the same run are comparable. So a round measures each figure on
 and the values of all rounds are kept.
 """
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -12,11 +13,21 @@ import re
 import signal
 import statistics
 import subprocess
+import sys
 
 GIB = 1 << 30
 TICK = os.sysconf("SC_CLK_TCK")
 TRIES = 3  # of iperf3
 REPLY_TIMEOUT = 10  # seconds to wait for a reply on a path that was stopped
+STREAMS = 8
+CONGESTION_CONTROLS = ("cubic", "bbr")
+SET_CONGESTION_CONTROL = """
+import socket, sys
+try:
+    socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+except OSError as error:
+    print(error.strerror)
+"""
 
 
 class Path:
@@ -78,17 +89,47 @@ class Path:
         raise SystemExit(f"{self.name}: iperf3: {output.get('error', 'incomplete result')}")
 
 
-def tcp(path, seconds):
+def tcp(path, seconds, control=None):
+    """One stream with this congestion control, by default that of the machine."""
     before = path.cpu_time()
-    received = path.iperf(seconds)["sum_received"]
-    path.add("TCP Gb/s", received["bits_per_second"] / 1e9)
+    received = path.iperf(seconds, *of_control(control))["sum_received"]
+    path.add(named("TCP", control, "Gb/s"), received["bits_per_second"] / 1e9)
     if path.processes:
-        path.add("CPU s/GiB", (path.cpu_time() - before) / (received["bytes"] / GIB))
+        path.add(named("CPU", control, "s/GiB"),
+                 (path.cpu_time() - before) / (received["bytes"] / GIB))
 
 
-def tcp_of_many(path, seconds):
-    received = path.iperf(seconds, "--parallel", "8")["sum_received"]
-    path.add("8 streams Gb/s", received["bits_per_second"] / 1e9)
+def tcp_of_many(path, seconds, control=None):
+    received = path.iperf(seconds, "--parallel", str(STREAMS), *of_control(control))["sum_received"]
+    path.add(named(f"{STREAMS} streams", control, "Gb/s"), received["bits_per_second"] / 1e9)
+
+
+def of_control(control):
+    return () if control is None else ("--congestion", control)
+
+
+def named(*words):
+    return " ".join(word for word in words if word is not None)
+
+
+def default_congestion_control(path):
+    return path.run("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+
+
+def with_each_control(path):
+    """Returns the TCP figures for each of CONGESTION_CONTROLS that the kernel has or can load for the
+    path's namespace; prints why one is skipped."""
+    controls = []
+    for control in CONGESTION_CONTROLS:
+        why = path.run(sys.executable, "-c", SET_CONGESTION_CONTROL, control).strip()
+        if why:
+            print(f"skipping TCP with {control}: {why}", flush=True)
+        else:
+            controls.append(control)
+    if not controls:
+        raise SystemExit(f"the kernel has none of {', '.join(CONGESTION_CONTROLS)}")
+    return [functools.partial(figure, control=control) for figure in (tcp, tcp_of_many)
+            for control in controls]
 
 
 def udp(path, seconds, size):
@@ -109,11 +150,11 @@ def ping(path, _):
     path.add("RTT us", 1000 * statistics.median(map(float, re.findall(r"time=([\d.]+)", output))))
 
 
-ALL = (tcp, tcp_of_many, udp_1400, udp_64, ping)
+OTHERS = (udp_1400, udp_64, ping)
 
 
-def measure(paths, rounds, seconds, figures=ALL):
-    """Prints the TCP throughput after each round; returns {path: {figure: [value]}}."""
+def measure(paths, rounds, seconds, figures):
+    """Prints the first figure after each round; returns {path: {figure: [value]}}."""
     for path in paths:
         path.stop()
     for number in range(1, rounds + 1):
@@ -121,6 +162,7 @@ def measure(paths, rounds, seconds, figures=ALL):
             for path in paths:
                 with path.running():
                     figure(path, seconds)
-        print(f"round {number}: " + ", ".join(
-            f"{path.name} {path.figures['TCP Gb/s'][-1]:.3g} Gb/s" for path in paths), flush=True)
+        first = next(iter(paths[0].figures))
+        print(f"round {number}, {first}: " + ", ".join(
+            f"{path.name} {path.figures[first][-1]:.3g}" for path in paths), flush=True)
     return {path.name: path.figures for path in paths}

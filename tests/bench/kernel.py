@@ -39,7 +39,7 @@ def measure(options):
 
 
 def text(measured):
-    return tables.ratios(measured)
+    return tables.ratios(measured) + "\n" + tables.medians(measured)
 
 
 def pictures(measured, plots):

@@ -31,6 +31,10 @@ def ratios(measured):
             comparable = median is not None and name in bound
             row.append(f"{median / statistics.median(bound[name]):.2f}" if comparable else "-")
         rows.append(row)
-    return table(["path", *(word for name in names for word in (name, "ratio"))], rows) + (
-        f"\nMedians of {measured['rounds']} rounds of {measured['seconds']} s in one run; ratios to "
-        f"{measured['bound']}.\n")
+    return table(["path", *(word for name in names for word in (name, "ratio"))], rows)
+
+
+def medians(measured):
+    """Returns the sentence that says what the numbers of ratios() are."""
+    return (f"Medians of {measured['rounds']} rounds of {measured['seconds']} s in one run; ratios "
+            f"to {measured['bound']}.\n")

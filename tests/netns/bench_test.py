@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""An interrupted benchmark leaves no namespace, process or file behind."""
+"""An interrupted benchmark leaves no namespace, process or file behind. A stream has the congestion
+control that its figure names."""
 
 import os
 import pathlib
@@ -13,6 +14,10 @@ from hosts import Process, need, wait_until
 
 need("fastd", "iperf3")
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench" / "bench.py"
+sys.path.insert(0, str(BENCH.parent))
+import figures  # noqa: E402
+import setting  # noqa: E402
+
 PROGRAMS = pathlib.Path(hosts.BIN).resolve().parent
 if not (PROGRAMS / "tests" / "bench_tun_pump").exists():
     hosts.softib_subnet.skip("the benchmark's programs are not built")
@@ -50,6 +55,21 @@ class Interrupted(unittest.TestCase):
 
     def test_with_daemons(self):
         self.interrupt(signal.SIGHUP, "ipoibd-busy-right")
+
+
+class Measured(unittest.TestCase):
+    def test_streams_have_their_congestion_control(self):
+        with setting.Setting(PROGRAMS / "tests" / "bench_tun_pump") as paths:
+            path = paths.veth()
+            measured = figures.with_each_control(path)
+            for figure in measured:
+                control = figure.keywords["control"]
+                end = path.iperf(1, *figures.of_control(control))
+                self.assertEqual(end["sender_tcp_congestion"], control)
+                figure(path, 1)
+        controls = {figure.keywords["control"] for figure in measured}
+        self.assertEqual(set(path.figures), {f"{what} {control} Gb/s" for control in controls
+                                             for what in ("TCP", "8 streams")})
 
 
 if __name__ == "__main__":

@@ -3,20 +3,26 @@
 
 Usage: parts_test.py
 """
+import argparse
+import contextlib
 import importlib
 import importlib.util
+import io
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 import bench  # noqa: E402
 import build  # noqa: E402
 import costs  # noqa: E402
+import figures  # noqa: E402
 import latency  # noqa: E402
+import paths  # noqa: E402
 import tables  # noqa: E402
 import verbs  # noqa: E402
 
@@ -34,9 +40,9 @@ class Tables(unittest.TestCase):
             "|---|---:|---:|---:|---:|",
             "| veth |       20 |  2.00 |         - |     - |",
             "| pump |       10 |  1.00 |       0.5 |  1.00 |",
-            "| ours |        8 |  0.80 |      1.25 |  2.50 |",
-            "",
-            "Medians of 3 rounds of 1 s in one run; ratios to pump."])
+            "| ours |        8 |  0.80 |      1.25 |  2.50 |"])
+        self.assertEqual(tables.medians(MEASURED),
+                         "Medians of 3 rounds of 1 s in one run; ratios to pump.\n")
 
     def test_numbers_have_four_digits(self):
         self.assertEqual([tables.number(value) for value in (12345.6, 999.96, 12.3456, 0.01234567)],
@@ -76,6 +82,64 @@ class Build(unittest.TestCase):
                            "sources": 40, "most expensive": {"a.cpp": 9.04}}).splitlines()
         self.assertEqual(rows[2], "| programs |     61 |   120 |")
         self.assertEqual(rows[-1], "| a.cpp  |    9.0 |")
+
+
+class FakePath(figures.Path):
+    """Answers as a kernel with these congestion controls, the first one its default."""
+
+    def __init__(self, *controls):
+        super().__init__("fake", "namespace", "far", "address")
+        self.controls = controls
+
+    def run(self, *command):
+        if command[0] == "sysctl":
+            return f"{self.controls[0]}\n"
+        return "" if command[-1] in self.controls else "No such file or directory\n"
+
+    def iperf(self, seconds, *options):
+        control = options[options.index("--congestion") + 1] if options else self.controls[0]
+        rate = {"cubic": 1e9, "bbr": 2e9}[control] * (4 if "--parallel" in options else 1)
+        return {"sum_received": {"bits_per_second": rate, "bytes": rate * seconds / 8}}
+
+
+class CongestionControl(unittest.TestCase):
+    def figures_of(self, *controls):
+        """Returns what is measured, and what is printed."""
+        path, printed = FakePath(*controls), io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            for figure in figures.with_each_control(path):
+                figure(path, 1)
+        return path.figures, printed.getvalue()
+
+    def test_each_one_has_its_figures(self):
+        self.assertEqual(self.figures_of("bbr", "cubic"),
+                         ({"TCP cubic Gb/s": [1], "TCP bbr Gb/s": [2],
+                           "8 streams cubic Gb/s": [4], "8 streams bbr Gb/s": [8]}, ""))
+
+    def test_missing_one_is_skipped_with_the_reason(self):
+        self.assertEqual(self.figures_of("cubic"),
+                         ({"TCP cubic Gb/s": [1], "8 streams cubic Gb/s": [4]},
+                          "skipping TCP with bbr: No such file or directory\n"))
+        with self.assertRaisesRegex(SystemExit, "none of cubic, bbr"):
+            self.figures_of("reno")
+
+    def test_program_asks_the_kernel(self):
+        for control, reason in (("reno", ""), ("no-such", "No such file or directory")):
+            done = subprocess.run([sys.executable, "-c", figures.SET_CONGESTION_CONTROL, control],
+                                  check=True, text=True, capture_output=True)
+            self.assertEqual((done.stdout.strip(), done.stderr), (reason, ""), control)
+
+    def test_tables_say_which_is_the_default(self):
+        text = paths.text({"bound": "a", "rounds": 1, "seconds": 4, "default": "bbr", "paths": {
+            "a": {"TCP cubic Gb/s": [1], "CPU cubic s/GiB": [1], "8 streams bbr Gb/s": [1],
+                  "UDP 64 kpps": [1], "RTT us": [1]}}})
+        headings = [line for line in text.splitlines() if line.startswith("| path")]
+        self.assertEqual([heading.replace(" | ratio", "") for heading in headings],
+                         ["| path | TCP cubic Gb/s | CPU cubic s/GiB |",
+                          "| path | 8 streams bbr Gb/s | UDP 64 kpps | RTT us |"])
+        self.assertIn("`cubic` is the default of most machines, `bbr` that of the measured one",
+                      text)
+        self.assertIn("1 rounds of 4 s", text)
 
 
 TIMES = {"messages": 4, "lost": 0, "p10": 1000, "median": 2000, "p90": 3500, "p99": 4000,
@@ -156,6 +220,19 @@ class Parts(unittest.TestCase):
             part = importlib.import_module(name)
             self.assertEqual(pathlib.Path(part.__file__), ROOT / "tests" / "bench" / f"{name}.py")
             self.assertTrue(part.measure and part.text and part.pictures)
+
+
+    def test_duration_of_a_stream(self):
+        """Its default depends on the part."""
+        for name, given, expected in (("paths", None, 4), ("verbs", None, 2), ("paths", 1, 1)):
+            part = importlib.import_module(name)
+            with tempfile.TemporaryDirectory() as folder, \
+                    mock.patch.object(part, "measure", return_value={}) as measure, \
+                    mock.patch.object(part, "text", return_value=""), \
+                    mock.patch.object(bench, "draw"), \
+                    contextlib.redirect_stdout(io.StringIO()):
+                bench.run(name, argparse.Namespace(seconds=given), pathlib.Path(folder))
+                self.assertEqual(measure.call_args.args[0].seconds, expected, name)
 
 
 class Script(unittest.TestCase):
