@@ -103,6 +103,18 @@ class ProxyArp(OtherAddresses):
         shown = self.left.run(hosts.program("ibarp"), "show", "-w", "10.44.0.3").stdout
         self.assertIn(third.ibarp("info")["gid"], shown, "not the proxy's")
 
+    def test_kernel_is_a_proxy_for_ipv6(self):
+        self.left.run("ip", "addr", "add", "fd44::1/64", "dev", "ib0", "nodad")
+        self.right.run("ip", "addr", "add", "fd44::2/64", "dev", "ib0", "nodad")
+        self.right.run("ip", "addr", "add", "fe80::1/64", "dev", "veth0", "nodad")
+        self.right.run("ip", "route", "add", "fd44::66", "dev", "veth0")
+        self.right.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1",
+                       "net.ipv6.conf.ib0.proxy_ndp=1")
+        self.right.run("ip", "neigh", "add", "proxy", "fd44::66", "dev", "ib0")
+        self.container.run("ip", "addr", "add", "fd44::66/128", "dev", "veth1", "nodad")
+        self.container.run("ip", "-6", "route", "add", "default", "via", "fe80::1", "dev", "veth1")
+        wait_until(lambda: self.reaches_again("fd44::66"), "left reaches the container")
+
 
 if __name__ == "__main__":
     hosts.main()
