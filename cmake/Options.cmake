@@ -89,7 +89,7 @@ function(ipoib_python_test script)
     set(name ${ARG_LABEL}/${case})
     add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${case})
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-      RUN_SERIAL ${ARG_RUN_SERIAL}
+      RUN_SERIAL ${ARG_RUN_SERIAL} COST 10 # before the many short tests
       SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "skipped="
       ENVIRONMENT "IPOIB_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};${ARG_ENVIRONMENT}")
   endforeach()
@@ -108,8 +108,7 @@ function(ipoib_guest_test script)
     string(REGEX REPLACE "\\..*" "" class ${case})
     if(NOT TEST ${ARG_LABEL}/${class}.boot)
       ipoib_guest_test_part(${class}.boot ${ARG_LABEL} ${script} boot ${class} FIXTURES_SETUP)
-      # The guest's two processors use all of a small machine.
-      set_tests_properties(${ARG_LABEL}/${class}.boot PROPERTIES RUN_SERIAL TRUE)
+      set_tests_properties(${ARG_LABEL}/${class}.boot PROPERTIES PROCESSORS 2) # the guest's
     endif()
     ipoib_guest_test_part(${case} ${ARG_LABEL} ${script} result ${case} FIXTURES_REQUIRED)
   endforeach()
