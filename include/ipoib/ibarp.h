@@ -74,6 +74,7 @@ struct ibarp_entry {
   uint64_t idle_ms;    /* since a packet last used it */
   uint32_t references; /* to its address handle, by the path and posted sends */
   uint32_t waiting;    /* frames parked until it is resolved */
+  uint64_t uses;       /* packets of the host to it; a large packet is one */
 };
 
 /* Selects entries that meet all of its conditions. */

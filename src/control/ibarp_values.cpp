@@ -74,6 +74,7 @@ ibarp_entry to_c(const Entry& entry) {
   out.idle_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(entry.idle).count());
   out.references = entry.references;
+  out.uses = entry.uses;
   out.waiting = entry.waiting;
   return out;
 }

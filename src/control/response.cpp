@@ -24,6 +24,7 @@ json::object to_json(const Entry& entry) {
                    {"rate_mbps", path->rate_mbps}};
   }
   out["idle_ms"] = duration_cast<milliseconds>(entry.idle).count();
+  out["uses"] = entry.uses;
   out["references"] = entry.references;
   out["waiting"] = entry.waiting;
   return out;
@@ -48,6 +49,7 @@ Entry read_entry(JsonReader& reader) {
   } else {
     entry.idle = milliseconds(idle);
   }
+  if (reader.has("uses")) entry.uses = reader.number<std::uint64_t>("uses");
   entry.references = reader.number<std::uint32_t>("references");
   entry.waiting = reader.number<std::uint32_t>("waiting");
   return entry;

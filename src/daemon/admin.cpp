@@ -24,6 +24,7 @@ control::Entry to_entry(const link::NeighbourInfo& info) {
                                wire::rate_mbps(info.path->rate)};
   }
   entry.idle = info.used.value_or(Duration::zero());
+  entry.uses = info.uses;
   entry.references = info.references;
   entry.waiting = info.parked;
   return entry;

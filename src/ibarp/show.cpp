@@ -37,6 +37,7 @@ json::object as_json(const std::string& interface, const ibarp_entry& entry) {
                    {"rate_mbps", entry.rate_mbps}};
   }
   out["idle_ms"] = entry.idle_ms;
+  out["uses"] = entry.uses;
   out["references"] = entry.references;
   out["waiting"] = entry.waiting;
   return out;
@@ -75,6 +76,7 @@ Table wide_table(const std::vector<Listing>& listings) {
                {"SL", Align::right},
                {"MTU", Align::right},
                {"RATE", Align::right},
+               {"USES", Align::right},
                {"REFS", Align::right},
                {"WAIT", Align::right},
                {"LLADDR"}});
@@ -87,8 +89,9 @@ Table wide_table(const std::vector<Listing>& listings) {
                  path ? lid_text(entry.dlid) : "-", known ? hexadecimal(hardware.qpn, 6) : "-",
                  known ? gid_text(hardware.gid) : "-", known ? hexadecimal(hardware.flags, 2) : "-",
                  path ? std::to_string(entry.sl) : "-", path ? std::to_string(entry.path_mtu) : "-",
-                 path ? rate(entry.rate_mbps) : "-", std::to_string(entry.references),
-                 std::to_string(entry.waiting), known ? text_of(hardware) : "-"});
+                 path ? rate(entry.rate_mbps) : "-", std::to_string(entry.uses),
+                 std::to_string(entry.references), std::to_string(entry.waiting),
+                 known ? text_of(hardware) : "-"});
     }
   }
   return table;
@@ -106,8 +109,9 @@ std::string as_block(const std::string& interface, const ibarp_entry& entry) {
     out += indent + "dlid " + lid_text(entry.dlid) + "  sl " + std::to_string(entry.sl) + "  mtu " +
            std::to_string(entry.path_mtu) + "  rate " + rate(entry.rate_mbps) + "\n";
   }
-  out += indent + "idle " + age(entry.idle_ms) + "  references " +
-         std::to_string(entry.references) + "  waiting " + std::to_string(entry.waiting) + "\n";
+  out += indent + "idle " + age(entry.idle_ms) + "  uses " + std::to_string(entry.uses) +
+         "  references " + std::to_string(entry.references) + "  waiting " +
+         std::to_string(entry.waiting) + "\n";
   return out;
 }
 

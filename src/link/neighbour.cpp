@@ -81,6 +81,7 @@ Disposition Neighbour::on_packet(Frame&& frame, const Dependencies& deps, TimePo
     return become(Delay{{std::move(route), now + deps.config.ageing.delay}}, why, deps);
   };
   used_ = now;
+  count_use();
   return std::visit(
       Overloaded{
           [&](New&) { return first_request(std::move(frame), deps, now); },
@@ -467,6 +468,7 @@ NeighbourInfo Neighbour::info(TimePoint now) const {
     return of == kNotYet ? std::nullopt : std::optional<Duration>(now - of);
   };
   info.used = age(used_);
+  info.uses = std::uint64_t{uses_high_} << 32 | uses_low_;
   info.confirmed = age(confirmed_);
   info.parked = static_cast<std::uint32_t>(parked());
   const Route* const known = route();

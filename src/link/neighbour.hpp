@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/intrusive/list_hook.hpp>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -40,6 +41,7 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
     const PathData* const path = route == nullptr ? nullptr : route->path->ready();
     if (path == nullptr || frame.datagram_size() > path->mtu) return false;
     used_ = now;
+    count_use();
     sends.push_back(Outgoing{path->handle, route->qpn, std::move(frame)});
     return true;
   }
@@ -107,11 +109,18 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   friend class NeighbourTable;
   static constexpr TimePoint kNotYet = TimePoint::min();
 
+  /// A count of 64 bits, of which only half fits into the data path's cache line.
+  void count_use() {
+    if (++uses_low_ == 0) ++uses_high_;
+  }
+
   TimePoint confirmed_ = kNotYet;
+  std::uint32_t uses_high_ = 0;
   // The members from here on are what the data path uses: one cache line.
   alignas(64) [[no_unique_address]] State state_;  ///< address_ lies in its tail padding
   IpAddress address_;
   EvictionClass eviction_class_ = EvictionClass::none;  ///< for which the table has listed it
+  std::uint32_t uses_low_ = 0;  ///< packets of the host to this neighbour; a large packet is one
   TimePoint used_ = kNotYet;
 };
 static_assert(sizeof(Neighbour) == 128, "two cache lines");

@@ -40,6 +40,7 @@ struct NeighbourInfo {
   std::optional<HwAddress> hardware;
   std::optional<PathInfo> path;
   std::optional<Duration> used;       ///< time since a packet was sent to it; nullopt: never
+  std::uint64_t uses = 0;             ///< packets of the host to it; a large packet is one
   std::optional<Duration> confirmed;  ///< time since the last confirmation; nullopt: never
   std::uint32_t references = 0;       ///< to its address handle: by its path and by posted sends
   std::uint32_t parked = 0;           ///< frames that wait

@@ -76,6 +76,7 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   entry.path = Path{Lid(0x12), ServiceLevel(3), 2048, 40'000};
   entry.idle = std::chrono::seconds(90);
   entry.references = 4;
+  entry.uses = 1ULL << 40;
   entry.waiting = 5;
   server.handler.put(entry);
   const Handle handle(server.name());
@@ -95,6 +96,7 @@ TEST(Ibarp, FillsInAllMembersOfAnEntry) {
   EXPECT_EQ(found.rate_mbps, 40'000U);
   EXPECT_EQ(found.idle_ms, 90'000U);
   EXPECT_EQ(found.references, 4U);
+  EXPECT_EQ(found.uses, 1ULL << 40);
   EXPECT_EQ(found.waiting, 5U);
 }
 

@@ -24,6 +24,7 @@ Entry full_entry() {
   entry.path = Path{Lid(0xbfff), ServiceLevel(15), 4096, 100'000};
   entry.idle = milliseconds(1234);
   entry.references = 3;
+  entry.uses = 1ULL << 40;
   entry.waiting = 16;
   return entry;
 }

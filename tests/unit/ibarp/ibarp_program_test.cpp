@@ -46,6 +46,7 @@ class IbarpProgram : public testing::Test {
     entry.path = control::Path{Lid(3), ServiceLevel(1), 2048, 40'000};
     entry.idle = std::chrono::milliseconds(1234);
     entry.references = 2;
+    entry.uses = 12345;
     return entry;
   }
   static Entry incomplete() {
@@ -96,15 +97,15 @@ TEST_F(IbarpProgram, ShowsAllColumnsWithWide) {
         run_ibarp({option, "show", "dev", name}).out,
         "ADDRESS    DEV" + blanks +
             "  STATE       IDLE  DLID    QPN       GID               FLAGS  SL   MTU     RATE  "
-            "REFS  WAIT  LLADDR\n"
+            " USES  REFS  WAIT  LLADDR\n"
             "10.44.0.1  " +
             name +
             "  incomplete    0s  -       -         -                 -       -     -        -"
-            "     0     7  -\n"
+            "      0     0     7  -\n"
             "10.44.0.2  " +
             name +
             "  reachable   1.2s  0x0003  0x000401  fe80::2:c903:0:1  0x00    1  2048  40 Gb/s"
-            "     2     0  " +
+            "  12345     2     0  " +
             kLongForm + "\n");
   }
 }
@@ -149,7 +150,7 @@ TEST_F(IbarpProgram, ShowsBlocksIfAllColumnsDoNotFit) {
   EXPECT_EQ(show("80"), "10.44.0.2  " + name + "  reachable\n    lladdr " + kLongForm +
                             "\n    flags 0x00  qpn 0x000401  gid fe80::2:c903:0:1\n"
                             "    dlid 0x0003  sl 1  mtu 2048  rate 40 Gb/s\n"
-                            "    idle 1.2s  references 2  waiting 0\n");
+                            "    idle 1.2s  uses 12345  references 2  waiting 0\n");
 }
 
 TEST_F(IbarpProgram, ShowsOneEntry) {
@@ -179,13 +180,14 @@ TEST_F(IbarpProgram, ShowsJson) {
   server.handler.put(reachable());
   server.handler.put(incomplete());
   const json::value all = json::parse(run_ibarp({"--json", "dev", server.name()}).out);
-  EXPECT_EQ(all, json::parse(R"([{"address":"10.44.0.1","interface":")" + server.name() +
-                             R"(","state":"incomplete","idle_ms":0,"references":0,"waiting":7},
+  EXPECT_EQ(all,
+            json::parse(R"([{"address":"10.44.0.1","interface":")" + server.name() +
+                        R"(","state":"incomplete","idle_ms":0,"uses":0,"references":0,"waiting":7},
       {"address":"10.44.0.2","interface":")" +
-                             server.name() + R"(","state":"reachable","lladdr":")" + kLongForm +
-                             R"(","flags":0,"qpn":1025,"gid":"fe80::2:c903:0:1",
+                        server.name() + R"(","state":"reachable","lladdr":")" + kLongForm +
+                        R"(","flags":0,"qpn":1025,"gid":"fe80::2:c903:0:1",
       "path":{"dlid":3,"sl":1,"mtu":2048,"rate_mbps":40000},
-      "idle_ms":1234,"references":2,"waiting":0}])"));
+      "idle_ms":1234,"uses":12345,"references":2,"waiting":0}])"));
 }
 
 TEST_F(IbarpProgram, ShowsEntriesLikeArp) {

@@ -29,6 +29,18 @@ TEST_F(Admin, EntryShowsAddressPathAgeAndReferences) {
   EXPECT_EQ(info->parked, 0U);
 }
 
+TEST_F(Admin, EntryCountsThePacketsOfTheHost) {
+  bring_up();
+  send(kPeer);
+  send(kPeer);
+  EXPECT_EQ(link->get(kPeer, now)->uses, 2U) << "parked ones, too";
+  link->remove(kPeer);
+  resolve_peer();
+  const auto before = link->get(kPeer, now)->uses;
+  for (int i = 0; i < 5; ++i) send(kPeer);
+  EXPECT_EQ(link->get(kPeer, now)->uses, before + 5);
+}
+
 TEST_F(Admin, EntryWithoutAddressShowsParkedFrames) {
   bring_up();
   send(kPeer);
