@@ -1,7 +1,9 @@
 #include "daemon/interface.hpp"
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <exception>
 #include <random>
 
 #include "ipoib/log.hpp"
@@ -20,32 +22,41 @@ InterfaceIdentity identity_on(const verbs::Device& device, const std::string& in
   return {interface, device.name(), device.port(), static_cast<std::uint32_t>(::getpid())};
 }
 
+Guid guid_of(const verbs::Device& device) { return device.query().value().gid.guid(); }
+
+/// The alternative name of a network interface, by which the next daemon on the port finds it.
+std::string mark_of(const std::string& name, Guid port) {
+  return fmt::format("ipoibd-{}-{:016x}", name, port.value());
+}
+
 }  // namespace
 
 Interface::Interface(const InterfaceId& id, const Interface::Dependencies& dependencies,
                      InterfaceOwner& owner, SaRequestPort& sa)
     : id_(id),
+      dependencies_(dependencies),
       logs_(dependencies.logs, id.name),
       trace_(dependencies.rings, id.name),
       pools_(dependencies.max_mtu, dependencies.options.link, dependencies.options.queues),
       queue_pair_(verbs::UdQueuePair::create(dependencies.device, dependencies.max_mtu,
                                              dependencies.options.queues, *logs_.verbs)
                       .value()),
-      ipv6_(ipv6_identity(dependencies.options.stable_privacy,
-                          dependencies.device.query().value().gid.guid(), id.pkey)),
-      tun_((register_pools(), dependencies.home.run([&] {
-        return host::TunDevice::open({.name = id.name,
-                                      .large_packets = queue_pair_->can_send_large_packets(),
-                                      .stable_secret = ipv6_.stable_secret})
-            .value();
-      }))),
-      netlink_((receive_large_packets(), dependencies.home.run([this] {
-        return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
-      }))),
+      ipv6_(ipv6_identity(dependencies.options.stable_privacy, guid_of(dependencies.device),
+                          id.pkey)),
+      tun_((register_pools(), at_home([&] {
+              return host::TunDevice::open({.name = id.name,
+                                            .mark = mark_of(id.name, guid_of(dependencies.device)),
+                                            .large_packets = queue_pair_->can_send_large_packets(),
+                                            .stable_secret = ipv6_.stable_secret})
+                  .value();
+            }))),
+      netlink_((receive_large_packets(), at_home([this] {
+                  return host::NetlinkView::open(tun_->interface_index(), ipv6_.link_local).value();
+                }))),
       to_interface_(kMailboxCapacity),
       to_control_(kMailboxCapacity),
       control_(control_dependencies(dependencies, owner, sa)),
-      server_(dependencies.home.run([&] { return serve(dependencies); })),
+      server_(at_home([&] { return serve(tun_->name()); })),
       pump_(pump_settings(dependencies.options, id.pkey, id.number),
             {.tun = *tun_,
              .queue_pair = *queue_pair_,
@@ -79,6 +90,11 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .sa = sa,
       .trace = dependencies.control_trace,
       .log = *logs_.daemon,
+      .interface = tun_->name(),
+      .guid = guid_of(dependencies.device),
+      .stable_privacy = dependencies.options.stable_privacy,
+      .renamed = [this](const std::string& name) { on_renamed(name); },
+      .has_moved = [this] { return tun_->network_namespace().has_value(); },
       .missing_receives = [&device = dependencies.device] { return device.missing_receives(); }};
 }
 
@@ -99,14 +115,30 @@ void Interface::receive_large_packets() {
   if (tun_->accepts(Kind::tcp) && tun_->accepts(Kind::udp)) queue_pair_->enable_large_receives();
 }
 
-std::unique_ptr<control::Server> Interface::serve(const Interface::Dependencies& dependencies) {
+SharedNamespace Interface::current_namespace() const {
+  auto found = tun_->network_namespace();
+  return found ? std::make_shared<const host::NetworkNamespace>(std::move(*found)) : nullptr;
+}
+
+std::unique_ptr<control::Server> Interface::serve(const std::string& name) {
   using control::Server;
-  return std::make_unique<Server>(dependencies.context,
+  return std::make_unique<Server>(dependencies_.context,
                                   Server::Dependencies{.handler = control_,
-                                                       .levels = dependencies.logs.levels,
-                                                       .trace = dependencies.rings,
+                                                       .levels = dependencies_.logs.levels,
+                                                       .trace = dependencies_.rings,
                                                        .log = *logs_.control},
-                                  Server::Options{tun_->name()});
+                                  Server::Options{name});
+}
+
+/// Clients find the control socket by the interface's name.
+void Interface::on_renamed(const std::string& name) {
+  logs_.daemon->info("is called {} now", name);
+  logs_.prefix->set(name);
+  try {
+    server_ = at_home([&] { return serve(name); });
+  } catch (const std::exception& error) {
+    logs_.daemon->error("ibarp(8) does not find the interface: {}", error.what());
+  }
 }
 
 }  // namespace ipoib::daemon

@@ -51,6 +51,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
   void remove_at_end() override { tun_->remove(); }
+  [[nodiscard]] SharedNamespace current_namespace() const override;
 
   void on_port(const verbs::PortSnapshot& port) override { control_.on_port(port); }
   void on_client_reregister() override { control_.on_client_reregister(); }
@@ -74,10 +75,17 @@ class Interface final : public PartitionInterface {
       const Dependencies& dependencies, InterfaceOwner& owner, SaRequestPort& sa);
   void log_start(const verbs::Device& device);
   void receive_large_packets();
-  [[nodiscard]] std::unique_ptr<control::Server> serve(const Dependencies& dependencies);
+  [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name);
+  void on_renamed(const std::string& name);
+  /// Calls `open` in the network namespace of the interface.
+  template <class Open>
+  auto at_home(Open&& open) const {
+    return (id_.home ? *id_.home : dependencies_.home).run(std::forward<Open>(open));
+  }
 
   // In order of their dependencies.
   const InterfaceId id_;
+  const Dependencies dependencies_;
   InterfaceLogs logs_;
   const OwnRing trace_;
   Pools pools_;
@@ -88,29 +96,11 @@ class Interface final : public PartitionInterface {
   InterfaceMailbox to_interface_;
   ControlMailbox to_control_;
   InterfaceControl control_;
-  const std::unique_ptr<control::Server> server_;
+  std::unique_ptr<control::Server> server_;
   Pump pump_;
   EpollSleeper sleeper_;
   InterfaceLoop loop_;
   InterfaceThread thread_;
-};
-
-/// Creates interfaces on a port.
-class InterfaceFactory final : public PartitionInterfaces {
- public:
-  explicit InterfaceFactory(const Interface::Dependencies& dependencies)
-      : dependencies_(dependencies) {}
-  [[nodiscard]] std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
-                                                           InterfaceOwner& owner,
-                                                           SaRequestPort& sa) override {
-    return std::make_unique<Interface>(id, dependencies_, owner, sa);
-  }
-  void discard(const std::string& name) override {
-    dependencies_.home.run([&] { host::TunDevice::discard(name); });
-  }
-
- private:
-  const Interface::Dependencies dependencies_;
 };
 
 }  // namespace ipoib::daemon

@@ -7,6 +7,7 @@
 
 #include "daemon/admin.hpp"
 #include "daemon/interface_plan.hpp"
+#include "daemon/ipv6_identity.hpp"
 #include "daemon/port_watcher.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
@@ -24,6 +25,8 @@ constexpr std::chrono::milliseconds kHostPause{50};
 constexpr std::chrono::seconds kRedirectPause{1};
 // How often the kernel is asked whether it still follows a redirect: it forgets them in silence.
 constexpr std::chrono::seconds kRedirectCheck{30};
+// Link-local addresses to try, until none of them has another owner.
+constexpr unsigned kLinkLocalAttempts = 16;
 // Until the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
@@ -53,6 +56,7 @@ void InterfaceControl::on_port(const verbs::PortSnapshot& port) {
   // A link that is up leaves its groups when it stops; one that lost the port could not.
   if (state_ != State::running) return;
   log_partition(port);
+  follow_guid(port);
   port_undelivered_ = port_status(port, dependencies_.pkey);
   deliver();
 }
@@ -120,8 +124,47 @@ void InterfaceControl::update_host() {
     }
     if (has_redirects_) redirect_timer_.set(now + kRedirectCheck);
   }
-  if (!dependencies_.host.interface_exists()) return stop({StopReason::Kind::deleted, {}});
+  if (!dependencies_.host.interface_exists()) {
+    using Kind = StopReason::Kind;
+    return stop({dependencies_.has_moved() ? Kind::moved : Kind::deleted, {}});
+  }
+  follow_host();
   deliver();
+}
+
+void InterfaceControl::follow_host() {
+  const auto& name = dependencies_.host.interface_name();
+  if (!name.empty() && name != dependencies_.interface) {
+    dependencies_.interface = name;
+    name_undelivered_ = name;
+    dependencies_.renamed(name);
+  }
+  if (dependencies_.host.link_local_is_duplicate()) replace_link_local();
+}
+
+/// Another interface of the same port and partition has the same identifier: in another network
+/// namespace, or of another program.
+void InterfaceControl::replace_link_local() {
+  if (link_local_attempt_ == kLinkLocalAttempts) return;
+  ++link_local_attempt_;
+  const auto address = link_local_of(dependencies_.guid, dependencies_.pkey, link_local_attempt_);
+  dependencies_.log.warn(
+      "another interface on the link has the IPv6 link-local address: using {} instead",
+      address.to_string());
+  dependencies_.host.set_link_local(address);
+  host_timer_.set(host_not_before_);
+}
+
+void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
+  if (port.gid.is_zero() || port.gid.guid() == dependencies_.guid) return;
+  dependencies_.guid = port.gid.guid();
+  if (dependencies_.stable_privacy) return;
+  link_local_attempt_ = 0;
+  const auto address = link_local_of(dependencies_.guid, dependencies_.pkey);
+  dependencies_.log.info("the port has another GUID: the IPv6 link-local address is {}",
+                         address.to_string());
+  dependencies_.host.set_link_local(address);
+  host_timer_.set(std::max(monotonic_now(), host_not_before_));
 }
 
 void InterfaceControl::handle(control::InterfaceRequest request,
@@ -240,6 +283,10 @@ bool InterfaceControl::deliver_all() {
   while (!responses_undelivered_.empty()) {
     if (!to.post(std::move(responses_undelivered_.front()))) return false;
     responses_undelivered_.pop_front();
+  }
+  if (name_undelivered_) {
+    if (!to.post(Renamed{*name_undelivered_})) return false;
+    name_undelivered_.reset();
   }
   if (stop_undelivered_) {
     if (!to.post(Stop{})) return false;

@@ -37,6 +37,13 @@ class InterfaceControl final : public control::Handler {
     SaRequestPort& sa;
     TraceRing& trace;
     Logger& log;
+    std::string interface;  ///< the network interface's name
+    Guid guid;              ///< of the port; the link-local address has its identifier
+    bool stable_privacy = false;
+    /// Called when the network interface has another name.
+    std::function<void(const std::string&)> renamed;
+    /// Whether an interface that has disappeared is in another network namespace.
+    std::function<bool()> has_moved;
     /// See verbs::Device::missing_receives().
     std::function<std::optional<std::uint64_t>()> missing_receives;
   };
@@ -64,6 +71,9 @@ class InterfaceControl final : public control::Handler {
   void on_host_event();
   void update_host();
   void check_redirects();
+  void follow_host();
+  void follow_guid(const verbs::PortSnapshot& port);
+  void replace_link_local();
   void on_messages();
   void deliver();
   [[nodiscard]] bool deliver_all();
@@ -91,6 +101,7 @@ class InterfaceControl final : public control::Handler {
   std::optional<link::PortStatus> port_undelivered_;
   bool reregister_undelivered_ = false;
   std::vector<ObjectFailed> failures_undelivered_;
+  std::optional<std::string> name_undelivered_;
   std::optional<HostView> host_undelivered_;
   /// Bounded by the outstanding requests of the link.
   std::deque<wire::SaResponse> responses_undelivered_;
@@ -107,7 +118,8 @@ class InterfaceControl final : public control::Handler {
   TimePoint redirects_not_before_{};
   bool has_redirects_ = false;  ///< in the last view
   Retry host_retry_;
-  std::optional<PKey> entry_;  ///< in the P_Key table; an invalid key if it has none
+  unsigned link_local_attempt_ = 0;  ///< see link_local_of()
+  std::optional<PKey> entry_;        ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;
 };
 

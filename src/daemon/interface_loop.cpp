@@ -140,7 +140,9 @@ void InterfaceLoop::take_messages() {
             [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
             [&](const wire::SaResponse& m) { link.on_response(m, now_); },
             [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
-            [&](AdminRequest& m) { on_admin_request(m); }, [&](const Stop&) { stopping_ = true; }},
+            [&](AdminRequest& m) { on_admin_request(m); },
+            [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
+            [&](const Stop&) { stopping_ = true; }},
         message);
     dependencies_.pump.drain(now_);
   }

@@ -89,7 +89,9 @@ void Interfaces::apply_plan() {
 
 void Interfaces::create(PKey partition) {
   last_number_ = InterfaceNumber(last_number_.value() + 1);
-  auto made = dependencies_.factory.create({last_number_, partition, plan_.name_of(partition)},
+  const auto home = homes_.find(partition);
+  auto made = dependencies_.factory.create({last_number_, partition, plan_.name_of(partition),
+                                            home != homes_.end() ? home->second : nullptr},
                                            *this, dependencies_.sa);
   made->on_port(port_);
   dependencies_.kept.erase(made->id().name);
@@ -139,12 +141,17 @@ void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
   const auto at = interfaces_.find(number);
   auto interface = std::move(at->second);
   interfaces_.erase(at);
-  const auto [_, partition, name] = interface->id();
+  const auto partition = interface->id().pkey;
+  const auto name = interface->id().name;
   const bool was_last = interfaces_.empty();
   switch (why.kind) {
     case StopReason::Kind::requested:
       interface->remove_at_end();
+      homes_.erase(partition);
       plan_.on_removed(partition);
+      break;
+    case StopReason::Kind::moved:
+      follow(partition, *interface);
       break;
     case StopReason::Kind::deleted:
       dependencies_.log.warn("interface {} was deleted", name);
@@ -156,9 +163,18 @@ void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
       stop({why.kind, name + ": " + why.reason});
       break;
   }
+  if (stopping_ && why.kind == StopReason::Kind::moved) interface->remove_at_end();
   interface.reset();  // apply_plan() may create another one of this name
   if (!stopping_) return apply_plan();
   if (was_last) dependencies_.owner.on_finished(stopping_->reason);
+}
+
+/// apply_plan() adopts the network interface where it is now.
+void Interfaces::follow(PKey partition, const PartitionInterface& interface) {
+  plan_.on_removed(partition);
+  homes_[partition] = interface.current_namespace();
+  dependencies_.log.info("{}: was moved to another network namespace: following it",
+                         interface.id().name);
 }
 
 }  // namespace ipoib::daemon

@@ -65,10 +65,12 @@ class Interfaces final : private InterfaceOwner {
   void remove(PKey partition);
   void discard_kept();
   void destroy(InterfaceNumber number, const StopReason& why);
+  void follow(PKey partition, const PartitionInterface& interface);
 
   const Dependencies dependencies_;
   InterfacePlan plan_;
   Map interfaces_;
+  std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved
   InterfaceNumber last_number_;
   verbs::PortSnapshot port_;
   std::optional<StopReason> stopping_;

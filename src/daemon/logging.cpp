@@ -32,12 +32,12 @@ std::shared_ptr<Logger> make_logger(const char* module, const spdlog::sink_ptr& 
 /// Forwards messages to other sinks, with a name as prefix.
 class NamingSink final : public spdlog::sinks::sink {
  public:
-  NamingSink(std::string name, std::vector<spdlog::sink_ptr> sinks)
-      : prefix_(std::move(name) + ": "), sinks_(std::move(sinks)) {}
+  NamingSink(std::shared_ptr<const LogPrefix> prefix, std::vector<spdlog::sink_ptr> sinks)
+      : prefix_(std::move(prefix)), sinks_(std::move(sinks)) {}
 
   void log(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
-    line.append(prefix_);
+    line.append(prefix_->get() + ": ");
     line.append(message.payload);
     spdlog::details::log_msg named = message;
     named.payload = {line.data(), line.size()};
@@ -51,14 +51,14 @@ class NamingSink final : public spdlog::sinks::sink {
   void set_formatter(std::unique_ptr<spdlog::formatter> /*formatter*/) override {}
 
  private:
-  const std::string prefix_;
+  const std::shared_ptr<const LogPrefix> prefix_;
   const std::vector<spdlog::sink_ptr> sinks_;
 };
 
-std::shared_ptr<Logger> named_like(const std::string& interface, Logger& module,
+std::shared_ptr<Logger> named_like(const std::shared_ptr<LogPrefix>& prefix, Logger& module,
                                    control::LogLevels& levels) {
-  auto logger = std::make_shared<Logger>(module.name(),
-                                         std::make_shared<NamingSink>(interface, module.sinks()));
+  auto logger =
+      std::make_shared<Logger>(module.name(), std::make_shared<NamingSink>(prefix, module.sinks()));
   logger->flush_on(module.flush_level());
   levels.add(logger);
   return logger;
@@ -80,9 +80,10 @@ Logging::Logging(const spdlog::sink_ptr& sink)
       levels({link, sa, verbs, control, daemon}) {}
 
 InterfaceLogs::InterfaceLogs(Logging& logs, const std::string& interface)
-    : link(named_like(interface, *logs.link, logs.levels)),
-      verbs(named_like(interface, *logs.verbs, logs.levels)),
-      control(named_like(interface, *logs.control, logs.levels)),
-      daemon(named_like(interface, *logs.daemon, logs.levels)) {}
+    : prefix(std::make_shared<LogPrefix>(interface)),
+      link(named_like(prefix, *logs.link, logs.levels)),
+      verbs(named_like(prefix, *logs.verbs, logs.levels)),
+      control(named_like(prefix, *logs.control, logs.levels)),
+      daemon(named_like(prefix, *logs.daemon, logs.levels)) {}
 
 }  // namespace ipoib::daemon

@@ -44,11 +44,15 @@ struct AdminRequest {
   control::InterfaceRequest request;
   std::function<void(control::Response)> done;
 };
+/// The network interface has this name now.
+struct Renamed {
+  std::string name;
+};
 /// Tells the thread to leave its groups and end.
 struct Stop {};
 using ToInterface = std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice,
                                  HostChanged, wire::SaResponse, ArpReplyPermitted, AdminRequest,
-                                 Stop>;
+                                 Renamed, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 struct AdminResponse {
@@ -60,6 +64,7 @@ struct StopReason {
   enum class Kind : std::uint8_t {
     requested,  ///< by the message Stop
     deleted,    ///< the network interface was deleted
+    moved,      ///< the network interface was moved to another network namespace
     failed,     ///< something that it needs has failed, see `reason`
   };
   Kind kind = Kind::requested;

@@ -1,5 +1,5 @@
 // Seam: an interface of a port, and where interfaces come from. Implemented by Interface and
-// InterfaceFactory of interface.hpp, and in memory by tests.
+// InterfaceFactory, and in memory by tests.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "daemon/messages.hpp"
 #include "daemon/sa_requests.hpp"
 #include "ipoib/address.hpp"
+#include "linux/network_namespace.hpp"
 #include "verbs/device.hpp"
 #include "wire/notice.hpp"
 
@@ -22,10 +23,14 @@ class InterfaceOwner {
   virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
 };
 
+/// A network namespace that interfaces share.
+using SharedNamespace = std::shared_ptr<const host::NetworkNamespace>;
+
 struct InterfaceId {
   InterfaceNumber number;
   PKey pkey;
-  std::string name;
+  std::string name;           ///< when it is created; the operator may rename it
+  SharedNamespace home = {};  ///< null: that of the option --netns
 };
 
 class PartitionInterface {
@@ -37,6 +42,8 @@ class PartitionInterface {
   [[nodiscard]] virtual bool adopted() const = 0;
   /// Makes the network interface disappear with this object; otherwise it is kept.
   virtual void remove_at_end() = 0;
+  /// The network namespace that the network interface is in now; null if it was deleted.
+  [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
 
   virtual void on_port(const verbs::PortSnapshot& port) = 0;
   virtual void on_client_reregister() = 0;

@@ -8,7 +8,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <string>
 
-#include "daemon/interface.hpp"
+#include "daemon/interface_factory.hpp"
 #include "daemon/interfaces.hpp"
 #include "daemon/port_watcher.hpp"
 #include "daemon/sa_backend.hpp"

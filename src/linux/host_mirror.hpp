@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "ipoib/host_view.hpp"
 #include "ipoib/result.hpp"
@@ -23,6 +24,7 @@ class HostMirror {
   /// Returns a snapshot if it differs from the last one returned; the first call always returns
   /// one. An interface that is administratively down has no addresses and no routes.
   [[nodiscard]] virtual Result<std::optional<HostView>> update() = 0;
+  /// False once the interface was deleted, or moved to another network namespace.
   [[nodiscard]] virtual bool interface_exists() const = 0;
   /// Whether the kernel replies to an ARP request for `target`, received from `sender`, if its
   /// settings leave that to the routes: arp_filter, proxy_arp, proxy_arp_pvlan.
@@ -30,6 +32,12 @@ class HostMirror {
   /// Compares the settings for ARP with those of the last snapshot; the kernel does not announce
   /// their changes. Returns whether to call update().
   [[nodiscard]] virtual bool check_arp_policy() = 0;
+  /// The interface's name at the last update(); empty before.
+  [[nodiscard]] virtual const std::string& interface_name() const = 0;
+  /// Whether another host or interface had the link-local address at the last update().
+  [[nodiscard]] virtual bool link_local_is_duplicate() const = 0;
+  /// The next update() replaces the link-local address, unless the kernel generates it.
+  virtual void set_link_local(const Ipv6Address& address) = 0;
 };
 
 }  // namespace ipoib::host

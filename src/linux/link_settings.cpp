@@ -4,12 +4,10 @@
 #include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
-#include <netlink/addr.h>
 #include <netlink/attr.h>
 #include <netlink/errno.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
-#include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
 #include <sys/ioctl.h>
@@ -29,8 +27,6 @@ namespace {
 
 template <class Object>
 using Owner = std::unique_ptr<Object, void (*)(Object*)>;
-
-constexpr int kLinkLocalPrefixLength = 64;
 
 /// Path of a setting of an interface or of new ones ("default") in the thread's network namespace.
 std::string path_of(const std::string& interface, const std::string& setting) {
@@ -96,37 +92,18 @@ Result<void> set_stable_secret(const std::string& name, const Ipv6Address& secre
 Result<void> disable_generated_link_local(int interface_index) {
   const auto socket = open_socket();
   if (!socket) return socket.error();
+  return disable_generated_link_local(socket->get(), interface_index);
+}
+
+Result<void> disable_generated_link_local(nl_sock* socket, int interface_index) {
   const Owner<rtnl_link> original(rtnl_link_alloc(), &rtnl_link_put);
   const Owner<rtnl_link> change(rtnl_link_alloc(), &rtnl_link_put);
   if (!original || !change) return netlink_error("addr_gen_mode", -NLE_NOMEM);
   rtnl_link_set_ifindex(original.get(), interface_index);
   rtnl_link_inet6_set_addr_gen_mode(change.get(), IN6_ADDR_GEN_MODE_NONE);
-  const int error = rtnl_link_change(socket->get(), original.get(), change.get(), 0);
+  const int error = rtnl_link_change(socket, original.get(), change.get(), 0);
   if (error == 0 || error == -NLE_AF_NOSUPPORT || error == -NLE_OPNOTSUPP) return {};
   return netlink_error("cannot set addr_gen_mode none", error);
-}
-
-Result<bool> add_link_local(nl_sock* socket, int interface_index, const Ipv6Address& address) {
-  const Owner<nl_addr> local(
-      nl_addr_build(AF_INET6, address.bytes().data(), address.bytes().size()), &nl_addr_put);
-  const Owner<rtnl_addr> made(rtnl_addr_alloc(), &rtnl_addr_put);
-  if (!local || !made || rtnl_addr_set_local(made.get(), local.get()) < 0) {
-    return netlink_error("cannot create a link-local address", -NLE_NOMEM);
-  }
-  rtnl_addr_set_ifindex(made.get(), interface_index);
-  rtnl_addr_set_prefixlen(made.get(), kLinkLocalPrefixLength);
-  switch (const int error = rtnl_addr_add(socket, made.get(), NLM_F_CREATE | NLM_F_EXCL)) {
-    case 0:
-    case -NLE_EXIST:
-      return true;
-    case -NLE_AF_NOSUPPORT:
-    case -NLE_OPNOTSUPP:
-    case -NLE_NOACCESS:  // IPv6 is disabled on the interface
-    case -NLE_PERM:
-      return false;
-    default:
-      return netlink_error("cannot add the address " + address.to_string(), error);
-  }
 }
 
 Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
@@ -135,6 +112,48 @@ Result<void> set_max_segments(int interface_index, std::uint32_t segments) {
 
 Result<void> set_queue_length(int interface_index, std::uint32_t packets) {
   return set_link_attribute(interface_index, IFLA_TXQLEN, packets, "txqueuelen");
+}
+
+std::optional<std::string> name_of_alternative(const std::string& alternative) {
+  const auto socket = open_socket();
+  nl_msg* const request = nlmsg_alloc_simple(RTM_GETLINK, 0);
+  const Owner<nl_msg> owner(request, &nlmsg_free);
+  if (!socket || request == nullptr) return std::nullopt;
+  ifinfomsg header{};
+  nlmsg_append(request, &header, sizeof header, NLMSG_ALIGNTO);
+  nla_put_string(request, IFLA_ALT_IFNAME, alternative.c_str());
+  std::string name;
+  const auto take_name = [](nl_msg* message, void* out) -> int {
+    const nlattr* const found = nlmsg_find_attr(nlmsg_hdr(message), sizeof(ifinfomsg), IFLA_IFNAME);
+    if (found != nullptr) *static_cast<std::string*>(out) = nla_get_string(found);
+    return NL_OK;
+  };
+  nl_socket_modify_cb(socket->get(), NL_CB_VALID, NL_CB_CUSTOM, take_name, &name);
+  nl_socket_disable_auto_ack(socket->get());  // the response is the interface or an error
+  if (nl_send_auto(socket->get(), request) < 0 || nl_recvmsgs_default(socket->get()) < 0 ||
+      name.empty()) {
+    return std::nullopt;
+  }
+  return name;
+}
+
+Result<void> add_alternative_name(int interface_index, const std::string& alternative) {
+  const auto socket = open_socket();
+  if (!socket) return socket.error();
+  nl_msg* const change =
+      nlmsg_alloc_simple(RTM_NEWLINKPROP, NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND);
+  if (change == nullptr) return netlink_error("altname", -NLE_NOMEM);
+  ifinfomsg header{};
+  header.ifi_index = interface_index;
+  nlmsg_append(change, &header, sizeof header, NLMSG_ALIGNTO);
+  if (nlattr* const list = nla_nest_start(change, IFLA_PROP_LIST | NLA_F_NESTED)) {
+    nla_put_string(change, IFLA_ALT_IFNAME, alternative.c_str());
+    nla_nest_end(change, list);
+  }
+  // Frees the message in any case.
+  const int error = nl_send_sync(socket->get(), change);
+  return error < 0 ? netlink_error("cannot add the alternative name " + alternative, error)
+                   : Result<void>();
 }
 
 }  // namespace ipoib::host

@@ -2,6 +2,7 @@
 // functions succeed without effect if the kernel has no IPv6 or it is disabled on the interface.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ipoib/ip.hpp"
@@ -20,20 +21,24 @@ namespace ipoib::host {
 
 /// Stops the kernel from generating a link-local address (addr_gen_mode none).
 [[nodiscard]] Result<void> disable_generated_link_local(int interface_index);
+[[nodiscard]] Result<void> disable_generated_link_local(nl_sock* socket, int interface_index);
 
 /// Makes the kernel derive the interface identifiers from this secret (RFC 7217; RFC 8064).
 [[nodiscard]] Result<void> set_stable_secret(const std::string& name, const Ipv6Address& secret);
-
-/// Adds a link-local address, whose interface identifier the kernel uses for other prefixes, too.
-/// Returns false if the interface has no IPv6. To be repeated after the interface or IPv6 was down,
-/// since the kernel removes the address then.
-[[nodiscard]] Result<bool> add_link_local(nl_sock* socket, int interface_index,
-                                          const Ipv6Address& address);
 
 /// Limits the packets that the kernel passes to us to so many segments (gso_max_segs).
 [[nodiscard]] Result<void> set_max_segments(int interface_index, std::uint32_t segments);
 
 /// Limits the packets that the kernel queues for us (txqueuelen).
 [[nodiscard]] Result<void> set_queue_length(int interface_index, std::uint32_t packets);
+
+/// The current name of the interface with this alternative name (altname in ip-link(8)). nullopt if
+/// there is none, or the kernel has no alternative names (before Linux 5.5).
+[[nodiscard]] std::optional<std::string> name_of_alternative(const std::string& alternative);
+
+/// Gives an interface an alternative name, which it keeps when it is renamed or moved to another
+/// network namespace.
+[[nodiscard]] Result<void> add_alternative_name(int interface_index,
+                                                const std::string& alternative);
 
 }  // namespace ipoib::host

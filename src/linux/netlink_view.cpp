@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "linux/host_reader.hpp"
-#include "linux/link_settings.hpp"
 #include "linux/local_addresses.hpp"
 #include "linux/netlink_error.hpp"
 
@@ -27,15 +26,15 @@ constexpr int kIpv6GroupChanges = 38;
 
 struct Watch {
   int interface_index;
+  LinkLocal& link_local;
   bool concerned = false;
-  bool ipv6_ended = false;
 };
 
 /// Notes whether a notification concerns the watched interface.
 int note_event(nl_msg* message, void* argument) {
   auto* const watch = static_cast<Watch*>(argument);
   watch->concerned |= concerns_host_view(nlmsg_hdr(message), watch->interface_index);
-  watch->ipv6_ended |= announces_ipv6_removal(nlmsg_hdr(message), watch->interface_index);
+  watch->link_local.on_event(nlmsg_hdr(message));
   return NL_OK;
 }
 
@@ -53,7 +52,7 @@ NetlinkView::NetlinkView(NetlinkSockets sockets, HostGroups groups, int interfac
       queries_(std::move(sockets.queries)),
       groups_(std::move(groups)),
       interface_index_(interface_index),
-      link_local_(link_local) {}
+      link_local_(interface_index, link_local) {}
 
 Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
     int interface_index, const std::optional<Ipv6Address>& link_local) {
@@ -82,13 +81,13 @@ Result<std::unique_ptr<NetlinkView>> NetlinkView::open(
 int NetlinkView::descriptor() const { return nl_socket_get_fd(events_.get()); }
 
 bool NetlinkView::drain_events() {
-  Watch watch{.interface_index = interface_index_};
+  Watch watch{.interface_index = interface_index_, .link_local = link_local_};
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
   int error = 0;
   while (error >= 0) error = nl_recvmsgs_default(events_.get());
   // Any other error (mostly ENOBUFS): notifications were lost, which may have concerned anything.
   const bool lost = error != -NLE_AGAIN;
-  if (watch.ipv6_ended || lost) has_link_local_ = false;
+  if (lost) link_local_.on_events_lost();
   return watch.concerned || lost;
 }
 
@@ -101,10 +100,15 @@ Result<HostView> NetlinkView::take_snapshot() {
     return HostView();
   }
   if (error < 0) return netlink_error("cannot read the interface's flags", error);
+  name_ = rtnl_link_get_name(link.get());
   const bool is_up = (rtnl_link_get_flags(link.get()) & IFF_UP) != 0;
   if (!is_up) return HostView();
-  if (auto done = ensure_link_local(); !done) return done.error();
-  name_ = rtnl_link_get_name(link.get());
+  if (auto done = link_local_.ensure(queries_.get(), rtnl_link_get_mtu(link.get())); !done) {
+    return done.error();
+  }
+  const auto is_duplicate = link_local_.is_duplicate(queries_.get());
+  if (!is_duplicate) return is_duplicate.error();
+  is_duplicate_ = *is_duplicate;
   auto view = read_host_view(queries_.get(), {interface_index_, name_}, arp_.read(name_));
   if (!view) return view.error();
   auto groups = groups_.read(name_);
@@ -113,13 +117,9 @@ Result<HostView> NetlinkView::take_snapshot() {
   return view;
 }
 
-/// Only once after IPv6 comes up on the interface, so that the operator can delete the address.
-Result<void> NetlinkView::ensure_link_local() {
-  if (!link_local_ || has_link_local_) return {};
-  const auto added = add_link_local(queries_.get(), interface_index_, *link_local_);
-  if (!added) return added.error();
-  has_link_local_ = *added;
-  return {};
+void NetlinkView::set_link_local(const Ipv6Address& address) {
+  link_local_.replace(address);
+  dirty_ = true;
 }
 
 /// As the kernel's arp_process() does.

@@ -13,6 +13,7 @@
 #include "linux/arp_settings.hpp"
 #include "linux/host_groups.hpp"
 #include "linux/host_mirror.hpp"
+#include "linux/link_local.hpp"
 #include "linux/netlink_sockets.hpp"
 
 namespace ipoib::host {
@@ -33,13 +34,15 @@ class NetlinkView final : public HostMirror {
   [[nodiscard]] bool interface_exists() const override { return exists_; }
   [[nodiscard]] bool permits_reply(Ipv4Address target, Ipv4Address sender) override;
   [[nodiscard]] bool check_arp_policy() override;
+  [[nodiscard]] const std::string& interface_name() const override { return name_; }
+  [[nodiscard]] bool link_local_is_duplicate() const override { return is_duplicate_; }
+  void set_link_local(const Ipv6Address& address) override;
 
  private:
   NetlinkView(NetlinkSockets sockets, HostGroups groups, int interface_index,
               const std::optional<Ipv6Address>& link_local);
   [[nodiscard]] bool drain_events();
   [[nodiscard]] Result<HostView> take_snapshot();
-  [[nodiscard]] Result<void> ensure_link_local();
 
   NetlinkSockets::Socket events_;
   NetlinkSockets::Socket queries_;
@@ -47,9 +50,9 @@ class NetlinkView final : public HostMirror {
   ArpSettings arp_;
   std::string name_;  ///< of the interface, in the last snapshot
   int interface_index_;
-  std::optional<Ipv6Address> link_local_;
+  LinkLocal link_local_;
   bool exists_ = true;
-  bool has_link_local_ = false;
+  bool is_duplicate_ = false;  ///< the link-local address
   bool dirty_ = true;  ///< a change was announced since the last snapshot
   std::optional<HostView> last_;
 };

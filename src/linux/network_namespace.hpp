@@ -15,6 +15,11 @@ class NetworkNamespace {
   /// own namespace. Keeps the namespace alive.
   [[nodiscard]] static Result<NetworkNamespace> open(const std::string& name);
 
+  /// That of a descriptor, such as one of /proc/4711/ns/net; `name` is for error messages.
+  [[nodiscard]] static NetworkNamespace of(FileDescriptor fd, const std::string& name) {
+    return {name, std::move(fd)};
+  }
+
   /// Calls `open` with the calling thread, and no other, in the namespace. Throws
   /// std::runtime_error if entering it fails.
   template <class Open>

@@ -91,15 +91,21 @@ Result<std::unique_ptr<TunDevice>> TunDevice::open(const TunOptions& options) {
   FileDescriptor control(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!control) return failure("socket", errno);
 
-  const bool existed = if_nametoindex(options.name.c_str()) != 0;
-  auto request = request_for(options.name);
+  const auto marked = options.mark.empty() ? std::nullopt : name_of_alternative(options.mark);
+  const auto name = marked.value_or(options.name);
+  const bool existed = if_nametoindex(name.c_str()) != 0;
+  auto request = request_for(name);
   request.ifr_flags = kTunFlags;
-  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(options.name, errno);
+  if (ioctl(fd.get(), TUNSETIFF, &request) != 0) return interface_error(name, errno);
 
   std::unique_ptr<TunDevice> device(
       new TunDevice(std::move(fd), std::move(control), request.ifr_name));
   device->adopted_ = existed;
   if (auto done = device->configure(options); !done) return done.error();
+  // Without it, the interface is not found again after it was renamed.
+  if (!options.mark.empty() && !marked) {
+    (void)add_alternative_name(device->interface_index(), options.mark);
+  }
   return device;
 }
 
@@ -110,6 +116,13 @@ void TunDevice::discard(const std::string& name) {
   // A missing interface is created, and disappears with the descriptor.
   if (!fd || ioctl(fd.get(), TUNSETIFF, &request) != 0) return;
   (void)ioctl(fd.get(), TUNSETPERSIST, 0UL);
+}
+
+std::optional<NetworkNamespace> TunDevice::network_namespace() const {
+  FileDescriptor found(ioctl(fd_.get(), TUNGETDEVNETNS));
+  if (!found) return std::nullopt;
+  (void)fcntl(found.get(), F_SETFD, FD_CLOEXEC);
+  return NetworkNamespace::of(std::move(found), "of interface " + name_);
 }
 
 Result<void> TunDevice::configure(const TunOptions& options) {

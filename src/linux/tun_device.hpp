@@ -20,12 +20,16 @@
 #include "ipoib/file_descriptor.hpp"
 #include "ipoib/interface_mtu.hpp"
 #include "ipoib/ip.hpp"
+#include "linux/network_namespace.hpp"
 #include "linux/pollable_tun.hpp"
 
 namespace ipoib::host {
 
 struct TunOptions {
   std::string name = "ib0";
+  /// An alternative name (ip-link(8)), by which the interface is found after it was renamed; empty:
+  /// none.
+  std::string mark = {};
   std::uint32_t queue_length = 1000;  ///< packets that the kernel queues (txqueuelen)
   bool large_packets = true;          ///< accept large packets from the kernel (GSO)
   /// The kernel derives the interface's IPv6 addresses from it; without, it generates none (see
@@ -41,6 +45,8 @@ class TunDevice final : public PollableTun {
   [[nodiscard]] static Result<std::unique_ptr<TunDevice>> open(const TunOptions& options);
   /// Removes a persistent interface of open() that no process has open, if it exists.
   static void discard(const std::string& name);
+  /// The network namespace that the interface is in now. nullopt if it was deleted.
+  [[nodiscard]] std::optional<NetworkNamespace> network_namespace() const;
   ~TunDevice() override = default;
 
   [[nodiscard]] const std::string& name() const override { return name_; }

@@ -184,6 +184,11 @@ class Host:
         self._start(self.command(program("softib"), "run", "--hca", self.name, *capture, "--",
                                  program("ipoibd"), "--port", "1", *options), address, wait)
 
+    def start_alone_on(self, hca):
+        """Starts ipoibd on another host's HCA, in the default partition."""
+        self._start(self.command(program("softib"), "run", "--hca", hca, "--", program("ipoibd"),
+                                 "--pkey", "0xffff"), None, True)
+
     def start_alone(self, *options, address=None):
         """Like start(), with exactly these options and without `softib run`."""
         self._start(self.command(program("ipoibd"), *options), address, True)

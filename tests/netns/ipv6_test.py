@@ -63,6 +63,25 @@ class Ipv6(hosts.Pair):
         self.wait_for_addresses(self.left)
         wait_until(lambda: self.right.reaches(f"{before}%ib0"), "right reaches left by this address")
 
+    def test_link_local_address_comes_back_after_a_small_mtu(self):
+        before = self.link_local(self.left)
+        self.left.run("ip", "link", "set", "ib0", "mtu", "1200")
+        wait_until(lambda: not self.left.addresses("inet6"), "the kernel removes IPv6")
+        self.left.run("ip", "link", "set", "ib0", "mtu", "2044")
+        wait_until(lambda: before in self.left.addresses("inet6"), "the address is back")
+        wait_until(lambda: self.right.reaches(f"{before}%ib0"), "right reaches left by this address")
+
+    def test_second_interface_of_a_port_gets_another_link_local_address(self):
+        second = self.subnet.host("second")
+        second.start_alone_on("left")
+        wait_until(lambda: second.logged("another interface", "link-local"), "the log says so")
+        wait_until(lambda: len(self.ipv6_entries(second)) == 1, "it has one address")
+        self.wait_for_addresses(second)
+        address = self.link_local(second)
+        self.assertNotEqual(address, self.link_local(self.left))
+        self.assertFalse(self.ipv6_entries(second)[0].get("dadfailed"))
+        wait_until(lambda: self.right.reaches(f"{address}%ib0"), "right reaches it")
+
     def test_duplicate_address_is_detected(self):
         # With a single solicitation, a reply that takes a second would come too late.
         self.right.run("sysctl", "-qw", "net.ipv6.conf.ib0.dad_transmits=10")

@@ -77,5 +77,54 @@ class OtherNamespace(hosts.Pair):
             self.assertIn(name, done.stderr)
 
 
+class Changes(hosts.Pair):
+    """The operator renames an interface, or moves it to another network namespace."""
+
+    def setUp(self):
+        self.set_up()
+        self.start()
+        self.assert_connected()
+
+    def rename(self):
+        self.left.run("ip", "link", "set", "ib0", "down")
+        self.left.run("ip", "link", "set", "ib0", "name", "ibmgmt")
+        self.left.run("ip", "link", "set", "ibmgmt", "up")
+
+    def answers(self, interface):
+        return self.left.run(hosts.program("ibarp"), "info", "-i", interface,
+                             check=False).returncode == 0
+
+    def test_renamed_interface_is_found_by_its_new_name(self):
+        before = self.left.ibarp("info")["qpn"]
+        self.rename()
+        wait_until(lambda: self.answers("ibmgmt"), "ibarp finds it by its new name")
+        self.assertFalse(self.answers("ib0"))
+        info = self.left.ibarp("info", "ibmgmt")
+        self.assertEqual(info["qpn"], before, "nothing was restarted")
+        wait_until(lambda: self.left.ibarp("info", "ibmgmt")["interface"] == "ibmgmt", "its name")
+        self.assertTrue(self.left.logged("ibmgmt: "))
+        self.assert_connected()
+
+    def test_renamed_interface_is_adopted_by_the_next_daemon(self):
+        self.rename()
+        self.left.kill()
+        self.left.start(wait=False)
+        wait_until(lambda: self.left.has_carrier("ibmgmt"), "it is adopted")
+        self.assertIsNone(self.left.link("ib0"), "no second interface is created")
+        self.assert_connected()
+
+    def test_moved_interface_is_followed(self):
+        other = self.subnet.host("other")
+        self.left.run("ip", "link", "set", "ib0", "netns", other.namespace)
+        other.run("ip", "link", "set", "ib0", "up")
+        other.configure("ib0", "10.44.0.3/24")
+        wait_until(lambda: other.reaches("10.44.0.2"), "it reaches right from there")
+        wait_until(lambda: self.right.reaches("10.44.0.3"), "and right reaches it")
+        self.assertIsNone(self.left.link())
+        self.assertTrue(self.left.logged("moved to another network namespace"))
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+        self.assertIsNone(other.link(), "the interface is removed")
+
+
 if __name__ == "__main__":
     hosts.main()

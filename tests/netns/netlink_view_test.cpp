@@ -377,6 +377,24 @@ TEST_F(LinkLocalTest, ReturnsAfterIpv6WasDisabledBriefly) {
   EXPECT_TRUE(has_address());
 }
 
+TEST_F(LinkLocalTest, ReturnsAfterTheMtuWasTooSmallForIpv6) {
+  EXPECT_TRUE(has_address());
+  ip("-batch - <<END\nlink set ib0 mtu 1200\nlink set ib0 mtu 1500\nEND");
+  EXPECT_TRUE(has_address());
+  ip("link set ib0 mtu 1200");
+  EXPECT_FALSE(has_address());
+  ip("link set ib0 mtu 1280");
+  EXPECT_TRUE(has_address());
+  EXPECT_EQ(std::system("ip -d link show dev ib0 | grep -q 'addrgenmode none'"), 0);
+}
+
+TEST_F(LinkLocalTest, IsReplaced) {
+  EXPECT_TRUE(has_address());
+  view_->set_link_local(*Ipv6Address::parse("fe80::5"));
+  EXPECT_FALSE(has_address());
+  ip("-6 addr show dev ib0 | grep -q fe80::5/64");
+}
+
 TEST_F(LinkLocalTest, StaysDeletedAfterTheOperatorDeletesIt) {
   EXPECT_TRUE(has_address());
   ip("addr del fe80::11:22:33:44/64 dev ib0");
@@ -392,6 +410,16 @@ TEST_F(NetlinkViewTest, TakesAnOverflowForAChange) {
   ip("-6 -batch - <<END\n$(for i in $(seq 4000); do"
      " echo \"addr add fd07::1:$i/128 dev lo nodad\"; done)\nEND");
   EXPECT_TRUE(view_->take_events()) << "any notification may have been lost";
+}
+
+TEST_F(NetlinkViewTest, NoticesANewName) {
+  EXPECT_EQ(view_->interface_name(), "ib0");
+  ip("link set ib0 down");
+  ip("link set ib0 name iby");
+  while (view_->interface_name() == "ib0" && test::wait_readable(view_->descriptor())) {
+    (void)view_->update().value();
+  }
+  EXPECT_EQ(view_->interface_name(), "iby");
 }
 
 TEST_F(NetlinkViewTest, SurvivesMoreNotificationsThanItsSocketHolds) {

@@ -8,6 +8,7 @@
 #include <netlink/route/link.h>
 #include <netlink/route/link/inet6.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,6 +152,33 @@ TEST_F(TunDeviceTest, OutlivesItsProcessWithAddressesAndIsAdopted) {
   ip("addr show dev ib0 | grep -q 10.9.0.1/24");
   EXPECT_EQ(rtnl_link_get_flags(kernel_link("ib0").get()) & IFF_UP, 0U)
       << "the flags of an adopted interface are kept";
+}
+
+TEST_F(TunDeviceTest, IsAdoptedUnderItsNewName) {
+  const TunOptions options{.name = "ib0", .mark = "ipoibd-ib0-0002c90300000001"};
+  ASSERT_TRUE(TunDevice::open(options));
+  ip("link set ib0 down");
+  ip("link set ib0 name ibmgmt");
+  const auto tun = TunDevice::open(options);
+  ASSERT_TRUE(tun) << tun.error().message;
+  EXPECT_TRUE((*tun)->adopted());
+  EXPECT_EQ((*tun)->name(), "ibmgmt");
+  EXPECT_EQ(kernel_link("ib0"), nullptr);
+}
+
+TEST_F(TunDeviceTest, KnowsItsNetworkNamespace) {
+  const auto tun = open_tun();
+  const auto inode = [](const char* path) {
+    struct stat found {};
+    return ::stat(path, &found) == 0 ? found.st_ino : 0;
+  };
+  const auto here = inode("/proc/thread-self/ns/net");
+  const auto where = [&] {
+    return tun->network_namespace().value().run([&] { return inode("/proc/thread-self/ns/net"); });
+  };
+  EXPECT_EQ(where(), here);
+  ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+  EXPECT_EQ(where(), here) << "not the thread's";
 }
 
 TEST_F(TunDeviceTest, DisappearsAfterRemove) {
@@ -313,6 +341,7 @@ TEST_F(TunDeviceTest, NoticesThatItsInterfaceWasDeleted) {
   std::vector<Frame> frames;
   EXPECT_FALSE(tun->read(pools, kHeadroom, frames, 1));
   EXPECT_TRUE(tun->is_gone());
+  EXPECT_FALSE(tun->network_namespace());
 }
 
 }  // namespace

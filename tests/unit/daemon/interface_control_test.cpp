@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <boost/asio/io_context.hpp>
+#include <set>
 
 #include "daemon/admin.hpp"
+#include "daemon/ipv6_identity.hpp"
 #include "ipoib/log.hpp"
 #include "linux/wake_up.hpp"
 #include "tests/unit/link/object_fixture.hpp"
@@ -37,6 +39,11 @@ class FakeMirror final : public host::HostMirror {
     return target == permitted_target && sender == permitted_sender;
   }
   [[nodiscard]] bool check_arp_policy() override { return arp_changed; }
+  [[nodiscard]] const std::string& interface_name() const override { return name; }
+  [[nodiscard]] bool link_local_is_duplicate() const override {
+    return !addresses.empty() ? duplicates.contains(addresses.back()) : is_duplicate;
+  }
+  void set_link_local(const Ipv6Address& address) override { addresses.push_back(address); }
 
   void change(HostView view) {
     next = std::move(view);
@@ -45,6 +52,10 @@ class FakeMirror final : public host::HostMirror {
 
   host::WakeUp events;
   std::optional<HostView> next = HostView();
+  std::string name = "ibx";
+  std::vector<Ipv6Address> addresses;  ///< as set by the daemon
+  std::set<Ipv6Address> duplicates;    ///< of `addresses`
+  bool is_duplicate = false;           ///< the address before
   bool exists = true;
   bool fails = false;
   unsigned updates = 0;
@@ -124,6 +135,9 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
   std::optional<std::uint64_t> missing_receives;
+  std::vector<std::string> names;
+  bool has_moved = false;
+  static constexpr Guid kGuid{0x0002c90300000001};
   InterfaceControl control{{.context = context,
                             .number = kNumber,
                             .pkey = kPartition,
@@ -134,6 +148,10 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
                             .sa = *this,
                             .trace = trace,
                             .log = *link::silent_logger(),
+                            .interface = "ibx",
+                            .guid = kGuid,
+                            .renamed = [this](const std::string& name) { names.push_back(name); },
+                            .has_moved = [this] { return has_moved; },
                             .missing_receives = [this] { return missing_receives; }}};
 };
 
@@ -259,6 +277,62 @@ TEST_F(InterfaceControlTest, ADeletedInterfaceEnds) {
   from_interface(Stopped{});
   run_until([&] { return !ended.empty(); });
   EXPECT_EQ(ended[0].kind, StopReason::Kind::deleted);
+}
+
+TEST_F(InterfaceControlTest, AMovedInterfaceEndsHere) {
+  mirror.exists = false;
+  has_moved = true;
+  EXPECT_THAT(await<Stop>(), SizeIs(1));
+  from_interface(Stopped{});
+  run_until([&] { return !ended.empty(); });
+  EXPECT_EQ(ended[0].kind, StopReason::Kind::moved);
+}
+
+TEST_F(InterfaceControlTest, FollowsARename) {
+  (void)await<HostChanged>();
+  EXPECT_THAT(names, IsEmpty());
+  mirror.name = "iby";
+  mirror.change({});
+  EXPECT_EQ(await<Renamed>().back().name, "iby");
+  EXPECT_THAT(names, ElementsAre("iby"));
+}
+
+TEST_F(InterfaceControlTest, ReplacesALinkLocalAddressThatHasAnotherOwner) {
+  const auto second = link_local_of(kGuid, kPartition, 1);
+  const auto third = link_local_of(kGuid, kPartition, 2);
+  mirror.is_duplicate = true;
+  mirror.duplicates = {second};
+  run_until([&] { return mirror.addresses.size() == 2; });
+  EXPECT_THAT(mirror.addresses, ElementsAre(second, third));
+  mirror.change({});
+  (void)await<HostChanged>();
+  EXPECT_THAT(mirror.addresses, SizeIs(2)) << "the third one has no other owner";
+}
+
+TEST_F(InterfaceControlTest, GivesUpAfterManyLinkLocalAddresses) {
+  mirror.is_duplicate = true;
+  for (unsigned i = 0; i < 100; ++i) mirror.duplicates.insert(link_local_of(kGuid, kPartition, i));
+  run_until([&] { return mirror.addresses.size() == 16; });
+  const auto updates = mirror.updates;
+  mirror.change({});
+  run_until([&] { return mirror.updates > updates; });
+  EXPECT_THAT(mirror.addresses, SizeIs(16));
+}
+
+TEST_F(InterfaceControlTest, LinkLocalAddressFollowsThePortsGuid) {
+  auto port = port_with(Lid(7));
+  port.gid = Gid(Gid::kLinkLocalPrefix, kGuid);
+  control.on_port(port);
+  port.gid = Gid(0xfec0'0000'0000'0000, kGuid);
+  control.on_port(port);
+  EXPECT_THAT(mirror.addresses, IsEmpty()) << "another subnet prefix is no other GUID";
+  port.gid = Gid();
+  control.on_port(port);
+  EXPECT_THAT(mirror.addresses, IsEmpty()) << "a RoCE port without a GID";
+  const Guid other(0x0002c90300000099);
+  port.gid = Gid(Gid::kLinkLocalPrefix, other);
+  control.on_port(port);
+  EXPECT_THAT(mirror.addresses, ElementsAre(link_local_of(other, kPartition)));
 }
 
 TEST_F(InterfaceControlTest, TheFirstReasonToStopCounts) {

@@ -28,6 +28,7 @@ class FakeInterface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return adopted_; }
   void remove_at_end() override { note("remove"); }
+  [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
   void on_client_reregister() override { note("reregister"); }
   void on_object_failed(const void* /*object*/) override { note("object failed"); }
@@ -40,6 +41,8 @@ class FakeInterface final : public PartitionInterface {
   /// As when its thread has ended.
   void end() { owner_.on_ended(id_.number, reason_.value_or(StopReason{})); }
   void end(const StopReason& why) { owner_.on_ended(id_.number, why); }
+
+  SharedNamespace now_in;
 
  private:
   void note(const std::string& what) { calls_.push_back(id_.name + " " + what); }
@@ -219,6 +222,34 @@ TEST_F(InterfacesTest, AFailedInterfaceStopsAllAndTheyAreKept) {
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 ~"));
   EXPECT_THAT(finished, ElementsAre("ib0: broken"));
   EXPECT_THAT(kept, ElementsAre("ib0", "ib0.8001"));
+}
+
+TEST_F(InterfacesTest, FollowsAMovedInterfaceUntilItsPartitionIsGone) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
+      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  EXPECT_EQ(by_name["ib0.8001"]->id().home, nullptr);
+  (void)taken();
+  by_name["ib0.8001"]->now_in = elsewhere;
+  by_name["ib0.8001"]->end({StopReason::Kind::moved, {}});
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 ~", "ib0.8001 port")) << "it is not removed";
+  EXPECT_EQ(by_name["ib0.8001"]->id().home, elsewhere);
+  interfaces.on_port(port_in({kDefaultPKey}));
+  by_name["ib0.8001"]->end();
+  poll();
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  EXPECT_EQ(by_name["ib0.8001"]->id().home, nullptr) << "a new one is created where all are";
+}
+
+TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
+  interfaces.start(port_in({kDefaultPKey}));
+  (void)taken();
+  interfaces.stop({});
+  by_name["ib0"]->end({StopReason::Kind::moved, {}});
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 remove", "ib0 ~"));
+  EXPECT_THAT(finished, ElementsAre(""));
 }
 
 TEST_F(InterfacesTest, StopEndsAllOnce) {

@@ -39,5 +39,18 @@ TEST_F(Ipv6IdentityTest, NeedsAMachineId) {
   EXPECT_THROW((void)ipv6_identity(true, Guid(1), kDefaultPKey, "/nowhere"), std::runtime_error);
 }
 
+TEST(LinkLocalOf, HasTheGuidFirstAndStableOtherIdentifiersThen) {
+  const Guid port(0x0002c90300000001);
+  const auto first = link_local_of(port, kDefaultPKey);
+  EXPECT_EQ(first.to_string(), "fe80::202:c903:0:1");
+  const auto second = link_local_of(port, kDefaultPKey, 1);
+  EXPECT_EQ(second, link_local_of(port, kDefaultPKey, 1));
+  EXPECT_NE(second, first);
+  EXPECT_NE(second, link_local_of(port, kDefaultPKey, 2));
+  EXPECT_NE(second, link_local_of(port, PKey(0x8001), 1));
+  EXPECT_TRUE(second.to_string().starts_with("fe80::"));
+  EXPECT_EQ(second.bytes()[8] & 2, 0) << "a local identifier (RFC 4291, appendix A)";
+}
+
 }  // namespace
 }  // namespace ipoib::daemon

@@ -1,0 +1,30 @@
+// Creates the interfaces of a port for Interfaces.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "daemon/interface.hpp"
+#include "daemon/partition_interface.hpp"
+
+namespace ipoib::daemon {
+
+/// Creates interfaces on a port.
+class InterfaceFactory final : public PartitionInterfaces {
+ public:
+  explicit InterfaceFactory(const Interface::Dependencies& dependencies)
+      : dependencies_(dependencies) {}
+  [[nodiscard]] std::unique_ptr<PartitionInterface> create(const InterfaceId& id,
+                                                           InterfaceOwner& owner,
+                                                           SaRequestPort& sa) override {
+    return std::make_unique<Interface>(id, dependencies_, owner, sa);
+  }
+  void discard(const std::string& name) override {
+    dependencies_.home.run([&] { host::TunDevice::discard(name); });
+  }
+
+ private:
+  const Interface::Dependencies dependencies_;
+};
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,141 @@
+#include "linux/link_local.hpp"
+
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <netlink/addr.h>
+#include <netlink/attr.h>
+#include <netlink/errno.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include <netlink/route/addr.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "linux/host_reader.hpp"
+#include "linux/link_settings.hpp"
+#include "linux/netlink_dump.hpp"
+#include "linux/netlink_error.hpp"
+
+namespace ipoib::host {
+
+namespace {
+
+template <class Object>
+using Owner = std::unique_ptr<Object, void (*)(Object*)>;
+
+constexpr int kPrefixLength = 64;
+
+/// null: no memory.
+Owner<rtnl_addr> kernel_address(int interface_index, const Ipv6Address& address) {
+  const Owner<nl_addr> local(
+      nl_addr_build(AF_INET6, address.bytes().data(), address.bytes().size()), &nl_addr_put);
+  Owner<rtnl_addr> made(rtnl_addr_alloc(), &rtnl_addr_put);
+  if (!local || !made || rtnl_addr_set_local(made.get(), local.get()) < 0) {
+    return {nullptr, &rtnl_addr_put};
+  }
+  rtnl_addr_set_ifindex(made.get(), interface_index);
+  rtnl_addr_set_prefixlen(made.get(), kPrefixLength);
+  return made;
+}
+
+/// Returns false if the interface has no IPv6.
+Result<bool> add(nl_sock* socket, int interface_index, const Ipv6Address& address) {
+  const auto made = kernel_address(interface_index, address);
+  if (!made) return netlink_error("cannot create a link-local address", -NLE_NOMEM);
+  switch (const int error = rtnl_addr_add(socket, made.get(), NLM_F_CREATE | NLM_F_EXCL)) {
+    case 0:
+    case -NLE_EXIST:
+      return true;
+    case -NLE_AF_NOSUPPORT:
+    case -NLE_OPNOTSUPP:
+    case -NLE_NOACCESS:  // IPv6 is disabled on the interface
+    case -NLE_PERM:
+      return false;
+    default:
+      return netlink_error("cannot add the address " + address.to_string(), error);
+  }
+}
+
+/// Whether a message of a dump or a notification says that the interface has this address, with
+/// the flag for duplicates.
+bool reports_duplicate(nlmsghdr* message, int interface_index, const Ipv6Address& address) {
+  if (nlmsg_datalen(message) < static_cast<int>(sizeof(ifaddrmsg))) return false;
+  const auto* const header = static_cast<const ifaddrmsg*>(nlmsg_data(message));
+  if (static_cast<int>(header->ifa_index) != interface_index || header->ifa_family != AF_INET6) {
+    return false;
+  }
+  const nlattr* const flags = nlmsg_find_attr(message, sizeof(ifaddrmsg), IFA_FLAGS);
+  const auto all = flags != nullptr ? nla_get_u32(flags) : std::uint32_t{header->ifa_flags};
+  const nlattr* const found = nlmsg_find_attr(message, sizeof(ifaddrmsg), IFA_ADDRESS);
+  const auto& bytes = address.bytes();
+  return (all & IFA_F_DADFAILED) != 0 && found != nullptr &&
+         nla_len(found) == static_cast<int>(bytes.size()) &&
+         std::equal(bytes.begin(), bytes.end(), static_cast<const std::uint8_t*>(nla_data(found)));
+}
+
+/// Whether the notification shows an MTU at which the kernel removes IPv6.
+bool announces_small_mtu(nlmsghdr* message, int interface_index) {
+  if (message->nlmsg_type != RTM_NEWLINK ||
+      nlmsg_datalen(message) < static_cast<int>(sizeof(ifinfomsg)) ||
+      static_cast<const ifinfomsg*>(nlmsg_data(message))->ifi_index != interface_index) {
+    return false;
+  }
+  const nlattr* const mtu = nlmsg_find_attr(message, sizeof(ifinfomsg), IFLA_MTU);
+  return mtu != nullptr && nla_get_u32(mtu) < LinkLocal::kMinMtu;
+}
+
+}  // namespace
+
+void LinkLocal::on_event(nlmsghdr* message) {
+  settings_lost_ |= announces_small_mtu(message, interface_index_);
+  if (settings_lost_ || announces_ipv6_removal(message, interface_index_)) is_set_ = false;
+}
+
+Result<void> LinkLocal::ensure(nl_sock* socket, std::uint32_t mtu) {
+  if (mtu < kMinMtu) {
+    is_set_ = false;
+    settings_lost_ = true;
+    return {};
+  }
+  if (!address_ || is_set_) return {};
+  if (settings_lost_) {
+    if (auto done = disable_generated_link_local(socket, interface_index_); !done) return done;
+    settings_lost_ = false;
+  }
+  if (const auto former = std::exchange(former_, std::nullopt)) {
+    const auto gone = kernel_address(interface_index_, *former);
+    if (gone) (void)rtnl_addr_delete(socket, gone.get(), 0);  // it may be gone already
+  }
+  const auto added = add(socket, interface_index_, *address_);
+  if (!added) return added.error();
+  is_set_ = *added;
+  return {};
+}
+
+void LinkLocal::replace(const Ipv6Address& address) {
+  if (!address_ || *address_ == address) return;
+  former_ = std::exchange(address_, address);
+  is_set_ = false;
+}
+
+Result<bool> LinkLocal::is_duplicate(nl_sock* socket) const {
+  if (!address_ || !is_set_) return false;
+  ifaddrmsg header{};
+  header.ifa_family = AF_INET6;
+  header.ifa_index = static_cast<std::uint32_t>(interface_index_);
+  bool found = false;
+  const auto read = netlink_dump(
+      socket,
+      {.type = RTM_GETADDR,
+       .header = {reinterpret_cast<const std::uint8_t*>(&header), sizeof header},
+       .out_interface = 0},
+      [&] { found = false; },
+      [&](nlmsghdr* message) { found |= reports_duplicate(message, interface_index_, *address_); });
+  if (!read) return read.error();
+  return found;
+}
+
+}  // namespace ipoib::host
