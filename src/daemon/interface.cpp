@@ -132,8 +132,9 @@ std::unique_ptr<control::Server> Interface::serve(const std::string& name) {
 
 /// Clients find the control socket by the interface's name.
 void Interface::on_renamed(const std::string& name) {
-  logs_.daemon->info("is called {} now", name);
+  const auto before = logs_.prefix->get();
   logs_.prefix->set(name);
+  logs_.daemon->info("renamed; was called {}", before);
   try {
     server_ = at_home([&] { return serve(name); });
   } catch (const std::exception& error) {

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "ipoib/bytes.hpp"
 #include "wire/ipv6.hpp"
 
 namespace ipoib::daemon {
@@ -39,11 +38,11 @@ Ipv6Address secret_of(const std::string& machine_id, Guid port, PKey pkey) {
 Ipv6Address link_local_of(Guid port, PKey pkey, unsigned attempt) {
   if (attempt == 0) return wire::link_local_address(port);
   const auto digest = digest_of(port_and_partition(port, pkey) + "/" + std::to_string(attempt));
-  std::uint64_t identifier = load_be<std::uint64_t>(digest.data());
-  // A GUID with the universal bit set, which link_local_address() inverts (RFC 4291, appendix A).
-  constexpr std::uint64_t kUniversal = 0x0200'0000'0000'0000;
-  identifier |= kUniversal;
-  return wire::link_local_address(Guid(identifier));
+  auto bytes = wire::link_local_address(port).bytes();
+  std::copy_n(digest.begin(), 8, bytes.begin() + 8);
+  constexpr std::uint8_t kUniversal = 2;  // of the identifier's first byte (RFC 4291, 2.5.1)
+  bytes[8] &= static_cast<std::uint8_t>(~kUniversal);
+  return Ipv6Address(bytes);
 }
 
 Ipv6Identity ipv6_identity(bool stable_privacy, Guid port, PKey pkey,

@@ -77,7 +77,7 @@ class OtherNamespace(hosts.Pair):
             self.assertIn(name, done.stderr)
 
 
-class Changes(hosts.Pair):
+class RenamedAndMoved(hosts.Pair):
     """The operator renames an interface, or moves it to another network namespace."""
 
     def setUp(self):
@@ -102,7 +102,7 @@ class Changes(hosts.Pair):
         info = self.left.ibarp("info", "ibmgmt")
         self.assertEqual(info["qpn"], before, "nothing was restarted")
         wait_until(lambda: self.left.ibarp("info", "ibmgmt")["interface"] == "ibmgmt", "its name")
-        self.assertTrue(self.left.logged("ibmgmt: "))
+        self.assertTrue(self.left.logged("ibmgmt: renamed"))
         self.assert_connected()
 
     def test_renamed_interface_is_adopted_by_the_next_daemon(self):

@@ -49,7 +49,7 @@ TEST(LinkLocalOf, HasTheGuidFirstAndStableOtherIdentifiersThen) {
   EXPECT_NE(second, link_local_of(port, kDefaultPKey, 2));
   EXPECT_NE(second, link_local_of(port, PKey(0x8001), 1));
   EXPECT_TRUE(second.to_string().starts_with("fe80::"));
-  EXPECT_EQ(second.bytes()[8] & 2, 0) << "a local identifier (RFC 4291, appendix A)";
+  EXPECT_EQ(second.bytes()[8] & 2, 0) << "a local identifier (RFC 4291, 2.5.1)";
 }
 
 }  // namespace
