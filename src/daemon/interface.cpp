@@ -91,8 +91,7 @@ InterfaceControl::Dependencies Interface::control_dependencies(
       .trace = dependencies.control_trace,
       .log = *logs_.daemon,
       .interface = tun_->name(),
-      .guid = guid_of(dependencies.device),
-      .stable_privacy = dependencies.options.stable_privacy,
+      .link_local = {guid_of(dependencies.device), id_.pkey, dependencies.options.stable_privacy},
       .renamed = [this](const std::string& name) { on_renamed(name); },
       .has_moved = [this] { return tun_->network_namespace().has_value(); },
       .missing_receives = [&device = dependencies.device] { return device.missing_receives(); }};

@@ -7,7 +7,6 @@
 
 #include "daemon/admin.hpp"
 #include "daemon/interface_plan.hpp"
-#include "daemon/ipv6_identity.hpp"
 #include "daemon/port_watcher.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/monotonic_clock.hpp"
@@ -25,8 +24,6 @@ constexpr std::chrono::milliseconds kHostPause{50};
 constexpr std::chrono::seconds kRedirectPause{1};
 // How often the kernel is asked whether it still follows a redirect: it forgets them in silence.
 constexpr std::chrono::seconds kRedirectCheck{30};
-// Link-local addresses to try, until none of them has another owner.
-constexpr unsigned kLinkLocalAttempts = 16;
 // Until the next attempt to post to a full mailbox.
 constexpr std::chrono::milliseconds kRedeliverPause{10};
 
@@ -145,25 +142,22 @@ void InterfaceControl::follow_host() {
 /// Another interface of the same port and partition has the same identifier: in another network
 /// namespace, or of another program.
 void InterfaceControl::replace_link_local() {
-  if (link_local_attempt_ == kLinkLocalAttempts) return;
-  ++link_local_attempt_;
-  const auto address = link_local_of(dependencies_.guid, dependencies_.pkey, link_local_attempt_);
+  const auto address = dependencies_.link_local.on_duplicate();
+  if (!address) return;
   dependencies_.log.warn(
       "another interface on the link has the IPv6 link-local address: using {} instead",
-      address.to_string());
-  dependencies_.host.set_link_local(address);
+      address->to_string());
+  dependencies_.host.set_link_local(*address);
   host_timer_.set(host_not_before_);
 }
 
 void InterfaceControl::follow_guid(const verbs::PortSnapshot& port) {
-  if (port.gid.is_zero() || port.gid.guid() == dependencies_.guid) return;
-  dependencies_.guid = port.gid.guid();
-  if (dependencies_.stable_privacy) return;
-  link_local_attempt_ = 0;
-  const auto address = link_local_of(dependencies_.guid, dependencies_.pkey);
+  if (port.gid.is_zero()) return;
+  const auto address = dependencies_.link_local.on_guid(port.gid.guid());
+  if (!address) return;
   dependencies_.log.info("the port has another GUID: the IPv6 link-local address is {}",
-                         address.to_string());
-  dependencies_.host.set_link_local(address);
+                         address->to_string());
+  dependencies_.host.set_link_local(*address);
   host_timer_.set(std::max(monotonic_now(), host_not_before_));
 }
 
@@ -227,7 +221,7 @@ void InterfaceControl::check_redirects() {
 /// If the mailbox is full the reply is lost; the requester repeats its request.
 void InterfaceControl::on(link::ArpQuestion& message) {
   if (!dependencies_.host.permits_reply(message.request.target_protocol,
-                                           message.request.sender_protocol)) {
+                                        message.request.sender_protocol)) {
     return;
   }
   (void)dependencies_.to_interface.post(ArpReplyPermitted{message.request});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "control/server.hpp"
+#include "daemon/link_local_choice.hpp"
 #include "daemon/messages.hpp"
 #include "daemon/partition_interface.hpp"
 #include "daemon/sa_requests.hpp"
@@ -26,6 +27,7 @@ namespace ipoib::daemon {
 
 class InterfaceControl final : public control::Handler {
  public:
+  using Callback = std::function<void(control::Response)>;
   struct Dependencies {
     boost::asio::io_context& context;
     InterfaceNumber number;
@@ -38,12 +40,9 @@ class InterfaceControl final : public control::Handler {
     TraceRing& trace;
     Logger& log;
     std::string interface;  ///< the network interface's name
-    Guid guid;              ///< of the port; the link-local address has its identifier
-    bool stable_privacy = false;
-    /// Called when the network interface has another name.
-    std::function<void(const std::string&)> renamed;
-    /// Whether an interface that has disappeared is in another network namespace.
-    std::function<bool()> has_moved;
+    LinkLocalChoice link_local;
+    std::function<void(const std::string&)> renamed;  ///< called with the interface's new name
+    std::function<bool()> has_moved;  ///< to another network namespace; asked when it has gone
     /// See verbs::Device::missing_receives().
     std::function<std::optional<std::uint64_t>()> missing_receives;
   };
@@ -59,14 +58,10 @@ class InterfaceControl final : public control::Handler {
   /// Ends the interface; the first reason counts.
   void stop(StopReason why);
 
-  // control::Handler
-  void handle(control::InterfaceRequest request,
-              std::function<void(control::Response)> done) override;
-  void find_members(const Gid& mgid, std::function<void(control::Response)> done) override;
+  void handle(control::InterfaceRequest request, Callback done) override;
+  void find_members(const Gid& mgid, Callback done) override;
 
  private:
-  using Callback = std::function<void(control::Response)>;
-
   void log_partition(const verbs::PortSnapshot& port);
   void on_host_event();
   void update_host();
@@ -118,8 +113,7 @@ class InterfaceControl final : public control::Handler {
   TimePoint redirects_not_before_{};
   bool has_redirects_ = false;  ///< in the last view
   Retry host_retry_;
-  unsigned link_local_attempt_ = 0;  ///< see link_local_of()
-  std::optional<PKey> entry_;        ///< in the P_Key table; an invalid key if it has none
+  std::optional<PKey> entry_;  ///< in the P_Key table; an invalid key if it has none
   std::vector<ToControl> messages_;
 };
 

@@ -131,19 +131,19 @@ void InterfaceLoop::take_messages() {
   dependencies_.inbox.drain(messages_);
   for (auto& message : messages_) {
     dependencies_.trace.record("message", now_, message.index());
-    std::visit(
-        Overloaded{
-            [&](const PortChanged& m) { on_port(m.status); },
-            [&](const ClientReregister&) { link.on_client_reregister(now_); },
-            [&](const ObjectFailed& m) { dependencies_.queue_pair.on_object_failed(m.object); },
-            [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
-            [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
-            [&](const wire::SaResponse& m) { link.on_response(m, now_); },
-            [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
-            [&](AdminRequest& m) { on_admin_request(m); },
-            [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
-            [&](const Stop&) { stopping_ = true; }},
-        message);
+    std::visit(Overloaded{[&](const PortChanged& m) { on_port(m.status); },
+                          [&](const ClientReregister&) { link.on_client_reregister(now_); },
+                          [&](const ObjectFailed& m) {
+                            dependencies_.queue_pair.on_object_failed(m.object);
+                          },
+                          [&](const SubnetNotice& m) { link.on_notice(m.notice, now_); },
+                          [&](const HostChanged& m) { link.on_host_changed(m.view, now_); },
+                          [&](const wire::SaResponse& m) { link.on_response(m, now_); },
+                          [&](const ArpReplyPermitted& m) { link.reply_to_arp(m.request, now_); },
+                          [&](AdminRequest& m) { on_admin_request(m); },
+                          [&](Renamed& m) { settings_.identity.interface = std::move(m.name); },
+                          [&](const Stop&) { stopping_ = true; }},
+               message);
     dependencies_.pump.drain(now_);
   }
   messages_.clear();

@@ -50,9 +50,9 @@ struct Renamed {
 };
 /// Tells the thread to leave its groups and end.
 struct Stop {};
-using ToInterface = std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice,
-                                 HostChanged, wire::SaResponse, ArpReplyPermitted, AdminRequest,
-                                 Renamed, Stop>;
+using ToInterface =
+    std::variant<PortChanged, ClientReregister, ObjectFailed, SubnetNotice, HostChanged,
+                 wire::SaResponse, ArpReplyPermitted, AdminRequest, Renamed, Stop>;
 
 // --- From the interface's thread to the control thread ------------------------------------------
 struct AdminResponse {

@@ -53,7 +53,7 @@ class NetlinkView final : public HostMirror {
   LinkLocal link_local_;
   bool exists_ = true;
   bool is_duplicate_ = false;  ///< the link-local address
-  bool dirty_ = true;  ///< a change was announced since the last snapshot
+  bool dirty_ = true;          ///< a change was announced since the last snapshot
   std::optional<HostView> last_;
 };
 

@@ -149,7 +149,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
                             .trace = trace,
                             .log = *link::silent_logger(),
                             .interface = "ibx",
-                            .guid = kGuid,
+                            .link_local = {kGuid, kPartition, false},
                             .renamed = [this](const std::string& name) { names.push_back(name); },
                             .has_moved = [this] { return has_moved; },
                             .missing_receives = [this] { return missing_receives; }}};
@@ -312,7 +312,7 @@ TEST_F(InterfaceControlTest, ReplacesALinkLocalAddressThatHasAnotherOwner) {
 TEST_F(InterfaceControlTest, GivesUpAfterManyLinkLocalAddresses) {
   mirror.is_duplicate = true;
   for (unsigned i = 0; i < 100; ++i) mirror.duplicates.insert(link_local_of(kGuid, kPartition, i));
-  run_until([&] { return mirror.addresses.size() == 16; });
+  run_until([&] { return mirror.addresses.size() == LinkLocalChoice::kAttempts; });
   const auto updates = mirror.updates;
   mirror.change({});
   run_until([&] { return mirror.updates > updates; });
