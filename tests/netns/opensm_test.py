@@ -139,7 +139,7 @@ class HostsUnderOpenSm(UnderOpenSm):
         shown = json.loads(self.subnet.softib("show", "--json"))
         groups = {group["mlid"]: set(group["receivers"]) for group in shown["groups"]}
         self.assertEqual(groups[f"{BROADCAST:#06x}"], {"left", "right"})
-        rows = [line.split() for line in self.subnet.softib("show").splitlines()]
+        rows = [line.split() for line in self.subnet.softib("show", "groups").splitlines()]
         row = next(row for row in rows if row[:1] == [f"{BROADCAST:#06x}"])
         self.assertEqual(set(row[-2:]), {"left", "right"})
 

@@ -56,7 +56,7 @@ class AllPartitions(Partitions):
         self.assertEqual(self.left.daemon.end(signal.SIGTERM), 0, self.left.daemon.output())
         for interface in ("ib0", "ib0.8001", "ib0.8002"):
             self.assertIsNone(self.left.link(interface))
-        for line in self.subnet.run_softib("show").stdout.splitlines():
+        for line in self.subnet.run_softib("show", "groups").stdout.splitlines():
             if "ff12:401b" in line:
                 self.assertNotIn("left", line.split(), "left has left all groups")
 

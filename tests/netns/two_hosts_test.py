@@ -125,7 +125,7 @@ class TwoHosts(hosts.Pair):
         wait_until(lambda: self.left.reaches("10.45.3.250"), "left reaches the last of them")
 
     def members(self, group):
-        for line in self.subnet.run_softib("show").stdout.splitlines():
+        for line in self.subnet.run_softib("show", "groups").stdout.splitlines():
             if group in line.split():
                 return set(line.split()) & {"left", "right"}
         return set()
@@ -210,7 +210,7 @@ class SoftibOption(hosts.Pair):
         self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
 
     def end_subnet(self):
-        for line in self.subnet.run_softib("show").stdout.splitlines():
+        for line in self.subnet.run_softib("show", "groups").stdout.splitlines():
             words = line.split()
             if "softib-sm" in words and words[-1].isdigit():
                 os.kill(int(words[-1]), signal.SIGTERM)
