@@ -31,6 +31,9 @@ struct Config {
                      .without_sm = {}};
   std::size_t window = 32;         ///< requests in flight; further requests wait
   std::size_t max_waiting = 1024;  ///< requests that may wait; further requests fail
+  /// Leaves are counted separately, since nobody repeats one that fails: an interface that ends has
+  /// one for each of its memberships.
+  std::size_t max_leaves = 65536;
   /// The port reports time-outs itself. If it does not, the request times out this much later.
   Duration port_grace = std::chrono::seconds(1);
 };

@@ -1,7 +1,7 @@
 // The functions are in the order in which a request is sent, backs off, and gets its response.
 //
 //   state        stimulus               action                                     next state
-//   -            request                queue full: fail(overloaded)               -
+//   -            request                no room: fail(overloaded)                  -
 //                                       else                                       waiting
 //   waiting      head of queue, SM known  send                                     in flight
 //                port refuses to send   last attempt: fail(send_failed)            -
@@ -33,6 +33,10 @@ using wire::SaStatus;
 using Kind = SaFailure::Kind;
 
 namespace {
+
+bool is_leave(const wire::SaRequest& request) {
+  return std::holds_alternative<wire::LeaveQuery>(request.query);
+}
 
 bool has(SaStatus status, SaStatus bit) {
   return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(bit)) != 0;
@@ -79,14 +83,20 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
 
 void SaClient::request(const wire::SaRequest& request, TimePoint now) {
   ++counters_.requests;
-  if (transactions_.size() >= config_.window + config_.max_waiting) {
+  if (!has_room_for(request)) {
     ++counters_.overloaded;
     responses_.push_back({request.id, SaFailure(Kind::overloaded)});
     return;
   }
+  if (is_leave(request)) ++leaves_;
   const auto at = transactions_.emplace(free_tid(), Transaction{.request = request}).first;
   wait(at, now);
   settle(now);
+}
+
+bool SaClient::has_room_for(const wire::SaRequest& request) const {
+  if (is_leave(request)) return leaves_ < config_.max_leaves;
+  return transactions_.size() - leaves_ < config_.window + config_.max_waiting;
 }
 
 void SaClient::on_readable(TimePoint now) {
@@ -255,14 +265,14 @@ void SaClient::on_response(Iterator at, SaStatus status, ConstBytes mad, TimePoi
 /// failed path or join; nobody waits for the response to a leave, so it is logged here.
 void SaClient::fail(Iterator at, SaFailure failure) {
   const wire::SaQuery& query = at->second.request.query;
-  const bool is_leave = std::holds_alternative<wire::LeaveQuery>(query);
-  const auto level = is_leave ? spdlog::level::warn : spdlog::level::debug;
+  const auto level = is_leave(at->second.request) ? spdlog::level::warn : spdlog::level::debug;
   if (log_.should_log(level)) log_.log(level, "{} failed: {}", describe(query), failure.text());
   finish(at, std::move(failure));
 }
 
 void SaClient::finish(Iterator at, wire::SaResult result) {
   responses_.push_back({at->second.request.id, std::move(result)});
+  if (is_leave(at->second.request)) --leaves_;
   enter(at, State::unlisted, kNever);
   transactions_.erase(at);
 }
@@ -272,7 +282,7 @@ void SaClient::enter(Iterator at, State state, TimePoint deadline) {
   auto& [tid, transaction] = *at;
   deadlines_.erase({transaction.deadline, tid});
   if (transaction.state != state) {
-    if (transaction.state == State::waiting) std::erase(waiting_, tid);
+    if (transaction.state == State::waiting) stop_waiting(tid);
     if (transaction.state == State::in_flight) --in_flight_;
     if (state == State::waiting) waiting_.push_back(tid);
     if (state == State::in_flight) ++in_flight_;
@@ -280,6 +290,15 @@ void SaClient::enter(Iterator at, State state, TimePoint deadline) {
   transaction.state = state;
   transaction.deadline = deadline;
   if (deadline != kNever) deadlines_.insert({deadline, tid});
+}
+
+/// Usually that of the oldest request, which is sent now.
+void SaClient::stop_waiting(Tid tid) {
+  if (waiting_.front() == tid) {
+    waiting_.pop_front();
+  } else {
+    std::erase(waiting_, tid);
+  }
 }
 
 /// Gives a request in flight a new transaction id; late responses to the old one are dropped.

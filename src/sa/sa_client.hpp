@@ -69,6 +69,7 @@ class SaClient {
   using Transactions = std::map<Tid, Transaction>;
   using Iterator = Transactions::iterator;
 
+  [[nodiscard]] bool has_room_for(const wire::SaRequest& request) const;
   void settle(TimePoint now);
   void expire(Iterator at, TimePoint now);
   void send(Iterator at, TimePoint now);
@@ -81,6 +82,7 @@ class SaClient {
   void on_response(Iterator at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Iterator at, wire::SaFailure failure);
   void finish(Iterator at, wire::SaResult result);
+  void stop_waiting(Tid tid);
   [[nodiscard]] Iterator with_new_tid(Iterator at);
   [[nodiscard]] Tid free_tid();
 
@@ -95,6 +97,7 @@ class SaClient {
   std::deque<Tid> waiting_;                        ///< oldest first
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of the transactions that have one
   std::size_t in_flight_ = 0;
+  std::size_t leaves_ = 0;  ///< among the transactions
   std::vector<wire::SaResponse> responses_;
   std::vector<wire::Notice> notices_;
   Counters counters_;

@@ -153,7 +153,7 @@ class Script {
     answered_ += client_.responses().size();
     client_.responses().clear();
     require(port_.inbox.empty());
-    require(client_.pending() <= config_.window + config_.max_waiting);
+    require(client_.pending() <= config_.window + config_.max_waiting + config_.max_leaves);
     require(requested_ == answered_ + client_.pending());
   }
 
@@ -167,6 +167,7 @@ class Script {
     Config config;
     config.window = 3;
     config.max_waiting = 5;
+    config.max_leaves = 5;
     return config;
   }
 

@@ -238,6 +238,43 @@ TEST_F(SaClientTest, RefusesRequestsBeyondTheLimit) {
   EXPECT_EQ(client->pending(), 5U);
 }
 
+TEST_F(SaClientTest, LeavesAreSentAlthoughTooManyRequestsWait) {
+  config.window = 2;
+  config.max_waiting = 3;
+  config.max_leaves = 4;
+  make_client();
+  client->set_sm(kSm, now);
+  for (std::uint64_t id = 0; id < 5; ++id) ask_path(id);
+  const auto leave = [&](std::uint64_t id) {
+    client->request({wire::SaRequestId(id),
+                     wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember)},
+                    now);
+  };
+  for (std::uint64_t id = 10; id < 14; ++id) leave(id);
+  EXPECT_TRUE(client->responses().empty());
+  EXPECT_EQ(client->pending(), 9U);
+  leave(14);
+  EXPECT_EQ(client->counters().overloaded, 1U) << "their number is limited, too";
+  ask_path(5);
+  EXPECT_EQ(client->counters().overloaded, 2U) << "leaves make no room for others";
+  // All of them are sent as responses come in.
+  client->responses().clear();
+  std::size_t leaves = 0;
+  for (std::size_t i = 0; i < port.sent.size(); ++i) {
+    const auto header = wire::SaHeader::parse(port.sent[i].bytes);
+    leaves += header->mad.method == wire::method::kDelete ? 1 : 0;
+    port.respond(port.sent[i], static_cast<std::uint16_t>(SaStatus::request_invalid), path());
+    client->on_readable(now);
+  }
+  EXPECT_EQ(leaves, 4U);
+  EXPECT_EQ(client->pending(), 0U);
+  // As many fit in again.
+  for (std::uint64_t id = 20; id < 24; ++id) leave(id);
+  EXPECT_EQ(client->counters().overloaded, 2U);
+  for (std::uint64_t id = 0; id < 5; ++id) ask_path(id);
+  EXPECT_EQ(client->counters().overloaded, 2U);
+}
+
 TEST_F(SaClientTest, LogsOnlyFailedLeaves) {
   std::ostringstream log_text;
   log.sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log_text));
