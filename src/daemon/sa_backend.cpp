@@ -7,6 +7,7 @@
 #include "daemon/interface_plan.hpp"
 #include "daemon/roce_sa.hpp"
 #include "daemon/subnet_sa.hpp"
+#include "ipoib/log.hpp"
 #include "ipoib/pkey_table.hpp"
 #include "verbs/umad_port.hpp"
 
@@ -28,6 +29,17 @@ void check_options(const verbs::PortSnapshot& port, const Options& options) {
   }
 }
 
+/// Without a shared folder the daemon works, but its leaves affect other daemons on the port.
+SharedMemberships share_memberships(const std::string& port, Logger& log) {
+  const auto folder = SharedMemberships::default_folder();
+  if (folder.empty()) return {};
+  auto shared = SharedMemberships::open(folder, port);
+  if (shared) return std::move(*shared);
+  log.warn("{}; when this daemon ends, others on the port may lose their multicast groups",
+           shared.error().message);
+  return {};
+}
+
 }  // namespace
 
 std::unique_ptr<SaBackend> make_sa_backend(const verbs::Device& device, const Options& options,
@@ -37,8 +49,10 @@ std::unique_ptr<SaBackend> make_sa_backend(const verbs::Device& device, const Op
     return std::make_unique<RoceSa>(options.link.creation, *logs.sa);
   }
   if (options.gid_index) throw std::runtime_error("--gid-index is for RoCE ports");
-  return std::make_unique<SubnetSa>(verbs::UmadPort::open(device.name(), device.port()).value(),
-                                    *logs.sa, std::random_device()());
+  auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
+  auto memberships = share_memberships(mads->identity(), *logs.sa);
+  return std::make_unique<SubnetSa>(std::move(mads), std::move(memberships), *logs.sa,
+                                    std::random_device()());
 }
 
 }  // namespace ipoib::daemon

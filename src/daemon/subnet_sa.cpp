@@ -9,31 +9,49 @@
 
 namespace ipoib::daemon {
 
-SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, Logger& log, std::uint64_t seed)
+SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMemberships memberships,
+                   Logger& log, std::uint64_t seed)
     : log_(log),
       mads_(std::move(mads)),
+      memberships_(std::move(memberships)),
       client_({}, *mads_, log, seed),
       subscriptions_(log, ~seed) {}
 
 /// Renews the subscription, since the SA may have registered it under the port's old attributes.
 void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   const auto sa = sa_destination(port);
+  has_sa_ = sa.has_value();
   client_.set_sm(sa, now);
-  if (sa && mads_->takes_reports() && !ended_) {
-    subscriptions_.renew();
-  } else {
-    subscriptions_.suspend();
-  }
-  if (sa && !mads_->takes_reports() && !std::exchange(logged_missing_reports_, true)) {
-    log_.info(
-        "another program on the port receives the SA's reports; polling the SA for changes "
-        "of groups and paths instead");
-  }
+  renew_subscriptions(now);
   dispatch(now);
 }
 
+/// While another program on the port receives the reports, tries from time to time to take over.
+void SubnetSa::renew_subscriptions(TimePoint now) {
+  if (!has_sa_ || ended_) {
+    claim_at_ = kNever;
+    return subscriptions_.suspend();
+  }
+  const bool is_waiting = claim_at_ != kNever;
+  if (mads_->claim_reports()) {
+    if (is_waiting) log_.info("receiving the SA's reports from now on");
+    claim_at_ = kNever;
+    return subscriptions_.renew();
+  }
+  if (!is_waiting) {
+    log_.info(
+        "another program on the port receives the SA's reports; polling the SA for changes "
+        "of groups and paths until it ends");
+  }
+  claim_at_ = now + kClaimPause;
+}
+
 void SubnetSa::request(const wire::SaRequest& request, TimePoint now) {
-  client_.request(request, now);
+  if (auto instead = memberships_.before(request)) {
+    responses_.push_back({request.id, std::move(*instead)});
+  } else {
+    client_.request(request, now);
+  }
   dispatch(now);
 }
 
@@ -45,19 +63,21 @@ void SubnetSa::on_readable(TimePoint now) {
 void SubnetSa::on_time(TimePoint now) {
   client_.on_time(now);
   subscriptions_.on_time(now);
+  if (claim_at_ <= now) renew_subscriptions(now);
   dispatch(now);
 }
 
 /// The responses are ignored: an SA that does not receive the requests gives up by itself.
 void SubnetSa::end(TimePoint now) {
   ended_ = true;
+  claim_at_ = kNever;
   const auto unsubscriptions = subscriptions_.unsubscriptions();
   subscriptions_.suspend();
   for (const auto& query : unsubscriptions) request({{}, query}, now);
 }
 
 TimePoint SubnetSa::next_deadline() const {
-  return std::min(client_.next_deadline(), subscriptions_.next_deadline());
+  return std::min({client_.next_deadline(), subscriptions_.next_deadline(), claim_at_});
 }
 
 /// After each stimulus: sends the requests of the subscriptions, and takes their responses.
@@ -69,6 +89,7 @@ void SubnetSa::dispatch(TimePoint now) {
     if (interface_of(response.id) == InterfaceNumber()) {
       subscriptions_.on_response(response, now);
     } else {
+      memberships_.after(response);
       responses_.push_back(std::move(response));
     }
   }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "daemon/sa_backend.hpp"
+#include "daemon/shared_memberships.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "sa/sa_client.hpp"
 #include "sa/subscriptions.hpp"
@@ -14,7 +15,8 @@ namespace ipoib::daemon {
 class SubnetSa final : public SaBackend {
  public:
   /// `log` outlives it.
-  SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, Logger& log, std::uint64_t seed);
+  SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMemberships memberships, Logger& log,
+           std::uint64_t seed);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
   void request(const wire::SaRequest& request, TimePoint now) override;
@@ -29,15 +31,21 @@ class SubnetSa final : public SaBackend {
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return client_.notices(); }
 
  private:
+  /// Between two attempts to receive the reports.
+  static constexpr Duration kClaimPause = std::chrono::seconds(10);
+
+  void renew_subscriptions(TimePoint now);
   void dispatch(TimePoint now);
 
   Logger& log_;
   const std::unique_ptr<verbs::WatchedMadPort> mads_;
+  SharedMemberships memberships_;
   sa::SaClient client_;
   sa::Subscriptions subscriptions_;
   std::vector<wire::SaResponse> responses_;
+  bool has_sa_ = false;
   bool ended_ = false;
-  bool logged_missing_reports_ = false;
+  TimePoint claim_at_ = kNever;
 };
 
 }  // namespace ipoib::daemon

@@ -1,6 +1,7 @@
 #include "verbs/umad_port.hpp"
 
 #include <infiniband/umad.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -34,7 +35,7 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
   return verbs_error(what, -result, "do the versions of libibumad and the kernel match?");
 }
 
-/// Registers an agent for requests to the SA, with or without its reports. Negative on failure.
+/// Registers an agent for the reports of the SA, or for requests to it. Negative on failure.
 int register_agent(int port, bool takes_reports) {
   constexpr std::size_t kBits = 8 * sizeof(long);
   std::array<long, 128 / kBits> methods{};
@@ -78,19 +79,25 @@ Result<std::unique_ptr<UmadPort>> UmadPort::open(const std::string& device, std:
   errno = 0;
   const int handle = umad_open_port(device.c_str(), port);
   if (handle < 0) return cannot_open(device, port, handle, errno);
-  // Only one agent of a port can register for a method. The error does not distinguish this case.
-  int agent = register_agent(handle, true);
-  const bool takes_reports = agent >= 0;
-  if (!takes_reports) agent = register_agent(handle, false);
+  const int agent = register_agent(handle, false);
   if (agent < 0) {
     const int reason = errno == 0 ? -agent : errno;
     umad_close_port(handle);
     return verbs_error("SA agent on " + device, reason);
   }
-  return std::unique_ptr<UmadPort>(new UmadPort(device, port, handle, agent, takes_reports));
+  std::unique_ptr<UmadPort> opened(new UmadPort(device, port, handle, agent));
+  opened->claim_reports();
+  return opened;
+}
+
+/// Only one agent of a port can register for a method. The error does not distinguish this case.
+bool UmadPort::claim_reports() {
+  if (!takes_reports()) report_agent_ = register_agent(port_, true);
+  return takes_reports();
 }
 
 UmadPort::~UmadPort() {
+  if (takes_reports()) umad_unregister(port_, report_agent_);
   umad_unregister(port_, agent_);
   umad_close_port(port_);
 }
@@ -102,7 +109,10 @@ Result<void> UmadPort::send(const MadDestination& to, ConstBytes mad, Duration t
                 static_cast<int>(to.qkey.value()));
   umad_set_pkey(buffer.data(), to.pkey_index);
   if (to.global) set_global_route(buffer.data(), *to.global);
-  const int result = umad_send(port_, agent_, buffer.data(), static_cast<int>(mad.size()),
+  const auto header = wire::MadHeader::parse(mad);
+  const bool is_for_report = header && header->method == wire::method::kReportResp;
+  const int agent = is_for_report && takes_reports() ? report_agent_ : agent_;
+  const int result = umad_send(port_, agent, buffer.data(), static_cast<int>(mad.size()),
                                milliseconds(timeout), 0);
   if (result < 0) {
     return verbs_error("MAD to LID " + std::to_string(to.lid.value()),
@@ -149,6 +159,19 @@ MadSource UmadPort::source() {
   for (unsigned i = 0; i < port.pkeys_size; ++i) source.pkeys.emplace_back(port.pkeys[i]);
   umad_release_port(&port);
   return source;
+}
+
+std::string UmadPort::identity() const {
+  std::string identity = device_ + "-" + std::to_string(number_);
+  std::array<char, 256> path{};
+  struct stat file {};
+  if (umad_get_issm_path(device_.c_str(), number_, path.data(), path.size()) != 0 ||
+      ::stat(path.data(), &file) != 0) {
+    return identity;
+  }
+  const bool is_device = S_ISCHR(file.st_mode);
+  return identity + "-" + std::to_string(is_device ? file.st_rdev : file.st_dev) +
+         (is_device ? "" : "-" + std::to_string(file.st_ino));
 }
 
 int UmadPort::fd() const { return umad_get_fd(port_); }

@@ -30,23 +30,24 @@ class UmadPort : public WatchedMadPort {
   [[nodiscard]] std::optional<ReceivedMad> receive() override;
   [[nodiscard]] MadSource source() override;
 
-  [[nodiscard]] bool takes_reports() const override { return takes_reports_; }
+  /// Whether this port receives the SA's reports; otherwise another program does.
+  [[nodiscard]] bool takes_reports() const { return report_agent_ >= 0; }
+  bool claim_reports() override;
+  /// A file name that identifies the port on this host: HCAs of different emulated subnets may have
+  /// one name.
+  [[nodiscard]] std::string identity() const;
   [[nodiscard]] int fd() const override;
   [[nodiscard]] bool failed() const override { return failed_; }
 
  private:
-  UmadPort(std::string device, std::uint8_t number, int port, int agent, bool takes_reports)
-      : device_(std::move(device)),
-        number_(number),
-        port_(port),
-        agent_(agent),
-        takes_reports_(takes_reports) {}
+  UmadPort(std::string device, std::uint8_t number, int port, int agent)
+      : device_(std::move(device)), number_(number), port_(port), agent_(agent) {}
 
   const std::string device_;
   const std::uint8_t number_;
   int port_;   ///< from umad_open_port
   int agent_;  ///< from umad_register
-  bool takes_reports_;
+  int report_agent_ = -1;
   bool failed_ = false;
 };
 

@@ -8,8 +8,9 @@ namespace ipoib::verbs {
 
 class WatchedMadPort : public MadPort {
  public:
-  /// Whether this port receives the SA's reports; otherwise another program does.
-  [[nodiscard]] virtual bool takes_reports() const = 0;
+  /// Tries to receive the SA's reports, which succeeds unless another program on the port does.
+  /// Returns whether this port receives them.
+  virtual bool claim_reports() = 0;
   /// Readable when receive() would return a MAD.
   [[nodiscard]] virtual int fd() const = 0;
   /// The device is gone: receive() returns nothing any more, and the descriptor stays readable. The

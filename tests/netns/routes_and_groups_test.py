@@ -2,11 +2,15 @@
 """Gateways and multicast on an emulated subnet."""
 
 import json
+import signal
 import sys
 
 import hosts
+import other_program
 import streams
 from hosts import wait_until
+
+BROADCAST = "ff12:401b:ffff::ffff:ffff"
 
 
 # Prints the sizes of the UDP datagrams that arrive.
@@ -178,9 +182,10 @@ class Multicast(OnASubnet):
         listener.end()
         wait_until(lambda: self.group(self.right, self.MGID) is None, "the group is left")
 
-    def notices(self, host, trap):
+    def notices(self, host, trap, interface="ib0"):
         """Returns how many reports of a trap a host has received."""
-        trace = json.loads(host.run(hosts.program("ibarp"), "trace", "--json").stdout)[0]
+        trace = json.loads(host.run(hosts.program("ibarp"), "trace", "--json", "-i",
+                                    interface).stdout)[0]
         return sum(record["keyword"] == "notice" and record["first"] == trap
                    for record in trace["records"])
 
@@ -225,25 +230,64 @@ class Multicast(OnASubnet):
         self.left.configure("ibx", "10.44.9.1/24")
         return second
 
-    def test_another_daemon_that_leaves_for_the_whole_port(self):
+    def receivers(self):
+        """Returns the names of the HCAs that receive broadcasts."""
+        groups = json.loads(self.subnet.softib("show", "--json"))["groups"]
+        return next(set(group["receivers"]) for group in groups if group["mgid"] == BROADCAST)
+
+    def test_end_of_another_daemon_on_the_port(self):
+        listener = self.listen(self.left)
+        wait_until(lambda: self.group(self.left, self.MGID) == "full", "the group is joined")
+        second = self.start_second()
+        self.assertEqual(second.end(), 0)
+        self.assertIn("left", self.receivers())
+        self.right.run(hosts.program("ibarp"), "flush")
+        self.assert_connected()
+        wait_until(lambda: self.speak(self.right, "hello") or "hello" in listener.output(),
+                   "left still receives its group")
+        self.assertNotIn("no longer a member", self.left.daemon.output())
+
+    def test_end_of_the_first_daemon_on_the_port(self):
+        self.start_second()
+        self.assertEqual(self.left.daemon.end(), 0)
+        self.assertIn("left", self.receivers())
+        self.right.run("ip", "addr", "add", "10.44.9.2/24", "dev", "ib0")
+        wait_until(lambda: self.right.reaches("10.44.9.1"), "right reaches the second one")
+
+    def test_last_daemon_on_the_port_leaves(self):
+        second = self.start_second()
         self.left.daemon.end()
-        self.left.start("--membership-check", "1", address="10.44.0.1/24")
-        self.start_second().end()
-        wait_until(lambda: "the port is no longer a member" in self.left.daemon.output(),
+        self.assertIn("left", self.receivers())
+        second.end()
+        self.assertNotIn("left", self.receivers())
+
+    def test_end_of_a_daemon_after_another_one_was_killed(self):
+        second = self.start_second()
+        second.end(signal.SIGKILL)
+        self.left.daemon.end()
+        self.assertNotIn("left", self.receivers())
+
+    def test_another_program_that_leaves_for_the_whole_port(self):
+        """It is noticed long before the next regular check, two minutes later."""
+        self.right.run("ping", "-b", "-c", "1", "-W", "1", "10.44.0.255", check=False)
+        other_program.leave(self.subnet, "left", BROADCAST, other_program.FULL)
+        wait_until(lambda: self.left.logged("broadcast group", "no longer a member"),
                    "the loss is noticed")
-        gid = self.left.ibarp("info")["gid"]
-        wait_until(lambda: all(gid in [member["gid"] for member in group["members"]]
-                               for group in json.loads(self.left.run(
-                                   hosts.program("ibarp"), "groups", "-j", "-i", "ib0").stdout)
-                               if group["membership"] == "full"),
-                   "the port is in all groups again")
+        wait_until(lambda: "left" in self.receivers(), "left receives broadcasts again")
+        self.assertGreater(self.left.counters()["memberships_lost"], 0)
         self.right.run(hosts.program("ibarp"), "flush")
         self.assert_connected()
 
-    def test_without_reports_when_another_daemon_has_them(self):
+    def test_reports_are_taken_over_when_the_other_daemon_ends(self):
         second = self.start_second()
         self.assertIn("another program on the port receives the SA's reports", second.output())
-        self.assertNotIn("another program has", self.left.daemon.output())
+        self.assertNotIn("another program on", self.left.daemon.output())
+        self.left.daemon.end()
+        wait_until(lambda: "receiving the SA's reports from now on" in second.output(),
+                   "the second one receives them")
+        before = self.notices(self.left, 66, "ibx")
+        self.listen(self.right)
+        wait_until(lambda: self.notices(self.left, 66, "ibx") > before, "trap 66 is reported")
 
     def test_group_without_members_is_not_created(self):
         self.speak(self.left, "hello")

@@ -21,7 +21,7 @@ class FakeMads final : public verbs::WatchedMadPort {
   }
   [[nodiscard]] std::optional<ReceivedMad> receive() override { return std::nullopt; }
   [[nodiscard]] MadSource source() override { return {}; }
-  [[nodiscard]] bool takes_reports() const override { return takes; }
+  bool claim_reports() override { return takes; }
   [[nodiscard]] int fd() const override { return -1; }
   [[nodiscard]] bool failed() const override { return false; }
 
@@ -61,7 +61,9 @@ class SubnetSaTest : public ::testing::Test {
   TimePoint now{1000s};
   std::vector<std::vector<std::uint8_t>> sent;
   verbs::PortSnapshot port;
-  SubnetSa sa{std::make_unique<FakeMads>(sent), *link::silent_logger(), 1};
+  std::unique_ptr<FakeMads> made{std::make_unique<FakeMads>(sent)};
+  FakeMads& mads{*made};
+  SubnetSa sa{std::move(made), SharedMemberships(), *link::silent_logger(), 1};
 };
 
 TEST_F(SubnetSaTest, SubscribesWhenThePortBecomesActiveAndAfterEachChange) {
@@ -72,6 +74,26 @@ TEST_F(SubnetSaTest, SubscribesWhenThePortBecomesActiveAndAfterEachChange) {
   sa.on_port(port, now);
   let_time_pass();
   EXPECT_GT(subscriptions(), 0U);
+}
+
+TEST_F(SubnetSaTest, SubscribesWhenTheProgramThatHadTheReportsHasEnded) {
+  mads.takes = false;
+  sa.on_port(port, now);
+  let_time_pass();
+  EXPECT_EQ(subscriptions(), 0U);
+  mads.takes = true;
+  now = sa.next_deadline();
+  ASSERT_NE(now, kNever);
+  sa.on_time(now);
+  EXPECT_EQ(subscriptions(), 4U);
+}
+
+TEST_F(SubnetSaTest, DoesNotClaimReportsWithoutAnSa) {
+  mads.takes = false;
+  sa.on_port(port, now);
+  port.sm_lid = Lid();
+  sa.on_port(port, now);
+  EXPECT_EQ(sa.next_deadline(), kNever);
 }
 
 TEST_F(SubnetSaTest, DoesNotSubscribeAfterTheEnd) {

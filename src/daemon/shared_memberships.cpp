@@ -1,0 +1,155 @@
+#include "daemon/shared_memberships.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+namespace ipoib::daemon {
+
+namespace {
+
+/// Each user of the file holds a shared lock on this byte.
+constexpr ::off_t kUser = 0;
+
+/// Locks or unlocks one byte without waiting; the lock belongs to the open file (fcntl(2)). Returns
+/// false if another process holds a conflicting lock.
+bool lock(int file, short type, ::off_t byte) {
+  struct flock how {};
+  how.l_type = type;
+  how.l_whence = SEEK_SET;
+  how.l_start = byte;
+  how.l_len = 1;
+  return ::fcntl(file, F_OFD_SETLK, &how) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+FileDescriptor open_file(const std::filesystem::path& path, int flags) {
+  constexpr mode_t kOwner = 0600;
+  return FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, kOwner));
+}
+
+/// Removes the file if nobody else uses it. A process that has opened it meanwhile sees that it is
+/// gone, and opens another one.
+void remove_if_unused(int file, const std::filesystem::path& path) {
+  if (lock(file, F_WRLCK, kUser)) ::unlink(path.c_str());
+}
+
+bool is_linked(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 && status.st_nlink > 0;
+}
+
+/// FNV-1a, as a file offset other than kUser.
+::off_t byte_of(const wire::McMemberRecord& record) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&hash](std::uint8_t value) { hash = (hash ^ value) * 0x100000001b3; };
+  for (const std::uint8_t value : record.mgid.bytes()) add(value);
+  add(record.join_state);
+  return static_cast<::off_t>(hash >> 2) + 1;
+}
+
+}  // namespace
+
+std::filesystem::path SharedMemberships::default_folder() {
+  if (::geteuid() == 0) return "/run/ipoibd/members";
+  const char* const runtime = ::secure_getenv("XDG_RUNTIME_DIR");
+  return runtime == nullptr ? std::filesystem::path() : std::filesystem::path(runtime) / "ipoibd/members";
+}
+
+Result<SharedMemberships> SharedMemberships::open(const std::filesystem::path& folder,
+                                                  const std::string& port) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error(error.value(), folder.string() + ": " + error.message());
+  const std::filesystem::path path = folder / port;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path() == path) continue;
+    if (const FileDescriptor file = open_file(entry.path(), 0); file) {
+      remove_if_unused(file.get(), entry.path());
+    }
+  }
+  for (;;) {
+    FileDescriptor file = open_file(path, O_CREAT);
+    if (!file) return Error(errno, path.string() + ": " + std::generic_category().message(errno));
+    // Fails while its last user removes it.
+    if (lock(file.get(), F_RDLCK, kUser) && is_linked(file.get())) {
+      return SharedMemberships(path, std::move(file));
+    }
+  }
+}
+
+SharedMemberships::~SharedMemberships() {
+  if (file_) remove_if_unused(file_.get(), path_);
+}
+
+std::optional<wire::SaResult> SharedMemberships::before(const wire::SaRequest& request) {
+  if (!file_) return std::nullopt;
+  if (const auto* const join = std::get_if<wire::JoinQuery>(&request.query)) {
+    return before_join(request.id, byte_of(join->record));
+  }
+  if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query)) {
+    return before_leave(request.id, byte_of(leave->record), leave->record);
+  }
+  return std::nullopt;
+}
+
+/// This also makes an exclusive lock of a leave that is outstanding a shared one.
+std::optional<wire::SaResult> SharedMemberships::before_join(wire::SaRequestId id, Byte byte) {
+  if (!lock(file_.get(), F_RDLCK, byte)) {
+    return wire::SaFailure(wire::SaFailure::Kind::local,
+                           "another daemon on this port is leaving the group");
+  }
+  ++memberships_[byte].joins;
+  outstanding_[id] = {byte, true};
+  return std::nullopt;
+}
+
+/// The exclusive lock lasts until the response, so that no join of another daemon overtakes the
+/// leave.
+std::optional<wire::SaResult> SharedMemberships::before_leave(wire::SaRequestId id, Byte byte,
+                                                              const wire::McMemberRecord& record) {
+  const auto at = memberships_.try_emplace(byte).first;
+  Membership& membership = at->second;
+  membership.is_member = false;
+  membership.abandoned = membership.joins;
+  if (!lock(file_.get(), F_WRLCK, byte)) {
+    release_if_unused(at);
+    return record;
+  }
+  ++membership.leaves;
+  outstanding_[id] = {byte, false};
+  return std::nullopt;
+}
+
+void SharedMemberships::after(const wire::SaResponse& response) {
+  const auto found = outstanding_.find(response.id);
+  if (found == outstanding_.end()) return;
+  const Outstanding request = found->second;
+  outstanding_.erase(found);
+  const auto at = memberships_.find(request.byte);
+  Membership& membership = at->second;
+  if (!request.is_join) {
+    --membership.leaves;
+  } else {
+    --membership.joins;
+    const bool has_joined = std::holds_alternative<wire::McMemberRecord>(response.result);
+    if (membership.abandoned > 0) {
+      --membership.abandoned;
+    } else if (has_joined) {
+      membership.is_member = true;
+    }
+  }
+  release_if_unused(at);
+}
+
+void SharedMemberships::release_if_unused(std::map<Byte, Membership>::iterator at) {
+  const Membership& membership = at->second;
+  if (membership.is_member || membership.joins > 0 || membership.leaves > 0) return;
+  (void)lock(file_.get(), F_UNLCK, at->first);
+  memberships_.erase(at);
+}
+
+}  // namespace ipoib::daemon

@@ -1,0 +1,80 @@
+// The multicast memberships of all ipoibd on one port of this host.
+//
+// The SA keeps one membership per port and does not count programs: the first daemon to leave a
+// group would leave it for the others, too. So the daemons count together, with locks on bytes of a
+// file: each holds a shared lock for each membership, and only the one that can lock it exclusively
+// sends the leave. The kernel releases the locks of a process that dies. The file is empty, and its
+// last user removes it.
+//
+// Daemons share a file if they see one folder; containers have to mount it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ipoib/file_descriptor.hpp"
+#include "ipoib/result.hpp"
+#include "wire/sa_request.hpp"
+
+namespace ipoib::daemon {
+
+class SharedMemberships {
+ public:
+  /// The folder of this user's daemons: /run/ipoibd/members for root, else below XDG_RUNTIME_DIR;
+  /// empty if that is not set.
+  [[nodiscard]] static std::filesystem::path default_folder();
+
+  /// Counts nothing: each leave is sent.
+  SharedMemberships() = default;
+  /// `port` is a file name that identifies the port on this host. Creates the folder if necessary,
+  /// and removes files of it that no process uses.
+  [[nodiscard]] static Result<SharedMemberships> open(const std::filesystem::path& folder,
+                                                      const std::string& port);
+  SharedMemberships(SharedMemberships&& other) noexcept = default;
+  SharedMemberships& operator=(SharedMemberships&& other) = delete;
+  SharedMemberships(const SharedMemberships&) = delete;
+  SharedMemberships& operator=(const SharedMemberships&) = delete;
+  ~SharedMemberships();
+
+  /// To be called before a request is sent. Returns the result to use instead of sending it: of a
+  /// leave, because others are members; or of a join, which has to be repeated later, because
+  /// another daemon is just leaving the group.
+  [[nodiscard]] std::optional<wire::SaResult> before(const wire::SaRequest& request);
+  /// To be called with each response to a request that was sent.
+  void after(const wire::SaResponse& response);
+
+ private:
+  /// A byte of the file for each group and JoinState. Two may have one byte; then a leave may be
+  /// left out.
+  using Byte = ::off_t;
+  struct Membership {
+    bool is_member = false;
+    unsigned joins = 0;      ///< outstanding
+    unsigned abandoned = 0;  ///< joins that a leave has followed
+    unsigned leaves = 0;     ///< outstanding
+  };
+  struct Outstanding {
+    Byte byte = 0;
+    bool is_join = false;
+  };
+
+  SharedMemberships(std::filesystem::path path, FileDescriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  [[nodiscard]] std::optional<wire::SaResult> before_join(wire::SaRequestId id, Byte byte);
+  [[nodiscard]] std::optional<wire::SaResult> before_leave(wire::SaRequestId id, Byte byte,
+                                                           const wire::McMemberRecord& record);
+  void release_if_unused(std::map<Byte, Membership>::iterator at);
+
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  std::map<Byte, Membership> memberships_;  ///< of this daemon; bounded by the limits of its links
+  std::map<wire::SaRequestId, Outstanding> outstanding_;
+};
+
+}  // namespace ipoib::daemon

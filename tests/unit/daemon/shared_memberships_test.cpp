@@ -1,0 +1,192 @@
+// Daemons on one port count their memberships together.
+#include "daemon/shared_memberships.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "tests/support/softib/temporary_folder.hpp"
+#include "wire/mgid.hpp"
+
+namespace ipoib::daemon {
+namespace {
+
+using wire::McMemberRecord;
+
+class SharedMembershipsTest : public ::testing::Test {
+ protected:
+  /// A daemon on the port.
+  class Daemon {
+   public:
+    explicit Daemon(const std::string& folder, const std::string& port = "mlx5_0-1")
+        : memberships_(std::make_unique<SharedMemberships>(
+              SharedMemberships::open(folder, port).value())) {}
+
+    /// Whether the request is to be sent.
+    bool sends_join(const Gid& mgid, std::uint8_t state = McMemberRecord::kFullMember) {
+      return sends(wire::join_query(mgid, Gid(), kDefaultPKey, state));
+    }
+    bool sends_leave(const Gid& mgid, std::uint8_t state = McMemberRecord::kFullMember) {
+      return sends(wire::leave_query(mgid, Gid(), state));
+    }
+    [[nodiscard]] const std::optional<wire::SaResult>& result() const { return result_; }
+    /// The response to the last request but `earlier`.
+    void respond(bool success = true, std::uint64_t earlier = 0) {
+      const wire::SaRequestId id(last_ - earlier);
+      if (success) return memberships_->after({id, McMemberRecord()});
+      memberships_->after({id, wire::SaFailure(wire::SaStatus::request_invalid)});
+    }
+    void join(const Gid& mgid, std::uint8_t state = McMemberRecord::kFullMember) {
+      EXPECT_TRUE(sends_join(mgid, state));
+      respond();
+    }
+
+   private:
+    bool sends(const wire::SaQuery& query) {
+      result_ = memberships_->before({wire::SaRequestId(++last_), query});
+      return !result_;
+    }
+    std::unique_ptr<SharedMemberships> memberships_;
+    std::uint64_t last_ = 0;
+    std::optional<wire::SaResult> result_;
+  };
+
+  [[nodiscard]] std::size_t files() const {
+    const auto all = std::filesystem::directory_iterator(folder.path());
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }
+
+  const Gid group = wire::broadcast_gid(kDefaultPKey);
+  const Gid other = wire::broadcast_gid(PKey(0x8012));
+  softib::test::TemporaryFolder folder;
+  Daemon one{folder.path()};
+  std::optional<Daemon> two{std::in_place, folder.path()};
+};
+
+TEST_F(SharedMembershipsTest, OnlyTheLastMemberSendsTheLeave) {
+  one.join(group);
+  two->join(group);
+  EXPECT_FALSE(one.sends_leave(group));
+  ASSERT_TRUE(one.result());
+  EXPECT_TRUE(std::holds_alternative<McMemberRecord>(*one.result())) << "succeeds at once";
+  EXPECT_TRUE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, GroupsPortsAndJoinStatesAreCountedSeparately) {
+  two->join(other);
+  two->join(group, McMemberRecord::kSendOnlyNonMember);
+  Daemon elsewhere(folder.path(), "mlx5_0-2");
+  elsewhere.join(group);
+  one.join(group);
+  EXPECT_TRUE(one.sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, MembershipOfADeadDaemonEnds) {
+  one.join(group);
+  two->join(group);
+  two.reset();
+  EXPECT_TRUE(one.sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, NobodyJoinsWhileALeaveIsOutstanding) {
+  one.join(group);
+  EXPECT_TRUE(one.sends_leave(group));
+  EXPECT_FALSE(two->sends_join(group));
+  ASSERT_TRUE(two->result());
+  EXPECT_TRUE(std::holds_alternative<wire::SaFailure>(*two->result())) << "to be repeated";
+  one.respond();
+  EXPECT_TRUE(two->sends_join(group));
+}
+
+TEST_F(SharedMembershipsTest, OutstandingJoinCountsAsAMembership) {
+  EXPECT_TRUE(one.sends_join(group));
+  two->join(group);
+  EXPECT_FALSE(two->sends_leave(group)) << "the join of the other may have been handled before";
+}
+
+TEST_F(SharedMembershipsTest, FailedJoinIsNoMembership) {
+  EXPECT_TRUE(one.sends_join(group));
+  one.respond(false);
+  two->join(group);
+  EXPECT_TRUE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, FailedConfirmationKeepsTheMembership) {
+  one.join(group);
+  EXPECT_TRUE(one.sends_join(group));
+  one.respond(false);
+  two->join(group);
+  EXPECT_FALSE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, LeaveOfAnOutstandingJoinEndsTheMembership) {
+  EXPECT_TRUE(one.sends_join(group));
+  EXPECT_TRUE(one.sends_leave(group));
+  one.respond(true, 1);  // to the join
+  EXPECT_FALSE(two->sends_join(group)) << "the leave is still outstanding";
+  one.respond();
+  two->join(group);
+  EXPECT_TRUE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, JoinAfterALeaveStartsANewMembership) {
+  one.join(group);
+  EXPECT_TRUE(one.sends_leave(group));
+  EXPECT_TRUE(one.sends_join(group));
+  one.respond(true, 1);  // to the leave
+  one.respond();
+  two->join(group);
+  EXPECT_FALSE(two->sends_leave(group));
+  EXPECT_TRUE(one.sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, RepeatedConfirmationsAreOneMembership) {
+  for (int i = 0; i < 5; ++i) one.join(group);
+  two->join(group);
+  EXPECT_FALSE(one.sends_leave(group));
+  EXPECT_TRUE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, LastDaemonRemovesTheFile) {
+  EXPECT_EQ(files(), 1U);
+  two.reset();
+  EXPECT_EQ(files(), 1U);
+  {
+    const Daemon elsewhere(folder.path(), "mlx5_0-2");
+    EXPECT_EQ(files(), 2U);
+  }
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(SharedMembershipsTest, FilesOfDeadDaemonsAreRemoved) {
+  std::ofstream(folder / "mlx5_9-1") << "";
+  const Daemon elsewhere(folder.path(), "mlx5_0-2");
+  EXPECT_EQ(files(), 2U);
+}
+
+TEST_F(SharedMembershipsTest, LinksAreNotFollowed) {
+  const softib::test::TemporaryFolder private_folder;
+  std::ofstream(private_folder / "secret") << "";
+  std::filesystem::create_symlink(private_folder / "secret", folder / "mlx5_0-3");
+  EXPECT_FALSE(SharedMemberships::open(folder.path(), "mlx5_0-3"));
+  EXPECT_TRUE(std::filesystem::exists(private_folder / "secret"));
+}
+
+TEST_F(SharedMembershipsTest, ReportsAFolderThatCannotBeMade) {
+  const auto refused = SharedMemberships::open("/dev/null/members", "mlx5_0-1");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("/dev/null"), std::string::npos);
+}
+
+TEST(UnsharedMembershipsTest, SendsEverything) {
+  SharedMemberships alone;
+  const auto query = wire::leave_query(wire::broadcast_gid(kDefaultPKey), Gid(), 1);
+  EXPECT_FALSE(alone.before({wire::SaRequestId(1), query}));
+  alone.after({wire::SaRequestId(1), McMemberRecord()});
+}
+
+}  // namespace
+}  // namespace ipoib::daemon
