@@ -67,6 +67,22 @@ std::vector<PKey> parse_pkeys(const std::string& option, const std::vector<std::
   return keys;
 }
 
+std::vector<std::uint8_t> parse_scopes(const std::string& option, const std::string& text) {
+  constexpr std::uint8_t kLargestScope = 14;
+  std::vector<std::uint8_t> scopes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto scope = static_cast<std::uint8_t>(
+        parse_number(option, text.substr(begin, end - begin), 1, kLargestScope));
+    if (std::ranges::find(scopes, scope) != scopes.end()) {
+      refuse(option, text, "each scope once");
+    }
+    scopes.push_back(scope);
+    begin = end + 1;
+  }
+  return scopes;
+}
+
 std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text) {
   const auto bytes = static_cast<std::uint32_t>(parse_number(option, text, 256, 4096));
   const auto code = wire::mtu_code(bytes);

@@ -20,6 +20,9 @@ namespace ipoib::daemon {
 /// Several such keys without duplicates; at most kMaxInterfaces.
 [[nodiscard]] std::vector<PKey> parse_pkeys(const std::string& option,
                                             const std::vector<std::string>& texts);
+/// Multicast scopes, 1 to 14, separated by commas, without duplicates.
+[[nodiscard]] std::vector<std::uint8_t> parse_scopes(const std::string& option,
+                                                     const std::string& text);
 /// Converts an InfiniBand MTU in bytes to its code.
 [[nodiscard]] std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text);
 /// Converts a rate in Gb/s, "10" or "2.5", to its IBA code.

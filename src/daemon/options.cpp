@@ -77,8 +77,12 @@ po::options_description link_options(Options& out) {
   auto& link = out.link;
   auto& creation = link.creation;
   po::options_description group("Link");
-  group.add_options()("scope", number("scope", link.scope, 1, 14),
-                      "multicast scope of the link's groups; 2: link-local")(
+  group.add_options()(
+      "scope",
+      text("N[,N...]", [&](const auto& v) { link.scopes = parse_scopes("scope", v); })
+          ->default_value("2,5,8,14"),
+      "multicast scopes in which the broadcast group is searched, in this order; it is created in "
+      "the first. 2: link-local, 5: site, 8: organization, 14: global")(
       "create-group",
       text("yes|no", [&](const auto& v) { creation.allowed = parse_yes_no("create-group", v); })
           ->default_value("no"),

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "ipoib/address.hpp"
 #include "ipoib/backoff.hpp"
@@ -72,11 +73,18 @@ struct Limits {
 /// All durations are positive.
 struct Config {
   PKey pkey = kDefaultPKey;
-  std::uint8_t scope = wire::kLinkLocalScope;
+  /// Where the broadcast group is searched, in this order; it is created in the first (RFC 4391,
+  /// 4.1). Link-local, site, organization, global.
+  std::vector<std::uint8_t> scopes{wire::kLinkLocalScope, 5, 8, 14};
   GroupCreation creation;
   Backoff join_backoff;  ///< with jitter
-  /// How often memberships are looked up: another program on the port may have left the group.
+  /// How often memberships are checked: another program on the port may have left the group.
   Duration membership_check = std::chrono::minutes(2);
+  /// The broadcast group is also checked when no other port has sent to it for this time; on a large
+  /// subnet after `silence_check_per_lid` for each LID, so that all ports together send the SA at
+  /// most 50 requests for such checks per second and LID range that they see.
+  Duration silence_check = std::chrono::seconds(5);
+  Duration silence_check_per_lid = std::chrono::milliseconds(40);
   /// A send-only group is left after this time without a packet.
   Duration send_only_idle = std::chrono::minutes(4);
   /// After a failed send-only join, unless a notice reports the group.

@@ -1,6 +1,7 @@
 // One method for each stimulus of docs/states.md, "Group"; each lists every state.
 #include "link/group.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
 #include "link/should_log.hpp"
+#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
@@ -21,8 +23,28 @@ constexpr std::array<std::string_view, std::variant_size_v<group_state::State>> 
 
 }  // namespace
 
+std::string_view name(GroupRole role) {
+  switch (role) {
+    case GroupRole::broadcast:
+      return "broadcast";
+    case GroupRole::all_nodes:
+      return "all-nodes";
+    case GroupRole::multicast:
+      return "multicast";
+  }
+  return {};
+}
+
+Group::Group(const GroupDependencies& deps, GroupRole role, const Gid& mgid)
+    : deps_(deps), role_(role), mgid_(mgid) {
+  if (role_ == GroupRole::broadcast) set_scope(0);
+}
+
 void Group::start() {
-  assert(std::holds_alternative<group_state::Absent>(state_));
+  assert(is_absent());
+  if (role_ == GroupRole::broadcast) set_scope(0);
+  heard_ = {};
+  failed_attachments_ = 0;
   become(group_state::Joining{.request = join(false)}, "started");
 }
 
@@ -31,57 +53,88 @@ bool Group::on_response(const wire::SaResponse& response, TimePoint now) {
   const auto* const record = std::get_if<McMemberRecord>(&response.result);
   if (record == nullptr) {
     failed(wire::failure_of(response.result), now);
-  } else if (shows_loss(*record)) {
-    failed(SaFailure(wire::SaStatus::no_records), now);
-  } else {
-    return joined(*record, now);
+    return false;
   }
+  return std::holds_alternative<group_state::LookingUp>(state_) ? found(*record)
+                                                                : joined(*record, now);
+}
+
+/// Joins again in any case, which changes nothing for a member. The record cannot tell: an SA does
+/// not disclose JoinState bits to untrusted requests, and after another program on the port has
+/// left as a full member the port may have lesser ones.
+bool Group::found(const McMemberRecord& record) {
+  auto& looking = std::get<group_state::LookingUp>(state_);
+  const bool is_disclosed = record.port_gid == deps_.port.gid && record.join_state != 0;
+  if (is_disclosed && (record.join_state & join_state()) == 0) log_loss();
+  confirm(looking.membership, 0, "found");
   return false;
 }
 
-/// After another program on the port has left as a full member, the record has lesser JoinState
-/// bits. An SA that does not disclose members returns a record without PortGID.
-bool Group::shows_loss(const McMemberRecord& record) const {
-  return std::holds_alternative<group_state::LookingUp>(state_) &&
-         record.port_gid == deps_.port.gid &&
-         (record.join_state & McMemberRecord::kFullMember) == 0;
-}
-
 bool Group::joined(const McMemberRecord& record, TimePoint now) {
-  auto membership = accept(deps_, mgid_, record);
-  if (!membership) {
-    failed(SaFailure(SaFailure::Kind::local, "its record cannot be used"), now);
+  const bool is_broadcast = role_ == GroupRole::broadcast;
+  if (const auto why = mismatch(deps_, record, is_broadcast); !why.empty()) {
+    // A membership would keep such a group alive.
+    note_failure(SaFailure(SaFailure::Kind::local, std::string(why)), failures() + 1);
+    give_up(now, failures() + 1, "unusable", std::string(why));
     return false;
   }
-  const TimePoint confirm_at = now + deps_.random.jittered(deps_.config.membership_check, 75, 125);
-  become(group_state::Member{.membership = std::move(*membership), .confirm_at = confirm_at},
-         "joined");
+  auto membership = accept(deps_, mgid_, record);
+  if (!membership) {
+    if (std::holds_alternative<group_state::Joining>(state_)) emit_leave();
+    failed(SaFailure(SaFailure::Kind::local, membership.error().message), now);
+    return false;
+  }
+  if (std::holds_alternative<group_state::Confirming>(state_)) failed_attachments_ = 0;
+  auto& random = deps_.random;
+  const TimePoint check_at = now + random.jittered(deps_.config.membership_check, 75, 125);
+  group_state::Member member{
+      .membership = std::move(*membership), .check_at = check_at, .since = now};
+  if (is_broadcast && silence_ != Duration::max()) member.silence = random.jittered(silence_, 75, 125);
+  become(std::move(member), "joined");
   return true;
 }
 
+unsigned Group::failures() const {
+  return std::visit(Overloaded{
+                        [](const group_state::Absent&) { return 0U; },
+                        [](const group_state::Joining& s) { return s.failures; },
+                        [](const group_state::Pausing& s) { return s.failures; },
+                        [](const group_state::Member& s) { return s.failures; },
+                        [](const group_state::LookingUp&) { return 0U; },
+                        [](const group_state::Confirming& s) { return s.failures; },
+                    },
+                    state_);
+}
+
+void Group::note_failure(const SaFailure& failure, unsigned failures) {
+  deps_.out.counters.add(Counter::join_refusals);
+  if (!should_log(failures)) return;
+  // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
+  deps_.log.warn("{} group {}: join: {}", name(role_), mgid_.to_string(), failure.text());
+}
+
 void Group::failed(const SaFailure& failure, TimePoint now) {
-  const bool create = means_no_group(failure) && creation_.has_value();
-  const auto note = [&](unsigned failures) {
-    deps_.out.counters.add(Counter::join_refusals);
-    if (!should_log(failures)) return;
-    // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
-    deps_.log.warn("{} group {}: join: {}", name_, mgid_.to_string(), failure.text());
-  };
+  const bool create = means_no_group(failure) && creation().has_value();
   const auto stay = [&](Membership& held, unsigned failures, std::string_view why) {
-    note(failures + 1);
+    note_failure(failure, failures + 1);
     const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
-    become(group_state::Member{std::move(held), now + pause, failures + 1}, why);
+    become(group_state::Member{.membership = std::move(held),
+                               .check_at = now + pause,
+                               .since = now,
+                               .failures = failures + 1},
+           why);
   };
   std::visit(
       Overloaded{
           [](group_state::Absent&) { assert(false && "no request is outstanding"); },
           [&](group_state::Joining& s) {
+            if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
             const unsigned failures = s.failures;
-            if (create && !s.creating) {
+            if (create && !s.creating && scope_ == 0) {
               become(group_state::Joining{join(true), true, failures}, "does not exist: create it");
               return;
             }
-            note(failures + 1);
+            note_failure(failure, failures + 1);
             const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
             become(group_state::Pausing{now + pause, failures + 1, failure.text()}, "refused");
           },
@@ -103,6 +156,49 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
       state_);
 }
 
+/// RFC 4391, 4.1: the broadcast group may have a larger scope than the default one. The first
+/// attempt searches all scopes, and ends at the first one, in which the group may be created. A
+/// retry is a single request: see retry_scope().
+bool Group::try_next_scope(group_state::Joining& joining) {
+  if (role_ != GroupRole::broadcast || joining.failures > 0) return false;
+  set_scope((scope_ + 1) % deps_.config.scopes.size());
+  if (scope_ == 0) return false;
+  become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
+  return true;
+}
+
+/// Every other retry is in the first scope, the others are in the other scopes in turn.
+void Group::retry_scope(unsigned failures) {
+  if (role_ != GroupRole::broadcast) return;
+  const std::size_t others = deps_.config.scopes.size() - 1;
+  const bool is_first = others == 0 || failures % 2 == 1;
+  set_scope(is_first ? 0 : 1 + failures / 2 % others);
+}
+
+void Group::set_scope(std::size_t index) {
+  scope_ = index;
+  mgid_ = wire::broadcast_gid(deps_.config.pkey, deps_.config.scopes[index]);
+}
+
+void Group::set_scope_of(const Gid& mgid) {
+  const auto at = std::ranges::find(deps_.config.scopes, wire::scope_of(mgid));
+  if (at != deps_.config.scopes.end()) {
+    set_scope(static_cast<std::size_t>(at - deps_.config.scopes.begin()));
+  }
+}
+
+const std::optional<McMemberRecord>& Group::creation() const {
+  return role_ == GroupRole::broadcast ? creation_ : deps_.parameters;
+}
+
+/// Leaves, and joins again after a back-off.
+void Group::give_up(TimePoint now, unsigned failures, std::string_view what, std::string why) {
+  emit_leave();
+  detach();
+  const Duration pause = deps_.config.join_backoff.after(failures, deps_.random);
+  become(group_state::Pausing{now + pause, failures, std::move(why)}, what);
+}
+
 /// Joins again while remaining a member; `held` is the membership of the current state.
 void Group::confirm(Membership& held, unsigned failures, std::string_view why) {
   become(group_state::Confirming{std::move(held), join(false), false, failures}, why);
@@ -114,7 +210,7 @@ void Group::log_loss() {
   deps_.log.warn(
       "{} group {}: the port is no longer a member: another program on the port has left the "
       "group, or the subnet manager has lost it; joining again",
-      name_, mgid_.to_string());
+      name(role_), mgid_.to_string());
 }
 
 void Group::on_reregister() {
@@ -133,12 +229,26 @@ void Group::on_reregister() {
              state_);
 }
 
+bool Group::on_heard(TimePoint now) {
+  constexpr Duration kSilent = std::chrono::seconds(1);
+  const TimePoint before = std::exchange(heard_, now);
+  return before == TimePoint{} || now - before >= kSilent;
+}
+
+bool Group::may_be(const Gid& mgid) const {
+  if (role_ != GroupRole::broadcast || membership() != nullptr) return mgid == mgid_;
+  return std::ranges::any_of(deps_.config.scopes, [&](std::uint8_t scope) {
+    return mgid == wire::broadcast_gid(deps_.config.pkey, scope);
+  });
+}
+
 /// A deleted group is joined, and so created, again. After a creation a failed join is retried.
-void Group::on_notice() {
+void Group::on_notice(const Gid& mgid) {
   std::visit(Overloaded{
                  [](group_state::Absent&) {},
                  [](group_state::Joining&) {},
                  [&](group_state::Pausing& s) {
+                   if (role_ == GroupRole::broadcast) set_scope_of(mgid);
                    become(
                        group_state::Joining{
                            .request = join(false), .creating = false, .failures = s.failures},
@@ -162,7 +272,6 @@ void Group::on_lost() {
              },
              state_);
   detach();
-  failed_attachments_ = 0;
 }
 
 void Group::leave() {
@@ -178,6 +287,7 @@ void Group::leave() {
   on_lost();
 }
 
+/// The carrier is down meanwhile, so the pauses grow although each join succeeds.
 void Group::on_setup_failed(TimePoint now) {
   on_lost();
   const Backoff& backoff = deps_.config.join_backoff;
@@ -186,27 +296,48 @@ void Group::on_setup_failed(TimePoint now) {
   setup_failed_ = now;
   failed_setups_ = is_first ? 1 : failed_setups_ + 1;
   become(group_state::Pausing{now + backoff.after(failed_setups_, deps_.random), failed_setups_,
-                              "the queue pair could not be configured"},
+                              "the queue pair could not be configured or attached"},
          "set-up failed");
 }
 
 /// Leaves the group: the port would not receive its datagrams.
 void Group::on_attach_failed(TimePoint now) {
-  const auto give_up = [&] {
-    emit_leave();
+  const auto pause = [&] {
     attached_.reset();
-    const unsigned failed = ++failed_attachments_;
-    const Duration pause = deps_.config.join_backoff.after(failed, deps_.random);
-    become(group_state::Pausing{now + pause, failed, "the HCA did not attach the queue pair"},
-           "not attached");
+    give_up(now, ++failed_attachments_, "not attached", "the HCA did not attach the queue pair");
   };
   std::visit(Overloaded{
                  [](group_state::Absent&) {},
                  [](group_state::Joining&) {},
                  [](group_state::Pausing&) {},
-                 [&](group_state::Member&) { give_up(); },
-                 [&](group_state::LookingUp&) { give_up(); },
-                 [&](group_state::Confirming&) { give_up(); },
+                 [&](group_state::Member&) { pause(); },
+                 [&](group_state::LookingUp&) { pause(); },
+                 [&](group_state::Confirming&) { pause(); },
+             },
+             state_);
+}
+
+/// RFC 4391, 10: the parameters of a group are those of the broadcast group. An existing group
+/// keeps its parameters until all members have left it, so this member leaves; the first to join
+/// after that creates it with the new ones.
+void Group::on_new_parameters(TimePoint now) {
+  assert(role_ != GroupRole::broadcast);
+  const auto renew = [&](const Membership& held) {
+    if (has_same_parameters(held.record, *deps_.parameters)) return;
+    give_up(now, 1, "the broadcast group has other parameters",
+            "the broadcast group has other parameters");
+  };
+  std::visit(Overloaded{
+                 [](group_state::Absent&) {},
+                 [&](group_state::Joining& s) {
+                   become(group_state::Joining{join(false), false, s.failures}, "new parameters");
+                 },
+                 [&](group_state::Pausing& s) {
+                   become(group_state::Joining{join(false), false, s.failures}, "new parameters");
+                 },
+                 [&](group_state::Member& s) { renew(s.membership); },
+                 [&](group_state::LookingUp& s) { renew(s.membership); },
+                 [&](group_state::Confirming& s) { renew(s.membership); },
              },
              state_);
 }
@@ -218,12 +349,14 @@ void Group::tick(TimePoint now) {
           [](group_state::Absent&) { assert(false && "no deadline"); },
           [](group_state::Joining&) { assert(false && "no deadline"); },
           [&](group_state::Pausing& s) {
+            retry_scope(s.failures);
             become(group_state::Joining{.request = join(false), .failures = s.failures}, "retry");
           },
           [&](group_state::Member& s) {
             if (s.failures > 0) return confirm(s.membership, s.failures, "retry");
+            const bool is_silent = now < s.check_at;
             become(group_state::LookingUp{std::move(s.membership), request_lookup(deps_, mgid_)},
-                   "membership check");
+                   is_silent ? "silence" : "membership check");
           },
           [](group_state::LookingUp&) { assert(false && "no deadline"); },
           [](group_state::Confirming&) { assert(false && "no deadline"); },
@@ -232,21 +365,21 @@ void Group::tick(TimePoint now) {
 }
 
 void Group::become(group_state::State&& next, std::string_view why) {
-  deps_.log.debug("{} group: {} -> {}: {}", name_, kGroupStates[state_.index()],
+  deps_.log.debug("{} group: {} -> {}: {}", name(role_), kGroupStates[state_.index()],
                   kGroupStates[next.index()], why);
   state_ = std::move(next);
 }
 
 // --- SA requests, queue pair, output -------------------------------------------------------------
 
-/// RFC 4391, 5: as a full member. A created group must have "the same P_Key, Q_Key, SL, MTU, and
-/// HopLimit" as the broadcast group (RFC 4391, 10).
+/// RFC 4391, 5: as a full member.
 wire::SaRequestId Group::join(bool creating) {
-  return request_join(deps_, mgid_, McMemberRecord::kFullMember,
-                      creating && creation_ ? &*creation_ : nullptr);
+  return request_join(deps_, mgid_, join_state(), creating && creation() ? &*creation() : nullptr);
 }
 
-void Group::emit_leave() { request_leave(deps_, mgid_, McMemberRecord::kFullMember); }
+void Group::emit_leave() { request_leave(deps_, mgid_, join_state()); }
+
+std::uint8_t Group::join_state() const { return McMemberRecord::kFullMember; }
 
 void Group::attach() {
   const Membership* const now = membership();
@@ -275,11 +408,20 @@ TimePoint Group::next_deadline() const {
                         [](const group_state::Absent&) { return kNever; },
                         [](const group_state::Joining&) { return kNever; },
                         [](const group_state::Pausing& s) { return s.until; },
-                        [](const group_state::Member& s) { return s.confirm_at; },
+                        [this](const group_state::Member& s) {
+                          return std::min(s.check_at, end_of_silence(s));
+                        },
                         [](const group_state::LookingUp&) { return kNever; },
                         [](const group_state::Confirming&) { return kNever; },
                     },
                     state_);
+}
+
+bool Group::is_absent() const { return std::holds_alternative<group_state::Absent>(state_); }
+
+bool Group::is_settled() const {
+  const auto* const joining = std::get_if<group_state::Joining>(&state_);
+  return !is_absent() && (joining == nullptr || joining->failures > 0);
 }
 
 const Membership* Group::membership() const {
@@ -299,6 +441,16 @@ const McMemberRecord* Group::record() const {
   return member != nullptr ? &member->record : nullptr;
 }
 
+/// Silence that lasts is checked more and more rarely, so that ports of an idle link send the SA few
+/// requests. A link on which no other port has been heard needs no such check.
+TimePoint Group::end_of_silence(const group_state::Member& member) const {
+  constexpr int kFraction = 4;  // of the silence so far, until the next check
+  const bool was_heard = heard_ != TimePoint{};
+  if (!was_heard || member.silence == Duration::max()) return kNever;
+  if (heard_ >= member.since) return heard_ + member.silence;
+  return member.since + std::max(member.silence, (member.since - heard_) / kFraction);
+}
+
 bool Group::has_requested(wire::SaRequestId id) const {
   return std::visit(Overloaded{
                         [](const group_state::Absent&) { return false; },
@@ -314,12 +466,11 @@ bool Group::has_requested(wire::SaRequestId id) const {
 GroupInfo Group::info() const {
   const Membership* const joined = membership();
   if (joined != nullptr) return GroupInfo{mgid_, joined->record.mlid, GroupState::full};
-  const bool absent = std::holds_alternative<group_state::Absent>(state_);
-  return GroupInfo{mgid_, Lid{}, absent ? GroupState::absent : GroupState::joining};
+  return GroupInfo{mgid_, Lid{}, is_absent() ? GroupState::absent : GroupState::joining};
 }
 
 std::string Group::waiting_for() const {
-  const std::string join = "join of the " + std::string(name_) + " group " + mgid_.to_string();
+  const std::string join = "join of the " + std::string(name(role_)) + " group " + mgid_.to_string();
   return std::visit(Overloaded{
                         [&](const group_state::Absent&) { return "the start of the " + join; },
                         [&](const group_state::Joining& s) {

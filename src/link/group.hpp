@@ -1,6 +1,7 @@
 // A multicast group that the host is a member of: the state machine of docs/states.md, "Group".
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,13 @@
 #include "link/neighbour_info.hpp"
 
 namespace ipoib::link {
+
+/// Why a group is joined.
+enum class GroupRole : std::uint8_t {
+  broadcast,  ///< of the link, whose parameters it defines
+  all_nodes,  ///< every host is a member
+  multicast,  ///< a program of the host has joined it
+};
 
 namespace group_state {
 struct Absent {};
@@ -26,7 +34,10 @@ struct Pausing {
 };
 struct Member {
   Membership membership;
-  TimePoint confirm_at;
+  TimePoint check_at;
+  /// The broadcast group is also checked after this time without a broadcast of another port.
+  Duration silence = Duration::max();
+  TimePoint since{};
   unsigned failures = 0;
 };
 struct LookingUp {
@@ -44,22 +55,29 @@ using State = std::variant<Absent, Joining, Pausing, Member, LookingUp, Confirmi
 
 class Group : public cache::Timed {
  public:
-  /// `name` is for the log. If `creation` has a value when a join finds no group, the group is
-  /// created with its Q_Key, MTU, rate, SL, flow label, hop limit and traffic class. Both outlive
-  /// the group.
-  Group(const GroupDependencies& deps, std::string_view name, const Gid& mgid,
-        const std::optional<wire::McMemberRecord>& creation)
-      : deps_(deps), name_(name), mgid_(mgid), creation_(creation) {}
+  /// `mgid` is not used for the broadcast group, which is searched in the scopes of the settings.
+  Group(const GroupDependencies& deps, GroupRole role, const Gid& mgid = {});
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // --- Stimuli; the rows of docs/states.md -----------------------------------------------------
   void start();
+  /// If the broadcast group does not exist in any scope, it is created in the first one with these
+  /// parameters; nullopt: it is not created. Other groups get those of the broadcast group.
+  void set_creation(const std::optional<wire::McMemberRecord>& creation) { creation_ = creation; }
   /// Returns true if the host has become or remained a member; the caller then calls attach().
   [[nodiscard]] bool on_response(const wire::SaResponse& response, TimePoint now);
   void on_reregister();
-  /// The SA reports that the group was created or deleted.
-  void on_notice();
+  /// The SA reports that the group, see may_be(), was created or deleted.
+  void on_notice(const Gid& mgid);
+  /// The broadcast group has other parameters now, see GroupDependencies.
+  void on_new_parameters(TimePoint now);
+  /// Another port has sent a datagram to the group, so this port is still a member. Returns whether
+  /// next_deadline() may have become earlier, because the group was silent before.
+  bool on_heard(TimePoint now);
+  /// How long the broadcast group may be silent before it is checked, if it has been heard; with
+  /// jitter, from the next check on.
+  void set_silence(Duration silence) { silence_ = silence; }
   /// The port has lost all memberships.
   void on_lost();
   void leave();
@@ -75,7 +93,15 @@ class Group : public cache::Timed {
   /// Sends a datagram to the group, or drops and counts it if the host is no member.
   void send(Frame&& frame, Output& out) const;
 
+  [[nodiscard]] GroupRole role() const { return role_; }
+  /// That of the broadcast group has the scope in which it was found.
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
+  /// Whether it is the group with that MGID. The broadcast group, unless it is joined, may have any
+  /// of the scopes of the settings.
+  [[nodiscard]] bool may_be(const Gid& mgid) const;
+  [[nodiscard]] bool is_absent() const;
+  /// Whether there has been a response to the first join since start().
+  [[nodiscard]] bool is_settled() const;
   [[nodiscard]] const wire::McMemberRecord* record() const;  ///< null unless a member
   [[nodiscard]] bool has_requested(wire::SaRequestId id) const;
   [[nodiscard]] GroupInfo info() const;
@@ -85,8 +111,18 @@ class Group : public cache::Timed {
   [[nodiscard]] const Membership* membership() const;
   [[nodiscard]] wire::SaRequestId join(bool creating);
   [[nodiscard]] bool joined(const wire::McMemberRecord& record, TimePoint now);
-  [[nodiscard]] bool shows_loss(const wire::McMemberRecord& record) const;
+  [[nodiscard]] bool found(const wire::McMemberRecord& record);
+  void give_up(TimePoint now, unsigned failures, std::string_view what, std::string why);
+  [[nodiscard]] bool try_next_scope(group_state::Joining& joining);
+  void retry_scope(unsigned failures);
+  void set_scope(std::size_t index);
+  void set_scope_of(const Gid& mgid);
+  [[nodiscard]] TimePoint end_of_silence(const group_state::Member& member) const;
+  [[nodiscard]] const std::optional<wire::McMemberRecord>& creation() const;
   void failed(const wire::SaFailure& failure, TimePoint now);
+  void note_failure(const wire::SaFailure& failure, unsigned failures);
+  [[nodiscard]] unsigned failures() const;
+  [[nodiscard]] std::uint8_t join_state() const;
   void confirm(Membership& held, unsigned failures, std::string_view why);
   void log_loss();
   void detach();
@@ -94,14 +130,20 @@ class Group : public cache::Timed {
   void become(group_state::State&& next, std::string_view why);
 
   GroupDependencies deps_;
-  std::string_view name_;
+  GroupRole role_;
   Gid mgid_;
-  const std::optional<wire::McMemberRecord>& creation_;
+  std::size_t scope_ = 0;                         ///< index in Config::scopes
+  std::optional<wire::McMemberRecord> creation_;  ///< of the broadcast group
   group_state::State state_;
   std::optional<Lid> attached_;
-  unsigned failed_attachments_ = 0;  ///< since the port came up
+  TimePoint heard_{};
+  Duration silence_ = Duration::max();
+  unsigned failed_attachments_ = 0;  ///< since the last successful check
   unsigned failed_setups_ = 0;       ///< in a row
   TimePoint setup_failed_{};
 };
+
+/// For the log.
+[[nodiscard]] std::string_view name(GroupRole role);
 
 }  // namespace ipoib::link

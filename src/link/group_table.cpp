@@ -7,25 +7,15 @@
 namespace ipoib::link {
 
 GroupTable::GroupTable(const GroupDependencies& deps)
-    : deps_(deps),
-      broadcast_(deps, "broadcast", wire::broadcast_gid(deps.config.pkey, deps.config.scope),
-                 creation_) {
-  for (const IpAddress& all_nodes : {IpAddress(kAllNodes), IpAddress(kAllNodesOfIpv6)}) {
-    const Gid mgid = mgid_of(all_nodes);
-    others_.try_emplace(mgid, deps_, "all-nodes", mgid, creation_template_);
-  }
+    : deps_(deps), broadcast_(deps, GroupRole::broadcast) {
+  broadcast_.set_silence(deps_.config.silence_check);
+  update_others();
 }
 
-Gid GroupTable::mgid_of(const IpAddress& address) const {
+Gid GroupTable::mgid_of(const IpAddress& group) const {
+  const std::uint8_t scope = wire::scope_of(broadcast_.mgid());
   return std::visit(
-      [this](const auto& any) {
-        return wire::multicast_gid(any, deps_.config.pkey, deps_.config.scope);
-      },
-      address);
-}
-
-bool GroupTable::is_permanent(const Gid& mgid) const {
-  return mgid == mgid_of(kAllNodes) || mgid == mgid_of(kAllNodesOfIpv6);
+      [&](const auto& any) { return wire::multicast_gid(any, deps_.config.pkey, scope); }, group);
 }
 
 Group* GroupTable::find(const Gid& mgid) {
@@ -50,9 +40,24 @@ void GroupTable::for_each(Act&& act) {
 }
 
 void GroupTable::join_broadcast(const std::optional<wire::McMemberRecord>& creation) {
-  creation_ = creation;
+  broadcast_.set_creation(creation);
   broadcast_.start();
   arm(broadcast_);
+}
+
+/// Checks after silence are as frequent as the size of the subnet permits, which is not known: LIDs
+/// are assigned densely, so the highest one is about the number of ports.
+void GroupTable::on_lid(Lid lid) {
+  if (lid.value() <= highest_lid_) return;
+  highest_lid_ = lid.value();
+  const Config& config = deps_.config;
+  const Duration shared = config.silence_check_per_lid * highest_lid_;
+  broadcast_.set_silence(std::max(config.silence_check, std::min(shared, config.membership_check)));
+}
+
+void GroupTable::on_broadcast_heard(Lid from, TimePoint now) {
+  on_lid(from);
+  if (broadcast_.on_heard(now)) arm(broadcast_);
 }
 
 void GroupTable::on_setup_failed(TimePoint now) {
@@ -68,37 +73,64 @@ void GroupTable::on_attach_failed(const Gid& mgid, TimePoint now) {
 }
 
 void GroupTable::join_others() {
+  update_others();  // the scope may be another one than before
+}
+
+bool GroupTable::all_nodes_settled() const {
+  return std::ranges::all_of(others_, [](const auto& entry) {
+    return entry.second.role() != GroupRole::all_nodes || entry.second.is_settled();
+  });
+}
+
+std::string GroupTable::waiting_for() const {
+  if (broadcast_.record() == nullptr) return broadcast_.waiting_for();
+  for (const auto& [mgid, group] : others_) {
+    if (group.role() == GroupRole::all_nodes && !group.is_settled()) return group.waiting_for();
+  }
+  return {};
+}
+
+void GroupTable::on_new_parameters(TimePoint now) {
   for (auto& [mgid, group] : others_) {
-    group.start();
+    group.on_new_parameters(now);
     arm(group);
   }
 }
 
-/// IPv6 groups of different scopes may map to one MGID.
 void GroupTable::set_host_groups(std::span<const IpAddress> wanted) {
+  const std::size_t count = std::min(wanted.size(), deps_.config.limits.host_groups);
+  deps_.out.counters.add(Counter::host_groups_left_out, wanted.size() - count);
+  wanted_.assign(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(count));
+  update_others();
+}
+
+/// Leaves groups that are no longer wanted, and joins new ones if the link has its broadcast group.
+/// IPv6 groups of different scopes may map to one MGID.
+void GroupTable::update_others() {
+  std::map<Gid, GroupRole> roles;
   host_groups_.clear();
-  for (const IpAddress& address : wanted) {
-    if (host_groups_.size() < deps_.config.limits.host_groups) {
-      host_groups_.try_emplace(mgid_of(address), address);
-    } else {
-      deps_.out.counters.add(Counter::host_groups_left_out);
-    }
+  for (const IpAddress& address : wanted_) {
+    const Gid mgid = mgid_of(address);
+    host_groups_.try_emplace(mgid, address);
+    roles[mgid] = GroupRole::multicast;
+  }
+  for (const IpAddress& address : {IpAddress(kAllNodes), IpAddress(kAllNodesOfIpv6)}) {
+    roles[mgid_of(address)] = GroupRole::all_nodes;
   }
   for (auto at = others_.begin(); at != others_.end();) {
-    auto& [mgid, group] = *at;
-    if (host_groups_.contains(mgid) || is_permanent(mgid)) {
+    const auto wanted = roles.find(at->first);
+    if (wanted != roles.end() && wanted->second == at->second.role()) {
       ++at;
     } else {
-      group.leave();
+      at->second.leave();
       at = others_.erase(at);
     }
   }
-  for (const auto& [mgid, address] : host_groups_) {
-    const auto [at, is_new] =
-        others_.try_emplace(mgid, deps_, "multicast", mgid, creation_template_);
-    if (!is_new || !creation_template_) continue;
-    at->second.start();
-    arm(at->second);
+  for (const auto& [mgid, role] : roles) {
+    Group& group = others_.try_emplace(mgid, deps_, role, mgid).first->second;
+    if (!deps_.parameters || !group.is_absent()) continue;
+    group.start();
+    arm(group);
   }
 }
 
@@ -115,8 +147,9 @@ Group* GroupTable::on_response(const wire::SaResponse& response, TimePoint now) 
 }
 
 void GroupTable::on_notice(const Gid& mgid) {
-  if (Group* const group = find(mgid)) {
-    group->on_notice();
+  Group* const group = broadcast_.may_be(mgid) ? &broadcast_ : find(mgid);
+  if (group != nullptr) {
+    group->on_notice(mgid);
     arm(*group);
   }
 }
@@ -126,12 +159,10 @@ void GroupTable::on_reregister() {
 }
 
 void GroupTable::on_lost() {
-  creation_template_.reset();
   for_each([](Group& group) { group.on_lost(); });
 }
 
 void GroupTable::leave() {
-  creation_template_.reset();
   for_each([](Group& group) { group.leave(); });
 }
 

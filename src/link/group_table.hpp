@@ -25,19 +25,27 @@ class GroupTable {
 
   [[nodiscard]] Group& broadcast() { return broadcast_; }
   [[nodiscard]] const Group& broadcast() const { return broadcast_; }
+  /// RFC 4391, 4: with the scope of the broadcast group.
+  [[nodiscard]] Gid mgid_of(const IpAddress& group) const;
   /// The group of this MGID if the host is a member; else null.
   [[nodiscard]] const Group* joined(const Gid& mgid);
 
   // --- Stimuli ---------------------------------------------------------------------------------
   void join_broadcast(const std::optional<wire::McMemberRecord>& creation);
+  /// A LID of the subnet: that of this port, without its path bits.
+  void on_lid(Lid lid);
+  /// Another port has sent a datagram to the broadcast group.
+  void on_broadcast_heard(Lid from, TimePoint now);
   void on_setup_failed(TimePoint now);
   void on_attach_failed(const Gid& mgid, TimePoint now);
-  /// Called when the broadcast group is joined: other groups are created with its parameters.
-  /// RFC 4391, 10: they "MUST" have its P_Key, Q_Key, SL, MTU and HopLimit; the rest is copied too.
-  void set_creation_template(const wire::McMemberRecord& broadcast) {
-    creation_template_ = broadcast;
-  }
+  /// The broadcast group is joined: joins those of the other groups that have not been started.
   void join_others();
+  /// Whether there has been a response to the join of each all-nodes group.
+  [[nodiscard]] bool all_nodes_settled() const;
+  /// For the operator; empty if the broadcast and all-nodes groups are joined or refused.
+  [[nodiscard]] std::string waiting_for() const;
+  /// The broadcast group has other parameters now.
+  void on_new_parameters(TimePoint now);
   /// The groups that the host has joined now, except those that it is always a member of.
   void set_host_groups(std::span<const IpAddress> wanted);
   /// Returns the group that the host has joined, or is still a member of, by that response; else
@@ -58,17 +66,15 @@ class GroupTable {
   void arm(Group& group) { timers_.arm(group, group.next_deadline()); }
   /// Null for a group that the host has not joined.
   [[nodiscard]] Group* find(const Gid& mgid);
-  [[nodiscard]] Gid mgid_of(const IpAddress& address) const;
-  [[nodiscard]] bool is_permanent(const Gid& mgid) const;
+  void update_others();
 
   GroupDependencies deps_;
-  std::optional<wire::McMemberRecord> creation_;  ///< of the broadcast group
-  /// Parameters for the creation of other groups; set while the broadcast group is joined.
-  std::optional<wire::McMemberRecord> creation_template_;
   Group broadcast_;
   std::unordered_map<Gid, Group> others_;
-  /// Those that the host has joined; one address per MGID, although several may map to it.
+  std::vector<IpAddress> wanted_;  ///< that the host has joined
+  /// The same by MGID; one address per MGID, although several may map to it.
   std::map<Gid, IpAddress> host_groups_;
+  unsigned highest_lid_ = 0;  ///< that has been seen: at most so many ports are on the subnet
   cache::TimerQueue<Group> timers_;
 };
 

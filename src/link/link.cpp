@@ -30,7 +30,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
               .bytes_per_neighbour = settings.limits.parked_bytes_per_neighbour,
               .bytes = settings.limits.parked_bytes},
       own{.flags = 0, .qpn = qpn, .gid = {}},
-      membership{config, port_gid, deps.handles, out, ids, random, log},
+      membership{config, port_gid, deps.handles, out, ids, random, log, parameters},
       groups(membership),
       send_groups(membership, parking),
       multicast(groups, send_groups, out),
@@ -95,9 +95,9 @@ void Link::on_queue_pair(Qpn qpn, TimePoint now) {
   Impl& p = *impl_;
   p.own.qpn = qpn;
   p.configured.reset();
-  if (!p.bring_up.is_up()) return;
+  if (!p.parameters) return;
   p.configure_queue_pair();
-  p.announcer.start_all(now);
+  if (p.bring_up.is_up()) p.announcer.start_all(now);
 }
 
 void Link::on_setup_failed(TimePoint now) {
@@ -164,6 +164,7 @@ void Link::Impl::take_port() {
   own.gid = port_gid.gid;
   const auto& port = bring_up.port();
   paths.set_source({port_gid, port.lmc, port.grh_required});
+  groups.on_lid(port.lid);
 }
 
 void Link::Impl::remove_own_entries() {
@@ -194,11 +195,9 @@ void Link::Impl::join() {
 }
 
 void Link::Impl::go_down(TimePoint now) {
-  if (configured) {
-    out.events.emplace_back(SetCarrier{false});
-    out.counters.add(Counter::carrier_losses);
-  }
+  set_carrier(false);
   configured.reset();
+  parameters.reset();
   groups.on_lost();
   send_groups.clear(Counter::drop_link_down, false);
   announcer.stop();
@@ -220,29 +219,45 @@ void Link::on_response(const wire::SaResponse& response, TimePoint now) {
     return p.neighbours.path_resolved(std::move(*resolution), now);
   }
   if (p.send_groups.on_response(response, now)) return;
-  Group* const group = p.groups.on_response(response, now);
-  if (group == nullptr) return;
-  if (group == &p.groups.broadcast()) {
-    p.broadcast_joined(now);
-  } else {
-    group->attach();
+  if (Group* const group = p.groups.on_response(response, now)) {
+    if (group == &p.groups.broadcast()) {
+      p.broadcast_joined(now);
+    } else {
+      group->attach();
+    }
   }
+  p.complete_bring_up(now);
 }
 
 /// RFC 4391, 5: Q_Key and MTU of the link are those of the broadcast group.
 void Link::Impl::broadcast_joined(TimePoint now) {
   Group& broadcast = groups.broadcast();
+  const bool has_changed = parameters && !has_same_parameters(*parameters, *broadcast.record());
+  parameters = *broadcast.record();
   configure_queue_pair();
   broadcast.attach();
   constexpr auto kHeader = static_cast<std::uint32_t>(wire::kEncapsulationSize);
   set_mtu(wire::mtu_bytes(broadcast.record()->mtu) - kHeader);
-  groups.set_creation_template(*broadcast.record());
-  if (bring_up.is_up()) return;
+  if (has_changed) {
+    log.info("the broadcast group has other parameters; joining the other groups again");
+    groups.on_new_parameters(now);
+    send_groups.on_new_parameters();
+  }
+  if (!bring_up.is_up()) groups.join_others();
+}
+
+void Link::Impl::complete_bring_up(TimePoint now) {
+  if (bring_up.is_up() || !parameters || !groups.all_nodes_settled()) return;
   bring_up.on_joined();
-  out.events.emplace_back(SetCarrier{true});
+  set_carrier(true);
   log.info("up as {}, MTU {}", own.to_string(), mtu);
-  groups.join_others();
   announcer.start_all(now);
+}
+
+void Link::Impl::set_carrier(bool on) {
+  if (std::exchange(carrier, on) == on) return;
+  out.events.emplace_back(SetCarrier{on});
+  if (!on) out.counters.add(Counter::carrier_losses);
 }
 
 void Link::Impl::configure_queue_pair() {
@@ -302,7 +317,7 @@ std::string Link::waiting_for() const {
     case LinkState::no_pkey:
       return "the P_Key to appear in the port's table";
     case LinkState::joining:
-      return impl_->groups.broadcast().waiting_for();
+      return impl_->groups.waiting_for();
     case LinkState::up:
       return "nothing: the link is up";
     case LinkState::stopped:

@@ -19,6 +19,9 @@ struct Link::Impl {
   void go_down(TimePoint now);
   void confirm_registration(std::string_view why);
   void broadcast_joined(TimePoint now);
+  /// Raises the carrier once the all-nodes groups have been joined or refused.
+  void complete_bring_up(TimePoint now);
+  void set_carrier(bool on);
   void configure_queue_pair();
   void set_mtu(std::uint32_t bytes);
   /// Removes the entries of addresses that are now own or broadcast addresses.
@@ -35,6 +38,7 @@ struct Link::Impl {
   BringUp bring_up;
   std::uint32_t mtu = 0;
   HostAddresses host;
+  std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group while it is joined
   const GroupDependencies membership;
   GroupTable groups;
   SendGroupTable send_groups;
@@ -53,6 +57,7 @@ struct Link::Impl {
   Receiver receiver;
   /// Current configuration of the queue pair; nullopt: not configured.
   std::optional<ConfigureQueuePair> configured;
+  bool carrier = false;
 };
 
 }  // namespace ipoib::link

@@ -1,8 +1,10 @@
 #include "link/membership.hpp"
 
+#include <cerrno>
+#include <tuple>
 #include <utility>
 
-#include "ipoib/log.hpp"
+#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
@@ -21,7 +23,7 @@ wire::SaRequestId request(const GroupDependencies& deps, wire::SaQuery query) {
 wire::SaRequestId request_join(const GroupDependencies& deps, const Gid& mgid,
                                std::uint8_t join_state, const McMemberRecord* creation) {
   auto join = wire::join_query(mgid, deps.port.gid, deps.config.pkey.as_full(), join_state);
-  join.record.scope = deps.config.scope;
+  join.record.scope = wire::scope_of(mgid);
   if (creation != nullptr) {
     McMemberRecord group = *creation;
     group.mgid = mgid;
@@ -29,7 +31,7 @@ wire::SaRequestId request_join(const GroupDependencies& deps, const Gid& mgid,
     group.mlid = Lid{};
     group.pkey = join.record.pkey;
     group.join_state = join_state;
-    group.scope = deps.config.scope;
+    group.scope = wire::scope_of(mgid);
     group.proxy_join = false;
     join = wire::create_query(group);
   }
@@ -40,7 +42,7 @@ wire::SaRequestId request_join(const GroupDependencies& deps, const Gid& mgid,
 wire::SaRequestId request_lookup(const GroupDependencies& deps, const Gid& mgid) {
   auto lookup = wire::lookup_query(mgid, deps.port.gid);
   lookup.record.pkey = deps.config.pkey.as_full();
-  lookup.record.scope = deps.config.scope;
+  lookup.record.scope = wire::scope_of(mgid);
   return request(deps, std::move(lookup));
 }
 
@@ -48,11 +50,27 @@ void request_leave(const GroupDependencies& deps, const Gid& mgid, std::uint8_t 
   (void)request(deps, wire::leave_query(mgid, deps.port.gid, join_state));
 }
 
-std::optional<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
-                                 const McMemberRecord& record) {
+bool has_same_parameters(const McMemberRecord& left, const McMemberRecord& right) {
+  const auto parameters = [](const McMemberRecord& record) {
+    return std::tuple(record.qkey, record.mtu, record.rate, record.sl, record.flow_label,
+                      record.hop_limit, record.traffic_class);
+  };
+  return parameters(left) == parameters(right);
+}
+
+std::string_view mismatch(const GroupDependencies& deps, const McMemberRecord& record,
+                          bool is_broadcast) {
+  if (!record.pkey.same_partition(deps.config.pkey)) return "its P_Key is not that of the link";
+  if (is_broadcast || !deps.parameters) return {};
+  if (record.qkey != deps.parameters->qkey) return "its Q_Key is not that of the broadcast group";
+  if (record.mtu != deps.parameters->mtu) return "its MTU is not that of the broadcast group";
+  return {};
+}
+
+Result<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
+                          const McMemberRecord& record) {
   if (record.mgid != mgid || wire::mtu_bytes(record.mtu) == 0) {
-    deps.log.warn("group {}: the subnet administrator's record is invalid", mgid.to_string());
-    return std::nullopt;
+    return Error(EPROTO, "the subnet administrator's record is invalid");
   }
   const AddressVector vector{.dlid = record.mlid,
                              .sl = record.sl,
@@ -66,8 +84,7 @@ std::optional<Membership> accept(const GroupDependencies& deps, const Gid& mgid,
   auto handle = deps.handles.create_address_handle(vector);
   if (!handle) {
     deps.out.counters.add(Counter::address_handle_refusals);
-    deps.log.warn("group {}: no address handle: {}", mgid.to_string(), handle.error().message);
-    return std::nullopt;
+    return handle.error();
   }
   return Membership{record, std::move(*handle)};
 }

@@ -13,12 +13,13 @@ class MulticastOutput {
   MulticastOutput(GroupTable& groups, SendGroupTable& send_groups, Output& out)
       : groups_(groups), send_groups_(send_groups), out_(out) {}
 
-  /// `routable`: routers may forward it, and get it if the group does not exist.
-  void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now) {
+  /// Takes a frame that begins with the encapsulation header.
+  void send(const IpAddress& group, Frame&& frame, TimePoint now) {
+    const Gid mgid = groups_.mgid_of(group);
     if (const Group* const joined = groups_.joined(mgid)) {
       return joined->send(std::move(frame), out_);
     }
-    send_groups_.send(mgid, std::move(frame), routable, now);
+    send_groups_.send(mgid, std::move(frame), now);
   }
 
  private:

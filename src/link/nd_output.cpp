@@ -8,7 +8,6 @@
 #include "link/multicast_output.hpp"
 #include "wire/encapsulation.hpp"
 #include "wire/ipv6.hpp"
-#include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
@@ -40,8 +39,7 @@ void NdOutput::multicast_solicitation(const Ipv6Address& target, ConstBytes prom
   Frame frame = make(message);
   if (!frame) return;
   deps_.out.counters.add(Counter::nd_solicitations_multicast);
-  deps_.groups.send(wire::multicast_gid(message.destination, deps_.config.pkey, deps_.config.scope),
-                    std::move(frame), false, now);
+  deps_.groups.send(message.destination, std::move(frame), now);
 }
 
 void NdOutput::unicast_solicitation(const Ipv6Address& target, const HwAddress& hardware,
@@ -65,8 +63,7 @@ void NdOutput::announce(const Ipv6Address& address, TimePoint now) {
   message.target_link_layer = deps_.own;
   deps_.out.counters.add(Counter::announcements_sent);
   if (Frame frame = make(message)) {
-    deps_.groups.send(wire::multicast_gid(kAllNodesOfIpv6, deps_.config.pkey, deps_.config.scope),
-                      std::move(frame), false, now);
+    deps_.groups.send(kAllNodesOfIpv6, std::move(frame), now);
   }
 }
 

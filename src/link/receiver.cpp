@@ -61,7 +61,7 @@ const IpAddress* Receiver::prepare(Frame& frame, Plan& plan) {
 }
 
 void Receiver::receive_one(Incoming& datagram, const Plan& plan, Neighbour* known, TimePoint now) {
-  if (!is_ours(datagram)) return;
+  if (!is_ours(datagram, now)) return;
   if (!plan.type) {
     const bool too_short = datagram.frame.size() < wire::kEncapsulationSize;
     return deps_.out.counters.add(too_short ? Counter::drop_malformed_datagram
@@ -80,17 +80,23 @@ void Receiver::receive_one(Incoming& datagram, const Plan& plan, Neighbour* know
 
 /// The HCA loops multicast back to its sender, recognised by QPN, LID and GID. Groups may share an
 /// MLID, so the GRH identifies the group; a datagram without GRH is unicast.
-bool Receiver::is_ours(const Incoming& datagram) {
+bool Receiver::is_ours(const Incoming& datagram, TimePoint now) {
   const PortStatus& port = deps_.bring_up.port();
-  if (datagram.source_qpn == deps_.own.qpn && base_lid(datagram.source_lid, port.lmc) == port.lid &&
+  const Lid from = base_lid(datagram.source_lid, port.lmc);
+  if (datagram.source_qpn == deps_.own.qpn && from == port.lid &&
       (!datagram.has_grh || datagram.source_gid == deps_.own.gid)) {
     deps_.out.counters.add(Counter::drop_own_multicast, datagram.frame.datagrams());
     return false;
   }
-  if (datagram.has_grh && datagram.destination_gid.is_multicast() &&
-      deps_.groups.joined(datagram.destination_gid) == nullptr) {
+  if (!datagram.has_grh || !datagram.destination_gid.is_multicast()) return true;
+  const Group* const group = deps_.groups.joined(datagram.destination_gid);
+  if (group == nullptr) {
     deps_.out.counters.add(Counter::drop_foreign_group);
     return false;
+  }
+  // What another program on this port sends is looped back by the HCA, and proves no membership.
+  if (group == &deps_.groups.broadcast() && from != port.lid) {
+    deps_.groups.on_broadcast_heard(from, now);
   }
   return true;
 }

@@ -38,7 +38,7 @@ class Receiver {
 
   [[nodiscard]] static const IpAddress* prepare(Frame& frame, Plan& plan);
   void receive_one(Incoming& datagram, const Plan& plan, Neighbour* known, TimePoint now);
-  [[nodiscard]] bool is_ours(const Incoming& datagram);
+  [[nodiscard]] bool is_ours(const Incoming& datagram, TimePoint now);
   void receive_ip(Incoming& datagram, const Plan& plan, Neighbour* known, TimePoint now);
 
   Dependencies deps_;

@@ -1,11 +1,13 @@
 #include "link/send_group.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <utility>
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
+#include "link/should_log.hpp"
 
 namespace ipoib::link {
 
@@ -14,7 +16,7 @@ using wire::McMemberRecord;
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<send_group_state::State>>
-    kSendGroupStates{"Waiting", "Joining", "Ready", "Missing"};
+    kSendGroupStates{"Waiting", "Joining", "Ready", "Confirming", "Missing"};
 
 }  // namespace
 
@@ -23,87 +25,153 @@ Frame SendGroup::on_packet(Frame&& frame, TimePoint now) {
     parked.park(std::move(frame), Purpose::packet, deps_.out.counters);
     return Frame();
   };
-  return std::visit(Overloaded{
-                        [&](send_group_state::Waiting& s) { return park(s.parked); },
-                        [&](send_group_state::Joining& s) { return park(s.parked); },
-                        [&](send_group_state::Ready& s) {
-                          used_ = now;
-                          deps_.out.sends.push_back(
-                              Outgoing{s.membership.handle, kMulticastQpn, std::move(frame)});
-                          return Frame();
-                        },
-                        [&](send_group_state::Missing&) { return std::move(frame); },
-                    },
-                    state_);
+  const auto send = [&](const Membership& membership) {
+    used_ = now;
+    deps_.out.sends.push_back(Outgoing{membership.handle, kMulticastQpn, std::move(frame)});
+    return Frame();
+  };
+  return std::visit(
+      Overloaded{
+          [&](send_group_state::Waiting& s) { return park(s.parked); },
+          [&](send_group_state::Joining& s) { return park(s.parked); },
+          [&](send_group_state::Ready& s) { return send(s.membership); },
+          [&](send_group_state::Confirming& s) { return send(s.membership); },
+          [&](send_group_state::Missing&) { return std::move(frame); },
+      },
+      state_);
 }
 
 void SendGroup::on_turn() {
   std::visit(Overloaded{
                  [&](send_group_state::Waiting& s) {
-                   const wire::SaRequestId request =
-                       request_join(deps_, mgid_, McMemberRecord::kSendOnlyNonMember, nullptr);
-                   become(send_group_state::Joining{request, std::move(s.parked)},
+                   become(send_group_state::Joining{join(), std::move(s.parked)},
                           "fewer requests are outstanding");
                  },
                  [](send_group_state::Joining&) { assert(false && "not waiting"); },
                  [](send_group_state::Ready&) { assert(false && "not waiting"); },
+                 [](send_group_state::Confirming&) { assert(false && "not waiting"); },
                  [](send_group_state::Missing&) { assert(false && "not waiting"); },
              },
              state_);
 }
 
-std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoint now) {
-  auto* const joining = std::get_if<send_group_state::Joining>(&state_);
-  assert(joining != nullptr && "the response is for its join");
-  std::vector<Frame> parked = joining->parked.take();
+/// Leaves a group that cannot be used: the membership would keep the group's LID in use.
+std::optional<Membership> SendGroup::accept_or_leave(const wire::SaResult& result) {
   const auto* const record = std::get_if<McMemberRecord>(&result);
-  std::optional<Membership> membership;
-  if (record != nullptr) membership = accept(deps_, mgid_, *record);
-  if (membership) {
-    used_ = now;
-    for (Frame& frame : parked) {
-      deps_.out.sends.push_back(Outgoing{membership->handle, kMulticastQpn, std::move(frame)});
-    }
-    become(send_group_state::Ready{std::move(*membership), now + deps_.config.send_only_idle},
-           "joined");
-    return {};
-  }
-  deps_.out.counters.add(Counter::join_refusals);
-  // RFC 4391, 12: failed operations "SHOULD be logged"; a group without members is no failure.
   if (record == nullptr) {
-    deps_.log.debug("group {}: send-only join: {}", mgid_.to_string(),
-                    wire::failure_of(result).text());
+    const wire::SaFailure failure = wire::failure_of(result);
+    // RFC 4391, 12: failed operations "SHOULD be logged"; a group without members is no failure,
+    // which some SAs report as an invalid request.
+    const bool is_usual =
+        means_no_group(failure) || failure.status == wire::SaStatus::request_invalid;
+    const auto refusals = deps_.out.counters[Counter::join_refusals] + 1;
+    const bool is_loud = !is_usual && should_log(static_cast<unsigned>(refusals));
+    deps_.log.log(is_loud ? spdlog::level::warn : spdlog::level::debug,
+                  "group {}: send-only join: {}", mgid_.to_string(), failure.text());
+    return std::nullopt;
   }
-  become(
-      send_group_state::Missing{now + deps_.random.jittered(deps_.config.missing_group, 75, 125)},
-      "refused");
+  if (const auto why = mismatch(deps_, *record, false); !why.empty()) {
+    deps_.log.debug("group {}: send-only join: {}", mgid_.to_string(), why);
+    leave();
+    return std::nullopt;
+  }
+  auto membership = accept(deps_, mgid_, *record);
+  if (membership) return std::move(*membership);
+  deps_.log.debug("group {}: send-only join: {}", mgid_.to_string(), membership.error().message);
+  leave();
+  return std::nullopt;
+}
+
+std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoint now) {
+  std::vector<Frame> parked;
+  auto membership = accept_or_leave(result);
+  const auto missing = [&] {
+    deps_.out.counters.add(Counter::join_refusals);
+    const Duration pause = deps_.random.jittered(deps_.config.missing_group, 75, 125);
+    become(send_group_state::Missing{now + pause}, "refused");
+  };
+  const auto ready = [&](Membership&& held, std::string_view why) {
+    checked_ = now;
+    become(send_group_state::Ready{std::move(held), next_check(now)}, why);
+  };
+  std::visit(Overloaded{
+                 [](send_group_state::Waiting&) { assert(false && "no request is outstanding"); },
+                 [&](send_group_state::Joining& s) {
+                   parked = s.parked.take();
+                   if (!membership) return missing();
+                   used_ = now;
+                   for (Frame& frame : parked) {
+                     deps_.out.sends.push_back(
+                         Outgoing{membership->handle, kMulticastQpn, std::move(frame)});
+                   }
+                   parked.clear();
+                   ready(std::move(*membership), "joined");
+                 },
+                 [](send_group_state::Ready&) { assert(false && "no request is outstanding"); },
+                 [&](send_group_state::Confirming& s) {
+                   if (membership) return ready(std::move(*membership), "confirmed");
+                   // Without a response of the SA the group stays in use.
+                   const bool is_refused = !std::holds_alternative<wire::SaFailure>(result) ||
+                                           wire::failure_of(result).status.has_value();
+                   if (is_refused) return missing();
+                   ready(std::move(s.membership), "not confirmed: kept");
+                 },
+                 [](send_group_state::Missing&) { assert(false && "no request is outstanding"); },
+             },
+             state_);
   return parked;
 }
 
-Disposition SendGroup::on_deadline(TimePoint now) {
-  return std::visit(Overloaded{
-                        [](send_group_state::Waiting&) { return Disposition::keep; },
-                        [](send_group_state::Joining&) { return Disposition::keep; },
-                        [&](send_group_state::Ready& s) {
-                          const TimePoint idle = used_ + deps_.config.send_only_idle;
-                          if (idle > now) {
-                            s.look_at = idle;
-                            return Disposition::keep;
-                          }
-                          request_leave(deps_, mgid_, McMemberRecord::kSendOnlyNonMember);
-                          return Disposition::erase;
-                        },
-                        [](send_group_state::Missing&) { return Disposition::erase; },
-                    },
-                    state_);
+/// A group in use is joined again, which changes nothing for a member: another program on the port
+/// may have left it, and the group may have another LID.
+Disposition SendGroup::on_deadline(bool may_request, TimePoint now) {
+  return std::visit(
+      Overloaded{
+          [](send_group_state::Waiting&) { return Disposition::keep; },
+          [](send_group_state::Joining&) { return Disposition::keep; },
+          [&](send_group_state::Ready& s) {
+            if (used_ + deps_.config.send_only_idle <= now) {
+              leave();
+              return Disposition::erase;
+            }
+            if (s.check_at > now) return Disposition::keep;
+            if (may_request && used_ > checked_) {
+              become(send_group_state::Confirming{std::move(s.membership), join()},
+                     "membership check");
+            } else {
+              s.check_at = next_check(now);
+            }
+            return Disposition::keep;
+          },
+          [](send_group_state::Confirming&) { return Disposition::keep; },
+          [](send_group_state::Missing&) { return Disposition::erase; },
+      },
+      state_);
 }
 
-/// An outstanding request stays: its response is newer than the event.
+/// An outstanding join stays: its response is newer than the event. A confirmation may be older.
 Disposition SendGroup::on_outdated() {
   return std::visit(Overloaded{
                         [](send_group_state::Waiting&) { return Disposition::keep; },
                         [](send_group_state::Joining&) { return Disposition::keep; },
                         [](send_group_state::Ready&) { return Disposition::erase; },
+                        [](send_group_state::Confirming&) { return Disposition::erase; },
+                        [](send_group_state::Missing&) { return Disposition::erase; },
+                    },
+                    state_);
+}
+
+Disposition SendGroup::on_new_parameters() {
+  const auto renew = [&](const Membership& held) {
+    if (has_same_parameters(held.record, *deps_.parameters)) return Disposition::keep;
+    leave();
+    return Disposition::erase;
+  };
+  return std::visit(Overloaded{
+                        [](send_group_state::Waiting&) { return Disposition::keep; },
+                        [](send_group_state::Joining&) { return Disposition::keep; },
+                        [&](send_group_state::Ready& s) { return renew(s.membership); },
+                        [&](send_group_state::Confirming& s) { return renew(s.membership); },
                         [](send_group_state::Missing&) { return Disposition::erase; },
                     },
                     state_);
@@ -111,7 +179,7 @@ Disposition SendGroup::on_outdated() {
 
 void SendGroup::on_removed(Counter why, bool leave) {
   const auto give_up = [&] {
-    if (leave) request_leave(deps_, mgid_, McMemberRecord::kSendOnlyNonMember);
+    if (leave) this->leave();
   };
   std::visit(Overloaded{
                  [&](send_group_state::Waiting& s) { s.parked.drop(why, deps_.out.counters); },
@@ -120,21 +188,46 @@ void SendGroup::on_removed(Counter why, bool leave) {
                    give_up();
                  },
                  [&](send_group_state::Ready&) { give_up(); },
+                 [&](send_group_state::Confirming&) { give_up(); },
                  [](send_group_state::Missing&) {},
              },
              state_);
 }
 
+wire::SaRequestId SendGroup::join() {
+  return request_join(deps_, mgid_, McMemberRecord::kSendOnlyNonMember, nullptr);
+}
+
+void SendGroup::leave() { request_leave(deps_, mgid_, McMemberRecord::kSendOnlyNonMember); }
+
+TimePoint SendGroup::next_check(TimePoint now) {
+  return now + deps_.random.jittered(deps_.config.membership_check, 75, 125);
+}
+
+bool SendGroup::is_outstanding() const {
+  return std::holds_alternative<send_group_state::Joining>(state_) ||
+         std::holds_alternative<send_group_state::Confirming>(state_);
+}
+
 bool SendGroup::has_requested(wire::SaRequestId id) const {
-  const auto* const joining = std::get_if<send_group_state::Joining>(&state_);
-  return joining != nullptr && joining->request == id;
+  return std::visit(Overloaded{
+                        [](const send_group_state::Waiting&) { return false; },
+                        [id](const send_group_state::Joining& s) { return s.request == id; },
+                        [](const send_group_state::Ready&) { return false; },
+                        [id](const send_group_state::Confirming& s) { return s.request == id; },
+                        [](const send_group_state::Missing&) { return false; },
+                    },
+                    state_);
 }
 
 TimePoint SendGroup::next_deadline() const {
   return std::visit(Overloaded{
                         [](const send_group_state::Waiting&) { return kNever; },
                         [](const send_group_state::Joining&) { return kNever; },
-                        [](const send_group_state::Ready& s) { return s.look_at; },
+                        [this](const send_group_state::Ready& s) {
+                          return std::min(s.check_at, used_ + deps_.config.send_only_idle);
+                        },
+                        [](const send_group_state::Confirming&) { return kNever; },
                         [](const send_group_state::Missing& s) { return s.until; },
                     },
                     state_);
@@ -144,12 +237,14 @@ GroupInfo SendGroup::info() const {
   const auto joining = [this](const ParkedFrames& parked) {
     return GroupInfo{mgid_, Lid{}, GroupState::joining, static_cast<std::uint32_t>(parked.size())};
   };
+  const auto joined = [this](const Membership& membership) {
+    return GroupInfo{mgid_, membership.record.mlid, GroupState::send_only};
+  };
   return std::visit(Overloaded{
                         [&](const send_group_state::Waiting& s) { return joining(s.parked); },
                         [&](const send_group_state::Joining& s) { return joining(s.parked); },
-                        [this](const send_group_state::Ready& s) {
-                          return GroupInfo{mgid_, s.membership.record.mlid, GroupState::send_only};
-                        },
+                        [&](const send_group_state::Ready& s) { return joined(s.membership); },
+                        [&](const send_group_state::Confirming& s) { return joined(s.membership); },
                         [this](const send_group_state::Missing&) {
                           return GroupInfo{mgid_, Lid{}, GroupState::missing};
                         },

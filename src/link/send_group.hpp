@@ -29,12 +29,16 @@ struct Joining {
 };
 struct Ready {
   Membership membership;
-  TimePoint look_at;
+  TimePoint check_at;
+};
+struct Confirming {
+  Membership membership;
+  wire::SaRequestId request;
 };
 struct Missing {
   TimePoint until;
 };
-using State = std::variant<Waiting, Joining, Ready, Missing>;
+using State = std::variant<Waiting, Joining, Ready, Confirming, Missing>;
 }  // namespace send_group_state
 
 using SendGroupListHook =
@@ -43,11 +47,9 @@ using SendGroupListHook =
 
 class SendGroup : public cache::Timed, public SendGroupListHook {
  public:
-  /// `routable`: routers may forward its packets.
-  SendGroup(const GroupDependencies& deps, ParkingBudget& parking, const Gid& mgid, bool routable)
+  SendGroup(const GroupDependencies& deps, ParkingBudget& parking, const Gid& mgid)
       : deps_(deps),
         mgid_(mgid),
-        routable_(routable),
         state_(send_group_state::Waiting{ParkedFrames(parking)}) {}
   SendGroup(const SendGroup&) = delete;
   SendGroup& operator=(const SendGroup&) = delete;
@@ -59,28 +61,35 @@ class SendGroup : public cache::Timed, public SendGroupListHook {
   void on_turn();
   /// Returns the parked frames if the group does not exist.
   [[nodiscard]] std::vector<Frame> on_response(const wire::SaResult& result, TimePoint now);
-  [[nodiscard]] Disposition on_deadline(TimePoint now);
+  /// `may_request`: a further request may be outstanding; else it checks the membership later.
+  [[nodiscard]] Disposition on_deadline(bool may_request, TimePoint now);
   /// The group was created or deleted (RFC 4392, 5: its MLID may have been reassigned), or the SA
   /// has lost its members.
   [[nodiscard]] Disposition on_outdated();
+  /// The broadcast group has other parameters now, so this group will be created again with these.
+  [[nodiscard]] Disposition on_new_parameters();
   /// Before the table erases it. Parked frames are counted as `why`.
   void on_removed(Counter why, bool leave);
 
   [[nodiscard]] const Gid& mgid() const { return mgid_; }
-  [[nodiscard]] bool is_routable() const { return routable_; }
   [[nodiscard]] const send_group_state::State& state() const { return state_; }
   [[nodiscard]] bool has_requested(wire::SaRequestId id) const;
+  [[nodiscard]] bool is_outstanding() const;  ///< a request is
   [[nodiscard]] TimePoint next_deadline() const;
   [[nodiscard]] GroupInfo info() const;
 
  private:
+  [[nodiscard]] wire::SaRequestId join();
+  void leave();
+  [[nodiscard]] std::optional<Membership> accept_or_leave(const wire::SaResult& result);
+  [[nodiscard]] TimePoint next_check(TimePoint now);
   void become(send_group_state::State&& next, std::string_view why);
 
   const GroupDependencies& deps_;
   Gid mgid_;
-  bool routable_;
   send_group_state::State state_;
   TimePoint used_{};
+  TimePoint checked_{};
 };
 
 }  // namespace ipoib::link

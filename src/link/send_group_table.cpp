@@ -4,21 +4,46 @@
 #include <utility>
 
 #include "ipoib/overloaded.hpp"
+#include "wire/encapsulation.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
-void SendGroupTable::send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now) {
+namespace {
+
+/// Routers do not forward 224.0.0.0/24 (RFC 5771, 4).
+bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
+
+/// Nor groups of link-local or smaller scope (RFC 4291, 2.7).
+bool is_routable(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) > 2; }
+
+/// Whether an encapsulated packet may leave the link. Its group does not tell: ff02::fb and ff05::fb
+/// have one MGID.
+bool may_leave_link(ConstBytes frame) {
+  const ConstBytes packet = frame.subspan(wire::kEncapsulationSize);
+  if (wire::ip_version(packet) == 6) {
+    const auto header = wire::Ipv6Header::parse(packet);
+    return header && is_routable(header->destination);
+  }
+  const auto header = wire::Ipv4Header::parse(packet);
+  return header && is_routable(header->destination);
+}
+
+}  // namespace
+
+void SendGroupTable::send(const Gid& mgid, Frame&& frame, TimePoint now) {
   Frame taken = std::move(frame);
-  SendGroup* const group = find_or_create(mgid, routable);
+  SendGroup* const group = find_or_create(mgid);
   if (group == nullptr) return deps_.out.counters.add(Counter::drop_group_limit);
   taken = group->on_packet(std::move(taken), now);
   start_joins();
-  if (taken) send_to_routers(mgid, group->is_routable(), std::move(taken), now);
+  if (taken) send_to_routers(mgid, std::move(taken), now);
 }
 
 /// A full table evicts the oldest group without parked frames.
-SendGroup* SendGroupTable::find_or_create(const Gid& mgid, bool routable) {
+SendGroup* SendGroupTable::find_or_create(const Gid& mgid) {
   if (const auto at = groups_.find(mgid); at != groups_.end()) return &at->second;
   if (groups_.size() >= deps_.config.limits.send_groups) {
     if (known_.empty()) return nullptr;
@@ -26,45 +51,42 @@ SendGroup* SendGroupTable::find_or_create(const Gid& mgid, bool routable) {
     known_.front().on_removed(Counter::drop_group_limit, true);
     erase(known_.front());
   }
-  SendGroup& made = groups_.try_emplace(mgid, deps_, parking_, mgid, routable).first->second;
+  SendGroup& made = groups_.try_emplace(mgid, deps_, parking_, mgid).first->second;
   update_list(made);
   return &made;
 }
 
 void SendGroupTable::start_joins() {
-  while (outstanding_ < deps_.config.limits.group_requests && !waiting_.empty()) {
+  while (requests_ < deps_.config.limits.group_requests && !waiting_.empty()) {
     SendGroup& group = waiting_.front();
     group.on_turn();
-    ++outstanding_;
+    ++requests_;
     update_list(group);
   }
 }
 
 bool SendGroupTable::on_response(const wire::SaResponse& response, TimePoint now) {
   const auto at = std::ranges::find_if(
-      joining_, [&](const SendGroup& group) { return group.has_requested(response.id); });
-  if (at == joining_.end()) return false;
+      outstanding_, [&](const SendGroup& group) { return group.has_requested(response.id); });
+  if (at == outstanding_.end()) return false;
   SendGroup& group = *at;
-  --outstanding_;
+  --requests_;
   std::vector<Frame> parked = group.on_response(response.result, now);
   update_list(group);
   start_joins();
-  // The group may be evicted for that of the routers.
-  const Gid mgid = group.mgid();
-  const bool routable = group.is_routable();
-  for (Frame& frame : parked) send_to_routers(mgid, routable, std::move(frame), now);
+  const Gid mgid = group.mgid();  // the group may be evicted for that of the routers
+  for (Frame& frame : parked) send_to_routers(mgid, std::move(frame), now);
   return true;
 }
 
-void SendGroupTable::send_to_routers(const Gid& missed, bool routable, Frame&& frame,
-                                     TimePoint now) {
+void SendGroupTable::send_to_routers(const Gid& missed, Frame&& frame, TimePoint now) {
   Frame taken = std::move(frame);
   const Gid routers = all_routers(missed);
-  if (!routable || missed == routers) {
+  if (missed == routers || !may_leave_link(std::as_const(taken).bytes())) {
     return deps_.out.counters.add(Counter::drop_no_group);
   }
   deps_.out.counters.add(Counter::multicast_by_routers);
-  send(routers, std::move(taken), false, now);
+  send(routers, std::move(taken), now);
 }
 
 /// The MGID of 224.0.0.2 or ff02::2, of the same family as `mgid`.
@@ -72,9 +94,9 @@ Gid SendGroupTable::all_routers(const Gid& mgid) const {
   constexpr Ipv4Address kIpv4{0xe0000002};
   constexpr Ipv6Address kIpv6(
       Ipv6Address::Bytes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
-  const Config& config = deps_.config;
-  return wire::is_ipv6_mgid(mgid) ? wire::multicast_gid(kIpv6, config.pkey, config.scope)
-                                  : wire::multicast_gid(kIpv4, config.pkey, config.scope);
+  const std::uint8_t scope = wire::scope_of(mgid);
+  return wire::is_ipv6_mgid(mgid) ? wire::multicast_gid(kIpv6, deps_.config.pkey, scope)
+                                  : wire::multicast_gid(kIpv4, deps_.config.pkey, scope);
 }
 
 void SendGroupTable::on_notice(const Gid& mgid) {
@@ -83,23 +105,40 @@ void SendGroupTable::on_notice(const Gid& mgid) {
   if (at->second.on_outdated() == Disposition::erase) erase(at->second);
 }
 
-void SendGroupTable::on_reregister() {
-  for (auto at = known_.begin(); at != known_.end();) {
+template <class Stimulus>
+void SendGroupTable::erase_if(List& list, Stimulus&& stimulus) {
+  for (auto at = list.begin(); at != list.end();) {
     SendGroup& group = *at++;
-    if (group.on_outdated() == Disposition::erase) erase(group);
+    if (stimulus(group) == Disposition::erase) erase(group);
   }
+}
+
+void SendGroupTable::on_reregister() {
+  const auto stimulus = [](SendGroup& group) { return group.on_outdated(); };
+  erase_if(known_, stimulus);
+  erase_if(outstanding_, stimulus);
+}
+
+void SendGroupTable::on_new_parameters() {
+  const auto stimulus = [](SendGroup& group) { return group.on_new_parameters(); };
+  erase_if(known_, stimulus);
+  erase_if(outstanding_, stimulus);
 }
 
 void SendGroupTable::clear(Counter why, bool leave) {
   for (auto& [mgid, group] : groups_) group.on_removed(why, leave);
   groups_.clear();
-  outstanding_ = 0;
+  requests_ = 0;
 }
 
 void SendGroupTable::tick(TimePoint now) {
   while (SendGroup* const group = timers_.pop_due(now)) {
-    if (group->on_deadline(now) == Disposition::erase) {
+    const bool may_request = requests_ < deps_.config.limits.group_requests;
+    if (group->on_deadline(may_request, now) == Disposition::erase) {
       erase(*group);
+    } else if (group->is_outstanding()) {
+      ++requests_;
+      update_list(*group);
     } else {
       timers_.arm(*group, group->next_deadline());
     }
@@ -111,15 +150,19 @@ void SendGroupTable::update_list(SendGroup& group) {
   if (group.SendGroupListHook::is_linked()) group.SendGroupListHook::unlink();
   std::visit(Overloaded{
                  [&](const Waiting&) { waiting_.push_back(group); },
-                 [&](const send_group_state::Joining&) { joining_.push_back(group); },
+                 [&](const send_group_state::Joining&) { outstanding_.push_back(group); },
                  [&](const Ready&) { known_.push_back(group); },
+                 [&](const send_group_state::Confirming&) { outstanding_.push_back(group); },
                  [&](const Missing&) { known_.push_back(group); },
              },
              group.state());
   timers_.arm(group, group.next_deadline());
 }
 
-void SendGroupTable::erase(SendGroup& group) { groups_.erase(Gid(group.mgid())); }
+void SendGroupTable::erase(SendGroup& group) {
+  if (group.is_outstanding()) --requests_;
+  groups_.erase(Gid(group.mgid()));
+}
 
 void SendGroupTable::append_info(std::vector<GroupInfo>& out) const {
   for (const auto& [mgid, group] : groups_) out.push_back(group.info());

@@ -19,15 +19,17 @@ class SendGroupTable {
   SendGroupTable(const SendGroupTable&) = delete;
   SendGroupTable& operator=(const SendGroupTable&) = delete;
 
-  /// Takes a frame that begins with the encapsulation header. `routable`: if the group does not
-  /// exist, the frame goes to the all-routers group (RFC 4391, 10).
-  void send(const Gid& mgid, Frame&& frame, bool routable, TimePoint now);
+  /// Takes a frame that begins with the encapsulation header. If the group does not exist and the
+  /// packet may leave the link, it goes to the all-routers group (RFC 4391, 10).
+  void send(const Gid& mgid, Frame&& frame, TimePoint now);
   /// Returns false if none of these groups has sent the request.
   [[nodiscard]] bool on_response(const wire::SaResponse& response, TimePoint now);
   /// The SA reports that the group was created or deleted.
   void on_notice(const Gid& mgid);
   /// The SA has lost all memberships.
   void on_reregister();
+  /// The broadcast group has other parameters now.
+  void on_new_parameters();
   /// Erases all groups; parked frames are counted as `why`.
   void clear(Counter why, bool leave);
   void tick(TimePoint now);
@@ -38,11 +40,13 @@ class SendGroupTable {
   using List = boost::intrusive::list<SendGroup, boost::intrusive::base_hook<SendGroupListHook>,
                                       boost::intrusive::constant_time_size<false>>;
 
-  [[nodiscard]] SendGroup* find_or_create(const Gid& mgid, bool routable);
+  [[nodiscard]] SendGroup* find_or_create(const Gid& mgid);
   [[nodiscard]] Gid all_routers(const Gid& mgid) const;
   void update_list(SendGroup& group);
   void start_joins();
-  void send_to_routers(const Gid& missed, bool routable, Frame&& frame, TimePoint now);
+  void send_to_routers(const Gid& missed, Frame&& frame, TimePoint now);
+  template <class Stimulus>
+  void erase_if(List& list, Stimulus&& stimulus);
   void erase(SendGroup& group);
 
   GroupDependencies deps_;
@@ -50,9 +54,9 @@ class SendGroupTable {
   std::unordered_map<Gid, SendGroup> groups_;
   cache::TimerQueue<SendGroup> timers_;
   List waiting_;  ///< oldest first
-  List joining_;
-  List known_;  ///< Ready or Missing, the oldest first
-  std::size_t outstanding_ = 0;
+  List outstanding_;  ///< Joining or Confirming
+  List known_;        ///< Ready or Missing, the oldest first
+  std::size_t requests_ = 0;  ///< outstanding
 };
 
 }  // namespace ipoib::link

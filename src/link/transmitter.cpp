@@ -11,20 +11,9 @@
 #include "wire/ipv4.hpp"
 #include "wire/ipv4_fragments.hpp"
 #include "wire/ipv6.hpp"
-#include "wire/mgid.hpp"
 #include "wire/neighbour_discovery.hpp"
 
 namespace ipoib::link {
-namespace {
-
-/// Routers do not forward 224.0.0.0/24 (RFC 5771, 4).
-bool is_routable(Ipv4Address group) { return (group.number() & 0xffffff00) != 0xe0000000; }
-
-/// Nor groups of link-local or smaller scope (RFC 4291, 2.7).
-bool is_routable(const Ipv6Address& group) { return (group.bytes()[1] & 0x0f) > 2; }
-
-}  // namespace
-
 void Transmitter::transmit(std::span<Frame> batch, TimePoint now) {
   deps_.out.counters.add(Counter::tx_packets, batch.size());
   if (!deps_.bring_up.is_up()) {
@@ -148,13 +137,7 @@ void Transmitter::transmit_unknown(Frame&& frame, wire::EtherType type, const Ip
   if (ipv4 != nullptr && deps_.host.is_broadcast(*ipv4)) {
     return deps_.groups.broadcast().send(std::move(taken), deps_.out);
   }
-  if (is_multicast) {
-    const auto send = [&](const auto& group) {
-      const Gid mgid = wire::multicast_gid(group, deps_.config.pkey, deps_.config.scope);
-      deps_.multicast.send(mgid, std::move(taken), is_routable(group), now);
-    };
-    return std::visit(send, hop);
-  }
+  if (is_multicast) return deps_.multicast.send(hop, std::move(taken), now);
   if (!deps_.host.can_be_neighbour(hop))
     return deps_.out.counters.add(Counter::drop_bad_destination);
   if (deps_.neighbours.unresolved() >= deps_.config.limits.unresolved) {

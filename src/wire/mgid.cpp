@@ -66,4 +66,6 @@ bool is_ipv6_mgid(const Gid& mgid) {
   return is_ipoib_mgid(mgid) && load_be<std::uint16_t>(&mgid.bytes()[2]) == kIpv6Signature;
 }
 
+std::uint8_t scope_of(const Gid& mgid) { return mgid.bytes()[1] & 0x0f; }
+
 }  // namespace ipoib::wire

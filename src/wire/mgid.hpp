@@ -31,5 +31,7 @@ inline constexpr std::uint16_t kIpv6Signature = 0x601b;
 /// Whether an MGID has one of the two IPoIB signatures.
 [[nodiscard]] bool is_ipoib_mgid(const Gid& mgid);
 [[nodiscard]] bool is_ipv6_mgid(const Gid& mgid);
+/// The scope of a multicast GID.
+[[nodiscard]] std::uint8_t scope_of(const Gid& mgid);
 
 }  // namespace ipoib::wire

@@ -248,7 +248,7 @@ class Script {
     auto at = attached_.begin();
     std::advance(at, input_.u8() % attached_.size());
     const Gid mgid = at->first;
-    if (mgid != wire::broadcast_gid(config_.pkey, config_.scope)) attached_.erase(at);
+    if (mgid != wire::broadcast_gid(config_.pkey, wire::scope_of(mgid))) attached_.erase(at);
     link_.on_attach_failed(mgid, now_);
   }
   void reach_deadline() {

@@ -3,15 +3,19 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import unittest
 
 import hosts
+import other_program
+import streams
 from hosts import wait_until
 from opensm import PARTITIONS, OpenSm
 
 BROADCAST = 0xc000  # the first MLID that is assigned
+ALL_NODES, ALL_NODES_OF_IPV6 = "ff12:401b:ffff::1", "ff12:601b:ffff::1"
 
 
 class UnderOpenSm(hosts.Pair):
@@ -149,6 +153,100 @@ class HostsUnderOpenSm(UnderOpenSm):
         records = [record for record in output.split("dump:") if f"{BROADCAST:X}" in record]
         return {name for name in ("left", "right")
                 if any(f"..{name}" in record for record in records)}
+
+
+class Memberships(UnderOpenSm):
+    """Groups of hosts that another program on their port, or the operator of the subnet, changes."""
+
+    GROUP, MGID = "239.1.2.3", "ff12:401b:ffff::f01:203"
+    PARTITIONS = "Default=0x7fff,ipoib,mtu=4,rate=3:ALL=full;\n"
+
+    def listen(self, host):
+        listener = streams.start(host, streams.LISTENER, self.subnet.folder, "heard", self.GROUP,
+                                 "join")
+        self.addCleanup(listener.end)
+        wait_until(lambda: self.join_state(host.name) & other_program.FULL, "the group is joined")
+        return listener
+
+    def speak(self, word):
+        self.left.run(sys.executable, "-c", streams.SPEAKER, self.GROUP, word)
+
+    def records(self):
+        """Returns (group, member) -> JoinState according to OpenSM."""
+        output = self.subnet.run("left", "saquery", "--smkey", "1", "-m", check=False).stdout
+        found = {}
+        for record in output.split("dump:")[1:]:
+            fields = dict(re.findall(r"(\w+)\.{2,}(\S+)", record))
+            if {"MGID", "NodeDescription", "ScopeState"} <= fields.keys():
+                state = int(fields["ScopeState"], 16) & 0xf
+                found[fields["MGID"], fields["NodeDescription"]] = state
+        return found
+
+    def join_state(self, name):
+        return self.records().get((self.MGID, name), 0)
+
+    def hears(self, listener, word):
+        wait_until(lambda: self.speak(word) or word in listener.output(), f"'{word}' is received")
+
+
+class MembershipsUnderOpenSm(Memberships):
+    def setUp(self):
+        super().setUp()
+        self.start("--membership-check", "2")
+
+    def test_lost_full_member_bit_is_restored(self):
+        listener = self.listen(self.right)
+        self.hears(listener, "before")
+        other_program.join(self.subnet, "right", self.MGID, other_program.SEND_ONLY_FULL_MEMBER)
+        other_program.leave(self.subnet, "right", self.MGID, other_program.FULL)
+        wait_until(lambda: self.join_state("right") & other_program.FULL,
+                   "right is a full member again")
+        self.hears(listener, "after")
+
+    def test_send_only_group_in_use_is_joined_again(self):
+        self.listen(self.right)
+        wait_until(lambda: self.speak("before") or self.join_state("left"), "left is a sender")
+        other_program.leave(self.subnet, "left", self.MGID, other_program.SEND_ONLY_NON_MEMBER)
+        wait_until(lambda: self.speak("after") or self.join_state("left"), "left is a sender again")
+
+
+class ParametersUnderOpenSm(Memberships):
+    def test_new_parameters_reach_all_groups(self):
+        self.start()
+        listener = self.listen(self.right)
+        self.hears(listener, "before")
+        for host, address in ((self.left, "fd44::1/64"), (self.right, "fd44::2/64")):
+            host.run("ip", "addr", "add", address, "dev", "ib0", "nodad")
+        wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right")
+        for mtu, code, qkey in ((1024, 3, 0x1234), (2048, 4, 0x1234), (2048, 4, 0x0b1b)):
+            self.manager.end(signal.SIGKILL)
+            self.manager.write(f"Default=0x7fff,ipoib,mtu={code},rate=3,Q_Key={qkey:#x}:ALL=full;\n")
+            self.manager.start()
+            for host in (self.left, self.right):
+                wait_until(lambda host=host: self.parameters(host) == (mtu - 4, qkey),
+                           "the link has the new parameters")
+            wait_until(lambda: self.groups_with(mtu, qkey) > {self.MGID, ALL_NODES, ALL_NODES_OF_IPV6},
+                       "all groups have the new parameters")
+            self.hears(listener, f"{mtu} {qkey}")
+            self.left.run(hosts.program("ibarp"), "flush")
+            wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right by multicast ND")
+            self.right.run("ping", "-c", "1", "-W", "1", "-I", "ib0", "224.0.0.1", check=False)
+
+    @staticmethod
+    def parameters(host):
+        info = host.ibarp("info")
+        return info["mtu"], int(str(info["qkey"]), 0)
+
+    def groups_with(self, mtu, qkey):
+        """Returns the groups that have these parameters, according to OpenSM."""
+        codes = {1024: 3, 2048: 4}
+        output = self.subnet.run("left", "saquery", "--smkey", "1", "-g", check=False).stdout
+        found = set()
+        for record in output.split("dump:")[1:]:
+            fields = dict(re.findall(r"(\w+)\.{2,}(\S+)", record))
+            if (int(fields.get("Mtu", "0"), 16) & 0x3f) == codes[mtu]:
+                found.add(fields["MGID"])
+        return found
 
 
 class ProtectedByOpenSm(UnderOpenSm):

@@ -96,7 +96,7 @@ TEST_F(WithoutAnyGroup, RFC4391_4_1_ScopeIsLinkLocalByDefault) {
 }
 
 TEST_F(WithoutAnyGroup, RFC4391_4_GroupsHaveTheScopeOfTheBroadcastGroup) {
-  config.scope = 5;
+  config.scopes = {5};
   two_hosts();
   b().set_groups({kGroup});
   world.run_for(1s);

@@ -48,7 +48,8 @@ TEST(OptionsTest, HasDefaults) {
   EXPECT_EQ(options.link.creation.mtu, wire::mtu_code(2048));
   EXPECT_EQ(options.link.creation.rate, link::GroupCreation().rate);
   EXPECT_EQ(options.link.creation.qkey, QKey(0x0b1b));
-  EXPECT_EQ(options.link.scope, wire::kLinkLocalScope);
+  EXPECT_EQ(options.link.scopes.front(), wire::kLinkLocalScope);
+  EXPECT_EQ(options.link.scopes, link::Config().scopes);
   EXPECT_EQ(options.link.limits.neighbours, link::Limits().neighbours);
   EXPECT_GT(options.link.limits.paths, options.link.limits.neighbours)
       << "each neighbour may have its own";
@@ -62,6 +63,14 @@ TEST(OptionsTest, AcceptsGidIndex) {
   EXPECT_EQ(parse({}).gid_index, std::nullopt);
   EXPECT_EQ(parse({"--gid-index", "3"}).gid_index, 3);
   EXPECT_THAT(error_for({"--gid-index", "256"}), HasSubstr("0 to 255"));
+}
+
+TEST(OptionsTest, AcceptsOneScopeOrSeveralInOrder) {
+  EXPECT_THAT(parse({"--scope", "5"}).link.scopes, ElementsAre(5));
+  EXPECT_THAT(parse({"--scope=14,2"}).link.scopes, ElementsAre(14, 2));
+  for (const char* scopes : {"0", "15", "", "2,", ",2", "2,,5", "2 5", "2,5,2"}) {
+    EXPECT_THAT(error_for({"--scope", scopes}), HasSubstr("--scope")) << scopes;
+  }
 }
 
 TEST(OptionsTest, AcceptsEitherKeyOfAPartition) {

@@ -134,6 +134,7 @@ TEST_F(Admin, EachCounterHasAUniqueName) {
 }
 
 TEST_F(Admin, IdleNeighboursCostNoTicks) {
+  config.silence_check = 1h;
   bring_up();
   for (std::uint32_t i = 0; i < 1000; ++i) {
     wire::Arp request = arp_from_peer(wire::ArpOperation::request);

@@ -23,6 +23,13 @@ class BringUpStates : public LinkFixture {
     tick_to(now + 3s);
     forget();
   }
+  void join_broadcast() {
+    const auto joins = take<JoinRequest>();
+    link->on_response({joins.at(0).id, group_record(broadcast())}, now);
+  }
+  void grant_join(const JoinRequest& join) {
+    link->on_response({join.id, group_record(join.record.mgid, 0xc001)}, now);
+  }
   void expect_down() {
     EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{false}}));
     EXPECT_THAT(emitted<DetachGroup>(),
@@ -77,22 +84,67 @@ TEST_F(BringUpStates, BringUp_PortActive) {
 TEST_F(BringUpStates, BringUp_Joined) {
   make();
   change_port();
-  const auto joins = take<JoinRequest>();
-  link->on_response({joins.at(0).id, group_record(broadcast())}, now);
-  EXPECT_EQ(link->state(), LinkState::up);
+  join_broadcast();
+  EXPECT_EQ(link->state(), LinkState::joining);
+  EXPECT_NE(link->waiting_for().find("all-nodes"), std::string::npos) << link->waiting_for();
+  EXPECT_TRUE(emitted<SetCarrier>().empty());
   const std::vector<Event> in_order{ConfigureQueuePair{.pkey_index = 2, .qkey = QKey(0x0b1b)},
-                                    AttachGroup{broadcast(), Lid(0xc000)}, SetMtu{2044},
-                                    SetCarrier{true}};
-  ASSERT_GE(link->events().size(), 5U);
+                                    AttachGroup{broadcast(), Lid(0xc000)}, SetMtu{2044}};
+  ASSERT_EQ(link->events().size(), 5U);
   EXPECT_TRUE(std::equal(in_order.begin(), in_order.end(), link->events().begin()));
   std::vector<Gid> joined;
   for (const JoinRequest& join : emitted<JoinRequest>()) joined.push_back(join.record.mgid);
   EXPECT_THAT(joined, UnorderedElementsAre(all_nodes(), all_nodes_of_ipv6()));
   EXPECT_EQ(link->mtu(), 2044U);
+}
+
+TEST_F(BringUpStates, BringUp_AllNodesJoined) {
+  make();
+  change_port();
+  join_broadcast();
+  const auto joins = take<JoinRequest>();
+  ASSERT_EQ(joins.size(), 2U);
+  forget();
+  grant_join(joins[0]);
+  EXPECT_EQ(link->state(), LinkState::joining);
+  EXPECT_TRUE(emitted<SetCarrier>().empty());
+  grant_join(joins[1]);
+  EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{true}}));
+  EXPECT_EQ(emitted<AttachGroup>().size(), 2U);
   link->tick(now);
   ASSERT_EQ(sent_arp().size(), 1U);
   EXPECT_EQ(sent_arp()[0].sender_protocol, kOwnIp);
   EXPECT_EQ(sent_arp()[0].target_protocol, kOwnIp);
+}
+
+TEST_F(BringUpStates, BringUp_AllNodesRefused) {
+  make();
+  change_port();
+  join_broadcast();
+  for (const JoinRequest& join : take<JoinRequest>()) {
+    EXPECT_TRUE(emitted<SetCarrier>().empty());
+    link->on_response({join.id, SaFailure(wire::SaStatus::request_denied)}, now);
+  }
+  EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{true}}));
+}
+
+TEST_F(BringUpStates, BringUp_NewParameters) {
+  be_up_with_peer();
+  link->on_client_reregister(now);
+  const auto joins = take<JoinRequest>();
+  ASSERT_EQ(joins.at(0).record.mgid, broadcast());
+  wire::McMemberRecord other = group_record(broadcast());
+  other.qkey = QKey(0x80001234);
+  other.mtu = 5;
+  link->on_response({joins[0].id, other}, now);
+  EXPECT_EQ(link->state(), LinkState::up);
+  EXPECT_TRUE(emitted<SetCarrier>().empty());
+  EXPECT_EQ(emitted<ConfigureQueuePair>().at(0).qkey, other.qkey);
+  EXPECT_EQ(emitted<SetMtu>(), (std::vector{SetMtu{4092}}));
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 2U) << "the all-nodes groups";
+  EXPECT_EQ(emitted<DetachGroup>().size(), 2U);
 }
 
 TEST_F(BringUpStates, BringUp_SetupFailed) {
@@ -183,6 +235,112 @@ TEST_F(BringUpStates, BringUp_LidChanged) {
 }
 
 class BringUpTest : public BringUpStates {};
+
+TEST_F(BringUpTest, NoGroupIsJoinedWhileTheLinkIsDown) {
+  bring_up();
+  port.active = false;
+  change_port();
+  forget();
+  view.groups = {Ipv4Address(0xe9010203)};
+  link->on_host_changed(view, now);
+  EXPECT_TRUE(link->events().empty());
+  tick_to(now + 1h);
+  EXPECT_TRUE(link->events().empty());
+  port.active = true;
+  change_port();
+  EXPECT_EQ(take<JoinRequest>().size(), 1U) << "only the broadcast group";
+}
+
+TEST_F(BringUpTest, ShutDownLeavesSendOnlyGroups) {
+  bring_up();
+  send(Ipv4Address(0xe9010203));
+  grant_joins();
+  send(Ipv4Address(0xe9010204));
+  forget();
+  link->shut_down(now);
+  std::vector<std::uint8_t> states;
+  for (const LeaveRequest& leave : emitted<LeaveRequest>()) {
+    states.push_back(leave.record.join_state);
+  }
+  EXPECT_EQ(std::ranges::count(states, wire::McMemberRecord::kSendOnlyNonMember), 2);
+  EXPECT_EQ(std::ranges::count(states, wire::McMemberRecord::kFullMember), kGroups);
+}
+
+TEST_F(BringUpTest, SendOnlyJoinsAreRequestedAfterTheLinkWasDown) {
+  config.limits.group_requests = 2;
+  bring_up();
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint32_t i = 0; i < 4; ++i) send(Ipv4Address(0xe9010200 + i));
+    EXPECT_EQ(take<JoinRequest>().size(), 2U) << "round " << round;
+    port.active = false;
+    change_port();
+    port.active = true;
+    change_port();
+    grant_joins();
+  }
+}
+
+TEST_F(BringUpTest, CarrierLossesCountOnlyLossesOfTheCarrier) {
+  make();
+  change_port();
+  join_broadcast();  // not up yet
+  port.active = false;
+  change_port();
+  EXPECT_EQ(count(Counter::carrier_losses), 0U);
+  EXPECT_TRUE(emitted<SetCarrier>().empty());
+  port.active = true;
+  change_port();
+  grant_joins();
+  for (int i = 1; i <= 3; ++i) {
+    link->on_setup_failed(now);
+    EXPECT_EQ(count(Counter::carrier_losses), static_cast<std::uint64_t>(i));
+    tick_to(now + 1min);
+    grant_joins();
+    ASSERT_EQ(link->state(), LinkState::up);
+  }
+}
+
+TEST_F(BringUpTest, NewQueuePairIsConfiguredWhileTheAllNodesGroupsAreJoined) {
+  make();
+  change_port();
+  join_broadcast();
+  link->events().clear();
+  link->on_queue_pair(Qpn(0x99), now);
+  EXPECT_EQ(emitted<ConfigureQueuePair>().size(), 1U);
+}
+
+TEST_F(BringUpTest, BroadcastsOfOtherPortsPostponeTheCheck) {
+  bring_up();
+  const auto hear = [&](Lid from) {
+    Incoming heard = datagram(encapsulated(ip_packet(Ipv4Address(0xffffffff))), broadcast());
+    heard.source_lid = from;
+    receive(std::move(heard));
+  };
+  for (int i = 0; i < 30; ++i) {
+    tick_to(now + 1s);
+    hear(Lid(7));
+  }
+  EXPECT_TRUE(emitted<LookupRequest>().empty());
+  for (int i = 0; i < 7; ++i) {
+    tick_to(now + 1s);
+    hear(port.lid);  // of another program on this port
+  }
+  EXPECT_EQ(emitted<LookupRequest>().size(), 1U);
+  EXPECT_EQ(emitted<LookupRequest>().at(0).record.mgid, broadcast());
+}
+
+TEST_F(BringUpTest, ChecksAfterSilenceAreRarerOnALargeSubnet) {
+  port.lid = Lid(1000);
+  bring_up();
+  const TimePoint heard = now;
+  receive(datagram(encapsulated(ip_packet(Ipv4Address(0xffffffff))), broadcast()));
+  while (emitted<LookupRequest>().empty()) {
+    now = link->next_deadline();
+    link->tick(now);
+  }
+  EXPECT_GE(now, heard + 1000 * config.silence_check_per_lid * 3 / 4);
+  EXPECT_LE(now, heard + 1000 * config.silence_check_per_lid * 5 / 4);
+}
 
 TEST_F(BringUpTest, LmcChangeChangesTheLids) {
   be_up_with_peer();

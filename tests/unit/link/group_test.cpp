@@ -1,6 +1,8 @@
 // Rows of docs/states.md, "Group".
 #include <spdlog/sinks/ringbuffer_sink.h>
 
+#include <functional>
+
 #include "tests/unit/link/object_fixture.hpp"
 
 namespace ipoib::link {
@@ -12,7 +14,7 @@ class GroupStates : public ObjectFixture {
  protected:
   [[nodiscard]] std::size_t join_count() const { return emitted<JoinRequest>().size(); }
   void start(bool may_create = false) {
-    if (may_create) creation = group_record(Gid{});
+    if (may_create) group.set_creation(group_record(Gid{}));
     group.start();
     take_request();
   }
@@ -80,9 +82,7 @@ class GroupStates : public ObjectFixture {
     EXPECT_EQ(emitted<JoinRequest>()[0].components, 0x173f7U);
   }
 
-  std::optional<McMemberRecord> creation;
-  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, *silent_logger()},
-              "test", wire::broadcast_gid(kDefaultPKey), creation};
+  Group group{membership, GroupRole::broadcast};
   JoinRequest request;
 };
 
@@ -108,27 +108,27 @@ TEST_F(GroupStates, Group_Absent_Leave) {
 }
 
 TEST_F(GroupStates, Group_Absent_Notice) {
-  group.on_notice();
+  group.on_notice(group.mgid());
   EXPECT_TRUE(is_absent());
   EXPECT_TRUE(out.events.empty());
 }
 
 TEST_F(GroupStates, Group_Joining_Notice) {
   start();
-  group.on_notice();
+  group.on_notice(group.mgid());
   EXPECT_TRUE(out.events.empty());
   EXPECT_TRUE(grant_join());
 }
 
 TEST_F(GroupStates, Group_Pausing_Notice) {
   be_pausing();
-  group.on_notice();
+  group.on_notice(group.mgid());
   expect_plain_join();
 }
 
 TEST_F(GroupStates, Group_Member_Notice) {
   be_member(true);
-  group.on_notice();
+  group.on_notice(group.mgid());
   expect_plain_join();
   EXPECT_NE(group.record(), nullptr) << "still used";
   take_request();
@@ -138,7 +138,7 @@ TEST_F(GroupStates, Group_Member_Notice) {
 
 TEST_F(GroupStates, Group_Confirming_Notice) {
   be_confirming();
-  group.on_notice();
+  group.on_notice(group.mgid());
   EXPECT_TRUE(out.events.empty());
   EXPECT_TRUE(grant_join());
 }
@@ -165,7 +165,35 @@ TEST_F(GroupStates, Group_Joining_Joined_NoHandle) {
   EXPECT_NE(group.next_deadline(), kNever);
 }
 
+TEST_F(GroupStates, Group_Joining_Joined_Unusable) {
+  start();
+  McMemberRecord other = group_record(group.mgid());
+  other.pkey = PKey(0x8012);
+  EXPECT_FALSE(reply(other));
+  EXPECT_EQ(group.record(), nullptr);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U) << "or it would keep that group alive";
+  EXPECT_EQ(count(Counter::join_refusals), 1U);
+  EXPECT_GT(group.next_deadline(), now);
+  EXPECT_NE(group.next_deadline(), kNever);
+}
+
+TEST_F(GroupStates, Group_Joining_Refused_NoGroup_OtherScope) {
+  config.scopes = {2, 5, 8};
+  start(true);
+  for (const std::uint8_t scope : {std::uint8_t{5}, std::uint8_t{8}}) {
+    refuse_join(wire::SaStatus::insufficient_components);
+    expect_plain_join();
+    EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, wire::broadcast_gid(kDefaultPKey, scope));
+    EXPECT_EQ(emitted<JoinRequest>()[0].record.scope, scope);
+    take_request();
+  }
+  refuse_join(wire::SaStatus::insufficient_components);
+  expect_creating_join();
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, wire::broadcast_gid(kDefaultPKey, 2));
+}
+
 TEST_F(GroupStates, Group_Joining_Refused_NoGroup) {
+  config.scopes = {2};
   start(true);
   refuse_join(wire::SaStatus::insufficient_components);
   expect_creating_join();
@@ -257,6 +285,21 @@ TEST_F(GroupStates, Group_Member_Deadline) {
   EXPECT_NE(group.record(), nullptr) << "still used";
 }
 
+TEST_F(GroupStates, Group_Member_Silence) {
+  group.set_silence(10s);
+  be_member();
+  EXPECT_GE(group.next_deadline(), now + config.membership_check * 3 / 4) << "never heard";
+  group.on_heard(now);
+  EXPECT_LE(group.next_deadline(), now + 10s * 5 / 4);
+  now += 7s;
+  group.on_heard(now);
+  EXPECT_GE(group.next_deadline(), now + 10s * 3 / 4);
+  group.tick(now);
+  EXPECT_TRUE(out.events.empty());
+  reach_group_deadline();
+  EXPECT_EQ(emitted<LookupRequest>().size(), 1U);
+}
+
 TEST_F(GroupStates, Group_Member_Deadline_Refused) {
   be_confirming();
   refuse_join();
@@ -321,19 +364,10 @@ TEST_F(GroupStates, Group_Member_Leave) {
 
 TEST_F(GroupStates, Group_LookingUp_Found) {
   be_looking();
-  EXPECT_TRUE(grant_join());
-  group.attach();
-  EXPECT_TRUE(out.events.empty()) << "nothing has changed";
+  EXPECT_FALSE(grant_join());
   EXPECT_EQ(out.counters[Counter::memberships_lost], 0U);
-  EXPECT_GT(group.next_deadline(), now);
-}
-
-TEST_F(GroupStates, Group_LookingUp_Found_Moved) {
-  be_looking();
-  EXPECT_TRUE(grant_join(0xc005));
-  group.attach();
-  EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
-  EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
+  EXPECT_NE(group.record(), nullptr) << "still used";
+  expect_plain_join();
 }
 
 TEST_F(GroupStates, Group_LookingUp_Lost) {
@@ -357,6 +391,7 @@ TEST_F(GroupStates, Group_LookingUp_Found_Lesser) {
   expect_plain_join();
   take_request();
   EXPECT_TRUE(reply(lesser)) << "a join succeeds whatever the JoinState";
+  EXPECT_EQ(join_count(), 0U);
 }
 
 TEST_F(GroupStates, Group_LookingUp_Refused) {
@@ -386,7 +421,7 @@ TEST_F(GroupStates, Group_LookingUp_Reregister) {
 
 TEST_F(GroupStates, Group_LookingUp_Notice) {
   be_looking();
-  group.on_notice();
+  group.on_notice(group.mgid());
   expect_plain_join();
 }
 
@@ -421,6 +456,16 @@ TEST_F(GroupStates, Group_Confirming_Joined_Moved) {
   EXPECT_EQ(emitted<AttachGroup>(), (std::vector{AttachGroup{group.mgid(), Lid(0xc005)}}));
   EXPECT_EQ(emitted<DetachGroup>(), (std::vector{DetachGroup{group.mgid(), Lid(0xc000)}}));
   EXPECT_EQ(handles.made.back().dlid, Lid(0xc005));
+}
+
+TEST_F(GroupStates, Group_Confirming_Joined_Unusable) {
+  be_confirming();
+  McMemberRecord other = group_record(group.mgid());
+  other.pkey = PKey(0x8012);
+  EXPECT_FALSE(reply(other));
+  EXPECT_EQ(group.record(), nullptr);
+  EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(GroupStates, Group_Confirming_Refused_NoGroup) {
@@ -461,7 +506,307 @@ TEST_F(GroupStates, Group_Confirming_Leave) {
   EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
+/// A group that is not the broadcast group, whose parameters are `parameters`.
+class OtherGroupStates : public GroupStates {
+ protected:
+  OtherGroupStates() { parameters = group_record(broadcast.mgid()); }
+  void start_other() {
+    other.start();
+    take_request();
+  }
+  [[nodiscard]] bool grant(const McMemberRecord& record) {
+    return other.on_response({request.id, record}, now);
+  }
+  void be_other_member() {
+    start_other();
+    ASSERT_TRUE(grant(group_record(other.mgid(), 0xc001)));
+    other.attach();
+    forget();
+  }
+  void be_other_confirming() {
+    be_other_member();
+    other.on_reregister();
+    take_request();
+  }
+  void change_parameters() {
+    parameters->mtu = 5;
+    other.on_new_parameters(now);
+  }
+  void expect_given_up() {
+    EXPECT_EQ(other.record(), nullptr);
+    EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+    EXPECT_EQ(emitted<DetachGroup>().size(), 1U);
+    EXPECT_EQ(join_count(), 0U) << "so that all members can leave";
+    EXPECT_LE(other.next_deadline(), now + config.join_backoff.first * 5 / 4);
+    forget();
+    now = other.next_deadline();
+    other.tick(now);
+    take_request();
+    EXPECT_FALSE(
+        other.on_response({request.id, SaFailure(wire::SaStatus::insufficient_components)}, now));
+    expect_creating_join();
+    EXPECT_EQ(emitted<JoinRequest>()[0].record.mtu, 5);
+  }
+
+  Group broadcast{membership, GroupRole::broadcast};
+  Group other{membership, GroupRole::multicast,
+              wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey)};
+};
+
+TEST_F(OtherGroupStates, Group_Absent_NewParameters) {
+  change_parameters();
+  EXPECT_TRUE(other.is_absent());
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(OtherGroupStates, Group_Joining_NewParameters) {
+  start_other();
+  change_parameters();
+  expect_plain_join();
+  EXPECT_FALSE(grant(group_record(other.mgid()))) << "response to the old request";
+  take_request();
+  EXPECT_FALSE(grant(group_record(other.mgid()))) << "the group has the old MTU";
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+}
+
+TEST_F(OtherGroupStates, Group_Pausing_NewParameters) {
+  start_other();
+  EXPECT_FALSE(other.on_response({request.id, SaFailure(wire::SaStatus::request_invalid)}, now));
+  forget();
+  change_parameters();
+  expect_plain_join();
+}
+
+TEST_F(OtherGroupStates, Group_Member_NewParameters) {
+  be_other_member();
+  change_parameters();
+  expect_given_up();
+}
+
+TEST_F(OtherGroupStates, Group_Member_NewParameters_Same) {
+  be_other_member();
+  parameters->mlid = Lid(0xc099);
+  other.on_new_parameters(now);
+  EXPECT_NE(other.record(), nullptr);
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(OtherGroupStates, Group_LookingUp_NewParameters) {
+  be_other_member();
+  now = other.next_deadline();
+  other.tick(now);
+  forget();
+  change_parameters();
+  expect_given_up();
+}
+
+TEST_F(OtherGroupStates, Group_Confirming_NewParameters) {
+  be_other_confirming();
+  change_parameters();
+  expect_given_up();
+}
+
+using OtherGroupTest = OtherGroupStates;
+
+TEST_F(OtherGroupTest, EachParameterMustBeThatOfTheBroadcastGroup) {
+  const std::function<void(McMemberRecord&)> changes[]{
+      [](McMemberRecord& r) { r.qkey = QKey(1); }, [](McMemberRecord& r) { r.mtu = 5; },
+      [](McMemberRecord& r) { r.pkey = PKey(0x8012); }};
+  start_other();
+  for (const auto& change : changes) {
+    McMemberRecord record = group_record(other.mgid());
+    change(record);
+    EXPECT_FALSE(grant(record));
+    EXPECT_EQ(other.record(), nullptr);
+    EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+    forget();
+    now = other.next_deadline();
+    other.tick(now);
+    take_request();
+  }
+  EXPECT_TRUE(grant(group_record(other.mgid())));
+}
+
+TEST_F(OtherGroupTest, EachChangedParameterRenewsTheMembership) {
+  const std::function<void(McMemberRecord&)> changes[]{
+      [](McMemberRecord& r) { r.qkey = QKey(1); },
+      [](McMemberRecord& r) { r.mtu = 5; },
+      [](McMemberRecord& r) { r.rate = 6; },
+      [](McMemberRecord& r) { r.sl = ServiceLevel(1); },
+      [](McMemberRecord& r) { r.flow_label = 1; },
+      [](McMemberRecord& r) { r.hop_limit = 1; },
+      [](McMemberRecord& r) { r.traffic_class = 1; }};
+  for (const auto& change : changes) {
+    be_other_member();
+    const auto before = parameters;
+    change(*parameters);
+    other.on_new_parameters(now);
+    EXPECT_EQ(other.record(), nullptr);
+    parameters = before;
+    other.leave();
+    forget();
+  }
+}
+
+TEST_F(OtherGroupTest, CreatingJoinHasExactlyTheseComponents) {
+  parameters->hop_limit = 64;
+  parameters->traffic_class = 3;
+  parameters->flow_label = 0x12345;
+  parameters->sl = ServiceLevel(5);
+  start_other();
+  EXPECT_FALSE(
+      other.on_response({request.id, SaFailure(wire::SaStatus::insufficient_components)}, now));
+  ASSERT_EQ(join_count(), 1U);
+  const JoinRequest join = emitted<JoinRequest>()[0];
+  EXPECT_EQ(join.components,
+            McMemberRecord::kMgid | McMemberRecord::kPortGid | McMemberRecord::kPKey |
+                McMemberRecord::kJoinState | McMemberRecord::kQKey |
+                McMemberRecord::kTrafficClass | McMemberRecord::kFlowLabel | McMemberRecord::kSl |
+                McMemberRecord::kHopLimit | McMemberRecord::kMtuSelector | McMemberRecord::kMtu |
+                McMemberRecord::kRateSelector | McMemberRecord::kRate);
+  McMemberRecord expected = *parameters;
+  expected.mgid = other.mgid();
+  expected.port_gid = kOwn.gid;
+  expected.mlid = Lid();
+  expected.join_state = McMemberRecord::kFullMember;
+  expected.scope = 2;
+  EXPECT_EQ(join.record, expected);
+}
+
+TEST_F(OtherGroupTest, OnlyTheBroadcastGroupIsCheckedAfterSilence) {
+  other.set_silence(1s);
+  be_other_member();
+  EXPECT_GE(other.next_deadline(), now + config.membership_check * 3 / 4);
+}
+
 using GroupTest = GroupStates;
+
+TEST_F(GroupTest, RefusedCreationIsNotRepeatedAtOnce) {
+  be_confirming(true);
+  refuse_join(wire::SaStatus::insufficient_components);
+  take_request();
+  refuse_join(wire::SaStatus::insufficient_components);
+  EXPECT_EQ(join_count(), 0U);
+  EXPECT_NE(group.record(), nullptr) << "stays in use";
+  EXPECT_GE(group.next_deadline(), now + config.join_backoff.first * 3 / 4);
+  reach_group_deadline();
+  expect_plain_join();
+}
+
+TEST_F(GroupTest, SecondReregisterWhileConfirmingSendsANewRequest) {
+  be_confirming();
+  group.on_reregister();
+  take_request();
+  group.on_reregister();
+  EXPECT_FALSE(grant_join()) << "response to an old request";
+  take_request();
+  EXPECT_TRUE(grant_join());
+}
+
+TEST_F(GroupTest, SetUpThatFailsAgainAndAgainIsRetriedWithGrowingPauses) {
+  start();
+  Duration longest{};
+  for (int failures = 1; failures < 9; ++failures) {
+    EXPECT_TRUE(grant_join());
+    group.on_lost();  // the link goes down first
+    group.on_setup_failed(now);
+    forget();
+    const TimePoint before = now;
+    reach_group_deadline();
+    EXPECT_LE(now - before, config.join_backoff.after(static_cast<unsigned>(failures)) * 5 / 4);
+    longest = std::max(longest, now - before);
+    take_request();
+  }
+  EXPECT_GE(longest, config.join_backoff.last * 3 / 4);
+  EXPECT_LE(longest, config.join_backoff.last * 5 / 4);
+  // Later the pauses begin with the shortest one.
+  group.on_lost();
+  now += 1min;
+  start();
+  EXPECT_TRUE(grant_join());
+  group.on_lost();
+  group.on_setup_failed(now);
+  EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
+}
+
+TEST_F(GroupTest, SuccessfulCheckForgetsFailedAttachments) {
+  be_member();
+  for (int i = 0; i < 5; ++i) {
+    group.on_attach_failed(now);
+    forget();
+    reach_group_deadline();
+    take_request();
+    EXPECT_TRUE(grant_join());
+    group.attach();
+    forget();
+  }
+  group.on_reregister();
+  take_request();
+  EXPECT_TRUE(grant_join());
+  forget();
+  group.on_attach_failed(now);
+  EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
+}
+
+TEST_F(GroupTest, RetriesAreOneRequestEachEveryOtherInTheFirstScope) {
+  config.scopes = {2, 5, 14};
+  start();
+  for (int i = 0; i < 2; ++i) {
+    refuse_join(wire::SaStatus::insufficient_components);
+    take_request();
+  }
+  EXPECT_EQ(group.mgid(), wire::broadcast_gid(kDefaultPKey, 14));
+  std::vector<std::uint8_t> scopes;
+  for (int i = 0; i < 6; ++i) {
+    refuse_join(wire::SaStatus::insufficient_components);
+    EXPECT_EQ(join_count(), 0U) << "pauses";
+    reach_group_deadline();
+    take_request();
+    scopes.push_back(wire::scope_of(request.record.mgid));
+  }
+  EXPECT_EQ(scopes, (std::vector<std::uint8_t>{2, 14, 2, 5, 2, 14}));
+}
+
+TEST_F(GroupTest, AnotherRefusalDoesNotMeanThatTheGroupHasAnotherScope) {
+  start();
+  refuse_join(wire::SaStatus::request_denied);
+  EXPECT_EQ(join_count(), 0U);
+  EXPECT_EQ(group.mgid(), wire::broadcast_gid(kDefaultPKey, 2));
+}
+
+TEST_F(GroupTest, ReportNamesTheScopeOfTheBroadcastGroup) {
+  be_pausing();
+  const Gid reported = wire::broadcast_gid(kDefaultPKey, 8);
+  EXPECT_TRUE(group.may_be(reported));
+  EXPECT_FALSE(group.may_be(wire::broadcast_gid(kDefaultPKey, 9))) << "not one of the settings";
+  group.on_notice(reported);
+  expect_plain_join();
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, reported);
+  take_request();
+  EXPECT_TRUE(grant_join());
+  EXPECT_FALSE(group.may_be(wire::broadcast_gid(kDefaultPKey, 2))) << "it is known now";
+}
+
+TEST_F(GroupTest, SilenceThatLastsIsCheckedMoreRarely) {
+  group.set_silence(4s);
+  be_member();
+  group.on_heard(now);
+  const TimePoint heard = now;
+  int checks = 0;
+  while (now < heard + 1h) {
+    reach_group_deadline();
+    const auto lookups = emitted<LookupRequest>();
+    ASSERT_EQ(lookups.size(), 1U);
+    forget();
+    (void)group.on_response({lookups[0].id, SaFailure(wire::SaStatus::no_records)}, now);
+    take_request();
+    EXPECT_TRUE(grant_join());
+    forget();
+    ++checks;
+  }
+  EXPECT_LE(checks, 20 + 3600 / 90);
+  EXPECT_GE(checks, 10 + 3600 / 150);
+}
 
 TEST_F(GroupTest, RecordOfAnotherGroupIsAFailure) {
   start();
@@ -487,9 +832,9 @@ class GroupLog : public ObjectFixture {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
-  const std::optional<McMemberRecord> none;
-  Group group{GroupDependencies{config, kOwnGid, handles, out, ids, random, log}, "test",
-              wire::broadcast_gid(kDefaultPKey), none};
+  Group group{
+      GroupDependencies{config, kOwnGid, handles, out, ids, random, log, parameters},
+      GroupRole::broadcast};
 };
 
 TEST_F(GroupLog, RFC4391_12_FailedJoinIsLogged) {

@@ -81,6 +81,7 @@ inline wire::McMemberRecord group_record(const Gid& mgid, std::uint16_t mlid = 0
   wire::McMemberRecord record;
   record.mgid = mgid;
   record.mlid = Lid(mlid);
+  record.pkey = kDefaultPKey;
   record.qkey = QKey(0x0b1b);
   record.mtu = 4;
   record.rate = 3;
@@ -207,7 +208,9 @@ class ObjectFixture : public ::testing::Test {
   Random random{7};
   ParkingBudget parking{
       .frames_per_neighbour = 4, .frames = 6, .bytes_per_neighbour = 1 << 20, .bytes = 1 << 20};
-  const GroupDependencies membership{config, kOwnGid, handles, out, ids, random, *silent_logger()};
+  std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group
+  const GroupDependencies membership{config, kOwnGid, handles,          out,
+                                     ids,    random,  *silent_logger(), parameters};
   GroupTable groups{membership};
   SendGroupTable send_groups{membership, parking};
   MulticastOutput multicast{groups, send_groups, out};

@@ -33,14 +33,27 @@ class SendGroupStates : public ObjectFixture {
   [[nodiscard]] bool is() const {
     return std::holds_alternative<S>(group->state());
   }
-  Disposition reach_group_deadline() {
+  Disposition reach_group_deadline(bool may_request = true) {
     now = group->next_deadline();
-    return group->on_deadline(now);
+    return group->on_deadline(may_request, now);
+  }
+  /// Ready, and has been used before the deadline of its check.
+  void use_until_check() {
+    be_ready();
+    now += 1s;
+    EXPECT_FALSE(group->on_packet(packet(), now));
+    forget();
+  }
+  void be_confirming() {
+    use_until_check();
+    EXPECT_EQ(reach_group_deadline(), Disposition::keep);
+    ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+    request = emitted<JoinRequest>()[0];
+    forget();
   }
 
   const Gid mgid = wire::multicast_gid(Ipv4Address(0xef010203), kDefaultPKey);
-  const GroupDependencies group_deps{config, kOwnGid, handles, out, ids, random, *silent_logger()};
-  std::optional<SendGroup> group{std::in_place, group_deps, parking, mgid, true};
+  std::optional<SendGroup> group{std::in_place, membership, parking, mgid};
   JoinRequest request;
 };
 
@@ -135,17 +148,38 @@ TEST_F(SendGroupStates, SendGroup_Ready_Packet) {
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Used) {
-  be_ready();
-  now += config.send_only_idle / 2;
-  EXPECT_FALSE(group->on_packet(packet(), now));
-  const TimePoint used = now;
+  use_until_check();
+  const TimePoint deadline = group->next_deadline();
+  EXPECT_GE(deadline, now - 1s + config.membership_check * 3 / 4);
+  EXPECT_LE(deadline, now + config.membership_check * 5 / 4);
   EXPECT_EQ(reach_group_deadline(), Disposition::keep);
-  EXPECT_EQ(group->next_deadline(), used + config.send_only_idle);
+  EXPECT_TRUE(is<Confirming>());
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
+  EXPECT_EQ(group->info().state, GroupState::send_only);
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Unused) {
+  be_ready();
+  EXPECT_EQ(reach_group_deadline(), Disposition::keep);
+  EXPECT_TRUE(is<Ready>());
+  EXPECT_TRUE(out.events.empty()) << "not in use: no request";
+  EXPECT_GT(group->next_deadline(), now);
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Limit) {
+  use_until_check();
+  EXPECT_EQ(reach_group_deadline(false), Disposition::keep);
+  EXPECT_TRUE(is<Ready>());
+  EXPECT_TRUE(out.events.empty());
+  EXPECT_GT(group->next_deadline(), now);
 }
 
 TEST_F(SendGroupStates, SendGroup_Ready_Deadline_Idle) {
   be_ready();
-  EXPECT_EQ(reach_group_deadline(), Disposition::erase);
+  const TimePoint idle = now + config.send_only_idle;
+  while (reach_group_deadline() == Disposition::keep) ASSERT_LT(now, idle);
+  EXPECT_EQ(now, idle);
   ASSERT_EQ(emitted<LeaveRequest>().size(), 1U);
   EXPECT_EQ(emitted<LeaveRequest>()[0].record.join_state, McMemberRecord::kSendOnlyNonMember);
 }
@@ -158,6 +192,93 @@ TEST_F(SendGroupStates, SendGroup_Ready_Outdated) {
 
 TEST_F(SendGroupStates, SendGroup_Ready_Removed) {
   be_ready();
+  group->on_removed(Counter::drop_link_down, false);
+  EXPECT_TRUE(out.events.empty());
+  group->on_removed(Counter::drop_link_down, true);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Joining_Joined_Unusable) {
+  parameters = group_record(mgid);
+  be_joining();
+  McMemberRecord other = group_record(mgid, 0xc007);
+  other.mtu = 5;
+  EXPECT_EQ(group->on_response(other, now).size(), 1U);
+  EXPECT_TRUE(is<Missing>());
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Waiting_NewParameters) {
+  parameters = group_record(mgid);
+  EXPECT_EQ(group->on_new_parameters(), Disposition::keep);
+}
+
+TEST_F(SendGroupStates, SendGroup_Joining_NewParameters) {
+  parameters = group_record(mgid);
+  be_joining();
+  EXPECT_EQ(group->on_new_parameters(), Disposition::keep) << "the response decides";
+}
+
+TEST_F(SendGroupStates, SendGroup_Ready_NewParameters) {
+  parameters = group_record(mgid);
+  be_ready();
+  EXPECT_EQ(group->on_new_parameters(), Disposition::keep) << "not for this group";
+  parameters->qkey = QKey(1);
+  EXPECT_EQ(group->on_new_parameters(), Disposition::erase);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_NewParameters) {
+  parameters = group_record(mgid);
+  be_confirming();
+  parameters->qkey = QKey(1);
+  EXPECT_EQ(group->on_new_parameters(), Disposition::erase);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
+}
+
+TEST_F(SendGroupStates, SendGroup_Missing_NewParameters) {
+  parameters = group_record(mgid);
+  be_missing();
+  EXPECT_EQ(group->on_new_parameters(), Disposition::erase);
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_Packet) {
+  be_confirming();
+  EXPECT_FALSE(group->on_packet(packet(), now));
+  EXPECT_EQ(out.sends.size(), 1U) << "stays in use";
+  EXPECT_TRUE(out.events.empty());
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_Joined) {
+  be_confirming();
+  EXPECT_TRUE(group->has_requested(request.id));
+  EXPECT_TRUE(group->on_response(group_record(mgid, 0xc009), now).empty());
+  EXPECT_TRUE(is<Ready>());
+  EXPECT_EQ(handles.made.back().dlid, Lid(0xc009)) << "the group may have another LID";
+  EXPECT_GT(group->next_deadline(), now);
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_Refused) {
+  be_confirming();
+  EXPECT_TRUE(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).empty());
+  EXPECT_TRUE(is<Missing>());
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_RequestFailed) {
+  be_confirming();
+  EXPECT_TRUE(group->on_response(SaFailure{}, now).empty());
+  EXPECT_TRUE(is<Ready>()) << "stays in use";
+  EXPECT_GT(group->next_deadline(), now);
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_Outdated) {
+  be_confirming();
+  EXPECT_EQ(group->on_outdated(), Disposition::erase);
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_Removed) {
+  be_confirming();
   group->on_removed(Counter::drop_link_down, false);
   EXPECT_TRUE(out.events.empty());
   group->on_removed(Counter::drop_link_down, true);
@@ -192,8 +313,31 @@ class SendGroupTableTest : public SendGroupStates {
   [[nodiscard]] static Gid mgid_of(std::uint32_t low) {
     return wire::multicast_gid(Ipv4Address(0xef000000 | low), kDefaultPKey);
   }
-  void send(std::uint32_t low, bool routable = true) {
-    table.send(mgid_of(low), packet(), routable, now);
+  /// An encapsulated packet to the group.
+  [[nodiscard]] Frame packet_to(Ipv4Address to) {
+    Frame frame = packet();
+    const auto ip = frame.bytes().subspan(wire::kEncapsulationSize);
+    std::ranges::fill(ip, std::uint8_t{0});
+    ip[0] = 0x45;
+    ip[3] = static_cast<std::uint8_t>(ip.size());
+    std::ranges::copy(to.bytes(), ip.begin() + 16);
+    return frame;
+  }
+  void send(Ipv4Address to) {
+    table.send(wire::multicast_gid(to, kDefaultPKey), packet_to(to), now);
+  }
+  /// To a group whose packets may leave the link.
+  void send(std::uint32_t low) { send(Ipv4Address(0xef000000 | low)); }
+  void refuse(const JoinRequest& join) {
+    EXPECT_TRUE(table.on_response({join.id, SaFailure(wire::SaStatus::request_invalid)}, now));
+  }
+  void grant(const JoinRequest& join, std::uint16_t mlid) {
+    EXPECT_TRUE(table.on_response({join.id, group_record(join.record.mgid, mlid)}, now));
+  }
+  [[nodiscard]] std::size_t size() const {
+    std::vector<GroupInfo> all;
+    table.append_info(all);
+    return all.size();
   }
   [[nodiscard]] std::vector<JoinRequest> take_requests() {
     const auto requests = emitted<JoinRequest>();
@@ -201,7 +345,7 @@ class SendGroupTableTest : public SendGroupStates {
     return requests;
   }
   const Gid routers = wire::multicast_gid(Ipv4Address(0xe0000002), kDefaultPKey);
-  SendGroupTable table{group_deps, parking};
+  SendGroupTable table{membership, parking};
 };
 
 TEST_F(SendGroupTableTest, RequestsAGroupOnce) {
@@ -226,22 +370,37 @@ TEST_F(SendGroupTableTest, OutstandingRequestsAreLimited) {
 }
 
 TEST_F(SendGroupTableTest, PacketsOfAMissingGroupGoToTheRouters) {
-  send(1, true);
-  send(2, false);
+  send(1);
+  send(Ipv4Address(0xe00000fb));
   auto requests = take_requests();
   ASSERT_EQ(requests.size(), 2U);
-  EXPECT_TRUE(table.on_response({requests[0].id, SaFailure(wire::SaStatus::request_invalid)}, now));
-  EXPECT_TRUE(table.on_response({requests[1].id, SaFailure(wire::SaStatus::request_invalid)}, now));
+  refuse(requests[0]);
+  refuse(requests[1]);
   EXPECT_EQ(count(Counter::drop_no_group), 1U) << "must not leave the link";
   requests = take_requests();
   ASSERT_EQ(requests.size(), 1U);
   EXPECT_EQ(requests[0].record.mgid, routers);
-  EXPECT_TRUE(table.on_response({requests[0].id, group_record(routers, 0xc009)}, now));
+  grant(requests[0], 0xc009);
   EXPECT_EQ(out.sends.size(), 1U);
   EXPECT_EQ(count(Counter::multicast_by_routers), 1U);
-  send(1, true);
+  send(1);
   EXPECT_EQ(out.sends.size(), 2U) << "the next one too, without a request";
   EXPECT_TRUE(emitted<JoinRequest>().empty());
+}
+
+TEST_F(SendGroupTableTest, OnlyTheLocalNetworkControlBlockStaysOnTheLink) {
+  for (const std::uint32_t routable : {0xe0000100U, 0xe0000101U, 0xe000ffffU, 0xefffffffU}) {
+    out.counters = {};
+    send(Ipv4Address(routable));
+    refuse(take_requests().at(0));
+    EXPECT_EQ(count(Counter::multicast_by_routers), 1U) << std::hex << routable;
+    table.clear(Counter::drop_link_down, false);
+    out.events.clear();
+  }
+  out.counters = {};
+  send(Ipv4Address(0xe00000ff));
+  refuse(take_requests().at(0));
+  EXPECT_EQ(count(Counter::multicast_by_routers), 0U);
 }
 
 TEST_F(SendGroupTableTest, WithoutRoutersPacketsAreDropped) {
@@ -253,12 +412,12 @@ TEST_F(SendGroupTableTest, WithoutRoutersPacketsAreDropped) {
 }
 
 TEST_F(SendGroupTableTest, NoticeCausesANewRequest) {
-  send(1, false);
+  send(Ipv4Address(0xe00000fb));
   EXPECT_TRUE(table.on_response({take_requests()[0].id, SaFailure{}}, now));
-  send(1, false);
+  send(Ipv4Address(0xe00000fb));
   EXPECT_TRUE(take_requests().empty());
-  table.on_notice(mgid_of(1));
-  send(1, false);
+  table.on_notice(wire::multicast_gid(Ipv4Address(0xe00000fb), kDefaultPKey));
+  send(Ipv4Address(0xe00000fb));
   EXPECT_EQ(take_requests().size(), 1U);
 }
 
@@ -288,14 +447,81 @@ TEST_F(SendGroupTableTest, EvictsTheOldestGroup) {
 
 TEST_F(SendGroupTableTest, IdleGroupsAreLeft) {
   send(1);
-  EXPECT_TRUE(table.on_response({take_requests()[0].id, group_record(mgid_of(1), 0xc001)}, now));
-  now = table.next_deadline();
-  table.tick(now);
+  grant(take_requests().at(0), 0xc001);
+  while (emitted<LeaveRequest>().empty()) {
+    ASSERT_NE(table.next_deadline(), kNever);
+    now = table.next_deadline();
+    table.tick(now);
+  }
   EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
   EXPECT_EQ(table.next_deadline(), kNever);
-  std::vector<GroupInfo> all;
-  table.append_info(all);
-  EXPECT_TRUE(all.empty());
+  EXPECT_EQ(size(), 0U);
+}
+
+TEST_F(SendGroupTableTest, RequestsThatWereOutstandingWhenItWasClearedDoNotCount) {
+  config.limits.group_requests = 2;
+  for (std::uint32_t i = 0; i < 4; ++i) send(i);
+  const auto before = take_requests();
+  ASSERT_EQ(before.size(), 2U);
+  table.clear(Counter::drop_link_down, false);
+  EXPECT_EQ(count(Counter::drop_link_down), 4U);
+  EXPECT_EQ(parking.used, 0U);
+  for (std::uint32_t i = 0; i < 4; ++i) send(i);
+  const auto after = take_requests();
+  EXPECT_EQ(after.size(), 2U) << "both slots are free";
+  EXPECT_FALSE(table.on_response({before[0].id, SaFailure{}}, now)) << "ignored";
+  EXPECT_TRUE(take_requests().empty());
+}
+
+TEST_F(SendGroupTableTest, ClearLeavesWhatItMayBeAMemberOf) {
+  config.limits.group_requests = 2;
+  send(1);
+  grant(take_requests().at(0), 0xc001);
+  send(2);
+  refuse(take_requests().at(0));  // Missing; the routers are Joining
+  send(3);                        // Joining
+  send(4);                        // Waiting
+  out.events.clear();
+  table.clear(Counter::drop_link_down, true);
+  std::vector<Gid> left;
+  for (const LeaveRequest& leave : emitted<LeaveRequest>()) left.push_back(leave.record.mgid);
+  EXPECT_EQ(left.size(), 3U);
+  for (const Gid& one : {mgid_of(1), routers, mgid_of(3)}) {
+    EXPECT_EQ(std::ranges::count(left, one), 1) << one.to_string();
+  }
+  EXPECT_EQ(size(), 0U);
+}
+
+TEST_F(SendGroupTableTest, ConfirmationsCountAsOutstandingRequests) {
+  config.limits.group_requests = 1;
+  send(1);
+  grant(take_requests().at(0), 0xc001);
+  now += 1s;
+  send(1);
+  now = table.next_deadline();
+  table.tick(now);
+  const auto confirmation = take_requests();
+  ASSERT_EQ(confirmation.size(), 1U);
+  send(2);
+  EXPECT_TRUE(take_requests().empty()) << "waits";
+  table.on_reregister();
+  EXPECT_EQ(size(), 1U) << "the confirmed group is forgotten";
+  send(3);
+  EXPECT_EQ(take_requests().size(), 1U) << "its slot is free";
+  EXPECT_FALSE(table.on_response({confirmation[0].id, SaFailure{}}, now));
+}
+
+TEST_F(SendGroupTableTest, ExactlyTheLimitOfGroupsIsKept) {
+  config.limits.send_groups = 3;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    send(i);
+    grant(take_requests().at(0), 0xc001);
+  }
+  EXPECT_EQ(count(Counter::groups_evicted), 0U);
+  EXPECT_EQ(size(), 3U);
+  send(3);
+  EXPECT_EQ(count(Counter::groups_evicted), 1U);
+  EXPECT_EQ(size(), 3U);
 }
 
 }  // namespace
