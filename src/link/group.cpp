@@ -156,22 +156,22 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
       state_);
 }
 
-/// RFC 4391, 4.1: the broadcast group may have a larger scope than the default one. The first
-/// attempt searches all scopes, and ends at the first one, in which the group may be created. A
-/// retry is a single request: see retry_scope().
+/// RFC 4391, 4.1: the broadcast group may have a larger scope than the default one. Before it is
+/// created in the first scope, it is searched in all of them.
 bool Group::try_next_scope(group_state::Joining& joining) {
-  if (role_ != GroupRole::broadcast || joining.failures > 0) return false;
+  if (role_ != GroupRole::broadcast || !creation_ || joining.failures > 0) return false;
   set_scope((scope_ + 1) % deps_.config.scopes.size());
   if (scope_ == 0) return false;
   become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
   return true;
 }
 
-/// Every other retry is in the first scope, the others are in the other scopes in turn.
+/// A retry is a single request. Every other one is in the first scope, the others are in the other
+/// scopes in turn.
 void Group::retry_scope(unsigned failures) {
   if (role_ != GroupRole::broadcast) return;
   const std::size_t others = deps_.config.scopes.size() - 1;
-  const bool is_first = others == 0 || failures % 2 == 1;
+  const bool is_first = others == 0 || failures % 2 == 0;
   set_scope(is_first ? 0 : 1 + failures / 2 % others);
 }
 
