@@ -8,13 +8,11 @@
 
 #include "ipoib/log.hpp"
 #include "ipoib/overloaded.hpp"
-#include "link/should_log.hpp"
 #include "wire/mgid.hpp"
 
 namespace ipoib::link {
 
 using wire::McMemberRecord;
-using wire::SaFailure;
 
 namespace {
 
@@ -46,157 +44,6 @@ void Group::start() {
   heard_ = {};
   failed_attachments_ = 0;
   become(group_state::Joining{.request = join(false)}, "started");
-}
-
-bool Group::on_response(const wire::SaResponse& response, TimePoint now) {
-  if (!has_requested(response.id)) return false;
-  const auto* const record = std::get_if<McMemberRecord>(&response.result);
-  if (record == nullptr) {
-    failed(wire::failure_of(response.result), now);
-    return false;
-  }
-  return std::holds_alternative<group_state::LookingUp>(state_) ? found(*record)
-                                                                : joined(*record, now);
-}
-
-/// Joins again in any case, which changes nothing for a member. The record cannot tell: an SA does
-/// not disclose JoinState bits to untrusted requests, and after another program on the port has
-/// left as a full member the port may have lesser ones.
-bool Group::found(const McMemberRecord& record) {
-  auto& looking = std::get<group_state::LookingUp>(state_);
-  const bool is_disclosed = record.port_gid == deps_.port.gid && record.join_state != 0;
-  if (is_disclosed && (record.join_state & join_state()) == 0) log_loss();
-  confirm(looking.membership, 0, "found");
-  return false;
-}
-
-bool Group::joined(const McMemberRecord& record, TimePoint now) {
-  const bool is_broadcast = role_ == GroupRole::broadcast;
-  if (const auto why = mismatch(deps_, record, is_broadcast); !why.empty()) {
-    // A membership would keep such a group alive.
-    note_failure(SaFailure(SaFailure::Kind::local, std::string(why)), failures() + 1);
-    give_up(now, failures() + 1, "unusable", std::string(why));
-    return false;
-  }
-  auto membership = accept(deps_, mgid_, record);
-  if (!membership) {
-    if (std::holds_alternative<group_state::Joining>(state_)) emit_leave();
-    failed(SaFailure(SaFailure::Kind::local, membership.error().message), now);
-    return false;
-  }
-  if (std::holds_alternative<group_state::Confirming>(state_)) failed_attachments_ = 0;
-  auto& random = deps_.random;
-  const TimePoint check_at = now + random.jittered(deps_.config.membership_check, 75, 125);
-  group_state::Member member{
-      .membership = std::move(*membership), .check_at = check_at, .since = now};
-  if (is_broadcast && silence_ != Duration::max()) member.silence = random.jittered(silence_, 75, 125);
-  become(std::move(member), "joined");
-  return true;
-}
-
-unsigned Group::failures() const {
-  return std::visit(Overloaded{
-                        [](const group_state::Absent&) { return 0U; },
-                        [](const group_state::Joining& s) { return s.failures; },
-                        [](const group_state::Pausing& s) { return s.failures; },
-                        [](const group_state::Member& s) { return s.failures; },
-                        [](const group_state::LookingUp&) { return 0U; },
-                        [](const group_state::Confirming& s) { return s.failures; },
-                    },
-                    state_);
-}
-
-void Group::note_failure(const SaFailure& failure, unsigned failures) {
-  deps_.out.counters.add(Counter::join_refusals);
-  if (!should_log(failures)) return;
-  // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
-  deps_.log.warn("{} group {}: join: {}", name(role_), mgid_.to_string(), failure.text());
-}
-
-void Group::failed(const SaFailure& failure, TimePoint now) {
-  const bool create = means_no_group(failure) && creation().has_value();
-  const auto stay = [&](Membership& held, unsigned failures, std::string_view why) {
-    note_failure(failure, failures + 1);
-    const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
-    become(group_state::Member{.membership = std::move(held),
-                               .check_at = now + pause,
-                               .since = now,
-                               .failures = failures + 1},
-           why);
-  };
-  std::visit(
-      Overloaded{
-          [](group_state::Absent&) { assert(false && "no request is outstanding"); },
-          [&](group_state::Joining& s) {
-            if (means_no_group(failure) && !s.creating && try_next_scope(s)) return;
-            const unsigned failures = s.failures;
-            if (create && !s.creating && scope_ == 0) {
-              become(group_state::Joining{join(true), true, failures}, "does not exist: create it");
-              return;
-            }
-            note_failure(failure, failures + 1);
-            const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
-            become(group_state::Pausing{now + pause, failures + 1, failure.text()}, "refused");
-          },
-          [](group_state::Pausing&) { assert(false && "no request is outstanding"); },
-          [](group_state::Member&) { assert(false && "no request is outstanding"); },
-          [&](group_state::LookingUp& s) {
-            if (!failure.status) return stay(s.membership, 0, "lookup failed");
-            if (failure.status == wire::SaStatus::no_records) log_loss();
-            confirm(s.membership, 0, "membership may be lost");
-          },
-          [&](group_state::Confirming& s) {
-            if (!create || s.creating) {
-              return stay(s.membership, s.failures, "not confirmed: kept");
-            }
-            become(group_state::Confirming{std::move(s.membership), join(true), true, s.failures},
-                   "no longer exists: create it");
-          },
-      },
-      state_);
-}
-
-/// RFC 4391, 4.1: the broadcast group may have a larger scope than the default one. Before it is
-/// created in the first scope, it is searched in all of them.
-bool Group::try_next_scope(group_state::Joining& joining) {
-  if (role_ != GroupRole::broadcast || !creation_ || joining.failures > 0) return false;
-  set_scope((scope_ + 1) % deps_.config.scopes.size());
-  if (scope_ == 0) return false;
-  become(group_state::Joining{join(false), false, joining.failures}, "not in that scope");
-  return true;
-}
-
-/// A retry is a single request. Every other one is in the first scope, the others are in the other
-/// scopes in turn.
-void Group::retry_scope(unsigned failures) {
-  if (role_ != GroupRole::broadcast) return;
-  const std::size_t others = deps_.config.scopes.size() - 1;
-  const bool is_first = others == 0 || failures % 2 == 0;
-  set_scope(is_first ? 0 : 1 + failures / 2 % others);
-}
-
-void Group::set_scope(std::size_t index) {
-  scope_ = index;
-  mgid_ = wire::broadcast_gid(deps_.config.pkey, deps_.config.scopes[index]);
-}
-
-void Group::set_scope_of(const Gid& mgid) {
-  const auto at = std::ranges::find(deps_.config.scopes, wire::scope_of(mgid));
-  if (at != deps_.config.scopes.end()) {
-    set_scope(static_cast<std::size_t>(at - deps_.config.scopes.begin()));
-  }
-}
-
-const std::optional<McMemberRecord>& Group::creation() const {
-  return role_ == GroupRole::broadcast ? creation_ : deps_.parameters;
-}
-
-/// Leaves, and joins again after a back-off.
-void Group::give_up(TimePoint now, unsigned failures, std::string_view what, std::string why) {
-  emit_leave();
-  detach();
-  const Duration pause = deps_.config.join_backoff.after(failures, deps_.random);
-  become(group_state::Pausing{now + pause, failures, std::move(why)}, what);
 }
 
 /// Joins again while remaining a member; `held` is the membership of the current state.

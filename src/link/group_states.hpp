@@ -1,0 +1,57 @@
+// The states of docs/states.md, "Group", each with what it owns.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "ipoib/time.hpp"
+#include "link/membership.hpp"
+
+namespace ipoib::link {
+
+/// Why a group is joined.
+enum class GroupRole : std::uint8_t {
+  broadcast,  ///< of the link, whose parameters it defines
+  all_nodes,  ///< every host is a member
+  multicast,  ///< a program of the host has joined it
+};
+
+namespace group_state {
+struct Absent {};
+struct Joining {
+  wire::SaRequestId request;
+  bool creating = false;
+  unsigned failures = 0;
+};
+struct Pausing {
+  TimePoint until;
+  unsigned failures = 0;
+  std::string why;
+};
+struct Member {
+  Membership membership;
+  TimePoint check_at;
+  /// The broadcast group is also checked after this time without a broadcast of another port.
+  Duration silence = Duration::max();
+  TimePoint since{};
+  unsigned failures = 0;
+};
+struct LookingUp {
+  Membership membership;
+  wire::SaRequestId request;
+};
+struct Confirming {
+  Membership membership;
+  wire::SaRequestId request;
+  bool creating = false;
+  unsigned failures = 0;
+};
+using State = std::variant<Absent, Joining, Pausing, Member, LookingUp, Confirming>;
+}  // namespace group_state
+
+/// For the log.
+[[nodiscard]] std::string_view name(GroupRole role);
+
+}  // namespace ipoib::link
