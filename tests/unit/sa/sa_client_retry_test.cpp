@@ -261,8 +261,7 @@ TEST_F(SaClientTest, LeavesAreSentAlthoughTooManyRequestsWait) {
   client->responses().clear();
   std::size_t leaves = 0;
   for (std::size_t i = 0; i < port.sent.size(); ++i) {
-    const auto header = wire::SaHeader::parse(port.sent[i].bytes);
-    leaves += header->mad.method == wire::method::kDelete ? 1 : 0;
+    leaves += port.sent[i].header().mad.method == wire::method::kDelete ? 1 : 0;
     port.respond(port.sent[i], static_cast<std::uint16_t>(SaStatus::request_invalid), path());
     client->on_readable(now);
   }
