@@ -21,9 +21,10 @@ ALL_NODES, ALL_NODES_OF_IPV6 = "ff12:401b:ffff::1", "ff12:601b:ffff::1"
 class UnderOpenSm(hosts.Pair):
     PARTITIONS = PARTITIONS
     OPTIONS = ""
+    SUBNET = ("--sm", "none")
 
     def setUp(self):
-        self.set_up("--sm", "none")
+        self.set_up(*self.SUBNET)
         self.manager = OpenSm(self.subnet, partitions=self.PARTITIONS, options=self.OPTIONS)
 
     def show_logs(self):
@@ -211,6 +212,8 @@ class MembershipsUnderOpenSm(Memberships):
 
 
 class ParametersUnderOpenSm(Memberships):
+    SUBNET = ("--sm", "none", "--mtu", "4096")
+
     def test_new_parameters_reach_all_groups(self):
         self.start()
         listener = self.listen(self.right)
@@ -218,15 +221,15 @@ class ParametersUnderOpenSm(Memberships):
         for host, address in ((self.left, "fd44::1/64"), (self.right, "fd44::2/64")):
             host.run("ip", "addr", "add", address, "dev", "ib0", "nodad")
         wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right")
-        for mtu, code, qkey in ((1024, 3, 0x1234), (2048, 4, 0x1234), (2048, 4, 0x0b1b)):
+        for mtu, code, qkey in ((2048, 4, 0x1234), (4096, 5, 0x1234), (2048, 4, 0x0b1b)):
             self.manager.end(signal.SIGKILL)
             self.manager.write(f"Default=0x7fff,ipoib,mtu={code},rate=3,Q_Key={qkey:#x}:ALL=full;\n")
             self.manager.start()
             for host in (self.left, self.right):
                 wait_until(lambda host=host: self.parameters(host) == (mtu - 4, qkey),
                            "the link has the new parameters")
-            wait_until(lambda: self.groups_with(mtu, qkey) > {self.MGID, ALL_NODES, ALL_NODES_OF_IPV6},
-                       "all groups have the new parameters")
+            wait_until(lambda: self.groups_with(mtu) > {self.MGID, ALL_NODES, ALL_NODES_OF_IPV6},
+                       "all groups have the new MTU")
             self.hears(listener, f"{mtu} {qkey}")
             self.left.run(hosts.program("ibarp"), "flush")
             wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right by multicast ND")
@@ -237,9 +240,9 @@ class ParametersUnderOpenSm(Memberships):
         info = host.ibarp("info")
         return info["mtu"], int(str(info["qkey"]), 0)
 
-    def groups_with(self, mtu, qkey):
-        """Returns the groups that have these parameters, according to OpenSM."""
-        codes = {1024: 3, 2048: 4}
+    def groups_with(self, mtu):
+        """Returns the groups that have this MTU, according to OpenSM."""
+        codes = {2048: 4, 4096: 5}
         output = self.subnet.run("left", "saquery", "--smkey", "1", "-g", check=False).stdout
         found = set()
         for record in output.split("dump:")[1:]:
