@@ -39,7 +39,10 @@ class AllPartitions(Partitions):
         self.assertEqual(len({info["pid"] for info in infos.values()}), 1)
 
     def test_partitions_are_isolated(self):
-        """One network, one host in either partition."""
+        """One network, one host in either partition. By default Linux replies to ARP on each
+        interface for the addresses of all."""
+        for host in (self.left, self.right):
+            host.run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
         self.left.configure("ib0.8001", "10.44.1.1/24")
         self.right.configure("ib0.8002", "10.44.1.2/24")
         third = self.subnet.host("third")
