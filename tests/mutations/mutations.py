@@ -327,11 +327,12 @@ def failures(program, folder, fault=""):
         result = run_command([str(program)], os.environ | {VARIABLE: fault}, output=output)
     text = report.read_text(encoding="utf-8", errors="replace")
     report.unlink()
-    tests = re.findall(r"^\[  FAILED  \] (\S+\.\w+)", text, re.M)
+    tests = re.findall(r"^\[  FAILED  \] (\S+\.[\w/]+)", text, re.M)
     if result != "passed" and not tests:
         tests = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)[-1:]
     label = "sim" if program.name.startswith("sim") else "unit"
-    return [f"{label}/{test}" for test in dict.fromkeys(tests)]
+    names = [re.sub(r"/\d+$", "/*", test) for test in tests]  # of all its parameters
+    return [f"{label}/{name}" for name in dict.fromkeys(names)]
 
 
 def find(names, folder):
