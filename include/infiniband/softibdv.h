@@ -28,7 +28,7 @@ extern "C" {
 #define SOFTIBDV_API __attribute__((visibility("default")))
 
 /* Minimum total size of the scatter elements of a large receive, in bytes. */
-#define SOFTIBDV_LARGE_RECV_OCTETS 65832
+#define SOFTIBDV_LARGE_RECV_SIZE 65832
 /* Maximum number of large receives of a queue pair that are posted and not yet polled. */
 #define SOFTIBDV_MAX_LARGE_RECVS 64
 

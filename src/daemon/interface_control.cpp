@@ -219,7 +219,7 @@ void InterfaceControl::check_redirects() {
 }
 
 /// If the mailbox is full the reply is lost; the requester repeats its request.
-void InterfaceControl::on(link::ArpQuestion& message) {
+void InterfaceControl::on(link::ArpReplyCheck& message) {
   if (!dependencies_.host.permits_reply(message.request.target_protocol,
                                         message.request.sender_protocol)) {
     return;

@@ -79,7 +79,7 @@ class InterfaceControl final : public control::Handler {
   void on(wire::SaRequest& message);
   void on(link::HostGroupsChanged& message);
   void on(link::RedirectReceived& message);
-  void on(link::ArpQuestion& message);
+  void on(link::ArpReplyCheck& message);
   void on(link::ArpPolicyUsed& message);
   void on(AdminResponse& message);
   void on(Stopped& message);

@@ -75,7 +75,7 @@ struct Stopped {
   StopReason why;
 };
 using ToControl = std::variant<wire::SaRequest, link::HostGroupsChanged, link::RedirectReceived,
-                               link::ArpQuestion, link::ArpPolicyUsed, AdminResponse, Stopped>;
+                               link::ArpReplyCheck, link::ArpPolicyUsed, AdminResponse, Stopped>;
 
 using InterfaceMailbox = host::Mailbox<ToInterface>;
 using ControlMailbox = host::Mailbox<ToControl>;

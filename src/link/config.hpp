@@ -65,7 +65,7 @@ struct Limits {
   /// repetitions, a quarter for neighbours that have answered before.
   std::uint32_t solicitations = 1000;
   /// ARP requests per second for which the host's routes are looked up.
-  std::uint32_t arp_questions = 500;
+  std::uint32_t arp_reply_checks = 500;
   /// ICMP errors per second about packets of the host, and as many about packets that it forwards.
   std::uint32_t icmp_errors = 1000;
 };

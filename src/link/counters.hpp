@@ -71,8 +71,8 @@ enum class Counter : std::uint8_t {
   path_reports,   ///< the SA reported that the port of a known path came into or out of service
   path_lid_mismatches,  ///< a neighbour sends from another LID than its path's
   address_handle_refusals,
-  join_questions,
-  join_refusals,
+  join_requests,
+  join_failures,
   memberships_lost,      ///< found missing by a lookup, and joined again
   groups_evicted,        ///< to make room
   host_groups_left_out,  ///< groups of the host beyond the limit

@@ -69,9 +69,9 @@ struct HostGroupsChanged {
 };
 
 /// An ARP request to reply to if the host's routes permit it: Link::reply_to_arp.
-struct ArpQuestion {
+struct ArpReplyCheck {
   wire::Arp request;
-  friend bool operator==(const ArpQuestion&, const ArpQuestion&) = default;
+  friend bool operator==(const ArpReplyCheck&, const ArpReplyCheck&) = default;
 };
 
 /// The host has been told of a better gateway by ICMP; the kernel does not announce that it uses
@@ -88,6 +88,6 @@ struct ArpPolicyUsed {
 using wire::SaRequest;
 using Event =
     std::variant<SaRequest, ConfigureQueuePair, AttachGroup, DetachGroup, SetMtu, SetCarrier,
-                 HostGroupsChanged, RedirectReceived, ArpQuestion, ArpPolicyUsed>;
+                 HostGroupsChanged, RedirectReceived, ArpReplyCheck, ArpPolicyUsed>;
 
 }  // namespace ipoib::link

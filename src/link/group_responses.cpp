@@ -74,7 +74,7 @@ unsigned Group::failures() const {
 }
 
 void Group::note_failure(const SaFailure& failure, unsigned failures) {
-  deps_.out.counters.add(Counter::join_refusals);
+  deps_.out.counters.add(Counter::join_failures);
   if (!should_log(failures)) return;
   // RFC 4391, 12: a failed operation on a multicast group "SHOULD be logged".
   deps_.log.warn("{} group {}: join: {}", name(role_), mgid_.to_string(), failure.text());

@@ -64,7 +64,7 @@ class Link {
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// Until the first call the link knows no addresses of the host.
   void on_host_changed(const HostView& view, TimePoint now);
-  void reply_to_arp(const wire::Arp& request, TimePoint now);  ///< permits that of an ArpQuestion
+  void reply_to_arp(const wire::Arp& request, TimePoint now);  ///< permits that of an ArpReplyCheck
   /// A report of the SA about a group or a port: traps 64 to 67. Others are ignored.
   void on_notice(const wire::Notice& notice, TimePoint now);
   /// Leaves the groups and releases all frames. Only draining may follow.

@@ -35,7 +35,7 @@ wire::SaRequestId request_join(const GroupDependencies& deps, const Gid& mgid,
     group.proxy_join = false;
     join = wire::create_query(group);
   }
-  deps.out.counters.add(Counter::join_questions);
+  deps.out.counters.add(Counter::join_requests);
   return request(deps, std::move(join));
 }
 

@@ -108,9 +108,9 @@ void NeighbourInput::learn(const wire::Arp& message, const Incoming& datagram, T
 }
 
 void NeighbourInput::ask_routes(const wire::Arp& request, TimePoint now) {
-  if (!questions_.take(now)) return deps_.out.counters.add(Counter::arp_limited);
+  if (!reply_checks_.take(now)) return deps_.out.counters.add(Counter::arp_limited);
   deps_.out.counters.add(Counter::arp_route_lookups);
-  deps_.out.events.emplace_back(ArpQuestion{request});
+  deps_.out.events.emplace_back(ArpReplyCheck{request});
 }
 
 /// RFC 826: "swap hardware and protocol fields", unicast to the requester. The reply is parked in

@@ -28,7 +28,7 @@ class NeighbourInput {
   };
 
   explicit NeighbourInput(const Dependencies& deps)
-      : deps_(deps), questions_(deps.config.limits.arp_questions) {}
+      : deps_(deps), reply_checks_(deps.config.limits.arp_reply_checks) {}
 
   /// `datagram` begins with the encapsulation header.
   void receive_arp(const Incoming& datagram, TimePoint now);
@@ -53,7 +53,7 @@ class NeighbourInput {
   void log_duplicate(const wire::Arp& message, TimePoint now);
 
   Dependencies deps_;
-  TokenBucket questions_;
+  TokenBucket reply_checks_;
   TimePoint quiet_until_{};  ///< no duplicate address is logged before
   TimePoint policy_known_until_{};
 };

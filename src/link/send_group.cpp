@@ -64,7 +64,7 @@ std::optional<Membership> SendGroup::accept_or_leave(const wire::SaResult& resul
     // which some SAs report as an invalid request.
     const bool is_usual =
         means_no_group(failure) || failure.status == wire::SaStatus::request_invalid;
-    const auto refusals = deps_.out.counters[Counter::join_refusals] + 1;
+    const auto refusals = deps_.out.counters[Counter::join_failures] + 1;
     const bool is_loud = !is_usual && should_log(static_cast<unsigned>(refusals));
     deps_.log.log(is_loud ? spdlog::level::warn : spdlog::level::debug,
                   "group {}: send-only join: {}", mgid_.to_string(), failure.text());
@@ -86,7 +86,7 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
   std::vector<Frame> parked;
   auto membership = accept_or_leave(result);
   const auto missing = [&] {
-    deps_.out.counters.add(Counter::join_refusals);
+    deps_.out.counters.add(Counter::join_failures);
     const Duration pause = deps_.random.jittered(deps_.config.missing_group, 75, 125);
     become(send_group_state::Missing{now + pause}, "refused");
   };

@@ -173,12 +173,12 @@ std::optional<MadDestination> redirection(const MadDestination& asked, bool grh_
   const auto pkey_index = to.pkey.is_valid() ? entry->index : asked.pkey_index;
   MadDestination redirected{to.lid, to.sl, pkey_index, to.qpn, to.qkey, {}};
   if (to.gid.is_zero() && grh_required) return std::nullopt;
-  const bool is_elsewhere = !to.gid.is_zero() && to.gid.prefix() != source.gid_prefix;
-  if (is_elsewhere || grh_required) {
+  const bool is_in_another_subnet = !to.gid.is_zero() && to.gid.prefix() != source.gid_prefix;
+  if (is_in_another_subnet || grh_required) {
     redirected.global = GlobalRoute{.dgid = to.gid,
                                     .sgid_index = 0,
                                     .flow_label = to.flow_label,
-                                    .hop_limit = is_elsewhere ? kMaxHopLimit : kSubnetHopLimit,
+                                    .hop_limit = is_in_another_subnet ? kMaxHopLimit : kSubnetHopLimit,
                                     .traffic_class = to.traffic_class};
   }
   return redirected;

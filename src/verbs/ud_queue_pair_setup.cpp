@@ -143,7 +143,7 @@ void UdQueuePair::enable_large_receives() {
   const auto verb = large_receive_verb();
   if (verb == nullptr) return;
   large_receives_.create({.depth = kLargeReceives,
-                          .size = SOFTIBDV_LARGE_RECV_OCTETS,
+                          .size = SOFTIBDV_LARGE_RECV_SIZE,
                           .id_flags = kLargeReceiveId,
                           .post = verb});
   if (auto done = register_pool(large_receives_.pool()); !done) {

@@ -301,7 +301,7 @@ class Script {
   void on(const HostGroupsChanged&) {}
   void on(const RedirectReceived&) {}
   void on(const ArpPolicyUsed&) {}
-  void on(const ArpQuestion& question) { link_.reply_to_arp(question.request, now_); }
+  void on(const ArpReplyCheck& check) { link_.reply_to_arp(check.request, now_); }
   void on(const ConfigureQueuePair&) {}
   void on(const AttachGroup& group) { require(attached_[group.mgid].insert(group.mlid).second); }
   void on(const DetachGroup& group) {

@@ -17,7 +17,7 @@ constexpr std::uint64_t kSupportedSendOps =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
 
 // As documented in softibdv.h.
-static_assert(SOFTIBDV_LARGE_RECV_OCTETS == hca::kLargeReceive);
+static_assert(SOFTIBDV_LARGE_RECV_SIZE == hca::kLargeReceive);
 static_assert(SOFTIBDV_MAX_LARGE_RECVS == hca::kMaxLargeReceives);
 static_assert(ipoib::kMaxSegments == 64);
 

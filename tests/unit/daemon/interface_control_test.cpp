@@ -406,9 +406,9 @@ TEST_F(InterfaceControlTest, RepliesToArpThatTheRoutesPermit) {
   wire::Arp request;
   request.sender_protocol = mirror.permitted_sender;
   request.target_protocol = Ipv4Address(0x0a2c0008);
-  from_interface(link::ArpQuestion{request});
+  from_interface(link::ArpReplyCheck{request});
   request.target_protocol = mirror.permitted_target;
-  from_interface(link::ArpQuestion{request});
+  from_interface(link::ArpReplyCheck{request});
   const auto permitted = await<ArpReplyPermitted>();
   ASSERT_THAT(permitted, SizeIs(1));
   EXPECT_EQ(permitted[0].request, request);
@@ -421,7 +421,7 @@ TEST_F(InterfaceControlTest, ReadsTheHostAgainWhenTheSettingsForArpHaveChanged) 
   request.sender_protocol = mirror.permitted_sender;
   request.target_protocol = mirror.permitted_target;
   from_interface(link::ArpPolicyUsed{});
-  from_interface(link::ArpQuestion{request});
+  from_interface(link::ArpReplyCheck{request});
   (void)await<ArpReplyPermitted>();
   EXPECT_EQ(mirror.updates, before) << "they have not changed";
   HostView view;

@@ -98,7 +98,7 @@ TEST_F(ArpPolicyTest, FilterAsksTheRoutes) {
   bring_up();
   set_policy({.filter = true});
   EXPECT_FALSE(replies(kOwnIp));
-  const auto asked = emitted<ArpQuestion>();
+  const auto asked = emitted<ArpReplyCheck>();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].request.target_protocol, kOwnIp);
   EXPECT_EQ(state_of(kPeer), "gone");
@@ -112,31 +112,31 @@ TEST_F(ArpPolicyTest, FilterAsksTheRoutes) {
 TEST_F(ArpPolicyTest, ProxyAsksTheRoutesAboutOtherTargets) {
   bring_up();
   EXPECT_FALSE(replies(kStranger));
-  EXPECT_TRUE(emitted<ArpQuestion>().empty()) << "no proxy";
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty()) << "no proxy";
   set_policy({.proxy = true});
   EXPECT_FALSE(replies(kStranger));
-  ASSERT_EQ(emitted<ArpQuestion>().size(), 1U);
-  EXPECT_TRUE(replies(kVirtual)) << "an own address, without a question";
-  EXPECT_TRUE(emitted<ArpQuestion>().empty());
+  ASSERT_EQ(emitted<ArpReplyCheck>().size(), 1U);
+  EXPECT_TRUE(replies(kVirtual)) << "an own address, without a look-up";
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty());
   EXPECT_FALSE(replies(kStranger, Ipv4Address())) << "a probe is not answered by a proxy";
-  EXPECT_TRUE(emitted<ArpQuestion>().empty());
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty());
   wire::Arp reply = arp_from_peer(wire::ArpOperation::reply);
   reply.target_protocol = kStranger;
   receive_arp(reply);
-  EXPECT_TRUE(emitted<ArpQuestion>().empty()) << "not a request";
+  EXPECT_TRUE(emitted<ArpReplyCheck>().empty()) << "not a request";
 }
 
 TEST_F(ArpPolicyTest, RouteLookUpsAreLimited) {
-  config.limits.arp_questions = 40;
+  config.limits.arp_reply_checks = 40;
   bring_up();
   set_policy({.proxy = true});
   for (int i = 0; i < 100; ++i) request(kStranger);
-  EXPECT_EQ(emitted<ArpQuestion>().size(), 10U) << "a quarter of a second's rate";
+  EXPECT_EQ(emitted<ArpReplyCheck>().size(), 10U) << "a quarter of a second's rate";
   EXPECT_EQ(count(Counter::arp_route_lookups), 10U);
   EXPECT_EQ(count(Counter::arp_limited), 90U);
   now += 25ms;
   request(kStranger);
-  EXPECT_EQ(emitted<ArpQuestion>().size(), 11U);
+  EXPECT_EQ(emitted<ArpReplyCheck>().size(), 11U);
 }
 
 TEST_F(ArpPolicyTest, RepliesToProbesAreLimited) {

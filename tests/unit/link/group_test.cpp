@@ -172,7 +172,7 @@ TEST_F(GroupStates, Group_Joining_Joined_Unusable) {
   EXPECT_FALSE(reply(other));
   EXPECT_EQ(group.record(), nullptr);
   EXPECT_EQ(emitted<LeaveRequest>().size(), 1U) << "or it would keep that group alive";
-  EXPECT_EQ(count(Counter::join_refusals), 1U);
+  EXPECT_EQ(count(Counter::join_failures), 1U);
   EXPECT_GT(group.next_deadline(), now);
   EXPECT_NE(group.next_deadline(), kNever);
 }
@@ -209,7 +209,7 @@ TEST_F(GroupStates, Group_Joining_Refused) {
   start(true);
   refuse_join(wire::SaStatus::request_denied);
   EXPECT_EQ(join_count(), 0U);
-  EXPECT_EQ(count(Counter::join_refusals), 1U);
+  EXPECT_EQ(count(Counter::join_failures), 1U);
   EXPECT_GE(group.next_deadline(), now + config.join_backoff.first * 3 / 4);
   EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
 }
@@ -851,7 +851,7 @@ TEST_F(GroupLog, RepeatedFailuresAreLoggedWithGrowingIntervals) {
     now = group.next_deadline();
     group.tick(now);
   }
-  EXPECT_EQ(count(Counter::join_refusals), 16U);
+  EXPECT_EQ(count(Counter::join_failures), 16U);
   EXPECT_EQ(lines->last_raw().size(), 5U) << "the 1st, 2nd, 4th, 8th and 16th";
   EXPECT_NE(lines->last_formatted().front().find("no response"), std::string::npos);
 }

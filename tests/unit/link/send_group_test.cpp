@@ -121,7 +121,7 @@ TEST_F(SendGroupStates, SendGroup_Joining_Refused) {
   EXPECT_EQ(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).size(), 1U);
   EXPECT_TRUE(is<Missing>());
   EXPECT_EQ(parking.used, 0U);
-  EXPECT_EQ(count(Counter::join_refusals), 1U);
+  EXPECT_EQ(count(Counter::join_failures), 1U);
   EXPECT_GE(group->next_deadline(), now + config.missing_group * 3 / 4);
 }
 
