@@ -17,6 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "interop
 import softib_subnet  # noqa: E402
 from softib_subnet import PATIENCE, SKIPPED, need  # noqa: E402, F401
 
+# Processes inherit that a signal is ignored, as below nohup; those of the tests end on SIGHUP.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 BIN = os.environ.get("IPOIB_BIN", "build/bin")
 
 

@@ -31,8 +31,9 @@ TEST_F(ServiceTest, RemovesThePidFileAtTheEnd) {
 }
 
 TEST_F(ServiceTest, HangupEndsTheDaemonUnlessItWasStartedWithThatIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_DFL);
   EXPECT_THAT(termination_signals(), ::testing::ElementsAre(SIGTERM, SIGINT, SIGHUP));
-  const auto before = std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
   EXPECT_THAT(termination_signals(), ::testing::ElementsAre(SIGTERM, SIGINT));
   std::signal(SIGHUP, before);
 }
