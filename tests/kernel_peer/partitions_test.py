@@ -57,7 +57,11 @@ class Partitions(guest.KernelPeer):
         self.assert_connected()
 
     def test_partitions_are_isolated(self):
-        """An address in one partition is not reachable in another."""
+        """An address in one partition is not reachable in another. By default Linux replies to ARP
+        on each interface for the addresses of all."""
+        for host in (self.ours, self.theirs):
+            host.run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
+            self.addCleanup(host.run, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=0")
         self.ours.run("ip", "addr", "add", "10.45.0.1/24", "dev", f"ib0.{RED}")
         self.theirs.run("ip", "addr", "add", "10.45.0.2/24", "dev", f"ib0.{BLUE}")
         self.assertFalse(self.ours.reaches("10.45.0.2"))
