@@ -5,7 +5,8 @@
  * All functions that return int return 0 on success and a negative errno value on failure, unless
  * stated otherwise; ibarp_error() then returns the reason as text. The important values:
  *   -ENOENT      no such entry            -EPERM     only root may do this
- *   -EEXIST      there is an entry        -EINVAL    invalid argument, or refused by the daemon
+ *   -EEXIST      there is one already     -EINVAL    invalid argument, or refused by the daemon
+ *   -ENOSPC      too many interfaces      -EBUSY     too many clients; the last interface
  *   -ENODEV      no ipoibd serves this interface in this network namespace
  *   -ESRCH       the interface exists, but its ipoibd is not running
  *   -ENXIO       ipoibd waits for its RDMA device, which has failed or was removed
@@ -204,6 +205,13 @@ IBARP_API int ibarp_stats(struct ibarp* handle, ibarp_counter_fn* each, void* da
 IBARP_API int ibarp_log_levels(struct ibarp* handle, ibarp_log_fn* each, void* data);
 /* The module "all" stands for all modules. */
 IBARP_API int ibarp_set_log_level(struct ibarp* handle, const char* module, const char* level);
+/* Adds an interface for another partition on the port of the handle's interface; `interface` is its
+ * name, NULL for the usual one ("ib0.8001"). Stores the name in `added` unless that is NULL. The
+ * interface waits for the partition if the port is not in it. */
+IBARP_API int ibarp_add_interface(struct ibarp* handle, uint16_t pkey, const char* interface,
+                                  char added[IBARP_NAME_SIZE]);
+/* Deletes the handle's interface. Returns when its groups were left and the interface has gone. */
+IBARP_API int ibarp_delete_interface(struct ibarp* handle);
 /* Calls `each` for each trace record of the daemon's threads, in order of time. */
 IBARP_API int ibarp_trace(struct ibarp* handle, ibarp_trace_fn* each, void* data);
 

@@ -147,7 +147,7 @@ const char* ibarp_strerror(int error) {
     case -ENOENT:
       return "no such entry";
     case -EEXIST:
-      return "entry exists already";
+      return "it exists already";
     case -EPERM:
       return "only root may do this";
     case -ENODEV:
@@ -304,6 +304,23 @@ int ibarp_set_log_level(ibarp* handle, const char* module, const char* level) {
     if (module == nullptr || level == nullptr) return invalid(handle, "no module or no level");
     return ask<std::vector<ModuleLevel>>(handle, LogRequest{{{module, level}}},
                                          [](const auto&) { return 0; });
+  });
+}
+
+int ibarp_add_interface(ibarp* handle, std::uint16_t pkey, const char* interface,
+                        char added[IBARP_NAME_SIZE]) {
+  return with(handle, [&] {
+    const AddInterfaceRequest request{PKey(pkey), interface == nullptr ? "" : interface};
+    return ask<AddedInterface>(handle, request, [&](const AddedInterface& made) {
+      if (added != nullptr) copy_text(made.name, added, IBARP_NAME_SIZE);
+      return 0;
+    });
+  });
+}
+
+int ibarp_delete_interface(ibarp* handle) {
+  return with(handle, [&] {
+    return ask<Done>(handle, DeleteInterfaceRequest{}, [](const Done&) { return 0; });
   });
 }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <variant>
 
-#include "control/filter.hpp"
+#include "control/requests.hpp"
 #include "control/values.hpp"
 #include "ipoib/result.hpp"
 
@@ -28,61 +28,7 @@ inline constexpr std::size_t kPageLines = 512;  ///< trace records in a response
 /// Name of an interface's abstract socket: this prefix, then the interface's name.
 inline constexpr std::string_view kSocketPrefix = "ipoibd/";
 
-/// Requests one page, of about kPageEntries.
-struct ListRequest {
-  std::uint64_t cursor = 0;  ///< 0: the first page; otherwise EntryPage::next of the page before
-  friend bool operator==(const ListRequest&, const ListRequest&) = default;
-};
-struct GetRequest {
-  IpAddress address;
-  friend bool operator==(const GetRequest&, const GetRequest&) = default;
-};
-/// Creates a permanent entry. add: EEXIST if there is an entry; change: ENOENT if there is none.
-struct SetRequest {
-  enum class Mode : std::uint8_t { add, change, replace };
-  Mode mode = Mode::replace;
-  IpAddress address;
-  HwAddress hardware;
-  friend bool operator==(const SetRequest&, const SetRequest&) = default;
-};
-/// ENOENT if there is no such entry.
-struct DeleteRequest {
-  IpAddress address;
-  friend bool operator==(const DeleteRequest&, const DeleteRequest&) = default;
-};
-/// Deletes the entries that match; permanent ones only if the filter names their state.
-struct FlushRequest {
-  Filter filter{};
-  friend bool operator==(const FlushRequest&, const FlushRequest&) = default;
-};
-struct StatsRequest {
-  friend bool operator==(const StatsRequest&, const StatsRequest&) = default;
-};
-struct InfoRequest {
-  friend bool operator==(const InfoRequest&, const InfoRequest&) = default;
-};
-/// Requests that the interface's thread answers.
-using InterfaceRequest = std::variant<ListRequest, GetRequest, SetRequest, DeleteRequest,
-                                      FlushRequest, StatsRequest, InfoRequest>;
-
-/// The members of a group; the daemon asks the SA.
-struct MembersRequest {
-  Gid mgid;
-  friend bool operator==(const MembersRequest&, const MembersRequest&) = default;
-};
-/// Sets the given levels, then returns all of them.
-struct LogRequest {
-  std::vector<ModuleLevel> set;
-  friend bool operator==(const LogRequest&, const LogRequest&) = default;
-};
-struct TraceRequest {
-  std::uint32_t ring = 0;
-  std::uint64_t from = 0;  ///< first record wanted; the oldest one if it is overwritten already
-  friend bool operator==(const TraceRequest&, const TraceRequest&) = default;
-};
-using Request = std::variant<InterfaceRequest, MembersRequest, LogRequest, TraceRequest>;
-
-/// Reply to set and delete.
+/// Reply to set, delete and delete_interface.
 struct Done {
   friend bool operator==(const Done&, const Done&) = default;
 };
@@ -91,11 +37,17 @@ struct Flushed {
   std::uint64_t entries = 0;
   friend bool operator==(const Flushed&, const Flushed&) = default;
 };
+/// Reply to add_interface.
+struct AddedInterface {
+  std::string name;
+  friend bool operator==(const AddedInterface&, const AddedInterface&) = default;
+};
 /// Reply by request: list EntryPage, get Entry, set and delete Done, flush Flushed, stats
 /// vector<Counter>, info InterfaceInfo, members vector<Member>, log vector<ModuleLevel>, trace
-/// TracePage.
-using Reply = std::variant<EntryPage, Entry, Done, Flushed, std::vector<Counter>, InterfaceInfo,
-                           std::vector<Member>, std::vector<ModuleLevel>, TracePage>;
+/// TracePage, add_interface AddedInterface, delete_interface Done.
+using Reply =
+    std::variant<EntryPage, Entry, Done, Flushed, std::vector<Counter>, InterfaceInfo,
+                 std::vector<Member>, std::vector<ModuleLevel>, TracePage, AddedInterface>;
 using Response = Result<Reply>;
 
 /// Whether the request changes anything.

@@ -87,11 +87,17 @@ Request trace_request(JsonReader& reader) {
   return TraceRequest{reader.number<std::uint32_t>("ring"), reader.number<std::uint64_t>("from")};
 }
 
+Request add_interface_request(JsonReader& reader) {
+  return AddInterfaceRequest{PKey(reader.number<std::uint16_t>("pkey")),
+                             reader.has("name") ? reader.text("name") : ""};
+}
+Request delete_interface_request(JsonReader& /*reader*/) { return DeleteInterfaceRequest{}; }
+
 struct Operation {
   std::string_view name;
   Request (*read)(JsonReader&);
 };
-constexpr std::array<Operation, 11> kOperations{{{"list", list_request},
+constexpr std::array<Operation, 13> kOperations{{{"list", list_request},
                                                  {"get", get_request},
                                                  {"set", set_request},
                                                  {"delete", delete_request},
@@ -101,7 +107,9 @@ constexpr std::array<Operation, 11> kOperations{{{"list", list_request},
                                                  {"info", info_request},
                                                  {"members", members_request},
                                                  {"log", log_request},
-                                                 {"trace", trace_request}}};
+                                                 {"trace", trace_request},
+                                                 {"add_interface", add_interface_request},
+                                                 {"delete_interface", delete_interface_request}}};
 
 struct RequestEmitter {
   json::object operator()(const InterfaceRequest& request) const {
@@ -149,12 +157,24 @@ struct RequestEmitter {
   json::object operator()(const TraceRequest& request) const {
     return {{"op", "trace"}, {"ring", request.ring}, {"from", request.from}};
   }
+  json::object operator()(const AddInterfaceRequest& request) const {
+    json::object out{{"op", "add_interface"}, {"pkey", request.pkey.value()}};
+    if (!request.name.empty()) out["name"] = request.name;
+    return out;
+  }
+  json::object operator()(const DeleteInterfaceRequest& /*request*/) const {
+    return {{"op", "delete_interface"}};
+  }
 };
 
 }  // namespace
 
 bool is_change(const Request& request) {
   if (const auto* const log = std::get_if<LogRequest>(&request)) return !log->set.empty();
+  if (std::holds_alternative<AddInterfaceRequest>(request) ||
+      std::holds_alternative<DeleteInterfaceRequest>(request)) {
+    return true;
+  }
   const auto* const other = std::get_if<InterfaceRequest>(&request);
   return other != nullptr && (std::holds_alternative<SetRequest>(*other) ||
                               std::holds_alternative<DeleteRequest>(*other) ||
@@ -180,7 +200,7 @@ Result<Request> parse_request(std::string_view line) {
   return Error{
       EOPNOTSUPP,
       "unknown op; this daemon knows list, get, set, delete, flush, flush_matching, stats, "
-      "info, members, log, trace"};
+      "info, members, log, trace, add_interface, delete_interface"};
 }
 
 std::string emit(const Request& request) {

@@ -190,6 +190,7 @@ struct ReplyEmitter {
     out["next"] = page.next;
     out["end"] = page.end;
   }
+  void operator()(const AddedInterface& added) const { out["interface"] = added.name; }
 };
 
 /// Parses the reply to a request.
@@ -227,6 +228,10 @@ struct ReplyReader {
     return read_all(reader, "levels", read_level);
   }
   Reply operator()(const TraceRequest& /*request*/) const { return read_page(reader); }
+  Reply operator()(const AddInterfaceRequest& /*request*/) const {
+    return AddedInterface{reader.text("interface")};
+  }
+  Reply operator()(const DeleteInterfaceRequest& /*request*/) const { return Done{}; }
 };
 
 Error not_understood(const std::string& why) {

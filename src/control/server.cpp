@@ -114,6 +114,12 @@ void Server::Impl::handle(const Request& request, const ucred& peer,
   if (const auto* const members = std::get_if<MembersRequest>(&request)) {
     return dependencies_.handler.find_members(members->mgid, std::move(done));
   }
+  if (const auto* const add = std::get_if<AddInterfaceRequest>(&request)) {
+    return dependencies_.handler.add_interface(*add, std::move(done));
+  }
+  if (std::holds_alternative<DeleteInterfaceRequest>(request)) {
+    return dependencies_.handler.delete_interface(std::move(done));
+  }
   const auto& about_interface = std::get<InterfaceRequest>(request);
   if (std::holds_alternative<StatsRequest>(about_interface)) {
     // Add the server's own counters as they are now, since the response may come on any thread.

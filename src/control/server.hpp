@@ -41,6 +41,12 @@ class Handler {
   virtual void handle(InterfaceRequest request, std::function<void(Response)> done) = 0;
   /// Finds the members of a group, and calls `done` as handle() does.
   virtual void find_members(const Gid& mgid, std::function<void(Response)> done) = 0;
+  /// Adds an interface of the same daemon, and calls `done` as handle() does.
+  virtual void add_interface(const AddInterfaceRequest& request,
+                             std::function<void(Response)> done) = 0;
+  /// Deletes the interface itself, and calls `done` as handle() does. The server may be destroyed
+  /// by a later handler of the io_context: by then the response is written.
+  virtual void delete_interface(std::function<void(Response)> done) = 0;
 };
 
 class Server {

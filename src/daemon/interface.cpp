@@ -36,6 +36,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
     : id_(id),
       dependencies_(dependencies),
       logs_(dependencies.logs, id.name),
+      cpu_(dependencies.cpus),
       trace_(dependencies.rings, id.name),
       pools_(dependencies.max_mtu, dependencies.options.link, dependencies.options.queues),
       queue_pair_(verbs::UdQueuePair::create(dependencies.device, dependencies.max_mtu,
@@ -73,7 +74,7 @@ Interface::Interface(const InterfaceId& id, const Interface::Dependencies& depen
              .poll = dependencies.options.poll},
             {pump_, *tun_, *queue_pair_, sleeper_, to_interface_, to_control_, trace_.ring,
              *logs_.daemon}),
-      thread_([this] { loop_.run(); }, to_interface_) {
+      thread_([this] { run(); }, to_interface_) {
   log_start(dependencies.device);
 }
 
@@ -101,6 +102,12 @@ void Interface::log_start(const verbs::Device& device) {
   logs_.daemon->info("on {} port {}, partition {:#06x}{}", device.name(), device.port(),
                      id_.pkey.value(), tun_->adopted() ? ", adopted" : "");
   for (const auto& warning : tun_->warnings()) logs_.daemon->warn("{}", warning);
+}
+
+void Interface::run() {
+  if (const auto pinned = cpu_.pin_thread(); !pinned)
+    logs_.daemon->warn("{}", pinned.error().message);
+  loop_.run();
 }
 
 void Interface::register_pools() {

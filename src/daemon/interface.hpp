@@ -11,6 +11,7 @@
 #include <string>
 
 #include "control/server.hpp"
+#include "daemon/cpus.hpp"
 #include "daemon/interface_control.hpp"
 #include "daemon/interface_loop.hpp"
 #include "daemon/interface_thread.hpp"
@@ -38,6 +39,7 @@ class Interface final : public PartitionInterface {
     Logging& logs;
     TraceRings& rings;
     TraceRing& control_trace;
+    CpuShares& cpus;
   };
   /// Creates the interface, or adopts a persistent one, and starts its thread. Throws
   /// std::runtime_error that says what is missing.
@@ -51,6 +53,7 @@ class Interface final : public PartitionInterface {
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
   [[nodiscard]] bool adopted() const override { return tun_->adopted(); }
   void remove_at_end() override { tun_->remove(); }
+  void remove_now() override { tun_->close(); }
   [[nodiscard]] SharedNamespace current_namespace() const override;
 
   void on_port(const verbs::PortSnapshot& port) override { control_.on_port(port); }
@@ -77,6 +80,8 @@ class Interface final : public PartitionInterface {
   void receive_large_packets();
   [[nodiscard]] std::unique_ptr<control::Server> serve(const std::string& name);
   void on_renamed(const std::string& name);
+  /// The interface's thread.
+  void run();
   /// Calls `open` in the network namespace of the interface.
   template <class Open>
   auto at_home(Open&& open) const {
@@ -87,6 +92,7 @@ class Interface final : public PartitionInterface {
   const InterfaceId id_;
   const Dependencies dependencies_;
   InterfaceLogs logs_;
+  const CpuShares::Share cpu_;
   const OwnRing trace_;
   Pools pools_;
   const std::unique_ptr<verbs::UdQueuePair> queue_pair_;

@@ -187,6 +187,20 @@ void InterfaceControl::find_members(const Gid& mgid, std::function<void(control:
   dependencies_.sa.send({id, wire::members_query(mgid)});
 }
 
+void InterfaceControl::add_interface(const control::AddInterfaceRequest& request, Callback done) {
+  const auto name = dependencies_.owner.add_interface(request.pkey.as_full(), request.name);
+  if (!name) return done(name.error());
+  done(control::Reply(control::AddedInterface{*name}));
+}
+
+void InterfaceControl::delete_interface(Callback done) {
+  dependencies_.owner.delete_interface(dependencies_.number,
+                                       [done = std::move(done)](const Result<void>& deleted) {
+                                         if (!deleted) return done(deleted.error());
+                                         done(control::Reply(control::Done{}));
+                                       });
+}
+
 // --- SA requests and responses ------------------------------------------------------------------
 
 void InterfaceControl::on_messages() {

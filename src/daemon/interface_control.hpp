@@ -53,13 +53,13 @@ class InterfaceControl final : public control::Handler {
   void on_client_reregister();
   void on_object_failed(const void* object);
   void on_notice(const wire::Notice& notice);
-  /// A response to a request of this interface.
-  void on_response(const wire::SaResponse& response);
-  /// Ends the interface; the first reason counts.
-  void stop(StopReason why);
+  void on_response(const wire::SaResponse& response);  ///< to a request of this interface
+  void stop(StopReason why);                           ///< the first reason counts
 
   void handle(control::InterfaceRequest request, Callback done) override;
   void find_members(const Gid& mgid, Callback done) override;
+  void add_interface(const control::AddInterfaceRequest& request, Callback done) override;
+  void delete_interface(Callback done) override;
 
  private:
   void log_partition(const verbs::PortSnapshot& port);

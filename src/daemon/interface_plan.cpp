@@ -3,6 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "daemon/option_values.hpp"
 
 namespace ipoib::daemon {
 
@@ -25,24 +28,29 @@ std::string list_of(std::span<const PKey> keys) {
   return text.empty() ? "none" : text;
 }
 
+/// Partitions that are chosen or in the table, then those that the operator has added.
+std::vector<PKey> InterfacePlan::wanted(std::span<const PKey> table) const {
+  auto out = chosen_.empty() ? partitions_of(table) : chosen_;
+  for (const auto& [partition, name] : operator_.added) {
+    if (std::ranges::find(out, partition) == out.end()) out.push_back(partition);
+  }
+  return out;
+}
+
 InterfacePlan::Changes InterfacePlan::update(bool active, std::span<const PKey> table) {
   Changes changes;
-  const auto wanted = chosen_.empty() ? partitions_of(table) : chosen_;
-  for (auto at = interfaces_.begin(); active && at != interfaces_.end();) {
-    auto& [partition, state] = *at;
-    const bool is_wanted = std::ranges::find(wanted, partition) != wanted.end();
-    if (!is_wanted && state == State::suppressed) {
-      at = interfaces_.erase(at);
-      continue;
-    }
-    if (!is_wanted && state == State::created) {
-      state = State::removing;
-      changes.remove.push_back(partition);
-    }
-    ++at;
+  const auto all = wanted(table);
+  const auto is_unwanted = [&](PKey each) { return std::ranges::find(all, each) == all.end(); };
+  for (auto& [partition, state] : interfaces_) {
+    if (!active || state != State::created || !is_unwanted(partition)) continue;
+    state = State::removing;
+    changes.remove.push_back(partition);
   }
-  for (const PKey partition : wanted) {
-    if (interfaces_.contains(partition)) continue;
+  if (active) std::erase_if(operator_.deleted, is_unwanted);
+  for (const PKey partition : all) {
+    const bool is_deleted =
+        operator_.deleted.contains(partition) && !operator_.added.contains(partition);
+    if (interfaces_.contains(partition) || is_deleted) continue;
     if (interfaces_.size() < kMaxInterfaces) {
       interfaces_.emplace(partition, State::created);
       changes.create.push_back(partition);
@@ -53,9 +61,71 @@ InterfacePlan::Changes InterfacePlan::update(bool active, std::span<const PKey> 
   return changes;
 }
 
+Result<void> InterfacePlan::add(PKey partition, const std::string& name) {
+  if (!partition.is_valid()) {
+    return Error{EINVAL, fmt::format("{:#06x} is not a valid P_Key", partition.value())};
+  }
+  if (const auto at = interfaces_.find(partition); at != interfaces_.end()) {
+    const auto its_name = name_of(partition);
+    if (at->second == State::removing) return Error{EBUSY, its_name + " is being removed"};
+    return Error{EEXIST, fmt::format("partition {:#06x} has the interface {} already",
+                                     partition.value(), its_name)};
+  }
+  if (interfaces_.size() >= kMaxInterfaces) {
+    return Error{ENOSPC, fmt::format("{} partitions have an interface, which is the maximum",
+                                     interfaces_.size())};
+  }
+  const auto chosen = name.empty() ? usual_name_of(partition) : name;
+  if (!is_interface_name(chosen)) {
+    return Error{EINVAL, chosen + ": the name must be " + kInterfaceNameRule};
+  }
+  for (const auto& [other, state] : interfaces_) {
+    if (name_of(other) != chosen) continue;
+    return Error{
+        EEXIST, fmt::format("{} is the interface of partition {:#06x}: choose another name", chosen,
+                            other.value())};
+  }
+  operator_.added[partition] = chosen;
+  interfaces_.emplace(partition, State::created);
+  return {};
+}
+
+void InterfacePlan::cancel_add(PKey partition) {
+  interfaces_.erase(partition);
+  operator_.added.erase(partition);
+}
+
+Result<void> InterfacePlan::remove(PKey partition) {
+  const auto at = interfaces_.find(partition);
+  if (at == interfaces_.end() || at->second == State::removing) {
+    return Error{EBUSY, name_of(partition) + " is being removed"};
+  }
+  const auto is_created = [](const auto& each) { return each.second == State::created; };
+  if (std::ranges::count_if(interfaces_, is_created) == 1) {
+    return Error{EBUSY,
+                 name_of(partition) +
+                     " is the last interface: end ipoibd instead, or add another one before"};
+  }
+  at->second = State::removing;
+  operator_.added.erase(partition);
+  operator_.deleted.insert(partition);
+  return {};
+}
+
+void InterfacePlan::forget(PKey partition) {
+  interfaces_.erase(partition);
+  operator_.added.erase(partition);
+  operator_.deleted.insert(partition);
+}
+
 std::string InterfacePlan::name_of(PKey partition) const {
-  const bool is_base = partition == kDefaultPKey || chosen_.size() == 1;
-  return is_base ? base_name_ : fmt::format("{}.{:04x}", base_name_, partition.value());
+  const auto added = operator_.added.find(partition);
+  return added != operator_.added.end() ? added->second : usual_name_of(partition);
+}
+
+std::string InterfacePlan::usual_name_of(PKey partition) const {
+  const PKey base = chosen_.size() == 1 ? chosen_.front() : kDefaultPKey;
+  return partition == base ? base_name_ : fmt::format("{}.{:04x}", base_name_, partition.value());
 }
 
 }  // namespace ipoib::daemon

@@ -1,16 +1,21 @@
 // Decides which partitions of a port have an interface, and how the interfaces are called.
 //
-// If partitions were chosen, each of them has an interface, even if the port is not in it.
-// Otherwise each partition in the port's P_Key table has one. While the port is not active, no
+// If partitions were chosen by options, each of them has an interface, even if the port is not in
+// it. Otherwise each partition in the port's P_Key table has one. While the port is not active, no
 // interface is removed: the table is valid only after the subnet manager has made the port active.
+//
+// Besides, the operator adds and deletes interfaces. An added one stays until it is deleted, even
+// if the port is not in its partition.
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ipoib/address.hpp"
+#include "ipoib/result.hpp"
 
 namespace ipoib::daemon {
 
@@ -26,6 +31,15 @@ inline constexpr std::size_t kPartitionSuffix = 5;
 /// Formats keys as "0xffff, 0x8001".
 [[nodiscard]] std::string list_of(std::span<const PKey> keys);
 
+/// What the operator has changed since the daemon was started. Outlives the device.
+struct OperatorChanges {
+  /// Partitions that have an interface in any case, with its name.
+  std::map<PKey, std::string> added;
+  /// Otherwise, those that have none although they are chosen or in the table, until they are
+  /// neither.
+  std::set<PKey> deleted;
+};
+
 class InterfacePlan {
  public:
   struct Changes {
@@ -35,27 +49,41 @@ class InterfacePlan {
   };
 
   /// `chosen`: full members' keys; empty: all partitions in the port's table.
-  InterfacePlan(std::vector<PKey> chosen, std::string base_name)
-      : chosen_(std::move(chosen)), base_name_(std::move(base_name)) {}
+  InterfacePlan(std::vector<PKey> chosen, std::string base_name, OperatorChanges& by_operator)
+      : chosen_(std::move(chosen)), base_name_(std::move(base_name)), operator_(by_operator) {}
 
   /// Returns what to create and to remove for the given state of the port.
   [[nodiscard]] Changes update(bool active, std::span<const PKey> table);
   /// The interface of a partition was removed, or could not be created. The next update() creates
   /// it if it is wanted.
   void on_removed(PKey partition) { interfaces_.erase(partition); }
-  /// The operator has deleted the interface of a partition: it is not created again until the
-  /// partition has left the table.
-  void suppress(PKey partition) { interfaces_[partition] = State::suppressed; }
+  /// The operator adds an interface for a full member's key; an empty name stands for the usual
+  /// one. It counts as existing until on_removed(). Otherwise EEXIST: the partition has an
+  /// interface, or another one has the name; EBUSY: its interface is being removed; EINVAL: the key
+  /// or the name is invalid; ENOSPC: there are kMaxInterfaces.
+  [[nodiscard]] Result<void> add(PKey partition, const std::string& name);
+  /// The interface could not be created, and is not to be added any more.
+  void cancel_add(PKey partition);
+  /// The operator deletes an interface, which is to be followed by on_removed(). EBUSY: it is the
+  /// last one, or is being removed.
+  [[nodiscard]] Result<void> remove(PKey partition);
+  /// The operator has deleted an interface in the kernel.
+  void forget(PKey partition);
 
-  /// As usual on Linux, the default partition's interface has the base name, and others append the
-  /// key: ib0, ib0.8001. A single chosen partition has the base name, too.
+  /// The name that the operator has given. Otherwise as usual on Linux: the default partition's
+  /// interface has the base name, and others append the key: ib0, ib0.8001. A single chosen
+  /// partition has the base name instead of the default one.
   [[nodiscard]] std::string name_of(PKey partition) const;
 
  private:
-  enum class State { created, removing, suppressed };
+  enum class State { created, removing };
+
+  [[nodiscard]] std::vector<PKey> wanted(std::span<const PKey> table) const;
+  [[nodiscard]] std::string usual_name_of(PKey partition) const;
 
   std::vector<PKey> chosen_;
   std::string base_name_;
+  OperatorChanges& operator_;
   std::map<PKey, State> interfaces_;
 };
 

@@ -1,6 +1,7 @@
 #include "daemon/interfaces.hpp"
 
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <exception>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace ipoib::daemon {
 
 Interfaces::Interfaces(const Dependencies& dependencies)
     : dependencies_(dependencies),
-      plan_(dependencies.options.pkeys, dependencies.options.interface),
+      plan_(dependencies.options.pkeys, dependencies.options.interface, dependencies.changes),
       retry_timer_(dependencies.context, [this] { apply_plan(); }) {}
 
 void Interfaces::start(const verbs::PortSnapshot& port) {
@@ -116,6 +117,33 @@ void Interfaces::remove(PKey partition) {
   }
 }
 
+Result<std::string> Interfaces::add_interface(PKey partition, const std::string& name) {
+  if (stopping_) return Error{ESHUTDOWN, "ipoibd is ending"};
+  if (auto added = plan_.add(partition, name); !added) return added.error();
+  const auto its_name = plan_.name_of(partition);
+  dependencies_.log.info("{}: adding the interface of partition {:#06x}, as requested", its_name,
+                         partition.value());
+  try {
+    create(partition);
+  } catch (const std::exception& error) {
+    plan_.cancel_add(partition);
+    return Error{EIO, error.what()};
+  }
+  return its_name;
+}
+
+void Interfaces::delete_interface(InterfaceNumber number, Deleted done) {
+  const auto at = interfaces_.find(number);
+  if (stopping_ || at == interfaces_.end())
+    return done(Error{ESHUTDOWN, "the interface is ending"});
+  const auto& id = at->second->id();
+  if (auto removed = plan_.remove(id.pkey); !removed) return done(removed.error());
+  dependencies_.log.info("{}: deleting the interface of partition {:#06x}, as requested", id.name,
+                         id.pkey.value());
+  deleting_.emplace(number, std::move(done));
+  at->second->stop({});
+}
+
 // --- End ----------------------------------------------------------------------------------------
 
 void Interfaces::stop(const StopReason& why) {
@@ -137,13 +165,17 @@ void Interfaces::on_ended(InterfaceNumber number, const StopReason& why) {
   });
 }
 
-void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
+void Interfaces::destroy(InterfaceNumber number, StopReason why) {
   const auto at = interfaces_.find(number);
   auto interface = std::move(at->second);
   interfaces_.erase(at);
   const auto partition = interface->id().pkey;
   const auto name = interface->id().name;
   const bool was_last = interfaces_.empty();
+  const auto deleting = deleting_.extract(number);
+  const bool failed = why.kind == StopReason::Kind::failed;
+  if (deleting && !failed)
+    why = {};  // also if the network interface was moved or deleted meanwhile
   switch (why.kind) {
     case StopReason::Kind::requested:
       interface->remove_at_end();
@@ -155,7 +187,7 @@ void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
       break;
     case StopReason::Kind::deleted:
       dependencies_.log.warn("interface {} was deleted", name);
-      plan_.suppress(partition);
+      plan_.forget(partition);
       if (was_last && !stopping_) stopping_ = {why.kind, "interface " + name + " was deleted"};
       break;
     case StopReason::Kind::failed:
@@ -164,9 +196,22 @@ void Interfaces::destroy(InterfaceNumber number, const StopReason& why) {
       break;
   }
   if (stopping_ && why.kind == StopReason::Kind::moved) interface->remove_at_end();
+  if (deleting && !failed) {
+    interface->remove_now();
+    deleting.mapped()({});
+    destroy_later(std::move(interface));
+  }
   interface.reset();  // apply_plan() may create another one of this name
   if (!stopping_) return apply_plan();
   if (was_last) dependencies_.owner.on_finished(stopping_->reason);
+}
+
+/// The response to the request that has deleted it is written by its own control server.
+void Interfaces::destroy_later(std::unique_ptr<PartitionInterface> interface) {
+  ended_.push_back(std::move(interface));
+  boost::asio::post(dependencies_.context, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) ended_.clear();
+  });
 }
 
 /// apply_plan() adopts the network interface where it is now.

@@ -2,11 +2,13 @@
 // responses to them, and destroys those that have ended.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/interface_plan.hpp"
 #include "daemon/options.hpp"
@@ -35,6 +37,7 @@ class Interfaces final : private InterfaceOwner {
     PartitionInterfaces& factory;
     const Options& options;
     KeptInterfaces& kept;
+    OperatorChanges& changes;
     PortOwner& owner;
     SaRequestPort& sa;
     Logger& log;
@@ -57,19 +60,25 @@ class Interfaces final : private InterfaceOwner {
 
  private:
   using Map = std::map<InterfaceNumber, std::unique_ptr<PartitionInterface>>;
+  using Deleted = std::function<void(Result<void>)>;
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
+  [[nodiscard]] Result<std::string> add_interface(PKey partition, const std::string& name) override;
+  void delete_interface(InterfaceNumber number, Deleted done) override;
 
   void apply_plan();
   void create(PKey partition);
   void remove(PKey partition);
   void discard_kept();
-  void destroy(InterfaceNumber number, const StopReason& why);
+  void destroy(InterfaceNumber number, StopReason why);
+  void destroy_later(std::unique_ptr<PartitionInterface> interface);
   void follow(PKey partition, const PartitionInterface& interface);
 
   const Dependencies dependencies_;
   InterfacePlan plan_;
   Map interfaces_;
+  std::map<InterfaceNumber, Deleted> deleting_;  ///< by the operator
+  std::vector<std::unique_ptr<PartitionInterface>> ended_;
   std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved
   InterfaceNumber last_number_;
   verbs::PortSnapshot port_;

@@ -35,6 +35,7 @@ struct Dependencies {
   const host::NetworkNamespace home;
   TerminationSignalsBlocked blocked;
   KeptInterfaces kept;
+  OperatorChanges changes;
   std::optional<PidFile> pid_file;
 };
 
@@ -49,6 +50,7 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   const auto port = device.query().value();
   const auto sa = make_sa_backend(device, options, logs);
   PortWatcher watcher(device, *logs.verbs);
+  CpuShares cpus(options.cpus);
   PortControl control({.port = watcher, .sa = *sa, .log = *logs.daemon},
                       {.context = context,
                        .device = device,
@@ -57,8 +59,9 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
                        .home = dependencies.home,
                        .logs = logs,
                        .rings = rings,
-                       .control_trace = rings.add("control")},
-                      dependencies.kept);
+                       .control_trace = rings.add("control"),
+                       .cpus = cpus},
+                      dependencies.kept, dependencies.changes);
   control.start(port);
   // Only now is it certain that no other daemon has the interfaces.
   if (!dependencies.pid_file) dependencies.pid_file.emplace(options.pid_file);
@@ -116,6 +119,7 @@ int run(const Options& options, std::span<const std::string> arguments) {
                             .home = host::NetworkNamespace::open(options.netns).value(),
                             .blocked = {},
                             .kept = {},
+                            .changes = {},
                             .pid_file = {}};
   auto wanted = options;
   auto device = wait_for_device(wanted, dependencies);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "daemon/cpus.hpp"
 #include "daemon/interface_plan.hpp"
 #include "wire/sa_values.hpp"
 
@@ -83,6 +84,29 @@ std::vector<std::uint8_t> parse_scopes(const std::string& option, const std::str
   return scopes;
 }
 
+std::vector<unsigned> parse_cpus(const std::string& option, const std::string& text) {
+  std::vector<unsigned> cpus;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto range = text.substr(begin, end - begin);
+    const auto hyphen = range.find('-');
+    const auto first = parse_number(option, range.substr(0, hyphen), 0, kMaxCpus - 1);
+    const auto last = hyphen == std::string::npos
+                          ? first
+                          : parse_number(option, range.substr(hyphen + 1), first, kMaxCpus - 1);
+    for (auto cpu = static_cast<unsigned>(first); cpu <= last; ++cpu) {
+      if (!can_run_on(cpu)) {
+        throw UsageError("--" + option + " " + text + ": CPU " + std::to_string(cpu) +
+                         " does not exist, is offline, or may not be used by this process");
+      }
+      if (std::ranges::find(cpus, cpu) != cpus.end()) refuse(option, text, "each CPU once");
+      cpus.push_back(cpu);
+    }
+    begin = end + 1;
+  }
+  return cpus;
+}
+
 std::uint8_t parse_fabric_mtu(const std::string& option, const std::string& text) {
   const auto bytes = static_cast<std::uint32_t>(parse_number(option, text, 256, 4096));
   const auto code = wire::mtu_code(bytes);
@@ -152,12 +176,15 @@ PollMode parse_poll_mode(const std::string& option, const std::string& text) {
   refuse(option, text, "event, busy or adaptive");
 }
 
+bool is_interface_name(const std::string& text) {
+  return !text.empty() && text.size() < IFNAMSIZ && text != "." && text != ".." &&
+         std::none_of(text.begin(), text.end(), [](unsigned char c) {
+           return c <= ' ' || c == '/' || c == ':' || c == '%' || c >= 0x7f;
+         });
+}
+
 std::string parse_interface(const std::string& option, const std::string& text) {
-  const bool possible = !text.empty() && text.size() < IFNAMSIZ && text != "." && text != ".." &&
-                        std::none_of(text.begin(), text.end(), [](unsigned char c) {
-                          return c <= ' ' || c == '/' || c == ':' || c == '%' || c >= 0x7f;
-                        });
-  if (!possible) refuse(option, text, "a name of 1 to 15 characters without blanks, / : and %");
+  if (!is_interface_name(text)) refuse(option, text, kInterfaceNameRule);
   return text;
 }
 

@@ -14,6 +14,8 @@ namespace ipoib::daemon {
 [[nodiscard]] std::uint64_t parse_number(const std::string& option, const std::string& text,
                                          std::uint64_t least, std::uint64_t most);
 [[nodiscard]] bool parse_yes_no(const std::string& option, const std::string& text);
+/// Numbers of CPUs that a thread can run on, "0-3,5", in this order; each once.
+[[nodiscard]] std::vector<unsigned> parse_cpus(const std::string& option, const std::string& text);
 /// A P_Key, with or without its membership bit, as the full member's key: both select the same
 /// partition, and RFC 4391, 4 requires the bit in group addresses.
 [[nodiscard]] PKey parse_pkey(const std::string& option, const std::string& text);
@@ -33,6 +35,11 @@ namespace ipoib::daemon {
 [[nodiscard]] std::vector<control::ModuleLevel> parse_log(const std::string& text);
 [[nodiscard]] LogTarget parse_log_target(const std::string& option, const std::string& text);
 [[nodiscard]] PollMode parse_poll_mode(const std::string& option, const std::string& text);
+/// What is_interface_name() accepts, as text.
+inline constexpr const char* kInterfaceNameRule =
+    "a name of 1 to 15 characters without blanks, / : and %";
+/// Whether a network interface can have this name.
+[[nodiscard]] bool is_interface_name(const std::string& text);
 /// A valid name for a network interface.
 [[nodiscard]] std::string parse_interface(const std::string& option, const std::string& text);
 

@@ -148,6 +148,8 @@ po::options_description process_options(Options& out) {
           ->default_value("adaptive"),
       "what an interface without packets does: sleep at once, poll all the time, which takes a "
       "CPU for each, or poll for a moment before it sleeps")(
+      "cpu", text("N[-N][,...]", [&](const auto& v) { out.cpus = parse_cpus("cpu", v); }),
+      "CPUs to which the threads of the interfaces are pinned in turn (default: not pinned)")(
       "log",
       text("LEVEL|MODULE=LEVEL,...", [&](const auto& v) { out.log = parse_log(v); })
           ->default_value("info"),

@@ -43,6 +43,7 @@ struct Options {
   LogTarget log_target = LogTarget::standard_error;
   std::string pid_file;  ///< empty: none
   PollMode poll = PollMode::adaptive;
+  std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
 
   /// The minimum for IPv4 (RFC 791, 3.2), and the maximum for an InfiniBand MTU of 4096.
   static constexpr std::uint32_t kMinIpMtu = 68;

@@ -2,12 +2,14 @@
 // InterfaceFactory, and in memory by tests.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "daemon/messages.hpp"
 #include "daemon/sa_requests.hpp"
 #include "ipoib/address.hpp"
+#include "ipoib/result.hpp"
 #include "linux/network_namespace.hpp"
 #include "verbs/device.hpp"
 #include "wire/notice.hpp"
@@ -21,6 +23,15 @@ class InterfaceOwner {
   /// The interface's thread has ended and has left its groups, if possible. The interface may be
   /// destroyed after this call, but not within.
   virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
+
+  /// The operator adds an interface for a full member's key. Returns its name; an empty `name`
+  /// stands for the usual one.
+  [[nodiscard]] virtual Result<std::string> add_interface(PKey partition,
+                                                          const std::string& name) = 0;
+  /// The operator deletes an interface. Calls `done` when the network interface has gone and the
+  /// groups were left, or at once with the reason why that is not possible.
+  virtual void delete_interface(InterfaceNumber interface,
+                                std::function<void(Result<void>)> done) = 0;
 };
 
 /// A network namespace that interfaces share.
@@ -42,6 +53,8 @@ class PartitionInterface {
   [[nodiscard]] virtual bool adopted() const = 0;
   /// Makes the network interface disappear with this object; otherwise it is kept.
   virtual void remove_at_end() = 0;
+  /// Makes the network interface disappear at once. Only after InterfaceOwner::on_ended().
+  virtual void remove_now() = 0;
   /// The network namespace that the network interface is in now; null if it was deleted.
   [[nodiscard]] virtual SharedNamespace current_namespace() const = 0;
 

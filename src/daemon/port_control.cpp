@@ -18,7 +18,8 @@ constexpr const char* kMadsFailed = "the device for management datagrams has fai
 }  // namespace
 
 PortControl::PortControl(const Dependencies& dependencies,
-                         const Interface::Dependencies& interfaces, KeptInterfaces& kept)
+                         const Interface::Dependencies& interfaces, KeptInterfaces& kept,
+                         OperatorChanges& changes)
     : dependencies_(dependencies),
       context_(interfaces.context),
       trace_(interfaces.control_trace),
@@ -32,6 +33,7 @@ PortControl::PortControl(const Dependencies& dependencies,
                    .factory = factory_,
                    .options = interfaces.options,
                    .kept = kept,
+                   .changes = changes,
                    .owner = *this,
                    .sa = *this,
                    .log = dependencies.log}) {

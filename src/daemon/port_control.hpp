@@ -26,8 +26,9 @@ class PortControl final : private PortOwner, private SaRequestPort {
     Logger& log;
   };
 
+  /// `kept` and `changes` outlive the device.
   PortControl(const Dependencies& dependencies, const Interface::Dependencies& interfaces,
-              KeptInterfaces& kept);
+              KeptInterfaces& kept, OperatorChanges& changes);
 
   /// Creates the interfaces for a port in this state. Throws std::runtime_error if one of them
   /// cannot be created.

@@ -28,6 +28,11 @@ class WaitingInterfaces::Waiting final : public control::Handler {
   void find_members(const Gid& /*mgid*/, std::function<void(control::Response)> done) override {
     done(refusal());
   }
+  void add_interface(const control::AddInterfaceRequest& /*request*/,
+                     std::function<void(control::Response)> done) override {
+    done(refusal());
+  }
+  void delete_interface(std::function<void(control::Response)> done) override { done(refusal()); }
 
  private:
   [[nodiscard]] Error refusal() const {

@@ -14,6 +14,59 @@ namespace {
 
 using Verb = Command::Verb;
 
+constexpr const char* kHelp = R"(Usage: ibarp [OPTIONS] [COMMAND]
+Shows and changes the neighbour entries of the ipoibd interfaces in this
+network namespace, and adds and deletes interfaces. Any user may list entries,
+groups and interfaces; only root may make changes and list members of groups.
+
+Commands, as of ip neigh; they may be abbreviated:
+  show [FILTER]... [dev IF]         list entries (default command; also list)
+  get ADDRESS [dev IF]              show one entry; fail if there is none
+  add ADDRESS lladdr HW [dev IF]    add a permanent entry; fail if one exists
+  change ADDRESS lladdr HW [dev IF] replace an existing entry by a permanent one
+  replace ADDRESS lladdr HW [dev IF]  add or replace a permanent entry
+  del ADDRESS [dev IF]              delete an entry
+  flush [all] [FILTER]... [dev IF]  delete entries, except permanent ones
+  stats [dev IF]                    show counters, and drops by reason
+  log [MODULE=LEVEL]... [dev IF]    show or set log levels
+  trace [dev IF]                    show the last events of the daemon's threads
+  info [dev IF]                     show the interface and its state
+  groups [-m] [dev IF]              show multicast groups and, for root, their
+                                    members
+  interface [dev IF]                list the interfaces and their partitions
+  interface add PKEY [name NAME] [dev IF]  add the interface of a partition, on
+                                    the port of that interface
+  interface del IF                  delete an interface
+  help                              print this text
+
+FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.
+STATE is incomplete, resolving, reachable, stale, delay, probing, failed,
+permanent or all. Only flush with nud deletes permanent entries, too.
+HW is 20 bytes in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
+LEVEL is trace, debug, info, warning, error, critical or off; MODULE may be all.
+Without dev IF a command applies to all interfaces; one that changes an entry
+needs dev IF if there are several, and interface add if several ipoibd run.
+
+Options; -a, -s and -d as of arp(8):
+  -a, --all [HOST]      show entries in BSD style
+  -s, --set HOST HW     set a permanent entry
+  -d, --delete HOST     delete an entry
+  -i, --device IF       same as dev IF
+  -n, --numeric         do not resolve host names (with -a, -s and -d)
+  -4, --ipv4            show and flush: only IPv4
+  -6, --ipv6            show and flush: only IPv6
+  -j, --json            print JSON
+  -w, --wide            show and groups: all columns
+  -z, --zeros           stats: include counters that are zero
+  -m, --members         groups: print a line for each member
+  -b, --batch FILE      run the commands in FILE, one on a line; -: standard input
+  --force               with --batch: go on after a command that fails
+  -h, --help            print this text
+  -V, --version         print the version
+
+Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
+)";
+
 constexpr int kForce = 1;  // an option without letter
 
 constexpr std::array<option, 16> kOptions{{{"all", no_argument, nullptr, 'a'},
@@ -147,55 +200,6 @@ Command parse_command(int argc, char** argv) {
   return arp_spelling ? parse_arp_words(command, words, !numeric) : parse_words(command, words);
 }
 
-const char* help_text() {
-  return R"(Usage: ibarp [OPTIONS] [COMMAND]
-Shows and changes the neighbour entries of the ipoibd interfaces in this
-network namespace. Any user may list entries and groups; only root may make
-changes and list the members of groups.
-
-Commands, as of ip neigh; they may be abbreviated:
-  show [FILTER]... [dev IF]         list entries (default command; also list)
-  get ADDRESS [dev IF]              show one entry; fail if there is none
-  add ADDRESS lladdr HW [dev IF]    add a permanent entry; fail if one exists
-  change ADDRESS lladdr HW [dev IF] replace an existing entry by a permanent one
-  replace ADDRESS lladdr HW [dev IF]  add or replace a permanent entry
-  del ADDRESS [dev IF]              delete an entry
-  flush [all] [FILTER]... [dev IF]  delete entries, except permanent ones
-  stats [dev IF]                    show counters, and drops by reason
-  log [MODULE=LEVEL]... [dev IF]    show or set log levels
-  trace [dev IF]                    show the last events of the daemon's threads
-  info [dev IF]                     show the interface and its state
-  groups [-m] [dev IF]              show multicast groups and, for root, their
-                                    members
-  help                              print this text
-
-FILTER is [to] ADDRESS[/BITS], or nud STATE[,STATE]...; see also -4 and -6.
-STATE is incomplete, resolving, reachable, stale, delay, probing, failed,
-permanent or all. Only flush with nud deletes permanent entries, too.
-HW is 20 bytes in hexadecimal with colons, or QPN@GID, or qpn QPN gid GID.
-LEVEL is trace, debug, info, warning, error, critical or off; MODULE may be all.
-Without dev IF a command applies to all interfaces; one that changes an entry
-needs dev IF if there are several.
-
-Options; -a, -s and -d as of arp(8):
-  -a, --all [HOST]      show entries in BSD style
-  -s, --set HOST HW     set a permanent entry
-  -d, --delete HOST     delete an entry
-  -i, --device IF       same as dev IF
-  -n, --numeric         do not resolve host names (with -a, -s and -d)
-  -4, --ipv4            show and flush: only IPv4
-  -6, --ipv6            show and flush: only IPv6
-  -j, --json            print JSON
-  -w, --wide            show and groups: all columns
-  -z, --zeros           stats: include counters that are zero
-  -m, --members         groups: print a line for each member
-  -b, --batch FILE      run the commands in FILE, one on a line; -: standard input
-  --force               with --batch: go on after a command that fails
-  -h, --help            print this text
-  -V, --version         print the version
-
-Exit status: 0 success, 1 failed or refused, 2 wrong command, option or value.
-)";
-}
+const char* help_text() { return kHelp; }
 
 }  // namespace ipoib::cli

@@ -47,6 +47,9 @@ struct Command {
     trace,
     info,
     groups,
+    interfaces,
+    add_interface,
+    delete_interface,
     batch,
     help,
     version,
@@ -60,9 +63,11 @@ struct Command {
   std::string device;                                       ///< empty: not given
   ibarp_hardware to{};                                      ///< of add, change, replace
   std::vector<std::pair<std::string, std::string>> levels;  ///< modules and levels to set
-  std::string batch;                                        ///< a file with commands; "-": stdin
-  bool force = false;                                       ///< batch: go on after a failure
-  bool names = false;                                       ///< resolve `host`, and show host names
+  std::uint16_t pkey = 0;                                   ///< of add_interface
+  std::string name;    ///< of add_interface; empty: the usual one
+  std::string batch;   ///< a file with commands; "-": stdin
+  bool force = false;  ///< batch: go on after a failure
+  bool names = false;  ///< resolve `host`, and show host names
   bool json = false;
   bool zeros = false;
   bool members = false;

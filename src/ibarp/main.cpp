@@ -75,6 +75,14 @@ Status run_groups(const Command& command) {
   return status == kDone && unknown && command.members ? kFailed : status;
 }
 
+Status run_interfaces(const Command& command) {
+  std::vector<ibarp_info> infos;
+  const Status status =
+      for_each_interface(command, [&](const Client& client) { infos.push_back(client.info()); });
+  print(interfaces(infos, command));
+  return status;
+}
+
 using Report = std::string (*)(const Client&, const Command&);
 
 Status run_report(const Command& command, Report report) {
@@ -111,6 +119,14 @@ Status run(const Command& command) {
       return run_report(command, info);
     case Verb::groups:
       return run_groups(command);
+    case Verb::interfaces:
+      return run_interfaces(command);
+    case Verb::add_interface:
+      print(add_interface(daemon_of(command), command));
+      return kDone;
+    case Verb::delete_interface:
+      delete_interface(Client(command.device));
+      return kDone;
     case Verb::batch:
       return run_batch(command);
     case Verb::help:

@@ -35,6 +35,13 @@ struct GroupListing {
 /// Runs add, change, replace and delete, which print nothing.
 void change(const Client& client, const Command& command);
 
+/// Lists interfaces, of which the information is given.
+[[nodiscard]] std::string interfaces(const std::vector<ibarp_info>& infos, const Command& command);
+/// An interface whose daemon is to add another one. Throws Failure if several daemons run.
+[[nodiscard]] Client daemon_of(const Command& command);
+[[nodiscard]] std::string add_interface(const Client& client, const Command& command);
+void delete_interface(const Client& client);
+
 /// One interface's part of a report; with --json, a JSON object without a newline.
 [[nodiscard]] std::string flush(const Client& client, const Command& command);
 [[nodiscard]] std::string stats(const Client& client, const Command& command);

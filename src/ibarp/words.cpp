@@ -1,6 +1,7 @@
 // Parses commands in words, as of ip(8) neigh.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 #include "client.hpp"
@@ -18,7 +19,7 @@ struct Name {
   Verb verb;
 };
 /// An abbreviation stands for the first of these that it begins, as in ip(8).
-constexpr std::array<Name, 17> kVerbs{{{"show", Verb::show},
+constexpr std::array<Name, 18> kVerbs{{{"show", Verb::show},
                                        {"list", Verb::show},
                                        {"ls", Verb::show},
                                        {"get", Verb::get},
@@ -34,7 +35,14 @@ constexpr std::array<Name, 17> kVerbs{{{"show", Verb::show},
                                        {"trace", Verb::trace},
                                        {"info", Verb::info},
                                        {"groups", Verb::groups},
+                                       {"interface", Verb::interfaces},
                                        {"help", Verb::help}}};
+/// What follows "interface".
+constexpr std::array<Name, 5> kInterfaceVerbs{{{"show", Verb::interfaces},
+                                               {"list", Verb::interfaces},
+                                               {"ls", Verb::interfaces},
+                                               {"add", Verb::add_interface},
+                                               {"delete", Verb::delete_interface}}};
 constexpr std::string_view kAllStates =
     "incomplete,resolving,reachable,stale,delay,probing,failed,permanent";
 static_assert(kAllStates.size() < IBARP_TEXT_SIZE);
@@ -44,6 +52,18 @@ std::string take(Words& words, const char* expected) {
   std::string word = std::move(words.front());
   words.erase(words.begin());
   return word;
+}
+
+/// Removes a command at the front of `words`; nullptr if there is none of that name.
+template <class Names>
+const Name* take_name(Words& words, const Names& names) {
+  const std::string& word = words.front();
+  const auto found = std::find_if(names.begin(), names.end(), [&](const Name& each) {
+    return !word.empty() && each.text.substr(0, word.size()) == word;
+  });
+  if (found == names.end()) return nullptr;
+  words.erase(words.begin());
+  return &*found;
 }
 
 void take_level(Command& command, const std::string& word) {
@@ -105,6 +125,46 @@ void take_entry(Command& command, const std::string& word, Words& words, bool& h
   }
 }
 
+std::uint16_t parse_pkey(const std::string& word) {
+  const bool hexadecimal = word.rfind("0x", 0) == 0 || word.rfind("0X", 0) == 0;
+  const char* const begin = word.data() + (hexadecimal ? 2 : 0);
+  const char* const end = word.data() + word.size();
+  std::uint16_t pkey = 0;
+  const auto [rest, error] = std::from_chars(begin, end, pkey, hexadecimal ? 16 : 10);
+  if (error != std::errc() || rest != end) {
+    throw Failure(kUsage, "\"" + word + "\" is no P_Key; expected a number of 16 bits");
+  }
+  return pkey;
+}
+
+/// Parses what follows "interface".
+void take_interface_arguments(Command& command, Words& words) {
+  if (const auto* const verb = words.empty() ? nullptr : take_name(words, kInterfaceVerbs)) {
+    command.verb = verb->verb;
+  }
+  const bool adds = command.verb == Verb::add_interface;
+  bool has_pkey = false;
+  while (!words.empty()) {
+    const std::string word = take(words, "an argument");
+    if (word == "dev") {
+      command.device = take(words, "an interface");
+    } else if (adds && word == "name" && command.name.empty()) {
+      command.name = take(words, "a name");
+    } else if (adds && !has_pkey) {
+      command.pkey = parse_pkey(word);
+      has_pkey = true;
+    } else if (command.verb == Verb::delete_interface && command.device.empty()) {
+      command.device = word;
+    } else {
+      misused("\"" + word + "\" is not expected here");
+    }
+  }
+  if (adds && !has_pkey) misused("a P_Key is required");
+  if (command.verb == Verb::delete_interface && command.device.empty()) {
+    misused("an interface is required");
+  }
+}
+
 /// Parses what follows a verb.
 void take_arguments(Command& command, Words& words) {
   const bool about_entry = command.is_change() || command.verb == Verb::get;
@@ -156,15 +216,15 @@ Command parse_words(const Command& options, const std::vector<std::string>& word
   Command command = options;
   Words left = words;
   if (!left.empty() && !begins_show(left.front())) {
-    const std::string& word = left.front();
-    const auto* const found = std::find_if(kVerbs.begin(), kVerbs.end(), [&](const Name& each) {
-      return !word.empty() && each.text.substr(0, word.size()) == word;
-    });
-    if (found == kVerbs.end()) misused("the command \"" + word + "\" is unknown");
+    const Name* const found = take_name(left, kVerbs);
+    if (found == nullptr) misused("the command \"" + left.front() + "\" is unknown");
     command.verb = found->verb;
-    left.erase(left.begin());
   }
-  take_arguments(command, left);
+  if (command.verb == Verb::interfaces) {
+    take_interface_arguments(command, left);
+  } else {
+    take_arguments(command, left);
+  }
   if (!command.host.empty()) command.address = resolve(command.host, false);
   return command;
 }

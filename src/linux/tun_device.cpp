@@ -70,11 +70,11 @@ Error interface_error(const std::string& name, int error) {
       return failure(what, error, "a TUN needs CAP_NET_ADMIN: run as root");
     case EBUSY:
       return failure(what, error,
-                     "another process has it open: stop that process, or choose another --name");
+                     "another process has it open: stop that process, or choose another name");
     case EINVAL:
       return failure(what, error,
                      "the name is invalid, or belongs to an interface of another kind: choose "
-                     "another --name");
+                     "another name");
     default:
       return failure(what, error);
   }
@@ -311,5 +311,10 @@ Result<void> TunDevice::unless_gone(Error error) {
 }
 
 void TunDevice::remove() { (void)ioctl(fd_.get(), TUNSETPERSIST, 0UL); }
+
+void TunDevice::close() {
+  remove();
+  fd_.reset();
+}
 
 }  // namespace ipoib::host

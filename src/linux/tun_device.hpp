@@ -72,6 +72,8 @@ class TunDevice final : public PollableTun {
   [[nodiscard]] bool is_gone() const override { return gone_; }
   /// Makes the interface disappear with this object.
   void remove();
+  /// Makes the interface disappear at once. Nothing may be read, written or set afterwards.
+  void close();
 
  private:
   TunDevice(FileDescriptor fd, FileDescriptor control, std::string name)

@@ -177,7 +177,8 @@ class Ibarp(hosts.Pair):
         if look.returncode in (126, 127):
             self.skipTest("user nobody cannot reach the program")
         self.assertEqual(look.returncode, 0, look.stderr)
-        for words in (["flush"], ["del", "10.44.0.2"], ["log", "link=off"]):
+        for words in (["flush"], ["del", "10.44.0.2"], ["log", "link=off"],
+                      ["interface", "add", "0x8001"], ["interface", "del", "ib0"]):
             done = self.left.run(*as_nobody, hosts.program("ibarp"), *words, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn("only root", done.stderr)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Several partitions of one port: each has an interface; partitions appear, disappear and move."""
 
+import json
 import signal
 
 import hosts
@@ -180,6 +181,111 @@ class Limited(Partitions):
         self.softib_set("partition", "1", "left", "limited")
         wait_until(lambda: self.left.logged("ib0.8001", "limited member"), "the daemon logs it")
         self.assertIsNotNone(self.left.link("ib0.8001"), "the partition is the same")
+
+
+class ByHand(Partitions):
+    """The operator adds and deletes interfaces while the daemon runs."""
+
+    def ibarp(self, host, *arguments, status=0):
+        done = host.run(hosts.program("ibarp"), *arguments, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout if status == 0 else done.stderr
+
+    def names(self, host):
+        return [line["interface"] for line in json.loads(self.ibarp(host, "interface", "-j"))]
+
+    def groups_of(self, host, partition):
+        """The groups of a partition that the host's port is a member of, according to the SA."""
+        lines = self.subnet.run_softib("show", "groups").stdout.splitlines()
+        return [line.split()[0] for line in lines
+                if f"ff12:401b:{partition}:" in line and host.name in line.split()]
+
+    def start_in_default(self):
+        """Both ports are in a second partition, whose interface is not chosen."""
+        self.set_up("--partition", "1=full")
+        for host in (self.left, self.right):
+            host.start()
+
+    def test_add_and_delete(self):
+        self.start_in_default()
+        self.configure("ib0", "10.44.0")
+        for host in (self.left, self.right):
+            self.assertEqual(self.ibarp(host, "interface", "add", RED), "")
+        self.configure("ib0.8001", "10.44.1")
+        self.assert_reaches(self.left, "10.44.1.2", "through the added interface")
+        listed = json.loads(self.ibarp(self.left, "interface", "-j"))
+        self.assertEqual([(line["interface"], line["pkey"], line["state"], line["port"])
+                          for line in listed],
+                         [("ib0", "0xffff", "up", 1), ("ib0.8001", RED, "up", 1)])
+        wait_until(lambda: self.groups_of(self.left, "8001"), "it is in the groups")
+
+        self.ibarp(self.left, "interface", "del", "ib0.8001")
+        self.assertIsNone(self.left.link("ib0.8001"), "it has gone when the command ends")
+        self.assertEqual(self.groups_of(self.left, "8001"), [], "the groups were left")
+        self.assertNotEqual(self.groups_of(self.left, "ffff"), [])
+        self.assertEqual(self.names(self.left), ["ib0"])
+        self.assert_reaches(self.left, "10.44.0.2", "the other one still works")
+        self.ibarp(self.left, "interface", "add", "0x0001", "name", "red")
+        self.left.configure("red", "10.44.1.1/24")
+        self.assert_reaches(self.left, "10.44.1.2", "again, under another name")
+        self.assertEqual(self.left.daemon.end(signal.SIGTERM), 0, self.left.daemon.output())
+        self.assertIsNone(self.left.link("red"))
+        self.assertNotIn(" error ", self.left.daemon.output())
+
+    def test_refuses(self):
+        self.start_in_default()
+        self.left.run("ip", "link", "add", "taken", "type", "veth")
+        for arguments, status, why in (
+                (("add", "0xffff"), 1, "has the interface ib0 already"),
+                (("add", RED, "name", "ib0"), 1, "choose another name"),
+                (("add", RED, "name", "taken"), 1, "choose another name"),
+                (("add", "0x8000"), 2, "not a valid P_Key"),
+                (("add", RED, "name", "a/b"), 2, "without blanks"),
+                (("del", "ib0"), 1, "last interface"),
+                (("del", "absent"), 1, "absent")):
+            self.assertIn(why, self.ibarp(self.left, "interface", *arguments, status=status))
+        self.assertEqual(self.names(self.left), ["ib0"])
+
+    def test_waits_for_the_partition(self):
+        self.set_up("--partition", "1=full:right")
+        self.left.start_all()
+        self.right.start("--pkey", RED)
+        self.ibarp(self.left, "interface", "add", RED)
+        wait_until(lambda: self.left.logged("ib0.8001", "waiting for", RED), "it waits")
+        self.softib_set("partition", "1", "left", "full")
+        self.left.configure("ib0.8001", "10.44.1.1/24")
+        self.right.configure("ib0", "10.44.1.2/24")
+        self.assert_reaches(self.left, "10.44.1.2")
+        self.softib_set("partition", "1", "left", "none")
+        wait_until(lambda: not self.left.has_carrier("ib0.8001"), "carrier is lost")
+        self.assertIsNotNone(self.left.link("ib0.8001"), "it stays until it is deleted")
+        self.ibarp(self.left, "interface", "del", "ib0.8001")
+        self.assertIsNone(self.left.link("ib0.8001"))
+
+    def test_survives_a_failure_of_the_device(self):
+        self.start_in_default()
+        self.configure("ib0", "10.44.0")
+        for host in (self.left, self.right):
+            self.ibarp(host, "interface", "add", RED, "name", "red")
+        self.configure("red", "10.44.1")
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "come back"), "the device is lost")
+        self.assertIn("waits for the RDMA device",
+                      self.ibarp(self.left, "interface", "add", BLUE, "dev", "red", status=1))
+        self.softib_set("hca", "left", "present")
+        self.assert_reaches(self.left, "10.44.1.2", "it is back with its address")
+
+    def test_names_one_of_several_daemons(self):
+        self.start_in_default()
+        other = hosts.Process(
+            self.left.command(hosts.program("softib"), "run", "--hca", "other", "--",
+                              hosts.program("ipoibd"), "--pkey", "0xffff", "--name", "ib1"),
+            self.subnet.folder / "other.log", self.subnet.environment)
+        self.addCleanup(other.end)
+        wait_until(lambda: "ib1" in self.names(self.left), "ib1 is served")
+        self.assertIn("several ipoibd", self.ibarp(self.left, "interface", "add", RED, status=2))
+        self.ibarp(self.left, "interface", "add", RED, "dev", "ib1")
+        self.assertEqual(self.names(self.left), ["ib0", "ib1", "ib1.8001"])
 
 
 class Chosen(Partitions):

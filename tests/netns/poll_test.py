@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """How ipoibd waits when it has nothing to do (--poll)."""
 
+import collections
 import os
 import pathlib
+import re
 
 import hosts
 import streams
@@ -47,6 +49,34 @@ class Poll(hosts.Pair):
         before = self.left.counters()
         after = self.left.counters()
         self.assertLess(after["sleeps"] - before["sleeps"], 100, "the thread stays asleep")
+
+
+class Cpus(hosts.Pair):
+    def allowed(self):
+        """Returns the CPUs that each thread of the daemon may use, as text."""
+        found = []
+        for path in pathlib.Path(f"/proc/{self.left.daemon.pid}/task").glob("*/status"):
+            try:
+                text = path.read_text(encoding="utf-8")
+            except OSError:  # the thread has ended
+                continue
+            found.append(re.search(r"^Cpus_allowed_list:\s*(.*)$", text, re.M)[1])
+        return collections.Counter(found)
+
+    def test_threads_are_pinned_in_turn(self):
+        own = sorted(os.sched_getaffinity(0))
+        if len(own) < 2:
+            self.skipTest("needs two CPUs")
+        first, second = own[-1], own[0]
+        self.set_up("--partition", "1=full", "--partition", "2=full")
+        self.left.start_all("--cpu", f"{first},{second}")
+        wait_until(lambda: self.left.has_carrier("ib0.8002"), "three interfaces")
+        allowed = self.allowed()
+        self.assertEqual((allowed[str(first)], allowed[str(second)]), (2, 1), allowed)
+        self.assertGreater(sum(allowed.values()), 3, "other threads are not pinned")
+        self.left.run(hosts.program("ibarp"), "interface", "del", "ib0")
+        self.left.run(hosts.program("ibarp"), "interface", "add", "0xffff")
+        wait_until(lambda: self.allowed() == allowed, "a new thread has the place of the old one")
 
 
 if __name__ == "__main__":

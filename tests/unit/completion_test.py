@@ -70,11 +70,16 @@ def main():
         expect("ibarp -", ["--ipv4", "--ipv6", "--batch", "--force"])
         expect("ibarp add 10.0.0.1 ", ["lladdr", "dev"])
         expect("ibarp log link=de", ["debug"], ["info"])
+        expect("ibarp interface ", ["add", "del", "show"], ["flush"])
+        expect("ibarp interface del ", [name], ["add"])
+        expect("ibarp interface add 0x8001 ", ["name", "dev"], ["del", "lladdr"])
+        expect("ibarp interface add 0x8001 dev ", [name])
 
         expect("ipoibd --p", ["--port", "--pkey", "--pid-file"], ["--device"])
         expect("ipoibd --create-group ", ["yes", "no"])
         expect("ipoibd --name l", ["lo"])
         expect("ipoibd --poll ", ["event", "busy", "adaptive"])
+        expect("ipoibd --cp", ["--cpu"], ["--config"])
         expect("ipoibd --log-target s", ["stderr", "syslog"])
         expect("ipoibd --log ", ["debug", "link="])
 

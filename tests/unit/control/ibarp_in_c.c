@@ -127,6 +127,21 @@ static int interface_and_daemon(struct ibarp* handle) {
   return 0;
 }
 
+static int interfaces(struct ibarp* handle) {
+  char name[IBARP_NAME_SIZE] = "";
+
+  EXPECT(ibarp_add_interface(handle, 0x8001, NULL, name) == 0);
+  EXPECT(strcmp(name, "ib0.8001") == 0);
+  EXPECT(ibarp_add_interface(handle, 0x8001, "red", name) == 0 && strcmp(name, "red") == 0);
+  EXPECT(ibarp_add_interface(handle, 0x8001, "red", NULL) == 0);
+  EXPECT(ibarp_add_interface(handle, 0x8002, NULL, NULL) == -EEXIST);
+  EXPECT(strstr(ibarp_error(handle), "has an interface") != NULL);
+  EXPECT(ibarp_delete_interface(handle) == 0);
+  EXPECT(ibarp_delete_interface(handle) == -EBUSY);
+  EXPECT(ibarp_delete_interface(NULL) == -EINVAL);
+  return 0;
+}
+
 int ibarp_in_c(const char* interface) {
   struct ibarp* handle = NULL;
   struct ibarp_address address;
@@ -144,6 +159,7 @@ int ibarp_in_c(const char* interface) {
   ibarp_set_timeout(handle, 10000);
   line = entries(handle, &address);
   if (line == 0) line = interface_and_daemon(handle);
+  if (line == 0) line = interfaces(handle);
   ibarp_close(handle);
   return line;
 }

@@ -35,6 +35,18 @@ class MemoryHandler : public Handler {
     done(Reply(at->second));
   }
 
+  void add_interface(const AddInterfaceRequest& request,
+                     std::function<void(Response)> done) override {
+    if (request.pkey == kRefused) return done(Error{EEXIST, "the partition has an interface"});
+    done(Reply(AddedInterface{request.name.empty() ? "ib0.8001" : request.name}));
+  }
+  void delete_interface(std::function<void(Response)> done) override {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(deleted_, true)) return done(Error{EBUSY, "it is the last interface"});
+    done(Reply(Done{}));
+  }
+  static constexpr PKey kRefused{0x8002};  ///< has an interface already
+
   void hold() {
     const std::lock_guard lock(mutex_);
     holding_ = true;
@@ -115,6 +127,7 @@ class MemoryHandler : public Handler {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool holding_ = false;
+  bool deleted_ = false;
   std::size_t handled_ = 0;
   std::vector<std::pair<InterfaceRequest, std::function<void(Response)>>> held_;
   std::map<IpAddress, Entry> entries_;

@@ -60,7 +60,9 @@ INSTANTIATE_TEST_SUITE_P(
                                                    .states = {"failed", "permanent"}}}),
                     InterfaceRequest(StatsRequest{}), InterfaceRequest(InfoRequest{}),
                     MembersRequest{*Gid::parse("ff12:401b:ffff::1")}, LogRequest{},
-                    LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77}));
+                    LogRequest{{{"link", "debug"}, {"all", "off"}}}, TraceRequest{3, 77},
+                    AddInterfaceRequest{PKey(0x1), "red"}, AddInterfaceRequest{PKey(0xffff), ""},
+                    DeleteInterfaceRequest{}));
 
 struct ReplyCase {
   Request request;
@@ -113,18 +115,20 @@ INSTANTIATE_TEST_SUITE_P(
         ReplyCase{InterfaceRequest(InfoRequest{}), full_info()},
         ReplyCase{MembersRequest{}, std::vector<Member>{{*Gid::parse("fe80::7"), 5}}},
         ReplyCase{LogRequest{}, std::vector<ModuleLevel>{{"link", "debug"}, {"sa", "info"}}},
-        ReplyCase{TraceRequest{},
-                  TracePage{2,
-                            "ib0",
-                            {{41, "tx", TimePoint(milliseconds(-5)), 1, ~std::uint64_t{0}}},
-                            42,
-                            43}}));
+        ReplyCase{
+            TraceRequest{},
+            TracePage{
+                2, "ib0", {{41, "tx", TimePoint(milliseconds(-5)), 1, ~std::uint64_t{0}}}, 42, 43}},
+        ReplyCase{AddInterfaceRequest{}, AddedInterface{"ib0.8001"}},
+        ReplyCase{DeleteInterfaceRequest{}, Done{}}));
 
 TEST(Request, KnowsWhichRequestsChangeAnything) {
   EXPECT_TRUE(is_change(InterfaceRequest(SetRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(DeleteRequest{})));
   EXPECT_TRUE(is_change(InterfaceRequest(FlushRequest{})));
   EXPECT_TRUE(is_change(LogRequest{{{"link", "debug"}}}));
+  EXPECT_TRUE(is_change(AddInterfaceRequest{}));
+  EXPECT_TRUE(is_change(DeleteInterfaceRequest{}));
   EXPECT_FALSE(is_change(LogRequest{}));
   EXPECT_FALSE(is_change(InterfaceRequest(ListRequest{})));
   EXPECT_FALSE(is_change(InterfaceRequest(GetRequest{})));

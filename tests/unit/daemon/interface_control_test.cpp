@@ -69,10 +69,21 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
  protected:
   static constexpr InterfaceNumber kNumber{3};
   static constexpr PKey kPartition{0x8012};
+  static constexpr PKey kAdded{0x8013};
 
   void on_ended(InterfaceNumber interface, const StopReason& why) override {
     EXPECT_EQ(interface, kNumber);
     ended.push_back(why);
+  }
+  [[nodiscard]] Result<std::string> add_interface(PKey partition,
+                                                  const std::string& name) override {
+    if (partition != kAdded) return Error{EEXIST, "there is one"};
+    return name.empty() ? "usual" : name;
+  }
+  void delete_interface(InterfaceNumber interface,
+                        std::function<void(Result<void>)> done) override {
+    EXPECT_EQ(interface, kNumber);
+    deletion = std::move(done);
   }
   void send(const wire::SaRequest& request) override { requests.push_back(request); }
 
@@ -136,6 +147,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<wire::SaRequest> requests;
   std::optional<std::uint64_t> missing_receives;
   std::vector<std::string> names;
+  std::function<void(Result<void>)> deletion;
   bool has_moved = false;
   static constexpr Guid kGuid{0x0002c90300000001};
   InterfaceControl control{{.context = context,
@@ -379,6 +391,29 @@ TEST_F(InterfaceControlTest, AddsTheCounterOfThePort) {
   EXPECT_THAT(counters(), IsEmpty()) << "the device has none";
   missing_receives = 12;
   EXPECT_THAT(counters(), ElementsAre(missing_receives_counter(12)));
+}
+
+TEST_F(InterfaceControlTest, AddsInterfacesForKeysOfEitherMembership) {
+  std::vector<control::Response> responses;
+  const auto take = [&](const control::Response& one) { responses.push_back(one); };
+  control.add_interface({PKey(kAdded.base()), "red"}, take);
+  control.add_interface({kAdded, ""}, take);
+  control.add_interface({kPartition, ""}, take);
+  ASSERT_EQ(responses.size(), 3U);
+  EXPECT_EQ(std::get<control::AddedInterface>(*responses[0]).name, "red");
+  EXPECT_EQ(std::get<control::AddedInterface>(*responses[1]).name, "usual");
+  EXPECT_EQ(responses[2].error().code, EEXIST);
+}
+
+TEST_F(InterfaceControlTest, RespondsToADeletionWhenItIsDone) {
+  for (const bool works : {true, false}) {
+    std::vector<control::Response> responses;
+    control.delete_interface([&](const control::Response& one) { responses.push_back(one); });
+    EXPECT_TRUE(responses.empty());
+    deletion(works ? Result<void>() : Result<void>(Error{EBUSY, "the last one"}));
+    ASSERT_EQ(responses.size(), 1U);
+    EXPECT_EQ(responses[0].has_value(), works);
+  }
 }
 
 TEST_F(InterfaceControlTest, FindsTheMembersOfAGroup) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <stdexcept>
 
 #include "ipoib/log.hpp"
@@ -15,6 +16,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 /// What was done to an interface, by its name; "~" is its end.
 using Calls = std::vector<std::string>;
@@ -26,8 +28,10 @@ class FakeInterface final : public PartitionInterface {
   ~FakeInterface() override { note("~"); }
 
   [[nodiscard]] const InterfaceId& id() const override { return id_; }
+  [[nodiscard]] InterfaceOwner& owner() const { return owner_; }
   [[nodiscard]] bool adopted() const override { return adopted_; }
   void remove_at_end() override { note("remove"); }
+  void remove_now() override { note("remove now"); }
   [[nodiscard]] SharedNamespace current_namespace() const override { return now_in; }
   void on_port(const verbs::PortSnapshot& /*port*/) override { note("port"); }
   void on_client_reregister() override { note("reregister"); }
@@ -89,6 +93,7 @@ class InterfacesTest : public ::testing::Test,
   boost::asio::io_context context{1};
   Options options;
   KeptInterfaces kept;
+  OperatorChanges changes;
   Calls calls;
   std::map<std::string, FakeInterface*> by_name;
   std::string refused;   ///< cannot be created
@@ -99,6 +104,7 @@ class InterfacesTest : public ::testing::Test,
                          .factory = *this,
                          .options = options,
                          .kept = kept,
+                         .changes = changes,
                          .owner = *this,
                          .sa = *this,
                          .log = *link::silent_logger()}};
@@ -250,6 +256,87 @@ TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
   poll();
   EXPECT_THAT(taken(), ElementsAre("ib0 stop", "ib0 remove", "ib0 ~"));
   EXPECT_THAT(finished, ElementsAre(""));
+}
+
+TEST_F(InterfacesTest, AddsAnInterface) {
+  interfaces.start(port_in({kDefaultPKey}));
+  (void)taken();
+  auto& owner = by_name["ib0"]->owner();
+  EXPECT_EQ(*owner.add_interface(kRed, "red"), "red");
+  EXPECT_THAT(taken(), ElementsAre("red port"));
+  EXPECT_EQ(by_name["red"]->id().pkey, kRed);
+  EXPECT_EQ(owner.add_interface(kRed, "").error().code, EEXIST);
+  interfaces.on_port(port_in({kDefaultPKey}));
+  EXPECT_THAT(taken(), UnorderedElementsAre("ib0 port", "red port")) << "it stays";
+}
+
+TEST_F(InterfacesTest, AnInterfaceThatCannotBeCreatedIsNotAdded) {
+  interfaces.start(port_in({kDefaultPKey}));
+  (void)taken();
+  refused = "ib0.8001";
+  const auto added = by_name["ib0"]->owner().add_interface(kRed, "");
+  EXPECT_EQ(added.error().message, "ib0.8001 is refused");
+  refused.clear();
+  interfaces.on_port(port_in({kDefaultPKey}));
+  EXPECT_THAT(taken(), ElementsAre("ib0 port"));
+}
+
+TEST_F(InterfacesTest, DeletesAnInterfaceAndThenResponds) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  (void)taken();
+  auto& red = *by_name["ib0.8001"];
+  red.owner().delete_interface(red.id().number, [&](const Result<void>& deleted) {
+    calls.push_back(deleted ? "deleted" : deleted.error().message);
+  });
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 stop"));
+  red.end();
+  poll();
+  EXPECT_THAT(taken(),
+              ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "deleted", "ib0.8001 ~"))
+      << "its server still writes the response";
+  interfaces.on_port(port_in({kDefaultPKey, kRed}));
+  EXPECT_THAT(taken(), ElementsAre("ib0 port")) << "it is not created again";
+  EXPECT_EQ(*by_name["ib0"]->owner().add_interface(kRed, ""), "ib0.8001");
+  EXPECT_THAT(finished, IsEmpty());
+}
+
+TEST_F(InterfacesTest, DeletesAnInterfaceThatIsMovedMeanwhile) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  auto& red = *by_name["ib0.8001"];
+  bool done = false;
+  red.owner().delete_interface(red.id().number,
+                               [&](const Result<void>& deleted) { done = deleted.has_value(); });
+  (void)taken();
+  red.end({StopReason::Kind::moved, {}});
+  poll();
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "ib0.8001 ~"));
+  EXPECT_TRUE(done);
+}
+
+TEST_F(InterfacesTest, ADeletedInterfaceThatFailsIsKeptLikeTheOthers) {
+  interfaces.start(port_in({kDefaultPKey, kRed}));
+  auto& red = *by_name["ib0.8001"];
+  bool done = false;
+  red.owner().delete_interface(red.id().number, [&](const Result<void>&) { done = true; });
+  red.end({StopReason::Kind::failed, "broken"});
+  poll();
+  EXPECT_FALSE(done) << "the groups were not left";
+  EXPECT_THAT(kept, ElementsAre("ib0.8001"));
+}
+
+TEST_F(InterfacesTest, RefusesToDeleteTheLastInterface) {
+  interfaces.start(port_in({kDefaultPKey}));
+  (void)taken();
+  auto& only = *by_name["ib0"];
+  int code = 0;
+  const auto take = [&](const Result<void>& deleted) { code = deleted.error().code; };
+  only.owner().delete_interface(only.id().number, take);
+  EXPECT_EQ(code, EBUSY);
+  EXPECT_THAT(taken(), IsEmpty());
+  interfaces.stop({});
+  only.owner().delete_interface(only.id().number, take);
+  EXPECT_EQ(code, ESHUTDOWN);
+  EXPECT_EQ(only.owner().add_interface(kRed, "").error().code, ESHUTDOWN);
 }
 
 TEST_F(InterfacesTest, StopEndsAllOnce) {

@@ -1,10 +1,12 @@
 #include "daemon/options.hpp"
 
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
+#include <thread>
 
 #include "daemon/interface_plan.hpp"
 #include "wire/sa_values.hpp"
@@ -63,6 +65,30 @@ TEST(OptionsTest, AcceptsGidIndex) {
   EXPECT_EQ(parse({}).gid_index, std::nullopt);
   EXPECT_EQ(parse({"--gid-index", "3"}).gid_index, 3);
   EXPECT_THAT(error_for({"--gid-index", "256"}), HasSubstr("0 to 255"));
+}
+
+TEST(OptionsTest, AcceptsCpusThatExist) {
+  EXPECT_THAT(parse({}).cpus, ElementsAre());
+  cpu_set_t own;
+  ASSERT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+  std::vector<unsigned> some;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE && some.size() < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &own)) some.push_back(cpu);
+  }
+  const auto one = std::to_string(some.front());
+  EXPECT_THAT(parse({"--cpu", one}).cpus, ElementsAre(some.front()));
+  EXPECT_THAT(parse({"--cpu", one + "-" + one}).cpus, ElementsAre(some.front()));
+  if (some.size() == 2) {
+    const auto other = std::to_string(some.back());
+    EXPECT_THAT(parse({"--cpu", other + "," + one}).cpus, ElementsAre(some.back(), some.front()));
+  }
+  EXPECT_THAT(error_for({"--cpu", one + "," + one}), HasSubstr("each CPU once"));
+  for (const char* cpus : {"", "x", "0,", ",0", "0-", "-0", "1-0", "1024"}) {
+    EXPECT_THAT(error_for({"--cpu", cpus}), StartsWith("--cpu")) << cpus;
+  }
+  if (std::thread::hardware_concurrency() < 1000) {
+    EXPECT_THAT(error_for({"--cpu", "1023"}), HasSubstr("CPU 1023 does not exist"));
+  }
 }
 
 TEST(OptionsTest, AcceptsOneScopeOrSeveralInOrder) {

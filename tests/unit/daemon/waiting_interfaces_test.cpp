@@ -47,9 +47,10 @@ TEST_F(WaitingInterfacesTest, SaysWhatTheDaemonWaitsFor) {
 TEST_F(WaitingInterfacesTest, RefusesOtherRequests) {
   const WaitingInterfaces waiting(settings(), home_, logs_);
   Connection connection(one_);
-  for (const control::Request& request :
-       std::vector<control::Request>{control::InterfaceRequest(control::ListRequest{}),
-                                     control::InterfaceRequest(control::StatsRequest{})}) {
+  for (const control::Request& request : std::vector<control::Request>{
+           control::InterfaceRequest(control::ListRequest{}),
+           control::InterfaceRequest(control::StatsRequest{}),
+           control::AddInterfaceRequest{PKey(0x8001), ""}, control::DeleteInterfaceRequest{}}) {
     const auto response = connection.ask(request);
     ASSERT_TRUE(response.has_error());
     EXPECT_EQ(response.error().code, ENXIO);

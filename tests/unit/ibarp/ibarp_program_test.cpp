@@ -206,6 +206,83 @@ TEST_F(IbarpProgram, ShowsEntriesLikeArp) {
   EXPECT_EQ(run_ibarp({"-n", "-d", "10.44.0.3", "-i", name}).status, 1);
 }
 
+TEST_F(IbarpProgram, ListsInterfaces) {
+  RunningServer server;
+  const std::string& name = server.name();
+  control::InterfaceInfo info;
+  info.interface = name;
+  info.device = "mlx5_0";
+  info.port = 2;
+  info.pkey = PKey(0x8012);
+  info.state = "joining";
+  server.handler.put(info);
+  const std::string blanks(name.size() - 3, ' ');
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"interface", "dev", name}, {"int", "list", "dev", name}}) {
+    const Outcome outcome = run_ibarp(words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "DEV" + blanks + "  PKEY    STATE    DEVICE  PORT\n" + name +
+                               "  0x8012  joining  mlx5_0     2\n");
+  }
+  EXPECT_EQ(json::parse(run_ibarp({"-j", "interface", "show", "dev", name}).out),
+            json::parse(R"([{"interface":")" + name +
+                        R"(","state":"joining","device":"mlx5_0","port":2,"pkey":"0x8012"}])"));
+}
+
+TEST_F(IbarpProgram, AddsAndDeletesInterfaces) {
+  REQUIRE_ROOT();
+  RunningServer server;
+  const std::string& name = server.name();
+  EXPECT_EQ(run_ibarp({"interface", "add", "0x8001", "dev", name}).out, "");
+  EXPECT_EQ(run_ibarp({"-j", "interface", "add", "32769", "dev", name}).out,
+            "[{\"interface\":\"ib0.8001\"}]\n");
+  EXPECT_EQ(run_ibarp({"-j", "interface", "a", "0x1", "name", "red", "dev", name}).out,
+            "[{\"interface\":\"red\"}]\n");
+  const Outcome again = run_ibarp({"interface", "add", "0x8002", "dev", name});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_EQ(again.err, "ibarp: " + name + ": the partition has an interface\n");
+  EXPECT_EQ(run_ibarp({"interface", "del", name}).status, 0);
+  const Outcome last = run_ibarp({"interface", "delete", "dev", name});
+  EXPECT_EQ(last.status, 1);
+  EXPECT_EQ(last.err, "ibarp: " + name + ": it is the last interface\n");
+}
+
+TEST_F(IbarpProgram, RefusesInterfacesThatAreNotNamed) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"add"},
+                                                {"add", "red"},
+                                                {"add", "0x18001"},
+                                                {"add", "0x"},
+                                                {"add", "-1"},
+                                                {"add", "1", "2"},
+                                                {"add", "1", "name"},
+                                                {"add", "1", "name", "a", "name", "b"},
+                                                {"del"},
+                                                {"del", "a", "b"},
+                                                {"show", "a"},
+                                                {"flush"}}) {
+    std::vector<std::string> all{"interface"};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_EQ(run_ibarp(all).status, 2) << testing::PrintToString(all);
+  }
+}
+
+TEST_F(IbarpProgram, AsksForADaemonIfSeveralRun) {
+  REQUIRE_ROOT();
+  REQUIRE_ALONE();
+  RunningServer one;
+  RunningServer other;
+  control::InterfaceInfo info;
+  info.pid = 1;
+  one.handler.put(info);
+  other.handler.put(info);
+  EXPECT_EQ(run_ibarp({"interface", "add", "0x8001"}).status, 0) << "both are of one daemon";
+  info.pid = 2;
+  other.handler.put(info);
+  const Outcome outcome = run_ibarp({"interface", "add", "0x8001"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("dev IF"));
+}
+
 TEST_F(IbarpProgram, ChangesEntries) {
   REQUIRE_ROOT();
   RunningServer server;

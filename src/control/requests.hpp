@@ -1,0 +1,79 @@
+// Requests of the control protocol.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/filter.hpp"
+#include "control/values.hpp"
+
+namespace ipoib::control {
+
+/// Requests one page, of about kPageEntries.
+struct ListRequest {
+  std::uint64_t cursor = 0;  ///< 0: the first page; otherwise EntryPage::next of the page before
+  friend bool operator==(const ListRequest&, const ListRequest&) = default;
+};
+struct GetRequest {
+  IpAddress address;
+  friend bool operator==(const GetRequest&, const GetRequest&) = default;
+};
+/// Creates a permanent entry. add: EEXIST if there is an entry; change: ENOENT if there is none.
+struct SetRequest {
+  enum class Mode : std::uint8_t { add, change, replace };
+  Mode mode = Mode::replace;
+  IpAddress address;
+  HwAddress hardware;
+  friend bool operator==(const SetRequest&, const SetRequest&) = default;
+};
+/// ENOENT if there is no such entry.
+struct DeleteRequest {
+  IpAddress address;
+  friend bool operator==(const DeleteRequest&, const DeleteRequest&) = default;
+};
+/// Deletes the entries that match; permanent ones only if the filter names their state.
+struct FlushRequest {
+  Filter filter{};
+  friend bool operator==(const FlushRequest&, const FlushRequest&) = default;
+};
+struct StatsRequest {
+  friend bool operator==(const StatsRequest&, const StatsRequest&) = default;
+};
+struct InfoRequest {
+  friend bool operator==(const InfoRequest&, const InfoRequest&) = default;
+};
+/// Requests that the interface's thread answers.
+using InterfaceRequest = std::variant<ListRequest, GetRequest, SetRequest, DeleteRequest,
+                                      FlushRequest, StatsRequest, InfoRequest>;
+
+/// The members of a group; the daemon asks the SA.
+struct MembersRequest {
+  Gid mgid;
+  friend bool operator==(const MembersRequest&, const MembersRequest&) = default;
+};
+/// Sets the given levels, then returns all of them.
+struct LogRequest {
+  std::vector<ModuleLevel> set;
+  friend bool operator==(const LogRequest&, const LogRequest&) = default;
+};
+struct TraceRequest {
+  std::uint32_t ring = 0;
+  std::uint64_t from = 0;  ///< first record wanted; the oldest one if it is overwritten already
+  friend bool operator==(const TraceRequest&, const TraceRequest&) = default;
+};
+/// Adds an interface for another partition of the port.
+struct AddInterfaceRequest {
+  PKey pkey;         ///< with or without its membership bit
+  std::string name;  ///< empty: the usual one
+  friend bool operator==(const AddInterfaceRequest&, const AddInterfaceRequest&) = default;
+};
+/// Deletes the interface that serves the request.
+struct DeleteInterfaceRequest {
+  friend bool operator==(const DeleteInterfaceRequest&, const DeleteInterfaceRequest&) = default;
+};
+using Request = std::variant<InterfaceRequest, MembersRequest, LogRequest, TraceRequest,
+                             AddInterfaceRequest, DeleteInterfaceRequest>;
+
+}  // namespace ipoib::control

@@ -1,0 +1,70 @@
+// Lists, adds and deletes interfaces.
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <optional>
+
+#include "run.hpp"
+#include "table/table.hpp"
+#include "text.hpp"
+
+namespace ipoib::cli {
+
+namespace json = boost::json;
+using table::Align;
+
+std::string interfaces(const std::vector<ibarp_info>& infos, const Command& command) {
+  table::Table table({{"DEV"}, {"PKEY"}, {"STATE"}, {"DEVICE"}, {"PORT", Align::right}});
+  json::array all;
+  for (const ibarp_info& info : infos) {
+    const auto pkey = info.pkey != 0 ? hexadecimal(info.pkey, 4) : "-";
+    table.add({info.interface, pkey, info.state, info.device[0] != '\0' ? info.device : "-",
+               std::to_string(info.port)});
+    auto& line = all.emplace_back(json::object{{"interface", std::string(info.interface)},
+                                               {"state", std::string(info.state)},
+                                               {"device", std::string(info.device)},
+                                               {"port", info.port}});
+    if (info.pkey != 0) line.as_object()["pkey"] = pkey;
+  }
+  if (command.json) return json::serialize(all) + "\n";
+  return infos.empty() ? "" : table.text(table::output_width());
+}
+
+/// Skips interfaces whose daemon is not running.
+Client daemon_of(const Command& command) {
+  std::optional<Client> found;
+  std::uint32_t pid = 0;
+  std::string why;
+  for (const std::string& name : interfaces_of(command)) {
+    try {
+      Client client(name);
+      const auto its_pid = client.info().pid;
+      if (found && its_pid != pid) {
+        throw Failure(kUsage,
+                      "several ipoibd are running: choose one by an interface of it with "
+                      "\"dev IF\"");
+      }
+      pid = its_pid;
+      if (!found) found.emplace(std::move(client));
+    } catch (const Failure& failure) {
+      if (failure.status() == kUsage) throw;
+      why = failure.what();
+    }
+  }
+  if (!found) throw Failure(kFailed, why);
+  return std::move(*found);
+}
+
+std::string add_interface(const Client& client, const Command& command) {
+  std::array<char, IBARP_NAME_SIZE> name{};
+  client.check(ibarp_add_interface(client.get(), command.pkey,
+                                   command.name.empty() ? nullptr : command.name.c_str(),
+                                   name.data()));
+  if (!command.json) return "";
+  return json::serialize(json::array{json::object{{"interface", std::string(name.data())}}}) + "\n";
+}
+
+void delete_interface(const Client& client) { client.check(ibarp_delete_interface(client.get())); }
+
+}  // namespace ipoib::cli
