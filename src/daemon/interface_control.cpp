@@ -188,7 +188,8 @@ void InterfaceControl::find_members(const Gid& mgid, std::function<void(control:
 }
 
 void InterfaceControl::add_interface(const control::AddInterfaceRequest& request, Callback done) {
-  const auto name = dependencies_.owner.add_interface(request.pkey.as_full(), request.name);
+  const auto name =
+      dependencies_.owner.add_interface(dependencies_.number, request.pkey.as_full(), request.name);
   if (!name) return done(name.error());
   done(control::Reply(control::AddedInterface{*name}));
 }

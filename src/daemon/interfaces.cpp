@@ -117,15 +117,19 @@ void Interfaces::remove(PKey partition) {
   }
 }
 
-Result<std::string> Interfaces::add_interface(PKey partition, const std::string& name) {
-  if (stopping_) return Error{ESHUTDOWN, "ipoibd is ending"};
+Result<std::string> Interfaces::add_interface(InterfaceNumber beside, PKey partition,
+                                              const std::string& name) {
+  const auto at = interfaces_.find(beside);
+  if (stopping_ || at == interfaces_.end()) return Error{ESHUTDOWN, "the interface is ending"};
   if (auto added = plan_.add(partition, name); !added) return added.error();
   const auto its_name = plan_.name_of(partition);
   dependencies_.log.info("{}: adding the interface of partition {:#06x}, as requested", its_name,
                          partition.value());
+  homes_[partition] = at->second->id().home;
   try {
     create(partition);
   } catch (const std::exception& error) {
+    homes_.erase(partition);
     plan_.cancel_add(partition);
     return Error{EIO, error.what()};
   }

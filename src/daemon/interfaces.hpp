@@ -63,7 +63,8 @@ class Interfaces final : private InterfaceOwner {
   using Deleted = std::function<void(Result<void>)>;
 
   void on_ended(InterfaceNumber number, const StopReason& why) override;
-  [[nodiscard]] Result<std::string> add_interface(PKey partition, const std::string& name) override;
+  [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
+                                                  const std::string& name) override;
   void delete_interface(InterfaceNumber number, Deleted done) override;
 
   void apply_plan();
@@ -79,7 +80,7 @@ class Interfaces final : private InterfaceOwner {
   Map interfaces_;
   std::map<InterfaceNumber, Deleted> deleting_;  ///< by the operator
   std::vector<std::unique_ptr<PartitionInterface>> ended_;
-  std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved
+  std::map<PKey, SharedNamespace> homes_;  ///< of interfaces that were moved, or added elsewhere
   InterfaceNumber last_number_;
   verbs::PortSnapshot port_;
   std::optional<StopReason> stopping_;

@@ -24,9 +24,9 @@ class InterfaceOwner {
   /// destroyed after this call, but not within.
   virtual void on_ended(InterfaceNumber interface, const StopReason& why) = 0;
 
-  /// The operator adds an interface for a full member's key. Returns its name; an empty `name`
-  /// stands for the usual one.
-  [[nodiscard]] virtual Result<std::string> add_interface(PKey partition,
+  /// The operator adds an interface for a full member's key, in the network namespace of the
+  /// interface `beside`. Returns its name; an empty `name` stands for the usual one.
+  [[nodiscard]] virtual Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                           const std::string& name) = 0;
   /// The operator deletes an interface. Calls `done` when the network interface has gone and the
   /// groups were left, or at once with the reason why that is not possible.

@@ -42,11 +42,11 @@ class AllPartitions(Partitions):
     def test_partitions_are_isolated(self):
         """One network, one host in either partition. By default Linux replies to ARP on each
         interface for the addresses of all."""
-        for host in (self.left, self.right):
+        third = self.subnet.host("third")
+        for host in (self.left, self.right, third):
             host.run("sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
         self.left.configure("ib0.8001", "10.44.1.1/24")
         self.right.configure("ib0.8002", "10.44.1.2/24")
-        third = self.subnet.host("third")
         third.start_all()
         third.configure("ib0.8001", "10.44.1.3/24")
         self.assert_reaches(self.left, "10.44.1.3", "same partition")

@@ -75,8 +75,9 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     EXPECT_EQ(interface, kNumber);
     ended.push_back(why);
   }
-  [[nodiscard]] Result<std::string> add_interface(PKey partition,
+  [[nodiscard]] Result<std::string> add_interface(InterfaceNumber beside, PKey partition,
                                                   const std::string& name) override {
+    EXPECT_EQ(beside, kNumber);
     if (partition != kAdded) return Error{EEXIST, "there is one"};
     return name.empty() ? "usual" : name;
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <stdexcept>
 
@@ -82,6 +83,12 @@ class InterfacesTest : public ::testing::Test,
     port.active = active;
     port.pkeys = std::move(pkeys);
     return port;
+  }
+  /// A request by `ibarp interface add` to the interface `beside`.
+  [[nodiscard]] Result<std::string> add(const std::string& beside, PKey partition,
+                                        const std::string& name) {
+    auto& interface = *by_name[beside];
+    return interface.owner().add_interface(interface.id().number, partition, name);
   }
   Calls taken() { return std::exchange(calls, {}); }
   /// Lets posted calls run.
@@ -261,20 +268,30 @@ TEST_F(InterfacesTest, RemovesAnInterfaceThatIsMovedAtTheEnd) {
 TEST_F(InterfacesTest, AddsAnInterface) {
   interfaces.start(port_in({kDefaultPKey}));
   (void)taken();
-  auto& owner = by_name["ib0"]->owner();
-  EXPECT_EQ(*owner.add_interface(kRed, "red"), "red");
+  EXPECT_EQ(*add("ib0", kRed, "red"), "red");
   EXPECT_THAT(taken(), ElementsAre("red port"));
   EXPECT_EQ(by_name["red"]->id().pkey, kRed);
-  EXPECT_EQ(owner.add_interface(kRed, "").error().code, EEXIST);
+  EXPECT_EQ(add("ib0", kRed, "").error().code, EEXIST);
   interfaces.on_port(port_in({kDefaultPKey}));
   EXPECT_THAT(taken(), UnorderedElementsAre("ib0 port", "red port")) << "it stays";
+}
+
+TEST_F(InterfacesTest, AddsAnInterfaceInTheNamespaceOfTheOneThatWasAsked) {
+  interfaces.start(port_in({kDefaultPKey}));
+  const auto elsewhere = std::make_shared<const host::NetworkNamespace>(
+      host::NetworkNamespace::open("/proc/self/ns/net").value());
+  by_name["ib0"]->now_in = elsewhere;
+  by_name["ib0"]->end({StopReason::Kind::moved, {}});
+  poll();
+  ASSERT_TRUE(add("ib0", kRed, "red"));
+  EXPECT_EQ(by_name["red"]->id().home, elsewhere);
 }
 
 TEST_F(InterfacesTest, AnInterfaceThatCannotBeCreatedIsNotAdded) {
   interfaces.start(port_in({kDefaultPKey}));
   (void)taken();
   refused = "ib0.8001";
-  const auto added = by_name["ib0"]->owner().add_interface(kRed, "");
+  const auto added = add("ib0", kRed, "");
   EXPECT_EQ(added.error().message, "ib0.8001 is refused");
   refused.clear();
   interfaces.on_port(port_in({kDefaultPKey}));
@@ -286,17 +303,18 @@ TEST_F(InterfacesTest, DeletesAnInterfaceAndThenResponds) {
   (void)taken();
   auto& red = *by_name["ib0.8001"];
   red.owner().delete_interface(red.id().number, [&](const Result<void>& deleted) {
-    calls.push_back(deleted ? "deleted" : deleted.error().message);
+    EXPECT_TRUE(deleted);
+    boost::asio::post(context, [&] { calls.push_back("response is written"); });
   });
   EXPECT_THAT(taken(), ElementsAre("ib0.8001 stop"));
   red.end();
   poll();
-  EXPECT_THAT(taken(),
-              ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "deleted", "ib0.8001 ~"))
-      << "its server still writes the response";
+  EXPECT_THAT(taken(), ElementsAre("ib0.8001 remove", "ib0.8001 remove now", "response is written",
+                                   "ib0.8001 ~"))
+      << "its server writes it";
   interfaces.on_port(port_in({kDefaultPKey, kRed}));
   EXPECT_THAT(taken(), ElementsAre("ib0 port")) << "it is not created again";
-  EXPECT_EQ(*by_name["ib0"]->owner().add_interface(kRed, ""), "ib0.8001");
+  EXPECT_EQ(*add("ib0", kRed, ""), "ib0.8001");
   EXPECT_THAT(finished, IsEmpty());
 }
 
@@ -336,7 +354,7 @@ TEST_F(InterfacesTest, RefusesToDeleteTheLastInterface) {
   interfaces.stop({});
   only.owner().delete_interface(only.id().number, take);
   EXPECT_EQ(code, ESHUTDOWN);
-  EXPECT_EQ(only.owner().add_interface(kRed, "").error().code, ESHUTDOWN);
+  EXPECT_EQ(add("ib0", kRed, "").error().code, ESHUTDOWN);
 }
 
 TEST_F(InterfacesTest, StopEndsAllOnce) {
