@@ -296,6 +296,7 @@ TEST_F(InterfacesTest, AnInterfaceThatCannotBeCreatedIsNotAdded) {
   refused.clear();
   interfaces.on_port(port_in({kDefaultPKey}));
   EXPECT_THAT(taken(), ElementsAre("ib0 port"));
+  EXPECT_TRUE(add("ib0", kRed, "")) << "nothing is left of the failed attempt";
 }
 
 TEST_F(InterfacesTest, DeletesAnInterfaceAndThenResponds) {
