@@ -74,13 +74,13 @@ struct ArpReplyCheck {
   friend bool operator==(const ArpReplyCheck&, const ArpReplyCheck&) = default;
 };
 
-/// The host has been told of a better gateway by ICMP; the kernel does not announce that it uses
-/// it.
+/// The host has been told of a better gateway by ICMP, once or several times; the kernel does not
+/// announce that it uses it. At most one a second.
 struct RedirectReceived {
   friend bool operator==(const RedirectReceived&, const RedirectReceived&) = default;
 };
 
-/// HostView::arp has been used. The kernel does not announce its changes.
+/// HostView::arp has been used. The kernel does not announce its changes. At most one a second.
 struct ArpPolicyUsed {
   friend bool operator==(const ArpPolicyUsed&, const ArpPolicyUsed&) = default;
 };

@@ -35,6 +35,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       send_groups(membership, parking),
       multicast(groups, send_groups, out),
       paths({config, deps.handles, out, ids, random, log}),
+      reports(out),
       arp({host, own, groups.broadcast(), deps.messages, out}),
       nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
@@ -43,10 +44,11 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       next_hops(neighbours),
       announcer(config, host, arp, nd, out),
       dhcp(config, host, own.gid, out),
-      neighbour_input({config, own, host, paths, arp, solicitor, neighbours, out, log}),
+      neighbour_input({config, own, host, paths, arp, solicitor, neighbours, reports, out,
+                       log}),
       transmitter({config, bring_up, own, mtu, host, next_hops, groups, multicast, solicitor, icmp,
                    deps.packets, neighbours, dhcp, out}),
-      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, out}) {}
+      receiver({bring_up, own, groups, neighbours, neighbour_input, dhcp, reports, out}) {}
 
 Link::Link(const Config& config, const Dependencies& deps, Qpn qpn, std::uint64_t seed)
     : impl_(std::make_unique<Impl>(config, deps, qpn, seed)) {
@@ -293,13 +295,14 @@ void Link::tick(TimePoint now) {
   p.announcer.tick(now);
   p.neighbours.tick(now);
   p.paths.tick(now);
+  p.reports.tick(now);
 }
 
 TimePoint Link::next_deadline() const {
   const Impl& p = *impl_;
   return std::min({p.groups.next_deadline(), p.send_groups.next_deadline(),
                    p.announcer.next_deadline(), p.neighbours.next_deadline(),
-                   p.paths.next_deadline()});
+                   p.paths.next_deadline(), p.reports.next_deadline()});
 }
 
 std::vector<Outgoing>& Link::sends() { return impl_->out.sends; }

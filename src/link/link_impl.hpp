@@ -2,6 +2,7 @@
 #pragma once
 
 #include "link/announcer.hpp"
+#include "link/host_reports.hpp"
 #include "link/icmp_errors.hpp"
 #include "link/link.hpp"
 #include "link/nd_output.hpp"
@@ -44,6 +45,7 @@ struct Link::Impl {
   SendGroupTable send_groups;
   MulticastOutput multicast;
   PathTable paths;
+  HostReports reports;
   ArpOutput arp;
   NdOutput nd;
   Solicitor solicitor;

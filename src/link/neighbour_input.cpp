@@ -24,7 +24,7 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
   deps_.out.counters.add(Counter::nd_received);
   const auto message = wire::NdMessage::parse(std::as_const(datagram.frame).bytes());
   if (!message) return false;
-  if (message->type == wire::NdType::redirect) deps_.out.events.emplace_back(RedirectReceived{});
+  if (message->type == wire::NdType::redirect) deps_.reports.redirect_received(now);
   if (const auto update = neighbour_update(*message, deps_.host, deps_.own))
     apply(*update, datagram, now);
   const std::size_t size = wire::strip_link_layer_options(datagram.frame.bytes());

@@ -4,6 +4,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "link/arp_input.hpp"
 #include "link/arp_output.hpp"
+#include "link/host_reports.hpp"
 #include "link/nd_input.hpp"
 #include "link/neighbour_table.hpp"
 #include "link/path_table.hpp"
@@ -23,6 +24,7 @@ class NeighbourInput {
     ArpOutput& arp;
     Solicitor& solicitor;
     NeighbourTable& neighbours;
+    HostReports& reports;
     Output& out;
     Logger& log;
   };

@@ -122,7 +122,7 @@ void Receiver::receive_ip(Incoming& datagram, const Plan& plan, Neighbour* known
   if (plan.type == wire::EtherType::ipv4) {
     deps_.dhcp.from_fabric(datagram.frame, now);
     if (wire::is_icmp_redirect(datagram.frame.bytes(), datagram.frame.upper_layer())) {
-      deps_.out.events.emplace_back(RedirectReceived{});
+      deps_.reports.redirect_received(now);
     }
   }
   deps_.out.counters.add(Counter::rx_packets, datagram.frame.datagrams());

@@ -7,6 +7,7 @@
 #include "link/bring_up.hpp"
 #include "link/dhcp_rewriter.hpp"
 #include "link/group_table.hpp"
+#include "link/host_reports.hpp"
 #include "link/neighbour_input.hpp"
 #include "wire/encapsulation.hpp"
 
@@ -22,6 +23,7 @@ class Receiver {
     NeighbourTable& neighbours;
     NeighbourInput& input;
     DhcpRewriter& dhcp;
+    HostReports& reports;
     Output& out;
   };
 

@@ -297,6 +297,16 @@ TEST_F(Discovery, RouterAdvertisementIsLearntAndKeepsItsOtherOptions) {
   EXPECT_TRUE(std::ranges::equal(left.last(8), mtu_option));
 }
 
+TEST_F(Discovery, RedirectsAreAnnouncedOnceASecond) {
+  bring_up();
+  NdMessage redirect = message(NdType::redirect, kRouter, kOwnGlobal);
+  redirect.target = redirect.redirected = kPeer6;
+  for (int i = 0; i < 50; ++i) receive_nd(redirect);
+  EXPECT_EQ(take<RedirectReceived>().size(), 1U);
+  tick_to(now + 1s);
+  EXPECT_EQ(take<RedirectReceived>().size(), 1U) << "the host may have followed only the last one";
+}
+
 TEST_F(Discovery, RedirectIsLearnt) {
   bring_up();
   NdMessage redirect = message(NdType::redirect, kRouter, kOwnGlobal);

@@ -38,6 +38,26 @@ TEST_F(Receive, IcmpRedirectIsAnnounced) {
   EXPECT_EQ(link->to_host().size(), 2U) << "the kernel decides whether to follow it";
 }
 
+TEST_F(Receive, RedirectsAreAnnouncedOnceASecond) {
+  bring_up();
+  const auto receive_redirect = [this] {
+    Frame frame = ip_packet(kOwnIp, kPeer);
+    frame.bytes()[9] = 1;
+    frame.bytes()[20] = 5;
+    receive(datagram(encapsulated(std::move(frame))));
+  };
+  for (int i = 0; i < 50; ++i) receive_redirect();
+  EXPECT_EQ(take<RedirectReceived>().size(), 1U);
+  tick_to(now + 999ms);
+  EXPECT_TRUE(emitted<RedirectReceived>().empty());
+  tick_to(now + 1ms);
+  EXPECT_EQ(take<RedirectReceived>().size(), 1U) << "the host may have followed only the last one";
+  tick_to(now + 1min);
+  EXPECT_TRUE(emitted<RedirectReceived>().empty());
+  receive_redirect();
+  EXPECT_EQ(emitted<RedirectReceived>().size(), 1U) << "at once";
+}
+
 TEST_F(Receive, PacketGoesToTheHostWithoutTheEncapsulationHeader) {
   bring_up();
   receive(datagram(from_peer()));
