@@ -18,7 +18,9 @@ wire::Arp ArpOutput::request_for(Ipv4Address target) const {
 
 /// As in Linux (ip-sysctl, arp_announce): 0 permits any address of the host, 1 those in a subnet of
 /// the interface that has the target, too, and 2 none.
-std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address target) const {
+std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address target,
+                                                TimePoint now) const {
+  deps_.reports.arp_policy_used(now);
   const std::uint8_t announce = deps_.host.arp().announce;
   if (announce >= 2 || wire::parse_encapsulation(prompt) != wire::EtherType::ipv4) return {};
   const auto header = wire::Ipv4Header::parse(prompt.subspan(wire::kEncapsulationSize));
@@ -27,10 +29,10 @@ std::optional<Ipv4Address> ArpOutput::source_of(ConstBytes prompt, Ipv4Address t
   return header->source;
 }
 
-void ArpOutput::broadcast_request(Ipv4Address target, ConstBytes prompt) {
+void ArpOutput::broadcast_request(Ipv4Address target, ConstBytes prompt, TimePoint now) {
   deps_.out.counters.add(Counter::arp_requests_broadcast);
   wire::Arp request = request_for(target);
-  request.sender_protocol = source_of(prompt, target).value_or(request.sender_protocol);
+  request.sender_protocol = source_of(prompt, target, now).value_or(request.sender_protocol);
   broadcast(make(request));
 }
 

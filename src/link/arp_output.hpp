@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ipoib/frame.hpp"
+#include "link/host_reports.hpp"
 #include "link/output.hpp"
 #include "link/path.hpp"
 #include "wire/arp.hpp"
@@ -20,6 +21,7 @@ class ArpOutput {
     const HwAddress& own;  ///< sender address of all messages
     const Group& broadcast;
     FramePool& frames;
+    HostReports& reports;
     Output& out;
   };
 
@@ -27,7 +29,7 @@ class ArpOutput {
 
   /// `prompt` is the waiting datagram, which begins with the encapsulation header, or empty. Its
   /// source address is the sender address, if it is one of the host and arp_announce permits it.
-  void broadcast_request(Ipv4Address target, ConstBytes prompt);
+  void broadcast_request(Ipv4Address target, ConstBytes prompt, TimePoint now);
   void unicast_request(Ipv4Address target, const HwAddress& hardware, const PathData& path);
   /// Broadcasts an announcement (RFC 5227, 2.3).
   void announce(Ipv4Address address);
@@ -39,7 +41,8 @@ class ArpOutput {
  private:
   [[nodiscard]] Frame make(const wire::Arp& message);
   [[nodiscard]] wire::Arp request_for(Ipv4Address target) const;
-  [[nodiscard]] std::optional<Ipv4Address> source_of(ConstBytes prompt, Ipv4Address target) const;
+  [[nodiscard]] std::optional<Ipv4Address> source_of(ConstBytes prompt, Ipv4Address target,
+                                                     TimePoint now) const;
   void broadcast(Frame&& frame);
 
   Dependencies deps_;

@@ -31,12 +31,19 @@ class HostReports {
     redirects_not_before_ = now + kInterval;
     out_.events.emplace_back(RedirectReceived{});
   }
+  /// The next use is soon enough for what has changed since the last report.
+  void arp_policy_used(TimePoint now) {
+    if (now < policy_known_until_) return;
+    policy_known_until_ = now + kInterval;
+    out_.events.emplace_back(ArpPolicyUsed{});
+  }
   [[nodiscard]] TimePoint next_deadline() const { return redirect_at_; }
 
  private:
   Output& out_;
   TimePoint redirect_at_ = kNever;  ///< when to report the redirects received since the last report
   TimePoint redirects_not_before_{};
+  TimePoint policy_known_until_{};
 };
 
 }  // namespace ipoib::link

@@ -36,7 +36,7 @@ Link::Impl::Impl(const Config& settings, const Dependencies& deps, Qpn qpn, std:
       multicast(groups, send_groups, out),
       paths({config, deps.handles, out, ids, random, log}),
       reports(out),
-      arp({host, own, groups.broadcast(), deps.messages, out}),
+      arp({host, own, groups.broadcast(), deps.messages, reports, out}),
       nd({config, host, own, multicast, deps.messages, out}),
       solicitor({config, arp, nd, out}),
       icmp(config, host, out),

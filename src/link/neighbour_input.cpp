@@ -63,6 +63,7 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
     case ArpKind::request_for_us:
       return respond(*message, datagram, now);
     case ArpKind::third_party:
+      deps_.reports.arp_policy_used(now);
       learn(*message, datagram, now);
       if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) ask_routes(*message, now);
       return;
@@ -77,11 +78,7 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
 
 /// To a request for an address of the host.
 void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram, TimePoint now) {
-  constexpr Duration kPolicyValid = std::chrono::seconds(1);
-  if (now >= policy_known_until_) {
-    policy_known_until_ = now + kPolicyValid;
-    deps_.out.events.emplace_back(ArpPolicyUsed{});
-  }
+  deps_.reports.arp_policy_used(now);
   const bool is_probe = request.sender_protocol.is_unspecified();
   switch (answer_to(request, deps_.host)) {
     case ArpAnswer::none:

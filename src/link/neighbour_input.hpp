@@ -57,7 +57,6 @@ class NeighbourInput {
   Dependencies deps_;
   TokenBucket reply_checks_;
   TimePoint quiet_until_{};  ///< no duplicate address is logged before
-  TimePoint policy_known_until_{};
 };
 
 }  // namespace ipoib::link

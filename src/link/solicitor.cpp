@@ -38,7 +38,7 @@ bool Solicitor::admit(TokenBucket& bucket, TimePoint now) {
 void Solicitor::solicit_all(const IpAddress& target, ConstBytes prompt, TimePoint now) {
   std::visit(
       Overloaded{
-          [&](Ipv4Address ipv4) { deps_.arp.broadcast_request(ipv4, prompt); },
+          [&](Ipv4Address ipv4) { deps_.arp.broadcast_request(ipv4, prompt, now); },
           [&](const Ipv6Address& ipv6) { deps_.nd.multicast_solicitation(ipv6, prompt, now); },
       },
       target);

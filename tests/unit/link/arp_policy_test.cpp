@@ -176,9 +176,16 @@ TEST_F(ArpPolicyTest, UseOfThePolicyIsReportedOnceASecond) {
   EXPECT_EQ(emitted<ArpPolicyUsed>().size(), 1U);
   now += 1s;
   request(kStranger);
-  EXPECT_EQ(emitted<ArpPolicyUsed>().size(), 1U) << "not for us";
+  EXPECT_EQ(emitted<ArpPolicyUsed>().size(), 2U) << "proxy_arp";
   request(kOwnIp);
+  request(kStranger);
   EXPECT_EQ(emitted<ArpPolicyUsed>().size(), 2U);
+  tick_to(now + 1s);
+  send(kPeer);
+  EXPECT_EQ(emitted<ArpPolicyUsed>().size(), 2U) << "the peer is known: no ARP";
+  send(Ipv4Address(0x0a2c0003));
+  send(Ipv4Address(0x0a2c0004));
+  EXPECT_EQ(emitted<ArpPolicyUsed>().size(), 3U) << "arp_announce";
 }
 
 TEST_F(ArpPolicyTest, SenderWithAnAddressOfAnotherInterfaceIsNoNeighbour) {

@@ -215,7 +215,8 @@ class ObjectFixture : public ::testing::Test {
   SendGroupTable send_groups{membership, parking};
   MulticastOutput multicast{groups, send_groups, out};
   PathTable paths{PathTable::Dependencies{config, handles, out, ids, random, *silent_logger()}};
-  ArpOutput arp{{host, kOwn, groups.broadcast(), pool, out}};
+  HostReports reports{out};
+  ArpOutput arp{{host, kOwn, groups.broadcast(), pool, reports, out}};
   NdOutput nd{{config, host, kOwn, multicast, pool, out}};
   Solicitor solicitor{{config, arp, nd, out}};
   IcmpErrors icmp{config, host, out};
