@@ -135,7 +135,7 @@ void Group::leave() {
 }
 
 /// The carrier is down meanwhile, so the pauses grow although each join succeeds.
-void Group::on_setup_failed(TimePoint now) {
+void Group::on_setup_failed(std::string_view why, TimePoint now) {
   on_lost();
   const Backoff& backoff = deps_.config.join_backoff;
   // Nothing tells of a success, so a failure a good while after the last one counts as the first.
@@ -143,7 +143,7 @@ void Group::on_setup_failed(TimePoint now) {
   setup_failed_ = now;
   failed_setups_ = is_first ? 1 : failed_setups_ + 1;
   become(group_state::Pausing{now + backoff.after(failed_setups_, deps_.random), failed_setups_,
-                              "the queue pair could not be configured or attached"},
+                              std::string(why)},
          "set-up failed");
 }
 

@@ -41,8 +41,8 @@ class Group : public cache::Timed {
   /// The port has lost all memberships.
   void on_lost();
   void leave();
-  /// The queue pair could not be configured for the group.
-  void on_setup_failed(TimePoint now);
+  /// The link cannot use the group that it has joined; `why` is for the operator.
+  void on_setup_failed(std::string_view why, TimePoint now);
   /// AttachGroup failed; the queue pair is not attached.
   void on_attach_failed(TimePoint now);
   void tick(TimePoint now);

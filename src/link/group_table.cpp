@@ -60,8 +60,8 @@ void GroupTable::on_broadcast_heard(Lid from, TimePoint now) {
   if (broadcast_.on_heard(now)) arm(broadcast_);
 }
 
-void GroupTable::on_setup_failed(TimePoint now) {
-  broadcast_.on_setup_failed(now);
+void GroupTable::on_setup_failed(std::string_view why, TimePoint now) {
+  broadcast_.on_setup_failed(why, now);
   arm(broadcast_);
 }
 

@@ -36,7 +36,7 @@ class GroupTable {
   void on_lid(Lid lid);
   /// Another port has sent a datagram to the broadcast group.
   void on_broadcast_heard(Lid from, TimePoint now);
-  void on_setup_failed(TimePoint now);
+  void on_setup_failed(std::string_view why, TimePoint now);
   void on_attach_failed(const Gid& mgid, TimePoint now);
   /// The broadcast group is joined: joins those of the other groups that have not been started.
   void join_others();

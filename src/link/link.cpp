@@ -105,10 +105,7 @@ void Link::on_queue_pair(Qpn qpn, TimePoint now) {
 void Link::on_setup_failed(TimePoint now) {
   Impl& p = *impl_;
   if (!p.bring_up.is_running()) return;
-  p.go_down(now);
-  p.bring_up.on_setup_failed();
-  p.groups.on_setup_failed(now);
-  p.log.warn("the queue pair could not be configured; joining again later");
+  p.join_later("the queue pair could not be configured or attached", now);
 }
 
 void Link::on_attach_failed(const Gid& mgid, TimePoint now) {
@@ -196,6 +193,14 @@ void Link::Impl::join() {
   groups.join_broadcast(creation);
 }
 
+/// The broadcast group cannot be used now.
+void Link::Impl::join_later(std::string_view why, TimePoint now) {
+  go_down(now);
+  bring_up.on_setup_failed();
+  groups.on_setup_failed(why, now);
+  log.warn("{}; joining again later", why);
+}
+
 void Link::Impl::go_down(TimePoint now) {
   set_carrier(false);
   configured.reset();
@@ -227,6 +232,9 @@ void Link::on_response(const wire::SaResponse& response, TimePoint now) {
     } else {
       group->attach();
     }
+  }
+  if (p.parameters && p.groups.broadcast().record() == nullptr) {
+    return p.join_later("the broadcast group cannot be used any more", now);
   }
   p.complete_bring_up(now);
 }
@@ -266,7 +274,7 @@ void Link::Impl::configure_queue_pair() {
   const auto index = bring_up.port().pkey_index;
   assert(index.has_value());
   const ConfigureQueuePair wanted{.pkey_index = index.value_or(0),
-                                  .qkey = groups.broadcast().record()->qkey};
+                                  .qkey = parameters->qkey};
   if (configured == wanted) return;
   configured = wanted;
   out.events.emplace_back(wanted);

@@ -17,6 +17,7 @@ struct Link::Impl {
 
   void take_port();
   void join();
+  void join_later(std::string_view why, TimePoint now);
   void go_down(TimePoint now);
   void confirm_registration(std::string_view why);
   void broadcast_joined(TimePoint now);

@@ -169,6 +169,24 @@ TEST_F(BringUpStates, BringUp_NotAttached) {
   EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{false}}));
 }
 
+TEST_F(BringUpStates, BringUp_BroadcastLost) {
+  be_up_with_peer();
+  link->on_client_reregister(now);
+  wire::McMemberRecord other = group_record(broadcast());
+  other.pkey = PKey(0x8012);
+  for (const JoinRequest& join : take<JoinRequest>()) {
+    if (join.record.mgid == broadcast()) link->on_response({join.id, other}, now);
+  }
+  EXPECT_EQ(link->state(), LinkState::joining);
+  EXPECT_NE(link->waiting_for().find("cannot be used"), std::string::npos) << link->waiting_for();
+  expect_down();
+  forget();
+  link->on_queue_pair(Qpn(0x12), now);
+  EXPECT_TRUE(emitted<ConfigureQueuePair>().empty()) << "there is no Q_Key";
+  tick_to(now + config.join_backoff.first * 2);
+  expect_up_again();
+}
+
 TEST_F(BringUpStates, BringUp_PortDown) {
   be_up_with_peer();
   port.active = false;

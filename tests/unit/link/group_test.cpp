@@ -709,7 +709,7 @@ TEST_F(GroupTest, SetUpThatFailsAgainAndAgainIsRetriedWithGrowingPauses) {
   for (int failures = 1; failures < 9; ++failures) {
     EXPECT_TRUE(grant_join());
     group.on_lost();  // the link goes down first
-    group.on_setup_failed(now);
+    group.on_setup_failed("no queue pair", now);
     forget();
     const TimePoint before = now;
     reach_group_deadline();
@@ -725,7 +725,7 @@ TEST_F(GroupTest, SetUpThatFailsAgainAndAgainIsRetriedWithGrowingPauses) {
   start();
   EXPECT_TRUE(grant_join());
   group.on_lost();
-  group.on_setup_failed(now);
+  group.on_setup_failed("no queue pair", now);
   EXPECT_LE(group.next_deadline(), now + config.join_backoff.first * 5 / 4);
 }
 
