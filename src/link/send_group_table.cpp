@@ -103,6 +103,7 @@ void SendGroupTable::on_notice(const Gid& mgid) {
   const auto at = groups_.find(mgid);
   if (at == groups_.end()) return;
   if (at->second.on_outdated() == Disposition::erase) erase(at->second);
+  start_joins();
 }
 
 template <class Stimulus>
@@ -117,12 +118,14 @@ void SendGroupTable::on_reregister() {
   const auto stimulus = [](SendGroup& group) { return group.on_outdated(); };
   erase_if(known_, stimulus);
   erase_if(outstanding_, stimulus);
+  start_joins();
 }
 
 void SendGroupTable::on_new_parameters() {
   const auto stimulus = [](SendGroup& group) { return group.on_new_parameters(); };
   erase_if(known_, stimulus);
   erase_if(outstanding_, stimulus);
+  start_joins();
 }
 
 void SendGroupTable::clear(Counter why, bool leave) {

@@ -492,23 +492,49 @@ TEST_F(SendGroupTableTest, ClearLeavesWhatItMayBeAMemberOf) {
   EXPECT_EQ(size(), 0U);
 }
 
-TEST_F(SendGroupTableTest, ConfirmationsCountAsOutstandingRequests) {
-  config.limits.group_requests = 1;
-  send(1);
-  grant(take_requests().at(0), 0xc001);
-  now += 1s;
-  send(1);
-  now = table.next_deadline();
-  table.tick(now);
-  const auto confirmation = take_requests();
-  ASSERT_EQ(confirmation.size(), 1U);
-  send(2);
-  EXPECT_TRUE(take_requests().empty()) << "waits";
+/// One group is being confirmed, which is the only request; another one waits.
+class ConfirmationTest : public SendGroupTableTest {
+ protected:
+  ConfirmationTest() {
+    parameters = group_record(wire::broadcast_gid(kDefaultPKey));
+    config.limits.group_requests = 1;
+    send(1);
+    grant(take_requests().at(0), 0xc001);
+    now += 1s;
+    send(1);
+    now = table.next_deadline();
+    table.tick(now);
+    confirmations = take_requests();
+    EXPECT_EQ(confirmations.size(), 1U);
+    send(2);
+    EXPECT_TRUE(take_requests().empty()) << "waits";
+  }
+  void expect_other_joins() {
+    EXPECT_EQ(size(), 1U) << "the confirmed group is forgotten";
+    const auto requests = take_requests();
+    ASSERT_EQ(requests.size(), 1U) << "its slot is free";
+    EXPECT_EQ(requests[0].record.mgid, mgid_of(2));
+    EXPECT_FALSE(table.on_response({confirmations.at(0).id, SaFailure{}}, now));
+    send(3);
+    EXPECT_TRUE(take_requests().empty());
+  }
+  std::vector<JoinRequest> confirmations;
+};
+
+TEST_F(ConfirmationTest, ReregisterFreesTheRequest) {
   table.on_reregister();
-  EXPECT_EQ(size(), 1U) << "the confirmed group is forgotten";
-  send(3);
-  EXPECT_EQ(take_requests().size(), 1U) << "its slot is free";
-  EXPECT_FALSE(table.on_response({confirmation[0].id, SaFailure{}}, now));
+  expect_other_joins();
+}
+
+TEST_F(ConfirmationTest, NoticeFreesTheRequest) {
+  table.on_notice(mgid_of(1));
+  expect_other_joins();
+}
+
+TEST_F(ConfirmationTest, NewParametersFreeTheRequest) {
+  parameters->qkey = QKey(1);
+  table.on_new_parameters();
+  expect_other_joins();
 }
 
 TEST_F(SendGroupTableTest, ExactlyTheLimitOfGroupsIsKept) {
