@@ -160,6 +160,8 @@ void GroupTable::on_reregister() {
 
 void GroupTable::on_lost() {
   for_each([](Group& group) { group.on_lost(); });
+  highest_lid_ = 0;  // the port may come up on another subnet
+  broadcast_.set_silence(deps_.config.silence_check);
 }
 
 void GroupTable::leave() {

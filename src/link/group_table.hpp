@@ -53,6 +53,7 @@ class GroupTable {
   [[nodiscard]] Group* on_response(const wire::SaResponse& response, TimePoint now);
   void on_notice(const Gid& mgid);
   void on_reregister();
+  /// The LIDs that have been seen are forgotten, too.
   void on_lost();
   void leave();
   void tick(TimePoint now);

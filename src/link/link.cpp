@@ -198,6 +198,7 @@ void Link::Impl::join_later(std::string_view why, TimePoint now) {
   go_down(now);
   bring_up.on_setup_failed();
   groups.on_setup_failed(why, now);
+  groups.on_lid(bring_up.port().lid);
   log.warn("{}; joining again later", why);
 }
 

@@ -803,6 +803,35 @@ TEST_F(GroupTest, SilenceThatLastsIsCheckedMoreRarely) {
   EXPECT_GE(checks, 10 + 3600 / 150);
 }
 
+/// The table of the fixture, which has joined the broadcast group.
+class GroupTableTest : public ObjectFixture {
+ protected:
+  void rejoin() {
+    groups.on_lost();
+    forget();
+    groups.join_broadcast(std::nullopt);
+    const auto id = emitted<JoinRequest>().at(0).id;
+    ASSERT_NE(groups.on_response({id, group_record(groups.broadcast().mgid())}, now), nullptr);
+    forget();
+  }
+};
+
+TEST_F(GroupTableTest, LidsOfTheSubnetBeforeAreForgotten) {
+  groups.on_lid(Lid(2500));
+  rejoin();
+  groups.on_broadcast_heard(Lid(3), now);
+  EXPECT_LE(groups.next_deadline(), now + config.silence_check * 5 / 4);
+  groups.on_lid(Lid(2500));
+  rejoin();
+  groups.on_lid(Lid(1250));
+  groups.on_reregister();
+  const auto id = emitted<JoinRequest>().at(0).id;
+  ASSERT_NE(groups.on_response({id, group_record(groups.broadcast().mgid())}, now), nullptr);
+  groups.on_broadcast_heard(Lid(3), now);
+  EXPECT_GE(groups.next_deadline(), now + 50s * 3 / 4);
+  EXPECT_LE(groups.next_deadline(), now + 50s * 5 / 4);
+}
+
 TEST_F(GroupTest, RecordOfAnotherGroupIsAFailure) {
   start();
   EXPECT_FALSE(reply(group_record(wire::multicast_gid(kAllNodes, kDefaultPKey))));
