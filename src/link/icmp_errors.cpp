@@ -47,12 +47,13 @@ void IcmpErrors::send(Frame&& frame, ConstBytes message, Counter kind, TimePoint
   out_.to_host.push_back(std::move(taken));
 }
 
-/// The message is for the sender of the packet.
+/// The message is for the sender of the packet. Of IPv6, only the addresses of the interface are
+/// known as those of the host.
 bool IcmpErrors::admits(ConstBytes message, TimePoint now) {
   const auto ipv4 = wire::Ipv4Header::parse(message);
   const auto ipv6 = wire::Ipv6Header::parse(message);
   const bool is_own =
-      (ipv4 && host_.is_own(ipv4->destination)) || (ipv6 && host_.is_own(ipv6->destination));
+      (ipv4 && host_.is_local(ipv4->destination)) || (ipv6 && host_.is_own(ipv6->destination));
   return (is_own ? own_ : forwarded_).take(now);
 }
 

@@ -15,6 +15,7 @@ class IcmpErrorsTest : public LinkFixture {
  protected:
   IcmpErrorsTest() {
     view.addresses.push_back({kOwnIpv6, 64});
+    view.local = {{kOwnIp, 32}, {kVirtual, 32}};
     config.limits.parked_per_neighbour = 3;
   }
   void fail_resolution() { tick_to(now + config.ageing.broadcast_probes * 1s); }
@@ -42,6 +43,7 @@ class IcmpErrorsTest : public LinkFixture {
   static inline const Ipv6Address kOwnIpv6 = *Ipv6Address::parse("fd00::1");
   static inline const Ipv6Address kPeerIpv6 = *Ipv6Address::parse("fd00::2");
   static constexpr Ipv4Address kStranger{0x0a636363};
+  static constexpr Ipv4Address kVirtual{0x0a090909};  ///< on another interface
 };
 
 TEST_F(IcmpErrorsTest, EachParkedPacketIsReportedWhenResolutionFails) {
@@ -161,7 +163,8 @@ TEST_F(IcmpErrorsTest, AboutForwardedPacketsLeaveThoseOfTheHostTheirShare) {
   EXPECT_EQ(errors().size(), 25U);
   EXPECT_GT(count(Counter::icmp_errors_withheld), 0U);
   const std::uint64_t withheld = count(Counter::icmp_errors_withheld);
-  for (int i = 0; i < 20; ++i) send(kPeer);
+  for (int i = 0; i < 10; ++i) send(kPeer);
+  for (int i = 0; i < 10; ++i) send(ip_packet(kPeer, kVirtual));
   EXPECT_EQ(count(Counter::icmp_errors_withheld), withheld);
 }
 
