@@ -82,7 +82,7 @@ struct Config {
   Duration membership_check = std::chrono::minutes(2);
   /// The broadcast group is also checked when no other port has sent to it for this time; on a large
   /// subnet after `silence_check_per_lid` for each LID, so that all ports together send the SA at
-  /// most 50 requests for such checks per second and LID range that they see.
+  /// most 50 such requests a second, if LIDs are dense.
   Duration silence_check = std::chrono::seconds(5);
   Duration silence_check_per_lid = std::chrono::milliseconds(40);
   /// A send-only group is left after this time without a packet.
