@@ -357,17 +357,12 @@ TEST_F(PathStates, Path_Failed_Use) {
 
 TEST_F(PathStates, Path_Failed_Use_Later) {
   make_failed();
-  TimePoint began = now;
-  Duration pause{};
-  for (int failures = 1; failures < 8; ++failures) {
-    began = now;
+  for (unsigned failures = 1; failures < 8; ++failures) {
+    const TimePoint began = now;
     while (use() == Condition::failed) now += 100ms;
-    const Duration longer = now - began;
-    EXPECT_LE(longer, config.path.negative.last * 5 / 4 + 100ms);
-    if (failures == 4) {
-      EXPECT_GT(longer, pause) << "backs off";
-    }
-    pause = longer;
+    const Duration pause = config.path.negative.after(failures);  // before the jitter
+    EXPECT_GE(now - began, pause * 3 / 4) << "backs off";
+    EXPECT_LE(now - began, pause * 5 / 4 + 100ms);
     EXPECT_TRUE(is<Path::Requesting>());
     refuse(path_requests().at(0));
     forget();
