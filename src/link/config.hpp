@@ -34,6 +34,9 @@ struct Ageing {
   std::uint8_t unicast_probes = 3;                ///< to the known address
   std::uint8_t broadcast_probes = 3;              ///< after those, and for an unknown address
   Duration negative = std::chrono::seconds(5);    ///< how long a failure is remembered
+  /// Between two solicitations of a failed gateway that another one replaces; `negative` while
+  /// packets have been sent to it within this time.
+  Duration gateway_probe = std::chrono::seconds(30);
   Duration idle = std::chrono::minutes(20);  ///< an unused stale entry is removed after this time
   std::uint8_t announcements = 2;            ///< of each new address
   Duration announce_interval = std::chrono::seconds(2);

@@ -227,6 +227,16 @@ Disposition Neighbour::on_deadline(const Dependencies& deps, TimePoint now) {
       state_);
 }
 
+/// If it were forgotten, packets would wait for it in vain again. RFC 4861, 6.3.6: a router that may
+/// be dead is probed, so that it is used again when it is back.
+Disposition Neighbour::on_gateway_deadline(const Dependencies& deps, TimePoint now) {
+  const Ageing& ageing = deps.config.ageing;
+  if (deps.solicitor.admit_revalidation(now)) deps.solicitor.solicit_all(address_, {}, now);
+  const bool is_in_use = used_ > now - ageing.gateway_probe;
+  std::get<Failed>(state_).deadline = now + (is_in_use ? ageing.negative : ageing.gateway_probe);
+  return Disposition::keep;
+}
+
 Disposition Neighbour::on_link_down(const Dependencies& deps, TimePoint now) {
   if (ParkedFrames* const parked = parked_frames()) {
     parked->drop(Counter::drop_link_down, deps.out.counters);

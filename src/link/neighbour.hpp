@@ -65,6 +65,8 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   [[nodiscard]] Disposition on_path_ready(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_path_failed(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_deadline(const Dependencies& deps, TimePoint now);
+  /// The same for a failed gateway that another one replaces.
+  [[nodiscard]] Disposition on_gateway_deadline(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_link_down(const Dependencies& deps, TimePoint now);
   [[nodiscard]] Disposition on_set_permanent(Route&& route, const Dependencies& deps,
                                              TimePoint now);

@@ -79,7 +79,8 @@ void NeighbourTable::reclassify(Neighbour& entry) {
   if (next == entry.eviction_class_) return;
   if (entry.eviction_class_ == EvictionClass::unresolved) --unresolved_;
   if (next == EvictionClass::unresolved) ++unresolved_;
-  if (level_of_class(entry.eviction_class_) != level_of_class(next)) ++level_changes_;
+  const bool is_new_level = level_of_class(entry.eviction_class_) != level_of_class(next);
+  if (is_new_level && is_watched(entry)) ++level_changes_;
   if (entry.NeighbourListHook::is_linked()) entry.NeighbourListHook::unlink();
   entry.eviction_class_ = next;
   list_of(next).push_back(entry);
@@ -87,7 +88,9 @@ void NeighbourTable::reclassify(Neighbour& entry) {
 
 void NeighbourTable::erase(Neighbour& entry) {
   if (entry.eviction_class_ == EvictionClass::unresolved) --unresolved_;
-  if (level_of_class(entry.eviction_class_) != Level::unknown) ++level_changes_;
+  if (level_of_class(entry.eviction_class_) != Level::unknown && is_watched(entry)) {
+    ++level_changes_;
+  }
   ++erasures_;
   entries_.erase(entry);
 }
@@ -126,7 +129,9 @@ void NeighbourTable::clear(Counter why) {
 
 void NeighbourTable::tick(TimePoint now) {
   while (Neighbour* const entry = timers_.pop_due(now)) {
-    apply(*entry, entry->on_deadline(deps_, now));
+    const bool is_failed = entry->eviction_class_ == EvictionClass::failed;
+    apply(*entry, is_failed && is_watched(*entry) ? entry->on_gateway_deadline(deps_, now)
+                                                  : entry->on_deadline(deps_, now));
   }
 }
 

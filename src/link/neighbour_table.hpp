@@ -8,6 +8,7 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 #include <utility>
 
 #include "link/cache/entry_table.hpp"
@@ -45,6 +46,7 @@ class NeighbourTable final : public Reachability {
   /// Counts erased entries: pointers to entries are valid while it stays the same.
   [[nodiscard]] std::uint64_t erasures() const { return erasures_; }
   [[nodiscard]] Level level_of(const IpAddress& neighbour) const override;
+  void watch(std::unordered_set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
   [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
   /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table is
   /// full of entries that cannot be evicted: permanent ones, and ones with parked frames.
@@ -91,6 +93,9 @@ class NeighbourTable final : public Reachability {
 
   void apply(Neighbour& entry, Disposition disposition);
   void reclassify(Neighbour& entry);
+  [[nodiscard]] bool is_watched(const Neighbour& entry) const {
+    return gateways_.contains(entry.address());
+  }
   [[nodiscard]] List& list_of(EvictionClass eviction_class) {
     return lists_[static_cast<std::size_t>(eviction_class)];
   }
@@ -103,6 +108,7 @@ class NeighbourTable final : public Reachability {
   std::array<List, static_cast<std::size_t>(EvictionClass::permanent) + 1> lists_;
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;
+  std::unordered_set<IpAddress> gateways_;  ///< watched for NextHops
   std::uint64_t level_changes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 namespace ipoib::link {
 namespace {
@@ -73,25 +74,47 @@ const RouteHop* by_weight(const std::vector<const RouteHop*>& hops, std::size_t 
   return hops.back();
 }
 
+/// Adds the gateways of the next hops among which packets to one prefix have a choice: those of
+/// routes with the same TOS and metric, which follow each other.
+void add_alternatives(const std::vector<HostRoute>& routes, std::unordered_set<IpAddress>& to) {
+  for (auto at = routes.begin(); at != routes.end();) {
+    const auto end = std::find_if(at, routes.end(), [&first = *at](const HostRoute& other) {
+      return other.tos != first.tos || other.metric != first.metric;
+    });
+    const bool is_choice = end - at > 1 || at->hops.size() > 1;
+    for (; at != end; ++at) {
+      for (const RouteHop& hop : at->hops) {
+        if (is_choice && hop.gateway) to.insert(*hop.gateway);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void NextHops::update(const HostView& view) {
   tables_.clear();
   redirects_.clear();
+  std::unordered_set<IpAddress> alternatives;
   has_gateways_ = !view.redirects.empty();
-  has_alternatives_ = has_gateways_;  // a route, if the gateway of a redirect fails
   rules_ = view.rules;
   needs_headers_ = std::ranges::any_of(rules_, depends_on_headers);
   for (const Redirect& redirect : view.redirects) {
     redirects_.insert_or_assign(redirect.destination, redirect.gateway);
+    alternatives.insert(redirect.gateway);  // a route replaces it
   }
   for (const RoutingTable& table : view.tables) {
     Table& copy = tables_[table.id];
     for (const HostRoute& route : table.routes) add(copy, route);
     for (auto& lengths : copy.by_family) {
       std::ranges::sort(lengths, std::ranges::greater{}, &PrefixLength::bits);
+      for (const PrefixLength& length : lengths) {
+        for (const auto& [prefix, routes] : length.routes) add_alternatives(routes, alternatives);
+      }
     }
   }
+  has_alternatives_ = !alternatives.empty();
+  reachability_.watch(std::move(alternatives));
   cache_.assign(has_gateways_ ? kCached : 0, CachedHop{});
 }
 
@@ -110,7 +133,6 @@ void NextHops::add(Table& table, const HostRoute& route) {
     return other.tos != route.tos ? other.tos < route.tos : other.metric > route.metric;
   };
   routes.insert(std::ranges::find_if(routes, later), route);
-  has_alternatives_ |= routes.size() > 1 || route.hops.size() > 1;
 }
 
 IpAddress NextHops::find(const Flow& flow) {

@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ipoib/host_view.hpp"
@@ -29,14 +30,16 @@ class Reachability {
   enum class Level : std::uint8_t { resolved, unknown, failed };
   virtual ~Reachability() = default;
   [[nodiscard]] virtual Level level_of(const IpAddress& neighbour) const = 0;
-  /// Counts changes: of level_of() for any neighbour.
+  /// The gateways that another one can replace. They stay failed until they respond.
+  virtual void watch(std::unordered_set<IpAddress> gateways) = 0;
+  /// Counts changes: of level_of() for any watched gateway.
   [[nodiscard]] virtual std::uint64_t level_changes() const = 0;
 };
 
 class NextHops {
  public:
   /// `reachability` outlives it.
-  explicit NextHops(const Reachability& reachability) : reachability_(reachability) {}
+  explicit NextHops(Reachability& reachability) : reachability_(reachability) {}
 
   /// Takes rules, routes and redirects from the view.
   void update(const HostView& view);
@@ -78,13 +81,13 @@ class NextHops {
   [[nodiscard]] const RouteHop* select(const Routes& routes, std::size_t hash) const;
   [[nodiscard]] Reachability::Level level_of(const RouteHop& hop) const;
 
-  const Reachability& reachability_;
+  Reachability& reachability_;
   std::map<std::uint32_t, Table> tables_;
   std::vector<RoutingRule> rules_;
   std::unordered_map<IpAddress, IpAddress> redirects_;  ///< destination to gateway
   bool has_gateways_ = false;
   bool needs_headers_ = false;
-  bool has_alternatives_ = false;  ///< some prefix has several routes or next hops
+  bool has_alternatives_ = false;  ///< find() depends on the reachability of gateways
   std::vector<CachedHop> cache_;
 };
 

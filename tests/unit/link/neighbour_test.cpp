@@ -347,6 +347,21 @@ TEST_F(NeighbourStates, Failed_Reply) {
   EXPECT_TRUE(out.sends.empty());
 }
 
+TEST_F(NeighbourStates, Failed_Deadline_Gateway) {
+  neighbours.watch({kPeer});
+  make_failed();
+  forget();
+  const auto changes = neighbours.level_changes();
+  reach_deadline();
+  EXPECT_EQ(state(), "failed");
+  EXPECT_EQ(neighbours.level_changes(), changes);
+  EXPECT_EQ(sent_arp().size(), 1U);
+  EXPECT_GT(neighbours.next_deadline(), now);
+  neighbours.watch({});
+  reach_deadline();
+  EXPECT_EQ(state(), "gone");
+}
+
 TEST_F(NeighbourStates, Failed_Deadline) {
   make_failed();
   EXPECT_EQ(neighbours.next_deadline(), now + config.ageing.negative);
@@ -412,6 +427,21 @@ TEST_F(NeighbourStates, Permanent_SetPermanent) {
 }
 
 using NeighbourTest = NeighbourStates;
+
+TEST_F(NeighbourTest, ChangesOfWatchedGatewaysCount) {
+  make_reachable();
+  neighbours.flush();
+  make_failed();
+  EXPECT_EQ(neighbours.level_changes(), 0U) << "no gateway";
+  neighbours.flush();
+  neighbours.watch({kPeer});
+  make_reachable();
+  EXPECT_EQ(neighbours.level_changes(), 1U);
+  neighbours.flush();
+  EXPECT_EQ(neighbours.level_changes(), 2U);
+  make_failed();
+  EXPECT_EQ(neighbours.level_changes(), 3U);
+}
 
 TEST_F(NeighbourTest, RemovalErasesAPathThatWaitsForItsFirstRequest) {
   config.limits.path_requests = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <unordered_set>
 
 namespace ipoib::link {
 namespace {
@@ -44,7 +45,9 @@ class NextHopsTest : public ::testing::Test {
       const auto at = levels.find(neighbour);
       return at != levels.end() ? at->second : Level::unknown;
     }
+    void watch(std::unordered_set<IpAddress> gateways) override { watched = std::move(gateways); }
     [[nodiscard]] std::uint64_t level_changes() const override { return changes; }
+    std::unordered_set<IpAddress> watched;
     std::map<IpAddress, Level> levels;
     std::uint64_t changes = 0;
   };
@@ -368,6 +371,29 @@ TEST_F(Routers, AHigherMetricIsNoAlternative) {
   set_level("10.44.0.2", Level::failed);
   hops.update(view);
   EXPECT_EQ(hop("8.8.8.8"), "10.44.0.2");
+}
+
+TEST_F(Routers, OnlyThoseThatOthersReplaceAreWatched) {
+  using Gateways = std::unordered_set<IpAddress>;
+  add(route("10.1.0.0", 16, {"10.44.0.2"}, 100));
+  add(route("10.1.0.0", 16, {"10.44.0.3"}, 200));
+  HostRoute special = route("10.1.0.0", 16, {"10.44.0.4"}, 100);
+  special.tos = 0x10;
+  add(special);
+  hops.update(view);
+  EXPECT_EQ(gateways.watched, Gateways{}) << "another metric or TOS";
+  add(route("10.1.0.0", 16, {"10.44.0.5"}, 200));
+  hops.update(view);
+  EXPECT_EQ(gateways.watched, (Gateways{ip("10.44.0.3"), ip("10.44.0.5")}));
+  add(route("10.2.0.0", 16, {"10.44.0.6", "10.44.0.7"}));
+  view.redirects = {{.destination = ip("8.8.8.8"), .gateway = ip("10.44.0.8")}};
+  hops.update(view);
+  EXPECT_EQ(gateways.watched,
+            (Gateways{ip("10.44.0.3"), ip("10.44.0.5"), ip("10.44.0.6"), ip("10.44.0.7"),
+                      ip("10.44.0.8")}));
+  view = {};
+  hops.update(view);
+  EXPECT_EQ(gateways.watched, Gateways{});
 }
 
 TEST_F(Routers, DeadHopsOfAMultipathRouteAreSkipped) {

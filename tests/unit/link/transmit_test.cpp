@@ -261,11 +261,11 @@ TEST_F(TwoRouters, ADeadOneIsReplacedByTheOther) {
   learn(kSecond);
   forget();
   tick_to(now + 10s);
-  EXPECT_EQ(state_of(kFirst), "gone") << "the failure is forgotten";
+  EXPECT_EQ(state_of(kFirst), "failed") << "not forgotten while there is another router";
   forget();
   send(kFar);
   ASSERT_EQ(link->sends().size(), 1U);
-  EXPECT_EQ(state_of(kFirst), "gone") << "not tried while another one responds";
+  EXPECT_EQ(state_of(kFirst), "failed") << "not tried while another one responds";
   wire::Arp request = arp_from_peer(wire::ArpOperation::request);
   request.sender_protocol = kFirst;
   receive_arp(request);
@@ -273,6 +273,68 @@ TEST_F(TwoRouters, ADeadOneIsReplacedByTheOther) {
   forget();
   send(kFar);
   EXPECT_EQ(state_of(kFirst), "delay") << "it is back";
+}
+
+/// The first router is dead from the beginning.
+class DeadRouter : public TwoRouters {
+ protected:
+  /// To several destinations, some of which both routers share.
+  void send_flows() {
+    for (std::uint32_t i = 0; i < 16; ++i) send(Ipv4Address(kFar.number() + i));
+  }
+  /// Returns how often the first router has been solicited meanwhile.
+  std::size_t use_for(Duration time) {
+    std::size_t solicitations = 0;
+    for (const TimePoint end = now + time; now < end;) {
+      tick_to(now + 1s);
+      learn(kSecond);
+      for (const wire::Arp& arp : sent_arp()) solicitations += arp.target_protocol == kFirst ? 1 : 0;
+      forget();
+      send_flows();
+      EXPECT_EQ(link->sends().size(), 16U) << "none waits for the dead router";
+      EXPECT_TRUE(link->to_host().empty());
+      forget();
+    }
+    return solicitations;
+  }
+  void expect_avoided_until_it_responds() {
+    bring_up();
+    send_flows();
+    learn(kSecond);
+    tick_to(now + 4s);
+    ASSERT_EQ(state_of(kFirst), "failed");
+    forget();
+    const std::size_t solicitations = use_for(10min);
+    EXPECT_GE(solicitations, 10min / config.ageing.gateway_probe);
+    EXPECT_LE(solicitations, 10min / config.ageing.gateway_probe + 30s / config.ageing.negative);
+    const auto uses = link->get(kFirst, now)->uses;
+    learn(kFirst);
+    send_flows();
+    EXPECT_GT(link->get(kFirst, now)->uses, uses) << "it is back";
+  }
+};
+
+TEST_F(DeadRouter, OfAMultipathRouteIsAvoidedUntilItResponds) {
+  view.tables[0].routes = {routes[0]};
+  view.tables[0].routes[0].hops.push_back(routes[1].hops[0]);
+  expect_avoided_until_it_responds();
+}
+
+TEST_F(DeadRouter, OfARedirectIsAvoidedUntilItResponds) {
+  view.tables[0].routes = {routes[1]};
+  view.redirects = {{.destination = kFar, .gateway = kFirst}};
+  expect_avoided_until_it_responds();
+}
+
+TEST_F(DeadRouter, IsForgottenWhenItIsNoGatewayAnyMore) {
+  bring_up();
+  send_flows();
+  tick_to(now + 4s);
+  ASSERT_EQ(state_of(kFirst), "failed");
+  view.tables[0].routes = {routes[1]};
+  link->on_host_changed(view, now);
+  tick_to(now + 10s);
+  EXPECT_EQ(state_of(kFirst), "gone");
 }
 
 TEST_F(TwoRouters, RulesSeeTheHeadersOfAPacket) {
