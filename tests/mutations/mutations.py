@@ -208,12 +208,18 @@ def copy_sources(folder, changed):
             path.unlink()
 
 
+def configure(source):
+    """Configures a copy of the sources. Its build folder is the parent of the copy, so the preset is
+    hidden elsewhere."""
+    subprocess.run(["cmake", "--preset", "mutations", "-Wno-dev"], cwd=source, check=True,
+                   env=os.environ | {"IPOIB_MUTATED_SOURCES": "1"}, stdout=subprocess.DEVNULL)
+
+
 def build(folder, targets, faults):
     """Builds the targets with the faults below `folder`."""
     source = folder / "source"
     copy_sources(source, mutated(ROOT, faults))
-    subprocess.run(["cmake", "--preset", "mutations", "-Wno-dev"], cwd=source, check=True,
-                   stdout=subprocess.DEVNULL)
+    configure(source)
     subprocess.run(["cmake", "--build", str(folder), "--parallel", str(os.cpu_count()),
                     "--target", *targets], check=True)
 

@@ -2,6 +2,7 @@
 """Tests of mutations.py: reads lists, changes a small program, and compiles and runs it."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -112,6 +113,25 @@ class Mutations(unittest.TestCase):
     def test_overlapping_changes_are_refused(self):
         self.refused("fault sample.a in sample.cpp\n    {{i < limit() => i}}; ++i\n"
                      "fault sample.b in sample.cpp\n    i < {{limit(); => 1;}} ++i\n", "overlap")
+
+    def test_preset(self):
+        """It builds in a folder whose name has a blank, and is only for the copy."""
+        source = self.folder / "a folder" / "source"
+        header = pathlib.Path("tests", "mutations", "active.hpp")
+        (source / header).parent.mkdir(parents=True)
+        for name in ("CMakePresets.json", header):
+            shutil.copy(mutations.ROOT / name, source / name)
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(sample C CXX)\n"
+            "add_library(sample OBJECT sample.cpp)\n", encoding="utf-8")
+        (source / "sample.cpp").write_text(
+            "bool changed() { return ::ipoib_mutation::active(1); }\n", encoding="utf-8")
+        shown = subprocess.run(["cmake", "--list-presets"], cwd=source, check=True,
+                               capture_output=True, text=True).stdout
+        self.assertIn('"release"', shown)
+        self.assertNotIn('"mutations"', shown)
+        mutations.configure(source)
+        subprocess.run(["cmake", "--build", source.parent], check=True, stdout=subprocess.DEVNULL)
 
     def test_results(self):
         counts = {"sample": mutations.collections.Counter(caught=19, survived=1)}
