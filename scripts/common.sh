@@ -4,7 +4,7 @@ set -euo pipefail
 
 root_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 build_dir=$root_dir/build
-build_lock=9
+build_lock=${IPOIB_BUILD_LOCKED:-9}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # which ordinary users' PATH lacks
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
@@ -84,8 +84,8 @@ give_back() {
 }
 
 # Takes the build lock until the script ends, so that one script at a time builds and runs what it has
-# built. A script that a test runs uses the lock of scripts/test. Processes that outlive the script
-# must not inherit the descriptor $build_lock.
+# built. A script that a test runs uses the lock of scripts/test, and one that this script executes has
+# inherited it. Processes that outlive the script must not inherit the descriptor $build_lock.
 lock_build() {
   [ -z "${IPOIB_BUILD_LOCKED:-}" ] || return 0
   as_caller mkdir -p "$build_dir"
@@ -95,7 +95,7 @@ lock_build() {
     say "waiting for another script that builds or tests in $build_dir"
     flock "$build_lock"
   fi
-  export IPOIB_BUILD_LOCKED=1
+  export IPOIB_BUILD_LOCKED=$build_lock
 }
 
 # Runs a script of this folder in its own namespaces (scripts/namespaces), which let an ordinary user

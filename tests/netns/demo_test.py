@@ -179,12 +179,22 @@ class Demo(unittest.TestCase):
                                   capture_output=True, text=True, timeout=DEMO_PATIENCE)
         state = pathlib.Path(f"/tmp/ipoibd-demo-{NOBODY}")
         self.addCleanup(demo, "--stop")
-        done = demo("--keep")
+        # The demo has the build lock, as after a build; in a folder of its own, which user nobody may
+        # write.
+        folder = tempfile.TemporaryDirectory(prefix="ipoibd-demo-test-")
+        self.addCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o777)
+        script = '. "$1"; build_dir=$2; lock_build; exec "$3" --keep'
+        done = subprocess.run([*user, "env", "-u", "IPOIB_BUILD_LOCKED", "IPOIB_NO_BUILD=1", "bash", "-c",
+                               script, "bash", DEMO.parent / "common.sh", folder.name, DEMO],
+                              check=False, capture_output=True, text=True, timeout=DEMO_PATIENCE)
         self.assertEqual((done.returncode, done.stdout.count(" 3 received")), (0, 2), done)
         enter = re.search(r"To enter one: (.*) bash", done.stdout)[1].split()
         ping = subprocess.run([*user, *enter, "ping", "-c", "1", "-w", "20", "10.44.0.2"], check=False,
                               capture_output=True, text=True)
         self.assertEqual(hosts.received(ping), 1, ping)
+        with open(pathlib.Path(folder.name) / ".lock", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no process of the demo holds it
         self.assertEqual(demo().returncode, 1)
         self.assertEqual(demo("--stop").returncode, 0)
         self.assertFalse(state.exists())
