@@ -10,6 +10,9 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # which ordinary users' PATH lacks
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { warn "$*"; exit 1; }
+wrong() { warn "$*; try scripts/${0##*/} --help"; exit 2; }
+# needs_value OPTION [VALUE]...: ends the script if the option is the last word, or its value is empty.
+needs_value() { [ -n "${2:-}" ] || wrong "$1 needs a value"; }
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
 build_packages=(g++ cmake ninja-build pkg-config libboost1.81-dev libboost-program-options1.81-dev
