@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from softib_subnet import Subnet, equal, run_tests, wait_for
+from softib_subnet import Subnet, equal, need, run_tests, wait_for
 
 SOFTIB, IPOIBD = (os.path.abspath(program) for program in sys.argv[1:])
 SUBCOMMANDS = ("subnet", "run", "show", "set", "list", "stop")
@@ -290,6 +290,7 @@ def automatic_start_tells_why_it_failed():
         assert "by hand" not in done.stderr, done.stderr
 
 
+need("ibstat", "ibping", "saquery")
 run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
            output_that_cannot_be_written_is_a_failure, json_has_keys_and_rates_in_one_form,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
