@@ -46,8 +46,13 @@ class VirtualAddress(OtherAddresses):
         self.assertIn(VIRTUAL, shown)
 
     def test_of_a_bridge_is_reached(self):
+        self.assertFalse(self.reaches_again("10.44.0.50"), "no bridge yet")
+        self.right.run("ip", "link", "add", "br0", "type", "bridge")
         self.right.run("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1")
-        self.right.run("ip", "addr", "add", "10.44.0.50/32", "dev", "veth0")
+        self.right.run("ip", "link", "set", "veth0", "master", "br0")
+        for interface in "veth0", "veth1", "br0":
+            self.right.run("ip", "link", "set", interface, "up")
+        self.right.run("ip", "addr", "add", "10.44.0.50/24", "dev", "br0", "noprefixroute")
         wait_until(lambda: self.reaches_again("10.44.0.50"), "left reaches the address")
 
     def test_arp_ignore_is_followed(self):

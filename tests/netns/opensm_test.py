@@ -220,6 +220,7 @@ class ParametersUnderOpenSm(Memberships):
         self.hears(listener, "before")
         for host, address in ((self.left, "fd44::1/64"), (self.right, "fd44::2/64")):
             host.run("ip", "addr", "add", address, "dev", "ib0", "nodad")
+        self.left.run("sysctl", "-qw", "net.ipv4.icmp_echo_ignore_broadcasts=0")
         wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right")
         for mtu, code, qkey in ((2048, 4, 0x1234), (4096, 5, 0x1234), (2048, 4, 0x0b1b)):
             self.manager.end(signal.SIGKILL)
@@ -233,7 +234,8 @@ class ParametersUnderOpenSm(Memberships):
             self.hears(listener, f"{mtu} {qkey}")
             self.left.run(hosts.program("ibarp"), "flush")
             wait_until(lambda: self.left.reaches("fd44::2"), "left reaches right by multicast ND")
-            self.right.run("ping", "-c", "1", "-W", "1", "-I", "ib0", "224.0.0.1", check=False)
+            wait_until(lambda: "from 10.44.0.1" in self.right.ping(
+                "224.0.0.1", "-c", "1", "-W", "1", "-I", "ib0").stdout, "left answers all nodes' group")
 
     @staticmethod
     def parameters(host):
