@@ -374,26 +374,26 @@ TEST_F(Routers, AHigherMetricIsNoAlternative) {
 }
 
 TEST_F(Routers, OnlyThoseThatOthersReplaceAreWatched) {
-  using Gateways = std::unordered_set<IpAddress>;
+  using Set = std::unordered_set<IpAddress>;
   add(route("10.1.0.0", 16, {"10.44.0.2"}, 100));
   add(route("10.1.0.0", 16, {"10.44.0.3"}, 200));
   HostRoute special = route("10.1.0.0", 16, {"10.44.0.4"}, 100);
   special.tos = 0x10;
   add(special);
   hops.update(view);
-  EXPECT_EQ(gateways.watched, Gateways{}) << "another metric or TOS";
+  EXPECT_EQ(gateways.watched, Set{}) << "another metric or TOS";
   add(route("10.1.0.0", 16, {"10.44.0.5"}, 200));
   hops.update(view);
-  EXPECT_EQ(gateways.watched, (Gateways{ip("10.44.0.3"), ip("10.44.0.5")}));
+  EXPECT_EQ(gateways.watched, (Set{ip("10.44.0.3"), ip("10.44.0.5")}));
   add(route("10.2.0.0", 16, {"10.44.0.6", "10.44.0.7"}));
   view.redirects = {{.destination = ip("8.8.8.8"), .gateway = ip("10.44.0.8")}};
   hops.update(view);
   EXPECT_EQ(gateways.watched,
-            (Gateways{ip("10.44.0.3"), ip("10.44.0.5"), ip("10.44.0.6"), ip("10.44.0.7"),
-                      ip("10.44.0.8")}));
+            (Set{ip("10.44.0.3"), ip("10.44.0.5"), ip("10.44.0.6"), ip("10.44.0.7"),
+                 ip("10.44.0.8")}));
   view = {};
   hops.update(view);
-  EXPECT_EQ(gateways.watched, Gateways{});
+  EXPECT_EQ(gateways.watched, Set{});
 }
 
 TEST_F(Routers, DeadHopsOfAMultipathRouteAreSkipped) {
