@@ -168,6 +168,35 @@ def stop_removes_what_a_killed_subnet_has_left():
         assert not (subnet.folder / "default").exists()
 
 
+def stop_removes_a_folder_without_a_usable_fabric_file():
+    for damage in (lambda fabric: fabric.unlink(), lambda fabric: fabric.write_bytes(b"other")):
+        with Subnet(SOFTIB) as subnet:
+            folder = subnet.folder / "default"
+            user = subnet.start("a", "ibping", "-S")
+            wait_for("ibping", lambda: subnet.nodes().get("a", {}).get("processes"))
+            subnet.kill_subnet()
+            damage(folder / "fabric")
+            done = softib("stop", env=subnet.environment)
+            assert done.returncode == 1 and str(user.pid) in done.stderr, done
+            user.kill()
+            user.wait()
+            done = softib("stop", env=subnet.environment)
+            equal((done.returncode, done.stderr), (0, ""))
+            assert not folder.exists()
+
+
+def stop_says_why_a_folder_stays():
+    with Subnet(SOFTIB) as subnet:
+        folder = subnet.folder / "default"
+        subnet.kill_subnet()
+        (folder / "fabric").unlink()
+        (folder / "fabric").mkdir()  # nothing that softib made
+        done = softib("stop", env=subnet.environment)
+        assert done.returncode == 1 and f"cannot open {folder}/fabric" in done.stderr, done
+        (folder / "fabric").rmdir()
+        equal(softib("stop", env=subnet.environment).returncode, 0)
+
+
 def killed_subnet_goes_on_with_its_options():
     """ipoibd starts a subnet as here when it finds none that runs."""
     options = ("--partition", "0x12=full", "--mtu", "4096", "--lmc", "2")
@@ -295,7 +324,8 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            output_that_cannot_be_written_is_a_failure, json_has_keys_and_rates_in_one_form,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_names_the_programs_that_use_the_subnet,
-           stop_removes_what_a_killed_subnet_has_left, killed_subnet_goes_on_with_its_options,
+           stop_removes_what_a_killed_subnet_has_left,
+           stop_removes_a_folder_without_a_usable_fabric_file, stop_says_why_a_folder_stays, killed_subnet_goes_on_with_its_options,
            partitions_can_be_deleted, capture_goes_to_the_standard_output,
            capture_into_a_named_pipe, program_outlives_the_reader_of_its_capture,
            capture_of_the_sm_goes_to_the_standard_output, link_faults_disturb_the_packets,

@@ -77,7 +77,13 @@ std::optional<KnownSubnet> find_subnet(const fabric::SubnetFolder& folder) {
     subnet.uptime = uptime_of(subnet.pid);
   }
   const auto fabric = fabric::Fabric::open(folder.fabric());
-  if (!fabric) return subnet;
+  if (!fabric) {
+    for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+      const int pid = fabric::first_attached_pid(folder, index);
+      if (pid != 0 && pid != subnet.pid) subnet.programs.push_back(std::max(pid, 0));
+    }
+    return subnet;
+  }
   for (NodeIndex index = 0; index < kMaxNodes; ++index) {
     if (fabric->node_version(index) == 0 || !fabric->node(index)) continue;
     if (index != subnet::SubnetManager::kSmNode) ++subnet.hcas;

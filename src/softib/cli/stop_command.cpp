@@ -14,6 +14,7 @@
 #include "softib/cli/commands.hpp"
 #include "softib/cli/known_subnets.hpp"
 #include "softib/control/client.hpp"
+#include "softib/fabric/fabric.hpp"
 #include "softib/fabric/unused_folder.hpp"
 
 namespace softib::cli {
@@ -60,6 +61,11 @@ Result<void> remove_what_is_left(const fabric::SubnetFolder& folder) {
                              "; see softib list"};
   }
   if (fabric::remove_without_process(folder)) return {};
+  if (left->programs.empty()) {
+    const auto fabric = fabric::Fabric::open(folder.fabric());
+    return Error{EBUSY, "cannot remove " + folder.path() + ": " +
+                            (fabric ? "it is in use; try again" : fabric.error().message)};
+  }
   return Error{EBUSY, "the process of subnet '" + folder.name() + "' has ended, but programs use " +
                           folder.path() + ": " + list_of(left->programs)};
 }

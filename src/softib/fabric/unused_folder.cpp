@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "softib/core/name.hpp"
 #include "softib/fabric/file_lock.hpp"
@@ -12,17 +14,40 @@
 
 namespace softib::fabric {
 
+namespace {
+
+bool remove_with_nodes(const SubnetFolder& folder, const std::vector<NodeIndex>& nodes,
+                       std::optional<SlotAddress> own) {
+  for (const NodeIndex index : nodes) {
+    if (first_attached_pid(folder, index, own) != 0) return false;
+  }
+  for (const NodeIndex index : nodes) folder.remove_node(index);
+  folder.remove();
+  return true;
+}
+
+/// Without a fabric file, or with one of another version, the folders of nodes tell which there
+/// are.
+bool remove_without_fabric(const SubnetFolder& folder, std::optional<SlotAddress> own) {
+  const auto blocked = block_attach(folder);
+  if (!blocked && blocked.error().code != ENOENT) return false;
+  std::vector<NodeIndex> nodes;
+  for (NodeIndex index = 0; index < kMaxNodes; ++index) {
+    if (folder.open_node(index)) nodes.push_back(index);
+  }
+  return remove_with_nodes(folder, nodes, own);
+}
+
+}  // namespace
+
 bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
                       std::optional<SlotAddress> own) {
   const auto blocked = block_attach(folder);
   if (!blocked || !fabric.is_file(blocked->get())) return false;
+  std::vector<NodeIndex> nodes;
   const subnet::SubnetSnapshot last = fabric.snapshot();
-  for (const auto& entry : last.nodes) {
-    if (first_attached_pid(folder, entry.index, own) != 0) return false;
-  }
-  for (const auto& entry : last.nodes) folder.remove_node(entry.index);
-  folder.remove();
-  return true;
+  for (const auto& entry : last.nodes) nodes.push_back(entry.index);
+  return remove_with_nodes(folder, nodes, own);
 }
 
 bool remove_without_process(const SubnetFolder& folder, std::optional<SlotAddress> own) {
@@ -33,7 +58,7 @@ bool remove_without_process(const SubnetFolder& folder, std::optional<SlotAddres
   // So that a subnet process that starts waits (SubnetLock::take()).
   if (::ftruncate(lock->get(), 0) != 0) return false;
   const auto fabric = Fabric::open(folder.fabric());
-  return fabric && remove_if_unused(folder, *fabric, own);
+  return fabric ? remove_if_unused(folder, *fabric, own) : remove_without_fabric(folder, own);
 }
 
 bool remove_if_ended(const SubnetFolder& folder, std::optional<SlotAddress> own) {
