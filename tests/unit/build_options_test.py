@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Tests cmake/Options.cmake with a small project, and programs in a folder of PATH."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROJECT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(sample C CXX)
+include({ROOT}/cmake/Options.cmake)
+add_executable(sample sample.cpp)
+"""
+
+
+class OptionalPrograms(unittest.TestCase):
+    """ccache and mold."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.programs = self.folder / "bin"
+        self.programs.mkdir()
+        (self.folder / "CMakeLists.txt").write_text(PROJECT, encoding="utf-8")
+        (self.folder / "sample.cpp").write_text("int main() {}\n", encoding="utf-8")
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith("CMAKE_")}
+        self.environment["PATH"] = f"{self.programs}:{os.environ['PATH']}"
+
+    def install(self, name, text):
+        (self.programs / name).write_text(text, encoding="utf-8")
+        (self.programs / name).chmod(0o755)
+
+    def build(self):
+        """Configures and builds; returns the output."""
+        output = ""
+        for command in (["cmake", "-G", "Ninja", "-B", "build"], ["cmake", "--build", "build"]):
+            done = subprocess.run(command, cwd=self.folder, env=self.environment, text=True,
+                                  check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            output += done.stdout
+        return output
+
+    def test_ccache_is_removed_after_it_was_found(self):
+        self.install("ccache", '#!/bin/sh\nexec "$@"\n')
+        self.assertIn(f"using {self.programs}/ccache", self.build())
+        (self.programs / "ccache").unlink()
+        self.assertNotIn(f"{self.programs}", self.build())
+
+    def test_mold_is_removed_after_it_was_found(self):
+        linker = shutil.which("ld")
+        for name in ("mold", "ld.mold"):  # the compiler looks for the second one
+            self.install(name, f'#!/bin/sh\nexec {linker} "$@"\n')
+        self.assertIn(f"using {self.programs}/mold", self.build())
+        for name in ("mold", "ld.mold"):
+            (self.programs / name).unlink()
+        self.assertNotIn(f"{self.programs}", self.build())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
