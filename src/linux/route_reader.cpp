@@ -322,7 +322,10 @@ bool route_concerns(nlmsghdr* message, int interface_index) {
   const auto* const header = header_of<rtmsg>(message);
   if (header == nullptr) return false;
   const auto attributes = attributes_of<RTA_MAX>(message, sizeof *header);
-  bool concerned = attributes[RTA_NH_ID] != nullptr;
+  // Beside the nexthop object the kernel names its interfaces, unless it is told not to
+  // (net.ipv4.nexthop_compat_mode).
+  bool concerned = attributes[RTA_NH_ID] != nullptr && attributes[RTA_OIF] == nullptr &&
+                   attributes[RTA_MULTIPATH] == nullptr;
   for_each_hop(attributes, header->rtm_family,
                [&](int interface, const RouteHop&) { concerned |= interface == interface_index; });
   return concerned;

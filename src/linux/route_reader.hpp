@@ -23,8 +23,8 @@ struct InterfaceName {
 [[nodiscard]] Result<void> read_routing(nl_sock* socket, const InterfaceName& interface,
                                         HostView& out);
 
-/// Whether a message about a route is about one through the interface. One that names a nexthop
-/// object (ip-nexthop(8)) may be.
+/// Whether a message about a route is about one through the interface. One that names only a
+/// nexthop object (ip-nexthop(8)) may be.
 [[nodiscard]] bool route_concerns(nlmsghdr* message, int interface_index);
 
 }  // namespace ipoib::host

@@ -1,0 +1,63 @@
+#include <gtest/gtest.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <sys/socket.h>
+
+#include <memory>
+
+#include "linux/route_reader.hpp"
+
+namespace ipoib::host {
+namespace {
+
+constexpr int kOurs = 7;
+constexpr int kOther = 8;
+constexpr std::uint32_t kObject = 1000;
+
+/// A notification of rtnetlink(7) about a new IPv4 route.
+class RouteMessage {
+ public:
+  RouteMessage() {
+    rtmsg header{};
+    header.rtm_family = AF_INET;
+    header.rtm_type = RTN_UNICAST;
+    EXPECT_EQ(nlmsg_append(message_.get(), &header, sizeof header, NLMSG_ALIGNTO), 0);
+  }
+  RouteMessage& number(int attribute, std::uint32_t value) {
+    EXPECT_EQ(nla_put_u32(message_.get(), attribute, value), 0);
+    return *this;
+  }
+  RouteMessage& hop(int interface_index) {
+    rtnexthop hop{};
+    hop.rtnh_len = sizeof hop;
+    hop.rtnh_ifindex = interface_index;
+    EXPECT_EQ(nla_put(message_.get(), RTA_MULTIPATH, sizeof hop, &hop), 0);
+    return *this;
+  }
+  [[nodiscard]] bool concerns(int interface_index) const {
+    return route_concerns(nlmsg_hdr(message_.get()), interface_index);
+  }
+
+ private:
+  std::unique_ptr<nl_msg, void (*)(nl_msg*)> message_{nlmsg_alloc_simple(RTM_NEWROUTE, 0),
+                                                      &nlmsg_free};
+};
+
+TEST(RouteConcerns, AnInterfaceThatItNames) {
+  EXPECT_TRUE(RouteMessage().number(RTA_OIF, kOurs).concerns(kOurs));
+  EXPECT_FALSE(RouteMessage().number(RTA_OIF, kOther).concerns(kOurs));
+  EXPECT_TRUE(RouteMessage().hop(kOurs).concerns(kOurs));
+  EXPECT_FALSE(RouteMessage().hop(kOther).concerns(kOurs));
+  EXPECT_FALSE(RouteMessage().concerns(kOurs));
+}
+
+TEST(RouteConcerns, PerhapsAnInterfaceOfANexthopObject) {
+  EXPECT_TRUE(RouteMessage().number(RTA_NH_ID, kObject).concerns(kOurs));
+  EXPECT_TRUE(RouteMessage().number(RTA_NH_ID, kObject).number(RTA_OIF, kOurs).concerns(kOurs));
+  EXPECT_FALSE(RouteMessage().number(RTA_NH_ID, kObject).number(RTA_OIF, kOther).concerns(kOurs));
+  EXPECT_FALSE(RouteMessage().number(RTA_NH_ID, kObject).hop(kOther).concerns(kOurs));
+}
+
+}  // namespace
+}  // namespace ipoib::host
