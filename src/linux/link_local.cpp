@@ -3,14 +3,12 @@
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <netlink/addr.h>
-#include <netlink/attr.h>
 #include <netlink/errno.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -18,6 +16,7 @@
 #include "linux/link_settings.hpp"
 #include "linux/netlink_dump.hpp"
 #include "linux/netlink_error.hpp"
+#include "linux/netlink_message.hpp"
 
 namespace ipoib::host {
 
@@ -62,29 +61,24 @@ Result<bool> add(nl_sock* socket, int interface_index, const Ipv6Address& addres
 /// Whether a message of a dump or a notification says that the interface has this address, with
 /// the flag for duplicates.
 bool reports_duplicate(nlmsghdr* message, int interface_index, const Ipv6Address& address) {
-  if (nlmsg_datalen(message) < static_cast<int>(sizeof(ifaddrmsg))) return false;
-  const auto* const header = static_cast<const ifaddrmsg*>(nlmsg_data(message));
-  if (static_cast<int>(header->ifa_index) != interface_index || header->ifa_family != AF_INET6) {
+  const auto* const header = header_of<ifaddrmsg>(message);
+  if (header == nullptr || static_cast<int>(header->ifa_index) != interface_index ||
+      header->ifa_family != AF_INET6) {
     return false;
   }
-  const nlattr* const flags = nlmsg_find_attr(message, sizeof(ifaddrmsg), IFA_FLAGS);
-  const auto all = flags != nullptr ? nla_get_u32(flags) : std::uint32_t{header->ifa_flags};
-  const nlattr* const found = nlmsg_find_attr(message, sizeof(ifaddrmsg), IFA_ADDRESS);
-  const auto& bytes = address.bytes();
-  return (all & IFA_F_DADFAILED) != 0 && found != nullptr &&
-         nla_len(found) == static_cast<int>(bytes.size()) &&
-         std::equal(bytes.begin(), bytes.end(), static_cast<const std::uint8_t*>(nla_data(found)));
+  const auto attributes = attributes_of<IFA_MAX>(message, sizeof *header);
+  const auto flags = number_of(attributes[IFA_FLAGS]).value_or(header->ifa_flags);
+  return (flags & IFA_F_DADFAILED) != 0 &&
+         address_of(attributes[IFA_ADDRESS], AF_INET6) == IpAddress(address);
 }
 
 /// Whether the notification shows an MTU at which the kernel removes IPv6.
 bool announces_small_mtu(nlmsghdr* message, int interface_index) {
-  if (message->nlmsg_type != RTM_NEWLINK ||
-      nlmsg_datalen(message) < static_cast<int>(sizeof(ifinfomsg)) ||
-      static_cast<const ifinfomsg*>(nlmsg_data(message))->ifi_index != interface_index) {
-    return false;
-  }
-  const nlattr* const mtu = nlmsg_find_attr(message, sizeof(ifinfomsg), IFLA_MTU);
-  return mtu != nullptr && nla_get_u32(mtu) < LinkLocal::kMinMtu;
+  if (message->nlmsg_type != RTM_NEWLINK) return false;
+  const auto* const header = header_of<ifinfomsg>(message);
+  if (header == nullptr || header->ifi_index != interface_index) return false;
+  const auto attributes = attributes_of<IFLA_MAX>(message, sizeof *header);
+  return number_of(attributes[IFLA_MTU]).value_or(LinkLocal::kMinMtu) < LinkLocal::kMinMtu;
 }
 
 }  // namespace
