@@ -101,6 +101,11 @@ std::string pkey_text(PKey key) {
   return text.data();
 }
 
+bool Partition::names(std::string_view hca) const {
+  return std::any_of(members.begin(), members.end(),
+                     [&](const Member& member) { return member.hca == hca; });
+}
+
 Membership Partition::membership(std::string_view hca) const {
   const auto named = std::find_if(members.begin(), members.end(),
                                   [&](const Member& member) { return member.hca == hca; });

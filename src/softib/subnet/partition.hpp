@@ -34,6 +34,8 @@ struct Partition {
   std::uint8_t rate = kDefaultRate;      ///< IBA code for its groups
   bool broadcast_group = true;           ///< the SM creates it
 
+  /// Whether the HCA is one of `members`.
+  [[nodiscard]] bool names(std::string_view hca) const;
   [[nodiscard]] Membership membership(std::string_view hca) const;
   /// Sets the membership of an HCA. An HCA with `none` stays named and is excluded.
   void set(std::string_view hca, Membership membership);

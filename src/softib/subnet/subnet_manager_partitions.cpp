@@ -42,7 +42,7 @@ Result<void> SubnetManager::set_membership(NodeIndex index, PKey pkey, Membershi
     made.broadcast_group = false;
     partition = partitions.insert(partitions.end(), made);
   }
-  if (partition->members.size() >= kMaxNamedMembers) {
+  if (partition->members.size() >= kMaxNamedMembers && !partition->names(node->name)) {
     return Error{ENOSPC, "the partition names " + std::to_string(kMaxNamedMembers) + " HCAs"};
   }
   partition->set(node->name, as);

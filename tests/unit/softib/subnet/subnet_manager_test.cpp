@@ -276,6 +276,23 @@ TEST(SubnetManager, PartitionIsNotCreatedForAPortThatIsNoMember) {
   EXPECT_TRUE(manager.set_membership(a, PKey(0x56), Membership::full)) << "there is room again";
 }
 
+TEST(SubnetManager, FullListOfNamesCanBeChanged) {
+  SubnetConfig config = with_partitions({"0x12=limited"});
+  auto& partition = config.partitions.back();
+  partition.set("a", Membership::full);
+  while (partition.members.size() < kMaxNamedMembers) {
+    partition.set("x" + std::to_string(partition.members.size()), Membership::full);
+  }
+  SubnetManager manager{config};
+  const auto a = manager.add("a").value();
+  const auto b = manager.add("b").value();
+  EXPECT_EQ(manager.set_membership(b, PKey(0x12), Membership::full).error().code, ENOSPC);
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x12), Membership::limited));
+  EXPECT_EQ(manager.node(a)->port.pkeys[1], PKey(0x12));
+  ASSERT_TRUE(manager.set_membership(a, PKey(0x12), Membership::none));
+  EXPECT_FALSE(manager.node(a)->port.pkeys[1].is_valid());
+}
+
 TEST(SubnetManager, PortMtuChanges) {
   SubnetManager manager{SubnetConfig{}};
   const auto a = manager.add("a").value();
