@@ -43,7 +43,7 @@ void FaultyLink::dispatch(const LinkFaults& faults, const WirePacket& packet) {
         thread_ = std::thread([this] { run(); });
         ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
       }
-      changed_.notify_one();
+      changed_->notify_one();
       return;
     }
   }
@@ -54,13 +54,13 @@ void FaultyLink::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (held_.empty()) {
-      changed_.wait(lock);
+      changed_->wait(lock);
       continue;
     }
     const auto first = held_.begin();
     const auto left = first->first - ipoib::monotonic_now();
     if (left > ipoib::Duration::zero()) {
-      changed_.wait_for(lock, left);
+      changed_->wait_for(lock, left);
       continue;
     }
     const WirePacket packet = std::move(first->second);
@@ -73,14 +73,18 @@ void FaultyLink::run() {
 
 void FaultyLink::stop() {
   if (generation_ != transport::fork_generation()) {
-    if (thread_.joinable()) thread_.detach();  // it runs in the parent
+    if (!thread_.joinable()) return;
+    // The thread runs in the parent. Here nothing ends its wait, so the destructor of what it waits
+    // for would not return.
+    thread_.detach();
+    (void)changed_.release();
     return;
   }
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     held_.clear();
-    changed_.notify_one();
+    changed_->notify_one();
   }
   if (thread_.joinable()) thread_.join();
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -68,7 +69,7 @@ class FaultyLink {
   std::mutex mutex_;  ///< guards what follows
   std::uint64_t random_;
   std::multimap<ipoib::TimePoint, WirePacket> held_;
-  std::condition_variable changed_;
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -2,9 +2,12 @@
 #include "softib/endpoint/faulty_link.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <set>
 
 #include "packets.hpp"
@@ -100,6 +103,27 @@ TEST_F(FaultyLinkTest, HoldsABoundedNumber) {
   EXPECT_EQ(sent().size(), 0U);
   link_.send(faults, numbered(0));
   EXPECT_EQ(lost_, 6U) << "after stop() nothing is held";
+}
+
+TEST(ForkedFaultyLink, CanBeDestroyed) {
+  std::atomic<unsigned> sent = 0;
+  auto link =
+      std::make_unique<FaultyLink>([&](const WirePacket&) { ++sent; }, [](FaultyLink::Event) {}, 7);
+  // The thread waits, at the latest, some time after it has sent the packet.
+  for (unsigned i = 1; i <= 10; ++i) {
+    link->send({.delay = 1}, numbered(0));
+    ASSERT_TRUE(eventually([&] { return sent == i; }));
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::alarm(30);
+      link.reset();
+      ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
 }
 
 TEST(LinkFaults, OfAnyWordAreBounded) {
