@@ -31,7 +31,8 @@ def wrong_usage_exits_with_2():
              ["run"], ["run", "--hca", "a b", "true"],
              ["show", "argument"], ["show", "nodes", "groups"], ["show", "--watch", "0"],
              ["show", "--watch", "nan"], ["show", "--watch=x"], ["list", "argument"],
-             ["stop", "a", "b"], ["stop", "--subnet", "a", "b"], ["show", "--subnet", "a b"], ["show", "--dir", ""],
+             ["stop", "a", "b"], ["stop", "--subnet", "a", "b"],
+             ["stop", "a b"], ["stop", ""], ["show", "--subnet", "a b"], ["show", "--dir", ""],
              ["set"], ["set", "dance"], ["set", "port", "c"], ["set", "port", "a b", "up"],
              ["set", "mtu", "a", "1500"], ["set", "lid", "a", "0xc000"]]
     wrong += [[each, "--no-such-option"] for each in SUBCOMMANDS]
@@ -45,7 +46,8 @@ def messages_say_what_is_wrong():
     message = softib("set", "port", "c").stderr
     assert "up|down|init|armed is missing; usage: softib set port HCA up|down|init|armed" in message, message
     for arguments in (["set", "port", "a b", "up"], ["run", "--hca", "a b", "true"],
-                      ["show", "--subnet", "a b"], ["subnet", "--partition", "0x12=full:a b"]):
+                      ["show", "--subnet", "a b"], ["subnet", "--partition", "0x12=full:a b"],
+                      ["stop", "a b"]):
         message = softib(*arguments).stderr
         assert "letters, digits" in message, (arguments, message)
 
@@ -325,7 +327,8 @@ run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_versio
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_names_the_programs_that_use_the_subnet,
            stop_removes_what_a_killed_subnet_has_left,
-           stop_removes_a_folder_without_a_usable_fabric_file, stop_says_why_a_folder_stays, killed_subnet_goes_on_with_its_options,
+           stop_removes_a_folder_without_a_usable_fabric_file, stop_says_why_a_folder_stays,
+           killed_subnet_goes_on_with_its_options,
            partitions_can_be_deleted, capture_goes_to_the_standard_output,
            capture_into_a_named_pipe, program_outlives_the_reader_of_its_capture,
            capture_of_the_sm_goes_to_the_standard_output, link_faults_disturb_the_packets,

@@ -14,6 +14,7 @@
 #include "softib/cli/commands.hpp"
 #include "softib/cli/known_subnets.hpp"
 #include "softib/control/client.hpp"
+#include "softib/core/name.hpp"
 #include "softib/fabric/fabric.hpp"
 #include "softib/fabric/unused_folder.hpp"
 
@@ -105,6 +106,11 @@ int stop_command(int argc, char** argv) {
   if (!options) return exit_code;
   if (options->contains("subnet-or-folder") && options->contains("subnet")) {
     return fail_usage("stop", "the subnet is given twice");
+  }
+  for (const auto& word : arguments_of(*options, "subnet-or-folder")) {
+    if (word.find('/') == std::string::npos && !is_valid_name(word)) {
+      return fail_usage("stop", invalid_name("subnet", word).message);
+    }
   }
   const auto folder = wanted_subnet(*options);
   if (!folder) return fail(folder.error());
