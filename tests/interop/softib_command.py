@@ -72,6 +72,18 @@ def output_that_cannot_be_written_is_a_failure():
         assert not (subnet.folder / "other").exists()
 
 
+def reader_that_closes_early_is_no_failure():
+    """Where SIGPIPE is ignored, as below some services; without it, the signal ends softib."""
+    with Subnet(SOFTIB) as subnet:
+        for arguments in (["show"], ["show", "--json"], ["show", "--watch", "0.1"], ["list"], ["--help"],
+                          ["show", "--help"]):
+            read, write = os.pipe()
+            os.close(read)
+            done = softib(*arguments, stdout=write, env=subnet.environment, restore_signals=False)
+            os.close(write)
+            equal((done.returncode, done.stderr), (0, ""))
+
+
 def json_has_keys_and_rates_in_one_form():
     with Subnet(SOFTIB, "--partition", "0x12=limited,rate=2.5") as subnet:
         shown = json.loads(subnet.softib("show", "-j"))
@@ -323,7 +335,8 @@ def automatic_start_tells_why_it_failed():
 
 need("ibstat", "ibping", "saquery")
 run_tests([wrong_usage_exits_with_2, messages_say_what_is_wrong, help_and_version_have_short_forms,
-           output_that_cannot_be_written_is_a_failure, json_has_keys_and_rates_in_one_form,
+           output_that_cannot_be_written_is_a_failure, reader_that_closes_early_is_no_failure,
+           json_has_keys_and_rates_in_one_form,
            show_has_sections, watch_prints_until_the_subnet_ends, list_shows_the_subnets,
            stop_ends_a_subnet_and_waits, stop_names_the_programs_that_use_the_subnet,
            stop_removes_what_a_killed_subnet_has_left,

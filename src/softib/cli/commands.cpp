@@ -49,10 +49,9 @@ std::string text_of(std::string_view usage, const po::options_description& optio
 int print(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) == 0 && written) return kSuccess;
-  // A reader such as head(1) may close the pipe early.
-  if (errno != EPIPE) {
-    std::cerr << "softib: the output is incomplete: " << std::strerror(errno) << '\n';
-  }
+  // A reader such as head(1) may close the pipe early; that is no error.
+  if (errno == EPIPE) return kSuccess;
+  std::cerr << "softib: the output is incomplete: " << std::strerror(errno) << '\n';
   return kFailure;
 }
 

@@ -28,7 +28,7 @@ int list_command(int argc, char** argv);
 int stop_command(int argc, char** argv);
 
 /// Writes `text` to the standard output. Returns kSuccess; or kFailure after a message on stderr if
-/// the output did not take all of it.
+/// the output did not take all of it. A reader that has closed the pipe is no failure.
 [[nodiscard]] int print(std::string_view text);
 /// "softib: message" on stderr; returns kFailure.
 int fail(const ipoib::Error& error);

@@ -5,6 +5,7 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <cctype>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "softib/cli/commands.hpp"
@@ -87,7 +88,8 @@ int watch(const fabric::SubnetFolder& folder, const View& view, double seconds) 
   constexpr std::string_view kClear = "\033[H\033[J";
   std::string_view before = is_terminal ? kClear : "";
   for (;;) {
-    if (const int code = show_once(folder, view, before); code != kSuccess) return code;
+    const int code = show_once(folder, view, before);
+    if (code != kSuccess || std::ferror(stdout) != 0) return code;  // perhaps nobody reads any more
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     if (!is_terminal && !view.json) before = "\n";
   }
