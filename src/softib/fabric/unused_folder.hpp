@@ -20,8 +20,8 @@ namespace softib::fabric {
 bool remove_if_unused(const SubnetFolder& folder, const Fabric& fabric,
                       std::optional<SlotAddress> own = std::nullopt);
 
-/// The same for other processes, and for a folder without a usable fabric file. Does nothing while a
-/// subnet process runs.
+/// The same for other processes, and for a folder without a usable fabric file. Does nothing while
+/// a subnet process runs.
 bool remove_without_process(const SubnetFolder& folder,
                             std::optional<SlotAddress> own = std::nullopt);
 
