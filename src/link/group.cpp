@@ -196,7 +196,7 @@ void Group::tick(TimePoint now) {
           [](group_state::Absent&) { assert(false && "no deadline"); },
           [](group_state::Joining&) { assert(false && "no deadline"); },
           [&](group_state::Pausing& s) {
-            retry_scope(s.failures);
+            if (s.does_not_exist) retry_scope(s.failures);
             become(group_state::Joining{.request = join(false), .failures = s.failures}, "retry");
           },
           [&](group_state::Member& s) {

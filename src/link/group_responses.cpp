@@ -103,7 +103,9 @@ void Group::failed(const SaFailure& failure, TimePoint now) {
             }
             note_failure(failure, failures + 1);
             const Duration pause = deps_.config.join_backoff.after(failures + 1, deps_.random);
-            become(group_state::Pausing{now + pause, failures + 1, failure.text()}, "refused");
+            become(group_state::Pausing{now + pause, failures + 1, failure.text(),
+                                        means_no_group(failure)},
+                   "refused");
           },
           [](group_state::Pausing&) { assert(false && "no request is outstanding"); },
           [](group_state::Member&) { assert(false && "no request is outstanding"); },
@@ -133,8 +135,8 @@ bool Group::try_next_scope(group_state::Joining& joining) {
   return true;
 }
 
-/// A retry is a single request. Every other one is in the first scope, the others are in the other
-/// scopes in turn.
+/// After the response that the group does not exist, the retry is a single request. Every other one
+/// is in the first scope, the others are in the other scopes in turn.
 void Group::retry_scope(unsigned failures) {
   if (role_ != GroupRole::broadcast) return;
   const std::size_t others = deps_.config.scopes.size() - 1;

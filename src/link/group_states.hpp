@@ -29,6 +29,7 @@ struct Pausing {
   TimePoint until;
   unsigned failures = 0;
   std::string why;
+  bool does_not_exist = false;  ///< so the broadcast group is searched in another scope
 };
 struct Member {
   Membership membership;

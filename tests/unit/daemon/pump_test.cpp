@@ -28,7 +28,12 @@ class PumpTest : public ::testing::Test {
     pump.drain(now);
   }
 
-  /// Makes the port active; the SA grants all joins.
+  /// All groups exist, but only with link-local scope.
+  [[nodiscard]] static wire::SaResult result_of(const Gid& mgid) {
+    if (wire::scope_of(mgid) == wire::kLinkLocalScope) return link::group_record(mgid);
+    return wire::SaFailure(wire::SaStatus::insufficient_components);
+  }
+  /// Makes the port active; the SA grants all joins of groups that exist.
   void bring_up() {
     port.active = port.sm_known = true;
     port.lid = Lid(4);
@@ -48,7 +53,7 @@ class PumpTest : public ::testing::Test {
         const auto* const join =
             request != nullptr ? std::get_if<wire::JoinQuery>(&request->query) : nullptr;
         if (join == nullptr) continue;
-        pump.link().on_response({request->id, link::group_record(join->record.mgid)}, now);
+        pump.link().on_response({request->id, result_of(join->record.mgid)}, now);
         pump.drain(now);
       }
     }

@@ -1,6 +1,7 @@
 // Rows of docs/states.md, "Group".
 #include <spdlog/sinks/ringbuffer_sink.h>
 
+#include <array>
 #include <functional>
 
 #include "tests/unit/link/object_fixture.hpp"
@@ -31,6 +32,11 @@ class GroupStates : public ObjectFixture {
   void be_pausing() {
     start();
     refuse_join();
+    forget();
+  }
+  void be_pausing_without_group() {
+    start();
+    refuse_join(wire::SaStatus::insufficient_components);
     forget();
   }
   void be_member(bool may_create = false) {
@@ -707,6 +713,7 @@ TEST_F(GroupTest, SetUpThatFailsAgainAndAgainIsRetriedWithGrowingPauses) {
   start();
   Duration longest{};
   for (int failures = 1; failures < 9; ++failures) {
+    EXPECT_EQ(request.record.mgid, wire::broadcast_gid(kDefaultPKey, 2)) << "it is known";
     EXPECT_TRUE(grant_join());
     group.on_lost();  // the link goes down first
     group.on_setup_failed("no queue pair", now);
@@ -763,10 +770,32 @@ TEST_F(GroupTest, RetriesAreOneRequestEachEveryOtherInTheFirstScope) {
 }
 
 TEST_F(GroupTest, AnotherRefusalDoesNotMeanThatTheGroupHasAnotherScope) {
-  start();
-  refuse_join(wire::SaStatus::request_denied);
-  EXPECT_EQ(join_count(), 0U);
-  EXPECT_EQ(group.mgid(), wire::broadcast_gid(kDefaultPKey, 2));
+  start(true);
+  const std::array<wire::SaResult, 3> failures{SaFailure(wire::SaStatus::request_denied),
+                                               SaFailure(wire::SaStatus::busy), SaFailure{}};
+  for (const wire::SaResult& failure : failures) {
+    EXPECT_FALSE(reply(failure));
+    EXPECT_EQ(join_count(), 0U);
+    reach_group_deadline();
+    take_request();
+    EXPECT_EQ(request.record.mgid, wire::broadcast_gid(kDefaultPKey, 2));
+  }
+}
+
+TEST_F(GroupTest, GroupThatWasNotAttachedIsJoinedInItsScope) {
+  be_pausing_without_group();
+  reach_group_deadline();
+  take_request();
+  const Gid found = wire::broadcast_gid(kDefaultPKey, 5);
+  ASSERT_EQ(request.record.mgid, found);
+  for (int failures = 1; failures < 4; ++failures) {
+    EXPECT_TRUE(grant_join());
+    group.on_attach_failed(now);
+    forget();
+    reach_group_deadline();
+    take_request();
+    EXPECT_EQ(request.record.mgid, found);
+  }
 }
 
 TEST_F(GroupTest, ReportNamesTheScopeOfTheBroadcastGroup) {
