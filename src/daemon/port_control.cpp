@@ -74,6 +74,7 @@ void PortControl::on_port_event() {
   for (const void* const object : changes.failed_objects) interfaces_.on_object_failed(object);
   if (!changes.changed && !changes.reregister) return;
   dependencies_.sa.on_port(dependencies_.port.snapshot(), now);
+  if (changes.reregister) dependencies_.sa.on_client_reregister();
   if (changes.changed) interfaces_.on_port(dependencies_.port.snapshot());
   if (changes.reregister) interfaces_.on_client_reregister();
   dispatch();

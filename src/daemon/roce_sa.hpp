@@ -17,6 +17,7 @@ class RoceSa final : public SaBackend {
   RoceSa(const link::GroupCreation& group, Logger& log);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
+  void on_client_reregister() override {}
   void request(const wire::SaRequest& request, TimePoint now) override;
   void on_readable(TimePoint now) override;
   void on_time(TimePoint now) override { sa_.on_neighbours(now); }

@@ -22,6 +22,8 @@ class SaBackend {
 
   /// The port has changed to this state, or the SM asks its clients to register again.
   virtual void on_port(const verbs::PortSnapshot& port, TimePoint now) = 0;
+  /// The SM has lost the memberships of the port. To be called after on_port().
+  virtual void on_client_reregister() = 0;
   /// Sends a request. The response may be available on return.
   virtual void request(const wire::SaRequest& request, TimePoint now) = 0;
   virtual void on_readable(TimePoint now) = 0;

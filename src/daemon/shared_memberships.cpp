@@ -43,12 +43,16 @@ bool is_linked(int file) {
 }
 
 /// FNV-1a, as a file offset other than kUser.
-::off_t byte_of(const wire::McMemberRecord& record) {
+::off_t byte_of(const Gid& mgid, std::uint8_t join_state) {
   std::uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&hash](std::uint8_t value) { hash = (hash ^ value) * 0x100000001b3; };
-  for (const std::uint8_t value : record.mgid.bytes()) add(value);
-  add(record.join_state);
+  for (const std::uint8_t value : mgid.bytes()) add(value);
+  add(join_state);
   return static_cast<::off_t>(hash >> 2) + 1;
+}
+
+::off_t byte_of(const wire::McMemberRecord& record) {
+  return byte_of(record.mgid, record.join_state);
 }
 
 }  // namespace
@@ -102,8 +106,9 @@ std::optional<wire::SaResult> SharedMemberships::before_join(wire::SaRequestId i
     return wire::SaFailure(wire::SaFailure::Kind::local,
                            "another daemon on this port is leaving the group");
   }
-  ++memberships_[byte].joins;
-  outstanding_[id] = {byte, true};
+  Membership& membership = memberships_[byte];
+  ++membership.joins;
+  outstanding_[id] = {byte, true, membership.period};
   return std::nullopt;
 }
 
@@ -114,13 +119,13 @@ std::optional<wire::SaResult> SharedMemberships::before_leave(wire::SaRequestId 
   const auto at = memberships_.try_emplace(byte).first;
   Membership& membership = at->second;
   membership.is_member = false;
-  membership.abandoned = membership.joins;
+  ++membership.period;
   if (!lock(file_.get(), F_WRLCK, byte)) {
-    release_if_unused(at);
+    (void)release_if_unused(at);
     return record;
   }
   ++membership.leaves;
-  outstanding_[id] = {byte, false};
+  outstanding_[id] = {byte, false, membership.period};
   return std::nullopt;
 }
 
@@ -136,20 +141,38 @@ void SharedMemberships::after(const wire::SaResponse& response) {
   } else {
     --membership.joins;
     const bool has_joined = std::holds_alternative<wire::McMemberRecord>(response.result);
-    if (membership.abandoned > 0) {
-      --membership.abandoned;
-    } else if (has_joined) {
-      membership.is_member = true;
-    }
+    if (has_joined && request.period == membership.period) membership.is_member = true;
   }
-  release_if_unused(at);
+  (void)release_if_unused(at);
 }
 
-void SharedMemberships::release_if_unused(std::map<Byte, Membership>::iterator at) {
+void SharedMemberships::on_deleted(const Gid& mgid) {
+  for (const auto state :
+       {wire::McMemberRecord::kFullMember, wire::McMemberRecord::kSendOnlyNonMember}) {
+    const auto at = memberships_.find(byte_of(mgid, state));
+    if (at == memberships_.end()) continue;
+    at->second.is_member = false;
+    (void)release_if_unused(at);
+  }
+}
+
+void SharedMemberships::on_reregister() {
+  for (auto at = memberships_.begin(); at != memberships_.end();) {
+    at->second.is_member = false;
+    at = release_if_unused(at);
+  }
+}
+
+void SharedMemberships::on_port_lost() {
+  for (auto& [byte, membership] : memberships_) ++membership.period;
+  on_reregister();
+}
+
+SharedMemberships::Iterator SharedMemberships::release_if_unused(Iterator at) {
   const Membership& membership = at->second;
-  if (membership.is_member || membership.joins > 0 || membership.leaves > 0) return;
+  if (membership.is_member || membership.joins > 0 || membership.leaves > 0) return std::next(at);
   (void)lock(file_.get(), F_UNLCK, at->first);
-  memberships_.erase(at);
+  return memberships_.erase(at);
 }
 
 }  // namespace ipoib::daemon

@@ -47,6 +47,12 @@ class SharedMemberships {
   [[nodiscard]] std::optional<wire::SaResult> before(const wire::SaRequest& request);
   /// To be called with each response to a request that was sent.
   void after(const wire::SaResponse& response);
+  /// The group was deleted. The responses to outstanding joins are newer.
+  void on_deleted(const Gid& mgid);
+  /// The SM has lost the memberships. Outstanding joins count, since they are repeated.
+  void on_reregister();
+  /// The port is down, and the interfaces ignore the responses to outstanding joins.
+  void on_port_lost();
 
  private:
   /// A byte of the file for each group and JoinState. Two may have one byte; then a leave may be
@@ -54,13 +60,14 @@ class SharedMemberships {
   using Byte = ::off_t;
   struct Membership {
     bool is_member = false;
-    unsigned joins = 0;      ///< outstanding
-    unsigned abandoned = 0;  ///< joins that a leave has followed
-    unsigned leaves = 0;     ///< outstanding
+    unsigned joins = 0;   ///< outstanding
+    unsigned leaves = 0;  ///< outstanding
+    unsigned period = 0;  ///< the joins of earlier ones are abandoned
   };
   struct Outstanding {
     Byte byte = 0;
     bool is_join = false;
+    unsigned period = 0;
   };
 
   SharedMemberships(std::filesystem::path path, FileDescriptor file)
@@ -69,7 +76,9 @@ class SharedMemberships {
   [[nodiscard]] std::optional<wire::SaResult> before_join(wire::SaRequestId id, Byte byte);
   [[nodiscard]] std::optional<wire::SaResult> before_leave(wire::SaRequestId id, Byte byte,
                                                            const wire::McMemberRecord& record);
-  void release_if_unused(std::map<Byte, Membership>::iterator at);
+  using Iterator = std::map<Byte, Membership>::iterator;
+  /// Returns the next one.
+  Iterator release_if_unused(Iterator at);
 
   std::filesystem::path path_;
   FileDescriptor file_;

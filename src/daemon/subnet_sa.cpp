@@ -19,6 +19,8 @@ SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMembership
 
 /// Renews the subscription, since the SA may have registered it under the port's old attributes.
 void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
+  // As the links do, which then have no memberships.
+  if (!port_status(port, kDefaultPKey).active) memberships_.on_port_lost();
   const auto sa = sa_destination(port);
   has_sa_ = sa.has_value();
   client_.set_sm(sa, now);
@@ -80,7 +82,8 @@ TimePoint SubnetSa::next_deadline() const {
   return std::min({client_.next_deadline(), subscriptions_.next_deadline(), claim_at_});
 }
 
-/// After each stimulus: sends the requests of the subscriptions, and takes their responses.
+/// After each stimulus: sends the requests of the subscriptions, takes their responses, and counts
+/// the memberships that begin and end.
 void SubnetSa::dispatch(TimePoint now) {
   for (const auto& request : std::exchange(subscriptions_.requests(), {})) {
     client_.request(request, now);
@@ -92,6 +95,10 @@ void SubnetSa::dispatch(TimePoint now) {
       memberships_.after(response);
       responses_.push_back(std::move(response));
     }
+  }
+  for (const auto& notice : std::exchange(client_.notices(), {})) {
+    if (notice.trap_number == wire::trap::kGroupDeleted) memberships_.on_deleted(notice.gid);
+    notices_.push_back(notice);
   }
 }
 

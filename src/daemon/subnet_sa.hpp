@@ -19,6 +19,7 @@ class SubnetSa final : public SaBackend {
            std::uint64_t seed);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
+  void on_client_reregister() override { memberships_.on_reregister(); }
   void request(const wire::SaRequest& request, TimePoint now) override;
   void on_readable(TimePoint now) override;
   void on_time(TimePoint now) override;
@@ -28,7 +29,7 @@ class SubnetSa final : public SaBackend {
   [[nodiscard]] int descriptor() const override { return mads_->fd(); }
   [[nodiscard]] bool has_failed() const override { return mads_->failed(); }
   [[nodiscard]] std::vector<wire::SaResponse>& responses() override { return responses_; }
-  [[nodiscard]] std::vector<wire::Notice>& notices() override { return client_.notices(); }
+  [[nodiscard]] std::vector<wire::Notice>& notices() override { return notices_; }
 
  private:
   /// Between two attempts to receive the reports.
@@ -43,6 +44,7 @@ class SubnetSa final : public SaBackend {
   sa::SaClient client_;
   sa::Subscriptions subscriptions_;
   std::vector<wire::SaResponse> responses_;
+  std::vector<wire::Notice> notices_;
   bool has_sa_ = false;
   bool ended_ = false;
   TimePoint claim_at_ = kNever;

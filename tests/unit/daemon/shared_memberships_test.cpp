@@ -39,6 +39,7 @@ class SharedMembershipsTest : public ::testing::Test {
       if (success) return memberships_->after({id, McMemberRecord()});
       memberships_->after({id, wire::SaFailure(wire::SaStatus::request_invalid)});
     }
+    [[nodiscard]] SharedMemberships& memberships() { return *memberships_; }
     void join(const Gid& mgid, std::uint8_t state = McMemberRecord::kFullMember) {
       EXPECT_TRUE(sends_join(mgid, state));
       respond();
@@ -141,6 +142,60 @@ TEST_F(SharedMembershipsTest, JoinAfterALeaveStartsANewMembership) {
   two->join(group);
   EXPECT_FALSE(two->sends_leave(group));
   EXPECT_TRUE(one.sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, ResponsesToJoinsMayComeInAnotherOrder) {
+  two->join(group);
+  EXPECT_TRUE(one.sends_join(group));
+  EXPECT_FALSE(one.sends_leave(group));
+  EXPECT_TRUE(one.sends_join(group));
+  one.respond();
+  one.respond(false, 2);
+  EXPECT_FALSE(two->sends_leave(group)) << "the second join has succeeded";
+}
+
+TEST_F(SharedMembershipsTest, MembershipsInADeletedGroupEnd) {
+  one.join(group);
+  one.join(group, McMemberRecord::kSendOnlyNonMember);
+  one.join(other);
+  one.memberships().on_deleted(group);
+  two->join(group);
+  two->join(group, McMemberRecord::kSendOnlyNonMember);
+  two->join(other);
+  EXPECT_TRUE(two->sends_leave(group));
+  EXPECT_TRUE(two->sends_leave(group, McMemberRecord::kSendOnlyNonMember));
+  EXPECT_FALSE(two->sends_leave(other)) << "not deleted";
+}
+
+TEST_F(SharedMembershipsTest, JoinThatWasOutstandingDuringADeletionDecides) {
+  one.join(group);
+  EXPECT_TRUE(one.sends_join(group));
+  one.memberships().on_deleted(group);
+  one.respond();
+  two->join(group);
+  EXPECT_FALSE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, ReregistrationEndsMembershipsButNotOutstandingJoins) {
+  one.join(group);
+  EXPECT_TRUE(one.sends_join(other));
+  one.memberships().on_reregister();
+  one.respond();
+  two->join(group);
+  two->join(other);
+  EXPECT_TRUE(two->sends_leave(group));
+  EXPECT_FALSE(two->sends_leave(other));
+}
+
+TEST_F(SharedMembershipsTest, LossOfThePortEndsMembershipsAndOutstandingJoins) {
+  one.join(group);
+  EXPECT_TRUE(one.sends_join(other));
+  one.memberships().on_port_lost();
+  one.respond();
+  two->join(group);
+  two->join(other);
+  EXPECT_TRUE(two->sends_leave(group));
+  EXPECT_TRUE(two->sends_leave(other));
 }
 
 TEST_F(SharedMembershipsTest, RepeatedConfirmationsAreOneMembership) {

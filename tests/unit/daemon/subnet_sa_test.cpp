@@ -2,8 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "daemon/sa_requests.hpp"
+#include "tests/support/softib/temporary_folder.hpp"
 #include "tests/unit/link/object_fixture.hpp"
 #include "wire/mad.hpp"
+#include "wire/mgid.hpp"
 #include "wire/notice.hpp"
 
 namespace ipoib::daemon {
@@ -19,13 +26,16 @@ class FakeMads final : public verbs::WatchedMadPort {
     sent_.emplace_back(mad.begin(), mad.end());
     return {};
   }
-  [[nodiscard]] std::optional<ReceivedMad> receive() override { return std::nullopt; }
+  [[nodiscard]] std::optional<ReceivedMad> receive() override {
+    return std::exchange(inbox, std::nullopt);
+  }
   [[nodiscard]] MadSource source() override { return {}; }
   bool claim_reports() override { return takes; }
   [[nodiscard]] int fd() const override { return -1; }
   [[nodiscard]] bool failed() const override { return false; }
 
   bool takes = true;
+  std::optional<ReceivedMad> inbox;
 
  private:
   std::vector<std::vector<std::uint8_t>>& sent_;
@@ -106,6 +116,90 @@ TEST_F(SubnetSaTest, DoesNotSubscribeAfterTheEnd) {
   sa.on_port(port, now);
   let_time_pass();
   EXPECT_EQ(subscriptions(), 0U);
+}
+
+/// A daemon on a port with another one, which is a member of the same group.
+class SharingSubnetSaTest : public SubnetSaTest {
+ protected:
+  SharingSubnetSaTest() {
+    sharing.on_port(port, now);
+    be_member();
+  }
+  void be_member() {
+    sharing.request({first_link_request(InterfaceNumber(1)), join}, now);
+    const auto request = std::ranges::find_if(sent, [](const auto& mad) {
+      const auto header = wire::MadHeader::parse(mad);
+      return header && header->attribute_id == wire::attribute::kMcMemberRecord;
+    });
+    ASSERT_NE(request, sent.end());
+    auto header = *wire::SaHeader::parse(*request);
+    header.mad.method = wire::method::kGetResp;
+    receive(header, ConstBytes(*request).subspan(wire::kSaHeaderSize));
+    ASSERT_EQ(std::exchange(sharing.responses(), {}).size(), 1U);
+  }
+  void receive(const wire::SaHeader& header, ConstBytes content) {
+    ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kMadSize),
+                    .from = *sa_destination(port)};
+    header.emit(mad.bytes);
+    std::ranges::copy(content, mad.bytes.begin() + wire::kSaHeaderSize);
+    sharing_mads.inbox = std::move(mad);
+    sharing.on_readable(now);
+  }
+  /// Whether the other one, which joins and leaves, is the last member.
+  bool is_other_alone() {
+    const wire::SaRequest joins{wire::SaRequestId(++last), join};
+    EXPECT_FALSE(other.before(joins));
+    other.after({joins.id, wire::McMemberRecord()});
+    const wire::SaRequest leaves{wire::SaRequestId(++last),
+                                 wire::leave_query(group, port.gid, kFullMember)};
+    if (other.before(leaves)) return false;
+    other.after({leaves.id, wire::McMemberRecord()});
+    return true;
+  }
+
+  static constexpr std::uint8_t kFullMember = wire::McMemberRecord::kFullMember;
+  const Gid group = wire::broadcast_gid(kDefaultPKey);
+  const wire::SaQuery join = wire::join_query(group, port.gid, kDefaultPKey, kFullMember);
+  softib::test::TemporaryFolder folder;
+  SharedMemberships other = SharedMemberships::open(folder.path(), "mlx5_0-1").value();
+  std::uint64_t last = 0;
+  std::unique_ptr<FakeMads> made_sharing{std::make_unique<FakeMads>(sent)};
+  FakeMads& sharing_mads{*made_sharing};
+  SubnetSa sharing{std::move(made_sharing),
+                   SharedMemberships::open(folder.path(), "mlx5_0-1").value(),
+                   *link::silent_logger(), 1};
+};
+
+TEST_F(SharingSubnetSaTest, MembershipLastsWhileThePortIsActive) {
+  EXPECT_FALSE(is_other_alone());
+  port.lid = Lid(8);
+  sharing.on_port(port, now);
+  EXPECT_FALSE(is_other_alone());
+}
+
+TEST_F(SharingSubnetSaTest, MembershipEndsWithThePort) {
+  port.active = false;
+  sharing.on_port(port, now);
+  EXPECT_TRUE(is_other_alone());
+}
+
+TEST_F(SharingSubnetSaTest, MembershipEndsWhenTheSmHasLostIt) {
+  sharing.on_port(port, now);
+  sharing.on_client_reregister();
+  EXPECT_TRUE(is_other_alone());
+}
+
+TEST_F(SharingSubnetSaTest, MembershipEndsWithTheGroup) {
+  wire::SaHeader header;
+  header.mad.management_class = wire::mgmt_class::kSubnAdm;
+  header.mad.class_version = 2;
+  header.mad.method = wire::method::kReport;
+  header.mad.attribute_id = wire::attribute::kNotice;
+  std::array<std::uint8_t, wire::Notice::kSize> notice{};
+  wire::Notice{.trap_number = wire::trap::kGroupDeleted, .gid = group}.emit(notice);
+  receive(header, notice);
+  EXPECT_EQ(sharing.notices().size(), 1U);
+  EXPECT_TRUE(is_other_alone());
 }
 
 }  // namespace
