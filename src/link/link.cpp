@@ -148,9 +148,6 @@ void Link::on_notice(const wire::Notice& notice, TimePoint now) {
 void Link::shut_down(TimePoint now) {
   Impl& p = *impl_;
   if (p.bring_up.state() == LinkState::stopped) return;
-  // Leaves first: going down clears the memberships.
-  p.groups.leave();
-  p.send_groups.clear(Counter::drop_link_down, true);
   p.go_down(now);
   p.neighbours.clear(Counter::drop_link_down);
   p.out.sends.clear();
@@ -202,12 +199,15 @@ void Link::Impl::join_later(std::string_view why, TimePoint now) {
   log.warn("{}; joining again later", why);
 }
 
+/// On a port that is down, no leave would be received, and the SM removes its memberships.
 void Link::Impl::go_down(TimePoint now) {
   set_carrier(false);
   configured.reset();
   parameters.reset();
+  const bool can_leave = bring_up.port().active;
+  if (can_leave) groups.leave();
   groups.on_lost();
-  send_groups.clear(Counter::drop_link_down, false);
+  send_groups.clear(Counter::drop_link_down, can_leave);
   announcer.stop();
   neighbours.link_down(now);
   paths.invalidate_all("link down");

@@ -39,6 +39,15 @@ class BringUpStates : public LinkFixture {
     EXPECT_EQ(state_of(kPeer), "stale");
     EXPECT_TRUE(link->get(kPeer, now)->path->needs_refresh);
   }
+  /// Of all groups, with the addresses of the port at that time.
+  void expect_left(const Gid& port_gid) {
+    std::vector<Gid> left;
+    for (const LeaveRequest& leave : emitted<LeaveRequest>()) {
+      EXPECT_EQ(leave.record.port_gid, port_gid);
+      left.push_back(leave.record.mgid);
+    }
+    EXPECT_THAT(left, UnorderedElementsAre(broadcast(), all_nodes(), all_nodes_of_ipv6()));
+  }
   void expect_up_again() {
     grant_joins();
     EXPECT_EQ(link->state(), LinkState::up);
@@ -152,9 +161,12 @@ TEST_F(BringUpStates, BringUp_SetupFailed) {
   link->on_setup_failed(now);
   EXPECT_EQ(link->state(), LinkState::joining);
   expect_down();
+  expect_left(port.gid);
   EXPECT_TRUE(emitted<JoinRequest>().empty()) << "not at once";
   forget();
   tick_to(now + config.join_backoff.first * 2);
+  ASSERT_EQ(emitted<JoinRequest>().size(), 1U);
+  EXPECT_EQ(emitted<JoinRequest>()[0].record.mgid, broadcast()) << "the one that exists";
   expect_up_again();
 }
 
@@ -165,6 +177,7 @@ TEST_F(BringUpStates, BringUp_NotAttached) {
   EXPECT_TRUE(emitted<SetCarrier>().empty());
   forget();
   link->on_attach_failed(broadcast(), now);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 2U) << "it has left one group before";
   EXPECT_EQ(link->state(), LinkState::joining);
   EXPECT_EQ(emitted<SetCarrier>(), (std::vector{SetCarrier{false}}));
 }
@@ -193,6 +206,7 @@ TEST_F(BringUpStates, BringUp_PortDown) {
   change_port();
   EXPECT_EQ(link->state(), LinkState::port_down);
   expect_down();
+  EXPECT_TRUE(emitted<LeaveRequest>().empty()) << "nobody would receive it";
   send(kPeer);
   EXPECT_TRUE(link->sends().empty());
   EXPECT_EQ(count(Counter::drop_link_down), 1U);
@@ -210,6 +224,7 @@ TEST_F(BringUpStates, BringUp_PKeyGone) {
   change_port();
   EXPECT_EQ(link->state(), LinkState::no_pkey);
   expect_down();
+  expect_left(port.gid);
 }
 
 TEST_F(BringUpStates, BringUp_PKeyMoved) {
@@ -218,6 +233,7 @@ TEST_F(BringUpStates, BringUp_PKeyMoved) {
   change_port();
   EXPECT_EQ(link->state(), LinkState::joining);
   expect_down();
+  expect_left(port.gid);
   forget();
   link->on_client_reregister(now);
   expect_up_again();
@@ -226,10 +242,11 @@ TEST_F(BringUpStates, BringUp_PKeyMoved) {
 
 TEST_F(BringUpStates, BringUp_GidChanged) {
   be_up_with_peer();
-  port.gid = Gid(0xfec0'0000'0000'0000, Guid(1));
+  const Gid before = std::exchange(port.gid, Gid(0xfec0'0000'0000'0000, Guid(1)));
   change_port();
   EXPECT_EQ(link->state(), LinkState::joining);
   expect_down();
+  expect_left(before);
   EXPECT_EQ(link->hardware_address().gid, port.gid);
   grant_joins();
   forget();
@@ -282,6 +299,18 @@ TEST_F(BringUpTest, ShutDownLeavesSendOnlyGroups) {
   }
   EXPECT_EQ(std::ranges::count(states, wire::McMemberRecord::kSendOnlyNonMember), 2);
   EXPECT_EQ(std::ranges::count(states, wire::McMemberRecord::kFullMember), kGroups);
+}
+
+TEST_F(BringUpTest, SendOnlyGroupsAreLeftIfTheLinkGoesDownOnAnActivePort) {
+  bring_up();
+  send(Ipv4Address(0xe9010203));
+  grant_joins();
+  forget();
+  link->on_setup_failed(now);
+  const auto left = emitted<LeaveRequest>();
+  EXPECT_EQ(std::ranges::count_if(left, [](const LeaveRequest& leave) {
+              return leave.record.join_state == wire::McMemberRecord::kSendOnlyNonMember;
+            }), 1);
 }
 
 TEST_F(BringUpTest, SendOnlyJoinsAreRequestedAfterTheLinkWasDown) {
