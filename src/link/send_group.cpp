@@ -18,6 +18,11 @@ namespace {
 constexpr std::array<std::string_view, std::variant_size_v<send_group_state::State>>
     kSendGroupStates{"Waiting", "Joining", "Ready", "Confirming", "Missing"};
 
+/// Some SAs report a group without members as an invalid request.
+bool is_missing(const wire::SaFailure& failure) {
+  return means_no_group(failure) || failure.status == wire::SaStatus::request_invalid;
+}
+
 }  // namespace
 
 Frame SendGroup::on_packet(Frame&& frame, TimePoint now) {
@@ -60,10 +65,8 @@ std::optional<Membership> SendGroup::accept_or_leave(const wire::SaResult& resul
   const auto* const record = std::get_if<McMemberRecord>(&result);
   if (record == nullptr) {
     const wire::SaFailure failure = wire::failure_of(result);
-    // RFC 4391, 12: failed operations "SHOULD be logged"; a group without members is no failure,
-    // which some SAs report as an invalid request.
-    const bool is_usual =
-        means_no_group(failure) || failure.status == wire::SaStatus::request_invalid;
+    // RFC 4391, 12: failed operations "SHOULD be logged"; a group without members is no failure.
+    const bool is_usual = is_missing(failure);
     const auto refusals = deps_.out.counters[Counter::join_failures] + 1;
     const bool is_loud = !is_usual && should_log(static_cast<unsigned>(refusals));
     deps_.log.log(is_loud ? spdlog::level::warn : spdlog::level::debug,
@@ -110,11 +113,13 @@ std::vector<Frame> SendGroup::on_response(const wire::SaResult& result, TimePoin
                  [](send_group_state::Ready&) { assert(false && "no request is outstanding"); },
                  [&](send_group_state::Confirming& s) {
                    if (membership) return ready(std::move(*membership), "confirmed");
-                   // Without a response of the SA the group stays in use.
-                   const bool is_refused = !std::holds_alternative<wire::SaFailure>(result) ||
-                                           wire::failure_of(result).status.has_value();
-                   if (is_refused) return missing();
-                   ready(std::move(s.membership), "not confirmed: kept");
+                   if (std::holds_alternative<McMemberRecord>(result)) return missing();
+                   // After any other failure, as a busy SA, the group stays in use.
+                   if (!is_missing(wire::failure_of(result))) {
+                     return ready(std::move(s.membership), "not confirmed: kept");
+                   }
+                   leave();  // for the other programs on the port, which count this one
+                   missing();
                  },
                  [](send_group_state::Missing&) { assert(false && "no request is outstanding"); },
              },
@@ -149,13 +154,18 @@ Disposition SendGroup::on_deadline(bool may_request, TimePoint now) {
       state_);
 }
 
-/// An outstanding join stays: its response is newer than the event. A confirmation may be older.
+/// An outstanding join stays: its response is newer than the event. A confirmation may be older, and
+/// it may still succeed.
 Disposition SendGroup::on_outdated() {
+  const auto give_up = [this] {
+    leave();
+    return Disposition::erase;
+  };
   return std::visit(Overloaded{
                         [](send_group_state::Waiting&) { return Disposition::keep; },
                         [](send_group_state::Joining&) { return Disposition::keep; },
                         [](send_group_state::Ready&) { return Disposition::erase; },
-                        [](send_group_state::Confirming&) { return Disposition::erase; },
+                        [&](send_group_state::Confirming&) { return give_up(); },
                         [](send_group_state::Missing&) { return Disposition::erase; },
                     },
                     state_);

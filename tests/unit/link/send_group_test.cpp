@@ -260,21 +260,42 @@ TEST_F(SendGroupStates, SendGroup_Confirming_Joined) {
 }
 
 TEST_F(SendGroupStates, SendGroup_Confirming_Refused) {
+  for (const auto status :
+       {wire::SaStatus::request_invalid, wire::SaStatus::insufficient_components}) {
+    group.emplace(membership, parking, mgid);
+    be_confirming();
+    EXPECT_TRUE(group->on_response(SaFailure(status), now).empty());
+    EXPECT_TRUE(is<Missing>());
+    EXPECT_EQ(emitted<LeaveRequest>().size(), 1U) << "ends the membership of the port's programs";
+    forget();
+  }
+}
+
+TEST_F(SendGroupStates, SendGroup_Confirming_Joined_NoHandle) {
   be_confirming();
-  EXPECT_TRUE(group->on_response(SaFailure(wire::SaStatus::request_invalid), now).empty());
+  handles.refuses = true;
+  EXPECT_TRUE(group->on_response(group_record(mgid, 0xc009), now).empty());
   EXPECT_TRUE(is<Missing>());
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U);
 }
 
 TEST_F(SendGroupStates, SendGroup_Confirming_RequestFailed) {
-  be_confirming();
-  EXPECT_TRUE(group->on_response(SaFailure{}, now).empty());
-  EXPECT_TRUE(is<Ready>()) << "stays in use";
-  EXPECT_GT(group->next_deadline(), now);
+  for (const SaFailure& failure :
+       {SaFailure{}, SaFailure(wire::SaStatus::busy), SaFailure(wire::SaStatus::no_resources)}) {
+    group.emplace(membership, parking, mgid);
+    be_confirming();
+    EXPECT_TRUE(group->on_response(failure, now).empty());
+    EXPECT_TRUE(is<Ready>()) << "stays in use";
+    EXPECT_TRUE(emitted<LeaveRequest>().empty());
+    EXPECT_GT(group->next_deadline(), now);
+    forget();
+  }
 }
 
 TEST_F(SendGroupStates, SendGroup_Confirming_Outdated) {
   be_confirming();
   EXPECT_EQ(group->on_outdated(), Disposition::erase);
+  EXPECT_EQ(emitted<LeaveRequest>().size(), 1U) << "the join may still succeed";
 }
 
 TEST_F(SendGroupStates, SendGroup_Confirming_Removed) {
