@@ -69,7 +69,10 @@ void Pump::drain(TimePoint now) {
       std::visit([this](const auto& instruction) { apply(instruction); }, event);
     }
     events_.clear();
-    if (std::exchange(setup_failed_, false)) link_.on_setup_failed(now);
+    if (std::exchange(setup_failed_, false)) {
+      link_.on_setup_failed(now);
+      not_attached_.clear();  // the link has given up all groups
+    }
     for (const Gid& mgid : not_attached_) link_.on_attach_failed(mgid, now);
     not_attached_.clear();
     send_pending(now);

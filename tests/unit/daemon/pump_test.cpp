@@ -186,6 +186,14 @@ TEST_F(PumpTest, RefusedBroadcastGroupTakesTheLinkDown) {
   EXPECT_FALSE(tun.carrier);
 }
 
+TEST_F(PumpTest, RefusedConfigurationAndGroupAreOneFailure) {
+  queue_pair.refuses_attributes = true;
+  queue_pair.refused_group = wire::broadcast_gid(kDefaultPKey);
+  bring_up();
+  EXPECT_EQ(pump.link().state(), LinkState::joining);
+  EXPECT_LE(pump.link().next_deadline(), now + link::Config{}.join_backoff.first * 5 / 4);
+}
+
 TEST_F(PumpTest, RefusedGroupOfTheHostLeavesTheLinkUp) {
   bring_up();
   const auto others = queue_pair.attached;
