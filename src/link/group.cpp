@@ -288,14 +288,16 @@ const McMemberRecord* Group::record() const {
   return member != nullptr ? &member->record : nullptr;
 }
 
-/// Silence that lasts is checked more and more rarely, so that ports of an idle link send the SA few
-/// requests. A link on which no other port has been heard needs no such check.
+/// Silence that lasts is checked more and more rarely, up to a limit, so that ports of an idle link
+/// send the SA few requests, and yet notice a loss. A link on which no other port has been heard needs no such check.
 TimePoint Group::end_of_silence(const group_state::Member& member) const {
   constexpr int kFraction = 4;  // of the silence so far, until the next check
+  constexpr int kRarest = 6;    // times the first pause
   const bool was_heard = heard_ != TimePoint{};
   if (!was_heard || member.silence == Duration::max()) return kNever;
   if (heard_ >= member.since) return heard_ + member.silence;
-  return member.since + std::max(member.silence, (member.since - heard_) / kFraction);
+  return member.since + std::clamp((member.since - heard_) / kFraction, member.silence,
+                                   kRarest * member.silence);
 }
 
 bool Group::has_requested(wire::SaRequestId id) const {

@@ -813,13 +813,18 @@ TEST_F(GroupTest, ReportNamesTheScopeOfTheBroadcastGroup) {
 }
 
 TEST_F(GroupTest, SilenceThatLastsIsCheckedMoreRarely) {
-  group.set_silence(4s);
+  constexpr Duration kFirst = 4s;
+  group.set_silence(kFirst);
   be_member();
   group.on_heard(now);
   const TimePoint heard = now;
-  int checks = 0;
+  Duration pause{};
   while (now < heard + 1h) {
+    const TimePoint before = now;
     reach_group_deadline();
+    pause = now - before;
+    EXPECT_GE(pause, kFirst * 3 / 4);
+    EXPECT_LE(pause, kFirst * 6 * 5 / 4) << "a loss is noticed";
     const auto lookups = emitted<LookupRequest>();
     ASSERT_EQ(lookups.size(), 1U);
     forget();
@@ -827,10 +832,8 @@ TEST_F(GroupTest, SilenceThatLastsIsCheckedMoreRarely) {
     take_request();
     EXPECT_TRUE(grant_join());
     forget();
-    ++checks;
   }
-  EXPECT_LE(checks, 20 + 3600 / 90);
-  EXPECT_GE(checks, 10 + 3600 / 150);
+  EXPECT_GE(pause, kFirst * 6 * 3 / 4) << "few requests";
 }
 
 /// The table of the fixture, which has joined the broadcast group.
