@@ -114,9 +114,13 @@ def processes_with(environment):
     return found
 
 
+def has_sanitizer(pid):
+    return "san.so" in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+
+
 def resident_kib(pid):
     """Returns the resident memory; None with a sanitizer, which uses most of it."""
-    if "san.so" in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8"):
+    if has_sanitizer(pid):
         print("running with a sanitizer: memory is not checked", file=sys.stderr)
         return None
     status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")

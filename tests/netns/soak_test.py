@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""scripts/soak passes with a fixed seed, finds what it looks for, and leaves nothing behind however it
+ends."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import hosts
+from hosts import wait_until
+
+SOAK = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "soak"
+SEED = 44
+PATIENCE = 240
+
+
+class Soak(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="ipoibd-soak-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = {**os.environ, "IPOIB_NO_BUILD": "1", "TMPDIR": folder.name,
+                            "IPOIB_BIN": str(pathlib.Path(hosts.BIN).resolve())}
+
+    def start(self, *options):
+        soak = hosts.Process([str(SOAK), *options], self.folder / "output", self.environment,
+                             preexec=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(soak.end)
+        return soak
+
+    def processes(self):
+        return hosts.processes_with(f"TMPDIR={self.folder}")
+
+    def pid_of(self, *words):
+        """Returns the process whose command line begins with a path that ends with the first word and
+        contains the others; None if there is none."""
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                command = (entry / "cmdline").read_text(encoding="utf-8").split("\0")
+                if (f"TMPDIR={self.folder}".encode() in (entry / "environ").read_bytes()
+                        and command[0].endswith(words[0]) and set(words[1:]) <= set(command)):
+                    return int(entry.name)
+            except OSError:
+                continue
+        return None
+
+    def assert_nothing_left(self, soak):
+        wait_until(lambda: not self.processes(), "no process is left")
+        self.assertEqual(list(pathlib.Path("/run/netns").glob(f"ipoibd-{soak.pid}-*")), [])
+        self.assertEqual([path.name for path in self.folder.iterdir()
+                          if not path.name.startswith("ipoibd-soak-")], ["output"])
+
+    def test_a_minute(self):
+        soak = self.start("--seconds", "60", "--seed", str(SEED))
+        status = soak.popen.wait(PATIENCE)
+        print(soak.output())
+        self.assertEqual(status, 0)
+        self.assertIn(f"passed: seed {SEED}", soak.output())
+        faults, transfers = (int(re.search(rf"^(\d+) {what}", soak.output(), re.M)[1])
+                             for what in ("faults", "TCP transfers"))
+        self.assertGreater(faults, 8)
+        self.assertGreater(transfers, 6)
+        self.assert_nothing_left(soak)
+
+    def end_of(self, *words):
+        """Returns the output of a run in which a process is killed by somebody else."""
+        soak = self.start("--seconds", "60", "--seed", str(SEED))
+        wait_until(lambda: "round 0: all pairs" in soak.output(), "the first transfers", 120)
+        os.kill(self.pid_of(*words), signal.SIGKILL)
+        self.assertEqual(soak.popen.wait(PATIENCE), 1, soak.output())
+        self.assert_nothing_left(soak)
+        return soak.output()
+
+    def test_a_killed_daemon_is_found(self):
+        output = self.end_of("/ipoibd")
+        self.assertRegex(output, r"FAULT: .*host\d \(process \d+\) has ended by itself: it was killed "
+                                 "by signal 9")
+        logs = pathlib.Path(re.search(r"^logs: (.*)$", output, re.M)[1])
+        self.assertIn("host1.log", {path.name for path in logs.iterdir()})
+
+    def test_a_killed_subnet_process_is_found(self):
+        self.assertRegex(self.end_of("/softib", "subnet"), "FAULT: .*subnet .*ended by itself")
+
+    def test_interrupted_it_leaves_nothing(self):
+        for number, reached in ((signal.SIGINT, "starting 3 hosts"), (signal.SIGTERM, "begun at"),
+                                (signal.SIGHUP, "round 0: all"), (signal.SIGINT, "stopped: ends")):
+            soak = self.start("--seconds", "60", "--seed", str(SEED))
+            wait_until(lambda: reached in soak.output(), reached, 120)
+            self.assertEqual(soak.end(number), 128 + number, soak.output())
+            self.assert_nothing_left(soak)
+            (self.folder / "output").unlink()
+
+    def test_the_seed_is_printed_and_repeats_the_faults(self):
+        def run(*options):
+            done = subprocess.run([SOAK, "--seconds", "1", *options], env=self.environment, check=False,
+                                  capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return (re.search(r"passed: seed (\d+)", done.stdout)[1],
+                    [line.split(" s  ")[1] for line in done.stdout.splitlines()
+                     if re.match(r" +[\d.]+ s  (host|subnet|softib)", line)])
+        seed, first = run()
+        self.assertEqual(run("--seed", seed), (seed, first))
+        self.assertNotEqual(first, [])
+
+    def test_wrong_usage(self):
+        for options in (["--colour"], ["--seconds"], ["--seconds", "0"], ["--seed", "x"],
+                        ["--hosts", "1"], ["5"]):
+            done = subprocess.run([SOAK, *options], check=False, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), options)
+            self.assertIn("scripts/soak --help", done.stderr)
+        done = subprocess.run([SOAK, "--help"], check=False, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("Usage: scripts/soak", done.stdout)
+
+
+if __name__ == "__main__":
+    hosts.main()
