@@ -205,6 +205,7 @@ class Setting:
         self.set("port", fault.target, "up")
 
     def hca_failed(self, fault):
+        self.watch.allow(fault.target, checks.KEPT_OF_A_FAILED_HCA)
         self.set("hca", fault.target, "failed")
 
     def hca_present(self, fault):
@@ -225,6 +226,9 @@ class Setting:
 
     def membership(self, fault):
         pkey, membership = fault.detail
+        if membership == "none":
+            for name in self.hosts:
+                self.watch.allow(name, checks.KEPT_OF_A_NEW_INTERFACE)
         self.set("partition", pkey, fault.target, membership)
 
     def membership_full(self, fault):

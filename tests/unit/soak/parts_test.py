@@ -272,6 +272,20 @@ for line in sys.stdin:
             self.tell("open", 1)
         self.assertNotEqual(found, [])
 
+    def test_what_is_allowed_is_added_to_the_bound(self):
+        self.watch.grown()
+        self.watch.allow("daemon", (2, 0))
+        self.watch.allow("another", (9, 0))
+        self.tell("open", checks.MORE_DESCRIPTORS + 2)
+        self.assertEqual(self.watch.grown(), [])
+        self.tell("open", 1)
+        self.assertIn("descriptors", self.watch.grown()[0])
+        self.watch.forget("daemon")
+        self.watch.add("daemon", self.process)
+        self.watch.grown()
+        self.tell("open", checks.MORE_DESCRIPTORS + 1)
+        self.assertEqual(len(self.watch.grown()), 1, "it was for the process before")
+
     def test_a_new_process_is_compared_with_itself(self):
         self.watch.grown()
         self.watch.forget("daemon")
