@@ -94,17 +94,28 @@ class Soak(unittest.TestCase):
             self.assert_nothing_left(soak)
             (self.folder / "output").unlink()
 
-    def test_the_seed_is_printed_and_repeats_the_faults(self):
-        def run(*options):
-            done = subprocess.run([SOAK, "--seconds", "1", *options], env=self.environment, check=False,
-                                  capture_output=True, text=True, timeout=PATIENCE)
+    def test_the_same_seed_has_the_same_faults(self):
+        def faults():
+            done = subprocess.run([SOAK, "--seconds", "1", "--seed", str(SEED)], env=self.environment,
+                                  check=False, capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            return (re.search(r"passed: seed (\d+)", done.stdout)[1],
-                    [line.split(" s  ")[1] for line in done.stdout.splitlines()
-                     if re.match(r" +[\d.]+ s  (host|subnet|softib)", line)])
-        seed, first = run()
-        self.assertEqual(run("--seed", seed), (seed, first))
+            return [line.split(" s  ")[1] for line in done.stdout.splitlines()
+                    if re.match(r" +[\d.]+ s  (host|subnet|softib)", line)]
+        first = faults()
         self.assertNotEqual(first, [])
+        self.assertEqual(faults(), first)
+
+    def test_a_random_seed_is_printed(self):
+        def seed():
+            soak = self.start()
+            wait_until(lambda: "starting 3 hosts" in soak.output(), "it starts", 120)
+            self.assertEqual(soak.end(signal.SIGINT), 130, soak.output())
+            self.assert_nothing_left(soak)
+            found = re.search(r"soak: seed (\d+), 60 s", soak.output())[1]
+            self.assertIn(f"interrupted: seed {found}", soak.output())
+            (self.folder / "output").unlink()
+            return found
+        self.assertGreater(len({seed() for _ in range(3)}), 1)
 
     def test_wrong_usage(self):
         for options in (["--colour"], ["--seconds"], ["--seconds", "0"], ["--seed", "x"],

@@ -39,8 +39,8 @@ class Kind:
 # The parts of a host. A failed HCA occupies all: its daemon cannot start, and `softib set` refuses.
 PARTS = ("daemon", "port", "lid", "pkeys", "link", "mtu")
 KINDS = {
-    "daemon killed": Kind(2, "host", ("daemon",)),
-    "daemon ended": Kind(2, "host", ("daemon",)),
+    "daemon killed": Kind(2, "host", ("daemon",), asks=False),
+    "daemon ended": Kind(2, "host", ("daemon",), asks=False),
     "daemon stopped": Kind(3, "host", ("daemon",), asks=False),
     "neighbours flushed": Kind(2, "host", ("daemon",), lasts=False, asks=False),
     "interface down": Kind(1, "host", ("daemon",), asks=False),

@@ -78,6 +78,7 @@ class Soak:
         begin = time.monotonic()
         for when, fault, is_repair in faults.actions(chosen):
             self.signals.sleep(begin + when - time.monotonic())
+            self.setting.assert_running()
             self.say(f"{fault}: ends" if is_repair else str(fault))
             if is_repair:
                 self.setting.repair(fault)
