@@ -7,13 +7,18 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import hosts
 from hosts import wait_until
 
-SOAK = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "soak"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "soak"))
+import faults  # noqa: E402
+
+SOAK = ROOT / "scripts" / "soak"
 SEED = 44
 PATIENCE = 240
 
@@ -35,13 +40,14 @@ class Soak(unittest.TestCase):
     def processes(self):
         return hosts.processes_with(f"TMPDIR={self.folder}")
 
-    def pid_of(self, *words):
+    def pid_of(self, *words, environment=""):
         """Returns the process whose command line begins with a path that ends with the first word and
-        contains the others; None if there is none."""
+        contains the others, with this string in its environment; None if there is none."""
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 command = (entry / "cmdline").read_text(encoding="utf-8").split("\0")
-                if (f"TMPDIR={self.folder}".encode() in (entry / "environ").read_bytes()
+                variables = (entry / "environ").read_text(errors="replace")
+                if (f"TMPDIR={self.folder}\0" in variables and environment in variables
                         and command[0].endswith(words[0]) and set(words[1:]) <= set(command)):
                     return int(entry.name)
             except OSError:
@@ -60,9 +66,9 @@ class Soak(unittest.TestCase):
         print(soak.output())
         self.assertEqual(status, 0)
         self.assertIn(f"passed: seed {SEED}", soak.output())
-        faults, transfers = (int(re.search(rf"^(\d+) {what}", soak.output(), re.M)[1])
+        happened, transfers = (int(re.search(rf"^(\d+) {what}", soak.output(), re.M)[1])
                              for what in ("faults", "TCP transfers"))
-        self.assertGreater(faults, 8)
+        self.assertGreater(happened, 8)
         self.assertGreater(transfers, 6)
         self.assert_nothing_left(soak)
 
@@ -85,6 +91,19 @@ class Soak(unittest.TestCase):
     def test_a_killed_subnet_process_is_found(self):
         self.assertRegex(self.end_of("/softib", "subnet"), "FAULT: .*subnet .*ended by itself")
 
+    def test_a_daemon_that_hangs_is_found(self):
+        """In a round whose faults do not concern it."""
+        def leaves_one_alone(seed):
+            generator = faults.Generator(seed, ("host1", "host2", "host3"))
+            return all(fault.target != generator.steady for fault in generator.round())
+        soak = self.start("--seconds", "1", "--seed", str(next(filter(leaves_one_alone, range(999)))))
+        wait_until(lambda: re.search(r" s  (host|subnet|softib)", soak.output()), "round 1 begins", 120)
+        host = re.search(r"the daemon of (host\d) runs all the time", soak.output())[1]
+        os.kill(self.pid_of("/ipoibd", environment=f"SOFTIB_HCA={host}\0"), signal.SIGSTOP)
+        self.assertEqual(soak.popen.wait(PATIENCE), 1, soak.output())
+        self.assertRegex(soak.output(), rf"FAULT: host\d to {host}, IPv4, ib0: not reached after \d+ s")
+        self.assert_nothing_left(soak)
+
     def test_interrupted_it_leaves_nothing(self):
         for number, reached in ((signal.SIGINT, "starting 3 hosts"), (signal.SIGTERM, "begun at"),
                                 (signal.SIGHUP, "round 0: all"), (signal.SIGINT, "stopped: ends")):
@@ -95,15 +114,15 @@ class Soak(unittest.TestCase):
             (self.folder / "output").unlink()
 
     def test_the_same_seed_has_the_same_faults(self):
-        def faults():
+        def happened():
             done = subprocess.run([SOAK, "--seconds", "1", "--seed", str(SEED)], env=self.environment,
                                   check=False, capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             return [line.split(" s  ")[1] for line in done.stdout.splitlines()
                     if re.match(r" +[\d.]+ s  (host|subnet|softib)", line)]
-        first = faults()
+        first = happened()
         self.assertNotEqual(first, [])
-        self.assertEqual(faults(), first)
+        self.assertEqual(happened(), first)
 
     def test_a_random_seed_is_printed(self):
         def seed():

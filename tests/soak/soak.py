@@ -148,7 +148,8 @@ class Soak:
         watch = self.setting.watch
         print(f"{'process':12} {'descriptors':>16} {'KiB of memory':>20}")
         for name in sorted(name for name in watch.first if not name.endswith(".peer")):
-            pairs = [f"{before} -> {now}" for before, now in zip(watch.first[name], watch.last[name])]
+            pairs = ["not checked" if now is None else f"{before} -> {now}"
+                     for before, now in zip(watch.first[name], watch.last[name])]
             print(f"{name:12} {pairs[0]:>16} {pairs[1]:>20}")
 
 
@@ -164,11 +165,15 @@ def show_state(setting):
     """Writes what the daemons and the subnet know into logs."""
     for host in setting.hosts.values():
         with open(setting.subnet.folder / f"{host.name}.state.log", "w", encoding="utf-8") as log:
-            for command in ("info", "show", "groups", "stats", "trace"):
-                for interface in actions.INTERFACES:
-                    done = host.run(hosts.program("ibarp"), command, "-i", interface, check=False)
-                    log.write(f"--- ibarp {command} -i {interface}\n{done.stdout}{done.stderr}")
             log.write(host.run("ip", "addr", check=False).stdout)
+            for interface in actions.INTERFACES:
+                for command in ("info", "show", "groups", "stats", "trace"):
+                    done = host.run("timeout", "3", hosts.program("ibarp"), command, "-i", interface,
+                                    check=False)
+                    log.write(f"--- ibarp {command} -i {interface}\n{done.stdout}{done.stderr}")
+                    if done.returncode == 124:
+                        log.write("the daemon does not respond\n")
+                        break
     shown = setting.subnet.run_softib("show", "--wide")
     (setting.subnet.folder / "show.log").write_text(shown.stdout + shown.stderr, encoding="utf-8")
 
