@@ -134,8 +134,15 @@ class SharingSubnetSaTest : public SubnetSaTest {
     ASSERT_NE(request, sent.end());
     auto header = *wire::SaHeader::parse(*request);
     header.mad.method = wire::method::kGetResp;
-    receive(header, ConstBytes(*request).subspan(wire::kSaHeaderSize));
-    ASSERT_EQ(std::exchange(sharing.responses(), {}).size(), 1U);
+    wire::McMemberRecord record = link::group_record(group);
+    record.port_gid = port.gid;
+    record.join_state = kFullMember;
+    std::array<std::uint8_t, wire::McMemberRecord::kSize> content{};
+    record.emit(content);
+    receive(header, content);
+    const auto responses = std::exchange(sharing.responses(), {});
+    ASSERT_EQ(responses.size(), 1U);
+    ASSERT_TRUE(std::holds_alternative<wire::McMemberRecord>(responses[0].result));
   }
   void receive(const wire::SaHeader& header, ConstBytes content) {
     ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kMadSize),
@@ -195,9 +202,12 @@ TEST_F(SharingSubnetSaTest, MembershipEndsWithTheGroup) {
   header.mad.class_version = 2;
   header.mad.method = wire::method::kReport;
   header.mad.attribute_id = wire::attribute::kNotice;
-  std::array<std::uint8_t, wire::Notice::kSize> notice{};
-  wire::Notice{.trap_number = wire::trap::kGroupDeleted, .gid = group}.emit(notice);
-  receive(header, notice);
+  wire::Notice notice;
+  notice.trap_number = wire::trap::kGroupDeleted;
+  notice.gid = group;
+  std::array<std::uint8_t, wire::Notice::kSize> content{};
+  notice.emit(content);
+  receive(header, content);
   EXPECT_EQ(sharing.notices().size(), 1U);
   EXPECT_TRUE(is_other_alone());
 }
