@@ -1,8 +1,12 @@
 #include "daemon/sa_backend.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "daemon/interface_plan.hpp"
 #include "daemon/roce_sa.hpp"
@@ -30,14 +34,16 @@ void check_options(const verbs::PortSnapshot& port, const Options& options) {
 }
 
 /// Without a shared folder the daemon works, but its leaves affect other daemons on the port.
-SharedMemberships share_memberships(const std::string& port, Logger& log) {
+SharedMemberships share_memberships(const std::optional<std::string>& port, Logger& log) {
   const auto folder = SharedMemberships::default_folder();
-  if (folder.empty()) return {};
-  auto shared = SharedMemberships::open(folder, port);
-  if (shared) return std::move(*shared);
-  log.warn("{}; when this daemon ends, others on the port may lose their multicast groups",
-           shared.error().message);
-  return {};
+  const auto alone = [&log](std::string_view why) {
+    log.warn("{}; when this daemon ends, others on the port may lose their multicast groups", why);
+    return SharedMemberships();
+  };
+  if (folder.empty()) return alone("XDG_RUNTIME_DIR is not set");
+  if (!port) return alone("the port cannot be identified");
+  auto shared = SharedMemberships::open(folder, *port);
+  return shared ? std::move(*shared) : alone(shared.error().message);
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 #include "verbs/umad_port.hpp"
 
 #include <infiniband/umad.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <iomanip>
+#include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "verbs/verbs_error.hpp"
@@ -161,17 +165,27 @@ MadSource UmadPort::source() {
   return source;
 }
 
-std::string UmadPort::identity() const {
-  std::string identity = device_ + "-" + std::to_string(number_);
-  std::array<char, 256> path{};
-  struct stat file {};
-  if (umad_get_issm_path(device_.c_str(), number_, path.data(), path.size()) != 0 ||
-      ::stat(path.data(), &file) != 0) {
-    return identity;
+std::optional<std::string> UmadPort::identity() const {
+  umad_port_t port{};
+  if (umad_get_port(device_.c_str(), number_, &port) != 0) return std::nullopt;
+  const auto bytes = std::bit_cast<std::array<std::uint8_t, sizeof(port.port_guid)>>(port.port_guid);
+  const auto guid = load_be<std::uint64_t>(bytes.data());
+  umad_release_port(&port);
+  std::array<char, PATH_MAX> path{};
+  if (guid == 0 || umad_get_issm_path(device_.c_str(), number_, path.data(), path.size()) != 0) {
+    return std::nullopt;
   }
-  const bool is_device = S_ISCHR(file.st_mode);
-  return identity + "-" + std::to_string(is_device ? file.st_rdev : file.st_dev) +
-         (is_device ? "" : "-" + std::to_string(file.st_ino));
+  std::ostringstream identity;
+  identity << std::hex << std::setfill('0') << std::setw(16) << guid << std::dec;
+  struct stat file {};
+  const bool is_there = ::stat(path.data(), &file) == 0;
+  if (is_there && !S_ISCHR(file.st_mode)) {
+    identity << '-' << file.st_dev << '-' << file.st_ino;
+  }
+  // The kernel's device may be missing in a container, which has only that for MADs.
+  const bool is_of_kernel = std::string_view(path.data()).starts_with("/dev/infiniband/");
+  if (!is_there && !is_of_kernel) return std::nullopt;
+  return identity.str();
 }
 
 int UmadPort::fd() const { return umad_get_fd(port_); }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,9 +34,9 @@ class UmadPort : public WatchedMadPort {
   /// Whether this port receives the SA's reports; otherwise another program does.
   [[nodiscard]] bool takes_reports() const { return report_agent_ >= 0; }
   bool claim_reports() override;
-  /// A file name that identifies the port on this host: HCAs of different emulated subnets may have
-  /// one name.
-  [[nodiscard]] std::string identity() const;
+  /// A file name that identifies the port on this host: its GUID, and for an emulated port also its
+  /// subnet. nullopt if that cannot be found out.
+  [[nodiscard]] std::optional<std::string> identity() const;
   [[nodiscard]] int fd() const override;
   [[nodiscard]] bool failed() const override { return failed_; }
 

@@ -8,7 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
 
+#include "tests/support/softib/temporary_folder.hpp"
 #include "wire/mad.hpp"
 
 namespace {
@@ -39,6 +44,8 @@ struct Kernel {
   bool reports_are_taken = false;  ///< by another agent
   bool gives_reports = false;
   std::vector<std::uint16_t> pkeys;
+  std::uint64_t port_guid = 0;
+  std::string issm_path;  ///< empty: unknown
   int open_queries = 0;  ///< calls of umad_get_port that were not released
 };
 Kernel kernel;
@@ -127,6 +134,7 @@ int umad_get_port(const char* /*device*/, int number, umad_port_t* port) {
   *port = {};
   port->portnum = number;
   port->gid_prefix = htobe64(0xfec0000000000001);
+  port->port_guid = htobe64(kernel.port_guid);
   port->pkeys = kernel.pkeys.data();
   port->pkeys_size = static_cast<unsigned>(kernel.pkeys.size());
   ++kernel.open_queries;
@@ -134,6 +142,12 @@ int umad_get_port(const char* /*device*/, int number, umad_port_t* port) {
 }
 int umad_release_port(umad_port_t* /*port*/) {
   --kernel.open_queries;
+  return 0;
+}
+int umad_get_issm_path(const char* /*device*/, int /*port*/, char* path, int size) {
+  const std::string& known = kernel.issm_path;
+  if (known.empty() || known.size() >= static_cast<std::size_t>(size)) return -EINVAL;
+  std::copy_n(known.c_str(), known.size() + 1, path);
   return 0;
 }
 
@@ -241,6 +255,51 @@ TEST_F(UmadPortTest, ReturnsThePrefixAndPKeysOfThePort) {
   EXPECT_EQ(source.gid_prefix, 0xfec0000000000001);
   EXPECT_THAT(source.pkeys, ElementsAre(PKey(0xffff), PKey(0x8012)));
   EXPECT_EQ(kernel.open_queries, 0);
+}
+
+class UmadPortIdentity : public UmadPortTest {
+ protected:
+  UmadPortIdentity() {
+    kernel.pkeys = {0xffff};
+    kernel.port_guid = 0x0002c90300a1b2c3;
+  }
+  ~UmadPortIdentity() override { EXPECT_EQ(kernel.open_queries, 0); }
+  static std::optional<std::string> identity(const std::filesystem::path& issm) {
+    kernel.issm_path = issm.string();
+    return open()->identity();
+  }
+};
+
+TEST_F(UmadPortIdentity, IsTheGuidOfThePortWithAndWithoutTheDeviceOfItsSm) {
+  EXPECT_EQ(identity("/dev/null"), "0002c90300a1b2c3") << "a character device";
+  EXPECT_EQ(identity("/dev/infiniband/issm987654"), "0002c90300a1b2c3") << "not in the container";
+  kernel.port_guid = 0x0002c90300a1b2c4;
+  EXPECT_EQ(identity("/dev/null"), "0002c90300a1b2c4");
+}
+
+TEST_F(UmadPortIdentity, DistinguishesEmulatedSubnets) {
+  const softib::test::TemporaryFolder one;
+  const softib::test::TemporaryFolder other;
+  std::ofstream(one / "issm") << "";
+  std::filesystem::path deep = other.path();
+  while (deep.string().size() < 400) deep /= std::string(50, 'd');
+  std::filesystem::create_directories(deep);
+  std::ofstream(deep / "issm") << "";
+  const auto first = identity(one / "issm");
+  const auto second = identity(deep / "issm");
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second) << "a long path";
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first, identity(one / "issm"));
+}
+
+TEST_F(UmadPortIdentity, IsUnknownIfItWouldNotBeUnique) {
+  EXPECT_EQ(identity({}), std::nullopt);
+  EXPECT_EQ(identity("/nonexistent/issm"), std::nullopt) << "of an emulated port";
+  kernel.port_guid = 0;
+  EXPECT_EQ(identity("/dev/null"), std::nullopt);
+  kernel.pkeys.clear();
+  EXPECT_EQ(identity("/dev/null"), std::nullopt) << "the port cannot be read";
 }
 
 TEST_F(UmadPortTest, RoundsAShortTimeoutUp) {
