@@ -113,14 +113,17 @@ std::optional<wire::SaResult> SharedMemberships::before_join(wire::SaRequestId i
 }
 
 /// The exclusive lock lasts until the response, so that no join of another daemon overtakes the
-/// leave.
+/// leave. The shared one is released first: of several daemons that leave at one moment, the last
+/// one to do so finds no other.
 std::optional<wire::SaResult> SharedMemberships::before_leave(wire::SaRequestId id, Byte byte,
                                                               const wire::McMemberRecord& record) {
   const auto at = memberships_.try_emplace(byte).first;
   Membership& membership = at->second;
   membership.is_member = false;
   ++membership.period;
+  if (membership.leaves == 0) (void)lock(file_.get(), F_UNLCK, byte);
   if (!lock(file_.get(), F_WRLCK, byte)) {
+    if (membership.joins > 0) (void)lock(file_.get(), F_RDLCK, byte);
     (void)release_if_unused(at);
     return record;
   }

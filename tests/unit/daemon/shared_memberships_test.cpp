@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "tests/support/softib/temporary_folder.hpp"
@@ -203,6 +206,26 @@ TEST_F(SharedMembershipsTest, RepeatedConfirmationsAreOneMembership) {
   two->join(group);
   EXPECT_FALSE(one.sends_leave(group));
   EXPECT_TRUE(two->sends_leave(group));
+}
+
+TEST_F(SharedMembershipsTest, OneOfTwoThatLeaveAtOneMomentSendsTheLeave) {
+  constexpr std::size_t kRounds = 300;
+  std::barrier together(2);
+  std::array<std::vector<bool>, 2> sent;
+  const auto run = [&](Daemon& daemon, std::vector<bool>& leaves) {
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      daemon.join(group);
+      together.arrive_and_wait();
+      leaves.push_back(daemon.sends_leave(group));
+      together.arrive_and_wait();
+      if (leaves.back()) daemon.respond();
+      together.arrive_and_wait();
+    }
+  };
+  std::thread other_daemon([&] { run(*two, sent[1]); });
+  run(one, sent[0]);
+  other_daemon.join();
+  for (std::size_t i = 0; i < kRounds; ++i) ASSERT_TRUE(sent[0].at(i) || sent[1].at(i)) << "round " << i;
 }
 
 TEST_F(SharedMembershipsTest, LastDaemonRemovesTheFile) {
