@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 namespace ipoib::daemon {
@@ -14,6 +16,10 @@ namespace {
 
 /// Each user of the file holds a shared lock on this byte.
 constexpr ::off_t kUser = 0;
+
+/// To open a file that its last user is removing, which takes two system calls.
+constexpr int kTries = 100;
+constexpr std::chrono::milliseconds kPause{10};
 
 /// Locks or unlocks one byte without waiting; the lock belongs to the open file (fcntl(2)). Returns
 /// false if another process holds a conflicting lock.
@@ -69,20 +75,24 @@ Result<SharedMemberships> SharedMemberships::open(const std::filesystem::path& f
   std::filesystem::create_directories(folder, error);
   if (error) return Error(error.value(), folder.string() + ": " + error.message());
   const std::filesystem::path path = folder / port;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path() == path) continue;
-    if (const FileDescriptor file = open_file(entry.path(), 0); file) {
-      remove_if_unused(file.get(), entry.path());
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator at(folder, error); !error && at != end;
+       at.increment(error)) {
+    if (at->path() == path) continue;
+    if (const FileDescriptor file = open_file(at->path(), 0); file) {
+      remove_if_unused(file.get(), at->path());
     }
   }
-  for (;;) {
+  for (int tries = 0; tries < kTries; ++tries) {
     FileDescriptor file = open_file(path, O_CREAT);
     if (!file) return Error(errno, path.string() + ": " + std::generic_category().message(errno));
     // Fails while its last user removes it.
     if (lock(file.get(), F_RDLCK, kUser) && is_linked(file.get())) {
       return SharedMemberships(path, std::move(file));
     }
+    std::this_thread::sleep_for(kPause);
   }
+  return Error(EBUSY, path.string() + ": another process keeps it locked");
 }
 
 SharedMemberships::~SharedMemberships() {

@@ -1,16 +1,19 @@
 // Daemons on one port count their memberships together.
 #include "daemon/shared_memberships.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <barrier>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "ipoib/file_descriptor.hpp"
 #include "tests/support/softib/temporary_folder.hpp"
 #include "wire/mgid.hpp"
 
@@ -251,6 +254,19 @@ TEST_F(SharedMembershipsTest, LinksAreNotFollowed) {
   std::filesystem::create_symlink(private_folder / "secret", folder / "mlx5_0-3");
   EXPECT_FALSE(SharedMemberships::open(folder.path(), "mlx5_0-3"));
   EXPECT_TRUE(std::filesystem::exists(private_folder / "secret"));
+}
+
+TEST_F(SharedMembershipsTest, ReportsAFileThatAnotherProcessKeepsLocked) {
+  const std::string path = folder / "mlx5_0-4";
+  const FileDescriptor stopped(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  struct flock exclusive {};
+  exclusive.l_type = F_WRLCK;
+  exclusive.l_len = 1;
+  ASSERT_EQ(::fcntl(stopped.get(), F_OFD_SETLK, &exclusive), 0);
+  const auto refused = SharedMemberships::open(folder.path(), "mlx5_0-4");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBUSY);
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST_F(SharedMembershipsTest, ReportsAFolderThatCannotBeMade) {
