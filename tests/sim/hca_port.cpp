@@ -10,8 +10,6 @@
 namespace ipoib::sim {
 namespace {
 
-constexpr std::uint32_t kSends = 256;
-constexpr std::uint32_t kReceives = 256;
 constexpr std::size_t kSlot = wire::kGrhSize + 4096;
 constexpr std::uint64_t kReceiveId = 1;
 
@@ -30,12 +28,13 @@ class SimAddressHandle : public AddressHandle {
 }  // namespace
 
 HcaPort::HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric,
-                 const std::vector<FramePool*>& pools)
+                 const std::vector<FramePool*>& pools, std::uint32_t depth)
     : hca_(hca),
       fabric_(fabric),
-      receive_frames_(kReceives + 64, kSlot),
+      depth_(depth),
+      receive_frames_(depth + std::max(depth / 4, 8U), kSlot),
       pd_(hca.create_protection_domain().value()),
-      cq_(hca.create_completion_queue(kSends + kReceives).value()) {
+      cq_(hca.create_completion_queue(2 * depth).value()) {
   std::vector<FramePool*> all = pools;
   all.push_back(&receive_frames_);
   for (FramePool* const pool : all) {
@@ -49,8 +48,8 @@ HcaPort::HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric,
   softib::hca::QueuePairConfig config;
   config.pd = pd_;
   config.send_cq = config.receive_cq = cq_;
-  config.cap.max_send_wr = kSends;
-  config.cap.max_recv_wr = kReceives;
+  config.cap.max_send_wr = depth;
+  config.cap.max_recv_wr = depth;
   config.cap.max_send_sge = config.cap.max_recv_sge = 1;
   qp_ = hca_.create_queue_pair(config).value();
 }
@@ -108,7 +107,7 @@ std::uint32_t HcaPort::key_of(const std::uint8_t* address) const {
 std::size_t HcaPort::send(std::span<Outgoing> batch) {
   std::size_t posted = 0;
   for (Outgoing& datagram : batch) {
-    if (sending_.size() == kSends) break;
+    if (sending_.size() == depth_) break;
     const MutableBytes bytes = datagram.frame.bytes();
     ibv_sge piece{reinterpret_cast<std::uintptr_t>(bytes.data()),
                   static_cast<std::uint32_t>(bytes.size()), key_of(bytes.data())};
@@ -172,7 +171,7 @@ void HcaPort::complete_receive(const ibv_wc& completion, std::vector<Incoming>& 
 }
 
 void HcaPort::post_receives() {
-  while (posted_.size() < kReceives) {
+  while (posted_.size() < depth_) {
     Frame frame = receive_frames_.take();
     if (!frame) return;
     frame.window(0, kSlot);

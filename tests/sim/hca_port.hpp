@@ -11,11 +11,18 @@ namespace ipoib::sim {
 
 class HcaPort : public UdPort {
  public:
+  /// Requests in each of its queues.
+  static constexpr std::uint32_t kDepth = 256;
+
   /// Registers its own frames and those of `pools`. The HCA and the pools outlive it.
-  HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools);
+  HcaPort(softib::hca::Hca& hca, softib::PacketSink& fabric, const std::vector<FramePool*>& pools,
+          std::uint32_t depth = kDepth);
   HcaPort(const HcaPort&) = delete;
   HcaPort& operator=(const HcaPort&) = delete;
   ~HcaPort() override;
+
+  /// Whether there is something to receive, or a send has been completed.
+  [[nodiscard]] bool has_work() const { return !cq_->idle(); }
 
   [[nodiscard]] Qpn qpn() const override;
   [[nodiscard]] Result<void> configure(const UdAttributes& wanted) override;
@@ -39,6 +46,7 @@ class HcaPort : public UdPort {
 
   softib::hca::Hca& hca_;
   softib::PacketSink& fabric_;
+  const std::uint32_t depth_;
   FramePool receive_frames_;
   std::vector<Region> regions_;
   softib::hca::ProtectionDomain* pd_;

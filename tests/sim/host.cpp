@@ -10,6 +10,7 @@
 #include "daemon/options.hpp"
 #include "daemon/sa_requests.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/trace.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/neighbour_discovery.hpp"
@@ -21,6 +22,12 @@ constexpr auto kFirstRequest = daemon::first_link_request(daemon::InterfaceNumbe
 
 std::uint64_t seed_of(const HostOptions& options) {
   return std::hash<std::string>{}(options.hca) ^ options.slot << 8 ^ options.epoch;
+}
+
+/// One for all hosts: they run in one thread, and a ring is larger than the rest of a host.
+TraceRing& shared_trace() {
+  static TraceRing ring("sim");
+  return ring;
 }
 
 /// Converts port attributes as verbs would report them.
@@ -82,6 +89,7 @@ Host::Host(World& world, const HostOptions& options)
       port_view_(options.log),
       view_{{options.address}},
       tun_(options.hca),
+      frames_(options.frames, 4096 + 64),
       subscriptions_(options.log, seed_of(options)) {
   const softib::NodeIndex node = world_.subnet().add_hca(options.hca).value();
   const softib::PortAttributes port = world_.subnet().node(node)->port;
@@ -91,7 +99,7 @@ Host::Host(World& world, const HostOptions& options)
     view_.groups = {ipv6().solicited_node()};
   }
   hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.slot, port);
-  port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_});
+  port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_}, options.queue_depth);
   sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
   pump_ = std::make_unique<daemon::Pump>(
       daemon::Pump::Settings{.link = options.link,
@@ -102,7 +110,7 @@ Host::Host(World& world, const HostOptions& options)
                                  .queue_pair = *port_,
                                  .host_frames = {frames_, frames_},
                                  .messages = frames_,
-                                 .trace = trace_,
+                                 .trace = shared_trace(),
                                  .log = options.log,
                                  .link_log = options.log});
   tun_.kernel = [this](ConstBytes packet) { return take_as_kernel(packet); };

@@ -11,7 +11,6 @@
 #include "daemon/port_watcher.hpp"
 #include "daemon/pump.hpp"
 #include "ipoib/host_view.hpp"
-#include "ipoib/trace.hpp"
 #include "sa/sa_client.hpp"
 #include "sa/subscriptions.hpp"
 #include "tests/sim/hca_port.hpp"
@@ -36,6 +35,8 @@ struct HostOptions {
   bool takes_reports = true;  ///< only one program on a port receives them
   std::reference_wrapper<Logger> log = silent_logger();
   link::Config link = {};
+  std::uint32_t queue_depth = HcaPort::kDepth;  ///< of its queue pair
+  std::size_t frames = 1024;                    ///< for packets of the host and messages
 };
 
 class Host : public Process, public MadPort {
@@ -51,6 +52,7 @@ class Host : public Process, public MadPort {
   [[nodiscard]] MemoryTun& tun() { return tun_; }
   [[nodiscard]] HcaPort& queue_pair() { return *port_; }
   [[nodiscard]] const sa::Counters& sa_counters() const { return sa_->counters(); }
+  [[nodiscard]] std::size_t sa_pending() const { return sa_->pending(); }
   [[nodiscard]] softib::NodeIndex node() const { return node_; }
   [[nodiscard]] Ipv4Address ip() const {
     return std::get<Ipv4Address>(view_.addresses.front().address);
@@ -83,7 +85,10 @@ class Host : public Process, public MadPort {
   void shut_down();
 
   // --- Process ----------------------------------------------------------------------------------
-  void receive(ConstBytes packet) override { hca_->receive({packet}); }
+  [[nodiscard]] bool receive(ConstBytes packet) override {
+    hca_->receive({packet});
+    return port_->has_work();
+  }
   void receive_mad(const ReceivedMad& mad) override { mads_.push_back(mad); }
   [[nodiscard]] bool takes_reports() const override { return takes_reports_; }
   void port_changed(const softib::PortAttributes& port) override;
@@ -111,8 +116,7 @@ class Host : public Process, public MadPort {
   daemon::PortView port_view_;
   HostView view_;
   MemoryTun tun_;
-  FramePool frames_{1024, 4096 + 64};
-  TraceRing trace_{"sim"};
+  FramePool frames_;
   std::deque<ReceivedMad> mads_;
   std::uint32_t reregister_count_ = 0;
   std::unique_ptr<softib::hca::Hca> hca_;

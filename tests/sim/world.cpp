@@ -9,7 +9,7 @@
 namespace ipoib::sim {
 
 World::World(std::uint64_t seed, softib::subnet::SubnetConfig config)
-    : random_(seed), subnet_(std::move(config)) {}
+    : random_(seed), subnet_(std::move(config)), on_node_(softib::kMaxNodes) {}
 
 // --- Time ----------------------------------------------------------------------------------------
 
@@ -56,23 +56,40 @@ bool World::lost(double probability) {
 
 softib::NodeIndex World::add(Process& process, const std::string& hca) {
   const softib::NodeIndex node = subnet_.add_hca(hca).value();
-  members_.push_back(Member{++last_id_, node, &process, kNever});
+  auto& member = members_[++last_id_];
+  member = std::make_unique<Member>(Member{last_id_, node, &process, kNever});
+  by_process_[&process] = member.get();
+  on_node_[node].push_back(member.get());
   publish();
   return node;
 }
 
 void World::remove(Process& process) {
-  std::erase_if(members_, [&](const Member& m) { return m.process == &process; });
+  Member* const member = find(process);
+  if (member == nullptr) return;
+  std::erase(on_node_[member->node], member);
+  by_process_.erase(&process);
+  members_.erase(member->id);
 }
 
 World::Member* World::find(ProcessId id) {
-  const auto found = std::ranges::find(members_, id, &Member::id);
-  return found == members_.end() ? nullptr : &*found;
+  const auto found = members_.find(id);
+  return found == members_.end() ? nullptr : found->second.get();
 }
 
 World::Member* World::find(const Process& process) {
-  const auto found = std::ranges::find(members_, &process, &Member::process);
-  return found == members_.end() ? nullptr : &*found;
+  const auto found = by_process_.find(&process);
+  return found == by_process_.end() ? nullptr : found->second;
+}
+
+/// Calls `act` with each process on these nodes, by node and then by age.
+template <class Act>
+void World::for_each_on(const softib::NodeSet& nodes, Act&& act) {
+  if (nodes.none()) return;
+  for (std::size_t node = 0; node < on_node_.size(); ++node) {
+    if (!nodes.test(node)) continue;
+    for (Member* const member : on_node_[node]) act(*member);
+  }
 }
 
 void World::wake(Process& process, TimePoint when) {
@@ -119,24 +136,22 @@ void World::deliver(Packet packet, Lid dlid) {
   } else if (const auto node = subnet_.node_at(dlid)) {
     nodes.set(*node);
   }
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (!nodes.test(members_[i].node) || lost(faults.packet_loss)) continue;
-    members_[i].process->receive(*packet);
-    give(members_[i]);
-  }
+  for_each_on(nodes, [&](Member& member) {
+    if (lost(faults.packet_loss)) return;
+    if (member.process->receive(*packet)) give(member);
+  });
 }
 
 // --- Management ----------------------------------------------------------------------------------
 
 void World::publish() {
   const softib::subnet::SubnetChanges changes = subnet_.take_changes();
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (!changes.nodes.test(members_[i].node)) continue;
-    const softib::subnet::Node* const node = subnet_.node(members_[i].node);
-    if (node == nullptr) continue;
-    members_[i].process->port_changed(node->port);
-    give(members_[i]);
-  }
+  for_each_on(changes.nodes, [&](Member& member) {
+    const softib::subnet::Node* const node = subnet_.node(member.node);
+    if (node == nullptr) return;
+    member.process->port_changed(node->port);
+    give(member);
+  });
   for (const softib::MadPacket& packet : subnet_.take_outgoing()) from_subnet(packet);
   const TimePoint due = subnet_.next_deadline();
   if (due >= subnet_woken_at_) return;
@@ -182,21 +197,33 @@ Result<void> World::send_mad(Process& from, const MadDestination& to, ConstBytes
     await_response(member->id, packet, timeout);
   }
   if (faults.sa_drops_requests || lost(faults.mad_loss)) return {};
-  at(arrival(), [this, packet] { to_subnet(packet); });
+  at(arrival(), [this, packet] { at_sa(packet); });
   return {};
 }
 
 void World::await_response(ProcessId id, const softib::MadPacket& request, Duration timeout) {
   const auto low = static_cast<std::uint32_t>(wire::MadHeader::parse(request.mad)->transaction_id);
-  outstanding_.emplace_back(id, low);
+  outstanding_.insert(key_of(id, low));
   at(now_ + timeout, [this, id, low, request] {
-    if (std::erase(outstanding_, std::pair{id, low}) == 0) return;
+    if (outstanding_.erase(key_of(id, low)) == 0) return;
     Member* const waits = find(id);
     if (waits == nullptr) return;
     waits->process->receive_mad(
         {.timed_out = true, .bytes = {request.mad.begin(), request.mad.end()}});
     give(*waits);
   });
+}
+
+/// The SA works on one MAD after the other.
+void World::at_sa(const softib::MadPacket& packet) {
+  if (faults.sa_service == Duration::zero()) return to_subnet(packet);
+  const TimePoint begin = std::max(now_, sa_free_at_);
+  if (begin - now_ >= faults.sa_service * static_cast<Duration::rep>(faults.sa_queue)) {
+    ++sa_overruns;
+    return;
+  }
+  sa_free_at_ = begin + faults.sa_service;
+  at(sa_free_at_, [this, packet] { to_subnet(packet); });
 }
 
 void World::to_subnet(const softib::MadPacket& packet) {
@@ -222,17 +249,23 @@ void World::deliver_response(const wire::MadHeader& header, const softib::MadPac
   const auto low = static_cast<std::uint32_t>(header.transaction_id);
   Member* const requester = find(id);
   if (requester == nullptr || !softib::admits_route(port_of(*requester), packet.grh)) return;
-  if (std::erase(outstanding_, std::pair{id, low}) == 0) return;
+  if (outstanding_.erase(key_of(id, low)) == 0) return;
   requester->process->receive_mad({.bytes = {packet.mad.begin(), packet.mad.end()}});
   give(*requester);
+}
+
+World::Member* World::reports_to(softib::NodeIndex node) {
+  const auto& members = on_node_[node];
+  const auto taker =
+      std::ranges::find_if(members, [](const Member* m) { return m->process->takes_reports(); });
+  return taker == members.end() ? nullptr : *taker;
 }
 
 /// The only unsolicited MADs of an SA are reports.
 void World::report(const softib::MadPacket& packet) {
   const auto node = subnet_.node_at(packet.dlid);
-  const auto taker = std::ranges::find_if(
-      members_, [&](const Member& m) { return node == m.node && m.process->takes_reports(); });
-  if (taker == members_.end() || !softib::admits_route(port_of(*taker), packet.grh)) return;
+  Member* const taker = node ? reports_to(*node) : nullptr;
+  if (taker == nullptr || !softib::admits_route(port_of(*taker), packet.grh)) return;
   MadDestination from{packet.slid, packet.sl, 0};
   if (packet.grh) {
     from.global = GlobalRoute{.dgid = packet.grh->sgid, .hop_limit = packet.grh->hop_limit};

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ipoib/mad_port.hpp"
@@ -24,8 +25,8 @@ class World;
 class Process {
  public:
   virtual ~Process() = default;
-  /// A packet for the node's HCA, from LRH to padding.
-  virtual void receive(ConstBytes packet) = 0;
+  /// A packet for the node's HCA, from LRH to padding. Returns whether there is work for turn().
+  [[nodiscard]] virtual bool receive(ConstBytes packet) = 0;
   virtual void receive_mad(const ReceivedMad& mad) = 0;
   /// Whether it gets the reports of the SA.
   [[nodiscard]] virtual bool takes_reports() const = 0;
@@ -40,6 +41,10 @@ struct Faults {
   double mad_loss = 0;     ///< probability, each way
   bool sa_drops_requests = false;
   Duration sa_delay{};  ///< how much longer the SA takes to respond
+  /// How long the SA works on each MAD, one after the other. MADs that arrive while `sa_queue`
+  /// others wait are lost, as with the receive queue of a real port.
+  Duration sa_service{};
+  std::size_t sa_queue = 512;
   Duration latency = std::chrono::microseconds(2);
   Duration jitter = std::chrono::microseconds(3);
 };
@@ -81,6 +86,7 @@ class World : public softib::PacketSink {
   MadTap mad_tap;
   std::uint64_t packets_sent = 0;
   std::uint64_t mads_sent = 0;
+  std::uint64_t sa_overruns = 0;  ///< MADs for which the SA had no room
 
  private:
   using Packet = std::shared_ptr<const std::vector<std::uint8_t>>;
@@ -106,27 +112,37 @@ class World : public softib::PacketSink {
   [[nodiscard]] bool lost(double probability);
   void send(ConstBytes bytes, Lid dlid);
   void deliver(Packet packet, Lid dlid);
+  [[nodiscard]] Member* reports_to(softib::NodeIndex node);
   void give(Member& member);
   void await_response(ProcessId id, const softib::MadPacket& request, Duration timeout);
   void to_subnet(const softib::MadPacket& packet);
+  void at_sa(const softib::MadPacket& packet);
   void from_subnet(softib::MadPacket packet);
   void deliver_response(const wire::MadHeader& header, const softib::MadPacket& packet);
   void report(const softib::MadPacket& packet);
   [[nodiscard]] const softib::PortAttributes& port_of(const Member& member) const;
   [[nodiscard]] Member* find(ProcessId id);
   [[nodiscard]] Member* find(const Process& process);
+  template <class Act>
+  void for_each_on(const softib::NodeSet& nodes, Act&& act);
+  static std::uint64_t key_of(ProcessId id, std::uint32_t transaction) {
+    return std::uint64_t{id} << 32 | transaction;
+  }
 
   TimePoint now_{std::chrono::seconds(1000)};
   std::mt19937_64 random_;
   softib::subnet::Subnet subnet_;
-  std::vector<Member> members_;
+  std::unordered_map<ProcessId, std::unique_ptr<Member>> members_;
+  std::unordered_map<const Process*, Member*> by_process_;
+  std::vector<std::vector<Member*>> on_node_;  ///< by NodeIndex
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t order_ = 0;
   ProcessId last_id_ = 0;
   std::unordered_map<Lid, TimePoint> last_arrivals_;
   TimePoint subnet_woken_at_ = kNever;
   /// Requests without a response: process, and low half of the transaction id.
-  std::vector<std::pair<ProcessId, std::uint32_t>> outstanding_;
+  std::unordered_set<std::uint64_t> outstanding_;
+  TimePoint sa_free_at_{};  ///< when the SA has worked off its queue
 };
 
 }  // namespace ipoib::sim
