@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "daemon/port_watcher.hpp"
 #include "daemon/sa_requests.hpp"
 #include "tests/support/softib/temporary_folder.hpp"
 #include "tests/unit/link/object_fixture.hpp"
