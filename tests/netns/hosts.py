@@ -18,7 +18,8 @@ import softib_subnet  # noqa: E402
 from softib_subnet import PATIENCE, SKIPPED, need  # noqa: E402, F401
 
 # Processes inherit that a signal is ignored, as below nohup; those of the tests end on SIGHUP.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 BIN = os.environ.get("IPOIB_BIN", "build/bin")
 
