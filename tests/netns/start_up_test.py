@@ -83,7 +83,7 @@ class OnASubnet(StartUpTest):
         self.assert_refused(self.ipoibd("--port", "7"), 1, "port 7")
 
     def test_interface_of_another_kind(self):
-        self.assert_refused(self.ipoibd("--name", "lo"), 1, "lo", "--name")
+        self.assert_refused(self.ipoibd("--name", "lo"), 1, "lo", "another name")
 
     def test_no_permission_for_a_tun(self):
         without = ("setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin")
