@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cerrno>
 
+#include "ipoib/signal_safe_text.hpp"
+
 namespace ipoib {
 
 namespace {
@@ -14,7 +16,8 @@ std::atomic<CrashDump*> g_dump{nullptr};
 
 }  // namespace
 
-CrashDump::CrashDump(const TraceRings& rings, int fd) : rings_(rings), fd_(fd) {
+CrashDump::CrashDump(const TraceRings& rings, int fd)
+    : rings_(rings), reopened_(reopen_without_blocking(fd)), fd_(reopened_ ? reopened_.get() : fd) {
   [[maybe_unused]] CrashDump* const other = g_dump.exchange(this);
   assert(other == nullptr && "one crash dump per process");
   struct sigaction action {};

@@ -1,78 +1,11 @@
 #include "ipoib/trace.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <stdexcept>
 
+#include "ipoib/signal_safe_text.hpp"
+
 namespace ipoib {
-
-namespace {
-
-// Writes text to a descriptor with write(2) only: in the handler of a crash, the heap and stdio may
-// be corrupted.
-class SignalSafeText {
- public:
-  explicit SignalSafeText(int fd) : fd_(fd) {}
-  SignalSafeText(const SignalSafeText&) = delete;
-  SignalSafeText& operator=(const SignalSafeText&) = delete;
-  ~SignalSafeText() { flush(); }
-
-  SignalSafeText& operator<<(const char* text) {
-    for (; *text != '\0'; ++text) put(*text);
-    return *this;
-  }
-  SignalSafeText& hexadecimal(std::uint64_t value) {
-    *this << "0x";
-    int digits = 1;
-    while (digits < 16 && value >> (4 * digits) != 0) ++digits;
-    while (digits-- > 0) put("0123456789abcdef"[value >> (4 * digits) & 0xf]);
-    return *this;
-  }
-  SignalSafeText& seconds(Duration::rep nanoseconds) {
-    constexpr std::uint64_t kNanoPerSecond = 1'000'000'000;
-    auto value = static_cast<std::uint64_t>(nanoseconds);
-    if (nanoseconds < 0) {
-      put('-');
-      value = std::uint64_t{0} - value;
-    }
-    decimal(value / kNanoPerSecond, 1);
-    put('.');
-    decimal(value % kNanoPerSecond, 9);
-    return *this;
-  }
-
- private:
-  void decimal(std::uint64_t value, std::size_t width) {
-    std::array<char, 20> digits{};
-    std::size_t count = 0;
-    for (; value != 0 || count < width; value /= 10) {
-      digits[count++] = static_cast<char>('0' + value % 10);
-    }
-    while (count > 0) put(digits[--count]);
-  }
-  void put(char c) {
-    if (used_ == buffer_.size()) flush();
-    buffer_[used_++] = c;
-  }
-  void flush() {
-    std::size_t done = 0;
-    while (done < used_) {
-      const ssize_t n = ::write(fd_, buffer_.data() + done, used_ - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;  // no way to report it
-      done += static_cast<std::size_t>(n);
-    }
-    used_ = 0;
-  }
-
-  int fd_;
-  std::size_t used_ = 0;
-  std::array<char, 1024> buffer_;
-};
-
-}  // namespace
 
 void TraceRing::assign(std::string_view thread) noexcept {
   // The last byte stays zero, so a crash at this moment prints at worst a mixture of both names.

@@ -19,6 +19,7 @@
 #include "daemon/softib_launcher.hpp"
 #include "daemon/waiting_interfaces.hpp"
 #include "ipoib/crash_dump.hpp"
+#include "ipoib/descriptor_limit.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
 #include "wire/ipv6.hpp"
@@ -36,7 +37,7 @@ struct Dependencies {
   TerminationSignalsBlocked blocked;
   KeptInterfaces kept;
   OperatorChanges changes;
-  std::optional<PidFile> pid_file;
+  PidFile pid_file;
 };
 
 /// Runs the interfaces of a port until a signal ends them or the device is lost. Throws
@@ -64,7 +65,7 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
                       dependencies.kept, dependencies.changes);
   control.start(port);
   // Only now is it certain that no other daemon has the interfaces.
-  if (!dependencies.pid_file) dependencies.pid_file.emplace(options.pid_file);
+  dependencies.pid_file.write();
   if (let_subnet_stay())
     logs.daemon->info("the emulated subnet was started and will go on running");
   notify_service_manager("READY=1");
@@ -114,13 +115,14 @@ int run(const Options& options, std::span<const std::string> arguments) {
     run_under_softib(*options.softib, options.port, arguments);
   }
   std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
   Dependencies dependencies{.options = options,
                             .logs = logs,
                             .home = host::NetworkNamespace::open(options.netns).value(),
                             .blocked = {},
                             .kept = {},
                             .changes = {},
-                            .pid_file = {}};
+                            .pid_file = PidFile(options.pid_file)};
   auto wanted = options;
   auto device = wait_for_device(wanted, dependencies);
   while (device && loses_device(*device, dependencies)) {

@@ -1,21 +1,39 @@
 #include "daemon/service.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 #include <stdexcept>
+
+#include "ipoib/output_file.hpp"
 
 namespace ipoib::daemon {
 
 PidFile::PidFile(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
-  std::ofstream file(path_, std::ios::trunc);
-  file << ::getpid() << '\n';
-  if (!file.flush()) throw std::runtime_error("--pid-file " + path_ + ": cannot be written");
+  constexpr mode_t kMode = 0644;
+  auto file = open_output_file(path_, 0, kMode);
+  if (!file) throw std::runtime_error("--pid-file " + file.error().message);
+  file_ = std::move(*file);
+  struct stat status {};
+  is_ours_ = ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 0;
+}
+
+void PidFile::write() {
+  if (!file_) return;
+  is_ours_ = true;
+  const std::string line = std::to_string(::getpid()) + '\n';
+  if (::ftruncate(file_.get(), 0) != 0 ||
+      ::pwrite(file_.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size())) {
+    throw std::runtime_error("--pid-file " + path_ + ": " + std::strerror(errno));
+  }
 }
 
 PidFile::~PidFile() {
-  if (!path_.empty()) (void)::unlink(path_.c_str());
+  if (!is_ours_) return;
+  if (::unlink(path_.c_str()) != 0) (void)!::ftruncate(file_.get(), 0);
 }
 
 std::vector<int> termination_signals() {

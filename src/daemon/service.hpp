@@ -5,19 +5,29 @@
 #include <string>
 #include <vector>
 
+#include "ipoib/file_descriptor.hpp"
+
 namespace ipoib::daemon {
 
-/// A file with the process id, removed by the destructor.
+/// A file with the process id. It is opened while the process may write there, and written later,
+/// when it is certain that the daemon serves its interfaces.
 class PidFile {
  public:
-  /// An empty path means no file. Throws std::runtime_error if it cannot be written.
+  /// An empty path means no file. Throws std::runtime_error if it cannot be opened, or another user
+  /// has chosen the file (open_output_file()).
   explicit PidFile(std::string path);
   PidFile(const PidFile&) = delete;
   PidFile& operator=(const PidFile&) = delete;
+  /// Removes the file that it has written or created; empties it if that is not permitted any more.
   ~PidFile();
 
+  /// Writes the process id. Throws std::runtime_error if it fails.
+  void write();
+
  private:
-  std::string path_;
+  const std::string path_;
+  FileDescriptor file_;
+  bool is_ours_ = false;  ///< the file is new, or has been written
 };
 
 /// The signals that end the daemon: SIGTERM, SIGINT, and SIGHUP unless it was started with that

@@ -39,7 +39,10 @@ Result<std::string> capture_target(const std::string& given) {
     if (copy < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return failure(given);
     return path_of(copy);
   }
-  const std::string path = std::filesystem::absolute(given).string();
+  std::string path = std::filesystem::absolute(given).string();
+  // A symbolic link, which is not followed when the capture is opened.
+  constexpr std::string_view kDescriptors = "/dev/fd/";
+  if (path.starts_with(kDescriptors)) path.replace(0, kDescriptors.size(), "/proc/self/fd/");
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode)) return path;
   // Kept open, so that the reader does not see an end before the program has opened it.

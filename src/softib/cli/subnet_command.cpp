@@ -15,6 +15,7 @@
 #include <csignal>
 #include <optional>
 
+#include "ipoib/descriptor_limit.hpp"
 #include "ipoib/log.hpp"
 #include "ipoib/service_manager.hpp"
 #include "softib/cli/capture_target.hpp"
@@ -163,6 +164,7 @@ int subnet_command(int argc, char** argv) {
   const auto folder = chosen_subnet(*options);
   if (!folder) return fail(folder.error());
 
+  ipoib::raise_descriptor_limit();
   const auto log = spdlog::stderr_color_st("subnet");
   log->set_pattern(ipoib::kLogPattern);
   log->set_level(*level);

@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
+#include "ipoib/output_file.hpp"
 #include "softib/endpoint/capture.hpp"
 #include "wire/packet.hpp"
 
@@ -43,14 +45,25 @@ void append(std::vector<std::uint8_t>& to, ConstBytes bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
+Error failure(const std::string& path, const std::string& why, int code) {
+  return Error{code, "cannot capture to " + path + ": " + why};
+}
+
 /// A descriptor that is given by its path is opened again, so that processes can lock it against
 /// each other. Sockets, and streams of another user, cannot be opened again.
-FileDescriptor open_for_appending(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+Result<FileDescriptor> open_for_appending(const std::string& path) {
   constexpr std::string_view kDescriptors = "/proc/self/fd/";
-  if (file || !path.starts_with(kDescriptors) || (errno != ENXIO && errno != EACCES)) return file;
-  const int number = std::atoi(path.c_str() + kDescriptors.size());
-  return FileDescriptor(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+  if (!path.starts_with(kDescriptors)) {
+    auto file = ipoib::open_output_file(path, O_APPEND, 0666);
+    if (!file) return Error{file.error().code, "cannot capture to " + file.error().message};
+    return file;
+  }
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!file && (errno == ENXIO || errno == EACCES)) {
+    file.reset(::fcntl(std::atoi(path.c_str() + kDescriptors.size()), F_DUPFD_CLOEXEC, 0));
+  }
+  if (!file) return failure(path, std::strerror(errno), errno);
+  return file;
 }
 
 /// Writes all bytes to a stream unless it fails. Without a reader it fails, too, instead of ending
@@ -135,17 +148,16 @@ std::size_t complete_size(ConstBytes batch, std::size_t size) {
 }  // namespace
 
 Result<CaptureFile> CaptureFile::open(const std::string& path, StreamHeader stream_header) {
-  FileDescriptor file = open_for_appending(path);
+  auto opened = open_for_appending(path);
+  if (!opened) return opened.error();
+  FileDescriptor file = std::move(*opened);
   struct stat status {};
   // Locked, so that only one process finds the file empty and writes the header.
-  bool ready = file && ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;
+  bool ready = ::flock(file.get(), LOCK_EX) == 0 && ::fstat(file.get(), &status) == 0;
   const bool is_stream = ready && !S_ISREG(status.st_mode);
   const bool needs_header = is_stream ? stream_header == StreamHeader::write : status.st_size == 0;
   if (ready && needs_header) ready = write_header(file.get());
-  if (!ready) {
-    const int code = errno;
-    return Error{code, "cannot capture to " + path + ": " + std::strerror(code)};
-  }
+  if (!ready) return failure(path, std::strerror(errno), errno);
   ::flock(file.get(), LOCK_UN);
   return CaptureFile(std::move(file), path, is_stream);
 }

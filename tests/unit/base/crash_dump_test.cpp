@@ -1,13 +1,16 @@
 #include "ipoib/crash_dump.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -71,6 +74,55 @@ TEST(CrashDump, RaisesASentSignalAgain) {
   EXPECT_EQ(death.text, kRecord);
   EXPECT_TRUE(WIFSIGNALED(death.status) ? WTERMSIG(death.status) == SIGILL
                                         : WEXITSTATUS(death.status) != 0);
+}
+
+/// Without a limit the child would never end: this process has both ends of the channel, and does
+/// not read.
+void expect_death_without_reader(const std::array<int, 2>& ends) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    alarm(60);
+    close(STDERR_FILENO);
+    TraceRings rings;
+    auto& ring = rings.add("ib0");
+    for (std::uint64_t i = 0; i < TraceRing::kRecords; ++i) {
+      ring.record("last_words", TimePoint(std::chrono::seconds(3)), i, i);
+    }
+    const CrashDump dump(rings, ends[1]);
+    std::abort();
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGABRT);
+  for (const int end : ends) close(end);
+}
+
+TEST(CrashDump, EndsAlthoughNobodyReadsThePipe) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  // The rings' text has to exceed what the pipe holds.
+  ASSERT_GE(fcntl(ends[1], F_SETPIPE_SZ, 4096), 0);
+  expect_death_without_reader(ends);
+}
+
+TEST(CrashDump, EndsAlthoughNobodyReadsTheSocket) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  const int bytes = 4096;
+  ASSERT_EQ(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+  expect_death_without_reader(ends);
+}
+
+TEST(CrashDump, LeavesThePipeInItsMode) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const TraceRings rings;
+  const CrashDump dump(rings, ends[1]);
+  EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
+  for (const int end : ends) close(end);
 }
 
 TEST(CrashDump, RestoresTheSignalActions) {

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 namespace ipoib::daemon {
 namespace {
@@ -14,20 +16,43 @@ class ServiceTest : public ::testing::Test {
   void SetUp() override { ASSERT_NE(::mkdtemp(folder_.data()), nullptr); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  static std::string content(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   std::string folder_ = ::testing::TempDir() + "ipoibd-XXXXXX";
 };
 
 TEST_F(ServiceTest, RemovesThePidFileAtTheEnd) {
   const auto path = folder_ + "/pid";
   {
-    const PidFile file(path);
-    long pid = 0;
-    std::ifstream(path) >> pid;
-    EXPECT_EQ(pid, ::getpid());
+    PidFile file(path);
+    file.write();
+    EXPECT_EQ(content(path), std::to_string(::getpid()) + "\n");
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THROW(PidFile(folder_ + "/none/pid"), std::runtime_error);
-  const PidFile no_file("");
+  PidFile no_file("");
+  no_file.write();
+}
+
+TEST_F(ServiceTest, ReplacesThePidFileOfAKilledDaemonOnlyWhenItServes) {
+  const auto path = folder_ + "/pid";
+  std::ofstream(path) << "1234567890\n";
+  { const PidFile unused(path); }
+  EXPECT_EQ(content(path), "1234567890\n") << "another daemon may serve the interfaces";
+  PidFile file(path);
+  file.write();
+  EXPECT_EQ(content(path), std::to_string(::getpid()) + "\n");
+}
+
+TEST_F(ServiceTest, NeverWritesThroughASymbolicLink) {
+  const auto target = folder_ + "/target";
+  std::ofstream(target) << "precious";
+  std::filesystem::create_symlink(target, folder_ + "/pid");
+  EXPECT_THROW(PidFile(folder_ + "/pid"), std::runtime_error);
+  EXPECT_EQ(content(target), "precious");
 }
 
 TEST_F(ServiceTest, HangupEndsTheDaemonUnlessItWasStartedWithThatIgnored) {

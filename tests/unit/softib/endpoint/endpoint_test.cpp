@@ -467,6 +467,15 @@ TEST(CaptureFileTest, EndsAfterACompleteRecordWhenTheDiskIsFull) {
   EXPECT_EQ(std::filesystem::file_size(path), one + 3 * record);
 }
 
+TEST(CaptureFileTest, NeverFollowsASymbolicLink) {
+  const test::TemporaryFolder root;
+  std::filesystem::create_symlink(root / "target", root / "capture");
+  const auto file = CaptureFile::open(root / "capture");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ELOOP);
+  EXPECT_FALSE(std::filesystem::exists(root / "target"));
+}
+
 // Process slots of a subnet that ends.
 
 TEST_F(EndpointTest, TakesNoSlotOnceTheFabricFileIsReplaced) {
