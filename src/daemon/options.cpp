@@ -111,7 +111,12 @@ po::options_description link_options(Options& out) {
                    ->default_value("0"),
                "service level")(
       "no-dhcp-rewrite", po::bool_switch()->notifier([&](bool off) { link.dhcp_rewrite = !off; }),
-      "do not change DHCP messages to the form of RFC 4390");
+      "do not change DHCP messages to the form of RFC 4390")(
+      "strict-arp",
+      text("yes|no", [&](const auto& v) { link.strict_arp = parse_yes_no("strict-arp", v); })
+          ->default_value("yes"),
+      "drop ARP and Neighbour Discovery messages whose sender claims another queue pair or GID "
+      "than its own");
   return group;
 }
 

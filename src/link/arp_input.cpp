@@ -29,6 +29,12 @@ ArpKind classify(const wire::Arp& message, const HostAddresses& host, const HwAd
                                                     : ArpKind::reply_for_us;
 }
 
+bool is_announcement(const wire::Arp& message) {
+  return message.sender_protocol == message.target_protocol &&
+         (message.operation == wire::ArpOperation::request ||
+          message.target_hardware.same_endpoint(message.sender_hardware));
+}
+
 /// As in Linux (ip-sysctl).
 ArpAnswer answer_to(const wire::Arp& request, const HostAddresses& host) {
   const ArpPolicy& policy = host.arp();

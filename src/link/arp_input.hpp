@@ -20,6 +20,10 @@ enum class ArpKind {
 [[nodiscard]] ArpKind classify(const wire::Arp& message, const HostAddresses& host,
                                const HwAddress& own);
 
+/// Whether the sender announces its address to all (RFC 5227, 3), as Linux sees it: a reply has to
+/// have the sender's address as its target, too.
+[[nodiscard]] bool is_announcement(const wire::Arp& message);
+
 enum class ArpAnswer : std::uint8_t {
   none,
   reply,

@@ -38,6 +38,9 @@ struct Ageing {
   /// packets have been sent to it within this time.
   Duration gateway_probe = std::chrono::seconds(30);
   Duration idle = std::chrono::minutes(20);  ///< an unused stale entry is removed after this time
+  /// After an address was learnt or confirmed, ARP messages with another one are ignored, except
+  /// announcements and requests to the host: of several replies the first counts. Linux: locktime.
+  Duration lock_time = std::chrono::seconds(1);
   std::uint8_t announcements = 2;            ///< of each new address
   Duration announce_interval = std::chrono::seconds(2);
 };
@@ -93,6 +96,8 @@ struct Config {
   /// After a failed send-only join, unless a notice reports the group.
   Duration missing_group = std::chrono::seconds(5);
   bool dhcp_rewrite = true;  ///< to RFC 4390 and back
+  /// Drop ARP and ND messages that claim another link-layer address than that of their sender.
+  bool strict_arp = true;
   Ageing ageing;
   PathTimes path;
   Limits limits;

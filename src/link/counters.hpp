@@ -38,6 +38,10 @@ enum class Counter : std::uint8_t {
   drop_bad_arp_sender,     ///< no neighbour can have the address
   drop_duplicate_address,  ///< an ARP message of another node claims an address of the host
   drop_malformed_nd,
+  drop_false_qpn,         ///< ARP or ND: claims another QPN than that of its sender
+  drop_false_gid,         ///< the same for the GID of its GRH
+  drop_unsolicited_reply,  ///< an ARP reply that nobody has asked for
+  drop_locked_address,    ///< ARP: claims another address than one that was learnt a moment ago
   // Messages of the daemon.
   drop_no_frame,  ///< no free frame for an ARP or ND message, or for fragments
   // Events.

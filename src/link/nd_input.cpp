@@ -28,6 +28,10 @@ NeighbourUpdate read(const NdMessage& message, const HostAddresses& host) {
               .hardware = message.source_link_layer,
               .creates_entry = host.is_own(message.target)};
     case NdType::router_solicitation:
+      // RFC 4861, 6.2.6 and 4.1: it is for routers only.
+      return {.neighbour = message.source,
+              .hardware = message.source_link_layer,
+              .creates_entry = host.is_ipv6_router()};
     case NdType::router_advertisement:
       break;
   }
@@ -35,6 +39,14 @@ NeighbourUpdate read(const NdMessage& message, const HostAddresses& host) {
 }
 
 }  // namespace
+
+std::optional<NeighbourClaim> claim_in(const NdMessage& message) {
+  const bool is_advertisement = message.type == NdType::neighbour_advertisement;
+  const auto& hardware =
+      is_advertisement ? message.target_link_layer : message.source_link_layer;
+  if (!hardware || message.type == NdType::redirect) return std::nullopt;
+  return NeighbourClaim{is_advertisement ? message.target : message.source, *hardware};
+}
 
 std::optional<NeighbourUpdate> neighbour_update(const NdMessage& message, const HostAddresses& host,
                                                 const HwAddress& own) {

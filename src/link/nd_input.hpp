@@ -18,6 +18,16 @@ struct NeighbourUpdate {
   bool overrides = true;      ///< false: does not replace a known address
 };
 
+/// The link-layer address that the sender says `neighbour` has, which is its own.
+struct NeighbourClaim {
+  Ipv6Address neighbour;
+  HwAddress hardware;
+};
+
+/// Returns nullopt if the message says nothing about its sender. The address in a redirect is that
+/// of another node.
+[[nodiscard]] std::optional<NeighbourClaim> claim_in(const wire::NdMessage& message);
+
 /// Returns nullopt if the message has no valid information about a neighbour.
 [[nodiscard]] std::optional<NeighbourUpdate> neighbour_update(const wire::NdMessage& message,
                                                               const HostAddresses& host,

@@ -292,6 +292,7 @@ Disposition Neighbour::become(State&& next, std::string_view why, const Dependen
 Disposition Neighbour::adopt(const HwAddress& hardware, Evidence evidence, ParkedFrames&& parked,
                              const Dependencies& deps, TimePoint now) {
   ParkedFrames frames = std::move(parked);
+  learnt_ = now;
   PathRef path = deps.paths.acquire(hardware.gid);
   if (!path) {
     reject(frames, Counter::drop_path_limit, deps, now);

@@ -5,6 +5,7 @@
 // table keeps the entry.
 #pragma once
 
+#include <algorithm>
 #include <boost/intrusive/list_hook.hpp>
 #include <cstdint>
 #include <optional>
@@ -79,6 +80,10 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   [[nodiscard]] EvictionClass current_eviction_class() const;
   [[nodiscard]] TimePoint deadline() const;
   [[nodiscard]] TimePoint last_use() const { return used_; }
+  /// Whether it has an address that was learnt or confirmed less than the lock time ago.
+  [[nodiscard]] bool is_locked(Duration lock_time, TimePoint now) const {
+    return route() != nullptr && now < std::max(learnt_, confirmed_) + lock_time;
+  }
   [[nodiscard]] std::size_t parked() const;
   /// Null in the states without a hardware address.
   [[nodiscard]] const Route* route() const;
@@ -117,6 +122,7 @@ class Neighbour : public cache::Timed, public NeighbourListHook, public Neighbou
   }
 
   TimePoint confirmed_ = kNotYet;
+  TimePoint learnt_ = kNotYet;  ///< when the address was adopted
   std::uint32_t uses_high_ = 0;
   // The members from here on are what the data path uses: one cache line.
   alignas(64) [[no_unique_address]] State state_;  ///< address_ lies in its tail padding

@@ -1,6 +1,5 @@
 #include "link/neighbour_input.hpp"
 
-#include <chrono>
 #include <utility>
 
 #include "ipoib/log.hpp"
@@ -23,7 +22,13 @@ void NeighbourInput::check_source(const Neighbour& sender, const Incoming& datag
 bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
   deps_.out.counters.add(Counter::nd_received);
   const auto message = wire::NdMessage::parse(std::as_const(datagram.frame).bytes());
-  if (!message) return false;
+  if (!message) {
+    deps_.out.counters.add(Counter::drop_malformed_nd);
+    return false;
+  }
+  if (const auto claim = claim_in(*message)) {
+    if (!claims_.admit(claim->neighbour, claim->hardware, datagram, now)) return false;
+  }
   if (message->type == wire::NdType::redirect) deps_.reports.redirect_received(now);
   if (const auto update = neighbour_update(*message, deps_.host, deps_.own))
     apply(*update, datagram, now);
@@ -33,12 +38,17 @@ bool NeighbourInput::receive_discovery(Incoming& datagram, TimePoint now) {
 }
 
 void NeighbourInput::apply(const NeighbourUpdate& update, const Incoming& datagram, TimePoint now) {
+  // A redirect has the address of another node, which nobody can check: it will be solicited.
+  if (update.hardware && !claims_.may_be_sender(*update.hardware, datagram)) return;
   Neighbour* const neighbour = update.creates_entry && update.hardware
                                    ? find_or_create(update.neighbour)
                                    : deps_.neighbours.find(update.neighbour);
   if (neighbour == nullptr) return;
   const Route* const known = neighbour->route();
-  if (!update.hardware && known == nullptr) return;
+  if (!update.hardware) {
+    // The sender confirms the known address, so it has to be there.
+    if (known == nullptr || !claims_.may_be_sender(known->hardware(), datagram)) return;
+  }
   const HwAddress hardware = update.hardware ? *update.hardware : known->hardware();
   if (known != nullptr && !update.overrides && !known->leads_to(hardware)) {
     return deps_.neighbours.contradicted(*neighbour, now);
@@ -53,10 +63,12 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
   const auto arp_bytes = datagram.frame.bytes().subspan(wire::kEncapsulationSize);
   const auto message = wire::Arp::parse(arp_bytes);
   if (!message) return deps_.out.counters.add(Counter::drop_malformed_arp);
-  const bool is_unicast = !datagram.has_grh || !datagram.destination_gid.is_multicast();
-  switch (classify(*message, deps_.host, deps_.own)) {
+  const ArpKind kind = classify(*message, deps_.host, deps_.own);
+  if (kind == ArpKind::bad_sender) return deps_.out.counters.add(Counter::drop_bad_arp_sender);
+  if (!claims_.admit(message->sender_protocol, message->sender_hardware, datagram, now)) return;
+  switch (kind) {
     case ArpKind::bad_sender:
-      return deps_.out.counters.add(Counter::drop_bad_arp_sender);
+      return;
     case ArpKind::duplicate_address:
       return log_duplicate(*message, now);
     case ArpKind::probe:
@@ -64,15 +76,11 @@ void NeighbourInput::receive_arp(const Incoming& datagram, TimePoint now) {
       return respond(*message, datagram, now);
     case ArpKind::third_party:
       deps_.reports.arp_policy_used(now);
-      learn(*message, datagram, now);
+      update_known(*message, datagram, now);
       if (answer_to(*message, deps_.host) == ArpAnswer::ask_routes) ask_routes(*message, now);
       return;
     case ArpKind::reply_for_us:
-      if (Neighbour* const sender = find_or_create(message->sender_protocol)) {
-        set_address(*sender, message->sender_hardware,
-                    is_unicast ? Evidence::confirmed : Evidence::unconfirmed, datagram, now);
-      }
-      return;
+      return receive_reply(*message, datagram, now);
   }
 }
 
@@ -83,9 +91,9 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
   switch (answer_to(request, deps_.host)) {
     case ArpAnswer::none:
       deps_.out.counters.add(Counter::arp_ignored);
-      return learn(request, datagram, now);
+      return update_known(request, datagram, now);
     case ArpAnswer::ask_routes:
-      learn(request, datagram, now);
+      update_known(request, datagram, now);
       return ask_routes(request, now);
     case ArpAnswer::reply:
       if (is_probe) return reply_to_probe(request, now);
@@ -97,11 +105,30 @@ void NeighbourInput::respond(const wire::Arp& request, const Incoming& datagram,
   }
 }
 
+/// A reply to a request of ours finds the entry that has sent it.
+void NeighbourInput::receive_reply(const wire::Arp& reply, const Incoming& datagram,
+                                   TimePoint now) {
+  Neighbour* const sender = deps_.neighbours.find(reply.sender_protocol);
+  if (sender == nullptr) return deps_.out.counters.add(Counter::drop_unsolicited_reply);
+  const bool is_unicast = !datagram.has_grh || !datagram.destination_gid.is_multicast();
+  learn(*sender, reply, is_unicast ? Evidence::confirmed : Evidence::unconfirmed, datagram, now);
+}
+
 /// The sender of a message that gets no reply, or not yet: updates its entry, but creates none.
-void NeighbourInput::learn(const wire::Arp& message, const Incoming& datagram, TimePoint now) {
-  if (Neighbour* const known = deps_.neighbours.find(message.sender_protocol)) {
-    set_address(*known, message.sender_hardware, Evidence::unconfirmed, datagram, now);
+void NeighbourInput::update_known(const wire::Arp& message, const Incoming& datagram,
+                                  TimePoint now) {
+  Neighbour* const known = deps_.neighbours.find(message.sender_protocol);
+  if (known != nullptr) learn(*known, message, Evidence::unconfirmed, datagram, now);
+}
+
+/// As in Linux, the lock time is not for announcements: a peer may have a new queue pair.
+void NeighbourInput::learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
+                           const Incoming& datagram, TimePoint now) {
+  if (sender.is_locked(deps_.config.ageing.lock_time, now) && !is_announcement(message) &&
+      !sender.route()->leads_to(message.sender_hardware)) {
+    return deps_.out.counters.add(Counter::drop_locked_address);
   }
+  set_address(sender, message.sender_hardware, evidence, datagram, now);
 }
 
 void NeighbourInput::ask_routes(const wire::Arp& request, TimePoint now) {
@@ -146,8 +173,7 @@ void NeighbourInput::reply_to_probe(const wire::Arp& request, TimePoint now) {
 
 void NeighbourInput::log_duplicate(const wire::Arp& message, TimePoint now) {
   deps_.out.counters.add(Counter::drop_duplicate_address);
-  if (now < quiet_until_) return;
-  quiet_until_ = now + std::chrono::seconds(10);
+  if (!duplicates_.take(now)) return;
   deps_.log.warn("duplicate address: {} is claimed by {}", message.sender_protocol.to_string(),
                  message.sender_hardware.to_string());
 }

@@ -4,6 +4,7 @@
 #include "ipoib/log_fwd.hpp"
 #include "link/arp_input.hpp"
 #include "link/arp_output.hpp"
+#include "link/claims.hpp"
 #include "link/host_reports.hpp"
 #include "link/nd_input.hpp"
 #include "link/neighbour_table.hpp"
@@ -30,15 +31,17 @@ class NeighbourInput {
   };
 
   explicit NeighbourInput(const Dependencies& deps)
-      : deps_(deps), reply_checks_(deps.config.limits.arp_reply_checks) {}
+      : deps_(deps),
+        claims_({deps.config, deps.out, deps.log}),
+        reply_checks_(deps.config.limits.arp_reply_checks) {}
 
   /// `datagram` begins with the encapsulation header.
   void receive_arp(const Incoming& datagram, TimePoint now);
   /// The host's routes permit a reply to this request, which receive_arp() has asked about.
   void reply_to_arp(const wire::Arp& request, TimePoint now);
   /// Takes an ND message without encapsulation header. Updates the cache, and removes the
-  /// link-layer options, which the host's kernel does not understand. Returns false if the message
-  /// "MUST be silently discarded".
+  /// link-layer options, which the host's kernel does not understand. Returns false if it drops the
+  /// message, and counts it.
   [[nodiscard]] bool receive_discovery(Incoming& datagram, TimePoint now);
   /// Compares the datagram's LID with that of the sender's path, which may be outdated.
   void check_source(const Neighbour& sender, const Incoming& datagram, TimePoint now);
@@ -50,13 +53,17 @@ class NeighbourInput {
                    const Incoming& datagram, TimePoint now);
   void respond(const wire::Arp& request, const Incoming& datagram, TimePoint now);
   void ask_routes(const wire::Arp& request, TimePoint now);
-  void learn(const wire::Arp& message, const Incoming& datagram, TimePoint now);
+  void learn(Neighbour& sender, const wire::Arp& message, Evidence evidence,
+             const Incoming& datagram, TimePoint now);
+  void update_known(const wire::Arp& message, const Incoming& datagram, TimePoint now);
+  void receive_reply(const wire::Arp& reply, const Incoming& datagram, TimePoint now);
   void reply_to_probe(const wire::Arp& request, TimePoint now);
   void log_duplicate(const wire::Arp& message, TimePoint now);
 
   Dependencies deps_;
+  Claims claims_;
   TokenBucket reply_checks_;
-  TimePoint quiet_until_{};  ///< no duplicate address is logged before
+  LogPause duplicates_;
 };
 
 }  // namespace ipoib::link

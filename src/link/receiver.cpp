@@ -107,8 +107,7 @@ void Receiver::receive_ip(Incoming& datagram, const Plan& plan, Neighbour* known
   datagram.frame.drop_front(wire::kEncapsulationSize);
   if (plan.type == wire::EtherType::ipv6 &&
       wire::is_neighbour_discovery(datagram.frame.bytes(), datagram.frame.upper_layer())) {
-    if (!deps_.input.receive_discovery(datagram, now))
-      return deps_.out.counters.add(Counter::drop_malformed_nd);
+    if (!deps_.input.receive_discovery(datagram, now)) return;
     known = nullptr;  // the update may have evicted that entry
   }
   const bool is_checked = source == checked_.address && datagram.source_qpn == checked_.qpn &&

@@ -204,8 +204,10 @@ class Script {
     Incoming datagram;
     datagram.frame = std::move(frame);
     datagram.source_lid = Lid(input_.u8() % 4);
-    datagram.source_qpn = Qpn(input_.u8() % 4);
+    const std::uint8_t sender = input_.u8();
+    datagram.source_qpn = Qpn(sender % 7U);
     datagram.has_grh = input_.u8() % 2 == 0;
+    if (datagram.has_grh) datagram.source_gid = gid(sender % 11);
     datagram.destination_gid =
         datagram.source_qpn == Qpn(3) ? gid(1) : wire::broadcast_gid(kDefaultPKey);
     link_.from_fabric({&datagram, 1}, now_);
@@ -333,9 +335,10 @@ class Script {
     require(carrier_ == (link_.state() == LinkState::up));
   }
 
-  static Config small() {
+  static Config small(bool is_strict) {
     Config config;
     config.creation.allowed = true;
+    config.strict_arp = is_strict;
     config.limits = {.neighbours = 8,
                      .unresolved = 4,
                      .parked_per_neighbour = 2,
@@ -348,7 +351,7 @@ class Script {
   }
 
   ByteReader input_;
-  Config config_ = small();
+  Config config_ = small(input_.u8() % 4 == 0);
   HostView view_{{{Ipv4Address(0x0a000001), 24}}};
   FakeAddressHandles handles_;
   FramePool pool_{40, kSlot};

@@ -151,6 +151,13 @@ void Host::send(MemoryTun::Packet packet) {
   world_.wake(*this, next_deadline());
 }
 
+void Host::send_datagram(const AddressVector& to, Qpn qpn, ConstBytes datagram) {
+  Outgoing one{port_->create_address_handle(to).value(), qpn, frames_.take()};
+  one.frame.window(0, datagram.size());
+  std::ranges::copy(datagram, one.frame.bytes().begin());
+  (void)port_->send({&one, 1});
+}
+
 std::size_t Host::received_from(const IpAddress& from) const {
   return static_cast<std::size_t>(
       std::ranges::count_if(tun_.from_fabric, [&from](const MemoryTun::Packet& packet) {

@@ -73,6 +73,9 @@ class Host : public Process, public MadPort {
             std::size_t size = 28);
   /// Sends any packet.
   void send(MemoryTun::Packet packet);
+  /// Sends a datagram from its queue pair that its link knows nothing about, as a hostile program
+  /// can: the HCA fills in QPN, LID and GID.
+  void send_datagram(const AddressVector& to, Qpn qpn, ConstBytes datagram);
   /// Sends a packet from its IPv6 address.
   void send(const Ipv6Address& to, std::uint32_t number = 1);
   /// Number of received packets, from an address and in total.

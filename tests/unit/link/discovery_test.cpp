@@ -93,8 +93,17 @@ class Discovery : public LinkFixture {
                                   .add(body)
                                   .value());
   }
+  /// Sent by the address that it claims, or by the peer.
   void receive_nd(const NdMessage& content, std::optional<Gid> group = {}) {
-    receive(datagram(encapsulated(packet_of(content), wire::EtherType::ipv6), group));
+    const bool is_advertisement = content.type == NdType::neighbour_advertisement;
+    receive_nd_of((is_advertisement ? content.target_link_layer : content.source_link_layer)
+                      .value_or(kPeerHw),
+                  content, group);
+  }
+  void receive_nd_of(const HwAddress& sender, const NdMessage& content,
+                     std::optional<Gid> group = {}) {
+    receive(sent_by(sender, datagram(encapsulated(packet_of(content), wire::EtherType::ipv6),
+                                     group)));
   }
   [[nodiscard]] static Gid mgid(const Ipv6Address& group) {
     return wire::multicast_gid(group, kDefaultPKey);
@@ -307,7 +316,8 @@ TEST_F(Discovery, RedirectsAreAnnouncedOnceASecond) {
   EXPECT_EQ(take<RedirectReceived>().size(), 1U) << "the host may have followed only the last one";
 }
 
-TEST_F(Discovery, RedirectIsLearnt) {
+TEST_F(Discovery, RedirectIsLearntUnlessStrict) {
+  config.strict_arp = false;
   bring_up();
   NdMessage redirect = message(NdType::redirect, kRouter, kOwnGlobal);
   redirect.target = redirect.redirected = kPeer6;

@@ -1,0 +1,51 @@
+// Whether the sender of an ARP or Neighbour Discovery message may claim what the message says.
+//
+// The sender writes a link-layer address into the message. Its HCA writes the QPN into the header
+// of the datagram, and its GID into the GRH, if there is one; the sender cannot change these (IBA
+// 9.6.1, 8.3.4). So a message that claims another address is forged, or was sent from another queue
+// pair than the one that it announces.
+#pragma once
+
+#include "ipoib/ip.hpp"
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/ud_port.hpp"
+#include "link/config.hpp"
+#include "link/output.hpp"
+#include "link/should_log.hpp"
+
+namespace ipoib::link {
+
+class Claims {
+ public:
+  /// All of these outlive it.
+  struct Dependencies {
+    const Config& config;
+    Output& out;
+    Logger& log;
+  };
+
+  explicit Claims(const Dependencies& deps) : deps_(deps) {}
+
+  /// Whether a message may say that its sender has `address` at `hardware`. If not, counts it, and
+  /// logs the sender at a limited rate.
+  [[nodiscard]] bool admit(const IpAddress& address, const HwAddress& hardware,
+                           const Incoming& datagram, TimePoint now);
+  /// Whether the link-layer address may be that of the datagram's sender; true if that is not to be
+  /// checked.
+  [[nodiscard]] bool may_be_sender(const HwAddress& hardware, const Incoming& datagram) const {
+    return !deps_.config.strict_arp || (has_qpn(hardware, datagram) && has_gid(hardware, datagram));
+  }
+
+ private:
+  [[nodiscard]] static bool has_qpn(const HwAddress& hardware, const Incoming& datagram) {
+    return hardware.qpn == datagram.source_qpn;
+  }
+  [[nodiscard]] static bool has_gid(const HwAddress& hardware, const Incoming& datagram) {
+    return !datagram.has_grh || hardware.gid == datagram.source_gid;
+  }
+
+  Dependencies deps_;
+  LogPause pause_;
+};
+
+}  // namespace ipoib::link
