@@ -1,5 +1,6 @@
 // A hostile host: a full member of the partition that sends any ARP and Neighbour Discovery message
 // to take over the address of another host. Its HCA fills in its true QPN, LID and GID.
+#include "link/group_table.hpp"
 #include "tests/sim/sim_fixture.hpp"
 #include "wire/mgid.hpp"
 #include "wire/neighbour_discovery.hpp"
@@ -91,7 +92,7 @@ class Hostile : public Sim {
         NdMessage message;
         message.type = wire::NdType::neighbour_advertisement;
         message.source = message.target = address;
-        message.destination = solicited ? a().ipv6() : kAllNodesOfIpv6;
+        message.destination = solicited ? a().ipv6() : link::kAllNodesOfIpv6;
         message.is_solicited = solicited;
         message.overrides = true;
         message.target_link_layer = hardware;
@@ -99,7 +100,7 @@ class Hostile : public Sim {
         wire::emit_encapsulation(wire::EtherType::ipv6, bytes.data());
         const std::size_t size =
             message.emit(MutableBytes(bytes).subspan(wire::kEncapsulationSize));
-        send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way, kAllNodesOfIpv6);
+        send_to_a(ConstBytes(bytes).first(wire::kEncapsulationSize + size), way, link::kAllNodesOfIpv6);
       }
     }
   }

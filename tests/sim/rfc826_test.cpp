@@ -82,6 +82,7 @@ TEST_F(Rfc826, RFC826_OthersUpdateButCreateNoEntries) {
   EXPECT_EQ(c.state_of(a().ip()), "gone") << "the request was not for it";
   EXPECT_TRUE(reaches(c, a()));
   // a restarts and requests b: c receives the request and updates its entry.
+  world.run_for(config.ageing.lock_time);
   world.tap = [](ConstBytes packet) {
     const auto arp = arp_in(packet);
     return !arp || arp->sender_protocol != arp->target_protocol;

@@ -108,6 +108,7 @@ class ClaimStates : public LinkFixture {
     resolve_peer();
     tick_to(now + config.ageing.lock_time);
     ASSERT_EQ(state_of(kPeer), "reachable");
+    forget();
   }
 };
 
