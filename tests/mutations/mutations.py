@@ -336,7 +336,7 @@ def failures(program, folder, fault=""):
     tests = re.findall(r"^\[  FAILED  \] (\S+\.[\w/]+)", text, re.M)
     if result != "passed" and not tests:
         tests = re.findall(r"^\[ RUN      \] (\S+)", text, re.M)[-1:]
-    label = "sim" if program.name.startswith("sim") else "unit"
+    label = program.name.split("_")[0]  # sim, unit or netns
     names = [re.sub(r"/\d+$", "/*", test) for test in tests]  # of all its parameters
     return [f"{label}/{name}" for name in dict.fromkeys(names)]
 

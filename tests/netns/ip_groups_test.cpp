@@ -3,7 +3,9 @@
 #include <net/if.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "namespace_fixture.hpp"
@@ -54,6 +56,31 @@ TEST_F(IpGroupsTest, JoinsMoreGroupsThanASocketAllows) {
   EXPECT_EQ(count("one"), kMany);
   for (std::uint32_t i = 0; i < kMany; ++i) groups_.leave(mgid(i));
   EXPECT_EQ(count("one"), 0U);
+}
+
+TEST_F(IpGroupsTest, AreLimited) {
+  for (std::uint32_t i = 0; i < IpGroups::kMaxGroups; ++i) ASSERT_TRUE(groups_.join(mgid(i))) << i;
+  const auto refused = groups_.join(mgid(IpGroups::kMaxGroups));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOBUFS);
+  EXPECT_TRUE(groups_.join(mgid(0))) << "joined already";
+  groups_.leave(mgid(0));
+  EXPECT_TRUE(groups_.join(mgid(IpGroups::kMaxGroups)));
+}
+
+TEST_F(IpGroupsTest, LeftGroupsMakeRoomInTheirSocket) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  ASSERT_TRUE(groups_.join(mgid(0)));
+  const auto before = descriptors();
+  for (std::uint32_t i = 1; i < 3 * IpGroups::kPerSocket; ++i) {
+    ASSERT_TRUE(groups_.join(mgid(i))) << i;
+    groups_.leave(mgid(i));
+  }
+  ASSERT_TRUE(groups_.join(mgid(1)));
+  EXPECT_EQ(descriptors(), before);
 }
 
 TEST_F(IpGroupsTest, AnotherDeviceStartsWithoutGroups) {

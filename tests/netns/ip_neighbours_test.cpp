@@ -54,6 +54,23 @@ TEST_F(IpNeighboursTest, FailsWithoutANeighbour) {
   EXPECT_EQ(resolve(*Gid::parse("fe80::3")), State::failed);
 }
 
+TEST_F(IpNeighboursTest, AStaleOrPermanentNeighbourIsReachable) {
+  for (const char* const state : {"permanent", "noarp", "stale", "reachable"}) {
+    ip(std::string("neigh replace fe80::9 lladdr 02:00:00:00:00:09 dev one nud ") + state);
+    EXPECT_EQ(neighbours_->state(*Gid::parse("fe80::9")), State::reachable) << state;
+  }
+  ip("neigh replace fe80::9 dev one nud failed");
+  EXPECT_EQ(neighbours_->state(*Gid::parse("fe80::9")), State::failed);
+}
+
+TEST_F(IpNeighboursTest, TakesAllEventsAfterAnOverflow) {
+  ip("-batch - <<END\n$(for i in $(seq 2000); do echo \"neigh add fe80::1:$i"
+     " lladdr 02:00:00:00:00:09 dev one nud permanent\"; done)\nEND");
+  neighbours_->take_events();
+  pollfd entry{neighbours_->descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&entry, 1, 0), 0) << "events are left";
+}
+
 TEST_F(IpNeighboursTest, HasNoNeighboursOnAnUnknownDevice) {
   const Gid two = *Gid::parse("fe80::2");
   ASSERT_EQ(resolve(two), State::reachable);

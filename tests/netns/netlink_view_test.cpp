@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <fstream>
 
+#include "ipoib/bytes.hpp"
 #include "linux/tun_device.hpp"
 #include "namespace_fixture.hpp"
+#include "wire/checksum.hpp"
 
 namespace ipoib::host {
 namespace {
@@ -23,6 +25,39 @@ using ::testing::UnorderedElementsAre;
 
 IpPrefix prefix(const char* address, std::uint8_t length) {
   return {*Ipv4Address::parse(address), length};
+}
+
+/// Writes an IPv4 header without options, with the length of the packet and its checksum.
+void put_ipv4(std::span<std::uint8_t> packet, std::uint8_t protocol, const char* source,
+              const char* destination) {
+  packet[0] = 0x45;
+  store_be(&packet[2], static_cast<std::uint16_t>(packet.size()));
+  packet[8] = 64;
+  packet[9] = protocol;
+  std::ranges::copy(Ipv4Address::parse(source)->bytes(), packet.begin() + 12);
+  std::ranges::copy(Ipv4Address::parse(destination)->bytes(), packet.begin() + 16);
+  store_be(&packet[10], wire::internet_checksum(ConstBytes(packet).first(20)));
+}
+
+struct RedirectedTraffic {
+  const char* router;  ///< sends the redirect
+  const char* host;    ///< receives it
+  const char* about;   ///< the destination of the packet that caused it
+};
+
+/// An ICMP redirect (RFC 792) that quotes an echo reply.
+std::vector<std::uint8_t> redirect_to(const char* gateway, const RedirectedTraffic& traffic) {
+  constexpr std::size_t kQuote = 28;
+  std::vector<std::uint8_t> packet(28 + kQuote);
+  std::span<std::uint8_t> icmp(packet);
+  icmp = icmp.subspan(20);
+  icmp[0] = 5;
+  icmp[1] = 1;  // for the host
+  std::ranges::copy(Ipv4Address::parse(gateway)->bytes(), icmp.begin() + 4);
+  put_ipv4(icmp.subspan(8), 1, traffic.host, traffic.about);
+  store_be(&icmp[2], wire::internet_checksum(icmp));
+  put_ipv4(packet, 1, traffic.router, traffic.host);
+  return packet;
 }
 
 class NetlinkViewTest : public test::NamespaceTest {
@@ -75,6 +110,39 @@ TEST_F(NetlinkViewTest, IgnoresOtherInterfaces) {
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
 }
 
+TEST_F(NetlinkViewTest, ReturnsNothingAfterAChangeThatWasUndone) {
+  ip("-batch - <<END\naddr add 10.9.0.1/24 dev ib0\naddr del 10.9.0.1/24 dev ib0\nEND");
+  EXPECT_TRUE(view_->take_events());
+  EXPECT_FALSE(view_->update().value());
+  EXPECT_FALSE(view_->take_events()) << "the change has been looked at";
+}
+
+/// Without carrier duplicate address detection does not begin.
+TEST_F(NetlinkViewTest, TentativeAddressesAreNotMirrored) {
+  ip("-6 addr add fd00::1/64 dev ib0");
+  ip("-6 addr show dev ib0 | grep -q 'fd00::1/64.*tentative'");
+  ip("addr add 10.9.0.1/24 dev ib0");
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
+}
+
+TEST_F(NetlinkViewTest, MirrorsTheOwnAddressOfAPointToPointLink) {
+  ip("addr add 10.9.0.1 peer 10.9.0.2/32 dev ib0");
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 32)));
+}
+
+TEST_F(NetlinkViewTest, MirrorsForwarding) {
+  const auto set = [](const char* interface, const char* value) {
+    ASSERT_TRUE(std::ofstream(std::string("/proc/sys/net/ipv6/conf/") + interface + "/forwarding")
+                << value << std::flush);
+  };
+  set("ib0", "1");
+  set("lo", "0");
+  EXPECT_TRUE(snapshot().is_ipv6_router);
+  set("lo", "1");
+  set("ib0", "0");
+  EXPECT_FALSE(snapshot().is_ipv6_router) << "of another interface";
+}
+
 TEST_F(NetlinkViewTest, NoticesThatTheInterfaceIsGone) {
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
@@ -120,7 +188,8 @@ TEST_F(NetlinkViewTest, MirrorsRoutesThroughTheInterface) {
 TEST_F(NetlinkViewTest, MirrorsTheHopsOfAMultipathRouteThroughTheInterface) {
   ip("addr add 10.9.0.1/24 dev ib0");
   (void)snapshot();
-  ip("route add 10.1.0.0/16 nexthop via 10.9.0.2 weight 3 nexthop via 10.9.0.3 nexthop dev lo");
+  ip("route add 10.1.0.0/16 nexthop via 10.9.0.2 weight 3 nexthop via 10.9.0.3"
+     " nexthop dev lo weight 7");
   EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN),
             "10.1.0.0/16 via 10.9.0.2 x3 via 10.9.0.3, 10.9.0.0/24");
 }
@@ -140,8 +209,28 @@ TEST_F(NetlinkViewTest, IgnoresRoutesThroughOtherInterfaces) {
   (void)snapshot();
   ip("route add blackhole 10.2.0.0/16");
   ip("route add 10.3.0.0/16 dev lo");
+  ip("route add 10.5.0.0/16 via 10.9.0.2 table local");
   ip("route add 10.4.0.0/16 via 10.9.0.2");
-  EXPECT_EQ(routes(snapshot(), RT_TABLE_MAIN), "10.4.0.0/16 via 10.9.0.2, 10.9.0.0/24");
+  const HostView view = snapshot();
+  EXPECT_EQ(routes(view, RT_TABLE_MAIN), "10.4.0.0/16 via 10.9.0.2, 10.9.0.0/24");
+  EXPECT_EQ(routes(view, RT_TABLE_LOCAL), "") << "for the host itself";
+}
+
+TEST_F(NetlinkViewTest, MirrorsRedirects) {
+  ip("addr add 10.9.0.1/24 dev ib0");
+  ASSERT_TRUE(tun_->set_carrier(true));
+  ip("route add 10.1.0.0/16 via 10.9.0.254");
+  EXPECT_THAT(snapshot().redirects, IsEmpty());
+  const auto redirect =
+      redirect_to("10.9.0.253", {.router = "10.9.0.254", .host = "10.9.0.1", .about = "10.1.0.5"});
+  ASSERT_TRUE(tun_->write(redirect));
+  ip("route get 10.1.0.5 | grep -q 'via 10.9.0.253'");
+  view_->expect_change();
+  const HostView view = snapshot();
+  EXPECT_THAT(view.redirects, ElementsAre(Redirect{*parse_ip_address("10.1.0.5"),
+                                                   *parse_ip_address("10.9.0.253")}));
+  EXPECT_EQ(routes(view, RT_TABLE_MAIN), "10.1.0.0/16 via 10.9.0.254, 10.9.0.0/24")
+      << "an exception is no route";
 }
 
 TEST_F(NetlinkViewTest, MirrorsRulesWithTheSelectorsThatPacketsShow) {
@@ -284,6 +373,13 @@ TEST_F(ArpPolicyTest, IsThatOfTheInterfaceAndOfAll) {
   set("ib0", "forwarding", "1");
   EXPECT_TRUE(policy().proxy);
   EXPECT_FALSE(view_->check_arp_policy()) << "nothing has changed since";
+  set("ib0", "proxy_arp", "0");
+  set("ib0", "proxy_arp_pvlan", "1");
+  EXPECT_TRUE(policy().proxy);
+  set("ib0", "forwarding", "0");
+  EXPECT_FALSE(policy().proxy) << "does not forward";
+  set("ib0", "arp_ignore", "258");
+  EXPECT_EQ(policy().ignore, 255) << "not 2";
 }
 
 TEST_F(ArpPolicyTest, AddressesOfHostScopeAreReadWhenNeeded) {
@@ -309,6 +405,7 @@ TEST_F(ArpPolicyTest, ProxyRepliesForWhatIsRoutedElsewhere) {
   EXPECT_TRUE(view_->permits_reply(behind, kPeer));
   EXPECT_FALSE(view_->permits_reply(beside, kPeer)) << "it is on the link";
   EXPECT_FALSE(view_->permits_reply(*Ipv4Address::parse("10.3.0.9"), kPeer)) << "no route";
+  EXPECT_FALSE(view_->permits_reply(*Ipv4Address::parse("10.9.0.255"), kPeer)) << "a broadcast";
   set("ib0", "proxy_arp_pvlan", "1");
   EXPECT_TRUE(view_->permits_reply(beside, kPeer));
   EXPECT_FALSE(view_->permits_reply(kPeer, kPeer)) << "its own address";
@@ -381,6 +478,7 @@ TEST_F(LinkLocalTest, ReturnsAfterTheMtuWasTooSmallForIpv6) {
   EXPECT_TRUE(has_address());
   ip("-batch - <<END\nlink set ib0 mtu 1200\nlink set ib0 mtu 1500\nEND");
   EXPECT_TRUE(has_address());
+  ip("-d link show dev ib0 | grep -q 'addrgenmode none'");
   ip("link set ib0 mtu 1200");
   EXPECT_FALSE(has_address());
   ip("link set ib0 mtu 1280");
@@ -388,8 +486,58 @@ TEST_F(LinkLocalTest, ReturnsAfterTheMtuWasTooSmallForIpv6) {
   EXPECT_EQ(std::system("ip -d link show dev ib0 | grep -q 'addrgenmode none'"), 0);
 }
 
+TEST_F(LinkLocalTest, ReturnsAfterNotificationsWereLost) {
+  EXPECT_TRUE(has_address());
+  // The buffer is full before the interface goes down.
+  ip("-6 -batch - <<END\n$(for i in $(seq 4000); do"
+     " echo \"addr add fd07::1:$i/128 dev lo nodad\"; done)\nEND");
+  ip("-batch - <<END\nlink set ib0 down\nlink set ib0 up\nEND");
+  EXPECT_TRUE(has_address());
+}
+
+TEST_F(LinkLocalTest, IsADuplicateIfAnotherHostHasIt) {
+  EXPECT_TRUE(has_address());
+  EXPECT_FALSE(view_->link_local_is_duplicate());
+  // The advertisement of its owner arrives while the kernel detects duplicates (RFC 4862, 5.4.4).
+  std::vector<std::uint8_t> packet(40 + 24);
+  packet[0] = 0x60;
+  packet[5] = 24;
+  packet[6] = 58;
+  packet[7] = 255;
+  const auto own = kAddress.bytes();
+  const auto all_nodes = Ipv6Address::parse("ff02::1")->bytes();
+  std::ranges::copy(own, packet.begin() + 8);
+  std::ranges::copy(all_nodes, packet.begin() + 24);
+  packet[40] = 136;
+  packet[44] = 0x20;  // override
+  std::ranges::copy(own, packet.begin() + 48);
+  const auto checksum = wire::InternetChecksum()
+                            .add_pseudo_header(kAddress, *Ipv6Address::parse("ff02::1"), 58, 24)
+                            .add(ConstBytes(packet).subspan(40))
+                            .value();
+  store_be(&packet[42], checksum);
+  ASSERT_TRUE(tun_->write(packet));
+  while (!view_->link_local_is_duplicate() && test::wait_readable(view_->descriptor())) {
+    (void)has_address();
+  }
+  EXPECT_TRUE(view_->link_local_is_duplicate());
+}
+
+TEST_F(LinkLocalTest, IsKeptIfTheInterfaceHasItAlready) {
+  ip("-6 addr add fe80::11:22:33:44/64 dev ib0");
+  EXPECT_TRUE(view_->update());
+  EXPECT_TRUE(has_address());
+}
+
 TEST_F(LinkLocalTest, IsReplaced) {
   EXPECT_TRUE(has_address());
+  // Duplicate address detection ends with a notification.
+  while (std::system("ip -6 addr show dev ib0 tentative | grep -q fe80") == 0) {
+    ASSERT_TRUE(test::wait_readable(view_->descriptor()));
+    EXPECT_TRUE(has_address());
+  }
+  EXPECT_TRUE(has_address());
+  EXPECT_FALSE(view_->take_events());
   view_->set_link_local(*Ipv6Address::parse("fe80::5"));
   EXPECT_FALSE(has_address());
   ip("-6 addr show dev ib0 | grep -q fe80::5/64");

@@ -178,7 +178,9 @@ TEST_F(TunDeviceTest, KnowsItsNetworkNamespace) {
   };
   EXPECT_EQ(where(), here);
   ASSERT_EQ(unshare(CLONE_NEWNET), 0);
+  const auto elsewhere = inode("/proc/thread-self/ns/net");
   EXPECT_EQ(where(), here) << "not the thread's";
+  EXPECT_EQ(inode("/proc/thread-self/ns/net"), elsewhere) << "the thread returns";
 }
 
 TEST_F(TunDeviceTest, DisappearsAfterRemove) {
@@ -188,6 +190,27 @@ TEST_F(TunDeviceTest, DisappearsAfterRemove) {
     EXPECT_NE(kernel_link("ib0"), nullptr);
   }
   EXPECT_EQ(kernel_link("ib0"), nullptr);
+}
+
+TEST_F(TunDeviceTest, IsDiscarded) {
+  ASSERT_TRUE(open_tun());
+  ASSERT_NE(kernel_link("ib0"), nullptr);
+  TunDevice::discard("ib0");
+  EXPECT_EQ(kernel_link("ib0"), nullptr);
+  TunDevice::discard("ib0");
+  EXPECT_EQ(kernel_link("ib0"), nullptr) << "none is left that did not exist";
+}
+
+TEST_F(TunDeviceTest, KnowsWhetherItIsUp) {
+  const auto tun = open_tun();
+  EXPECT_TRUE(tun->is_up());
+  ip("link set ib0 down");
+  EXPECT_FALSE(tun->is_up());
+  ip("link set ib0 name ibmgmt");
+  ip("link set ibmgmt up");
+  EXPECT_TRUE(tun->is_up()) << "under its new name";
+  ip("link del ibmgmt");
+  EXPECT_FALSE(tun->is_up());
 }
 
 TEST_F(TunDeviceTest, RefusesAnInterfaceInUse) {
@@ -221,6 +244,8 @@ TEST_F(TunDeviceTest, ReadsPacketsOfTheHost) {
   std::vector<Frame> frames;
   // Skip IPv6 packets that the kernel sends by itself.
   std::optional<wire::Ipv4Header> header;
+  EXPECT_TRUE(tun->read(pools, kHeadroom, frames, 0));
+  EXPECT_TRUE(frames.empty()) << "a limit of 0";
   while (!header && test::wait_readable(tun->descriptor())) {
     frames.clear();
     ASSERT_TRUE(tun->read(pools, kHeadroom, frames, 1));
@@ -259,6 +284,62 @@ TEST_F(TunDeviceTest, ReadWithoutAFreeFrameDoesNotReportEmpty) {
   }
 }
 
+/// Sends a datagram to 10.9.0.2; with a segment size by UDP segmentation.
+void send_udp(std::size_t size, int segment = 0) {
+  const FileDescriptor sender(socket(AF_INET, SOCK_DGRAM, 0));
+  constexpr int kUdpSegment = 103;  // UDP_SEGMENT of linux/udp.h
+  if (segment != 0) {
+    ASSERT_EQ(setsockopt(sender.get(), IPPROTO_UDP, kUdpSegment, &segment, sizeof segment), 0);
+  }
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  inet_pton(AF_INET, "10.9.0.2", &to.sin_addr);
+  const std::string payload(size, 'x');
+  ASSERT_EQ(sendto(sender.get(), payload.data(), payload.size(), 0,
+                   reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
+            static_cast<ssize_t>(payload.size()));
+}
+
+TEST_F(TunDeviceTest, AFrameHoldsAPacketOfItsSize) {
+  const auto tun = open_tun();
+  constexpr std::size_t kRoom = 2048 - kHeadroom;
+  ASSERT_TRUE(tun->set_mtu(kRoom + 1));
+  ASSERT_TRUE(tun->set_carrier(true));
+  ip("addr add 10.9.0.1/24 dev ib0");
+  for (const std::size_t size : {kRoom, kRoom + 1}) {
+    send_udp(size - 28);
+    std::vector<Frame> frames;
+    const auto found = [&] { return std::ranges::find(frames, size, &Frame::size); };
+    while (found() == frames.end() && test::wait_readable(tun->descriptor())) {
+      frames.clear();
+      (void)tun->read(pools, kHeadroom, frames, 1);
+    }
+    ASSERT_NE(found(), frames.end()) << size;
+    EXPECT_EQ(large.capacity() - large.available(), size == kRoom ? 0U : 1U) << size;
+  }
+}
+
+TEST_F(TunDeviceTest, LimitsTheLargePacketsOfARead) {
+  const auto tun = open_tun();
+  if (!tun->accepts(Segmentation::Kind::udp))
+    GTEST_SKIP() << "needs UDP segmentation offload (Linux 6.2)";
+  ASSERT_TRUE(tun->set_mtu(2044));
+  ASSERT_TRUE(tun->set_carrier(true));
+  ip("addr add 10.9.0.1/24 dev ib0");
+  for (int i = 0; i < 6; ++i) send_udp(40'500, 1000);
+  std::size_t found = 0;
+  std::vector<Frame> frames;
+  while (found < 6 && test::wait_readable(tun->descriptor())) {
+    frames.clear();
+    (void)tun->read(pools, kHeadroom, frames, 8);
+    const auto now = static_cast<std::size_t>(std::ranges::count_if(frames, &Frame::is_large));
+    EXPECT_LE(now, 4U) << "more do not fit into the cache";
+    found += now;
+  }
+  EXPECT_EQ(found, 6U);
+}
+
 /// With UDP segmentation; a TCP connection would work as well, but needs a peer.
 TEST_F(TunDeviceTest, ReadsALargePacketAtOnce) {
   const auto tun = open_tun();
@@ -267,18 +348,8 @@ TEST_F(TunDeviceTest, ReadsALargePacketAtOnce) {
   ASSERT_TRUE(tun->set_mtu(2044));
   ASSERT_TRUE(tun->set_carrier(true));
   ip("addr add 10.9.0.1/24 dev ib0");
-  const FileDescriptor sender(socket(AF_INET, SOCK_DGRAM, 0));
-  constexpr int kUdpSegment = 103;  // UDP_SEGMENT of linux/udp.h
-  const int segment = 1000;
-  ASSERT_EQ(setsockopt(sender.get(), IPPROTO_UDP, kUdpSegment, &segment, sizeof segment), 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(9);
-  inet_pton(AF_INET, "10.9.0.2", &to.sin_addr);
   const std::string payload(40'500, 'x');
-  ASSERT_EQ(sendto(sender.get(), payload.data(), payload.size(), 0,
-                   reinterpret_cast<const sockaddr*>(&to), sizeof(to)),
-            static_cast<ssize_t>(payload.size()));
+  send_udp(payload.size(), 1000);
   std::vector<Frame> frames;
   const auto large_one = [&] { return std::ranges::find_if(frames, &Frame::is_large); };
   while (large_one() == frames.end() && test::wait_readable(tun->descriptor())) {
@@ -342,6 +413,22 @@ TEST_F(TunDeviceTest, NoticesThatItsInterfaceWasDeleted) {
   EXPECT_FALSE(tun->read(pools, kHeadroom, frames, 1));
   EXPECT_TRUE(tun->is_gone());
   EXPECT_FALSE(tun->network_namespace());
+}
+
+TEST_F(TunDeviceTest, NoticesTheDeletionWhenItWrites) {
+  const auto tun = open_tun();
+  ip("link del ib0");
+  const std::array<std::uint8_t, 20> packet{0x45, 0, 0, 20};
+  EXPECT_FALSE(tun->write(packet));
+  EXPECT_TRUE(tun->is_gone());
+}
+
+TEST_F(TunDeviceTest, NoticesTheDeletionWhenItIsConfigured) {
+  const auto tun = open_tun();
+  ip("link del ib0");
+  EXPECT_TRUE(tun->set_mtu(2044)) << "it has no MTU that could be wrong";
+  EXPECT_TRUE(tun->is_gone());
+  EXPECT_TRUE(tun->set_carrier(false));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <future>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -160,6 +161,40 @@ TEST_F(LineServerTest, DisconnectsClientWithEndlessLine) {
   EXPECT_EQ(client.connect().say(std::string(kMaxLine + 1, 'x')).hear(), "too long");
   EXPECT_EQ(client.hear(), "");
   EXPECT_EQ(stop().too_long, 1U);
+}
+
+TEST_F(LineServerTest, ALineMayHaveTheMaximumLength) {
+  start();
+  Client client(place_);
+  const std::string longest(kMaxLine - 1, 'x');  // with its newline
+  EXPECT_EQ(client.connect().ask(longest), longest + "!");
+  EXPECT_EQ(client.say(longest + "x\n").hear(), "too long");
+  EXPECT_EQ(client.hear(), "");
+}
+
+/// Connects a client once there is room for it; null if there is never any.
+std::unique_ptr<Client> connected_when_free(const Protocol::endpoint& to) {
+  constexpr int kAttempts = 10'000;
+  for (int i = 0; i < kAttempts; ++i) {
+    auto client = std::make_unique<Client>(to);
+    try {
+      if (client->connect().ask("x") == "x!") return client;
+    } catch (const boost::system::system_error&) {
+      // The server has closed the socket of a client that it refuses.
+    }
+    std::this_thread::yield();
+  }
+  return nullptr;
+}
+
+TEST_F(LineServerTest, EndedClientsMakeRoom) {
+  start();
+  for (int i = 0; i < 4; ++i) {
+    const auto first = connected_when_free(place_);
+    const auto second = connected_when_free(place_);
+    ASSERT_NE(first, nullptr);
+    ASSERT_NE(second, nullptr);
+  }
 }
 
 TEST_F(LineServerTest, TellsRefusedClientsWhy) {

@@ -30,6 +30,16 @@ TEST(MailboxTest, DrainsInOrderAndIsReadableWhileNotEmpty) {
   EXPECT_TRUE(is_readable(box.descriptor()));
 }
 
+TEST(MailboxTest, KnowsWithoutASystemCallWhetherMessagesWait) {
+  Mailbox<int> box(8);
+  std::vector<int> out;
+  EXPECT_FALSE(box.has_messages());
+  EXPECT_TRUE(box.post(1));
+  EXPECT_TRUE(box.has_messages());
+  box.drain(out);
+  EXPECT_FALSE(box.has_messages());
+}
+
 TEST(MailboxTest, LeavesMessageToTheCallerWhenFull) {
   Mailbox<std::unique_ptr<int>> box(1);
   EXPECT_TRUE(box.post(std::make_unique<int>(1)));

@@ -1,6 +1,11 @@
 #include "linux/poller.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
 
 #include "ipoib/monotonic_clock.hpp"
 #include "linux/wake_up.hpp"
@@ -40,6 +45,27 @@ TEST(PollerTest, SleepsUntilDeadline) {
   EXPECT_TRUE(poller.wait(now, deadline).empty());
   EXPECT_GE(monotonic_now(), deadline);
   EXPECT_TRUE(poller.wait(now, now - std::chrono::seconds(1)).empty());
+}
+
+TEST(PollerTest, ASignalEndsAWaitWithoutAnEvent) {
+  struct sigaction before {};
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  Poller poller;
+  const pthread_t waiting = pthread_self();
+  std::atomic<bool> has_ended = false;
+  // More than once: the first may arrive before the wait begins.
+  std::thread sender([&] {
+    while (!has_ended) {
+      pthread_kill(waiting, SIGUSR1);
+      std::this_thread::yield();
+    }
+  });
+  EXPECT_NO_THROW(EXPECT_TRUE(poller.wait(monotonic_now(), kNever).empty()));
+  has_ended = true;
+  sender.join();
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 }  // namespace

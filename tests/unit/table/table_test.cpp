@@ -40,6 +40,12 @@ TEST(Table, OmitsColumnsUntilItFits) {
   EXPECT_EQ(table.text(3), table.text(15)) << "NAME is never omitted";
 }
 
+TEST(Table, BeginsWithTheFirstColumnThatIsLeft) {
+  Table table({{"A", Align::left, 1}, {"B"}, {"C"}});
+  table.add({"aaaa", "b", "c"});
+  EXPECT_EQ(table.text(4), "B  C\nb  c\n");
+}
+
 TEST(Table, CountsCharactersNotBytes) {
   Table table({{"NAME"}, {"X"}});
   table.add({"b\xc3\xbcro", "1"});
@@ -86,6 +92,19 @@ TEST_F(OutputWidth, IsThatOfTheTerminal) {
   close(master);
   EXPECT_EQ(width, 77U);
   EXPECT_EQ(of_variable, 100U);
+}
+
+TEST_F(OutputWidth, IsUnlimitedForATerminalWithoutASize) {
+  int master = -1;
+  int terminal = -1;
+  const winsize none{};
+  ASSERT_EQ(openpty(&master, &terminal, nullptr, nullptr, &none), 0);
+  dup2(terminal, STDOUT_FILENO);
+  const std::size_t width = output_width();
+  dup2(saved_, STDOUT_FILENO);
+  close(terminal);
+  close(master);
+  EXPECT_EQ(width, kUnlimited);
 }
 
 TEST_F(OutputWidth, IsUnlimitedForAPipe) {
