@@ -15,8 +15,10 @@ wrong() { warn "$*; try scripts/${0##*/} --help"; exit 2; }
 needs_value() { [ -n "${2:-}" ] || wrong "$1 needs a value"; }
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
-build_packages=(g++ cmake ninja-build pkg-config libboost1.81-dev libboost-program-options1.81-dev
-  libboost-json1.81-dev libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev libspdlog-dev)
+# Where alternatives are named, one of them is enough: a|b.
+build_packages=(g++ cmake ninja-build pkg-config 'libboost1.81-dev|libboost-dev'
+  'libboost-program-options1.81-dev|libboost-program-options-dev'
+  'libboost-json1.81-dev|libboost-json-dev' libibverbs-dev libibumad-dev libnl-3-dev libnl-route-3-dev libspdlog-dev)
 run_packages=(iproute2 iputils-ping)
 test_packages=(libgtest-dev libgmock-dev python3 procps ibverbs-utils ibverbs-providers
   infiniband-diags opensm ibsim-utils tshark ethtool iperf3 socat mandoc bash-completion
@@ -26,6 +28,7 @@ check_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
 vm_packages=(qemu-system-x86 busybox-static cpio kmod)
 module_packages=(xz-utils patch make gcc-12 libc6-dev)
 kernel_peer_packages=(systemd)
+package_packages=(debhelper dpkg-dev lintian fakeroot git)
 bench_packages=(fastd iperf3 libbenchmark-dev perftest python3 python3-matplotlib)
 
 # Runs a command while packages may not start services, since nothing here needs one. A policy file of
@@ -41,20 +44,40 @@ without_services() (
 )
 
 apt_get_install() {
-  apt-get update -q &&
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+  local package wanted=()
+  apt-get update -q || return
+  for package in "$@"; do wanted+=("$(first_known "$package")"); done
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${wanted[@]}"
+}
+
+# first_known A|B...: the first of these packages that this distribution has, else the last.
+first_known() {
+  local name
+  for name in ${1//|/ }; do
+    if apt-cache show "$name" >/dev/null 2>&1; then break; fi
+  done
+  echo "$name"
+}
+
+# is_installed A|B...: whether one of these packages is installed.
+is_installed() {
+  local name
+  for name in ${1//|/ }; do
+    if dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed'; then return 0; fi
+  done
+  return 1
 }
 
 # Installs the named packages that are missing.
 install_packages() {
   local missing=() package
   for package in "$@"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    is_installed "$package" || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   if ! is_root; then
     warn "packages are missing. This installs them:"
-    echo "sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+    echo "sudo apt-get install --no-install-recommends ${missing[*]%%|*}" >&2
     exit 1
   fi
   command -v apt-get >/dev/null || die "this is not Debian; install the equivalents of: ${missing[*]}"

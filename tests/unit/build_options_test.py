@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROJECT = f"""
 cmake_minimum_required(VERSION 3.25)
 project(sample C CXX)
-include({ROOT}/cmake/Options.cmake)
+include("{ROOT}/cmake/Options.cmake")
 add_executable(sample sample.cpp)
 """
 
