@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "daemon/configuration_files.hpp"
 #include "daemon/interface_plan.hpp"
 #include "daemon/option_values.hpp"
 #include "wire/sa_values.hpp"
@@ -43,8 +44,9 @@ po::options_description interface_options(Options& out) {
       }),
       "P_Key of a partition; the membership bit does not matter. May be given several times "
       "(default: all partitions of the port)")(
-      "device", text("NAME", [&](const auto& v) { out.device = v; }),
-      "RDMA device, as named by ibv_devices (default: the first with such an InfiniBand port)")(
+      "device", text("NAME[:PORT]", [&](const auto& v) { out.device = v; }),
+      "RDMA device, as named by ibv_devices, and its port, if --port does not choose it (default: "
+      "the first with such an InfiniBand port)")(
       "gid-index",
       text("N",
            [&](const auto& v) {
@@ -168,7 +170,8 @@ po::options_description process_options(Options& out) {
                                 "file for the process id (default: none)")(
       "config", po::value<std::string>()->value_name("FILE"),
       "file with more options, lines \"option = value\"; the command line takes precedence "
-      "(default: none)")("help,h", "print this text")("version,V", "print the version");
+      "(default: those in /etc/ipoibd that exist, but none with --softib)")(
+      "check-config", "check the options and the configuration files, and end")("help,h", "print this text")("version,V", "print the version");
   return group;
 }
 
@@ -219,7 +222,7 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
   option.string_key = trimmed(text.substr(0, equals));
   const auto* const known = all.find_nothrow(option.string_key, false);
   const bool is_for_files = option.string_key != "help" && option.string_key != "version" &&
-                            option.string_key != "config";
+                            option.string_key != "config" && option.string_key != "check-config";
   if (known == nullptr || !is_for_files) {
     throw UsageError("no option '" + option.string_key + "'; ipoibd --help lists the options");
   }
@@ -234,7 +237,7 @@ std::optional<po::option> parse_line(const std::string& line, const po::options_
 /// Options of the command line, which are in `to` already, take precedence.
 void read_file(const std::string& path, const po::options_description& all, po::variables_map& to) {
   std::ifstream file(path);
-  if (!file) throw UsageError("--config " + path + ": cannot be read");
+  if (!file) throw UsageError(path + ": cannot be read");
   po::parsed_options found(&all);
   std::set<std::string> seen;
   std::size_t number = 0;
@@ -252,8 +255,38 @@ void read_file(const std::string& path, const po::options_description& all, po::
       throw UsageError(path + ":" + std::to_string(number) + ": " + error.what());
     }
   }
-  if (file.bad()) throw UsageError("--config " + path + ": cannot be read");
+  if (file.bad()) throw UsageError(path + ": cannot be read");
   po::store(found, to);
+}
+
+/// The file that --config names, or the default ones for the port that the command line names.
+std::vector<std::string> files_to_read(const po::variables_map& values, const std::string& folder) {
+  if (values.count("config") != 0) return {values["config"].as<std::string>()};
+  if (values.count("softib") != 0) return {};
+  auto port = values.count("device") != 0 ? values["device"].as<std::string>() : std::string();
+  if (!port.empty() && port.find(':') == std::string::npos) {
+    port += ":" + values["port"].as<std::string>();
+  }
+  return configuration_files(folder, port);
+}
+
+/// Takes the port from "NAME:PORT".
+void split_device(Options& options, const po::variables_map& values) {
+  const auto colon = options.device.rfind(':');
+  if (colon == std::string::npos) return;
+  const auto port = static_cast<std::uint8_t>(
+      parse_number("device NAME:PORT", options.device.substr(colon + 1), 1, 254));
+  if (!values["port"].defaulted() && options.port != port) {
+    throw UsageError("--device " + options.device + ": --port chooses another port");
+  }
+  options.port = port;
+  options.device.resize(colon);
+}
+
+std::string check_report(const std::vector<std::string>& files) {
+  std::string text = "the options are valid\n";
+  for (const auto& file : files) text += "  " + file + "\n";
+  return text;
 }
 
 /// Several interfaces append their P_Keys to the name.
@@ -267,7 +300,8 @@ void check_name(const Options& options) {
 
 }  // namespace
 
-std::variant<Options, Information> parse_options(std::span<const std::string> arguments) {
+std::variant<Options, Information> parse_options(std::span<const std::string> arguments,
+                                                 const std::string& folder) {
   Options options;
   const auto all = all_options(options);
   try {
@@ -278,9 +312,12 @@ std::variant<Options, Information> parse_options(std::span<const std::string> ar
               values);
     if (values.count("help") != 0) return Information{help_text(all)};
     if (values.count("version") != 0) return Information{"ipoibd " IPOIB_VERSION "\n"};
-    if (values.count("config") != 0) read_file(values["config"].as<std::string>(), all, values);
+    const auto files = files_to_read(values, folder);
+    for (const auto& file : files) read_file(file, all, values);
     po::notify(values);
+    split_device(options, values);
     check_name(options);
+    if (values.count("check-config") != 0) return Information{check_report(files)};
     // Each neighbour may have its own path, and a new one may be learnt.
     options.link.limits.paths = options.link.limits.neighbours + 1;
   } catch (const po::error& error) {

@@ -50,7 +50,7 @@ struct Options {
   static constexpr std::uint32_t kMaxIpMtu = 4092;
 };
 
-/// Text to print instead of running: --help, --version.
+/// Text to print instead of running: --help, --version, --check-config.
 struct Information {
   std::string text;
 };
@@ -61,8 +61,9 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Parses `arguments`, without the program's name. Throws UsageError.
+/// Parses `arguments`, without the program's name, and the configuration files: that of --config,
+/// else those in `folder` (configuration_files.hpp), but none with --softib. Throws UsageError.
 [[nodiscard]] std::variant<Options, Information> parse_options(
-    std::span<const std::string> arguments);
+    std::span<const std::string> arguments, const std::string& folder = "/etc/ipoibd");
 
 }  // namespace ipoib::daemon

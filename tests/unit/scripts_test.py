@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
-WITH_HELP = ("bench", "demo", "namespaces", "test", "vm")
+WITH_HELP = ("bench", "demo", "namespaces", "package", "soak", "test", "vm")
 COLUMNS = 105
 
 
@@ -23,7 +23,7 @@ class Scripts(unittest.TestCase):
                 self.assertLessEqual(len(line), COLUMNS, line)
 
     def test_an_option_without_its_value(self):
-        for script, option in (("test", "--label"), ("vm", "--accel"), ("vm", "--memory"),
+        for script, option in (("package", "--output"), ("test", "--label"), ("vm", "--accel"), ("vm", "--memory"),
                                ("vm", "--module"), ("vm", "--seconds")):
             for arguments in ([option], [option, ""]):
                 done = run(script, *arguments)

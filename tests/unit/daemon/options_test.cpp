@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "daemon/configuration_files.hpp"
 #include "daemon/interface_plan.hpp"
 #include "wire/sa_values.hpp"
 
@@ -18,22 +20,27 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Options parse(const std::vector<std::string>& arguments) {
-  return std::get<Options>(parse_options(arguments));
+/// Not the files of the host.
+constexpr const char* kNoFolder = "/nonexistent";
+
+Options parse(const std::vector<std::string>& arguments, const std::string& folder = kNoFolder) {
+  return std::get<Options>(parse_options(arguments, folder));
 }
 
 /// The error message for `arguments`; empty if they are valid.
-std::string error_for(const std::vector<std::string>& arguments) {
+std::string error_for(const std::vector<std::string>& arguments,
+                      const std::string& folder = kNoFolder) {
   try {
-    (void)parse_options(arguments);
+    (void)parse_options(arguments, folder);
   } catch (const UsageError& error) {
     return error.what();
   }
   return {};
 }
 
-std::string information(const std::vector<std::string>& arguments) {
-  return std::get<Information>(parse_options(arguments)).text;
+std::string information(const std::vector<std::string>& arguments,
+                        const std::string& folder = kNoFolder) {
+  return std::get<Information>(parse_options(arguments, folder)).text;
 }
 
 TEST(OptionsTest, HasDefaults) {
@@ -239,7 +246,7 @@ TEST_F(ConfigFileTest, AnErrorNamesTheLine) {
   EXPECT_THAT(error_in("port"), StartsWith(at + "option 'port' needs a value"));
   EXPECT_THAT(error_in("mtu = 1500"), StartsWith(at + "option 'mtu' was given before"));
   EXPECT_THAT(error_in("wait = perhaps"), StartsWith(at));
-  for (const char* not_here : {"help", "version", "config = other"}) {
+  for (const char* not_here : {"help", "version", "config = other", "check-config"}) {
     EXPECT_THAT(error_in(not_here), StartsWith(at + "no option")) << not_here;
   }
 }
@@ -258,6 +265,87 @@ TEST_F(ConfigFileTest, AnOptionWithoutAValueMayStandAlone) {
 TEST_F(ConfigFileTest, MayNameSeveralPartitions) {
   write("pkey = 0x12\npkey = 0x13");
   EXPECT_THAT(parse({"--config", path_}).pkeys, ElementsAre(PKey(0x8012), PKey(0x8013)));
+}
+
+TEST(OptionsTest, TheDeviceMayNameThePort) {
+  const auto options = parse({"--device", "mlx5_0:2"});
+  EXPECT_EQ(options.device, "mlx5_0");
+  EXPECT_EQ(options.port, 2);
+  EXPECT_EQ(parse({"--device", "mlx5_0:2", "--port", "2"}).port, 2);
+  EXPECT_EQ(parse({"--device", "mlx5_0", "--port", "2"}).port, 2);
+  EXPECT_THAT(error_for({"--device", "mlx5_0:2", "--port", "1"}), HasSubstr("another port"));
+  for (const char* wrong : {"mlx5_0:", "mlx5_0:0", "mlx5_0:255", "mlx5_0:x"}) {
+    EXPECT_THAT(error_for({"--device", wrong}), StartsWith("--device NAME:PORT")) << wrong;
+  }
+}
+
+/// The files of a folder such as /etc/ipoibd.
+class ConfigFolderTest : public ::testing::Test {
+ protected:
+  ConfigFolderTest() {
+    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+    std::filesystem::create_directories(folder_ + "/ipoibd.conf.d");
+    std::filesystem::create_directories(folder_ + "/mlx5_0:1.conf.d");
+  }
+  ~ConfigFolderTest() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name) << text;
+  }
+  /// The name of the interface, which a file has set.
+  std::string name(const std::string& device) {
+    return parse({"--device", device}, folder_).interface;
+  }
+
+  std::string folder_ = ::testing::TempDir() + "ipoibd-XXXXXX";
+};
+
+TEST_F(ConfigFolderTest, TheMostSpecificFileTakesPrecedence) {
+  EXPECT_EQ(name("mlx5_0:1"), "ib0") << "there is no file";
+  write("ipoibd.conf", "name = all\nmtu = 1500\n");
+  EXPECT_EQ(name("mlx5_0:1"), "all");
+  write("ipoibd.conf.d/10-a.conf", "name = all-a\n");
+  write("ipoibd.conf.d/20-b.conf", "name = all-b\n");
+  write("ipoibd.conf.d/30-c.conf~", "name = backup\n");
+  EXPECT_EQ(name("mlx5_0:1"), "all-b");
+  write("mlx5_0:1.conf", "name = one\n");
+  EXPECT_EQ(name("mlx5_0:1"), "one");
+  write("mlx5_0:1.conf.d/x.conf", "name = one-x\n");
+  EXPECT_EQ(name("mlx5_0:1"), "one-x");
+  EXPECT_EQ(name("mlx5_0:2"), "all-b") << "another port";
+  const auto options = parse({"--device", "mlx5_0:1", "--name", "mine"}, folder_);
+  EXPECT_EQ(options.interface, "mine");
+  EXPECT_EQ(options.max_ip_mtu, 1500U);
+}
+
+TEST_F(ConfigFolderTest, IsNotReadForAnEmulatedSubnetNorBesideAnotherFile) {
+  write("ipoibd.conf", "name = all\n");
+  write("other", "mtu = 1500\n");
+  EXPECT_EQ(parse({"--softib"}, folder_).interface, "ib0");
+  EXPECT_EQ(parse({"--config", folder_ + "/other"}, folder_).interface, "ib0");
+}
+
+TEST_F(ConfigFolderTest, NeverLeavesTheFolder) {
+  write("secret:1.conf", "name = secret\n");
+  EXPECT_EQ(name("secret:1"), "secret");
+  EXPECT_EQ(name("ipoibd.conf.d/../secret:1"), "ib0");
+}
+
+TEST_F(ConfigFolderTest, IsChecked) {
+  write("ipoibd.conf", "name = all\n");
+  write("mlx5_0:1.conf", "mtu = 1500\n");
+  const auto report = information({"--device", "mlx5_0:1", "--check-config"}, folder_);
+  EXPECT_EQ(report, "the options are valid\n  " + folder_ + "/mlx5_0:1.conf\n  " + folder_ +
+                        "/ipoibd.conf\n");
+  write("mlx5_0:1.conf", "mtu = 1\n");
+  EXPECT_THAT(error_for({"--device", "mlx5_0:1", "--check-config"}, folder_),
+              StartsWith(folder_ + "/mlx5_0:1.conf:1: --mtu 1"));
+}
+
+TEST_F(ConfigFolderTest, HasALimitedNumberOfFiles) {
+  for (std::size_t i = 0; i <= kMaxConfigurationFiles; ++i) {
+    write("ipoibd.conf.d/" + std::to_string(i) + ".conf", "");
+  }
+  EXPECT_THAT(error_for({}, folder_), HasSubstr("more than 64 configuration files"));
 }
 
 TEST(OptionsTest, HelpListsDefaults) {
