@@ -205,7 +205,6 @@ class Setting:
         self.set("port", fault.target, "up")
 
     def hca_failed(self, fault):
-        self.watch.allow(fault.target, checks.KEPT_OF_A_FAILED_HCA)
         self.set("hca", fault.target, "failed")
 
     def hca_present(self, fault):

@@ -16,9 +16,6 @@ import hosts  # noqa: E402
 # time.
 MORE_DESCRIPTORS = 8
 MORE_MEMORY_KIB = 16 * 1024
-# softib keeps the endpoint of an HCA that has failed until the process ends, since objects of the
-# program may still refer to it (src/softib/endpoint/process_endpoint.cpp).
-KEPT_OF_A_FAILED_HCA = (4, 1024)  # descriptors and KiB
 # A process keeps the wakeup descriptors of others, at most 64 for each, until they disconnect
 # (kMaxWakeupFds): one for each interface that was made anew.
 KEPT_OF_A_NEW_INTERFACE = (1, 0)

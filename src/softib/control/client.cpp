@@ -36,6 +36,8 @@ Error socket_error(const fabric::SubnetFolder& folder, int code) {
 }
 
 Result<ipoib::FileDescriptor> connect(const fabric::SubnetFolder& folder) {
+  const auto checked = folder.check(fabric::FolderUse::attach);
+  if (!checked && checked.error().code == EPERM) return checked.error();
   ipoib::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return socket_error(folder, errno);
   const auto path = fabric::UnixPath::of(folder.control());

@@ -23,6 +23,8 @@ bool is_gone(const Error& error) {
 Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std::string& hca) {
   const auto wanted = fabric::HcaName::parse(hca);
   if (!wanted) return wanted.error();
+  const auto checked = folder.check(fabric::FolderUse::attach);
+  if (!checked && checked.error().code == EPERM) return checked.error();
   const auto fabric = fabric::Fabric::open(folder.fabric());
   // Without a readable file, the subnet process says what is wrong.
   if (!fabric && fabric.error().code != ENOENT && fabric.error().code != EACCES) {
@@ -49,6 +51,9 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
 
 Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFolder& folder,
                                                         NodeIndex node) {
+  if (const auto checked = folder.check(fabric::FolderUse::attach); !checked) {
+    return checked.error();
+  }
   auto fabric = fabric::Fabric::open(folder.fabric());
   if (!fabric) return fabric.error();
   const Error no_node{ENODEV,

@@ -25,7 +25,8 @@ struct FabricLayout;
 /// A mapped fabric file. All functions may be called from any thread and never block.
 class Fabric {
  public:
-  /// Maps an existing file. Fails if there is none, or if it is not a fabric file of this version.
+  /// Maps an existing file, once for all that this process has open. Fails if there is none, or if
+  /// it is not a fabric file of this version.
   [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path);
   /// Whether `fd` refers to this file, rather than to that of an earlier or later subnet.
   [[nodiscard]] bool is_file(int fd) const;
@@ -54,14 +55,11 @@ class Fabric {
   [[nodiscard]] PortCounterValues counters(NodeIndex node) const;
 
  private:
-  struct Unmap {
-    void operator()(FabricLayout* layout) const;
-  };
-  Fabric(FabricLayout* layout, dev_t device, ino_t inode)
-      : layout_(layout), device_(device), inode_(inode) {}
+  Fabric(std::shared_ptr<FabricLayout> layout, dev_t device, ino_t inode)
+      : layout_(std::move(layout)), device_(device), inode_(inode) {}
 
  protected:
-  std::unique_ptr<FabricLayout, Unmap> layout_;
+  std::shared_ptr<FabricLayout> layout_;
 
  private:
   dev_t device_;

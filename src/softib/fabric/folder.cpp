@@ -4,11 +4,13 @@
 #include "softib/fabric/folder.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "softib/core/name.hpp"
@@ -106,6 +108,29 @@ Result<FileDescriptor> SubnetFolder::open_node(NodeIndex node) const {
   return open_folder(nodes->get(), std::to_string(node));
 }
 
+Result<void> SubnetFolder::check(FolderUse use) const {
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) != 0) {
+    const int code = errno;
+    return Error{code, path_ + ": " + std::strerror(code)};
+  }
+  const auto refused = [&](const std::string& why) {
+    return Error{EPERM, "the folder " + path_ + " cannot be trusted: " + why +
+                            "; remove it, or choose another directory with SOFTIB_DIR"};
+  };
+  if (S_ISLNK(status.st_mode)) return refused("it is a symbolic link");
+  if (!S_ISDIR(status.st_mode)) return refused("it is not a folder");
+  const auto user = ::geteuid();
+  const bool is_any_owner_right = user == 0 && use == FolderUse::attach;
+  if (status.st_uid != user && status.st_uid != 0 && !is_any_owner_right) {
+    return refused("it belongs to user " + std::to_string(status.st_uid));
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return refused("users other than its owner may write to it");
+  }
+  return {};
+}
+
 Result<void> SubnetFolder::create() const {
   for (std::size_t slash = path_.find('/', 1); slash != std::string::npos;
        slash = path_.find('/', slash + 1)) {
@@ -113,6 +138,7 @@ Result<void> SubnetFolder::create() const {
     if (!parent) return parent.error();
   }
   if (const auto made = make_folder(AT_FDCWD, path_, kFolderMode); !made) return made.error();
+  if (const auto checked = check(FolderUse::serve); !checked) return checked;
   const auto top = open();
   if (!top) return top.error();
   return make_folder(top->get(), kNodesName, kOpenMode);

@@ -48,6 +48,12 @@ inline constexpr const char* kIssmName = "issm";
 [[nodiscard]] std::string slot_name(std::uint32_t slot);
 [[nodiscard]] std::string slot_lock_name(std::uint32_t slot);
 
+/// What a process wants to do with the folder of a subnet.
+enum class FolderUse : std::uint8_t {
+  serve,  ///< be its subnet process
+  attach  ///< use the subnet
+};
+
 /// The folder of one subnet: its paths, and creating and removing its parts.
 class SubnetFolder {
  public:
@@ -72,7 +78,13 @@ class SubnetFolder {
   [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open() const;
   [[nodiscard]] ipoib::Result<ipoib::FileDescriptor> open_node(NodeIndex node) const;
 
-  /// For the subnet process: creates the folder and its parents unless they exist.
+  /// Whoever owns the folder or may write to it controls what its users get. EPERM with advice if
+  /// it is a symbolic link, if users other than its owner may write to it, or if its owner is
+  /// neither this user nor root; but root may attach to the subnet of any user. ENOENT if there is
+  /// none.
+  [[nodiscard]] ipoib::Result<void> check(FolderUse use) const;
+  /// For the subnet process: creates the folder and its parents unless they exist. Fails as
+  /// check().
   [[nodiscard]] ipoib::Result<void> create() const;
   /// For the subnet process, before it publishes the node in the fabric file.
   [[nodiscard]] ipoib::Result<void> create_node(NodeIndex node) const;

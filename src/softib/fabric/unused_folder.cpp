@@ -62,7 +62,8 @@ bool remove_without_process(const SubnetFolder& folder, std::optional<SlotAddres
 }
 
 bool remove_if_ended(const SubnetFolder& folder, std::optional<SlotAddress> own) {
-  return folder.is_ended() && remove_without_process(folder, own);
+  return folder.check(FolderUse::attach) && folder.is_ended() &&
+         remove_without_process(folder, own);
 }
 
 void remove_ended_folders(const std::string& directory) {

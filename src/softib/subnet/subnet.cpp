@@ -250,6 +250,8 @@ Management Subnet::management() const {
 }
 std::optional<NodeIndex> Subnet::node_at(Lid lid) const { return state_->manager.node_at(lid); }
 const std::vector<Partition>& Subnet::partitions() const { return state_->manager.partitions(); }
+
+const std::vector<PortMtu>& Subnet::port_mtus() const { return state_->manager.port_mtus(); }
 const SubnetCounters& Subnet::counters() const { return state_->counters; }
 
 GroupForwarding Subnet::forwarding(Lid mlid) const {

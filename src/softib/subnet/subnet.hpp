@@ -85,6 +85,8 @@ class Subnet {
   [[nodiscard]] GroupForwarding forwarding(Lid mlid) const;
   [[nodiscard]] std::vector<GroupView> groups() const;
   [[nodiscard]] const std::vector<Partition>& partitions() const;
+  /// Those that set_mtu() has set, for the configuration of a later process.
+  [[nodiscard]] const std::vector<PortMtu>& port_mtus() const;
   [[nodiscard]] const SubnetCounters& counters() const;
 
   /// Handles a MAD for the SM's port (QP1), or a subnet management (QP0) or performance management

@@ -61,7 +61,7 @@ void SubnetManager::adopt(const std::vector<SubnetSnapshot::NodeEntry>& nodes) {
     if (entry.index == kSmNode && node.name == kSmName && nodes_[kSmNode]) {
       (void)remove(kSmNode);
     }
-    node.port.mtu = config_.mtu;
+    node.port.mtu = mtu_of(node.name);
     if (nodes_[entry.index]) continue;
     if (!is_free(node.port.lid, node.port.lmc)) continue;
     (void)insert(entry.index, std::move(node));
@@ -96,6 +96,7 @@ Result<NodeIndex> SubnetManager::add(std::string_view name, std::uint8_t port) {
   }
   const auto index = static_cast<NodeIndex>(free - nodes_.begin());
   Node node{std::string(name), new_port()};
+  node.port.mtu = mtu_of(name);
   if (port != 0) node.port.number = port;
   const Guids guids = make_guids(name, node.port.number);
   node.port.node_guid = guids.node;
@@ -116,6 +117,7 @@ Result<void> SubnetManager::remove(NodeIndex index) {
   Error error;
   const Node* node = find_node(index, error);
   if (node == nullptr) return error;
+  std::erase_if(config_.port_mtus, [&](const PortMtu& each) { return each.hca == node->name; });
   by_name_.erase(node->name);
   by_guid_.erase(node->port.port_guid);
   if (has_own_sm()) release_lids(node->port);
@@ -213,9 +215,17 @@ Result<void> SubnetManager::set_mtu(NodeIndex index, std::uint8_t mtu) {
   if (!is_mtu(mtu) || mtu > node->port.max_mtu) {
     return Error{EINVAL, "an MTU is 256, 512, 1024, 2048 or 4096 bytes"};
   }
+  std::erase_if(config_.port_mtus, [&](const PortMtu& each) { return each.hca == node->name; });
+  if (mtu != config_.mtu) config_.port_mtus.push_back({node->name, mtu});
   node->port.mtu = mtu;
   changed_.set(index);
   return {};
+}
+
+std::uint8_t SubnetManager::mtu_of(std::string_view hca) const {
+  const auto& set = config_.port_mtus;
+  const auto found = std::ranges::find(set, hca, &PortMtu::hca);
+  return found == set.end() ? config_.mtu : found->mtu;
 }
 
 void SubnetManager::request_reregistration() {

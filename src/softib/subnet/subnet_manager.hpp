@@ -76,6 +76,7 @@ class SubnetManager {
   [[nodiscard]] const std::vector<const Node*>& end_ports() const { return end_ports_; }
   [[nodiscard]] const std::vector<Partition>& partitions() const { return config_.partitions; }
   [[nodiscard]] std::uint8_t mtu() const { return config_.mtu; }
+  [[nodiscard]] const std::vector<PortMtu>& port_mtus() const { return config_.port_mtus; }
   /// Nodes that have changed since the last call, including removed ones.
   [[nodiscard]] NodeSet take_changed();
 
@@ -85,6 +86,8 @@ class SubnetManager {
     Guid port;
   };
   [[nodiscard]] PortAttributes new_port() const;
+  /// The MTU of the port of an HCA: that of the subnet unless the operator has set another.
+  [[nodiscard]] std::uint8_t mtu_of(std::string_view hca) const;
   void adopt_configured(const std::vector<SubnetSnapshot::NodeEntry>& nodes);
   [[nodiscard]] Guids make_guids(std::string_view name, std::uint8_t port) const;
   [[nodiscard]] std::optional<Lid> next_lid() const;

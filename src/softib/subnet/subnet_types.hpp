@@ -22,6 +22,13 @@ enum class Management : std::uint8_t {
 /// Returns whether an SM runs on a node.
 using IsManager = std::function<bool(NodeIndex)>;
 
+/// The MTU that the operator has set for an HCA's port.
+struct PortMtu {
+  std::string hca;
+  std::uint8_t mtu = 0;  ///< IBA code
+  friend bool operator==(const PortMtu&, const PortMtu&) = default;
+};
+
 struct SubnetConfig {
   Management management = Management::own;
   std::vector<Partition> partitions{default_partition()};
@@ -31,6 +38,7 @@ struct SubnetConfig {
   std::uint8_t lmc = 0;       ///< of HCA ports, at most ipoib::kMaxLmc
   bool grh_required = false;  ///< of the ports of HCAs
   std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
+  std::vector<PortMtu> port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
 };
 
 /// LID of the switch.

@@ -29,7 +29,7 @@ using subnet::SubnetConfig;
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 json::object stored_form(const Partition& partition) {
   json::array members;
@@ -47,13 +47,18 @@ json::object stored_form(const Partition& partition) {
 json::object stored_form(const SubnetConfig& config) {
   json::array partitions;
   for (const auto& partition : config.partitions) partitions.push_back(stored_form(partition));
+  json::array port_mtus;
+  for (const auto& port : config.port_mtus) {
+    port_mtus.push_back({{"hca", port.hca}, {"mtu", ipoib::wire::mtu_bytes(port.mtu)}});
+  }
   return {{"version", kVersion},
           {"sm", config.management == Management::own ? "own" : "none"},
           {"mtu", ipoib::wire::mtu_bytes(config.mtu)},
           {"lmc", config.lmc},
           {"grh_required", config.grh_required},
           {"seed", config.seed},
-          {"partitions", std::move(partitions)}};
+          {"partitions", std::move(partitions)},
+          {"port_mtus", std::move(port_mtus)}};
 }
 
 /// The functions below read members of known names and types and throw for others; the comparison
@@ -90,6 +95,11 @@ SubnetConfig config_of(const json::object& object) {
   for (const auto& value : object.at("partitions").as_array()) {
     config.partitions.push_back(partition_of(value.as_object()));
   }
+  for (const auto& value : object.at("port_mtus").as_array()) {
+    const auto bytes = json::value_to<std::uint32_t>(value.at("mtu"));
+    config.port_mtus.push_back(
+        {json::value_to<std::string>(value.at("hca")), ipoib::wire::mtu_code(bytes)});
+  }
   return config;
 }
 
@@ -104,6 +114,15 @@ bool is_valid(const Partition& partition) {
                      [](const auto& member) { return is_valid_name(member.hca); });
 }
 
+bool are_valid(const std::vector<subnet::PortMtu>& ports) {
+  std::set<std::string_view> names;
+  for (const auto& port : ports) names.insert(port.hca);
+  return ports.size() <= kMaxNodes && names.size() == ports.size() &&
+         std::ranges::all_of(ports, [](const auto& port) {
+           return is_valid_name(port.hca) && ipoib::wire::mtu_bytes(port.mtu) != 0;
+         });
+}
+
 /// What the options of softib subnet ensure.
 bool is_valid(const SubnetConfig& config) {
   const auto& partitions = config.partitions;
@@ -112,7 +131,7 @@ bool is_valid(const SubnetConfig& config) {
   return (config.mtu == 4 || config.mtu == 5) && config.lmc <= ipoib::kMaxLmc &&
          !partitions.empty() && partitions.size() <= subnet::kMaxPartitions &&
          keys.size() == partitions.size() && keys.contains(ipoib::kDefaultPKey.value()) &&
-         subnet::check_mtus(partitions, config.mtu) &&
+         subnet::check_mtus(partitions, config.mtu) && are_valid(config.port_mtus) &&
          std::all_of(partitions.begin(), partitions.end(),
                      [](const auto& partition) { return is_valid(partition); });
 }

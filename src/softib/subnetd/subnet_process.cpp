@@ -137,9 +137,10 @@ subnet::SubnetConfig SubnetProcess::choose_config(std::optional<subnet::SubnetCo
   return config;
 }
 
-/// After a change of the partitions.
-Result<void> SubnetProcess::store_partitions() {
+/// After a change of the partitions or of the MTU of a port.
+Result<void> SubnetProcess::store_options() {
   config_.partitions = subnet_.partitions();
+  config_.port_mtus = subnet_.port_mtus();
   auto stored = write_options(folder_, config_);
   if (!stored) log_.error("{}", stored.error().message);
   return stored;
@@ -307,9 +308,10 @@ struct SubnetProcess::Commands {
         return Error{EBUSY,
                      "process " + std::to_string(pid) + " runs on '" + hca + "'; end it first"};
       }
+      const bool had_mtu = !process.subnet_.port_mtus().empty();
       auto removed = process.subnet_.remove_hca(node);
       process.publish();  // while attaching is still blocked
-      return removed;
+      return removed && had_mtu ? process.store_options() : removed;
     });
   }
   Result<json::object> operator()(const control::Show&) const {
@@ -324,7 +326,10 @@ struct SubnetProcess::Commands {
   }
   Result<json::object> operator()(const control::SetMtu& what) const {
     const auto mtu = ipoib::wire::mtu_code(what.mtu);
-    return on(what.hca, [&](NodeIndex node) { return process.subnet_.set_mtu(node, mtu); });
+    return on(what.hca, [&](NodeIndex node) -> Result<void> {
+      const auto set = process.subnet_.set_mtu(node, mtu);
+      return set ? process.store_options() : set;
+    });
   }
   Result<json::object> operator()(const control::SetLink& what) const {
     return on(what.hca,
@@ -333,12 +338,12 @@ struct SubnetProcess::Commands {
   Result<json::object> operator()(const control::SetPartition& what) const {
     return on(what.hca, [&](NodeIndex node) -> Result<void> {
       const auto set = process.subnet_.set_membership(node, what.pkey, what.membership);
-      return set ? process.store_partitions() : set;
+      return set ? process.store_options() : set;
     });
   }
   Result<json::object> operator()(const control::DeletePartition& what) const {
     auto done = process.subnet_.delete_partition(what.pkey);
-    if (done) done = process.store_partitions();
+    if (done) done = process.store_options();
     if (!done) return done.error();
     return json::object();
   }

@@ -58,7 +58,7 @@ class SubnetProcess final : private control::RequestHandler, private endpoint::M
 
   void adopt();
   [[nodiscard]] subnet::SubnetConfig choose_config(std::optional<subnet::SubnetConfig> given) const;
-  [[nodiscard]] ipoib::Result<void> store_partitions();
+  [[nodiscard]] ipoib::Result<void> store_options();
   void attach_endpoint(const std::string& capture);
   void drain_mads();
   /// Writes the changes into the fabric file, wakes processes on the changed nodes, and sends

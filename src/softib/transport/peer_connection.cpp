@@ -118,29 +118,34 @@ void PeerConnection::read_messages() {
   for (std::size_t count = 0; count <= kMaxWakeupFds; ++count) {
     switch (reader.next(socket())) {
       case MessageReader::Got::message:
-        handle(reader);
-        break;
+        if (handle(reader)) break;
+        [[fallthrough]];
       case MessageReader::Got::malformed:
-        break;
-      case MessageReader::Got::nothing:
-        return;
       case MessageReader::Got::end:
         ended_ = true;
+        return;
+      case MessageReader::Got::nothing:
         return;
     }
   }
 }
 
-void PeerConnection::handle(MessageReader& message) {
-  if (message.kind() == MessageKind::wakeup_table && !wakeup_table_) {
-    if (auto table = WakeupTable::map(message.fd().get())) wakeup_table_.emplace(std::move(*table));
+/// Returns false for a message that no receiver sends.
+bool PeerConnection::handle(MessageReader& message) {
+  if (message.kind() == MessageKind::wakeup_table) {
+    auto table = WakeupTable::map(message.fd().get());
+    if (table && !wakeup_table_) wakeup_table_.emplace(std::move(*table));
+    return bool(table);
   }
   std::uint32_t number = 0;
-  if (message.kind() != MessageKind::wakeup_fd || message.body().size() != sizeof number) return;
-  if (!is_nonblocking_eventfd(message.fd().get())) return;
+  if (message.kind() != MessageKind::wakeup_fd || message.body().size() != sizeof number) {
+    return false;
+  }
+  if (!is_nonblocking_eventfd(message.fd().get())) return true;
   std::memcpy(&number, message.body().data(), sizeof number);
   if (wakeup_fds_.size() == kMaxWakeupFds) wakeup_fds_.erase(wakeup_fds_.begin());
   wakeup_fds_.push_back({number, message.take_fd()});
+  return true;
 }
 
 const PeerConnection::WakeupFd* PeerConnection::find_wakeup_fd(std::uint32_t number) const {

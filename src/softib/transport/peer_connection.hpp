@@ -52,7 +52,7 @@ class PeerConnection {
   void wake_waiter(std::size_t entry);
   void send_wakeup();
   void read_messages();
-  void handle(MessageReader& message);
+  [[nodiscard]] bool handle(MessageReader& message);
   [[nodiscard]] const WakeupFd* find_wakeup_fd(std::uint32_t number) const;
 
   GuardedFd socket_;

@@ -23,11 +23,13 @@ Error failure(const char* what) {
   return Error{code, std::string(what) + ": " + std::strerror(code)};
 }
 
+/// Looks at the seals first: the status of a file of a FUSE file system is what its server says, and
+/// comes when it wants.
 Result<void> check(int fd, std::size_t bytes) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return failure("fstat");
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals || status.st_size != static_cast<off_t>(bytes)) {
+  struct stat status {};
+  if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(fd, &status) != 0 ||
+      status.st_size != static_cast<off_t>(bytes)) {
     return Error{EINVAL, "not sealed shared memory of this size"};
   }
   return {};

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -88,9 +87,17 @@ void SocketEngine::stop() {
   rings_.clear();
   senders_.clear();  // closes the connections, which the senders notice
   by_activity_.clear();
+  wakeup_memory_.reset();
+  epoll_.reset();
+  const std::lock_guard lock(descriptors_mutex_);
+  wake_.reset();
+  timer_.reset();
 }
 
-void SocketEngine::wake() { (void)::eventfd_write(wake_.get(), 1); }
+void SocketEngine::wake() {
+  const std::lock_guard lock(descriptors_mutex_);
+  if (wake_) (void)::eventfd_write(wake_.get(), 1);
+}
 
 void SocketEngine::set_deadline(ipoib::TimePoint when) {
   itimerspec spec{};
@@ -101,7 +108,8 @@ void SocketEngine::set_deadline(ipoib::TimePoint when) {
     spec.it_value.tv_sec = seconds.count();
     spec.it_value.tv_nsec = (since - seconds).count();
   }
-  (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  const std::lock_guard lock(descriptors_mutex_);
+  if (timer_) (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
 bool SocketEngine::is_current_thread() const { return engine_of_this_thread == this; }
@@ -135,7 +143,7 @@ void SocketEngine::turn() {
 void SocketEngine::on_readable(int fd) {
   std::uint64_t number = 0;
   if (fd == listener_) {
-    while (accept_one()) {
+    for (std::size_t count = 0; count < kAcceptsPerTurn && accept_one(); ++count) {
     }
   } else if (fd == wake_.get()) {
     (void)::eventfd_read(fd, &number);
@@ -193,7 +201,7 @@ void SocketEngine::resume_accepting() {
 /// between the last read and the close.
 void SocketEngine::evict(int fd) {
   ::shutdown(fd, SHUT_RD);
-  (void)read_from(fd, std::numeric_limits<std::size_t>::max());
+  (void)read_from(fd, kMessagesAtEviction);
   forget(fd);
 }
 
@@ -210,7 +218,7 @@ void SocketEngine::forget(int fd) {
   senders_.erase(sender);
 }
 
-/// Returns false when the connection has ended or has to be closed.
+/// Returns false when the connection has ended, or has to be closed since the sender is faulty.
 bool SocketEngine::read_from(int fd, std::size_t limit) {
   for (std::size_t count = 0; count < limit; ++count) {
     switch (reader_.next(fd)) {
@@ -219,7 +227,7 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
         break;
       case MessageReader::Got::malformed:
         receiver_.malformed();
-        break;
+        return false;
       case MessageReader::Got::nothing:
         return true;
       case MessageReader::Got::end:
@@ -229,7 +237,7 @@ bool SocketEngine::read_from(int fd, std::size_t limit) {
   return true;
 }
 
-/// Returns false when the sender's ring cannot be used; its connection has to be closed.
+/// Returns false for a message that no sender sends; its connection has to be closed.
 bool SocketEngine::handle_message(int fd) {
   if (reader_.kind() == MessageKind::mad) {
     receiver_.mad_arrived(reader_.body());
@@ -250,6 +258,7 @@ bool SocketEngine::handle_message(int fd) {
     notified_ = true;
   } else {
     receiver_.malformed();
+    return false;
   }
   return true;
 }

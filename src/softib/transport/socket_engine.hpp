@@ -20,6 +20,7 @@
 
 #include "softib/transport/fork_guard.hpp"
 #include "softib/transport/receive_rings.hpp"
+#include "softib/transport/unix_socket.hpp"
 #include "softib/transport/wakeup_table.hpp"
 #include "softib/transport/wire.hpp"
 #include "softib/transport/wire_message.hpp"
@@ -28,8 +29,13 @@ namespace softib::transport {
 
 /// How long accepting pauses when the process has no descriptor left; senders wait in the queue.
 inline constexpr std::chrono::milliseconds kAcceptPause{200};
-/// At most this many messages of one sender are read per iteration of the loop.
+/// At most this many messages of one sender are read per iteration of the loop, and at most this
+/// many senders are accepted, so that a flood delays the others and the deadline by one iteration.
 inline constexpr std::size_t kMessagesPerTurn = 64;
+inline constexpr std::size_t kAcceptsPerTurn = 64;
+/// At most this many messages are read from a sender that is being disconnected: more than the
+/// buffer of a sender of this library holds (kSocketBuffer; each message takes 512 bytes or more).
+inline constexpr std::size_t kMessagesAtEviction = 2 * kSocketBuffer / 512;
 
 /// Up to max_connections() senders are connected. For a further one the least recently active is
 /// disconnected: what it has sent is delivered, and it connects again when it sends more.
@@ -42,8 +48,9 @@ class SocketEngine {
   SocketEngine(const SocketEngine&) = delete;
   SocketEngine& operator=(const SocketEngine&) = delete;
 
-  /// Stops and joins the thread and closes all connections. Afterwards the engine uses neither the
-  /// listener nor the receiver. Must not be called by the engine thread.
+  /// Stops and joins the thread and closes all descriptors of the engine. Afterwards the engine uses
+  /// neither the listener nor the receiver, and calls of the other functions have no effect. Must
+  /// not be called by the engine thread.
   void stop();
   [[nodiscard]] bool is_current_thread() const;
   /// From any thread; kNever for none.
@@ -87,6 +94,7 @@ class SocketEngine {
   int listener_;
   WireReceiver& receiver_;
   GuardedFd epoll_;
+  std::mutex descriptors_mutex_;  ///< so that stop() closes neither while another thread uses it
   GuardedFd wake_;
   GuardedFd timer_;
   std::unordered_map<int, Sender> senders_;

@@ -15,6 +15,11 @@ struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
 };
 
+bool carries_descriptor(MessageKind kind) {
+  return kind == MessageKind::ring || kind == MessageKind::wakeup_table ||
+         kind == MessageKind::wakeup_fd;
+}
+
 }  // namespace
 
 int send_message(int socket, MessageKind kind, ipoib::ConstBytes body, int fd) {
@@ -63,7 +68,8 @@ MessageReader::Got MessageReader::next(int socket) {
   if (count == 0) return Got::end;
   size_ = static_cast<std::size_t>(count);
   const bool complete = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  if (complete && kind() < MessageKind::count_) return Got::message;
+  const bool is_known = complete && kind() < MessageKind::count_;
+  if (is_known && bool(fd_) == carries_descriptor(kind())) return Got::message;
   fd_.reset();
   return Got::malformed;
 }

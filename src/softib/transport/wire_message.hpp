@@ -1,6 +1,10 @@
 // Messages on the sockets between processes: everything but packets for queue pairs.
 //
-//   | kind 8 | body |     plus a file descriptor (SCM_RIGHTS) for the kinds that carry one
+//   | kind 8 | body |     plus one file descriptor (SCM_RIGHTS) for the kinds that carry one
+//
+// A peer could exhaust this process's descriptors. So a message with a descriptor too many or too
+// few is malformed, and each descriptor that arrives is taken by the caller or closed by the next
+// call. Whoever gets a malformed message closes the connection.
 #pragma once
 
 #include <array>
@@ -14,9 +18,9 @@ namespace softib::transport {
 enum class MessageKind : std::uint8_t {
   wakeup,        ///< to a receiver: check the port's record and the rings
   mad,           ///< to a receiver: one packet, LRH to padding
-  ring,          ///< to a receiver: the memory of the sender's ring
-  wakeup_table,  ///< to a sender: the memory of the receiver's WakeupTable
-  wakeup_fd,     ///< to a sender: | number 32, in host order |, and the eventfd
+  ring,          ///< to a receiver: + the memory of the sender's ring
+  wakeup_table,  ///< to a sender: + the memory of the receiver's WakeupTable
+  wakeup_fd,     ///< to a sender: | number 32, in host order | + the descriptor
   count_
 };
 

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "ipoib/monotonic_clock.hpp"
+#include "open_descriptors.hpp"
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/core/mad_route.hpp"
@@ -29,6 +30,7 @@ namespace {
 using test::eventually;
 using test::LargeUdpPacket;
 using test::Mailbox;
+using test::open_descriptors;
 using test::send_text;
 using test::TestSubnet;
 using test::TextPacket;
@@ -99,6 +101,37 @@ TEST_F(EndpointTest, IsLostWhenTheHcaFails) {
   send_text(*again, TestSubnet::lid(2), qp_of(*two_), "from the new one");
   EXPECT_EQ(second_.next_text(), "from the new one") << "the lost one sends nothing";
   again->set_receiver(nullptr);
+}
+
+std::size_t mappings_of(const std::string& path) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.ends_with(path) ? 1 : 0;
+  return count;
+}
+
+/// Programs may refer to a lost endpoint until they end.
+TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
+  std::vector<std::unique_ptr<Endpoint>> lost;
+  const auto descriptors = open_descriptors();
+  const auto mappings = mappings_of(subnet_.folder().fabric());
+  for (int i = 0; i < 10; ++i) {
+    subnet_.set_failed(1, true);
+    one_->detach();
+    lost.push_back(std::move(one_));
+    subnet_.set_failed(1, false);
+    one_ = subnet_.attach(1);
+    EXPECT_EQ(open_descriptors(), descriptors);
+    EXPECT_EQ(mappings_of(subnet_.folder().fabric()), mappings);
+  }
+  for (const auto& each : lost) {
+    EXPECT_EQ(each->port().state, PortState::down);
+    each->set_mad_deadline(ipoib::TimePoint());
+    each->set_receiver(&first_);
+    each->set_receiver(nullptr);
+    each->set_waiter(0, 0);
+    EXPECT_FALSE(each->poll_receive_rings());
+  }
 }
 
 TEST_F(EndpointTest, DetachReportsTheLossToReceivers) {

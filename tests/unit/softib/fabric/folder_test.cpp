@@ -90,6 +90,55 @@ TEST(SubnetFolder, FailsWhereAFileExists) {
   EXPECT_THAT(made.error().message, testing::HasSubstr(root / "red"));
 }
 
+std::string refusal(const SubnetFolder& folder, FolderUse use) {
+  const auto checked = folder.check(use);
+  return checked ? "" : checked.error().message;
+}
+
+TEST(SubnetFolder, IsNotUsedIfOthersMayWriteToIt) {
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  EXPECT_EQ(folder.check(FolderUse::attach).error().code, ENOENT);
+  ASSERT_TRUE(folder.create());
+  for (const mode_t mode : {0770, 0707, 01777}) {
+    ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
+    EXPECT_THAT(refusal(folder, FolderUse::attach), testing::HasSubstr("may write to it")) << mode;
+    EXPECT_EQ(folder.check(FolderUse::serve).error().code, EPERM);
+    EXPECT_FALSE(folder.create());
+  }
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  EXPECT_TRUE(folder.check(FolderUse::attach)) << "others may attach";
+}
+
+TEST(SubnetFolder, IsNotUsedIfItIsALink) {
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  ASSERT_TRUE(folder.create());
+  const SubnetFolder link(root / "link");
+  std::filesystem::create_directory_symlink(folder.path(), link.path());
+  EXPECT_THAT(refusal(link, FolderUse::attach), testing::HasSubstr("symbolic link"));
+  const auto created = link.create();
+  ASSERT_FALSE(created);
+  EXPECT_THAT(created.error().message, testing::HasSubstr("symbolic link"));
+}
+
+TEST(SubnetFolder, OfAnotherUserIsNotServed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a folder away";
+  const TemporaryFolder root;
+  const SubnetFolder folder(root / "red");
+  ASSERT_TRUE(folder.create());
+  if (::chown(folder.path().c_str(), 1, 1) != 0) GTEST_SKIP() << "there is only one user";
+  EXPECT_THAT(refusal(folder, FolderUse::serve), testing::HasSubstr("belongs to user 1"));
+  EXPECT_FALSE(folder.create());
+  EXPECT_EQ(refusal(folder, FolderUse::attach), "") << "root may use any user's subnet";
+  // Another user than root may not.
+  ASSERT_EQ(::chmod((root / "").c_str(), 0755), 0);
+  ASSERT_EQ(::seteuid(2), 0);
+  const auto refused = refusal(folder, FolderUse::attach);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_THAT(refused, testing::HasSubstr("belongs to user 1"));
+}
+
 TEST(SubnetFolder, RemovesEverythingOfANode) {
   const TemporaryFolder root;
   const SubnetFolder folder(root / "red");

@@ -23,6 +23,7 @@ subnet::SubnetConfig config() {
   config.lmc = 3;
   config.grh_required = true;
   config.seed = ~std::uint64_t{0};
+  config.port_mtus = {{"e", 3}, {"f", 1}};
   return config;
 }
 
@@ -33,6 +34,7 @@ void expect_equal(const subnet::SubnetConfig& found, const subnet::SubnetConfig&
   EXPECT_EQ(found.lmc, wanted.lmc);
   EXPECT_EQ(found.grh_required, wanted.grh_required);
   EXPECT_EQ(found.seed, wanted.seed);
+  EXPECT_EQ(found.port_mtus, wanted.port_mtus);
 }
 
 TEST(StoredOptions, AreReadAsTheyWereWritten) {
@@ -53,9 +55,9 @@ std::string changed(const std::string& from, const std::string& to) {
 
 TEST(StoredOptions, ThatAreInvalidAreRefused) {
   for (const auto& [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"\"version\":1", "\"version\":2"},
-           {"\"version\":1", "\"version\":\"1\""},
-           {"\"version\":1", "\"verse\":1"},
+           {"\"version\":2", "\"version\":1"},
+           {"\"version\":2", "\"version\":\"2\""},
+           {"\"version\":2", "\"verse\":2"},
            {"\"sm\":\"own\"", "\"sm\":\"me\""},
            {"\"mtu\":4096", "\"mtu\":1024"},
            {"\"mtu\":4096", "\"mtu\":2049"},
@@ -76,11 +78,15 @@ TEST(StoredOptions, ThatAreInvalidAreRefused) {
            {"\"others\":\"limited\"", "\"others\":1"},
            {"\"rate\":7", "\"rate\":1"},
            {"\"broadcast_group\":true", "\"broadcast_group\":1"},
+           {"\"hca\":\"e\",\"mtu\":1024", "\"hca\":\"e\",\"mtu\":1025"},
+           {"\"hca\":\"e\",\"mtu\":1024", "\"hca\":\"f\",\"mtu\":1024"},
+           {"\"hca\":\"e\",\"mtu\":1024", "\"hca\":\"-\",\"mtu\":1024"},
+           {"\"port_mtus\":", "\"mtus\":"},
        }) {
     const auto parsed = parse_options(changed(from, to));
     EXPECT_FALSE(parsed) << from << " -> " << to;
   }
-  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":1})"}) {
+  for (const char* text : {"", "{", "[]", "7", "null", "{}", R"({"version":2})"}) {
     EXPECT_FALSE(parse_options(text)) << text;
   }
   EXPECT_FALSE(parse_options(std::string(100'000, '[')));

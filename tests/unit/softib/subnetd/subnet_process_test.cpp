@@ -377,6 +377,31 @@ TEST_F(SubnetProcessTest, WithoutOptionsKeepsThoseOfTheEarlierProcess) {
   EXPECT_THAT(shown_partitions(folder_), testing::ElementsAre("0xffff", "0x8013"));
 }
 
+TEST_F(SubnetProcessTest, KeepsTheMtuOfAPortForTheNextProcess) {
+  std::unique_ptr<endpoint::Endpoint> a;
+  const auto mtu = [&] { return control::request_attach(folder_, {"b"}) ? a->port().mtu : 0; };
+  {
+    const RunningSubnet first(folder_);
+    a = attach(folder_, "a");
+    EXPECT_EQ(mtu(), 4);
+    ASSERT_TRUE(request(folder_, control::SetMtu{"a", 1024}));
+    ASSERT_TRUE(request(folder_, control::SetMtu{"b", 512}));
+  }
+  {
+    const RunningSubnet second(folder_);
+    EXPECT_EQ(mtu(), 3);
+    EXPECT_EQ(shown_node(folder_, "b").at("mtu"), 512);
+    ASSERT_TRUE(request(folder_, control::SetHca{"b", control::HcaState::absent}));
+  }
+  {
+    const RunningSubnet third(folder_);
+    EXPECT_EQ(mtu(), 3);
+    EXPECT_EQ(shown_node(folder_, "b").at("mtu"), 2048) << "another HCA of this name";
+  }
+  const RunningSubnet fourth(folder_, subnet::SubnetConfig{});
+  EXPECT_EQ(mtu(), 4) << "it was given options";
+}
+
 TEST_F(SubnetProcessTest, RefusedProcessLeavesTheOptionsAsTheyWere) {
   std::unique_ptr<endpoint::Endpoint> a;
   {

@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "open_descriptors.hpp"
 #include "packets.hpp"
 #include "softib/core/mad_packet.hpp"
 #include "softib/fabric/shared_file.hpp"
@@ -36,6 +37,7 @@ namespace {
 using ipoib::FileDescriptor;
 using test::eventually;
 using test::LargeUdpPacket;
+using test::open_descriptors;
 using test::TestSubnet;
 using test::TextPacket;
 
@@ -239,14 +241,39 @@ TEST_F(PeerConnectionTest, WritesToEventfdsUnlessThatMightBlock) {
   }
 }
 
+class FaultyReceiverTest : public PeerConnectionTest,
+                           public testing::WithParamInterface<std::pair<MessageKind, bool>> {};
+
+/// Messages for receivers, and such with a descriptor too many or too few.
+INSTANTIATE_TEST_SUITE_P(All, FaultyReceiverTest,
+                         testing::Values(std::pair(MessageKind::wakeup, false),
+                                         std::pair(MessageKind::wakeup, true),
+                                         std::pair(MessageKind::mad, false),
+                                         std::pair(MessageKind::mad, true),
+                                         std::pair(MessageKind::ring, true),
+                                         std::pair(MessageKind::wakeup_table, false),
+                                         std::pair(MessageKind::wakeup_fd, false),
+                                         std::pair(MessageKind::count_, false)));
+
+TEST_P(FaultyReceiverTest, EndsTheConnectionByAnUnexpectedMessage) {
+  send_wakeup_table();
+  put();
+  ASSERT_TRUE(eventually([&] { return !connection_.has_ended(false); }));
+  const auto before = open_descriptors();
+  const auto [kind, has_descriptor] = GetParam();
+  ASSERT_EQ(send_message(far_.get(), kind, {}, has_descriptor ? far_.get() : -1), 0);
+  EXPECT_TRUE(eventually([&] { return connection_.has_ended(false); }));
+  EXPECT_EQ(open_descriptors(), before);
+}
+
 TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
-  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) {
-    ASSERT_EQ(send_message(far_.get(), MessageKind::wakeup), 0);
-  }
+  const auto before = open_descriptors();
+  for (std::size_t i = 0; i < kMaxWakeupFds + 1; ++i) send_wakeup_fd(far_.get());
   send_wakeup_table();
   put();
   EXPECT_EQ(next().kind(), MessageKind::wakeup) << "the wakeup table has not been read";
   put();
+  EXPECT_LE(open_descriptors(), before) << "none of the descriptors is one to write to";
   EXPECT_EQ(reader_.next(far_.get()), MessageReader::Got::nothing) << "no wakeup is needed";
 }
 
@@ -254,13 +281,14 @@ TEST_F(PeerConnectionTest, ReadsABoundedNumberOfMessagesAtATime) {
 struct Counter : WireReceiver {
   void arrived(std::span<const ArrivedPacket> some) override { packets += some.size(); }
   void mad_arrived(ConstBytes /*packet*/) override { ++packets; }
-  void malformed() override {}
+  void malformed() override { ++malformed_; }
   void sender_gone() override {}
   void accept_paused() override { ++pauses; }
   void turn_done() override { ++turns; }
   void deadline(ipoib::TimePoint /*now*/) override {}
   std::atomic<std::size_t> packets = 0;
   std::atomic<std::size_t> pauses = 0;
+  std::atomic<std::size_t> malformed_ = 0;
   std::atomic<std::size_t> turns = 0;
 };
 
@@ -299,6 +327,81 @@ TEST_F(SocketEngineTest, DeliversTheMessagesOfEvictedSenders) {
   EXPECT_GT(reconnected, kSenders) << "no sender was evicted";
   EXPECT_TRUE(eventually([&] { return counter_.packets == kSenders * kRounds; }))
       << counter_.packets << " of " << kSenders * kRounds;
+}
+
+TEST_F(SocketEngineTest, DisconnectsASenderOfUnexpectedMessages) {
+  const auto before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    GuardedFd sender = connect_to(path_);
+    ASSERT_EQ(send_message(sender.get(), i % 2 == 0 ? MessageKind::wakeup : MessageKind::mad, {},
+                           sender.get()),
+              0);
+    pollfd closed{sender.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&closed, 1, 60'000), 1);
+    EXPECT_NE(closed.revents & POLLHUP, 0);
+  }
+  EXPECT_TRUE(eventually([&] { return counter_.malformed_ == 20; }));
+  EXPECT_EQ(counter_.packets, 0U);
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
+}
+
+TEST_F(RingWireTest, AStoppedEngineHasNoDescriptors) {
+  const GuardedFd listener = listen(0);
+  const auto before = open_descriptors();
+  Counter counter;
+  SocketEngine engine(listener.get(), counter);
+  const GuardedFd sender = connect_to(subnet_.folder().slot_socket(1, 0));
+  ASSERT_EQ(send_message(sender.get(), MessageKind::mad, std::array<std::uint8_t, 8>{}), 0);
+  ASSERT_TRUE(eventually([&] { return counter.packets == 1; }));
+  EXPECT_GT(open_descriptors(), before + 1);
+  engine.stop();
+  EXPECT_EQ(open_descriptors(), before + 1) << "that of the sender";
+  // They could be anybody's now.
+  const FileDescriptor other(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  engine.wake();
+  engine.set_deadline(ipoib::TimePoint());
+  std::uint64_t count = 0;
+  EXPECT_NE(::eventfd_read(other.get(), &count), 0);
+}
+
+/// Blocks in its first message until `go_on`, and counts the senders that each turn accepts.
+struct AcceptCounter : Counter {
+  void mad_arrived(ConstBytes packet) override {
+    Counter::mad_arrived(packet);
+    go_on.wait(false);
+  }
+  void turn_done() override {
+    const auto now = open_descriptors();
+    if (now > before) most_in_a_turn = std::max(most_in_a_turn.load(), now - before);
+    before = now;
+    Counter::turn_done();
+  }
+  std::atomic<bool> go_on = false;
+  std::size_t before = open_descriptors();
+  std::atomic<std::size_t> most_in_a_turn = 0;
+};
+
+TEST_F(RingWireTest, AcceptsABoundedNumberOfSendersPerTurn) {
+  constexpr std::size_t kSenders = 3 * kAcceptsPerTurn;
+  const GuardedFd listener = listen(0);
+  AcceptCounter counter;
+  SocketEngine engine(listener.get(), counter);
+  const std::array<std::uint8_t, 8> mad{};
+  std::vector<GuardedFd> senders;
+  for (std::size_t i = 0; i <= kSenders; ++i) {
+    senders.push_back(connect_to(subnet_.folder().slot_socket(1, 0)));
+    ASSERT_TRUE(senders.back());
+    ASSERT_EQ(send_message(senders.back().get(), MessageKind::mad, mad), 0);
+    if (i == 0) {
+      ASSERT_TRUE(eventually([&] { return counter.packets == 1; }));
+    }
+  }
+  counter.before = open_descriptors();
+  counter.go_on = true;
+  counter.go_on.notify_all();
+  EXPECT_TRUE(eventually([&] { return counter.packets == kSenders + 1; }));
+  EXPECT_GT(counter.most_in_a_turn, 0U);
+  EXPECT_LE(counter.most_in_a_turn, kAcceptsPerTurn);
 }
 
 TEST_F(SocketEngineTest, PausesAcceptingAndSleepsWithoutDescriptors) {

@@ -1,7 +1,6 @@
 // Messages between processes, valid and malformed ones.
 #include "softib/transport/wire_message.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,20 +10,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <vector>
+
+#include "open_descriptors.hpp"
 
 namespace softib::transport {
 namespace {
 
+using test::open_descriptors;
 using Got = MessageReader::Got;
-
-std::size_t open_descriptors() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
-  std::size_t count = 0;
-  while (::readdir(folder.get()) != nullptr) ++count;
-  return count;
-}
 
 class WireMessageTest : public testing::Test {
  protected:
@@ -39,9 +33,9 @@ class WireMessageTest : public testing::Test {
     EXPECT_EQ(::send(near_.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
-  void send_two_descriptors(int fd) {
+  void send_two_descriptors(int fd, MessageKind kind_to_send = MessageKind::wakeup_fd) {
     const std::array both = {fd, fd};
-    auto kind = static_cast<std::uint8_t>(MessageKind::wakeup_fd);
+    auto kind = static_cast<std::uint8_t>(kind_to_send);
     iovec piece{&kind, 1};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof both)> control{};
     msghdr header{};
@@ -99,12 +93,29 @@ TEST_F(WireMessageTest, RejectsUnknownKindsAndOversizedMessages) {
 
 TEST_F(WireMessageTest, RejectsTwoDescriptorsAndKeepsNone) {
   const auto before = open_descriptors();
-  for (int i = 0; i < 3; ++i) {
-    send_two_descriptors(near_.get());
+  for (const auto kind : {MessageKind::wakeup_fd, MessageKind::ring, MessageKind::mad}) {
+    send_two_descriptors(near_.get(), kind);
     EXPECT_EQ(next(), Got::malformed);
     EXPECT_FALSE(reader_.fd());
   }
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(WireMessageTest, RejectsDescriptorsOfMessagesThatCarryNone) {
+  const auto before = open_descriptors();
+  for (const auto kind : {MessageKind::wakeup, MessageKind::mad}) {
+    EXPECT_EQ(send_message(near_.get(), kind, {}, near_.get()), 0);
+    EXPECT_EQ(next(), Got::malformed);
+    EXPECT_FALSE(reader_.fd());
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(WireMessageTest, RejectsMessagesThatLackTheirDescriptor) {
+  for (const auto kind : {MessageKind::ring, MessageKind::wakeup_table, MessageKind::wakeup_fd}) {
+    EXPECT_EQ(send_message(near_.get(), kind), 0);
+    EXPECT_EQ(next(), Got::malformed);
+  }
 }
 
 TEST_F(WireMessageTest, AFullQueueIsAnErrorWithoutBlocking) {
