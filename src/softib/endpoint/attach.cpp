@@ -50,12 +50,14 @@ Result<NodeIndex> find_or_add_node(const fabric::SubnetFolder& folder, const std
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFolder& folder,
-                                                        NodeIndex node) {
+                                                        NodeIndex node, Mapped* mapped) {
   if (const auto checked = folder.check(fabric::FolderUse::attach); !checked) {
     return checked.error();
   }
-  auto fabric = fabric::Fabric::open(folder.fabric());
+  const bool has_mapped = mapped != nullptr && mapped->has_value();
+  auto fabric = fabric::Fabric::open(folder.fabric(), has_mapped ? &**mapped : nullptr);
   if (!fabric) return fabric.error();
+  if (mapped != nullptr) *mapped = *fabric;
   const Error no_node{ENODEV,
                       "no node " + std::to_string(node) + " on the subnet in " + folder.path()};
   if (!fabric->node(node)) return no_node;
@@ -76,13 +78,13 @@ Result<std::unique_ptr<Endpoint>> Endpoint::attach_node(const fabric::SubnetFold
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::attach(const fabric::SubnetFolder& folder,
-                                                   const std::string& hca) {
+                                                   const std::string& hca, Mapped* mapped) {
   // The subnet or the HCA may be removed and created again meanwhile.
   constexpr int kAttempts = 16;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const auto node = find_or_add_node(folder, hca);
     if (!node) return node.error();
-    auto endpoint = attach_node(folder, *node);
+    auto endpoint = attach_node(folder, *node, mapped);
     const std::string_view name = std::string_view(hca).substr(0, hca.find(':'));
     if (endpoint && (*endpoint)->hca_name() == name) return endpoint;
     if (!endpoint && !is_gone(endpoint.error())) return endpoint;

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
 #include "softib/core/packet_sink.hpp"
+#include "softib/fabric/fabric.hpp"
 #include "softib/fabric/folder.hpp"
 #include "softib/fabric/port_counters.hpp"
 
@@ -46,13 +48,16 @@ class MadReceiver {
 /// port, and from device_lost().
 class Endpoint : public PacketSink {
  public:
+  /// The fabric file that a process has mapped, if any. Endpoints of one subnet share the mapping,
+  /// since one whose HCA has failed keeps it.
+  using Mapped = std::optional<fabric::Fabric>;
   /// Attaches this process to HCA `hca` of a subnet, and adds the HCA to the subnet if needed.
   /// Errors say which of subnet, HCA or process slot is not available, and what to do.
   [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach(
-      const fabric::SubnetFolder& folder, const std::string& hca);
+      const fabric::SubnetFolder& folder, const std::string& hca, Mapped* mapped = nullptr);
   /// Attaches to a node that is in the fabric file; node 0 is that of the subnet process.
   [[nodiscard]] static ipoib::Result<std::unique_ptr<Endpoint>> attach_node(
-      const fabric::SubnetFolder& folder, NodeIndex node);
+      const fabric::SubnetFolder& folder, NodeIndex node, Mapped* mapped = nullptr);
 
   [[nodiscard]] virtual const std::string& hca_name() const = 0;
   [[nodiscard]] virtual NodeIndex node() const = 0;

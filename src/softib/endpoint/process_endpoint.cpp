@@ -24,6 +24,7 @@ namespace {
 struct Process {
   std::mutex mutex;
   Endpoint* endpoint = nullptr;
+  Endpoint::Mapped mapped;
   std::string folder;            ///< of the subnet that the endpoint belongs to
   std::uint32_t generation = 0;  ///< fork_generation() when the endpoint was made
   /// Endpoints of parent processes and lost ones; kept, since other objects refer to them.
@@ -59,7 +60,8 @@ void clean_up_at_exit() {
   (void)installed;
 }
 
-Result<std::unique_ptr<Endpoint>> attach_by_environment(std::string& path) {
+Result<std::unique_ptr<Endpoint>> attach_by_environment(std::string& path,
+                                                        Endpoint::Mapped& mapped) {
   const char* hca = ::secure_getenv(fabric::kHcaVariable);
   if (hca == nullptr) {
     return Error{ENODEV, "no emulated HCA: run the program under `softib run`"};
@@ -67,7 +69,7 @@ Result<std::unique_ptr<Endpoint>> attach_by_environment(std::string& path) {
   const auto folder = fabric::SubnetFolder::from_environment();
   if (!folder) return folder.error();
   path = folder->path();
-  auto endpoint = Endpoint::attach(*folder, hca);
+  auto endpoint = Endpoint::attach(*folder, hca, &mapped);
   const char* capture = ::secure_getenv(fabric::kCaptureVariable);
   if (!endpoint || capture == nullptr || *capture == '\0') return endpoint;
   auto file = CaptureFile::open(capture);
@@ -88,7 +90,7 @@ Result<Endpoint*> process_endpoint() {
   if (is_lost) state.endpoint->detach();
   if (!is_ours || is_lost) {
     std::string folder;
-    auto attached = attach_by_environment(folder);
+    auto attached = attach_by_environment(folder, state.mapped);
     if (!attached) return attached.error();
     clean_up_at_exit();
     state.folder = std::move(folder);

@@ -7,8 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "softib/fabric/fabric_layout.hpp"
@@ -29,23 +27,6 @@ Error unusable(const std::string& path, const std::string& why) {
 
 void unmap(FabricLayout* layout) { ::munmap(layout, sizeof(FabricLayout)); }
 
-/// Maps each file once: an endpoint whose HCA has failed keeps its mapping, and the next endpoint
-/// would add another one. Null with errno if the system refuses.
-std::shared_ptr<FabricLayout> map_once(int file, dev_t device, ino_t inode) {
-  static std::mutex mutex;
-  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FabricLayout>> all;
-  const std::lock_guard lock(mutex);
-  std::erase_if(all, [](const auto& each) { return each.second.expired(); });
-  auto& known = all[{device, inode}];
-  if (auto shared = known.lock()) return shared;
-  void* mapped =
-      ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  const std::shared_ptr<FabricLayout> created(static_cast<FabricLayout*>(mapped), unmap);
-  known = created;
-  return created;
-}
-
 PortState state_of(std::uint64_t port_word) {
   const auto state = static_cast<std::uint8_t>(port_word);
   return state <= static_cast<std::uint8_t>(PortState::active) && state != 0
@@ -55,19 +36,21 @@ PortState state_of(std::uint64_t port_word) {
 
 }  // namespace
 
-Result<Fabric> Fabric::open(const std::string& path) {
+Result<Fabric> Fabric::open(const std::string& path, const Fabric* known) {
   const auto file = open_shared(path, IfMissing::fail);
   if (!file) return Error{file.error().code, "cannot open " + path + ": " + file.error().message};
   struct stat status {};
   if (::fstat(file->get(), &status) != 0 || status.st_size != off_t{sizeof(FabricLayout)}) {
     return unusable(path, "its size is not that of a fabric file of this version");
   }
-  auto layout = map_once(file->get(), status.st_dev, status.st_ino);
-  if (!layout) {
+  if (known != nullptr && known->is_file(file->get())) return *known;
+  void* mapped =
+      ::mmap(nullptr, sizeof(FabricLayout), PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+  if (mapped == MAP_FAILED) {
     const int code = errno;
     return Error{code, "cannot map " + path + ": " + std::strerror(code)};
   }
-  const Fabric fabric(std::move(layout), status.st_dev, status.st_ino);
+  Fabric fabric({static_cast<FabricLayout*>(mapped), unmap}, status.st_dev, status.st_ino);
   const auto& header = fabric.layout_->header;
   if (header.magic != kFabricMagic) return unusable(path, "it is not a fabric file");
   if (header.version != kFabricVersion || header.size != sizeof(FabricLayout)) {

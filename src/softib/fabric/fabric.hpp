@@ -22,12 +22,13 @@ namespace softib::fabric {
 
 struct FabricLayout;
 
-/// A mapped fabric file. All functions may be called from any thread and never block.
+/// A mapped fabric file; copies share the mapping. All functions may be called from any thread and never block.
 class Fabric {
  public:
-  /// Maps an existing file, once for all that this process has open. Fails if there is none, or if
-  /// it is not a fabric file of this version.
-  [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path);
+  /// Maps an existing file, or shares the mapping of `known` if that is the same file. Fails if
+  /// there is none, or if it is not a fabric file of this version.
+  [[nodiscard]] static ipoib::Result<Fabric> open(const std::string& path,
+                                                  const Fabric* known = nullptr);
   /// Whether `fd` refers to this file, rather than to that of an earlier or later subnet.
   [[nodiscard]] bool is_file(int fd) const;
   /// Grows with each change of this node's record; 0 if there was never a node.

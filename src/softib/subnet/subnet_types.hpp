@@ -1,4 +1,4 @@
-// Types of the interface of Subnet: configuration, nodes, groups, changes.
+// Types of the interface of Subnet: nodes, groups, changes.
 #pragma once
 
 #include <bitset>
@@ -9,37 +9,12 @@
 
 #include "softib/core/fabric_types.hpp"
 #include "softib/subnet/forwarding_tables.hpp"
-#include "softib/subnet/partition.hpp"
+#include "softib/subnet/subnet_config.hpp"
 
 namespace softib::subnet {
 
-/// Who manages the subnet: assigns LIDs, creates partitions, fills the switch's tables.
-enum class Management : std::uint8_t {
-  own,         ///< the subnet process, with SM and SA at node 0
-  external_sm  ///< a subnet manager on one of the HCAs; node 0 is the switch
-};
-
 /// Returns whether an SM runs on a node.
 using IsManager = std::function<bool(NodeIndex)>;
-
-/// The MTU that the operator has set for an HCA's port.
-struct PortMtu {
-  std::string hca;
-  std::uint8_t mtu = 0;  ///< IBA code
-  friend bool operator==(const PortMtu&, const PortMtu&) = default;
-};
-
-struct SubnetConfig {
-  Management management = Management::own;
-  std::vector<Partition> partitions{default_partition()};
-  /// IBA code of the MTU of ports, and of groups unless their partition specifies one. With an
-  /// external SM: the maximum MTU of ports.
-  std::uint8_t mtu = 4;
-  std::uint8_t lmc = 0;       ///< of HCA ports, at most ipoib::kMaxLmc
-  bool grh_required = false;  ///< of the ports of HCAs
-  std::uint64_t seed = 0;     ///< GUIDs are derived from it and the name of the node
-  std::vector<PortMtu> port_mtus;  ///< of HCAs that exist and whose MTU is another; at most kMaxNodes
-};
 
 /// LID of the switch.
 inline constexpr Lid kSwitchLid{0xbfff};

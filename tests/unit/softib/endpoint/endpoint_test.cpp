@@ -115,15 +115,20 @@ TEST_F(EndpointTest, ALostEndpointKeepsNeitherDescriptorsNorMappings) {
   std::vector<std::unique_ptr<Endpoint>> lost;
   const auto descriptors = open_descriptors();
   const auto mappings = mappings_of(subnet_.folder().fabric());
+  Endpoint::Mapped mapped = subnet_.fabric();
   for (int i = 0; i < 10; ++i) {
     subnet_.set_failed(1, true);
     one_->detach();
     lost.push_back(std::move(one_));
     subnet_.set_failed(1, false);
-    one_ = subnet_.attach(1);
+    one_ = std::move(Endpoint::attach_node(subnet_.folder(), 1, &mapped).value());
     EXPECT_EQ(open_descriptors(), descriptors);
     EXPECT_EQ(mappings_of(subnet_.folder().fabric()), mappings);
   }
+  const TestSubnet other;
+  ASSERT_TRUE(Endpoint::attach_node(other.folder(), 1, &mapped));
+  subnet_.fabric().remove_node(1);
+  EXPECT_TRUE(mapped->node(1)) << "that of the other subnet";
   for (const auto& each : lost) {
     EXPECT_EQ(each->port().state, PortState::down);
     each->set_mad_deadline(ipoib::TimePoint());
