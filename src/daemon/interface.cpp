@@ -1,10 +1,14 @@
 #include "daemon/interface.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <sys/random.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <exception>
 #include <random>
+#include <system_error>
 
 #include "ipoib/log.hpp"
 
@@ -12,10 +16,23 @@ namespace ipoib::daemon {
 
 namespace {
 
+HashKey random_hash_key() {
+  std::array<std::uint64_t, 2> halves{};
+  // Of up to 256 bytes it returns all, or fails for good (getrandom(2)).
+  if (::getrandom(halves.data(), sizeof halves, 0) != sizeof halves) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  return {halves[0], halves[1]};
+}
+
 Pump::Settings pump_settings(const Options& options, PKey pkey, InterfaceNumber number) {
   auto link = options.link;
   link.pkey = pkey;
-  return {std::move(link), options.max_ip_mtu, std::random_device()(), first_link_request(number)};
+  return {.link = std::move(link),
+          .max_ip_mtu = options.max_ip_mtu,
+          .seed = std::random_device()(),
+          .hash_key = random_hash_key(),
+          .first_request = first_link_request(number)};
 }
 
 InterfaceIdentity identity_on(const verbs::Device& device, const std::string& interface) {

@@ -16,6 +16,7 @@ Pump::Pump(const Settings& settings, const Dependencies& dependencies)
              .messages = dependencies.messages,
              .packets = dependencies.host_frames.packets,
              .log = dependencies.link_log,
+             .hash_key = settings.hash_key,
              .first_request = settings.first_request},
             dependencies.queue_pair.qpn(), settings.seed),
       coalescer_(dependencies.tun) {}

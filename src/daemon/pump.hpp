@@ -35,7 +35,8 @@ class Pump {
   struct Settings {
     link::Config link;
     std::uint32_t max_ip_mtu = 0;
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;  ///< for jitter
+    HashKey hash_key;        ///< of the link
     wire::SaRequestId first_request{1};  ///< of the link
   };
 

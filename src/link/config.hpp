@@ -13,6 +13,11 @@
 
 namespace ipoib::link {
 
+/// Bytes of headroom before the packet in frames for Link::from_host().
+inline constexpr std::size_t kHeadroom = 4;
+/// Bytes of the largest message that a link creates: a neighbour solicitation.
+inline constexpr std::size_t kMessageSize = 92;
+
 /// Parameters to create the broadcast group with, if allowed (RFC 4391, 5 and 10). The defaults are
 /// those of OpenSM.
 struct GroupCreation {

@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, kCounterCount> kCounterNames{
     "solicitations_withheld",
     "neighbours_created",
     "neighbours_evicted",
+    "index_collisions",
     "neighbour_address_changes",
     "path_requests",
     "path_responses",

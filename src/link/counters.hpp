@@ -67,6 +67,7 @@ enum class Counter : std::uint8_t {
   solicitations_withheld,  ///< delayed or dropped by the rate limit
   neighbours_created,
   neighbours_evicted,  ///< to make room
+  index_collisions,  ///< new neighbours and paths whose place in the index of their table was full
   neighbour_address_changes,
   path_requests,
   path_responses,

@@ -6,8 +6,8 @@
 
 namespace ipoib::link {
 
-GroupTable::GroupTable(const GroupDependencies& deps)
-    : deps_(deps), broadcast_(deps, GroupRole::broadcast) {
+GroupTable::GroupTable(const GroupDependencies& deps, const HashKey& key)
+    : deps_(deps), broadcast_(deps, GroupRole::broadcast), others_(0, KeyedHash(key)) {
   broadcast_.set_silence(deps_.config.silence_check);
   update_others();
 }

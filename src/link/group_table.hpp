@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ipoib/keyed_hash.hpp"
 #include "link/group.hpp"
 
 namespace ipoib::link {
@@ -19,7 +20,8 @@ inline constexpr Ipv6Address kAllNodesOfIpv6(Ipv6Address::Bytes{0xff, 0x02, 0, 0
 
 class GroupTable {
  public:
-  explicit GroupTable(const GroupDependencies& deps);
+  /// The key is for the groups that programs join.
+  GroupTable(const GroupDependencies& deps, const HashKey& key);
   GroupTable(const GroupTable&) = delete;
   GroupTable& operator=(const GroupTable&) = delete;
 
@@ -71,7 +73,7 @@ class GroupTable {
 
   GroupDependencies deps_;
   Group broadcast_;
-  std::unordered_map<Gid, Group> others_;
+  std::unordered_map<Gid, Group, KeyedHash> others_;
   std::vector<IpAddress> wanted_;  ///< that the host has joined
   /// The same by MGID; one address per MGID, although several may map to it.
   std::map<Gid, IpAddress> host_groups_;

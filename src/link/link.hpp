@@ -18,6 +18,7 @@
 
 #include "ipoib/frame.hpp"
 #include "ipoib/host_view.hpp"
+#include "ipoib/keyed_hash.hpp"
 #include "ipoib/log_fwd.hpp"
 #include "ipoib/result.hpp"
 #include "ipoib/time.hpp"
@@ -30,11 +31,6 @@
 
 namespace ipoib::link {
 
-/// Bytes of headroom before the packet in frames for from_host().
-inline constexpr std::size_t kHeadroom = 4;
-/// Bytes of the largest message that a link creates: a neighbour solicitation.
-inline constexpr std::size_t kMessageSize = 92;
-
 class Link {
  public:
   /// All of these outlive the link.
@@ -43,6 +39,7 @@ class Link {
     FramePool& messages;  ///< for messages of the link; slots of at least kMessageSize bytes
     FramePool& packets;   ///< for fragments; slots of the link's MTU and kHeadroom bytes
     Logger& log;
+    HashKey hash_key;                    ///< of tables whose keys strangers choose; secret
     wire::SaRequestId first_request{1};  ///< SA requests are numbered from here
   };
 

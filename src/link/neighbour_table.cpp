@@ -24,20 +24,25 @@ Reachability::Level level_of_class(EvictionClass eviction_class) {
 
 }  // namespace
 
-NeighbourTable::NeighbourTable(const NeighbourDependencies& deps)
-    : deps_(deps), entries_(deps.config.limits.neighbours) {}
+NeighbourTable::NeighbourTable(const NeighbourDependencies& deps, const HashKey& key)
+    : deps_(deps), entries_(deps.config.limits.neighbours, key) {}
 
 NeighbourTable::~NeighbourTable() { clear(Counter::drop_link_down); }
 
 Neighbour* NeighbourTable::create(const IpAddress& address) {
-  if (entries_.size() >= deps_.config.limits.neighbours) {
-    Neighbour* const old = choose_victim();
+  const bool is_full = entries_.size() >= deps_.config.limits.neighbours;
+  Neighbour* made = is_full ? nullptr : entries_.emplace(address, address);
+  if (made == nullptr) {
+    if (!is_full) deps_.out.counters.add(Counter::index_collisions);
+    Neighbour* const old = is_full ? choose_victim() : choose_rival(address);
     if (old == nullptr) return nullptr;
     deps_.out.counters.add(Counter::neighbours_evicted);
     remove(*old, Counter::drop_neighbour_removed);
+    made = entries_.emplace(address, address);
+    if (made == nullptr) return nullptr;  // in a full table its place in the index may be full
   }
   deps_.out.counters.add(Counter::neighbours_created);
-  return &entries_.emplace(address, address);
+  return made;
 }
 
 Reachability::Level NeighbourTable::level_of(const IpAddress& neighbour) const {
@@ -63,6 +68,19 @@ Neighbour* NeighbourTable::choose_victim() {
     if (least_recent == nullptr || seen.last_use() < least_recent->last_use()) least_recent = &seen;
   }
   return least_recent;
+}
+
+/// The same order among the few entries that share the buckets of an address.
+Neighbour* NeighbourTable::choose_rival(const IpAddress& address) const {
+  Neighbour* best = nullptr;
+  entries_.for_each_rival(address, [&best](Neighbour& rival) {
+    if (rival.eviction_class_ > EvictionClass::active || rival.parked() > 0) return;
+    const auto rank = [](const Neighbour& entry) {
+      return std::pair(entry.eviction_class_, entry.last_use());
+    };
+    if (best == nullptr || rank(rival) < rank(*best)) best = &rival;
+  });
+  return best;
 }
 
 void NeighbourTable::apply(Neighbour& entry, Disposition disposition) {

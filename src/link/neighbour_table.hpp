@@ -8,7 +8,7 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 #include "link/cache/entry_table.hpp"
@@ -24,7 +24,7 @@ class NeighbourTable final : public Reachability {
   using Entry = Neighbour;
   using Key = IpAddress;
 
-  explicit NeighbourTable(const NeighbourDependencies& deps);
+  NeighbourTable(const NeighbourDependencies& deps, const HashKey& key);
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
   ~NeighbourTable() override;
@@ -37,19 +37,17 @@ class NeighbourTable final : public Reachability {
   /// Too large for the processor's caches, so that LookAhead saves time.
   [[nodiscard]] bool is_large() const { return entries_.size() >= kCached; }
   // As in EntryTable.
-  using Probe = cache::EntryTable<Neighbour, &Neighbour::address>::Probe;
-  [[nodiscard]] Probe probe_of(const IpAddress& address) const {
-    return entries_.probe_of(address);
-  }
-  void prefetch(const Probe& probe) const { entries_.prefetch(probe); }
-  [[nodiscard]] Neighbour* guess(const Probe& probe) const { return entries_.guess(probe); }
+  [[nodiscard]] std::size_t place_of(const IpAddress& key) const { return entries_.place_of(key); }
+  void prefetch(std::size_t place) const { entries_.prefetch(place); }
+  [[nodiscard]] Neighbour* guess(std::size_t place) const { return entries_.guess(place); }
   /// Counts erased entries: pointers to entries are valid while it stays the same.
   [[nodiscard]] std::uint64_t erasures() const { return erasures_; }
   [[nodiscard]] Level level_of(const IpAddress& neighbour) const override;
-  void watch(std::unordered_set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
+  void watch(std::set<IpAddress> gateways) override { gateways_ = std::move(gateways); }
   [[nodiscard]] std::uint64_t level_changes() const override { return level_changes_; }
   /// Creates an entry in the state New; the caller must call a stimulus next. Null if the table is
-  /// full of entries that cannot be evicted: permanent ones, and ones with parked frames.
+  /// full of entries that cannot be evicted: permanent ones, and ones with parked frames. The same
+  /// if only its place in the index is full, which nobody can cause who does not know the hash's key.
   [[nodiscard]] Neighbour* create(const IpAddress& address);
 
   // --- Stimuli, passed on to the entry, which may be erased by them ----------------------------
@@ -100,6 +98,7 @@ class NeighbourTable final : public Reachability {
     return lists_[static_cast<std::size_t>(eviction_class)];
   }
   [[nodiscard]] Neighbour* choose_victim();
+  [[nodiscard]] Neighbour* choose_rival(const IpAddress& address) const;
   void erase(Neighbour& entry);
   NeighbourDependencies deps_;
   cache::EntryTable<Neighbour, &Neighbour::address> entries_;
@@ -108,7 +107,7 @@ class NeighbourTable final : public Reachability {
   std::array<List, static_cast<std::size_t>(EvictionClass::permanent) + 1> lists_;
   std::size_t unresolved_ = 0;
   std::uint64_t erasures_ = 0;
-  std::unordered_set<IpAddress> gateways_;  ///< watched for NextHops
+  std::set<IpAddress> gateways_;  ///< watched for NextHops
   std::uint64_t level_changes_ = 0;
 };
 

@@ -76,7 +76,7 @@ const RouteHop* by_weight(const std::vector<const RouteHop*>& hops, std::size_t 
 
 /// Adds the gateways of the next hops among which packets to one prefix have a choice: those of
 /// routes with the same TOS and metric, which follow each other.
-void add_alternatives(const std::vector<HostRoute>& routes, std::unordered_set<IpAddress>& to) {
+void add_alternatives(const std::vector<HostRoute>& routes, std::set<IpAddress>& to) {
   for (auto at = routes.begin(); at != routes.end();) {
     const auto end = std::find_if(at, routes.end(), [&first = *at](const HostRoute& other) {
       return other.tos != first.tos || other.metric != first.metric;
@@ -95,7 +95,7 @@ void add_alternatives(const std::vector<HostRoute>& routes, std::unordered_set<I
 void NextHops::update(const HostView& view) {
   tables_.clear();
   redirects_.clear();
-  std::unordered_set<IpAddress> alternatives;
+  std::set<IpAddress> alternatives;
   has_gateways_ = !view.redirects.empty();
   rules_ = view.rules;
   needs_headers_ = std::ranges::any_of(rules_, depends_on_headers);
@@ -127,7 +127,7 @@ void NextHops::add(Table& table, const HostRoute& route) {
   const auto [address, bits] = route.destination;
   auto& lengths = table.by_family[static_cast<std::size_t>(family(address))];
   auto at = std::ranges::find(lengths, bits, &PrefixLength::bits);
-  if (at == lengths.end()) at = lengths.insert(lengths.end(), PrefixLength{bits, {}});
+  if (at == lengths.end()) at = lengths.insert(lengths.end(), PrefixLength{bits, RoutesByPrefix(0, hash_)});
   auto& routes = at->routes[IpPrefix::network(address, bits)];
   const auto later = [&route](const HostRoute& other) {
     return other.tos != route.tos ? other.tos < route.tos : other.metric > route.metric;

@@ -15,11 +15,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ipoib/host_view.hpp"
+#include "ipoib/keyed_hash.hpp"
 #include "link/flow.hpp"
 
 namespace ipoib::link {
@@ -31,15 +32,17 @@ class Reachability {
   virtual ~Reachability() = default;
   [[nodiscard]] virtual Level level_of(const IpAddress& neighbour) const = 0;
   /// The gateways that another one can replace. They stay failed until they respond.
-  virtual void watch(std::unordered_set<IpAddress> gateways) = 0;
+  virtual void watch(std::set<IpAddress> gateways) = 0;
   /// Counts changes: of level_of() for any watched gateway.
   [[nodiscard]] virtual std::uint64_t level_changes() const = 0;
 };
 
 class NextHops {
  public:
-  /// `reachability` outlives it.
-  explicit NextHops(Reachability& reachability) : reachability_(reachability) {}
+  /// `reachability` outlives it. The key is for tables of routes and redirects, whose prefixes other
+  /// routers choose.
+  NextHops(Reachability& reachability, const HashKey& key)
+      : reachability_(reachability), hash_(key), redirects_(0, hash_) {}
 
   /// Takes rules, routes and redirects from the view.
   void update(const HostView& view);
@@ -53,16 +56,18 @@ class NextHops {
   [[nodiscard]] IpAddress find(const Flow& flow);
 
  private:
+  using RoutesByPrefix = std::unordered_map<IpAddress, std::vector<HostRoute>, KeyedHash>;
   /// The routes of one table and family with one prefix length; those to one prefix in the order in
   /// which the kernel tries them.
   struct PrefixLength {
     std::uint8_t bits = 0;
-    std::unordered_map<IpAddress, std::vector<HostRoute>> routes;
+    RoutesByPrefix routes;
   };
   struct Table {
     std::array<std::vector<PrefixLength>, 2> by_family;  ///< the longest prefixes first
   };
-  /// Entries of the cache of results, a power of two.
+  /// Entries of the cache of results, a power of two. A flow has one place, so whoever chooses flows
+  /// that share one only causes a route look-up for each packet.
   static constexpr std::size_t kCached = 1024;
   struct CachedHop {
     Flow flow;
@@ -82,9 +87,10 @@ class NextHops {
   [[nodiscard]] Reachability::Level level_of(const RouteHop& hop) const;
 
   Reachability& reachability_;
+  KeyedHash hash_;
   std::map<std::uint32_t, Table> tables_;
   std::vector<RoutingRule> rules_;
-  std::unordered_map<IpAddress, IpAddress> redirects_;  ///< destination to gateway
+  std::unordered_map<IpAddress, IpAddress, KeyedHash> redirects_;  ///< destination to gateway
   bool has_gateways_ = false;
   bool needs_headers_ = false;
   bool has_alternatives_ = false;  ///< find() depends on the reachability of gateways

@@ -8,12 +8,26 @@ PathRef PathTable::acquire(const Gid& gid) {
     if (known->users_ == 0 && known->PathListHook::is_linked()) known->PathListHook::unlink();
     return PathRef(*known);
   }
-  if (paths_.size() >= deps_.config.limits.paths) {
-    if (unused_.empty()) return {};
+  const bool is_full = paths_.size() >= deps_.config.limits.paths;
+  Path* made = is_full ? nullptr : paths_.emplace(gid, gid, *this);
+  if (made == nullptr) {
+    if (!is_full) deps_.out.counters.add(Counter::index_collisions);
+    Path* const old = is_full ? longest_unused() : unused_rival(gid);
+    if (old == nullptr) return {};
     deps_.out.counters.add(Counter::paths_evicted);
-    paths_.erase(unused_.front());
+    paths_.erase(*old);
+    made = paths_.emplace(gid, gid, *this);
   }
-  return PathRef(paths_.emplace(gid, gid, *this));
+  return made != nullptr ? PathRef(*made) : PathRef();
+}
+
+/// One of those that share the buckets of a GID.
+Path* PathTable::unused_rival(const Gid& gid) const {
+  Path* victim = nullptr;
+  paths_.for_each_rival(gid, [&victim](Path& rival) {
+    if (rival.users_ == 0 && rival.PathListHook::is_linked()) victim = &rival;
+  });
+  return victim;
 }
 
 /// What follows each stimulus: erases the path, or sets its timer and puts it into its list.

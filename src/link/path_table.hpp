@@ -29,10 +29,10 @@ class PathTable {
     PathWaiters waiters;  ///< the caller informs them
   };
 
-  explicit PathTable(const Dependencies& deps)
+  PathTable(const Dependencies& deps, const HashKey& key)
       : requests_({deps.config, deps.out, deps.ids, deps.log}),
         deps_{deps.config, deps.handles, deps.out, deps.random, deps.log, requests_},
-        paths_(deps.config.limits.paths) {}
+        paths_(deps.config.limits.paths, key) {}
   PathTable(const PathTable&) = delete;
   PathTable& operator=(const PathTable&) = delete;
   ~PathTable() = default;
@@ -40,7 +40,8 @@ class PathTable {
   /// The port that paths begin at, and its LMC. The other ports of the subnet are assumed to have
   /// the same LMC: a path record names only one of a port's LIDs.
   void set_source(const PathSource& source) { requests_.set_source(source); }
-  /// Finds or creates the path to a GID; a null reference if the table is full of paths in use.
+  /// Finds or creates the path to a GID; a null reference if the table, or the GID's place in its
+  /// index, is full of paths in use.
   [[nodiscard]] PathRef acquire(const Gid& gid);
 
   // --- Stimuli, passed on to the path ----------------------------------------------------------
@@ -73,6 +74,8 @@ class PathTable {
   using List = boost::intrusive::list<Path, boost::intrusive::base_hook<PathListHook>,
                                       boost::intrusive::constant_time_size<false>>;
 
+  [[nodiscard]] Path* longest_unused() { return unused_.empty() ? nullptr : &unused_.front(); }
+  [[nodiscard]] Path* unused_rival(const Gid& gid) const;
   void on_report(const Gid& gid, bool in_service, TimePoint now);
   void update(Path& path);
 

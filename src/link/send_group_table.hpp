@@ -8,14 +8,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ipoib/keyed_hash.hpp"
 #include "link/send_group.hpp"
 
 namespace ipoib::link {
 
 class SendGroupTable {
  public:
-  SendGroupTable(const GroupDependencies& deps, ParkingBudget& parking)
-      : deps_(deps), parking_(parking) {}
+  /// The key is for the groups that programs send to.
+  SendGroupTable(const GroupDependencies& deps, ParkingBudget& parking, const HashKey& key)
+      : deps_(deps), parking_(parking), groups_(0, KeyedHash(key)) {}
   SendGroupTable(const SendGroupTable&) = delete;
   SendGroupTable& operator=(const SendGroupTable&) = delete;
 
@@ -51,7 +53,7 @@ class SendGroupTable {
 
   GroupDependencies deps_;
   ParkingBudget& parking_;
-  std::unordered_map<Gid, SendGroup> groups_;
+  std::unordered_map<Gid, SendGroup, KeyedHash> groups_;
   cache::TimerQueue<SendGroup> timers_;
   List waiting_;  ///< oldest first
   List outstanding_;  ///< Joining or Confirming

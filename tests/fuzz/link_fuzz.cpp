@@ -357,7 +357,7 @@ class Script {
   FramePool pool_{40, kSlot};
   Logger log_{"link", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
-  Link link_{config_, {handles_, pool_, pool_, log_}, Qpn(0x100), 1};
+  Link link_{config_, {handles_, pool_, pool_, log_, HashKey(1, 2)}, Qpn(0x100), 1};
   PortStatus port_;
   std::vector<Outstanding<wire::PathRecord>> paths_;
   std::vector<Outstanding<wire::McMemberRecord>> joins_;

@@ -105,6 +105,7 @@ Host::Host(World& world, const HostOptions& options)
       daemon::Pump::Settings{.link = options.link,
                              .max_ip_mtu = daemon::Options::kMaxIpMtu,
                              .seed = seed_of(options),
+                             .hash_key = {seed_of(options), options.epoch},
                              .first_request = kFirstRequest},
       daemon::Pump::Dependencies{.tun = tun_,
                                  .queue_pair = *port_,

@@ -1,15 +1,16 @@
 // A hash table with a fixed maximum size, for entries that contain their key.
 //
-// Why: std::unordered_map allocates a node for each entry and follows pointers in each look-up.
-// Here the entries lie in a Slab. The index is an array of words with linear probing (Knuth, TAOCP
-// 3, 6.4, algorithms L and R). A word holds the slot and some bits of the key's hash, so a look-up
-// usually reads one cache line of the index and one entry. Entries never move.
-// Cost: 4 to 10 bytes of index for each possible entry, allocated at once, so it never rehashes.
-// find(), emplace() and erase() take constant time on average.
+// Why: std::unordered_map allocates a node for each entry and follows pointers in each look-up; and
+// who chooses the keys of a table must not be able to make its look-ups slow. Here the entries lie
+// in a Slab, and never move. Two arrays lead to them:
+// - A hint is a slot number. Each key has one place for a hint, by a cheap hash that everybody can
+//   compute. It usually leads to the entry: a look-up then reads one word and the entry. Of the keys
+//   that share a place, the one that was found last has the hint.
+// - The index has all entries, by a keyed hash; a search of it takes a bounded number of steps.
+// Cost: 11 to 16 bytes for each possible entry, allocated at once, so it never rehashes.
 #pragma once
 
 #include <bit>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "ipoib/keyed_hash.hpp"
+#include "link/cache/index.hpp"
 #include "link/cache/slab.hpp"
 
 namespace ipoib::link::cache {
@@ -27,67 +30,55 @@ class EntryTable {
  public:
   using Key = std::remove_cvref_t<std::invoke_result_t<decltype(key_of), const Entry&>>;
 
-  /// The index is at most 7/8 full.
-  explicit EntryTable(std::size_t limit)
-      : index_(std::bit_ceil(limit * 8 / 7 + 1)), entries_(limit) {}
+  EntryTable(std::size_t limit, const HashKey& key)
+      : limit_(limit),
+        hash_(key),
+        hints_(std::bit_ceil(limit * 8 / 7 + 1)),
+        index_(limit),
+        entries_(limit) {}
   ~EntryTable() {
     for_each([this](Entry& entry) { erase(entry); });
   }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] Entry* find(const Key& key) const {
-    const auto matches = [&](const Entry& entry) { return std::invoke(key_of, entry) == key; };
-    const Probe probe = probe_of(key);
-    Entry* const guessed = guess(probe);
-    return guessed == nullptr || matches(*guessed) ? guessed : first_match(probe, matches);
+    Entry* const hinted = guess(place_of(key));
+    return hinted != nullptr && std::invoke(key_of, *hinted) == key ? hinted : search(key);
   }
-  /// The start of a search: the index word to begin at, and the hash bits to look for.
-  struct Probe {
-    std::size_t at;
-    std::uint32_t tag;
-  };
-  /// Multiplication mixes best into the top bits: they select the word, those below are the tag.
-  [[nodiscard]] Probe probe_of(const Key& key) const {
+  /// The place of a key's hint. Multiplication mixes best into the top bits.
+  [[nodiscard]] std::size_t place_of(const Key& key) const {
     const std::uint64_t hash = std::hash<Key>{}(key)*0x9e3779b97f4a7c15ULL;
-    return {static_cast<std::size_t>(hash >> std::countl_zero(std::uint64_t{mask()})),
-            static_cast<std::uint32_t>(hash >> 10) & kTagMask};
+    return static_cast<std::size_t>(hash >> std::countl_zero(std::uint64_t{hints_.size() - 1}));
   }
-  void prefetch(const Probe& probe) const { __builtin_prefetch(&index_[probe.at]); }
-  /// The entry with the same tag, without reading the entry itself; null if there is certainly
-  /// none.
-  [[nodiscard]] Entry* guess(const Probe& probe) const {
-    // Without a branch for each word: the number of steps is random, so it would be mispredicted.
-    std::uint32_t found = kEmpty;
-    for (std::size_t i = kNear; i-- > 0;) {
-      const std::uint32_t word = index_[(probe.at + i) & mask()];
-      found = (word & kTagMask) == probe.tag ? word : found;
-    }
-    if (found != kEmpty) return &entry_of(found);
-    return first_match(probe, [](const Entry&) { return true; });
+  void prefetch(std::size_t place) const { __builtin_prefetch(&hints_[place]); }
+  /// The entry that the hint leads to, without reading it; null if there is no hint. It may be that
+  /// of another key.
+  [[nodiscard]] Entry* guess(std::size_t place) const {
+    const std::uint32_t hint = hints_[place];
+    return hint != kNoHint ? &entries_[hint - 1] : nullptr;
   }
-  /// Requires that the key is not in the table, and that the table is not full.
+  /// Inserts an entry, whose key is not in the table yet. Null if the table is full, or the place of
+  /// the key in the index is.
   template <class... Arguments>
-  Entry& emplace(const Key& key, Arguments&&... arguments) {
-    assert(size_ * 8 < index_.size() * 7);
-    const Probe probe = probe_of(key);
-    std::size_t at = probe.at;
-    while (index_[at] != kEmpty) at = after(at);
-    index_[at] = probe.tag | (entries_.make(std::forward<Arguments>(arguments)...) + 1);
+  [[nodiscard]] Entry* emplace(const Key& key, Arguments&&... arguments) {
+    if (size_ >= limit_) return nullptr;
+    const std::uint32_t slot = entries_.next_slot();
+    if (!index_.insert(hash_(key), slot)) return nullptr;
+    (void)entries_.make(std::forward<Arguments>(arguments)...);
+    hints_[place_of(key)] = slot + 1;
     ++size_;
-    return entry_of(index_[at]);
+    return &entries_[slot];
   }
   void erase(Entry& entry) {
-    std::size_t gap = probe_of(std::invoke(key_of, entry)).at;
-    while (&entry_of(index_[gap]) != &entry) gap = after(gap);
-    const std::uint32_t erased = index_[gap];
-    for (std::size_t at = after(gap); index_[at] != kEmpty; at = after(at)) {
-      const std::size_t home = probe_of(std::invoke(key_of, entry_of(index_[at]))).at;
-      // Moves the word into the gap unless the gap lies before the word's home.
-      if (((at - home) & mask()) >= ((at - gap) & mask())) {
-        index_[std::exchange(gap, at)] = index_[at];
-      }
-    }
-    index_[gap] = kEmpty, --size_;
-    entries_.destroy(slot_of(erased));
+    const Key& key = std::invoke(key_of, entry);
+    const std::uint32_t slot = entries_.slot_of(entry);
+    if (std::uint32_t& hint = hints_[place_of(key)]; hint == slot + 1) hint = kNoHint;
+    index_.erase(hash_(key), slot);
+    --size_;
+    entries_.destroy(slot);
+  }
+  /// The entries of which one has to go if emplace() fails, but the table is not full.
+  void for_each_rival(const Key& key, auto&& visit) const {
+    index_.for_each_rival(hash_(key), [&](std::uint32_t slot) { visit(entries_[slot]); });
   }
   /// `visit` may erase the entry that it is called with.
   void for_each(auto&& visit) {
@@ -95,24 +86,29 @@ class EntryTable {
     while (Entry* const entry = next(slot)) visit(*entry);
   }
   [[nodiscard]] Entry* next(std::uint32_t& slot) const { return entries_.next(slot); }
+  /// The cost of the look-ups that have searched the index, as there.
+  [[nodiscard]] std::uint64_t probes() const { return index_.probes(); }
 
  private:
-  static constexpr std::uint32_t kEmpty = 0;  ///< any other word is tag | (slot + 1)
-  static constexpr std::uint32_t kSlotMask = (1U << 21) - 1;
-  static constexpr std::uint32_t kTagMask = ~kSlotMask;
-  static constexpr std::size_t kNear = 4;  ///< words that guess() always reads
-  [[nodiscard]] Entry* first_match(const Probe& probe, const auto& matches) const {
-    for (std::size_t at = probe.at; index_[at] != kEmpty; at = after(at)) {
-      if ((index_[at] & kTagMask) != probe.tag) continue;
-      if (Entry& entry = entry_of(index_[at]); matches(entry)) return &entry;
-    }
-    return nullptr;
+  static constexpr std::uint32_t kNoHint = 0;  ///< any other hint is the slot + 1
+
+  /// Not inlined, to keep find() short.
+  [[nodiscard, gnu::noinline]] Entry* search(const Key& key) const {
+    Entry* found = nullptr;
+    index_.find(hash_(key), [&](std::uint32_t slot) {
+      Entry& entry = entries_[slot];
+      if (std::invoke(key_of, entry) != key) return false;
+      hints_[place_of(key)] = slot + 1;
+      found = &entry;
+      return true;
+    });
+    return found;
   }
-  [[nodiscard]] static std::uint32_t slot_of(std::uint32_t word) { return (word & kSlotMask) - 1; }
-  [[nodiscard]] std::size_t mask() const { return index_.size() - 1; }
-  [[nodiscard]] std::size_t after(std::size_t at) const { return (at + 1) & mask(); }
-  [[nodiscard]] Entry& entry_of(std::uint32_t word) const { return entries_[slot_of(word)]; }
-  std::vector<std::uint32_t> index_;
+
+  std::size_t limit_;
+  KeyedHash hash_;
+  mutable std::vector<std::uint32_t> hints_;
+  Index index_;
   Slab<Entry> entries_;
   std::size_t size_ = 0;
 };

@@ -1,7 +1,7 @@
 // Looks up the entries of a batch of packets in advance, by software prefetching.
 //
-// Why: a packet reads four cache lines, each of which holds the address of the next: a word of the
-// index, the neighbour, its path, the path's address handle. With thousands of neighbours each read
+// Why: a packet reads four cache lines, each of which holds the address of the next: a hint of the
+// table, the neighbour, its path, the path's address handle. With thousands of neighbours each read
 // misses the caches. LookAhead issues each prefetch some packets after the one that it depends on,
 // while other packets are processed (Chen, Ailamaki, Gibbons and Mowry, "Improving Hash Join
 // Performance through Prefetching", 2004, section 5).
@@ -45,9 +45,9 @@ class LookAhead {
     Stage& next = before(0);
     next.entry = nullptr;
     next.is_set = key != nullptr;
-    if (next.is_set) table_.prefetch(next.probe = table_.probe_of(*key));
+    if (next.is_set) table_.prefetch(next.place = table_.place_of(*key));
     if (Stage& stage = before(step_); stage.is_set) {
-      stage.entry = table_.guess(stage.probe);
+      stage.entry = table_.guess(stage.place);
       if (stage.entry != nullptr) stage.entry->prefetch();
     }
     if (const auto* const path = path_of(before(2 * step_))) path->prefetch();
@@ -65,7 +65,7 @@ class LookAhead {
 
   /// A packet between its announcement and its turn.
   struct Stage {
-    typename Table::Probe probe;
+    std::size_t place;
     Entry* entry = nullptr;
     bool is_set = false;
   };

@@ -34,6 +34,13 @@ class Slab {
   [[nodiscard]] T& operator[](std::uint32_t slot) const {
     return *std::launder(static_cast<T*>(memory_of(slot)));
   }
+  /// The slot of an object in this slab.
+  [[nodiscard]] std::uint32_t slot_of(const T& object) const {
+    const auto* const at = reinterpret_cast<const std::byte*>(&object);
+    return static_cast<std::uint32_t>(static_cast<std::size_t>(at - memory_.get()) / sizeof(T));
+  }
+  /// The slot that make() will use.
+  [[nodiscard]] std::uint32_t next_slot() const { return free_ == kNone ? ever_used_ : free_; }
   /// Constructs an object in a free slot and returns the slot. Requires that there is one.
   template <class... Arguments>
   std::uint32_t make(Arguments&&... arguments) {

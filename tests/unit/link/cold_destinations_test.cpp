@@ -16,8 +16,8 @@ class ColdDestinations : public LinkFixture {
 
   void start() {
     view.addresses = {{kOwnIp, 8}};
-    link = std::make_unique<Link>(
-        config, Link::Dependencies{handles, frames, frames, *silent_logger()}, kOwnQpn, 42);
+    const Link::Dependencies deps{handles, frames, frames, *silent_logger(), kHashKey};
+    link = std::make_unique<Link>(config, deps, kOwnQpn, 42);
     link->on_host_changed(view, now);
     link->on_port(port, now);
     grant_joins();

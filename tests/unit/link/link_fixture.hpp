@@ -27,8 +27,8 @@ class LinkFixture : public ::testing::Test {
   static constexpr Qpn kOwnQpn{0x11};
 
   void make() {
-    link = std::make_unique<Link>(config, Link::Dependencies{handles, pool, pool, *silent_logger()},
-                                  kOwnQpn, 42);
+    const Link::Dependencies deps{handles, pool, pool, *silent_logger(), kHashKey};
+    link = std::make_unique<Link>(config, deps, kOwnQpn, 42);
     link->on_host_changed(view, now);
   }
   /// Creates a link, brings it up, and discards the output.

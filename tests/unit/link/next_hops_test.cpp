@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <unordered_set>
+#include <set>
 
 namespace ipoib::link {
 namespace {
@@ -45,9 +45,9 @@ class NextHopsTest : public ::testing::Test {
       const auto at = levels.find(neighbour);
       return at != levels.end() ? at->second : Level::unknown;
     }
-    void watch(std::unordered_set<IpAddress> gateways) override { watched = std::move(gateways); }
+    void watch(std::set<IpAddress> gateways) override { watched = std::move(gateways); }
     [[nodiscard]] std::uint64_t level_changes() const override { return changes; }
-    std::unordered_set<IpAddress> watched;
+    std::set<IpAddress> watched;
     std::map<IpAddress, Level> levels;
     std::uint64_t changes = 0;
   };
@@ -59,7 +59,7 @@ class NextHopsTest : public ::testing::Test {
 
   HostView view;
   Gateways gateways;
-  NextHops hops{gateways};
+  NextHops hops{gateways, HashKey(1, 2)};
 };
 
 TEST_F(NextHopsTest, WithoutRoutesEachDestinationIsItsOwnNextHop) {
@@ -374,7 +374,7 @@ TEST_F(Routers, AHigherMetricIsNoAlternative) {
 }
 
 TEST_F(Routers, OnlyThoseThatOthersReplaceAreWatched) {
-  using Set = std::unordered_set<IpAddress>;
+  using Set = std::set<IpAddress>;
   add(route("10.1.0.0", 16, {"10.44.0.2"}, 100));
   add(route("10.1.0.0", 16, {"10.44.0.3"}, 200));
   HostRoute special = route("10.1.0.0", 16, {"10.44.0.4"}, 100);

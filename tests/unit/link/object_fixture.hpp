@@ -73,6 +73,7 @@ template <class E>
   return found;
 }
 
+inline constexpr HashKey kHashKey{0x0123456789abcdef, 0xfedcba9876543210};
 inline Gid port_gid(std::uint64_t guid) { return Gid(Gid::kLinkLocalPrefix, Guid(guid)); }
 inline HwAddress hardware(std::uint32_t qpn, std::uint64_t guid) {
   return HwAddress{.flags = 0, .qpn = Qpn(qpn), .gid = port_gid(guid)};
@@ -211,18 +212,18 @@ class ObjectFixture : public ::testing::Test {
   std::optional<wire::McMemberRecord> parameters;  ///< of the broadcast group
   const GroupDependencies membership{config, kOwnGid, handles,          out,
                                      ids,    random,  *silent_logger(), parameters};
-  GroupTable groups{membership};
-  SendGroupTable send_groups{membership, parking};
+  GroupTable groups{membership, kHashKey};
+  SendGroupTable send_groups{membership, parking, kHashKey};
   MulticastOutput multicast{groups, send_groups, out};
-  PathTable paths{PathTable::Dependencies{config, handles, out, ids, random, *silent_logger()}};
+  PathTable paths{{config, handles, out, ids, random, *silent_logger()}, kHashKey};
   HostReports reports{out};
   ArpOutput arp{{host, kOwn, groups.broadcast(), pool, reports, out}};
   NdOutput nd{{config, host, kOwn, multicast, pool, out}};
   Solicitor solicitor{{config, arp, nd, out}};
   IcmpErrors icmp{config, host, out};
   std::deque<PathRef> kept;
-  NeighbourTable neighbours{NeighbourDependencies{config, paths, solicitor, icmp, pool, out,
-                                                  parking, random, *silent_logger()}};
+  NeighbourTable neighbours{
+      {config, paths, solicitor, icmp, pool, out, parking, random, *silent_logger()}, kHashKey};
 };
 
 }  // namespace ipoib::link

@@ -566,7 +566,7 @@ class PathLog : public ObjectFixture {
   std::shared_ptr<spdlog::sinks::ringbuffer_sink_st> lines =
       std::make_shared<spdlog::sinks::ringbuffer_sink_st>(64);
   Logger log{"link", lines};
-  PathTable table{PathTable::Dependencies{config, handles, out, ids, random, log}};
+  PathTable table{{config, handles, out, ids, random, log}, kHashKey};
 };
 
 TEST_F(PathLog, LogsTheNthFailureInARowIfNIsAPowerOfTwo) {

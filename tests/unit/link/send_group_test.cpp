@@ -366,7 +366,7 @@ class SendGroupTableTest : public SendGroupStates {
     return requests;
   }
   const Gid routers = wire::multicast_gid(Ipv4Address(0xe0000002), kDefaultPKey);
-  SendGroupTable table{membership, parking};
+  SendGroupTable table{membership, parking, kHashKey};
 };
 
 TEST_F(SendGroupTableTest, RequestsAGroupOnce) {
