@@ -28,6 +28,22 @@ if(IPOIB_SANITIZE)
   add_link_options(-fsanitize=${IPOIB_SANITIZE})
 endif()
 
+# Hardening: docs/security.md says against what, and at which cost. Not for Debug builds, where fortified
+# functions need an optimizer, nor with sanitizers, which check more.
+option(IPOIB_HARDENING "Compile and link with hardening flags" ON)
+if(IPOIB_HARDENING AND NOT IPOIB_SANITIZE)
+  set(hardened $<NOT:$<CONFIG:Debug>>)
+  add_compile_options("$<${hardened}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3;-fstack-protector-strong>"
+                      "$<${hardened}:-fstack-clash-protection>")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    add_compile_options("$<${hardened}:-fcf-protection=full>")
+  endif()
+  add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
+# Position-independent programs, as CMAKE_POSITION_INDEPENDENT_CODE alone compiles but does not link.
+include(CheckPIESupported)
+check_pie_supported()
+
 # Like find_program(), but also looks again for a program that was removed after it was found.
 function(ipoib_find_program variable name)
   if(${variable} AND NOT EXISTS ${${variable}})
@@ -61,6 +77,16 @@ function(ipoib_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+endfunction()
+
+# Libraries that parse what strangers send: an index beyond the end of a container ends the process.
+function(ipoib_check_containers)
+  if(NOT IPOIB_HARDENING)
+    return()
+  endif()
+  foreach(library ${ARGN})
+    target_compile_definitions(${library} PRIVATE $<$<NOT:$<CONFIG:Debug>>:_GLIBCXX_ASSERTIONS>)
+  endforeach()
 endfunction()
 
 # A GoogleTest program; ctest lists each case as LABEL/Suite.Name.

@@ -1,5 +1,6 @@
 #include "daemon/interface.hpp"
 
+#include <pthread.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -10,6 +11,9 @@
 #include <random>
 #include <system_error>
 
+#include "daemon/privileges.hpp"
+#include "daemon/sandbox.hpp"
+#include "daemon/softib_launcher.hpp"
 #include "ipoib/log.hpp"
 
 namespace ipoib::daemon {
@@ -124,6 +128,10 @@ void Interface::log_start(const verbs::Device& device) {
 void Interface::run() {
   if (const auto pinned = cpu_.pin_thread(); !pinned)
     logs_.daemon->warn("{}", pinned.error().message);
+  // As long as 15 characters, like an interface's name.
+  (void)::pthread_setname_np(::pthread_self(), id_.name.c_str());
+  give_up_control_privileges();
+  enter_interface_sandbox(dependencies_.options.sandbox, is_on_softib());
   loop_.run();
 }
 

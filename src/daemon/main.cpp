@@ -14,7 +14,9 @@
 #include "daemon/find_device.hpp"
 #include "daemon/logging.hpp"
 #include "daemon/port_control.hpp"
+#include "daemon/privileges.hpp"
 #include "daemon/sa_backend.hpp"
+#include "daemon/sandbox.hpp"
 #include "daemon/service.hpp"
 #include "daemon/softib_launcher.hpp"
 #include "daemon/waiting_interfaces.hpp"
@@ -38,7 +40,30 @@ struct Dependencies {
   KeptInterfaces kept;
   OperatorChanges changes;
   PidFile pid_file;
+  std::string privileges;  ///< what is kept, for the log
+  bool has_logged_privileges = false;
 };
+
+/// Before there is a second thread, and before anything of strangers is read.
+std::string drop_privileges(const Options& options) {
+  const Needs needs{.has_kernel_devices = !is_on_softib(),
+                    .limits_locked_memory = !raise_memory_lock_limit(),
+                    .uses_files_of_others = uses_softib_of_another_user()};
+  const auto account =
+      choose_account(options.user, options.group, needs, management_device_files());
+  return give_up_privileges(account, capabilities_to_keep(needs), {});
+}
+
+/// Later than the privileges are dropped, so that the log has nothing but the reason if the daemon
+/// cannot start.
+void log_privileges(Dependencies& dependencies) {
+  if (std::exchange(dependencies.has_logged_privileges, true)) return;
+  auto& log = *dependencies.logs.daemon;
+  log.info("{}", dependencies.privileges);
+  const auto obstacle = obstacle_to_sandbox();
+  if (obstacle && dependencies.options.sandbox != SandboxMode::off)
+    log.info("no sandbox: {}", *obstacle);
+}
 
 /// Runs the interfaces of a port until a signal ends them or the device is lost. Throws
 /// std::runtime_error if anything is missing or fails later.
@@ -66,6 +91,7 @@ PortControl::Ended serve_on(const verbs::Device& device, Dependencies& dependenc
   control.start(port);
   // Only now is it certain that no other daemon has the interfaces.
   dependencies.pid_file.write();
+  log_privileges(dependencies);
   if (let_subnet_stay())
     logs.daemon->info("the emulated subnet was started and will go on running");
   notify_service_manager("READY=1");
@@ -122,7 +148,10 @@ int run(const Options& options, std::span<const std::string> arguments) {
                             .blocked = {},
                             .kept = {},
                             .changes = {},
-                            .pid_file = PidFile(options.pid_file)};
+                            .pid_file = PidFile(options.pid_file),
+                            .privileges = {}};
+  dependencies.privileges = drop_privileges(options);
+  const Sandbox sandbox(options.sandbox, logs.daemon);
   auto wanted = options;
   auto device = wait_for_device(wanted, dependencies);
   while (device && loses_device(*device, dependencies)) {

@@ -169,6 +169,13 @@ LogTarget parse_log_target(const std::string& option, const std::string& text) {
   refuse(option, text, "stderr or syslog");
 }
 
+SandboxMode parse_sandbox(const std::string& option, const std::string& text) {
+  if (text == "on") return SandboxMode::on;
+  if (text == "log") return SandboxMode::log;
+  if (text == "off") return SandboxMode::off;
+  refuse(option, text, "on, log or off");
+}
+
 PollMode parse_poll_mode(const std::string& option, const std::string& text) {
   if (text == "event") return PollMode::event;
   if (text == "busy") return PollMode::busy;

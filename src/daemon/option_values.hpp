@@ -34,6 +34,7 @@ namespace ipoib::daemon {
 /// "LEVEL" for all modules, or "MODULE=LEVEL,...". control::LogLevels checks the names.
 [[nodiscard]] std::vector<control::ModuleLevel> parse_log(const std::string& text);
 [[nodiscard]] LogTarget parse_log_target(const std::string& option, const std::string& text);
+[[nodiscard]] SandboxMode parse_sandbox(const std::string& option, const std::string& text);
 [[nodiscard]] PollMode parse_poll_mode(const std::string& option, const std::string& text);
 /// What is_interface_name() accepts, as text.
 inline constexpr const char* kInterfaceNameRule =

@@ -11,6 +11,7 @@
 
 #include "control/values.hpp"
 #include "daemon/poll_policy.hpp"
+#include "daemon/sandbox.hpp"
 #include "ipoib/address.hpp"
 #include "link/config.hpp"
 #include "verbs/ud_queue_pair.hpp"
@@ -42,6 +43,9 @@ struct Options {
   std::vector<control::ModuleLevel> log{{"all", "info"}};
   LogTarget log_target = LogTarget::standard_error;
   std::string pid_file;  ///< empty: none
+  std::string user;      ///< to run as; empty: choose_account()
+  std::string group;     ///< empty: that of the user
+  SandboxMode sandbox = SandboxMode::on;
   PollMode poll = PollMode::adaptive;
   std::vector<unsigned> cpus;  ///< for the interfaces' threads, see CpuShares; empty: any
 

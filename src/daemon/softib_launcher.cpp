@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,6 +159,22 @@ bool let_subnet_stay() {
 }
 
 bool is_under_softib() { return std::getenv(kMarker) != nullptr; }
+
+bool is_on_softib() { return std::getenv("SOFTIB_HCA") != nullptr; }
+
+bool uses_softib_of_another_user() {
+  const auto value = [](const char* name) {
+    const char* const found = std::getenv(name);
+    return std::filesystem::path(found == nullptr ? "" : found);
+  };
+  const auto is_anothers = [](const std::filesystem::path& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 && status.st_uid != ::geteuid();
+  };
+  const auto capture = value("SOFTIB_CAPTURE");
+  return is_on_softib() && (is_anothers(value("SOFTIB_DIR") / value("SOFTIB_SUBNET")) ||
+                            is_anothers(capture.parent_path()) || is_anothers(capture));
+}
 
 void run_under_softib(const SoftibTarget& target, std::uint8_t port,
                       std::span<const std::string> arguments) {

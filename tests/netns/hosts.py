@@ -273,6 +273,7 @@ class Host:
         if self.daemon is not None:
             self.daemon.end()
         subprocess.run(["ip", "netns", "del", self.namespace], check=False)
+        assert self.daemon is None or not self.logged("sandbox has refused"), self.daemon.output()
 
 
 def received(ping):

@@ -37,12 +37,17 @@ ipoib::FileDescriptor make_wakeup_memory() {
 
 thread_local const SocketEngine* engine_of_this_thread = nullptr;
 
-/// Blocks all signals: they must be delivered to threads of the application, not to the engine.
+/// Blocks all signals: they must be delivered to threads of the application, not to the engine. Not
+/// those that the engine itself may cause: if they were blocked, the kernel would end the process
+/// without calling the application's handler.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
     sigset_t all;
     ::sigfillset(&all);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+      ::sigdelset(&all, own);
+    }
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   AllSignalsBlocked(const AllSignalsBlocked&) = delete;

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""What the running daemon may do, compared with docs/security.md."""
+
+import os
+import pathlib
+import pwd
+import re
+import resource
+import subprocess
+import unittest
+
+import hosts
+from hosts import wait_until
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/security.md"
+SHOWN = re.compile(r"^(Uid|Cap\w+|NoNewPrivs|Seccomp):")
+NET_ADMIN = "CapPrm:\t0000000000001000"
+
+
+def status_of(pid, thread=None):
+    path = f"/proc/{pid}/status" if thread is None else f"/proc/{pid}/task/{thread}/status"
+    return pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+
+
+def shown(status):
+    return [line for line in status if SHOWN.match(line)]
+
+
+def documented():
+    """Returns the lines of the document's status."""
+    lines = [line.strip() for line in DOCUMENT.read_text(encoding="utf-8").splitlines()]
+    start = next(i for i, line in enumerate(lines) if line.startswith("$ grep -E '^(Uid|Cap"))
+    return lines[start + 1:lines.index("", start)]
+
+
+def filters(status):
+    """How many filters of system calls a thread has. Those of a container count, too."""
+    return int(next(line for line in status if line.startswith("Seccomp_filters:")).split()[1])
+
+
+class PrivilegesTest(hosts.Pair):
+    def setUp(self):
+        self.set_up("--partition", "1=full")
+
+    def without_sandbox(self):
+        """Whether the programs were built with sanitizers, which have no sandbox."""
+        return hosts.has_sanitizer(self.left.daemon.pid)
+
+    def test_daemon_has_what_the_document_shows(self):
+        self.start()
+        expected = documented()
+        self.assertEqual(len(expected), 8, expected)
+        if self.without_sandbox():
+            expected.remove("Seccomp:\t2")
+        actual = shown(status_of(self.left.daemon.pid))
+        self.assertEqual([line for line in expected if line not in actual], [], actual)
+        self.assertTrue(self.left.logged("runs as user 0", "net_admin, sys_admin"))
+
+    def test_interface_thread_has_less(self):
+        self.start()
+        pid = self.left.daemon.pid
+        threads = {next(line for line in status_of(pid, task) if line.startswith("Name:")).split()[1]: task
+                   for task in os.listdir(f"/proc/{pid}/task")}
+        status = status_of(pid, threads["ib0"])
+        self.assertIn(NET_ADMIN, status)
+        if not self.without_sandbox():
+            self.assertEqual(filters(status), filters(status_of(pid)) + 1)
+
+    def test_another_user(self):
+        """The subnet's folder is private to its owner, so everybody gets access here."""
+        try:
+            subprocess.run(["setpriv", "--reuid", "nobody", "true"], check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            self.skipTest("there are no other users in this user namespace")
+        for folder in (self.subnet.folder, self.subnet.folder / "default"):
+            folder.chmod(0o777)
+        pid_file = self.subnet.folder / "pid"
+        options = ("--user", "nobody", "--pid-file", str(pid_file))
+        self.left.start_all(*options)
+        self.left.run("ip", "addr", "add", "10.44.0.1/24", "dev", "ib0")
+        self.right.start(address="10.44.0.2/24")
+        self.assert_connected()
+        user = str(pwd.getpwnam("nobody").pw_uid)
+        status = status_of(self.left.daemon.pid)
+        self.assertIn("\t".join(["Uid:", *[user] * 4]), status)
+        self.assertIn("CapEff:\t0000000000001000", status)
+        self.assertTrue(self.left.logged("runs as user nobody"))
+        self.assertEqual(int(pid_file.read_text(encoding="utf-8")), self.left.daemon.pid)
+        # What needs root on most hosts: another interface, and a device that comes back.
+        wait_until(lambda: self.left.has_carrier("ib0.8001"), "the second interface is up")
+        self.softib_set("partition", "2", "left", "full")
+        wait_until(lambda: self.left.link("ib0.8002"), "a later interface is created")
+        self.softib_set("hca", "left", "failed")
+        wait_until(lambda: self.left.logged("waiting for", "to come back"), "the device is lost")
+        self.softib_set("hca", "left", "present")
+        wait_until(self.left.has_carrier, "the device is found again")
+        self.assert_connected()
+        self.assertEqual(self.left.daemon.end(), 0, self.left.daemon.output())
+        self.assertIsNone(self.left.link(), "the interface is removed")
+
+    def test_unknown_user(self):
+        done = self.left.run(hosts.program("softib"), "run", "--hca", "left", "--",
+                             hosts.program("ipoibd"), "--user", "no-such-user", check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no-such-user", done.stderr)
+
+    def test_sandbox_can_be_turned_off(self):
+        self.start("--sandbox", "off")
+        self.assert_connected()
+        status = status_of(self.left.daemon.pid)
+        self.assertEqual(filters(status), filters(status_of("self")))
+        self.assertIn("NoNewPrivs:\t1", status)
+
+
+class Descriptors(hosts.Pair):
+    def test_limit_is_raised(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.set_up()
+        self.start()
+        for pid in (self.subnet.process.pid, self.left.daemon.pid):
+            self.assertEqual(resource.prlimit(pid, resource.RLIMIT_NOFILE), (hard, hard))
+
+
+if __name__ == "__main__":
+    hosts.main()
