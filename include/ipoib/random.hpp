@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "ipoib/time.hpp"
 
 namespace ipoib {
+
+/// Returns numbers that others cannot guess, unlike Random.
+using RandomSource = std::function<std::uint32_t()>;
 
 class Random {
  public:

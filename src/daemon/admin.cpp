@@ -139,6 +139,24 @@ control::Counter missing_receives_counter(std::uint64_t value) {
   return {"drop_port_no_receive", value, true};
 }
 
+std::vector<control::Counter> sa_counters(const sa::Counters& counters) {
+  return {{"drop_sa_foreign_response", counters.foreign_responses, true},
+          {"drop_sa_foreign_report", counters.foreign_reports, true},
+          {"drop_sa_unmatched", counters.unmatched_mads, true},
+          {"drop_sa_malformed_response", counters.malformed_responses, true},
+          {"sa_requests", counters.requests, false},
+          {"sa_mads_sent", counters.mads_sent, false},
+          {"sa_retries", counters.retries, false},
+          {"sa_timeouts", counters.timeouts, false},
+          {"sa_refusals", counters.refused_by_status, false},
+          {"sa_busy", counters.busy, false},
+          {"sa_redirects", counters.redirects, false},
+          {"sa_reports", counters.reports, false},
+          {"sa_send_errors", counters.send_errors, false},
+          {"sa_overloaded", counters.overloaded, false},
+          {"sa_without_sm", counters.without_sm, false}};
+}
+
 control::Response carry_out(const control::InterfaceRequest& request, link::Link& link,
                             const InterfaceState& state, TimePoint now) {
   using control::Reply;

@@ -9,6 +9,7 @@
 #include "daemon/poll_policy.hpp"
 #include "link/link.hpp"
 #include "offload/coalescer.hpp"
+#include "sa/counters.hpp"
 #include "verbs/ud_queue_pair.hpp"
 
 namespace ipoib::daemon {
@@ -44,7 +45,9 @@ struct InterfaceState {
                                           link::Link& link, const InterfaceState& state,
                                           TimePoint now);
 
-/// The counter of verbs::Device::missing_receives(), which the control thread adds to the others.
+// Counters of the port, which the control thread adds to the others.
+/// Of verbs::Device::missing_receives().
 [[nodiscard]] control::Counter missing_receives_counter(std::uint64_t value);
+[[nodiscard]] std::vector<control::Counter> sa_counters(const sa::Counters& counters);
 
 }  // namespace ipoib::daemon

@@ -171,12 +171,13 @@ void InterfaceControl::handle(control::InterfaceRequest request,
 
 /// Adds the counters of the port, which are read here because that may block.
 InterfaceControl::Callback InterfaceControl::with_port_counters(Callback done) const {
+  auto of_port = sa_counters(dependencies_.sa.counters());
   const auto missing = dependencies_.missing_receives();
-  if (!missing) return done;
-  return [done = std::move(done), missing = *missing](control::Response response) {
+  if (missing) of_port.push_back(missing_receives_counter(*missing));
+  return [done = std::move(done), of_port = std::move(of_port)](control::Response response) {
     auto* const counters =
         response ? std::get_if<std::vector<control::Counter>>(&*response) : nullptr;
-    if (counters != nullptr) counters->push_back(missing_receives_counter(missing));
+    if (counters != nullptr) counters->insert(counters->end(), of_port.begin(), of_port.end());
     done(std::move(response));
   };
 }

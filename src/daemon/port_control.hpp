@@ -43,6 +43,7 @@ class PortControl final : private PortOwner, private SaRequestPort {
 
  private:
   void send(const wire::SaRequest& request) override;
+  [[nodiscard]] sa::Counters counters() const override { return dependencies_.sa.counters(); }
   void on_finished(const std::string& reason) override;
 
   void wait_for_signal();

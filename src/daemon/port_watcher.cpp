@@ -71,7 +71,7 @@ PortWatcher::PortWatcher(const verbs::Device& device, Logger& log)
 
 PortWatcher::Changes PortWatcher::update() {
   Changes changes;
-  for (;;) {
+  for (int i = 0; i < verbs::AsyncEventReader::kMaxEventsPerTurn; ++i) {
     const auto event = events_.next();
     if (!event) break;
     log_.info("{}: {}", device_.name(), name(event->kind));

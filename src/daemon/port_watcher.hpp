@@ -55,7 +55,7 @@ class PortWatcher {
 
   /// Readable when there are events.
   [[nodiscard]] int descriptor() const { return events_.descriptor(); }
-  /// Reads pending events and queries the port.
+  /// Reads pending events, up to a limit, and queries the port.
   [[nodiscard]] Changes update();
   /// The result of the last successful query.
   [[nodiscard]] const verbs::PortSnapshot& snapshot() const { return view_.snapshot(); }

@@ -26,6 +26,7 @@ class RoceSa final : public SaBackend {
   [[nodiscard]] TimePoint next_deadline() const override { return sa_.next_deadline(); }
   [[nodiscard]] int descriptor() const override { return neighbours_->descriptor(); }
   [[nodiscard]] bool has_failed() const override { return false; }
+  [[nodiscard]] sa::Counters counters() const override { return {}; }
   [[nodiscard]] std::vector<wire::SaResponse>& responses() override { return sa_.responses(); }
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return notices_; }
 

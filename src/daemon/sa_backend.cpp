@@ -57,8 +57,9 @@ std::unique_ptr<SaBackend> make_sa_backend(const verbs::Device& device, const Op
   if (options.gid_index) throw std::runtime_error("--gid-index is for RoCE ports");
   auto mads = verbs::UmadPort::open(device.name(), device.port()).value();
   auto memberships = share_memberships(mads->identity(), *logs.sa);
-  return std::make_unique<SubnetSa>(std::move(mads), std::move(memberships), *logs.sa,
-                                    std::random_device()());
+  const auto entropy = std::make_shared<std::random_device>();
+  return std::make_unique<SubnetSa>(std::move(mads), std::move(memberships), *logs.sa, (*entropy)(),
+                                    [entropy] { return (*entropy)(); });
 }
 
 }  // namespace ipoib::daemon

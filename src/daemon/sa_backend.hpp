@@ -11,6 +11,7 @@
 
 #include "daemon/logging.hpp"
 #include "daemon/options.hpp"
+#include "sa/counters.hpp"
 #include "verbs/device.hpp"
 #include "wire/sa_request.hpp"
 
@@ -37,6 +38,7 @@ class SaBackend {
   /// Its device is lost.
   [[nodiscard]] virtual bool has_failed() const = 0;
   [[nodiscard]] virtual std::vector<wire::SaResponse>& responses() = 0;
+  [[nodiscard]] virtual sa::Counters counters() const = 0;
   /// Reports of changes in the subnet.
   [[nodiscard]] virtual std::vector<wire::Notice>& notices() = 0;
 };

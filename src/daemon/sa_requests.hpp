@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ipoib/strong.hpp"
+#include "sa/counters.hpp"
 #include "wire/sa_request.hpp"
 
 namespace ipoib::daemon {
@@ -32,6 +33,8 @@ class SaRequestPort {
  public:
   virtual ~SaRequestPort() = default;
   virtual void send(const wire::SaRequest& request) = 0;
+  /// Of all interfaces of the port together.
+  [[nodiscard]] virtual sa::Counters counters() const = 0;
 };
 
 }  // namespace ipoib::daemon

@@ -10,11 +10,11 @@
 namespace ipoib::daemon {
 
 SubnetSa::SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMemberships memberships,
-                   Logger& log, std::uint64_t seed)
+                   Logger& log, std::uint64_t seed, RandomSource random)
     : log_(log),
       mads_(std::move(mads)),
       memberships_(std::move(memberships)),
-      client_({}, *mads_, log, seed),
+      client_({}, *mads_, log, seed, std::move(random)),
       subscriptions_(log, ~seed) {}
 
 /// Renews the subscription, since the SA may have registered it under the port's old attributes.
@@ -23,7 +23,7 @@ void SubnetSa::on_port(const verbs::PortSnapshot& port, TimePoint now) {
   if (!port_status(port, kDefaultPKey).active) memberships_.on_port_lost();
   const auto sa = sa_destination(port);
   has_sa_ = sa.has_value();
-  client_.set_sm(sa, now);
+  client_.set_sm(sa, now, port.lmc);
   renew_subscriptions(now);
   dispatch(now);
 }

@@ -14,9 +14,9 @@ namespace ipoib::daemon {
 
 class SubnetSa final : public SaBackend {
  public:
-  /// `log` outlives it.
+  /// `log` outlives it. For `seed` and `random` see SaClient.
   SubnetSa(std::unique_ptr<verbs::WatchedMadPort> mads, SharedMemberships memberships, Logger& log,
-           std::uint64_t seed);
+           std::uint64_t seed, RandomSource random);
 
   void on_port(const verbs::PortSnapshot& port, TimePoint now) override;
   void on_client_reregister() override { memberships_.on_reregister(); }
@@ -28,6 +28,7 @@ class SubnetSa final : public SaBackend {
   [[nodiscard]] TimePoint next_deadline() const override;
   [[nodiscard]] int descriptor() const override { return mads_->fd(); }
   [[nodiscard]] bool has_failed() const override { return mads_->failed(); }
+  [[nodiscard]] sa::Counters counters() const override { return client_.counters(); }
   [[nodiscard]] std::vector<wire::SaResponse>& responses() override { return responses_; }
   [[nodiscard]] std::vector<wire::Notice>& notices() override { return notices_; }
 

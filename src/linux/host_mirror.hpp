@@ -16,7 +16,8 @@ class HostMirror {
 
   /// Readable when the host's configuration may have changed.
   [[nodiscard]] virtual int descriptor() const = 0;
-  /// Reads pending notifications. Returns whether to call update(), which the caller may delay: one
+  /// Reads pending notifications; the descriptor is still readable if there are more than a limit.
+  /// Returns whether to call update(), which the caller may delay: one
   /// call covers any number of notifications.
   [[nodiscard]] virtual bool take_events() = 0;
   /// Makes the next update() look for a change that the kernel may not have announced.

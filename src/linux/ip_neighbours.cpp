@@ -83,7 +83,9 @@ int IpNeighbours::descriptor() const { return nl_socket_get_fd(events_.get()); }
 /// -NLE_NOMEM is an overrun: notifications were lost, which is an event, too.
 void IpNeighbours::take_events() {
   int error = 0;
-  while (error >= 0 || error == -NLE_NOMEM) error = nl_recvmsgs_default(events_.get());
+  for (int i = 0; i < kMaxEventReads && (error >= 0 || error == -NLE_NOMEM); ++i) {
+    error = nl_recvmsgs_default(events_.get());
+  }
 }
 
 }  // namespace ipoib::host

@@ -9,6 +9,10 @@ struct nl_sock;
 
 namespace ipoib::host {
 
+/// Messages that are read before the thread's other work gets its turn. The rest stays in the
+/// socket, which is still readable.
+inline constexpr int kMaxEventReads = 256;
+
 struct NetlinkSockets {
   struct Free {
     void operator()(nl_sock* socket) const;

@@ -84,9 +84,11 @@ bool NetlinkView::drain_events() {
   Watch watch{.interface_index = interface_index_, .link_local = link_local_};
   nl_socket_modify_cb(events_.get(), NL_CB_VALID, NL_CB_CUSTOM, &note_event, &watch);
   int error = 0;
-  while (error >= 0) error = nl_recvmsgs_default(events_.get());
+  for (int i = 0; i < kMaxEventReads && error >= 0; ++i) {
+    error = nl_recvmsgs_default(events_.get());
+  }
   // Any other error (mostly ENOBUFS): notifications were lost, which may have concerned anything.
-  const bool lost = error != -NLE_AGAIN;
+  const bool lost = error < 0 && error != -NLE_AGAIN;
   if (lost) link_local_.on_events_lost();
   return watch.concerned || lost;
 }

@@ -34,6 +34,10 @@ struct Config {
   /// Leaves are counted separately, since nobody repeats one that fails: an interface that ends has
   /// one for each of its memberships.
   std::size_t max_leaves = 65536;
+  /// MADs that are received before the owner gets its turn again.
+  std::size_t mads_per_turn = 64;
+  /// Between two log lines about MADs of other ports than the SA's.
+  Duration foreign_log_pause = std::chrono::minutes(1);
   /// The port reports time-outs itself. If it does not, the request times out this much later.
   Duration port_grace = std::chrono::seconds(1);
 };

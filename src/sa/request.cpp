@@ -175,13 +175,24 @@ std::optional<MadDestination> redirection(const MadDestination& asked, bool grh_
   if (to.gid.is_zero() && grh_required) return std::nullopt;
   const bool is_in_another_subnet = !to.gid.is_zero() && to.gid.prefix() != source.gid_prefix;
   if (is_in_another_subnet || grh_required) {
-    redirected.global = GlobalRoute{.dgid = to.gid,
-                                    .sgid_index = 0,
-                                    .flow_label = to.flow_label,
-                                    .hop_limit = is_in_another_subnet ? kMaxHopLimit : kSubnetHopLimit,
-                                    .traffic_class = to.traffic_class};
+    redirected.global =
+        GlobalRoute{.dgid = to.gid,
+                    .sgid_index = 0,
+                    .flow_label = to.flow_label,
+                    .hop_limit = is_in_another_subnet ? kMaxHopLimit : kSubnetHopLimit,
+                    .traffic_class = to.traffic_class};
   }
   return redirected;
+}
+
+bool is_from(const MadDestination& asked, const MadDestination& from, std::uint8_t lmc) {
+  const auto& route = asked.global;
+  if (route && route->hop_limit > kSubnetHopLimit) {
+    return from.global && from.global->dgid == route->dgid;
+  }
+  if (base_lid(from.lid, lmc) != base_lid(asked.lid, lmc)) return false;
+  if (!route || !from.global || route->dgid.guid() == kSaGuid) return true;
+  return from.global->dgid == route->dgid;
 }
 
 std::optional<wire::SaHeader> report_header(ConstBytes mad) {

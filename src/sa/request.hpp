@@ -35,6 +35,13 @@ using MadBytes = std::array<std::uint8_t, wire::kMadSize>;
                                                         bool grh_required, const MadSource& source,
                                                         ConstBytes mad);
 
+/// Whether a MAD with the source `from` is of the port that `asked` names. Senders cannot choose:
+/// their HCA writes a LID of the port and a GID of its own. `lmc`: the port may use any of its
+/// LIDs. The well-known GID of an SA stands for any port (IBA 4.1.1); to another subnet, `asked`
+/// has the LID of a router, and only the GID counts.
+[[nodiscard]] bool is_from(const MadDestination& asked, const MadDestination& from,
+                           std::uint8_t lmc);
+
 /// The header of Report(Notice); nullopt for any other MAD.
 [[nodiscard]] std::optional<wire::SaHeader> report_header(ConstBytes mad);
 /// Acknowledges a report, which its sender then stops repeating: the same MAD as a response

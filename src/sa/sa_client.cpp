@@ -8,6 +8,7 @@
 //                                       else                                       backing off
 //                deadline (no SM)       fail(no_sm)                                -
 //   in flight    record                 respond                                    -
+//                of another port        -                                          in flight
 //                wrong record           fail(malformed_response)                   -
 //                other status           fail(status)                               -
 //                BUSY                   last attempt: fail(status)                 -
@@ -21,6 +22,7 @@
 //   backing off  deadline               -                                          waiting
 #include "sa/sa_client.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 #include "ipoib/log.hpp"
@@ -49,14 +51,12 @@ const RetryPolicy& policy_for(const Config& config, const wire::SaRequest& reque
 
 }  // namespace
 
-SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed)
-    : config_(config),
-      port_(port),
-      log_(log),
-      random_(seed),
-      last_tid_(static_cast<Tid>(random_.next())) {}
+SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed,
+                   RandomSource random)
+    : config_(config), port_(port), log_(log), jitter_(seed), random_(std::move(random)) {}
 
-void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
+void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint8_t lmc) {
+  lmc_ = lmc;
   if (sm == sm_) return;
   sm_ = sm;
   redirected_to_.reset();
@@ -66,11 +66,12 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now) {
     log_.info("the port knows no subnet manager");
   }
 
-  std::vector<Tid> affected;
+  std::vector<std::pair<std::uint64_t, Tid>> affected;  // in order of age
   for (const auto& [tid, transaction] : transactions_) {
-    if (transaction.state != State::backing_off) affected.push_back(tid);
+    if (transaction.state != State::backing_off) affected.emplace_back(transaction.order, tid);
   }
-  for (const Tid tid : affected) {
+  std::ranges::sort(affected);
+  for (const auto& [order, tid] : affected) {
     auto at = transactions_.find(tid);
     if (at->second.state == State::in_flight) {
       at = with_new_tid(at);
@@ -89,7 +90,9 @@ void SaClient::request(const wire::SaRequest& request, TimePoint now) {
     return;
   }
   if (is_leave(request)) ++leaves_;
-  const auto at = transactions_.emplace(free_tid(), Transaction{.request = request}).first;
+  const auto at =
+      transactions_.emplace(free_tid(), Transaction{.request = request, .order = ++last_order_})
+          .first;
   wait(at, now);
   settle(now);
 }
@@ -100,7 +103,11 @@ bool SaClient::has_room_for(const wire::SaRequest& request) const {
 }
 
 void SaClient::on_readable(TimePoint now) {
-  while (const auto mad = port_.receive()) receive(*mad, now);
+  for (auto left = config_.mads_per_turn; left > 0; --left) {
+    const auto mad = port_.receive();
+    if (!mad) break;
+    receive(*mad, now);
+  }
   settle(now);
 }
 
@@ -154,8 +161,8 @@ void SaClient::send(Iterator at, TimePoint now) {
   const Duration timeout =
       policy_for(config_, transaction.request).timeout.after(transaction.attempts);
   log_.debug("{}: attempt {}, tid {:08x}", describe(query), transaction.attempts, at->first);
-  const auto sent =
-      port_.send(redirected_to_.value_or(*sm_), request_mad(query, at->first), timeout);
+  transaction.asked = redirected_to_.value_or(*sm_);
+  const auto sent = port_.send(transaction.asked, request_mad(query, at->first), timeout);
   if (sent) {
     enter(at, State::in_flight, now + timeout + config_.port_grace);
     return;
@@ -173,15 +180,20 @@ void SaClient::attempt_failed(Iterator at, SaFailure failure, TimePoint now) {
     return;
   }
   const Duration pause = policy.pause.after(transaction.attempts);
-  enter(at, State::backing_off, now + random_.jittered(pause, 50, 150));
+  enter(at, State::backing_off, now + jitter_.jittered(pause, 50, 150));
 }
 
-/// A report is a request to this port (IBA 13.4.11). Only reports of the SA are accepted.
-bool SaClient::take_report(const ReceivedMad& mad) {
-  const auto header = !mad.timed_out && sm_ ? report_header(mad.bytes) : std::nullopt;
-  const bool is_from_sa = header && (mad.from.lid == sm_->lid ||
-                                     (redirected_to_ && mad.from.lid == redirected_to_->lid));
-  if (!is_from_sa) return false;
+/// Returns whether the MAD is a report. That is a request to this port (IBA 13.4.11); only those of
+/// the SA are accepted.
+bool SaClient::take_report(const ReceivedMad& mad, TimePoint now) {
+  const auto header = mad.timed_out ? std::nullopt : report_header(mad.bytes);
+  if (!header) return false;
+  const bool is_from_sa = (sm_ && is_from(*sm_, mad.from, lmc_)) ||
+                          (redirected_to_ && is_from(*redirected_to_, mad.from, lmc_));
+  if (!is_from_sa) {
+    drop_foreign("report", counters_.foreign_reports, mad.from, now);
+    return true;
+  }
   ++counters_.reports;
   const auto sent = port_.send(mad.from, report_response(*header, mad.bytes), Duration::zero());
   if (!sent) ++counters_.send_errors;  // the SA will repeat the report
@@ -190,8 +202,18 @@ bool SaClient::take_report(const ReceivedMad& mad) {
   return true;
 }
 
+/// Strangers can send at any rate, so not each of their MADs is logged.
+void SaClient::drop_foreign(std::string_view what, std::uint64_t& counter,
+                            const MadDestination& from, TimePoint now) {
+  ++counter;
+  if (now < no_foreign_log_before_) return;
+  no_foreign_log_before_ = now + config_.foreign_log_pause;
+  log_.warn("dropped a {} from LID {}, which is not the SA's ({} so far)", what, from.lid.value(),
+            counter);
+}
+
 void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
-  if (take_report(mad)) return;
+  if (take_report(mad, now)) return;
   // On a time-out the layer below returns only the common header of the request.
   const auto header = wire::MadHeader::parse(mad.bytes);
   const bool is_complete = header && header->management_class == wire::mgmt_class::kSubnAdm &&
@@ -213,6 +235,9 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
     ++counters_.unmatched_mads;
     return;
   }
+  if (!mad.timed_out && !is_from(at->second.asked, mad.from, lmc_)) {
+    return drop_foreign("response", counters_.foreign_responses, mad.from, now);
+  }
   if (!mad.timed_out) {
     on_response(at, static_cast<SaStatus>(header->status), mad.bytes, now);
   } else {
@@ -225,8 +250,7 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
 /// the request is not sent again.
 bool SaClient::follow_redirection(Iterator at, ConstBytes mad, TimePoint now) {
   const Transaction& transaction = at->second;
-  const auto to =
-      redirection(redirected_to_.value_or(*sm_), sm_->global.has_value(), port_.source(), mad);
+  const auto to = redirection(transaction.asked, sm_->global.has_value(), port_.source(), mad);
   if (!to) return false;
   if (!redirected_to_) {
     log_.info("the subnet administrator redirects to LID {}, QP {}", to->lid.value(),
@@ -312,10 +336,9 @@ SaClient::Iterator SaClient::with_new_tid(Iterator at) {
 }
 
 SaClient::Tid SaClient::free_tid() {
-  do {
-    ++last_tid_;
-  } while (transactions_.contains(last_tid_));
-  return last_tid_;
+  Tid tid = random_();
+  while (transactions_.contains(tid)) ++tid;
+  return tid;
 }
 
 }  // namespace ipoib::sa

@@ -10,6 +10,10 @@
 //
 // The client gives one response to each request and keeps nothing afterwards: it does not track
 // memberships.
+//
+// Everybody on the subnet can send MADs. Only responses of the port that was asked count, and only
+// reports of the SA. Transaction ids are random: the layer below takes any response with the right
+// one for the response, so whoever guessed it could delay a request until its retry.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,17 +37,19 @@ namespace ipoib::sa {
 
 class SaClient {
  public:
-  /// `port` and `log` outlive the client. `seed` is for jitter and the first transaction id.
-  SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed);
+  /// `port` and `log` outlive the client. `seed` is for jitter, `random` for transaction ids.
+  SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed,
+           RandomSource random);
 
   /// The address of the SA: SM LID and SL of the port, the index of the default partition's
   /// key, and a global route if the port requires a GRH; nullopt while there is no SM. Requests in
   /// flight to another address are sent again. A redirection holds until the SM changes or a
-  /// request times out.
-  void set_sm(std::optional<MadDestination> sm, TimePoint now);
+  /// request times out. `lmc` is that of this port; the SM's port is taken to have the same, as
+  /// subnet managers assign one to all.
+  void set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint8_t lmc = 0);
   /// The response may be available on return. Several requests may share an id.
   void request(const wire::SaRequest& request, TimePoint now);
-  /// The port has something to receive.
+  /// The port has something to receive. What exceeds Config::mads_per_turn stays there.
   void on_readable(TimePoint now);
   /// next_deadline() has come; harmless before.
   void on_time(TimePoint now);
@@ -58,10 +65,12 @@ class SaClient {
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
  private:
-  using Tid = std::uint32_t;  ///< low half of the transaction id
+  using Tid = std::uint32_t;  ///< low half of the transaction id; the high one is the kernel's
   enum class State : std::uint8_t { unlisted, waiting, in_flight, backing_off };
   struct Transaction {
     wire::SaRequest request;
+    std::uint64_t order = 0;  ///< of the request among all
+    MadDestination asked{};   ///< the last MAD was sent there
     State state = State::unlisted;
     TimePoint deadline = kNever;  ///< of the state
     unsigned attempts = 0;        ///< MADs sent
@@ -77,7 +86,9 @@ class SaClient {
   void wait(Iterator at, TimePoint now);
   void attempt_failed(Iterator at, wire::SaFailure failure, TimePoint now);
   void receive(const ReceivedMad& mad, TimePoint now);
-  [[nodiscard]] bool take_report(const ReceivedMad& mad);
+  [[nodiscard]] bool take_report(const ReceivedMad& mad, TimePoint now);
+  void drop_foreign(std::string_view what, std::uint64_t& counter, const MadDestination& from,
+                    TimePoint now);
   [[nodiscard]] bool follow_redirection(Iterator at, ConstBytes mad, TimePoint now);
   void on_response(Iterator at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Iterator at, wire::SaFailure failure);
@@ -89,9 +100,11 @@ class SaClient {
   const Config config_;
   MadPort& port_;
   Logger& log_;
-  Random random_;
-  Tid last_tid_;
+  Random jitter_;
+  RandomSource random_;
+  std::uint64_t last_order_ = 0;
   std::optional<MadDestination> sm_;
+  std::uint8_t lmc_ = 0;
   std::optional<MadDestination> redirected_to_;
   Transactions transactions_;
   std::deque<Tid> waiting_;                        ///< oldest first
@@ -101,6 +114,7 @@ class SaClient {
   std::vector<wire::SaResponse> responses_;
   std::vector<wire::Notice> notices_;
   Counters counters_;
+  TimePoint no_foreign_log_before_{};
 };
 
 }  // namespace ipoib::sa

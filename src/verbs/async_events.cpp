@@ -92,7 +92,7 @@ Result<AsyncEventReader> AsyncEventReader::open(const Device& device) {
 
 std::optional<AsyncEventReader::Event> AsyncEventReader::next() {
   ibv_async_event event{};
-  while (ibv_get_async_event(context_, &event) == 0) {
+  for (int i = 0; i < kMaxEventsPerTurn && ibv_get_async_event(context_, &event) == 0; ++i) {
     const auto type = event.event_type;
     const bool ours = !names_a_port(type) || event.element.port_num == port_;
     const auto kind = classify(type);

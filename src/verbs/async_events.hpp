@@ -28,6 +28,10 @@ enum class AsyncEvent : std::uint8_t {
 /// Reads a device's event descriptor without blocking. Events of other ports are skipped.
 class AsyncEventReader {
  public:
+  /// Events to take before the thread's other work gets its turn. The descriptor is still readable
+  /// if there are more.
+  static constexpr int kMaxEventsPerTurn = 64;
+
   /// Makes the device's event descriptor non-blocking; `device` must outlive this.
   [[nodiscard]] static Result<AsyncEventReader> open(const Device& device);
 
@@ -37,7 +41,8 @@ class AsyncEventReader {
     /// The ibv_qp or ibv_cq of queue_pair_fatal, which may no longer exist.
     const void* object = nullptr;
   };
-  /// Returns the next event, already acknowledged; nullopt if there is none.
+  /// Returns the next event, already acknowledged; nullopt if there is none, or none of this port
+  /// among the next kMaxEventsPerTurn.
   [[nodiscard]] std::optional<Event> next();
 
  private:

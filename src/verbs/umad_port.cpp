@@ -21,7 +21,8 @@ namespace ipoib::verbs {
 namespace {
 
 constexpr int kSaClassVersion = 2;
-constexpr int kRmppVersion = 1;
+constexpr std::uint8_t kRmppVersion = 1;
+constexpr std::uint8_t kNoRmpp = 0;
 
 /// The return value identifies the step that failed; errno has the reason, if it is set.
 Error cannot_open(const std::string& device, std::uint8_t port, int result, int reason) {
@@ -39,13 +40,16 @@ Error cannot_open(const std::string& device, std::uint8_t port, int result, int 
   return verbs_error(what, -result, "do the versions of libibumad and the kernel match?");
 }
 
-/// Registers an agent for the reports of the SA, or for requests to it. Negative on failure.
+/// Registers an agent for the reports of the SA, or for requests to it. Negative on failure. A
+/// report is one MAD (IBA 13.4.11): without RMPP, nobody can make the MAD layer reassemble messages
+/// that were not requested.
 int register_agent(int port, bool takes_reports) {
   constexpr std::size_t kBits = 8 * sizeof(long);
   std::array<long, 128 / kBits> methods{};
   methods[wire::method::kReport / kBits] = 1L << wire::method::kReport % kBits;
   errno = 0;
-  return umad_register(port, wire::mgmt_class::kSubnAdm, kSaClassVersion, kRmppVersion,
+  return umad_register(port, wire::mgmt_class::kSubnAdm, kSaClassVersion,
+                       takes_reports ? kNoRmpp : kRmppVersion,
                        takes_reports ? methods.data() : nullptr);
 }
 
@@ -168,7 +172,8 @@ MadSource UmadPort::source() {
 std::optional<std::string> UmadPort::identity() const {
   umad_port_t port{};
   if (umad_get_port(device_.c_str(), number_, &port) != 0) return std::nullopt;
-  const auto bytes = std::bit_cast<std::array<std::uint8_t, sizeof(port.port_guid)>>(port.port_guid);
+  const auto bytes =
+      std::bit_cast<std::array<std::uint8_t, sizeof(port.port_guid)>>(port.port_guid);
   const auto guid = load_be<std::uint64_t>(bytes.data());
   umad_release_port(&port);
   std::array<char, PATH_MAX> path{};

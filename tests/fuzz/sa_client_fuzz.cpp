@@ -176,7 +176,7 @@ class Script {
   MemoryMadPort port_;
   Logger log_{"sa", std::make_shared<spdlog::sinks::null_sink_st>()};
   TimePoint now_{std::chrono::seconds(1)};
-  SaClient client_{config_, port_, log_, 1};
+  SaClient client_{config_, port_, log_, 1, random_from(1)};
   std::size_t requested_ = 0;
   std::size_t answered_ = 0;
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <random>
 #include <stdexcept>
 
 namespace ipoib::sa::test {
@@ -79,11 +80,15 @@ wire::JoinQuery create(const Gid& mgid, std::uint8_t state) {
   return wire::create_query(group);
 }
 
-/// Each client has its own transaction ids: a MAD layer takes a table with the id of one that it has
+/// Clients have different transaction ids: a MAD layer takes a table with the id of one that it has
 /// just received for a repetition.
+RandomSource random_source() {
+  return [entropy = std::make_shared<std::random_device>()] { return (*entropy)(); };
+}
+
 ClientTest::ClientTest()
     : log("sa", std::make_shared<spdlog::sinks::stdout_sink_st>()),
-      client({}, *host().mads, log, ++clients) {
+      client({}, *host().mads, log, ++clients, random_source()) {
   client.set_sm(host().sm, now());
 }
 

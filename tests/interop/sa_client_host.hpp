@@ -36,6 +36,9 @@ struct Host {
 };
 [[nodiscard]] Host& host();
 
+/// For the transaction ids of a client.
+[[nodiscard]] RandomSource random_source();
+
 /// Runs a client until a MAD has arrived, its deadline, or 100 ms have passed.
 void turn(SaClient& client);
 /// Runs a client until it has `count` responses.

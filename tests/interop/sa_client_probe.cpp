@@ -209,7 +209,7 @@ TEST_F(OpenSm, TimesOutWithoutAnSa) {
                     .timeout = {milliseconds(20), milliseconds(20)},
                     .pause = {milliseconds(1), milliseconds(1)}};
   impatient.port_grace = milliseconds(20);
-  SaClient lost(impatient, *host().mads, log, 2);
+  SaClient lost(impatient, *host().mads, log, 2, random_source());
   lost.set_sm(MadDestination{Lid(0xbff), ServiceLevel(0), 0}, now());
   lost.request({wire::SaRequestId(1), wire::path_query(host().gid, host().peer, kDefaultPKey)},
                now());

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "ipoib/bytes.hpp"
+#include "linux/netlink_sockets.hpp"
 #include "linux/tun_device.hpp"
 #include "namespace_fixture.hpp"
 #include "wire/checksum.hpp"
@@ -549,6 +550,19 @@ TEST_F(LinkLocalTest, StaysDeletedAfterTheOperatorDeletesIt) {
   EXPECT_FALSE(has_address());
   ip("addr add 10.9.0.1/24 dev ib0");
   EXPECT_FALSE(has_address());
+}
+
+TEST_F(NetlinkViewTest, ReadsALimitedNumberOfEventsAtATime) {
+  (void)view_->update().value();
+  const auto add = [](int count) {
+    ip("-6 -batch - <<END\n$(for i in $(seq " + std::to_string(count) +
+       "); do echo \"addr replace fd07::1:$i/128 dev lo nodad\"; done)\nEND");
+  };
+  add(kMaxEventReads + 20);
+  EXPECT_FALSE(view_->take_events()) << "of another interface";
+  EXPECT_TRUE(test::wait_readable(view_->descriptor())) << "not all of them";
+  ip("addr add 10.9.0.1/24 dev ib0");
+  EXPECT_THAT(snapshot().addresses, ElementsAre(prefix("10.9.0.1", 24)));
 }
 
 TEST_F(NetlinkViewTest, TakesAnOverflowForAChange) {

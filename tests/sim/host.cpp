@@ -10,6 +10,7 @@
 #include "daemon/options.hpp"
 #include "daemon/sa_requests.hpp"
 #include "ipoib/log.hpp"
+#include "ipoib/random.hpp"
 #include "ipoib/trace.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
@@ -100,7 +101,10 @@ Host::Host(World& world, const HostOptions& options)
   }
   hca_ = std::make_unique<softib::hca::Hca>(options.epoch, options.slot, port);
   port_ = std::make_unique<HcaPort>(*hca_, world_, std::vector{&frames_}, options.queue_depth);
-  sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options));
+  sa_ = std::make_unique<sa::SaClient>(sa::Config{}, *this, options.log, seed_of(options),
+                                       [random = Random(~seed_of(options))]() mutable {
+                                         return static_cast<std::uint32_t>(random.next());
+                                       });
   pump_ = std::make_unique<daemon::Pump>(
       daemon::Pump::Settings{.link = options.link,
                              .max_ip_mtu = daemon::Options::kMaxIpMtu,
@@ -197,7 +201,7 @@ void Host::port_changed(const softib::PortAttributes& port) {
   const bool reregister =
       std::exchange(reregister_count_, port.reregister_count) != port.reregister_count;
   if (changed) {
-    sa_->set_sm(daemon::sa_destination(port_view_.snapshot()), now);
+    sa_->set_sm(daemon::sa_destination(port_view_.snapshot()), now, port.lmc);
     link().on_port(daemon::port_status(port_view_.snapshot(), pkey_), now);
   }
   if (reregister) link().on_client_reregister(now);
@@ -213,9 +217,9 @@ void Host::renew_subscriptions() {
 }
 
 TimePoint Host::next_deadline() const {
-  const bool host_waits = !tun_.to_fabric.empty();
+  const bool waits = !tun_.to_fabric.empty() || !mads_.empty();
   return std::min({link().next_deadline(), sa_->next_deadline(), subscriptions_.next_deadline(),
-                   host_waits ? world_.now() + std::chrono::microseconds(1) : kNever});
+                   waits ? world_.now() + std::chrono::microseconds(1) : kNever});
 }
 
 /// Runs the pump and the SA client, like the threads of ipoibd, until they have no more work.

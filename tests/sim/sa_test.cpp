@@ -1,6 +1,7 @@
 // Links with an SA that is slow, busy, redirects, or sends wrong responses.
 #include "tests/sim/sim_fixture.hpp"
 #include "wire/class_port_info.hpp"
+#include "wire/notice.hpp"
 #include "wire/sa_records.hpp"
 
 namespace ipoib::sim {
@@ -174,6 +175,117 @@ TEST_F(SaBehaviour, ResponseWithAnotherTransactionIdIsIgnored) {
   EXPECT_EQ(a().count(Counter::path_responses) + b().count(Counter::path_responses), 0U);
   world.mad_tap = nullptr;
   EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+}
+
+/// A node that answers requests to the SA faster than the SA: it says that all paths lead to
+/// itself.
+class HostileNode : public SaBehaviour {
+ protected:
+  static constexpr Lid kOwn{0x77};
+
+  /// Sends forged responses ahead of each response of the SA, with these transaction ids.
+  void answer_first(std::function<std::vector<std::uint32_t>(std::uint32_t tid)> guesses) {
+    world.mad_tap = [this, guesses = std::move(guesses)](softib::MadPacket& packet) {
+      const auto header = *wire::SaHeader::parse(packet.mad);
+      if (header.mad.is_response()) {
+        const auto tid = static_cast<std::uint32_t>(header.mad.transaction_id);
+        for (const auto guess : guesses(tid)) forge(packet, guess);
+      }
+      return true;
+    };
+    world.faults.sa_delay = 1ms;
+  }
+  void forge(softib::MadPacket packet, std::uint32_t tid) {
+    packet.slid = kOwn;
+    auto header = *wire::SaHeader::parse(packet.mad);
+    header.mad.transaction_id = header.mad.transaction_id >> 32 << 32 | tid;
+    header.emit(packet.mad);
+    const auto record = MutableBytes(packet.mad).subspan(wire::kSaHeaderSize);
+    if (header.mad.attribute_id == wire::attribute::kPathRecord) {
+      auto path = *wire::PathRecord::parse(record);
+      path.dlid = kOwn;
+      path.emit(record);
+    }
+    world.inject_mad(packet);
+  }
+  /// A report to a() that b() is out of service.
+  [[nodiscard]] softib::MadPacket out_of_service(Lid from) {
+    softib::MadPacket packet;
+    packet.slid = from;
+    packet.dlid = world.subnet().node(a().node())->port.lid;
+    wire::SaHeader header;
+    header.mad.management_class = wire::mgmt_class::kSubnAdm;
+    header.mad.class_version = 2;
+    header.mad.method = wire::method::kReport;
+    header.mad.attribute_id = wire::attribute::kNotice;
+    header.emit(packet.mad);
+    wire::Notice notice;
+    notice.trap_number = wire::trap::kOutOfService;
+    notice.gid = world.subnet().node(b().node())->port.gid();
+    notice.emit(MutableBytes(packet.mad).subspan(wire::kSaHeaderSize));
+    return packet;
+  }
+  /// Counts the packets that go to the hostile node.
+  void watch() {
+    world.tap = [this](ConstBytes packet) {
+      stolen += wire::UdPacket::parse(packet)->lrh.dlid == kOwn ? 1 : 0;
+      return true;
+    };
+  }
+  std::size_t stolen = 0;
+};
+
+TEST_F(HostileNode, WhoGuessesTransactionIdsDoesNoHarm) {
+  watch();
+  std::uint32_t last = 0;
+  answer_first([&last](std::uint32_t tid) {
+    std::vector<std::uint32_t> guesses;
+    for (std::uint32_t i = 1; i <= 100; ++i) guesses.push_back(last + i);
+    last = tid;
+    return guesses;
+  });
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  EXPECT_TRUE(reaches(b(), a()));
+  EXPECT_EQ(stolen, 0U);
+  EXPECT_EQ(total(&sa::Counters::timeouts), 0U);
+}
+
+TEST_F(HostileNode, WhoKnowsTransactionIdsCanOnlyDelay) {
+  two_hosts();
+  watch();
+  answer_first([](std::uint32_t tid) { return std::vector{tid}; });
+  EXPECT_EQ(arrive(100), 0U);
+  EXPECT_EQ(stolen, 0U);
+  EXPECT_GT(total(&sa::Counters::foreign_responses), 0U);
+  world.mad_tap = nullptr;
+  EXPECT_TRUE(keeps_trying(a(), b(), 60s));
+  EXPECT_EQ(stolen, 0U);
+}
+
+TEST_F(HostileNode, ReportsOfOthersAreDropped) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const auto before = a().count(Counter::path_requests);
+  for (int i = 0; i < 1000; ++i) world.inject_mad(out_of_service(kOwn));
+  EXPECT_EQ(arrive(10), 10U);
+  EXPECT_EQ(a().sa_counters().foreign_reports, 1000U);
+  EXPECT_EQ(a().count(Counter::path_reports), 0U);
+  EXPECT_EQ(a().count(Counter::path_requests), before);
+}
+
+/// Subnet managers forward traps, whoever sends them.
+TEST_F(HostileNode, FalseReportsThroughTheSaInterruptNothing) {
+  two_hosts();
+  EXPECT_TRUE(reaches(a(), b()));
+  const Lid sm = world.subnet().node(a().node())->port.sm_lid;
+  for (int i = 0; i < 20; ++i) {
+    const auto before = a().count(Counter::path_requests);
+    world.inject_mad(out_of_service(sm));
+    EXPECT_EQ(arrive(5), 5U);
+    EXPECT_LE(a().count(Counter::path_requests), before + 1);
+  }
+  EXPECT_EQ(a().count(Counter::path_reports), 20U);
 }
 
 TEST_F(SaBehaviour, PathsAreRefreshedWithoutAGapInTraffic) {

@@ -233,11 +233,26 @@ void World::to_subnet(const softib::MadPacket& packet) {
 
 void World::from_subnet(softib::MadPacket packet) {
   if (lost(faults.mad_loss) || (mad_tap && !mad_tap(packet))) return;
-  at(arrival() + faults.sa_delay, [this, packet] {
-    const auto header = wire::MadHeader::parse(packet.mad);
-    if (header->is_response()) return deliver_response(*header, packet);
-    report(packet);
-  });
+  at(arrival() + faults.sa_delay, [this, packet] { to_process(packet); });
+}
+
+void World::inject_mad(const softib::MadPacket& packet) {
+  at(now_, [this, packet] { to_process(packet); });
+}
+
+void World::to_process(const softib::MadPacket& packet) {
+  const auto header = wire::MadHeader::parse(packet.mad);
+  if (header->is_response()) return deliver_response(*header, packet);
+  report(packet);
+}
+
+ReceivedMad World::received(const softib::MadPacket& packet) {
+  ReceivedMad mad{.bytes = {packet.mad.begin(), packet.mad.end()},
+                  .from = {packet.slid, packet.sl, 0}};
+  if (packet.grh) {
+    mad.from.global = GlobalRoute{.dgid = packet.grh->sgid, .hop_limit = packet.grh->hop_limit};
+  }
+  return mad;
 }
 
 const softib::PortAttributes& World::port_of(const Member& member) const {
@@ -250,7 +265,7 @@ void World::deliver_response(const wire::MadHeader& header, const softib::MadPac
   Member* const requester = find(id);
   if (requester == nullptr || !softib::admits_route(port_of(*requester), packet.grh)) return;
   if (outstanding_.erase(key_of(id, low)) == 0) return;
-  requester->process->receive_mad({.bytes = {packet.mad.begin(), packet.mad.end()}});
+  requester->process->receive_mad(received(packet));
   give(*requester);
 }
 
@@ -266,11 +281,7 @@ void World::report(const softib::MadPacket& packet) {
   const auto node = subnet_.node_at(packet.dlid);
   Member* const taker = node ? reports_to(*node) : nullptr;
   if (taker == nullptr || !softib::admits_route(port_of(*taker), packet.grh)) return;
-  MadDestination from{packet.slid, packet.sl, 0};
-  if (packet.grh) {
-    from.global = GlobalRoute{.dgid = packet.grh->sgid, .hop_limit = packet.grh->hop_limit};
-  }
-  taker->process->receive_mad({.bytes = {packet.mad.begin(), packet.mad.end()}, .from = from});
+  taker->process->receive_mad(received(packet));
   give(*taker);
 }
 

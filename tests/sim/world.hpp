@@ -62,6 +62,10 @@ class World : public softib::PacketSink {
   [[nodiscard]] softib::subnet::Subnet& subnet() { return subnet_; }
   /// Notifies the ports of changes of SM and SA that no MAD has caused.
   void publish();
+  /// A MAD that another program on the subnet has made up: a response for the process that its
+  /// transaction id names, or a report. It arrives at once. As in the kernel, a response ends the
+  /// request of its transaction id, whoever sends it.
+  void inject_mad(const softib::MadPacket& packet);
   /// Restarts the subnet manager.
   void restart_sm();
 
@@ -118,8 +122,10 @@ class World : public softib::PacketSink {
   void to_subnet(const softib::MadPacket& packet);
   void at_sa(const softib::MadPacket& packet);
   void from_subnet(softib::MadPacket packet);
+  void to_process(const softib::MadPacket& packet);
   void deliver_response(const wire::MadHeader& header, const softib::MadPacket& packet);
   void report(const softib::MadPacket& packet);
+  [[nodiscard]] static ReceivedMad received(const softib::MadPacket& packet);
   [[nodiscard]] const softib::PortAttributes& port_of(const Member& member) const;
   [[nodiscard]] Member* find(ProcessId id);
   [[nodiscard]] Member* find(const Process& process);

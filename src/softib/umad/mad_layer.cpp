@@ -83,7 +83,7 @@ Result<std::uint32_t> MadLayer::add_agent(const Registration& registration) {
 void MadLayer::remove_agent(std::uint32_t agent) {
   agents_.erase(agent);
   std::erase_if(transactions_, [&](const auto& one) { return one.agent == agent; });
-  std::erase_if(reassemblies_, [&](const auto& one) { return one.agent == agent; });
+  reassemblies_.erase_agent(agent);
 }
 
 Result<void> MadLayer::send(std::uint32_t agent, const MadAddress& to, ConstBytes mad,
@@ -187,7 +187,7 @@ void MadLayer::receive(const MadPacket& packet, const PortAttributes& port, ipoi
     return drop(is_response(*header) ? fabric::PortCounter::drop_mad_no_request
                                      : fabric::PortCounter::drop_mad_no_agent);
   }
-  const Incoming in{packet, *header, *pkey_index, port.path_bits_of(packet.dlid), *agent};
+  const Incoming in{packet, *header, *pkey_index, port.path_bits_of(packet.dlid), port.lmc, *agent};
   const auto rmpp = active_rmpp(packet.mad, *header);
   if (rmpp && agents_.at(*agent).does_rmpp()) {
     receive_rmpp(in, *rmpp, now);
@@ -213,19 +213,25 @@ std::optional<std::uint32_t> MadLayer::agent_for(const MadPacket& packet,
   return agent == agents_.end() ? std::nullopt : std::optional(agent->first);
 }
 
-MadLayer::Transactions::iterator MadLayer::find(std::uint32_t agent, const MadHeader& header) {
+/// The request or message to the sender of a MAD that the MAD replies to. Others may know the
+/// transaction id, too. (Subnet management packets may have no LIDs.)
+MadLayer::Transactions::iterator MadLayer::find(const Incoming& in) {
+  const auto& header = in.header;
   return std::find_if(transactions_.begin(), transactions_.end(), [&](const Transaction& one) {
-    return one.agent == agent && one.header.transaction_id == header.transaction_id &&
+    return one.agent == in.agent && one.header.transaction_id == header.transaction_id &&
            one.header.management_class == header.management_class &&
-           is_response(one.header) != is_response(header);
+           is_response(one.header) != is_response(header) &&
+           (is_smp(header.management_class) || is_same_port(one.to.lid, in.packet.slid, in.lmc));
   });
 }
 
 /// Delivers a MAD or a reassembled RMPP message. A response ends its transaction.
 void MadLayer::deliver(const Incoming& in, std::vector<std::uint8_t> mad) {
+  bool solicited = false;
   if (is_response(in.header)) {
-    const auto transaction = find(in.agent, in.header);
-    if (transaction != transactions_.end()) {
+    const auto transaction = find(in);
+    solicited = transaction != transactions_.end();
+    if (solicited) {
       transactions_.erase(transaction);
     } else if (agents_.at(in.agent).does_rmpp() || !active_rmpp(in.packet.mad, in.header)) {
       // An agent that does RMPP itself also gets the segments after the first, which has ended the
@@ -235,13 +241,13 @@ void MadLayer::deliver(const Incoming& in, std::vector<std::uint8_t> mad) {
   }
   MadAddress peer{in.packet.slid, in.packet.sl, in.packet.source, in.pkey_index, in.path_bits};
   if (in.packet.grh) peer.global = route_back(*in.packet.grh);
-  received_.push_back({in.agent, 0, peer, std::move(mad)});
+  received_.push_back({in.agent, 0, solicited, peer, std::move(mad)});
 }
 
 void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::TimePoint now) {
   switch (rmpp.type) {
     case RmppType::data:
-      if (rmpp.version == 1) return reassemble(in, now);
+      if (rmpp.version == 1) return reassemble(in, rmpp.data1 == 1, now);
       reply(in.packet, rmpp_abort(in.packet.mad, RmppStatus::unsupported_version));
       return drop(fabric::PortCounter::drop_malformed);
     case RmppType::ack:
@@ -249,8 +255,8 @@ void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::T
     case RmppType::stop:
     case RmppType::abort:
       // From the sender or from the receiver of a transfer.
-      if (const auto transfer = reassembly(in); transfer != reassemblies_.end()) {
-        reassemblies_.erase(transfer);
+      if (const auto* const transfer = reassembly(in)) {
+        reassemblies_.erase(*transfer);
       } else {
         receive_rmpp_control(in, rmpp, now);
       }
@@ -260,40 +266,33 @@ void MadLayer::receive_rmpp(const Incoming& in, const RmppHeader& rmpp, ipoib::T
   }
 }
 
-MadLayer::Reassemblies::iterator MadLayer::reassembly(const Incoming& in) {
-  return std::find_if(reassemblies_.begin(), reassemblies_.end(), [&](const Reassembly& one) {
-    return one.agent == in.agent && one.from == in.packet.slid &&
-           one.header.transaction_id == in.header.transaction_id &&
-           one.header.management_class == in.header.management_class &&
-           one.header.method == in.header.method;
-  });
+Reassembly* MadLayer::reassembly(const Incoming& in) {
+  return reassemblies_.find(in.agent, in.header, in.packet.slid);
 }
 
-void MadLayer::reassemble(const Incoming& in, ipoib::TimePoint now) {
-  auto transfer = reassembly(in);
-  if (transfer == reassemblies_.end()) {
-    if (is_response(in.header) && find(in.agent, in.header) == transactions_.end()) {
+/// Only the first segment begins a transfer.
+void MadLayer::reassemble(const Incoming& in, bool is_first, ipoib::TimePoint now) {
+  auto* transfer = reassembly(in);
+  if (transfer == nullptr) {
+    const bool requested = is_response(in.header);
+    if (!is_first || (requested && find(in) == transactions_.end())) {
       return drop(fabric::PortCounter::drop_mad_no_request);
     }
-    if (!make_room()) return drop(fabric::PortCounter::drop_mad_full);
-    reassemblies_.push_back({in.agent, in.header, in.packet.slid, in.packet, {}, {}});
-    transfer = std::prev(reassemblies_.end());
+    transfer = reassemblies_.begin(in.agent, in.header, in.packet, requested, in.lmc, now);
+    if (transfer == nullptr) return drop(fabric::PortCounter::drop_mad_full);
   }
   transfer->last = in.packet;
-  if (!transfer->receiver.is_complete()) transfer->deadline = now + kReassemblyTimeout;
-  // Each segment restarts the timeout of the request.
-  const auto request = find(in.agent, in.header);
-  if (request != transactions_.end() && request->deadline != ipoib::kNever) {
-    request->deadline = now + request->retry.timeout;
-  }
-  switch (transfer->receiver.accept(in.packet.mad)) {
+  const auto before = transfer->receiver.received();
+  const auto outcome = transfer->receiver.accept(in.packet.mad);
+  if (transfer->receiver.received() != before) on_progress(*transfer, in, now);
+  switch (outcome) {
     case RmppReceiver::Outcome::nothing:
       return;
     case RmppReceiver::Outcome::acknowledge:
       return reply(in.packet, transfer->receiver.acknowledgement(in.packet.mad));
     case RmppReceiver::Outcome::abort:
       reply(in.packet, rmpp_abort(in.packet.mad, RmppStatus::bad_segment));
-      reassemblies_.erase(transfer);
+      reassemblies_.erase(*transfer);
       return drop(fabric::PortCounter::drop_malformed);
     case RmppReceiver::Outcome::complete:
       reply(in.packet, transfer->receiver.acknowledgement(in.packet.mad));
@@ -302,20 +301,20 @@ void MadLayer::reassemble(const Incoming& in, ipoib::TimePoint now) {
   }
 }
 
-/// At the bound, removes a complete transfer. Returns false if there is none.
-bool MadLayer::make_room() {
-  if (reassemblies_.size() < kMaxReassemblies) return true;
-  const auto complete = std::find_if(reassemblies_.begin(), reassemblies_.end(),
-                                     [](const auto& one) { return one.receiver.is_complete(); });
-  if (complete == reassemblies_.end()) return false;
-  reassemblies_.erase(complete);
-  return true;
+/// A segment was accepted: not a duplicate, which anybody can repeat for ever.
+void MadLayer::on_progress(Reassembly& transfer, const Incoming& in, ipoib::TimePoint now) {
+  if (!transfer.requested) return;  // its sender could keep it for ever
+  transfer.deadline = now + kReassemblyTimeout;
+  const auto request = find(in);
+  if (request != transactions_.end() && request->deadline != ipoib::kNever) {
+    request->deadline = now + request->retry.timeout;
+  }
 }
 
 /// Processes an ACK, STOP or ABORT for a message that is being sent.
 void MadLayer::receive_rmpp_control(const Incoming& in, const RmppHeader& rmpp,
                                     ipoib::TimePoint now) {
-  const auto transaction = find(in.agent, in.header);
+  const auto transaction = find(in);
   if (transaction == transactions_.end()) return drop(fabric::PortCounter::drop_mad_no_request);
   auto& sender = transaction->sender;
   if (!sender || sender->is_done()) return drop(fabric::PortCounter::drop_mad_no_request);
@@ -351,13 +350,10 @@ void MadLayer::on_time(ipoib::TimePoint now) {
       ++i;
     }
   }
-  std::erase_if(reassemblies_, [&](const Reassembly& transfer) {
-    if (transfer.deadline > now) return false;
-    if (!transfer.receiver.is_complete()) {
-      reply(transfer.last, rmpp_abort(transfer.last.mad, RmppStatus::total_time_too_long));
-    }
-    return true;
-  });
+  for (const auto& transfer : reassemblies_.take_expired(now)) {
+    if (transfer.receiver.is_complete()) continue;
+    reply(transfer.last, rmpp_abort(transfer.last.mad, RmppStatus::total_time_too_long));
+  }
 }
 
 /// Retries a transaction; without retries left, reports ETIMEDOUT to the agent and returns true.
@@ -374,14 +370,13 @@ bool MadLayer::retry_or_fail(Transaction& transaction, ipoib::TimePoint now) {
   }
   std::vector<std::uint8_t> header(kMadHeaderSize);
   transaction.header.emit(header);
-  received_.push_back({transaction.agent, ETIMEDOUT, transaction.to, std::move(header)});
+  received_.push_back({transaction.agent, ETIMEDOUT, true, transaction.to, std::move(header)});
   return true;
 }
 
 ipoib::TimePoint MadLayer::next_deadline() const {
-  ipoib::TimePoint first = ipoib::kNever;
+  ipoib::TimePoint first = reassemblies_.next_deadline();
   for (const auto& transaction : transactions_) first = std::min(first, transaction.deadline);
-  for (const auto& transfer : reassemblies_) first = std::min(first, transfer.deadline);
   return first;
 }
 

@@ -13,6 +13,7 @@
 #include "softib/core/mad_packet.hpp"
 #include "softib/fabric/port_counters.hpp"
 #include "softib/umad/mad_values.hpp"
+#include "softib/umad/reassemblies.hpp"
 #include "softib/umad/registration.hpp"
 #include "softib/umad/rmpp.hpp"
 
@@ -55,16 +56,7 @@ class MadLayer {
     unsigned retries_left = 0;
     ipoib::TimePoint deadline;
   };
-  struct Reassembly {
-    std::uint32_t agent = 0;
-    MadHeader header;
-    Lid from;
-    MadPacket last;  ///< last segment received; the template of an ABORT
-    RmppReceiver receiver;
-    ipoib::TimePoint deadline;
-  };
   using Transactions = std::vector<Transaction>;
-  using Reassemblies = std::vector<Reassembly>;
 
   /// A packet that passed the checks of the port, and the agent that it is for.
   struct Incoming {
@@ -72,20 +64,21 @@ class MadLayer {
     MadHeader header;
     std::uint16_t pkey_index = 0;
     std::uint8_t path_bits = 0;
+    std::uint8_t lmc = 0;  ///< of all ports of the subnet
     std::uint32_t agent = 0;
   };
 
   [[nodiscard]] std::optional<std::uint32_t> agent_for(const MadPacket& packet,
                                                        const MadHeader& header) const;
-  [[nodiscard]] Transactions::iterator find(std::uint32_t agent, const MadHeader& header);
+  [[nodiscard]] Transactions::iterator find(const Incoming& in);
   [[nodiscard]] bool is_duplicate(std::uint32_t agent, const MadHeader& header, Lid to) const;
   void transmit(Transaction& transaction, ipoib::TimePoint now);
   bool retry_or_fail(Transaction& transaction, ipoib::TimePoint now);
   void deliver(const Incoming& in, std::vector<std::uint8_t> mad);
   void receive_rmpp(const Incoming& in, const ipoib::wire::RmppHeader& rmpp, ipoib::TimePoint now);
-  void reassemble(const Incoming& in, ipoib::TimePoint now);
-  [[nodiscard]] Reassemblies::iterator reassembly(const Incoming& in);
-  [[nodiscard]] bool make_room();
+  void reassemble(const Incoming& in, bool is_first, ipoib::TimePoint now);
+  [[nodiscard]] Reassembly* reassembly(const Incoming& in);
+  void on_progress(Reassembly& transfer, const Incoming& in, ipoib::TimePoint now);
   void receive_rmpp_control(const Incoming& in, const ipoib::wire::RmppHeader& rmpp,
                             ipoib::TimePoint now);
   void reply(const MadPacket& packet, const Mad& mad);

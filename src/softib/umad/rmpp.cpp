@@ -47,7 +47,7 @@ RmppReceiver::Outcome RmppReceiver::accept(const Mad& segment) {
   const auto rmpp = RmppHeader::parse(ConstBytes(segment).subspan(kMadHeaderSize));
   if (!rmpp || rmpp->data1 == 0) return Outcome::abort;
   const bool is_first = (rmpp->flags & RmppHeader::kFirst) != 0;
-  if (is_first != (rmpp->data1 == 1) || rmpp->data1 > kMaxRmppSegments) return Outcome::abort;
+  if (is_first != (rmpp->data1 == 1) || rmpp->data1 > max_segments_) return Outcome::abort;
   // A duplicate: the ACK was lost.
   if (rmpp->data1 <= received_) return Outcome::acknowledge;
   if (complete_ || rmpp->data1 != received_ + 1) return Outcome::nothing;

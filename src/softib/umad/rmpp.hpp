@@ -22,6 +22,9 @@ class RmppReceiver {
  public:
   enum class Outcome : std::uint8_t { nothing, acknowledge, complete, abort };
 
+  explicit RmppReceiver(std::uint32_t max_segments = kMaxRmppSegments)
+      : max_segments_(max_segments) {}
+
   /// Processes a DATA MAD of this transfer. Returns `complete` once; it requires an ACK, too.
   Outcome accept(const Mad& segment);
   /// The ACK for all segments so far. Takes addresses and ids from any segment of the transfer.
@@ -29,10 +32,13 @@ class RmppReceiver {
   /// The message after `complete`: the headers of the first segment and the data of all.
   [[nodiscard]] std::vector<std::uint8_t> take_message() { return std::move(message_); }
   [[nodiscard]] bool is_complete() const { return complete_; }
+  /// Segments accepted so far.
+  [[nodiscard]] std::uint32_t received() const { return received_; }
 
  private:
   void append(const Mad& segment, const ipoib::wire::RmppHeader& rmpp);
 
+  std::uint32_t max_segments_;
   std::vector<std::uint8_t> message_;
   std::uint32_t received_ = 0;  ///< segments 1..received_ are in the message
   std::uint32_t window_last_ = 1;

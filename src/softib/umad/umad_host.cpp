@@ -166,6 +166,10 @@ std::optional<UmadHost::Received> UmadHost::receive(int port, std::size_t limit)
   if (queue.front().mad.mad.size() > limit) return queue.front();
   Received first = std::move(queue.front());
   queue.pop_front();
+  if (!first.mad.solicited) {
+    --found->second.unsolicited;
+    found->second.unsolicited_bytes -= first.mad.mad.size();
+  }
   eventfd_t ignored = 0;
   if (queue.empty()) (void)::eventfd_read(port, &ignored);
   return first;
@@ -213,8 +217,16 @@ void UmadHost::flush(std::unique_lock<std::mutex>& lock) {
 void UmadHost::deliver(ReceivedMad mad) {
   const auto owner = owners_.find(mad.agent);
   if (owner == owners_.end()) return;
-  auto& queue = ports_.at(owner->second.port).queue;
-  if (queue.size() >= kMaxQueuedMads) return endpoint_.count(fabric::PortCounter::drop_mad_full);
+  auto& port = ports_.at(owner->second.port);
+  auto& queue = port.queue;
+  const bool has_room = queue.size() < kMaxQueuedMads &&
+                        (mad.solicited || (port.unsolicited < kMaxQueuedUnsolicited &&
+                                           port.unsolicited_bytes < kMaxUnsolicitedBytes));
+  if (!has_room) return endpoint_.count(fabric::PortCounter::drop_mad_full);
+  if (!mad.solicited) {
+    ++port.unsolicited;
+    port.unsolicited_bytes += mad.mad.size();
+  }
   if (queue.empty()) (void)::eventfd_write(owner->second.port, 1);
   queue.push_back({owner->second.id, std::move(mad)});
 }

@@ -18,6 +18,9 @@ namespace softib::umad {
 /// Bounds of an open port: its agents, as in the kernel, and its receive queue.
 inline constexpr std::size_t kMaxPortAgents = 32;
 inline constexpr std::size_t kMaxQueuedMads = 4096;
+/// Of these, what was not requested, which must not keep out responses.
+inline constexpr std::size_t kMaxQueuedUnsolicited = 2048;
+inline constexpr std::size_t kMaxUnsolicitedBytes = 4 << 20;
 inline constexpr std::size_t kMaxOpenPorts = 256;
 
 /// Thread-safe. Errors are negative errno values, as in libibumad.
@@ -63,6 +66,8 @@ class UmadHost final : public endpoint::MadReceiver {
     bool has_cable = true;
     std::array<std::optional<Agent>, kMaxPortAgents> agents;
     std::deque<Received> queue;
+    std::size_t unsolicited = 0;  ///< in the queue
+    std::size_t unsolicited_bytes = 0;
   };
   struct Owner {
     int port = 0;

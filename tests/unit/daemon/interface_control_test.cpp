@@ -87,6 +87,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
     deletion = std::move(done);
   }
   void send(const wire::SaRequest& request) override { requests.push_back(request); }
+  [[nodiscard]] sa::Counters counters() const override { return of_sa; }
 
   /// Runs the control thread until `holds`.
   void run_until(const std::function<bool()>& holds) {
@@ -147,6 +148,7 @@ class InterfaceControlTest : public ::testing::Test, public InterfaceOwner, publ
   std::vector<StopReason> ended;
   std::vector<wire::SaRequest> requests;
   std::optional<std::uint64_t> missing_receives;
+  sa::Counters of_sa;
   std::vector<std::string> names;
   std::function<void(Result<void>)> deletion;
   bool has_moved = false;
@@ -379,8 +381,8 @@ TEST_F(InterfaceControlTest, RefusesARequestIfTheInterfaceIsBusy) {
   EXPECT_EQ(responses[0].error().code, EBUSY);
 }
 
-TEST_F(InterfaceControlTest, AddsTheCounterOfThePort) {
-  const auto counters = [&] {
+TEST_F(InterfaceControlTest, AddsTheCountersOfThePort) {
+  const auto reported = [&] {
     std::vector<control::Counter> out;
     control.handle(control::StatsRequest{}, [&](const control::Response& response) {
       out = std::get<std::vector<control::Counter>>(*response);
@@ -389,9 +391,11 @@ TEST_F(InterfaceControlTest, AddsTheCounterOfThePort) {
     std::get<AdminRequest>(passed_on.at(0)).done(control::Reply(std::vector<control::Counter>{}));
     return out;
   };
-  EXPECT_THAT(counters(), IsEmpty()) << "the device has none";
+  of_sa.foreign_responses = 3;
+  EXPECT_EQ(reported(), sa_counters(of_sa)) << "the device has none";
+  EXPECT_THAT(reported(), Contains(control::Counter{"drop_sa_foreign_response", 3, true}));
   missing_receives = 12;
-  EXPECT_THAT(counters(), ElementsAre(missing_receives_counter(12)));
+  EXPECT_EQ(reported().back(), missing_receives_counter(12));
 }
 
 TEST_F(InterfaceControlTest, AddsInterfacesForKeysOfEitherMembership) {

@@ -77,6 +77,7 @@ class InterfacesTest : public ::testing::Test,
   void discard(const std::string& name) override { discarded.push_back(name); }
   void on_finished(const std::string& reason) override { finished.push_back(reason); }
   void send(const wire::SaRequest& /*request*/) override {}
+  [[nodiscard]] sa::Counters counters() const override { return {}; }
 
   [[nodiscard]] static verbs::PortSnapshot port_in(std::vector<PKey> pkeys, bool active = true) {
     verbs::PortSnapshot port;

@@ -34,7 +34,7 @@ TEST(SaRequestsTest, InterfacesOfAPortShareTheBoundOfItsRequests) {
   sa::Config config;
   config.window = 8;
   config.max_waiting = kInterfaces * kEach - config.window;
-  sa::SaClient client(config, port, log, 1);
+  sa::SaClient client(config, port, log, 1, sa::random_from(1));
   client.set_sm(MadDestination{Lid(1), ServiceLevel(0), 0}, kNow);
   const auto query = wire::path_query(Gid(1, Guid(1)), Gid(1, Guid(2)), kDefaultPKey);
   for (std::uint32_t id = 0; id < kEach; ++id) {

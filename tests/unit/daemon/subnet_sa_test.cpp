@@ -10,6 +10,7 @@
 #include "daemon/sa_requests.hpp"
 #include "tests/support/softib/temporary_folder.hpp"
 #include "tests/unit/link/object_fixture.hpp"
+#include "tests/unit/sa/memory_mad_port.hpp"
 #include "wire/mad.hpp"
 #include "wire/mgid.hpp"
 #include "wire/notice.hpp"
@@ -28,6 +29,10 @@ class FakeMads final : public verbs::WatchedMadPort {
     return {};
   }
   [[nodiscard]] std::optional<ReceivedMad> receive() override {
+    if (flood > 0) {
+      --flood;
+      return ReceivedMad{.bytes = std::vector<std::uint8_t>(wire::kMadSize)};
+    }
     return std::exchange(inbox, std::nullopt);
   }
   [[nodiscard]] MadSource source() override { return {}; }
@@ -37,6 +42,7 @@ class FakeMads final : public verbs::WatchedMadPort {
 
   bool takes = true;
   std::optional<ReceivedMad> inbox;
+  std::size_t flood = 0;  ///< MADs of others that come before the one in `inbox`
 
  private:
   std::vector<std::vector<std::uint8_t>>& sent_;
@@ -74,7 +80,7 @@ class SubnetSaTest : public ::testing::Test {
   verbs::PortSnapshot port;
   std::unique_ptr<FakeMads> made{std::make_unique<FakeMads>(sent)};
   FakeMads& mads{*made};
-  SubnetSa sa{std::move(made), SharedMemberships(), *link::silent_logger(), 1};
+  SubnetSa sa{std::move(made), SharedMemberships(), *link::silent_logger(), 1, sa::random_from(1)};
 };
 
 TEST_F(SubnetSaTest, SubscribesWhenThePortBecomesActiveAndAfterEachChange) {
@@ -97,6 +103,40 @@ TEST_F(SubnetSaTest, SubscribesWhenTheProgramThatHadTheReportsHasEnded) {
   ASSERT_NE(now, kNever);
   sa.on_time(now);
   EXPECT_EQ(subscriptions(), 4U);
+}
+
+/// Signals, netlink and the control socket are handled by the same thread.
+TEST_F(SubnetSaTest, GivesWayToOthersDuringAFloodOfMads) {
+  sa.on_port(port, now);
+  const std::size_t per_turn = sa::Config().mads_per_turn;
+  mads.flood = 3 * per_turn;
+  sa.on_readable(now);
+  EXPECT_EQ(mads.flood, 2 * per_turn);
+  sa.on_readable(now);
+  sa.on_readable(now);
+  EXPECT_EQ(mads.flood, 0U);
+  EXPECT_EQ(sa.counters().unmatched_mads, 3 * per_turn);
+}
+
+/// Subnet managers assign one LMC to all ports.
+TEST_F(SubnetSaTest, AcceptsReportsFromAnyLidOfTheSmPort) {
+  port.lmc = 2;
+  port.sm_lid = Lid(4);
+  sa.on_port(port, now);
+  wire::SaHeader header;
+  header.mad.management_class = wire::mgmt_class::kSubnAdm;
+  header.mad.class_version = 2;
+  header.mad.method = wire::method::kReport;
+  header.mad.attribute_id = wire::attribute::kNotice;
+  for (const Lid from : {Lid(3), Lid(4), Lid(7), Lid(8)}) {
+    auto& mad = mads.inbox.emplace();
+    mad.bytes.resize(wire::kMadSize);
+    header.emit(mad.bytes);
+    mad.from.lid = from;
+    sa.on_readable(now);
+  }
+  EXPECT_EQ(sa.counters().reports, 2U);
+  EXPECT_EQ(sa.counters().foreign_reports, 2U);
 }
 
 TEST_F(SubnetSaTest, DoesNotClaimReportsWithoutAnSa) {
@@ -175,7 +215,7 @@ class SharingSubnetSaTest : public SubnetSaTest {
   FakeMads& sharing_mads{*made_sharing};
   SubnetSa sharing{std::move(made_sharing),
                    SharedMemberships::open(folder.path(), "mlx5_0-1").value(),
-                   *link::silent_logger(), 1};
+                   *link::silent_logger(), 1, sa::random_from(1)};
 };
 
 TEST_F(SharingSubnetSaTest, MembershipLastsWhileThePortIsActive) {

@@ -6,11 +6,18 @@
 #include <vector>
 
 #include "ipoib/mad_port.hpp"
+#include "ipoib/random.hpp"
+#include "sa/sa_client.hpp"
 #include "wire/class_port_info.hpp"
 #include "wire/mad.hpp"
 #include "wire/sa_status.hpp"
 
 namespace ipoib::sa {
+
+/// Transaction ids that are the same in each run.
+inline RandomSource random_from(std::uint64_t seed) {
+  return [random = Random(seed)]() mutable { return static_cast<std::uint32_t>(random.next()); };
+}
 
 class MemoryMadPort : public MadPort {
  public:
@@ -45,8 +52,7 @@ class MemoryMadPort : public MadPort {
     header.mad.status = status;
     // The layer below uses the high half, and does not always clear it.
     header.mad.transaction_id |= std::uint64_t{0xabcd} << 32;
-    ReceivedMad mad;
-    mad.bytes.resize(wire::kMadSize);
+    ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kMadSize), .from = request.to};
     header.emit(mad.bytes);
     record.emit(MutableBytes(mad.bytes).subspan(wire::kSaHeaderSize));
     inbox.push_back(std::move(mad));
@@ -56,8 +62,7 @@ class MemoryMadPort : public MadPort {
     auto header = request.header();
     header.mad.method = wire::method::kGetTableResp;
     header.attribute_offset = static_cast<std::uint16_t>(stride / 8);
-    ReceivedMad mad;
-    mad.bytes.resize(wire::kSaHeaderSize);
+    ReceivedMad mad{.bytes = std::vector<std::uint8_t>(wire::kSaHeaderSize), .from = request.to};
     header.emit(mad.bytes);
     mad.bytes.insert(mad.bytes.end(), records.begin(), records.end());
     inbox.push_back(std::move(mad));

@@ -30,7 +30,7 @@ class SaClientTest : public testing::Test {
   SaClientTest() { make_client(); }
 
   void make_client(std::uint64_t seed = 42) {
-    client = std::make_unique<SaClient>(config, port, log, seed);
+    client = std::make_unique<SaClient>(config, port, log, seed, random_from(seed));
   }
   void ask_path(std::uint64_t id, const Gid& peer = kPeer) {
     client->request({wire::SaRequestId(id), wire::path_query(kPort, peer, kDefaultPKey)}, now);

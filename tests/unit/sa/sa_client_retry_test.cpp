@@ -1,9 +1,9 @@
 // Rows of the table in sa_client.cpp without a final response, and the limits.
 #include <spdlog/sinks/ostream_sink.h>
 
-#include <limits>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "sa_client_fixture.hpp"
 
@@ -246,9 +246,9 @@ TEST_F(SaClientTest, LeavesAreSentAlthoughTooManyRequestsWait) {
   client->set_sm(kSm, now);
   for (std::uint64_t id = 0; id < 5; ++id) ask_path(id);
   const auto leave = [&](std::uint64_t id) {
-    client->request({wire::SaRequestId(id),
-                     wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember)},
-                    now);
+    client->request(
+        {wire::SaRequestId(id), wire::leave_query(kGroup, kPort, McMemberRecord::kFullMember)},
+        now);
   };
   for (std::uint64_t id = 10; id < 14; ++id) leave(id);
   EXPECT_TRUE(client->responses().empty());
@@ -299,18 +299,32 @@ TEST_F(SaClientTest, OnTimeIsHarmlessBeforeTheDeadline) {
   EXPECT_EQ(port.sent.size(), 1U);
 }
 
-TEST_F(SaClientTest, TransactionIdsDifferAndComeFromTheSeed) {
+/// Who knows one transaction id does not know the next.
+TEST_F(SaClientTest, TransactionIdsAreRandom) {
+  std::vector<std::uint32_t> drawn{7, 0xffffffff, 0xffffffff, 7};
+  std::size_t next = 0;
+  client = std::make_unique<SaClient>(config, port, log, 1, [&] { return drawn.at(next++); });
   client->set_sm(kSm, now);
-  ask_path(1);
-  ask_path(2);
-  const auto first = port.sent[0].header().mad.transaction_id;
-  EXPECT_NE(first, port.sent[1].header().mad.transaction_id);
-  EXPECT_LE(first, std::numeric_limits<std::uint32_t>::max());
+  for (std::uint64_t id = 0; id < drawn.size(); ++id) ask_path(id);
+  std::vector<std::uint64_t> used;
+  for (const auto& sent : port.sent) used.push_back(sent.header().mad.transaction_id);
+  EXPECT_EQ(used, (std::vector<std::uint64_t>{7, 0xffffffff, 0, 8})) << "and no two are alike";
+}
+
+TEST_F(SaClientTest, RequestsKeepTheirOrderWhenTheSubnetManagerChanges) {
+  client->set_sm(kSm, now);
+  constexpr std::uint64_t kRequests = 20;
+  for (std::uint64_t id = 1; id <= kRequests; ++id) {
+    ask_path(id, Gid(Gid::kLinkLocalPrefix, Guid(id)));
+  }
   port.sent.clear();
-  SaClient same(config, port, log, 42);
-  same.set_sm(kSm, now);
-  same.request({wire::SaRequestId(1), wire::path_query(kPort, kPeer, kDefaultPKey)}, now);
-  EXPECT_EQ(port.sent[0].header().mad.transaction_id, first);
+  client->set_sm(kOtherSm, now);
+  ASSERT_EQ(port.sent.size(), kRequests);
+  for (std::uint64_t id = 1; id <= kRequests; ++id) {
+    const auto record =
+        PathRecord::parse(ConstBytes(port.sent[id - 1].mad).subspan(wire::kSaHeaderSize));
+    EXPECT_EQ(record->dgid.guid(), Guid(id));
+  }
 }
 
 }  // namespace

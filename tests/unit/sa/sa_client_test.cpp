@@ -118,7 +118,8 @@ TEST_F(ReportTest, IsAcceptedOnlyFromTheSa) {
   report();
   EXPECT_TRUE(client->notices().empty());
   EXPECT_TRUE(port.sent.empty());
-  EXPECT_EQ(client->counters().unmatched_mads, 3U);
+  EXPECT_EQ(client->counters().foreign_reports, 2U);
+  EXPECT_EQ(client->counters().unmatched_mads, 1U);
 }
 
 TEST_F(SaClientTest, ReturnsAStatusAsAFailure) {

@@ -454,6 +454,151 @@ TEST_F(MadLayerRmppTest, RestartsTheTimeoutOfTheRequestAtEachSegment) {
   EXPECT_EQ(received_one().status, ETIMEDOUT);
 }
 
+TEST_F(MadLayerRmppTest, DuplicatesRenewNoTimer) {
+  const auto request = send_request();
+  receive(segment(request, 1, RmppHeader::kFirst));
+  for (int tenth = 1; tenth < 10; ++tenth) {
+    receive(segment(request, 1, RmppHeader::kFirst), kStart + tenth * milliseconds(100));
+  }
+  EXPECT_THAT(layer_.take_outgoing(), SizeIs(10)) << "each is acknowledged";
+  layer_.on_time(kStart + seconds(1));
+  EXPECT_EQ(received_one().status, ETIMEDOUT);
+  receive(segment(request, 1, RmppHeader::kFirst), kStart + kReassemblyTimeout - seconds(1));
+  (void)layer_.take_outgoing();
+  layer_.on_time(kStart + kReassemblyTimeout);
+  EXPECT_EQ(control().type, RmppType::abort);
+}
+
+TEST_F(MadLayerRmppTest, ProgressRenewsTheTimer) {
+  const auto request = send_request();
+  receive(segment(request, 1, RmppHeader::kFirst));
+  receive(segment(request, 2, 0), kStart + seconds(30));
+  (void)layer_.take_outgoing();
+  layer_.on_time(kStart + kReassemblyTimeout);
+  EXPECT_THAT(layer_.take_outgoing(), IsEmpty());
+  layer_.on_time(kStart + seconds(30) + kReassemblyTimeout);
+  EXPECT_EQ(control().type, RmppType::abort);
+}
+
+TEST_F(MadLayerRmppTest, OnlyTheFirstSegmentBeginsATransfer) {
+  const auto request = send_request();
+  receive(segment(request, 2, 0));
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
+  layer_.on_time(kStart + seconds(1));
+  EXPECT_EQ(layer_.next_deadline(), ipoib::kNever) << "there is no transfer";
+}
+
+/// Others may know the transaction id.
+TEST_F(MadLayerRmppTest, TakesTheResponseOnlyFromWhereTheRequestWasSent) {
+  const auto request = send_request();
+  auto forged = segment(request, 1, RmppHeader::kFirst | RmppHeader::kLast, 30);
+  forged.slid = Lid(10);
+  receive(forged);
+  auto short_one = reply_to(request, method::kGetTableResp);
+  short_one.slid = Lid(10);
+  receive(short_one);
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
+  EXPECT_THAT(layer_.take_outgoing(), IsEmpty());
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request,
+                                               fabric::PortCounter::drop_mad_no_request));
+  receive(segment(request, 1, RmppHeader::kFirst | RmppHeader::kLast, 30));
+  EXPECT_TRUE(received_one().solicited) << "that of the right port is still awaited";
+}
+
+TEST_F(MadLayerRmppTest, TakesTheResponseFromAnyLidOfThePort) {
+  port_.lmc = 1;
+  const auto request = send_request();
+  auto response = segment(request, 1, RmppHeader::kFirst | RmppHeader::kLast, 30);
+  response.slid = Lid(8);  // with LMC 1 of the same port as 9
+  receive(response);
+  EXPECT_EQ(received_one().agent, agent_);
+}
+
+/// Transfers that any port may begin, to an agent that takes long requests.
+class MadLayerUnsolicitedTest : public MadLayerRmppTest {
+ protected:
+  MadLayerUnsolicitedTest() { taker_ = add(make_registration(kSa, 1, {method::kGetTable})); }
+  void receive_segment(Lid from, std::uint64_t tid, std::uint32_t number,
+                       ipoib::TimePoint now = kStart, std::uint8_t flags = 0) {
+    auto packet = request(make_mad(kSa, method::kGetTable, tid));
+    packet.slid = from;
+    set_rmpp(packet.mad, RmppType::data,
+             static_cast<std::uint8_t>(flags | (number == 1 ? RmppHeader::kFirst : 0)), number, 30);
+    receive(packet, now);
+  }
+  /// Two transfers from each of four ports.
+  void use_up() {
+    for (std::uint16_t port = 0; port < kMaxUnsolicited / kMaxUnsolicitedOfPort; ++port) {
+      for (std::uint64_t tid = 0; tid < kMaxUnsolicitedOfPort; ++tid) {
+        receive_segment(Lid(static_cast<std::uint16_t>(100 + port)), tid, 1);
+      }
+    }
+    EXPECT_THAT(layer_.take_drops(), IsEmpty());
+    EXPECT_THAT(layer_.take_outgoing(), SizeIs(kMaxUnsolicited));
+  }
+  std::uint32_t taker_ = 0;
+};
+
+TEST_F(MadLayerUnsolicitedTest, LongRequestIsDelivered) {
+  receive_segment(kPeer, 5, 1);
+  receive_segment(kPeer, 5, 2, kStart, RmppHeader::kLast);
+  const auto message = received_one();
+  EXPECT_EQ(message.agent, taker_);
+  EXPECT_FALSE(message.solicited);
+  EXPECT_THAT(message.mad, SizeIs(kSaHeaderSize + 200 + 10));
+}
+
+TEST_F(MadLayerUnsolicitedTest, HaveASmallBudgetOfTheirOwn) {
+  use_up();
+  receive_segment(kPeer, 1, 1);
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_full));
+  for (std::size_t i = 0; i < kMaxReassemblies; ++i) {
+    agent_ = i == 0 ? add(make_registration(kSa, 1)) : agent_;
+    ASSERT_TRUE(send(agent_, make_mad(kSa, method::kGetTable, i), {seconds(1), 0}));
+    receive(segment(sent_one(), 1, RmppHeader::kFirst));
+    EXPECT_EQ(control().type, RmppType::ack) << "what was requested has its own";
+  }
+}
+
+TEST_F(MadLayerUnsolicitedTest, OnePortCannotUseUpTheBudget) {
+  port_.lmc = 3;
+  for (std::uint16_t lid = 16; lid < 24; ++lid) receive_segment(Lid(lid), lid, 1);
+  EXPECT_THAT(layer_.take_outgoing(), SizeIs(kMaxUnsolicitedOfPort));
+  EXPECT_THAT(layer_.take_drops(), SizeIs(8 - kMaxUnsolicitedOfPort));
+  receive_segment(kPeer, 1, 1);
+  EXPECT_EQ(control().type, RmppType::ack) << "of another port";
+}
+
+TEST_F(MadLayerUnsolicitedTest, CompleteOneMakesRoom) {
+  use_up();
+  receive_segment(Lid(100), 0, 2, kStart, RmppHeader::kLast);
+  EXPECT_EQ(control().data1, 2U);
+  receive_segment(kPeer, 1, 1);
+  EXPECT_EQ(control().type, RmppType::ack);
+}
+
+TEST_F(MadLayerUnsolicitedTest, AreShort) {
+  for (std::uint32_t number = 1; number <= kMaxUnsolicitedSegments; ++number) {
+    receive_segment(kPeer, 1, number);
+  }
+  EXPECT_THAT(layer_.take_drops(), IsEmpty());
+  (void)layer_.take_outgoing();
+  receive_segment(kPeer, 1, kMaxUnsolicitedSegments + 1);
+  EXPECT_EQ(control().type, RmppType::abort);
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_malformed));
+  EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
+}
+
+TEST_F(MadLayerUnsolicitedTest, EndInTimeHoweverTheyProceed) {
+  for (std::uint32_t number = 1; number <= 39; ++number) {
+    receive_segment(kPeer, 1, number, kStart + seconds(number));
+  }
+  (void)layer_.take_outgoing();
+  layer_.on_time(kStart + seconds(1) + kReassemblyTimeout);
+  EXPECT_EQ(control().type, RmppType::abort);
+  EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
+}
+
 TEST_F(MadLayerRmppTest, AbortsATransferWithoutProgress) {
   const auto request = send_request();
   receive(segment(request, 1, RmppHeader::kFirst));
@@ -565,6 +710,18 @@ TEST_F(MadLayerRmppSendTest, ReportsATimeoutAfterAnAbort) {
   receive(abort);
   EXPECT_EQ(received_one().status, ETIMEDOUT);
   EXPECT_EQ(layer_.next_deadline(), ipoib::kNever);
+}
+
+TEST_F(MadLayerRmppSendTest, OthersCannotEndTheTransfer) {
+  respond();
+  MadPacket abort = reply_to(first_, method::kGetTable);
+  set_rmpp(abort.mad, RmppType::abort, 0);
+  abort.slid = Lid(10);
+  receive(abort);
+  EXPECT_THAT(layer_.take_received(), IsEmpty());
+  EXPECT_THAT(layer_.take_drops(), ElementsAre(fabric::PortCounter::drop_mad_no_request));
+  receive(ack(1, 3));
+  EXPECT_THAT(layer_.take_outgoing(), SizeIs(2));
 }
 
 TEST_F(MadLayerRmppSendTest, AbortsAfterAnInvalidAck) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <functional>
+#include <optional>
 
 #include "softib/core/rmpp_sender.hpp"
 
@@ -52,6 +53,57 @@ class FakeEndpoint : public endpoint::Endpoint {
 bool is_readable(int fd) {
   pollfd event{fd, POLLIN, 0};
   return ::poll(&event, 1, 0) == 1;
+}
+
+/// What nobody has requested must not keep out responses. Here it is segments for an agent that
+/// does RMPP itself.
+TEST(UmadHost, QueueHasRoomForResponsesDuringAFlood) {
+  FakeEndpoint endpoint;
+  UmadHost host(endpoint, fabric::SubnetFolder("/nonexistent"), nullptr);
+  endpoint::MadReceiver& engine = host;
+  const int port = host.open_port(0);
+  Registration asks;
+  asks.management_class = kSaClass;
+  asks.class_version = 2;
+  asks.rmpp_version = 1;
+  asks.user_rmpp = true;
+  const int agent = host.add_agent(port, asks);
+  ASSERT_EQ(agent, 0);
+  std::optional<MadPacket> sent;
+  endpoint.on_send = [&](const MadPacket& packet) { sent = packet; };
+  std::vector<std::uint8_t> request(ipoib::wire::kMadSize);
+  ipoib::wire::MadHeader header;
+  header.management_class = kSaClass;
+  header.class_version = 2;
+  header.method = ipoib::wire::method::kGet;
+  header.emit(request);
+  ASSERT_EQ(host.send(port, agent, {kSmLid, {}, Qpn(1)}, request, {std::chrono::seconds(1), 0}), 0);
+  ASSERT_TRUE(sent);
+
+  std::array<std::uint8_t, MadPacket::kMaxPacketSize> bytes;
+  MadPacket flood = *sent;
+  flood.slid = Lid(9);
+  flood.dlid = kHostLid;
+  flood.mad[3] |= ipoib::wire::method::kResponse;
+  ipoib::wire::RmppHeader segment;
+  segment.type = ipoib::wire::RmppType::data;
+  segment.flags = ipoib::wire::RmppHeader::kActive;
+  segment.emit(std::span(flood.mad).subspan(ipoib::wire::kMadHeaderSize));
+  for (std::size_t i = 0; i < kMaxQueuedMads + 1; ++i) engine.receive_mad(flood.emit(bytes));
+  MadPacket response = *sent;
+  std::swap(response.slid, response.dlid);
+  response.mad[3] |= ipoib::wire::method::kResponse;
+  engine.receive_mad(response.emit(bytes));
+
+  std::size_t others = 0;
+  std::size_t responses = 0;
+  while (const auto received = host.receive(port, ipoib::wire::kMadSize)) {
+    ++(received->mad.solicited ? responses : others);
+  }
+  EXPECT_EQ(others, kMaxQueuedUnsolicited);
+  EXPECT_EQ(responses, 1U);
+  engine.receive_mad(flood.emit(bytes));
+  EXPECT_TRUE(host.receive(port, ipoib::wire::kMadSize)) << "there is room again";
 }
 
 /// A program may exit as soon as it has the response.
