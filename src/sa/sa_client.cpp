@@ -2,7 +2,9 @@
 //
 //   state        stimulus               action                                     next state
 //   -            request                no room: fail(overloaded)                  -
+//                                       behind the opposite request in flight      held
 //                                       else                                       waiting
+//   held         that has finished      -                                          waiting
 //   waiting      head of queue, SM known  send                                     in flight
 //                port refuses to send   last attempt: fail(send_failed)            -
 //                                       else                                       backing off
@@ -20,10 +22,18 @@
 //                deadline (no report)   as time-out, with a new transaction id
 //                SM changes             new transaction id, attempts = 0           waiting
 //   backing off  deadline               -                                          waiting
+//   in flight    superseded             any failed attempt is the last one         in flight
+//   other        superseded             finish(local)                              -
+//
+// A join is the opposite of a leave of the same group, port and JoinState, and supersedes it. Both
+// are repeated, and the SA remembers the last one that it gets: so neither is sent before the other
+// has its response, or can no longer arrive.
 #include "sa/sa_client.hpp"
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
+#include <utility>
 
 #include "ipoib/log.hpp"
 #include "sa/request.hpp"
@@ -68,11 +78,16 @@ void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint
 
   std::vector<std::pair<std::uint64_t, Tid>> affected;  // in order of age
   for (const auto& [tid, transaction] : transactions_) {
-    if (transaction.state != State::backing_off) affected.emplace_back(transaction.order, tid);
+    const bool is_held = transaction.state == State::held;
+    if (transaction.state != State::backing_off && !is_held) affected.emplace_back(transaction.order, tid);
   }
   std::ranges::sort(affected);
   for (const auto& [order, tid] : affected) {
     auto at = transactions_.find(tid);
+    if (at->second.is_superseded) {
+      supersede(at);
+      continue;
+    }
     if (at->second.state == State::in_flight) {
       at = with_new_tid(at);
       at->second.attempts = 0;
@@ -93,8 +108,39 @@ void SaClient::request(const wire::SaRequest& request, TimePoint now) {
   const auto at =
       transactions_.emplace(free_tid(), Transaction{.request = request, .order = ++last_order_})
           .first;
-  wait(at, now);
+  begin(at, now);
   settle(now);
+}
+
+std::optional<SaClient::Membership> SaClient::membership_of(const wire::SaRequest& request) {
+  const auto key = [](const wire::McMemberRecord& record) {
+    return Membership(record.mgid, record.port_gid, record.join_state);
+  };
+  if (const auto* const join = std::get_if<wire::JoinQuery>(&request.query)) return key(join->record);
+  if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query))
+    return key(leave->record);
+  return std::nullopt;
+}
+
+/// Queues a new request, or holds it until the opposite one in flight has finished.
+void SaClient::begin(Iterator at, TimePoint now) {
+  const auto membership = membership_of(at->second.request);
+  if (!membership) return wait(at, now);
+  bool is_held = false;
+  const auto earlier = memberships_[*membership];  // a copy: supersede() changes it
+  for (const Tid tid : earlier) {
+    const auto other = transactions_.find(tid);
+    if (is_leave(other->second.request) == is_leave(at->second.request)) continue;
+    if (other->second.state == State::in_flight) {
+      other->second.is_superseded = true;
+      is_held = true;
+    } else {
+      supersede(other);
+    }
+  }
+  memberships_[*membership].push_back(at->first);
+  if (is_held) return enter(at, State::held, kNever);
+  wait(at, now);
 }
 
 bool SaClient::has_room_for(const wire::SaRequest& request) const {
@@ -117,11 +163,15 @@ TimePoint SaClient::next_deadline() const {
   return deadlines_.empty() ? kNever : deadlines_.begin()->first;
 }
 
-/// Handles expired deadlines, then sends waiting requests while the window has room. Each request
+/// Handles expired deadlines, queues what is no longer held, then sends waiting requests while the window has room. Each request
 /// is handled once, so that the loops end even if the port refuses every MAD.
 void SaClient::settle(TimePoint now) {
   for (auto due = deadlines_.size(); due > 0 && next_deadline() <= now; --due) {
     expire(transactions_.find(deadlines_.begin()->second), now);
+  }
+  for (const Tid tid : std::exchange(released_, {})) {
+    const auto at = transactions_.find(tid);
+    if (at != transactions_.end()) wait(at, now);
   }
   for (auto left = waiting_.size(); left > 0 && sm_ && in_flight_ < config_.window; --left) {
     send(transactions_.find(waiting_.front()), now);
@@ -143,6 +193,7 @@ void SaClient::expire(Iterator at, TimePoint now) {
       wait(at, now);
       return;
     case State::unlisted:
+    case State::held:
       assert(false && "has no deadline");
   }
 }
@@ -175,6 +226,10 @@ void SaClient::attempt_failed(Iterator at, SaFailure failure, TimePoint now) {
   if (failure.kind == Kind::timeout) redirected_to_.reset();
   const Transaction& transaction = at->second;
   const RetryPolicy& policy = policy_for(config_, transaction.request);
+  if (transaction.is_superseded) {
+    supersede(at);
+    return;
+  }
   if (transaction.attempts >= policy.attempts) {
     fail(at, std::move(failure));
     return;
@@ -250,6 +305,7 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
 /// the request is not sent again.
 bool SaClient::follow_redirection(Iterator at, ConstBytes mad, TimePoint now) {
   const Transaction& transaction = at->second;
+  if (transaction.is_superseded) return false;
   const auto to = redirection(transaction.asked, sm_->global.has_value(), port_.source(), mad);
   if (!to) return false;
   if (!redirected_to_) {
@@ -294,11 +350,37 @@ void SaClient::fail(Iterator at, SaFailure failure) {
   finish(at, std::move(failure));
 }
 
+/// Nobody wants its result any more.
+void SaClient::supersede(Iterator at) {
+  log_.debug("{}: superseded by a later request", describe(at->second.request.query));
+  finish(at, SaFailure(Kind::local, "superseded by a later request"));
+}
+
 void SaClient::finish(Iterator at, wire::SaResult result) {
+  forget_membership(at);
   responses_.push_back({at->second.request.id, std::move(result)});
   if (is_leave(at->second.request)) --leaves_;
   enter(at, State::unlisted, kNever);
   transactions_.erase(at);
+}
+
+/// Releases the transactions that were held because of this one.
+void SaClient::forget_membership(Iterator at) {
+  const auto membership = membership_of(at->second.request);
+  if (!membership) return;
+  const auto found = memberships_.find(*membership);
+  auto& all = found->second;
+  std::erase(all, at->first);
+  if (all.empty()) {
+    memberships_.erase(found);
+    return;
+  }
+  const bool is_opposed = std::ranges::any_of(all, [&](Tid tid) {
+    const auto& other = transactions_.at(tid);
+    return other.state == State::in_flight && other.is_superseded;
+  });
+  if (!is_opposed) std::ranges::copy_if(all, std::back_inserter(released_),
+                                           [this](Tid tid) { return transactions_.at(tid).state == State::held; });
 }
 
 /// Changes the state. No other function does.
@@ -330,8 +412,11 @@ SaClient::Iterator SaClient::with_new_tid(Iterator at) {
   assert(at->second.state == State::in_flight);
   deadlines_.erase({at->second.deadline, at->first});
   at->second.deadline = kNever;
+  const auto membership = membership_of(at->second.request);
+  const Tid before = at->first;
   auto node = transactions_.extract(at);
   node.key() = free_tid();
+  if (membership) std::ranges::replace(memberships_.at(*membership), before, node.key());
   return transactions_.insert(std::move(node)).position;
 }
 

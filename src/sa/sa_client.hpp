@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -66,10 +67,11 @@ class SaClient {
 
  private:
   using Tid = std::uint32_t;  ///< low half of the transaction id; the high one is the kernel's
-  enum class State : std::uint8_t { unlisted, waiting, in_flight, backing_off };
+  enum class State : std::uint8_t { unlisted, held, waiting, in_flight, backing_off };
   struct Transaction {
     wire::SaRequest request;
-    std::uint64_t order = 0;  ///< of the request among all
+    std::uint64_t order = 0;      ///< of the request among all
+    bool is_superseded = false;  ///< by a later request about the membership: not sent again
     MadDestination asked{};   ///< the last MAD was sent there
     State state = State::unlisted;
     TimePoint deadline = kNever;  ///< of the state
@@ -78,7 +80,12 @@ class SaClient {
   using Transactions = std::map<Tid, Transaction>;
   using Iterator = Transactions::iterator;
 
+  /// What a join or leave is about: group, port and JoinState.
+  using Membership = std::tuple<Gid, Gid, std::uint8_t>;
+  [[nodiscard]] static std::optional<Membership> membership_of(const wire::SaRequest& request);
+
   [[nodiscard]] bool has_room_for(const wire::SaRequest& request) const;
+  void begin(Iterator at, TimePoint now);
   void settle(TimePoint now);
   void expire(Iterator at, TimePoint now);
   void send(Iterator at, TimePoint now);
@@ -92,7 +99,9 @@ class SaClient {
   [[nodiscard]] bool follow_redirection(Iterator at, ConstBytes mad, TimePoint now);
   void on_response(Iterator at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Iterator at, wire::SaFailure failure);
+  void supersede(Iterator at);
   void finish(Iterator at, wire::SaResult result);
+  void forget_membership(Iterator at);
   void stop_waiting(Tid tid);
   [[nodiscard]] Iterator with_new_tid(Iterator at);
   [[nodiscard]] Tid free_tid();
@@ -107,6 +116,9 @@ class SaClient {
   std::uint8_t lmc_ = 0;
   std::optional<MadDestination> redirected_to_;
   Transactions transactions_;
+  /// The transactions about each membership, oldest first.
+  std::map<Membership, std::vector<Tid>> memberships_;
+  std::vector<Tid> released_;                      ///< held transactions that may be sent now
   std::deque<Tid> waiting_;                        ///< oldest first
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of the transactions that have one
   std::size_t in_flight_ = 0;
