@@ -129,6 +129,11 @@ Exchange exchange_of(const wire::SaQuery& query) {
       query);
 }
 
+const RetryPolicy& policy_for(const Config& config, const wire::SaQuery& query) {
+  if (exchange_of(query).method == wire::method::kGetTable) return config.tables;
+  return std::holds_alternative<wire::PathQuery>(query) ? config.path : config.membership;
+}
+
 MadBytes request_mad(const wire::SaQuery& query, std::uint32_t tid) {
   const Exchange exchange = exchange_of(query);
   wire::SaHeader header;

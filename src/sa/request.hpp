@@ -8,6 +8,7 @@
 
 #include "ipoib/bytes.hpp"
 #include "ipoib/mad_port.hpp"
+#include "sa/config.hpp"
 #include "wire/mad.hpp"
 #include "wire/sa_request.hpp"
 
@@ -20,6 +21,8 @@ struct Exchange {
   std::uint16_t attribute = 0;
 };
 [[nodiscard]] Exchange exchange_of(const wire::SaQuery& query);
+
+[[nodiscard]] const RetryPolicy& policy_for(const Config& config, const wire::SaQuery& query);
 
 using MadBytes = std::array<std::uint8_t, wire::kMadSize>;
 [[nodiscard]] MadBytes request_mad(const wire::SaQuery& query, std::uint32_t tid);

@@ -54,16 +54,12 @@ bool has(SaStatus status, SaStatus bit) {
   return (static_cast<std::uint16_t>(status) & static_cast<std::uint16_t>(bit)) != 0;
 }
 
-const RetryPolicy& policy_for(const Config& config, const wire::SaRequest& request) {
-  if (exchange_of(request.query).method == wire::method::kGetTable) return config.tables;
-  return std::holds_alternative<wire::PathQuery>(request.query) ? config.path : config.membership;
-}
-
 }  // namespace
 
 SaClient::SaClient(const Config& config, MadPort& port, Logger& log, std::uint64_t seed,
                    RandomSource random)
-    : config_(config), port_(port), log_(log), jitter_(seed), random_(std::move(random)) {}
+    : config_(config), port_(port), log_(log), jitter_(seed),
+      random_(std::move(random)), foreign_(log, config.foreign_log_pause) {}
 
 void SaClient::set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint8_t lmc) {
   lmc_ = lmc;
@@ -112,25 +108,13 @@ void SaClient::request(const wire::SaRequest& request, TimePoint now) {
   settle(now);
 }
 
-std::optional<SaClient::Membership> SaClient::membership_of(const wire::SaRequest& request) {
-  const auto key = [](const wire::McMemberRecord& record) {
-    return Membership(record.mgid, record.port_gid, record.join_state);
-  };
-  if (const auto* const join = std::get_if<wire::JoinQuery>(&request.query)) return key(join->record);
-  if (const auto* const leave = std::get_if<wire::LeaveQuery>(&request.query))
-    return key(leave->record);
-  return std::nullopt;
-}
-
 /// Queues a new request, or holds it until the opposite one in flight has finished.
 void SaClient::begin(Iterator at, TimePoint now) {
-  const auto membership = membership_of(at->second.request);
-  if (!membership) return wait(at, now);
+  const wire::SaRequest& request = at->second.request;
   bool is_held = false;
-  const auto earlier = memberships_[*membership];  // a copy: supersede() changes it
-  for (const Tid tid : earlier) {
+  for (const Tid tid : memberships_.beside(request)) {
     const auto other = transactions_.find(tid);
-    if (is_leave(other->second.request) == is_leave(at->second.request)) continue;
+    if (is_leave(other->second.request) == is_leave(request)) continue;
     if (other->second.state == State::in_flight) {
       other->second.is_superseded = true;
       is_held = true;
@@ -138,7 +122,7 @@ void SaClient::begin(Iterator at, TimePoint now) {
       supersede(other);
     }
   }
-  memberships_[*membership].push_back(at->first);
+  memberships_.add(request, at->first);
   if (is_held) return enter(at, State::held, kNever);
   wait(at, now);
 }
@@ -200,7 +184,7 @@ void SaClient::expire(Iterator at, TimePoint now) {
 
 /// Appends the transaction to the queue; if it is already waiting, it keeps its position.
 void SaClient::wait(Iterator at, TimePoint now) {
-  const Duration without_sm = policy_for(config_, at->second.request).without_sm;
+  const Duration without_sm = policy_for(config_, at->second.request.query).without_sm;
   enter(at, State::waiting, sm_ ? kNever : now + without_sm);
 }
 
@@ -210,7 +194,7 @@ void SaClient::send(Iterator at, TimePoint now) {
   ++counters_.mads_sent;
   if (transaction.attempts++ > 0) ++counters_.retries;
   const Duration timeout =
-      policy_for(config_, transaction.request).timeout.after(transaction.attempts);
+      policy_for(config_, transaction.request.query).timeout.after(transaction.attempts);
   log_.debug("{}: attempt {}, tid {:08x}", describe(query), transaction.attempts, at->first);
   transaction.asked = redirected_to_.value_or(*sm_);
   const auto sent = port_.send(transaction.asked, request_mad(query, at->first), timeout);
@@ -225,7 +209,7 @@ void SaClient::send(Iterator at, TimePoint now) {
 void SaClient::attempt_failed(Iterator at, SaFailure failure, TimePoint now) {
   if (failure.kind == Kind::timeout) redirected_to_.reset();
   const Transaction& transaction = at->second;
-  const RetryPolicy& policy = policy_for(config_, transaction.request);
+  const RetryPolicy& policy = policy_for(config_, transaction.request.query);
   if (transaction.is_superseded) {
     supersede(at);
     return;
@@ -246,7 +230,7 @@ bool SaClient::take_report(const ReceivedMad& mad, TimePoint now) {
   const bool is_from_sa = (sm_ && is_from(*sm_, mad.from, lmc_)) ||
                           (redirected_to_ && is_from(*redirected_to_, mad.from, lmc_));
   if (!is_from_sa) {
-    drop_foreign("report", counters_.foreign_reports, mad.from, now);
+    foreign_.drop("report", counters_.foreign_reports, mad.from, now);
     return true;
   }
   ++counters_.reports;
@@ -255,16 +239,6 @@ bool SaClient::take_report(const ReceivedMad& mad, TimePoint now) {
   const auto notice = wire::Notice::parse(ConstBytes(mad.bytes).subspan(wire::kSaHeaderSize));
   if (notice) notices_.push_back(*notice);
   return true;
-}
-
-/// Strangers can send at any rate, so not each of their MADs is logged.
-void SaClient::drop_foreign(std::string_view what, std::uint64_t& counter,
-                            const MadDestination& from, TimePoint now) {
-  ++counter;
-  if (now < no_foreign_log_before_) return;
-  no_foreign_log_before_ = now + config_.foreign_log_pause;
-  log_.warn("dropped a {} from LID {}, which is not the SA's ({} so far)", what, from.lid.value(),
-            counter);
 }
 
 void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
@@ -291,7 +265,7 @@ void SaClient::receive(const ReceivedMad& mad, TimePoint now) {
     return;
   }
   if (!mad.timed_out && !is_from(at->second.asked, mad.from, lmc_)) {
-    return drop_foreign("response", counters_.foreign_responses, mad.from, now);
+    return foreign_.drop("response", counters_.foreign_responses, mad.from, now);
   }
   if (!mad.timed_out) {
     on_response(at, static_cast<SaStatus>(header->status), mad.bytes, now);
@@ -314,7 +288,7 @@ bool SaClient::follow_redirection(Iterator at, ConstBytes mad, TimePoint now) {
   }
   redirected_to_ = to;
   ++counters_.redirects;
-  if (transaction.attempts >= policy_for(config_, transaction.request).attempts) return false;
+  if (transaction.attempts >= policy_for(config_, transaction.request.query).attempts) return false;
   wait(with_new_tid(at), now);
   return true;
 }
@@ -357,7 +331,8 @@ void SaClient::supersede(Iterator at) {
 }
 
 void SaClient::finish(Iterator at, wire::SaResult result) {
-  forget_membership(at);
+  memberships_.remove(at->second.request, at->first);
+  release_held(at->second.request);
   responses_.push_back({at->second.request.id, std::move(result)});
   if (is_leave(at->second.request)) --leaves_;
   enter(at, State::unlisted, kNever);
@@ -365,22 +340,16 @@ void SaClient::finish(Iterator at, wire::SaResult result) {
 }
 
 /// Releases the transactions that were held because of this one.
-void SaClient::forget_membership(Iterator at) {
-  const auto membership = membership_of(at->second.request);
-  if (!membership) return;
-  const auto found = memberships_.find(*membership);
-  auto& all = found->second;
-  std::erase(all, at->first);
-  if (all.empty()) {
-    memberships_.erase(found);
-    return;
-  }
-  const bool is_opposed = std::ranges::any_of(all, [&](Tid tid) {
+void SaClient::release_held(const wire::SaRequest& finished) {
+  const auto others = memberships_.beside(finished);
+  const auto is_opposed = std::ranges::any_of(others, [this](Tid tid) {
     const auto& other = transactions_.at(tid);
     return other.state == State::in_flight && other.is_superseded;
   });
-  if (!is_opposed) std::ranges::copy_if(all, std::back_inserter(released_),
-                                           [this](Tid tid) { return transactions_.at(tid).state == State::held; });
+  if (is_opposed) return;
+  std::ranges::copy_if(others, std::back_inserter(released_), [this](Tid tid) {
+    return transactions_.at(tid).state == State::held;
+  });
 }
 
 /// Changes the state. No other function does.
@@ -412,11 +381,10 @@ SaClient::Iterator SaClient::with_new_tid(Iterator at) {
   assert(at->second.state == State::in_flight);
   deadlines_.erase({at->second.deadline, at->first});
   at->second.deadline = kNever;
-  const auto membership = membership_of(at->second.request);
   const Tid before = at->first;
   auto node = transactions_.extract(at);
   node.key() = free_tid();
-  if (membership) std::ranges::replace(memberships_.at(*membership), before, node.key());
+  memberships_.rename(node.mapped().request, before, node.key());
   return transactions_.insert(std::move(node)).position;
 }
 

@@ -2,14 +2,14 @@
 //
 // An SaClient has no descriptor, no clock and no thread. Its owner calls one method per stimulus
 // with the time, then drains responses() and notices(), and arms one timer for next_deadline(). A
-// request is in one of three states:
+// request is in one of these states:
 //
+//   held         behind the opposite request about the same membership
 //   waiting      for room in the window, or for a subnet manager
 //   in flight    a MAD was sent; a response or a time-out follows
 //   backing off  after a time-out or BUSY, before the next attempt
 //
-// The client gives one response to each request and keeps nothing afterwards: it does not track
-// memberships.
+// The client gives one response to each request and keeps nothing afterwards.
 //
 // Everybody on the subnet can send MADs. Only responses of the port that was asked count, and only
 // reports of the SA. Transaction ids are random: the layer below takes any response with the right
@@ -21,8 +21,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +30,9 @@
 #include "ipoib/time.hpp"
 #include "sa/config.hpp"
 #include "sa/counters.hpp"
+#include "sa/foreign_mads.hpp"
+#include "sa/membership_order.hpp"
+#include "sa/transaction.hpp"
 #include "wire/sa_request.hpp"
 
 namespace ipoib::sa {
@@ -45,8 +46,7 @@ class SaClient {
   /// The address of the SA: SM LID and SL of the port, the index of the default partition's
   /// key, and a global route if the port requires a GRH; nullopt while there is no SM. Requests in
   /// flight to another address are sent again. A redirection holds until the SM changes or a
-  /// request times out. `lmc` is that of this port; the SM's port is taken to have the same, as
-  /// subnet managers assign one to all.
+  /// request times out. `lmc`: of this port; subnet managers assign the same to the SM's port.
   void set_sm(std::optional<MadDestination> sm, TimePoint now, std::uint8_t lmc = 0);
   /// The response may be available on return. Several requests may share an id.
   void request(const wire::SaRequest& request, TimePoint now);
@@ -66,23 +66,10 @@ class SaClient {
   [[nodiscard]] std::size_t pending() const { return transactions_.size(); }
 
  private:
-  using Tid = std::uint32_t;  ///< low half of the transaction id; the high one is the kernel's
-  enum class State : std::uint8_t { unlisted, held, waiting, in_flight, backing_off };
-  struct Transaction {
-    wire::SaRequest request;
-    std::uint64_t order = 0;      ///< of the request among all
-    bool is_superseded = false;  ///< by a later request about the membership: not sent again
-    MadDestination asked{};   ///< the last MAD was sent there
-    State state = State::unlisted;
-    TimePoint deadline = kNever;  ///< of the state
-    unsigned attempts = 0;        ///< MADs sent
-  };
+  using Tid = MembershipOrder::Tid;  ///< low half of the transaction id; the high one is the kernel's
+  using State = Transaction::State;
   using Transactions = std::map<Tid, Transaction>;
   using Iterator = Transactions::iterator;
-
-  /// What a join or leave is about: group, port and JoinState.
-  using Membership = std::tuple<Gid, Gid, std::uint8_t>;
-  [[nodiscard]] static std::optional<Membership> membership_of(const wire::SaRequest& request);
 
   [[nodiscard]] bool has_room_for(const wire::SaRequest& request) const;
   void begin(Iterator at, TimePoint now);
@@ -94,14 +81,12 @@ class SaClient {
   void attempt_failed(Iterator at, wire::SaFailure failure, TimePoint now);
   void receive(const ReceivedMad& mad, TimePoint now);
   [[nodiscard]] bool take_report(const ReceivedMad& mad, TimePoint now);
-  void drop_foreign(std::string_view what, std::uint64_t& counter, const MadDestination& from,
-                    TimePoint now);
   [[nodiscard]] bool follow_redirection(Iterator at, ConstBytes mad, TimePoint now);
   void on_response(Iterator at, wire::SaStatus status, ConstBytes mad, TimePoint now);
   void fail(Iterator at, wire::SaFailure failure);
   void supersede(Iterator at);
   void finish(Iterator at, wire::SaResult result);
-  void forget_membership(Iterator at);
+  void release_held(const wire::SaRequest& finished);
   void stop_waiting(Tid tid);
   [[nodiscard]] Iterator with_new_tid(Iterator at);
   [[nodiscard]] Tid free_tid();
@@ -111,13 +96,13 @@ class SaClient {
   Logger& log_;
   Random jitter_;
   RandomSource random_;
+  ForeignMads foreign_;
   std::uint64_t last_order_ = 0;
   std::optional<MadDestination> sm_;
   std::uint8_t lmc_ = 0;
   std::optional<MadDestination> redirected_to_;
   Transactions transactions_;
-  /// The transactions about each membership, oldest first.
-  std::map<Membership, std::vector<Tid>> memberships_;
+  MembershipOrder memberships_;
   std::vector<Tid> released_;                      ///< held transactions that may be sent now
   std::deque<Tid> waiting_;                        ///< oldest first
   std::set<std::pair<TimePoint, Tid>> deadlines_;  ///< of the transactions that have one
@@ -126,7 +111,6 @@ class SaClient {
   std::vector<wire::SaResponse> responses_;
   std::vector<wire::Notice> notices_;
   Counters counters_;
-  TimePoint no_foreign_log_before_{};
 };
 
 }  // namespace ipoib::sa

@@ -1,0 +1,16 @@
+#include "sa/foreign_mads.hpp"
+
+#include "ipoib/log.hpp"
+
+namespace ipoib::sa {
+
+void ForeignMads::drop(std::string_view what, std::uint64_t& counter, const MadDestination& from,
+                       TimePoint now) {
+  ++counter;
+  if (now < quiet_until_) return;
+  quiet_until_ = now + pause_;
+  log_.warn("dropped a {} from LID {}, which is not the SA's ({} so far)", what, from.lid.value(),
+            counter);
+}
+
+}  // namespace ipoib::sa

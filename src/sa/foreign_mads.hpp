@@ -1,0 +1,29 @@
+// MADs of other ports than the SA's: counted, and logged at a limited rate, since strangers can send
+// them at any rate.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "ipoib/log_fwd.hpp"
+#include "ipoib/mad_port.hpp"
+#include "ipoib/time.hpp"
+
+namespace ipoib::sa {
+
+class ForeignMads {
+ public:
+  /// `log` outlives this. `pause`: between two lines of the log.
+  ForeignMads(Logger& log, Duration pause) : log_(log), pause_(pause) {}
+
+  /// `what`: "response" or "report". Increments `counter`.
+  void drop(std::string_view what, std::uint64_t& counter, const MadDestination& from,
+            TimePoint now);
+
+ private:
+  Logger& log_;
+  const Duration pause_;
+  TimePoint quiet_until_{};
+};
+
+}  // namespace ipoib::sa
