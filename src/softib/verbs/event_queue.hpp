@@ -81,7 +81,7 @@ class EventQueue {
       // does not support this, the count stays, and the next reader finds no event.)
       std::uint64_t one = 0;
       const iovec to{&one, sizeof one};
-      (void)::preadv2(fd_.get(), &to, 1, -1, RWF_NOWAIT);
+      (void)!::preadv2(fd_.get(), &to, 1, -1, RWF_NOWAIT);
     }
   }
 
